@@ -1,0 +1,109 @@
+/* base/base.h -- the ground everything stands on: errors, the context, checked host memory, text helpers.
+ *
+ * A context owns an error message, one memory space per device (base/mem.h), the random stream's step and
+ * sample (base/philox.h) and, as opaque pointers, what higher folders keep per context (the tape).
+ * Errors are values: RP_CHECK starts one, RP_TRY passes it on, nothing else hides control flow.
+ */
+#ifndef RP_BASE_H
+#define RP_BASE_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reprise/reprise.h"
+#include "base/mem.h"
+
+#define RP_ERROR_CHARS 1024
+#define RP_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define RP_MAX_DEVICES 4
+
+/* Record one sentence (lower case, what failed first, the subject quoted) and return `status`. */
+rp_status rp__fail(rp_ctx *ctx, rp_status status, const char *fmt, ...) RP_PRINTF(3, 4);
+
+#define RP_CHECK(ctx, cond, status, ...) \
+    do { if (!(cond)) return rp__fail((ctx), (status), __VA_ARGS__); } while (0)
+#define RP_TRY(expr) \
+    do { rp_status rp_try_ = (expr); if (rp_try_ != RP_OK) return rp_try_; } while (0)
+/* As RP_TRY, for functions that clean up: sets `status` and goes to `done`. */
+#define RP_TRY_GOTO(expr) \
+    do { status = (expr); if (status != RP_OK) goto done; } while (0)
+/* Our own mistake, never the user's: stop with file and line. */
+#define RP_BUG_IF(cond) \
+    do { if (cond) rp__bug(__FILE__, __LINE__, #cond); } while (0)
+void rp__bug(const char *file, int line, const char *condition);
+
+struct rp_ctx {
+    char error[RP_ERROR_CHARS];
+    rp_ctx_options options;
+    int threads;                        /* the nominal team; part of the bits of a run */
+    int n_devices;
+    const struct rp_device *device[RP_MAX_DEVICES];
+    rp_mem_space *space[RP_MAX_DEVICES];
+    int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
+    int64_t alloc_count;                /* allocations asked for so far, refused ones included */
+    uint64_t seed;                      /* the random stream: base/philox.h */
+    int64_t step, sample_base;
+    int pass;                           /* counts rp_pass_begin: per-pass call counters compare against it */
+    struct rp_tape *tape;               /* tape/ owns it */
+    const char *path;                   /* module path being run, "" outside; nn/ sets it */
+    struct rp_module *module;           /* the module being run; nn/ sets it */
+};
+
+/* Host memory for bookkeeping (nodes, names): zeroed, counted by fault injection, not in the ledger.
+ * NULL after recording RP_ERR_MEMORY. Release with rp__release (NULL is fine). */
+void *rp__host_alloc(rp_ctx *ctx, int64_t bytes);
+void *rp__host_grow(rp_ctx *ctx, void *old, int64_t old_bytes, int64_t new_bytes);   /* old stays valid on failure */
+char *rp__host_text(rp_ctx *ctx, const char *text);
+void rp__release(void *p);
+
+/* True when this allocation is the one that fault injection fails. */
+bool rp__fault_fires(rp_ctx *ctx);
+
+/* The threads of the team flush denormals; a caller's floating-point mode is put back by leave. */
+unsigned rp__fp_enter(void);
+void rp__fp_leave(unsigned saved);
+/* bf16 rounds to nearest even, NaN stays NaN. The one conversion there is. */
+static inline uint16_t rp__bf16_from_f32(float f)
+{
+    union { float f; uint32_t u; } v = { .f = f };
+    uint32_t rounded = (v.u + 0x7fffu + ((v.u >> 16) & 1u)) >> 16, nan = (v.u >> 16) | 0x40u;
+
+    return (uint16_t)((v.u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+static inline float rp__f32_from_bf16(uint16_t h)
+{
+    union { uint32_t u; float f; } v = { .u = (uint32_t)h << 16 };
+
+    return v.f;
+}
+
+/* ---- text (base/text.c) ---- */
+
+/* `*` matches any run of characters, dots included; everything else is literal. */
+bool rp__glob(const char *pattern, const char *text);
+
+/* "8589934592 bytes (8.00 GiB)" into out[RP_SIZE_CHARS]; returns out. */
+#define RP_SIZE_CHARS 64
+const char *rp__size_text(char *out, int64_t bytes);
+
+/* An integer of bytes, or a number with KB MB GB (powers of ten) or KiB MiB GiB TiB. False on anything else. */
+bool rp__size_parse(const char *text, int64_t *bytes);
+
+/* The name in the NULL-terminated list nearest to `name` by edit distance, or NULL if none is near. */
+const char *rp__nearest(const char *name, const char *const *list);
+
+/* A whole decimal number in [low, high]; false on anything else (empty, sign alone, trailing text, overflow). */
+bool rp__parse_int(const char *text, int64_t low, int64_t high, int64_t *out);
+/* A finite or infinite decimal number in the C locale; the whole text must be one. */
+bool rp__parse_double(const char *text, double *out);
+
+/* FNV-1a, 64 bit. */
+uint64_t rp__hash(const void *data, size_t bytes, uint64_t seed);
+#define RP_HASH_SEED 0xcbf29ce484222325ull
+
+/* Seconds of the monotonic clock. For metrics only: nothing decided by time may touch bits. */
+double rp__seconds(void);
+
+#endif

@@ -1,0 +1,75 @@
+/* base/host.c -- bookkeeping memory with fault injection, the clock and the floating-point mode. */
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+bool rp__fault_fires(rp_ctx *ctx)
+{
+    ctx->alloc_count++;
+    return ctx->fault_countdown > 0 && --ctx->fault_countdown == 0;
+}
+
+void *rp__host_alloc(rp_ctx *ctx, int64_t bytes)
+{
+    void *p = bytes < 0 || rp__fault_fires(ctx) ? NULL : calloc(1, bytes ? (size_t)bytes : 1);
+
+    if (!p) rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate %" PRId64 " bytes of host memory", bytes);
+    return p;
+}
+
+void *rp__host_grow(rp_ctx *ctx, void *old, int64_t old_bytes, int64_t new_bytes)
+{
+    void *p = new_bytes < 0 || rp__fault_fires(ctx) ? NULL : realloc(old, new_bytes ? (size_t)new_bytes : 1);
+
+    if (!p) {
+        rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate %" PRId64 " bytes of host memory", new_bytes);
+        return NULL;
+    }
+    if (new_bytes > old_bytes) memset((char *)p + old_bytes, 0, (size_t)(new_bytes - old_bytes));
+    return p;
+}
+
+char *rp__host_text(rp_ctx *ctx, const char *text)
+{
+    int64_t bytes = (int64_t)strlen(text) + 1;
+    char *copy = rp__host_alloc(ctx, bytes);
+
+    return copy ? memcpy(copy, text, (size_t)bytes) : NULL;
+}
+
+void rp__release(void *p) { free(p); }
+
+double rp__seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Denormals cost 5x in AdamW over decayed moments; AMX flushes them anyway. FTZ is bit 15, DAZ bit 6. */
+unsigned rp__fp_enter(void)
+{
+#if defined(__x86_64__)
+    unsigned saved = _mm_getcsr();
+    if ((saved & 0x8040u) != 0x8040u) _mm_setcsr(saved | 0x8040u);
+    return saved;
+#else
+    return 0;
+#endif
+}
+
+void rp__fp_leave(unsigned saved)
+{
+#if defined(__x86_64__)
+    if ((saved & 0x8040u) != 0x8040u) _mm_setcsr(saved);
+#else
+    (void)saved;
+#endif
+}

@@ -1,0 +1,234 @@
+/* base/mem.c -- the ledger and the pool of base/mem.h. */
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n) __asan_poison_memory_region((p), (size_t)(n))
+#define UNPOISON(p, n) __asan_unpoison_memory_region((p), (size_t)(n))
+#else
+#define POISON(p, n) ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+typedef struct { int64_t offset, bytes; } extent;
+
+struct rp_mem_space {
+    uint8_t *base;                  /* NULL: shapes only */
+    int64_t mapped_bytes, top;      /* top: everything above was never used */
+    extent *free;                   /* sorted by offset, no two touch */
+    int n_free, free_room;
+    rp_mem ledger;
+    void (*observer)(void *user, const rp_mem_event *event);
+    void *observer_user;
+};
+
+static const char *const class_names[RP_MEM_CLASSES] = { "param", "grad", "optim", "saved", "temp", "comm" };
+
+const char *rp_mem_class_name(rp_mem_class c) { return (unsigned)c < RP_MEM_CLASSES ? class_names[c] : "unknown"; }
+
+/* Address space is not memory: ask for far more than the machine has and halve where a limit forbids it. */
+static uint8_t *map_range(int64_t *bytes)
+{
+    for (int64_t n = INT64_C(1) << 42; n >= INT64_C(1) << 26; n /= 2) {
+        void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p != MAP_FAILED) {
+            madvise(p, (size_t)n, MADV_HUGEPAGE);
+            madvise(p, (size_t)n, MADV_DONTDUMP);
+            *bytes = n;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, rp_mem_space **out)
+{
+    rp_mem_space *s = rp__host_alloc(ctx, sizeof *s);
+
+    if (!s) return RP_ERR_MEMORY;
+    s->ledger.limit_bytes = limit_bytes;
+    s->mapped_bytes       = INT64_MAX;
+    if (!shapes_only && !(s->base = map_range(&s->mapped_bytes))) {
+        rp__release(s);
+        return rp__fail(ctx, RP_ERR_MEMORY, "cannot reserve address space for the pool");
+    }
+    *out = s;
+    return RP_OK;
+}
+
+void rp__mem_space_free(rp_mem_space *s)
+{
+    if (!s) return;
+    if (s->base) {
+        UNPOISON(s->base, s->top);
+        munmap(s->base, (size_t)s->mapped_bytes);
+    }
+    rp__release(s->free);
+    rp__release(s);
+}
+
+void *rp__mem_at(const rp_mem_space *s, int64_t offset) { return s->base ? s->base + offset : NULL; }
+
+static void note(rp_mem_space *s, bool take, rp_mem_class c, int64_t bytes, int64_t offset)
+{
+    if (s->observer) s->observer(s->observer_user, &(rp_mem_event){ take, c, bytes, offset });
+}
+
+static void remove_extent(rp_mem_space *s, int i)
+{
+    memmove(s->free + i, s->free + i + 1, (size_t)(s->n_free - i - 1) * sizeof *s->free);
+    s->n_free--;
+}
+
+/* The list has room for one more than it holds after every take, so a release never has to allocate. */
+static bool ensure_room(rp_ctx *ctx, rp_mem_space *s, int needed)
+{
+    if (s->free_room >= needed) return true;
+    int room = needed * 2 + 64;
+    extent *grown = rp__host_grow(ctx, s->free, s->free_room * (int64_t)sizeof *grown, room * (int64_t)sizeof *grown);
+    if (!grown) return false;
+    s->free      = grown;
+    s->free_room = room;
+    return true;
+}
+
+/* Best fit, lowest address on ties; else the last extent grown from the top, else fresh. -1: past the limit. */
+static int64_t find_place(rp_mem_space *s, int64_t need)
+{
+    int best = -1;
+
+    for (int i = 0; i < s->n_free; i++)
+        if (s->free[i].bytes >= need && (best < 0 || s->free[i].bytes < s->free[best].bytes)) best = i;
+    if (best >= 0) {
+        int64_t offset = s->free[best].offset;
+        s->free[best].offset += need;
+        s->free[best].bytes -= need;
+        if (s->free[best].bytes == 0) remove_extent(s, best);
+        return offset;
+    }
+    int64_t start = s->top;
+    bool grow_last = s->n_free && s->free[s->n_free - 1].offset + s->free[s->n_free - 1].bytes == s->top;
+    if (grow_last) start = s->free[s->n_free - 1].offset;
+    int64_t end = start + need, limit = s->ledger.limit_bytes;
+    if (end < start || end > s->mapped_bytes || (limit && end > limit)) return -1;
+    if (grow_last) s->n_free--;
+    s->top = end;
+    return start;
+}
+
+static void count(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t rounded)
+{
+    rp_mem *l = &s->ledger;
+
+    l->live_bytes += bytes;
+    l->live_at[c] += bytes;
+    l->live_alloc_bytes += rounded;
+    RP_BUG_IF(l->live_at[c] < 0 || l->live_bytes < 0);
+    if (l->live_bytes > l->peak_bytes) {
+        l->peak_bytes = l->live_bytes;
+        memcpy(l->peak_at, l->live_at, sizeof l->peak_at);
+    }
+    if (l->live_alloc_bytes > l->peak_alloc_bytes) l->peak_alloc_bytes = l->live_alloc_bytes;
+    l->reserved_bytes = s->top;
+}
+
+rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t bytes, const char *what, int64_t *offset)
+{
+    char need[RP_SIZE_CHARS], live[RP_SIZE_CHARS], limit[RP_SIZE_CHARS];
+
+    RP_BUG_IF(bytes < 0);
+    if (rp__fault_fires(ctx))
+        return rp__fail(ctx, RP_ERR_MEMORY, "%s needs %s: refused by fault injection", what, rp__size_text(need, bytes));
+    RP_CHECK(ctx, bytes < INT64_MAX / 2, RP_ERR_MEMORY, "%s needs %s: more than any machine has", what,
+             rp__size_text(need, bytes));
+    if (!ensure_room(ctx, s, s->n_free + 2)) return RP_ERR_MEMORY;
+    int64_t rounded = rp__align_up(bytes), place = find_place(s, rounded);
+    RP_CHECK(ctx, place >= 0, RP_ERR_MEMORY, "%s needs %s; %s are live and the memory limit is %s", what,
+             rp__size_text(need, bytes), rp__size_text(live, s->ledger.live_bytes),
+             rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes));
+    if (s->base) UNPOISON(s->base + place, bytes);
+    count(s, c, bytes, rounded);
+    note(s, true, c, bytes, place);
+    *offset = place;
+    return RP_OK;
+}
+
+void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset)
+{
+    int64_t rounded = rp__align_up(bytes);
+
+    count(s, c, -bytes, -rounded);
+    note(s, false, c, bytes, offset);
+    if (rounded == 0) return;
+#ifdef RP_POISON
+    if (s->base) memset(s->base + offset, 0xff, (size_t)rounded);   /* a NaN in every float format */
+#endif
+    if (s->base) POISON(s->base + offset, rounded);
+    int i = s->n_free;
+    while (i > 0 && s->free[i - 1].offset > offset) i--;
+    bool joins_left  = i > 0 && s->free[i - 1].offset + s->free[i - 1].bytes == offset;
+    bool joins_right = i < s->n_free && offset + rounded == s->free[i].offset;
+    if (joins_left && joins_right) {
+        s->free[i - 1].bytes += rounded + s->free[i].bytes;
+        remove_extent(s, i);
+    } else if (joins_left) {
+        s->free[i - 1].bytes += rounded;
+    } else if (joins_right) {
+        s->free[i].offset = offset;
+        s->free[i].bytes += rounded;
+    } else {
+        RP_BUG_IF(s->n_free >= s->free_room);
+        memmove(s->free + i + 1, s->free + i, (size_t)(s->n_free - i) * sizeof *s->free);
+        s->free[i] = (extent){ offset, rounded };
+        s->n_free++;
+    }
+}
+
+void rp__mem_reclass(rp_mem_space *s, rp_mem_class from, rp_mem_class to, int64_t bytes)
+{
+    s->ledger.live_at[from] -= bytes;
+    s->ledger.live_at[to] += bytes;
+    RP_BUG_IF(s->ledger.live_at[from] < 0);
+}
+
+void rp__mem_read(const rp_mem_space *s, rp_mem *out) { *out = s->ledger; }
+
+void rp__mem_reset_peak(rp_mem_space *s)
+{
+    rp_mem *l = &s->ledger;
+
+    l->peak_bytes       = l->live_bytes;
+    l->peak_alloc_bytes = l->live_alloc_bytes;
+    memcpy(l->peak_at, l->live_at, sizeof l->peak_at);
+}
+
+rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
+{
+    char need[RP_SIZE_CHARS], limit[RP_SIZE_CHARS];
+
+    if (bytes <= s->top) return RP_OK;
+    RP_CHECK(ctx, !s->ledger.limit_bytes || bytes <= s->ledger.limit_bytes, RP_ERR_MEMORY,
+             "the step reserves %s; the memory limit is %s", rp__size_text(need, bytes),
+             rp__size_text(limit, s->ledger.limit_bytes));
+    RP_CHECK(ctx, bytes <= s->mapped_bytes, RP_ERR_MEMORY, "the step reserves %s: more than can be mapped",
+             rp__size_text(need, bytes));
+    if (!ensure_room(ctx, s, s->n_free + 2)) return RP_ERR_MEMORY;
+    int64_t old_top = s->top;
+    s->top = s->ledger.reserved_bytes = bytes;
+    if (s->n_free && s->free[s->n_free - 1].offset + s->free[s->n_free - 1].bytes == old_top)
+        s->free[s->n_free - 1].bytes += bytes - old_top;
+    else
+        s->free[s->n_free++] = (extent){ old_top, bytes - old_top };
+    return RP_OK;
+}
+
+void rp__mem_observe(rp_mem_space *s, void (*observer)(void *, const rp_mem_event *), void *user)
+{
+    s->observer      = observer;
+    s->observer_user = user;
+}

@@ -1,0 +1,52 @@
+/* base/mem.h -- one memory space per device: a ledger over a pool.
+ *
+ *   reserved address range (mapped once, touched lazily; no base at all in a shapes-only context)
+ *   [ used | free | used | used | free ........ | never used yet ................ ]
+ *                                               ^ reserved_bytes = high water of the pool
+ *
+ * The ledger counts every byte by class. The pool gives offsets: best fit over free extents, lowest address on
+ * ties, so the same sequence of requests gives the same offsets, with memory behind it or without. That is what
+ * makes a run on shapes alone predict a real one to the byte.
+ */
+#ifndef RP_MEM_H
+#define RP_MEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "reprise/reprise.h"
+
+#define RP_ALIGN 64
+static inline int64_t rp__align_up(int64_t bytes) { return (bytes + RP_ALIGN - 1) / RP_ALIGN * RP_ALIGN; }
+
+typedef struct rp_mem_space rp_mem_space;
+
+typedef struct {                /* one allocation or release, as it happened */
+    bool take;
+    rp_mem_class mem_class;
+    int64_t bytes, offset;
+} rp_mem_event;
+
+/* limit_bytes bounds reserved bytes (0: the machine is the limit). shapes_only: offsets without memory. */
+rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, rp_mem_space **out);
+void rp__mem_space_free(rp_mem_space *space);
+
+/* `what` names the asker in the message of RP_ERR_MEMORY. bytes may be 0 (a block of no bytes still has an offset). */
+rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *space, rp_mem_class mem_class, int64_t bytes, const char *what,
+                       int64_t *offset);
+void rp__mem_give(rp_mem_space *space, rp_mem_class mem_class, int64_t bytes, int64_t offset);
+void rp__mem_reclass(rp_mem_space *space, rp_mem_class from, rp_mem_class to, int64_t bytes);
+
+/* Address of an offset; NULL in a shapes-only space. */
+void *rp__mem_at(const rp_mem_space *space, int64_t offset);
+
+void rp__mem_read(const rp_mem_space *space, rp_mem *out);
+void rp__mem_reset_peak(rp_mem_space *space);
+
+/* Make the pool at least this large now (a rehearsal's high water), so that no later step grows it. */
+rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *space, int64_t bytes);
+
+/* Called for each event, for tests and timelines; NULL stops. */
+void rp__mem_observe(rp_mem_space *space, void (*observer)(void *user, const rp_mem_event *event), void *user);
+
+#endif

@@ -1,0 +1,81 @@
+/* kernels/cpu/cpu.h -- what the kernel files share: names with the level's suffix, rows of fp32 from any dtype.
+ *
+ * Every function of this folder that is not static is named RP_AT_LEVEL(name), so that the copies of the levels do not
+ * clash. `static inline` here is compiled with each level's flags.
+ */
+#ifndef RP_KERNELS_CPU_H
+#define RP_KERNELS_CPU_H
+
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define RP_PASTE2(a, b) a##_##b
+#define RP_PASTE(a, b) RP_PASTE2(a, b)
+#define RP_AT_LEVEL(name) RP_PASTE(name, RP_LEVEL)
+#define RP_TEXT2(x) #x
+#define RP_TEXT(x) RP_TEXT2(x)
+#define RP_LEVEL_TEXT RP_TEXT(RP_LEVEL)
+
+extern const rp_kernels RP_AT_LEVEL(rp_table);
+
+/* n values at `from` (element offset `at`) as fp32: the row itself when it is fp32, else converted into `buffer`. */
+static inline const float *row_f32(rp_dtype dtype, const void *from, int64_t at, int64_t n, float *buffer)
+{
+    if (dtype == RP_F32) return (const float *)from + at;
+    const uint16_t *h = (const uint16_t *)from + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) buffer[i] = rp__f32_from_bf16(h[i]);
+    return buffer;
+}
+
+/* Where to compute a row that goes to `to`: in place when fp32, else in `buffer`, for row_store to convert. */
+static inline void row_store(rp_dtype dtype, void *to, int64_t at, int64_t n, const float *row)
+{
+    if (dtype == RP_F32) {
+        float *f = (float *)to + at;
+        if (f != row) memcpy(f, row, (size_t)n * sizeof *f);
+        return;
+    }
+    uint16_t *h = (uint16_t *)to + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) h[i] = rp__bf16_from_f32(row[i]);
+}
+
+static inline void row_store_add(rp_dtype dtype, void *to, int64_t at, int64_t n, const float *row, bool adds)
+{
+    if (!adds) {
+        row_store(dtype, to, at, n, row);
+        return;
+    }
+    if (dtype == RP_F32) {
+        float *f = (float *)to + at;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) f[i] += row[i];
+        return;
+    }
+    uint16_t *h = (uint16_t *)to + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) h[i] = rp__bf16_from_f32(rp__f32_from_bf16(h[i]) + row[i]);
+}
+
+/* exp(x) by range reduction and a degree-6 polynomial, within 2 ulp of fp32 for |x| < 87; inline so that it vectorises. */
+static inline float fast_exp(float x)
+{
+    x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
+    float n = rintf(x * 1.44269504f);
+    float r = fmaf(n, -0.693359375f, x);
+    r = fmaf(n, 2.12194440e-4f, r);
+    float p = 1.9875691500e-4f;
+    p = fmaf(p, r, 1.3981999507e-3f);
+    p = fmaf(p, r, 8.3334519073e-3f);
+    p = fmaf(p, r, 4.1665795894e-2f);
+    p = fmaf(p, r, 1.6666665459e-1f);
+    p = fmaf(p, r, 5.0000001201e-1f);
+    p = fmaf(p, r * r, r + 1.0f);
+    union { int32_t i; float f; } scale = { .i = ((int32_t)n + 127) << 23 };
+    return p * scale.f;
+}
+
+#endif

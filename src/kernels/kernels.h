@@ -1,0 +1,33 @@
+/* kernels/kernels.h -- plain functions on buffers, in one table per CPU level.
+ *
+ * kernels.def has a line per kernel: its name and its prototype. The files of cpu/ are compiled once for each level
+ * (x86-64-v4, v3, baseline); each level's table points at its own copies. A NULL entry means: the op runs its
+ * reference. The level is chosen once, at run time, from cpuid; REPRISE_CPU=v4|v3|base forces a lower one.
+ * Kernels are given dense buffers unless the prototype says strides, take fp32 or bf16 (never fp64), sum in fp32, split
+ * work over `threads` in a way that depends on shapes and the nominal thread count alone, and never allocate.
+ */
+#ifndef RP_KERNELS_H
+#define RP_KERNELS_H
+
+#include "base/base.h"
+#include "base/philox.h"
+
+#define RP_KERNEL(name, prototype) typedef void rp_kernel_##name prototype;
+#include "kernels/kernels.def"
+#undef RP_KERNEL
+
+typedef struct rp_kernels {
+    const char *level;              /* "v4", "v3", "base"; "none" for the empty table */
+#define RP_KERNEL(name, prototype) rp_kernel_##name *name;
+#include "kernels/kernels.def"
+#undef RP_KERNEL
+} rp_kernels;
+
+/* The table of this machine, never NULL, constant for the process. */
+const rp_kernels *rp__kernels_cpu(void);
+/* The table in which everything is NULL. */
+const rp_kernels *rp__kernels_none(void);
+/* All levels this machine can run, for tests: fills at most max, returns how many. */
+int rp__kernels_levels(const rp_kernels **out, int max);
+
+#endif

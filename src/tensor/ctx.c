@@ -1,0 +1,103 @@
+/* tensor/ctx.c -- contexts: the team of threads, the device and its memory space. */
+#include "tensor/tensor.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const rp_device devices[] = {
+#define RP_DEVICE(name, kernels) { name, kernels },
+#include "tensor/devices.def"
+#undef RP_DEVICE
+};
+
+static int cores_of_process(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set)) return 1;
+    int n = CPU_COUNT(&set);
+    return n > 0 ? n : 1;
+}
+
+/* oneDNN leaves part of its output unwritten when the team is smaller than the one it asks for, so the team is
+ * opened once and counted, and its threads flush denormals from here on. */
+static rp_status open_team(rp_ctx *ctx)
+{
+    int seen = 0, limit = omp_get_thread_limit();
+
+    ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
+    if (ctx->options.threads == 0 && ctx->threads > limit) ctx->threads = limit;
+    if (ctx->options.shapes_only) return RP_OK;      /* nothing will run; the count still names scratch sizes */
+    omp_set_dynamic(0);
+    omp_set_num_threads(ctx->threads);
+#pragma omp parallel reduction(+ : seen)
+    {
+        rp__fp_enter();
+        seen++;
+    }
+    RP_CHECK(ctx, seen == ctx->threads, RP_ERR_BACKEND, "the OpenMP team has %d threads, not %d (OMP_THREAD_LIMIT is %d)",
+             seen, ctx->threads, limit);
+    return RP_OK;
+}
+
+static rp_status open_device(rp_ctx *ctx)
+{
+    const char *name = ctx->options.device ? ctx->options.device : devices[0].name;
+
+    for (int i = 0; i < RP_COUNT(devices); i++) {
+        if (strcmp(devices[i].name, name)) continue;
+        ctx->device[0] = &devices[i];
+        ctx->n_devices = 1;
+        return rp__mem_space_new(ctx, ctx->options.memory_limit_bytes, ctx->options.shapes_only, &ctx->space[0]);
+    }
+    return rp__fail(ctx, RP_ERR_ARG, "unknown device '%s'", name);
+}
+
+rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
+{
+    rp_ctx *ctx = calloc(1, sizeof *ctx);
+    rp_status status = RP_ERR_MEMORY;
+
+    if (!ctx) return status;
+    if (options) ctx->options = *options;
+    ctx->path = "";
+    ctx->seed = ctx->options.seed;
+    status    = ctx->options.threads < 0 || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : open_team(ctx);
+    if (status == RP_OK) status = open_device(ctx);
+    if (status != RP_OK) {
+        rp_ctx_free(ctx);
+        return status;
+    }
+    *out = ctx;
+    return RP_OK;
+}
+
+void rp_ctx_free(rp_ctx *ctx)
+{
+    if (!ctx) return;
+    for (int i = 0; i < ctx->n_devices; i++) {
+        rp_mem m = { 0 };
+        if (ctx->space[i]) rp__mem_read(ctx->space[i], &m);
+#ifndef NDEBUG
+        RP_BUG_IF(m.live_bytes != 0);
+#endif
+        rp__mem_space_free(ctx->space[i]);
+    }
+    free(ctx);
+}
+
+void rp_mem_read(rp_ctx *ctx, int device, bool reset, rp_mem *out)
+{
+    RP_BUG_IF(device < 0 || device >= ctx->n_devices);
+    rp__mem_read(ctx->space[device], out);
+    if (reset) rp__mem_reset_peak(ctx->space[device]);
+}
+
+const char *rp_version(void)
+{
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+    return TEXT(RP_VERSION_MAJOR) "." TEXT(RP_VERSION_MINOR) "." TEXT(RP_VERSION_PATCH);
+}

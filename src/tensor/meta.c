@@ -1,0 +1,86 @@
+/* tensor/meta.c -- shapes without data. */
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct { const char *name; int64_t bytes; } dtypes[RP_DTYPES] = {
+    [RP_F32] = { "fp32", 4 }, [RP_BF16] = { "bf16", 2 }, [RP_I32] = { "int32", 4 }, [RP_F64] = { "fp64", 8 },
+};
+
+const char *rp_dtype_name(rp_dtype d) { return (unsigned)d < RP_DTYPES ? dtypes[d].name : "unknown dtype"; }
+int64_t rp_dtype_bytes(rp_dtype d) { return (unsigned)d < RP_DTYPES ? dtypes[d].bytes : 0; }
+
+int64_t rp_meta_dim(const rp_meta *m, int i)
+{
+    if (i < 0) i += m->ndim;
+    return i >= 0 && i < m->ndim ? m->dim[i] : 1;
+}
+
+int64_t rp_meta_elems(const rp_meta *m)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < m->ndim; i++) n *= m->dim[i];
+    return n;
+}
+
+int64_t rp_meta_rows(const rp_meta *m)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < m->ndim - 1; i++) n *= m->dim[i];
+    return n;
+}
+
+int64_t rp_meta_bytes(const rp_meta *m) { return rp_meta_elems(m) * rp_dtype_bytes(m->dtype); }
+
+bool rp_meta_same_shape(const rp_meta *a, const rp_meta *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]);
+}
+
+bool rp_meta_same(const rp_meta *a, const rp_meta *b) { return a->dtype == b->dtype && rp_meta_same_shape(a, b); }
+
+rp_meta rp_meta_make(rp_dtype dtype, int ndim, const int64_t *dim)
+{
+    rp_meta m = { .dtype = dtype, .ndim = ndim };
+
+    for (int i = 0; i < ndim && i < RP_MAX_DIM; i++) m.dim[i] = dim[i];
+    return m;
+}
+
+rp_meta rp_meta_1d(rp_dtype dtype, int64_t n) { return (rp_meta){ dtype, 1, { n } }; }
+rp_meta rp_meta_2d(rp_dtype dtype, int64_t rows, int64_t n) { return (rp_meta){ dtype, 2, { rows, n } }; }
+
+const char *rp_meta_str(const rp_meta *m)
+{
+    enum { RING = 8, CHARS = 128 };
+    static _Thread_local char ring[RING][CHARS];
+    static _Thread_local unsigned next;
+    char *text = ring[next++ % RING];
+    int used   = snprintf(text, CHARS, "%s [", rp_dtype_name(m->dtype));
+
+    for (int i = 0; i < m->ndim && used < CHARS; i++)
+        used += snprintf(text + used, (size_t)(CHARS - used), "%s%" PRId64, i ? ", " : "", m->dim[i]);
+    if (used < CHARS - 1) snprintf(text + used, (size_t)(CHARS - used), "]");
+    return text;
+}
+
+rp_dtype rp_meta_stat_dtype(const rp_meta *m) { return m->dtype == RP_F64 ? RP_F64 : RP_F32; }
+
+bool rp_meta_is_float(const rp_meta *m) { return m->dtype == RP_F32 || m->dtype == RP_BF16 || m->dtype == RP_F64; }
+
+rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m)
+{
+    int64_t bytes = rp_dtype_bytes(m->dtype);
+
+    RP_CHECK(ctx, bytes > 0, RP_ERR_DTYPE, "dtype %d is unknown", (int)m->dtype);
+    RP_CHECK(ctx, m->ndim >= 0 && m->ndim <= RP_MAX_DIM, RP_ERR_SHAPE, "a tensor has 0 to %d dimensions, not %d", RP_MAX_DIM,
+             m->ndim);
+    for (int i = 0; i < m->ndim; i++) {
+        RP_CHECK(ctx, m->dim[i] >= 0, RP_ERR_SHAPE, "dimension %d is %" PRId64, i, m->dim[i]);
+        RP_CHECK(ctx, !__builtin_mul_overflow(bytes, m->dim[i], &bytes), RP_ERR_SHAPE, "%s is too large", rp_meta_str(m));
+    }
+    return RP_OK;
+}

@@ -1,0 +1,330 @@
+/* tensor/tensor.c -- storages, tensors, views; reading and writing elements. */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+static void dense_strides(rp_tensor *t)
+{
+    int64_t step = 1;
+
+    for (int i = t->m.ndim - 1; i >= 0; i--) {
+        t->stride[i] = step;
+        step *= t->m.dim[i];
+    }
+}
+
+rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *what, rp_tensor **out)
+{
+    RP_TRY(rp__meta_check(ctx, meta));
+    rp_tensor *t  = rp__host_alloc(ctx, sizeof *t);
+    rp_storage *s = t ? rp__host_alloc(ctx, sizeof *s) : NULL;
+    if (s) {
+        *s = (rp_storage){ .ctx = ctx, .refs = 1, .mem_class = c, .bytes = rp_meta_bytes(meta), .writer = "nothing" };
+        if (rp__mem_take(ctx, ctx->space[0], c, s->bytes, what, &s->offset) == RP_OK) {
+            s->data = rp__mem_at(ctx->space[0], s->offset);
+            *t      = (rp_tensor){ .ctx = ctx, .refs = 1, .m = *meta, .storage = s };
+            dense_strides(t);
+            *out = t;
+            return RP_OK;
+        }
+    }
+    rp__release(s);
+    rp__release(t);
+    return RP_ERR_MEMORY;
+}
+
+rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, rp_tensor **out)
+{
+    return rp__tensor_new_named(ctx, meta, c, "a tensor", out);
+}
+
+rp_tensor *rp_tensor_ref(rp_tensor *t)
+{
+    if (t) t->refs++;
+    return t;
+}
+
+static void storage_unref(rp_storage *s)
+{
+    if (--s->refs) return;
+    rp__mem_give(s->ctx->space[s->device], s->mem_class, s->bytes, s->offset);
+    rp__release(s);
+}
+
+void rp_tensor_unref(rp_tensor *t)
+{
+    if (!t || --t->refs) return;
+    rp_tensor_unref(t->grad);
+    storage_unref(t->storage);
+    rp__release(t);
+}
+
+const rp_meta *rp_tensor_meta(const rp_tensor *t) { return &t->m; }
+const int64_t *rp_tensor_strides(const rp_tensor *t) { return t->stride; }
+
+void *rp_tensor_data(const rp_tensor *t)
+{
+    return t->storage->data ? t->storage->data + t->start * rp_dtype_bytes(t->m.dtype) : NULL;
+}
+
+bool rp_tensor_is_dense(const rp_tensor *t)
+{
+    int64_t step = 1;
+
+    for (int i = t->m.ndim - 1; i >= 0; i--) {
+        if (t->m.dim[i] != 1 && t->stride[i] != step) return false;
+        step *= t->m.dim[i];
+    }
+    return true;
+}
+
+rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out)
+{
+    rp_tensor *v = rp__host_alloc(t->ctx, sizeof *v);
+
+    if (!v) return RP_ERR_MEMORY;
+    *v      = *t;
+    v->refs = 1;
+    v->grad = NULL;
+    v->requires_grad = false;
+    v->tape_id       = 0;
+    v->storage->refs++;
+    *out = v;
+    return RP_OK;
+}
+
+void rp__tensor_reclass(rp_tensor *t, rp_mem_class c)
+{
+    rp_storage *s = t->storage;
+
+    if (s->mem_class == c) return;
+    rp__mem_reclass(s->ctx->space[s->device], s->mem_class, c, s->bytes);
+    s->mem_class = c;
+}
+
+void rp__tensor_wrote(rp_tensor *t, const char *writer)
+{
+    t->storage->version++;
+    t->storage->writer = writer;
+}
+
+rp_status rp__tensor_needs_data(const rp_tensor *t, const char *call)
+{
+    RP_CHECK(t->ctx, rp__tensor_real(t), RP_ERR_META, "%s: the tensor '%s' has a shape (%s) but no data in a shapes-only run", call,
+             t->name ? t->name : "unnamed", rp_meta_str(&t->m));
+    return RP_OK;
+}
+
+/* ---- views ---- */
+
+rp_status rp_tensor_reshape(rp_tensor *t, int ndim, const int64_t *dim, rp_tensor **out)
+{
+    rp_meta m = { .dtype = t->m.dtype, .ndim = ndim };
+
+    RP_CHECK(t->ctx, ndim >= 0 && ndim <= RP_MAX_DIM, RP_ERR_SHAPE, "reshape: %d dimensions, at most %d", ndim, RP_MAX_DIM);
+    m = rp_meta_make(t->m.dtype, ndim, dim);
+    RP_TRY(rp__meta_check(t->ctx, &m));
+    RP_CHECK(t->ctx, rp_meta_elems(&m) == rp_meta_elems(&t->m), RP_ERR_SHAPE, "reshape: %s does not hold as many elements as %s",
+             rp_meta_str(&m), rp_meta_str(&t->m));
+    RP_CHECK(t->ctx, rp_tensor_is_dense(t), RP_ERR_SHAPE, "reshape: the view %s is not dense", rp_meta_str(&t->m));
+    RP_TRY(rp__tensor_alias(t, out));
+    (*out)->m = m;
+    dense_strides(*out);
+    return RP_OK;
+}
+
+static rp_status check_dim(const rp_tensor *t, const char *call, int *dim)
+{
+    int given = *dim;
+
+    if (*dim < 0) *dim += t->m.ndim;
+    RP_CHECK(t->ctx, *dim >= 0 && *dim < t->m.ndim, RP_ERR_SHAPE, "%s: %s has no dimension %d", call, rp_meta_str(&t->m), given);
+    return RP_OK;
+}
+
+rp_status rp_tensor_slice(rp_tensor *t, int dim, int64_t start, int64_t length, rp_tensor **out)
+{
+    RP_TRY(check_dim(t, "slice", &dim));
+    RP_CHECK(t->ctx, start >= 0 && length >= 0 && start <= t->m.dim[dim] && length <= t->m.dim[dim] - start, RP_ERR_SHAPE,
+             "slice: [%" PRId64 ", %" PRId64 ") is outside dimension %d of %s", start, start + length, dim, rp_meta_str(&t->m));
+    RP_TRY(rp__tensor_alias(t, out));
+    (*out)->m.dim[dim] = length;
+    (*out)->start += start * t->stride[dim];
+    return RP_OK;
+}
+
+rp_status rp_tensor_transpose(rp_tensor *t, int a, int b, rp_tensor **out)
+{
+    RP_TRY(check_dim(t, "transpose", &a));
+    RP_TRY(check_dim(t, "transpose", &b));
+    RP_TRY(rp__tensor_alias(t, out));
+    (*out)->m.dim[a]  = t->m.dim[b];
+    (*out)->m.dim[b]  = t->m.dim[a];
+    (*out)->stride[a] = t->stride[b];
+    (*out)->stride[b] = t->stride[a];
+    return RP_OK;
+}
+
+/* ---- elements ---- */
+
+/* Offset in elements of the first element of a row of the last dimension. */
+static int64_t row_start(const rp_tensor *t, int64_t row)
+{
+    int64_t at = t->start;
+
+    for (int i = t->m.ndim - 2; i >= 0; i--) {
+        at += row % t->m.dim[i] * t->stride[i];
+        row /= t->m.dim[i];
+    }
+    return at;
+}
+
+static double load(const rp_tensor *t, int64_t at)
+{
+    const void *p = t->storage->data;
+
+    switch (t->m.dtype) {
+    case RP_F32: return ((const float *)p)[at];
+    case RP_BF16: return rp__f32_from_bf16(((const uint16_t *)p)[at]);
+    case RP_I32: return ((const int32_t *)p)[at];
+    default: return ((const double *)p)[at];
+    }
+}
+
+static void store(rp_tensor *t, int64_t at, double value)
+{
+    void *p = t->storage->data;
+
+    switch (t->m.dtype) {
+    case RP_F32: ((float *)p)[at] = (float)value; break;
+    case RP_BF16: ((uint16_t *)p)[at] = rp__bf16_from_f32((float)value); break;
+    case RP_I32: ((int32_t *)p)[at] = (int32_t)value; break;
+    default: ((double *)p)[at] = value;
+    }
+}
+
+static int64_t last_stride(const rp_tensor *t) { return t->m.ndim ? t->stride[t->m.ndim - 1] : 1; }
+
+void rp_row_get(const rp_tensor *t, int64_t row, double *to)
+{
+    int64_t n = rp_meta_dim(&t->m, -1), at = row_start(t, row), step = last_stride(t);
+
+    for (int64_t i = 0; i < n; i++) to[i] = load(t, at + i * step);
+}
+
+void rp_row_put(rp_tensor *t, int64_t row, const double *from)
+{
+    int64_t n = rp_meta_dim(&t->m, -1), at = row_start(t, row), step = last_stride(t);
+
+    for (int64_t i = 0; i < n; i++) store(t, at + i * step, from[i]);
+}
+
+static void row_add(rp_tensor *t, int64_t row, const double *from)
+{
+    int64_t n = rp_meta_dim(&t->m, -1), at = row_start(t, row), step = last_stride(t);
+
+    for (int64_t i = 0; i < n; i++) store(t, at + i * step, load(t, at + i * step) + from[i]);
+}
+
+void rp_row_grad(const rp_op_call *c, int in, int64_t row, const double *from)
+{
+    (c->grad_adds[in] ? row_add : rp_row_put)(c->grad_in[in], row, from);
+}
+
+static int64_t element_at(const rp_tensor *t, int64_t element)
+{
+    int64_t n = rp_meta_dim(&t->m, -1);
+
+    return row_start(t, element / n) + element % n * last_stride(t);
+}
+
+double rp_elem_get(const rp_tensor *t, int64_t element) { return load(t, element_at(t, element)); }
+void rp_elem_put(rp_tensor *t, int64_t element, double value) { store(t, element_at(t, element), value); }
+int32_t rp_int_get(const rp_tensor *t, int64_t element) { return ((const int32_t *)t->storage->data)[element_at(t, element)]; }
+
+static rp_status check_count(const rp_tensor *t, int64_t count, const char *call)
+{
+    RP_TRY(rp__tensor_needs_data(t, call));
+    RP_CHECK(t->ctx, count == rp_meta_elems(&t->m), RP_ERR_ARG, "%s: %" PRId64 " elements given, %s has %" PRId64, call, count,
+             rp_meta_str(&t->m), rp_meta_elems(&t->m));
+    return RP_OK;
+}
+
+rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
+{
+    RP_TRY(check_count(t, count, "rp_tensor_write"));
+    for (int64_t i = 0; i < count; i++) rp_elem_put(t, i, from[i]);
+    rp__tensor_wrote(t, "rp_tensor_write");
+    return RP_OK;
+}
+
+rp_status rp_tensor_write_i32(rp_tensor *t, const int32_t *from, int64_t count)
+{
+    RP_TRY(check_count(t, count, "rp_tensor_write_i32"));
+    for (int64_t i = 0; i < count; i++) rp_elem_put(t, i, from[i]);
+    rp__tensor_wrote(t, "rp_tensor_write_i32");
+    return RP_OK;
+}
+
+rp_status rp_tensor_read(const rp_tensor *t, double *to, int64_t count)
+{
+    RP_TRY(check_count(t, count, "rp_tensor_read"));
+    for (int64_t i = 0; i < count; i++) to[i] = rp_elem_get(t, i);
+    return RP_OK;
+}
+
+/* ---- whole tensors ---- */
+
+static int64_t rows_of(const rp_tensor *t) { return rp_meta_elems(&t->m) ? rp_meta_rows(&t->m) : 0; }
+
+void rp__tensor_zero(rp_tensor *t)
+{
+    if (!t->storage->data) return;
+    int64_t n = rp_meta_dim(&t->m, -1), size = rp_dtype_bytes(t->m.dtype), rows = rows_of(t);
+    if (rp_tensor_is_dense(t)) {
+        memset(rp_tensor_data(t), 0, (size_t)rp_meta_bytes(&t->m));
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = row_start(t, r);
+        for (int64_t i = 0; i < n; i++) memset(t->storage->data + (at + i * last_stride(t)) * size, 0, (size_t)size);
+    }
+}
+
+void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
+{
+    if (!to->storage->data) return;
+    if (to->m.dtype == from->m.dtype && rp_tensor_is_dense(to) && rp_tensor_is_dense(from)) {
+        memcpy(rp_tensor_data(to), rp_tensor_data(from), (size_t)rp_meta_bytes(&to->m));
+        return;
+    }
+    for (int64_t i = 0, n = rp_meta_elems(&to->m); i < n; i++) rp_elem_put(to, i, rp_elem_get(from, i));
+}
+
+/* Both dense in the common case, which vectorises; strides and fp64 take the slow way. */
+void rp__tensor_add(rp_tensor *to, const rp_tensor *from)
+{
+    int64_t n = rp_meta_elems(&to->m);
+
+    if (!to->storage->data) return;
+    if (to->m.dtype == RP_F64 || !rp_tensor_is_dense(to) || !rp_tensor_is_dense(from)) {
+        for (int64_t i = 0; i < n; i++) rp_elem_put(to, i, rp_elem_get(to, i) + rp_elem_get(from, i));
+    } else if (to->m.dtype == RP_F32 && from->m.dtype == RP_F32) {
+        float *a = rp_tensor_data(to);
+        const float *b = rp_tensor_data(from);
+#pragma omp parallel for simd schedule(static)
+        for (int64_t i = 0; i < n; i++) a[i] += b[i];
+    } else if (to->m.dtype == RP_BF16 && from->m.dtype == RP_BF16) {
+        uint16_t *a = rp_tensor_data(to);
+        const uint16_t *b = rp_tensor_data(from);
+#pragma omp parallel for simd schedule(static)
+        for (int64_t i = 0; i < n; i++) a[i] = rp__bf16_from_f32(rp__f32_from_bf16(a[i]) + rp__f32_from_bf16(b[i]));
+    } else if (to->m.dtype == RP_F32 && from->m.dtype == RP_BF16) {
+        float *a = rp_tensor_data(to);
+        const uint16_t *b = rp_tensor_data(from);
+#pragma omp parallel for simd schedule(static)
+        for (int64_t i = 0; i < n; i++) a[i] += rp__f32_from_bf16(b[i]);
+    } else {
+        for (int64_t i = 0; i < n; i++) rp_elem_put(to, i, rp_elem_get(to, i) + rp_elem_get(from, i));
+    }
+}

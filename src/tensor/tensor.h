@@ -1,0 +1,58 @@
+/* tensor/tensor.h -- storages own bytes, tensors share them, devices say where the bytes are.
+ *
+ *   tensor { shape, strides, start } ---> storage { bytes at an offset of the device's pool, class, version }
+ *   view   { shape, strides, start } --/   counted; the last share gives the bytes back to the ledger
+ *
+ * Every write raises the storage's version and leaves the writer's name, so a reader that remembers a version can say
+ * who changed what.
+ */
+#ifndef RP_TENSOR_H
+#define RP_TENSOR_H
+
+#include "base/base.h"
+#include "reprise/op.h"
+
+typedef struct rp_device {          /* one line in devices.def */
+    const char *name;
+    bool has_kernels;               /* false: every op runs its reference */
+} rp_device;
+
+typedef struct rp_storage {
+    rp_ctx *ctx;
+    int refs, device;
+    rp_mem_class mem_class;
+    int64_t bytes, offset;
+    uint8_t *data;                  /* NULL in a shapes-only context */
+    uint64_t version;
+    const char *writer;             /* op or function that wrote last; static text */
+} rp_storage;
+
+struct rp_tensor {
+    rp_ctx *ctx;
+    int refs;
+    rp_meta m;
+    int64_t stride[RP_MAX_DIM], start;      /* in elements */
+    rp_storage *storage;
+    const char *name;                       /* borrowed, for messages; may be NULL */
+    bool requires_grad;                     /* a leaf whose gradient is wanted */
+    rp_tensor *grad;                        /* of a leaf */
+    uint64_t tape_id;                       /* which tape `value` belongs to */
+    int value;                              /* index on that tape */
+};
+
+rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *what, rp_tensor **out);
+/* A second handle on the same storage with the same shape. */
+rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out);
+void rp__tensor_reclass(rp_tensor *t, rp_mem_class c);
+void rp__tensor_wrote(rp_tensor *t, const char *writer);
+void rp__tensor_zero(rp_tensor *t);         /* dense or strided; nothing in a shapes-only context */
+/* RP_ERR_META naming `call` when there is no data. */
+rp_status rp__tensor_needs_data(const rp_tensor *t, const char *call);
+/* Copy all elements between tensors of one shape, converting dtypes; strides as they are. */
+void rp__tensor_copy(rp_tensor *to, const rp_tensor *from);
+/* to += from, same shape, summed in fp32 (fp64 in fp64). */
+void rp__tensor_add(rp_tensor *to, const rp_tensor *from);
+rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m);
+static inline bool rp__tensor_real(const rp_tensor *t) { return t->storage->data != NULL || t->storage->bytes == 0; }
+
+#endif

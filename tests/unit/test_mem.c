@@ -1,0 +1,96 @@
+/* Claims about the ledger and the pool. */
+#include "rp_test.h"
+
+static void same_requests_give_same_offsets_with_and_without_memory(void **state)
+{
+    (void)state;
+    rp_ctx *real = test_ctx(&(rp_ctx_options){ 0 }), *shapes = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_mem_space *space[2] = { real->space[0], shapes->space[0] };
+    int64_t at[2][64], size[64];
+    unsigned draw = 1;
+
+    for (int round = 0; round < 1000; round++) {
+        int i = (int)((draw = draw * 1664525u + 1013904223u) >> 26);
+        int64_t bytes = (draw >> 8) % 5000;
+        for (int s = 0; s < 2; s++) {
+            rp_ctx *ctx = s ? shapes : real;
+            if (round >= 64) rp__mem_give(space[s], RP_MEM_TEMP, size[round < 64 ? round : i], at[s][round < 64 ? round : i]);
+            assert_int_equal(rp__mem_take(ctx, space[s], RP_MEM_TEMP, bytes, "a test", &at[s][round < 64 ? round : i]), RP_OK);
+        }
+        size[round < 64 ? round : i] = bytes;
+        assert_int_equal(at[0][round < 64 ? round : i], at[1][round < 64 ? round : i]);
+    }
+    for (int i = 0; i < 64; i++)
+        for (int s = 0; s < 2; s++) rp__mem_give(space[s], RP_MEM_TEMP, size[i], at[s][i]);
+    rp_mem a, b;
+    rp_mem_read(real, 0, false, &a);
+    rp_mem_read(shapes, 0, false, &b);
+    assert_memory_equal(&a, &b, sizeof a);
+    assert_int_equal(a.live_bytes, 0);
+    rp_ctx_free(real);
+    rp_ctx_free(shapes);
+}
+
+static void the_limit_refuses_and_leaves_the_ledger_alone(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .memory_limit_bytes = 1000 });
+    rp_meta fits = rp_meta_1d(RP_F32, 128), more = rp_meta_1d(RP_F32, 129);
+    rp_tensor *a = NULL, *b = NULL;
+    rp_mem m;
+
+    assert_int_equal(rp_tensor_new(ctx, &fits, RP_MEM_TEMP, &a), RP_OK);
+    assert_int_equal(rp_tensor_new(ctx, &more, RP_MEM_TEMP, &b), RP_ERR_MEMORY);
+    assert_null(b);
+    assert_string_equal(rp_error(ctx), "a tensor needs 516 bytes; 512 bytes are live and the memory limit is 1000 bytes");
+    rp_tensor_unref(a);
+    rp_mem_read(ctx, 0, false, &m);
+    assert_int_equal(m.live_bytes, 0);
+    assert_int_equal(m.peak_bytes, 512);
+    rp_ctx_free(ctx);
+}
+
+static void reserving_ahead_keeps_later_requests_from_growing_the_pool(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_meta meta = rp_meta_1d(RP_F32, 1024);
+    rp_tensor *a, *b;
+    rp_mem m;
+
+    assert_int_equal(rp__mem_reserve(ctx, ctx->space[0], 8192), RP_OK);
+    assert_int_equal(rp_tensor_new(ctx, &meta, RP_MEM_PARAM, &a), RP_OK);
+    assert_int_equal(rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &b), RP_OK);
+    rp_mem_read(ctx, 0, false, &m);
+    assert_int_equal(m.reserved_bytes, 8192);
+    assert_int_equal(m.live_at[RP_MEM_PARAM], 4096);
+    rp_tensor_unref(a);
+    rp_tensor_unref(b);
+    rp_ctx_free(ctx);
+}
+
+static void a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_meta meta = rp_meta_1d(RP_F32, 4);
+    rp_tensor *a;
+    double v[4];
+
+    assert_int_equal(rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &a), RP_OK);
+    assert_int_equal(rp_tensor_read(a, v, 4), RP_ERR_META);
+    assert_non_null(strstr(rp_error(ctx), "rp_tensor_read"));
+    rp_tensor_unref(a);
+    rp_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_requests_give_same_offsets_with_and_without_memory),
+        cmocka_unit_test(the_limit_refuses_and_leaves_the_ledger_alone),
+        cmocka_unit_test(reserving_ahead_keeps_later_requests_from_growing_the_pool),
+        cmocka_unit_test(a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
