@@ -1,0 +1,54 @@
+/* io/gguf.h -- read GGUF v2/v3 files: metadata and tensors.
+ *
+ *   magic "GGUF" · version · counts | metadata key-values | tensor infos | padding | tensor data
+ *
+ * The file is mapped while open; everything returned is borrowed and lives until close. Every offset, length and count is
+ * checked against the file before use: a malformed file is RP_ERR_FORMAT with one sentence, never a crash.
+ */
+#ifndef RP_GGUF_H
+#define RP_GGUF_H
+
+#include "base/base.h"
+
+typedef struct rp_gguf rp_gguf;
+
+typedef enum { RP_GGUF_INT, RP_GGUF_UINT, RP_GGUF_FLOAT, RP_GGUF_BOOL, RP_GGUF_STRING, RP_GGUF_ARRAY } rp_gguf_kind;
+
+typedef struct { const char *text; int64_t bytes; } rp_gguf_string;     /* not terminated */
+
+typedef struct {
+    const char *key;                /* terminated */
+    rp_gguf_kind kind, element;     /* element: of an array */
+    int64_t i;                      /* INT, UINT (when it fits), BOOL as 0 or 1 */
+    double f;                       /* FLOAT; INT and UINT too */
+    rp_gguf_string s;
+    int64_t count;                  /* of an array */
+} rp_gguf_value;
+
+typedef struct {
+    const char *name;               /* terminated */
+    const char *type;               /* "F32", "Q4_1", … */
+    int ndim;
+    int64_t dim[4];                 /* row-major as everywhere here: slowest first (GGUF stores them reversed) */
+    int64_t elems, bytes;
+} rp_gguf_tensor;
+
+rp_status rp__gguf_open(rp_ctx *ctx, const char *path, rp_gguf **out);
+void rp__gguf_close(rp_gguf *file);
+
+int64_t rp__gguf_n_values(const rp_gguf *file);
+const rp_gguf_value *rp__gguf_value_at(const rp_gguf *file, int64_t i);
+/* NULL where the key is absent. */
+const rp_gguf_value *rp__gguf_get(const rp_gguf *file, const char *key);
+/* Element i of an array of strings / of numbers or booleans. Zero values past the end or of another kind. */
+rp_gguf_string rp__gguf_array_string(const rp_gguf *file, const rp_gguf_value *array, int64_t i);
+double rp__gguf_array_number(const rp_gguf *file, const rp_gguf_value *array, int64_t i);
+
+int64_t rp__gguf_n_tensors(const rp_gguf *file);
+const rp_gguf_tensor *rp__gguf_tensor_at(const rp_gguf *file, int64_t i);
+const rp_gguf_tensor *rp__gguf_find(const rp_gguf *file, const char *name);
+/* Elements [start, start + count) of a tensor, dequantised to fp32. start and count are whole rows of the last dimension.
+ * errors  RP_ERR_UNSUPPORTED the type is not one that is read (the message lists those that are) */
+rp_status rp__gguf_read(rp_gguf *file, const rp_gguf_tensor *tensor, int64_t start, int64_t count, float *out);
+
+#endif

@@ -1,0 +1,42 @@
+/* io/tokenizer.h -- text to token ids and back. Byte-level BPE here; other kinds are further files behind this interface.
+ *
+ * Encoding adds neither bos nor eos: the caller knows where documents begin and end. Special and added tokens written in
+ * the text are recognised, as the `tokenizers` package does.
+ */
+#ifndef RP_TOKENIZER_H
+#define RP_TOKENIZER_H
+
+#include "base/base.h"
+
+typedef struct rp_tokenizer rp_tokenizer;
+
+/* `path` is a Hugging Face directory, a tokenizer.json, or a .gguf file.
+ * owner   yours; keeps no pointer to the file
+ * errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED a model, normalizer or
+ *         pre-tokenizer that is not known here, named */
+rp_status rp__tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out);
+void rp__tokenizer_free(rp_tokenizer *tokenizer);
+
+/* UTF-8 text (invalid bytes become U+FFFD as Python's decode with errors="replace" makes them, each maximal subpart one) to ids.
+ * *ids is host memory, yours to rp__release; empty text gives no ids (*ids may be NULL). Text of any length: time and memory
+ * grow linearly. */
+rp_status rp__tokenizer_encode(rp_tokenizer *tokenizer, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
+
+/* The bytes of the ids, invalid UTF-8 left as it is; special tokens are skipped when asked. *text is terminated and yours to
+ * rp__release. errors RP_ERR_ARG an id outside the vocabulary */
+rp_status rp__tokenizer_decode(rp_tokenizer *tokenizer, const int32_t *ids, int64_t n_ids, bool skip_special, char **text,
+                               int64_t *bytes);
+
+int32_t rp__tokenizer_vocab(const rp_tokenizer *tokenizer);       /* number of ids, added tokens included */
+int32_t rp__tokenizer_bos(const rp_tokenizer *tokenizer);         /* -1 where there is none */
+int32_t rp__tokenizer_eos(const rp_tokenizer *tokenizer);
+/* Does this tokenizer put bos before a document (post-processor or add_bos_token, GGUF tokenizer.ggml.add_bos_token)? */
+bool rp__tokenizer_adds_bos(const rp_tokenizer *tokenizer);
+/* The id of a token written out ("<|im_start|>"), or -1. */
+int32_t rp__tokenizer_id(const rp_tokenizer *tokenizer, const char *token);
+
+/* Write the files a Hugging Face directory needs (tokenizer.json, tokenizer_config.json, special_tokens_map.json when known) so that
+ * AutoTokenizer loads them and gives the same ids; from a directory its files are copied, from GGUF they are made. */
+rp_status rp__tokenizer_export(rp_tokenizer *tokenizer, const char *directory);
+
+#endif
