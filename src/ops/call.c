@@ -21,6 +21,17 @@ const rp_op *rp__op_find(const char *name)
     return NULL;
 }
 
+/* A gradient is dense exactly when its tensor is, so the inputs decide for the whole call, backward included. */
+static void find_speed(rp_op_meta *m, rp_tensor *const *in)
+{
+    m->dense = true;
+    m->fast  = m->ctx->device[0]->has_kernels && rp__kernels_cpu() != rp__kernels_none();
+    for (int i = 0; i < m->n_in; i++) {
+        m->dense = m->dense && rp_tensor_is_dense(in[i]);
+        m->fast  = m->fast && m->in[i].dtype != RP_F64;
+    }
+}
+
 rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, bool train,
                          const bool *want_grad, rp_op_meta *m)
 {
@@ -36,30 +47,13 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
         if (op->flags & RP_OP_GRAD_PASS) m->in_grad[i] = want_grad && want_grad[i];
         m->want_grad |= m->in_grad[i];
     }
+    find_speed(m, in);
     return op->shape(m);
 }
 
-bool rp__op_fast(const rp_op_meta *m)
-{
-    for (int i = 0; i < m->n_in; i++)
-        if (m->in[i].dtype == RP_F64) return false;
-    return m->ctx->device[0]->has_kernels;
-}
+bool rp__op_fast(const rp_op_meta *m) { return m->fast && m->dense; }
 
-static bool all_dense(rp_tensor *const *t, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (t[i] && !rp_tensor_is_dense(t[i])) return false;
-    return true;
-}
-
-const rp_kernels *rp__op_kernels(const rp_op_call *c)
-{
-    bool dense = all_dense(c->in, c->meta->n_in) && all_dense(c->out, c->meta->n_out) && all_dense(c->grad_in, c->meta->n_in) &&
-                 all_dense(c->grad_out, c->meta->n_out);
-
-    return dense && rp__op_fast(c->meta) ? rp__kernels_cpu() : rp__kernels_none();
-}
+const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->meta) ? rp__kernels_cpu() : rp__kernels_none(); }
 
 void rp__op_failed(const rp_op_call *c, rp_status status) { c->ctx->op_status = status; }
 

@@ -12,11 +12,12 @@
 #include "reprise/op.h"
 #include "tensor/tensor.h"
 
-/* The fast kernels this call may use: the empty table in fp64, on a device without kernels, or when an operand listed in the
- * call is a strided view (kernels take dense buffers unless they say otherwise). */
-const rp_kernels *rp__op_kernels(const rp_op_call *c);
-/* The same question at shape time, for scratch sizes (views are not known then: sizes serve both). */
+/* May this call use the kernels that take dense buffers? The same answer in shape, forward and backward, so that scratch is sized
+ * for what will run. An op whose kernels take strides asks m->fast alone. */
 bool rp__op_fast(const rp_op_meta *m);
+
+/* The table for this call: this machine's when rp__op_fast, else the empty one. */
+const rp_kernels *rp__op_kernels(const rp_op_call *c);
 
 /* A backend failed inside forward or backward: remembered in the context, returned by the call that ran the op. */
 void rp__op_failed(const rp_op_call *c, rp_status status);
