@@ -1,18 +1,22 @@
 # make: the release program at build/reprise. make check: set up and test. make demo: fine-tune a real model.
 BUILD ?= build
-.PHONY: all build setup check check-long demo bench docs install clean
+.PHONY: all build setup check check-long demo install format clean
 all: build
 build:
-	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null && cmake --build $(BUILD) -j
+	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null && cmake --build $(BUILD) -j $$(nproc)
 setup:
-	tools/setup
-check: setup build
-	tools/check
-check-long: setup build
-	tools/check --long
-demo: setup build
-	tools/demo
+	@tools/setup
+check: setup
+	@tools/check
+check-long:
+	@tools/setup --long
+	@tools/check --long
+demo: setup
+	@$(MAKE) --no-print-directory build
+	@tools/demo
 install: build
 	cmake --install $(BUILD)
+format:
+	clang-format -i $$(find include src cli tests examples bench -name '*.[ch]' 2>/dev/null)
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) build-*

@@ -1,0 +1,1 @@
+/* A folder that is in no list: tools/check-layers must refuse it. */

@@ -1,0 +1,1 @@
+/* What base/low.c must not see. */
