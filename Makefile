@@ -1,6 +1,6 @@
 # make: the release program at build/reprise. make check: set up and test. make demo: fine-tune a real model.
 BUILD ?= build
-.PHONY: all build setup check check-long demo install format clean
+.PHONY: all build setup check check-long demo install clean
 all: build
 build:
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null && cmake --build $(BUILD) -j $$(nproc)
@@ -16,7 +16,5 @@ demo: setup
 	@tools/demo
 install: build
 	cmake --install $(BUILD)
-format:
-	clang-format -i $$(find include src cli tests examples bench -name '*.[ch]' 2>/dev/null)
 clean:
 	rm -rf $(BUILD) build-*
