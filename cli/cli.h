@@ -55,8 +55,8 @@ void cli_print_report(const rp_report *report);
 /* Flush stdout; 1 after telling that it could not be written, else `code`. */
 int cli_finish(const cli *c, int code);
 
-/* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code.
- * With `complete` what this version cannot do is an error, else a note's worth of it is left to the caller. */
+/* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code. What this version
+ * cannot do is not asked: a command that runs the recipe calls rp__recipe_unsupported. */
 int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out);
 
 /* Shipped recipes (cli/shipped.c): names sorted by bytes, NULL-ended; free with cli_shipped_free. */

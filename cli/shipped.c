@@ -104,7 +104,8 @@ int cli_load_recipe(cli *c, const char *config, int n_settings, const char *cons
     if (!is_file(config)) {
         cli_shipped_list(&shipped);
         bool found = cli_shipped_path(&shipped, config, path, sizeof path);
-        if (!found && (strchr(config, '/') || strchr(config, '.'))) cli_say(c, "cannot open '%s': no such file", config);
+        if (!found && is_folder(config)) cli_say(c, "cannot read '%s': it is a folder", config);
+        else if (!found && (strchr(config, '/') || strchr(config, '.'))) cli_say(c, "cannot open '%s': no such file", config);
         else if (!found) cli_shipped_missing(c, &shipped, config);
         cli_shipped_free(&shipped);
         if (!found) return CLI_USAGE;

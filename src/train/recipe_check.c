@@ -71,8 +71,9 @@ static bool needs_layers(const rp_recipe *c)
 static void check_ignored(rp_recipe_reader *r)
 {
     static const char *const name[] = { "none", "full", "selective_layer", "selective_op", "auto", "that of conditions" };
-    const rp_recipe *c = r->recipe;
-    int mode           = c->activation_checkpointing.mode;
+    const rp_recipe *c          = r->recipe;
+    const rp_yaml_node *written = rp__recipe_given(c, AC "mode");
+    int mode                    = c->activation_checkpointing.mode;
     const struct { const char *path; bool ignored; } keys[] = {
         { AC "layers", !needs_layers(c) },
         { AC "every", mode != RP_MODE_SELECTIVE_LAYER },
@@ -81,6 +82,7 @@ static void check_ignored(rp_recipe_reader *r)
         { AC "conditions", mode == RP_MODE_NONE && c->activation_checkpointing.n_conditions },
     };
 
+    if (written && (written->kind != RP_YAML_SCALAR || strcmp(written->text, name[mode]))) return;   /* an error already */
     for (int i = 0; i < RP_COUNT(keys); i++)
         if (keys[i].ignored && given(r, keys[i].path) &&
             !(i == 4 && c->enable_activation_checkpointing != RP_SWITCH_UNSET))
@@ -132,7 +134,9 @@ static void check_dataset(rp_recipe_reader *r, const char *group, const rp_recip
 
 static void note_unused(rp_recipe_reader *r, const char *path, bool unused, const char *why)
 {
-    if (unused && given(r, path)) rp__report_note(r->report, place(r, path), "'%s' has no effect: %s", path, why);
+    const rp_recipe_key *key = &rp__recipe_keys[rp__recipe_find_key(path)];
+
+    if (unused && given(r, path) && !rp__recipe_is_default(r->recipe, key)) rp__report_note(r->report, place(r, path), "'%s' has no effect: %s", path, why);
 }
 
 static void note_dataset(rp_recipe_reader *r, const char *group, const rp_recipe_dataset *d)
@@ -185,26 +189,13 @@ void rp__recipe_check(rp_recipe_reader *r)
 
 /* ---- what this version does not serve ---- */
 
-static bool is_default(const rp_recipe *recipe, const rp_recipe_key *key)
-{
-    const rp_yaml_node *node = rp__recipe_given(recipe, key->path);
-    rp_yaml_doc doc          = { .bump = { .ctx = recipe->doc.bump.ctx } };
-    rp_yaml_node *written    = NULL;
-
-    if (!node) return true;
-    bool same = rp__recipe_value_write(recipe, key, &doc, &written) == RP_OK &&
-                (written->kind == RP_YAML_SCALAR ? !strcmp(written->text, key->fallback) : written->n == 0);
-    rp__bump_free(&doc.bump);
-    return same;
-}
-
 int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)
 {
     int before = report->n_errors, mode = recipe->activation_checkpointing.mode;
 
     for (int i = 0; i < rp__recipe_n_keys; i++) {
         const rp_recipe_key *key = &rp__recipe_keys[i];
-        if ((key->flags & KEY_LATER) && !is_default(recipe, key))
+        if ((key->flags & KEY_LATER) && !rp__recipe_is_default(recipe, key))
             rp__report_error(report, rp__recipe_place(recipe, key->path), "'%s' is not available in this version", key->path);
     }
     if (mode == RP_MODE_SELECTIVE_LAYER || mode == RP_MODE_SELECTIVE_OP ||

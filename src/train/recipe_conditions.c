@@ -93,10 +93,13 @@ static rp_status read_int_field(rp_recipe_reader *r, const char *name, const rp_
 static rp_status read_every(rp_recipe_reader *r, const condition_kind *kind, const rp_yaml_node *value, rp_recipe_condition *c)
 {
     const rp_yaml_node *k = first_field(r, kind, value), *offset = rp__yaml_find(value, "offset");
+    char name[64];
 
     c->k = 1;
-    if (k) RP_TRY(read_int_field(r, "k", k, 1, &c->k));
-    return offset ? read_int_field(r, "offset", offset, 0, &c->offset) : RP_OK;
+    snprintf(name, sizeof name, "%s.k", kind->name);
+    if (k) RP_TRY(read_int_field(r, name, k, 1, &c->k));
+    snprintf(name, sizeof name, "%s.offset", kind->name);
+    return offset ? read_int_field(r, name, offset, 0, &c->offset) : RP_OK;
 }
 
 static rp_status read_glob(rp_recipe_reader *r, const condition_kind *kind, const rp_yaml_node *value, rp_recipe_condition *c)

@@ -21,7 +21,7 @@ typedef struct {
     const char *path;           /* "optimizer.lr" */
     rp_key_type type;
     size_t offset;              /* of its field in rp_recipe */
-    const char *fallback;       /* the default, as a recipe would have it */
+    const char *fallback;       /* the default, as rp__recipe_write puts it */
     const char *words;          /* of a word; of an optional number the one that means "not set" */
     double low, high;
     unsigned flags;
@@ -62,6 +62,8 @@ const char *rp__recipe_hint(const char *name, const char *const *list, char out[
 rp_status rp__recipe_value_read(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node);
 /* The field as a node of `doc`. */
 rp_status rp__recipe_value_write(const rp_recipe *recipe, const rp_recipe_key *key, rp_yaml_doc *doc, rp_yaml_node **out);
+/* Has the field its default, whoever set it? */
+bool rp__recipe_is_default(const rp_recipe *recipe, const rp_recipe_key *key);
 /* A scalar that reads back as this text, dollars escaped. NULL: memory. */
 rp_yaml_node *rp__recipe_text_node(rp_yaml_doc *doc, const char *text, rp_place place);
 

@@ -60,17 +60,13 @@ static void wants_words(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
 
 static void wants_range(const rp_recipe_key *key, const char *what, char out[RP_WANTS_CHARS])
 {
-    const char *low = key->flags & KEY_ABOVE ? "above" : "from";
-    bool open       = key->high >= 1048576;
+    const char *low  = key->flags & KEY_ABOVE ? "above" : "from";
+    const char *high = key->flags & KEY_BELOW ? " and below" : " to";
+    const char *none = key->words ? ", or " : "", *word = key->words ? key->words : "";
 
-    if (key->low <= -1e9) snprintf(out, RP_WANTS_CHARS, "%s", what);
-    else if (open) snprintf(out, RP_WANTS_CHARS, "%s %s %g", what, low, key->low);
-    else snprintf(out, RP_WANTS_CHARS, "%s %s %g to %g%s", what, low, key->low, key->high,
-                  key->flags & KEY_BELOW ? " (less than that)" : "");
-    if (key->words) {
-        size_t used = strlen(out);
-        snprintf(out + used, RP_WANTS_CHARS - used, ", or %s", key->words);
-    }
+    if (key->low <= -1e9) snprintf(out, RP_WANTS_CHARS, "%s%s%s", what, none, word);
+    else if (key->high >= 1e9) snprintf(out, RP_WANTS_CHARS, "%s %s %.0f%s%s", what, low, key->low, none, word);
+    else snprintf(out, RP_WANTS_CHARS, "%s %s %.0f%s %.0f%s%s", what, low, key->low, high, key->high, none, word);
 }
 
 const char *rp__recipe_wants(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
@@ -106,8 +102,11 @@ const char *rp__recipe_shown(const rp_yaml_node *node, char out[RP_SHOWN_CHARS])
 
 const char *rp__recipe_hint(const char *name, const char *const *list, char out[RP_HINT_CHARS])
 {
-    const char *near = rp__nearest(name, list);
+    const char *near = NULL;
 
+    for (int i = 0; list[i] && !near && strlen(name) > 2; i++)
+        if (!strncmp(name, list[i], strlen(name))) near = list[i];       /* cut short */
+    if (!near) near = rp__nearest(name, list);
     if (near) snprintf(out, RP_HINT_CHARS, " (did you mean '%s'?)", near);
     else out[0] = 0;
     return out;
@@ -337,6 +336,19 @@ static rp_status read_number(rp_recipe_reader *r, const rp_recipe_key *key, cons
     return number_in_range(key, node, field) ? RP_OK : mismatch(r, key, node);
 }
 
+/* "1e-08" to "1e-8", "1e+30" to "1e30". */
+static void shorten_exponent(char *text)
+{
+    char *e = strchr(text, 'e');
+
+    if (!e) return;
+    char *to = e + 1, *from = e + 1;
+    if (*from == '-') *to++ = '-';
+    from += strspn(from, "+-");
+    from += strspn(from, "0");
+    memmove(to, from, strlen(from) + 1);
+}
+
 /* The fewest digits that read back as the same number, with a point whatever the locale says. */
 static rp_status write_double(double value, rp_yaml_doc *doc, rp_yaml_node **out)
 {
@@ -349,6 +361,7 @@ static rp_status write_double(double value, rp_yaml_doc *doc, rp_yaml_node **out
             if (!strchr("0123456789+-e", *p)) *p = '.';
         if (rp__parse_double(text, &back) && back == value) break;
     }
+    shorten_exponent(text);
     return write_scalar(doc, text, out);
 }
 
@@ -547,4 +560,17 @@ rp_status rp__recipe_value_write(const rp_recipe *recipe, const rp_recipe_key *k
     if (given) return write_tree(doc, given, out);
     *out = rp__yaml_new(doc, RP_YAML_LIST, made_here);
     return *out ? RP_OK : RP_ERR_MEMORY;
+}
+
+bool rp__recipe_is_default(const rp_recipe *recipe, const rp_recipe_key *key)
+{
+    rp_yaml_doc doc       = { .bump = { .ctx = recipe->doc.bump.ctx } };
+    const char *text      = NULL;
+    rp_yaml_node *written = NULL;
+    size_t n              = strlen(key->fallback);
+
+    bool same = rp__recipe_value_write(recipe, key, &doc, &written) == RP_OK &&
+                rp__yaml_write(&doc.bump, written, &text) == RP_OK && !strncmp(text, key->fallback, n) && text[n] == '\n';
+    rp__bump_free(&doc.bump);
+    return same;
 }
