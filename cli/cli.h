@@ -41,7 +41,7 @@ typedef struct {
 
 /* Fill `fields` and *args from argv (argv[0] is the command). Options and words come in any order; "--" ends options;
  * "--name=value", "--name value", "-nvalue" and "-n value" are alike; a name may be cut while it stays unique.
- * Returns CLI_GO to go on (release with cli_args_free), else the exit code: 0 after --help, 2 after telling what is wrong. */
+ * Returns CLI_GO to go on (release with cli_args_free), else the exit code: 0 after --help, 2 after saying what is wrong. */
 #define CLI_GO (-1)
 int cli_parse(cli *c, const cli_options *options, int argc, char **argv, void *fields, cli_args *args);
 void cli_args_free(cli_args *args);

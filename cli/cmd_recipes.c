@@ -23,7 +23,8 @@ static void read_summary(const char *path, char out[128])
 
 int cmd_ls(cli *c, int argc, char **argv)
 {
-    static const cli_options options = { .usage = "", .about = "List the recipes that are shipped: names, and what each is for." };
+    static const cli_options options = { .usage = "",
+                                         .about = "List the recipes that are shipped: names, and what each is for." };
     cli_shipped shipped;
     cli_args args;
 
@@ -76,7 +77,9 @@ static bool copy_stream(FILE *from, FILE *to)
 
 int cmd_cat(cli *c, int argc, char **argv)
 {
-    static const cli_options options = { .usage = "NAME", .about = "Print a shipped recipe.", .least_words = 1, .most_words = 1 };
+    static const cli_options options = {
+        .usage = "NAME", .about = "Print a shipped recipe.", .least_words = 1, .most_words = 1
+    };
     cli_args args;
 
     int code = cli_parse(c, &options, argc, argv, NULL, &args);
@@ -129,7 +132,9 @@ int cmd_cp(cli *c, int argc, char **argv)
         { "no-clobber", 'n', CLI_FLAG, offsetof(cp_fields, no_clobber), NULL, "leave a file that is there already", 0, 0 },
         { "make-parents", 0, CLI_FLAG, offsetof(cp_fields, make_parents), NULL, "make the folders DEST lies in", 0, 0 },
     };
-    static const cli_options options = { "NAME DEST", "Copy a shipped recipe to the file or folder DEST.", table, RP_COUNT(table), 2, 2, false };
+    static const cli_options options = {
+        "NAME DEST", "Copy a shipped recipe to the file or folder DEST.", table, RP_COUNT(table), 2, 2, false
+    };
     cp_fields fields = { 0 };
     struct stat s;
     char to[8192];

@@ -57,7 +57,8 @@ static int validate(cli *c, const validate_fields *fields, const cli_args *args)
 int cmd_validate(cli *c, int argc, char **argv)
 {
     static const cli_option table[] = {
-        { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe, defaults filled in", 0, 0 },
+        { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe, defaults filled in",
+          0, 0 },
         { "keys", 0, CLI_FLAG, offsetof(validate_fields, keys), NULL, NULL, 0, 0 },
     };
     static const cli_options options = {

@@ -25,7 +25,8 @@ static void print_option(const cli_option *o)
 
     if (!o->help) return;
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->kind == CLI_FLAG ? "" : " ", o->kind == CLI_FLAG ? "" : o->value);
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->kind == CLI_FLAG ? "" : " ",
+             o->kind == CLI_FLAG ? "" : o->value);
     printf("  %-28s %s\n", left, o->help);
 }
 
@@ -51,7 +52,8 @@ static int set_option(parser *p, const cli_option *o, const char *shown, const c
     } else if (o->kind == CLI_TEXT) {
         *(const char **)field = value;
     } else if (o->kind == CLI_INT) {
-        if (rp__parse_int(value, any ? INT64_MIN : (int64_t)o->low, any ? INT64_MAX : (int64_t)o->high, field)) return CLI_GO;
+        if (rp__parse_int(value, any ? INT64_MIN : (int64_t)o->low, any ? INT64_MAX : (int64_t)o->high, field))
+            return CLI_GO;
         cli_say(p->c, "option '%s' wants a whole number%s, not '%s'", shown, any ? "" : " in its range", value);
         return usage_error(p->c);
     } else {
@@ -150,16 +152,10 @@ static bool is_setting(const char *argument)
     return *p == '=';
 }
 
-static bool asks_for_help(int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return true;
-    return false;
-}
-
 static int check_words(const parser *p, const cli_args *args)
 {
-    if (args->n_words < p->options->least_words) cli_say(p->c, "an argument is missing: reprise %s %s", p->c->command, p->options->usage);
+    if (args->n_words < p->options->least_words)
+        cli_say(p->c, "an argument is missing: reprise %s %s", p->c->command, p->options->usage);
     else if (args->n_words > p->options->most_words)
         cli_say(p->c, "unexpected argument '%s'", args->word[p->options->most_words]);
     else return CLI_GO;
@@ -173,6 +169,10 @@ static int read_all(parser *p, cli_args *args)
     while (p->next < p->argc) {
         const char *argument = p->argv[p->next++];
         int code             = CLI_GO;
+        if (!only_words && (!strcmp(argument, "--help") || !strcmp(argument, "-h"))) {
+            print_help(p);
+            return cli_finish(p->c, 0);
+        }
         if (!only_words && !strcmp(argument, "--")) only_words = true;
         else if (!only_words && !strncmp(argument, "--", 2)) code = read_long(p, argument);
         else if (!only_words && argument[0] == '-' && argument[1]) code = read_short(p, argument);
@@ -187,10 +187,6 @@ int cli_parse(cli *c, const cli_options *options, int argc, char **argv, void *f
 {
     parser p = { c, options, argc, 1, argv, fields };
 
-    if (asks_for_help(argc, argv)) {
-        print_help(&p);
-        return cli_finish(c, 0);
-    }
     const char **words = rp__host_alloc(c->ctx, 2 * (int64_t)argc * (int64_t)sizeof *words);
     if (!words) return cli_fail(c, RP_ERR_MEMORY);
     *args    = (cli_args){ .word = words, .setting = words + argc };

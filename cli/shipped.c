@@ -75,7 +75,8 @@ void cli_shipped_free(cli_shipped *shipped)
 bool cli_shipped_path(const cli_shipped *shipped, const char *name, char *out, size_t out_bytes)
 {
     for (int i = 0; i < shipped->n; i++)
-        if (!strcmp(shipped->name[i], name)) return snprintf(out, out_bytes, "%s/%s.yaml", shipped->folder, name) < (int)out_bytes;
+        if (!strcmp(shipped->name[i], name))
+            return snprintf(out, out_bytes, "%s/%s.yaml", shipped->folder, name) < (int)out_bytes;
     return false;
 }
 
@@ -105,7 +106,8 @@ int cli_load_recipe(cli *c, const char *config, int n_settings, const char *cons
         cli_shipped_list(&shipped);
         bool found = cli_shipped_path(&shipped, config, path, sizeof path);
         if (!found && is_folder(config)) cli_say(c, "cannot read '%s': it is a folder", config);
-        else if (!found && (strchr(config, '/') || strchr(config, '.'))) cli_say(c, "cannot open '%s': no such file", config);
+        else if (!found && (strchr(config, '/') || strchr(config, '.')))
+            cli_say(c, "cannot open '%s': no such file", config);
         else if (!found) cli_shipped_missing(c, &shipped, config);
         cli_shipped_free(&shipped);
         if (!found) return CLI_USAGE;

@@ -204,7 +204,8 @@ static rp_status read_map(walk *w, int depth, rp_yaml_node **out)
         const rp_yaml_node *twin = is_merge ? merge : rp__yaml_find(map, key->text);
         child->key      = key->text;
         child->key_line = key_place.line;
-        if (twin) rp__report_error(w->report, key_place, "key '%s' is set twice, first on line %d", key->text, twin->key_line);
+        if (twin)
+            rp__report_error(w->report, key_place, "key '%s' is set twice, first on line %d", key->text, twin->key_line);
         else if (is_merge) merge = child;
         else rp__yaml_append(map, child);
     }

@@ -25,7 +25,8 @@ static void not_a_group(rp_recipe_reader *r, const rp_yaml_node *node, const cha
     bool truth;
 
     if (!strcmp(path, "activation_checkpointing") && rp__yaml_is_bool(node, &truth))
-        snprintf(wants, sizeof wants, "a map (the plain switch is 'enable_activation_checkpointing: %s')", truth ? "true" : "false");
+        snprintf(wants, sizeof wants, "a map (the plain switch is 'enable_activation_checkpointing: %s')",
+                 truth ? "true" : "false");
     else snprintf(wants, sizeof wants, "a map");
     rp__recipe_mismatch(r, path, wants, node);
 }
@@ -83,7 +84,8 @@ static rp_status read_tree(rp_recipe_reader *r, const char *text, int64_t bytes,
     RP_TRY(rp__yaml_parse(&r->recipe->doc, r->recipe->file, text, bytes, r->report, &root));
     if (rp__yaml_is_null(root)) root->kind = RP_YAML_MAP;
     if (root->kind != RP_YAML_MAP) {
-        rp__report_error(r->report, root->place, "a recipe is a map of keys, not a %s", root->kind == RP_YAML_LIST ? "list" : "single value");
+        rp__report_error(r->report, root->place, "a recipe is a map of keys, not a %s",
+                         root->kind == RP_YAML_LIST ? "list" : "single value");
         return RP_ERR_CONFIG;
     }
     for (int i = 0; i < n_settings; i++) RP_TRY(rp__recipe_apply_setting(r, root, setting[i]));

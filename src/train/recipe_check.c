@@ -45,7 +45,8 @@ static void check_plain_switch(rp_recipe_reader *r)
     for (int i = 0; i < RP_COUNT(excluded); i++)
         if (given(r, excluded[i]))
             rp__report_error(r->report, place(r, excluded[i]),
-                             "'enable_activation_checkpointing' and '%s' are both set; the plain switch excludes it", excluded[i]);
+                             "'enable_activation_checkpointing' and '%s' are both set; the plain switch excludes it",
+                             excluded[i]);
 }
 
 static bool asks_for_layers(const rp_recipe_condition *c)
@@ -86,7 +87,8 @@ static void check_ignored(rp_recipe_reader *r)
     for (int i = 0; i < RP_COUNT(keys); i++)
         if (keys[i].ignored && given(r, keys[i].path) &&
             !(i == 4 && c->enable_activation_checkpointing != RP_SWITCH_UNSET))
-            rp__report_error(r->report, place(r, keys[i].path), "'%s' has no effect: the mode is %s", keys[i].path, name[mode]);
+            rp__report_error(r->report, place(r, keys[i].path), "'%s' has no effect: the mode is %s", keys[i].path,
+                             name[mode]);
     if (mode == RP_MODE_AUTO && c->memory_budget.kind == RP_BUDGET_NONE)
         rp__report_note(r->report, place(r, AC "mode"), "mode auto keeps everything unless 'memory_budget' is set");
 }
@@ -100,7 +102,8 @@ static void check_model(rp_recipe_reader *r)
     if (c->model.path && c->model.config)
         rp__report_error(r->report, place(r, "model.config"), "'model.path' and 'model.config' are both set; keep one");
     if (!c->model.path && !c->model.config)
-        rp__report_error(r->report, (rp_place){ c->file, 0 }, "no model: set 'model.path', or 'model.config' for random weights");
+        rp__report_error(r->report, (rp_place){ c->file, 0 },
+                         "no model: set 'model.path', or 'model.config' for random weights");
 }
 
 static void check_optimizer(rp_recipe_reader *r)
@@ -113,8 +116,8 @@ static void check_optimizer(rp_recipe_reader *r)
                          "unset one, or take optimizer_in_bwd: auto");
     if (c->optimizer_in_bwd == RP_YES && c->gradient_accumulation_steps > 1)
         rp__report_error(r->report, place(r, "optimizer_in_bwd"),
-                         "'optimizer_in_bwd' true and 'gradient_accumulation_steps' %" PRId64 " contradict: an update waits for "
-                         "the last micro-batch", c->gradient_accumulation_steps);
+                         "'optimizer_in_bwd' true and 'gradient_accumulation_steps' %" PRId64
+                         " contradict: an update waits for the last micro-batch", c->gradient_accumulation_steps);
 }
 
 static void check_dataset(rp_recipe_reader *r, const char *group, const rp_recipe_dataset *d)
@@ -123,8 +126,9 @@ static void check_dataset(rp_recipe_reader *r, const char *group, const rp_recip
 
     snprintf(path, sizeof path, "%s.cross_documents", group);
     if (d->cross_documents && !d->packed)
-        rp__report_error(r->report, place(r, path), "'%s' true and '%s.packed' false contradict: only packed samples hold several documents",
-                         path, group);
+        rp__report_error(r->report, place(r, path),
+                         "'%s' true and '%s.packed' false contradict: only packed samples hold several documents", path,
+                         group);
     snprintf(path, sizeof path, "%s.train_on_input", group);
     if (!d->train_on_input && !d->prompt_column)
         rp__report_error(r->report, place(r, path), "'%s' false needs '%s.prompt_column'", path, group);
@@ -136,7 +140,8 @@ static void note_unused(rp_recipe_reader *r, const char *path, bool unused, cons
 {
     const rp_recipe_key *key = &rp__recipe_keys[rp__recipe_find_key(path)];
 
-    if (unused && given(r, path) && !rp__recipe_is_default(r->recipe, key)) rp__report_note(r->report, place(r, path), "'%s' has no effect: %s", path, why);
+    if (unused && given(r, path) && !rp__recipe_is_default(r->recipe, key))
+        rp__report_note(r->report, place(r, path), "'%s' has no effect: %s", path, why);
 }
 
 static void note_dataset(rp_recipe_reader *r, const char *group, const rp_recipe_dataset *d)
@@ -162,7 +167,8 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, "optimizer.betas", sgd, "the optimizer is sgd");
     note_unused(r, "optimizer.eps", sgd, "the optimizer is sgd");
     note_unused(r, "optimizer.momentum", !sgd, "the optimizer is adamw");
-    note_unused(r, "optimizer.master_weights", c->optimizer.master_weights && c->dtype == RP_TRAIN_FP32, "parameters are fp32 already");
+    note_unused(r, "optimizer.master_weights", c->optimizer.master_weights && c->dtype == RP_TRAIN_FP32,
+                "parameters are fp32 already");
     note_unused(r, "grad_dtype", c->grad_dtype == RP_GRAD_FP32 && c->dtype == RP_TRAIN_FP32, "gradients are fp32 already");
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);
@@ -196,12 +202,15 @@ int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)
     for (int i = 0; i < rp__recipe_n_keys; i++) {
         const rp_recipe_key *key = &rp__recipe_keys[i];
         if ((key->flags & KEY_LATER) && !rp__recipe_is_default(recipe, key))
-            rp__report_error(report, rp__recipe_place(recipe, key->path), "'%s' is not available in this version", key->path);
+            rp__report_error(report, rp__recipe_place(recipe, key->path), "'%s' is not available in this version",
+                             key->path);
     }
     if (mode == RP_MODE_SELECTIVE_LAYER || mode == RP_MODE_SELECTIVE_OP ||
         (mode == RP_MODE_AUTO && recipe->memory_budget.kind == RP_BUDGET_NONE))
-        rp__report_error(report, rp__recipe_place(recipe, AC "mode"), "'" AC "mode' other than none and full is not available in this version");
+        rp__report_error(report, rp__recipe_place(recipe, AC "mode"),
+                         "'" AC "mode' other than none and full is not available in this version");
     if (recipe->dist.ranks.set && recipe->dist.ranks.value > 1)
-        rp__report_error(report, rp__recipe_place(recipe, "dist.ranks"), "'dist.ranks' above 1 is not available in this version");
+        rp__report_error(report, rp__recipe_place(recipe, "dist.ranks"),
+                         "'dist.ranks' above 1 is not available in this version");
     return report->n_errors - before;
 }

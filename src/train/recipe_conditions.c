@@ -20,7 +20,9 @@ static rp_status read_condition(rp_recipe_reader *r, const rp_yaml_node *node, b
 
 /* ---- names ---- */
 
-const char *const rp__recipe_module_types[] = { "TransformerBlock", "Attention", "MLP", "Norm", "Linear", "Embedding", NULL };
+const char *const rp__recipe_module_types[] = {
+    "TransformerBlock", "Attention", "MLP", "Norm", "Linear", "Embedding", NULL
+};
 
 const char *rp__recipe_module_type(const char *name)
 {
@@ -60,8 +62,8 @@ static bool in_words(const char *word, const char *words)
 
 static void unknown_field(rp_recipe_reader *r, const rp_yaml_node *field, const char *of, const char *fields)
 {
-    rp__report_error(r->report, (rp_place){ field->place.origin, field->key_line }, "unknown field '%s' of '%s' (it has: %s)",
-                     field->key, of, fields);
+    rp__report_error(r->report, (rp_place){ field->place.origin, field->key_line },
+                     "unknown field '%s' of '%s' (it has: %s)", field->key, of, fields);
 }
 
 /* The value of the first field when `value` is the map form, `value` itself when it is the short one. NULL after a
@@ -90,7 +92,8 @@ static rp_status read_int_field(rp_recipe_reader *r, const char *name, const rp_
 }
 
 /* k and offset of every_k_layers and every. */
-static rp_status read_every(rp_recipe_reader *r, const condition_kind *kind, const rp_yaml_node *value, rp_recipe_condition *c)
+static rp_status read_every(rp_recipe_reader *r, const condition_kind *kind, const rp_yaml_node *value,
+                            rp_recipe_condition *c)
 {
     const rp_yaml_node *k = first_field(r, kind, value), *offset = rp__yaml_find(value, "offset");
     char name[64];
@@ -102,7 +105,8 @@ static rp_status read_every(rp_recipe_reader *r, const condition_kind *kind, con
     return offset ? read_int_field(r, name, offset, 0, &c->offset) : RP_OK;
 }
 
-static rp_status read_glob(rp_recipe_reader *r, const condition_kind *kind, const rp_yaml_node *value, rp_recipe_condition *c)
+static rp_status read_glob(rp_recipe_reader *r, const condition_kind *kind, const rp_yaml_node *value,
+                           rp_recipe_condition *c)
 {
     const rp_yaml_node *glob = first_field(r, kind, value);
 
@@ -187,7 +191,8 @@ READ(plugin)
         rp__recipe_mismatch(r, "plugin", "a map with library, symbol and args", value);
         return RP_OK;
     }
-    const rp_yaml_node *library = first_field(r, &kinds[RP_CONDITION_PLUGIN], value), *symbol = rp__yaml_find(value, "symbol");
+    const rp_yaml_node *library = first_field(r, &kinds[RP_CONDITION_PLUGIN], value);
+    const rp_yaml_node *symbol  = rp__yaml_find(value, "symbol");
     c->args = rp__yaml_find(value, "args");
     if (library && !rp__recipe_scalar_text(library)) rp__recipe_mismatch(r, "library", "the path of a library", library);
     else if (library && library->text[0] == '/') c->library = library->text;
@@ -245,21 +250,21 @@ static rp_status read_combination(rp_recipe_reader *r, const rp_yaml_node *value
     return RP_OK;
 }
 
+/* In the order of rp_condition_kind. */
 static const condition_kind kinds[RP_CONDITION_EVERY + 1] = {
-    [RP_CONDITION_ANY]            = { "any", RP_CONDITION_ANY, false, NULL, NULL },
-    [RP_CONDITION_ALL]            = { "all", RP_CONDITION_ALL, false, NULL, NULL },
-    [RP_CONDITION_NOT]            = { "not", RP_CONDITION_NOT, false, NULL, NULL },
-    [RP_CONDITION_EVERY_K_LAYERS] = { "every_k_layers", RP_CONDITION_EVERY_K_LAYERS, false, "k offset", read_every_k_layers },
-    [RP_CONDITION_LAYERS]         = { "layers", RP_CONDITION_LAYERS, false, "list", read_layers },
-    [RP_CONDITION_MODULE_TYPE]    = { "module_type", RP_CONDITION_MODULE_TYPE, false, "types", read_module_type },
-    [RP_CONDITION_PATH]           = { "path", RP_CONDITION_PATH, false, "glob", read_path },
-    [RP_CONDITION_PLUGIN]         = { "plugin", RP_CONDITION_PLUGIN, false, "library symbol args", read_plugin },
-    [RP_CONDITION_OP]             = { "op", RP_CONDITION_OP, true, "glob", read_op },
-    [RP_CONDITION_CALL]           = { "call", RP_CONDITION_CALL, true, NULL, read_call },
-    [RP_CONDITION_LARGER_THAN]    = { "larger_than", RP_CONDITION_LARGER_THAN, true, NULL, read_larger_than },
-    [RP_CONDITION_CHEAPER_THAN_FLOPS] =
-        { "cheaper_than_flops", RP_CONDITION_CHEAPER_THAN_FLOPS, true, NULL, read_cheaper_than_flops },
-    [RP_CONDITION_EVERY]          = { "every", RP_CONDITION_EVERY, true, "k offset", read_every_slot },
+    { "any", RP_CONDITION_ANY, false, NULL, NULL },
+    { "all", RP_CONDITION_ALL, false, NULL, NULL },
+    { "not", RP_CONDITION_NOT, false, NULL, NULL },
+    { "every_k_layers", RP_CONDITION_EVERY_K_LAYERS, false, "k offset", read_every_k_layers },
+    { "layers", RP_CONDITION_LAYERS, false, "list", read_layers },
+    { "module_type", RP_CONDITION_MODULE_TYPE, false, "types", read_module_type },
+    { "path", RP_CONDITION_PATH, false, "glob", read_path },
+    { "plugin", RP_CONDITION_PLUGIN, false, "library symbol args", read_plugin },
+    { "op", RP_CONDITION_OP, true, "glob", read_op },
+    { "call", RP_CONDITION_CALL, true, NULL, read_call },
+    { "larger_than", RP_CONDITION_LARGER_THAN, true, NULL, read_larger_than },
+    { "cheaper_than_flops", RP_CONDITION_CHEAPER_THAN_FLOPS, true, NULL, read_cheaper_than_flops },
+    { "every", RP_CONDITION_EVERY, true, "k offset", read_every_slot },
 };
 
 /* ---- conditions and rules ---- */
@@ -350,7 +355,9 @@ static void read_fate(rp_recipe_reader *r, const rp_yaml_node *rule, rp_recipe_r
     }
     names[RP_COUNT(fates)] = NULL;
     if (fate->kind != RP_YAML_SCALAR) rp__recipe_mismatch(r, "fate", "one word", fate);
-    else rp__report_error(r->report, fate->place, "unknown fate '%s'%s", fate->text, rp__recipe_hint(fate->text, names, hint));
+    else
+        rp__report_error(r->report, fate->place, "unknown fate '%s'%s", fate->text,
+                         rp__recipe_hint(fate->text, names, hint));
 }
 
 static rp_status read_rule(rp_recipe_reader *r, const rp_yaml_node *node, rp_recipe_rule *out)

@@ -43,6 +43,8 @@ static rp_place place_of(const rp_yaml_node *node)
     return (rp_place){ node->place.origin, node->key_line ? node->key_line : node->place.line };
 }
 
+#define COMPLAIN(t, node, ...) rp__report_error((t)->r->report, place_of(node), __VA_ARGS__)
+
 /* The scalar's text; "" for a list or a map, which no word equals. */
 static const char *word(const rp_yaml_node *node) { return node->kind == RP_YAML_SCALAR ? node->text : ""; }
 
@@ -75,7 +77,8 @@ static rp_status move(translation *t, const rp_yaml_node *from, const char *old,
     return rp__recipe_put(t->r, t->root, path, node);
 }
 
-static rp_status add_text(translation *t, char *out, size_t out_bytes, size_t *used, const char *more, const rp_yaml_node *at)
+static rp_status add_text(translation *t, char *out, size_t out_bytes, size_t *used, const char *more,
+                          const rp_yaml_node *at)
 {
     size_t n = strlen(more);
 
@@ -91,7 +94,10 @@ static rp_status add_text(translation *t, char *out, size_t out_bytes, size_t *u
 /* ---- Modalities ---- */
 
 static const char *const variants[] = {
-    "full_activation_checkpointing", "selective_layer_activation_checkpointing", "selective_op_activation_checkpointing", NULL,
+    "full_activation_checkpointing",
+    "selective_layer_activation_checkpointing",
+    "selective_op_activation_checkpointing",
+    NULL,
 };
 static const struct { const char *theirs, *ours; } saved_ops[] = {
     { "aten.mm", "matmul" },
@@ -145,7 +151,8 @@ static rp_status translate_saved_ops(translation *t, const rp_yaml_node *keys)
 /* Parameters of the variant, and of no other. */
 static rp_status translate_variant(translation *t, const rp_yaml_node *variant, int which)
 {
-    static const char *const mode[] = { "full", "selective_layer", "selective_op" }, *const param[] = { "", "ac_freq", "save_ops_keys" };
+    static const char *const mode[]  = { "full", "selective_layer", "selective_op" };
+    static const char *const param[] = { "", "ac_freq", "save_ops_keys" };
     const rp_yaml_node *params = get(t, "ac_fun_params"), *wanted = rp__yaml_find(params, param[which]);
     char old[96];
 
@@ -155,10 +162,10 @@ static rp_status translate_variant(translation *t, const rp_yaml_node *variant, 
         rp__recipe_mismatch(t->r, "ac_fun_params", "a map", params);
     for (const rp_yaml_node *each = params ? params->first : NULL; each; each = each->next)
         if (each != wanted)
-            rp__report_error(t->r->report, place_of(each), "'ac_fun_params.%s' is no parameter of '%s'", each->key, variants[which]);
+            COMPLAIN(t, each, "'ac_fun_params.%s' is no parameter of '%s'", each->key, variants[which]);
     if (which == 1 && wanted) return move(t, wanted, "ac_fun_params.ac_freq", "activation_checkpointing.every");
     if (which == 2 && wanted) return translate_saved_ops(t, wanted);
-    if (which) rp__report_error(t->r->report, place_of(variant), "'%s' needs 'ac_fun_params.%s'", variants[which], param[which]);
+    if (which) COMPLAIN(t, variant, "'%s' needs 'ac_fun_params.%s'", variants[which], param[which]);
     return RP_OK;
 }
 
@@ -166,15 +173,17 @@ static rp_status translate_variant(translation *t, const rp_yaml_node *variant, 
 static rp_status translate_module_list(translation *t, const rp_yaml_node *names)
 {
     rp_yaml_doc *doc         = &t->r->recipe->doc;
-    rp_yaml_node *conditions = rp__yaml_new(doc, RP_YAML_LIST, names->place), *condition = rp__yaml_new(doc, RP_YAML_MAP, names->place);
+    rp_yaml_node *conditions = rp__yaml_new(doc, RP_YAML_LIST, names->place);
+    rp_yaml_node *condition  = rp__yaml_new(doc, RP_YAML_MAP, names->place);
     rp_yaml_node *types      = rp__yaml_copy(doc, names);
 
     if (!conditions || !condition || !types) return RP_ERR_MEMORY;
     types->key = "module_type";
     rp__yaml_append(condition, types);
     rp__yaml_append(conditions, condition);
-    rp__report_note(t->r->report, place_of(names),
-                    "'activation_checkpointing_modules' is read as a 'module_type' in 'activation_checkpointing.conditions'");
+    rp__report_note(
+        t->r->report, place_of(names),
+        "'activation_checkpointing_modules' is read as a 'module_type' in 'activation_checkpointing.conditions'");
     return rp__recipe_put(t->r, t->root, "activation_checkpointing.conditions", conditions);
 }
 
@@ -186,16 +195,16 @@ static rp_status translate_modalities(translation *t)
     int which = 0;
 
     if (variant && modules)
-        rp__report_error(t->r->report, place_of(modules), "'activation_checkpointing_modules' and 'ac_variant' are two ways of one thing");
+        COMPLAIN(t, modules, "'activation_checkpointing_modules' and 'ac_variant' are two ways of one thing");
     else if (modules) RP_TRY(translate_module_list(t, modules));
     if (!variant && (params || layers)) {
-        rp__report_error(t->r->report, place_of(params ? params : layers), "'%s' needs 'ac_variant'", (params ? params : layers)->key);
+        COMPLAIN(t, params ? params : layers, "'%s' needs 'ac_variant'", (params ? params : layers)->key);
         return RP_OK;
     }
     if (!variant) return RP_OK;
     while (variants[which] && strcmp(word(variant), variants[which])) which++;
     if (!variants[which]) {
-        rp__report_error(t->r->report, place_of(variant), "unknown 'ac_variant' '%s'%s", word(variant),
+        COMPLAIN(t, variant, "unknown 'ac_variant' '%s'%s", word(variant),
                          rp__recipe_hint(word(variant), variants, hint));
         return RP_OK;
     }
@@ -212,8 +221,7 @@ static rp_status translate_full(translation *t, const rp_yaml_node *granularity)
     int64_t n;
 
     if (!method || !count) {
-        rp__report_error(t->r->report, place_of(granularity),
-                         "'recompute_granularity: full' needs 'recompute_method' and 'recompute_num_layers'");
+        COMPLAIN(t, granularity, "'recompute_granularity: full' needs 'recompute_method' and 'recompute_num_layers'");
         return RP_OK;
     }
     if (!rp__recipe_scalar_int(count, 1, 1048576, &n)) {
@@ -222,7 +230,8 @@ static rp_status translate_full(translation *t, const rp_yaml_node *granularity)
     }
     snprintf(old, sizeof old, "recompute_method: %.16s, recompute_num_layers: %" PRId64, word(method), n);
     if (!strcmp(word(method), "uniform")) {
-        if (n > 1) rp__report_note(t->r->report, place_of(count), "each block is a region of its own, not %" PRId64 " together", n);
+        if (n > 1)
+            rp__report_note(t->r->report, place_of(count), "each block is a region of its own, not %" PRId64 " together", n);
         return become(t, method, old, "activation_checkpointing.mode", "full");
     }
     if (!strcmp(word(method), "block")) {
@@ -246,7 +255,7 @@ static rp_status translate_selective(translation *t, const rp_yaml_node *granula
     size_t used     = 1;
 
     if (!forbidden) forbidden = get(t, "recompute_num_layers");
-    if (forbidden) rp__report_error(t->r->report, place_of(forbidden), "'%s' is for 'recompute_granularity: full'", forbidden->key);
+    if (forbidden) COMPLAIN(t, forbidden, "'%s' is for 'recompute_granularity: full'", forbidden->key);
     if (!modules) return become(t, granularity, "recompute_granularity: selective", "activation_checkpointing.rules",
                                 "[{op: attention, fate: recompute}]");
     if (modules->kind == RP_YAML_MAP || rp__yaml_is_null(modules)) {
@@ -258,7 +267,8 @@ static rp_status translate_selective(translation *t, const rp_yaml_node *granula
         int i = 0;
         while (i < RP_COUNT(table) && strcmp(word(each), table[i].theirs)) i++;
         if (i == RP_COUNT(table)) {
-            rp__report_error(t->r->report, each->place, "'%s' in 'recompute_modules' has no equivalent here (core_attn, mlp and layernorm have)",
+            rp__report_error(t->r->report, each->place,
+                             "'%s' in 'recompute_modules' has no equivalent here (core_attn, mlp and layernorm have)",
                              word(each));
             continue;
         }
@@ -275,14 +285,14 @@ static rp_status translate_megatron(translation *t)
     const rp_yaml_node *first       = modules ? modules : get(t, "recompute_method");
 
     if (!first) first = get(t, "recompute_num_layers");
-    if (!granularity && first) rp__report_error(t->r->report, place_of(first), "'%s' needs 'recompute_granularity'", first->key);
+    if (!granularity && first) COMPLAIN(t, first, "'%s' needs 'recompute_granularity'", first->key);
     if (!granularity) return RP_OK;
     if (!strcmp(word(granularity), "selective")) return translate_selective(t, granularity);
     if (strcmp(word(granularity), "full")) {
         rp__recipe_mismatch(t->r, "recompute_granularity", "full or selective", granularity);
         return RP_OK;
     }
-    if (modules) rp__report_error(t->r->report, place_of(modules), "'recompute_modules' is for 'recompute_granularity: selective'");
+    if (modules) COMPLAIN(t, modules, "'recompute_modules' is for 'recompute_granularity: selective'");
     return translate_full(t, granularity);
 }
 
@@ -299,7 +309,7 @@ static rp_status translate_selective_mode(translation *t, const rp_yaml_node *mo
     plain.quoted       = false;                              /* torchtune takes "2" as well */
     if (!option || !rp__recipe_scalar_int(&plain, 0, 1048576, &k)) {
         if (option) rp__recipe_mismatch(t->r, "ac_option", "a number of layers, or op", option);
-        else rp__report_error(t->r->report, place_of(mode), "'ac_mode: selective' needs 'ac_option'");
+        else COMPLAIN(t, mode, "'ac_mode: selective' needs 'ac_option'");
         return RP_OK;
     }
     if (k == 0) return become(t, mode, "ac_mode: selective, ac_option: 0", "activation_checkpointing.mode", "full");
@@ -320,8 +330,8 @@ static rp_status translate_condition(translation *t, const rp_yaml_node *name, c
 
     *out = NULL;
     if (strcmp(dot ? dot + 1 : name->text, "selective_active_checkpointing_condition")) {
-        rp__report_error(t->r->report, name->place, "'%s' in 'ac_conditions' has no equivalent; a condition of your own is a 'plugin'",
-                         name->text);
+        rp__report_error(t->r->report, name->place,
+                         "'%s' in 'ac_conditions' has no equivalent; a condition of your own is a 'plugin'", name->text);
         return RP_OK;
     }
     if (!k || !rp__recipe_scalar_int(k, 1, 1048576, &n)) {
@@ -368,14 +378,14 @@ static rp_status translate_torchtune(translation *t)
 
     if (conditions) RP_TRY(translate_conditions(t, conditions));
     if (conditions && mode)
-        rp__report_error(t->r->report, place_of(mode), "'ac_mode' and 'ac_conditions' are two ways of one thing");
+        COMPLAIN(t, mode, "'ac_mode' and 'ac_conditions' are two ways of one thing");
     if (option && (!mode || strcmp(word(mode), "selective")))
-        rp__report_error(t->r->report, place_of(option), "'ac_option' is for 'ac_mode: selective'");
+        COMPLAIN(t, option, "'ac_option' is for 'ac_mode: selective'");
     if (!mode || conditions) return RP_OK;
     if (!strcmp(word(mode), "selective")) return translate_selective_mode(t, mode, option);
     if (!strcmp(word(mode), "full")) return become(t, mode, "ac_mode: full", "activation_checkpointing.mode", "full");
     if (!strcmp(word(mode), "none")) return become(t, mode, "ac_mode: none", "activation_checkpointing.mode", "none");
-    rp__report_error(t->r->report, place_of(mode), "unknown 'ac_mode' '%s'%s", word(mode), rp__recipe_hint(word(mode), modes, hint));
+    COMPLAIN(t, mode, "unknown 'ac_mode' '%s'%s", word(mode), rp__recipe_hint(word(mode), modes, hint));
     return RP_OK;
 }
 
@@ -387,20 +397,22 @@ static rp_status translate_sharding(translation *t)
     bool truth;
 
     if (reshard && rp__yaml_find(dist, "reshard_after_forward"))
-        rp__report_error(t->r->report, place_of(reshard), "'fsdp_reshard_after_forward' and 'dist.reshard_after_forward' say the same thing; keep one");
+        COMPLAIN(t, reshard, "'fsdp_reshard_after_forward' and 'dist.reshard_after_forward' say the same thing; keep one");
     else if (reshard) RP_TRY(move(t, reshard, "fsdp_reshard_after_forward", "dist.reshard_after_forward"));
     if (wrapping && !rp__yaml_is_bool(wrapping, &truth)) {
         rp__recipe_mismatch(t->r, "memory_efficient_wrapping", "true or false", wrapping);
         wrapping = NULL;
     }
     if ((layers || wrapping) && rp__yaml_find(dist, "custom_sharded_layers"))
-        rp__report_error(t->r->report, place_of(layers ? layers : wrapping), "'%s' and '%s' say the same thing; keep one",
+        COMPLAIN(t, layers ? layers : wrapping, "'%s' and '%s' say the same thing; keep one",
                          (layers ? layers : wrapping)->key, wrapped);
     else if (layers && wrapping)
-        rp__report_error(t->r->report, place_of(wrapping), "'memory_efficient_wrapping' and 'custom_sharded_layers' say the same thing; keep one");
+        COMPLAIN(t, wrapping, "'memory_efficient_wrapping' and 'custom_sharded_layers' say the same thing; keep one");
     else if (layers) return move(t, layers, "custom_sharded_layers", wrapped);
-    else if (wrapping && truth) return become(t, wrapping, "memory_efficient_wrapping: true", wrapped, "[tok_embeddings, output]");
-    else if (wrapping) rp__report_note(t->r->report, place_of(wrapping), "'memory_efficient_wrapping: false' changes nothing");
+    else if (wrapping && truth)
+        return become(t, wrapping, "memory_efficient_wrapping: true", wrapped, "[tok_embeddings, output]");
+    else if (wrapping)
+        rp__report_note(t->r->report, place_of(wrapping), "'memory_efficient_wrapping: false' changes nothing");
     return RP_OK;
 }
 
@@ -413,7 +425,7 @@ static void collect(translation *t)
 
     for (int i = 0; i < RP_COUNT(foreign); i++) {
         rp_yaml_node *outer = rp__yaml_find(t->root, foreign[i].key), *below = rp__yaml_find(inner, foreign[i].key);
-        if (outer && below) rp__report_error(t->r->report, place_of(outer), "'%s' is set here and under 'activation_checkpointing'", foreign[i].key);
+        if (outer && below) COMPLAIN(t, outer, "'%s' is set here and under 'activation_checkpointing'", foreign[i].key);
         t->found[i] = outer ? outer : below;
         if (t->found[i] && rp__yaml_is_null(t->found[i])) t->found[i] = NULL;
         if (outer) rp__yaml_remove(t->root, foreign[i].key);
@@ -461,9 +473,12 @@ rp_status rp__recipe_translate(rp_recipe_reader *r, rp_yaml_node *root)
         const rp_yaml_node *first = first_of(&t, (foreign_group)group);
         bool shards               = group == SHARDING;
         if (!first) continue;
-        if (!shards && own) rp__report_error(r->report, place_of(first), "'%s' and '%s' say the same thing in two ways; keep one", first->key, own);
+        if (!shards && own)
+            rp__report_error(r->report, place_of(first), "'%s' and '%s' say the same thing in two ways; keep one",
+                             first->key, own);
         else if (!shards && before)
-            rp__report_error(r->report, place_of(first), "'%s' and '%s' say the same thing in two ways; keep one", before->key, first->key);
+            rp__report_error(r->report, place_of(first), "'%s' and '%s' say the same thing in two ways; keep one",
+                             before->key, first->key);
         else RP_TRY(translate[group](&t));
         if (!shards && !before) before = first;
     }

@@ -86,7 +86,9 @@ static void check_types(const checker *c, const rp_recipe_condition *condition)
         bool found = false;
         for (int k = 0; k < c->n_modules && !found; k++)
             found = c->module[k].type && !strcmp(c->module[k].type, condition->types.item[i]);
-        if (!found) rp__report_error(c->report, condition->place, "no module of this model is of type '%s'", condition->types.item[i]);
+        if (!found)
+            rp__report_error(c->report, condition->place, "no module of this model is of type '%s'",
+                             condition->types.item[i]);
     }
 }
 
@@ -140,7 +142,8 @@ void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_rec
         check_condition(&c, recipe->activation_checkpointing.rule[i].when);
     if (rp__recipe_given(recipe, "activation_checkpointing.save"))
         for (int i = 0; i < recipe->activation_checkpointing.save.n; i++)
-            check_op(&c, rp__recipe_place(recipe, "activation_checkpointing.save"), recipe->activation_checkpointing.save.item[i]);
+            check_op(&c, rp__recipe_place(recipe, "activation_checkpointing.save"),
+                     recipe->activation_checkpointing.save.item[i]);
     check_paths(&c, "optimizer.no_decay", &recipe->optimizer.no_decay);
     check_paths(&c, "dist.custom_sharded_layers", &recipe->dist.custom_sharded_layers);
 }

@@ -5,19 +5,20 @@
 #define AT(field) offsetof(rp_recipe, field)
 #define MOST 9007199254740992.0             /* 2^53: whole numbers are exact in a double up to here */
 
-#define DATASET(group, field)                                                                                              \
-    { group ".path", KEY_TEXT, AT(field.path), "null", .flags = KEY_NULL, .help = "a file, or a glob of files" },            \
-    { group ".format", KEY_WORD, AT(field.format), "text", "text jsonl tokens",                                             \
-      .help = "`text`: a file is a document; `jsonl`: a line is; `tokens`: little-endian ids, a document ends after eos" },  \
-    { group ".column", KEY_TEXT, AT(field.column), "text", .help = "jsonl: the field that holds the text" },                 \
-    { group ".packed", KEY_BOOL, AT(field.packed), "true",                                                                  \
-      .help = "documents are joined and cut into samples of max_seq_len; false: a document a sample, padded" },             \
-    { group ".cross_documents", KEY_BOOL, AT(field.cross_documents), "false",                                               \
-      .help = "packed: attention crosses the end of a document" },                                                          \
-    { group ".token_type", KEY_WORD, AT(field.token_type), "u16", "u16 u32", .help = "tokens: what an id is stored as" },     \
-    { group ".prompt_column", KEY_TEXT, AT(field.prompt_column), "null", .flags = KEY_NULL,                                 \
-      .help = "jsonl: the field that holds the prompt before the text" },                                                   \
-    { group ".train_on_input", KEY_BOOL, AT(field.train_on_input), "true", .help = "false: the prompt's tokens are no targets" }
+#define DATASET(group, field)                                                                                             \
+    { group ".path", KEY_TEXT, AT(field.path), "null", .flags = KEY_NULL, .help = "a file, or a glob of files" },         \
+    { group ".format", KEY_WORD, AT(field.format), "text", "text jsonl tokens",                                           \
+      .help = "`text`: a file is a document; `jsonl`: a line is; `tokens`: ids, little-endian, eos ends a document" },    \
+    { group ".column", KEY_TEXT, AT(field.column), "text", .help = "jsonl: the field that holds the text" },              \
+    { group ".packed", KEY_BOOL, AT(field.packed), "true",                                                                \
+      .help = "documents are joined and cut into samples of max_seq_len; false: a document a sample, padded" },           \
+    { group ".cross_documents", KEY_BOOL, AT(field.cross_documents), "false",                                             \
+      .help = "packed: attention crosses the end of a document" },                                                        \
+    { group ".token_type", KEY_WORD, AT(field.token_type), "u16", "u16 u32", .help = "tokens: how an id is stored" },     \
+    { group ".prompt_column", KEY_TEXT, AT(field.prompt_column), "null", .flags = KEY_NULL,                               \
+      .help = "jsonl: the field that holds the prompt before the text" },                                                 \
+    { group ".train_on_input", KEY_BOOL, AT(field.train_on_input), "true",                                                \
+      .help = "false: the prompt's tokens are no targets" }
 
 const rp_recipe_key rp__recipe_keys[] = {
     { "model.path", KEY_TEXT, AT(model.path), "null", .flags = KEY_NULL,
@@ -47,20 +48,26 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "grad_dtype", KEY_WORD, AT(grad_dtype), "null", "null fp32", .help = "fp32 widens the parameters' gradients" },
     { "optimizer.name", KEY_WORD, AT(optimizer.name), "adamw", "adamw sgd", .help = "the update rule" },
     { "optimizer.lr", KEY_NUMBER, AT(optimizer.lr), "2e-5", NULL, 0, 1e9, .help = "learning rate" },
-    { "optimizer.betas", KEY_PAIR, AT(optimizer.betas), "[0.9, 0.95]", NULL, 0, 1, KEY_BELOW, .help = "adamw: decay of the moments" },
-    { "optimizer.eps", KEY_NUMBER, AT(optimizer.eps), "1e-8", NULL, 0, 1e9, KEY_ABOVE, .help = "adamw: added to the denominator" },
+    { "optimizer.betas", KEY_PAIR, AT(optimizer.betas), "[0.9, 0.95]", NULL, 0, 1, KEY_BELOW,
+      .help = "adamw: decay of the moments" },
+    { "optimizer.eps", KEY_NUMBER, AT(optimizer.eps), "1e-8", NULL, 0, 1e9, KEY_ABOVE,
+      .help = "adamw: added to the denominator" },
     { "optimizer.momentum", KEY_NUMBER, AT(optimizer.momentum), "0", NULL, 0, 1, KEY_BELOW, .help = "sgd" },
     { "optimizer.weight_decay", KEY_NUMBER, AT(optimizer.weight_decay), "0", NULL, 0, 1e9,
       .help = "decoupled; on every parameter but `no_decay`" },
     { "optimizer.no_decay", KEY_TEXTS, AT(optimizer.no_decay), "[]", .flags = KEY_PATHS,
       .help = "globs of modules or parameters that do not decay" },
     { "optimizer.state_dtype", KEY_WORD, AT(optimizer.state_dtype), "fp32", "fp32 bf16", .help = "of the moments" },
-    { "optimizer.master_weights", KEY_BOOL, AT(optimizer.master_weights), "false", .help = "an fp32 copy of bf16 parameters" },
-    { "optimizer.rounding", KEY_WORD, AT(optimizer.rounding), "nearest", "nearest stochastic", .help = "of bf16 parameters" },
+    { "optimizer.master_weights", KEY_BOOL, AT(optimizer.master_weights), "false",
+      .help = "an fp32 copy of bf16 parameters" },
+    { "optimizer.rounding", KEY_WORD, AT(optimizer.rounding), "nearest", "nearest stochastic",
+      .help = "of bf16 parameters" },
     { "optimizer_in_bwd", KEY_WORD, AT(optimizer_in_bwd), "false", "false true auto",
       .help = "update in backward, so that gradients never all live at once; not with clipping or accumulation" },
-    { "lr_scheduler.name", KEY_WORD, AT(lr_scheduler.name), "constant", "constant cosine linear", .help = "after the warmup" },
-    { "lr_scheduler.num_warmup_steps", KEY_INT, AT(lr_scheduler.num_warmup_steps), "0", NULL, 0, MOST, .help = "linear, from 0" },
+    { "lr_scheduler.name", KEY_WORD, AT(lr_scheduler.name), "constant", "constant cosine linear",
+      .help = "after the warmup" },
+    { "lr_scheduler.num_warmup_steps", KEY_INT, AT(lr_scheduler.num_warmup_steps), "0", NULL, 0, MOST,
+      .help = "linear, from 0" },
     { "clip_grad_norm", KEY_OPT_NUMBER, AT(clip_grad_norm), "null", "null", 0, 1e30, KEY_ABOVE,
       .help = "greatest norm of the whole gradient" },
     { "loss.num_output_chunks", KEY_OPT_INT, AT(loss.num_output_chunks), "auto", "auto", 1, 1048576,
@@ -68,10 +75,13 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "loss.ignore_index", KEY_INT, AT(loss.ignore_index), "-100", NULL, -2147483648.0, 2147483647,
       .help = "a label that is no target" },
     { "output_dir", KEY_TEXT, AT(output_dir), "runs/default", .help = "one that holds a run is refused unless `resume`" },
-    { "save_every_n_steps", KEY_OPT_INT, AT(save_every_n_steps), "null", "null", 1, MOST, .help = "write a state to resume from" },
+    { "save_every_n_steps", KEY_OPT_INT, AT(save_every_n_steps), "null", "null", 1, MOST,
+      .help = "write a state to resume from" },
     { "keep_last_n", KEY_INT, AT(keep_last_n), "2", NULL, 1, MOST, .help = "states to keep" },
-    { "resume", KEY_RESUME, AT(resume), "false", .help = "auto: the newest state in output_dir, if any; or the path of one" },
-    { "log_every_n_steps", KEY_INT, AT(log_every_n_steps), "1", NULL, 1, MOST, .help = "steps between lines on the terminal" },
+    { "resume", KEY_RESUME, AT(resume), "false",
+      .help = "auto: the newest state in output_dir, if any; or the path of one" },
+    { "log_every_n_steps", KEY_INT, AT(log_every_n_steps), "1", NULL, 1, MOST,
+      .help = "steps between lines on the terminal" },
     { "threads", KEY_INT, AT(threads), "0", NULL, 0, 4096, .help = "0: all cores of this process" },
     { "profile", KEY_BOOL, AT(profile), "false", .flags = KEY_LATER,
       .help = "a Chrome trace and a table by op in output_dir" },
@@ -86,20 +96,24 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "path of the list of blocks" },
     { "activation_checkpointing.every", KEY_INT, AT(activation_checkpointing.every), "1", NULL, 1, 1048576,
       .help = "selective_layer: block i (from 0) when (i + 1 - offset) is a multiple of `every`" },
-    { "activation_checkpointing.offset", KEY_INT, AT(activation_checkpointing.offset), "0", NULL, 0, 1048576, .help = "see `every`" },
+    { "activation_checkpointing.offset", KEY_INT, AT(activation_checkpointing.offset), "0", NULL, 0, 1048576,
+      .help = "see `every`" },
     { "activation_checkpointing.save", KEY_TEXTS, AT(activation_checkpointing.save), "[matmul, attention, reduce_scatter]",
       .help = "selective_op: ops whose results are kept; all else in a block is recomputed" },
-    { "activation_checkpointing.conditions", KEY_CONDITIONS, AT(activation_checkpointing.condition), "[]", .flags = KEY_LATER,
+    { "activation_checkpointing.conditions", KEY_CONDITIONS, AT(activation_checkpointing.condition), "[]",
+      .flags = KEY_LATER,
       .help = "which modules become regions: a module does when any condition holds" },
     { "activation_checkpointing.rules", KEY_RULES, AT(activation_checkpointing.rule), "[]", .flags = KEY_LATER,
       .help = "which slots meet which fate; the first match wins" },
     { "activation_checkpointing.offload.to", KEY_WORD, AT(activation_checkpointing.offload.to), "disk", "disk memory",
       .flags = KEY_LATER, .help = "memory needs a second device" },
-    { "activation_checkpointing.offload.path", KEY_TEXT, AT(activation_checkpointing.offload.path), "offload/", .flags = KEY_LATER,
+    { "activation_checkpointing.offload.path", KEY_TEXT, AT(activation_checkpointing.offload.path), "offload/",
+      .flags = KEY_LATER,
       .help = "folder of offloaded slots" },
     { "activation_checkpointing.verify", KEY_WORD, AT(activation_checkpointing.verify), "never", "never step always",
       .flags = KEY_LATER, .help = "hash what a replay produces against the first pass; step: one region a step, in turn" },
-    { "dist.ranks", KEY_OPT_INT, AT(dist.ranks), "null", "null", 1, 1048576, .help = "null: the MPI world's, 1 without MPI" },
+    { "dist.ranks", KEY_OPT_INT, AT(dist.ranks), "null", "null", 1, 1048576,
+      .help = "null: the MPI world's, 1 without MPI" },
     { "dist.reshard_after_forward", KEY_RESHARD, AT(dist.reshard_after_forward), "true", .flags = KEY_LATER,
       .help = "free gathered weights after forward; N: keep them within groups of N ranks" },
     { "dist.prefetch", KEY_INT, AT(dist.prefetch), "1", NULL, 0, 1048576, KEY_LATER, .help = "units gathered ahead" },

@@ -45,7 +45,9 @@ static rp_status find_parent(rp_recipe_reader *r, rp_yaml_node *root, const char
         } else if (make && rp__yaml_is_null(child)) {
             child->kind = RP_YAML_MAP;
         } else if (child->kind != RP_YAML_MAP) {
-            if (make) rp__report_error(r->report, place, "'%.*s' is no map, so nothing can be set inside it", (int)(dot - path), path);
+            if (make)
+                rp__report_error(r->report, place, "'%.*s' is no map, so nothing can be set inside it", (int)(dot - path),
+                                 path);
             return RP_OK;
         }
         map = child;
@@ -120,7 +122,8 @@ rp_status rp__recipe_apply_setting(rp_recipe_reader *r, rp_yaml_node *root, cons
 static rp_status resolve(rp_recipe_reader *r, rp_yaml_node *root, rp_yaml_node *node);
 
 /* What `path` stands for: a node of the tree, or the default of a key that is not set. NULL after a reported error. */
-static rp_status find_reference(rp_recipe_reader *r, rp_yaml_node *root, const char *path, rp_place place, rp_yaml_node **out)
+static rp_status find_reference(rp_recipe_reader *r, rp_yaml_node *root, const char *path, rp_place place,
+                                rp_yaml_node **out)
 {
     rp_yaml_node *parent;
     char near[RP_KEY_CHARS];
@@ -221,7 +224,8 @@ static rp_status reference_text(rp_recipe_reader *r, rp_yaml_node *root, const r
     if (!name) return RP_ERR_MEMORY;
     RP_TRY(find_reference(r, root, name, node->place, &target));
     if (target && target->kind == RP_YAML_SCALAR) *out = target->text;
-    else if (target) rp__report_error(r->report, node->place, "'${%s}' is a list or a map, so it cannot stand inside a text", name);
+    else if (target)
+        rp__report_error(r->report, node->place, "'${%s}' is a list or a map, so it cannot stand inside a text", name);
     return RP_OK;
 }
 
@@ -236,7 +240,8 @@ static rp_status replace_within(rp_recipe_reader *r, rp_yaml_node *root, rp_yaml
         if (!value) return RP_OK;
         size_t n = strlen(value);
         if (b.used + n > (size_t)RP_YAML_MAX_BYTES) {
-            rp__report_error(r->report, node->place, "references make a text of more than %" PRId64 " bytes", RP_YAML_MAX_BYTES);
+            rp__report_error(r->report, node->place, "references make a text of more than %" PRId64 " bytes",
+                             RP_YAML_MAX_BYTES);
             return RP_OK;
         }
         RP_TRY(add_literal(r, &b, text, (size_t)(begin - text)));

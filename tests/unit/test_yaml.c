@@ -94,8 +94,8 @@ static void aliases_that_multiply_are_refused(void **state)
 
     for (int i = 1; i < 9; i++) {
         size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i, i - 1,
-                 i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+        snprintf(text + used, sizeof text - used, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i,
+                 i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
     }
     assert_refused(text, 6, "more values than a recipe may hold");
 }
@@ -118,8 +118,9 @@ static void a_written_tree_reads_back(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "", "null", "~", "true", "a: b", "# x", "- y", "*.txt", "line\nbreak", " lead", "\xC3\xA9\xF0\x9F\x98\x80", "\x7f\x1b",
-        "'", "\"", "\\", "010", "a,b", "{", "[]", "%", "@x", "tab\there", "trailing ",
+        "",          "null", "~",  "true", "a: b", "# x", "- y", "*.txt", "line\nbreak", " lead", "\xC3\xA9\xF0\x9F\x98\x80",
+        "\x7f\x1b",  "'",    "\"", "\\",   "010",  "a,b", "{",   "[]",    "%",           "@x",    "tab\there",
+        "trailing ",
     };
     rp_place place = { "a test", 0 };
     reading r      = read_text("{}", 2);
