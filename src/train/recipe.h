@@ -176,6 +176,15 @@ rp_place rp__recipe_place(const rp_recipe *recipe, const char *path);
  * Returns how many. A caller refuses with RP_ERR_UNSUPPORTED. */
 int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report);
 
+/* Report what training needs beside a valid recipe and a plan does not: data. */
+void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report);
+
+/* Report every key that a resumed run may not change: `before` is the config.yaml of the state. Free are budget,
+ * checkpointing, offload, the length of the run, what is logged, scored and saved; and, while the global batch stays the
+ * same, ranks, batch_size, accumulation and dist. */
+void rp__recipe_check_resume(const rp_recipe *before, int64_t before_ranks, const rp_recipe *now, int64_t now_ranks,
+                             rp_report *report);
+
 /* The model as far as a recipe's names go. A parameter has a NULL type. */
 typedef struct { const char *path, *type; } rp_recipe_module;
 /* Paths and globs that match no module, `layers` that is no list of modules, block numbers beyond the last, ops that are

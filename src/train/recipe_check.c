@@ -193,6 +193,11 @@ void rp__recipe_check(rp_recipe_reader *r)
     note_effects(r);
 }
 
+void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report)
+{
+    if (!recipe->dataset.path) rp__report_error(report, (rp_place){ recipe->file, 0 }, "no data: set 'dataset.path'");
+}
+
 /* ---- what this version does not serve ---- */
 
 int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)

@@ -14,7 +14,9 @@ enum {
     KEY_ABOVE    = 2,           /* `low` itself is out of range … */
     KEY_BELOW    = 4,           /* … and `high` */
     KEY_LATER    = 8,           /* this version knows no value but the default */
-    KEY_PATHS    = 16           /* module paths: other systems' names are translated */
+    KEY_PATHS    = 16,          /* module paths: other systems' names are translated */
+    KEY_FREE     = 32,          /* may change when a run is resumed … */
+    KEY_SHARE    = 64           /* … this one as long as the global batch stays */
 };
 
 typedef struct {
@@ -64,6 +66,8 @@ rp_status rp__recipe_value_read(rp_recipe_reader *r, const rp_recipe_key *key, c
 rp_status rp__recipe_value_write(const rp_recipe *recipe, const rp_recipe_key *key, rp_yaml_doc *doc, rp_yaml_node **out);
 /* Has the field its default, whoever set it? */
 bool rp__recipe_is_default(const rp_recipe *recipe, const rp_recipe_key *key);
+/* The value as rp__recipe_write puts it, in doc.bump. */
+rp_status rp__recipe_value_text(const rp_recipe *recipe, const rp_recipe_key *key, rp_yaml_doc *doc, const char **out);
 /* A scalar that reads back as this text, dollars escaped. NULL: memory. */
 rp_yaml_node *rp__recipe_text_node(rp_yaml_doc *doc, const char *text, rp_place place);
 

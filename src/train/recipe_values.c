@@ -562,15 +562,22 @@ rp_status rp__recipe_value_write(const rp_recipe *recipe, const rp_recipe_key *k
     return *out ? RP_OK : RP_ERR_MEMORY;
 }
 
+rp_status rp__recipe_value_text(const rp_recipe *recipe, const rp_recipe_key *key, rp_yaml_doc *doc, const char **out)
+{
+    rp_yaml_node *written;
+
+    RP_TRY(rp__recipe_value_write(recipe, key, doc, &written));
+    RP_TRY(rp__yaml_write(&doc->bump, written, out));
+    ((char *)*out)[strlen(*out) - 1] = 0;                    /* the emitter ends with a newline */
+    return RP_OK;
+}
+
 bool rp__recipe_is_default(const rp_recipe *recipe, const rp_recipe_key *key)
 {
-    rp_yaml_doc doc       = { .bump = { .ctx = recipe->doc.bump.ctx } };
-    const char *text      = NULL;
-    rp_yaml_node *written = NULL;
-    size_t n              = strlen(key->fallback);
+    rp_yaml_doc doc  = { .bump = { .ctx = recipe->doc.bump.ctx } };
+    const char *text = NULL;
 
-    bool same = rp__recipe_value_write(recipe, key, &doc, &written) == RP_OK &&
-                rp__yaml_write(&doc.bump, written, &text) == RP_OK && !strncmp(text, key->fallback, n) && text[n] == '\n';
+    bool same = rp__recipe_value_text(recipe, key, &doc, &text) == RP_OK && !strcmp(text, key->fallback);
     rp__bump_free(&doc.bump);
     return same;
 }

@@ -233,6 +233,41 @@ static void what_this_version_cannot_do_is_listed(void **state)
     end(&r);
 }
 
+static void a_resumed_run_may_change_resources_and_no_more(void **state)
+{
+    (void)state;
+    static const struct { const char *setting; int64_t ranks; const char *error; } cases[] = {
+        { "max_steps=100", 1, NULL }, { "memory_budget=1GiB", 1, NULL }, { "enable_activation_checkpointing=true", 1, NULL },
+        { "dataset_val={path: v.txt}", 1, NULL }, { "batch_size=2", 2, NULL }, { "dist={prefetch: 2}", 1, NULL },
+        { "optimizer.lr=0.00002", 1, NULL },
+        { "batch_size=2", 1, "argument 'batch_size=2': the global batch is 2 samples (ranks * batch_size * "
+                             "gradient_accumulation_steps), but the run to resume has 4" },
+        { "optimizer.lr=1e-3", 1, "argument 'optimizer.lr=1e-3': 'optimizer.lr' is 0.001, but the run to resume has 2e-5" },
+        { "threads=3", 1, "argument 'threads=3': 'threads' is 3, but the run to resume has 0" },
+    };
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        reading before = read_one(MODEL "batch_size: 4\n", NULL), now = read_one(MODEL "batch_size: 4\n", cases[i].setting);
+        assert_read(&now);
+        rp__recipe_check_resume(before.recipe, 1, now.recipe, cases[i].ranks, &now.report);
+        if (cases[i].error) assert_told(&now, cases[i].error);
+        else assert_null(now.report.first);
+        end(&before);
+        end(&now);
+    }
+}
+
+static void training_needs_data_and_a_plan_does_not(void **state)
+{
+    (void)state;
+    reading r = read_one(MODEL, NULL);
+
+    assert_read(&r);
+    rp__recipe_check_train(r.recipe, &r.report);
+    assert_told(&r, "r.yaml: no data: set 'dataset.path'");
+    end(&r);
+}
+
 /* ---- settings and references ---- */
 
 static void settings_change_keys_of_any_depth(void **state)
@@ -466,6 +501,8 @@ int main(void)
         cmocka_unit_test(contradictions_are_errors),
         cmocka_unit_test(the_mode_follows_switch_budget_and_conditions),
         cmocka_unit_test(what_this_version_cannot_do_is_listed),
+        cmocka_unit_test(a_resumed_run_may_change_resources_and_no_more),
+        cmocka_unit_test(training_needs_data_and_a_plan_does_not),
         cmocka_unit_test(settings_change_keys_of_any_depth),
         cmocka_unit_test(wrong_settings_name_the_argument),
         cmocka_unit_test(references_take_other_keys_values),
