@@ -12,7 +12,10 @@ static uint32_t draw_state = 1;
 
 static int draw(int n) { return (int)(((draw_state = draw_state * 1664525u + 1013904223u) >> 8) % (unsigned)n); }
 
-static void put_text(const char *name, const char *text) { assert_ok(ctx, rp__file_write(ctx, temp_path(name), text, (int64_t)strlen(text))); }
+static void put_text(const char *name, const char *text)
+{
+    assert_ok(ctx, rp__file_write(ctx, temp_path(name), text, (int64_t)strlen(text)));
+}
 
 /* ---- against the Python library ---- */
 
@@ -185,8 +188,9 @@ static void shards_are_named_and_indexed_as_transformers_does(void **state)
     assert_ok(ctx, rp__make_dirs(ctx, temp_path("three")));
     assert_ok(ctx, save_three(8));
     char *index = whole(ctx, temp_path("three/model.safetensors.index.json"), &bytes);
-    assert_string_equal(index, "{\n  \"metadata\": {\n    \"total_parameters\": 17,\n    \"total_size\": 17\n  },\n  \"weight_map\": {\n"
-                               "    \"a\": \"model-00001-of-00002.safetensors\",\n    \"b\": \"model-00001-of-00002.safetensors\",\n"
+    assert_string_equal(index, "{\n  \"metadata\": {\n    \"total_parameters\": 17,\n    \"total_size\": 17\n  },\n"
+                               "  \"weight_map\": {\n    \"a\": \"model-00001-of-00002.safetensors\",\n"
+                               "    \"b\": \"model-00001-of-00002.safetensors\",\n"
                                "    \"c\": \"model-00002-of-00002.safetensors\"\n  }\n}\n");
     rp__release(index);
     assert_int_equal(n_files_in(temp_path("three")), 3);
@@ -262,7 +266,8 @@ static void a_full_disk_leaves_no_shard_behind(void **state)
 
 /* ---- the reader refuses ---- */
 
-#define T(name, dtype, shape, from, to) "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" #from "," #to "]}"
+#define T(name, dtype, shape, from, to) \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" #from "," #to "]}"
 
 static const struct { const char *header; int n_data; rp_status status; const char *message; } malformed[] = {
     { "{\"a\":", 0, RP_ERR_FORMAT, "malformed JSON" },
