@@ -57,10 +57,11 @@ def saved(folder):
 def random_blocks(rng, kind, rows, columns):
     elems, size = gguf.GGML_QUANT_SIZES[kind]
     blocks = rng.integers(0, 256, (rows * columns // elems, size), dtype=np.uint8)
-    n_scales = 2 if kind in (Q.Q4_1, Q.Q5_1) else 1
+    n_scales = 2 if kind in (Q.Q4_1, Q.Q5_1, Q.Q4_K, Q.Q5_K) else 1
     scales = rng.integers(0, 2**16, (blocks.shape[0], n_scales)).astype(np.uint16)
     scales &= np.where((scales & 0x7C00) == 0x7C00, 0x83FF, 0xFFFF).astype(np.uint16)   # finite; denormals stay
-    blocks[:, : 2 * n_scales] = scales.view(np.uint8)
+    at = size - 2 if kind == Q.Q6_K else 0
+    blocks[:, at : at + 2 * n_scales] = scales.view(np.uint8)
     return blocks.reshape(rows, -1)
 
 
@@ -93,6 +94,8 @@ def types(folder):
     for kind in (Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0):
         add(f"bits.{kind.name}", random_blocks(rng, kind, 3, 64), kind)
         add(f"values.{kind.name}", gguf.quantize(values, kind), kind)
+    for kind in (Q.Q4_K, Q.Q5_K, Q.Q6_K):
+        add(f"bits.{kind.name}", random_blocks(rng, kind, 2, 512), kind)
     add("f32", values, Q.F32)
     add("f16", values[:, :5].astype(np.float16), Q.F16)
     add("bf16", gguf.quantize(values, Q.BF16), Q.BF16)
@@ -103,7 +106,7 @@ def types(folder):
         expected.append(data.astype(np.float32))
     w.add_tensor("four", np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2))
     expected.append(np.arange(24, dtype=np.float32))
-    w.add_tensor("listed", rng.integers(0, 256, (1, 144), dtype=np.uint8), raw_dtype=Q.Q4_K)
+    w.add_tensor("listed", rng.integers(0, 256, (1, 84), dtype=np.uint8), raw_dtype=Q.Q2_K)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

@@ -6,6 +6,8 @@
  */
 #include "io/gguf.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -79,8 +81,8 @@ static rp_status take_count(rp_gguf *g, const char *inside, int64_t *out)
     uint64_t n = 0;
 
     RP_TRY(take_number(g, sizeof n, inside, &n));
-    RP_CHECK(g->ctx, n <= (uint64_t)g->map.bytes, RP_ERR_FORMAT, "'%s' says %" PRIu64 " for %s, the file has %" PRId64 " bytes", g->label,
-             n, inside, g->map.bytes);
+    RP_CHECK(g->ctx, n <= (uint64_t)g->map.bytes, RP_ERR_FORMAT, "'%s' says %" PRIu64 " for %s, the file has %" PRId64 " bytes",
+             g->label, n, inside, g->map.bytes);
     *out = (int64_t)n;
     return RP_OK;
 }
@@ -115,7 +117,11 @@ static void *grow(rp_ctx *ctx, void *array, int64_t used, int64_t size)
 
 static void number_at(uint32_t type, const uint8_t *p, rp_gguf_value *v)
 {
-    union { uint8_t u8; int8_t i8; uint16_t u16; int16_t i16; uint32_t u32; int32_t i32; uint64_t u64; int64_t i64; float f32; double f64; } n;
+    union {
+        uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64;
+        int8_t i8; int16_t i16; int32_t i32; int64_t i64;
+        float f32; double f64;
+    } n;
 
     memcpy(&n, p, (size_t)value_types[type].bytes);
     switch (type) {
@@ -166,8 +172,8 @@ static rp_status parse_array(rp_gguf *g, value_entry *e)
     RP_TRY(take_number(g, sizeof e->element_type, "the type of an array", &e->element_type));
     RP_CHECK(g->ctx, e->element_type < GTYPES, RP_ERR_FORMAT, "'%s': the array '" NAME "' has elements of type %" PRIu32
              ", which does not exist", g->label, e->key, e->element_type);
-    RP_CHECK(g->ctx, e->element_type != GARRAY, RP_ERR_UNSUPPORTED, "'%s': '" NAME "' is an array of arrays, which is not read", g->label,
-             e->key);
+    RP_CHECK(g->ctx, e->element_type != GARRAY, RP_ERR_UNSUPPORTED, "'%s': '" NAME "' is an array of arrays, which is not read",
+             g->label, e->key);
     e->v.element = value_types[e->element_type].kind;
     RP_TRY(take_count(g, "the length of an array", &e->v.count));
     if (e->element_type == GSTRING) return parse_strings(g, e);
@@ -189,7 +195,8 @@ static rp_status parse_value(rp_gguf *g)
     *e             = (value_entry){ 0 };
     RP_TRY(take_name(g, "a metadata key", &e->key));
     RP_TRY(take_number(g, sizeof type, "the type of a metadata value", &type));
-    RP_CHECK(g->ctx, type < GTYPES, RP_ERR_FORMAT, "'%s': '" NAME "' has the type %" PRIu32 ", which does not exist", g->label, e->key, type);
+    RP_CHECK(g->ctx, type < GTYPES, RP_ERR_FORMAT, "'%s': '" NAME "' has the type %" PRIu32 ", which does not exist", g->label,
+             e->key, type);
     e->v.key  = e->key;
     e->v.kind = value_types[type].kind;
     return type == GARRAY ? parse_array(g, e) : parse_scalar(g, type, e);
@@ -202,8 +209,9 @@ static rp_status parse_dims(rp_gguf *g, tensor_entry *e)
     uint32_t n;
 
     RP_TRY(take_number(g, sizeof n, "a tensor's shape", &n));
-    RP_CHECK(g->ctx, n <= RP_COUNT(e->t.dim), RP_ERR_FORMAT, "'%s': tensor '" NAME "' has %" PRIu32 " dimensions, at most %d are possible",
-             g->label, e->name, n, RP_COUNT(e->t.dim));
+    RP_CHECK(g->ctx, n <= RP_COUNT(e->t.dim), RP_ERR_FORMAT,
+             "'%s': tensor '" NAME "' has %" PRIu32 " dimensions, at most %d are possible", g->label, e->name, n,
+             RP_COUNT(e->t.dim));
     e->t.ndim  = (int)n;
     e->t.elems = 1;
     for (int i = e->t.ndim - 1; i >= 0; i--) {
@@ -224,8 +232,8 @@ static rp_status parse_type(rp_gguf *g, tensor_entry *e)
 
     RP_TRY(take_number(g, sizeof id, "a tensor's type", &id));
     e->type = rp__gguf_type(id);
-    RP_CHECK(g->ctx, e->type, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %" PRIu32 ", which is not known here", g->label,
-             e->name, id);
+    RP_CHECK(g->ctx, e->type, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %" PRIu32 ", which is not known here",
+             g->label, e->name, id);
     RP_CHECK(g->ctx, row_of(&e->t) % e->type->block_elems == 0, RP_ERR_FORMAT, "'%s': rows of tensor '" NAME "' have %" PRId64
              " elements, which is not a multiple of the %" PRId64 " of a block of %s", g->label, e->name, row_of(&e->t),
              e->type->block_elems, e->type->name);
@@ -257,10 +265,10 @@ static rp_status alignment_of(const rp_gguf *g, int64_t *out)
     const rp_gguf_value *v = rp__gguf_get(g, "general.alignment");
 
     *out = v ? v->i : DEFAULT_ALIGNMENT;
-    RP_CHECK(g->ctx, !v || v->kind == RP_GGUF_UINT || v->kind == RP_GGUF_INT, RP_ERR_FORMAT, "'%s': 'general.alignment' is not a number",
-             g->label);
-    RP_CHECK(g->ctx, *out > 0 && (*out & (*out - 1)) == 0, RP_ERR_FORMAT, "'%s': 'general.alignment' is %" PRId64 ", not a power of two",
-             g->label, *out);
+    RP_CHECK(g->ctx, !v || v->kind == RP_GGUF_UINT || v->kind == RP_GGUF_INT, RP_ERR_FORMAT,
+             "'%s': 'general.alignment' is not a number", g->label);
+    RP_CHECK(g->ctx, *out > 0 && (*out & (*out - 1)) == 0, RP_ERR_FORMAT,
+             "'%s': 'general.alignment' is %" PRId64 ", not a power of two", g->label, *out);
     return RP_OK;
 }
 
@@ -285,7 +293,8 @@ static rp_status place_tensors(rp_gguf *g)
         int64_t room    = g->map.bytes - g->at - padding;       /* negative where the file ends in the padding */
         RP_CHECK(g->ctx, e->offset % alignment == 0, RP_ERR_FORMAT, "'%s': the data of tensor '" NAME "' begins at %" PRId64
                  ", which is not a multiple of %" PRId64, g->label, e->name, e->offset, alignment);
-        RP_CHECK(g->ctx, e->offset >= end, RP_ERR_FORMAT, "'%s': the data of tensor '" NAME "' overlaps another's", g->label, e->name);
+        RP_CHECK(g->ctx, e->offset >= end, RP_ERR_FORMAT, "'%s': the data of tensor '" NAME "' overlaps another's", g->label,
+                 e->name);
         RP_CHECK(g->ctx, e->t.bytes <= room && e->offset <= room - e->t.bytes, RP_ERR_FORMAT,
                  "'%s': the data of tensor '" NAME "' ends beyond the end of the file", g->label, e->name);
         end = e->offset + e->t.bytes;
@@ -312,8 +321,8 @@ static rp_status sort_values(rp_gguf *g)
     for (int64_t i = 0; i < g->n_values; i++) g->by_key[i] = &g->value[i];
     if (g->n_values) qsort(g->by_key, (size_t)g->n_values, sizeof *g->by_key, order_keys);
     for (int64_t i = 1; i < g->n_values; i++)
-        RP_CHECK(g->ctx, order_keys(&g->by_key[i - 1], &g->by_key[i]), RP_ERR_FORMAT, "'%s' has the metadata key '" NAME "' twice", g->label,
-                 g->by_key[i]->key);
+        RP_CHECK(g->ctx, order_keys(&g->by_key[i - 1], &g->by_key[i]), RP_ERR_FORMAT, "'%s' has the metadata key '" NAME "' twice",
+                 g->label, g->by_key[i]->key);
     return RP_OK;
 }
 
@@ -325,8 +334,8 @@ static rp_status sort_tensors(rp_gguf *g)
     for (int64_t i = 0; i < g->n_tensors; i++) g->by_name[i] = g->by_offset[i] = &g->tensor[i];
     if (g->n_tensors) qsort(g->by_name, (size_t)g->n_tensors, sizeof *g->by_name, order_names);
     for (int64_t i = 1; i < g->n_tensors; i++)
-        RP_CHECK(g->ctx, order_names(&g->by_name[i - 1], &g->by_name[i]), RP_ERR_FORMAT, "'%s' has the tensor '" NAME "' twice", g->label,
-                 g->by_name[i]->name);
+        RP_CHECK(g->ctx, order_names(&g->by_name[i - 1], &g->by_name[i]), RP_ERR_FORMAT, "'%s' has the tensor '" NAME "' twice",
+                 g->label, g->by_name[i]->name);
     return RP_OK;
 }
 
@@ -381,8 +390,8 @@ static rp_status parse_counts(rp_gguf *g, int64_t *n_tensors, int64_t *n_values)
     RP_CHECK(g->ctx, !memcmp(magic, "GGUF", sizeof magic), RP_ERR_FORMAT, "'%s' is not a GGUF file", g->label);
     RP_TRY(take_number(g, sizeof version, "its version", &version));
     RP_CHECK(g->ctx, version & 0xffffu, RP_ERR_UNSUPPORTED, "'%s' is a big-endian GGUF file, which is not read", g->label);
-    RP_CHECK(g->ctx, version == 2 || version == 3, RP_ERR_UNSUPPORTED, "'%s' has GGUF version %" PRIu32 ", only 2 and 3 are read", g->label,
-             version);
+    RP_CHECK(g->ctx, version == 2 || version == 3, RP_ERR_UNSUPPORTED, "'%s' has GGUF version %" PRIu32 ", only 2 and 3 are read",
+             g->label, version);
     RP_TRY(take_count(g, "the number of tensors", n_tensors));
     return take_count(g, "the number of metadata values", n_values);
 }
@@ -449,8 +458,8 @@ static rp_status unreadable(const rp_gguf *g, const tensor_entry *e)
         const rp_gguf_type *type = rp__gguf_type(id);
         if (type && type->convert) used += snprintf(list + used, sizeof list - (size_t)used, " %s", type->name);
     }
-    return rp__fail(g->ctx, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %s, which is not read; read are%s", g->label, e->name,
-                    e->type->name, list);
+    return rp__fail(g->ctx, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %s, which is not read; read are%s", g->label,
+                    e->name, e->type->name, list);
 }
 
 rp_status rp__gguf_read(rp_gguf *g, const rp_gguf_tensor *tensor, int64_t start, int64_t count, float *out)

@@ -5,6 +5,7 @@
  */
 #include "io/safetensors_inside.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define NAME "%.200s"           /* a name in a message: it comes from a file and may be very long */
@@ -82,8 +83,8 @@ static rp_status parse_shape(const header *h, const char *name, const json_t *sh
     size_t n = json_array_size(shape);
 
     RP_CHECK(h->ctx, json_is_array(shape), RP_ERR_FORMAT, "'%s': tensor '" NAME "' has no shape", h->label, name);
-    RP_CHECK(h->ctx, n <= RP_SAFETENSORS_MAX_DIM, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has %zu dimensions, at most %d are read",
-             h->label, name, n, RP_SAFETENSORS_MAX_DIM);
+    RP_CHECK(h->ctx, n <= RP_SAFETENSORS_MAX_DIM, RP_ERR_UNSUPPORTED,
+             "'%s': tensor '" NAME "' has %zu dimensions, at most %d are read", h->label, name, n, RP_SAFETENSORS_MAX_DIM);
     t->ndim = (int)n;
     for (int i = 0; i < t->ndim; i++) {
         const json_t *dim = json_array_get(shape, (size_t)i);
@@ -103,10 +104,10 @@ static rp_status parse_offsets(const header *h, const char *name, const json_t *
     RP_CHECK(h->ctx, json_array_size(offsets) == 2 && json_is_integer(begin) && json_is_integer(end), RP_ERR_FORMAT,
              "'%s': tensor '" NAME "' has no pair of data offsets", h->label, name);
     RP_CHECK(h->ctx, 0 <= b && b <= e && e <= h->data_bytes, RP_ERR_FORMAT,
-             "'%s': tensor '" NAME "' has the data offsets [%" PRId64 ", %" PRId64 "), the file has %" PRId64 " bytes of data", h->label,
-             name, b, e, h->data_bytes);
-    RP_CHECK(h->ctx, e - b == t->bytes, RP_ERR_FORMAT, "'%s': tensor '" NAME "' has %" PRId64 " bytes of data, its shape needs %" PRId64,
-             h->label, name, e - b, t->bytes);
+             "'%s': tensor '" NAME "' has the data offsets [%" PRId64 ", %" PRId64 "), the file has %" PRId64 " bytes of data",
+             h->label, name, b, e, h->data_bytes);
+    RP_CHECK(h->ctx, e - b == t->bytes, RP_ERR_FORMAT,
+             "'%s': tensor '" NAME "' has %" PRId64 " bytes of data, its shape needs %" PRId64, h->label, name, e - b, t->bytes);
     t->offset = h->data_at + b;
     return RP_OK;
 }

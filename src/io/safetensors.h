@@ -79,9 +79,9 @@ typedef struct { const char *key, *value; } rp_safetensors_pair;
  * errors  RP_ERR_ARG a name twice, not UTF-8 or reserved, a bad shape · RP_ERR_IO */
 rp_status rp__safetensors_create(rp_ctx *ctx, const char *path, int64_t n_tensors, const rp_safetensor *declared, int n_pairs,
                                  const rp_safetensors_pair *pairs, rp_safetensors_writer **out);
-/* In a folder that exists: model.safetensors, or above max_shard_bytes of data (0: RP_SHARD_BYTES) model-00001-of-0000N.safetensors …
- * and model.safetensors.index.json. A tensor is never split: one larger than a shard has its own. Commit removes the
- * model.safetensors or index of an earlier save in the other form, so that readers see the new one. */
+/* In a folder that exists: model.safetensors, or above max_shard_bytes of data (0: RP_SHARD_BYTES)
+ * model-00001-of-0000N.safetensors … and model.safetensors.index.json. A tensor is never split: one larger than a shard has its
+ * own. Commit removes the model.safetensors or index of an earlier save in the other form, so that readers see the new one. */
 rp_status rp__safetensors_create_folder(rp_ctx *ctx, const char *folder, int64_t max_shard_bytes, int64_t n_tensors,
                                         const rp_safetensor *declared, int n_pairs, const rp_safetensors_pair *pairs,
                                         rp_safetensors_writer **out);

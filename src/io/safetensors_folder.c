@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the index ---- */
@@ -88,8 +89,8 @@ static rp_status keep_listed(rp_safetensors *set, const char *label, json_t *wei
     if (kept == (int64_t)json_object_size(weight_map)) return RP_OK;
     rp__st_sort(set);
     json_object_foreach(weight_map, key, value)
-        RP_CHECK(set->ctx, rp__safetensors_find(set, key), RP_ERR_FORMAT, "'%s' lists tensor '%.200s' in '%.200s', which does not have it",
-                 label, key, json_string_value(value));
+        RP_CHECK(set->ctx, rp__safetensors_find(set, key), RP_ERR_FORMAT,
+                 "'%s' lists tensor '%.200s' in '%.200s', which does not have it", label, key, json_string_value(value));
     return RP_OK;
 }
 

@@ -10,6 +10,8 @@
 #include "io/safetensors_inside.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,6 +31,8 @@ struct rp_safetensors_writer {
     int n_shards;
     st_shard *shard;
     int64_t at, done_bytes;     /* the tensor being filled, and how much of it is there */
+    rp_file_writer *index;      /* of several shards, from commit on */
+    char *stale;                /* what commit removes at the end */
 };
 
 void rp__safetensors_discard(rp_safetensors_writer *w)
@@ -38,6 +42,8 @@ void rp__safetensors_discard(rp_safetensors_writer *w)
         rp__file_discard(w->shard[i].file);
         rp__release(w->shard[i].path);
     }
+    rp__file_discard(w->index);
+    rp__release(w->stale);
     json_decref(w->metadata);
     rp__release(w->shard);
     rp__release(w->folder);
@@ -54,9 +60,10 @@ static rp_status check_declared(rp_ctx *ctx, const rp_safetensor *t)
 {
     rp_safetensor sized = *t;
 
-    RP_CHECK(ctx, (unsigned)t->dtype < RP_ST_DTYPES, RP_ERR_ARG, "tensor '%.200s' has the unknown dtype %d", t->name, (int)t->dtype);
-    RP_CHECK(ctx, t->ndim >= 0 && t->ndim <= RP_SAFETENSORS_MAX_DIM, RP_ERR_ARG, "tensor '%.200s' has %d dimensions, at most %d are written",
-             t->name, t->ndim, RP_SAFETENSORS_MAX_DIM);
+    RP_CHECK(ctx, (unsigned)t->dtype < RP_ST_DTYPES, RP_ERR_ARG, "tensor '%.200s' has the unknown dtype %d", t->name,
+             (int)t->dtype);
+    RP_CHECK(ctx, t->ndim >= 0 && t->ndim <= RP_SAFETENSORS_MAX_DIM, RP_ERR_ARG,
+             "tensor '%.200s' has %d dimensions, at most %d are written", t->name, t->ndim, RP_SAFETENSORS_MAX_DIM);
     for (int i = 0; i < t->ndim; i++)
         RP_CHECK(ctx, t->dim[i] >= 0, RP_ERR_ARG, "dimension %d of tensor '%.200s' is %" PRId64, i, t->name, t->dim[i]);
     RP_CHECK(ctx, rp__st_size(&sized), RP_ERR_ARG, "tensor '%.200s' has a shape whose size overflows", t->name);
@@ -187,7 +194,8 @@ static rp_status lay_out(rp_safetensors_writer *w, const st_shard *s, json_t *to
         for (int64_t i = s->first; i < s->first + s->n; i++) {
             rp_safetensor *t = &w->tensor[i];
             if (rp__st_dtypes[t->dtype].bytes != size) continue;
-            RP_CHECK(w->ctx, !__builtin_add_overflow(at, t->bytes, &at), RP_ERR_ARG, "the tensors of '%s' overflow a file's size", s->path);
+            RP_CHECK(w->ctx, !__builtin_add_overflow(at, t->bytes, &at), RP_ERR_ARG, "the tensors of '%s' overflow a file's size",
+                     s->path);
             t->offset = at - t->bytes;
             RP_TRY(add_entry(top, w->ctx, t));
         }
@@ -274,7 +282,8 @@ rp_status rp__safetensors_create_folder(rp_ctx *ctx, const char *folder, int64_t
                                         rp_safetensors_writer **out)
 {
     RP_CHECK(ctx, max_shard_bytes >= 0, RP_ERR_ARG, "a shard cannot have %" PRId64 " bytes", max_shard_bytes);
-    return new_writer(ctx, NULL, folder, max_shard_bytes ? max_shard_bytes : RP_SHARD_BYTES, n_tensors, declared, n_pairs, pairs, out);
+    if (max_shard_bytes == 0) max_shard_bytes = RP_SHARD_BYTES;
+    return new_writer(ctx, NULL, folder, max_shard_bytes, n_tensors, declared, n_pairs, pairs, out);
 }
 
 rp_status rp__safetensors_put(rp_safetensors_writer *w, const void *data, int64_t bytes)
@@ -309,71 +318,70 @@ static rp_status fill_index(rp_safetensors_writer *w, json_t *weight_map, int64_
 }
 
 /* As transformers writes it: keys sorted, indented by two, a line feed at the end. */
-static rp_status write_index(rp_safetensors_writer *w, const char *path)
+static rp_status write_index(rp_safetensors_writer *w)
 {
     json_t *weight_map = json_object();
     int64_t bytes = 0, elems = 0;
     rp_status status   = weight_map ? fill_index(w, weight_map, &bytes, &elems) : no_memory(w->ctx);
-    json_t *top        = status == RP_OK ? json_pack("{s:{s:I, s:I}, s:O}", "metadata", "total_parameters", (json_int_t)elems, "total_size",
-                                                     (json_int_t)bytes, "weight_map", weight_map) : NULL;
-    char *text         = top ? json_dumps(top, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    json_t *top        = NULL;
 
+    if (status == RP_OK) top = json_pack("{s:{s:I, s:I}, s:O}", "metadata", "total_parameters", (json_int_t)elems, "total_size",
+                                         (json_int_t)bytes, "weight_map", weight_map);
+    char *text = top ? json_dumps(top, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     if (text) {
         size_t length = strlen(text);
         text[length]  = '\n';       /* in place of the terminator, which a file does not need */
-        status        = rp__file_write(w->ctx, path, text, (int64_t)length + 1);
+        status        = rp__file_put(w->index, text, (int64_t)length + 1);
     } else if (status == RP_OK) {
         status = no_memory(w->ctx);
     }
     free(text);
     json_decref(top);
     json_decref(weight_map);
-    return status;
+    return status == RP_OK ? rp__file_sync(w->index) : status;
 }
 
-static rp_status remove_stale(rp_safetensors_writer *w, const char *path)
+/* Readers take model.safetensors before an index: the one that does not belong to this save is stale. All that can lack memory
+ * or room on the disk comes before the first file gets its name. */
+static rp_status prepare_folder(rp_safetensors_writer *w)
 {
-    RP_CHECK(w->ctx, !unlink(path) || errno == ENOENT, RP_ERR_IO, "cannot remove '%s': %s", path, strerror(errno));
-    return RP_OK;
-}
+    bool sharded = w->n_shards > 1;
+    char *index  = sharded ? rp__path_join(w->ctx, w->folder, ST_INDEX_NAME) : NULL;
 
-/* Readers take model.safetensors before an index: the one that does not belong to this save goes, after this one is there. */
-static rp_status finish_folder(rp_safetensors_writer *w)
-{
-    char *index      = rp__path_join(w->ctx, w->folder, ST_INDEX_NAME), *single = NULL;
-    rp_status status = RP_ERR_MEMORY;
-
-    if (index) single = rp__path_join(w->ctx, w->folder, ST_SINGLE_NAME);
-    if (single && w->n_shards == 1) {
-        status = remove_stale(w, index);
-    } else if (single) {
-        status = write_index(w, index);
-        if (status == RP_OK) status = remove_stale(w, single);
-    }
+    if (sharded && !index) return RP_ERR_MEMORY;
+    rp_status status = sharded ? rp__file_create(w->ctx, index, &w->index) : RP_OK;
     rp__release(index);
-    rp__release(single);
-    return status;
+    if (status == RP_OK && sharded) status = write_index(w);
+    if (status != RP_OK) return status;
+    w->stale = rp__path_join(w->ctx, w->folder, sharded ? ST_SINGLE_NAME : ST_INDEX_NAME);
+    return w->stale ? RP_OK : RP_ERR_MEMORY;
 }
 
-static rp_status commit_shards(rp_safetensors_writer *w)
+static rp_status commit_one(rp_file_writer **file)
 {
-    for (int i = 0; i < w->n_shards; i++) {
-        rp_file_writer *file = w->shard[i].file;
-        w->shard[i].file     = NULL;        /* commit ends it either way */
-        RP_TRY(rp__file_commit(file));
-    }
+    rp_file_writer *ending = *file;
+
+    *file = NULL;                   /* commit ends it either way */
+    return rp__file_commit(ending);
+}
+
+static rp_status commit_all(rp_safetensors_writer *w)
+{
+    if (w->folder) RP_TRY(prepare_folder(w));
+    for (int i = 0; i < w->n_shards; i++) RP_TRY(commit_one(&w->shard[i].file));
+    if (w->index) RP_TRY(commit_one(&w->index));
+    RP_CHECK(w->ctx, !w->stale || !unlink(w->stale) || errno == ENOENT, RP_ERR_IO, "cannot remove '%s': %s", w->stale,
+             strerror(errno));
     return RP_OK;
 }
 
 rp_status rp__safetensors_commit(rp_safetensors_writer *w)
 {
-    rp_status status = RP_OK;
+    rp_status status;
 
-    if (w->at < w->n_tensors)
-        status = rp__fail(w->ctx, RP_ERR_STATE, "tensor '%.200s' lacks %" PRId64 " of its %" PRId64 " bytes", w->tensor[w->at].name,
-                          w->tensor[w->at].bytes - w->done_bytes, w->tensor[w->at].bytes);
-    if (status == RP_OK) status = commit_shards(w);
-    if (status == RP_OK && w->folder) status = finish_folder(w);
+    if (w->at == w->n_tensors) status = commit_all(w);
+    else status = rp__fail(w->ctx, RP_ERR_STATE, "tensor '%.200s' lacks %" PRId64 " of its %" PRId64 " bytes",
+                           w->tensor[w->at].name, w->tensor[w->at].bytes - w->done_bytes, w->tensor[w->at].bytes);
     rp__safetensors_discard(w);
     return status;
 }
