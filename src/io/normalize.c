@@ -26,6 +26,7 @@ static bool is_inert(uint32_t c)
     };
     int low = 0, high = RP_COUNT(inert);
 
+    if (c == 0x11a7) return true;       /* just below the final consonants of Hangul: utf8proc 2.8 composes it away */
     while (low < high) {
         int middle = (low + high) / 2;
         if (c > inert[middle].last) low = middle + 1;

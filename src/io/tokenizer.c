@@ -2,46 +2,27 @@
  *
  * A tokenizer keeps scratch and a cache of pieces, so encoding changes it: one thread at a time, as a context.
  */
+#include "base/file.h"
 #include "io/tokenizer_inside.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- load ---- */
 
-static rp_status join(rp_ctx *ctx, const char *folder, const char *name, char **out)
-{
-    rp_bytes path = { 0 };
-    rp_status status = rp__bytes_push(ctx, &path, folder, (int64_t)strlen(folder));
-
-    if (status == RP_OK) status = rp__bytes_push(ctx, &path, "/", 1);
-    if (status == RP_OK) status = rp__bytes_push(ctx, &path, name, (int64_t)strlen(name) + 1);
-    if (status == RP_OK) *out = path.at;
-    else rp__release(path.at);
-    return status;
-}
+#define JSON_CAP_BYTES (INT64_C(512) << 20)
 
 /* An absent file is no error where `optional`: *out stays NULL. */
 static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bool optional, json_t **out)
 {
-    json_error_t error;
-    char *path = NULL;
-    rp_status status;
+    char *path = rp__path_join(ctx, folder, name), *text = NULL;
+    rp_status status = path ? RP_OK : RP_ERR_MEMORY;
+    int64_t bytes    = 0;
 
-    RP_TRY(join(ctx, folder, name, &path));
-    FILE *file = fopen(path, "rbe");
-    int why    = errno;
-    if (!file) {
-        status = optional && why == ENOENT ? RP_OK : rp__fail(ctx, RP_ERR_IO, "cannot open '%s': %s", path, strerror(why));
-    } else {
-        *out   = json_loadf(file, JSON_ALLOW_NUL, &error);
-        status = *out            ? RP_OK
-                 : ferror(file)  ? rp__fail(ctx, RP_ERR_IO, "cannot read '%s': %s", path, strerror(errno))
-                                 : rp__fail(ctx, RP_ERR_FORMAT, "cannot read '%s': line %d: %s", path, error.line, error.text);
-        fclose(file);
+    if (path && !(optional && !rp__file_exists(path))) {
+        status = rp__file_read(ctx, path, JSON_CAP_BYTES, &text, &bytes);
+        if (status == RP_OK) status = rp__tokenizer_json(ctx, path, text, bytes, out);
     }
+    rp__release(text);
     rp__release(path);
     return status;
 }
@@ -55,6 +36,7 @@ static rp_status read_config(rp_ctx *ctx, const char *folder, json_t **out)
 
     RP_TRY_GOTO(read_json(ctx, folder, "tokenizer_config.json", true, out));
     if (!*out) *out = json_object();
+    if (!*out) RP_TRY_GOTO(rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate a JSON object"));
     RP_TRY_GOTO(read_json(ctx, folder, "special_tokens_map.json", true, &map));
     RP_TRY_GOTO(read_json(ctx, folder, "config.json", true, &model));
     if (json_is_object(map)) json_object_update_missing(*out, map);
@@ -69,10 +51,10 @@ done:
 static rp_status load_folder(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
 {
     json_t *root = NULL, *config = NULL;
-    char *path       = NULL;
-    rp_status status = RP_OK;
+    char *path       = rp__path_join(ctx, folder, name);
+    rp_status status = path ? RP_OK : RP_ERR_MEMORY;
 
-    RP_TRY_GOTO(join(ctx, folder, name, &path));
+    if (status != RP_OK) return status;
     RP_TRY_GOTO(read_json(ctx, folder, name, false, &root));
     RP_TRY_GOTO(read_config(ctx, folder, &config));
     RP_TRY_GOTO(rp__tokenizer_build(ctx, path, root, config, out));
@@ -86,12 +68,15 @@ done:
 static rp_status load_gguf(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 {
     json_t *root = NULL, *config = NULL;
+    rp_gguf *file = NULL;
 
-    RP_TRY(rp__tokenizer_from_gguf(ctx, path, &root, &config));
-    rp_status status = rp__tokenizer_build(ctx, path, root, config, out);
+    RP_TRY(rp__gguf_open(ctx, path, &file));
+    rp_status status = rp__tokenizer_from_gguf(ctx, file, path, &root, &config);
+    if (status == RP_OK) status = rp__tokenizer_build(ctx, path, root, config, out);
+    if (status == RP_OK) (*out)->from_gguf = true;
     json_decref(root);
     json_decref(config);
-    if (status == RP_OK) (*out)->from_gguf = true;
+    rp__gguf_close(file);
     return status;
 }
 
@@ -106,10 +91,10 @@ static bool ends_with(const char *text, const char *end)
 static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 {
     const char *slash = strrchr(path, '/');
-    char *folder      = rp__host_text(ctx, slash ? path : ".");
+    char *folder      = rp__host_text(ctx, slash ? path : "");
 
     if (!folder) return RP_ERR_MEMORY;
-    if (slash) folder[slash == path ? 1 : slash - path] = 0;
+    if (slash) folder[slash + 1 - path] = 0;
     rp_status status = load_folder(ctx, folder, slash ? slash + 1 : path, out);
     rp__release(folder);
     return status;
@@ -118,10 +103,8 @@ static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 rp_status rp__tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 {
     rp_tokenizer *t = NULL;
-    struct stat info;
 
-    RP_CHECK(ctx, !stat(path, &info), RP_ERR_IO, "cannot open '%s': %s", path, strerror(errno));
-    if (S_ISDIR(info.st_mode)) RP_TRY(load_folder(ctx, path, "tokenizer.json", &t));
+    if (rp__file_is_dir(path)) RP_TRY(load_folder(ctx, path, "tokenizer.json", &t));
     else if (ends_with(path, ".gguf")) RP_TRY(load_gguf(ctx, path, &t));
     else RP_TRY(load_file(ctx, path, &t));
     t->path = rp__host_text(ctx, path);

@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 
+#include "io/gguf.h"
 #include "io/tokenizer.h"
 
 /* ---- growing arrays ---- */
@@ -162,10 +163,9 @@ struct rp_tokenizer {
 
 /* Build from parsed files; `config` (tokenizer_config.json) may be NULL. `name` is for messages. */
 rp_status rp__tokenizer_build(rp_ctx *ctx, const char *name, json_t *root, json_t *config, rp_tokenizer **out);
-/* From the text of a tokenizer.json alone. */
-rp_status rp__tokenizer_parse(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, rp_tokenizer **out);
+rp_status rp__tokenizer_json(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, json_t **out);
 /* The tokenizer.json and tokenizer_config.json that a GGUF file amounts to; both are yours to json_decref. */
-rp_status rp__tokenizer_from_gguf(rp_ctx *ctx, const char *path, json_t **root, json_t **config);
+rp_status rp__tokenizer_from_gguf(rp_ctx *ctx, const rp_gguf *file, const char *name, json_t **root, json_t **config);
 /* Text through all the normalizers; `out` is replaced. */
 rp_status rp__tokenizer_normalize(rp_tokenizer *tokenizer, const char *text, int64_t bytes, rp_bytes *out);
 

@@ -307,14 +307,13 @@ rp_status rp__tokenizer_build(rp_ctx *ctx, const char *name, json_t *root, json_
     return status;
 }
 
-rp_status rp__tokenizer_parse(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, rp_tokenizer **out)
+rp_status rp__tokenizer_json(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, json_t **out)
 {
     json_error_t error;
     json_t *root = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL, &error);
 
     RP_CHECK(ctx, root, json_error_code(&error) == json_error_out_of_memory ? RP_ERR_MEMORY : RP_ERR_FORMAT,
              "cannot read '%s': line %d: %s", name, error.line, error.text);
-    rp_status status = rp__tokenizer_build(ctx, name, root, NULL, out);
-    json_decref(root);
-    return status;
+    *out = root;
+    return RP_OK;
 }
