@@ -46,6 +46,7 @@ typedef struct {
     int n_in, n_out, n_slot;                /* shape may lower n_slot (nothing to save in eval); variadic outputs set n_out */
     bool want_grad;                         /* a backward may follow: false in evaluation */
     bool train;                             /* the module's mode: dropout acts when true */
+    bool fast, dense;                       /* kernels exist for this device and dtype; every input is dense */
     bool in_grad[RP_MAX_IN];                /* which inputs want a gradient */
     int threads;                            /* the nominal team */
     rp_meta in[RP_MAX_IN], out[RP_MAX_OUT], slot[RP_MAX_SLOT];

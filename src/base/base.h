@@ -42,6 +42,7 @@ struct rp_ctx {
     const struct rp_device *device[RP_MAX_DEVICES];
     rp_mem_space *space[RP_MAX_DEVICES];
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
+    rp_status op_status;                /* what a backend said inside an op that cannot fail */
     int64_t alloc_count;                /* allocations asked for so far, refused ones included */
     uint64_t seed;                      /* the random stream: base/philox.h */
     int64_t step, sample_base;

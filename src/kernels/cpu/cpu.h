@@ -19,6 +19,9 @@
 #define RP_LEVEL_TEXT RP_TEXT(RP_LEVEL)
 
 extern const rp_kernels RP_AT_LEVEL(rp_table);
+#define RP_KERNEL(name, prototype) extern rp_kernel_##name RP_AT_LEVEL(name);
+#include "kernels/kernels.def"
+#undef RP_KERNEL
 
 /* n values at `from` (element offset `at`) as fp32: the row itself when it is fp32, else converted into `buffer`. */
 static inline const float *row_f32(rp_dtype dtype, const void *from, int64_t at, int64_t n, float *buffer)

@@ -1,6 +1,10 @@
-/* kernels/cpu/table.c -- one level's table. Compiled once per level, as all of this folder. */
+/* kernels/cpu/table.c -- one level's table. Compiled once per level, as all of this folder. Every line of kernels.def has its
+ * function here; an op without a line runs its reference. */
 #include "kernels/cpu/cpu.h"
 
 const rp_kernels RP_AT_LEVEL(rp_table) = {
     .level = RP_LEVEL_TEXT,
+#define RP_KERNEL(name, prototype) .name = RP_AT_LEVEL(name),
+#include "kernels/kernels.def"
+#undef RP_KERNEL
 };

@@ -1,0 +1,127 @@
+/* ops/call.c -- the registry and the running of one op. */
+#include "ops/op_internal.h"
+
+#define RP_OP(name) extern const rp_op rp_op_##name;
+#include "ops/ops.def"
+#undef RP_OP
+
+static const rp_op *const registry[] = {
+#define RP_OP(name) &rp_op_##name,
+#include "ops/ops.def"
+#undef RP_OP
+};
+
+int rp__op_count(void) { return RP_COUNT(registry); }
+const rp_op *rp__op_at(int i) { return registry[i]; }
+
+const rp_op *rp__op_find(const char *name)
+{
+    for (int i = 0; i < RP_COUNT(registry); i++)
+        if (!strcmp(registry[i]->name, name)) return registry[i];
+    return NULL;
+}
+
+/* A gradient is dense exactly when its tensor is, so the inputs decide for the whole call, backward included. */
+static void find_speed(rp_op_meta *m, rp_tensor *const *in)
+{
+    m->dense = true;
+    m->fast  = m->ctx->device[0]->has_kernels && rp__kernels_cpu() != rp__kernels_none();
+    for (int i = 0; i < m->n_in; i++) {
+        m->dense = m->dense && rp_tensor_is_dense(in[i]);
+        m->fast  = m->fast && m->in[i].dtype != RP_F64;
+    }
+}
+
+rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, bool train,
+                         const bool *want_grad, rp_op_meta *m)
+{
+    *m = (rp_op_meta){ .ctx = ctx, .op = op, .attr = attr, .n_in = n_in, .n_out = op->n_out, .n_slot = op->n_slot, .train = train,
+                       .threads = ctx->threads };
+    RP_CHECK(ctx, op->flags & RP_OP_VARIADIC ? n_in >= 1 && n_in <= op->n_in : n_in == op->n_in, RP_ERR_ARG,
+             "%s: %d inputs given, %s%d expected", op->name, n_in, op->flags & RP_OP_VARIADIC ? "at most " : "", op->n_in);
+    for (int i = 0; i < n_in; i++) {
+        RP_CHECK(ctx, in[i] && in[i]->ctx == ctx, RP_ERR_ARG, "%s: input %d is %s", op->name, i,
+                 in[i] ? "of another context" : "missing");
+        m->in[i]      = in[i]->m;
+        m->in_grad[i] = want_grad && want_grad[i] && op->backward && !(op->no_grad_in >> i & 1);
+        if (op->flags & RP_OP_GRAD_PASS) m->in_grad[i] = want_grad && want_grad[i];
+        m->want_grad |= m->in_grad[i];
+    }
+    find_speed(m, in);
+    return op->shape(m);
+}
+
+bool rp__op_fast(const rp_op_meta *m) { return m->fast && m->dense; }
+
+const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->meta) ? rp__kernels_cpu() : rp__kernels_none(); }
+
+void rp__op_failed(const rp_op_call *c, rp_status status) { c->ctx->op_status = status; }
+
+static rp_status take_scratch(rp_ctx *ctx, int64_t bytes, const char *what, int64_t *offset, void **at)
+{
+    RP_TRY(rp__mem_take(ctx, ctx->space[0], RP_MEM_TEMP, bytes, what, offset));
+    *at = rp__mem_at(ctx->space[0], *offset);
+    return RP_OK;
+}
+
+static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t scratch_bytes)
+{
+    rp_ctx *ctx = c->ctx;
+    int64_t offset;
+
+    RP_TRY(take_scratch(ctx, scratch_bytes, c->meta->op->name, &offset, &c->scratch));
+    ctx->op_status = RP_OK;
+    if (!ctx->options.shapes_only) {
+        unsigned mode = rp__fp_enter();
+        code(c);
+        rp__fp_leave(mode);
+    }
+    rp__mem_give(ctx->space[0], RP_MEM_TEMP, scratch_bytes, offset);
+    return ctx->op_status;
+}
+
+static void drop(rp_tensor **t, const bool *made, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!made[i]) continue;
+        rp_tensor_unref(t[i]);
+        t[i] = NULL;
+    }
+}
+
+static rp_status make(const rp_op_meta *m, const rp_meta *metas, rp_tensor **t, bool *made, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (t[i]) continue;
+        RP_TRY(rp__tensor_new_named(m->ctx, &metas[i], RP_MEM_TEMP, m->op->name, &t[i]));
+        made[i] = true;
+    }
+    return RP_OK;
+}
+
+rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+{
+    rp_op_call c = { .ctx = m->ctx, .meta = m, .attr = m->attr, .stream = stream };
+    bool made_out[RP_MAX_OUT] = { 0 }, made_slot[RP_MAX_SLOT] = { 0 };
+    rp_status status;
+
+    RP_TRY_GOTO(make(m, m->out, out, made_out, m->n_out));
+    RP_TRY_GOTO(make(m, m->slot, slot, made_slot, m->n_slot));
+    memcpy(c.in, in, (size_t)m->n_in * sizeof *in);
+    memcpy(c.out, out, (size_t)m->n_out * sizeof *out);
+    memcpy(c.slot, slot, (size_t)m->n_slot * sizeof *slot);
+    RP_TRY_GOTO(run(&c, m->op->forward, m->scratch_bytes));
+    for (int i = 0; i < m->n_out; i++) rp__tensor_wrote(out[i], m->op->name);
+    return RP_OK;
+done:
+    drop(out, made_out, m->n_out);
+    drop(slot, made_slot, m->n_slot);
+    return status;
+}
+
+rp_status rp__op_backward(rp_op_call *c)
+{
+    c->ctx  = c->meta->ctx;
+    c->attr = c->meta->attr;
+    return run(c, c->meta->op->backward, c->meta->scratch_backward_bytes);
+}

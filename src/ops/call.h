@@ -1,0 +1,27 @@
+/* ops/call.h -- run one op: declarations first, then its buffers from the ledger, then its code.
+ *
+ * These three functions are the only place that calls an op's shape, forward and backward. The tape decides when.
+ */
+#ifndef RP_OPS_CALL_H
+#define RP_OPS_CALL_H
+
+#include "ops/attr.h"
+#include "reprise/op.h"
+#include "tensor/tensor.h"
+
+/* The op of that name, or NULL. */
+const rp_op *rp__op_find(const char *name);
+int rp__op_count(void);
+const rp_op *rp__op_at(int i);
+
+/* Fill *m and run `shape`. in[] must be set; want_grad[i] says which inputs want a gradient (NULL: none). */
+rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, bool train,
+                         const bool *want_grad, rp_op_meta *m);
+
+/* Allocate what of out[] and slot[] is NULL (class temp), run forward. On failure nothing stays allocated here. */
+rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot);
+
+/* Run backward on a filled call (meta, tensors, adds, stream); allocates only its scratch. */
+rp_status rp__op_backward(rp_op_call *call);
+
+#endif

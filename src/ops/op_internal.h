@@ -1,0 +1,36 @@
+/* ops/op_internal.h -- what every op file includes. */
+#ifndef RP_OP_INTERNAL_H
+#define RP_OP_INTERNAL_H
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/gemm.h"
+#include "kernels/kernels.h"
+#include "ops/attr.h"
+#include "ops/call.h"
+#include "reprise/op.h"
+#include "tensor/tensor.h"
+
+/* May this call use the kernels that take dense buffers? The same answer in shape, forward and backward, so that scratch is sized
+ * for what will run. An op whose kernels take strides asks m->fast alone. */
+bool rp__op_fast(const rp_op_meta *m);
+
+/* The table for this call: this machine's when rp__op_fast, else the empty one. */
+const rp_kernels *rp__op_kernels(const rp_op_call *c);
+
+/* A backend failed inside forward or backward: remembered in the context, returned by the call that ran the op. */
+void rp__op_failed(const rp_op_call *c, rp_status status);
+
+/* Scratch is handed out from the front; shape sums the same sizes with rp__scratch_add. */
+static inline int64_t rp__scratch_add(int64_t *total, int64_t bytes)
+{
+    int64_t at = *total;
+
+    *total += rp__align_up(bytes);
+    return at;
+}
+
+static inline void *rp__data(const rp_tensor *t) { return t ? rp_tensor_data(t) : NULL; }
+
+#endif
