@@ -55,6 +55,9 @@ void cli_print_report(const rp_report *report);
 /* Flush stdout; 1 after telling that it could not be written, else `code`. */
 int cli_finish(const cli *c, int code);
 
+/* CLI_GO when something of that name is there; else the exit code after telling that it cannot be opened. */
+int cli_find_input(const cli *c, const char *path);
+
 /* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code. What this version
  * cannot do is not asked: a command that runs the recipe calls rp__recipe_unsupported. */
 int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 static const cli_command commands[] = {
 #define CLI_COMMAND(name, summary, run) { name, summary, run },
@@ -42,6 +43,13 @@ int cli_finish(const cli *c, int code)
     if (!fflush(stdout) && !ferror(stdout)) return code;
     cli_say(c, "cannot write to the standard output: %s", strerror(errno));
     return 1;
+}
+
+int cli_find_input(const cli *c, const char *path)
+{
+    if (!access(path, R_OK)) return CLI_GO;
+    cli_say(c, "cannot open '%s': %s", path, strerror(errno));
+    return CLI_USAGE;
 }
 
 /* ---- commands ---- */
