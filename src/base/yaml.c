@@ -43,15 +43,25 @@ static const char *hint(const walk *w, int line)
     return "";
 }
 
+/* libyaml gives bytes it cannot decode an offset, not a line. */
+static int line_at(const walk *w, size_t offset)
+{
+    int line = 1;
+
+    for (size_t i = 0; i < offset && i < (size_t)w->source_bytes; i++) line += w->source[i] == '\n';
+    return line;
+}
+
 static rp_status syntax_error(walk *w)
 {
     const yaml_parser_t *p = &w->parser;
-    int line = (int)(p->error == YAML_READER_ERROR ? 0 : p->problem_mark.line + 1);
+    bool undecodable       = p->error == YAML_READER_ERROR;
+    int line               = undecodable ? line_at(w, p->problem_offset) : (int)p->problem_mark.line + 1;
 
     if (p->error == YAML_MEMORY_ERROR)
         return rp__fail(w->doc->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory to read '%s'", w->origin);
     rp__report_error(w->report, (rp_place){ w->origin, line }, "cannot read this as YAML: %s%s",
-                     p->problem ? p->problem : "unknown error", line ? hint(w, line) : "");
+                     p->problem ? p->problem : "unknown error", undecodable ? "" : hint(w, line));
     return RP_ERR_CONFIG;
 }
 

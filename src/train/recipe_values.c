@@ -490,15 +490,23 @@ static rp_status read_map(rp_recipe_reader *r, const rp_recipe_key *key, const r
     return RP_OK;
 }
 
+/* Plain stays plain where that says something (null, numbers, words); what YAML would quote anyway is quoted. */
+static rp_status write_leaf(rp_yaml_doc *doc, const rp_yaml_node *node, rp_yaml_node **out)
+{
+    double number;
+
+    if (rp__yaml_is_null(node)) return write_scalar(doc, "null", out);
+    if (!node->quoted && rp__parse_double(node->text, &number)) return write_scalar(doc, node->text, out);
+    *out = rp__recipe_text_node(doc, node->text, made_here);
+    if (!*out) return RP_ERR_MEMORY;
+    (*out)->quoted |= node->quoted;
+    return RP_OK;
+}
+
 /* A tree as it was read, dollars escaped again. */
 static rp_status write_tree(rp_yaml_doc *doc, const rp_yaml_node *node, rp_yaml_node **out)
 {
-    if (node->kind == RP_YAML_SCALAR) {
-        *out = rp__recipe_text_node(doc, node->text, made_here);
-        if (!*out) return RP_ERR_MEMORY;
-        (*out)->quoted = node->quoted;
-        return RP_OK;
-    }
+    if (node->kind == RP_YAML_SCALAR) return write_leaf(doc, node, out);
     *out = rp__yaml_new(doc, node->kind, made_here);
     if (!*out) return RP_ERR_MEMORY;
     for (const rp_yaml_node *child = node->first; child; child = child->next) {

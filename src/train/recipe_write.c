@@ -14,7 +14,8 @@ static bool is_written(const rp_recipe *recipe, const char *path)
         return by_hand || (recipe->enable_activation_checkpointing == RP_SWITCH_UNSET && mode != RP_MODE_CONDITIONS);
     if (!strcmp(path, AC "every") || !strcmp(path, AC "offset")) return mode == RP_MODE_SELECTIVE_LAYER;
     if (!strcmp(path, AC "save")) return mode == RP_MODE_SELECTIVE_OP;
-    if (!strcmp(path, AC "layers") || !strcmp(path, AC "conditions") || !strcmp(path, AC "rules")) return by_hand;
+    if (!strcmp(path, AC "layers")) return by_hand || (mode != RP_MODE_NONE && mode != RP_MODE_CONDITIONS);
+    if (!strcmp(path, AC "conditions") || !strcmp(path, AC "rules")) return by_hand;
     return true;
 }
 

@@ -70,6 +70,7 @@ static void refusals_name_the_line(void **state)
     assert_refused("a: !python/object x\n", 1, "cannot read the tag '!python/object'");
     assert_refused("a: [1, 2\n", 2, "cannot read this as YAML");
     assert_refused("a: &x [*x]\n", 1, "'*x' names no anchor");
+    assert_refused("a: 1\nb: \xff\n", 2, "invalid leading UTF-8 octet");
     assert_refused("<<: 3\n", 1, "'<<' wants a map");
 }
 
