@@ -3,7 +3,9 @@
  *   magic "GGUF" · version · counts | metadata key-values | tensor infos | padding | tensor data
  *
  * The file is mapped while open; everything returned is borrowed and lives until close. Every offset, length and count is
- * checked against the file before use: a malformed file is RP_ERR_FORMAT with one sentence, never a crash.
+ * checked against the file before use: a malformed file is RP_ERR_FORMAT with one sentence, never a crash. Read are F64 F32
+ * F16 BF16 I64 I32 I16 I8 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K, with exactly the values of gguf-py; tensors of the other
+ * types that ggml has are listed only.
  */
 #ifndef RP_GGUF_H
 #define RP_GGUF_H
@@ -19,8 +21,8 @@ typedef struct { const char *text; int64_t bytes; } rp_gguf_string;     /* not t
 typedef struct {
     const char *key;                /* terminated */
     rp_gguf_kind kind, element;     /* element: of an array */
-    int64_t i;                      /* INT, UINT (when it fits), BOOL as 0 or 1 */
-    double f;                       /* FLOAT; INT and UINT too */
+    int64_t i;                      /* INT, UINT (INT64_MAX beyond it), BOOL as 0 or 1 */
+    double f;                       /* FLOAT; INT, UINT and BOOL too */
     rp_gguf_string s;
     int64_t count;                  /* of an array */
 } rp_gguf_value;
@@ -33,7 +35,11 @@ typedef struct {
     int64_t elems, bytes;
 } rp_gguf_tensor;
 
+/* errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED version 1, big endian, arrays of
+ *         arrays (llama.cpp reads none either), a tensor type that is not known here */
 rp_status rp__gguf_open(rp_ctx *ctx, const char *path, rp_gguf **out);
+/* As open, over the bytes of a file, which the caller keeps until close. `label` names them in messages. */
+rp_status rp__gguf_open_bytes(rp_ctx *ctx, const char *label, const void *data, int64_t bytes, rp_gguf **out);
 void rp__gguf_close(rp_gguf *file);
 
 int64_t rp__gguf_n_values(const rp_gguf *file);
@@ -48,7 +54,9 @@ int64_t rp__gguf_n_tensors(const rp_gguf *file);
 const rp_gguf_tensor *rp__gguf_tensor_at(const rp_gguf *file, int64_t i);
 const rp_gguf_tensor *rp__gguf_find(const rp_gguf *file, const char *name);
 /* Elements [start, start + count) of a tensor, dequantised to fp32. start and count are whole rows of the last dimension.
- * errors  RP_ERR_UNSUPPORTED the type is not one that is read (the message lists those that are) */
+ * Long reads leave at most 8 MiB of the file resident; rp__gguf_drop lets go of what is left of the tensor.
+ * errors  RP_ERR_UNSUPPORTED the type is not one that is read (the message lists those that are) · RP_ERR_ARG outside */
 rp_status rp__gguf_read(rp_gguf *file, const rp_gguf_tensor *tensor, int64_t start, int64_t count, float *out);
+void rp__gguf_drop(rp_gguf *file, const rp_gguf_tensor *tensor);
 
 #endif

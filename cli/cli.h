@@ -1,0 +1,83 @@
+/* cli/cli.h -- the frame of the program: one file a command, one line of commands.def each, options as tables.
+ *
+ * A command parses its arguments with cli_parse, calls the library and returns an exit code: rp_status_exit_code of
+ * what failed, 2 for usage. Data goes to stdout, all else to stderr. Only main.c ends the program. */
+#ifndef RP_CLI_H
+#define RP_CLI_H
+
+#include "train/recipe.h"
+
+#define CLI_USAGE 2                             /* exit code: the command line or a configuration is wrong */
+
+typedef struct {
+    rp_ctx *ctx;                                /* for messages and recipes; a command that computes opens its own */
+    const char *command;
+} cli;
+
+typedef enum { CLI_FLAG, CLI_TEXT, CLI_INT, CLI_NUMBER } cli_option_kind;   /* bool, const char *, int64_t, double */
+
+typedef struct {
+    const char *name;                           /* without dashes */
+    char letter;                                /* 0: it has no short form */
+    cli_option_kind kind;
+    size_t offset;                              /* of its field in the struct given to cli_parse */
+    const char *value;                          /* what --help calls the value: "FILE" */
+    const char *help;                           /* NULL: not listed */
+    double low, high;                           /* of a number; both 0: any */
+} cli_option;
+
+typedef struct {
+    const char *usage;                          /* after the command's name: "CONFIG [KEY=VALUE ...]" */
+    const char *about;
+    const cli_option *option;
+    int n_options, least_words, most_words;
+    bool settings;                              /* KEY=VALUE and ~KEY may come, in any order */
+} cli_options;
+
+typedef struct {
+    int n_words, n_settings;
+    const char **word, **setting;               /* borrowed from argv; both arrays are one block */
+} cli_args;
+
+/* Fill `fields` and *args from argv (argv[0] is the command). Options and words come in any order; "--" ends options;
+ * "--name=value", "--name value", "-nvalue" and "-n value" are alike; a name may be cut while it stays unique.
+ * Returns CLI_GO to go on (release with cli_args_free), else the exit code: 0 after --help, 2 after saying what is wrong. */
+#define CLI_GO (-1)
+int cli_parse(cli *c, const cli_options *options, int argc, char **argv, void *fields, cli_args *args);
+void cli_args_free(cli_args *args);
+
+/* "reprise validate: ..." on stderr. */
+void cli_say(const cli *c, const char *fmt, ...) RP_PRINTF(2, 3);
+/* The context's sentence on stderr; returns the exit code of the status. */
+int cli_fail(const cli *c, rp_status status);
+/* Every message of a report on stderr, one a line. */
+void cli_print_report(const rp_report *report);
+/* Flush stdout; 1 after telling that it could not be written, else `code`. */
+int cli_finish(const cli *c, int code);
+
+/* CLI_GO when something of that name is there; else the exit code after telling that it cannot be opened. */
+int cli_find_input(const cli *c, const char *path);
+
+/* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code. What this version
+ * cannot do is not asked: a command that runs the recipe calls rp__recipe_unsupported. */
+int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out);
+
+/* Shipped recipes (cli/shipped.c): names sorted by bytes, NULL-ended; free with cli_shipped_free. */
+typedef struct { char folder[4096]; int n; char **name; } cli_shipped;
+bool cli_shipped_list(cli_shipped *out);
+void cli_shipped_free(cli_shipped *shipped);
+/* Path of a shipped recipe into out; false: there is none of that name. */
+bool cli_shipped_path(const cli_shipped *shipped, const char *name, char *out, size_t out_bytes);
+/* Tell that there is no such recipe, with the nearest name. */
+void cli_shipped_missing(const cli *c, const cli_shipped *shipped, const char *name);
+
+typedef struct {
+    const char *name, *summary;
+    int (*run)(cli *c, int argc, char **argv);
+} cli_command;
+
+#define CLI_COMMAND(name, summary, run) int run(cli *c, int argc, char **argv);
+#include "cli/commands.def"
+#undef CLI_COMMAND
+
+#endif

@@ -1,0 +1,253 @@
+/* cli/cmd_inspect.c -- what is in a model or a file of tensors.
+ *
+ * Everything is gathered into one JSON value first; --json prints it as it is, the table is made from it:
+ *   { path, format, parameters, bytes, config: {…} | null, tokenizer: {…} | null, tensors: [{ name, dtype, shape, bytes }] }
+ * config is config.json, or the key-values of a GGUF file, in which a long array is only counted. */
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+#include "base/file.h"
+#include "io/gguf.h"
+#include "io/safetensors.h"
+#include "io/tokenizer.h"
+
+enum { SHOWN_ELEMENTS = 16, CONFIG_BYTES = 1 << 20 };
+
+typedef struct { bool json; } inspect_fields;
+
+static void add_tensor(json_t *tensors, const char *name, const char *dtype, int ndim, const int64_t *dim, int64_t bytes)
+{
+    json_t *shape = json_array();
+
+    for (int i = 0; i < ndim; i++) json_array_append_new(shape, json_integer(dim[i]));
+    json_array_append_new(tensors, json_pack("{s:s?, s:s, s:o, s:I}", "name", name, "dtype", dtype, "shape", shape, "bytes",
+                                             (json_int_t)bytes));
+}
+
+/* ---- safetensors and folders ---- */
+
+static rp_status gather_safetensors(cli *c, const char *path, json_t *tensors)
+{
+    rp_safetensors *set;
+
+    RP_TRY(rp__safetensors_open(c->ctx, path, &set));
+    for (int64_t i = 0; i < rp__safetensors_n_tensors(set); i++) {
+        const rp_safetensor *t = rp__safetensors_at(set, i);
+        add_tensor(tensors, t->name, rp__safetensors_dtype_name(t->dtype), t->ndim, t->dim, t->bytes);
+    }
+    rp__safetensors_close(set);
+    return RP_OK;
+}
+
+/* config.json of a folder; none is no error. */
+static rp_status gather_config(cli *c, const char *folder, json_t **config)
+{
+    char *path = rp__path_join(c->ctx, folder, "config.json"), *text = NULL;
+    json_error_t error;
+    int64_t bytes;
+
+    if (!path) return RP_ERR_MEMORY;
+    rp_status status = RP_OK;
+    if (rp__file_exists(path)) {
+        status = rp__file_read(c->ctx, path, CONFIG_BYTES, &text, &bytes);
+        if (status == RP_OK && !(*config = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error)))
+            status = rp__fail(c->ctx, RP_ERR_FORMAT, "'%s' line %d: %s", path, error.line, error.text);
+    }
+    rp__release(text);
+    rp__release(path);
+    return status;
+}
+
+/* ---- GGUF ---- */
+
+static json_t *gguf_scalar(rp_gguf_kind kind, int64_t i, double f, rp_gguf_string s)
+{
+    json_t *text;
+
+    if (kind == RP_GGUF_BOOL) return json_boolean(i);
+    if (kind == RP_GGUF_FLOAT) return json_real(f);
+    if (kind != RP_GGUF_STRING) return json_integer(i);
+    text = json_stringn(s.text, (size_t)s.bytes);
+    return text ? text : json_null();
+}
+
+static json_t *gguf_value(const rp_gguf *file, const rp_gguf_value *v)
+{
+    if (v->kind != RP_GGUF_ARRAY) return gguf_scalar(v->kind, v->i, v->f, v->s);
+    if (v->count > SHOWN_ELEMENTS) return json_pack("{s:I}", "count", (json_int_t)v->count);
+    json_t *list = json_array();
+    for (int64_t i = 0; i < v->count; i++) {
+        double number = rp__gguf_array_number(file, v, i);
+        json_array_append_new(list, gguf_scalar(v->element, (int64_t)number, number, rp__gguf_array_string(file, v, i)));
+    }
+    return list;
+}
+
+static rp_status gather_gguf(cli *c, const char *path, json_t *tensors, json_t **config)
+{
+    rp_gguf *file;
+
+    RP_TRY(rp__gguf_open(c->ctx, path, &file));
+    *config = json_object();
+    for (int64_t i = 0; i < rp__gguf_n_values(file); i++) {
+        const rp_gguf_value *v = rp__gguf_value_at(file, i);
+        json_object_set_new(*config, v->key, gguf_value(file, v));
+    }
+    for (int64_t i = 0; i < rp__gguf_n_tensors(file); i++) {
+        const rp_gguf_tensor *t = rp__gguf_tensor_at(file, i);
+        add_tensor(tensors, t->name, t->type, t->ndim, t->dim, t->bytes);
+    }
+    rp__gguf_close(file);
+    return RP_OK;
+}
+
+/* ---- all ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* A file without a tokenizer, or with one of a kind not known here, is told as null and a note on stderr. */
+static json_t *gather_tokenizer(cli *c, const char *path, bool expected)
+{
+    rp_tokenizer *tokenizer;
+
+    if (!expected) return json_null();
+    if (rp__tokenizer_load(c->ctx, path, &tokenizer) != RP_OK) {
+        cli_say(c, "no tokenizer: %s", rp_error(c->ctx));
+        return json_null();
+    }
+    json_t *summary = json_pack("{s:i, s:i, s:i, s:b}", "vocab", (int)rp__tokenizer_vocab(tokenizer), "bos",
+                                (int)rp__tokenizer_bos(tokenizer), "eos", (int)rp__tokenizer_eos(tokenizer), "adds_bos",
+                                (int)rp__tokenizer_adds_bos(tokenizer));
+    rp__tokenizer_free(tokenizer);
+    return summary;
+}
+
+static void add_totals(json_t *all, const json_t *tensors)
+{
+    json_int_t parameters = 0, bytes = 0;
+    size_t i, k;
+    json_t *tensor, *dim;
+
+    json_array_foreach(tensors, i, tensor) {
+        json_int_t elems = 1;
+        json_array_foreach(json_object_get(tensor, "shape"), k, dim) elems *= json_integer_value(dim);
+        parameters += elems;
+        bytes += json_integer_value(json_object_get(tensor, "bytes"));
+    }
+    json_object_set_new(all, "parameters", json_integer(parameters));
+    json_object_set_new(all, "bytes", json_integer(bytes));
+}
+
+static rp_status gather(cli *c, const char *path, json_t *all)
+{
+    bool is_folder = rp__file_is_dir(path), is_gguf = ends_with(path, ".gguf");
+    json_t *tensors = json_array(), *config = NULL;
+    rp_status status = RP_OK;
+
+    if (is_gguf && !is_folder) status = gather_gguf(c, path, tensors, &config);
+    else if (is_folder) status = gather_config(c, path, &config);
+    if (status == RP_OK && (is_folder || !is_gguf)) {
+        status = gather_safetensors(c, path, tensors);
+        if (status == RP_ERR_IO && config) {                 /* a model that is a config alone: random weights */
+            cli_say(c, "no tensors: %s", rp_error(c->ctx));
+            status = RP_OK;
+        }
+    }
+    json_object_set_new(all, "path", json_string(path));
+    json_object_set_new(all, "format", json_string(is_gguf && !is_folder ? "gguf" : "safetensors"));
+    add_totals(all, tensors);
+    json_object_set_new(all, "config", config ? config : json_null());
+    json_object_set_new(all, "tokenizer", status == RP_OK ? gather_tokenizer(c, path, is_folder || is_gguf) : json_null());
+    json_object_set_new(all, "tensors", tensors);
+    return status;
+}
+
+static json_int_t number_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static void print_tensor(const json_t *tensor)
+{
+    char shape[256] = "", name[512];
+    size_t i, used = 0;
+    json_t *dim;
+
+    snprintf(name, sizeof name, "%s", json_string_value(json_object_get(tensor, "name")));
+    for (char *p = name; *p; p++)                            /* a file's names do not drive the terminal */
+        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    json_array_foreach(json_object_get(tensor, "shape"), i, dim)
+        used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" JSON_INTEGER_FORMAT, i ? ", " : "",
+                                 json_integer_value(dim));
+    printf("  %-48s %-5s [%s]\n", name, json_string_value(json_object_get(tensor, "dtype")), shape);
+}
+
+static void print_table(const json_t *all)
+{
+    const json_t *config = json_object_get(all, "config"), *tokenizer = json_object_get(all, "tokenizer"), *tensor;
+    char size[RP_SIZE_CHARS];
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    printf("%s: %s, %zu tensors, %" JSON_INTEGER_FORMAT " parameters, %s\n", json_string_value(json_object_get(all, "path")),
+           json_string_value(json_object_get(all, "format")), json_array_size(json_object_get(all, "tensors")),
+           number_of(all, "parameters"), rp__size_text(size, number_of(all, "bytes")));
+    if (json_is_object(config)) printf("\nconfig\n");
+    json_object_foreach((json_t *)config, key, value) {
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        printf("  %-48s %s\n", key, text ? text : "");
+        free(text);
+    }
+    if (json_is_object(tokenizer))
+        printf("\ntokenizer\n  %" JSON_INTEGER_FORMAT " ids, bos %" JSON_INTEGER_FORMAT ", eos %" JSON_INTEGER_FORMAT
+               ", bos %s before a document\n", number_of(tokenizer, "vocab"), number_of(tokenizer, "bos"),
+               number_of(tokenizer, "eos"), json_is_true(json_object_get(tokenizer, "adds_bos")) ? "added" : "not added");
+    if (json_array_size(json_object_get(all, "tensors"))) printf("\ntensors\n");
+    json_array_foreach(json_object_get(all, "tensors"), i, tensor) print_tensor(tensor);
+}
+
+static int print(cli *c, const json_t *all, bool json)
+{
+    if (json) {
+        json_dumpf(all, stdout, JSON_COMPACT);
+        putchar('\n');
+    } else {
+        print_table(all);
+    }
+    return cli_finish(c, 0);
+}
+
+int cmd_inspect(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "json", 0, CLI_FLAG, offsetof(inspect_fields, json), NULL, "print one JSON object", 0, 0 },
+    };
+    static const cli_options options = {
+        "MODEL|FILE",
+        "Show the tensors, shapes and dtypes of a model, its config and its tokenizer. MODEL is a Hugging Face folder or a\n"
+        ".gguf file, FILE a .safetensors file.",
+        table, RP_COUNT(table), 1, 1, false,
+    };
+    inspect_fields fields = { 0 };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = cli_find_input(c, args.word[0]);
+    if (code == CLI_GO) {
+        json_t *all      = json_object();
+        rp_status status = gather(c, args.word[0], all);
+        if (status != RP_OK) code = cli_fail(c, status);
+        else code = print(c, all, fields.json);
+        json_decref(all);
+    }
+    cli_args_free(&args);
+    return code;
+}

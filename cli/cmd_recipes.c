@@ -1,0 +1,154 @@
+/* cli/cmd_recipes.c -- ls, cat and cp: the recipes that are shipped. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The recipe's first line, when it is a comment, says what it is for. */
+static void read_summary(const char *path, char out[128])
+{
+    FILE *file = fopen(path, "r");
+
+    out[0] = 0;
+    if (!file) return;
+    if (fgets(out, 128, file) && out[0] == '#') {
+        memmove(out, out + strspn(out, "# "), strlen(out + strspn(out, "# ")) + 1);
+        out[strcspn(out, "\n")] = 0;
+    } else {
+        out[0] = 0;
+    }
+    fclose(file);
+}
+
+int cmd_ls(cli *c, int argc, char **argv)
+{
+    static const cli_options options = { .usage = "",
+                                         .about = "List the recipes that are shipped: names, and what each is for." };
+    cli_shipped shipped;
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, NULL, &args);
+    if (code != CLI_GO) return code;
+    cli_args_free(&args);
+    if (!cli_shipped_list(&shipped)) {
+        cli_say(c, "cannot find the shipped recipes; set REPRISE_RECIPES to their folder");
+        return 1;
+    }
+    for (int i = 0; i < shipped.n; i++) {
+        char path[8192], summary[128];
+        cli_shipped_path(&shipped, shipped.name[i], path, sizeof path);
+        read_summary(path, summary);
+        printf("%-24s %s\n", shipped.name[i], summary);
+    }
+    cli_shipped_free(&shipped);
+    return cli_finish(c, 0);
+}
+
+/* The shipped recipe opened for reading; NULL after telling why not. */
+static FILE *open_shipped(cli *c, const char *name, int *code)
+{
+    char path[8192];
+    cli_shipped shipped;
+    FILE *file = NULL;
+
+    *code = CLI_USAGE;
+    if (!cli_shipped_list(&shipped)) {
+        cli_say(c, "cannot find the shipped recipes; set REPRISE_RECIPES to their folder");
+    } else if (!cli_shipped_path(&shipped, name, path, sizeof path)) {
+        cli_shipped_missing(c, &shipped, name);
+    } else if (!(file = fopen(path, "rb"))) {
+        cli_say(c, "cannot open '%s': %s", path, strerror(errno));
+        *code = 1;
+    }
+    cli_shipped_free(&shipped);
+    return file;
+}
+
+static bool copy_stream(FILE *from, FILE *to)
+{
+    char buffer[4096];
+    size_t n;
+
+    while ((n = fread(buffer, 1, sizeof buffer, from)) > 0)
+        if (fwrite(buffer, 1, n, to) != n) return false;
+    return !ferror(from);
+}
+
+int cmd_cat(cli *c, int argc, char **argv)
+{
+    static const cli_options options = {
+        .usage = "NAME", .about = "Print a shipped recipe.", .least_words = 1, .most_words = 1
+    };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, NULL, &args);
+    if (code != CLI_GO) return code;
+    FILE *file = open_shipped(c, args.word[0], &code);
+    if (file) {
+        copy_stream(file, stdout);
+        fclose(file);
+        code = cli_finish(c, 0);
+    }
+    cli_args_free(&args);
+    return code;
+}
+
+typedef struct { bool no_clobber, make_parents; } cp_fields;
+
+static void make_parents(char *path)
+{
+    for (char *p = path + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(path, 0777);
+        *p = '/';
+    }
+}
+
+static int write_copy(cli *c, const cp_fields *fields, FILE *from, char *to)
+{
+    if (fields->make_parents) make_parents(to);
+    if (fields->no_clobber && !access(to, F_OK)) {
+        cli_say(c, "'%s' is there already and stays as it is", to);
+        return 0;
+    }
+    FILE *file = fopen(to, "wb");
+    if (!file) {
+        cli_say(c, "cannot write '%s': %s", to, strerror(errno));
+        return CLI_USAGE;
+    }
+    bool copied = copy_stream(from, file);
+    if (fclose(file) || !copied) {
+        cli_say(c, "cannot write '%s': %s", to, strerror(errno));
+        return 1;
+    }
+    fprintf(stderr, "copied to %s\n", to);
+    return 0;
+}
+
+int cmd_cp(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "no-clobber", 'n', CLI_FLAG, offsetof(cp_fields, no_clobber), NULL, "leave a file that is there already", 0, 0 },
+        { "make-parents", 0, CLI_FLAG, offsetof(cp_fields, make_parents), NULL, "make the folders DEST lies in", 0, 0 },
+    };
+    static const cli_options options = {
+        "NAME DEST", "Copy a shipped recipe to the file or folder DEST.", table, RP_COUNT(table), 2, 2, false
+    };
+    cp_fields fields = { 0 };
+    struct stat s;
+    char to[8192];
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    FILE *from     = open_shipped(c, args.word[0], &code);
+    bool to_folder = !stat(args.word[1], &s) && S_ISDIR(s.st_mode);
+    if (to_folder) snprintf(to, sizeof to, "%s/%s.yaml", args.word[1], args.word[0]);
+    else snprintf(to, sizeof to, "%s", args.word[1]);
+    cli_args_free(&args);
+    if (!from) return code;
+    code = write_copy(c, &fields, from, to);
+    fclose(from);
+    return code;
+}

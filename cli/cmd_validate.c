@@ -1,0 +1,78 @@
+/* cli/cmd_validate.c -- check a recipe without running it. */
+#include "cli/cli.h"
+
+typedef struct { bool resolved, keys; } validate_fields;
+
+static int print_text(cli *c, rp_status status, const char *text)
+{
+    if (status != RP_OK) return cli_fail(c, status);
+    fputs(text, stdout);
+    return cli_finish(c, 0);
+}
+
+/* What a later version will do is no error of the recipe, but a run would refuse it. */
+static void tell_unsupported(cli *c, const rp_recipe *recipe)
+{
+    char line[RP_ERROR_CHARS + 512];
+    rp_report report;
+
+    rp__report_open(&report, c->ctx);
+    rp__recipe_unsupported(recipe, &report);
+    for (rp_report_item *item = report.first; item; item = item->next) {
+        item->note = true;
+        fprintf(stderr, "%s\n", rp__report_line(item, line, sizeof line));
+    }
+    rp__report_close(&report);
+}
+
+static int validate(cli *c, const validate_fields *fields, const cli_args *args)
+{
+    rp_bump bump = { .ctx = c->ctx };
+    const char *text = NULL;
+    rp_recipe *recipe;
+
+    if (fields->keys) {
+        rp_status status = rp__recipe_manual(&bump, &text);
+        int code         = print_text(c, status, text);
+        rp__bump_free(&bump);
+        return code;
+    }
+    if (!args->n_words) {
+        cli_say(c, "an argument is missing: reprise validate CONFIG [KEY=VALUE ...]");
+        return CLI_USAGE;
+    }
+    int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
+    if (code != CLI_GO) return code;
+    tell_unsupported(c, recipe);
+    code = 0;
+    if (fields->resolved) {
+        rp_status status = rp__recipe_write(recipe, &bump, &text);
+        code             = print_text(c, status, text);
+    } else fprintf(stderr, "'%s' is a valid recipe\n", args->word[0]);
+    rp__bump_free(&bump);
+    rp__recipe_free(recipe);
+    return code;
+}
+
+int cmd_validate(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe, defaults filled in",
+          0, 0 },
+        { "keys", 0, CLI_FLAG, offsetof(validate_fields, keys), NULL, NULL, 0, 0 },
+    };
+    static const cli_options options = {
+        "CONFIG [KEY=VALUE ...]",
+        "Check a recipe and tell every error it has, with its line. CONFIG is a path or the name of a shipped\n"
+        "recipe; KEY=VALUE sets a key, ~KEY removes one.",
+        table, RP_COUNT(table), 0, 1, true,
+    };
+    validate_fields fields = { 0 };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = validate(c, &fields, &args);
+    cli_args_free(&args);
+    return code;
+}

@@ -1,0 +1,112 @@
+/* cli/main.c -- finds the command and runs it. The only place that ends the program. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+static const cli_command commands[] = {
+#define CLI_COMMAND(name, summary, run) { name, summary, run },
+#include "cli/commands.def"
+#undef CLI_COMMAND
+};
+
+/* ---- messages ---- */
+
+void cli_say(const cli *c, const char *fmt, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "reprise%s%s: ", c->command ? " " : "", c->command ? c->command : "");
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+int cli_fail(const cli *c, rp_status status)
+{
+    cli_say(c, "%s", rp_error(c->ctx)[0] ? rp_error(c->ctx) : rp_status_text(status));
+    return rp_status_exit_code(status);
+}
+
+void cli_print_report(const rp_report *report)
+{
+    char line[RP_ERROR_CHARS + 512];
+
+    for (const rp_report_item *item = report->first; item; item = item->next)
+        fprintf(stderr, "%s\n", rp__report_line(item, line, sizeof line));
+}
+
+int cli_finish(const cli *c, int code)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    cli_say(c, "cannot write to the standard output: %s", strerror(errno));
+    return 1;
+}
+
+int cli_find_input(const cli *c, const char *path)
+{
+    if (!access(path, R_OK)) return CLI_GO;
+    cli_say(c, "cannot open '%s': %s", path, strerror(errno));
+    return CLI_USAGE;
+}
+
+/* ---- commands ---- */
+
+static void print_help(FILE *to)
+{
+    fprintf(to, "usage: reprise COMMAND [ARGUMENT ...]\n\n"
+                "Train and fine-tune transformers inside a memory budget.\n\n");
+    for (int i = 0; i < RP_COUNT(commands); i++) fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
+    fprintf(to, "\n'reprise COMMAND --help' tells a command's arguments; 'reprise --version' the version.\n");
+}
+
+static int unknown_command(const cli *c, const char *name)
+{
+    const char *names[RP_COUNT(commands) + 1] = { NULL };
+
+    for (int i = 0; i < RP_COUNT(commands); i++) names[i] = commands[i].name;
+    const char *near = rp__nearest(name, names);
+    const char *what = name[0] == '-' ? "option" : "command";
+    if (near) cli_say(c, "unknown %s '%s' (did you mean '%s'?)", what, name, near);
+    else cli_say(c, "unknown %s '%s'", what, name);
+    fprintf(stderr, "try 'reprise --help'\n");
+    return CLI_USAGE;
+}
+
+static int run(cli *c, int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_help(stdout);
+        return cli_finish(c, 0);
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("reprise %s\n", rp_version());
+        return cli_finish(c, 0);
+    }
+    for (int i = 0; i < RP_COUNT(commands); i++) {
+        if (strcmp(argv[1], commands[i].name)) continue;
+        c->command = commands[i].name;
+        return commands[i].run(c, argc - 1, argv + 1);
+    }
+    return unknown_command(c, argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    cli c            = { 0 };
+    rp_status status = rp_ctx_new(&(rp_ctx_options){ .threads = 1, .shapes_only = true }, &c.ctx);
+
+    if (status != RP_OK) {
+        cli_say(&c, "%s", rp_status_text(status));
+        return rp_status_exit_code(status);
+    }
+    int code = run(&c, argc, argv);
+    rp_ctx_free(c.ctx);
+    return code;
+}

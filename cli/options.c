@@ -1,0 +1,198 @@
+/* cli/options.c -- a table of options read from argv, and the same table printed as help. */
+#include "cli/cli.h"
+
+#include <ctype.h>
+
+typedef struct {
+    cli *c;
+    const cli_options *options;
+    int argc, next;
+    char **argv;
+    void *fields;
+} parser;
+
+static int usage_error(const cli *c)
+{
+    fprintf(stderr, "try 'reprise %s --help'\n", c->command);
+    return CLI_USAGE;
+}
+
+/* ---- help ---- */
+
+static void print_option(const cli_option *o)
+{
+    char left[64], letter[8] = "    ";
+
+    if (!o->help) return;
+    if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->kind == CLI_FLAG ? "" : " ",
+             o->kind == CLI_FLAG ? "" : o->value);
+    printf("  %-28s %s\n", left, o->help);
+}
+
+static void print_help(const parser *p)
+{
+    const char *gap = p->options->usage[0] ? " " : "";
+
+    printf("usage: reprise %s%s%s\n\n%s\n\n", p->c->command, gap, p->options->usage, p->options->about);
+    for (int i = 0; i < p->options->n_options; i++) print_option(&p->options->option[i]);
+    print_option(&(cli_option){ .name = "help", .letter = 'h', .help = "print this" });
+}
+
+/* ---- one option ---- */
+
+static int set_option(parser *p, const cli_option *o, const char *shown, const char *value)
+{
+    void *field = (char *)p->fields + o->offset;
+    bool any    = o->low == 0 && o->high == 0;
+    double number;
+
+    if (o->kind == CLI_FLAG) {
+        *(bool *)field = true;
+    } else if (o->kind == CLI_TEXT) {
+        *(const char **)field = value;
+    } else if (o->kind == CLI_INT) {
+        if (rp__parse_int(value, any ? INT64_MIN : (int64_t)o->low, any ? INT64_MAX : (int64_t)o->high, field))
+            return CLI_GO;
+        cli_say(p->c, "option '%s' wants a whole number%s, not '%s'", shown, any ? "" : " in its range", value);
+        return usage_error(p->c);
+    } else {
+        if (rp__parse_double(value, &number) && (any || (number >= o->low && number <= o->high))) *(double *)field = number;
+        else {
+            cli_say(p->c, "option '%s' wants a number%s, not '%s'", shown, any ? "" : " in its range", value);
+            return usage_error(p->c);
+        }
+    }
+    return CLI_GO;
+}
+
+/* The option of that name, or the only one it begins; *n_found counts the candidates. */
+static const cli_option *find_long(const parser *p, const char *name, size_t n, int *n_found)
+{
+    const cli_option *found = NULL;
+
+    *n_found = 0;
+    for (int i = 0; i < p->options->n_options; i++) {
+        const cli_option *o = &p->options->option[i];
+        if (strncmp(o->name, name, n)) continue;
+        found = o;
+        if (!o->name[n]) {
+            *n_found = 1;
+            return o;
+        }
+        ++*n_found;
+    }
+    return *n_found == 1 ? found : NULL;
+}
+
+static int unknown_option(const parser *p, const char *shown, int n_found)
+{
+    const char *names[64];
+    int n = 0;
+
+    for (; n < p->options->n_options && n < RP_COUNT(names) - 2; n++) names[n] = p->options->option[n].name;
+    names[n++]       = "help";
+    names[n]         = NULL;
+    const char *near = !strncmp(shown, "--", 2) ? rp__nearest(shown + 2, names) : NULL;
+    if (n_found > 1) cli_say(p->c, "option '%s' is not unique", shown);
+    else if (near) cli_say(p->c, "unknown option '%s' (did you mean '--%s'?)", shown, near);
+    else cli_say(p->c, "unknown option '%s'", shown);
+    return usage_error(p->c);
+}
+
+static int take_value(parser *p, const cli_option *o, const char *shown)
+{
+    if (p->next < p->argc) return set_option(p, o, shown, p->argv[p->next++]);
+    cli_say(p->c, "option '%s' needs a value: %s", shown, o->value);
+    return usage_error(p->c);
+}
+
+static int read_long(parser *p, const char *argument)
+{
+    size_t n           = strcspn(argument + 2, "=");
+    const char *equals = argument[2 + n] ? argument + 2 + n : NULL;
+    char shown[128];
+    int n_found;
+
+    snprintf(shown, sizeof shown, "%.*s", (int)n + 2, argument);
+    const cli_option *o = find_long(p, argument + 2, n, &n_found);
+    if (!o) return unknown_option(p, shown, n_found);
+    if (o->kind == CLI_FLAG && equals) {
+        cli_say(p->c, "option '%s' takes no value", shown);
+        return usage_error(p->c);
+    }
+    if (o->kind == CLI_FLAG || equals) return set_option(p, o, shown, equals ? equals + 1 : NULL);
+    return take_value(p, o, shown);
+}
+
+/* "-nq": flags may be joined; a value may follow its letter at once. */
+static int read_short(parser *p, const char *argument)
+{
+    for (const char *letter = argument + 1; *letter; letter++) {
+        const cli_option *o = NULL;
+        char shown[3]       = { '-', *letter, 0 };
+        for (int i = 0; i < p->options->n_options; i++)
+            if (p->options->option[i].letter == *letter) o = &p->options->option[i];
+        if (!o) return unknown_option(p, shown, 0);
+        if (o->kind != CLI_FLAG) return letter[1] ? set_option(p, o, shown, letter + 1) : take_value(p, o, shown);
+        set_option(p, o, shown, NULL);
+    }
+    return CLI_GO;
+}
+
+/* ---- all ---- */
+
+static bool is_setting(const char *argument)
+{
+    const char *p = argument;
+
+    if (*p == '~') return isalpha((unsigned char)p[1]) || p[1] == '_';
+    if (!isalpha((unsigned char)*p) && *p != '_') return false;
+    while (isalnum((unsigned char)*p) || *p == '_' || *p == '.') p++;
+    return *p == '=';
+}
+
+static int check_words(const parser *p, const cli_args *args)
+{
+    if (args->n_words < p->options->least_words)
+        cli_say(p->c, "an argument is missing: reprise %s %s", p->c->command, p->options->usage);
+    else if (args->n_words > p->options->most_words)
+        cli_say(p->c, "unexpected argument '%s'", args->word[p->options->most_words]);
+    else return CLI_GO;
+    return usage_error(p->c);
+}
+
+static int read_all(parser *p, cli_args *args)
+{
+    bool only_words = false;
+
+    while (p->next < p->argc) {
+        const char *argument = p->argv[p->next++];
+        int code             = CLI_GO;
+        if (!only_words && (!strcmp(argument, "--help") || !strcmp(argument, "-h"))) {
+            print_help(p);
+            return cli_finish(p->c, 0);
+        }
+        if (!only_words && !strcmp(argument, "--")) only_words = true;
+        else if (!only_words && !strncmp(argument, "--", 2)) code = read_long(p, argument);
+        else if (!only_words && argument[0] == '-' && argument[1]) code = read_short(p, argument);
+        else if (p->options->settings && is_setting(argument)) args->setting[args->n_settings++] = argument;
+        else args->word[args->n_words++] = argument;
+        if (code != CLI_GO) return code;
+    }
+    return check_words(p, args);
+}
+
+int cli_parse(cli *c, const cli_options *options, int argc, char **argv, void *fields, cli_args *args)
+{
+    parser p = { c, options, argc, 1, argv, fields };
+
+    const char **words = rp__host_alloc(c->ctx, 2 * (int64_t)argc * (int64_t)sizeof *words);
+    if (!words) return cli_fail(c, RP_ERR_MEMORY);
+    *args    = (cli_args){ .word = words, .setting = words + argc };
+    int code = read_all(&p, args);
+    if (code != CLI_GO) cli_args_free(args);
+    return code;
+}
+
+void cli_args_free(cli_args *args) { rp__release(args->word); }

@@ -1,0 +1,122 @@
+/* cli/shipped.c -- the recipes that come with the program: where they lie, their names, and CONFIG arguments.
+ *
+ * Looked for in $REPRISE_RECIPES, beside the program (../share/reprise/recipes when installed, ../recipes in a build
+ * folder of the source tree). A recipe NAME is the file NAME.yaml there. */
+#include "cli/cli.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_folder(const char *path)
+{
+    struct stat s;
+
+    return !stat(path, &s) && S_ISDIR(s.st_mode);
+}
+
+static bool find_folder(char *out, size_t out_bytes)
+{
+    static const char *const beside[] = { "../share/reprise/recipes", "../recipes", "recipes" };
+    const char *set = getenv("REPRISE_RECIPES");
+    char program[3072];
+
+    if (set) return snprintf(out, out_bytes, "%s", set) < (int)out_bytes && is_folder(out);
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0) return false;
+    program[n]  = 0;
+    char *slash = strrchr(program, '/');
+    if (!slash) return false;
+    *slash = 0;
+    for (int i = 0; i < RP_COUNT(beside); i++) {
+        char path[4096], whole[4096];
+        snprintf(path, sizeof path, "%s/%s", program, beside[i]);
+        if (!is_folder(path) || !realpath(path, whole)) continue;
+        snprintf(out, out_bytes, "%s", whole);
+        return true;
+    }
+    return false;
+}
+
+static int is_recipe(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+
+    return n > 5 && !strcmp(entry->d_name + n - 5, ".yaml");
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+bool cli_shipped_list(cli_shipped *out)
+{
+    struct dirent **entry;
+
+    *out = (cli_shipped){ 0 };
+    if (!find_folder(out->folder, sizeof out->folder)) return false;
+    int n = scandir(out->folder, &entry, is_recipe, by_bytes);
+    if (n < 0) return false;
+    out->name = calloc((size_t)n + 1, sizeof *out->name);
+    for (int i = 0; i < n; i++) {
+        if (out->name) out->name[out->n] = strndup(entry[i]->d_name, strlen(entry[i]->d_name) - 5);
+        if (out->name && out->name[out->n]) out->n++;
+        free(entry[i]);
+    }
+    free(entry);
+    return out->name != NULL;
+}
+
+void cli_shipped_free(cli_shipped *shipped)
+{
+    for (int i = 0; i < shipped->n; i++) free(shipped->name[i]);
+    free(shipped->name);
+    *shipped = (cli_shipped){ 0 };
+}
+
+bool cli_shipped_path(const cli_shipped *shipped, const char *name, char *out, size_t out_bytes)
+{
+    for (int i = 0; i < shipped->n; i++)
+        if (!strcmp(shipped->name[i], name))
+            return snprintf(out, out_bytes, "%s/%s.yaml", shipped->folder, name) < (int)out_bytes;
+    return false;
+}
+
+void cli_shipped_missing(const cli *c, const cli_shipped *shipped, const char *name)
+{
+    const char *near = shipped->n ? rp__nearest(name, (const char *const *)shipped->name) : NULL;
+
+    if (near) cli_say(c, "no recipe is called '%s' (did you mean '%s'?)", name, near);
+    else cli_say(c, "no recipe is called '%s'; 'reprise ls' lists those that are shipped", name);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat s;
+
+    return !stat(path, &s) && !S_ISDIR(s.st_mode);
+}
+
+int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out)
+{
+    char path[8192];
+    cli_shipped shipped = { 0 };
+    rp_report report;
+
+    snprintf(path, sizeof path, "%s", config);
+    if (!is_file(config)) {
+        cli_shipped_list(&shipped);
+        bool found = cli_shipped_path(&shipped, config, path, sizeof path);
+        if (!found && is_folder(config)) cli_say(c, "cannot read '%s': it is a folder", config);
+        else if (!found && (strchr(config, '/') || strchr(config, '.')))
+            cli_say(c, "cannot open '%s': no such file", config);
+        else if (!found) cli_shipped_missing(c, &shipped, config);
+        cli_shipped_free(&shipped);
+        if (!found) return CLI_USAGE;
+    }
+    rp__report_open(&report, c->ctx);
+    rp_status status = rp__recipe_load(c->ctx, path, n_settings, setting, &report, out);
+    cli_print_report(&report);
+    bool told = report.n_errors > 0;
+    rp__report_close(&report);
+    if (status == RP_OK) return CLI_GO;
+    return told ? rp_status_exit_code(status) : cli_fail(c, status);
+}

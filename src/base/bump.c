@@ -1,0 +1,63 @@
+/* base/bump.c -- blocks of 8 KiB, or one block a piece where a piece is larger. The newest block is the one being cut. */
+#include "base/bump.h"
+
+#include <stdalign.h>
+#include <stdarg.h>
+
+enum { BLOCK_BYTES = 8192, PIECE_ALIGN = 16 };
+
+struct rp_bump_block {
+    rp_bump_block *older;
+    int64_t used_bytes, size_bytes;
+    alignas(PIECE_ALIGN) char bytes[];
+};
+
+void *rp__bump_alloc(rp_bump *bump, int64_t bytes)
+{
+    rp_bump_block *block = bump->block;
+
+    bytes = (bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    if (!block || block->size_bytes - block->used_bytes < bytes) {
+        int64_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        block = rp__host_alloc(bump->ctx, (int64_t)sizeof *block + size);
+        if (!block) return NULL;
+        block->older      = bump->block;
+        block->size_bytes = size;
+        bump->block       = block;
+    }
+    void *piece = block->bytes + block->used_bytes;
+    block->used_bytes += bytes;
+    return piece;
+}
+
+char *rp__bump_text(rp_bump *bump, const char *text, int64_t bytes)
+{
+    char *copy = rp__bump_alloc(bump, bytes + 1);
+
+    if (copy && bytes) memcpy(copy, text, (size_t)bytes);
+    return copy;
+}
+
+char *rp__bump_format(rp_bump *bump, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    char *text = rp__bump_alloc(bump, (int64_t)n + 1);
+    if (!text) return NULL;
+    va_start(args, fmt);
+    vsnprintf(text, (size_t)n + 1, fmt, args);
+    va_end(args);
+    return text;
+}
+
+void rp__bump_free(rp_bump *bump)
+{
+    while (bump->block) {
+        rp_bump_block *older = bump->block->older;
+        rp__release(bump->block);
+        bump->block = older;
+    }
+}

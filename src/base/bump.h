@@ -1,0 +1,19 @@
+/* base/bump.h -- memory for things that are built piece by piece and die together (a parsed document, a list of
+ * messages): pieces are cut from blocks, none is released alone. Blocks come from rp__host_alloc, so fault injection
+ * counts them. */
+#ifndef RP_BUMP_H
+#define RP_BUMP_H
+
+#include "base/base.h"
+
+typedef struct rp_bump_block rp_bump_block;
+typedef struct { rp_ctx *ctx; rp_bump_block *block; } rp_bump;   /* { .ctx = ctx } is an empty one */
+
+/* Zeroed and aligned for any type. NULL after recording RP_ERR_MEMORY. */
+void *rp__bump_alloc(rp_bump *bump, int64_t bytes);
+/* A copy of `bytes` characters, terminated. */
+char *rp__bump_text(rp_bump *bump, const char *text, int64_t bytes);
+char *rp__bump_format(rp_bump *bump, const char *fmt, ...) RP_PRINTF(2, 3);
+void rp__bump_free(rp_bump *bump);
+
+#endif

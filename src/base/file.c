@@ -1,0 +1,298 @@
+/* base/file.c -- files mapped, read, written aside and renamed; folders. See file.h for what is promised. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static rp_status io_fail(rp_ctx *ctx, const char *verb, const char *path)
+{
+    int number = errno;
+
+    return rp__fail(ctx, number == ENOMEM ? RP_ERR_MEMORY : RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(number));
+}
+
+/* ---- reading ---- */
+
+static rp_status map_open(rp_ctx *ctx, const char *path, int fd, rp_file_map *out)
+{
+    struct stat s;
+
+    if (fstat(fd, &s)) return io_fail(ctx, "read", path);
+    if (S_ISDIR(s.st_mode)) errno = EISDIR;
+    else if (!S_ISREG(s.st_mode)) errno = ENODEV;
+    if (!S_ISREG(s.st_mode)) return io_fail(ctx, "map", path);
+    if (s.st_size == 0) {
+        *out = (rp_file_map){ .data = (const uint8_t *)"" };
+        return RP_OK;
+    }
+    errno   = ENOMEM;
+    void *p = rp__fault_fires(ctx) ? MAP_FAILED : mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED) return io_fail(ctx, "map", path);
+    *out = (rp_file_map){ .data = p, .bytes = s.st_size, .mapped = true };
+    return RP_OK;
+}
+
+/* O_NONBLOCK: a pipe nobody writes to must be refused, not waited for. */
+rp_status rp__file_map(rp_ctx *ctx, const char *path, rp_file_map *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd < 0) return io_fail(ctx, "open", path);
+    rp_status status = map_open(ctx, path, fd, out);
+    close(fd);
+    return status;
+}
+
+void rp__file_unmap(rp_file_map *map)
+{
+    if (map->mapped) munmap((void *)map->data, (size_t)map->bytes);
+    *map = (rp_file_map){ 0 };
+}
+
+void rp__file_drop(const rp_file_map *map, int64_t offset, int64_t bytes)
+{
+    int64_t page = sysconf(_SC_PAGESIZE), from = offset / page * page;
+
+    if (map->mapped && bytes > 0) madvise((void *)(map->data + from), (size_t)(offset + bytes - from), MADV_DONTNEED);
+}
+
+/* One byte is asked for beyond the cap to tell a file that ends there from one that is longer. */
+static rp_status read_all(rp_ctx *ctx, const char *path, int fd, int64_t cap_bytes, char **text, int64_t *bytes)
+{
+    int64_t room = 0, used = 0, n;
+    char size[RP_SIZE_CHARS], *grown;
+
+    do {
+        if (used + 1 >= room) {
+            int64_t more = room ? 2 * room : 4096;
+            if (!(grown = rp__host_grow(ctx, *text, room, more))) return RP_ERR_MEMORY;
+            *text = grown;
+            room  = more;
+        }
+        n = read(fd, *text + used, (size_t)(room - used - 1));
+        if (n < 0 && errno != EINTR) return io_fail(ctx, "read", path);
+        if (n > 0) used += n;
+        RP_CHECK(ctx, used <= cap_bytes, RP_ERR_FORMAT, "'%s' is longer than %s", path, rp__size_text(size, cap_bytes));
+    } while (n);
+    (*text)[used] = 0;
+    *bytes        = used;
+    return RP_OK;
+}
+
+rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char **text, int64_t *bytes)
+{
+    char *all = NULL;
+    int fd    = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) return io_fail(ctx, "open", path);
+    rp_status status = read_all(ctx, path, fd, cap_bytes, &all, bytes);
+    close(fd);
+    if (status == RP_OK) *text = all;
+    else rp__release(all);
+    return status;
+}
+
+/* ---- writing ---- */
+
+struct rp_file_writer {
+    rp_ctx *ctx;
+    char *path, *aside;
+    int fd;                     /* -1 once synced */
+    int64_t end;                /* the furthest byte written */
+};
+
+static void writer_free(rp_file_writer *w)
+{
+    if (w->fd >= 0) close(w->fd);
+    rp__release(w->path);
+    rp__release(w->aside);
+    rp__release(w);
+}
+
+void rp__file_discard(rp_file_writer *w)
+{
+    if (!w) return;
+    if (w->aside[0]) unlink(w->aside);
+    writer_free(w);
+}
+
+/* A name left over by a killed process with our number is passed by. */
+static int open_aside(rp_file_writer *w, size_t room)
+{
+    for (int attempt = 0; attempt < 1000; attempt++) {
+        snprintf(w->aside, room, "%s.%ld-%d.tmp", w->path, (long)getpid(), attempt);
+        int fd = open(w->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
+rp_status rp__file_create(rp_ctx *ctx, const char *path, rp_file_writer **out)
+{
+    size_t room       = strlen(path) + 64;
+    rp_file_writer *w = rp__host_alloc(ctx, sizeof *w);
+
+    if (!w) return RP_ERR_MEMORY;
+    *w = (rp_file_writer){ .ctx = ctx, .fd = -1, .path = rp__host_text(ctx, path) };
+    if (w->path) w->aside = rp__host_alloc(ctx, (int64_t)room);
+    if (!w->aside) {
+        writer_free(w);
+        return RP_ERR_MEMORY;
+    }
+    if (rp__file_is_dir(path)) errno = EISDIR;      /* else the rename would be the first to notice */
+    else w->fd = open_aside(w, room);
+    if (w->fd < 0) {
+        rp_status status = io_fail(ctx, "create", path);
+        writer_free(w);
+        return status;
+    }
+    *out = w;
+    return RP_OK;
+}
+
+/* A signal or the disk may cut a write short: the rest is tried again, and only an error ends it. */
+rp_status rp__file_put_at(rp_file_writer *w, int64_t offset, const void *data, int64_t bytes)
+{
+    const char *from = data;
+    size_t most      = (size_t)1 << 30;
+
+    RP_BUG_IF(w->fd < 0 || offset < 0 || bytes < 0);
+    for (int64_t done = 0; done < bytes;) {
+        size_t want = (size_t)(bytes - done) < most ? (size_t)(bytes - done) : most;
+        ssize_t n   = pwrite(w->fd, from + done, want, offset + done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n == 0) errno = EIO;
+        if (n <= 0) return io_fail(w->ctx, "write", w->path);
+        done += n;
+    }
+    if (offset + bytes > w->end) w->end = offset + bytes;
+    return RP_OK;
+}
+
+rp_status rp__file_put(rp_file_writer *w, const void *data, int64_t bytes) { return rp__file_put_at(w, w->end, data, bytes); }
+
+/* close reports what a network disk could not write, so its answer counts too. */
+rp_status rp__file_sync(rp_file_writer *w)
+{
+    int fd = w->fd, failed;
+
+    if (fd < 0) return RP_OK;
+    failed = fsync(fd);
+    if (failed) return io_fail(w->ctx, "write", w->path);
+    w->fd = -1;
+    if (close(fd)) return io_fail(w->ctx, "write", w->path);
+    return RP_OK;
+}
+
+/* The rename itself must reach the disk. A file system that cannot sync a folder (EINVAL) has nothing to sync. */
+static rp_status sync_folder_of(rp_ctx *ctx, char *path)
+{
+    char *slash      = strrchr(path, '/');
+    rp_status status = RP_OK;
+
+    if (slash) *slash = 0;
+    const char *folder = !slash ? "." : *path ? path : "/";
+    int fd             = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || (fsync(fd) && errno != EINVAL)) status = io_fail(ctx, "write the folder", folder);
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+rp_status rp__file_commit(rp_file_writer *w)
+{
+    rp_status status = rp__file_sync(w);
+
+    if (status == RP_OK && rename(w->aside, w->path)) status = io_fail(w->ctx, "write", w->path);
+    if (status != RP_OK) {
+        rp__file_discard(w);
+        return status;
+    }
+    status = sync_folder_of(w->ctx, w->path);
+    writer_free(w);
+    return status;
+}
+
+rp_status rp__file_write(rp_ctx *ctx, const char *path, const void *data, int64_t bytes)
+{
+    rp_file_writer *w;
+
+    RP_TRY(rp__file_create(ctx, path, &w));
+    rp_status status = rp__file_put(w, data, bytes);
+    if (status == RP_OK) return rp__file_commit(w);
+    rp__file_discard(w);
+    return status;
+}
+
+/* ---- names and folders ---- */
+
+bool rp__file_exists(const char *path)
+{
+    struct stat s;
+
+    return stat(path, &s) == 0;
+}
+
+bool rp__file_is_dir(const char *path)
+{
+    struct stat s;
+
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+char *rp__path_join(rp_ctx *ctx, const char *folder, const char *name)
+{
+    size_t n = strlen(folder), room = n + strlen(name) + 2;
+
+    if (!n || *name == '/') return rp__host_text(ctx, name);
+    char *path = rp__host_alloc(ctx, (int64_t)room);
+    if (path) snprintf(path, room, "%s%s%s", folder, folder[n - 1] == '/' ? "" : "/", name);
+    return path;
+}
+
+static rp_status make_dir(rp_ctx *ctx, const char *path)
+{
+    if (mkdir(path, 0777) == 0) return RP_OK;
+    int number = errno;
+    if (rp__file_is_dir(path)) return RP_OK;
+    errno = number;
+    return io_fail(ctx, "make the folder", path);
+}
+
+rp_status rp__make_dirs(rp_ctx *ctx, const char *path)
+{
+    char *upto = rp__host_text(ctx, path);
+    rp_status status = RP_OK;
+
+    if (!upto) return RP_ERR_MEMORY;
+    for (char *p = upto + 1; *upto && *p && status == RP_OK; p++) {
+        if (*p != '/') continue;
+        *p     = 0;
+        status = make_dir(ctx, upto);
+        *p     = '/';
+    }
+    if (status == RP_OK) status = make_dir(ctx, upto);
+    rp__release(upto);
+    return status;
+}
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *where)
+{
+    (void)s;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+rp_status rp__remove_tree(rp_ctx *ctx, const char *path)
+{
+    enum { OPEN_FOLDERS = 32 };
+
+    if (nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) && errno != ENOENT) return io_fail(ctx, "remove", path);
+    return RP_OK;
+}

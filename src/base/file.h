@@ -1,0 +1,66 @@
+/* base/file.h -- files: mapped for reading, replaced whole when written, folders made and removed.
+ *
+ * A file that is written appears under its name only when all its bytes are on the disk:
+ *
+ *   rp__file_create   "model.bin.1234-0.tmp" in the same folder
+ *   rp__file_put …    a short write or a full disk is an error of that call
+ *   rp__file_commit   fsync, rename to "model.bin", fsync of the folder
+ *
+ * A writer that fails or is discarded leaves nothing behind and the old file, if there was one, as it was.
+ * Errors of the system are RP_ERR_IO: "cannot open 'x': No such file or directory".
+ */
+#ifndef RP_FILE_H
+#define RP_FILE_H
+
+#include "base/base.h"
+
+/* ---- reading ---- */
+
+#define RP_FILE_WINDOW_BYTES (INT64_C(8) << 20)      /* readers of long files let go of what is behind this much */
+
+typedef struct {
+    const uint8_t *data;        /* not NULL, an empty file's neither */
+    int64_t bytes;
+    bool mapped;                /* false: the bytes are not ours to unmap (an empty file, memory of a caller) */
+} rp_file_map;
+
+/* Map a regular file read-only. A file that another process cuts short while it is mapped kills the reader (SIGBUS), as with
+ * every mapping. errors RP_ERR_IO absent, unreadable or not a regular file */
+rp_status rp__file_map(rp_ctx *ctx, const char *path, rp_file_map *out);
+void rp__file_unmap(rp_file_map *map);
+/* The pages of these bytes leave resident memory; reading them again fetches them again. Pages shared with neighbours go too. */
+void rp__file_drop(const rp_file_map *map, int64_t offset, int64_t bytes);
+
+/* A whole small file with a terminating zero after its bytes; *text is yours to rp__release.
+ * errors  RP_ERR_FORMAT longer than cap_bytes */
+rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char **text, int64_t *bytes);
+
+/* ---- writing ---- */
+
+typedef struct rp_file_writer rp_file_writer;
+
+rp_status rp__file_create(rp_ctx *ctx, const char *path, rp_file_writer **out);
+/* Append after the furthest byte written so far / write at an offset. */
+rp_status rp__file_put(rp_file_writer *writer, const void *data, int64_t bytes);
+rp_status rp__file_put_at(rp_file_writer *writer, int64_t offset, const void *data, int64_t bytes);
+/* fsync and close; the name comes with commit. For those who commit several files together and would hold many open. */
+rp_status rp__file_sync(rp_file_writer *writer);
+/* The file gets its name. The writer is gone afterwards, whatever the status. */
+rp_status rp__file_commit(rp_file_writer *writer);
+void rp__file_discard(rp_file_writer *writer);      /* NULL is fine */
+
+/* create, put, commit */
+rp_status rp__file_write(rp_ctx *ctx, const char *path, const void *data, int64_t bytes);
+
+/* ---- names and folders ---- */
+
+bool rp__file_exists(const char *path);
+bool rp__file_is_dir(const char *path);
+/* `folder`/`name`, or `name` alone where it is absolute or the folder is ""; yours to rp__release, NULL without memory. */
+char *rp__path_join(rp_ctx *ctx, const char *folder, const char *name);
+/* The folder and those above it. One that is there already is fine. */
+rp_status rp__make_dirs(rp_ctx *ctx, const char *path);
+/* A file, or a folder with all in it; links are removed, not followed. Absent is fine. */
+rp_status rp__remove_tree(rp_ctx *ctx, const char *path);
+
+#endif

@@ -1,0 +1,45 @@
+/* base/report.h -- errors and notes gathered while something is read, so that a user sees them all at once.
+ *
+ * The library never prints: whoever reads hands in a report, and shows its lines. A message is one lower-case
+ * sentence; its place is a file and a line, or what stands on the command line (line 0). */
+#ifndef RP_REPORT_H
+#define RP_REPORT_H
+
+#include <stdarg.h>
+
+#include "base/bump.h"
+
+typedef struct { const char *origin; int line; } rp_place;   /* origin is borrowed; a report keeps copies */
+
+typedef struct rp_report_item rp_report_item;
+struct rp_report_item {
+    rp_place place;
+    bool note;
+    const char *text;
+    rp_report_item *next;
+};
+
+typedef struct {
+    rp_bump bump;
+    rp_report_item *first, *last;
+    int n_errors, n_notes;
+    bool lost;                  /* memory ran out: a message is missing */
+} rp_report;
+
+void rp__report_open(rp_report *report, rp_ctx *ctx);
+void rp__report_close(rp_report *report);
+
+void rp__report_error(rp_report *report, rp_place place, const char *fmt, ...) RP_PRINTF(3, 4);
+void rp__report_note(rp_report *report, rp_place place, const char *fmt, ...) RP_PRINTF(3, 4);
+
+/* By line, what has no line last; messages of one line keep their order. */
+void rp__report_sort(rp_report *report);
+
+/* "recipe.yaml:3: unknown key 'lrr'" into out; returns out. */
+const char *rp__report_line(const rp_report_item *item, char *out, size_t out_bytes);
+
+/* RP_OK without errors; else the first error becomes the context's sentence, with the count of the others.
+ * `status` is what errors are worth; RP_ERR_MEMORY when a message was lost. */
+rp_status rp__report_status(const rp_report *report, rp_status status);
+
+#endif

@@ -1,0 +1,156 @@
+/* train/recipe.c -- reading a recipe: text to tree, the passes over it, the walk along the schema, the checks. A failing
+ * pass that leaves no tree ends the reading; every other error is gathered and the reading goes on. */
+#include "train/recipe_internal.h"
+
+#include <errno.h>
+#include <limits.h>
+
+/* ---- the walk ---- */
+
+static void unknown_key(rp_recipe_reader *r, const rp_yaml_node *node, const char *path)
+{
+    char near[RP_KEY_CHARS];
+    const char *found = rp__recipe_nearest_key(path, near);
+    rp_place place    = { node->place.origin, node->key_line ? node->key_line : node->place.line };
+
+    if (strchr(node->key, '.') && place.line)
+        rp__report_error(r->report, place, "unknown key '%s'; in a file, groups are nested maps", path);
+    else if (found) rp__report_error(r->report, place, "unknown key '%s' (did you mean '%s'?)", path, found);
+    else rp__report_error(r->report, place, "unknown key '%s'", path);
+}
+
+static void not_a_group(rp_recipe_reader *r, const rp_yaml_node *node, const char *path)
+{
+    char wants[RP_WANTS_CHARS];
+    bool truth;
+
+    if (!strcmp(path, "activation_checkpointing") && rp__yaml_is_bool(node, &truth))
+        snprintf(wants, sizeof wants, "a map (the plain switch is 'enable_activation_checkpointing: %s')",
+                 truth ? "true" : "false");
+    else snprintf(wants, sizeof wants, "a map");
+    rp__recipe_mismatch(r, path, wants, node);
+}
+
+static rp_status walk(rp_recipe_reader *r, const rp_yaml_node *map, const char *group)
+{
+    for (const rp_yaml_node *node = map->first; node; node = node->next) {
+        const char *path = group[0] ? rp__bump_format(&r->recipe->doc.bump, "%s.%s", group, node->key) : node->key;
+        if (!path) return RP_ERR_MEMORY;
+        int key = strchr(node->key, '.') ? -1 : rp__recipe_find_key(path);
+        if (key >= 0) {
+            r->recipe->given[key] = node;
+            RP_TRY(rp__recipe_value_read(r, &rp__recipe_keys[key], node));
+        } else if (!rp__recipe_is_group(path) || strchr(node->key, '.')) {
+            unknown_key(r, node, path);
+        } else if (node->kind == RP_YAML_MAP) {
+            if (!strcmp(path, "dataset_val")) r->recipe->has_dataset_val = true;
+            RP_TRY(walk(r, node, path));
+        } else if (!rp__yaml_is_null(node)) {
+            not_a_group(r, node, path);
+        }
+    }
+    return RP_OK;
+}
+
+static rp_status set_defaults(rp_recipe_reader *r)
+{
+    for (int i = 0; i < rp__recipe_n_keys; i++) {
+        const rp_recipe_key *key = &rp__recipe_keys[i];
+        rp_yaml_node *node;
+        RP_TRY(rp__yaml_parse(&r->recipe->doc, "default", key->fallback, (int64_t)strlen(key->fallback), r->report, &node));
+        RP_TRY(rp__recipe_value_read(r, key, node));
+    }
+    return RP_OK;
+}
+
+/* ---- reading ---- */
+
+/* Folder of the recipe, absolute; the working folder for a name without one. */
+static rp_status find_folder(rp_recipe_reader *r, const char *name)
+{
+    char folder[PATH_MAX] = ".", whole[PATH_MAX];
+    const char *slash     = strrchr(name, '/');
+
+    if (slash) snprintf(folder, sizeof folder, "%.*s", slash == name ? 1 : (int)(slash - name), name);
+    if (!realpath(folder, whole)) snprintf(whole, sizeof whole, "%s", folder);
+    r->folder = rp__bump_text(&r->recipe->doc.bump, whole, (int64_t)strlen(whole));
+    return r->folder ? RP_OK : RP_ERR_MEMORY;
+}
+
+static rp_status read_tree(rp_recipe_reader *r, const char *text, int64_t bytes, int n_settings, const char *const *setting)
+{
+    rp_yaml_node *root;
+
+    RP_TRY(rp__yaml_parse(&r->recipe->doc, r->recipe->file, text, bytes, r->report, &root));
+    if (rp__yaml_is_null(root)) root->kind = RP_YAML_MAP;
+    if (root->kind != RP_YAML_MAP) {
+        rp__report_error(r->report, root->place, "a recipe is a map of keys, not a %s",
+                         root->kind == RP_YAML_LIST ? "list" : "single value");
+        return RP_ERR_CONFIG;
+    }
+    for (int i = 0; i < n_settings; i++) RP_TRY(rp__recipe_apply_setting(r, root, setting[i]));
+    RP_TRY(rp__recipe_interpolate(r, root));
+    RP_TRY(rp__recipe_translate(r, root));
+    RP_TRY(set_defaults(r));
+    RP_TRY(walk(r, root, ""));
+    rp__recipe_check(r);
+    return RP_OK;
+}
+
+rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings,
+                          const char *const *setting, rp_report *report, rp_recipe **out)
+{
+    rp_recipe *recipe  = rp__host_alloc(ctx, (int64_t)sizeof *recipe);
+    rp_recipe_reader r = { .ctx = ctx, .recipe = recipe, .report = report };
+
+    if (!recipe) return RP_ERR_MEMORY;
+    recipe->doc.bump.ctx = ctx;
+    recipe->file         = rp__bump_text(&recipe->doc.bump, name, (int64_t)strlen(name));
+    rp_status status     = recipe->file ? find_folder(&r, name) : RP_ERR_MEMORY;
+    if (status == RP_OK) status = read_tree(&r, text, bytes, n_settings, setting);
+    if (status == RP_OK || status == RP_ERR_CONFIG) {
+        rp__report_sort(report);
+        status = rp__report_status(report, RP_ERR_CONFIG);
+    }
+    if (status == RP_OK) *out = recipe;
+    else rp__recipe_free(recipe);
+    return status;
+}
+
+static rp_status read_file(rp_ctx *ctx, const char *path, char **text, int64_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+
+    RP_CHECK(ctx, file, RP_ERR_CONFIG, "cannot open '%s': %s", path, strerror(errno));
+    char *buffer = rp__host_alloc(ctx, RP_YAML_MAX_BYTES + 1);
+    size_t n     = buffer ? fread(buffer, 1, (size_t)RP_YAML_MAX_BYTES + 1, file) : 0;
+    int failed   = ferror(file) ? errno : 0;
+    fclose(file);
+    if (!buffer) return RP_ERR_MEMORY;
+    if (failed) {
+        rp__release(buffer);
+        return rp__fail(ctx, RP_ERR_IO, "cannot read '%s': %s", path, strerror(failed));
+    }
+    *text  = buffer;
+    *bytes = (int64_t)n;
+    return RP_OK;
+}
+
+rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
+                          rp_recipe **out)
+{
+    char *text    = NULL;
+    int64_t bytes = 0;
+
+    RP_TRY(read_file(ctx, path, &text, &bytes));
+    rp_status status = rp__recipe_read(ctx, path, text, bytes, n_settings, setting, report, out);
+    rp__release(text);
+    return status;
+}
+
+void rp__recipe_free(rp_recipe *recipe)
+{
+    if (!recipe) return;
+    rp__bump_free(&recipe->doc.bump);
+    rp__release(recipe);
+}

@@ -1,0 +1,198 @@
+/* train/recipe.h -- a recipe: a YAML or JSON file, KEY=VALUE changes, and the struct they become.
+ *
+ *   text ─ rp__yaml_parse ─▶ tree ─ overrides ─▶ ─ ${...} ─▶ ─ keys of other systems ─▶ schema walk ─▶ rp_recipe
+ *
+ * Every key is one line of the table in recipe_schema.c: its path, type, range, default and help. All errors are found
+ * in one reading and stand in the report with their lines; what was translated or has no effect is a note.
+ * Errors that need the model come from rp__recipe_check_model. A recipe owns its texts and trees. */
+#ifndef RP_RECIPE_H
+#define RP_RECIPE_H
+
+#include "base/yaml.h"
+
+typedef struct { bool set; int64_t value; } rp_opt_int;
+typedef struct { bool set; double value; } rp_opt_number;
+typedef struct { int n; const char **item; } rp_text_list;
+
+/* The words of the schema, in the order of the table. */
+typedef enum { RP_NO, RP_YES, RP_AUTO } rp_choice;                         /* optimizer_in_bwd */
+typedef enum { RP_SWITCH_UNSET, RP_SWITCH_ON, RP_SWITCH_OFF } rp_switch;   /* enable_activation_checkpointing */
+enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS };
+enum { RP_TOKEN_U16, RP_TOKEN_U32 };
+enum { RP_TRAIN_BF16, RP_TRAIN_FP32 };
+enum { RP_GRAD_AS_DTYPE, RP_GRAD_FP32 };
+enum { RP_OPTIMIZER_ADAMW, RP_OPTIMIZER_SGD };
+enum { RP_STATE_FP32, RP_STATE_BF16 };
+enum { RP_ROUND_NEAREST, RP_ROUND_STOCHASTIC };
+enum { RP_LR_CONSTANT, RP_LR_COSINE, RP_LR_LINEAR };
+enum { RP_OFFLOAD_DISK, RP_OFFLOAD_MEMORY };
+enum { RP_VERIFY_NEVER, RP_VERIFY_STEP, RP_VERIFY_ALWAYS };
+/* RP_MODE_CONDITIONS is no word: `conditions` without a mode, just those regions. */
+enum { RP_MODE_NONE, RP_MODE_FULL, RP_MODE_SELECTIVE_LAYER, RP_MODE_SELECTIVE_OP, RP_MODE_AUTO, RP_MODE_CONDITIONS };
+
+typedef struct {
+    enum { RP_BUDGET_NONE, RP_BUDGET_AUTO, RP_BUDGET_BYTES } kind;
+    int64_t bytes;
+} rp_budget;
+
+typedef struct {
+    enum { RP_RESUME_NO, RP_RESUME_AUTO, RP_RESUME_PATH } kind;
+    const char *path;
+} rp_resume;
+
+typedef struct {
+    enum { RP_RESHARD_NO, RP_RESHARD_YES, RP_RESHARD_GROUP } kind;
+    int64_t ranks;                              /* of a group */
+} rp_reshard;
+
+/* One table of conditions: asked about a module (it becomes a region) or, in a rule, about a slot. */
+typedef enum {
+    RP_CONDITION_ANY, RP_CONDITION_ALL, RP_CONDITION_NOT,
+    RP_CONDITION_EVERY_K_LAYERS,                /* block i when (i + 1 - offset) is a multiple of k */
+    RP_CONDITION_LAYERS,                        /* block i when it is in one of the ranges */
+    RP_CONDITION_MODULE_TYPE, RP_CONDITION_PATH, RP_CONDITION_PLUGIN,
+    RP_CONDITION_OP, RP_CONDITION_CALL, RP_CONDITION_LARGER_THAN, RP_CONDITION_CHEAPER_THAN_FLOPS,   /* slots only */
+    RP_CONDITION_EVERY                          /* slots only: the i-th that matches the rest of the rule, as for layers */
+} rp_condition_kind;
+
+typedef struct { int64_t first, last; } rp_layer_range;
+
+typedef struct rp_recipe_condition rp_recipe_condition;
+struct rp_recipe_condition {
+    rp_condition_kind kind;
+    rp_place place;
+    int n_parts;                                /* any, all, not */
+    rp_recipe_condition **part;
+    int64_t k, offset;                          /* every_k_layers, every */
+    int n_ranges;                               /* layers */
+    rp_layer_range *range;
+    rp_text_list types;                         /* module_type: our names */
+    const char *glob;                           /* path (our names), op */
+    const char *library, *symbol;               /* plugin; library is absolute */
+    const rp_yaml_node *args;
+    int64_t number;                             /* call: its index · larger_than: bytes */
+    double flops;                               /* cheaper_than_flops */
+};
+
+typedef struct {
+    rp_place place;
+    rp_recipe_condition *when;                  /* kind ALL: every field of the rule */
+    int fate;                                   /* rp_recipe_fate */
+} rp_recipe_rule;
+typedef enum {
+    RP_FATE_KEEP, RP_FATE_RECOMPUTE, RP_FATE_OFFLOAD, RP_FATE_PREFER_KEEP, RP_FATE_PREFER_RECOMPUTE,
+    RP_FATE_PREFER_OFFLOAD
+} rp_recipe_fate;
+
+typedef struct {
+    const char *path;                           /* NULL: none */
+    int format;
+    const char *column;
+    bool packed, cross_documents;
+    int token_type;
+    const char *prompt_column;
+    bool train_on_input;
+} rp_recipe_dataset;
+
+#define RP_RECIPE_MAX_KEYS 96
+
+typedef struct rp_recipe rp_recipe;
+struct rp_recipe {
+    struct { const char *path, *config; rp_opt_number dropout; const rp_yaml_node *overrides; } model;
+    struct { const char *path; } tokenizer;
+    rp_recipe_dataset dataset, dataset_val;
+    bool has_dataset_val;
+    rp_opt_int run_val_every_n_steps;
+    int64_t max_seq_len, batch_size, gradient_accumulation_steps, epochs;
+    rp_opt_int max_steps;
+    bool shuffle;
+    int64_t seed;
+    int dtype, grad_dtype;
+    struct {
+        int name;
+        double lr, betas[2], eps, momentum, weight_decay;
+        rp_text_list no_decay;
+        int state_dtype;
+        bool master_weights;
+        int rounding;
+    } optimizer;
+    int optimizer_in_bwd;                       /* rp_choice */
+    struct { int name; int64_t num_warmup_steps; } lr_scheduler;
+    rp_opt_number clip_grad_norm;
+    struct { rp_opt_int num_output_chunks; int64_t ignore_index; } loss;   /* chunks not set: auto */
+    const char *output_dir;
+    rp_opt_int save_every_n_steps;
+    int64_t keep_last_n;
+    rp_resume resume;
+    int64_t log_every_n_steps, threads;
+    bool profile;
+    const char *plan;
+    rp_budget memory_budget;
+    int enable_activation_checkpointing;        /* rp_switch */
+    struct {
+        int mode;                               /* the one that applies, whether written, switched on or implied */
+        const char *layers;
+        int64_t every, offset;
+        rp_text_list save;
+        int n_conditions;
+        rp_recipe_condition **condition;
+        int n_rules;
+        rp_recipe_rule *rule;
+        struct { int to; const char *path; } offload;
+        int verify;
+    } activation_checkpointing;
+    struct {
+        rp_opt_int ranks;
+        rp_reshard reshard_after_forward;
+        int64_t prefetch, replicate_dim;
+        rp_text_list custom_sharded_layers, modules_to_wrap;
+        bool state_offload;
+    } dist;
+
+    const char *file;                           /* the name it was read under */
+    const rp_yaml_node *given[RP_RECIPE_MAX_KEYS];   /* by line of the table: what the user wrote, NULL for a default */
+    rp_yaml_doc doc;
+};
+
+/* Read a recipe from its file, or from a text read under `name`. `setting` are KEY=VALUE and ~KEY arguments, applied in
+ * order. The report gets every message, notes of a good recipe too, and borrows nothing.
+ * owner   the recipe is yours: rp__recipe_free
+ * errors  RP_ERR_CONFIG the report says why, rp_error has the first; or there is no such file · RP_ERR_IO reading failed */
+rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
+                          rp_recipe **out);
+rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings,
+                          const char *const *setting, rp_report *report, rp_recipe **out);
+void rp__recipe_free(rp_recipe *recipe);
+
+/* The resolved recipe as YAML, in `bump`; reading it gives the same recipe. */
+rp_status rp__recipe_write(const rp_recipe *recipe, rp_bump *bump, const char **out);
+
+/* What the user wrote for a key ("optimizer.lr"); NULL: it has its default. */
+const rp_yaml_node *rp__recipe_given(const rp_recipe *recipe, const char *path);
+/* Where to point for a key: where it was written, else the recipe's name. */
+rp_place rp__recipe_place(const rp_recipe *recipe, const char *path);
+
+/* Report what the recipe asks for and this version cannot do, an error each ("'plan' is not available in this version").
+ * Returns how many. A caller refuses with RP_ERR_UNSUPPORTED. */
+int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report);
+
+/* Report what training needs beside a valid recipe and a plan does not: data. */
+void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report);
+
+/* Report every key that a resumed run may not change: `before` is the config.yaml of the state. Free are budget,
+ * checkpointing, offload, the length of the run, what is logged, scored and saved; and, while the global batch stays the
+ * same, ranks, batch_size, accumulation and dist. */
+void rp__recipe_check_resume(const rp_recipe *before, int64_t before_ranks, const rp_recipe *now, int64_t now_ranks,
+                             rp_report *report);
+
+/* The model as far as a recipe's names go. A parameter has a NULL type. */
+typedef struct { const char *path, *type; } rp_recipe_module;
+/* Paths and globs that match no module, `layers` that is no list of modules, block numbers beyond the last, ops that are
+ * not in `known_ops`: errors. A known op that is not in `called_ops` (NULL: not known yet): a note. NULL ends op lists. */
+void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_recipe_module *module,
+                            const char *const *known_ops, const char *const *called_ops, rp_report *report);
+
+/* docs/recipe.md, from the table. */
+rp_status rp__recipe_manual(rp_bump *bump, const char **out);
+
+#endif

@@ -1,0 +1,164 @@
+/* train/recipe_write.c -- the resolved recipe as YAML, and the manual page of its keys. Both walk the table. */
+#include "train/recipe_internal.h"
+
+#define AC "activation_checkpointing."
+
+/* Left out: what the mode would call an error beside it, so that the written recipe reads back. */
+static bool is_written(const rp_recipe *recipe, const char *path)
+{
+    int mode     = recipe->activation_checkpointing.mode;
+    bool by_hand = rp__recipe_given(recipe, path) != NULL;
+
+    if (!strncmp(path, "dataset_val.", 12)) return recipe->has_dataset_val;
+    if (!strcmp(path, AC "mode"))
+        return by_hand || (recipe->enable_activation_checkpointing == RP_SWITCH_UNSET && mode != RP_MODE_CONDITIONS);
+    if (!strcmp(path, AC "every") || !strcmp(path, AC "offset")) return mode == RP_MODE_SELECTIVE_LAYER;
+    if (!strcmp(path, AC "save")) return mode == RP_MODE_SELECTIVE_OP;
+    if (!strcmp(path, AC "layers")) return by_hand || (mode != RP_MODE_NONE && mode != RP_MODE_CONDITIONS);
+    if (!strcmp(path, AC "conditions") || !strcmp(path, AC "rules")) return by_hand;
+    return true;
+}
+
+/* The map that holds the key's last part, made on the way; *name is that part. */
+static rp_status open_parent(rp_yaml_doc *doc, rp_yaml_node *root, const char *path, rp_yaml_node **out, const char **name)
+{
+    const char *dot;
+
+    for (*out = root; (dot = strchr(path, '.')); path = dot + 1) {
+        char *part = rp__bump_text(&doc->bump, path, dot - path);
+        if (!part) return RP_ERR_MEMORY;
+        rp_yaml_node *child = rp__yaml_find(*out, part);
+        if (!child) {
+            child = rp__yaml_new(doc, RP_YAML_MAP, root->place);
+            if (!child) return RP_ERR_MEMORY;
+            child->key = part;
+            rp__yaml_append(*out, child);
+        }
+        *out = child;
+    }
+    *name = path;
+    return RP_OK;
+}
+
+static rp_status write_keys(const rp_recipe *recipe, rp_yaml_doc *doc, rp_yaml_node *root)
+{
+    for (int i = 0; i < rp__recipe_n_keys; i++) {
+        const rp_recipe_key *key = &rp__recipe_keys[i];
+        rp_yaml_node *parent, *value;
+        const char *name;
+        if (!is_written(recipe, key->path)) continue;
+        RP_TRY(open_parent(doc, root, key->path, &parent, &name));
+        RP_TRY(rp__recipe_value_write(recipe, key, doc, &value));
+        value->key = name;
+        rp__yaml_append(parent, value);
+    }
+    return RP_OK;
+}
+
+rp_status rp__recipe_write(const rp_recipe *recipe, rp_bump *bump, const char **out)
+{
+    rp_yaml_doc doc    = { .bump = { .ctx = bump->ctx } };
+    rp_yaml_node *root = rp__yaml_new(&doc, RP_YAML_MAP, (rp_place){ "the resolved recipe", 0 });
+    rp_status status   = root ? write_keys(recipe, &doc, root) : RP_ERR_MEMORY;
+
+    if (status == RP_OK) status = rp__yaml_write(bump, root, out);
+    rp__bump_free(&doc.bump);
+    return status;
+}
+
+/* ---- the manual ---- */
+
+typedef struct { rp_bump *bump; char *text; int64_t used, size; rp_status status; } page;
+
+static void add(page *p, const char *fmt, ...) RP_PRINTF(2, 3);
+static void add(page *p, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (p->used + n + 1 > p->size) {
+        char *wider = rp__bump_alloc(p->bump, 2 * (p->used + n + 1));
+        if (!wider) {
+            p->status = RP_ERR_MEMORY;
+            return;
+        }
+        if (p->used) memcpy(wider, p->text, (size_t)p->used);
+        p->text = wider;
+        p->size = 2 * (p->used + n + 1);
+    }
+    va_start(args, fmt);
+    p->used += vsnprintf(p->text + p->used, (size_t)n + 1, fmt, args);
+    va_end(args);
+}
+
+static const char page_head[] =
+    "# The keys of a recipe\n"
+    "\n"
+    "Made from the table in src/train/recipe_schema.c by `reprise validate --keys`; a test compares the two.\n"
+    "\n"
+    "A recipe is YAML 1.1 or JSON. Every key can be set on the command line as KEY=VALUE, with dots into groups; `~KEY`\n"
+    "removes one; `${other.key}` stands for another key's value (`$${` is a plain `${`). A key is typed by this table,\n"
+    "not by YAML: `no` is a word where a word is wanted, `010` is ten, `1e-8` is a number. What stands in quotes is text.\n"
+    "A key that is unknown, of the wrong type, out of range, set twice, or contradicts another is an error; all are told\n"
+    "at once. `null` for a whole group is the same as leaving it out. Paths are relative to the working folder; libraries\n"
+    "of plugins to the recipe.\n"
+    "\n"
+    "| key | value | default | |\n"
+    "| --- | --- | --- | --- |\n";
+
+static const char page_tail[] =
+    "\n"
+    "`dataset_val` is null unless it is given. One of `model.path` and `model.config` must be set.\n"
+    "\n"
+    "## Conditions\n"
+    "\n"
+    "A condition is a map with one key. Asked about a module, it makes the module a region; as a field of a rule it\n"
+    "filters slots.\n"
+    "\n"
+    "| condition | holds |\n"
+    "| --- | --- |\n"
+    "| `every_k_layers: {k, offset: 0}` | for block i when (i + 1 - offset) is a multiple of k |\n"
+    "| `layers: {list: [0, 3, 7-9]}` | for these blocks |\n"
+    "| `module_type: {types: [MLP]}` | for modules of a type: TransformerBlock, Attention, MLP, Norm, Linear, Embedding |\n"
+    "| `path: {glob: \"*.mlp\"}` | where the glob matches the path; `*` is any run of characters, dots too |\n"
+    "| `plugin: {library, symbol, args}` | when the function of a shared library says so |\n"
+    "| `any: [...]`, `all: [...]`, `not: ...` | as the conditions inside say |\n"
+    "\n"
+    "The inner map may be left out: `path: \"*.mlp\"`, `module_type: MLP`, `layers: [0, 3]`, `every_k_layers: 4`.\n"
+    "\n"
+    "## Rules\n"
+    "\n"
+    "A rule is `{path, type, op, call, larger_than, cheaper_than_flops, every, plugin, fate}`: every field but `fate` is a\n"
+    "condition, all must hold, and any condition above may stand there. `op` is a glob; `call` counts the calls under a\n"
+    "path from 0; `larger_than` is a size; `every: k` or `every: {k, offset}` takes every k-th slot that the other fields\n"
+    "leave. `fate` is `keep`, `recompute`, `offload`, `prefer_keep`, `prefer_recompute` or `prefer_offload`; `must_save`,\n"
+    "`prefer_save`, `must_recompute` and `must_offload` are accepted. The first rule that matches wins.\n"
+    "\n"
+    "## Keys of other systems\n"
+    "\n"
+    "They are translated, and each translation is told. One of them beside the key it means is an error.\n"
+    "\n"
+    "| system | keys |\n"
+    "| --- | --- |\n"
+    "| Modalities | `ac_variant`, `layers_fqn`, `ac_fun_params.ac_freq`, `ac_fun_params.save_ops_keys`, "
+    "`activation_checkpointing_modules` |\n"
+    "| Megatron | `recompute_granularity`, `recompute_method`, `recompute_num_layers`, `recompute_modules` |\n"
+    "| torchtune | `ac_mode`, `ac_option`, `ac_conditions`, `custom_sharded_layers`, `fsdp_reshard_after_forward`, "
+    "`memory_efficient_wrapping` |\n";
+
+rp_status rp__recipe_manual(rp_bump *bump, const char **out)
+{
+    char wants[RP_WANTS_CHARS];
+    page p = { .bump = bump };
+
+    add(&p, "%s", page_head);
+    for (int i = 0; i < rp__recipe_n_keys; i++) {
+        const rp_recipe_key *key = &rp__recipe_keys[i];
+        add(&p, "| `%s` | %s | `%s` | %s |\n", key->path, rp__recipe_wants(key, wants), key->fallback, key->help);
+    }
+    add(&p, "%s", page_tail);
+    *out = p.text;
+    return p.status;
+}

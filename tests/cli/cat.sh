@@ -1,0 +1,1 @@
+reprise cat tiny_from_scratch | cmp - "$SOURCE/recipes/tiny_from_scratch.yaml"

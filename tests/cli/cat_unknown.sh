@@ -1,0 +1,1 @@
+reprise cat smollm_135m_full

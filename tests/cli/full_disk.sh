@@ -1,0 +1,1 @@
+reprise ls >/dev/full

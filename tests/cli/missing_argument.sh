@@ -1,0 +1,1 @@
+reprise cp tiny_from_scratch

@@ -1,0 +1,1 @@
+reprise validate --keys | diff "$SOURCE/docs/recipe.md" -

@@ -1,0 +1,1 @@
+for c in ls cp cat; do reprise $c -h; done

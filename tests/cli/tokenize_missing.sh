@@ -1,0 +1,1 @@
+echo text | reprise tokenize no_such_model

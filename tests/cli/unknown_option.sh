@@ -1,0 +1,1 @@
+reprise validate r.yaml --resolvd

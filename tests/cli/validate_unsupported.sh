@@ -1,0 +1,1 @@
+reprise validate smollm2_135m_full memory_budget=4GiB ~enable_activation_checkpointing

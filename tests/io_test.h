@@ -1,0 +1,75 @@
+/* io_test.h -- for tests of files: a folder of their own, whole files, fault injection until success. */
+#ifndef RP_IO_TEST_H
+#define RP_IO_TEST_H
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include "rp_test.h"
+#include "base/file.h"
+
+/* One folder a test program, removed by temp_leave. */
+static char temp_dir[512];
+
+static inline void temp_enter(void)
+{
+    snprintf(temp_dir, sizeof temp_dir, "%s/test-XXXXXX", RP_BINARY_DIR);
+    assert_non_null(mkdtemp(temp_dir));
+}
+
+static inline void temp_leave(rp_ctx *ctx) { assert_ok(ctx, rp__remove_tree(ctx, temp_dir)); }
+
+/* temp_dir/name; a few may be live at once. */
+static inline const char *temp_path(const char *name)
+{
+    static char ring[8][1024];
+    static unsigned next;
+    char *path = ring[next++ % 8];
+
+    snprintf(path, sizeof ring[0], "%s/%s", temp_dir, name);
+    return path;
+}
+
+static inline int n_files_in(const char *folder)
+{
+    DIR *d = opendir(folder);
+    int n  = 0;
+
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static inline const char *golden(const char *name)
+{
+    static char path[1024];
+
+    snprintf(path, sizeof path, "%s/tests/io/golden/%s", RP_SOURCE_DIR, name);
+    return path;
+}
+
+static inline char *whole(rp_ctx *ctx, const char *path, int64_t *bytes)
+{
+    char *text = NULL;
+
+    assert_ok(ctx, rp__file_read(ctx, path, INT64_C(1) << 30, &text, bytes));
+    return text;
+}
+
+/* Runs `expr`, which gives a status, with allocation 1, 2, … failing until none does. `after` checks what a failure left. */
+#define until_no_fault_fires(ctx, expr, after) \
+    do { \
+        int64_t k_ = 1; \
+        for (rp_status s_ = RP_ERR_MEMORY; s_ != RP_OK; k_++) { \
+            (ctx)->fault_countdown = k_; \
+            s_ = (expr); \
+            if ((ctx)->fault_countdown > 0) assert_int_equal(s_, RP_OK); \
+            else assert_int_equal(s_, RP_ERR_MEMORY); \
+            (ctx)->fault_countdown = 0; \
+            if (s_ != RP_OK) { after; } \
+        } \
+        assert_true(k_ > 2); \
+    } while (0)
+
+#endif

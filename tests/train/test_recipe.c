@@ -1,0 +1,514 @@
+/* Claims about recipes: defaults, typing, settings, references, every error at once, and that what is written reads back. */
+#include "recipe_test.h"
+
+#include <locale.h>
+
+#define MAX_SETTINGS 80
+
+/* ---- values ---- */
+
+static void defaults_are_those_of_the_contract(void **state)
+{
+    (void)state;
+    reading r          = read_one(MODEL, NULL);
+    const rp_recipe *c = r.recipe;
+
+    assert_read(&r);
+    assert_null(r.report.first);
+    assert_int_equal(c->max_seq_len, 512);
+    assert_int_equal(c->batch_size, 2);
+    assert_int_equal(c->dtype, RP_TRAIN_BF16);
+    assert_true(c->optimizer.lr == 2e-5 && c->optimizer.eps == 1e-8);
+    assert_true(c->optimizer.betas[0] == 0.9 && c->optimizer.betas[1] == 0.95);
+    assert_false(c->max_steps.set);
+    assert_false(c->clip_grad_norm.set);
+    assert_false(c->loss.num_output_chunks.set);
+    assert_int_equal(c->loss.ignore_index, -100);
+    assert_int_equal(c->memory_budget.kind, RP_BUDGET_NONE);
+    assert_int_equal(c->activation_checkpointing.mode, RP_MODE_NONE);
+    assert_string_equal(c->activation_checkpointing.layers, "layers");
+    assert_int_equal(c->activation_checkpointing.save.n, 3);
+    assert_true(c->dataset.packed && c->dataset.train_on_input && c->shuffle);
+    assert_false(c->has_dataset_val);
+    assert_string_equal(c->output_dir, "runs/default");
+    assert_int_equal(c->dist.reshard_after_forward.kind, RP_RESHARD_YES);
+    end(&r);
+}
+
+static void every_default_is_in_the_form_it_is_written_in(void **state)
+{
+    (void)state;
+    reading r = read_one("model: {config: c.json}\n", NULL);
+
+    assert_read(&r);
+    for (int i = 0; i < rp__recipe_n_keys; i++)
+        if (strcmp(rp__recipe_keys[i].path, "model.config") && !rp__recipe_is_default(r.recipe, &rp__recipe_keys[i]))
+            fail_msg("the default of '%s' is written differently", rp__recipe_keys[i].path);
+    assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 0);
+    end(&r);
+}
+
+static void scalars_are_typed_by_the_schema(void **state)
+{
+    (void)state;
+    reading r = read_one(
+        "model: {path: no}\nmax_seq_len: 010\noptimizer: {lr: 1e-8, weight_decay: 1}\ndataset: {column: 12, packed: off}\n"
+        "tokenizer: {path: None}\noutput_dir: \"null\"\noptimizer_in_bwd: no\nmemory_budget: 1.5 GiB\nresume: auto\n",
+        NULL);
+
+    assert_read(&r);
+    assert_string_equal(r.recipe->model.path, "no");
+    assert_int_equal(r.recipe->max_seq_len, 10);
+    assert_true(r.recipe->optimizer.lr == 1e-8 && r.recipe->optimizer.weight_decay == 1);
+    assert_string_equal(r.recipe->dataset.column, "12");
+    assert_false(r.recipe->dataset.packed);
+    assert_null(r.recipe->tokenizer.path);
+    assert_string_equal(r.recipe->output_dir, "null");
+    assert_int_equal(r.recipe->optimizer_in_bwd, RP_NO);
+    assert_int_equal(r.recipe->memory_budget.bytes, 1610612736);
+    assert_int_equal(r.recipe->activation_checkpointing.mode, RP_MODE_AUTO);
+    assert_int_equal(r.recipe->resume.kind, RP_RESUME_AUTO);
+    end(&r);
+}
+
+static void wrong_values_are_told_with_what_is_wanted(void **state)
+{
+    (void)state;
+    assert_error(MODEL "batch_size: two\n", NULL,
+                 "r.yaml:2: 'batch_size' wants a whole number from 1 to 1048576, not 'two'");
+    assert_error(MODEL "batch_size: \"2\"\n", NULL,
+                 "r.yaml:2: 'batch_size' wants a whole number from 1 to 1048576, not the quoted text '2'");
+    assert_error(MODEL "optimizer: {betas: [0.9, 1]}\n", NULL,
+                 "r.yaml:2: 'optimizer.betas' wants a list of two numbers from 0 and below 1, not a list");
+    assert_error(MODEL "optimizer: {eps: 0}\n", NULL, "r.yaml:2: 'optimizer.eps' wants a number above 0, not '0'");
+    assert_error(MODEL "optimizer: {lr: nan}\n", NULL, "r.yaml:2: 'optimizer.lr' wants a number from 0, not 'nan'");
+    assert_error(MODEL "shuffle: 1\n", NULL, "r.yaml:2: 'shuffle' wants true or false, not '1'");
+    assert_error(MODEL "dtype: fp16\n", NULL, "r.yaml:2: 'dtype' wants bf16 or fp32, not 'fp16'");
+    assert_error(MODEL "output_dir:\n", NULL, "r.yaml:2: 'output_dir' wants a text, not nothing");
+    assert_error(MODEL "optimizer: {no_decay: norm}\n", NULL,
+                 "r.yaml:2: 'optimizer.no_decay' wants a list of texts, not 'norm'");
+    assert_error(MODEL "optimizer: sgd\n", NULL, "r.yaml:2: 'optimizer' wants a map, not 'sgd'");
+    assert_error(MODEL "activation_checkpointing: true\n", NULL,
+                 "r.yaml:2: 'activation_checkpointing' wants a map (the plain switch is 'enable_activation_checkpointing: "
+                 "true'), not 'true'");
+    assert_error(MODEL "memory_budget: 8 gigs\n", NULL,
+                 "r.yaml:2: 'memory_budget' wants null, auto, or a size: bytes, or a number "
+                 "with KB, MB, GB, KiB, MiB or GiB, not '8 gigs'");
+    assert_error("- 1\n", NULL, "r.yaml:1: a recipe is a map of keys, not a list");
+    assert_error("", NULL, "r.yaml: no model: set 'model.path', or 'model.config' for random weights");
+}
+
+/* Needs a locale that writes a comma; without one the test is skipped, not passed. */
+static void numbers_do_not_hang_on_the_locale(void **state)
+{
+    (void)state;
+    static const char *const locales[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "de_DE", "fr_FR" };
+    bool found = false;
+
+    for (int i = 0; i < RP_COUNT(locales) && !found; i++) found = setlocale(LC_NUMERIC, locales[i]) != NULL;
+    if (!found) skip();
+    reading r  = read_one(MODEL "optimizer: {lr: 0.1}\n", NULL);
+    char *text = written(&r);
+    setlocale(LC_NUMERIC, "C");
+    assert_true(r.recipe->optimizer.lr == 0.1);
+    assert_non_null(strstr(text, "lr: 0.1\n"));
+    free(text);
+    end(&r);
+}
+
+/* ---- keys ---- */
+
+static void unknown_keys_get_the_nearest_name(void **state)
+{
+    (void)state;
+    assert_error(MODEL "bach_size: 2\n", NULL, "r.yaml:2: unknown key 'bach_size' (did you mean 'batch_size'?)");
+    assert_error(MODEL "optimizer:\n  wd: 1\n  weight_decy: 1\n", NULL,
+                 "r.yaml:4: unknown key 'optimizer.weight_decy' (did you mean 'optimizer.weight_decay'?)");
+    assert_error(MODEL "lr: 1\n", NULL, "r.yaml:2: unknown key 'lr' (did you mean 'optimizer.lr'?)");
+    assert_error(MODEL "xyzzy: 1\n", NULL, "r.yaml:2: unknown key 'xyzzy'");
+    assert_error(MODEL "optimizer.lr: 1\n", NULL, "r.yaml:2: unknown key 'optimizer.lr'; in a file, groups are nested maps");
+}
+
+static void all_errors_are_told_at_once_in_the_order_of_lines(void **state)
+{
+    (void)state;
+    const char *setting = "threads=-1";
+    reading r           = read_with("batch_size: x\nfoo: 1\nseed: y\nseed: 2\n", 1, &setting);
+    int before          = 0;
+
+    assert_int_equal(r.report.n_errors, 6);
+    for (const rp_report_item *item = r.report.first; item && item->place.line; item = item->next) {
+        assert_true(item->place.line >= before);
+        before = item->place.line;
+    }
+    assert_string_equal(rp_error(r.ctx),
+                        "r.yaml:1: 'batch_size' wants a whole number from 1 to 1048576, not 'x' (and 5 more)");
+    assert_told(&r, "argument 'threads=-1': 'threads' wants a whole number from 0 to 4096, not '-1'");
+    end(&r);
+}
+
+static void contradictions_are_errors(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *error;
+    } cases[] = {
+        { "optimizer_in_bwd: true\nclip_grad_norm: 1\n", "r.yaml:2: 'optimizer_in_bwd' true and 'clip_grad_norm' "
+                                                         "contradict: the norm is known after backward; unset one, or take "
+                                                         "optimizer_in_bwd: auto" },
+        { "optimizer_in_bwd: true\ngradient_accumulation_steps: 4\n",
+          "r.yaml:2: 'optimizer_in_bwd' true and 'gradient_accumulation_steps' 4 contradict: an update waits for the last "
+          "micro-batch" },
+        { "enable_activation_checkpointing: false\nactivation_checkpointing:\n  mode: full\n",
+          "r.yaml:4: 'enable_activation_checkpointing' and 'activation_checkpointing.mode' are both set; the plain switch "
+          "excludes it" },
+        { "enable_activation_checkpointing: true\nactivation_checkpointing:\n  rules: []\n",
+          "r.yaml:4: 'enable_activation_checkpointing' and 'activation_checkpointing.rules' are both set; the plain switch "
+          "excludes it" },
+        { "activation_checkpointing:\n  mode: full\n  save: [matmul]\n",
+          "r.yaml:4: 'activation_checkpointing.save' has no effect: the mode is full" },
+        { "activation_checkpointing: {every: 2}\n",
+          "r.yaml:2: 'activation_checkpointing.every' has no effect: the mode is none" },
+        { "activation_checkpointing: {mode: selective_op, offset: 1}\n",
+          "r.yaml:2: 'activation_checkpointing.offset' has no effect: the mode is selective_op" },
+        { "activation_checkpointing: {mode: none, conditions: [{path: x}]}\n",
+          "r.yaml:2: 'activation_checkpointing.conditions' has no effect: the mode is none" },
+        { "activation_checkpointing: {layers: blocks}\n",
+          "r.yaml:2: 'activation_checkpointing.layers' has no effect: the mode is none" },
+        { "run_val_every_n_steps: 5\n", "r.yaml:2: 'run_val_every_n_steps' needs 'dataset_val'" },
+        { "dataset: {packed: false, cross_documents: true}\n",
+          "r.yaml:2: 'dataset.cross_documents' true and 'dataset.packed' false contradict: only packed samples hold several "
+          "documents" },
+    };
+    char text[512];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        snprintf(text, sizeof text, MODEL "%s", cases[i].text);
+        assert_error(text, NULL, cases[i].error);
+    }
+    assert_error("model: {path: a, config: b}\n", NULL, "r.yaml:1: 'model.path' and 'model.config' are both set; keep one");
+}
+
+static void the_mode_follows_switch_budget_and_conditions(void **state)
+{
+    (void)state;
+    static const struct { const char *text; int mode;
+    } cases[] = {
+        { "enable_activation_checkpointing: true\n", RP_MODE_FULL },
+        { "enable_activation_checkpointing: true\nmemory_budget: 1GiB\nactivation_checkpointing: {verify: step, offload: "
+          "{to: disk}}\n",
+          RP_MODE_FULL },
+        { "enable_activation_checkpointing: false\nmemory_budget: auto\n", RP_MODE_NONE },
+        { "memory_budget: 100\n", RP_MODE_AUTO },
+        { "memory_budget: auto\nactivation_checkpointing: {mode: selective_layer, every: 2, layers: transformer.h}\n",
+          RP_MODE_SELECTIVE_LAYER },
+        { "activation_checkpointing: {conditions: [{every_k_layers: 2}], layers: layers}\n", RP_MODE_CONDITIONS },
+        { "activation_checkpointing: {rules: [{op: matmul, fate: keep}]}\n", RP_MODE_NONE },
+    };
+    char text[512];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        snprintf(text, sizeof text, MODEL "%s", cases[i].text);
+        reading r = read_one(text, NULL);
+        assert_read(&r);
+        assert_int_equal(r.recipe->activation_checkpointing.mode, cases[i].mode);
+        assert_string_equal(r.recipe->activation_checkpointing.layers, "layers");
+        end(&r);
+    }
+}
+
+static void what_this_version_cannot_do_is_listed(void **state)
+{
+    (void)state;
+    reading r =
+        read_one(MODEL
+                 "memory_budget: 1GiB\nplan: null\nprofile: true\ndist: {ranks: 2, prefetch: 1}\nactivation_checkpointing:\n"
+                 "  verify: step\n  mode: selective_op\n",
+                 NULL);
+
+    assert_read(&r);
+    assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 5);
+    assert_told(&r, "r.yaml:2: 'memory_budget' is not available in this version");
+    assert_told(&r, "r.yaml:5: 'dist.ranks' above 1 is not available in this version");
+    assert_told(&r, "r.yaml:8: 'activation_checkpointing.mode' other than none and full is not available in this version");
+    end(&r);
+}
+
+static void a_resumed_run_may_change_resources_and_no_more(void **state)
+{
+    (void)state;
+    static const struct { const char *setting; int64_t ranks; const char *error; } cases[] = {
+        { "max_steps=100", 1, NULL }, { "memory_budget=1GiB", 1, NULL }, { "enable_activation_checkpointing=true", 1, NULL },
+        { "dataset_val={path: v.txt}", 1, NULL }, { "batch_size=2", 2, NULL }, { "dist={prefetch: 2}", 1, NULL },
+        { "optimizer.lr=0.00002", 1, NULL },
+        { "batch_size=2", 1, "argument 'batch_size=2': the global batch is 2 samples (ranks * batch_size * "
+                             "gradient_accumulation_steps), but the run to resume has 4" },
+        { "optimizer.lr=1e-3", 1, "argument 'optimizer.lr=1e-3': 'optimizer.lr' is 0.001, but the run to resume has 2e-5" },
+        { "threads=3", 1, "argument 'threads=3': 'threads' is 3, but the run to resume has 0" },
+    };
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        reading before = read_one(MODEL "batch_size: 4\n", NULL), now = read_one(MODEL "batch_size: 4\n", cases[i].setting);
+        assert_read(&now);
+        rp__recipe_check_resume(before.recipe, 1, now.recipe, cases[i].ranks, &now.report);
+        if (cases[i].error) assert_told(&now, cases[i].error);
+        else assert_null(now.report.first);
+        end(&before);
+        end(&now);
+    }
+}
+
+static void training_needs_data_and_a_plan_does_not(void **state)
+{
+    (void)state;
+    reading r = read_one(MODEL, NULL);
+
+    assert_read(&r);
+    rp__recipe_check_train(r.recipe, &r.report);
+    assert_told(&r, "r.yaml: no data: set 'dataset.path'");
+    end(&r);
+}
+
+/* ---- settings and references ---- */
+
+static void settings_change_keys_of_any_depth(void **state)
+{
+    (void)state;
+    static const char *const setting[] = {
+        "model={config: c.json}",
+        "optimizer.lr=3e-4",
+        "optimizer.no_decay=[a, \"b\"]",
+        "dataset.path=*.txt",
+        "activation_checkpointing.mode=full",
+        "model.overrides.num_hidden_layers=2",
+        "~max_steps",
+        "batch_size=3",
+        "batch_size=4",
+        "output_dir=x: y # z",
+        "tokenizer.path=",
+    };
+    reading r = read_with(MODEL "max_steps: 10\nactivation_checkpointing:\n", RP_COUNT(setting), setting);
+
+    assert_read(&r);
+    assert_null(r.recipe->model.path);
+    assert_string_equal(r.recipe->model.config, "c.json");
+    assert_true(r.recipe->optimizer.lr == 3e-4);
+    assert_int_equal(r.recipe->optimizer.no_decay.n, 2);
+    assert_string_equal(r.recipe->dataset.path, "*.txt");
+    assert_int_equal(r.recipe->activation_checkpointing.mode, RP_MODE_FULL);
+    assert_string_equal(rp__yaml_find(r.recipe->model.overrides, "num_hidden_layers")->text, "2");
+    assert_false(r.recipe->max_steps.set);
+    assert_int_equal(r.recipe->batch_size, 4);
+    assert_string_equal(r.recipe->output_dir, "x: y # z");
+    assert_null(r.recipe->tokenizer.path);
+    end(&r);
+}
+
+static void wrong_settings_name_the_argument(void **state)
+{
+    (void)state;
+    assert_error(MODEL, "bach_size=1", "argument 'bach_size=1': unknown key 'bach_size' (did you mean 'batch_size'?)");
+    assert_error(MODEL, "~bach_size", "argument '~bach_size': unknown key 'bach_size' (did you mean 'batch_size'?)");
+    assert_error(MODEL, "model.path.x=1",
+                 "argument 'model.path.x=1': 'model.path' is no map, so nothing can be set inside it");
+    assert_error(MODEL, "batch_size", "argument 'batch_size': not of the form KEY=VALUE or ~KEY");
+    assert_error(MODEL, "optimizer.={}", "argument 'optimizer.={}': not of the form KEY=VALUE or ~KEY");
+    assert_error(MODEL, "model={path: [}",
+                 "argument 'model={path: [}':1: cannot read this as YAML: did not find expected node content");
+    reading r = read_one(MODEL, "~memory_budget");
+    assert_read(&r);
+    end(&r);
+}
+
+static void references_take_other_keys_values(void **state)
+{
+    (void)state;
+    reading r = read_one("model: {path: m.gguf}\nseed: 7\noutput_dir: "
+                         "runs/${dataset.column}-${seed}$${x}$$$${y}$z\ndataset: {path: ${tokenizer.path}}\n"
+                         "dataset_val: ${dataset}\ntokenizer: {path: \"t/${optimizer.lr}\"}\n",
+                         "max_seq_len=${batch_size}");
+
+    assert_int_equal(r.status, RP_ERR_CONFIG);                /* ${…} inside braces needs quotes */
+    end(&r);
+    r = read_one("model: {path: m.gguf}\nseed: 7\noutput_dir: runs/${dataset.column}-${seed}$${x}$$$${y}$z\ndataset:\n  "
+                 "path: ${tokenizer.path}\n"
+                 "dataset_val: ${dataset}\ntokenizer: {path: \"t/${optimizer.lr}\"}\n",
+                 "max_seq_len=${batch_size}");
+    assert_read(&r);
+    assert_string_equal(r.recipe->output_dir, "runs/text-7${x}$${y}$z");
+    assert_string_equal(r.recipe->dataset.path, "t/2e-5");
+    assert_true(r.recipe->has_dataset_val);
+    assert_string_equal(r.recipe->dataset_val.path, "t/2e-5");
+    assert_int_equal(r.recipe->max_seq_len, 2);
+    end(&r);
+    assert_error(MODEL "output_dir: ${outpt_dir}\n", NULL,
+                 "r.yaml:2: '${outpt_dir}' names no key (did you mean 'output_dir'?)");
+    assert_error(MODEL "output_dir: a${plan}\nplan: ${output_dir}\n", NULL, "r.yaml:3: '${output_dir}' refers to itself");
+    assert_error(MODEL "output_dir: a${model}\n", NULL,
+                 "r.yaml:2: '${model}' is a list or a map, so it cannot stand inside a text");
+}
+
+static void references_that_multiply_are_refused(void **state)
+{
+    (void)state;
+    char text[4096] = "model:\n  path: m\n  overrides:\n    a0: xxxxxxxxxxxxxxxx\n";
+
+    for (int i = 1; i < 20; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "    a%d: -${model.overrides.a%d}${model.overrides.a%d}\n", i, i - 1,
+                 i - 1);
+    }
+    reading r = read_one(text, NULL);
+    assert_int_equal(r.status, RP_ERR_CONFIG);
+    assert_non_null(strstr(rp_error(r.ctx), "references make a text of more than 1048576 bytes"));
+    end(&r);
+}
+
+/* ---- written and read back ---- */
+
+static unsigned draw_state;
+static unsigned draw(unsigned n) { return (draw_state = draw_state * 1664525u + 1013904223u) / 65536u % n; }
+
+static const char *draw_text(void)
+{
+    static const char *const texts[] = {
+        "a", "runs/x y", "null", "true",        "~", "a: b",       "#",    "- x",   "*.txt", "\\\"'", "$${seed}", "$$$${x}",
+        "$", "$$",       "a$b",  "caf\xC3\xA9", "7", "tab\\there", "auto", "false", "{}",    "[",     "%",        "a,b",
+    };
+
+    return texts[draw(RP_COUNT(texts))];
+}
+
+static void draw_value(const rp_recipe_key *key, char *out, size_t bytes)
+{
+    static const char *const conditions[] = {
+        "[]",
+        "[{path: \"*.mlp\"}]",
+        "[{every_k_layers: {k: 2, offset: 1}}, {any: [{not: {layers: [0, 3-4]}}, {module_type: MLP}]}]",
+        "[{plugin: {library: \"/x/a b.so\", symbol: f, args: {k: \"$${n}\", l: [1, null]}}}]",
+    };
+    static const char *const rules[] = { "[]",
+                                         "[{op: \"mat*\", larger_than: 1 KiB, fate: must_save}, {fate: prefer_recompute}]" };
+    char words[128];
+    int n = 0;
+
+    switch (key->type) {
+    case KEY_TEXT: snprintf(out, bytes, "\"%s\"", draw(4) ? "plain" : draw_text()); break;
+    case KEY_BOOL: snprintf(out, bytes, draw(2) ? "yes" : "false"); break;
+    case KEY_INT: case KEY_OPT_INT: snprintf(out, bytes, "%lld", (long long)key->low + draw(60000)); break;
+    case KEY_NUMBER:
+    case KEY_OPT_NUMBER: snprintf(out, bytes, "%.17g", (draw(65536) + 1) / 65538.0 / (1 + draw(60000))); break;
+    case KEY_PAIR: snprintf(out, bytes, "[%.17g, 0]", draw(65536) / 65537.0); break;
+    case KEY_TEXTS: snprintf(out, bytes, "[\"%s\", \"%s\"]", draw_text(), draw_text()); break;
+    case KEY_TYPES: snprintf(out, bytes, "[MLP, LlamaDecoderLayer]"); break;
+    case KEY_MAP: snprintf(out, bytes, "{a: \"%s\", b: {c: [1, %s]}, \"<<\": 2}", draw_text(), "null"); break;
+    case KEY_BUDGET: snprintf(out, bytes, draw(2) ? "auto" : "%u.5 MiB", draw(5000)); break;
+    case KEY_RESUME: snprintf(out, bytes, draw(2) ? "auto" : "\"%s\"", draw_text()); break;
+    case KEY_RESHARD: snprintf(out, bytes, draw(2) ? "no" : "%u", 1 + draw(8)); break;
+    case KEY_CONDITIONS: snprintf(out, bytes, "%s", conditions[draw(RP_COUNT(conditions))]); break;
+    case KEY_RULES: snprintf(out, bytes, "%s", rules[draw(RP_COUNT(rules))]); break;
+    case KEY_WORD:
+        snprintf(words, sizeof words, "%s", key->words);
+        for (char *p = words; *p; p++) n += *p == ' ';
+        n = (int)draw((unsigned)n + 1);
+        char *p = words;
+        while (n--) p = strchr(p, ' ') + 1;
+        p[strcspn(p, " ")] = 0;
+        snprintf(out, bytes, "%s", p);
+    }
+}
+
+static int draw_settings(char text[MAX_SETTINGS][256], const char **setting)
+{
+    int n = 0;
+
+    for (int i = 0; i < rp__recipe_n_keys; i++) {
+        char value[192];
+        if (draw(6)) continue;
+        draw_value(&rp__recipe_keys[i], value, sizeof value);
+        snprintf(text[n], 256, "%s=%s", rp__recipe_keys[i].path, value);
+        setting[n] = text[n];
+        n++;
+    }
+    return n;
+}
+
+static void a_written_recipe_reads_back_the_same(void **state)
+{
+    (void)state;
+    static char text[MAX_SETTINGS][256];
+    const char *setting[MAX_SETTINGS];
+    int n_read = 0;
+
+    draw_state = 1;
+    for (int round = 0; round < 3000; round++) {
+        reading a = read_with("", draw_settings(text, setting), setting);
+        if (a.status == RP_OK) {
+            char *first = written(&a);
+            reading b   = read_with(first, 0, NULL);
+            assert_read(&b);
+            char *second = written(&b);
+            assert_string_equal(first, second);
+            assert_int_equal(a.recipe->activation_checkpointing.mode, b.recipe->activation_checkpointing.mode);
+            assert_int_equal(a.recipe->activation_checkpointing.n_rules, b.recipe->activation_checkpointing.n_rules);
+            assert_true(a.recipe->optimizer.lr == b.recipe->optimizer.lr &&
+                        a.recipe->memory_budget.bytes == b.recipe->memory_budget.bytes);
+            n_read++;
+            free(first);
+            free(second);
+            end(&b);
+        }
+        end(&a);
+    }
+    assert_true(n_read > 50);
+}
+
+/* ---- memory ---- */
+
+static void a_refused_allocation_anywhere_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    const char *text = "model: {path: m}\noutput_dir: x${seed}\nac_variant: full_activation_checkpointing\nbad: 1\n"
+                       "optimizer: {no_decay: [a, b]}\n";
+    int64_t k = 1;
+
+    for (;; k++) {
+        rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+        rp_recipe *recipe = NULL;
+        rp_report report;
+        rp__report_open(&report, ctx);
+        ctx->fault_countdown = k;
+        rp_status status = rp__recipe_read(ctx, "r.yaml", text, (int64_t)strlen(text), 0, NULL, &report, &recipe);
+        bool fired       = ctx->fault_countdown == 0;
+        assert_null(recipe);
+        assert_int_equal(status, fired ? RP_ERR_MEMORY : RP_ERR_CONFIG);
+        rp__report_close(&report);
+        test_ctx_free(ctx);
+        if (!fired) break;
+    }
+    assert_true(k > 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_the_contract),
+        cmocka_unit_test(every_default_is_in_the_form_it_is_written_in),
+        cmocka_unit_test(scalars_are_typed_by_the_schema),
+        cmocka_unit_test(wrong_values_are_told_with_what_is_wanted),
+        cmocka_unit_test(numbers_do_not_hang_on_the_locale),
+        cmocka_unit_test(unknown_keys_get_the_nearest_name),
+        cmocka_unit_test(all_errors_are_told_at_once_in_the_order_of_lines),
+        cmocka_unit_test(contradictions_are_errors),
+        cmocka_unit_test(the_mode_follows_switch_budget_and_conditions),
+        cmocka_unit_test(what_this_version_cannot_do_is_listed),
+        cmocka_unit_test(a_resumed_run_may_change_resources_and_no_more),
+        cmocka_unit_test(training_needs_data_and_a_plan_does_not),
+        cmocka_unit_test(settings_change_keys_of_any_depth),
+        cmocka_unit_test(wrong_settings_name_the_argument),
+        cmocka_unit_test(references_take_other_keys_values),
+        cmocka_unit_test(references_that_multiply_are_refused),
+        cmocka_unit_test(a_written_recipe_reads_back_the_same),
+        cmocka_unit_test(a_refused_allocation_anywhere_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

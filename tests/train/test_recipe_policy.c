@@ -1,0 +1,266 @@
+/* Claims about conditions, rules, the keys of other systems, and the names of a recipe against a model. */
+#include "recipe_test.h"
+
+/* ---- conditions and rules ---- */
+
+static void conditions_and_rules_become_trees(void **state)
+{
+    (void)state;
+    reading r =
+        read_one(MODEL
+                 "activation_checkpointing:\n"
+                 "  conditions:\n"
+                 "  - any:\n"
+                 "    - every_k_layers: {k: 4, offset: 1}\n"
+                 "    - not: {layers: {list: [0, 3, 7-9]}}\n"
+                 "  - all: [{module_type: {types: [MLP, TransformerSelfAttentionLayer]}}, {path: \"model.layers.*.mlp\"}]\n"
+                 "  - plugin: {library: ./rules.so, symbol: only_attention_projections, args: {k: 4}}\n"
+                 "  rules:\n"
+                 "  - {path: \"*.self_attn\", op: matmul*, call: 1, larger_than: 1 MiB, cheaper_than_flops: 1e9, every: 2, "
+                 "fate: must_save}\n"
+                 "  - {type: Norm, fate: prefer_recompute}\n",
+                 NULL);
+
+    assert_read(&r);
+    rp_recipe_condition **c = r.recipe->activation_checkpointing.condition;
+    assert_int_equal(r.recipe->activation_checkpointing.n_conditions, 3);
+    assert_int_equal(c[0]->kind, RP_CONDITION_ANY);
+    assert_int_equal(c[0]->n_parts, 2);
+    assert_true(c[0]->part[0]->k == 4 && c[0]->part[0]->offset == 1 && c[0]->part[0]->place.line == 5);
+    assert_int_equal(c[0]->part[1]->kind, RP_CONDITION_NOT);
+    assert_int_equal(c[0]->part[1]->n_parts, 1);
+    assert_int_equal(c[0]->part[1]->part[0]->n_ranges, 3);
+    assert_int_equal(c[0]->part[1]->part[0]->range[2].last, 9);
+    assert_string_equal(c[1]->part[0]->types.item[1], "TransformerBlock");
+    assert_string_equal(c[1]->part[1]->glob, "layers.*.mlp");
+    assert_string_equal(c[2]->symbol, "only_attention_projections");
+    assert_int_equal(c[2]->library[0], '/');
+    assert_string_equal(strrchr(c[2]->library, '/'), "/rules.so");
+    rp_recipe_rule *rule = r.recipe->activation_checkpointing.rule;
+    assert_int_equal(r.recipe->activation_checkpointing.n_rules, 2);
+    assert_int_equal(rule[0].fate, RP_FATE_KEEP);
+    assert_int_equal(rule[0].when->n_parts, 6);
+    assert_string_equal(rule[0].when->part[0]->glob, "*.attn");
+    assert_int_equal(rule[0].when->part[3]->number, 1048576);
+    assert_int_equal(rule[1].fate, RP_FATE_PREFER_RECOMPUTE);
+    assert_int_equal(rule[1].place.line, 11);
+    end(&r);
+}
+
+static void wrong_conditions_and_rules_are_told(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *error;
+    } cases[] = {
+        { "conditions: [{every_k_layers: {k: 0}}]", "'every_k_layers.k' wants a whole number from 1, not '0'" },
+        { "conditions: [{every_k_layers: {n: 2}}]", "'every_k_layers' needs the field 'k'" },
+        { "conditions: [{every_k_layers: {n: 2}}]", "unknown field 'n' of 'every_k_layers' (it has: k offset)" },
+        { "conditions: [{module_typ: MLP}]", "unknown condition 'module_typ' (did you mean 'module_type'?)" },
+        { "conditions: [{module_type: Linera}]", "unknown module type 'Linera' (did you mean 'Linear'?)" },
+        { "conditions: [{op: matmul}]", "'op' asks about slots; only a rule can" },
+        { "conditions: [{path: a, not: {path: b}}]",
+          "two conditions in one item, 'path' and 'not'; put them under 'all' or 'any'" },
+        { "conditions: [{layers: [9-7]}]", "'layers' wants block numbers from 0 and ranges such as 7-9, not '9-7'" },
+        { "conditions: [{any: {path: a}}]", "'any' wants a list of conditions, not a map" },
+        { "conditions: [{plugin: {library: x.so}}]", "'plugin' needs the field 'symbol' (it has: library symbol args)" },
+        { "rules: [{op: matmul}]", "a rule needs a 'fate'" },
+        { "rules: [{op: matmul, fate: kep}]", "unknown fate 'kep' (did you mean 'keep'?)" },
+        { "rules: [{larger: 1, fate: keep}]", "unknown field of a rule 'larger' (did you mean 'larger_than'?)" },
+        { "rules: [keep]", "'rules' wants rules such as { op: matmul, fate: keep }, not 'keep'" },
+        { "rules: {fate: keep}", "'activation_checkpointing.rules' wants a list of rules, not a map" },
+    };
+    char text[512], error[512];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        snprintf(text, sizeof text, MODEL "activation_checkpointing:\n  %s\n", cases[i].text);
+        snprintf(error, sizeof error, "r.yaml:3: %s", cases[i].error);
+        assert_error(text, NULL, error);
+    }
+}
+
+/* ---- other systems ---- */
+
+static void foreign_keys_are_translated_and_told(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *same_as, *note;
+    } cases[] = {
+        { "ac_variant: full_activation_checkpointing\nlayers_fqn: transformer.h\nac_fun_params: {}\n",
+          "activation_checkpointing: {mode: full, layers: layers}\n",
+          "r.yaml:2: note: 'ac_variant: full_activation_checkpointing' is read as 'activation_checkpointing.mode: full'" },
+        { "activation_checkpointing:\n  ac_variant: selective_layer_activation_checkpointing\n  layers_fqn: model.layers\n  "
+          "ac_fun_params: {ac_freq: 2}\n",
+          "activation_checkpointing: {mode: selective_layer, layers: layers, every: 2}\n",
+          "r.yaml:5: note: 'ac_fun_params.ac_freq' is read as 'activation_checkpointing.every'" },
+        { "ac_variant: selective_op_activation_checkpointing\nac_fun_params:\n  save_ops_keys: [ops.aten.mm.default, "
+          "ops.aten._scaled_dot_product_efficient_attention.default, ops.aten._scaled_dot_product_flash_attention.default, "
+          "ops._c10d_functional.reduce_scatter_tensor.default, torch.ops.aten.max.default]\n",
+          "activation_checkpointing: {mode: selective_op, save: [matmul, attention, reduce_scatter, max]}\n",
+          "r.yaml:4: note: 'ac_fun_params.save_ops_keys' is read as 'activation_checkpointing.save: [matmul, attention, "
+          "reduce_scatter, max]'" },
+        { "activation_checkpointing_modules: [GPT2Block]\n",
+          "activation_checkpointing: {conditions: [{module_type: [GPT2Block]}]}\n",
+          "r.yaml:2: note: 'activation_checkpointing_modules' is read as a 'module_type' in "
+          "'activation_checkpointing.conditions'" },
+        { "recompute_granularity: full\nrecompute_method: uniform\nrecompute_num_layers: 1\n",
+          "activation_checkpointing: {mode: full}\n",
+          "r.yaml:3: note: 'recompute_method: uniform, recompute_num_layers: 1' is read as 'activation_checkpointing.mode: "
+          "full'" },
+        { "recompute_granularity: full\nrecompute_method: block\nrecompute_num_layers: 3\n",
+          "activation_checkpointing: {conditions: [{layers: {list: [0-2]}}]}\n",
+          "r.yaml:3: note: 'recompute_method: block, recompute_num_layers: 3' is read as "
+          "'activation_checkpointing.conditions: "
+          "[{layers: {list: [0-2]}}]'" },
+        { "recompute_granularity: selective\n", "activation_checkpointing: {rules: [{op: attention, fate: recompute}]}\n",
+          "r.yaml:2: note: 'recompute_granularity: selective' is read as 'activation_checkpointing.rules: [{op: attention, "
+          "fate: recompute}]'" },
+        { "recompute_granularity: selective\nrecompute_modules: [core_attn, mlp]\n",
+          "activation_checkpointing: {rules: [{op: attention, fate: recompute}, {path: \"*.mlp\", fate: recompute}]}\n",
+          NULL },
+        { "ac_mode: selective\nac_option: 2\n", "activation_checkpointing: {mode: selective_layer, every: 2}\n",
+          "r.yaml:3: note: 'ac_option' is read as 'activation_checkpointing.every: 2'" },
+        { "ac_mode: selective\nac_option: op\n", "activation_checkpointing: {mode: selective_op}\n", NULL },
+        { "ac_mode: full\nac_option: null\n", "activation_checkpointing: {mode: full}\n", NULL },
+        { "ac_conditions:\n- torchtune.training.activations.selective_active_checkpointing_condition\n- k: 4\n- "
+          "module_type: MLP\n",
+          "activation_checkpointing: {conditions: [{every_k_layers: {k: 4, offset: 1}}, {module_type: MLP}]}\n",
+          "r.yaml:3: note: 'torchtune.training.activations.selective_active_checkpointing_condition' is read as "
+          "'{every_k_layers: {k: 4, offset: 1}}'" },
+        { "memory_efficient_wrapping: true\nfsdp_reshard_after_forward: false\n",
+          "dist: {custom_sharded_layers: [tok_embeddings, output], reshard_after_forward: false}\n",
+          "r.yaml:3: note: 'fsdp_reshard_after_forward' is read as 'dist.reshard_after_forward'" },
+    };
+    char text[1024];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        snprintf(text, sizeof text, MODEL "%s", cases[i].text);
+        reading theirs = read_one(text, NULL);
+        snprintf(text, sizeof text, MODEL "%s", cases[i].same_as);
+        reading ours = read_one(text, NULL);
+        assert_read(&theirs);
+        assert_read(&ours);
+        if (cases[i].note) assert_told(&theirs, cases[i].note);
+        char *a = written(&theirs), *b = written(&ours);
+        /* quotes differ with how a list was built; the values do not */
+        for (char *p = a; (p = strchr(p, '"'));) memmove(p, p + 1, strlen(p));
+        for (char *p = b; (p = strchr(p, '"'));) memmove(p, p + 1, strlen(p));
+        assert_string_equal(a, b);
+        free(a);
+        free(b);
+        end(&theirs);
+        end(&ours);
+    }
+}
+
+static void foreign_keys_without_equivalent_are_errors(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *error;
+    } cases[] = {
+        { "ac_variant: full_activation_checkpointing\nenable_activation_checkpointing: true\n",
+          "r.yaml:2: 'ac_variant' and 'enable_activation_checkpointing' say the same thing in two ways; keep one" },
+        { "ac_mode: full\nactivation_checkpointing: {mode: full}\n",
+          "r.yaml:2: 'ac_mode' and 'activation_checkpointing.mode' say the same thing in two ways; keep one" },
+        { "ac_mode: full\nac_variant: full_activation_checkpointing\n",
+          "r.yaml:2: 'ac_variant' and 'ac_mode' say the same thing in two ways; keep one" },
+        { "ac_variant: full_ac\n",
+          "r.yaml:2: unknown 'ac_variant' 'full_ac' (did you mean 'full_activation_checkpointing'?)" },
+        { "ac_variant: full_activation_checkpointing\nac_fun_params: {ac_freq: 2}\n",
+          "r.yaml:3: 'ac_fun_params.ac_freq' is no parameter of 'full_activation_checkpointing'" },
+        { "ac_variant: selective_layer_activation_checkpointing\n",
+          "r.yaml:2: 'selective_layer_activation_checkpointing' needs 'ac_fun_params.ac_freq'" },
+        { "ac_variant: selective_op_activation_checkpointing\nac_fun_params: {save_ops_keys: [aten.mn]}\n",
+          "r.yaml:3: unknown op 'aten.mn' in 'save_ops_keys' (did you mean 'aten.mm'?)" },
+        { "ac_fun_params: {ac_freq: 2}\n", "r.yaml:2: 'ac_fun_params' needs 'ac_variant'" },
+        { "recompute_granularity: full\n",
+          "r.yaml:2: 'recompute_granularity: full' needs 'recompute_method' and 'recompute_num_layers'" },
+        { "recompute_granularity: selective\nrecompute_modules: [moe_act]\n",
+          "r.yaml:3: 'moe_act' in 'recompute_modules' has no equivalent here (core_attn, mlp and layernorm have)" },
+        { "recompute_method: block\n", "r.yaml:2: 'recompute_method' needs 'recompute_granularity'" },
+        { "ac_mode: selective\n", "r.yaml:2: 'ac_mode: selective' needs 'ac_option'" },
+        { "ac_option: 2\n", "r.yaml:2: 'ac_option' is for 'ac_mode: selective'" },
+        { "ac_conditions: [my_repo.mine]\n",
+          "r.yaml:2: 'my_repo.mine' in 'ac_conditions' has no equivalent; a condition of your own is a 'plugin'" },
+        { "custom_sharded_layers: [a]\ndist: {custom_sharded_layers: [a]}\n",
+          "r.yaml:2: 'custom_sharded_layers' and 'dist.custom_sharded_layers' say the same thing; keep one" },
+    };
+    char text[512];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        snprintf(text, sizeof text, MODEL "%s", cases[i].text);
+        assert_error(text, NULL, cases[i].error);
+    }
+}
+
+/* ---- against a model ---- */
+
+static const rp_recipe_module modules[] = {
+    { "tok_embeddings", "Embedding" }, { "tok_embeddings.weight", NULL }, { "layers", "ModuleList" },
+    { "layers.0", "TransformerBlock" }, { "layers.0.attn", "Attention" }, { "layers.0.attn.q", "Linear" },
+    { "layers.0.attn_norm", "Norm" }, { "layers.0.attn_norm.weight", NULL }, { "layers.0.mlp", "MLP" },
+    { "layers.1", "TransformerBlock" }, { "layers.1.mlp", "MLP" }, { "norm", "Norm" }, { "output", "Linear" },
+};
+static const char *const known_ops[] = { "matmul", "linear", "attention", "rmsnorm", "swiglu", "dropout", NULL };
+static const char *const called_ops[] = { "linear", "matmul", "attention", "rmsnorm", "swiglu", NULL };
+
+static void names_are_checked_against_the_model(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *told;
+    } cases[] = {
+        { "  mode: full\n  layers: lyers\n",
+          "r.yaml:4: 'activation_checkpointing.layers': no module matches 'lyers' (did you mean 'layers'?)" },
+        { "  mode: full\n  layers: norm\n",
+          "r.yaml:4: 'activation_checkpointing.layers': 'norm' is no list of modules but a module of type Norm" },
+        { "  conditions: [{path: \"*.mpl\"}]\n", "r.yaml:3: 'path': no module matches '*.mpl'" },
+        { "  conditions: [{path: layers.0.atn}]\n",
+          "r.yaml:3: 'path': no module matches 'layers.0.atn' (did you mean 'layers.0.attn'?)" },
+        { "  conditions: [{layers: [0, 1-2]}]\n", "r.yaml:3: no block 2: the model has 2, counted from 0" },
+        { "  rules: [{op: matmull, fate: keep}]\n", "r.yaml:3: no op is called 'matmull' (did you mean 'matmul'?)" },
+        { "  rules: [{op: dropout, fate: keep}]\n", "r.yaml:3: note: this model never calls the op 'dropout'" },
+        { "  mode: selective_op\n  save: [atention]\n", "r.yaml:4: no op is called 'atention' (did you mean 'attention'?)" },
+        { "  mode: full\noptimizer:\n  no_decay: [bias]\n", "r.yaml:5: 'optimizer.no_decay': no module matches 'bias'" },
+        { "  mode: full\ndist:\n  custom_sharded_layers: [lm_haed]\n",
+          "r.yaml:5: 'dist.custom_sharded_layers': no module matches 'lm_haed'" },
+    };
+    char text[512];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        snprintf(text, sizeof text, MODEL "activation_checkpointing:\n%s", cases[i].text);
+        reading r = read_one(text, NULL);
+        assert_read(&r);
+        rp__recipe_check_model(r.recipe, RP_COUNT(modules), modules, known_ops, called_ops, &r.report);
+        assert_told(&r, cases[i].told);
+        end(&r);
+    }
+}
+
+static void right_names_in_either_spelling_pass(void **state)
+{
+    (void)state;
+    reading r = read_one(
+        MODEL
+        "optimizer: {no_decay: [\"*norm*\", model.embed_tokens]}\ndist: {custom_sharded_layers: [tok_embeddings, lm_head]}\n"
+        "activation_checkpointing:\n  conditions: [{path: model.layers.*.self_attn.q_proj}, {module_type: MLP}, {layers: "
+        "[0, 1]}]\n"
+        "  rules: [{op: reduce_scatter, fate: keep}, {op: \"*norm\", fate: recompute}]\n",
+        NULL);
+
+    assert_read(&r);
+    rp__recipe_check_model(r.recipe, RP_COUNT(modules), modules, known_ops, NULL, &r.report);
+    assert_null(r.report.first);
+    end(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(conditions_and_rules_become_trees),
+        cmocka_unit_test(wrong_conditions_and_rules_are_told),
+        cmocka_unit_test(foreign_keys_are_translated_and_told),
+        cmocka_unit_test(foreign_keys_without_equivalent_are_errors),
+        cmocka_unit_test(names_are_checked_against_the_model),
+        cmocka_unit_test(right_names_in_either_spelling_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/* Claims about files: mapped, read, written whole or not at all; folders. */
+#include "io_test.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static rp_ctx *ctx;
+
+static void put_file(const char *path, const char *text) { assert_ok(ctx, rp__file_write(ctx, path, text, (int64_t)strlen(text))); }
+
+static void assert_file(const char *path, const char *text)
+{
+    int64_t bytes;
+    char *got = whole(ctx, path, &bytes);
+
+    assert_int_equal(bytes, strlen(text));
+    assert_string_equal(got, text);
+    rp__release(got);
+}
+
+static void a_written_file_reads_and_maps_as_the_same_bytes(void **state)
+{
+    (void)state;
+    const char *path = temp_path("bytes");
+    rp_file_map map;
+
+    put_file(path, "first");
+    put_file(path, "a second, longer text");
+    assert_file(path, "a second, longer text");
+    assert_ok(ctx, rp__file_map(ctx, path, &map));
+    assert_int_equal(map.bytes, 21);
+    rp__file_drop(&map, 2, 5);
+    assert_memory_equal(map.data, "a second, longer text", 21);
+    rp__file_unmap(&map);
+    assert_null(map.data);
+    assert_int_equal(n_files_in(temp_dir), 1);
+}
+
+static void an_empty_file_maps_and_reads_as_no_bytes(void **state)
+{
+    (void)state;
+    const char *path = temp_path("empty");
+    rp_file_map map;
+
+    put_file(path, "");
+    assert_file(path, "");
+    assert_ok(ctx, rp__file_map(ctx, path, &map));
+    assert_non_null(map.data);
+    assert_int_equal(map.bytes, 0);
+    rp__file_unmap(&map);
+}
+
+static void absent_files_folders_and_pipes_are_refused_with_the_reason(void **state)
+{
+    (void)state;
+    rp_file_map map = { 0 };
+    char *text      = NULL;
+    int64_t bytes   = -1;
+
+    assert_int_equal(rp__file_map(ctx, "/no/such", &map), RP_ERR_IO);
+    assert_string_equal(rp_error(ctx), "cannot open '/no/such': No such file or directory");
+    assert_int_equal(rp__file_map(ctx, temp_dir, &map), RP_ERR_IO);
+    assert_non_null(strstr(rp_error(ctx), "Is a directory"));
+    assert_int_equal(mkfifo(temp_path("pipe"), 0600), 0);
+    assert_int_equal(rp__file_map(ctx, temp_path("pipe"), &map), RP_ERR_IO);
+    assert_null(map.data);
+    assert_int_equal(rp__file_read(ctx, "/no/such", 10, &text, &bytes), RP_ERR_IO);
+    assert_int_equal(rp__file_read(ctx, temp_dir, 10, &text, &bytes), RP_ERR_IO);
+    assert_null(text);
+    assert_int_equal(bytes, -1);
+}
+
+static void a_file_longer_than_the_cap_is_refused_and_one_of_its_length_is_not(void **state)
+{
+    (void)state;
+    const char *path = temp_path("capped");
+    char *text       = NULL;
+    int64_t bytes    = 0;
+
+    put_file(path, "0123456789");
+    assert_int_equal(rp__file_read(ctx, path, 9, &text, &bytes), RP_ERR_FORMAT);
+    assert_null(text);
+    assert_ok(ctx, rp__file_read(ctx, path, 10, &text, &bytes));
+    rp__release(text);
+}
+
+static void a_discarded_or_unfinished_file_never_gets_its_name(void **state)
+{
+    (void)state;
+    int before = n_files_in(temp_dir);
+    rp_file_writer *w;
+
+    put_file(temp_path("kept"), "old");
+    assert_ok(ctx, rp__file_create(ctx, temp_path("kept"), &w));
+    assert_ok(ctx, rp__file_put(w, "new", 3));
+    assert_file(temp_path("kept"), "old");
+    rp__file_discard(w);
+    assert_file(temp_path("kept"), "old");
+    assert_int_equal(n_files_in(temp_dir), before + 1);
+    assert_int_equal(rp__file_create(ctx, temp_path("absent/x"), &w), RP_ERR_IO);
+    assert_int_equal(rp__file_create(ctx, temp_dir, &w), RP_ERR_IO);
+}
+
+/* The limit on file sizes acts like a full disk: one write is cut short there, the next fails. */
+static void a_full_disk_is_an_error_and_leaves_the_old_file(void **state)
+{
+    (void)state;
+    static char data[10000];
+    const char *path = temp_path("full");
+    int before       = n_files_in(temp_dir);
+    struct rlimit old, small = { 4096, RLIM_INFINITY };
+
+    put_file(path, "old");
+    getrlimit(RLIMIT_FSIZE, &old);
+    small.rlim_max = old.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    rp_status status = rp__file_write(ctx, path, data, sizeof data);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_int_equal(status, RP_ERR_IO);
+    assert_non_null(strstr(rp_error(ctx), "cannot write '"));
+    assert_file(path, "old");
+    assert_int_equal(n_files_in(temp_dir), before + 1);
+}
+
+static void bytes_can_be_put_out_of_order(void **state)
+{
+    (void)state;
+    rp_file_writer *w;
+
+    assert_ok(ctx, rp__file_create(ctx, temp_path("order"), &w));
+    assert_ok(ctx, rp__file_put_at(w, 4, "efgh", 4));
+    assert_ok(ctx, rp__file_put_at(w, 0, "abcd", 4));
+    assert_ok(ctx, rp__file_put(w, "ij", 2));
+    assert_ok(ctx, rp__file_sync(w));
+    assert_ok(ctx, rp__file_commit(w));
+    assert_file(temp_path("order"), "abcdefghij");
+}
+
+static void folders_are_made_with_those_above_and_removed_with_all_in_them(void **state)
+{
+    (void)state;
+    assert_ok(ctx, rp__make_dirs(ctx, temp_path("a/b//c/")));
+    assert_ok(ctx, rp__make_dirs(ctx, temp_path("a/b/c")));
+    assert_true(rp__file_is_dir(temp_path("a/b/c")));
+    put_file(temp_path("a/b/file"), "x");
+    assert_int_equal(symlink(temp_dir, temp_path("a/link")), 0);
+    assert_int_equal(rp__make_dirs(ctx, temp_path("a/b/file/d")), RP_ERR_IO);
+    put_file(temp_path("outside"), "y");
+    assert_ok(ctx, rp__remove_tree(ctx, temp_path("a")));
+    assert_false(rp__file_exists(temp_path("a")));
+    assert_true(rp__file_exists(temp_path("outside")));
+    assert_ok(ctx, rp__remove_tree(ctx, temp_path("a")));
+}
+
+static void paths_join_with_one_slash_and_absolute_names_stand_alone(void **state)
+{
+    (void)state;
+    static const struct { const char *folder, *name, *path; } cases[] = {
+        { "a", "b", "a/b" }, { "a/", "b", "a/b" }, { "", "b", "b" }, { "a", "/b", "/b" }, { "/", "b", "/b" },
+    };
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        char *path = rp__path_join(ctx, cases[i].folder, cases[i].name);
+        assert_string_equal(path, cases[i].path);
+        rp__release(path);
+    }
+}
+
+static void without_memory_nothing_is_left_behind(void **state)
+{
+    (void)state;
+    int before    = n_files_in(temp_dir);
+    char *text    = NULL;
+    int64_t bytes = 0;
+    rp_file_map map;
+
+    until_no_fault_fires(ctx, rp__file_write(ctx, temp_path("faulty"), "x", 1), assert_int_equal(n_files_in(temp_dir), before));
+    until_no_fault_fires(ctx, rp__file_read(ctx, temp_path("faulty"), 10, &text, &bytes), assert_null(text));
+    rp__release(text);
+    until_no_fault_fires(ctx, rp__file_map(ctx, temp_path("faulty"), &map), (void)0);
+    rp__file_unmap(&map);
+    until_no_fault_fires(ctx, rp__make_dirs(ctx, temp_path("m/n")), assert_false(rp__file_exists(temp_path("m"))));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_written_file_reads_and_maps_as_the_same_bytes),
+        cmocka_unit_test(an_empty_file_maps_and_reads_as_no_bytes),
+        cmocka_unit_test(absent_files_folders_and_pipes_are_refused_with_the_reason),
+        cmocka_unit_test(a_file_longer_than_the_cap_is_refused_and_one_of_its_length_is_not),
+        cmocka_unit_test(a_discarded_or_unfinished_file_never_gets_its_name),
+        cmocka_unit_test(a_full_disk_is_an_error_and_leaves_the_old_file),
+        cmocka_unit_test(bytes_can_be_put_out_of_order),
+        cmocka_unit_test(folders_are_made_with_those_above_and_removed_with_all_in_them),
+        cmocka_unit_test(paths_join_with_one_slash_and_absolute_names_stand_alone),
+        cmocka_unit_test(without_memory_nothing_is_left_behind),
+    };
+
+    ctx = test_ctx(NULL);
+    temp_enter();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    temp_leave(ctx);
+    test_ctx_free(ctx);
+    return failed;
+}
