@@ -1,0 +1,243 @@
+/* io/bpe.c -- byte-pair merging: of all neighbours the pair of the least rank is joined first, of equals the leftmost.
+ *
+ * Symbols are a linked list in an array; candidates wait in a heap. A candidate whose pair has changed in the meantime
+ * no longer has the rank it was queued with and is dropped. A piece of n bytes takes O(n log n) steps at most. Short pieces and
+ * their ids are cached by hash: text repeats its words.
+ */
+#include "io/tokenizer_inside.h"
+
+#include <string.h>
+
+enum { CACHED = 8192, CACHED_BYTES = 30, CACHED_IDS = 8, KEPT_SYMBOLS = 1 << 16 };
+struct rp_cached_piece { uint8_t n_bytes, n_ids; char text[CACHED_BYTES]; int32_t id[CACHED_IDS]; };
+
+static rp_merge *merge_slot(const rp_bpe *bpe, int32_t left, int32_t right)
+{
+    uint64_t mask = (uint64_t)bpe->n_slots - 1, key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+
+    for (uint64_t i = key * 0x9e3779b97f4a7c15ull >> 32;; i++) {
+        rp_merge *m = &bpe->merge[i & mask];
+        if (m->rank < 0 || (m->left == left && m->right == right)) return m;
+    }
+}
+
+/* ---- the heap: least rank first, then leftmost ---- */
+
+static bool before(rp_candidate a, rp_candidate b) { return a.rank != b.rank ? a.rank < b.rank : a.at < b.at; }
+
+static void sift_up(rp_bpe *bpe, int64_t i)
+{
+    rp_candidate c = bpe->heap[i];
+
+    for (; i > 0 && before(c, bpe->heap[(i - 1) / 2]); i = (i - 1) / 2, bpe->n_steps++) bpe->heap[i] = bpe->heap[(i - 1) / 2];
+    bpe->heap[i] = c;
+}
+
+static void sift_down(rp_bpe *bpe, int64_t i)
+{
+    rp_candidate c = bpe->heap[i];
+
+    for (int64_t child; (child = 2 * i + 1) < bpe->n_heap; i = child, bpe->n_steps++) {
+        if (child + 1 < bpe->n_heap && before(bpe->heap[child + 1], bpe->heap[child])) child++;
+        if (!before(bpe->heap[child], c)) break;
+        bpe->heap[i] = bpe->heap[child];
+    }
+    bpe->heap[i] = c;
+}
+
+static rp_candidate pop(rp_bpe *bpe)
+{
+    rp_candidate top = bpe->heap[0];
+
+    bpe->heap[0] = bpe->heap[--bpe->n_heap];
+    if (bpe->n_heap) sift_down(bpe, 0);
+    return top;
+}
+
+/* ---- one piece ---- */
+
+static rp_status make_room(rp_bpe *bpe, int64_t n)
+{
+    int64_t symbol = (int64_t)sizeof *bpe->symbol, candidate = (int64_t)sizeof *bpe->heap;
+
+    RP_CHECK(bpe->ctx, n < INT32_MAX / 2, RP_ERR_UNSUPPORTED, "a piece of text has %" PRId64 " bytes without a place to cut it", n);
+    if (n > bpe->symbol_room) {
+        rp_symbol *grown = rp__host_grow(bpe->ctx, bpe->symbol, bpe->symbol_room * symbol, n * symbol);
+        if (!grown) return RP_ERR_MEMORY;
+        bpe->symbol      = grown;
+        bpe->symbol_room = n;
+    }
+    if (2 * n > bpe->heap_room) {       /* each merge takes one candidate out and puts at most two in */
+        rp_candidate *grown = rp__host_grow(bpe->ctx, bpe->heap, bpe->heap_room * candidate, 2 * n * candidate);
+        if (!grown) return RP_ERR_MEMORY;
+        bpe->heap      = grown;
+        bpe->heap_room = 2 * n;
+    }
+    return RP_OK;
+}
+
+static void give_back(rp_bpe *bpe)
+{
+    if (bpe->symbol_room <= KEPT_SYMBOLS) return;
+    rp__release(bpe->symbol);
+    rp__release(bpe->heap);
+    bpe->symbol      = NULL;
+    bpe->heap        = NULL;
+    bpe->symbol_room = bpe->heap_room = 0;
+}
+
+/* Bytes to symbols. A byte without a token is `unk`, or nothing where there is none. */
+static int32_t first_symbols(rp_bpe *bpe, const char *piece, int64_t bytes)
+{
+    int32_t n     = 0;
+    bool last_unk = false;
+
+    for (int64_t i = 0; i < bytes; i++) {
+        int32_t id = bpe->byte_id[(uint8_t)piece[i]];
+        bool unk   = id < 0;
+        if (unk && (bpe->unk < 0 || (bpe->fuse_unk && last_unk))) continue;
+        bpe->symbol[n] = (rp_symbol){ .id = unk ? bpe->unk : id, .prev = n - 1, .next = n + 1, .rank = -1 };
+        last_unk       = unk;
+        n++;
+    }
+    if (n) bpe->symbol[n - 1].next = -1;
+    return n;
+}
+
+static bool score(rp_bpe *bpe, int32_t at)
+{
+    rp_symbol *s = &bpe->symbol[at];
+
+    s->rank = s->next < 0 ? -1 : merge_slot(bpe, s->id, bpe->symbol[s->next].id)->rank;
+    return s->rank >= 0;
+}
+
+static void propose(rp_bpe *bpe, int32_t at)
+{
+    if (at < 0 || !score(bpe, at)) return;
+    bpe->heap[bpe->n_heap++] = (rp_candidate){ bpe->symbol[at].rank, at };
+    sift_up(bpe, bpe->n_heap - 1);
+}
+
+static void join(rp_bpe *bpe, int32_t at)
+{
+    rp_symbol *left = &bpe->symbol[at], *right = &bpe->symbol[left->next];
+
+    left->id    = bpe->result[left->rank];
+    left->next  = right->next;
+    right->rank = -1;
+    if (left->next >= 0) bpe->symbol[left->next].prev = at;
+    propose(bpe, at);
+    propose(bpe, left->prev);
+}
+
+static rp_status merge_piece(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids)
+{
+    RP_TRY(make_room(bpe, bytes));
+    int32_t n   = first_symbols(bpe, piece, bytes);
+    bpe->n_heap = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (score(bpe, i)) bpe->heap[bpe->n_heap++] = (rp_candidate){ bpe->symbol[i].rank, i };
+    for (int64_t i = bpe->n_heap / 2 - 1; i >= 0; i--) sift_down(bpe, i);
+    while (bpe->n_heap) {
+        rp_candidate c = pop(bpe);
+        if (bpe->symbol[c.at].rank == c.rank) join(bpe, c.at);
+    }
+    rp_status status = RP_OK;
+    for (int32_t i = n ? 0 : -1; i >= 0 && status == RP_OK; i = bpe->symbol[i].next)
+        status = rp__ids_push(bpe->ctx, ids, bpe->symbol[i].id);
+    give_back(bpe);
+    return status;
+}
+
+/* With ignore_merges a piece that is a token is that token, whatever merging would make of it. */
+static rp_status whole_piece(rp_bpe *bpe, const char *piece, int64_t bytes, int32_t *id)
+{
+    *id = -1;
+    if (!bpe->ignore_merges || bytes > bpe->vocab->longest_bytes) return RP_OK;
+    bpe->mapped.n = 0;
+    RP_TRY(rp__byte_text(bpe->ctx, piece, bytes, &bpe->mapped));
+    *id = rp__vocab_find(bpe->vocab, bpe->mapped.at, bpe->mapped.n);
+    if (*id >= 0 && !(bpe->vocab->token[*id].flags & RP_TOKEN_IN_MODEL)) *id = -1;
+    return RP_OK;
+}
+
+rp_status rp__bpe_encode(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids)
+{
+    rp_cached_piece *cached = NULL;
+    int64_t first           = ids->n;
+    int32_t id;
+
+    if (bytes <= CACHED_BYTES) {
+        uint64_t h = rp__hash(piece, (size_t)bytes, RP_HASH_SEED);
+        cached     = &bpe->cache[(h ^ h >> 29) % CACHED];
+        if (cached->n_bytes == bytes && !memcmp(cached->text, piece, (size_t)bytes)) {
+            for (int i = 0; i < cached->n_ids; i++) RP_TRY(rp__ids_push(bpe->ctx, ids, cached->id[i]));
+            return RP_OK;
+        }
+    }
+    RP_TRY(whole_piece(bpe, piece, bytes, &id));
+    RP_TRY(id >= 0 ? rp__ids_push(bpe->ctx, ids, id) : merge_piece(bpe, piece, bytes, ids));
+    int64_t n = ids->n - first;
+    if (!cached || n > CACHED_IDS) return RP_OK;
+    cached->n_bytes = (uint8_t)bytes;
+    cached->n_ids   = (uint8_t)n;
+    memcpy(cached->text, piece, (size_t)bytes);
+    if (n) memcpy(cached->id, ids->at + first, (size_t)n * sizeof *cached->id);
+    return RP_OK;
+}
+
+rp_status rp__bpe_add_merge(rp_bpe *bpe, int32_t rank, int32_t left, int32_t right)
+{
+    const rp_vocab *vocab = bpe->vocab;
+    const rp_token *l = &vocab->token[left], *r = &vocab->token[right];
+
+    bpe->mapped.n = 0;
+    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, rp__vocab_text(vocab, left), l->bytes));
+    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, rp__vocab_text(vocab, right), r->bytes));
+    int32_t id = rp__vocab_find(vocab, bpe->mapped.at, bpe->mapped.n);
+    RP_CHECK(bpe->ctx, id >= 0, RP_ERR_FORMAT,
+             "merge %d ('%.80s' with '%.80s') makes a token that the vocabulary does not have", rank,
+             rp__vocab_text(vocab, left), rp__vocab_text(vocab, right));
+    *merge_slot(bpe, left, right) = (rp_merge){ left, right, rank };
+    bpe->result[rank]             = id;
+    return RP_OK;
+}
+
+rp_status rp__bpe_new(rp_ctx *ctx, const rp_vocab *vocab, int64_t n_merges, rp_bpe *bpe)
+{
+    rp_bytes one = { 0 };
+
+    bpe->ctx   = ctx;
+    bpe->vocab = vocab;
+    bpe->unk   = -1;
+    for (bpe->n_slots = 64; bpe->n_slots < 2 * n_merges; bpe->n_slots *= 2) {}
+    bpe->merge  = rp__host_alloc(ctx, bpe->n_slots * (int64_t)sizeof *bpe->merge);
+    bpe->result = rp__host_alloc(ctx, n_merges * (int64_t)sizeof *bpe->result);
+    bpe->cache  = rp__host_alloc(ctx, CACHED * (int64_t)sizeof *bpe->cache);
+    if (!bpe->merge || !bpe->result || !bpe->cache) return RP_ERR_MEMORY;
+    for (int64_t i = 0; i < bpe->n_slots; i++) bpe->merge[i].rank = -1;
+    for (int b = 0; b < 256; b++) {
+        char byte = (char)b;
+        one.n     = 0;
+        rp_status status = rp__byte_text(ctx, &byte, 1, &one);
+        if (status != RP_OK) {
+            rp__release(one.at);
+            return status;
+        }
+        int32_t id = rp__vocab_find(vocab, one.at, one.n);
+        bpe->byte_id[b] = id >= 0 && (vocab->token[id].flags & RP_TOKEN_IN_MODEL) ? id : -1;
+    }
+    rp__release(one.at);
+    return RP_OK;
+}
+
+void rp__bpe_free(rp_bpe *bpe)
+{
+    rp__release(bpe->merge);
+    rp__release(bpe->result);
+    rp__release(bpe->symbol);
+    rp__release(bpe->heap);
+    rp__release(bpe->mapped.at);
+    rp__release(bpe->cache);
+}

@@ -1,0 +1,264 @@
+/* io/tokenizer.c -- the interface: load, encode, decode.
+ *
+ * A tokenizer keeps scratch and a cache of pieces, so encoding changes it: one thread at a time, as a context.
+ */
+#include "base/file.h"
+#include "io/tokenizer_inside.h"
+
+#include <string.h>
+
+/* ---- load ---- */
+
+#define JSON_CAP_BYTES (INT64_C(512) << 20)
+
+/* An absent file is no error where `optional`: *out stays NULL. */
+static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bool optional, json_t **out)
+{
+    char *path = rp__path_join(ctx, folder, name), *text = NULL;
+    rp_status status = path ? RP_OK : RP_ERR_MEMORY;
+    int64_t bytes    = 0;
+
+    if (path && !(optional && !rp__file_exists(path))) {
+        status = rp__file_read(ctx, path, JSON_CAP_BYTES, &text, &bytes);
+        if (status == RP_OK) status = rp__tokenizer_json(ctx, path, text, bytes, out);
+    }
+    rp__release(text);
+    rp__release(path);
+    return status;
+}
+
+/* tokenizer_config.json, and what it leaves out from special_tokens_map.json and config.json. */
+static rp_status read_config(rp_ctx *ctx, const char *folder, json_t **out)
+{
+    static const char *const ids[] = { "bos_token_id", "eos_token_id" };
+    json_t *map = NULL, *model = NULL;
+    rp_status status = RP_OK;
+
+    RP_TRY_GOTO(read_json(ctx, folder, "tokenizer_config.json", true, out));
+    if (!*out) *out = json_object();
+    if (!*out) RP_TRY_GOTO(rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate a JSON object"));
+    RP_TRY_GOTO(read_json(ctx, folder, "special_tokens_map.json", true, &map));
+    RP_TRY_GOTO(read_json(ctx, folder, "config.json", true, &model));
+    if (json_is_object(map)) json_object_update_missing(*out, map);
+    for (int i = 0; i < RP_COUNT(ids); i++)
+        if (json_object_get(model, ids[i])) json_object_set(*out, ids[i], json_object_get(model, ids[i]));
+done:
+    json_decref(map);
+    json_decref(model);
+    return status;
+}
+
+static rp_status load_folder(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
+{
+    json_t *root = NULL, *config = NULL;
+    char *path       = rp__path_join(ctx, folder, name);
+    rp_status status = path ? RP_OK : RP_ERR_MEMORY;
+
+    if (status != RP_OK) return status;
+    RP_TRY_GOTO(read_json(ctx, folder, name, false, &root));
+    RP_TRY_GOTO(read_config(ctx, folder, &config));
+    RP_TRY_GOTO(rp__tokenizer_build(ctx, path, root, config, out));
+done:
+    json_decref(root);
+    json_decref(config);
+    rp__release(path);
+    return status;
+}
+
+static rp_status load_gguf(rp_ctx *ctx, const char *path, rp_tokenizer **out)
+{
+    json_t *root = NULL, *config = NULL;
+    rp_gguf *file = NULL;
+
+    RP_TRY(rp__gguf_open(ctx, path, &file));
+    rp_status status = rp__tokenizer_from_gguf(ctx, file, path, &root, &config);
+    if (status == RP_OK) status = rp__tokenizer_build(ctx, path, root, config, out);
+    if (status == RP_OK) (*out)->from_gguf = true;
+    json_decref(root);
+    json_decref(config);
+    rp__gguf_close(file);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* A file is its folder and its name: its neighbours say what its special tokens are for. */
+static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder      = rp__host_text(ctx, slash ? path : "");
+
+    if (!folder) return RP_ERR_MEMORY;
+    if (slash) folder[slash + 1 - path] = 0;
+    rp_status status = load_folder(ctx, folder, slash ? slash + 1 : path, out);
+    rp__release(folder);
+    return status;
+}
+
+rp_status rp__tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out)
+{
+    rp_tokenizer *t = NULL;
+
+    if (rp__file_is_dir(path)) RP_TRY(load_folder(ctx, path, "tokenizer.json", &t));
+    else if (ends_with(path, ".gguf")) RP_TRY(load_gguf(ctx, path, &t));
+    else RP_TRY(load_file(ctx, path, &t));
+    t->path = rp__host_text(ctx, path);
+    if (!t->path) {
+        rp__tokenizer_free(t);
+        return RP_ERR_MEMORY;
+    }
+    *out = t;
+    return RP_OK;
+}
+
+void rp__tokenizer_free(rp_tokenizer *t)
+{
+    if (!t) return;
+    rp__release(t->path);
+    rp__vocab_free(&t->vocab);
+    rp__added_free(&t->raw);
+    rp__added_free(&t->normalized);
+    rp__pretokenizer_free(&t->pre);
+    rp__bpe_free(&t->bpe);
+    rp__release(t);
+}
+
+/* ---- encode: each step hands spans to the next ---- */
+
+typedef struct { rp_tokenizer *t; rp_ids ids; } encoder;
+
+static rp_status on_piece(void *user, const char *text, int64_t bytes)
+{
+    encoder *e = user;
+
+    return rp__bpe_encode(&e->t->bpe, text, bytes, &e->ids);
+}
+
+static rp_status on_normalized(void *user, const char *text, int64_t bytes, int32_t id)
+{
+    encoder *e = user;
+
+    if (id >= 0) return rp__ids_push(e->t->ctx, &e->ids, id);
+    return rp__pretokenize(&e->t->pre, text, bytes, on_piece, e);
+}
+
+static bool is_ascii(const char *text, int64_t bytes)
+{
+    uint8_t any = 0;
+
+    for (int64_t i = 0; i < bytes; i++) any |= (uint8_t)text[i];
+    return any < 0x80;
+}
+
+rp_status rp__tokenizer_normalize(rp_tokenizer *t, const char *text, int64_t bytes, rp_bytes *out)
+{
+    rp_bytes from = { 0 };
+    rp_status status;
+
+    out->n = 0;
+    status = rp__bytes_push(t->ctx, out, text, bytes);
+    for (int i = 0; status == RP_OK && i < t->n_normalizers; i++) {
+        rp_bytes swap = from;
+        from   = *out;
+        *out   = swap;
+        out->n = 0;
+        status = rp__normalize(t->ctx, t->normalizer[i], from.at, from.n, out);
+    }
+    rp__release(from.at);
+    return status;
+}
+
+static rp_status on_raw(void *user, const char *text, int64_t bytes, int32_t id)
+{
+    encoder *e    = user;
+    rp_bytes norm = { 0 };
+
+    if (id >= 0) return rp__ids_push(e->t->ctx, &e->ids, id);
+    if (!e->t->n_normalizers || is_ascii(text, bytes)) return rp__added_split(&e->t->normalized, text, bytes, on_normalized, e);
+    rp_status status = rp__tokenizer_normalize(e->t, text, bytes, &norm);
+    if (status == RP_OK) status = rp__added_split(&e->t->normalized, norm.at, norm.n, on_normalized, e);
+    rp__release(norm.at);
+    return status;
+}
+
+rp_status rp__tokenizer_encode(rp_tokenizer *t, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
+{
+    encoder e         = { .t = t };
+    rp_bytes repaired = { 0 };
+    rp_status status  = RP_OK;
+
+    RP_CHECK(t->ctx, bytes >= 0, RP_ERR_ARG, "a text of %" PRId64 " bytes", bytes);
+    if (rp__utf8_valid(text, bytes) < bytes) {
+        RP_TRY_GOTO(rp__utf8_repair(t->ctx, text, bytes, &repaired));
+        text  = repaired.at;
+        bytes = repaired.n;
+    }
+    RP_TRY_GOTO(rp__added_split(&t->raw, text, bytes, on_raw, &e));
+    *ids   = e.ids.at;
+    *n_ids = e.ids.n;
+    e.ids.at = NULL;
+done:
+    rp__release(e.ids.at);
+    rp__release(repaired.at);
+    return status;
+}
+
+/* ---- decode ---- */
+
+/* Added tokens stand for their own text; a token with a character outside the alphabet does, too. */
+static rp_status put_token(rp_ctx *ctx, const rp_vocab *vocab, int32_t id, rp_bytes *out)
+{
+    const char *text = rp__vocab_text(vocab, id);
+    int64_t bytes = vocab->token[id].bytes, start = out->n;
+    uint32_t point;
+
+    RP_TRY(rp__bytes_room(ctx, out, bytes + 1));
+    for (int64_t at = 0; at < bytes;) {
+        at += rp__utf8_next(text + at, bytes - at, &point);
+        int byte = vocab->token[id].flags & RP_TOKEN_ADDED ? -1 : rp__point_byte(point);
+        if (byte < 0) {
+            out->n = start;
+            return rp__bytes_push(ctx, out, text, bytes);
+        }
+        out->at[out->n++] = (char)byte;
+    }
+    return RP_OK;
+}
+
+rp_status rp__tokenizer_decode(rp_tokenizer *t, const int32_t *ids, int64_t n_ids, bool skip_special, char **text, int64_t *bytes)
+{
+    rp_bytes out     = { 0 };
+    rp_status status = RP_OK;
+
+    for (int64_t i = 0; i < n_ids; i++)
+        RP_CHECK(t->ctx, ids[i] >= 0 && ids[i] < t->vocab.n_ids, RP_ERR_ARG, "token %d is outside the vocabulary of %d",
+                 ids[i], t->vocab.n_ids);
+    for (int64_t i = 0; i < n_ids; i++) {
+        uint32_t flags = t->vocab.token[ids[i]].flags;
+        if (flags && !(skip_special && (flags & RP_TOKEN_SPECIAL))) RP_TRY_GOTO(put_token(t->ctx, &t->vocab, ids[i], &out));
+    }
+    RP_TRY_GOTO(rp__bytes_push(t->ctx, &out, "", 1));
+    *text  = out.at;
+    *bytes = out.n - 1;
+    out.at = NULL;
+done:
+    rp__release(out.at);
+    return status;
+}
+
+/* ---- questions ---- */
+
+int32_t rp__tokenizer_vocab(const rp_tokenizer *t) { return t->vocab.n_ids; }
+int32_t rp__tokenizer_bos(const rp_tokenizer *t) { return t->bos; }
+int32_t rp__tokenizer_eos(const rp_tokenizer *t) { return t->eos; }
+bool rp__tokenizer_adds_bos(const rp_tokenizer *t) { return t->adds_bos; }
+
+int32_t rp__tokenizer_id(const rp_tokenizer *t, const char *token)
+{
+    return rp__vocab_find(&t->vocab, token, (int64_t)strlen(token));
+}

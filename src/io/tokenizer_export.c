@@ -1,0 +1,94 @@
+/* io/tokenizer_export.c -- write a tokenizer as the files of a Hugging Face directory.
+ *
+ * From a directory (or a tokenizer.json and its neighbours) the files are copied byte for byte; from GGUF they are made.
+ */
+#include "base/file.h"
+#include "io/tokenizer_inside.h"
+
+#include <string.h>
+
+#define COPY_CAP_BYTES (INT64_C(512) << 20)
+
+static rp_status copy(rp_ctx *ctx, const char *from_folder, const char *from_name, const char *to_folder, const char *to_name,
+                      bool optional)
+{
+    char *from = rp__path_join(ctx, from_folder, from_name), *text = NULL;
+    char *to   = from ? rp__path_join(ctx, to_folder, to_name) : NULL;
+    rp_status status = to ? RP_OK : RP_ERR_MEMORY;
+    int64_t bytes    = 0;
+
+    if (status == RP_OK && !(optional && !rp__file_exists(from))) {
+        status = rp__file_read(ctx, from, COPY_CAP_BYTES, &text, &bytes);
+        if (status == RP_OK) status = rp__file_write(ctx, to, text, bytes);
+    }
+    rp__release(text);
+    rp__release(to);
+    rp__release(from);
+    return status;
+}
+
+static rp_status copy_all(rp_tokenizer *t, const char *folder, const char *name, const char *directory)
+{
+    static const char *const beside[] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+                                          "merges.txt", "chat_template.jinja", "chat_template.json" };
+
+    RP_TRY(copy(t->ctx, folder, name, directory, "tokenizer.json", false));
+    for (int i = 0; i < RP_COUNT(beside); i++) RP_TRY(copy(t->ctx, folder, beside[i], directory, beside[i], true));
+    return RP_OK;
+}
+
+static rp_status write_json(rp_ctx *ctx, const char *directory, const char *name, const json_t *value)
+{
+    char *path = rp__path_join(ctx, directory, name), *text = path ? json_dumps(value, JSON_INDENT(1)) : NULL;
+    rp_status status = RP_ERR_MEMORY;
+
+    if (text) status = rp__file_write(ctx, path, text, (int64_t)strlen(text));
+    else if (path) rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate the text of '%s'", path);
+    free(text);
+    rp__release(path);
+    return status;
+}
+
+/* special_tokens_map.json is the part of the configuration that names tokens. */
+static rp_status write_map(rp_ctx *ctx, const char *directory, const json_t *config)
+{
+    static const char *const names[] = { "bos_token", "eos_token", "unk_token", "pad_token" };
+    json_t *map = json_object();
+
+    for (int i = 0; i < RP_COUNT(names); i++)
+        if (json_object_get(config, names[i])) json_object_set(map, names[i], json_object_get(config, names[i]));
+    rp_status status = write_json(ctx, directory, "special_tokens_map.json", map);
+    json_decref(map);
+    return status;
+}
+
+static rp_status write_gguf(rp_tokenizer *t, const char *directory)
+{
+    json_t *root = NULL, *config = NULL;
+    rp_gguf *file = NULL;
+
+    RP_TRY(rp__gguf_open(t->ctx, t->path, &file));
+    rp_status status = rp__tokenizer_from_gguf(t->ctx, file, t->path, &root, &config);
+    if (status == RP_OK) status = write_json(t->ctx, directory, "tokenizer.json", root);
+    if (status == RP_OK) status = write_json(t->ctx, directory, "tokenizer_config.json", config);
+    if (status == RP_OK) status = write_map(t->ctx, directory, config);
+    json_decref(root);
+    json_decref(config);
+    rp__gguf_close(file);
+    return status;
+}
+
+rp_status rp__tokenizer_export(rp_tokenizer *t, const char *directory)
+{
+    const char *slash = strrchr(t->path, '/');
+
+    RP_TRY(rp__make_dirs(t->ctx, directory));
+    if (t->from_gguf) return write_gguf(t, directory);
+    if (rp__file_is_dir(t->path)) return copy_all(t, t->path, "tokenizer.json", directory);
+    char *folder = rp__host_text(t->ctx, slash ? t->path : "");
+    if (!folder) return RP_ERR_MEMORY;
+    if (slash) folder[slash + 1 - t->path] = 0;
+    rp_status status = copy_all(t, folder, slash ? slash + 1 : t->path, directory);
+    rp__release(folder);
+    return status;
+}
