@@ -144,7 +144,8 @@ static rp_status merge_piece(rp_bpe *bpe, const char *piece, int64_t bytes, rp_i
         if (bpe->symbol[c.at].rank == c.rank) join(bpe, c.at);
     }
     rp_status status = RP_OK;
-    for (int32_t i = n ? 0 : -1; i >= 0 && status == RP_OK; i = bpe->symbol[i].next) status = rp__ids_push(bpe->ctx, ids, bpe->symbol[i].id);
+    for (int32_t i = n ? 0 : -1; i >= 0 && status == RP_OK; i = bpe->symbol[i].next)
+        status = rp__ids_push(bpe->ctx, ids, bpe->symbol[i].id);
     give_back(bpe);
     return status;
 }
@@ -195,7 +196,8 @@ rp_status rp__bpe_add_merge(rp_bpe *bpe, int32_t rank, int32_t left, int32_t rig
     RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, rp__vocab_text(vocab, left), l->bytes));
     RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, rp__vocab_text(vocab, right), r->bytes));
     int32_t id = rp__vocab_find(vocab, bpe->mapped.at, bpe->mapped.n);
-    RP_CHECK(bpe->ctx, id >= 0, RP_ERR_FORMAT, "merge %d ('%.80s' with '%.80s') makes a token that the vocabulary does not have", rank,
+    RP_CHECK(bpe->ctx, id >= 0, RP_ERR_FORMAT,
+             "merge %d ('%.80s' with '%.80s') makes a token that the vocabulary does not have", rank,
              rp__vocab_text(vocab, left), rp__vocab_text(vocab, right));
     *merge_slot(bpe, left, right) = (rp_merge){ left, right, rank };
     bpe->result[rank]             = id;

@@ -11,7 +11,13 @@
 
 enum { EXPANSION = 18, SHORT_RUN = 32, CHUNK = 4096 };     /* U+FDFA becomes 18 characters */
 
-typedef struct { rp_ctx *ctx; int options; utf8proc_int32_t *point, *spare; int64_t n, room, spare_room; rp_bytes *out; } normalizer;
+typedef struct {
+    rp_ctx *ctx;
+    int options;
+    utf8proc_int32_t *point, *spare;
+    int64_t n, room, spare_room;
+    rp_bytes *out;
+} normalizer;
 
 static bool is_inert(uint32_t c)
 {
@@ -111,11 +117,13 @@ rp_status rp__normalize(rp_ctx *ctx, rp_normal_form form, const char *text, int6
     rp_status status = RP_OK;
     uint32_t point;
 
-    z.options = (int)UTF8PROC_STABLE | (composes ? (int)UTF8PROC_COMPOSE : (int)UTF8PROC_DECOMPOSE) | (compat ? (int)UTF8PROC_COMPAT : 0);
+    z.options = (int)UTF8PROC_STABLE | (int)(composes ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
+    if (compat) z.options |= (int)UTF8PROC_COMPAT;
     for (int64_t at = 0; at < bytes;) {
         at += rp__utf8_next(text + at, bytes - at, &point);
         bool inert = is_inert(point);
-        if (inert || (point < 128 && z.n >= CHUNK)) RP_TRY_GOTO(flush(&z));    /* nothing joins an ASCII character to what is before it */
+        /* nothing joins an ASCII character to what is before it */
+        if (inert || (point < 128 && z.n >= CHUNK)) RP_TRY_GOTO(flush(&z));
         if (!inert) {
             RP_TRY_GOTO(add_point(&z, point));
             continue;

@@ -22,6 +22,9 @@ struct rp_pattern {
 
 typedef struct { rp_ctx *ctx; const char *text; int64_t n, at; rp_bytes out; unsigned flags; } rewriter;
 
+/* How far one match may backtrack: a run of spaces is gone through twice, a pattern that explodes is stopped. */
+enum { LEAST_STEPS = 10000000, STEPS_PER_BYTE = 16 };
+
 #define SPACES "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define NOT_SPACES \
     "\\x00-\\x08\\x0e-\\x1f\\x21-\\x84\\x86-\\x9f\\xa1-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}" \
@@ -106,7 +109,8 @@ static rp_status read_category(rewriter *r, char name[4])
             if (!strcmp(name, known[i])) return RP_OK;
         r->at = end - length - 1;
     }
-    snprintf(what, sizeof what, "the property '\\p%.*s'", (int)(end - r->at < 40 ? end - r->at + (end < r->n) : 40), r->text + r->at);
+    length = end - r->at + (end < r->n);
+    snprintf(what, sizeof what, "the property '\\p%.*s'", (int)(length < 40 ? length : 40), r->text + r->at);
     return refuse(r, what);
 }
 
@@ -250,9 +254,9 @@ static rp_status rewrite(rewriter *r)
 static void *take(PCRE2_SIZE bytes, void *ctx) { return rp__host_alloc(ctx, (int64_t)bytes); }
 static void give(void *p, void *ctx) { (void)ctx; rp__release(p); }
 
-static rp_status compile(rp_pattern *p, const rp_bytes *source, unsigned flags)
+static rp_status compile(rp_pattern *p, const rewriter *r)
 {
-    uint32_t options = PCRE2_UTF | PCRE2_UCP | (flags & RP_PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_MULTILINE);
+    uint32_t options = PCRE2_UTF | PCRE2_UCP | (r->flags & RP_PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_MULTILINE);
     pcre2_compile_context *context = NULL;
     int error = 0;
     PCRE2_SIZE at = 0;
@@ -261,13 +265,13 @@ static rp_status compile(rp_pattern *p, const rp_bytes *source, unsigned flags)
     p->memory = pcre2_general_context_create(take, give, p->ctx);
     context   = p->memory ? pcre2_compile_context_create(p->memory) : NULL;
     if (!context) return RP_ERR_MEMORY;
-    p->code = pcre2_compile((PCRE2_SPTR)source->at, (PCRE2_SIZE)source->n, options, &error, &at, context);
+    p->code = pcre2_compile((PCRE2_SPTR)r->out.at, (PCRE2_SIZE)r->out.n, options, &error, &at, context);
     pcre2_compile_context_free(context);
     if (!p->code && error == PCRE2_ERROR_HEAP_FAILED) return RP_ERR_MEMORY;
     if (!p->code) {
         pcre2_get_error_message(error, why, sizeof why);
         return rp__fail(p->ctx, RP_ERR_FORMAT, "the pattern '%.*s' is malformed: %s",
-                        (int)(source->n < 200 ? source->n : 200), source->at, (const char *)why);
+                        (int)(r->n < 200 ? r->n : 200), r->text, (const char *)why);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);     /* without it the interpreter runs: slower, the same matches */
     p->data    = pcre2_match_data_create(1, p->memory);
@@ -281,7 +285,11 @@ static rp_status compile(rp_pattern *p, const rp_bytes *source, unsigned flags)
 rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, int64_t from, int64_t *start, int64_t *end)
 {
     PCRE2_UCHAR why[200];
-    int found = pcre2_match(p->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)from, PCRE2_NO_UTF_CHECK, p->data, p->context);
+    int64_t limit = LEAST_STEPS + STEPS_PER_BYTE * bytes;
+
+    pcre2_set_match_limit(p->context, limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
+    int found = pcre2_match(p->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)from, PCRE2_NO_UTF_CHECK, p->data,
+                            p->context);
 
     *start = *end = -1;
     if (found == PCRE2_ERROR_NOMATCH) return RP_OK;
@@ -289,7 +297,8 @@ rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, int64
         return rp__fail(p->ctx, RP_ERR_MEMORY, "matching the tokenizer's pattern ran out of memory");
     if (found < 0) {
         pcre2_get_error_message(found, why, sizeof why);
-        return rp__fail(p->ctx, RP_ERR_UNSUPPORTED, "the tokenizer's pattern cannot be matched against this text: %s", (const char *)why);
+        return rp__fail(p->ctx, RP_ERR_UNSUPPORTED, "the tokenizer's pattern cannot be matched against this text: %s",
+                        (const char *)why);
     }
     const PCRE2_SIZE *pair = pcre2_get_ovector_pointer(p->data);
     *start = (int64_t)pair[0];
@@ -319,7 +328,7 @@ rp_status rp__pattern_new(rp_ctx *ctx, const char *text, int64_t bytes, unsigned
     if (flags & RP_PATTERN_LITERAL) RP_TRY_GOTO(rp__bytes_push(ctx, &r.out, text, bytes));
     else RP_TRY_GOTO(rewrite(&r));
     RP_TRY_GOTO(rp__bytes_room(ctx, &r.out, 1));
-    RP_TRY_GOTO(compile(p, &r.out, flags));
+    RP_TRY_GOTO(compile(p, &r));
     *out = p;
     p    = NULL;
 done:

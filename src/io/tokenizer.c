@@ -236,7 +236,8 @@ rp_status rp__tokenizer_decode(rp_tokenizer *t, const int32_t *ids, int64_t n_id
     rp_status status = RP_OK;
 
     for (int64_t i = 0; i < n_ids; i++)
-        RP_CHECK(t->ctx, ids[i] >= 0 && ids[i] < t->vocab.n_ids, RP_ERR_ARG, "token %d is outside the vocabulary of %d", ids[i], t->vocab.n_ids);
+        RP_CHECK(t->ctx, ids[i] >= 0 && ids[i] < t->vocab.n_ids, RP_ERR_ARG, "token %d is outside the vocabulary of %d",
+                 ids[i], t->vocab.n_ids);
     for (int64_t i = 0; i < n_ids; i++) {
         uint32_t flags = t->vocab.token[ids[i]].flags;
         if (flags && !(skip_special && (flags & RP_TOKEN_SPECIAL))) RP_TRY_GOTO(put_token(t->ctx, &t->vocab, ids[i], &out));
@@ -256,4 +257,8 @@ int32_t rp__tokenizer_vocab(const rp_tokenizer *t) { return t->vocab.n_ids; }
 int32_t rp__tokenizer_bos(const rp_tokenizer *t) { return t->bos; }
 int32_t rp__tokenizer_eos(const rp_tokenizer *t) { return t->eos; }
 bool rp__tokenizer_adds_bos(const rp_tokenizer *t) { return t->adds_bos; }
-int32_t rp__tokenizer_id(const rp_tokenizer *t, const char *token) { return rp__vocab_find(&t->vocab, token, (int64_t)strlen(token)); }
+
+int32_t rp__tokenizer_id(const rp_tokenizer *t, const char *token)
+{
+    return rp__vocab_find(&t->vocab, token, (int64_t)strlen(token));
+}

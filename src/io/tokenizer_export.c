@@ -9,9 +9,11 @@
 
 #define COPY_CAP_BYTES (INT64_C(512) << 20)
 
-static rp_status copy(rp_ctx *ctx, const char *from_folder, const char *from_name, const char *to_folder, const char *to_name, bool optional)
+static rp_status copy(rp_ctx *ctx, const char *from_folder, const char *from_name, const char *to_folder, const char *to_name,
+                      bool optional)
 {
-    char *from = rp__path_join(ctx, from_folder, from_name), *to = from ? rp__path_join(ctx, to_folder, to_name) : NULL, *text = NULL;
+    char *from = rp__path_join(ctx, from_folder, from_name), *text = NULL;
+    char *to   = from ? rp__path_join(ctx, to_folder, to_name) : NULL;
     rp_status status = to ? RP_OK : RP_ERR_MEMORY;
     int64_t bytes    = 0;
 
@@ -27,8 +29,8 @@ static rp_status copy(rp_ctx *ctx, const char *from_folder, const char *from_nam
 
 static rp_status copy_all(rp_tokenizer *t, const char *folder, const char *name, const char *directory)
 {
-    static const char *const beside[] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-                                          "chat_template.jinja", "chat_template.json" };
+    static const char *const beside[] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+                                          "merges.txt", "chat_template.jinja", "chat_template.json" };
 
     RP_TRY(copy(t->ctx, folder, name, directory, "tokenizer.json", false));
     for (int i = 0; i < RP_COUNT(beside); i++) RP_TRY(copy(t->ctx, folder, beside[i], directory, beside[i], true));

@@ -14,10 +14,13 @@
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)"
 #define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define QWEN(digits) \
-    CONTRACTION "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" digits "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+    CONTRACTION "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" digits \
+    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define O200K_WORD(upper, lower) \
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]" upper \
+    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]" lower CONTRACTION "?"
 #define O200K \
-    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+" CONTRACTION "?|" \
-    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*" CONTRACTION "?|" \
+    O200K_WORD("*", "+") "|" O200K_WORD("+", "*") "|" \
     "\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 /* What llama.cpp does where a file says "default" or nothing. */
 #define DEFAULT \
@@ -49,7 +52,13 @@ static const kind kinds[] = {
 
 enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_USER = 4 };
 
-typedef struct { rp_ctx *ctx; const rp_gguf *file; const char *name; const kind *kind; const rp_gguf_value *tokens, *types, *merges; } source;
+typedef struct {
+    rp_ctx *ctx;
+    const rp_gguf *file;
+    const char *name;
+    const kind *kind;
+    const rp_gguf_value *tokens, *types, *merges;
+} source;
 
 static const rp_gguf_value *get(const source *s, const char *key, rp_gguf_kind want, rp_gguf_kind element)
 {
@@ -65,15 +74,18 @@ static bool text_is(const rp_gguf_value *v, const char *text)
 
 static rp_status find_kind(source *s)
 {
-    const rp_gguf_value *model = get(s, "tokenizer.ggml.model", RP_GGUF_STRING, 0), *pre = get(s, "tokenizer.ggml.pre", RP_GGUF_STRING, 0);
+    const rp_gguf_value *model = get(s, "tokenizer.ggml.model", RP_GGUF_STRING, 0);
+    const rp_gguf_value *pre   = get(s, "tokenizer.ggml.pre", RP_GGUF_STRING, 0);
 
     RP_CHECK(s->ctx, model, RP_ERR_FORMAT, "cannot read '%s': it has no tokenizer (tokenizer.ggml.model)", s->name);
-    RP_CHECK(s->ctx, text_is(model, "gpt2"), RP_ERR_UNSUPPORTED, "cannot read '%s': a tokenizer model '%.*s' is not supported, only gpt2",
-             s->name, (int)(model->s.bytes < 80 ? model->s.bytes : 80), model->s.text);
+    RP_CHECK(s->ctx, text_is(model, "gpt2"), RP_ERR_UNSUPPORTED,
+             "cannot read '%s': a tokenizer model '%.*s' is not supported, only gpt2", s->name,
+             (int)(model->s.bytes < 80 ? model->s.bytes : 80), model->s.text);
     for (int i = 0; i < RP_COUNT(kinds) && !s->kind; i++)
         if (pre ? text_is(pre, kinds[i].name) : !strcmp(kinds[i].name, "default")) s->kind = &kinds[i];
     if (s->kind) return RP_OK;
-    return rp__fail(s->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not supported", s->name,
+    return rp__fail(s->ctx, RP_ERR_UNSUPPORTED,
+                    "cannot read '%s': a pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not supported", s->name,
                     (int)(pre->s.bytes < 80 ? pre->s.bytes : 80), pre->s.text);
 }
 
@@ -87,7 +99,8 @@ static rp_status find_arrays(source *s)
     RP_CHECK(s->ctx, !s->types || s->types->count == s->tokens->count, RP_ERR_FORMAT,
              "cannot read '%s': %" PRId64 " tokens have %" PRId64 " types", s->name, s->tokens->count, s->types->count);
     RP_CHECK(s->ctx, s->tokens->count < RP_MAX_TOKENS && s->merges->count < RP_MAX_TOKENS, RP_ERR_FORMAT,
-             "cannot read '%s': %" PRId64 " tokens and %" PRId64 " merges are too many", s->name, s->tokens->count, s->merges->count);
+             "cannot read '%s': %" PRId64 " tokens and %" PRId64 " merges are too many", s->name, s->tokens->count,
+             s->merges->count);
     return RP_OK;
 }
 
@@ -117,9 +130,10 @@ static rp_status make_merges(const source *s, json_t *merges)
     for (int64_t i = 0; i < s->merges->count; i++) {
         rp_gguf_string t  = rp__gguf_array_string(s->file, s->merges, i);
         const char *space = t.bytes > 1 ? memchr(t.text + 1, ' ', (size_t)t.bytes - 1) : NULL;
-        json_t *pair      = space ? json_pack("[s%s%]", t.text, (size_t)(space - t.text), space + 1, (size_t)(t.text + t.bytes - space - 1)) : NULL;
-        RP_CHECK(s->ctx, pair && !json_array_append_new(merges, pair), RP_ERR_FORMAT, "cannot read '%s': merge %" PRId64 " is not a pair of tokens",
-                 s->name, i);
+        json_t *pair      = space ? json_pack("[s%s%]", t.text, (size_t)(space - t.text), space + 1,
+                                              (size_t)(t.text + t.bytes - space - 1)) : NULL;
+        RP_CHECK(s->ctx, pair && !json_array_append_new(merges, pair), RP_ERR_FORMAT,
+                 "cannot read '%s': merge %" PRId64 " is not a pair of tokens", s->name, i);
     }
     return RP_OK;
 }
@@ -130,8 +144,8 @@ static rp_status make_added(const source *s, json_t *added)
         int type         = (int)rp__gguf_array_number(s->file, s->types, i);
         rp_gguf_string t = rp__gguf_array_string(s->file, s->tokens, i);
         if (type != TYPE_UNKNOWN && type != TYPE_CONTROL && type != TYPE_USER) continue;
-        json_t *token = json_pack("{sIss%sbsbsbsbsb}", "id", (json_int_t)i, "content", t.text, (size_t)t.bytes, "single_word", 0, "lstrip", 0,
-                                  "rstrip", 0, "normalized", 0, "special", type != TYPE_USER);
+        json_t *token = json_pack("{sIss%sbsbsbsbsb}", "id", (json_int_t)i, "content", t.text, (size_t)t.bytes, "single_word", 0,
+                                  "lstrip", 0, "rstrip", 0, "normalized", 0, "special", type != TYPE_USER);
         if (!token || json_array_append_new(added, token)) return bad_token(s, i);
     }
     return RP_OK;
@@ -152,7 +166,8 @@ static json_t *make_template(const source *s)
     const rp_gguf_value *bos = rp__gguf_get(s->file, "tokenizer.ggml.bos_token_id");
     json_t *token            = named_token(s, "tokenizer.ggml.bos_token_id");
     const char *text         = json_string_value(token);
-    json_t *made             = text ? json_pack("{ss s[{s{sssi}}{s{sssi}}] s[{s{sssi}}{s{sssi}}{s{sssi}}{s{sssi}}] s{s{sss[I]s[s]}}}",
+    json_t *made             = text ? json_pack(
+        "{ss s[{s{sssi}}{s{sssi}}] s[{s{sssi}}{s{sssi}}{s{sssi}}{s{sssi}}] s{s{sss[I]s[s]}}}",
         "type", "TemplateProcessing",
         "single", "SpecialToken", "id", text, "type_id", 0, "Sequence", "id", "A", "type_id", 0,
         "pair", "SpecialToken", "id", text, "type_id", 0, "Sequence", "id", "A", "type_id", 0,
@@ -195,24 +210,34 @@ static void set_prefix_space(const source *s, json_t *part)
     if (prefix && prefix->i) json_object_set_new(last, "add_prefix_space", json_true());
 }
 
+/* Everything around the lists; takes nothing over. */
+static json_t *assemble(const source *s, json_t *vocab, json_t *merges, json_t *added, json_t *pre)
+{
+    json_t *normalizer = s->kind->normalizer ? json_pack("{ss}", "type", s->kind->normalizer) : NULL;
+
+    return json_pack("{sssnsnsOso?sOso?s{sssbsbsb}s{sssnsnsnsnsbsbsbsOsO}}", "version", "1.0", "truncation", "padding",
+        "added_tokens", added, "normalizer", normalizer, "pre_tokenizer", pre,
+        "post_processor", adds_bos(s) ? make_template(s) : NULL,
+        "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1,
+        "model", "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+        "byte_fallback", 0, "ignore_merges", s->kind->ignore_merges, "vocab", vocab, "merges", merges);
+}
+
 static rp_status make_root(const source *s, json_t **out)
 {
     json_t *vocab = json_object(), *merges = json_array(), *added = json_array(), *pre = parse_kind(s->ctx, s->kind->pre_tokenizer);
-    rp_status status = vocab && merges && added && pre ? RP_OK : rp__fail(s->ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", s->name);
+    rp_status status = RP_ERR_MEMORY;
 
-    if (status == RP_OK) RP_TRY_GOTO(make_vocab(s, vocab));
-    if (status == RP_OK) RP_TRY_GOTO(make_merges(s, merges));
-    if (status == RP_OK) RP_TRY_GOTO(make_added(s, added));
-    if (status == RP_OK) {
-        set_prefix_space(s, pre);
-        *out = json_pack("{sssnsnsOso?sOso?s{sssbsbsb}s{sssnsnsnsnsbsbsbsOsO}}", "version", "1.0", "truncation", "padding", "added_tokens", added,
-            "normalizer", s->kind->normalizer ? json_pack("{ss}", "type", s->kind->normalizer) : NULL, "pre_tokenizer", pre,
-            "post_processor", adds_bos(s) ? make_template(s) : NULL,
-            "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1,
-            "model", "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
-            "byte_fallback", 0, "ignore_merges", s->kind->ignore_merges, "vocab", vocab, "merges", merges);
-        if (!*out) status = rp__fail(s->ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", s->name);
+    if (!vocab || !merges || !added || !pre) {
+        rp__fail(s->ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", s->name);
+        goto done;
     }
+    RP_TRY_GOTO(make_vocab(s, vocab));
+    RP_TRY_GOTO(make_merges(s, merges));
+    RP_TRY_GOTO(make_added(s, added));
+    set_prefix_space(s, pre);
+    *out = assemble(s, vocab, merges, added, pre);
+    if (!*out) status = rp__fail(s->ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", s->name);
 done:
     json_decref(vocab);
     json_decref(merges);
@@ -228,8 +253,8 @@ static rp_status make_config(const source *s, json_t **out)
         { "unk_token", "tokenizer.ggml.unknown_token_id" }, { "pad_token", "tokenizer.ggml.padding_token_id" },
     };
     const rp_gguf_value *template = get(s, "tokenizer.chat_template", RP_GGUF_STRING, 0);
-    json_t *config = json_pack("{sssbsb}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0, "add_bos_token",
-                               adds_bos(s));
+    json_t *config = json_pack("{sssbsb}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0,
+                               "add_bos_token", adds_bos(s));
 
     RP_CHECK(s->ctx, config, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", s->name);
     for (int i = 0; i < RP_COUNT(named); i++) {

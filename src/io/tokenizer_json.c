@@ -50,6 +50,7 @@ static rp_status read_vocab(reader *r, json_t *vocab)
 static rp_status read_merge(reader *r, const json_t *merge, int32_t rank)
 {
     const rp_vocab *vocab = &r->t->vocab;
+    const json_t *a       = json_array_get(merge, 0), *b = json_array_get(merge, 1);
     const char *text      = json_string_value(merge);
     const char *space     = text ? strchr(text, ' ') : NULL;
     int32_t left = -1, right = -1;
@@ -57,14 +58,14 @@ static rp_status read_merge(reader *r, const json_t *merge, int32_t rank)
     if (space && !strchr(space + 1, ' ')) {
         left  = rp__vocab_find(vocab, text, space - text);
         right = rp__vocab_find(vocab, space + 1, (int64_t)strlen(space + 1));
-    } else if (json_array_size(merge) == 2 && json_is_string(json_array_get(merge, 0)) && json_is_string(json_array_get(merge, 1))) {
-        const json_t *a = json_array_get(merge, 0), *b = json_array_get(merge, 1);
+    } else if (json_array_size(merge) == 2 && json_is_string(a) && json_is_string(b)) {
         left  = rp__vocab_find(vocab, json_string_value(a), (int64_t)json_string_length(a));
         right = rp__vocab_find(vocab, json_string_value(b), (int64_t)json_string_length(b));
     } else {
         return rp__fail(r->ctx, RP_ERR_FORMAT, "cannot read '%s': merge %d is not a pair of tokens", r->name, rank);
     }
-    QUOTED(r, RP_ERR_FORMAT, left >= 0 && right >= 0, "merge %d names a token that the vocabulary does not have", r->name, rank);
+    QUOTED(r, RP_ERR_FORMAT, left >= 0 && right >= 0, "merge %d names a token that the vocabulary does not have", r->name,
+           rank);
     return rp__bpe_add_merge(&r->t->bpe, rank, left, right);
 }
 
@@ -89,8 +90,8 @@ static rp_status read_model(reader *r, json_t *model)
     json_t *merges = json_object_get(model, "merges");
 
     QUOTED(r, RP_ERR_FORMAT, json_is_object(model), "there is no model", r->name);
-    QUOTED(r, RP_ERR_UNSUPPORTED, (!type && merges) || !strcmp(kind_of(model), "BPE"), "a model '%.80s' is not supported, only BPE", r->name,
-           kind_of(model));
+    QUOTED(r, RP_ERR_UNSUPPORTED, (!type && merges) || !strcmp(kind_of(model), "BPE"),
+           "a model '%.80s' is not supported, only BPE", r->name, kind_of(model));
     QUOTED(r, RP_ERR_UNSUPPORTED, is_empty(json_object_get(model, "continuing_subword_prefix")) &&
            is_empty(json_object_get(model, "end_of_word_suffix")), "a prefix or suffix of subwords is not supported", r->name);
     QUOTED(r, RP_ERR_UNSUPPORTED, is_empty(dropout) || (json_is_number(dropout) && json_number_value(dropout) == 0),
@@ -119,12 +120,13 @@ static rp_status read_normalizer(reader *r, json_t *part)
     }
     for (int f = 0; f < RP_COUNT(forms); f++) {
         if (strcmp(kind_of(part), forms[f])) continue;
-        QUOTED(r, RP_ERR_UNSUPPORTED, r->t->n_normalizers < RP_MAX_NORMALIZERS, "more than %d normalizers are not supported", r->name,
-               RP_MAX_NORMALIZERS);
+        QUOTED(r, RP_ERR_UNSUPPORTED, r->t->n_normalizers < RP_MAX_NORMALIZERS, "more than %d normalizers are not supported",
+               r->name, RP_MAX_NORMALIZERS);
         r->t->normalizer[r->t->n_normalizers++] = (rp_normal_form)f;
         return RP_OK;
     }
-    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a normalizer '%.80s' is not supported", r->name, kind_of(part));
+    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a normalizer '%.80s' is not supported", r->name,
+                    kind_of(part));
 }
 
 /* ---- pre-tokenizers ---- */
@@ -134,7 +136,8 @@ static rp_status add_stage(reader *r, const char *pattern, unsigned flags, rp_st
     rp_pretokenizer *pre = &r->t->pre;
 
     QUOTED(r, RP_ERR_UNSUPPORTED, !r->byte_level, "a pre-tokenizer after ByteLevel is not supported", r->name);
-    QUOTED(r, RP_ERR_UNSUPPORTED, pre->n_stages < RP_MAX_STAGES, "more than %d pre-tokenizers are not supported", r->name, RP_MAX_STAGES);
+    QUOTED(r, RP_ERR_UNSUPPORTED, pre->n_stages < RP_MAX_STAGES, "more than %d pre-tokenizers are not supported", r->name,
+           RP_MAX_STAGES);
     if (pattern) RP_TRY(rp__pattern_new(r->ctx, pattern, (int64_t)strlen(pattern), flags, &stage.pattern));
     pre->stage[pre->n_stages++] = stage;
     return RP_OK;
@@ -143,7 +146,8 @@ static rp_status add_stage(reader *r, const char *pattern, unsigned flags, rp_st
 static rp_status read_split(reader *r, json_t *part)
 {
     static const char *const names[] = { [RP_SPLIT_REMOVED] = "Removed", [RP_SPLIT_ISOLATED] = "Isolated",
-        [RP_SPLIT_WITH_PREVIOUS] = "MergedWithPrevious", [RP_SPLIT_WITH_NEXT] = "MergedWithNext", [RP_SPLIT_CONTIGUOUS] = "Contiguous" };
+        [RP_SPLIT_WITH_PREVIOUS] = "MergedWithPrevious", [RP_SPLIT_WITH_NEXT] = "MergedWithNext",
+        [RP_SPLIT_CONTIGUOUS] = "Contiguous" };
     json_t *pattern       = json_object_get(part, "pattern");
     const char *regex     = json_string_value(json_object_get(pattern, "Regex"));
     const char *literal   = json_string_value(json_object_get(pattern, "String"));
@@ -190,7 +194,8 @@ static rp_status read_pre_tokenizer(reader *r, json_t *part)
     }
     for (int k = 0; k < RP_COUNT(kinds); k++)
         if (!strcmp(kind_of(part), kinds[k].type)) return kinds[k].read(r, part);
-    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a pre-tokenizer '%.80s' is not supported", r->name, kind_of(part));
+    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a pre-tokenizer '%.80s' is not supported", r->name,
+                    kind_of(part));
 }
 
 /* ---- added tokens ---- */
@@ -266,7 +271,8 @@ static int32_t special_id(const rp_tokenizer *t, const json_t *config, const cha
         return text ? rp__tokenizer_id(t, text) : -1;
     }
     if (json_is_array(id)) id = json_array_get(id, 0);
-    return json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < INT32_MAX ? (int32_t)json_integer_value(id) : -1;
+    json_int_t number = json_is_integer(id) ? json_integer_value(id) : -1;
+    return number >= 0 && number < t->vocab.n_ids ? (int32_t)number : -1;
 }
 
 static rp_status read_ends(reader *r, json_t *post, const json_t *config)
@@ -286,8 +292,8 @@ static rp_status read_all(reader *r, json_t *root, const json_t *config)
     QUOTED(r, RP_ERR_FORMAT, json_is_object(root), "it is not a JSON object", r->name);
     RP_TRY(read_model(r, json_object_get(root, "model")));
     RP_TRY(read_normalizer(r, json_object_get(root, "normalizer")));
-    QUOTED(r, RP_ERR_UNSUPPORTED, json_is_object(json_object_get(root, "pre_tokenizer")), "a model without a pre-tokenizer is not supported",
-           r->name);
+    QUOTED(r, RP_ERR_UNSUPPORTED, json_is_object(json_object_get(root, "pre_tokenizer")),
+           "a model without a pre-tokenizer is not supported", r->name);
     RP_TRY(read_pre_tokenizer(r, json_object_get(root, "pre_tokenizer")));
     QUOTED(r, RP_ERR_UNSUPPORTED, r->byte_level, "a pre-tokenizer without ByteLevel is not supported", r->name);
     RP_TRY(read_added(r, json_object_get(root, "added_tokens")));

@@ -12,7 +12,8 @@
 static int sequence(const uint8_t *text, int64_t bytes, int *bad)
 {
     uint8_t lead = text[0], low = 0x80, high = 0xbf;
-    int want = lead < 0x80 ? 1 : lead >= 0xc2 && lead <= 0xdf ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
+    int want = lead < 0x80 ? 1 : lead >= 0xc2 && lead <= 0xdf ? 2 : (lead & 0xf0) == 0xe0 ? 3
+             : lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
 
     *bad = 1;
     if (lead == 0xe0) low = 0xa0;

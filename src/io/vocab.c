@@ -103,10 +103,11 @@ rp_status rp__vocab_add(rp_ctx *ctx, rp_vocab *vocab, const char *text, int64_t 
         vocab->token[id].flags |= flags;
         return RP_OK;
     }
-    RP_CHECK(ctx, !vocab->slot[slot], RP_ERR_FORMAT, "token '%.*s' has ids %d and %" PRId64, (int)(bytes < 80 ? bytes : 80), text,
-             vocab->slot[slot] - 1, id);
-    RP_CHECK(ctx, id >= vocab->n_ids || !vocab->token[id].flags, RP_ERR_FORMAT, "tokens '%.80s' and '%.*s' have the same id %" PRId64,
-             rp__vocab_text(vocab, (int32_t)id), (int)(bytes < 80 ? bytes : 80), text, id);
+    RP_CHECK(ctx, !vocab->slot[slot], RP_ERR_FORMAT, "token '%.*s' has ids %d and %" PRId64,
+             (int)(bytes < 80 ? bytes : 80), text, vocab->slot[slot] - 1, id);
+    RP_CHECK(ctx, id >= vocab->n_ids || !vocab->token[id].flags, RP_ERR_FORMAT,
+             "tokens '%.80s' and '%.*s' have the same id %" PRId64, rp__vocab_text(vocab, (int32_t)id),
+             (int)(bytes < 80 ? bytes : 80), text, id);
     RP_TRY(grow_tokens(ctx, vocab, (int32_t)id + 1));
     int64_t at = vocab->text.n;
     RP_TRY(rp__bytes_room(ctx, &vocab->text, bytes + 1));
