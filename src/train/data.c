@@ -49,20 +49,26 @@ static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_confi
     int64_t samples;
 
     RP_CHECK(ctx, c->path && *c->path, RP_ERR_CONFIG, "%s.path is not set", what);
-    RP_CHECK(ctx, tokens || s->encode, RP_ERR_CONFIG, "%s.format: %s needs a tokenizer; set tokenizer.path", what, c->format);
+    RP_CHECK(ctx, tokens || s->encode, RP_ERR_CONFIG, "%s.format: %s needs a tokenizer; set tokenizer.path", what,
+             c->format);
     RP_CHECK(ctx, jsonl || !c->prompt_column, RP_ERR_CONFIG, "%s.prompt_column needs format jsonl, not %s", what, c->format);
-    RP_CHECK(ctx, c->train_on_input || c->prompt_column, RP_ERR_CONFIG, "%s.train_on_input: false needs %s.prompt_column", what, what);
+    RP_CHECK(ctx, c->train_on_input || c->prompt_column, RP_ERR_CONFIG, "%s.train_on_input: false needs %s.prompt_column",
+             what, what);
     RP_CHECK(ctx, !jsonl || c->column, RP_ERR_CONFIG, "%s.column is not set", what);
-    RP_CHECK(ctx, c->max_seq_len >= 2, RP_ERR_CONFIG, "max_seq_len: %" PRId64 " leaves no target; at least 2 are needed", c->max_seq_len);
-    RP_CHECK(ctx, c->batch_size >= 1 && c->accumulation >= 1 && c->ranks >= 1 && c->rank >= 0 && c->rank < c->ranks, RP_ERR_CONFIG,
-             "batch_size %" PRId64 ", gradient_accumulation_steps %" PRId64 ", rank %d of %d: each must be at least 1", c->batch_size,
-             c->accumulation, c->rank, c->ranks);
-    RP_CHECK(ctx, !__builtin_mul_overflow(c->batch_size, c->accumulation, &samples) &&
-             !__builtin_mul_overflow(samples, (int64_t)c->ranks, &samples), RP_ERR_CONFIG,
-             "a step of batch_size %" PRId64 ", gradient_accumulation_steps %" PRId64 " and %d ranks is too large", c->batch_size,
-             c->accumulation, c->ranks);
-    RP_CHECK(ctx, s->vocab > 0 && (uint32_t)s->vocab <= RP_TOKEN_ID, RP_ERR_CONFIG, "a vocabulary of %" PRId32 " ids is not supported",
-             s->vocab);
+    RP_CHECK(ctx, c->max_seq_len >= 2, RP_ERR_CONFIG, "max_seq_len: %" PRId64 " leaves no target; at least 2 are needed",
+             c->max_seq_len);
+    RP_CHECK(ctx, c->batch_size >= 1 && c->accumulation >= 1 && c->ranks >= 1 && c->rank >= 0 && c->rank < c->ranks,
+             RP_ERR_CONFIG,
+             "batch_size %" PRId64 ", gradient_accumulation_steps %" PRId64 ", rank %d of %d: each must be at least 1",
+             c->batch_size, c->accumulation, c->rank, c->ranks);
+    RP_CHECK(ctx,
+             !__builtin_mul_overflow(c->batch_size, c->accumulation, &samples) &&
+                 !__builtin_mul_overflow(samples, (int64_t)c->ranks, &samples),
+             RP_ERR_CONFIG,
+             "a step of batch_size %" PRId64 ", gradient_accumulation_steps %" PRId64 " and %d ranks is too large",
+             c->batch_size, c->accumulation, c->ranks);
+    RP_CHECK(ctx, s->vocab > 0 && (uint32_t)s->vocab <= RP_TOKEN_ID, RP_ERR_CONFIG,
+             "a vocabulary of %" PRId32 " ids is not supported", s->vocab);
     return RP_OK;
 }
 
@@ -75,8 +81,8 @@ static rp_status read_file(const rp_read_job *job, const format *f)
     struct stat info;
 
     RP_CHECK(job->ctx, !stat(job->path, &info), RP_ERR_CONFIG, "cannot open '%s': %s", job->path, strerror(errno));
-    RP_CHECK(job->ctx, !S_ISDIR(info.st_mode), RP_ERR_CONFIG, "%s.path: '%s' is a folder; name files, as in '%s/*'", job->what,
-             job->path, job->path);
+    RP_CHECK(job->ctx, !S_ISDIR(info.st_mode), RP_ERR_CONFIG, "%s.path: '%s' is a folder; name files, as in '%s/*'",
+             job->what, job->path, job->path);
     return f->read(job);
 }
 
@@ -98,7 +104,8 @@ static rp_status read_all(rp_read_job *job, const format *f)
 
     if (!stat(job->path, &info)) return read_file(job, f);
     int failed = glob(job->path, GLOB_NOSORT, NULL, &g);
-    rp_status status = failed == GLOB_NOSPACE ? rp__fail(job->ctx, RP_ERR_MEMORY, "cannot list '%s': memory ran out", job->path)
+    rp_status status = failed == GLOB_NOSPACE
+                           ? rp__fail(job->ctx, RP_ERR_MEMORY, "cannot list '%s': memory ran out", job->path)
                        : failed ? rp__fail(job->ctx, RP_ERR_MATCH, "%s.path: no file matches '%s'", job->what, job->path)
                                 : read_matches(job, f, &g);
     globfree(&g);
@@ -116,9 +123,11 @@ static rp_status count_samples(rp_data *d, const char *what)
     d->n_samples       = c->packed ? tokens / c->max_seq_len : documents;
     d->steps_per_epoch = d->n_samples / d->step_samples;
     RP_CHECK(d->ctx, d->steps_per_epoch >= 1, RP_ERR_CONFIG,
-             "%s has too little data: %" PRId64 " tokens in %" PRId64 " documents make %" PRId64 " samples of max_seq_len %" PRId64
-             ", a step takes %" PRId64 " (batch_size %" PRId64 " x gradient_accumulation_steps %" PRId64 " x %d ranks)",
-             what, tokens, documents, d->n_samples, c->max_seq_len, d->step_samples, c->batch_size, c->accumulation, c->ranks);
+             "%s has too little data: %" PRId64 " tokens in %" PRId64 " documents make %" PRId64
+             " samples of max_seq_len %" PRId64 ", a step takes %" PRId64 " (batch_size %" PRId64
+             " x gradient_accumulation_steps %" PRId64 " x %d ranks)",
+             what, tokens, documents, d->n_samples, c->max_seq_len, d->step_samples, c->batch_size, c->accumulation,
+             c->ranks);
     return RP_OK;
 }
 
@@ -127,8 +136,9 @@ static rp_status make_room(rp_data *d)
     const rp_data_config *c = &d->config;
     int64_t places;
 
-    RP_CHECK(d->ctx, !__builtin_mul_overflow(c->batch_size, c->max_seq_len, &places) && places < INT64_MAX / 16, RP_ERR_CONFIG,
-             "a batch of %" PRId64 " samples of %" PRId64 " tokens is too large", c->batch_size, c->max_seq_len);
+    RP_CHECK(d->ctx, !__builtin_mul_overflow(c->batch_size, c->max_seq_len, &places) && places < INT64_MAX / 16,
+             RP_ERR_CONFIG, "a batch of %" PRId64 " samples of %" PRId64 " tokens is too large", c->batch_size,
+             c->max_seq_len);
     d->words  = rp__host_alloc(d->ctx, c->max_seq_len * (int64_t)sizeof *d->words);
     d->arrays = d->words ? rp__host_alloc(d->ctx, 4 * places * (int64_t)sizeof *d->arrays) : NULL;
     return d->arrays ? RP_OK : RP_ERR_MEMORY;
@@ -148,7 +158,8 @@ static rp_status fill_store(rp_data *d, const char *what, const rp_data_config *
     return make_room(d);
 }
 
-rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source, rp_data **out)
+rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source,
+                        rp_data **out)
 {
     rp_data *d = rp__host_alloc(ctx, sizeof *d);
 

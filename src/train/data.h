@@ -21,8 +21,8 @@
 /* Where ids come from. Ids at or past `vocab` are refused; a bos or eos there is inert. */
 typedef struct {
     void *user;
-    rp_status (*encode)(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);    /* as rp__tokenizer_encode;
-                                           records its own error in the context. NULL: only tokens can be read */
+    /* As rp__tokenizer_encode; its errors stand in the context of the data. NULL: only format tokens can be read. */
+    rp_status (*encode)(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
     int32_t bos, eos;                   /* -1: none */
     bool adds_bos;
     int32_t vocab;                      /* of the model */
@@ -60,7 +60,8 @@ typedef struct {                        /* [rows, length] each, borrowed until t
  * the config's texts must live until open returns.
  * errors  RP_ERR_CONFIG a key is wrong, too little data for one step · RP_ERR_MATCH no such file · RP_ERR_FORMAT a file
  *         is malformed, with its place · RP_ERR_IO · RP_ERR_MEMORY */
-rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source, rp_data **out);
+rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source,
+                        rp_data **out);
 void rp__data_close(rp_data *data);
 
 /* hash: of all tokens and document ends, to tell whether a resumed run still sees the same data. */

@@ -68,8 +68,8 @@ static rp_status scratch_flush(rp_ctx *ctx, scratch *s)
     for (int64_t done = 0; done < s->held_bytes;) {
         ssize_t n = pwrite(s->fd, s->buffer + done, (size_t)(s->held_bytes - done), s->written_bytes + done);
         if (n < 0 && errno == EINTR) continue;
-        RP_CHECK(ctx, n > 0, RP_ERR_IO, "cannot write the temporary file of tokens at byte %" PRId64 ": %s", s->written_bytes + done,
-                 n < 0 ? strerror(errno) : "nothing was written");
+        RP_CHECK(ctx, n > 0, RP_ERR_IO, "cannot write the temporary file of tokens at byte %" PRId64 ": %s",
+                 s->written_bytes + done, n < 0 ? strerror(errno) : "nothing was written");
         done += n;
     }
     s->written_bytes += s->held_bytes;

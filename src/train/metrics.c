@@ -121,7 +121,8 @@ typedef struct { char text[LINE_CHARS]; int used; } line_text;
 
 static void put_key(line_text *t, const char *name, const char *value)
 {
-    t->used += snprintf(t->text + t->used, (size_t)(LINE_CHARS - t->used), "%s\"%s\": %s", t->used == 1 ? "" : ", ", name, value);
+    t->used +=
+        snprintf(t->text + t->used, (size_t)(LINE_CHARS - t->used), "%s\"%s\": %s", t->used == 1 ? "" : ", ", name, value);
 }
 
 static void put_REAL(line_text *t, const char *name, double value)

@@ -115,8 +115,9 @@ static rp_status make_states(rp_optim *o, int i)
 {
     slot *s = &o->slots[i];
 
-    RP_CHECK(o->ctx, rp_meta_is_float(&s->param.tensor->m), RP_ERR_DTYPE, "the parameter '%s' is %s: only floating-point ones are optimized",
-             s->param.path, rp_meta_str(&s->param.tensor->m));
+    RP_CHECK(o->ctx, rp_meta_is_float(&s->param.tensor->m), RP_ERR_DTYPE,
+             "the parameter '%s' is %s: only floating-point ones are optimized", s->param.path,
+             rp_meta_str(&s->param.tensor->m));
     for (int k = 0; k < RP_OPTIM_MAX_STATES && o->kind->state_name[k]; k++)
         if (o->kind->wants_state(&o->config, k))
             RP_TRY(make_tensor(o, i, o->config.state_dtype, o->kind->state_name[k], &s->state[k]));
@@ -133,7 +134,8 @@ static uint64_t key_of(uint64_t seed, const char *path)
 static rp_status fill(rp_optim *o, const rp_optim_config *config, const rp_optim_param *params, int n_params)
 {
     o->slots = rp__host_alloc(o->ctx, n_params * (int64_t)sizeof *o->slots);
-    o->names = o->slots ? rp__host_alloc(o->ctx, n_params * (int64_t)(RP_OPTIM_MAX_STATES + 1) * (int64_t)sizeof *o->names) : NULL;
+    o->names =
+        o->slots ? rp__host_alloc(o->ctx, n_params * (int64_t)(RP_OPTIM_MAX_STATES + 1) * (int64_t)sizeof *o->names) : NULL;
     if (!o->names) return RP_ERR_MEMORY;
     o->n_params = n_params;
     for (int i = 0; i < n_params; i++) {
@@ -146,7 +148,8 @@ static rp_status fill(rp_optim *o, const rp_optim_config *config, const rp_optim
     return RP_OK;
 }
 
-rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_optim_param *params, int n_params, rp_optim **out)
+rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_optim_param *params, int n_params,
+                        rp_optim **out)
 {
     RP_TRY(check_config(ctx, config));
     rp_optim *o = rp__host_alloc(ctx, sizeof *o);
@@ -243,7 +246,8 @@ void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
     unsigned mode       = rp__fp_enter();
 
     if (!grad->storage->data) *sum = 0;
-    else if (k->sum_squares) k->sum_squares(grad->m.dtype, rp_tensor_data(grad), rp_meta_elems(&grad->m), sum, o->ctx->threads);
+    else if (k->sum_squares)
+        k->sum_squares(grad->m.dtype, rp_tensor_data(grad), rp_meta_elems(&grad->m), sum, o->ctx->threads);
     else *sum = squares_in_order(grad);
     rp__fp_leave(mode);
 }

@@ -46,7 +46,8 @@ typedef struct rp_optim rp_optim;
 /* States start at zero, masters at their parameters. `params` is copied: paths and tensors stay the caller's and must live
  * as long.  errors  RP_ERR_CONFIG unknown name, a number out of range · RP_ERR_DTYPE · RP_ERR_MATCH a no_decay entry
  * that fits no parameter · RP_ERR_MEMORY */
-rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_optim_param *params, int n_params, rp_optim **out);
+rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_optim_param *params, int n_params,
+                        rp_optim **out);
 void rp__optim_free(rp_optim *optim);
 
 /* Update parameter i by its gradient, of the same shape, bf16 or fp32. Nothing is computed without data. */

@@ -19,7 +19,8 @@ static rp_status column_of(const rp_read_job *job, const char *place, const json
     const json_t *value = json_object_get(line, column);
 
     RP_CHECK(job->ctx, value, RP_ERR_FORMAT, "'%s'%s: no column '%s'", job->path, place, column);
-    RP_CHECK(job->ctx, json_is_string(value), RP_ERR_FORMAT, "'%s'%s: the column '%s' is not a string", job->path, place, column);
+    RP_CHECK(job->ctx, json_is_string(value), RP_ERR_FORMAT, "'%s'%s: the column '%s' is not a string", job->path, place,
+             column);
     *out = (span){ json_string_value(value), (int64_t)json_string_length(value) };
     return RP_OK;
 }
@@ -58,8 +59,9 @@ static rp_status put_line(const rp_read_job *job, int64_t number, const char *te
     if (!line && json_error_code(&e) == json_error_out_of_memory)
         return rp__fail(job->ctx, RP_ERR_MEMORY, "cannot parse '%s'%s: memory ran out", job->path, place);
     RP_CHECK(job->ctx, line, RP_ERR_FORMAT, "'%s'%s, column %d: %s", job->path, place, e.column, e.text);
-    rp_status status = json_is_object(line) ? put_document(job, place, line)
-                                            : rp__fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: not a JSON object", job->path, place);
+    rp_status status = json_is_object(line)
+                           ? put_document(job, place, line)
+                           : rp__fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: not a JSON object", job->path, place);
     json_decref(line);
     return status;
 }
@@ -79,7 +81,8 @@ rp_status rp__read_jsonl(const rp_read_job *job)
         status = put_line(job, number, line, (size_t)bytes);
     }
     if (status == RP_OK && !feof(f))
-        status = rp__fail(job->ctx, errno == ENOMEM ? RP_ERR_MEMORY : RP_ERR_IO, "cannot read '%s': %s", job->path, strerror(errno));
+        status = rp__fail(job->ctx, errno == ENOMEM ? RP_ERR_MEMORY : RP_ERR_IO, "cannot read '%s': %s", job->path,
+                          strerror(errno));
     free(line);
     fclose(f);
     return status;

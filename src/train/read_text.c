@@ -27,7 +27,8 @@ rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *
 
     for (int64_t i = 0; i < n && status == RP_OK; i++) {
         if (inert(job->source, ids[i]))
-            status = rp__fail(job->ctx, RP_ERR_CONFIG, "'%s'%s: the tokenizer gives id %" PRId32 ", beyond the model's vocabulary of %" PRId32,
+            status = rp__fail(job->ctx, RP_ERR_CONFIG,
+                              "'%s'%s: the tokenizer gives id %" PRId32 ", beyond the model's vocabulary of %" PRId32,
                               job->path, place, ids[i], job->source->vocab);
         else
             status = rp__store_put(job->store, ids[i], target);

@@ -21,8 +21,8 @@ static rp_status put_chunk(const rp_read_job *job, const uint8_t *chunk, int64_t
     for (int64_t i = 0; i < bytes; i += size) {
         uint32_t id = id_at(chunk + i, size);
         RP_CHECK(job->ctx, id < (uint32_t)s->vocab, RP_ERR_FORMAT,
-                 "'%s': the token %" PRIu32 " at byte %" PRId64 " is beyond the model's vocabulary of %" PRId32, job->path, id, offset + i,
-                 s->vocab);
+                 "'%s': the token %" PRIu32 " at byte %" PRId64 " is beyond the model's vocabulary of %" PRId32, job->path,
+                 id, offset + i, s->vocab);
         RP_TRY(rp__store_put(job->store, (int32_t)id, true));
         if (s->eos >= 0 && id == (uint32_t)s->eos) rp__store_begin(job->store);
     }
@@ -38,8 +38,8 @@ static rp_status put_file(const rp_read_job *job, FILE *f)
     for (;;) {
         int64_t n = (int64_t)fread(chunk, 1, sizeof chunk, f);
         RP_CHECK(job->ctx, !ferror(f), RP_ERR_IO, "cannot read '%s': %s", job->path, strerror(errno));
-        RP_CHECK(job->ctx, n % size == 0, RP_ERR_FORMAT, "'%s' has %" PRId64 " bytes: not a whole number of u%d tokens", job->path,
-                 offset + n, 8 * size);
+        RP_CHECK(job->ctx, n % size == 0, RP_ERR_FORMAT, "'%s' has %" PRId64 " bytes: not a whole number of u%d tokens",
+                 job->path, offset + n, 8 * size);
         RP_TRY(put_chunk(job, chunk, n, size, offset));
         if (n < CHUNK_BYTES) return RP_OK;
         offset += n;

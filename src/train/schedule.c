@@ -49,9 +49,10 @@ rp_status rp__schedule_check(rp_ctx *ctx, const rp_schedule *c)
     for (int i = 0; i < RP_COUNT(schedules); i++) names[i] = schedules[i].name;
     const char *near = rp__nearest(c->name, names);
     bool known       = near && !strcmp(near, c->name);
-    RP_CHECK(ctx, known, RP_ERR_CONFIG, "unknown schedule '%s'%s%s%s", c->name, near ? "; did you mean '" : "", near ? near : "",
-             near ? "'?" : "");
-    RP_CHECK(ctx, c->n_warmup_steps >= 0, RP_ERR_CONFIG, "lr_scheduler.num_warmup_steps: %" PRId64 " is negative", c->n_warmup_steps);
+    RP_CHECK(ctx, known, RP_ERR_CONFIG, "unknown schedule '%s'%s%s%s", c->name, near ? "; did you mean '" : "",
+             near ? near : "", near ? "'?" : "");
+    RP_CHECK(ctx, c->n_warmup_steps >= 0, RP_ERR_CONFIG, "lr_scheduler.num_warmup_steps: %" PRId64 " is negative",
+             c->n_warmup_steps);
     RP_CHECK(ctx, c->n_steps >= 0, RP_ERR_CONFIG, "the run has %" PRId64 " steps", c->n_steps);
     return RP_OK;
 }

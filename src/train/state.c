@@ -42,15 +42,15 @@ static rp_status check_tensor(rp_state *s, const rp_safetensor *t, uint8_t *wind
     rp_checksum sum = rp__checksum_begin();
     uint64_t recorded;
 
-    RP_CHECK(s->ctx, rp__state_json_checksum(s->root, t->name, &recorded), RP_ERR_FORMAT, "the state '%s' lists no tensor '%s'", s->path,
-             t->name);
+    RP_CHECK(s->ctx, rp__state_json_checksum(s->root, t->name, &recorded), RP_ERR_FORMAT,
+             "the state '%s' lists no tensor '%s'", s->path, t->name);
     for (int64_t at = 0; at < t->bytes; at += WINDOW_BYTES) {
         int64_t bytes = t->bytes - at < WINDOW_BYTES ? t->bytes - at : WINDOW_BYTES;
         RP_TRY(read_at(s, t->offset + at, bytes, window));
         rp__checksum_add(&sum, window, bytes);
     }
-    RP_CHECK(s->ctx, rp__checksum_end(&sum) == recorded, RP_ERR_FORMAT, "the state '%s' is damaged: the tensor '%s' does not match its checksum",
-             s->path, t->name);
+    RP_CHECK(s->ctx, rp__checksum_end(&sum) == recorded, RP_ERR_FORMAT,
+             "the state '%s' is damaged: the tensor '%s' does not match its checksum", s->path, t->name);
     return RP_OK;
 }
 
@@ -61,7 +61,8 @@ static rp_status check_tensors(rp_state *s)
     rp_status status = window ? RP_OK : RP_ERR_MEMORY;
 
     if (status == RP_OK && n != listed)
-        status = rp__fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists %" PRId64 " tensors and holds %" PRId64, s->path, listed, n);
+        status = rp__fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists %" PRId64 " tensors and holds %" PRId64, s->path,
+                          listed, n);
     for (int64_t i = 0; i < n && status == RP_OK; i++) status = check_tensor(s, rp__safetensors_at(s->set, i), window);
     rp__release(window);
     return status;
@@ -89,7 +90,8 @@ static rp_status open_and_check(rp_state *s, const char *path)
     s->tensors_path = s->path ? rp__path_join(s->ctx, path, RP_STATE_TENSORS) : NULL;
     if (!s->tensors_path) return RP_ERR_MEMORY;
     RP_TRY(read_json(s));
-    RP_CHECK(s->ctx, rp__file_exists(s->tensors_path), RP_ERR_FORMAT, "the state '%s' is partial: it has no %s", path, RP_STATE_TENSORS);
+    RP_CHECK(s->ctx, rp__file_exists(s->tensors_path), RP_ERR_FORMAT, "the state '%s' is partial: it has no %s", path,
+             RP_STATE_TENSORS);
     RP_TRY(rp__safetensors_open(s->ctx, s->tensors_path, &s->set));
     s->fd = open(s->tensors_path, O_RDONLY | O_CLOEXEC);
     RP_CHECK(s->ctx, s->fd >= 0, RP_ERR_IO, "cannot open '%s': %s", s->tensors_path, strerror(errno));
@@ -165,9 +167,11 @@ static rp_status check_fit(const rp_state *s, const rp_state_tensor *want)
     const rp_safetensor *has = rp__safetensors_find(s->set, want->name);
     const rp_meta *m         = &want->tensor->m;
 
-    RP_CHECK(s->ctx, has, RP_ERR_CONFIG, "the state '%s' has no tensor '%s': it is of another model or optimizer", s->path, want->name);
-    RP_CHECK(s->ctx, has->dtype == rp__safetensors_dtype_of(m->dtype), RP_ERR_CONFIG, "the state '%s' holds '%s' as %s, this run as %s", s->path,
-             want->name, rp__safetensors_dtype_name(has->dtype), rp_dtype_name(m->dtype));
+    RP_CHECK(s->ctx, has, RP_ERR_CONFIG, "the state '%s' has no tensor '%s': it is of another model or optimizer", s->path,
+             want->name);
+    RP_CHECK(s->ctx, has->dtype == rp__safetensors_dtype_of(m->dtype), RP_ERR_CONFIG,
+             "the state '%s' holds '%s' as %s, this run as %s", s->path, want->name, rp__safetensors_dtype_name(has->dtype),
+             rp_dtype_name(m->dtype));
     RP_CHECK(s->ctx, has->ndim == m->ndim && !memcmp(has->dim, m->dim, (size_t)m->ndim * sizeof m->dim[0]), RP_ERR_CONFIG,
              "the state '%s' holds '%s' in another shape than %s", s->path, want->name, rp_meta_str(m));
     return RP_OK;
@@ -178,8 +182,8 @@ rp_status rp__state_load(rp_state *s, const rp_state_tensor *tensors, int n)
     int64_t held = rp__safetensors_n_tensors(s->set);
 
     for (int i = 0; i < n; i++) RP_TRY(check_fit(s, &tensors[i]));
-    RP_CHECK(s->ctx, held == n, RP_ERR_CONFIG, "the state '%s' holds %" PRId64 " tensors, this run has %d: another optimizer or dtype", s->path,
-             held, n);
+    RP_CHECK(s->ctx, held == n, RP_ERR_CONFIG,
+             "the state '%s' holds %" PRId64 " tensors, this run has %d: another optimizer or dtype", s->path, held, n);
     for (int i = 0; i < n; i++) {
         const rp_safetensor *has = rp__safetensors_find(s->set, tensors[i].name);
         RP_BUG_IF(!rp_tensor_is_dense(tensors[i].tensor));

@@ -24,8 +24,8 @@ typedef struct {
 
 /* Write the state, then remove all but the newest keep_last_n (at least 1) and any of a later step: they belong to a past
  * that was given up. errors RP_ERR_IO; the states there were are then still there · RP_ERR_META */
-rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_info *info, const rp_state_tensor *tensors, int n,
-                         int keep_last_n);
+rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_info *info, const rp_state_tensor *tensors,
+                         int n, int keep_last_n);
 /* The removing alone, with newest_step as the newest; what a killed process left half written or half removed goes, too. */
 rp_status rp__state_prune(rp_ctx *ctx, const char *output_dir, int64_t newest_step, int keep_last_n);
 

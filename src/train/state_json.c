@@ -58,15 +58,16 @@ static json_t *build(const rp_state_info *info, const rp_state_tensor *tensors, 
 {
     char seed[HEX_CHARS], data[HEX_CHARS], recipe[HEX_CHARS], sum[HEX_CHARS];
     json_t *table = tensors_object(tensors, checksums, n);
-    json_t *root  = !table ? NULL
-                           : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o}", "format", RP_STATE_FORMAT, "reprise",
-                                       rp_version(), "step", (json_int_t)info->step, "epoch", (json_int_t)info->epoch, "samples",
-                                       (json_int_t)info->samples, "seed", hex(seed, info->seed), "data_hash",
-                                       hex(data, info->data_hash), "recipe", info->recipe, "recipe_hash",
-                                       hex(recipe, text_hash(info->recipe)), "tensors", table);
+    json_t *root =
+        !table ? NULL
+               : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o}", "format", RP_STATE_FORMAT, "reprise",
+                           rp_version(), "step", (json_int_t)info->step, "epoch", (json_int_t)info->epoch, "samples",
+                           (json_int_t)info->samples, "seed", hex(seed, info->seed), "data_hash", hex(data, info->data_hash),
+                           "recipe", info->recipe, "recipe_hash", hex(recipe, text_hash(info->recipe)), "tensors", table);
     uint64_t checksum;
 
-    if (root && object_checksum(root, &checksum) && !json_object_set_new(root, "checksum", json_string(hex(sum, checksum)))) return root;
+    if (root && object_checksum(root, &checksum) && !json_object_set_new(root, "checksum", json_string(hex(sum, checksum))))
+        return root;
     json_decref(root);
     return NULL;
 }
@@ -100,14 +101,16 @@ static const char *examine(const json_t *root, rp_state_info *info)
     if (!object_checksum(root, &found) || found != recorded) return "does not match its checksum";
     info->recipe = json_string_value(json_object_get(root, "recipe"));
     if (!info->recipe) return "has no recipe";
-    if (!read_int(root, "step", &info->step) || !read_int(root, "epoch", &info->epoch) || !read_int(root, "samples", &info->samples))
+    if (!read_int(root, "step", &info->step) || !read_int(root, "epoch", &info->epoch) ||
+        !read_int(root, "samples", &info->samples))
         return "lacks step, epoch or samples";
     if (!unhex(json_object_get(root, "seed"), &info->seed) || !unhex(json_object_get(root, "data_hash"), &info->data_hash))
         return "lacks seed or data_hash";
     return json_is_object(json_object_get(root, "tensors")) ? NULL : "lists no tensors";
 }
 
-rp_status rp__state_json_parse(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, json_t **out, rp_state_info *info)
+rp_status rp__state_json_parse(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, json_t **out,
+                               rp_state_info *info)
 {
     json_error_t e;
     json_t *root = json_loadb(text, (size_t)bytes, 0, &e);
@@ -138,8 +141,8 @@ char *rp__state_name(rp_ctx *ctx, const char *output_dir, const char *pattern, i
     char *path   = rp__host_alloc(ctx, room);
     const char *at = strchr(pattern, '#');
     if (path)
-        snprintf(path, (size_t)room, "%s/state%s%.*s%s%s", output_dir, *pattern ? "/" : "", at ? (int)(at - pattern) : 0, pattern,
-                 at ? name : "", at ? at + 1 : "");
+        snprintf(path, (size_t)room, "%s/state%s%.*s%s%s", output_dir, *pattern ? "/" : "", at ? (int)(at - pattern) : 0,
+                 pattern, at ? name : "", at ? at + 1 : "");
     return path;
 }
 

@@ -22,7 +22,8 @@ char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tens
 
 /* Parse and check; *root is yours to json_decref, info->recipe lives in it. `path` is for messages.
  * errors  RP_ERR_FORMAT */
-rp_status rp__state_json_parse(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, json_t **root, rp_state_info *info);
+rp_status rp__state_json_parse(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, json_t **root,
+                               rp_state_info *info);
 /* The checksum of a tensor; false where there is none. */
 bool rp__state_json_checksum(const json_t *root, const char *name, uint64_t *out);
 

@@ -29,7 +29,8 @@ static rp_status declare(const rp_state_tensor *t, rp_safetensor *d)
 {
     RP_TRY(rp__tensor_needs_data(t->tensor, "saving a state"));
     RP_BUG_IF(!rp_tensor_is_dense(t->tensor));
-    *d = (rp_safetensor){ .name = t->name, .dtype = rp__safetensors_dtype_of(t->tensor->m.dtype), .ndim = t->tensor->m.ndim };
+    *d =
+        (rp_safetensor){ .name = t->name, .dtype = rp__safetensors_dtype_of(t->tensor->m.dtype), .ndim = t->tensor->m.ndim };
     memcpy(d->dim, t->tensor->m.dim, (size_t)d->ndim * sizeof d->dim[0]);
     return RP_OK;
 }
@@ -69,7 +70,8 @@ static rp_status write_json(rp_ctx *ctx, const char *folder, const rp_state_info
 {
     char *text = rp__state_json_text(info, tensors, checksums, n), *path;
 
-    RP_CHECK(ctx, text, RP_ERR_FORMAT, "cannot write a state of this run: a name or the recipe is not UTF-8, or memory ran out");
+    RP_CHECK(ctx, text, RP_ERR_FORMAT,
+             "cannot write a state of this run: a name or the recipe is not UTF-8, or memory ran out");
     path             = rp__path_join(ctx, folder, RP_STATE_JSON);
     rp_status status = path ? rp__file_write(ctx, path, text, (int64_t)strlen(text)) : RP_ERR_MEMORY;
     rp__release(path);
@@ -77,7 +79,8 @@ static rp_status write_json(rp_ctx *ctx, const char *folder, const rp_state_info
     return status;
 }
 
-static rp_status write_files(rp_ctx *ctx, const char *folder, const rp_state_info *info, const rp_state_tensor *tensors, int n)
+static rp_status write_files(rp_ctx *ctx, const char *folder, const rp_state_info *info, const rp_state_tensor *tensors,
+                             int n)
 {
     uint64_t *checksums = rp__host_alloc(ctx, n * (int64_t)sizeof *checksums);
 
@@ -96,7 +99,8 @@ static rp_status write_files(rp_ctx *ctx, const char *folder, const rp_state_inf
 static rp_status give_name(rp_ctx *ctx, const char *aside, const char *name)
 {
     if (rename(aside, name) == 0) return RP_OK;
-    if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, aside, AT_FDCWD, name, RENAME_EXCHANGE) == 0) return RP_OK;
+    if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, aside, AT_FDCWD, name, RENAME_EXCHANGE) == 0)
+        return RP_OK;
     return rp__fail(ctx, RP_ERR_IO, "cannot rename '%s' to '%s': %s", aside, name, strerror(errno));
 }
 
@@ -120,10 +124,12 @@ static rp_status remove_leftovers(rp_ctx *ctx, const char *folder)
 
 static rp_status remove_state(rp_ctx *ctx, const char *output_dir, int64_t step)
 {
-    char *name = rp__state_name(ctx, output_dir, "step-#", step), *old = rp__state_name(ctx, output_dir, ".step-#.old", step);
+    char *name = rp__state_name(ctx, output_dir, "step-#", step),
+         *old = rp__state_name(ctx, output_dir, ".step-#.old", step);
     rp_status status = name && old ? RP_OK : RP_ERR_MEMORY;
 
-    if (status == RP_OK && rename(name, old)) status = rp__fail(ctx, RP_ERR_IO, "cannot remove '%s': %s", name, strerror(errno));
+    if (status == RP_OK && rename(name, old))
+        status = rp__fail(ctx, RP_ERR_IO, "cannot remove '%s': %s", name, strerror(errno));
     if (status == RP_OK) status = rp__remove_tree(ctx, old);
     rp__release(name);
     rp__release(old);
@@ -162,10 +168,11 @@ static rp_status save_as(rp_ctx *ctx, const char *folder, const char *aside, con
     return rp__fail(ctx, status, "%s", why);
 }
 
-rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_info *info, const rp_state_tensor *tensors, int n,
-                         int keep_last_n)
+rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_info *info, const rp_state_tensor *tensors,
+                         int n, int keep_last_n)
 {
-    char *folder = rp__state_name(ctx, output_dir, "", 0), *aside = rp__state_name(ctx, output_dir, ".step-#.tmp", info->step);
+    char *folder = rp__state_name(ctx, output_dir, "", 0),
+         *aside = rp__state_name(ctx, output_dir, ".step-#.tmp", info->step);
     char *name   = rp__state_name(ctx, output_dir, "step-#", info->step);
     rp_status status = folder && aside && name ? save_as(ctx, folder, aside, name, info, tensors, n) : RP_ERR_MEMORY;
 
