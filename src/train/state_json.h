@@ -29,7 +29,8 @@ bool rp__state_json_checksum(const json_t *root, const char *name, uint64_t *out
 
 /* The states of a run, newest first: *steps is yours to rp__release. No folder means none. */
 rp_status rp__state_list(rp_ctx *ctx, const char *output_dir, int64_t **steps, int *n);
-/* "<output_dir>/state/step-20"; a # in the pattern is the step, "" the folder of states. Yours to rp__release, NULL without memory. */
+/* "<output_dir>/state/step-20"; a # in the pattern is the step, "" the folder of states.
+ * Yours to rp__release, NULL without memory. */
 char *rp__state_name(rp_ctx *ctx, const char *output_dir, const char *pattern, int64_t step);
 
 #endif
