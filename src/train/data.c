@@ -1,0 +1,282 @@
+/* train/data.c -- from files to a store, from a store to batches: see data.h. */
+#include "train/data.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "train/data_store.h"
+#include "train/shuffle.h"
+
+struct rp_data {
+    rp_ctx *ctx;
+    rp_data_config config;              /* its texts are dead after open */
+    rp_store *store;
+    int64_t n_samples, steps_per_epoch, step_samples;       /* step_samples: of a global step */
+    int64_t counted_step;               /* of which `counted` tells; -1: none */
+    rp_data_step counted;
+    uint32_t *words;                    /* one sample */
+    int32_t *arrays;                    /* four of batch_size * max_seq_len */
+};
+
+typedef struct { const char *name; rp_status (*read)(const rp_read_job *job); } format;
+
+static const format formats[] = {
+#define RP_DATA_FORMAT(name) { #name, rp__read_##name },
+#include "train/data_formats.def"
+#undef RP_DATA_FORMAT
+};
+
+static rp_status find_format(rp_ctx *ctx, const char *what, const char *name, const format **out)
+{
+    const char *names[RP_COUNT(formats) + 1] = { 0 };
+
+    for (int i = 0; i < RP_COUNT(formats); i++) {
+        names[i] = formats[i].name;
+        *out     = &formats[i];
+        if (!strcmp(formats[i].name, name)) return RP_OK;
+    }
+    const char *near = rp__nearest(name, names);
+    return rp__fail(ctx, RP_ERR_CONFIG, "%s.format: unknown format '%s'%s%s%s", what, name, near ? "; did you mean '" : "",
+                    near ? near : "", near ? "'?" : "");
+}
+
+static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_config *c, const rp_data_source *s)
+{
+    bool jsonl = !strcmp(c->format, "jsonl"), tokens = !strcmp(c->format, "tokens");
+    int64_t samples;
+
+    RP_CHECK(ctx, c->path && *c->path, RP_ERR_CONFIG, "%s.path is not set", what);
+    RP_CHECK(ctx, tokens || s->encode, RP_ERR_CONFIG, "%s.format: %s needs a tokenizer; set tokenizer.path", what,
+             c->format);
+    RP_CHECK(ctx, jsonl || !c->prompt_column, RP_ERR_CONFIG, "%s.prompt_column needs format jsonl, not %s", what, c->format);
+    RP_CHECK(ctx, c->train_on_input || c->prompt_column, RP_ERR_CONFIG, "%s.train_on_input: false needs %s.prompt_column",
+             what, what);
+    RP_CHECK(ctx, !jsonl || c->column, RP_ERR_CONFIG, "%s.column is not set", what);
+    RP_CHECK(ctx, c->max_seq_len >= 2, RP_ERR_CONFIG, "max_seq_len: %" PRId64 " leaves no target; at least 2 are needed",
+             c->max_seq_len);
+    RP_CHECK(ctx, c->batch_size >= 1 && c->accumulation >= 1 && c->ranks >= 1 && c->rank >= 0 && c->rank < c->ranks,
+             RP_ERR_CONFIG,
+             "batch_size %" PRId64 ", gradient_accumulation_steps %" PRId64 ", rank %d of %d: each must be at least 1",
+             c->batch_size, c->accumulation, c->rank, c->ranks);
+    RP_CHECK(ctx,
+             !__builtin_mul_overflow(c->batch_size, c->accumulation, &samples) &&
+                 !__builtin_mul_overflow(samples, (int64_t)c->ranks, &samples),
+             RP_ERR_CONFIG,
+             "a step of batch_size %" PRId64 ", gradient_accumulation_steps %" PRId64 " and %d ranks is too large",
+             c->batch_size, c->accumulation, c->ranks);
+    RP_CHECK(ctx, s->vocab > 0 && (uint32_t)s->vocab <= RP_TOKEN_ID, RP_ERR_CONFIG,
+             "a vocabulary of %" PRId32 " ids is not supported", s->vocab);
+    return RP_OK;
+}
+
+/* ---- files ---- */
+
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static rp_status read_file(const rp_read_job *job, const format *f)
+{
+    struct stat info;
+
+    RP_CHECK(job->ctx, !stat(job->path, &info), RP_ERR_CONFIG, "cannot open '%s': %s", job->path, strerror(errno));
+    RP_CHECK(job->ctx, !S_ISDIR(info.st_mode), RP_ERR_CONFIG, "%s.path: '%s' is a folder; name files, as in '%s/*'",
+             job->what, job->path, job->path);
+    return f->read(job);
+}
+
+static rp_status read_matches(rp_read_job *job, const format *f, glob_t *g)
+{
+    qsort(g->gl_pathv, g->gl_pathc, sizeof g->gl_pathv[0], by_bytes);
+    for (size_t i = 0; i < g->gl_pathc; i++) {
+        job->path = g->gl_pathv[i];
+        RP_TRY(read_file(job, f));
+    }
+    return RP_OK;
+}
+
+/* A path that exists is itself, brackets and stars in its name or not. */
+static rp_status read_all(rp_read_job *job, const format *f)
+{
+    struct stat info;
+    glob_t g = { 0 };
+
+    if (!stat(job->path, &info)) return read_file(job, f);
+    int failed = glob(job->path, GLOB_NOSORT, NULL, &g);
+    rp_status status = failed == GLOB_NOSPACE
+                           ? rp__fail(job->ctx, RP_ERR_MEMORY, "cannot list '%s': memory ran out", job->path)
+                       : failed ? rp__fail(job->ctx, RP_ERR_MATCH, "%s.path: no file matches '%s'", job->what, job->path)
+                                : read_matches(job, f, &g);
+    globfree(&g);
+    return status;
+}
+
+/* ---- opening ---- */
+
+static rp_status count_samples(rp_data *d, const char *what)
+{
+    const rp_data_config *c = &d->config;
+    int64_t tokens = rp__store_n_tokens(d->store), documents = rp__store_n_documents(d->store);
+
+    d->step_samples    = c->batch_size * c->accumulation * c->ranks;
+    d->n_samples       = c->packed ? tokens / c->max_seq_len : documents;
+    d->steps_per_epoch = d->n_samples / d->step_samples;
+    RP_CHECK(d->ctx, d->steps_per_epoch >= 1, RP_ERR_CONFIG,
+             "%s has too little data: %" PRId64 " tokens in %" PRId64 " documents make %" PRId64
+             " samples of max_seq_len %" PRId64 ", a step takes %" PRId64 " (batch_size %" PRId64
+             " x gradient_accumulation_steps %" PRId64 " x %d ranks)",
+             what, tokens, documents, d->n_samples, c->max_seq_len, d->step_samples, c->batch_size, c->accumulation,
+             c->ranks);
+    return RP_OK;
+}
+
+static rp_status make_room(rp_data *d)
+{
+    const rp_data_config *c = &d->config;
+    int64_t places;
+
+    RP_CHECK(d->ctx, !__builtin_mul_overflow(c->batch_size, c->max_seq_len, &places) && places < INT64_MAX / 16,
+             RP_ERR_CONFIG, "a batch of %" PRId64 " samples of %" PRId64 " tokens is too large", c->batch_size,
+             c->max_seq_len);
+    d->words  = rp__host_alloc(d->ctx, c->max_seq_len * (int64_t)sizeof *d->words);
+    d->arrays = d->words ? rp__host_alloc(d->ctx, 4 * places * (int64_t)sizeof *d->arrays) : NULL;
+    return d->arrays ? RP_OK : RP_ERR_MEMORY;
+}
+
+static rp_status fill_store(rp_data *d, const char *what, const rp_data_config *config, const rp_data_source *source)
+{
+    const format *f;
+
+    RP_TRY(find_format(d->ctx, what, config->format, &f));
+    RP_TRY(check_config(d->ctx, what, config, source));
+    RP_TRY(rp__store_new(d->ctx, config->scratch_dir, &d->store));
+    rp_read_job job = { d->ctx, what, config->path, config, source, d->store };
+    RP_TRY(read_all(&job, f));
+    RP_TRY(rp__store_finish(d->store));
+    RP_TRY(count_samples(d, what));
+    return make_room(d);
+}
+
+rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source,
+                        rp_data **out)
+{
+    rp_data *d = rp__host_alloc(ctx, sizeof *d);
+
+    if (!d) return RP_ERR_MEMORY;
+    *d               = (rp_data){ .ctx = ctx, .config = *config, .counted_step = -1 };
+    rp_status status = fill_store(d, what, config, source);
+    if (status != RP_OK) rp__data_close(d);
+    else *out = d;
+    return status;
+}
+
+void rp__data_close(rp_data *d)
+{
+    if (!d) return;
+    rp__store_free(d->store);
+    rp__release(d->words);
+    rp__release(d->arrays);
+    rp__release(d);
+}
+
+rp_data_info rp__data_info(const rp_data *d)
+{
+    return (rp_data_info){ rp__store_n_documents(d->store), rp__store_n_tokens(d->store), d->n_samples, d->steps_per_epoch,
+                           rp__store_hash(d->store) };
+}
+
+/* ---- batches ---- */
+
+/* Sample i of a step: where it lies in the store. */
+static rp_status locate(rp_data *d, int64_t step, int64_t i, int64_t *first, int64_t *count)
+{
+    int64_t epoch = step / d->steps_per_epoch, place = step % d->steps_per_epoch * d->step_samples + i;
+
+    RP_BUG_IF(step < 0 || i < 0 || i >= d->step_samples);
+    if (d->config.shuffle) place = rp__shuffled(d->config.seed, epoch, d->n_samples, place);
+    *first = place * d->config.max_seq_len;
+    *count = d->config.max_seq_len;
+    if (d->config.packed) return RP_OK;
+    RP_TRY(rp__store_document(d->store, place, first, count));
+    if (*count > d->config.max_seq_len) *count = d->config.max_seq_len;
+    return RP_OK;
+}
+
+static rp_status read_sample(rp_data *d, int64_t step, int64_t i, int64_t *count)
+{
+    int64_t first;
+
+    RP_TRY(locate(d, step, i, &first, count));
+    return rp__store_words(d->store, first, *count, d->words);
+}
+
+static int32_t label_of(const rp_data *d, uint32_t word)
+{
+    return word & RP_TOKEN_NO_TARGET ? d->config.ignore_index : (int32_t)(word & RP_TOKEN_ID);
+}
+
+rp_status rp__data_step(rp_data *d, int64_t step, rp_data_step *out)
+{
+    rp_data_step sum = { 0 };
+
+    if (step == d->counted_step) {
+        *out = d->counted;
+        return RP_OK;
+    }
+    for (int64_t i = 0; i < d->step_samples; i++) {
+        int64_t n;
+        RP_TRY(read_sample(d, step, i, &n));
+        sum.tokens += n;
+        for (int64_t k = 1; k < n; k++) sum.targets += label_of(d, d->words[k]) != d->config.ignore_index;
+    }
+    d->counted_step = step;
+    d->counted      = sum;
+    *out            = sum;
+    return RP_OK;
+}
+
+typedef struct { int32_t *tokens, *labels, *positions, *doc_start; } row;
+
+/* Padding is a document of its own at the end of the row: nothing before it sees it, and it has no labels. */
+static void fill_row(const rp_data *d, const row *r, int64_t count, int64_t length)
+{
+    int32_t start = 0;
+
+    for (int64_t k = 0; k < length; k++) {
+        bool padding = k >= count;
+        if (k == count || (k && !padding && !d->config.cross_documents && d->words[k] & RP_TOKEN_FIRST)) start = (int32_t)k;
+        r->tokens[k]    = padding ? 0 : (int32_t)(d->words[k] & RP_TOKEN_ID);
+        r->labels[k]    = k + 1 < count ? label_of(d, d->words[k + 1]) : d->config.ignore_index;
+        r->positions[k] = (int32_t)k - start;
+        r->doc_start[k] = start;
+    }
+}
+
+static rp_status longest(rp_data *d, int64_t step, int64_t base, int64_t *length)
+{
+    *length = 0;
+    for (int64_t i = 0; i < d->config.batch_size; i++) {
+        int64_t first, n;
+        RP_TRY(locate(d, step, base + i, &first, &n));
+        if (n > *length) *length = n;
+    }
+    return RP_OK;
+}
+
+rp_status rp__data_batch(rp_data *d, int64_t step, int64_t micro, rp_data_batch *out)
+{
+    int64_t rows = d->config.batch_size, base = (micro * d->config.ranks + d->config.rank) * rows, length;
+
+    RP_BUG_IF(micro < 0 || micro >= d->config.accumulation);
+    RP_TRY(longest(d, step, base, &length));
+    int32_t *tokens = d->arrays, *labels = tokens + rows * length, *positions = labels + rows * length,
+            *doc_start = positions + rows * length;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t count, at = i * length;
+        RP_TRY(read_sample(d, step, base + i, &count));
+        fill_row(d, &(row){ tokens + at, labels + at, positions + at, doc_start + at }, count, length);
+    }
+    *out = (rp_data_batch){ rows, length, tokens, labels, positions, doc_start, base };
+    return RP_OK;
+}

@@ -1,0 +1,75 @@
+/* train/data.h -- documents in, batches out.
+ *
+ *   files, sorted bytewise --> documents --> token ids --> a store: one unlinked temporary file, written once before the
+ *   first step and read a sample at a time, so token data costs no memory and later changes of the files no surprise
+ *
+ *   packed       ... d d d e|D D D D D e|x x ...      the store cut every max_seq_len tokens
+ *   not packed   one document a sample, cut at max_seq_len, padded to the longest of its micro-batch
+ *
+ * Labels are the tokens shifted by one within the sample, so the last place has none; in a packed sample the first token of
+ * the next document is a target of the last of this one. `doc_start` says where the document of a place begins in its sample:
+ * attention reaches back to there and positions count from there; with cross_documents both are the sample's.
+ * The sample at a place of the run is a function of (seed, epoch, place): nothing is remembered between steps.
+ *
+ *   sample i of a global step --> micro-batch i / (ranks * batch_size), rank i / batch_size % ranks, row i % batch_size
+ */
+#ifndef RP_TRAIN_DATA_H
+#define RP_TRAIN_DATA_H
+
+#include "base/base.h"
+
+/* Where ids come from. Ids at or past `vocab` are refused; a bos or eos there is inert. */
+typedef struct {
+    void *user;
+    /* As rp__tokenizer_encode; its errors stand in the context of the data. NULL: only format tokens can be read. */
+    rp_status (*encode)(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
+    int32_t bos, eos;                   /* -1: none */
+    bool adds_bos;
+    int32_t vocab;                      /* of the model */
+} rp_data_source;
+
+typedef struct {
+    const char *path;                   /* a file or a glob */
+    const char *format;                 /* a line of data_formats.def */
+    const char *column, *prompt_column; /* jsonl; prompt_column may be NULL */
+    bool packed, cross_documents, train_on_input, wide_tokens;      /* wide_tokens: token_type u32 */
+    int64_t max_seq_len, batch_size, accumulation;
+    int ranks, rank;
+    bool shuffle;
+    uint64_t seed;
+    int32_t ignore_index;
+    const char *scratch_dir;            /* for the store; NULL: $TMPDIR, /var/tmp or /tmp */
+} rp_data_config;
+
+typedef struct rp_data rp_data;
+
+typedef struct { int64_t n_documents, n_tokens, n_samples, steps_per_epoch; uint64_t hash; } rp_data_info;
+
+typedef struct {                        /* of a whole global step, over all ranks */
+    int64_t targets;                    /* labels that count; may be 0 where prompts are not trained on */
+    int64_t tokens;                     /* input tokens, padding excluded */
+} rp_data_step;
+
+typedef struct {                        /* [rows, length] each, borrowed until the next call on the same data */
+    int64_t rows, length;
+    const int32_t *tokens, *labels, *positions, *doc_start;
+    int64_t sample_base;                /* index in the global step of row 0 */
+} rp_data_batch;
+
+/* Reads and tokenises everything. `what` is the recipe's key, "dataset" or "dataset_val", for messages; it, the source and
+ * the config's texts must live until open returns.
+ * errors  RP_ERR_CONFIG a key is wrong, too little data for one step · RP_ERR_MATCH no such file · RP_ERR_FORMAT a file
+ *         is malformed, with its place · RP_ERR_IO · RP_ERR_MEMORY */
+rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source,
+                        rp_data **out);
+void rp__data_close(rp_data *data);
+
+/* hash: of all tokens and document ends, to tell whether a resumed run still sees the same data. */
+rp_data_info rp__data_info(const rp_data *data);
+
+/* `step` counts optimizer steps of the run from 0; epoch and place follow from it. errors RP_ERR_IO */
+rp_status rp__data_step(rp_data *data, int64_t step, rp_data_step *out);
+/* Micro-batch `micro` (from 0) of this rank. errors RP_ERR_IO */
+rp_status rp__data_batch(rp_data *data, int64_t step, int64_t micro, rp_data_batch *out);
+
+#endif

@@ -1,0 +1,164 @@
+/* train/metrics.c -- lines of metrics.jsonl, written and cut. */
+#include "train/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_CHARS = 2048 };
+
+struct rp_metrics_file {
+    rp_ctx *ctx;
+    char *path;
+    int fd;
+};
+
+/* In the C locale, whatever the program around us chose: a comma is no part of a JSON number. */
+const char *rp__number_text(char out[RP_NUMBER_CHARS], double value)
+{
+    static locale_t c_locale;
+    double back;
+
+    if (!isfinite(value)) {
+        snprintf(out, RP_NUMBER_CHARS, "null");
+        return out;
+    }
+    if (!c_locale) c_locale = newlocale(LC_ALL_MASK, "C", NULL);
+    locale_t before = uselocale(c_locale);
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, RP_NUMBER_CHARS, "%.*g", digits, value);
+        if (rp__parse_double(out, &back) && back == value) break;
+    }
+    uselocale(before);
+    return out;
+}
+
+/* ---- cutting ---- */
+
+static bool keeps(const char *line, ssize_t bytes, int64_t keep_steps)
+{
+    json_t *object = bytes > 0 && line[bytes - 1] == '\n' ? json_loadb(line, (size_t)bytes, 0, NULL) : NULL;
+    const json_t *step = json_object_get(object, "step");
+    bool kept = json_is_integer(step) && json_integer_value(step) <= keep_steps;
+
+    json_decref(object);
+    return kept;
+}
+
+/* How many bytes at the start of the file stay. */
+static int64_t kept_bytes(FILE *f, int64_t keep_steps)
+{
+    char *line  = NULL;
+    size_t room = 0;
+    int64_t at  = 0;
+
+    for (;;) {
+        ssize_t bytes = getline(&line, &room, f);
+        if (bytes < 0 || !keeps(line, bytes, keep_steps)) break;
+        at += bytes;
+    }
+    free(line);
+    return at;
+}
+
+static rp_status io_fail(rp_ctx *ctx, const char *verb, const char *path)
+{
+    return rp__fail(ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
+}
+
+static rp_status cut(rp_metrics_file *m, int64_t keep_steps)
+{
+    int64_t at = 0;
+
+    if (keep_steps > 0) {
+        FILE *f = fopen(m->path, "re");
+        if (!f) return io_fail(m->ctx, "open", m->path);
+        at       = kept_bytes(f, keep_steps);
+        bool bad = ferror(f);
+        fclose(f);
+        if (bad) return io_fail(m->ctx, "read", m->path);
+    }
+    return ftruncate(m->fd, at) ? io_fail(m->ctx, "cut", m->path) : RP_OK;
+}
+
+static rp_status open_and_cut(rp_metrics_file *m, const char *path, int64_t keep_steps)
+{
+    m->path = rp__host_text(m->ctx, path);
+    if (!m->path) return RP_ERR_MEMORY;
+    m->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (m->fd < 0) return io_fail(m->ctx, "open", path);
+    return cut(m, keep_steps);
+}
+
+rp_status rp__metrics_open(rp_ctx *ctx, const char *path, int64_t keep_steps, rp_metrics_file **out)
+{
+    rp_metrics_file *m = rp__host_alloc(ctx, sizeof *m);
+
+    if (!m) return RP_ERR_MEMORY;
+    *m               = (rp_metrics_file){ .ctx = ctx, .fd = -1 };
+    rp_status status = open_and_cut(m, path, keep_steps);
+    if (status != RP_OK) rp__metrics_close(m);
+    else *out = m;
+    return status;
+}
+
+void rp__metrics_close(rp_metrics_file *m)
+{
+    if (!m) return;
+    if (m->fd >= 0) close(m->fd);
+    rp__release(m->path);
+    rp__release(m);
+}
+
+/* ---- writing ---- */
+
+typedef struct { char text[LINE_CHARS]; int used; } line_text;
+
+static void put_key(line_text *t, const char *name, const char *value)
+{
+    t->used +=
+        snprintf(t->text + t->used, (size_t)(LINE_CHARS - t->used), "%s\"%s\": %s", t->used == 1 ? "" : ", ", name, value);
+}
+
+static void put_REAL(line_text *t, const char *name, double value)
+{
+    char number[RP_NUMBER_CHARS];
+
+    put_key(t, name, rp__number_text(number, value));
+}
+
+static void put_INT(line_text *t, const char *name, int64_t value)
+{
+    char number[RP_NUMBER_CHARS];
+
+    snprintf(number, sizeof number, "%" PRId64, value);
+    put_key(t, name, number);
+}
+
+rp_status rp__metrics_put(rp_metrics_file *m, const rp_metrics *line)
+{
+    line_text t = { "{", 1 };
+
+#define RP_METRIC(type, name) put_##type(&t, #name, line->name);
+#include "train/metrics.def"
+#undef RP_METRIC
+    if (line->has_val_loss) put_REAL(&t, "val_loss", line->val_loss);
+    t.used += snprintf(t.text + t.used, (size_t)(LINE_CHARS - t.used), "}\n");
+    for (int done = 0; done < t.used;) {
+        ssize_t n = write(m->fd, t.text + done, (size_t)(t.used - done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return io_fail(m->ctx, "write", m->path);
+        done += (int)n;
+    }
+    return RP_OK;
+}
+
+rp_status rp__metrics_sync(rp_metrics_file *m)
+{
+    return fsync(m->fd) ? io_fail(m->ctx, "write", m->path) : RP_OK;
+}

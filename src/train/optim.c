@@ -1,0 +1,275 @@
+/* train/optim.c -- what all optimizers share: the table, the states, the norm, the call of an update. */
+#include "train/optim.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    rp_optim_param param;
+    bool decays;
+    uint64_t key;                       /* of the random bits that round it */
+    rp_tensor *state[RP_OPTIM_MAX_STATES], *master;
+    double sum_squares;
+} slot;
+
+typedef struct { char *name; rp_tensor *tensor; } named;
+
+struct rp_optim {
+    rp_ctx *ctx;
+    const rp_optim_kind *kind;
+    rp_optim_config config;             /* no_decay is not kept: `decays` holds the answers */
+    int n_params, n_named;
+    slot *slots;
+    named *names;
+};
+
+#define RP_OPTIM(name) extern const rp_optim_kind rp__optim_##name;
+#include "train/optim.def"
+#undef RP_OPTIM
+
+static const rp_optim_kind *const kinds[] = {
+#define RP_OPTIM(name) &rp__optim_##name,
+#include "train/optim.def"
+#undef RP_OPTIM
+};
+
+static const rp_optim_kind *find_kind(const char *name)
+{
+    for (int i = 0; i < RP_COUNT(kinds); i++)
+        if (!strcmp(kinds[i]->name, name)) return kinds[i];
+    return NULL;
+}
+
+static rp_status check_config(rp_ctx *ctx, const rp_optim_config *c)
+{
+    static const char *const names[] = {
+#define RP_OPTIM(name) #name,
+#include "train/optim.def"
+#undef RP_OPTIM
+        NULL,
+    };
+    const char *near = rp__nearest(c->name, names);
+
+    RP_CHECK(ctx, find_kind(c->name), RP_ERR_CONFIG, "unknown optimizer '%s'%s%s%s", c->name, near ? "; did you mean '" : "",
+             near ? near : "", near ? "'?" : "");
+    RP_CHECK(ctx, c->beta1 >= 0 && c->beta1 < 1, RP_ERR_CONFIG, "optimizer.betas: %g is not in [0, 1)", c->beta1);
+    RP_CHECK(ctx, c->beta2 >= 0 && c->beta2 < 1, RP_ERR_CONFIG, "optimizer.betas: %g is not in [0, 1)", c->beta2);
+    RP_CHECK(ctx, c->eps >= 0, RP_ERR_CONFIG, "optimizer.eps: %g is negative", c->eps);
+    RP_CHECK(ctx, c->momentum >= 0, RP_ERR_CONFIG, "optimizer.momentum: %g is negative", c->momentum);
+    RP_CHECK(ctx, c->weight_decay >= 0, RP_ERR_CONFIG, "optimizer.weight_decay: %g is negative", c->weight_decay);
+    RP_CHECK(ctx, c->state_dtype == RP_F32 || c->state_dtype == RP_BF16, RP_ERR_DTYPE,
+             "optimizer.state_dtype: %s, expected fp32 or bf16", rp_dtype_name(c->state_dtype));
+    return RP_OK;
+}
+
+/* The glob fits the parameter's whole path, or the path of a module above it. */
+static bool covers(const char *glob, const char *path)
+{
+    char module[512];
+    size_t length = strlen(path);
+
+    if (rp__glob(glob, path)) return true;
+    for (size_t i = 0; i < length && i < sizeof module; i++) {
+        module[i] = 0;
+        if (path[i] == '.' && rp__glob(glob, module)) return true;
+        module[i] = path[i];
+    }
+    return false;
+}
+
+static rp_status choose_decay(rp_optim *o, const rp_optim_config *c)
+{
+    for (int i = 0; i < o->n_params; i++) o->slots[i].decays = true;
+    for (int g = 0; g < c->n_no_decay; g++) {
+        bool matched = false;
+        for (int i = 0; i < o->n_params; i++) {
+            if (!covers(c->no_decay[g], o->slots[i].param.path)) continue;
+            o->slots[i].decays = false;
+            matched            = true;
+        }
+        RP_CHECK(o->ctx, matched, RP_ERR_MATCH, "optimizer.no_decay: '%s' matches no parameter", c->no_decay[g]);
+    }
+    return RP_OK;
+}
+
+static rp_status make_tensor(rp_optim *o, int i, rp_dtype dtype, const char *state, rp_tensor **out)
+{
+    const rp_optim_param *p = &o->slots[i].param;
+    rp_meta meta            = p->tensor->m;
+    char name[768];
+
+    meta.dtype = dtype;
+    snprintf(name, sizeof name, "%s.%s", p->path, state);
+    char *kept = rp__host_text(o->ctx, name);
+    if (!kept) return RP_ERR_MEMORY;
+    o->names[o->n_named].name = kept;
+    RP_TRY(rp__tensor_new_named(o->ctx, &meta, RP_MEM_OPTIM, kept, out));
+    (*out)->name                  = kept;
+    o->names[o->n_named++].tensor = *out;
+    rp__tensor_zero(*out);
+    return RP_OK;
+}
+
+static rp_status make_states(rp_optim *o, int i)
+{
+    slot *s = &o->slots[i];
+
+    RP_CHECK(o->ctx, rp_meta_is_float(&s->param.tensor->m), RP_ERR_DTYPE,
+             "the parameter '%s' is %s: only floating-point ones are optimized", s->param.path,
+             rp_meta_str(&s->param.tensor->m));
+    for (int k = 0; k < RP_OPTIM_MAX_STATES && o->kind->state_name[k]; k++)
+        if (o->kind->wants_state(&o->config, k))
+            RP_TRY(make_tensor(o, i, o->config.state_dtype, o->kind->state_name[k], &s->state[k]));
+    if (o->config.master_weights && s->param.tensor->m.dtype == RP_BF16)
+        RP_TRY(make_tensor(o, i, RP_F32, "master", &s->master));
+    return RP_OK;
+}
+
+static uint64_t key_of(uint64_t seed, const char *path)
+{
+    return rp__hash(path, strlen(path), rp__hash("optimizer", 9, rp__hash(&seed, sizeof seed, RP_HASH_SEED)));
+}
+
+static rp_status fill(rp_optim *o, const rp_optim_config *config, const rp_optim_param *params, int n_params)
+{
+    o->slots = rp__host_alloc(o->ctx, n_params * (int64_t)sizeof *o->slots);
+    o->names =
+        o->slots ? rp__host_alloc(o->ctx, n_params * (int64_t)(RP_OPTIM_MAX_STATES + 1) * (int64_t)sizeof *o->names) : NULL;
+    if (!o->names) return RP_ERR_MEMORY;
+    o->n_params = n_params;
+    for (int i = 0; i < n_params; i++) {
+        o->slots[i].param = params[i];
+        o->slots[i].key   = key_of(o->ctx->seed, params[i].path);
+    }
+    RP_TRY(choose_decay(o, config));
+    for (int i = 0; i < n_params; i++) RP_TRY(make_states(o, i));
+    rp__optim_refresh_masters(o);
+    return RP_OK;
+}
+
+rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_optim_param *params, int n_params,
+                        rp_optim **out)
+{
+    RP_TRY(check_config(ctx, config));
+    rp_optim *o = rp__host_alloc(ctx, sizeof *o);
+    if (!o) return RP_ERR_MEMORY;
+    *o = (rp_optim){ .ctx = ctx, .kind = find_kind(config->name), .config = *config };
+    o->config.no_decay = NULL;
+    rp_status status   = fill(o, config, params, n_params);
+    if (status != RP_OK) rp__optim_free(o);
+    else *out = o;
+    return status;
+}
+
+void rp__optim_free(rp_optim *o)
+{
+    if (!o) return;
+    for (int i = 0; i < o->n_params; i++) {
+        for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) rp_tensor_unref(o->slots[i].state[k]);
+        rp_tensor_unref(o->slots[i].master);
+    }
+    for (int i = 0; o->names && i < o->n_params * (RP_OPTIM_MAX_STATES + 1); i++) rp__release(o->names[i].name);
+    rp__release(o->names);
+    rp__release(o->slots);
+    rp__release(o);
+}
+
+void rp__optim_refresh_masters(rp_optim *o)
+{
+    for (int i = 0; i < o->n_params; i++) {
+        slot *s = &o->slots[i];
+        if (!s->master) continue;
+        rp__tensor_copy(s->master, s->param.tensor);
+        rp__tensor_wrote(s->master, "the optimizer");
+    }
+}
+
+/* The machine's kernels where they apply; the empty table sends an update to its reference. */
+static const rp_kernels *kernels_for(const rp_optim *o, const rp_tensor *param, const rp_tensor *grad)
+{
+    bool fast = o->ctx->device[0]->has_kernels && param->m.dtype != RP_F64 && grad->m.dtype != RP_F64 &&
+                rp_tensor_is_dense(param) && rp_tensor_is_dense(grad);
+
+    return fast ? rp__kernels_cpu() : rp__kernels_none();
+}
+
+static void *data_of(const rp_tensor *t) { return t ? rp_tensor_data(t) : NULL; }
+
+static rp_optim_call make_call(const rp_optim *o, slot *s, const rp_tensor *grad, const rp_optim_step *step)
+{
+    const rp_optim_config *c = &o->config;
+    rp_optim_call call       = {
+              .threads = o->ctx->threads, .n = rp_meta_elems(&grad->m), .param_dtype = s->param.tensor->m.dtype,
+              .grad_dtype = grad->m.dtype, .state_dtype = c->state_dtype, .param = data_of(s->param.tensor),
+              .master = data_of(s->master), .grad = data_of(grad), .lr = step->lr, .grad_scale = step->grad_scale,
+              .weight_decay = s->decays ? c->weight_decay : 0, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps,
+              .momentum = c->momentum, .bias1 = 1 - pow(c->beta1, (double)step->step),
+              .bias2 = 1 - pow(c->beta2, (double)step->step), .step = step->step, .stochastic = c->stochastic, .key = s->key,
+              .sum_squares = step->measure ? &s->sum_squares : NULL,
+    };
+
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) call.state[k] = data_of(s->state[k]);
+    return call;
+}
+
+void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
+{
+    slot *s = &o->slots[i];
+
+    RP_BUG_IF(i < 0 || i >= o->n_params || !rp_meta_same_shape(&grad->m, &s->param.tensor->m));
+    RP_BUG_IF(!rp_tensor_is_dense(s->param.tensor) || !rp_tensor_is_dense(grad));
+    if (grad->storage->data) {
+        rp_optim_call call = make_call(o, s, grad, step);
+        unsigned mode      = rp__fp_enter();
+        o->kind->update(kernels_for(o, s->param.tensor, grad), &call);
+        rp__fp_leave(mode);
+    }
+    rp__tensor_wrote(s->param.tensor, "the optimizer");
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
+        if (s->state[k]) rp__tensor_wrote(s->state[k], "the optimizer");
+    if (s->master) rp__tensor_wrote(s->master, "the optimizer");
+}
+
+static double squares_in_order(const rp_tensor *grad)
+{
+    double sum = 0;
+
+    for (int64_t e = 0, n = rp_meta_elems(&grad->m); e < n; e++) sum += rp_elem_get(grad, e) * rp_elem_get(grad, e);
+    return sum;
+}
+
+void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
+{
+    const rp_kernels *k = kernels_for(o, o->slots[i].param.tensor, grad);
+    double *sum         = &o->slots[i].sum_squares;
+    unsigned mode       = rp__fp_enter();
+
+    if (!grad->storage->data) *sum = 0;
+    else if (k->sum_squares)
+        k->sum_squares(grad->m.dtype, rp_tensor_data(grad), rp_meta_elems(&grad->m), sum, o->ctx->threads);
+    else *sum = squares_in_order(grad);
+    rp__fp_leave(mode);
+}
+
+double rp__optim_norm(const rp_optim *o)
+{
+    double sum = 0;
+
+    for (int i = 0; i < o->n_params; i++) sum += o->slots[i].sum_squares;
+    return sqrt(sum);
+}
+
+double rp__clip_scale(double norm, double max_norm)
+{
+    double scale = max_norm / (norm + 1e-6);
+
+    return scale < 1 ? scale : 1;
+}
+
+rp_tensor *rp__optim_tensor(const rp_optim *o, int i, const char **name)
+{
+    if (i < 0 || i >= o->n_named) return NULL;
+    *name = o->names[i].name;
+    return o->names[i].tensor;
+}

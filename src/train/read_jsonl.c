@@ -1,0 +1,89 @@
+/* train/read_jsonl.c -- one JSON object a line; `column` is the document, `prompt_column` a prompt before it.
+ *
+ *   [bos] prompt answer [eos]     prompt and answer are tokenised apart, so the border between them is exact. Without
+ *                                 train_on_input, bos and prompt are no targets; the eos is, a model must learn to stop
+ * Blank lines are passed over. A byte-order mark and CR before the newline are allowed.
+ */
+#include "train/data_store.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct { const char *text; int64_t bytes; } span;
+
+static rp_status column_of(const rp_read_job *job, const char *place, const json_t *line, const char *column, span *out)
+{
+    const json_t *value = json_object_get(line, column);
+
+    RP_CHECK(job->ctx, value, RP_ERR_FORMAT, "'%s'%s: no column '%s'", job->path, place, column);
+    RP_CHECK(job->ctx, json_is_string(value), RP_ERR_FORMAT, "'%s'%s: the column '%s' is not a string", job->path, place,
+             column);
+    *out = (span){ json_string_value(value), (int64_t)json_string_length(value) };
+    return RP_OK;
+}
+
+static rp_status put_document(const rp_read_job *job, const char *place, const json_t *line)
+{
+    const rp_data_config *c = job->config;
+    bool input_counts       = c->train_on_input || !c->prompt_column;
+    span answer = { 0 }, prompt = { 0 };
+
+    RP_TRY(column_of(job, place, line, c->column, &answer));
+    rp__store_begin(job->store);
+    RP_TRY(rp__read_bos(job, input_counts));
+    if (c->prompt_column) {
+        RP_TRY(column_of(job, place, line, c->prompt_column, &prompt));
+        RP_TRY(rp__read_piece(job, place, prompt.text, prompt.bytes, input_counts));
+    }
+    RP_TRY(rp__read_piece(job, place, answer.text, answer.bytes, true));
+    return rp__read_eos(job);
+}
+
+/* Integers past 64 bits may stand in columns nobody asked for, NUL characters in text. */
+static rp_status put_line(const rp_read_job *job, int64_t number, const char *text, size_t bytes)
+{
+    char place[48];
+    json_error_t e;
+
+    if (number == 1 && bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+        text += 3;
+        bytes -= 3;
+    }
+    while (bytes && strchr(" \t\r\n", text[bytes - 1]) && text[bytes - 1]) bytes--;
+    if (!bytes) return RP_OK;
+    snprintf(place, sizeof place, ", line %" PRId64, number);
+    json_t *line = json_loadb(text, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
+    if (!line && json_error_code(&e) == json_error_out_of_memory)
+        return rp__fail(job->ctx, RP_ERR_MEMORY, "cannot parse '%s'%s: memory ran out", job->path, place);
+    RP_CHECK(job->ctx, line, RP_ERR_FORMAT, "'%s'%s, column %d: %s", job->path, place, e.column, e.text);
+    rp_status status = json_is_object(line)
+                           ? put_document(job, place, line)
+                           : rp__fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: not a JSON object", job->path, place);
+    json_decref(line);
+    return status;
+}
+
+rp_status rp__read_jsonl(const rp_read_job *job)
+{
+    FILE *f = fopen(job->path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    rp_status status = RP_OK;
+
+    RP_CHECK(job->ctx, f, RP_ERR_CONFIG, "cannot open '%s': %s", job->path, strerror(errno));
+    errno = 0;
+    for (int64_t number = 1; status == RP_OK; number++) {
+        ssize_t bytes = getline(&line, &room, f);
+        if (bytes < 0) break;
+        status = put_line(job, number, line, (size_t)bytes);
+    }
+    if (status == RP_OK && !feof(f))
+        status = rp__fail(job->ctx, errno == ENOMEM ? RP_ERR_MEMORY : RP_ERR_IO, "cannot read '%s': %s", job->path,
+                          strerror(errno));
+    free(line);
+    fclose(f);
+    return status;
+}

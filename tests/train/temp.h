@@ -1,0 +1,55 @@
+/* temp.h -- a folder for one test, and files in it. */
+#ifndef RP_TEST_TEMP_H
+#define RP_TEST_TEMP_H
+
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct { char path[128]; } temp_dir;
+
+static inline temp_dir temp_make(void)
+{
+    temp_dir d;
+    const char *base = getenv("TMPDIR");
+
+    snprintf(d.path, sizeof d.path, "%s/reprise-test-XXXXXX", base && *base ? base : "/tmp");
+    assert_non_null(mkdtemp(d.path));
+    return d;
+}
+
+static inline int temp_remove_one(const char *path, const struct stat *s, int kind, struct FTW *where)
+{
+    (void)s;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static inline void temp_remove(const temp_dir *d) { assert_int_equal(nftw(d->path, temp_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0); }
+
+/* The path of a name in the folder; a few may be live at once. */
+static inline const char *temp_path(const temp_dir *d, const char *name)
+{
+    static char ring[8][512];
+    static unsigned next;
+    char *out = ring[next++ % 8];
+
+    snprintf(out, sizeof ring[0], "%s/%s", d->path, name);
+    return out;
+}
+
+static inline const char *temp_write(const temp_dir *d, const char *name, const void *bytes, size_t n)
+{
+    const char *path = temp_path(d, name);
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static inline const char *temp_text(const temp_dir *d, const char *name, const char *text) { return temp_write(d, name, text, strlen(text)); }
+
+#endif

@@ -1,0 +1,493 @@
+/* Claims about optimizers: they agree with PyTorch, with their references, and with themselves under any split of the work. */
+#include "rp_test.h"
+
+#include <jansson.h>
+#include <math.h>
+
+#include "train/optim.h"
+
+static json_t *golden(void)
+{
+    json_error_t e;
+    json_t *g = json_load_file(RP_SOURCE_DIR "/tests/train/optim_golden.json", 0, &e);
+
+    if (!g) fail_msg("optim_golden.json: %s", e.text);
+    return g;
+}
+
+static void fill_from_json(rp_tensor *t, const json_t *numbers)
+{
+    for (size_t i = 0; i < json_array_size(numbers); i++) rp_elem_put(t, (int64_t)i, json_number_value(json_array_get(numbers, i)));
+}
+
+static rp_tensor *make(rp_ctx *ctx, rp_dtype dtype, int64_t n, rp_mem_class c)
+{
+    rp_meta meta = rp_meta_1d(dtype, n);
+    rp_tensor *t;
+
+    assert_ok(ctx, rp_tensor_new(ctx, &meta, c, &t));
+    return t;
+}
+
+/* A number in [-1, 1) that depends on i and salt alone. */
+static double noise(int64_t i, uint32_t salt)
+{
+    return 2.0 * rp__uniform(rp__philox(salt, (uint32_t)i, 7, 0, 0).word[0]) - 1;
+}
+
+static void fill_noise(rp_tensor *t, uint32_t salt)
+{
+    for (int64_t i = 0; i < rp_meta_elems(&t->m); i++) rp_elem_put(t, i, noise(i, salt));
+}
+
+static rp_optim_config config_of(const char *name)
+{
+    return (rp_optim_config){ .name = name, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .state_dtype = RP_F32 };
+}
+
+static double option(const json_t *options, const char *key, double fallback)
+{
+    const json_t *v = json_object_get(options, key);
+
+    return v ? json_number_value(v) : fallback;
+}
+
+static void follow_torch(rp_ctx *ctx, const json_t *all, const char *name, const json_t *c)
+{
+    const json_t *o = json_object_get(c, "options"), *betas = json_object_get(o, "betas");
+    rp_optim_config config = config_of(strncmp(name, "sgd", 3) ? "adamw" : "sgd");
+    config.eps          = option(o, "eps", 0);
+    config.momentum     = option(o, "momentum", 0);
+    config.weight_decay = option(o, "weight_decay", 0);
+    if (betas) {
+        config.beta1 = json_number_value(json_array_get(betas, 0));
+        config.beta2 = json_number_value(json_array_get(betas, 1));
+    }
+    int64_t n    = (int64_t)json_array_size(json_object_get(all, "start"));
+    rp_tensor *p = make(ctx, RP_F32, n, RP_MEM_PARAM), *g = make(ctx, RP_F32, n, RP_MEM_GRAD);
+    rp_optim *optim;
+    fill_from_json(p, json_object_get(all, "start"));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", p }, 1, &optim));
+    const json_t *max_norm = json_object_get(c, "max_norm"), *after = json_object_get(c, "after");
+    for (size_t s = 0; s < json_array_size(after); s++) {
+        rp_optim_step step = { .step = (int64_t)s + 1, .lr = option(o, "lr", 0), .grad_scale = 1 };
+        fill_from_json(g, json_array_get(json_object_get(all, "grads"), s));
+        if (json_is_number(max_norm)) {
+            rp__optim_measure(optim, 0, g);
+            double norm = rp__optim_norm(optim), expected = json_number_value(json_array_get(json_object_get(c, "norms"), s));
+            assert_true(fabs(norm - expected) <= 1e-6 * expected);
+            step.grad_scale = rp__clip_scale(norm, json_number_value(max_norm));
+        }
+        rp__optim_update(optim, 0, g, &step);
+        for (int64_t i = 0; i < n; i++) {
+            double got = rp_elem_get(p, i), want = json_number_value(json_array_get(json_array_get(after, s), (size_t)i));
+            if (fabs(got - want) > 2e-6 * (1 + fabs(want)))
+                fail_msg("%s, step %zu, element %d: %.9g, torch has %.9g", name, s + 1, (int)i, got, want);
+        }
+    }
+    rp__optim_free(optim);
+    rp_tensor_unref(p);
+    rp_tensor_unref(g);
+}
+
+static void trajectories_are_those_of_torch(void **state)
+{
+    (void)state;
+    static const char *const devices[] = { "cpu", "sim" };
+    json_t *all = golden();
+    const char *name;
+    json_t *c;
+
+    for (int d = 0; d < RP_COUNT(devices); d++) {
+        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = devices[d] });
+        json_object_foreach(json_object_get(all, "cases"), name, c) follow_torch(ctx, all, name, c);
+        test_ctx_free(ctx);
+    }
+    json_decref(all);
+}
+
+/* ---- every combination of dtypes ---- */
+
+typedef struct { rp_dtype param, grad, state; bool master, stochastic; const char *name; double momentum; } variant;
+
+enum { N_VARIANTS = 2 * 2 * 2 * 2 * 2 * 3 };
+
+static variant variant_at(int i)
+{
+    static const struct { const char *name; double momentum; } kinds[] = { { "adamw", 0 }, { "sgd", 0 }, { "sgd", 0.9 } };
+
+    return (variant){ i & 1 ? RP_F32 : RP_BF16, i & 2 ? RP_F32 : RP_BF16, i & 4 ? RP_F32 : RP_BF16, i & 8, i & 16,
+                      kinds[i / 32].name, kinds[i / 32].momentum };
+}
+
+typedef struct { double norm; rp_tensor *param; uint64_t hash; } outcome;
+
+static uint64_t hash_tensor(const rp_tensor *t, uint64_t h) { return rp__hash(rp_tensor_data(t), (size_t)rp_meta_bytes(&t->m), h); }
+
+/* Some steps on a device and kernel table of choice; the hash covers the parameter and every state. */
+static outcome run_variant(rp_ctx *ctx, const variant *v, int64_t n, int steps)
+{
+    rp_optim_config config = config_of(v->name);
+    config.momentum        = v->momentum;
+    config.weight_decay    = 0.1;
+    config.state_dtype     = v->state;
+    config.master_weights  = v->master;
+    config.stochastic      = v->stochastic;
+    outcome out  = { .param = make(ctx, v->param, n, RP_MEM_PARAM), .hash = RP_HASH_SEED };
+    rp_tensor *g = make(ctx, v->grad, n, RP_MEM_GRAD), *t;
+    rp_optim *optim;
+    const char *name;
+
+    fill_noise(out.param, 1);
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "layers.0.w", out.param }, 1, &optim));
+    for (int s = 1; s <= steps; s++) {
+        fill_noise(g, 100 + (uint32_t)s);
+        rp__optim_update(optim, 0, g, &(rp_optim_step){ .step = s, .lr = 1e-2, .grad_scale = 0.5, .measure = true });
+    }
+    out.norm = rp__optim_norm(optim);
+    out.hash = hash_tensor(out.param, out.hash);
+    for (int i = 0; (t = rp__optim_tensor(optim, i, &name)); i++) out.hash = hash_tensor(t, out.hash);
+    rp__optim_free(optim);
+    rp_tensor_unref(g);
+    return out;
+}
+
+/* One step, so that a bf16 state's rounding cannot drift: fp32 within rounding, bf16 within a step of the last place. */
+static void kernels_agree_with_the_reference_in_every_dtype(void **state)
+{
+    (void)state;
+    enum { N = 3 * RP_OPTIM_TILE + 77 };
+    rp_ctx *fast = test_ctx(&(rp_ctx_options){ .device = "cpu" }), *slow = test_ctx(&(rp_ctx_options){ .device = "sim" });
+
+    for (int k = 0; k < N_VARIANTS; k++) {
+        variant v = variant_at(k);
+        outcome a = run_variant(fast, &v, N, 1), b = run_variant(slow, &v, N, 1);
+        double tolerance = v.param == RP_F32 || v.master ? 2e-6 : 1.0 / 128;
+        int64_t differing = 0;
+        for (int64_t i = 0; i < N; i++) {
+            double x = rp_elem_get(a.param, i), y = rp_elem_get(b.param, i);
+            differing += x != y;
+            if (fabs(x - y) > tolerance * fabs(y) + 1e-5 && !(v.param == RP_BF16 && fabs(x - y) <= fabs(y) / 128))
+                fail_msg("variant %d, element %d: %.9g, the reference has %.9g", k, (int)i, x, y);
+        }
+        if (v.param == RP_BF16) assert_true(differing < N / 100);
+        assert_true(fabs(a.norm - b.norm) <= 1e-12 * b.norm);
+        rp_tensor_unref(a.param);
+        rp_tensor_unref(b.param);
+    }
+    test_ctx_free(fast);
+    test_ctx_free(slow);
+}
+
+static void bits_do_not_depend_on_threads(void **state)
+{
+    (void)state;
+    enum { N = 9 * RP_OPTIM_TILE + 5 };
+
+    for (int k = 0; k < N_VARIANTS; k++) {
+        variant v = variant_at(k);
+        uint64_t hash = 0;
+        double norm   = 0;
+        for (int threads = 1; threads <= 3; threads++) {
+            rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = threads });
+            outcome o   = run_variant(ctx, &v, N, 3);
+            if (threads > 1) assert_true(o.hash == hash && o.norm == norm);
+            hash = o.hash;
+            norm = o.norm;
+            rp_tensor_unref(o.param);
+            test_ctx_free(ctx);
+        }
+    }
+}
+
+/* ---- the norm ---- */
+
+static void norm_is_the_same_bits_measured_before_or_within_the_update(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_optim_config config = config_of("adamw");
+    rp_optim_param params[3];
+    rp_tensor *grads[3];
+    rp_optim *optim;
+
+    for (int i = 0; i < 3; i++) {
+        params[i] = (rp_optim_param){ "w", make(ctx, RP_BF16, 1000 * (i + 1) + i, RP_MEM_PARAM) };
+        grads[i]  = make(ctx, i == 1 ? RP_F32 : RP_BF16, 1000 * (i + 1) + i, RP_MEM_GRAD);
+        fill_noise(params[i].tensor, 3);
+        fill_noise(grads[i], 4 + (uint32_t)i);
+    }
+    assert_ok(ctx, rp__optim_new(ctx, &config, params, 3, &optim));
+    for (int i = 0; i < 3; i++) rp__optim_measure(optim, i, grads[i]);
+    double before = rp__optim_norm(optim), expected = 0;
+    for (int i = 2; i >= 0; i--)
+        rp__optim_update(optim, i, grads[i], &(rp_optim_step){ .step = 1, .lr = 0.1, .grad_scale = 1, .measure = true });
+    assert_true(rp__optim_norm(optim) == before);
+    for (int i = 0; i < 3; i++)
+        for (int64_t e = 0; e < rp_meta_elems(&grads[i]->m); e++) expected += pow(rp_elem_get(grads[i], e), 2);
+    assert_true(fabs(before - sqrt(expected)) < 1e-12 * before);
+    rp__optim_free(optim);
+    for (int i = 0; i < 3; i++) {
+        rp_tensor_unref(params[i].tensor);
+        rp_tensor_unref(grads[i]);
+    }
+    test_ctx_free(ctx);
+}
+
+static void huge_gradients_have_a_finite_norm_and_bad_ones_do_not(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_optim_config config = config_of("sgd");
+    rp_tensor *p = make(ctx, RP_F32, 700, RP_MEM_PARAM), *g = make(ctx, RP_F32, 700, RP_MEM_GRAD);
+    rp_optim *optim;
+
+    rp__tensor_zero(p);
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", p }, 1, &optim));
+    for (int i = 0; i < 700; i++) rp_elem_put(g, i, 1e30);
+    rp__optim_measure(optim, 0, g);
+    assert_true(fabs(rp__optim_norm(optim) / (1e30 * sqrt(700)) - 1) < 1e-6);
+    rp_elem_put(g, 699, NAN);
+    rp__optim_measure(optim, 0, g);
+    assert_true(isnan(rp__optim_norm(optim)));
+    rp_elem_put(g, 699, INFINITY);
+    rp__optim_measure(optim, 0, g);
+    assert_true(isinf(rp__optim_norm(optim)));
+    rp__optim_free(optim);
+    rp_tensor_unref(p);
+    rp_tensor_unref(g);
+    test_ctx_free(ctx);
+}
+
+static void clipping_never_enlarges(void **state)
+{
+    (void)state;
+    assert_true(rp__clip_scale(0, 1) == 1);
+    assert_true(rp__clip_scale(0.5, 1) == 1);
+    assert_true(fabs(rp__clip_scale(4, 1) - 0.25) < 1e-6);
+}
+
+/* ---- weight decay ---- */
+
+static void no_decay_covers_paths_and_modules(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "layers.0.attn_norm.weight", "layers.0.attn.q.weight", "layers.0.attn.q.bias", "norm.weight" };
+    static const char *const globs[] = { "*.bias", "norm", "*attn_norm" };
+    static const bool decays[]       = { false, true, false, false };
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_optim_config config = config_of("sgd");
+    rp_optim_param params[4];
+    rp_tensor *g = make(ctx, RP_F32, 1, RP_MEM_GRAD);
+    rp_optim *optim;
+
+    config.weight_decay = 0.5;
+    config.no_decay     = globs;
+    config.n_no_decay   = RP_COUNT(globs);
+    rp__tensor_zero(g);
+    for (int i = 0; i < 4; i++) {
+        params[i] = (rp_optim_param){ paths[i], make(ctx, RP_F32, 1, RP_MEM_PARAM) };
+        rp_elem_put(params[i].tensor, 0, 1);
+    }
+    assert_ok(ctx, rp__optim_new(ctx, &config, params, 4, &optim));
+    for (int i = 0; i < 4; i++) {
+        rp__optim_update(optim, i, g, &(rp_optim_step){ .step = 1, .lr = 1, .grad_scale = 1 });
+        assert_true(rp_elem_get(params[i].tensor, 0) == (decays[i] ? 0.5 : 1));
+    }
+    rp__optim_free(optim);
+    config.no_decay   = (const char *const[]){ "layers.0.norm" };
+    config.n_no_decay = 1;
+    assert_int_equal(rp__optim_new(ctx, &config, params, 4, &optim), RP_ERR_MATCH);
+    assert_string_equal(rp_error(ctx), "optimizer.no_decay: 'layers.0.norm' matches no parameter");
+    for (int i = 0; i < 4; i++) rp_tensor_unref(params[i].tensor);
+    rp_tensor_unref(g);
+    test_ctx_free(ctx);
+}
+
+/* ---- rounding ---- */
+
+/* 4096 parameters of 1.0, and an update of a tenth of their last bit: plain rounding never moves, the mean of the other does. */
+static double mean_after_small_steps(bool stochastic, uint64_t seed)
+{
+    enum { N = 4096, STEPS = 20 };
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .seed = seed });
+    rp_optim_config config = config_of("sgd");
+    rp_tensor *p = make(ctx, RP_BF16, N, RP_MEM_PARAM), *g = make(ctx, RP_F32, N, RP_MEM_GRAD);
+    rp_optim *optim;
+    double sum = 0;
+
+    config.stochastic = stochastic;
+    for (int i = 0; i < N; i++) rp_elem_put(p, i, 1);
+    for (int i = 0; i < N; i++) rp_elem_put(g, i, -1);
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", p }, 1, &optim));
+    for (int s = 1; s <= STEPS; s++) rp__optim_update(optim, 0, g, &(rp_optim_step){ .step = s, .lr = 0.1 / 128, .grad_scale = 1 });
+    for (int i = 0; i < N; i++) sum += rp_elem_get(p, i);
+    rp__optim_free(optim);
+    rp_tensor_unref(p);
+    rp_tensor_unref(g);
+    test_ctx_free(ctx);
+    return sum / N;
+}
+
+static void stochastic_rounding_keeps_the_mean_where_plain_rounding_stands_still(void **state)
+{
+    (void)state;
+    double expected = 1 + 20 * 0.1 / 128, got = mean_after_small_steps(true, 1);
+
+    assert_true(mean_after_small_steps(false, 1) == 1);
+    assert_true(fabs(got - expected) < 5 * sqrt(20 * 0.09 / 4096) / 128);
+    assert_true(got == mean_after_small_steps(true, 1));
+    assert_true(got != mean_after_small_steps(true, 2));
+}
+
+static void stochastic_rounding_leaves_representable_and_non_finite_values_alone(void **state)
+{
+    (void)state;
+    static const float values[] = { 0.0f, -0.0f, 1.0f, -3.5f, 0x1p-126f, INFINITY, -INFINITY };
+
+    for (int i = 0; i < RP_COUNT(values); i++)
+        for (uint32_t bits = 0; bits < 0x10000; bits += 0xfff)
+            assert_int_equal(rp__bf16_stochastic(values[i], bits), rp__bf16_from_f32(values[i]));
+    assert_true(isnan(rp__f32_from_bf16(rp__bf16_stochastic(NAN, 0xffff))));
+}
+
+static void master_weights_follow_fp32_training_to_the_bit(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    rp_ctx *ctx = test_ctx(NULL);
+    variant with_master = { RP_BF16, RP_BF16, RP_F32, true, false, "adamw", 0 }, pure = { RP_F32, RP_BF16, RP_F32, false, false, "adamw", 0 };
+    rp_tensor *start = make(ctx, RP_BF16, N, RP_MEM_TEMP);
+    outcome a = run_variant(ctx, &with_master, N, 0), b = run_variant(ctx, &pure, N, 0);
+
+    rp__tensor_copy(b.param, a.param);      /* both begin at the same bf16 values */
+    rp_optim_config config = config_of("adamw");
+    rp_optim *one, *two;
+    config.master_weights = true;
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", a.param }, 1, &one));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", b.param }, 1, &two));
+    for (int s = 1; s <= 30; s++) {
+        rp_optim_step step = { .step = s, .lr = 1e-4, .grad_scale = 1 };
+        fill_noise(start, (uint32_t)s);
+        rp__optim_update(one, 0, start, &step);
+        rp__optim_update(two, 0, start, &step);
+    }
+    for (int i = 0; i < N; i++)
+        assert_true(rp_elem_get(a.param, i) == rp__f32_from_bf16(rp__bf16_from_f32((float)rp_elem_get(b.param, i))));
+    rp__optim_free(one);
+    rp__optim_free(two);
+    rp_tensor_unref(a.param);
+    rp_tensor_unref(b.param);
+    rp_tensor_unref(start);
+    test_ctx_free(ctx);
+}
+
+/* ---- bookkeeping ---- */
+
+static void states_are_counted_named_and_the_same_without_data(void **state)
+{
+    (void)state;
+    rp_mem mem[2];
+
+    for (int shapes = 0; shapes < 2; shapes++) {
+        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = shapes });
+        rp_optim_config config = config_of("adamw");
+        rp_tensor *p = make(ctx, RP_BF16, 100, RP_MEM_PARAM), *g = make(ctx, RP_BF16, 100, RP_MEM_GRAD);
+        rp_optim *optim;
+        const char *name;
+        config.master_weights = true;
+        config.state_dtype    = RP_BF16;
+        if (!shapes) rp__tensor_zero(p), rp__tensor_zero(g);
+        assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "norm.weight", p }, 1, &optim));
+        uint64_t version = p->storage->version;
+        rp__optim_measure(optim, 0, g);
+        rp__optim_update(optim, 0, g, &(rp_optim_step){ .step = 1, .lr = 1, .grad_scale = 1, .measure = true });
+        assert_true(p->storage->version > version);
+        assert_string_equal((rp__optim_tensor(optim, 0, &name), name), "norm.weight.exp_avg");
+        assert_string_equal((rp__optim_tensor(optim, 1, &name), name), "norm.weight.exp_avg_sq");
+        assert_string_equal((rp__optim_tensor(optim, 2, &name), name), "norm.weight.master");
+        assert_null(rp__optim_tensor(optim, 3, &name));
+        rp_mem_read(ctx, 0, false, &mem[shapes]);
+        assert_int_equal(mem[shapes].live_at[RP_MEM_OPTIM], 100 * (2 + 2 + 4));
+        rp__optim_free(optim);
+        rp_tensor_unref(p);
+        rp_tensor_unref(g);
+        test_ctx_free(ctx);
+    }
+    assert_memory_equal(&mem[0], &mem[1], sizeof mem[0]);
+}
+
+static void bad_options_are_named(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_tensor *p = make(ctx, RP_F32, 1, RP_MEM_PARAM);
+    rp_optim_param param = { "w", p };
+    rp_optim *optim = NULL;
+    rp_optim_config c = config_of("adam");
+
+    assert_int_equal(rp__optim_new(ctx, &c, &param, 1, &optim), RP_ERR_CONFIG);
+    assert_string_equal(rp_error(ctx), "unknown optimizer 'adam'; did you mean 'adamw'?");
+    c       = config_of("adamw");
+    c.beta2 = 1;
+    assert_int_equal(rp__optim_new(ctx, &c, &param, 1, &optim), RP_ERR_CONFIG);
+    assert_string_equal(rp_error(ctx), "optimizer.betas: 1 is not in [0, 1)");
+    c             = config_of("adamw");
+    c.state_dtype = RP_I32;
+    assert_int_equal(rp__optim_new(ctx, &c, &param, 1, &optim), RP_ERR_DTYPE);
+    assert_null(optim);
+    rp_tensor_unref(p);
+    test_ctx_free(ctx);
+}
+
+static void failing_allocations_leave_nothing_behind(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_tensor *p[2] = { make(ctx, RP_BF16, 10, RP_MEM_PARAM), make(ctx, RP_BF16, 20, RP_MEM_PARAM) };
+    rp_optim_param params[2] = { { "a", p[0] }, { "b", p[1] } };
+    rp_optim_config config   = config_of("adamw");
+    rp_status status;
+    int faults = 0;
+
+    config.master_weights = true;
+    do {
+        rp_optim *optim = NULL;
+        rp_mem m;
+        ctx->fault_countdown = faults + 1;
+        status               = rp__optim_new(ctx, &config, params, 2, &optim);
+        ctx->fault_countdown = 0;
+        rp__optim_free(optim);
+        if (status != RP_OK) {
+            assert_int_equal(status, RP_ERR_MEMORY);
+            assert_null(optim);
+            faults++;
+        }
+        rp_mem_read(ctx, 0, false, &m);
+        assert_int_equal(m.live_at[RP_MEM_OPTIM], 0);
+    } while (status != RP_OK);
+    assert_true(faults > 10);
+    rp_tensor_unref(p[0]);
+    rp_tensor_unref(p[1]);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trajectories_are_those_of_torch),
+        cmocka_unit_test(kernels_agree_with_the_reference_in_every_dtype),
+        cmocka_unit_test(bits_do_not_depend_on_threads),
+        cmocka_unit_test(norm_is_the_same_bits_measured_before_or_within_the_update),
+        cmocka_unit_test(huge_gradients_have_a_finite_norm_and_bad_ones_do_not),
+        cmocka_unit_test(clipping_never_enlarges),
+        cmocka_unit_test(no_decay_covers_paths_and_modules),
+        cmocka_unit_test(stochastic_rounding_keeps_the_mean_where_plain_rounding_stands_still),
+        cmocka_unit_test(stochastic_rounding_leaves_representable_and_non_finite_values_alone),
+        cmocka_unit_test(master_weights_follow_fp32_training_to_the_bit),
+        cmocka_unit_test(states_are_counted_named_and_the_same_without_data),
+        cmocka_unit_test(bad_options_are_named),
+        cmocka_unit_test(failing_allocations_leave_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
