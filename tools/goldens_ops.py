@@ -33,7 +33,8 @@ def record(case, function, inputs, attr=None, constants=None):
     """Run function on the fp32 inputs in double; keep these, its output y, the drawn gradient g of y, and the inputs' gradients."""
     leaves = {name: t.double().requires_grad_() for name, t in inputs.items()}
     y = function(**leaves, **(constants or {}))
-    g = draw(case, "g", *y.shape) if y.dim() else torch.ones(())
+    y = y if y.dim() else y[None]
+    g = draw(case, "g", *y.shape)
     y.backward(g.double())
     kept = {**inputs, **(constants or {}), "y": y.detach(), "g": g, **{f"g.{n}": t.grad for n, t in leaves.items()}}
     for name, t in kept.items():
@@ -45,34 +46,36 @@ def record(case, function, inputs, attr=None, constants=None):
 # ---- norms, pointwise, loss ----
 
 def norms():
-    for case, shape, eps, scale in (("rmsnorm", (3, 5, 48), 1e-5, 1.0), ("rmsnorm_small", (4, 33), 1e-2, 0.05)):
+    """eps is the fp32 number nearest to 1e-5: Reprise keeps it as a float, and 1e-12 would see the rest."""
+    usual, large = torch.tensor([1e-5, 1e-2]).tolist()
+    for case, shape, eps, scale in (("rmsnorm", (3, 5, 48), usual, 1.0), ("rmsnorm_small", (4, 33), large, 0.05)):
         record(case, lambda x, w: F.rms_norm(x, w.shape, w, eps),
                {"x": draw(case, "x", *shape, scale=scale), "w": 1 + draw(case, "w", shape[-1], scale=0.3)}, {"eps": eps})
-    record("layernorm", lambda x, w, b: F.layer_norm(x, w.shape, w, b, 1e-5),
+    record("layernorm", lambda x, w, b: F.layer_norm(x, w.shape, w, b, usual),
            {"x": 0.7 + draw("layernorm", "x", 3, 5, 48), "w": 1 + draw("layernorm", "w", 48, scale=0.3),
-            "b": draw("layernorm", "b", 48)}, {"eps": 1e-5})
+            "b": draw("layernorm", "b", 48)}, {"eps": usual})
     record("softmax", lambda x: torch.softmax(x, -1), {"x": draw("softmax", "x", 6, 37, scale=4.0)})
 
 
 def pointwise():
-    near, far = torch.linspace(-8, 8, 161), torch.tensor([-1e4, -90.0, -30.0, -0.0, 1e-30, 30.0, 90.0, 1e4])
-    points = torch.cat([near, far])
-    record("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), {"x": points})
-    record("gelu_erf", lambda x: F.gelu(x), {"x": points})
-    record("silu", lambda x: F.silu(x), {"x": points})
+    """Apart, so that the large values do not hide an error of the small ones."""
+    for end, x in (("", torch.linspace(-8, 8, 161)), ("_far", torch.tensor([-1e4, -90.0, -30.0, -0.0, 1e-30, 30.0, 90.0, 1e4]))):
+        record(f"gelu_tanh{end}", lambda x: F.gelu(x, approximate="tanh"), {"x": x})
+        record(f"gelu_erf{end}", lambda x: F.gelu(x), {"x": x})
+        record(f"silu{end}", lambda x: F.silu(x), {"x": x})
     record("swiglu", lambda gate, up: F.silu(gate) * up,
            {"gate": draw("swiglu", "gate", 4, 29, scale=3.0), "up": draw("swiglu", "up", 4, 29)})
 
 
 def losses():
-    target = torch.tensor([3, 0, -100, 32, 7, -100, 7, 19, 1])
-    logits = draw("cross_entropy", "x", 9, 33, scale=3.0)
+    target = torch.tensor([3, 0, -100, 32, 7, -100, 7, 19, 1, 32])     # 8 targets: 1 / 8 is exact in fp32
+    logits = draw("cross_entropy", "x", 10, 33, scale=3.0)
     logits[4, 7], logits[7, 2] = 200.0, 150.0      # one row sure and right, one sure and wrong
     record("cross_entropy", lambda x, target: F.cross_entropy(x, target, ignore_index=-100), {"x": logits},
-           {"ignore_index": -100, "targets": 7}, {"target": target})
+           {"ignore_index": -100, "targets": 8}, {"target": target})
     record("linear_cross_entropy", lambda x, w, target: F.cross_entropy(x @ w.T, target, ignore_index=7),
-           {"x": draw("linear_cross_entropy", "x", 9, 16), "w": draw("linear_cross_entropy", "w", 33, 16)},
-           {"ignore_index": 7, "targets": 7}, {"target": target.clamp(min=0)})
+           {"x": draw("linear_cross_entropy", "x", 10, 16), "w": draw("linear_cross_entropy", "w", 33, 16)},
+           {"ignore_index": 7, "targets": 8}, {"target": target.clamp(min=0)})
     record("embedding", lambda w, ids: F.embedding(ids, w), {"w": draw("embedding", "w", 11, 6)},
            constants={"ids": torch.tensor([[0, 10, 3, 3], [3, 0, 9, 10]])})
 
@@ -85,30 +88,29 @@ def attend(q, k, v, mask=None, causal=False):
     return y.transpose(1, 2)
 
 
-def qkv(case, queries, keys, heads, groups, dim=8):
-    return {"q": draw(case, "q", 2, queries, heads, dim), "k": draw(case, "k", 2, keys, groups, dim),
-            "v": draw(case, "v", 2, keys, groups, dim)}
+def attention_case(case, queries, keys, heads, groups, doc_start=None, **how):
+    """doc_start is zero but in the case of documents, where the mask says the same."""
+    inputs = {"q": draw(case, "q", 2, queries, heads, 8), "k": draw(case, "k", 2, keys, groups, 8),
+              "v": draw(case, "v", 2, keys, groups, 8)}
+    attr = {"causal": case != "attention_full", "scale": 8 ** -0.5, "window": how.pop("window", 0)}
+    record(case, lambda q, k, v, doc_start: attend(q, k, v, **how), inputs, attr,
+           {"doc_start": torch.zeros(2, queries).long() if doc_start is None else doc_start})
 
 
 def attention():
-    record("attention", lambda q, k, v: attend(q, k, v, causal=True), qkv("attention", 19, 19, 3, 3), {"causal": True})
-    record("attention_grouped", lambda q, k, v: attend(q, k, v, causal=True), qkv("attention_grouped", 19, 19, 6, 2),
-           {"causal": True})
-    record("attention_full", attend, qkv("attention_full", 7, 13, 4, 1), {"causal": False})
+    attention_case("attention", 19, 19, 3, 3, causal=True)
+    attention_case("attention_grouped", 19, 19, 6, 2, causal=True)
+    attention_case("attention_full", 7, 13, 4, 1)
 
     at = torch.arange(21)
     start = torch.tensor([[0] * 9 + [9] + [10] * 11, [0] * 21])
     sees = (start[:, :, None] == start[:, None, :]) & (at[:, None] >= at)
-    record("attention_documents", lambda q, k, v, doc_start: attend(q, k, v, sees[:, None]),
-           qkv("attention_documents", 21, 21, 4, 2), {"causal": True}, {"doc_start": start})
+    attention_case("attention_documents", 21, 21, 4, 2, doc_start=start, mask=sees[:, None])
 
     # Queries at the end of a longer row of keys, as in generation: query t stands at S - T + t.
-    late = (torch.arange(15) <= torch.arange(15)[-4:, None])
-    record("attention_cached", lambda q, k, v: attend(q, k, v, late), qkv("attention_cached", 4, 15, 4, 2), {"causal": True})
-    window = 5                                     # a query sees itself and the window - 1 keys before it
-    near = (at[:, None] >= at) & (at[:, None] - at < window)
-    record("attention_window", lambda q, k, v: attend(q, k, v, near), qkv("attention_window", 21, 21, 4, 2),
-           {"causal": True, "window": window})
+    attention_case("attention_cached", 4, 15, 4, 2, mask=torch.arange(15) <= torch.arange(15)[-4:, None])
+    near = (at[:, None] >= at) & (at[:, None] - at < 5)
+    attention_case("attention_window", 21, 21, 4, 2, mask=near, window=5)
 
 
 # ---- rotary embedding ----
@@ -135,15 +137,15 @@ def rotary():
         tensors[f"{case}.y"] = LlamaRotaryEmbedding(config).inv_freq.float()
         attributes[case] = {"head_dim": dim, **parameters}
 
-    positions = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [0, 1, 0, 1, 2, 500, 8000]])
-    inv_freq = tensors["inv_freq_tiny.y"]
+    angles = torch.arange(64).double()[:, None] * tensors["inv_freq_tiny.y"].double()
 
-    def turn(x, positions, inv_freq):
-        angles = positions[..., None].double() * inv_freq.double()
-        angles = torch.cat([angles, angles], -1)
-        return apply_rotary_pos_emb(x, x, angles.cos(), angles.sin(), unsqueeze_dim=2)[0]
+    def turn(x, positions, cos, sin):
+        twice = (torch.cat([table[positions]] * 2, -1) for table in (cos, sin))
+        return apply_rotary_pos_emb(x, x, *twice, unsqueeze_dim=2)[0]
 
-    record("rope", turn, {"x": draw("rope", "x", 2, 7, 3, 16)}, constants={"positions": positions, "inv_freq": inv_freq})
+    record("rope", turn, {"x": draw("rope", "x", 2, 7, 3, 16)},
+           constants={"positions": torch.tensor([[0, 1, 2, 3, 4, 5, 6], [0, 1, 0, 1, 2, 40, 63]]),
+                      "cos": angles.cos(), "sin": angles.sin()})
 
 
 # ---- learning rates ----
