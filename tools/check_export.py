@@ -89,6 +89,8 @@ def main():
     args = parser.parse_args()
     if not args.model and not args.gguf:
         parser.error("name a MODEL, or a file with --gguf")
+    if args.model and not os.path.isfile(os.path.join(args.model, "config.json")):
+        parser.error(f"'{args.model}' holds no config.json")
     if args.max_seq_len is not None and args.max_seq_len < 2:
         parser.error("--max-seq-len must be at least 2: one token has no target")
 
