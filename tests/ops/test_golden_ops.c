@@ -1,0 +1,138 @@
+/* Each op against PyTorch's double run of it: value and gradients, in fp64 and with the kernels of fp32. A further op is a line. */
+#include "golden.h"
+#include "ops/call.h"
+
+typedef struct {
+    const char *name, *op;              /* the case in ops.safetensors, the op in the registry */
+    const char *in[RP_MAX_IN];
+    const void *attr;
+} golden_op;
+
+static const golden_op row[] = {
+    { "rmsnorm", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ 1e-5f } },
+    { "rmsnorm_small", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ 1e-2f } },
+};
+
+/* An input without a gradient in the file wants none: ids, positions, tables. */
+static bool has_gradient(const golden *g, const golden_op *r, int i)
+{
+    char full[128];
+
+    snprintf(full, sizeof full, "%s.g.%s", r->name, r->in[i]);
+    return rp__safetensors_find(g->tensors, full) != NULL;
+}
+
+static golden_tensor get(const golden *g, const char *name, const char *prefix, const char *tensor)
+{
+    char full[128];
+
+    snprintf(full, sizeof full, "%s.%s%s", name, prefix, tensor);
+    return golden_get(g, full);
+}
+
+/* A tensor of the golden's shape; with its values unless `empty`. */
+static rp_tensor *tensor_of(rp_ctx *ctx, const golden_tensor *from, rp_dtype dtype, bool empty)
+{
+    rp_meta m = rp_meta_make(from->is_int ? RP_I32 : dtype, from->ndim, from->dim);
+    rp_tensor *t;
+
+    assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &t));
+    if (!empty) assert_ok(ctx, rp_tensor_write(t, from->value, from->elems));
+    return t;
+}
+
+static void assert_close(const rp_tensor *t, const golden_tensor *want, rp_dtype dtype)
+{
+    double *got = calloc((size_t)want->elems, sizeof *got);
+
+    assert_non_null(got);
+    assert_int_equal(rp_tensor_read(t, got, want->elems), RP_OK);
+    assert_rel_l2(got, want, dtype == RP_F64 ? 1e-12 : 1e-6);
+    free(got);
+}
+
+static int make_inputs(rp_ctx *ctx, const golden *g, const golden_op *r, rp_dtype dtype, rp_tensor **in, bool *want_grad)
+{
+    int n = 0;
+
+    for (; n < RP_MAX_IN && r->in[n]; n++) {
+        golden_tensor given = get(g, r->name, "", r->in[n]);
+        in[n]        = tensor_of(ctx, &given, dtype, false);
+        want_grad[n] = has_gradient(g, r, n);
+        golden_tensor_free(&given);
+    }
+    return n;
+}
+
+static void compare_gradients(const golden *g, const golden_op *r, rp_dtype dtype, const bool *want_grad, rp_op_call *call)
+{
+    golden_tensor want[RP_MAX_IN], seed = get(g, r->name, "", "g");
+
+    call->grad_out[0] = tensor_of(call->ctx, &seed, dtype, false);
+    for (int i = 0; i < call->meta->n_in; i++) {
+        if (!want_grad[i]) continue;
+        want[i]          = get(g, r->name, "g.", r->in[i]);
+        call->grad_in[i] = tensor_of(call->ctx, &want[i], dtype, true);
+    }
+    assert_ok(call->ctx, rp__op_backward(call));
+    for (int i = 0; i < call->meta->n_in; i++) {
+        if (!want_grad[i]) continue;
+        assert_close(call->grad_in[i], &want[i], dtype);
+        rp_tensor_unref(call->grad_in[i]);
+        golden_tensor_free(&want[i]);
+    }
+    rp_tensor_unref(call->grad_out[0]);
+    golden_tensor_free(&seed);
+}
+
+static void compare(rp_ctx *ctx, const golden *g, const golden_op *r, rp_dtype dtype)
+{
+    const rp_op *op = rp__op_find(r->op);
+    bool want_grad[RP_MAX_IN] = { 0 };
+    rp_op_meta m;
+    rp_op_call call = { .ctx = ctx, .meta = &m, .attr = r->attr };
+    int n           = make_inputs(ctx, g, r, dtype, call.in, want_grad);
+    golden_tensor y = get(g, r->name, "", "y");
+
+    assert_non_null(op);
+    assert_ok(ctx, rp__op_prepare(ctx, op, r->attr, call.in, n, true, want_grad, &m));
+    assert_ok(ctx, rp__op_forward(&m, call.stream, call.in, call.out, call.slot));
+    assert_close(call.out[0], &y, dtype);
+    compare_gradients(g, r, dtype, want_grad, &call);
+
+    for (int i = 0; i < n; i++) rp_tensor_unref(call.in[i]);
+    for (int i = 0; i < m.n_out; i++) rp_tensor_unref(call.out[i]);
+    for (int i = 0; i < m.n_slot; i++) rp_tensor_unref(call.slot[i]);
+    golden_tensor_free(&y);
+}
+
+static void ops_agree_with_pytorch_in(rp_dtype dtype)
+{
+    rp_ctx *ctx = test_ctx(NULL);
+    golden *g   = golden_open(ctx, "ops");
+
+    for (int i = 0; i < RP_COUNT(row); i++) compare(ctx, g, &row[i], dtype);
+    golden_close(g);
+    test_ctx_free(ctx);
+}
+
+static void ops_agree_with_pytorch_in_fp64(void **state)
+{
+    (void)state;
+    ops_agree_with_pytorch_in(RP_F64);
+}
+
+static void ops_agree_with_pytorch_in_fp32(void **state)
+{
+    (void)state;
+    ops_agree_with_pytorch_in(RP_F32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ops_agree_with_pytorch_in_fp64),
+        cmocka_unit_test(ops_agree_with_pytorch_in_fp32),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

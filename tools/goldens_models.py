@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Write tests/golden/models/<variant>/: tiny random models and what PyTorch and transformers make of them.
+
+    goldens_models.py [-o DIR] [VARIANT ...]        all variants by default; tools/goldens_setup makes the environment
+
+A variant holds a Hugging Face model (config.json, model.safetensors) and
+
+    golden.safetensors  input_ids [3, 2, T]; logits [2, T, V] and grad.<parameter> of batch 0; the packed and ignore cases
+    golden.json         losses, norms, and the errors of PyTorch's own fp32 and bf16 (tests/golden/README.md has the keys)
+
+The model is always loaded back from the files written here, so config.json as committed is what the numbers belong to.
+Dropout is off throughout. One thread, seeded: on one machine two runs write the same bytes.
+"""
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import zlib
+
+import torch
+import torch.nn.functional as F
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+BATCHES, ROWS, TOKENS, EOS = 3, 2, 24, 2
+ADAMW = {"lr": 5e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
+STEPS = 12
+IGNORED_TOKEN = 7
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": 32,
+    "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4,
+    "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "vocab_size": 96, "bos_token_id": 1, "eos_token_id": EOS,
+    "tie_word_embeddings": False, "initializer_range": 0.02,
+}
+GPT2 = {
+    "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new", "n_embd": 32, "n_head": 4,
+    "n_layer": 2, "n_positions": 48, "n_ctx": 48, "vocab_size": 96, "layer_norm_epsilon": 1e-5, "bos_token_id": EOS,
+    "eos_token_id": EOS, "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "initializer_range": 0.02,
+}
+# Wavelengths of 8 frequencies at theta 10000 are 6, 20, 63, 199, …: with these bounds one is kept, two are blended, five divided.
+LLAMA3_ROPE = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 64}
+
+# name: (base, what differs, options). Options: packed and ignore add those cases, shards splits the file and adds an index,
+# bare writes the names and the mask buffers of the original GPT-2 files.
+VARIANTS = {
+    "llama2": (LLAMA, {}, {"ignore"}),
+    "llama3": (LLAMA, {"num_key_value_heads": 1, "num_attention_heads": 2, "rope_theta": 10000.0, "max_position_embeddings": 128,
+                       "rope_scaling": {**LLAMA3_ROPE, "rope_type": "llama3"}}, {"packed"}),
+    "llama3_parameters": (LLAMA, {"num_attention_heads": 2, "num_key_value_heads": 1, "rope_parameters": {
+        **LLAMA3_ROPE, "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 5000.0, "rope_type": "llama3"}}, set()),
+    "llama_linear": (LLAMA, {"num_key_value_heads": 2, "rope_theta": 10000.0,
+                             "rope_scaling": {"type": "linear", "factor": 2.5}}, set()),
+    "smollm2": (LLAMA, {"hidden_size": 48, "intermediate_size": 64, "num_attention_heads": 6, "num_key_value_heads": 2,
+                        "tie_word_embeddings": True, "rope_theta": 100000, "rope_scaling": None, "rope_interleaved": False,
+                        "attention_bias": False, "mlp_bias": False, "attention_dropout": 0.0, "pretraining_tp": 1,
+                        "is_llama_config": True}, set()),
+    "llama_head_dim": (LLAMA, {"head_dim": 12, "num_key_value_heads": 2, "rms_norm_eps": 1e-6, "num_hidden_layers": 3}, set()),
+    "llama_bias": (LLAMA, {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 2}, {"shards"}),
+    "gpt2": (GPT2, {}, {"packed"}),
+    "gpt2_inner": (GPT2, {"n_inner": 80}, {"bare"}),
+    "gpt2_gelu": (GPT2, {"activation_function": "gelu", "eos_token_id": 50256, "bos_token_id": 50256}, set()),
+    "gpt2_dropout": (GPT2, {"activation_function": "relu", "attn_pdrop": 0.1, "embd_pdrop": 0.2, "resid_pdrop": 0.15,
+                            "n_head": 2}, set()),
+}
+
+
+# ---- the model ----
+
+def fill(model):
+    """Random weights large enough that attention is far from uniform and no bias or norm weight is a neutral element."""
+    for name, p in model.named_parameters():
+        g = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+        noise = torch.randn(p.shape, generator=g)
+        is_norm = name.endswith("weight") and p.dim() == 1
+        p.data.copy_(1 + 0.2 * noise if is_norm else 0.2 * noise)
+
+
+def rename_as_hub_gpt2(directory, config):
+    """The original GPT-2 files have no `transformer.` prefix and carry each block's causal mask as a tensor."""
+    path = os.path.join(directory, "model.safetensors")
+    n = config["n_positions"]
+    tensors = {name.removeprefix("transformer."): t for name, t in load_file(path).items()}
+    for i in range(config["n_layer"]):
+        tensors[f"h.{i}.attn.bias"] = torch.tril(torch.ones(n, n)).view(1, 1, n, n)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def write_model(directory, config, options):
+    config_path = os.path.join(directory, "config.json")
+    write_json(config_path, config)
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(directory), dtype=torch.float32)
+    fill(model)
+    model.save_pretrained(directory, max_shard_size="40KB" if "shards" in options else "1GB")
+    if "bare" in options:
+        rename_as_hub_gpt2(directory, config)
+    write_json(config_path, config)          # save_pretrained wrote its own spelling over it
+    extra = os.path.join(directory, "generation_config.json")
+    if os.path.exists(extra):
+        os.remove(extra)
+
+
+def load(directory, dtype):
+    model, info = AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, attn_implementation="sdpa",
+                                                       output_loading_info=True)
+    assert not info["missing_keys"] and not info["mismatched_keys"], info
+    model.eval()                             # dropout off; gradients flow all the same
+    return model
+
+
+# ---- what is computed ----
+
+def loss_of(logits, labels, ignore_index=-100):
+    """A sample has T-1 targets: position t predicts label t+1. Mean over targets, in fp32 as transformers does."""
+    wide = logits.double() if logits.dtype == torch.float64 else logits.float()
+    return F.cross_entropy(wide[:, :-1].reshape(-1, wide.shape[-1]), labels[:, 1:].reshape(-1), ignore_index=ignore_index)
+
+
+def run(model, ids, labels=None, **inputs):
+    """Logits, loss and every parameter's gradient."""
+    model.zero_grad(set_to_none=True)
+    logits = model(input_ids=ids, use_cache=False, **inputs).logits
+    loss = loss_of(logits, ids if labels is None else labels)
+    loss.backward()
+    return logits.detach(), loss.item(), {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def train(model, batches):
+    """STEPS AdamW steps over the batches in turn: the loss and gradient norm of each, and the parameters at the end."""
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False, **ADAMW)
+    losses, norms = [], []
+    for step in range(STEPS):
+        _, loss, grads = run(model, batches[step % BATCHES])
+        losses.append(loss)
+        norms.append(torch.stack([g.double().norm() for g in grads.values()]).norm().item())
+        optimizer.step()
+    return losses, norms, {name: p.detach().double() for name, p in model.named_parameters()}
+
+
+def rel_l2(got, want):
+    return ((got.double() - want.double()).norm() / want.double().norm()).item()
+
+
+def max_abs(got, want):
+    return (got.double() - want.double()).abs().max().item()
+
+
+def errors(got, want):
+    """How far one run (logits, loss, grads) is from another."""
+    return {"logits_max_abs": max_abs(got[0], want[0]), "logits_rel_l2": rel_l2(got[0], want[0]),
+            "loss_abs": abs(got[1] - want[1]), "grad_rel_l2": {n: rel_l2(g, want[2][n]) for n, g in got[2].items()}}
+
+
+# ---- the packed and the ignored case ----
+
+def packed_inputs(ids, dtype):
+    """Documents end after EOS: where each token's document starts, its position there, and the mask of who sees whom."""
+    start = torch.zeros_like(ids)
+    for row in range(ids.shape[0]):
+        for t in range(1, ids.shape[1]):
+            start[row, t] = t if ids[row, t - 1] == EOS else start[row, t - 1]
+    at = torch.arange(ids.shape[1])
+    sees = (start[:, :, None] == start[:, None, :]) & (at[None, :, None] >= at[None, None, :])
+    mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)
+    return start, at[None] - start, mask[:, None]
+
+
+def check_documents_alone(model, ids, start, logits):
+    """Each document scored by itself must give what the mask gave."""
+    for row in range(ids.shape[0]):
+        for s in sorted(set(start[row].tolist())):
+            of = start[row] == s
+            alone = model(input_ids=ids[row][of][None], use_cache=False).logits[0]
+            assert max_abs(alone, logits[row][of]) < 1e-4
+
+
+def packed_case(model, ids):
+    """Row 0: documents of 9, 1 and the rest; row 1: of 15 and the rest. Targets cross documents: the last token of one predicts
+    the first of the next."""
+    ids = ids.clone()
+    ids[0, 8] = ids[0, 9] = ids[1, 14] = EOS
+    start, positions, mask = packed_inputs(ids, torch.float32)
+    logits, loss, grads = run(model, ids, position_ids=positions, attention_mask=mask)
+    check_documents_alone(model, ids, start, logits)
+    _, crossing, _ = run(model, ids)
+    tensors = {"packed.input_ids": ids.int(), "packed.document_start": start.int(), "packed.positions": positions.int(),
+               "packed.logits": logits, **{f"packed.grad.{n}": g for n, g in grads.items()}}
+    return tensors, {"loss": loss, "loss_across_documents": crossing}
+
+
+def ignore_case(model, ids):
+    """Row 0 masks its first 10 labels as a prompt is, row 1 its last 6 as padding is; and a loss that ignores one token's id."""
+    labels = ids.clone()
+    labels[0, :10] = -100
+    labels[1, -6:] = -100
+    _, loss, grads = run(model, ids, labels)
+    logits = model(input_ids=ids, use_cache=False).logits
+    seen = ids.clone()
+    seen[0, 4] = seen[1, 5] = seen[1, 20] = IGNORED_TOKEN
+    tensors = {"ignore.labels": labels.int(), "ignore.token_labels": seen.int(),
+               **{f"ignore.grad.{n}": g for n, g in grads.items()}}
+    return tensors, {"loss": loss, "targets": int((labels[:, 1:] != -100).sum()), "token": IGNORED_TOKEN,
+                     "token_loss": loss_of(logits, seen, IGNORED_TOKEN).item(),
+                     "token_targets": int((seen[:, 1:] != IGNORED_TOKEN).sum())}
+
+
+# ---- one variant ----
+
+def draw_batches(name, vocab):
+    g = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    return torch.randint(EOS + 1, vocab, (BATCHES, ROWS, TOKENS), generator=g)
+
+
+def write_json(path, value):
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(value, f, indent=1)
+        f.write("\n")
+
+
+def golden(directory, name, config, options):
+    batches = draw_batches(name, config["vocab_size"])
+    model = load(directory, torch.float32)
+    want = run(model, batches[0])
+    tensors = {"input_ids": batches.int(), "logits": want[0], **{f"grad.{n}": g for n, g in want[2].items()}}
+    out = {"variant": name, "made_by": "tools/goldens_models.py",
+           "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
+           "vocab": config["vocab_size"], "rows": ROWS, "tokens": TOKENS, "loss": want[1]}
+    for case, make in (("packed", packed_case), ("ignore", ignore_case)):
+        if case in options:
+            more, out[case] = make(model, batches[0])
+            tensors.update(more)
+
+    double, half = load(directory, torch.float64), load(directory, torch.bfloat16)
+    out["float32_error"] = errors(want, run(double, batches[0]))
+    out["bfloat16_error"] = errors(run(half, batches[0]), want)
+
+    first = {n: p.detach().double().clone() for n, p in model.named_parameters()}
+    losses, norms, last = train(model, batches)
+    exact_losses, _, exact_last = train(double, batches)
+    half_losses, _, _ = train(half, batches)
+    out["float32_error"]["losses_max_abs"] = max(abs(a - b) for a, b in zip(losses, exact_losses))
+    out["bfloat16_error"]["losses_max_abs"] = max(abs(a - b) for a, b in zip(half_losses, losses))
+    out["adamw"] = {"lr": ADAMW["lr"], "beta1": ADAMW["betas"][0], "beta2": ADAMW["betas"][1], "eps": ADAMW["eps"],
+                    "weight_decay": ADAMW["weight_decay"], "steps": STEPS, "batches": BATCHES,
+                    "losses": losses, "grad_norms": norms,
+                    "final": {n: {"l1": p.abs().sum().item(), "l2": p.norm().item(), "moved_l2": (p - first[n]).norm().item(),
+                                  "float32_rel_l2": rel_l2(p, exact_last[n])} for n, p in last.items()}}
+    save_file({n: t.contiguous() for n, t in tensors.items()}, os.path.join(directory, "golden.safetensors"))
+    write_json(os.path.join(directory, "golden.json"), out)
+    return out
+
+
+def make(root, name):
+    base, change, options = VARIANTS[name]
+    config = {**base, **change}
+    os.makedirs(root, exist_ok=True)
+    aside = tempfile.mkdtemp(dir=root)
+    try:
+        write_model(aside, config, options)
+        out = golden(aside, name, config, options)
+        shutil.rmtree(os.path.join(root, name), ignore_errors=True)
+        os.rename(aside, os.path.join(root, name))
+        os.chmod(os.path.join(root, name), 0o755)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    worst = {k: max(out[k]["grad_rel_l2"].values()) for k in ("float32_error", "bfloat16_error")}
+    print(f"{name}: loss {out['loss']:.4f}, after {STEPS} steps {out['adamw']['losses'][-1]:.4f}; worst gradient: "
+          f"fp32 {worst['float32_error']:.1e}, bf16 {worst['bfloat16_error']:.1e}; losses off fp64 by "
+          f"{out['float32_error']['losses_max_abs']:.1e}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--out", default=os.path.join(os.path.dirname(__file__), "..", "tests", "golden", "models"))
+    parser.add_argument("variants", nargs="*", metavar="VARIANT", help=f"of {', '.join(VARIANTS)}")
+    args = parser.parse_args()
+    for name in args.variants:
+        if name not in VARIANTS:
+            parser.error(f"unknown variant '{name}'; there are {', '.join(VARIANTS)}")
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for name in args.variants or VARIANTS:
+        make(args.out, name)
+
+
+if __name__ == "__main__":
+    main()
