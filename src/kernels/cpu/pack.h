@@ -37,6 +37,13 @@ static inline void pack_rows(rp_dtype dtype, const void *from, int64_t at, int64
     }
 }
 
+static inline void transpose_some(rp_dtype dtype, const void *from, int64_t at, int64_t from_row, int64_t n, int64_t depth, int64_t width,
+                                  float *to)
+{
+    for (; depth > 0; depth--, at++, to += width)
+        for (int64_t i = 0; i < n; i++) to[i] = load_one(dtype, from, at + i * from_row);
+}
+
 /* Four rows of `from` become four columns of `to`. */
 static inline void transpose_four(rp_dtype dtype, const void *from, int64_t at, int64_t from_row, int64_t depth, int64_t width, float *to)
 {
@@ -52,8 +59,7 @@ static inline void transpose_four(rp_dtype dtype, const void *from, int64_t at, 
         *(four_at *)(to + 2 * width) = __builtin_shufflevector(ba, dc, 0, 1, 4, 5);
         *(four_at *)(to + 3 * width) = __builtin_shufflevector(ba, dc, 2, 3, 6, 7);
     }
-    for (; k < depth; k++, to += width)
-        for (int i = 0; i < 4; i++) to[i] = load_one(dtype, from, at + i * from_row + k);
+    transpose_some(dtype, from, at + k, from_row, 4, depth - k, width, to);
 }
 
 static inline void pack_transposed(rp_dtype dtype, const void *from, int64_t at, int64_t from_row, int64_t n, int64_t depth, int64_t width,
@@ -62,8 +68,8 @@ static inline void pack_transposed(rp_dtype dtype, const void *from, int64_t at,
     int64_t j = 0;
 
     for (; j + 4 <= n; j += 4) transpose_four(dtype, from, at + j * from_row, from_row, depth, width, to + j);
-    for (; j < width; j++)
-        for (int64_t k = 0; k < depth; k++) to[k * width + j] = j < n ? load_one(dtype, from, at + j * from_row + k) : 0;
+    transpose_some(dtype, from, at + j * from_row, from_row, n - j, depth, width, to + j);
+    for (int64_t k = 0; k < depth && n < width; k++) memset(to + k * width + n, 0, (size_t)(width - n) * sizeof *to);
 }
 
 #endif
