@@ -174,25 +174,26 @@ static inline void clear_columns(float *tile, int64_t column, int64_t n)
     for (int64_t j = 0; j < n; j++) memset(tile + j * ROWS + column, 0, TILE_COLUMNS * sizeof *tile);
 }
 
-/* keep[key][row] = 0 where dropped, else 1 / (1 - p). An element's number is that of [heads, queries, keys] in its sample. */
+/* keep[key][row] = 0 where dropped, else 1 / (1 - p). An element's number is that of [heads, queries, keys] in its sample; four
+ * neighbours share a block of the generator, and a tile may begin inside one. */
 static inline void draw_keep(const rows_block *r, int64_t key, int64_t n, float *keep)
 {
+    enum { BLOCKS = (KEYS / 4 + 1 + 15) / 16 * 16 };
     const rp_attention *a = r->a;
-    float kept            = 1.0f / (1.0f - a->dropout);
-    uint32_t word[4][KEYS / 4 + 1];
+    float factor[4][BLOCKS], p = a->dropout, kept = 1.0f / (1.0f - p);
 
     for (int64_t i = 0; i < r->n; i++) {
-        int64_t element = (head_of(r, i) * a->queries + query_of(r, i)) * a->keys + key, block = element >> 2, skip = element & 3;
+        int64_t element = (head_of(r, i) * a->queries + query_of(r, i)) * a->keys + key, skip = element & 3;
 #pragma omp simd
-        for (int64_t b = 0; b < KEYS / 4 + 1; b++) {
-            rp_philox x = rp__stream_block(&a->stream, r->batch, block + b);
-            word[0][b] = x.word[0];
-            word[1][b] = x.word[1];
-            word[2][b] = x.word[2];
-            word[3][b] = x.word[3];
+        for (int b = 0; b < BLOCKS; b++) {
+            rp_philox x  = rp__stream_block(&a->stream, r->batch, (element >> 2) + b);
+            factor[0][b] = rp__uniform(x.word[0]) < p ? 0.0f : kept;
+            factor[1][b] = rp__uniform(x.word[1]) < p ? 0.0f : kept;
+            factor[2][b] = rp__uniform(x.word[2]) < p ? 0.0f : kept;
+            factor[3][b] = rp__uniform(x.word[3]) < p ? 0.0f : kept;
         }
-        for (int64_t j = 0; j < n; j++)
-            keep[j * ROWS + i] = rp__uniform(word[(skip + j) & 3][(skip + j) >> 2]) < a->dropout ? 0.0f : kept;
+        for (int64_t w = 0; w < 4; w++)
+            for (int64_t b = w < skip; 4 * b + w - skip < n; b++) keep[(4 * b + w - skip) * ROWS + i] = factor[w][b];
     }
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = r->n; i < ROWS; i++) keep[j * ROWS + i] = 0;
