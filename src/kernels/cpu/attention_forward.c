@@ -28,7 +28,7 @@ static void mask(const rows_block *r, int64_t column, int64_t key, int64_t n, fl
         float *s   = scores + j * ROWS + column;
         int32_t at = (int32_t)key + j;
 #pragma omp simd
-        for (int i = 0; i < TILE_COLUMNS; i++) s[i] = (at >= low[i]) & (at < high[i]) ? s[i] : -INFINITY;
+        for (int i = 0; i < TILE_COLUMNS; i++) s[i] = ((at >= low[i]) & (at < high[i])) ? s[i] : -INFINITY;
     }
 }
 
