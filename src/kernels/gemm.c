@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "kernels/onednn/gemm_onednn.h"
 
+#include <omp.h>
 #include <stdio.h>
 
 static rp_status own_kernel(rp_ctx *ctx, const rp_kernels **out)
@@ -32,6 +33,9 @@ rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, 
     const rp_kernels *own;
     bool took;
 
+    /* oneDNN leaves part of C unwritten when its team is smaller than it was promised, and says nothing. */
+    RP_CHECK(ctx, g->threads <= ctx->threads && !omp_in_parallel(), RP_ERR_BACKEND,
+             "a product for %d threads cannot run in a team of %d", g->threads, omp_in_parallel() ? 1 : ctx->threads);
     RP_TRY(rp__onednn_gemm(ctx, g, a, b, c, bias, scratch, &took));
     if (took) return RP_OK;
     RP_TRY(own_kernel(ctx, &own));

@@ -232,6 +232,21 @@ static void a_rehearsal_on_shapes_asks_for_the_same_scratch(void **state)
     test_ctx_free(large);
 }
 
+static void a_product_for_more_threads_than_the_team_has_is_refused(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    job j = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .m = 64, .n = 64, .k = 64, .threads = 2 }, NULL, 0);
+    job kept = job_new(ctx, j.g, NULL, 0);
+
+    assert_int_equal(rp__gemm(ctx, &j.g, j.a.at, j.b.at, j.c.at, NULL, j.scratch.at), RP_ERR_BACKEND);
+    assert_string_equal(rp_error(ctx), "a product for 2 threads cannot run in a team of 1");
+    assert_memory_equal(j.c.at, kept.c.at, (size_t)kept.c.bytes);
+    job_free(&j);
+    job_free(&kept);
+    test_ctx_free(ctx);
+}
+
 /* ---- two contexts in two threads share the cache of primitives ---- */
 
 static void *many_products(void *out)
@@ -374,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_own_kernel_gives_the_same_bits_for_any_team),
         cmocka_unit_test(an_empty_product_is_the_bias_or_nothing),
         cmocka_unit_test(a_rehearsal_on_shapes_asks_for_the_same_scratch),
+        cmocka_unit_test(a_product_for_more_threads_than_the_team_has_is_refused),
         cmocka_unit_test(two_contexts_in_two_threads_get_the_bits_of_one),
         cmocka_unit_test(many_shapes_do_not_pile_up_and_an_evicted_one_comes_back_alike),
         cmocka_unit_test(a_forced_level_binds_the_library_too),
