@@ -214,11 +214,13 @@ static void an_empty_product_is_the_bias_or_nothing(void **state)
 static void a_rehearsal_on_shapes_asks_for_the_same_scratch(void **state)
 {
     (void)state;
-    rp_ctx *real = test_ctx(&(rp_ctx_options){ .threads = 2 }), *shapes = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
+    rp_ctx *real   = test_ctx(&(rp_ctx_options){ .threads = 2 });
+    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
     rp_ctx *large = test_ctx(&(rp_ctx_options){ .threads = 64, .shapes_only = true });
 
     for (int d = 0; d < RP_COUNT(dtypes); d++) {
-        rp_gemm g = { .ab = dtypes[d].ab, .c = dtypes[d].c, .m = 576, .n = 1536, .k = 1024, .transpose_a = true, .adds = true, .threads = 2 };
+        rp_gemm g = { .ab = dtypes[d].ab, .c = dtypes[d].c, .m = 576, .n = 1536, .k = 1024, .transpose_a = true, .adds = true,
+                      .threads = 2 };
         int64_t a = -1, b = -2, c = -3;
         assert_ok(shapes, rp__gemm_scratch(shapes, &g, &b));
         assert_ok(real, rp__gemm_scratch(real, &g, &a));
