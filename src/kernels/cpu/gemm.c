@@ -53,12 +53,13 @@ static cut cut_up(const rp_gemm *g)
 }
 
 /* Panels of `width` rows of op(A), or columns of op(B): to[panel][k][width]. `along` says that the stored rows run along k. */
-static void pack(rp_dtype dtype, const void *from, int64_t stored_row, bool along, int64_t first, int64_t n, int64_t k, int64_t depth,
-                 int width, float *to)
+static inline __attribute__((always_inline)) void pack(rp_dtype dtype, const void *from, int64_t stored_row, bool along, int64_t first,
+                                                       int64_t n, int64_t k, int64_t depth, int width, float *to)
 {
     for (int64_t i = 0; i < n; i += width, to += width * depth) {
         int64_t here = n - i < width ? n - i : width;
         if (along) pack_transposed(dtype, from, (first + i) * stored_row + k, stored_row, here, depth, width, to);
+        else if (here == width) pack_rows(dtype, from, k * stored_row + first + i, stored_row, depth, width, width, to);
         else pack_rows(dtype, from, k * stored_row + first + i, stored_row, depth, here, width, to);
     }
 }
