@@ -337,7 +337,8 @@ static void a_mask_belongs_to_the_sample_not_to_its_place_in_the_batch(void **st
 {
     (void)state;
     problem two = { "two", 2, 40, 40, 2, 1, 8, { 0.3f, 0.4f, true, 0 }, false, 2 }, one = two;
-    const rp_kernels *level = rp__kernels_cpu();
+    const rp_kernels *levels[3];
+    const rp_kernels *level = levels[rp__kernels_levels(levels, 3) - 1];
     numbers x = numbers_new(&two), second;
 
     one.batch = 1;
