@@ -1,44 +1,54 @@
-/* kernels/gemm.c -- products: oneDNN where it was found at build time, else the own kernel of the CPU's level. */
+/* kernels/gemm.c -- which implementation multiplies: oneDNN where it was found and takes the description, else the own
+ * kernel of the CPU's level. Both answers depend on the description, the CPU level and the library version alone. */
 #include "kernels/gemm.h"
 
 #include "kernels/kernels.h"
+#include "kernels/onednn/gemm_onednn.h"
 
-rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
+#include <omp.h>
+#include <stdio.h>
+
+static rp_status own_kernel(rp_ctx *ctx, const rp_kernels **out)
 {
-    (void)ctx;
-    (void)g;
-    *bytes = 0;
+    *out = rp__kernels_cpu();
+    RP_CHECK(ctx, (*out)->gemm, RP_ERR_BACKEND, "no kernel multiplies matrices at the CPU level '%s'", (*out)->level);
     return RP_OK;
 }
 
-static void own(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias)
+rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
 {
-    for (int64_t i = 0; i < g->m; i++)
-        for (int64_t j = 0; j < g->n; j++) {
-            float sum = 0;
-            for (int64_t k = 0; k < g->k; k++) {
-                int64_t ia = g->transpose_a ? k * g->m + i : i * g->k + k, ib = g->transpose_b ? j * g->k + k : k * g->n + j;
-                sum += g->ab == RP_F32 ? ((const float *)a)[ia] * ((const float *)b)[ib]
-                                       : rp__f32_from_bf16(((const uint16_t *)a)[ia]) * rp__f32_from_bf16(((const uint16_t *)b)[ib]);
-            }
-            if (bias) sum += g->ab == RP_F32 ? ((const float *)bias)[j] : rp__f32_from_bf16(((const uint16_t *)bias)[j]);
-            int64_t at = i * g->n + j;
-            if (g->c == RP_F32) ((float *)c)[at] = (g->adds ? ((float *)c)[at] : 0) + sum;
-            else ((uint16_t *)c)[at] = rp__bf16_from_f32((g->adds ? rp__f32_from_bf16(((uint16_t *)c)[at]) : 0) + sum);
-        }
+    rp_onednn_answer answer;
+    const rp_kernels *own;
+
+    RP_TRY(rp__onednn_ask(ctx, g, &answer));
+    *bytes = answer.scratch_bytes;
+    if (answer.takes) return RP_OK;
+    RP_TRY(own_kernel(ctx, &own));
+    own->gemm_scratch(g, bytes);
+    return RP_OK;
 }
 
 rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
 {
-    (void)ctx;
-    (void)scratch;
-    own(g, a, b, c, bias);
+    const rp_kernels *own;
+    bool took;
+
+    /* oneDNN leaves part of C unwritten when its team is smaller than it was promised, and says nothing. */
+    RP_CHECK(ctx, g->threads <= ctx->threads && !omp_in_parallel(), RP_ERR_BACKEND,
+             "a product for %d threads cannot run in a team of %d", g->threads, omp_in_parallel() ? 1 : ctx->threads);
+    RP_TRY(rp__onednn_gemm(ctx, g, a, b, c, bias, scratch, &took));
+    if (took) return RP_OK;
+    RP_TRY(own_kernel(ctx, &own));
+    own->gemm(g, a, b, c, g->bias ? bias : NULL, scratch);
     return RP_OK;
 }
 
 const char *rp__gemm_name(rp_ctx *ctx, const rp_gemm *g)
 {
-    (void)ctx;
-    (void)g;
-    return "plain";
+    static _Thread_local char name[RP_ONEDNN_NAME_CHARS];
+    rp_onednn_answer answer;
+
+    if (rp__onednn_ask(ctx, g, &answer) != RP_OK) return "none";
+    snprintf(name, sizeof name, answer.takes ? "%s" : "own %s", answer.takes ? answer.name : rp__kernels_cpu()->level);
+    return name;
 }

@@ -24,10 +24,11 @@ typedef struct {
  * errors  RP_ERR_BACKEND the library refuses the description and no own kernel takes it */
 rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes);
 
-/* scratch: at least that many bytes, 64-byte aligned; contents do not matter. errors RP_ERR_BACKEND */
+/* scratch: at least that many bytes, 64-byte aligned; contents do not matter.
+ * errors  RP_ERR_BACKEND a library failed, or the context has fewer threads than the description */
 rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch);
 
-/* "onednn 2.6.3 brgemm avx512", "own v3" …: what would run; part of plans and of `reprise ops`. */
+/* "onednn 2.6.3 brg:avx512_core", "own v3" …: what would run; part of plans and of `reprise ops`. Valid until the thread asks again. */
 const char *rp__gemm_name(rp_ctx *ctx, const rp_gemm *g);
 
 #endif

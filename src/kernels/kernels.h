@@ -12,6 +12,8 @@
 #include "base/base.h"
 #include "base/philox.h"
 #include "kernels/optim.h"
+#include "kernels/attention.h"
+#include "kernels/gemm.h"
 
 #define RP_KERNEL(name, prototype) typedef void rp_kernel_##name prototype;
 #include "kernels/kernels.def"

@@ -13,8 +13,8 @@ typedef struct { bool erf; } rp_attr_gelu;                    /* false: tanh app
 typedef struct { int dim; } rp_attr_dim;                      /* concat, sum, mean, max, softmax; negative counts from the end */
 typedef struct { int dim, n; int64_t length[8]; } rp_attr_split;   /* at most 8 parts; lengths add up to the dimension */
 typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
-/* in: q [B, T, Hq, D], k and v [B, S, Hkv, D], doc_start [B, T] int32 (first key a query sees; NULL call form: all zero).
- * Query t stands at position S - T + t and sees keys doc_start .. S - T + t. */
+/* Query t stands at position S - T + t. It sees keys from its doc_start (an optional fourth input [B, T] int32, else 0) to its
+ * own position when causal, else to the end; with window w none before position - w + 1. dropout acts in train mode. */
 typedef struct { float scale, dropout; bool causal; int32_t window; } rp_attr_attention;   /* window 0: none */
 /* mean over rows is the caller's: loss = weight * sum of -log p. */
 typedef struct { float weight; int32_t ignore_index; int64_t chunk_rows; } rp_attr_cross_entropy;

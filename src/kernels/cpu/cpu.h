@@ -63,22 +63,26 @@ static inline void row_store_add(rp_dtype dtype, void *to, int64_t at, int64_t n
     for (int64_t i = 0; i < n; i++) h[i] = rp__bf16_from_f32(rp__f32_from_bf16(h[i]) + row[i]);
 }
 
-/* exp(x) by range reduction and a degree-6 polynomial, within 2 ulp of fp32 for |x| < 87; inline so that it vectorises. */
+/* exp(x) by range reduction and a degree-6 polynomial, within 2 ulp of fp32 where the result is a normal number; 0 far below
+ * (-inf included), exp(88) above 88; NaN stays NaN. Inline, without library calls, branches or conversions to int, so that it
+ * vectorises at every level: adding 1.5 * 2^23 leaves the whole part in the low bits. Its power of two is applied in halves,
+ * which reach below the normal numbers. */
 static inline float fast_exp(float x)
 {
-    x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-    float n = rintf(x * 1.44269504f);
-    float r = fmaf(n, -0.693359375f, x);
-    r = fmaf(n, 2.12194440e-4f, r);
-    float p = 1.9875691500e-4f;
-    p = fmaf(p, r, 1.3981999507e-3f);
-    p = fmaf(p, r, 8.3334519073e-3f);
-    p = fmaf(p, r, 4.1665795894e-2f);
-    p = fmaf(p, r, 1.6666665459e-1f);
-    p = fmaf(p, r, 5.0000001201e-1f);
-    p = fmaf(p, r * r, r + 1.0f);
-    union { int32_t i; float f; } scale = { .i = ((int32_t)n + 127) << 23 };
-    return p * scale.f;
+    float most = 88.0f < x ? 88.0f : x, in = -106.0f > most ? -106.0f : most;
+    float shifted = in * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;
+    float r = (in - n * 0.693359375f) + n * 2.12194440e-4f, p = 1.9875691500e-4f;
+    union { float f; int32_t i; } whole = { .f = shifted };
+    int32_t power = whole.i - 0x4b400000, half = power >> 1;
+    union { uint32_t u; float f; } low = { .u = (uint32_t)(half + 127) << 23 }, high = { .u = (uint32_t)(power - half + 127) << 23 };
+
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + (r + 1.0f);
+    return p * low.f * high.f;
 }
 
 #endif

@@ -1,0 +1,366 @@
+/* ops/attention.c -- out = softmax(scale * q k') v, fused: no tensor of the size of queries x keys exists.
+ *
+ *   in     q [B, T, Hq, D]   k, v [B, S, Hkv, D], one floating dtype; Hq is a multiple of Hkv: heads share keys in groups
+ *          doc_start [B, T] int32, optional: the first key a query sees
+ *   out    out [B, T, Hq, D]
+ *   slot   lse [B, Hq, T]   log of the sum of exp of a query's scores; 4 bytes a query and head
+ *   sees   query t stands at position S - T + t. It sees keys from doc_start to its own position (causal) or to the end, and
+ *          with a window no key further back than window - 1. One that sees no key gives zeros
+ *   random dropout of probabilities in train mode: element (head * T + t) * S + key of the sample's stream; backward draws
+ *          the same numbers again
+ *   needs  q, k, v, doc_start, out and lse; probabilities are made again
+ *   kernel kernels/attention.h; strides of q, k, v are free as long as the last dimension is dense
+ */
+#include "ops/op_internal.h"
+
+enum { Q, K, V, DOC };
+enum { OUT };
+enum { LSE };
+
+typedef struct { int64_t batch, queries, keys, heads, kv_heads, dim, group; } sizes;
+
+static sizes sizes_of(const rp_op_meta *m)
+{
+    const rp_meta *q = &m->in[Q], *k = &m->in[K];
+
+    return (sizes){ q->dim[0], q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], k->dim[2] ? q->dim[2] / k->dim[2] : 1 };
+}
+
+static float dropout_of(const rp_op_meta *m) { return m->train ? ((const rp_attr_attention *)m->attr)->dropout : 0.0f; }
+
+/* Strides follow in rp_op_call; their absence does not change scratch. */
+static rp_attention describe(const rp_op_meta *m)
+{
+    const rp_attr_attention *a = m->attr;
+    sizes s                    = sizes_of(m);
+
+    return (rp_attention){ .batch = s.batch, .queries = s.queries, .keys = s.keys, .heads = s.heads, .kv_heads = s.kv_heads,
+                           .dim = s.dim, .scale = a->scale, .dropout = dropout_of(m), .causal = a->causal, .window = a->window,
+                           .threads = m->threads };
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Whether the kernel or the reference runs also depends on strides, which shape does not know: room for either. */
+static void size_scratch(rp_op_meta *m)
+{
+    const rp_kernels *kernels = rp__kernels_cpu();
+    sizes s                   = sizes_of(m);
+    int64_t forward = 0, backward = 0;
+
+    m->scratch_bytes          = (3 * s.dim + s.keys) * (int64_t)sizeof(double);
+    m->scratch_backward_bytes = (6 * s.dim + s.queries * s.group) * (int64_t)sizeof(double);
+    if (!m->fast || !kernels->attention_forward) return;
+    rp_attention a = describe(m);
+    kernels->attention_forward_scratch(&a, &forward);
+    kernels->attention_backward_scratch(&a, &backward);
+    m->scratch_bytes          = larger(m->scratch_bytes, forward);
+    m->scratch_backward_bytes = larger(m->scratch_backward_bytes, backward);
+}
+
+static rp_status check_heads(const rp_op_meta *m)
+{
+    const rp_meta *q = &m->in[Q], *k = &m->in[K];
+    int64_t heads = q->dim[2], kv_heads = k->dim[2];
+
+    RP_CHECK(m->ctx, rp_meta_same_shape(k, &m->in[V]) && q->dim[0] == k->dim[0] && q->dim[3] == k->dim[3], RP_ERR_SHAPE,
+             "attention: q is %s, k %s and v %s, expected [B, T, Hq, D] and twice [B, S, Hkv, D]", rp_meta_str(q), rp_meta_str(k),
+             rp_meta_str(&m->in[V]));
+    RP_CHECK(m->ctx, kv_heads > 0 && heads % kv_heads == 0, RP_ERR_SHAPE,
+             "attention: %" PRId64 " heads of q are not a multiple of the %" PRId64 " of k and v", heads, kv_heads);
+    RP_CHECK(m->ctx, k->dim[1] < INT32_MAX / 2 && q->dim[1] < INT32_MAX / 2, RP_ERR_SHAPE, "attention: %s is too long", rp_meta_str(k));
+    return RP_OK;
+}
+
+static rp_status check_attr(const rp_op_meta *m)
+{
+    const rp_attr_attention *a = m->attr;
+    sizes s                    = sizes_of(m);
+
+    RP_CHECK(m->ctx, a->dropout >= 0 && a->dropout < 1, RP_ERR_ARG, "attention: dropout is %g, expected [0, 1)", (double)a->dropout);
+    RP_CHECK(m->ctx, a->window >= 0, RP_ERR_ARG, "attention: window is %d, expected 0 or more", (int)a->window);
+    RP_CHECK(m->ctx, isfinite(a->scale), RP_ERR_ARG, "attention: scale is %g, expected a finite number", (double)a->scale);
+    RP_CHECK(m->ctx, a->dropout == 0 || s.heads * s.queries < (INT64_C(1) << 34) / larger(s.keys, 1), RP_ERR_SHAPE,
+             "attention: a sample has %" PRId64 " x %" PRId64 " x %" PRId64 " probabilities, dropout draws for at most 2^34", s.heads,
+             s.queries, s.keys);
+    return RP_OK;
+}
+
+static rp_status attention_shape(rp_op_meta *m)
+{
+    RP_CHECK(m->ctx, m->n_in > V, RP_ERR_ARG, "attention: q, k and v are needed");
+    for (int i = Q; i <= V; i++) {
+        RP_CHECK(m->ctx, rp_meta_is_float(&m->in[i]) && m->in[i].dtype == m->in[Q].dtype, RP_ERR_DTYPE,
+                 "attention: inputs are %s and %s, expected one floating dtype", rp_meta_str(&m->in[Q]), rp_meta_str(&m->in[i]));
+        RP_CHECK(m->ctx, m->in[i].ndim == 4, RP_ERR_SHAPE, "attention: an input is %s, expected four dimensions",
+                 rp_meta_str(&m->in[i]));
+    }
+    RP_TRY(check_heads(m));
+    RP_TRY(check_attr(m));
+    sizes s       = sizes_of(m);
+    const rp_meta *doc = &m->in[DOC];
+    RP_CHECK(m->ctx, m->n_in <= DOC || (doc->dtype == RP_I32 && doc->ndim == 2 && doc->dim[0] == s.batch && doc->dim[1] == s.queries),
+             RP_ERR_SHAPE, "attention: doc_start is %s, expected int32 [%" PRId64 ", %" PRId64 "]", rp_meta_str(doc), s.batch, s.queries);
+    m->out[OUT]  = m->in[Q];
+    m->slot[LSE] = rp_meta_make(rp_meta_stat_dtype(&m->in[Q]), 3, (int64_t[]){ s.batch, s.heads, s.queries });
+    if (!m->want_grad) m->n_slot = 0;
+    size_scratch(m);
+    return RP_OK;
+}
+
+/* Two products forward, five backward; documents and windows are contents and are not counted. */
+static rp_cost attention_cost(const rp_op_meta *m, rp_pass pass)
+{
+    const rp_attr_attention *a = m->attr;
+    sizes s                    = sizes_of(m);
+    int64_t below = s.queries > s.keys ? s.keys : s.queries, seen = s.queries * s.keys;
+    int64_t q = rp_meta_bytes(&m->in[Q]), kv = 2 * rp_meta_bytes(&m->in[K]);
+
+    if (a->causal) seen = below * s.keys - below * (below - 1) / 2;
+    int64_t product = 2 * s.batch * s.heads * seen * s.dim;
+    if (pass == RP_FORWARD) return (rp_cost){ .flops = 2 * product, .read_bytes = q + kv, .write_bytes = q };
+    return (rp_cost){ .flops = 5 * product, .read_bytes = 3 * q + kv, .write_bytes = q + kv };
+}
+
+/* ---- kernel ---- */
+
+static rp_attention_part part(const rp_tensor *t, bool adds)
+{
+    if (!t) return (rp_attention_part){ .data = NULL };
+    return (rp_attention_part){ .dtype = t->m.dtype, .data = rp_tensor_data(t), .batch_step = t->stride[0], .row_step = t->stride[1],
+                                .head_step = t->stride[2], .adds = adds };
+}
+
+static bool rows_dense(const rp_tensor *t) { return !t || t->m.dim[t->m.ndim - 1] == 1 || t->stride[t->m.ndim - 1] == 1; }
+
+static bool runs_kernel(const rp_op_call *c)
+{
+    bool dense = c->meta->fast && rp__kernels_cpu()->attention_forward && rows_dense(c->out[OUT]) && rows_dense(c->grad_out[OUT]);
+
+    for (int i = Q; i <= V; i++) dense = dense && rows_dense(c->in[i]) && rows_dense(c->grad_in[i]);
+    return dense;
+}
+
+static rp_attention call_of(const rp_op_call *c)
+{
+    rp_attention a = describe(c->meta);
+
+    a.q       = part(c->in[Q], false);
+    a.k       = part(c->in[K], false);
+    a.v       = part(c->in[V], false);
+    a.out     = part(c->out[OUT], false);
+    a.lse     = c->meta->n_slot ? rp__data(c->slot[LSE]) : NULL;
+    a.stream  = (rp_stream){ c->stream.key, c->stream.step, c->stream.sample_base };
+    a.scratch = c->scratch;
+    if (c->meta->n_in > DOC) {
+        a.doc_start      = rp__data(c->in[DOC]);
+        a.doc_batch_step = c->in[DOC]->stride[0];
+        a.doc_row_step   = c->in[DOC]->stride[1];
+    }
+    return a;
+}
+
+/* ---- reference, one query and head or one key and head at a time ---- */
+
+typedef struct { int64_t low, high; } keys_seen;
+
+static keys_seen see(const rp_op_call *c, int64_t b, int64_t t)
+{
+    const rp_attr_attention *a = c->attr;
+    sizes s                    = sizes_of(c->meta);
+    int64_t position = s.keys - s.queries + t, high = a->causal ? position + 1 : s.keys;
+    int64_t low = a->window ? larger(position - a->window + 1, 0) : 0;
+
+    if (c->meta->n_in > DOC) low = larger(low, rp_int_get(c->in[DOC], b * s.queries + t));
+    return (keys_seen){ low, high };
+}
+
+static double keep_of(const rp_op_call *c, int64_t b, int64_t h, int64_t t, int64_t key)
+{
+    rp_stream stream = { c->stream.key, c->stream.step, c->stream.sample_base };
+    float p          = dropout_of(c->meta);
+    sizes s          = sizes_of(c->meta);
+
+    if (p == 0) return 1;
+    bool dropped = rp__uniform(rp__stream_word(&stream, b, (h * s.queries + t) * s.keys + key)) < p;
+    return dropped ? 0 : 1 / (1 - (double)p);
+}
+
+static void get_query(const rp_op_call *c, const rp_tensor *tensor, int64_t b, int64_t t, int64_t h, double *to)
+{
+    sizes s = sizes_of(c->meta);
+
+    rp_row_get(tensor, (b * s.queries + t) * s.heads + h, to);
+}
+
+static void get_key(const rp_op_call *c, const rp_tensor *tensor, int64_t b, int64_t key, int64_t kv_head, double *to)
+{
+    sizes s = sizes_of(c->meta);
+
+    rp_row_get(tensor, (b * s.keys + key) * s.kv_heads + kv_head, to);
+}
+
+static double dot(const double *a, const double *b, int64_t n)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+static void add_scaled(double *to, double factor, const double *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] += factor * from[i];
+}
+
+static void reference_query(const rp_op_call *c, int64_t b, int64_t t, int64_t h)
+{
+    const rp_attr_attention *a = c->attr;
+    sizes s        = sizes_of(c->meta);
+    keys_seen seen = see(c, b, t);
+    double *q = c->scratch, *row = q + s.dim, *out = row + s.dim, *score = out + s.dim, top = -INFINITY, sum = 0;
+
+    memset(out, 0, (size_t)s.dim * sizeof *out);
+    get_query(c, c->in[Q], b, t, h, q);
+    for (int64_t i = seen.low; i < seen.high; i++) {
+        get_key(c, c->in[K], b, i, h / s.group, row);
+        score[i] = (double)a->scale * dot(q, row, s.dim);
+        top      = score[i] > top ? score[i] : top;
+    }
+    for (int64_t i = seen.low; i < seen.high; i++) sum += score[i] = exp(score[i] - top);
+    for (int64_t i = seen.low; i < seen.high; i++) {
+        get_key(c, c->in[V], b, i, h / s.group, row);
+        add_scaled(out, score[i] / sum * keep_of(c, b, h, t, i), row, s.dim);
+    }
+    rp_row_put(c->out[OUT], (b * s.queries + t) * s.heads + h, out);
+    if (c->meta->n_slot)
+        rp_elem_put(c->slot[LSE], (b * s.heads + h) * s.queries + t, seen.low < seen.high ? top + log(sum) : -INFINITY);
+}
+
+static void attention_forward(const rp_op_call *c)
+{
+    sizes s = sizes_of(c->meta);
+
+    if (runs_kernel(c)) {
+        rp_attention a = call_of(c);
+        rp__kernels_cpu()->attention_forward(&a);
+        return;
+    }
+    for (int64_t b = 0; b < s.batch; b++)
+        for (int64_t t = 0; t < s.queries; t++)
+            for (int64_t h = 0; h < s.heads; h++) reference_query(c, b, t, h);
+}
+
+/* Probability of a key and the gradient of its score: with g = dout, keep the dropout factor and delta = sum(dout * out),
+ *   p = exp(scale q k - lse)    ds = p (keep g v - delta) */
+typedef struct { double p, ds; } derivative;
+
+static derivative differentiate(const rp_op_call *c, int64_t b, int64_t h, int64_t t, int64_t key, double delta, const double *q,
+                                const double *g, const double *k, const double *v)
+{
+    const rp_attr_attention *a = c->attr;
+    sizes s     = sizes_of(c->meta);
+    double lse  = rp_elem_get(c->slot[LSE], (b * s.heads + h) * s.queries + t), keep = keep_of(c, b, h, t, key);
+    double p    = exp((double)a->scale * dot(q, k, s.dim) - lse);
+
+    return (derivative){ p * keep, p * (keep * dot(g, v, s.dim) - delta) };
+}
+
+static void reference_dq(const rp_op_call *c, int64_t b, int64_t t, int64_t h, double *delta)
+{
+    const rp_attr_attention *a = c->attr;
+    sizes s        = sizes_of(c->meta);
+    keys_seen seen = see(c, b, t);
+    double *q = c->scratch, *g = q + s.dim, *k = g + s.dim, *v = k + s.dim, *dq = v + s.dim;
+
+    get_query(c, c->out[OUT], b, t, h, q);
+    get_query(c, c->grad_out[OUT], b, t, h, g);
+    *delta = dot(q, g, s.dim);
+    if (!c->grad_in[Q]) return;
+    get_query(c, c->in[Q], b, t, h, q);
+    memset(dq, 0, (size_t)s.dim * sizeof *dq);
+    for (int64_t i = seen.low; i < seen.high; i++) {
+        get_key(c, c->in[K], b, i, h / s.group, k);
+        get_key(c, c->in[V], b, i, h / s.group, v);
+        add_scaled(dq, (double)a->scale * differentiate(c, b, h, t, i, *delta, q, g, k, v).ds, k, s.dim);
+    }
+    rp_row_grad(c, Q, (b * s.queries + t) * s.heads + h, dq);
+}
+
+static void reference_dkv(const rp_op_call *c, int64_t b, int64_t key, int64_t kv_head, const double *delta)
+{
+    const rp_attr_attention *a = c->attr;
+    sizes s     = sizes_of(c->meta);
+    double *q   = c->scratch, *g = q + s.dim, *k = g + s.dim, *v = k + s.dim, *dk = v + s.dim, *dv = dk + s.dim;
+    int64_t row = (b * s.keys + key) * s.kv_heads + kv_head;
+
+    memset(dk, 0, (size_t)(2 * s.dim) * sizeof *dk);
+    get_key(c, c->in[K], b, key, kv_head, k);
+    get_key(c, c->in[V], b, key, kv_head, v);
+    for (int64_t t = 0; t < s.queries; t++) {
+        keys_seen seen = see(c, b, t);
+        for (int64_t j = 0; j < s.group && key >= seen.low && key < seen.high; j++) {
+            int64_t h = kv_head * s.group + j;
+            get_query(c, c->in[Q], b, t, h, q);
+            get_query(c, c->grad_out[OUT], b, t, h, g);
+            derivative d = differentiate(c, b, h, t, key, delta[t * s.group + j], q, g, k, v);
+            add_scaled(dk, (double)a->scale * d.ds, q, s.dim);
+            add_scaled(dv, d.p, g, s.dim);
+        }
+    }
+    if (c->grad_in[K]) rp_row_grad(c, K, row, dk);
+    if (c->grad_in[V]) rp_row_grad(c, V, row, dv);
+}
+
+static void attention_backward(const rp_op_call *c)
+{
+    sizes s       = sizes_of(c->meta);
+    double *delta = (double *)c->scratch + 6 * s.dim;
+
+    if (runs_kernel(c)) {
+        rp_attention a = call_of(c);
+        a.grad_out     = part(c->grad_out[OUT], false);
+        a.dq           = part(c->grad_in[Q], c->grad_adds[Q]);
+        a.dk           = part(c->grad_in[K], c->grad_adds[K]);
+        a.dv           = part(c->grad_in[V], c->grad_adds[V]);
+        rp__kernels_cpu()->attention_backward(&a);
+        return;
+    }
+    for (int64_t b = 0; b < s.batch; b++)
+        for (int64_t h = 0; h < s.kv_heads; h++) {
+            for (int64_t i = 0; i < s.queries * s.group; i++) reference_dq(c, b, i / s.group, h * s.group + i % s.group, &delta[i]);
+            for (int64_t key = 0; key < s.keys; key++) reference_dkv(c, b, key, h, delta);
+        }
+}
+
+#define CAUSAL(...) &(rp_attr_attention){ .scale = 0.5f, .causal = true, __VA_ARGS__ }
+#define QKV(b, t, s, hq, hkv, d) { b, t, hq, d }, { b, s, hkv, d }, { b, s, hkv, d }
+
+static const rp_op_case attention_cases[] = {
+    { "causal",           .in = { QKV(2, 5, 5, 2, 2, 4) },            .attr = CAUSAL(), .roundings = 1 },
+    { "all keys",         .in = { QKV(1, 4, 7, 2, 1, 8) },            .attr = &(rp_attr_attention){ .scale = 0.4f }, .roundings = 1 },
+    { "grouped heads",    .in = { QKV(2, 6, 6, 6, 2, 5) },            .attr = CAUSAL(), .roundings = 1 },
+    { "documents",        .in = { QKV(2, 9, 9, 2, 1, 3), { 2, 9 } },  .attr = CAUSAL(), .int_inputs = 8, .ascending = 8, .roundings = 1 },
+    { "window",           .in = { QKV(1, 11, 11, 2, 2, 4) },          .attr = CAUSAL(.window = 3), .roundings = 1 },
+    { "documents, window", .in = { QKV(1, 12, 12, 3, 3, 2), { 1, 12 } }, .attr = CAUSAL(.window = 5), .int_inputs = 8, .ascending = 8,
+      .roundings = 1 },
+    { "decoding",         .in = { QKV(2, 1, 9, 4, 2, 6) },            .attr = CAUSAL(), .roundings = 1 },
+    { "some are cached",  .in = { QKV(1, 3, 8, 2, 1, 17) },           .attr = CAUSAL(), .roundings = 1 },
+    { "more queries than keys", .in = { QKV(1, 5, 3, 1, 1, 4) },      .attr = CAUSAL(), .roundings = 1 },
+    { "dropout",          .in = { QKV(2, 7, 7, 4, 2, 4) },            .attr = CAUSAL(.dropout = 0.3f), .roundings = 1 },
+    { "dropout, eval",    .in = { QKV(1, 4, 4, 2, 2, 4) },            .attr = CAUSAL(.dropout = 0.3f), .eval = true, .roundings = 1 },
+    { "many tiles",       .in = { QKV(1, 99, 99, 1, 1, 5) },          .attr = CAUSAL(.window = 80), .roundings = 1 },
+    { "heads differ",     .in = { QKV(1, 4, 4, 3, 2, 4) },            .attr = CAUSAL(), .expect = RP_ERR_SHAPE },
+    { "dims differ",      .in = { { 1, 4, 2, 4 }, { 1, 4, 2, 5 }, { 1, 4, 2, 5 } }, .attr = CAUSAL(), .expect = RP_ERR_SHAPE },
+    { "bad documents",    .in = { QKV(1, 4, 4, 2, 2, 4), { 4 } },     .attr = CAUSAL(), .int_inputs = 8, .expect = RP_ERR_SHAPE },
+    { "bad dropout",      .in = { QKV(1, 4, 4, 2, 2, 4) },            .attr = CAUSAL(.dropout = 1.0f), .expect = RP_ERR_ARG },
+};
+
+const rp_op rp_op_attention = {
+    .name = "attention", .n_in = 4, .n_out = 1, .n_slot = 1, .attr_size = sizeof(rp_attr_attention),
+    .flags = RP_OP_VARIADIC | RP_OP_RANDOM, .no_grad_in = RP_IN(DOC),
+    .needs = RP_IN(Q) | RP_IN(K) | RP_IN(V) | RP_IN(DOC) | RP_OUT(OUT) | RP_SLOT(LSE),
+    .shape = attention_shape, .cost = attention_cost,
+    .forward = attention_forward, .backward = attention_backward,
+    .cases = attention_cases, .n_case = RP_COUNT(attention_cases),
+};

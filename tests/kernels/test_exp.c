@@ -1,0 +1,44 @@
+/* Claims about the exponential that every kernel uses, as compiled for the lowest level. */
+#include "rp_test.h"
+
+#define RP_LEVEL base
+#include "kernels/cpu/cpu.h"
+
+static void exp_is_within_two_steps_of_the_double_one(void **state)
+{
+    (void)state;
+    double worst = 0;
+
+    for (int i = -870000; i <= 880000; i++) {
+        float x = (float)i * 1e-4f;
+        double expected = exp((double)x), step = (double)nextafterf((float)expected, INFINITY) - (double)(float)expected;
+        worst = fmax(worst, fabs((double)fast_exp(x) - expected) / step);
+    }
+    assert_true(worst <= 2);
+}
+
+static void exp_of_what_was_masked_is_exactly_zero(void **state)
+{
+    (void)state;
+    static const float masked[] = { -INFINITY, -3e38f, -1e4f, -107.0f };
+
+    for (int i = 0; i < RP_COUNT(masked); i++) assert_true(fast_exp(masked[i]) == 0);
+}
+
+static void exp_saturates_above_and_passes_nan(void **state)
+{
+    (void)state;
+    assert_true(fast_exp(INFINITY) == fast_exp(88.0f) && isfinite(fast_exp(88.0f)));
+    assert_true(isnan(fast_exp(NAN)));
+    assert_true(fast_exp(0.0f) == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exp_is_within_two_steps_of_the_double_one),
+        cmocka_unit_test(exp_of_what_was_masked_is_exactly_zero),
+        cmocka_unit_test(exp_saturates_above_and_passes_nan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
