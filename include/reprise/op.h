@@ -19,7 +19,7 @@ extern "C" {
 #define RP_MAX_IN 8
 #define RP_MAX_OUT 8
 #define RP_MAX_SLOT 4
-#define RP_MAX_ATTR 64                      /* bytes */
+#define RP_MAX_ATTR 80                      /* bytes */
 
 #define RP_IN(i) (UINT32_C(1) << (i))
 #define RP_OUT(i) (UINT32_C(1) << (8 + (i)))
@@ -76,12 +76,15 @@ typedef struct {
     const char *name;
     int64_t in[RP_MAX_IN][RP_MAX_DIM];      /* 0 ends the dimensions of an input; all zero: no input */
     const void *attr;
-    rp_status expect;                       /* RP_OK, or the status shape must return */
+    rp_status expect;                       /* RP_OK, or the status that shape, or else forward, must return */
     uint32_t int_inputs;                    /* bit i: input i is int32 … */
     int32_t int_low[RP_MAX_IN], int_high[RP_MAX_IN];   /* … drawn from [low, high] */
     uint32_t ascending;                     /* bit i: int input i is a non-decreasing doc-start row, int_low .. position */
     bool eval;                              /* run in evaluation mode, without gradients */
     double scale;                           /* of the random inputs; 0 means 1 */
+    uint32_t stat_inputs;                   /* bit i: input i has the dtype of statistics (fp32 beside bf16), as tables have */
+    uint32_t wide_grads;                    /* bit i: input i is a parameter, whose gradient may be fp32 beside bf16 */
+    int roundings;                          /* how many values between inputs and results are rounded to bf16 */
 } rp_op_case;
 
 struct rp_op {

@@ -12,6 +12,8 @@
 #include "base/base.h"
 #include "base/philox.h"
 
+#define RP_ROTARY_MAX_HEAD 1024      /* elements of a head the rotary kernel takes */
+
 #define RP_KERNEL(name, prototype) typedef void rp_kernel_##name prototype;
 #include "kernels/kernels.def"
 #undef RP_KERNEL
@@ -27,6 +29,8 @@ typedef struct rp_kernels {
 const rp_kernels *rp__kernels_cpu(void);
 /* The table in which everything is NULL. */
 const rp_kernels *rp__kernels_none(void);
+/* For tests: rp__kernels_cpu answers `table` from now on; NULL gives the choice back. Between a prepare and its backward it must not change. */
+void rp__kernels_force(const rp_kernels *table);
 /* All levels this machine can run, for tests: fills at most max, returns how many. */
 int rp__kernels_levels(const rp_kernels **out, int max);
 
