@@ -1,0 +1,589 @@
+/* run_cases.c -- the checks of run_cases.h. Values and gradients are held to the same case run in fp64 on the same rounded inputs,
+ * and those to central differences; everything else is compared bit by bit. */
+#include "ops/run_cases.h"
+
+#include "ops/one_call.h"
+
+#include <ctype.h>
+#include <math.h>
+
+typedef struct {                /* one cell of the table: a case, somewhere, in one dtype */
+    const rp_op *op;
+    const rp_op_case *test;
+    const variant *where;
+    rp_dtype dtype;
+    rp_ctx *ctx;
+} cell;
+
+static void run(one_call *c, const cell *at, const request *ask)
+{
+    call_run(c, at->ctx, at->op, at->test, at->where, at->dtype, at->dtype, ask);
+}
+
+static rp_ctx *open_ctx(const variant *where, bool shapes_only)
+{
+    rp__kernels_force(where->table);
+    return test_ctx(&(rp_ctx_options){ .device = where->device, .threads = where->threads, .shapes_only = shapes_only });
+}
+
+/* ---- errors ---- */
+
+static void check_error(const cell *at)
+{
+    one_call c;
+    rp_status status = call_prepare(&c, at->ctx, at->op, at->test, at->where, at->dtype, at->dtype, NULL);
+    const char *text;
+
+    if (status == RP_OK) status = call_forward(&c);
+    text = rp_error(at->ctx);
+    if (status != at->test->expect) fail_call(&c, "status %d (%s), expected %d", (int)status, text, (int)at->test->expect);
+    if (!isalpha((unsigned char)text[0]) || isupper((unsigned char)text[0]) || text[strlen(text) - 1] == '.')
+        fail_call(&c, "'%s' is not a lower-case sentence", text);
+    if (strncmp(text, at->op->name, strlen(at->op->name))) fail_call(&c, "'%s' does not name the op", text);
+    call_free(&c);
+}
+
+/* ---- values and gradients ---- */
+
+/* How far a result may be from the truth: of its own size and of the largest element's. */
+typedef struct { double of_element, of_largest; } bound;
+
+/* A bf16 result is the fp32 one rounded once (half a step: 2^-9 of it, with room for fp32's own error); what is rounded on the way
+ * moves sums by a step of the largest. */
+static bound bound_for(const cell *at, rp_dtype result)
+{
+    double own = result == RP_BF16 ? 1.0 / 256 : 1e-5;
+
+    if (at->dtype == RP_F64) return (bound){ result == RP_F64 ? 0 : own, 0 };
+    return (bound){ own, at->dtype == RP_BF16 ? 3e-6 + at->test->roundings / 128.0 : 3e-6 };
+}
+
+static void check_close(const one_call *c, const char *claim, const char *what, int index, const rp_tensor *got, const rp_tensor *expected,
+                        bound allowed)
+{
+    double largest = 0;
+    int64_t n      = rp_meta_elems(&expected->m);
+
+    for (int64_t e = 0; e < n; e++) largest = fmax(largest, fabs(rp_elem_get(expected, e)));
+    for (int64_t e = 0; e < n; e++) {
+        double a = rp_elem_get(got, e), b = rp_elem_get(expected, e);
+        if (!(fabs(a - b) <= allowed.of_element * fabs(b) + allowed.of_largest * largest))
+            fail_call(c, "%s: element %" PRId64 " of %s %d is %.9g, expected %.9g (largest %.3g)", claim, e, what, index, a, b, largest);
+    }
+}
+
+static void check_against(const cell *at, const one_call *got, const one_call *truth, const char *claim, double steps)
+{
+    for (int j = 0; j < truth->m.n_out; j++) {
+        bound b = bound_for(at, got->out[j]->m.dtype);
+        b.of_element *= steps;
+        check_close(got, claim, "output", j, got->out[j], truth->out[j], b);
+    }
+    for (int i = 0; i < truth->n_in; i++) {
+        if (!truth->grad_in[i]) continue;
+        bound b = bound_for(at, got->grad_in[i]->m.dtype);
+        b.of_element *= steps;
+        check_close(got, claim, "gradient", i, got->grad_in[i], truth->grad_in[i], b);
+    }
+}
+
+static const variant reference = { .name = "reference", .threads = 1 };
+
+static void check_values(const cell *at, const one_call *base)
+{
+    one_call truth, wide, whole;
+    rp_ctx *ctx = open_ctx(&reference, false);
+
+    call_run(&truth, ctx, at->op, at->test, &reference, RP_F64, at->dtype, NULL);
+    rp__kernels_force(at->where->table);
+    check_against(at, base, &truth, "against the double-precision run", 1);
+    if (at->dtype == RP_BF16) {
+        if (at->test->wide_grads) {
+            run(&wide, at, &(request){ .wide = true });
+            check_against(at, &wide, &truth, "with fp32 gradients of bf16 parameters", 1);
+            call_free(&wide);
+        }
+        call_run(&whole, at->ctx, at->op, at->test, at->where, RP_F32, RP_BF16, NULL);
+        check_against(at, base, &whole, "against the fp32 run", 1);
+        call_free(&whole);
+    }
+    call_free(&truth);
+    test_ctx_free(ctx);
+}
+
+/* d loss / d element, loss = sum of grad_out * out: from outputs half a step to either side. */
+static double central_difference(const cell *at, int in, int64_t element)
+{
+    const double step = 1e-5;
+    one_call up, down;
+    double sum = 0;
+
+    run(&up, at, &(request){ .perturbed = in + 1, .element = element, .by = step / 2, .without_grad = UINT32_MAX });
+    run(&down, at, &(request){ .perturbed = in + 1, .element = element, .by = -step / 2, .without_grad = UINT32_MAX });
+    for (int j = 0; j < up.m.n_out; j++)
+        for (int64_t e = 0, n = rp_meta_elems(&up.m.out[j]); e < n; e++)
+            sum += grad_out_value(&up, j, e) * (rp_elem_get(up.out[j], e) - rp_elem_get(down.out[j], e));
+    call_free(&up);
+    call_free(&down);
+    return sum / step;
+}
+
+static void check_central_differences(const cell *at, const one_call *base)
+{
+    for (int j = 0; j < base->m.n_out; j++)
+        if (base->m.out[j].dtype != RP_F64) return;      /* a cast: differences of rounded values say nothing */
+    for (int i = 0; i < base->n_in; i++) {
+        if (!base->grad_in[i]) continue;
+        int64_t n = rp_meta_elems(&base->m.in[i]), stride = n / 40 + 1;
+        for (int64_t e = 0; e < n; e += stride) {
+            double got = rp_elem_get(base->grad_in[i], e), expected = central_difference(at, i, e);
+            if (!(fabs(got - expected) <= 1e-6 * (1 + fabs(expected))))
+                fail_call(base, "element %" PRId64 " of gradient %d is %.9g, central differences give %.9g", e, i, got, expected);
+        }
+    }
+}
+
+/* ---- bits ---- */
+
+static void check_same_outputs(const one_call *base, const one_call *again, const char *claim)
+{
+    for (int j = 0; j < base->m.n_out; j++) check_same(again, claim, "output", j, again->out[j], base->out[j]);
+}
+
+static void check_same_gradients(const one_call *base, const one_call *again, const char *claim)
+{
+    for (int i = 0; i < base->n_in; i++)
+        if (again->grad_in[i]) check_same(again, claim, "gradient", i, again->grad_in[i], base->grad_in[i]);
+}
+
+static void check_request(const cell *at, const one_call *base, const request *ask, const char *claim)
+{
+    one_call again;
+
+    run(&again, at, ask);
+    check_same_outputs(base, &again, claim);
+    check_same_gradients(base, &again, claim);
+    call_free(&again);
+}
+
+static void check_bits(const cell *at, const one_call *base)
+{
+    check_request(at, base, NULL, "a second run");
+    check_request(at, base, &(request){ .without_grad = UINT32_MAX }, "without gradients");
+    if (!base->m.want_grad) return;
+    check_request(at, base, &(request){ .rest = OTHERS_POISONED }, "backward reads what `needs` does not list");
+    check_request(at, base, &(request){ .rest = OTHERS_NULL }, "backward without what `needs` does not list");
+    for (int i = 0; i < base->n_in; i++)
+        if (base->grad_in[i]) check_request(at, base, &(request){ .without_grad = ~RP_IN(i) }, "one gradient alone");
+}
+
+/* A gradient that is missing counts as zero. */
+static void check_missing_gradients(const cell *at, const one_call *base)
+{
+    for (int j = 0; base->m.want_grad && base->m.n_out > 1 && j < base->m.n_out; j++) {
+        one_call zero, missing;
+        run(&zero, at, &(request){ .zero_grad_out = RP_IN(j) });
+        run(&missing, at, &(request){ .null_grad_out = RP_IN(j) });
+        check_same_gradients(&zero, &missing, "an output without gradient");
+        call_free(&zero);
+        call_free(&missing);
+    }
+}
+
+static void check_adding(const cell *at, const one_call *base)
+{
+    one_call sum;
+    double step = at->dtype == RP_BF16 ? 1.0 / 256 : at->dtype == RP_F32 ? 4e-7 : 1e-12;
+
+    if (!base->m.want_grad) return;
+    run(&sum, at, &(request){ .adds = true });
+    for (int i = 0; i < base->n_in; i++) {
+        double largest = 0;
+        if (!base->grad_in[i]) continue;
+        int64_t n = rp_meta_elems(&base->m.in[i]);
+        for (int64_t e = 0; e < n; e++) largest = fmax(largest, fabs(rp_elem_get(base->grad_in[i], e)));
+        for (int64_t e = 0; e < n; e++) {
+            double before = prefill_value(i, e), expected = before + rp_elem_get(base->grad_in[i], e), got = rp_elem_get(sum.grad_in[i], e);
+            if (!(fabs(got - expected) <= step * (fabs(before) + largest)))
+                fail_call(&sum, "element %" PRId64 " of gradient %d is %.9g after adding to %.9g, expected %.9g", e, i, got, before, expected);
+        }
+    }
+    call_free(&sum);
+}
+
+/* ---- randomness ---- */
+
+static bool differ(const one_call *a, const one_call *b)
+{
+    for (int64_t e = 0, n = rp_meta_elems(&a->m.out[0]); e < n; e++)
+        if (rp_elem_get(a->out[0], e) != rp_elem_get(b->out[0], e)) return true;
+    return false;
+}
+
+static void check_rows(const one_call *both, const one_call *one, int row, const char *what, const rp_tensor *whole, const rp_tensor *part)
+{
+    int64_t n = rp_meta_elems(&part->m);
+
+    for (int64_t e = 0; e < n; e++)
+        if (rp_elem_get(whole, row * n + e) != rp_elem_get(part, e))
+            fail_call(both, "sample %d alone: element %" PRId64 " of the %s is %.9g, in the batch %.9g", row, e, what, rp_elem_get(part, e),
+                      rp_elem_get(whole, row * n + e));
+    (void)one;
+}
+
+/* A batch of two draws as its samples do one by one: four at a time is two and two. */
+static void check_split_batch(const cell *at)
+{
+    one_call both, one;
+
+    if (at->test->in[0][0] < 2) return;
+    run(&both, at, &(request){ .row_count = 2, .stream = { 7, 3, 40 } });
+    for (int row = 0; row < 2; row++) {
+        run(&one, at, &(request){ .row_start = row, .row_count = 1, .stream = { 7, 3, 40 + row } });
+        check_rows(&both, &one, row, "output", both.out[0], one.out[0]);
+        if (one.grad_in[0]) check_rows(&both, &one, row, "gradient", both.grad_in[0], one.grad_in[0]);
+        call_free(&one);
+    }
+    call_free(&both);
+}
+
+static void check_stream(const cell *at)
+{
+    const rp_op_stream moves[] = { { 8, 3, 40 }, { 7, 4, 40 }, { 7, 3, 1000 } };
+    const request first         = { .stream = { 7, 3, 40 } };
+    one_call base, plain, other;
+
+    if (!(at->op->flags & RP_OP_RANDOM)) return;
+    run(&base, at, &first);
+    check_request(at, &base, &first, "the same stream");
+    run(&plain, at, &(request){ .stream = first.stream, .flip_train = true });
+    bool draws = differ(&base, &plain) && !at->test->eval;
+    call_free(&plain);
+    for (int i = 0; draws && i < RP_COUNT(moves); i++) {
+        run(&other, at, &(request){ .stream = moves[i] });
+        bool moved = differ(&base, &other);
+        for (int64_t e = 0, all_zero = 1, n = rp_meta_elems(&base.m.out[0]); e < n && !moved; e++) {
+            all_zero &= rp_elem_get(base.out[0], e) == 0;
+            if (e == n - 1 && !all_zero) fail_call(&base, "another key, step or sample draws the same mask");
+        }
+        call_free(&other);
+    }
+    call_free(&base);
+    check_split_batch(at);
+}
+
+/* ---- cost ---- */
+
+/* The cost with the batch (dimension 0 of input 0, and of the others where the op asks it) times `factor`. */
+static bool cost_of(const cell *at, rp_ctx *shapes, int factor, bool all, rp_pass pass, rp_cost *cost)
+{
+    rp_tensor *in[RP_MAX_IN] = { 0 };
+    bool want[RP_MAX_IN]     = { 0 };
+    int n                    = case_inputs(at->test);
+    rp_op_meta m;
+
+    for (int i = 0; i < n; i++) {
+        rp_meta meta = case_meta(at->test, i, at->dtype);
+        if (i == 0 || (all && meta.dim[0] == at->test->in[0][0])) meta.dim[0] *= factor;
+        assert_ok(shapes, rp_tensor_new(shapes, &meta, RP_MEM_TEMP, &in[i]));
+        want[i] = case_wants(at->op, at->test, i);
+    }
+    bool fits = rp__op_prepare(shapes, at->op, at->test->attr, in, n, !at->test->eval, want, &m) == RP_OK;
+    if (fits) *cost = at->op->cost(&m, pass);
+    for (int i = 0; i < n; i++) rp_tensor_unref(in[i]);
+    return fits;
+}
+
+static void check_cost_of_pass(const cell *at, const one_call *base, rp_ctx *shapes, rp_pass pass)
+{
+    rp_cost c[3];
+
+    assert_true(cost_of(at, shapes, 1, false, pass, &c[0]));
+    if (c[0].flops < 0 || c[0].read_bytes < 0 || c[0].write_bytes <= 0) fail_call(base, "the cost of pass %d is not positive", (int)pass);
+    for (int all = 0; all < 2; all++) {
+        if (!cost_of(at, shapes, 2, all, pass, &c[1]) || !cost_of(at, shapes, 3, all, pass, &c[2])) continue;
+        if (c[2].flops - c[1].flops != c[1].flops - c[0].flops || c[1].flops < c[0].flops)
+            fail_call(base, "FLOPs of pass %d at 1, 2, 3 times the batch: %" PRId64 " %" PRId64 " %" PRId64, (int)pass, c[0].flops, c[1].flops,
+                      c[2].flops);
+        if (c[1].read_bytes < c[0].read_bytes || c[1].write_bytes < c[0].write_bytes)
+            fail_call(base, "bytes of pass %d fall as the batch grows", (int)pass);
+    }
+}
+
+static void check_cost(const cell *at, const one_call *base)
+{
+    rp_ctx *shapes = open_ctx(at->where, true);
+
+    check_cost_of_pass(at, base, shapes, RP_FORWARD);
+    if (base->m.want_grad && at->op->backward) check_cost_of_pass(at, base, shapes, RP_BACKWARD);
+    test_ctx_free(shapes);
+}
+
+/* ---- memory ---- */
+
+enum { MAX_EVENTS = 128 };
+typedef struct { rp_mem_event event[MAX_EVENTS]; int n; } history;
+
+static void remember(void *user, const rp_mem_event *event)
+{
+    history *h = user;
+
+    assert_true(h->n < MAX_EVENTS);
+    h->event[h->n++] = *event;
+}
+
+/* A run on tensors of the pool's own, as the tape makes them. `fault` > 0: that allocation of the op's fails; *fired says whether
+ * there were so many. */
+typedef struct {
+    rp_tensor *in[RP_MAX_IN], *out[RP_MAX_OUT], *slot[RP_MAX_SLOT], *grad_out[RP_MAX_OUT], *grad_in[RP_MAX_IN];
+    rp_op_meta m;
+} plain_run;
+
+static void make_plain(const cell *at, rp_ctx *ctx, const rp_meta *meta, rp_tensor **t)
+{
+    (void)at;
+    assert_ok(ctx, rp_tensor_new(ctx, meta, RP_MEM_TEMP, t));
+    rp__tensor_zero(*t);
+}
+
+static void plain_inputs(const cell *at, rp_ctx *ctx, plain_run *p)
+{
+    one_call draw = { .ctx = ctx, .op = at->op, .test = at->test, .where = at->where, .dtype = at->dtype, .round_to = at->dtype };
+
+    for (int i = 0, n = case_inputs(at->test); i < n; i++) {
+        draw.m.in[i] = case_meta(at->test, i, at->dtype);
+        make_plain(at, ctx, &draw.m.in[i], &p->in[i]);
+        for (int64_t e = 0; !ctx->options.shapes_only && e < rp_meta_elems(&draw.m.in[i]); e++)
+            rp_elem_put(p->in[i], e, input_value(&draw, i, e));
+    }
+}
+
+static rp_status plain_forward(const cell *at, rp_ctx *ctx, plain_run *p)
+{
+    bool want[RP_MAX_IN];
+
+    for (int i = 0; i < RP_MAX_IN; i++) want[i] = case_wants(at->op, at->test, i);
+    RP_TRY(rp__op_prepare(ctx, at->op, at->test->attr, p->in, case_inputs(at->test), !at->test->eval, want, &p->m));
+    return rp__op_forward(&p->m, (rp_op_stream){ 0 }, p->in, p->out, p->slot);
+}
+
+static rp_status plain_backward(const cell *at, rp_ctx *ctx, plain_run *p)
+{
+    rp_op_call c  = { .meta = &p->m };
+    int64_t fault = ctx->fault_countdown;
+
+    if (!p->m.want_grad || !at->op->backward) return RP_OK;
+    ctx->fault_countdown = 0;           /* the gradients are the caller's */
+    for (int j = 0; j < p->m.n_out; j++) make_plain(at, ctx, &p->m.out[j], &p->grad_out[j]);
+    for (int i = 0; i < p->m.n_in; i++)
+        if (p->m.in_grad[i]) make_plain(at, ctx, &p->m.in[i], &p->grad_in[i]);
+    ctx->fault_countdown = fault;
+    memcpy(c.in, p->in, sizeof c.in);
+    memcpy(c.out, p->out, sizeof c.out);
+    memcpy(c.slot, p->slot, sizeof c.slot);
+    memcpy(c.grad_out, p->grad_out, sizeof c.grad_out);
+    memcpy(c.grad_in, p->grad_in, sizeof c.grad_in);
+    return rp__op_backward(&c);
+}
+
+static void drop_tensors(rp_tensor **t, int n)
+{
+    for (int i = 0; i < n; i++) rp_tensor_unref(t[i]);
+}
+
+static void plain_free(plain_run *p)
+{
+    drop_tensors(p->in, RP_MAX_IN);
+    drop_tensors(p->out, RP_MAX_OUT);
+    drop_tensors(p->slot, RP_MAX_SLOT);
+    drop_tensors(p->grad_out, RP_MAX_OUT);
+    drop_tensors(p->grad_in, RP_MAX_IN);
+}
+
+static void record(const cell *at, const one_call *base, bool shapes_only, history *h)
+{
+    rp_ctx *ctx = open_ctx(at->where, shapes_only);
+    plain_run p = { .m = { .n_in = 0 } };
+
+    rp__mem_observe(ctx->space[0], remember, h);
+    plain_inputs(at, ctx, &p);
+    if (plain_forward(at, ctx, &p) != RP_OK || plain_backward(at, ctx, &p) != RP_OK)
+        fail_call(base, "%s run: %s", shapes_only ? "shapes-only" : "real", rp_error(ctx));
+    plain_free(&p);
+    rp__mem_observe(ctx->space[0], NULL, NULL);
+    test_ctx_free(ctx);
+}
+
+static bool same_event(const rp_mem_event *a, const rp_mem_event *b)
+{
+    return a->take == b->take && a->mem_class == b->mem_class && a->bytes == b->bytes && a->offset == b->offset;
+}
+
+static void check_rehearsal(const cell *at, const one_call *base)
+{
+    history real = { .n = 0 }, shapes = { .n = 0 };
+
+    record(at, base, false, &real);
+    record(at, base, true, &shapes);
+    if (real.n != shapes.n) fail_call(base, "%d ledger events in a real run, %d on shapes alone", real.n, shapes.n);
+    for (int i = 0; i < real.n; i++)
+        if (!same_event(&real.event[i], &shapes.event[i]))
+            fail_call(base, "ledger event %d is %" PRId64 " bytes at %" PRId64 ", on shapes alone %" PRId64 " at %" PRId64, i,
+                      real.event[i].bytes, real.event[i].offset, shapes.event[i].bytes, shapes.event[i].offset);
+}
+
+static int64_t live_bytes(rp_ctx *ctx)
+{
+    rp_mem mem;
+
+    rp_mem_read(ctx, 0, false, &mem);
+    return mem.live_bytes;
+}
+
+static void check_all_zero(const one_call *base, rp_tensor *const *t)
+{
+    for (int i = 0; i < RP_MAX_IN; i++)
+        for (int64_t e = 0; t[i] && e < rp_meta_elems(&t[i]->m); e++)
+            if (rp_elem_get(t[i], e) != 0) fail_call(base, "a failed backward wrote element %" PRId64 " of gradient %d", e, i);
+}
+
+/* Fails the k-th allocation; false when there are fewer. */
+static bool check_fault(const cell *at, const one_call *base, int k)
+{
+    plain_run p = { .m = { .n_in = 0 } };
+
+    plain_inputs(at, at->ctx, &p);
+    int64_t before = live_bytes(at->ctx);
+    at->ctx->fault_countdown = k;
+    rp_status status = plain_forward(at, at->ctx, &p);
+    bool forward_failed = status != RP_OK;
+    if (forward_failed && live_bytes(at->ctx) != before) fail_call(base, "forward leaves bytes behind when allocation %d fails", k);
+    if (status == RP_OK) status = plain_backward(at, at->ctx, &p);
+    bool fired = at->ctx->fault_countdown == 0;
+    at->ctx->fault_countdown = 0;
+    if (status != (fired ? RP_ERR_MEMORY : RP_OK)) fail_call(base, "status %d when allocation %d %s", (int)status, k, fired ? "fails" : "is not made");
+    if (fired && !forward_failed) check_all_zero(base, p.grad_in);
+    plain_free(&p);
+    return fired;
+}
+
+static void check_faults(const cell *at, const one_call *base)
+{
+    int64_t before = live_bytes(at->ctx);
+    int k          = 1;
+
+    while (check_fault(at, base, k)) k++;
+    if (k == 1) fail_call(base, "no allocation was made to fail");
+    if (live_bytes(at->ctx) != before) fail_call(base, "faults leave %" PRId64 " bytes", live_bytes(at->ctx) - before);
+}
+
+/* ---- scratch ---- */
+
+typedef struct { int64_t at, bytes; bool met; } scratch_place;
+
+static void see_scratch(void *user, const rp_mem_event *event)
+{
+    scratch_place *s = user;
+
+    if (event->take && event->offset == s->at && event->bytes == s->bytes) s->met = true;
+}
+
+/* Lays 0xff where the pool will put the scratch and past it, runs, and looks past it. An address sanitizer watches the pool
+ * itself, and forbids the look. */
+static void with_scratch_watched(one_call *c, int64_t bytes, rp_status (*pass)(one_call *))
+{
+    rp_mem_space *space = c->ctx->space[0];
+    scratch_place s     = { .bytes = bytes };
+    int64_t room        = rp__align_up(bytes) + 256;
+
+    assert_ok(c->ctx, rp__mem_take(c->ctx, space, RP_MEM_TEMP, room, "a canary", &s.at));
+    uint8_t *data = rp__mem_at(space, s.at);
+    memset(data, 0xff, (size_t)room);
+    rp__mem_give(space, RP_MEM_TEMP, room, s.at);
+    rp__mem_observe(space, see_scratch, &s);
+    assert_ok(c->ctx, pass(c));
+    rp__mem_observe(space, NULL, NULL);
+#if !defined(__SANITIZE_ADDRESS__)
+    if (!s.met) fail_call(c, "the scratch is not where the canary waits");
+    for (int64_t i = bytes; i < room; i++)
+        if (data[i] != 0xff) fail_call(c, "a write %" PRId64 " bytes past %" PRId64 " bytes of scratch", i - bytes, bytes);
+#endif
+}
+
+static rp_status forward_again(one_call *c) { return rp__op_forward(&c->m, c->ask.stream, c->in, c->out, c->slot); }
+
+static rp_status backward_again(one_call *c)
+{
+    rp_op_call b = { .meta = &c->m, .stream = c->ask.stream };
+
+    memcpy(b.in, c->in, sizeof b.in);
+    memcpy(b.out, c->out, sizeof b.out);
+    memcpy(b.slot, c->slot, sizeof b.slot);
+    memcpy(b.grad_out, c->grad_out, sizeof b.grad_out);
+    memcpy(b.grad_in, c->grad_in, sizeof b.grad_in);
+    return rp__op_backward(&b);
+}
+
+/* In a context of its own, where the only free memory lies at the end. */
+static void check_scratch(const cell *at, const one_call *base)
+{
+    cell fresh = *at;
+    one_call c;
+
+    fresh.ctx = open_ctx(at->where, false);
+    run(&c, &fresh, NULL);
+    with_scratch_watched(&c, c.m.scratch_bytes, forward_again);
+    if (c.m.want_grad && at->op->backward) with_scratch_watched(&c, c.m.scratch_backward_bytes, backward_again);
+    check_same_outputs(base, &c, "with garbage in scratch");
+    check_same_gradients(base, &c, "with garbage in scratch");
+    call_free(&c);
+    test_ctx_free(fresh.ctx);
+}
+
+/* ---- the table ---- */
+
+static void check_case(cell *at)
+{
+    one_call base;
+
+    at->ctx = open_ctx(at->where, false);
+    if (at->test->expect != RP_OK) {
+        check_error(at);
+        test_ctx_free(at->ctx);
+        return;
+    }
+    run(&base, at, NULL);
+    check_guards(&base);
+    check_values(at, &base);
+    if (at->dtype == RP_F64 && !at->where->strided) check_central_differences(at, &base);
+    check_bits(at, &base);
+    check_missing_gradients(at, &base);
+    check_adding(at, &base);
+    check_stream(at);
+    check_cost(at, &base);
+    check_rehearsal(at, &base);
+    check_faults(at, &base);
+    check_scratch(at, &base);
+    call_free(&base);
+    test_ctx_free(at->ctx);
+}
+
+void run_cases(const rp_op *op)
+{
+    const rp_dtype dtypes[] = { RP_F64, RP_F32, RP_BF16 };
+    const rp_kernels *level[3];
+    int n_level      = rp__kernels_levels(level, RP_COUNT(level)), n = 0;
+    variant where[8] = { 0 };
+
+    for (int i = 0; i < n_level; i++)        /* another team for each, so that no split of work goes untried */
+        where[n++] = (variant){ .name = level[i]->level, .table = level[i], .threads = 1 + (i + 1) % 3 };
+    where[n++] = (variant){ .name = "no kernels", .table = rp__kernels_none(), .threads = 2 };
+    where[n++] = (variant){ .name = "device sim", .device = "sim", .threads = 1 };
+    where[n++] = (variant){ .name = "strided", .threads = 2, .strided = true };
+    for (int v = 0; v < n; v++)
+        for (int d = 0; d < RP_COUNT(dtypes); d++)
+            for (int i = 0; i < op->n_case; i++)
+                if (dtypes[d] != RP_F64 || v == 0 || where[v].strided)       /* no kernel takes fp64 */
+                    check_case(&(cell){ .op = op, .test = &op->cases[i], .where = &where[v], .dtype = dtypes[d] });
+    rp__kernels_force(NULL);
+}
