@@ -20,13 +20,17 @@ void fail_call(const one_call *c, const char *fmt, ...)
 
 /* ---- values: a function of op, case, tensor and element ---- */
 
-static double uniform(const one_call *c, const char *kind, int index, int64_t element)
-{
-    uint64_t h = rp__hash(c->op->name, strlen(c->op->name), RP_HASH_SEED);
+enum { INPUTS, GRADIENTS };
 
-    h = rp__hash(c->test->name, strlen(c->test->name), h);
-    h = rp__hash(kind, strlen(kind), h);
-    rp_philox r = rp__philox(h, (uint32_t)element, (uint32_t)index, 0, 0);
+void call_name(one_call *c)
+{
+    c->key = rp__hash(c->test->name, strlen(c->test->name), rp__hash(c->op->name, strlen(c->op->name), RP_HASH_SEED));
+}
+
+static double uniform(const one_call *c, int kind, int index, int64_t element)
+{
+    rp_philox r = rp__philox(c->key, (uint32_t)element, (uint32_t)index, (uint32_t)kind, 0);
+
     return 2.0 * rp__uniform(r.word[0]) - 1 + 1e-9 * rp__uniform(r.word[1]);
 }
 
@@ -42,7 +46,7 @@ static double ascending_value(const one_call *c, int in, int64_t element)
 {
     int64_t n = rp_meta_dim(&c->m.in[in], -1), position = element % n;
 
-    while (position > 0 && uniform(c, "input", in, element - element % n + position) < 0.5) position--;
+    while (position > 0 && uniform(c, INPUTS, in, element - element % n + position) < 0.5) position--;
     return position < c->test->int_low[in] ? c->test->int_low[in] : (double)position;
 }
 
@@ -64,7 +68,7 @@ double input_value(const one_call *c, int in, int64_t element)
         element += c->ask.row_start * (rp_meta_elems(&whole) / whole.dim[0]);
     }
     if (t->ascending & RP_IN(in)) return ascending_value(c, in, element);
-    double u = uniform(c, "input", in, element);
+    double u = uniform(c, INPUTS, in, element);
     if (t->int_inputs & RP_IN(in)) return t->int_low[in] + floor((u + 1) / 2.00001 * (1 + t->int_high[in] - t->int_low[in]));
     return rounded(input_dtype(t, in, c->round_to), u * (t->scale ? t->scale : 1));
 }
@@ -73,7 +77,7 @@ double grad_out_value(const one_call *c, int out, int64_t element)
 {
     if (c->ask.zero_grad_out & RP_IN(out)) return 0;
     if (c->ask.row_count) element += c->ask.row_start * (rp_meta_elems(&c->m.out[out]) / c->m.out[out].dim[0]);
-    return rounded(RP_BF16, uniform(c, "grad_out", out, element));
+    return rounded(RP_BF16, uniform(c, GRADIENTS, out, element));
 }
 
 double prefill_value(int in, int64_t element) { return rounded(RP_BF16, 0.25 + (double)((element * 7 + in) % 11) / 8); }
@@ -151,6 +155,7 @@ rp_status call_prepare(one_call *c, rp_ctx *ctx, const rp_op *op, const rp_op_ca
 
     *c = (one_call){ .ctx = ctx, .op = op, .test = test, .where = where, .dtype = dtype, .round_to = round_to, .n_in = case_inputs(test) };
     if (ask) c->ask = *ask;
+    call_name(c);
     for (int i = 0; i < c->n_in; i++) {
         rp_meta meta = case_meta(test, i, dtype);
         if (c->ask.row_count && in_batch(c, i)) meta.dim[0] = c->ask.row_count;

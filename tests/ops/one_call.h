@@ -45,6 +45,7 @@ typedef struct {
     rp_dtype dtype, round_to;       /* dtype of the run; dtype that drawn inputs are rounded to */
     request ask;
     int n_in;
+    uint64_t key;                   /* what values are drawn with */
     rp_op_meta m;
     rp_tensor *in[RP_MAX_IN], *out[RP_MAX_OUT], *slot[RP_MAX_SLOT], *grad_out[RP_MAX_OUT], *grad_in[RP_MAX_IN];
     rp_tensor *block[MAX_BLOCKS];
@@ -58,6 +59,8 @@ int case_inputs(const rp_op_case *test);
 rp_meta case_meta(const rp_op_case *test, int in, rp_dtype dtype);
 bool case_wants(const rp_op *op, const rp_op_case *test, int in);
 bool case_trains(const rp_op_case *test, const request *ask);
+/* Sets the key from op and case; call_prepare does it for its own. */
+void call_name(one_call *c);
 double input_value(const one_call *c, int in, int64_t element);
 double grad_out_value(const one_call *c, int out, int64_t element);
 double prefill_value(int in, int64_t element);
