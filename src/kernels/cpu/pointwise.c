@@ -7,14 +7,14 @@ static inline float scaled_erfc(float t)
 {
     float p = 0.0419418029f;
 
-    p = fmaf(p, t, -0.143589124f);
-    p = fmaf(p, t, 0.0905594453f);
-    p = fmaf(p, t, 0.0806835741f);
-    p = fmaf(p, t, 0.0846026987f);
-    p = fmaf(p, t, 0.191415131f);
-    p = fmaf(p, t, 0.202369645f);
-    p = fmaf(p, t, 0.226379126f);
-    return fmaf(p, t, 0.225637764f) * t;
+    p = p * t - 0.143589124f;
+    p = p * t + 0.0905594453f;
+    p = p * t + 0.0806835741f;
+    p = p * t + 0.0846026987f;
+    p = p * t + 0.191415131f;
+    p = p * t + 0.202369645f;
+    p = p * t + 0.226379126f;
+    return (p * t + 0.225637764f) * t;
 }
 
 /* The normal distribution function at x; *density its derivative. */
@@ -37,17 +37,17 @@ static inline float gelu_erf_slope(float x)
 {
     float density, cdf = normal_cdf(x, &density);
 
-    return fmaf(x, density, cdf);
+    return x * density + cdf;
 }
 
 /* (1 + tanh u)/2 is sigmoid(2u); u = sqrt(2/pi) (x + 0.044715 x^3). */
-static inline float gelu_tanh(float x) { return x * sigmoid(x * fmaf(0.0713548163f * x, x, 1.59576912f)); }
+static inline float gelu_tanh(float x) { return x * sigmoid(x * (0.0713548163f * x * x + 1.59576912f)); }
 
 static inline float gelu_tanh_slope(float x)
 {
-    float s = sigmoid(x * fmaf(0.0713548163f * x, x, 1.59576912f));
+    float s = sigmoid(x * (0.0713548163f * x * x + 1.59576912f));
 
-    return fmaf(x * s * (1.0f - s), fmaf(0.214064449f * x, x, 1.59576912f), s);
+    return x * s * (1.0f - s) * (0.214064449f * x * x + 1.59576912f) + s;
 }
 
 static inline float silu(float x) { return x * sigmoid(x); }
@@ -56,7 +56,7 @@ static inline float silu_slope(float x)
 {
     float s = sigmoid(x);
 
-    return s * fmaf(x, 1.0f - s, 1.0f);
+    return s * (x * (1.0f - s) + 1.0f);
 }
 
 static inline float relu(float x) { return x < 0 ? 0.0f : x; }
@@ -158,7 +158,7 @@ static void swiglu_slopes(const float *g, const float *u, const float *d, float 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         float s = sigmoid(g[i]), dy = d[i];
-        dg[i] = dy * u[i] * s * fmaf(g[i], 1.0f - s, 1.0f);
+        dg[i] = dy * u[i] * s * (g[i] * (1.0f - s) + 1.0f);
         du[i] = dy * g[i] * s;
     }
 }
