@@ -96,7 +96,6 @@ static void sort_positions(const rp_op_call *c, int32_t *first, int32_t *order)
     first[0] = 0;
 }
 
-/* No row has more than the sums' own n elements to hold, so the row of dy is read element by element. */
 static void reference_backward(const rp_op_call *c, const int32_t *first, const int32_t *order, double *sums)
 {
     int64_t vocab = c->meta->in[TABLE].dim[0], n = c->meta->in[TABLE].dim[1];

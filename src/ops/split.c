@@ -8,6 +8,8 @@
 
 enum { X };
 
+_Static_assert(sizeof(rp_attr_split) <= RP_MAX_ATTR, "a call keeps a copy of the attributes");
+
 static rp_status split_shape(rp_op_meta *m)
 {
     const rp_attr_split *a = m->attr;
@@ -92,4 +94,3 @@ const rp_op rp_op_split = {
     .forward = split_forward, .backward = split_backward,
     .cases = split_cases, .n_case = RP_COUNT(split_cases),
 };
-_Static_assert(sizeof(rp_attr_split) <= RP_MAX_ATTR, "a call keeps a copy of the attributes");

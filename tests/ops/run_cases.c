@@ -2,29 +2,10 @@
  * and those to central differences; everything else is compared bit by bit. */
 #include "ops/run_cases.h"
 
-#include "ops/one_call.h"
+#include "ops/cell.h"
 
 #include <ctype.h>
 #include <math.h>
-
-typedef struct {                /* one cell of the table: a case, somewhere, in one dtype */
-    const rp_op *op;
-    const rp_op_case *test;
-    const variant *where;
-    rp_dtype dtype;
-    rp_ctx *ctx;
-} cell;
-
-static void run(one_call *c, const cell *at, const request *ask)
-{
-    call_run(c, at->ctx, at->op, at->test, at->where, at->dtype, at->dtype, ask);
-}
-
-static rp_ctx *open_ctx(const variant *where, bool shapes_only)
-{
-    rp__kernels_force(where->table);
-    return test_ctx(&(rp_ctx_options){ .device = where->device, .threads = where->threads, .shapes_only = shapes_only });
-}
 
 /* ---- errors ---- */
 
@@ -52,10 +33,10 @@ typedef struct { double of_element, of_largest; } bound;
  * moves sums by a step of the largest. */
 static bound bound_for(const cell *at, rp_dtype result)
 {
-    double own = result == RP_BF16 ? 1.0 / 256 : 1e-5;
+    double own = result == RP_BF16 ? 1.0 / 256 : 2e-6;
 
     if (at->dtype == RP_F64) return (bound){ result == RP_F64 ? 0 : own, 0 };
-    return (bound){ own, at->dtype == RP_BF16 ? 3e-6 + at->test->roundings / 128.0 : 3e-6 };
+    return (bound){ own, at->dtype == RP_BF16 ? 1e-6 + at->test->roundings / 128.0 : 1e-6 };
 }
 
 static void check_close(const one_call *c, const char *claim, const char *what, int index, const rp_tensor *got, const rp_tensor *expected,
@@ -92,14 +73,14 @@ static const variant reference = { .name = "reference", .threads = 1 };
 static void check_values(const cell *at, const one_call *base)
 {
     one_call truth, wide, whole;
-    rp_ctx *ctx = open_ctx(&reference, false);
+    rp_ctx *ctx = cell_ctx(&reference, false);
 
     call_run(&truth, ctx, at->op, at->test, &reference, RP_F64, at->dtype, NULL);
     rp__kernels_force(at->where->table);
     check_against(at, base, &truth, "against the double-precision run", 1);
     if (at->dtype == RP_BF16) {
         if (at->test->wide_grads) {
-            run(&wide, at, &(request){ .wide = true });
+            cell_run(&wide, at, &(request){ .wide = true });
             check_against(at, &wide, &truth, "with fp32 gradients of bf16 parameters", 1);
             call_free(&wide);
         }
@@ -118,8 +99,8 @@ static double central_difference(const cell *at, int in, int64_t element)
     one_call up, down;
     double sum = 0;
 
-    run(&up, at, &(request){ .perturbed = in + 1, .element = element, .by = step / 2, .without_grad = UINT32_MAX });
-    run(&down, at, &(request){ .perturbed = in + 1, .element = element, .by = -step / 2, .without_grad = UINT32_MAX });
+    cell_run(&up, at, &(request){ .perturbed = in + 1, .element = element, .by = step / 2, .without_grad = UINT32_MAX });
+    cell_run(&down, at, &(request){ .perturbed = in + 1, .element = element, .by = -step / 2, .without_grad = UINT32_MAX });
     for (int j = 0; j < up.m.n_out; j++)
         for (int64_t e = 0, n = rp_meta_elems(&up.m.out[j]); e < n; e++)
             sum += grad_out_value(&up, j, e) * (rp_elem_get(up.out[j], e) - rp_elem_get(down.out[j], e));
@@ -145,22 +126,11 @@ static void check_central_differences(const cell *at, const one_call *base)
 
 /* ---- bits ---- */
 
-static void check_same_outputs(const one_call *base, const one_call *again, const char *claim)
-{
-    for (int j = 0; j < base->m.n_out; j++) check_same(again, claim, "output", j, again->out[j], base->out[j]);
-}
-
-static void check_same_gradients(const one_call *base, const one_call *again, const char *claim)
-{
-    for (int i = 0; i < base->n_in; i++)
-        if (again->grad_in[i]) check_same(again, claim, "gradient", i, again->grad_in[i], base->grad_in[i]);
-}
-
 static void check_request(const cell *at, const one_call *base, const request *ask, const char *claim)
 {
     one_call again;
 
-    run(&again, at, ask);
+    cell_run(&again, at, ask);
     check_same_outputs(base, &again, claim);
     check_same_gradients(base, &again, claim);
     call_free(&again);
@@ -182,8 +152,8 @@ static void check_missing_gradients(const cell *at, const one_call *base)
 {
     for (int j = 0; base->m.want_grad && base->m.n_out > 1 && j < base->m.n_out; j++) {
         one_call zero, missing;
-        run(&zero, at, &(request){ .zero_grad_out = RP_IN(j) });
-        run(&missing, at, &(request){ .null_grad_out = RP_IN(j) });
+        cell_run(&zero, at, &(request){ .zero_grad_out = RP_IN(j) });
+        cell_run(&missing, at, &(request){ .null_grad_out = RP_IN(j) });
         check_same_gradients(&zero, &missing, "an output without gradient");
         call_free(&zero);
         call_free(&missing);
@@ -196,7 +166,7 @@ static void check_adding(const cell *at, const one_call *base)
     double step = at->dtype == RP_BF16 ? 1.0 / 256 : at->dtype == RP_F32 ? 4e-7 : 1e-12;
 
     if (!base->m.want_grad) return;
-    run(&sum, at, &(request){ .adds = true });
+    cell_run(&sum, at, &(request){ .adds = true });
     for (int i = 0; i < base->n_in; i++) {
         double largest = 0;
         if (!base->grad_in[i]) continue;
@@ -245,9 +215,9 @@ static void check_split_batch(const cell *at)
     one_call both, one;
 
     if (at->test->in[0][0] < 2) return;
-    run(&both, at, &(request){ .row_count = 2, .stream = { 7, 3, 40 } });
+    cell_run(&both, at, &(request){ .row_count = 2, .stream = { 7, 3, 40 } });
     for (int row = 0; row < 2; row++) {
-        run(&one, at, &(request){ .row_start = row, .row_count = 1, .stream = { 7, 3, 40 + row } });
+        cell_run(&one, at, &(request){ .row_start = row, .row_count = 1, .stream = { 7, 3, 40 + row } });
         check_rows(&both, row, "output", both.out[0], one.out[0]);
         if (one.grad_in[0]) check_rows(&both, row, "gradient", both.grad_in[0], one.grad_in[0]);
         call_free(&one);
@@ -262,13 +232,13 @@ static void check_stream(const cell *at)
     one_call base, plain, other;
 
     if (!(at->op->flags & RP_OP_RANDOM)) return;
-    run(&base, at, &first);
+    cell_run(&base, at, &first);
     check_request(at, &base, &first, "the same stream");
-    run(&plain, at, &(request){ .stream = first.stream, .flip_train = true });
+    cell_run(&plain, at, &(request){ .stream = first.stream, .flip_train = true });
     bool random = !at->test->eval && draws(&base, &plain);
     call_free(&plain);
     for (int i = 0; random && i < RP_COUNT(moves); i++) {
-        run(&other, at, &(request){ .stream = moves[i] });
+        cell_run(&other, at, &(request){ .stream = moves[i] });
         if (!differ(&base, &other)) fail_call(&base, "another key, step or sample draws the same mask");
         call_free(&other);
     }
@@ -316,232 +286,11 @@ static void check_cost_of_pass(const cell *at, const one_call *base, rp_ctx *sha
 
 static void check_cost(const cell *at, const one_call *base)
 {
-    rp_ctx *shapes = open_ctx(at->where, true);
+    rp_ctx *shapes = cell_ctx(at->where, true);
 
     check_cost_of_pass(at, base, shapes, RP_FORWARD);
     if (base->m.want_grad && at->op->backward) check_cost_of_pass(at, base, shapes, RP_BACKWARD);
     test_ctx_free(shapes);
-}
-
-/* ---- memory ---- */
-
-enum { MAX_EVENTS = 128 };
-typedef struct { rp_mem_event event[MAX_EVENTS]; int n; } history;
-
-static void remember(void *user, const rp_mem_event *event)
-{
-    history *h = user;
-
-    assert_true(h->n < MAX_EVENTS);
-    h->event[h->n++] = *event;
-}
-
-/* A run on tensors of the pool's own, as the tape makes them. `fault` > 0: that allocation of the op's fails; *fired says whether
- * there were so many. */
-typedef struct {
-    rp_tensor *in[RP_MAX_IN], *out[RP_MAX_OUT], *slot[RP_MAX_SLOT], *grad_out[RP_MAX_OUT], *grad_in[RP_MAX_IN];
-    rp_op_meta m;
-} plain_run;
-
-static void make_plain(rp_ctx *ctx, const rp_meta *meta, rp_tensor **t)
-{
-    assert_ok(ctx, rp_tensor_new(ctx, meta, RP_MEM_TEMP, t));
-    rp__tensor_zero(*t);
-}
-
-static void plain_inputs(const cell *at, rp_ctx *ctx, plain_run *p)
-{
-    one_call draw = { .ctx = ctx, .op = at->op, .test = at->test, .where = at->where, .dtype = at->dtype, .round_to = at->dtype };
-
-    call_name(&draw);
-    for (int i = 0, n = case_inputs(at->test); i < n; i++) {
-        draw.m.in[i] = case_meta(at->test, i, at->dtype);
-        make_plain(ctx, &draw.m.in[i], &p->in[i]);
-        for (int64_t e = 0; !ctx->options.shapes_only && e < rp_meta_elems(&draw.m.in[i]); e++)
-            rp_elem_put(p->in[i], e, input_value(&draw, i, e));
-    }
-}
-
-static rp_status plain_forward(const cell *at, rp_ctx *ctx, plain_run *p)
-{
-    bool want[RP_MAX_IN];
-
-    for (int i = 0; i < RP_MAX_IN; i++) want[i] = case_wants(at->op, at->test, i);
-    RP_TRY(rp__op_prepare(ctx, at->op, at->test->attr, p->in, case_inputs(at->test), !at->test->eval, want, &p->m));
-    return rp__op_forward(&p->m, (rp_op_stream){ 0 }, p->in, p->out, p->slot);
-}
-
-static rp_status plain_backward(const cell *at, rp_ctx *ctx, plain_run *p)
-{
-    rp_op_call c  = { .meta = &p->m };
-    int64_t fault = ctx->fault_countdown;
-
-    if (!p->m.want_grad || !at->op->backward) return RP_OK;
-    ctx->fault_countdown = 0;           /* the gradients are the caller's */
-    for (int j = 0; j < p->m.n_out; j++) make_plain(ctx, &p->m.out[j], &p->grad_out[j]);
-    for (int i = 0; i < p->m.n_in; i++)
-        if (p->m.in_grad[i]) make_plain(ctx, &p->m.in[i], &p->grad_in[i]);
-    ctx->fault_countdown = fault;
-    memcpy(c.in, p->in, sizeof c.in);
-    memcpy(c.out, p->out, sizeof c.out);
-    memcpy(c.slot, p->slot, sizeof c.slot);
-    memcpy(c.grad_out, p->grad_out, sizeof c.grad_out);
-    memcpy(c.grad_in, p->grad_in, sizeof c.grad_in);
-    return rp__op_backward(&c);
-}
-
-static void drop_tensors(rp_tensor **t, int n)
-{
-    for (int i = 0; i < n; i++) rp_tensor_unref(t[i]);
-}
-
-static void plain_free(plain_run *p)
-{
-    drop_tensors(p->in, RP_MAX_IN);
-    drop_tensors(p->out, RP_MAX_OUT);
-    drop_tensors(p->slot, RP_MAX_SLOT);
-    drop_tensors(p->grad_out, RP_MAX_OUT);
-    drop_tensors(p->grad_in, RP_MAX_IN);
-}
-
-static void record(const cell *at, const one_call *base, bool shapes_only, history *h)
-{
-    rp_ctx *ctx = open_ctx(at->where, shapes_only);
-    plain_run p = { .m = { .n_in = 0 } };
-
-    rp__mem_observe(ctx->space[0], remember, h);
-    plain_inputs(at, ctx, &p);
-    if (plain_forward(at, ctx, &p) != RP_OK || plain_backward(at, ctx, &p) != RP_OK)
-        fail_call(base, "%s run: %s", shapes_only ? "shapes-only" : "real", rp_error(ctx));
-    plain_free(&p);
-    rp__mem_observe(ctx->space[0], NULL, NULL);
-    test_ctx_free(ctx);
-}
-
-static bool same_event(const rp_mem_event *a, const rp_mem_event *b)
-{
-    return a->take == b->take && a->mem_class == b->mem_class && a->bytes == b->bytes && a->offset == b->offset;
-}
-
-static void check_rehearsal(const cell *at, const one_call *base)
-{
-    history real = { .n = 0 }, shapes = { .n = 0 };
-
-    record(at, base, false, &real);
-    record(at, base, true, &shapes);
-    if (real.n != shapes.n) fail_call(base, "%d ledger events in a real run, %d on shapes alone", real.n, shapes.n);
-    for (int i = 0; i < real.n; i++)
-        if (!same_event(&real.event[i], &shapes.event[i]))
-            fail_call(base, "ledger event %d is %" PRId64 " bytes at %" PRId64 ", on shapes alone %" PRId64 " at %" PRId64, i,
-                      real.event[i].bytes, real.event[i].offset, shapes.event[i].bytes, shapes.event[i].offset);
-}
-
-static int64_t live_bytes(rp_ctx *ctx)
-{
-    rp_mem mem;
-
-    rp_mem_read(ctx, 0, false, &mem);
-    return mem.live_bytes;
-}
-
-static void check_all_zero(const one_call *base, rp_tensor *const *t)
-{
-    for (int i = 0; i < RP_MAX_IN; i++)
-        for (int64_t e = 0; t[i] && e < rp_meta_elems(&t[i]->m); e++)
-            if (rp_elem_get(t[i], e) != 0) fail_call(base, "a failed backward wrote element %" PRId64 " of gradient %d", e, i);
-}
-
-/* Fails the k-th allocation; false when there are fewer. */
-static bool check_fault(const cell *at, const one_call *base, int k)
-{
-    plain_run p = { .m = { .n_in = 0 } };
-
-    plain_inputs(at, at->ctx, &p);
-    int64_t before = live_bytes(at->ctx);
-    at->ctx->fault_countdown = k;
-    rp_status status = plain_forward(at, at->ctx, &p);
-    bool forward_failed = status != RP_OK;
-    if (forward_failed && live_bytes(at->ctx) != before) fail_call(base, "forward leaves bytes behind when allocation %d fails", k);
-    if (status == RP_OK) status = plain_backward(at, at->ctx, &p);
-    bool fired = at->ctx->fault_countdown == 0;
-    at->ctx->fault_countdown = 0;
-    if (status != (fired ? RP_ERR_MEMORY : RP_OK)) fail_call(base, "status %d when allocation %d %s", (int)status, k, fired ? "fails" : "is not made");
-    if (fired && !forward_failed) check_all_zero(base, p.grad_in);
-    plain_free(&p);
-    return fired;
-}
-
-static void check_faults(const cell *at, const one_call *base)
-{
-    int64_t before = live_bytes(at->ctx);
-    int k          = 1;
-
-    while (check_fault(at, base, k)) k++;
-    if (k == 1) fail_call(base, "no allocation was made to fail");
-    if (live_bytes(at->ctx) != before) fail_call(base, "faults leave %" PRId64 " bytes", live_bytes(at->ctx) - before);
-}
-
-/* ---- scratch ---- */
-
-typedef struct { int64_t at, bytes; bool met; } scratch_place;
-
-static void see_scratch(void *user, const rp_mem_event *event)
-{
-    scratch_place *s = user;
-
-    if (event->take && event->offset == s->at && event->bytes == s->bytes) s->met = true;
-}
-
-/* Lays 0xff where the pool will put the scratch and past it, runs, and looks past it. An address sanitizer watches the pool
- * itself, and forbids the look. */
-static void with_scratch_watched(one_call *c, int64_t bytes, rp_status (*pass)(one_call *))
-{
-    rp_mem_space *space = c->ctx->space[0];
-    scratch_place s     = { .bytes = bytes };
-    int64_t room        = rp__align_up(bytes) + 256;
-
-    assert_ok(c->ctx, rp__mem_take(c->ctx, space, RP_MEM_TEMP, room, "a canary", &s.at));
-    uint8_t *data = rp__mem_at(space, s.at);
-    memset(data, 0xff, (size_t)room);
-    rp__mem_give(space, RP_MEM_TEMP, room, s.at);
-    rp__mem_observe(space, see_scratch, &s);
-    assert_ok(c->ctx, pass(c));
-    rp__mem_observe(space, NULL, NULL);
-#if !defined(__SANITIZE_ADDRESS__)
-    if (!s.met) fail_call(c, "the scratch is not where the canary waits");
-    for (int64_t i = bytes; i < room; i++)
-        if (data[i] != 0xff) fail_call(c, "a write %" PRId64 " bytes past %" PRId64 " bytes of scratch", i - bytes, bytes);
-#endif
-}
-
-static rp_status forward_again(one_call *c) { return rp__op_forward(&c->m, c->ask.stream, c->in, c->out, c->slot); }
-
-static rp_status backward_again(one_call *c)
-{
-    rp_op_call b = { .meta = &c->m, .stream = c->ask.stream };
-
-    memcpy(b.in, c->in, sizeof b.in);
-    memcpy(b.out, c->out, sizeof b.out);
-    memcpy(b.slot, c->slot, sizeof b.slot);
-    memcpy(b.grad_out, c->grad_out, sizeof b.grad_out);
-    memcpy(b.grad_in, c->grad_in, sizeof b.grad_in);
-    return rp__op_backward(&b);
-}
-
-/* In a context of its own, where the only free memory lies at the end. */
-static void check_scratch(const cell *at, const one_call *base)
-{
-    cell fresh = *at;
-    one_call c;
-
-    fresh.ctx = open_ctx(at->where, false);
-    run(&c, &fresh, NULL);
-    with_scratch_watched(&c, c.m.scratch_bytes, forward_again);
-    if (c.m.want_grad && at->op->backward) with_scratch_watched(&c, c.m.scratch_backward_bytes, backward_again);
-    check_same_outputs(base, &c, "with garbage in scratch");
-    check_same_gradients(base, &c, "with garbage in scratch");
-    call_free(&c);
-    test_ctx_free(fresh.ctx);
 }
 
 /* ---- the table ---- */
@@ -550,13 +299,13 @@ static void check_case(cell *at)
 {
     one_call base;
 
-    at->ctx = open_ctx(at->where, false);
+    at->ctx = cell_ctx(at->where, false);
     if (at->test->expect != RP_OK) {
         check_error(at);
         test_ctx_free(at->ctx);
         return;
     }
-    run(&base, at, NULL);
+    cell_run(&base, at, NULL);
     check_guards(&base);
     check_values(at, &base);
     if (at->dtype == RP_F64 && !at->where->strided) check_central_differences(at, &base);
@@ -565,9 +314,7 @@ static void check_case(cell *at)
     check_adding(at, &base);
     check_stream(at);
     check_cost(at, &base);
-    check_rehearsal(at, &base);
-    check_faults(at, &base);
-    check_scratch(at, &base);
+    check_memory(at, &base);
     call_free(&base);
     test_ctx_free(at->ctx);
 }
