@@ -15,6 +15,8 @@
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 
+#define RP_ROTARY_MAX_HEAD 1024      /* elements of a head the rotary kernel takes */
+
 #define RP_KERNEL(name, prototype) typedef void rp_kernel_##name prototype;
 #include "kernels/kernels.def"
 #undef RP_KERNEL
@@ -30,6 +32,8 @@ typedef struct rp_kernels {
 const rp_kernels *rp__kernels_cpu(void);
 /* The table in which everything is NULL. */
 const rp_kernels *rp__kernels_none(void);
+/* For tests: rp__kernels_cpu answers `table` from now on; NULL gives the choice back. Between a prepare and its backward it must not change. */
+void rp__kernels_force(const rp_kernels *table);
 /* All levels this machine can run, for tests: fills at most max, returns how many. */
 int rp__kernels_levels(const rp_kernels **out, int max);
 

@@ -32,9 +32,12 @@ int rp__kernels_levels(const rp_kernels **out, int max)
     return n;
 }
 
+static _Atomic(const rp_kernels *) chosen;
+
+void rp__kernels_force(const rp_kernels *table) { atomic_store(&chosen, table); }
+
 const rp_kernels *rp__kernels_cpu(void)
 {
-    static _Atomic(const rp_kernels *) chosen;
     const rp_kernels *table = atomic_load(&chosen), *all[3];
 
     if (table) return table;

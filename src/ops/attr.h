@@ -10,7 +10,7 @@ typedef struct { float eps; } rp_attr_norm;                   /* rmsnorm, layern
 typedef struct { float factor; } rp_attr_scale;
 typedef struct { float p; } rp_attr_dropout;                  /* probability of zero; acts in train mode */
 typedef struct { bool erf; } rp_attr_gelu;                    /* false: tanh approximation */
-typedef struct { int dim; } rp_attr_dim;                      /* concat, sum, mean, max, softmax; negative counts from the end */
+typedef struct { int dim; } rp_attr_dim;                      /* concat, sum, mean, max; negative counts from the end */
 typedef struct { int dim, n; int64_t length[8]; } rp_attr_split;   /* at most 8 parts; lengths add up to the dimension */
 typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
 /* Query t stands at position S - T + t. It sees keys from its doc_start (an optional fourth input [B, T] int32, else 0) to its

@@ -207,7 +207,7 @@ static void matmul_backward(const rp_op_call *c)
 
 static const rp_op_case matmul_cases[] = {
     { "linear",        .in = { { 3, 5 },     { 7, 5 } },         .attr = &(rp_attr_matmul){ true } },
-    { "linear, bias",  .in = { { 2, 3, 8 },  { 6, 8 }, { 6 } },  .attr = &(rp_attr_matmul){ true } },
+    { "linear, bias",  .in = { { 2, 3, 8 },  { 6, 8 }, { 6 } },  .attr = &(rp_attr_matmul){ true }, .wide_grads = RP_IN(W) | RP_IN(B) },
     { "plain",         .in = { { 4, 6 },     { 6, 9 } },         .attr = &(rp_attr_matmul){ false } },
     { "plain, bias",   .in = { { 33, 17 },   { 17, 5 }, { 5 } }, .attr = &(rp_attr_matmul){ false } },
     { "one row",       .in = { { 1, 64 },    { 32, 64 } },       .attr = &(rp_attr_matmul){ true } },

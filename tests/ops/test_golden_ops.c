@@ -11,6 +11,19 @@ typedef struct {
 static const golden_op row[] = {
     { "rmsnorm", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ 1e-5f } },
     { "rmsnorm_small", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ 1e-2f } },
+    { "layernorm", "layernorm", { "x", "w", "b" }, &(rp_attr_norm){ 1e-5f } },
+    { "softmax", "softmax", { "x" }, &(rp_attr_dim){ -1 } },
+    { "gelu_tanh", "gelu", { "x" }, &(rp_attr_gelu){ false } },
+    { "gelu_tanh_far", "gelu", { "x" }, &(rp_attr_gelu){ false } },
+    { "gelu_erf", "gelu", { "x" }, &(rp_attr_gelu){ true } },
+    { "gelu_erf_far", "gelu", { "x" }, &(rp_attr_gelu){ true } },
+    { "silu", "silu", { "x" }, NULL },
+    { "silu_far", "silu", { "x" }, NULL },
+    { "swiglu", "swiglu", { "gate", "up" }, NULL },
+    { "embedding", "embedding", { "w", "ids" }, NULL },
+    { "rope", "rotary", { "x", "positions", "cos", "sin" }, NULL },
+    { "cross_entropy", "cross_entropy", { "x", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0 } },
+    { "linear_cross_entropy", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, 7, 0 } },
 };
 
 /* An input without a gradient in the file wants none: ids, positions, tables. */

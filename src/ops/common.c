@@ -1,0 +1,125 @@
+/* ops/common.c -- what several ops share: ops/common.h. */
+#include "ops/common.h"
+
+rp_status rp__check_one_dtype(const rp_op_meta *m)
+{
+    for (int i = 0; i < m->n_in; i++)
+        RP_CHECK(m->ctx, rp_meta_is_float(&m->in[i]) && m->in[i].dtype == m->in[0].dtype, RP_ERR_DTYPE,
+                 "%s: input %d is %s, expected the floating dtype of %s", m->op->name, i, rp_meta_str(&m->in[i]), rp_meta_str(&m->in[0]));
+    return RP_OK;
+}
+
+rp_status rp__check_one_shape(const rp_op_meta *m)
+{
+    RP_TRY(rp__check_one_dtype(m));
+    for (int i = 1; i < m->n_in; i++)
+        RP_CHECK(m->ctx, rp_meta_same_shape(&m->in[i], &m->in[0]), RP_ERR_SHAPE, "%s: input %d is %s, expected the shape of %s",
+                 m->op->name, i, rp_meta_str(&m->in[i]), rp_meta_str(&m->in[0]));
+    return RP_OK;
+}
+
+rp_status rp__check_int32(const rp_op_meta *m, int in, const char *what)
+{
+    RP_CHECK(m->ctx, m->in[in].dtype == RP_I32, RP_ERR_DTYPE, "%s: %s are %s, expected int32", m->op->name, what, rp_meta_str(&m->in[in]));
+    return RP_OK;
+}
+
+rp_status rp__check_dim(const rp_op_meta *m, int given, int *dim)
+{
+    int ndim = m->in[0].ndim, found = given < 0 ? given + ndim : given;
+
+    RP_CHECK(m->ctx, found >= 0 && found < ndim, RP_ERR_SHAPE, "%s: %s has no dimension %d", m->op->name, rp_meta_str(&m->in[0]), given);
+    *dim = found;
+    return RP_OK;
+}
+
+static int64_t bytes_of(const rp_meta *metas, int n)
+{
+    int64_t bytes = 0;
+
+    for (int i = 0; i < n; i++) bytes += rp_meta_bytes(&metas[i]);
+    return bytes;
+}
+
+static rp_cost backward_cost(const rp_op_meta *m, int64_t flops)
+{
+    rp_cost cost = { .flops = flops, .read_bytes = bytes_of(m->out, m->n_out) };
+
+    for (int i = 0; i < m->n_in; i++) {
+        if (m->op->needs & RP_IN(i)) cost.read_bytes += rp_meta_bytes(&m->in[i]);
+        if (m->in_grad[i]) cost.write_bytes += rp_meta_bytes(&m->in[i]);
+    }
+    for (int i = 0; i < m->n_out; i++)
+        if (m->op->needs & RP_OUT(i)) cost.read_bytes += rp_meta_bytes(&m->out[i]);
+    for (int i = 0; i < m->n_slot; i++)
+        if (m->op->needs & RP_SLOT(i)) cost.read_bytes += rp_meta_bytes(&m->slot[i]);
+    return cost;
+}
+
+rp_cost rp__cost(const rp_op_meta *m, rp_pass pass, int64_t flops)
+{
+    if (pass == RP_BACKWARD) return backward_cost(m, flops);
+    return (rp_cost){ .flops = flops, .read_bytes = bytes_of(m->in, m->n_in),
+                      .write_bytes = bytes_of(m->out, m->n_out) + bytes_of(m->slot, m->n_slot) };
+}
+
+rp_around rp__around(const rp_meta *m, int dim)
+{
+    rp_around a = { 1, m->dim[dim], 1 };
+
+    for (int i = 0; i < dim; i++) a.outer *= m->dim[i];
+    for (int i = dim + 1; i < m->ndim; i++) a.inner *= m->dim[i];
+    return a;
+}
+
+void *rp__data_at(const rp_tensor *t, int64_t element)
+{
+    return (uint8_t *)rp_tensor_data(t) + element * rp_dtype_bytes(t->m.dtype);
+}
+
+void rp__elem_grad(const rp_op_call *c, int in, int64_t element, double value)
+{
+    rp_tensor *grad = c->grad_in[in];
+
+    rp_elem_put(grad, element, c->grad_adds[in] ? rp_elem_get(grad, element) + value : value);
+}
+
+rp_status rp__unary_shape(rp_op_meta *m)
+{
+    RP_TRY(rp__check_one_dtype(m));
+    m->out[0] = m->in[0];
+    return RP_OK;
+}
+
+void rp__unary_forward(const rp_op_call *c, double (*f)(double x, double parameter), double parameter)
+{
+    for (int64_t e = 0, n = rp_meta_elems(&c->meta->in[0]); e < n; e++) rp_elem_put(c->out[0], e, f(rp_elem_get(c->in[0], e), parameter));
+}
+
+void rp__unary_backward(const rp_op_call *c, const rp_tensor *of, double (*slope)(double x, double parameter), double parameter)
+{
+    for (int64_t e = 0, n = rp_meta_elems(&c->meta->in[0]); e < n; e++)
+        rp__elem_grad(c, 0, e, rp_elem_get(c->grad_out[0], e) * slope(rp_elem_get(of, e), parameter));
+}
+
+rp_status rp__check_labels(const rp_op_call *c, int labels, int64_t classes, int32_t ignore)
+{
+    for (int64_t r = 0, rows = rp_meta_elems(&c->meta->in[labels]); r < rows; r++) {
+        int32_t label = rp_int_get(c->in[labels], r);
+        RP_CHECK(c->ctx, label == ignore || (label >= 0 && label < classes), RP_ERR_ARG,
+                 "%s: label %d of row %" PRId64 " is outside [0, %" PRId64 ")", c->meta->op->name, label, r, classes);
+    }
+    return RP_OK;
+}
+
+double rp__row_cross_entropy(double *x, int64_t n, int32_t label)
+{
+    double max = x[0], sum = 0, at_label = x[label];
+
+    for (int64_t i = 1; i < n; i++) max = fmax(max, x[i]);
+    for (int64_t i = 0; i < n; i++) sum += exp(x[i] - max);
+    double lse = max + log(sum);
+    for (int64_t i = 0; i < n; i++) x[i] = exp(x[i] - lse);
+    x[label] = expm1(at_label - lse);
+    return lse - at_label;
+}

@@ -1,0 +1,144 @@
+/* ops/embedding.c -- y[i] = table[ids[i]].
+ *
+ *   in     table [V, n]   ids [...] int32, each in [0, V): checked before anything is read
+ *   out    y [..., n]     dtype of the table
+ *   needs  ids. Rows of dy that fall on one row of the table are summed in fp32 in order of position and rounded once: positions
+ *          are first sorted by id (a counting sort), so no two threads meet and the order never changes
+ */
+#include "ops/common.h"
+
+enum { TABLE, IDS };
+enum { Y };
+
+/* Scratch of backward: where each id's run starts [V + 1], the positions sorted [count], a row of sums [n]. */
+typedef struct { int64_t first, order, sums, total; } layout;
+
+static layout backward_layout(const rp_op_meta *m)
+{
+    int64_t sum_bytes = m->in[TABLE].dim[1] * (int64_t)(rp__op_fast(m) ? sizeof(float) : sizeof(double));
+    layout l          = { 0 };
+
+    l.first = rp__scratch_add(&l.total, (m->in[TABLE].dim[0] + 1) * (int64_t)sizeof(int32_t));
+    l.order = rp__scratch_add(&l.total, rp_meta_elems(&m->in[IDS]) * (int64_t)sizeof(int32_t));
+    l.sums  = rp__scratch_add(&l.total, sum_bytes);
+    return l;
+}
+
+static rp_status embedding_shape(rp_op_meta *m)
+{
+    const rp_meta *table = &m->in[TABLE], *ids = &m->in[IDS];
+
+    RP_CHECK(m->ctx, rp_meta_is_float(table), RP_ERR_DTYPE, "embedding: the table is %s, expected a floating dtype", rp_meta_str(table));
+    RP_CHECK(m->ctx, table->ndim == 2 && table->dim[0] <= INT32_MAX, RP_ERR_SHAPE, "embedding: the table is %s, expected [ids, n]",
+             rp_meta_str(table));
+    RP_TRY(rp__check_int32(m, IDS, "ids"));
+    RP_CHECK(m->ctx, ids->ndim < RP_MAX_DIM && rp_meta_elems(ids) <= INT32_MAX, RP_ERR_SHAPE, "embedding: ids are %s, expected at most %d "
+             "dimensions and %d elements", rp_meta_str(ids), RP_MAX_DIM - 1, INT32_MAX);
+    m->out[Y]                  = *ids;
+    m->out[Y].dtype            = table->dtype;
+    m->out[Y].dim[ids->ndim]   = table->dim[1];
+    m->out[Y].ndim             = ids->ndim + 1;
+    m->scratch_bytes           = rp__op_fast(m) ? 0 : table->dim[1] * (int64_t)sizeof(double);
+    m->scratch_backward_bytes  = backward_layout(m).total;
+    return RP_OK;
+}
+
+static rp_cost embedding_cost(const rp_op_meta *m, rp_pass pass)
+{
+    int64_t y = rp_meta_bytes(&m->out[Y]), ids = rp_meta_bytes(&m->in[IDS]);
+
+    if (pass == RP_FORWARD) return (rp_cost){ .read_bytes = y + ids, .write_bytes = y };
+    return (rp_cost){ .flops = rp_meta_elems(&m->out[Y]), .read_bytes = 2 * y + ids, .write_bytes = y };
+}
+
+static rp_status check_ids(const rp_op_call *c)
+{
+    int64_t vocab = c->meta->in[TABLE].dim[0], count = rp_meta_elems(&c->meta->in[IDS]);
+
+    for (int64_t i = 0; i < count; i++) {
+        int32_t id = rp_int_get(c->in[IDS], i);
+        RP_CHECK(c->ctx, id >= 0 && id < vocab, RP_ERR_ARG, "embedding: token id %d at position %" PRId64 " is outside [0, %" PRId64 ")", id, i,
+                 vocab);
+    }
+    return RP_OK;
+}
+
+static void embedding_forward(const rp_op_call *c)
+{
+    const rp_kernels *k = rp__op_kernels(c);
+    int64_t n = c->meta->in[TABLE].dim[1], count = rp_meta_elems(&c->meta->in[IDS]);
+    rp_status status = check_ids(c);
+
+    if (status != RP_OK) {
+        rp__op_failed(c, status);
+    } else if (k->embedding_forward) {
+        k->embedding_forward(c->meta->in[TABLE].dtype, rp__data(c->in[TABLE]), rp__data(c->in[IDS]), rp__data(c->out[Y]), count, n,
+                             c->meta->threads);
+    } else {
+        for (int64_t i = 0; i < count; i++) {
+            rp_row_get(c->in[TABLE], rp_int_get(c->in[IDS], i), c->scratch);
+            rp_row_put(c->out[Y], i, c->scratch);
+        }
+    }
+}
+
+/* first[v] .. first[v + 1] is where the positions of id v stand in `order`. Placing moves each start to its end, which is the
+ * next one's start: shifting by one restores them. */
+static void sort_positions(const rp_op_call *c, int32_t *first, int32_t *order)
+{
+    int64_t vocab = c->meta->in[TABLE].dim[0], count = rp_meta_elems(&c->meta->in[IDS]);
+
+    memset(first, 0, (size_t)(vocab + 1) * sizeof *first);
+    for (int64_t i = 0; i < count; i++) first[rp_int_get(c->in[IDS], i) + 1]++;
+    for (int64_t v = 0; v < vocab; v++) first[v + 1] += first[v];
+    for (int64_t i = 0; i < count; i++) order[first[rp_int_get(c->in[IDS], i)]++] = (int32_t)i;
+    memmove(first + 1, first, (size_t)vocab * sizeof *first);
+    first[0] = 0;
+}
+
+static void reference_backward(const rp_op_call *c, const int32_t *first, const int32_t *order, double *sums)
+{
+    int64_t vocab = c->meta->in[TABLE].dim[0], n = c->meta->in[TABLE].dim[1];
+
+    for (int64_t v = 0; v < vocab; v++) {
+        memset(sums, 0, (size_t)n * sizeof *sums);
+        for (int64_t at = first[v]; at < first[v + 1]; at++)
+            for (int64_t i = 0; i < n; i++) sums[i] += rp_elem_get(c->grad_out[Y], order[at] * n + i);
+        rp_row_grad(c, TABLE, v, sums);
+    }
+}
+
+static void embedding_backward(const rp_op_call *c)
+{
+    const rp_kernels *k = rp__op_kernels(c);
+    layout l            = backward_layout(c->meta);
+    uint8_t *scratch    = c->scratch;
+    int32_t *first = (int32_t *)(scratch + l.first), *order = (int32_t *)(scratch + l.order);
+
+    sort_positions(c, first, order);
+    if (k->embedding_backward)
+        k->embedding_backward(c->meta->in[TABLE].dtype, rp__data(c->grad_out[Y]), order, first, (float *)(scratch + l.sums),
+                              rp__data(c->grad_in[TABLE]), rp__grad_dtype(c, TABLE), c->grad_adds[TABLE], c->meta->in[TABLE].dim[0],
+                              c->meta->in[TABLE].dim[1], c->meta->threads);
+    else reference_backward(c, first, order, (double *)(scratch + l.sums));
+}
+
+#define IDS_FROM(low, high) .int_inputs = RP_IN(IDS), .int_low = { [IDS] = low }, .int_high = { [IDS] = high }
+
+static const rp_op_case embedding_cases[] = {
+    { "repeated ids",   .in = { { 5, 7 },   { 2, 9 } },    IDS_FROM(0, 4),  .wide_grads = RP_IN(TABLE) },
+    { "one id",         .in = { { 3, 19 },  { 40 } },      IDS_FROM(1, 1) },
+    { "wide rows",      .in = { { 40, 67 }, { 2, 3, 4 } }, IDS_FROM(0, 39), .wide_grads = RP_IN(TABLE) },
+    { "past the table", .in = { { 5, 7 },   { 4 } },       IDS_FROM(5, 5),   .expect = RP_ERR_ARG },
+    { "negative id",    .in = { { 5, 7 },   { 4 } },       IDS_FROM(-1, -1), .expect = RP_ERR_ARG },
+    { "floating ids",   .in = { { 5, 7 },   { 4 } },                         .expect = RP_ERR_DTYPE },
+    { "flat table",     .in = { { 5 },      { 4 } },       IDS_FROM(0, 4),   .expect = RP_ERR_SHAPE },
+};
+
+const rp_op rp_op_embedding = {
+    .name = "embedding", .n_in = 2, .n_out = 1, .no_grad_in = RP_IN(IDS),
+    .needs = RP_IN(IDS),
+    .shape = embedding_shape, .cost = embedding_cost,
+    .forward = embedding_forward, .backward = embedding_backward,
+    .cases = embedding_cases, .n_case = RP_COUNT(embedding_cases),
+};

@@ -1,0 +1,341 @@
+/* run_cases.c -- the checks of run_cases.h. Values and gradients are held to the same case run in fp64 on the same rounded inputs,
+ * and those to central differences; everything else is compared bit by bit. */
+#include "ops/run_cases.h"
+
+#include "ops/cell.h"
+
+#include <ctype.h>
+#include <math.h>
+
+/* ---- errors ---- */
+
+static void check_error(const cell *at)
+{
+    one_call c;
+    rp_status status = call_prepare(&c, at->ctx, at->op, at->test, at->where, at->dtype, at->dtype, NULL);
+    const char *text;
+
+    if (status == RP_OK) status = call_forward(&c);
+    text = rp_error(at->ctx);
+    if (status != at->test->expect) fail_call(&c, "status %d (%s), expected %d", (int)status, text, (int)at->test->expect);
+    if (!isalpha((unsigned char)text[0]) || isupper((unsigned char)text[0]) || text[strlen(text) - 1] == '.')
+        fail_call(&c, "'%s' is not a lower-case sentence", text);
+    if (strncmp(text, at->op->name, strlen(at->op->name))) fail_call(&c, "'%s' does not name the op", text);
+    call_free(&c);
+}
+
+/* ---- values and gradients ---- */
+
+/* How far a result may be from the truth: of its own size and of the largest element's. */
+typedef struct { double of_element, of_largest; } bound;
+
+/* A bf16 result is the fp32 one rounded once (half a step: 2^-9 of it, with room for fp32's own error); what is rounded on the way
+ * moves sums by a step of the largest. */
+static bound bound_for(const cell *at, rp_dtype result)
+{
+    double own = result == RP_BF16 ? 1.0 / 256 : 2e-6;
+
+    if (at->dtype == RP_F64) return (bound){ result == RP_F64 ? 0 : own, 0 };
+    return (bound){ own, at->dtype == RP_BF16 ? 1e-6 + at->test->roundings / 128.0 : 1e-6 };
+}
+
+static void check_close(const one_call *c, const char *claim, const char *what, int index, const rp_tensor *got, const rp_tensor *expected,
+                        bound allowed)
+{
+    double largest = 0;
+    int64_t n      = rp_meta_elems(&expected->m);
+
+    for (int64_t e = 0; e < n; e++) largest = fmax(largest, fabs(rp_elem_get(expected, e)));
+    for (int64_t e = 0; e < n; e++) {
+        double a = rp_elem_get(got, e), b = rp_elem_get(expected, e);
+        if (!(fabs(a - b) <= allowed.of_element * fabs(b) + allowed.of_largest * largest))
+            fail_call(c, "%s: element %" PRId64 " of %s %d is %.9g, expected %.9g (largest %.3g)", claim, e, what, index, a, b, largest);
+    }
+}
+
+static void check_against(const cell *at, const one_call *got, const one_call *truth, const char *claim, double steps)
+{
+    for (int j = 0; j < truth->m.n_out; j++) {
+        bound b = bound_for(at, got->out[j]->m.dtype);
+        b.of_element *= steps;
+        check_close(got, claim, "output", j, got->out[j], truth->out[j], b);
+    }
+    for (int i = 0; i < truth->n_in; i++) {
+        if (!truth->grad_in[i]) continue;
+        bound b = bound_for(at, got->grad_in[i]->m.dtype);
+        b.of_element *= steps;
+        check_close(got, claim, "gradient", i, got->grad_in[i], truth->grad_in[i], b);
+    }
+}
+
+static const variant reference = { .name = "reference", .threads = 1 };
+
+static void check_values(const cell *at, const one_call *base)
+{
+    one_call truth, wide, whole;
+    rp_ctx *ctx = cell_ctx(&reference, false);
+
+    call_run(&truth, ctx, at->op, at->test, &reference, RP_F64, at->dtype, NULL);
+    rp__kernels_force(at->where->table);
+    check_against(at, base, &truth, "against the double-precision run", 1);
+    if (at->dtype == RP_BF16) {
+        if (at->test->wide_grads) {
+            cell_run(&wide, at, &(request){ .wide = true });
+            check_against(at, &wide, &truth, "with fp32 gradients of bf16 parameters", 1);
+            call_free(&wide);
+        }
+        call_run(&whole, at->ctx, at->op, at->test, at->where, RP_F32, RP_BF16, NULL);
+        check_against(at, base, &whole, "against the fp32 run", 1);
+        call_free(&whole);
+    }
+    call_free(&truth);
+    test_ctx_free(ctx);
+}
+
+/* d loss / d element, loss = sum of grad_out * out: from outputs half a step to either side. */
+static double central_difference(const cell *at, int in, int64_t element)
+{
+    const double step = 1e-5;
+    one_call up, down;
+    double sum = 0;
+
+    cell_run(&up, at, &(request){ .perturbed = in + 1, .element = element, .by = step / 2, .without_grad = UINT32_MAX });
+    cell_run(&down, at, &(request){ .perturbed = in + 1, .element = element, .by = -step / 2, .without_grad = UINT32_MAX });
+    for (int j = 0; j < up.m.n_out; j++)
+        for (int64_t e = 0, n = rp_meta_elems(&up.m.out[j]); e < n; e++)
+            sum += grad_out_value(&up, j, e) * (rp_elem_get(up.out[j], e) - rp_elem_get(down.out[j], e));
+    call_free(&up);
+    call_free(&down);
+    return sum / step;
+}
+
+static void check_central_differences(const cell *at, const one_call *base)
+{
+    for (int j = 0; j < base->m.n_out; j++)
+        if (base->m.out[j].dtype != RP_F64) return;      /* a cast: differences of rounded values say nothing */
+    for (int i = 0; i < base->n_in; i++) {
+        if (!base->grad_in[i]) continue;
+        int64_t n = rp_meta_elems(&base->m.in[i]), stride = n / 40 + 1;
+        for (int64_t e = 0; e < n; e += stride) {
+            double got = rp_elem_get(base->grad_in[i], e), expected = central_difference(at, i, e);
+            if (!(fabs(got - expected) <= 1e-6 * (1 + fabs(expected))))
+                fail_call(base, "element %" PRId64 " of gradient %d is %.9g, central differences give %.9g", e, i, got, expected);
+        }
+    }
+}
+
+/* ---- bits ---- */
+
+static void check_request(const cell *at, const one_call *base, const request *ask, const char *claim)
+{
+    one_call again;
+
+    cell_run(&again, at, ask);
+    check_same_outputs(base, &again, claim);
+    check_same_gradients(base, &again, claim);
+    call_free(&again);
+}
+
+static void check_bits(const cell *at, const one_call *base)
+{
+    check_request(at, base, NULL, "a second run");
+    check_request(at, base, &(request){ .without_grad = UINT32_MAX }, "without gradients");
+    if (!base->m.want_grad) return;
+    check_request(at, base, &(request){ .rest = OTHERS_POISONED }, "backward reads what `needs` does not list");
+    check_request(at, base, &(request){ .rest = OTHERS_NULL }, "backward without what `needs` does not list");
+    for (int i = 0; i < base->n_in; i++)
+        if (base->grad_in[i]) check_request(at, base, &(request){ .without_grad = ~RP_IN(i) }, "one gradient alone");
+}
+
+/* A gradient that is missing counts as zero. */
+static void check_missing_gradients(const cell *at, const one_call *base)
+{
+    for (int j = 0; base->m.want_grad && base->m.n_out > 1 && j < base->m.n_out; j++) {
+        one_call zero, missing;
+        cell_run(&zero, at, &(request){ .zero_grad_out = RP_IN(j) });
+        cell_run(&missing, at, &(request){ .null_grad_out = RP_IN(j) });
+        check_same_gradients(&zero, &missing, "an output without gradient");
+        call_free(&zero);
+        call_free(&missing);
+    }
+}
+
+static void check_adding(const cell *at, const one_call *base)
+{
+    one_call sum;
+    double step = at->dtype == RP_BF16 ? 1.0 / 256 : at->dtype == RP_F32 ? 4e-7 : 1e-12;
+
+    if (!base->m.want_grad) return;
+    cell_run(&sum, at, &(request){ .adds = true });
+    for (int i = 0; i < base->n_in; i++) {
+        double largest = 0;
+        if (!base->grad_in[i]) continue;
+        int64_t n = rp_meta_elems(&base->m.in[i]);
+        for (int64_t e = 0; e < n; e++) largest = fmax(largest, fabs(rp_elem_get(base->grad_in[i], e)));
+        for (int64_t e = 0; e < n; e++) {
+            double before = prefill_value(i, e), expected = before + rp_elem_get(base->grad_in[i], e), got = rp_elem_get(sum.grad_in[i], e);
+            if (!(fabs(got - expected) <= step * (fabs(before) + largest)))
+                fail_call(&sum, "element %" PRId64 " of gradient %d is %.9g after adding to %.9g, expected %.9g", e, i, got, before, expected);
+        }
+    }
+    call_free(&sum);
+}
+
+/* ---- randomness ---- */
+
+static bool differ(const one_call *a, const one_call *b)
+{
+    for (int64_t e = 0, n = rp_meta_elems(&a->m.out[0]); e < n; e++)
+        if (rp_elem_get(a->out[0], e) != rp_elem_get(b->out[0], e)) return true;
+    return false;
+}
+
+/* Neither nothing kept nor nothing dropped, whatever the stream. */
+static bool draws(const one_call *random, const one_call *plain)
+{
+    bool any = false;
+
+    for (int64_t e = 0, n = rp_meta_elems(&random->m.out[0]); e < n; e++) any = any || rp_elem_get(random->out[0], e) != 0;
+    return any && differ(random, plain);
+}
+
+static void check_rows(const one_call *both, int row, const char *what, const rp_tensor *whole, const rp_tensor *part)
+{
+    int64_t n = rp_meta_elems(&part->m);
+
+    for (int64_t e = 0; e < n; e++)
+        if (rp_elem_get(whole, row * n + e) != rp_elem_get(part, e))
+            fail_call(both, "sample %d alone: element %" PRId64 " of the %s is %.9g, in the batch %.9g", row, e, what, rp_elem_get(part, e),
+                      rp_elem_get(whole, row * n + e));
+}
+
+/* A batch of two draws as its samples do one by one: four at a time is two and two. */
+static void check_split_batch(const cell *at)
+{
+    one_call both, one;
+
+    if (at->test->in[0][0] < 2) return;
+    cell_run(&both, at, &(request){ .row_count = 2, .stream = { 7, 3, 40 } });
+    for (int row = 0; row < 2; row++) {
+        cell_run(&one, at, &(request){ .row_start = row, .row_count = 1, .stream = { 7, 3, 40 + row } });
+        check_rows(&both, row, "output", both.out[0], one.out[0]);
+        if (one.grad_in[0]) check_rows(&both, row, "gradient", both.grad_in[0], one.grad_in[0]);
+        call_free(&one);
+    }
+    call_free(&both);
+}
+
+static void check_stream(const cell *at)
+{
+    const rp_op_stream moves[] = { { 8, 3, 40 }, { 7, 4, 40 }, { 7, 3, 1000 } };
+    const request first         = { .stream = { 7, 3, 40 } };
+    one_call base, plain, other;
+
+    if (!(at->op->flags & RP_OP_RANDOM)) return;
+    cell_run(&base, at, &first);
+    check_request(at, &base, &first, "the same stream");
+    cell_run(&plain, at, &(request){ .stream = first.stream, .flip_train = true });
+    bool random = !at->test->eval && draws(&base, &plain);
+    call_free(&plain);
+    for (int i = 0; random && i < RP_COUNT(moves); i++) {
+        cell_run(&other, at, &(request){ .stream = moves[i] });
+        if (!differ(&base, &other)) fail_call(&base, "another key, step or sample draws the same mask");
+        call_free(&other);
+    }
+    call_free(&base);
+    check_split_batch(at);
+}
+
+/* ---- cost ---- */
+
+/* The cost with the batch (dimension 0 of input 0, and of the others where the op asks it) times `factor`. */
+static bool cost_of(const cell *at, rp_ctx *shapes, int factor, bool all, rp_pass pass, rp_cost *cost)
+{
+    rp_tensor *in[RP_MAX_IN] = { 0 };
+    bool want[RP_MAX_IN]     = { 0 };
+    int n                    = case_inputs(at->test);
+    rp_op_meta m;
+
+    for (int i = 0; i < n; i++) {
+        rp_meta meta = case_meta(at->test, i, at->dtype);
+        if (i == 0 || (all && meta.dim[0] == at->test->in[0][0])) meta.dim[0] *= factor;
+        assert_ok(shapes, rp_tensor_new(shapes, &meta, RP_MEM_TEMP, &in[i]));
+        want[i] = case_wants(at->op, at->test, i);
+    }
+    bool fits = rp__op_prepare(shapes, at->op, at->test->attr, in, n, !at->test->eval, want, &m) == RP_OK;
+    if (fits) *cost = at->op->cost(&m, pass);
+    for (int i = 0; i < n; i++) rp_tensor_unref(in[i]);
+    return fits;
+}
+
+static void check_cost_of_pass(const cell *at, const one_call *base, rp_ctx *shapes, rp_pass pass)
+{
+    rp_cost c[3];
+
+    assert_true(cost_of(at, shapes, 1, false, pass, &c[0]));
+    if (c[0].flops < 0 || c[0].read_bytes < 0 || c[0].write_bytes <= 0) fail_call(base, "the cost of pass %d is not positive", (int)pass);
+    for (int all = 0; all < 2; all++) {
+        if (!cost_of(at, shapes, 2, all, pass, &c[1]) || !cost_of(at, shapes, 3, all, pass, &c[2])) continue;
+        if (c[2].flops - c[1].flops != c[1].flops - c[0].flops || c[1].flops < c[0].flops)
+            fail_call(base, "FLOPs of pass %d at 1, 2, 3 times the batch: %" PRId64 " %" PRId64 " %" PRId64, (int)pass, c[0].flops, c[1].flops,
+                      c[2].flops);
+        if (c[1].read_bytes < c[0].read_bytes || c[1].write_bytes < c[0].write_bytes)
+            fail_call(base, "bytes of pass %d fall as the batch grows", (int)pass);
+    }
+}
+
+static void check_cost(const cell *at, const one_call *base)
+{
+    rp_ctx *shapes = cell_ctx(at->where, true);
+
+    check_cost_of_pass(at, base, shapes, RP_FORWARD);
+    if (base->m.want_grad && at->op->backward) check_cost_of_pass(at, base, shapes, RP_BACKWARD);
+    test_ctx_free(shapes);
+}
+
+/* ---- the table ---- */
+
+static void check_case(cell *at)
+{
+    one_call base;
+
+    at->ctx = cell_ctx(at->where, false);
+    if (at->test->expect != RP_OK) {
+        check_error(at);
+        test_ctx_free(at->ctx);
+        return;
+    }
+    cell_run(&base, at, NULL);
+    check_guards(&base);
+    check_values(at, &base);
+    if (at->dtype == RP_F64 && !at->where->strided) check_central_differences(at, &base);
+    check_bits(at, &base);
+    check_missing_gradients(at, &base);
+    check_adding(at, &base);
+    check_stream(at);
+    check_cost(at, &base);
+    check_memory(at, &base);
+    call_free(&base);
+    test_ctx_free(at->ctx);
+}
+
+void run_cases(const rp_op *op)
+{
+    const rp_dtype dtypes[] = { RP_F64, RP_F32, RP_BF16 };
+    const rp_kernels *level[3];
+    int n_level      = rp__kernels_levels(level, RP_COUNT(level)), n = 0;
+    variant where[8] = { 0 };
+
+    for (int i = 0; i < n_level; i++) where[n++] = (variant){ .name = level[i]->level, .table = level[i], .threads = 2 };
+    where[n++] = (variant){ .name = "one thread", .table = level[n_level - 1], .threads = 1 };
+    where[n++] = (variant){ .name = "more threads than rows", .table = level[n_level - 1], .threads = 5 };
+    where[n++] = (variant){ .name = "no kernels", .table = rp__kernels_none(), .threads = 2 };
+    where[n++] = (variant){ .name = "device sim", .device = "sim", .threads = 1 };
+    where[n++] = (variant){ .name = "strided", .threads = 2, .strided = true };
+    for (int v = 0; v < n; v++)
+        for (int d = 0; d < RP_COUNT(dtypes); d++)
+            for (int i = 0; i < op->n_case; i++)
+                if (dtypes[d] != RP_F64 || v == 0 || where[v].strided)       /* no kernel takes fp64 */
+                    check_case(&(cell){ .op = op, .test = &op->cases[i], .where = &where[v], .dtype = dtypes[d] });
+    rp__kernels_force(NULL);
+}
