@@ -1,9 +1,5 @@
 /* fuzz_size.c -- sizes as recipes write them: whatever the text, parsing ends and a size is never negative. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/base.h"
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
