@@ -47,9 +47,10 @@ struct rp_ctx {
     uint64_t seed;                      /* the random stream: base/philox.h */
     int64_t step, sample_base;
     int pass;                           /* counts rp_pass_begin: per-pass call counters compare against it */
-    struct rp_tape *tape;               /* tape/ owns it */
-    const char *path;                   /* module path being run, "" outside; nn/ sets it */
-    struct rp_module *module;           /* the module being run; nn/ sets it */
+    struct rp_tape *tape;               /* tape/ owns it … */
+    void (*tape_free)(struct rp_tape *tape);   /* … and says how it goes */
+    struct rp_scope *scope;             /* the module being run (tape/tape.h), NULL outside; nn/ sets it */
+    bool eval;                          /* calls run in evaluation mode: dropout rests */
 };
 
 /* Host memory for bookkeeping (nodes, names): zeroed, counted by fault injection, not in the ledger.

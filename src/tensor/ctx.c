@@ -62,7 +62,6 @@ rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
 
     if (!ctx) return status;
     if (options) ctx->options = *options;
-    ctx->path = "";
     ctx->seed = ctx->options.seed;
     status    = ctx->options.threads < 0 || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : open_team(ctx);
     if (status == RP_OK) status = open_device(ctx);
@@ -77,6 +76,7 @@ rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
 void rp_ctx_free(rp_ctx *ctx)
 {
     if (!ctx) return;
+    if (ctx->tape) ctx->tape_free(ctx->tape);
     for (int i = 0; i < ctx->n_devices; i++) {
         rp_mem m = { 0 };
         if (ctx->space[i]) rp__mem_read(ctx->space[i], &m);

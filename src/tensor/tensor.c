@@ -55,6 +55,7 @@ void rp_tensor_unref(rp_tensor *t)
 {
     if (!t || --t->refs) return;
     rp_tensor_unref(t->grad);
+    rp_tensor_unref(t->base);
     storage_unref(t->storage);
     rp__release(t);
 }
@@ -87,7 +88,7 @@ rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out)
     v->refs = 1;
     v->grad = NULL;
     v->requires_grad = false;
-    v->tape_id       = 0;
+    v->base = rp_tensor_ref(t->base ? t->base : t);
     v->storage->refs++;
     *out = v;
     return RP_OK;

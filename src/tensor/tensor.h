@@ -38,6 +38,7 @@ struct rp_tensor {
     rp_tensor *grad;                        /* of a leaf */
     uint64_t tape_id;                       /* which tape `value` belongs to */
     int value;                              /* index on that tape */
+    rp_tensor *base;                        /* of a view: the tensor it was first taken of, counted; NULL for that tensor */
 };
 
 rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *what, rp_tensor **out);

@@ -1,0 +1,258 @@
+/* tape/backward.c -- from the loss back to the leaves, region by region.
+ *
+ * A gradient exists from the first call that contributes to it until the call that made its value has run backward. The first
+ * contribution assigns, later ones add, in the reverse order of the tape, so the order of every sum is the tape's alone.
+ *
+ *   add (RP_OP_GRAD_PASS)  passes its output's gradient on as the gradient of its inputs: one tensor with several owners. Whoever adds
+ *                          to a gradient that has another owner adds to a copy.
+ *   views                  a gradient into a view goes into that view of the value's whole gradient, which starts as zeros
+ */
+#include "tape/inside.h"
+
+#include <string.h>
+
+static rp_tensor **grad_place(tape_value *v) { return v->producer == NONE ? &v->held->grad : &v->grad; }
+
+static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
+{
+    rp_meta m = v->m;
+
+    if (v->producer == NONE && tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
+    return m;
+}
+
+static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
+{
+    rp_meta m = grad_meta(tape, v);
+
+    return rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, "a gradient", out);
+}
+
+/* The value's own gradient tensor: made when there is none, copied when somebody else owns it, too. *fresh: contents undefined. */
+static rp_status own_grad(rp_tape *tape, tape_value *v, bool *fresh)
+{
+    rp_tensor **g = grad_place(v), *mine;
+
+    *fresh = !*g;
+    if (*g && (*g)->refs == 1) return RP_OK;
+    RP_TRY(grad_new(tape, v, &mine));
+    if (*g) rp__tensor_copy(mine, *g);
+    rp_tensor_unref(*g);
+    *g = mine;
+    return RP_OK;
+}
+
+/* The view of the whole gradient that belongs to this input. */
+static rp_status open_grad(rp_tape *tape, const tape_input *in, rp_tensor **out, bool *adds)
+{
+    tape_value *v = &tape->value[in->value];
+    bool fresh;
+
+    RP_TRY(own_grad(tape, v, &fresh));
+    rp_tensor *g = *grad_place(v);
+    bool covers  = in->whole || rp_meta_elems(&in->m) == rp_meta_elems(&v->m);
+    if (fresh && !covers) {
+        rp__tensor_zero(g);
+        fresh = false;
+    }
+    *adds = !fresh;
+    if (in->whole) {
+        *out = rp_tensor_ref(g);
+        return RP_OK;
+    }
+    RP_TRY(rp__tensor_alias(g, out));
+    (*out)->m       = in->m;
+    (*out)->m.dtype = g->m.dtype;
+    (*out)->start   = in->start - (v->producer == NONE ? v->held->start : 0);
+    memcpy((*out)->stride, in->stride, sizeof in->stride);
+    return RP_OK;
+}
+
+/* grad += g, or grad is g from now on. */
+static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
+{
+    tape_value *v = &tape->value[in->value];
+    rp_tensor *to;
+    bool adds;
+
+    if (in->whole && v->producer != NONE && !v->grad) {
+        v->grad = rp_tensor_ref(g);
+        return RP_OK;
+    }
+    RP_TRY(open_grad(tape, in, &to, &adds));
+    if (adds) rp__tensor_add(to, g);
+    else rp__tensor_copy(to, g);
+    rp__tensor_wrote(to, "backward");
+    rp_tensor_unref(to);
+    return RP_OK;
+}
+
+static bool passes(const tape_call *c, int i)
+{
+    return (c->meta.op->flags & RP_OP_GRAD_PASS) && rp_meta_same(&c->in[i].m, &c->meta.out[0]);
+}
+
+static rp_status open_needs(rp_tape *tape, const tape_call *c, rp_op_call *run)
+{
+    uint32_t needs = c->meta.op->needs;
+
+    for (int i = 0; i < c->meta.n_in; i++)
+        if (needs & RP_IN(i)) RP_TRY(rp__input_open(tape, c, i, &run->in[i]));
+    for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++) {
+        bool slot = i >= c->meta.n_out;
+        int at    = slot ? i - c->meta.n_out : i;
+        if (!(needs & (slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
+        const tape_value *v = &tape->value[slot ? c->slot[at] : c->out[at]];
+        RP_BUG_IF(!v->held);
+        RP_TRY(rp__value_check(tape, v, c));
+        *(slot ? &run->slot[at] : &run->out[at]) = rp_tensor_ref(v->held);
+    }
+    return RP_OK;
+}
+
+static void close_call(rp_op_call *run)
+{
+    for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->in[i]);
+    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(run->out[i]);
+    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(run->slot[i]);
+    for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->grad_in[i]);
+}
+
+/* Two inputs of one call that are the same value: the op may write both gradients in one pass, so the second gets a tensor of its
+ * own, which is added afterwards. */
+static bool repeats(const tape_call *c, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (c->in[j].value == c->in[i].value) return true;
+    return false;
+}
+
+static rp_status open_grads(rp_tape *tape, const tape_call *c, rp_op_call *run)
+{
+    for (int i = 0; i < c->meta.n_in; i++) {
+        if (!rp__input_wants(tape, c, i) || passes(c, i)) continue;
+        if (repeats(c, i)) {
+            rp_meta m = c->in[i].m;
+            RP_TRY(rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", &run->grad_in[i]));
+        } else {
+            RP_TRY(open_grad(tape, &c->in[i], &run->grad_in[i], &run->grad_adds[i]));
+        }
+    }
+    return RP_OK;
+}
+
+static rp_status after_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
+{
+    for (int i = 0; i < c->meta.n_in; i++) {
+        if (!rp__input_wants(tape, c, i)) continue;
+        if (passes(c, i)) {
+            RP_TRY(pass_on(tape, &c->in[i], run->grad_out[0]));
+        } else if (repeats(c, i)) {
+            RP_TRY(pass_on(tape, &c->in[i], run->grad_in[i]));
+        } else {
+            rp__tensor_wrote(run->grad_in[i], c->meta.op->name);
+        }
+    }
+    return RP_OK;
+}
+
+static rp_status run_backward(rp_tape *tape, const tape_call *c)
+{
+    rp_op_call run   = { .meta = &c->meta, .stream = c->stream };
+    rp_status status = RP_OK;
+    bool computes    = false;
+
+    for (int i = 0; i < c->meta.n_out; i++) run.grad_out[i] = tape->value[c->out[i]].grad;
+    for (int i = 0; i < c->meta.n_in; i++) computes = computes || (rp__input_wants(tape, c, i) && !passes(c, i));
+    if (computes) {
+        RP_TRY_GOTO(open_needs(tape, c, &run));
+        RP_TRY_GOTO(open_grads(tape, c, &run));
+        RP_TRY_GOTO(rp__op_backward(&run));
+        if (c->meta.op->cost) tape->stats.step_flops += c->meta.op->cost(&c->meta, RP_BACKWARD).flops;
+    }
+    RP_TRY_GOTO(after_call(tape, c, &run));
+done:
+    close_call(&run);
+    return status;
+}
+
+/* Inner regions' calls need the outer replay first. */
+static rp_status replay_chain(rp_tape *tape, int region)
+{
+    if (region == NONE || tape->region[region].replayed) return RP_OK;
+    RP_TRY(replay_chain(tape, tape->region[region].parent));
+    return rp__region_replay(tape, region);
+}
+
+static bool has_grad(const rp_tape *tape, const tape_call *c)
+{
+    for (int i = 0; i < c->meta.n_out; i++)
+        if (tape->value[c->out[i]].grad) return true;
+    return false;
+}
+
+static void release_call(rp_tape *tape, int at)
+{
+    const tape_call *c = tape->call[at];
+    int needs[RP_MAX_IN + RP_MAX_OUT + RP_MAX_SLOT], n = rp__call_needs(c, needs);
+
+    for (int i = 0; i < n; i++) rp__value_used(&tape->value[needs[i]]);
+    for (int i = 0; i < c->meta.n_out; i++) {
+        tape_value *v = &tape->value[c->out[i]];
+        rp_tensor_unref(v->grad);
+        v->grad = NULL;
+    }
+    for (int r = c->region; r != NONE; r = tape->region[r].parent)
+        if (tape->region[r].first == at) rp__region_finish(tape, r);
+}
+
+static rp_status leaves_done(rp_tape *tape, const tape_call *c)
+{
+    for (int i = 0; i < c->meta.n_in; i++) {
+        tape_value *v = &tape->value[c->in[i].value];
+        if (v->producer != NONE || !rp__input_wants(tape, c, i)) continue;
+        if (--v->readers == 0 && tape->hook && v->held->grad) RP_TRY(tape->hook(tape->hook_user, v->held));
+    }
+    return RP_OK;
+}
+
+static rp_status seed(rp_tape *tape, rp_tensor *loss)
+{
+    bool fresh;
+
+    RP_CHECK(tape->ctx, loss->tape_id == tape->id && !loss->base && rp_meta_elems(&loss->m) == 1 &&
+             tape->value[loss->value].producer != NONE, RP_ERR_ARG,
+             "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
+    RP_CHECK(tape->ctx, tape->open == NONE, RP_ERR_STATE, "backward inside an open checkpointed region");
+    RP_TRY(own_grad(tape, &tape->value[loss->value], &fresh));
+    rp_tensor *g = tape->value[loss->value].grad;
+    if (rp__tensor_real(g)) rp_elem_put(g, 0, 1);
+    return RP_OK;
+}
+
+static rp_status walk(rp_tape *tape)
+{
+    for (int at = tape->n_call - 1; at >= 0; at--) {
+        tape_call *c = tape->call[at];
+        if (has_grad(tape, c)) {
+            RP_TRY(replay_chain(tape, c->region));
+            RP_TRY(run_backward(tape, c));
+        }
+        release_call(tape, at);
+        RP_TRY(leaves_done(tape, c));
+    }
+    return RP_OK;
+}
+
+rp_status rp__backward(rp_ctx *ctx, rp_tensor *loss)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (!tape) return RP_ERR_MEMORY;
+    unsigned mode    = rp__fp_enter();
+    rp_status status = seed(tape, loss);
+    if (status == RP_OK) status = walk(tape);
+    rp__fp_leave(mode);
+    rp__tape_reset(ctx);
+    return status;
+}

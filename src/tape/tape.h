@@ -1,0 +1,60 @@
+/* tape/tape.h -- calls as recorded, the values they read and make, and the regions they are replayed in.
+ *
+ *   call      0        1        2        3        4        5         one entry an op, in the order of the forward
+ *   region    .      [ 0      [ 1       1 ]      0 ]       .         a stretch of calls; regions nest
+ *   values    leaf -> out, slots -> ...                               what a backward reads is a promise: it is held from the
+ *                                                                     forward, or made again by replaying its region
+ *
+ * A value inside a region is dropped as soon as the forward lets go of it. When backward comes to the region, the calls that
+ * something still needed depends on run again, as recorded: same op, attributes, mode, random stream. They are found once, when
+ * the region closes. Values are let go at their last use, in the replay and in the backward. A held value is the forward's own
+ * storage, never a copy.
+ */
+#ifndef RP_TAPE_H
+#define RP_TAPE_H
+
+#include "ops/call.h"
+#include "tensor/tensor.h"
+
+typedef struct rp_tape rp_tape;
+
+/* Where a call comes from: a module embeds one. The counter gives each random call under a path its own stream in a pass. */
+typedef struct rp_scope {
+    const char *path;
+    int pass, n_random;
+} rp_scope;
+
+/* Run an op and, where a gradient may be wanted, record it. out[] takes op->n_out (or the shape's) new references, yours to unref.
+ * A failure leaves the tape as it was. */
+rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);
+
+/* Calls between begin and end form a region under `path` (borrowed until the tape is reset). */
+rp_status rp__region_begin(rp_ctx *ctx, const char *path);
+rp_status rp__region_end(rp_ctx *ctx);
+
+/* Called as soon as the gradient of a leaf is complete; an optimizer may update the leaf and drop the gradient there. */
+typedef rp_status (*rp_grad_hook)(void *user, rp_tensor *leaf);
+void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user);
+
+/* Gradients of bf16 parameters are kept in fp32. */
+void rp__tape_wide_grads(rp_ctx *ctx, bool wide);
+
+/* Run the backward of everything recorded, from a scalar, then reset the tape. Gradients of leaves are added to leaf->grad (class
+ * grad). errors RP_ERR_MUTATED · RP_ERR_MEMORY · RP_ERR_ARG the loss is no scalar on the tape. The tape is reset in every case. */
+rp_status rp__backward(rp_ctx *ctx, rp_tensor *loss);
+
+/* Forget everything recorded. */
+void rp__tape_reset(rp_ctx *ctx);
+
+/* Between true and false nothing is recorded and no slot is made. */
+rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad);
+
+typedef struct {
+    int64_t step_flops, recompute_flops;      /* forward and backward without replays · replays */
+    int64_t n_calls, n_replayed;
+} rp_tape_stats;
+
+/* Counts since the last read. */
+void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out);
+
+#endif
