@@ -24,6 +24,15 @@ typedef struct rp_scope {
     int pass, n_random;
 } rp_scope;
 
+/* A pass begins: random calls draw for this optimizer step, row 0 of the batch being sample `sample_base` of the global step,
+ * and count their calls anew. */
+static inline void rp__pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base)
+{
+    ctx->step        = step;
+    ctx->sample_base = sample_base;
+    ctx->pass++;
+}
+
 /* Run an op and, where a gradient may be wanted, record it. out[] takes op->n_out (or the shape's) new references, yours to unref.
  * A failure leaves the tape as it was. */
 rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);

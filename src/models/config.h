@@ -1,0 +1,65 @@
+/* models/config.h -- what a config.json says, as the numbers a decoder is built from.
+ *
+ *   config.json, or the metadata of a GGUF file ─▶ family (by model_type) ─▶ table of fields ─▶ rp_model_config
+ *
+ * A family's file lists every field it honours, with its default, and every field that is inert. A field that is in neither
+ * list, or has a value that would change the numbers and is not honoured, is an error that names it and the value.
+ */
+#ifndef RP_MODELS_CONFIG_H
+#define RP_MODELS_CONFIG_H
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "base/report.h"
+#include "base/yaml.h"
+
+typedef enum { RP_ACT_SILU, RP_ACT_GELU_TANH, RP_ACT_GELU_ERF, RP_ACT_RELU } rp_activation;
+typedef enum { RP_NORM_RMS, RP_NORM_LAYER } rp_norm_kind;
+typedef enum { RP_ROPE_NONE, RP_ROPE_DEFAULT, RP_ROPE_LINEAR, RP_ROPE_LLAMA3 } rp_rope_kind;
+
+typedef struct {
+    rp_rope_kind kind;
+    double theta, factor, low_freq_factor, high_freq_factor;
+    int64_t original_context;
+} rp_rope_config;
+
+typedef struct rp_family rp_family;     /* models/family.h */
+
+typedef struct {
+    const rp_family *family;
+    int64_t vocab, hidden, n_layers, n_heads, n_kv_heads, head_dim, mlp_hidden, context;
+    rp_norm_kind norm;
+    double norm_eps;
+    rp_activation activation;
+    bool gated_mlp;                     /* down(act(gate(x)) * up(x)); else down(act(up(x))) */
+    bool fused_qkv;                     /* one projection attn.qkv; else q, k, v */
+    bool qkv_bias, attn_output_bias, mlp_bias;
+    bool tied;                          /* output reads tok_embeddings' weight */
+    bool weights_in_out;                /* linear weights are stored [in, out] (GPT-2's Conv1D); else [out, in] */
+    bool learned_positions;
+    rp_rope_config rope;
+    double attn_scale;                  /* of the scores; 1 / sqrt(head_dim) unless the config says otherwise */
+    bool attn_scale_by_layer;           /* divided by the block's number, from 1, too (GPT-2) */
+    double embd_dropout, attn_dropout, resid_dropout;
+    double init_std;                    /* of fresh weights */
+    bool scaled_residual_init;          /* projections into the residual: init_std / sqrt(2 * n_layers) (GPT-2) */
+    int32_t bos, eos;                   /* -1: none; may be beyond the vocabulary, then inert */
+    json_t *source;                     /* config.json with the overrides applied, as export writes it; owned */
+} rp_model_config;
+
+/* Parse. `overrides` (may be NULL) is a YAML map of config.json's own fields set over the file's; `json` is borrowed.
+ * `label` names it in messages. Every error is found in one reading: *report gets each, rp_error the first.
+ * owner   *out is yours to rp__model_config_drop
+ * errors  RP_ERR_CONFIG wrong types, ranges, contradictions · RP_ERR_UNSUPPORTED a family or field not honoured */
+rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *json, const rp_yaml_node *overrides,
+                                 rp_report *report, rp_model_config *out);
+void rp__model_config_drop(rp_model_config *config);
+
+/* model.dropout of a recipe: all three rates. */
+static inline void rp__model_config_dropout(rp_model_config *c, double p)
+{
+    c->embd_dropout = c->attn_dropout = c->resid_dropout = p;
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* models/model.h -- a language model: the decoder that a config describes, with its parameters.
+ *
+ *   tokens [B,T] ─ tok_embeddings (+ pos_embeddings) ─ layers.0 … layers.N-1 ─ norm ─ output ─▶ logits [B,T,vocab]
+ *                                                                                └ linear_cross_entropy ─▶ loss [1]
+ *
+ * One decoder serves every family: what differs is in rp_model_config. Paths are those of the contract in each of them.
+ * The rope tables are the model's, class temp, computed in double once.
+ */
+#ifndef RP_MODELS_MODEL_H
+#define RP_MODELS_MODEL_H
+
+#include "models/config.h"
+#include "nn/module.h"
+
+typedef struct rp_model rp_model;
+
+/* int32, [B, T] each. doc_start may be NULL: one document a row. positions may be NULL: 0, 1, … (a cache counts on). */
+typedef struct { rp_tensor *tokens, *labels, *positions, *doc_start; } rp_model_batch;
+
+/* The model with its parameters allocated (class param, `dtype`), their contents undefined until loaded or initialised.
+ * owner   yours; the config is taken over on success (*config is then empty)
+ * errors  RP_ERR_MEMORY · RP_ERR_CONFIG */
+rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, rp_model **out);
+void rp__model_free(rp_model *model);
+
+const rp_model_config *rp__model_config(const rp_model *model);
+rp_module *rp__model_root(rp_model *model);
+rp_ctx *rp__model_ctx(const rp_model *model);
+
+/* Every parameter once, in the order of the forward; a tied weight under the path of the module that owns it. */
+int rp__model_n_params(const rp_model *model);
+const rp_param *rp__model_param(const rp_model *model, int i);
+const rp_param *rp__model_find_param(const rp_model *model, const char *path);      /* NULL: none */
+
+/* errors  RP_ERR_SHAPE · RP_ERR_ARG an id or position outside its table · RP_ERR_MEMORY */
+rp_status rp__model_logits(rp_model *model, const rp_model_batch *batch, rp_tensor **logits);
+/* loss [1] fp32 = weight * the sum of -log p over all labels but ignore_index. chunk_rows 0: the fixed quantum of the op. */
+rp_status rp__model_loss(rp_model *model, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunk_rows,
+                         rp_tensor **loss);
+
+/* ---- generation ---- */
+
+/* Keys and values of positions seen so far, for `rows` sequences of at most `length` tokens (class temp). While it is there,
+ * logits continue the sequences: the tokens of a call follow those of the calls before. NULL model->cache again by drop.
+ * errors  RP_ERR_MEMORY · RP_ERR_ARG longer than the model's context */
+rp_status rp__model_cache_new(rp_model *model, int64_t rows, int64_t length);
+void rp__model_cache_drop(rp_model *model);
+int64_t rp__model_cache_used(const rp_model *model);
+
+#endif

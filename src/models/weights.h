@@ -1,0 +1,40 @@
+/* models/weights.h -- models from files, and back.
+ *
+ *   directory (config.json, *.safetensors) ─┐
+ *   file.gguf                              ─┴▶ rp_model_files ─ config ─▶ rp__model_build ─ weights ─▶ parameters
+ *
+ * Opening reads the config alone; weights are read tensor by tensor through a small window, converted to the parameters'
+ * dtype, and the file is let go of as it is read.
+ */
+#ifndef RP_MODELS_WEIGHTS_H
+#define RP_MODELS_WEIGHTS_H
+
+#include "models/model.h"
+
+typedef struct rp_model_files rp_model_files;
+
+/* `path`: a Hugging Face directory or a .gguf file; `overrides` may be NULL. The config is parsed at once.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED; every error of a config is in the report */
+rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
+                               rp_model_files **out);
+void rp__model_files_close(rp_model_files *files);
+/* Taken over by the caller: rp__model_build takes it from there. */
+rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out);
+/* The config of a config.json alone: `path` is the file or a directory that has one. */
+rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
+                                rp_model_config *out);
+
+/* Fill every parameter. A parameter that is missing, a tensor that is no parameter of this model (but for buffers known to be
+ * inert) and a shape that differs are errors that name both sides; shapes are checked before the first byte is written.
+ * Does nothing in a shapes-only context. errors RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_UNSUPPORTED · RP_ERR_IO */
+rp_status rp__model_load(rp_model *model, rp_model_files *files);
+
+/* Fresh weights: normal(0, init_std), norms 1, biases 0, drawn by Philox from (seed, parameter path, element); the same for
+ * both dtypes up to rounding. */
+void rp__model_init(rp_model *model, uint64_t seed);
+
+/* Write config.json and model.safetensors (sharded with an index above 5 GB) under transformers' names into `directory`,
+ * which exists. The dtype field of config.json is the parameters'. errors RP_ERR_IO · RP_ERR_META */
+rp_status rp__model_export(rp_model *model, const char *directory);
+
+#endif

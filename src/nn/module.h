@@ -1,0 +1,68 @@
+/* nn/module.h -- a tree of named parts.
+ *
+ *   model                      type "Decoder"            path ""
+ *   ├─ tok_embeddings          type "Embedding"          path "tok_embeddings"
+ *   └─ layers ─ 0 ─ attn ─ q   type "Linear"             path "layers.0.attn.q"
+ *
+ * A layer is a struct whose first member is rp_module, a line of its type table (name and forward) and a function that makes
+ * it. Modules know nothing of checkpointing: rp__module_call opens a region around the forward of a module that is marked,
+ * and gives every random call its stream by the module's path.
+ */
+#ifndef RP_NN_MODULE_H
+#define RP_NN_MODULE_H
+
+#include "ops/attr.h"
+#include "tape/tape.h"
+
+enum { RP_MAX_OWN_PARAMS = 2 };
+
+/* in[] holds what the type's header says; out[0] is a new reference, the caller's. */
+typedef struct {
+    const char *name;                           /* "TransformerBlock" */
+    rp_status (*forward)(rp_module *self, rp_tensor *const *in, rp_tensor **out);
+    void (*drop)(rp_module *self);              /* what the layer holds besides parameters and children; may be NULL */
+} rp_module_type;
+
+typedef struct {
+    const char *name;                           /* "weight", "bias" */
+    char *path;                                 /* "layers.0.attn.q.weight" */
+    rp_tensor *tensor;
+    bool shared;                                /* another module's parameter: tied embeddings */
+} rp_param;
+
+struct rp_module {
+    rp_ctx *ctx;
+    const rp_module_type *type;
+    const char *name;                           /* last part of the path */
+    char *path;
+    rp_scope scope;
+    rp_module *parent, *first_child, *last_child, *next;
+    rp_param param[RP_MAX_OWN_PARAMS];
+    int n_params;
+    bool checkpointed;                          /* its forward is a region */
+};
+
+/* A zeroed layer of `bytes`, begun by an rp_module, as the last child of `parent` (NULL: a root; it owns its children).
+ * errors  RP_ERR_MEMORY */
+rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_type *type, size_t bytes, void *out);
+/* Frees the tree under it; a root's owner calls this. NULL is fine. */
+void rp__module_free(rp_module *root);
+
+/* A new parameter, requires_grad set, contents undefined. errors RP_ERR_MEMORY */
+rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, rp_tensor **out);
+/* The module reads a parameter of another one. */
+rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor);
+
+/* Run it: sets the scope, opens a region where the module is marked and a gradient may be wanted. */
+rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out);
+
+/* The module after m in a walk of the tree under root, parents first; NULL at the end. Begin with m = root. */
+rp_module *rp__module_next(const rp_module *root, const rp_module *m);
+/* By path from the root, or NULL. */
+rp_module *rp__module_find(rp_module *root, const char *path);
+
+/* Mark as regions the modules for which the condition holds; clear all others. Of nested ones only the outermost. */
+typedef bool (*rp_module_condition)(void *user, const rp_module *m);
+void rp__module_checkpoint(rp_module *root, rp_module_condition condition, void *user);
+
+#endif
