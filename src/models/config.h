@@ -54,7 +54,11 @@ typedef struct {
  * errors  RP_ERR_CONFIG wrong types, ranges, contradictions · RP_ERR_UNSUPPORTED a family or field not honoured */
 rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *json, const rp_yaml_node *overrides,
                                  rp_report *report, rp_model_config *out);
-void rp__model_config_drop(rp_model_config *config);
+static inline void rp__model_config_drop(rp_model_config *config)
+{
+    json_decref(config->source);
+    config->source = NULL;
+}
 
 /* model.dropout of a recipe: all three rates. */
 static inline void rp__model_config_dropout(rp_model_config *c, double p)

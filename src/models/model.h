@@ -23,6 +23,10 @@ typedef struct { rp_tensor *tokens, *labels, *positions, *doc_start; } rp_model_
 rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, rp_model **out);
 void rp__model_free(rp_model *model);
 
+/* Make the rope tables for positions below `length` now rather than at the first batch that is longer than they are.
+ * errors  RP_ERR_ARG beyond the model's context · RP_ERR_MEMORY */
+rp_status rp__model_reserve_length(rp_model *model, int64_t length);
+
 const rp_model_config *rp__model_config(const rp_model *model);
 rp_module *rp__model_root(rp_model *model);
 rp_ctx *rp__model_ctx(const rp_model *model);
@@ -41,7 +45,7 @@ rp_status rp__model_loss(rp_model *model, const rp_model_batch *batch, float wei
 /* ---- generation ---- */
 
 /* Keys and values of positions seen so far, for `rows` sequences of at most `length` tokens (class temp). While it is there,
- * logits continue the sequences: the tokens of a call follow those of the calls before. NULL model->cache again by drop.
+ * logits continue the sequences: the tokens of a call follow those of the calls before. For use without gradients.
  * errors  RP_ERR_MEMORY · RP_ERR_ARG longer than the model's context */
 rp_status rp__model_cache_new(rp_model *model, int64_t rows, int64_t length);
 void rp__model_cache_drop(rp_model *model);

@@ -1,10 +1,6 @@
 /* ops/call.c -- the registry and the running of one op. */
 #include "ops/op_internal.h"
 
-#define RP_OP(name) extern const rp_op rp_op_##name;
-#include "ops/ops.def"
-#undef RP_OP
-
 static const rp_op *const registry[] = {
 #define RP_OP(name) &rp_op_##name,
 #include "ops/ops.def"

@@ -9,6 +9,11 @@
 #include "reprise/op.h"
 #include "tensor/tensor.h"
 
+/* Every op by its name: rp_op_matmul, … */
+#define RP_OP(name) extern const rp_op rp_op_##name;
+#include "ops/ops.def"
+#undef RP_OP
+
 /* The op of that name, or NULL. */
 const rp_op *rp__op_find(const char *name);
 int rp__op_count(void);

@@ -1,0 +1,281 @@
+/* models/model.c -- a config into a tree of modules, and its passes. */
+#include "models/model.h"
+
+#include <string.h>
+
+#include "models/rope.h"
+#include "nn/layers.h"
+
+struct rp_model {
+    rp_ctx *ctx;
+    rp_model_config config;
+    rp_module *root, *tokens, *positions, *layers, *norm, *output;   /* positions NULL: rotary */
+    rp_tensor *cos, *sin;                       /* NULL until a length is known, and in families without them */
+    const rp_param **param;
+    int n_params;
+    int64_t cached;
+    bool has_cache;
+};
+
+/* ---- building ---- */
+
+static rp_block_config block_config(const rp_model_config *c, int64_t layer)
+{
+    static const rp_mlp_activation activation[] = {
+        [RP_ACT_SILU] = RP_MLP_SILU, [RP_ACT_GELU_TANH] = RP_MLP_GELU_TANH, [RP_ACT_GELU_ERF] = RP_MLP_GELU_ERF, [RP_ACT_RELU] = RP_MLP_RELU,
+    };
+    double scale = c->attn_scale_by_layer ? c->attn_scale / (double)(layer + 1) : c->attn_scale;
+
+    return (rp_block_config){
+        .norm    = { .n = c->hidden, .eps = (float)c->norm_eps, .layer = c->norm == RP_NORM_LAYER },
+        .attn    = { .n = c->hidden, .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim, .fused_qkv = c->fused_qkv,
+                     .qkv_bias = c->qkv_bias, .output_bias = c->attn_output_bias, .in_out = c->weights_in_out, .scale = (float)scale,
+                     .dropout = (float)c->attn_dropout },
+        .mlp     = { .n = c->hidden, .hidden = c->mlp_hidden, .gated = c->gated_mlp, .bias = c->mlp_bias, .in_out = c->weights_in_out,
+                     .activation = activation[c->activation] },
+        .dropout = (float)c->resid_dropout,
+    };
+}
+
+static rp_status build_layers(rp_model *m, rp_dtype dtype)
+{
+    RP_TRY(rp__module_list_new(m->root, "layers", &m->layers));
+    for (int64_t i = 0; i < m->config.n_layers; i++) {
+        rp_block_config block = block_config(&m->config, i);
+        char name[24];
+        rp_module *made;
+        snprintf(name, sizeof name, "%" PRId64, i);
+        RP_TRY(rp__block_new(m->layers, name, &block, dtype, &made));
+    }
+    return RP_OK;
+}
+
+/* in { tokens, positions, cos, sin, doc_start }: the hidden states after the last norm. */
+static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out);
+
+static const rp_module_type decoder_type = { .name = "Decoder", .forward = decoder_forward };
+
+typedef struct { rp_module m; rp_model *model; } decoder;
+
+static rp_status build(rp_model *m, rp_dtype dtype)
+{
+    const rp_model_config *c = &m->config;
+    rp_norm_config norm      = { .n = c->hidden, .eps = (float)c->norm_eps, .layer = c->norm == RP_NORM_LAYER };
+    rp_linear_config output  = { .in = c->hidden, .out = c->vocab };
+    decoder *root;
+
+    RP_TRY(rp__module_new(m->ctx, NULL, "", &decoder_type, sizeof *root, &root));
+    root->model = m;
+    m->root     = &root->m;
+    RP_TRY(rp__embedding_new(m->root, "tok_embeddings", c->vocab, c->hidden, dtype, &m->tokens));
+    if (c->learned_positions) RP_TRY(rp__embedding_new(m->root, "pos_embeddings", c->context, c->hidden, dtype, &m->positions));
+    RP_TRY(build_layers(m, dtype));
+    RP_TRY(rp__norm_new(m->root, "norm", &norm, dtype, &m->norm));
+    if (c->tied) return rp__linear_new_tied(m->root, "output", m->tokens->param[0].tensor, &m->output);
+    return rp__linear_new(m->root, "output", &output, dtype, &m->output);
+}
+
+static rp_status list_params(rp_model *m)
+{
+    int n = 0;
+
+    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) n += at->n_params;
+    m->param = rp__host_alloc(m->ctx, n * (int64_t)sizeof *m->param);
+    if (!m->param) return RP_ERR_MEMORY;
+    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at))
+        for (int i = 0; i < at->n_params; i++)
+            if (!at->param[i].shared) m->param[m->n_params++] = &at->param[i];
+    return RP_OK;
+}
+
+rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, rp_model **out)
+{
+    rp_model *m = rp__host_alloc(ctx, sizeof *m);
+
+    if (!m) return RP_ERR_MEMORY;
+    m->ctx           = ctx;
+    m->config        = *config;
+    rp_status status = build(m, dtype);
+    if (status == RP_OK) status = list_params(m);
+    if (status != RP_OK) {
+        memset(&m->config, 0, sizeof m->config);      /* still the caller's */
+        rp__model_free(m);
+        return status;
+    }
+    memset(config, 0, sizeof *config);
+    *out = m;
+    return RP_OK;
+}
+
+void rp__model_free(rp_model *m)
+{
+    if (!m) return;
+    rp__module_free(m->root);
+    rp_tensor_unref(m->cos);
+    rp_tensor_unref(m->sin);
+    rp__release(m->param);
+    rp__model_config_drop(&m->config);
+    rp__release(m);
+}
+
+const rp_model_config *rp__model_config(const rp_model *m) { return &m->config; }
+rp_module *rp__model_root(rp_model *m) { return m->root; }
+rp_ctx *rp__model_ctx(const rp_model *m) { return m->ctx; }
+int rp__model_n_params(const rp_model *m) { return m->n_params; }
+const rp_param *rp__model_param(const rp_model *m, int i) { return m->param[i]; }
+
+const rp_param *rp__model_find_param(const rp_model *m, const char *path)
+{
+    for (int i = 0; i < m->n_params; i++)
+        if (!strcmp(m->param[i]->path, path)) return m->param[i];
+    return NULL;
+}
+
+rp_status rp__model_reserve_length(rp_model *m, int64_t length)
+{
+    rp_tensor *cos, *sin;
+
+    RP_CHECK(m->ctx, length <= m->config.context, RP_ERR_ARG, "%" PRId64 " tokens are more than the model's context of %" PRId64, length,
+             m->config.context);
+    if (m->config.rope.kind == RP_ROPE_NONE || (m->cos && m->cos->m.dim[0] >= length)) return RP_OK;
+    RP_TRY(rp__rope_tables(m->ctx, &m->config.rope, m->config.head_dim, length,
+                           rp_meta_stat_dtype(&m->tokens->param[0].tensor->m), &cos, &sin));
+    rp_tensor_unref(m->cos);
+    rp_tensor_unref(m->sin);
+    m->cos = cos;
+    m->sin = sin;
+    return RP_OK;
+}
+
+/* ---- passes ---- */
+
+static rp_status embed(rp_model *m, rp_tensor *tokens, rp_tensor *positions, rp_tensor **out)
+{
+    rp_tensor *x = NULL, *p = NULL, *sum;
+    rp_status status = RP_OK;
+
+    RP_TRY_GOTO(rp__module_call(m->tokens, &tokens, &x));
+    if (m->positions) {
+        RP_TRY_GOTO(rp__module_call(m->positions, &positions, &p));
+        RP_TRY_GOTO(rp__apply(m->ctx, &rp_op_add, NULL, (rp_tensor *[]){ x, p }, 2, &sum));
+        rp_tensor_unref(p);
+        rp_tensor_unref(x);
+        p = NULL;
+        x = sum;
+    }
+    RP_TRY_GOTO(rp__dropout_step(m->ctx, (float)m->config.embd_dropout, &x));
+    *out = x;
+    return RP_OK;
+done:
+    rp_tensor_unref(x);
+    rp_tensor_unref(p);
+    return status;
+}
+
+static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_model *m = ((decoder *)root)->model;
+    rp_tensor *with[RP_BLOCK_INPUTS], *x = NULL, *y;
+    rp_status status = RP_OK;
+
+    memcpy(with, in, sizeof with);
+    RP_TRY(embed(m, in[RP_BLOCK_X], in[RP_BLOCK_POSITIONS], &x));
+    for (rp_module *block = m->layers->first_child; block; block = block->next) {
+        with[RP_BLOCK_X] = x;
+        RP_TRY_GOTO(rp__module_call(block, with, &y));
+        rp_tensor_unref(x);
+        x = y;
+    }
+    RP_TRY_GOTO(rp__layer_step(m->norm, &x));
+    *out = x;
+    return RP_OK;
+done:
+    rp_tensor_unref(x);
+    return status;
+}
+
+/* 0, 1, … of each row, counted on from what the cache holds. */
+static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor **out)
+{
+    rp_tensor *t;
+
+    RP_TRY(rp__tensor_new_named(m->ctx, tokens, RP_MEM_TEMP, "positions", &t));
+    int32_t *p = rp__tensor_real(t) ? rp_tensor_data(t) : NULL;
+    for (int64_t i = 0; p && i < rp_meta_elems(tokens); i++) p[i] = (int32_t)(m->cached + i % tokens->dim[1]);
+    *out = t;
+    return RP_OK;
+}
+
+static rp_status hidden(rp_model *m, const rp_model_batch *batch, rp_tensor **out)
+{
+    const rp_meta *tokens = rp_tensor_meta(batch->tokens);
+    rp_tensor *positions  = NULL;
+
+    RP_CHECK(m->ctx, tokens->ndim == 2 && tokens->dtype == RP_I32 && tokens->dim[1] > 0, RP_ERR_SHAPE, "tokens are %s, expected int32 [rows, "
+             "length]", rp_meta_str(tokens));
+    RP_TRY(rp__model_reserve_length(m, m->cached + tokens->dim[1]));
+    if (batch->positions) positions = rp_tensor_ref(batch->positions);
+    else RP_TRY(count_positions(m, tokens, &positions));
+    rp_tensor *in[RP_BLOCK_INPUTS] = { batch->tokens, positions, m->cos, m->sin, batch->doc_start };
+    rp_status status               = rp__module_call(m->root, in, out);
+    rp_tensor_unref(positions);
+    if (status == RP_OK && m->has_cache) m->cached += tokens->dim[1];
+    return status;
+}
+
+rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
+{
+    rp_tensor *x = NULL;
+
+    RP_TRY(hidden(m, batch, &x));
+    rp_status status = rp__layer_step(m->output, &x);
+    if (status == RP_OK) *logits = x;
+    else rp_tensor_unref(x);
+    return status;
+}
+
+rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunk_rows,
+                         rp_tensor **loss)
+{
+    rp_attr_cross_entropy attr = { .weight = weight, .ignore_index = ignore_index, .chunk_rows = chunk_rows };
+    rp_scope *outer            = m->ctx->scope;
+    rp_tensor *x               = NULL;
+
+    RP_TRY(hidden(m, batch, &x));
+    m->ctx->scope    = &m->output->scope;
+    rp_status status = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &attr,
+                                 (rp_tensor *[]){ x, m->output->param[0].tensor, batch->labels }, 3, loss);
+    m->ctx->scope    = outer;
+    rp_tensor_unref(x);
+    return status;
+}
+
+/* ---- generation ---- */
+
+static rp_module *attention_of(rp_module *block)
+{
+    for (rp_module *child = block->first_child; child; child = child->next)
+        if (!strcmp(child->name, "attn")) return child;
+    return NULL;
+}
+
+static rp_status set_cache(rp_model *m, int64_t rows, int64_t length)
+{
+    m->cached    = 0;
+    m->has_cache = rows > 0;
+    for (rp_module *block = m->layers->first_child; block; block = block->next)
+        RP_TRY(rp__attention_cache(attention_of(block), rows, length));
+    return RP_OK;
+}
+
+rp_status rp__model_cache_new(rp_model *m, int64_t rows, int64_t length)
+{
+    RP_TRY(rp__model_reserve_length(m, length));
+    rp_status status = set_cache(m, rows, length);
+    if (status != RP_OK) rp__model_cache_drop(m);
+    return status;
+}
+
+void rp__model_cache_drop(rp_model *m) { (void)set_cache(m, 0, 0); }
+
+int64_t rp__model_cache_used(const rp_model *m) { return m->cached; }

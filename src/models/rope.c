@@ -1,0 +1,64 @@
+/* models/rope.c -- frequencies and tables. Angles are fp32 products, as transformers forms them: pretrained weights know no other. */
+#include "models/rope.h"
+
+#include <math.h>
+
+static double llama3(const rp_rope_config *rope, double f)
+{
+    double wave = 2 * 3.14159265358979323846 / f, longest = (double)rope->original_context / rope->low_freq_factor;
+    double shortest = (double)rope->original_context / rope->high_freq_factor;
+
+    if (wave < shortest) return f;
+    if (wave > longest) return f / rope->factor;
+    double smooth = ((double)rope->original_context / wave - rope->low_freq_factor) / (rope->high_freq_factor - rope->low_freq_factor);
+    return (1 - smooth) * f / rope->factor + smooth * f;
+}
+
+void rp__rope_frequencies(const rp_rope_config *rope, int64_t dim, float *frequency)
+{
+    for (int64_t i = 0; i < dim / 2; i++) {
+        double f = (double)(float)(1 / pow(rope->theta, (double)(2 * i) / (double)dim));
+        if (rope->kind == RP_ROPE_LINEAR) f /= rope->factor;
+        if (rope->kind == RP_ROPE_LLAMA3) f = llama3(rope, f);
+        frequency[i] = (float)f;
+    }
+}
+
+static rp_status fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_tensor *cos_table, rp_tensor *sin_table)
+{
+    int64_t half = dim / 2, length = cos_table->m.dim[0];
+    float *frequency = rp__host_alloc(ctx, half * (int64_t)sizeof(float));
+
+    if (!frequency) return RP_ERR_MEMORY;
+    rp__rope_frequencies(rope, dim, frequency);
+    for (int64_t p = 0; p < length; p++) {
+        for (int64_t i = 0; i < half; i++) {
+            float angle = (float)p * frequency[i];
+            rp_elem_put(cos_table, p * half + i, cos((double)angle));
+            rp_elem_put(sin_table, p * half + i, sin((double)angle));
+        }
+    }
+    rp__tensor_wrote(cos_table, "the rope table");
+    rp__tensor_wrote(sin_table, "the rope table");
+    rp__release(frequency);
+    return RP_OK;
+}
+
+rp_status rp__rope_tables(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, int64_t length, rp_dtype dtype, rp_tensor **cos,
+                          rp_tensor **sin)
+{
+    rp_meta m = rp_meta_2d(dtype, length, dim / 2);
+    rp_tensor *c = NULL, *s = NULL;
+
+    rp_status status = rp__tensor_new_named(ctx, &m, RP_MEM_TEMP, "rope table", &c);
+    if (status == RP_OK) status = rp__tensor_new_named(ctx, &m, RP_MEM_TEMP, "rope table", &s);
+    if (status == RP_OK && rp__tensor_real(c)) status = fill(ctx, rope, dim, c, s);
+    if (status != RP_OK) {
+        rp_tensor_unref(c);
+        rp_tensor_unref(s);
+        return status;
+    }
+    *cos = c;
+    *sin = s;
+    return RP_OK;
+}

@@ -1,0 +1,69 @@
+/* nn/layers.h -- the layers a decoder is made of. Each *_new makes a child of `parent` with parameters of `dtype`.
+ *
+ *   Linear, Embedding, Norm, MLP    in { x }                                              out y
+ *   Attention, TransformerBlock     in { x, positions, cos, sin, doc_start }              out y
+ *                                   x [B,T,n]; positions int32 [B,T] and the rope tables cos, sin [P, half] fp32 are NULL
+ *                                   without rotary embedding; doc_start int32 [B,T] is NULL where a row is one document
+ */
+#ifndef RP_NN_LAYERS_H
+#define RP_NN_LAYERS_H
+
+#include "nn/module.h"
+
+enum { RP_BLOCK_X, RP_BLOCK_POSITIONS, RP_BLOCK_COS, RP_BLOCK_SIN, RP_BLOCK_DOC_START, RP_BLOCK_INPUTS };
+
+/* Run a layer of one input and put its output in x's place. */
+rp_status rp__layer_step(rp_module *layer, rp_tensor **x);
+/* The same with an op of one input. */
+rp_status rp__op_step(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor **x);
+/* Dropout at rate p; nothing at all at 0. */
+rp_status rp__dropout_step(rp_ctx *ctx, float p, rp_tensor **x);
+
+/* y = x w' + b. in_out: the weight is stored [in, out], as GPT-2's files have it; else [out, in]. */
+typedef struct { int64_t in, out; bool bias, in_out; } rp_linear_config;
+rp_status rp__linear_new(rp_module *parent, const char *name, const rp_linear_config *config, rp_dtype dtype, rp_module **out);
+/* The same over another module's weight [out, in]: a tied output. */
+rp_status rp__linear_new_tied(rp_module *parent, const char *name, rp_tensor *weight, rp_module **out);
+
+/* y = weight[ids] */
+rp_status rp__embedding_new(rp_module *parent, const char *name, int64_t n_ids, int64_t n, rp_dtype dtype, rp_module **out);
+
+/* RMSNorm (weight), or LayerNorm (weight and bias). */
+typedef struct { int64_t n; float eps; bool layer; } rp_norm_config;
+rp_status rp__norm_new(rp_module *parent, const char *name, const rp_norm_config *config, rp_dtype dtype, rp_module **out);
+
+/* A table of activations: silu, gelu with tanh, gelu with erf, relu. */
+typedef enum { RP_MLP_SILU, RP_MLP_GELU_TANH, RP_MLP_GELU_ERF, RP_MLP_RELU } rp_mlp_activation;
+/* down(act(gate x) * up x) with children gate, up, down; or down(act(up x)). */
+typedef struct {
+    int64_t n, hidden;
+    bool gated, bias, in_out;
+    rp_mlp_activation activation;
+} rp_mlp_config;
+rp_status rp__mlp_new(rp_module *parent, const char *name, const rp_mlp_config *config, rp_dtype dtype, rp_module **out);
+
+/* Causal attention with grouped heads. Children q, k, v, or qkv; output. */
+typedef struct {
+    int64_t n, n_heads, n_kv_heads, head_dim;
+    bool fused_qkv, qkv_bias, output_bias, in_out;
+    float scale, dropout;
+} rp_attention_config;
+rp_status rp__attention_new(rp_module *parent, const char *name, const rp_attention_config *config, rp_dtype dtype, rp_module **out);
+
+/* From now on keys and values are kept for `length` tokens of `rows` sequences and queries attend to those before, too.
+ * 0 rows: no more. errors RP_ERR_MEMORY */
+rp_status rp__attention_cache(rp_module *attention, int64_t rows, int64_t length);
+
+/* x + dropout(attn(attn_norm x)), then + dropout(mlp(mlp_norm ·)). */
+typedef struct {
+    rp_norm_config norm;
+    rp_attention_config attn;
+    rp_mlp_config mlp;
+    float dropout;                  /* of both sums */
+} rp_block_config;
+rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_config *config, rp_dtype dtype, rp_module **out);
+
+/* A named list: children are called by their owner. type "ModuleList" */
+rp_status rp__module_list_new(rp_module *parent, const char *name, rp_module **out);
+
+#endif

@@ -1,0 +1,80 @@
+/* nn/mlp.c -- the feed-forward half of a block.
+ *
+ *   gated   x ─┬ gate ┐              swiglu where act is silu: one op for the product
+ *              └ up ──┴ act(g) * u ─ down
+ *   plain   x ── up ── act ── down
+ */
+#include "nn/layers.h"
+
+typedef struct {
+    rp_module m;
+    rp_mlp_activation activation;
+    rp_module *gate, *up, *down;                /* gate NULL: plain */
+} mlp;
+
+static rp_status activate(rp_ctx *ctx, rp_mlp_activation a, rp_tensor **x)
+{
+    switch (a) {
+    case RP_MLP_SILU:      return rp__op_step(ctx, &rp_op_silu, NULL, x);
+    case RP_MLP_GELU_TANH: return rp__op_step(ctx, &rp_op_gelu, &(rp_attr_gelu){ .erf = false }, x);
+    case RP_MLP_GELU_ERF:  return rp__op_step(ctx, &rp_op_gelu, &(rp_attr_gelu){ .erf = true }, x);
+    case RP_MLP_RELU:      return rp__op_step(ctx, &rp_op_relu, NULL, x);
+    }
+    RP_BUG_IF(true);
+    return RP_ERR_ARG;
+}
+
+/* *g = act(*g) * u */
+static rp_status combine(mlp *l, rp_tensor **g, rp_tensor *u)
+{
+    rp_ctx *ctx      = l->m.ctx;
+    const rp_op *op  = l->activation == RP_MLP_SILU ? &rp_op_swiglu : &rp_op_mul;
+    rp_tensor *y     = NULL;
+
+    if (op == &rp_op_mul) RP_TRY(activate(ctx, l->activation, g));
+    RP_TRY(rp__apply(ctx, op, NULL, (rp_tensor *[]){ *g, u }, 2, &y));
+    rp_tensor_unref(*g);
+    *g = y;
+    return RP_OK;
+}
+
+static rp_status mlp_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
+{
+    mlp *l           = (mlp *)self;
+    rp_tensor *h     = NULL, *u = NULL;
+    rp_status status = RP_OK;
+
+    if (l->gate) {
+        RP_TRY_GOTO(rp__module_call(l->gate, in, &h));
+        RP_TRY_GOTO(rp__module_call(l->up, in, &u));
+        RP_TRY_GOTO(combine(l, &h, u));
+        rp_tensor_unref(u);
+        u = NULL;
+    } else {
+        RP_TRY_GOTO(rp__module_call(l->up, in, &h));
+        RP_TRY_GOTO(activate(self->ctx, l->activation, &h));
+    }
+    RP_TRY_GOTO(rp__layer_step(l->down, &h));
+    *out = h;
+    return RP_OK;
+done:
+    rp_tensor_unref(h);
+    rp_tensor_unref(u);
+    return status;
+}
+
+rp_status rp__mlp_new(rp_module *parent, const char *name, const rp_mlp_config *config, rp_dtype dtype, rp_module **out)
+{
+    static const rp_module_type type = { .name = "MLP", .forward = mlp_forward };
+    rp_linear_config up   = { .in = config->n, .out = config->hidden, .bias = config->bias, .in_out = config->in_out };
+    rp_linear_config down = { .in = config->hidden, .out = config->n, .bias = config->bias, .in_out = config->in_out };
+    mlp *l;
+
+    RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *l, &l));
+    l->activation = config->activation;
+    if (config->gated) RP_TRY(rp__linear_new(&l->m, "gate", &up, dtype, &l->gate));
+    RP_TRY(rp__linear_new(&l->m, "up", &up, dtype, &l->up));
+    RP_TRY(rp__linear_new(&l->m, "down", &down, dtype, &l->down));
+    *out = &l->m;
+    return RP_OK;
+}

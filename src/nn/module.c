@@ -1,0 +1,134 @@
+/* nn/module.c -- the tree, its parameters, and what happens around a forward. */
+#include "nn/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char *join(rp_ctx *ctx, const char *path, const char *name)
+{
+    size_t room = strlen(path) + strlen(name) + 2;
+    char *joined = rp__host_alloc(ctx, (int64_t)room);
+
+    if (joined) snprintf(joined, room, "%s%s%s", path, *path && *name ? "." : "", name);
+    return joined;
+}
+
+static void adopt(rp_module *parent, rp_module *m)
+{
+    m->parent = parent;
+    if (!parent) return;
+    if (parent->last_child) parent->last_child->next = m;
+    else parent->first_child = m;
+    parent->last_child = m;
+}
+
+rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_type *type, size_t bytes, void *out)
+{
+    rp_module *m = rp__host_alloc(ctx, (int64_t)bytes);
+    char *path   = m ? join(ctx, parent ? parent->path : "", name) : NULL;
+
+    if (!path) {
+        rp__release(m);
+        return RP_ERR_MEMORY;
+    }
+    const char *dot = strrchr(path, '.');
+    m->ctx          = ctx;
+    m->type         = type;
+    m->path         = path;
+    m->name         = dot ? dot + 1 : path;
+    m->scope        = (rp_scope){ .path = path };
+    adopt(parent, m);
+    *(rp_module **)out = m;
+    return RP_OK;
+}
+
+void rp__module_free(rp_module *m)
+{
+    if (!m) return;
+    for (rp_module *child = m->first_child, *next; child; child = next) {
+        next = child->next;
+        rp__module_free(child);
+    }
+    if (m->type->drop) m->type->drop(m);
+    for (int i = 0; i < m->n_params; i++) {
+        if (!m->param[i].shared) {
+            rp_tensor_unref(m->param[i].tensor->grad);
+            m->param[i].tensor->grad = NULL;
+        }
+        rp_tensor_unref(m->param[i].tensor);
+        rp__release(m->param[i].path);
+    }
+    rp__release(m->path);
+    rp__release(m);
+}
+
+static rp_status add_param(rp_module *m, const char *name, rp_tensor *tensor, bool shared)
+{
+    char *path = join(m->ctx, m->path, name);
+
+    if (!path) return RP_ERR_MEMORY;
+    RP_BUG_IF(m->n_params == RP_MAX_OWN_PARAMS);
+    m->param[m->n_params++] = (rp_param){ .name = name, .path = path, .tensor = rp_tensor_ref(tensor), .shared = shared };
+    return RP_OK;
+}
+
+rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, rp_tensor **out)
+{
+    rp_tensor *t;
+
+    RP_TRY(rp__tensor_new_named(m->ctx, meta, RP_MEM_PARAM, m->path, &t));
+    rp_status status = add_param(m, name, t, false);
+    if (status == RP_OK) {
+        t->requires_grad = true;
+        t->name          = m->param[m->n_params - 1].path;
+        *out             = t;
+    }
+    rp_tensor_unref(t);
+    return status;
+}
+
+rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor) { return add_param(m, name, tensor, true); }
+
+rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_ctx *ctx     = m->ctx;
+    rp_scope *outer = ctx->scope;
+    bool region     = m->checkpointed;
+
+    if (region) RP_TRY(rp__region_begin(ctx, m->path));
+    ctx->scope       = &m->scope;
+    rp_status status = m->type->forward(m, in, out);
+    ctx->scope       = outer;
+    if (!region) return status;
+    rp_status ended = rp__region_end(ctx);
+    if (status == RP_OK && ended != RP_OK) rp_tensor_unref(*out);
+    return status != RP_OK ? status : ended;
+}
+
+rp_module *rp__module_next(const rp_module *root, const rp_module *m)
+{
+    if (m->first_child) return m->first_child;
+    for (; m != root; m = m->parent)
+        if (m->next) return m->next;
+    return NULL;
+}
+
+rp_module *rp__module_find(rp_module *root, const char *path)
+{
+    for (rp_module *m = root; m; m = rp__module_next(root, m))
+        if (!strcmp(m->path, path)) return m;
+    return NULL;
+}
+
+static bool below_checkpointed(const rp_module *m)
+{
+    for (m = m->parent; m; m = m->parent)
+        if (m->checkpointed) return true;
+    return false;
+}
+
+void rp__module_checkpoint(rp_module *root, rp_module_condition condition, void *user)
+{
+    for (rp_module *m = root; m; m = rp__module_next(root, m))
+        m->checkpointed = !below_checkpointed(m) && condition(user, m);
+}
