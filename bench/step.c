@@ -20,8 +20,6 @@ typedef struct {
 
 typedef struct { double seconds, forward, backward, update, loss; int64_t saved; } timing;
 
-static bool is_block(void *user, const rp_module *m) { return (void)user, !strcmp(m->type->name, "TransformerBlock"); }
-
 static void fail(rp_ctx *ctx, const char *what)
 {
     fprintf(stderr, "bench_step: %s: %s\n", what, ctx ? rp_error(ctx) : "");
@@ -102,7 +100,7 @@ static rp_model *build(rp_ctx *ctx, const bench_options *o, rp_dtype dtype)
     rp__report_close(&report);
     if (rp__model_build(ctx, &config, dtype, &m)) fail(ctx, "model");
     rp__model_init(m, 1234);
-    if (!strcmp(o->ac, "full")) rp__module_checkpoint(rp__model_root(m), is_block, NULL);
+    if (!strcmp(o->ac, "full")) rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
     return m;
 }
 

@@ -28,6 +28,10 @@ extern "C" {
 typedef struct rp_ctx rp_ctx;         /* errors, ledger, random streams, devices */
 typedef struct rp_tensor rp_tensor;   /* shape, dtype and a counted share of one storage */
 typedef struct rp_module rp_module;   /* a tree of named parts: "layers.3.mlp.up" */
+typedef struct rp_model rp_model;     /* a language model: modules, parameters, config */
+typedef struct rp_tokenizer rp_tokenizer;
+typedef struct rp_recipe rp_recipe;   /* a checked YAML file: model, data, optimizer, checkpointing */
+typedef struct rp_trainer rp_trainer; /* a recipe in motion */
 
 /* "0.1.0" */
 RP_API const char *rp_version(void);
@@ -112,6 +116,121 @@ RP_API rp_status rp_tensor_read(const rp_tensor *tensor, double *to, int64_t cou
 RP_API rp_status rp_tensor_reshape(rp_tensor *tensor, int ndim, const int64_t *dim, rp_tensor **out);
 RP_API rp_status rp_tensor_slice(rp_tensor *tensor, int dim, int64_t start, int64_t length, rp_tensor **out);
 RP_API rp_status rp_tensor_transpose(rp_tensor *tensor, int dim_a, int dim_b, rp_tensor **out);
+
+/* ---- calls and gradients ---- */
+
+/* Run an op by its name ("matmul"; reprise/ops.h lists them with their inputs and attributes) and record it where a gradient may be
+ * wanted. attr is the op's attribute struct, copied; NULL where it has none. out[] takes as many new tensors as the op makes (one
+ * but for split), yours to unref.
+ * errors  RP_ERR_MATCH no such op · RP_ERR_SHAPE, RP_ERR_DTYPE, RP_ERR_ARG as the op says · RP_ERR_MEMORY */
+RP_API rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);
+
+/* Is the gradient of this tensor wanted? Set it before the tensor is used. */
+RP_API void rp_tensor_require_grad(rp_tensor *tensor, bool wanted);
+
+/* Gradients of everything recorded since the last backward, from a scalar, added to those there are; then the record is forgotten.
+ * errors  RP_ERR_ARG `loss` is not one recorded element · RP_ERR_MUTATED a tensor that backward reads was written since ·
+ *         RP_ERR_MEMORY. The record is forgotten in every case */
+RP_API rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss);
+
+/* Borrowed; NULL: none yet. */
+RP_API rp_tensor *rp_tensor_grad(const rp_tensor *tensor);
+RP_API void rp_tensor_drop_grad(rp_tensor *tensor);
+
+/* Forget what was recorded without a backward. */
+RP_API void rp_forget(rp_ctx *ctx);
+/* Without gradients nothing is recorded and nothing saved. On at first. errors RP_ERR_MEMORY */
+RP_API rp_status rp_set_grad(rp_ctx *ctx, bool on);
+/* In train mode dropout acts. On at first. */
+RP_API void rp_set_train(rp_ctx *ctx, bool on);
+/* Begin a pass: random numbers are a function of the context's seed, this step, the module path and call, and the sample, row 0
+ * of the batch being sample `sample_base` of the step. */
+RP_API void rp_pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base);
+
+/* ---- modules ---- */
+
+RP_API const char *rp_module_path(const rp_module *module);       /* "layers.3.mlp.up"; "" of the root */
+RP_API const char *rp_module_type(const rp_module *module);       /* "Linear" */
+/* The next module of a walk of the tree under root, parents first; begin with root, NULL ends. */
+RP_API rp_module *rp_module_next(const rp_module *root, const rp_module *module);
+RP_API rp_module *rp_module_find(rp_module *root, const char *path);      /* NULL: none */
+
+/* Activation checkpointing: what is computed in a module for which the condition holds is not kept for backward but computed again
+ * there. Of nested modules only the outermost counts. Gradients are the same bits whatever is chosen. Replaces the choice
+ * made before; NULL: none. */
+typedef bool (*rp_module_condition)(const char *path, const rp_module *module, void *user);
+RP_API void rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user);
+
+/* ---- models ---- */
+
+typedef struct {
+    rp_dtype dtype;               /* of parameters and activations: RP_F32 or RP_BF16 */
+    bool checkpoint;              /* every block is computed again in backward */
+} rp_model_options;
+
+/* A model with its weights, from a Hugging Face directory or a .gguf file; NULL options are all zero.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED a family or field not honoured, named · RP_ERR_MEMORY */
+RP_API rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out);
+/* The same with random weights, from a config.json and the context's seed. */
+RP_API rp_status rp_model_new(rp_ctx *ctx, const char *config, const rp_model_options *options, rp_model **out);
+RP_API void rp_model_free(rp_model *model);
+RP_API rp_module *rp_model_root(rp_model *model);
+
+/* Parameters in the order of the forward, a tied weight once; the tensor is borrowed. NULL past the end. */
+RP_API rp_tensor *rp_model_param(const rp_model *model, int i, const char **path);
+
+/* tokens int32 [rows, length] to logits [rows, length, vocabulary]. errors RP_ERR_SHAPE · RP_ERR_ARG an id outside · RP_ERR_MEMORY */
+RP_API rp_status rp_model_logits(rp_model *model, rp_tensor *tokens, rp_tensor **logits);
+/* labels int32 [rows, length]: what each place should predict, -100 where nothing. loss [1] = weight * the sum of -log p. */
+RP_API rp_status rp_model_loss(rp_model *model, rp_tensor *tokens, rp_tensor *labels, float weight, rp_tensor **loss);
+
+/* Write config.json and model.safetensors as transformers reads them into a directory that exists. errors RP_ERR_IO */
+RP_API rp_status rp_model_save(rp_model *model, const char *directory);
+
+/* ---- tokenizers ---- */
+
+/* `path`: a Hugging Face directory, a tokenizer.json, or a .gguf file. errors RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_UNSUPPORTED */
+RP_API rp_status rp_tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out);
+RP_API void rp_tokenizer_free(rp_tokenizer *tokenizer);
+/* UTF-8 to ids and back, neither bos nor eos added. *ids and *text are yours to rp_release. */
+RP_API rp_status rp_tokenizer_encode(rp_tokenizer *tokenizer, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
+RP_API rp_status rp_tokenizer_decode(rp_tokenizer *tokenizer, const int32_t *ids, int64_t n_ids, char **text, int64_t *bytes);
+RP_API void rp_release(void *memory);
+
+/* ---- training ---- */
+
+/* A line of metrics.jsonl. Sizes in bytes. */
+typedef struct {
+    int64_t step;                 /* from 1 */
+    double loss, lr, grad_norm;   /* grad_norm before clipping */
+    int64_t tokens;               /* input tokens of the step, padding excluded */
+    double step_seconds, tokens_per_second;
+    int64_t peak_memory_active, peak_memory_alloc, peak_memory_reserved, saved_bytes;
+    int64_t recompute_flops, step_flops, offloaded_bytes, rss;
+    bool has_val_loss;
+    double val_loss;
+} rp_metrics;
+
+/* Read a recipe: a YAML or JSON file with n_settings KEY=VALUE changes. The sentence of rp_error names the first error and how many
+ * more there are. errors RP_ERR_CONFIG · RP_ERR_IO */
+RP_API rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_recipe **out);
+RP_API void rp_recipe_free(rp_recipe *recipe);
+
+/* Everything before step 1, or before the step a resume goes on with: model, data, optimizer states, a rehearsal of the step's
+ * memory. The recipe is borrowed until free; of the context, threads and device are used. output_dir is made last.
+ * errors  RP_ERR_CONFIG, RP_ERR_MATCH, RP_ERR_FORMAT, RP_ERR_UNSUPPORTED, RP_ERR_EXISTS input · RP_ERR_MEMORY · RP_ERR_IO */
+RP_API rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out);
+RP_API void rp_trainer_free(rp_trainer *trainer);
+RP_API int64_t rp_trainer_steps(const rp_trainer *trainer);       /* of the whole run */
+RP_API int64_t rp_trainer_done(const rp_trainer *trainer);        /* so far */
+RP_API rp_model *rp_trainer_model(rp_trainer *trainer);
+/* One optimizer step, and what is due after it: validation, a line of metrics.jsonl, a state. `line` may be NULL.
+ * errors  RP_ERR_NONFINITE · RP_ERR_MEMORY · RP_ERR_IO */
+RP_API rp_status rp_trainer_step(rp_trainer *trainer, rp_metrics *line);
+/* A state to resume from, now. */
+RP_API rp_status rp_trainer_save(rp_trainer *trainer);
+/* The last state, and final/ for transformers to load. */
+RP_API rp_status rp_trainer_finish(rp_trainer *trainer);
 
 #ifdef __cplusplus
 }

@@ -8,8 +8,6 @@
 
 #include "base/base.h"
 
-typedef struct rp_tokenizer rp_tokenizer;
-
 /* `path` is a Hugging Face directory, a tokenizer.json, or a .gguf file.
  * owner   yours; keeps no pointer to the file
  * errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED a model, normalizer or

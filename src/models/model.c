@@ -53,7 +53,7 @@ static rp_status build_layers(rp_model *m, rp_dtype dtype)
 /* in { tokens, positions, cos, sin, doc_start }: the hidden states after the last norm. */
 static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out);
 
-static const rp_module_type decoder_type = { .name = "Decoder", .forward = decoder_forward };
+static const rp_module_kind decoder_type = { .name = "Decoder", .forward = decoder_forward };
 
 typedef struct { rp_module m; rp_model *model; } decoder;
 
@@ -79,10 +79,10 @@ static rp_status list_params(rp_model *m)
 {
     int n = 0;
 
-    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) n += at->n_params;
+    for (rp_module *at = m->root; at; at = rp_module_next(m->root, at)) n += at->n_params;
     m->param = rp__host_alloc(m->ctx, n * (int64_t)sizeof *m->param);
     if (!m->param) return RP_ERR_MEMORY;
-    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at))
+    for (rp_module *at = m->root; at; at = rp_module_next(m->root, at))
         for (int i = 0; i < at->n_params; i++)
             if (!at->param[i].shared) m->param[m->n_params++] = &at->param[i];
     return RP_OK;

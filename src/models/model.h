@@ -12,8 +12,6 @@
 #include "models/config.h"
 #include "nn/module.h"
 
-typedef struct rp_model rp_model;
-
 /* int32, [B, T] each. doc_start may be NULL: one document a row. positions may be NULL: 0, 1, … (a cache counts on). */
 typedef struct { rp_tensor *tokens, *labels, *positions, *doc_start; } rp_model_batch;
 

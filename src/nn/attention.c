@@ -149,7 +149,7 @@ rp_status rp__attention_cache(rp_module *m, int64_t rows, int64_t length)
 
 rp_status rp__attention_new(rp_module *parent, const char *name, const rp_attention_config *c, rp_dtype dtype, rp_module **out)
 {
-    static const rp_module_type type       = { .name = "Attention", .forward = attention_forward, .drop = attention_drop };
+    static const rp_module_kind type       = { .name = "Attention", .forward = attention_forward, .drop = attention_drop };
     static const char *const names[PARTS]  = { "q", "k", "v" };
     int64_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim, width[PARTS] = { q, kv, kv };
     attention *a;

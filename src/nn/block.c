@@ -59,7 +59,7 @@ done:
 
 rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_config *config, rp_dtype dtype, rp_module **out)
 {
-    static const rp_module_type type = { .name = "TransformerBlock", .forward = block_forward };
+    static const rp_module_kind type = { .name = "TransformerBlock", .forward = block_forward };
     block *b;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *b, &b));

@@ -8,7 +8,7 @@ static rp_status embedding_forward(rp_module *self, rp_tensor *const *in, rp_ten
 
 rp_status rp__embedding_new(rp_module *parent, const char *name, int64_t n_ids, int64_t n, rp_dtype dtype, rp_module **out)
 {
-    static const rp_module_type type = { .name = "Embedding", .forward = embedding_forward };
+    static const rp_module_kind type = { .name = "Embedding", .forward = embedding_forward };
     rp_meta weight = rp_meta_2d(dtype, n_ids, n);
     rp_tensor *t;
     rp_module *m;

@@ -11,7 +11,7 @@ static rp_status linear_forward(rp_module *self, rp_tensor *const *in, rp_tensor
     return rp__apply(self->ctx, &rp_op_matmul, &attr, with, 1 + self->n_params, out);
 }
 
-static const rp_module_type type = { .name = "Linear", .forward = linear_forward };
+static const rp_module_kind type = { .name = "Linear", .forward = linear_forward };
 
 rp_status rp__linear_new_tied(rp_module *parent, const char *name, rp_tensor *weight, rp_module **out)
 {

@@ -65,7 +65,7 @@ done:
 
 rp_status rp__mlp_new(rp_module *parent, const char *name, const rp_mlp_config *config, rp_dtype dtype, rp_module **out)
 {
-    static const rp_module_type type = { .name = "MLP", .forward = mlp_forward };
+    static const rp_module_kind type = { .name = "MLP", .forward = mlp_forward };
     rp_linear_config up   = { .in = config->n, .out = config->hidden, .bias = config->bias, .in_out = config->in_out };
     rp_linear_config down = { .in = config->hidden, .out = config->n, .bias = config->bias, .in_out = config->in_out };
     mlp *l;

@@ -22,7 +22,7 @@ static void adopt(rp_module *parent, rp_module *m)
     parent->last_child = m;
 }
 
-rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_type *type, size_t bytes, void *out)
+rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_kind *type, size_t bytes, void *out)
 {
     rp_module *m = rp__host_alloc(ctx, (int64_t)bytes);
     char *path   = m ? join(ctx, parent ? parent->path : "", name) : NULL;
@@ -105,7 +105,7 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
     return status != RP_OK ? status : ended;
 }
 
-rp_module *rp__module_next(const rp_module *root, const rp_module *m)
+rp_module *rp_module_next(const rp_module *root, const rp_module *m)
 {
     if (m->first_child) return m->first_child;
     for (; m != root; m = m->parent)
@@ -113,9 +113,9 @@ rp_module *rp__module_next(const rp_module *root, const rp_module *m)
     return NULL;
 }
 
-rp_module *rp__module_find(rp_module *root, const char *path)
+rp_module *rp_module_find(rp_module *root, const char *path)
 {
-    for (rp_module *m = root; m; m = rp__module_next(root, m))
+    for (rp_module *m = root; m; m = rp_module_next(root, m))
         if (!strcmp(m->path, path)) return m;
     return NULL;
 }
@@ -127,8 +127,17 @@ static bool below_checkpointed(const rp_module *m)
     return false;
 }
 
-void rp__module_checkpoint(rp_module *root, rp_module_condition condition, void *user)
+void rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user)
 {
-    for (rp_module *m = root; m; m = rp__module_next(root, m))
-        m->checkpointed = !below_checkpointed(m) && condition(user, m);
+    for (rp_module *m = root; m; m = rp_module_next(root, m))
+        m->checkpointed = condition && !below_checkpointed(m) && condition(m->path, m, user);
 }
+
+bool rp__module_is_type(const char *path, const rp_module *m, void *user)
+{
+    (void)path;
+    return !strcmp(m->type->name, user);
+}
+
+const char *rp_module_path(const rp_module *m) { return m->path; }
+const char *rp_module_type(const rp_module *m) { return m->type->name; }

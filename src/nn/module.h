@@ -21,7 +21,7 @@ typedef struct {
     const char *name;                           /* "TransformerBlock" */
     rp_status (*forward)(rp_module *self, rp_tensor *const *in, rp_tensor **out);
     void (*drop)(rp_module *self);              /* what the layer holds besides parameters and children; may be NULL */
-} rp_module_type;
+} rp_module_kind;
 
 typedef struct {
     const char *name;                           /* "weight", "bias" */
@@ -32,7 +32,7 @@ typedef struct {
 
 struct rp_module {
     rp_ctx *ctx;
-    const rp_module_type *type;
+    const rp_module_kind *type;
     const char *name;                           /* last part of the path */
     char *path;
     rp_scope scope;
@@ -44,7 +44,7 @@ struct rp_module {
 
 /* A zeroed layer of `bytes`, begun by an rp_module, as the last child of `parent` (NULL: a root; it owns its children).
  * errors  RP_ERR_MEMORY */
-rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_type *type, size_t bytes, void *out);
+rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_kind *type, size_t bytes, void *out);
 /* Frees the tree under it; a root's owner calls this. NULL is fine. */
 void rp__module_free(rp_module *root);
 
@@ -56,13 +56,7 @@ rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor);
 /* Run it: sets the scope, opens a region where the module is marked and a gradient may be wanted. */
 rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out);
 
-/* The module after m in a walk of the tree under root, parents first; NULL at the end. Begin with m = root. */
-rp_module *rp__module_next(const rp_module *root, const rp_module *m);
-/* By path from the root, or NULL. */
-rp_module *rp__module_find(rp_module *root, const char *path);
-
-/* Mark as regions the modules for which the condition holds; clear all others. Of nested ones only the outermost. */
-typedef bool (*rp_module_condition)(void *user, const rp_module *m);
-void rp__module_checkpoint(rp_module *root, rp_module_condition condition, void *user);
+/* A condition for rp_module_checkpoint: the module's type is the text `user`. */
+bool rp__module_is_type(const char *path, const rp_module *m, void *user);
 
 #endif

@@ -14,7 +14,7 @@ static rp_status norm_forward(rp_module *self, rp_tensor *const *in, rp_tensor *
 
 rp_status rp__norm_new(rp_module *parent, const char *name, const rp_norm_config *config, rp_dtype dtype, rp_module **out)
 {
-    static const rp_module_type type = { .name = "Norm", .forward = norm_forward };
+    static const rp_module_kind type = { .name = "Norm", .forward = norm_forward };
     rp_meta meta = rp_meta_1d(dtype, config->n);
     rp_tensor *t;
     norm *l;

@@ -16,8 +16,6 @@
 #include "train/metrics.h"
 #include "train/recipe.h"
 
-typedef struct rp_trainer rp_trainer;
-
 /* Threads, seed and memory limit of a recipe, for the context it is to run in. */
 rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe);
 

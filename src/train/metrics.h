@@ -10,16 +10,6 @@
 
 #include "base/base.h"
 
-typedef struct {
-#define RP_METRIC_INT int64_t
-#define RP_METRIC_REAL double
-#define RP_METRIC(type, name) RP_METRIC_##type name;
-#include "train/metrics.def"
-#undef RP_METRIC
-    bool has_val_loss;
-    double val_loss;
-} rp_metrics;
-
 #define RP_NUMBER_CHARS 32
 /* The shortest decimal that reads back as the same double; "null" where it is not finite. Returns out. */
 const char *rp__number_text(char out[RP_NUMBER_CHARS], double value);

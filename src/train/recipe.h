@@ -96,7 +96,6 @@ typedef struct {
 
 #define RP_RECIPE_MAX_KEYS 96
 
-typedef struct rp_recipe rp_recipe;
 struct rp_recipe {
     struct { const char *path, *config; rp_opt_number dropout; const rp_yaml_node *overrides; } model;
     struct { const char *path; } tokenizer;

@@ -54,8 +54,6 @@ static rp_tensor *ids(rp_ctx *ctx, int64_t rows, int64_t length, int shift)
     return t;
 }
 
-static bool is_block(void *user, const rp_module *m) { return (void)user, !strcmp(m->type->name, "TransformerBlock"); }
-static bool is_mlp_or_block(void *user, const rp_module *m) { return is_block(user, m) || !strcmp(m->type->name, "MLP"); }
 
 typedef struct { double loss, saved; double *grad; int64_t n; } outcome;
 
@@ -96,9 +94,9 @@ static void regions_keep_every_bit_with_dropout(void **state)
         rp_model *m  = tiny_model(ctx, (tiny){ .gpt2 = i & 1, .tied = i & 2, .dropout = 0.3 }, i & 4 ? RP_BF16 : RP_F32);
         outcome kept = one_step(ctx, m), full, nested;
 
-        rp__module_checkpoint(rp__model_root(m), is_block, NULL);
+        rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
         full = one_step(ctx, m);
-        for (rp_module *at = rp__model_root(m); at; at = rp__module_next(rp__model_root(m), at)) at->checkpointed = is_mlp_or_block(NULL, at);
+        for (rp_module *at = rp__model_root(m); at; at = rp_module_next(rp__model_root(m), at)) at->checkpointed = !strcmp(at->type->name, "TransformerBlock") || !strcmp(at->type->name, "MLP");
         nested = one_step(ctx, m);
         assert_true(kept.loss == full.loss && kept.loss == nested.loss);
         assert_memory_equal(kept.grad, full.grad, (size_t)kept.n * sizeof(double));
@@ -141,7 +139,7 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
     for (int family = 0; family < 4; family++) {
         rp_ctx *ctx = test_ctx(NULL);
         rp_model *m = tiny_model(ctx, (tiny){ .gpt2 = family & 1, .tied = family & 2, .dropout = 0.2 }, RP_F64);
-        rp__module_checkpoint(rp__model_root(m), is_block, NULL);
+        rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
         outcome o    = one_step(ctx, m);
         double *grad = o.grad, h = 1e-5;
         for (int i = 0; i < rp__model_n_params(m); i++) {
@@ -217,7 +215,7 @@ static void paths_are_those_of_the_contract(void **state)
     for (int i = 0; i < RP_COUNT(llama); i++) assert_non_null(rp__model_find_param(l, llama[i]));
     for (int i = 0; i < RP_COUNT(gpt2); i++) assert_non_null(rp__model_find_param(g, gpt2[i]));
     assert_null(rp__model_find_param(g, "output.weight"));
-    assert_non_null(rp__module_find(rp__model_root(g), "output"));
+    assert_non_null(rp_module_find(rp__model_root(g), "output"));
     rp__model_free(l);
     rp__model_free(g);
     test_ctx_free(ctx);

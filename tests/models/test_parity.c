@@ -168,8 +168,6 @@ static void assert_near(const char *what, double got, double want, double limit)
     if (!(fabs(got - want) <= limit)) fail_msg("%s: %.9g, expected %.9g within %.3g", what, got, want, limit);
 }
 
-static bool is_block(void *user, const rp_module *m) { return (void)user, !strcmp(m->type->name, "TransformerBlock"); }
-
 /* ---- one variant ---- */
 
 static void check_one_pass(rp_ctx *ctx, rp_model *m, const golden *g)
@@ -303,7 +301,7 @@ static void check_float32(const char *variant)
 
     ctx->eval = true;               /* the goldens are made with dropout off */
     check_one_pass(ctx, m, g);
-    rp__module_checkpoint(rp__model_root(m), is_block, NULL);
+    rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
     check_one_pass(ctx, m, g);
     if (golden_at(g, "packed/loss")) check_packed(ctx, m, g);
     if (golden_at(g, "ignore/loss")) check_ignored(ctx, m, g);

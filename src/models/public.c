@@ -1,0 +1,74 @@
+/* models/public.c -- models as programs over the library use them. */
+#include "models/weights.h"
+
+static rp_status build(rp_ctx *ctx, rp_model_config *config, const rp_model_options *options, rp_model **out)
+{
+    rp_model_options o = options ? *options : (rp_model_options){ .dtype = RP_F32 };
+
+    RP_CHECK(ctx, o.dtype == RP_F32 || o.dtype == RP_BF16, RP_ERR_DTYPE, "a model is fp32 or bf16, not %s", rp_dtype_name(o.dtype));
+    RP_TRY(rp__model_build(ctx, config, o.dtype, out));
+    if (o.checkpoint) rp_module_checkpoint(rp__model_root(*out), rp__module_is_type, "TransformerBlock");
+    return RP_OK;
+}
+
+rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+{
+    rp_model_config config = { .source = NULL };
+    rp_model_files *files  = NULL;
+    rp_model *m            = NULL;
+    rp_report report;
+    rp_status status;
+
+    rp__report_open(&report, ctx);
+    RP_TRY_GOTO(rp__model_files_open(ctx, path, NULL, &report, &files));
+    RP_TRY_GOTO(rp__model_files_config(files, &config));
+    RP_TRY_GOTO(build(ctx, &config, options, &m));
+    RP_TRY_GOTO(rp__model_load(m, files));
+    *out = m;
+    m    = NULL;
+done:
+    rp__model_free(m);
+    rp__model_config_drop(&config);
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    return status;
+}
+
+rp_status rp_model_new(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+{
+    rp_model_config config = { .source = NULL };
+    rp_report report;
+    rp_status status;
+
+    rp__report_open(&report, ctx);
+    RP_TRY_GOTO(rp__model_config_load(ctx, path, NULL, &report, &config));
+    RP_TRY_GOTO(build(ctx, &config, options, out));
+    rp__model_init(*out, ctx->seed);
+done:
+    rp__model_config_drop(&config);
+    rp__report_close(&report);
+    return status;
+}
+
+void rp_model_free(rp_model *m) { rp__model_free(m); }
+rp_module *rp_model_root(rp_model *m) { return rp__model_root(m); }
+
+rp_tensor *rp_model_param(const rp_model *m, int i, const char **path)
+{
+    if (i < 0 || i >= rp__model_n_params(m)) return NULL;
+    const rp_param *p = rp__model_param(m, i);
+    if (path) *path = p->path;
+    return p->tensor;
+}
+
+rp_status rp_model_logits(rp_model *m, rp_tensor *tokens, rp_tensor **logits)
+{
+    return rp__model_logits(m, &(rp_model_batch){ .tokens = tokens }, logits);
+}
+
+rp_status rp_model_loss(rp_model *m, rp_tensor *tokens, rp_tensor *labels, float weight, rp_tensor **loss)
+{
+    return rp__model_loss(m, &(rp_model_batch){ .tokens = tokens, .labels = labels }, weight, -100, 0, loss);
+}
+
+rp_status rp_model_save(rp_model *m, const char *directory) { return rp__model_export(m, directory); }

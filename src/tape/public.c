@@ -1,0 +1,29 @@
+/* tape/public.c -- calls, gradients and modes as programs over the library use them: reprise.h says what each promises. */
+#include "tape/tape.h"
+
+rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)
+{
+    const rp_op *found = rp__op_find(op);
+
+    RP_CHECK(ctx, found, RP_ERR_MATCH, "there is no op '%s'", op);
+    RP_CHECK(ctx, (attr != NULL) == (found->attr_size > 0), RP_ERR_ARG, "%s: attributes are %s", op,
+             attr ? "given, but it has none" : "missing");
+    return rp__apply(ctx, found, attr, in, n_in, out);
+}
+
+void rp_tensor_require_grad(rp_tensor *t, bool wanted) { t->requires_grad = wanted; }
+
+rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss) { return rp__backward(ctx, loss); }
+
+rp_tensor *rp_tensor_grad(const rp_tensor *t) { return t->grad; }
+
+void rp_tensor_drop_grad(rp_tensor *t)
+{
+    rp_tensor_unref(t->grad);
+    t->grad = NULL;
+}
+
+void rp_forget(rp_ctx *ctx) { rp__tape_reset(ctx); }
+rp_status rp_set_grad(rp_ctx *ctx, bool on) { return rp__tape_no_grad(ctx, !on); }
+void rp_set_train(rp_ctx *ctx, bool on) { ctx->eval = !on; }
+void rp_pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base) { rp__pass_begin(ctx, step, sample_base); }
