@@ -133,6 +133,7 @@ static rp_status open_grads(rp_tape *tape, const tape_call *c, rp_op_call *run)
         if (!rp__input_wants(tape, c, i) || passes(c, i)) continue;
         if (repeats(c, i)) {
             rp_meta m = c->in[i].m;
+            m.dtype   = grad_meta(tape, &tape->value[c->in[i].value]).dtype;
             RP_TRY(rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", &run->grad_in[i]));
         } else {
             RP_TRY(open_grad(tape, &c->in[i], &run->grad_in[i], &run->grad_adds[i]));
@@ -149,8 +150,10 @@ static rp_status after_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
             RP_TRY(pass_on(tape, &c->in[i], run->grad_out[0]));
         } else if (repeats(c, i)) {
             RP_TRY(pass_on(tape, &c->in[i], run->grad_in[i]));
-        } else {
+        } else {      /* let go, so that a repeated input adds to this tensor, not to a copy */
             rp__tensor_wrote(run->grad_in[i], c->meta.op->name);
+            rp_tensor_unref(run->grad_in[i]);
+            run->grad_in[i] = NULL;
         }
     }
     return RP_OK;
@@ -206,12 +209,14 @@ static void release_call(rp_tape *tape, int at)
         if (tape->region[r].first == at) rp__region_finish(tape, r);
 }
 
+/* A leaf whose first reader has been passed gets no more contributions, and no backward or replay to come reads it: a replay runs
+ * no call behind the one that asked for it. */
 static rp_status leaves_done(rp_tape *tape, const tape_call *c)
 {
     for (int i = 0; i < c->meta.n_in; i++) {
         tape_value *v = &tape->value[c->in[i].value];
-        if (v->producer != NONE || !rp__input_wants(tape, c, i)) continue;
-        if (--v->readers == 0 && tape->hook && v->held->grad) RP_TRY(tape->hook(tape->hook_user, v->held));
+        if (--v->readers > 0 || v->producer != NONE || !v->wants_grad) continue;
+        if (tape->hook && v->held->grad) RP_TRY(tape->hook(tape->hook_user, v->held));
     }
     return RP_OK;
 }
