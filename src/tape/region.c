@@ -33,7 +33,8 @@ static int common(const rp_tape *tape, int a, int b)
     return a;
 }
 
-/* What is made in the region and read by a backward elsewhere in it, or as a bound by a region right inside it. */
+/* What is made in the region and read by a backward elsewhere in it, or as a bound by a region inside it, at any depth: a region
+ * between the two need not read it. */
 static void mark_wanted(rp_tape *tape, int region)
 {
     const tape_region *r = &tape->region[region];
@@ -48,9 +49,9 @@ static void mark_wanted(rp_tape *tape, int region)
     }
     for (int child = region + 1; child < tape->n_region && tape->region[child].first < r->end; child++) {
         const tape_region *inner = &tape->region[child];
-        for (int i = 0; inner->parent == region && i < inner->n_bounds; i++) {
+        for (int i = 0; i < inner->n_bounds; i++) {
             tape_value *v = &tape->value[inner->bounds[i]];
-            if (inside(tape, v, region) && !kept(tape, v)) v->needed = true;
+            if (!kept(tape, v) && common(tape, child, v->region) == region) v->needed = true;
         }
     }
 }
