@@ -17,7 +17,9 @@ static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
 {
     rp_meta m = v->m;
 
-    if (v->producer == NONE && tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
+    if (v->producer != NONE) return m;
+    if (v->held->grad) m.dtype = v->held->grad->m.dtype;
+    else if (tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
     return m;
 }
 
@@ -118,8 +120,7 @@ static void close_call(rp_op_call *run)
     for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->grad_in[i]);
 }
 
-/* Two inputs of one call that are the same value: the op may write both gradients in one pass, so the second gets a tensor of its
- * own, which is added afterwards. */
+/* Two inputs of one call that are the same value: the op may write both gradients in one pass. */
 static bool repeats(const tape_call *c, int i)
 {
     for (int j = 0; j < i; j++)
@@ -127,16 +128,36 @@ static bool repeats(const tape_call *c, int i)
     return false;
 }
 
+/* Does the op write this input's gradient in fp32 beside bf16? Its case table says so, and is tested. */
+static bool writes_wide(const rp_op *op, int i)
+{
+    for (int k = 0; k < op->n_case; k++)
+        if (op->cases[k].wide_grads & RP_IN(i)) return true;
+    return false;
+}
+
+static bool too_wide(const rp_tape *tape, const tape_call *c, int i)
+{
+    return grad_meta(tape, &tape->value[c->in[i].value]).dtype != c->in[i].m.dtype && !writes_wide(c->meta.op, i);
+}
+
+/* Where the op cannot write the value's gradient itself it gets a tensor of its own, which is added afterwards. */
+static bool apart(const rp_tape *tape, const tape_call *c, int i) { return repeats(c, i) || too_wide(tape, c, i); }
+
+static rp_status open_apart(rp_tape *tape, const tape_call *c, int i, rp_tensor **out)
+{
+    rp_meta m = c->in[i].m;
+
+    if (!too_wide(tape, c, i)) m.dtype = grad_meta(tape, &tape->value[c->in[i].value]).dtype;
+    return rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", out);
+}
+
 static rp_status open_grads(rp_tape *tape, const tape_call *c, rp_op_call *run)
 {
     for (int i = 0; i < c->meta.n_in; i++) {
         if (!rp__input_wants(tape, c, i) || passes(c, i)) continue;
-        if (repeats(c, i)) {
-            rp_meta m = c->in[i].m;
-            RP_TRY(rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", &run->grad_in[i]));
-        } else {
-            RP_TRY(open_grad(tape, &c->in[i], &run->grad_in[i], &run->grad_adds[i]));
-        }
+        if (apart(tape, c, i)) RP_TRY(open_apart(tape, c, i, &run->grad_in[i]));
+        else RP_TRY(open_grad(tape, &c->in[i], &run->grad_in[i], &run->grad_adds[i]));
     }
     return RP_OK;
 }
@@ -147,10 +168,12 @@ static rp_status after_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
         if (!rp__input_wants(tape, c, i)) continue;
         if (passes(c, i)) {
             RP_TRY(pass_on(tape, &c->in[i], run->grad_out[0]));
-        } else if (repeats(c, i)) {
+        } else if (apart(tape, c, i)) {
             RP_TRY(pass_on(tape, &c->in[i], run->grad_in[i]));
-        } else {
+        } else {      /* let go, so that a repeated input adds to this tensor, not to a copy */
             rp__tensor_wrote(run->grad_in[i], c->meta.op->name);
+            rp_tensor_unref(run->grad_in[i]);
+            run->grad_in[i] = NULL;
         }
     }
     return RP_OK;
@@ -206,12 +229,14 @@ static void release_call(rp_tape *tape, int at)
         if (tape->region[r].first == at) rp__region_finish(tape, r);
 }
 
+/* A leaf whose first reader has been passed gets no more contributions, and no backward or replay to come reads it: a replay runs
+ * no call behind the one that asked for it. */
 static rp_status leaves_done(rp_tape *tape, const tape_call *c)
 {
     for (int i = 0; i < c->meta.n_in; i++) {
         tape_value *v = &tape->value[c->in[i].value];
-        if (v->producer != NONE || !rp__input_wants(tape, c, i)) continue;
-        if (--v->readers == 0 && tape->hook && v->held->grad) RP_TRY(tape->hook(tape->hook_user, v->held));
+        if (--v->readers > 0 || v->producer != NONE || !v->wants_grad) continue;
+        if (tape->hook && v->held->grad) RP_TRY(tape->hook(tape->hook_user, v->held));
     }
     return RP_OK;
 }

@@ -10,14 +10,15 @@ typedef struct {                    /* a tensor that calls make or read */
     int producer, region;           /* call that makes it and that call's region; NONE for a leaf */
     int output;                     /* index among the producer's outputs, then its slots */
     rp_meta m;
-    rp_tensor *held;                /* the tape's share; NULL: gone, or not made again yet */
+    rp_tensor *held;                /* the tape's share; NULL: gone, not made again yet, or a constant nobody reads later */
     rp_tensor *grad;                /* of what is not a leaf */
     uint64_t version;               /* of the storage, when the value came to be */
     int uses;                       /* backward reads and region replays still to come */
-    int readers;                    /* of a leaf: calls whose backward may still add to its gradient */
+    int readers;                    /* of a leaf: calls whose backward or replay may still read it or add to its gradient */
     int pending;                    /* reads still to come in the replay that is running */
+    uint64_t bound_at;              /* the planning that last listed it as a bound */
     bool wants_grad, needed;        /* needed: the replay that is being planned must make it */
-    bool tentative;                 /* held until its reader's region closes and says whether it is needed */
+    bool promised;                  /* no replay makes it: held from the forward until its last use */
     bool uses_replay;               /* held for later calls of the running replay alone */
 } tape_value;
 
@@ -41,8 +42,8 @@ typedef struct {
 typedef struct {
     const char *path;
     int parent, first, end;         /* calls [first, end) */
-    int *run, n_run;                /* calls a replay runs, in order */
-    int *makes, n_makes;            /* values a replay leaves held */
+    int *run, n_run;                /* calls a replay runs at most, in order; owns the memory of the three lists */
+    int *makes, n_makes;            /* values a replay leaves held, where something still needs them */
     int *bounds, n_bounds;          /* values from outside that it reads */
     bool replayed;
 } tape_region;
@@ -55,6 +56,7 @@ struct rp_tape {
     tape_region *region;
     int n_value, n_call, n_region, room_value, room_call, room_region;
     int open;                       /* innermost open region */
+    uint64_t plannings;             /* numbers them, for tape_value.bound_at */
     bool no_grad, wide_grads;
     rp_scope root;
     rp_grad_hook hook;
@@ -68,7 +70,8 @@ rp_tape *rp__tape(rp_ctx *ctx);
 /* Is the region, or NONE for the top, `outer` or inside it? */
 bool rp__region_within(const rp_tape *tape, int region, int outer);
 
-/* After the forward of an outermost region: plan the replays of it and of all regions in it; drop what nobody needs. */
+/* After the forward of an outermost region: plan the replays of it and of all regions in it; drop what nobody needs. A failure
+ * leaves everything as it was. */
 rp_status rp__region_plan(rp_tape *tape, int outermost);
 
 /* Make what backward needs of `region` available. Its parents have been replayed. */

@@ -44,11 +44,7 @@ void rp__tape_reset(rp_ctx *ctx)
         rp_tensor_unref(tape->value[i].grad);
     }
     for (int i = 0; i < tape->n_call; i++) rp__release(tape->call[i]);
-    for (int i = 0; i < tape->n_region; i++) {
-        rp__release(tape->region[i].run);
-        rp__release(tape->region[i].makes);
-        rp__release(tape->region[i].bounds);
-    }
+    for (int i = 0; i < tape->n_region; i++) rp__release(tape->region[i].run);
     tape->n_value = tape->n_call = tape->n_region = 0;
     tape->open = NONE;
     tape->id   = next_id();
@@ -95,10 +91,14 @@ void rp__value_hold(rp_tape *tape, tape_value *v, rp_tensor *t)
     if (v->producer != NONE) rp__tensor_reclass(t, RP_MEM_SAVED);
 }
 
+/* What somebody else still holds is no longer saved for a backward. */
 void rp__value_drop(tape_value *v)
 {
-    rp_tensor_unref(v->held);
+    rp_tensor *t = v->held;
+
     v->held = NULL;
+    if (t && v->producer != NONE && (t->refs > 1 || t->storage->refs > 1)) rp__tensor_reclass(t, RP_MEM_TEMP);
+    rp_tensor_unref(t);
 }
 
 void rp__value_used(tape_value *v)
@@ -141,13 +141,15 @@ static int value_new(rp_tape *tape, rp_tensor *t, int producer, int region, int 
     return tape->n_value++;
 }
 
+/* A leaf that collects a gradient stays until the tape is reset; a constant is held for those who read it later. */
 static int leaf_value(rp_tape *tape, rp_tensor *t)
 {
     int at = value_new(tape, t, NONE, NONE, 0);
 
+    if (!t->requires_grad) return at;
     tape->value[at].held       = rp_tensor_ref(t);
-    tape->value[at].wants_grad = t->requires_grad;
-    tape->value[at].uses       = 1;      /* leaves stay until the tape is reset */
+    tape->value[at].wants_grad = tape->value[at].promised = true;
+    tape->value[at].uses       = 1;
     return at;
 }
 
@@ -220,7 +222,7 @@ static int outermost(const rp_tape *tape, int region)
 static bool replayable(const tape_call *c) { return !(c->meta.op->flags & (RP_OP_EFFECT | RP_OP_COLLECTIVE)); }
 
 /* What the call needs later is held now, unless its region makes it again. A value from outside the outermost region is held
- * until that region closes and knows whether its replay reads it. */
+ * without a promise until that region closes and knows whether its replay reads it. */
 static void hold_for(rp_tape *tape, tape_call *c, int value, rp_tensor *whole, bool backward_reads)
 {
     tape_value *v = &tape->value[value];
@@ -228,11 +230,9 @@ static void hold_for(rp_tape *tape, tape_call *c, int value, rp_tensor *whole, b
     bool inside   = top != NONE && v->producer != NONE && rp__region_within(tape, v->region, top);
 
     if (backward_reads) v->uses++;
-    if (v->held || v->producer == NONE) return;
     if (inside && replayable(tape->call[v->producer])) return;
-    if (!backward_reads && top == NONE) return;
-    v->tentative = !backward_reads;
-    rp__value_hold(tape, v, whole);
+    if (backward_reads) v->promised = true;
+    if (backward_reads || top != NONE) rp__value_hold(tape, v, whole);
 }
 
 static void hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
@@ -246,10 +246,12 @@ static void hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tenso
         if (needs & RP_SLOT(i)) hold_for(tape, c, c->slot[i], slot[i], true);
 }
 
+static rp_scope *scope_of(rp_tape *tape) { return tape->ctx->scope ? tape->ctx->scope : &tape->root; }
+
 static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
 {
     rp_ctx *ctx     = tape->ctx;
-    rp_scope *scope = ctx->scope ? ctx->scope : &tape->root;
+    rp_scope *scope = scope_of(tape);
     uint64_t ordinal, key;
 
     if (!(op->flags & RP_OP_RANDOM)) return (rp_op_stream){ 0 };
@@ -257,7 +259,7 @@ static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
         scope->pass     = ctx->pass;
         scope->n_random = 0;
     }
-    ordinal = (uint64_t)scope->n_random++;
+    ordinal = (uint64_t)scope->n_random;
     key     = rp__hash(scope->path, strlen(scope->path), RP_HASH_SEED);
     key     = rp__hash(&ordinal, sizeof ordinal, key);
     key     = rp__hash(&ctx->seed, sizeof ctx->seed, key);
@@ -272,8 +274,7 @@ static void record(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor 
     tape->call[at] = c;
     for (int i = 0; i < c->meta.n_in; i++) {
         c->in[i] = input_of(tape, in[i]);
-        tape_value *v = &tape->value[c->in[i].value];
-        if (v->producer == NONE && c->meta.in_grad[i] && v->wants_grad) v->readers++;
+        tape->value[c->in[i].value].readers++;
     }
     for (int i = 0; i < c->meta.n_out; i++) {
         c->out[i] = value_new(tape, out[i], at, c->region, i);
@@ -294,16 +295,18 @@ static rp_status reserve(rp_tape *tape, int n_value, tape_call **c)
     return RP_OK;
 }
 
+/* A call that failed has drawn nothing: the next random call has its number. */
 static void count_forward(rp_tape *tape, const rp_op_meta *m)
 {
     if (m->op->cost) tape->stats.step_flops += m->op->cost(m, RP_FORWARD).flops;
     tape->stats.n_calls++;
+    if (m->op->flags & RP_OP_RANDOM) scope_of(tape)->n_random++;
 }
 
 rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)
 {
     rp_tape *tape = rp__tape(ctx);
-    rp_tensor *slot[RP_MAX_SLOT] = { 0 };
+    rp_tensor *made[RP_MAX_OUT] = { 0 }, *slot[RP_MAX_SLOT] = { 0 };
     bool wants[RP_MAX_IN] = { 0 };
     tape_call *c  = NULL;
 
@@ -313,19 +316,19 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
     if (attr) memcpy(c->attr, attr, op->attr_size);
     rp_status status = rp__op_prepare(ctx, op, attr ? c->attr : NULL, in, n_in, !ctx->eval, wants, &c->meta);
     if (status == RP_OK) {
-        memset(out, 0, (size_t)c->meta.n_out * sizeof *out);
         c->stream = stream_of(tape, op);
         c->region = tape->open;
-        c->path   = ctx->scope ? ctx->scope->path : tape->root.path;
-        status    = rp__op_forward(&c->meta, c->stream, in, out, slot);
+        c->path   = scope_of(tape)->path;
+        status    = rp__op_forward(&c->meta, c->stream, in, made, slot);
     }
     if (status != RP_OK) {
         rp__release(c);
         return status;
     }
     count_forward(tape, &c->meta);
+    memcpy(out, made, (size_t)c->meta.n_out * sizeof *out);
     int n_slot = c->meta.n_slot;
-    if (c->meta.want_grad) record(tape, c, in, out, slot);
+    if (c->meta.want_grad) record(tape, c, in, made, slot);
     else rp__release(c);
     for (int i = 0; i < n_slot; i++) rp_tensor_unref(slot[i]);
     return RP_OK;
@@ -352,8 +355,9 @@ rp_status rp__region_end(rp_ctx *ctx)
     if (!tape) return RP_ERR_MEMORY;
     if (tape->no_grad) return RP_OK;
     RP_CHECK(ctx, tape->open != NONE, RP_ERR_STATE, "a checkpointed region is ended that was not begun");
-    int closed = tape->open;
+    int closed = tape->open, parent = tape->region[closed].parent;
     tape->region[closed].end = tape->n_call;
-    tape->open               = tape->region[closed].parent;
-    return tape->open == NONE ? rp__region_plan(tape, closed) : RP_OK;
+    if (parent == NONE) RP_TRY(rp__region_plan(tape, closed));
+    tape->open = parent;
+    return RP_OK;
 }

@@ -6,14 +6,18 @@
  *            bound; those of inner regions are left to the replay of the inner region
  *   run      the calls that `makes` depends on, found backwards from them: nothing else runs again
  *   bounds   what those calls read from outside the region
+ *
+ * The replay itself leaves out what turned out not to be needed: values that are held by then (a later region or an outer replay
+ * asked for them) and values whose readers got no gradient. So it never runs a call behind the one whose backward asked for it.
  */
 #include "tape/inside.h"
 
 #include <string.h>
 
+/* No replay makes it. */
 static bool kept(const rp_tape *tape, const tape_value *v)
 {
-    return v->producer == NONE || (v->held && !v->tentative) ||
+    return v->producer == NONE || v->promised ||
            (tape->call[v->producer]->meta.op->flags & (RP_OP_EFFECT | RP_OP_COLLECTIVE));
 }
 
@@ -29,7 +33,8 @@ static int common(const rp_tape *tape, int a, int b)
     return a;
 }
 
-/* What is made in the region and read by a backward elsewhere in it, or as a bound by a region right inside it. */
+/* What is made in the region and read by a backward elsewhere in it, or as a bound by a region inside it, at any depth: a region
+ * between the two need not read it. */
 static void mark_wanted(rp_tape *tape, int region)
 {
     const tape_region *r = &tape->region[region];
@@ -42,11 +47,11 @@ static void mark_wanted(rp_tape *tape, int region)
             if (!kept(tape, v) && common(tape, tape->call[at]->region, v->region) == region) v->needed = true;
         }
     }
-    for (int child = region + 1; child < tape->n_region; child++) {
+    for (int child = region + 1; child < tape->n_region && tape->region[child].first < r->end; child++) {
         const tape_region *inner = &tape->region[child];
-        for (int i = 0; inner->parent == region && i < inner->n_bounds; i++) {
+        for (int i = 0; i < inner->n_bounds; i++) {
             tape_value *v = &tape->value[inner->bounds[i]];
-            if (inside(tape, v, region) && !kept(tape, v)) v->needed = true;
+            if (!kept(tape, v) && common(tape, child, v->region) == region) v->needed = true;
         }
     }
 }
@@ -60,44 +65,66 @@ static bool makes_needed(const rp_tape *tape, const tape_call *c)
     return false;
 }
 
-static rp_status push(rp_ctx *ctx, int **list, int *n, int room, int item)
+/* Room for the longest lists the region could have, in one piece. */
+static rp_status take_lists(rp_tape *tape, tape_region *r)
 {
-    if (!*list && !(*list = rp__host_alloc(ctx, room * (int64_t)sizeof **list))) return RP_ERR_MEMORY;
-    for (int i = 0; i < *n; i++)
-        if ((*list)[i] == item) return RP_OK;
-    RP_BUG_IF(*n >= room);
-    (*list)[(*n)++] = item;
+    int calls = r->end - r->first, made = 0, read = 0;
+
+    for (int at = r->first; at < r->end; at++) {
+        made += tape->call[at]->meta.n_out + tape->call[at]->meta.n_slot;
+        read += tape->call[at]->meta.n_in;
+    }
+    r->run = rp__host_alloc(tape->ctx, (calls + made + read) * (int64_t)sizeof *r->run);
+    if (!r->run) return RP_ERR_MEMORY;
+    r->makes  = r->run + calls;
+    r->bounds = r->makes + made;
     return RP_OK;
+}
+
+static void list_makes(const rp_tape *tape, tape_region *r)
+{
+    for (int at = r->first; at < r->end; at++) {
+        const tape_call *c = tape->call[at];
+        for (int i = 0; i < c->meta.n_out; i++)
+            if (tape->value[c->out[i]].needed) r->makes[r->n_makes++] = c->out[i];
+        for (int i = 0; i < c->meta.n_slot; i++)
+            if (tape->value[c->slot[i]].needed) r->makes[r->n_makes++] = c->slot[i];
+    }
+}
+
+static void list_reads(rp_tape *tape, int region, const tape_call *c)
+{
+    tape_region *r = &tape->region[region];
+
+    for (int i = 0; i < c->meta.n_in; i++) {
+        tape_value *v = &tape->value[c->in[i].value];
+        if (inside(tape, v, region) && !kept(tape, v)) {
+            v->needed = true;
+        } else if (v->bound_at != tape->plannings) {
+            v->bound_at               = tape->plannings;
+            r->bounds[r->n_bounds++] = c->in[i].value;
+        }
+    }
 }
 
 /* Upwards from what is wanted: the calls to run and what they read from outside. */
 static rp_status collect(rp_tape *tape, int region)
 {
     tape_region *r = &tape->region[region];
-    int calls = r->end - r->first, made = calls * (RP_MAX_OUT + RP_MAX_SLOT), read = calls * RP_MAX_IN;
 
-    if (calls == 0) return RP_OK;
-    for (int i = 0; i < calls; i++) {
-        const tape_call *c = tape->call[r->first + i];
-        for (int j = 0; j < c->meta.n_out + c->meta.n_slot; j++) {
-            int value = j < c->meta.n_out ? c->out[j] : c->slot[j - c->meta.n_out];
-            if (tape->value[value].needed) RP_TRY(push(tape->ctx, &r->makes, &r->n_makes, made, value));
-        }
-    }
+    if (r->first == r->end) return RP_OK;
+    RP_TRY(take_lists(tape, r));
+    tape->plannings++;
+    list_makes(tape, r);
     for (int at = r->end - 1; at >= r->first; at--) {
-        const tape_call *c = tape->call[at];
-        if (!makes_needed(tape, c)) continue;
-        RP_TRY(push(tape->ctx, &r->run, &r->n_run, calls, at));
-        for (int i = 0; i < c->meta.n_in; i++) {
-            tape_value *v = &tape->value[c->in[i].value];
-            if (inside(tape, v, region) && !kept(tape, v)) v->needed = true;
-            else RP_TRY(push(tape->ctx, &r->bounds, &r->n_bounds, read, c->in[i].value));
-        }
+        if (!makes_needed(tape, tape->call[at])) continue;
+        r->run[r->n_run++] = at;
+        list_reads(tape, region, tape->call[at]);
     }
     for (int i = 0; i < r->n_run / 2; i++) {      /* collected backwards, run forwards */
-        int last                = r->run[r->n_run - 1 - i];
+        int last                 = r->run[r->n_run - 1 - i];
         r->run[r->n_run - 1 - i] = r->run[i];
-        r->run[i]               = last;
+        r->run[i]                = last;
     }
     return RP_OK;
 }
@@ -113,19 +140,35 @@ static void clear_needed(rp_tape *tape, int region)
     }
 }
 
-/* Values held on suspicion: kept if a bound or a backward reads them. */
-static void settle_tentative(rp_tape *tape, int region)
+/* From here on the bounds are used; those that no outer replay makes are promised. */
+static void claim_bounds(rp_tape *tape, const tape_region *r, int outermost)
 {
-    const tape_region *r = &tape->region[region];
+    for (int i = 0; i < r->n_bounds; i++) {
+        tape_value *v = &tape->value[r->bounds[i]];
+        v->uses++;
+        v->promised = v->promised || !inside(tape, v, outermost) || kept(tape, v);
+    }
+}
 
+/* What was held in case a replay reads it and is not read by one. */
+static void drop_unpromised(rp_tape *tape, const tape_region *r)
+{
     for (int at = r->first; at < r->end; at++) {
         const tape_call *c = tape->call[at];
         for (int i = 0; i < c->meta.n_in; i++) {
             tape_value *v = &tape->value[c->in[i].value];
-            if (!v->tentative) continue;
-            v->tentative = false;
-            if (v->uses == 0) rp__value_drop(v);
+            if (!v->promised) rp__value_drop(v);
         }
+    }
+}
+
+static void forget_lists(rp_tape *tape, int outermost)
+{
+    for (int region = outermost; region < tape->n_region; region++) {
+        tape_region *r = &tape->region[region];
+        rp__release(r->run);
+        r->run = r->makes = r->bounds = NULL;
+        r->n_run = r->n_makes = r->n_bounds = 0;
     }
 }
 
@@ -133,23 +176,41 @@ rp_status rp__region_plan(rp_tape *tape, int outermost)
 {
     for (int region = tape->n_region - 1; region >= outermost; region--) {
         mark_wanted(tape, region);
-        RP_TRY(collect(tape, region));
+        rp_status status = collect(tape, region);
         clear_needed(tape, region);
-        for (int i = 0; i < tape->region[region].n_bounds; i++) tape->value[tape->region[region].bounds[i]].uses++;
+        if (status == RP_OK) continue;
+        forget_lists(tape, outermost);
+        return status;
     }
-    settle_tentative(tape, outermost);
+    for (int region = outermost; region < tape->n_region; region++) claim_bounds(tape, &tape->region[region], outermost);
+    drop_unpromised(tape, &tape->region[outermost]);
     return RP_OK;
 }
 
 /* ---- replay ---- */
 
-static void count_reads(rp_tape *tape, const tape_region *r)
+static bool makes_missing(const rp_tape *tape, const int *values, int n)
 {
-    for (int i = 0; i < r->n_run; i++) {
-        const tape_call *c = tape->call[r->run[i]];
-        for (int j = 0; j < c->meta.n_in; j++) tape->value[c->in[j].value].pending++;
+    for (int i = 0; i < n; i++) {
+        const tape_value *v = &tape->value[values[i]];
+        if (!v->held && (v->needed || v->pending > 0)) return true;
     }
-    for (int i = 0; i < r->n_makes; i++) tape->value[r->makes[i]].needed = true;
+    return false;
+}
+
+/* The calls of `run` that are needed as things stand move to its end; returns where they start. */
+static int choose_calls(rp_tape *tape, const tape_region *r)
+{
+    int start = r->n_run;
+
+    for (int i = 0; i < r->n_makes; i++) tape->value[r->makes[i]].needed = tape->value[r->makes[i]].uses > 0;
+    for (int i = r->n_run - 1; i >= 0; i--) {
+        const tape_call *c = tape->call[r->run[i]];
+        if (!makes_missing(tape, c->out, c->meta.n_out) && !makes_missing(tape, c->slot, c->meta.n_slot)) continue;
+        for (int j = 0; j < c->meta.n_in; j++) tape->value[c->in[j].value].pending++;
+        r->run[--start] = r->run[i];
+    }
+    return start;
 }
 
 /* A value of the replay that only its later calls read goes at the last of these reads. */
@@ -200,8 +261,7 @@ rp_status rp__region_replay(rp_tape *tape, int region)
 {
     tape_region *r = &tape->region[region];
 
-    count_reads(tape, r);
-    for (int i = 0; i < r->n_run; i++) RP_TRY(replay_call(tape, tape->call[r->run[i]]));
+    for (int i = choose_calls(tape, r); i < r->n_run; i++) RP_TRY(replay_call(tape, tape->call[r->run[i]]));
     for (int i = 0; i < r->n_makes; i++) tape->value[r->makes[i]].needed = false;
     r->replayed = true;
     return RP_OK;

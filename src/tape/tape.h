@@ -37,11 +37,12 @@ static inline void rp__pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base
  * A failure leaves the tape as it was. */
 rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);
 
-/* Calls between begin and end form a region under `path` (borrowed until the tape is reset). */
+/* Calls between begin and end form a region under `path` (borrowed until the tape is reset). An end that fails leaves it open. */
 rp_status rp__region_begin(rp_ctx *ctx, const char *path);
 rp_status rp__region_end(rp_ctx *ctx);
 
-/* Called as soon as the gradient of a leaf is complete; an optimizer may update the leaf and drop the gradient there. */
+/* Called once in a backward as soon as the gradient of a leaf is complete and nothing still to run reads the leaf; an optimizer
+ * may update the leaf and drop the gradient there. */
 typedef rp_status (*rp_grad_hook)(void *user, rp_tensor *leaf);
 void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user);
 
@@ -49,7 +50,8 @@ void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user);
 void rp__tape_wide_grads(rp_ctx *ctx, bool wide);
 
 /* Run the backward of everything recorded, from a scalar, then reset the tape. Gradients of leaves are added to leaf->grad (class
- * grad). errors RP_ERR_MUTATED · RP_ERR_MEMORY · RP_ERR_ARG the loss is no scalar on the tape. The tape is reset in every case. */
+ * grad). errors RP_ERR_MUTATED · RP_ERR_MEMORY · RP_ERR_ARG the loss is no scalar on the tape · RP_ERR_STATE a region is open. The
+ * tape is reset in every case; after an error the gradients of leaves are incomplete, to be dropped. */
 rp_status rp__backward(rp_ctx *ctx, rp_tensor *loss);
 
 /* Forget everything recorded. */

@@ -1,0 +1,172 @@
+/* Claims about failing allocations: an error, nothing left behind, and the next run as if nothing had been. */
+#include "tape/graph.h"
+
+static void check_clean(rp_ctx *ctx, graph_leaves *leaves, int64_t own)
+{
+    leaves_drop_grads(leaves);
+    assert_int_equal(ledger(ctx).live_bytes, own);
+    assert_int_equal(saved_bytes(ctx), 0);
+}
+
+/* The k-th allocation fails, k = 1, 2, … until none does; each k in a context of its own, whose tape has grown nothing yet. */
+static int fail_each(const graph *g, const nesting *n, uint32_t seed)
+{
+    graph_result expected, again;
+
+    for (int k = 0;; k++) {
+        rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 9 });
+        graph_leaves leaves = leaves_new(ctx, RP_F32);
+        int64_t own         = ledger(ctx).live_bytes;
+        tensor_bits loss;
+        if (k == 0) graph_run(g, n, ctx, &leaves, &expected);
+        ctx->fault_countdown = k;
+        rp_status status     = graph_step_run(g, n, ctx, &leaves, &loss);
+        bool fired           = k > 0 && ctx->fault_countdown == 0;
+        ctx->fault_countdown = 0;
+        if (fired && status != RP_ERR_MEMORY) fail_msg("graph %u, allocation %d: status %d: %s", seed, k, (int)status, rp_error(ctx));
+        if (!fired) assert_int_equal(status, RP_OK);
+        check_clean(ctx, &leaves, own);
+        graph_run(g, n, ctx, &leaves, &again);
+        assert_same_result(&again, &expected, "after a failure", seed);
+        leaves_free(&leaves);
+        test_ctx_free(ctx);
+        if (k > 0 && !fired) return k - 1;
+    }
+}
+
+static void each_failing_allocation_is_an_error_that_leaves_no_trace(void **state)
+{
+    (void)state;
+    graph g;
+
+    for (uint32_t seed = 1; seed <= 4; seed++) {
+        graph_make(&g, seed, false);
+        nesting nestings[] = { nesting_whole(&g), nesting_random(&g, seed) };
+        assert_true(fail_each(&g, &nestings[seed % 2], seed) > 50);
+    }
+}
+
+/* What a run leaves when only so many bytes may be reserved; true when it went through. */
+static bool fits(const graph *g, const nesting *n, int64_t limit_bytes, const graph_result *expected)
+{
+    rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 9, .memory_limit_bytes = limit_bytes });
+    graph_leaves leaves = leaves_new(ctx, RP_F32);
+    int64_t own         = ledger(ctx).live_bytes;
+    tensor_bits loss;
+    rp_status status = graph_step_run(g, n, ctx, &leaves, &loss);
+
+    if (status == RP_OK) {
+        leaves_drop_grads(&leaves);
+        graph_result again;
+        graph_run(g, n, ctx, &leaves, &again);
+        assert_same_result(&again, expected, "under a limit", 0);
+    } else {
+        assert_int_equal(status, RP_ERR_MEMORY);
+        assert_non_null(strstr(rp_error(ctx), "the memory limit is"));
+    }
+    check_clean(ctx, &leaves, own);
+    leaves_free(&leaves);
+    test_ctx_free(ctx);
+    return status == RP_OK;
+}
+
+static int64_t reserved_of(const graph *g, const nesting *n, graph_result *result)
+{
+    rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 9 });
+    graph_leaves leaves = leaves_new(ctx, RP_F32);
+
+    graph_run(g, n, ctx, &leaves, result);
+    int64_t reserved = ledger(ctx).reserved_bytes;
+    leaves_free(&leaves);
+    test_ctx_free(ctx);
+    return reserved;
+}
+
+static void a_hard_limit_is_an_error_below_what_a_run_reserves_and_none_above(void **state)
+{
+    (void)state;
+    graph g;
+    graph_result expected;
+
+    for (uint32_t seed = 21; seed <= 24; seed++) {
+        graph_make(&g, seed, false);
+        nesting n     = nesting_random(&g, seed);
+        int64_t needs = reserved_of(&g, &n, &expected), leaves = 4096;
+        assert_true(fits(&g, &n, needs, &expected));
+        for (int i = 1; i < 12; i++) assert_false(fits(&g, &n, needs - (needs - leaves) * i / 12 / RP_ALIGN * RP_ALIGN - 1, &expected));
+    }
+}
+
+static rp_status chain(rp_ctx *ctx, rp_tensor *w, rp_tensor **last)
+{
+    rp_tensor *x     = rp_tensor_ref(w), *y = NULL;
+    rp_status status = RP_OK;
+
+    for (int i = 0; i < 20 && status == RP_OK; i++) {
+        status = try_op(ctx, &y, "gelu", &(rp_attr_gelu){ false }, x, NULL);
+        rp_tensor_unref(x);
+        x = status == RP_OK ? y : NULL;
+    }
+    *last = x;
+    return status;
+}
+
+static void the_end_of_a_region_that_fails_can_be_tried_again(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_tensor *w = new_param(ctx, RP_F32, 0, 8, 1, 1, "w"), *y = NULL;
+
+    assert_ok(ctx, rp__region_begin(ctx, "outer"));
+    assert_ok(ctx, rp__region_begin(ctx, "inner"));
+    assert_ok(ctx, chain(ctx, w, &y));
+    assert_ok(ctx, rp__region_end(ctx));
+    rp_tensor *sum = sum_all(ctx, y);
+    for (int k = 1; k <= 2; k++) {
+        ctx->fault_countdown = k;
+        assert_int_equal(rp__region_end(ctx), RP_ERR_MEMORY);
+    }
+    assert_ok(ctx, rp__region_end(ctx));
+    assert_ok(ctx, rp__backward(ctx, sum));
+    assert_non_null(w->grad);
+    rp_tensor_unref(y);
+    rp_tensor_unref(sum);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
+static void a_call_that_fails_leaves_its_outputs_and_the_random_numbers_alone(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_tensor *w = new_param(ctx, RP_F32, 4, 64, 1, 1, "w"), *untouched = w, *y = NULL;
+    tensor_bits bits[2];
+
+    for (int round = 0; round < 2; round++) {
+        ctx->pass++;
+        for (int k = 1; round == 1 && k <= 4; k++) {
+            ctx->fault_countdown = k;
+            assert_int_equal(try_op(ctx, &untouched, "dropout", &(rp_attr_dropout){ 0.5f }, w, NULL), RP_ERR_MEMORY);
+            assert_ptr_equal(untouched, w);
+        }
+        ctx->fault_countdown = 0;
+        y                    = call_op(ctx, "dropout", &(rp_attr_dropout){ 0.5f }, w, NULL);
+        bits_of(y, &bits[round]);
+        rp_tensor_unref(y);
+    }
+    assert_same_bits(&bits[1], &bits[0], "the mask");
+    rp__tape_reset(ctx);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_failing_allocation_is_an_error_that_leaves_no_trace),
+        cmocka_unit_test(a_hard_limit_is_an_error_below_what_a_run_reserves_and_none_above),
+        cmocka_unit_test(the_end_of_a_region_that_fails_can_be_tried_again),
+        cmocka_unit_test(a_call_that_fails_leaves_its_outputs_and_the_random_numbers_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
