@@ -69,7 +69,7 @@ static rp_status write_weights(rp_model *model, const char *directory)
 
 /* ---- config.json ---- */
 
-/* jansson writes reals with the digits it is told: 15 keep 1e-05 as it was, 17 keep any number. */
+/* jansson writes reals with the digits it is told: 15 keep 1e-5 as it was, 17 keep any number. */
 static bool reads_back_from_15(const json_t *value)
 {
     const char *key;

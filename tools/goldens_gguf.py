@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Write tests/golden/gguf/: tiny random llamas as llama.cpp's converter writes them, and what transformers reads from them.
+
+    goldens_gguf.py [-o DIR]                        tools/goldens_setup makes the environment
+
+  grouped.gguf          grouped heads, an output of its own, F32, F16, Q8_0 and Q4_1 tensors, Llama 3's rope_freqs
+  grouped.safetensors   what transformers loads from it, dequantised
+  grouped.json          the fields of the config it makes of it; rope_scaling is what rope_freqs was made from
+  tied.gguf             tied embeddings, biases, linear scaling, no vocab_size; all F32
+  tied.safetensors      the weights it was made from: transformers leaves biases out when it reads GGUF
+
+Rows of q and k are permuted as the converter does it: [heads, 2, D/2] becomes [heads, D/2, 2]. Seeded: two runs write the same.
+"""
+import argparse
+import json
+import os
+
+import gguf
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+Q = gguf.GGMLQuantizationType
+HIDDEN, HEADS, KV_HEADS, MLP, VOCAB, LAYERS = 32, 4, 2, 64, 64, 2
+LLAMA3 = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 8192}
+FIELDS = ["hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+          "max_position_embeddings", "rms_norm_eps", "vocab_size", "tie_word_embeddings", "hidden_act", "model_type"]
+KINDS = {"token_embd": Q.F16, "output": Q.Q8_0, "attn_q": Q.Q4_1, "attn_k": Q.Q8_0, "attn_v": Q.F16, "ffn_down": Q.Q4_1}
+
+
+def model(**more):
+    torch.manual_seed(7)
+    m = LlamaForCausalLM(LlamaConfig(
+        hidden_size=HIDDEN, num_attention_heads=HEADS, num_key_value_heads=KV_HEADS, intermediate_size=MLP, vocab_size=VOCAB,
+        num_hidden_layers=LAYERS, max_position_embeddings=131072, rms_norm_eps=1e-5, **more))
+    for p in m.parameters():
+        p.data.normal_(std=0.2)
+    return m
+
+
+def permute(w, heads):
+    return w.reshape(heads, 2, w.shape[0] // heads // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
+
+
+def write(path, m, kinds, theta, freqs=None, vocab_size=True, linear=None):
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, LAYERS)
+    w = gguf.GGUFWriter(path, "llama")
+    w.add_name("tiny")
+    w.add_context_length(131072)
+    w.add_embedding_length(HIDDEN)
+    w.add_block_count(LAYERS)
+    w.add_feed_forward_length(MLP)
+    w.add_head_count(HEADS)
+    w.add_head_count_kv(KV_HEADS)
+    w.add_layer_norm_rms_eps(1e-5)
+    w.add_rope_freq_base(theta)
+    w.add_rope_dimension_count(HIDDEN // HEADS)
+    if vocab_size:
+        w.add_vocab_size(VOCAB)
+    if linear:
+        w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        w.add_rope_scaling_factor(linear)
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    if freqs is not None:
+        w.add_tensor("rope_freqs.weight", freqs)
+    for name, p in m.state_dict().items():
+        module, kind = name.rsplit(".", 1)
+        if name == "lm_head.weight" and m.config.tie_word_embeddings:
+            continue
+        theirs, data = names.get_name(module), p.float().numpy()
+        if ".q_proj" in name or ".k_proj" in name:
+            data = permute(data, HEADS if ".q_proj" in name else KV_HEADS)
+        data = np.ascontiguousarray(data)
+        q = kinds.get(theirs.split(".")[-1], Q.F32) if kind == "weight" else Q.F32
+        w.add_tensor(f"{theirs}.{kind}", data if q == Q.F32 else gguf.quantize(data, q), raw_dtype=q)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def weights(m):
+    tied = m.config.tie_word_embeddings
+    return {k: v.float().contiguous() for k, v in m.state_dict().items() if not (tied and k == "lm_head.weight")}
+
+
+def grouped(folder):
+    path, theta = os.path.join(folder, "grouped.gguf"), 500000.0
+    m = model(rope_parameters={**LLAMA3, "rope_theta": theta})
+    plain = 1.0 / theta ** (torch.arange(0, HIDDEN // HEADS, 2).float() / (HIDDEN // HEADS))
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](m.config, "cpu")
+    write(path, m, KINDS, theta, freqs=(plain / scaled).numpy())
+    read = AutoModelForCausalLM.from_pretrained(folder, gguf_file="grouped.gguf", dtype=torch.float32)
+    save_file(weights(read), os.path.join(folder, "grouped.safetensors"))
+    config = read.config.to_dict()
+    out = {k: config[k] for k in FIELDS} | {"rope_theta": config["rope_parameters"]["rope_theta"], "rope_scaling": LLAMA3}
+    with open(os.path.join(folder, "grouped.json"), "w", encoding="utf-8") as f:
+        json.dump(out, f, indent=1, sort_keys=True)
+        f.write("\n")
+
+
+def tied(folder):
+    m = model(tie_word_embeddings=True, attention_bias=True, mlp_bias=True)
+    write(os.path.join(folder, "tied.gguf"), m, {}, 10000.0, vocab_size=False, linear=2.5)
+    save_file(weights(m), os.path.join(folder, "tied.safetensors"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--out", default=os.path.join(os.path.dirname(__file__), "../tests/golden/gguf"))
+    to = parser.parse_args().out
+    os.makedirs(to, exist_ok=True)
+    grouped(to)
+    tied(to)
