@@ -31,7 +31,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
     rp__module_checkpoint(rp__model_root(e->model), full ? is_block : nothing, NULL);
-    return RP_OK;
+    return rp__model_reserve_length(e->model, recipe->max_seq_len);     /* before the first step, as all that stays */
 }
 
 rp_status rp__engine_ready(rp_engine *e)
