@@ -34,8 +34,8 @@ typedef struct {
     rp_tape_stats work;
 } rp_step_result;
 
-/* The model with its regions, parameters still undefined; the config is taken over. Then, with parameters filled, the
- * optimizer. errors as rp__model_build, rp__optim_new. An engine is closed whatever open said. */
+/* The model with its regions, parameters still undefined; the config is taken over. Then, with parameters filled, whatever
+ * else outlives a step: rope tables and the optimizer. errors as rp__model_build, rp__optim_new. An engine is closed whatever open said. */
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config);
 rp_status rp__engine_ready(rp_engine *e);
 void rp__engine_close(rp_engine *e);

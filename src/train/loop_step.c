@@ -31,7 +31,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
     rp__module_checkpoint(rp__model_root(e->model), full ? is_block : nothing, NULL);
-    return rp__model_reserve_length(e->model, recipe->max_seq_len);     /* before the first step, as all that stays */
+    return RP_OK;
 }
 
 rp_status rp__engine_ready(rp_engine *e)
@@ -46,8 +46,9 @@ rp_status rp__engine_ready(rp_engine *e)
         .master_weights = r->optimizer.master_weights, .stochastic = r->optimizer.rounding == RP_ROUND_STOCHASTIC,
     };
     int n                  = rp__model_n_params(e->model);
-    rp_optim_param *params = rp__host_alloc(e->ctx, n * (int64_t)sizeof *params);
 
+    RP_TRY(rp__model_reserve_length(e->model, r->max_seq_len));
+    rp_optim_param *params = rp__host_alloc(e->ctx, n * (int64_t)sizeof *params);
     if (!params) return RP_ERR_MEMORY;
     for (int i = 0; i < n; i++) {
         const rp_param *p = rp__model_param(e->model, i);
