@@ -190,18 +190,25 @@ rp_status rp__file_sync(rp_file_writer *w)
     return RP_OK;
 }
 
-/* The rename itself must reach the disk. A file system that cannot sync a folder (EINVAL) has nothing to sync. */
+/* A file system that cannot sync a folder (EINVAL) has nothing to sync. */
+static rp_status sync_folder(rp_ctx *ctx, const char *path)
+{
+    int fd      = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool failed = fd < 0 || (fsync(fd) && errno != EINVAL);
+    int number  = errno;
+
+    if (fd >= 0) close(fd);
+    errno = number;
+    return failed ? io_fail(ctx, "write the folder", path) : RP_OK;
+}
+
+/* The rename itself must reach the disk. */
 static rp_status sync_folder_of(rp_ctx *ctx, char *path)
 {
-    char *slash      = strrchr(path, '/');
-    rp_status status = RP_OK;
+    char *slash = strrchr(path, '/');
 
     if (slash) *slash = 0;
-    const char *folder = !slash ? "." : *path ? path : "/";
-    int fd             = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || (fsync(fd) && errno != EINVAL)) status = io_fail(ctx, "write the folder", folder);
-    if (fd >= 0) close(fd);
-    return status;
+    return sync_folder(ctx, !slash ? "." : *path ? path : "/");
 }
 
 rp_status rp__file_commit(rp_file_writer *w)
@@ -295,4 +302,27 @@ rp_status rp__remove_tree(rp_ctx *ctx, const char *path)
 
     if (nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) && errno != ENOENT) return io_fail(ctx, "remove", path);
     return RP_OK;
+}
+
+/* ---- folders replaced whole ---- */
+
+/* Where the name is taken by a folder that is not empty the two change places. */
+static rp_status give_name(rp_ctx *ctx, const char *aside, const char *name)
+{
+    if (rename(aside, name) == 0) return RP_OK;
+    if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, aside, AT_FDCWD, name, RENAME_EXCHANGE) == 0)
+        return RP_OK;
+    return io_fail(ctx, "write", name);
+}
+
+rp_status rp__dir_commit(rp_ctx *ctx, const char *aside, const char *name)
+{
+    char *copy = rp__host_text(ctx, name);
+    rp_status status = copy ? sync_folder(ctx, aside) : RP_ERR_MEMORY;
+
+    if (status == RP_OK) status = give_name(ctx, aside, name);
+    if (status == RP_OK) status = sync_folder_of(ctx, copy);
+    if (status == RP_OK) status = rp__remove_tree(ctx, aside);
+    rp__release(copy);
+    return status;
 }

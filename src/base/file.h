@@ -60,6 +60,9 @@ bool rp__file_is_dir(const char *path);
 char *rp__path_join(rp_ctx *ctx, const char *folder, const char *name);
 /* The folder and those above it. One that is there already is fine. */
 rp_status rp__make_dirs(rp_ctx *ctx, const char *path);
+/* `aside`, a folder whose files are on the disk, becomes `name` by one rename; what had the name before is removed. Both stand
+ * in one folder. */
+rp_status rp__dir_commit(rp_ctx *ctx, const char *aside, const char *name);
 /* A file, or a folder with all in it; links are removed, not followed. Absent is fine. */
 rp_status rp__remove_tree(rp_ctx *ctx, const char *path);
 

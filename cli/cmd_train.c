@@ -1,0 +1,166 @@
+/* cli/cmd_train.c -- run a recipe. All it says goes to stderr; what it makes is in output_dir. */
+#include "cli/cli.h"
+
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "train/loop.h"
+
+typedef struct { int64_t nproc; } train_fields;
+
+/* ---- signals ---- */
+
+static volatile int stop_signal;
+
+/* The handler is gone after its first call: a second signal of the kind ends the program at once. */
+static void on_signal(int number)
+{
+    static const char text[] = "\nfinishing the step and saving its state; once more to stop at once\n";
+    ssize_t written          = write(STDERR_FILENO, text, sizeof text - 1);
+
+    (void)written;
+    stop_signal = number;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- the head ---- */
+
+/* "0-3, 6" of the blocks that are regions; returns how many blocks there are. */
+static int list_regions(rp_module *root, char *out, size_t room, int *n_regions)
+{
+    int n = 0, first = -1;
+    size_t used = 0;
+
+    out[0]     = 0;
+    *n_regions = 0;
+    for (rp_module *m = rp_module_next(root, root);; m = rp_module_next(root, m)) {
+        if (m && strcmp(m->type->name, "TransformerBlock")) continue;
+        bool region = m && m->checkpointed;
+        if (region && first < 0) first = n;
+        if (!region && first >= 0) {
+            int last = n - 1;
+            used += (size_t)snprintf(out + used, room - used, last > first ? "%s%d-%d" : "%s%d", used ? ", " : "", first, last);
+            if (used >= room) used = room - 1;
+            first = -1;
+        }
+        if (!m) return n;
+        n++;
+        *n_regions += region;
+    }
+}
+
+static void print_head(const rp_recipe *r, rp_trainer *t)
+{
+    const rp_trainer_info *info = rp__trainer_info(t);
+    const rp_rehearsal *found   = &info->rehearsal;
+    char list[256], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS];
+    int n_regions, n_blocks = list_regions(rp__model_root(rp__trainer_model(t)), list, sizeof list, &n_regions);
+
+    fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
+            info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
+    fprintf(stderr, "data           %s: %" PRId64 " documents, %" PRId64 " tokens, %" PRId64 " samples\n", r->dataset.path,
+            info->data.n_documents, info->data.n_tokens, info->data.n_samples);
+    fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %" PRId64 " x %" PRId64 " samples of %" PRId64 " tokens\n",
+            info->first_step + 1, info->n_steps, r->gradient_accumulation_steps, r->batch_size, r->max_seq_len);
+    if (n_regions) fprintf(stderr, "checkpointing  %d of %d blocks: %s\n", n_regions, n_blocks, list);
+    else fprintf(stderr, "checkpointing  none\n");
+    fprintf(stderr, "memory         peak %s, reserved %s\n", rp__size_text(peak, found->memory.peak_bytes),
+            rp__size_text(reserved, found->memory.reserved_bytes));
+}
+
+/* ---- the run ---- */
+
+static rp_progress terminal_progress(rp_trainer *t)
+{
+    struct winsize size = { 0 };
+    bool terminal       = isatty(STDERR_FILENO);
+
+    if (terminal) ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+    return (rp_progress){ stderr, terminal, rp__trainer_info(t)->n_steps, size.ws_col };
+}
+
+static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t)
+{
+    rp_progress progress = terminal_progress(t);
+
+    if (rp__trainer_done(t) < rp__trainer_info(t)->n_steps) print_head(recipe, t);
+    rp_status status = rp__trainer_run(t, &stop_signal, &progress);
+    if (status == RP_OK) {
+        fprintf(stderr, "the model is in '%s/final'\n", recipe->output_dir);
+        return 0;
+    }
+    int code = cli_fail(c, status);
+    return status == RP_ERR_INTERRUPTED ? 128 + stop_signal : code;
+}
+
+/* What the report has told is not said twice. */
+static int train_on(const cli *c, const rp_recipe *recipe)
+{
+    rp_trainer *t = NULL;
+    rp_report report;
+
+    rp__report_open(&report, c->ctx);
+    rp_status status = rp__trainer_new(c->ctx, recipe, &report, &t);
+    cli_print_report(&report);
+    bool told = report.n_errors > 0;
+    rp__report_close(&report);
+    if (status != RP_OK) return told ? rp_status_exit_code(status) : cli_fail(c, status);
+    int code = run_trainer(c, recipe, t);
+    rp__trainer_free(t);
+    return code;
+}
+
+static int train(cli *c, const train_fields *fields, const cli_args *args)
+{
+    cli own = *c;
+    rp_recipe *recipe;
+
+    if (fields->nproc > 1) {
+        cli_say(c, "'--nproc' above 1 is not available in this version");
+        return CLI_USAGE;
+    }
+    int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
+    if (code != CLI_GO) return code;
+    rp_ctx_options options = rp__recipe_ctx_options(recipe);
+    rp_status status       = rp_ctx_new(&options, &own.ctx);
+    if (status != RP_OK) {
+        cli_say(c, "cannot open a context of %" PRId64 " threads: %s", recipe->threads, rp_status_text(status));
+        code = rp_status_exit_code(status);
+    } else {
+        catch_signals();
+        code = train_on(&own, recipe);
+        rp_ctx_free(own.ctx);
+    }
+    rp__recipe_free(recipe);
+    return code;
+}
+
+int cmd_train(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "nproc", 0, CLI_INT, offsetof(train_fields, nproc), "N", "run on N ranks of this machine", 1, 4096 },
+    };
+    static const cli_options options = {
+        "CONFIG [KEY=VALUE ...] [--nproc N]",
+        "Train the model of a recipe. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key,\n"
+        "~KEY removes one. Metrics, states and the trained model are written under output_dir.",
+        table, RP_COUNT(table), 1, 1, true,
+    };
+    train_fields fields = { 1 };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = train(c, &fields, &args);
+    cli_args_free(&args);
+    return code;
+}

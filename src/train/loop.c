@@ -1,0 +1,152 @@
+/* train/loop.c -- the trainer: steps and what is due after each, states, the end of a run. */
+#include <math.h>
+#include <unistd.h>
+
+#include "train/loop_inside.h"
+#include "train/state_json.h"
+
+rp_model *rp__trainer_model(rp_trainer *t) { return t->engine.model; }
+const rp_trainer_info *rp__trainer_info(const rp_trainer *t) { return &t->info; }
+int64_t rp__trainer_done(const rp_trainer *t) { return t->done; }
+
+/* ---- one step ---- */
+
+/* Resident bytes of this process; 0 where the system does not tell. */
+static int64_t resident_bytes(void)
+{
+    FILE *f         = fopen("/proc/self/statm", "re");
+    int64_t total   = 0, pages = 0;
+    bool read       = f && fscanf(f, "%" SCNd64 " %" SCNd64, &total, &pages) == 2;
+
+    if (f) fclose(f);
+    return read ? pages * sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void fill_line(rp_metrics *m, const rp_step_result *r, int64_t step, double lr, int64_t tokens, double seconds)
+{
+    *m = (rp_metrics){
+        .step = step, .loss = r->loss, .lr = lr, .grad_norm = r->grad_norm, .tokens = tokens, .step_seconds = seconds,
+        .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0, .peak_memory_active = r->memory.peak_bytes,
+        .peak_memory_alloc = r->memory.peak_alloc_bytes, .peak_memory_reserved = r->memory.reserved_bytes,
+        .saved_bytes = r->saved_bytes, .recompute_flops = r->work.recompute_flops, .step_flops = r->work.step_flops,
+        .rss = resident_bytes(),
+    };
+}
+
+/* A run that broke tells what is left of it. */
+static rp_status tell_kept(const rp_trainer *t, rp_status status)
+{
+    char why[RP_ERROR_CHARS];
+
+    if (status != RP_ERR_NONFINITE) return status;
+    memcpy(why, t->ctx->error, sizeof why);
+    if (!t->state_path) return rp__fail(t->ctx, status, "%s; no state was saved", why);
+    return rp__fail(t->ctx, status, "%s; state of step %" PRId64 " in '%s' is kept", why, t->state_step, t->state_path);
+}
+
+static rp_status train(rp_trainer *t, rp_metrics *line)
+{
+    double lr    = t->recipe->optimizer.lr * rp__schedule_factor(&t->schedule, t->done);
+    double began = rp__seconds();
+    rp_step_result result;
+    rp_data_step all;
+
+    RP_TRY(tell_kept(t, rp__engine_step(&t->engine, t->data, t->done, lr, &result)));
+    double seconds = rp__seconds() - began;
+    RP_TRY(rp__data_step(t->data, t->done, &all));
+    fill_line(line, &result, t->done + 1, lr, all.tokens, seconds);
+    return RP_OK;
+}
+
+static bool due(const rp_opt_int *every, int64_t step) { return every->set && step % every->value == 0; }
+
+rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
+{
+    rp_metrics line;
+
+    RP_CHECK(t->ctx, t->done < t->info.n_steps, RP_ERR_STATE, "the run has %" PRId64 " steps, and all are done",
+             t->info.n_steps);
+    RP_TRY(train(t, &line));
+    if (due(&t->recipe->run_val_every_n_steps, line.step)) {
+        RP_TRY(rp__engine_score(&t->engine, t->val, t->val_rows, &line.val_loss));
+        line.has_val_loss = true;
+    }
+    RP_TRY(rp__metrics_put(t->metrics, &line));
+    t->done = line.step;
+    *out    = line;
+    return due(&t->recipe->save_every_n_steps, t->done) ? rp__trainer_save(t) : RP_OK;
+}
+
+/* ---- states ---- */
+
+rp_status rp__trainer_save(rp_trainer *t)
+{
+    const rp_recipe *r = t->recipe;
+
+    if (t->done == t->state_step) return RP_OK;
+    rp_state_info info = {
+        .step = t->done, .epoch = t->done / t->info.data.steps_per_epoch,
+        .samples = t->done * r->batch_size * r->gradient_accumulation_steps, .seed = t->ctx->seed,
+        .data_hash = t->info.data.hash, .recipe = t->recipe_text,
+    };
+    char *path = rp__state_name(t->ctx, r->output_dir, "step-#", t->done);
+    if (!path) return RP_ERR_MEMORY;
+    rp_status status = rp__metrics_sync(t->metrics);
+    int keep         = r->keep_last_n < INT32_MAX ? (int)r->keep_last_n : INT32_MAX;
+    if (status == RP_OK) status = rp__state_save(t->ctx, r->output_dir, &info, t->tensors, t->n_tensors, keep);
+    if (status != RP_OK) {
+        rp__release(path);
+        return status;
+    }
+    rp__release(t->state_path);
+    t->state_path = path;
+    t->state_step = t->done;
+    return RP_OK;
+}
+
+rp_status rp__trainer_finish(rp_trainer *t)
+{
+    RP_TRY(rp__trainer_save(t));
+    return rp__run_dir_final(t);
+}
+
+/* ---- a whole run ---- */
+
+static void show(const rp_trainer *t, const rp_progress *progress, const rp_metrics *line, double began)
+{
+    int64_t left = t->info.n_steps - t->done, here = t->done - t->info.first_step;
+
+    if (!progress || (t->done % t->recipe->log_every_n_steps && left && !line->has_val_loss)) return;
+    rp__progress_step(progress, line, (rp__seconds() - began) / (double)here * (double)left);
+}
+
+static rp_status stop_here(rp_trainer *t)
+{
+    RP_TRY(rp__trainer_save(t));
+    if (!t->done) return rp__fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
+    return rp__fail(t->ctx, RP_ERR_INTERRUPTED,
+                    "interrupted after step %" PRId64 " of %" PRId64 "; its state is '%s': go on with resume=auto", t->done,
+                    t->info.n_steps, t->state_path);
+}
+
+static rp_status run_steps(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
+{
+    double began = rp__seconds();
+    rp_metrics line;
+
+    while (!(stop && *stop) && t->done < t->info.n_steps) {
+        RP_TRY(rp__trainer_step(t, &line));
+        show(t, progress, &line, began);
+    }
+    return RP_OK;
+}
+
+rp_status rp__trainer_run(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
+{
+    int64_t before   = t->done;
+    rp_status status = run_steps(t, stop, progress);
+
+    if (progress && t->done > before) rp__progress_break(progress);
+    RP_TRY(status);
+    return stop && *stop ? stop_here(t) : rp__trainer_finish(t);
+}

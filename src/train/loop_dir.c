@@ -1,0 +1,88 @@
+/* train/loop_dir.c -- output_dir: what may be there before, what is written first, final/ at the end. */
+#include "base/file.h"
+#include "train/loop_inside.h"
+
+/* What of a run is in the folder, or NULL. */
+static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
+{
+    static const char *const names[] = { "config.yaml", "metrics.jsonl", "state", "final" };
+
+    *found = NULL;
+    for (int i = 0; i < RP_COUNT(names) && !*found; i++) {
+        char *path = rp__path_join(ctx, folder, names[i]);
+        if (!path) return RP_ERR_MEMORY;
+        if (rp__file_exists(path)) *found = names[i];
+        rp__release(path);
+    }
+    return RP_OK;
+}
+
+rp_status rp__run_dir_check(const rp_trainer *t)
+{
+    const char *folder = t->recipe->output_dir, *found;
+
+    RP_CHECK(t->ctx, !rp__file_exists(folder) || rp__file_is_dir(folder), RP_ERR_EXISTS, "output_dir '%s' is no folder",
+             folder);
+    RP_TRY(find_run(t->ctx, folder, &found));
+    RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,
+             "output_dir '%s' holds a run already (%s): go on with it by resume=auto, or name another output_dir", folder,
+             found);
+    return RP_OK;
+}
+
+static rp_status write_config(rp_trainer *t, const char *folder)
+{
+    char *path       = rp__path_join(t->ctx, folder, "config.yaml");
+    rp_status status = path ? rp__file_write(t->ctx, path, t->recipe_text, (int64_t)strlen(t->recipe_text)) : RP_ERR_MEMORY;
+
+    rp__release(path);
+    return status;
+}
+
+static rp_status open_metrics(rp_trainer *t, const char *folder)
+{
+    char *path       = rp__path_join(t->ctx, folder, "metrics.jsonl");
+    rp_status status = path ? rp__metrics_open(t->ctx, path, t->done, &t->metrics) : RP_ERR_MEMORY;
+
+    rp__release(path);
+    return status;
+}
+
+rp_status rp__run_dir_begin(rp_trainer *t)
+{
+    const rp_recipe *r = t->recipe;
+
+    RP_TRY(rp__make_dirs(t->ctx, r->output_dir));
+    RP_TRY(write_config(t, r->output_dir));
+    if (r->resume.kind != RP_RESUME_NO)
+        RP_TRY(rp__state_prune(t->ctx, r->output_dir, t->done, r->keep_last_n < INT32_MAX ? (int)r->keep_last_n : INT32_MAX));
+    return open_metrics(t, r->output_dir);
+}
+
+/* ---- final/ ---- */
+
+static rp_status write_final(rp_trainer *t, const char *aside)
+{
+    RP_TRY(rp__remove_tree(t->ctx, aside));
+    RP_TRY(rp__make_dirs(t->ctx, aside));
+    RP_TRY(rp__model_export(t->engine.model, aside));
+    return t->tokenizer ? rp__tokenizer_export(t->tokenizer, aside) : RP_OK;
+}
+
+rp_status rp__run_dir_final(rp_trainer *t)
+{
+    char *aside = rp__path_join(t->ctx, t->recipe->output_dir, ".final.tmp");
+    char *final = aside ? rp__path_join(t->ctx, t->recipe->output_dir, "final") : NULL;
+    rp_status status = final ? write_final(t, aside) : RP_ERR_MEMORY;
+
+    if (status == RP_OK) status = rp__dir_commit(t->ctx, aside, final);
+    if (status != RP_OK && aside) {
+        char why[RP_ERROR_CHARS];
+        memcpy(why, t->ctx->error, sizeof why);
+        rp__remove_tree(t->ctx, aside);         /* its own failure is not the story */
+        rp__fail(t->ctx, status, "%s", why);
+    }
+    rp__release(aside);
+    rp__release(final);
+    return status;
+}

@@ -1,0 +1,162 @@
+/* train/loop_inputs.c -- what a recipe names: the model's config and files, the tokenizer, the data. */
+#include "base/file.h"
+#include "train/loop_inside.h"
+
+/* ---- model ---- */
+
+static void check_there(const rp_recipe *r, const char *key, const char *path, rp_report *report)
+{
+    if (path && !rp__file_exists(path))
+        rp__report_error(report, rp__recipe_place(r, key), "'%s': cannot open '%s': there is no such file", key, path);
+}
+
+static void check_length(const rp_recipe *r, const rp_model_config *config, rp_report *report)
+{
+    if (config->context && r->max_seq_len > config->context)
+        rp__report_error(report, rp__recipe_place(r, "max_seq_len"),
+                         "'max_seq_len' %" PRId64 " is beyond the model's context of %" PRId64 " tokens", r->max_seq_len,
+                         config->context);
+}
+
+/* The report tells every error; what only a status tells is added to it. */
+static rp_status settle(rp_ctx *ctx, const rp_recipe *r, const char *key, rp_status status, int told, rp_report *report)
+{
+    if (status == RP_OK || status == RP_ERR_MEMORY || report->n_errors > told) return status;
+    rp__report_error(report, rp__recipe_place(r, key), "%s", ctx->error);
+    return status;
+}
+
+static rp_status read_config(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
+{
+    if (r->model.config) return rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config);
+    RP_TRY(rp__model_files_open(ctx, r->model.path, r->model.overrides, report, &out->files));
+    return rp__model_files_config(out->files, &out->config);
+}
+
+rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
+{
+    const char *key = r->model.path ? "model.path" : "model.config";
+    int told        = report->n_errors;
+
+    *out = (rp_model_source){ 0 };
+    check_there(r, "model.path", r->model.path, report);
+    check_there(r, "model.config", r->model.config, report);
+    check_there(r, "tokenizer.path", r->tokenizer.path, report);
+    if (report->n_errors > told) return rp__report_status(report, RP_ERR_CONFIG);
+    RP_TRY(settle(ctx, r, key, read_config(ctx, r, report, out), told, report));
+    if (r->model.dropout.set) rp__model_config_dropout(&out->config, r->model.dropout.value);
+    check_length(r, &out->config, report);
+    return RP_OK;
+}
+
+void rp__source_close(rp_model_source *source)
+{
+    rp__model_config_drop(&source->config);
+    rp__model_files_close(source->files);
+    *source = (rp_model_source){ 0 };
+}
+
+rp_model_config rp__config_share(const rp_model_config *config)
+{
+    rp_model_config second = *config;
+
+    second.source = json_incref(config->source);
+    return second;
+}
+
+/* ---- tokenizer ---- */
+
+/* The folder of a config.json; everything else is where it says. */
+static char *beside_model(rp_ctx *ctx, const rp_recipe *r)
+{
+    const char *path = r->model.config ? r->model.config : r->model.path, *slash = strrchr(path, '/');
+
+    if (r->model.path || rp__file_is_dir(path)) return rp__host_text(ctx, path);
+    if (!slash) return rp__host_text(ctx, ".");
+    char *folder = rp__host_text(ctx, path);
+    if (folder) folder[slash == path ? 1 : slash - path] = 0;
+    return folder;
+}
+
+static bool reads_text(const rp_recipe *r)
+{
+    return r->dataset.format != RP_FORMAT_TOKENS || (r->has_dataset_val && r->dataset_val.format != RP_FORMAT_TOKENS);
+}
+
+/* Where no text is read a model without a tokenizer is fine: a missing tokenizer.json, a .gguf that holds none. */
+static rp_status load_beside(rp_trainer *t, const char *path)
+{
+    rp_ctx *ctx      = t->ctx;
+    rp_status status = rp__tokenizer_load(ctx, path, &t->tokenizer);
+
+    if (status == RP_OK || status == RP_ERR_MEMORY || reads_text(t->recipe)) return status;
+    return RP_OK;
+}
+
+static rp_status open_tokenizer(rp_trainer *t)
+{
+    if (t->recipe->tokenizer.path) return rp__tokenizer_load(t->ctx, t->recipe->tokenizer.path, &t->tokenizer);
+    char *path       = beside_model(t->ctx, t->recipe);
+    rp_status status = path ? load_beside(t, path) : RP_ERR_MEMORY;
+    rp__release(path);
+    return status;
+}
+
+static rp_status encode(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
+{
+    return rp__tokenizer_encode(user, text, bytes, ids, n_ids);
+}
+
+/* ---- data ---- */
+
+static rp_data_source data_source(rp_trainer *t, const rp_model_config *config)
+{
+    int32_t bos = t->tokenizer ? rp__tokenizer_bos(t->tokenizer) : -1;
+    int32_t eos = t->tokenizer ? rp__tokenizer_eos(t->tokenizer) : -1;
+
+    return (rp_data_source){
+        .user = t->tokenizer, .encode = t->tokenizer ? encode : NULL, .bos = bos >= 0 ? bos : config->bos,
+        .eos = eos >= 0 ? eos : config->eos, .adds_bos = t->tokenizer && rp__tokenizer_adds_bos(t->tokenizer),
+        .vocab = (int32_t)config->vocab,
+    };
+}
+
+static rp_data_config data_config(const rp_recipe *r, const rp_recipe_dataset *d)
+{
+    static const char *const formats[] = { [RP_FORMAT_TEXT] = "text", [RP_FORMAT_JSONL] = "jsonl", [RP_FORMAT_TOKENS] = "tokens" };
+
+    return (rp_data_config){
+        .path = d->path, .format = formats[d->format], .column = d->column,
+        .prompt_column = d->format == RP_FORMAT_JSONL ? d->prompt_column : NULL, .packed = d->packed,
+        .cross_documents = d->cross_documents,
+        .train_on_input = d->train_on_input || d->format != RP_FORMAT_JSONL,
+        .wide_tokens = d->token_type == RP_TOKEN_U32, .max_seq_len = r->max_seq_len, .batch_size = r->batch_size,
+        .accumulation = 1, .ranks = 1, .seed = (uint64_t)r->seed, .ignore_index = (int32_t)r->loss.ignore_index,
+    };
+}
+
+/* A set that is shorter than a batch is scored sample by sample. */
+static rp_status open_val(rp_trainer *t, const rp_data_source *source)
+{
+    rp_data_config c = data_config(t->recipe, &t->recipe->dataset_val);
+    rp_status status = rp__data_open(t->ctx, "dataset_val", &c, source, &t->val);
+
+    if (status == RP_ERR_CONFIG && c.batch_size > 1) {
+        c.batch_size = 1;
+        status       = rp__data_open(t->ctx, "dataset_val", &c, source, &t->val);
+    }
+    t->val_rows = c.batch_size;
+    return status;
+}
+
+rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)
+{
+    rp_data_config c = data_config(t->recipe, &t->recipe->dataset);
+
+    RP_TRY(open_tokenizer(t));
+    rp_data_source source = data_source(t, config);
+    c.accumulation        = t->recipe->gradient_accumulation_steps;
+    c.shuffle             = t->recipe->shuffle;
+    RP_TRY(rp__data_open(t->ctx, "dataset", &c, &source, &t->data));
+    return t->recipe->has_dataset_val && t->recipe->run_val_every_n_steps.set ? open_val(t, &source) : RP_OK;
+}

@@ -1,0 +1,78 @@
+/* train/loop_resume.c -- which state a run goes on from, and whether it may. */
+#include "train/loop_inside.h"
+
+/* The keys that may not change, told in the caller's report; the old recipe's own notes are of no interest. */
+static rp_status check_recipe(rp_trainer *t, const rp_state *state, rp_report *report)
+{
+    const rp_state_info *info = rp__state_info(state);
+    rp_recipe *before         = NULL;
+    rp_report own;
+
+    rp__report_open(&own, t->ctx);
+    rp_status status =
+        rp__recipe_read(t->ctx, rp__state_path(state), info->recipe, (int64_t)strlen(info->recipe), 0, NULL, &own, &before);
+    rp__report_close(&own);
+    RP_TRY(status);
+    rp__recipe_check_resume(before, 1, t->recipe, 1, report);
+    rp__recipe_free(before);
+    return rp__report_status(report, RP_ERR_CONFIG);
+}
+
+static rp_status check_state(rp_trainer *t, const rp_state *state, rp_report *report)
+{
+    const rp_state_info *info = rp__state_info(state);
+    uint64_t hash             = rp__data_info(t->data).hash;
+
+    RP_TRY(check_recipe(t, state, report));
+    RP_CHECK(t->ctx, info->seed == t->ctx->seed, RP_ERR_CONFIG,
+             "cannot resume '%s': its seed is %" PRIu64 ", this run's %" PRIu64, rp__state_path(state), info->seed,
+             t->ctx->seed);
+    RP_CHECK(t->ctx, info->data_hash == hash, RP_ERR_CONFIG,
+             "cannot resume '%s': the tokens of 'dataset' have changed since (hash %016" PRIx64 ", now %016" PRIx64 ")",
+             rp__state_path(state), info->data_hash, hash);
+    return RP_OK;
+}
+
+static rp_status open_state(rp_trainer *t, rp_report *report, rp_state **out)
+{
+    const rp_recipe *r = t->recipe;
+    rp_place place     = rp__recipe_place(r, "resume");
+    char *why          = NULL;
+
+    if (r->resume.kind == RP_RESUME_NO) return RP_OK;
+    if (r->resume.kind == RP_RESUME_PATH) return rp__state_open(t->ctx, r->resume.path, out);
+    RP_TRY(rp__state_open_latest(t->ctx, r->output_dir, out, &why));
+    if (why) rp__report_note(report, place, "a newer state is passed over: %s", why);
+    rp__release(why);
+    if (!*out) rp__report_note(report, place, "there is no state in '%s' yet: the run starts from its beginning", r->output_dir);
+    return RP_OK;
+}
+
+rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out)
+{
+    rp_state *state = NULL;
+
+    RP_TRY(open_state(t, report, &state));
+    rp_status status = state ? check_state(t, state, report) : RP_OK;
+    if (status == RP_OK && state)
+        rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "going on after step %" PRId64 " from '%s'",
+                        rp__state_info(state)->step, rp__state_path(state));
+    if (status != RP_OK) rp__state_close(state);
+    else *out = state;
+    return status;
+}
+
+rp_status rp__resume_load(rp_trainer *t, rp_state *state)
+{
+    char *path = rp__host_text(t->ctx, rp__state_path(state));
+
+    if (!path) return RP_ERR_MEMORY;
+    rp_status status = rp__state_load(state, t->tensors, t->n_tensors);
+    if (status != RP_OK) {
+        rp__release(path);
+        return status;
+    }
+    t->state_path = path;
+    t->done = t->state_step = t->info.first_step = rp__state_info(state)->step;
+    return RP_OK;
+}

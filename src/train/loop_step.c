@@ -1,0 +1,289 @@
+/* train/loop_step.c -- one optimizer step, written once for data and for shapes.
+ *
+ * Whatever takes or gives memory happens in both, in one order; only reading a batch and looking at a number is left out of
+ * a rehearsal. So the ledger and the pool of a rehearsal are those of the run, to the byte.
+ */
+#include <math.h>
+
+#include "train/loop_inside.h"
+
+/* ---- model and optimizer ---- */
+
+rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config)
+{
+    bool full = recipe->activation_checkpointing.mode == RP_MODE_FULL;
+
+    *e = (rp_engine){ .ctx = ctx, .recipe = recipe };
+    RP_TRY(rp__tape_no_grad(ctx, false));       /* the tape is there from here on: what sets it cannot fail any more */
+    rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
+    RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
+    rp_module_checkpoint(rp__model_root(e->model), full ? rp__module_is_type : NULL, "TransformerBlock");
+    return RP_OK;
+}
+
+rp_status rp__engine_ready(rp_engine *e)
+{
+    static const char *const names[] = { [RP_OPTIMIZER_ADAMW] = "adamw", [RP_OPTIMIZER_SGD] = "sgd" };
+    const rp_recipe *r     = e->recipe;
+    rp_optim_config config = {
+        .name = names[r->optimizer.name], .beta1 = r->optimizer.betas[0], .beta2 = r->optimizer.betas[1],
+        .eps = r->optimizer.eps, .momentum = r->optimizer.momentum, .weight_decay = r->optimizer.weight_decay,
+        .no_decay = r->optimizer.no_decay.item, .n_no_decay = r->optimizer.no_decay.n,
+        .state_dtype = r->optimizer.state_dtype == RP_STATE_BF16 ? RP_BF16 : RP_F32,
+        .master_weights = r->optimizer.master_weights, .stochastic = r->optimizer.rounding == RP_ROUND_STOCHASTIC,
+    };
+    int n                  = rp__model_n_params(e->model);
+
+    RP_TRY(rp__model_reserve_length(e->model, r->max_seq_len));
+    rp_optim_param *params = rp__host_alloc(e->ctx, n * (int64_t)sizeof *params);
+    if (!params) return RP_ERR_MEMORY;
+    for (int i = 0; i < n; i++) {
+        const rp_param *p = rp__model_param(e->model, i);
+        params[i]         = (rp_optim_param){ p->path, p->tensor };
+    }
+    rp_status status = rp__optim_new(e->ctx, &config, params, n, &e->optim);
+    rp__release(params);
+    return status;
+}
+
+void rp__engine_close(rp_engine *e)
+{
+    rp__optim_free(e->optim);
+    rp__model_free(e->model);
+    *e = (rp_engine){ 0 };
+}
+
+/* ---- a batch ---- */
+
+static rp_status put_tensor(rp_ctx *ctx, const rp_data_batch *b, const char *what, const int32_t *from, rp_tensor **out)
+{
+    rp_meta m = rp_meta_2d(RP_I32, b->rows, b->length);
+    rp_tensor *t;
+
+    RP_TRY(rp__tensor_new_named(ctx, &m, RP_MEM_TEMP, what, &t));
+    t->name          = what;
+    rp_status status = from ? rp_tensor_write_i32(t, from, b->rows * b->length) : RP_OK;
+    if (status != RP_OK) rp_tensor_unref(t);
+    else *out = t;
+    return status;
+}
+
+static void drop_batch(rp_model_batch *t)
+{
+    rp_tensor_unref(t->tokens);
+    rp_tensor_unref(t->labels);
+    rp_tensor_unref(t->positions);
+    rp_tensor_unref(t->doc_start);
+}
+
+static rp_status put_batch(rp_ctx *ctx, const rp_data_batch *b, rp_model_batch *out)
+{
+    rp_model_batch t = { 0 };
+    rp_status status = put_tensor(ctx, b, "tokens", b->tokens, &t.tokens);
+
+    if (status == RP_OK) status = put_tensor(ctx, b, "labels", b->labels, &t.labels);
+    if (status == RP_OK) status = put_tensor(ctx, b, "positions", b->positions, &t.positions);
+    if (status == RP_OK) status = put_tensor(ctx, b, "doc_start", b->doc_start, &t.doc_start);
+    if (status != RP_OK) drop_batch(&t);
+    else *out = t;
+    return status;
+}
+
+/* Rows of the head's chunks; 0 is the op's own quantum. */
+static int64_t chunk_rows(const rp_recipe *r, const rp_data_batch *b)
+{
+    const rp_opt_int *chunks = &r->loss.num_output_chunks;
+
+    return chunks->set ? (b->rows * b->length + chunks->value - 1) / chunks->value : 0;
+}
+
+/* The model reads the batch through the tape from here on, so its tensors need no owner of ours. */
+static rp_status batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
+{
+    float weight = targets ? 1.0f / (float)targets : 0;
+    rp_model_batch t;
+
+    RP_TRY(put_batch(e->ctx, b, &t));
+    rp_status status =
+        rp__model_loss(e->model, &t, weight, (int32_t)e->recipe->loss.ignore_index, chunk_rows(e->recipe, b), loss);
+    drop_batch(&t);
+    return status;
+}
+
+static rp_data_batch full_batch(const rp_recipe *r, int64_t rows)
+{
+    return (rp_data_batch){ .rows = rows, .length = r->max_seq_len };
+}
+
+static rp_status read_loss(const rp_data *data, const rp_tensor *loss, double *out)
+{
+    *out = 0;
+    return data ? rp_tensor_read(loss, out, 1) : RP_OK;
+}
+
+/* ---- forward and backward ---- */
+
+static const char *number_name(double value) { return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+
+/* The loss is looked at before its backward, so nothing has been updated yet where updates happen in backward. */
+static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
+{
+    rp_data_batch b = full_batch(e->recipe, e->recipe->batch_size);
+    rp_tensor *loss = NULL;
+    double value    = 0;
+    rp_mem now;
+
+    if (data) RP_TRY(rp__data_batch(data, step, micro, &b));
+    rp__pass_begin(e->ctx, step, b.sample_base);
+    RP_TRY(batch_loss(e, &b, targets, &loss));
+    rp_mem_read(e->ctx, 0, false, &now);
+    out->saved_bytes = now.live_at[RP_MEM_SAVED];
+    rp_status status = read_loss(data, loss, &value);
+    out->loss += value;
+    if (status == RP_OK && !isfinite(value))
+        status = rp__fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step + 1, number_name(value));
+    if (status == RP_OK) status = rp__backward(e->ctx, loss);
+    rp_tensor_unref(loss);
+    return status;
+}
+
+static rp_status accumulate(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
+{
+    rp_data_step all = { 0 };
+
+    if (data) RP_TRY(rp__data_step(data, step, &all));
+    for (int64_t i = 0; i < e->recipe->gradient_accumulation_steps; i++)
+        RP_TRY(micro_batch(e, data, step, i, all.targets, out));
+    return RP_OK;
+}
+
+/* ---- update ---- */
+
+static void drop_grad(rp_tensor *leaf)
+{
+    rp_tensor_unref(leaf->grad);
+    leaf->grad = NULL;
+}
+
+static void update_param(rp_engine *e, int i)
+{
+    rp_tensor *leaf = rp__model_param(e->model, i)->tensor;
+
+    if (!leaf->grad) return;
+    rp__optim_update(e->optim, i, leaf->grad, &e->update);
+    drop_grad(leaf);
+}
+
+static rp_status update_in_backward(void *user, rp_tensor *leaf)
+{
+    rp_engine *e = user;
+
+    for (int i = 0; i < rp__model_n_params(e->model); i++)
+        if (rp__model_param(e->model, i)->tensor == leaf) update_param(e, i);
+    return RP_OK;
+}
+
+static rp_status check_norm(rp_engine *e, double norm)
+{
+    RP_CHECK(e->ctx, isfinite(norm), RP_ERR_NONFINITE, "grad_norm of step %" PRId64 " is %s", e->update.step,
+             number_name(norm));
+    return RP_OK;
+}
+
+/* Clipping has to know the norm first; without it the norm falls out of the update. */
+static rp_status update_all(rp_engine *e, double *norm)
+{
+    const rp_opt_number *clip = &e->recipe->clip_grad_norm;
+    int n                     = rp__model_n_params(e->model);
+
+    for (int i = 0; i < n && clip->set; i++) {
+        const rp_tensor *grad = rp__model_param(e->model, i)->tensor->grad;
+        if (grad) rp__optim_measure(e->optim, i, grad);
+    }
+    if (clip->set) {
+        *norm = rp__optim_norm(e->optim);
+        RP_TRY(check_norm(e, *norm));
+        e->update.grad_scale = rp__clip_scale(*norm, clip->value);
+    }
+    e->update.measure = !clip->set;
+    for (int i = 0; i < n; i++) update_param(e, i);
+    return RP_OK;
+}
+
+static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, bool in_backward, rp_step_result *out)
+{
+    RP_TRY(accumulate(e, data, step, out));
+    if (!in_backward) RP_TRY(update_all(e, &out->grad_norm));
+    if (e->recipe->clip_grad_norm.set) return RP_OK;
+    out->grad_norm = rp__optim_norm(e->optim);
+    return check_norm(e, out->grad_norm);
+}
+
+/* Whatever went wrong, no gradient, value or hook is left behind. */
+static void clear(rp_engine *e)
+{
+    rp__tape_on_grad(e->ctx, NULL, NULL);
+    rp__tape_reset(e->ctx);
+    for (int i = 0; i < rp__model_n_params(e->model); i++) drop_grad(rp__model_param(e->model, i)->tensor);
+}
+
+rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)
+{
+    bool in_backward      = e->recipe->optimizer_in_bwd == RP_YES;
+    rp_step_result result = { 0 };
+
+    e->update = (rp_optim_step){ .step = step + 1, .lr = lr, .grad_scale = 1, .measure = true };
+    rp__tape_stats(e->ctx, &result.work);
+    rp_mem_read(e->ctx, 0, true, &result.memory);
+    rp__tape_on_grad(e->ctx, in_backward ? update_in_backward : NULL, e);
+    rp_status status = run_step(e, data, step, in_backward, &result);
+    clear(e);
+    if (status != RP_OK) return status;
+    rp__tape_stats(e->ctx, &result.work);
+    rp_mem_read(e->ctx, 0, false, &result.memory);
+    *out = result;
+    return RP_OK;
+}
+
+/* ---- validation ---- */
+
+static rp_status score_batch(rp_engine *e, rp_data *data, const rp_data_batch *b, int64_t targets, double *mean)
+{
+    rp_tensor *loss;
+
+    RP_TRY(batch_loss(e, b, targets, &loss));
+    rp_status status = read_loss(data, loss, mean);
+    rp_tensor_unref(loss);
+    return status;
+}
+
+static rp_status score_all(rp_engine *e, rp_data *data, int64_t rows, double *loss)
+{
+    double sum = 0, mean = 0;
+    int64_t targets   = 0;
+    rp_data_batch b   = full_batch(e->recipe, rows);
+    rp_data_step part = { 0 };
+
+    if (!data) return score_batch(e, NULL, &b, 0, &mean);
+    for (int64_t i = 0, n = rp__data_info(data).steps_per_epoch; i < n; i++) {
+        RP_TRY(rp__data_step(data, i, &part));
+        RP_TRY(rp__data_batch(data, i, 0, &b));
+        RP_TRY(score_batch(e, data, &b, part.targets, &mean));
+        sum += mean * (double)part.targets;
+        targets += part.targets;
+    }
+    *loss = sum / (double)targets;
+    return RP_OK;
+}
+
+rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss)
+{
+    bool eval = e->ctx->eval;
+
+    RP_TRY(rp__tape_no_grad(e->ctx, true));
+    e->ctx->eval     = true;
+    rp_status status = score_all(e, data, rows, loss);
+    e->ctx->eval     = eval;
+    rp__tape_no_grad(e->ctx, false);        /* the tape is there: it cannot fail */
+    return status;
+}

@@ -1,0 +1,39 @@
+/* train/public.c -- recipes and training as programs over the library use them. */
+#include "train/loop.h"
+
+rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_recipe **out)
+{
+    rp_report report;
+
+    rp__report_open(&report, ctx);
+    rp_status status = rp__recipe_load(ctx, path, n_settings, setting, &report, out);
+    rp__report_close(&report);
+    return status;
+}
+
+void rp_recipe_free(rp_recipe *recipe) { rp__recipe_free(recipe); }
+
+rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out)
+{
+    rp_report report;
+
+    rp__report_open(&report, ctx);
+    rp_status status = rp__trainer_new(ctx, recipe, &report, out);
+    rp__report_close(&report);
+    return status;
+}
+
+void rp_trainer_free(rp_trainer *t) { rp__trainer_free(t); }
+int64_t rp_trainer_steps(const rp_trainer *t) { return rp__trainer_info(t)->n_steps; }
+int64_t rp_trainer_done(const rp_trainer *t) { return rp__trainer_done(t); }
+rp_model *rp_trainer_model(rp_trainer *t) { return rp__trainer_model(t); }
+
+rp_status rp_trainer_step(rp_trainer *t, rp_metrics *line)
+{
+    rp_metrics unread;
+
+    return rp__trainer_step(t, line ? line : &unread);
+}
+
+rp_status rp_trainer_save(rp_trainer *t) { return rp__trainer_save(t); }
+rp_status rp_trainer_finish(rp_trainer *t) { return rp__trainer_finish(t); }

@@ -1,0 +1,449 @@
+/* Claims about runs: what changes no bit, what a rehearsal knows, what is refused, how a run ends early. */
+#include "loop_test.h"
+
+#include <math.h>
+
+static temp_dir dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = loop_dir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    temp_remove(&dir);
+    return 0;
+}
+
+/* ---- what a run gives ---- */
+
+static void a_run_learns(void **state)
+{
+    (void)state;
+    run_whole(&dir, "llama", "out", RUN("max_steps=40", "optimizer.lr=1e-2"));
+    metrics m = metrics_of(&dir, "out");
+
+    assert_int_equal(m.n, 40);
+    assert_true(fabs(metric_number(m.line[0], "loss") - log(61)) < 0.1);
+    assert_true(metric_number(m.line[39], "loss") < 3.6);
+    for (int i = 0; i < m.n; i++) {
+        assert_int_equal(metric_number(m.line[i], "step"), i + 1);
+        assert_int_equal(metric_number(m.line[i], "tokens"), 32);
+        assert_true(metric_number(m.line[i], "rss") > 1e6);
+        assert_true(metric_number(m.line[i], "step_flops") > 0);
+        assert_true(metric_number(m.line[i], "step_seconds") > 0);
+    }
+    free(m.text);
+}
+
+static void a_finished_run_leaves_its_recipe_its_last_state_and_a_model(void **state)
+{
+    (void)state;
+    run_whole(&dir, "llama", "out", RUN("max_steps=3"));
+    assert_true(is_there(&dir, "out/config.yaml"));
+    assert_true(is_there(&dir, "out/state/step-3/state.json"));
+    assert_true(is_there(&dir, "out/final/config.json"));
+    assert_true(is_there(&dir, "out/final/model.safetensors"));
+    assert_false(is_there(&dir, "out/.final.tmp"));
+}
+
+/* On one sample that is all data, without dropout, the loss of a step of rate 0 is the validation's. */
+static void val_loss_is_the_mean_loss_of_the_validation_set(void **state)
+{
+    (void)state;
+    put_tokens(&dir, "tokens.bin", 40, 5);
+    put_tokens(&dir, "val.bin", 40, 5);
+    char set[300];
+    snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
+    run_whole(&dir, "gpt2", "out",
+              RUN(set, "run_val_every_n_steps=2", "optimizer.lr=0", "model.dropout=0", "epochs=5", "max_steps=5"));
+    metrics m = metrics_of(&dir, "out");
+
+    assert_int_equal(m.n, 5);
+    for (int i = 0; i < m.n; i++) {
+        assert_true(!!strstr(m.line[i], "val_loss") == (i % 2 == 1));
+        if (i % 2 == 1) assert_true(fabs(metric_number(m.line[i], "val_loss") / metric_number(m.line[i], "loss") - 1) < 1e-6);
+    }
+    free(m.text);
+}
+
+static void validation_rests_dropout_and_changes_no_bit_of_the_run(void **state)
+{
+    (void)state;
+    char set[300];
+    snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
+    run_whole(&dir, "gpt2", "plain", RUN(NULL));
+    run_whole(&dir, "gpt2", "scored", RUN(set, "run_val_every_n_steps=3"));
+    assert_same_losses(&dir, "plain", "scored");
+    assert_same_final(&dir, "plain", "scored");
+}
+
+static void a_validation_set_shorter_than_a_batch_is_scored_sample_by_sample(void **state)
+{
+    (void)state;
+    char set[300];
+    put_tokens(&dir, "val.bin", 16 * 3 + 5, 5);
+    snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
+    run_whole(&dir, "llama", "out", RUN(set, "run_val_every_n_steps=1", "batch_size=8", "max_steps=2"));
+    metrics m = metrics_of(&dir, "out");
+    assert_true(metric_number(m.line[0], "val_loss") > 3);
+    free(m.text);
+}
+
+/* Plain gradient descent moves by rate times gradient: the clipped norm, measured on what moved. */
+static void clipping_bounds_the_norm_and_reports_the_one_before(void **state)
+{
+    (void)state;
+    double moved = 0, norm[2];
+
+    for (int clipped = 0; clipped < 2; clipped++) {
+        run r = run_open(&dir, "llama", clipped ? "clipped" : "plain",
+                         RUN("optimizer.name=sgd", "optimizer.lr=1", "optimizer.weight_decay=0",
+                             clipped ? "clip_grad_norm=1e-2" : "clip_grad_norm=null"));
+        assert_ok(r.ctx, r.status);
+        const rp_param *p = rp__model_find_param(rp__trainer_model(r.trainer), "tok_embeddings.weight");
+        int64_t n         = rp_meta_elems(&p->tensor->m);
+        double *before = malloc((size_t)n * sizeof *before), *after = malloc((size_t)n * sizeof *after);
+        rp_metrics line;
+        assert_ok(r.ctx, rp_tensor_read(p->tensor, before, n));
+        assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+        assert_ok(r.ctx, rp_tensor_read(p->tensor, after, n));
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) sum += (after[i] - before[i]) * (after[i] - before[i]);
+        if (clipped) moved /= sqrt(sum);
+        else moved = sqrt(sum);
+        norm[clipped] = line.grad_norm;
+        free(before);
+        free(after);
+        run_close(&r);
+    }
+    assert_true(norm[0] == norm[1]);
+    assert_true(norm[0] > 1e-2);
+    assert_true(fabs(moved / (norm[0] / 1e-2) - 1) < 1e-3);
+}
+
+/* ---- bits ---- */
+
+static void checkpointing_changes_no_bit(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "llama", "gpt2" }, *const dtypes[] = { "dtype=fp32", "dtype=bf16" };
+
+    for (int m = 0; m < 2; m++)
+        for (int t = 0; t < 2; t++) {
+            temp_dir d = loop_dir();
+            run_whole(&d, models[m], "none", RUN(dtypes[t], "model.dropout=0.1"));
+            run_whole(&d, models[m], "full", RUN(dtypes[t], "model.dropout=0.1", "enable_activation_checkpointing=true"));
+            assert_same_losses(&d, "none", "full");
+            assert_same_final(&d, "none", "full");
+            temp_remove(&d);
+        }
+}
+
+static void checkpointing_saves_memory_and_says_what_it_recomputes(void **state)
+{
+    (void)state;
+    run_whole(&dir, "llama", "none", RUN("max_steps=2"));
+    run_whole(&dir, "llama", "full", RUN("max_steps=2", "enable_activation_checkpointing=true"));
+    metrics none = metrics_of(&dir, "none"), full = metrics_of(&dir, "full");
+
+    assert_true(metric_number(full.line[1], "saved_bytes") < metric_number(none.line[1], "saved_bytes") / 2);
+    assert_true(metric_number(full.line[1], "peak_memory_active") < metric_number(none.line[1], "peak_memory_active"));
+    assert_true(metric_number(none.line[1], "recompute_flops") == 0);
+    assert_true(metric_number(full.line[1], "recompute_flops") > 0);
+    assert_true(metric_number(full.line[1], "step_flops") == metric_number(none.line[1], "step_flops"));
+    free(none.text);
+    free(full.text);
+}
+
+static void updates_in_backward_change_no_bit(void **state)
+{
+    (void)state;
+    static const char *const ways[][2] = {
+        { "dtype=fp32", "optimizer.name=adamw" },
+        { "dtype=bf16", "optimizer.rounding=stochastic" },
+        { "dtype=bf16", "optimizer.master_weights=true" },
+        { "dtype=bf16", "grad_dtype=fp32" },
+        { "dtype=fp32", "optimizer.name=sgd" },
+    };
+
+    for (int i = 0; i < RP_COUNT(ways); i++) {
+        temp_dir d = loop_dir();
+        run_whole(&d, "gpt2", "after", RUN(ways[i][0], ways[i][1]));
+        run_whole(&d, "gpt2", "within", RUN(ways[i][0], ways[i][1], "optimizer_in_bwd=true", "enable_activation_checkpointing=true"));
+        assert_same_losses(&d, "after", "within");
+        assert_same_final(&d, "after", "within");
+        temp_remove(&d);
+    }
+}
+
+/* The masks belong to samples: cut into other micro-batches the same step has the same loss but for the order of its sum. */
+static void accumulation_draws_the_same_masks(void **state)
+{
+    (void)state;
+    run_whole(&dir, "gpt2", "whole", RUN("batch_size=4", "max_steps=3", "model.dropout=0.5"));
+    run_whole(&dir, "gpt2", "split", RUN("batch_size=2", "gradient_accumulation_steps=2", "max_steps=3", "model.dropout=0.5"));
+    run_whole(&dir, "gpt2", "other", RUN("batch_size=4", "max_steps=3", "model.dropout=0.499"));
+    metrics a = metrics_of(&dir, "whole"), b = metrics_of(&dir, "split"), c = metrics_of(&dir, "other");
+
+    for (int i = 0; i < 3; i++) {
+        double x = metric_number(a.line[i], "loss"), y = metric_number(b.line[i], "loss");
+        assert_true(fabs(x / y - 1) < 2e-6);
+        assert_true(fabs(metric_number(a.line[i], "grad_norm") / metric_number(b.line[i], "grad_norm") - 1) < 1e-4);
+        assert_true(fabs(x / metric_number(c.line[i], "loss") - 1) > 2e-6);
+    }
+    free(a.text);
+    free(b.text);
+    free(c.text);
+}
+
+/* ---- the rehearsal ---- */
+
+static void assert_as_rehearsed(const char *model, const char *const *setting)
+{
+    temp_dir d = loop_dir();
+    run r      = run_open(&d, model, "out", setting);
+
+    assert_ok(r.ctx, r.status);
+    const rp_trainer_info *info = rp__trainer_info(r.trainer);
+    const rp_rehearsal *told    = &info->rehearsal;
+    int64_t sum                 = 0;
+    for (int c = 0; c < RP_MEM_CLASSES; c++) sum += told->memory.peak_at[c];
+    assert_int_equal(sum, told->memory.peak_bytes);
+    while (rp__trainer_done(r.trainer) < info->n_steps) {
+        rp_metrics line;
+        assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+        assert_int_equal(line.peak_memory_active, told->memory.peak_bytes);
+        assert_int_equal(line.peak_memory_alloc, told->memory.peak_alloc_bytes);
+        assert_int_equal(line.peak_memory_reserved, told->memory.reserved_bytes);
+        assert_int_equal(line.saved_bytes, told->saved_bytes);
+        assert_int_equal(line.step_flops, told->step_flops);
+        assert_int_equal(line.recompute_flops, told->recompute_flops);
+    }
+    assert_ok(r.ctx, rp__trainer_finish(r.trainer));
+    rp_mem after;
+    rp_mem_read(r.ctx, 0, false, &after);
+    assert_int_equal(after.reserved_bytes, told->memory.reserved_bytes);
+    run_close(&r);
+    temp_remove(&d);
+}
+
+static void every_step_measures_what_the_rehearsal_told(void **state)
+{
+    (void)state;
+    static const char *const full = "enable_activation_checkpointing=true";
+    char set[300];
+
+    assert_as_rehearsed("llama", RUN(NULL));
+    assert_as_rehearsed("llama", RUN(full));
+    assert_as_rehearsed("llama", RUN(full, "dtype=bf16", "optimizer_in_bwd=true"));
+    assert_as_rehearsed("llama", RUN("dtype=bf16", "grad_dtype=fp32", "gradient_accumulation_steps=3", "clip_grad_norm=1"));
+    assert_as_rehearsed("gpt2", RUN("gradient_accumulation_steps=2"));
+    assert_as_rehearsed("gpt2", RUN(full, "threads=2", "loss.num_output_chunks=4", "optimizer.state_dtype=bf16"));
+    assert_as_rehearsed("gpt2", RUN("dtype=bf16", "optimizer.master_weights=true", "optimizer_in_bwd=true"));
+    snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
+    assert_as_rehearsed("llama", RUN(full, set, "run_val_every_n_steps=2", "save_every_n_steps=3"));
+    assert_as_rehearsed("gpt2", RUN(set, "run_val_every_n_steps=1", "max_seq_len=64"));
+}
+
+static void documents_of_any_length_stay_inside_the_rehearsed_pool(void **state)
+{
+    (void)state;
+    run r = run_open(&dir, "gpt2", "out", RUN("dataset.packed=false", "max_seq_len=24"));
+
+    assert_ok(r.ctx, r.status);
+    int64_t reserved = rp__trainer_info(r.trainer)->rehearsal.memory.reserved_bytes;
+    while (rp__trainer_done(r.trainer) < rp__trainer_info(r.trainer)->n_steps) {
+        rp_metrics line;
+        assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+        assert_int_equal(line.peak_memory_reserved, reserved);
+        assert_true(line.peak_memory_active <= rp__trainer_info(r.trainer)->rehearsal.memory.peak_bytes);
+    }
+    run_close(&r);
+}
+
+/* ---- refusals ---- */
+
+static void assert_refused(const char *out, rp_status status, const char *words, const char *const *setting)
+{
+    run r = run_open(&dir, "llama", out, setting);
+    char line[2048];
+    bool told = strstr(rp_error(r.ctx), words) != NULL;
+
+    for (const rp_report_item *item = r.report.first; item; item = item->next)
+        told = told || strstr(rp__report_line(item, line, sizeof line), words);
+    if (!told) fail_msg("'%s' is missing in: %s", words, rp_error(r.ctx));
+    assert_int_equal(r.status, status);
+    assert_int_equal(rp_status_exit_code(r.status), 2);
+    assert_null(r.trainer);
+    run_close(&r);
+}
+
+static void a_wrong_recipe_is_refused_and_nothing_is_written(void **state)
+{
+    (void)state;
+    assert_refused("new", RP_ERR_CONFIG, "'max_seq_len' 65 is beyond the model's context of 64", RUN("max_seq_len=65"));
+    assert_refused("new", RP_ERR_CONFIG, "no module matches '*attn.z'", RUN("optimizer.no_decay=['*attn.z']"));
+    assert_refused("new", RP_ERR_UNSUPPORTED, "'plan' is not available", RUN("plan=x.json"));
+    assert_refused("new", RP_ERR_CONFIG, "no data: set 'dataset.path'", RUN("~dataset"));
+    assert_refused("new", RP_ERR_MATCH, "no file matches", RUN("dataset.path=/nowhere/*.bin"));
+    assert_refused("new", RP_ERR_CONFIG, "there is no such file", RUN("model.config=/nowhere/config.json"));
+    assert_refused("new", RP_ERR_CONFIG, "too little data", RUN("batch_size=1000"));
+    assert_refused("new", RP_ERR_CONFIG, "there is no state at", RUN("resume=/nowhere/state"));
+    assert_false(is_there(&dir, "new"));
+}
+
+static void all_messages_of_a_wrong_recipe_come_at_once(void **state)
+{
+    (void)state;
+    run r = run_open(&dir, "llama", "new", RUN("max_seq_len=65", "optimizer.no_decay=['*attn.z']", "plan=x.json", "~dataset"));
+
+    assert_int_equal(r.report.n_errors, 4);
+    assert_false(is_there(&dir, "new"));
+    run_close(&r);
+}
+
+static void a_folder_that_holds_a_run_is_refused_unless_resumed(void **state)
+{
+    (void)state;
+    run_whole(&dir, "llama", "out", RUN("max_steps=2"));
+    assert_refused("out", RP_ERR_EXISTS, "holds a run already (config.yaml)", RUN(NULL));
+    mkdir(temp_path(&dir, "half"), 0777);
+    mkdir(temp_path(&dir, "half/state"), 0777);
+    assert_refused("half", RP_ERR_EXISTS, "holds a run already (state)", RUN(NULL));
+    mkdir(temp_path(&dir, "fresh"), 0777);
+    temp_text(&dir, "fresh/notes.txt", "mine");
+    run_whole(&dir, "llama", "fresh", RUN("max_steps=2"));
+    assert_same_final(&dir, "out", "fresh");
+}
+
+static void a_limit_below_what_the_step_reserves_is_refused_before_anything_is_written(void **state)
+{
+    (void)state;
+    run r = run_open(&dir, "llama", "probe", RUN(NULL));
+    assert_ok(r.ctx, r.status);
+    int64_t reserved = rp__trainer_info(r.trainer)->rehearsal.memory.reserved_bytes;
+
+    for (int enough = 0; enough < 2; enough++) {
+        rp_ctx_options options     = rp__recipe_ctx_options(r.recipe);
+        options.memory_limit_bytes = reserved - !enough * RP_ALIGN;
+        rp_recipe recipe           = *r.recipe;
+        recipe.output_dir          = temp_path(&dir, "limited");
+        rp_ctx *ctx                = test_ctx(&options);
+        rp_trainer *t              = NULL;
+        rp_report report;
+        rp__report_open(&report, ctx);
+        rp_status status = rp__trainer_new(ctx, &recipe, &report, &t);
+        assert_int_equal(status, enough ? RP_OK : RP_ERR_MEMORY);
+        assert_true(is_there(&dir, "limited") == (bool)enough);
+        if (enough) assert_ok(ctx, rp__trainer_run(t, NULL, NULL));
+        rp__trainer_free(t);
+        rp__report_close(&report);
+        test_ctx_free(ctx);
+    }
+    run_close(&r);
+}
+
+/* ---- ends ---- */
+
+static void a_loss_that_is_not_finite_ends_the_run_and_names_the_state_kept(void **state)
+{
+    (void)state;
+    char words[256], name[64];
+    run r = run_open(&dir, "llama", "out", RUN("optimizer.lr=1e9", "optimizer.weight_decay=1e9", "save_every_n_steps=1"));
+
+    assert_ok(r.ctx, r.status);
+    assert_int_equal(rp__trainer_run(r.trainer, NULL, NULL), RP_ERR_NONFINITE);
+    assert_int_equal(rp_status_exit_code(RP_ERR_NONFINITE), 1);
+    int done = (int)rp__trainer_done(r.trainer);
+    assert_in_range(done, 1, 10);
+    snprintf(words, sizeof words, "loss of step %d is nan; state of step %d in '%s/out/state/step-%d' is kept", done + 1, done,
+             dir.path, done);
+    assert_string_equal(rp_error(r.ctx), words);
+    run_close(&r);
+    snprintf(name, sizeof name, "out/state/step-%d/state.json", done);
+    assert_true(is_there(&dir, name));
+    snprintf(name, sizeof name, "out/state/step-%d", done + 1);
+    assert_false(is_there(&dir, name));
+    assert_false(is_there(&dir, "out/final"));
+    metrics m = metrics_of(&dir, "out");
+    assert_int_equal(m.n, done);
+    free(m.text);
+}
+
+static void a_loss_is_looked_at_before_it_touches_a_parameter(void **state)
+{
+    (void)state;
+    static const char *const ways[] = { "clip_grad_norm=1", "optimizer_in_bwd=true", "grad_dtype=null" };
+
+    for (int way = 0; way < RP_COUNT(ways); way++) {
+        char out[16];
+        snprintf(out, sizeof out, "out%d", way);
+        run r = run_open(&dir, "llama", out, RUN(ways[way]));
+        rp_metrics line;
+        assert_ok(r.ctx, r.status);
+        const rp_param *p = rp__model_find_param(rp__trainer_model(r.trainer), "tok_embeddings.weight");
+        int64_t n         = rp_meta_elems(&p->tensor->m);
+        double *values = malloc((size_t)n * sizeof *values), *after = malloc((size_t)n * sizeof *after);
+        assert_ok(r.ctx, rp_tensor_read(p->tensor, values, n));
+        for (int64_t i = 1; i < n; i += 2) values[i] = NAN;
+        assert_ok(r.ctx, rp_tensor_write(p->tensor, values, n));
+        assert_int_equal(rp__trainer_step(r.trainer, &line), RP_ERR_NONFINITE);
+        assert_string_equal(rp_error(r.ctx), "loss of step 1 is nan; no state was saved");
+        assert_ok(r.ctx, rp_tensor_read(p->tensor, after, n));
+        for (int64_t i = 0; i < n; i += 2) assert_true(after[i] == values[i]);
+        free(values);
+        free(after);
+        run_close(&r);
+    }
+}
+
+static void a_signal_ends_the_run_after_its_step_with_a_state(void **state)
+{
+    (void)state;
+    volatile int stop = 0;
+    rp_metrics line;
+    run r = run_open(&dir, "llama", "out", RUN(NULL));
+
+    assert_ok(r.ctx, r.status);
+    for (int i = 0; i < 4; i++) assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+    stop = 15;
+    assert_int_equal(rp__trainer_run(r.trainer, &stop, NULL), RP_ERR_INTERRUPTED);
+    if (!strstr(rp_error(r.ctx), "interrupted after step 4 of 12") || !strstr(rp_error(r.ctx), "out/state/step-4'")) fail_msg("%s", rp_error(r.ctx));
+    assert_int_equal(rp__trainer_done(r.trainer), 4);
+    assert_true(is_there(&dir, "out/state/step-4/state.json"));
+    assert_false(is_there(&dir, "out/final"));
+    run_close(&r);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_run_learns),
+        TEST(a_finished_run_leaves_its_recipe_its_last_state_and_a_model),
+        TEST(val_loss_is_the_mean_loss_of_the_validation_set),
+        TEST(validation_rests_dropout_and_changes_no_bit_of_the_run),
+        TEST(a_validation_set_shorter_than_a_batch_is_scored_sample_by_sample),
+        TEST(clipping_bounds_the_norm_and_reports_the_one_before),
+        TEST(checkpointing_changes_no_bit),
+        TEST(checkpointing_saves_memory_and_says_what_it_recomputes),
+        TEST(updates_in_backward_change_no_bit),
+        TEST(accumulation_draws_the_same_masks),
+        TEST(every_step_measures_what_the_rehearsal_told),
+        TEST(documents_of_any_length_stay_inside_the_rehearsed_pool),
+        TEST(a_wrong_recipe_is_refused_and_nothing_is_written),
+        TEST(all_messages_of_a_wrong_recipe_come_at_once),
+        TEST(a_folder_that_holds_a_run_is_refused_unless_resumed),
+        TEST(a_limit_below_what_the_step_reserves_is_refused_before_anything_is_written),
+        TEST(a_loss_that_is_not_finite_ends_the_run_and_names_the_state_kept),
+        TEST(a_loss_is_looked_at_before_it_touches_a_parameter),
+        TEST(a_signal_ends_the_run_after_its_step_with_a_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

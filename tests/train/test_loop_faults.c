@@ -1,0 +1,156 @@
+/* Claims about memory that runs out: at every allocation of a step, of opening, of saving. */
+#include "loop_test.h"
+
+#include <dirent.h>
+
+static temp_dir dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = loop_dir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    temp_remove(&dir);
+    return 0;
+}
+
+static int64_t live(rp_ctx *ctx)
+{
+    rp_mem m;
+
+    rp_mem_read(ctx, 0, false, &m);
+    return m.live_bytes;
+}
+
+/* The same step is tried until no allocation is left to fail; what it took is given back each time. */
+static void sweep_step(const char *out, const char *const *setting)
+{
+    run r = run_open(&dir, "gpt2", out, setting);
+    rp_metrics line;
+    int64_t k = 0;
+    rp_status status;
+
+    assert_ok(r.ctx, r.status);
+    assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+    int64_t before = live(r.ctx), done = rp__trainer_done(r.trainer);
+    do {
+        r.ctx->fault_countdown = ++k;
+        status                 = rp__trainer_step(r.trainer, &line);
+        if (status != RP_OK) {
+            if (status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(r.ctx));
+            assert_int_equal(rp__trainer_done(r.trainer), done);
+        }
+        if (live(r.ctx) != before) fail_msg("allocation %d leaks %d bytes", (int)k, (int)(live(r.ctx) - before));
+    } while (status != RP_OK);
+    r.ctx->fault_countdown = 0;
+    assert_true(k > 50);
+    assert_int_equal(rp__trainer_done(r.trainer), done + 1);
+    rp_mem m;
+    rp_mem_read(r.ctx, 0, false, &m);
+    assert_int_equal(m.reserved_bytes, rp__trainer_info(r.trainer)->rehearsal.memory.reserved_bytes);
+    run_close(&r);
+}
+
+static void every_allocation_of_a_step_may_fail(void **state)
+{
+    (void)state;
+    char set[300];
+
+    snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
+    sweep_step("plain", RUN("model.overrides.n_layer=1", set, "run_val_every_n_steps=1"));
+    sweep_step("full", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "optimizer_in_bwd=true"));
+    sweep_step("accumulated", RUN("model.overrides.n_layer=1", "gradient_accumulation_steps=2", "clip_grad_norm=1"));
+}
+
+static int n_files(const char *path)
+{
+    DIR *d = opendir(path);
+    int n  = 0;
+
+    if (!d) return 0;
+    for (const struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.' || strlen(e->d_name) > 2;
+    closedir(d);
+    return n;
+}
+
+/* Opening a run: nothing leaks, and until output_dir is made, last of all, nothing is written. */
+static void any_allocation_of_opening_a_run_may_fail(void **state)
+{
+    (void)state;
+    run r = run_open(&dir, "llama", "probe", RUN("model.overrides.num_hidden_layers=1"));
+    rp_status status = RP_ERR_MEMORY;
+    int failed       = 0, early = 0;
+
+    assert_ok(r.ctx, r.status);
+    rp_recipe recipe  = *r.recipe;
+    recipe.output_dir = temp_path(&dir, "out");
+    for (int64_t k = 1; status != RP_OK; k += 1 + k / 64) {
+        rp_ctx_options options = rp__recipe_ctx_options(&recipe);
+        rp_ctx *ctx            = test_ctx(&options);
+        rp_trainer *t          = NULL;
+        rp_report report;
+        rp__report_open(&report, ctx);
+        recipe.resume.kind   = RP_RESUME_AUTO;
+        ctx->fault_countdown = k;
+        status               = rp__trainer_new(ctx, &recipe, &report, &t);
+        if (status != RP_OK) {
+            if (status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(ctx));
+            assert_null(t);
+            failed++;
+            early += !is_there(&dir, "out");
+        }
+        ctx->fault_countdown = 0;
+        rp__trainer_free(t);
+        rp__report_close(&report);
+        test_ctx_free(ctx);
+    }
+    assert_true(failed > 50);
+    assert_true(early > failed - 20);
+    run_close(&r);
+}
+
+/* A state or final/ that could not be written leaves those there were, and no half of a new one. */
+static void any_allocation_of_the_end_may_fail(void **state)
+{
+    (void)state;
+    run r = run_open(&dir, "llama", "out", RUN("save_every_n_steps=11"));
+    rp_metrics line;
+    rp_status status;
+    int64_t k = 0;
+
+    assert_ok(r.ctx, r.status);
+    while (rp__trainer_done(r.trainer) < 12) assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+    do {
+        bool had_final         = is_there(&dir, "out/final/model.safetensors");
+        r.ctx->fault_countdown = ++k;
+        status                 = rp__trainer_finish(r.trainer);
+        if (status == RP_OK) break;
+        if (status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(r.ctx));
+        assert_true(is_there(&dir, "out/state/step-11/state.json"));
+        assert_true(n_files(temp_path(&dir, "out/state")) <= 3);
+        assert_false(is_there(&dir, "out/.final.tmp"));
+        assert_true(!had_final || is_there(&dir, "out/final/model.safetensors"));
+    } while (true);
+    r.ctx->fault_countdown = 0;
+    assert_true(k > 20);
+    run_close(&r);
+    run_whole(&dir, "llama", "again", RUN(NULL));
+    assert_same_final(&dir, "out", "again");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_allocation_of_a_step_may_fail),
+        TEST(any_allocation_of_opening_a_run_may_fail),
+        TEST(any_allocation_of_the_end_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+/* Claims about runs that were stopped, killed or changed, and went on. */
+#include "loop_test.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static temp_dir dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = loop_dir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    temp_remove(&dir);
+    return 0;
+}
+
+static void assert_same_run(const char *a, const char *b)
+{
+    char at_a[128], at_b[128];
+
+    assert_same_metrics(&dir, a, b);
+    assert_same_final(&dir, a, b);
+    snprintf(at_a, sizeof at_a, "%s/state/step-12/tensors.safetensors", a);
+    snprintf(at_b, sizeof at_b, "%s/state/step-12/tensors.safetensors", b);
+    assert_same_file(&dir, at_a, at_b);
+}
+
+/* k steps by a trainer that is then let go, with or without a state of them. */
+static void run_part(const char *out, int64_t k, bool saves, const char *const *setting)
+{
+    run r = run_open(&dir, "gpt2", out, setting);
+    rp_metrics line;
+
+    assert_ok(r.ctx, r.status);
+    while (rp__trainer_done(r.trainer) < k) assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+    if (saves) assert_ok(r.ctx, rp__trainer_save(r.trainer));
+    run_close(&r);
+}
+
+static void a_run_stopped_after_any_step_and_resumed_is_the_run_that_was_not(void **state)
+{
+    (void)state;
+    char out[16];
+
+    run_whole(&dir, "gpt2", "whole", RUN("lr_scheduler.name=cosine", "lr_scheduler.num_warmup_steps=3"));
+    for (int64_t k = 1; k < 12; k += 2) {
+        snprintf(out, sizeof out, "part%d", (int)k);
+        run_part(out, k, true, RUN("lr_scheduler.name=cosine", "lr_scheduler.num_warmup_steps=3"));
+        run_whole(&dir, "gpt2", out, RUN("lr_scheduler.name=cosine", "lr_scheduler.num_warmup_steps=3", "resume=auto"));
+        assert_same_run("whole", out);
+    }
+}
+
+static void steps_after_the_last_state_are_done_again(void **state)
+{
+    (void)state;
+    run_whole(&dir, "gpt2", "whole", RUN("dtype=bf16", "optimizer.rounding=stochastic", "optimizer.state_dtype=bf16"));
+    run_part("part", 8, false,
+             RUN("dtype=bf16", "optimizer.rounding=stochastic", "optimizer.state_dtype=bf16", "save_every_n_steps=3"));
+    metrics m = metrics_of(&dir, "part");
+    assert_int_equal(m.n, 8);
+    free(m.text);
+    run_whole(&dir, "gpt2", "part",
+              RUN("dtype=bf16", "optimizer.rounding=stochastic", "optimizer.state_dtype=bf16", "resume=auto"));
+    assert_same_run("whole", "part");
+}
+
+static void a_resumed_run_may_change_what_changes_no_bit(void **state)
+{
+    (void)state;
+    char path[300], out_state[200];
+
+    run_whole(&dir, "gpt2", "whole", RUN("optimizer_in_bwd=true"));
+    run_part("part", 5, true, RUN("enable_activation_checkpointing=true"));
+    snprintf(out_state, sizeof out_state, "resume=%s/part/state/step-5", dir.path);
+    run_whole(&dir, "gpt2", "elsewhere", RUN("optimizer_in_bwd=true", out_state));
+    assert_same_final(&dir, "whole", "elsewhere");
+    metrics m = metrics_of(&dir, "elsewhere");
+    assert_int_equal(m.n, 7);
+    assert_int_equal(metric_number(m.line[0], "step"), 6);
+    free(m.text);
+    snprintf(path, sizeof path, "elsewhere/state/step-12/state.json");
+    assert_true(is_there(&dir, path));
+}
+
+static void a_longer_run_goes_on_where_the_shorter_one_ended(void **state)
+{
+    (void)state;
+    run_whole(&dir, "gpt2", "whole", RUN(NULL));
+    run_whole(&dir, "gpt2", "grown", RUN("max_steps=7"));
+    run_whole(&dir, "gpt2", "grown", RUN("max_steps=12", "resume=auto"));
+    assert_same_run("whole", "grown");
+}
+
+static void a_finished_run_that_is_resumed_makes_final_anew(void **state)
+{
+    (void)state;
+    char path[300];
+
+    run_whole(&dir, "gpt2", "out", RUN(NULL));
+    snprintf(path, sizeof path, "%s/out/final", dir.path);
+    assert_int_equal(rename(path, temp_path(&dir, "kept")), 0);
+    run_whole(&dir, "gpt2", "out", RUN("resume=auto"));
+    assert_same_file(&dir, "out/final/model.safetensors", "kept/model.safetensors");
+    metrics m = metrics_of(&dir, "out");
+    assert_int_equal(m.n, 12);
+    free(m.text);
+}
+
+static void resume_auto_in_an_empty_folder_starts_a_run(void **state)
+{
+    (void)state;
+    run_whole(&dir, "gpt2", "whole", RUN(NULL));
+    run_whole(&dir, "gpt2", "auto", RUN("resume=auto"));
+    assert_same_run("whole", "auto");
+}
+
+static void assert_not_resumed(const char *words, const char *const *setting)
+{
+    run r = run_open(&dir, "gpt2", "out", setting);
+
+    assert_null(r.trainer);
+    assert_int_equal(rp_status_exit_code(r.status), 2);
+    if (!strstr(rp_error(r.ctx), words)) fail_msg("'%s' is not in: %s", words, rp_error(r.ctx));
+    run_close(&r);
+    assert_true(is_there(&dir, "out/state/step-4/state.json"));
+}
+
+static void another_recipe_or_other_data_is_not_resumed(void **state)
+{
+    (void)state;
+    run_part("out", 4, true, RUN(NULL));
+    assert_not_resumed("'optimizer.lr' is 0.004", RUN("resume=auto", "optimizer.lr=0.004"));
+    assert_not_resumed("'seed' is 4", RUN("resume=auto", "seed=4"));
+    assert_not_resumed("the global batch is 4 samples", RUN("resume=auto", "batch_size=4"));
+    put_tokens(&dir, "tokens.bin", 1500, 9);
+    assert_not_resumed("the tokens of 'dataset' have changed since", RUN("resume=auto"));
+}
+
+static void a_damaged_state_is_passed_over_with_a_note(void **state)
+{
+    (void)state;
+    bool told = false;
+
+    run_whole(&dir, "gpt2", "whole", RUN(NULL));
+    run_part("part", 8, false, RUN("save_every_n_steps=4"));
+    assert_int_equal(truncate(temp_path(&dir, "part/state/step-8/tensors.safetensors"), 1000), 0);
+    run r = run_open(&dir, "gpt2", "part", RUN("resume=auto"));
+    assert_ok(r.ctx, r.status);
+    assert_int_equal(rp__trainer_done(r.trainer), 4);
+    for (rp_report_item *item = r.report.first; item; item = item->next)
+        told = told || (item->note && strstr(item->text, "a newer state is passed over"));
+    assert_true(told);
+    assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
+    run_close(&r);
+    assert_same_run("whole", "part");
+}
+
+/* ---- killed ---- */
+
+enum { NEVER = -1 };
+
+/* A child runs to its end unless it is killed first; true: it came to its end. */
+static bool run_and_kill(const char *out, int64_t after_us)
+{
+    pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        run r = run_open(&dir, "gpt2", out, RUN("save_every_n_steps=2", "keep_last_n=1", "resume=auto"));
+        _exit(r.status == RP_OK && rp__trainer_run(r.trainer, NULL, NULL) == RP_OK ? 0 : 1);
+    }
+    if (after_us != NEVER) {
+        nanosleep(&(struct timespec){ after_us / 1000000, after_us % 1000000 * 1000 }, NULL);
+        kill(child, SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status)) assert_int_equal(WEXITSTATUS(status), 0);
+    return WIFEXITED(status);
+}
+
+/* Moments are spread over as long as the whole run takes here, so that some fall into loading, steps, states and the end. */
+static void a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not(void **state)
+{
+    (void)state;
+    enum { RUNS = 10, MOST_KILLS = 4 };
+    uint32_t x = (uint32_t)getpid();
+    int killed = 0;
+    char out[16];
+
+    double began = rp__seconds();
+    assert_true(run_and_kill("whole", NEVER));
+    int64_t whole_us = (int64_t)(1e6 * (rp__seconds() - began));
+    for (int i = 0; i < RUNS; i++) {
+        bool ended = false;
+        snprintf(out, sizeof out, "killed%d", i);
+        for (int k = 0; k < MOST_KILLS && !ended; k++) {
+            x     = x * 1664525u + 1013904223u;
+            ended = run_and_kill(out, (x >> 8) % whole_us);
+            killed += !ended;
+        }
+        if (!ended) assert_true(run_and_kill(out, NEVER));
+        assert_same_run("whole", out);
+    }
+    assert_true(killed > 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not),
+        TEST(a_run_stopped_after_any_step_and_resumed_is_the_run_that_was_not),
+        TEST(steps_after_the_last_state_are_done_again),
+        TEST(a_resumed_run_may_change_what_changes_no_bit),
+        TEST(a_longer_run_goes_on_where_the_shorter_one_ended),
+        TEST(a_finished_run_that_is_resumed_makes_final_anew),
+        TEST(resume_auto_in_an_empty_folder_starts_a_run),
+        TEST(another_recipe_or_other_data_is_not_resumed),
+        TEST(a_damaged_state_is_passed_over_with_a_note),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
