@@ -1,7 +1,9 @@
 /* models/family.h -- what one model family brings: the fields of its config.json and the names of its weights.
  *
- * A family is a file with one rp_family and a line in models.def. Names are patterns in which `*` stands for the number of
- * the block; what is not listed keeps its own name. */
+ *   config.json ─▶ fields by their table, one by one ─▶ finish: what follows from several ─▶ rp_model_config
+ *
+ * A family is a file with one rp_family and a line in models.def. In names `*` stands for the number of the block.
+ */
 #ifndef RP_MODELS_FAMILY_H
 #define RP_MODELS_FAMILY_H
 
@@ -10,34 +12,76 @@
 typedef struct { const char *ours, *theirs; } rp_name_pair;        /* module paths: "layers.*.attn.q", "model.layers.*.self_attn.q_proj" */
 
 typedef enum {
-    RP_FIELD_INT, RP_FIELD_NUMBER, RP_FIELD_BOOL, RP_FIELD_WORD, RP_FIELD_ID,
-    RP_FIELD_OTHER                      /* read by the family's finish function */
+    RP_FIELD_INT, RP_FIELD_NUMBER, RP_FIELD_BOOL,
+    RP_FIELD_WORD,                      /* one of `word`; its value is stored in an int (an enum) */
+    RP_FIELD_ID,                        /* of a token: a number, or a list of which the first counts; null is -1 */
+    RP_FIELD_ONLY,                      /* one value is honoured, null is too: another would change the numbers */
+    RP_FIELD_LATER                      /* read by the finish function */
 } rp_field_kind;
 
-typedef struct rp_config_reader rp_config_reader;     /* the JSON being read, and where errors go: models/config.c */
+typedef struct { const char *word; int value; } rp_field_word;
 
 typedef struct {
     const char *key;
     const char *also;                   /* another spelling; both together must agree. NULL: none */
     rp_field_kind kind;
-    size_t offset;                      /* of the field in rp_model_config; unused for OTHER */
-    bool required;
-    double low, high, otherwise;        /* range and default of numbers */
-    const char *const *words;           /* WORD: the index is stored in an int; NULL-ended */
+    size_t offset;                      /* of the field in rp_model_config; unused for ONLY and LATER */
+    bool required, nullable;            /* nullable: null is as good as absent */
+    double low, high, otherwise;        /* range and default of numbers; the default of BOOL and WORD too */
+    const rp_field_word *word;          /* ended by a NULL */
+    const char *only;                   /* ONLY: that value as JSON */
 } rp_config_field;
+
+#define RP_AT(name) .offset = offsetof(rp_model_config, name)
+
+/* The JSON being read, and where errors go. */
+typedef struct {
+    rp_ctx *ctx;
+    const char *label;
+    json_t *json;                       /* overrides applied */
+    const rp_yaml_node *overrides;
+    rp_report *report;
+    rp_status status;                   /* of the first error */
+} rp_config_reader;
 
 struct rp_family {
     const char *model_type;             /* "llama" */
     const char *architecture;           /* "LlamaForCausalLM" */
-    const char *gguf_architecture;      /* of GGUF metadata, NULL: not read from there */
     const rp_config_field *field;
     int n_fields;
-    const char *const *inert;           /* keys that change no number here; NULL-ended */
-    void (*finish)(rp_config_reader *reader, rp_model_config *config);     /* what follows from the fields; further checks */
-    const rp_name_pair *name;           /* longest match first is not needed: patterns are exact but for `*` */
+    const char *const *inert;           /* globs of keys that change no number here; NULL-ended */
+    void (*finish)(rp_config_reader *reader, rp_model_config *config);     /* a size that was wrong is 0 here */
+    const rp_name_pair *name;           /* in safetensors files */
     int n_names;
+    const char *prefix;                 /* of their names; files may leave it away. NULL: none */
     const char *const *inert_tensor;    /* globs of buffers in files that are no parameters; NULL-ended */
-    const char *prefix;                 /* files may leave it away ("transformer."); NULL: none */
+    const char *gguf_architecture;      /* of GGUF metadata; NULL: not read from there, and what follows is unused */
+    const rp_name_pair *gguf_name;
+    int n_gguf_names;
+    const char *const *gguf_rotated;    /* globs of our paths whose rows GGUF orders for another rotary; NULL-ended */
 };
+
+extern const rp_family *const rp__families[];       /* NULL-ended */
+
+/* ---- for finish functions (models/config.c) ---- */
+
+/* An error about `key`, at the override that set it or else in the file. */
+void rp__config_error(rp_config_reader *reader, const char *key, rp_status status, const char *fmt, ...) RP_PRINTF(4, 5);
+/* A value as JSON, cut short, for messages; returns out. */
+#define RP_SHOWN_CHARS 64
+const char *rp__config_show(const json_t *value, char out[RP_SHOWN_CHARS]);
+/* Equal, numbers by value: 1 and 1.0 are. */
+bool rp__config_same(const json_t *a, const json_t *b);
+/* rope_theta, rope_scaling and rope_parameters, in the spellings of transformers 4 and 5 (models/config_rope.c). */
+void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *config, rp_rope_config *out);
+
+/* ---- names (models/weights_names.c) ---- */
+
+#define RP_WEIGHT_NAME_CHARS 256
+
+/* "layers.3.attn.q.weight" to "model.layers.3.self_attn.q_proj.weight" / back, by a table of module paths; the last part is kept.
+ * False where the table has no such name, or it is longer than `out`. */
+bool rp__weight_name_theirs(const rp_name_pair *table, int n, const char *path, char out[RP_WEIGHT_NAME_CHARS]);
+bool rp__weight_name_ours(const rp_name_pair *table, int n, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
 
 #endif

@@ -11,7 +11,7 @@
 #ifndef RP_NN_MODULE_H
 #define RP_NN_MODULE_H
 
-#include "ops/attr.h"
+#include "reprise/ops.h"
 #include "tape/tape.h"
 
 enum { RP_MAX_OWN_PARAMS = 2 };

@@ -5,7 +5,7 @@
 #ifndef RP_OPS_CALL_H
 #define RP_OPS_CALL_H
 
-#include "ops/attr.h"
+#include "reprise/ops.h"
 #include "reprise/op.h"
 #include "tensor/tensor.h"
 

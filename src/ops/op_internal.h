@@ -7,7 +7,7 @@
 
 #include "kernels/gemm.h"
 #include "kernels/kernels.h"
-#include "ops/attr.h"
+#include "reprise/ops.h"
 #include "ops/call.h"
 #include "reprise/op.h"
 #include "tensor/tensor.h"

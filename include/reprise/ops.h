@@ -1,0 +1,42 @@
+/* ops.h -- the ops that rp_apply knows, and the attributes they take. `reprise ops` prints the table.
+ *
+ *   op                     inputs                                  out                    attributes
+ *   matmul                 x [..., k]  w [k, n] or [n, k]  b [n]?  [..., n]               rp_attr_matmul
+ *   rmsnorm layernorm      x [..., n]  w [n]  (b [n])              [..., n]               rp_attr_norm
+ *   attention              q [B,T,Hq,D]  k, v [B,S,Hk,D]  doc?     [B,T,Hq,D]             rp_attr_attention
+ *   rotary                 x [B,T,H,D]  positions  cos  sin        [B,T,H,D]
+ *   add mul swiglu         a, b of one shape                       the same
+ *   silu relu gelu scale   x                                       the same               - - rp_attr_gelu rp_attr_scale
+ *   dropout                x                                       the same               rp_attr_dropout
+ *   softmax                x [..., n]                              the same
+ *   sum mean max concat    x, or several                           the dimension reduced  rp_attr_dim
+ *   split                  x                                       up to 8 parts          rp_attr_split
+ *   cast                   x                                       another dtype          rp_attr_cast
+ *   embedding              table [V, n]  ids int32 [...]           [..., n]
+ *   cross_entropy          logits [..., V]  labels int32 [...]     [1]                    rp_attr_cross_entropy
+ *   linear_cross_entropy   x [..., n]  w [V, n]  labels            [1]                    rp_attr_cross_entropy
+ *
+ * Each src/ops/<name>.c says what it computes, from which paper, and what its backward reads.
+ */
+#ifndef REPRISE_OPS_H
+#define REPRISE_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Plain data without padding bytes that matter: a call keeps a copy. */
+typedef struct { bool transpose_w; } rp_attr_matmul;          /* w stored [n, k] (a linear layer) rather than [k, n] */
+typedef struct { float eps; } rp_attr_norm;                   /* rmsnorm, layernorm */
+typedef struct { float factor; } rp_attr_scale;
+typedef struct { float p; } rp_attr_dropout;                  /* probability of zero; acts in train mode */
+typedef struct { bool erf; } rp_attr_gelu;                    /* false: tanh approximation */
+typedef struct { int dim; } rp_attr_dim;                      /* concat, sum, mean, max; negative counts from the end */
+typedef struct { int dim, n; int64_t length[8]; } rp_attr_split;   /* at most 8 parts; lengths add up to the dimension */
+typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
+/* Query t stands at position S - T + t. It sees keys from its doc_start (an optional fourth input [B, T] int32, else 0) to its
+ * own position when causal, else to the end; with window w none before position - w + 1. dropout acts in train mode. */
+typedef struct { float scale, dropout; bool causal; int32_t window; } rp_attr_attention;   /* window 0: none */
+/* loss = weight * sum of -log p over rows whose label is not ignore_index; the mean over rows is the caller's weight. */
+typedef struct { float weight; int32_t ignore_index; int64_t chunk_rows; } rp_attr_cross_entropy;   /* chunk_rows 0: fixed by shape */
+
+#endif

@@ -1,0 +1,359 @@
+/* models/config.c -- reads a config.json by the table of its family.
+ *
+ *   file's fields, overrides set over them ─▶ each field by its line ─▶ keys in no table ─▶ the family's finish
+ *
+ * Every step reports what is wrong and goes on, so one reading finds all. */
+#include "models/family.h"
+
+#include <math.h>
+#include <string.h>
+
+#define RP_FAMILY(name) extern const rp_family rp__family_##name;
+#include "models/models.def"
+#undef RP_FAMILY
+
+const rp_family *const rp__families[] = {
+#define RP_FAMILY(name) &rp__family_##name,
+#include "models/models.def"
+#undef RP_FAMILY
+    NULL,
+};
+
+/* Fields of every family that would change the numbers. */
+static const rp_config_field common_fields[] = {
+    { "model_type", .kind = RP_FIELD_LATER },
+    { "layer_types", .kind = RP_FIELD_LATER },
+    { "quantization_config", .kind = RP_FIELD_ONLY, .only = "null" },
+    { "quantization", .kind = RP_FIELD_ONLY, .only = "null" },
+    { "sliding_window", .kind = RP_FIELD_ONLY, .only = "null" },
+    { "use_sliding_window", .kind = RP_FIELD_ONLY, .only = "false" },
+    { "per_layer_config", .kind = RP_FIELD_ONLY, .only = "null" },
+    { "pruned_heads", .kind = RP_FIELD_ONLY, .only = "{}" },
+    { "is_encoder_decoder", .kind = RP_FIELD_ONLY, .only = "false" },
+    { "add_cross_attention", .kind = RP_FIELD_ONLY, .only = "false" },
+};
+
+/* Keys of every family that change no number of a training step: how the files came to be, what a call returns, heads of other
+ * tasks, and what transformers once kept here of generation. */
+static const char *const common_inert[] = {
+    "architectures", "transformers_version", "_name_or_path", "name_or_path", "_commit_hash", "auto_map", "dtype", "torch_dtype",
+    "use_bfloat16", "torchscript", "tf_legacy_loss", "_attn_implementation*", "attn_implementation", "_flash_attn_2_enabled",
+    "_experts_implementation*", "unsloth_*", "tokenizer_class", "prefix", "output_hidden_states", "output_attentions",
+    "return_dict", "use_return_dict", "use_cache", "gradient_checkpointing", "chunk_size_feed_forward", "is_decoder",
+    "cross_attention_hidden_size", "tie_encoder_decoder", "tie_last_hidden_states", "finetuning_task", "task_specific_params",
+    "problem_type", "num_labels", "_num_labels", "id2label", "label2id", "pad_token_id", "sep_token_id", "unk_token_id",
+    "decoder_start_token_id", "assistant_*", "bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample",
+    "early_stopping", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty", "epsilon_cutoff", "eta_cutoff",
+    "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length",
+    "max_new_tokens", "min_length", "no_repeat_ngram_size", "num_assistant_tokens", "num_assistant_tokens_schedule",
+    "num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "remove_invalid_values", "repetition_penalty",
+    "return_dict_in_generate", "suppress_tokens", "target_lookbehind", "temperature", "top_k", "top_p", "typical_p", NULL,
+};
+
+/* ---- values and messages ---- */
+
+const char *rp__config_show(const json_t *value, char out[RP_SHOWN_CHARS])
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    int n      = snprintf(out, RP_SHOWN_CHARS, "%s", text ? text : "?");
+
+    if (n >= RP_SHOWN_CHARS) memcpy(out + RP_SHOWN_CHARS - 4, "...", 4);
+    free(text);
+    return out;
+}
+
+bool rp__config_same(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
+    return json_equal(a, b);
+}
+
+void rp__config_error(rp_config_reader *reader, const char *key, rp_status status, const char *fmt, ...)
+{
+    const rp_yaml_node *set = rp__yaml_find(reader->overrides, key);
+    char text[RP_ERROR_CHARS];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (reader->status == RP_OK) reader->status = status;
+    rp__report_error(reader->report, set ? set->place : (rp_place){ reader->label, 0 }, "%s", text);
+}
+
+/* ---- overrides ---- */
+
+static json_t *json_of(const rp_yaml_node *node);
+
+static json_t *json_of_children(const rp_yaml_node *node)
+{
+    bool is_map = node->kind == RP_YAML_MAP;
+    json_t *out = is_map ? json_object() : json_array();
+
+    for (const rp_yaml_node *child = node->first; child && out; child = child->next) {
+        json_t *value = json_of(child);
+        if ((is_map ? json_object_set_new(out, child->key, value) : json_array_append_new(out, value)) == 0) continue;
+        json_decref(out);
+        out = NULL;
+    }
+    return out;
+}
+
+/* As JSON would have it: only plain scalars are null, true, false or a number. */
+static json_t *json_of(const rp_yaml_node *node)
+{
+    int64_t whole;
+    double number;
+    bool truth;
+
+    if (node->kind != RP_YAML_SCALAR) return json_of_children(node);
+    if (rp__yaml_is_null(node)) return json_null();
+    if (rp__yaml_is_bool(node, &truth)) return json_boolean(truth);
+    if (!node->quoted && rp__parse_int(node->text, INT64_MIN, INT64_MAX, &whole)) return json_integer(whole);
+    if (!node->quoted && rp__parse_double(node->text, &number) && isfinite(number)) return json_real(number);
+    return json_string(node->text);
+}
+
+static rp_status apply_overrides(rp_config_reader *r)
+{
+    for (const rp_yaml_node *set = r->overrides ? r->overrides->first : NULL; set; set = set->next)
+        RP_CHECK(r->ctx, json_object_set_new(r->json, set->key, json_of(set)) == 0, RP_ERR_MEMORY,
+                 "cannot allocate host memory for '%.200s' set over '%s'", set->key, r->label);
+    return RP_OK;
+}
+
+/* ---- fields ---- */
+
+/* The value under either spelling, NULL where the default holds. *key becomes the spelling that is there. */
+static const json_t *value_of(rp_config_reader *r, const rp_config_field *f, const char **key)
+{
+    const json_t *value = json_object_get(r->json, f->key), *also = f->also ? json_object_get(r->json, f->also) : NULL;
+    char one[RP_SHOWN_CHARS], other[RP_SHOWN_CHARS];
+
+    *key = f->key;
+    if (value && also && !rp__config_same(value, also))
+        rp__config_error(r, f->also, RP_ERR_CONFIG, "'%s' is %s but '%s', the same thing, is %s", f->key,
+                         rp__config_show(value, one), f->also, rp__config_show(also, other));
+    if (!value && also) {
+        *key  = f->also;
+        value = also;
+    }
+    if (!value && f->required) rp__config_error(r, f->key, RP_ERR_CONFIG, "'%s' is missing", f->key);
+    return json_is_null(value) && f->nullable ? NULL : value;
+}
+
+static void read_int(rp_config_reader *r, const rp_config_field *f, rp_model_config *c)
+{
+    int64_t *out = (int64_t *)((char *)c + f->offset);
+    char shown[RP_SHOWN_CHARS];
+    const char *key;
+    const json_t *value = value_of(r, f, &key);
+    double given        = (double)json_integer_value(value);
+
+    *out = (int64_t)f->otherwise;
+    if (!value) return;
+    if (json_is_integer(value) && given >= f->low && given <= f->high) {
+        *out = json_integer_value(value);
+        return;
+    }
+    *out = 0;
+    rp__config_error(r, key, RP_ERR_CONFIG, "'%s' is %s, expected a whole number from %.0f to %.0f", key,
+                     rp__config_show(value, shown), f->low, f->high);
+}
+
+static void read_number(rp_config_reader *r, const rp_config_field *f, rp_model_config *c)
+{
+    double *out = (double *)((char *)c + f->offset);
+    char shown[RP_SHOWN_CHARS];
+    const char *key;
+    const json_t *value = value_of(r, f, &key);
+
+    *out = f->otherwise;
+    if (!value) return;
+    *out = json_number_value(value);
+    if (json_is_number(value) && *out >= f->low && *out <= f->high) return;
+    rp__config_error(r, key, RP_ERR_CONFIG, "'%s' is %s, expected a number from %g to %g", key, rp__config_show(value, shown),
+                     f->low, f->high);
+}
+
+static void read_bool(rp_config_reader *r, const rp_config_field *f, rp_model_config *c)
+{
+    bool *out = (bool *)((char *)c + f->offset);
+    char shown[RP_SHOWN_CHARS];
+    const char *key;
+    const json_t *value = value_of(r, f, &key);
+
+    *out = f->otherwise != 0;
+    if (!value) return;
+    *out = json_is_true(value);
+    if (!json_is_boolean(value))
+        rp__config_error(r, key, RP_ERR_CONFIG, "'%s' is %s, expected true or false", key, rp__config_show(value, shown));
+}
+
+static void read_word(rp_config_reader *r, const rp_config_field *f, rp_model_config *c)
+{
+    int *out = (int *)(void *)((char *)c + f->offset);
+    char shown[RP_SHOWN_CHARS], all[256];
+    const char *key;
+    const json_t *value = value_of(r, f, &key);
+    size_t used         = 0;
+
+    *out = (int)f->otherwise;
+    if (!value) return;
+    for (const rp_field_word *w = f->word; w->word; w++) {
+        if (json_is_string(value) && !strcmp(w->word, json_string_value(value))) {
+            *out = w->value;
+            return;
+        }
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", w->word);
+    }
+    rp__config_error(r, key, json_is_string(value) ? RP_ERR_UNSUPPORTED : RP_ERR_CONFIG, "'%s' is %s; these are honoured: %s", key,
+                     rp__config_show(value, shown), all);
+}
+
+/* Llama 3.1 lists several ends; a document that is written gets the first. */
+static void read_id(rp_config_reader *r, const rp_config_field *f, rp_model_config *c)
+{
+    int32_t *out = (int32_t *)(void *)((char *)c + f->offset);
+    char shown[RP_SHOWN_CHARS];
+    const char *key;
+    const json_t *value = value_of(r, f, &key), *first = json_is_array(value) ? json_array_get(value, 0) : value;
+    int64_t id          = json_is_null(value) ? -1 : json_integer_value(first);
+
+    *out = (int32_t)f->otherwise;
+    if (!value) return;
+    if ((json_is_integer(first) || json_is_null(value)) && id >= -1 && id <= INT32_MAX) *out = (int32_t)id;
+    else rp__config_error(r, key, RP_ERR_CONFIG, "'%s' is %s, expected the id of a token, a list of them, or null", key,
+                          rp__config_show(value, shown));
+}
+
+static void check_only(rp_config_reader *r, const rp_config_field *f)
+{
+    const json_t *value = json_object_get(r->json, f->key);
+    json_t *only        = json_loads(f->only, JSON_DECODE_ANY, NULL);
+    char shown[RP_SHOWN_CHARS];
+
+    if (value && !json_is_null(value) && !rp__config_same(value, only))
+        rp__config_error(r, f->key, RP_ERR_UNSUPPORTED, "'%s' is %s; only %s is honoured", f->key, rp__config_show(value, shown),
+                         f->only);
+    json_decref(only);
+}
+
+static void read_field(rp_config_reader *r, const rp_config_field *f, rp_model_config *c)
+{
+    switch (f->kind) {
+    case RP_FIELD_INT: read_int(r, f, c); break;
+    case RP_FIELD_NUMBER: read_number(r, f, c); break;
+    case RP_FIELD_BOOL: read_bool(r, f, c); break;
+    case RP_FIELD_WORD: read_word(r, f, c); break;
+    case RP_FIELD_ID: read_id(r, f, c); break;
+    case RP_FIELD_ONLY: check_only(r, f); break;
+    case RP_FIELD_LATER: break;
+    }
+}
+
+/* transformers 5 names the kind of attention block by block. */
+static void check_layer_types(rp_config_reader *r)
+{
+    const json_t *types = json_object_get(r->json, "layer_types"), *type;
+    char shown[RP_SHOWN_CHARS];
+    size_t i;
+
+    if (types && !json_is_null(types) && !json_is_array(types))
+        rp__config_error(r, "layer_types", RP_ERR_CONFIG, "'layer_types' is %s, expected a list", rp__config_show(types, shown));
+    json_array_foreach(types, i, type) {
+        if (json_is_string(type) && !strcmp(json_string_value(type), "full_attention")) continue;
+        rp__config_error(r, "layer_types", RP_ERR_UNSUPPORTED, "'layer_types' has %s; only \"full_attention\" is honoured",
+                         rp__config_show(type, shown));
+        return;
+    }
+}
+
+/* ---- keys that stand in no table ---- */
+
+enum { MAX_KNOWN = 256 };
+
+static int known_keys(const rp_family *family, const char *known[MAX_KNOWN + 1])
+{
+    int n = 0;
+
+    for (int i = 0; i < family->n_fields && n + 1 < MAX_KNOWN; i++) {
+        known[n++] = family->field[i].key;
+        if (family->field[i].also) known[n++] = family->field[i].also;
+    }
+    for (int i = 0; i < RP_COUNT(common_fields) && n < MAX_KNOWN; i++) known[n++] = common_fields[i].key;
+    for (const char *const *key = family->inert; *key && n < MAX_KNOWN; key++) known[n++] = *key;
+    for (const char *const *key = common_inert; *key && n < MAX_KNOWN; key++) known[n++] = *key;
+    known[n] = NULL;
+    return n;
+}
+
+static void check_unknown(rp_config_reader *r, const rp_family *family)
+{
+    const char *known[MAX_KNOWN + 1], *key;
+    int n = known_keys(family, known);
+    char shown[RP_SHOWN_CHARS];
+    json_t *value;
+
+    json_object_foreach(r->json, key, value) {
+        bool found = false;
+        for (int i = 0; i < n && !found; i++) found = rp__glob(known[i], key);
+        if (found) continue;
+        const char *near = rp__nearest(key, known);
+        rp__config_error(r, key, RP_ERR_UNSUPPORTED, "unknown field '%.100s' (%s) of model_type '%s'%s%s%s", key,
+                         rp__config_show(value, shown), family->model_type, near ? "; did you mean '" : "", near ? near : "",
+                         near ? "'?" : "");
+    }
+}
+
+/* ---- the whole ---- */
+
+static const rp_family *find_family(rp_config_reader *r)
+{
+    const json_t *type = json_object_get(r->json, "model_type");
+    char known[256] = "", shown[RP_SHOWN_CHARS];
+    size_t used     = 0;
+
+    for (const rp_family *const *f = rp__families; *f; f++) {
+        if (json_is_string(type) && !strcmp((*f)->model_type, json_string_value(type))) return *f;
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", (*f)->model_type);
+    }
+    if (!type) rp__config_error(r, "model_type", RP_ERR_CONFIG, "'model_type' is missing; these are honoured: %s", known);
+    else rp__config_error(r, "model_type", RP_ERR_UNSUPPORTED, "'model_type' is %s; these are honoured: %s",
+                          rp__config_show(type, shown), known);
+    return NULL;
+}
+
+static void read_all(rp_config_reader *r, rp_model_config *c)
+{
+    c->family = find_family(r);
+    if (!c->family) return;
+    for (int i = 0; i < c->family->n_fields; i++) read_field(r, &c->family->field[i], c);
+    for (int i = 0; i < RP_COUNT(common_fields); i++) read_field(r, &common_fields[i], c);
+    check_layer_types(r);
+    check_unknown(r, c->family);
+    c->family->finish(r, c);
+}
+
+rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *json, const rp_yaml_node *overrides,
+                                 rp_report *report, rp_model_config *out)
+{
+    rp_config_reader r  = { ctx, label, json_deep_copy(json), overrides, report, RP_OK };
+    rp_model_config c   = { .source = r.json };
+    rp_status status    = RP_OK;
+
+    if (!r.json) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the fields of '%s'", label);
+    else if (!json_is_object(r.json)) rp__config_error(&r, "", RP_ERR_CONFIG, "not a JSON object");
+    else status = apply_overrides(&r);
+    if (status == RP_OK && json_is_object(r.json)) read_all(&r, &c);
+    if (status == RP_OK && r.status != RP_OK) status = rp__report_status(report, r.status);
+    if (status == RP_OK) *out = c;
+    else rp__model_config_drop(&c);
+    return status;
+}
+
+void rp__model_config_drop(rp_model_config *config)
+{
+    json_decref(config->source);
+    *config = (rp_model_config){ .family = NULL };
+}

@@ -1,0 +1,272 @@
+/* models/config_gguf.c -- the metadata of a GGUF file as the config.json it was made from.
+ *
+ *   "llama.embedding_length": 576  ─▶  "hidden_size": 576
+ *
+ * So one parser checks both, and an export has a config.json. As with config.json, a key that is not known is an error. What GGUF
+ * does not say in its metadata is read off its tensors: tied embeddings, biases, and Llama 3's frequencies (rope_freqs.weight). */
+#include "models/weights_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef enum { WHOLE, NUMBER, LATER, INERT, ZERO, ONE } treatment;      /* ZERO, ONE: the only value that is honoured */
+
+/* Below the name of the architecture. LATER: theirs is unused. */
+static const struct { const char *gguf, *theirs; treatment treatment; bool required; } keys[] = {
+    { "vocab_size",                       "vocab_size",              WHOLE,  false },
+    { "context_length",                   "max_position_embeddings", WHOLE,  true },
+    { "embedding_length",                 "hidden_size",             WHOLE,  true },
+    { "feed_forward_length",              "intermediate_size",       WHOLE,  true },
+    { "block_count",                      "num_hidden_layers",       WHOLE,  true },
+    { "attention.head_count",             "num_attention_heads",     WHOLE,  true },
+    { "attention.head_count_kv",          "num_key_value_heads",     WHOLE,  false },
+    { "attention.layer_norm_rms_epsilon", "rms_norm_eps",            NUMBER, true },
+    { "rope.freq_base",                   "rope_theta",              NUMBER, false },
+    { "rope.dimension_count",             NULL,                      LATER,  false },
+    { "attention.key_length",             NULL,                      LATER,  false },
+    { "attention.value_length",           NULL,                      LATER,  false },
+    { "rope.scaling.type",                NULL,                      LATER,  false },
+    { "rope.scaling.factor",              NULL,                      LATER,  false },
+    { "rope.scale_linear",                NULL,                      LATER,  false },
+    { "rope.scaling.original_context_length", NULL,                  INERT,  false },
+    { "rope.scaling.finetuned",           NULL,                      INERT,  false },
+    { "tensor_data_layout",               NULL,                      INERT,  false },
+    { "attention.causal",                 NULL,                      ONE,    false },
+    { "attention.sliding_window",         NULL,                      ZERO,   false },
+    { "use_parallel_residual",            NULL,                      ZERO,   false },
+    { "expert_count",                     NULL,                      ZERO,   false },
+    { "expert_used_count",                NULL,                      ZERO,   false },
+};
+
+static const struct { const char *gguf, *theirs; } token_ids[] = {
+    { "tokenizer.ggml.bos_token_id",     "bos_token_id" },
+    { "tokenizer.ggml.eos_token_id",     "eos_token_id" },
+    { "tokenizer.ggml.padding_token_id", "pad_token_id" },
+};
+
+typedef struct {
+    rp_gguf *file;
+    const rp_family *family;
+    rp_place place;
+    rp_report *report;
+    rp_status status;                   /* of the first error */
+    json_t *json;
+} reader;
+
+#define FAIL(r, s, ...) \
+    do { if ((r)->status == RP_OK) (r)->status = (s); rp__report_error((r)->report, (r)->place, __VA_ARGS__); } while (0)
+
+static const rp_gguf_value *get(const reader *r, const char *key)
+{
+    char name[RP_WEIGHT_NAME_CHARS];
+
+    snprintf(name, sizeof name, "%s.%s", r->family->gguf_architecture, key);
+    return rp__gguf_get(r->file, name);
+}
+
+static bool is_whole(const rp_gguf_value *v) { return v->kind == RP_GGUF_INT || v->kind == RP_GGUF_UINT; }
+
+static double number_of(const reader *r, const char *key)
+{
+    const rp_gguf_value *v = get(r, key);
+
+    return v && (is_whole(v) || v->kind == RP_GGUF_FLOAT) ? v->f : 0;
+}
+
+static void set(reader *r, const char *key, json_t *value)
+{
+    if (json_object_set_new(r->json, key, value) && r->status == RP_OK)
+        r->status = rp__fail(r->report->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", key);
+}
+
+/* The number as someone wrote it before it became a float: 9.99999975e-06 was 1e-05. */
+static double shortest(double value)
+{
+    char text[32];
+    double out = value;
+
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (rp__parse_double(text, &out) && (float)out == (float)value) return (double)(float)value == value ? out : value;
+    }
+    return value;
+}
+
+/* ---- metadata ---- */
+
+static void read_key(reader *r, int i)
+{
+    const rp_gguf_value *v = get(r, keys[i].gguf);
+    const char *arch       = r->family->gguf_architecture;
+    bool is_number         = v && (is_whole(v) || v->kind == RP_GGUF_FLOAT || v->kind == RP_GGUF_BOOL);
+
+    if (!v && keys[i].required) FAIL(r, RP_ERR_CONFIG, "metadata '%s.%s' is missing", arch, keys[i].gguf);
+    if (!v || keys[i].treatment == INERT || keys[i].treatment == LATER) return;
+    if (keys[i].treatment == WHOLE && is_whole(v)) set(r, keys[i].theirs, json_integer(v->i));
+    else if (keys[i].treatment == NUMBER && (is_whole(v) || v->kind == RP_GGUF_FLOAT) && isfinite(v->f))
+        set(r, keys[i].theirs, json_real(shortest(v->f)));
+    else if (keys[i].treatment == WHOLE || keys[i].treatment == NUMBER)
+        FAIL(r, RP_ERR_CONFIG, "metadata '%s.%s' is not a %snumber", arch, keys[i].gguf, keys[i].treatment == WHOLE ? "whole " : "");
+    else if (!is_number || v->f != (keys[i].treatment == ONE))
+        FAIL(r, RP_ERR_UNSUPPORTED, "metadata '%s.%s' has a value other than %d, which is not honoured", arch, keys[i].gguf,
+             keys[i].treatment == ONE);
+}
+
+static void check_unknown(reader *r)
+{
+    size_t n = strlen(r->family->gguf_architecture);
+
+    for (int64_t i = 0; i < rp__gguf_n_values(r->file); i++) {
+        const char *key = rp__gguf_value_at(r->file, i)->key;
+        bool known      = strncmp(key, r->family->gguf_architecture, n) || key[n] != '.';
+        for (int k = 0; k < RP_COUNT(keys) && !known; k++) known = !strcmp(keys[k].gguf, key + n + 1);
+        if (!known) FAIL(r, RP_ERR_UNSUPPORTED, "unknown metadata '%.200s'", key);
+    }
+}
+
+/* Heads of one size, all of it turned. llama.cpp takes embedding_length / head_count where nothing is said. */
+static void read_head_dim(reader *r)
+{
+    static const char *const sizes[] = { "attention.key_length", "rope.dimension_count", "attention.value_length" };
+    double heads = number_of(r, "attention.head_count"), plain = heads > 0 ? number_of(r, "embedding_length") / heads : 0, dim = plain;
+
+    if (get(r, sizes[0])) dim = number_of(r, sizes[0]);
+    for (int i = 0; i < RP_COUNT(sizes); i++) {
+        double size = get(r, sizes[i]) ? number_of(r, sizes[i]) : i == 1 ? dim : plain;
+        if (size != dim)
+            FAIL(r, RP_ERR_UNSUPPORTED, "'%s' is %g where heads have %g elements, which is not honoured", sizes[i], size, dim);
+    }
+    if (dim >= 1 && dim <= INT32_MAX && dim == floor(dim)) set(r, "head_dim", json_integer((json_int_t)dim));
+}
+
+static void read_tokens(reader *r)
+{
+    for (int i = 0; i < RP_COUNT(token_ids); i++) {
+        const rp_gguf_value *v = rp__gguf_get(r->file, token_ids[i].gguf);
+        set(r, token_ids[i].theirs, v && is_whole(v) && v->i >= 0 && v->i <= INT32_MAX ? json_integer(v->i) : json_null());
+    }
+}
+
+/* ---- rotary scaling ---- */
+
+static void read_scaling(reader *r)
+{
+    const rp_gguf_value *type = get(r, "rope.scaling.type");
+    double factor             = number_of(r, get(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear");
+    bool is_text              = type && type->kind == RP_GGUF_STRING;
+    bool none                 = is_text && type->s.bytes == 4 && !memcmp(type->s.text, "none", 4);
+    bool linear               = !type || (is_text && type->s.bytes == 6 && !memcmp(type->s.text, "linear", 6));
+
+    if (!none && !linear) {
+        FAIL(r, RP_ERR_UNSUPPORTED, "metadata 'rope.scaling.type' is '%.*s'; these are honoured: none, linear",
+             is_text ? (int)(type->s.bytes < 40 ? type->s.bytes : 40) : 1, is_text ? type->s.text : "?");
+    } else if (linear && factor != 0 && factor != 1) {
+        set(r, "rope_scaling", json_pack("{s:s, s:f}", "rope_type", "linear", "factor", shortest(factor)));
+    }
+}
+
+enum { MAX_PAIRS = 1 << 15 };
+#define LOW 1.0
+#define HIGH 4.0
+#define ORIGINAL 8192.0
+
+/* What Llama 3.1's rule divides frequency i of `pairs` by. */
+static double llama3_divisor(double factor, double theta, int64_t i, int64_t pairs)
+{
+    double wavelength = 2 * acos(-1) * pow(theta, (double)i / (double)pairs), smooth;
+
+    if (wavelength < ORIGINAL / HIGH) return 1;
+    if (wavelength > ORIGINAL / LOW) return factor;
+    smooth = (ORIGINAL / wavelength - LOW) / (HIGH - LOW);
+    return 1 / ((1 - smooth) / factor + smooth);
+}
+
+/* A file gives the divisors, not the rule. All published Llama 3.x have these bounds, so the factor, which is the last divisor,
+ * tells all the others. */
+static bool is_llama3(const float *divisor, int64_t pairs, double theta)
+{
+    for (int64_t i = 0; i < pairs; i++) {
+        double want = llama3_divisor(divisor[pairs - 1], theta, i, pairs);
+        if (!(fabs(divisor[i] - want) <= 1e-4 * want)) return false;
+    }
+    return true;
+}
+
+static rp_status read_frequencies(reader *r)
+{
+    const rp_gguf_tensor *t = rp__gguf_find(r->file, "rope_freqs.weight");
+    double theta            = get(r, "rope.freq_base") ? number_of(r, "rope.freq_base") : 10000;
+    float *divisor;
+
+    if (!t) return RP_OK;
+    if (t->ndim != 1 || t->elems < 1 || t->elems > MAX_PAIRS || json_object_get(r->json, "rope_scaling")) {
+        FAIL(r, RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' is not one divisor a frequency, beside no other scaling");
+        return RP_OK;
+    }
+    if (!(divisor = rp__host_alloc(r->report->bump.ctx, t->elems * (int64_t)sizeof *divisor))) return RP_ERR_MEMORY;
+    rp_status status = rp__gguf_read(r->file, t, 0, t->elems, divisor);
+    if (status == RP_OK && !is_llama3(divisor, t->elems, theta))
+        FAIL(r, RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' holds other divisors than those of Llama 3.x, which alone are honoured");
+    else if (status == RP_OK)
+        set(r, "rope_scaling", json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor", shortest(divisor[t->elems - 1]),
+                                         "low_freq_factor", LOW, "high_freq_factor", HIGH, "original_max_position_embeddings",
+                                         (int)ORIGINAL));
+    rp__release(divisor);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static const rp_family *find_family(reader *r)
+{
+    const rp_gguf_value *v = rp__gguf_get(r->file, "general.architecture");
+    bool is_text           = v && v->kind == RP_GGUF_STRING;
+
+    for (const rp_family *const *f = rp__families; *f && is_text; f++) {
+        const char *name = (*f)->gguf_architecture;
+        if (name && (int64_t)strlen(name) == v->s.bytes && !memcmp(name, v->s.text, strlen(name))) return *f;
+    }
+    if (!is_text) FAIL(r, RP_ERR_CONFIG, "metadata 'general.architecture' is missing");
+    else FAIL(r, RP_ERR_UNSUPPORTED, "architecture '%.*s' is not read from GGUF; these are: llama",
+              (int)(v->s.bytes < 100 ? v->s.bytes : 100), v->s.text);
+    return NULL;
+}
+
+static void read_tensors(reader *r)
+{
+    const rp_gguf_tensor *embedding = rp__gguf_find(r->file, "token_embd.weight");
+
+    if (!json_object_get(r->json, "vocab_size") && embedding && embedding->ndim == 2)
+        set(r, "vocab_size", json_integer(embedding->dim[0]));
+    set(r, "tie_word_embeddings", json_boolean(!rp__gguf_find(r->file, "output.weight")));
+    set(r, "attention_bias", json_boolean(rp__gguf_find(r->file, "blk.0.attn_q.bias") != NULL));
+    set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
+}
+
+static rp_status read_all(reader *r)
+{
+    r->family = find_family(r);
+    if (!r->family) return RP_OK;
+    set(r, "architectures", json_pack("[s]", r->family->architecture));
+    set(r, "model_type", json_string(r->family->model_type));
+    set(r, "hidden_act", json_string("silu"));
+    for (int i = 0; i < RP_COUNT(keys); i++) read_key(r, i);
+    check_unknown(r);
+    read_head_dim(r);
+    read_tokens(r);
+    read_scaling(r);
+    read_tensors(r);
+    return read_frequencies(r);
+}
+
+rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_report *report, json_t **out)
+{
+    reader r         = { .file = file, .place = { label, 0 }, .report = report, .json = json_object() };
+    int before       = report->n_errors;
+    rp_status status = r.json ? read_all(&r) : rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", label);
+
+    if (status == RP_OK) status = report->n_errors > before ? rp__report_status(report, r.status) : r.status;
+    if (status == RP_OK) *out = r.json;
+    else json_decref(r.json);
+    return status;
+}

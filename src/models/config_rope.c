@@ -1,0 +1,172 @@
+/* models/config_rope.c -- rotary positions in a config.json, in both spellings.
+ *
+ *   transformers 4   "rope_theta": 5e5, "rope_scaling": {"rope_type" or "type": "llama3", "factor": 8, …} or null
+ *   transformers 5   "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8, …}
+ *
+ * What stands in several places must say the same. A key that the type does not read is an error: it was meant to do something. */
+#include "models/family.h"
+
+#include <string.h>
+
+enum { THETA = 1, FACTOR = 2, LOW = 4, HIGH = 8, ORIGINAL = 16 };
+
+static const struct { const char *name; rp_rope_kind kind; int reads, needs; } types[] = {
+    { "default", RP_ROPE_DEFAULT, THETA, 0 },
+    { "linear",  RP_ROPE_LINEAR,  THETA | FACTOR, FACTOR },
+    { "llama3",  RP_ROPE_LLAMA3,  THETA | FACTOR | LOW | HIGH | ORIGINAL, FACTOR | LOW | HIGH },
+};
+
+static const struct { const char *key; int bit; size_t offset; } numbers[] = {
+    { "rope_theta",       THETA,  offsetof(rp_rope_config, theta) },
+    { "factor",           FACTOR, offsetof(rp_rope_config, factor) },
+    { "low_freq_factor",  LOW,    offsetof(rp_rope_config, low_freq_factor) },
+    { "high_freq_factor", HIGH,   offsetof(rp_rope_config, high_freq_factor) },
+};
+
+/* One object, rope_scaling or rope_parameters, being read. */
+typedef struct {
+    rp_config_reader *reader;
+    const char *name;
+    const json_t *json;
+    int type, given;                    /* index into types; bits of the keys that are there */
+    rp_rope_config rope;
+} object;
+
+/* -1 after an error. */
+static int find_type(const object *o)
+{
+    const json_t *type = json_object_get(o->json, "rope_type"), *old = json_object_get(o->json, "type");
+    char one[RP_SHOWN_CHARS], other[RP_SHOWN_CHARS];
+
+    if (type && old && !rp__config_same(type, old)) {
+        rp__config_error(o->reader, o->name, RP_ERR_CONFIG, "'%s.rope_type' is %s but '%s.type', the same thing, is %s", o->name,
+                         rp__config_show(type, one), o->name, rp__config_show(old, other));
+        return -1;
+    }
+    if (!type) type = old;
+    if (!type) return 0;
+    for (int i = 0; i < RP_COUNT(types); i++)
+        if (json_is_string(type) && !strcmp(types[i].name, json_string_value(type))) return i;
+    rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.rope_type' is %s; these are honoured: default, linear, llama3",
+                     o->name, rp__config_show(type, one));
+    return -1;
+}
+
+static void expected(const object *o, const char *key, const json_t *value, const char *what)
+{
+    char shown[RP_SHOWN_CHARS];
+
+    rp__config_error(o->reader, o->name, RP_ERR_CONFIG, "'%s.%s' is %s, expected %s", o->name, key,
+                     rp__config_show(value, shown), what);
+}
+
+/* The bit of a key that holds a number, 0 for any other key. */
+static int read_number(object *o, const char *key, const json_t *value)
+{
+    double number = json_number_value(value);
+
+    for (int i = 0; i < RP_COUNT(numbers); i++) {
+        if (strcmp(numbers[i].key, key)) continue;
+        if (!json_is_number(value) || !(number > 0)) expected(o, key, value, "a positive number");
+        memcpy((char *)&o->rope + numbers[i].offset, &number, sizeof number);
+        return numbers[i].bit;
+    }
+    if (strcmp(key, "original_max_position_embeddings")) return 0;
+    if (!json_is_integer(value) || json_integer_value(value) < 1) expected(o, key, value, "a positive whole number");
+    o->rope.original_context = json_integer_value(value);
+    return ORIGINAL;
+}
+
+static void read_key(object *o, const char *key, const json_t *value)
+{
+    char shown[RP_SHOWN_CHARS];
+    bool whole = !strcmp(key, "partial_rotary_factor") && json_is_number(value) && json_number_value(value) == 1;
+    int bit    = 0;
+
+    if (!strcmp(key, "rope_type") || !strcmp(key, "type") || json_is_null(value) || whole) return;
+    if (strcmp(key, "partial_rotary_factor")) bit = read_number(o, key, value);
+    if (bit & types[o->type].reads) o->given |= bit;
+    else rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.%.100s' is %s, which rope type '%s' does not honour", o->name,
+                          key, rp__config_show(value, shown), types[o->type].name);
+}
+
+static void check_needs(const object *o)
+{
+    int missing = types[o->type].needs & ~o->given;
+
+    for (int i = 0; i < RP_COUNT(numbers); i++)
+        if (missing & numbers[i].bit)
+            rp__config_error(o->reader, o->name, RP_ERR_CONFIG, "'%s.%s' is missing, rope type '%s' needs it", o->name,
+                             numbers[i].key, types[o->type].name);
+    if (o->given & LOW && o->given & HIGH && !(o->rope.high_freq_factor > o->rope.low_freq_factor))
+        rp__config_error(o->reader, o->name, RP_ERR_CONFIG, "'%s.high_freq_factor' %g is not above 'low_freq_factor' %g", o->name,
+                         o->rope.high_freq_factor, o->rope.low_freq_factor);
+}
+
+/* False where the object is absent or of an unknown type. */
+static bool read_object(rp_config_reader *reader, const char *name, object *o)
+{
+    char shown[RP_SHOWN_CHARS];
+    const char *key;
+    json_t *value;
+
+    *o = (object){ .reader = reader, .name = name, .json = json_object_get(reader->json, name) };
+    if (!o->json || json_is_null(o->json)) return false;
+    if (!json_is_object(o->json)) {
+        rp__config_error(reader, name, RP_ERR_CONFIG, "'%s' is %s, expected an object or null", name,
+                         rp__config_show(o->json, shown));
+        return false;
+    }
+    o->type = find_type(o);
+    if (o->type < 0) return false;
+    o->rope.kind = types[o->type].kind;
+    json_object_foreach((json_t *)o->json, key, value) read_key(o, key, value);
+    check_needs(o);
+    return true;
+}
+
+/* transformers writes one or the other; where both are, a reader of either must get the same. */
+static void check_agreement(const object *scaling, const object *parameters)
+{
+    rp_rope_config a = scaling->rope, b = parameters->rope;
+
+    a.theta = b.theta = 0;
+    if (a.kind != b.kind || a.factor != b.factor || a.low_freq_factor != b.low_freq_factor ||
+        a.high_freq_factor != b.high_freq_factor || a.original_context != b.original_context)
+        rp__config_error(scaling->reader, scaling->name, RP_ERR_CONFIG, "'rope_scaling' and 'rope_parameters' disagree");
+}
+
+static void set_theta(rp_config_reader *reader, const char *place, const char *key, double theta, rp_rope_config *out)
+{
+    if (theta > 0 && out->theta > 0 && theta != out->theta)
+        rp__config_error(reader, key, RP_ERR_CONFIG, "'%s' is %.17g, but %.17g in another place", place, theta, out->theta);
+    else if (theta > 0) out->theta = theta;
+}
+
+static double top_theta(rp_config_reader *reader)
+{
+    const json_t *value = json_object_get(reader->json, "rope_theta");
+    char shown[RP_SHOWN_CHARS];
+
+    if (!value || json_is_null(value)) return 0;
+    if (!json_is_number(value) || !(json_number_value(value) > 0))
+        rp__config_error(reader, "rope_theta", RP_ERR_CONFIG, "'rope_theta' is %s, expected a positive number",
+                         rp__config_show(value, shown));
+    return json_number_value(value);
+}
+
+void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *config, rp_rope_config *out)
+{
+    object scaling, parameters;
+    bool old = read_object(reader, "rope_scaling", &scaling), new = read_object(reader, "rope_parameters", &parameters);
+    rp_rope_config rope = old ? scaling.rope : new ? parameters.rope : (rp_rope_config){ .kind = RP_ROPE_DEFAULT };
+
+    if (old && new) check_agreement(&scaling, &parameters);
+    rope.theta = 0;
+    set_theta(reader, "rope_theta", "rope_theta", top_theta(reader), &rope);
+    set_theta(reader, "rope_scaling.rope_theta", "rope_scaling", scaling.rope.theta, &rope);
+    set_theta(reader, "rope_parameters.rope_theta", "rope_parameters", parameters.rope.theta, &rope);
+    if (!rope.theta) rope.theta = 10000;
+    if (rope.kind == RP_ROPE_LLAMA3 && !rope.original_context) rope.original_context = config->context;
+    *out = rope;
+}

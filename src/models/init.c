@@ -1,0 +1,81 @@
+/* models/init.c -- fresh weights, by Box and Muller from Philox.
+ *
+ *   key      hash of the seed and the parameter's path
+ *   counter  element / 4: four words make four normal numbers
+ *
+ * So a weight is a function of (seed, path, element): of neither threads, other parameters nor the dtype. */
+#include "models/weights.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/philox.h"
+
+typedef struct { double number[4]; } four;
+
+static four normals(uint64_t key, int64_t block)
+{
+    rp_philox bits = rp__stream_block(&(rp_stream){ .key = key }, 0, block);
+    four out;
+
+    for (int i = 0; i < 4; i += 2) {
+        double u = ((double)bits.word[i] + 0.5) * 0x1p-32, turn = (double)bits.word[i + 1] * 0x1p-32;
+        double r = sqrt(-2 * log(u)), angle = 2 * acos(-1) * turn;
+        out.number[i]     = r * cos(angle);
+        out.number[i + 1] = r * sin(angle);
+    }
+    return out;
+}
+
+static void put(void *data, rp_dtype dtype, int64_t i, double value)
+{
+    switch (dtype) {
+    case RP_BF16: ((uint16_t *)data)[i] = rp__bf16_from_f32((float)value); break;
+    case RP_F64: ((double *)data)[i] = (double)(float)value; break;
+    default: ((float *)data)[i] = (float)value; break;
+    }
+}
+
+static void draw(const rp_param *p, uint64_t key, double std, int threads)
+{
+    const rp_meta *m = rp_tensor_meta(p->tensor);
+    int64_t n        = rp_meta_elems(m);
+    void *data       = rp_tensor_data(p->tensor);
+
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t block = 0; block < (n + 3) / 4; block++) {
+        four z = normals(key, block);
+        for (int64_t i = 4 * block; i < n && i < 4 * block + 4; i++) put(data, m->dtype, i, std * z.number[i % 4]);
+    }
+}
+
+static void fill(const rp_param *p, double value)
+{
+    const rp_meta *m = rp_tensor_meta(p->tensor);
+    void *data       = rp_tensor_data(p->tensor);
+
+    for (int64_t i = 0; i < rp_meta_elems(m); i++) put(data, m->dtype, i, value);
+}
+
+/* Each block adds to the residual twice. */
+static double std_of(const rp_model_config *c, const char *path)
+{
+    bool into_residual = rp__glob("layers.*.attn.output.weight", path) || rp__glob("layers.*.mlp.down.weight", path);
+
+    return c->scaled_residual_init && into_residual ? c->init_std / sqrt(2 * (double)c->n_layers) : c->init_std;
+}
+
+void rp__model_init(rp_model *model, uint64_t seed)
+{
+    const rp_model_config *c = rp__model_config(model);
+
+    for (int i = 0; i < rp__model_n_params(model); i++) {
+        const rp_param *p = rp__model_param(model, i);
+        uint64_t key      = rp__hash(p->path, strlen(p->path), rp__hash(&seed, sizeof seed, RP_HASH_SEED));
+        if (!rp__tensor_real(p->tensor)) continue;
+        if (!strcmp(p->name, "bias")) fill(p, 0);
+        else if (rp_tensor_meta(p->tensor)->ndim == 1) fill(p, 1);
+        else draw(p, key, std_of(c, p->path), rp__model_ctx(model)->threads);
+        rp__tensor_wrote(p->tensor, "rp__model_init");
+    }
+}

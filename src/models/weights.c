@@ -1,0 +1,93 @@
+/* models/weights.c -- finds a model's config: config.json of a directory, or the metadata of a GGUF file.
+ *
+ * Files are open only while something reads them: here for the config, in rp__model_load for the weights. */
+#include "models/weights_inside.h"
+
+#include <string.h>
+
+#include "base/file.h"
+
+#define CONFIG_CAP_BYTES (INT64_C(16) << 20)
+
+static rp_status parse_text(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, const rp_yaml_node *overrides,
+                            rp_report *report, rp_model_config *out)
+{
+    json_error_t error;
+    json_t *json = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+
+    RP_CHECK(ctx, json, RP_ERR_FORMAT, "'%s': line %d: %s", path, error.line, error.text);
+    rp_status status = rp__model_config_parse(ctx, path, json, overrides, report, out);
+    json_decref(json);
+    return status;
+}
+
+rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
+                                rp_model_config *out)
+{
+    char *file = rp__file_is_dir(path) ? rp__path_join(ctx, path, "config.json") : rp__host_text(ctx, path), *text = NULL;
+    int64_t bytes;
+
+    if (!file) return RP_ERR_MEMORY;
+    rp_status status = rp__file_read(ctx, file, CONFIG_CAP_BYTES, &text, &bytes);
+    if (status == RP_OK) status = parse_text(ctx, file, text, bytes, overrides, report, out);
+    rp__release(text);
+    rp__release(file);
+    return status;
+}
+
+static rp_status config_of_gguf(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
+                                rp_model_config *out)
+{
+    rp_gguf *file = NULL;
+    json_t *json  = NULL;
+
+    RP_TRY(rp__gguf_open(ctx, path, &file));
+    rp_status status = rp__gguf_config(ctx, path, file, report, &json);
+    if (status == RP_OK) status = rp__model_config_parse(ctx, path, json, overrides, report, out);
+    json_decref(json);
+    rp__gguf_close(file);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
+                               rp_model_files **out)
+{
+    bool is_gguf = !rp__file_is_dir(path) && ends_with(path, ".gguf");
+    rp_model_files *files;
+    rp_status status;
+
+    RP_CHECK(ctx, is_gguf || rp__file_is_dir(path), rp__file_exists(path) ? RP_ERR_FORMAT : RP_ERR_IO,
+             "cannot open the model '%s': %s", path,
+             rp__file_exists(path) ? "neither a directory nor a .gguf file" : "no such file or directory");
+    if (!(files = rp__host_alloc(ctx, (int64_t)sizeof *files))) return RP_ERR_MEMORY;
+    *files = (rp_model_files){ .ctx = ctx, .path = rp__host_text(ctx, path), .is_gguf = is_gguf };
+    if (!files->path) status = RP_ERR_MEMORY;
+    else status = (is_gguf ? config_of_gguf : rp__model_config_load)(ctx, path, overrides, report, &files->config);
+    if (status == RP_OK) *out = files;
+    else rp__model_files_close(files);
+    return status;
+}
+
+void rp__model_files_close(rp_model_files *files)
+{
+    if (!files) return;
+    rp__model_config_drop(&files->config);
+    rp__release(files->path);
+    rp__release(files);
+}
+
+rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out)
+{
+    RP_CHECK(files->ctx, !files->taken, RP_ERR_STATE, "the config of '%s' was taken before", files->path);
+    *out          = files->config;
+    files->config = (rp_model_config){ .family = NULL };
+    files->taken  = true;
+    return RP_OK;
+}

@@ -1,0 +1,289 @@
+/* models/weights_load.c -- fills a model's parameters from safetensors or GGUF.
+ *
+ *   name every tensor of the file ─▶ pair with parameters ─▶ check all ─▶ read window by window ─▶ convert ─▶ let go of the file
+ *
+ * Nothing is written before everything is known to fit; every mismatch is found, the first is told and the others are counted.
+ * At most a window of fp32 is held beside the parameters. */
+#include "models/weights_inside.h"
+
+#include <string.h>
+
+#include "io/safetensors.h"
+
+enum { WINDOW_ELEMS = 1 << 18 };        /* 1 MiB of fp32; a longer row is read whole */
+
+/* One of the two. */
+typedef struct { const rp_safetensor *st; const rp_gguf_tensor *gguf; } file_tensor;
+
+typedef struct {
+    rp_ctx *ctx;
+    rp_model *model;
+    const rp_model_config *config;
+    const char *path;
+    rp_safetensors *st;
+    rp_gguf *gguf;
+    rp_report report;
+    rp_status status;                   /* of the first error */
+    int n_params;
+    file_tensor *from;                  /* by parameter */
+    file_tensor head;                   /* lm_head of a file whose embeddings are tied; none: both NULL */
+    float *window;
+    int64_t window_elems;
+} loader;
+
+#define FAIL(l, s, ...) \
+    do { if ((l)->status == RP_OK) (l)->status = (s); rp__report_error(&(l)->report, (rp_place){ (l)->path, 0 }, __VA_ARGS__); } while (0)
+
+/* ---- tensors of either file ---- */
+
+static int64_t n_tensors(const loader *l) { return l->st ? rp__safetensors_n_tensors(l->st) : rp__gguf_n_tensors(l->gguf); }
+
+static file_tensor tensor_at(const loader *l, int64_t i)
+{
+    return l->st ? (file_tensor){ .st = rp__safetensors_at(l->st, i) } : (file_tensor){ .gguf = rp__gguf_tensor_at(l->gguf, i) };
+}
+
+static bool is_some(file_tensor t) { return t.st || t.gguf; }
+static const char *name_of(file_tensor t) { return t.st ? t.st->name : t.gguf->name; }
+static int ndim_of(file_tensor t) { return t.st ? t.st->ndim : t.gguf->ndim; }
+static const int64_t *dim_of(file_tensor t) { return t.st ? t.st->dim : t.gguf->dim; }
+static int64_t elems_of(file_tensor t) { return t.st ? t.st->elems : t.gguf->elems; }
+static int64_t row_of(file_tensor t) { return ndim_of(t) ? dim_of(t)[ndim_of(t) - 1] : 1; }
+
+static rp_status read_elems(loader *l, file_tensor t, int64_t start, int64_t count, float *out)
+{
+    return t.st ? rp__safetensors_read(l->st, t.st, start, count, out) : rp__gguf_read(l->gguf, t.gguf, start, count, out);
+}
+
+static void drop(loader *l, file_tensor t)
+{
+    if (t.st) rp__safetensors_drop(l->st, t.st);
+    else rp__gguf_drop(l->gguf, t.gguf);
+}
+
+/* "[96,32]" into out; returns out. */
+static const char *show_dims(int ndim, const int64_t *dim, char out[128])
+{
+    size_t used = (size_t)snprintf(out, 128, "[");
+
+    for (int i = 0; i < ndim && used < 100; i++) used += (size_t)snprintf(out + used, 128 - used, "%s%" PRId64, i ? "," : "", dim[i]);
+    snprintf(out + used, 128 - used, "]");
+    return out;
+}
+
+/* ---- pairing ---- */
+
+static bool globs_match(const char *const *glob, const char *name)
+{
+    for (; glob && *glob; glob++)
+        if (rp__glob(*glob, name)) return true;
+    return false;
+}
+
+/* Our path for a tensor of the file; false where the family has no such name. */
+static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS])
+{
+    const rp_family *f = l->config->family;
+    char full[RP_WEIGHT_NAME_CHARS];
+
+    if (l->gguf) return rp__weight_name_ours(f->gguf_name, f->n_gguf_names, name, out);
+    if (rp__weight_name_ours(f->name, f->n_names, name, out)) return true;
+    if (!f->prefix || snprintf(full, sizeof full, "%s%s", f->prefix, name) >= (int)sizeof full) return false;
+    return rp__weight_name_ours(f->name, f->n_names, full, out);
+}
+
+/* How the file would call a parameter. */
+static const char *their_name(const loader *l, const char *path, char out[RP_WEIGHT_NAME_CHARS])
+{
+    const rp_family *f = l->config->family;
+    bool found         = l->gguf ? rp__weight_name_theirs(f->gguf_name, f->n_gguf_names, path, out)
+                                 : rp__weight_name_theirs(f->name, f->n_names, path, out);
+
+    return found ? out : path;
+}
+
+static int find_param(const loader *l, const char *path)
+{
+    for (int i = 0; i < l->n_params; i++)
+        if (!strcmp(rp__model_param(l->model, i)->path, path)) return i;
+    return -1;
+}
+
+static void pair_tensor(loader *l, file_tensor t)
+{
+    const char *name = name_of(t);
+    char path[RP_WEIGHT_NAME_CHARS];
+    bool known = path_of(l, name, path);
+    int param  = known ? find_param(l, path) : -1;
+
+    if (globs_match(l->config->family->inert_tensor, name)) return;
+    if (known && l->config->tied && !strcmp(path, "output.weight")) l->head = t;
+    else if (param < 0) FAIL(l, RP_ERR_FORMAT, "tensor '%.200s' is no weight of this model", name);
+    else if (is_some(l->from[param])) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' are the same weight, '%s'",
+                                           name_of(l->from[param]), name, path);
+    else l->from[param] = t;
+}
+
+/* With tied embeddings one tensor is enough, under either name, as for transformers. */
+static void pair_all(loader *l)
+{
+    int embedding = find_param(l, "tok_embeddings.weight");
+
+    for (int64_t i = 0; i < n_tensors(l); i++) pair_tensor(l, tensor_at(l, i));
+    if (embedding < 0 || is_some(l->from[embedding]) || !is_some(l->head)) return;
+    l->from[embedding] = l->head;
+    l->head            = (file_tensor){ .st = NULL };
+}
+
+/* ---- checking ---- */
+
+static void check_shape(loader *l, const rp_param *p, file_tensor t)
+{
+    const rp_meta *m = rp_tensor_meta(p->tensor);
+    char have[128], want[128];
+
+    if (m->ndim == ndim_of(t) && !memcmp(m->dim, dim_of(t), (size_t)m->ndim * sizeof m->dim[0])) return;
+    FAIL(l, RP_ERR_SHAPE, "tensor '%.200s' is %s where '%s' is %s", name_of(t), show_dims(ndim_of(t), dim_of(t), have), p->path,
+         show_dims(m->ndim, m->dim, want));
+}
+
+/* Integers are no weights but codes of some quantisation. */
+static void check_readable(loader *l, file_tensor t)
+{
+    rp_safetensors_dtype d = t.st ? t.st->dtype : RP_ST_F32;
+
+    if (t.st && d != RP_ST_F64 && d != RP_ST_F32 && d != RP_ST_F16 && d != RP_ST_BF16)
+        FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' is of dtype '%s'; these are read: F64, F32, F16, BF16", t.st->name,
+             rp__safetensors_dtype_name(d));
+    else if (t.gguf && rp__gguf_read(l->gguf, t.gguf, 0, 0, NULL) != RP_OK) FAIL(l, RP_ERR_UNSUPPORTED, "%s", rp_error(l->ctx));
+}
+
+static void check_param(loader *l, int i)
+{
+    const rp_param *p = rp__model_param(l->model, i);
+    const rp_meta *m  = rp_tensor_meta(p->tensor);
+    char name[RP_WEIGHT_NAME_CHARS], want[128];
+    bool is_head = !strcmp(p->path, "output.weight");
+
+    if (is_some(l->from[i])) {
+        check_shape(l, p, l->from[i]);
+        check_readable(l, l->from[i]);
+    } else {
+        FAIL(l, RP_ERR_FORMAT, "tensor '%s' is missing, '%s' %s%s", their_name(l, p->path, name), p->path,
+             show_dims(m->ndim, m->dim, want), is_head ? "; where it shares the embedding, set 'tie_word_embeddings' to true" : "");
+    }
+}
+
+/* Two different matrices where the config says there is one: neither is taken for the other. */
+static rp_status check_head(loader *l)
+{
+    int embedding = find_param(l, "tok_embeddings.weight");
+    file_tensor e = embedding < 0 ? (file_tensor){ .st = NULL } : l->from[embedding];
+    bool same     = true;
+    int64_t row, step;
+
+    if (!is_some(l->head) || !is_some(e) || elems_of(e) == 0) return RP_OK;
+    check_shape(l, rp__model_param(l->model, embedding), l->head);
+    check_readable(l, l->head);
+    if (l->status != RP_OK) return RP_OK;
+    row  = row_of(e);
+    step = l->window_elems / 2 / row * row;
+    for (int64_t at = 0; at < elems_of(e) && same; at += step) {
+        int64_t n = elems_of(e) - at < step ? elems_of(e) - at : step;
+        RP_TRY(read_elems(l, e, at, n, l->window));
+        RP_TRY(read_elems(l, l->head, at, n, l->window + n));
+        same = !memcmp(l->window, l->window + n, (size_t)n * sizeof(float));
+    }
+    drop(l, l->head);
+    if (!same) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' differ where the config ties them; set 'tie_word_embeddings' to "
+                    "false to read both", name_of(e), name_of(l->head));
+    return RP_OK;
+}
+
+/* ---- reading ---- */
+
+static void store(const rp_param *p, int64_t at, const float *from, int64_t n)
+{
+    void *data = rp_tensor_data(p->tensor);
+
+    switch (rp_tensor_meta(p->tensor)->dtype) {
+    case RP_BF16: for (int64_t i = 0; i < n; i++) ((uint16_t *)data)[at + i] = rp__bf16_from_f32(from[i]); break;
+    case RP_F64: for (int64_t i = 0; i < n; i++) ((double *)data)[at + i] = (double)from[i]; break;
+    default: memcpy((float *)data + at, from, (size_t)n * sizeof *from); break;
+    }
+}
+
+/* llama.cpp turns neighbours against each other, transformers the halves of a head: row (j, s) of a head [D/2, 2] there is
+ * row (s, j) of [2, D/2] here. */
+static int64_t unrotated(int64_t row, int64_t head_dim)
+{
+    int64_t in_head = row % head_dim;
+
+    return row - in_head + in_head % 2 * (head_dim / 2) + in_head / 2;
+}
+
+static rp_status read_param(loader *l, const rp_param *p, file_tensor t)
+{
+    int64_t elems = elems_of(t), row = row_of(t), step = row ? l->window_elems / row * row : 0;
+    int64_t unit = ndim_of(t) > 1 ? row : 1;
+    bool rotated = l->gguf && globs_match(l->config->family->gguf_rotated, p->path);
+
+    for (int64_t at = 0; at < elems; at += step) {
+        int64_t n = elems - at < step ? elems - at : step;
+        RP_TRY(read_elems(l, t, at, n, l->window));
+        if (!rotated) store(p, at, l->window, n);
+        for (int64_t i = 0; i < n && rotated; i += unit)
+            store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit);
+    }
+    rp__tensor_wrote(p->tensor, "rp__model_load");
+    drop(l, t);
+    return RP_OK;
+}
+
+/* ---- the whole ---- */
+
+static rp_status prepare(loader *l)
+{
+    int64_t most = 2;
+
+    l->from = rp__host_alloc(l->ctx, (l->n_params + 1) * (int64_t)sizeof *l->from);
+    if (!l->from) return RP_ERR_MEMORY;
+    for (int i = 0; i < l->n_params; i++) {
+        const rp_meta *m = rp_tensor_meta(rp__model_param(l->model, i)->tensor);
+        int64_t row = rp_meta_dim(m, -1), elems = rp_meta_elems(m), need = elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
+        if (need < row) need = row;
+        if (need > most) most = need;
+    }
+    l->window_elems = 2 * most;         /* check_head halves it */
+    l->window       = rp__host_alloc(l->ctx, l->window_elems * (int64_t)sizeof *l->window);
+    return l->window ? RP_OK : RP_ERR_MEMORY;
+}
+
+static rp_status load(loader *l)
+{
+    RP_TRY(prepare(l));
+    pair_all(l);
+    for (int i = 0; i < l->n_params; i++) check_param(l, i);
+    if (l->status == RP_OK) RP_TRY(check_head(l));
+    RP_TRY(rp__report_status(&l->report, l->status));
+    for (int i = 0; i < l->n_params; i++) RP_TRY(read_param(l, rp__model_param(l->model, i), l->from[i]));
+    return RP_OK;
+}
+
+rp_status rp__model_load(rp_model *model, rp_model_files *files)
+{
+    rp_ctx *ctx = rp__model_ctx(model);
+    loader l    = { .ctx = ctx, .model = model, .config = rp__model_config(model), .path = files->path,
+                    .n_params = rp__model_n_params(model) };
+
+    if (ctx->options.shapes_only) return RP_OK;
+    rp__report_open(&l.report, ctx);
+    rp_status status = files->is_gguf ? rp__gguf_open(ctx, files->path, &l.gguf) : rp__safetensors_open(ctx, files->path, &l.st);
+    if (status == RP_OK) status = load(&l);
+    rp__safetensors_close(l.st);
+    rp__gguf_close(l.gguf);
+    rp__release(l.window);
+    rp__release(l.from);
+    rp__report_close(&l.report);
+    return status;
+}

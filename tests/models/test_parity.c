@@ -1,0 +1,369 @@
+/* Every model variant against PyTorch and transformers: logits, loss, gradients, twelve optimizer steps, packed documents, ignored
+ * labels; bf16 by PyTorch's own error. tests/golden/README.md says what is in the goldens and who made them. */
+#include "golden.h"
+
+#include "base/module_path.h"
+#include "models/weights.h"
+#include "train/optim.h"
+
+enum { ROWS = 2, TOKENS = 24, VOCAB = 96, ALL = ROWS * TOKENS, BATCHES = 3, STEPS = 12 };
+
+/* A model from its folder, as a user loads it. */
+static rp_model *load(rp_ctx *ctx, const char *variant, rp_dtype dtype)
+{
+    char path[RP_GOLDEN_PATH], name[128];
+    rp_model_config config;
+    rp_model_files *files;
+    rp_report report;
+    rp_model *m;
+
+    snprintf(name, sizeof name, "models/%s", variant);
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, golden_path(path, name), NULL, &report, &files));
+    assert_int_equal(report.n_errors, 0);
+    assert_ok(ctx, rp__model_files_config(files, &config));
+    assert_ok(ctx, rp__model_build(ctx, &config, dtype, &m));
+    assert_ok(ctx, rp__model_load(m, files));
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    return m;
+}
+
+static golden *open_golden(rp_ctx *ctx, const char *variant)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "models/%s/golden", variant);
+    return golden_open(ctx, name);
+}
+
+/* ---- batches ---- */
+
+static rp_tensor *ints(rp_ctx *ctx, const int32_t *v)
+{
+    rp_meta meta = rp_meta_2d(RP_I32, ROWS, TOKENS);
+    rp_tensor *t;
+
+    assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &t));
+    assert_ok(ctx, rp_tensor_write_i32(t, v, ALL));
+    return t;
+}
+
+static rp_tensor *golden_batch(rp_ctx *ctx, const golden *g, const char *name)
+{
+    int32_t *v   = golden_ints(g, name, 0, ALL);
+    rp_tensor *t = ints(ctx, v);
+
+    free(v);
+    return t;
+}
+
+/* Position t is asked for the label of t + 1; the last has none. */
+static rp_tensor *shifted(rp_ctx *ctx, const int32_t *labels, int32_t ignore_index)
+{
+    int32_t v[ALL];
+
+    for (int i = 0; i < ALL; i++) v[i] = i % TOKENS == TOKENS - 1 ? ignore_index : labels[i + 1];
+    return ints(ctx, v);
+}
+
+static rp_model_batch text_batch(rp_ctx *ctx, const golden *g, int batch)
+{
+    int32_t *v         = golden_ints(g, "input_ids", batch * ALL, ALL);
+    rp_model_batch out = { .tokens = ints(ctx, v), .labels = shifted(ctx, v, -100) };
+
+    free(v);
+    return out;
+}
+
+static void drop_batch(rp_model_batch *b)
+{
+    rp_tensor_unref(b->tokens);
+    rp_tensor_unref(b->labels);
+    rp_tensor_unref(b->positions);
+    rp_tensor_unref(b->doc_start);
+}
+
+/* ---- what a model gives ---- */
+
+static void check_logits(rp_ctx *ctx, rp_model *m, const golden *g, const char *name, const rp_model_batch *batch)
+{
+    golden_tensor want = golden_get(g, name);
+    double *got        = malloc((size_t)want.elems * sizeof *got);
+    rp_tensor *logits;
+
+    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    assert_ok(ctx, rp__model_logits(m, batch, &logits));
+    assert_ok(ctx, rp__tape_no_grad(ctx, false));
+    assert_ok(ctx, rp_tensor_read(logits, got, want.elems));
+    assert_max_abs(got, &want, 1e-4);
+    rp_tensor_unref(logits);
+    golden_tensor_free(&want);
+    free(got);
+}
+
+static double loss_and_gradients(rp_ctx *ctx, rp_model *m, const rp_model_batch *batch, double targets, int32_t ignore_index)
+{
+    rp_tensor *loss;
+    double value;
+
+    rp__pass_begin(ctx, 1, 0);
+    assert_ok(ctx, rp__model_loss(m, batch, (float)(1 / targets), ignore_index, 0, &loss));
+    assert_ok(ctx, rp_tensor_read(loss, &value, 1));
+    assert_ok(ctx, rp__backward(ctx, loss));
+    rp_tensor_unref(loss);
+    return value;
+}
+
+static const rp_param *param_of(rp_model *m, const char *theirs)
+{
+    char path[RP_MODULE_PATH_CHARS];
+    const rp_param *p = rp__model_find_param(m, rp__module_path_translate(theirs, path));
+
+    if (!p) fail_msg("no parameter for '%s' ('%s')", theirs, path);
+    return p;
+}
+
+static double *gradient(rp_ctx *ctx, const rp_param *p)
+{
+    int64_t n = rp_meta_elems(&p->tensor->m);
+    double *v = malloc((size_t)n * sizeof *v);
+
+    if (!p->tensor->grad) fail_msg("'%s' has no gradient", p->path);
+    assert_ok(ctx, rp_tensor_read(p->tensor->grad, v, n));
+    return v;
+}
+
+static void drop_gradients(rp_model *m)
+{
+    for (int i = 0; i < rp__model_n_params(m); i++) {
+        rp_tensor *t = rp__model_param(m, i)->tensor;
+        rp_tensor_unref(t->grad);
+        t->grad = NULL;
+    }
+}
+
+/* Every gradient of the golden under `prefix`, and none besides; then they are dropped. GPT-2's key bias is zero in exact
+ * arithmetic but one part of the fused bias, so the bias as a whole can be compared. */
+static void check_gradients(rp_ctx *ctx, rp_model *m, const golden *g, const char *prefix, double limit)
+{
+    int64_t at = 0;
+    int n      = 0;
+
+    for (const char *theirs; (theirs = golden_next(g, prefix, &at)) != NULL; n++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s%s", prefix, theirs);
+        golden_tensor want = golden_get(g, name);
+        double *got        = gradient(ctx, param_of(m, theirs));
+        assert_rel_l2(got, &want, limit);
+        golden_tensor_free(&want);
+        free(got);
+    }
+    assert_int_equal(n, rp__model_n_params(m));
+    drop_gradients(m);
+}
+
+static void assert_near(const char *what, double got, double want, double limit)
+{
+    if (!(fabs(got - want) <= limit)) fail_msg("%s: %.9g, expected %.9g within %.3g", what, got, want, limit);
+}
+
+static bool is_block(void *user, const rp_module *m) { return (void)user, !strcmp(m->type->name, "TransformerBlock"); }
+
+/* ---- one variant ---- */
+
+static void check_one_pass(rp_ctx *ctx, rp_model *m, const golden *g)
+{
+    rp_model_batch batch = text_batch(ctx, g, 0);
+
+    check_logits(ctx, m, g, "logits", &batch);
+    double want = golden_number(g, "loss"), got = loss_and_gradients(ctx, m, &batch, ROWS * (TOKENS - 1), -100);
+    assert_near("loss", got, want, 1e-6 * fabs(want));
+    check_gradients(ctx, m, g, "grad.", 1e-5);
+    drop_batch(&batch);
+}
+
+static void check_packed(rp_ctx *ctx, rp_model *m, const golden *g)
+{
+    int32_t *ids         = golden_ints(g, "packed.input_ids", 0, ALL);
+    rp_model_batch batch = { ints(ctx, ids), shifted(ctx, ids, -100), golden_batch(ctx, g, "packed.positions"),
+                             golden_batch(ctx, g, "packed.document_start") };
+    rp_model_batch across = { batch.tokens, batch.labels, NULL, NULL };
+    double want           = golden_number(g, "packed/loss");
+
+    check_logits(ctx, m, g, "packed.logits", &batch);
+    assert_near("packed loss", loss_and_gradients(ctx, m, &batch, ROWS * (TOKENS - 1), -100), want, 1e-6 * want);
+    check_gradients(ctx, m, g, "packed.grad.", 1e-5);
+    want = golden_number(g, "packed/loss_across_documents");
+    assert_near("loss across documents", loss_and_gradients(ctx, m, &across, ROWS * (TOKENS - 1), -100), want, 1e-6 * want);
+    drop_gradients(m);
+    drop_batch(&batch);
+    free(ids);
+}
+
+static void check_ignored(rp_ctx *ctx, rp_model *m, const golden *g)
+{
+    int32_t *labels      = golden_ints(g, "ignore.labels", 0, ALL), *seen = golden_ints(g, "ignore.token_labels", 0, ALL);
+    int32_t token        = (int32_t)golden_number(g, "ignore/token");
+    rp_model_batch batch = text_batch(ctx, g, 0);
+    double want          = golden_number(g, "ignore/loss");
+
+    rp_tensor_unref(batch.labels);
+    batch.labels = shifted(ctx, labels, -100);
+    assert_near("loss of some targets", loss_and_gradients(ctx, m, &batch, golden_number(g, "ignore/targets"), -100), want, 1e-6 * want);
+    check_gradients(ctx, m, g, "ignore.grad.", 1e-5);
+    rp_tensor_unref(batch.labels);
+    batch.labels = shifted(ctx, seen, token);
+    want         = golden_number(g, "ignore/token_loss");
+    assert_near("loss without one token", loss_and_gradients(ctx, m, &batch, golden_number(g, "ignore/token_targets"), token), want, 1e-6 * want);
+    drop_gradients(m);
+    drop_batch(&batch);
+    free(labels);
+    free(seen);
+}
+
+/* ---- twelve steps ---- */
+
+static rp_optim *golden_optim(rp_ctx *ctx, rp_model *m, const golden *g)
+{
+    rp_optim_config config = { .name = "adamw", .beta1 = golden_number(g, "adamw/beta1"), .beta2 = golden_number(g, "adamw/beta2"),
+                               .eps = golden_number(g, "adamw/eps"), .weight_decay = golden_number(g, "adamw/weight_decay"),
+                               .state_dtype = RP_F32 };
+    rp_optim_param params[64];
+    rp_optim *optim;
+    int n = rp__model_n_params(m);
+
+    assert_in_range(n, 1, RP_COUNT(params));
+    for (int i = 0; i < n; i++) params[i] = (rp_optim_param){ rp__model_param(m, i)->path, rp__model_param(m, i)->tensor };
+    assert_ok(ctx, rp__optim_new(ctx, &config, params, n, &optim));
+    return optim;
+}
+
+static double update(rp_model *m, rp_optim *optim, const rp_optim_step *step)
+{
+    for (int i = 0; i < rp__model_n_params(m); i++) {
+        rp_tensor *t = rp__model_param(m, i)->tensor;
+        rp__optim_update(optim, i, t->grad, step);
+        rp__tensor_wrote(t, "the optimizer");
+    }
+    drop_gradients(m);
+    return rp__optim_norm(optim);
+}
+
+static void check_final(rp_ctx *ctx, rp_model *m, const golden *g)
+{
+    void *at = json_object_iter((json_t *)(uintptr_t)golden_at(g, "adamw/final"));
+
+    for (; at; at = json_object_iter_next((json_t *)(uintptr_t)golden_at(g, "adamw/final"), at)) {
+        const char *theirs = json_object_iter_key(at);
+        const rp_param *p  = param_of(m, theirs);
+        int64_t n          = rp_meta_elems(&p->tensor->m);
+        double *v = malloc((size_t)n * sizeof *v), l2 = 0, l1 = 0;
+        char key[512];
+        assert_ok(ctx, rp_tensor_read(p->tensor, v, n));
+        for (int64_t i = 0; i < n; i++) {
+            l2 += v[i] * v[i];
+            l1 += fabs(v[i]);
+        }
+        snprintf(key, sizeof key, "adamw/final/%s/float32_rel_l2", theirs);
+        double limit = 2e-4 > 4 * golden_number(g, key) ? 2e-4 : 4 * golden_number(g, key);
+        snprintf(key, sizeof key, "adamw/final/%s/l2", theirs);
+        assert_near(key, sqrt(l2), golden_number(g, key), limit * golden_number(g, key));
+        snprintf(key, sizeof key, "adamw/final/%s/l1", theirs);
+        assert_near(key, l1, golden_number(g, key), limit * golden_number(g, key));
+        free(v);
+    }
+}
+
+static void check_steps(rp_ctx *ctx, rp_model *m, const golden *g)
+{
+    rp_optim *optim = golden_optim(ctx, m, g);
+    rp_optim_step s = { .lr = golden_number(g, "adamw/lr"), .grad_scale = 1, .measure = true };
+
+    for (int i = 0; i < STEPS; i++) {
+        rp_model_batch batch = text_batch(ctx, g, i % BATCHES);
+        char key[64];
+        s.step      = i + 1;
+        double loss = loss_and_gradients(ctx, m, &batch, ROWS * (TOKENS - 1), -100), norm = update(m, optim, &s);
+        snprintf(key, sizeof key, "adamw/losses/%d", i);
+        assert_near(key, loss, golden_number(g, key), 2e-4);
+        snprintf(key, sizeof key, "adamw/grad_norms/%d", i);
+        assert_near(key, norm, golden_number(g, key), 2e-4 * golden_number(g, key));
+        drop_batch(&batch);
+    }
+    check_final(ctx, m, g);
+    rp__optim_free(optim);
+}
+
+static void check_float32(const char *variant)
+{
+    rp_ctx *ctx = test_ctx(NULL);
+    golden *g   = open_golden(ctx, variant);
+    rp_model *m = load(ctx, variant, RP_F32);
+
+    ctx->eval = true;               /* the goldens are made with dropout off */
+    check_one_pass(ctx, m, g);
+    rp__module_checkpoint(rp__model_root(m), is_block, NULL);
+    check_one_pass(ctx, m, g);
+    if (golden_at(g, "packed/loss")) check_packed(ctx, m, g);
+    if (golden_at(g, "ignore/loss")) check_ignored(ctx, m, g);
+    check_steps(ctx, m, g);
+    rp__model_free(m);
+    golden_close(g);
+    test_ctx_free(ctx);
+}
+
+/* In bf16 each number may be off from fp32 by half as much again as PyTorch's own bf16 is. A parameter whose own error happens
+ * to be small is measured against the typical one. */
+static void check_bfloat16(const char *variant)
+{
+    rp_ctx *ctx          = test_ctx(NULL);
+    golden *g            = open_golden(ctx, variant);
+    rp_model *m          = load(ctx, variant, RP_BF16);
+    rp_model_batch batch = text_batch(ctx, g, 0);
+    golden_tensor want   = golden_get(g, "logits");
+    double *got          = malloc((size_t)want.elems * sizeof *got);
+    rp_tensor *logits;
+    int64_t at = 0;
+
+    ctx->eval = true;
+    assert_ok(ctx, rp__model_logits(m, &batch, &logits));
+    assert_ok(ctx, rp_tensor_read(logits, got, want.elems));
+    assert_rel_l2(got, &want, 1.5 * golden_number(g, "bfloat16_error/logits_rel_l2"));
+    rp_tensor_unref(logits);
+    golden_tensor_free(&want);
+    free(got);
+    rp__tape_reset(ctx);
+    (void)loss_and_gradients(ctx, m, &batch, ROWS * (TOKENS - 1), -100);
+    for (const char *theirs; (theirs = golden_next(g, "grad.", &at)) != NULL;) {
+        char name[256], key[256];
+        snprintf(name, sizeof name, "grad.%s", theirs);
+        snprintf(key, sizeof key, "bfloat16_error/grad_rel_l2/%s", theirs);
+        want = golden_get(g, name);
+        got  = gradient(ctx, param_of(m, theirs));
+        assert_rel_l2(got, &want, 1.5 * golden_number(g, key));
+        golden_tensor_free(&want);
+        free(got);
+    }
+    drop_gradients(m);
+    drop_batch(&batch);
+    rp__model_free(m);
+    golden_close(g);
+    test_ctx_free(ctx);
+}
+
+#define VARIANT(name) \
+    static void name##_is_transformers_in_fp32(void **state) { (void)state; check_float32(#name); } \
+    static void name##_errs_in_bf16_as_little_as_torch(void **state) { (void)state; check_bfloat16(#name); }
+#define VARIANTS VARIANT(llama2) VARIANT(llama3) VARIANT(llama3_parameters) VARIANT(llama_linear) VARIANT(smollm2) VARIANT(llama_head_dim) \
+    VARIANT(llama_bias) VARIANT(gpt2) VARIANT(gpt2_inner) VARIANT(gpt2_gelu) VARIANT(gpt2_dropout)
+VARIANTS
+#undef VARIANT
+#define VARIANT(name) cmocka_unit_test(name##_is_transformers_in_fp32), cmocka_unit_test(name##_errs_in_bf16_as_little_as_torch),
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { VARIANTS };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
