@@ -351,9 +351,3 @@ rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *j
     else rp__model_config_drop(&c);
     return status;
 }
-
-void rp__model_config_drop(rp_model_config *config)
-{
-    json_decref(config->source);
-    *config = (rp_model_config){ .family = NULL };
-}
