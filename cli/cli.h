@@ -5,6 +5,8 @@
 #ifndef RP_CLI_H
 #define RP_CLI_H
 
+#include "io/tokenizer.h"
+#include "models/weights.h"
 #include "train/recipe.h"
 
 #define CLI_USAGE 2                             /* exit code: the command line or a configuration is wrong */
@@ -46,6 +48,9 @@ typedef struct {
 int cli_parse(cli *c, const cli_options *options, int argc, char **argv, void *fields, cli_args *args);
 void cli_args_free(cli_args *args);
 
+/* CLI_GO when a required option came, else 2 after telling that it is missing. */
+int cli_need(const cli *c, const char *option, const char *value, const char *given);
+
 /* "reprise validate: ..." on stderr. */
 void cli_say(const cli *c, const char *fmt, ...) RP_PRINTF(2, 3);
 /* The context's sentence on stderr; returns the exit code of the status. */
@@ -61,6 +66,26 @@ int cli_find_input(const cli *c, const char *path);
 /* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code. What this version
  * cannot do is not asked: a command that runs the recipe calls rp__recipe_unsupported. */
 int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out);
+
+/* ---- a model to compute with (cli/model.c) ---- */
+
+typedef struct {
+    cli run;                                    /* the command with the context that computes: for cli_fail */
+    rp_recipe *settings;                        /* a recipe in which only the KEY=VALUE of the command are set */
+    rp_dtype dtype;
+    rp_tokenizer *tokenizer;
+    rp_model_files *files;
+    rp_model_config config;                     /* until cli_model_load takes it */
+    rp_model *model;                            /* NULL until cli_model_load */
+} cli_model;
+
+/* Everything that can be refused before work begins: the settings, MODEL's config and its tokenizer. `otherwise` is the
+ * dtype where none is set; `length` says that max_seq_len may be. Tells what is wrong: CLI_GO, or the exit code.
+ * Close it in both cases. */
+int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out);
+/* The parameters, from the files. */
+int cli_model_load(cli_model *m);
+void cli_model_close(cli_model *m);
 
 /* Shipped recipes (cli/shipped.c): names sorted by bytes, NULL-ended; free with cli_shipped_free. */
 typedef struct { char folder[4096]; int n; char **name; } cli_shipped;

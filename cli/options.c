@@ -195,4 +195,11 @@ int cli_parse(cli *c, const cli_options *options, int argc, char **argv, void *f
     return code;
 }
 
+int cli_need(const cli *c, const char *option, const char *value, const char *given)
+{
+    if (given) return CLI_GO;
+    cli_say(c, "an option is missing: --%s %s", option, value);
+    return usage_error(c);
+}
+
 void cli_args_free(cli_args *args) { rp__release(args->word); }

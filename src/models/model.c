@@ -234,6 +234,35 @@ rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor *
     return status;
 }
 
+/* A copy, as the product wants its rows dense. */
+static rp_status keep_last_position(rp_ctx *ctx, rp_tensor **x)
+{
+    rp_meta meta    = *rp_tensor_meta(*x);
+    int64_t length  = meta.dim[1];
+    rp_tensor *view = NULL, *last;
+
+    meta.dim[1] = 1;
+    RP_TRY(rp__tensor_new_named(ctx, &meta, RP_MEM_TEMP, "last position", &last));
+    rp_status status = rp_tensor_slice(*x, 1, length - 1, 1, &view);
+    if (status == RP_OK && rp__tensor_real(last)) rp__tensor_copy(last, view);
+    rp_tensor_unref(view);
+    rp_tensor_unref(status == RP_OK ? *x : last);
+    if (status == RP_OK) *x = last;
+    return status;
+}
+
+rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
+{
+    rp_tensor *x = NULL;
+
+    RP_TRY(hidden(m, batch, &x));
+    rp_status status = keep_last_position(m->ctx, &x);
+    if (status == RP_OK) status = rp__layer_step(m->output, &x);
+    if (status == RP_OK) *logits = x;
+    else rp_tensor_unref(x);
+    return status;
+}
+
 rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunk_rows,
                          rp_tensor **loss)
 {

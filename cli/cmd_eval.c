@@ -1,0 +1,107 @@
+/* cli/cmd_eval.c -- how well a model predicts a text. */
+#include "cli/cli.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "train/score.h"
+
+typedef struct { const char *data; bool json; } eval_fields;
+
+static rp_status read_ids(cli_model *m, const char *path, int32_t **ids, int64_t *n_ids)
+{
+    rp_file_map file;
+
+    RP_TRY(rp__file_map(m->run.ctx, path, &file));
+    rp_status status = rp__tokenizer_encode(m->tokenizer, (const char *)file.data, file.bytes, ids, n_ids);
+    rp__file_unmap(&file);
+    return status;
+}
+
+/* The window, or 0 after telling that max_seq_len does not fit. */
+static int64_t find_window(const cli_model *m)
+{
+    int64_t window = m->settings->max_seq_len, context = m->config.context;
+
+    if (!rp__recipe_given(m->settings, "max_seq_len")) return context;
+    if (window >= 2 && window <= context) return window;
+    cli_say(&m->run, "max_seq_len is %" PRId64 ", and the model's context allows 2 to %" PRId64, window, context);
+    return 0;
+}
+
+static void show_progress(void *user, int64_t done, int64_t n_ids)
+{
+    const cli *c = user;
+
+    fprintf(stderr, "\rreprise %s: %" PRId64 " of %" PRId64 " tokens%s", c->command, done, n_ids, done == n_ids ? "\n" : "");
+}
+
+static int print(const cli_model *m, const rp_score *s, int64_t n_ids, int64_t window, bool json)
+{
+    double perplexity = exp(fmin(s->loss, 700));
+
+    if (!json) {
+        printf("loss        %.6f nats per target\nperplexity  %.6g\ntargets     %" PRId64 "\n", s->loss, perplexity, s->targets);
+        return cli_finish(&m->run, 0);
+    }
+    json_t *all = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "loss", s->loss, "perplexity", perplexity, "targets",
+                            (json_int_t)s->targets, "tokens", (json_int_t)n_ids, "windows", (json_int_t)s->windows, "max_seq_len",
+                            (json_int_t)window, "dtype", rp_dtype_name(m->dtype));
+    json_dumpf(all, stdout, 0);
+    putchar('\n');
+    json_decref(all);
+    return cli_finish(&m->run, 0);
+}
+
+static int eval(cli_model *m, const eval_fields *fields)
+{
+    int64_t window = find_window(m), n_ids = 0;
+    int32_t *ids   = NULL;
+    rp_score score;
+    int code = CLI_USAGE;
+
+    if (!window) return code;
+    rp_status status = read_ids(m, fields->data, &ids, &n_ids);
+    if (status != RP_OK) code = cli_fail(&m->run, status);
+    else if (n_ids < 2)
+        cli_say(&m->run, "'%s' has %" PRId64 " token%s: there is nothing to predict", fields->data, n_ids, n_ids == 1 ? "" : "s");
+    else if ((code = cli_model_load(m)) == CLI_GO) {
+        status = rp__score(m->model, ids, n_ids, window, isatty(2) ? show_progress : NULL, &m->run, &score);
+        code   = status == RP_OK ? print(m, &score, n_ids, window, fields->json) : cli_fail(&m->run, status);
+    }
+    rp__release(ids);
+    return code;
+}
+
+int cmd_eval(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "data", 0, CLI_TEXT, offsetof(eval_fields, data), "FILE", "the text", 0, 0 },
+        { "json", 0, CLI_FLAG, offsetof(eval_fields, json), NULL, "print one JSON object", 0, 0 },
+    };
+    static const cli_options options = {
+        "MODEL --data FILE [KEY=VALUE ...]",
+        "Score a text: the mean of -log p of its tokens in nats, and its exponential. The file is one document; neither bos\n"
+        "nor eos is added. It is cut into windows of max_seq_len tokens (default: the model's context), scored one by one,\n"
+        "the shorter last one too. MODEL is a Hugging Face folder or a .gguf file. Keys: max_seq_len, dtype (default: fp32),\n"
+        "threads, tokenizer.path, model.overrides.",
+        table, RP_COUNT(table), 1, 1, true,
+    };
+    eval_fields fields = { 0 };
+    cli_model model;
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = cli_need(c, "data", "FILE", fields.data);
+    if (code == CLI_GO) code = cli_find_input(c, fields.data);
+    if (code == CLI_GO) {
+        code = cli_model_open(c, args.word[0], &args, RP_F32, true, &model);
+        if (code == CLI_GO) code = eval(&model, &fields);
+        cli_model_close(&model);
+    }
+    cli_args_free(&args);
+    return code;
+}

@@ -1,0 +1,175 @@
+/* cli/cmd_generate.c -- the continuation of a prompt, written as it is made.
+ *
+ * A token may end inside a character: what is written are whole characters, and the rest waits for the next token. */
+#include "cli/cli.h"
+
+#include <unistd.h>
+#include <utf8proc.h>
+
+#include "models/generate.h"
+
+typedef struct {
+    const char *prompt;
+    int64_t max_new_tokens, top_k, seed;
+    double temperature;
+} generate_fields;
+
+typedef struct {
+    cli_model *m;
+    char waiting[8];                            /* the beginning of a character */
+    int64_t n_waiting, n_tokens;
+    rp_status status;
+} writer;
+
+/* ---- writing ---- */
+
+/* Without the beginning of a character that stands at the end. */
+static int64_t whole_bytes(const char *text, int64_t bytes)
+{
+    for (int64_t back = 1; back <= 3 && back <= bytes; back++) {
+        unsigned char b = (unsigned char)text[bytes - back];
+        if ((b & 0xc0) == 0x80) continue;
+        int64_t length = b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : b >= 0xc0 ? 2 : 1;
+        return length > back ? bytes - back : bytes;
+    }
+    return bytes;
+}
+
+/* What is no UTF-8 is shown as U+FFFD, a byte at a time. */
+static void write_text(const char *text, int64_t bytes)
+{
+    utf8proc_int32_t point;
+
+    for (int64_t at = 0; at < bytes;) {
+        utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + at, bytes - at, &point);
+        if (n > 0) fwrite(text + at, 1, (size_t)n, stdout);
+        else fputs("\xef\xbf\xbd", stdout);
+        at += n > 0 ? n : 1;
+    }
+}
+
+static rp_status write_token(writer *w, int32_t id)
+{
+    char *text    = NULL;
+    int64_t bytes = 0;
+
+    RP_TRY(rp__tokenizer_decode(w->m->tokenizer, &id, 1, true, &text, &bytes));
+    char *all = rp__host_alloc(w->m->run.ctx, w->n_waiting + bytes + 1);
+    if (all) {
+        memcpy(all, w->waiting, (size_t)w->n_waiting);
+        memcpy(all + w->n_waiting, text, (size_t)bytes);
+        bytes += w->n_waiting;
+        int64_t whole = whole_bytes(all, bytes);
+        write_text(all, whole);
+        w->n_waiting = bytes - whole;
+        memcpy(w->waiting, all + whole, (size_t)w->n_waiting);
+    }
+    rp__release(all);
+    rp__release(text);
+    return all ? RP_OK : RP_ERR_MEMORY;
+}
+
+/* An id that the tokenizer lacks is nothing to write: vocabularies are often padded. */
+static bool take_token(void *user, int32_t id)
+{
+    writer *w = user;
+
+    w->n_tokens++;
+    if (id < rp__tokenizer_vocab(w->m->tokenizer)) w->status = write_token(w, id);
+    return w->status == RP_OK && !fflush(stdout) && !ferror(stdout);
+}
+
+/* ---- the prompt ---- */
+
+/* With bos where the tokenizer adds it, or where there is nothing else to begin with; one beyond the vocabulary is inert. */
+static rp_status encode_prompt(cli_model *m, const char *prompt, int32_t **out, int64_t *n_out)
+{
+    rp_ctx *ctx  = m->run.ctx;
+    int32_t *ids = NULL, bos = rp__tokenizer_bos(m->tokenizer);
+    int64_t n    = 0;
+
+    RP_TRY(rp__tokenizer_encode(m->tokenizer, prompt, (int64_t)strlen(prompt), &ids, &n));
+    bool begins      = bos >= 0 && bos < m->config.vocab && (n == 0 || rp__tokenizer_adds_bos(m->tokenizer));
+    int32_t *with    = rp__host_alloc(ctx, (n + 1) * (int64_t)sizeof *with);
+    rp_status status = with ? RP_OK : RP_ERR_MEMORY;
+    if (with && n + begins == 0) status = rp__fail(ctx, RP_ERR_ARG, "the prompt is empty and the tokenizer has no bos to begin with");
+    if (status == RP_OK) {
+        if (begins) with[0] = bos;
+        if (n) memcpy(with + begins, ids, (size_t)n * sizeof *with);
+        *out   = with;
+        *n_out = n + begins;
+    } else rp__release(with);
+    rp__release(ids);
+    return status;
+}
+
+/* ---- all ---- */
+
+static int end(writer *w, rp_generate_end why, double seconds)
+{
+    const cli *c = &w->m->run;
+
+    write_text(w->waiting, w->n_waiting);
+    putchar('\n');
+    int code = cli_finish(c, 0);
+    if (why == RP_GENERATED_CONTEXT)
+        cli_say(c, "stopped: the model's context of %" PRId64 " tokens is full", rp__model_config(w->m->model)->context);
+    if (isatty(2)) cli_say(c, "%" PRId64 " tokens, %.1f a second", w->n_tokens, (double)w->n_tokens / seconds);
+    return code;
+}
+
+static int generate(cli_model *m, const generate_fields *fields)
+{
+    int32_t stop[2] = { rp__tokenizer_eos(m->tokenizer), m->config.eos }, *ids = NULL;
+    rp_generate_options options = { .max_new_tokens = fields->max_new_tokens, .temperature = fields->temperature,
+                                    .top_k = fields->top_k, .seed = (uint64_t)fields->seed, .stop = stop, .n_stop = 2 };
+    writer w        = { .m = m };
+    int64_t n_ids   = 0;
+    rp_generate_end why;
+
+    rp_status status = encode_prompt(m, fields->prompt, &ids, &n_ids);
+    if (status != RP_OK) return cli_fail(&m->run, status);
+    int code = cli_model_load(m);
+    if (code == CLI_GO) {
+        double start = rp__seconds();
+        status       = rp__generate(m->model, ids, n_ids, &options, take_token, &w, &why);
+        if (status == RP_OK) status = w.status;
+        code = status == RP_OK ? end(&w, why, rp__seconds() - start) : cli_fail(&m->run, status);
+    }
+    rp__release(ids);
+    return code;
+}
+
+int cmd_generate(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "prompt", 'p', CLI_TEXT, offsetof(generate_fields, prompt), "TEXT", "what the text begins with", 0, 0 },
+        { "max-new-tokens", 'n', CLI_INT, offsetof(generate_fields, max_new_tokens), "N", "at most so many (default: 128)", 0, 1e9 },
+        { "temperature", 't', CLI_NUMBER, offsetof(generate_fields, temperature), "T",
+          "below 1 likelier, 0 always the likeliest (default: 0.8)", 0, 1e9 },
+        { "top-k", 'k', CLI_INT, offsetof(generate_fields, top_k), "K", "draw from the K likeliest, 0: from all (default: 40)", 0, 1e9 },
+        { "seed", 's', CLI_INT, offsetof(generate_fields, seed), "S", "of what is drawn; the same gives the same text (default: 0)", 0,
+          9e18 },
+    };
+    static const cli_options options = {
+        "MODEL --prompt TEXT [KEY=VALUE ...]",
+        "Write the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos\n"
+        "is put first where the tokenizer adds it. MODEL is a Hugging Face folder or a .gguf file. Keys: dtype (default:\n"
+        "bf16), threads, tokenizer.path, model.overrides.",
+        table, RP_COUNT(table), 1, 1, true,
+    };
+    generate_fields fields = { .max_new_tokens = 128, .top_k = 40, .temperature = 0.8 };
+    cli_model model;
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = cli_need(c, "prompt", "TEXT", fields.prompt);
+    if (code == CLI_GO) {
+        code = cli_model_open(c, args.word[0], &args, RP_BF16, false, &model);
+        if (code == CLI_GO) code = generate(&model, &fields);
+        cli_model_close(&model);
+    }
+    cli_args_free(&args);
+    return code;
+}

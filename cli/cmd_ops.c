@@ -1,0 +1,170 @@
+/* cli/cmd_ops.c -- the ops there are, as they declare themselves, and the kernels that run them.
+ *
+ * Everything is gathered into one JSON array first; --json prints it as it is, the table is made from it:
+ *   [{ name, inputs, outputs, slots, needs: ["in 0", …], flags: ["random", …], gradient, kernels: [name, …], levels: ["v4", …] }]
+ * An op's kernels are those of kernels.def that begin with its name, or those its line in `borrowed` lists. */
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+#include "kernels/kernels.h"
+#include "ops/call.h"
+
+typedef struct { bool json; } ops_fields;
+
+static const struct { const char *op, *prefix[2]; } borrowed[] = {
+    { "matmul", { "gemm", "column_sum" } },
+    { "linear_cross_entropy", { "gemm", "cross_entropy" } },
+    { "cast", { "copy_strips" } },
+    { "concat", { "copy_strips" } },
+    { "split", { "copy_strips" } },
+    { "mean", { "sum" } },
+};
+
+static const char *const kernel_names[] = {
+#define RP_KERNEL(name, prototype) #name,
+#include "kernels/kernels.def"
+#undef RP_KERNEL
+};
+
+static bool has_kernel(const rp_kernels *table, const char *name)
+{
+#define RP_KERNEL(kernel, prototype) if (!strcmp(name, #kernel)) return table->kernel != NULL;
+#include "kernels/kernels.def"
+#undef RP_KERNEL
+    return false;
+}
+
+/* "sum" and "sum_forward" begin with "sum"; "sum_squares" is an optimizer's. */
+static bool begins_with(const char *kernel, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    return !strncmp(kernel, prefix, n) && (!kernel[n] || kernel[n] == '_') && strcmp(kernel, "sum_squares");
+}
+
+static bool runs(const char *kernel, const char *op)
+{
+    for (int i = 0; i < RP_COUNT(borrowed); i++) {
+        if (strcmp(borrowed[i].op, op)) continue;
+        const char *const *prefix = borrowed[i].prefix;
+        return begins_with(kernel, prefix[0]) || (prefix[1] && begins_with(kernel, prefix[1]));
+    }
+    return begins_with(kernel, op);
+}
+
+static json_t *gather_kernels(const rp_op *op)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < RP_COUNT(kernel_names); i++)
+        if (runs(kernel_names[i], op->name)) json_array_append_new(list, json_string(kernel_names[i]));
+    return list;
+}
+
+/* Levels of this machine that have all of them. */
+static json_t *gather_levels(const json_t *kernels)
+{
+    const rp_kernels *level[3];
+    json_t *list = json_array(), *name;
+    size_t k;
+
+    for (int i = 0, n = rp__kernels_levels(level, RP_COUNT(level)); i < n; i++) {
+        bool all = json_array_size(kernels) > 0;
+        json_array_foreach(kernels, k, name) all = all && has_kernel(level[i], json_string_value(name));
+        if (all) json_array_append_new(list, json_string(level[i]->level));
+    }
+    return list;
+}
+
+static json_t *gather_needs(const rp_op *op)
+{
+    static const struct { const char *name; int first, n; } kind[] = { { "in", 0, RP_MAX_IN }, { "out", 8, RP_MAX_OUT }, { "slot", 16, RP_MAX_SLOT } };
+    json_t *list = json_array();
+
+    for (int k = 0; k < RP_COUNT(kind); k++)
+        for (int i = 0; i < kind[k].n; i++)
+            if (op->needs >> (kind[k].first + i) & 1) json_array_append_new(list, json_sprintf("%s %d", kind[k].name, i));
+    return list;
+}
+
+static json_t *gather_flags(const rp_op *op)
+{
+    static const struct { uint32_t flag; const char *name; } flags[] = {
+        { RP_OP_RANDOM, "random" }, { RP_OP_EFFECT, "effect" }, { RP_OP_COLLECTIVE, "collective" }, { RP_OP_VARIADIC, "variadic" },
+        { RP_OP_GRAD_PASS, "grad_pass" },
+    };
+    json_t *list = json_array();
+
+    for (int i = 0; i < RP_COUNT(flags); i++)
+        if (op->flags & flags[i].flag) json_array_append_new(list, json_string(flags[i].name));
+    return list;
+}
+
+static json_t *gather(void)
+{
+    json_t *all = json_array();
+
+    for (int i = 0; i < rp__op_count(); i++) {
+        const rp_op *op = rp__op_at(i);
+        json_t *kernels = gather_kernels(op), *levels = gather_levels(kernels);
+        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:b, s:o, s:o}", "name", op->name, "inputs", op->n_in,
+                                             "outputs", op->n_out, "slots", op->n_slot, "needs", gather_needs(op), "flags",
+                                             gather_flags(op), "gradient", op->backward || op->flags & RP_OP_GRAD_PASS, "kernels",
+                                             kernels, "levels", levels));
+    }
+    return all;
+}
+
+/* "in 0, in 1"; "-" for an empty list. */
+static const char *joined(const json_t *op, const char *key, char *out, size_t out_bytes)
+{
+    size_t used = 0, i;
+    json_t *item;
+
+    snprintf(out, out_bytes, "-");
+    json_array_foreach(json_object_get(op, key), i, item)
+        used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", i ? ", " : "", json_string_value(item));
+    return out;
+}
+
+static int number(const json_t *op, const char *key) { return (int)json_integer_value(json_object_get(op, key)); }
+
+static void print_table(const json_t *all)
+{
+    char needs[256], flags[128], levels[64];
+    json_t *op;
+    size_t i;
+
+    printf("%-22s %-3s %-4s %-6s %-20s %-13s %s\n", "op", "in", "out", "slots", "backward reads", "kernels", "flags");
+    json_array_foreach(all, i, op)
+        printf("%-22s %-3d %-4d %-6d %-20s %-13s %s\n", json_string_value(json_object_get(op, "name")), number(op, "inputs"),
+               number(op, "outputs"), number(op, "slots"), joined(op, "needs", needs, sizeof needs),
+               joined(op, "levels", levels, sizeof levels), joined(op, "flags", flags, sizeof flags));
+}
+
+int cmd_ops(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "json", 0, CLI_FLAG, offsetof(ops_fields, json), NULL, "print one JSON array, kernels by name", 0, 0 },
+    };
+    static const cli_options options = {
+        "",
+        "List the ops there are: inputs, outputs and slots, what the backward of each reads (in, out, slot and their\n"
+        "number), the CPU levels of this machine that have kernels for it, and its flags. Rules and save lists name ops so.",
+        table, RP_COUNT(table), 0, 0, false,
+    };
+    ops_fields fields = { 0 };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    json_t *all = gather();
+    if (fields.json) {
+        json_dumpf(all, stdout, 0);
+        putchar('\n');
+    } else print_table(all);
+    json_decref(all);
+    cli_args_free(&args);
+    return cli_finish(c, 0);
+}

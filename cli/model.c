@@ -1,0 +1,125 @@
+/* cli/model.c -- MODEL and KEY=VALUE of a command that computes, into a context, a tokenizer, a model.
+ *
+ * The settings are recipe keys, so the recipe's schema reads them; a command takes only those that mean something to it. */
+#include "cli/cli.h"
+
+/* A key stands for all under it. The first one only where a length is asked for. */
+static const char *const keys[] = { "max_seq_len", "dtype", "threads", "tokenizer.path", "model.overrides", NULL };
+
+static bool is_under(const char *setting, const char *key)
+{
+    size_t n = strlen(key);
+
+    return !strncmp(setting, key, n) && (setting[n] == '=' || setting[n] == '.');
+}
+
+static void refuse(const char *setting, const char *const *taken, rp_report *report)
+{
+    char name[RP_ERROR_CHARS], origin[RP_ERROR_CHARS];
+    bool removes = setting[0] == '~';
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(setting, "="), setting);
+    snprintf(origin, sizeof origin, "argument '%s'", setting);
+    rp_place place   = { origin, 0 };
+    const char *near = rp__nearest(name, taken);
+    if (removes) rp__report_error(report, place, "there is no recipe here to remove a key from");
+    else if (near) rp__report_error(report, place, "unknown key '%s' (did you mean '%s'?)", name, near);
+    else
+        rp__report_error(report, place, "unknown key '%s'; the keys here are %s%s", name, taken == keys ? "max_seq_len, " : "",
+                         "dtype, threads, tokenizer.path and model.overrides");
+}
+
+/* The settings a command takes, read by the recipe's schema; the others are errors. */
+static rp_status read_settings(cli *c, const cli_args *args, bool length, rp_report *report, rp_recipe **out)
+{
+    static const char nothing[]    = "model: {path: model}\n";       /* a recipe must name one */
+    const char *const *taken       = length ? keys : keys + 1;
+    const char **setting           = rp__host_alloc(c->ctx, (args->n_settings + 1) * (int64_t)sizeof *setting);
+    int n = 0;
+
+    if (!setting) return RP_ERR_MEMORY;
+    for (int i = 0; i < args->n_settings; i++) {
+        bool known = false;
+        for (int k = 0; taken[k]; k++) known = known || is_under(args->setting[i], taken[k]);
+        if (known) setting[n++] = args->setting[i];
+        else refuse(args->setting[i], taken, report);
+    }
+    rp_status status = rp__recipe_read(c->ctx, "settings", nothing, sizeof nothing - 1, n, setting, report, out);
+    rp__release(setting);
+    return status;
+}
+
+/* Every message of the report, or the context's sentence where it has none. */
+static int tell(const cli *c, rp_report *report, rp_status status)
+{
+    int code = CLI_GO;
+
+    cli_print_report(report);
+    if (status != RP_OK) code = report->n_errors ? rp_status_exit_code(status) : cli_fail(c, status);
+    rp__report_close(report);
+    return code;
+}
+
+static int open_context(cli *c, cli_model *m)
+{
+    rp_ctx_options options = { .threads = (int)m->settings->threads };
+    rp_status status       = rp_ctx_new(&options, &m->run.ctx);
+
+    if (status == RP_OK) return CLI_GO;
+    cli_say(c, "cannot compute with %d threads: %s", options.threads, rp_status_text(status));
+    return rp_status_exit_code(status);
+}
+
+static int open_files(cli_model *m, const char *path)
+{
+    const char *tokenizer = m->settings->tokenizer.path ? m->settings->tokenizer.path : path;
+    rp_report report;
+
+    rp__report_open(&report, m->run.ctx);
+    rp_status status = rp__model_files_open(m->run.ctx, path, m->settings->model.overrides, &report, &m->files);
+    if (status == RP_OK) status = rp__model_files_config(m->files, &m->config);
+    int code = tell(&m->run, &report, status);
+    if (code != CLI_GO) return code;
+    code = cli_find_input(&m->run, tokenizer);
+    if (code != CLI_GO) return code;
+    status = rp__tokenizer_load(m->run.ctx, tokenizer, &m->tokenizer);
+    return status == RP_OK ? CLI_GO : cli_fail(&m->run, status);
+}
+
+int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out)
+{
+    rp_report report;
+
+    *out     = (cli_model){ .run = { .command = c->command } };
+    int code = cli_find_input(c, path);
+    if (code != CLI_GO) return code;
+    rp__report_open(&report, c->ctx);
+    rp_status status = read_settings(c, args, length, &report, &out->settings);
+    code             = tell(c, &report, status);
+    if (code == CLI_GO) code = open_context(c, out);
+    if (code != CLI_GO) return code;
+    out->dtype = otherwise;
+    if (rp__recipe_given(out->settings, "dtype")) out->dtype = out->settings->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
+    return open_files(out, path);
+}
+
+int cli_model_load(cli_model *m)
+{
+    rp_status status = rp__model_build(m->run.ctx, &m->config, m->dtype, &m->model);
+
+    if (status == RP_OK) status = rp__model_load(m->model, m->files);
+    if (status != RP_OK) return cli_fail(&m->run, status);
+    rp__model_files_close(m->files);
+    m->files = NULL;
+    return CLI_GO;
+}
+
+void cli_model_close(cli_model *m)
+{
+    rp__model_free(m->model);
+    rp__model_config_drop(&m->config);
+    rp__model_files_close(m->files);
+    rp__tokenizer_free(m->tokenizer);
+    rp_ctx_free(m->run.ctx);
+    rp__recipe_free(m->settings);
+}

@@ -1,0 +1,84 @@
+/* train/score.c -- window after window, summed in double. */
+#include "train/score.h"
+
+#include <math.h>
+
+#include "tape/tape.h"
+
+enum { NO_LABEL = -100 };
+
+static rp_status ids_tensor(rp_ctx *ctx, const char *what, int64_t n, rp_tensor **out)
+{
+    rp_meta meta = rp_meta_2d(RP_I32, 1, n);
+
+    return rp__tensor_new_named(ctx, &meta, RP_MEM_TEMP, what, out);
+}
+
+/* The labels are the ids one on; the last place has none. */
+static rp_status make_batch(rp_ctx *ctx, const int32_t *ids, int64_t n, rp_model_batch *batch)
+{
+    RP_TRY(ids_tensor(ctx, "tokens", n, &batch->tokens));
+    RP_TRY(ids_tensor(ctx, "labels", n, &batch->labels));
+    RP_TRY(rp_tensor_write_i32(batch->tokens, ids, n));
+    int32_t *label = rp_tensor_data(batch->labels);
+    memcpy(label, ids + 1, (size_t)(n - 1) * sizeof *label);
+    label[n - 1] = NO_LABEL;
+    return RP_OK;
+}
+
+/* The sum over a window is the op's own, in double until it leaves as fp32: good to 6e-8 of itself. */
+static rp_status score_window(rp_model *model, const int32_t *ids, int64_t n, double *sum)
+{
+    rp_model_batch batch = { 0 };
+    rp_tensor *loss      = NULL;
+    rp_status status;
+
+    RP_TRY_GOTO(make_batch(rp__model_ctx(model), ids, n, &batch));
+    RP_TRY_GOTO(rp__model_loss(model, &batch, 1, NO_LABEL, 0, &loss));
+    status = rp_tensor_read(loss, sum, 1);
+    rp_tensor_unref(loss);
+done:
+    rp_tensor_unref(batch.tokens);
+    rp_tensor_unref(batch.labels);
+    return status;
+}
+
+static rp_status score_all(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t window, rp_score_progress progress, void *user,
+                           rp_score *out)
+{
+    double total = 0, sum;
+
+    for (int64_t at = 0; n_ids - at > 1; at += window) {
+        int64_t n = n_ids - at < window ? n_ids - at : window;
+        RP_TRY(score_window(model, ids + at, n, &sum));
+        RP_CHECK(rp__model_ctx(model), isfinite(sum), RP_ERR_NONFINITE, "the loss of tokens %" PRId64 " to %" PRId64 " is not finite",
+                 at + 1, at + n);
+        total += sum;
+        out->targets += n - 1;
+        out->windows++;
+        if (progress) progress(user, at + n, n_ids);
+    }
+    out->loss = total / (double)out->targets;
+    return RP_OK;
+}
+
+rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t window, rp_score_progress progress, void *user,
+                    rp_score *out)
+{
+    rp_ctx *ctx     = rp__model_ctx(model);
+    int64_t context = rp__model_config(model)->context;
+    bool eval       = ctx->eval;
+    rp_score score  = { 0 };
+
+    RP_CHECK(ctx, window >= 2, RP_ERR_ARG, "a window of %" PRId64 " tokens has no targets", window);
+    RP_CHECK(ctx, window <= context, RP_ERR_ARG, "a window of %" PRId64 " tokens is more than the model's context of %" PRId64, window,
+             context);
+    RP_CHECK(ctx, n_ids >= 2, RP_ERR_ARG, "there are no targets: the text has %" PRId64 " token%s", n_ids, n_ids == 1 ? "" : "s");
+    RP_TRY(rp__tape_no_grad(ctx, true));
+    ctx->eval        = true;
+    rp_status status = score_all(model, ids, n_ids, window, progress, user, &score);
+    ctx->eval        = eval;
+    (void)rp__tape_no_grad(ctx, false);          /* cannot fail: the tape is there */
+    if (status == RP_OK) *out = score;
+    return status;
+}
