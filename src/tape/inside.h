@@ -83,7 +83,7 @@ void rp__region_finish(rp_tape *tape, int region);
 /* The tensor a call reads: a new reference. errors RP_ERR_MUTATED it was written since · RP_ERR_MEMORY */
 rp_status rp__input_open(rp_tape *tape, const tape_call *call, int in, rp_tensor **out);
 
-void rp__value_hold(rp_tape *tape, tape_value *v, rp_tensor *t);
+void rp__value_hold(tape_value *v, rp_tensor *t);
 void rp__value_drop(tape_value *v);
 void rp__value_used(tape_value *v);                    /* one use less; drops at none */
 rp_status rp__value_check(rp_tape *tape, const tape_value *v, const tape_call *reader);

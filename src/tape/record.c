@@ -83,9 +83,8 @@ rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
 
 /* ---- values ---- */
 
-void rp__value_hold(rp_tape *tape, tape_value *v, rp_tensor *t)
+void rp__value_hold(tape_value *v, rp_tensor *t)
 {
-    (void)tape;
     if (v->held) return;
     v->held = rp_tensor_ref(t);
     if (v->producer != NONE) rp__tensor_reclass(t, RP_MEM_SAVED);
@@ -163,13 +162,21 @@ static bool wants_grad(const rp_tape *tape, rp_tensor *t)
     return w->tape_id == tape->id ? tape->value[w->value].wants_grad : w->requires_grad;
 }
 
+/* A constant that was written since the tape saw it is another constant: a buffer may be used again once nobody needs what it held. */
+static bool on_tape(const rp_tape *tape, const rp_tensor *w)
+{
+    if (w->tape_id != tape->id) return false;
+    const tape_value *v = &tape->value[w->value];
+    return v->producer != NONE || v->wants_grad || v->version == w->storage->version;
+}
+
 static tape_input input_of(rp_tape *tape, rp_tensor *t)
 {
     rp_tensor *w  = whole_of(t);
     tape_input in = { .whole = t == w, .m = t->m, .start = t->start };
 
     memcpy(in.stride, t->stride, sizeof in.stride);
-    in.value = w->tape_id == tape->id ? w->value : leaf_value(tape, w);
+    in.value = on_tape(tape, w) ? w->value : leaf_value(tape, w);
     return in;
 }
 
@@ -232,7 +239,7 @@ static void hold_for(rp_tape *tape, tape_call *c, int value, rp_tensor *whole, b
     if (backward_reads) v->uses++;
     if (inside && replayable(tape->call[v->producer])) return;
     if (backward_reads) v->promised = true;
-    if (backward_reads || top != NONE) rp__value_hold(tape, v, whole);
+    if (backward_reads || top != NONE) rp__value_hold(v, whole);
 }
 
 static void hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)

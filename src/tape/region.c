@@ -229,7 +229,7 @@ static void take_result(rp_tape *tape, int value, rp_tensor *t)
     if (v->held || (!v->needed && v->pending == 0)) return;
     v->version = t->storage->version;
     if (v->needed) {
-        rp__value_hold(tape, v, t);
+        rp__value_hold(v, t);
     } else {
         v->held        = rp_tensor_ref(t);
         v->uses_replay = true;

@@ -6,9 +6,9 @@
  *                                                                     forward, or made again by replaying its region
  *
  * A value inside a region is dropped as soon as the forward lets go of it. When backward comes to the region, the calls that
- * something still needed depends on run again, as recorded: same op, attributes, mode, random stream. They are found once, when
- * the region closes. Values are let go at their last use, in the replay and in the backward. A held value is the forward's own
- * storage, never a copy.
+ * something still needed depends on run again, as recorded: same op, attributes, mode, random stream. What they read from outside
+ * is found once, when the region closes. Values are let go at their last use, in the replay and in the backward. A held value is
+ * the forward's own storage, never a copy. A constant (no leaf that wants a gradient, and not on the tape) is a value like others.
  */
 #ifndef RP_TAPE_H
 #define RP_TAPE_H

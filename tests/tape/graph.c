@@ -44,7 +44,10 @@ static const kind kinds[] = {
     { "concat", &(rp_attr_dim){ -1 }, 0, HALF, { 0 }, 0, false, false },
 };
 
-static bool may_read(const graph *g, int value) { return !g->is_half[value] && (value >= N_LEAVES || value <= LEAF_V || value == LEAF_CONSTANT); }
+static bool may_read(const graph *g, int value)
+{
+    return !g->is_half[value] && (value >= N_LEAVES || value <= LEAF_V || value == LEAF_CONSTANT);
+}
 
 /* One of the last few values in general, any of all at times. */
 static int draw_square(const graph *g, draws *d)

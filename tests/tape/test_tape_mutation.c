@@ -179,6 +179,32 @@ static void what_no_backward_and_no_replay_reads_may_be_written(void **state)
     test_ctx_free(ctx);
 }
 
+/* mul reads its inputs later, add does not. */
+static void a_constant_buffer_may_be_used_again_when_nobody_reads_it_later(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_tensor *w = new_param(ctx, RP_F32, T, H, 1, 1, "w"), *buffer = new_tensor(ctx, RP_F32, T, H, RP_MEM_TEMP, 1, 2);
+    const char *first[2] = { "add", "mul" };
+
+    buffer->name = "buffer";
+    for (int i = 0; i < 2; i++) {
+        rp_tensor *y = call_op(ctx, first[i], NULL, w, buffer, NULL);
+        scribble(buffer);
+        rp_tensor *z = call_op(ctx, "mul", NULL, y, buffer, NULL), *loss = sum_all(ctx, z);
+        assert_int_equal(rp__backward(ctx, loss), i ? RP_ERR_MUTATED : RP_OK);
+        if (i) assert_says(ctx, "'buffer'", "mul", NULL);
+        else assert_true(first_element(w->grad) == first_element(buffer));
+        drop_grad(w);
+        rp_tensor_unref(y);
+        rp_tensor_unref(z);
+        rp_tensor_unref(loss);
+    }
+    rp_tensor_unref(buffer);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_value_between_regions_may_not_be_written),
         cmocka_unit_test(a_value_inside_a_region_is_made_again_whatever_became_of_it),
         cmocka_unit_test(what_no_backward_and_no_replay_reads_may_be_written),
+        cmocka_unit_test(a_constant_buffer_may_be_used_again_when_nobody_reads_it_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
