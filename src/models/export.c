@@ -114,10 +114,12 @@ static rp_status write_config(rp_model *model, const char *directory)
     json_t *json = config_of(model);
     char *text   = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15 : 17)) : NULL;
     char *path   = text ? rp__path_join(ctx, directory, "config.json") : NULL;
+    size_t n     = text ? strlen(text) : 0;
     rp_status status;
 
+    if (text) text[n] = '\n';           /* in place of the zero */
     if (!text) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of config.json");
-    else status = path ? rp__file_write(ctx, path, text, (int64_t)strlen(text)) : RP_ERR_MEMORY;
+    else status = path ? rp__file_write(ctx, path, text, (int64_t)n + 1) : RP_ERR_MEMORY;
     rp__release(path);
     free(text);
     json_decref(json);
