@@ -46,8 +46,10 @@ static rp_status put_all(rp_ctx *ctx, const char *directory, int n, const named 
     rp_status status = rp__safetensors_create_folder(ctx, directory, 0, n, tensor, 0, NULL, &writer);
 
     RP_TRY(status);
-    for (int i = 0; i < n && status == RP_OK; i++)
-        status = rp__safetensors_put(writer, rp_tensor_data(all[i].param->tensor), rp_meta_bytes(rp_tensor_meta(all[i].param->tensor)));
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        const rp_tensor *t = all[i].param->tensor;
+        status             = rp__safetensors_put(writer, rp_tensor_data(t), rp_meta_bytes(rp_tensor_meta(t)));
+    }
     if (status == RP_OK) return rp__safetensors_commit(writer);
     rp__safetensors_discard(writer);
     return status;
