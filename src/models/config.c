@@ -205,7 +205,7 @@ static void read_word(rp_config_reader *r, const rp_config_field *f, rp_model_co
             *out = w->value;
             return;
         }
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", w->word);
+        if (used < sizeof all) used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", w->word);
     }
     rp__config_error(r, key, json_is_string(value) ? RP_ERR_UNSUPPORTED : RP_ERR_CONFIG, "'%s' is %s; these are honoured: %s", key,
                      rp__config_show(value, shown), all);
@@ -316,6 +316,7 @@ static const rp_family *find_family(rp_config_reader *r)
 
     for (const rp_family *const *f = rp__families; *f; f++) {
         if (json_is_string(type) && !strcmp((*f)->model_type, json_string_value(type))) return *f;
+        if (used >= sizeof known) continue;
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", (*f)->model_type);
     }
     if (!type) rp__config_error(r, "model_type", RP_ERR_CONFIG, "'model_type' is missing; these are honoured: %s", known);

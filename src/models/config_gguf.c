@@ -208,9 +208,9 @@ static rp_status read_frequencies(reader *r)
     if (status == RP_OK && !is_llama3(divisor, t->elems, theta))
         FAIL(r, RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' holds other divisors than those of Llama 3.x, which alone are honoured");
     else if (status == RP_OK)
-        set(r, "rope_scaling", json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor", shortest(divisor[t->elems - 1]),
-                                         "low_freq_factor", LOW, "high_freq_factor", HIGH, "original_max_position_embeddings",
-                                         (int)ORIGINAL));
+        set(r, "rope_scaling", json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3",
+                                         "factor", shortest(divisor[t->elems - 1]), "low_freq_factor", LOW,
+                                         "high_freq_factor", HIGH, "original_max_position_embeddings", (int)ORIGINAL));
     rp__release(divisor);
     return status;
 }
@@ -221,14 +221,18 @@ static const rp_family *find_family(reader *r)
 {
     const rp_gguf_value *v = rp__gguf_get(r->file, "general.architecture");
     bool is_text           = v && v->kind == RP_GGUF_STRING;
+    char known[256]        = "";
+    size_t used            = 0;
 
     for (const rp_family *const *f = rp__families; *f && is_text; f++) {
         const char *name = (*f)->gguf_architecture;
-        if (name && (int64_t)strlen(name) == v->s.bytes && !memcmp(name, v->s.text, strlen(name))) return *f;
+        if (!name) continue;
+        if ((int64_t)strlen(name) == v->s.bytes && !memcmp(name, v->s.text, strlen(name))) return *f;
+        if (used < sizeof known) used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
     }
     if (!is_text) FAIL(r, RP_ERR_CONFIG, "metadata 'general.architecture' is missing");
-    else FAIL(r, RP_ERR_UNSUPPORTED, "architecture '%.*s' is not read from GGUF; these are: llama",
-              (int)(v->s.bytes < 100 ? v->s.bytes : 100), v->s.text);
+    else FAIL(r, RP_ERR_UNSUPPORTED, "architecture '%.*s' is not read from GGUF; these are: %s",
+              (int)(v->s.bytes < 100 ? v->s.bytes : 100), v->s.text, known);
     return NULL;
 }
 

@@ -46,8 +46,10 @@ static rp_status put_all(rp_ctx *ctx, const char *directory, int n, const named 
     rp_status status = rp__safetensors_create_folder(ctx, directory, 0, n, tensor, 0, NULL, &writer);
 
     RP_TRY(status);
-    for (int i = 0; i < n && status == RP_OK; i++)
-        status = rp__safetensors_put(writer, rp_tensor_data(all[i].param->tensor), rp_meta_bytes(rp_tensor_meta(all[i].param->tensor)));
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        const rp_tensor *t = all[i].param->tensor;
+        status             = rp__safetensors_put(writer, rp_tensor_data(t), rp_meta_bytes(rp_tensor_meta(t)));
+    }
     if (status == RP_OK) return rp__safetensors_commit(writer);
     rp__safetensors_discard(writer);
     return status;
@@ -114,10 +116,12 @@ static rp_status write_config(rp_model *model, const char *directory)
     json_t *json = config_of(model);
     char *text   = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15 : 17)) : NULL;
     char *path   = text ? rp__path_join(ctx, directory, "config.json") : NULL;
+    size_t n     = text ? strlen(text) : 0;
     rp_status status;
 
+    if (text) text[n] = '\n';           /* in place of the zero */
     if (!text) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of config.json");
-    else status = path ? rp__file_write(ctx, path, text, (int64_t)strlen(text)) : RP_ERR_MEMORY;
+    else status = path ? rp__file_write(ctx, path, text, (int64_t)n + 1) : RP_ERR_MEMORY;
     rp__release(path);
     free(text);
     json_decref(json);

@@ -11,7 +11,7 @@
 
 #include "base/philox.h"
 
-typedef struct { double number[4]; } four;
+typedef struct { float number[4]; } four;
 
 static four normals(uint64_t key, int64_t block)
 {
@@ -19,10 +19,10 @@ static four normals(uint64_t key, int64_t block)
     four out;
 
     for (int i = 0; i < 4; i += 2) {
-        double u = ((double)bits.word[i] + 0.5) * 0x1p-32, turn = (double)bits.word[i + 1] * 0x1p-32;
-        double r = sqrt(-2 * log(u)), angle = 2 * acos(-1) * turn;
-        out.number[i]     = r * cos(angle);
-        out.number[i + 1] = r * sin(angle);
+        float u = (float)(((double)bits.word[i] + 0.5) * 0x1p-32), turn = (float)bits.word[i + 1] * 0x1p-32f;
+        float r = sqrtf(-2 * logf(u)), angle = 6.2831853f * turn;
+        out.number[i]     = r * cosf(angle);
+        out.number[i + 1] = r * sinf(angle);
     }
     return out;
 }
@@ -45,7 +45,7 @@ static void draw(const rp_param *p, uint64_t key, double std, int threads)
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t block = 0; block < (n + 3) / 4; block++) {
         four z = normals(key, block);
-        for (int64_t i = 4 * block; i < n && i < 4 * block + 4; i++) put(data, m->dtype, i, std * z.number[i % 4]);
+        for (int64_t i = 4 * block; i < n && i < 4 * block + 4; i++) put(data, m->dtype, i, std * (double)z.number[i % 4]);
     }
 }
 

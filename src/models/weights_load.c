@@ -32,7 +32,10 @@ typedef struct {
 } loader;
 
 #define FAIL(l, s, ...) \
-    do { if ((l)->status == RP_OK) (l)->status = (s); rp__report_error(&(l)->report, (rp_place){ (l)->path, 0 }, __VA_ARGS__); } while (0)
+    do { \
+        if ((l)->status == RP_OK) (l)->status = (s); \
+        rp__report_error(&(l)->report, (rp_place){ (l)->path, 0 }, __VA_ARGS__); \
+    } while (0)
 
 /* ---- tensors of either file ---- */
 

@@ -27,7 +27,8 @@ static bool fill(const char *pattern, const char *number, int digits, const char
 {
     const char *star = strchr(pattern, '*');
     int before       = star ? (int)(star - pattern) : (int)strlen(pattern);
-    int n            = snprintf(out, RP_WEIGHT_NAME_CHARS, "%.*s%.*s%s%s", before, pattern, digits, number, star ? star + 1 : "", tail);
+    int n            = snprintf(out, RP_WEIGHT_NAME_CHARS, "%.*s%.*s%s%s", before, pattern, digits, number,
+                                star ? star + 1 : "", tail);
 
     return n < RP_WEIGHT_NAME_CHARS;
 }

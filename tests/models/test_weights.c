@@ -249,6 +249,7 @@ static void exported_config_is_the_source_with_dtype_and_architecture(void **sta
     json_object_set_new(want, "attention_dropout", json_real(0.1));
     assert_true(json_equal(want, got));
     char *text = whole(ctx, temp_path("config.json"), &bytes);
+    assert_string_equal(text + bytes - 3, "\n}\n");
     assert_non_null(strstr(text, "\"rms_norm_eps\": 1e-5,"));
     assert_non_null(strstr(text, "\"attention_dropout\": 0.1,"));
     rp__release(text);
