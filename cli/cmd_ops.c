@@ -156,9 +156,9 @@ static void print_table(const json_t *all)
     json_t *op;
     size_t i;
 
-    printf("%-20s  %-3s %-4s %-6s %-24s  %-12s  %s\n", "op", "in", "out", "slots", "backward reads", "kernels", "flags");
+    printf("%-20s  %-3s %-4s %-6s %-25s  %-12s  %s\n", "op", "in", "out", "slots", "backward reads", "kernels", "flags");
     json_array_foreach(all, i, op)
-        printf("%-20s  %-3d %-4d %-6d %-24s  %-12s  %s\n", json_string_value(json_object_get(op, "name")), number(op, "inputs"),
+        printf("%-20s  %-3d %-4d %-6d %-25s  %-12s  %s\n", json_string_value(json_object_get(op, "name")), number(op, "inputs"),
                number(op, "outputs"), number(op, "slots"), needs_of(op, needs, sizeof needs),
                joined(json_object_get(op, "levels"), levels, sizeof levels), joined(json_object_get(op, "flags"), flags, sizeof flags));
 }
