@@ -55,6 +55,8 @@ int cli_need(const cli *c, const char *option, const char *value, const char *gi
 void cli_say(const cli *c, const char *fmt, ...) RP_PRINTF(2, 3);
 /* The context's sentence on stderr; returns the exit code of the status. */
 int cli_fail(const cli *c, rp_status status);
+/* The same before work has begun: a file that cannot be read is then wrong input, 2. */
+int cli_fail_input(const cli *c, rp_status status);
 /* Every message of a report on stderr, one a line. */
 void cli_print_report(const rp_report *report);
 /* Flush stdout; 1 after telling that it could not be written, else `code`. */
@@ -83,6 +85,9 @@ typedef struct {
  * dtype where none is set; `length` says that max_seq_len may be. Tells what is wrong: CLI_GO, or the exit code.
  * Close it in both cases. */
 int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out);
+/* The ids of a text, all of them in the model's vocabulary. *ids is yours to rp__release.
+ * errors  as rp__tokenizer_encode · RP_ERR_ARG the tokenizer is of another model */
+rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
 /* The parameters, from the files. */
 int cli_model_load(cli_model *m);
 void cli_model_close(cli_model *m);

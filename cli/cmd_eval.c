@@ -15,7 +15,7 @@ static rp_status read_ids(cli_model *m, const char *path, int32_t **ids, int64_t
     rp_file_map file;
 
     RP_TRY(rp__file_map(m->run.ctx, path, &file));
-    rp_status status = rp__tokenizer_encode(m->tokenizer, (const char *)file.data, file.bytes, ids, n_ids);
+    rp_status status = cli_model_encode(m, (const char *)file.data, file.bytes, ids, n_ids);
     rp__file_unmap(&file);
     return status;
 }
@@ -64,7 +64,7 @@ static int eval(cli_model *m, const eval_fields *fields)
 
     if (!window) return code;
     rp_status status = read_ids(m, fields->data, &ids, &n_ids);
-    if (status != RP_OK) code = cli_fail(&m->run, status);
+    if (status != RP_OK) code = cli_fail_input(&m->run, status);
     else if (n_ids < 2)
         cli_say(&m->run, "'%s' has %" PRId64 " token%s: there is nothing to predict", fields->data, n_ids, n_ids == 1 ? "" : "s");
     else if ((code = cli_model_load(m)) == CLI_GO) {

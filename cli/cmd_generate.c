@@ -88,7 +88,7 @@ static rp_status encode_prompt(cli_model *m, const char *prompt, int32_t **out, 
     int32_t *ids = NULL, bos = rp__tokenizer_bos(m->tokenizer);
     int64_t n    = 0;
 
-    RP_TRY(rp__tokenizer_encode(m->tokenizer, prompt, (int64_t)strlen(prompt), &ids, &n));
+    RP_TRY(cli_model_encode(m, prompt, (int64_t)strlen(prompt), &ids, &n));
     bool begins      = bos >= 0 && bos < m->config.vocab && (n == 0 || rp__tokenizer_adds_bos(m->tokenizer));
     int32_t *with    = rp__host_alloc(ctx, (n + 1) * (int64_t)sizeof *with);
     rp_status status = with ? RP_OK : RP_ERR_MEMORY;
@@ -149,7 +149,7 @@ int cmd_generate(cli *c, int argc, char **argv)
           "below 1 likelier, 0 always the likeliest (default: 0.8)", 0, 1e9 },
         { "top-k", 'k', CLI_INT, offsetof(generate_fields, top_k), "K", "draw from the K likeliest, 0: from all (default: 40)", 0, 1e9 },
         { "seed", 's', CLI_INT, offsetof(generate_fields, seed), "S", "of what is drawn; the same gives the same text (default: 0)", 0,
-          9e18 },
+          9e15 },
     };
     static const cli_options options = {
         "MODEL --prompt TEXT [KEY=VALUE ...]",

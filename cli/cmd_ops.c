@@ -1,7 +1,7 @@
 /* cli/cmd_ops.c -- the ops there are, as they declare themselves, and the kernels that run them.
  *
  * Everything is gathered into one JSON array first; --json prints it as it is, the table is made from it:
- *   [{ name, inputs, outputs, slots, needs: ["in 0", …], flags: ["random", …], gradient, kernels: [name, …], levels: ["v4", …] }]
+ *   [{ name, inputs, outputs, slots, needs: { in: [0, …], out, slot }, flags: ["random", …], gradient, kernels: [name, …], levels: ["v4", …] }]
  * An op's kernels are those of kernels.def that begin with its name, or those its line in `borrowed` lists. */
 #include "cli/cli.h"
 
@@ -80,12 +80,15 @@ static json_t *gather_levels(const json_t *kernels)
 static json_t *gather_needs(const rp_op *op)
 {
     static const struct { const char *name; int first, n; } kind[] = { { "in", 0, RP_MAX_IN }, { "out", 8, RP_MAX_OUT }, { "slot", 16, RP_MAX_SLOT } };
-    json_t *list = json_array();
+    json_t *needs = json_object();
 
-    for (int k = 0; k < RP_COUNT(kind); k++)
+    for (int k = 0; k < RP_COUNT(kind); k++) {
+        json_t *list = json_array();
         for (int i = 0; i < kind[k].n; i++)
-            if (op->needs >> (kind[k].first + i) & 1) json_array_append_new(list, json_sprintf("%s %d", kind[k].name, i));
-    return list;
+            if (op->needs >> (kind[k].first + i) & 1) json_array_append_new(list, json_integer(i));
+        json_object_set_new(needs, kind[k].name, list);
+    }
+    return needs;
 }
 
 static json_t *gather_flags(const rp_op *op)
@@ -116,15 +119,32 @@ static json_t *gather(void)
     return all;
 }
 
-/* "in 0, in 1"; "-" for an empty list. */
-static const char *joined(const json_t *op, const char *key, char *out, size_t out_bytes)
+/* "v3, v4"; "-" for an empty list. */
+static const char *joined(const json_t *list, char *out, size_t out_bytes)
 {
     size_t used = 0, i;
     json_t *item;
 
     snprintf(out, out_bytes, "-");
-    json_array_foreach(json_object_get(op, key), i, item)
+    json_array_foreach(list, i, item)
         used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", i ? ", " : "", json_string_value(item));
+    return out;
+}
+
+/* "in 0 1, slot 0" */
+static const char *needs_of(const json_t *op, char *out, size_t out_bytes)
+{
+    size_t used = 0, i;
+    const char *kind;
+    json_t *list, *item;
+
+    snprintf(out, out_bytes, "-");
+    json_object_foreach(json_object_get(op, "needs"), kind, list) {
+        if (!json_array_size(list)) continue;
+        used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", used ? ", " : "", kind);
+        json_array_foreach(list, i, item)
+            used += (size_t)snprintf(out + used, out_bytes - used, " %d", (int)json_integer_value(item));
+    }
     return out;
 }
 
@@ -136,11 +156,11 @@ static void print_table(const json_t *all)
     json_t *op;
     size_t i;
 
-    printf("%-22s %-3s %-4s %-6s %-20s %-13s %s\n", "op", "in", "out", "slots", "backward reads", "kernels", "flags");
+    printf("%-20s  %-3s %-4s %-6s %-25s  %-12s  %s\n", "op", "in", "out", "slots", "backward reads", "kernels", "flags");
     json_array_foreach(all, i, op)
-        printf("%-22s %-3d %-4d %-6d %-20s %-13s %s\n", json_string_value(json_object_get(op, "name")), number(op, "inputs"),
-               number(op, "outputs"), number(op, "slots"), joined(op, "needs", needs, sizeof needs),
-               joined(op, "levels", levels, sizeof levels), joined(op, "flags", flags, sizeof flags));
+        printf("%-20s  %-3d %-4d %-6d %-25s  %-12s  %s\n", json_string_value(json_object_get(op, "name")), number(op, "inputs"),
+               number(op, "outputs"), number(op, "slots"), needs_of(op, needs, sizeof needs),
+               joined(json_object_get(op, "levels"), levels, sizeof levels), joined(json_object_get(op, "flags"), flags, sizeof flags));
 }
 
 int cmd_ops(cli *c, int argc, char **argv)

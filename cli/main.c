@@ -30,6 +30,13 @@ int cli_fail(const cli *c, rp_status status)
     return rp_status_exit_code(status);
 }
 
+int cli_fail_input(const cli *c, rp_status status)
+{
+    int code = cli_fail(c, status);
+
+    return status == RP_ERR_IO ? CLI_USAGE : code;
+}
+
 void cli_print_report(const rp_report *report)
 {
     char line[RP_ERROR_CHARS + 512];

@@ -55,7 +55,7 @@ static int tell(const cli *c, rp_report *report, rp_status status)
     int code = CLI_GO;
 
     cli_print_report(report);
-    if (status != RP_OK) code = report->n_errors ? rp_status_exit_code(status) : cli_fail(c, status);
+    if (status != RP_OK) code = report->n_errors ? rp_status_exit_code(status) : cli_fail_input(c, status);
     rp__report_close(report);
     return code;
 }
@@ -83,7 +83,7 @@ static int open_files(cli_model *m, const char *path)
     code = cli_find_input(&m->run, tokenizer);
     if (code != CLI_GO) return code;
     status = rp__tokenizer_load(m->run.ctx, tokenizer, &m->tokenizer);
-    return status == RP_OK ? CLI_GO : cli_fail(&m->run, status);
+    return status == RP_OK ? CLI_GO : cli_fail_input(&m->run, status);
 }
 
 int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out)
@@ -101,6 +101,23 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
     out->dtype = otherwise;
     if (rp__recipe_given(out->settings, "dtype")) out->dtype = out->settings->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
     return open_files(out, path);
+}
+
+rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
+{
+    int32_t *made = NULL, greatest = -1;
+    int64_t n     = 0;
+
+    RP_TRY(rp__tokenizer_encode(m->tokenizer, text, bytes, &made, &n));
+    for (int64_t i = 0; i < n; i++) greatest = made[i] > greatest ? made[i] : greatest;
+    if (greatest >= m->config.vocab) {
+        rp__release(made);
+        return rp__fail(m->run.ctx, RP_ERR_ARG, "the tokenizer gives id %" PRId32 ", and the model's vocabulary has %" PRId64
+                        ": it is another model's", greatest, m->config.vocab);
+    }
+    *ids   = made;
+    *n_ids = n;
+    return RP_OK;
 }
 
 int cli_model_load(cli_model *m)

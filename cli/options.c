@@ -41,6 +41,15 @@ static void print_help(const parser *p)
 
 /* ---- one option ---- */
 
+static int wrong_value(const parser *p, const cli_option *o, const char *shown, const char *value)
+{
+    const char *what = o->kind == CLI_INT ? "whole number" : "number";
+
+    if (o->low == 0 && o->high == 0) cli_say(p->c, "option '%s' wants a %s, not '%s'", shown, what, value);
+    else cli_say(p->c, "option '%s' wants a %s from %.17g to %.17g, not '%s'", shown, what, o->low, o->high, value);
+    return usage_error(p->c);
+}
+
 static int set_option(parser *p, const cli_option *o, const char *shown, const char *value)
 {
     void *field = (char *)p->fields + o->offset;
@@ -52,16 +61,12 @@ static int set_option(parser *p, const cli_option *o, const char *shown, const c
     } else if (o->kind == CLI_TEXT) {
         *(const char **)field = value;
     } else if (o->kind == CLI_INT) {
-        if (rp__parse_int(value, any ? INT64_MIN : (int64_t)o->low, any ? INT64_MAX : (int64_t)o->high, field))
-            return CLI_GO;
-        cli_say(p->c, "option '%s' wants a whole number%s, not '%s'", shown, any ? "" : " in its range", value);
-        return usage_error(p->c);
+        if (!rp__parse_int(value, any ? INT64_MIN : (int64_t)o->low, any ? INT64_MAX : (int64_t)o->high, field))
+            return wrong_value(p, o, shown, value);
     } else {
-        if (rp__parse_double(value, &number) && (any || (number >= o->low && number <= o->high))) *(double *)field = number;
-        else {
-            cli_say(p->c, "option '%s' wants a number%s, not '%s'", shown, any ? "" : " in its range", value);
-            return usage_error(p->c);
-        }
+        if (!rp__parse_double(value, &number) || !(any || (number >= o->low && number <= o->high)))
+            return wrong_value(p, o, shown, value);
+        *(double *)field = number;
     }
     return CLI_GO;
 }

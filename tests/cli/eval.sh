@@ -1,0 +1,5 @@
+mkdir m && cp "$SOURCE"/tests/golden/models/smollm2/config.json "$SOURCE"/tests/golden/models/smollm2/model.safetensors "$SOURCE"/recipes/tiny_llama/tokenizer.json m
+printf 'THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG. 0123456789 PACK MY BOX WITH FIVE DOZEN LIQUOR JUGS.' >text
+reprise eval m --data text | cut -c 1-16
+reprise eval max_seq_len=16 m --json dtype=bf16 --data text threads=1 | sed 's/\(loss": 5\.[0-9]\)[0-9]*, "perp.*"targets/\1, "targets/'
+reprise eval m --data text max_seq_len=16 model.overrides.rope_theta=10 --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
