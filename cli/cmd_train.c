@@ -58,6 +58,8 @@ static int list_regions(rp_module *root, char *out, size_t room, int *n_regions)
     }
 }
 
+static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
+
 static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
@@ -67,10 +69,12 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
-    fprintf(stderr, "data           %s: %" PRId64 " documents, %" PRId64 " tokens, %" PRId64 " samples\n", r->dataset.path,
-            info->data.n_documents, info->data.n_tokens, info->data.n_samples);
-    fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %" PRId64 " x %" PRId64 " samples of %" PRId64 " tokens\n",
-            info->first_step + 1, info->n_steps, r->gradient_accumulation_steps, r->batch_size, r->max_seq_len);
+    fprintf(stderr, "data           %s: %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " sample%s\n", r->dataset.path,
+            info->data.n_documents, s_of(info->data.n_documents), info->data.n_tokens, info->data.n_samples,
+            s_of(info->data.n_samples));
+    fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",
+            info->first_step + 1, info->n_steps, r->gradient_accumulation_steps, r->batch_size, s_of(r->batch_size),
+            r->max_seq_len);
     if (n_regions) fprintf(stderr, "checkpointing  %d of %d blocks: %s\n", n_regions, n_blocks, list);
     else fprintf(stderr, "checkpointing  none\n");
     fprintf(stderr, "memory         peak %s, reserved %s\n", rp__size_text(peak, found->memory.peak_bytes),
@@ -110,6 +114,7 @@ static int train_on(const cli *c, const rp_recipe *recipe)
 
     rp__report_open(&report, c->ctx);
     rp_status status = rp__trainer_new(c->ctx, recipe, &report, &t);
+    rp__report_sort(&report);
     cli_print_report(&report);
     bool told = report.n_errors > 0;
     rp__report_close(&report);

@@ -154,6 +154,25 @@ static void folders_are_made_with_those_above_and_removed_with_all_in_them(void 
     assert_ok(ctx, rp__remove_tree(ctx, temp_path("a")));
 }
 
+static void a_folder_takes_a_name_whole_whether_it_was_taken_or_not(void **state)
+{
+    (void)state;
+    const char *aside = temp_path("aside"), *name = temp_path("named");
+
+    for (int taken = 0; taken < 2; taken++) {
+        assert_ok(ctx, rp__make_dirs(ctx, aside));
+        put_file(temp_path("aside/text"), taken ? "second" : "first");
+        if (!taken) put_file(temp_path("aside/only in the first"), "");
+        assert_ok(ctx, rp__dir_commit(ctx, aside, name));
+        assert_false(rp__file_exists(aside));
+        assert_file(temp_path("named/text"), taken ? "second" : "first");
+        assert_int_equal(n_files_in(name), taken ? 1 : 2);
+    }
+    assert_int_equal(rp__dir_commit(ctx, aside, name), RP_ERR_IO);
+    assert_file(temp_path("named/text"), "second");
+    assert_ok(ctx, rp__remove_tree(ctx, name));
+}
+
 static void paths_join_with_one_slash_and_absolute_names_stand_alone(void **state)
 {
     (void)state;
@@ -195,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_an_error_and_leaves_the_old_file),
         cmocka_unit_test(bytes_can_be_put_out_of_order),
         cmocka_unit_test(folders_are_made_with_those_above_and_removed_with_all_in_them),
+        cmocka_unit_test(a_folder_takes_a_name_whole_whether_it_was_taken_or_not),
         cmocka_unit_test(paths_join_with_one_slash_and_absolute_names_stand_alone),
         cmocka_unit_test(without_memory_nothing_is_left_behind),
     };
