@@ -217,7 +217,8 @@ RP_API rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, c
 RP_API void rp_recipe_free(rp_recipe *recipe);
 
 /* Everything before step 1, or before the step a resume goes on with: model, data, optimizer states, a rehearsal of the step's
- * memory. The recipe is borrowed until free; of the context, threads and device are used. output_dir is made last.
+ * memory. The recipe is borrowed until free; its seed becomes the context's, and its threads, where set, must be the context's.
+ * output_dir is made last.
  * errors  RP_ERR_CONFIG, RP_ERR_MATCH, RP_ERR_FORMAT, RP_ERR_UNSUPPORTED, RP_ERR_EXISTS input · RP_ERR_MEMORY · RP_ERR_IO */
 RP_API rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out);
 RP_API void rp_trainer_free(rp_trainer *trainer);

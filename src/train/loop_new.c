@@ -177,6 +177,8 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
 {
     RP_TRY(rp__recipe_write(t->recipe, &t->texts, &t->recipe_text));
     RP_TRY(check_recipe(t, o, report));
+    RP_CHECK(t->ctx, !t->recipe->threads || t->recipe->threads == t->ctx->threads, RP_ERR_CONFIG, "the recipe's threads are %" PRId64
+             ", the context's %d: they are part of the bits", t->recipe->threads, t->ctx->threads);
     RP_TRY(rp__run_dir_check(t));
     RP_TRY(rp__inputs_open(t, rp__model_config(o->rehearsed.model)));
     RP_TRY(set_length(t));
@@ -192,6 +194,7 @@ rp_status rp__trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_report *repor
     opening o     = { 0 };
 
     if (!t) return RP_ERR_MEMORY;
+    ctx->seed        = (uint64_t)recipe->seed;
     *t               = (rp_trainer){ .ctx = ctx, .recipe = recipe, .texts = { .ctx = ctx } };
     rp_status status = open_all(t, report, &o);
     rp__engine_close(&o.rehearsed);
