@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The step that bench_step times, in PyTorch with transformers: eager, SDPA attention, fused AdamW, optional checkpointing.
+
+    peer.py CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac none|full] [--steps N] [--warmup N] [--threads N]
+
+Prints one JSON line with bench_step's keys: tokens_per_second of the best step, and peak_mib, the most bytes the CPU allocator had
+live in one more step under the memory profiler, weights, gradients and moments included; scratch that kernel libraries take
+for themselves is not seen there. tools/goldens_setup makes an environment that has what is needed.
+"""
+import argparse
+import functools
+import json
+import time
+
+import torch
+import transformers
+from torch.utils.checkpoint import checkpoint
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def parse():
+    p = argparse.ArgumentParser()
+    p.add_argument("config")
+    p.add_argument("--dtype", choices=DTYPES, default="fp32")
+    p.add_argument("--ac", choices=("none", "full"), default="none")
+    for name, value in (("--seq", 512), ("--batch", 2), ("--steps", 3), ("--warmup", 1), ("--threads", 2)):
+        p.add_argument(name, type=int, default=value)
+    return p.parse_args()
+
+
+def build(o):
+    with open(o.config) as f:
+        raw = json.load(f)
+    config = transformers.CONFIG_MAPPING[raw["model_type"]].from_dict(raw)
+    torch.manual_seed(1234)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=DTYPES[o.dtype])
+    model.config.use_cache = False
+    if o.ac == "full":
+        for layer in model.model.layers:
+            layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
+    return model.train()
+
+
+def step(model, optimizer, ids):
+    began = time.perf_counter()
+    loss = model(input_ids=ids, labels=ids).loss
+    value = float(loss.detach())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return time.perf_counter() - began, value
+
+
+def live_peak(model, optimizer, ids):
+    """What is live before a step, and from there the allocator's events in order."""
+    tensors = list(model.parameters()) + list(model.buffers())
+    tensors += [v for state in optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
+    live = peak = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        step(model, optimizer, ids)
+    memory = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    for event in sorted(memory, key=lambda e: e.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return peak
+
+
+def main():
+    o = parse()
+    torch.set_num_threads(o.threads)
+    model = build(o)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.999), weight_decay=0.1, fused=True)
+    ids = torch.randint(0, model.config.vocab_size, (o.batch, o.seq))
+    times, loss = zip(*(step(model, optimizer, ids) for _ in range(o.warmup + o.steps)))
+    best = min(times[o.warmup:])
+    print(json.dumps({"dtype": o.dtype, "ac": o.ac, "seq": o.seq, "batch": o.batch, "tokens_per_second": o.seq * o.batch / best,
+                      "seconds": best, "peak_mib": live_peak(model, optimizer, ids) / 2**20, "loss": loss[-1],
+                      "torch": torch.__version__, "transformers": transformers.__version__}))
+
+
+if __name__ == "__main__":
+    main()
