@@ -10,9 +10,6 @@
 
 #include "base/base.h"
 
-/* Up to so many rows the own kernel runs: such a product waits for memory, and B is read once where it lies. */
-enum { RP_GEMM_FEW_ROWS = 4 };
-
 typedef struct {
     rp_dtype ab, c;             /* RP_F32 or RP_BF16; c may be RP_F32 with bf16 operands. Sums are fp32 */
     int64_t m, n, k;

@@ -6,10 +6,10 @@
  *   scratch of a thread   [ A panels: rows x depth | B panels: depth x columns | sum: rows x columns ]
  *
  * An element of C is the sum over depth blocks of one chain each, whatever block it lies in: its bits depend on k and the
- * level alone, not on m, n or the number of threads. Where C has few rows all of that would be packing: few_rows.h takes those,
- * in an order of its own.
+ * level alone, not on m, n or the number of threads. Where C has few rows most of that would be packing: dots.h takes those, in
+ * an order of its own.
  */
-#include "kernels/cpu/few_rows.h"
+#include "kernels/cpu/dots.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/tile.h"
 
@@ -100,7 +100,7 @@ static void one_block(const rp_gemm *g, const cut *c, int64_t i0, int64_t j0, co
     put(g, i0, j0, rows, columns, sum, c->columns, to, bias);
 }
 
-static void many_rows(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, float *scratch)
+static void all_blocks(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, float *scratch)
 {
     cut how        = cut_up(g);
     int64_t blocks = how.n_rows * how.n_columns;
@@ -111,31 +111,32 @@ static void many_rows(const rp_gemm *g, const void *a, const void *b, void *c, c
             one_block(g, &how, i % how.n_rows * how.rows, i / how.n_rows * how.columns, a, b, c, bias, scratch + t * how.scratch_floats);
 }
 
-static void few_rows(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, float *scratch)
+static void all_dots(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, float *scratch)
 {
-    few_cut how = few_cut_up(g);
+    dots_floats floats = dots_scratch(g);
+    int64_t blocks     = blocks_of(g->n, DOT_COLUMNS);
 
 #pragma omp parallel for schedule(static) num_threads(g->threads)
     for (int t = 0; t < g->threads; t++) {
-        float *own = scratch + t * (how.a_floats + how.b_floats + how.sum_floats);
-        few_load_a(g, a, own);
-        for (int64_t i = how.n_columns * t / g->threads; i < how.n_columns * (t + 1) / g->threads; i++) {
-            int64_t j0 = i * how.columns, columns = g->n - j0 < how.columns ? g->n - j0 : how.columns;
-            put(g, 0, j0, g->m, columns, few_block(g, &how, j0, columns, b, own), how.columns, c, bias);
+        float *a_rows = scratch + t * floats.all, *buffer = a_rows + floats.a, *sum = buffer + floats.b;
+        dots_load_a(g, a, a_rows);
+        for (int64_t i = blocks * t / g->threads; i < blocks * (t + 1) / g->threads; i++) {
+            int64_t j0 = i * DOT_COLUMNS, columns = g->n - j0 < DOT_COLUMNS ? g->n - j0 : DOT_COLUMNS;
+            dots_block(g, a_rows, b, j0, columns, buffer, sum);
+            put(g, 0, j0, g->m, columns, sum, DOT_COLUMNS, c, bias);
         }
     }
 }
 
 void RP_AT_LEVEL(gemm_scratch)(const rp_gemm *g, int64_t *bytes)
 {
-    few_cut few = few_cut_up(g);
-    int64_t own = g->m <= RP_GEMM_FEW_ROWS ? few.a_floats + few.b_floats + few.sum_floats : cut_up(g).scratch_floats;
+    int64_t floats = wants_dots(g) ? dots_scratch(g).all : cut_up(g).scratch_floats;
 
-    *bytes = own * (int64_t)sizeof(float) * g->threads;
+    *bytes = floats * (int64_t)sizeof(float) * g->threads;
 }
 
 void RP_AT_LEVEL(gemm)(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
 {
-    if (g->m <= RP_GEMM_FEW_ROWS) few_rows(g, a, b, c, bias, scratch);
-    else many_rows(g, a, b, c, bias, scratch);
+    if (wants_dots(g)) all_dots(g, a, b, c, bias, scratch);
+    else all_blocks(g, a, b, c, bias, scratch);
 }
