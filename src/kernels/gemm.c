@@ -1,5 +1,5 @@
-/* kernels/gemm.c -- which implementation multiplies: oneDNN where it was found and takes the description, else the own
- * kernel of the CPU's level. Both answers depend on the description, the CPU level and the library version alone. */
+/* kernels/gemm.c -- which implementation multiplies: oneDNN where it was found and takes the description, else, and where C is
+ * one row, the own kernel of the CPU's level. Both answers depend on the description, the CPU level and the library version alone. */
 #include "kernels/gemm.h"
 
 #include "kernels/kernels.h"
@@ -15,12 +15,21 @@ static rp_status own_kernel(rp_ctx *ctx, const rp_kernels **out)
     return RP_OK;
 }
 
+/* One row against the rows of B waits for memory, and the own kernel reads it faster. */
+static bool is_one_row(const rp_gemm *g) { return g->m == 1 && g->transpose_b; }
+
+static rp_status ask_library(rp_ctx *ctx, const rp_gemm *g, rp_onednn_answer *out)
+{
+    *out = (rp_onednn_answer){ .takes = false };
+    return is_one_row(g) ? RP_OK : rp__onednn_ask(ctx, g, out);
+}
+
 rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
 {
     rp_onednn_answer answer;
     const rp_kernels *own;
 
-    RP_TRY(rp__onednn_ask(ctx, g, &answer));
+    RP_TRY(ask_library(ctx, g, &answer));
     *bytes = answer.scratch_bytes;
     if (answer.takes) return RP_OK;
     RP_TRY(own_kernel(ctx, &own));
@@ -31,12 +40,12 @@ rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
 rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
 {
     const rp_kernels *own;
-    bool took;
+    bool took = false;
 
     /* oneDNN leaves part of C unwritten when its team is smaller than it was promised, and says nothing. */
     RP_CHECK(ctx, g->threads <= ctx->threads && !omp_in_parallel(), RP_ERR_BACKEND,
              "a product for %d threads cannot run in a team of %d", g->threads, omp_in_parallel() ? 1 : ctx->threads);
-    RP_TRY(rp__onednn_gemm(ctx, g, a, b, c, bias, scratch, &took));
+    if (!is_one_row(g)) RP_TRY(rp__onednn_gemm(ctx, g, a, b, c, bias, scratch, &took));
     if (took) return RP_OK;
     RP_TRY(own_kernel(ctx, &own));
     own->gemm(g, a, b, c, g->bias ? bias : NULL, scratch);
@@ -48,7 +57,7 @@ const char *rp__gemm_name(rp_ctx *ctx, const rp_gemm *g)
     static _Thread_local char name[RP_ONEDNN_NAME_CHARS];
     rp_onednn_answer answer;
 
-    if (rp__onednn_ask(ctx, g, &answer) != RP_OK) return "none";
+    if (ask_library(ctx, g, &answer) != RP_OK) return "none";
     snprintf(name, sizeof name, answer.takes ? "%s" : "own %s", answer.takes ? answer.name : rp__kernels_cpu()->level);
     return name;
 }

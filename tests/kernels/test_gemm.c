@@ -135,6 +135,7 @@ static void check_one(rp_ctx *ctx, rp_gemm g, const rp_kernels *own)
 
 static const struct { int64_t m, n, k; } sizes[] = {
     { 1, 1, 1 }, { 1, 7, 5 }, { 5, 1, 7 }, { 7, 5, 1 }, { 33, 17, 65 }, { 64, 96, 32 }, { 13, 270, 20 }, { 5, 9, 801 }, { 205, 33, 40 },
+    { 1, 2101, 67 }, { 2, 131, 300 }, { 3, 64, 129 }, { 4, 65, 64 },
 };
 static const struct { rp_dtype ab, c; } dtypes[] = { { RP_F32, RP_F32 }, { RP_BF16, RP_BF16 }, { RP_BF16, RP_F32 } };
 
@@ -173,14 +174,14 @@ static void the_own_kernel_gives_the_same_bits_for_any_team(void **state)
     (void)state;
     const rp_kernels *levels[3];
     int n = rp__kernels_levels(levels, 3);
-    rp_gemm g = { .ab = RP_F32, .c = RP_F32, .m = 201, .n = 130, .k = 900, .transpose_b = true, .threads = 1 };
 
-    for (int i = 0; i < n; i++) {
-        job one = job_new(NULL, g, levels[i], 0);
+    for (int i = 0; i < 3 * n; i++) {
+        rp_gemm g = { .ab = RP_F32, .c = RP_F32, .m = i % 3 ? 3 : 201, .n = 130, .k = 900, .transpose_b = i % 3 != 2, .threads = 1 };
+        job one   = job_new(NULL, g, levels[i / 3], 0);
         job_run(&one);
         for (int threads = 2; threads <= 9; threads += 7) {
             g.threads = threads;
-            job more  = job_new(NULL, g, levels[i], 0);
+            job more  = job_new(NULL, g, levels[i / 3], 0);
             job_run(&more);
             assert_memory_equal(one.c.at, more.c.at, (size_t)one.c.bytes);
             job_free(&more);

@@ -6,8 +6,10 @@
  *   scratch of a thread   [ A panels: rows x depth | B panels: depth x columns | sum: rows x columns ]
  *
  * An element of C is the sum over depth blocks of one chain each, whatever block it lies in: its bits depend on k and the
- * level alone, not on m, n or the number of threads.
+ * level alone, not on m, n or the number of threads. Where C has few rows most of that would be packing: dots.h takes those, in
+ * an order of its own.
  */
+#include "kernels/cpu/dots.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/tile.h"
 
@@ -71,11 +73,11 @@ static void multiply(const cut *c, int64_t rows, int64_t columns, int64_t depth,
             tile_multiply(depth, a + i * depth, 1, TILE_ROWS, b + j * depth, TILE_COLUMNS, sum + i * c->columns + j, c->columns, adds);
 }
 
-static void put(const rp_gemm *g, const cut *c, int64_t i0, int64_t j0, int64_t rows, int64_t columns, float *sum, void *to,
+static void put(const rp_gemm *g, int64_t i0, int64_t j0, int64_t rows, int64_t columns, float *sum, int64_t sum_row, void *to,
                 const void *bias)
 {
     for (int64_t i = 0; i < rows; i++) {
-        float *row = sum + i * c->columns;
+        float *row = sum + i * sum_row;
         if (bias)
             for (int64_t j = 0; j < columns; j++) row[j] += load_one(g->ab, bias, j0 + j);
         row_store_add(g->c, to, (i0 + i) * g->n + j0, columns, row, g->adds);
@@ -95,15 +97,10 @@ static void one_block(const rp_gemm *g, const cut *c, int64_t i0, int64_t j0, co
         pack(g->ab, b, g->transpose_b ? g->k : g->n, g->transpose_b, j0, columns, k, depth, TILE_COLUMNS, bp);
         multiply(c, rows, columns, depth, ap, bp, sum, d > 0);
     }
-    put(g, c, i0, j0, rows, columns, sum, to, bias);
+    put(g, i0, j0, rows, columns, sum, c->columns, to, bias);
 }
 
-void RP_AT_LEVEL(gemm_scratch)(const rp_gemm *g, int64_t *bytes)
-{
-    *bytes = cut_up(g).scratch_floats * (int64_t)sizeof(float) * g->threads;
-}
-
-void RP_AT_LEVEL(gemm)(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
+static void all_blocks(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, float *scratch)
 {
     cut how        = cut_up(g);
     int64_t blocks = how.n_rows * how.n_columns;
@@ -111,6 +108,35 @@ void RP_AT_LEVEL(gemm)(const rp_gemm *g, const void *a, const void *b, void *c, 
 #pragma omp parallel for schedule(static) num_threads(g->threads)
     for (int t = 0; t < g->threads; t++)
         for (int64_t i = blocks * t / g->threads; i < blocks * (t + 1) / g->threads; i++)
-            one_block(g, &how, i % how.n_rows * how.rows, i / how.n_rows * how.columns, a, b, c, bias,
-                      (float *)scratch + t * how.scratch_floats);
+            one_block(g, &how, i % how.n_rows * how.rows, i / how.n_rows * how.columns, a, b, c, bias, scratch + t * how.scratch_floats);
+}
+
+static void all_dots(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, float *scratch)
+{
+    dots_floats floats = dots_scratch(g);
+    int64_t blocks     = blocks_of(g->n, DOT_COLUMNS);
+
+#pragma omp parallel for schedule(static) num_threads(g->threads)
+    for (int t = 0; t < g->threads; t++) {
+        float *a_rows = scratch + t * floats.all, *buffer = a_rows + floats.a, *sum = buffer + floats.b;
+        dots_load_a(g, a, a_rows);
+        for (int64_t i = blocks * t / g->threads; i < blocks * (t + 1) / g->threads; i++) {
+            int64_t j0 = i * DOT_COLUMNS, columns = g->n - j0 < DOT_COLUMNS ? g->n - j0 : DOT_COLUMNS;
+            dots_block(g, a_rows, b, j0, columns, buffer, sum);
+            put(g, 0, j0, g->m, columns, sum, DOT_COLUMNS, c, bias);
+        }
+    }
+}
+
+void RP_AT_LEVEL(gemm_scratch)(const rp_gemm *g, int64_t *bytes)
+{
+    int64_t floats = wants_dots(g) ? dots_scratch(g).all : cut_up(g).scratch_floats;
+
+    *bytes = floats * (int64_t)sizeof(float) * g->threads;
+}
+
+void RP_AT_LEVEL(gemm)(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
+{
+    if (wants_dots(g)) all_dots(g, a, b, c, bias, scratch);
+    else all_blocks(g, a, b, c, bias, scratch);
 }

@@ -1,0 +1,59 @@
+/* kernels/cpu/dots.h -- a product of few rows with B stored [n, k], as in generation: each element of C is a dot product of two
+ * rows, and B is read once where it lies.
+ *
+ *   scratch of a thread   [ A as fp32: m x k | a row of B as fp32: k | sum: m x DOT_COLUMNS ]
+ *
+ * An element's bits depend on k and the level alone.
+ */
+#ifndef RP_KERNELS_CPU_DOTS_H
+#define RP_KERNELS_CPU_DOTS_H
+
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/tile.h"
+
+enum { DOT_ROWS = 4, DOT_COLUMNS = 64 };
+
+static inline bool wants_dots(const rp_gemm *g) { return g->transpose_b && g->m <= DOT_ROWS; }
+
+typedef struct { int64_t a, b, all; } dots_floats;      /* of a thread's scratch */
+
+static inline dots_floats dots_scratch(const rp_gemm *g)
+{
+    int64_t a = (g->m * g->k + 15) / 16 * 16, b = (g->k + 15) / 16 * 16;
+
+    return (dots_floats){ a, b, a + b + DOT_ROWS * DOT_COLUMNS };
+}
+
+/* Four chains of vectors, then what is left, then the lanes in order. */
+static inline float dot(const float *a, const float *b, int64_t n)
+{
+    lanes sum[4] = { 0 };
+    float total  = 0;
+    int64_t i    = 0;
+
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) sum[v] += *(const lanes_at *)(a + i + v * LANES) * *(const lanes_at *)(b + i + v * LANES);
+    for (; i + LANES <= n; i += LANES) sum[0] += *(const lanes_at *)(a + i) * *(const lanes_at *)(b + i);
+    for (; i < n; i++) total += a[i] * b[i];
+    sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    for (int l = 0; l < LANES; l++) total += sum[0][l];
+    return total;
+}
+
+static inline void dots_load_a(const rp_gemm *g, const void *a, float *to)
+{
+    for (int64_t r = 0; r < g->m; r++)
+        for (int64_t k = 0; k < g->k; k++) to[r * g->k + k] = load_one(g->ab, a, g->transpose_a ? k * g->m + r : r * g->k + k);
+}
+
+/* Columns j0 … of all rows into sum [m, DOT_COLUMNS]. */
+static inline void dots_block(const rp_gemm *g, const float *a, const void *b, int64_t j0, int64_t columns, float *buffer, float *sum)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        const float *row = row_f32(g->ab, b, (j0 + j) * g->k, g->k, buffer);
+        for (int64_t r = 0; r < g->m; r++) sum[r * DOT_COLUMNS + j] = dot(a + r * g->k, row, g->k);
+    }
+}
+
+#endif
