@@ -1,6 +1,7 @@
 # make: the release program at build/reprise. make check: set up and test. make demo: fine-tune a real model.
+# make bench: the benchmarks, build/bench_NAME.
 BUILD ?= build
-.PHONY: all build setup check check-long demo install clean
+.PHONY: all build setup check check-long demo bench install clean
 all: build
 build:
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null && cmake --build $(BUILD) -j $$(nproc)
@@ -14,6 +15,8 @@ check-long:
 demo: setup
 	@$(MAKE) --no-print-directory build
 	@tools/demo
+bench: build
+	@cmake --build $(BUILD) -j $$(nproc) --target bench
 install: build
 	cmake --install $(BUILD)
 clean:

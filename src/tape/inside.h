@@ -1,4 +1,4 @@
-/* tape/inside.h -- the tape's own structures; nobody outside tape/ includes this. */
+/* tape/inside.h -- the tape's own structures; nobody outside tape/ and its tests includes this. */
 #ifndef RP_TAPE_INSIDE_H
 #define RP_TAPE_INSIDE_H
 

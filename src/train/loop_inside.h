@@ -1,4 +1,4 @@
-/* train/loop_inside.h -- the trainer's own structures; only loop*.c include this.
+/* train/loop_inside.h -- the trainer's own structures; only loop*.c and bench/memory.c include this.
  *
  *   loop.c         the trainer: steps, metrics, states, the end
  *   loop_new.c     everything before the first step

@@ -1,22 +1,33 @@
-/* Claims about the tape's own cost: bookkeeping is proportional to the calls, whatever the regions. */
+/* Claims about the tape's own cost, counted: bookkeeping is proportional to the calls, whatever the regions. bench/tape.c times it. */
+#include "tape/inside.h"
 #include "tape/tape_test.h"
-
-#include <limits.h>
-#include <malloc.h>
-#include <time.h>
 
 enum { CALLS = 5000, A_REGION = 20 };
 
 typedef enum { NONE_AT_ALL, ALL_IN_ONE, SMALL_IN_ONE, SMALL_ONES } shape;
 
-/* A chain of calls that all read one parameter, on shapes alone; processor seconds of forward, planning and backward. */
-static double seconds_of(int calls, shape regions, int64_t *n_replayed)
+typedef struct {
+    int64_t allocs;                 /* of the whole pass: forward, planning, backward */
+    int64_t listed;                 /* entries of all lists that replays go through */
+    int64_t replayed;
+} cost;
+
+static int64_t entries(const rp_tape *tape)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < tape->n_region; i++) n += tape->region[i].n_run + tape->region[i].n_makes + tape->region[i].n_bounds;
+    return n;
+}
+
+/* A chain of calls that all read one parameter, on shapes alone. */
+static cost cost_of(int calls, shape regions)
 {
     rp_ctx *ctx  = test_ctx(&(rp_ctx_options){ .shapes_only = true });
     rp_tensor *w = new_param(ctx, RP_F32, 4, 4, 1, 1, "w"), *x = rp_tensor_ref(w), *loss;
     bool one = regions == ALL_IN_ONE || regions == SMALL_IN_ONE, small = regions == SMALL_IN_ONE || regions == SMALL_ONES;
     rp_tape_stats stats;
-    clock_t start = clock();
+    cost c;
 
     if (one) assert_ok(ctx, rp__region_begin(ctx, "all"));
     for (int i = 0; i < calls; i++) {
@@ -29,57 +40,38 @@ static double seconds_of(int calls, shape regions, int64_t *n_replayed)
     if (one) assert_ok(ctx, rp__region_end(ctx));
     loss = sum_all(ctx, x);
     rp_tensor_unref(x);
+    c.listed = entries(rp__tape(ctx));
     assert_ok(ctx, rp__backward(ctx, loss));
-    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    c.allocs = ctx->alloc_count;
     rp__tape_stats(ctx, &stats);
-    *n_replayed = stats.n_replayed;
+    c.replayed = stats.n_replayed;
     rp_tensor_unref(loss);
     rp_tensor_unref(w);
     test_ctx_free(ctx);
-    return seconds;
+    return c;
 }
 
-/* The least of three: caches are shared with other programs. */
-static double least_seconds(int calls, shape regions, int64_t *n_replayed)
-{
-    double least = seconds_of(calls, regions, n_replayed);
-
-    for (int i = 0; i < 2; i++) {
-        double again = seconds_of(calls, regions, n_replayed);
-        least        = again < least ? again : least;
-    }
-    return least;
-}
-
-/* Eight times the calls are eight times the work; sixty-four times would be a quadratic search. The process keeps the memory of the
- * longer run, so that fresh pages do not count. */
+/* Eight times the calls are at most eight times the allocations and the entries, of which the chain's end wants one less. */
 static void bookkeeping_is_linear_in_the_calls(void **state)
 {
     (void)state;
-    int64_t replayed;
 
-    mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    mallopt(M_MMAP_MAX, 0);
     for (shape s = NONE_AT_ALL; s <= SMALL_ONES; s++) {
-        double many = least_seconds(8 * CALLS, s, &replayed), few = least_seconds(CALLS, s, &replayed);
-        if (many > 32 * few) fail_msg("shape %d: %.1f ms for %d calls, %.1f ms for %d", (int)s, 1e3 * few, CALLS, 1e3 * many, 8 * CALLS);
-        print_message("             %.2f us a call of %d, %.2f of %d\n", 1e6 * many / (8 * CALLS), 8 * CALLS, 1e6 * few / CALLS, CALLS);
+        cost few = cost_of(CALLS, s), many = cost_of(8 * CALLS, s);
+        if (many.allocs > 8 * few.allocs || many.listed > 8 * (few.listed + 1))
+            fail_msg("shape %d: %" PRId64 " allocations and %" PRId64 " entries for %d calls, %" PRId64 " and %" PRId64 " for %d",
+                     (int)s, few.allocs, few.listed, CALLS, many.allocs, many.listed, 8 * CALLS);
     }
 }
 
 static void a_chain_is_replayed_as_often_as_its_nesting_asks(void **state)
 {
     (void)state;
-    int64_t replayed;
 
-    seconds_of(CALLS, NONE_AT_ALL, &replayed);
-    assert_int_equal(replayed, 0);
-    seconds_of(CALLS, ALL_IN_ONE, &replayed);
-    assert_int_equal(replayed, CALLS - 1);
-    seconds_of(CALLS, SMALL_ONES, &replayed);
-    assert_int_equal(replayed, CALLS - CALLS / A_REGION);
-    seconds_of(CALLS, SMALL_IN_ONE, &replayed);
-    assert_int_equal(replayed, 2 * CALLS - A_REGION - CALLS / A_REGION);
+    assert_int_equal(cost_of(CALLS, NONE_AT_ALL).replayed, 0);
+    assert_int_equal(cost_of(CALLS, ALL_IN_ONE).replayed, CALLS - 1);
+    assert_int_equal(cost_of(CALLS, SMALL_ONES).replayed, CALLS - CALLS / A_REGION);
+    assert_int_equal(cost_of(CALLS, SMALL_IN_ONE).replayed, 2 * CALLS - A_REGION - CALLS / A_REGION);
 }
 
 int main(void)
