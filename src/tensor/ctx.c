@@ -32,11 +32,13 @@ static rp_status open_team(rp_ctx *ctx)
     if (ctx->options.shapes_only) return RP_OK;      /* nothing will run; the count still names scratch sizes */
     omp_set_dynamic(0);
     omp_set_num_threads(ctx->threads);
+    unsigned mode = rp__fp_enter();                  /* the caller is one of the team: its own mode comes back below */
 #pragma omp parallel reduction(+ : seen)
     {
         rp__fp_enter();
         seen++;
     }
+    rp__fp_leave(mode);
     RP_CHECK(ctx, seen == ctx->threads, RP_ERR_BACKEND, "the OpenMP team has %d threads, not %d (OMP_THREAD_LIMIT is %d)",
              seen, ctx->threads, limit);
     return RP_OK;
