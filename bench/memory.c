@@ -5,8 +5,8 @@
  *   work_flops,param,grad,optim,saved,temp,comm       bytes live by class after each allocation and release, and the
  *   ...                                               work done until then
  *
- * It is the trainer's own rehearsal, so the peak is the `peak_memory_active` of `reprise train` with that recipe, to the byte.
- * Neither weights nor data are read.
+ * and on stderr one line about the whole step. It is the trainer's own rehearsal, so its peak is the `peak_memory_active` of
+ * `reprise train` with that recipe, to the byte. Neither weights nor data are read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +62,8 @@ static void print_step(rp_ctx *ctx, const rp_recipe *recipe)
     rp__mem_observe(ctx->space[0], print_event, &t);
     if (rp__engine_step(&engine, NULL, 0, 0, &result)) fail(ctx, "step");
     rp__mem_observe(ctx->space[0], NULL, NULL);
+    fprintf(stderr, "peak %" PRId64 " bytes, saved for backward %" PRId64 ", work %" PRId64 " flops and %" PRId64 " again\n",
+            result.memory.peak_bytes, result.saved_bytes, result.work.step_flops, result.work.recompute_flops);
     rp__engine_close(&engine);
     rp__source_close(&source);
 }
