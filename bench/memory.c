@@ -5,15 +5,15 @@
  *   work_flops,param,grad,optim,saved,temp,comm       bytes live by class after each allocation and release, and the
  *   ...                                               work done until then
  *
- * It is the trainer's own rehearsal, so the peak is the `peak_memory_active` of `reprise train` with that recipe, to the byte.
- * Neither weights nor data are read.
+ * and on stderr one line about the whole step. It is the trainer's own rehearsal, so its peak is the `peak_memory_active` of
+ * `reprise train` with that recipe, to the byte. Neither weights nor data are read.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "train/loop_inside.h"
 
-typedef struct { rp_ctx *ctx; int64_t work_flops; } timeline;
+typedef struct { rp_ctx *ctx; int64_t step_flops, recompute_flops; } timeline;
 
 static void fail(const rp_ctx *ctx, const char *what)
 {
@@ -30,9 +30,10 @@ static void print_event(void *user, const rp_mem_event *event)
 
     (void)event;
     rp__tape_stats(t->ctx, &work);
-    t->work_flops += work.step_flops + work.recompute_flops;
+    t->step_flops += work.step_flops;
+    t->recompute_flops += work.recompute_flops;
     rp_mem_read(t->ctx, 0, false, &now);
-    printf("%" PRId64, t->work_flops);
+    printf("%" PRId64, t->step_flops + t->recompute_flops);
     for (int c = 0; c < RP_MEM_CLASSES; c++) printf(",%" PRId64, now.live_at[c]);
     putchar('\n');
 }
@@ -51,7 +52,7 @@ static rp_model_source open_source(rp_ctx *ctx, const rp_recipe *recipe)
 static void print_step(rp_ctx *ctx, const rp_recipe *recipe)
 {
     rp_model_source source = open_source(ctx, recipe);
-    timeline t             = { ctx, 0 };
+    timeline t             = { .ctx = ctx };
     rp_step_result result;
     rp_engine engine;
 
@@ -62,6 +63,8 @@ static void print_step(rp_ctx *ctx, const rp_recipe *recipe)
     rp__mem_observe(ctx->space[0], print_event, &t);
     if (rp__engine_step(&engine, NULL, 0, 0, &result)) fail(ctx, "step");
     rp__mem_observe(ctx->space[0], NULL, NULL);
+    fprintf(stderr, "peak %" PRId64 " bytes, saved for backward %" PRId64 ", work %" PRId64 " flops and %" PRId64 " again\n",
+            result.memory.peak_bytes, result.saved_bytes, t.step_flops, t.recompute_flops);
     rp__engine_close(&engine);
     rp__source_close(&source);
 }
