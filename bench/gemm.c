@@ -115,7 +115,7 @@ static void print_cells(rp_ctx *ctx, rp_dtype dtype, const shape *s, int rounds)
 
 int main(int argc, char **argv)
 {
-    int rounds  = argc > 1 ? atoi(argv[1]) : 12;
+    int rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 12;
     rp_gemm ask = { .ab = RP_BF16, .c = RP_BF16, .m = 1024, .n = 576, .k = 576, .transpose_b = true };
     rp_ctx *ctx;
 
