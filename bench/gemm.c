@@ -1,0 +1,136 @@
+/* bench/gemm.c -- the products of a linear layer by the library and by the own kernel, in turn, in GF/s.
+ *
+ *   bench_gemm [ROUNDS]                          12 by default
+ *
+ *   | tokens, in -> out | ... |                  rows of a Markdown table; forward / dX / dW, dW added to fp32; the median round
+ *
+ * Both run in every round, so that what else the machine does falls on both. The greatest distance of a quartile from its median
+ * is told at the end: a table with a large one says little. Where the library takes no such product its column says what runs.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+enum { MOST_ROUNDS = 200, PRODUCTS = 3, WAYS = 2 };
+
+typedef struct { int64_t tokens, in, out; } shape;
+
+static const shape shapes[] = { { 1024, 576, 576 }, { 1024, 576, 1536 }, { 1024, 1536, 576 }, { 1024, 576, 49152 } };
+
+typedef struct { rp_gemm g; void *a, *b, *c, *scratch; } product;
+
+static double widest;                   /* of all measurements: (quartile - median) / median */
+
+static void *filled(rp_dtype dtype, int64_t n)
+{
+    void *p = aligned_alloc(RP_ALIGN, (size_t)rp__align_up(n * rp_dtype_bytes(dtype)));
+
+    if (!p) exit(1);
+    for (int64_t i = 0; i < n; i++) {
+        float v = (float)(i * 37 % 101) / 101.0f - 0.5f;
+        if (dtype == RP_F32) ((float *)p)[i] = v;
+        else ((uint16_t *)p)[i] = rp__bf16_from_f32(v);
+    }
+    return p;
+}
+
+static product product_new(rp_ctx *ctx, rp_dtype dtype, const shape *s, int which)
+{
+    static const struct { bool transpose_a, transpose_b, adds; } kind[PRODUCTS] = {
+        { false, true, false }, { false, false, false }, { true, false, true },
+    };
+    int64_t m[] = { s->tokens, s->tokens, s->out }, n[] = { s->out, s->in, s->in }, k[] = { s->in, s->out, s->tokens };
+    product p   = { .g = { .ab = dtype, .c = which == 2 ? RP_F32 : dtype, .m = m[which], .n = n[which], .k = k[which],
+                           .transpose_a = kind[which].transpose_a, .transpose_b = kind[which].transpose_b, .adds = kind[which].adds,
+                           .threads = ctx->threads } };
+    int64_t scratch, own;
+
+    if (rp__gemm_scratch(ctx, &p.g, &scratch)) exit(1);
+    rp__kernels_cpu()->gemm_scratch(&p.g, &own);
+    p.a       = filled(dtype, p.g.m * p.g.k);
+    p.b       = filled(dtype, p.g.k * p.g.n);
+    p.c       = filled(p.g.c, p.g.m * p.g.n);
+    p.scratch = aligned_alloc(RP_ALIGN, (size_t)rp__align_up((scratch > own ? scratch : own) + 1));
+    if (!p.scratch) exit(1);
+    return p;
+}
+
+static void product_free(product *p)
+{
+    free(p->a);
+    free(p->b);
+    free(p->c);
+    free(p->scratch);
+}
+
+static double seconds_of(rp_ctx *ctx, const product *p, int way)
+{
+    double start = rp__seconds();
+
+    if (way) rp__kernels_cpu()->gemm(&p->g, p->a, p->b, p->c, NULL, p->scratch);
+    else if (rp__gemm(ctx, &p->g, p->a, p->b, p->c, NULL, p->scratch)) exit(1);
+    return rp__seconds() - start;
+}
+
+static int upwards(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *seconds, int n)
+{
+    qsort(seconds, (size_t)n, sizeof *seconds, upwards);
+    double middle = seconds[n / 2], low = seconds[n / 4], high = seconds[3 * n / 4];
+    widest = fmax(widest, fmax(middle - low, high - middle) / middle);
+    return middle;
+}
+
+/* GF/s of both ways. */
+static void measure(rp_ctx *ctx, rp_dtype dtype, const shape *s, int which, int rounds, double out[WAYS])
+{
+    static double seconds[WAYS][MOST_ROUNDS];
+    product p = product_new(ctx, dtype, s, which);
+
+    for (int way = 0; way < WAYS; way++) seconds_of(ctx, &p, way);
+    for (int round = 0; round < rounds; round++)
+        for (int way = 0; way < WAYS; way++) seconds[way][round] = seconds_of(ctx, &p, way);
+    for (int way = 0; way < WAYS; way++)
+        out[way] = 2e-9 * (double)p.g.m * (double)p.g.n * (double)p.g.k / median(seconds[way], rounds);
+    product_free(&p);
+}
+
+static void print_cells(rp_ctx *ctx, rp_dtype dtype, const shape *s, int rounds)
+{
+    double gf[PRODUCTS][WAYS];
+
+    for (int which = 0; which < PRODUCTS; which++) measure(ctx, dtype, s, which, rounds, gf[which]);
+    for (int way = 0; way < WAYS; way++) printf(" %.0f / %.0f / %.0f |", gf[0][way], gf[1][way], gf[2][way]);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 12;
+    rp_gemm ask = { .ab = RP_BF16, .c = RP_BF16, .m = 1024, .n = 576, .k = 576, .transpose_b = true };
+    rp_ctx *ctx;
+
+    if (rounds < 1 || rounds > MOST_ROUNDS || rp_ctx_new(NULL, &ctx)) return 2;
+    ask.threads = ctx->threads;
+    printf("%d threads, level %s; fp32 and bf16 by rp__gemm (bf16: %s) and by the own kernel\n\n", ctx->threads,
+           rp__kernels_cpu()->level, rp__gemm_name(ctx, &ask));
+    printf("| tokens, in -> out | rp__gemm fp32 | own fp32 | rp__gemm bf16 | own bf16 |\n| --- | --- | --- | --- | --- |\n");
+    for (int i = 0; i < RP_COUNT(shapes); i++) {
+        printf("| %" PRId64 ", %" PRId64 " -> %" PRId64 " |", shapes[i].tokens, shapes[i].in, shapes[i].out);
+        print_cells(ctx, RP_F32, &shapes[i], rounds);
+        print_cells(ctx, RP_BF16, &shapes[i], rounds);
+        putchar('\n');
+    }
+    printf("\nquartiles within %.0f %% of their medians\n", 100 * widest);
+    rp_ctx_free(ctx);
+    return 0;
+}
