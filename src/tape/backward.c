@@ -96,7 +96,7 @@ static bool passes(const tape_call *c, int i)
 
 static rp_status open_needs(rp_tape *tape, const tape_call *c, rp_op_call *run)
 {
-    uint32_t needs = c->meta.op->needs;
+    uint32_t needs = c->meta.needs;
 
     for (int i = 0; i < c->meta.n_in; i++)
         if (needs & RP_IN(i)) RP_TRY(rp__input_open(tape, c, i, &run->in[i]));
@@ -128,17 +128,9 @@ static bool repeats(const tape_call *c, int i)
     return false;
 }
 
-/* Does the op write this input's gradient in fp32 beside bf16? Its case table says so, and is tested. */
-static bool writes_wide(const rp_op *op, int i)
-{
-    for (int k = 0; k < op->n_case; k++)
-        if (op->cases[k].wide_grads & RP_IN(i)) return true;
-    return false;
-}
-
 static bool too_wide(const rp_tape *tape, const tape_call *c, int i)
 {
-    return grad_meta(tape, &tape->value[c->in[i].value]).dtype != c->in[i].m.dtype && !writes_wide(c->meta.op, i);
+    return grad_meta(tape, &tape->value[c->in[i].value]).dtype != c->in[i].m.dtype && !(c->meta.op->wide_grad_in & RP_IN(i));
 }
 
 /* Where the op cannot write the value's gradient itself it gets a tensor of its own, which is added afterwards. */

@@ -200,7 +200,7 @@ rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor 
 
 int rp__call_needs(const tape_call *c, int *values)
 {
-    uint32_t needs = c->meta.op->needs;
+    uint32_t needs = c->meta.needs;
     int n = 0;
 
     for (int i = 0; i < c->meta.n_in; i++)
@@ -244,7 +244,7 @@ static void hold_for(rp_tape *tape, tape_call *c, int value, rp_tensor *whole, b
 
 static void hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
-    uint32_t needs = c->meta.op->needs;
+    uint32_t needs = c->meta.needs;
 
     for (int i = 0; i < c->meta.n_in; i++) hold_for(tape, c, c->in[i].value, whole_of(in[i]), needs & RP_IN(i));
     for (int i = 0; i < c->meta.n_out; i++)
