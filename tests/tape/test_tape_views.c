@@ -100,6 +100,27 @@ static void parts_of_a_value_get_their_gradients_however_they_meet(void **state)
             for (int times = 1; times <= 2; times++) check_pair(&pairs[i], leaf, times);
 }
 
+static void a_view_wants_and_has_the_gradient_of_its_tensor(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_tensor *w = new_tensor(ctx, RP_F32, ROWS, WIDTH, RP_MEM_PARAM, 1, 5), *row, *loss;
+
+    assert_ok(ctx, rp_tensor_slice(w, 0, 2, 1, &row));
+    rp_tensor_require_grad(row, true);
+    loss = sum_all(ctx, row);
+    assert_ok(ctx, rp_backward(ctx, loss));
+    assert_non_null(rp_tensor_grad(w));
+    assert_ptr_equal(rp_tensor_grad(row), rp_tensor_grad(w));
+    for (int64_t e = 0; e < ELEMS; e++) assert_true(rp_elem_get(w->grad, e) == (e / WIDTH == 2));
+    rp_tensor_drop_grad(row);
+    assert_null(rp_tensor_grad(w));
+    rp_tensor_unref(row);
+    rp_tensor_unref(loss);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
 /* ---- the most that is live ---- */
 
 /* Peak of a backward of sum(a * b), less what is live before it. */
@@ -192,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_of_a_value_get_their_gradients_however_they_meet),
+        cmocka_unit_test(a_view_wants_and_has_the_gradient_of_its_tensor),
         cmocka_unit_test(slices_that_do_not_meet_write_the_whole_gradient_without_a_copy),
         cmocka_unit_test(a_fused_projection_gets_the_gradients_of_its_parts),
     };
