@@ -3,7 +3,8 @@
  *   shape      runs first, in rehearsals too: checks everything, fills out[], slot[], scratch bytes, from shapes and
  *              attributes alone, never from contents
  *   cost       FLOPs and bytes of one pass
- *   needs      exactly what backward reads: RP_IN(i) | RP_OUT(i) | RP_SLOT(i). Reading anything else is caught in tests
+ *   needs      exactly what backward reads: RP_IN(i) | RP_OUT(i) | RP_SLOT(i); shape may take bits away from the call's own, where
+ *              the gradients that are wanted read less. Reading anything else is caught in tests
  *   forward, backward   cannot fail, cannot allocate. Gradients have their tensor's dtype (a parameter's may be wider);
  *              grad_in[i] is NULL where not wanted; rp_row_grad and RP_ADDS say whether to add or to assign
  */
@@ -43,8 +44,9 @@ typedef struct {
     rp_ctx *ctx;
     const rp_op *op;
     const void *attr;
-    int n_in, n_out, n_slot;                /* shape may lower n_slot (nothing to save in eval); variadic outputs set n_out */
-    bool want_grad;                         /* a backward may follow: false in evaluation */
+    int n_in, n_out, n_slot;                /* shape may lower n_slot; variadic outputs set n_out */
+    uint32_t needs;                         /* the op's, less what shape takes away */
+    bool want_grad;                         /* a backward may follow. Where none does, the call has no slots: n_slot is 0 */
     bool train;                             /* the module's mode: dropout acts when true */
     bool fast, dense;                       /* kernels exist for this device and dtype; every input is dense */
     bool in_grad[RP_MAX_IN];                /* which inputs want a gradient */
@@ -56,7 +58,7 @@ typedef struct {
 /* Where a random op draws from: see base/philox.h. */
 typedef struct { uint64_t key; int64_t step, sample_base; } rp_op_stream;
 
-/* A call with data. Tensors not listed in `needs` are NULL in backward. */
+/* A call with data. Tensors not listed in the meta's `needs` are NULL in backward; slots are NULL in a forward without one. */
 typedef struct {
     rp_ctx *ctx;
     const rp_op_meta *meta;
@@ -83,7 +85,6 @@ typedef struct {
     bool eval;                              /* run in evaluation mode, without gradients */
     double scale;                           /* of the random inputs; 0 means 1 */
     uint32_t stat_inputs;                   /* bit i: input i has the dtype of statistics (fp32 beside bf16), as tables have */
-    uint32_t wide_grads;                    /* bit i: input i is a parameter, whose gradient may be fp32 beside bf16 */
     int roundings;                          /* how many values between inputs and results are rounded to bf16 */
 } rp_op_case;
 
@@ -93,6 +94,7 @@ struct rp_op {
     size_t attr_size;
     uint32_t needs, flags;
     uint32_t no_grad_in;                    /* bit i: input i never has a gradient (ids, positions) */
+    uint32_t wide_grad_in;                  /* bit i: backward can write the gradient of bf16 input i in fp32, as parameters may want */
     rp_status (*shape)(rp_op_meta *m);
     rp_cost (*cost)(const rp_op_meta *m, rp_pass pass);
     void (*forward)(const rp_op_call *c);

@@ -104,8 +104,8 @@ RP_API void rp_tensor_unref(rp_tensor *tensor);
 
 RP_API const rp_meta *rp_tensor_meta(const rp_tensor *tensor);
 
-/* Copy in or out, converting to or from doubles / int32 / raw elements of the tensor's dtype. `count` must be all elements.
- * A write raises the storage's version.
+/* Copy all elements in or out, in row-major order, converting between the tensor's dtype and doubles or int32; `count` says how
+ * many they are. A write raises the storage's version.
  * errors  RP_ERR_META the context is shapes-only · RP_ERR_ARG wrong count */
 RP_API rp_status rp_tensor_write(rp_tensor *tensor, const double *from, int64_t count);
 RP_API rp_status rp_tensor_write_i32(rp_tensor *tensor, const int32_t *from, int64_t count);
@@ -125,7 +125,7 @@ RP_API rp_status rp_tensor_transpose(rp_tensor *tensor, int dim_a, int dim_b, rp
  * errors  RP_ERR_MATCH no such op · RP_ERR_SHAPE, RP_ERR_DTYPE, RP_ERR_ARG as the op says · RP_ERR_MEMORY */
 RP_API rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);
 
-/* Is the gradient of this tensor wanted? Set it before the tensor is used. */
+/* Is the gradient of this tensor wanted? Set it before the tensor is used. A view wants and has that of the tensor it shows. */
 RP_API void rp_tensor_require_grad(rp_tensor *tensor, bool wanted);
 
 /* Gradients of everything recorded since the last backward, from a scalar, added to those there are; then the record is forgotten.

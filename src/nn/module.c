@@ -93,16 +93,17 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
 {
     rp_ctx *ctx     = m->ctx;
     rp_scope *outer = ctx->scope;
-    bool region     = m->checkpointed;
+    rp_tensor *made = NULL;
 
-    if (region) RP_TRY(rp__region_begin(ctx, m->path));
+    if (m->checkpointed) RP_TRY(rp__region_begin(ctx, m->path));
     ctx->scope       = &m->scope;
-    rp_status status = m->type->forward(m, in, out);
+    rp_status status = m->type->forward(m, in, &made);
     ctx->scope       = outer;
-    if (!region) return status;
-    rp_status ended = rp__region_end(ctx);
-    if (status == RP_OK && ended != RP_OK) rp_tensor_unref(*out);
-    return status != RP_OK ? status : ended;
+    rp_status ended  = m->checkpointed ? rp__region_end(ctx) : RP_OK;
+    if (status == RP_OK) status = ended;
+    if (status == RP_OK) *out = made;
+    else rp_tensor_unref(made);
+    return status;
 }
 
 rp_module *rp_module_next(const rp_module *root, const rp_module *m)

@@ -103,7 +103,6 @@ static rp_status attention_shape(rp_op_meta *m)
              RP_ERR_SHAPE, "attention: doc_start is %s, expected int32 [%" PRId64 ", %" PRId64 "]", rp_meta_str(doc), s.batch, s.queries);
     m->out[OUT]  = m->in[Q];
     m->slot[LSE] = rp_meta_make(rp_meta_stat_dtype(&m->in[Q]), 3, (int64_t[]){ s.batch, s.heads, s.queries });
-    if (!m->want_grad) m->n_slot = 0;
     size_scratch(m);
     return RP_OK;
 }

@@ -32,7 +32,7 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
                          const bool *want_grad, rp_op_meta *m)
 {
     *m = (rp_op_meta){ .ctx = ctx, .op = op, .attr = attr, .n_in = n_in, .n_out = op->n_out, .n_slot = op->n_slot, .train = train,
-                       .threads = ctx->threads };
+                       .needs = op->needs, .threads = ctx->threads };
     RP_CHECK(ctx, op->flags & RP_OP_VARIADIC ? n_in >= 1 && n_in <= op->n_in : n_in == op->n_in, RP_ERR_ARG,
              "%s: %d inputs given, %s%d expected", op->name, n_in, op->flags & RP_OP_VARIADIC ? "at most " : "", op->n_in);
     for (int i = 0; i < n_in; i++) {
@@ -44,7 +44,10 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
         m->want_grad |= m->in_grad[i];
     }
     find_speed(m, in);
-    return op->shape(m);
+    RP_TRY(op->shape(m));
+    RP_BUG_IF(m->needs & ~op->needs);
+    if (!m->want_grad) m->n_slot = 0;
+    return RP_OK;
 }
 
 bool rp__op_fast(const rp_op_meta *m) { return m->fast && m->dense; }

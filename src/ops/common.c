@@ -46,13 +46,13 @@ static rp_cost backward_cost(const rp_op_meta *m, int64_t flops)
     rp_cost cost = { .flops = flops, .read_bytes = bytes_of(m->out, m->n_out) };
 
     for (int i = 0; i < m->n_in; i++) {
-        if (m->op->needs & RP_IN(i)) cost.read_bytes += rp_meta_bytes(&m->in[i]);
+        if (m->needs & RP_IN(i)) cost.read_bytes += rp_meta_bytes(&m->in[i]);
         if (m->in_grad[i]) cost.write_bytes += rp_meta_bytes(&m->in[i]);
     }
     for (int i = 0; i < m->n_out; i++)
-        if (m->op->needs & RP_OUT(i)) cost.read_bytes += rp_meta_bytes(&m->out[i]);
+        if (m->needs & RP_OUT(i)) cost.read_bytes += rp_meta_bytes(&m->out[i]);
     for (int i = 0; i < m->n_slot; i++)
-        if (m->op->needs & RP_SLOT(i)) cost.read_bytes += rp_meta_bytes(&m->slot[i]);
+        if (m->needs & RP_SLOT(i)) cost.read_bytes += rp_meta_bytes(&m->slot[i]);
     return cost;
 }
 

@@ -48,7 +48,7 @@ static double reference_sum(const rp_op_call *c)
             lse  = loss + logit;
         }
         sum += loss;
-        rp_elem_put(c->slot[LSE], r, lse);
+        if (c->slot[LSE]) rp_elem_put(c->slot[LSE], r, lse);
     }
     return sum;
 }

@@ -126,9 +126,9 @@ static void embedding_backward(const rp_op_call *c)
 #define IDS_FROM(low, high) .int_inputs = RP_IN(IDS), .int_low = { [IDS] = low }, .int_high = { [IDS] = high }
 
 static const rp_op_case embedding_cases[] = {
-    { "repeated ids",   .in = { { 5, 7 },   { 2, 9 } },    IDS_FROM(0, 4),  .wide_grads = RP_IN(TABLE) },
+    { "repeated ids",   .in = { { 5, 7 },   { 2, 9 } },    IDS_FROM(0, 4) },
     { "one id",         .in = { { 3, 19 },  { 40 } },      IDS_FROM(1, 1) },
-    { "wide rows",      .in = { { 40, 67 }, { 2, 3, 4 } }, IDS_FROM(0, 39), .wide_grads = RP_IN(TABLE) },
+    { "wide rows",      .in = { { 40, 67 }, { 2, 3, 4 } }, IDS_FROM(0, 39) },
     { "past the table", .in = { { 5, 7 },   { 4 } },       IDS_FROM(5, 5),   .expect = RP_ERR_ARG },
     { "negative id",    .in = { { 5, 7 },   { 4 } },       IDS_FROM(-1, -1), .expect = RP_ERR_ARG },
     { "floating ids",   .in = { { 5, 7 },   { 4 } },                         .expect = RP_ERR_DTYPE },
@@ -137,6 +137,7 @@ static const rp_op_case embedding_cases[] = {
 
 const rp_op rp_op_embedding = {
     .name = "embedding", .n_in = 2, .n_out = 1, .no_grad_in = RP_IN(IDS),
+    .wide_grad_in = RP_IN(TABLE),
     .needs = RP_IN(IDS),
     .shape = embedding_shape, .cost = embedding_cost,
     .forward = embedding_forward, .backward = embedding_backward,

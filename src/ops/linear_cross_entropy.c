@@ -183,7 +183,7 @@ static double reference_sum(const rp_op_call *c)
 }
 
 /* The chunk's logits become their gradient, weight included, then two products. */
-static rp_status run_chunk(const rp_op_call *c, int64_t start, int64_t rows, uint8_t *logits, float *loss, float *lse, void *scratch)
+static rp_status run_chunk(const rp_op_call *c, int64_t start, int64_t rows, uint8_t *logits, float *loss, void *scratch)
 {
     const rp_attr_cross_entropy *a = c->attr;
     const rp_op_meta *m = c->meta;
@@ -195,7 +195,7 @@ static rp_status run_chunk(const rp_op_call *c, int64_t start, int64_t rows, uin
 
     RP_TRY(rp__gemm(c->ctx, &forward, x, rp__data(c->in[W]), logits, NULL, scratch));
     if (!m->want_grad) {
-        k->cross_entropy_forward(m->in[X].dtype, logits, labels, a->ignore_index, loss, lse, rows, classes, m->threads);
+        k->cross_entropy_forward(m->in[X].dtype, logits, labels, a->ignore_index, loss, NULL, rows, classes, m->threads);
         return RP_OK;
     }
     k->cross_entropy_in_place(m->in[X].dtype, logits, labels, a->ignore_index, a->weight, loss, rows, classes, m->threads);
@@ -214,7 +214,7 @@ static rp_status run_chunks(const rp_op_call *c, double *sum)
 
     if (rows == 0 && c->meta->in_grad[W]) rp__tensor_zero(c->slot[DW]);
     for (int64_t start = 0; start < rows; start += q)
-        RP_TRY(run_chunk(c, start, rows - start < q ? rows - start : q, scratch + l.logits, loss + start, loss + start, scratch + l.products));
+        RP_TRY(run_chunk(c, start, rows - start < q ? rows - start : q, scratch + l.logits, loss + start, scratch + l.products));
     *sum = 0;
     for (int64_t r = 0; r < rows; r++) *sum += loss[r];
     return RP_OK;
@@ -261,8 +261,8 @@ static void linear_cross_entropy_backward(const rp_op_call *c)
 
 static const rp_op_case linear_cross_entropy_cases[] = {
     { "one row",        .in = { { 1, 8 },    { 5, 8 },   { 1 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -100, 0) },
-    { "one chunk",      .in = { { 2, 3, 7 }, { 9, 7 },   { 2, 3 } }, LABELS_FROM(0, 8),   MEAN_OF(6, -100, 0), .wide_grads = RP_IN(W) },
-    { "ragged chunks",  .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), MEAN_OF(7, -1, 3), .wide_grads = RP_IN(W) },
+    { "one chunk",      .in = { { 2, 3, 7 }, { 9, 7 },   { 2, 3 } }, LABELS_FROM(0, 8),   MEAN_OF(6, -100, 0) },
+    { "ragged chunks",  .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), MEAN_OF(7, -1, 3) },
     { "even chunks",    .in = { { 6, 16 },   { 33, 16 }, { 6 } },    LABELS_FROM(0, 32),  MEAN_OF(6, -100, 2) },
     { "all ignored",    .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(-1, -1), MEAN_OF(1, -1, 2) },
     { "evaluation",     .in = { { 5, 4 },    { 7, 4 },   { 5 } },    LABELS_FROM(-1, 6),  MEAN_OF(5, -1, 2), .eval = true },
@@ -275,6 +275,7 @@ static const rp_op_case linear_cross_entropy_cases[] = {
 const rp_op rp_op_linear_cross_entropy = {
     .name = "linear_cross_entropy", .n_in = 3, .n_out = 1, .n_slot = 2, .attr_size = sizeof(rp_attr_cross_entropy),
     .no_grad_in = RP_IN(LABELS),
+    .wide_grad_in = RP_IN(W),
     .needs = RP_SLOT(DX) | RP_SLOT(DW),
     .shape = linear_cross_entropy_shape, .cost = linear_cross_entropy_cost,
     .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,

@@ -2,7 +2,7 @@
  *
  *   in     x [..., k]   w [n, k] (transpose_w) or [k, n]   b [n], optional     one floating dtype
  *   out    y [..., n]
- *   needs  x and w; the bias gradient is a sum over rows of dy
+ *   needs  x for the gradient of w, w for that of x; the bias gradient is a sum over rows of dy
  *   kernel kernels/gemm.h where it is fast; the reference below sums in double
  */
 #include "ops/op_internal.h"
@@ -40,21 +40,26 @@ static rp_gemm product_dw(const rp_op_meta *m, rp_dtype grad, bool adds)
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static rp_status backward_scratch(rp_op_meta *m, rp_gemm product)
+{
+    int64_t bytes = 0;
+
+    RP_TRY(rp__gemm_scratch(m->ctx, &product, &bytes));
+    m->scratch_backward_bytes = larger(m->scratch_backward_bytes, bytes);
+    return RP_OK;
+}
+
 /* The gradient's dtype and whether it adds are not known to shape: the scratch is the largest of the cases. */
 static rp_status fast_scratch(rp_op_meta *m)
 {
     rp_gemm forward = product_forward(m);
-    int64_t bytes   = 0;
 
     RP_TRY(rp__gemm_scratch(m->ctx, &forward, &m->scratch_bytes));
     for (int adds = 0; adds < 2; adds++) {
-        rp_gemm dx = product_dx(m, adds), dw = product_dw(m, m->in[X].dtype, adds), wide = product_dw(m, RP_F32, adds);
-        RP_TRY(rp__gemm_scratch(m->ctx, &dx, &bytes));
-        m->scratch_backward_bytes = larger(m->scratch_backward_bytes, bytes);
-        RP_TRY(rp__gemm_scratch(m->ctx, &dw, &bytes));
-        m->scratch_backward_bytes = larger(m->scratch_backward_bytes, bytes);
-        RP_TRY(rp__gemm_scratch(m->ctx, &wide, &bytes));
-        m->scratch_backward_bytes = larger(m->scratch_backward_bytes, bytes);
+        if (m->in_grad[X]) RP_TRY(backward_scratch(m, product_dx(m, adds)));
+        if (!m->in_grad[W]) continue;
+        RP_TRY(backward_scratch(m, product_dw(m, RP_F32, adds)));
+        if (m->in[X].dtype != RP_F32) RP_TRY(backward_scratch(m, product_dw(m, m->in[X].dtype, adds)));
     }
     return RP_OK;
 }
@@ -76,6 +81,8 @@ static rp_status matmul_shape(rp_op_meta *m)
              "matmul: bias is %s, expected [%" PRId64 "]", rp_meta_str(&m->in[B]), n);
     m->out[Y]                            = m->in[X];
     m->out[Y].dim[m->out[Y].ndim - 1]    = n;
+    rp__read_for(m, RP_IN(X), RP_IN(W));
+    rp__read_for(m, RP_IN(W), RP_IN(X));
     if (rp__op_fast(m)) return fast_scratch(m);
     m->scratch_bytes          = (k + n) * (int64_t)sizeof(double);
     m->scratch_backward_bytes = (2 * k + 2 * n + k * n) * (int64_t)sizeof(double);
@@ -146,15 +153,13 @@ static void reference_backward(const rp_op_call *c)
 
     memset(dw, 0, (size_t)(k * n) * sizeof *dw);
     for (int64_t r = 0; r < rows; r++) {
-        rp_row_get(c->in[X], r, x);
         rp_row_get(c->grad_out[Y], r, g);
-        for (int64_t i = 0; i < k; i++) {
-            double sum = 0;
-            for (int64_t j = 0; j < n; j++) {
-                if (c->grad_in[X]) sum += g[j] * weight_at(c, i, j);
-                dw[i * n + j] += x[i] * g[j];
-            }
-            d[i] = sum;
+        if (c->grad_in[W]) rp_row_get(c->in[X], r, x);
+        for (int64_t i = 0; i < k && c->grad_in[W]; i++)
+            for (int64_t j = 0; j < n; j++) dw[i * n + j] += x[i] * g[j];
+        for (int64_t i = 0; i < k && c->grad_in[X]; i++) {
+            d[i] = 0;
+            for (int64_t j = 0; j < n; j++) d[i] += g[j] * weight_at(c, i, j);
         }
         if (c->grad_in[X]) rp_row_grad(c, X, r, d);
     }
@@ -207,7 +212,7 @@ static void matmul_backward(const rp_op_call *c)
 
 static const rp_op_case matmul_cases[] = {
     { "linear",        .in = { { 3, 5 },     { 7, 5 } },         .attr = &(rp_attr_matmul){ true } },
-    { "linear, bias",  .in = { { 2, 3, 8 },  { 6, 8 }, { 6 } },  .attr = &(rp_attr_matmul){ true }, .wide_grads = RP_IN(W) | RP_IN(B) },
+    { "linear, bias",  .in = { { 2, 3, 8 },  { 6, 8 }, { 6 } },  .attr = &(rp_attr_matmul){ true } },
     { "plain",         .in = { { 4, 6 },     { 6, 9 } },         .attr = &(rp_attr_matmul){ false } },
     { "plain, bias",   .in = { { 33, 17 },   { 17, 5 }, { 5 } }, .attr = &(rp_attr_matmul){ false } },
     { "one row",       .in = { { 1, 64 },    { 32, 64 } },       .attr = &(rp_attr_matmul){ true } },
@@ -217,6 +222,7 @@ static const rp_op_case matmul_cases[] = {
 
 const rp_op rp_op_matmul = {
     .name = "matmul", .n_in = 3, .n_out = 1, .attr_size = sizeof(rp_attr_matmul), .flags = RP_OP_VARIADIC,
+    .wide_grad_in = RP_IN(W) | RP_IN(B),
     .needs = RP_IN(X) | RP_IN(W),
     .shape = matmul_shape, .cost = matmul_cost,
     .forward = matmul_forward, .backward = matmul_backward,

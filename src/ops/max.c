@@ -44,7 +44,7 @@ static void max_forward(const rp_op_call *c)
             which = i;
         }
         rp_elem_put(c->out[Y], e, best);
-        rp_elem_put(c->slot[ARGMAX], e, (double)which);
+        if (c->slot[ARGMAX]) rp_elem_put(c->slot[ARGMAX], e, (double)which);
     }
 }
 

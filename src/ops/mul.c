@@ -2,7 +2,7 @@
  *
  *   in     a [...]   b [...]     one floating dtype
  *   out    y [...]
- *   needs  both inputs: da = dy * b, db = dy * a
+ *   needs  a for the gradient of b, b for that of a: da = dy * b, db = dy * a
  */
 #include "ops/common.h"
 
@@ -13,6 +13,8 @@ static rp_status mul_shape(rp_op_meta *m)
 {
     RP_TRY(rp__check_one_shape(m));
     m->out[Y] = m->in[A];
+    rp__read_for(m, RP_IN(A), RP_IN(B));
+    rp__read_for(m, RP_IN(B), RP_IN(A));
     return RP_OK;
 }
 

@@ -22,6 +22,14 @@ const rp_kernels *rp__op_kernels(const rp_op_call *c);
 /* A backend failed inside forward or backward: remembered in the context, returned by the call that ran the op. */
 void rp__op_failed(const rp_op_call *c, rp_status status);
 
+/* For shape: backward reads what `reads` lists only for the gradients of these inputs. */
+static inline void rp__read_for(rp_op_meta *m, uint32_t reads, uint32_t grads)
+{
+    for (int i = 0; i < m->n_in; i++)
+        if (m->in_grad[i] && (grads & RP_IN(i))) return;
+    m->needs &= ~reads;
+}
+
 /* Scratch is handed out from the front; shape sums the same sizes with rp__scratch_add. */
 static inline int64_t rp__scratch_add(int64_t *total, int64_t bytes)
 {

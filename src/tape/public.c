@@ -11,16 +11,18 @@ rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *con
     return rp__apply(ctx, found, attr, in, n_in, out);
 }
 
-void rp_tensor_require_grad(rp_tensor *t, bool wanted) { t->requires_grad = wanted; }
+void rp_tensor_require_grad(rp_tensor *t, bool wanted) { rp__tensor_whole(t)->requires_grad = wanted; }
 
 rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss) { return rp__backward(ctx, loss); }
 
-rp_tensor *rp_tensor_grad(const rp_tensor *t) { return t->grad; }
+rp_tensor *rp_tensor_grad(const rp_tensor *t) { return t->base ? t->base->grad : t->grad; }
 
 void rp_tensor_drop_grad(rp_tensor *t)
 {
-    rp_tensor_unref(t->grad);
-    t->grad = NULL;
+    rp_tensor *whole = rp__tensor_whole(t);
+
+    rp_tensor_unref(whole->grad);
+    whole->grad = NULL;
 }
 
 void rp_forget(rp_ctx *ctx) { rp__tape_reset(ctx); }

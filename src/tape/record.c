@@ -152,12 +152,9 @@ static int leaf_value(rp_tape *tape, rp_tensor *t)
     return at;
 }
 
-/* The tensor whose value a view shows. */
-static rp_tensor *whole_of(rp_tensor *t) { return t->base ? t->base : t; }
-
 static bool wants_grad(const rp_tape *tape, rp_tensor *t)
 {
-    const rp_tensor *w = whole_of(t);
+    const rp_tensor *w = rp__tensor_whole(t);
 
     return w->tape_id == tape->id ? tape->value[w->value].wants_grad : w->requires_grad;
 }
@@ -172,7 +169,7 @@ static bool on_tape(const rp_tape *tape, const rp_tensor *w)
 
 static tape_input input_of(rp_tape *tape, rp_tensor *t)
 {
-    rp_tensor *w  = whole_of(t);
+    rp_tensor *w  = rp__tensor_whole(t);
     tape_input in = { .whole = t == w, .m = t->m, .start = t->start };
 
     memcpy(in.stride, t->stride, sizeof in.stride);
@@ -200,7 +197,7 @@ rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor 
 
 int rp__call_needs(const tape_call *c, int *values)
 {
-    uint32_t needs = c->meta.op->needs;
+    uint32_t needs = c->meta.needs;
     int n = 0;
 
     for (int i = 0; i < c->meta.n_in; i++)
@@ -244,9 +241,9 @@ static void hold_for(rp_tape *tape, tape_call *c, int value, rp_tensor *whole, b
 
 static void hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
-    uint32_t needs = c->meta.op->needs;
+    uint32_t needs = c->meta.needs;
 
-    for (int i = 0; i < c->meta.n_in; i++) hold_for(tape, c, c->in[i].value, whole_of(in[i]), needs & RP_IN(i));
+    for (int i = 0; i < c->meta.n_in; i++) hold_for(tape, c, c->in[i].value, rp__tensor_whole(in[i]), needs & RP_IN(i));
     for (int i = 0; i < c->meta.n_out; i++)
         if (needs & RP_OUT(i)) hold_for(tape, c, c->out[i], out[i], true);
     for (int i = 0; i < c->meta.n_slot; i++)

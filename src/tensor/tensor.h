@@ -42,6 +42,8 @@ struct rp_tensor {
 };
 
 rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *what, rp_tensor **out);
+/* The tensor that a view was first taken of, where its gradient is collected; or t itself. */
+static inline rp_tensor *rp__tensor_whole(rp_tensor *t) { return t->base ? t->base : t; }
 /* A second handle on the same storage with the same shape. */
 rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out);
 void rp__tensor_reclass(rp_tensor *t, rp_mem_class c);

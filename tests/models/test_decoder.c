@@ -54,7 +54,6 @@ static rp_tensor *ids(rp_ctx *ctx, int64_t rows, int64_t length, int shift)
     return t;
 }
 
-
 typedef struct { double loss, saved; double *grad; int64_t n; } outcome;
 
 static outcome one_step(rp_ctx *ctx, rp_model *m)
@@ -96,7 +95,8 @@ static void regions_keep_every_bit_with_dropout(void **state)
 
         rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
         full = one_step(ctx, m);
-        for (rp_module *at = rp__model_root(m); at; at = rp_module_next(rp__model_root(m), at)) at->checkpointed = !strcmp(at->type->name, "TransformerBlock") || !strcmp(at->type->name, "MLP");
+        for (rp_module *at = rp__model_root(m); at; at = rp_module_next(rp__model_root(m), at))
+            at->checkpointed = !strcmp(at->type->name, "TransformerBlock") || !strcmp(at->type->name, "MLP");
         nested = one_step(ctx, m);
         assert_true(kept.loss == full.loss && kept.loss == nested.loss);
         assert_memory_equal(kept.grad, full.grad, (size_t)kept.n * sizeof(double));
@@ -105,6 +105,55 @@ static void regions_keep_every_bit_with_dropout(void **state)
         free(kept.grad);
         free(full.grad);
         free(nested.grad);
+        rp__model_free(m);
+        test_ctx_free(ctx);
+    }
+}
+
+static rp_status try_step(rp_ctx *ctx, rp_model *m, const rp_model_batch *batch)
+{
+    rp_tensor *loss  = NULL;
+    rp_status status = rp__model_loss(m, batch, 1, -100, 0, &loss);
+
+    if (status == RP_OK) status = rp__backward(ctx, loss);
+    rp_tensor_unref(loss);
+    rp__tape_reset(ctx);
+    for (int i = 0; i < rp__model_n_params(m); i++) rp_tensor_drop_grad(rp__model_param(m, i)->tensor);
+    return status;
+}
+
+static bool has_no_parts(const char *path, const rp_module *m, void *user)
+{
+    (void)path;
+    (void)user;
+    return !m->first_child;
+}
+
+/* With a region a layer, so that the end of every one is where memory runs out once. */
+static void every_allocation_of_a_step_may_fail(void **state)
+{
+    (void)state;
+    for (int gpt2 = 0; gpt2 < 2; gpt2++) {
+        rp_ctx *ctx          = test_ctx(&(rp_ctx_options){ .threads = 1 });
+        rp_model *m          = tiny_model(ctx, (tiny){ .gpt2 = gpt2, .tied = true, .dropout = 0.1 }, RP_F32);
+        rp_model_batch batch = { .tokens = ids(ctx, 1, 5, 0), .labels = ids(ctx, 1, 5, 1) };
+        bool fired           = true;
+        rp_mem before, after;
+
+        rp_module_checkpoint(rp__model_root(m), has_no_parts, NULL);
+        assert_ok(ctx, try_step(ctx, m, &batch));
+        rp_mem_read(ctx, 0, false, &before);
+        for (int k = 1; fired; k++) {
+            ctx->fault_countdown = k;
+            rp_status status     = try_step(ctx, m, &batch);
+            fired                = ctx->fault_countdown == 0;
+            ctx->fault_countdown = 0;
+            if (status != (fired ? RP_ERR_MEMORY : RP_OK)) fail_msg("allocation %d: status %d: %s", k, (int)status, rp_error(ctx));
+            rp_mem_read(ctx, 0, false, &after);
+            assert_int_equal(after.live_bytes, before.live_bytes);
+        }
+        rp_tensor_unref(batch.tokens);
+        rp_tensor_unref(batch.labels);
         rp__model_free(m);
         test_ctx_free(ctx);
     }
@@ -225,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regions_keep_every_bit_with_dropout),
+        cmocka_unit_test(every_allocation_of_a_step_may_fail),
         cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
         cmocka_unit_test(a_cache_continues_the_sequence),
         cmocka_unit_test(paths_are_those_of_the_contract),

@@ -181,7 +181,7 @@ rp_status call_forward(one_call *c)
 /* What backward gets for a tensor. Poison goes into a copy, which take_back releases. */
 static rp_tensor *lend(one_call *c, rp_tensor *t, uint32_t bit)
 {
-    if (!t || (c->op->needs & bit) || c->ask.rest == OTHERS_GIVEN) return t;
+    if (!t || (c->m.needs & bit) || c->ask.rest == OTHERS_GIVEN) return t;
     if (c->ask.rest == OTHERS_NULL) return NULL;
     rp_tensor *copy = guarded(c, &t->m, !rp_tensor_is_dense(t));
     poison(copy);
@@ -204,7 +204,7 @@ static void make_gradients(one_call *c)
     for (int i = 0; i < c->n_in; i++) {
         rp_meta meta = c->m.in[i];
         if (!c->m.in_grad[i]) continue;
-        if (c->ask.wide && (c->test->wide_grads & RP_IN(i))) meta.dtype = RP_F32;
+        if (c->ask.wide && (c->op->wide_grad_in & RP_IN(i))) meta.dtype = RP_F32;
         c->grad_in[i] = guarded(c, &meta, c->where->strided);
         for (int64_t e = 0, n = rp_meta_elems(&meta); c->ask.adds && e < n; e++) rp_elem_put(c->grad_in[i], e, prefill_value(i, e));
     }

@@ -24,8 +24,8 @@ typedef enum { OTHERS_GIVEN, OTHERS_POISONED, OTHERS_NULL } others;
 typedef struct {                    /* what a run asks for; all zero: every gradient, assigned, training as the case says */
     uint32_t without_grad;          /* bit i: no gradient of input i */
     bool adds;                      /* gradients are prefilled with prefill_value and added to */
-    bool wide;                      /* the case's wide_grads are fp32 */
-    others rest;                    /* what backward gets for what the op does not list in `needs` */
+    bool wide;                      /* gradients the op can widen are fp32 */
+    others rest;                    /* what backward gets for what the call's `needs` does not list */
     uint32_t zero_grad_out, null_grad_out;      /* bit j: gradient of output j is zero; missing */
     bool flip_train;
     rp_op_stream stream;

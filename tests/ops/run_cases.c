@@ -79,7 +79,7 @@ static void check_values(const cell *at, const one_call *base)
     rp__kernels_force(at->where->table);
     check_against(at, base, &truth, "against the double-precision run", 1);
     if (at->dtype == RP_BF16) {
-        if (at->test->wide_grads) {
+        if (at->op->wide_grad_in && base->m.want_grad) {
             cell_run(&wide, at, &(request){ .wide = true });
             check_against(at, &wide, &truth, "with fp32 gradients of bf16 parameters", 1);
             call_free(&wide);
@@ -136,15 +136,35 @@ static void check_request(const cell *at, const one_call *base, const request *a
     call_free(&again);
 }
 
+static void check_without_gradients(const cell *at, const one_call *base)
+{
+    one_call again;
+
+    cell_run(&again, at, &(request){ .without_grad = UINT32_MAX });
+    if (again.m.n_slot) fail_call(&again, "%d slots without a gradient", again.m.n_slot);
+    check_same_outputs(base, &again, "without gradients");
+    call_free(&again);
+}
+
+/* Whichever gradients are wanted, backward reads what the call's `needs` lists. */
+static void check_needs(const cell *at, const one_call *base, uint32_t without_grad)
+{
+    check_request(at, base, &(request){ .without_grad = without_grad, .rest = OTHERS_POISONED }, "backward reads what `needs` does not list");
+    check_request(at, base, &(request){ .without_grad = without_grad, .rest = OTHERS_NULL }, "backward without what `needs` does not list");
+}
+
 static void check_bits(const cell *at, const one_call *base)
 {
     check_request(at, base, NULL, "a second run");
-    check_request(at, base, &(request){ .without_grad = UINT32_MAX }, "without gradients");
+    check_without_gradients(at, base);
     if (!base->m.want_grad) return;
-    check_request(at, base, &(request){ .rest = OTHERS_POISONED }, "backward reads what `needs` does not list");
-    check_request(at, base, &(request){ .rest = OTHERS_NULL }, "backward without what `needs` does not list");
-    for (int i = 0; i < base->n_in; i++)
-        if (base->grad_in[i]) check_request(at, base, &(request){ .without_grad = ~RP_IN(i) }, "one gradient alone");
+    check_needs(at, base, 0);
+    for (int i = 0; i < base->n_in; i++) {
+        if (!base->grad_in[i]) continue;
+        check_request(at, base, &(request){ .without_grad = ~RP_IN(i) }, "one gradient alone");
+        check_needs(at, base, ~RP_IN(i));
+        check_needs(at, base, RP_IN(i));
+    }
 }
 
 /* A gradient that is missing counts as zero. */

@@ -214,6 +214,49 @@ static void a_constant_is_held_for_those_who_read_it_later_alone(void **state)
     test_ctx_free(ctx);
 }
 
+/* The gradient of the operand that wants one; `wanted` of x and w are made from a leaf, the other is a constant. */
+static void run_product(const char *op, const void *attr, int wanted, tensor_bits *grad, int64_t *saved)
+{
+    rp_ctx *ctx        = test_ctx(NULL);
+    rp_tensor *leaf[2] = { new_param(ctx, RP_F32, H, H, 1, 1, "x"), new_param(ctx, RP_F32, H, H, 1, 2, "w") }, *made[2], *y, *loss;
+
+    for (int i = 0; i < 2; i++) {
+        leaf[i]->requires_grad = wanted == i || wanted == 2;
+        made[i]                = call_op(ctx, "scale", &(rp_attr_scale){ 2 }, leaf[i], NULL);
+    }
+    y    = call_op(ctx, op, attr, made[0], made[1], NULL);
+    loss = sum_all(ctx, y);
+    for (int i = 0; i < 2; i++) rp_tensor_unref(made[i]);
+    rp_tensor_unref(y);
+    *saved = saved_bytes(ctx);
+    assert_ok(ctx, rp__backward(ctx, loss));
+    bits_of(leaf[wanted % 2]->grad, grad);
+    rp_tensor_unref(loss);
+    for (int i = 0; i < 2; i++) rp_tensor_unref(leaf[i]);
+    test_ctx_free(ctx);
+}
+
+/* A frozen weight: x is not kept. A constant x: the weight is not. */
+static void a_product_keeps_what_the_gradients_that_are_wanted_read(void **state)
+{
+    (void)state;
+    const char *const ops[]  = { "matmul", "mul" };
+    const void *const attr[] = { &(rp_attr_matmul){ true }, NULL };
+    enum { BYTES = H * H * FLOAT };
+    tensor_bits both, one;
+    int64_t saved;
+
+    for (int i = 0; i < RP_COUNT(ops); i++) {
+        run_product(ops[i], attr[i], 2, &both, &saved);
+        assert_int_equal(saved, 2 * BYTES);
+        run_product(ops[i], attr[i], 0, &one, &saved);
+        assert_int_equal(saved, 0);          /* the other is a constant, held as such */
+        assert_same_bits(&one, &both, "the gradient of x alone");
+        run_product(ops[i], attr[i], 1, &one, &saved);
+        assert_int_equal(saved, 0);
+    }
+}
+
 /* ---- replays leave out what is not needed as things stand ---- */
 
 /* A region of matmul and relu, whose output a second region reads and holds. */
@@ -281,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_kept_slot_is_the_storage_of_the_forward),
         cmocka_unit_test(what_the_tape_lets_go_of_is_not_saved_any_more),
         cmocka_unit_test(a_constant_is_held_for_those_who_read_it_later_alone),
+        cmocka_unit_test(a_product_keeps_what_the_gradients_that_are_wanted_read),
         cmocka_unit_test(a_value_that_another_region_holds_is_not_made_again),
         cmocka_unit_test(calls_whose_readers_get_no_gradient_are_not_replayed),
     };

@@ -43,10 +43,10 @@ void RP_AT_LEVEL(cross_entropy_forward)(rp_dtype dtype, const void *logits, cons
 {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < rows; r++) {
-        loss[r] = lse[r] = 0;
-        if (labels[r] == ignore) continue;
-        lse[r]  = row_lse(dtype, logits, r * n, n);
-        loss[r] = lse[r] - logit_at(dtype, logits, r * n + labels[r]);
+        bool counts = labels[r] != ignore;
+        float sum   = counts ? row_lse(dtype, logits, r * n, n) : 0;
+        loss[r]     = counts ? sum - logit_at(dtype, logits, r * n + labels[r]) : 0;
+        if (lse) lse[r] = sum;
     }
 }
 

@@ -32,8 +32,8 @@ void RP_AT_LEVEL(layernorm_forward)(rp_dtype dtype, const void *x, const void *w
         for (int64_t r = rows * t / threads; r < rows * (t + 1) / threads; r++) {
             const float *xf = row_f32(dtype, x, r * n, n, xbuf);
             float m = row_mean(xf, n), s = row_rstd(xf, n, m, eps), *yf = dtype == RP_F32 ? (float *)y + r * n : xbuf;
-            mean[r] = m;
-            rstd[r] = s;
+            if (mean) mean[r] = m;
+            if (rstd) rstd[r] = s;
 #pragma omp simd
             for (int64_t i = 0; i < n; i++) yf[i] = (xf[i] - m) * s * wf[i] + bf[i];
             row_store(dtype, y, r * n, n, yf);

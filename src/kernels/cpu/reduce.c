@@ -83,12 +83,9 @@ void RP_AT_LEVEL(max_forward)(rp_dtype dtype, const void *x, void *y, int32_t *a
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t b = 0; b < outer * per_outer; b++) {
         float best[BLOCK];
+        int32_t which[BLOCK] = { 0 };
         int64_t o = b / per_outer, at = b % per_outer * BLOCK, width = block_width(at, inner);
-        int32_t *which = argmax + o * inner + at;
-        for (int64_t j = 0; j < width; j++) {
-            best[j]  = value_at(dtype, x, o * n * inner + at + j);
-            which[j] = 0;
-        }
+        for (int64_t j = 0; j < width; j++) best[j] = value_at(dtype, x, o * n * inner + at + j);
         for (int64_t i = 1; i < n; i++)
             for (int64_t j = 0; j < width; j++) {
                 float value = value_at(dtype, x, (o * n + i) * inner + at + j);
@@ -97,6 +94,7 @@ void RP_AT_LEVEL(max_forward)(rp_dtype dtype, const void *x, void *y, int32_t *a
                 which[j] = (int32_t)i;
             }
         block_done(dtype, y, o * inner + at, width, best, false);
+        if (argmax) memcpy(argmax + o * inner + at, which, (size_t)width * sizeof *which);
     }
 }
 

@@ -1,5 +1,5 @@
 /* kernels/cpu/rmsnorm.c -- RMSNorm over rows. Sums run in lanes of the level's vectors: the same order in every call.
- * dx, dw or both may be NULL. dw: each thread sums its rows (a static split), then the threads' sums are added in order. */
+ * Forward: rstd may be NULL. Backward: dx, dw or both may be NULL. dw: each thread sums its rows (a static split), then the threads' sums are added in order. */
 #include "kernels/cpu/cpu.h"
 
 #define ROW_FLOATS(n) ((((n) + 15) / 16) * 16)
@@ -17,7 +17,7 @@ void RP_AT_LEVEL(rmsnorm_forward)(rp_dtype dtype, const void *x, const void *w, 
 #pragma omp simd reduction(+ : sum)
             for (int64_t i = 0; i < n; i++) sum += xf[i] * xf[i];
             float s = 1.0f / sqrtf(sum / (float)n + eps);
-            rstd[r] = s;
+            if (rstd) rstd[r] = s;
             if (dtype == RP_F32) {
                 float *yf = (float *)y + r * n;
 #pragma omp simd
