@@ -56,7 +56,7 @@ static rp_status score_all(rp_model *model, const int32_t *ids, int64_t n_ids, i
         total += sum;
         out->targets += n - 1;
         out->windows++;
-        if (progress) progress(user, at + n, n_ids);
+        if (progress) progress(user, n_ids - at - n > 1 ? at + n : n_ids, n_ids);      /* a last id alone has nothing to score */
     }
     out->loss = total / (double)out->targets;
     return RP_OK;

@@ -13,7 +13,7 @@ typedef struct {
     int64_t targets, windows;           /* windows of one id are not scored and not counted */
 } rp_score;
 
-/* Told after each window; may be NULL. */
+/* Told after each window, at the end that all n_ids are done; may be NULL. */
 typedef void (*rp_score_progress)(void *user, int64_t done, int64_t n_ids);
 
 /* Dropout rests while it runs; the context is left recording.
