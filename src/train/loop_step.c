@@ -48,6 +48,7 @@ rp_status rp__engine_ready(rp_engine *e)
 
 void rp__engine_close(rp_engine *e)
 {
+    if (e->ctx) rp__tape_wide_grads(e->ctx, false);
     rp__optim_free(e->optim);
     rp__model_free(e->model);
     *e = (rp_engine){ 0 };

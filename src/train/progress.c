@@ -44,7 +44,7 @@ static void bar(char *out, int width, int64_t step, int64_t n_steps)
 static void draw(const rp_progress *p, const char *head, const char *tail, int64_t step)
 {
     int columns = p->columns > 0 ? p->columns : 80, room = columns - 3 - (int)strlen(head) - (int)strlen(tail);
-    char drawn[WIDEST_BAR + 1] = "", line[2 * TEXT_CHARS + WIDEST_BAR];
+    char drawn[WIDEST_BAR + 1] = "", line[2 * TEXT_CHARS + WIDEST_BAR + 4];
 
     if (room > WIDEST_BAR) room = WIDEST_BAR;
     if (room >= NARROWEST_BAR) bar(drawn, room, step, p->n_steps);
