@@ -1,4 +1,4 @@
-/* status.h -- what every call that can fail returns. The list is src/base/status.def; errors.md is made from it. */
+/* status.h -- what every call that can fail returns. The list is src/base/status.def. */
 #ifndef REPRISE_STATUS_H
 #define REPRISE_STATUS_H
 
