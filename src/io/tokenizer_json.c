@@ -318,6 +318,9 @@ rp_status rp__tokenizer_json(rp_ctx *ctx, const char *name, const char *text, in
     json_error_t error;
     json_t *root = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL, &error);
 
+    /* transformers writes a model_max_length of 10^30 where there is none; nothing that is read here is as large. */
+    if (!root && json_error_code(&error) == json_error_numeric_overflow)
+        root = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     RP_CHECK(ctx, root, json_error_code(&error) == json_error_out_of_memory ? RP_ERR_MEMORY : RP_ERR_FORMAT,
              "cannot read '%s': line %d: %s", name, error.line, error.text);
     *out = root;

@@ -288,6 +288,21 @@ static void bos_and_eos_come_from_config_template_and_gguf(void **state)
     test_ctx_free(ctx);
 }
 
+/* As transformers saves it for a tokenizer whose length has no limit. */
+static void a_length_beyond_64_bits_beside_a_tokenizer_is_read(void **state)
+{
+    static const char text[] = "{\"add_bos_token\": true, \"model_max_length\": 1000000000000000019884624838656}";
+    rp_ctx *ctx              = test_ctx(NULL);
+    json_t *config           = NULL;
+
+    (void)state;
+    assert_ok(ctx, rp__tokenizer_json(ctx, "tokenizer_config.json", text, (int64_t)strlen(text), &config));
+    assert_true(json_is_true(json_object_get(config, "add_bos_token")));
+    assert_true(json_real_value(json_object_get(config, "model_max_length")) > 0.9e30);
+    json_decref(config);
+    test_ctx_free(ctx);
+}
+
 /* ---- what is refused ---- */
 
 static rp_status build(rp_ctx *ctx, const char *text, rp_tokenizer **out)
@@ -668,6 +683,7 @@ int main(void)
         cmocka_unit_test(decoding_what_was_encoded_gives_the_text),
         cmocka_unit_test(decoding_skips_special_tokens_and_refuses_ids_outside),
         cmocka_unit_test(bos_and_eos_come_from_config_template_and_gguf),
+        cmocka_unit_test(a_length_beyond_64_bits_beside_a_tokenizer_is_read),
         cmocka_unit_test(what_is_not_known_is_refused_by_name),
         cmocka_unit_test(bytes_without_a_token_are_unk_or_nothing),
         cmocka_unit_test(a_piece_without_end_takes_time_and_memory_in_proportion),
