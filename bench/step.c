@@ -157,11 +157,12 @@ int main(int argc, char **argv)
         if (step > o.warmup && t.seconds < best.seconds) best = t;
     }
     rp_mem_read(ctx, 0, false, &mem);
-    printf("{\"dtype\": \"%s\", \"ac\": \"%s\", \"seq\": %" PRId64 ", \"batch\": %" PRId64 ", \"tokens_per_second\": %.1f, \"seconds\": %.3f, "
+    printf("{\"dtype\": \"%s\", \"ac\": \"%s\", \"seq\": %" PRId64 ", \"batch\": %" PRId64
+           ", \"tokens_per_second\": %.1f, \"seconds\": %.3f, "
            "\"forward\": %.3f, \"backward\": %.3f, \"update\": %.3f, \"peak_mib\": %.1f, \"saved_mib\": %.1f, \"reserved_mib\": %.1f, "
-           "\"loss\": %.9g}\n", o.dtype, o.ac, o.seq, o.batch, (double)(o.seq * o.batch) / best.seconds, best.seconds, best.forward,
-           best.backward, best.update, (double)mem.peak_bytes / 1048576, (double)best.saved / 1048576, (double)mem.reserved_bytes / 1048576,
-           best.loss);
+           "\"loss\": %.9g}\n",
+           o.dtype, o.ac, o.seq, o.batch, (double)(o.seq * o.batch) / best.seconds, best.seconds, best.forward, best.backward, best.update,
+           (double)mem.peak_bytes / 1048576, (double)best.saved / 1048576, (double)mem.reserved_bytes / 1048576, best.loss);
     rp__optim_free(optim);
     rp__model_free(m);
     rp_ctx_free(ctx);

@@ -79,7 +79,10 @@ static json_t *gather_levels(const json_t *kernels)
 
 static json_t *gather_needs(const rp_op *op)
 {
-    static const struct { const char *name; int first, n; } kind[] = { { "in", 0, RP_MAX_IN }, { "out", 8, RP_MAX_OUT }, { "slot", 16, RP_MAX_SLOT } };
+    static const struct {
+        const char *name;
+        int first, n;
+    } kind[] = { { "in", 0, RP_MAX_IN }, { "out", 8, RP_MAX_OUT }, { "slot", 16, RP_MAX_SLOT } };
     json_t *needs = json_object();
 
     for (int k = 0; k < RP_COUNT(kind); k++) {

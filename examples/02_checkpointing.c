@@ -29,7 +29,8 @@ static rp_tensor *ids(rp_ctx *ctx, int shift)
     rp_tensor *t = NULL;
 
     for (int i = 0; i < ROWS * LENGTH; i++) id[i] = (i + shift) * 7 % 251;
-    if (rp_tensor_new(ctx, &(rp_meta){ RP_I32, 2, { ROWS, LENGTH } }, RP_MEM_TEMP, &t) || rp_tensor_write_i32(t, id, ROWS * LENGTH)) return NULL;
+    if (rp_tensor_new(ctx, &(rp_meta){ RP_I32, 2, { ROWS, LENGTH } }, RP_MEM_TEMP, &t) || rp_tensor_write_i32(t, id, ROWS * LENGTH))
+        return NULL;
     return t;
 }
 
@@ -95,7 +96,8 @@ int main(int argc, char **argv)
         rp_module_checkpoint(rp_model_root(model), choice[i].condition, NULL);
         double sum = one_pass(ctx, model, &saved_bytes);
         if (i == 0) first = sum;
-        printf("%-22s %9lld bytes saved, gradients %s\n", choice[i].name, (long long)saved_bytes, sum == first ? "the same bits" : "DIFFER");
+        printf("%-22s %9lld bytes saved, gradients %s\n", choice[i].name, (long long)saved_bytes,
+               sum == first ? "the same bits" : "DIFFER");
     }
     rp_model_free(model);
     rp_ctx_free(ctx);

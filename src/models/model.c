@@ -22,7 +22,10 @@ struct rp_model {
 static rp_block_config block_config(const rp_model_config *c, int64_t layer)
 {
     static const rp_mlp_activation activation[] = {
-        [RP_ACT_SILU] = RP_MLP_SILU, [RP_ACT_GELU_TANH] = RP_MLP_GELU_TANH, [RP_ACT_GELU_ERF] = RP_MLP_GELU_ERF, [RP_ACT_RELU] = RP_MLP_RELU,
+        [RP_ACT_SILU] = RP_MLP_SILU,
+        [RP_ACT_GELU_TANH] = RP_MLP_GELU_TANH,
+        [RP_ACT_GELU_ERF] = RP_MLP_GELU_ERF,
+        [RP_ACT_RELU] = RP_MLP_RELU,
     };
     double scale = c->attn_scale_by_layer ? c->attn_scale / (double)(layer + 1) : c->attn_scale;
 
@@ -211,8 +214,8 @@ static rp_status hidden(rp_model *m, const rp_model_batch *batch, rp_tensor **ou
     const rp_meta *tokens = rp_tensor_meta(batch->tokens);
     rp_tensor *positions  = NULL;
 
-    RP_CHECK(m->ctx, tokens->ndim == 2 && tokens->dtype == RP_I32 && tokens->dim[1] > 0, RP_ERR_SHAPE, "tokens are %s, expected int32 [rows, "
-             "length]", rp_meta_str(tokens));
+    RP_CHECK(m->ctx, tokens->ndim == 2 && tokens->dtype == RP_I32 && tokens->dim[1] > 0, RP_ERR_SHAPE,
+             "tokens are %s, expected int32 [rows, length]", rp_meta_str(tokens));
     RP_TRY(rp__model_reserve_length(m, m->cached + tokens->dim[1]));
     if (batch->positions) positions = rp_tensor_ref(batch->positions);
     else RP_TRY(count_positions(m, tokens, &positions));

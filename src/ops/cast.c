@@ -14,7 +14,8 @@ static rp_status cast_shape(rp_op_meta *m)
 
     RP_TRY(rp__unary_shape(m));
     m->out[Y].dtype = (rp_dtype)a->dtype;
-    RP_CHECK(m->ctx, rp_meta_is_float(&m->out[Y]), RP_ERR_DTYPE, "cast: to %s, expected a floating dtype", rp_dtype_name((rp_dtype)a->dtype));
+    RP_CHECK(m->ctx, rp_meta_is_float(&m->out[Y]), RP_ERR_DTYPE, "cast: to %s, expected a floating dtype",
+             rp_dtype_name((rp_dtype)a->dtype));
     return RP_OK;
 }
 
@@ -28,8 +29,8 @@ static void cast_forward(const rp_op_call *c)
     int64_t n = rp_meta_elems(&c->meta->in[X]);
 
     if (has_kernel(c)) {
-        rp__op_kernels(c)->copy_strips(c->meta->in[X].dtype, rp__data(c->in[X]), n, c->meta->out[Y].dtype, rp__data(c->out[Y]), n, false, 1, n,
-                                       c->meta->threads);
+        rp__op_kernels(c)->copy_strips(c->meta->in[X].dtype, rp__data(c->in[X]), n, c->meta->out[Y].dtype, rp__data(c->out[Y]), n, false, 1,
+                                       n, c->meta->threads);
         return;
     }
     for (int64_t e = 0; e < n; e++) rp_elem_put(c->out[Y], e, rp_elem_get(c->in[X], e));

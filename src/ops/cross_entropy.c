@@ -16,7 +16,8 @@ static rp_status cross_entropy_shape(rp_op_meta *m)
     const rp_meta *logits = &m->in[LOGITS];
     int64_t n = rp_meta_dim(logits, -1), rows = rp_meta_rows(logits);
 
-    RP_CHECK(m->ctx, rp_meta_is_float(logits), RP_ERR_DTYPE, "cross_entropy: logits are %s, expected a floating dtype", rp_meta_str(logits));
+    RP_CHECK(m->ctx, rp_meta_is_float(logits), RP_ERR_DTYPE, "cross_entropy: logits are %s, expected a floating dtype",
+             rp_meta_str(logits));
     RP_TRY(rp__check_int32(m, LABELS, "labels"));
     RP_CHECK(m->ctx, n > 0 && n <= INT32_MAX && rp_meta_elems(&m->in[LABELS]) == rows, RP_ERR_SHAPE,
              "cross_entropy: logits are %s and labels %s, expected a label for each row", rp_meta_str(logits), rp_meta_str(&m->in[LABELS]));
@@ -60,8 +61,8 @@ static double kernel_sum(const rp_op_call *c)
     double sum = 0;
 
     rp__op_kernels(c)->cross_entropy_forward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[LABELS]),
-                                             ((const rp_attr_cross_entropy *)c->attr)->ignore_index, c->scratch, rp__data(c->slot[LSE]), rows,
-                                             rp_meta_dim(&c->meta->in[LOGITS], -1), c->meta->threads);
+                                             ((const rp_attr_cross_entropy *)c->attr)->ignore_index, c->scratch, rp__data(c->slot[LSE]),
+                                             rows, rp_meta_dim(&c->meta->in[LOGITS], -1), c->meta->threads);
     for (int64_t r = 0; r < rows; r++) sum += loss[r];
     return sum;
 }

@@ -57,8 +57,8 @@ static rp_status check_ids(const rp_op_call *c)
 
     for (int64_t i = 0; i < count; i++) {
         int32_t id = rp_int_get(c->in[IDS], i);
-        RP_CHECK(c->ctx, id >= 0 && id < vocab, RP_ERR_ARG, "embedding: token id %d at position %" PRId64 " is outside [0, %" PRId64 ")", id, i,
-                 vocab);
+        RP_CHECK(c->ctx, id >= 0 && id < vocab, RP_ERR_ARG, "embedding: token id %d at position %" PRId64 " is outside [0, %" PRId64 ")",
+                 id, i, vocab);
     }
     return RP_OK;
 }

@@ -37,7 +37,8 @@ static rp_gemm product_logits(const rp_op_meta *m, int64_t rows)
 
 static rp_gemm product_dx(const rp_op_meta *m, int64_t rows)
 {
-    return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows, .n = m->in[W].dim[1], .k = m->in[W].dim[0], .threads = m->threads };
+    return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows, .n = m->in[W].dim[1], .k = m->in[W].dim[0],
+                      .threads = m->threads };
 }
 
 static rp_gemm product_dw(const rp_op_meta *m, int64_t rows, bool adds)
@@ -89,11 +90,12 @@ static rp_status check(const rp_op_meta *m)
     const rp_attr_cross_entropy *a = m->attr;
     const rp_meta *x = &m->in[X], *w = &m->in[W], *labels = &m->in[LABELS];
 
-    RP_CHECK(m->ctx, rp_meta_is_float(x) && w->dtype == x->dtype, RP_ERR_DTYPE, "linear_cross_entropy: x is %s and w %s, expected one floating "
-             "dtype", rp_meta_str(x), rp_meta_str(w));
+    RP_CHECK(m->ctx, rp_meta_is_float(x) && w->dtype == x->dtype, RP_ERR_DTYPE,
+             "linear_cross_entropy: x is %s and w %s, expected one floating dtype", rp_meta_str(x), rp_meta_str(w));
     RP_TRY(rp__check_int32(m, LABELS, "labels"));
-    RP_CHECK(m->ctx, x->ndim >= 1 && w->ndim == 2 && w->dim[1] == rp_meta_dim(x, -1) && w->dim[0] > 0 && w->dim[0] <= INT32_MAX, RP_ERR_SHAPE,
-             "linear_cross_entropy: x is %s and w %s, expected w [classes, %" PRId64 "]", rp_meta_str(x), rp_meta_str(w), rp_meta_dim(x, -1));
+    RP_CHECK(m->ctx, x->ndim >= 1 && w->ndim == 2 && w->dim[1] == rp_meta_dim(x, -1) && w->dim[0] > 0 && w->dim[0] <= INT32_MAX,
+             RP_ERR_SHAPE, "linear_cross_entropy: x is %s and w %s, expected w [classes, %" PRId64 "]", rp_meta_str(x), rp_meta_str(w),
+             rp_meta_dim(x, -1));
     RP_CHECK(m->ctx, rp_meta_elems(labels) == rp_meta_rows(x), RP_ERR_SHAPE,
              "linear_cross_entropy: x is %s and labels %s, expected a label for each row", rp_meta_str(x), rp_meta_str(labels));
     RP_CHECK(m->ctx, a->chunk_rows >= 0, RP_ERR_ARG, "linear_cross_entropy: chunk_rows is %" PRId64, a->chunk_rows);
@@ -122,7 +124,8 @@ static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
     int64_t dx = m->in_grad[X] ? rp_meta_bytes(&m->slot[DX]) : 0, dw = m->in_grad[W] ? rp_meta_bytes(&m->slot[DW]) : 0;
 
     if (pass == RP_BACKWARD)
-        return (rp_cost){ .flops = m->in_grad[X] * rp_meta_elems(&m->in[X]) + m->in_grad[W] * rp_meta_elems(&m->in[W]), .read_bytes = dx + dw,
+        return (rp_cost){ .flops = m->in_grad[X] * rp_meta_elems(&m->in[X]) + m->in_grad[W] * rp_meta_elems(&m->in[W]),
+                          .read_bytes = dx + dw,
                           .write_bytes = m->in_grad[X] * x + m->in_grad[W] * rp_meta_bytes(&m->in[W]) };
     return (rp_cost){ .flops = product * (1 + m->in_grad[X] + m->in_grad[W]) + 25 * rows * m->in[W].dim[0],
                       .read_bytes = x + chunks * (rp_meta_bytes(&m->in[W]) * (1 + m->in_grad[X]) + dw) + 3 * logits,

@@ -27,7 +27,8 @@ void rp__reduce_sum(const rp_op_call *c, double factor)
     rp_around a         = rp__reduce_around(c->meta);
 
     if (k->sum_forward) {
-        k->sum_forward(c->meta->in[0].dtype, rp__data(c->in[0]), (float)factor, rp__data(c->out[0]), a.outer, a.n, a.inner, c->meta->threads);
+        k->sum_forward(c->meta->in[0].dtype, rp__data(c->in[0]), (float)factor, rp__data(c->out[0]), a.outer, a.n, a.inner,
+                       c->meta->threads);
         return;
     }
     for (int64_t e = 0; e < a.outer * a.inner; e++) {

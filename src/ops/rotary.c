@@ -26,7 +26,8 @@ static rp_status rotary_shape(rp_op_meta *m)
              RP_ERR_SHAPE, "rotary: cos is %s and sin %s, expected both [positions, at most %" PRId64 "]", rp_meta_str(&m->in[COS]),
              rp_meta_str(&m->in[SIN]), x->dim[3] / 2);
     m->out[Y]        = *x;
-    m->scratch_bytes = m->scratch_backward_bytes = rp__op_fast(m) && x->dim[3] <= RP_ROTARY_MAX_HEAD ? 0 : x->dim[3] * (int64_t)sizeof(double);
+    m->scratch_bytes = m->scratch_backward_bytes =
+        rp__op_fast(m) && x->dim[3] <= RP_ROTARY_MAX_HEAD ? 0 : x->dim[3] * (int64_t)sizeof(double);
     return RP_OK;
 }
 
@@ -44,7 +45,8 @@ static rp_status check_positions(const rp_op_call *c)
 
     for (int64_t i = 0; i < count; i++) {
         int32_t p = rp_int_get(c->in[POSITIONS], i);
-        RP_CHECK(c->ctx, p >= 0 && p < limit, RP_ERR_ARG, "rotary: position %d of token %" PRId64 " is outside [0, %" PRId64 ")", p, i, limit);
+        RP_CHECK(c->ctx, p >= 0 && p < limit, RP_ERR_ARG, "rotary: position %d of token %" PRId64 " is outside [0, %" PRId64 ")", p, i,
+                 limit);
     }
     return RP_OK;
 }

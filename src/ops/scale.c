@@ -30,8 +30,8 @@ static void scale_backward(const rp_op_call *c)
     int64_t n              = rp_meta_elems(&c->meta->in[X]);
 
     if (k->scale) {
-        k->scale(c->meta->in[X].dtype, rp__data(c->grad_out[Y]), a->factor, rp__data(c->grad_in[X]), rp__grad_dtype(c, X), c->grad_adds[X], n,
-                 c->meta->threads);
+        k->scale(c->meta->in[X].dtype, rp__data(c->grad_out[Y]), a->factor, rp__data(c->grad_in[X]), rp__grad_dtype(c, X), c->grad_adds[X],
+                 n, c->meta->threads);
         return;
     }
     for (int64_t e = 0; e < n; e++) rp__elem_grad(c, X, e, scaled(rp_elem_get(c->grad_out[Y], e), a->factor));

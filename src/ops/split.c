@@ -26,8 +26,8 @@ static rp_status split_shape(rp_op_meta *m)
         m->out[i].dim[dim] = a->length[i];
         total += a->length[i];
     }
-    RP_CHECK(m->ctx, total == m->in[X].dim[dim], RP_ERR_SHAPE, "split: lengths add up to %" PRId64 ", dimension %d of %s is %" PRId64, total,
-             dim, rp_meta_str(&m->in[X]), m->in[X].dim[dim]);
+    RP_CHECK(m->ctx, total == m->in[X].dim[dim], RP_ERR_SHAPE, "split: lengths add up to %" PRId64 ", dimension %d of %s is %" PRId64,
+             total, dim, rp_meta_str(&m->in[X]), m->in[X].dim[dim]);
     return RP_OK;
 }
 

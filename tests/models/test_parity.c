@@ -213,7 +213,8 @@ static void check_ignored(rp_ctx *ctx, rp_model *m, const golden *g)
     rp_tensor_unref(batch.labels);
     batch.labels = shifted(ctx, seen, token);
     want         = golden_number(g, "ignore/token_loss");
-    assert_near("loss without one token", loss_and_gradients(ctx, m, &batch, golden_number(g, "ignore/token_targets"), token), want, 1e-6 * want);
+    assert_near("loss without one token", loss_and_gradients(ctx, m, &batch, golden_number(g, "ignore/token_targets"), token), want,
+                1e-6 * want);
     drop_gradients(m);
     drop_batch(&batch);
     free(labels);

@@ -427,7 +427,8 @@ static void assert_not_loaded(rp_status want, const char *message)
     first[0]         = 42;
     rp_status status = rp__model_load(o.model, o.files);
 
-    if (status != want || !strstr(rp_error(ctx), message)) fail_msg("status %d, said '%s', expected '%s'", (int)status, rp_error(ctx), message);
+    if (status != want || !strstr(rp_error(ctx), message))
+        fail_msg("status %d, said '%s', expected '%s'", (int)status, rp_error(ctx), message);
     assert_true(first[0] == 42);
     close_model(&o);
 }

@@ -149,7 +149,8 @@ static void check_without_gradients(const cell *at, const one_call *base)
 /* Whichever gradients are wanted, backward reads what the call's `needs` lists. */
 static void check_needs(const cell *at, const one_call *base, uint32_t without_grad)
 {
-    check_request(at, base, &(request){ .without_grad = without_grad, .rest = OTHERS_POISONED }, "backward reads what `needs` does not list");
+    check_request(at, base, &(request){ .without_grad = without_grad, .rest = OTHERS_POISONED },
+                  "backward reads what `needs` does not list");
     check_request(at, base, &(request){ .without_grad = without_grad, .rest = OTHERS_NULL }, "backward without what `needs` does not list");
 }
 
@@ -195,7 +196,8 @@ static void check_adding(const cell *at, const one_call *base)
         for (int64_t e = 0; e < n; e++) {
             double before = prefill_value(i, e), expected = before + rp_elem_get(base->grad_in[i], e), got = rp_elem_get(sum.grad_in[i], e);
             if (!(fabs(got - expected) <= step * (fabs(before) + largest)))
-                fail_call(&sum, "element %" PRId64 " of gradient %d is %.9g after adding to %.9g, expected %.9g", e, i, got, before, expected);
+                fail_call(&sum, "element %" PRId64 " of gradient %d is %.9g after adding to %.9g, expected %.9g", e, i, got, before,
+                          expected);
         }
     }
     call_free(&sum);
@@ -297,8 +299,8 @@ static void check_cost_of_pass(const cell *at, const one_call *base, rp_ctx *sha
     for (int all = 0; all < 2; all++) {
         if (!cost_of(at, shapes, 2, all, pass, &c[1]) || !cost_of(at, shapes, 3, all, pass, &c[2])) continue;
         if (c[2].flops - c[1].flops != c[1].flops - c[0].flops || c[1].flops < c[0].flops)
-            fail_call(base, "FLOPs of pass %d at 1, 2, 3 times the batch: %" PRId64 " %" PRId64 " %" PRId64, (int)pass, c[0].flops, c[1].flops,
-                      c[2].flops);
+            fail_call(base, "FLOPs of pass %d at 1, 2, 3 times the batch: %" PRId64 " %" PRId64 " %" PRId64, (int)pass, c[0].flops,
+                      c[1].flops, c[2].flops);
         if (c[1].read_bytes < c[0].read_bytes || c[1].write_bytes < c[0].write_bytes)
             fail_call(base, "bytes of pass %d fall as the batch grows", (int)pass);
     }

@@ -84,8 +84,8 @@ static void check_pair(const pair *p, bool leaf, int backwards)
     for (int64_t e = 0; e < ELEMS; e++) {
         double got = rp_elem_get(w->grad, e);
         if (!(fabs(got - backwards * want[e]) <= 1e-6 * fabs(want[e])))
-            fail_msg("%s, %s, %d times: element %d has gradient %g, expected %g", p->what, leaf ? "a leaf" : "not a leaf", backwards, (int)e,
-                     got, backwards * want[e]);
+            fail_msg("%s, %s, %d times: element %d has gradient %g, expected %g", p->what, leaf ? "a leaf" : "not a leaf", backwards,
+                     (int)e, got, backwards * want[e]);
     }
     rp_tensor_unref(w);
     test_ctx_free(ctx);

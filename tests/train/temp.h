@@ -50,6 +50,9 @@ static inline const char *temp_write(const temp_dir *d, const char *name, const 
     return path;
 }
 
-static inline const char *temp_text(const temp_dir *d, const char *name, const char *text) { return temp_write(d, name, text, strlen(text)); }
+static inline const char *temp_text(const temp_dir *d, const char *name, const char *text)
+{
+    return temp_write(d, name, text, strlen(text));
+}
 
 #endif

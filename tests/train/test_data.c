@@ -147,8 +147,10 @@ static void unpacked_documents_are_cut_and_padded_to_the_longest(void **state)
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
     temp_dir dir = temp_make();
-    rp_data_config c = config_of(temp_text(&dir, "a.jsonl", "{\"text\":\"a\"}\n{\"text\":\"bcd\"}\n{\"text\":\"efghij\"}\n{\"text\":\"k\"}\n"
-                                                            "{\"text\":\"l\"}\n"), "jsonl");
+    rp_data_config c = config_of(temp_text(&dir, "a.jsonl",
+                                           "{\"text\":\"a\"}\n{\"text\":\"bcd\"}\n{\"text\":\"efghij\"}\n{\"text\":\"k\"}\n"
+                                           "{\"text\":\"l\"}\n"),
+                                 "jsonl");
     rp_data_batch b;
     rp_data_step s;
 
@@ -349,7 +351,10 @@ static void collect(rp_ctx *ctx, rp_data_config c, int64_t step, int32_t *first,
 static void any_cut_into_ranks_and_micro_batches_gives_the_same_global_steps(void **state)
 {
     (void)state;
-    static const struct { int64_t batch, accumulation; int ranks; } cuts[] = { { 8, 1, 1 }, { 4, 2, 1 }, { 2, 1, 4 }, { 1, 4, 2 }, { 1, 8, 1 }, { 1, 1, 8 } };
+    static const struct {
+        int64_t batch, accumulation;
+        int ranks;
+    } cuts[] = { { 8, 1, 1 }, { 4, 2, 1 }, { 2, 1, 4 }, { 1, 4, 2 }, { 1, 8, 1 }, { 1, 1, 8 } };
     rp_ctx *ctx = test_ctx(NULL);
     temp_dir dir = temp_make();
     rp_data_config c = config_of(numbered_tokens(&dir), "tokens");
@@ -444,7 +449,9 @@ static void odd_lines_that_are_json_are_read(void **state)
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
     temp_dir dir = temp_make();
-    rp_data_config c = config_of(temp_text(&dir, "a", "\xef\xbb\xbf{\"id\":123456789012345678901234567890,\"text\":\"a\\u0000\xc3\xa9\"}\r\n  \t\n"), "jsonl");
+    rp_data_config c =
+        config_of(temp_text(&dir, "a", "\xef\xbb\xbf{\"id\":123456789012345678901234567890,\"text\":\"a\\u0000\xc3\xa9\"}\r\n  \t\n"),
+                  "jsonl");
     rp_data *d = open_data(ctx, &c);
     rp_data_batch b;
 

@@ -413,7 +413,8 @@ static void a_signal_ends_the_run_after_its_step_with_a_state(void **state)
     for (int i = 0; i < 4; i++) assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
     stop = 15;
     assert_int_equal(rp__trainer_run(r.trainer, &stop, NULL), RP_ERR_INTERRUPTED);
-    if (!strstr(rp_error(r.ctx), "interrupted after step 4 of 12") || !strstr(rp_error(r.ctx), "out/state/step-4'")) fail_msg("%s", rp_error(r.ctx));
+    if (!strstr(rp_error(r.ctx), "interrupted after step 4 of 12") || !strstr(rp_error(r.ctx), "out/state/step-4'"))
+        fail_msg("%s", rp_error(r.ctx));
     assert_int_equal(rp__trainer_done(r.trainer), 4);
     assert_true(is_there(&dir, "out/state/step-4/state.json"));
     assert_false(is_there(&dir, "out/final"));

@@ -11,9 +11,21 @@
 
 static rp_metrics line_of(int64_t step)
 {
-    return (rp_metrics){ .step = step, .loss = 2.5 / (double)step, .lr = 2e-5, .grad_norm = 0.1f, .tokens = 1024, .step_seconds = 0.25,
-                         .tokens_per_second = 4096, .peak_memory_active = INT64_C(8589934592), .peak_memory_alloc = 3, .peak_memory_reserved = 4,
-                         .saved_bytes = 5, .recompute_flops = 6, .step_flops = 7, .offloaded_bytes = 8, .rss = 9 };
+    return (rp_metrics){ .step = step,
+                         .loss = 2.5 / (double)step,
+                         .lr = 2e-5,
+                         .grad_norm = 0.1f,
+                         .tokens = 1024,
+                         .step_seconds = 0.25,
+                         .tokens_per_second = 4096,
+                         .peak_memory_active = INT64_C(8589934592),
+                         .peak_memory_alloc = 3,
+                         .peak_memory_reserved = 4,
+                         .saved_bytes = 5,
+                         .recompute_flops = 6,
+                         .step_flops = 7,
+                         .offloaded_bytes = 8,
+                         .rss = 9 };
 }
 
 static char *contents(const char *path)
@@ -91,7 +103,8 @@ static void lines_hold_the_promised_keys_in_order(void **state)
 static void resuming_cuts_after_the_step_and_drops_what_is_torn(void **state)
 {
     (void)state;
-    static const char *const tails[] = { "", "{\"step\": 6, \"lo", "{\"step\": 6, \"loss\": 1", "\0\0\0", "not json\n", "{\"step\": \"6\"}\n" };
+    static const char *const tails[] = { "",       "{\"step\": 6, \"lo", "{\"step\": 6, \"loss\": 1",
+                                         "\0\0\0", "not json\n",         "{\"step\": \"6\"}\n" };
     rp_ctx *ctx = test_ctx(NULL);
     temp_dir dir = temp_make();
     const char *path = temp_path(&dir, "m");
@@ -154,7 +167,8 @@ static void progress_is_a_bar_on_a_terminal_and_lines_elsewhere(void **state)
     char *bar = progress_of((rp_progress){ .terminal = true, .n_steps = 10, .columns = 100 }, &m, 62);
     char *plain = progress_of((rp_progress){ .n_steps = 10 }, &m, -1);
 
-    assert_string_equal(bar, "\rstep 5/10 [=================>                ] loss 0.5000  4096 tokens/s  peak 8.00 GiB  1:02 left\033[K\n");
+    assert_string_equal(bar,
+                        "\rstep 5/10 [=================>                ] loss 0.5000  4096 tokens/s  peak 8.00 GiB  1:02 left\033[K\n");
     assert_string_equal(plain, "step 5/10  lr 2e-05  grad_norm 0.1  loss 0.5000  4096 tokens/s  peak 8.00 GiB\n");
     free(bar);
     free(plain);

@@ -356,7 +356,8 @@ static void master_weights_follow_fp32_training_to_the_bit(void **state)
     (void)state;
     enum { N = 1000 };
     rp_ctx *ctx = test_ctx(NULL);
-    variant with_master = { RP_BF16, RP_BF16, RP_F32, true, false, "adamw", 0 }, pure = { RP_F32, RP_BF16, RP_F32, false, false, "adamw", 0 };
+    variant with_master = { RP_BF16, RP_BF16, RP_F32, true, false, "adamw", 0 },
+            pure = { RP_F32, RP_BF16, RP_F32, false, false, "adamw", 0 };
     rp_tensor *start = make(ctx, RP_BF16, N, RP_MEM_TEMP);
     outcome a = run_variant(ctx, &with_master, N, 0), b = run_variant(ctx, &pure, N, 0);
 

@@ -28,7 +28,8 @@ static bool refused(const char *what, const char *path)
 
     calls.calls++;
     snprintf(copy, sizeof copy, "%s", path);
-    if (calls.records && calls.n_log < RP_COUNT(calls.log)) snprintf(calls.log[calls.n_log++], sizeof calls.log[0], "%s %.80s", what, basename(copy));
+    if (calls.records && calls.n_log < RP_COUNT(calls.log))
+        snprintf(calls.log[calls.n_log++], sizeof calls.log[0], "%s %.80s", what, basename(copy));
     if (calls.countdown == 0 || --calls.countdown) return false;
     if (calls.dies) _exit(9);
     errno = ENOSPC;
@@ -81,14 +82,17 @@ typedef struct { rp_state_tensor at[N_TENSORS]; } run;
 static run run_make(rp_ctx *ctx, uint32_t salt)
 {
     static const char *const names[N_TENSORS] = { "model.norm.weight", "model.layers.0.w", "optimizer.norm.weight.exp_avg", "empty" };
-    static const rp_meta metas[N_TENSORS]     = { { RP_BF16, 1, { 33 } }, { RP_F32, 2, { 3, 7 } }, { RP_F32, 1, { 33 } }, { RP_F32, 1, { 0 } } };
+    static const rp_meta metas[N_TENSORS] = {
+        { RP_BF16, 1, { 33 } }, { RP_F32, 2, { 3, 7 } }, { RP_F32, 1, { 33 } }, { RP_F32, 1, { 0 } }
+    };
     run r;
 
     for (int i = 0; i < N_TENSORS; i++) {
         r.at[i].name = names[i];
         assert_ok(ctx, rp_tensor_new(ctx, &metas[i], RP_MEM_PARAM, &r.at[i].tensor));
         uint8_t *p = rp_tensor_data(r.at[i].tensor);
-        for (int64_t k = 0; k < rp_meta_bytes(&metas[i]); k++) p[k] = (uint8_t)((salt + (uint32_t)k * 37 + (uint32_t)i) * 2654435761u >> 24);
+        for (int64_t k = 0; k < rp_meta_bytes(&metas[i]); k++)
+            p[k] = (uint8_t)((salt + (uint32_t)k * 37 + (uint32_t)i) * 2654435761u >> 24);
     }
     return r;
 }
@@ -101,14 +105,17 @@ static void run_free(run *r)
 static bool run_same(const run *a, const run *b)
 {
     for (int i = 0; i < N_TENSORS; i++)
-        if (memcmp(rp_tensor_data(a->at[i].tensor), rp_tensor_data(b->at[i].tensor), (size_t)rp_meta_bytes(&a->at[i].tensor->m))) return false;
+        if (memcmp(rp_tensor_data(a->at[i].tensor), rp_tensor_data(b->at[i].tensor), (size_t)rp_meta_bytes(&a->at[i].tensor->m)))
+            return false;
     return true;
 }
 
 static rp_status save(rp_ctx *ctx, const temp_dir *dir, int64_t step, uint32_t salt, int keep)
 {
     run r = run_make(ctx, salt);
-    rp_state_info info = { .step = step, .epoch = 1, .samples = 8 * step, .seed = UINT64_MAX, .data_hash = 42, .recipe = "seed: 0\nname: \xc3\xa9\n" };
+    rp_state_info info = {
+        .step = step, .epoch = 1, .samples = 8 * step, .seed = UINT64_MAX, .data_hash = 42, .recipe = "seed: 0\nname: \xc3\xa9\n"
+    };
     rp_status status   = rp__state_save(ctx, dir->path, &info, r.at, N_TENSORS, keep);
 
     run_free(&r);

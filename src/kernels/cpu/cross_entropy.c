@@ -51,7 +51,8 @@ void RP_AT_LEVEL(cross_entropy_forward)(rp_dtype dtype, const void *logits, cons
 }
 
 void RP_AT_LEVEL(cross_entropy_backward)(rp_dtype dtype, const void *logits, const int32_t *labels, int32_t ignore, const float *lse,
-                                         float factor, void *dlogits, rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n, int threads)
+                                         float factor, void *dlogits, rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n,
+                                         int threads)
 {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < rows; r++) {

@@ -52,8 +52,8 @@ static void spread_row(rp_dtype dtype, float value, void *dx, int64_t at, bool a
     for (int64_t i = 0; i < n; i += BLOCK) block_done(dtype, dx, at + i, block_width(i, n), same, adds);
 }
 
-void RP_AT_LEVEL(sum_backward)(rp_dtype dtype, const void *dy, float factor, void *dx, rp_dtype dx_dtype, bool adds, int64_t outer, int64_t n,
-                               int64_t inner, int threads)
+void RP_AT_LEVEL(sum_backward)(rp_dtype dtype, const void *dy, float factor, void *dx, rp_dtype dx_dtype, bool adds, int64_t outer,
+                               int64_t n, int64_t inner, int threads)
 {
     int64_t per_outer = (inner + BLOCK - 1) / BLOCK;
 
@@ -103,7 +103,8 @@ void RP_AT_LEVEL(max_backward)(rp_dtype dtype, const void *dy, const int32_t *ar
 {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t o = 0; o < outer; o++) {
-        if (!adds) memset((uint8_t *)dx + o * n * inner * (dx_dtype == RP_F32 ? 4 : 2), 0, (size_t)(n * inner) * (dx_dtype == RP_F32 ? 4 : 2));
+        if (!adds)
+            memset((uint8_t *)dx + o * n * inner * (dx_dtype == RP_F32 ? 4 : 2), 0, (size_t)(n * inner) * (dx_dtype == RP_F32 ? 4 : 2));
         for (int64_t j = 0; j < inner; j++) {
             float g = value_at(dtype, dy, o * inner + j);
             row_store_add(dx_dtype, dx, (o * n + argmax[o * inner + j]) * inner + j, 1, &g, adds);
