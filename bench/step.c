@@ -58,8 +58,7 @@ static void update(rp_model *m, rp_optim *optim, int64_t step)
         rp_tensor *t = rp__model_param(m, i)->tensor;
         rp__optim_update(optim, i, t->grad, &s);
         rp__tensor_wrote(t, "the optimizer");
-        rp_tensor_unref(t->grad);
-        t->grad = NULL;
+        rp_tensor_drop_grad(t);
     }
 }
 

@@ -104,13 +104,6 @@ static rp_status gather_gguf(cli *c, const char *path, json_t *tensors, json_t *
 
 /* ---- all ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 /* A file without a tokenizer, or with one of a kind not known here, is told as null and a note on stderr. */
 static json_t *gather_tokenizer(cli *c, const char *path, bool expected)
 {
@@ -146,7 +139,7 @@ static void add_totals(json_t *all, const json_t *tensors)
 
 static rp_status gather(cli *c, const char *path, json_t *all)
 {
-    bool is_folder = rp__file_is_dir(path), is_gguf = ends_with(path, ".gguf");
+    bool is_folder = rp__file_is_dir(path), is_gguf = rp__ends_with(path, ".gguf");
     json_t *tensors = json_array(), *config = NULL;
     rp_status status = RP_OK;
 

@@ -101,6 +101,8 @@ bool rp__parse_int(const char *text, int64_t low, int64_t high, int64_t *out);
 /* A finite or infinite decimal number in the C locale; the whole text must be one. */
 bool rp__parse_double(const char *text, double *out);
 
+bool rp__ends_with(const char *text, const char *end);
+
 /* FNV-1a, 64 bit. */
 uint64_t rp__hash(const void *data, size_t bytes, uint64_t seed);
 #define RP_HASH_SEED 0xcbf29ce484222325ull

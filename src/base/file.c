@@ -191,7 +191,7 @@ rp_status rp__file_sync(rp_file_writer *w)
 }
 
 /* A file system that cannot sync a folder (EINVAL) has nothing to sync. */
-static rp_status sync_folder(rp_ctx *ctx, const char *path)
+rp_status rp__dir_sync(rp_ctx *ctx, const char *path)
 {
     int fd      = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool failed = fd < 0 || (fsync(fd) && errno != EINVAL);
@@ -208,7 +208,7 @@ static rp_status sync_folder_of(rp_ctx *ctx, char *path)
     char *slash = strrchr(path, '/');
 
     if (slash) *slash = 0;
-    return sync_folder(ctx, !slash ? "." : *path ? path : "/");
+    return rp__dir_sync(ctx, !slash ? "." : *path ? path : "/");
 }
 
 rp_status rp__file_commit(rp_file_writer *w)
@@ -312,17 +312,26 @@ static rp_status give_name(rp_ctx *ctx, const char *aside, const char *name)
     if (rename(aside, name) == 0) return RP_OK;
     if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, aside, AT_FDCWD, name, RENAME_EXCHANGE) == 0)
         return RP_OK;
-    return io_fail(ctx, "write", name);
+    return rp__fail(ctx, RP_ERR_IO, "cannot rename '%s' to '%s': %s", aside, name, strerror(errno));
 }
 
 rp_status rp__dir_commit(rp_ctx *ctx, const char *aside, const char *name)
 {
     char *copy = rp__host_text(ctx, name);
-    rp_status status = copy ? sync_folder(ctx, aside) : RP_ERR_MEMORY;
+    rp_status status = copy ? rp__dir_sync(ctx, aside) : RP_ERR_MEMORY;
 
     if (status == RP_OK) status = give_name(ctx, aside, name);
     if (status == RP_OK) status = sync_folder_of(ctx, copy);
     if (status == RP_OK) status = rp__remove_tree(ctx, aside);
     rp__release(copy);
     return status;
+}
+
+rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status)
+{
+    char why[RP_ERROR_CHARS];
+
+    memcpy(why, ctx->error, sizeof why);
+    rp__remove_tree(ctx, aside);        /* its own failure is not the story */
+    return rp__fail(ctx, status, "%s", why);
 }

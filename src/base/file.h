@@ -63,6 +63,10 @@ rp_status rp__make_dirs(rp_ctx *ctx, const char *path);
 /* `aside`, a folder whose files are on the disk, becomes `name` by one rename; what had the name before is removed. Both stand
  * in one folder. */
 rp_status rp__dir_commit(rp_ctx *ctx, const char *aside, const char *name);
+/* What led to `status` is in the context; the folder is removed and status returned, the message as it was. */
+rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status);
+/* What was made, renamed and removed in the folder is on the disk. */
+rp_status rp__dir_sync(rp_ctx *ctx, const char *path);
 /* A file, or a folder with all in it; links are removed, not followed. Absent is fine. */
 rp_status rp__remove_tree(rp_ctx *ctx, const char *path);
 

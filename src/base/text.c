@@ -139,3 +139,10 @@ uint64_t rp__hash(const void *data, size_t bytes, uint64_t seed)
     for (size_t i = 0; i < bytes; i++) seed = (seed ^ p[i]) * 0x100000001b3ull;
     return seed;
 }
+
+bool rp__ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && !strcmp(text + n - m, end);
+}

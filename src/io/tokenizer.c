@@ -80,13 +80,6 @@ static rp_status load_gguf(rp_ctx *ctx, const char *path, rp_tokenizer **out)
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 /* A file is its folder and its name: its neighbours say what its special tokens are for. */
 static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 {
@@ -105,7 +98,7 @@ rp_status rp__tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out)
     rp_tokenizer *t = NULL;
 
     if (rp__file_is_dir(path)) RP_TRY(load_folder(ctx, path, "tokenizer.json", &t));
-    else if (ends_with(path, ".gguf")) RP_TRY(load_gguf(ctx, path, &t));
+    else if (rp__ends_with(path, ".gguf")) RP_TRY(load_gguf(ctx, path, &t));
     else RP_TRY(load_file(ctx, path, &t));
     t->path = rp__host_text(ctx, path);
     if (!t->path) {

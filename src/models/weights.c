@@ -49,17 +49,10 @@ static rp_status config_of_gguf(rp_ctx *ctx, const char *path, const rp_yaml_nod
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                rp_model_files **out)
 {
-    bool is_gguf = !rp__file_is_dir(path) && ends_with(path, ".gguf");
+    bool is_gguf = !rp__file_is_dir(path) && rp__ends_with(path, ".gguf");
     rp_model_files *files;
     rp_status status;
 

@@ -76,12 +76,7 @@ rp_status rp__run_dir_final(rp_trainer *t)
     rp_status status = final ? write_final(t, aside) : RP_ERR_MEMORY;
 
     if (status == RP_OK) status = rp__dir_commit(t->ctx, aside, final);
-    if (status != RP_OK && aside) {
-        char why[RP_ERROR_CHARS];
-        memcpy(why, t->ctx->error, sizeof why);
-        rp__remove_tree(t->ctx, aside);         /* its own failure is not the story */
-        rp__fail(t->ctx, status, "%s", why);
-    }
+    if (status != RP_OK && aside) status = rp__dir_discard(t->ctx, aside, status);
     rp__release(aside);
     rp__release(final);
     return status;

@@ -160,19 +160,13 @@ static rp_status accumulate(rp_engine *e, rp_data *data, int64_t step, rp_step_r
 
 /* ---- update ---- */
 
-static void drop_grad(rp_tensor *leaf)
-{
-    rp_tensor_unref(leaf->grad);
-    leaf->grad = NULL;
-}
-
 static void update_param(rp_engine *e, int i)
 {
     rp_tensor *leaf = rp__model_param(e->model, i)->tensor;
 
     if (!leaf->grad) return;
     rp__optim_update(e->optim, i, leaf->grad, &e->update);
-    drop_grad(leaf);
+    rp_tensor_drop_grad(leaf);
 }
 
 static rp_status update_in_backward(void *user, rp_tensor *leaf)
@@ -225,7 +219,7 @@ static void clear(rp_engine *e)
 {
     rp__tape_on_grad(e->ctx, NULL, NULL);
     rp__tape_reset(e->ctx);
-    for (int i = 0; i < rp__model_n_params(e->model); i++) drop_grad(rp__model_param(e->model, i)->tensor);
+    for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);
 }
 
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)

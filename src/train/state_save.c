@@ -1,27 +1,14 @@
 /* train/state_save.c -- a state written aside, synced, renamed; old ones removed. See state.h for the promise. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/checksum.h"
 #include "base/file.h"
 #include "io/safetensors.h"
 #include "train/state_json.h"
-
-static rp_status sync_folder(rp_ctx *ctx, const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool failed = fd < 0 || (fsync(fd) && errno != EINVAL);     /* EINVAL: a file system that has no need of it */
-    int number  = errno;
-
-    if (fd >= 0) close(fd);
-    RP_CHECK(ctx, !failed, RP_ERR_IO, "cannot write the folder '%s': %s", path, strerror(number));
-    return RP_OK;
-}
 
 /* ---- the files of one state ---- */
 
@@ -88,21 +75,11 @@ static rp_status write_files(rp_ctx *ctx, const char *folder, const rp_state_inf
     rp_status status = rp__make_dirs(ctx, folder);
     if (status == RP_OK) status = write_tensors(ctx, folder, tensors, n, checksums);
     if (status == RP_OK) status = write_json(ctx, folder, info, tensors, checksums, n);
-    if (status == RP_OK) status = sync_folder(ctx, folder);
     rp__release(checksums);
     return status;
 }
 
 /* ---- names ---- */
-
-/* A state of the same step is there when a run was resumed from before it: the two change places, and the old one goes. */
-static rp_status give_name(rp_ctx *ctx, const char *aside, const char *name)
-{
-    if (rename(aside, name) == 0) return RP_OK;
-    if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, aside, AT_FDCWD, name, RENAME_EXCHANGE) == 0)
-        return RP_OK;
-    return rp__fail(ctx, RP_ERR_IO, "cannot rename '%s' to '%s': %s", aside, name, strerror(errno));
-}
 
 /* What a killed process left: names that begin with ".step-". */
 static rp_status remove_leftovers(rp_ctx *ctx, const char *folder)
@@ -153,19 +130,15 @@ rp_status rp__state_prune(rp_ctx *ctx, const char *output_dir, int64_t newest_st
     return status;
 }
 
+/* A state of the same step is there when a run was resumed from before it: the new one takes its place. */
 static rp_status save_as(rp_ctx *ctx, const char *folder, const char *aside, const char *name, const rp_state_info *info,
                          const rp_state_tensor *tensors, int n)
 {
     RP_TRY(rp__make_dirs(ctx, folder));
     RP_TRY(remove_leftovers(ctx, folder));
     rp_status status = write_files(ctx, aside, info, tensors, n);
-    if (status == RP_OK) status = give_name(ctx, aside, name);
-    if (status == RP_OK) status = sync_folder(ctx, folder);
-    if (status == RP_OK) return rp__remove_tree(ctx, aside);        /* the old state of this step, where there was one */
-    char why[RP_ERROR_CHARS];
-    memcpy(why, ctx->error, sizeof why);
-    rp__remove_tree(ctx, aside);        /* its own failure is not the story */
-    return rp__fail(ctx, status, "%s", why);
+    if (status == RP_OK) status = rp__dir_commit(ctx, aside, name);
+    return status == RP_OK ? RP_OK : rp__dir_discard(ctx, aside, status);
 }
 
 rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_info *info, const rp_state_tensor *tensors,
@@ -176,7 +149,7 @@ rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_inf
     char *name   = rp__state_name(ctx, output_dir, "step-#", info->step);
     rp_status status = folder && aside && name ? save_as(ctx, folder, aside, name, info, tensors, n) : RP_ERR_MEMORY;
 
-    if (status == RP_OK) status = sync_folder(ctx, output_dir);     /* the folder of states itself may be new */
+    if (status == RP_OK) status = rp__dir_sync(ctx, output_dir);     /* the folder of states itself may be new */
     if (status == RP_OK) status = rp__state_prune(ctx, output_dir, info->step, keep_last_n);
     rp__release(folder);
     rp__release(aside);

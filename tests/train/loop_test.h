@@ -46,6 +46,25 @@ static inline temp_dir loop_dir(void)
     return d;
 }
 
+/* Each test has such a folder of its own. */
+static temp_dir dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = loop_dir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    temp_remove(&dir);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 typedef struct { rp_ctx *ctx; rp_report report; rp_recipe *recipe; rp_trainer *trainer; rp_status status; } run;
 
 enum { MOST_SETTINGS = 16 };

@@ -3,22 +3,6 @@
 
 #include <math.h>
 
-static temp_dir dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = loop_dir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    temp_remove(&dir);
-    return 0;
-}
-
 /* ---- what a run gives ---- */
 
 static void a_run_learns(void **state)
@@ -421,7 +405,6 @@ static void a_signal_ends_the_run_after_its_step_with_a_state(void **state)
     run_close(&r);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

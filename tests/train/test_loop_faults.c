@@ -3,22 +3,6 @@
 
 #include <dirent.h>
 
-static temp_dir dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = loop_dir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    temp_remove(&dir);
-    return 0;
-}
-
 static int64_t live(rp_ctx *ctx)
 {
     rp_mem m;
@@ -143,7 +127,6 @@ static void any_allocation_of_the_end_may_fail(void **state)
     assert_same_final(&dir, "out", "again");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

@@ -5,22 +5,6 @@
 #include <sys/wait.h>
 #include <time.h>
 
-static temp_dir dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = loop_dir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    temp_remove(&dir);
-    return 0;
-}
-
 static void assert_same_run(const char *a, const char *b)
 {
     char at_a[128], at_b[128];
@@ -213,7 +197,6 @@ static void a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not(void 
     assert_true(killed > 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
