@@ -42,7 +42,7 @@ static int list_regions(rp_module *root, char *out, size_t room, int *n_regions)
 
     out[0]     = 0;
     *n_regions = 0;
-    for (rp_module *m = rp_module_next(root, root);; m = rp_module_next(root, m)) {
+    for (rp_module *m = rp__module_next(root, root);; m = rp__module_next(root, m)) {
         if (m && strcmp(m->type->name, "TransformerBlock")) continue;
         bool region = m && m->checkpointed;
         if (region && first < 0) first = n;

@@ -28,9 +28,10 @@ extern "C" {
 
 enum {                                      /* flags */
     RP_OP_RANDOM     = 1,                   /* forward and backward draw from call->key … */
-    RP_OP_EFFECT     = 2,                   /* changes something besides its outputs: never replayed */
+    RP_OP_EFFECT     = 2,                   /* changes something besides its outputs: never replayed … */
     RP_OP_COLLECTIVE = 4,                   /* talks to other ranks: never replayed unless a rule says so */
     RP_OP_VARIADIC   = 8,                   /* n_in is a maximum; the call brings its own count */
+    RP_OP_REPLAYS    = 32,                  /* … but this one leaves that out when c->replaying */
     RP_OP_GRAD_PASS  = 16                   /* the gradient of every input of the output's shape is the output's gradient itself;
                                                backward is only called for the others (may be NULL) */
 };
@@ -69,6 +70,7 @@ typedef struct {
     bool grad_adds[RP_MAX_IN];              /* true: add to what is there; false: grad_in is undefined, assign */
     void *scratch;
     rp_op_stream stream;
+    bool replaying;                         /* forward: a replay */
 } rp_op_call;
 
 typedef struct { int64_t flops, read_bytes, write_bytes; } rp_cost;
@@ -95,6 +97,8 @@ struct rp_op {
     uint32_t needs, flags;
     uint32_t no_grad_in;                    /* bit i: input i never has a gradient (ids, positions) */
     uint32_t wide_grad_in;                  /* bit i: backward can write the gradient of bf16 input i in fp32, as parameters may want */
+    uint32_t writes_in;                     /* bit i: in train mode forward changes input i (running statistics), of RP_OP_EFFECT:
+                                               what it held before is nobody's to read again, so it is not checked for changes */
     rp_status (*shape)(rp_op_meta *m);
     rp_cost (*cost)(const rp_op_meta *m, rp_pass pass);
     void (*forward)(const rp_op_call *c);
@@ -102,6 +106,11 @@ struct rp_op {
     const rp_op_case *cases;
     int n_case;
 };
+
+/* Make an op of your own known to the context under its name; rp_apply finds it there, and it takes part in everything. The op is
+ * borrowed for as long as the context lives.
+ * errors  RP_ERR_ARG something is missing or out of range, or the name is taken · RP_ERR_MEMORY */
+RP_API rp_status rp_op_register(rp_ctx *ctx, const rp_op *op);
 
 /* ---- metas ---- */
 RP_API int64_t rp_meta_dim(const rp_meta *m, int i);       /* negative counts from the end; 1 where there is none */

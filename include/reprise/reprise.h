@@ -28,6 +28,8 @@ extern "C" {
 typedef struct rp_ctx rp_ctx;         /* errors, ledger, random streams, devices */
 typedef struct rp_tensor rp_tensor;   /* shape, dtype and a counted share of one storage */
 typedef struct rp_module rp_module;   /* a tree of named parts: "layers.3.mlp.up" */
+typedef struct rp_condition rp_condition;   /* which modules become regions */
+typedef struct rp_policy rp_policy;   /* rules: which slots are kept, recomputed, offloaded */
 typedef struct rp_model rp_model;     /* a language model: modules, parameters, config */
 typedef struct rp_tokenizer rp_tokenizer;
 typedef struct rp_recipe rp_recipe;   /* a checked YAML file: model, data, optimizer, checkpointing */
@@ -133,6 +135,15 @@ RP_API void rp_tensor_require_grad(rp_tensor *tensor, bool wanted);
  *         RP_ERR_MEMORY. The record is forgotten in every case */
 RP_API rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss);
 
+/* Backward with a choice; NULL options are those of rp_backward. Inside a region the record is kept in any case: the region goes on. */
+typedef struct {
+    bool keep_record;             /* it can be run again, from this loss or another; rp_forget ends it */
+    bool keep_replays;            /* with keep_record: what replays made stays, so that the next backward need not replay */
+    rp_tensor *const *only;       /* leaves: only their gradients are computed. NULL: of all */
+    int n_only;
+} rp_backward_options;
+RP_API rp_status rp_backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options);
+
 /* Borrowed; NULL: none yet. */
 RP_API rp_tensor *rp_tensor_grad(const rp_tensor *tensor);
 RP_API void rp_tensor_drop_grad(rp_tensor *tensor);
@@ -151,15 +162,124 @@ RP_API void rp_pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base);
 
 RP_API const char *rp_module_path(const rp_module *module);       /* "layers.3.mlp.up"; "" of the root */
 RP_API const char *rp_module_type(const rp_module *module);       /* "Linear" */
-/* The next module of a walk of the tree under root, parents first; begin with root, NULL ends. */
-RP_API rp_module *rp_module_next(const rp_module *root, const rp_module *module);
+RP_API rp_module *rp_module_parent(const rp_module *module);      /* NULL of the root */
 RP_API rp_module *rp_module_find(rp_module *root, const char *path);      /* NULL: none */
+/* Visit root and everything under it, parents first. */
+typedef void (*rp_module_visit)(const char *path, rp_module *module, void *user);
+RP_API void rp_module_walk(rp_module *root, rp_module_visit visit, void *user);
+/* The tree as text, a module a line; *text is yours to rp_release. Checkpointing does not show in it. errors RP_ERR_MEMORY */
+RP_API rp_status rp_module_print(const rp_module *root, char **text);
+/* Everything under root runs in train mode, or in evaluation mode whatever rp_set_train says. All train at first. */
+RP_API void rp_module_train(rp_module *root, bool on);
+/* The number of the layer that a path leads to or through: the first part that is a number ("decoder.layers.3.attn": 3). */
+RP_API bool rp_path_layer(const char *path, int64_t *layer);
 
-/* Activation checkpointing: what is computed in a module for which the condition holds is not kept for backward but computed again
- * there. Of nested modules only the outermost counts. Gradients are the same bits whatever is chosen. Replaces the choice
- * made before; NULL: none. */
+/* ---- activation checkpointing: regions ---- */
+
+/* What a region computes is not kept for backward but computed again there. Gradients are the same bits whatever is chosen.
+ *
+ * A module is a region when the condition holds for it; of nested modules that one condition holds for only the outermost. Each call
+ * adds to the choice, so that other conditions make regions inside regions; a NULL condition takes all back. */
 typedef bool (*rp_module_condition)(const char *path, const rp_module *module, void *user);
 RP_API void rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user);
+
+/* A condition as recipes write it: "{ every_k_layers: { k: 2 } }", "{ any: [{ path: '*.mlp' }, { layers: [0, 7-9] }] }".
+ * errors  RP_ERR_CONFIG the text is no condition · RP_ERR_MATCH a plug-in that is not there · RP_ERR_MEMORY */
+RP_API rp_status rp_condition_read(rp_ctx *ctx, const char *text, rp_condition **out);
+RP_API void rp_condition_free(rp_condition *condition);
+/* For rp_module_checkpoint, with the condition as `user`. */
+RP_API bool rp_condition_holds(const char *path, const rp_module *module, void *condition);
+
+typedef struct {
+    const char *name;             /* of the region, in messages and in explain; NULL: "checkpoint". Must outlive the record */
+    rp_policy *policy;            /* fates of what it computes; NULL: none of its own */
+    bool keep_last;               /* rp_checkpoint_sequential: the last segment is kept */
+} rp_checkpoint_options;
+
+/* Run fn as a region, whatever it calls; it is called once. outputs[] is filled by fn. NULL options are all zero.
+ * errors  those of fn, after which nothing of what it recorded is left */
+typedef rp_status (*rp_checkpoint_function)(rp_ctx *ctx, void *user, rp_tensor *const *inputs, rp_tensor **outputs);
+RP_API rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
+                               const rp_checkpoint_options *options, rp_tensor **outputs);
+/* Run n functions one after the other, each on the output of the one before, in `segments` regions of consecutive functions, such
+ * that the region with the most bytes has as few as can be. user[i] belongs to fn[i]; user may be NULL.
+ * errors  RP_ERR_ARG segments is below 1 or above n · those of the functions */
+RP_API rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
+                                          rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output);
+
+/* Is an op being run again for a backward? */
+RP_API bool rp_is_replaying(const rp_ctx *ctx);
+/* The path of the innermost region that is being recorded or replayed; NULL outside. */
+RP_API const char *rp_in_checkpoint(const rp_ctx *ctx);
+
+/* ---- activation checkpointing: fates ---- */
+
+/* What backward reads of what was computed is a slot. A must cannot be overruled: where it cannot be done the call fails. A preference
+ * yields to a must. RP_NO_FATE leaves a slot to the next rule, in the end to the region it is made in, or to be kept outside one. */
+typedef enum {
+    RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD, RP_PREFER_KEEP, RP_PREFER_RECOMPUTE, RP_PREFER_OFFLOAD, RP_NO_FATE,
+    RP_ALLOW_MUTATION = 64        /* or'ed to a fate: the slot may be written before its backward, which then reads what is there */
+} rp_fate;
+
+/* What is known of a slot when its fate is decided: before the call that makes it, without data. Grows at its end. */
+typedef struct {
+    const char *path;             /* of the module that makes it, "" outside modules */
+    const rp_module *module;      /* NULL outside modules */
+    const char *op;
+    int call;                     /* counts the calls of this op under this path in the pass, from 0 */
+    int output;                   /* which output of the call, or which by-product */
+    bool by_product;              /* no output but the op's own: log-sum-exp, statistics */
+    rp_meta meta;
+    int64_t bytes, flops;         /* flops: of the call that makes it, once more */
+    bool is_rehearsal;
+} rp_slot_info;
+
+/* An ordered list of rules. Asked once for every slot of a shape of step, in the order of the calls, views excepted; the answers are
+ * used for every later step of that shape. */
+RP_API rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out);
+/* Rules as recipes write them: "[{ op: matmul, fate: keep }, { path: 'layers.0', fate: recompute }]".
+ * errors  RP_ERR_CONFIG the text is no list of rules · RP_ERR_MATCH a plug-in that is not there · RP_ERR_MEMORY */
+RP_API rp_status rp_policy_read(rp_ctx *ctx, const char *name, const char *text, rp_policy **out);
+/* It must be in use nowhere: no module, no context, no record has it. */
+RP_API void rp_policy_free(rp_policy *policy);
+/* Add a rule: slots made by ops that match `op` in modules that match `path`, and in those under them. NULL matches all.
+ * errors  RP_ERR_ARG no such fate · RP_ERR_MEMORY */
+RP_API rp_status rp_policy_rule(rp_policy *policy, const char *path, const char *op, rp_fate fate);
+/* Add a function as a rule. reset (may be NULL) is called before each pass that asks, so that one with a state answers alike. */
+typedef rp_fate (*rp_policy_function)(const rp_slot_info *slot, void *user);
+RP_API rp_status rp_policy_call(rp_policy *policy, rp_policy_function function, void (*reset)(void *user), void *user);
+/* The same with a yes or no: true is RP_KEEP, false is RP_PREFER_RECOMPUTE. */
+typedef bool (*rp_policy_predicate)(const rp_slot_info *slot, void *user);
+RP_API rp_status rp_policy_keep_if(rp_policy *policy, rp_policy_predicate predicate, void (*reset)(void *user), void *user);
+
+/* Decide by this policy: in everything the context records, or in what the module computes. NULL: no more. Policies stack: the
+ * context's, then those of modules and regions from outside in. Different musts on one slot are an error that names both; of preferences
+ * the innermost counts. */
+RP_API void rp_set_policy(rp_ctx *ctx, rp_policy *policy);
+RP_API void rp_module_policy(rp_module *module, rp_policy *policy);
+
+/* Where RP_OFFLOAD puts slots: unlinked files in a folder that exists, or the memory of another device. */
+typedef struct {
+    const char *folder;           /* this or `device` */
+    const char *device;           /* "sim" */
+    int64_t buffer_bytes;         /* for files: memory between slots and disk. 0: 16 MiB */
+} rp_offload_options;
+/* errors  RP_ERR_IO the folder · RP_ERR_ARG no such device, or neither · RP_ERR_MEMORY. NULL: no more offloading */
+RP_API rp_status rp_set_offload(rp_ctx *ctx, const rp_offload_options *options);
+
+/* Compare what replays make with what the first pass made: RP_VERIFY_ON and RP_VERIFY_OFF overrule recipes and everything else,
+ * RP_VERIFY_DEFER (at first) does not. The variable REPRISE_VERIFY=on|off sets it when a context is made. */
+typedef enum { RP_VERIFY_DEFER, RP_VERIFY_ON, RP_VERIFY_OFF } rp_verify;
+RP_API void rp_set_verify(rp_ctx *ctx, rp_verify verify);
+
+/* A condition in a library of your own, named by a recipe: { plugin: { library: ./mine.so, symbol: wide, args: { k: 4 } } }. Asked about
+ * a module, slot is NULL; in a rule it is asked about slots, module and path being those of the module that makes it. */
+typedef struct rp_args rp_args;
+typedef bool (*rp_plugin)(const char *path, const rp_module *module, const rp_slot_info *slot, const rp_args *args);
+/* The arguments the recipe gives; the fallback where it does not, or where they are of another kind. */
+RP_API int64_t rp_args_int(const rp_args *args, const char *name, int64_t fallback);
+RP_API double rp_args_number(const rp_args *args, const char *name, double fallback);
+RP_API const char *rp_args_text(const rp_args *args, const char *name, const char *fallback);
 
 /* ---- models ---- */
 

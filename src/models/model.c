@@ -82,10 +82,10 @@ static rp_status list_params(rp_model *m)
 {
     int n = 0;
 
-    for (rp_module *at = m->root; at; at = rp_module_next(m->root, at)) n += at->n_params;
+    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) n += at->n_params;
     m->param = rp__host_alloc(m->ctx, n * (int64_t)sizeof *m->param);
     if (!m->param) return RP_ERR_MEMORY;
-    for (rp_module *at = m->root; at; at = rp_module_next(m->root, at))
+    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at))
         for (int i = 0; i < at->n_params; i++)
             if (!at->param[i].shared) m->param[m->n_params++] = &at->param[i];
     return RP_OK;

@@ -106,7 +106,7 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
     return status;
 }
 
-rp_module *rp_module_next(const rp_module *root, const rp_module *m)
+rp_module *rp__module_next(const rp_module *root, const rp_module *m)
 {
     if (m->first_child) return m->first_child;
     for (; m != root; m = m->parent)
@@ -116,7 +116,7 @@ rp_module *rp_module_next(const rp_module *root, const rp_module *m)
 
 rp_module *rp_module_find(rp_module *root, const char *path)
 {
-    for (rp_module *m = root; m; m = rp_module_next(root, m))
+    for (rp_module *m = root; m; m = rp__module_next(root, m))
         if (!strcmp(m->path, path)) return m;
     return NULL;
 }
@@ -130,7 +130,7 @@ static bool below_checkpointed(const rp_module *m)
 
 void rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user)
 {
-    for (rp_module *m = root; m; m = rp_module_next(root, m))
+    for (rp_module *m = root; m; m = rp__module_next(root, m))
         m->checkpointed = condition && !below_checkpointed(m) && condition(m->path, m, user);
 }
 

@@ -56,6 +56,9 @@ rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor);
 /* Run it: sets the scope, opens a region where the module is marked and a gradient may be wanted. */
 rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out);
 
+/* The next module of a walk of the tree under root, parents first; begin with root, NULL ends. */
+rp_module *rp__module_next(const rp_module *root, const rp_module *m);
+
 /* A condition for rp_module_checkpoint: the module's type is the text `user`. */
 bool rp__module_is_type(const char *path, const rp_module *m, void *user);
 

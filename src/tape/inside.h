@@ -59,6 +59,7 @@ struct rp_tape {
     uint64_t plannings;             /* numbers them, for tape_value.bound_at */
     bool no_grad, wide_grads;
     rp_scope root;
+    rp_decider decider;
     rp_grad_hook hook;
     void *hook_user;
     rp_tape_stats stats;

@@ -59,6 +59,13 @@ void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user)
     tape->hook_user = user;
 }
 
+void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (tape) tape->decider = decider ? *decider : (rp_decider){ 0 };
+}
+
 void rp__tape_wide_grads(rp_ctx *ctx, bool wide)
 {
     rp_tape *tape = rp__tape(ctx);

@@ -22,7 +22,23 @@ typedef struct rp_tape rp_tape;
 typedef struct rp_scope {
     const char *path;
     int pass, n_random;
+    const rp_module *module;        /* NULL outside modules */
 } rp_scope;
+
+/* What was decided about a value before it is made. */
+typedef struct {
+    unsigned char fate;             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD; RP_NO_FATE: the region's choice */
+    bool must;                      /* no preference: an error where it cannot be done */
+    bool allow_mutation;
+    const char *by;                 /* who: "recipe.yaml:12", a policy's name; NULL: nobody. Lives as long as the record */
+} rp_verdict;
+
+/* Who decides. Asked for each call that is about to be recorded as call `at`, before it runs; a smaller `at` than the last one means that the
+ * calls from there on are forgotten. verdict[] has an entry for each output, then each by-product, preset to RP_NO_FATE. */
+typedef struct {
+    rp_status (*decide)(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict);
+    void *self;
+} rp_decider;
 
 /* A pass begins: random calls draw for this optimizer step, row 0 of the batch being sample `sample_base` of the global step,
  * and count their calls anew. */
@@ -36,6 +52,9 @@ static inline void rp__pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base
 /* Run an op and, where a gradient may be wanted, record it. out[] takes op->n_out (or the shape's) new references, yours to unref.
  * A failure leaves the tape as it was. */
 rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);
+
+/* Copied; NULL: nobody decides. */
+void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider);
 
 /* Calls between begin and end form a region under `path` (borrowed until the tape is reset). An end that fails leaves it open. */
 rp_status rp__region_begin(rp_ctx *ctx, const char *path);

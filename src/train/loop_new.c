@@ -80,7 +80,7 @@ static int count_names(rp_module *root)
 {
     int n = 0;
 
-    for (rp_module *m = rp_module_next(root, root); m; m = rp_module_next(root, m)) n += 1 + m->n_params;
+    for (rp_module *m = rp__module_next(root, root); m; m = rp__module_next(root, m)) n += 1 + m->n_params;
     return n;
 }
 
@@ -88,7 +88,7 @@ static int list_names(rp_module *root, rp_recipe_module *out)
 {
     int n = 0;
 
-    for (rp_module *m = rp_module_next(root, root); m; m = rp_module_next(root, m)) {
+    for (rp_module *m = rp__module_next(root, root); m; m = rp__module_next(root, m)) {
         out[n++] = (rp_recipe_module){ m->path, m->type->name };
         for (int i = 0; i < m->n_params; i++)
             if (!m->param[i].shared) out[n++] = (rp_recipe_module){ m->param[i].path, NULL };

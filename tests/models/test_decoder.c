@@ -95,7 +95,7 @@ static void regions_keep_every_bit_with_dropout(void **state)
 
         rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
         full = one_step(ctx, m);
-        for (rp_module *at = rp__model_root(m); at; at = rp_module_next(rp__model_root(m), at))
+        for (rp_module *at = rp__model_root(m); at; at = rp__module_next(rp__model_root(m), at))
             at->checkpointed = !strcmp(at->type->name, "TransformerBlock") || !strcmp(at->type->name, "MLP");
         nested = one_step(ctx, m);
         assert_true(kept.loss == full.loss && kept.loss == nested.loss);
