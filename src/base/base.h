@@ -50,6 +50,9 @@ struct rp_ctx {
     struct rp_tape *tape;               /* tape/ owns it … */
     void (*tape_free)(struct rp_tape *tape);   /* … and says how it goes */
     struct rp_scope *scope;             /* the module being run (tape/tape.h), NULL outside; nn/ sets it */
+    struct rp_away *away;               /* where offloaded slots go; NULL: nowhere. tape/ owns it … */
+    void (*away_free)(struct rp_away *away);   /* … and says how it goes */
+    rp_verify verify;                   /* overrules what recipes and others say about comparing replays */
     bool eval;                          /* calls run in evaluation mode: dropout rests */
 };
 

@@ -98,9 +98,9 @@ static rp_status make(const rp_op_meta *m, const rp_meta *metas, rp_tensor **t, 
     return RP_OK;
 }
 
-rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replaying, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
-    rp_op_call c = { .ctx = m->ctx, .meta = m, .attr = m->attr, .stream = stream };
+    rp_op_call c = { .ctx = m->ctx, .meta = m, .attr = m->attr, .stream = stream, .replaying = replaying };
     bool made_out[RP_MAX_OUT] = { 0 }, made_slot[RP_MAX_SLOT] = { 0 };
     rp_status status;
 

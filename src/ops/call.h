@@ -24,7 +24,7 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
                          const bool *want_grad, rp_op_meta *m);
 
 /* Allocate what of out[] and slot[] is NULL (class temp), run forward. On failure nothing stays allocated here. */
-rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot);
+rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replaying, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot);
 
 /* Run backward on a filled call (meta, tensors, adds, stream); allocates only its scratch. */
 rp_status rp__op_backward(rp_op_call *call);

@@ -1,263 +1,57 @@
-/* tape/backward.c -- from the loss back to the leaves, region by region.
+/* tape/backward.c -- from the loss back to the leaves: call by call, what each reads being made just before it is read.
  *
- * A gradient exists from the first call that contributes to it until the call that made its value has run backward. The first
- * contribution assigns, later ones add, in the reverse order of the tape, so the order of every sum is the tape's alone.
- *
- *   add (RP_OP_GRAD_PASS)  passes its output's gradient on as the gradient of its inputs: one tensor with several owners. Whoever adds
- *                          to a gradient that has another owner adds to a copy.
- *   views                  a gradient into a view goes into that view of the value's whole gradient, which starts as zeros unless the
- *                          views of one call cover it, as q, k and v cover the value they are slices of
+ * A region is replayed when the first value it makes is read. A record that is kept (retain) is left as the forward left it: what was
+ * fetched or made again is gone, unless the next backward is to use it (keep_replays). Inside a region that is still open, the calls so
+ * far are planned for the time of the backward.
  */
 #include "tape/inside.h"
 
-#include <string.h>
+/* ---- what is needed ---- */
 
-static rp_tensor **grad_place(tape_value *v) { return v->producer == NONE ? &v->held->grad : &v->grad; }
-
-static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
+static rp_status make_needs(rp_tape *tape, const tape_call *c)
 {
-    rp_meta m = v->m;
+    int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
 
-    if (v->producer != NONE) return m;
-    if (v->held->grad) m.dtype = v->held->grad->m.dtype;
-    else if (tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
-    return m;
-}
-
-static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
-{
-    rp_meta m = grad_meta(tape, v);
-
-    return rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, "a gradient", out);
-}
-
-/* The value's own gradient tensor: made when there is none, copied when somebody else owns it, too. *fresh: contents undefined. */
-static rp_status own_grad(rp_tape *tape, tape_value *v, bool *fresh)
-{
-    rp_tensor **g = grad_place(v), *mine;
-
-    *fresh = !*g;
-    if (*g && (*g)->refs == 1) return RP_OK;
-    RP_TRY(grad_new(tape, v, &mine));
-    if (*g) rp__tensor_copy(mine, *g);
-    rp_tensor_unref(*g);
-    *g = mine;
+    for (int i = 0; i < n; i++) RP_TRY(rp__value_make(tape, &tape->value[needs[i]]));
     return RP_OK;
 }
 
-/* A gradient to write `elems` different elements of; *adds: to what is there. */
-static rp_status ready_grad(rp_tape *tape, tape_value *v, int64_t elems, bool *adds)
+static bool is_away(const rp_tape *tape, int value)
 {
-    bool fresh;
+    const tape_value *v = &tape->value[value];
 
-    RP_TRY(own_grad(tape, v, &fresh));
-    *adds = !fresh || elems < rp_meta_elems(&v->m);
-    if (fresh && *adds) rp__tensor_zero(*grad_place(v));
-    return RP_OK;
+    return v->away != NONE && !v->held && v->left > 0;
 }
 
-/* The part of the whole gradient that belongs to this input. */
-static rp_status grad_part(rp_tape *tape, const tape_input *in, rp_tensor **out)
+/* The first value that is away among what the call reads, or its regions as they are entered; NONE. */
+static int away_for(const rp_tape *tape, int at)
 {
-    tape_value *v = &tape->value[in->value];
-    rp_tensor *g  = *grad_place(v);
+    const tape_call *c = tape->call[at];
+    int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
 
-    if (in->whole) {
-        *out = rp_tensor_ref(g);
-        return RP_OK;
-    }
-    RP_TRY(rp__tensor_alias(g, out));
-    (*out)->m       = in->m;
-    (*out)->m.dtype = g->m.dtype;
-    (*out)->start   = in->start - (v->producer == NONE ? v->held->start : 0);
-    memcpy((*out)->stride, in->stride, sizeof in->stride);
-    return RP_OK;
+    for (int i = 0; i < n; i++)
+        if (is_away(tape, needs[i])) return needs[i];
+    for (int r = c->region; r != NONE; r = tape->region[r].parent)
+        for (int i = 0; i < tape->region[r].n_bounds && tape->region[r].end == at + 1; i++)
+            if (is_away(tape, tape->region[r].bounds[i])) return tape->region[r].bounds[i];
+    return NONE;
 }
 
-/* grad += g, or grad is g from now on. */
-static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
+/* One value is on its way while the calls before its reader run: what that one is depends on the record alone, never on time. */
+static rp_status fetch_ahead(rp_tape *tape, int at)
 {
-    tape_value *v = &tape->value[in->value];
-    rp_tensor *to;
-    bool adds;
-
-    if (in->whole && v->producer != NONE && !v->grad) {
-        v->grad = rp_tensor_ref(g);
-        return RP_OK;
-    }
-    RP_TRY(ready_grad(tape, v, rp_meta_elems(&in->m), &adds));
-    RP_TRY(grad_part(tape, in, &to));
-    if (adds) rp__tensor_add(to, g);
-    else rp__tensor_copy(to, g);
-    rp__tensor_wrote(to, "backward");
-    rp_tensor_unref(to);
-    return RP_OK;
-}
-
-static bool passes(const tape_call *c, int i)
-{
-    return (c->meta.op->flags & RP_OP_GRAD_PASS) && rp_meta_same(&c->in[i].m, &c->meta.out[0]);
-}
-
-static rp_status open_needs(rp_tape *tape, const tape_call *c, rp_op_call *run)
-{
-    uint32_t needs = c->meta.needs;
-
-    for (int i = 0; i < c->meta.n_in; i++)
-        if (needs & RP_IN(i)) RP_TRY(rp__input_open(tape, c, i, &run->in[i]));
-    for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++) {
-        bool slot = i >= c->meta.n_out;
-        int at    = slot ? i - c->meta.n_out : i;
-        if (!(needs & (slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
-        const tape_value *v = &tape->value[slot ? c->slot[at] : c->out[at]];
-        RP_BUG_IF(!v->held);
-        RP_TRY(rp__value_check(tape, v, c));
-        *(slot ? &run->slot[at] : &run->out[at]) = rp_tensor_ref(v->held);
+    if (!tape->ctx->away) return RP_OK;
+    if (tape->ahead > at) tape->ahead = at;
+    for (; tape->ahead > 0; tape->ahead--) {
+        int value = away_for(tape, tape->ahead - 1);
+        if (value == NONE) continue;
+        tape->ahead--;
+        return rp__value_fetch(tape, &tape->value[value]);
     }
     return RP_OK;
 }
 
-static void close_call(rp_op_call *run)
-{
-    for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->in[i]);
-    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(run->out[i]);
-    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(run->slot[i]);
-    for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->grad_in[i]);
-}
-
-/* Has every index an element of its own? */
-static bool one_place_each(const rp_meta *m, const int64_t *stride)
-{
-    for (int i = 0; i < m->ndim; i++) {
-        int64_t below = 0;
-        for (int j = 0; j < m->ndim; j++)
-            if (j != i && m->dim[j] > 1 && stride[j] <= stride[i]) below += (m->dim[j] - 1) * stride[j];
-        if (m->dim[i] > 1 && below >= stride[i]) return false;
-    }
-    return true;
-}
-
-/* Are they two stretches of dimension d of one tensor, one behind the other? */
-static bool in_a_row(const tape_input *low, const tape_input *high, int d)
-{
-    int64_t step = low->stride[d], apart = high->start - low->start;
-    rp_meta both = low->m;
-
-    for (int i = 0; i < low->m.ndim; i++)
-        if (low->stride[i] != high->stride[i] || (i != d && low->m.dim[i] != high->m.dim[i])) return false;
-    if (step <= 0 || apart % step || apart / step < low->m.dim[d]) return false;
-    both.dim[d] = apart / step + high->m.dim[d];
-    return one_place_each(&both, low->stride);
-}
-
-/* Slices of one dimension that have nothing in common. What is disjoint in other ways need not be known as such. */
-static bool disjoint(const tape_input *a, const tape_input *b)
-{
-    const tape_input *low = a->start <= b->start ? a : b, *high = low == a ? b : a;
-
-    for (int d = 0; d < a->m.ndim && a->m.ndim == b->m.ndim; d++)
-        if (in_a_row(low, high, d)) return true;
-    return false;
-}
-
-/* Inputs of one call that show the same elements: the op may write both gradients in one pass. */
-static bool repeats(const tape_call *c, int i)
-{
-    for (int j = 0; j < i; j++)
-        if (c->in[j].value == c->in[i].value && !disjoint(&c->in[j], &c->in[i])) return true;
-    return false;
-}
-
-static bool too_wide(const rp_tape *tape, const tape_call *c, int i)
-{
-    return grad_meta(tape, &tape->value[c->in[i].value]).dtype != c->in[i].m.dtype && !(c->meta.op->wide_grad_in & RP_IN(i));
-}
-
-/* Where the op cannot write the value's gradient itself it gets a tensor of its own, which is added afterwards. */
-static bool apart(const rp_tape *tape, const tape_call *c, int i) { return repeats(c, i) || too_wide(tape, c, i); }
-
-static rp_status open_apart(rp_tape *tape, const tape_call *c, int i, rp_tensor **out)
-{
-    rp_meta m = c->in[i].m;
-
-    if (!too_wide(tape, c, i)) m.dtype = grad_meta(tape, &tape->value[c->in[i].value]).dtype;
-    return rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", out);
-}
-
-/* The op writes into the value's own gradient. */
-static bool direct(const rp_tape *tape, const tape_call *c, int i)
-{
-    return rp__input_wants(tape, c, i) && !passes(c, i) && !apart(tape, c, i);
-}
-
-/* Inputs that are parts of one value share its gradient, made ready once for all that they write. */
-static rp_status open_direct(rp_tape *tape, const tape_call *c, int i, rp_op_call *run)
-{
-    const tape_input *in = &c->in[i];
-    int64_t elems        = 0;
-    int first            = i;
-
-    for (int j = c->meta.n_in - 1; j >= 0; j--) {
-        if (c->in[j].value != in->value || !direct(tape, c, j)) continue;
-        elems += rp_meta_elems(&c->in[j].m);
-        first = j;
-    }
-    if (first == i) RP_TRY(ready_grad(tape, &tape->value[in->value], elems, &run->grad_adds[i]));
-    run->grad_adds[i] = run->grad_adds[first];
-    return grad_part(tape, in, &run->grad_in[i]);
-}
-
-static rp_status open_grads(rp_tape *tape, const tape_call *c, rp_op_call *run)
-{
-    for (int i = 0; i < c->meta.n_in; i++) {
-        if (direct(tape, c, i)) RP_TRY(open_direct(tape, c, i, run));
-        else if (rp__input_wants(tape, c, i) && !passes(c, i)) RP_TRY(open_apart(tape, c, i, &run->grad_in[i]));
-    }
-    return RP_OK;
-}
-
-static rp_status after_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
-{
-    for (int i = 0; i < c->meta.n_in; i++) {      /* let go first, so that the others add to this tensor, not to a copy */
-        if (!direct(tape, c, i)) continue;
-        rp__tensor_wrote(run->grad_in[i], c->meta.op->name);
-        rp_tensor_unref(run->grad_in[i]);
-        run->grad_in[i] = NULL;
-    }
-    for (int i = 0; i < c->meta.n_in; i++) {
-        if (!rp__input_wants(tape, c, i) || direct(tape, c, i)) continue;
-        RP_TRY(pass_on(tape, &c->in[i], passes(c, i) ? run->grad_out[0] : run->grad_in[i]));
-    }
-    return RP_OK;
-}
-
-static rp_status run_backward(rp_tape *tape, const tape_call *c)
-{
-    rp_op_call run   = { .meta = &c->meta, .stream = c->stream };
-    rp_status status = RP_OK;
-    bool computes    = false;
-
-    for (int i = 0; i < c->meta.n_out; i++) run.grad_out[i] = tape->value[c->out[i]].grad;
-    for (int i = 0; i < c->meta.n_in; i++) computes = computes || (rp__input_wants(tape, c, i) && !passes(c, i));
-    if (computes) {
-        RP_TRY_GOTO(open_needs(tape, c, &run));
-        RP_TRY_GOTO(open_grads(tape, c, &run));
-        RP_TRY_GOTO(rp__op_backward(&run));
-        if (c->meta.op->cost) tape->stats.step_flops += c->meta.op->cost(&c->meta, RP_BACKWARD).flops;
-    }
-    RP_TRY_GOTO(after_call(tape, c, &run));
-done:
-    close_call(&run);
-    return status;
-}
-
-/* Inner regions' calls need the outer replay first. */
-static rp_status replay_chain(rp_tape *tape, int region)
-{
-    if (region == NONE || tape->region[region].replayed) return RP_OK;
-    RP_TRY(replay_chain(tape, tape->region[region].parent));
-    return rp__region_replay(tape, region);
-}
+/* ---- one call ---- */
 
 static bool has_grad(const rp_tape *tape, const tape_call *c)
 {
@@ -269,9 +63,9 @@ static bool has_grad(const rp_tape *tape, const tape_call *c)
 static void release_call(rp_tape *tape, int at)
 {
     const tape_call *c = tape->call[at];
-    int needs[RP_MAX_IN + RP_MAX_OUT + RP_MAX_SLOT], n = rp__call_needs(c, needs);
+    int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
 
-    for (int i = 0; i < n; i++) rp__value_used(&tape->value[needs[i]]);
+    for (int i = 0; i < n; i++) rp__value_used(tape, &tape->value[needs[i]]);
     for (int i = 0; i < c->meta.n_out; i++) {
         tape_value *v = &tape->value[c->out[i]];
         rp_tensor_unref(v->grad);
@@ -287,23 +81,9 @@ static rp_status leaves_done(rp_tape *tape, const tape_call *c)
 {
     for (int i = 0; i < c->meta.n_in; i++) {
         tape_value *v = &tape->value[c->in[i].value];
-        if (--v->readers > 0 || v->producer != NONE || !v->wants_grad) continue;
+        if (--v->readers_left > 0 || v->producer != NONE || !v->wanted) continue;
         if (tape->hook && v->held->grad) RP_TRY(tape->hook(tape->hook_user, v->held));
     }
-    return RP_OK;
-}
-
-static rp_status seed(rp_tape *tape, rp_tensor *loss)
-{
-    bool fresh;
-
-    RP_CHECK(tape->ctx, loss->tape_id == tape->id && !loss->base && rp_meta_elems(&loss->m) == 1 &&
-             tape->value[loss->value].producer != NONE, RP_ERR_ARG,
-             "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
-    RP_CHECK(tape->ctx, tape->open == NONE, RP_ERR_STATE, "backward inside an open checkpointed region");
-    RP_TRY(own_grad(tape, &tape->value[loss->value], &fresh));
-    rp_tensor *g = tape->value[loss->value].grad;
-    if (rp__tensor_real(g)) rp_elem_put(g, 0, 1);
     return RP_OK;
 }
 
@@ -312,8 +92,9 @@ static rp_status walk(rp_tape *tape)
     for (int at = tape->n_call - 1; at >= 0; at--) {
         tape_call *c = tape->call[at];
         if (has_grad(tape, c)) {
-            RP_TRY(replay_chain(tape, c->region));
-            RP_TRY(run_backward(tape, c));
+            RP_TRY(make_needs(tape, c));
+            RP_TRY(fetch_ahead(tape, at));
+            RP_TRY(rp__call_backward(tape, c));
         }
         release_call(tape, at);
         RP_TRY(leaves_done(tape, c));
@@ -321,15 +102,87 @@ static rp_status walk(rp_tape *tape)
     return RP_OK;
 }
 
-rp_status rp__backward(rp_ctx *ctx, rp_tensor *loss)
-{
-    rp_tape *tape = rp__tape(ctx);
+/* ---- a backward ---- */
 
-    if (!tape) return RP_ERR_MEMORY;
+static bool is_listed(const rp_backward_options *o, const rp_tensor *leaf)
+{
+    for (int i = 0; i < o->n_only; i++)
+        if (rp__tensor_whole(o->only[i]) == leaf) return true;
+    return !o->only;
+}
+
+static void begin(rp_tape *tape, const rp_backward_options *o)
+{
+    tape->retain       = o->keep_record || tape->open != NONE;
+    tape->keep_replays = tape->retain && o->keep_replays && tape->open == NONE;
+    tape->ahead        = tape->n_call;
+    for (int i = 0; i < tape->n_value; i++) {
+        tape_value *v   = &tape->value[i];
+        v->left         = v->uses;
+        v->readers_left = v->readers;
+        v->wanted       = v->producer == NONE && v->wants_grad && is_listed(o, v->held);
+    }
+    for (int i = 0; i < tape->n_region; i++) tape->region[i].finished = false;
+    for (int at = 0; at < tape->n_call; at++) {
+        const tape_call *c = tape->call[at];
+        bool wanted        = false;
+        for (int i = 0; i < c->meta.n_in; i++) wanted = wanted || rp__input_wants(tape, c, i);
+        for (int i = 0; i < c->meta.n_out; i++) tape->value[c->out[i]].wanted = wanted && tape->value[c->out[i]].wants_grad;
+    }
+}
+
+static void end(rp_tape *tape)
+{
+    for (int i = 0; i < tape->n_value; i++) rp__value_undo(tape, &tape->value[i]);
+    for (int i = 0; i < tape->n_region && !tape->keep_replays; i++) tape->region[i].replayed = false;
+}
+
+static rp_status seed(rp_tape *tape, rp_tensor *loss)
+{
+    bool fresh, on_tape = loss->value < tape->n_value && loss->tape_id && tape->value[loss->value].serial == loss->tape_id;
+
+    RP_CHECK(tape->ctx, on_tape && !loss->base && rp_meta_elems(&loss->m) == 1 && tape->value[loss->value].producer != NONE, RP_ERR_ARG,
+             "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
+    RP_TRY(rp__grad_own(tape, &tape->value[loss->value], &fresh));
+    rp_tensor *g = tape->value[loss->value].grad;
+    if (rp__tensor_real(g)) rp_elem_put(g, 0, 1);
+    return RP_OK;
+}
+
+static rp_status run(rp_tape *tape, rp_tensor *loss)
+{
     unsigned mode    = rp__fp_enter();
     rp_status status = seed(tape, loss);
+
     if (status == RP_OK) status = walk(tape);
     rp__fp_leave(mode);
-    rp__tape_reset(ctx);
+    return status;
+}
+
+/* Open regions end here for as long as the backward takes. */
+static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward_options *o)
+{
+    int outermost = rp__region_outermost(tape, tape->open);
+
+    for (int r = tape->open; r != NONE; r = tape->region[r].parent) tape->region[r].end = tape->n_call;
+    RP_TRY(rp__region_plan_open(tape, outermost));
+    begin(tape, o);
+    rp_status status = run(tape, loss);
+    end(tape);
+    rp__region_unplan(tape, outermost);
+    return status;
+}
+
+rp_status rp__backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options)
+{
+    rp_backward_options o = options ? *options : (rp_backward_options){ 0 };
+    rp_tape *tape         = rp__tape(ctx);
+
+    if (!tape) return RP_ERR_MEMORY;
+    if (tape->open != NONE) return run_in_region(tape, loss, &o);
+    begin(tape, &o);
+    rp_status status = run(tape, loss);
+    if (status == RP_OK && tape->retain) end(tape);
+    else rp__tape_reset(ctx);
     return status;
 }

@@ -1,24 +1,46 @@
-/* tape/inside.h -- the tape's own structures; nobody outside tape/ and its tests includes this. */
+/* tape/inside.h -- the tape's own structures; nobody outside tape/ and its tests includes this.
+ *
+ *   tape.c       the tape's life and settings
+ *   record.c     an op is called: fates are asked for, what later readers need is held
+ *   value.c      a value's life: held, away, made again; versions
+ *   region.c     plans of replays, and the replay
+ *   rollback.c   calls that never were: errors inside a region; regions joined after the fact
+ *   backward.c   from the loss to the leaves;  grad.c   where gradients are put together
+ *   verify.c     fingerprints of a first pass;  away.c   where offloaded values are
+ */
 #ifndef RP_TAPE_INSIDE_H
 #define RP_TAPE_INSIDE_H
 
+#include "tape/away.h"
 #include "tape/tape.h"
 
-enum { NONE = -1 };
+enum { NONE = -1, MOST_MADE = RP_MAX_OUT + RP_MAX_SLOT, MOST_NEEDS = RP_MAX_IN + MOST_MADE };
+
+typedef struct tape_print tape_print;       /* of a value's contents: verify.c */
 
 typedef struct {                    /* a tensor that calls make or read */
+    uint64_t serial;                /* of this value alone; the tensor remembers it, so that a stale one is no value */
     int producer, region;           /* call that makes it and that call's region; NONE for a leaf */
     int output;                     /* index among the producer's outputs, then its slots */
     rp_meta m;
     rp_tensor *held;                /* the tape's share; NULL: gone, not made again yet, or a constant nobody reads later */
     rp_tensor *grad;                /* of what is not a leaf */
+    int64_t away;                   /* its ticket where offloaded values are; NONE */
+    tape_print *print;              /* of the first pass, where a replay is to be compared with it */
+    const char *by;                 /* who decided its fate; NULL: nobody */
     uint64_t version;               /* of the storage, when the value came to be */
-    int uses;                       /* backward reads and region replays still to come */
-    int readers;                    /* of a leaf: calls whose backward or replay may still read it or add to its gradient */
-    int pending;                    /* reads still to come in the replay that is running */
     uint64_t bound_at;              /* the planning that last listed it as a bound */
-    bool wants_grad, needed;        /* needed: the replay that is being planned must make it */
-    bool promised;                  /* no replay makes it: held from the forward until its last use */
+    int uses, left;                 /* backward reads and region replays; those still to come in the backward that runs */
+    int readers, readers_left;      /* calls that read it; of a leaf, those that may still read it or add to its gradient */
+    int pending;                    /* reads still to come in the replay that is running */
+    unsigned char fate;             /* RP_KEEP, RP_RECOMPUTE or RP_OFFLOAD */
+    bool on_demand;                 /* made again for whoever reads it, wherever that stands; else readers outside its region keep it */
+    bool allow_mutation;
+    bool wants_grad, wanted;        /* wanted: by the backward that runs */
+    bool needed;                    /* the replay that is being planned must make it */
+    bool promised;                  /* no replay makes it: held from the forward until its last use, or away */
+    bool made_again;                /* held is a replay's, or was fetched */
+    bool fetching;                  /* held is being filled */
     bool uses_replay;               /* held for later calls of the running replay alone */
 } tape_value;
 
@@ -45,21 +67,28 @@ typedef struct {
     int *run, n_run;                /* calls a replay runs at most, in order; owns the memory of the three lists */
     int *makes, n_makes;            /* values a replay leaves held, where something still needs them */
     int *bounds, n_bounds;          /* values from outside that it reads */
-    bool replayed;
+    bool single;                    /* one call outside all regions, for the sake of a rule: what it makes again is on demand */
+    bool replayed, finished;        /* in the backward that runs */
 } tape_region;
 
 struct rp_tape {
     rp_ctx *ctx;
-    uint64_t id;                    /* tensors remember it; a reset takes a new one */
+    uint64_t id;                    /* of the record; a reset takes a new one */
     tape_value *value;
     tape_call **call;
     tape_region *region;
     int n_value, n_call, n_region, room_value, room_call, room_region;
     int open;                       /* innermost open region */
+    int replaying;                  /* the region that is being replayed */
+    bool deferred;                  /* outermost regions are planned later, when it is known which of them are one */
     uint64_t plannings;             /* numbers them, for tape_value.bound_at */
     bool no_grad, wide_grads;
+    bool retain, keep_replays;      /* of the backward that runs */
+    int ahead;                      /* calls below this have not been searched for values to fetch */
     rp_scope root;
     rp_decider decider;
+    rp_tape_verify verify;
+    int n_outermost, last_outermost;   /* regions so far in this record, and in the one before: for `step` */
     rp_grad_hook hook;
     void *hook_user;
     rp_tape_stats stats;
@@ -67,35 +96,86 @@ struct rp_tape {
 
 /* The context's tape, made at first use; NULL after RP_ERR_MEMORY. */
 rp_tape *rp__tape(rp_ctx *ctx);
+uint64_t rp__tape_next_id(void);        /* never the same twice, in any tape */
+
+/* ---- regions ---- */
 
 /* Is the region, or NONE for the top, `outer` or inside it? */
 bool rp__region_within(const rp_tape *tape, int region, int outer);
+int rp__region_outermost(const rp_tape *tape, int region);
 
 /* After the forward of an outermost region: plan the replays of it and of all regions in it; drop what nobody needs. A failure
  * leaves everything as it was. */
 rp_status rp__region_plan(rp_tape *tape, int outermost);
+/* The same for the calls so far of regions that are still open; unplan takes it back. */
+rp_status rp__region_plan_open(rp_tape *tape, int outermost);
+void rp__region_unplan(rp_tape *tape, int outermost);
+/* The plan of a region of one call, in lists that are there already. */
+enum { SINGLE_LISTS = 1 + MOST_MADE + RP_MAX_IN };
+rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists);
 
-/* Make what backward needs of `region` available. Its parents have been replayed. */
+/* Make what backward needs of `region` available: its parents and what it reads first. */
 rp_status rp__region_replay(rp_tape *tape, int region);
-
 /* Let the region's bounds go. */
 void rp__region_finish(rp_tape *tape, int region);
+
+/* Will a replay make the value when `call` needs it? Else it is kept from the forward. */
+bool rp__value_replayed_for(const rp_tape *tape, const tape_value *v, const tape_call *call);
+/* Set `promised` of every value from its readers and the plans there are. */
+void rp__promise_again(rp_tape *tape);
+/* Forget calls, values and regions from these on. */
+void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region);
+
+/* ---- values ---- */
 
 /* The tensor a call reads: a new reference. errors RP_ERR_MUTATED it was written since · RP_ERR_MEMORY */
 rp_status rp__input_open(rp_tape *tape, const tape_call *call, int in, rp_tensor **out);
 
 void rp__value_hold(tape_value *v, rp_tensor *t);
 void rp__value_drop(tape_value *v);
-void rp__value_used(tape_value *v);                    /* one use less; drops at none */
+/* Nobody will ask for it again. */
+void rp__value_forget(rp_tape *tape, tape_value *v);
+void rp__value_used(rp_tape *tape, tape_value *v);     /* one use less in this backward */
+/* After a backward of a record that is kept: it is as the forward left it. */
+void rp__value_undo(rp_tape *tape, tape_value *v);
 rp_status rp__value_check(rp_tape *tape, const tape_value *v, const tape_call *reader);
+/* A promised value whose fate it is goes away, and its memory with it. errors RP_ERR_IO, then it stays */
+rp_status rp__value_offload(rp_tape *tape, tape_value *v);
+/* Begin to fetch it. errors RP_ERR_MEMORY · RP_ERR_IO */
+rp_status rp__value_fetch(rp_tape *tape, tape_value *v);
+/* Make it held and whole, whatever its fate. errors those of a replay and of a fetch */
+rp_status rp__value_make(rp_tape *tape, tape_value *v);
+/* "layers.0.mlp.up: matmul output 0" into out; returns out. */
+enum { VALUE_CHARS = 256 };
+const char *rp__value_name(const rp_tape *tape, const tape_value *v, char *out);
 
 /* Walk the values that the backward of `call` reads. */
 int rp__call_needs(const tape_call *call, int *values);
+/* All that it makes: outputs, then slots. */
+int rp__call_makes(const tape_call *call, int *values);
+
+/* ---- verify ---- */
+
+/* Is what the open region computes to be compared? */
+bool rp__verify_region(const rp_tape *tape, int region);
+/* The fingerprint of a tensor; *out NULL where there is no data. errors RP_ERR_MEMORY */
+rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out);
+/* What a replay of call `at` made against the first pass. errors RP_ERR_REPLAY */
+rp_status rp__print_check(rp_tape *tape, int at, const tape_value *v, const rp_tensor *t);
+
+/* ---- gradients ---- */
 
 /* Inputs wanting a gradient. */
 static inline bool rp__input_wants(const rp_tape *tape, const tape_call *c, int i)
 {
-    return c->meta.in_grad[i] && tape->value[c->in[i].value].wants_grad;
+    return c->meta.in_grad[i] && tape->value[c->in[i].value].wanted;
 }
+
+/* Where the value's gradient is. */
+rp_tensor **rp__grad_place(tape_value *v);
+/* The value's own gradient tensor: made when there is none, copied when somebody else owns it, too. *fresh: contents undefined. */
+rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh);
+/* Run the backward of a call whose needs are held. */
+rp_status rp__call_backward(rp_tape *tape, const tape_call *c);
 
 #endif

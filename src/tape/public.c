@@ -13,7 +13,20 @@ rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *con
 
 void rp_tensor_require_grad(rp_tensor *t, bool wanted) { rp__tensor_whole(t)->requires_grad = wanted; }
 
-rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss) { return rp__backward(ctx, loss); }
+rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss) { return rp_backward_with(ctx, loss, NULL); }
+
+rp_status rp_backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options)
+{
+    RP_CHECK(ctx, loss, RP_ERR_ARG, "backward needs a loss");
+    for (int i = 0; options && i < options->n_only; i++)
+        RP_CHECK(ctx, options->only && options->only[i] && rp__tensor_whole(options->only[i])->requires_grad, RP_ERR_ARG,
+                 "backward: tensor %d of `only` is no leaf whose gradient is wanted", i);
+    return rp__backward_with(ctx, loss, options);
+}
+
+bool rp_is_replaying(const rp_ctx *ctx) { return rp__tape_replaying(ctx); }
+const char *rp_in_checkpoint(const rp_ctx *ctx) { return rp__tape_region(ctx); }
+void rp_set_verify(rp_ctx *ctx, rp_verify verify) { ctx->verify = verify; }
 
 rp_tensor *rp_tensor_grad(const rp_tensor *t) { return t->base ? t->base->grad : t->grad; }
 

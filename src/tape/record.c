@@ -1,129 +1,11 @@
-/* tape/record.c -- the tape's life, and what happens when an op is called. */
+/* tape/record.c -- what happens when an op is called: it is prepared, its fates are asked for, it runs, it is entered.
+ *
+ * All memory for the entry is there before the op runs, so that only the writing of an offloaded slot can fail afterwards; then the call
+ * is taken back.
+ */
 #include "tape/inside.h"
 
-#include <stdatomic.h>
 #include <string.h>
-
-static uint64_t next_id(void)
-{
-    static _Atomic uint64_t last;
-
-    return atomic_fetch_add(&last, 1) + 1;
-}
-
-static void tape_free(rp_tape *tape)
-{
-    rp__tape_reset(tape->ctx);
-    rp__release(tape->value);
-    rp__release(tape->call);
-    rp__release(tape->region);
-    rp__release(tape);
-}
-
-rp_tape *rp__tape(rp_ctx *ctx)
-{
-    if (ctx->tape) return ctx->tape;
-    rp_tape *tape = rp__host_alloc(ctx, sizeof *tape);
-    if (!tape) return NULL;
-    tape->ctx      = ctx;
-    tape->id       = next_id();
-    tape->open     = NONE;
-    tape->root     = (rp_scope){ .path = "" };
-    ctx->tape      = tape;
-    ctx->tape_free = tape_free;
-    return tape;
-}
-
-void rp__tape_reset(rp_ctx *ctx)
-{
-    rp_tape *tape = ctx->tape;
-
-    if (!tape) return;
-    for (int i = 0; i < tape->n_value; i++) {
-        rp__value_drop(&tape->value[i]);
-        rp_tensor_unref(tape->value[i].grad);
-    }
-    for (int i = 0; i < tape->n_call; i++) rp__release(tape->call[i]);
-    for (int i = 0; i < tape->n_region; i++) rp__release(tape->region[i].run);
-    tape->n_value = tape->n_call = tape->n_region = 0;
-    tape->open = NONE;
-    tape->id   = next_id();
-}
-
-void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (!tape) return;
-    tape->hook      = hook;
-    tape->hook_user = user;
-}
-
-void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (tape) tape->decider = decider ? *decider : (rp_decider){ 0 };
-}
-
-void rp__tape_wide_grads(rp_ctx *ctx, bool wide)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (tape) tape->wide_grads = wide;
-}
-
-void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
-{
-    *out = ctx->tape ? ctx->tape->stats : (rp_tape_stats){ 0 };
-    if (ctx->tape) ctx->tape->stats = (rp_tape_stats){ 0 };
-}
-
-rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (!tape) return RP_ERR_MEMORY;
-    tape->no_grad = no_grad;
-    return RP_OK;
-}
-
-/* ---- values ---- */
-
-void rp__value_hold(tape_value *v, rp_tensor *t)
-{
-    if (v->held) return;
-    v->held = rp_tensor_ref(t);
-    if (v->producer != NONE) rp__tensor_reclass(t, RP_MEM_SAVED);
-}
-
-/* What somebody else still holds is no longer saved for a backward. */
-void rp__value_drop(tape_value *v)
-{
-    rp_tensor *t = v->held;
-
-    v->held = NULL;
-    if (t && v->producer != NONE && (t->refs > 1 || t->storage->refs > 1)) rp__tensor_reclass(t, RP_MEM_TEMP);
-    rp_tensor_unref(t);
-}
-
-void rp__value_used(tape_value *v)
-{
-    RP_BUG_IF(v->uses <= 0);
-    if (--v->uses == 0) rp__value_drop(v);
-}
-
-rp_status rp__value_check(rp_tape *tape, const tape_value *v, const tape_call *reader)
-{
-    const rp_storage *s = v->held->storage;
-
-    if (s->version == v->version) return RP_OK;
-    const char *maker = v->producer == NONE ? v->held->name : tape->call[v->producer]->meta.op->name;
-    const char *where = v->producer == NONE ? "" : tape->call[v->producer]->path;
-    return rp__fail(tape->ctx, RP_ERR_MUTATED, "'%s%s%s' (%s) was changed by %s between forward and backward; %s of '%s' reads it",
-                    where, *where ? "." : "", maker ? maker : "a leaf", rp_meta_str(&v->m), s->writer, reader->meta.op->name,
-                    reader->path);
-}
 
 /* Room for `more` entries of `size` bytes behind *n. */
 static bool grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t size)
@@ -137,39 +19,44 @@ static bool grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t 
     return true;
 }
 
-static int value_new(rp_tape *tape, rp_tensor *t, int producer, int region, int output)
+static bool on_tape(const rp_tape *tape, const rp_tensor *w)
+{
+    return w->tape_id && w->value < tape->n_value && tape->value[w->value].serial == w->tape_id;
+}
+
+static tape_value *value_new(rp_tape *tape, rp_tensor *t)
 {
     tape_value *v = &tape->value[tape->n_value];
 
-    *v = (tape_value){ .producer = producer, .region = region, .output = output, .m = t->m, .version = t->storage->version };
-    t->tape_id = tape->id;
-    t->value   = tape->n_value;
-    return tape->n_value++;
+    *v = (tape_value){ .serial = rp__tape_next_id(), .producer = NONE, .region = NONE, .away = NONE, .m = t->m, .version = t->storage->version };
+    t->tape_id = v->serial;
+    t->value   = tape->n_value++;
+    return v;
 }
 
 /* A leaf that collects a gradient stays until the tape is reset; a constant is held for those who read it later. */
 static int leaf_value(rp_tape *tape, rp_tensor *t)
 {
-    int at = value_new(tape, t, NONE, NONE, 0);
+    tape_value *v = value_new(tape, t);
 
-    if (!t->requires_grad) return at;
-    tape->value[at].held       = rp_tensor_ref(t);
-    tape->value[at].wants_grad = tape->value[at].promised = true;
-    tape->value[at].uses       = 1;
-    return at;
+    if (!t->requires_grad) return t->value;
+    v->held       = rp_tensor_ref(t);
+    v->wants_grad = v->promised = true;
+    v->uses       = 1;
+    return t->value;
 }
 
 static bool wants_grad(const rp_tape *tape, rp_tensor *t)
 {
     const rp_tensor *w = rp__tensor_whole(t);
 
-    return w->tape_id == tape->id ? tape->value[w->value].wants_grad : w->requires_grad;
+    return on_tape(tape, w) ? tape->value[w->value].wants_grad : w->requires_grad;
 }
 
 /* A constant that was written since the tape saw it is another constant: a buffer may be used again once nobody needs what it held. */
-static bool on_tape(const rp_tape *tape, const rp_tensor *w)
+static bool same_value(const rp_tape *tape, const rp_tensor *w)
 {
-    if (w->tape_id != tape->id) return false;
+    if (!on_tape(tape, w)) return false;
     const tape_value *v = &tape->value[w->value];
     return v->producer != NONE || v->wants_grad || v->version == w->storage->version;
 }
@@ -180,9 +67,12 @@ static tape_input input_of(rp_tape *tape, rp_tensor *t)
     tape_input in = { .whole = t == w, .m = t->m, .start = t->start };
 
     memcpy(in.stride, t->stride, sizeof in.stride);
-    in.value = on_tape(tape, w) ? w->value : leaf_value(tape, w);
+    in.value = same_value(tape, w) ? w->value : leaf_value(tape, w);
     return in;
 }
+
+/* What a forward changes in train mode, it does not read, and what it held before is nobody's. */
+static bool is_written(const tape_call *c, int i) { return c->meta.train && (c->meta.op->writes_in >> i & 1); }
 
 rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor **out)
 {
@@ -190,7 +80,7 @@ rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor 
     const tape_value *v  = &tape->value[in->value];
 
     RP_BUG_IF(!v->held);
-    RP_TRY(rp__value_check(tape, v, call));
+    if (!is_written(call, i)) RP_TRY(rp__value_check(tape, v, call));
     if (in->whole) {
         *out = rp_tensor_ref(v->held);
         return RP_OK;
@@ -202,59 +92,44 @@ rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor 
     return RP_OK;
 }
 
-int rp__call_needs(const tape_call *c, int *values)
+bool rp__value_replayed_for(const rp_tape *tape, const tape_value *v, const tape_call *c)
 {
-    uint32_t needs = c->meta.needs;
-    int n = 0;
+    int top = rp__region_outermost(tape, c->region);
 
-    for (int i = 0; i < c->meta.n_in; i++)
-        if (needs & RP_IN(i)) values[n++] = c->in[i].value;
-    for (int i = 0; i < c->meta.n_out; i++)
-        if (needs & RP_OUT(i)) values[n++] = c->out[i];
-    for (int i = 0; i < c->meta.n_slot; i++)
-        if (needs & RP_SLOT(i)) values[n++] = c->slot[i];
-    return n;
+    if (v->producer == NONE || v->fate != RP_RECOMPUTE) return false;
+    return v->on_demand || (top != NONE && rp__region_within(tape, v->region, top));
 }
 
-bool rp__region_within(const rp_tape *tape, int region, int outer)
-{
-    if (outer == NONE) return true;
-    while (region != NONE && region != outer) region = tape->region[region].parent;
-    return region == outer;
-}
-
-static int outermost(const rp_tape *tape, int region)
-{
-    while (region != NONE && tape->region[region].parent != NONE) region = tape->region[region].parent;
-    return region;
-}
-
-/* An op that may not run again keeps what it made, in a region too. */
-static bool replayable(const tape_call *c) { return !(c->meta.op->flags & (RP_OP_EFFECT | RP_OP_COLLECTIVE)); }
-
-/* What the call needs later is held now, unless its region makes it again. A value from outside the outermost region is held
- * without a promise until that region closes and knows whether its replay reads it. */
-static void hold_for(rp_tape *tape, tape_call *c, int value, rp_tensor *whole, bool backward_reads)
+/* What the call needs later is held now, unless a replay makes it. What a region reads from outside is held without a promise until
+ * the outermost one closes and it is known whether its replay reads it. */
+static rp_status hold_for(rp_tape *tape, tape_call *c, int value, rp_tensor *whole, bool backward_reads)
 {
     tape_value *v = &tape->value[value];
-    int top       = outermost(tape, c->region);
-    bool inside   = top != NONE && v->producer != NONE && rp__region_within(tape, v->region, top);
 
     if (backward_reads) v->uses++;
-    if (inside && replayable(tape->call[v->producer])) return;
+    if (rp__value_replayed_for(tape, v, c)) return RP_OK;
     if (backward_reads) v->promised = true;
-    if (backward_reads || top != NONE) rp__value_hold(v, whole);
+    if (backward_reads || c->region != NONE) rp__value_hold(v, whole);
+    return backward_reads ? rp__value_offload(tape, v) : RP_OK;
 }
 
-static void hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+static rp_status hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
-    uint32_t needs = c->meta.needs;
+    uint32_t needs   = c->meta.needs;
+    rp_status status = RP_OK, first = RP_OK;
 
-    for (int i = 0; i < c->meta.n_in; i++) hold_for(tape, c, c->in[i].value, rp__tensor_whole(in[i]), needs & RP_IN(i));
-    for (int i = 0; i < c->meta.n_out; i++)
-        if (needs & RP_OUT(i)) hold_for(tape, c, c->out[i], out[i], true);
-    for (int i = 0; i < c->meta.n_slot; i++)
-        if (needs & RP_SLOT(i)) hold_for(tape, c, c->slot[i], slot[i], true);
+    for (int i = 0; i < c->meta.n_in; i++) {
+        status = hold_for(tape, c, c->in[i].value, rp__tensor_whole(in[i]), needs & RP_IN(i));
+        if (first == RP_OK) first = status;
+    }
+    for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++) {
+        bool made_slot = i >= c->meta.n_out;
+        int at         = made_slot ? i - c->meta.n_out : i;
+        if (!(needs & (made_slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
+        status = hold_for(tape, c, made_slot ? c->slot[at] : c->out[at], made_slot ? slot[at] : out[at], true);
+        if (first == RP_OK) first = status;
+    }
+    return first;
 }
 
 static rp_scope *scope_of(rp_tape *tape) { return tape->ctx->scope ? tape->ctx->scope : &tape->root; }
@@ -277,30 +152,101 @@ static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
     return (rp_op_stream){ .key = key, .step = ctx->step, .sample_base = ctx->sample_base };
 }
 
-/* Enter a call that has run. All memory for it is there, so it cannot fail. */
-static void record(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
-{
-    int at = tape->n_call++;
+/* ---- fates ---- */
 
-    tape->call[at] = c;
+/* An op that may not run again keeps what it made, in a region too. */
+static bool replayable(const rp_op *op)
+{
+    return !(op->flags & RP_OP_COLLECTIVE) && (!(op->flags & RP_OP_EFFECT) || (op->flags & RP_OP_REPLAYS));
+}
+
+static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
+{
+    for (int i = 0; i < MOST_MADE; i++) verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
+    if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->n_call, m, scope_of(tape), verdict));
+    for (int i = 0; i < m->n_out + m->n_slot; i++)
+        if (verdict[i].fate == RP_OFFLOAD && !tape->ctx->away) {
+            RP_CHECK(tape->ctx, !verdict[i].must, RP_ERR_STATE, "%s: slot of %s of '%s' is to be offloaded, but no place for that is set",
+                     verdict[i].by ? verdict[i].by : "a policy", m->op->name, scope_of(tape)->path);
+            verdict[i].fate = RP_KEEP;
+        }
+    return RP_OK;
+}
+
+static bool any_recomputed(const rp_tape *tape, const rp_op_meta *m, const rp_verdict *verdict)
+{
+    for (int i = 0; i < m->n_out + m->n_slot && tape->open == NONE && replayable(m->op); i++)
+        if (verdict[i].fate == RP_RECOMPUTE) return true;
+    return false;
+}
+
+static void settle(const rp_tape *tape, const tape_call *c, tape_value *v, const rp_verdict *verdict)
+{
+    bool single = c->region != NONE && tape->region[c->region].single;
+
+    v->fate = verdict->fate;
+    v->by   = verdict->by;
+    if (v->fate == RP_NO_FATE) v->fate = c->region != NONE && !single ? RP_RECOMPUTE : RP_KEEP;
+    if (v->fate == RP_RECOMPUTE && !replayable(c->meta.op)) v->fate = RP_KEEP;
+    v->on_demand      = v->fate == RP_RECOMPUTE && (single || (verdict->must && verdict->fate == RP_RECOMPUTE));
+    v->allow_mutation = verdict->allow_mutation;
+}
+
+/* ---- calls ---- */
+
+/* What a call that is about to be recorded may need, so that recording it cannot run out of memory. */
+typedef struct {
+    tape_call *c;
+    int *lists;                     /* of a region of its own */
+    rp_verdict verdict[MOST_MADE];
+    tape_print *print[MOST_MADE];
+} pending_call;
+
+static void make_value(rp_tape *tape, pending_call *p, int i, rp_tensor *t, int *out)
+{
+    tape_value *v = value_new(tape, t);
+
+    v->producer   = tape->n_call - 1;
+    v->region     = p->c->region;
+    v->output     = i;
+    v->wants_grad = i < p->c->meta.n_out && rp_meta_is_float(&t->m);
+    settle(tape, p->c, v, &p->verdict[i]);
+    v->print    = p->print[i];
+    p->print[i] = NULL;
+    *out        = t->value;
+}
+
+/* Enter a call that has run. errors RP_ERR_IO alone */
+static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+{
+    tape_call *c = p->c;
+    int n_out    = c->meta.n_out;
+
+    tape->call[tape->n_call++] = c;
+    if (p->lists) {
+        tape->region[tape->n_region] = (tape_region){ .path = c->path, .parent = NONE, .first = tape->n_call - 1, .end = tape->n_call,
+                                                      .single = true };
+        c->region = tape->n_region++;
+    }
     for (int i = 0; i < c->meta.n_in; i++) {
         c->in[i] = input_of(tape, in[i]);
         tape->value[c->in[i].value].readers++;
     }
-    for (int i = 0; i < c->meta.n_out; i++) {
-        c->out[i] = value_new(tape, out[i], at, c->region, i);
-        tape->value[c->out[i]].wants_grad = rp_meta_is_float(&c->meta.out[i]);
-    }
-    for (int i = 0; i < c->meta.n_slot; i++) c->slot[i] = value_new(tape, slot[i], at, c->region, c->meta.n_out + i);
-    hold_all(tape, c, in, out, slot);
+    for (int i = 0; i < n_out; i++) make_value(tape, p, i, out[i], &c->out[i]);
+    for (int i = 0; i < c->meta.n_slot; i++) make_value(tape, p, n_out + i, slot[i], &c->slot[i]);
+    rp_status status = hold_all(tape, c, in, out, slot);
+    if (!p->lists) return status;
+    rp_status planned = rp__region_plan_single(tape, c->region, p->lists);
+    return status == RP_OK ? planned : status;
 }
 
-static rp_status reserve(rp_tape *tape, int n_value, tape_call **c)
+static rp_status reserve(rp_tape *tape, tape_call **c)
 {
     rp_ctx *ctx = tape->ctx;
 
-    if (!grow(ctx, (void **)&tape->value, tape->n_value, &tape->room_value, n_value, sizeof *tape->value) ||
+    if (!grow(ctx, (void **)&tape->value, tape->n_value, &tape->room_value, RP_MAX_IN + MOST_MADE, sizeof *tape->value) ||
         !grow(ctx, (void **)&tape->call, tape->n_call, &tape->room_call, 1, sizeof *tape->call) ||
+        !grow(ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region) ||
         !(*c = rp__host_alloc(ctx, sizeof **c)))
         return RP_ERR_MEMORY;
     return RP_OK;
@@ -314,35 +260,75 @@ static void count_forward(rp_tape *tape, const rp_op_meta *m)
     if (m->op->flags & RP_OP_RANDOM) scope_of(tape)->n_random++;
 }
 
+/* Before the call runs: who keeps what. */
+static rp_status decide(rp_tape *tape, pending_call *p)
+{
+    if (!p->c->meta.want_grad) return RP_OK;
+    RP_TRY(ask(tape, &p->c->meta, p->verdict));
+    if (!any_recomputed(tape, &p->c->meta, p->verdict)) return RP_OK;
+    p->lists = rp__host_alloc(tape->ctx, SINGLE_LISTS * (int64_t)sizeof *p->lists);
+    return p->lists ? RP_OK : RP_ERR_MEMORY;
+}
+
+static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor **out, rp_tensor **slot)
+{
+    const rp_op_meta *m = &p->c->meta;
+
+    if (!m->want_grad || !(p->lists ? rp__verify_region(tape, NONE) : rp__verify_region(tape, tape->open))) return RP_OK;
+    for (int i = 0; i < m->n_out + m->n_slot; i++)
+        RP_TRY(rp__print_take(tape->ctx, i < m->n_out ? out[i] : slot[i - m->n_out], &p->print[i]));
+    return RP_OK;
+}
+
+static void give_up(pending_call *p, rp_tensor **made, rp_tensor **slot)
+{
+    for (int i = 0; i < MOST_MADE; i++) rp__release(p->print[i]);
+    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(made[i]);
+    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
+    rp__release(p->lists);
+    rp__release(p->c);
+}
+
+static rp_status run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor *const *in, int n_in, const rp_op *op, rp_tensor **made,
+                     rp_tensor **slot)
+{
+    bool wants[RP_MAX_IN] = { 0 };
+    tape_call *c          = p->c;
+
+    for (int i = 0; i < n_in && i < RP_MAX_IN; i++) wants[i] = !tape->no_grad && in[i] && wants_grad(tape, in[i]);
+    if (attr) memcpy(c->attr, attr, op->attr_size);
+    RP_TRY(rp__op_prepare(tape->ctx, op, attr ? c->attr : NULL, in, n_in, !tape->ctx->eval, wants, &c->meta));
+    c->stream = stream_of(tape, op);
+    c->region = tape->open;
+    c->path   = scope_of(tape)->path;
+    RP_TRY(decide(tape, p));
+    RP_TRY(rp__op_forward(&c->meta, c->stream, false, in, made, slot));
+    return take_prints(tape, p, made, slot);
+}
+
 rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)
 {
     rp_tape *tape = rp__tape(ctx);
     rp_tensor *made[RP_MAX_OUT] = { 0 }, *slot[RP_MAX_SLOT] = { 0 };
-    bool wants[RP_MAX_IN] = { 0 };
-    tape_call *c  = NULL;
+    pending_call p = { 0 };
 
     if (!tape) return RP_ERR_MEMORY;
-    for (int i = 0; i < n_in && i < RP_MAX_IN; i++) wants[i] = !tape->no_grad && in[i] && wants_grad(tape, in[i]);
-    RP_TRY(reserve(tape, RP_MAX_IN + RP_MAX_OUT + RP_MAX_SLOT, &c));
-    if (attr) memcpy(c->attr, attr, op->attr_size);
-    rp_status status = rp__op_prepare(ctx, op, attr ? c->attr : NULL, in, n_in, !ctx->eval, wants, &c->meta);
-    if (status == RP_OK) {
-        c->stream = stream_of(tape, op);
-        c->region = tape->open;
-        c->path   = scope_of(tape)->path;
-        status    = rp__op_forward(&c->meta, c->stream, in, made, slot);
-    }
+    RP_TRY(reserve(tape, &p.c));
+    rp_tape_mark before = rp__tape_mark(ctx);
+    rp_status status    = run(tape, &p, attr, in, n_in, op, made, slot);
     if (status != RP_OK) {
-        rp__release(c);
+        give_up(&p, made, slot);
         return status;
     }
-    count_forward(tape, &c->meta);
-    memcpy(out, made, (size_t)c->meta.n_out * sizeof *out);
-    int n_slot = c->meta.n_slot;
-    if (c->meta.want_grad) record(tape, c, in, made, slot);
-    else rp__release(c);
-    for (int i = 0; i < n_slot; i++) rp_tensor_unref(slot[i]);
-    return RP_OK;
+    int n_out = p.c->meta.n_out;
+    count_forward(tape, &p.c->meta);
+    if (p.c->meta.want_grad) status = record(tape, &p, in, made, slot);
+    else rp__release(p.c);
+    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
+    if (status == RP_OK) memcpy(out, made, (size_t)n_out * sizeof *out);
+    for (int i = 0; i < n_out && status != RP_OK; i++) rp_tensor_unref(made[i]);
+    if (status != RP_OK) rp__tape_rewind(ctx, before);
+    return status;
 }
 
 /* ---- regions ---- */
@@ -355,6 +341,7 @@ rp_status rp__region_begin(rp_ctx *ctx, const char *path)
     if (tape->no_grad) return RP_OK;
     if (!grow(ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region)) return RP_ERR_MEMORY;
     tape->region[tape->n_region] = (tape_region){ .path = path, .parent = tape->open, .first = tape->n_call };
+    if (tape->open == NONE) tape->n_outermost++;
     tape->open = tape->n_region++;
     return RP_OK;
 }
@@ -368,7 +355,7 @@ rp_status rp__region_end(rp_ctx *ctx)
     RP_CHECK(ctx, tape->open != NONE, RP_ERR_STATE, "a checkpointed region is ended that was not begun");
     int closed = tape->open, parent = tape->region[closed].parent;
     tape->region[closed].end = tape->n_call;
-    if (parent == NONE) RP_TRY(rp__region_plan(tape, closed));
+    if (parent == NONE && !tape->deferred) RP_TRY(rp__region_plan(tape, closed));
     tape->open = parent;
     return RP_OK;
 }

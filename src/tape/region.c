@@ -3,7 +3,7 @@
  * Planned once, when the outermost region closes, for it and every region in it, the innermost first:
  *
  *   makes    values made in the region that the backward of one of its own calls reads, or that a region inside it reads as a
- *            bound; those of inner regions are left to the replay of the inner region
+ *            bound, or that are made on demand; those of inner regions are left to the replay of the inner region
  *   run      the calls that `makes` depends on, found backwards from them: nothing else runs again
  *   bounds   what those calls read from outside the region
  *
@@ -15,11 +15,7 @@
 #include <string.h>
 
 /* No replay makes it. */
-static bool kept(const rp_tape *tape, const tape_value *v)
-{
-    return v->producer == NONE || v->promised ||
-           (tape->call[v->producer]->meta.op->flags & (RP_OP_EFFECT | RP_OP_COLLECTIVE));
-}
+static bool kept(const tape_value *v) { return v->producer == NONE || v->promised || v->fate != RP_RECOMPUTE; }
 
 static bool inside(const rp_tape *tape, const tape_value *v, int region)
 {
@@ -38,30 +34,32 @@ static int common(const rp_tape *tape, int a, int b)
 static void mark_wanted(rp_tape *tape, int region)
 {
     const tape_region *r = &tape->region[region];
-    int needs[RP_MAX_IN + RP_MAX_OUT + RP_MAX_SLOT];
+    int needs[MOST_NEEDS];
 
     for (int at = r->first; at < r->end; at++) {
-        int n = rp__call_needs(tape->call[at], needs);
+        int n = tape->call[at]->region == region ? rp__call_makes(tape->call[at], needs) : 0;
+        for (int i = 0; i < n; i++) tape->value[needs[i]].needed = tape->value[needs[i]].needed || tape->value[needs[i]].on_demand;
+        n = rp__call_needs(tape->call[at], needs);
         for (int i = 0; i < n; i++) {
             tape_value *v = &tape->value[needs[i]];
-            if (!kept(tape, v) && common(tape, tape->call[at]->region, v->region) == region) v->needed = true;
+            if (!kept(v) && common(tape, tape->call[at]->region, v->region) == region) v->needed = true;
         }
     }
     for (int child = region + 1; child < tape->n_region && tape->region[child].first < r->end; child++) {
         const tape_region *inner = &tape->region[child];
         for (int i = 0; i < inner->n_bounds; i++) {
             tape_value *v = &tape->value[inner->bounds[i]];
-            if (!kept(tape, v) && common(tape, child, v->region) == region) v->needed = true;
+            if (!kept(v) && common(tape, child, v->region) == region) v->needed = true;
         }
     }
 }
 
 static bool makes_needed(const rp_tape *tape, const tape_call *c)
 {
-    for (int i = 0; i < c->meta.n_out; i++)
-        if (tape->value[c->out[i]].needed) return true;
-    for (int i = 0; i < c->meta.n_slot; i++)
-        if (tape->value[c->slot[i]].needed) return true;
+    int made[MOST_MADE], n = rp__call_makes(c, made);
+
+    for (int i = 0; i < n; i++)
+        if (tape->value[made[i]].needed) return true;
     return false;
 }
 
@@ -83,12 +81,12 @@ static rp_status take_lists(rp_tape *tape, tape_region *r)
 
 static void list_makes(const rp_tape *tape, tape_region *r)
 {
+    int made[MOST_MADE];
+
     for (int at = r->first; at < r->end; at++) {
-        const tape_call *c = tape->call[at];
-        for (int i = 0; i < c->meta.n_out; i++)
-            if (tape->value[c->out[i]].needed) r->makes[r->n_makes++] = c->out[i];
-        for (int i = 0; i < c->meta.n_slot; i++)
-            if (tape->value[c->slot[i]].needed) r->makes[r->n_makes++] = c->slot[i];
+        int n = rp__call_makes(tape->call[at], made);
+        for (int i = 0; i < n; i++)
+            if (tape->value[made[i]].needed) r->makes[r->n_makes++] = made[i];
     }
 }
 
@@ -98,7 +96,7 @@ static void list_reads(rp_tape *tape, int region, const tape_call *c)
 
     for (int i = 0; i < c->meta.n_in; i++) {
         tape_value *v = &tape->value[c->in[i].value];
-        if (inside(tape, v, region) && !kept(tape, v)) {
+        if (inside(tape, v, region) && !kept(v)) {
             v->needed = true;
         } else if (v->bound_at != tape->plannings) {
             v->bound_at               = tape->plannings;
@@ -108,12 +106,10 @@ static void list_reads(rp_tape *tape, int region, const tape_call *c)
 }
 
 /* Upwards from what is wanted: the calls to run and what they read from outside. */
-static rp_status collect(rp_tape *tape, int region)
+static void collect(rp_tape *tape, int region)
 {
     tape_region *r = &tape->region[region];
 
-    if (r->first == r->end) return RP_OK;
-    RP_TRY(take_lists(tape, r));
     tape->plannings++;
     list_makes(tape, r);
     for (int at = r->end - 1; at >= r->first; at--) {
@@ -126,28 +122,40 @@ static rp_status collect(rp_tape *tape, int region)
         r->run[r->n_run - 1 - i] = r->run[i];
         r->run[i]                = last;
     }
-    return RP_OK;
 }
 
 static void clear_needed(rp_tape *tape, int region)
 {
     const tape_region *r = &tape->region[region];
+    int made[MOST_MADE];
 
     for (int at = r->first; at < r->end; at++) {
-        const tape_call *c = tape->call[at];
-        for (int i = 0; i < c->meta.n_out; i++) tape->value[c->out[i]].needed = false;
-        for (int i = 0; i < c->meta.n_slot; i++) tape->value[c->slot[i]].needed = false;
+        int n = rp__call_makes(tape->call[at], made);
+        for (int i = 0; i < n; i++) tape->value[made[i]].needed = false;
     }
 }
 
-/* From here on the bounds are used; those that no outer replay makes are promised. */
-static void claim_bounds(rp_tape *tape, const tape_region *r, int outermost)
+static void plan_one(rp_tape *tape, int region)
+{
+    mark_wanted(tape, region);
+    collect(tape, region);
+    clear_needed(tape, region);
+}
+
+/* From here on the bounds are used; those that no replay makes are promised. */
+static void claim_bounds(rp_tape *tape, const tape_region *r)
 {
     for (int i = 0; i < r->n_bounds; i++) {
         tape_value *v = &tape->value[r->bounds[i]];
         v->uses++;
-        v->promised = v->promised || !inside(tape, v, outermost) || kept(tape, v);
+        v->promised = v->promised || kept(v) || !rp__value_replayed_for(tape, v, tape->call[r->first]);
     }
+}
+
+static rp_status offload_bounds(rp_tape *tape, const tape_region *r)
+{
+    for (int i = 0; i < r->n_bounds; i++) RP_TRY(rp__value_offload(tape, &tape->value[r->bounds[i]]));
+    return RP_OK;
 }
 
 /* What was held in case a replay reads it and is not read by one. */
@@ -162,38 +170,73 @@ static void drop_unpromised(rp_tape *tape, const tape_region *r)
     }
 }
 
-static void forget_lists(rp_tape *tape, int outermost)
+static void forget_lists(tape_region *r)
+{
+    rp__release(r->run);
+    r->run = r->makes = r->bounds = NULL;
+    r->n_run = r->n_makes = r->n_bounds = 0;
+}
+
+void rp__region_unplan(rp_tape *tape, int outermost)
 {
     for (int region = outermost; region < tape->n_region; region++) {
         tape_region *r = &tape->region[region];
-        rp__release(r->run);
-        r->run = r->makes = r->bounds = NULL;
-        r->n_run = r->n_makes = r->n_bounds = 0;
+        if (!rp__region_within(tape, region, outermost)) continue;
+        for (int i = 0; i < r->n_bounds; i++) tape->value[r->bounds[i]].uses--;
+        forget_lists(r);
     }
+}
+
+rp_status rp__region_plan_open(rp_tape *tape, int outermost)
+{
+    rp_status status = RP_OK;
+
+    for (int region = tape->n_region - 1; region >= outermost && status == RP_OK; region--) {
+        tape_region *r = &tape->region[region];
+        if (r->first == r->end || !rp__region_within(tape, region, outermost)) continue;
+        status = take_lists(tape, r);
+        if (status == RP_OK) plan_one(tape, region);
+    }
+    for (int region = outermost; region < tape->n_region && status == RP_OK; region++)
+        if (rp__region_within(tape, region, outermost)) status = offload_bounds(tape, &tape->region[region]);
+    for (int region = outermost; region < tape->n_region; region++) {
+        tape_region *r = &tape->region[region];
+        if (!rp__region_within(tape, region, outermost)) continue;
+        if (status == RP_OK) claim_bounds(tape, r);
+        else forget_lists(r);
+    }
+    return status;
 }
 
 rp_status rp__region_plan(rp_tape *tape, int outermost)
 {
-    for (int region = tape->n_region - 1; region >= outermost; region--) {
-        mark_wanted(tape, region);
-        rp_status status = collect(tape, region);
-        clear_needed(tape, region);
-        if (status == RP_OK) continue;
-        forget_lists(tape, outermost);
-        return status;
-    }
-    for (int region = outermost; region < tape->n_region; region++) claim_bounds(tape, &tape->region[region], outermost);
+    RP_TRY(rp__region_plan_open(tape, outermost));
     drop_unpromised(tape, &tape->region[outermost]);
     return RP_OK;
 }
 
+rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists)
+{
+    tape_region *r = &tape->region[region];
+
+    r->run    = lists;
+    r->makes  = r->run + 1;
+    r->bounds = r->makes + MOST_MADE;
+    plan_one(tape, region);
+    claim_bounds(tape, r);
+    drop_unpromised(tape, r);
+    return offload_bounds(tape, r);
+}
+
 /* ---- replay ---- */
 
-static bool makes_missing(const rp_tape *tape, const int *values, int n)
+static bool makes_missing(const rp_tape *tape, const tape_call *c)
 {
+    int made[MOST_MADE], n = rp__call_makes(c, made);
+
     for (int i = 0; i < n; i++) {
-        const tape_value *v = &tape->value[values[i]];
-        if (!v->held && (v->needed || v->pending > 0)) return true;
+        const tape_value *v = &tape->value[made[i]];
+        if (!v->held && v->away == NONE && (v->needed || v->pending > 0)) return true;
     }
     return false;
 }
@@ -203,14 +246,24 @@ static int choose_calls(rp_tape *tape, const tape_region *r)
 {
     int start = r->n_run;
 
-    for (int i = 0; i < r->n_makes; i++) tape->value[r->makes[i]].needed = tape->value[r->makes[i]].uses > 0;
+    for (int i = 0; i < r->n_makes; i++) tape->value[r->makes[i]].needed = tape->value[r->makes[i]].left > 0;
     for (int i = r->n_run - 1; i >= 0; i--) {
         const tape_call *c = tape->call[r->run[i]];
-        if (!makes_missing(tape, c->out, c->meta.n_out) && !makes_missing(tape, c->slot, c->meta.n_slot)) continue;
+        if (!makes_missing(tape, c)) continue;
         for (int j = 0; j < c->meta.n_in; j++) tape->value[c->in[j].value].pending++;
         r->run[--start] = r->run[i];
     }
     return start;
+}
+
+/* What the chosen calls read from outside is fetched, or made by another region where that is on demand. */
+static rp_status make_bounds(rp_tape *tape, const tape_region *r)
+{
+    for (int i = 0; i < r->n_bounds; i++) {
+        tape_value *v = &tape->value[r->bounds[i]];
+        if (v->pending > 0) RP_TRY(rp__value_make(tape, v));
+    }
+    return RP_OK;
 }
 
 /* A value of the replay that only its later calls read goes at the last of these reads. */
@@ -226,8 +279,9 @@ static void take_result(rp_tape *tape, int value, rp_tensor *t)
 {
     tape_value *v = &tape->value[value];
 
-    if (v->held || (!v->needed && v->pending == 0)) return;
-    v->version = t->storage->version;
+    if (v->held || v->away != NONE || (!v->needed && v->pending == 0)) return;
+    v->version    = t->storage->version;
+    v->made_again = true;
     if (v->needed) {
         rp__value_hold(v, t);
     } else {
@@ -236,15 +290,26 @@ static void take_result(rp_tape *tape, int value, rp_tensor *t)
     }
 }
 
-static rp_status replay_call(rp_tape *tape, tape_call *c)
+static rp_status check_prints(rp_tape *tape, int at, rp_tensor *const *out, rp_tensor *const *slot)
+{
+    int made[MOST_MADE], n = rp__call_makes(tape->call[at], made), n_out = tape->call[at]->meta.n_out;
+
+    for (int i = 0; i < n; i++)
+        if (tape->value[made[i]].print) RP_TRY(rp__print_check(tape, at, &tape->value[made[i]], i < n_out ? out[i] : slot[i - n_out]));
+    return RP_OK;
+}
+
+static rp_status replay_call(rp_tape *tape, int at)
 {
     rp_tensor *in[RP_MAX_IN] = { 0 }, *out[RP_MAX_OUT] = { 0 }, *slot[RP_MAX_SLOT] = { 0 };
+    tape_call *c     = tape->call[at];
     rp_status status = RP_OK;
 
     for (int i = 0; i < c->meta.n_in; i++) RP_TRY_GOTO(rp__input_open(tape, c, i, &in[i]));
-    RP_TRY_GOTO(rp__op_forward(&c->meta, c->stream, in, out, slot));
+    RP_TRY_GOTO(rp__op_forward(&c->meta, c->stream, true, in, out, slot));
     if (c->meta.op->cost) tape->stats.recompute_flops += c->meta.op->cost(&c->meta, RP_FORWARD).flops;
     tape->stats.n_replayed++;
+    RP_TRY_GOTO(check_prints(tape, at, out, slot));
     for (int i = 0; i < c->meta.n_out; i++) take_result(tape, c->out[i], out[i]);
     for (int i = 0; i < c->meta.n_slot; i++) take_result(tape, c->slot[i], slot[i]);
 done:
@@ -257,13 +322,26 @@ done:
     return status;
 }
 
-rp_status rp__region_replay(rp_tape *tape, int region)
+static rp_status replay_calls(rp_tape *tape, int region)
 {
     tape_region *r = &tape->region[region];
+    int outer      = tape->replaying, start = choose_calls(tape, r);
+    rp_status status = make_bounds(tape, r);
 
-    for (int i = choose_calls(tape, r); i < r->n_run; i++) RP_TRY(replay_call(tape, tape->call[r->run[i]]));
-    for (int i = 0; i < r->n_makes; i++) tape->value[r->makes[i]].needed = false;
-    r->replayed = true;
+    tape->replaying = region;
+    for (int i = start; i < r->n_run && status == RP_OK; i++) status = replay_call(tape, r->run[i]);
+    tape->replaying = outer;
+    return status;
+}
+
+/* Marked first: what a region reads on demand never leads back to it, as calls read what was made before them. */
+rp_status rp__region_replay(rp_tape *tape, int region)
+{
+    if (region == NONE || tape->region[region].replayed) return RP_OK;
+    RP_TRY(rp__region_replay(tape, tape->region[region].parent));
+    tape->region[region].replayed = true;
+    RP_TRY(replay_calls(tape, region));
+    for (int i = 0; i < tape->region[region].n_makes; i++) tape->value[tape->region[region].makes[i]].needed = false;
     return RP_OK;
 }
 
@@ -271,6 +349,7 @@ void rp__region_finish(rp_tape *tape, int region)
 {
     tape_region *r = &tape->region[region];
 
-    for (int i = 0; i < r->n_bounds; i++) rp__value_used(&tape->value[r->bounds[i]]);
-    r->n_bounds = 0;
+    if (r->finished) return;
+    r->finished = true;
+    for (int i = 0; i < r->n_bounds; i++) rp__value_used(tape, &tape->value[r->bounds[i]]);
 }

@@ -60,6 +60,18 @@ void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider);
 rp_status rp__region_begin(rp_ctx *ctx, const char *path);
 rp_status rp__region_end(rp_ctx *ctx);
 
+/* A place in the record to go back to: what was recorded since is forgotten, regions opened since with it. */
+typedef struct { uint64_t id; int n_call, n_value, n_region, open; } rp_tape_mark;
+rp_tape_mark rp__tape_mark(const rp_ctx *ctx);
+void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark);
+
+/* While deferred, regions are ended without a plan. Then those of one group, one behind the other, become one region, and all are
+ * planned: region[i] is of group[i], both ascending. Bytes: what backward reads of what is made in the region. */
+void rp__regions_defer(rp_ctx *ctx, bool defer);
+int rp__region_count(const rp_ctx *ctx);
+int64_t rp__region_bytes(const rp_ctx *ctx, int region);
+rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int n);
+
 /* Called once in a backward as soon as the gradient of a leaf is complete and nothing still to run reads the leaf; an optimizer
  * may update the leaf and drop the gradient there. */
 typedef rp_status (*rp_grad_hook)(void *user, rp_tensor *leaf);
@@ -68,10 +80,15 @@ void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user);
 /* Gradients of bf16 parameters are kept in fp32. */
 void rp__tape_wide_grads(rp_ctx *ctx, bool wide);
 
-/* Run the backward of everything recorded, from a scalar, then reset the tape. Gradients of leaves are added to leaf->grad (class
- * grad). errors RP_ERR_MUTATED · RP_ERR_MEMORY · RP_ERR_ARG the loss is no scalar on the tape · RP_ERR_STATE a region is open. The
- * tape is reset in every case; after an error the gradients of leaves are incomplete, to be dropped. */
-rp_status rp__backward(rp_ctx *ctx, rp_tensor *loss);
+/* Compare what replays make with the first pass: never, one outermost region a step in turn, always. rp_set_verify overrules it. */
+typedef enum { RP_TAPE_VERIFY_NEVER, RP_TAPE_VERIFY_STEP, RP_TAPE_VERIFY_ALWAYS } rp_tape_verify;
+void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify);
+
+/* Run the backward of everything recorded, from a scalar, then reset the tape, unless options or an open region keep it. Gradients of
+ * leaves are added to leaf->grad (class grad). errors RP_ERR_MUTATED · RP_ERR_MEMORY · RP_ERR_REPLAY · RP_ERR_IO · RP_ERR_ARG the loss is
+ * no scalar on the tape. After an error the gradients of leaves are incomplete, to be dropped; the tape is reset where no region is open. */
+rp_status rp__backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options);
+static inline rp_status rp__backward(rp_ctx *ctx, rp_tensor *loss) { return rp__backward_with(ctx, loss, NULL); }
 
 /* Forget everything recorded. */
 void rp__tape_reset(rp_ctx *ctx);
@@ -81,10 +98,27 @@ rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad);
 
 typedef struct {
     int64_t step_flops, recompute_flops;      /* forward and backward without replays · replays */
-    int64_t n_calls, n_replayed;
+    int64_t n_calls, n_replayed, offloaded_bytes;
 } rp_tape_stats;
+
+/* Is a replay running? The path of the innermost region that is recorded or replayed; NULL: none. */
+bool rp__tape_replaying(const rp_ctx *ctx);
+const char *rp__tape_region(const rp_ctx *ctx);
 
 /* Counts since the last read. */
 void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out);
+
+/* What a backward from here would read, in the order of the tape: leaves left out. errors RP_ERR_MEMORY */
+typedef struct {
+    const char *path, *op, *by;               /* by: who decided; NULL: the region it is made in, or nobody */
+    const rp_op_meta *call;                   /* that makes it */
+    int at, output;                           /* the call's place on the tape; output, or by-product where by_product */
+    bool by_product, backward_reads;          /* backward_reads false: replays alone read it */
+    bool saved;                               /* held now */
+    rp_fate fate;                             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD: what becomes of it */
+    const char *region;                       /* path of its innermost region; NULL: none */
+    rp_meta meta;
+} rp_tape_slot;
+rp_status rp__tape_slots(rp_ctx *ctx, void (*visit)(void *user, const rp_tape_slot *slot), void *user);
 
 #endif

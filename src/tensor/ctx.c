@@ -57,6 +57,12 @@ static rp_status open_device(rp_ctx *ctx)
     return rp__fail(ctx, RP_ERR_ARG, "unknown device '%s'", name);
 }
 
+static rp_verify verify_of(const char *word)
+{
+    if (!word || !*word) return RP_VERIFY_DEFER;
+    return strcmp(word, "off") && strcmp(word, "0") ? RP_VERIFY_ON : RP_VERIFY_OFF;
+}
+
 rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
 {
     rp_ctx *ctx = calloc(1, sizeof *ctx);
@@ -64,7 +70,8 @@ rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
 
     if (!ctx) return status;
     if (options) ctx->options = *options;
-    ctx->seed = ctx->options.seed;
+    ctx->seed   = ctx->options.seed;
+    ctx->verify = verify_of(getenv("REPRISE_VERIFY"));
     status    = ctx->options.threads < 0 || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : open_team(ctx);
     if (status == RP_OK) status = open_device(ctx);
     if (status != RP_OK) {

@@ -102,7 +102,7 @@ static void run_reference(rp_ctx *ctx, const problem *p, numbers *x)
 
     for (int i = 0; i < n_in; i++) in[i] = tensor_of(ctx, p, i, x);
     assert_ok(ctx, rp__op_prepare(ctx, op, &p->attr, in, n_in, true, want, &m));
-    assert_ok(ctx, rp__op_forward(&m, at, in, out, slot));
+    assert_ok(ctx, rp__op_forward(&m, at, false, in, out, slot));
     rp_op_call c = { .meta = &m, .stream = at, .out = { out[0] }, .slot = { slot[0] }, .grad_adds = { true, true, true } };
     memcpy(c.in, in, sizeof in);
     c.grad_out[0] = tensor_of(ctx, p, G, x);
@@ -402,7 +402,7 @@ static void every_case_is_accepted_or_refused_as_it_says(void **state)
         rp_op_meta m;
         int n_in;
         assert_int_equal(prepare_case(ctx, op, &op->cases[i], in, &n_in, &m), op->cases[i].expect);
-        if (op->cases[i].expect == RP_OK) assert_ok(ctx, rp__op_forward(&m, (rp_op_stream){ 1, 2, 3 }, in, out, slot));
+        if (op->cases[i].expect == RP_OK) assert_ok(ctx, rp__op_forward(&m, (rp_op_stream){ 1, 2, 3 }, false, in, out, slot));
         rp_tensor_unref(out[0]);
         rp_tensor_unref(slot[0]);
         for (int j = 0; j < n_in; j++) rp_tensor_unref(in[j]);
@@ -435,7 +435,7 @@ static void the_op_takes_views_of_a_fused_projection(void **state)
         rp_op_meta m;
         assert_ok(ctx, rp__op_prepare(ctx, op, &attr, i ? own : view, 3, true, NULL, &m));
         assert_int_equal(m.n_slot, 0);
-        assert_ok(ctx, rp__op_forward(&m, (rp_op_stream){ 0 }, i ? own : view, &out[i], slot));
+        assert_ok(ctx, rp__op_forward(&m, (rp_op_stream){ 0 }, false, i ? own : view, &out[i], slot));
     }
     assert_ok(ctx, rp_tensor_read(out[0], a, B * T * HQ * D));
     assert_ok(ctx, rp_tensor_read(out[1], b, B * T * HQ * D));

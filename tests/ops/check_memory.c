@@ -44,7 +44,7 @@ static rp_status plain_forward(const cell *at, rp_ctx *ctx, plain_run *p)
 
     for (int i = 0; i < RP_MAX_IN; i++) want[i] = case_wants(at->op, at->test, i);
     RP_TRY(rp__op_prepare(ctx, at->op, at->test->attr, p->in, case_inputs(at->test), !at->test->eval, want, &p->m));
-    return rp__op_forward(&p->m, (rp_op_stream){ 0 }, p->in, p->out, p->slot);
+    return rp__op_forward(&p->m, (rp_op_stream){ 0 }, false, p->in, p->out, p->slot);
 }
 
 static rp_status plain_backward(const cell *at, rp_ctx *ctx, plain_run *p)
@@ -193,7 +193,7 @@ static void with_scratch_watched(one_call *c, int64_t bytes, rp_status (*pass)(o
 #endif
 }
 
-static rp_status forward_again(one_call *c) { return rp__op_forward(&c->m, c->ask.stream, c->in, c->out, c->slot); }
+static rp_status forward_again(one_call *c) { return rp__op_forward(&c->m, c->ask.stream, false, c->in, c->out, c->slot); }
 
 static rp_status backward_again(one_call *c)
 {

@@ -175,7 +175,7 @@ rp_status call_forward(one_call *c)
 {
     for (int i = 0; i < c->m.n_out; i++) c->out[i] = guarded(c, &c->m.out[i], false);
     for (int i = 0; i < c->m.n_slot; i++) c->slot[i] = guarded(c, &c->m.slot[i], false);
-    return rp__op_forward(&c->m, c->ask.stream, c->in, c->out, c->slot);
+    return rp__op_forward(&c->m, c->ask.stream, false, c->in, c->out, c->slot);
 }
 
 /* What backward gets for a tensor. Poison goes into a copy, which take_back releases. */

@@ -109,7 +109,7 @@ static void compare(rp_ctx *ctx, const golden *g, const golden_op *r, rp_dtype d
 
     assert_non_null(op);
     assert_ok(ctx, rp__op_prepare(ctx, op, r->attr, call.in, n, true, want_grad, &m));
-    assert_ok(ctx, rp__op_forward(&m, call.stream, call.in, call.out, call.slot));
+    assert_ok(ctx, rp__op_forward(&m, call.stream, false, call.in, call.out, call.slot));
     assert_close(call.out[0], &y, dtype);
     compare_gradients(g, r, dtype, want_grad, &call);
 

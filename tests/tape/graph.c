@@ -1,5 +1,5 @@
 /* graph.c -- see graph.h. */
-#include "tape/graph.h"
+#include "tape/fates.h"
 
 /* ---- draws ---- */
 
@@ -232,7 +232,7 @@ static rp_status run_step(const graph_step *s, rp_ctx *ctx, rp_tensor **value)
     rp_status status         = RP_OK;
 
     for (int i = 0; i < s->n_in && status == RP_OK; i++) status = look(value[s->in[i].value], s->in[i], &in[i]);
-    if (status == RP_OK) status = rp__apply(ctx, rp__op_find(s->op), s->attr, in, s->n_in, &value[s->out]);
+    if (status == RP_OK) status = rp__apply(ctx, counted_op(s->op), s->attr, in, s->n_in, &value[s->out]);
     for (int i = 0; i < s->n_in; i++) rp_tensor_unref(in[i]);
     return status;
 }

@@ -1,0 +1,251 @@
+/* tape/grad.c -- where gradients are put together.
+ *
+ * A gradient exists from the first call that contributes to it until the call that made its value has run backward. The first
+ * contribution assigns, later ones add, in the reverse order of the tape, so the order of every sum is the tape's alone.
+ *
+ *   add (RP_OP_GRAD_PASS)  passes its output's gradient on as the gradient of its inputs: one tensor with several owners. Whoever adds
+ *                          to a gradient that has another owner adds to a copy.
+ *   views                  a gradient into a view goes into that view of the value's whole gradient, which starts as zeros unless the
+ *                          views of one call cover it, as q, k and v cover the value they are slices of
+ */
+#include "tape/inside.h"
+
+#include <string.h>
+
+rp_tensor **rp__grad_place(tape_value *v) { return v->producer == NONE ? &v->held->grad : &v->grad; }
+
+static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
+{
+    rp_meta m = v->m;
+
+    if (v->producer != NONE) return m;
+    if (v->held->grad) m.dtype = v->held->grad->m.dtype;
+    else if (tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
+    return m;
+}
+
+static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
+{
+    rp_meta m = grad_meta(tape, v);
+
+    return rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, "a gradient", out);
+}
+
+rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh)
+{
+    rp_tensor **g = rp__grad_place(v), *mine;
+
+    *fresh = !*g;
+    if (*g && (*g)->refs == 1) return RP_OK;
+    RP_TRY(grad_new(tape, v, &mine));
+    if (*g) rp__tensor_copy(mine, *g);
+    rp_tensor_unref(*g);
+    *g = mine;
+    return RP_OK;
+}
+
+/* A gradient to write `elems` different elements of; *adds: to what is there. */
+static rp_status ready_grad(rp_tape *tape, tape_value *v, int64_t elems, bool *adds)
+{
+    bool fresh;
+
+    RP_TRY(rp__grad_own(tape, v, &fresh));
+    *adds = !fresh || elems < rp_meta_elems(&v->m);
+    if (fresh && *adds) rp__tensor_zero(*rp__grad_place(v));
+    return RP_OK;
+}
+
+/* The part of the whole gradient that belongs to this input. */
+static rp_status grad_part(rp_tape *tape, const tape_input *in, rp_tensor **out)
+{
+    tape_value *v = &tape->value[in->value];
+    rp_tensor *g  = *rp__grad_place(v);
+
+    if (in->whole) {
+        *out = rp_tensor_ref(g);
+        return RP_OK;
+    }
+    RP_TRY(rp__tensor_alias(g, out));
+    (*out)->m       = in->m;
+    (*out)->m.dtype = g->m.dtype;
+    (*out)->start   = in->start - (v->producer == NONE ? v->held->start : 0);
+    memcpy((*out)->stride, in->stride, sizeof in->stride);
+    return RP_OK;
+}
+
+/* grad += g, or grad is g from now on. */
+static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
+{
+    tape_value *v = &tape->value[in->value];
+    rp_tensor *to;
+    bool adds;
+
+    if (in->whole && v->producer != NONE && !v->grad) {
+        v->grad = rp_tensor_ref(g);
+        return RP_OK;
+    }
+    RP_TRY(ready_grad(tape, v, rp_meta_elems(&in->m), &adds));
+    RP_TRY(grad_part(tape, in, &to));
+    if (adds) rp__tensor_add(to, g);
+    else rp__tensor_copy(to, g);
+    rp__tensor_wrote(to, "backward");
+    rp_tensor_unref(to);
+    return RP_OK;
+}
+
+static bool passes(const tape_call *c, int i)
+{
+    return (c->meta.op->flags & RP_OP_GRAD_PASS) && rp_meta_same(&c->in[i].m, &c->meta.out[0]);
+}
+
+static rp_status open_needs(rp_tape *tape, const tape_call *c, rp_op_call *run)
+{
+    uint32_t needs = c->meta.needs;
+
+    for (int i = 0; i < c->meta.n_in; i++)
+        if (needs & RP_IN(i)) RP_TRY(rp__input_open(tape, c, i, &run->in[i]));
+    for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++) {
+        bool slot = i >= c->meta.n_out;
+        int at    = slot ? i - c->meta.n_out : i;
+        if (!(needs & (slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
+        const tape_value *v = &tape->value[slot ? c->slot[at] : c->out[at]];
+        RP_BUG_IF(!v->held);
+        RP_TRY(rp__value_check(tape, v, c));
+        *(slot ? &run->slot[at] : &run->out[at]) = rp_tensor_ref(v->held);
+    }
+    return RP_OK;
+}
+
+static void close_call(rp_op_call *run)
+{
+    for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->in[i]);
+    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(run->out[i]);
+    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(run->slot[i]);
+    for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->grad_in[i]);
+}
+
+/* Has every index an element of its own? */
+static bool one_place_each(const rp_meta *m, const int64_t *stride)
+{
+    for (int i = 0; i < m->ndim; i++) {
+        int64_t below = 0;
+        for (int j = 0; j < m->ndim; j++)
+            if (j != i && m->dim[j] > 1 && stride[j] <= stride[i]) below += (m->dim[j] - 1) * stride[j];
+        if (m->dim[i] > 1 && below >= stride[i]) return false;
+    }
+    return true;
+}
+
+/* Are they two stretches of dimension d of one tensor, one behind the other? */
+static bool in_a_row(const tape_input *low, const tape_input *high, int d)
+{
+    int64_t step = low->stride[d], apart = high->start - low->start;
+    rp_meta both = low->m;
+
+    for (int i = 0; i < low->m.ndim; i++)
+        if (low->stride[i] != high->stride[i] || (i != d && low->m.dim[i] != high->m.dim[i])) return false;
+    if (step <= 0 || apart % step || apart / step < low->m.dim[d]) return false;
+    both.dim[d] = apart / step + high->m.dim[d];
+    return one_place_each(&both, low->stride);
+}
+
+/* Slices of one dimension that have nothing in common. What is disjoint in other ways need not be known as such. */
+static bool disjoint(const tape_input *a, const tape_input *b)
+{
+    const tape_input *low = a->start <= b->start ? a : b, *high = low == a ? b : a;
+
+    for (int d = 0; d < a->m.ndim && a->m.ndim == b->m.ndim; d++)
+        if (in_a_row(low, high, d)) return true;
+    return false;
+}
+
+/* Inputs of one call that show the same elements: the op may write both gradients in one pass. */
+static bool repeats(const tape_call *c, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (c->in[j].value == c->in[i].value && !disjoint(&c->in[j], &c->in[i])) return true;
+    return false;
+}
+
+static bool too_wide(const rp_tape *tape, const tape_call *c, int i)
+{
+    return grad_meta(tape, &tape->value[c->in[i].value]).dtype != c->in[i].m.dtype && !(c->meta.op->wide_grad_in & RP_IN(i));
+}
+
+/* Where the op cannot write the value's gradient itself it gets a tensor of its own, which is added afterwards. */
+static bool apart(const rp_tape *tape, const tape_call *c, int i) { return repeats(c, i) || too_wide(tape, c, i); }
+
+static rp_status open_apart(rp_tape *tape, const tape_call *c, int i, rp_tensor **out)
+{
+    rp_meta m = c->in[i].m;
+
+    if (!too_wide(tape, c, i)) m.dtype = grad_meta(tape, &tape->value[c->in[i].value]).dtype;
+    return rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", out);
+}
+
+/* The op writes into the value's own gradient. */
+static bool direct(const rp_tape *tape, const tape_call *c, int i)
+{
+    return rp__input_wants(tape, c, i) && !passes(c, i) && !apart(tape, c, i);
+}
+
+/* Inputs that are parts of one value share its gradient, made ready once for all that they write. */
+static rp_status open_direct(rp_tape *tape, const tape_call *c, int i, rp_op_call *run)
+{
+    const tape_input *in = &c->in[i];
+    int64_t elems        = 0;
+    int first            = i;
+
+    for (int j = c->meta.n_in - 1; j >= 0; j--) {
+        if (c->in[j].value != in->value || !direct(tape, c, j)) continue;
+        elems += rp_meta_elems(&c->in[j].m);
+        first = j;
+    }
+    if (first == i) RP_TRY(ready_grad(tape, &tape->value[in->value], elems, &run->grad_adds[i]));
+    run->grad_adds[i] = run->grad_adds[first];
+    return grad_part(tape, in, &run->grad_in[i]);
+}
+
+static rp_status open_grads(rp_tape *tape, const tape_call *c, rp_op_call *run)
+{
+    for (int i = 0; i < c->meta.n_in; i++) {
+        if (direct(tape, c, i)) RP_TRY(open_direct(tape, c, i, run));
+        else if (rp__input_wants(tape, c, i) && !passes(c, i)) RP_TRY(open_apart(tape, c, i, &run->grad_in[i]));
+    }
+    return RP_OK;
+}
+
+static rp_status after_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
+{
+    for (int i = 0; i < c->meta.n_in; i++) {      /* let go first, so that the others add to this tensor, not to a copy */
+        if (!direct(tape, c, i)) continue;
+        rp__tensor_wrote(run->grad_in[i], c->meta.op->name);
+        rp_tensor_unref(run->grad_in[i]);
+        run->grad_in[i] = NULL;
+    }
+    for (int i = 0; i < c->meta.n_in; i++) {
+        if (!rp__input_wants(tape, c, i) || direct(tape, c, i)) continue;
+        RP_TRY(pass_on(tape, &c->in[i], passes(c, i) ? run->grad_out[0] : run->grad_in[i]));
+    }
+    return RP_OK;
+}
+
+rp_status rp__call_backward(rp_tape *tape, const tape_call *c)
+{
+    rp_op_call run   = { .meta = &c->meta, .stream = c->stream };
+    rp_status status = RP_OK;
+    bool computes    = false;
+
+    for (int i = 0; i < c->meta.n_out; i++) run.grad_out[i] = tape->value[c->out[i]].grad;
+    for (int i = 0; i < c->meta.n_in; i++) computes = computes || (rp__input_wants(tape, c, i) && !passes(c, i));
+    if (computes) {
+        RP_TRY_GOTO(open_needs(tape, c, &run));
+        RP_TRY_GOTO(open_grads(tape, c, &run));
+        RP_TRY_GOTO(rp__op_backward(&run));
+        if (c->meta.op->cost) tape->stats.step_flops += c->meta.op->cost(&c->meta, RP_BACKWARD).flops;
+    }
+    RP_TRY_GOTO(after_call(tape, c, &run));
+done:
+    close_call(&run);
+    return status;
+}

@@ -1,0 +1,179 @@
+/* tape/tape.c -- the tape's life, its settings, and what can be asked of it. */
+#include "tape/inside.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+uint64_t rp__tape_next_id(void)
+{
+    static _Atomic uint64_t last;
+
+    return atomic_fetch_add(&last, 1) + 1;
+}
+
+static void tape_free(rp_tape *tape)
+{
+    rp__tape_reset(tape->ctx);
+    rp__release(tape->value);
+    rp__release(tape->call);
+    rp__release(tape->region);
+    rp__release(tape);
+}
+
+rp_tape *rp__tape(rp_ctx *ctx)
+{
+    if (ctx->tape) return ctx->tape;
+    rp_tape *tape = rp__host_alloc(ctx, sizeof *tape);
+    if (!tape) return NULL;
+    tape->ctx      = ctx;
+    tape->id       = rp__tape_next_id();
+    tape->open     = tape->replaying = NONE;
+    tape->root     = (rp_scope){ .path = "" };
+    ctx->tape      = tape;
+    ctx->tape_free = tape_free;
+    return tape;
+}
+
+void rp__tape_reset(rp_ctx *ctx)
+{
+    rp_tape *tape = ctx->tape;
+
+    if (!tape) return;
+    for (int i = 0; i < tape->n_value; i++) rp__value_forget(tape, &tape->value[i]);
+    for (int i = 0; i < tape->n_call; i++) rp__release(tape->call[i]);
+    for (int i = 0; i < tape->n_region; i++) rp__release(tape->region[i].run);
+    if (tape->n_outermost) tape->last_outermost = tape->n_outermost;
+    tape->n_value = tape->n_call = tape->n_region = tape->n_outermost = 0;
+    tape->open = tape->replaying = NONE;
+    tape->deferred = false;
+    tape->id   = rp__tape_next_id();
+}
+
+void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (!tape) return;
+    tape->hook      = hook;
+    tape->hook_user = user;
+}
+
+void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (tape) tape->decider = decider ? *decider : (rp_decider){ 0 };
+}
+
+void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (tape) tape->verify = verify;
+}
+
+void rp__tape_wide_grads(rp_ctx *ctx, bool wide)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (tape) tape->wide_grads = wide;
+}
+
+void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
+{
+    *out = ctx->tape ? ctx->tape->stats : (rp_tape_stats){ 0 };
+    if (ctx->tape) ctx->tape->stats = (rp_tape_stats){ 0 };
+}
+
+bool rp__tape_replaying(const rp_ctx *ctx) { return ctx->tape && ctx->tape->replaying != NONE; }
+
+const char *rp__tape_region(const rp_ctx *ctx)
+{
+    const rp_tape *tape = ctx->tape;
+    int region          = !tape ? NONE : tape->replaying != NONE ? tape->replaying : tape->open;
+
+    return region == NONE ? NULL : tape->region[region].path;
+}
+
+rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (!tape) return RP_ERR_MEMORY;
+    tape->no_grad = no_grad;
+    return RP_OK;
+}
+
+/* ---- calls and regions ---- */
+
+int rp__call_needs(const tape_call *c, int *values)
+{
+    uint32_t needs = c->meta.needs;
+    int n = 0;
+
+    for (int i = 0; i < c->meta.n_in; i++)
+        if (needs & RP_IN(i)) values[n++] = c->in[i].value;
+    for (int i = 0; i < c->meta.n_out; i++)
+        if (needs & RP_OUT(i)) values[n++] = c->out[i];
+    for (int i = 0; i < c->meta.n_slot; i++)
+        if (needs & RP_SLOT(i)) values[n++] = c->slot[i];
+    return n;
+}
+
+int rp__call_makes(const tape_call *c, int *values)
+{
+    memcpy(values, c->out, (size_t)c->meta.n_out * sizeof *values);
+    memcpy(values + c->meta.n_out, c->slot, (size_t)c->meta.n_slot * sizeof *values);
+    return c->meta.n_out + c->meta.n_slot;
+}
+
+bool rp__region_within(const rp_tape *tape, int region, int outer)
+{
+    if (outer == NONE) return true;
+    while (region != NONE && region != outer) region = tape->region[region].parent;
+    return region == outer;
+}
+
+int rp__region_outermost(const rp_tape *tape, int region)
+{
+    while (region != NONE && tape->region[region].parent != NONE) region = tape->region[region].parent;
+    return region;
+}
+
+/* ---- slots ---- */
+
+static void show_slot(const rp_tape *tape, const tape_value *v, rp_tape_slot *out)
+{
+    const tape_call *c = tape->call[v->producer];
+    bool by_product    = v->output >= c->meta.n_out;
+
+    *out = (rp_tape_slot){
+        .path = c->path, .op = c->meta.op->name, .by = v->by, .call = &c->meta, .at = v->producer, .by_product = by_product,
+        .output = by_product ? v->output - c->meta.n_out : v->output, .saved = v->held || v->away != NONE,
+        .fate = v->fate == RP_RECOMPUTE && v->promised ? RP_KEEP : (rp_fate)v->fate,
+        .region = v->region == NONE || tape->region[v->region].single ? NULL : tape->region[v->region].path, .meta = v->m,
+    };
+}
+
+rp_status rp__tape_slots(rp_ctx *ctx, void (*visit)(void *user, const rp_tape_slot *slot), void *user)
+{
+    rp_tape *tape = ctx->tape;
+    int needs[MOST_NEEDS];
+    rp_tape_slot slot;
+
+    if (!tape || !tape->n_value) return RP_OK;
+    int *reads = rp__host_alloc(ctx, tape->n_value * (int64_t)sizeof *reads);
+    if (!reads) return RP_ERR_MEMORY;
+    for (int at = 0; at < tape->n_call; at++) {
+        int n = rp__call_needs(tape->call[at], needs);
+        for (int i = 0; i < n; i++) reads[needs[i]]++;
+    }
+    for (int i = 0; i < tape->n_value; i++) {
+        if (tape->value[i].producer == NONE || tape->value[i].uses == 0) continue;
+        show_slot(tape, &tape->value[i], &slot);
+        slot.backward_reads = reads[i] > 0;
+        visit(user, &slot);
+    }
+    rp__release(reads);
+    return RP_OK;
+}

@@ -1,0 +1,127 @@
+/* tape/verify.c -- what a replay makes against what the first pass made.
+ *
+ * A fingerprint is a hash for each of at most MOST_BLOCKS stretches of a value's bytes. They are bookkeeping, not data: at most
+ * 8 KiB a value, so that comparing changes nothing in the ledger. Values of up to MOST_BLOCKS elements are told apart element by element.
+ */
+#include "tape/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_BLOCKS = 1024, AROUND = 2, LINE_CHARS = 160 };
+
+struct tape_print {
+    int64_t block_elems;
+    int n_blocks;
+    uint64_t block[];
+};
+
+bool rp__verify_region(const rp_tape *tape, int region)
+{
+    int turns = tape->last_outermost ? tape->last_outermost : 1;
+
+    if (tape->ctx->verify == RP_VERIFY_OFF) return false;
+    if (tape->ctx->verify == RP_VERIFY_ON || tape->verify == RP_TAPE_VERIFY_ALWAYS) return region != NONE || tape->open == NONE;
+    return tape->verify == RP_TAPE_VERIFY_STEP && (tape->n_outermost + turns - 1) % turns == (int)(tape->ctx->step % turns);
+}
+
+static tape_print blocks_of(int64_t elems)
+{
+    int64_t block = (elems + MOST_BLOCKS - 1) / MOST_BLOCKS;
+
+    return (tape_print){ .block_elems = block ? block : 1, .n_blocks = block ? (int)((elems + block - 1) / block) : 0 };
+}
+
+/* Of the bytes of elements [from, to) of a dense tensor. Eight at a time: a hash of a byte at a time is slower than most ops. */
+static uint64_t hash_elems(const rp_tensor *t, int64_t from, int64_t to)
+{
+    int64_t size           = rp_dtype_bytes(t->m.dtype), bytes = (to - from) * size;
+    const unsigned char *p = (const unsigned char *)rp_tensor_data(t) + from * size;
+    uint64_t h             = RP_HASH_SEED ^ (uint64_t)bytes, word;
+
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+        memcpy(&word, p, 8);
+        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return rp__hash(p, (size_t)bytes, h);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static uint64_t hash_block(const rp_tensor *t, const tape_print *print, int i)
+{
+    int64_t from = i * print->block_elems;
+
+    return hash_elems(t, from, least(from + print->block_elems, rp_meta_elems(&t->m)));
+}
+
+rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out)
+{
+    tape_print shape = blocks_of(rp_meta_elems(&t->m));
+
+    if (!rp__tensor_real(t)) return RP_OK;
+    tape_print *print = rp__host_alloc(ctx, (int64_t)sizeof *print + shape.n_blocks * (int64_t)sizeof print->block[0]);
+    if (!print) return RP_ERR_MEMORY;
+    *print = shape;
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < shape.n_blocks; i++) print->block[i] = hash_block(t, print, i);
+    *out = print;
+    return RP_OK;
+}
+
+/* ---- the message ---- */
+
+/* "[3, 17]" of element 3 * n + 17. */
+static void place_of(const rp_meta *m, int64_t element, char *out, size_t room)
+{
+    int64_t index[RP_MAX_DIM];
+    size_t used = 0;
+
+    for (int i = m->ndim - 1; i >= 0; i--) {
+        index[i] = element % m->dim[i];
+        element /= m->dim[i];
+    }
+    for (int i = 0; i < m->ndim && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%" PRId64, i ? ", " : "[", index[i]);
+    if (used < room) snprintf(out + used, room - used, m->ndim ? "]" : "[]");
+}
+
+static bool runs_again(const rp_tape *tape, int at)
+{
+    const tape_region *r = tape->replaying == NONE ? NULL : &tape->region[tape->replaying];
+
+    for (int i = 0; r && i < r->n_run; i++)
+        if (r->run[i] == at) return true;
+    return false;
+}
+
+/* The record beside the replay: the calls around the one that differs. */
+static void show_calls(const rp_tape *tape, int at, char *out, size_t room)
+{
+    size_t used = 0;
+
+    for (int i = at - AROUND; i <= at + AROUND && used < room; i++) {
+        if (i < 0 || i >= tape->n_call) continue;
+        const tape_call *c = tape->call[i];
+        const char *again  = i == at ? "differs" : !runs_again(tape, i) ? "not replayed" : i < at ? "the same" : "not yet";
+        used += (size_t)snprintf(out + used, room - used, "\n  %s %5d  %-20.20s %-48.48s %s", i == at ? ">" : " ", i, c->meta.op->name,
+                                 c->path, again);
+    }
+}
+
+rp_status rp__print_check(rp_tape *tape, int at, const tape_value *v, const rp_tensor *t)
+{
+    const tape_print *print = v->print;
+    char name[VALUE_CHARS], place[64], calls[(2 * AROUND + 1) * LINE_CHARS], range[48] = "";
+    int i = 0;
+
+    while (i < print->n_blocks && hash_block(t, print, i) == print->block[i]) i++;
+    if (i == print->n_blocks) return RP_OK;
+    int64_t first = i * print->block_elems, last = least(first + print->block_elems, rp_meta_elems(&t->m)) - 1;
+    place_of(&t->m, first, place, sizeof place);
+    if (last > first) snprintf(range, sizeof range, " to %" PRId64, last);
+    show_calls(tape, at, calls, sizeof calls);
+    return rp__fail(tape->ctx, RP_ERR_REPLAY, "a replay differs from the first pass: %s (%s), first at element %" PRId64 "%s, %s%s",
+                    rp__value_name(tape, v, name), rp_meta_str(&t->m), first, range, place, calls);
+}
