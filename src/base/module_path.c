@@ -1,5 +1,5 @@
 /* base/module_path.c -- Hugging Face's names of modules, part by part; c_proj is the only one whose meaning hangs on the
- * part before it. */
+ * part before it. And the layer number in a path. */
 #include "base/module_path.h"
 
 #include "base/base.h"
@@ -67,6 +67,19 @@ bool rp__module_path_covers(const char *glob, const char *path)
     for (char *dot = strrchr(above, '.'); dot; dot = strrchr(above, '.')) {
         *dot = 0;
         if (rp__glob(glob, above)) return true;
+    }
+    return false;
+}
+
+bool rp_path_layer(const char *path, int64_t *layer)
+{
+    char number[32];
+
+    for (const char *part = path; *part; part += strcspn(part, "."), part += *part == '.') {
+        size_t n = strcspn(part, "."), digits = strspn(part, "0123456789");
+        if (!n || digits != n || n >= sizeof number) continue;
+        snprintf(number, sizeof number, "%.*s", (int)n, part);
+        if (rp__parse_int(number, 0, INT64_MAX, layer)) return true;
     }
     return false;
 }

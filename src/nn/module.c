@@ -36,7 +36,7 @@ rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const
     m->type         = type;
     m->path         = path;
     m->name         = dot ? dot + 1 : path;
-    m->scope        = (rp_scope){ .path = path };
+    m->scope        = (rp_scope){ .path = path, .module = m };
     adopt(parent, m);
     *(rp_module **)out = m;
     return RP_OK;
@@ -93,12 +93,15 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
 {
     rp_ctx *ctx     = m->ctx;
     rp_scope *outer = ctx->scope;
+    bool outer_eval = ctx->eval;
     rp_tensor *made = NULL;
 
     if (m->checkpointed) RP_TRY(rp__region_begin(ctx, m->path));
     ctx->scope       = &m->scope;
+    ctx->eval        = outer_eval || m->eval;
     rp_status status = m->type->forward(m, in, &made);
     ctx->scope       = outer;
+    ctx->eval        = outer_eval;
     rp_status ended  = m->checkpointed ? rp__region_end(ctx) : RP_OK;
     if (status == RP_OK) status = ended;
     if (status == RP_OK) *out = made;
@@ -106,13 +109,15 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
     return status;
 }
 
-rp_module *rp__module_next(const rp_module *root, const rp_module *m)
+/* The next module of the walk that is not under m. */
+static rp_module *next_beside(const rp_module *root, const rp_module *m)
 {
-    if (m->first_child) return m->first_child;
     for (; m != root; m = m->parent)
         if (m->next) return m->next;
     return NULL;
 }
+
+rp_module *rp__module_next(const rp_module *root, const rp_module *m) { return m->first_child ? m->first_child : next_beside(root, m); }
 
 rp_module *rp_module_find(rp_module *root, const char *path)
 {
@@ -121,17 +126,29 @@ rp_module *rp_module_find(rp_module *root, const char *path)
     return NULL;
 }
 
-static bool below_checkpointed(const rp_module *m)
+void rp_module_walk(rp_module *root, rp_module_visit visit, void *user)
 {
-    for (m = m->parent; m; m = m->parent)
-        if (m->checkpointed) return true;
-    return false;
+    for (rp_module *m = root; m; m = rp__module_next(root, m)) visit(m->path, m, user);
+}
+
+void rp_module_train(rp_module *root, bool on)
+{
+    for (rp_module *m = root; m; m = rp__module_next(root, m)) m->eval = !on;
+}
+
+static void take_back(rp_module *root)
+{
+    for (rp_module *m = root; m; m = rp__module_next(root, m)) m->checkpointed = false;
 }
 
 void rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user)
 {
-    for (rp_module *m = root; m; m = rp__module_next(root, m))
-        m->checkpointed = condition && !below_checkpointed(m) && condition(m->path, m, user);
+    if (!condition) take_back(root);
+    for (rp_module *m = condition ? root : NULL; m;) {
+        bool holds = condition(m->path, m, user);
+        if (holds) m->checkpointed = true;
+        m = holds ? next_beside(root, m) : rp__module_next(root, m);
+    }
 }
 
 bool rp__module_is_type(const char *path, const rp_module *m, void *user)
@@ -142,3 +159,4 @@ bool rp__module_is_type(const char *path, const rp_module *m, void *user)
 
 const char *rp_module_path(const rp_module *m) { return m->path; }
 const char *rp_module_type(const rp_module *m) { return m->type->name; }
+rp_module *rp_module_parent(const rp_module *m) { return m->parent; }

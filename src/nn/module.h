@@ -6,7 +6,7 @@
  *
  * A layer is a struct whose first member is rp_module, a line of its type table (name and forward) and a function that makes
  * it. Modules know nothing of checkpointing: rp__module_call opens a region around the forward of a module that is marked,
- * and gives every random call its stream by the module's path.
+ * gives every random call its stream by the module's path, and runs it in the module's mode.
  */
 #ifndef RP_NN_MODULE_H
 #define RP_NN_MODULE_H
@@ -40,6 +40,7 @@ struct rp_module {
     rp_param param[RP_MAX_OWN_PARAMS];
     int n_params;
     bool checkpointed;                          /* its forward is a region */
+    bool eval;                                  /* its forward runs in evaluation mode, whatever is around it */
 };
 
 /* A zeroed layer of `bytes`, begun by an rp_module, as the last child of `parent` (NULL: a root; it owns its children).
@@ -53,7 +54,7 @@ rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, 
 /* The module reads a parameter of another one. */
 rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor);
 
-/* Run it: sets the scope, opens a region where the module is marked and a gradient may be wanted. */
+/* Run it: sets the scope and the mode, opens a region where the module is marked and a gradient may be wanted. */
 rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out);
 
 /* The next module of a walk of the tree under root, parents first; begin with root, NULL ends. */
