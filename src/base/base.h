@@ -54,6 +54,8 @@ struct rp_ctx {
     void (*away_free)(struct rp_away *away);   /* … and says how it goes */
     rp_verify verify;                   /* overrules what recipes and others say about comparing replays */
     bool eval;                          /* calls run in evaluation mode: dropout rests */
+    const struct rp_op **own_op;        /* ops made known by rp_op_register */
+    int n_own_op;
 };
 
 /* Host memory for bookkeeping (nodes, names): zeroed, counted by fault injection, not in the ledger.

@@ -1,4 +1,5 @@
 /* ops/call.c -- the registry and the running of one op. */
+#include "ops/declared.h"
 #include "ops/op_internal.h"
 
 static const rp_op *const registry[] = {
@@ -28,9 +29,29 @@ static void find_speed(rp_op_meta *m, rp_tensor *const *in)
     }
 }
 
+/* An op that passes its output's gradient on and has no backward has none for inputs of another shape. */
+static bool gradient_flows(const rp_op_meta *m, int i)
+{
+    const rp_op *op = m->op;
+
+    if (op->no_grad_in >> i & 1) return false;
+    return op->backward || ((op->flags & RP_OP_GRAD_PASS) && rp_meta_same(&m->in[i], &m->out[0]));
+}
+
+static void drop_dead_gradients(rp_op_meta *m)
+{
+    m->want_grad = false;
+    for (int i = 0; i < m->n_in; i++) {
+        m->in_grad[i] = m->in_grad[i] && gradient_flows(m, i);
+        m->want_grad |= m->in_grad[i];
+    }
+}
+
 rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, bool train,
                          const bool *want_grad, rp_op_meta *m)
 {
+    bool flows = op->backward || (op->flags & RP_OP_GRAD_PASS);
+
     *m = (rp_op_meta){ .ctx = ctx, .op = op, .attr = attr, .n_in = n_in, .n_out = op->n_out, .n_slot = op->n_slot, .train = train,
                        .needs = op->needs, .threads = ctx->threads };
     RP_CHECK(ctx, op->flags & RP_OP_VARIADIC ? n_in >= 1 && n_in <= op->n_in : n_in == op->n_in, RP_ERR_ARG,
@@ -39,13 +60,13 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
         RP_CHECK(ctx, in[i] && in[i]->ctx == ctx, RP_ERR_ARG, "%s: input %d is %s", op->name, i,
                  in[i] ? "of another context" : "missing");
         m->in[i]      = in[i]->m;
-        m->in_grad[i] = want_grad && want_grad[i] && op->backward && !(op->no_grad_in >> i & 1);
-        if (op->flags & RP_OP_GRAD_PASS) m->in_grad[i] = want_grad && want_grad[i];
+        m->in_grad[i] = want_grad && want_grad[i] && flows && !(op->no_grad_in >> i & 1);
         m->want_grad |= m->in_grad[i];
     }
     find_speed(m, in);
     RP_TRY(op->shape(m));
-    RP_BUG_IF(m->needs & ~op->needs);
+    RP_TRY(rp__op_check_declared(m, n_in));
+    if (m->want_grad) drop_dead_gradients(m);
     if (!m->want_grad) m->n_slot = 0;
     return RP_OK;
 }
@@ -98,7 +119,8 @@ static rp_status make(const rp_op_meta *m, const rp_meta *metas, rp_tensor **t, 
     return RP_OK;
 }
 
-rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replaying, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replaying, rp_tensor *const *in, rp_tensor **out,
+                         rp_tensor **slot)
 {
     rp_op_call c = { .ctx = m->ctx, .meta = m, .attr = m->attr, .stream = stream, .replaying = replaying };
     bool made_out[RP_MAX_OUT] = { 0 }, made_slot[RP_MAX_SLOT] = { 0 };
@@ -111,6 +133,8 @@ rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replayin
     memcpy(c.slot, slot, (size_t)m->n_slot * sizeof *slot);
     RP_TRY_GOTO(run(&c, m->op->forward, m->scratch_bytes));
     for (int i = 0; i < m->n_out; i++) rp__tensor_wrote(out[i], m->op->name);
+    for (int i = 0; i < m->n_in && m->train && !replaying; i++)
+        if (m->op->writes_in & RP_IN(i)) rp__tensor_wrote(in[i], m->op->name);
     return RP_OK;
 done:
     drop(out, made_out, m->n_out);

@@ -14,17 +14,21 @@
 #include "ops/ops.def"
 #undef RP_OP
 
-/* The op of that name, or NULL. */
+/* The built-in op of that name, or NULL. */
 const rp_op *rp__op_find(const char *name);
 int rp__op_count(void);
 const rp_op *rp__op_at(int i);
+/* The same among those the context was told of too (rp_op_register). */
+const rp_op *rp__op_find_in(const rp_ctx *ctx, const char *name);
 
-/* Fill *m and run `shape`. in[] must be set; want_grad[i] says which inputs want a gradient (NULL: none). */
+/* Fill *m, run `shape` and look over what it declares. in[] must be set; want_grad[i] says which inputs want a gradient (NULL: none). */
 rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, bool train,
                          const bool *want_grad, rp_op_meta *m);
 
-/* Allocate what of out[] and slot[] is NULL (class temp), run forward. On failure nothing stays allocated here. */
-rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replaying, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot);
+/* Allocate what of out[] and slot[] is NULL (class temp), run forward. On failure nothing stays allocated here. In train mode a forward
+ * that is no replay writes the inputs that the op's `writes_in` lists. */
+rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replaying, rp_tensor *const *in, rp_tensor **out,
+                         rp_tensor **slot);
 
 /* Run backward on a filled call (meta, tensors, adds, stream); allocates only its scratch. */
 rp_status rp__op_backward(rp_op_call *call);

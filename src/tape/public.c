@@ -3,7 +3,7 @@
 
 rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)
 {
-    const rp_op *found = rp__op_find(op);
+    const rp_op *found = rp__op_find_in(ctx, op);
 
     RP_CHECK(ctx, found, RP_ERR_MATCH, "there is no op '%s'", op);
     RP_CHECK(ctx, (attr != NULL) == (found->attr_size > 0), RP_ERR_ARG, "%s: attributes are %s", op,

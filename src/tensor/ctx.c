@@ -94,6 +94,7 @@ void rp_ctx_free(rp_ctx *ctx)
 #endif
         rp__mem_space_free(ctx->space[i]);
     }
+    rp__release(ctx->own_op);
     free(ctx);
 }
 

@@ -61,8 +61,9 @@ const char *rp_meta_str(const rp_meta *m)
     char *text = ring[next++ % RING];
     int used   = snprintf(text, CHARS, "%s [", rp_dtype_name(m->dtype));
 
-    for (int i = 0; i < m->ndim && used < CHARS; i++)
+    for (int i = 0; i < m->ndim && i < RP_MAX_DIM && used < CHARS; i++)
         used += snprintf(text + used, (size_t)(CHARS - used), "%s%" PRId64, i ? ", " : "", m->dim[i]);
+    if (m->ndim > RP_MAX_DIM && used < CHARS) used += snprintf(text + used, (size_t)(CHARS - used), ", and %d more", m->ndim - RP_MAX_DIM);
     if (used < CHARS - 1) snprintf(text + used, (size_t)(CHARS - used), "]");
     return text;
 }

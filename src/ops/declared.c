@@ -1,0 +1,124 @@
+/* ops/declared.c -- ops of a user's own: their registry, and what keeps a mistake in one from becoming a crash. */
+#include "ops/declared.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { KNOWN_FLAGS = RP_OP_RANDOM | RP_OP_EFFECT | RP_OP_COLLECTIVE | RP_OP_VARIADIC | RP_OP_GRAD_PASS | RP_OP_REPLAYS };
+
+/* ---- one call ---- */
+
+enum { TITLE_CHARS = 96 };
+
+/* "rmsnorm", or "own op 'swish'" */
+static const char *title(const rp_op *op, char out[TITLE_CHARS])
+{
+    bool built_in = rp__op_find(op->name) == op;
+
+    snprintf(out, TITLE_CHARS, "%s%s%s", built_in ? "" : "own op '", op->name, built_in ? "" : "'");
+    return out;
+}
+
+static rp_status check_metas(const rp_op_meta *m, const char *what, const rp_meta *metas, int n)
+{
+    char name[TITLE_CHARS];
+
+    for (int i = 0; i < n; i++)
+        RP_CHECK(m->ctx, rp__meta_check(m->ctx, &metas[i]) == RP_OK, RP_ERR_SHAPE, "%s: %s %d is %s, which is no shape",
+                 title(m->op, name), what, i, rp_meta_str(&metas[i]));
+    return RP_OK;
+}
+
+static rp_status check_scratch(const rp_op_meta *m, const char *pass, int64_t bytes)
+{
+    char name[TITLE_CHARS];
+
+    RP_CHECK(m->ctx, bytes >= 0, RP_ERR_SHAPE, "%s: %s needs %" PRId64 " bytes of scratch, which is no size",
+             title(m->op, name), pass, bytes);
+    return RP_OK;
+}
+
+rp_status rp__op_check_declared(const rp_op_meta *m, int n_in)
+{
+    const rp_op *op = m->op;
+    char name[TITLE_CHARS];
+
+    RP_CHECK(m->ctx, m->n_in == n_in, RP_ERR_SHAPE, "%s: shape makes %d inputs of %d", title(op, name), m->n_in, n_in);
+    RP_CHECK(m->ctx, m->n_out >= 1 && m->n_out <= op->n_out, RP_ERR_SHAPE, "%s: shape declares %d outputs, the op has 1 to %d",
+             title(op, name), m->n_out, op->n_out);
+    RP_CHECK(m->ctx, m->n_slot >= 0 && m->n_slot <= op->n_slot, RP_ERR_SHAPE, "%s: shape declares %d slots, the op has at most %d",
+             title(op, name), m->n_slot, op->n_slot);
+    RP_CHECK(m->ctx, !(m->needs & ~op->needs), RP_ERR_SHAPE, "%s: shape adds to what backward reads (bits 0x%" PRIx32 ")",
+             title(op, name), m->needs & ~op->needs);
+    RP_TRY(check_metas(m, "output", m->out, m->n_out));
+    RP_TRY(check_metas(m, "slot", m->slot, m->n_slot));
+    RP_TRY(check_scratch(m, "forward", m->scratch_bytes));
+    return check_scratch(m, "backward", m->scratch_backward_bytes);
+}
+
+/* ---- the context's own ---- */
+
+const rp_op *rp__op_find_in(const rp_ctx *ctx, const char *name)
+{
+    const rp_op *built_in = rp__op_find(name);
+
+    for (int i = 0; i < ctx->n_own_op && !built_in; i++)
+        if (!strcmp(ctx->own_op[i]->name, name)) return ctx->own_op[i];
+    return built_in;
+}
+
+static uint32_t first_bits(int n) { return RP_IN(n) - 1; }
+
+static rp_status check_count(rp_ctx *ctx, const rp_op *op, const char *what, int n, int low, int high)
+{
+    RP_CHECK(ctx, n >= low && n <= high, RP_ERR_ARG, "own op '%s': %d %s, expected %d to %d", op->name, n, what, low, high);
+    return RP_OK;
+}
+
+static rp_status check_bits(rp_ctx *ctx, const rp_op *op, const char *field, uint32_t bits, uint32_t known)
+{
+    RP_CHECK(ctx, !(bits & ~known), RP_ERR_ARG, "own op '%s': %s names what the op does not have (bits 0x%" PRIx32 ")", op->name, field,
+             bits & ~known);
+    return RP_OK;
+}
+
+static rp_status check_fields(rp_ctx *ctx, const rp_op *op)
+{
+    uint32_t in = first_bits(op->n_in), all = in | first_bits(op->n_out) * RP_OUT(0) | first_bits(op->n_slot) * RP_SLOT(0);
+
+    RP_TRY(check_bits(ctx, op, "needs", op->needs, all));
+    RP_TRY(check_bits(ctx, op, "no_grad_in", op->no_grad_in, in));
+    RP_TRY(check_bits(ctx, op, "wide_grad_in", op->wide_grad_in, in));
+    RP_TRY(check_bits(ctx, op, "writes_in", op->writes_in, in));
+    RP_CHECK(ctx, !(op->flags & ~(uint32_t)KNOWN_FLAGS), RP_ERR_ARG, "own op '%s': unknown flags 0x%" PRIx32, op->name,
+             op->flags & ~(uint32_t)KNOWN_FLAGS);
+    RP_CHECK(ctx, !op->writes_in || (op->flags & RP_OP_EFFECT), RP_ERR_ARG, "own op '%s': it writes inputs without RP_OP_EFFECT", op->name);
+    return RP_OK;
+}
+
+static rp_status check_op(rp_ctx *ctx, const rp_op *op)
+{
+    RP_CHECK(ctx, op, RP_ERR_ARG, "own op: there is none");
+    RP_CHECK(ctx, op->name && *op->name, RP_ERR_ARG, "own op: its name is missing");
+    RP_CHECK(ctx, op->shape && op->forward, RP_ERR_ARG, "own op '%s': %s is missing", op->name, op->shape ? "forward" : "shape");
+    RP_TRY(check_count(ctx, op, "inputs", op->n_in, 1, RP_MAX_IN));
+    RP_TRY(check_count(ctx, op, "outputs", op->n_out, 1, RP_MAX_OUT));
+    RP_TRY(check_count(ctx, op, "slots", op->n_slot, 0, RP_MAX_SLOT));
+    RP_CHECK(ctx, op->attr_size <= RP_MAX_ATTR, RP_ERR_ARG, "own op '%s': %zu bytes of attributes, at most %d", op->name, op->attr_size,
+             RP_MAX_ATTR);
+    return check_fields(ctx, op);
+}
+
+rp_status rp_op_register(rp_ctx *ctx, const rp_op *op)
+{
+    int64_t size = sizeof *ctx->own_op, used = ctx->n_own_op * size;
+
+    RP_TRY(check_op(ctx, op));
+    RP_CHECK(ctx, !rp__op_find_in(ctx, op->name), RP_ERR_ARG, "own op '%s': the name is taken by %s", op->name,
+             rp__op_find(op->name) ? "a built-in op" : "another one");
+    const rp_op **grown = rp__host_grow(ctx, ctx->own_op, used, used + size);
+    if (!grown) return RP_ERR_MEMORY;
+    ctx->own_op                  = grown;
+    ctx->own_op[ctx->n_own_op++] = op;
+    return RP_OK;
+}
