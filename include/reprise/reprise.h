@@ -193,7 +193,6 @@ RP_API bool rp_condition_holds(const char *path, const rp_module *module, void *
 typedef struct {
     const char *name;             /* of the region, in messages and in explain; NULL: "checkpoint". Must outlive the record */
     rp_policy *policy;            /* fates of what it computes; NULL: none of its own */
-    bool keep_last;               /* rp_checkpoint_sequential: the last segment is kept */
 } rp_checkpoint_options;
 
 /* Run fn as a region, whatever it calls; it is called once. outputs[] is filled by fn. NULL options are all zero.
@@ -202,7 +201,7 @@ typedef rp_status (*rp_checkpoint_function)(rp_ctx *ctx, void *user, rp_tensor *
 RP_API rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                                const rp_checkpoint_options *options, rp_tensor **outputs);
 /* Run n functions one after the other, each on the output of the one before, in `segments` regions of consecutive functions, such
- * that the region with the most bytes has as few as can be. user[i] belongs to fn[i]; user may be NULL.
+ * that the region with the most bytes has as few as can be; leave out of it what is to be kept. user[i] belongs to fn[i]; user may be NULL.
  * errors  RP_ERR_ARG segments is below 1 or above n · those of the functions */
 RP_API rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
                                           rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output);

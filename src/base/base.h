@@ -21,6 +21,8 @@
 
 /* Record one sentence (lower case, what failed first, the subject quoted) and return `status`. */
 rp_status rp__fail(rp_ctx *ctx, rp_status status, const char *fmt, ...) RP_PRINTF(3, 4);
+/* One more line under it, for the few errors that show what stands around them. */
+void rp__fail_line(rp_ctx *ctx, const char *fmt, ...) RP_PRINTF(2, 3);
 
 #define RP_CHECK(ctx, cond, status, ...) \
     do { if (!(cond)) return rp__fail((ctx), (status), __VA_ARGS__); } while (0)

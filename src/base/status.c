@@ -22,18 +22,36 @@ int rp_status_exit_code(rp_status status)
     return (unsigned)status < RP_STATUS_COUNT ? status_table[status].exit_code : 1;
 }
 
+/* Names come from files: what they hold does not start a line. */
+static void write_line(char *out, size_t room, const char *fmt, va_list args)
+{
+    vsnprintf(out, room, fmt, args);
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < 32) *p = '?';
+}
+
 rp_status rp__fail(rp_ctx *ctx, rp_status status, const char *fmt, ...)
 {
     char text[RP_ERROR_CHARS];   /* the arguments may point into the old message */
     va_list args;
 
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    write_line(text, sizeof text, fmt, args);
     va_end(args);
-    for (char *p = text; *p; p++)   /* names come from files: a message stays one line */
-        if ((unsigned char)*p < 32) *p = '?';
     memcpy(ctx->error, text, sizeof text);
     return status;
+}
+
+void rp__fail_line(rp_ctx *ctx, const char *fmt, ...)
+{
+    size_t used = strlen(ctx->error);
+    va_list args;
+
+    if (used + 2 > sizeof ctx->error) return;
+    ctx->error[used] = '\n';
+    va_start(args, fmt);
+    write_line(ctx->error + used + 1, sizeof ctx->error - used - 1, fmt, args);
+    va_end(args);
 }
 
 const char *rp_error(const rp_ctx *ctx) { return ctx->error; }

@@ -91,10 +91,11 @@ rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor) { 
 
 rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
 {
-    rp_ctx *ctx     = m->ctx;
-    rp_scope *outer = ctx->scope;
-    bool outer_eval = ctx->eval;
-    rp_tensor *made = NULL;
+    rp_ctx *ctx         = m->ctx;
+    rp_scope *outer     = ctx->scope;
+    bool outer_eval     = ctx->eval;
+    rp_tensor *made     = NULL;
+    rp_tape_mark before = rp__tape_mark(ctx);
 
     if (m->checkpointed) RP_TRY(rp__region_begin(ctx, m->path));
     ctx->scope       = &m->scope;
@@ -102,10 +103,13 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
     rp_status status = m->type->forward(m, in, &made);
     ctx->scope       = outer;
     ctx->eval        = outer_eval;
-    rp_status ended  = m->checkpointed ? rp__region_end(ctx) : RP_OK;
-    if (status == RP_OK) status = ended;
-    if (status == RP_OK) *out = made;
-    else rp_tensor_unref(made);
+    if (status == RP_OK && m->checkpointed) status = rp__region_end(ctx);
+    if (status == RP_OK) {
+        *out = made;
+        return RP_OK;
+    }
+    rp_tensor_unref(made);
+    if (m->checkpointed) rp__tape_rewind(ctx, before);
     return status;
 }
 

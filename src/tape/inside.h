@@ -64,7 +64,8 @@ typedef struct {
 typedef struct {
     const char *path;
     int parent, first, end;         /* calls [first, end) */
-    int *run, n_run;                /* calls a replay runs at most, in order; owns the memory of the three lists */
+    int *run, n_run;                /* calls a replay runs at most, in order; owns the memory of the lists */
+    int *chosen;                    /* which of them the replay that is running runs */
     int *makes, n_makes;            /* values a replay leaves held, where something still needs them */
     int *bounds, n_bounds;          /* values from outside that it reads */
     bool single;                    /* one call outside all regions, for the sake of a rule: what it makes again is on demand */
@@ -111,7 +112,7 @@ rp_status rp__region_plan(rp_tape *tape, int outermost);
 rp_status rp__region_plan_open(rp_tape *tape, int outermost);
 void rp__region_unplan(rp_tape *tape, int outermost);
 /* The plan of a region of one call, in lists that are there already. */
-enum { SINGLE_LISTS = 1 + MOST_MADE + RP_MAX_IN };
+enum { SINGLE_LISTS = 2 + MOST_MADE + RP_MAX_IN };
 rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists);
 
 /* Make what backward needs of `region` available: its parents and what it reads first. */

@@ -72,9 +72,10 @@ static rp_status take_lists(rp_tape *tape, tape_region *r)
         made += tape->call[at]->meta.n_out + tape->call[at]->meta.n_slot;
         read += tape->call[at]->meta.n_in;
     }
-    r->run = rp__host_alloc(tape->ctx, (calls + made + read) * (int64_t)sizeof *r->run);
+    r->run = rp__host_alloc(tape->ctx, (2 * calls + made + read) * (int64_t)sizeof *r->run);
     if (!r->run) return RP_ERR_MEMORY;
-    r->makes  = r->run + calls;
+    r->chosen = r->run + calls;
+    r->makes  = r->chosen + calls;
     r->bounds = r->makes + made;
     return RP_OK;
 }
@@ -173,7 +174,7 @@ static void drop_unpromised(rp_tape *tape, const tape_region *r)
 static void forget_lists(tape_region *r)
 {
     rp__release(r->run);
-    r->run = r->makes = r->bounds = NULL;
+    r->run = r->chosen = r->makes = r->bounds = NULL;
     r->n_run = r->n_makes = r->n_bounds = 0;
 }
 
@@ -220,7 +221,8 @@ rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists)
     tape_region *r = &tape->region[region];
 
     r->run    = lists;
-    r->makes  = r->run + 1;
+    r->chosen = r->run + 1;
+    r->makes  = r->chosen + 1;
     r->bounds = r->makes + MOST_MADE;
     plan_one(tape, region);
     claim_bounds(tape, r);
@@ -241,19 +243,15 @@ static bool makes_missing(const rp_tape *tape, const tape_call *c)
     return false;
 }
 
-/* The calls of `run` that are needed as things stand move to its end; returns where they start. */
-static int choose_calls(rp_tape *tape, const tape_region *r)
+/* The calls of `run` that are needed as things stand are chosen. */
+static void choose_calls(rp_tape *tape, const tape_region *r)
 {
-    int start = r->n_run;
-
     for (int i = 0; i < r->n_makes; i++) tape->value[r->makes[i]].needed = tape->value[r->makes[i]].left > 0;
     for (int i = r->n_run - 1; i >= 0; i--) {
         const tape_call *c = tape->call[r->run[i]];
-        if (!makes_missing(tape, c)) continue;
-        for (int j = 0; j < c->meta.n_in; j++) tape->value[c->in[j].value].pending++;
-        r->run[--start] = r->run[i];
+        r->chosen[i]       = makes_missing(tape, c);
+        for (int j = 0; j < c->meta.n_in && r->chosen[i]; j++) tape->value[c->in[j].value].pending++;
     }
-    return start;
 }
 
 /* What the chosen calls read from outside is fetched, or made by another region where that is on demand. */
@@ -325,11 +323,13 @@ done:
 static rp_status replay_calls(rp_tape *tape, int region)
 {
     tape_region *r = &tape->region[region];
-    int outer      = tape->replaying, start = choose_calls(tape, r);
-    rp_status status = make_bounds(tape, r);
+    int outer      = tape->replaying;
 
-    tape->replaying = region;
-    for (int i = start; i < r->n_run && status == RP_OK; i++) status = replay_call(tape, r->run[i]);
+    choose_calls(tape, r);
+    rp_status status = make_bounds(tape, r);
+    tape->replaying  = region;
+    for (int i = 0; i < r->n_run && status == RP_OK; i++)
+        if (r->chosen[i]) status = replay_call(tape, r->run[i]);
     tape->replaying = outer;
     return status;
 }

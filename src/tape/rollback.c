@@ -91,7 +91,15 @@ void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark)
 
 /* ---- joining ---- */
 
-void rp__regions_defer(rp_ctx *ctx, bool defer) { ctx->tape->deferred = defer; }
+/* The tape may be new: what is deferred then is remembered by it from here on. */
+bool rp__regions_defer(rp_ctx *ctx, bool defer)
+{
+    rp_tape *tape = rp__tape(ctx);
+    bool before   = tape && tape->deferred;
+
+    if (tape) tape->deferred = defer;
+    return before;
+}
 
 int rp__region_count(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->n_region : 0; }
 

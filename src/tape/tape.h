@@ -67,7 +67,7 @@ void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark);
 
 /* While deferred, regions are ended without a plan. Then those of one group, one behind the other, become one region, and all are
  * planned: region[i] is of group[i], both ascending. Bytes: what backward reads of what is made in the region. */
-void rp__regions_defer(rp_ctx *ctx, bool defer);
+bool rp__regions_defer(rp_ctx *ctx, bool defer);        /* what it was before */
 int rp__region_count(const rp_ctx *ctx);
 int64_t rp__region_bytes(const rp_ctx *ctx, int region);
 rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int n);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BLOCKS = 1024, AROUND = 2, LINE_CHARS = 160 };
+enum { MOST_BLOCKS = 1024, AROUND = 2 };
 
 struct tape_print {
     int64_t block_elems;
@@ -97,23 +97,20 @@ static bool runs_again(const rp_tape *tape, int at)
 }
 
 /* The record beside the replay: the calls around the one that differs. */
-static void show_calls(const rp_tape *tape, int at, char *out, size_t room)
+static void show_calls(const rp_tape *tape, int at)
 {
-    size_t used = 0;
-
-    for (int i = at - AROUND; i <= at + AROUND && used < room; i++) {
+    for (int i = at - AROUND; i <= at + AROUND; i++) {
         if (i < 0 || i >= tape->n_call) continue;
         const tape_call *c = tape->call[i];
         const char *again  = i == at ? "differs" : !runs_again(tape, i) ? "not replayed" : i < at ? "the same" : "not yet";
-        used += (size_t)snprintf(out + used, room - used, "\n  %s %5d  %-20.20s %-48.48s %s", i == at ? ">" : " ", i, c->meta.op->name,
-                                 c->path, again);
+        rp__fail_line(tape->ctx, "  %s %5d  %-20.20s %-48.48s %s", i == at ? ">" : " ", i, c->meta.op->name, c->path, again);
     }
 }
 
 rp_status rp__print_check(rp_tape *tape, int at, const tape_value *v, const rp_tensor *t)
 {
     const tape_print *print = v->print;
-    char name[VALUE_CHARS], place[64], calls[(2 * AROUND + 1) * LINE_CHARS], range[48] = "";
+    char name[VALUE_CHARS], place[64], range[48] = "";
     int i = 0;
 
     while (i < print->n_blocks && hash_block(t, print, i) == print->block[i]) i++;
@@ -121,7 +118,8 @@ rp_status rp__print_check(rp_tape *tape, int at, const tape_value *v, const rp_t
     int64_t first = i * print->block_elems, last = least(first + print->block_elems, rp_meta_elems(&t->m)) - 1;
     place_of(&t->m, first, place, sizeof place);
     if (last > first) snprintf(range, sizeof range, " to %" PRId64, last);
-    show_calls(tape, at, calls, sizeof calls);
-    return rp__fail(tape->ctx, RP_ERR_REPLAY, "a replay differs from the first pass: %s (%s), first at element %" PRId64 "%s, %s%s",
-                    rp__value_name(tape, v, name), rp_meta_str(&t->m), first, range, place, calls);
+    rp_status status = rp__fail(tape->ctx, RP_ERR_REPLAY, "a replay differs from the first pass: %s (%s), first at element %" PRId64 "%s, %s",
+                                rp__value_name(tape, v, name), rp_meta_str(&t->m), first, range, place);
+    show_calls(tape, at);
+    return status;
 }

@@ -59,8 +59,8 @@ static rp_status open_device(rp_ctx *ctx)
 
 static rp_verify verify_of(const char *word)
 {
-    if (!word || !*word) return RP_VERIFY_DEFER;
-    return strcmp(word, "off") && strcmp(word, "0") ? RP_VERIFY_ON : RP_VERIFY_OFF;
+    if (!word || (strcmp(word, "on") && strcmp(word, "off"))) return RP_VERIFY_DEFER;
+    return strcmp(word, "on") ? RP_VERIFY_OFF : RP_VERIFY_ON;
 }
 
 rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)

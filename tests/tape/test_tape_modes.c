@@ -340,26 +340,6 @@ static void an_end_without_a_beginning_is_an_error(void **state)
     test_ctx_free(ctx);
 }
 
-static void backward_in_an_open_region_is_an_error_and_resets(void **state)
-{
-    (void)state;
-    rp_ctx *ctx   = test_ctx(NULL);
-    block_model m = model_new(ctx, 1);
-    int64_t own   = ledger(ctx).live_bytes;
-
-    assert_ok(ctx, rp__region_begin(ctx, "left open"));
-    rp_tensor *loss = model_forward(&m, A_REGION_A_BLOCK);
-    assert_int_equal(rp__backward(ctx, loss), RP_ERR_STATE);
-    rp_tensor_unref(loss);
-    assert_int_equal(ledger(ctx).live_bytes, own);
-    loss = model_forward(&m, A_REGION_A_BLOCK);
-    assert_ok(ctx, rp__backward(ctx, loss));
-    rp_tensor_unref(loss);
-    model_drop_grads(&m);
-    model_free(&m);
-    test_ctx_free(ctx);
-}
-
 static void empty_regions_change_nothing(void **state)
 {
     (void)state;
@@ -399,7 +379,6 @@ int main(void)
         cmocka_unit_test(an_op_with_an_effect_is_never_replayed_and_what_it_made_is_kept),
         cmocka_unit_test(two_contexts_do_not_meet),
         cmocka_unit_test(an_end_without_a_beginning_is_an_error),
-        cmocka_unit_test(backward_in_an_open_region_is_an_error_and_resets),
         cmocka_unit_test(empty_regions_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
