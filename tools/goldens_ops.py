@@ -57,6 +57,25 @@ def norms():
     record("softmax", lambda x: torch.softmax(x, -1), {"x": draw("softmax", "x", 6, 37, scale=4.0)})
 
 
+def batch_norms():
+    """Features last, as Reprise has them. rm.k and rv.k are the running statistics after k calls in train mode on the same x."""
+    eps, momentum = torch.tensor([1e-5, 0.1]).tolist()
+    for case, shape, train in (("batch_norm", (9, 5), True), ("batch_norm_rows", (3, 7, 6), True), ("batch_norm_frozen", (3, 7, 6), False)):
+        n = shape[-1]
+        inputs = {"x": 0.7 + draw(case, "x", *shape, scale=2.0), "w": 1 + draw(case, "w", n, scale=0.3), "b": draw(case, "b", n)}
+        running = {"rm": draw(case, "rm", n), "rv": draw(case, "rv", n).exp()}
+
+        def normalise(x, w, b, rm, rv):
+            return F.batch_norm(x.movedim(-1, 1), rm, rv, w, b, train, momentum, eps).movedim(1, -1)
+
+        record(case, lambda x, w, b, rm, rv: normalise(x, w, b, rm.double(), rv.double()), inputs, {"eps": eps, "momentum": momentum},
+               running)
+        rm, rv = running["rm"].double(), running["rv"].double()
+        for k in (1, 2):
+            normalise(*(t.double() for t in inputs.values()), rm, rv)
+            tensors[f"{case}.rm.{k}"], tensors[f"{case}.rv.{k}"] = rm.clone(), rv.clone()
+
+
 def pointwise():
     """Apart, so that the large values do not hide an error of the small ones."""
     for end, x in (("", torch.linspace(-8, 8, 161)), ("_far", torch.tensor([-1e4, -90.0, -30.0, -0.0, 1e-30, 30.0, 90.0, 1e4]))):
@@ -197,7 +216,7 @@ def main():
     out = parser.parse_args().out
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for part in (norms, pointwise, losses, attention, rotary):
+    for part in (norms, batch_norms, pointwise, losses, attention, rotary):
         part()
     save_file({name: t.clone() for name, t in tensors.items()}, os.path.join(out, "ops.safetensors"))
     versions = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}

@@ -84,7 +84,8 @@ typedef struct {
     uint32_t int_inputs;                    /* bit i: input i is int32 … */
     int32_t int_low[RP_MAX_IN], int_high[RP_MAX_IN];   /* … drawn from [low, high] */
     uint32_t ascending;                     /* bit i: int input i is a non-decreasing doc-start row, int_low .. position */
-    bool eval;                              /* run in evaluation mode, without gradients */
+    bool eval;                              /* run in evaluation mode, without gradients … */
+    bool frozen;                            /* … or with them */
     double scale;                           /* of the random inputs; 0 means 1 */
     uint32_t stat_inputs;                   /* bit i: input i has the dtype of statistics (fp32 beside bf16), as tables have */
     int roundings;                          /* how many values between inputs and results are rounded to bf16 */

@@ -3,6 +3,7 @@
  *   op                     inputs                                  out                    attributes
  *   matmul                 x [..., k]  w [k, n] or [n, k]  b [n]?  [..., n]               rp_attr_matmul
  *   rmsnorm layernorm      x [..., n]  w [n]  (b [n])              [..., n]               rp_attr_norm
+ *   batch_norm             x [N, ..., n]  w [n]  b [n]  mean [n]  var [n]   [N, ..., n]   rp_attr_batch_norm
  *   attention              q [B,T,Hq,D]  k, v [B,S,Hk,D]  doc?     [B,T,Hq,D]             rp_attr_attention
  *   rotary                 x [B,T,H,D]  positions  cos  sin        [B,T,H,D]
  *   add mul swiglu         a, b of one shape                       the same
@@ -27,6 +28,9 @@
 /* Plain data without padding bytes that matter: a call keeps a copy. */
 typedef struct { bool transpose_w; } rp_attr_matmul;          /* w stored [n, k] (a linear layer) rather than [k, n] */
 typedef struct { float eps; } rp_attr_norm;                   /* rmsnorm, layernorm */
+/* Over all rows, feature by feature. In train mode the inputs mean and var, fp32 running statistics, move by `momentum`, once a call;
+ * else they are read. */
+typedef struct { float eps, momentum; } rp_attr_batch_norm;
 typedef struct { float factor; } rp_attr_scale;
 typedef struct { float p; } rp_attr_dropout;                  /* probability of zero; acts in train mode */
 typedef struct { bool erf; } rp_attr_gelu;                    /* false: tanh approximation */

@@ -1,9 +1,9 @@
 /* nn/layers.h -- the layers a decoder is made of. Each *_new makes a child of `parent` with parameters of `dtype`.
  *
- *   Linear, Embedding, Norm, MLP    in { x }                                              out y
- *   Attention, TransformerBlock     in { x, positions, cos, sin, doc_start }              out y
- *                                   x [B,T,n]; positions int32 [B,T] and the rope tables cos, sin [P, half] fp32 are NULL
- *                                   without rotary embedding; doc_start int32 [B,T] is NULL where a row is one document
+ *   Linear, Embedding, Norm, BatchNorm, MLP    in { x }                                              out y
+ *   Attention, TransformerBlock                in { x, positions, cos, sin, doc_start }              out y
+ *                                              x [B,T,n]; positions int32 [B,T] and the rope tables cos, sin [P, half] fp32 are
+ *                                              NULL without rotary embedding; doc_start int32 [B,T] where a row is one document
  */
 #ifndef RP_NN_LAYERS_H
 #define RP_NN_LAYERS_H
@@ -31,6 +31,12 @@ rp_status rp__embedding_new(rp_module *parent, const char *name, int64_t n_ids, 
 /* RMSNorm (weight), or LayerNorm (weight and bias). */
 typedef struct { int64_t n; float eps; bool layer; } rp_norm_config;
 rp_status rp__norm_new(rp_module *parent, const char *name, const rp_norm_config *config, rp_dtype dtype, rp_module **out);
+
+/* Over the rows. Its running statistics begin at 0 and 1 and move by `momentum` with each call in train mode. */
+typedef struct { int64_t n; float eps, momentum; } rp_batch_norm_config;
+rp_status rp__batch_norm_new(rp_module *parent, const char *name, const rp_batch_norm_config *config, rp_dtype dtype, rp_module **out);
+/* Borrowed. */
+void rp__batch_norm_running(rp_module *batch_norm, rp_tensor **mean, rp_tensor **var);
 
 /* A table of activations: silu, gelu with tanh, gelu with erf, relu. */
 typedef enum { RP_MLP_SILU, RP_MLP_GELU_TANH, RP_MLP_GELU_ERF, RP_MLP_RELU } rp_mlp_activation;

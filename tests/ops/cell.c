@@ -15,6 +15,8 @@ void cell_run(one_call *c, const cell *at, const request *ask)
 void check_same_outputs(const one_call *base, const one_call *again, const char *claim)
 {
     for (int j = 0; j < base->m.n_out; j++) check_same(again, claim, "output", j, again->out[j], base->out[j]);
+    for (int i = 0; i < base->n_in; i++)
+        if (call_writes(base, i) && call_writes(again, i)) check_same(again, claim, "written input", i, again->in[i], base->in[i]);
 }
 
 void check_same_gradients(const one_call *base, const one_call *again, const char *claim)

@@ -17,6 +17,7 @@ rp_ctx *cell_ctx(const variant *where, bool shapes_only);
 /* call_run with what the cell names. */
 void cell_run(one_call *c, const cell *at, const request *ask);
 
+/* What the forward made: outputs, and inputs that both were to write. */
 void check_same_outputs(const one_call *base, const one_call *again, const char *claim);
 void check_same_gradients(const one_call *base, const one_call *again, const char *claim);
 

@@ -43,7 +43,7 @@ static rp_status plain_forward(const cell *at, rp_ctx *ctx, plain_run *p)
     bool want[RP_MAX_IN];
 
     for (int i = 0; i < RP_MAX_IN; i++) want[i] = case_wants(at->op, at->test, i);
-    RP_TRY(rp__op_prepare(ctx, at->op, at->test->attr, p->in, case_inputs(at->test), !at->test->eval, want, &p->m));
+    RP_TRY(rp__op_prepare(ctx, at->op, at->test->attr, p->in, case_inputs(at->test), case_trains(at->test, &(request){ 0 }), want, &p->m));
     return rp__op_forward(&p->m, (rp_op_stream){ 0 }, false, p->in, p->out, p->slot);
 }
 
@@ -193,8 +193,6 @@ static void with_scratch_watched(one_call *c, int64_t bytes, rp_status (*pass)(o
 #endif
 }
 
-static rp_status forward_again(one_call *c) { return rp__op_forward(&c->m, c->ask.stream, false, c->in, c->out, c->slot); }
-
 static rp_status backward_again(one_call *c)
 {
     rp_op_call b = { .meta = &c->m, .stream = c->ask.stream };
@@ -215,7 +213,7 @@ static void check_scratch(const cell *at, const one_call *base)
 
     fresh.ctx = cell_ctx(at->where, false);
     cell_run(&c, &fresh, NULL);
-    with_scratch_watched(&c, c.m.scratch_bytes, forward_again);
+    with_scratch_watched(&c, c.m.scratch_bytes, call_forward_again);
     if (c.m.want_grad && at->op->backward) with_scratch_watched(&c, c.m.scratch_backward_bytes, backward_again);
     check_same_outputs(base, &c, "with garbage in scratch");
     check_same_gradients(base, &c, "with garbage in scratch");

@@ -27,7 +27,7 @@ typedef struct {                    /* what a run asks for; all zero: every grad
     bool wide;                      /* gradients the op can widen are fp32 */
     others rest;                    /* what backward gets for what the call's `needs` does not list */
     uint32_t zero_grad_out, null_grad_out;      /* bit j: gradient of output j is zero; missing */
-    bool flip_train;
+    bool flip_train, replaying;     /* replaying: the forward is one */
     rp_op_stream stream;
     int perturbed;                  /* 1 + index of the input of which … */
     int64_t element;
@@ -59,6 +59,8 @@ int case_inputs(const rp_op_case *test);
 rp_meta case_meta(const rp_op_case *test, int in, rp_dtype dtype);
 bool case_wants(const rp_op *op, const rp_op_case *test, int in);
 bool case_trains(const rp_op_case *test, const request *ask);
+/* Does this forward change input i? */
+bool call_writes(const one_call *c, int in);
 /* Sets the key from op and case; call_prepare does it for its own. */
 void call_name(one_call *c);
 double input_value(const one_call *c, int in, int64_t element);
@@ -69,13 +71,15 @@ double prefill_value(int in, int64_t element);
 rp_status call_prepare(one_call *c, rp_ctx *ctx, const rp_op *op, const rp_op_case *test, const variant *where, rp_dtype dtype,
                        rp_dtype round_to, const request *ask);
 rp_status call_forward(one_call *c);
+/* Poison what it made and run it once more, on the same inputs; a replay finds them as the first pass left them. */
+rp_status call_forward_again(one_call *c);
 rp_status call_backward(one_call *c);
 void call_free(one_call *c);
 /* All three, which must succeed. */
 void call_run(one_call *c, rp_ctx *ctx, const rp_op *op, const rp_op_case *test, const variant *where, rp_dtype dtype, rp_dtype round_to,
               const request *ask);
 
-/* The guards of every tensor are as they were, and so are the inputs. */
+/* The guards of every tensor are as they were, and so are the inputs but those that the op is to write. */
 void check_guards(const one_call *c);
 /* Equal bits. `what` is "output", "gradient", … */
 void check_same(const one_call *c, const char *claim, const char *what, int index, const rp_tensor *got, const rp_tensor *expected);

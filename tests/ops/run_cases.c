@@ -60,6 +60,8 @@ static void check_against(const cell *at, const one_call *got, const one_call *t
         b.of_element *= steps;
         check_close(got, claim, "output", j, got->out[j], truth->out[j], b);
     }
+    for (int i = 0; i < truth->n_in; i++)
+        if (call_writes(truth, i)) check_close(got, claim, "written input", i, got->in[i], truth->in[i], bound_for(at, got->in[i]->m.dtype));
     for (int i = 0; i < truth->n_in; i++) {
         if (!truth->grad_in[i]) continue;
         bound b = bound_for(at, got->grad_in[i]->m.dtype);
@@ -146,6 +148,21 @@ static void check_without_gradients(const cell *at, const one_call *base)
     call_free(&again);
 }
 
+/* Outputs and slots are those of the first pass, although what that wrote is no longer what it was; nothing else changes. */
+static void check_replay(const cell *at, const one_call *base)
+{
+    one_call c;
+
+    if ((at->op->flags & (RP_OP_EFFECT | RP_OP_COLLECTIVE)) && !(at->op->flags & RP_OP_REPLAYS)) return;
+    cell_run(&c, at, NULL);
+    c.ask.replaying = true;
+    if (call_forward_again(&c) != RP_OK) fail_call(&c, "a replay: %s", rp_error(at->ctx));
+    check_same_outputs(base, &c, "a replay");
+    for (int i = 0; i < base->m.n_slot; i++) check_same(&c, "a replay", "slot", i, c.slot[i], base->slot[i]);
+    for (int i = 0; i < base->n_in; i++) check_same(&c, "a replay", "input", i, c.in[i], base->in[i]);
+    call_free(&c);
+}
+
 /* Whichever gradients are wanted, backward reads what the call's `needs` lists. */
 static void check_needs(const cell *at, const one_call *base, uint32_t without_grad)
 {
@@ -158,6 +175,7 @@ static void check_bits(const cell *at, const one_call *base)
 {
     check_request(at, base, NULL, "a second run");
     check_without_gradients(at, base);
+    check_replay(at, base);
     if (!base->m.want_grad) return;
     check_needs(at, base, 0);
     for (int i = 0; i < base->n_in; i++) {
@@ -284,7 +302,7 @@ static bool cost_of(const cell *at, rp_ctx *shapes, int factor, bool all, rp_pas
         assert_ok(shapes, rp_tensor_new(shapes, &meta, RP_MEM_TEMP, &in[i]));
         want[i] = case_wants(at->op, at->test, i);
     }
-    bool fits = rp__op_prepare(shapes, at->op, at->test->attr, in, n, !at->test->eval, want, &m) == RP_OK;
+    bool fits = rp__op_prepare(shapes, at->op, at->test->attr, in, n, case_trains(at->test, &(request){ 0 }), want, &m) == RP_OK;
     if (fits) *cost = at->op->cost(&m, pass);
     for (int i = 0; i < n; i++) rp_tensor_unref(in[i]);
     return fits;

@@ -3,7 +3,7 @@
 #include "ops/call.h"
 
 typedef struct {
-    const char *name, *op;              /* the case in ops.safetensors, the op in the registry */
+    const char *name, *op;              /* the case in ops.safetensors, "*_frozen" in evaluation mode; the op in the registry */
     const char *in[RP_MAX_IN];
     const void *attr;
 } golden_op;
@@ -12,6 +12,9 @@ static const golden_op row[] = {
     { "rmsnorm", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ 1e-5f } },
     { "rmsnorm_small", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ 1e-2f } },
     { "layernorm", "layernorm", { "x", "w", "b" }, &(rp_attr_norm){ 1e-5f } },
+    { "batch_norm", "batch_norm", { "x", "w", "b", "rm", "rv" }, &(rp_attr_batch_norm){ 1e-5f, 0.1f } },
+    { "batch_norm_rows", "batch_norm", { "x", "w", "b", "rm", "rv" }, &(rp_attr_batch_norm){ 1e-5f, 0.1f } },
+    { "batch_norm_frozen", "batch_norm", { "x", "w", "b", "rm", "rv" }, &(rp_attr_batch_norm){ 1e-5f, 0.1f } },
     { "softmax", "softmax", { "x" }, &(rp_attr_dim){ -1 } },
     { "gelu_tanh", "gelu", { "x" }, &(rp_attr_gelu){ false } },
     { "gelu_tanh_far", "gelu", { "x" }, &(rp_attr_gelu){ false } },
@@ -98,6 +101,22 @@ static void compare_gradients(const golden *g, const golden_op *r, rp_dtype dtyp
     golden_tensor_free(&seed);
 }
 
+/* What the op writes besides its output, after the first call and after one more. */
+static void compare_written(const golden *g, const golden_op *r, rp_dtype dtype, rp_op_call *call)
+{
+    for (int calls = 1; calls <= 2; calls++) {
+        for (int i = 0; i < call->meta->n_in; i++) {
+            char name[16];
+            if (!(call->meta->op->writes_in & RP_IN(i))) continue;
+            snprintf(name, sizeof name, "%s.%d", r->in[i], calls);
+            golden_tensor want = get(g, r->name, "", name);
+            assert_close(call->in[i], &want, dtype);
+            golden_tensor_free(&want);
+        }
+        assert_ok(call->ctx, rp__op_forward(call->meta, call->stream, false, call->in, call->out, call->slot));
+    }
+}
+
 static void compare(rp_ctx *ctx, const golden *g, const golden_op *r, rp_dtype dtype)
 {
     const rp_op *op = rp__op_find(r->op);
@@ -108,10 +127,11 @@ static void compare(rp_ctx *ctx, const golden *g, const golden_op *r, rp_dtype d
     golden_tensor y = get(g, r->name, "", "y");
 
     assert_non_null(op);
-    assert_ok(ctx, rp__op_prepare(ctx, op, r->attr, call.in, n, true, want_grad, &m));
+    assert_ok(ctx, rp__op_prepare(ctx, op, r->attr, call.in, n, !rp__ends_with(r->name, "_frozen"), want_grad, &m));
     assert_ok(ctx, rp__op_forward(&m, call.stream, false, call.in, call.out, call.slot));
     assert_close(call.out[0], &y, dtype);
     compare_gradients(g, r, dtype, want_grad, &call);
+    compare_written(g, r, dtype, &call);
 
     for (int i = 0; i < n; i++) rp_tensor_unref(call.in[i]);
     for (int i = 0; i < m.n_out; i++) rp_tensor_unref(call.out[i]);
