@@ -23,6 +23,19 @@ static inline void assert_threads(int expected)
     assert_int_equal(n_files_in("/proc/self/task"), expected);
 }
 
+/* Setups: the ways of I/O. */
+static inline int use_thread(void **state)
+{
+    (void)state;
+    return setenv("REPRISE_IO", "thread", 1);
+}
+
+static inline int use_what_there_is(void **state)
+{
+    (void)state;
+    return unsetenv("REPRISE_IO");
+}
+
 static inline int64_t live_bytes(rp_ctx *ctx, int device)
 {
     rp_mem m;
