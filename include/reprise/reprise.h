@@ -263,7 +263,8 @@ typedef struct {
     const char *device;           /* "sim" */
     int64_t buffer_bytes;         /* for files: memory between slots and disk. 0: 16 MiB */
 } rp_offload_options;
-/* errors  RP_ERR_IO the folder · RP_ERR_ARG no such device, or neither · RP_ERR_MEMORY. NULL: no more offloading */
+/* NULL: no more offloading. errors  RP_ERR_IO the folder · RP_ERR_ARG no such device, neither or both, a buffer below 8 KiB or above 16 GiB ·
+ * RP_ERR_STATE slots of a pass are away · RP_ERR_MEMORY */
 RP_API rp_status rp_set_offload(rp_ctx *ctx, const rp_offload_options *options);
 
 /* Compare what replays make with what the first pass made: RP_VERIFY_ON and RP_VERIFY_OFF overrule recipes and everything else,

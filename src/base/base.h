@@ -1,7 +1,7 @@
 /* base/base.h -- the ground everything stands on: errors, the context, checked host memory, text helpers.
  *
  * A context owns an error message, one memory space per device (base/mem.h), the random stream's step and
- * sample (base/philox.h) and, as opaque pointers, what higher folders keep per context (the tape).
+ * sample (base/philox.h) and, as opaque pointers, what higher folders keep per context (the tape, the place of offloaded slots).
  * Errors are values: RP_CHECK starts one, RP_TRY passes it on, nothing else hides control flow.
  */
 #ifndef RP_BASE_H
@@ -51,9 +51,9 @@ struct rp_ctx {
     int pass;                           /* counts rp_pass_begin: per-pass call counters compare against it */
     struct rp_tape *tape;               /* tape/ owns it … */
     void (*tape_free)(struct rp_tape *tape);   /* … and says how it goes */
+    struct rp_away *away;               /* where offloaded slots go (tape/away.h), NULL: nowhere … */
+    void (*away_free)(struct rp_away *away);   /* … and how that goes, after the tape */
     struct rp_scope *scope;             /* the module being run (tape/tape.h), NULL outside; nn/ sets it */
-    struct rp_away *away;               /* where offloaded slots go; NULL: nowhere. tape/ owns it … */
-    void (*away_free)(struct rp_away *away);   /* … and says how it goes */
     rp_verify verify;                   /* overrules what recipes and others say about comparing replays */
     bool eval;                          /* calls run in evaluation mode: dropout rests */
     const struct rp_op **own_op;        /* ops made known by rp_op_register */

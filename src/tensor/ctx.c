@@ -1,4 +1,4 @@
-/* tensor/ctx.c -- contexts: the team of threads, the device and its memory space. */
+/* tensor/ctx.c -- contexts: the team of threads, the devices and their memory spaces. */
 #include "tensor/tensor.h"
 
 #include <omp.h>
@@ -44,15 +44,16 @@ static rp_status open_team(rp_ctx *ctx)
     return RP_OK;
 }
 
-static rp_status open_device(rp_ctx *ctx)
+static rp_status add_device(rp_ctx *ctx, const char *name)
 {
-    const char *name = ctx->options.device ? ctx->options.device : devices[0].name;
-
     for (int i = 0; i < RP_COUNT(devices); i++) {
         if (strcmp(devices[i].name, name)) continue;
-        ctx->device[0] = &devices[i];
-        ctx->n_devices = 1;
-        return rp__mem_space_new(ctx, ctx->options.memory_limit_bytes, ctx->options.shapes_only, &ctx->space[0]);
+        int at = ctx->n_devices;
+        RP_CHECK(ctx, at < RP_MAX_DEVICES, RP_ERR_ARG, "device '%s' is one more than %d", name, RP_MAX_DEVICES);
+        RP_TRY(rp__mem_space_new(ctx, ctx->options.memory_limit_bytes, ctx->options.shapes_only, &ctx->space[at]));
+        ctx->device[at] = &devices[i];
+        ctx->n_devices  = at + 1;
+        return RP_OK;
     }
     return rp__fail(ctx, RP_ERR_ARG, "unknown device '%s'", name);
 }
@@ -61,6 +62,16 @@ static rp_verify verify_of(const char *word)
 {
     if (!word || (strcmp(word, "on") && strcmp(word, "off"))) return RP_VERIFY_DEFER;
     return strcmp(word, "on") ? RP_VERIFY_OFF : RP_VERIFY_ON;
+}
+
+rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index)
+{
+    int i = 1;
+
+    while (i < ctx->n_devices && strcmp(ctx->device[i]->name, name)) i++;
+    if (i == ctx->n_devices) RP_TRY(add_device(ctx, name));
+    *index = i;
+    return RP_OK;
 }
 
 rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
@@ -73,7 +84,7 @@ rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
     ctx->seed   = ctx->options.seed;
     ctx->verify = verify_of(getenv("REPRISE_VERIFY"));
     status    = ctx->options.threads < 0 || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : open_team(ctx);
-    if (status == RP_OK) status = open_device(ctx);
+    if (status == RP_OK) status = add_device(ctx, ctx->options.device ? ctx->options.device : devices[0].name);
     if (status != RP_OK) {
         rp_ctx_free(ctx);
         return status;
@@ -86,9 +97,10 @@ void rp_ctx_free(rp_ctx *ctx)
 {
     if (!ctx) return;
     if (ctx->tape) ctx->tape_free(ctx->tape);
+    if (ctx->away) ctx->away_free(ctx->away);
     for (int i = 0; i < ctx->n_devices; i++) {
-        rp_mem m = { 0 };
-        if (ctx->space[i]) rp__mem_read(ctx->space[i], &m);
+        rp_mem m;
+        rp__mem_read(ctx->space[i], &m);
 #ifndef NDEBUG
         RP_BUG_IF(m.live_bytes != 0);
 #endif

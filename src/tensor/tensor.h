@@ -17,6 +17,10 @@ typedef struct rp_device {          /* one line in devices.def */
     bool has_kernels;               /* false: every op runs its reference */
 } rp_device;
 
+/* A further device with a memory space of its own, the same one when asked again; it stays until the context goes. Tensors are made on
+ * device 0 alone. errors RP_ERR_ARG no such device · RP_ERR_MEMORY */
+rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index);
+
 typedef struct rp_storage {
     rp_ctx *ctx;
     int refs, device;

@@ -1,0 +1,307 @@
+/* base/spool.c -- the caller's side of a spool: tickets, extents of the file, copies into chunks. See spool.h for what is promised. */
+#include "base/spool_inside.h"
+
+#include <string.h>
+
+enum { MOST_CHUNKS = 8 };
+static const int64_t least_buffer_bytes = 2 * RP_SPOOL_BLOCK, most_buffer_bytes = INT64_C(1) << 34;
+
+/* ---- holes of the file ---- */
+
+static int64_t take_extent(rp_spool *s, int64_t bytes)
+{
+    for (int64_t i = 0; bytes && i < s->n_holes; i++) {
+        rp_spool_hole *h = &s->hole[i];
+        if (h->bytes < bytes) continue;
+        int64_t offset = h->offset;
+        *h = (rp_spool_hole){ h->offset + bytes, h->bytes - bytes };
+        if (!h->bytes) memmove(h, h + 1, (size_t)(--s->n_holes - i) * sizeof *h);
+        return offset;
+    }
+    s->top += bytes;
+    if (s->top > s->counts.file_bytes) s->counts.file_bytes = s->top;
+    return s->top - bytes;
+}
+
+static void join_with_next(rp_spool *s, int64_t i)
+{
+    if (i < 0 || i + 1 >= s->n_holes || s->hole[i].offset + s->hole[i].bytes != s->hole[i + 1].offset) return;
+    s->hole[i].bytes += s->hole[i + 1].bytes;
+    s->n_holes--;
+    memmove(s->hole + i + 1, s->hole + i + 2, (size_t)(s->n_holes - i - 1) * sizeof *s->hole);
+}
+
+/* A ticket lies between any two holes, so there is room for one more. */
+static void give_extent(rp_spool *s, int64_t offset, int64_t bytes)
+{
+    int64_t i = s->n_holes;
+
+    if (!bytes) return;
+    while (i > 0 && s->hole[i - 1].offset > offset) i--;
+    memmove(s->hole + i + 1, s->hole + i, (size_t)(s->n_holes++ - i) * sizeof *s->hole);
+    s->hole[i] = (rp_spool_hole){ offset, bytes };
+    join_with_next(s, i);
+    join_with_next(s, i - 1);
+    rp_spool_hole last = s->hole[s->n_holes - 1];
+    if (last.offset + last.bytes < s->top) return;
+    s->top = last.offset;
+    s->n_holes--;
+}
+
+/* ---- opening and closing ---- */
+
+/* Memory comes aligned to less than a block: one block more is taken than is used. */
+static rp_status take_chunks(rp_spool *s)
+{
+    rp_mem_space *space = s->ctx->space[0];
+    int64_t bytes       = s->n_chunks * s->chunk_bytes + RP_SPOOL_BLOCK;
+
+    s->chunk = rp__host_alloc(s->ctx, s->n_chunks * (int64_t)sizeof *s->chunk);
+    if (!s->chunk) return RP_ERR_MEMORY;
+    RP_TRY(rp__mem_take(s->ctx, space, RP_MEM_TEMP, bytes, "the buffer of offloading", &s->taken_at));
+    s->taken_bytes = bytes;
+    uint8_t *at    = rp__mem_at(space, s->taken_at);
+    if (!at) return RP_OK;
+    at += (RP_SPOOL_BLOCK - (uintptr_t)at % RP_SPOOL_BLOCK) % RP_SPOOL_BLOCK;
+    for (int i = 0; i < s->n_chunks; i++, at += s->chunk_bytes) {
+        s->chunk[i] = (rp_spool_piece){ .memory = at, .next = s->idle };
+        s->idle     = &s->chunk[i];
+    }
+    return RP_OK;
+}
+
+static rp_status fill(rp_spool *s, const char *folder)
+{
+    s->folder = rp__host_text(s->ctx, folder);
+    if (!s->folder) return RP_ERR_MEMORY;
+    RP_TRY(take_chunks(s));
+    if (s->ctx->options.shapes_only) return RP_OK;
+    RP_TRY(rp__spool_io_open(s->ctx, folder, s->n_chunks, &s->io));
+    return rp__spool_start(s);
+}
+
+rp_status rp__spool_open(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, rp_spool **out)
+{
+    RP_CHECK(ctx, buffer_bytes >= least_buffer_bytes && buffer_bytes <= most_buffer_bytes, RP_ERR_ARG,
+             "the buffer of offloading is %" PRId64 " bytes, not %" PRId64 " to %" PRId64, buffer_bytes, least_buffer_bytes,
+             most_buffer_bytes);
+    rp_spool *s = rp__host_alloc(ctx, sizeof *s);
+    if (!s) return RP_ERR_MEMORY;
+    int64_t blocks = buffer_bytes / RP_SPOOL_BLOCK;
+    *s = (rp_spool){ .ctx = ctx, .io.fd = -1, .spare = RP_SPOOL_NONE, .read_first = RP_SPOOL_NONE, .read_last = RP_SPOOL_NONE,
+                     .n_chunks = blocks < MOST_CHUNKS ? (int)blocks : MOST_CHUNKS };
+    s->chunk_bytes = blocks / s->n_chunks * RP_SPOOL_BLOCK;
+    s->queue_end   = &s->queue;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, NULL);
+    pthread_cond_init(&s->progress, NULL);
+    rp_status status = fill(s, folder);
+    if (status == RP_OK) *out = s;
+    else rp__spool_close(s);
+    return status;
+}
+
+void rp__spool_close(rp_spool *s)
+{
+    if (!s) return;
+    if (s->running) {
+        pthread_mutex_lock(&s->lock);
+        s->stop = true;
+        pthread_cond_signal(&s->work);
+        pthread_mutex_unlock(&s->lock);
+        pthread_join(s->worker, NULL);
+    }
+    rp__spool_io_close(&s->io);
+    if (s->taken_bytes) rp__mem_give(s->ctx->space[0], RP_MEM_TEMP, s->taken_bytes, s->taken_at);
+    pthread_cond_destroy(&s->progress);
+    pthread_cond_destroy(&s->work);
+    pthread_mutex_destroy(&s->lock);
+    rp__release(s->entry);
+    rp__release(s->hole);
+    rp__release(s->chunk);
+    rp__release(s->folder);
+    rp__release(s);
+}
+
+/* ---- tickets ---- */
+
+static rp_status make_room(rp_spool *s)
+{
+    int64_t room = s->room * 2 + 64, old = s->room;
+
+    if (s->spare != RP_SPOOL_NONE || s->n_entries < s->room) return RP_OK;
+    rp_spool_hole *holes =
+        rp__host_grow(s->ctx, s->hole, (old ? old + 1 : 0) * (int64_t)sizeof *holes, (room + 1) * (int64_t)sizeof *holes);
+    if (!holes) return RP_ERR_MEMORY;
+    s->hole = holes;
+    pthread_mutex_lock(&s->lock);
+    rp_spool_entry *entries = rp__host_grow(s->ctx, s->entry, old * (int64_t)sizeof *entries, room * (int64_t)sizeof *entries);
+    if (entries) s->entry = entries;
+    pthread_mutex_unlock(&s->lock);
+    if (!entries) return RP_ERR_MEMORY;
+    s->room = room;
+    return RP_OK;
+}
+
+static rp_status new_ticket(rp_spool *s, int64_t bytes, int64_t *ticket)
+{
+    RP_TRY(make_room(s));
+    int64_t i = s->spare;
+    if (i == RP_SPOOL_NONE) i = s->n_entries++;
+    else s->spare = s->entry[i].next;
+    s->entry[i] = (rp_spool_entry){ .live = true, .bytes = bytes, .offset = take_extent(s, rp__spool_blocks(bytes)) };
+    *ticket     = i;
+    return RP_OK;
+}
+
+static rp_spool_entry *entry_of(const rp_spool *s, int64_t ticket)
+{
+    RP_BUG_IF(ticket < 0 || ticket >= s->n_entries || !s->entry[ticket].live);
+    return &s->entry[ticket];
+}
+
+/* The lock is held. */
+static rp_status tell_failure(rp_spool *s)
+{
+    static const char *const verbs[] = { [RP_SPOOL_READ] = "read", [RP_SPOOL_WRITE] = "write" };
+
+    RP_CHECK(s->ctx, !s->failed.number, RP_ERR_IO, "cannot %s %" PRId64 " bytes of offloaded slots under '%s': %s",
+             verbs[s->failed.operation], s->failed.bytes, s->folder, strerror(s->failed.number));
+    return RP_OK;
+}
+
+static rp_status check_failure(rp_spool *s)
+{
+    pthread_mutex_lock(&s->lock);
+    rp_status status = tell_failure(s);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* ---- writing ---- */
+
+static rp_status wait_for_chunk(rp_spool *s, rp_spool_piece **out)
+{
+    pthread_mutex_lock(&s->lock);
+    while (!s->idle && !s->failed.number) pthread_cond_wait(&s->progress, &s->lock);
+    rp_status status = tell_failure(s);
+    if (status == RP_OK) {
+        *out    = s->idle;
+        s->idle = s->idle->next;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static void queue_chunk(rp_spool *s, rp_spool_piece *p)
+{
+    pthread_mutex_lock(&s->lock);
+    s->entry[p->ticket].n_writing++;
+    *s->queue_end = p;
+    s->queue_end  = &p->next;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* What the last block has beyond the data is zero, not what the chunk held before. */
+static rp_status write_chunks(rp_spool *s, int64_t ticket, const uint8_t *data, int64_t bytes)
+{
+    int64_t start = s->entry[ticket].offset;
+    rp_spool_piece *p;
+
+    for (int64_t at = 0; at < bytes; at += s->chunk_bytes) {
+        int64_t now = bytes - at < s->chunk_bytes ? bytes - at : s->chunk_bytes, whole = rp__spool_blocks(now);
+        RP_TRY(wait_for_chunk(s, &p));
+        memcpy(p->memory, data + at, (size_t)now);
+        memset(p->memory + now, 0, (size_t)(whole - now));
+        *p = (rp_spool_piece){ .memory = p->memory, .write = true, .ticket = ticket, .offset = start + at, .bytes = whole };
+        queue_chunk(s, p);
+    }
+    return RP_OK;
+}
+
+rp_status rp__spool_write(rp_spool *s, const void *data, int64_t bytes, int64_t *ticket)
+{
+    int64_t made;
+
+    RP_BUG_IF(bytes < 0);
+    RP_TRY(check_failure(s));
+    RP_TRY(new_ticket(s, bytes, &made));
+    rp_status status = s->running ? write_chunks(s, made, data, bytes) : RP_OK;
+    if (status != RP_OK) {
+        rp__spool_drop(s, made);
+        return status;
+    }
+    s->counts.written_bytes += bytes;
+    *ticket = made;
+    return RP_OK;
+}
+
+/* ---- reading ---- */
+
+rp_status rp__spool_read(rp_spool *s, int64_t ticket, void *into)
+{
+    pthread_mutex_lock(&s->lock);
+    rp_spool_entry *e         = entry_of(s, ticket);
+    rp_status status = tell_failure(s);
+    RP_BUG_IF(e->to_read || e->n_reading);
+    if (status == RP_OK) s->counts.read_bytes += e->bytes;
+    if (status == RP_OK && s->running && e->bytes) {
+        e->into        = into;
+        e->asked_bytes = 0;
+        e->to_read     = true;
+        e->next        = RP_SPOOL_NONE;
+        if (s->read_first == RP_SPOOL_NONE) s->read_first = ticket;
+        else s->entry[s->read_last].next = ticket;
+        s->read_last = ticket;
+        pthread_cond_signal(&s->work);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* The lock is held. The caller alone makes room for entries, so this one stays where it is. */
+static void wait_for_entry(rp_spool *s, const rp_spool_entry *e)
+{
+    while (e->to_read || e->n_reading || e->n_writing) pthread_cond_wait(&s->progress, &s->lock);
+}
+
+rp_status rp__spool_wait(rp_spool *s, int64_t ticket)
+{
+    pthread_mutex_lock(&s->lock);
+    wait_for_entry(s, entry_of(s, ticket));
+    rp_status status = tell_failure(s);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+void rp__spool_drop(rp_spool *s, int64_t ticket)
+{
+    pthread_mutex_lock(&s->lock);
+    rp_spool_entry *e = entry_of(s, ticket);
+    if (e->to_read) rp__spool_leave_reads(s, ticket);
+    wait_for_entry(s, e);
+    e->live  = false;
+    e->next  = s->spare;
+    s->spare = ticket;
+    pthread_mutex_unlock(&s->lock);
+    give_extent(s, e->offset, rp__spool_blocks(e->bytes));
+}
+
+/* ---- what there is to know ---- */
+
+int64_t rp__spool_bytes(const rp_spool *s, int64_t ticket) { return entry_of(s, ticket)->bytes; }
+void rp__spool_count(const rp_spool *s, rp_spool_counts *out) { *out = s->counts; }
+
+const char *rp__spool_how(const rp_spool *s)
+{
+    if (!s->running) return "shapes";
+    return s->io.has_ring ? "io_uring" : "thread";
+}
+
+void rp__spool_fail(rp_spool *s, rp_spool_operation operation, int64_t after, int64_t times, int number)
+{
+    pthread_mutex_lock(&s->lock);
+    s->fault[operation] = (rp_spool_fault){ after, times, number };
+    pthread_mutex_unlock(&s->lock);
+}

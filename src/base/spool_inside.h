@@ -1,0 +1,101 @@
+/* base/spool_inside.h -- what the files of the spool share: its structures, the worker, and single attempts at I/O.
+ *
+ *   spool.c          the caller's side: tickets, holes of the file, copies into chunks
+ *   spool_worker.c   the worker: which piece is next, what follows an attempt at it
+ *   spool_io.c       the file, and attempts through io_uring or at once; knows of neither tickets nor locks
+ *
+ * One caller, one worker, one lock. Holes are the caller's alone, and so is the growth of the table of entries; a chunk's memory belongs to
+ * whoever took the chunk.
+ */
+#ifndef RP_SPOOL_INSIDE_H
+#define RP_SPOOL_INSIDE_H
+
+#include "base/spool.h"
+
+#include <pthread.h>
+
+#ifdef RP_HAVE_LIBURING
+#include <liburing.h>
+#endif
+
+enum { RP_SPOOL_BLOCK = 4096, RP_SPOOL_NONE = -1 };      /* block: the alignment of memory, offsets and lengths in direct I/O */
+static inline int64_t rp__spool_blocks(int64_t bytes) { return (bytes + RP_SPOOL_BLOCK - 1) / RP_SPOOL_BLOCK * RP_SPOOL_BLOCK; }
+
+typedef struct rp_spool_piece {     /* a chunk of memory and what it is used for */
+    uint8_t *memory;
+    bool write;
+    int64_t ticket, offset, bytes, done;    /* in the file, whole blocks */
+    uint8_t *into;                          /* of a read: where wanted_bytes go in the end */
+    int64_t wanted_bytes, result;           /* of the last attempt: bytes moved, or -errno */
+    struct rp_spool_piece *next;
+} rp_spool_piece;
+
+/* ---- attempts: spool_io.c ---- */
+
+typedef struct {
+    int fd, depth;                  /* depth: pieces under way at a time */
+    bool direct;
+    bool has_ring, ring_refuses;    /* a ring that refused once is not asked again */
+#ifdef RP_HAVE_LIBURING
+    struct io_uring ring;
+#endif
+    rp_spool_piece *ended;          /* those that ran at once */
+} rp_spool_io;
+
+/* An unnamed file in the folder, and a ring for `depth` pieces where there can be one; else depth becomes 1. */
+rp_status rp__spool_io_open(rp_ctx *ctx, const char *folder, int depth, rp_spool_io *io);
+void rp__spool_io_close(rp_spool_io *io);
+
+void rp__spool_io_begin(rp_spool_io *io, rp_spool_piece *piece);
+/* A piece whose attempt is over; one must be under way. */
+rp_spool_piece *rp__spool_io_next(rp_spool_io *io);
+/* From here on through the page cache, which takes any alignment. */
+void rp__spool_io_leave_direct(rp_spool_io *io);
+
+/* ---- the spool ---- */
+
+typedef struct { int64_t offset, bytes; } rp_spool_hole;
+
+typedef struct {                    /* a ticket */
+    bool live, to_read;             /* to_read: in the queue of reads */
+    int64_t offset, bytes;
+    int n_writing, n_reading;       /* chunks that hold bytes of it, queued or under way */
+    uint8_t *into;
+    int64_t asked_bytes;            /* of a read: what chunks were found for */
+    int64_t next;                   /* in the queue of reads, or in the list of spare tickets */
+} rp_spool_entry;
+
+typedef struct { int64_t after, times; int number; } rp_spool_fault;
+
+struct rp_spool {
+    rp_ctx *ctx;
+    char *folder;
+    rp_spool_io io;
+    rp_spool_piece *chunk;
+    int n_chunks;
+    int64_t chunk_bytes, taken_bytes, taken_at;     /* taken: from the ledger */
+
+    rp_spool_hole *hole;            /* sorted by offset, no two touch, none at the end */
+    int64_t n_holes, top;
+    int64_t n_entries, room, spare;
+    rp_spool_counts counts;
+
+    pthread_t worker;
+    bool running;
+    pthread_mutex_t lock;           /* of all below, and of what the entries hold */
+    pthread_cond_t work, progress;  /* for the worker, for the caller */
+    rp_spool_entry *entry;
+    rp_spool_piece *idle, *queue, **queue_end;
+    int64_t read_first, read_last;
+    bool stop;
+    rp_spool_fault fault[2];
+    struct { int number; rp_spool_operation operation; int64_t bytes; } failed;
+};
+
+/* ---- the worker: spool_worker.c ---- */
+
+rp_status rp__spool_start(rp_spool *spool);
+/* Take the ticket out of the queue of reads, which it is in. The lock is held. */
+void rp__spool_leave_reads(rp_spool *spool, int64_t ticket);
+
+#endif

@@ -1,0 +1,182 @@
+/* tape/away.c -- the places of tape/away.h, a table entry each: a spool of files, another device's memory. */
+#include "tape/away.h"
+
+#include <string.h>
+
+#include "base/spool.h"
+
+enum { NO_BLOCK = -1 };
+static const int64_t usual_buffer_bytes = INT64_C(16) << 20;
+
+typedef struct {                /* of a device's memory; next: in the list of spare ones */
+    bool live;
+    int64_t offset, bytes, next;
+} block;
+
+typedef struct {
+    rp_status (*put)(rp_away *away, const void *data, int64_t bytes, int64_t *ticket);
+    rp_status (*fetch)(rp_away *away, int64_t ticket, void *into, int64_t bytes);
+    rp_status (*wait)(rp_away *away, int64_t ticket);
+    void (*drop)(rp_away *away, int64_t ticket);
+    void (*close)(rp_away *away);
+} place;
+
+struct rp_away {
+    rp_ctx *ctx;
+    const place *place;
+    int64_t n_tickets, put_bytes;
+    rp_spool *spool;            /* files */
+    int device;                 /* memory */
+    block *block;
+    int64_t n_blocks, room, spare;
+};
+
+/* ---- files ---- */
+
+static rp_status file_put(rp_away *a, const void *data, int64_t bytes, int64_t *ticket)
+{
+    return rp__spool_write(a->spool, data, bytes, ticket);
+}
+
+static rp_status file_fetch(rp_away *a, int64_t ticket, void *into, int64_t bytes)
+{
+    RP_BUG_IF(bytes != rp__spool_bytes(a->spool, ticket));
+    return rp__spool_read(a->spool, ticket, into);
+}
+
+static rp_status file_wait(rp_away *a, int64_t ticket) { return rp__spool_wait(a->spool, ticket); }
+static void file_drop(rp_away *a, int64_t ticket) { rp__spool_drop(a->spool, ticket); }
+static void file_close(rp_away *a) { rp__spool_close(a->spool); }
+
+static const place files = { file_put, file_fetch, file_wait, file_drop, file_close };
+
+/* ---- the memory of another device ---- */
+
+static rp_mem_space *space_of(const rp_away *a) { return a->ctx->space[a->device]; }
+
+static rp_status make_room(rp_away *a)
+{
+    int64_t room = 2 * a->room + 64;
+
+    if (a->spare != NO_BLOCK || a->n_blocks < a->room) return RP_OK;
+    block *grown = rp__host_grow(a->ctx, a->block, a->room * (int64_t)sizeof *grown, room * (int64_t)sizeof *grown);
+    if (!grown) return RP_ERR_MEMORY;
+    a->block = grown;
+    a->room  = room;
+    return RP_OK;
+}
+
+static rp_status memory_put(rp_away *a, const void *data, int64_t bytes, int64_t *ticket)
+{
+    int64_t offset;
+
+    RP_TRY(make_room(a));
+    RP_TRY(rp__mem_take(a->ctx, space_of(a), RP_MEM_SAVED, bytes, "an offloaded slot", &offset));
+    void *to = rp__mem_at(space_of(a), offset);
+    if (to && bytes) memcpy(to, data, (size_t)bytes);
+    int64_t i = a->spare;
+    if (i == NO_BLOCK) i = a->n_blocks++;
+    else a->spare = a->block[i].next;
+    a->block[i] = (block){ .live = true, .offset = offset, .bytes = bytes };
+    *ticket     = i;
+    return RP_OK;
+}
+
+static block *block_of(const rp_away *a, int64_t ticket)
+{
+    RP_BUG_IF(ticket < 0 || ticket >= a->n_blocks || !a->block[ticket].live);
+    return &a->block[ticket];
+}
+
+static rp_status memory_fetch(rp_away *a, int64_t ticket, void *into, int64_t bytes)
+{
+    const block *b   = block_of(a, ticket);
+    const void *from = rp__mem_at(space_of(a), b->offset);
+
+    RP_BUG_IF(bytes != b->bytes);
+    if (from && bytes) memcpy(into, from, (size_t)bytes);
+    return RP_OK;
+}
+
+static rp_status memory_wait(rp_away *a, int64_t ticket)
+{
+    block_of(a, ticket);
+    return RP_OK;
+}
+
+static void memory_drop(rp_away *a, int64_t ticket)
+{
+    block *b = block_of(a, ticket);
+
+    rp__mem_give(space_of(a), RP_MEM_SAVED, b->bytes, b->offset);
+    *b       = (block){ .next = a->spare };
+    a->spare = ticket;
+}
+
+static void memory_close(rp_away *a)
+{
+    for (int64_t i = 0; i < a->n_blocks; i++)
+        if (a->block[i].live) memory_drop(a, i);
+    rp__release(a->block);
+}
+
+static const place memory = { memory_put, memory_fetch, memory_wait, memory_drop, memory_close };
+
+/* ---- either ---- */
+
+static rp_status open_place(rp_away *a, const rp_offload_options *o)
+{
+    RP_CHECK(a->ctx, !o->folder || !o->device, RP_ERR_ARG, "offloading goes to a folder or to a device: '%s' and '%s' are given", o->folder,
+             o->device);
+    RP_CHECK(a->ctx, o->folder || o->device, RP_ERR_ARG, "offloading needs a folder or a device");
+    a->place = o->folder ? &files : &memory;
+    if (o->device) return rp__device_open(a->ctx, o->device, &a->device);
+    return rp__spool_open(a->ctx, o->folder, o->buffer_bytes ? o->buffer_bytes : usual_buffer_bytes, &a->spool);
+}
+
+rp_status rp__away_open(rp_ctx *ctx, const rp_offload_options *options, rp_away **out)
+{
+    rp_away *a = rp__host_alloc(ctx, sizeof *a);
+
+    if (!a) return RP_ERR_MEMORY;
+    *a               = (rp_away){ .ctx = ctx, .spare = NO_BLOCK };
+    rp_status status = open_place(a, options);
+    if (status == RP_OK) *out = a;
+    else rp__release(a);
+    return status;
+}
+
+void rp__away_close(rp_away *a)
+{
+    if (!a) return;
+    a->place->close(a);
+    rp__release(a);
+}
+
+rp_status rp__away_put(rp_away *a, const rp_tensor *t, int64_t *ticket)
+{
+    int64_t bytes = rp_meta_bytes(&t->m);
+
+    RP_BUG_IF(t->start || !rp_tensor_is_dense(t));
+    RP_TRY(a->place->put(a, t->storage->data, bytes, ticket));
+    a->put_bytes += bytes;
+    a->n_tickets++;
+    return RP_OK;
+}
+
+rp_status rp__away_fetch(rp_away *a, int64_t ticket, rp_tensor *into)
+{
+    RP_BUG_IF(into->start || !rp_tensor_is_dense(into));
+    return a->place->fetch(a, ticket, into->storage->data, rp_meta_bytes(&into->m));
+}
+
+rp_status rp__away_wait(rp_away *a, int64_t ticket) { return a->place->wait(a, ticket); }
+
+void rp__away_drop(rp_away *a, int64_t ticket)
+{
+    a->place->drop(a, ticket);
+    a->n_tickets--;
+}
+
+int64_t rp__away_bytes(const rp_away *a) { return a->put_bytes; }
+int64_t rp__away_tickets(const rp_away *a) { return a->n_tickets; }

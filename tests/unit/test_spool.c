@@ -1,0 +1,248 @@
+/* Claims about the spool: bytes come back, memory and the file stay what they were. All of it with io_uring, where it can be had, and with
+ * the plain thread. */
+#include "spool_use.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+static const int64_t sizes[] = { 0, 1, 2, 511, 4095, 4096, 4097, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5, 10 * CHUNK, MOST - 1 };
+
+
+static void contents_come_back_bit_for_bit_in_any_order_and_size(void **state)
+{
+    (void)state;
+    rp_spool *s = open_spool();
+    int64_t ticket[RP_COUNT(sizes)], total = 0;
+    rp_spool_counts counts;
+
+    for (int i = 0; i < RP_COUNT(sizes); i++) {
+        ticket[i] = put(s, sizes[i], (uint32_t)i);
+        total += sizes[i];
+    }
+    for (int i = RP_COUNT(sizes) - 1; i >= 0; i--) get(s, ticket[i], sizes[i], (uint32_t)i);
+    for (int i = 0; i < RP_COUNT(sizes); i++) {
+        int j = i * 5 % RP_COUNT(sizes);
+        get(s, ticket[j], sizes[j], (uint32_t)j);
+    }
+    rp__spool_count(s, &counts);
+    assert_int_equal(counts.written_bytes, total);
+    assert_int_equal(counts.read_bytes, 2 * total);
+    assert_true(counts.file_bytes >= total && counts.file_bytes < total + RP_COUNT(sizes) * 4096);
+    for (int i = 0; i < RP_COUNT(sizes); i++) rp__spool_drop(s, ticket[i]);
+    close_spool(s);
+}
+
+static void a_read_right_behind_its_write_gets_what_was_written(void **state)
+{
+    (void)state;
+    rp_spool *s = open_spool();
+
+    for (uint32_t i = 0; i < 200; i++) {
+        int64_t bytes = 1 + i * 401 % (MOST - 1), ticket = put(s, bytes, i);
+        get(s, ticket, bytes, i);
+        rp__spool_drop(s, ticket);
+    }
+    close_spool(s);
+}
+
+static void several_reads_under_way_each_find_their_place(void **state)
+{
+    (void)state;
+    enum { N = 40, BYTES = 2 * CHUNK + 9 };
+    static uint8_t into[N][BYTES];
+    rp_spool *s = open_spool();
+    int64_t ticket[N];
+
+    for (uint32_t i = 0; i < N; i++) ticket[i] = put(s, BYTES, i);
+    for (int i = 0; i < N; i++) assert_ok(ctx, rp__spool_read(s, ticket[i], into[i]));
+    for (int i = 0; i < N; i += 7) rp__spool_drop(s, ticket[i]);        /* one that nobody waits for any more */
+    for (int i = N - 1; i >= 0; i--) {
+        if (i % 7 == 0) continue;
+        assert_ok(ctx, rp__spool_wait(s, ticket[i]));
+        fill_bytes(data, BYTES, (uint32_t)i);
+        assert_memory_equal(into[i], data, BYTES);
+    }
+    close_spool(s);
+}
+
+static void count_event(void *user, const rp_mem_event *event)
+{
+    (void)event;
+    ++*(int *)user;
+}
+
+static void the_ledger_moves_at_open_and_close_alone(void **state)
+{
+    (void)state;
+    int n_events = 0;
+
+    rp__mem_observe(ctx->space[0], count_event, &n_events);
+    rp_spool *s = open_spool();
+    assert_int_equal(n_events, 1);
+    assert_int_equal(live_bytes(ctx, 0), BUFFER + 4096);
+    for (uint32_t i = 0; i < 300; i++) {
+        int64_t ticket = put(s, i * 97, i);
+        get(s, ticket, i * 97, i);
+        if (i % 3) rp__spool_drop(s, ticket);
+    }
+    assert_int_equal(n_events, 1);
+    close_spool(s);
+    assert_int_equal(n_events, 2);
+    rp__mem_observe(ctx->space[0], NULL, NULL);
+}
+
+static void the_folder_stays_empty_while_the_file_is_in_use(void **state)
+{
+    (void)state;
+    rp_spool *s = open_spool();
+
+    for (uint32_t i = 0; i < 20; i++) put(s, MOST - 1, i);
+    assert_int_equal(n_files_in(temp_dir), 0);
+    assert_int_equal(rmdir(temp_dir), 0);       /* a name with a leading dot would count as well */
+    assert_int_equal(mkdir(temp_dir, 0700), 0);
+    close_spool(s);
+}
+
+static void steps_that_are_alike_do_not_let_the_file_grow(void **state)
+{
+    (void)state;
+    enum { N = 50 };
+    rp_spool *s = open_spool();
+    int64_t ticket[N], first_bytes = 0;
+    rp_spool_counts counts;
+
+    for (int step = 0; step < 6; step++) {
+        for (int i = 0; i < N; i++) ticket[i] = put(s, 1 + i * 977 % CHUNK, (uint32_t)i);
+        for (int i = 0; i < N; i++) {
+            int j = (i * (2 * step + 3)) % N;           /* 3, 7, 9, 11, 13 have no factor in common with 50; 5 has */
+            if (step == 1) j = i;
+            get(s, ticket[j], 1 + j * 977 % CHUNK, (uint32_t)j);
+            rp__spool_drop(s, ticket[j]);
+        }
+        rp__spool_count(s, &counts);
+        if (step == 0) first_bytes = counts.file_bytes;
+        assert_int_equal(counts.file_bytes, first_bytes);
+    }
+    close_spool(s);
+}
+
+static void a_hole_is_used_again_by_what_fits(void **state)
+{
+    (void)state;
+    rp_spool *s = open_spool();
+    rp_spool_counts counts;
+    int64_t first = put(s, 3 * 4096, 1), last;
+
+    last = put(s, 4096, 2);
+    rp__spool_drop(s, first);
+    int64_t two = put(s, 2 * 4096, 3), one = put(s, 10, 4);
+    rp__spool_count(s, &counts);
+    assert_int_equal(counts.file_bytes, 4 * 4096);
+    rp__spool_drop(s, one);
+    rp__spool_drop(s, two);
+    int64_t three = put(s, 3 * 4096 - 1, 5);
+    rp__spool_count(s, &counts);
+    assert_int_equal(counts.file_bytes, 4 * 4096);
+    get(s, three, 3 * 4096 - 1, 5);
+    get(s, last, 4096, 2);
+    close_spool(s);
+}
+
+/* ---- traffic ---- */
+
+static void thousands_of_random_writes_reads_and_drops_match_a_shadow_copy(void **state)
+{
+    (void)state;
+    enum { N = 48, ROUNDS = 20000 };
+    static uint8_t into[N][MOST];
+    struct { bool live, reading; int64_t ticket, bytes; uint32_t seed; } t[N] = { 0 };
+    rp_spool *s = open_spool();
+    uint32_t rng = 42;
+
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        int i = (int)(draw(&rng) % N);
+        if (round % 64 == 0) rp__spool_fail(s, round % 128 ? RP_SPOOL_READ : RP_SPOOL_WRITE, draw(&rng) % 8, 3, round % 192 ? 0 : EINTR);
+        if (!t[i].live) {
+            t[i].seed   = draw(&rng);
+            t[i].bytes  = draw(&rng) % (draw(&rng) % 8 ? 3000 : MOST);
+            t[i].ticket = put(s, t[i].bytes, t[i].seed);
+            t[i].live   = true;
+        } else if (!t[i].reading && draw(&rng) % 4) {
+            assert_ok(ctx, rp__spool_read(s, t[i].ticket, into[i]));
+            t[i].reading = true;
+        } else if (draw(&rng) % 4) {
+            assert_ok(ctx, rp__spool_wait(s, t[i].ticket));
+            fill_bytes(data, t[i].bytes, t[i].seed);
+            if (t[i].reading) assert_memory_equal(into[i], data, (size_t)t[i].bytes);
+            t[i].reading = false;
+        } else {
+            rp__spool_drop(s, t[i].ticket);
+            t[i].live = t[i].reading = false;
+        }
+    }
+    close_spool(s);         /* with what is under way */
+}
+
+static void closing_leaves_queued_work_undone(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 50; i++) {
+        rp_spool *s = open_spool();
+        put(s, CHUNK, 9);
+        int64_t ticket = put(s, (int64_t)i * 1000, i);
+        if (i % 2) assert_ok(ctx, rp__spool_read(s, ticket, back));
+        close_spool(s);
+    }
+}
+
+/* ---- other surroundings ---- */
+
+static void on_shapes_alone_the_ledger_and_the_counts_are_the_same(void **state)
+{
+    (void)state;
+    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true });
+    rp_spool *real = open_spool(), *s = NULL;
+    rp_spool_counts a, b;
+    int64_t ticket[RP_COUNT(sizes)], files = n_open_files(), threads = n_files_in("/proc/self/task");
+
+    assert_ok(shapes, rp__spool_open(shapes, "/no/such", BUFFER, &s));
+    assert_string_equal(rp__spool_how(s), "shapes");
+    assert_int_equal(live_bytes(shapes, 0), live_bytes(ctx, 0));
+    assert_int_equal(n_open_files(), files);
+    assert_int_equal(n_files_in("/proc/self/task"), threads);
+    for (int i = 0; i < RP_COUNT(sizes); i++) {
+        assert_ok(shapes, rp__spool_write(s, NULL, sizes[i], &ticket[i]));
+        assert_int_equal(put(real, sizes[i], 1), ticket[i]);
+        if (i % 3 == 0) continue;
+        get(real, ticket[i], sizes[i], 1);
+        assert_ok(shapes, rp__spool_read(s, ticket[i], NULL));
+        assert_ok(shapes, rp__spool_wait(s, ticket[i]));
+        rp__spool_drop(real, ticket[i]);
+        rp__spool_drop(s, ticket[i]);
+    }
+    rp__spool_count(real, &a);
+    rp__spool_count(s, &b);
+    assert_memory_equal(&a, &b, sizeof a);
+    rp__spool_close(s);
+    test_ctx_free(shapes);
+    close_spool(real);
+}
+
+static int run(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH_WAYS(contents_come_back_bit_for_bit_in_any_order_and_size),
+        BOTH_WAYS(a_read_right_behind_its_write_gets_what_was_written),
+        BOTH_WAYS(several_reads_under_way_each_find_their_place),
+        BOTH_WAYS(the_ledger_moves_at_open_and_close_alone),
+        BOTH_WAYS(the_folder_stays_empty_while_the_file_is_in_use),
+        BOTH_WAYS(steps_that_are_alike_do_not_let_the_file_grow),
+        BOTH_WAYS(a_hole_is_used_again_by_what_fits),
+        BOTH_WAYS(thousands_of_random_writes_reads_and_drops_match_a_shadow_copy),
+        BOTH_WAYS(closing_leaves_queued_work_undone),
+        BOTH_WAYS(on_shapes_alone_the_ledger_and_the_counts_are_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void) { return run_spool_tests(run); }
