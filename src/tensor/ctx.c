@@ -86,6 +86,7 @@ void rp_ctx_free(rp_ctx *ctx)
 {
     if (!ctx) return;
     if (ctx->tape) ctx->tape_free(ctx->tape);
+    if (ctx->policies) ctx->policies_free(ctx->policies);
     for (int i = 0; i < ctx->n_devices; i++) {
         rp_mem m = { 0 };
         if (ctx->space[i]) rp__mem_read(ctx->space[i], &m);

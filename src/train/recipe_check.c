@@ -49,7 +49,7 @@ static void check_plain_switch(rp_recipe_reader *r)
                              excluded[i]);
 }
 
-static bool asks_for_layers(const rp_recipe_condition *c)
+static bool asks_for_layers(const rp_condition *c)
 {
     if (c->kind == RP_CONDITION_EVERY_K_LAYERS || c->kind == RP_CONDITION_LAYERS) return true;
     for (int i = 0; i < c->n_parts; i++)

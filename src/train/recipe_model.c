@@ -80,15 +80,15 @@ static void check_layers(checker *c)
 
 /* ---- conditions ---- */
 
-static void check_types(const checker *c, const rp_recipe_condition *condition)
+static void check_types(const checker *c, const rp_condition *condition)
 {
-    for (int i = 0; i < condition->types.n; i++) {
+    for (int i = 0; i < condition->n_types; i++) {
         bool found = false;
         for (int k = 0; k < c->n_modules && !found; k++)
-            found = c->module[k].type && !strcmp(c->module[k].type, condition->types.item[i]);
+            found = c->module[k].type && !strcmp(c->module[k].type, condition->type[i]);
         if (!found)
             rp__report_error(c->report, condition->place, "no module of this model is of type '%s'",
-                             condition->types.item[i]);
+                             condition->type[i]);
     }
 }
 
@@ -112,12 +112,12 @@ static void check_op(const checker *c, rp_place place, const char *glob)
     char hint[RP_HINT_CHARS];
 
     if (!list_has(c->known_ops, glob) && !is_standing_op(glob))
-        rp__report_error(c->report, place, "no op is called '%s'%s", glob, rp__recipe_hint(glob, c->known_ops, hint));
+        rp__report_error(c->report, place, "no op is called '%s'%s", glob, rp__hint(glob, c->known_ops, hint));
     else if (c->called_ops && !list_has(c->called_ops, glob))
         rp__report_note(c->report, place, "this model never calls the op '%s'", glob);
 }
 
-static void check_condition(const checker *c, const rp_recipe_condition *condition)
+static void check_condition(const checker *c, const rp_condition *condition)
 {
     for (int i = 0; i < condition->n_parts; i++) check_condition(c, condition->part[i]);
     for (int i = 0; i < condition->n_ranges && c->n_blocks >= 0; i++)
