@@ -114,7 +114,7 @@ static bool block_of(const rp_condition *c, const char *path, int64_t *i)
     char list[RP_MODULE_PATH_CHARS];
     const char *dot = strrchr(path, '.');
 
-    if (!rp__parse_int(dot ? dot + 1 : path, 0, INT64_MAX, i)) return false;
+    if (!rp__parse_int(dot ? dot + 1 : path, 0, INT64_C(1) << 53, i)) return false;
     if (!c->layers) return true;
     snprintf(list, sizeof list, "%.*s", dot ? (int)(dot - path) : 0, path);
     return rp__glob(c->layers, list);
