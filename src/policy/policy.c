@@ -133,7 +133,7 @@ rp_status rp_policy_keep_if(rp_policy *policy, rp_policy_predicate predicate, vo
 void rp__policy_reset(rp_policy *policy)
 {
     for (int i = 0; i < policy->n_rules; i++) {
-        policy->rule[i].n_matched = 0;
+        policy->rule[i].n_matched = policy->rule[i].n_decided = 0;
         if (policy->rule[i].reset) policy->rule[i].reset(policy->rule[i].user);
     }
 }
@@ -151,7 +151,7 @@ static int ask_function(const rp_rule *rule, const rp_slot_info *slot)
     return (int)rule->function(slot, rule->user);
 }
 
-rp_status rp__policy_ask(rp_policy *policy, const rp_slot_info *slot, rp_answer *out)
+rp_status rp__policy_ask(rp_ctx *ctx, rp_policy *policy, const rp_slot_info *slot, rp_answer *out)
 {
     int given = RP_NO_FATE, at = -1;
 
@@ -161,11 +161,12 @@ rp_status rp__policy_ask(rp_policy *policy, const rp_slot_info *slot, rp_answer 
         int fate = RP_NO_FATE;
         if (!rule->when) fate = ask_function(rule, slot);
         else if (counts(rule, slot)) fate = rule->fate;
-        RP_CHECK(policy->ctx, is_fate(fate, true), RP_ERR_ARG, "policy '%s' gave %d for '%s' %s, which is no fate", policy->name, fate,
+        RP_CHECK(ctx, is_fate(fate, true), RP_ERR_ARG, "policy '%s' gave %d for '%s' %s, which is no fate", policy->name, fate,
                  slot->path, slot->op);
         if (at >= 0 || (fate & ~RP_ALLOW_MUTATION) == RP_NO_FATE) continue;
         given = fate;
         at    = i;
+        rule->n_decided++;
     }
     *out = (rp_answer){ .fate = given & ~RP_ALLOW_MUTATION, .allow_mutation = given & RP_ALLOW_MUTATION, .by = policy->name };
     if (at >= 0 && policy->rule[at].by) {

@@ -13,6 +13,7 @@ typedef struct {
     const char *by;                             /* in messages: "recipe.yaml:12"; NULL: the policy's name */
     rp_condition *when;                         /* kind ALL; NULL: a function is asked */
     int64_t k, offset, n_matched;               /* of the slots that `when` holds for every k-th; k 0: all. n_matched: in this pass */
+    int64_t n_decided;                          /* slots it has answered for in this pass */
     int fate;                                   /* rp_fate, RP_ALLOW_MUTATION or'ed to it */
     rp_policy_function function;                /* this … */
     rp_policy_predicate predicate;              /* … or that */
@@ -39,7 +40,7 @@ typedef struct {
 } rp_answer;
 
 /* errors RP_ERR_ARG a function gave what is no fate */
-rp_status rp__policy_ask(rp_policy *policy, const rp_slot_info *slot, rp_answer *out);
+rp_status rp__policy_ask(rp_ctx *ctx, rp_policy *policy, const rp_slot_info *slot, rp_answer *out);
 /* A pass that asks begins. */
 void rp__policy_reset(rp_policy *policy);
 /* Add a rule; what it points at must outlive the policy. errors RP_ERR_MEMORY */

@@ -254,7 +254,7 @@ static rp_status ask_slot(rp_policy_stack *s, const logged_call *c, const rp_slo
     rp_answer all      = { .fate = RP_NO_FATE }, one;
 
     for (int i = 0; i < c->n_active; i++) {
-        RP_TRY(rp__policy_ask(active[i], slot, &one));
+        RP_TRY(rp__policy_ask(s->ctx, active[i], slot, &one));
         RP_TRY(check_possible(s->ctx, c->op, slot, &one));
         RP_TRY(combine(s->ctx, slot, &one, &all));
     }
@@ -399,6 +399,24 @@ void rp__policy_pop(rp_ctx *ctx)
     RP_BUG_IF(!ctx->policies || !ctx->policies->pushed.n);
     ctx->policies->pushed.n--;
     arm(ctx->policies);
+}
+
+bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob)
+{
+    for (int i = 0; ctx->policies && i < ctx->policies->log.n; i++) {
+        const rp_op *op = call_at(ctx->policies, i)->op;
+        if (op && rp__glob(glob, op->name)) return true;
+    }
+    return false;
+}
+
+rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of)
+{
+    rp_policy *policy = of->policies ? of->policies->base : NULL;
+
+    if (policy && !stack_of(ctx)) return RP_ERR_MEMORY;
+    rp_set_policy(ctx, policy);
+    return RP_OK;
 }
 
 void rp_set_policy(rp_ctx *ctx, rp_policy *policy)

@@ -15,9 +15,15 @@
 rp_status rp__policy_push(rp_ctx *ctx, rp_policy *policy);
 void rp__policy_pop(rp_ctx *ctx);
 
+/* What rp_set_policy set in another context decides here, too: a rehearsal asks what the run will. errors RP_ERR_MEMORY */
+rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of);
+
 /* A policy of the context came to be, or went: while there is one the calls of a pass are counted. errors RP_ERR_MEMORY */
 rp_status rp__policy_born(rp_ctx *ctx);
 void rp__policy_died(rp_ctx *ctx);
+
+/* Was an op that the glob matches called in the pass that was counted last? */
+bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob);
 
 /* Never the same twice in a process. */
 uint64_t rp__policy_next_id(void);

@@ -153,9 +153,13 @@ void rp__recipe_check_resume(const rp_recipe *before, int64_t before_ranks, cons
 /* The model as far as a recipe's names go. A parameter has a NULL type. */
 typedef struct { const char *path, *type; } rp_recipe_module;
 /* Paths and globs that match no module, `layers` that is no list of modules, block numbers beyond the last, ops that are
- * not in `known_ops`: errors. A known op that is not in `called_ops` (NULL: not known yet): a note. NULL ends op lists. */
+ * not in `known_ops` (ends with NULL): errors. */
 void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_recipe_module *module,
-                            const char *const *known_ops, const char *const *called_ops, rp_report *report);
+                            const char *const *known_ops, rp_report *report);
+/* After a step: ops that the recipe names and the step did not call (`calls` says of a glob), and rules that decided nothing, are
+ * notes. `policy` (may be NULL) is that of the recipe's selection, and has decided in the step. */
+void rp__recipe_note_idle(const rp_recipe *recipe, bool (*calls)(void *user, const char *op), void *user, const rp_policy *policy,
+                          rp_report *report);
 
 /* docs/recipe.md, from the table. */
 rp_status rp__recipe_manual(rp_bump *bump, const char **out);

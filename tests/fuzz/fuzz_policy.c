@@ -15,7 +15,7 @@ static void ask_all(rp_policy *policy, int fate[4])
     rp__policy_reset(policy);
     for (int i = 0; i < 4; i++) {
         rp_answer answer;
-        FUZZ_CHECK(rp__policy_ask(policy, &slot[i], &answer) == RP_OK);
+        FUZZ_CHECK(rp__policy_ask(policy->ctx, policy, &slot[i], &answer) == RP_OK);
         FUZZ_CHECK(answer.fate >= RP_KEEP && answer.fate <= RP_NO_FATE && answer.by);
         fate[i] = answer.fate;
     }

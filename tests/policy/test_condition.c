@@ -47,7 +47,7 @@ static bool rule_holds(rp_ctx *ctx, const char *condition, const rp_slot_info *s
 
     snprintf(text, sizeof text, "[{ %s, fate: keep }]", condition);
     assert_ok(ctx, rp_policy_read(ctx, "test", text, &policy));
-    assert_ok(ctx, rp__policy_ask(policy, slot, &answer));
+    assert_ok(ctx, rp__policy_ask(ctx, policy, slot, &answer));
     rp_policy_free(policy);
     return answer.fate == RP_KEEP;
 }

@@ -40,7 +40,7 @@ static int fate_of(const char *args, const char *op)
 
     snprintf(text, sizeof text, "[" RULES ", args: %s }, fate: keep }]", args);
     assert_ok(ctx, rp_policy_read(ctx, "r", text, &policy));
-    assert_ok(ctx, rp__policy_ask(policy, &slot, &answer));
+    assert_ok(ctx, rp__policy_ask(ctx, policy, &slot, &answer));
     rp_policy_free(policy);
     test_ctx_free(ctx);
     return answer.fate;

@@ -21,7 +21,7 @@ static rp_answer ask(rp_policy *policy, const char *path, const char *op)
     rp_slot_info slot = tree_slot(NULL, path, op);
     rp_answer answer;
 
-    assert_ok(policy->ctx, rp__policy_ask(policy, &slot, &answer));
+    assert_ok(policy->ctx, rp__policy_ask(policy->ctx, policy, &slot, &answer));
     return answer;
 }
 
@@ -120,7 +120,7 @@ static void rules_and_functions_of_a_program_answer_in_their_order(void **state)
     assert_true(ask(policy, "layers.3.mlp", "matmul").allow_mutation);
     assert_int_equal(ask(policy, "layers.3", "add").fate, RP_PREFER_RECOMPUTE);
     assert_string_equal(ask(policy, "layers.3", "add").by, "mine");
-    assert_int_equal(rp__policy_ask(policy, &nonsense, &answer), RP_ERR_ARG);
+    assert_int_equal(rp__policy_ask(ctx, policy, &nonsense, &answer), RP_ERR_ARG);
     assert_string_equal(rp_error(ctx), "policy 'mine' gave 42 for 'a' nonsense, which is no fate");
     assert_int_equal(answer.fate, 77);
     assert_int_equal(rp_policy_rule(policy, NULL, NULL, RP_NO_FATE), RP_ERR_ARG);
