@@ -475,6 +475,60 @@ static void each_failing_allocation_of_a_decision_is_told(void **state)
     assert_true(done);
 }
 
+/* ---- on a tape ---- */
+
+static rp_status run_silu(rp_module *m, rp_tensor *const *in, rp_tensor **out)
+{
+    if (!m->first_child) return rp_apply(m->ctx, "silu", NULL, in, 1, out);
+    return rp__module_call(m->first_child, in, out);
+}
+
+static void join_fates(void *user, const rp_tape_slot *slot)
+{
+    char *all = user;
+
+    snprintf(all + strlen(all), 128 - strlen(all), " %s:%s.%d:%s", slot->path, slot->op, (int)slot->fate, slot->by ? slot->by : "nobody");
+}
+
+/* A policy of a module stands within the context's, for as long as the module runs. */
+static void a_policy_of_a_module_decides_in_its_forward_alone(void **state)
+{
+    (void)state;
+    static const rp_module_kind kind = { .name = "Part", .forward = run_silu };
+    rp_ctx *ctx     = test_ctx(NULL);
+    rp_module *root = tree_add(NULL, "", &kind, ctx), *part = tree_add(tree_add(root, "a", &kind, ctx), "b", &kind, ctx);
+    rp_meta m       = rp_meta_1d(RP_F32, 4);
+    char all[128]   = "";
+    rp_policy *outer, *inner;
+    rp_tensor *x, *before, *y, *after;
+
+    assert_ok(ctx, rp_policy_new(ctx, "outer", &outer));
+    assert_ok(ctx, rp_policy_rule(outer, NULL, NULL, RP_PREFER_KEEP));
+    assert_ok(ctx, rp_policy_new(ctx, "inner", &inner));
+    assert_ok(ctx, rp_policy_rule(inner, NULL, NULL, RP_PREFER_RECOMPUTE));
+    rp_set_policy(ctx, outer);
+    rp_module_policy(part->parent, inner);
+    assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_PARAM, &x));
+    assert_ok(ctx, rp_tensor_write(x, (double[]){ 1, 2, 3, 4 }, 4));
+    rp_tensor_require_grad(x, true);
+    assert_ok(ctx, rp_apply(ctx, "silu", NULL, &x, 1, &before));
+    assert_ok(ctx, rp__module_call(root, &before, &y));
+    assert_ok(ctx, rp_apply(ctx, "silu", NULL, &y, 1, &after));
+    assert_ok(ctx, rp__tape_slots(ctx, join_fates, all));
+    assert_string_equal(all, " :silu.0:outer a.b:silu.1:inner");
+    rp_tensor_unref(before);
+    rp_tensor_unref(y);
+    rp_tensor_unref(after);
+    rp_forget(ctx);
+    rp_tensor_unref(x);
+    rp_set_policy(ctx, NULL);
+    rp_module_policy(part->parent, NULL);
+    rp_policy_free(outer);
+    rp_policy_free(inner);
+    rp__module_free(root);
+    test_ctx_free(ctx);
+}
+
 /* ---- modes ---- */
 
 static void modes_are_a_few_conditions_and_rules(void **state)
@@ -557,6 +611,7 @@ int main(void)
         cmocka_unit_test(a_policy_that_changed_is_asked_again),
         cmocka_unit_test(a_policy_within_is_asked_about_its_own_calls),
         cmocka_unit_test(each_failing_allocation_of_a_decision_is_told),
+        cmocka_unit_test(a_policy_of_a_module_decides_in_its_forward_alone),
         cmocka_unit_test(modes_are_a_few_conditions_and_rules),
         cmocka_unit_test(rules_of_ones_own_go_before_those_of_the_mode),
     };
