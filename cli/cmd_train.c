@@ -34,38 +34,13 @@ static void catch_signals(void)
 
 /* ---- the head ---- */
 
-/* "0-3, 6" of the blocks that are regions; returns how many blocks there are. */
-static int list_regions(rp_module *root, char *out, size_t room, int *n_regions)
-{
-    int n = 0, first = -1;
-    size_t used = 0;
-
-    out[0]     = 0;
-    *n_regions = 0;
-    for (rp_module *m = rp__module_next(root, root);; m = rp__module_next(root, m)) {
-        if (m && strcmp(m->type->name, "TransformerBlock")) continue;
-        bool region = m && m->checkpointed;
-        if (region && first < 0) first = n;
-        if (!region && first >= 0) {
-            int last = n - 1;
-            used += (size_t)snprintf(out + used, room - used, last > first ? "%s%d-%d" : "%s%d", used ? ", " : "", first, last);
-            if (used >= room) used = room - 1;
-            first = -1;
-        }
-        if (!m) return n;
-        n++;
-        *n_regions += region;
-    }
-}
-
 static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
 
 static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
     const rp_rehearsal *found   = &info->rehearsal;
-    char list[256], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS];
-    int n_regions, n_blocks = list_regions(rp__model_root(rp__trainer_model(t)), list, sizeof list, &n_regions);
+    char regions[RP_REGIONS_CHARS], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS];
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
@@ -75,8 +50,8 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
     fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",
             info->first_step + 1, info->n_steps, r->gradient_accumulation_steps, r->batch_size, s_of(r->batch_size),
             r->max_seq_len);
-    if (n_regions) fprintf(stderr, "checkpointing  %d of %d blocks: %s\n", n_regions, n_blocks, list);
-    else fprintf(stderr, "checkpointing  none\n");
+    fprintf(stderr, "checkpointing  %s\n",
+            rp__regions_text(rp__model_root(rp__trainer_model(t)), rp__trainer_n_rules(t), regions));
     fprintf(stderr, "memory         peak %s, reserved %s\n", rp__size_text(peak, found->memory.peak_bytes),
             rp__size_text(reserved, found->memory.reserved_bytes));
 }

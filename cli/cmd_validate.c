@@ -1,6 +1,8 @@
 /* cli/cmd_validate.c -- check a recipe without running it. */
 #include "cli/cli.h"
 
+#include "train/loop.h"
+
 typedef struct { bool resolved, keys; } validate_fields;
 
 static int print_text(cli *c, rp_status status, const char *text)
@@ -23,6 +25,27 @@ static void tell_unsupported(cli *c, const rp_recipe *recipe)
         fprintf(stderr, "%s\n", rp__report_line(item, line, sizeof line));
     }
     rp__report_close(&report);
+}
+
+/* The names in it, where the model's files are there, and what follows from them. */
+static int try_model(cli *c, const rp_recipe *recipe, const char *name)
+{
+    const char *missing = rp__recipe_missing_file(recipe);
+    char regions[RP_REGIONS_CHARS] = "";
+    rp_report report;
+
+    rp__report_open(&report, c->ctx);
+    rp_status status = rp__recipe_open_plugins(recipe, &report) ? RP_ERR_MATCH : RP_OK;
+    if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, regions);
+    rp__report_sort(&report);
+    cli_print_report(&report);
+    bool told = report.n_errors > 0;
+    rp__report_close(&report);
+    if (status != RP_OK) return told ? rp_status_exit_code(status) : cli_fail(c, status);
+    if (missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", missing);
+    else fprintf(stderr, "checkpointing: %s\n", regions);
+    fprintf(stderr, "'%s' is a valid recipe\n", name);
+    return 0;
 }
 
 static int validate(cli *c, const validate_fields *fields, const cli_args *args)
@@ -48,7 +71,7 @@ static int validate(cli *c, const validate_fields *fields, const cli_args *args)
     if (fields->resolved) {
         rp_status status = rp__recipe_write(recipe, &bump, &text);
         code             = print_text(c, status, text);
-    } else fprintf(stderr, "'%s' is a valid recipe\n", args->word[0]);
+    } else code = try_model(c, recipe, args->word[0]);
     rp__bump_free(&bump);
     rp__recipe_free(recipe);
     return code;

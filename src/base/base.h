@@ -58,6 +58,8 @@ struct rp_ctx {
     bool eval;                          /* calls run in evaluation mode: dropout rests */
     const struct rp_op **own_op;        /* ops made known by rp_op_register */
     int n_own_op;
+    struct rp_policy_stack *policies;   /* policy/ owns it … */
+    void (*policies_free)(struct rp_policy_stack *policies);
 };
 
 /* Host memory for bookkeeping (nodes, names): zeroed, counted by fault injection, not in the ledger.
@@ -102,6 +104,9 @@ bool rp__size_parse(const char *text, int64_t *bytes);
 
 /* The name in the NULL-terminated list nearest to `name` by edit distance, or NULL if none is near. */
 const char *rp__nearest(const char *name, const char *const *list);
+/* " (did you mean 'x'?)" into out, or "" when nothing in the NULL-terminated list is near; returns out. */
+#define RP_HINT_CHARS 128
+const char *rp__hint(const char *name, const char *const *list, char out[RP_HINT_CHARS]);
 
 /* A whole decimal number in [low, high]; false on anything else (empty, sign alone, trailing text, overflow). */
 bool rp__parse_int(const char *text, int64_t low, int64_t high, int64_t *out);

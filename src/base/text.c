@@ -132,6 +132,18 @@ const char *rp__nearest(const char *name, const char *const *list)
     return best;
 }
 
+const char *rp__hint(const char *name, const char *const *list, char out[RP_HINT_CHARS])
+{
+    const char *near = NULL;
+
+    for (int i = 0; list[i] && !near && strlen(name) > 2; i++)
+        if (!strncmp(name, list[i], strlen(name))) near = list[i];       /* cut short */
+    if (!near) near = rp__nearest(name, list);
+    if (near) snprintf(out, RP_HINT_CHARS, " (did you mean '%s'?)", near);
+    else out[0] = 0;
+    return out;
+}
+
 uint64_t rp__hash(const void *data, size_t bytes, uint64_t seed)
 {
     const uint8_t *p = data;

@@ -89,7 +89,7 @@ rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, 
 
 rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor) { return add_param(m, name, tensor, true); }
 
-rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
+static rp_status call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
 {
     rp_ctx *ctx         = m->ctx;
     rp_scope *outer     = ctx->scope;
@@ -112,6 +112,19 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
     if (m->checkpointed) rp__tape_rewind(ctx, before);
     return status;
 }
+
+rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_policy *policy = m->policy;
+
+    if (!policy) return call(m, in, out);
+    RP_TRY(rp__policy_push(m->ctx, policy));
+    rp_status status = call(m, in, out);
+    rp__policy_pop(m->ctx);
+    return status;
+}
+
+void rp_module_policy(rp_module *module, rp_policy *policy) { module->policy = policy; }
 
 /* The next module of the walk that is not under m. */
 static rp_module *next_beside(const rp_module *root, const rp_module *m)

@@ -12,6 +12,7 @@
 #define RP_NN_MODULE_H
 
 #include "reprise/ops.h"
+#include "policy/stack.h"
 #include "tape/tape.h"
 
 enum { RP_MAX_OWN_PARAMS = 2 };
@@ -40,6 +41,7 @@ struct rp_module {
     rp_param param[RP_MAX_OWN_PARAMS];
     int n_params;
     bool checkpointed;                          /* its forward is a region */
+    rp_policy *policy;                          /* decides in its forward, too; may be NULL */
     bool eval;                                  /* its forward runs in evaluation mode, whatever is around it */
 };
 

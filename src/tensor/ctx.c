@@ -98,6 +98,7 @@ void rp_ctx_free(rp_ctx *ctx)
     if (!ctx) return;
     if (ctx->tape) ctx->tape_free(ctx->tape);
     if (ctx->away) ctx->away_free(ctx->away);
+    if (ctx->policies) ctx->policies_free(ctx->policies);
     for (int i = 0; i < ctx->n_devices; i++) {
         rp_mem m;
         rp__mem_read(ctx->space[i], &m);

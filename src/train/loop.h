@@ -34,6 +34,16 @@ typedef struct {
 /* Threads, seed and memory limit of a recipe, for the context it is to run in. */
 rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe);
 
+/* Which modules under root are regions, in a line: "15 of 30 blocks: layers 1, 3, 5, …; and 60 modules: layers.0.attn, …; 2 rules". */
+#define RP_REGIONS_CHARS 512
+const char *rp__regions_text(rp_module *root, int n_rules, char out[RP_REGIONS_CHARS]);
+
+/* The first file of the model or the tokenizer that the recipe names and that is not there, NULL: all are. */
+const char *rp__recipe_missing_file(const rp_recipe *recipe);
+/* Hold the recipe against its model and rehearse a step on shapes, as a run would: what is wrong is in the report as well as in the
+ * status. `regions` as above. */
+rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, char regions[RP_REGIONS_CHARS]);
+
 /* Everything before step 1, or before the step a resume goes on with. The recipe is borrowed until free. Messages of a wrong
  * recipe, all of them, are in the report; nothing is written then. So are notes: which state is resumed, and why a newer one
  * is not.
@@ -43,6 +53,8 @@ void rp__trainer_free(rp_trainer *trainer);
 
 rp_model *rp__trainer_model(rp_trainer *trainer);
 const rp_trainer_info *rp__trainer_info(const rp_trainer *trainer);
+/* The rules that decide in its steps: the recipe's and its mode's. */
+int rp__trainer_n_rules(const rp_trainer *trainer);
 int64_t rp__trainer_done(const rp_trainer *trainer);        /* steps done, those before a resume included */
 
 /* One optimizer step with all that is due after it: validation, metrics.jsonl, a state. A failing step leaves parameters

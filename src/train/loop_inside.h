@@ -2,6 +2,7 @@
  *
  *   loop.c         the trainer: steps, metrics, states, the end
  *   loop_new.c     everything before the first step
+ *   loop_stage.c   the engine on shapes: a recipe held against its model, the rehearsal
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
  *   loop_step.c    the engine: one optimizer step, one score; the same on shapes and on data
  *   loop_dir.c     output_dir: what is there already, config.yaml, final/
@@ -12,6 +13,7 @@
 
 #include "io/tokenizer.h"
 #include "models/weights.h"
+#include "policy/stack.h"
 #include "train/loop.h"
 #include "train/optim.h"
 #include "train/schedule.h"
@@ -25,6 +27,8 @@ typedef struct {
     rp_model *model;
     rp_optim *optim;
     rp_optim_step update;               /* of the running step; the hook of backward reads it */
+    rp_selection selection;             /* regions, and the policy that decides in a step */
+    bool offloads;                      /* it has told the context where to */
 } rp_engine;
 
 typedef struct {
@@ -39,12 +43,45 @@ typedef struct {
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config);
 rp_status rp__engine_ready(rp_engine *e);
 void rp__engine_close(rp_engine *e);
+int rp__engine_n_rules(const rp_engine *e);
 
 /* One optimizer step, counted from 0. data NULL: a rehearsal, on batches of full length.
  * errors  RP_ERR_NONFINITE before the update where that can be known, "loss of step 7 is nan" */
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out);
 /* Mean loss over all targets, in evaluation mode, in batches of `rows`; NaN where there are no targets. data NULL: one batch. */
 rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss);
+
+/* ---- inputs ---- */
+
+typedef struct {
+    rp_model_config config;
+    rp_model_files *files;              /* NULL: fresh weights */
+} rp_model_source;
+
+/* Wrong values are in the report as well as in the status. */
+rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_model_source *out);
+void rp__source_close(rp_model_source *source);
+/* A second owner of the config, to build a second model from. */
+rp_model_config rp__config_share(const rp_model_config *config);
+
+/* ---- stage: the same on shapes alone ---- */
+
+typedef struct {
+    rp_ctx *caller, *ctx;               /* ctx: the stage's own */
+    const rp_recipe *recipe;
+    rp_model_source source;
+    rp_engine engine;
+    int64_t n_params, val_rows;
+    rp_rehearsal found;
+} rp_stage;
+
+/* The recipe's model, its regions and rules. A stage is closed whatever open said. */
+rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *report, rp_stage *out);
+void rp__stage_close(rp_stage *stage);
+/* Names that the model does not know are errors in the report. */
+rp_status rp__stage_check_names(rp_stage *stage, rp_report *report);
+/* Find what a step takes, with a validation in batches of val_rows (0: none) after it. Rules that decide nothing are notes. */
+rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_report *report);
 
 /* ---- trainer ---- */
 
@@ -65,19 +102,6 @@ struct rp_trainer {
     char *state_path;
     rp_trainer_info info;
 };
-
-/* ---- inputs ---- */
-
-typedef struct {
-    rp_model_config config;
-    rp_model_files *files;              /* NULL: fresh weights */
-} rp_model_source;
-
-/* Wrong values are in the report as well as in the status. */
-rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_model_source *out);
-void rp__source_close(rp_model_source *source);
-/* A second owner of the config, to build a second model from. */
-rp_model_config rp__config_share(const rp_model_config *config);
 
 /* The tokenizer, where there is one, then dataset and dataset_val. */
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config);

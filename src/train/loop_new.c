@@ -6,9 +6,7 @@
 #include "train/loop_inside.h"
 
 typedef struct {                        /* open until the trainer stands */
-    rp_model_source source;
-    rp_ctx *stage;                      /* of the rehearsal */
-    rp_engine rehearsed;
+    rp_stage stage;
     rp_state *state;                    /* to go on from; NULL: a fresh start */
 } opening;
 
@@ -20,107 +18,26 @@ rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe)
     };
 }
 
-/* ---- the stage of the rehearsal ---- */
-
-/* What runs on the stage counts for fault injection as if it ran on the trainer's own context, and fails with its message. */
-static rp_status on_stage(rp_trainer *t, opening *o, rp_status (*run)(rp_trainer *t, opening *o))
-{
-    o->stage->fault_countdown = t->ctx->fault_countdown;
-    rp_status status          = run(t, o);
-    t->ctx->fault_countdown   = o->stage->fault_countdown;
-    return status == RP_OK ? RP_OK : rp__fail(t->ctx, status, "%s", o->stage->error);
-}
-
-static rp_status build_on_stage(rp_trainer *t, opening *o)
-{
-    rp_model_config config = rp__config_share(&o->source.config);
-    rp_status status       = rp__engine_open(&o->rehearsed, o->stage, t->recipe, &config);
-
-    rp__model_config_drop(&config);
-    for (int i = 0; status == RP_OK && i < rp__model_n_params(o->rehearsed.model); i++)
-        t->info.n_params += rp_meta_elems(&rp__model_param(o->rehearsed.model, i)->tensor->m);
-    return status;
-}
-
-static rp_status open_stage(rp_trainer *t, opening *o)
-{
-    rp_ctx_options options = {
-        .threads = t->ctx->threads, .shapes_only = true, .seed = t->ctx->seed, .device = t->ctx->options.device,
-    };
-    rp_status status = rp_ctx_new(&options, &o->stage);
-
-    RP_CHECK(t->ctx, status == RP_OK, status, "cannot open a context for the rehearsal: %s", rp_status_text(status));
-    return on_stage(t, o, build_on_stage);
-}
-
-/* A first step meets an untouched pool, later ones the pool it left. Steps are repeated until one asks for nothing new: from
- * there on each is like the one before, and so is a run that starts with a pool of that size. */
-static rp_status rehearse(rp_trainer *t, opening *o)
-{
-    rp_rehearsal *found = &t->info.rehearsal;
-    rp_step_result step;
-    int64_t before;
-    double score;
-
-    RP_TRY(rp__engine_ready(&o->rehearsed));
-    do {
-        before = found->memory.reserved_bytes;
-        RP_TRY(rp__engine_step(&o->rehearsed, NULL, 0, 0, &step));
-        *found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops };
-        if (t->val) RP_TRY(rp__engine_score(&o->rehearsed, NULL, t->val_rows, &score));
-        rp_mem_read(o->stage, 0, false, &step.memory);
-        found->memory.reserved_bytes = step.memory.reserved_bytes;
-    } while (found->memory.reserved_bytes > before);
-    return RP_OK;
-}
-
-/* ---- names in the recipe ---- */
-
-static int count_names(rp_module *root)
-{
-    int n = 0;
-
-    for (rp_module *m = rp__module_next(root, root); m; m = rp__module_next(root, m)) n += 1 + m->n_params;
-    return n;
-}
-
-static int list_names(rp_module *root, rp_recipe_module *out)
-{
-    int n = 0;
-
-    for (rp_module *m = rp__module_next(root, root); m; m = rp__module_next(root, m)) {
-        out[n++] = (rp_recipe_module){ m->path, m->type->name };
-        for (int i = 0; i < m->n_params; i++)
-            if (!m->param[i].shared) out[n++] = (rp_recipe_module){ m->param[i].path, NULL };
-    }
-    return n;
-}
-
-static rp_status check_names(rp_trainer *t, opening *o, rp_report *report)
-{
-    rp_module *root           = rp__model_root(o->rehearsed.model);
-    rp_recipe_module *modules = rp__host_alloc(t->ctx, count_names(root) * (int64_t)sizeof *modules);
-    const char **ops = modules ? rp__host_alloc(t->ctx, (rp__op_count() + 1) * (int64_t)sizeof *ops) : NULL;
-
-    for (int i = 0; ops && i < rp__op_count(); i++) ops[i] = rp__op_at(i)->name;
-    if (ops) rp__recipe_check_model(t->recipe, list_names(root, modules), modules, ops, NULL, report);
-    rp_status status = ops ? RP_OK : RP_ERR_MEMORY;
-    rp__release(ops);
-    rp__release(modules);
-    return status;
-}
-
 /* Every message there is about the recipe; only then is any of them a reason to stop. */
 static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
 {
     rp__recipe_check_train(t->recipe, report);
     int unsupported  = rp__recipe_unsupported(t->recipe, report);
-    rp_status status = rp__source_open(t->ctx, t->recipe, report, &o->source);
-    if (status == RP_OK) status = open_stage(t, o);
-    if (status == RP_OK) status = check_names(t, o, report);
+    int missing      = rp__recipe_open_plugins(t->recipe, report);
+    rp_status status = rp__stage_open(t->ctx, t->recipe, report, &o->stage);
+    if (status == RP_OK) status = rp__stage_check_names(&o->stage, report);
+    t->info.n_params = o->stage.n_params;
+    if (status == RP_OK && missing) status = RP_ERR_MATCH;
     if (status == RP_OK || (report->n_errors && status != RP_ERR_MEMORY))
         return rp__report_status(report, unsupported ? RP_ERR_UNSUPPORTED : status == RP_OK ? RP_ERR_CONFIG : status);
     return status;
+}
+
+static rp_status rehearse(rp_trainer *t, opening *o, rp_report *report)
+{
+    RP_TRY(rp__stage_rehearse(&o->stage, t->val ? t->val_rows : 0, report));
+    t->info.rehearsal = o->stage.found;
+    return RP_OK;
 }
 
 /* ---- the length of the run ---- */
@@ -165,8 +82,8 @@ static rp_status list_tensors(rp_trainer *t)
 static rp_status build(rp_trainer *t, opening *o)
 {
     RP_TRY(rp__mem_reserve(t->ctx, t->ctx->space[0], t->info.rehearsal.memory.reserved_bytes));
-    RP_TRY(rp__engine_open(&t->engine, t->ctx, t->recipe, &o->source.config));
-    if (!o->state && o->source.files) RP_TRY(rp__model_load(t->engine.model, o->source.files));
+    RP_TRY(rp__engine_open(&t->engine, t->ctx, t->recipe, &o->stage.source.config));
+    if (!o->state && o->stage.source.files) RP_TRY(rp__model_load(t->engine.model, o->stage.source.files));
     else if (!o->state) rp__model_init(t->engine.model, t->ctx->seed);
     RP_TRY(rp__engine_ready(&t->engine));
     RP_TRY(list_tensors(t));
@@ -180,10 +97,10 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
     RP_CHECK(t->ctx, !t->recipe->threads || t->recipe->threads == t->ctx->threads, RP_ERR_CONFIG, "the recipe's threads are %" PRId64
              ", the context's %d: they are part of the bits", t->recipe->threads, t->ctx->threads);
     RP_TRY(rp__run_dir_check(t));
-    RP_TRY(rp__inputs_open(t, rp__model_config(o->rehearsed.model)));
+    RP_TRY(rp__inputs_open(t, rp__model_config(o->stage.engine.model)));
     RP_TRY(set_length(t));
     RP_TRY(rp__resume_find(t, report, &o->state));
-    RP_TRY(on_stage(t, o, rehearse));
+    RP_TRY(rehearse(t, o, report));
     RP_TRY(build(t, o));
     return rp__run_dir_begin(t);
 }
@@ -197,10 +114,8 @@ rp_status rp__trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_report *repor
     ctx->seed        = (uint64_t)recipe->seed;
     *t               = (rp_trainer){ .ctx = ctx, .recipe = recipe, .texts = { .ctx = ctx } };
     rp_status status = open_all(t, report, &o);
-    rp__engine_close(&o.rehearsed);
-    rp_ctx_free(o.stage);
+    rp__stage_close(&o.stage);
     rp__state_close(o.state);
-    rp__source_close(&o.source);
     if (status != RP_OK) rp__trainer_free(t);
     else *out = t;
     return status;

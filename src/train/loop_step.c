@@ -5,20 +5,39 @@
  */
 #include <math.h>
 
+#include "base/file.h"
 #include "train/loop_inside.h"
 
 /* ---- model and optimizer ---- */
 
+/* A rehearsal makes no folder. */
+static rp_status open_offload(rp_engine *e)
+{
+    const char *folder        = e->recipe->activation_checkpointing.offload.path;
+    bool memory               = e->recipe->activation_checkpointing.offload.to == RP_OFFLOAD_MEMORY;
+    rp_offload_options options = { .folder = memory ? NULL : folder, .device = memory ? "sim" : NULL };
+
+    if (!memory && !e->ctx->options.shapes_only) RP_TRY(rp__make_dirs(e->ctx, folder));
+    RP_TRY(rp_set_offload(e->ctx, &options));
+    e->offloads = true;
+    return RP_OK;
+}
+
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config)
 {
-    bool full = recipe->activation_checkpointing.mode == RP_MODE_FULL;
+    static const rp_tape_verify verify[] = {
+        [RP_VERIFY_NEVER] = RP_TAPE_VERIFY_NEVER, [RP_VERIFY_STEP] = RP_TAPE_VERIFY_STEP, [RP_VERIFY_ALWAYS] = RP_TAPE_VERIFY_ALWAYS,
+    };
 
     *e = (rp_engine){ .ctx = ctx, .recipe = recipe };
     RP_TRY(rp__tape_no_grad(ctx, false));       /* the tape is there from here on: what sets it cannot fail any more */
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
-    rp_module_checkpoint(rp__model_root(e->model), full ? rp__module_is_type : NULL, "TransformerBlock");
-    return RP_OK;
+    RP_TRY(rp__recipe_selection(recipe, ctx, &e->selection));
+    for (int i = 0; i < e->selection.n_conditions; i++)
+        rp_module_checkpoint(rp__model_root(e->model), rp_condition_holds, e->selection.condition[i]);
+    rp__tape_verify(ctx, verify[recipe->activation_checkpointing.verify]);
+    return rp__recipe_offloads(recipe) ? open_offload(e) : RP_OK;
 }
 
 rp_status rp__engine_ready(rp_engine *e)
@@ -48,11 +67,19 @@ rp_status rp__engine_ready(rp_engine *e)
 
 void rp__engine_close(rp_engine *e)
 {
-    if (e->ctx) rp__tape_wide_grads(e->ctx, false);
+    if (e->ctx) {
+        rp__tape_reset(e->ctx);             /* before what decided about it goes */
+        rp__tape_wide_grads(e->ctx, false);
+        rp__tape_verify(e->ctx, RP_TAPE_VERIFY_NEVER);
+    }
+    if (e->offloads) rp_set_offload(e->ctx, NULL);
+    rp__selection_close(&e->selection);
     rp__optim_free(e->optim);
     rp__model_free(e->model);
     *e = (rp_engine){ 0 };
 }
+
+int rp__engine_n_rules(const rp_engine *e) { return e->selection.policy ? e->selection.policy->n_rules : 0; }
 
 /* ---- a batch ---- */
 
@@ -126,6 +153,17 @@ static rp_status read_loss(const rp_data *data, const rp_tensor *loss, double *o
 
 static const char *number_name(double value) { return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
 
+/* The recipe's rules stand inside what the context's own policy says. */
+static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
+{
+    rp_policy *policy = e->selection.policy;
+
+    if (policy) RP_TRY(rp__policy_push(e->ctx, policy));
+    rp_status status = batch_loss(e, b, targets, loss);
+    if (policy) rp__policy_pop(e->ctx);
+    return status;
+}
+
 /* The loss is looked at before its backward, so nothing has been updated yet where updates happen in backward. */
 static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
 {
@@ -136,7 +174,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
 
     if (data) RP_TRY(rp__data_batch(data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
-    RP_TRY(batch_loss(e, &b, targets, &loss));
+    RP_TRY(recorded_loss(e, &b, targets, &loss));
     rp_mem_read(e->ctx, 0, false, &now);
     out->saved_bytes = now.live_at[RP_MEM_SAVED];
     rp_status status = read_loss(data, loss, &value);

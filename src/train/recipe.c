@@ -28,7 +28,7 @@ static void not_a_group(rp_recipe_reader *r, const rp_yaml_node *node, const cha
         snprintf(wants, sizeof wants, "a map (the plain switch is 'enable_activation_checkpointing: %s')",
                  truth ? "true" : "false");
     else snprintf(wants, sizeof wants, "a map");
-    rp__recipe_mismatch(r, path, wants, node);
+    rp__yaml_mismatch(r->report, path, wants, node);
 }
 
 static rp_status walk(rp_recipe_reader *r, const rp_yaml_node *map, const char *group)
@@ -93,6 +93,7 @@ static rp_status read_tree(rp_recipe_reader *r, const char *text, int64_t bytes,
     RP_TRY(rp__recipe_translate(r, root));
     RP_TRY(set_defaults(r));
     RP_TRY(walk(r, root, ""));
+    rp__recipe_bind_layers(r->recipe);
     rp__recipe_check(r);
     return RP_OK;
 }
@@ -151,6 +152,7 @@ rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const c
 void rp__recipe_free(rp_recipe *recipe)
 {
     if (!recipe) return;
+    rp__recipe_close_plugins(recipe);
     rp__bump_free(&recipe->doc.bump);
     rp__release(recipe);
 }

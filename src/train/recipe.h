@@ -8,7 +8,7 @@
 #ifndef RP_RECIPE_H
 #define RP_RECIPE_H
 
-#include "base/yaml.h"
+#include "policy/modes.h"
 
 typedef struct { bool set; int64_t value; } rp_opt_int;
 typedef struct { bool set; double value; } rp_opt_number;
@@ -27,9 +27,6 @@ enum { RP_ROUND_NEAREST, RP_ROUND_STOCHASTIC };
 enum { RP_LR_CONSTANT, RP_LR_COSINE, RP_LR_LINEAR };
 enum { RP_OFFLOAD_DISK, RP_OFFLOAD_MEMORY };
 enum { RP_VERIFY_NEVER, RP_VERIFY_STEP, RP_VERIFY_ALWAYS };
-/* RP_MODE_CONDITIONS is no word: `conditions` without a mode, just those regions. */
-enum { RP_MODE_NONE, RP_MODE_FULL, RP_MODE_SELECTIVE_LAYER, RP_MODE_SELECTIVE_OP, RP_MODE_AUTO, RP_MODE_CONDITIONS };
-
 typedef struct {
     enum { RP_BUDGET_NONE, RP_BUDGET_AUTO, RP_BUDGET_BYTES } kind;
     int64_t bytes;
@@ -44,45 +41,6 @@ typedef struct {
     enum { RP_RESHARD_NO, RP_RESHARD_YES, RP_RESHARD_GROUP } kind;
     int64_t ranks;                              /* of a group */
 } rp_reshard;
-
-/* One table of conditions: asked about a module (it becomes a region) or, in a rule, about a slot. */
-typedef enum {
-    RP_CONDITION_ANY, RP_CONDITION_ALL, RP_CONDITION_NOT,
-    RP_CONDITION_EVERY_K_LAYERS,                /* block i when (i + 1 - offset) is a multiple of k */
-    RP_CONDITION_LAYERS,                        /* block i when it is in one of the ranges */
-    RP_CONDITION_MODULE_TYPE, RP_CONDITION_PATH, RP_CONDITION_PLUGIN,
-    RP_CONDITION_OP, RP_CONDITION_CALL, RP_CONDITION_LARGER_THAN, RP_CONDITION_CHEAPER_THAN_FLOPS,   /* slots only */
-    RP_CONDITION_EVERY                          /* slots only: the i-th that matches the rest of the rule, as for layers */
-} rp_condition_kind;
-
-typedef struct { int64_t first, last; } rp_layer_range;
-
-typedef struct rp_recipe_condition rp_recipe_condition;
-struct rp_recipe_condition {
-    rp_condition_kind kind;
-    rp_place place;
-    int n_parts;                                /* any, all, not */
-    rp_recipe_condition **part;
-    int64_t k, offset;                          /* every_k_layers, every */
-    int n_ranges;                               /* layers */
-    rp_layer_range *range;
-    rp_text_list types;                         /* module_type: our names */
-    const char *glob;                           /* path (our names), op */
-    const char *library, *symbol;               /* plugin; library is absolute */
-    const rp_yaml_node *args;
-    int64_t number;                             /* call: its index · larger_than: bytes */
-    double flops;                               /* cheaper_than_flops */
-};
-
-typedef struct {
-    rp_place place;
-    rp_recipe_condition *when;                  /* kind ALL: every field of the rule */
-    int fate;                                   /* rp_recipe_fate */
-} rp_recipe_rule;
-typedef enum {
-    RP_FATE_KEEP, RP_FATE_RECOMPUTE, RP_FATE_OFFLOAD, RP_FATE_PREFER_KEEP, RP_FATE_PREFER_RECOMPUTE,
-    RP_FATE_PREFER_OFFLOAD
-} rp_recipe_fate;
 
 typedef struct {
     const char *path;                           /* NULL: none */
@@ -134,9 +92,9 @@ struct rp_recipe {
         int64_t every, offset;
         rp_text_list save;
         int n_conditions;
-        rp_recipe_condition **condition;
+        rp_condition **condition;
         int n_rules;
-        rp_recipe_rule *rule;
+        rp_rule *rule;
         struct { int to; const char *path; } offload;
         int verify;
     } activation_checkpointing;
@@ -175,6 +133,14 @@ rp_place rp__recipe_place(const rp_recipe *recipe, const char *path);
  * Returns how many. A caller refuses with RP_ERR_UNSUPPORTED. */
 int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report);
 
+/* Open the libraries of its plug-ins; what is not there is an error in the report. Returns how many. They stay open until the recipe
+ * goes; a second call does nothing. */
+int rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report);
+/* Which modules become regions, and what decides fates. A selection borrows the recipe, whose plug-ins are open. errors RP_ERR_MEMORY */
+rp_status rp__recipe_selection(const rp_recipe *recipe, rp_ctx *ctx, rp_selection *out);
+/* May a rule offload? */
+bool rp__recipe_offloads(const rp_recipe *recipe);
+
 /* Report what training needs beside a valid recipe and a plan does not: data. */
 void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report);
 
@@ -187,9 +153,13 @@ void rp__recipe_check_resume(const rp_recipe *before, int64_t before_ranks, cons
 /* The model as far as a recipe's names go. A parameter has a NULL type. */
 typedef struct { const char *path, *type; } rp_recipe_module;
 /* Paths and globs that match no module, `layers` that is no list of modules, block numbers beyond the last, ops that are
- * not in `known_ops`: errors. A known op that is not in `called_ops` (NULL: not known yet): a note. NULL ends op lists. */
+ * not in `known_ops` (ends with NULL): errors. */
 void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_recipe_module *module,
-                            const char *const *known_ops, const char *const *called_ops, rp_report *report);
+                            const char *const *known_ops, rp_report *report);
+/* After a step: ops that the recipe names and the step did not call (`calls` says of a glob), and rules that decided nothing, are
+ * notes. `policy` (may be NULL) is that of the recipe's selection, and has decided in the step. */
+void rp__recipe_note_idle(const rp_recipe *recipe, bool (*calls)(void *user, const char *op), void *user, const rp_policy *policy,
+                          rp_report *report);
 
 /* docs/recipe.md, from the table. */
 rp_status rp__recipe_manual(rp_bump *bump, const char **out);

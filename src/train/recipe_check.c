@@ -49,7 +49,7 @@ static void check_plain_switch(rp_recipe_reader *r)
                              excluded[i]);
 }
 
-static bool asks_for_layers(const rp_recipe_condition *c)
+static bool asks_for_layers(const rp_condition *c)
 {
     if (c->kind == RP_CONDITION_EVERY_K_LAYERS || c->kind == RP_CONDITION_LAYERS) return true;
     for (int i = 0; i < c->n_parts; i++)
@@ -170,6 +170,8 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, "optimizer.master_weights", c->optimizer.master_weights && c->dtype == RP_TRAIN_FP32,
                 "parameters are fp32 already");
     note_unused(r, "grad_dtype", c->grad_dtype == RP_GRAD_FP32 && c->dtype == RP_TRAIN_FP32, "gradients are fp32 already");
+    note_unused(r, AC "offload.path", !rp__recipe_offloads(c), "no rule offloads");
+    note_unused(r, AC "offload.to", !rp__recipe_offloads(c), "no rule offloads");
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);
     if (c->has_dataset_val) note_dataset(r, "dataset_val", &c->dataset_val);
@@ -202,7 +204,7 @@ void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report)
 
 int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)
 {
-    int before = report->n_errors, mode = recipe->activation_checkpointing.mode;
+    int before = report->n_errors;
 
     for (int i = 0; i < rp__recipe_n_keys; i++) {
         const rp_recipe_key *key = &rp__recipe_keys[i];
@@ -210,10 +212,6 @@ int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)
             rp__report_error(report, rp__recipe_place(recipe, key->path), "'%s' is not available in this version",
                              key->path);
     }
-    if (mode == RP_MODE_SELECTIVE_LAYER || mode == RP_MODE_SELECTIVE_OP ||
-        (mode == RP_MODE_AUTO && recipe->memory_budget.kind == RP_BUDGET_NONE))
-        rp__report_error(report, rp__recipe_place(recipe, AC "mode"),
-                         "'" AC "mode' other than none and full is not available in this version");
     if (recipe->dist.ranks.set && recipe->dist.ranks.value > 1)
         rp__report_error(report, rp__recipe_place(recipe, "dist.ranks"),
                          "'dist.ranks' above 1 is not available in this version");

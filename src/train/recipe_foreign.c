@@ -38,12 +38,7 @@ static rp_yaml_node *get(const translation *t, const char *key)
     return NULL;
 }
 
-static rp_place place_of(const rp_yaml_node *node)
-{
-    return (rp_place){ node->place.origin, node->key_line ? node->key_line : node->place.line };
-}
-
-#define COMPLAIN(t, node, ...) rp__report_error((t)->r->report, place_of(node), __VA_ARGS__)
+#define COMPLAIN(t, node, ...) rp__report_error((t)->r->report, rp__yaml_key_place(node), __VA_ARGS__)
 
 /* The scalar's text; "" for a list or a map, which no word equals. */
 static const char *word(const rp_yaml_node *node) { return node->kind == RP_YAML_SCALAR ? node->text : ""; }
@@ -59,7 +54,7 @@ static void set_place(rp_yaml_node *node, rp_place place)
 static rp_status become(translation *t, const rp_yaml_node *from, const char *old, const char *path, const char *value)
 {
     rp_yaml_node *node;
-    rp_place place = place_of(from);
+    rp_place place = rp__yaml_key_place(from);
 
     RP_TRY(rp__yaml_parse(&t->r->recipe->doc, place.origin, value, (int64_t)strlen(value), t->r->report, &node));
     set_place(node, place);
@@ -73,7 +68,7 @@ static rp_status move(translation *t, const rp_yaml_node *from, const char *old,
     rp_yaml_node *node = rp__yaml_copy(&t->r->recipe->doc, from);
 
     if (!node) return RP_ERR_MEMORY;
-    rp__report_note(t->r->report, place_of(from), "'%s' is read as '%s'", old, path);
+    rp__report_note(t->r->report, rp__yaml_key_place(from), "'%s' is read as '%s'", old, path);
     return rp__recipe_put(t->r, t->root, path, node);
 }
 
@@ -132,13 +127,13 @@ static rp_status translate_saved_ops(translation *t, const rp_yaml_node *keys)
 
     for (int i = 0; i < RP_COUNT(saved_ops); i++) theirs[i] = saved_ops[i].theirs;
     if (keys->kind != RP_YAML_LIST || !keys->n) {
-        rp__recipe_mismatch(t->r, "ac_fun_params.save_ops_keys", "a list of ops that is not empty", keys);
+        rp__yaml_mismatch(t->r->report, "ac_fun_params.save_ops_keys", "a list of ops that is not empty", keys);
         return RP_OK;
     }
     for (const rp_yaml_node *each = keys->first; each; each = each->next) {
         const char *ours = translate_op(word(each));
         if (!ours) rp__report_error(t->r->report, each->place, "unknown op '%s' in 'save_ops_keys'%s", word(each),
-                                    rp__recipe_hint(word(each), theirs, hint));
+                                    rp__hint(word(each), theirs, hint));
         else if (!strstr(value, ours)) {
             if (used > 1) RP_TRY(add_text(t, value, sizeof value, &used, ", ", each));
             RP_TRY(add_text(t, value, sizeof value, &used, ours, each));
@@ -159,7 +154,7 @@ static rp_status translate_variant(translation *t, const rp_yaml_node *variant, 
     snprintf(old, sizeof old, "ac_variant: %s", variants[which]);
     RP_TRY(become(t, variant, old, "activation_checkpointing.mode", mode[which]));
     if (params && params->kind != RP_YAML_MAP && !rp__yaml_is_null(params))
-        rp__recipe_mismatch(t->r, "ac_fun_params", "a map", params);
+        rp__yaml_mismatch(t->r->report, "ac_fun_params", "a map", params);
     for (const rp_yaml_node *each = params ? params->first : NULL; each; each = each->next)
         if (each != wanted)
             COMPLAIN(t, each, "'ac_fun_params.%s' is no parameter of '%s'", each->key, variants[which]);
@@ -182,7 +177,7 @@ static rp_status translate_module_list(translation *t, const rp_yaml_node *names
     rp__yaml_append(condition, types);
     rp__yaml_append(conditions, condition);
     rp__report_note(
-        t->r->report, place_of(names),
+        t->r->report, rp__yaml_key_place(names),
         "'activation_checkpointing_modules' is read as a 'module_type' in 'activation_checkpointing.conditions'");
     return rp__recipe_put(t->r, t->root, "activation_checkpointing.conditions", conditions);
 }
@@ -205,7 +200,7 @@ static rp_status translate_modalities(translation *t)
     while (variants[which] && strcmp(word(variant), variants[which])) which++;
     if (!variants[which]) {
         COMPLAIN(t, variant, "unknown 'ac_variant' '%s'%s", word(variant),
-                         rp__recipe_hint(word(variant), variants, hint));
+                         rp__hint(word(variant), variants, hint));
         return RP_OK;
     }
     RP_TRY(translate_variant(t, variant, which));
@@ -224,21 +219,21 @@ static rp_status translate_full(translation *t, const rp_yaml_node *granularity)
         COMPLAIN(t, granularity, "'recompute_granularity: full' needs 'recompute_method' and 'recompute_num_layers'");
         return RP_OK;
     }
-    if (!rp__recipe_scalar_int(count, 1, 1048576, &n)) {
-        rp__recipe_mismatch(t->r, "recompute_num_layers", "a whole number from 1", count);
+    if (!rp__yaml_int(count, 1, 1048576, &n)) {
+        rp__yaml_mismatch(t->r->report, "recompute_num_layers", "a whole number from 1", count);
         return RP_OK;
     }
     snprintf(old, sizeof old, "recompute_method: %.16s, recompute_num_layers: %" PRId64, word(method), n);
     if (!strcmp(word(method), "uniform")) {
         if (n > 1)
-            rp__report_note(t->r->report, place_of(count), "each block is a region of its own, not %" PRId64 " together", n);
+            rp__report_note(t->r->report, rp__yaml_key_place(count), "each block is a region of its own, not %" PRId64 " together", n);
         return become(t, method, old, "activation_checkpointing.mode", "full");
     }
     if (!strcmp(word(method), "block")) {
         snprintf(value, sizeof value, "[{layers: {list: [0-%" PRId64 "]}}]", n - 1);
         return become(t, method, old, "activation_checkpointing.conditions", value);
     }
-    rp__recipe_mismatch(t->r, "recompute_method", "uniform or block", method);
+    rp__yaml_mismatch(t->r->report, "recompute_method", "uniform or block", method);
     return RP_OK;
 }
 
@@ -259,7 +254,7 @@ static rp_status translate_selective(translation *t, const rp_yaml_node *granula
     if (!modules) return become(t, granularity, "recompute_granularity: selective", "activation_checkpointing.rules",
                                 "[{op: attention, fate: recompute}]");
     if (modules->kind == RP_YAML_MAP || rp__yaml_is_null(modules)) {
-        rp__recipe_mismatch(t->r, "recompute_modules", "a list of modules", modules);
+        rp__yaml_mismatch(t->r->report, "recompute_modules", "a list of modules", modules);
         return RP_OK;
     }
     const rp_yaml_node *each = modules->kind == RP_YAML_LIST ? modules->first : modules;
@@ -289,7 +284,7 @@ static rp_status translate_megatron(translation *t)
     if (!granularity) return RP_OK;
     if (!strcmp(word(granularity), "selective")) return translate_selective(t, granularity);
     if (strcmp(word(granularity), "full")) {
-        rp__recipe_mismatch(t->r, "recompute_granularity", "full or selective", granularity);
+        rp__yaml_mismatch(t->r->report, "recompute_granularity", "full or selective", granularity);
         return RP_OK;
     }
     if (modules) COMPLAIN(t, modules, "'recompute_modules' is for 'recompute_granularity: selective'");
@@ -307,8 +302,8 @@ static rp_status translate_selective_mode(translation *t, const rp_yaml_node *mo
         return become(t, mode, "ac_mode: selective, ac_option: op", "activation_checkpointing.mode", "selective_op");
     rp_yaml_node plain = option ? *option : (rp_yaml_node){ 0 };
     plain.quoted       = false;                              /* torchtune takes "2" as well */
-    if (!option || !rp__recipe_scalar_int(&plain, 0, 1048576, &k)) {
-        if (option) rp__recipe_mismatch(t->r, "ac_option", "a number of layers, or op", option);
+    if (!option || !rp__yaml_int(&plain, 0, 1048576, &k)) {
+        if (option) rp__yaml_mismatch(t->r->report, "ac_option", "a number of layers, or op", option);
         else COMPLAIN(t, mode, "'ac_mode: selective' needs 'ac_option'");
         return RP_OK;
     }
@@ -334,7 +329,7 @@ static rp_status translate_condition(translation *t, const rp_yaml_node *name, c
                          "'%s' in 'ac_conditions' has no equivalent; a condition of your own is a 'plugin'", name->text);
         return RP_OK;
     }
-    if (!k || !rp__recipe_scalar_int(k, 1, 1048576, &n)) {
+    if (!k || !rp__yaml_int(k, 1, 1048576, &n)) {
         rp__report_error(t->r->report, name->place, "'%s' needs 'k', a whole number from 1", name->text);
         return RP_OK;
     }
@@ -351,13 +346,13 @@ static rp_status translate_conditions(translation *t, const rp_yaml_node *list)
 
     if (!ours) return RP_ERR_MEMORY;
     if (list->kind != RP_YAML_LIST) {
-        rp__recipe_mismatch(t->r, "ac_conditions", "a list of conditions", list);
+        rp__yaml_mismatch(t->r->report, "ac_conditions", "a list of conditions", list);
         return RP_OK;
     }
     for (const rp_yaml_node *each = list->first; each; each = each->next) {
         const rp_yaml_node *args = each->next;
         rp_yaml_node *made;
-        if (rp__recipe_scalar_text(each)) {
+        if (rp__yaml_is_text(each)) {
             RP_TRY(translate_condition(t, each, args, &made));
             if (args && rp__yaml_find(args, "k")) each = args;
         } else {
@@ -366,7 +361,7 @@ static rp_status translate_conditions(translation *t, const rp_yaml_node *list)
         }
         if (made) rp__yaml_append(ours, made);
     }
-    rp__report_note(t->r->report, place_of(list), "'ac_conditions' is read as 'activation_checkpointing.conditions'");
+    rp__report_note(t->r->report, rp__yaml_key_place(list), "'ac_conditions' is read as 'activation_checkpointing.conditions'");
     return rp__recipe_put(t->r, t->root, "activation_checkpointing.conditions", ours);
 }
 
@@ -385,7 +380,7 @@ static rp_status translate_torchtune(translation *t)
     if (!strcmp(word(mode), "selective")) return translate_selective_mode(t, mode, option);
     if (!strcmp(word(mode), "full")) return become(t, mode, "ac_mode: full", "activation_checkpointing.mode", "full");
     if (!strcmp(word(mode), "none")) return become(t, mode, "ac_mode: none", "activation_checkpointing.mode", "none");
-    COMPLAIN(t, mode, "unknown 'ac_mode' '%s'%s", word(mode), rp__recipe_hint(word(mode), modes, hint));
+    COMPLAIN(t, mode, "unknown 'ac_mode' '%s'%s", word(mode), rp__hint(word(mode), modes, hint));
     return RP_OK;
 }
 
@@ -400,7 +395,7 @@ static rp_status translate_sharding(translation *t)
         COMPLAIN(t, reshard, "'fsdp_reshard_after_forward' and 'dist.reshard_after_forward' say the same thing; keep one");
     else if (reshard) RP_TRY(move(t, reshard, "fsdp_reshard_after_forward", "dist.reshard_after_forward"));
     if (wrapping && !rp__yaml_is_bool(wrapping, &truth)) {
-        rp__recipe_mismatch(t->r, "memory_efficient_wrapping", "true or false", wrapping);
+        rp__yaml_mismatch(t->r->report, "memory_efficient_wrapping", "true or false", wrapping);
         wrapping = NULL;
     }
     if ((layers || wrapping) && rp__yaml_find(dist, "custom_sharded_layers"))
@@ -412,7 +407,7 @@ static rp_status translate_sharding(translation *t)
     else if (wrapping && truth)
         return become(t, wrapping, "memory_efficient_wrapping: true", wrapped, "[tok_embeddings, output]");
     else if (wrapping)
-        rp__report_note(t->r->report, place_of(wrapping), "'memory_efficient_wrapping: false' changes nothing");
+        rp__report_note(t->r->report, rp__yaml_key_place(wrapping), "'memory_efficient_wrapping: false' changes nothing");
     return RP_OK;
 }
 
@@ -474,10 +469,10 @@ rp_status rp__recipe_translate(rp_recipe_reader *r, rp_yaml_node *root)
         bool shards               = group == SHARDING;
         if (!first) continue;
         if (!shards && own)
-            rp__report_error(r->report, place_of(first), "'%s' and '%s' say the same thing in two ways; keep one",
+            rp__report_error(r->report, rp__yaml_key_place(first), "'%s' and '%s' say the same thing in two ways; keep one",
                              first->key, own);
         else if (!shards && before)
-            rp__report_error(r->report, place_of(first), "'%s' and '%s' say the same thing in two ways; keep one",
+            rp__report_error(r->report, rp__yaml_key_place(first), "'%s' and '%s' say the same thing in two ways; keep one",
                              before->key, first->key);
         else RP_TRY(translate[group](&t));
         if (!shards && !before) before = first;

@@ -2,6 +2,7 @@
 #ifndef RP_RECIPE_INTERNAL_H
 #define RP_RECIPE_INTERNAL_H
 
+#include "base/yaml_read.h"
 #include "train/recipe.h"
 
 typedef enum {
@@ -51,15 +52,6 @@ typedef struct {
 #define RP_WANTS_CHARS 256
 /* "a whole number from 1" into out; returns out. */
 const char *rp__recipe_wants(const rp_recipe_key *key, char out[RP_WANTS_CHARS]);
-/* Report "'KEY' wants WHAT, not 'what is there'". */
-void rp__recipe_mismatch(rp_recipe_reader *r, const char *key, const char *wants, const rp_yaml_node *node);
-/* "'text'", "a list", "null" … into out; returns out. */
-#define RP_SHOWN_CHARS 96
-const char *rp__recipe_shown(const rp_yaml_node *node, char out[RP_SHOWN_CHARS]);
-/* " (did you mean 'x'?)" into out, or "" when nothing in the NULL-ended list is near; returns out. */
-#define RP_HINT_CHARS 128
-const char *rp__recipe_hint(const char *name, const char *const *list, char out[RP_HINT_CHARS]);
-
 /* A value into its field, or a reported error; the status is for memory alone. */
 rp_status rp__recipe_value_read(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node);
 /* The field as a node of `doc`. */
@@ -71,18 +63,11 @@ rp_status rp__recipe_value_text(const rp_recipe *recipe, const rp_recipe_key *ke
 /* A scalar that reads back as this text, dollars escaped. NULL: memory. */
 rp_yaml_node *rp__recipe_text_node(rp_yaml_doc *doc, const char *text, rp_place place);
 
-/* Plain scalars as the schema types them; false: it is something else. */
-bool rp__recipe_scalar_int(const rp_yaml_node *node, int64_t low, int64_t high, int64_t *out);
-bool rp__recipe_scalar_number(const rp_yaml_node *node, double *out);
-bool rp__recipe_scalar_text(const rp_yaml_node *node);   /* not null, not empty */
-/* A module path of any system as text of the recipe. NULL: memory. */
-const char *rp__recipe_module_path(rp_recipe_reader *r, const char *path);
-
 rp_status rp__recipe_read_conditions(rp_recipe_reader *r, const rp_yaml_node *node);
 rp_status rp__recipe_read_rules(rp_recipe_reader *r, const rp_yaml_node *node);
-/* Our name of a module type ("TransformerBlock"), NULL if it is none. */
-const char *rp__recipe_module_type(const char *name);
-extern const char *const rp__recipe_module_types[];     /* ends with NULL */
+/* Conditions count the blocks of the recipe's own list. */
+void rp__recipe_bind_layers(rp_recipe *recipe);
+void rp__recipe_close_plugins(rp_recipe *recipe);
 
 /* The passes over the tree, in this order. */
 rp_status rp__recipe_apply_setting(rp_recipe_reader *r, rp_yaml_node *root, const char *setting);

@@ -8,7 +8,7 @@ typedef struct {
     const rp_recipe *recipe;
     int n_modules;
     const rp_recipe_module *module;
-    const char *const *known_ops, *const *called_ops;
+    const char *const *known_ops;
     rp_report *report;
     int64_t n_blocks;                                        /* -1: the list of blocks is not known */
 } checker;
@@ -80,15 +80,15 @@ static void check_layers(checker *c)
 
 /* ---- conditions ---- */
 
-static void check_types(const checker *c, const rp_recipe_condition *condition)
+static void check_types(const checker *c, const rp_condition *condition)
 {
-    for (int i = 0; i < condition->types.n; i++) {
+    for (int i = 0; i < condition->n_types; i++) {
         bool found = false;
         for (int k = 0; k < c->n_modules && !found; k++)
-            found = c->module[k].type && !strcmp(c->module[k].type, condition->types.item[i]);
+            found = c->module[k].type && !strcmp(c->module[k].type, condition->type[i]);
         if (!found)
             rp__report_error(c->report, condition->place, "no module of this model is of type '%s'",
-                             condition->types.item[i]);
+                             condition->type[i]);
     }
 }
 
@@ -112,12 +112,10 @@ static void check_op(const checker *c, rp_place place, const char *glob)
     char hint[RP_HINT_CHARS];
 
     if (!list_has(c->known_ops, glob) && !is_standing_op(glob))
-        rp__report_error(c->report, place, "no op is called '%s'%s", glob, rp__recipe_hint(glob, c->known_ops, hint));
-    else if (c->called_ops && !list_has(c->called_ops, glob))
-        rp__report_note(c->report, place, "this model never calls the op '%s'", glob);
+        rp__report_error(c->report, place, "no op is called '%s'%s", glob, rp__hint(glob, c->known_ops, hint));
 }
 
-static void check_condition(const checker *c, const rp_recipe_condition *condition)
+static void check_condition(const checker *c, const rp_condition *condition)
 {
     for (int i = 0; i < condition->n_parts; i++) check_condition(c, condition->part[i]);
     for (int i = 0; i < condition->n_ranges && c->n_blocks >= 0; i++)
@@ -131,9 +129,9 @@ static void check_condition(const checker *c, const rp_recipe_condition *conditi
 }
 
 void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_recipe_module *module,
-                            const char *const *known_ops, const char *const *called_ops, rp_report *report)
+                            const char *const *known_ops, rp_report *report)
 {
-    checker c = { recipe, n_modules, module, known_ops, called_ops, report, -1 };
+    checker c = { recipe, n_modules, module, known_ops, report, -1 };
 
     check_layers(&c);
     for (int i = 0; i < recipe->activation_checkpointing.n_conditions; i++)
@@ -146,4 +144,38 @@ void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_rec
                      recipe->activation_checkpointing.save.item[i]);
     check_paths(&c, "optimizer.no_decay", &recipe->optimizer.no_decay);
     check_paths(&c, "dist.custom_sharded_layers", &recipe->dist.custom_sharded_layers);
+}
+
+/* ---- after a step ---- */
+
+typedef struct { bool (*calls)(void *user, const char *op); void *user; rp_report *report; } witness;
+
+static bool note_op(const witness *w, rp_place place, const char *glob)
+{
+    if (w->calls(w->user, glob)) return false;
+    rp__report_note(w->report, place, "this model never calls the op '%s'", glob);
+    return true;
+}
+
+static bool note_ops(const witness *w, const rp_condition *condition)
+{
+    bool noted = condition->kind == RP_CONDITION_OP && note_op(w, condition->place, condition->glob);
+
+    for (int i = 0; i < condition->n_parts; i++) noted = note_ops(w, condition->part[i]) || noted;
+    return noted;
+}
+
+void rp__recipe_note_idle(const rp_recipe *recipe, bool (*calls)(void *user, const char *op), void *user, const rp_policy *policy,
+                          rp_report *report)
+{
+    static const char save[] = "activation_checkpointing.save";
+    const rp_rule *rule      = recipe->activation_checkpointing.rule;
+    const witness w          = { calls, user, report };
+
+    for (int i = 0; i < recipe->activation_checkpointing.n_rules; i++)
+        if (!note_ops(&w, rule[i].when) && !policy->rule[i].n_decided)
+            rp__report_note(report, rule[i].place, "this rule decides nothing: no slot that is left to it matches");
+    if (recipe->activation_checkpointing.mode != RP_MODE_SELECTIVE_OP || !rp__recipe_given(recipe, save)) return;
+    for (int i = 0; i < recipe->activation_checkpointing.save.n; i++)
+        note_op(&w, rp__recipe_place(recipe, save), recipe->activation_checkpointing.save.item[i]);
 }

@@ -1,10 +1,7 @@
-/* train/recipe_values.c -- one value of a recipe: read by the type its key has, and written so that it reads back. The
- * scalar's text is judged here and nowhere else: plain or quoted, number or word. */
+/* train/recipe_values.c -- one value of a recipe: read by the type its key has, and written so that it reads back. */
 #include "train/recipe_internal.h"
 
-#include <math.h>
-
-#include "base/module_path.h"
+#include "policy/read.h"
 
 typedef struct {
     rp_status (*read)(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node, void *field);
@@ -12,37 +9,6 @@ typedef struct {
 } value_kind;
 
 static const rp_place made_here = { "the resolved recipe", 0 };
-
-/* ---- judging scalars ---- */
-
-bool rp__recipe_scalar_int(const rp_yaml_node *node, int64_t low, int64_t high, int64_t *out)
-{
-    return node->kind == RP_YAML_SCALAR && !node->quoted && rp__parse_int(node->text, low, high, out);
-}
-
-bool rp__recipe_scalar_number(const rp_yaml_node *node, double *out)
-{
-    double value;
-
-    if (node->kind != RP_YAML_SCALAR || node->quoted || !rp__parse_double(node->text, &value)) return false;
-    if (!isfinite(value)) return false;
-    *out = value;
-    return true;
-}
-
-bool rp__recipe_scalar_text(const rp_yaml_node *node)
-{
-    return node->kind == RP_YAML_SCALAR && node->text[0] && !rp__yaml_is_null(node);
-}
-
-const char *rp__recipe_module_path(rp_recipe_reader *r, const char *path)
-{
-    char ours[RP_MODULE_PATH_CHARS];
-
-    if (strlen(path) >= sizeof ours) return path;
-    rp__module_path_translate(path, ours);
-    return rp__bump_text(&r->recipe->doc.bump, ours, (int64_t)strlen(ours));
-}
 
 /* ---- messages ---- */
 
@@ -90,40 +56,11 @@ const char *rp__recipe_wants(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
     return out;
 }
 
-const char *rp__recipe_shown(const rp_yaml_node *node, char out[RP_SHOWN_CHARS])
-{
-    if (node->kind == RP_YAML_LIST) snprintf(out, RP_SHOWN_CHARS, node->n ? "a list" : "an empty list");
-    else if (node->kind == RP_YAML_MAP) snprintf(out, RP_SHOWN_CHARS, "a map");
-    else if (!node->text[0]) snprintf(out, RP_SHOWN_CHARS, node->quoted ? "an empty text" : "nothing");
-    else snprintf(out, RP_SHOWN_CHARS, "%s'%.40s'%s", node->quoted ? "the quoted text " : "", node->text,
-                  strlen(node->text) > 40 ? "…" : "");
-    return out;
-}
-
-const char *rp__recipe_hint(const char *name, const char *const *list, char out[RP_HINT_CHARS])
-{
-    const char *near = NULL;
-
-    for (int i = 0; list[i] && !near && strlen(name) > 2; i++)
-        if (!strncmp(name, list[i], strlen(name))) near = list[i];       /* cut short */
-    if (!near) near = rp__nearest(name, list);
-    if (near) snprintf(out, RP_HINT_CHARS, " (did you mean '%s'?)", near);
-    else out[0] = 0;
-    return out;
-}
-
-void rp__recipe_mismatch(rp_recipe_reader *r, const char *key, const char *wants, const rp_yaml_node *node)
-{
-    char shown[RP_SHOWN_CHARS];
-
-    rp__report_error(r->report, node->place, "'%s' wants %s, not %s", key, wants, rp__recipe_shown(node, shown));
-}
-
 static rp_status mismatch(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node)
 {
     char wants[RP_WANTS_CHARS];
 
-    rp__recipe_mismatch(r, key->path, rp__recipe_wants(key, wants), node);
+    rp__yaml_mismatch(r->report, key->path, rp__recipe_wants(key, wants), node);
     return RP_OK;
 }
 
@@ -160,8 +97,8 @@ static rp_status read_text(rp_recipe_reader *r, const rp_recipe_key *key, const 
     const char *text = NULL;
 
     if (!((key->flags & KEY_NULL) && rp__yaml_is_null(node))) {
-        if (!rp__recipe_scalar_text(node)) return mismatch(r, key, node);
-        text = key->flags & KEY_PATHS ? rp__recipe_module_path(r, node->text) : node->text;
+        if (!rp__yaml_is_text(node)) return mismatch(r, key, node);
+        text = key->flags & KEY_PATHS ? rp__module_path_ours(&r->recipe->doc.bump, node->text) : node->text;
         if (!text) return RP_ERR_MEMORY;
     }
     *(const char **)field = text;
@@ -186,11 +123,11 @@ static rp_status read_texts(rp_recipe_reader *r, const rp_recipe_key *key, const
     list.item = rp__bump_alloc(&r->recipe->doc.bump, node->n * (int64_t)sizeof *list.item);
     if (!list.item) return RP_ERR_MEMORY;
     for (const rp_yaml_node *each = node->first; each; each = each->next) {
-        if (!rp__recipe_scalar_text(each)) {
+        if (!rp__yaml_is_text(each)) {
             mismatch(r, key, each);
             continue;
         }
-        const char *text = key->flags & KEY_PATHS ? rp__recipe_module_path(r, each->text) : each->text;
+        const char *text = key->flags & KEY_PATHS ? rp__module_path_ours(&r->recipe->doc.bump, each->text) : each->text;
         if (!text) return RP_ERR_MEMORY;
         list.item[list.n++] = text;
     }
@@ -205,9 +142,9 @@ static rp_status read_types(rp_recipe_reader *r, const rp_recipe_key *key, const
 
     RP_TRY(read_texts(r, key, node, field));
     for (int i = 0; i < list->n; i++) {
-        const char *ours = rp__recipe_module_type(list->item[i]);
+        const char *ours = rp__module_type_name(list->item[i]);
         if (!ours) rp__report_error(r->report, node->place, "'%s': unknown module type '%s'%s", key->path, list->item[i],
-                                    rp__recipe_hint(list->item[i], rp__recipe_module_types, hint));
+                                    rp__hint(list->item[i], rp__module_types, hint));
         else list->item[i] = ours;
     }
     return RP_OK;
@@ -286,7 +223,7 @@ static bool is_unset(const rp_recipe_key *key, const rp_yaml_node *node)
 
 static rp_status read_int(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node, void *field)
 {
-    return rp__recipe_scalar_int(node, (int64_t)key->low, (int64_t)key->high, field) ? RP_OK : mismatch(r, key, node);
+    return rp__yaml_int(node, (int64_t)key->low, (int64_t)key->high, field) ? RP_OK : mismatch(r, key, node);
 }
 
 static rp_status write_int64(int64_t value, rp_yaml_doc *doc, rp_yaml_node **out)
@@ -307,7 +244,7 @@ static rp_status read_opt_int(rp_recipe_reader *r, const rp_recipe_key *key, con
 {
     rp_opt_int value = { .set = !is_unset(key, node) };
 
-    if (value.set && !rp__recipe_scalar_int(node, (int64_t)key->low, (int64_t)key->high, &value.value))
+    if (value.set && !rp__yaml_int(node, (int64_t)key->low, (int64_t)key->high, &value.value))
         return mismatch(r, key, node);
     *(rp_opt_int *)field = value;
     return RP_OK;
@@ -324,7 +261,7 @@ static bool number_in_range(const rp_recipe_key *key, const rp_yaml_node *node, 
 {
     double value;
 
-    if (!rp__recipe_scalar_number(node, &value)) return false;
+    if (!rp__yaml_number(node, &value)) return false;
     if (value < key->low || ((key->flags & KEY_ABOVE) && value == key->low)) return false;
     if (value > key->high || ((key->flags & KEY_BELOW) && value == key->high)) return false;
     *out = value;
@@ -442,7 +379,7 @@ static rp_status read_resume(rp_recipe_reader *r, const rp_recipe_key *key, cons
     if (rp__yaml_is_bool(node, &truth)) {
         if (truth) return mismatch(r, key, node);
         value = (rp_resume){ .kind = RP_RESUME_NO };
-    } else if (!rp__recipe_scalar_text(node)) {
+    } else if (!rp__yaml_is_text(node)) {
         return mismatch(r, key, node);
     } else if (!node->quoted && !strcmp(node->text, "auto")) {
         value = (rp_resume){ .kind = RP_RESUME_AUTO };
@@ -469,7 +406,7 @@ static rp_status read_reshard(rp_recipe_reader *r, const rp_recipe_key *key, con
     bool truth;
 
     if (rp__yaml_is_bool(node, &truth)) value.kind = truth ? RP_RESHARD_YES : RP_RESHARD_NO;
-    else if (!rp__recipe_scalar_int(node, 1, 1048576, &value.ranks)) return mismatch(r, key, node);
+    else if (!rp__yaml_int(node, 1, 1048576, &value.ranks)) return mismatch(r, key, node);
     *(rp_reshard *)field = value;
     return RP_OK;
 }

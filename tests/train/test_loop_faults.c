@@ -3,6 +3,9 @@
 
 #include <dirent.h>
 
+#define REGIONS "activation_checkpointing.conditions=[{layers: [0]}, {path: \"*.attn\"}]"
+#define RULES "activation_checkpointing.rules=[{path: \"*.attn.*\", op: matmul, fate: keep}, {type: Norm, fate: recompute}]"
+
 static int64_t live(rp_ctx *ctx)
 {
     rp_mem m;
@@ -48,6 +51,7 @@ static void every_allocation_of_a_step_may_fail(void **state)
     snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
     sweep_step("plain", RUN("model.overrides.n_layer=1", set, "run_val_every_n_steps=1"));
     sweep_step("full", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "optimizer_in_bwd=true"));
+    sweep_step("rules", RUN("model.overrides.n_layer=1", REGIONS, RULES));
     sweep_step("accumulated", RUN("model.overrides.n_layer=1", "gradient_accumulation_steps=2", "clip_grad_norm=1"));
 }
 
@@ -66,7 +70,7 @@ static int n_files(const char *path)
 static void any_allocation_of_opening_a_run_may_fail(void **state)
 {
     (void)state;
-    run r = run_open(&dir, "llama", "probe", RUN("model.overrides.num_hidden_layers=1"));
+    run r = run_open(&dir, "llama", "probe", RUN("model.overrides.num_hidden_layers=1", REGIONS, RULES));
     rp_status status = RP_ERR_MEMORY;
     int failed       = 0, early = 0;
 

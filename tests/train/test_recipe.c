@@ -226,10 +226,10 @@ static void what_this_version_cannot_do_is_listed(void **state)
                  NULL);
 
     assert_read(&r);
-    assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 5);
+    assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 3);
     assert_told(&r, "r.yaml:2: 'memory_budget' is not available in this version");
     assert_told(&r, "r.yaml:5: 'dist.ranks' above 1 is not available in this version");
-    assert_told(&r, "r.yaml:8: 'activation_checkpointing.mode' other than none and full is not available in this version");
+    assert_told(&r, "r.yaml:4: 'profile' is not available in this version");
     end(&r);
 }
 

@@ -1,0 +1,132 @@
+/* policy/checkpoint.c -- rp_checkpoint and rp_checkpoint_sequential: a function's calls as a region.
+ *
+ *   functions   f0 f1 f2 f3 f4 f5       bytes are known when all have run: each is recorded as a region of its own …
+ *   segments    [     ] [ ] [     ]     … and neighbours are joined, such that the greatest sum is as small as can be
+ */
+#include "policy/stack.h"
+#include "tape/tape.h"
+
+static const char *name_of(const rp_checkpoint_options *options) { return options && options->name ? options->name : "checkpoint"; }
+
+/* The recorded calls of fn are a region, or are not there at all. */
+static rp_status run_region(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
+                            const rp_checkpoint_options *options, rp_tensor **outputs)
+{
+    rp_tape_mark before = rp__tape_mark(ctx);
+    rp_policy *policy   = options ? options->policy : NULL;
+
+    RP_TRY(rp__region_begin(ctx, name_of(options)));
+    rp_status status = policy ? rp__policy_push(ctx, policy) : RP_OK;
+    if (status == RP_OK) {
+        status = fn(ctx, user, inputs, outputs);
+        if (policy) rp__policy_pop(ctx);
+    }
+    if (status == RP_OK) status = rp__region_end(ctx);
+    if (status != RP_OK) rp__tape_rewind(ctx, before);
+    return status;
+}
+
+rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
+                        const rp_checkpoint_options *options, rp_tensor **outputs)
+{
+    RP_CHECK(ctx, fn, RP_ERR_ARG, "rp_checkpoint: there is no function");
+    return run_region(ctx, fn, user, inputs, options, outputs);
+}
+
+/* ---- sequential ---- */
+
+typedef struct { int region, group; int64_t bytes; } segment_part;
+
+/* How many groups of at most `most` bytes each the parts make. */
+static int groups_below(const segment_part *part, int n, int64_t most)
+{
+    int groups  = 1;
+    int64_t sum = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (part[i].bytes > most) return n + 1;
+        if (sum + part[i].bytes > most) {
+            groups++;
+            sum = 0;
+        }
+        sum += part[i].bytes;
+    }
+    return groups;
+}
+
+/* The least greatest sum, by bisection; then as many groups as asked for, none empty. */
+static void divide(segment_part *part, int n, int segments)
+{
+    int64_t low = 0, high = 0, sum = 0;
+    int group = 0;
+
+    for (int i = 0; i < n; i++) high += part[i].bytes;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (groups_below(part, n, middle) <= segments) high = middle;
+        else low = middle + 1;
+    }
+    for (int i = 0; i < n; i++) {
+        bool must = n - i == segments - 1 - group;      /* as many parts are left as groups */
+        if (i > 0 && group < segments - 1 && (must || sum + part[i].bytes > high)) {
+            group++;
+            sum = 0;
+        }
+        sum += part[i].bytes;
+        part[i].group = group;
+    }
+}
+
+static rp_status join(rp_ctx *ctx, segment_part *part, int n, int segments)
+{
+    int *lists = rp__host_alloc(ctx, 2 * n * (int64_t)sizeof *lists);
+
+    if (!lists) return RP_ERR_MEMORY;
+    for (int i = 0; i < n; i++) part[i].bytes = rp__region_bytes(ctx, part[i].region);
+    divide(part, n, segments);
+    for (int i = 0; i < n; i++) {
+        lists[i]     = part[i].region;
+        lists[n + i] = part[i].group;
+    }
+    rp_status status = rp__regions_join(ctx, lists, lists + n, n);
+    rp__release(lists);
+    return status;
+}
+
+/* Without gradients nothing is recorded, and there is nothing to join. */
+static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, segment_part *part, int n, rp_tensor *input,
+                           const rp_checkpoint_options *options, int segments, rp_tensor **output)
+{
+    rp_tensor *x     = rp_tensor_ref(input), *y;
+    rp_status status = RP_OK;
+    int before       = rp__region_count(ctx);
+
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        part[i].region = rp__region_count(ctx);
+        y              = NULL;
+        status         = run_region(ctx, fn[i], user ? user[i] : NULL, &x, options, &y);
+        if (status != RP_OK) break;
+        rp_tensor_unref(x);
+        x = y;
+    }
+    if (status == RP_OK && rp__region_count(ctx) > before) status = join(ctx, part, n, segments);
+    if (status == RP_OK) *output = x;
+    else rp_tensor_unref(x);
+    return status;
+}
+
+rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments, rp_tensor *input,
+                                   const rp_checkpoint_options *options, rp_tensor **output)
+{
+    RP_CHECK(ctx, n > 0 && segments > 0 && segments <= n, RP_ERR_ARG, "rp_checkpoint_sequential: %d segments of %d functions; 1 to %d can be",
+             segments, n, n > 0 ? n : 0);
+    segment_part *part = rp__host_alloc(ctx, n * (int64_t)sizeof *part);
+    if (!part) return RP_ERR_MEMORY;
+    rp_tape_mark before = rp__tape_mark(ctx);
+    bool outer          = rp__regions_defer(ctx, true);
+    rp_status status    = run_parts(ctx, fn, user, part, n, input, options, segments, output);
+    rp__regions_defer(ctx, outer);
+    if (status != RP_OK) rp__tape_rewind(ctx, before);
+    rp__release(part);
+    return status;
+}

@@ -1,0 +1,64 @@
+/* policy/plugin.c -- a library opened, a function found in it, and the arguments it is given. */
+#include "policy/plugin.h"
+
+#include <dlfcn.h>
+
+/* What went wrong, as dlopen tells it, without the path that it begins with. */
+static const char *reason(const char *library)
+{
+    const char *text = dlerror();
+    size_t n         = strlen(library);
+
+    if (!text) return "no reason given";
+    return !strncmp(text, library, n) && !strncmp(text + n, ": ", 2) ? text + n + 2 : text;
+}
+
+void rp__plugin_open(rp_condition *c, rp_report *report)
+{
+    if (c->opened) return;
+    void *library = dlopen(c->library, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        rp__report_error(report, c->place, "cannot open the library '%s' for '%s': %s", c->library, c->symbol, reason(c->library));
+        return;
+    }
+    void *found = dlsym(library, c->symbol);
+    if (!found) {
+        rp__report_error(report, c->place, "the library '%s' has no function '%s'", c->library, c->symbol);
+        dlclose(library);
+        return;
+    }
+    memcpy(&c->plugin, &found, sizeof found);        /* C has no conversion from an object's address to a function's */
+    c->opened = library;
+}
+
+void rp__plugin_close(rp_condition *c)
+{
+    if (c->opened) dlclose(c->opened);
+    c->opened = NULL;
+    c->plugin = NULL;
+}
+
+static const rp_yaml_node *find(const rp_args *args, const char *name) { return args ? rp__yaml_find(args->map, name) : NULL; }
+
+int64_t rp_args_int(const rp_args *args, const char *name, int64_t fallback)
+{
+    const rp_yaml_node *node = find(args, name);
+
+    if (node) rp__yaml_int(node, INT64_MIN, INT64_MAX, &fallback);
+    return fallback;
+}
+
+double rp_args_number(const rp_args *args, const char *name, double fallback)
+{
+    const rp_yaml_node *node = find(args, name);
+
+    if (node) rp__yaml_number(node, &fallback);
+    return fallback;
+}
+
+const char *rp_args_text(const rp_args *args, const char *name, const char *fallback)
+{
+    const rp_yaml_node *node = find(args, name);
+
+    return node && rp__yaml_is_text(node) ? node->text : fallback;
+}

@@ -1,0 +1,177 @@
+/* policy/policy.c -- rules added, asked one after the other, and reset. */
+#include "policy/policy.h"
+
+#include "policy/read.h"
+#include "policy/stack.h"
+
+/* ---- fates ---- */
+
+/* Our names first, in the order of rp_fate. */
+static const struct { const char *name; int fate; } fates[] = {
+    { "keep", RP_KEEP }, { "recompute", RP_RECOMPUTE }, { "offload", RP_OFFLOAD }, { "prefer_keep", RP_PREFER_KEEP },
+    { "prefer_recompute", RP_PREFER_RECOMPUTE }, { "prefer_offload", RP_PREFER_OFFLOAD },
+    { "save", RP_KEEP }, { "must_save", RP_KEEP }, { "must_keep", RP_KEEP }, { "must_recompute", RP_RECOMPUTE },
+    { "must_offload", RP_OFFLOAD }, { "must_cpu_offload", RP_OFFLOAD }, { "prefer_save", RP_PREFER_KEEP },
+    { "prefer_cpu_offload", RP_PREFER_OFFLOAD },
+};
+
+const char *rp__fate_name(int fate) { return fates[fate].name; }
+
+int rp__fate_find(const char *name)
+{
+    for (int i = 0; i < RP_COUNT(fates); i++)
+        if (!strcmp(name, fates[i].name)) return fates[i].fate;
+    return RP_NO_FATE;
+}
+
+const char *rp__fate_hint(const char *name, char out[RP_HINT_CHARS])
+{
+    const char *names[RP_COUNT(fates) + 1] = { NULL };
+
+    for (int i = 0; i < RP_COUNT(fates); i++) names[i] = fates[i].name;
+    return rp__hint(name, names, out);
+}
+
+static bool is_fate(int fate, bool none_too)
+{
+    fate &= ~RP_ALLOW_MUTATION;
+    return (fate >= RP_KEEP && fate < RP_NO_FATE) || (none_too && fate == RP_NO_FATE);
+}
+
+/* ---- life ---- */
+
+rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out)
+{
+    rp_policy *policy = rp__host_alloc(ctx, sizeof *policy);
+    char *own         = policy ? rp__host_text(ctx, name) : NULL;
+
+    if (!own || rp__policy_born(ctx) != RP_OK) {
+        rp__release(own);
+        rp__release(policy);
+        return RP_ERR_MEMORY;
+    }
+    *policy = (rp_policy){ .ctx = ctx, .name = own, .id = rp__policy_next_id(), .doc = { .bump = { .ctx = ctx } } };
+    *out    = policy;
+    return RP_OK;
+}
+
+void rp_policy_free(rp_policy *policy)
+{
+    if (!policy) return;
+    rp__policy_died(policy->ctx);
+    for (int i = 0; i < policy->n_rules && policy->owns_plugins; i++)
+        if (policy->rule[i].when) rp__condition_close(policy->rule[i].when);
+    rp__bump_free(&policy->doc.bump);
+    rp__release(policy->rule);
+    rp__release(policy->name);
+    rp__release(policy);
+}
+
+/* ---- rules ---- */
+
+rp_status rp__policy_add(rp_policy *policy, const rp_rule *rule)
+{
+    if (policy->n_rules == policy->room) {
+        int room       = policy->room * 2 + 4;
+        rp_rule *grown = rp__host_grow(policy->ctx, policy->rule, policy->room * (int64_t)sizeof *grown, room * (int64_t)sizeof *grown);
+        if (!grown) return RP_ERR_MEMORY;
+        policy->rule = grown;
+        policy->room = room;
+    }
+    policy->rule[policy->n_rules++] = *rule;
+    policy->id                      = rp__policy_next_id();
+    return RP_OK;
+}
+
+/* A part of `when`, with its glob; NULL: memory. */
+static rp_condition *glob_part(rp_policy *policy, rp_condition_kind kind, const char *glob)
+{
+    rp_bump *bump   = &policy->doc.bump;
+    rp_condition *c = rp__bump_alloc(bump, (int64_t)sizeof *c);
+
+    if (!c) return NULL;
+    c->kind  = kind;
+    c->place = (rp_place){ policy->name, 0 };
+    c->glob  = rp__bump_text(bump, glob, (int64_t)strlen(glob));
+    if (c->glob && kind == RP_CONDITION_PATH) c->glob = rp__module_path_ours(bump, c->glob);
+    return c->glob ? c : NULL;
+}
+
+static rp_status add_glob(rp_policy *policy, rp_condition *when, rp_condition_kind kind, const char *glob)
+{
+    if (!glob) return RP_OK;
+    when->part[when->n_parts] = glob_part(policy, kind, glob);
+    return when->part[when->n_parts++] ? RP_OK : RP_ERR_MEMORY;
+}
+
+rp_status rp_policy_rule(rp_policy *policy, const char *path, const char *op, rp_fate fate)
+{
+    rp_bump *bump      = &policy->doc.bump;
+    rp_condition *when = rp__bump_alloc(bump, (int64_t)sizeof *when);
+
+    RP_CHECK(policy->ctx, is_fate((int)fate, false), RP_ERR_ARG, "policy '%s': there is no fate %d", policy->name, (int)fate);
+    if (!when || !(when->part = rp__bump_alloc(bump, 2 * (int64_t)sizeof *when->part))) return RP_ERR_MEMORY;
+    when->kind  = RP_CONDITION_ALL;
+    when->place = (rp_place){ policy->name, 0 };
+    RP_TRY(add_glob(policy, when, RP_CONDITION_PATH, path));
+    RP_TRY(add_glob(policy, when, RP_CONDITION_OP, op));
+    return rp__policy_add(policy, &(rp_rule){ .place = when->place, .when = when, .fate = (int)fate });
+}
+
+rp_status rp_policy_call(rp_policy *policy, rp_policy_function function, void (*reset)(void *user), void *user)
+{
+    return rp__policy_add(policy, &(rp_rule){ .place = { policy->name, 0 }, .function = function, .reset = reset, .user = user });
+}
+
+rp_status rp_policy_keep_if(rp_policy *policy, rp_policy_predicate predicate, void (*reset)(void *user), void *user)
+{
+    return rp__policy_add(policy, &(rp_rule){ .place = { policy->name, 0 }, .predicate = predicate, .reset = reset, .user = user });
+}
+
+/* ---- asking ---- */
+
+void rp__policy_reset(rp_policy *policy)
+{
+    for (int i = 0; i < policy->n_rules; i++) {
+        policy->rule[i].n_matched = policy->rule[i].n_decided = 0;
+        if (policy->rule[i].reset) policy->rule[i].reset(policy->rule[i].user);
+    }
+}
+
+/* Every slot that the rule's conditions hold for is counted, whoever answers for it, so that a rule means the same wherever it stands. */
+static bool counts(rp_rule *rule, const rp_slot_info *slot)
+{
+    if (!rp__condition_holds_for_slot(rule->when, slot)) return false;
+    return !rule->k || rp__every(rule->n_matched++, rule->k, rule->offset);
+}
+
+static int ask_function(const rp_rule *rule, const rp_slot_info *slot)
+{
+    if (rule->predicate) return rule->predicate(slot, rule->user) ? RP_KEEP : RP_PREFER_RECOMPUTE;
+    return (int)rule->function(slot, rule->user);
+}
+
+rp_status rp__policy_ask(rp_ctx *ctx, rp_policy *policy, const rp_slot_info *slot, rp_answer *out)
+{
+    int given = RP_NO_FATE, at = -1;
+
+    for (int i = 0; i < policy->n_rules; i++) {
+        rp_rule *rule = &policy->rule[i];
+        if (at >= 0 && !rule->k) continue;
+        int fate = RP_NO_FATE;
+        if (!rule->when) fate = ask_function(rule, slot);
+        else if (counts(rule, slot)) fate = rule->fate;
+        RP_CHECK(ctx, is_fate(fate, true), RP_ERR_ARG, "policy '%s' gave %d for '%s' %s, which is no fate", policy->name, fate,
+                 slot->path, slot->op);
+        if (at >= 0 || (fate & ~RP_ALLOW_MUTATION) == RP_NO_FATE) continue;
+        given = fate;
+        at    = i;
+        rule->n_decided++;
+    }
+    *out = (rp_answer){ .fate = given & ~RP_ALLOW_MUTATION, .allow_mutation = given & RP_ALLOW_MUTATION, .by = policy->name };
+    if (at >= 0 && policy->rule[at].by) {
+        out->by      = policy->rule[at].by;
+        out->is_rule = true;
+    }
+    return RP_OK;
+}

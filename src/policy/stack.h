@@ -1,0 +1,31 @@
+/* policy/stack.h -- the policies that are active in a context, and what they decide together.
+ *
+ *   rp_set_policy ── module ── region ── …      from outside in
+ *
+ *   one slot    different musts are an error that names both; a must beats preferences; of preferences the innermost counts
+ *   one shape   each slot is asked about once. What was decided is found again by the calls of the pass so far; a pass that leaves the
+ *               known way asks from its beginning, after a reset, so that a policy with a state has seen the same as ever
+ */
+#ifndef RP_POLICY_STACK_H
+#define RP_POLICY_STACK_H
+
+#include "policy/policy.h"
+
+/* Between push and pop the policy decides, too. errors RP_ERR_MEMORY */
+rp_status rp__policy_push(rp_ctx *ctx, rp_policy *policy);
+void rp__policy_pop(rp_ctx *ctx);
+
+/* What rp_set_policy set in another context decides here, too: a rehearsal asks what the run will. errors RP_ERR_MEMORY */
+rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of);
+
+/* A policy of the context came to be, or went: while there is one the calls of a pass are counted. errors RP_ERR_MEMORY */
+rp_status rp__policy_born(rp_ctx *ctx);
+void rp__policy_died(rp_ctx *ctx);
+
+/* Was an op that the glob matches called in the pass that was counted last? */
+bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob);
+
+/* Never the same twice in a process. */
+uint64_t rp__policy_next_id(void);
+
+#endif

@@ -1,0 +1,20 @@
+# The same numbers and the same bytes, whatever is recomputed.
+printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
+ac=activation_checkpointing
+run() {
+    name=$1
+    shift
+    reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json model.dropout=0.1 dataset.path=text \
+        max_seq_len=16 batch_size=2 max_steps=3 output_dir=$name threads=1 "$@" 2>err || cat err
+    sed -n '/note/p; /^checkpointing/p' err
+    sed 's/.*"loss": *\([^,]*\),.*"grad_norm": *\([^,]*\),.*/\1 \2/' $name/metrics.jsonl >$name.numbers
+    cmp none.numbers $name.numbers
+    cmp none/final/model.safetensors $name/final/model.safetensors
+}
+run none
+run full $ac.mode=full
+run every_2nd $ac.mode=selective_layer $ac.every=2 $ac.verify=always
+run by_op $ac.mode=selective_op
+run nested $ac.conditions='[{layers: [0-2]}, {path: "*.attn"}, {module_type: Norm}]' $ac.verify=step
+run rules $ac.rules='[{op: swiglu, fate: recompute}, {type: Norm, fate: prefer_recompute}, {op: matmul, every: 2, fate: keep}]'
+run both $ac.mode=full $ac.rules='[{path: "*.q", fate: keep}, {op: attention, fate: keep}]'
