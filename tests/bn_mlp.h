@@ -58,7 +58,10 @@ done:
     return status;
 }
 
-static inline double bn_mlp_draw(uint32_t what, uint32_t element) { return 2 * rp__uniform(rp__philox(what, element, 0, 0, 0).word[0]) - 1; }
+static inline double bn_mlp_draw(uint32_t what, uint32_t element)
+{
+    return 2 * rp__uniform(rp__philox(what, element, 0, 0, 0).word[0]) - 1;
+}
 
 static inline void bn_mlp_block_new(rp_ctx *ctx, rp_module *layers, int i, const bn_mlp_options *o)
 {
@@ -157,7 +160,8 @@ static inline void bn_mlp_update(bn_mlp *m)
     for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) {
         for (int p = 0; p < at->n_params; p++) {
             rp_tensor *t = at->param[p].tensor;
-            for (int64_t e = 0; t->grad && e < rp_meta_elems(&t->m); e++) rp_elem_put(t, e, rp_elem_get(t, e) - 0.1 * rp_elem_get(t->grad, e));
+            for (int64_t e = 0; t->grad && e < rp_meta_elems(&t->m); e++)
+                rp_elem_put(t, e, rp_elem_get(t, e) - 0.1 * rp_elem_get(t->grad, e));
             if (t->grad) rp__tensor_wrote(t, "bn_mlp_update");
             rp_tensor_drop_grad(t);
         }

@@ -62,7 +62,8 @@ static void train(const bn_mlp_options *options, const regions *r, int frozen, o
         bn_mlp_update(&m);
         for (int b = 0; b < BLOCKS; b++)
             if (running_version(&m, b) != (b == frozen ? 0 : (uint64_t)step + 1))
-                fail_msg("%s: the statistics of block %d were written %d times in %d steps", r->name, b, (int)running_version(&m, b), step + 1);
+                fail_msg("%s: the statistics of block %d were written %d times in %d steps", r->name, b, (int)running_version(&m, b),
+                         step + 1);
     }
     bn_mlp_state(&m, &o->state);
     bn_mlp_free(&m);
@@ -79,7 +80,8 @@ static void check_all_ways(int frozen)
         assert_true(expected.grad[0].n > 100);
         for (int w = 1; w < RP_COUNT(ways); w++) {
             train(&o, &ways[w], frozen, &got);
-            if (memcmp(&got, &expected, sizeof got)) fail_msg("%s, %s, dropout %g: other bits", ways[w].name, rp_dtype_name(o.dtype), (double)o.dropout);
+            if (memcmp(&got, &expected, sizeof got))
+                fail_msg("%s, %s, dropout %g: other bits", ways[w].name, rp_dtype_name(o.dtype), (double)o.dropout);
         }
     }
 }

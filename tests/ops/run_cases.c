@@ -61,7 +61,8 @@ static void check_against(const cell *at, const one_call *got, const one_call *t
         check_close(got, claim, "output", j, got->out[j], truth->out[j], b);
     }
     for (int i = 0; i < truth->n_in; i++)
-        if (call_writes(truth, i)) check_close(got, claim, "written input", i, got->in[i], truth->in[i], bound_for(at, got->in[i]->m.dtype));
+        if (call_writes(truth, i))
+            check_close(got, claim, "written input", i, got->in[i], truth->in[i], bound_for(at, got->in[i]->m.dtype));
     for (int i = 0; i < truth->n_in; i++) {
         if (!truth->grad_in[i]) continue;
         bound b = bound_for(at, got->grad_in[i]->m.dtype);

@@ -1,10 +1,11 @@
-/* Ops of a user's own, through the public interface alone: one that trains, and whatever can be wrong about one. */
+/* Ops of a user's own through the public interface: one that trains, in regions too, and whatever can be wrong about one. */
 #include "rp_test.h"
 
 #include <math.h>
 
 #include "reprise/op.h"
 #include "reprise/ops.h"
+#include "tape/tape.h"
 
 /* ---- swish: y = x s(beta x), s(t) = 1 / (1 + exp(-t)), with s as a by-product for backward ---- */
 
@@ -230,6 +231,40 @@ static void an_own_op_needs_no_cost(void **state)
     backward(&c);
     assert_central_differences(&c, c.w);
     chain_free(&c);
+}
+
+static struct { int first, again, told_wrong; } runs;
+
+static void counted_forward(const rp_op_call *c)
+{
+    ++*(c->replaying ? &runs.again : &runs.first);
+    if (c->replaying != rp_is_replaying(c->ctx)) runs.told_wrong++;
+    swish_forward(c);
+}
+
+static void an_own_op_in_a_region_runs_again_and_gives_the_same_bits(void **state)
+{
+    (void)state;
+    rp_op counted   = swish;
+    counted.forward = counted_forward;
+    double grad[2][HIDDEN * IN];
+
+    for (int region = 0; region < 2; region++) {
+        chain c = chain_new(&counted);
+        rp_tensor *loss;
+        memset(&runs, 0, sizeof runs);
+        if (region) assert_ok(c.ctx, rp__region_begin(c.ctx, "region"));
+        assert_ok(c.ctx, chain_loss(&c, &loss));
+        if (region) assert_ok(c.ctx, rp__region_end(c.ctx));
+        assert_ok(c.ctx, rp_backward(c.ctx, loss));
+        rp_tensor_unref(loss);
+        assert_ok(c.ctx, rp_tensor_read(rp_tensor_grad(c.w), grad[region], HIDDEN * IN));
+        assert_int_equal(runs.first, 1);
+        assert_int_equal(runs.again, region);
+        assert_int_equal(runs.told_wrong, 0);
+        chain_free(&c);
+    }
+    assert_memory_equal(grad[0], grad[1], sizeof grad[0]);
 }
 
 static rp_status try_step(chain *c)
@@ -476,6 +511,7 @@ int main(void)
         cmocka_unit_test(an_own_op_trains),
         cmocka_unit_test(an_own_op_without_backward_has_no_gradient),
         cmocka_unit_test(an_own_op_needs_no_cost),
+        cmocka_unit_test(an_own_op_in_a_region_runs_again_and_gives_the_same_bits),
         cmocka_unit_test(every_allocation_of_a_step_with_an_own_op_may_fail),
         cmocka_unit_test(a_wrong_declaration_is_refused_with_its_name),
         cmocka_unit_test(a_name_is_taken_once_in_a_context),
