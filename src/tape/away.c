@@ -180,3 +180,5 @@ void rp__away_drop(rp_away *a, int64_t ticket)
 
 int64_t rp__away_bytes(const rp_away *a) { return a->put_bytes; }
 int64_t rp__away_tickets(const rp_away *a) { return a->n_tickets; }
+
+rp_spool *rp__away_spool(rp_away *a) { return a->spool; }

@@ -25,6 +25,8 @@ rp_status rp__away_wait(rp_away *away, int64_t ticket);
 void rp__away_drop(rp_away *away, int64_t ticket);
 
 int64_t rp__away_bytes(const rp_away *away);        /* put so far */
+/* Tests only: the files; NULL: another device's memory. */
+struct rp_spool *rp__away_spool(rp_away *away);
 int64_t rp__away_tickets(const rp_away *away);      /* put and not dropped */
 
 #endif

@@ -1,5 +1,9 @@
 /* Claims about failing allocations: an error, nothing left behind, and the next run as if nothing had been. */
-#include "tape/graph.h"
+#include <errno.h>
+
+#include "base/spool.h"
+#include "tape/away.h"
+#include "tape/fates.h"
 
 static void check_clean(rp_ctx *ctx, graph_leaves *leaves, int64_t own)
 {
@@ -9,15 +13,19 @@ static void check_clean(rp_ctx *ctx, graph_leaves *leaves, int64_t own)
 }
 
 /* The k-th allocation fails, k = 1, 2, … until none does; each k in a context of its own, whose tape has grown nothing yet. */
-static int fail_each(const graph *g, const nesting *n, uint32_t seed)
+static int fail_each(const graph *g, const nesting *n, uint32_t seed, bool with_fates)
 {
     graph_result expected, again;
+    fates f = { .seed = seed };
 
     for (int k = 0;; k++) {
         rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 9 });
         graph_leaves leaves = leaves_new(ctx, RP_F32);
-        int64_t own         = ledger(ctx).live_bytes;
+        if (with_fates) assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .device = "sim" }));
+        int64_t own = ledger(ctx).live_bytes;
         tensor_bits loss;
+        fates_use(ctx, with_fates ? &f : NULL);
+        if (with_fates) rp_set_verify(ctx, RP_VERIFY_ON);
         if (k == 0) graph_run(g, n, ctx, &leaves, &expected);
         ctx->fault_countdown = k;
         rp_status status     = graph_step_run(g, n, ctx, &leaves, &loss);
@@ -42,8 +50,83 @@ static void each_failing_allocation_is_an_error_that_leaves_no_trace(void **stat
     for (uint32_t seed = 1; seed <= 4; seed++) {
         graph_make(&g, seed, false);
         nesting nestings[] = { nesting_whole(&g), nesting_random(&g, seed) };
-        assert_true(fail_each(&g, &nestings[seed % 2], seed) > 50);
+        assert_true(fail_each(&g, &nestings[seed % 2], seed, false) > 50);
+        if (seed <= 2) assert_true(fail_each(&g, &nestings[seed % 2], seed, true) > 50);
     }
+}
+
+/* ---- the disk ---- */
+
+typedef struct { rp_spool_operation operation; int number; const char *says; } disk_fault;
+
+/* The k-th attempt of the operation fails, k = 0, 1, … until none does. Returns how many did. */
+static int fail_each_on_disk(const graph *g, const nesting *n, const disk_fault *fault, uint32_t seed)
+{
+    fates f = { .op = { "*" }, .fate = { RP_OFFLOAD } };
+    graph_result expected, again;
+
+    for (int k = 0;; k++) {
+        rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 9 });
+        graph_leaves leaves = leaves_new(ctx, RP_F32);
+        tensor_bits loss;
+        graph_run(g, n, ctx, &leaves, &expected);
+        assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .folder = RP_BINARY_DIR, .buffer_bytes = 1 << 15 }));
+        int64_t own = ledger(ctx).live_bytes;
+        fates_use(ctx, &f);
+        rp__spool_fail(rp__away_spool(ctx->away), fault->operation, k, 1, fault->number);
+        rp_status status = graph_step_run(g, n, ctx, &leaves, &loss);
+        if (status != RP_OK) {
+            assert_int_equal(status, RP_ERR_IO);
+            if (!strstr(rp_error(ctx), fault->says)) fail_msg("no '%s' in: %s", fault->says, rp_error(ctx));
+        }
+        check_clean(ctx, &leaves, own);
+        assert_ok(ctx, rp_set_offload(ctx, NULL));
+        fates_use(ctx, NULL);
+        graph_run(g, n, ctx, &leaves, &again);
+        assert_same_result(&again, &expected, "after a fault of the disk", seed);
+        leaves_free(&leaves);
+        test_ctx_free(ctx);
+        if (status == RP_OK) return k;
+    }
+}
+
+static void each_fault_of_the_disk_is_an_error_that_leaves_no_trace(void **state)
+{
+    (void)state;
+    static const disk_fault faults[] = {
+        { RP_SPOOL_WRITE, ENOSPC, "No space left on device" }, { RP_SPOOL_WRITE, EIO, "cannot write" }, { RP_SPOOL_READ, EIO, "cannot read" },
+    };
+    graph g;
+
+    for (uint32_t seed = 1; seed <= 3; seed++) {
+        graph_make(&g, seed, false);
+        nesting n = nesting_random(&g, seed);
+        for (int i = 0; i < RP_COUNT(faults); i++) assert_in_range(fail_each_on_disk(&g, &n, &faults[i], seed), 1, 40);
+    }
+}
+
+/* Half of what was asked for, again and again: it is gone on with. */
+static void short_reads_and_writes_are_gone_on_with(void **state)
+{
+    (void)state;
+    rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 9 });
+    graph_leaves leaves = leaves_new(ctx, RP_F32);
+    graph_result expected, got;
+    graph g;
+
+    graph_make(&g, 2, false);
+    nesting none = nesting_none();
+    fates f      = { .op = { "*" }, .fate = { RP_OFFLOAD } };
+    graph_run(&g, &none, ctx, &leaves, &expected);
+    assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .folder = RP_BINARY_DIR, .buffer_bytes = 1 << 15 }));
+    fates_use(ctx, &f);
+    for (rp_spool_operation o = RP_SPOOL_READ; o <= RP_SPOOL_WRITE; o++) rp__spool_fail(rp__away_spool(ctx->away), o, 0, 1000, 0);
+    graph_run(&g, &none, ctx, &leaves, &got);
+    assert_same_result(&got, &expected, "by halves", 2);
+    fates_use(ctx, NULL);
+    assert_ok(ctx, rp_set_offload(ctx, NULL));
+    leaves_free(&leaves);
+    test_ctx_free(ctx);
 }
 
 /* What a run leaves when only so many bytes may be reserved; true when it went through. */
@@ -163,6 +246,8 @@ static void a_call_that_fails_leaves_its_outputs_and_the_random_numbers_alone(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_fault_of_the_disk_is_an_error_that_leaves_no_trace),
+        cmocka_unit_test(short_reads_and_writes_are_gone_on_with),
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaves_no_trace),
         cmocka_unit_test(a_hard_limit_is_an_error_below_what_a_run_reserves_and_none_above),
         cmocka_unit_test(the_end_of_a_region_that_fails_can_be_tried_again),
