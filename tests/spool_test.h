@@ -2,6 +2,7 @@
 #ifndef RP_SPOOL_TEST_H
 #define RP_SPOOL_TEST_H
 
+#include <pthread.h>
 #include <time.h>
 
 #include "io_test.h"
@@ -14,6 +15,19 @@ static inline void fill_bytes(uint8_t *at, int64_t bytes, uint32_t seed)
 }
 
 static inline int n_open_files(void) { return n_files_in("/proc/self/fd"); }
+
+static inline void *do_nothing(void *user) { return user; }
+
+/* A sanitizer begins a thread of its own with the first one: the count starts behind that. */
+static inline int n_threads(void)
+{
+    pthread_t first;
+
+    assert_int_equal(pthread_create(&first, NULL, do_nothing, NULL), 0);
+    assert_int_equal(pthread_join(first, NULL), 0);
+    nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+    return n_files_in("/proc/self/task");
+}
 
 /* A thread that was joined stays listed for a moment. */
 static inline void assert_threads(int expected)

@@ -193,7 +193,7 @@ static void the_place_does_not_change_while_slots_are_there(void **state)
 static void a_context_closes_its_place_when_it_goes(void **state)
 {
     (void)state;
-    int open_files = n_open_files(), threads = n_files_in("/proc/self/task");
+    int open_files = n_open_files(), threads = n_threads();
 
     for (int place = 0; place < PLACES; place++) {
         rp_ctx *c = test_ctx(&(rp_ctx_options){ .threads = 1 });

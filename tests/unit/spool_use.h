@@ -66,7 +66,7 @@ static inline int run_spool_tests(int (*run)(void))
     ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
     temp_enter();
     files_before   = n_open_files();
-    threads_before = n_files_in("/proc/self/task");
+    threads_before = n_threads();
     int failed     = run();
     temp_leave(ctx);
     test_ctx_free(ctx);
