@@ -18,3 +18,8 @@ run by_op $ac.mode=selective_op
 run nested $ac.conditions='[{layers: [0-2]}, {path: "*.attn"}, {module_type: Norm}]' $ac.verify=step
 run rules $ac.rules='[{op: swiglu, fate: recompute}, {type: Norm, fate: prefer_recompute}, {op: matmul, every: 2, fate: keep}]'
 run both $ac.mode=full $ac.rules='[{path: "*.q", fate: keep}, {op: attention, fate: keep}]'
+run away $ac.mode=full $ac.rules='[{op: matmul, fate: offload}, {op: swiglu, fate: prefer_offload}]' $ac.offload.path=slots/here
+ls -A slots/here
+run other_device $ac.rules='[{op: matmul, fate: offload}]' $ac.offload.to=memory
+run kept $ac.offload.path=unused
+[ ! -e unused ] || echo made

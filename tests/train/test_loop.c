@@ -112,18 +112,29 @@ static void clipping_bounds_the_norm_and_reports_the_one_before(void **state)
 
 /* ---- bits ---- */
 
+#define AC "activation_checkpointing."
+
 static void checkpointing_changes_no_bit(void **state)
 {
     (void)state;
     static const char *const models[] = { "llama", "gpt2" }, *const dtypes[] = { "dtype=fp32", "dtype=bf16" };
+    static const struct { const char *name, *first, *second; } ways[] = {
+        { "full", "enable_activation_checkpointing=true", AC "verify=never" },
+        { "layers", AC "mode=selective_layer", AC "every=2" },
+        { "ops", AC "mode=selective_op", AC "save=[matmul]" },
+        { "nested", AC "conditions=[{layers: [0]}, {path: \"*.attn\"}, {module_type: Norm}]", AC "verify=always" },
+        { "rules", AC "rules=[{type: MLP, fate: recompute}, {op: matmul, every: 2, fate: prefer_recompute}]", AC "verify=step" },
+    };
 
     for (int m = 0; m < 2; m++)
         for (int t = 0; t < 2; t++) {
             temp_dir d = loop_dir();
             run_whole(&d, models[m], "none", RUN(dtypes[t], "model.dropout=0.1"));
-            run_whole(&d, models[m], "full", RUN(dtypes[t], "model.dropout=0.1", "enable_activation_checkpointing=true"));
-            assert_same_losses(&d, "none", "full");
-            assert_same_final(&d, "none", "full");
+            for (int i = 0; i < RP_COUNT(ways); i++) {
+                run_whole(&d, models[m], ways[i].name, RUN(dtypes[t], "model.dropout=0.1", ways[i].first, ways[i].second));
+                assert_same_losses(&d, "none", ways[i].name);
+                assert_same_final(&d, "none", ways[i].name);
+            }
             temp_remove(&d);
         }
 }
@@ -229,9 +240,64 @@ static void every_step_measures_what_the_rehearsal_told(void **state)
     assert_as_rehearsed("gpt2", RUN("gradient_accumulation_steps=2"));
     assert_as_rehearsed("gpt2", RUN(full, "threads=2", "loss.num_output_chunks=4", "optimizer.state_dtype=bf16"));
     assert_as_rehearsed("gpt2", RUN("dtype=bf16", "optimizer.master_weights=true", "optimizer_in_bwd=true"));
+    assert_as_rehearsed("llama", RUN(AC "mode=selective_op", AC "rules=[{type: Norm, fate: recompute}]"));
+    assert_as_rehearsed("gpt2", RUN(AC "conditions=[{layers: [0]}, {path: \"*.mlp\"}]", "gradient_accumulation_steps=2"));
+    snprintf(set, sizeof set, AC "offload.path=%s/slots", dir.path);
+    assert_as_rehearsed("llama", RUN(AC "mode=full", AC "rules=[{op: matmul, fate: offload}]", set));
+    assert_as_rehearsed("gpt2", RUN(AC "rules=[{path: layers.0, fate: prefer_offload}]", AC "offload.to=memory"));
     snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
     assert_as_rehearsed("llama", RUN(full, set, "run_val_every_n_steps=2", "save_every_n_steps=3"));
     assert_as_rehearsed("gpt2", RUN(set, "run_val_every_n_steps=1", "max_seq_len=64"));
+}
+
+typedef struct { int rehearsed, run; } asked;
+
+/* Recomputes what swiglu gives, wherever. */
+static rp_fate cheap_again(const rp_slot_info *slot, void *user)
+{
+    asked *a = user;
+
+    if (slot->is_rehearsal) a->rehearsed++;
+    else a->run++;
+    return !strcmp(slot->op, "swiglu") ? RP_PREFER_RECOMPUTE : RP_NO_FATE;
+}
+
+/* The recipe's rules stand inside the program's policy; the rehearsal asks both, and each once. */
+static void a_policy_of_the_program_is_rehearsed_too(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    run probe   = run_open(&dir, "llama", "program", RUN("max_steps=2", AC "rules=[{op: matmul, fate: keep}]"));
+    asked a     = { 0 };
+    rp_policy *mine;
+    rp_trainer *t;
+    rp_report report;
+    rp_metrics line;
+
+    assert_ok(probe.ctx, probe.status);
+    rp_recipe recipe  = *probe.recipe;
+    recipe.output_dir = temp_path(&dir, "program2");
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp_policy_new(ctx, "mine", &mine));
+    assert_ok(ctx, rp_policy_call(mine, cheap_again, NULL, &a));
+    rp_set_policy(ctx, mine);
+    assert_ok(ctx, rp__trainer_new(ctx, &recipe, &report, &t));
+    int once = a.rehearsed;
+    assert_true(once > 20);
+    assert_true(rp__trainer_info(t)->rehearsal.recompute_flops > 0);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ctx, rp__trainer_step(t, &line));
+        assert_int_equal(line.peak_memory_active, rp__trainer_info(t)->rehearsal.memory.peak_bytes);
+        assert_int_equal(line.recompute_flops, rp__trainer_info(t)->rehearsal.recompute_flops);
+        assert_int_equal(a.run, once);
+    }
+    assert_int_equal(a.rehearsed, once);
+    rp__trainer_free(t);
+    rp_set_policy(ctx, NULL);
+    rp_policy_free(mine);
+    rp__report_close(&report);
+    run_close(&probe);
+    test_ctx_free(ctx);
 }
 
 static void documents_of_any_length_stay_inside_the_rehearsed_pool(void **state)
@@ -420,6 +486,7 @@ int main(void)
         TEST(updates_in_backward_change_no_bit),
         TEST(accumulation_draws_the_same_masks),
         TEST(every_step_measures_what_the_rehearsal_told),
+        TEST(a_policy_of_the_program_is_rehearsed_too),
         TEST(documents_of_any_length_stay_inside_the_rehearsed_pool),
         TEST(a_wrong_recipe_is_refused_and_nothing_is_written),
         TEST(all_messages_of_a_wrong_recipe_come_at_once),
