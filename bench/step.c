@@ -1,7 +1,10 @@
 /* bench/step.c -- training steps of a model shape, timed: tokens/s and the ledger's bytes, one JSON line.
  *
- *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac none|full] [--steps N] [--warmup N] [--threads N]
+ *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N]
  *
+ * MODE is none, full, selective_layer (every second block) or selective_op. With --pairs, N pairs of a step without checkpointing and one
+ * with it are timed, in turn in one process: the overhead is the median of their ratios less 1, its interval that of the median at 95 %
+ * (order statistics), the share is recomputed over other FLOPs.
  * Random weights; tokens by the same generator as the PyTorch peer, so that both do the same work. AdamW with states in the
  * parameters' dtype, as the peer has them.
  */
@@ -11,11 +14,12 @@
 #include <string.h>
 
 #include "models/weights.h"
+#include "policy/modes.h"
 #include "train/optim.h"
 
 typedef struct {
     const char *config, *dtype, *ac;
-    int64_t seq, batch, steps, warmup, threads;
+    int64_t seq, batch, steps, warmup, threads, pairs;
 } bench_options;
 
 typedef struct { double seconds, forward, backward, update, loss; int64_t saved; } timing;
@@ -99,8 +103,30 @@ static rp_model *build(rp_ctx *ctx, const bench_options *o, rp_dtype dtype)
     rp__report_close(&report);
     if (rp__model_build(ctx, &config, dtype, &m)) fail(ctx, "model");
     rp__model_init(m, 1234);
-    if (!strcmp(o->ac, "full")) rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
     return m;
+}
+
+/* ---- modes ---- */
+
+static void choose(rp_ctx *ctx, rp_model *m, const char *ac, rp_selection *chosen)
+{
+    static const char *const modes[] = { "none", "full", "selective_layer", "selective_op" };
+    static const char *const save[]  = { "matmul", "attention" };
+    rp_mode_input in = { .mode = -1, .layers = "layers", .every = 2, .n_save = 2, .save = save, .save_place = { "bench", 0 } };
+
+    for (int i = 0; i < RP_COUNT(modes); i++)
+        if (!strcmp(ac, modes[i])) in.mode = i;
+    if (in.mode < 0 || rp__selection_open(ctx, &in, chosen)) fail(ctx, ac);
+    rp_module_checkpoint(rp__model_root(m), NULL, NULL);
+    for (int i = 0; i < chosen->n_conditions; i++)
+        rp_module_checkpoint(rp__model_root(m), rp_condition_holds, chosen->condition[i]);
+    rp_set_policy(ctx, chosen->policy);
+}
+
+static void unchoose(rp_ctx *ctx, rp_selection *chosen)
+{
+    rp_set_policy(ctx, NULL);
+    rp__selection_close(chosen);
 }
 
 static rp_optim *build_optim(rp_ctx *ctx, rp_model *m, rp_dtype dtype)
@@ -130,6 +156,7 @@ static bench_options parse(int argc, char **argv)
         else if (!strcmp(name, "--steps")) o.steps = atoll(value);
         else if (!strcmp(name, "--warmup")) o.warmup = atoll(value);
         else if (!strcmp(name, "--threads")) o.threads = atoll(value);
+        else if (!strcmp(name, "--pairs")) o.pairs = atoll(value);
         else fail(NULL, name);
         i++;
     }
@@ -137,31 +164,99 @@ static bench_options parse(int argc, char **argv)
     return o;
 }
 
-int main(int argc, char **argv)
+static int by_size(const void *a, const void *b)
 {
-    bench_options o        = parse(argc, argv);
-    rp_ctx_options options = { .threads = (int)o.threads, .seed = 1234 };
-    rp_dtype dtype         = strcmp(o.dtype, "bf16") ? RP_F32 : RP_BF16;
-    uint64_t x             = 1234;
-    timing best            = { .seconds = INFINITY };
-    rp_ctx *ctx;
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The ranks, from 0, between which the median of n lies with 95 %: the binomial distribution's, as a normal one. */
+static void interval(int n, int *low, int *high)
+{
+    double half = 0.98 * sqrt(n);
+
+    *low  = (int)floor(n / 2.0 - half);
+    *high = (int)ceil(n / 2.0 + half) - 1;
+    if (*low < 0) *low = 0;
+    if (*high > n - 1) *high = n - 1;
+}
+
+static double timed(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim *optim, int64_t step, uint64_t *x, const char *ac,
+                    rp_tape_stats *work)
+{
+    rp_selection chosen;
+
+    choose(ctx, m, ac, &chosen);
+    timing t = one_step(ctx, o, m, optim, step, x);
+    rp__tape_stats(ctx, work);
+    unchoose(ctx, &chosen);
+    return t.seconds;
+}
+
+static void run_pairs(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim *optim)
+{
+    double *ratio = calloc((size_t)o->pairs, sizeof *ratio);
+    uint64_t x    = 1234;
+    int64_t step  = 0;
+    rp_tape_stats work;
+    int low, high, n = (int)o->pairs;
+
+    for (int i = 0; i < o->warmup; i++) {
+        timed(ctx, o, m, optim, ++step, &x, "none", &work);
+        timed(ctx, o, m, optim, ++step, &x, o->ac, &work);
+    }
+    for (int i = 0; i < n; i++) {       /* which comes first takes turns, too */
+        const char *first = i % 2 ? o->ac : "none", *second = i % 2 ? "none" : o->ac;
+        double a = timed(ctx, o, m, optim, ++step, &x, first, &work), b = timed(ctx, o, m, optim, ++step, &x, second, &work);
+        ratio[i] = i % 2 ? a / b : b / a;
+    }
+    timed(ctx, o, m, optim, ++step, &x, o->ac, &work);
+    qsort(ratio, (size_t)n, sizeof *ratio, by_size);
+    interval(n, &low, &high);
+    double share = (double)work.recompute_flops / (double)work.step_flops, median = (ratio[(n - 1) / 2] + ratio[n / 2]) / 2;
+    printf("{\"dtype\": \"%s\", \"ac\": \"%s\", \"seq\": %" PRId64 ", \"batch\": %" PRId64 ", \"pairs\": %d, \"overhead\": %.4f, "
+           "\"interval\": [%.4f, %.4f], \"share\": %.4f, \"overhead_over_share\": %.3f, \"over_share_interval\": [%.3f, %.3f]}\n",
+           o->dtype, o->ac, o->seq, o->batch, n, median - 1, ratio[low] - 1, ratio[high] - 1, share, (median - 1) / share,
+           (ratio[low] - 1) / share, (ratio[high] - 1) / share);
+    free(ratio);
+}
+
+static void run_steps(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim *optim)
+{
+    uint64_t x  = 1234;
+    timing best = { .seconds = INFINITY };
+    rp_selection chosen;
     rp_mem mem;
 
-    if (rp_ctx_new(&options, &ctx)) fail(NULL, "context");
-    rp_model *m     = build(ctx, &o, dtype);
-    rp_optim *optim = build_optim(ctx, m, dtype);
-    for (int64_t step = 1; step <= o.warmup + o.steps; step++) {
-        if (step == o.warmup + 1) rp_mem_read(ctx, 0, true, &mem);
-        timing t = one_step(ctx, &o, m, optim, step, &x);
-        if (step > o.warmup && t.seconds < best.seconds) best = t;
+    choose(ctx, m, o->ac, &chosen);
+    for (int64_t step = 1; step <= o->warmup + o->steps; step++) {
+        if (step == o->warmup + 1) rp_mem_read(ctx, 0, true, &mem);
+        timing t = one_step(ctx, o, m, optim, step, &x);
+        if (step > o->warmup && t.seconds < best.seconds) best = t;
     }
     rp_mem_read(ctx, 0, false, &mem);
     printf("{\"dtype\": \"%s\", \"ac\": \"%s\", \"seq\": %" PRId64 ", \"batch\": %" PRId64
            ", \"tokens_per_second\": %.1f, \"seconds\": %.3f, "
            "\"forward\": %.3f, \"backward\": %.3f, \"update\": %.3f, \"peak_mib\": %.1f, \"saved_mib\": %.1f, \"reserved_mib\": %.1f, "
            "\"loss\": %.9g}\n",
-           o.dtype, o.ac, o.seq, o.batch, (double)(o.seq * o.batch) / best.seconds, best.seconds, best.forward, best.backward, best.update,
+           o->dtype, o->ac, o->seq, o->batch, (double)(o->seq * o->batch) / best.seconds, best.seconds, best.forward, best.backward, best.update,
            (double)mem.peak_bytes / 1048576, (double)best.saved / 1048576, (double)mem.reserved_bytes / 1048576, best.loss);
+    unchoose(ctx, &chosen);
+}
+
+int main(int argc, char **argv)
+{
+    bench_options o        = parse(argc, argv);
+    rp_ctx_options options = { .threads = (int)o.threads, .seed = 1234 };
+    rp_dtype dtype         = strcmp(o.dtype, "bf16") ? RP_F32 : RP_BF16;
+    rp_ctx *ctx;
+
+    if (rp_ctx_new(&options, &ctx)) fail(NULL, "context");
+    rp_model *m     = build(ctx, &o, dtype);
+    rp_optim *optim = build_optim(ctx, m, dtype);
+    if (o.pairs) run_pairs(ctx, &o, m, optim);
+    else run_steps(ctx, &o, m, optim);
     rp__optim_free(optim);
     rp__model_free(m);
     rp_ctx_free(ctx);

@@ -2,7 +2,7 @@
  *
  *   bench_tape
  *
- * A chain of calls in no region, in one, in small ones, and in small ones inside one; few calls and eight times as many. Work that
+ * A chain of calls in no region, in one, in small ones, in small ones inside one, and each in its own; few calls and eight times as many. Work that
  * is not proportional to the calls shows as a second number above the first. Processor time, the least of five.
  */
 #include <limits.h>
@@ -16,10 +16,11 @@
 
 enum { CALLS = 5000, A_REGION = 20, TRIES = 5 };
 
-typedef struct { const char *name; bool one, small; } shape;
+typedef struct { const char *name; bool one; int small; } shape;      /* small: calls of a region; 0: none */
 
 static const shape shapes[] = {
-    { "no region", false, false }, { "one region", true, false }, { "small regions", false, true }, { "small regions in one", true, true },
+    { "no region", false, 0 }, { "one region", true, 0 }, { "small regions", false, A_REGION }, { "small regions in one", true, A_REGION },
+    { "a region a call", false, 1 },
 };
 
 static void must(const rp_ctx *ctx, rp_status status)
@@ -44,9 +45,9 @@ static void chain(rp_ctx *ctx, rp_tensor *w, const shape *s, int calls)
 
     if (s->one) must(ctx, rp__region_begin(ctx, "all"));
     for (int i = 0; i < calls; i++) {
-        if (s->small && i % A_REGION == 0) must(ctx, rp__region_begin(ctx, "small"));
+        if (s->small && i % s->small == 0) must(ctx, rp__region_begin(ctx, "small"));
         x = next(ctx, x, w, i);
-        if (s->small && i % A_REGION == A_REGION - 1) must(ctx, rp__region_end(ctx));
+        if (s->small && i % s->small == s->small - 1) must(ctx, rp__region_end(ctx));
     }
     if (s->one) must(ctx, rp__region_end(ctx));
     must(ctx, rp_apply(ctx, "sum", &(rp_attr_dim){ 0 }, &x, 1, &row));
@@ -74,15 +75,19 @@ int main(void)
 {
     rp_ctx *ctx;
     rp_tensor *w;
+    double plain = 0;
 
     mallopt(M_TRIM_THRESHOLD, INT_MAX);      /* fresh pages are not the tape's cost */
     mallopt(M_MMAP_MAX, 0);
     if (rp_ctx_new(&(rp_ctx_options){ .shapes_only = true }, &ctx)) return 1;
     must(ctx, rp_tensor_new(ctx, &(rp_meta){ RP_F32, 2, { 4, 4 } }, RP_MEM_PARAM, &w));
     rp_tensor_require_grad(w, true);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        printf("%-22s %6.2f us a call of %d, %6.2f of %d\n", shapes[i].name, us_a_call(ctx, w, &shapes[i], CALLS), CALLS,
-               us_a_call(ctx, w, &shapes[i], 8 * CALLS), 8 * CALLS);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        double us = us_a_call(ctx, w, &shapes[i], CALLS);
+        if (i == 0) plain = us;
+        printf("%-22s %6.2f us a call of %d, %6.2f of %d\n", shapes[i].name, us, CALLS, us_a_call(ctx, w, &shapes[i], 8 * CALLS), 8 * CALLS);
+        if (shapes[i].small == 1) printf("%-22s %6.2f us: nothing in it runs again\n", "a region itself", us - plain);
+    }
     rp_tensor_unref(w);
     rp_ctx_free(ctx);
     return 0;
