@@ -87,7 +87,8 @@ int cmd_validate(cli *c, int argc, char **argv)
     static const cli_options options = {
         "CONFIG [KEY=VALUE ...]",
         "Check a recipe and tell every error it has, with its line. CONFIG is a path or the name of a shipped\n"
-        "recipe; KEY=VALUE sets a key, ~KEY removes one.",
+        "recipe; KEY=VALUE sets a key, ~KEY removes one. Where the model's files are there, names are held\n"
+        "against it, and the modules that become regions are told.",
         table, RP_COUNT(table), 0, 1, true,
     };
     validate_fields fields = { 0 };
