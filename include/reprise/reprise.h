@@ -285,7 +285,10 @@ RP_API const char *rp_args_text(const rp_args *args, const char *name, const cha
 
 typedef struct {
     rp_dtype dtype;               /* of parameters and activations: RP_F32 or RP_BF16 */
-    bool checkpoint;              /* every block is computed again in backward */
+    bool checkpoint;              /* every block is computed again in backward … */
+    rp_module_condition checkpoint_if;   /* … or the modules for which this holds; NULL: none */
+    void *checkpoint_user;
+    rp_policy *policy;            /* fates of what the model computes; must outlive it. NULL: none of its own */
 } rp_model_options;
 
 /* A model with its weights, from a Hugging Face directory or a .gguf file; NULL options are all zero.

@@ -5,6 +5,7 @@
 
 #include "models/rope.h"
 #include "nn/layers.h"
+#include "policy/stack.h"
 
 struct rp_model {
     rp_ctx *ctx;
@@ -274,10 +275,14 @@ rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, float weight,
     rp_tensor *x               = NULL;
 
     RP_TRY(hidden(m, batch, &x));
-    m->ctx->scope    = &m->output->scope;
-    rp_status status = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &attr,
-                                 (rp_tensor *[]){ x, m->output->param[0].tensor, batch->labels }, 3, loss);
-    m->ctx->scope    = outer;
+    rp_status status = m->root->policy ? rp__policy_push(m->ctx, m->root->policy) : RP_OK;
+    if (status == RP_OK) {
+        m->ctx->scope = &m->output->scope;
+        status        = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &attr,
+                                  (rp_tensor *[]){ x, m->output->param[0].tensor, batch->labels }, 3, loss);
+        m->ctx->scope = outer;
+        if (m->root->policy) rp__policy_pop(m->ctx);
+    }
     rp_tensor_unref(x);
     return status;
 }

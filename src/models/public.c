@@ -8,6 +8,8 @@ static rp_status build(rp_ctx *ctx, rp_model_config *config, const rp_model_opti
     RP_CHECK(ctx, o.dtype == RP_F32 || o.dtype == RP_BF16, RP_ERR_DTYPE, "a model is fp32 or bf16, not %s", rp_dtype_name(o.dtype));
     RP_TRY(rp__model_build(ctx, config, o.dtype, out));
     if (o.checkpoint) rp_module_checkpoint(rp__model_root(*out), rp__module_is_type, "TransformerBlock");
+    if (o.checkpoint_if) rp_module_checkpoint(rp__model_root(*out), o.checkpoint_if, o.checkpoint_user);
+    rp_module_policy(rp__model_root(*out), o.policy);
     return RP_OK;
 }
 

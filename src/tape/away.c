@@ -26,6 +26,7 @@ struct rp_away {
     const place *place;
     int64_t n_tickets, put_bytes;
     rp_spool *spool;            /* files */
+    int64_t buffer_bytes;
     int device;                 /* memory */
     block *block;
     int64_t n_blocks, room, spare;
@@ -131,7 +132,8 @@ static rp_status open_place(rp_away *a, const rp_offload_options *o)
     RP_CHECK(a->ctx, o->folder || o->device, RP_ERR_ARG, "offloading needs a folder or a device");
     a->place = o->folder ? &files : &memory;
     if (o->device) return rp__device_open(a->ctx, o->device, &a->device);
-    return rp__spool_open(a->ctx, o->folder, o->buffer_bytes ? o->buffer_bytes : usual_buffer_bytes, &a->spool);
+    a->buffer_bytes = o->buffer_bytes ? o->buffer_bytes : usual_buffer_bytes;
+    return rp__spool_open(a->ctx, o->folder, a->buffer_bytes, &a->spool);
 }
 
 rp_status rp__away_open(rp_ctx *ctx, const rp_offload_options *options, rp_away **out)
@@ -144,6 +146,12 @@ rp_status rp__away_open(rp_ctx *ctx, const rp_offload_options *options, rp_away 
     if (status == RP_OK) *out = a;
     else rp__release(a);
     return status;
+}
+
+rp_offload_options rp__away_options(const rp_away *a)
+{
+    if (a->place == &memory) return (rp_offload_options){ .device = a->ctx->device[a->device]->name };
+    return (rp_offload_options){ .folder = "/", .buffer_bytes = a->buffer_bytes };
 }
 
 void rp__away_close(rp_away *a)

@@ -65,7 +65,7 @@ rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out)
     if (!print) return RP_ERR_MEMORY;
     *print = shape;
 #pragma omp parallel for schedule(static)
-    for (int i = 0; i < shape.n_blocks; i++) print->block[i] = hash_block(t, print, i);
+    for (int i = 0; i < print->n_blocks; i++) print->block[i] = hash_block(t, print, i);
     *out = print;
     return RP_OK;
 }

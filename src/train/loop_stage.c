@@ -1,6 +1,7 @@
 /* train/loop_stage.c -- the stage: a second context that has shapes alone, where the step is rehearsed and the names of a recipe are
  * held against its model. */
 #include "base/file.h"
+#include "tape/away.h"
 #include "train/loop_inside.h"
 
 /* ---- opening ---- */
@@ -14,10 +15,19 @@ static rp_status on_stage(rp_stage *stage, rp_status (*run)(rp_stage *stage))
     return status == RP_OK ? RP_OK : rp__fail(stage->caller, status, "%s", stage->ctx->error);
 }
 
+/* What the program told the caller's context about fates and offloading holds for the rehearsal, too. */
+static rp_status share(rp_stage *stage)
+{
+    RP_TRY(rp__policy_share(stage->ctx, stage->caller));
+    if (!stage->caller->away) return RP_OK;
+    rp_offload_options options = rp__away_options(stage->caller->away);
+    return rp_set_offload(stage->ctx, &options);
+}
+
 static rp_status build(rp_stage *stage)
 {
     rp_model_config config = rp__config_share(&stage->source.config);
-    rp_status status       = rp__policy_share(stage->ctx, stage->caller);
+    rp_status status       = share(stage);
 
     if (status == RP_OK) status = rp__engine_open(&stage->engine, stage->ctx, stage->recipe, &config);
     rp__model_config_drop(&config);

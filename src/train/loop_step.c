@@ -10,9 +10,10 @@
 
 /* ---- model and optimizer ---- */
 
-/* A rehearsal makes no folder. */
+/* A rehearsal makes no folder. Where the program has said where slots go, there they go. */
 static rp_status open_offload(rp_engine *e)
 {
+    if (e->ctx->away) return RP_OK;
     const char *folder        = e->recipe->activation_checkpointing.offload.path;
     bool memory               = e->recipe->activation_checkpointing.offload.to == RP_OFFLOAD_MEMORY;
     rp_offload_options options = { .folder = memory ? NULL : folder, .device = memory ? "sim" : NULL };

@@ -22,7 +22,8 @@ static rp_status decide(void *self, int at, const rp_op_meta *meta, const rp_sco
         if (f->seed) verdict[i] = (rp_verdict){ .fate = drawn[h % RP_COUNT(drawn)], .must = h >> 8 & 1, .by = "drawn" };
         for (int k = 0; !f->seed && k < RP_COUNT(f->op) && f->op[k]; k++) {
             if (strcmp(f->op[k], "*") && strcmp(f->op[k], meta->op->name)) continue;
-            verdict[i] = (rp_verdict){ .fate = (unsigned char)(f->fate[k] & 127u), .must = f->fate[k] & FATE_MUST, .by = "the table" };
+            verdict[i] = (rp_verdict){ .fate = (unsigned char)(f->fate[k] & 63u), .must = f->fate[k] & FATE_MUST,
+                                         .allow_mutation = f->fate[k] & FATE_MAY_CHANGE, .by = "the table" };
             break;
         }
     }

@@ -4,7 +4,7 @@
 
 #include "tape/graph.h"
 
-enum { FATE_MUST = 128 };           /* or'ed to a fate of the table */
+enum { FATE_MUST = 128, FATE_MAY_CHANGE = 64 };      /* or'ed to a fate of the table */
 
 typedef struct {
     uint32_t seed;                  /* 0: by the tables */

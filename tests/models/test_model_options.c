@@ -1,0 +1,77 @@
+/* Claims about what a program says when it loads a model: the plain boolean, a condition, a policy. */
+#include "rp_test.h"
+#include "tape/tape.h"
+
+enum { LENGTH = 24 };
+
+static bool is_mlp(const char *path, const rp_module *module, void *user)
+{
+    (void)path;
+    (void)user;
+    return !strcmp(rp_module_type(module), "MLP");
+}
+
+typedef struct { double loss, grad; int64_t saved_bytes, replays; } outcome;
+
+static outcome run(rp_ctx *ctx, rp_model_options options)
+{
+    rp_meta meta = rp_meta_2d(RP_I32, 1, LENGTH);
+    rp_tensor *tokens, *labels, *loss = NULL;
+    rp_tape_stats stats;
+    int32_t ids[LENGTH + 1];
+    rp_model *m;
+    outcome o;
+    rp_mem memory;
+
+    for (int i = 0; i <= LENGTH; i++) ids[i] = i * 37 % 251;
+    assert_ok(ctx, rp_model_new(ctx, RP_SOURCE_DIR "/recipes/tiny_llama/config.json", &options, &m));
+    assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &tokens));
+    assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &labels));
+    assert_ok(ctx, rp_tensor_write_i32(tokens, ids, LENGTH));
+    assert_ok(ctx, rp_tensor_write_i32(labels, ids + 1, LENGTH));
+    rp__tape_stats(ctx, &stats);
+    assert_ok(ctx, rp_model_loss(m, tokens, labels, 1.0f / LENGTH, &loss));
+    rp_mem_read(ctx, 0, false, &memory);
+    assert_ok(ctx, rp_tensor_read(loss, &o.loss, 1));
+    assert_ok(ctx, rp_backward(ctx, loss));
+    rp__tape_stats(ctx, &stats);
+    o.saved_bytes = memory.live_at[RP_MEM_SAVED];
+    o.replays     = stats.n_replayed;
+    o.grad        = rp_elem_get(rp_tensor_grad(rp_model_param(m, 3, NULL)), 5);
+    rp_tensor_unref(loss);
+    rp_tensor_unref(tokens);
+    rp_tensor_unref(labels);
+    rp_model_free(m);
+    return o;
+}
+
+static void a_loaded_model_takes_its_checkpointing_along(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .seed = 3 });
+    rp_policy *policy;
+
+    assert_ok(ctx, rp_policy_read(ctx, "of the test", "[{ op: rmsnorm, fate: recompute }, { op: linear_cross_entropy, fate: recompute }]", &policy));
+    outcome plain = run(ctx, (rp_model_options){ .dtype = RP_F32 });
+    outcome full  = run(ctx, (rp_model_options){ .dtype = RP_F32, .checkpoint = true });
+    outcome mlps  = run(ctx, (rp_model_options){ .dtype = RP_F32, .checkpoint_if = is_mlp });
+    outcome norms = run(ctx, (rp_model_options){ .dtype = RP_F32, .policy = policy });
+    const outcome *all[] = { &full, &mlps, &norms };
+
+    assert_int_equal(plain.replays, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_true(all[i]->loss == plain.loss && all[i]->grad == plain.grad);
+        assert_true(all[i]->saved_bytes < plain.saved_bytes && all[i]->replays > 0);
+    }
+    assert_true(full.saved_bytes < mlps.saved_bytes);
+    rp_policy_free(policy);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loaded_model_takes_its_checkpointing_along),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
