@@ -3,6 +3,7 @@
  * Looked for in $REPRISE_RECIPES, beside the program (../share/reprise/recipes when installed, ../recipes in a build
  * folder of the source tree). A recipe NAME is the file NAME.yaml there. */
 #include "cli/cli.h"
+#include "train/loop.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -95,10 +96,21 @@ static bool is_file(const char *path)
     return !stat(path, &s) && !S_ISDIR(s.st_mode);
 }
 
+/* Names that the model does not have are told together with what is wrong in the recipe itself. */
+static void add_names(cli *c, const rp_recipe *recipe, rp_report *report)
+{
+    char regions[RP_REGIONS_CHARS];
+
+    if (rp__recipe_missing_file(recipe)) return;
+    (void)rp__recipe_try(c->ctx, recipe, report, regions);
+    rp__report_sort(report);
+}
+
 int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out)
 {
     char path[8192];
     cli_shipped shipped = { 0 };
+    rp_recipe *recipe   = NULL;
     rp_report report;
 
     snprintf(path, sizeof path, "%s", config);
@@ -113,10 +125,15 @@ int cli_load_recipe(cli *c, const char *config, int n_settings, const char *cons
         if (!found) return CLI_USAGE;
     }
     rp__report_open(&report, c->ctx);
-    rp_status status = rp__recipe_load(c->ctx, path, n_settings, setting, &report, out);
+    rp_status status = rp__recipe_load_with_errors(c->ctx, path, n_settings, setting, &report, &recipe);
+    bool told        = report.n_errors > 0;
+    if (recipe && told) add_names(c, recipe, &report);
     cli_print_report(&report);
-    bool told = report.n_errors > 0;
     rp__report_close(&report);
-    if (status == RP_OK) return CLI_GO;
+    if (status == RP_OK) {
+        *out = recipe;
+        return CLI_GO;
+    }
+    rp__recipe_free(recipe);
     return told ? rp_status_exit_code(status) : cli_fail(c, status);
 }

@@ -145,8 +145,8 @@ rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report
     rp_status status = rp__stage_open(ctx, recipe, report, &stage);
 
     if (status == RP_OK) status = rp__stage_check_names(&stage, report);
-    if (status == RP_OK && report->n_errors == told) status = rp__stage_rehearse(&stage, 0, report);
-    if (status == RP_OK && report->n_errors == told)
+    if (status == RP_OK && report->n_errors == 0) status = rp__stage_rehearse(&stage, 0, report);
+    if (status == RP_OK && report->n_errors == 0)
         rp__regions_text(rp__model_root(stage.engine.model), rp__engine_n_rules(&stage.engine), regions);
     rp__stage_close(&stage);
     return status == RP_OK && report->n_errors > told ? rp__report_status(report, RP_ERR_CONFIG) : status;

@@ -98,8 +98,9 @@ static rp_status read_tree(rp_recipe_reader *r, const char *text, int64_t bytes,
     return RP_OK;
 }
 
-rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings,
-                          const char *const *setting, rp_report *report, rp_recipe **out)
+/* with_errors: a recipe that has them is given, too, as far as its keys could be read. */
+static rp_status read_text(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings, const char *const *setting,
+                           rp_report *report, bool with_errors, rp_recipe **out)
 {
     rp_recipe *recipe  = rp__host_alloc(ctx, (int64_t)sizeof *recipe);
     rp_recipe_reader r = { .ctx = ctx, .recipe = recipe, .report = report };
@@ -109,13 +110,20 @@ rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64
     recipe->file         = rp__bump_text(&recipe->doc.bump, name, (int64_t)strlen(name));
     rp_status status     = recipe->file ? find_folder(&r, name) : RP_ERR_MEMORY;
     if (status == RP_OK) status = read_tree(&r, text, bytes, n_settings, setting);
-    if (status == RP_OK || status == RP_ERR_CONFIG) {
+    bool whole           = status == RP_OK;
+    if (whole || status == RP_ERR_CONFIG) {
         rp__report_sort(report);
         status = rp__report_status(report, RP_ERR_CONFIG);
     }
-    if (status == RP_OK) *out = recipe;
+    if (status == RP_OK || (whole && with_errors)) *out = recipe;
     else rp__recipe_free(recipe);
     return status;
+}
+
+rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings,
+                          const char *const *setting, rp_report *report, rp_recipe **out)
+{
+    return read_text(ctx, name, text, bytes, n_settings, setting, report, false, out);
 }
 
 static rp_status read_file(rp_ctx *ctx, const char *path, char **text, int64_t *bytes)
@@ -137,16 +145,29 @@ static rp_status read_file(rp_ctx *ctx, const char *path, char **text, int64_t *
     return RP_OK;
 }
 
-rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
-                          rp_recipe **out)
+static rp_status load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report, bool with_errors,
+                      rp_recipe **out)
 {
     char *text    = NULL;
     int64_t bytes = 0;
 
     RP_TRY(read_file(ctx, path, &text, &bytes));
-    rp_status status = rp__recipe_read(ctx, path, text, bytes, n_settings, setting, report, out);
+    rp_status status = read_text(ctx, path, text, bytes, n_settings, setting, report, with_errors, out);
     rp__release(text);
     return status;
+}
+
+rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
+                          rp_recipe **out)
+{
+    return load(ctx, path, n_settings, setting, report, false, out);
+}
+
+rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
+                                      rp_recipe **out)
+{
+    *out = NULL;
+    return load(ctx, path, n_settings, setting, report, true, out);
 }
 
 void rp__recipe_free(rp_recipe *recipe)
