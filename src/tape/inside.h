@@ -157,8 +157,8 @@ int rp__call_makes(const tape_call *call, int *values);
 
 /* ---- verify ---- */
 
-/* Is what the open region computes to be compared? */
-bool rp__verify_region(const rp_tape *tape, int region);
+/* Are replays of what is recorded now to be compared? */
+bool rp__verify_wanted(const rp_tape *tape);
 /* The fingerprint of a tensor; *out NULL where there is no data. errors RP_ERR_MEMORY */
 rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out);
 /* What a replay of call `at` made against the first pass. errors RP_ERR_REPLAY */

@@ -274,7 +274,7 @@ static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor **out, rp
 {
     const rp_op_meta *m = &p->c->meta;
 
-    if (!m->want_grad || !(p->lists ? rp__verify_region(tape, NONE) : rp__verify_region(tape, tape->open))) return RP_OK;
+    if (!m->want_grad || (!p->lists && tape->open == NONE) || !rp__verify_wanted(tape)) return RP_OK;
     for (int i = 0; i < m->n_out + m->n_slot; i++)
         RP_TRY(rp__print_take(tape->ctx, i < m->n_out ? out[i] : slot[i - m->n_out], &p->print[i]));
     return RP_OK;

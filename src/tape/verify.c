@@ -16,13 +16,13 @@ struct tape_print {
     uint64_t block[];
 };
 
-bool rp__verify_region(const rp_tape *tape, int region)
+/* A call that is a region of its own goes with the region before it. */
+bool rp__verify_wanted(const rp_tape *tape)
 {
-    int turns = tape->last_outermost ? tape->last_outermost : 1;
+    int turns = tape->last_outermost ? tape->last_outermost : 1, turn = (tape->n_outermost + turns - 1) % turns;
 
-    if (tape->ctx->verify == RP_VERIFY_OFF) return false;
-    if (tape->ctx->verify == RP_VERIFY_ON || tape->verify == RP_TAPE_VERIFY_ALWAYS) return region != NONE || tape->open == NONE;
-    return tape->verify == RP_TAPE_VERIFY_STEP && (tape->n_outermost + turns - 1) % turns == (int)(tape->ctx->step % turns);
+    if (tape->ctx->verify != RP_VERIFY_DEFER) return tape->ctx->verify == RP_VERIFY_ON;
+    return tape->verify == RP_TAPE_VERIFY_ALWAYS || (tape->verify == RP_TAPE_VERIFY_STEP && turn == (int)(tape->ctx->step % turns));
 }
 
 static tape_print blocks_of(int64_t elems)
