@@ -77,8 +77,8 @@ rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int
 typedef rp_status (*rp_grad_hook)(void *user, rp_tensor *leaf);
 void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user);
 
-/* Called after each call that a replay ran. Counts for tests and reports. */
-typedef void (*rp_replay_hook)(void *user, const char *path, const char *op);
+/* Called after each call that a replay ran; `at` is its place on the tape. */
+typedef void (*rp_replay_hook)(void *user, int at, const char *path, const char *op);
 void rp__tape_on_replay(rp_ctx *ctx, rp_replay_hook hook, void *user);
 
 /* Gradients of bf16 parameters are kept in fp32. */
