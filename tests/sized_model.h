@@ -1,9 +1,9 @@
 /* sized_model.h -- a decoder of either family and of any size, a batch for it, and ways to checkpoint it.
  *
  *   sized_model m = sized_model_new(ctx, &(sizes){ SIZES_TINY, .dtype = RP_BF16 });
- *   way_use(&m, &(way){ "every 2nd", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2 });
+ *   way_begin(ctx, sized_root(&m), &(way){ "every 2nd", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2 }, &u);
  *   sized_loss(&m, step, sample_base, &loss);       the forward alone
- *   way_end(&m);
+ *   way_end(&u);
  *   sized_model_free(&m);
  */
 #ifndef RP_SIZED_MODEL_H
@@ -33,15 +33,7 @@ typedef struct {
     const char *save[4], *conditions[4], *rules;
 } way;
 
-typedef struct {
-    rp_ctx *ctx;
-    sizes sizes;
-    rp_model *model;
-    rp_condition *condition[4];     /* of the way in use */
-    int n_conditions;
-    rp_policy *rules;
-    rp_selection selection;
-} sized_model;
+typedef struct { rp_ctx *ctx; sizes sizes; rp_model *model; } sized_model;
 
 static inline sized_model sized_model_new(rp_ctx *ctx, const sizes *s)
 {
@@ -63,39 +55,48 @@ static inline sized_model sized_model_new(rp_ctx *ctx, const sizes *s)
 }
 
 static inline void sized_model_free(sized_model *m) { rp__model_free(m->model); }
+static inline rp_module *sized_root(const sized_model *m) { return rp__model_root(m->model); }
 
 /* ---- ways ---- */
 
-static inline void way_use(sized_model *m, const way *w)
-{
-    rp_ctx *ctx      = m->ctx;
-    rp_mode_input in = { .mode = w->mode, .layers = "layers", .every = w->every ? w->every : 1, .offset = w->offset, .save = w->save,
-                         .save_place = { "save", 0 }, .condition = m->condition };
+typedef struct {
+    rp_ctx *ctx;
+    rp_module *root;
+    rp_condition *condition[4];
+    int n_conditions;
+    rp_policy *rules;
+    rp_selection selection;
+} way_in_use;
 
+/* Ended before the model goes; pass the same place to both, as it is pointed at. */
+static inline void way_begin(rp_ctx *ctx, rp_module *root, const way *w, way_in_use *u)
+{
+    rp_mode_input in = { .mode = w->mode, .layers = "layers", .every = w->every ? w->every : 1, .offset = w->offset, .save = w->save,
+                         .save_place = { "save", 0 }, .condition = u->condition };
+
+    *u = (way_in_use){ .ctx = ctx, .root = root };
     for (; w->conditions[in.n_conditions]; in.n_conditions++)
-        assert_ok(ctx, rp_condition_read(ctx, w->conditions[in.n_conditions], &m->condition[in.n_conditions]));
+        assert_ok(ctx, rp_condition_read(ctx, w->conditions[in.n_conditions], &u->condition[in.n_conditions]));
     while (in.n_save < RP_COUNT(w->save) && w->save[in.n_save]) in.n_save++;
     if (w->rules) {
-        assert_ok(ctx, rp_policy_read(ctx, w->name, w->rules, &m->rules));
-        in.rule    = m->rules->rule;
-        in.n_rules = m->rules->n_rules;
+        assert_ok(ctx, rp_policy_read(ctx, w->name, w->rules, &u->rules));
+        in.rule    = u->rules->rule;
+        in.n_rules = u->rules->n_rules;
     }
-    m->n_conditions = in.n_conditions;
-    assert_ok(ctx, rp__selection_open(ctx, &in, &m->selection));
-    for (int i = 0; i < m->selection.n_conditions; i++)
-        rp_module_checkpoint(rp__model_root(m->model), rp_condition_holds, m->selection.condition[i]);
-    rp_set_policy(ctx, m->selection.policy);
+    u->n_conditions = in.n_conditions;
+    assert_ok(ctx, rp__selection_open(ctx, &in, &u->selection));
+    for (int i = 0; i < u->selection.n_conditions; i++) rp_module_checkpoint(root, rp_condition_holds, u->selection.condition[i]);
+    rp_set_policy(ctx, u->selection.policy);
 }
 
 /* Nothing of what was recorded may be left. */
-static inline void way_end(sized_model *m)
+static inline void way_end(way_in_use *u)
 {
-    rp_set_policy(m->ctx, NULL);
-    rp_module_checkpoint(rp__model_root(m->model), NULL, NULL);
-    rp__selection_close(&m->selection);
-    rp_policy_free(m->rules);
-    m->rules = NULL;
-    while (m->n_conditions) rp_condition_free(m->condition[--m->n_conditions]);
+    rp_set_policy(u->ctx, NULL);
+    rp_module_checkpoint(u->root, NULL, NULL);
+    rp__selection_close(&u->selection);
+    rp_policy_free(u->rules);
+    while (u->n_conditions) rp_condition_free(u->condition[--u->n_conditions]);
 }
 
 /* ---- a forward ---- */

@@ -137,8 +137,9 @@ static void check_way(sized_model *m, const counted_way *w)
     tape_calls calls = calls_of(d);
     rp_tape_stats stats;
     rp_tensor *loss;
+    way_in_use u;
 
-    way_use(m, &w->way);
+    way_begin(m->ctx, sized_root(m), &w->way, &u);
     rp__tape_stats(m->ctx, &stats);
     rp__tape_on_replay(m->ctx, see, &calls);
     assert_ok(m->ctx, sized_loss(m, 0, 0, &loss));
@@ -146,7 +147,7 @@ static void check_way(sized_model *m, const counted_way *w)
     rp__tape_on_replay(m->ctx, NULL, NULL);
     rp_tensor_unref(loss);
     sized_drop_grads(m);
-    way_end(m);
+    way_end(&u);
 
     rp__tape_stats(m->ctx, &stats);
     assert_int_equal(stats.n_calls, calls.n);

@@ -158,9 +158,10 @@ static void check_way(sized_model *m, const checked_way *w)
     int64_t expected = formula(&m->sizes, w->letters);
     rp_tape_stats stats;
     rp_tensor *loss;
+    way_in_use u;
     char what[256];
 
-    way_use(m, &w->way);
+    way_begin(m->ctx, sized_root(m), &w->way, &u);
     rp__tape_stats(m->ctx, &stats);
     assert_ok(m->ctx, sized_loss(m, 0, 0, &loss));
     int64_t saved = saved_now(m->ctx);
@@ -175,7 +176,7 @@ static void check_way(sized_model *m, const checked_way *w)
     assert_int_equal(saved_now(m->ctx), 0);
     rp_tensor_unref(loss);
     sized_drop_grads(m);
-    way_end(m);
+    way_end(&u);
 }
 
 static void check_last_exempt(sized_model *m)
