@@ -155,8 +155,8 @@ static void check_way(sized_model *m, const counted_way *w)
         const call *c = &calls.at[i];
         int expected  = times(c->again, w->letter);
         if (c->seen != expected)
-            fail_msg("%s, %s, dropout %g: %s of '%s' (call %d) ran again %d times, %d by the rules", w->way.name, d->gpt2 ? "gpt2" : "llama",
-                     d->dropout, c->op, c->path, i, c->seen, expected);
+            fail_msg("%s, %s, dropout %g: %s of '%s' (call %d) ran again %d times, %d by the rules", w->way.name,
+                     d->gpt2 ? "gpt2" : "llama", d->dropout, c->op, c->path, i, c->seen, expected);
         stats.n_replayed -= expected;
     }
     assert_int_equal(stats.n_replayed, 0);

@@ -2,7 +2,7 @@
  * some optimizer steps are the same to the bit.
  *
  *   combination   model (llama, gpt2, a classifier with batch norm) x dtype x dropout x accumulation      trained once with nothing to hide
- *   trial         a way of a recipe, or a policy that draws each slot's fate in regions nested up to three deep: trained from the same start
+ *   trial         a way of a recipe, or a policy that draws each slot's fate in regions up to three deep: trained from the same start
  *
  * After it the work of all trials is counted, as trials that replay and offload nothing would claim nothing. */
 #include "bn_mlp.h"
