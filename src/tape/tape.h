@@ -118,7 +118,7 @@ typedef struct {
     const rp_op_meta *call;                   /* that makes it */
     int at, output;                           /* the call's place on the tape; output, or by-product where by_product */
     bool by_product, backward_reads;          /* backward_reads false: replays alone read it */
-    bool saved;                               /* held now */
+    bool saved;                               /* held now, or away */
     rp_fate fate;                             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD: what becomes of it */
     const char *region;                       /* path of its innermost region; NULL: none */
     rp_meta meta;

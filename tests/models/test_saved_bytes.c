@@ -2,11 +2,14 @@
  * to checkpoint. The tables are those of that page: one line a value, its bytes, and the ways that save it; the engine is not asked. */
 #include "sized_model.h"
 
+#include <math.h>
+
 /* The ways, by letter:
  *
  *   N none                    F every block a region          P every mlp           T every attn          X blocks, and every mlp in them
  *   S selective_op as it is   M … save: [matmul]   A … save: [attention]   R … save: [rmsnorm, layernorm]    K F and everything kept
- *   n no region, norms made again op by op        s no region, the activation made again op by op           Z everything made again
+ *   n no region, norms made again op by op        s no region, the activation made again op by op           b both
+ *   o S, and attn.output made again               Z everything made again
  *
  * "The activation" is swiglu or gelu. What add, down and dropout make is read by no backward.
  */
@@ -25,23 +28,23 @@ static table llama_block(const sizes *d)
     int64_t Q = d->heads * d->head_dim, K = d->kv_heads * d->head_dim;
 
     return (table){ .n = 17, .line = {
-        { "x, what the block reads",       R * H * e,         "NFPTXSMARKns" },
-        { "attn_norm rmsnorm",             R * H * e,         "N PT    RK s" },
-        { "attn_norm rmsnorm, rstd",       R * 4,             "N PT    RK s" },
-        { "attn.q matmul",                 R * Q * e,         "     SM     " },
-        { "attn.k matmul",                 R * K * e,         "     SM     " },
-        { "attn.v matmul",                 R * K * e,         "N P  SM  Kns" },
-        { "attn rotary of q",              R * Q * e,         "N P      Kns" },
-        { "attn rotary of k",              R * K * e,         "N P      Kns" },
-        { "attn attention",                R * Q * e,         "N P  S A Kns" },
-        { "attn attention, log-sum-exp",   R * d->heads * 4,  "N P  S A Kns" },
-        { "attn.output matmul",            R * H * e,         "     SM     " },
-        { "add",                           R * H * e,         "N PT     Kns" },
-        { "mlp_norm rmsnorm",              R * H * e,         "N PT    RK s" },
-        { "mlp_norm rmsnorm, rstd",        R * 4,             "N PT    RK s" },
-        { "mlp.gate matmul",               R * M * e,         "N  T SM  Kns" },
-        { "mlp.up matmul",                 R * M * e,         "N  T SM  Kns" },
-        { "mlp swiglu",                    R * M * e,         "N  T     Kn " },
+        { "x, what the block reads",       R * H * e,         "NFPTXSMARKnsob" },
+        { "attn_norm rmsnorm",             R * H * e,         "N PT    RK s  " },
+        { "attn_norm rmsnorm, rstd",       R * 4,             "N PT    RK s  " },
+        { "attn.q matmul",                 R * Q * e,         "     SM     o " },
+        { "attn.k matmul",                 R * K * e,         "     SM     o " },
+        { "attn.v matmul",                 R * K * e,         "N P  SM  Knsob" },
+        { "attn rotary of q",              R * Q * e,         "N P      Kns b" },
+        { "attn rotary of k",              R * K * e,         "N P      Kns b" },
+        { "attn attention",                R * Q * e,         "N P  S A Knsob" },
+        { "attn attention, log-sum-exp",   R * d->heads * 4,  "N P  S A Knsob" },
+        { "attn.output matmul",            R * H * e,         "     SM       " },
+        { "add",                           R * H * e,         "N PT     Kns b" },
+        { "mlp_norm rmsnorm",              R * H * e,         "N PT    RK s  " },
+        { "mlp_norm rmsnorm, rstd",        R * 4,             "N PT    RK s  " },
+        { "mlp.gate matmul",               R * M * e,         "N  T SM  Knsob" },
+        { "mlp.up matmul",                 R * M * e,         "N  T SM  Knsob" },
+        { "mlp swiglu",                    R * M * e,         "N  T     Kn   " },
     } };
 }
 
@@ -50,19 +53,19 @@ static table gpt2_block(const sizes *d)
     int64_t R = d->batch * d->length, e = rp_dtype_bytes(d->dtype), H = d->hidden, M = d->mlp, Q = d->heads * d->head_dim;
 
     return (table){ .n = 13, .line = {
-        { "x, what the block reads",       R * H * e,         "NFPTXSMARKns" },
-        { "attn_norm layernorm",           R * H * e,         "N PT    RK s" },
-        { "attn_norm layernorm, mean",     R * 4,             "N PT    RK s" },
-        { "attn_norm layernorm, rstd",     R * 4,             "N PT    RK s" },
-        { "attn.qkv matmul",               R * 3 * Q * e,     "N P  SM  Kns" },
-        { "attn attention",                R * Q * e,         "N P  S A Kns" },
-        { "attn attention, log-sum-exp",   R * d->heads * 4,  "N P  S A Kns" },
-        { "attn.output matmul",            R * H * e,         "     SM     " },
-        { "add",                           R * H * e,         "N PT     Kns" },
-        { "mlp_norm layernorm",            R * H * e,         "N PT    RK s" },
-        { "mlp_norm layernorm, mean, rstd", R * 8,            "N PT    RK s" },
-        { "mlp.up matmul",                 R * M * e,         "N  T SM  Kns" },
-        { "mlp gelu",                      R * M * e,         "N  T     Kn " },
+        { "x, what the block reads",       R * H * e,         "NFPTXSMARKnsob" },
+        { "attn_norm layernorm",           R * H * e,         "N PT    RK s  " },
+        { "attn_norm layernorm, mean",     R * 4,             "N PT    RK s  " },
+        { "attn_norm layernorm, rstd",     R * 4,             "N PT    RK s  " },
+        { "attn.qkv matmul",               R * 3 * Q * e,     "N P  SM  Knsob" },
+        { "attn attention",                R * Q * e,         "N P  S A Knsob" },
+        { "attn attention, log-sum-exp",   R * d->heads * 4,  "N P  S A Knsob" },
+        { "attn.output matmul",            R * H * e,         "     SM       " },
+        { "add",                           R * H * e,         "N PT     Kns b" },
+        { "mlp_norm layernorm",            R * H * e,         "N PT    RK s  " },
+        { "mlp_norm layernorm, mean, rstd", R * 8,            "N PT    RK s  " },
+        { "mlp.up matmul",                 R * M * e,         "N  T SM  Knsob" },
+        { "mlp gelu",                      R * M * e,         "N  T     Kn   " },
     } };
 }
 
@@ -72,10 +75,10 @@ static table around(const sizes *d)
     int64_t R = d->batch * d->length, e = rp_dtype_bytes(d->dtype), H = d->hidden;
 
     return (table){ .n = 4, .line = {
-        { "x, what the last norm reads",   R * H * e,         "NFPTXSMARKns" },
-        { "norm, statistics",              R * (d->gpt2 ? 8 : 4), "NFPTXSMARK s" },
-        { "linear_cross_entropy, dx",      R * H * e,         "NFPTXSMARKns" },
-        { "linear_cross_entropy, dw",      d->vocab * H * 4,  "NFPTXSMARKns" },
+        { "x, what the last norm reads",   R * H * e,         "NFPTXSMARKnsob" },
+        { "norm, statistics",              R * (d->gpt2 ? 8 : 4), "NFPTXSMARK so " },
+        { "linear_cross_entropy, dx",      R * H * e,         "NFPTXSMARKnsob" },
+        { "linear_cross_entropy, dw",      d->vocab * H * 4,  "NFPTXSMARKnsob" },
     } };
 }
 
@@ -111,6 +114,8 @@ static const checked_way ways[] = {
     { { "selective_layer, every 2nd, offset 1", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2, .offset = 1 }, "FN" },
     { { "selective_layer, every 3rd, offset 2", .mode = RP_MODE_SELECTIVE_LAYER, .every = 3, .offset = 2 }, "NFN" },
     { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" } }, "S" },
+    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" },
+        .rules = "[{ path: '*.attn.output', fate: recompute }]" }, "o" },
     { { "selective_op, matmul", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul" } }, "M" },
     { { "selective_op, attention", .mode = RP_MODE_SELECTIVE_OP, .save = { "attention" } }, "A" },
     { { "selective_op, norms", .mode = RP_MODE_SELECTIVE_OP, .save = { "rmsnorm", "layernorm" } }, "R" },
@@ -121,6 +126,8 @@ static const checked_way ways[] = {
     { { "norms op by op", .mode = RP_MODE_NONE, .rules = "[{ op: rmsnorm, fate: recompute }, { op: layernorm, fate: recompute }]" }, "n" },
     { { "norms op by op, by type", .mode = RP_MODE_NONE, .rules = "[{ type: Norm, fate: prefer_recompute }]" }, "n" },
     { { "activations op by op", .mode = RP_MODE_NONE, .rules = "[{ op: swiglu, fate: recompute }, { op: gelu, fate: recompute }]" }, "s" },
+    { { "norms and activations op by op",
+        .rules = "[{ type: Norm, fate: recompute }, { op: swiglu, fate: recompute }, { op: gelu, fate: recompute }]" }, "b" },
     { { "activations offloaded", .mode = RP_MODE_NONE, .rules = "[{ op: swiglu, fate: offload }, { op: gelu, fate: offload }]" }, "s" },
     { { "keep all in regions", .mode = RP_MODE_FULL, .rules = EVERYTHING }, "K" },
     { { "keep all in nested regions", .mode = RP_MODE_FULL, .conditions = { "path: '*.mlp'", "module_type: Linear" },
@@ -153,9 +160,14 @@ static int64_t offloaded(const checked_way *w, const sizes *d)
     return offloads ? formula(d, "N") - formula(d, w->letters) : 0;
 }
 
+static void add_saved(void *user, const rp_tape_slot *slot)
+{
+    if (slot->saved) *(int64_t *)user += rp_meta_bytes(&slot->meta);
+}
+
 static void check_way(sized_model *m, const checked_way *w)
 {
-    int64_t expected = formula(&m->sizes, w->letters);
+    int64_t expected = formula(&m->sizes, w->letters), listed = 0;
     rp_tape_stats stats;
     rp_tensor *loss;
     way_in_use u;
@@ -166,12 +178,16 @@ static void check_way(sized_model *m, const checked_way *w)
     assert_ok(m->ctx, sized_loss(m, 0, 0, &loss));
     int64_t saved = saved_now(m->ctx);
     rp__tape_stats(m->ctx, &stats);
+    assert_ok(m->ctx, rp__tape_slots(m->ctx, add_saved, &listed));
     describe(&m->sizes, what);
     if (saved != expected)
         fail_msg("%s: %s: %" PRId64 " bytes are saved, %" PRId64 " by the formula", w->way.name, what, saved, expected);
     if (stats.offloaded_bytes != offloaded(w, &m->sizes))
         fail_msg("%s: %s: %" PRId64 " bytes went away, %" PRId64 " by the formula", w->way.name, what, stats.offloaded_bytes,
                  offloaded(w, &m->sizes));
+    if (saved + stats.offloaded_bytes != listed)
+        fail_msg("%s: %s: %" PRId64 " bytes are saved or away, %" PRId64 " are listed", w->way.name, what, saved + stats.offloaded_bytes,
+                 listed);
     assert_ok(m->ctx, rp__backward(m->ctx, loss));
     assert_int_equal(saved_now(m->ctx), 0);
     rp_tensor_unref(loss);
@@ -226,21 +242,40 @@ static void saved_bytes_are_the_formula(void **state)
                           .vocab = 11 });
 }
 
+#define SMOLLM2 .batch = 4, .length = 1024, .layers = 30, .hidden = 576, .heads = 9, .kv_heads = 3, .head_dim = 64, .mlp = 1536, \
+    .vocab = 49152
+
 /* SmolLM2-135M and GPT-2, on shapes alone. */
 static void saved_bytes_are_the_formula_at_the_sizes_of_real_models(void **state)
 {
     (void)state;
     check_kinds(test_ctx(&(rp_ctx_options){ .shapes_only = true }),
-                &(sizes){ .batch = 4, .length = 1024, .layers = 30, .hidden = 576, .heads = 9, .kv_heads = 3, .head_dim = 64, .mlp = 1536,
-                          .vocab = 49152 },
+                &(sizes){ SMOLLM2 },
                 &(sizes){ .batch = 8, .length = 512, .layers = 12, .hidden = 768, .heads = 12, .kv_heads = 12, .head_dim = 64,
                           .mlp = 3072, .vocab = 50257 });
+}
+
+/* Bytes of a block and of all, as docs/memory.md has them. */
+static void the_page_has_the_figures_of_the_formula(void **state)
+{
+    (void)state;
+    static const struct { const char *way; int64_t block; double mib; } figures[] = {
+        { "N", 69386240, 2102.2 }, { "S", 47333376, 1471.2 }, { "b", 47333376, 1471.2 }, { "A", 9584640, 391.2 }, { "F", 4718592, 252.0 },
+    };
+    sizes d     = { SMOLLM2, .dtype = RP_BF16 };
+    table block = llama_block(&d);
+
+    for (int i = 0; i < RP_COUNT(figures); i++) {
+        assert_int_equal(sum(&block, *figures[i].way), figures[i].block);
+        assert_true(fabs((double)formula(&d, figures[i].way) / (1 << 20) - figures[i].mib) < 0.0501);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saved_bytes_are_the_formula),
+        cmocka_unit_test(the_page_has_the_figures_of_the_formula),
         cmocka_unit_test(saved_bytes_are_the_formula_at_the_sizes_of_real_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
