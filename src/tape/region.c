@@ -307,6 +307,7 @@ static rp_status replay_call(rp_tape *tape, int at)
     RP_TRY_GOTO(rp__op_forward(&c->meta, c->stream, true, in, out, slot));
     if (c->meta.op->cost) tape->stats.recompute_flops += c->meta.op->cost(&c->meta, RP_FORWARD).flops;
     tape->stats.n_replayed++;
+    if (tape->replay_hook) tape->replay_hook(tape->replay_user, at, c->path, c->meta.op->name);
     RP_TRY_GOTO(check_prints(tape, at, out, slot));
     for (int i = 0; i < c->meta.n_out; i++) take_result(tape, c->out[i], out[i]);
     for (int i = 0; i < c->meta.n_slot; i++) take_result(tape, c->slot[i], slot[i]);

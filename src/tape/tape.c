@@ -58,6 +58,15 @@ void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user)
     tape->hook_user = user;
 }
 
+void rp__tape_on_replay(rp_ctx *ctx, rp_replay_hook hook, void *user)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (!tape) return;
+    tape->replay_hook = hook;
+    tape->replay_user = user;
+}
+
 void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
 {
     rp_tape *tape = rp__tape(ctx);

@@ -77,6 +77,10 @@ rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int
 typedef rp_status (*rp_grad_hook)(void *user, rp_tensor *leaf);
 void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user);
 
+/* Called after each call that a replay ran; `at` is its place on the tape. */
+typedef void (*rp_replay_hook)(void *user, int at, const char *path, const char *op);
+void rp__tape_on_replay(rp_ctx *ctx, rp_replay_hook hook, void *user);
+
 /* Gradients of bf16 parameters are kept in fp32. */
 void rp__tape_wide_grads(rp_ctx *ctx, bool wide);
 
@@ -114,7 +118,7 @@ typedef struct {
     const rp_op_meta *call;                   /* that makes it */
     int at, output;                           /* the call's place on the tape; output, or by-product where by_product */
     bool by_product, backward_reads;          /* backward_reads false: replays alone read it */
-    bool saved;                               /* held now */
+    bool saved;                               /* held now, or away */
     rp_fate fate;                             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD: what becomes of it */
     const char *region;                       /* path of its innermost region; NULL: none */
     rp_meta meta;

@@ -30,7 +30,7 @@ static void fill_line(rp_metrics *m, const rp_step_result *r, int64_t step, doub
         .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0, .peak_memory_active = r->memory.peak_bytes,
         .peak_memory_alloc = r->memory.peak_alloc_bytes, .peak_memory_reserved = r->memory.reserved_bytes,
         .saved_bytes = r->saved_bytes, .recompute_flops = r->work.recompute_flops, .step_flops = r->work.step_flops,
-        .rss = resident_bytes(),
+        .offloaded_bytes = r->work.offloaded_bytes, .rss = resident_bytes(),
     };
 }
 

@@ -1,0 +1,39 @@
+# A dozen recipes: the losses, norms and weights of the one without checkpointing, to the byte. What differs is what is saved, replayed
+# and offloaded, and is as docs/memory.md says.
+printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
+ac=activation_checkpointing
+number() { sed "s/.*\"$1\": *\\([^,}]*\\).*/\\1/" $name/metrics.jsonl | sort -u | tr '\n' ' '; }
+run() {
+    name=$1
+    shift
+    reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=text max_seq_len=16 batch_size=2 \
+        gradient_accumulation_steps=2 max_steps=3 output_dir=$name threads=1 $settings "$@" 2>err || cat err
+    sed 's/.*"loss": *\([^,]*\),.*"grad_norm": *\([^,]*\),.*/\1 \2/' $name/metrics.jsonl >$name.numbers
+    cmp none.numbers $name.numbers
+    cmp none/final/model.safetensors $name/final/model.safetensors
+    printf '%-16s saved %-8s recomputed %-9s of %-10s offloaded %s\n' $name $(number saved_bytes) $(number recompute_flops) \
+        $(number step_flops) $(number offloaded_bytes)
+}
+all() {
+    run none
+    run switch enable_activation_checkpointing=true
+    run full $ac.mode=full $ac.verify=always
+    run every_2nd $ac.mode=selective_layer $ac.every=2
+    run selective_op $ac.mode=selective_op
+    run attention $ac.mode=selective_op $ac.save='[attention]' $ac.verify=step
+    run mlps $ac.conditions='[{path: "*.mlp"}]'
+    run attns $ac.conditions='[{module_type: Attention}]'
+    run but_the_last $ac.conditions='[{all: [{module_type: TransformerBlock}, {not: {layers: [3]}}]}]'
+    run three_deep $ac.mode=full $ac.conditions='[{path: "*.mlp"}, {module_type: Linear}]' $ac.verify=always
+    run norms $ac.rules='[{type: Norm, fate: recompute}]'
+    run swiglu $ac.rules='[{op: swiglu, fate: recompute}]'
+    run kept $ac.mode=full $ac.rules='[{op: "*", fate: keep}]'
+    run offload $ac.mode=full $ac.rules='[{op: attention, fate: offload}]' $ac.offload.path=away $ac.verify=always
+    run to_memory $ac.rules='[{op: matmul, every: 2, fate: offload}]' $ac.offload.to=memory
+    find away -type f
+    rm -rf none switch full every_2nd selective_op attention mlps attns but_the_last three_deep norms swiglu kept offload to_memory
+}
+settings="dtype=fp32 model.dropout=0"
+all
+settings="dtype=bf16 model.dropout=0.1"
+all
