@@ -1,0 +1,41 @@
+/* 05_rules -- which slots are kept, whichever module makes them: rules as recipes write them, inside regions and without any.
+ *
+ * A slot is held only where a rule wants it and the backward, or a replay, reads it. The output of `down`, a product as well, is read by
+ * neither: keeping all products does not hold it.
+ */
+#include "tiny.h"
+
+static void pass_with(tiny *t, const char *what, const char *rules)
+{
+    rp_policy *policy;
+
+    must(t->ctx, rp_policy_read(t->ctx, "rules", rules, &policy));
+    rp_set_policy(t->ctx, policy);
+    tiny_pass(t, what);
+    rp_set_policy(t->ctx, NULL);
+    rp_policy_free(policy);
+}
+
+int main(int argc, char **argv)
+{
+    tiny t = tiny_open(argc, argv);
+    rp_condition *blocks;
+
+    must(t.ctx, rp_condition_read(t.ctx, "{ module_type: TransformerBlock }", &blocks));
+
+    tiny_pass(&t, "no regions, no rules");
+    pass_with(&t, "norms and swiglu op by op", "[{ type: Norm, fate: recompute }, { op: swiglu, fate: recompute }]");
+    pass_with(&t, "norms op by op, but the first layer's",
+              "[{ path: layers.0, fate: keep }, { type: Norm, fate: recompute }]");      /* the first rule that matches wins */
+
+    rp_module_checkpoint(t.root, rp_condition_holds, blocks);
+    rp_condition_free(blocks);
+    tiny_pass(&t, "blocks");
+    pass_with(&t, "blocks, attention kept", "[{ op: attention, fate: keep }]");
+    pass_with(&t, "blocks, products and attention kept", "[{ op: matmul, fate: keep }, { op: attention, fate: keep }]");
+    pass_with(&t, "blocks, every second product kept", "[{ op: matmul, every: 2, fate: keep }]");
+    pass_with(&t, "blocks, of the last one everything kept", "[{ path: layers.3, fate: keep }]");
+
+    tiny_close(&t);
+    return 0;
+}
