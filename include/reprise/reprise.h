@@ -179,9 +179,10 @@ RP_API bool rp_path_layer(const char *path, int64_t *layer);
 /* What a region computes is not kept for backward but computed again there. Gradients are the same bits whatever is chosen.
  *
  * A module is a region when the condition holds for it; of nested modules that one condition holds for only the outermost. Each call
- * adds to the choice, so that other conditions make regions inside regions; a NULL condition takes all back. */
+ * adds to the choice, so that other conditions make regions inside regions; a NULL condition takes all back. Lists of modules, which
+ * are not computed themselves, are passed over. Returns for how many modules this condition holds. */
 typedef bool (*rp_module_condition)(const char *path, const rp_module *module, void *user);
-RP_API void rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user);
+RP_API int rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user);
 
 /* A condition as recipes write it: "{ every_k_layers: { k: 2 } }", "{ any: [{ path: '*.mlp' }, { layers: [0, 7-9] }] }".
  * errors  RP_ERR_CONFIG the text is no condition · RP_ERR_MATCH a plug-in that is not there · RP_ERR_MEMORY */
@@ -191,7 +192,8 @@ RP_API void rp_condition_free(rp_condition *condition);
 RP_API bool rp_condition_holds(const char *path, const rp_module *module, void *condition);
 
 typedef struct {
-    const char *name;             /* of the region, in messages and in explain; NULL: "checkpoint". Must outlive the record */
+    const char *name;             /* of the region, in messages and in explain; outside modules also the path of what it computes.
+                                     NULL: "checkpoint". Must outlive the record */
     rp_policy *policy;            /* fates of what it computes; NULL: none of its own */
 } rp_checkpoint_options;
 
@@ -276,7 +278,7 @@ RP_API void rp_set_verify(rp_ctx *ctx, rp_verify verify);
  * a module, slot is NULL; in a rule it is asked about slots, module and path being those of the module that makes it. */
 typedef struct rp_args rp_args;
 typedef bool (*rp_plugin)(const char *path, const rp_module *module, const rp_slot_info *slot, const rp_args *args);
-/* The arguments the recipe gives; the fallback where it does not, or where they are of another kind. */
+/* The arguments the recipe gives; the fallback where it does not, or where they are of another kind. An int may be a size ("16KiB"). */
 RP_API int64_t rp_args_int(const rp_args *args, const char *name, int64_t fallback);
 RP_API double rp_args_number(const rp_args *args, const char *name, double fallback);
 RP_API const char *rp_args_text(const rp_args *args, const char *name, const char *fallback);

@@ -227,7 +227,14 @@ static rp_status hidden(rp_model *m, const rp_model_batch *batch, rp_tensor **ou
     return status;
 }
 
-rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
+/* A pass that fails is forgotten, as far as it was recorded. */
+static rp_status finish_pass(rp_model *m, rp_status status, rp_tape_mark before)
+{
+    if (status != RP_OK) rp__tape_rewind(m->ctx, before);
+    return status;
+}
+
+static rp_status all_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
 {
     rp_tensor *x = NULL;
 
@@ -236,6 +243,13 @@ rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor *
     if (status == RP_OK) *logits = x;
     else rp_tensor_unref(x);
     return status;
+}
+
+rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
+{
+    rp_tape_mark before = rp__tape_mark(m->ctx);
+
+    return finish_pass(m, all_logits(m, batch, logits), before);
 }
 
 /* A copy, as the product wants its rows dense. */
@@ -267,24 +281,31 @@ rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_ten
     return status;
 }
 
-rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunk_rows,
-                         rp_tensor **loss)
+static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss)
 {
-    rp_attr_cross_entropy attr = { .weight = weight, .ignore_index = ignore_index, .chunk_rows = chunk_rows };
-    rp_scope *outer            = m->ctx->scope;
-    rp_tensor *x               = NULL;
+    rp_scope *outer = m->ctx->scope;
+    rp_tensor *x    = NULL;
 
     RP_TRY(hidden(m, batch, &x));
     rp_status status = m->root->policy ? rp__policy_push(m->ctx, m->root->policy) : RP_OK;
     if (status == RP_OK) {
         m->ctx->scope = &m->output->scope;
-        status        = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &attr,
+        status        = rp__apply(m->ctx, &rp_op_linear_cross_entropy, attr,
                                   (rp_tensor *[]){ x, m->output->param[0].tensor, batch->labels }, 3, loss);
         m->ctx->scope = outer;
         if (m->root->policy) rp__policy_pop(m->ctx);
     }
     rp_tensor_unref(x);
     return status;
+}
+
+rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunk_rows,
+                         rp_tensor **loss)
+{
+    rp_attr_cross_entropy attr = { .weight = weight, .ignore_index = ignore_index, .chunk_rows = chunk_rows };
+    rp_tape_mark before        = rp__tape_mark(m->ctx);
+
+    return finish_pass(m, whole_loss(m, batch, &attr, loss), before);
 }
 
 /* ---- generation ---- */

@@ -39,7 +39,7 @@ static rp_status list_forward(rp_module *self, rp_tensor *const *in, rp_tensor *
 
 rp_status rp__module_list_new(rp_module *parent, const char *name, rp_module **out)
 {
-    static const rp_module_kind type = { .name = "ModuleList", .forward = list_forward };
+    static const rp_module_kind type = { .name = "ModuleList", .forward = list_forward, .is_list = true };
 
     return rp__module_new(parent->ctx, parent, name, &type, sizeof **out, out);
 }

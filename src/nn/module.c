@@ -158,14 +158,26 @@ static void take_back(rp_module *root)
     for (rp_module *m = root; m; m = rp__module_next(root, m)) m->checkpointed = false;
 }
 
-void rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user)
+static int match(rp_module *root, rp_module_condition condition, void *user, bool mark)
 {
-    if (!condition) take_back(root);
-    for (rp_module *m = condition ? root : NULL; m;) {
-        bool holds = condition(m->path, m, user);
-        if (holds) m->checkpointed = true;
+    int n = 0;
+
+    for (rp_module *m = root; m;) {
+        bool holds = !m->type->is_list && condition(m->path, m, user);
+        if (holds && mark) m->checkpointed = true;
+        n += holds;
         m = holds ? next_beside(root, m) : rp__module_next(root, m);
     }
+    return n;
+}
+
+int rp__module_matches(rp_module *root, rp_module_condition condition, void *user) { return match(root, condition, user, false); }
+
+int rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user)
+{
+    if (condition) return match(root, condition, user, true);
+    take_back(root);
+    return 0;
 }
 
 bool rp__module_is_type(const char *path, const rp_module *m, void *user)

@@ -22,6 +22,7 @@ typedef struct {
     const char *name;                           /* "TransformerBlock" */
     rp_status (*forward)(rp_module *self, rp_tensor *const *in, rp_tensor **out);
     void (*drop)(rp_module *self);              /* what the layer holds besides parameters and children; may be NULL */
+    bool is_list;                               /* its members are called, it never is */
 } rp_module_kind;
 
 typedef struct {
@@ -61,6 +62,9 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out);
 
 /* The next module of a walk of the tree under root, parents first; begin with root, NULL ends. */
 rp_module *rp__module_next(const rp_module *root, const rp_module *m);
+
+/* How many modules rp_module_checkpoint would make regions by this condition. */
+int rp__module_matches(rp_module *root, rp_module_condition condition, void *user);
 
 /* A condition for rp_module_checkpoint: the module's type is the text `user`. */
 bool rp__module_is_type(const char *path, const rp_module *m, void *user);

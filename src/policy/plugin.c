@@ -44,7 +44,7 @@ int64_t rp_args_int(const rp_args *args, const char *name, int64_t fallback)
 {
     const rp_yaml_node *node = find(args, name);
 
-    if (node) rp__yaml_int(node, INT64_MIN, INT64_MAX, &fallback);
+    if (node && !rp__yaml_int(node, INT64_MIN, INT64_MAX, &fallback) && node->kind == RP_YAML_SCALAR) rp__size_parse(node->text, &fallback);
     return fallback;
 }
 

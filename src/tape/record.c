@@ -160,14 +160,25 @@ static bool replayable(const rp_op *op)
     return !(op->flags & RP_OP_COLLECTIVE) && (!(op->flags & RP_OP_EFFECT) || (op->flags & RP_OP_REPLAYS));
 }
 
+/* Outside modules a region's name says more than nothing. Streams know only modules: a region changes no mask. */
+static const char *path_here(rp_tape *tape)
+{
+    const char *path = scope_of(tape)->path;
+
+    return *path || tape->open == NONE ? path : tape->region[tape->open].path;
+}
+
 static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
 {
+    rp_scope here = *scope_of(tape);
+
+    here.path = path_here(tape);
     for (int i = 0; i < MOST_MADE; i++) verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
-    if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->n_call, m, scope_of(tape), verdict));
+    if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->n_call, m, &here, verdict));
     for (int i = 0; i < m->n_out + m->n_slot; i++)
         if (verdict[i].fate == RP_OFFLOAD && !tape->ctx->away) {
             RP_CHECK(tape->ctx, !verdict[i].must, RP_ERR_STATE, "%s: slot of %s of '%s' is to be offloaded, but no place for that is set",
-                     verdict[i].by ? verdict[i].by : "a policy", m->op->name, scope_of(tape)->path);
+                     verdict[i].by ? verdict[i].by : "a policy", m->op->name, here.path);
             verdict[i].fate = RP_KEEP;
         }
     return RP_OK;
@@ -300,7 +311,7 @@ static rp_status run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor
     RP_TRY(rp__op_prepare(tape->ctx, op, attr ? c->attr : NULL, in, n_in, !tape->ctx->eval, wants, &c->meta));
     c->stream = stream_of(tape, op);
     c->region = tape->open;
-    c->path   = scope_of(tape)->path;
+    c->path   = path_here(tape);
     RP_TRY(decide(tape, p));
     RP_TRY(rp__op_forward(&c->meta, c->stream, false, in, made, slot));
     return take_prints(tape, p, made, slot);

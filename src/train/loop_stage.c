@@ -80,6 +80,17 @@ static int list_names(rp_module *root, rp_recipe_module *out)
     return n;
 }
 
+/* Names may all be there and the whole hold for no module. */
+static void check_conditions(const rp_recipe *recipe, rp_module *root, rp_report *report)
+{
+    for (int i = 0; i < recipe->activation_checkpointing.n_conditions; i++) {
+        rp_condition *c = recipe->activation_checkpointing.condition[i];
+        if (!rp__module_matches(root, rp_condition_holds, c))
+            rp__report_error(report, c->place, "this condition holds for no module that is computed%s",
+                             c->kind == RP_CONDITION_PATH ? " (of a list, name the members: 'layers.*')" : "");
+    }
+}
+
 rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
 {
     rp_module *root           = rp__model_root(stage->engine.model);
@@ -88,6 +99,7 @@ rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
 
     for (int i = 0; ops && i < rp__op_count(); i++) ops[i] = rp__op_at(i)->name;
     if (ops) rp__recipe_check_model(stage->recipe, list_names(root, modules), modules, ops, report);
+    if (ops && !report->n_errors) check_conditions(stage->recipe, root, report);
     rp_status status = ops ? RP_OK : RP_ERR_MEMORY;
     rp__release(ops);
     rp__release(modules);
