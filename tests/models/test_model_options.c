@@ -68,10 +68,38 @@ static void a_loaded_model_takes_its_checkpointing_along(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_pass_that_fails_is_forgotten(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(&(rp_ctx_options){ .seed = 3 });
+    rp_meta meta = rp_meta_2d(RP_I32, 1, LENGTH), other = rp_meta_2d(RP_I32, 2, LENGTH);
+    rp_tensor *tokens, *labels, *loss = NULL;
+    int32_t ids[2 * LENGTH] = { 0 };
+    rp_model *m;
+    rp_mem before, after;
+
+    assert_ok(ctx, rp_model_new(ctx, RP_SOURCE_DIR "/recipes/tiny_llama/config.json", &(rp_model_options){ .dtype = RP_F32 }, &m));
+    assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &tokens));
+    assert_ok(ctx, rp_tensor_new(ctx, &other, RP_MEM_TEMP, &labels));
+    assert_ok(ctx, rp_tensor_write_i32(tokens, ids, LENGTH));
+    assert_ok(ctx, rp_tensor_write_i32(labels, ids, 2 * LENGTH));
+    assert_int_equal(rp_model_loss(m, tokens, labels, 1, &loss), RP_ERR_SHAPE);     /* the last call of the pass */
+    rp_mem_read(ctx, 0, false, &before);
+    assert_int_equal(before.live_at[RP_MEM_SAVED], 0);
+    rp_forget(ctx);
+    rp_mem_read(ctx, 0, false, &after);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    rp_tensor_unref(tokens);
+    rp_tensor_unref(labels);
+    rp_model_free(m);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_model_takes_its_checkpointing_along),
+        cmocka_unit_test(a_pass_that_fails_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

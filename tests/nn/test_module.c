@@ -283,6 +283,12 @@ static bool path_ends(const char *path, const rp_module *m, void *user)
     return rp__ends_with(path, user);
 }
 
+static bool path_begins(const char *path, const rp_module *m, void *user)
+{
+    (void)m;
+    return !strncmp(path, user, strlen(user));
+}
+
 static bool in_a_layer(const char *path, const rp_module *m, void *n_asked)
 {
     int64_t layer;
@@ -333,6 +339,27 @@ static void conditions_add_up_inside_regions_and_around_them(void **state)
     tree_free(&t);
 }
 
+/* A list is never called, so as a region it would save nothing and say nothing. */
+static void a_list_of_modules_is_no_region_but_its_members_are(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    const rp_norm_config norm = { .n = 8, .eps = 1e-5f };
+    static const rp_module_kind root_type = { .name = "Root" };
+    rp_module *root, *list, *first, *second;
+
+    assert_ok(ctx, rp__module_new(ctx, NULL, "", &root_type, sizeof *root, &root));
+    assert_ok(ctx, rp__module_list_new(root, "layers", &list));
+    assert_ok(ctx, rp__norm_new(list, "0", &norm, RP_F32, &first));
+    assert_ok(ctx, rp__norm_new(list, "1", &norm, RP_F32, &second));
+    assert_int_equal(rp_module_checkpoint(root, path_ends, "layers"), 0);
+    assert_false(list->checkpointed);
+    assert_int_equal(rp_module_checkpoint(root, path_begins, "layers"), 2);
+    assert_true(!list->checkpointed && first->checkpointed && second->checkpointed);
+    rp__module_free(root);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +371,7 @@ int main(void)
         cmocka_unit_test(a_part_in_evaluation_mode_leaves_the_others_in_theirs),
         cmocka_unit_test(the_mode_comes_back_after_an_error),
         cmocka_unit_test(of_nested_modules_that_a_condition_holds_for_the_outermost_is_a_region),
+        cmocka_unit_test(a_list_of_modules_is_no_region_but_its_members_are),
         cmocka_unit_test(conditions_add_up_inside_regions_and_around_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
