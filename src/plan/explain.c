@@ -48,12 +48,16 @@ const char *rp__explain_text(rp_explain *e, const char *text)
 {
     rp_explain_watch *w = e->watch;
 
-    if (!text || !grow_known(w)) return NULL;
-    const char **place = find_text(&w->known, text);
-    if (*place) return *place;
-    *place = rp__bump_text(&e->bump, text, (int64_t)strlen(text));
-    if (*place) w->known.n++;
-    return *place;
+    const char **place = grow_known(w) ? find_text(&w->known, text) : NULL;
+    if (place && *place) return *place;
+    const char *copy = place ? rp__bump_text(&e->bump, text, (int64_t)strlen(text)) : NULL;
+    if (!copy) {
+        w->lost = true;
+        return NULL;
+    }
+    w->known.n++;
+    *place = copy;
+    return copy;
 }
 
 /* ---- modules ---- */
@@ -85,6 +89,7 @@ rp_explain_module *rp__explain_module_of(rp_explain *e, const char *path)
     const char *kept     = rp__explain_text(e, name);
     rp_explain_module *m = kept ? rp__explain_add(e->watch->ctx, list, sizeof *m) : NULL;
     if (m) *m = (rp_explain_module){ .path = kept };
+    else e->watch->lost = true;
     return m;
 }
 
@@ -116,8 +121,8 @@ static void add_slot(void *user, const rp_tape_slot *s)
         .by_product = s->by_product, .saved = s->saved && !s->away, .away = s->away, .reads = s->backward_reads, .fate = s->fate, .by = reason(e, s),
         .region = s->region ? rp__explain_text(e, s->region) : NULL, .meta = s->meta, .bytes = rp_meta_bytes(&s->meta), .flops = flops,
     };
-    if (slot->path && slot->op && slot->by && (slot->region || !s->region)) e->n_slots++;
-    else e->watch->lost = true;
+    if (!slot->by) e->watch->lost = true;
+    if (!e->watch->lost) e->n_slots++;
 }
 
 static void count_slot(void *user, const rp_tape_slot *s)

@@ -28,9 +28,9 @@ struct rp_explain_watch {
 
 /* Room for one more; NULL: memory. */
 void *rp__explain_add(rp_ctx *ctx, explain_list *list, int64_t size);
-/* One copy of each text, the explanation's. NULL: memory */
+/* One copy of each text, the explanation's. NULL: memory, and something is lost. */
 const char *rp__explain_text(rp_explain *e, const char *text);
-/* The module of a path, made where there is none; NULL: memory. Valid until the next one is made. */
+/* The module of a path, made where there is none, valid until the next one is made. NULL: memory, and something is lost. */
 rp_explain_module *rp__explain_module_of(rp_explain *e, const char *path);
 /* Owners and classes at the peak. */
 rp_status rp__explain_peak(rp_explain *e);

@@ -46,7 +46,7 @@ static void name_owner(rp_explain *e, const rp_mem_event *event, const rp_tape_w
     if (event->mem_class == RP_MEM_PARAM) {
         out->path = what;
         out->what = "parameters";
-        if (!rp__explain_module_of(e, what)) e->watch->lost = true;     /* modules are told in the order of the model */
+        rp__explain_module_of(e, what);         /* so that modules are told in the order of the model */
     } else if (event->mem_class == RP_MEM_OPTIM) {
         out->path = what;
         out->what = "optimizer state";
@@ -61,8 +61,7 @@ static void count_replay(rp_explain *e, const rp_tape_work *now)
 {
     rp_explain_module *m = rp__explain_module_of(e, now->path);
 
-    if (!m) e->watch->lost = true;
-    else if (now->call->op->cost) m->recompute_flops += now->call->op->cost(now->call, RP_FORWARD).flops;
+    if (m && now->call->op->cost) m->recompute_flops += now->call->op->cost(now->call, RP_FORWARD).flops;
 }
 
 static explain_event event_of(rp_explain *e, const rp_mem_event *event)
@@ -80,7 +79,6 @@ static explain_event event_of(rp_explain *e, const rp_mem_event *event)
     w->serial = now.serial;
     w->n_takes++;
     name_owner(e, event, &now, &out);
-    if (!out.what || !out.path) w->lost = true;
     return out;
 }
 
