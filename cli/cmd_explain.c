@@ -141,12 +141,15 @@ static const char *slot_name(const rp_explain_row *row, char out[192])
     return out;
 }
 
-/* "keep: no region", "recompute: r.yaml:12" */
+/* "keep: no region", "recompute: r.yaml:12"; of an argument its key. */
 static const char *decision(const rp_explain_row *row, char out[192])
 {
-    const char *by = !strncmp(row->by, "kept: ", 6) ? row->by + 6 : row->by;
+    static const char kept[] = "kept: ", argument[] = "argument '";
+    const char *fate         = rp__fate_name((int)row->slot->fate), *by = row->by;
 
-    snprintf(out, 192, "%s: %.170s", rp__fate_name((int)row->slot->fate), by);
+    if (!strncmp(by, kept, sizeof kept - 1)) by += sizeof kept - 1;
+    if (strncmp(by, argument, sizeof argument - 1)) snprintf(out, 192, "%s: %.170s", fate, by);
+    else snprintf(out, 192, "%s: %.*s=…", fate, (int)strcspn(by + sizeof argument - 1, "='"), by + sizeof argument - 1);
     return out;
 }
 
