@@ -202,8 +202,8 @@ static void print_module(const rp_explain_module *m, int n)
     for (int i = 0; i < RP_MEM_CLASSES; i++) at += m->peak_at[i];
     snprintf(name, sizeof name, "%.60s", *m->path ? m->path : "of no module");
     if (n > 1) snprintf(name, sizeof name, "%.60s-%s (%d x)", m->path, m[n - 1].path + list_chars(m->path) + 1, n);
-    printf("%-24s  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %10.3f\n", name, at, m->peak_at[RP_MEM_SAVED], m->saved_bytes,
-           m->recomputed_bytes, mflops(m->recompute_flops));
+    printf("%-24s  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %10.3f\n", name, at, m->peak_at[RP_MEM_SAVED],
+           m->saved_bytes, m->recomputed_bytes, mflops(m->recompute_flops));
 }
 
 static void print_modules(const rp_explain *e)

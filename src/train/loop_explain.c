@@ -104,6 +104,7 @@ rp_status rp__recipe_explain(rp_ctx *ctx, const rp_recipe *recipe, rp_report *re
 
     rp__explain_open(out, ctx);
     rp_status status = rp__stage_try(ctx, recipe, out, report, &stage);
+    if (status == RP_OK) status = rp__report_status(report, RP_ERR_CONFIG);     /* of what was wrong before */
     if (status == RP_OK) status = rp__stage_run(&stage, explain);
     if (status != RP_OK) rp__explain_close(out);
     rp__stage_close(&stage);

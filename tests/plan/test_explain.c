@@ -9,11 +9,17 @@ typedef struct {
     rp_status status;
 } explained;
 
-/* `more` stands behind twelve lines. */
+/* `more` stands behind twelve lines; DIR in it is the test's folder. */
 static rp_recipe *read_recipe(rp_ctx *ctx, const char *model, const char *more, rp_report *report)
 {
     rp_recipe *recipe = NULL;
-    char text[4096];
+    const char *at    = strstr(more, "DIR");
+    char text[4096], placed[2048];
+
+    if (at) {
+        snprintf(placed, sizeof placed, "%.*s%s%s", (int)(at - more), more, dir.path, at + 3);
+        more = placed;
+    }
 
     snprintf(text, sizeof text,
              "model: {config: %s/%s.json}\ndataset: {path: %s/tokens.bin, format: tokens}\nmax_seq_len: 16\nbatch_size: 2\n"
@@ -73,6 +79,7 @@ static const struct { const char *name, *model, *text; } cases[] = {
     { "rules in regions", "gpt2", AC "{mode: full, rules: [{op: matmul, every: 2, fate: keep}, {op: attention, fate: recompute}]}\n" },
     { "nested", "llama", AC "{conditions: [{layers: [0-1]}, {path: '*.attn'}, {module_type: Norm}]}\n" },
     { "offload", "llama", AC "{rules: [{op: matmul, fate: offload}], offload: {to: memory}}\n" },
+    { "offload to disk", "gpt2", AC "{rules: [{op: gelu, fate: offload}, {path: layers.1, fate: offload}], offload: {path: DIR/slots}}\n" },
     { "offload and regions", "llama", AC "{mode: full, rules: [{path: '*.attn', fate: prefer_offload}], offload: {to: memory}}\n" },
     { "bf16, in backward", "gpt2", "dtype: bf16\ngrad_dtype: fp32\noptimizer_in_bwd: true\n" AC "{mode: full}\n" },
     { "accumulated", "gpt2", "gradient_accumulation_steps: 2\nclip_grad_norm: 1\n" AC "{mode: selective_layer, every: 2}\n" },
