@@ -59,6 +59,8 @@ int cli_fail(const cli *c, rp_status status);
 int cli_fail_input(const cli *c, rp_status status);
 /* Every message of a report on stderr, one a line. */
 void cli_print_report(const rp_report *report);
+/* What the recipe asks for and this version cannot do, as notes on stderr: a run would refuse it. */
+void cli_note_unsupported(const cli *c, const rp_recipe *recipe);
 /* Flush stdout; 1 after telling that it could not be written, else `code`. */
 int cli_finish(const cli *c, int code);
 

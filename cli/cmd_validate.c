@@ -12,21 +12,6 @@ static int print_text(cli *c, rp_status status, const char *text)
     return cli_finish(c, 0);
 }
 
-/* What a later version will do is no error of the recipe, but a run would refuse it. */
-static void tell_unsupported(cli *c, const rp_recipe *recipe)
-{
-    char line[RP_ERROR_CHARS + 512];
-    rp_report report;
-
-    rp__report_open(&report, c->ctx);
-    rp__recipe_unsupported(recipe, &report);
-    for (rp_report_item *item = report.first; item; item = item->next) {
-        item->note = true;
-        fprintf(stderr, "%s\n", rp__report_line(item, line, sizeof line));
-    }
-    rp__report_close(&report);
-}
-
 /* The names in it, where the model's files are there, and what follows from them. */
 static int try_model(cli *c, const rp_recipe *recipe, const char *name)
 {
@@ -66,7 +51,7 @@ static int validate(cli *c, const validate_fields *fields, const cli_args *args)
     }
     int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
     if (code != CLI_GO) return code;
-    tell_unsupported(c, recipe);
+    cli_note_unsupported(c, recipe);
     code = 0;
     if (fields->resolved) {
         rp_status status = rp__recipe_write(recipe, &bump, &text);

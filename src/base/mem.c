@@ -74,9 +74,9 @@ void rp__mem_space_free(rp_mem_space *s)
 
 void *rp__mem_at(const rp_mem_space *s, int64_t offset) { return s->base ? s->base + offset : NULL; }
 
-static void note(rp_mem_space *s, bool take, rp_mem_class c, int64_t bytes, int64_t offset)
+static void note(rp_mem_space *s, const rp_mem_event *event)
 {
-    if (s->observer) s->observer(s->observer_user, &(rp_mem_event){ take, c, bytes, offset });
+    if (s->observer) s->observer(s->observer_user, event);
 }
 
 static void remove_extent(rp_mem_space *s, int i)
@@ -153,7 +153,7 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
              rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes));
     if (s->base) UNPOISON(s->base + place, bytes);
     count(s, c, bytes, rounded);
-    note(s, true, c, bytes, place);
+    note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
     *offset = place;
     return RP_OK;
 }
@@ -163,7 +163,7 @@ void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset
     int64_t rounded = rp__align_up(bytes);
 
     count(s, c, -bytes, -rounded);
-    note(s, false, c, bytes, offset);
+    note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     if (rounded == 0) return;
 #ifdef RP_POISON
     if (s->base) memset(s->base + offset, 0xff, (size_t)rounded);   /* a NaN in every float format */
@@ -189,11 +189,12 @@ void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset
     }
 }
 
-void rp__mem_reclass(rp_mem_space *s, rp_mem_class from, rp_mem_class to, int64_t bytes)
+void rp__mem_reclass(rp_mem_space *s, rp_mem_class from, rp_mem_class to, int64_t bytes, int64_t offset)
 {
     s->ledger.live_at[from] -= bytes;
     s->ledger.live_at[to] += bytes;
     RP_BUG_IF(s->ledger.live_at[from] < 0);
+    note(s, &(rp_mem_event){ .mem_class = to, .bytes = bytes, .offset = offset, .reclass = true });
 }
 
 void rp__mem_read(const rp_mem_space *s, rp_mem *out) { *out = s->ledger; }

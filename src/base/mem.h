@@ -25,6 +25,8 @@ typedef struct {                /* one allocation or release, as it happened */
     bool take;
     rp_mem_class mem_class;
     int64_t bytes, offset;
+    bool reclass;               /* neither: what is there is of this class from now on */
+    const char *what;           /* of a take: the asker, borrowed for the time of the call; else NULL */
 } rp_mem_event;
 
 /* limit_bytes bounds reserved bytes (0: the machine is the limit). shapes_only: offsets without memory. */
@@ -35,7 +37,7 @@ void rp__mem_space_free(rp_mem_space *space);
 rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *space, rp_mem_class mem_class, int64_t bytes, const char *what,
                        int64_t *offset);
 void rp__mem_give(rp_mem_space *space, rp_mem_class mem_class, int64_t bytes, int64_t offset);
-void rp__mem_reclass(rp_mem_space *space, rp_mem_class from, rp_mem_class to, int64_t bytes);
+void rp__mem_reclass(rp_mem_space *space, rp_mem_class from, rp_mem_class to, int64_t bytes, int64_t offset);
 
 /* Address of an offset; NULL in a shapes-only space. */
 void *rp__mem_at(const rp_mem_space *space, int64_t offset);

@@ -91,6 +91,7 @@ static rp_status walk(rp_tape *tape)
 {
     for (int at = tape->n_call - 1; at >= 0; at--) {
         tape_call *c = tape->call[at];
+        rp__tape_work(tape, RP_TAPE_BACKWARD, c->path, &c->meta);
         if (has_grad(tape, c)) {
             RP_TRY(make_needs(tape, c));
             RP_TRY(fetch_ahead(tape, at));
@@ -155,6 +156,7 @@ static rp_status run(rp_tape *tape, rp_tensor *loss)
     rp_status status = seed(tape, loss);
 
     if (status == RP_OK) status = walk(tape);
+    tape->now = (rp_tape_work){ 0 };
     rp__fp_leave(mode);
     return status;
 }

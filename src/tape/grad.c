@@ -10,6 +10,7 @@
  */
 #include "tape/inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 rp_tensor **rp__grad_place(tape_value *v) { return v->producer == NONE ? &v->held->grad : &v->grad; }
@@ -26,9 +27,12 @@ static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
 
 static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
 {
-    rp_meta m = grad_meta(tape, v);
+    rp_meta m         = grad_meta(tape, v);
+    const char *named = v->producer == NONE && v->held->name ? v->held->name : NULL;
+    char what[256]    = "a gradient";
 
-    return rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, "a gradient", out);
+    if (named) snprintf(what, sizeof what, "the gradient of %.230s", named);
+    return rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, what, out);
 }
 
 rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh)

@@ -95,11 +95,16 @@ struct rp_tape {
     rp_replay_hook replay_hook;
     void *replay_user;
     rp_tape_stats stats;
+    rp_tape_work now;
+    uint64_t works;                 /* numbers them */
 };
 
 /* The context's tape, made at first use; NULL after RP_ERR_MEMORY. */
 rp_tape *rp__tape(rp_ctx *ctx);
 uint64_t rp__tape_next_id(void);        /* never the same twice, in any tape */
+
+/* From here on memory is this call's; what it was before, for `now` to be set back to. */
+rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const char *path, const rp_op_meta *call);
 
 /* ---- regions ---- */
 

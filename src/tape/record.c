@@ -313,8 +313,10 @@ static rp_status run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor
     c->region = tape->open;
     c->path   = path_here(tape);
     RP_TRY(decide(tape, p));
-    RP_TRY(rp__op_forward(&c->meta, c->stream, false, in, made, slot));
-    return take_prints(tape, p, made, slot);
+    rp_tape_work before = rp__tape_work(tape, RP_TAPE_FORWARD, c->path, &c->meta);
+    rp_status status    = rp__op_forward(&c->meta, c->stream, false, in, made, slot);
+    tape->now           = before;
+    return status == RP_OK ? take_prints(tape, p, made, slot) : status;
 }
 
 rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)

@@ -304,7 +304,10 @@ static rp_status replay_call(rp_tape *tape, int at)
     rp_status status = RP_OK;
 
     for (int i = 0; i < c->meta.n_in; i++) RP_TRY_GOTO(rp__input_open(tape, c, i, &in[i]));
-    RP_TRY_GOTO(rp__op_forward(&c->meta, c->stream, true, in, out, slot));
+    rp_tape_work before = rp__tape_work(tape, RP_TAPE_REPLAY, c->path, &c->meta);
+    status              = rp__op_forward(&c->meta, c->stream, true, in, out, slot);
+    tape->now           = before;
+    if (status != RP_OK) goto done;
     if (c->meta.op->cost) tape->stats.recompute_flops += c->meta.op->cost(&c->meta, RP_FORWARD).flops;
     tape->stats.n_replayed++;
     if (tape->replay_hook) tape->replay_hook(tape->replay_user, at, c->path, c->meta.op->name);

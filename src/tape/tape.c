@@ -113,6 +113,16 @@ rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
     return RP_OK;
 }
 
+rp_tape_work rp__tape_now(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->now : (rp_tape_work){ 0 }; }
+
+rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const char *path, const rp_op_meta *call)
+{
+    rp_tape_work before = tape->now;
+
+    tape->now = (rp_tape_work){ phase, path, call, ++tape->works };
+    return before;
+}
+
 /* ---- calls and regions ---- */
 
 int rp__call_needs(const tape_call *c, int *values)
@@ -151,14 +161,24 @@ int rp__region_outermost(const rp_tape *tape, int region)
 
 /* ---- slots ---- */
 
+static int count_before(const rp_tape *tape, int at)
+{
+    const tape_call *c = tape->call[at];
+    int n              = 0;
+
+    for (int i = 0; i < at; i++) n += tape->call[i]->meta.op == c->meta.op && !strcmp(tape->call[i]->path, c->path);
+    return n;
+}
+
 static void show_slot(const rp_tape *tape, const tape_value *v, rp_tape_slot *out)
 {
     const tape_call *c = tape->call[v->producer];
     bool by_product    = v->output >= c->meta.n_out;
 
     *out = (rp_tape_slot){
-        .path = c->path, .op = c->meta.op->name, .by = v->by, .call = &c->meta, .at = v->producer, .by_product = by_product,
-        .output = by_product ? v->output - c->meta.n_out : v->output, .saved = v->held || v->away != NONE,
+        .path = c->path, .op = c->meta.op->name, .by = v->by, .call = &c->meta, .at = v->producer,
+        .nth = count_before(tape, v->producer), .by_product = by_product, .output = by_product ? v->output - c->meta.n_out : v->output,
+        .saved = v->held || v->away != NONE, .away = v->away != NONE && !v->held, .overruled = v->fate == RP_RECOMPUTE && v->promised,
         .fate = v->fate == RP_RECOMPUTE && v->promised ? RP_KEEP : (rp_fate)v->fate,
         .region = v->region == NONE || tape->region[v->region].single ? NULL : tape->region[v->region].path, .meta = v->m,
     };

@@ -109,6 +109,16 @@ typedef struct {
 bool rp__tape_replaying(const rp_ctx *ctx);
 const char *rp__tape_region(const rp_ctx *ctx);
 
+/* Whose memory is taken and given at the moment: the call that runs, or the one whose backward does, with what is made ready for it. */
+typedef enum { RP_TAPE_OTHER, RP_TAPE_FORWARD, RP_TAPE_REPLAY, RP_TAPE_BACKWARD } rp_tape_phase;
+typedef struct {
+    rp_tape_phase phase;                      /* RP_TAPE_OTHER: no op's; then the rest is empty */
+    const char *path;
+    const rp_op_meta *call;
+    uint64_t serial;                          /* of this running of the call alone */
+} rp_tape_work;
+rp_tape_work rp__tape_now(const rp_ctx *ctx);
+
 /* Counts since the last read. */
 void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out);
 
@@ -116,9 +126,11 @@ void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out);
 typedef struct {
     const char *path, *op, *by;               /* by: who decided; NULL: the region it is made in, or nobody */
     const rp_op_meta *call;                   /* that makes it */
-    int at, output;                           /* the call's place on the tape; output, or by-product where by_product */
+    int at, nth;                              /* the call's place on the tape; among the calls of its op and path, from 0 */
+    int output;                               /* or by-product, where by_product */
     bool by_product, backward_reads;          /* backward_reads false: replays alone read it */
-    bool saved;                               /* held now, or away */
+    bool saved, away;                         /* held now, or where offloaded values are */
+    bool overruled;                           /* to be recomputed, but kept for those who read it outside its region */
     rp_fate fate;                             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD: what becomes of it */
     const char *region;                       /* path of its innermost region; NULL: none */
     rp_meta meta;

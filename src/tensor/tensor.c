@@ -99,7 +99,7 @@ void rp__tensor_reclass(rp_tensor *t, rp_mem_class c)
     rp_storage *s = t->storage;
 
     if (s->mem_class == c) return;
-    rp__mem_reclass(s->ctx->space[s->device], s->mem_class, c, s->bytes);
+    rp__mem_reclass(s->ctx->space[s->device], s->mem_class, c, s->bytes, s->offset);
     s->mem_class = c;
 }
 

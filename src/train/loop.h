@@ -14,6 +14,7 @@
 #define RP_TRAIN_LOOP_H
 
 #include "models/model.h"
+#include "plan/explain.h"
 #include "train/data.h"
 #include "train/metrics.h"
 #include "train/recipe.h"
@@ -43,6 +44,10 @@ const char *rp__recipe_missing_file(const rp_recipe *recipe);
 /* Hold the recipe against its model and rehearse a step on shapes, as a run would: what is wrong is in the report as well as in the
  * status. `regions` as above. */
 rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, char regions[RP_REGIONS_CHARS]);
+
+/* The same, and what becomes of every slot in a step on batches of full length: neither weights nor data are read. Close *out whatever
+ * this said. The context has no more than shapes, and the recipe's threads. */
+rp_status rp__recipe_explain(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_explain *out);
 
 /* Everything before step 1, or before the step a resume goes on with. The recipe is borrowed until free. Messages of a wrong
  * recipe, all of them, are in the report; nothing is written then. So are notes: which state is resumed, and why a newer one

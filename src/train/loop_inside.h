@@ -3,6 +3,7 @@
  *   loop.c         the trainer: steps, metrics, states, the end
  *   loop_new.c     everything before the first step
  *   loop_stage.c   the engine on shapes: a recipe held against its model, the rehearsal
+ *   loop_explain.c what a step on shapes does with its slots, and what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
  *   loop_step.c    the engine: one optimizer step, one score; the same on shapes and on data
  *   loop_dir.c     output_dir: what is there already, config.yaml, final/
@@ -13,6 +14,7 @@
 
 #include "io/tokenizer.h"
 #include "models/weights.h"
+#include "plan/explain.h"
 #include "policy/stack.h"
 #include "train/loop.h"
 #include "train/optim.h"
@@ -29,6 +31,7 @@ typedef struct {
     rp_optim_step update;               /* of the running step; the hook of backward reads it */
     rp_selection selection;             /* regions, and the policy that decides in a step */
     bool offloads;                      /* it has told the context where to */
+    rp_explain *explain;                /* looks at the slots when a forward ends; may be NULL */
 } rp_engine;
 
 typedef struct {
@@ -71,17 +74,22 @@ typedef struct {
     const rp_recipe *recipe;
     rp_model_source source;
     rp_engine engine;
+    rp_explain *explain;
     int64_t n_params, val_rows;
     rp_rehearsal found;
 } rp_stage;
 
-/* The recipe's model, its regions and rules. A stage is closed whatever open said. */
-rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *report, rp_stage *out);
+/* The recipe's model, its regions and rules, observed from the beginning where somebody explains. A stage is closed whatever open said. */
+rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *out);
 void rp__stage_close(rp_stage *stage);
 /* Names that the model does not know are errors in the report. */
 rp_status rp__stage_check_names(rp_stage *stage, rp_report *report);
 /* Find what a step takes, with a validation in batches of val_rows (0: none) after it. Rules that decide nothing are notes. */
 rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_report *report);
+/* Open, check and rehearse, for those who only ask. Close it whatever this said. */
+rp_status rp__stage_try(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *out);
+/* What runs on the stage counts for fault injection as if it ran on the caller's own context, and fails with its message. */
+rp_status rp__stage_run(rp_stage *stage, rp_status (*run)(rp_stage *stage));
 
 /* ---- trainer ---- */
 

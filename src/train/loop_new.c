@@ -24,7 +24,7 @@ static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
     rp__recipe_check_train(t->recipe, report);
     int unsupported  = rp__recipe_unsupported(t->recipe, report);
     int missing      = rp__recipe_open_plugins(t->recipe, report);
-    rp_status status = rp__stage_open(t->ctx, t->recipe, report, &o->stage);
+    rp_status status = rp__stage_open(t->ctx, t->recipe, NULL, report, &o->stage);
     if (status == RP_OK) status = rp__stage_check_names(&o->stage, report);
     t->info.n_params = o->stage.n_params;
     if (status == RP_OK && missing) status = RP_ERR_MATCH;

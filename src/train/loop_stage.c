@@ -6,8 +6,7 @@
 
 /* ---- opening ---- */
 
-/* What runs on the stage counts for fault injection as if it ran on the caller's own context, and fails with its message. */
-static rp_status on_stage(rp_stage *stage, rp_status (*run)(rp_stage *stage))
+rp_status rp__stage_run(rp_stage *stage, rp_status (*run)(rp_stage *stage))
 {
     stage->ctx->fault_countdown   = stage->caller->fault_countdown;
     rp_status status              = run(stage);
@@ -27,8 +26,9 @@ static rp_status share(rp_stage *stage)
 static rp_status build(rp_stage *stage)
 {
     rp_model_config config = rp__config_share(&stage->source.config);
-    rp_status status       = share(stage);
+    rp_status status       = stage->explain ? rp__explain_watch_ctx(stage->explain, stage->ctx) : RP_OK;
 
+    if (status == RP_OK) status = share(stage);
     if (status == RP_OK) status = rp__engine_open(&stage->engine, stage->ctx, stage->recipe, &config);
     rp__model_config_drop(&config);
     for (int i = 0; status == RP_OK && i < rp__model_n_params(stage->engine.model); i++)
@@ -36,17 +36,17 @@ static rp_status build(rp_stage *stage)
     return status;
 }
 
-rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *report, rp_stage *stage)
+rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *stage)
 {
     rp_ctx_options options = {
         .threads = caller->threads, .shapes_only = true, .seed = caller->seed, .device = caller->options.device,
     };
 
-    *stage = (rp_stage){ .caller = caller, .recipe = recipe };
+    *stage = (rp_stage){ .caller = caller, .recipe = recipe, .explain = explain };
     RP_TRY(rp__source_open(caller, recipe, report, &stage->source));
     rp_status status = rp_ctx_new(&options, &stage->ctx);
     RP_CHECK(caller, status == RP_OK, status, "cannot open a context for the rehearsal: %s", rp_status_text(status));
-    return on_stage(stage, build);
+    return rp__stage_run(stage, build);
 }
 
 void rp__stage_close(rp_stage *stage)
@@ -134,7 +134,7 @@ static bool calls(void *user, const char *op) { return rp__policy_has_seen(((rp_
 rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_report *report)
 {
     stage->val_rows = val_rows;
-    RP_TRY(on_stage(stage, rehearse));
+    RP_TRY(rp__stage_run(stage, rehearse));
     rp__recipe_note_idle(stage->recipe, calls, stage, stage->engine.selection.policy, report);
     return RP_OK;
 }
@@ -150,16 +150,23 @@ const char *rp__recipe_missing_file(const rp_recipe *recipe)
     return NULL;
 }
 
+rp_status rp__stage_try(rp_ctx *ctx, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *stage)
+{
+    int told         = report->n_errors;
+    rp_status status = rp__stage_open(ctx, recipe, explain, report, stage);
+
+    if (status == RP_OK) status = rp__stage_check_names(stage, report);
+    if (status == RP_OK && report->n_errors == 0) status = rp__stage_rehearse(stage, 0, report);
+    return status == RP_OK && report->n_errors > told ? rp__report_status(report, RP_ERR_CONFIG) : status;
+}
+
 rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, char regions[RP_REGIONS_CHARS])
 {
     rp_stage stage;
-    int told         = report->n_errors;
-    rp_status status = rp__stage_open(ctx, recipe, report, &stage);
+    rp_status status = rp__stage_try(ctx, recipe, NULL, report, &stage);
 
-    if (status == RP_OK) status = rp__stage_check_names(&stage, report);
-    if (status == RP_OK && report->n_errors == 0) status = rp__stage_rehearse(&stage, 0, report);
     if (status == RP_OK && report->n_errors == 0)
         rp__regions_text(rp__model_root(stage.engine.model), rp__engine_n_rules(&stage.engine), regions);
     rp__stage_close(&stage);
-    return status == RP_OK && report->n_errors > told ? rp__report_status(report, RP_ERR_CONFIG) : status;
+    return status;
 }

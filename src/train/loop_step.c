@@ -178,7 +178,8 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     RP_TRY(recorded_loss(e, &b, targets, &loss));
     rp_mem_read(e->ctx, 0, false, &now);
     out->saved_bytes = now.live_at[RP_MEM_SAVED];
-    rp_status status = read_loss(data, loss, &value);
+    rp_status status = e->explain ? rp__explain_slots(e->explain) : RP_OK;
+    if (status == RP_OK) status = read_loss(data, loss, &value);
     out->loss += value;
     if (status == RP_OK && !isfinite(value))
         status = rp__fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step + 1, number_name(value));

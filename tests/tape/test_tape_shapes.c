@@ -18,7 +18,7 @@ static void note(void *user, const rp_mem_event *event)
 
     assert_true(h->n < MOST_EVENTS);
     moment *now = &h->at[h->n++];
-    *now        = (moment){ { event->take, event->mem_class, event->bytes, event->offset }, { 0 } };
+    *now        = (moment){ { event->take, event->mem_class, event->bytes, event->offset, event->reclass, NULL }, { 0 } };
     memcpy(now->live_at, m.live_at, sizeof now->live_at);
 }
 
@@ -46,7 +46,7 @@ static void check_same_history(const history *real, const history *shapes, uint3
 {
     for (int i = 0; i < real->n && i < shapes->n; i++) {
         const moment *a = &real->at[i], *b = &shapes->at[i];
-        if (a->event.take != b->event.take || a->event.mem_class != b->event.mem_class || a->event.bytes != b->event.bytes ||
+        if (a->event.take != b->event.take || a->event.reclass != b->event.reclass || a->event.mem_class != b->event.mem_class || a->event.bytes != b->event.bytes ||
             a->event.offset != b->event.offset || memcmp(a->live_at, b->live_at, sizeof a->live_at))
             fail_msg("graph %u: event %d of %d differs", seed, i, real->n);
     }

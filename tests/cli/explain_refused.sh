@@ -1,0 +1,15 @@
+# As validate tells it; nothing is printed and exit is 2.
+cat >wrong.yaml <<YAML
+model: {config: $SOURCE/recipes/tiny_llama/config.json}
+activation_checkpointing:
+  rules:
+  - {op: mattmul, fate: keep}
+  - {path: layers.9, fate: keep}
+YAML
+reprise explain wrong.yaml --json
+echo "exit $?"
+reprise explain tiny_from_scratch model.config=absent.json
+echo "exit $?"
+reprise explain absent.yaml
+echo "exit $?"
+reprise explain
