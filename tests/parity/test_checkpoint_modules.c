@@ -47,6 +47,34 @@ static void a_sequence_takes_the_options_of_a_region(void **state)
     test_ctx_free(ctx);
 }
 
+static rp_status times_parameter(rp_ctx *ctx, void *w, rp_tensor *const *in, rp_tensor **out)
+{
+    out[0] = then(ctx, "silu", NULL, call(ctx, "mul", NULL, in[0], w));
+    return RP_OK;
+}
+
+static void a_sequence_trains_its_parameters_though_its_input_wants_no_gradient(void **state)
+{
+    (void)state;
+    rp_ctx *ctx     = probe_ctx(NULL);
+    rp_tensor *x    = drawn(ctx, 1, false), *w[3], *y;
+    rp_checkpoint_function fn[3] = { times_parameter, times_parameter, times_parameter };
+    values grad[2][3];
+
+    for (uint32_t i = 0; i < 3; i++) w[i] = drawn(ctx, 2 + i, true);
+    for (int segments = 1; segments <= 3; segments += 2) {
+        assert_ok(ctx, rp_checkpoint_sequential(ctx, fn, (void *const *)w, 3, segments, x, NULL, &y));
+        assert_ok(ctx, backward_of(ctx, y));
+        for (int i = 0; i < 3; i++) {
+            grad[segments == 3][i] = take_grad(w[i]);
+            assert_same_values(&grad[segments == 3][i], &grad[0][i], "a parameter's gradient");
+        }
+    }
+    for (int i = 0; i < 3; i++) rp_tensor_unref(w[i]);
+    rp_tensor_unref(x);
+    test_ctx_free(ctx);
+}
+
 /* ---- conditions ---- */
 
 static bool never(const char *path, const rp_module *m, void *n_asked)
@@ -240,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sequence_takes_the_options_of_a_region),
+        cmocka_unit_test(a_sequence_trains_its_parameters_though_its_input_wants_no_gradient),
         cmocka_unit_test(a_condition_that_holds_nowhere_changes_nothing_and_the_root_is_a_region_where_it_holds),
         cmocka_unit_test(a_module_called_twice_is_a_region_twice),
         cmocka_unit_test(an_error_in_a_checkpointed_module_takes_its_calls_back),
