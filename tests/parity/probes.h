@@ -1,4 +1,4 @@
-/* probes.h -- what the tests of docs/parity.md share: small ops of their own that write down each of their runs, and calls that must succeed.
+/* probes.h -- what the tests of docs/parity.md share: small ops that write down each of their runs, and calls that must succeed.
  *
  *   op        computes       backward reads                    attribute: the number under which its runs are counted
  *   square    x x            its input

@@ -182,7 +182,7 @@ static rp_status fails(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor 
     return status;
 }
 
-typedef struct { bool with_error; rp_policy *inner; int64_t live_bytes; } tries;
+typedef struct { bool with_error; rp_policy *inner; } tries;
 
 /* Tries what fails in a region inside, and goes on without it. */
 static rp_status goes_on(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
@@ -211,7 +211,7 @@ static void an_error_leaves_nothing_also_where_it_is_caught_in_a_region(void **s
     int asked    = 0, asked_at_error = 0;
     int64_t own  = ledger_of(ctx, 0).live_bytes;
     values grad[2];
-    tries t = { false, NULL, 0 };
+    tries t = { false, NULL };
 
     assert_ok(ctx, rp_policy_new(ctx, "inner", &t.inner));
     assert_ok(ctx, rp_policy_call(t.inner, count_questions, NULL, &asked));

@@ -86,8 +86,8 @@ static void a_parameter_that_changed_is_named_with_its_writer_its_reader_and_the
     assert_ok(ctx, rp_tensor_read(weight, was, BN_WIDTH * BN_WIDTH));
     assert_ok(ctx, rp_tensor_write(weight, was, BN_WIDTH * BN_WIDTH));
     assert_int_equal(rp_backward(ctx, loss), RP_ERR_MUTATED);
-    assert_string_equal(rp_error(ctx), "'layers.1.linear.weight' (fp32 [7, 7]) was changed by rp_tensor_write between forward and backward; "
-                                       "matmul of 'layers.1.linear' reads it");
+    assert_string_equal(rp_error(ctx), "'layers.1.linear.weight' (fp32 [7, 7]) was changed by rp_tensor_write between forward and "
+                                       "backward; matmul of 'layers.1.linear' reads it");
     rp_tensor_unref(loss);
     bn_mlp_free(&m);
     test_ctx_free(ctx);
