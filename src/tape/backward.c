@@ -41,11 +41,13 @@ static int away_for(const rp_tape *tape, int at)
 static rp_status fetch_ahead(rp_tape *tape, int at)
 {
     if (!tape->ctx->away) return RP_OK;
+    if (tape->coming != NONE && tape->value[tape->coming].fetching) return RP_OK;
     if (tape->ahead > at) tape->ahead = at;
     for (; tape->ahead > 0; tape->ahead--) {
         int value = away_for(tape, tape->ahead - 1);
         if (value == NONE) continue;
         tape->ahead--;
+        tape->coming = value;
         return rp__value_fetch(tape, &tape->value[value]);
     }
     return RP_OK;
@@ -116,6 +118,7 @@ static void begin(rp_tape *tape, const rp_backward_options *o)
     tape->retain       = o->keep_record || tape->open != NONE;
     tape->keep_replays = tape->retain && o->keep_replays && tape->open == NONE;
     tape->ahead        = tape->n_call;
+    tape->coming       = NONE;
     for (int i = 0; i < tape->n_value; i++) {
         tape_value *v   = &tape->value[i];
         v->left         = v->uses;

@@ -51,6 +51,28 @@ static void slots_go_away_and_come_back_without_being_computed_again(void **stat
     offload_ctx_free(ctx);
 }
 
+/* However many calls lie between two readers: the value that is read and the one that comes next are here, no more. */
+static void one_value_is_on_its_way_at_a_time(void **state)
+{
+    (void)state;
+    rp_ctx *ctx       = offload_ctx();
+    rp_tensor *x      = drawn(ctx, 1, true), *y;
+    rp_policy *policy = NULL;
+
+    rule_by(ctx, &policy, "[{ fate: offload }]");
+    y = probe(ctx, "square", 0, x);
+    for (int i = 1; i < 7; i++) {
+        for (int k = 0; k < 4; k++) y = then_probe(ctx, "twice", 9, y);
+        y = then_probe(ctx, "square", i, y);
+    }
+    assert_ok(ctx, backward_of(ctx, y));
+    for (int i = 0; i < 7; i++) assert_int_equal(probes.saved_at_backward[i], (i < 2 ? i : 2) * BYTES);      /* 0 reads a leaf */
+    rule_by(ctx, &policy, NULL);
+    rp_tensor_drop_grad(x);
+    rp_tensor_unref(x);
+    offload_ctx_free(ctx);
+}
+
 static void a_must_without_a_place_is_an_error_and_a_preference_keeps(void **state)
 {
     (void)state;
@@ -232,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_go_away_and_come_back_without_being_computed_again),
+        cmocka_unit_test(one_value_is_on_its_way_at_a_time),
         cmocka_unit_test(a_must_without_a_place_is_an_error_and_a_preference_keeps),
         cmocka_unit_test(parameters_and_inputs_never_go_away),
         cmocka_unit_test(a_storage_that_several_read_goes_away_once),
