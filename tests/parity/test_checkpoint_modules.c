@@ -75,6 +75,83 @@ static void a_sequence_trains_its_parameters_though_its_input_wants_no_gradient(
     test_ctx_free(ctx);
 }
 
+/* Two squares; the last function but one goes back from what it made, before it is known which functions are one segment. */
+static rp_status goes_back(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+{
+    int *number   = user;
+    rp_tensor *h = NULL, *y = NULL, *loss = NULL;
+    rp_status status = RP_OK;
+
+    RP_TRY_GOTO(rp_apply(ctx, "square", number, in, 1, &h));
+    RP_TRY_GOTO(rp_apply(ctx, "square", number, &h, 1, &y));
+    if (*number == FUNCTIONS - 2) {
+        RP_TRY_GOTO(rp_apply(ctx, "sum", &(rp_attr_dim){ 0 }, &y, 1, &loss));
+        rp_tensor_unref(h);
+        h = NULL;
+        RP_TRY_GOTO(rp_apply(ctx, "sum", &(rp_attr_dim){ 0 }, &loss, 1, &h));
+        RP_TRY_GOTO(rp_backward(ctx, h));
+    }
+done:
+    rp_tensor_unref(h);
+    rp_tensor_unref(loss);
+    if (status == RP_OK) *out = y;
+    else rp_tensor_unref(y);
+    return status;
+}
+
+static rp_status in_sequence(rp_ctx *ctx, rp_tensor *x, int segments, rp_tensor **y)
+{
+    static int number[FUNCTIONS] = { 0, 1, 2, 3, 4 };
+    static void *const user[FUNCTIONS] = { &number[0], &number[1], &number[2], &number[3], &number[4] };
+    rp_checkpoint_function fn[FUNCTIONS] = { goes_back, goes_back, goes_back, goes_back, goes_back };
+
+    if (segments) return rp_checkpoint_sequential(ctx, fn, user, FUNCTIONS, segments, x, NULL, y);
+    *y = rp_tensor_ref(x);
+    for (int i = 0; i < FUNCTIONS; i++) {
+        rp_tensor *next;
+        RP_TRY(goes_back(ctx, user[i], y, &next));
+        rp_tensor_unref(*y);
+        *y = next;
+    }
+    return RP_OK;
+}
+
+static void a_function_of_a_sequence_may_go_back(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = probe_ctx(NULL);
+    rp_tensor *x = drawn(ctx, 1, true), *y;
+    int64_t own  = ledger_of(ctx, 0).live_bytes;
+    values grad[FUNCTIONS + 1];
+    bool fired = true;
+
+    /* Without regions the backward inside would end the record: there it is kept. */
+    assert_ok(ctx, rp__region_begin(ctx, "all"));
+    assert_ok(ctx, in_sequence(ctx, x, 0, &y));
+    assert_ok(ctx, rp__region_end(ctx));
+    for (int segments = 0; segments <= FUNCTIONS; segments++) {
+        if (segments) assert_ok(ctx, in_sequence(ctx, x, segments, &y));
+        assert_int_equal(saved_bytes(ctx), segments ? (segments - 1) * BYTES : 0);
+        assert_ok(ctx, backward_of(ctx, y));
+        grad[segments] = take_grad(x);
+        assert_same_values(&grad[segments], &grad[0], "both gradients");
+        assert_int_equal(ledger_of(ctx, 0).live_bytes, own);
+    }
+    for (int k = 1; fired; k++) {
+        ctx->fault_countdown = k;
+        rp_status status     = in_sequence(ctx, x, 2, &y);
+        fired                = ctx->fault_countdown == 0;
+        ctx->fault_countdown = 0;
+        assert_int_equal(status, fired ? RP_ERR_MEMORY : RP_OK);
+        if (!fired) rp_tensor_unref(y);
+        rp_forget(ctx);
+        rp_tensor_drop_grad(x);
+        assert_int_equal(ledger_of(ctx, 0).live_bytes, own);
+    }
+    rp_tensor_unref(x);
+    test_ctx_free(ctx);
+}
+
 /* ---- conditions ---- */
 
 static bool never(const char *path, const rp_module *m, void *n_asked)
@@ -269,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sequence_takes_the_options_of_a_region),
         cmocka_unit_test(a_sequence_trains_its_parameters_though_its_input_wants_no_gradient),
+        cmocka_unit_test(a_function_of_a_sequence_may_go_back),
         cmocka_unit_test(a_condition_that_holds_nowhere_changes_nothing_and_the_root_is_a_region_where_it_holds),
         cmocka_unit_test(a_module_called_twice_is_a_region_twice),
         cmocka_unit_test(an_error_in_a_checkpointed_module_takes_its_calls_back),
