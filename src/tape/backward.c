@@ -41,11 +41,13 @@ static int away_for(const rp_tape *tape, int at)
 static rp_status fetch_ahead(rp_tape *tape, int at)
 {
     if (!tape->ctx->away) return RP_OK;
+    if (tape->coming != NONE && tape->value[tape->coming].fetching) return RP_OK;
     if (tape->ahead > at) tape->ahead = at;
     for (; tape->ahead > 0; tape->ahead--) {
         int value = away_for(tape, tape->ahead - 1);
         if (value == NONE) continue;
         tape->ahead--;
+        tape->coming = value;
         return rp__value_fetch(tape, &tape->value[value]);
     }
     return RP_OK;
@@ -117,6 +119,7 @@ static void begin(rp_tape *tape, const rp_backward_options *o)
     tape->retain       = o->keep_record || tape->open != NONE;
     tape->keep_replays = tape->retain && o->keep_replays && tape->open == NONE;
     tape->ahead        = tape->n_call;
+    tape->coming       = NONE;
     for (int i = 0; i < tape->n_value; i++) {
         tape_value *v   = &tape->value[i];
         v->left         = v->uses;
@@ -161,17 +164,40 @@ static rp_status run(rp_tape *tape, rp_tensor *loss)
     return status;
 }
 
+/* The first outermost region that has no plan yet: the one that is open, or, in a sequence, the first of those that may become one. */
+static int first_unplanned(const rp_tape *tape)
+{
+    int first = rp__region_outermost(tape, tape->open);
+
+    for (int r = 0; r < first; r++)
+        if (tape->region[r].parent == NONE && tape->region[r].first < tape->region[r].end && !tape->region[r].run) return r;
+    return first;
+}
+
+static rp_status plan_from(rp_tape *tape, int first)
+{
+    rp_status status = RP_OK;
+    int r            = first;
+
+    for (; r < tape->n_region && status == RP_OK; r++)
+        if (tape->region[r].parent == NONE) status = rp__region_plan_open(tape, r);
+    for (int done = first; done < r - 1 && status != RP_OK; done++)
+        if (tape->region[done].parent == NONE) rp__region_unplan(tape, done);
+    return status;
+}
+
 /* Open regions end here for as long as the backward takes. */
 static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward_options *o)
 {
-    int outermost = rp__region_outermost(tape, tape->open);
+    int first = first_unplanned(tape);
 
     for (int r = tape->open; r != NONE; r = tape->region[r].parent) tape->region[r].end = tape->n_call;
-    RP_TRY(rp__region_plan_open(tape, outermost));
+    RP_TRY(plan_from(tape, first));
     begin(tape, o);
     rp_status status = run(tape, loss);
     end(tape);
-    rp__region_unplan(tape, outermost);
+    for (int r = first; r < tape->n_region; r++)
+        if (tape->region[r].parent == NONE) rp__region_unplan(tape, r);
     return status;
 }
 

@@ -86,6 +86,7 @@ struct rp_tape {
     bool no_grad, wide_grads;
     bool retain, keep_replays;      /* of the backward that runs */
     int ahead;                      /* calls below this have not been searched for values to fetch */
+    int coming;                     /* the value that was fetched ahead last; NONE */
     rp_scope root;
     rp_decider decider;
     rp_tape_verify verify;
