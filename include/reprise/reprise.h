@@ -195,10 +195,11 @@ typedef struct {
     const char *name;             /* of the region, in messages and in explain; outside modules also the path of what it computes.
                                      NULL: "checkpoint". Must outlive the record */
     rp_policy *policy;            /* fates of what it computes; NULL: none of its own */
+    int n_outputs;                /* that rp_checkpoint takes back, to NULL, where memory fails after fn; 0: one */
 } rp_checkpoint_options;
 
 /* Run fn as a region, whatever it calls; it is called once. outputs[] is filled by fn. NULL options are all zero.
- * errors  those of fn, after which nothing of what it recorded is left */
+ * errors  those of fn, after which nothing of what it recorded is left · RP_ERR_STATE fn left gradients off that were on · RP_ERR_MEMORY */
 typedef rp_status (*rp_checkpoint_function)(rp_ctx *ctx, void *user, rp_tensor *const *inputs, rp_tensor **outputs);
 RP_API rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                                const rp_checkpoint_options *options, rp_tensor **outputs);

@@ -8,20 +8,34 @@
 
 static const char *name_of(const rp_checkpoint_options *options) { return options && options->name ? options->name : "checkpoint"; }
 
-/* The recorded calls of fn are a region, or are not there at all. */
+static int n_outputs_of(const rp_checkpoint_options *options) { return options && options->n_outputs ? options->n_outputs : 1; }
+
+static rp_status call_function(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs, rp_policy *policy,
+                               rp_tensor **outputs)
+{
+    if (policy) RP_TRY(rp__policy_push(ctx, policy));
+    rp_status status = fn(ctx, user, inputs, outputs);
+    if (policy) rp__policy_pop(ctx);
+    return status;
+}
+
+static void drop_outputs(rp_tensor **outputs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        rp_tensor_unref(outputs[i]);
+        outputs[i] = NULL;
+    }
+}
+
+/* The recorded calls of fn are a region, or are not there at all; then its outputs are not either. */
 static rp_status run_region(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                             const rp_checkpoint_options *options, rp_tensor **outputs)
 {
     rp_tape_mark before = rp__tape_mark(ctx);
-    rp_policy *policy   = options ? options->policy : NULL;
 
     RP_TRY(rp__region_begin(ctx, name_of(options)));
-    rp_status status = policy ? rp__policy_push(ctx, policy) : RP_OK;
-    if (status == RP_OK) {
-        status = fn(ctx, user, inputs, outputs);
-        if (policy) rp__policy_pop(ctx);
-    }
-    if (status == RP_OK) status = rp__region_end(ctx);
+    rp_status status = call_function(ctx, fn, user, inputs, options ? options->policy : NULL, outputs);
+    if (status == RP_OK && (status = rp__region_end(ctx)) != RP_OK) drop_outputs(outputs, n_outputs_of(options));
     if (status != RP_OK) rp__tape_rewind(ctx, before);
     return status;
 }
@@ -29,7 +43,8 @@ static rp_status run_region(rp_ctx *ctx, rp_checkpoint_function fn, void *user, 
 rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                         const rp_checkpoint_options *options, rp_tensor **outputs)
 {
-    RP_CHECK(ctx, fn, RP_ERR_ARG, "rp_checkpoint: there is no function");
+    RP_CHECK(ctx, fn && outputs, RP_ERR_ARG, "rp_checkpoint: there is no %s", fn ? "place for outputs" : "function");
+    RP_CHECK(ctx, n_outputs_of(options) > 0, RP_ERR_ARG, "rp_checkpoint: %d outputs", options->n_outputs);
     return run_region(ctx, fn, user, inputs, options, outputs);
 }
 

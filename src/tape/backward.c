@@ -46,7 +46,6 @@ static rp_status fetch_ahead(rp_tape *tape, int at)
     for (; tape->ahead > 0; tape->ahead--) {
         int value = away_for(tape, tape->ahead - 1);
         if (value == NONE) continue;
-        tape->ahead--;
         tape->coming = value;
         return rp__value_fetch(tape, &tape->value[value]);
     }

@@ -68,6 +68,7 @@ typedef struct {
     int *chosen;                    /* which of them the replay that is running runs */
     int *makes, n_makes;            /* values a replay leaves held, where something still needs them */
     int *bounds, n_bounds;          /* values from outside that it reads */
+    int n_off;                      /* begins in it that opened nothing, gradients being off */
     bool single;                    /* one call outside all regions, for the sake of a rule: what it makes again is on demand */
     bool replayed, finished;        /* in the backward that runs */
 } tape_region;
@@ -80,6 +81,7 @@ struct rp_tape {
     tape_region *region;
     int n_value, n_call, n_region, room_value, room_call, room_region;
     int open;                       /* innermost open region */
+    int n_off;                      /* as in a region, outside all */
     int replaying;                  /* the region that is being replayed */
     bool deferred;                  /* outermost regions are planned later, when it is known which of them are one */
     uint64_t plannings;             /* numbers them, for tape_value.bound_at */
@@ -109,6 +111,8 @@ rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const char *path,
 
 /* ---- regions ---- */
 
+/* Of the innermost open region, or of the top. */
+static inline int *rp__tape_n_off(rp_tape *tape) { return tape->open == NONE ? &tape->n_off : &tape->region[tape->open].n_off; }
 /* Is the region, or NONE for the top, `outer` or inside it? */
 bool rp__region_within(const rp_tape *tape, int region, int outer);
 int rp__region_outermost(const rp_tape *tape, int region);

@@ -351,7 +351,10 @@ rp_status rp__region_begin(rp_ctx *ctx, const char *path)
     rp_tape *tape = rp__tape(ctx);
 
     if (!tape) return RP_ERR_MEMORY;
-    if (tape->no_grad) return RP_OK;
+    if (tape->no_grad) {
+        ++*rp__tape_n_off(tape);
+        return RP_OK;
+    }
     if (!grow(ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region)) return RP_ERR_MEMORY;
     tape->region[tape->n_region] = (tape_region){ .path = path, .parent = tape->open, .first = tape->n_call };
     if (tape->open == NONE) tape->n_outermost++;
@@ -364,8 +367,13 @@ rp_status rp__region_end(rp_ctx *ctx)
     rp_tape *tape = rp__tape(ctx);
 
     if (!tape) return RP_ERR_MEMORY;
-    if (tape->no_grad) return RP_OK;
+    if (*rp__tape_n_off(tape) > 0) {
+        --*rp__tape_n_off(tape);
+        return RP_OK;
+    }
     RP_CHECK(ctx, tape->open != NONE, RP_ERR_STATE, "a checkpointed region is ended that was not begun");
+    RP_CHECK(ctx, !tape->no_grad, RP_ERR_STATE, "gradients were turned off inside the checkpointed region '%s' and are off at its end",
+             tape->region[tape->open].path);
     int closed = tape->open, parent = tape->region[closed].parent;
     tape->region[closed].end = tape->n_call;
     if (parent == NONE && !tape->deferred) RP_TRY(rp__region_plan(tape, closed));

@@ -75,9 +75,10 @@ void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region)
 
 rp_tape_mark rp__tape_mark(const rp_ctx *ctx)
 {
-    const rp_tape *tape = ctx->tape;
+    rp_tape *tape = ctx->tape;
 
-    return tape ? (rp_tape_mark){ tape->id, tape->n_call, tape->n_value, tape->n_region, tape->open } : (rp_tape_mark){ .open = NONE };
+    if (!tape) return (rp_tape_mark){ .open = NONE };
+    return (rp_tape_mark){ tape->id, tape->n_call, tape->n_value, tape->n_region, tape->open, *rp__tape_n_off(tape) };
 }
 
 void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark)
@@ -85,7 +86,8 @@ void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark)
     rp_tape *tape = ctx->tape;
 
     if (!tape || (mark.id && mark.id != tape->id)) return;      /* forgotten since */
-    tape->open = mark.open;
+    tape->open            = mark.open;
+    *rp__tape_n_off(tape) = mark.n_off;
     rp__tape_truncate(tape, mark.n_call, mark.n_value, mark.n_region);
 }
 

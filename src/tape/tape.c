@@ -45,6 +45,7 @@ void rp__tape_reset(rp_ctx *ctx)
     if (tape->n_outermost) tape->last_outermost = tape->n_outermost;
     tape->n_value = tape->n_call = tape->n_region = tape->n_outermost = 0;
     tape->open = tape->replaying = NONE;
+    tape->n_off    = 0;
     tape->deferred = false;
     tape->id   = rp__tape_next_id();
 }

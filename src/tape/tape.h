@@ -56,12 +56,13 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
 /* Copied; NULL: nobody decides. */
 void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider);
 
-/* Calls between begin and end form a region under `path` (borrowed until the tape is reset). An end that fails leaves it open. */
+/* Calls between begin and end form a region under `path` (borrowed until the tape is reset). An end that fails leaves it open. Gradients
+ * are on or off at both; a begin without them opens nothing. */
 rp_status rp__region_begin(rp_ctx *ctx, const char *path);
 rp_status rp__region_end(rp_ctx *ctx);
 
 /* A place in the record to go back to: what was recorded since is forgotten, regions opened since with it. */
-typedef struct { uint64_t id; int n_call, n_value, n_region, open; } rp_tape_mark;
+typedef struct { uint64_t id; int n_call, n_value, n_region, open, n_off; } rp_tape_mark;
 rp_tape_mark rp__tape_mark(const rp_ctx *ctx);
 void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark);
 

@@ -307,6 +307,74 @@ static void an_op_can_tell_which_region_it_is_in_and_whether_it_is_replayed(void
     test_ctx_free(ctx);
 }
 
+/* ---- ends that fail ---- */
+
+static rp_status square_and_off(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_tensor *y = probe(ctx, "square", 1, in[0]);
+
+    *(rp_tensor **)user = rp_tensor_ref(y);
+    rp_status status    = rp_set_grad(ctx, false);
+    if (status == RP_OK) out[0] = y;
+    else rp_tensor_unref(y);
+    return status;
+}
+
+static void a_function_that_leaves_gradients_off_is_an_error_that_leaves_no_region(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = probe_ctx(NULL);
+    rp_tensor *x = drawn(ctx, 1, true), *y = NULL, *seen = NULL;
+
+    assert_int_equal(rp_checkpoint(ctx, square_and_off, &seen, &x, &(rp_checkpoint_options){ .name = "mine" }, &y), RP_ERR_STATE);
+    assert_string_equal(rp_error(ctx), "gradients were turned off inside the checkpointed region 'mine' and are off at its end");
+    assert_null(y);
+    assert_null(rp_in_checkpoint(ctx));
+    rp_tensor_unref(seen);
+    assert_ok(ctx, rp_checkpoint(ctx, square_and_off, &seen, &x, NULL, &y));       /* off before, off after */
+    assert_null(rp_in_checkpoint(ctx));
+    assert_ok(ctx, rp_set_grad(ctx, true));
+    rp_tensor_unref(seen);
+    rp_tensor_unref(y);
+    rp_tensor_unref(x);
+    test_ctx_free(ctx);
+}
+
+static rp_status silu_only(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+{
+    (void)user;
+    return rp_apply(ctx, "silu", NULL, in, 1, out);
+}
+
+/* Whichever allocation fails, the region's plan included, there is an output or nothing at all. */
+static void where_memory_fails_there_is_no_output(void **state)
+{
+    (void)state;
+    int failures = 0;
+
+    for (int k = 1;; k++) {
+        rp_ctx *ctx  = probe_ctx(NULL);
+        rp_tensor *x = drawn(ctx, 1, true), *y = NULL;
+        rp_mem before, after;
+        rp_mem_read(ctx, 0, false, &before);
+        ctx->fault_countdown = k;
+        rp_status status     = rp_checkpoint(ctx, silu_only, NULL, &x, NULL, &y);
+        bool fired           = ctx->fault_countdown == 0;
+        ctx->fault_countdown = 0;
+        assert_int_equal(status, fired ? RP_ERR_MEMORY : RP_OK);
+        assert_int_equal(y == NULL, fired);
+        rp_mem_read(ctx, 0, false, &after);
+        if (fired) assert_int_equal(after.live_bytes, before.live_bytes);
+        failures += fired;
+        rp_tensor_unref(y);
+        rp_forget(ctx);
+        rp_tensor_unref(x);
+        test_ctx_free(ctx);
+        if (!fired) break;
+    }
+    assert_in_range(failures, 4, 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +386,8 @@ int main(void)
         cmocka_unit_test(an_error_leaves_nothing_also_where_it_is_caught_in_a_region),
         cmocka_unit_test(a_function_is_called_once_whatever_it_would_do_the_second_time),
         cmocka_unit_test(an_op_can_tell_which_region_it_is_in_and_whether_it_is_replayed),
+        cmocka_unit_test(a_function_that_leaves_gradients_off_is_an_error_that_leaves_no_region),
+        cmocka_unit_test(where_memory_fails_there_is_no_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

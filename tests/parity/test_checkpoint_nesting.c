@@ -64,7 +64,7 @@ static void a_captured_tensor_is_checked_as_an_argument_is(void **state)
         assert_ok(ctx, rp_checkpoint(ctx, read_captured, constant, &x, NULL, &y));
         scribble(written ? constant : x);
         assert_int_equal(backward_of(ctx, y), RP_ERR_MUTATED);
-        assert_string_equal(rp_error(ctx), "'a leaf' (fp32 [4, 8]) was changed by rp_tensor_write between forward and backward; add of '' "
+        assert_string_equal(rp_error(ctx), "'a leaf' (fp32 [4, 8]) was changed by rp_tensor_write between forward and backward; add of 'checkpoint' "
                                            "reads it");
         rp_tensor_drop_grad(x);
     }

@@ -262,8 +262,8 @@ static void a_kept_slot_that_was_written_is_an_error_unless_its_rule_allows_it(v
         assert_int_equal(backward_of(ctx, out[1]), allowed ? RP_OK : RP_ERR_MUTATED);
         rp_policy_free(options.policy);
         if (allowed) break;
-        assert_string_equal(rp_error(ctx), "'square output 0' (fp32 [4, 8]) was changed by rp_tensor_write between forward and backward; "
-                                           "square of '' reads it");
+        assert_string_equal(rp_error(ctx), "'checkpoint: square output 0' (fp32 [4, 8]) was changed by rp_tensor_write between forward and backward; "
+                                           "square of 'checkpoint' reads it");
         rp_tensor_drop_grad(x);
     }
     values got = take_grad(x);
@@ -317,7 +317,7 @@ static void a_wrong_value_is_told_in_ten_lines_under_any_policy(void **state)
         NULL, "[{ op: square, fate: keep }, { op: uneven, fate: recompute }]", "[{ op: square, every: 2, fate: keep }]",
         "[{ op: uneven, fate: keep }]", "[{ op: square, fate: prefer_offload }]",
     };
-    static const char *const says = "a replay differs from the first pass: uneven output 0 (fp32 [4, 8]), first at element 9, [1, 1]\n";
+    static const char *const says = "a replay differs from the first pass: checkpoint: uneven output 0 (fp32 [4, 8]), first at element 9, [1, 1]\n";
     rp_ctx *ctx       = probe_ctx(NULL);
     rp_tensor *x      = drawn(ctx, 1, true), *y;
     rp_policy *policy = NULL;
