@@ -163,16 +163,6 @@ static rp_status run(rp_tape *tape, rp_tensor *loss)
     return status;
 }
 
-/* The first outermost region that has no plan yet: the one that is open, or, in a sequence, the first of those that may become one. */
-static int first_unplanned(const rp_tape *tape)
-{
-    int first = rp__region_outermost(tape, tape->open);
-
-    for (int r = 0; r < first; r++)
-        if (tape->region[r].parent == NONE && tape->region[r].first < tape->region[r].end && !tape->region[r].run) return r;
-    return first;
-}
-
 static rp_status plan_from(rp_tape *tape, int first)
 {
     rp_status status = RP_OK;
@@ -188,7 +178,7 @@ static rp_status plan_from(rp_tape *tape, int first)
 /* Open regions end here for as long as the backward takes. */
 static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward_options *o)
 {
-    int first = first_unplanned(tape);
+    int first = rp__region_first_unplanned(tape);
 
     for (int r = tape->open; r != NONE; r = tape->region[r].parent) tape->region[r].end = tape->n_call;
     RP_TRY(plan_from(tape, first));

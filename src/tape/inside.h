@@ -116,6 +116,8 @@ static inline int *rp__tape_n_off(rp_tape *tape) { return tape->open == NONE ? &
 /* Is the region, or NONE for the top, `outer` or inside it? */
 bool rp__region_within(const rp_tape *tape, int region, int outer);
 int rp__region_outermost(const rp_tape *tape, int region);
+/* The first outermost region that has no plan yet: the one that is open, or, in a sequence, the first of those that may become one. */
+int rp__region_first_unplanned(const rp_tape *tape);
 
 /* After the forward of an outermost region: plan the replays of it and of all regions in it; drop what nobody needs. A failure
  * leaves everything as it was. */

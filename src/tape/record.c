@@ -333,10 +333,11 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
         give_up(&p, made, slot);
         return status;
     }
-    int n_out = p.c->meta.n_out;
-    count_forward(tape, &p.c->meta);
-    if (p.c->meta.want_grad) status = record(tape, &p, in, made, slot);
-    else rp__release(p.c);
+    int n_out     = p.c->meta.n_out;
+    bool recorded = p.c->meta.want_grad;
+    if (recorded) status = record(tape, &p, in, made, slot);
+    if (status == RP_OK) count_forward(tape, &p.c->meta);
+    if (!recorded) rp__release(p.c);
     for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
     if (status == RP_OK) memcpy(out, made, (size_t)n_out * sizeof *out);
     for (int i = 0; i < n_out && status != RP_OK; i++) rp_tensor_unref(made[i]);

@@ -49,10 +49,10 @@ static void forget_region(rp_tape *tape, tape_region *r)
     rp__release(r->run);
 }
 
-/* Held in case a region that is still open reads it. */
-static bool open_region_reads(const rp_tape *tape, int value)
+/* Held in case a region that has no plan yet reads it. */
+static bool unplanned_reads(const rp_tape *tape, int value)
 {
-    int top = rp__region_outermost(tape, tape->open);
+    int top = rp__region_first_unplanned(tape);
 
     for (int at = top == NONE ? tape->n_call : tape->region[top].first; at < tape->n_call; at++)
         for (int i = 0; i < tape->call[at]->meta.n_in; i++)
@@ -70,7 +70,7 @@ void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region)
     tape->n_value = n_value;
     rp__promise_again(tape);
     for (int i = 0; i < tape->n_value; i++)
-        if (!tape->value[i].promised && !open_region_reads(tape, i)) rp__value_drop(&tape->value[i]);
+        if (!tape->value[i].promised && !unplanned_reads(tape, i)) rp__value_drop(&tape->value[i]);
 }
 
 rp_tape_mark rp__tape_mark(const rp_ctx *ctx)

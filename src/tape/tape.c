@@ -154,6 +154,13 @@ bool rp__region_within(const rp_tape *tape, int region, int outer)
     return region == outer;
 }
 
+int rp__region_first_unplanned(const rp_tape *tape)
+{
+    for (int r = 0; r < tape->n_region; r++)
+        if (tape->region[r].parent == NONE && tape->region[r].first < tape->region[r].end && !tape->region[r].run) return r;
+    return rp__region_outermost(tape, tape->open);
+}
+
 int rp__region_outermost(const rp_tape *tape, int region)
 {
     while (region != NONE && tape->region[region].parent != NONE) region = tape->region[region].parent;

@@ -346,7 +346,56 @@ static rp_status silu_only(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_ten
     return rp_apply(ctx, "silu", NULL, in, 1, out);
 }
 
-/* Whichever allocation fails, the region's plan included, there is an output or nothing at all. */
+/* ---- an error that is caught in a sequence ---- */
+
+static rp_status add_then_silu(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_tensor *y = NULL;
+
+    (void)user;
+    RP_TRY(rp_apply(ctx, "add", NULL, (rp_tensor *[]){ in[0], in[0] }, 2, &y));     /* read by the replay alone */
+    rp_status status = rp_apply(ctx, "silu", NULL, &y, 1, out);
+    rp_tensor_unref(y);
+    return status;
+}
+
+static rp_status refused_product(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+{
+    (void)user;
+    return rp_apply(ctx, "matmul", &(rp_attr_matmul){ false }, (rp_tensor *[]){ in[0], in[0] }, 2, out);      /* [4, 8] x [4, 8] */
+}
+
+static rp_status catches(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_tensor *none = NULL;
+
+    assert_int_equal(rp_checkpoint(ctx, refused_product, NULL, in, NULL, &none), RP_ERR_SHAPE);
+    return add_then_silu(ctx, user, in, out);
+}
+
+static void an_error_that_a_function_of_a_sequence_catches_takes_nothing_from_the_others(void **state)
+{
+    (void)state;
+    rp_checkpoint_function with[] = { add_then_silu, add_then_silu, catches }, without[] = { add_then_silu, add_then_silu, add_then_silu };
+    double grad[2][32];
+
+    for (int i = 0; i < 2; i++) {
+        rp_ctx *ctx  = probe_ctx(NULL);
+        rp_tensor *x = drawn(ctx, 1, true), *h = NULL, *y = NULL;
+        assert_ok(ctx, rp_apply(ctx, "add", NULL, (rp_tensor *[]){ x, x }, 2, &h));
+        assert_ok(ctx, rp_checkpoint_sequential(ctx, i ? with : without, NULL, 3, 3, h, NULL, &y));
+        rp_tensor_unref(h);
+        assert_ok(ctx, backward_of(ctx, y));
+        assert_ok(ctx, rp_tensor_read(rp_tensor_grad(x), grad[i], 32));
+        rp_tensor_drop_grad(x);
+        rp_tensor_unref(y);
+        rp_tensor_unref(x);
+        test_ctx_free(ctx);
+    }
+    assert_memory_equal(grad[0], grad[1], sizeof grad[0]);
+}
+
+/* Whichever allocation refused_product, the region's plan included, there is an output or nothing at all. */
 static void where_memory_fails_there_is_no_output(void **state)
 {
     (void)state;
@@ -388,6 +437,7 @@ int main(void)
         cmocka_unit_test(an_op_can_tell_which_region_it_is_in_and_whether_it_is_replayed),
         cmocka_unit_test(a_function_that_leaves_gradients_off_is_an_error_that_leaves_no_region),
         cmocka_unit_test(where_memory_fails_there_is_no_output),
+        cmocka_unit_test(an_error_that_a_function_of_a_sequence_catches_takes_nothing_from_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
