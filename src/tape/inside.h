@@ -122,9 +122,11 @@ int rp__region_first_unplanned(const rp_tape *tape);
 /* After the forward of an outermost region: plan the replays of it and of all regions in it; drop what nobody needs. A failure
  * leaves everything as it was. */
 rp_status rp__region_plan(rp_tape *tape, int outermost);
-/* The same for the calls so far of regions that are still open; unplan takes it back. */
+/* The same without the drop: for the calls so far of regions that are still open, or where others are to be planned before anything is
+ * dropped; unplan takes it back. */
 rp_status rp__region_plan_open(rp_tape *tape, int outermost);
 void rp__region_unplan(rp_tape *tape, int outermost);
+void rp__region_drop_unpromised(rp_tape *tape, int region);
 /* The plan of a region of one call, in lists that are there already. */
 enum { SINGLE_LISTS = 2 + MOST_MADE + RP_MAX_IN };
 rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists);

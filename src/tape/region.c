@@ -160,8 +160,10 @@ static rp_status offload_bounds(rp_tape *tape, const tape_region *r)
 }
 
 /* What was held in case a replay reads it and is not read by one. */
-static void drop_unpromised(rp_tape *tape, const tape_region *r)
+void rp__region_drop_unpromised(rp_tape *tape, int region)
 {
+    const tape_region *r = &tape->region[region];
+
     for (int at = r->first; at < r->end; at++) {
         const tape_call *c = tape->call[at];
         for (int i = 0; i < c->meta.n_in; i++) {
@@ -212,7 +214,7 @@ rp_status rp__region_plan_open(rp_tape *tape, int outermost)
 rp_status rp__region_plan(rp_tape *tape, int outermost)
 {
     RP_TRY(rp__region_plan_open(tape, outermost));
-    drop_unpromised(tape, &tape->region[outermost]);
+    rp__region_drop_unpromised(tape, outermost);
     return RP_OK;
 }
 
@@ -226,7 +228,7 @@ rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists)
     r->bounds = r->makes + MOST_MADE;
     plan_one(tape, region);
     claim_bounds(tape, r);
-    drop_unpromised(tape, r);
+    rp__region_drop_unpromised(tape, region);
     return offload_bounds(tape, r);
 }
 

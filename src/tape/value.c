@@ -131,8 +131,8 @@ rp_status rp__value_fetch(rp_tape *tape, tape_value *v)
 
 rp_status rp__value_make(rp_tape *tape, tape_value *v)
 {
-    if (!v->held && v->away == NONE && v->region != NONE) {
-        tape->region[v->region].replayed = false;       /* it may have been, when nobody needed this value yet */
+    if (!v->held && v->away == NONE) {
+        for (int r = v->region; r != NONE; r = tape->region[r].parent) tape->region[r].replayed = false;      /* it has not made this one */
         RP_TRY(rp__region_replay(tape, v->region));
     }
     RP_TRY(rp__value_fetch(tape, v));
