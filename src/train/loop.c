@@ -34,15 +34,19 @@ static void fill_line(rp_metrics *m, const rp_step_result *r, int64_t step, doub
     };
 }
 
-/* A run that broke tells what is left of it. */
+/* A run that broke tells what is left of it: behind the sentence, or as one more line where there are several. */
 static rp_status tell_kept(const rp_trainer *t, rp_status status)
 {
-    char why[RP_ERROR_CHARS];
+    char why[RP_ERROR_CHARS], kept[RP_ERROR_CHARS] = "no state was saved";
 
-    if (status != RP_ERR_NONFINITE) return status;
+    if (status == RP_OK) return status;
+    if (t->state_path) snprintf(kept, sizeof kept, "state of step %" PRId64 " in '%s' is kept", t->state_step, t->state_path);
+    if (strchr(t->ctx->error, '\n')) {
+        rp__fail_line(t->ctx, "%s", kept);
+        return status;
+    }
     memcpy(why, t->ctx->error, sizeof why);
-    if (!t->state_path) return rp__fail(t->ctx, status, "%s; no state was saved", why);
-    return rp__fail(t->ctx, status, "%s; state of step %" PRId64 " in '%s' is kept", why, t->state_step, t->state_path);
+    return rp__fail(t->ctx, status, "%s; %s", why, kept);
 }
 
 static rp_status train(rp_trainer *t, rp_metrics *line)
