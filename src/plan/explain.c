@@ -95,18 +95,13 @@ rp_explain_module *rp__explain_module_of(rp_explain *e, const char *path)
 
 /* ---- slots ---- */
 
-static bool runs_again(const rp_op *op)
-{
-    return !(op->flags & RP_OP_COLLECTIVE) && (!(op->flags & RP_OP_EFFECT) || (op->flags & RP_OP_REPLAYS));
-}
-
 static const char *reason(rp_explain *e, const rp_tape_slot *s)
 {
     if (s->by && s->overruled) return rp__bump_format(&e->bump, "%s, but read outside %s", s->by, s->region ? s->region : s->path);
     if (s->by) return rp__explain_text(e, s->by);
     if (s->overruled) return rp__bump_format(&e->bump, "kept: read outside %s", s->region);
     if (s->region && s->fate == RP_RECOMPUTE) return rp__bump_format(&e->bump, "region %s", s->region);
-    if (s->region && !runs_again(s->call->op)) return rp__explain_text(e, "kept: never run again");
+    if (s->region && !rp__op_replays(s->call->op)) return rp__explain_text(e, "kept: never run again");
     return rp__explain_text(e, s->backward_reads ? "kept: no region" : "kept: a replay reads it");
 }
 

@@ -220,8 +220,8 @@ static const char *slot_name(const rp_slot_info *slot, char out[256])
 
 static const char *why_not_again(const rp_op *op)
 {
-    if (op->flags & RP_OP_COLLECTIVE) return "it talks to other ranks";
-    return (op->flags & RP_OP_EFFECT) && !(op->flags & RP_OP_REPLAYS) ? "it has effects" : NULL;
+    if (rp__op_replays(op)) return NULL;
+    return op->flags & RP_OP_COLLECTIVE ? "it talks to other ranks" : "it has effects";
 }
 
 /* Can it be done? errors RP_ERR_CONFIG it cannot and must */

@@ -154,12 +154,6 @@ static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
 
 /* ---- fates ---- */
 
-/* An op that may not run again keeps what it made, in a region too. */
-static bool replayable(const rp_op *op)
-{
-    return !(op->flags & RP_OP_COLLECTIVE) && (!(op->flags & RP_OP_EFFECT) || (op->flags & RP_OP_REPLAYS));
-}
-
 /* Outside modules a region's name says more than nothing. Streams know only modules: a region changes no mask. */
 static const char *path_here(rp_tape *tape)
 {
@@ -186,7 +180,7 @@ static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
 
 static bool any_recomputed(const rp_tape *tape, const rp_op_meta *m, const rp_verdict *verdict)
 {
-    for (int i = 0; i < m->n_out + m->n_slot && tape->open == NONE && replayable(m->op); i++)
+    for (int i = 0; i < m->n_out + m->n_slot && tape->open == NONE && rp__op_replays(m->op); i++)
         if (verdict[i].fate == RP_RECOMPUTE) return true;
     return false;
 }
@@ -198,7 +192,7 @@ static void settle(const rp_tape *tape, const tape_call *c, tape_value *v, const
     v->fate = verdict->fate;
     v->by   = verdict->by;
     if (v->fate == RP_NO_FATE) v->fate = c->region != NONE && !single ? RP_RECOMPUTE : RP_KEEP;
-    if (v->fate == RP_RECOMPUTE && !replayable(c->meta.op)) v->fate = RP_KEEP;
+    if (v->fate == RP_RECOMPUTE && !rp__op_replays(c->meta.op)) v->fate = RP_KEEP;
     v->on_demand      = v->fate == RP_RECOMPUTE && (single || (verdict->must && verdict->fate == RP_RECOMPUTE));
     v->allow_mutation = verdict->allow_mutation;
 }
