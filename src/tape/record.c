@@ -257,12 +257,10 @@ static rp_status reserve(rp_tape *tape, tape_call **c)
     return RP_OK;
 }
 
-/* A call that failed has drawn nothing: the next random call has its number. */
 static void count_forward(rp_tape *tape, const rp_op_meta *m)
 {
     if (m->op->cost) tape->stats.step_flops += m->op->cost(m, RP_FORWARD).flops;
     tape->stats.n_calls++;
-    if (m->op->flags & RP_OP_RANDOM) scope_of(tape)->n_random++;
 }
 
 /* Before the call runs: who keeps what. */
@@ -329,9 +327,10 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
     }
     int n_out     = p.c->meta.n_out;
     bool recorded = p.c->meta.want_grad;
+    count_forward(tape, &p.c->meta);
     if (recorded) status = record(tape, &p, in, made, slot);
-    if (status == RP_OK) count_forward(tape, &p.c->meta);
-    if (!recorded) rp__release(p.c);
+    else rp__release(p.c);
+    if (status == RP_OK && (op->flags & RP_OP_RANDOM)) scope_of(tape)->n_random++;      /* a call that failed has drawn nothing */
     for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
     if (status == RP_OK) memcpy(out, made, (size_t)n_out * sizeof *out);
     for (int i = 0; i < n_out && status != RP_OK; i++) rp_tensor_unref(made[i]);
