@@ -159,6 +159,12 @@ static rp_bytes block_text(rp_ctx *ctx, const char *name, uint32_t base)
     return text;
 }
 
+#ifdef RP_SANITIZED
+enum { EVERY = 8 };         /* blocks of code points: one of so many */
+#else
+enum { EVERY = 1 };
+#endif
+
 static void every_code_point_agrees(void **state)
 {
     (void)state;
@@ -172,6 +178,7 @@ static void every_code_point_agrees(void **state)
 
     assert_non_null(file);
     while (fscanf(file, "%15s %x %llx", name, &base, &hash) == 3) {
+        if (n_lines++ % EVERY) continue;
         if (strcmp(name, last)) {
             rp__tokenizer_free(t);
             t = load(ctx, name);
@@ -182,7 +189,6 @@ static void every_code_point_agrees(void **state)
         if (hash_of(&ids) != hash && n_wrong++ < 20) print_error("%s: code points from %06x differ\n", name, base);
         rp__release(ids.at);
         rp__release(text.at);
-        n_lines++;
     }
     fclose(file);
     assert_int_equal(n_lines, 2 * 272 + 4 * 80);     /* planes 4 to 13, 15 and 16 for two of the six */
