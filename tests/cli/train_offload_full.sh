@@ -8,7 +8,7 @@ output_dir: run
 activation_checkpointing: {rules: [{op: "*", fate: offload}], offload: {path: away}}
 YAML
 reprise train recipe.yaml max_steps=2 save_every_n_steps=1 2>/dev/null
-(ulimit -f 600; reprise train recipe.yaml max_steps=4 resume=auto 2>err; echo "exit $?")
+(ulimit -f 1200; reprise train recipe.yaml max_steps=4 resume=auto 2>err; echo "exit $?")
 tail -n 1 err | sed 's/write [0-9]* bytes/write N bytes/'
 ls run/state away
 reprise train recipe.yaml max_steps=4 resume=auto 2>/dev/null
