@@ -142,9 +142,9 @@ static void end(rp_tape *tape)
 
 static rp_status seed(rp_tape *tape, rp_tensor *loss)
 {
-    bool fresh, on_tape = loss->value < tape->n_value && loss->tape_id && tape->value[loss->value].serial == loss->tape_id;
+    bool fresh;
 
-    RP_CHECK(tape->ctx, on_tape && !loss->base && rp_meta_elems(&loss->m) == 1 && tape->value[loss->value].producer != NONE, RP_ERR_ARG,
+    RP_CHECK(tape->ctx, rp__tensor_on_tape(tape, loss) && !loss->base && rp_meta_elems(&loss->m) == 1 && tape->value[loss->value].producer != NONE, RP_ERR_ARG,
              "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
     RP_TRY(rp__grad_own(tape, &tape->value[loss->value], &fresh));
     rp_tensor *g = tape->value[loss->value].grad;
@@ -163,30 +163,17 @@ static rp_status run(rp_tape *tape, rp_tensor *loss)
     return status;
 }
 
-static rp_status plan_from(rp_tape *tape, int first)
-{
-    rp_status status = RP_OK;
-    int r            = first;
-
-    for (; r < tape->n_region && status == RP_OK; r++)
-        if (tape->region[r].parent == NONE) status = rp__region_plan_open(tape, r);
-    for (int done = first; done < r - 1 && status != RP_OK; done++)
-        if (tape->region[done].parent == NONE) rp__region_unplan(tape, done);
-    return status;
-}
-
 /* Open regions end here for as long as the backward takes. */
 static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward_options *o)
 {
     int first = rp__region_first_unplanned(tape);
 
     for (int r = tape->open; r != NONE; r = tape->region[r].parent) tape->region[r].end = tape->n_call;
-    RP_TRY(plan_from(tape, first));
+    RP_TRY(rp__region_plan_open(tape, first));
     begin(tape, o);
     rp_status status = run(tape, loss);
     end(tape);
-    for (int r = first; r < tape->n_region; r++)
-        if (tape->region[r].parent == NONE) rp__region_unplan(tape, r);
+    rp__region_unplan(tape, first);
     return status;
 }
 

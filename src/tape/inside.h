@@ -119,14 +119,12 @@ int rp__region_outermost(const rp_tape *tape, int region);
 /* The first outermost region that has no plan yet: the one that is open, or, in a sequence, the first of those that may become one. */
 int rp__region_first_unplanned(const rp_tape *tape);
 
-/* After the forward of an outermost region: plan the replays of it and of all regions in it; drop what nobody needs. A failure
- * leaves everything as it was. */
-rp_status rp__region_plan(rp_tape *tape, int outermost);
-/* The same without the drop: for the calls so far of regions that are still open, or where others are to be planned before anything is
- * dropped; unplan takes it back. */
-rp_status rp__region_plan_open(rp_tape *tape, int outermost);
-void rp__region_unplan(rp_tape *tape, int outermost);
-void rp__region_drop_unpromised(rp_tape *tape, int region);
+/* After the forward of an outermost region: plan the replays of it and of all regions from it on, which are those in it and, in a
+ * sequence, those behind it; drop what nobody needs. A failure leaves everything as it was. */
+rp_status rp__region_plan(rp_tape *tape, int first);
+/* The same without the drop, for the calls so far of regions that are still open; unplan takes it back. */
+rp_status rp__region_plan_open(rp_tape *tape, int first);
+void rp__region_unplan(rp_tape *tape, int first);
 /* The plan of a region of one call, in lists that are there already. */
 enum { SINGLE_LISTS = 2 + MOST_MADE + RP_MAX_IN };
 rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists);
@@ -144,6 +142,12 @@ void rp__promise_again(rp_tape *tape);
 void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region);
 
 /* ---- values ---- */
+
+/* Is it a value of this record? What an earlier one, or a part that was taken back, left in the tensor does not count. */
+static inline bool rp__tensor_on_tape(const rp_tape *tape, const rp_tensor *w)
+{
+    return w->tape_id && w->value < tape->n_value && tape->value[w->value].serial == w->tape_id;
+}
 
 /* The tensor a call reads: a new reference. errors RP_ERR_MUTATED it was written since · RP_ERR_MEMORY */
 rp_status rp__input_open(rp_tape *tape, const tape_call *call, int in, rp_tensor **out);

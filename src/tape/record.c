@@ -19,11 +19,6 @@ static bool grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t 
     return true;
 }
 
-static bool on_tape(const rp_tape *tape, const rp_tensor *w)
-{
-    return w->tape_id && w->value < tape->n_value && tape->value[w->value].serial == w->tape_id;
-}
-
 static tape_value *value_new(rp_tape *tape, rp_tensor *t)
 {
     tape_value *v = &tape->value[tape->n_value];
@@ -50,13 +45,13 @@ static bool wants_grad(const rp_tape *tape, rp_tensor *t)
 {
     const rp_tensor *w = rp__tensor_whole(t);
 
-    return on_tape(tape, w) ? tape->value[w->value].wants_grad : w->requires_grad;
+    return rp__tensor_on_tape(tape, w) ? tape->value[w->value].wants_grad : w->requires_grad;
 }
 
 /* A constant that was written since the tape saw it is another constant: a buffer may be used again once nobody needs what it held. */
 static bool same_value(const rp_tape *tape, const rp_tensor *w)
 {
-    if (!on_tape(tape, w)) return false;
+    if (!rp__tensor_on_tape(tape, w)) return false;
     const tape_value *v = &tape->value[w->value];
     return v->producer != NONE || v->wants_grad || v->version == w->storage->version;
 }

@@ -68,6 +68,7 @@ static rp_status take_lists(rp_tape *tape, tape_region *r)
 {
     int calls = r->end - r->first, made = 0, read = 0;
 
+    RP_BUG_IF(r->run);
     for (int at = r->first; at < r->end; at++) {
         made += tape->call[at]->meta.n_out + tape->call[at]->meta.n_slot;
         read += tape->call[at]->meta.n_in;
@@ -159,12 +160,10 @@ static rp_status offload_bounds(rp_tape *tape, const tape_region *r)
     return RP_OK;
 }
 
-/* What was held in case a replay reads it and is not read by one. */
-void rp__region_drop_unpromised(rp_tape *tape, int region)
+/* What was held in case a replay reads it and is not read by one. Calls from the region's first on are all in regions with a plan. */
+static void drop_unpromised(rp_tape *tape, int region)
 {
-    const tape_region *r = &tape->region[region];
-
-    for (int at = r->first; at < r->end; at++) {
+    for (int at = tape->region[region].first; at < tape->n_call; at++) {
         const tape_call *c = tape->call[at];
         for (int i = 0; i < c->meta.n_in; i++) {
             tape_value *v = &tape->value[c->in[i].value];
@@ -173,48 +172,44 @@ void rp__region_drop_unpromised(rp_tape *tape, int region)
     }
 }
 
-static void forget_lists(tape_region *r)
+static void forget_lists(rp_tape *tape, int first)
 {
-    rp__release(r->run);
-    r->run = r->chosen = r->makes = r->bounds = NULL;
-    r->n_run = r->n_makes = r->n_bounds = 0;
-}
-
-void rp__region_unplan(rp_tape *tape, int outermost)
-{
-    for (int region = outermost; region < tape->n_region; region++) {
+    for (int region = first; region < tape->n_region; region++) {
         tape_region *r = &tape->region[region];
-        if (!rp__region_within(tape, region, outermost)) continue;
-        for (int i = 0; i < r->n_bounds; i++) tape->value[r->bounds[i]].uses--;
-        forget_lists(r);
+        rp__release(r->run);
+        r->run = r->chosen = r->makes = r->bounds = NULL;
+        r->n_run = r->n_makes = r->n_bounds = 0;
     }
 }
 
-rp_status rp__region_plan_open(rp_tape *tape, int outermost)
+void rp__region_unplan(rp_tape *tape, int first)
+{
+    for (int region = first; region < tape->n_region; region++) {
+        const tape_region *r = &tape->region[region];
+        for (int i = 0; i < r->n_bounds; i++) tape->value[r->bounds[i]].uses--;
+    }
+    forget_lists(tape, first);
+}
+
+rp_status rp__region_plan_open(rp_tape *tape, int first)
 {
     rp_status status = RP_OK;
 
-    for (int region = tape->n_region - 1; region >= outermost && status == RP_OK; region--) {
-        tape_region *r = &tape->region[region];
-        if (r->first == r->end || !rp__region_within(tape, region, outermost)) continue;
-        status = take_lists(tape, r);
+    for (int region = tape->n_region - 1; region >= first && status == RP_OK; region--) {
+        if (tape->region[region].first == tape->region[region].end) continue;
+        status = take_lists(tape, &tape->region[region]);
         if (status == RP_OK) plan_one(tape, region);
     }
-    for (int region = outermost; region < tape->n_region && status == RP_OK; region++)
-        if (rp__region_within(tape, region, outermost)) status = offload_bounds(tape, &tape->region[region]);
-    for (int region = outermost; region < tape->n_region; region++) {
-        tape_region *r = &tape->region[region];
-        if (!rp__region_within(tape, region, outermost)) continue;
-        if (status == RP_OK) claim_bounds(tape, r);
-        else forget_lists(r);
-    }
+    for (int region = first; region < tape->n_region && status == RP_OK; region++) status = offload_bounds(tape, &tape->region[region]);
+    for (int region = first; region < tape->n_region && status == RP_OK; region++) claim_bounds(tape, &tape->region[region]);
+    if (status != RP_OK) forget_lists(tape, first);
     return status;
 }
 
-rp_status rp__region_plan(rp_tape *tape, int outermost)
+rp_status rp__region_plan(rp_tape *tape, int first)
 {
-    RP_TRY(rp__region_plan_open(tape, outermost));
-    rp__region_drop_unpromised(tape, outermost);
+    RP_TRY(rp__region_plan_open(tape, first));
+    drop_unpromised(tape, first);
     return RP_OK;
 }
 
@@ -228,7 +223,7 @@ rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists)
     r->bounds = r->makes + MOST_MADE;
     plan_one(tape, region);
     claim_bounds(tape, r);
-    rp__region_drop_unpromised(tape, region);
+    drop_unpromised(tape, region);
     return offload_bounds(tape, r);
 }
 

@@ -135,20 +135,6 @@ static void join(rp_tape *tape, int into, int from)
     b->parent = into;
 }
 
-/* What one region reads from another is known when both are planned, and only then is anything dropped. */
-static rp_status plan_groups(rp_tape *tape, const int *region, const int *group, int n)
-{
-    rp_status status = RP_OK;
-    int i            = 0;
-
-    for (; i < n && status == RP_OK; i++)
-        if (i == 0 || group[i] != group[i - 1]) status = rp__region_plan_open(tape, region[i]);
-    for (int k = 0; k < n && status == RP_OK; k++) rp__region_drop_unpromised(tape, region[k]);
-    for (int k = 0; k < i - 1 && status != RP_OK; k++)
-        if (k == 0 || group[k] != group[k - 1]) rp__region_unplan(tape, region[k]);
-    return status;
-}
-
 rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int n)
 {
     rp_tape *tape = ctx->tape;
@@ -160,5 +146,5 @@ rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int
     }
     if (tape->region[region[0]].parent != NONE) return RP_OK;
     rp__promise_again(tape);
-    return plan_groups(tape, region, group, n);
+    return rp__region_plan(tape, region[0]);
 }
