@@ -1,0 +1,45 @@
+/* plan/cost.h -- how long a call takes on a machine, as far as a plan needs to know.
+ *
+ * One table for a CPU and a number of threads:
+ *
+ *   seconds of a pass of a call = overhead + max(flops / rate, bytes / bandwidth)          (roofline, by op, dtype and pass)
+ *
+ * with flops and bytes as the op's `cost` says. It is built in, from what the CPU says about itself, until `reprise calibrate` has
+ * measured it; then a file has it. plan, explain, sweep and train read the same table, so the same recipe gives the same plan.
+ */
+#ifndef RP_COST_H
+#define RP_COST_H
+
+#include "base/base.h"
+#include "ops/call.h"
+
+typedef struct rp_cost_table rp_cost_table;
+
+/* The table for this machine and the context's threads: the measured one where there is a file of it, else the built-in one.
+ * errors RP_ERR_FORMAT a file that is damaged, named · RP_ERR_MEMORY */
+rp_status rp__cost_table_open(rp_ctx *ctx, rp_cost_table **out);
+/* Of another machine: "name=h100, memory=80GB, flops=989e12, bandwidth=3.35e12", any order; a name alone is one of devices.def.
+ * `flops` are those of bf16 products (flops_fp32 may be given, too). errors RP_ERR_CONFIG one sentence · RP_ERR_MEMORY */
+rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **out);
+void rp__cost_table_free(rp_cost_table *table);
+
+/* Of one pass of a call. Never negative, never 0 where there is work. */
+double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass);
+/* Of moving bytes through memory once, as the optimizer's update does. */
+double rp__cost_move(const rp_cost_table *table, int64_t bytes);
+/* Of writing bytes to where offloaded slots go, or reading them back; 0: unknown, nothing is to be offloaded. */
+double rp__cost_offload_bandwidth(const rp_cost_table *table);
+
+const char *rp__cost_machine(const rp_cost_table *table);       /* "Intel Xeon …, 2 threads, amx" or "h100" */
+bool rp__cost_measured(const rp_cost_table *table);
+int64_t rp__cost_memory(const rp_cost_table *table);            /* of a device, bytes; 0: not said */
+uint64_t rp__cost_hash(const rp_cost_table *table);             /* of all its figures: plans name it */
+
+/* Measure this machine: every op of the registry that has a cost, in each dtype it runs in, both passes, at sizes that matter; `tell` gets
+ * a line a row (may be NULL). errors those of running ops · RP_ERR_MEMORY */
+rp_status rp__cost_measure(rp_ctx *ctx, void (*tell)(void *user, const char *line), void *user, rp_cost_table **out);
+/* Where the measured table of this machine is kept: $REPRISE_COSTS, else $XDG_CACHE_HOME/reprise/…, else ~/.cache/reprise/….
+ * Written aside, synced, renamed. errors RP_ERR_IO */
+rp_status rp__cost_table_save(rp_ctx *ctx, const rp_cost_table *table, const char **path);
+
+#endif

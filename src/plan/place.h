@@ -1,0 +1,39 @@
+/* plan/place.h -- an address for every buffer of a step, so that the arena is no larger than what is live at once.
+ *
+ *     address
+ *     H ┌───────────────────────────────┐     gradients and whatever a backward makes for long: from the top down
+ *       │                    ▟▀▀▀▀▀▀▀▀▀▀│
+ *       │  ▖▗ ▖▗   ▗▖ ▖▗  ▗▖ transients │     in between
+ *       │    ▟▀▀▀▀▀▙                    │
+ *       │ ▟▀▀▀▀▀▀▀▀▀▀▀▙                 │     what a forward keeps for its backward: a stack, who lives longest at the bottom
+ *       ├───────────────────────────────┤
+ *     0 │ live before the step          │     fixed: not moved
+ *       └───────────────────────────────┘     time ▶
+ *
+ * A buffer occupies [offset, offset + bytes) from event `begin` on until before event `end`. The bound is the greatest sum of bytes
+ * that are live at one event; no placement is lower. Stacks reach it, gradients from the top reach it; transients are searched.
+ */
+#ifndef RP_PLACE_H
+#define RP_PLACE_H
+
+#include "base/base.h"
+
+typedef struct {
+    int64_t bytes;                  /* a multiple of RP_ALIGN; 0 is allowed and overlaps nothing */
+    int begin, end;                 /* events, begin < end */
+    int64_t offset;                 /* -1: to be found; else fixed */
+} rp_place_buffer;
+
+typedef struct {
+    int64_t bound, height;          /* the greatest live sum; the highest end of a buffer. Equal: no byte is wasted */
+    int64_t work;                   /* placements tried, counted: the same input gives the same answer */
+} rp_placement;
+
+/* Fill in the offsets. A height above the bound, where none was found that reaches it within the work limit, is no error.
+ * errors RP_ERR_MEMORY */
+rp_status rp__place(rp_ctx *ctx, rp_place_buffer *buffer, int n, rp_placement *out);
+
+/* The greatest live sum. errors RP_ERR_MEMORY */
+rp_status rp__place_bound(rp_ctx *ctx, const rp_place_buffer *buffer, int n, int64_t *bound);
+
+#endif
