@@ -124,7 +124,7 @@ static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *
         rp_tensor_unref(x);
         x = y;
     }
-    if (status == RP_OK && rp__region_count(ctx) > before) status = join(ctx, part, n, segments);
+    if (status == RP_OK && !rp__tape_is_planned(ctx) && rp__region_count(ctx) > before) status = join(ctx, part, n, segments);
     if (status == RP_OK) *output = x;
     else rp_tensor_unref(x);
     return status;

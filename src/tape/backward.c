@@ -183,6 +183,8 @@ rp_status rp__backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_opti
     rp_tape *tape         = rp__tape(ctx);
 
     if (!tape) return RP_ERR_MEMORY;
+    RP_TRY(rp__regions_planned_here(tape));
+    if (tape->planner.recorded) RP_TRY(tape->planner.recorded(tape->planner.self));
     if (tape->open != NONE) return run_in_region(tape, loss, &o);
     begin(tape, &o);
     rp_status status = run(tape, loss);

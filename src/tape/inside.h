@@ -69,7 +69,8 @@ typedef struct {
     int *makes, n_makes;            /* values a replay leaves held, where something still needs them */
     int *bounds, n_bounds;          /* values from outside that it reads */
     int n_off;                      /* begins in it that opened nothing, gradients being off */
-    bool single;                    /* one call outside all regions, for the sake of a rule: what it makes again is on demand */
+    bool single;                    /* one call, for the sake of a rule or a plan: what it makes again is on demand */
+    bool planned;                   /* the planner's */
     bool replayed, finished;        /* in the backward that runs */
 } tape_region;
 
@@ -91,6 +92,8 @@ struct rp_tape {
     int coming;                     /* the value that was fetched ahead last; NONE */
     rp_scope root;
     rp_decider decider;
+    rp_planner planner;
+    int n_planned, n_ignored;       /* regions of the planner so far · begins of others' that opened nothing */
     rp_tape_verify verify;
     int n_outermost, last_outermost;   /* regions so far in this record, and in the one before: for `step` */
     rp_grad_hook hook;
@@ -110,6 +113,9 @@ uint64_t rp__tape_next_id(void);        /* never the same twice, in any tape */
 rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const char *path, const rp_op_meta *call);
 
 /* ---- regions ---- */
+
+/* Regions of the planner that end before the call that comes next, and those that begin with it. */
+rp_status rp__regions_planned_here(rp_tape *tape);
 
 /* Of the innermost open region, or of the top. */
 static inline int *rp__tape_n_off(rp_tape *tape) { return tape->open == NONE ? &tape->n_off : &tape->region[tape->open].n_off; }

@@ -164,6 +164,7 @@ static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
     here.path = path_here(tape);
     for (int i = 0; i < MOST_MADE; i++) verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
     if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->n_call, m, &here, verdict));
+    if (tape->planner.fate) RP_TRY(tape->planner.fate(tape->planner.self, tape->n_call, m, &here, verdict));
     for (int i = 0; i < m->n_out + m->n_slot; i++)
         if (verdict[i].fate == RP_OFFLOAD && !tape->ctx->away) {
             RP_CHECK(tape->ctx, !verdict[i].must, RP_ERR_STATE, "%s: slot of %s of '%s' is to be offloaded, but no place for that is set",
@@ -173,20 +174,21 @@ static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
     return RP_OK;
 }
 
-static bool any_recomputed(const rp_tape *tape, const rp_op_meta *m, const rp_verdict *verdict)
+static bool any_alone(const rp_tape *tape, const rp_op_meta *m, const rp_verdict *verdict)
 {
-    for (int i = 0; i < m->n_out + m->n_slot && tape->open == NONE && rp__op_replays(m->op); i++)
-        if (verdict[i].fate == RP_RECOMPUTE) return true;
+    for (int i = 0; i < m->n_out + m->n_slot && rp__op_replays(m->op); i++)
+        if (verdict[i].fate == RP_RECOMPUTE && (verdict[i].alone || tape->open == NONE)) return true;
     return false;
 }
 
 static void settle(const rp_tape *tape, const tape_call *c, tape_value *v, const rp_verdict *verdict)
 {
     bool single = c->region != NONE && tape->region[c->region].single;
+    int around  = single ? tape->region[c->region].parent : c->region;
 
     v->fate = verdict->fate;
     v->by   = verdict->by;
-    if (v->fate == RP_NO_FATE) v->fate = c->region != NONE && !single ? RP_RECOMPUTE : RP_KEEP;
+    if (v->fate == RP_NO_FATE) v->fate = around != NONE ? RP_RECOMPUTE : RP_KEEP;
     if (v->fate == RP_RECOMPUTE && !rp__op_replays(c->meta.op)) v->fate = RP_KEEP;
     v->on_demand      = v->fate == RP_RECOMPUTE && (single || (verdict->must && verdict->fate == RP_RECOMPUTE));
     v->allow_mutation = verdict->allow_mutation;
@@ -197,7 +199,8 @@ static void settle(const rp_tape *tape, const tape_call *c, tape_value *v, const
 /* What a call that is about to be recorded may need, so that recording it cannot run out of memory. */
 typedef struct {
     tape_call *c;
-    int *lists;                     /* of a region of its own */
+    bool alone;                     /* it gets a region of its own … */
+    int *lists;                     /* … with these lists, where no other is around it */
     rp_verdict verdict[MOST_MADE];
     tape_print *print[MOST_MADE];
 } pending_call;
@@ -223,8 +226,8 @@ static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp
     int n_out    = c->meta.n_out;
 
     tape->call[tape->n_call++] = c;
-    if (p->lists) {
-        tape->region[tape->n_region] = (tape_region){ .path = c->path, .parent = NONE, .first = tape->n_call - 1, .end = tape->n_call,
+    if (p->alone) {
+        tape->region[tape->n_region] = (tape_region){ .path = c->path, .parent = tape->open, .first = tape->n_call - 1, .end = tape->n_call,
                                                       .single = true };
         c->region = tape->n_region++;
     }
@@ -263,7 +266,8 @@ static rp_status decide(rp_tape *tape, pending_call *p)
 {
     if (!p->c->meta.want_grad) return RP_OK;
     RP_TRY(ask(tape, &p->c->meta, p->verdict));
-    if (!any_recomputed(tape, &p->c->meta, p->verdict)) return RP_OK;
+    p->alone = any_alone(tape, &p->c->meta, p->verdict);
+    if (!p->alone || tape->open != NONE) return RP_OK;
     p->lists = rp__host_alloc(tape->ctx, SINGLE_LISTS * (int64_t)sizeof *p->lists);
     return p->lists ? RP_OK : RP_ERR_MEMORY;
 }
@@ -313,6 +317,7 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
     pending_call p = { 0 };
 
     if (!tape) return RP_ERR_MEMORY;
+    RP_TRY(rp__regions_planned_here(tape));
     RP_TRY(reserve(tape, &p.c));
     rp_tape_mark before = rp__tape_mark(ctx);
     rp_status status    = run(tape, &p, attr, in, n_in, op, made, slot);
@@ -335,20 +340,54 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
 
 /* ---- regions ---- */
 
+static rp_status region_open(rp_tape *tape, const char *path)
+{
+    if (!grow(tape->ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region)) return RP_ERR_MEMORY;
+    tape->region[tape->n_region] = (tape_region){ .path = path, .parent = tape->open, .first = tape->n_call };
+    if (tape->open == NONE) tape->n_outermost++;
+    tape->open = tape->n_region++;
+    return RP_OK;
+}
+
+static rp_status region_close(rp_tape *tape)
+{
+    int closed = tape->open, parent = tape->region[closed].parent;
+
+    tape->region[closed].end = tape->n_call;
+    if (parent == NONE && !tape->deferred) RP_TRY(rp__region_plan(tape, closed));
+    tape->open = parent;
+    return RP_OK;
+}
+
+rp_status rp__regions_planned_here(rp_tape *tape)
+{
+    const rp_planner *p = &tape->planner;
+
+    if (tape->no_grad) return RP_OK;
+    while (tape->open != NONE && tape->region[tape->open].planned && tape->region[tape->open].end <= tape->n_call)
+        RP_TRY(region_close(tape));
+    while (tape->n_planned < p->n_regions && p->region[tape->n_planned].first == tape->n_call) {
+        RP_TRY(region_open(tape, p->region[tape->n_planned].path));
+        tape->region[tape->open].planned = true;
+        tape->region[tape->open].end     = p->region[tape->n_planned++].end;
+    }
+    return RP_OK;
+}
+
 rp_status rp__region_begin(rp_ctx *ctx, const char *path)
 {
     rp_tape *tape = rp__tape(ctx);
 
     if (!tape) return RP_ERR_MEMORY;
+    if (tape->planner.fate) {
+        tape->n_ignored++;
+        return RP_OK;
+    }
     if (tape->no_grad) {
         ++*rp__tape_n_off(tape);
         return RP_OK;
     }
-    if (!grow(ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region)) return RP_ERR_MEMORY;
-    tape->region[tape->n_region] = (tape_region){ .path = path, .parent = tape->open, .first = tape->n_call };
-    if (tape->open == NONE) tape->n_outermost++;
-    tape->open = tape->n_region++;
-    return RP_OK;
+    return region_open(tape, path);
 }
 
 rp_status rp__region_end(rp_ctx *ctx)
@@ -356,16 +395,16 @@ rp_status rp__region_end(rp_ctx *ctx)
     rp_tape *tape = rp__tape(ctx);
 
     if (!tape) return RP_ERR_MEMORY;
+    if (tape->n_ignored > 0) {
+        tape->n_ignored--;
+        return RP_OK;
+    }
     if (*rp__tape_n_off(tape) > 0) {
         --*rp__tape_n_off(tape);
         return RP_OK;
     }
-    RP_CHECK(ctx, tape->open != NONE, RP_ERR_STATE, "a checkpointed region is ended that was not begun");
+    RP_CHECK(ctx, tape->open != NONE && !tape->region[tape->open].planned, RP_ERR_STATE, "a checkpointed region is ended that was not begun");
     RP_CHECK(ctx, !tape->no_grad, RP_ERR_STATE, "gradients were turned off inside the checkpointed region '%s' and are off at its end",
              tape->region[tape->open].path);
-    int closed = tape->open, parent = tape->region[closed].parent;
-    tape->region[closed].end = tape->n_call;
-    if (parent == NONE && !tape->deferred) RP_TRY(rp__region_plan(tape, closed));
-    tape->open = parent;
-    return RP_OK;
+    return region_close(tape);
 }

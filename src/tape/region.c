@@ -30,7 +30,15 @@ static int common(const rp_tape *tape, int a, int b)
 }
 
 /* What is made in the region and read by a backward elsewhere in it, or as a bound by a region inside it, at any depth: a region
- * between the two need not read it. */
+ * between the two need not read it. What a call alone makes is made for whoever reads it, when he does. */
+static void want(rp_tape *tape, int value, int reader, int region)
+{
+    tape_value *v = &tape->value[value];
+    bool alone    = v->region != region && v->region != NONE && tape->region[v->region].single;
+
+    if (!kept(v) && !alone && common(tape, reader, v->region) == region) v->needed = true;
+}
+
 static void mark_wanted(rp_tape *tape, int region)
 {
     const tape_region *r = &tape->region[region];
@@ -40,17 +48,11 @@ static void mark_wanted(rp_tape *tape, int region)
         int n = tape->call[at]->region == region ? rp__call_makes(tape->call[at], needs) : 0;
         for (int i = 0; i < n; i++) tape->value[needs[i]].needed = tape->value[needs[i]].needed || tape->value[needs[i]].on_demand;
         n = rp__call_needs(tape->call[at], needs);
-        for (int i = 0; i < n; i++) {
-            tape_value *v = &tape->value[needs[i]];
-            if (!kept(v) && common(tape, tape->call[at]->region, v->region) == region) v->needed = true;
-        }
+        for (int i = 0; i < n; i++) want(tape, needs[i], tape->call[at]->region, region);
     }
     for (int child = region + 1; child < tape->n_region && tape->region[child].first < r->end; child++) {
         const tape_region *inner = &tape->region[child];
-        for (int i = 0; i < inner->n_bounds; i++) {
-            tape_value *v = &tape->value[inner->bounds[i]];
-            if (!kept(v) && common(tape, child, v->region) == region) v->needed = true;
-        }
+        for (int i = 0; i < inner->n_bounds; i++) want(tape, inner->bounds[i], child, region);
     }
 }
 
@@ -335,7 +337,8 @@ static rp_status replay_calls(rp_tape *tape, int region)
     return status;
 }
 
-/* Marked first: what a region reads on demand never leads back to it, as calls read what was made before them. */
+/* A call alone runs once: what it read is let go at once, where a region waits until backward has passed it.
+ * Marked first: what a region reads on demand never leads back to it, as calls read what was made before them. */
 rp_status rp__region_replay(rp_tape *tape, int region)
 {
     if (region == NONE || tape->region[region].replayed) return RP_OK;
@@ -343,6 +346,7 @@ rp_status rp__region_replay(rp_tape *tape, int region)
     tape->region[region].replayed = true;
     RP_TRY(replay_calls(tape, region));
     for (int i = 0; i < tape->region[region].n_makes; i++) tape->value[tape->region[region].makes[i]].needed = false;
+    if (tape->region[region].single) rp__region_finish(tape, region);
     return RP_OK;
 }
 

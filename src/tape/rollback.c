@@ -62,7 +62,10 @@ static bool unplanned_reads(const rp_tape *tape, int value)
 
 void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region)
 {
-    for (int i = tape->n_region - 1; i >= n_region; i--) forget_region(tape, &tape->region[i]);
+    for (int i = tape->n_region - 1; i >= n_region; i--) {
+        tape->n_planned -= tape->region[i].planned;
+        forget_region(tape, &tape->region[i]);
+    }
     tape->n_region = n_region;
     for (int i = tape->n_call - 1; i >= n_call; i--) forget_call(tape, i);
     tape->n_call = n_call;
@@ -80,7 +83,7 @@ rp_tape_mark rp__tape_mark(const rp_ctx *ctx)
     rp_tape *tape = ctx->tape;
 
     if (!tape) return (rp_tape_mark){ .open = NONE };
-    return (rp_tape_mark){ tape->id, tape->n_call, tape->n_value, tape->n_region, tape->open, *rp__tape_n_off(tape) };
+    return (rp_tape_mark){ tape->id, tape->n_call, tape->n_value, tape->n_region, tape->open, *rp__tape_n_off(tape), tape->n_ignored };
 }
 
 void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark)
@@ -90,6 +93,7 @@ void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark)
     if (!tape || (mark.id && mark.id != tape->id)) return;      /* forgotten since */
     tape->open            = mark.open;
     *rp__tape_n_off(tape) = mark.n_off;
+    tape->n_ignored       = mark.n_ignored;
     rp__tape_truncate(tape, mark.n_call, mark.n_value, mark.n_region);
 }
 

@@ -46,6 +46,7 @@ void rp__tape_reset(rp_ctx *ctx)
     tape->n_value = tape->n_call = tape->n_region = tape->n_outermost = 0;
     tape->open = tape->replaying = NONE;
     tape->n_off    = 0;
+    tape->n_planned = tape->n_ignored = 0;
     tape->deferred = false;
     tape->id   = rp__tape_next_id();
 }
@@ -74,6 +75,17 @@ void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
 
     if (tape) tape->decider = decider ? *decider : (rp_decider){ 0 };
 }
+
+void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (!tape) return;
+    RP_BUG_IF(tape->n_call);
+    tape->planner = planner ? *planner : (rp_planner){ 0 };
+}
+
+bool rp__tape_is_planned(const rp_ctx *ctx) { return ctx->tape && ctx->tape->planner.fate; }
 
 void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify)
 {

@@ -29,6 +29,7 @@ typedef struct rp_scope {
 typedef struct {
     unsigned char fate;             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD; RP_NO_FATE: the region's choice */
     bool must;                      /* no preference: an error where it cannot be done */
+    bool alone;                     /* recomputed for itself when it is read, in whichever region it is made */
     bool allow_mutation;
     const char *by;                 /* who: "recipe.yaml:12", a policy's name; NULL: nobody. Lives as long as the record */
 } rp_verdict;
@@ -39,6 +40,18 @@ typedef struct {
     rp_status (*decide)(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict);
     void *self;
 } rp_decider;
+
+/* Who decides about what is left open: a plan. `fate` is asked after the decider, about the outputs and by-products of a call for which it
+ * has no must. Regions are the plan's then, those of others open nothing: stretches of calls, a parent before its children, none that
+ * begins earlier than the one before it. Paths live as long as the plan. `recorded` is called when a backward is about to begin. */
+typedef struct { int first, end; const char *path; } rp_stretch;
+typedef struct {
+    rp_status (*fate)(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict);
+    rp_status (*recorded)(void *self);
+    const rp_stretch *region;
+    int n_regions;
+    void *self;
+} rp_planner;
 
 /* A pass begins: random calls draw for this optimizer step, row 0 of the batch being sample `sample_base` of the global step,
  * and count their calls anew. */
@@ -56,13 +69,17 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
 /* Copied; NULL: nobody decides. */
 void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider);
 
+/* Copied; NULL: nobody plans. Not while anything is recorded. */
+void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner);
+bool rp__tape_is_planned(const rp_ctx *ctx);
+
 /* Calls between begin and end form a region under `path` (borrowed until the tape is reset). An end that fails leaves it open. Gradients
  * are on or off at both; a begin without them opens nothing. */
 rp_status rp__region_begin(rp_ctx *ctx, const char *path);
 rp_status rp__region_end(rp_ctx *ctx);
 
 /* A place in the record to go back to: what was recorded since is forgotten, regions opened since with it. */
-typedef struct { uint64_t id; int n_call, n_value, n_region, open, n_off; } rp_tape_mark;
+typedef struct { uint64_t id; int n_call, n_value, n_region, open, n_off, n_ignored; } rp_tape_mark;
 rp_tape_mark rp__tape_mark(const rp_ctx *ctx);
 void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark);
 
