@@ -218,7 +218,7 @@ static void find_corners(search *s, int64_t only)
     *next = extend(s, *last, fewest);
     if (fewest == fastest) next++;
     while (next < end) {
-        bool there = only == EVERY || (next->bytes <= only && only <= last->bytes);
+        bool there = only == EVERY || (next->bytes < only && only < last->bytes);
         if (there && between(s, *last, *next, &found)) *--next = found;
         else *++last = *next++;
     }
@@ -237,17 +237,15 @@ static void fill_nodes(const search *s, rp_cut_hull *hull)
         if (s->order[i] < in->n_values) hull->kept_from[s->order[i]] = k;
         else hull->again_from[s->order[i] - in->n_values] = k;
     }
-    for (int v = 0; v < in->n_values; v++) {
-        if (is_free(in, v)) hull->kept_from[v] = s->n_corners;
+    for (int v = 0; v < in->n_values; v++)      /* free ones are on no source's side, so their intervals are empty */
         hull->kept_until[v] = is_free(in, v) ? s->n_corners : hull->again_from[in->call[v]];
-    }
 }
 
 /* Quanta are few enough that seconds are exact as doubles. */
 static rp_status fill_hull(rp_ctx *ctx, const search *s, rp_cut_hull *out)
 {
     int64_t values = s->in->n_values, calls = s->in->n_calls;
-    rp_cut_hull hull      = { .n_points = s->n_corners, .quantum = s->quantum };
+    rp_cut_hull hull = { .n_points = s->n_corners, .quantum = s->quantum };
 
     hull.point = rp__host_alloc(ctx, hull.n_points * (int64_t)sizeof *hull.point);
     if (!hull.point) return RP_ERR_MEMORY;

@@ -6,8 +6,8 @@
  *
  * The turn is where the loss has been computed and its backward has not begun. Let S be what is live there: its bytes are within the
  * capacity, and the calls that follow from S run again at least once, whatever the order, the regions and the nesting. So no schedule
- * computes less again than the least seconds(S) with bytes(S) <= capacity (and what can be moved elsewhere before the turn, where values may
- * be offloaded: count that to the capacity). That is no less than, for any price of a byte,
+ * computes less again than the least seconds(S) with bytes(S) <= capacity. (Where values may be offloaded, count to the capacity what can
+ * be moved away before the turn.) That is no less than, for any price of a byte,
  *
  *     min over S of [ seconds(S) + price bytes(S) ]  -  price capacity        (Lagrange; the best price gives the bound)
  *

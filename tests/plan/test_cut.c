@@ -188,6 +188,14 @@ static long double lowest_line(const costs *all, const long double *least, int64
     return best;
 }
 
+static double all_seconds(const graph *g)
+{
+    double sum = 0;
+
+    for (int c = 0; c < g->cut.n_calls; c++) sum += isinf(g->seconds[c]) ? 0 : g->seconds[c];
+    return fmax(sum, 1e-200);
+}
+
 static void check_bounds(rp_ctx *ctx, const graph *g, const costs *all)
 {
     long double least[SMALL * 8];
@@ -198,12 +206,13 @@ static void check_bounds(rp_ctx *ctx, const graph *g, const costs *all)
     for (int64_t b = 0; b <= most; b++) least[b] = HUGE_VALL;
     for (int i = 0; i < all->n; i++) least[all->set[i].bytes] = fminl(least[all->set[i].bytes], all->set[i].seconds);
     assert_ok(ctx, rp__cut_hull(ctx, &g->cut, &hull));
+    assert_true(hull.quantum <= all_seconds(g) * 0x1p-51);
     for (int64_t capacity = -1; capacity <= most; capacity++) {
         double bound      = rp__cut_hull_bound(&hull, capacity);
         long double exact = lowest_line(all, least, most, capacity);
         assert_true(bound <= before);
         assert_true(bound <= exact * (1 + 1e-18L));
-        assert_true(isinf(exact) ? isinf(bound) : exact - bound <= 100 * hull.quantum);
+        assert_true(isinf(exact) ? isinf(bound) : exact - bound <= (g->cut.n_calls + 1) * hull.quantum);
         assert_true(bound <= optimum(all, capacity));
         assert_ok(ctx, rp__cut_bound(ctx, &g->cut, capacity, &single));
         assert_true(single == bound);
@@ -444,6 +453,24 @@ static void a_call_makes_all_its_values_at_its_price_once(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_call_that_takes_next_to_nothing_of_the_step_is_not_free(void **state)
+{
+    rp_ctx *ctx = test_ctx(NULL);
+    graph *g    = graph_new();
+    rp_cut_hull hull;
+
+    (void)state;
+    add_value(g, add_call(g, 0x1p40, -1, -1), 1 << 20, true);
+    add_value(g, add_call(g, 0x1p-10, -1, -1), 1 << 20, true);
+    assert_ok(ctx, rp__cut_hull(ctx, &g->cut, &hull));
+    assert_int_equal(hull.n_points, 3);
+    assert_true(hull.point[1].seconds == 0x1p-10);
+    assert_true(rp__cut_hull_bound(&hull, 2 << 20) == 0);
+    rp__cut_hull_free(&hull);
+    free(g);
+    test_ctx_free(ctx);
+}
+
 static void below_what_nothing_may_make_again_nothing_fits(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
@@ -526,6 +553,7 @@ int main(void)
         cmocka_unit_test(a_unit_chain_runs_again_what_it_does_not_keep),
         cmocka_unit_test(a_narrow_value_before_a_wide_one_is_kept_instead_of_it),
         cmocka_unit_test(a_call_makes_all_its_values_at_its_price_once),
+        cmocka_unit_test(a_call_that_takes_next_to_nothing_of_the_step_is_not_free),
         cmocka_unit_test(below_what_nothing_may_make_again_nothing_fits),
         cmocka_unit_test(a_step_without_calls_needs_nothing),
         cmocka_unit_test(a_failing_allocation_is_told_and_leaves_the_output_alone),
