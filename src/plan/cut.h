@@ -29,8 +29,9 @@
  *        │      ╲ ─ _   ·
  *        └────────────×────── bytes      point 0: nothing runs again, fewest bytes of these
  *
- * Exact: seconds are taken in whole quanta of 2^-52 of all calls' together, rounded down, and cuts, points and bound are computed in
- * integers. The bound is never above the true one, by rounding below it by at most one quantum a call, and never rises with capacity.
+ * Exact: seconds are taken in whole quanta, rounded down (a power of two, 2^-52 to 2^-51 of all calls' together), and cuts, points and
+ * bound are computed in integers. So the bound is never above the true one, below it by less than a quantum a call and one more, and it
+ * never rises with capacity.
  */
 #ifndef RP_CUT_H
 #define RP_CUT_H
