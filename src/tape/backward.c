@@ -92,7 +92,7 @@ static rp_status walk(rp_tape *tape)
 {
     for (int at = tape->n_call - 1; at >= 0; at--) {
         tape_call *c = tape->call[at];
-        rp__tape_work(tape, RP_TAPE_BACKWARD, c->path, &c->meta);
+        rp__tape_work(tape, RP_TAPE_BACKWARD, c, at);
         if (has_grad(tape, c)) {
             RP_TRY(make_needs(tape, c));
             RP_TRY(fetch_ahead(tape, at));
@@ -177,18 +177,25 @@ static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward
     return status;
 }
 
+static rp_status run_all(rp_tape *tape, rp_tensor *loss, const rp_backward_options *o)
+{
+    if (tape->open != NONE) return run_in_region(tape, loss, o);
+    begin(tape, o);
+    rp_status status = run(tape, loss);
+    if (status == RP_OK && tape->retain) end(tape);
+    else rp__tape_reset(tape->ctx);
+    return status;
+}
+
 rp_status rp__backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options)
 {
     rp_backward_options o = options ? *options : (rp_backward_options){ 0 };
     rp_tape *tape         = rp__tape(ctx);
 
     if (!tape) return RP_ERR_MEMORY;
-    RP_TRY(rp__regions_planned_here(tape));
+    RP_TRY(rp__regions_planned_end(tape));
     if (tape->planner.recorded) RP_TRY(tape->planner.recorded(tape->planner.self));
-    if (tape->open != NONE) return run_in_region(tape, loss, &o);
-    begin(tape, &o);
-    rp_status status = run(tape, loss);
-    if (status == RP_OK && tape->retain) end(tape);
-    else rp__tape_reset(ctx);
+    rp_status status = run_all(tape, loss, &o);
+    if (tape->planner.done) tape->planner.done(tape->planner.self);
     return status;
 }

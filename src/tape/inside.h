@@ -35,7 +35,7 @@ typedef struct {                    /* a tensor that calls make or read */
     int pending;                    /* reads still to come in the replay that is running */
     unsigned char fate;             /* RP_KEEP, RP_RECOMPUTE or RP_OFFLOAD */
     bool on_demand;                 /* made again for whoever reads it, wherever that stands; else readers outside its region keep it */
-    bool allow_mutation;
+    bool allow_mutation, must;
     bool wants_grad, wanted;        /* wanted: by the backward that runs */
     bool needed;                    /* the replay that is being planned must make it */
     bool promised;                  /* no replay makes it: held from the forward until its last use, or away */
@@ -110,12 +110,13 @@ rp_tape *rp__tape(rp_ctx *ctx);
 uint64_t rp__tape_next_id(void);        /* never the same twice, in any tape */
 
 /* From here on memory is this call's; what it was before, for `now` to be set back to. */
-rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const char *path, const rp_op_meta *call);
+rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *call, int at);
 
 /* ---- regions ---- */
 
 /* Regions of the planner that end before the call that comes next, and those that begin with it. */
 rp_status rp__regions_planned_here(rp_tape *tape);
+rp_status rp__regions_planned_end(rp_tape *tape);
 
 /* Of the innermost open region, or of the top. */
 static inline int *rp__tape_n_off(rp_tape *tape) { return tape->open == NONE ? &tape->n_off : &tape->region[tape->open].n_off; }

@@ -149,12 +149,13 @@ static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
 
 /* ---- fates ---- */
 
-/* Outside modules a region's name says more than nothing. Streams know only modules: a region changes no mask. */
+/* Outside modules a region's name says more than nothing, unless a plan has made it. Streams know only modules: a region changes no mask. */
 static const char *path_here(rp_tape *tape)
 {
     const char *path = scope_of(tape)->path;
+    bool named       = tape->open != NONE && !tape->region[tape->open].planned;
 
-    return *path || tape->open == NONE ? path : tape->region[tape->open].path;
+    return *path || !named ? path : tape->region[tape->open].path;
 }
 
 static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
@@ -192,6 +193,7 @@ static void settle(const rp_tape *tape, const tape_call *c, tape_value *v, const
     if (v->fate == RP_RECOMPUTE && !rp__op_replays(c->meta.op)) v->fate = RP_KEEP;
     v->on_demand      = v->fate == RP_RECOMPUTE && (single || (verdict->must && verdict->fate == RP_RECOMPUTE));
     v->allow_mutation = verdict->allow_mutation;
+    v->must           = verdict->must;
 }
 
 /* ---- calls ---- */
@@ -304,7 +306,7 @@ static rp_status run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor
     c->region = tape->open;
     c->path   = path_here(tape);
     RP_TRY(decide(tape, p));
-    rp_tape_work before = rp__tape_work(tape, RP_TAPE_FORWARD, c->path, &c->meta);
+    rp_tape_work before = rp__tape_work(tape, RP_TAPE_FORWARD, c, tape->n_call);
     rp_status status    = rp__op_forward(&c->meta, c->stream, false, in, made, slot);
     tape->now           = before;
     return status == RP_OK ? take_prints(tape, p, made, slot) : status;
@@ -371,6 +373,12 @@ rp_status rp__regions_planned_here(rp_tape *tape)
         tape->region[tape->open].planned = true;
         tape->region[tape->open].end     = p->region[tape->n_planned++].end;
     }
+    return RP_OK;
+}
+
+rp_status rp__regions_planned_end(rp_tape *tape)
+{
+    while (tape->open != NONE && tape->region[tape->open].planned) RP_TRY(region_close(tape));
     return RP_OK;
 }
 

@@ -303,7 +303,7 @@ static rp_status replay_call(rp_tape *tape, int at)
     rp_status status = RP_OK;
 
     for (int i = 0; i < c->meta.n_in; i++) RP_TRY_GOTO(rp__input_open(tape, c, i, &in[i]));
-    rp_tape_work before = rp__tape_work(tape, RP_TAPE_REPLAY, c->path, &c->meta);
+    rp_tape_work before = rp__tape_work(tape, RP_TAPE_REPLAY, c, at);
     status              = rp__op_forward(&c->meta, c->stream, true, in, out, slot);
     tape->now           = before;
     if (status != RP_OK) goto done;

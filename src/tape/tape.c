@@ -128,11 +128,11 @@ rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
 
 rp_tape_work rp__tape_now(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->now : (rp_tape_work){ 0 }; }
 
-rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const char *path, const rp_op_meta *call)
+rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *call, int at)
 {
     rp_tape_work before = tape->now;
 
-    tape->now = (rp_tape_work){ phase, path, call, ++tape->works };
+    tape->now = (rp_tape_work){ phase, call->path, &call->meta, at, ++tape->works };
     return before;
 }
 
@@ -177,6 +177,30 @@ int rp__region_outermost(const rp_tape *tape, int region)
 {
     while (region != NONE && tape->region[region].parent != NONE) region = tape->region[region].parent;
     return region;
+}
+
+int rp__tape_n_calls(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->n_call : 0; }
+int rp__tape_n_values(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->n_value : 0; }
+
+rp_tape_call rp__tape_call_at(const rp_ctx *ctx, int at)
+{
+    const tape_call *c = ctx->tape->call[at];
+    rp_tape_call out   = { .meta = &c->meta, .path = c->path };
+
+    for (int i = 0; i < c->meta.n_in; i++) out.in[i] = c->in[i].value;
+    rp__call_makes(c, out.made);
+    out.n_needs = rp__call_needs(c, out.needs);
+    return out;
+}
+
+rp_tape_value rp__tape_value_at(const rp_ctx *ctx, int value)
+{
+    const tape_value *v = &ctx->tape->value[value];
+    const rp_tensor *t  = v->held;
+    bool alone          = t && t->refs == 1 && t->storage->refs == 1 && (v->producer != NONE || !v->wants_grad);
+
+    return (rp_tape_value){ .meta = v->m, .producer = v->producer, .fate = (rp_fate)v->fate, .must = v->must,
+                            .offset = alone ? t->storage->offset : -1 };
 }
 
 /* ---- slots ---- */

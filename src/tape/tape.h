@@ -43,11 +43,13 @@ typedef struct {
 
 /* Who decides about what is left open: a plan. `fate` is asked after the decider, about the outputs and by-products of a call for which it
  * has no must. Regions are the plan's then, those of others open nothing: stretches of calls, a parent before its children, none that
- * begins earlier than the one before it. Paths live as long as the plan. `recorded` is called when a backward is about to begin. */
+ * begins earlier than the one before it; they end with the forward at the latest. Paths live as long as the plan. `recorded` is called when
+ * a backward is about to begin, `done` when it has ended; both may be NULL. */
 typedef struct { int first, end; const char *path; } rp_stretch;
 typedef struct {
     rp_status (*fate)(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict);
     rp_status (*recorded)(void *self);
+    void (*done)(void *self);
     const rp_stretch *region;
     int n_regions;
     void *self;
@@ -133,9 +135,29 @@ typedef struct {
     rp_tape_phase phase;                      /* RP_TAPE_OTHER: no op's; then the rest is empty */
     const char *path;
     const rp_op_meta *call;
+    int at;                                   /* its place on the tape; of a forward, the one it gets where it is recorded */
     uint64_t serial;                          /* of this running of the call alone */
 } rp_tape_work;
 rp_tape_work rp__tape_now(const rp_ctx *ctx);
+
+/* The record as it stands: calls in the order of the forward, values by number. */
+typedef struct {
+    const rp_op_meta *meta;
+    const char *path;
+    int in[RP_MAX_IN], made[RP_MAX_OUT + RP_MAX_SLOT];     /* values: meta->n_in, then meta->n_out outputs and meta->n_slot by-products */
+    int n_needs, needs[RP_MAX_IN + RP_MAX_OUT + RP_MAX_SLOT];      /* what its backward reads */
+} rp_tape_call;
+typedef struct {
+    rp_meta meta;
+    int producer;                             /* call that makes it; -1: a leaf */
+    rp_fate fate;
+    bool must;                                /* it was not for a plan to choose */
+    int64_t offset;                           /* of what the tape alone holds, and of nobody's gradient; else -1 */
+} rp_tape_value;
+int rp__tape_n_calls(const rp_ctx *ctx);
+int rp__tape_n_values(const rp_ctx *ctx);
+rp_tape_call rp__tape_call_at(const rp_ctx *ctx, int at);
+rp_tape_value rp__tape_value_at(const rp_ctx *ctx, int value);
 
 /* Counts since the last read. */
 void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out);
