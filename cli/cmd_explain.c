@@ -7,25 +7,13 @@
  *   text     the same for people, slots and modules that are alike in one line
  *
  * `rules` are tried ones: what each takes off saved_bytes and peak_bytes, and the FLOPs it adds to a step. */
-#include "cli/cli.h"
-
-#include <jansson.h>
-
-#include "train/loop.h"
+#include "cli/forecast.h"
 
 enum { MOST_OWNERS = 12 };
 
 typedef struct { bool json; } explain_fields;
 
 /* ---- JSON ---- */
-
-static json_t *classes_json(const int64_t *bytes)
-{
-    json_t *out = json_object();
-
-    for (int i = 0; i < RP_MEM_CLASSES; i++) json_object_set_new(out, rp_mem_class_name((rp_mem_class)i), json_integer(bytes[i]));
-    return out;
-}
 
 static json_t *slots_json(const rp_explain *e)
 {
@@ -40,20 +28,6 @@ static json_t *slots_json(const rp_explain *e)
                                              "dtype", rp_dtype_name(s->meta.dtype), "bytes", (json_int_t)s->bytes, "fate",
                                              rp__fate_name((int)s->fate), "by", s->by, "region", s->region, "flops", (json_int_t)s->flops,
                                              "saved", s->saved));
-    }
-    return out;
-}
-
-static json_t *modules_json(const rp_explain *e)
-{
-    json_t *out = json_array();
-
-    for (int i = 0; i < e->n_modules; i++) {
-        const rp_explain_module *m = &e->module[i];
-        json_array_append_new(out, json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:o}", "path", m->path, "slots", m->n_slots, "saved_bytes",
-                                             (json_int_t)m->saved_bytes, "offloaded_bytes", (json_int_t)m->away_bytes, "recomputed_bytes",
-                                             (json_int_t)m->recomputed_bytes, "recompute_flops", (json_int_t)m->recompute_flops,
-                                             "by_class", classes_json(m->peak_at)));
     }
     return out;
 }
@@ -87,46 +61,14 @@ static void print_json(const rp_explain *e)
 {
     json_t *all = json_pack("{s:I, s:{s:s, s:s, s:s}, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "peak_bytes",
                             (json_int_t)e->peak_bytes, "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op,
-                            "by_class", classes_json(e->peak_at), "saved_bytes", (json_int_t)e->saved_bytes, "offloaded_bytes",
+                            "by_class", cli_classes_json(e->peak_at), "saved_bytes", (json_int_t)e->saved_bytes, "offloaded_bytes",
                             (json_int_t)e->away_bytes, "step_flops", (json_int_t)e->step_flops, "recompute_flops",
-                            (json_int_t)e->recompute_flops, "slots", slots_json(e), "modules", modules_json(e), "owners", owners_json(e),
+                            (json_int_t)e->recompute_flops, "slots", slots_json(e), "modules", cli_modules_json(e), "owners", owners_json(e),
                             "rules", trials_json(e));
 
     json_dumpf(all, stdout, 0);
     putchar('\n');
     json_decref(all);
-}
-
-/* ---- the head ---- */
-
-static double share(int64_t part, int64_t whole) { return whole ? 100.0 * (double)part / (double)whole : 0; }
-static double mflops(int64_t flops) { return (double)flops / 1e6; }
-static const char *s_of(int n) { return n == 1 ? "" : "s"; }
-
-static int count_fate(const rp_explain *e, rp_fate fate)
-{
-    int n = 0;
-
-    for (int i = 0; i < e->n_slots; i++) n += e->slot[i].fate == fate;
-    return n;
-}
-
-static void print_head(const rp_explain *e)
-{
-    char peak[RP_SIZE_CHARS], saved[RP_SIZE_CHARS], away[RP_SIZE_CHARS];
-    int offloaded = count_fate(e, RP_OFFLOAD), kept = count_fate(e, RP_KEEP), again = count_fate(e, RP_RECOMPUTE);
-
-    printf("peak %s at the %s of %s%s%s\n", rp__size_text(peak, e->peak_bytes), e->peak_event, e->peak_path, *e->peak_path ? " " : "",
-           e->peak_op);
-    for (int i = 0; i < RP_MEM_CLASSES; i++)
-        if (e->peak_at[i])
-            printf("  %-6s %16" PRId64 "  %5.1f %%\n", rp_mem_class_name((rp_mem_class)i), e->peak_at[i],
-                   share(e->peak_at[i], e->peak_bytes));
-    printf("saved when the forward ends %s: %d slot%s kept; %d recomputed", rp__size_text(saved, e->saved_bytes), kept, s_of(kept), again);
-    if (e->n_regions) printf(" (%d region%s)", e->n_regions, s_of(e->n_regions));
-    if (offloaded) printf("; %d offloaded, %s", offloaded, rp__size_text(away, e->away_bytes));
-    printf("\nreplays %.3f MFLOPs a step, %.1f %% of the %.3f without them\n", mflops(e->recompute_flops),
-           share(e->recompute_flops, e->step_flops), mflops(e->step_flops));
 }
 
 /* ---- slots ---- */
@@ -167,53 +109,8 @@ static rp_status print_slots(rp_explain *e)
     printf("\n%-*s  %-20s  %12s  %5s  %10s  %s\n", width, "slot", "shape", "bytes each", "count", "MFLOPs", "fate");
     for (int i = 0; i < n; i++)
         printf("%-*s  %-20s  %12" PRId64 "  %5d  %10.3f  %s\n", width, slot_name(&row[i], name), rp_meta_str(&row[i].slot->meta),
-               row[i].slot->bytes, row[i].n, mflops(row[i].slot->flops), decision(&row[i], fate));
+               row[i].slot->bytes, row[i].n, cli_mflops(row[i].slot->flops), decision(&row[i], fate));
     return RP_OK;
-}
-
-/* ---- modules ---- */
-
-static bool alike(const rp_explain_module *a, const rp_explain_module *b)
-{
-    return a->saved_bytes == b->saved_bytes && a->away_bytes == b->away_bytes && a->recomputed_bytes == b->recomputed_bytes &&
-           a->recompute_flops == b->recompute_flops && !memcmp(a->peak_at, b->peak_at, sizeof a->peak_at);
-}
-
-static size_t list_chars(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-
-    return dot ? (size_t)(dot - path) : 0;
-}
-
-/* Neighbours in one list of blocks. */
-static bool same_list(const rp_explain_module *a, const rp_explain_module *b)
-{
-    size_t n = list_chars(a->path);
-
-    return n && n == list_chars(b->path) && !strncmp(a->path, b->path, n);
-}
-
-static void print_module(const rp_explain_module *m, int n)
-{
-    int64_t at = 0;
-    char name[96];
-
-    for (int i = 0; i < RP_MEM_CLASSES; i++) at += m->peak_at[i];
-    snprintf(name, sizeof name, "%.60s", *m->path ? m->path : "of no module");
-    if (n > 1) snprintf(name, sizeof name, "%.60s-%s (%d x)", m->path, m[n - 1].path + list_chars(m->path) + 1, n);
-    printf("%-24s  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %10.3f\n", name, at, m->peak_at[RP_MEM_SAVED],
-           m->saved_bytes, m->recomputed_bytes, mflops(m->recompute_flops));
-}
-
-static void print_modules(const rp_explain *e)
-{
-    printf("\n%-24s  %14s  %14s  %14s  %14s  %10s\n", "module, each", "at the peak", "of it saved", "forward saves", "recomputed",
-           "MFLOPs");
-    for (int i = 0, n; i < e->n_modules; i += n) {
-        for (n = 1; i + n < e->n_modules && same_list(&e->module[i], &e->module[i + n]) && alike(&e->module[i], &e->module[i + n]);) n++;
-        print_module(&e->module[i], n);
-    }
 }
 
 /* ---- owners ---- */
@@ -253,7 +150,7 @@ static int most_first(const void *left, const void *right)
 
 static void print_owner(const rp_explain *e, const char *name, const char *mem_class, int64_t bytes, int blocks)
 {
-    printf("%-48s  %-6s  %14" PRId64 "  %7d  %6.1f %%\n", name, mem_class, bytes, blocks, share(bytes, e->peak_bytes));
+    printf("%-48s  %-6s  %14" PRId64 "  %7d  %6.1f %%\n", name, mem_class, bytes, blocks, cli_share(bytes, e->peak_bytes));
 }
 
 static rp_status print_owners(rp_explain *e)
@@ -287,7 +184,7 @@ static void print_rule(const rp_explain *e, const rp_recipe *recipe)
 
     printf("- one more rule, {path: \"%s\", op: %s, fate: recompute}, would take %s off what is saved\n  and %s off the peak, for %.3f "
            "MFLOPs more a step\n", *t->path ? t->path : "*", t->op, rp__size_text(saved, t->saved_bytes),
-           t->peak_bytes ? rp__size_text(peak, t->peak_bytes) : "nothing", mflops(t->flops));
+           t->peak_bytes ? rp__size_text(peak, t->peak_bytes) : "nothing", cli_mflops(t->flops));
     if (recipe->enable_activation_checkpointing != RP_SWITCH_UNSET)
         printf("  (rules want 'activation_checkpointing.mode: %s' in place of the switch)\n",
                recipe->enable_activation_checkpointing == RP_SWITCH_ON ? "full" : "none");
@@ -301,7 +198,7 @@ static void print_advice(const rp_explain *e, const rp_recipe *recipe)
     putchar('\n');
     if (e->n_trials) print_rule(e, recipe);
     printf("- %s of the peak, %.1f %%, are param, grad and optim: no fate of a slot changes these\n", rp__size_text(bytes, state),
-           share(state, e->peak_bytes));
+           cli_share(state, e->peak_bytes));
     for (int i = 0; i < e->n_owners && e->peak_at[RP_MEM_TEMP] > e->peak_at[RP_MEM_SAVED]; i++) {
         const rp_explain_owner *o = &e->owner[i];
         if (o->mem_class != RP_MEM_TEMP) continue;
@@ -313,9 +210,9 @@ static void print_advice(const rp_explain *e, const rp_recipe *recipe)
 
 static rp_status print_text(rp_explain *e, const rp_recipe *recipe)
 {
-    print_head(e);
+    cli_print_peak(e);
     RP_TRY(print_slots(e));
-    print_modules(e);
+    cli_print_modules(e);
     RP_TRY(print_owners(e));
     print_advice(e, recipe);
     return RP_OK;
@@ -323,44 +220,18 @@ static rp_status print_text(rp_explain *e, const rp_recipe *recipe)
 
 /* ---- the command ---- */
 
-/* What the report has told is not said twice. */
-static int explain_on(const cli *c, const rp_recipe *recipe, bool json)
-{
-    rp_explain e = { 0 };
-    rp_report report;
-
-    rp__report_open(&report, c->ctx);
-    rp_status status = rp__recipe_open_plugins(recipe, &report) ? RP_ERR_MATCH : RP_OK;
-    if (status == RP_OK) status = rp__recipe_explain(c->ctx, recipe, &report, &e);
-    rp__report_sort(&report);
-    cli_print_report(&report);
-    bool told = report.n_errors > 0;
-    rp__report_close(&report);
-    if (status == RP_OK && json) print_json(&e);
-    else if (status == RP_OK) status = print_text(&e, recipe);
-    int code = status == RP_OK ? cli_finish(c, 0) : told ? rp_status_exit_code(status) : cli_fail(c, status);
-    rp__explain_close(&e);
-    return code;
-}
-
 static int explain(cli *c, const explain_fields *fields, const cli_args *args)
 {
-    cli own = *c;
-    rp_recipe *recipe;
+    cli_forecast x;
+    int code = cli_forecast_open(c, args, NULL, &(rp_forecast_options){ .trials = true }, &x);
 
-    int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
-    if (code != CLI_GO) return code;
-    rp_ctx_options options = { .shapes_only = true, .threads = (int)recipe->threads, .seed = (uint64_t)recipe->seed };
-    rp_status status       = rp_ctx_new(&options, &own.ctx);
-    if (status != RP_OK) {
-        cli_say(c, "cannot open a context of %" PRId64 " threads: %s", recipe->threads, rp_status_text(status));
-        code = rp_status_exit_code(status);
-    } else {
-        cli_note_unsupported(c, recipe);
-        code = explain_on(&own, recipe, fields->json);
-        rp_ctx_free(own.ctx);
+    if (code == CLI_GO) {
+        rp_status status = x.f.feasible ? RP_OK : RP_ERR_BUDGET;
+        if (status == RP_OK && fields->json) print_json(&x.f.explain);
+        else if (status == RP_OK) status = print_text(&x.f.explain, x.recipe);
+        code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&x.run, status);
     }
-    rp__recipe_free(recipe);
+    cli_forecast_close(&x);
     return code;
 }
 

@@ -21,8 +21,10 @@ struct rp_mem_space {
     uint8_t *base;                  /* NULL: shapes only */
     int64_t mapped_bytes, top;      /* top: everything above was never used */
     extent *free;                   /* sorted by offset, no two touch */
-    int n_free, free_room;
+    int n_free, free_room, n_live;
     rp_mem ledger;
+    const rp_mem_place *place;      /* of the takes to come; n_place of them */
+    int n_place;
     void (*observer)(void *user, const rp_mem_event *event);
     void *observer_user;
 };
@@ -85,7 +87,8 @@ static void remove_extent(rp_mem_space *s, int i)
     s->n_free--;
 }
 
-/* The list has room for one more than it holds after every take, so a release never has to allocate. */
+/* Between n live blocks there are n + 1 gaps at most. A take makes room for those and for what it splits, so a release never has to
+ * allocate. */
 static bool ensure_room(rp_ctx *ctx, rp_mem_space *s, int needed)
 {
     if (s->free_room >= needed) return true;
@@ -121,6 +124,62 @@ static int64_t find_place(rp_mem_space *s, int64_t need)
     return start;
 }
 
+/* The pool ends at `end` or later: what is new is free. */
+static bool extend(rp_mem_space *s, int64_t end)
+{
+    int64_t old_top = s->top;
+
+    if (end <= old_top) return true;
+    if (end > s->mapped_bytes || (s->ledger.limit_bytes && end > s->ledger.limit_bytes)) return false;
+    s->top = s->ledger.reserved_bytes = end;
+    if (s->n_free && s->free[s->n_free - 1].offset + s->free[s->n_free - 1].bytes == old_top) s->free[s->n_free - 1].bytes += end - old_top;
+    else s->free[s->n_free++] = (extent){ old_top, end - old_top };
+    return true;
+}
+
+/* The planned place. -1: past the limit. */
+static int64_t take_place(rp_mem_space *s, int64_t need)
+{
+    int64_t offset = s->place->offset, end = offset + need;
+    int i          = 0;
+
+    if (!extend(s, end)) return -1;
+    s->place++;
+    s->n_place--;
+    if (!need) return offset;
+    while (i < s->n_free && s->free[i].offset + s->free[i].bytes < end) i++;
+    RP_BUG_IF(i == s->n_free || s->free[i].offset > offset);
+    extent right = { end, s->free[i].offset + s->free[i].bytes - end };
+    s->free[i].bytes = offset - s->free[i].offset;
+    if (right.bytes && s->free[i].bytes) {
+        memmove(s->free + i + 2, s->free + i + 1, (size_t)(s->n_free - i - 1) * sizeof *s->free);
+        s->free[i + 1] = right;
+        s->n_free++;
+    } else if (right.bytes) {
+        s->free[i] = right;
+    } else if (!s->free[i].bytes) {
+        remove_extent(s, i);
+    }
+    return offset;
+}
+
+void rp__mem_follow(rp_mem_space *s, const rp_mem_place *place, int n)
+{
+    s->place   = place;
+    s->n_place = n;
+}
+
+void rp__mem_used(const rp_mem_space *s, void (*visit)(void *, int64_t, int64_t), void *user)
+{
+    int64_t at = 0;
+
+    for (int i = 0; i <= s->n_free; i++) {
+        int64_t end = i < s->n_free ? s->free[i].offset : s->top;
+        if (end > at) visit(user, at, end - at);
+        if (i < s->n_free) at = end + s->free[i].bytes;
+    }
+}
+
 static void count(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t rounded)
 {
     rp_mem *l = &s->ledger;
@@ -146,11 +205,14 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
         return rp__fail(ctx, RP_ERR_MEMORY, "%s needs %s: refused by fault injection", what, rp__size_text(need, bytes));
     RP_CHECK(ctx, bytes < INT64_MAX / 2, RP_ERR_MEMORY, "%s needs %s: more than any machine has", what,
              rp__size_text(need, bytes));
-    if (!ensure_room(ctx, s, s->n_free + 2)) return RP_ERR_MEMORY;
-    int64_t rounded = rp__align_up(bytes), place = find_place(s, rounded);
+    if (!ensure_room(ctx, s, s->n_live + 4)) return RP_ERR_MEMORY;
+    RP_CHECK(ctx, !s->n_place || s->place->bytes == bytes, RP_ERR_STATE, "%s needs %s where the planned step takes %" PRId64, what,
+             rp__size_text(need, bytes), s->place->bytes);
+    int64_t rounded = rp__align_up(bytes), place = s->n_place ? take_place(s, rounded) : find_place(s, rounded);
     RP_CHECK(ctx, place >= 0, RP_ERR_MEMORY, "%s needs %s; %s are live and the memory limit is %s", what,
              rp__size_text(need, bytes), rp__size_text(live, s->ledger.live_bytes),
              rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes));
+    s->n_live += rounded > 0;
     if (s->base) UNPOISON(s->base + place, bytes);
     count(s, c, bytes, rounded);
     note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
@@ -165,6 +227,7 @@ void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset
     count(s, c, -bytes, -rounded);
     note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     if (rounded == 0) return;
+    s->n_live--;
 #ifdef RP_POISON
     if (s->base) memset(s->base + offset, 0xff, (size_t)rounded);   /* a NaN in every float format */
 #endif
@@ -219,12 +282,7 @@ rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
     RP_CHECK(ctx, bytes <= s->mapped_bytes, RP_ERR_MEMORY, "the step reserves %s: more than can be mapped",
              rp__size_text(need, bytes));
     if (!ensure_room(ctx, s, s->n_free + 2)) return RP_ERR_MEMORY;
-    int64_t old_top = s->top;
-    s->top = s->ledger.reserved_bytes = bytes;
-    if (s->n_free && s->free[s->n_free - 1].offset + s->free[s->n_free - 1].bytes == old_top)
-        s->free[s->n_free - 1].bytes += bytes - old_top;
-    else
-        s->free[s->n_free++] = (extent){ old_top, bytes - old_top };
+    extend(s, bytes);
     return RP_OK;
 }
 

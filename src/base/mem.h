@@ -6,7 +6,7 @@
  *
  * The ledger counts every byte by class. The pool gives offsets: best fit over free extents, lowest address on
  * ties, so the same sequence of requests gives the same offsets, with memory behind it or without. That is what
- * makes a run on shapes alone predict a real one to the byte.
+ * makes a run on shapes alone predict a real one to the byte. A step that was placed beforehand takes its blocks at given offsets instead.
  */
 #ifndef RP_MEM_H
 #define RP_MEM_H
@@ -47,6 +47,14 @@ void rp__mem_reset_peak(rp_mem_space *space);
 
 /* Make the pool at least this large now (a rehearsal's high water), so that no later step grows it. */
 rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *space, int64_t bytes);
+
+/* From here on the next n takes get these offsets, in order, and are of these sizes: a take of another size is RP_ERR_STATE. After them, and
+ * after follow(NULL, 0), best fit again. An offset that is not free is a mistake of the placement, and ends the program. */
+typedef struct { int64_t bytes, offset; } rp_mem_place;
+void rp__mem_follow(rp_mem_space *space, const rp_mem_place *place, int n);
+
+/* Visit what is in use, by rising offset: stretches between what is free. */
+void rp__mem_used(const rp_mem_space *space, void (*visit)(void *user, int64_t offset, int64_t bytes), void *user);
 
 /* Called for each event, for tests and timelines; NULL stops. */
 void rp__mem_observe(rp_mem_space *space, void (*observer)(void *user, const rp_mem_event *event), void *user);

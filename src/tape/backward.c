@@ -144,18 +144,26 @@ static rp_status seed(rp_tape *tape, rp_tensor *loss)
 {
     bool fresh;
 
-    RP_CHECK(tape->ctx, rp__tensor_on_tape(tape, loss) && !loss->base && rp_meta_elems(&loss->m) == 1 && tape->value[loss->value].producer != NONE, RP_ERR_ARG,
-             "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
     RP_TRY(rp__grad_own(tape, &tape->value[loss->value], &fresh));
     rp_tensor *g = tape->value[loss->value].grad;
     if (rp__tensor_real(g)) rp_elem_put(g, 0, 1);
     return RP_OK;
 }
 
+/* Its gradient is backward's, of the call that made it. */
+static rp_status begin_at_loss(rp_tape *tape, rp_tensor *loss)
+{
+    RP_CHECK(tape->ctx, rp__tensor_on_tape(tape, loss) && !loss->base && rp_meta_elems(&loss->m) == 1 && tape->value[loss->value].producer != NONE, RP_ERR_ARG,
+             "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
+    int at = tape->value[loss->value].producer;
+    rp__tape_work(tape, RP_TAPE_BACKWARD, tape->call[at], at);
+    return seed(tape, loss);
+}
+
 static rp_status run(rp_tape *tape, rp_tensor *loss)
 {
     unsigned mode    = rp__fp_enter();
-    rp_status status = seed(tape, loss);
+    rp_status status = begin_at_loss(tape, loss);
 
     if (status == RP_OK) status = walk(tape);
     tape->now = (rp_tape_work){ 0 };

@@ -45,9 +45,31 @@ const char *rp__recipe_missing_file(const rp_recipe *recipe);
  * status. `regions` as above. */
 rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, char regions[RP_REGIONS_CHARS]);
 
-/* The same, and what becomes of every slot in a step on batches of full length: neither weights nor data are read. Close *out whatever
- * this said. The context has no more than shapes, and the recipe's threads. */
-rp_status rp__recipe_explain(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_explain *out);
+/* ---- a forecast: what steps on batches of full length will take, by a rehearsal; neither weights nor data are read ---- */
+
+typedef struct {
+    bool feasible;                      /* false: nothing fits the budget; then what is told is of the least plan */
+    int64_t budget, least;              /* 0: no budget · the least any plan's arena takes, under the recipe's musts; 0: not asked */
+    bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */
+    bool in_backward;                   /* the update */
+    rp_rehearsal found;
+    int64_t bound;                      /* no arena for these steps is smaller */
+    double seconds, again_seconds, bound_seconds;   /* a step without replays · replays · what no plan for this budget gets below */
+    bool measured, estimated;           /* the cost table was measured here · is that of another machine, scratch is of this one */
+    double solve_seconds;
+    char machine[128], regions[RP_REGIONS_CHARS];
+    rp_explain explain;
+} rp_forecast;
+
+typedef struct {
+    const char *device;                 /* of `plan --device`; NULL: this machine */
+    bool least, trials;                 /* are wanted: the least budget; what other rules would do */
+} rp_forecast_options;
+
+/* The context has no more than shapes, and the recipe's threads and budget. Close *out whatever this said.
+ * errors as rp__recipe_try; a budget that nothing fits is none, but the context's error says so */
+rp_status rp__recipe_forecast(rp_ctx *ctx, const rp_recipe *recipe, const rp_forecast_options *options, rp_report *report, rp_forecast *out);
+void rp__forecast_close(rp_forecast *forecast);
 
 /* Everything before step 1, or before the step a resume goes on with. The recipe is borrowed until free. Messages of a wrong
  * recipe, all of them, are in the report; nothing is written then. So are notes: which state is resumed, and why a newer one

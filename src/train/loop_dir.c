@@ -39,6 +39,15 @@ static rp_status write_config(rp_trainer *t, const char *folder)
     return status;
 }
 
+static rp_status write_plan(rp_trainer *t, const char *folder)
+{
+    char *path       = rp__path_join(t->ctx, folder, "plan.json");
+    rp_status status = path ? rp__step_plan_write(t->ctx, t->steps, t->recipe_text, path) : RP_ERR_MEMORY;
+
+    rp__release(path);
+    return status;
+}
+
 static rp_status open_metrics(rp_trainer *t, const char *folder)
 {
     char *path       = rp__path_join(t->ctx, folder, "metrics.jsonl");
@@ -54,6 +63,7 @@ rp_status rp__run_dir_begin(rp_trainer *t)
 
     RP_TRY(rp__make_dirs(t->ctx, r->output_dir));
     RP_TRY(write_config(t, r->output_dir));
+    RP_TRY(write_plan(t, r->output_dir));
     if (r->resume.kind != RP_RESUME_NO)
         RP_TRY(rp__state_prune(t->ctx, r->output_dir, t->done, r->keep_last_n < INT32_MAX ? (int)r->keep_last_n : INT32_MAX));
     return open_metrics(t, r->output_dir);

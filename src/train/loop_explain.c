@@ -1,24 +1,9 @@
-/* train/loop_explain.c -- a recipe's step explained: rehearsed until every step is like the last, then watched; then a few rules that
- * would recompute what is kept are tried, each in a step of its own. */
+/* train/loop_explain.c -- a few rules that would recompute what is kept, each tried in a step of its own. */
 #include "train/loop_inside.h"
 
 #include <stdlib.h>
 
 enum { MOST_TRIALS = 3 };
-
-static rp_status watched_step(rp_stage *stage)
-{
-    rp_engine *e = &stage->engine;
-    rp_step_result step;
-
-    rp__explain_begin(stage->explain);
-    e->explain       = stage->explain;
-    rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
-    e->explain       = NULL;
-    return status == RP_OK ? rp__explain_end(stage->explain, &step.work) : status;
-}
-
-/* ---- other rules ---- */
 
 static rp_status with_rule(rp_stage *stage, const rp_explain_trial *trial, const rp_policy *then, rp_policy **out)
 {
@@ -41,6 +26,7 @@ static rp_status try_rule(rp_stage *stage, rp_explain_trial *trial, bool *counts
     rp_status status = with_rule(stage, trial, before, &policy);
     if (status == RP_OK) {
         e->selection.policy = policy;
+        e->follow           = NULL;
         status              = rp__engine_step(e, NULL, 0, 0, &step);
         e->selection.policy = before;
     }
@@ -92,21 +78,4 @@ static rp_status try_rules(rp_stage *stage)
     return RP_OK;
 }
 
-static rp_status explain(rp_stage *stage)
-{
-    RP_TRY(watched_step(stage));
-    return try_rules(stage);
-}
-
-rp_status rp__recipe_explain(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_explain *out)
-{
-    rp_stage stage;
-
-    rp__explain_open(out, ctx);
-    rp_status status = rp__stage_try(ctx, recipe, out, report, &stage);
-    if (status == RP_OK) status = rp__report_status(report, RP_ERR_CONFIG);     /* of what was wrong before */
-    if (status == RP_OK) status = rp__stage_run(&stage, explain);
-    if (status != RP_OK) rp__explain_close(out);
-    rp__stage_close(&stage);
-    return status;
-}
+rp_status rp__stage_try_rules(rp_stage *stage) { return rp__stage_run(stage, try_rules); }

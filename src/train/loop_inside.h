@@ -3,7 +3,9 @@
  *   loop.c         the trainer: steps, metrics, states, the end
  *   loop_new.c     everything before the first step
  *   loop_stage.c   the engine on shapes: a recipe held against its model, the rehearsal
- *   loop_explain.c what a step on shapes does with its slots, and what other rules would do
+ *   loop_plan.c    how a step runs: what is kept, and where every buffer is
+ *   loop_forecast.c  what steps will take, told to those who only ask
+ *   loop_explain.c what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
  *   loop_step.c    the engine: one optimizer step, one score; the same on shapes and on data
  *   loop_dir.c     output_dir: what is there already, config.yaml, final/
@@ -15,13 +17,44 @@
 #include "io/tokenizer.h"
 #include "models/weights.h"
 #include "plan/explain.h"
+#include "plan/place_log.h"
+#include "plan/plan.h"
+#include "plan/plan_file.h"
 #include "policy/stack.h"
 #include "train/loop.h"
 #include "train/optim.h"
 #include "train/schedule.h"
 #include "train/state.h"
 
+/* ---- how a step runs ---- */
+
+/* Made for batches of one shape, on shapes; followed by every step on such batches. */
+typedef struct {
+    rp_plan *plan;                      /* what is kept; NULL: what the recipe says, and all else */
+    rp_mem_place *place;                /* of each buffer a step takes, in order */
+    int n_places;
+    rp_placement placement;             /* of a step; no step of another placement takes less than its bound */
+    bool in_backward;                   /* the optimizer's update */
+    rp_rehearsal found;
+    double seconds, again_seconds;      /* of a step without replays, and of these, by the cost table */
+    char machine[128];                  /* of that table … */
+    uint64_t costs;                     /* … and its hash */
+    bool measured;
+    int64_t budget;                     /* 0: none */
+} rp_step_plan;
+
+void rp__step_plan_free(rp_step_plan *plan);
+/* As a file, with the resolved recipe. */
+rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *plan, const char *recipe, const char *path);
+/* Does a budget decide what is kept? */
+bool rp__recipe_leaves_open(const rp_recipe *recipe);
+
 /* ---- engine: what a step needs and nothing else ---- */
+
+typedef struct {                        /* what a step's calls take by the machine's cost table */
+    const rp_cost_table *costs;
+    double seconds, again_seconds;      /* forward, backward and update · replays */
+} rp_step_time;
 
 typedef struct {
     rp_ctx *ctx;
@@ -32,6 +65,10 @@ typedef struct {
     rp_selection selection;             /* regions, and the policy that decides in a step */
     bool offloads;                      /* it has told the context where to */
     rp_explain *explain;                /* looks at the slots when a forward ends; may be NULL */
+    const rp_step_plan *follow;         /* how its steps run; NULL: fates are the recipe's, addresses the pool's */
+    rp_place_log *log;                  /* notes what a step takes; may be NULL */
+    bool in_backward;                   /* the optimizer's update */
+    rp_step_time *time;                 /* is added to; may be NULL */
 } rp_engine;
 
 typedef struct {
@@ -76,18 +113,42 @@ typedef struct {
     rp_engine engine;
     rp_explain *explain;
     int64_t n_params, val_rows;
-    rp_rehearsal found;
+    int64_t budget, own_bytes;          /* 0: none · the arena of the recipe's own fates */
+    rp_step_plan *steps;                /* how steps run; NULL until the rehearsal */
+    const char *device;                 /* another machine to reckon time for; NULL: this one */
+    rp_cost_table *costs;               /* opened when first asked for */
+    double solve_seconds;
+    int64_t least_bytes;
+    rp_recipe open;                     /* the recipe once more, with every fate left open that no must takes */
 } rp_stage;
 
-/* The recipe's model, its regions and rules, observed from the beginning where somebody explains. A stage is closed whatever open said. */
-rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *out);
+/* The recipe's model, its regions and rules. A stage is closed whatever open said. */
+rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *report, rp_stage *out);
 void rp__stage_close(rp_stage *stage);
 /* Names that the model does not know are errors in the report. */
 rp_status rp__stage_check_names(rp_stage *stage, rp_report *report);
-/* Find what a step takes, with a validation in batches of val_rows (0: none) after it. Rules that decide nothing are notes. */
-rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_report *report);
+/* Find how a step is to run and what it takes, with a validation in batches of val_rows (0: none) after it. Rules that decide nothing are
+ * notes. errors RP_ERR_BUDGET nothing fits the context's limit, where the recipe has a budget: the least budget is named */
+rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_explain *explain, rp_report *report);
 /* Open, check and rehearse, for those who only ask. Close it whatever this said. */
 rp_status rp__stage_try(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *out);
+/* A new context in place of the stage's, for the same model: nothing is live on it, and who explains observes it from here on. */
+rp_status rp__stage_renew(rp_stage *stage, rp_explain *explain);
+/* The same with the fates left open that the recipe's mode and conditions decide: its rules alone stand. */
+rp_status rp__stage_renew_open(rp_stage *stage, rp_explain *explain);
+/* What is kept and where, for steps of full-length batches, within `budget` bytes (0: none). *out is the caller's; NULL: nothing fits.
+ * own_bytes: of the arena with the recipe's own fates. */
+rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes);
+/* The same with the least arena that a plan can have, whatever the recipe's budget and mode. */
+rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out);
+/* Run a step as planned, then a score, on a stage where nothing but weights and states is live: what they take is noted in the plan. */
+rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps);
+/* The stage's cost table is open. errors as rp__cost_table_open, rp__cost_table_device */
+rp_status rp__stage_costs(rp_stage *stage);
+/* A step as planned, explained. */
+rp_status rp__stage_watch(rp_stage *stage);
+/* Rules that would recompute what is kept, each tried in a step: they are the explanation's trials. */
+rp_status rp__stage_try_rules(rp_stage *stage);
 /* What runs on the stage counts for fault injection as if it ran on the caller's own context, and fails with its message. */
 rp_status rp__stage_run(rp_stage *stage, rp_status (*run)(rp_stage *stage));
 
@@ -102,6 +163,7 @@ struct rp_trainer {
     rp_tokenizer *tokenizer;            /* NULL: none was found, and none is needed */
     rp_data *data, *val;
     int64_t val_rows;
+    rp_step_plan *steps;
     rp_schedule schedule;
     rp_state_tensor *tensors;           /* all of a state */
     int n_tensors;

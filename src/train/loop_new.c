@@ -3,6 +3,7 @@
  *   recipe ─ config ─ names ─ output_dir ─ data ─ state ─ rehearsal ─▶ pool ─ model ─ optimizer ─ state's bytes ─▶ output_dir
  *   └────────── reads, and a second context that has shapes alone ─┘   └──── the context of the run ────┘
  */
+#include "base/machine.h"
 #include "train/loop_inside.h"
 
 typedef struct {                        /* open until the trainer stands */
@@ -10,10 +11,21 @@ typedef struct {                        /* open until the trainer stands */
     rp_state *state;                    /* to go on from; NULL: a fresh start */
 } opening;
 
+/* Of what the machine leaves, the process itself may take this much beside the arena. */
+enum { BESIDE = 64 << 20 };
+
+static int64_t budget_of(const rp_recipe *recipe)
+{
+    if (recipe->memory_budget.kind == RP_BUDGET_BYTES) return recipe->memory_budget.bytes;
+    if (recipe->memory_budget.kind == RP_BUDGET_NONE) return 0;
+    int64_t left = rp__machine_memory() - BESIDE;
+    return left > 1 ? left : 1;
+}
+
 rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe)
 {
     return (rp_ctx_options){
-        .memory_limit_bytes = recipe->memory_budget.kind == RP_BUDGET_BYTES ? recipe->memory_budget.bytes : 0,
+        .memory_limit_bytes = budget_of(recipe),
         .threads = (int)recipe->threads, .seed = (uint64_t)recipe->seed,
     };
 }
@@ -24,7 +36,7 @@ static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
     rp__recipe_check_train(t->recipe, report);
     int unsupported  = rp__recipe_unsupported(t->recipe, report);
     int missing      = rp__recipe_open_plugins(t->recipe, report);
-    rp_status status = rp__stage_open(t->ctx, t->recipe, NULL, report, &o->stage);
+    rp_status status = rp__stage_open(t->ctx, t->recipe, report, &o->stage);
     if (status == RP_OK) status = rp__stage_check_names(&o->stage, report);
     t->info.n_params = o->stage.n_params;
     if (status == RP_OK && missing) status = RP_ERR_MATCH;
@@ -35,8 +47,10 @@ static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
 
 static rp_status rehearse(rp_trainer *t, opening *o, rp_report *report)
 {
-    RP_TRY(rp__stage_rehearse(&o->stage, t->val ? t->val_rows : 0, report));
-    t->info.rehearsal = o->stage.found;
+    RP_TRY(rp__stage_rehearse(&o->stage, t->val ? t->val_rows : 0, NULL, report));
+    t->steps          = o->stage.steps;
+    o->stage.steps    = NULL;
+    t->info.rehearsal = t->steps->found;
     return RP_OK;
 }
 
@@ -86,6 +100,7 @@ static rp_status build(rp_trainer *t, opening *o)
     if (!o->state && o->stage.source.files) RP_TRY(rp__model_load(t->engine.model, o->stage.source.files));
     else if (!o->state) rp__model_init(t->engine.model, t->ctx->seed);
     RP_TRY(rp__engine_ready(&t->engine));
+    t->engine.follow = t->steps;
     RP_TRY(list_tensors(t));
     return o->state ? rp__resume_load(t, o->state) : RP_OK;
 }
@@ -125,6 +140,7 @@ void rp__trainer_free(rp_trainer *t)
 {
     if (!t) return;
     rp__engine_close(&t->engine);
+    rp__step_plan_free(t->steps);
     rp__metrics_close(t->metrics);
     rp__data_close(t->val);
     rp__data_close(t->data);

@@ -36,24 +36,55 @@ static rp_status build(rp_stage *stage)
     return status;
 }
 
-rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *stage)
+static rp_status open_ctx(rp_stage *stage)
 {
+    rp_ctx *caller         = stage->caller;
     rp_ctx_options options = {
         .threads = caller->threads, .shapes_only = true, .seed = caller->seed, .device = caller->options.device,
     };
-
-    *stage = (rp_stage){ .caller = caller, .recipe = recipe, .explain = explain };
-    RP_TRY(rp__source_open(caller, recipe, report, &stage->source));
     rp_status status = rp_ctx_new(&options, &stage->ctx);
+
     RP_CHECK(caller, status == RP_OK, status, "cannot open a context for the rehearsal: %s", rp_status_text(status));
     return rp__stage_run(stage, build);
 }
 
-void rp__stage_close(rp_stage *stage)
+static void close_ctx(rp_stage *stage)
 {
     rp__engine_close(&stage->engine);
     if (stage->ctx) rp_set_policy(stage->ctx, NULL);
     rp_ctx_free(stage->ctx);
+    stage->ctx = NULL;
+}
+
+rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *report, rp_stage *stage)
+{
+    *stage = (rp_stage){ .caller = caller, .recipe = recipe };
+    RP_TRY(rp__source_open(caller, recipe, report, &stage->source));
+    return open_ctx(stage);
+}
+
+rp_status rp__stage_renew(rp_stage *stage, rp_explain *explain)
+{
+    close_ctx(stage);
+    stage->explain  = explain;
+    stage->n_params = 0;
+    return open_ctx(stage);
+}
+
+rp_status rp__stage_renew_open(rp_stage *stage, rp_explain *explain)
+{
+    stage->open                                       = *stage->recipe;
+    stage->open.activation_checkpointing.mode         = RP_MODE_AUTO;
+    stage->open.activation_checkpointing.n_conditions = 0;
+    stage->recipe                                     = &stage->open;
+    return rp__stage_renew(stage, explain);
+}
+
+void rp__stage_close(rp_stage *stage)
+{
+    close_ctx(stage);
+    rp__step_plan_free(stage->steps);
+    rp__cost_table_free(stage->costs);
     rp__source_close(&stage->source);
     *stage = (rp_stage){ 0 };
 }
@@ -108,33 +139,76 @@ rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
 
 /* ---- the rehearsal ---- */
 
-/* A first step meets an untouched pool, later ones the pool it left. Steps are repeated until one asks for nothing new: from
- * there on each is like the one before, and so is a run that starts with a pool of that size. */
-static rp_status rehearse(rp_stage *stage)
+static rp_status plan(rp_stage *stage)
 {
-    rp_rehearsal *found = &stage->found;
-    rp_step_result step;
-    int64_t before;
-    double score;
-
     RP_TRY(rp__engine_ready(&stage->engine));
-    do {
-        before = found->memory.reserved_bytes;
-        RP_TRY(rp__engine_step(&stage->engine, NULL, 0, 0, &step));
-        *found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops };
-        if (stage->val_rows) RP_TRY(rp__engine_score(&stage->engine, NULL, stage->val_rows, &score));
-        rp_mem_read(stage->ctx, 0, false, &step.memory);
-        found->memory.reserved_bytes = step.memory.reserved_bytes;
-    } while (found->memory.reserved_bytes > before);
-    return RP_OK;
+    return rp__stage_plan(stage, stage->budget, &stage->steps, &stage->own_bytes);
+}
+
+static rp_status plan_least(rp_stage *stage)
+{
+    RP_TRY(rp__engine_ready(&stage->engine));
+    return rp__stage_least(stage, &stage->steps);
+}
+
+/* The run begins with nothing live: so does what tells what it will take. */
+static rp_status follow(rp_stage *stage)
+{
+    RP_TRY(rp__engine_ready(&stage->engine));
+    return rp__stage_follow(stage, stage->steps);
+}
+
+/* The least budget, and the op that sets it. */
+static rp_status refuse(rp_stage *stage, bool chosen)
+{
+    char asked[RP_SIZE_CHARS], own[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
+    bool fits = stage->steps->placement.height <= stage->budget;
+    const rp_explain *e = stage->explain;
+
+    rp__size_text(asked, stage->budget);
+    rp__size_text(least, stage->steps->placement.height);
+    if (!chosen && fits)
+        return rp__fail(stage->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
+                        "take 'activation_checkpointing.mode: auto', or raise 'memory_budget'", rp__size_text(own, stage->own_bytes), asked, least);
+    return rp__fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for the %s of %s%s%s: raise "
+                    "'memory_budget', or lower 'batch_size' or 'max_seq_len'", asked, least, e->peak_event, e->peak_path, *e->peak_path ? " " : "",
+                    e->peak_op);
+}
+
+static rp_status watch_least(rp_stage *stage)
+{
+    RP_TRY(rp__engine_ready(&stage->engine));
+    RP_TRY(rp__stage_follow(stage, stage->steps));
+    return rp__stage_watch(stage);
+}
+
+/* Nothing fits: what would. Who explains is told of that. */
+static rp_status tell_least(rp_stage *stage, rp_explain *explain)
+{
+    rp_explain own = { 0 };
+    bool mine      = !explain;
+
+    bool chosen = rp__recipe_leaves_open(stage->recipe);
+    RP_TRY(rp__stage_renew_open(stage, NULL));
+    RP_TRY(rp__stage_run(stage, plan_least));
+    if (mine) rp__explain_open(explain = &own, stage->caller);
+    rp_status status = rp__stage_renew(stage, explain);
+    if (status == RP_OK) status = rp__stage_run(stage, watch_least);
+    if (status == RP_OK) status = refuse(stage, chosen);
+    if (mine) rp__explain_close(&own);
+    return status;
 }
 
 static bool calls(void *user, const char *op) { return rp__policy_has_seen(((rp_stage *)user)->ctx, op); }
 
-rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_report *report)
+rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_explain *explain, rp_report *report)
 {
     stage->val_rows = val_rows;
-    RP_TRY(rp__stage_run(stage, rehearse));
+    stage->budget   = stage->recipe->memory_budget.kind != RP_BUDGET_NONE ? stage->caller->options.memory_limit_bytes : 0;
+    RP_TRY(rp__stage_run(stage, plan));
+    if (!stage->steps) return tell_least(stage, explain);
+    RP_TRY(rp__stage_renew(stage, explain));
+    RP_TRY(rp__stage_run(stage, follow));
     rp__recipe_note_idle(stage->recipe, calls, stage, stage->engine.selection.policy, report);
     return RP_OK;
 }
@@ -153,10 +227,10 @@ const char *rp__recipe_missing_file(const rp_recipe *recipe)
 rp_status rp__stage_try(rp_ctx *ctx, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *stage)
 {
     int told         = report->n_errors;
-    rp_status status = rp__stage_open(ctx, recipe, explain, report, stage);
+    rp_status status = rp__stage_open(ctx, recipe, report, stage);
 
     if (status == RP_OK) status = rp__stage_check_names(stage, report);
-    if (status == RP_OK && report->n_errors == 0) status = rp__stage_rehearse(stage, 0, report);
+    if (status == RP_OK && report->n_errors == 0) status = rp__stage_rehearse(stage, 0, explain, report);
     return status == RP_OK && report->n_errors > told ? rp__report_status(report, RP_ERR_CONFIG) : status;
 }
 

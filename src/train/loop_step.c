@@ -30,7 +30,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
         [RP_VERIFY_NEVER] = RP_TAPE_VERIFY_NEVER, [RP_VERIFY_STEP] = RP_TAPE_VERIFY_STEP, [RP_VERIFY_ALWAYS] = RP_TAPE_VERIFY_ALWAYS,
     };
 
-    *e = (rp_engine){ .ctx = ctx, .recipe = recipe };
+    *e = (rp_engine){ .ctx = ctx, .recipe = recipe, .in_backward = recipe->optimizer_in_bwd == RP_YES };
     RP_TRY(rp__tape_no_grad(ctx, false));       /* the tape is there from here on: what sets it cannot fail any more */
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
@@ -165,6 +165,34 @@ static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t tar
     return status;
 }
 
+/* ---- time, by the cost table ---- */
+
+static void count_forward(rp_engine *e)
+{
+    for (int at = 0; e->time && at < rp__tape_n_calls(e->ctx); at++) {
+        const rp_op_meta *call = rp__tape_call_at(e->ctx, at).meta;
+        e->time->seconds += rp__cost_seconds(e->time->costs, call, RP_FORWARD) + rp__cost_seconds(e->time->costs, call, RP_BACKWARD);
+    }
+}
+
+static void count_replay(void *user, int at, const char *path, const char *op)
+{
+    rp_engine *e = user;
+
+    (void)path, (void)op;
+    e->time->again_seconds += rp__cost_seconds(e->time->costs, rp__tape_call_at(e->ctx, at).meta, RP_FORWARD);
+}
+
+/* The update reads and writes weights and states, and reads gradients. */
+static void count_update(rp_engine *e)
+{
+    rp_dtype dtype = e->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
+    rp_mem now;
+
+    rp_mem_read(e->ctx, 0, false, &now);
+    e->time->seconds += rp__cost_move(e->time->costs, dtype, 3 * now.live_at[RP_MEM_PARAM] + 2 * now.live_at[RP_MEM_OPTIM]);
+}
+
 /* The loss is looked at before its backward, so nothing has been updated yet where updates happen in backward. */
 static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
 {
@@ -173,9 +201,11 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     double value    = 0;
     rp_mem now;
 
+    if (e->log) rp__place_log_mark(e->log);
     if (data) RP_TRY(rp__data_batch(data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
     RP_TRY(recorded_loss(e, &b, targets, &loss));
+    count_forward(e);
     rp_mem_read(e->ctx, 0, false, &now);
     out->saved_bytes = now.live_at[RP_MEM_SAVED];
     rp_status status = e->explain ? rp__explain_slots(e->explain) : RP_OK;
@@ -254,26 +284,42 @@ static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, bool in_bac
     return check_norm(e, out->grad_norm);
 }
 
+static void set_out(rp_engine *e)
+{
+    const rp_step_plan *steps = e->follow;
+
+    rp__tape_on_grad(e->ctx, e->in_backward ? update_in_backward : NULL, e);
+    if (e->time) rp__tape_on_replay(e->ctx, count_replay, e);
+    if (!steps) return;
+    rp__plan_follow(e->ctx, steps->plan);
+    rp__mem_follow(e->ctx->space[0], steps->place, steps->n_places);
+}
+
 /* Whatever went wrong, no gradient, value or hook is left behind. */
 static void clear(rp_engine *e)
 {
     rp__tape_on_grad(e->ctx, NULL, NULL);
+    if (e->time) rp__tape_on_replay(e->ctx, NULL, NULL);
     rp__tape_reset(e->ctx);
     for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);
+    if (!e->follow) return;
+    rp__plan_follow(e->ctx, NULL);
+    rp__mem_follow(e->ctx->space[0], NULL, 0);
 }
 
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)
 {
-    bool in_backward      = e->recipe->optimizer_in_bwd == RP_YES;
     rp_step_result result = { 0 };
 
+    if (e->follow) e->in_backward = e->follow->in_backward;
     e->update = (rp_optim_step){ .step = step + 1, .lr = lr, .grad_scale = 1, .measure = true };
     rp__tape_stats(e->ctx, &result.work);
     rp_mem_read(e->ctx, 0, true, &result.memory);
-    rp__tape_on_grad(e->ctx, in_backward ? update_in_backward : NULL, e);
-    rp_status status = run_step(e, data, step, in_backward, &result);
+    set_out(e);
+    rp_status status = run_step(e, data, step, e->in_backward, &result);
     clear(e);
     if (status != RP_OK) return status;
+    if (e->time) count_update(e);
     rp__tape_stats(e->ctx, &result.work);
     rp_mem_read(e->ctx, 0, false, &result.memory);
     *out = result;

@@ -34,7 +34,7 @@ static void settle_mode(rp_recipe_reader *r)
     else if (c->enable_activation_checkpointing == RP_SWITCH_OFF) *mode = RP_MODE_NONE;
     else if (given(r, AC "mode")) return;
     else if (c->activation_checkpointing.n_conditions) *mode = RP_MODE_CONDITIONS;
-    else if (c->memory_budget.kind != RP_BUDGET_NONE) *mode = RP_MODE_AUTO;
+    else if (c->memory_budget.kind != RP_BUDGET_NONE || c->plan) *mode = RP_MODE_AUTO;
 }
 
 static void check_plain_switch(rp_recipe_reader *r)
@@ -80,7 +80,7 @@ static void check_ignored(rp_recipe_reader *r)
         { AC "every", mode != RP_MODE_SELECTIVE_LAYER },
         { AC "offset", mode != RP_MODE_SELECTIVE_LAYER },
         { AC "save", mode != RP_MODE_SELECTIVE_OP },
-        { AC "conditions", mode == RP_MODE_NONE && c->activation_checkpointing.n_conditions },
+        { AC "conditions", (mode == RP_MODE_NONE || mode == RP_MODE_AUTO) && c->activation_checkpointing.n_conditions },
     };
 
     if (written && (written->kind != RP_YAML_SCALAR || strcmp(written->text, name[mode]))) return;   /* an error already */
@@ -89,7 +89,9 @@ static void check_ignored(rp_recipe_reader *r)
             !(i == 4 && c->enable_activation_checkpointing != RP_SWITCH_UNSET))
             rp__report_error(r->report, place(r, keys[i].path), "'%s' has no effect: the mode is %s", keys[i].path,
                              name[mode]);
-    if (mode == RP_MODE_AUTO && c->memory_budget.kind == RP_BUDGET_NONE)
+    if (c->plan && mode != RP_MODE_AUTO)
+        rp__report_error(r->report, place(r, "plan"), "'plan' has no effect: the mode is %s", name[mode]);
+    if (mode == RP_MODE_AUTO && c->memory_budget.kind == RP_BUDGET_NONE && !c->plan)
         rp__report_note(r->report, place(r, AC "mode"), "mode auto keeps everything unless 'memory_budget' is set");
 }
 

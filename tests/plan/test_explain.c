@@ -5,7 +5,7 @@ typedef struct {
     rp_ctx *ctx;
     rp_report report;
     rp_recipe *recipe;
-    rp_explain e;
+    rp_forecast f;
     rp_status status;
 } explained;
 
@@ -35,13 +35,13 @@ static explained explain_it(const char *model, const char *more)
     explained x = { .ctx = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true }) };
 
     x.recipe = read_recipe(x.ctx, model, more, &x.report);
-    x.status = rp__recipe_explain(x.ctx, x.recipe, &x.report, &x.e);
+    x.status = rp__recipe_forecast(x.ctx, x.recipe, &(rp_forecast_options){ .trials = true }, &x.report, &x.f);
     return x;
 }
 
 static void drop(explained *x)
 {
-    rp__explain_close(&x->e);
+    rp__forecast_close(&x->f);
     rp__recipe_free(x->recipe);
     rp__report_close(&x->report);
     test_ctx_free(x->ctx);
@@ -149,13 +149,13 @@ static void slots_classes_owners_and_modules_sum_to_what_a_run_measures(void **s
         rp_rehearsal found = predicted(cases[i].model, cases[i].text, &measured);
         explained x        = explain_it(cases[i].model, cases[i].text);
         assert_ok(x.ctx, x.status);
-        check_slots(&x.e, cases[i].name, &found);
-        check_peak(&x.e, &found);
-        check_modules(&x.e);
-        assert_int_equal(measured.saved_bytes, x.e.saved_bytes);
-        assert_int_equal(measured.peak_memory_active, x.e.peak_bytes);
-        assert_int_equal(measured.recompute_flops, x.e.recompute_flops);
-        assert_int_equal(x.e.away_bytes > 0, strstr(cases[i].name, "offload") != NULL);
+        check_slots(&x.f.explain, cases[i].name, &found);
+        check_peak(&x.f.explain, &found);
+        check_modules(&x.f.explain);
+        assert_int_equal(measured.saved_bytes, x.f.explain.saved_bytes);
+        assert_int_equal(measured.peak_memory_active, x.f.explain.peak_bytes);
+        assert_int_equal(measured.recompute_flops, x.f.explain.recompute_flops);
+        assert_int_equal(x.f.explain.away_bytes > 0, strstr(cases[i].name, "offload") != NULL);
         drop(&x);
     }
 }
@@ -196,19 +196,19 @@ static void the_reason_of_a_fate_is_its_rule_its_region_or_who_reads_it(void **s
                              "  - {path: layers.0, op: add, call: 1, fate: prefer_recompute}\n");
 
     assert_ok(x.ctx, x.status);
-    check_reason(&x.e, "layers.0.attn", "attention", RP_KEEP, "r.yaml:17", "layers.0");
-    check_reason(&x.e, "layers.0.mlp.up", "matmul", RP_RECOMPUTE, "region layers.0.mlp", "layers.0.mlp");
-    check_reason(&x.e, "layers.0.attn_norm", "rmsnorm", RP_RECOMPUTE, "region layers.0", "layers.0");
-    check_reason(&x.e, "layers.0", "add", RP_KEEP, "r.yaml:20, but read outside layers.0", "layers.0");
-    check_reason(&x.e, "layers.1.mlp", "swiglu", RP_RECOMPUTE, "r.yaml:18", NULL);
-    check_reason(&x.e, "layers.1.mlp.up", "matmul", RP_OFFLOAD, "r.yaml:19", NULL);
-    check_reason(&x.e, "layers.1.attn", "attention", RP_KEEP, "kept: no region", NULL);
-    assert_int_equal(x.e.n_regions, 2);
+    check_reason(&x.f.explain, "layers.0.attn", "attention", RP_KEEP, "r.yaml:17", "layers.0");
+    check_reason(&x.f.explain, "layers.0.mlp.up", "matmul", RP_RECOMPUTE, "region layers.0.mlp", "layers.0.mlp");
+    check_reason(&x.f.explain, "layers.0.attn_norm", "rmsnorm", RP_RECOMPUTE, "region layers.0", "layers.0");
+    check_reason(&x.f.explain, "layers.0", "add", RP_KEEP, "r.yaml:20, but read outside layers.0", "layers.0");
+    check_reason(&x.f.explain, "layers.1.mlp", "swiglu", RP_RECOMPUTE, "r.yaml:18", NULL);
+    check_reason(&x.f.explain, "layers.1.mlp.up", "matmul", RP_OFFLOAD, "r.yaml:19", NULL);
+    check_reason(&x.f.explain, "layers.1.attn", "attention", RP_KEEP, "kept: no region", NULL);
+    assert_int_equal(x.f.explain.n_regions, 2);
     drop(&x);
 
     x = explain_it("llama", "enable_activation_checkpointing: true\n");
     assert_ok(x.ctx, x.status);
-    check_reason(&x.e, "layers.0", "add", RP_KEEP, "kept: read outside layers.0", "layers.0");
+    check_reason(&x.f.explain, "layers.0", "add", RP_KEEP, "kept: read outside layers.0", "layers.0");
     drop(&x);
 }
 
@@ -242,19 +242,19 @@ static void the_peak_has_a_place(void **state)
     bool is_replayed = false;
 
     assert_ok(x.ctx, x.status);
-    assert_true(!strcmp(x.e.peak_event, "backward") || !strcmp(x.e.peak_event, "replay") || !strcmp(x.e.peak_event, "forward"));
-    assert_true(*x.e.peak_op != 0);
-    for (int i = 0; i < x.e.n_owners; i++) {
-        const rp_explain_owner *o = &x.e.owner[i];
+    assert_true(!strcmp(x.f.explain.peak_event, "backward") || !strcmp(x.f.explain.peak_event, "replay") || !strcmp(x.f.explain.peak_event, "forward"));
+    assert_true(*x.f.explain.peak_op != 0);
+    for (int i = 0; i < x.f.explain.n_owners; i++) {
+        const rp_explain_owner *o = &x.f.explain.owner[i];
         is_replayed               = is_replayed || rp__ends_with(o->what, ", replayed");
-        if (i) assert_true(o->bytes <= x.e.owner[i - 1].bytes);
+        if (i) assert_true(o->bytes <= x.f.explain.owner[i - 1].bytes);
         if (o->mem_class == RP_MEM_GRAD) assert_true(rp__ends_with(o->path, ".weight"));
         if (o->mem_class == RP_MEM_PARAM) assert_string_equal(o->what, "parameters");
     }
-    assert_int_equal(is_replayed, strcmp(x.e.peak_event, "forward") != 0 && !strncmp(x.e.peak_path, "layers", 6));
-    assert_string_equal(x.e.module[0].path, "tok_embeddings");
-    assert_string_equal(x.e.module[1].path, "layers.0");
-    assert_string_equal(x.e.module[2].path, "layers.1");
+    assert_int_equal(is_replayed, strcmp(x.f.explain.peak_event, "forward") != 0 && !strncmp(x.f.explain.peak_path, "layers", 6));
+    assert_string_equal(x.f.explain.module[0].path, "tok_embeddings");
+    assert_string_equal(x.f.explain.module[1].path, "layers.0");
+    assert_string_equal(x.f.explain.module[2].path, "layers.1");
     drop(&x);
 }
 
@@ -267,7 +267,7 @@ static void lines_stand_for_every_slot_once(void **state)
     int n, slots = 0;
 
     assert_ok(x.ctx, x.status);
-    assert_ok(x.ctx, rp__explain_rows(&x.e, &row, &n));
+    assert_ok(x.ctx, rp__explain_rows(&x.f.explain, &row, &n));
     for (int i = 0; i < n; i++) {
         slots += row[i].n;
         bytes += row[i].n * row[i].slot->bytes;
@@ -276,10 +276,10 @@ static void lines_stand_for_every_slot_once(void **state)
         if (i && row[i].slot->fate == row[i - 1].slot->fate)
             assert_true(row[i].slot->bytes * row[i].n <= row[i - 1].slot->bytes * row[i - 1].n);
     }
-    for (int i = 0; i < x.e.n_slots; i++) of_slots += x.e.slot[i].bytes;
-    assert_int_equal(slots, x.e.n_slots);
+    for (int i = 0; i < x.f.explain.n_slots; i++) of_slots += x.f.explain.slot[i].bytes;
+    assert_int_equal(slots, x.f.explain.n_slots);
     assert_int_equal(bytes, of_slots);
-    assert_true(n < x.e.n_slots);
+    assert_true(n < x.f.explain.n_slots);
     drop(&x);
 }
 
@@ -295,16 +295,16 @@ static void a_tried_rule_does_what_is_said_of_it(void **state)
         snprintf(text, sizeof text, AC "{mode: %s, rules: [%s]}\n", k ? "selective_op" : "none", rules[k]);
         explained before = explain_it("llama", text);
         assert_ok(before.ctx, before.status);
-        for (int i = 0; i < before.e.n_trials; i++, n_tried++) {
-            const rp_explain_trial *t = &before.e.trial[i];
+        for (int i = 0; i < before.f.explain.n_trials; i++, n_tried++) {
+            const rp_explain_trial *t = &before.f.explain.trial[i];
             snprintf(text, sizeof text, AC "{mode: %s, rules: [{path: '%s', op: %s, fate: recompute}%s%s]}\n", k ? "selective_op" : "none",
                      t->path, t->op, k ? ", " : "", rules[k]);
             explained after = explain_it("llama", text);
             assert_ok(after.ctx, after.status);
             assert_true(t->saved_bytes > 0);
-            assert_int_equal(before.e.saved_bytes - after.e.saved_bytes, t->saved_bytes);
-            assert_int_equal(before.e.peak_bytes - after.e.peak_bytes, t->peak_bytes);
-            assert_int_equal(after.e.recompute_flops - before.e.recompute_flops, t->flops);
+            assert_int_equal(before.f.explain.saved_bytes - after.f.explain.saved_bytes, t->saved_bytes);
+            assert_int_equal(before.f.explain.peak_bytes - after.f.explain.peak_bytes, t->peak_bytes);
+            assert_int_equal(after.f.explain.recompute_flops - before.f.explain.recompute_flops, t->flops);
             drop(&after);
         }
         drop(&before);
@@ -324,14 +324,14 @@ static void a_failing_allocation_is_told_and_leaves_nothing(void **state)
     rp_recipe *recipe = read_recipe(ctx, "llama", AC "{mode: selective_op}\n", &report);
 
     for (int64_t k = 1; status != RP_OK; k += 1 + k / 6) {
-        rp_explain e;
+        rp_forecast f;
         rp__report_open(&told, ctx);
         ctx->fault_countdown = k;
-        status               = rp__recipe_explain(ctx, recipe, &told, &e);
+        status               = rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .trials = true }, &told, &f);
         ctx->fault_countdown = 0;
         if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
         n_failed += status != RP_OK;
-        rp__explain_close(&e);
+        rp__forecast_close(&f);
         rp__report_close(&told);
     }
     assert_true(n_failed > 20);
@@ -347,7 +347,7 @@ static void a_recipe_that_does_not_fit_its_model_is_refused(void **state)
 
     assert_int_equal(x.status, RP_ERR_CONFIG);
     assert_int_equal(x.report.n_errors, 1);
-    assert_int_equal(x.e.n_slots, 0);
+    assert_int_equal(x.f.explain.n_slots, 0);
     drop(&x);
 }
 

@@ -1,0 +1,156 @@
+/* cli/cmd_plan.c -- will a recipe's step fit its budget, where is its peak, what does the fit cost, and how good is that.
+ *
+ *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
+ *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
+ *              measured, estimated, planned, optimizer_in_bwd, modules, ranks } */
+#include "cli/forecast.h"
+#include "plan/cost.h"
+
+typedef struct { bool json; const char *device; } plan_fields;
+
+static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+/* ---- JSON ---- */
+
+static json_t *rank_json(const rp_forecast *f)
+{
+    return json_pack("{s:i, s:I, s:I}", "rank", 0, "peak_bytes", (json_int_t)f->found.memory.peak_bytes, "reserved_bytes",
+                     (json_int_t)f->found.memory.reserved_bytes);
+}
+
+static void print_json(const rp_forecast *f)
+{
+    const rp_explain *e = &f->explain;
+    json_t *all         = json_pack(
+        "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:[o]}",
+        "feasible", f->feasible, "budget_bytes", f->budget ? json_integer(f->budget) : json_null(), "peak_bytes", (json_int_t)e->peak_bytes,
+        "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes",
+        (json_int_t)f->found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
+        "saved_bytes", (json_int_t)f->found.saved_bytes, "step_flops", (json_int_t)f->found.step_flops, "recompute_flops",
+        (json_int_t)f->found.recompute_flops, "overhead", ratio(f->again_seconds, f->seconds), "overhead_lower_bound",
+        ratio(f->bound_seconds, f->seconds), "step_seconds", f->seconds + f->again_seconds, "live_bound_bytes", (json_int_t)f->bound,
+        "solve_seconds", f->solve_seconds, "machine", f->machine, "measured", f->measured, "estimated", f->estimated, "planned", f->planned,
+        "optimizer_in_bwd", f->in_backward, "modules", cli_modules_json(e), "ranks", rank_json(f));
+
+    json_dumpf(all, stdout, 0);
+    putchar('\n');
+    json_decref(all);
+}
+
+/* ---- text ---- */
+
+static void print_verdict(const rp_forecast *f)
+{
+    char budget[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
+    const char *verdict = !f->feasible ? "does not fit" : f->budget ? "fits" : "no budget";
+
+    printf("%-14s reserved %s", verdict, rp__size_text(reserved, f->found.memory.reserved_bytes));
+    if (f->budget) printf(" of %s", rp__size_text(budget, f->budget));
+    if (f->bound == f->found.memory.reserved_bytes) printf("; no byte of it is never used at the peak\n");
+    else printf("; %.4f of what is live at once\n", ratio((double)f->found.memory.reserved_bytes, (double)f->bound));
+    printf("%-14s %s\n", "least budget", rp__size_text(least, f->least));
+}
+
+static void print_time(const rp_forecast *f)
+{
+    printf("%-14s %.3f s a step by the %s of %s", "time", f->seconds + f->again_seconds, f->measured ? "measured table" : "built-in table",
+           f->machine);
+    if (!f->measured && !f->estimated) printf(" ('reprise calibrate' measures)");
+    printf("\n%-14s %.2f %% of it computed again", "overhead", 100 * ratio(f->again_seconds, f->seconds));
+    if (f->planned) printf("; no plan for this budget gets below %.2f %%", 100 * ratio(f->bound_seconds, f->seconds));
+    if (f->in_backward) printf("; the optimizer updates in backward");
+    printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
+}
+
+/* Outputs of one op are a line, by what becomes of them. */
+static void print_fates(const rp_explain *e)
+{
+    printf("\n%-24s  %16s  %16s  %16s\n", "slots of", "kept, bytes", "recomputed", "offloaded");
+    for (int i = 0; i < e->n_slots; i++) {
+        int64_t bytes[3] = { 0 };
+        bool first       = true;
+        for (int j = 0; j < e->n_slots; j++) {
+            const rp_explain_slot *s = &e->slot[j];
+            if (s->op != e->slot[i].op) continue;
+            first = first && j >= i;
+            bytes[s->fate == RP_KEEP ? 0 : s->fate == RP_RECOMPUTE ? 1 : 2] += s->bytes;
+        }
+        if (first) printf("%-24s  %16" PRId64 "  %16" PRId64 "  %16" PRId64 "\n", e->slot[i].op, bytes[0], bytes[1], bytes[2]);
+    }
+}
+
+static void print_text(const rp_forecast *f)
+{
+    print_verdict(f);
+    if (f->feasible) print_time(f);
+    putchar('\n');
+    cli_print_peak(&f->explain);
+    print_fates(&f->explain);
+    cli_print_modules(&f->explain);
+    if (f->estimated) printf("\nscratch is what this machine's kernels take, an estimate for '%s'\n", f->machine);
+}
+
+/* ---- the command ---- */
+
+/* A device's memory is the budget where the recipe has none. */
+static int device_budget(cli *c, const char *device, char *out, size_t n)
+{
+    rp_cost_table *table;
+
+    *out = 0;
+    if (!device) return CLI_GO;
+    rp_status status = rp__cost_table_device(c->ctx, device, &table);
+    if (status != RP_OK) return cli_fail(c, status);
+    if (rp__cost_memory(table)) snprintf(out, n, "memory_budget=%" PRId64, rp__cost_memory(table));
+    rp__cost_table_free(table);
+    return CLI_GO;
+}
+
+static bool has_budget(const cli_args *args)
+{
+    for (int i = 0; i < args->n_settings; i++)
+        if (!strncmp(args->setting[i], "memory_budget=", 14)) return true;
+    return false;
+}
+
+static int plan(cli *c, const plan_fields *fields, const cli_args *args)
+{
+    const rp_forecast_options options = { .device = fields->device, .least = true };
+    char budget[64];
+    cli_forecast x;
+    int code = device_budget(c, fields->device, budget, sizeof budget);
+
+    if (code != CLI_GO) return code;
+    code = cli_forecast_open(c, args, *budget && !has_budget(args) ? budget : NULL, &options, &x);
+    if (code == CLI_GO) {
+        if (fields->json) print_json(&x.f);
+        else print_text(&x.f);
+        code = cli_finish(c, 0);
+        if (!x.f.feasible) code = cli_fail(&x.run, RP_ERR_BUDGET);
+    }
+    cli_forecast_close(&x);
+    return code;
+}
+
+int cmd_plan(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
+        { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…'",
+          0, 0 },
+    };
+    static const cli_options options = {
+        "CONFIG [KEY=VALUE ...] [--json] [--device SPEC]",
+        "Tell whether a recipe's step fits its memory budget, to the byte; where its peak is; what the fit costs in time, and\n"
+        "how close that is to the best there is. Neither weights nor data are read. Exit code 3: nothing fits.",
+        table, RP_COUNT(table), 1, 1, true,
+    };
+    plan_fields fields = { 0 };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = plan(c, &fields, &args);
+    cli_args_free(&args);
+    return code;
+}

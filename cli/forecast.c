@@ -1,0 +1,155 @@
+/* cli/forecast.c -- a recipe's steps rehearsed for a command, and tables of what they take. */
+#include "cli/forecast.h"
+
+/* ---- the recipe ---- */
+
+static int load(cli *c, const cli_args *args, const char *more, rp_recipe **out)
+{
+    const char **setting = rp__host_alloc(c->ctx, (args->n_settings + 1) * (int64_t)sizeof *setting);
+
+    if (!setting) return cli_fail(c, RP_ERR_MEMORY);
+    if (args->n_settings) memcpy(setting, args->setting, (size_t)args->n_settings * sizeof *setting);
+    setting[args->n_settings] = more;
+    int code                  = cli_load_recipe(c, args->word[0], args->n_settings + (more != NULL), setting, out);
+    rp__release(setting);
+    return code;
+}
+
+/* What the report has told is not said twice. */
+static int rehearse(cli_forecast *x, const rp_forecast_options *options)
+{
+    rp_report report;
+
+    rp__report_open(&report, x->run.ctx);
+    rp_status status = rp__recipe_open_plugins(x->recipe, &report) ? RP_ERR_MATCH : RP_OK;
+    if (status == RP_OK) status = rp__recipe_forecast(x->run.ctx, x->recipe, options, &report, &x->f);
+    rp__report_sort(&report);
+    cli_print_report(&report);
+    bool told = report.n_errors > 0;
+    rp__report_close(&report);
+    if (status == RP_OK) return CLI_GO;
+    return told ? rp_status_exit_code(status) : cli_fail(&x->run, status);
+}
+
+int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *x)
+{
+    *x       = (cli_forecast){ .run = { .command = c->command } };
+    int code = load(c, args, more, &x->recipe);
+
+    if (code != CLI_GO) return code;
+    rp_ctx_options shapes = rp__recipe_ctx_options(x->recipe);
+    shapes.shapes_only    = true;
+    rp_status status      = rp_ctx_new(&shapes, &x->run.ctx);
+    if (status != RP_OK) {
+        cli_say(c, "cannot open a context of %" PRId64 " threads: %s", x->recipe->threads, rp_status_text(status));
+        return rp_status_exit_code(status);
+    }
+    cli_note_unsupported(c, x->recipe);
+    return rehearse(x, options);
+}
+
+void cli_forecast_close(cli_forecast *x)
+{
+    rp__forecast_close(&x->f);
+    rp_ctx_free(x->run.ctx);
+    rp__recipe_free(x->recipe);
+}
+
+/* ---- the peak ---- */
+
+double cli_share(int64_t part, int64_t whole) { return whole ? 100.0 * (double)part / (double)whole : 0; }
+
+static int count_fate(const rp_explain *e, rp_fate fate)
+{
+    int n = 0;
+
+    for (int i = 0; i < e->n_slots; i++) n += e->slot[i].fate == fate;
+    return n;
+}
+
+void cli_print_peak(const rp_explain *e)
+{
+    char peak[RP_SIZE_CHARS], saved[RP_SIZE_CHARS], away[RP_SIZE_CHARS];
+    int offloaded = count_fate(e, RP_OFFLOAD), kept = count_fate(e, RP_KEEP), again = count_fate(e, RP_RECOMPUTE);
+
+    printf("peak %s at the %s of %s%s%s\n", rp__size_text(peak, e->peak_bytes), e->peak_event, e->peak_path, *e->peak_path ? " " : "",
+           e->peak_op);
+    for (int i = 0; i < RP_MEM_CLASSES; i++)
+        if (e->peak_at[i])
+            printf("  %-6s %16" PRId64 "  %5.1f %%\n", rp_mem_class_name((rp_mem_class)i), e->peak_at[i],
+                   cli_share(e->peak_at[i], e->peak_bytes));
+    printf("saved when the forward ends %s: %d slot%s kept; %d recomputed", rp__size_text(saved, e->saved_bytes), kept, cli_s(kept), again);
+    if (e->n_regions) printf(" (%d region%s)", e->n_regions, cli_s(e->n_regions));
+    if (offloaded) printf("; %d offloaded, %s", offloaded, rp__size_text(away, e->away_bytes));
+    printf("\nreplays %.3f MFLOPs a step, %.1f %% of the %.3f without them\n", cli_mflops(e->recompute_flops),
+           cli_share(e->recompute_flops, e->step_flops), cli_mflops(e->step_flops));
+}
+
+/* ---- modules ---- */
+
+static bool alike(const rp_explain_module *a, const rp_explain_module *b)
+{
+    return a->saved_bytes == b->saved_bytes && a->away_bytes == b->away_bytes && a->recomputed_bytes == b->recomputed_bytes &&
+           a->recompute_flops == b->recompute_flops && !memcmp(a->peak_at, b->peak_at, sizeof a->peak_at);
+}
+
+static size_t list_chars(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot ? (size_t)(dot - path) : 0;
+}
+
+/* Neighbours in one list of blocks. */
+static bool same_list(const rp_explain_module *a, const rp_explain_module *b)
+{
+    size_t n = list_chars(a->path);
+
+    return n && n == list_chars(b->path) && !strncmp(a->path, b->path, n);
+}
+
+static void print_module(const rp_explain_module *m, int n)
+{
+    int64_t at = 0;
+    char name[96];
+
+    for (int i = 0; i < RP_MEM_CLASSES; i++) at += m->peak_at[i];
+    snprintf(name, sizeof name, "%.60s", *m->path ? m->path : "of no module");
+    if (n > 1) snprintf(name, sizeof name, "%.60s-%s (%d x)", m->path, m[n - 1].path + list_chars(m->path) + 1, n);
+    printf("%-24s  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %10.3f\n", name, at, m->peak_at[RP_MEM_SAVED],
+           m->saved_bytes, m->recomputed_bytes, cli_mflops(m->recompute_flops));
+}
+
+void cli_print_modules(const rp_explain *e)
+{
+    printf("\n%-24s  %14s  %14s  %14s  %14s  %10s\n", "module, each", "at the peak", "of it saved", "forward saves", "recomputed",
+           "MFLOPs");
+    for (int i = 0, n; i < e->n_modules; i += n) {
+        for (n = 1; i + n < e->n_modules && same_list(&e->module[i], &e->module[i + n]) && alike(&e->module[i], &e->module[i + n]);) n++;
+        print_module(&e->module[i], n);
+    }
+}
+
+/* ---- JSON ---- */
+
+json_t *cli_classes_json(const int64_t *bytes)
+{
+    json_t *out = json_object();
+
+    for (int i = 0; i < RP_MEM_CLASSES; i++) json_object_set_new(out, rp_mem_class_name((rp_mem_class)i), json_integer(bytes[i]));
+    return out;
+}
+
+json_t *cli_modules_json(const rp_explain *e)
+{
+    json_t *out = json_array();
+
+    for (int i = 0; i < e->n_modules; i++) {
+        const rp_explain_module *m = &e->module[i];
+        json_array_append_new(out, json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:o}", "path", m->path, "slots", m->n_slots, "saved_bytes",
+                                             (json_int_t)m->saved_bytes, "offloaded_bytes", (json_int_t)m->away_bytes, "recomputed_bytes",
+                                             (json_int_t)m->recomputed_bytes, "recompute_flops", (json_int_t)m->recompute_flops,
+                                             "by_class", cli_classes_json(m->peak_at)));
+    }
+    return out;
+}

@@ -1,0 +1,34 @@
+/* cli/forecast.h -- what plan, explain and sweep share: a recipe's steps rehearsed, and the tables they print alike. */
+#ifndef RP_CLI_FORECAST_H
+#define RP_CLI_FORECAST_H
+
+#include <jansson.h>
+
+#include "cli/cli.h"
+#include "train/loop.h"
+
+typedef struct {
+    cli run;                                    /* the command with a context of shapes, the recipe's threads and budget */
+    rp_recipe *recipe;
+    rp_forecast f;
+} cli_forecast;
+
+/* args' CONFIG and settings, and `more` of them behind (NULL: none). Tells what is wrong: CLI_GO, or the exit code. A budget that
+ * nothing fits is no error here: look at f.feasible, cli_fail tells. Close it in both cases. */
+int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *out);
+void cli_forecast_close(cli_forecast *forecast);
+
+/* By class: { "param": bytes, … } */
+json_t *cli_classes_json(const int64_t *bytes);
+json_t *cli_modules_json(const rp_explain *e);
+
+/* The peak, whose it is by class, what is saved. */
+void cli_print_peak(const rp_explain *e);
+/* Blocks that are alike in one line. */
+void cli_print_modules(const rp_explain *e);
+
+double cli_share(int64_t part, int64_t whole);      /* in percent */
+static inline double cli_mflops(int64_t flops) { return (double)flops / 1e6; }
+static inline const char *cli_s(int64_t n) { return n == 1 ? "" : "s"; }
+
+#endif

@@ -1,0 +1,96 @@
+/* base/machine.c -- how much memory this process may still take: the least of what the machine has, its control group allows, and
+ * limits on the process leave. */
+#include "base/base.h"
+#include "base/machine.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* The first number in a file; `otherwise` where there is no such file, or "max" in it. */
+static int64_t number_in(const char *path, int64_t otherwise)
+{
+    FILE *f       = fopen(path, "re");
+    int64_t value = 0;
+    bool read     = f && fscanf(f, "%" SCNd64, &value) == 1;
+
+    if (f) fclose(f);
+    return read ? value : otherwise;
+}
+
+static int64_t available(void)
+{
+    FILE *f       = fopen("/proc/meminfo", "re");
+    char line[128];
+    int64_t kib = -1;
+
+    while (f && kib < 0 && fgets(line, sizeof line, f)) sscanf(line, "MemAvailable: %" SCNd64 " kB", &kib);
+    if (f) fclose(f);
+    return kib < 0 ? INT64_MAX : kib * 1024;
+}
+
+static void less(int64_t *bytes, int64_t other)
+{
+    if (other < *bytes) *bytes = other > 0 ? other : 0;
+}
+
+/* A group's limit holds for all below it: the path is walked up to the root. */
+static void less_by_groups(const char *root, const char *path, const char *most, const char *used, int64_t *bytes)
+{
+    char at[RP_MACHINE_PATH_CHARS], file[RP_MACHINE_PATH_CHARS + 64];
+    size_t n = strlen(path);
+
+    if (n >= sizeof at) return;
+    memcpy(at, path, n + 1);
+    for (;;) {
+        snprintf(file, sizeof file, "%s%s/%s", root, at, most);
+        int64_t limit = number_in(file, INT64_MAX);
+        snprintf(file, sizeof file, "%s%s/%s", root, at, used);
+        if (limit < INT64_MAX / 2) less(bytes, limit - number_in(file, 0));
+        char *up = strrchr(at, '/');
+        if (!up || !*at) return;
+        *up = 0;
+    }
+}
+
+/* Lines of /proc/self/cgroup: "0::/user.slice" is version 2, "9:memory:/docker/x" version 1. */
+static void less_by_control_groups(const char *list, const char *root, int64_t *bytes)
+{
+    char line[RP_MACHINE_PATH_CHARS], below[RP_MACHINE_PATH_CHARS];
+    FILE *f = fopen(list, "re");
+
+    while (f && fgets(line, sizeof line, f)) {
+        char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!path) continue;
+        *path++                   = 0;
+        path[strcspn(path, "\n")] = 0;
+        if (!controllers[1]) {
+            less_by_groups(root, path, "memory.max", "memory.current", bytes);
+        } else if (strstr(controllers, "memory")) {
+            snprintf(below, sizeof below, "%s/memory", root);
+            less_by_groups(below, path, "memory.limit_in_bytes", "memory.usage_in_bytes", bytes);
+        }
+    }
+    if (f) fclose(f);
+}
+
+static void less_by_limits(int64_t *bytes)
+{
+    static const int limits[] = { RLIMIT_DATA, RLIMIT_AS };
+    struct rlimit l;
+
+    for (int i = 0; i < RP_COUNT(limits); i++)
+        if (!getrlimit(limits[i], &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur < INT64_MAX) less(bytes, (int64_t)l.rlim_cur);
+}
+
+int64_t rp__machine_memory_in(const char *groups, const char *root)
+{
+    int64_t bytes = available();
+
+    less_by_control_groups(groups, root, &bytes);
+    less_by_limits(&bytes);
+    return bytes;
+}
+
+int64_t rp__machine_memory(void) { return rp__machine_memory_in("/proc/self/cgroup", "/sys/fs/cgroup"); }

@@ -1,0 +1,236 @@
+/* plan/plan.c -- a solved chain as fates of calls, and the tape asking for them. */
+#include "plan/plan.h"
+
+#include <string.h>
+
+
+/* ---- the problem ---- */
+
+rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out)
+{
+    rp_status status = RP_OK;
+
+    *out      = (rp_plan_problem){ .bump = { .ctx = ctx }, .trace = trace };
+    out->pass = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->pass);
+    out->hull = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->hull);
+    if (!out->pass || !out->hull) status = RP_ERR_MEMORY;
+    for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], &out->pass[i]);
+    for (int i = 0; i < trace->n_passes && status == RP_OK; i++) {
+        status = rp__bound_hull(ctx, &trace->pass[i], &out->hull[i]);
+        out->n_hulls += status == RP_OK;
+    }
+    for (int i = 0; i < trace->n_passes && status == RP_OK && trace->n_passes > 1; i++) out->pass[i].chain.regions = false;
+    if (status != RP_OK) rp__plan_problem_close(out);
+    return status;
+}
+
+void rp__plan_problem_close(rp_plan_problem *problem)
+{
+    for (int i = 0; i < problem->n_hulls; i++) rp__cut_hull_free(&problem->hull[i]);
+    rp__bump_free(&problem->bump);
+    *problem = (rp_plan_problem){ 0 };
+}
+
+rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes)
+{
+    *bytes = problem->trace->outside;
+    for (int i = 0; i < problem->trace->n_passes; i++) {
+        int64_t least;
+        RP_TRY(rp__chain_least(ctx, &problem->pass[i].chain, &least));
+        if (least > *bytes) *bytes = least;
+    }
+    return RP_OK;
+}
+
+/* ---- a plan ---- */
+
+static rp_status list_calls(rp_plan *plan, const rp_trace_pass *from, rp_plan_pass *to)
+{
+    *to      = (rp_plan_pass){ .hash = from->hash, .n_calls = from->n_calls };
+    to->call = rp__bump_alloc(&plan->bump, (from->n_calls + 1) * (int64_t)sizeof *to->call);
+    if (!to->call) return RP_ERR_MEMORY;
+    for (int i = 0; i < from->n_calls; i++) {
+        const rp_trace_call *c = &from->call[i];
+        to->call[i]            = (rp_plan_call){ .op = c->meta.op->name, .path = rp__bump_text(&plan->bump, c->path, (int64_t)strlen(c->path)),
+                                                 .out = c->meta.out[0] };
+        if (!to->call[i].path) return RP_ERR_MEMORY;
+    }
+    return RP_OK;
+}
+
+/* "layers.3" of "layers.3.attn.q". */
+static int module_chars(const char *path)
+{
+    int64_t layer;
+    size_t n = 0;
+
+    if (!rp_path_layer(path, &layer)) return (int)strlen(path);
+    while (path[n] && !(path[n] >= '0' && path[n] <= '9' && (n == 0 || path[n - 1] == '.'))) n += strcspn(path + n, ".") + (path[n + strcspn(path + n, ".")] == '.');
+    n += strspn(path + n, "0123456789");
+    return (int)n;
+}
+
+static const char *region_name(rp_plan *plan, const rp_plan_pass *pass, const rp_stretch *r)
+{
+    const char *first = pass->call[r->first].path, *last = pass->call[r->end - 1].path;
+
+    return rp__bump_format(&plan->bump, "%.*s to %.*s", module_chars(first), first, module_chars(last), last);
+}
+
+static rp_status take_regions(rp_plan *plan, const rp_cut_pass *cut, const rp_chain_plan *solved, rp_plan_pass *to)
+{
+    to->n_regions = solved->n_regions;
+    to->region    = rp__bump_alloc(&plan->bump, (solved->n_regions + 1) * (int64_t)sizeof *to->region);
+    if (!to->region) return RP_ERR_MEMORY;
+    for (int i = 0; i < solved->n_regions; i++) {
+        to->region[i]      = (rp_stretch){ cut->first[solved->region[i].first], cut->first[solved->region[i].end], NULL };
+        to->region[i].path = region_name(plan, to, &to->region[i]);
+        if (!to->region[i].path) return RP_ERR_MEMORY;
+    }
+    return RP_OK;
+}
+
+static void take_ways(const rp_cut_pass *cut, const rp_chain_plan *solved, rp_plan_pass *to)
+{
+    for (int s = 0; s < cut->chain.n; s++) {
+        const rp_segment *segment   = &cut->class_of[cut->chain.segment[s]];
+        const rp_segment_ways *ways = &cut->ways[cut->chain.segment[s]];
+        const uint64_t *again       = ways->again + (size_t)solved->option[s] * (size_t)ways->words;
+        for (int c = 0; c < segment->n_calls; c++) {
+            rp_plan_call *call = &to->call[cut->first[s] + c];
+            call->open         = !segment->call[c].kept && !segment->call[c].again;
+            call->again        = again[c / 64] >> (c % 64) & 1;
+            to->n_again += call->again;
+        }
+    }
+}
+
+/* Every call kept, and what no schedule gets below. */
+static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i, int64_t budget)
+{
+    const rp_trace_pass *pass = &problem->trace->pass[i];
+    const rp_cut_pass *cut    = &problem->pass[i];
+
+    RP_TRY(list_calls(plan, pass, &plan->pass[i]));
+    plan->facts.bound_seconds += rp__bound_seconds(pass, &problem->hull[i], budget) * pass->n_passes;
+    for (int c = 0; c < cut->chain.n_classes; c++) plan->facts.proved = plan->facts.proved && cut->ways[c].all;
+    return RP_OK;
+}
+
+rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out)
+{
+    int n         = problem->trace->n_passes;
+    rp_plan *plan = rp__host_alloc(ctx, sizeof *plan);
+
+    if (!plan) return RP_ERR_MEMORY;
+    *plan = (rp_plan){ .bump = { .ctx = ctx }, .n_passes = n,
+                       .facts = { .bytes = problem->trace->outside, .seconds = problem->trace->seconds, .proved = true } };
+    plan->pass       = rp__bump_alloc(&plan->bump, (n + 1) * (int64_t)sizeof *plan->pass);
+    rp_status status = plan->pass ? RP_OK : RP_ERR_MEMORY;
+    for (int i = 0; i < n && status == RP_OK; i++) status = bare_pass(plan, problem, i, budget);
+    if (status == RP_OK) *out = plan;
+    else rp__plan_free(plan);
+    return status;
+}
+
+static rp_status solved_pass(rp_plan *plan, const rp_plan_problem *problem, int i, const rp_chain_plan *solved)
+{
+    RP_TRY(take_regions(plan, &problem->pass[i], solved, &plan->pass[i]));
+    take_ways(&problem->pass[i], solved, &plan->pass[i]);
+    plan->facts.again_seconds += solved->seconds * problem->trace->pass[i].n_passes;
+    if (solved->bytes > plan->facts.bytes) plan->facts.bytes = solved->bytes;
+    return RP_OK;
+}
+
+rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, int64_t budget, rp_plan **out)
+{
+    rp_status status = rp__plan_bare(ctx, problem, budget, out);
+
+    if (status != RP_OK) return status;
+    for (int i = 0; i < problem->trace->n_passes && status == RP_OK; i++) status = solved_pass(*out, problem, i, &solved[i]);
+    if (status == RP_OK) return RP_OK;
+    rp__plan_free(*out);
+    *out = NULL;
+    return status;
+}
+
+rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out)
+{
+    int n                 = problem->trace->n_passes, done;
+    rp_chain_plan *solved = rp__host_alloc(ctx, (n + 1) * (int64_t)sizeof *solved);
+    bool feasible         = problem->trace->outside <= budget;
+    rp_status status      = RP_OK;
+
+    *out = NULL;
+    if (!solved) return RP_ERR_MEMORY;
+    for (done = 0; done < n && feasible && status == RP_OK; done++) {
+        status   = rp__chain_solve(ctx, &problem->pass[done].chain, budget, &solved[done]);
+        feasible = solved[done].feasible;
+    }
+    if (status == RP_OK && feasible) status = rp__plan_make(ctx, problem, solved, budget, out);
+    for (int i = 0; i < done; i++) rp__chain_plan_free(&solved[i]);
+    rp__release(solved);
+    return status;
+}
+
+void rp__plan_free(rp_plan *plan)
+{
+    if (!plan) return;
+    rp__bump_free(&plan->bump);
+    rp__release(plan);
+}
+
+/* ---- followed ---- */
+
+static bool is_planned(const rp_plan_pass *pass, int at, const rp_op_meta *meta, const char *path)
+{
+    if (at >= pass->n_calls) return false;
+    const rp_plan_call *call = &pass->call[at];
+    return !strcmp(call->op, meta->op->name) && !strcmp(call->path, path) && rp_meta_same(&call->out, &meta->out[0]);
+}
+
+/* The pass that begins: the first of the plan's that begins so. */
+static rp_status begin_pass(rp_plan *plan, const rp_op_meta *meta, const char *path)
+{
+    for (plan->now = 0; plan->now < plan->n_passes; plan->now++)
+        if (is_planned(&plan->pass[plan->now], 0, meta, path)) return RP_OK;
+    plan->now = 0;
+    return RP_OK;
+}
+
+static rp_status refuse(const rp_plan_pass *pass, int at, const rp_op_meta *meta, const char *path)
+{
+    static const char what[] = "the step is not the one that was planned";
+    const rp_plan_call *call = &pass->call[at];
+
+    if (at >= pass->n_calls)
+        return rp__fail(meta->ctx, RP_ERR_STATE, "%s: %s of '%s' is one call more than the %d there were", what, meta->op->name, path, pass->n_calls);
+    return rp__fail(meta->ctx, RP_ERR_STATE, "%s: call %d is %s of '%s' with output %s, planned was %s of '%s' with output %s", what, at,
+                    meta->op->name, path, rp_meta_str(&meta->out[0]), call->op, call->path, rp_meta_str(&call->out));
+}
+
+static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
+{
+    rp_plan *plan = self;
+
+    if (at == 0) RP_TRY(begin_pass(plan, meta, scope->path));
+    const rp_plan_pass *pass = &plan->pass[plan->now];
+    if (!is_planned(pass, at, meta, scope->path)) return refuse(pass, at, meta, scope->path);
+    const rp_plan_call *call = &pass->call[at];
+    for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
+        if (verdict[i].must) continue;
+        verdict[i].alone = call->again;
+        verdict[i].fate  = call->again ? RP_RECOMPUTE : RP_NO_FATE;
+        verdict[i].by    = "plan";
+    }
+    return RP_OK;
+}
+
+void rp__plan_follow(rp_ctx *ctx, rp_plan *plan)
+{
+    if (!plan) {
+        rp__tape_plan_by(ctx, NULL);
+        return;
+    }
+    rp__tape_plan_by(ctx, &(rp_planner){ .fate = fate, .region = plan->pass[0].region, .n_regions = plan->pass[0].n_regions, .self = plan });
+}

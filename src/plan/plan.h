@@ -1,0 +1,69 @@
+/* plan/plan.h -- what a step is to keep, within a budget; and the step made to do so.
+ *
+ *   trace ─▶ segments ─▶ ways to keep each ─▶ chain ─▶ plan ─▶ followed by the tape, call by call
+ *
+ * A plan names, for each pass of a step, the calls that run again, alone or in regions. It is made from a trace and holds for every step whose
+ * calls are those of the trace: the tape is stopped at the first call that is another.
+ */
+#ifndef RP_PLAN_H
+#define RP_PLAN_H
+
+#include "plan/bound.h"
+#include "plan/segment.h"
+
+typedef struct {
+    const char *op, *path;                      /* of a call */
+    rp_meta out;                                /* its first output */
+    bool again, open;                           /* it runs again, alone; a plan may choose */
+} rp_plan_call;
+
+typedef struct {
+    uint64_t hash;
+    int n_calls, n_regions, n_again;
+    rp_plan_call *call;
+    rp_stretch *region;
+} rp_plan_pass;
+
+typedef struct {
+    int64_t bytes;                              /* what it takes, buffers rounded to RP_ALIGN, by the solver's reckoning */
+    double seconds, again_seconds;              /* of the step's calls · of what runs again */
+    double bound_seconds;                       /* no schedule of any kind within the budget runs less again */
+    bool proved;                                /* every way to keep a segment was tried */
+} rp_plan_facts;
+
+typedef struct {
+    rp_bump bump;
+    rp_plan_pass *pass;                         /* different ones */
+    int n_passes;
+    rp_plan_facts facts;
+    int now;                                    /* the pass that is being recorded */
+} rp_plan;
+
+/* Every way there is to solve a trace for, made once. Where a step has different passes, regions are not among them. */
+typedef struct {
+    rp_bump bump;
+    const rp_trace *trace;
+    rp_cut_pass *pass;
+    rp_cut_hull *hull;                          /* of each pass: what no schedule gets below */
+    int n_hulls;
+} rp_plan_problem;
+
+rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out);
+void rp__plan_problem_close(rp_plan_problem *problem);
+
+/* The cheapest plan that takes at most `budget` bytes. *out NULL: there is none. errors RP_ERR_MEMORY */
+rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
+/* The plan that keeps everything. budget: for the bound. errors RP_ERR_MEMORY */
+rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
+/* The plan that solved chains say, one of each pass; budget: for the bound. errors RP_ERR_MEMORY */
+rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, int64_t budget, rp_plan **out);
+/* The least bytes that any plan takes. errors RP_ERR_MEMORY */
+rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
+/* Nobody follows it any more. */
+void rp__plan_free(rp_plan *plan);
+
+/* From here on passes recorded on the context follow the plan; NULL: none. Nothing is recorded then. A pass that is not of the plan fails with
+ * RP_ERR_STATE at the call that differs. */
+void rp__plan_follow(rp_ctx *ctx, rp_plan *plan);
+
+#endif

@@ -1,0 +1,358 @@
+/* plan/segment.c -- where a pass is cut, and each segment in small numbers. */
+#include "plan/segment.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { NONE = -1, FEW_OPEN = 14 };
+
+/* What becomes of a value of the pass. */
+typedef enum {
+    HERE,                                       /* a value of its segment */
+    FIXED                                       /* a leaf, or held or away whatever is planned: no bytes of a plan */
+} role;
+
+typedef struct {
+    rp_bump *bump;
+    const rp_trace_pass *pass;
+    role *role;
+    int *last_reader;                           /* of each value, the last call that reads it */
+    int *segment;                               /* of each call */
+    int *small;                                 /* of each value, its number in the segment that is being made */
+    int *first, n;                              /* segments */
+    int64_t *most[RP_CHAIN_KINDS], *before[RP_CHAIN_KINDS];     /* fixed bytes by tick, those of FIXED values included */
+    int n_kinds;
+} cutter;
+
+/* ---- cuts ---- */
+
+/* To run the last call again is of no use: its backward comes at once. */
+static bool is_open(const cutter *k, const rp_trace_call *c)
+{
+    bool last = c == &k->pass->call[k->pass->n_calls - 1];
+
+    for (int i = 0; i < c->n_made && c->replays && !last; i++)
+        if (!k->pass->value[c->made[i]].must) return true;
+    return false;
+}
+
+/* Offloaded values and those of a must are not a segment's; the rest is, as long as its segments last. */
+static void find_roles(cutter *k)
+{
+    for (int v = 0; v < k->pass->n_values; v++) {
+        const rp_trace_value *value = &k->pass->value[v];
+        bool kept                   = value->must && value->fate != RP_RECOMPUTE;
+        k->role[v]        = value->call == NONE || kept || value->bytes == 0 || (value->until == INT_MAX && !value->must) ? FIXED : HERE;
+        k->last_reader[v] = NONE;
+    }
+    for (int c = 0; c < k->pass->n_calls; c++)
+        for (int i = 0; i < k->pass->call[c].n_in; i++) k->last_reader[k->pass->call[c].in[i]] = c;
+}
+
+/* One value of the calls before goes over to the calls from here on. */
+static void count_crossings(const cutter *k, int *crossings)
+{
+    for (int v = 0; v < k->pass->n_values; v++) {
+        const rp_trace_value *value = &k->pass->value[v];
+        if (k->role[v] == FIXED) continue;
+        for (int c = value->call + 1; c <= k->last_reader[v]; c++) crossings[c]++;
+    }
+}
+
+static bool begins_layer(const cutter *k, int c)
+{
+    int64_t before = -1, here = -1;
+    bool was = rp_path_layer(k->pass->call[c - 1].path, &before), is = rp_path_layer(k->pass->call[c].path, &here);
+
+    return was != is || before != here;
+}
+
+static int open_between(const cutter *k, int from, int to)
+{
+    int n = 0;
+
+    for (int c = from; c < to; c++) n += is_open(k, &k->pass->call[c]);
+    return n;
+}
+
+/* Cut where a layer begins, and where a segment would have too many calls to choose among. */
+static void cut(cutter *k, const int *crossings)
+{
+    int n = k->pass->n_calls, last = 0;         /* last: the latest place to cut at since the segment began */
+
+    k->first[k->n++] = 0;
+    for (int c = 1; c < n; c++) {
+        if (crossings[c] > 1) continue;
+        int begin = k->first[k->n - 1];
+        if (begins_layer(k, c)) {
+            if (last > begin && open_between(k, begin, c) > FEW_OPEN) k->first[k->n++] = last;
+            k->first[k->n++] = c;
+        } else if (last > begin && open_between(k, begin, c) > FEW_OPEN) {
+            k->first[k->n++] = last;
+        }
+        last = c;
+    }
+    k->first[k->n] = n;
+    for (int s = 0; s < k->n; s++)
+        for (int c = k->first[s]; c < k->first[s + 1]; c++) k->segment[c] = s;
+}
+
+/* ---- what is fixed ---- */
+
+/* A value that outlives its segment in the program's hands, or goes over more than one cut, is there for everybody. */
+static void fix_long_lived(cutter *k)
+{
+    const rp_trace_pass *p = k->pass;
+
+    for (int v = 0; v < p->n_values; v++) {
+        if (k->role[v] == FIXED || p->value[v].must) continue;
+        int s = k->segment[p->value[v].call], end = k->first[s + 1];
+        bool over = k->last_reader[v] >= end;
+        if (over && k->segment[k->last_reader[v]] > s + 1) k->role[v] = FIXED;
+        if (p->value[v].until >= (over ? k->first[s + 2] : end)) k->role[v] = FIXED;
+    }
+}
+
+static rp_status copy_fixed(cutter *k)
+{
+    const rp_trace_pass *p = k->pass;
+    int ticks              = 2 * p->n_calls;
+
+    k->n_kinds = p->n_fixed < RP_CHAIN_KINDS ? p->n_fixed : RP_CHAIN_KINDS;
+    for (int i = 0; i < k->n_kinds; i++) {
+        k->most[i]   = rp__bump_alloc(k->bump, (ticks + 1) * (int64_t)sizeof **k->most);
+        k->before[i] = rp__bump_alloc(k->bump, (ticks + 1) * (int64_t)sizeof **k->before);
+        if (!k->most[i] || !k->before[i]) return RP_ERR_MEMORY;
+    }
+    for (int i = 0; i < p->n_fixed; i++) {      /* more kinds than a chain tells apart: the last one stands for the worst of the rest */
+        int64_t *most = k->most[i < k->n_kinds ? i : k->n_kinds - 1], *before = k->before[i < k->n_kinds ? i : k->n_kinds - 1];
+        for (int t = 0; t < ticks; t++) {
+            if (p->fixed[i].most[t] > most[t]) most[t] = p->fixed[i].most[t];
+            if (p->fixed[i].before[t] > before[t]) before[t] = p->fixed[i].before[t];
+        }
+    }
+    return RP_OK;
+}
+
+/* What is fixed though it is a value is live from its call on until nobody reads it any more in backward. */
+static void add_fixed_values(cutter *k)
+{
+    const rp_trace_pass *p = k->pass;
+    int ticks              = 2 * p->n_calls;
+
+    for (int v = 0; v < p->n_values; v++) {
+        const rp_trace_value *value = &p->value[v];
+        bool away                   = value->must && value->fate == RP_OFFLOAD;
+        bool whole_pass             = value->until == INT_MAX && !value->must;
+        if (value->call == NONE || k->role[v] != FIXED || away) continue;
+        for (int i = 0; i < k->n_kinds; i++)
+            for (int t = value->call; t < (whole_pass ? ticks : ticks - value->call); t++) {
+                k->most[i][t] += value->bytes;
+                k->before[i][t] += t > value->call ? value->bytes : 0;
+            }
+    }
+}
+
+/* ---- a segment ---- */
+
+static int small_value(cutter *k, rp_segment *s, int v)
+{
+    if (k->small[v] != NONE || k->role[v] == FIXED) return k->small[v];
+    rp_segment_value *value = &s->value[s->n_values];
+    int call                = k->pass->value[v].call, until = k->pass->value[v].until, end = s->first + s->n_calls;
+
+    value->call   = call < s->first ? NONE : call - s->first;       /* field by field: the rest is zero, and hashed */
+    value->bytes  = k->pass->value[v].bytes;
+    value->until  = (until < end ? until : end - 1) - s->first;
+    value->output = k->last_reader[v] >= end;
+    return k->small[v] = s->n_values++;
+}
+
+static void add_once(int *list, int *n, int value)
+{
+    for (int i = 0; i < *n; i++)
+        if (list[i] == value) return;
+    list[(*n)++] = value;
+}
+
+static void small_call(cutter *k, rp_segment *s, int c)
+{
+    const rp_trace_call *from = &k->pass->call[s->first + c];
+    rp_segment_call *to       = &s->call[c];
+
+    to->run_bytes = from->run_bytes;
+    to->seconds   = from->forward;
+    to->kept      = !is_open(k, from);
+    for (int i = 0; i < from->n_in; i++) {
+        int v = small_value(k, s, from->in[i]);
+        if (v != NONE) add_once(to->reads, &to->n_reads, v);
+    }
+    for (int i = 0; i < from->n_made; i++) {
+        const rp_trace_value *value = &k->pass->value[from->made[i]];
+        int v                       = small_value(k, s, from->made[i]);
+        if (v == NONE) continue;
+        to->made[to->n_made++] = v;
+        if (value->must && value->fate == RP_RECOMPUTE && from->replays) to->again = true;
+        if (s->value[v].output) to->kept = true;
+    }
+    if (to->again) to->kept = false;
+    for (int i = 0; i < from->n_needs; i++) {
+        int v = small_value(k, s, from->needs[i]);
+        if (v != NONE) to->needs[to->n_needs++] = v;
+    }
+}
+
+/* The segment before still needs its output in its own backward, or may, for calls that run again. */
+static bool reads_its_output(const cutter *k, int segment)
+{
+    for (int c = k->first[segment]; c < k->first[segment + 1]; c++) {
+        const rp_trace_call *call = &k->pass->call[c];
+        for (int i = 0; i < call->n_in + call->n_needs; i++) {
+            int v = i < call->n_in ? call->in[i] : call->needs[i - call->n_in];
+            if (k->role[v] == HERE && k->pass->value[v].call >= k->first[segment] && k->last_reader[v] >= k->first[segment + 1]) return true;
+        }
+    }
+    return false;
+}
+
+static rp_status alloc_segment(cutter *k, rp_segment *s)
+{
+    int most_values = 1;
+
+    for (int c = 0; c < s->n_calls; c++) most_values += k->pass->call[s->first + c].n_made + k->pass->call[s->first + c].n_in;
+    s->call          = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof *s->call);
+    s->value         = rp__bump_alloc(k->bump, most_values * (int64_t)sizeof *s->value);
+    s->forward_fixed = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof *s->forward_fixed);
+    if (!s->call || !s->value || !s->forward_fixed) return RP_ERR_MEMORY;
+    for (int i = 0; i < k->n_kinds; i++) {
+        s->backward_before[i] = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof(int64_t));
+        s->backward_fixed[i]  = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof(int64_t));
+        if (!s->backward_before[i] || !s->backward_fixed[i]) return RP_ERR_MEMORY;
+    }
+    return RP_OK;
+}
+
+static int64_t forward_base(const cutter *k, int kind, int first) { return k->before[kind][first]; }
+static int64_t backward_base(const cutter *k, int kind, int end) { return k->before[kind][2 * k->pass->n_calls - end]; }
+
+static void set_fixed(cutter *k, rp_segment *s)
+{
+    int ticks = 2 * k->pass->n_calls, end = s->first + s->n_calls;
+
+    for (int c = 0; c < s->n_calls; c++)
+        for (int i = 0; i < k->n_kinds; i++) {
+            int64_t forward = k->most[i][s->first + c] - forward_base(k, i, s->first);
+            int tick        = ticks - 1 - (s->first + c);
+            if (i == 0 || forward > s->forward_fixed[c]) s->forward_fixed[c] = forward;
+            s->backward_before[i][c] = k->before[i][tick] - backward_base(k, i, end);
+            s->backward_fixed[i][c]  = k->most[i][tick] - backward_base(k, i, end);
+        }
+}
+
+static void set_hash(const cutter *k, rp_segment *s)
+{
+    uint64_t hash = rp__hash(s->call, (size_t)s->n_calls * sizeof *s->call, RP_HASH_SEED);
+    size_t bytes  = (size_t)s->n_calls * sizeof(int64_t);
+
+    hash = rp__hash(s->value, (size_t)s->n_values * sizeof *s->value, hash);
+    hash = rp__hash(s->forward_fixed, bytes, hash);
+    for (int i = 0; i < k->n_kinds; i++) {
+        hash = rp__hash(s->backward_before[i], bytes, hash);
+        hash = rp__hash(s->backward_fixed[i], bytes, hash);
+    }
+    s->hash = rp__hash(&s->input_stays, sizeof s->input_stays, hash);
+}
+
+static rp_status make_segment(cutter *k, int i, rp_segment *s)
+{
+    *s = (rp_segment){ .first = k->first[i], .n_calls = k->first[i + 1] - k->first[i], .n_kinds = k->n_kinds };
+    RP_TRY(alloc_segment(k, s));
+    for (int v = 0; v < k->pass->n_values; v++) k->small[v] = NONE;
+    for (int c = 0; c < s->n_calls; c++) small_call(k, s, c);
+    s->input_stays = i > 0 && reads_its_output(k, i - 1);
+    set_fixed(k, s);
+    set_hash(k, s);
+    return RP_OK;
+}
+
+/* ---- classes ---- */
+
+static rp_status describe(rp_bump *bump, const rp_segment *s, const rp_segment_ways *ways, rp_chain_class *out)
+{
+    bool *again   = rp__bump_alloc(bump, s->n_calls + 1);
+    bool *scratch = rp__bump_alloc(bump, s->n_values * (int64_t)(sizeof(int) + 1) + s->n_calls + 1);
+
+    if (!again || !scratch) return RP_ERR_MEMORY;
+    *out = (rp_chain_class){ .option = ways->option, .n_options = ways->n };
+    for (int v = 0; v < s->n_values; v++) out->output += s->value[v].output && s->value[v].call != NONE ? s->value[v].bytes : 0;
+    for (int c = 0; c < s->n_calls; c++) {
+        bool makes_output = false;
+        for (int i = 0; i < s->call[c].n_made; i++) makes_output = makes_output || s->value[s->call[c].made[i]].output;
+        again[c] = !makes_output;
+        out->forward_seconds += s->call[c].seconds;
+    }
+    out->forward_bare = rp__segment_walk(s, again, scratch).forward;
+    return RP_OK;
+}
+
+typedef struct { rp_chain_class *chain; rp_segment *segment; rp_segment_ways *ways; int n; } classes;
+
+static rp_status add_class(rp_bump *bump, classes *all, const rp_segment *s, int *index)
+{
+    for (*index = 0; *index < all->n; ++*index)
+        if (all->segment[*index].hash == s->hash) return RP_OK;
+    all->segment[all->n] = *s;
+    RP_TRY(rp__segment_ways(bump, s, &all->ways[all->n]));
+    RP_TRY(describe(bump, s, &all->ways[all->n], &all->chain[all->n]));
+    all->n++;
+    return RP_OK;
+}
+
+static rp_status make_chain(cutter *k, rp_cut_pass *out)
+{
+    int n             = k->n;
+    int *index        = rp__bump_alloc(k->bump, n * (int64_t)sizeof *index);
+    int64_t *fixed[2] = { rp__bump_alloc(k->bump, RP_CHAIN_KINDS * n * (int64_t)sizeof **fixed),
+                          rp__bump_alloc(k->bump, RP_CHAIN_KINDS * n * (int64_t)sizeof **fixed) };
+    classes all       = { rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.chain), rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.segment),
+                          rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.ways), 0 };
+    rp_segment s;
+
+    if (!index || !fixed[0] || !fixed[1] || !all.chain || !all.segment || !all.ways) return RP_ERR_MEMORY;
+    for (int i = 0; i < n; i++) {
+        RP_TRY(make_segment(k, i, &s));
+        RP_TRY(add_class(k->bump, &all, &s, &index[i]));
+        for (int j = 0; j < k->n_kinds; j++) {
+            fixed[0][j * n + i] = forward_base(k, j, s.first);
+            fixed[1][j * n + i] = backward_base(k, j, s.first + s.n_calls);
+        }
+    }
+    *out = (rp_cut_pass){ .chain = { .class_of = all.chain, .n_classes = all.n, .n = n, .n_kinds = k->n_kinds, .segment = index, .regions = true },
+                          .class_of = all.segment, .ways = all.ways, .first = k->first };
+    for (int j = 0; j < k->n_kinds; j++) {
+        out->chain.fixed_forward[j]  = fixed[0] + j * n;
+        out->chain.fixed_backward[j] = fixed[1] + j * n;
+    }
+    return RP_OK;
+}
+
+rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, rp_cut_pass *out)
+{
+    cutter k       = { .bump = bump, .pass = pass };
+    int n          = pass->n_calls;
+    int *crossings = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *crossings);
+
+    k.role        = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.role);
+    k.last_reader = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.last_reader);
+    k.small       = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.small);
+    k.segment     = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *k.segment);
+    k.first       = rp__bump_alloc(bump, (n + 3) * (int64_t)sizeof *k.first);
+    if (!crossings || !k.role || !k.last_reader || !k.small || !k.segment || !k.first) return RP_ERR_MEMORY;
+    find_roles(&k);
+    count_crossings(&k, crossings);
+    cut(&k, crossings);
+    fix_long_lived(&k);
+    RP_TRY(copy_fixed(&k));
+    add_fixed_values(&k);
+    return make_chain(&k, out);
+}

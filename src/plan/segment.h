@@ -1,0 +1,69 @@
+/* plan/segment.h -- a pass cut into segments, and the ways to keep one.
+ *
+ *   calls     | embed | norm q k v … add | norm q k v … add |  …  | norm loss |
+ *   segments  |   0   |        1         |        2         |  …  |    n-1    |      between two of them one value goes over, no more
+ *   classes   |   a   |        b         |        b         |  …  |     c     |      alike in calls, bytes and what is fixed around them
+ *
+ * In a segment numbers are small: calls from 0, values from 0, its input among them. Leaves are no values here, nor is
+ * what musts, offloading or the program itself hold: that is fixed. A way to keep a segment is a set of calls that run again in backward;
+ * all others keep what backward, or a call that runs again, reads of theirs. What a way takes is found by walking through the segment's
+ * calls as the tape will: forward, then backward with each value made again when it is first read and let go at its last use.
+ */
+#ifndef RP_SEGMENT_H
+#define RP_SEGMENT_H
+
+#include "plan/chain.h"
+#include "plan/trace.h"
+
+typedef struct {
+    int n_reads, reads[RP_MAX_IN];              /* values, each once */
+    int n_made, made[RP_MAX_OUT + RP_MAX_SLOT];
+    int n_needs, needs[RP_TRACE_NEEDS];         /* of its backward, as often as it asks */
+    int64_t run_bytes;
+    double seconds;
+    bool kept, again;                           /* not open: never again · must, where anybody reads it */
+} rp_segment_call;
+
+typedef struct {
+    int call;                                   /* NONE: the input */
+    int64_t bytes;
+    int until;                                  /* the last call during which the program holds it */
+    bool output;                                /* the next segment's input */
+} rp_segment_value;
+
+typedef struct {
+    int n_calls, n_values, n_kinds;
+    bool input_stays;                           /* the segment before may still need it */
+    rp_segment_call *call;
+    rp_segment_value *value;
+    int64_t *forward_fixed;                     /* by call: the most in its tick, over what was there when the segment began */
+    int64_t *backward_before[RP_CHAIN_KINDS], *backward_fixed[RP_CHAIN_KINDS];
+    uint64_t hash;
+    int first;                                  /* call of the pass */
+} rp_segment;
+
+/* What happens when the marked calls run again (again[] has an entry for each call; those without a reader may be marked). */
+rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, bool *scratch);
+
+typedef struct {
+    rp_chain_option *option;
+    uint64_t *again;                            /* of each option, the calls that run again: a bit a call, `words` words */
+    int n, words;
+    int64_t walks;                              /* how many ways were tried */
+    bool all;                                   /* every way there is was */
+} rp_segment_ways;
+
+/* The ways that no other is better than in everything. errors RP_ERR_MEMORY */
+rp_status rp__segment_ways(rp_bump *bump, const rp_segment *s, rp_segment_ways *out);
+
+typedef struct {
+    rp_chain chain;                             /* its lists are the cut's */
+    const rp_segment *class_of;                 /* of each class, the first segment */
+    const rp_segment_ways *ways;                /* of each class */
+    const int *first;                           /* of each segment, its first call; one more at the end */
+} rp_cut_pass;
+
+/* All of it for a pass. What is made lives in the bump. errors RP_ERR_MEMORY */
+rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, rp_cut_pass *out);
+
+#endif

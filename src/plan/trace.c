@@ -1,0 +1,368 @@
+/* plan/trace.c -- the ledger and the tape observed during a step in which all that may be recomputed is.
+ *
+ * The tracer is the planner of that step: it makes the whole pass one region, so that the tape keeps nothing of it but what musts say.
+ * Then whatever a forward gives back was held by the program alone; what backward takes, the replay left out, is fixed.
+ */
+#include "plan/blocks.h"
+#include "plan/trace.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { NONE = -1 };
+
+enum { MOST = RP_MAX_OUT + RP_MAX_SLOT };
+
+struct rp_tracer {
+    rp_ctx *ctx;
+    const rp_cost_table *costs;
+    rp_trace *trace;
+    rp_blocks blocks;                           /* tag: call * MOST + nth of a value; NONE: fixed. Ignored: of the replay that recording causes */
+    int64_t live, most;                         /* fixed bytes: now, and most since the tick began */
+    bool lost;
+    uint64_t serial;                            /* of the running that had the last event */
+    int n_takes;                                /* of it */
+    int tick;                                   /* that runs, of the pass; NONE: between passes */
+    int pass, n_calls;                          /* the pass that is in its backward; NONE: it is in its forward */
+    int64_t *before, *peak;                     /* by tick of the pass */
+    int *until;                                 /* by call and nth; NONE: never given back in the forward */
+    int room_ticks;
+    rp_stretch whole;
+    int64_t most_outside;
+};
+
+/* ---- ticks ---- */
+
+static bool reach(rp_tracer *t, int tick)
+{
+    if (tick >= t->room_ticks) {
+        int room       = (tick + 1) * 2;
+        int64_t ticks  = (int64_t)sizeof *t->before, until = MOST * (int64_t)sizeof *t->until;
+        int64_t *before = rp__host_grow(t->ctx, t->before, t->room_ticks * ticks, room * ticks);
+        if (before) t->before = before;
+        int64_t *peak = rp__host_grow(t->ctx, t->peak, t->room_ticks * ticks, room * ticks);
+        if (peak) t->peak = peak;
+        int *held = rp__host_grow(t->ctx, t->until, t->room_ticks * until, room * until);
+        if (held) t->until = held;
+        if (!before || !peak || !held) return false;
+        t->room_ticks = room;
+    }
+    while (t->tick < tick) {
+        t->tick++;
+        t->before[t->tick] = t->peak[t->tick] = t->live;
+        for (int i = 0; i < MOST; i++) t->until[t->tick * MOST + i] = NONE;
+    }
+    return true;
+}
+
+static int tick_of(const rp_tracer *t, const rp_tape_work *now)
+{
+    if (now->phase == RP_TAPE_FORWARD) return now->at;
+    if (now->phase == RP_TAPE_OTHER) return t->tick;
+    return t->n_calls == NONE ? t->tick : now->phase == RP_TAPE_BACKWARD ? 2 * t->n_calls - 1 - now->at : t->tick;
+}
+
+static void count(rp_tracer *t, int64_t bytes)
+{
+    t->live += bytes;
+    if (t->tick == NONE) {
+        if (t->live > t->most_outside) t->most_outside = t->live;
+    } else if (t->live > t->peak[t->tick]) {
+        t->peak[t->tick] = t->live;
+    }
+}
+
+static void take(rp_tracer *t, const rp_mem_event *event, const rp_tape_work *now)
+{
+    bool forward = now->phase == RP_TAPE_FORWARD && now->call->want_grad;
+    rp_block b   = { event->offset, rp__align_up(event->bytes), NONE, now->phase == RP_TAPE_REPLAY };
+
+    if (t->n_takes++ < (forward ? now->call->n_out + now->call->n_slot : 0)) b.tag = now->at * MOST + t->n_takes - 1;
+    if (!b.bytes) return;
+    t->lost = !rp__blocks_reserve(t->ctx, &t->blocks);
+    if (t->lost) return;
+    *rp__blocks_find(&t->blocks, event->offset) = b;
+    t->blocks.n++;
+    if (b.tag == NONE && !b.ignored) count(t, b.bytes);
+}
+
+static void give(rp_tracer *t, const rp_mem_event *event)
+{
+    rp_block *b = event->bytes ? rp__blocks_find(&t->blocks, event->offset) : NULL;
+
+    if (!b || !b->bytes) return;
+    if (b->tag == NONE && !b->ignored) count(t, -b->bytes);
+    if (b->tag != NONE && t->tick != NONE && t->n_calls == NONE) t->until[b->tag] = t->tick;
+    rp__blocks_remove(&t->blocks, b);
+}
+
+static void observe(void *user, const rp_mem_event *event)
+{
+    rp_tracer *t     = user;
+    rp_tape_work now = rp__tape_now(t->ctx);
+
+    if (event->reclass || t->lost) return;
+    if (now.serial != t->serial) t->n_takes = 0;
+    t->serial = now.serial;
+    if (now.phase != RP_TAPE_OTHER && !reach(t, tick_of(t, &now))) t->lost = true;
+    if (t->lost) return;
+    if (event->take) take(t, event, &now);
+    else give(t, event);
+}
+
+/* ---- a pass ---- */
+
+static uint64_t hash_meta(const rp_meta *m, uint64_t hash)
+{
+    hash = rp__hash(&m->dtype, sizeof m->dtype, hash);
+    hash = rp__hash(&m->ndim, sizeof m->ndim, hash);
+    return rp__hash(m->dim, (size_t)m->ndim * sizeof *m->dim, hash);
+}
+
+static uint64_t hash_call(const rp_tape_call *c, uint64_t hash)
+{
+    const rp_op_meta *m = c->meta;
+
+    hash = rp__hash(m->op->name, strlen(m->op->name), hash);
+    hash = rp__hash(c->path, strlen(c->path), hash);
+    hash = rp__hash(c->in, (size_t)m->n_in * sizeof *c->in, hash);
+    hash = rp__hash(c->made, (size_t)(m->n_out + m->n_slot) * sizeof *c->made, hash);
+    hash = rp__hash(c->needs, (size_t)c->n_needs * sizeof *c->needs, hash);
+    for (int i = 0; i < m->n_in; i++) hash = hash_meta(&m->in[i], hash);
+    for (int i = 0; i < m->n_out; i++) hash = hash_meta(&m->out[i], hash);
+    hash = rp__hash(&m->scratch_bytes, sizeof m->scratch_bytes, hash);
+    return rp__hash(&m->scratch_backward_bytes, sizeof m->scratch_backward_bytes, hash);
+}
+
+static uint64_t hash_pass(const rp_ctx *ctx)
+{
+    uint64_t hash = RP_HASH_SEED;
+
+    for (int at = 0; at < rp__tape_n_calls(ctx); at++) {
+        rp_tape_call c = rp__tape_call_at(ctx, at);
+        hash           = hash_call(&c, hash);
+    }
+    return hash;
+}
+
+static double seconds(const rp_cost_table *costs, const rp_op_meta *m, rp_pass pass)
+{
+    if (costs) return rp__cost_seconds(costs, m, pass);
+    return m->op->cost ? 1e-12 * (double)m->op->cost(m, pass).flops : 0;
+}
+
+static rp_status copy_call(rp_tracer *t, const rp_tape_call *from, rp_trace_call *to)
+{
+    rp_bump *bump = &t->trace->bump;
+    size_t attr   = from->meta->attr ? from->meta->op->attr_size : 0;
+
+    *to      = (rp_trace_call){ .meta = *from->meta, .n_in = from->meta->n_in, .n_made = from->meta->n_out + from->meta->n_slot,
+                                .n_needs = from->n_needs, .replays = rp__op_replays(from->meta->op) };
+    to->path = rp__bump_text(bump, from->path, (int64_t)strlen(from->path));
+    if (attr) {
+        void *copy = rp__bump_alloc(bump, (int64_t)attr);
+        if (!copy) return RP_ERR_MEMORY;
+        to->meta.attr = memcpy(copy, from->meta->attr, attr);
+    }
+    memcpy(to->in, from->in, sizeof to->in);
+    memcpy(to->made, from->made, sizeof to->made);
+    memcpy(to->needs, from->needs, sizeof to->needs);
+    to->run_bytes = rp__align_up(from->meta->scratch_bytes);
+    for (int i = 0; i < to->n_made; i++)
+        to->run_bytes += rp__align_up(rp_meta_bytes(i < to->meta.n_out ? &to->meta.out[i] : &to->meta.slot[i - to->meta.n_out]));
+    to->forward  = seconds(t->costs, &to->meta, RP_FORWARD);
+    to->backward = seconds(t->costs, &to->meta, RP_BACKWARD);
+    return to->path ? RP_OK : RP_ERR_MEMORY;
+}
+
+static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
+{
+    rp_tape_value v = rp__tape_value_at(ctx, i);
+
+    *to = (rp_trace_value){ .call = v.producer, .bytes = rp__align_up(rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
+}
+
+static rp_status copy_pass(rp_tracer *t, uint64_t hash, rp_trace_pass *to)
+{
+    rp_bump *bump = &t->trace->bump;
+    int n = rp__tape_n_calls(t->ctx), n_values = rp__tape_n_values(t->ctx);
+
+    *to = (rp_trace_pass){ .hash = hash, .n_calls = n, .n_values = n_values,
+                           .call = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *to->call),
+                           .value = rp__bump_alloc(bump, (n_values + 1) * (int64_t)sizeof *to->value) };
+    if (!to->call || !to->value) return RP_ERR_MEMORY;
+    for (int i = 0; i < n_values; i++) copy_value(t->ctx, i, &to->value[i]);
+    for (int at = 0; at < n; at++) {
+        rp_tape_call c = rp__tape_call_at(t->ctx, at);
+        RP_TRY(copy_call(t, &c, &to->call[at]));
+        for (int i = 0; i < to->call[at].n_made; i++) {
+            rp_trace_value *v = &to->value[c.made[i]];
+            int until         = t->until[at * MOST + i];
+            v->nth            = i;
+            if (until != NONE) v->until = until;
+        }
+    }
+    return RP_OK;
+}
+
+static int known_pass(const rp_trace *trace, uint64_t hash)
+{
+    for (int i = 0; i < trace->n_passes; i++)
+        if (trace->pass[i].hash == hash) return i;
+    return NONE;
+}
+
+static rp_status new_pass(rp_tracer *t, uint64_t hash)
+{
+    rp_trace *trace     = t->trace;
+    rp_trace_pass *list = rp__bump_alloc(&trace->bump, (trace->n_passes + 1) * (int64_t)sizeof *list);
+
+    if (!list) return RP_ERR_MEMORY;
+    if (trace->n_passes) memcpy(list, trace->pass, (size_t)trace->n_passes * sizeof *list);
+    trace->pass = list;
+    RP_TRY(copy_pass(t, hash, &list[trace->n_passes]));
+    trace->n_passes++;
+    return RP_OK;
+}
+
+static bool reads(const int *list, int n, int value)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+/* Nothing but the last call of a pass reads it, which never runs again, as its backward comes at once; and that does not need it. */
+static bool is_of_the_end(const rp_trace_pass *pass, int value)
+{
+    for (int at = 0; at < pass->n_calls; at++) {
+        const rp_trace_call *c = &pass->call[at];
+        if (reads(c->needs, c->n_needs, value) || (at < pass->n_calls - 1 && reads(c->in, c->n_in, value))) return false;
+    }
+    return true;
+}
+
+/* A constant, such as labels, which the tape holds now because all is to run again, and would not hold otherwise. */
+static void let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
+{
+    for (int i = 0; i < pass->n_values; i++) {
+        rp_tape_value v = rp__tape_value_at(t->ctx, i);
+        rp_block *b     = v.producer == NONE && v.offset >= 0 ? rp__blocks_find(&t->blocks, v.offset) : NULL;
+        if (!b || !b->bytes || b->ignored || !is_of_the_end(pass, i)) continue;
+        b->ignored = true;
+        t->live -= b->bytes;
+    }
+}
+
+/* The forward is over: all its calls are known. */
+static rp_status recorded(void *self)
+{
+    rp_tracer *t  = self;
+    uint64_t hash = hash_pass(t->ctx);
+
+    if (t->lost || !reach(t, rp__tape_n_calls(t->ctx) - 1)) return RP_ERR_MEMORY;
+    if (known_pass(t->trace, hash) == NONE) RP_TRY(new_pass(t, hash));
+    t->pass             = known_pass(t->trace, hash);
+    rp_trace_pass *pass = &t->trace->pass[t->pass];
+    pass->n_passes++;
+    for (int at = 0; at < pass->n_calls; at++) t->trace->seconds += pass->call[at].forward + pass->call[at].backward;
+    t->n_calls = pass->n_calls;
+    let_constants_go(t, pass);
+    return RP_OK;
+}
+
+static bool same_fixed(const rp_trace_fixed *a, const int64_t *before, const int64_t *most, int ticks)
+{
+    return !memcmp(a->before, before, (size_t)ticks * sizeof *before) && !memcmp(a->most, most, (size_t)ticks * sizeof *most);
+}
+
+static bool keep_fixed(rp_tracer *t)
+{
+    rp_trace_pass *pass  = &t->trace->pass[t->pass];
+    rp_bump *bump        = &t->trace->bump;
+    int ticks            = 2 * pass->n_calls;
+    size_t bytes         = (size_t)ticks * sizeof *t->before;
+
+    for (int i = 0; i < pass->n_fixed; i++)
+        if (same_fixed(&pass->fixed[i], t->before, t->peak, ticks)) return true;
+    rp_trace_fixed *list = rp__bump_alloc(bump, (pass->n_fixed + 1) * (int64_t)sizeof *list);
+    int64_t *before = rp__bump_alloc(bump, (int64_t)bytes + 1), *most = rp__bump_alloc(bump, (int64_t)bytes + 1);
+    if (!list || !before || !most) return false;
+    if (pass->n_fixed) memcpy(list, pass->fixed, (size_t)pass->n_fixed * sizeof *list);
+    memcpy(most, t->peak, bytes);
+    memcpy(before, t->before, bytes);
+    list[pass->n_fixed++] = (rp_trace_fixed){ most, before };
+    pass->fixed           = list;
+    return true;
+}
+
+/* What is taken until the next call is of no pass. */
+static void done(void *self)
+{
+    rp_tracer *t = self;
+
+    if (t->n_calls != NONE && !(reach(t, 2 * t->n_calls - 1) && keep_fixed(t))) t->lost = true;
+    t->tick = t->n_calls = t->pass = NONE;
+    count(t, 0);
+}
+
+/* What nobody has decided about is the region's to make again. */
+static rp_status leave_open(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
+{
+    (void)self, (void)at, (void)scope;
+    for (int i = 0; i < meta->n_out + meta->n_slot; i++)
+        if (!verdict[i].must) verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
+    return RP_OK;
+}
+
+/* ---- life ---- */
+
+static void tracer_free(rp_tracer *t)
+{
+    rp__release(t->blocks.at);
+    rp__release(t->before);
+    rp__release(t->peak);
+    rp__release(t->until);
+    rp__release(t);
+}
+
+rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **out)
+{
+    rp_tracer *t = rp__host_alloc(ctx, sizeof *t);
+    rp_mem now;
+
+    if (!t) return RP_ERR_MEMORY;
+    rp__mem_read(ctx->space[0], &now);
+    *t = (rp_tracer){ .ctx = ctx, .costs = costs, .tick = NONE, .n_calls = NONE, .pass = NONE, .live = now.live_alloc_bytes,
+                      .most_outside = now.live_alloc_bytes, .whole = { 0, INT_MAX, "the pass" } };
+    if (!(t->trace = rp__host_alloc(ctx, sizeof *t->trace)) || !rp__blocks_reserve(ctx, &t->blocks)) {
+        tracer_free(t);
+        return RP_ERR_MEMORY;
+    }
+    t->trace->bump.ctx = ctx;
+    rp__tape_plan_by(ctx, &(rp_planner){ .fate = leave_open, .recorded = recorded, .done = done, .region = &t->whole, .n_regions = 1, .self = t });
+    rp__mem_observe(ctx->space[0], observe, t);
+    *out = t;
+    return RP_OK;
+}
+
+rp_status rp__trace_end(rp_tracer *t, rp_trace *out)
+{
+    bool lost = t->lost;
+
+    rp__mem_observe(t->ctx->space[0], NULL, NULL);
+    rp__tape_plan_by(t->ctx, NULL);
+    *out         = *t->trace;
+    out->outside = t->most_outside;
+    rp__release(t->trace);
+    rp_ctx *ctx = t->ctx;
+    tracer_free(t);
+    RP_CHECK(ctx, !lost, RP_ERR_MEMORY, "no memory to note what a step does");
+    return RP_OK;
+}
+
+void rp__trace_close(rp_trace *trace)
+{
+    rp__bump_free(&trace->bump);
+    *trace = (rp_trace){ 0 };
+}

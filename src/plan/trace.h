@@ -1,0 +1,69 @@
+/* plan/trace.h -- what a step on shapes did, as far as a planner needs to know it.
+ *
+ *   tick       0     1     2   …  n-1 │  n    n+1  …   2n-1         a pass: n calls forward, then the same calls backward
+ *   call       0     1     2   …  n-1 │ n-1   n-2  …    0
+ *   value            ▐▀▀▀▀▀▀▀▌ until                                how long the program itself holds it, whatever a plan says
+ *   fixed      ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▂▂▃▃▄▄▅▅▅▆▆▆                          all that is no value: weights, batch, gradients, scratch
+ *
+ * A step is recorded while all that may be recomputed is: then the ledger shows the program's own hold on values, and whatever backward
+ * takes besides. Passes of a step (micro-batches) whose calls are alike share one record; they differ in what is fixed.
+ * Bytes are rounded to RP_ALIGN, as the pool takes them.
+ */
+#ifndef RP_TRACE_H
+#define RP_TRACE_H
+
+#include "base/bump.h"
+#include "plan/cost.h"
+#include "tape/tape.h"
+
+enum { RP_TRACE_NEEDS = RP_MAX_IN + RP_MAX_OUT + RP_MAX_SLOT };
+
+typedef struct {
+    rp_op_meta meta;
+    const char *path;
+    int n_in, in[RP_MAX_IN];                    /* values */
+    int n_made, made[RP_MAX_OUT + RP_MAX_SLOT];
+    int n_needs, needs[RP_TRACE_NEEDS];         /* what its backward reads */
+    int64_t run_bytes;                          /* what running it once takes: all it makes, and scratch */
+    double forward, backward;                   /* seconds */
+    bool replays;                               /* it may run again */
+} rp_trace_call;
+
+typedef struct {
+    int call, nth;                              /* -1: a leaf */
+    int64_t bytes;
+    int until;                                  /* the last tick at which the program holds it */
+    rp_fate fate;                               /* where must is set */
+    bool must;                                  /* not for the plan to choose */
+} rp_trace_value;
+
+typedef struct {                                /* by tick: the most there was, and what there was before it */
+    int64_t *most, *before;
+} rp_trace_fixed;
+
+typedef struct {
+    uint64_t hash;                              /* of calls, shapes, and who reads what */
+    int n_calls, n_values;
+    rp_trace_call *call;
+    rp_trace_value *value;
+    rp_trace_fixed *fixed;                      /* of each pass that is like this */
+    int n_fixed, n_passes;                      /* different ones are kept; n_passes: how many passes there were */
+} rp_trace_pass;
+
+typedef struct {
+    rp_bump bump;
+    rp_trace_pass *pass;
+    int n_passes;                               /* different ones, in the order in which they came */
+    int64_t outside;                            /* the most there was between passes and behind them */
+    double seconds;                             /* of all passes, nothing computed again */
+} rp_trace;
+
+/* Record what runs on the context, of shapes alone, from begin to end. Its ledger is observed and its tape planned by the trace.
+ * costs NULL: a second is 10^12 operations. begin: when no call is recorded and weights and states are there. errors RP_ERR_MEMORY */
+typedef struct rp_tracer rp_tracer;
+rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **out);
+/* Ends it whatever it says; close the trace then, too. errors RP_ERR_MEMORY */
+rp_status rp__trace_end(rp_tracer *tracer, rp_trace *out);
+void rp__trace_close(rp_trace *trace);
+
+#endif

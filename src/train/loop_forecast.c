@@ -1,0 +1,92 @@
+/* train/loop_forecast.c -- what a recipe's steps will take: the stage asked, the step it settles on watched once more. */
+#include "train/loop_inside.h"
+
+rp_status rp__stage_costs(rp_stage *stage)
+{
+    if (stage->costs) return RP_OK;
+    if (stage->device) return rp__cost_table_device(stage->ctx, stage->device, &stage->costs);
+    return rp__cost_table_open(stage->ctx, &stage->costs);
+}
+
+rp_status rp__stage_watch(rp_stage *stage)
+{
+    rp_engine *e = &stage->engine;
+    rp_step_result step;
+
+    rp__explain_begin(stage->explain);
+    e->explain       = stage->explain;
+    e->follow        = stage->steps;
+    rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
+    e->explain       = NULL;
+    return status == RP_OK ? rp__explain_end(stage->explain, &step.work) : status;
+}
+
+static rp_status find_least(rp_stage *stage)
+{
+    rp_step_plan *least;
+
+    RP_TRY(rp__engine_ready(&stage->engine));
+    RP_TRY(rp__stage_least(stage, &least));
+    stage->least_bytes = least->placement.height;
+    rp__step_plan_free(least);
+    return RP_OK;
+}
+
+static void tell(const rp_stage *stage, rp_forecast *f)
+{
+    const rp_step_plan *s = stage->steps;
+
+    f->budget          = stage->budget;
+    f->planned         = s->plan != NULL;
+    f->in_backward     = s->in_backward;
+    f->found           = s->found;
+    f->bound           = s->placement.bound;
+    f->seconds         = s->seconds;
+    f->again_seconds   = s->again_seconds;
+    f->bound_seconds   = s->plan ? s->plan->facts.bound_seconds : 0;
+    f->solve_seconds   = stage->solve_seconds;
+    f->measured        = s->measured;
+    f->estimated       = stage->device != NULL;
+    snprintf(f->machine, sizeof f->machine, "%s", s->machine);
+    rp__regions_text(rp__model_root(stage->engine.model), rp__engine_n_rules(&stage->engine), f->regions);
+}
+
+static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, rp_report *report, rp_forecast *f)
+{
+    rp_status status = rp__stage_check_names(stage, report);
+
+    if (status == RP_OK) status = rp__report_status(report, RP_ERR_CONFIG);
+    if (status != RP_OK) return status;
+    stage->device = options ? options->device : NULL;
+    status        = rp__stage_rehearse(stage, stage->recipe->has_dataset_val ? stage->recipe->batch_size : 0, &f->explain, report);
+    f->feasible   = status == RP_OK;
+    if (status != RP_OK && status != RP_ERR_BUDGET) return status;
+    if (f->feasible) RP_TRY(rp__stage_run(stage, rp__stage_watch));
+    tell(stage, f);
+    f->least = f->feasible ? 0 : stage->steps->placement.height;
+    if (f->least || !options || !options->least) return RP_OK;
+    RP_TRY(rp__stage_renew_open(stage, NULL));
+    RP_TRY(rp__stage_run(stage, find_least));
+    f->least = stage->least_bytes;
+    return RP_OK;
+}
+
+rp_status rp__recipe_forecast(rp_ctx *ctx, const rp_recipe *recipe, const rp_forecast_options *options, rp_report *report, rp_forecast *out)
+{
+    rp_stage stage;
+
+    *out = (rp_forecast){ 0 };
+    rp__explain_open(&out->explain, ctx);
+    rp_status status = rp__stage_open(ctx, recipe, report, &stage);
+    if (status == RP_OK) status = forecast(&stage, options, report, out);
+    if (status == RP_OK && options && options->trials && out->feasible) status = rp__stage_try_rules(&stage);
+    if (status != RP_OK) rp__forecast_close(out);
+    rp__stage_close(&stage);
+    return status;
+}
+
+void rp__forecast_close(rp_forecast *f)
+{
+    rp__explain_close(&f->explain);
+    *f = (rp_forecast){ 0 };
+}
