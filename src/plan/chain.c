@@ -1,0 +1,320 @@
+/* plan/chain.c -- what chain.h promises: the walk through a step, and the plans that the search finds. */
+#include "plan/chain_inside.h"
+
+#include <math.h>
+
+/* ---- constraints ---- */
+
+int64_t rp__chain_need_backward(const rp_chain *chain, int i, const rp_chain_option *o)
+{
+    int64_t need = RP_CHAIN_NOWHERE;
+
+    for (int k = 0; k < chain->n_kinds; k++) need = rp__more(need, chain->fixed_backward[k][i] + o->backward[k]);
+    return need;
+}
+
+int64_t rp__chain_need(const rp_chain *chain, int i, const rp_chain_option *o)
+{
+    return rp__more(rp__chain_fixed_forward(chain, i) + o->forward, rp__chain_need_backward(chain, i, o));
+}
+
+int64_t rp__chain_fixed_forward(const rp_chain *chain, int i)
+{
+    int64_t most = RP_CHAIN_NOWHERE;
+
+    for (int k = 0; k < chain->n_kinds; k++) most = rp__more(most, chain->fixed_forward[k][i]);
+    return most;
+}
+
+int64_t rp__chain_fixed_replay(const rp_chain *chain, int end)
+{
+    int64_t most = RP_CHAIN_NOWHERE;
+
+    for (int k = 0; k < chain->n_kinds; k++) most = rp__more(most, chain->fixed_backward[k][end - 1]);
+    return most;
+}
+
+int64_t rp__chain_bare(const rp_chain *chain, int first, int i)
+{
+    return rp__chain_class_at(chain, i)->forward_bare + (i > first ? rp__chain_class_at(chain, i - 1)->output : 0);
+}
+
+/* ---- the walk ---- */
+
+typedef struct {
+    const rp_chain *chain;
+    const int *option;
+    const rp_chain_region *region;
+    int n_regions;
+    int64_t most;
+} walk;
+
+static int region_at(const walk *w, int parent, int first)
+{
+    for (int r = 0; r < w->n_regions; r++)
+        if (w->region[r].parent == parent && w->region[r].first == first) return r;
+    return -1;
+}
+
+/* A forward of segment i: of the step itself, or run again for the region that it lies in. */
+static void pass_forward(walk *w, int region, int i, int64_t bytes)
+{
+    const rp_chain *chain = w->chain;
+    int64_t fixed         = region < 0 ? rp__chain_fixed_forward(chain, i) : rp__chain_fixed_replay(chain, w->region[region].end);
+
+    w->most = rp__more(w->most, fixed + bytes);
+}
+
+/* What goes on in a region (-1: the step) between its segments first and end, where `held` bytes are held. */
+static void walk_through(walk *w, int parent, int first, int end, int64_t held)
+{
+    for (int i = first; i < end;) {
+        const rp_chain_option *o = &rp__chain_class_at(w->chain, i)->option[w->option[i]];
+        int r                    = region_at(w, parent, i);
+        if (r < 0) {
+            pass_forward(w, parent, i, held + o->forward);
+            w->most = rp__more(w->most, held + rp__chain_need_backward(w->chain, i, o));
+            held += o->saved;
+            i++;
+            continue;
+        }
+        for (; i < w->region[r].end; i++) pass_forward(w, parent, i, held + rp__chain_bare(w->chain, w->region[r].first, i));
+        walk_through(w, r, w->region[r].first, i, held);
+        held += rp__chain_class_at(w->chain, i - 1)->output;
+    }
+}
+
+int64_t rp__chain_bytes(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions)
+{
+    walk w = { .chain = chain, .option = option, .region = region, .n_regions = n_regions, .most = RP_CHAIN_NOWHERE };
+
+    walk_through(&w, -1, 0, chain->n, 0);
+    return w.most;
+}
+
+/* ---- what is derived once ---- */
+
+static double class_seconds(const rp_chain *chain, int class)
+{
+    const rp_chain_class *c = &chain->class_of[class];
+    double most             = 0;
+
+    for (int o = 0; o < c->n_options; o++) most = fmax(most, c->option[o].seconds);
+    return most + (chain->regions ? chain->n : 1) * c->forward_seconds;
+}
+
+/* No plan takes more, nor one that has each class in it once. */
+static double most_seconds(const rp_chain *chain)
+{
+    double sum = 0;
+
+    for (int i = 0; i < chain->n; i++) sum += class_seconds(chain, chain->segment[i]);
+    for (int class = 0; class < chain->n_classes; class++) sum += class_seconds(chain, class);
+    return sum;
+}
+
+static int64_t ticks_of(const rp_chain_work *w, double seconds) { return (int64_t)llround(ldexp(seconds, -w->tick)); }
+
+/* The option takes no more in anything than a region of this segment alone would in which it meets `inside`. */
+static bool replaces(const rp_chain_work *w, int class, int o, int inside)
+{
+    const rp_chain_class *c  = &w->chain->class_of[class];
+    const rp_chain_option *a = &c->option[o], *b = &c->option[inside];
+
+    if (a->saved > c->output || a->forward > c->forward_bare) return false;
+    for (int k = 0; k < w->chain->n_kinds; k++)
+        if (a->backward[k] > rp__more(b->forward, b->backward[k])) return false;
+    return w->ticks[class][o] <= w->ticks[class][inside] + w->forward_ticks[class];
+}
+
+static bool may_stand_alone(const rp_chain_work *w, int class)
+{
+    int n = w->chain->class_of[class].n_options;
+
+    for (int o = 0, inside = 0; o < n; o++) {
+        for (inside = 0; inside < n && replaces(w, class, o, inside); inside++)
+            ;
+        if (inside == n) return false;
+    }
+    return true;
+}
+
+static rp_status open_class(rp_chain_work *w, int class)
+{
+    const rp_chain_class *c = &w->chain->class_of[class];
+    int64_t *ticks          = rp__bump_alloc(&w->bump, c->n_options * (int64_t)sizeof *ticks);
+    int *order              = rp__bump_alloc(&w->bump, c->n_options * (int64_t)sizeof *order);
+
+    if (!ticks || !order) return RP_ERR_MEMORY;
+    w->ticks[class]         = ticks;
+    w->by_saved[class]      = order;
+    w->forward_ticks[class] = ticks_of(w, c->forward_seconds);
+    for (int o = 0; o < c->n_options; o++) {
+        int at   = o;
+        ticks[o] = ticks_of(w, c->option[o].seconds);
+        for (; at && (c->option[order[at - 1]].saved > c->option[o].saved ||
+                      (c->option[order[at - 1]].saved == c->option[o].saved && ticks[order[at - 1]] > ticks[o])); at--)
+            order[at] = order[at - 1];
+        order[at] = o;
+    }
+    w->alone[class] = w->chain->regions && may_stand_alone(w, class);
+    return RP_OK;
+}
+
+int64_t rp__chain_least_option(const rp_chain *chain, int i, int64_t behind)
+{
+    const rp_chain_class *c = rp__chain_class_at(chain, i);
+    int64_t least           = INT64_MAX;
+
+    for (int o = 0; o < c->n_options; o++)
+        least = rp__less(least, rp__more(rp__chain_need(chain, i, &c->option[o]), c->option[o].saved + behind));
+    return least;
+}
+
+rp_status rp__chain_open(rp_chain_work *w, rp_ctx *ctx, const rp_chain *chain)
+{
+    int64_t n_classes = chain->n_classes;
+    int power;
+
+    RP_BUG_IF(chain->n < 1);
+    *w = (rp_chain_work){ .ctx = ctx, .chain = chain, .bump = { .ctx = ctx } };
+    frexp(most_seconds(chain), &power);
+    w->tick          = power - 60;
+    w->ticks         = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->ticks);
+    w->by_saved      = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->by_saved);
+    w->forward_ticks = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->forward_ticks);
+    w->alone         = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->alone);
+    w->rest_bytes    = rp__bump_alloc(&w->bump, (chain->n + 1) * (int64_t)sizeof *w->rest_bytes);
+    if (!w->ticks || !w->by_saved || !w->forward_ticks || !w->alone || !w->rest_bytes) return RP_ERR_MEMORY;
+    for (int class = 0; class < n_classes; class++) RP_TRY(open_class(w, class));
+    w->rest_bytes[chain->n] = RP_CHAIN_NOWHERE;
+    for (int i = chain->n - 1; i >= 0; i--) w->rest_bytes[i] = rp__chain_least_option(chain, i, w->rest_bytes[i + 1]);
+    return RP_OK;
+}
+
+void rp__chain_close(rp_chain_work *w) { rp__bump_free(&w->bump); }
+
+/* ---- plans ---- */
+
+void rp__chain_plan_free(rp_chain_plan *plan)
+{
+    rp__release(plan->option);
+    rp__release(plan->region);
+    *plan = (rp_chain_plan){ 0 };
+}
+
+static double seconds_of(const rp_chain_work *w, double ticks) { return ldexp(ticks, w->tick); }
+
+/* Less what its doubles may be off: it must hold. */
+static double bound_seconds(const rp_chain_bound *b) { return seconds_of(b->work, fmax(b->bound - b->most_error, 0)); }
+
+/* Of plans of one level. */
+static rp_status find_flat(rp_chain_work *w, int64_t budget, rp_chain_found *best)
+{
+    rp_chain_bound bound;
+
+    if (w->rest_bytes[0] > budget) return RP_OK;
+    rp_status status = rp__bound_open(&bound, w, budget, false);
+    if (status == RP_OK) status = rp__chain_search(&bound, NULL, INT64_MAX, best);
+    if (status == RP_OK) best->plan.bound = bound_seconds(&bound);
+    rp__bound_close(&bound);
+    return status;
+}
+
+/* Whether a plan with a region may take no more ticks. */
+static bool regions_may_help(const rp_chain_bound *b, int64_t ticks)
+{
+    for (int first = 0; first + 1 < b->work->chain->n; first++)
+        for (int end = first + 1; end < b->work->chain->n; end++)
+            if (rp__chain_may_be_region(b->work, first, end) && rp__bound_region(b, first, end) <= (double)ticks) return true;
+    return false;
+}
+
+/* The search knows plans of one level, too, so it finds one that is no slower; only where it stopped early it may. */
+static rp_status search_nested(rp_chain_nest *nest, rp_chain_bound *bound, rp_chain_found *best)
+{
+    rp_chain_found found = { 0 };
+    int64_t cap          = best->plan.feasible ? best->ticks : INT64_MAX;
+
+    rp_status status = rp__nest_fill(nest, bound->budget);
+    if (status == RP_OK) status = rp__chain_search(bound, nest, cap, &found);
+    if (status == RP_OK && found.ticks <= cap) {
+        rp_chain_found worse = *best;
+        *best                = found;
+        found                = worse;
+    }
+    rp__chain_plan_free(&found.plan);
+    return status;
+}
+
+static rp_status try_nested(rp_chain_nest *nest, rp_chain_work *w, int64_t budget, rp_chain_found *best)
+{
+    rp_chain_bound bound;
+    int64_t least;
+
+    RP_TRY(rp__nest_least(nest, w, &least));
+    if (least > budget) return RP_OK;
+    rp_status status = rp__bound_open(&bound, w, budget, true);
+    if (status == RP_OK && (!best->plan.feasible || regions_may_help(&bound, best->ticks))) status = search_nested(nest, &bound, best);
+    if (status == RP_OK) best->plan.bound = bound_seconds(&bound);
+    rp__bound_close(&bound);
+    return status;
+}
+
+static rp_status find(rp_chain_work *w, int64_t budget, rp_chain_found *best)
+{
+    rp_chain_nest *nest = NULL;
+
+    RP_TRY(find_flat(w, budget, best));
+    if (!w->chain->regions) return RP_OK;
+    rp_status status = rp__nest_open(w, &nest);
+    if (status == RP_OK && nest) status = try_nested(nest, w, budget, best);
+    rp__nest_close(nest);
+    return status;
+}
+
+rp_status rp__chain_solve(rp_ctx *ctx, const rp_chain *chain, int64_t budget, rp_chain_plan *out)
+{
+    rp_chain_found best = { 0 };
+    rp_chain_work w;
+
+    *out             = (rp_chain_plan){ 0 };
+    rp_status status = rp__chain_open(&w, ctx, chain);
+    if (status == RP_OK) status = find(&w, rp__less(budget, RP_CHAIN_MOST), &best);
+    if (status == RP_OK) {
+        *out         = best.plan;
+        out->seconds = seconds_of(&w, (double)best.ticks);
+        out->bound   = fmin(out->bound, out->seconds);
+    } else rp__chain_plan_free(&best.plan);
+    rp__chain_close(&w);
+    return status;
+}
+
+rp_status rp__chain_least(rp_ctx *ctx, const rp_chain *chain, int64_t *bytes)
+{
+    rp_chain_nest *nest = NULL;
+    rp_chain_work w;
+
+    rp_status status = rp__chain_open(&w, ctx, chain);
+    if (status == RP_OK && chain->regions) status = rp__nest_open(&w, &nest);
+    if (status == RP_OK && nest) status = rp__nest_least(nest, &w, bytes);
+    else if (status == RP_OK) *bytes = w.rest_bytes[0];
+    rp__nest_close(nest);
+    rp__chain_close(&w);
+    return status;
+}
+
+rp_status rp__chain_lagrange_bound(rp_ctx *ctx, const rp_chain *chain, int64_t budget, double *seconds)
+{
+    rp_chain_bound bound = { 0 };
+    rp_chain_work w;
+
+    budget           = rp__less(budget, RP_CHAIN_MOST);
+    rp_status status = rp__chain_open(&w, ctx, chain);
+    bool some        = status == RP_OK && rp__bound_exists(&w, budget, chain->regions);
+    if (some) status = rp__bound_open(&bound, &w, budget, chain->regions);
+    if (status == RP_OK) *seconds = some ? bound_seconds(&bound) : INFINITY;
+    rp__bound_close(&bound);
+    rp__chain_close(&w);
+    return status;
+}

@@ -1,0 +1,262 @@
+/* plan/chain_search.c -- the exact search for the fastest plan.
+ *
+ * From the last segment to the first, the front of the rest from i is merged from those of the rests behind it: an option and the rest
+ * from i+1, or a region [i, j) and the rest from j. What is on no plan of at most `most` ticks is cut: points whose ticks and what the
+ * segments before them take at least (chain_bound.c) are more, options and regions likewise. `most` starts at the lower bound and
+ * is raised until a plan is found. No plan of at most that many ticks was cut, so the first one found is the fastest, of these it
+ * needs fewest bytes, and no plan has to be guessed beforehand. Whatever is looked at is counted; past a limit the fronts of the whole
+ * chain are thinned instead, which depends on no budget.
+ *
+ * The plan is read from the fronts: from the first segment on the first option that still leads to what was found, so of equals the
+ * first in lexicographic order.
+ */
+#include "plan/chain_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FIRST_SHARE = 64, GROWTH = 4, THIN_BITS = 7 };
+
+static const int64_t work_limit = INT64_C(80) * 1000 * 1000, most_points = INT64_C(2) * 1000 * 1000;
+
+typedef struct {
+    rp_chain_work *work;
+    const rp_chain_nest *nest;      /* NULL: no regions */
+    int64_t budget, until;          /* until: of work */
+    bool thin;
+    rp_chain_bound *bound;
+    double most;                    /* ticks */
+    rp_chain_list store, side[2], joined;
+    rp_chain_span *rest;            /* [n + 1]: fronts in store */
+} search;
+
+static rp_chain_front rest_of(const search *s, int i) { return rp__list_front(&s->store, s->rest[i]); }
+
+static bool tired(const search *s)
+{
+    return !s->thin && (s->work->work > s->until || s->store.n + s->side[0].n > most_points);
+}
+
+/* ---- one pass ---- */
+
+static rp_status merge(search *s, rp_chain_front front, const rp_chain_move *move)
+{
+    rp_chain_list *from = &s->side[0], *to = &s->side[1], swap;
+
+    to->n = 0;
+    if (!rp__list_room(s->work->ctx, to, from->n + front.n)) return RP_ERR_MEMORY;
+    s->work->work += from->n + front.n;
+    to->n = rp__front_merge((rp_chain_front){ from->at, from->n }, front, move, to->at);
+    swap  = *from;
+    *from = *to;
+    *to   = swap;
+    return RP_OK;
+}
+
+static rp_status add_options(search *s, int i)
+{
+    const rp_chain *chain   = s->work->chain;
+    const rp_chain_class *c = rp__chain_class_at(chain, i);
+    const int64_t *ticks    = s->work->ticks[chain->segment[i]];
+
+    for (int o = 0; o < c->n_options; o++) {
+        rp_chain_move move = { c->option[o].saved, rp__chain_need(chain, i, &c->option[o]), ticks[o], s->budget };
+        if (!s->thin && rp__bound_option(s->bound, i, o) > s->most) continue;
+        if (tired(s)) break;
+        RP_TRY(merge(s, rest_of(s, i + 1), &move));
+    }
+    return RP_OK;
+}
+
+/* The ways through a region that a plan of at most `most` ticks can take: the last ones of its front. */
+static rp_chain_front inside_of(const search *s, int first, int end)
+{
+    rp_chain_front inside = rp__nest_front(s->nest, first, end);
+
+    return s->thin ? inside : rp__front_fast(inside, rp__bound_inside(s->bound, first, end, s->most));
+}
+
+static rp_status add_region(search *s, int first, int end, int64_t bare, int64_t again)
+{
+    const rp_chain *chain = s->work->chain;
+    rp_chain_front rest = rest_of(s, end), inside = inside_of(s, first, end);
+    rp_chain_move both = { .floor = bare, .ticks = again, .most = s->budget }, as_it_is = { .floor = RP_CHAIN_NOWHERE, .most = s->budget };
+
+    s->joined.n = 0;
+    if (!rp__list_room(s->work->ctx, &s->joined, rest.n + inside.n)) return RP_ERR_MEMORY;
+    s->work->work += rest.n + inside.n;
+    s->joined.n = rp__front_join(rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_replay(chain, end), &both, s->joined.at);
+    return merge(s, (rp_chain_front){ s->joined.at, s->joined.n }, &as_it_is);
+}
+
+static rp_status add_regions(search *s, int i)
+{
+    const rp_chain *chain = s->work->chain;
+    int64_t bare = RP_CHAIN_NOWHERE, again = 0;
+
+    for (int end = i + 1; end < chain->n; end++) {
+        bare = rp__more(bare, rp__chain_fixed_forward(chain, end - 1) + rp__chain_bare(chain, i, end - 1));
+        again += s->work->forward_ticks[chain->segment[end - 1]];
+        if (bare > s->budget) break;
+        if (!rp__chain_may_be_region(s->work, i, end)) continue;
+        if (!s->thin && rp__bound_region(s->bound, i, end) > s->most) continue;
+        RP_TRY(add_region(s, i, end, bare, again));
+    }
+    return RP_OK;
+}
+
+static rp_status add_rest(search *s, int i)
+{
+    rp_chain_list *front = &s->side[0];
+
+    front->n = 0;
+    RP_TRY(add_options(s, i));
+    if (s->nest) RP_TRY(add_regions(s, i));
+    if (s->thin && front->n && i) front->n = rp__front_thin(front->at, front->n, front->at[0].bytes, THIN_BITS);
+    if (!s->thin) front->n = rp__bound_cut(s->bound, i, s->most, front->at, front->n);
+    if (!rp__list_room(s->work->ctx, &s->store, front->n)) return RP_ERR_MEMORY;
+    s->rest[i] = (rp_chain_span){ s->store.n, front->n };
+    if (front->n) memcpy(s->store.at + s->store.n, front->at, (size_t)front->n * sizeof *front->at);
+    s->store.n += front->n;
+    return RP_OK;
+}
+
+static rp_status pass(search *s)
+{
+    int n = s->work->chain->n;
+
+    s->store.n = 0;
+    if (!rp__list_room(s->work->ctx, &s->store, 1)) return RP_ERR_MEMORY;
+    s->store.at[s->store.n++] = (rp_chain_point){ RP_CHAIN_NOWHERE, 0 };
+    s->rest[n]                = (rp_chain_span){ 0, 1 };
+    for (int i = 0; i < n; i++) s->rest[i] = (rp_chain_span){ 0 };
+    for (int i = n - 1; i >= 0; i--) {
+        RP_TRY(add_rest(s, i));
+        if (!s->rest[i].n && !s->nest) break;
+        if (tired(s)) break;
+    }
+    return RP_OK;
+}
+
+/* ---- reading the plan ---- */
+
+static bool read_option(const search *s, int i, rp_chain_point *left, int *option)
+{
+    const rp_chain *chain   = s->work->chain;
+    const rp_chain_class *c = rp__chain_class_at(chain, i);
+
+    for (int o = 0; o < c->n_options; o++) {
+        rp_chain_point behind = { left->bytes - c->option[o].saved, left->ticks - s->work->ticks[chain->segment[i]][o] };
+        if (rp__chain_need(chain, i, &c->option[o]) > left->bytes) continue;
+        const rp_chain_point *found = rp__front_find(rest_of(s, i + 1), behind.bytes);
+        if (!found || found->ticks > behind.ticks) continue;
+        *left   = s->thin ? *found : behind;
+        *option = o;
+        return true;
+    }
+    return false;
+}
+
+/* The end of the region that begins at i. */
+static int read_region(const search *s, int i, rp_chain_point *left, rp_chain_point *inside)
+{
+    const rp_chain *chain = s->work->chain;
+    int64_t bare = RP_CHAIN_NOWHERE, again = 0;
+
+    for (int end = i + 1; end < chain->n; end++) {
+        bare = rp__more(bare, rp__chain_fixed_forward(chain, end - 1) + rp__chain_bare(chain, i, end - 1));
+        again += s->work->forward_ticks[chain->segment[end - 1]];
+        if (bare > left->bytes) break;
+        if (!rp__chain_may_be_region(s->work, i, end)) continue;
+        rp_chain_point behind       = { left->bytes - rp__chain_class_at(chain, end - 1)->output, 0 };
+        const rp_chain_point *found = rp__front_find(rest_of(s, end), behind.bytes);
+        *inside                     = (rp_chain_point){ left->bytes - rp__chain_fixed_replay(chain, end), 0 };
+        const rp_chain_point *in    = rp__front_find(rp__nest_front(s->nest, i, end), inside->bytes);
+        if (!found || !in || found->ticks + in->ticks + again > left->ticks) continue;
+        behind.ticks = left->ticks - again - in->ticks;
+        *inside      = *in;
+        *left        = s->thin ? *found : behind;
+        return end;
+    }
+    return -1;
+}
+
+static void read_plan(const search *s, rp_chain_found *out)
+{
+    rp_chain_point left = { out->plan.bytes, out->ticks }, inside;
+
+    for (int i = 0; i < s->work->chain->n;) {
+        if (read_option(s, i, &left, &out->plan.option[i])) {
+            i++;
+            continue;
+        }
+        int end = s->nest ? read_region(s, i, &left, &inside) : -1;
+        RP_BUG_IF(end < 0);
+        rp__nest_read(s->nest, i, end, inside, -1, &out->plan);
+        i = end;
+    }
+}
+
+static rp_status take_plan(const search *s, rp_chain_found *out)
+{
+    const rp_chain *chain       = s->work->chain;
+    const rp_chain_point *found = rp__front_find(rest_of(s, 0), s->budget);
+
+    RP_BUG_IF(!found);
+    out->ticks         = found->ticks;
+    out->plan.bytes    = found->bytes;
+    out->plan.feasible = true;
+    out->plan.exact    = !s->thin;
+    out->plan.option   = rp__host_alloc(s->work->ctx, chain->n * (int64_t)sizeof *out->plan.option);
+    if (s->nest) out->plan.region = rp__host_alloc(s->work->ctx, 2 * chain->n * (int64_t)sizeof *out->plan.region);
+    if (!out->plan.option || (s->nest && !out->plan.region)) return RP_ERR_MEMORY;
+    read_plan(s, out);
+    return RP_OK;
+}
+
+/* ---- the search ---- */
+
+static bool found_one(const search *s)
+{
+    const rp_chain_point *found = rp__front_find(rest_of(s, 0), s->budget);
+
+    return found && (double)found->ticks <= s->most;
+}
+
+static rp_status deepen(search *s, int64_t cap)
+{
+    const rp_chain_bound *b = s->bound;
+    double room             = b->step / FIRST_SHARE + b->most_error;
+
+    for (;; room = GROWTH * room + b->most_error) {
+        RP_BUG_IF(!isfinite(room));
+        s->most = fmin(b->bound + room, (double)cap);
+        RP_TRY(pass(s));
+        if (tired(s)) break;
+        if (found_one(s)) return RP_OK;
+    }
+    s->thin = true;
+    s->budget = RP_CHAIN_MOST;
+    RP_TRY(pass(s));
+    return RP_OK;
+}
+
+rp_status rp__chain_search(rp_chain_bound *bound, const rp_chain_nest *nest, int64_t cap, rp_chain_found *out)
+{
+    rp_chain_work *w = bound->work;
+    search s         = { .work = w, .nest = nest, .budget = bound->budget, .until = w->work + work_limit, .bound = bound };
+    rp_status status = RP_OK;
+
+    s.rest = rp__host_alloc(w->ctx, (w->chain->n + 1) * (int64_t)sizeof *s.rest);
+    RP_TRY_GOTO(s.rest ? RP_OK : RP_ERR_MEMORY);
+    RP_TRY_GOTO(deepen(&s, cap));
+    s.budget = bound->budget;
+    RP_TRY_GOTO(take_plan(&s, out));
+done:
+    rp__release(s.rest);
+    rp__release(s.store.at);
+    rp__release(s.side[0].at);
+    rp__release(s.side[1].at);
+    rp__release(s.joined.at);
+    return status;
+}

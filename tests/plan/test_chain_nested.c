@@ -1,0 +1,229 @@
+/* Claims about plans with regions: the best of all nestings, binomial where blocks are alike, never worse than what is usual. */
+#include "chain_test.h"
+#include "llama_chain.h"
+
+#ifdef RP_SANITIZED
+enum { MANY = 12, BUDGETS = 40 };
+#else
+enum { MANY = 90, BUDGETS = 200 };
+#endif
+
+static rp_ctx *ctx;
+static random_chain drawn;
+static llama_chain llama;
+
+static void draw(int segments, int classes, int options, int64_t bytes, uint64_t seed)
+{
+    random_chain_make(&drawn, &(chain_sort){ .segments = segments, .classes = classes, .options = options, .bytes = bytes,
+                                             .whole_seconds = true, .regions = true }, seed);
+}
+
+/* ---- against all nestings there are ---- */
+
+static void check_best(const all_plans *plans, int64_t budget)
+{
+    const one_plan *best = best_in(plans, budget);
+    rp_chain_plan plan   = solve(ctx, &drawn.chain, budget);
+    double bound;
+
+    assert_ok(ctx, rp__chain_lagrange_bound(ctx, &drawn.chain, budget, &bound));
+    assert_int_equal(plan.feasible, best != NULL);
+    if (best) {
+        check_plan(&drawn.chain, &plan, budget);
+        assert_true(plan.seconds == best->seconds);
+        assert_int_equal(plan.bytes, best->bytes);
+        assert_true(bound <= best->seconds && plan.bound == fmin(bound, plan.seconds));
+    }
+    rp__chain_plan_free(&plan);
+}
+
+static void plans_are_the_best_of_all_nestings(void **state)
+{
+    static const int64_t bytes[] = { 2, 30, 1000003 };
+    int n_nested = 0;
+
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        int segments = 2 + i % 3;
+        draw(segments, 3, segments == 4 ? 2 : 3, bytes[i / 3 % 3], (uint64_t)i);
+        all_plans plans = best_plans(&drawn.chain);
+        assert_int_equal(least_budget(ctx, &drawn.chain), plans.at[0].bytes);
+        for (int p = 0; p < plans.n; p++) {
+            n_nested += plans.at[p].n_regions > 0;
+            for (int by = -1; by <= 1; by++) check_best(&plans, plans.at[p].bytes + by);
+        }
+        free_plans(&plans);
+    }
+    assert_true(n_nested > MANY / 4);
+}
+
+/* ---- binomial ---- */
+
+/* Extra forwards for l steps with s of them held: Griewank and Walther (2000). */
+static int64_t choose(int64_t n, int64_t k)
+{
+    int64_t out = 1;
+
+    if (k < 0 || k > n) return 0;
+    for (int64_t i = 1; i <= k; i++) out = out * (n - k + i) / i;
+    return out;
+}
+
+static int64_t binomial_forwards(int64_t l, int64_t s)
+{
+    int64_t r = 0;
+
+    while (choose(s + r, s) < l) r++;
+    return r * l - choose(s + r, r - 1);
+}
+
+/* A step's output takes 1; its backward takes `inside`, whether what it reads is kept or made again by one more forward. Kept bytes of
+ * a step fit only while it is the last one, so it alone needs no forward more: it is turned round in. */
+static void make_steps(int n)
+{
+    enum { INSIDE = 1000 };
+    const rp_chain_option again = { .saved = 1, .forward = 1, .backward = { INSIDE }, .seconds = 1 };
+    const rp_chain_option keep  = { .saved = INSIDE, .forward = INSIDE, .backward = { INSIDE } };
+
+    drawn             = (random_chain){ 0 };
+    drawn.option[0][0] = again;
+    drawn.option[0][1] = keep;
+    drawn.class_of[0]  = (rp_chain_class){ .option = drawn.option[0], .n_options = 2, .output = 1, .forward_bare = 1, .forward_seconds = 1 };
+    drawn.chain        = (rp_chain){ .class_of = drawn.class_of, .n_classes = 1, .n = n, .n_kinds = 1, .segment = drawn.segment, .regions = true,
+                                     .fixed_forward = { drawn.forward[0] }, .fixed_backward = { drawn.backward[0] } };
+}
+
+static void unit_chains_are_binomial(void **state)
+{
+    (void)state;
+    assert_int_equal(binomial_forwards(10, 3), 15);
+    for (int l = 1; l <= 40; l++)
+        for (int s = 1; s <= 7; s++) {
+            make_steps(l);
+            rp_chain_plan plan = solve(ctx, &drawn.chain, 1000 + s);
+            check_plan(&drawn.chain, &plan, 1000 + s);
+            assert_true(plan.seconds == (double)binomial_forwards(l, s));
+            rp__chain_plan_free(&plan);
+        }
+}
+
+/* ---- budgets ---- */
+
+static void more_memory_never_costs_time_with_regions_either(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        draw(8 + 2 * i, 1 + i % 3, 6, i % 2 ? 1000003 : 20, (uint64_t)i + 100);
+        check_sweep(ctx, &drawn.chain, BUDGETS);
+    }
+}
+
+/* Below the least budget of one level, where all is nested. */
+static void check_tight(int steps)
+{
+    llama.chain.regions = false;
+    int64_t flat        = least_budget(ctx, &llama.chain);
+    llama.chain.regions = true;
+    int64_t least       = least_budget(ctx, &llama.chain);
+    double before       = INFINITY;
+
+    assert_true(least < flat);
+    for (int i = 0; i <= steps; i++) {
+        int64_t budget     = least + (flat - least) / steps * i;
+        rp_chain_plan plan = solve(ctx, &llama.chain, budget), same = solve(ctx, &llama.chain, plan.bytes);
+        check_plan(&llama.chain, &plan, budget);
+        check_same(&llama.chain, &plan, &same);
+        assert_true(plan.exact && plan.seconds <= before);
+        before = plan.seconds;
+        rp__chain_plan_free(&plan);
+        rp__chain_plan_free(&same);
+    }
+}
+
+static void a_model_of_blocks_fits_below_one_level_s_least(void **state)
+{
+    static const llama_shape odd = { 1021, 576, 192, 1536 };
+
+    (void)state;
+    for (int kinds = 1; kinds <= 2; kinds++)
+        for (int i = 0; i < 2; i++) {
+            llama_chain_make(&llama, 32, i ? &odd : &llama_8b);
+            llama.chain.n_kinds = kinds;
+            check_tight(BUDGETS / 2);
+        }
+}
+
+/* ---- against what is usual ---- */
+
+static void check_no_worse_than_regions_of(int length, int option_inside)
+{
+    int option[LLAMA_MOST_SEGMENTS] = { 0 }, n = 0;
+    rp_chain_region region[MOST_REGIONS];
+
+    for (int i = 1; i + 1 < llama.chain.n; i++) option[i] = option_inside;
+    for (int i = 1; i + length < llama.chain.n; i += length) region[n++] = (rp_chain_region){ i, i + length, -1 };
+    int64_t bytes      = play(&llama.chain, option, region, n);
+    rp_chain_plan plan = solve(ctx, &llama.chain, bytes);
+    check_plan(&llama.chain, &plan, bytes);
+    assert_true(plan.seconds <= seconds_again(&llama.chain, option, region, n) * (1 + 1e-12));
+    rp__chain_plan_free(&plan);
+}
+
+static void no_segment_length_nor_one_level_is_faster_in_the_same_bytes(void **state)
+{
+    (void)state;
+    llama_chain_make(&llama, 25, &llama_8b);
+    llama.chain.regions = true;
+    for (int length = 1; length <= 25; length++)
+        for (int o = 0; o < llama.class_of[1].n_options; o += 37) check_no_worse_than_regions_of(length, o);
+    for (int i = 0; i < 20; i++) {
+        draw(14, 3, 6, 1000, (uint64_t)i + 900);
+        drawn.chain.regions = false;
+        int64_t budget      = least_budget(ctx, &drawn.chain) * (100 + i) / 100;
+        rp_chain_plan flat  = solve(ctx, &drawn.chain, budget);
+        drawn.chain.regions = true;
+        rp_chain_plan plan  = solve(ctx, &drawn.chain, budget);
+        assert_true(plan.seconds <= flat.seconds && (plan.seconds < flat.seconds || plan.bytes <= flat.bytes));
+        rp__chain_plan_free(&flat);
+        rp__chain_plan_free(&plan);
+    }
+}
+
+/* ---- limits ---- */
+
+static rp_status solve_and_free(int64_t budget)
+{
+    rp_chain_plan plan;
+    int64_t least;
+
+    RP_TRY(rp__chain_least(ctx, &drawn.chain, &least));
+    rp_status status = rp__chain_solve(ctx, &drawn.chain, budget, &plan);
+    if (status == RP_OK) assert_true(plan.n_regions > 0);
+    else assert_true(!plan.feasible && !plan.option && !plan.region);
+    rp__chain_plan_free(&plan);
+    return status;
+}
+
+static void whichever_allocation_fails_nothing_is_lost(void **state)
+{
+    (void)state;
+    make_steps(12);
+    until_no_fault_fires(ctx, solve_and_free(1003), (void)0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_are_the_best_of_all_nestings),
+        cmocka_unit_test(unit_chains_are_binomial),
+        cmocka_unit_test(more_memory_never_costs_time_with_regions_either),
+        cmocka_unit_test(a_model_of_blocks_fits_below_one_level_s_least),
+        cmocka_unit_test(no_segment_length_nor_one_level_is_faster_in_the_same_bytes),
+        cmocka_unit_test(whichever_allocation_fails_nothing_is_lost),
+    };
+
+    ctx        = test_ctx(NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    test_ctx_free(ctx);
+    return failed;
+}
