@@ -11,7 +11,7 @@
  *   needs  q, k, v, doc_start, out and lse; probabilities are made again
  *   kernel kernels/attention.h; strides of q, k, v are free as long as the last dimension is dense
  */
-#include "ops/op_internal.h"
+#include "ops/common.h"
 
 enum { Q, K, V, DOC };
 enum { OUT };
@@ -113,12 +113,10 @@ static rp_cost attention_cost(const rp_op_meta *m, rp_pass pass)
     const rp_attr_attention *a = m->attr;
     sizes s                    = sizes_of(m);
     int64_t below = s.queries > s.keys ? s.keys : s.queries, seen = s.queries * s.keys;
-    int64_t q = rp_meta_bytes(&m->in[Q]), kv = 2 * rp_meta_bytes(&m->in[K]);
 
     if (a->causal) seen = below * s.keys - below * (below - 1) / 2;
     int64_t product = 2 * s.batch * s.heads * seen * s.dim;
-    if (pass == RP_FORWARD) return (rp_cost){ .flops = 2 * product, .read_bytes = q + kv, .write_bytes = q };
-    return (rp_cost){ .flops = 5 * product, .read_bytes = 3 * q + kv, .write_bytes = q + kv };
+    return rp__cost(m, pass, (pass == RP_FORWARD ? 2 : 5) * product);
 }
 
 /* ---- kernel ---- */

@@ -43,12 +43,13 @@ static rp_status embedding_shape(rp_op_meta *m)
     return RP_OK;
 }
 
+/* A gradient that is assigned is written whole, rows that no id names too; the ids are gone through three times to sort them. */
 static rp_cost embedding_cost(const rp_op_meta *m, rp_pass pass)
 {
     int64_t y = rp_meta_bytes(&m->out[Y]), ids = rp_meta_bytes(&m->in[IDS]);
 
     if (pass == RP_FORWARD) return (rp_cost){ .read_bytes = y + ids, .write_bytes = y };
-    return (rp_cost){ .flops = rp_meta_elems(&m->out[Y]), .read_bytes = 2 * y + ids, .write_bytes = y };
+    return (rp_cost){ .flops = rp_meta_elems(&m->out[Y]), .read_bytes = y + 3 * ids, .write_bytes = rp_meta_bytes(&m->in[TABLE]) };
 }
 
 static rp_status check_ids(const rp_op_call *c)

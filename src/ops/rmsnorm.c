@@ -5,7 +5,7 @@
  *   slot   rstd [rows] fp32       4 bytes a row; backward reads x, w and rstd
  *   order  a row is summed the same way in every call, so a replayed forward is bitwise equal
  */
-#include "ops/op_internal.h"
+#include "ops/common.h"
 
 enum { X, W };    /* inputs */
 enum { Y };       /* outputs */
@@ -32,10 +32,7 @@ static rp_status rmsnorm_shape(rp_op_meta *m)
 
 static rp_cost rmsnorm_cost(const rp_op_meta *m, rp_pass pass)
 {
-    int64_t e = rp_meta_elems(&m->in[X]), b = rp_meta_bytes(&m->in[X]);
-
-    return pass == RP_FORWARD ? (rp_cost){ .flops = 4 * e, .read_bytes = b, .write_bytes = b }
-                              : (rp_cost){ .flops = 11 * e, .read_bytes = 2 * b, .write_bytes = b };
+    return rp__cost(m, pass, rp_meta_elems(&m->in[X]) * (pass == RP_FORWARD ? 4 : 11));
 }
 
 static void rmsnorm_forward(const rp_op_call *c)

@@ -31,12 +31,15 @@ static rp_status rotary_shape(rp_op_meta *m)
     return RP_OK;
 }
 
+/* Of the tables a token reads its own two rows. */
 static rp_cost rotary_cost(const rp_op_meta *m, rp_pass pass)
 {
-    int64_t turned = rp_meta_rows(&m->in[X]) * m->in[COS].dim[1] * 2, b = rp_meta_bytes(&m->in[X]);
+    int64_t half = m->in[COS].dim[1], tokens = rp_meta_elems(&m->in[POSITIONS]), b = rp_meta_bytes(&m->in[X]);
+    int64_t rows = tokens * half * 2 * rp_dtype_bytes(m->in[COS].dtype);
 
     (void)pass;
-    return (rp_cost){ .flops = 3 * turned, .read_bytes = b, .write_bytes = b };
+    return (rp_cost){ .flops = 3 * rp_meta_rows(&m->in[X]) * half * 2, .read_bytes = b + rp_meta_bytes(&m->in[POSITIONS]) + rows,
+                      .write_bytes = b };
 }
 
 static rp_status check_positions(const rp_op_call *c)

@@ -25,8 +25,8 @@ void rp__cost_table_free(rp_cost_table *table);
 
 /* Of one pass of a call. Never negative, never 0 where there is work. */
 double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass);
-/* Of moving bytes through memory once, as the optimizer's update does. */
-double rp__cost_move(const rp_cost_table *table, int64_t bytes);
+/* Of moving bytes of that dtype through memory once, as the optimizer's update does: those it reads and those it writes. */
+double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
 /* Of writing bytes to where offloaded slots go, or reading them back; 0: unknown, nothing is to be offloaded. */
 double rp__cost_offload_bandwidth(const rp_cost_table *table);
 
@@ -37,9 +37,9 @@ uint64_t rp__cost_hash(const rp_cost_table *table);             /* of all its fi
 
 /* Measure this machine: every op of the registry that has a cost, in each dtype it runs in, both passes, at sizes that matter; `tell` gets
  * a line a row (may be NULL). errors those of running ops · RP_ERR_MEMORY */
-rp_status rp__cost_measure(rp_ctx *ctx, void (*tell)(void *user, const char *line), void *user, rp_cost_table **out);
+rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*tell)(void *user, const char *line), void *user, rp_cost_table **out);
 /* Where the measured table of this machine is kept: $REPRISE_COSTS, else $XDG_CACHE_HOME/reprise/…, else ~/.cache/reprise/….
  * Written aside, synced, renamed. errors RP_ERR_IO */
-rp_status rp__cost_table_save(rp_ctx *ctx, const rp_cost_table *table, const char **path);
+rp_status rp__cost_table_save(rp_ctx *ctx, rp_cost_table *table, const char **path);
 
 #endif

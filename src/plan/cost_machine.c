@@ -1,0 +1,90 @@
+/* plan/cost_machine.c -- which machine this is: the CPU's word for itself, the level of the kernels, who multiplies, how many threads. */
+#include "plan/cost_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "kernels/kernels.h"
+
+enum { BRAND_CHARS = 49 };
+
+/* "(R)", "(TM)", "CPU" and what stands behind "@" say nothing; spaces come in runs. */
+static void tidy(char *name)
+{
+    static const char *const noise[] = { "(R)", "(TM)", "(tm)", " CPU" };
+    char *to = name;
+
+    for (int i = 0; i < RP_COUNT(noise); i++)
+        for (char *at = strstr(name, noise[i]); at; at = strstr(name, noise[i]))
+            memmove(at, at + strlen(noise[i]), strlen(at + strlen(noise[i])) + 1);
+    name[strcspn(name, "@")] = 0;
+    for (const char *from = name; *from; from++)
+        if (*from != ' ' || (to > name && to[-1] != ' ')) *to++ = *from;
+    while (to > name && to[-1] == ' ') to--;
+    *to = 0;
+}
+
+#if defined(__x86_64__)
+static void read_brand(char out[BRAND_CHARS])
+{
+    unsigned word[4] = { 0 };
+
+    memset(out, 0, BRAND_CHARS);
+    for (unsigned leaf = 0; leaf < 3; leaf++) {
+        if (!__get_cpuid(0x80000002u + leaf, &word[0], &word[1], &word[2], &word[3])) break;
+        memcpy(out + 16 * leaf, word, sizeof word);
+    }
+}
+
+/* Virtual machines hide the brand's number, not the model's. */
+static void name_cpu(char *out, size_t out_bytes)
+{
+    char brand[BRAND_CHARS];
+    unsigned a = 0, b, c, d;
+
+    read_brand(brand);
+    tidy(brand);
+    __get_cpuid(1, &a, &b, &c, &d);
+    unsigned family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0), model = (a >> 4 & 15) | (a >> 12 & 0xf0);
+    snprintf(out, out_bytes, "%s %u-%u", brand[0] ? brand : "x86-64", family, model);
+}
+#else
+static void name_cpu(char *out, size_t out_bytes) { snprintf(out, out_bytes, "a CPU that is no x86-64"); }
+#endif
+
+static const char *isa_of(const rp_cost_machine *m)
+{
+    if (!strcmp(m->level, "v3")) return "avx2";
+    if (strcmp(m->level, "v4")) return m->level;
+    if (strstr(m->product[1], "amx")) return "amx";
+    return strstr(m->product[1], "bf16") ? "avx512-bf16" : "avx512";
+}
+
+void rp__cost_machine_find(rp_ctx *ctx, rp_cost_machine *out)
+{
+    rp_gemm layer = { .ab = RP_F32, .c = RP_F32, .m = 1024, .n = 576, .k = 576, .transpose_b = true, .threads = ctx->threads };
+    bool kernels  = ctx->device[0]->has_kernels && rp__kernels_cpu() != rp__kernels_none();
+
+    *out = (rp_cost_machine){ .threads = ctx->threads };
+    name_cpu(out->cpu, sizeof out->cpu);
+    snprintf(out->level, sizeof out->level, "%s", kernels ? rp__kernels_cpu()->level : "none");
+    for (int i = 0; i < 2; i++) {
+        layer.ab = layer.c = i ? RP_BF16 : RP_F32;
+        snprintf(out->product[i], sizeof out->product[i], "%s", kernels ? rp__gemm_name(ctx, &layer) : "none");
+    }
+    snprintf(out->isa, sizeof out->isa, "%s", isa_of(out));
+}
+
+bool rp__cost_machine_same(const rp_cost_machine *a, const rp_cost_machine *b)
+{
+    return a->threads == b->threads && !strcmp(a->cpu, b->cpu) && !strcmp(a->level, b->level) && !strcmp(a->isa, b->isa) &&
+           !strcmp(a->product[0], b->product[0]) && !strcmp(a->product[1], b->product[1]);
+}
+
+void rp__cost_machine_name(const rp_cost_machine *m, char out[RP_COST_NAME_CHARS])
+{
+    snprintf(out, RP_COST_NAME_CHARS, "%s, %d thread%s, %s", m->cpu, m->threads, m->threads == 1 ? "" : "s", m->isa);
+}

@@ -1,0 +1,158 @@
+/* Claims about machines that are not there: what a word on the command line becomes. */
+#include "plan/cost_test.h"
+
+#include <math.h>
+
+static rp_cost_table *device(rp_ctx *ctx, const char *spec)
+{
+    rp_cost_table *t = NULL;
+
+    assert_ok(ctx, rp__cost_table_device(ctx, spec, &t));
+    return t;
+}
+
+static void a_name_alone_is_a_data_sheet(void **state)
+{
+    rp_ctx *ctx      = shapes_ctx();
+    rp_cost_table *t = device(ctx, "h100");
+    rp_op_meta m     = product(ctx, RP_BF16, 4096, 4096, 4096);
+    double peak      = 2 * pow(4096, 3) / 989.4e12, took = rp__cost_seconds(t, &m, RP_FORWARD);
+
+    (void)state;
+    assert_string_equal(rp__cost_machine(t), "h100");
+    assert_int_equal(rp__cost_memory(t), INT64_C(80000000000));
+    assert_false(rp__cost_measured(t));
+    assert_true(took > peak && took < 2 * peak);
+    assert_true(rp__cost_offload_bandwidth(t) > 40e9 && rp__cost_offload_bandwidth(t) <= 64e9);
+    rp__cost_table_free(t);
+    test_ctx_free(ctx);
+}
+
+static void memory_bound_calls_go_by_bandwidth(void **state)
+{
+    rp_ctx *ctx = shapes_ctx();
+    rp_cost_table *h100 = device(ctx, "h100"), *h200 = device(ctx, "h200");
+    rp_op_meta p = product(ctx, RP_BF16, 4096, 4096, 4096), g = pointwise(ctx, &rp_op_silu, NULL, RP_BF16, 8192, 8192);
+
+    (void)state;
+    assert_true(rp__cost_seconds(h100, &p, RP_FORWARD) == rp__cost_seconds(h200, &p, RP_FORWARD));
+    assert_true(rp__cost_seconds(h100, &g, RP_FORWARD) > 1.3 * rp__cost_seconds(h200, &g, RP_FORWARD));
+    assert_true(fabs(rp__cost_move(h100, RP_F32, 3350000000) * 0.8 - 1e-3) < 1e-9);
+    rp__cost_table_free(h100);
+    rp__cost_table_free(h200);
+    test_ctx_free(ctx);
+}
+
+/* Each pair says the same in two ways. */
+static const struct { const char *a, *b; } alike[] = {
+    { "h100", "name=h100" },
+    { "h100", " memory=80GB , h100 " },
+    { "h100, memory=40GB", "memory=40000MB,name=h100" },
+    { "name=mine, flops=989e12, bandwidth=3.35e12", "bandwidth=3350G,flops=989T,name=mine" },
+    { "flops=1P, bandwidth=1T, flops_fp32=20T", "flops=1000T,bandwidth=1000G,flops_fp32=20000G" },
+    { "flops=15T, bandwidth=1T", "flops=15T, bandwidth=1T, flops_fp32=1T" },
+};
+
+static void order_units_and_spaces_mean_nothing(void **state)
+{
+    rp_ctx *ctx = shapes_ctx();
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(alike); i++) {
+        rp_cost_table *a = device(ctx, alike[i].a), *b = device(ctx, alike[i].b);
+        if (rp__cost_hash(a) != rp__cost_hash(b)) fail_msg("'%s' is not '%s'", alike[i].a, alike[i].b);
+        rp__cost_table_free(a);
+        rp__cost_table_free(b);
+    }
+    test_ctx_free(ctx);
+}
+
+static void a_word_of_its_own_goes_before_the_data_sheet(void **state)
+{
+    rp_ctx *ctx = shapes_ctx();
+    rp_cost_table *as_it_is = device(ctx, "a100-40gb"), *faster = device(ctx, "a100-40gb, flops=624T, offload=10e9");
+    rp_op_meta m = product(ctx, RP_BF16, 4096, 4096, 4096);
+
+    (void)state;
+    assert_true(rp__cost_seconds(as_it_is, &m, RP_FORWARD) > 1.9 * rp__cost_seconds(faster, &m, RP_FORWARD));
+    assert_true(rp__cost_memory(as_it_is) == rp__cost_memory(faster));
+    assert_true(fabs(rp__cost_offload_bandwidth(faster) - 8e9) < 1);
+    rp__cost_table_free(as_it_is);
+    rp__cost_table_free(faster);
+    test_ctx_free(ctx);
+}
+
+static void what_is_not_said_is_unknown(void **state)
+{
+    rp_ctx *ctx      = shapes_ctx();
+    rp_cost_table *t = device(ctx, "flops=1T, bandwidth=1T");
+
+    (void)state;
+    assert_string_equal(rp__cost_machine(t), "device");
+    assert_int_equal(rp__cost_memory(t), 0);
+    assert_true(rp__cost_offload_bandwidth(t) == 0);
+    rp__cost_table_free(t);
+    test_ctx_free(ctx);
+}
+
+static const struct { const char *spec, *why; } refused[] = {
+    { "h10", "unknown device 'h10' (did you mean 'h100'?); another one is described as name=h10, memory=80GB, flops=989e12, "
+             "bandwidth=3.35e12" },
+    { "tpu", "unknown device 'tpu'; another one is described as name=tpu, memory=80GB, flops=989e12, bandwidth=3.35e12" },
+    { "name=mine, flops=1e12", "device 'name=mine, flops=1e12': bandwidth is missing" },
+    { "bandwidth=1e12", "device 'bandwidth=1e12': flops is missing" },
+    { "memory=80GB", "device 'memory=80GB': flops is missing" },
+    { "h100, memry=80GB", "device 'h100, memry=80GB': unknown key 'memry' (did you mean 'memory'?)" },
+    { "h100, colour=green", "device 'h100, colour=green': unknown key 'colour'" },
+    { "h100, memory=lots", "device 'h100, memory=lots': memory is 'lots', expected a size above 0 such as 80GB" },
+    { "h100, memory=0", "device 'h100, memory=0': memory is '0', expected a size above 0 such as 80GB" },
+    { "h100, flops=fast", "device 'h100, flops=fast': flops is 'fast', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, flops=-1", "device 'h100, flops=-1': flops is '-1', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, bandwidth=0T", "device 'h100, bandwidth=0T': bandwidth is '0T', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, bandwidth=inf", "device 'h100, bandwidth=inf': bandwidth is 'inf', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, offload=1e12T", "device 'h100, offload=1e12T': offload is '1e12T', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, h200", "device 'h100, h200': name is given twice" },
+    { "h100, flops=", "device 'h100, flops=': flops has no value one can use" },
+    { "", "device '': a part is empty" },
+    { "h100,", "device 'h100,': a part is empty" },
+};
+
+static void what_is_wrong_is_told_in_one_sentence(void **state)
+{
+    rp_ctx *ctx      = shapes_ctx();
+    rp_cost_table *t = NULL;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(refused); i++) {
+        assert_int_equal(rp__cost_table_device(ctx, refused[i].spec, &t), RP_ERR_CONFIG);
+        assert_string_equal(rp_error(ctx), refused[i].why);
+        assert_null(t);
+    }
+    test_ctx_free(ctx);
+}
+
+static void no_memory_is_told(void **state)
+{
+    rp_ctx *ctx      = shapes_ctx();
+    rp_cost_table *t = NULL;
+
+    (void)state;
+    until_no_fault_fires(ctx, rp__cost_table_device(ctx, "h100", &t), assert_null(t));
+    rp__cost_table_free(t);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_alone_is_a_data_sheet),
+        cmocka_unit_test(memory_bound_calls_go_by_bandwidth),
+        cmocka_unit_test(order_units_and_spaces_mean_nothing),
+        cmocka_unit_test(a_word_of_its_own_goes_before_the_data_sheet),
+        cmocka_unit_test(what_is_not_said_is_unknown),
+        cmocka_unit_test(what_is_wrong_is_told_in_one_sentence),
+        cmocka_unit_test(no_memory_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
