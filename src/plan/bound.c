@@ -65,12 +65,15 @@ rp_status rp__bound_hull(rp_ctx *ctx, const rp_trace_pass *pass, rp_cut_hull *ou
     return status;
 }
 
-/* What is fixed when backward begins is not for values; of passes that differ in that, the plan has to serve the worst. */
+/* The turn is the last call's forward, or its backward: what other backwards read is live then or made again later, and so is what it makes
+ * itself. What else there is then is not for values; of passes that differ in that, the plan has to serve the worst. */
 double rp__bound_seconds(const rp_trace_pass *pass, const rp_cut_hull *hull, int64_t budget)
 {
+    int n         = pass->n_calls;
     int64_t fixed = 0;
 
     for (int i = 0; i < pass->n_fixed; i++)
-        if (pass->fixed[i].before[pass->n_calls] > fixed) fixed = pass->fixed[i].before[pass->n_calls];
+        for (int t = n - 1; t <= n; t++)
+            if (pass->fixed[i].most[t] > fixed) fixed = pass->fixed[i].most[t];
     return rp__cut_hull_bound(hull, budget - fixed);
 }

@@ -30,7 +30,7 @@ static void write_model(uint32_t *rng, bool gpt2)
 }
 
 enum { N_SETTINGS = 11 };
-typedef struct { char text[N_SETTINGS + 1][128]; const char *all[MOST_SETTINGS]; } settings;
+typedef struct { char text[N_SETTINGS + 1][512]; const char *all[MOST_SETTINGS]; } settings;
 
 /* All but the budget. */
 static void draw_settings(uint32_t *rng, settings *s)
@@ -39,17 +39,17 @@ static void draw_settings(uint32_t *rng, settings *s)
     int n      = 0;
 
     memset(s, 0, sizeof *s);
-    snprintf(s->text[n++], 128, "dtype=%s", pick(rng, 2) ? "bf16" : "fp32");
-    snprintf(s->text[n++], 128, "batch_size=%d", 1 + pick(rng, 4));
-    snprintf(s->text[n++], 128, "max_seq_len=%d", 8 << pick(rng, 3));
-    snprintf(s->text[n++], 128, "gradient_accumulation_steps=%d", alone ? 1 : 1 + pick(rng, 4));
-    snprintf(s->text[n++], 128, "optimizer.name=%s", pick(rng, 2) ? "adamw" : "sgd");
-    snprintf(s->text[n++], 128, "optimizer.state_dtype=%s", pick(rng, 2) ? "bf16" : "fp32");
-    snprintf(s->text[n++], 128, "optimizer_in_bwd=%s", alone ? "auto" : "false");
-    snprintf(s->text[n++], 128, "clip_grad_norm=%s", !alone && pick(rng, 2) ? "1.0" : "null");
-    snprintf(s->text[n++], 128, "max_steps=2");
-    snprintf(s->text[n++], 128, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
-    snprintf(s->text[n++], 128, "run_val_every_n_steps=1");
+    snprintf(s->text[n++], 512, "dtype=%s", pick(rng, 2) ? "bf16" : "fp32");
+    snprintf(s->text[n++], 512, "batch_size=%d", 1 + pick(rng, 4));
+    snprintf(s->text[n++], 512, "max_seq_len=%d", 8 << pick(rng, 3));
+    snprintf(s->text[n++], 512, "gradient_accumulation_steps=%d", alone ? 1 : 1 + pick(rng, 4));
+    snprintf(s->text[n++], 512, "optimizer.name=%s", pick(rng, 2) ? "adamw" : "sgd");
+    snprintf(s->text[n++], 512, "optimizer.state_dtype=%s", pick(rng, 2) ? "bf16" : "fp32");
+    snprintf(s->text[n++], 512, "optimizer_in_bwd=%s", alone ? "auto" : "false");
+    snprintf(s->text[n++], 512, "clip_grad_norm=%s", !alone && pick(rng, 2) ? "1.0" : "null");
+    snprintf(s->text[n++], 512, "max_steps=2");
+    snprintf(s->text[n++], 512, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
+    snprintf(s->text[n++], 512, "run_val_every_n_steps=1");
     for (int i = 0; i < n; i++) s->all[i] = s->text[i];
 }
 
