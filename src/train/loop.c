@@ -56,6 +56,7 @@ static rp_status train(rp_trainer *t, rp_metrics *line)
     rp_step_result result;
     rp_data_step all;
 
+    RP_TRY(rp__trainer_follow_shape(t));
     RP_TRY(tell_kept(t, rp__engine_step(&t->engine, t->data, t->done, lr, &result)));
     double seconds = rp__seconds() - began;
     RP_TRY(rp__data_step(t->data, t->done, &all));

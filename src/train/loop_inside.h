@@ -4,6 +4,7 @@
  *   loop_new.c     everything before the first step
  *   loop_stage.c   the engine on shapes: a recipe held against its model, the rehearsal
  *   loop_plan.c    how a step runs: what is kept, and where every buffer is
+ *   loop_shapes.c  steps on batches of other shapes
  *   loop_forecast.c  what steps will take, told to those who only ask
  *   loop_explain.c what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
@@ -51,6 +52,8 @@ bool rp__recipe_leaves_open(const rp_recipe *recipe);
 
 /* ---- engine: what a step needs and nothing else ---- */
 
+typedef struct { int64_t rows, length; } rp_micro_shape;
+
 typedef struct {                        /* what a step's calls take by the machine's cost table */
     const rp_cost_table *costs;
     double seconds, again_seconds;      /* forward, backward and update · replays */
@@ -69,6 +72,7 @@ typedef struct {
     rp_place_log *log;                  /* notes what a step takes; may be NULL */
     bool in_backward;                   /* the optimizer's update */
     rp_step_time *time;                 /* is added to; may be NULL */
+    const rp_micro_shape *micro;        /* of each micro-batch of a rehearsal; NULL: of full length */
 } rp_engine;
 
 typedef struct {
@@ -119,6 +123,7 @@ typedef struct {
     rp_cost_table *costs;               /* opened when first asked for */
     double solve_seconds;
     int64_t least_bytes;
+    const rp_micro_shape *micro;        /* the shape to rehearse; NULL: batches of full length */
     rp_recipe open;                     /* the recipe once more, with every fate left open that no must takes */
 } rp_stage;
 
@@ -152,7 +157,19 @@ rp_status rp__stage_try_rules(rp_stage *stage);
 /* What runs on the stage counts for fault injection as if it ran on the caller's own context, and fails with its message. */
 rp_status rp__stage_run(rp_stage *stage, rp_status (*run)(rp_stage *stage));
 
+/* A stage for a model that stands already. */
+rp_status rp__stage_open_like(rp_ctx *caller, const rp_recipe *recipe, const rp_model_config *config, rp_stage *out);
+/* Plan and rehearse: stage->steps, NULL where nothing fits the budget. */
+rp_status rp__stage_settle(rp_stage *stage, int64_t val_rows, rp_explain *explain);
+
 /* ---- trainer ---- */
+
+enum { RP_MOST_SHAPES = 64 };           /* remembered */
+typedef struct rp_shape_plans rp_shape_plans;
+void rp__shape_plans_free(rp_shape_plans *plans);
+/* The engine follows what is planned for the batches of the step that comes: made now, where such have not come before.
+ * errors RP_ERR_BUDGET nothing fits · RP_ERR_IO · RP_ERR_MEMORY */
+rp_status rp__trainer_follow_shape(rp_trainer *t);
 
 struct rp_trainer {
     rp_ctx *ctx;
@@ -163,7 +180,8 @@ struct rp_trainer {
     rp_tokenizer *tokenizer;            /* NULL: none was found, and none is needed */
     rp_data *data, *val;
     int64_t val_rows;
-    rp_step_plan *steps;
+    rp_step_plan *steps;                /* of full-length batches … */
+    rp_shape_plans *shapes;             /* … and of those that came besides */
     rp_schedule schedule;
     rp_state_tensor *tensors;           /* all of a state */
     int n_tensors;

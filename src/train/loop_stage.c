@@ -63,6 +63,12 @@ rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *rep
     return open_ctx(stage);
 }
 
+rp_status rp__stage_open_like(rp_ctx *caller, const rp_recipe *recipe, const rp_model_config *config, rp_stage *stage)
+{
+    *stage = (rp_stage){ .caller = caller, .recipe = recipe, .source.config = rp__config_share(config) };
+    return open_ctx(stage);
+}
+
 rp_status rp__stage_renew(rp_stage *stage, rp_explain *explain)
 {
     close_ctx(stage);
@@ -142,6 +148,7 @@ rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
 static rp_status plan(rp_stage *stage)
 {
     RP_TRY(rp__engine_ready(&stage->engine));
+    stage->engine.micro = stage->micro;
     return rp__stage_plan(stage, stage->budget, &stage->steps, &stage->own_bytes);
 }
 
@@ -155,6 +162,7 @@ static rp_status plan_least(rp_stage *stage)
 static rp_status follow(rp_stage *stage)
 {
     RP_TRY(rp__engine_ready(&stage->engine));
+    stage->engine.micro = stage->micro;
     return rp__stage_follow(stage, stage->steps);
 }
 
@@ -199,16 +207,22 @@ static rp_status tell_least(rp_stage *stage, rp_explain *explain)
     return status;
 }
 
-static bool calls(void *user, const char *op) { return rp__policy_has_seen(((rp_stage *)user)->ctx, op); }
-
-rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_explain *explain, rp_report *report)
+rp_status rp__stage_settle(rp_stage *stage, int64_t val_rows, rp_explain *explain)
 {
     stage->val_rows = val_rows;
     stage->budget   = stage->recipe->memory_budget.kind != RP_BUDGET_NONE ? stage->caller->options.memory_limit_bytes : 0;
     RP_TRY(rp__stage_run(stage, plan));
-    if (!stage->steps) return tell_least(stage, explain);
+    if (!stage->steps) return RP_OK;
     RP_TRY(rp__stage_renew(stage, explain));
-    RP_TRY(rp__stage_run(stage, follow));
+    return rp__stage_run(stage, follow);
+}
+
+static bool calls(void *user, const char *op) { return rp__policy_has_seen(((rp_stage *)user)->ctx, op); }
+
+rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_explain *explain, rp_report *report)
+{
+    RP_TRY(rp__stage_settle(stage, val_rows, explain));
+    if (!stage->steps) return tell_least(stage, explain);
     rp__recipe_note_idle(stage->recipe, calls, stage, stage->engine.selection.policy, report);
     return RP_OK;
 }

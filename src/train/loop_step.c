@@ -202,6 +202,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     rp_mem now;
 
     if (e->log) rp__place_log_mark(e->log);
+    if (e->micro) b = (rp_data_batch){ .rows = e->micro[micro].rows, .length = e->micro[micro].length };
     if (data) RP_TRY(rp__data_batch(data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
     RP_TRY(recorded_loss(e, &b, targets, &loss));

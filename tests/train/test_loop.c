@@ -262,7 +262,7 @@ static rp_fate cheap_again(const rp_slot_info *slot, void *user)
     return !strcmp(slot->op, "swiglu") ? RP_PREFER_RECOMPUTE : RP_NO_FATE;
 }
 
-/* The recipe's rules stand inside the program's policy; the rehearsal asks both, and each once. */
+/* The recipe's rules stand inside the program's policy; the planning and the rehearsal ask both, and each once. */
 static void a_policy_of_the_program_is_rehearsed_too(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void a_policy_of_the_program_is_rehearsed_too(void **state)
     assert_ok(ctx, rp_policy_call(mine, cheap_again, NULL, &a));
     rp_set_policy(ctx, mine);
     assert_ok(ctx, rp__trainer_new(ctx, &recipe, &report, &t));
-    int once = a.rehearsed;
+    int once = a.rehearsed / 2;
     assert_true(once > 20);
     assert_true(rp__trainer_info(t)->rehearsal.recompute_flops > 0);
     for (int i = 0; i < 2; i++) {
@@ -291,7 +291,7 @@ static void a_policy_of_the_program_is_rehearsed_too(void **state)
         assert_int_equal(line.recompute_flops, rp__trainer_info(t)->rehearsal.recompute_flops);
         assert_int_equal(a.run, once);
     }
-    assert_int_equal(a.rehearsed, once);
+    assert_int_equal(a.rehearsed, 2 * once);
     rp__trainer_free(t);
     rp_set_policy(ctx, NULL);
     rp_policy_free(mine);
@@ -338,7 +338,7 @@ static void a_wrong_recipe_is_refused_and_nothing_is_written(void **state)
     (void)state;
     assert_refused("new", RP_ERR_CONFIG, "'max_seq_len' 65 is beyond the model's context of 64", RUN("max_seq_len=65"));
     assert_refused("new", RP_ERR_CONFIG, "no module matches '*attn.z'", RUN("optimizer.no_decay=['*attn.z']"));
-    assert_refused("new", RP_ERR_UNSUPPORTED, "'plan' is not available", RUN("plan=x.json"));
+    assert_refused("new", RP_ERR_UNSUPPORTED, "'profile' is not available", RUN("profile=true"));
     assert_refused("new", RP_ERR_CONFIG, "no data: set 'dataset.path'", RUN("~dataset"));
     assert_refused("new", RP_ERR_MATCH, "no file matches", RUN("dataset.path=/nowhere/*.bin"));
     assert_refused("new", RP_ERR_CONFIG, "there is no such file", RUN("model.config=/nowhere/config.json"));
@@ -350,7 +350,7 @@ static void a_wrong_recipe_is_refused_and_nothing_is_written(void **state)
 static void all_messages_of_a_wrong_recipe_come_at_once(void **state)
 {
     (void)state;
-    run r = run_open(&dir, "llama", "new", RUN("max_seq_len=65", "optimizer.no_decay=['*attn.z']", "plan=x.json", "~dataset"));
+    run r = run_open(&dir, "llama", "new", RUN("max_seq_len=65", "optimizer.no_decay=['*attn.z']", "profile=true", "~dataset"));
 
     assert_int_equal(r.report.n_errors, 4);
     assert_false(is_there(&dir, "new"));
