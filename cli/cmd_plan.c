@@ -6,7 +6,7 @@
 #include "cli/forecast.h"
 #include "plan/cost.h"
 
-typedef struct { bool json; const char *device; } plan_fields;
+typedef struct { bool json; const char *device, *file; } plan_fields;
 
 static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -115,7 +115,7 @@ static bool has_budget(const cli_args *args)
 
 static int plan(cli *c, const plan_fields *fields, const cli_args *args)
 {
-    const rp_forecast_options options = { .device = fields->device, .least = true };
+    const rp_forecast_options options = { .device = fields->device, .least = true, .file = fields->file };
     char budget[64];
     cli_forecast x;
     int code = device_budget(c, fields->device, budget, sizeof budget);
@@ -138,9 +138,10 @@ int cmd_plan(cli *c, int argc, char **argv)
         { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
         { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…'",
           0, 0 },
+        { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
     };
     static const cli_options options = {
-        "CONFIG [KEY=VALUE ...] [--json] [--device SPEC]",
+        "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [-o FILE]",
         "Tell whether a recipe's step fits its memory budget, to the byte; where its peak is; what the fit costs in time, and\n"
         "how close that is to the best there is. Neither weights nor data are read. Exit code 3: nothing fits.",
         table, RP_COUNT(table), 1, 1, true,

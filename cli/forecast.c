@@ -31,7 +31,7 @@ static int rehearse(cli_forecast *x, const rp_forecast_options *options)
     return told ? rp_status_exit_code(status) : cli_fail(&x->run, status);
 }
 
-int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *x)
+int cli_recipe_open(cli *c, const cli_args *args, const char *more, cli_forecast *x)
 {
     *x       = (cli_forecast){ .run = { .command = c->command } };
     int code = load(c, args, more, &x->recipe);
@@ -45,7 +45,14 @@ int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_f
         return rp_status_exit_code(status);
     }
     cli_note_unsupported(c, x->recipe);
-    return rehearse(x, options);
+    return CLI_GO;
+}
+
+int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *x)
+{
+    int code = cli_recipe_open(c, args, more, x);
+
+    return code == CLI_GO ? rehearse(x, options) : code;
 }
 
 void cli_forecast_close(cli_forecast *x)

@@ -242,7 +242,7 @@ static rp_status check_stamp(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_s
     RP_TRY(check_text(ctx, t, "version", "version", s->version));
     RP_TRY(check_text(ctx, t, "machine", "machine", s->machine));
     RP_TRY(check_number(ctx, t, "threads", "threads", s->threads));
-    RP_TRY(check_number(ctx, t, "budget_bytes", "a budget of bytes", s->budget));
+    RP_TRY(check_number(ctx, t, "budget_bytes", "a memory_budget of", s->budget));
     return check_text(ctx, t, "costs", "cost table", costs);
 }
 

@@ -64,12 +64,33 @@ typedef struct {
 typedef struct {
     const char *device;                 /* of `plan --device`; NULL: this machine */
     bool least, trials;                 /* are wanted: the least budget; what other rules would do */
+    const char *file;                   /* where to write the plan that fits; NULL: nowhere */
 } rp_forecast_options;
 
 /* The context has no more than shapes, and the recipe's threads and budget. Close *out whatever this said.
  * errors as rp__recipe_try; a budget that nothing fits is none, but the context's error says so */
 rp_status rp__recipe_forecast(rp_ctx *ctx, const rp_recipe *recipe, const rp_forecast_options *options, rp_report *report, rp_forecast *out);
 void rp__forecast_close(rp_forecast *forecast);
+
+/* ---- a sweep: the same over many budgets, with modes as points beside the curve ---- */
+
+typedef struct {
+    const char *mode;                   /* NULL: a point of the curve */
+    int64_t budget;                     /* of the curve's; reserved keeps to it */
+    int64_t reserved, peak, saved, recompute_flops;
+    double seconds, again_seconds;
+    bool in_backward;
+} rp_sweep_point;
+
+typedef struct {
+    rp_sweep_point *point;              /* modes, then the curve from the least budget up; yours to rp__release */
+    int n_points, n_modes;
+    char machine[128];
+    bool measured;
+} rp_sweep;
+
+/* n points of the curve, 2 at least. The context as for a forecast. errors as there */
+rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, int n, const char *device, rp_report *report, rp_sweep *out);
 
 /* Everything before step 1, or before the step a resume goes on with. The recipe is borrowed until free. Messages of a wrong
  * recipe, all of them, are in the report; nothing is written then. So are notes: which state is resumed, and why a newer one

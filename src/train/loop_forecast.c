@@ -51,6 +51,17 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     rp__regions_text(rp__model_root(stage->engine.model), rp__engine_n_rules(&stage->engine), f->regions);
 }
 
+static rp_status write_file(rp_stage *stage, const char *file)
+{
+    rp_bump bump = { .ctx = stage->caller };
+    const char *text;
+
+    rp_status status = rp__recipe_write(stage->recipe, &bump, &text);
+    if (status == RP_OK) status = rp__step_plan_write(stage->caller, stage->steps, text, file);
+    rp__bump_free(&bump);
+    return status;
+}
+
 static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, rp_report *report, rp_forecast *f)
 {
     rp_status status = rp__stage_check_names(stage, report);
@@ -62,6 +73,7 @@ static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, r
     f->feasible   = status == RP_OK;
     if (status != RP_OK && status != RP_ERR_BUDGET) return status;
     if (f->feasible) RP_TRY(rp__stage_run(stage, rp__stage_watch));
+    if (f->feasible && options && options->file) RP_TRY(write_file(stage, options->file));
     tell(stage, f);
     f->least = f->feasible ? 0 : stage->steps->placement.height;
     if (f->least || !options || !options->least) return RP_OK;

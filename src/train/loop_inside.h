@@ -5,6 +5,7 @@
  *   loop_stage.c   the engine on shapes: a recipe held against its model, the rehearsal
  *   loop_plan.c    how a step runs: what is kept, and where every buffer is
  *   loop_shapes.c  steps on batches of other shapes
+ *   loop_sweep.c   the same over many budgets
  *   loop_forecast.c  what steps will take, told to those who only ask
  *   loop_explain.c what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
@@ -124,6 +125,8 @@ typedef struct {
     double solve_seconds;
     int64_t least_bytes;
     const rp_micro_shape *micro;        /* the shape to rehearse; NULL: batches of full length */
+    rp_step_plan **curve;               /* of a sweep: n_curve of them */
+    int n_curve;
     rp_recipe open;                     /* the recipe once more, with every fate left open that no must takes */
 } rp_stage;
 
@@ -146,6 +149,11 @@ rp_status rp__stage_renew_open(rp_stage *stage, rp_explain *explain);
 rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes);
 /* The same with the least arena that a plan can have, whatever the recipe's budget and mode. */
 rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out);
+/* How steps run at n budgets, evenly from the least (its arena may need a little more) to what keeping everything takes: steps[] of NULLs is
+ * filled and the caller's, whatever the status. */
+rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n);
+/* With the recipe's own fates. */
+rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out);
 /* Run a step as planned, then a score, on a stage where nothing but weights and states is live: what they take is noted in the plan. */
 rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps);
 /* The stage's cost table is open. errors as rp__cost_table_open, rp__cost_table_device */

@@ -28,18 +28,33 @@ bool rp__recipe_leaves_open(const rp_recipe *r)
 
 /* ---- one step on shapes, followed and noted ---- */
 
+static void note_time(const rp_stage *stage, rp_step_plan *steps, const rp_step_time *time)
+{
+    steps->seconds       = time->seconds;
+    steps->again_seconds = time->again_seconds;
+    steps->costs         = rp__cost_hash(stage->costs);
+    steps->measured      = rp__cost_measured(stage->costs);
+    steps->budget        = stage->budget;
+    snprintf(steps->machine, sizeof steps->machine, "%s", rp__cost_machine(stage->costs));
+}
+
 static rp_status noted_step(rp_stage *stage, rp_step_plan *steps)
 {
     rp_engine *e = &stage->engine;
     rp_step_result step;
     rp_place_log *log;
 
+    RP_TRY(rp__stage_costs(stage));
+    rp_step_time time = { .costs = stage->costs };
     RP_TRY(rp__place_log_begin(stage->ctx, &log));
     e->log           = log;
     e->follow        = steps;
+    e->time          = &time;
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
     e->log           = NULL;
     e->follow        = NULL;
+    e->time          = NULL;
+    note_time(stage, steps, &time);
     rp_status noted  = rp__place_log_end(log, &steps->place, &steps->n_places, &steps->placement);
     if (status != RP_OK || noted != RP_OK) return status != RP_OK ? status : noted;
     steps->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops };
@@ -179,18 +194,35 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
     return status;
 }
 
-/* ---- the rehearsal ---- */
+/* ---- many budgets ---- */
 
-static rp_status note_time(rp_stage *stage, rp_step_plan *steps, const rp_step_time *time)
+rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
 {
-    steps->seconds       = time->seconds;
-    steps->again_seconds = time->again_seconds;
-    steps->costs         = rp__cost_hash(stage->costs);
-    steps->measured      = rp__cost_measured(stage->costs);
-    steps->budget        = stage->budget;
-    snprintf(steps->machine, sizeof steps->machine, "%s", rp__cost_machine(stage->costs));
-    return RP_OK;
+    question q    = { .in_backward = stage->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(stage->recipe) };
+    int64_t least = 0, most = 0;
+
+    RP_TRY(try_plan(stage, NULL, q.in_backward, &steps[n - 1]));
+    most             = steps[n - 1]->budget = steps[n - 1]->placement.height;
+    rp_status status = record(stage, &q);
+    if (status == RP_OK) status = rp__plan_least(stage->ctx, &q.problem, &least);
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        int64_t budget = least + (most - least) * i / (n - 1), more = (most - least) / n / 64 + 1;
+        while (status == RP_OK && !steps[i] && budget <= most) {
+            status = plan_within(stage, &q, budget, &steps[i]);
+            if (steps[i]) steps[i]->budget = budget;
+            budget += more;
+        }
+    }
+    close_question(&q);
+    return status;
 }
+
+rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out)
+{
+    return try_plan(stage, NULL, stage->recipe->optimizer_in_bwd == RP_YES, out);
+}
+
+/* ---- the rehearsal ---- */
 
 rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps)
 {
@@ -198,19 +230,14 @@ rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps)
     rp_step_result step;
     double score;
 
-    RP_TRY(rp__stage_costs(stage));
-    rp_step_time time = { .costs = stage->costs };
-    e->follow         = steps;
-    e->time           = &time;
+    e->follow = steps;
     RP_TRY(rp__mem_reserve(stage->ctx, stage->ctx->space[0], steps->placement.height));
-    rp_status status  = rp__engine_step(e, NULL, 0, 0, &step);
-    e->time           = NULL;
-    if (status != RP_OK) return status;
+    RP_TRY(rp__engine_step(e, NULL, 0, 0, &step));
     steps->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops };
     if (stage->val_rows) RP_TRY(rp__engine_score(e, NULL, stage->val_rows, &score));
     rp_mem_read(stage->ctx, 0, false, &step.memory);
     steps->found.memory.reserved_bytes = step.memory.reserved_bytes;
-    return note_time(stage, steps, &time);
+    return RP_OK;
 }
 
 /* ---- files ---- */

@@ -1,0 +1,141 @@
+/* cli/cmd_sweep.c -- what a step takes and costs over budgets, from the least that a plan fits to all kept; modes as points beside it.
+ *
+ *   --json   { machine, measured, points: [{ mode, budget_bytes, reserved_bytes, peak_bytes, saved_bytes, recompute_flops, step_seconds,
+ *              overhead, optimizer_in_bwd }] }      mode null: a point of the curve */
+#include "cli/forecast.h"
+
+enum { WIDTH = 64, HEIGHT = 16 };
+
+typedef struct { bool json; int64_t points; const char *device; } sweep_fields;
+
+static double overhead(const rp_sweep_point *p) { return p->seconds > 0 ? p->again_seconds / p->seconds : 0; }
+
+/* ---- JSON ---- */
+
+static void print_json(const rp_sweep *s)
+{
+    json_t *points = json_array();
+
+    for (int i = 0; i < s->n_points; i++) {
+        const rp_sweep_point *p = &s->point[i];
+        json_array_append_new(points, json_pack("{s:s?, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:b}", "mode", p->mode, "budget_bytes",
+                                                p->budget ? json_integer(p->budget) : json_null(), "reserved_bytes", (json_int_t)p->reserved,
+                                                "peak_bytes", (json_int_t)p->peak, "saved_bytes", (json_int_t)p->saved, "recompute_flops",
+                                                (json_int_t)p->recompute_flops, "step_seconds", p->seconds + p->again_seconds, "overhead",
+                                                overhead(p), "optimizer_in_bwd", p->in_backward));
+    }
+    json_t *all = json_pack("{s:s, s:b, s:o}", "machine", s->machine, "measured", s->measured, "points", points);
+    json_dumpf(all, stdout, 0);
+    putchar('\n');
+    json_decref(all);
+}
+
+/* ---- text ---- */
+
+typedef struct { int64_t least, most; double highest; } frame;
+
+static frame frame_of(const rp_sweep *s)
+{
+    frame f = { INT64_MAX, 0, 0 };
+
+    for (int i = 0; i < s->n_points; i++) {
+        const rp_sweep_point *p = &s->point[i];
+        if (p->reserved < f.least) f.least = p->reserved;
+        if (p->reserved > f.most) f.most = p->reserved;
+        if (overhead(p) > f.highest) f.highest = overhead(p);
+    }
+    return f;
+}
+
+static int column(const frame *f, int64_t reserved)
+{
+    return f->most > f->least ? (int)((double)(reserved - f->least) / (double)(f->most - f->least) * (WIDTH - 1) + 0.5) : 0;
+}
+
+static int row(const frame *f, double value) { return f->highest > 0 ? HEIGHT - 1 - (int)(value / f->highest * (HEIGHT - 1) + 0.5) : HEIGHT - 1; }
+
+/* The curve of dots, a mode as its first letter. */
+static void print_picture(const rp_sweep *s)
+{
+    char picture[HEIGHT][WIDTH + 1];
+    frame f = frame_of(s);
+    char least[RP_SIZE_CHARS], most[RP_SIZE_CHARS];
+
+    for (int i = 0; i < HEIGHT; i++) {
+        memset(picture[i], ' ', WIDTH);
+        picture[i][WIDTH] = 0;
+    }
+    for (int i = s->n_points - 1; i >= 0; i--) {
+        const rp_sweep_point *p = &s->point[i];
+        picture[row(&f, overhead(p))][column(&f, p->reserved)] = p->mode ? p->mode[0] : '.';
+    }
+    putchar('\n');
+    for (int i = 0; i < HEIGHT; i++) {
+        if (i == 0) printf("%6.1f %% |%s\n", 100 * f.highest, picture[i]);
+        else if (i == HEIGHT - 1) printf("%6.1f %% |%s\n", 0.0, picture[i]);
+        else printf("         |%s\n", picture[i]);
+    }
+    printf("         +");
+    for (int i = 0; i < WIDTH; i++) putchar('-');
+    printf("\n          %s ... %s\n", rp__size_text(least, f.least), rp__size_text(most, f.most));
+}
+
+static void print_text(const rp_sweep *s)
+{
+    printf("%-18s  %16s  %16s  %10s  %9s\n", "budget or mode", "reserved, bytes", "saved, bytes", "step, s", "overhead");
+    for (int i = 0; i < s->n_points; i++) {
+        const rp_sweep_point *p = &s->point[i];
+        if (p->mode) printf("%-18s", p->mode);
+        else printf("%-18" PRId64, p->budget);
+        printf("  %16" PRId64 "  %16" PRId64 "  %10.3f  %7.2f %%\n", p->reserved, p->saved, p->seconds + p->again_seconds, 100 * overhead(p));
+    }
+    print_picture(s);
+    printf("\n.: planned; n, e, s, f: modes. Time by the %s table of %s\n", s->measured ? "measured" : "built-in", s->machine);
+}
+
+/* ---- the command ---- */
+
+static int sweep_on(cli_forecast *x, const sweep_fields *fields)
+{
+    rp_report report;
+    rp_sweep s;
+
+    rp__report_open(&report, x->run.ctx);
+    rp_status status = rp__recipe_open_plugins(x->recipe, &report) ? RP_ERR_MATCH : RP_OK;
+    if (status == RP_OK) status = rp__recipe_sweep(x->run.ctx, x->recipe, (int)fields->points, fields->device, &report, &s);
+    rp__report_sort(&report);
+    cli_print_report(&report);
+    bool told = report.n_errors > 0;
+    rp__report_close(&report);
+    if (status != RP_OK) return told ? rp_status_exit_code(status) : cli_fail(&x->run, status);
+    if (fields->json) print_json(&s);
+    else print_text(&s);
+    rp__release(s.point);
+    return cli_finish(&x->run, 0);
+}
+
+int cmd_sweep(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "json", 0, CLI_FLAG, offsetof(sweep_fields, json), NULL, "print one JSON object", 0, 0 },
+        { "points", 'n', CLI_INT, offsetof(sweep_fields, points), "N", "budgets on the curve (20)", 2, 1000 },
+        { "device", 0, CLI_TEXT, offsetof(sweep_fields, device), "SPEC", "reckon for another machine, as 'reprise plan' does", 0, 0 },
+    };
+    static const cli_options options = {
+        "CONFIG [KEY=VALUE ...] [--json] [--points N] [--device SPEC]",
+        "Tell what a recipe's step takes and what it costs at budgets from the least that a plan fits to what keeping all takes,\n"
+        "with modes everybody knows as points beside the curve. Neither weights nor data are read.",
+        table, RP_COUNT(table), 1, 1, true,
+    };
+    sweep_fields fields = { .points = 20 };
+    cli_forecast x;
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = cli_recipe_open(c, &args, NULL, &x);
+    if (code == CLI_GO) code = sweep_on(&x, &fields);
+    cli_forecast_close(&x);
+    cli_args_free(&args);
+    return code;
+}
