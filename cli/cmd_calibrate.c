@@ -37,8 +37,11 @@ static int run(cli *c, const calibrate_fields *fields)
         cli_say(c, "%s", rp_status_text(status));
         return rp_status_exit_code(status);
     }
-    status   = calibrate(measured.ctx, fields);
-    int code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
+    int code = CLI_GO;
+    status   = rp__cost_table_place(measured.ctx);
+    if (status != RP_OK) code = cli_fail_input(&measured, status);
+    if (status == RP_OK) status = calibrate(measured.ctx, fields);
+    if (code == CLI_GO) code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
     rp_ctx_free(measured.ctx);
     return code;
 }

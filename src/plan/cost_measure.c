@@ -253,7 +253,7 @@ static rp_status fill_table(measuring *m, rp_cost_table *t)
 
 rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*tell)(void *user, const char *line), void *user, rp_cost_table **out)
 {
-    measuring m      = { .ctx = ctx, .quick = quick, .spread = INT64_C(256) << 20 };
+    measuring m      = { .ctx = ctx, .quick = quick, .spread = INT64_C(1) << (quick ? 26 : 28) };
     rp_cost_table *t = NULL;
 
     RP_CHECK(ctx, !ctx->options.shapes_only, RP_ERR_STATE, "a context of shapes alone has nothing to measure");
