@@ -24,6 +24,9 @@ static rp_status calibrate(rp_ctx *ctx, const calibrate_fields *fields)
     if (status == RP_OK)
         fprintf(stderr, "%s measured in %.0f s%s: '%s'\n", rp__cost_machine(table), rp__seconds() - start, fields->quick ? ", quickly" : "",
                 path);
+    if (status == RP_OK && rp__cost_unsteady(table) > 0.3)
+        fprintf(stderr, "note: %.0f %% of the calls took 1.3 times as long at one time as at another: measure again when nothing else runs\n",
+                100 * rp__cost_unsteady(table));
     rp__cost_table_free(table);
     return status;
 }

@@ -137,7 +137,7 @@ static rp_cost_sample sample(const rp_op *op, int when, rp_pass pass, int64_t fl
     int place = 0;
 
     while (rp__op_at(place) != op) place++;
-    return (rp_cost_sample){ place, when, RP_F32, pass, { flops, bytes, 0 }, seconds };
+    return (rp_cost_sample){ place, when, RP_F32, pass, { flops, bytes, 0 }, seconds, seconds };
 }
 
 static const rp_cost_row *row_of(const rp_cost_table *t, const rp_op *op)
