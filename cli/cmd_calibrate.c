@@ -24,6 +24,9 @@ static rp_status calibrate(rp_ctx *ctx, const calibrate_fields *fields)
     if (status == RP_OK)
         fprintf(stderr, "%s measured in %.0f s%s: '%s'\n", rp__cost_machine(table), rp__seconds() - start, fields->quick ? ", quickly" : "",
                 path);
+    if (status == RP_OK && rp__cost_unsteady(table) > 0.3)
+        fprintf(stderr, "note: %.0f %% of the calls took 1.3 times as long at one time as at another: measure again when nothing else runs\n",
+                100 * rp__cost_unsteady(table));
     rp__cost_table_free(table);
     return status;
 }
@@ -37,8 +40,11 @@ static int run(cli *c, const calibrate_fields *fields)
         cli_say(c, "%s", rp_status_text(status));
         return rp_status_exit_code(status);
     }
-    status   = calibrate(measured.ctx, fields);
-    int code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
+    int code = CLI_GO;
+    status   = rp__cost_table_place(measured.ctx);
+    if (status != RP_OK) code = cli_fail_input(&measured, status);
+    if (status == RP_OK) status = calibrate(measured.ctx, fields);
+    if (code == CLI_GO) code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
     rp_ctx_free(measured.ctx);
     return code;
 }

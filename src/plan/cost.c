@@ -119,6 +119,7 @@ double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes) 
 double rp__cost_offload_bandwidth(const rp_cost_table *table) { return table->offload; }
 const char *rp__cost_machine(const rp_cost_table *table) { return table->name; }
 bool rp__cost_measured(const rp_cost_table *table) { return table->origin == RP_COST_QUICK || table->origin == RP_COST_FULL; }
+double rp__cost_unsteady(const rp_cost_table *table) { return table->unsteady; }
 int64_t rp__cost_memory(const rp_cost_table *table) { return table->memory; }
 
 static uint64_t hash_text(const char *text, uint64_t seed) { return rp__hash(text, strlen(text) + 1, seed); }

@@ -35,11 +35,17 @@ bool rp__cost_measured(const rp_cost_table *table);
 int64_t rp__cost_memory(const rp_cost_table *table);            /* of a device, bytes; 0: not said */
 uint64_t rp__cost_hash(const rp_cost_table *table);             /* of all its figures: plans name it */
 
-/* Measure this machine: every op of the registry that has a cost, in each dtype it runs in, both passes, at sizes that matter; `tell` gets
- * a line a row (may be NULL). errors those of running ops · RP_ERR_MEMORY */
+/* Measure this machine: every op of the registry that has a cost, in each dtype it runs in, both passes, at sizes that matter, the
+ * optimizer's update, the disk of the current folder. A minute at most; `quick` takes seconds: fewer sizes, each once. `tell` gets a line a
+ * row (may be NULL). errors RP_ERR_STATE the context is of shapes alone · those of running ops · RP_ERR_MEMORY */
 rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*tell)(void *user, const char *line), void *user, rp_cost_table **out);
+/* The share of calls that took more than 1.3 times as long at one time as at another while the table was measured: what else the machine
+ * did. 0 where each was measured once. */
+double rp__cost_unsteady(const rp_cost_table *table);
 /* Where the measured table of this machine is kept: $REPRISE_COSTS, else $XDG_CACHE_HOME/reprise/…, else ~/.cache/reprise/….
- * Written aside, synced, renamed. errors RP_ERR_IO */
+ * Written aside, synced, renamed; *path lives as long as the table. errors RP_ERR_IO */
 rp_status rp__cost_table_save(rp_ctx *ctx, rp_cost_table *table, const char **path);
+/* Can it be written there? For those who want to know before they measure. errors RP_ERR_IO */
+rp_status rp__cost_table_place(rp_ctx *ctx);
 
 #endif

@@ -275,7 +275,8 @@ static rp_status damaged(rp_ctx *ctx, const char *path, int line, const char *wh
     char where[32] = "";
 
     if (line) snprintf(where, sizeof where, "line %d: ", line);
-    return rp__fail(ctx, RP_ERR_FORMAT, "the cost table '%s' is damaged: %s%s; 'reprise calibrate' makes it anew", path, where, why);
+    return rp__fail(ctx, RP_ERR_FORMAT, "the cost table '%s' is damaged: %s%.*s; 'reprise calibrate' makes it anew", path, where,
+                    (int)strcspn(why, "\n"), why);
 }
 
 rp_status rp__cost_parse(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, bool *foreign, rp_cost_table **out)
@@ -330,14 +331,37 @@ static rp_status make_folder(rp_ctx *ctx, const char *path)
     return rp__make_dirs(ctx, folder);
 }
 
+/* The path, in a folder that is there; yours to rp__release. */
+static rp_status open_place(rp_ctx *ctx, const rp_cost_machine *machine, char **path)
+{
+    RP_TRY(rp__cost_path(ctx, machine, path));
+    RP_CHECK(ctx, *path, RP_ERR_IO, "there is no place for the cost table: none of REPRISE_COSTS, XDG_CACHE_HOME and HOME is set");
+    rp_status status = make_folder(ctx, *path);
+    if (status == RP_OK) return RP_OK;
+    rp__release(*path);
+    return status;
+}
+
+rp_status rp__cost_table_place(rp_ctx *ctx)
+{
+    rp_file_writer *probe;
+    rp_cost_machine here;
+    char *path;
+
+    rp__cost_machine_find(ctx, &here);
+    RP_TRY(open_place(ctx, &here, &path));
+    rp_status status = rp__file_create(ctx, path, &probe);
+    if (status == RP_OK) rp__file_discard(probe);
+    rp__release(path);
+    return status;
+}
+
 rp_status rp__cost_table_save(rp_ctx *ctx, rp_cost_table *table, const char **path)
 {
     char *text = NULL, *to;
 
-    RP_TRY(rp__cost_path(ctx, &table->machine, &to));
-    RP_CHECK(ctx, to, RP_ERR_IO, "there is no place for the cost table: none of REPRISE_COSTS, XDG_CACHE_HOME and HOME is set");
+    RP_TRY(open_place(ctx, &table->machine, &to));
     rp_status status = rp__cost_text(ctx, table, &text);
-    if (status == RP_OK) status = make_folder(ctx, to);
     if (status == RP_OK) status = rp__file_write(ctx, to, text, (int64_t)strlen(text));
     rp__release(text);
     if (status != RP_OK) {

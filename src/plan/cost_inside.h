@@ -39,6 +39,7 @@ struct rp_cost_table {
     char name[RP_COST_NAME_CHARS];
     rp_cost_row *row;               /* [ops of the registry + 1][RP_DTYPES][RP_COST_PASSES] */
     double move[RP_DTYPES], offload;        /* bytes/s */
+    double unsteady;                /* of one that was measured just now; not in its file */
     int64_t memory;
     char *path;                     /* where it was saved */
 };
@@ -115,7 +116,7 @@ typedef struct {                    /* a time, and for what */
     rp_dtype dtype;
     rp_pass pass;
     rp_cost work;
-    double seconds;
+    double seconds, slowest;        /* of the rounds' medians, the least and the greatest */
 } rp_cost_sample;
 
 /* Rows from times, the others' row from those of all ops. */

@@ -80,6 +80,7 @@ static rp_status time_call(const measuring *m, rp_cost_timed *t, int when, rp_co
         if (s->work.flops == 0 && rp__cost_bytes(s->work) == 0) continue;
         RP_TRY(time_pass(t, pass, share, &seconds));
         s->seconds = fmin(s->seconds, seconds);
+        s->slowest = fmax(s->slowest, seconds);
     }
     return RP_OK;
 }
@@ -239,6 +240,19 @@ static void set_moves(const measuring *m, rp_cost_table *t)
     }
 }
 
+/* The share of calls whose slowest round took more than 1.3 times as long as the fastest. */
+static double unsteady(const measuring *m)
+{
+    int n = 0, n_unsteady = 0;
+
+    for (int i = 0; i < m->n; i++) {
+        if (!isfinite(m->sample[i].seconds)) continue;
+        n++;
+        if (m->sample[i].slowest > 1.3 * m->sample[i].seconds) n_unsteady++;
+    }
+    return n ? (double)n_unsteady / n : 0;
+}
+
 static rp_status fill_table(measuring *m, rp_cost_table *t)
 {
     rp__cost_machine_find(m->ctx, &t->machine);
@@ -247,13 +261,14 @@ static rp_status fill_table(measuring *m, rp_cost_table *t)
     RP_TRY(time_disk(m, &t->offload));
     rp__cost_fit(t, m->sample, m->n);
     set_moves(m, t);
+    t->unsteady = unsteady(m);
     round_all(t);
     return RP_OK;
 }
 
 rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*tell)(void *user, const char *line), void *user, rp_cost_table **out)
 {
-    measuring m      = { .ctx = ctx, .quick = quick, .spread = INT64_C(256) << 20 };
+    measuring m      = { .ctx = ctx, .quick = quick, .spread = INT64_C(1) << (quick ? 26 : 28) };
     rp_cost_table *t = NULL;
 
     RP_CHECK(ctx, !ctx->options.shapes_only, RP_ERR_STATE, "a context of shapes alone has nothing to measure");

@@ -1,0 +1,15 @@
+# Figures differ from machine to machine and are not shown: which rows there are, that all are above 0, and what the file is.
+export REPRISE_COSTS=$PWD/new/costs.json
+reprise calibrate --quick --threads 1 >rows 2>said || cat said
+sed "s/.* measured in [0-9]* s, quickly: '/… '/; s|$PWD|.|" said
+grep -E '^(matmul|add|others)' rows | cut -c 1-36
+ls new
+python3 - <<'PYTHON'
+import json
+table = json.load(open("new/costs.json"))
+print(list(table))
+print(table["format"], table["threads"], table["measured"], table["offload"] > 0, all(x > 0 for x in table["update"].values()))
+rows = table["rows"]
+print(len(rows) == sum(1 for _ in open("rows")), all(r["overhead"] >= 0 and r["rate"] > 0 and r["bandwidth"] > 0 for r in rows))
+print(all(line.startswith('  {"op": ') for line in open("new/costs.json") if '"pass"' in line))
+PYTHON
