@@ -1,7 +1,8 @@
 /* cli/cmd_explain.c -- what becomes of every slot of a recipe's step and why, and whose the memory is at its peak.
  *
  *   --json   { peak_bytes, peak_at: { event, path, op }, by_class, saved_bytes, offloaded_bytes, step_flops, recompute_flops,
- *              slots: [{ path, op, call, output, by_product, shape, dtype, bytes, fate, by, region, flops, saved }],
+ *              slots: [{ path, op, call, output, by_product, shape, dtype, bytes, fate, by, region, flops, saved, seconds,
+ *              seconds_per_mib }],
  *              modules: [{ path, slots, saved_bytes, offloaded_bytes, recomputed_bytes, recompute_flops, by_class }],
  *              owners: [{ path, what, class, bytes, blocks }], rules: [{ path, op, fate, saved_bytes, peak_bytes, flops }] }
  *   text     the same for people, slots and modules that are alike in one line
@@ -15,6 +16,12 @@ typedef struct { bool json; } explain_fields;
 
 /* ---- JSON ---- */
 
+/* What one more MiB to keep it in would be worth. */
+static double per_mib(const rp_explain_slot *s)
+{
+    return s->fate == RP_RECOMPUTE && s->bytes ? s->seconds / ((double)s->bytes / (1 << 20)) : 0;
+}
+
 static json_t *slots_json(const rp_explain *e)
 {
     json_t *out = json_array();
@@ -23,11 +30,11 @@ static json_t *slots_json(const rp_explain *e)
         const rp_explain_slot *s = &e->slot[i];
         json_t *shape            = json_array();
         for (int d = 0; d < s->meta.ndim; d++) json_array_append_new(shape, json_integer(s->meta.dim[d]));
-        json_array_append_new(out, json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:s, s:I, s:s, s:s, s:s?, s:I, s:b}", "path", s->path, "op",
+        json_array_append_new(out, json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:s, s:I, s:s, s:s, s:s?, s:I, s:b, s:f, s:f}", "path", s->path, "op",
                                              s->op, "call", s->call, "output", s->output, "by_product", s->by_product, "shape", shape,
                                              "dtype", rp_dtype_name(s->meta.dtype), "bytes", (json_int_t)s->bytes, "fate",
                                              rp__fate_name((int)s->fate), "by", s->by, "region", s->region, "flops", (json_int_t)s->flops,
-                                             "saved", s->saved));
+                                             "saved", s->saved, "seconds", s->seconds, "seconds_per_mib", per_mib(s)));
     }
     return out;
 }
@@ -106,10 +113,10 @@ static rp_status print_slots(rp_explain *e)
         int chars = (int)strlen(slot_name(&row[i], name));
         width     = chars > width ? chars : width;
     }
-    printf("\n%-*s  %-20s  %12s  %5s  %10s  %s\n", width, "slot", "shape", "bytes each", "count", "MFLOPs", "fate");
+    printf("\n%-*s  %-20s  %12s  %5s  %10s  %9s  %s\n", width, "slot", "shape", "bytes each", "count", "MFLOPs", "us/MiB", "fate");
     for (int i = 0; i < n; i++)
-        printf("%-*s  %-20s  %12" PRId64 "  %5d  %10.3f  %s\n", width, slot_name(&row[i], name), rp_meta_str(&row[i].slot->meta),
-               row[i].slot->bytes, row[i].n, cli_mflops(row[i].slot->flops), decision(&row[i], fate));
+        printf("%-*s  %-20s  %12" PRId64 "  %5d  %10.3f  %9.1f  %s\n", width, slot_name(&row[i], name), rp_meta_str(&row[i].slot->meta),
+               row[i].slot->bytes, row[i].n, cli_mflops(row[i].slot->flops), 1e6 * per_mib(row[i].slot), decision(&row[i], fate));
     return RP_OK;
 }
 

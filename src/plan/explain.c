@@ -115,7 +115,7 @@ static void add_slot(void *user, const rp_tape_slot *s)
         .path = rp__explain_text(e, s->path), .op = rp__explain_text(e, s->op), .call = s->nth, .output = s->output,
         .by_product = s->by_product, .saved = s->saved && !s->away, .away = s->away, .reads = s->backward_reads, .fate = s->fate,
         .by = reason(e, s), .region = s->region ? rp__explain_text(e, s->region) : NULL, .meta = s->meta,
-        .bytes = rp_meta_bytes(&s->meta), .flops = flops,
+        .bytes = rp_meta_bytes(&s->meta), .flops = flops, .seconds = e->costs ? rp__cost_seconds(e->costs, s->call, RP_FORWARD) : 0,
     };
     if (!slot->by) e->watch->lost = true;
     if (!e->watch->lost) e->n_slots++;

@@ -10,6 +10,7 @@
 #define RP_EXPLAIN_H
 
 #include "base/bump.h"
+#include "plan/cost.h"
 #include "tape/tape.h"
 
 typedef struct {
@@ -22,6 +23,7 @@ typedef struct {
     const char *region;                 /* innermost; NULL: none */
     rp_meta meta;
     int64_t bytes, flops;               /* flops: of the call that makes it, once more */
+    double seconds;                     /* that takes by the cost table; 0 without one */
 } rp_explain_slot;
 
 typedef struct {                        /* who has bytes at the peak */
@@ -57,6 +59,7 @@ typedef struct rp_explain_watch rp_explain_watch;
 
 typedef struct {
     rp_bump bump;
+    const rp_cost_table *costs;         /* of seconds, borrowed until end; NULL: none are told */
     rp_explain_watch *watch;
     int n_slots, n_modules, n_owners, n_regions, n_trials;
     rp_explain_slot *slot;              /* in the order of the tape */

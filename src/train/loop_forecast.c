@@ -13,6 +13,8 @@ rp_status rp__stage_watch(rp_stage *stage)
     rp_engine *e = &stage->engine;
     rp_step_result step;
 
+    RP_TRY(rp__stage_costs(stage));
+    stage->explain->costs = stage->costs;
     rp__explain_begin(stage->explain);
     e->explain       = stage->explain;
     e->follow        = stage->steps;
