@@ -1,0 +1,163 @@
+/* Claims about plan files: read back they plan the same step; what has changed since is named; what is no plan is refused in a sentence. */
+#include "plan/plan_file.h"
+#include "sized_model.h"
+
+#include "base/file.h"
+#include "train/temp.h"
+
+static const sizes SMALL = { SIZES_TINY };
+static const rp_plan_stamp STAMP = { "0.1", "a machine", 2, 0x1234, 300000 };
+static const rp_plan_takes TAKES = { 1, 2, 3, 4, 5, 0.25, 0.125 };
+
+typedef struct { rp_ctx *ctx; sized_model m; rp_trace trace; rp_plan_problem problem; rp_plan *plan; temp_dir dir; } subject;
+
+static void step(sized_model *m)
+{
+    rp_tensor *loss;
+
+    assert_ok(m->ctx, sized_loss(m, 0, 0, &loss));
+    rp_status status = rp__backward(m->ctx, loss);
+    rp_tensor_unref(loss);
+    assert_ok(m->ctx, status);
+    sized_drop_grads(m);
+}
+
+/* The problem points into the subject, which stays where it is. */
+static void begin(subject *x, const sizes *s)
+{
+    rp_tracer *tracer;
+    int64_t least;
+
+    *x   = (subject){ .ctx = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true }), .dir = temp_make() };
+    x->m = sized_model_new(x->ctx, s);
+    assert_ok(x->ctx, rp__trace_begin(x->ctx, NULL, &tracer));
+    step(&x->m);
+    assert_ok(x->ctx, rp__trace_end(tracer, &x->trace));
+    assert_ok(x->ctx, rp__plan_problem(x->ctx, &x->trace, &x->problem));
+    assert_ok(x->ctx, rp__plan_least(x->ctx, &x->problem, &least));
+    assert_ok(x->ctx, rp__plan_solve(x->ctx, &x->problem, least, &x->plan));
+    assert_non_null(x->plan);
+}
+
+static void end(subject *x)
+{
+    rp__plan_free(x->plan);
+    rp__plan_problem_close(&x->problem);
+    rp__trace_close(&x->trace);
+    sized_model_free(&x->m);
+    temp_remove(&x->dir);
+    test_ctx_free(x->ctx);
+}
+
+static const char *write_it(subject *x, const char *name)
+{
+    const char *path = temp_path(&x->dir, name);
+
+    assert_ok(x->ctx, rp__plan_write(x->ctx, path, x->plan, true, &STAMP, &TAKES, "seed: 1\n# \"quoted\"\n"));
+    return path;
+}
+
+static void a_plan_read_back_plans_the_same_step(void **state)
+{
+    subject x;
+    rp_plan_text *text;
+    rp_plan *again;
+
+    (void)state;
+    begin(&x, &SMALL);
+    assert_ok(x.ctx, rp__plan_read(x.ctx, write_it(&x, "p.json"), &text));
+    assert_true(rp__plan_text_in_backward(text));
+    assert_false(rp__plan_text_is_empty(text));
+    assert_string_equal(rp__plan_text_recipe(text), "seed: 1\n# \"quoted\"\n");
+    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &again));
+    assert_int_equal(again->n_passes, x.plan->n_passes);
+    const rp_plan_pass *a = &again->pass[0], *b = &x.plan->pass[0];
+    assert_true(b->n_again > 0);
+    assert_int_equal(a->n_again, b->n_again);
+    for (int i = 0; i < b->n_calls; i++) assert_int_equal(a->call[i].again, b->call[i].again);
+    assert_int_equal(a->n_regions, b->n_regions);
+    for (int i = 0; i < b->n_regions; i++) {
+        assert_int_equal(a->region[i].first, b->region[i].first);
+        assert_int_equal(a->region[i].end, b->region[i].end);
+        assert_string_equal(a->region[i].path, b->region[i].path);
+    }
+    rp__plan_free(again);
+    rp__plan_text_free(text);
+    end(&x);
+}
+
+static void what_has_changed_is_named(void **state)
+{
+    static const struct { rp_plan_stamp stamp; const char *words; } cases[] = {
+        { { "0.2", "a machine", 2, 0x1234, 300000 }, "made for version 0.1, this is 0.2" },
+        { { "0.1", "another", 2, 0x1234, 300000 }, "made for machine a machine, this is another" },
+        { { "0.1", "a machine", 3, 0x1234, 300000 }, "made for threads 2, this is 3" },
+        { { "0.1", "a machine", 2, 0x1235, 300000 }, "made for cost table 0000000000001234, this is 0000000000001235" },
+        { { "0.1", "a machine", 2, 0x1234, 300001 }, "made for a memory_budget of 300000, this is 300001" },
+    };
+    subject x, other;
+    rp_plan_text *text;
+    rp_plan *plan;
+
+    (void)state;
+    begin(&x, &SMALL);
+    begin(&other, &(sizes){ SIZES_TINY, .gpt2 = true });
+    assert_ok(x.ctx, rp__plan_read(x.ctx, write_it(&x, "p.json"), &text));
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        assert_int_equal(rp__plan_from_text(x.ctx, text, &x.problem, &cases[i].stamp, &plan), RP_ERR_CONFIG);
+        if (!strstr(rp_error(x.ctx), cases[i].words)) fail_msg("'%s' is not in: %s", cases[i].words, rp_error(x.ctx));
+    }
+    assert_int_equal(rp__plan_from_text(other.ctx, text, &other.problem, &STAMP, &plan), RP_ERR_CONFIG);
+    assert_non_null(strstr(rp_error(other.ctx), "made for calls (model, shapes, dtype)"));
+    rp__plan_text_free(text);
+    end(&x);
+    end(&other);
+}
+
+/* Each a change of a good file, as text in place of text. */
+static void what_is_no_plan_is_refused(void **state)
+{
+    static const struct { const char *from, *to, *words; rp_status status; } cases[] = {
+        { "{\"reprise_plan\"", "\"reprise_plan\"", "is no plan: line 1", RP_ERR_FORMAT },
+        { "\"reprise_plan\": 1", "\"reprise_plan\": 2", "of another version", RP_ERR_FORMAT },
+        { "\"reprise_plan\": 1", "\"plan\": 1", "has no 'reprise_plan'", RP_ERR_FORMAT },
+        { "\"threads\"", "\"thread\"", "'made_for' is incomplete", RP_ERR_FORMAT },
+        { "\"optimizer_in_bwd\": true", "\"optimizer_in_bwd\": 1", "'optimizer_in_bwd' is no boolean", RP_ERR_FORMAT },
+        { "\"recipe\"", "\"recipes\"", "has no 'recipe'", RP_ERR_FORMAT },
+        { "\"passes\"", "\"pass\"", "has no 'passes'", RP_ERR_FORMAT },
+        { "\"at\": ", "\"in\": ", "one of 'passes' is incomplete", RP_ERR_FORMAT },
+        { "\"at\": ", "\"at\": 9999", "is not in the step", RP_ERR_CONFIG },
+        { "\"at\": ", "\"at\": -", "is not in the step", RP_ERR_CONFIG },
+    };
+    subject x;
+    char *good, changed[65536];
+    int64_t bytes;
+
+    (void)state;
+    begin(&x, &SMALL);
+    assert_ok(x.ctx, rp__file_read(x.ctx, write_it(&x, "p.json"), 1 << 20, &good, &bytes));
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_plan_text *text = NULL;
+        rp_plan *plan      = NULL;
+        const char *at     = strstr(good, cases[i].from);
+        assert_non_null(at);
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - good), good, cases[i].to, at + strlen(cases[i].from));
+        rp_status status = rp__plan_parse(x.ctx, "p.json", changed, (int64_t)strlen(changed), &text);
+        if (status == RP_OK) status = rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &plan);
+        if (status != cases[i].status || !strstr(rp_error(x.ctx), cases[i].words)) fail_msg("case %d: status %d, %s", i, (int)status, rp_error(x.ctx));
+        rp__plan_text_free(text);
+    }
+    rp__release(good);
+    end(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_read_back_plans_the_same_step),
+        cmocka_unit_test(what_has_changed_is_named),
+        cmocka_unit_test(what_is_no_plan_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
