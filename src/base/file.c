@@ -102,7 +102,7 @@ rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char *
 
 struct rp_file_writer {
     rp_ctx *ctx;
-    char *path, *aside;
+    char *path, *aside;         /* aside "": written in place */
     int fd;                     /* -1 once synced */
     int64_t end;                /* the furthest byte written */
 };
@@ -133,6 +133,14 @@ static int open_aside(rp_file_writer *w, size_t room)
     return -1;
 }
 
+/* A device or a pipe cannot be replaced by a file without breaking it for everyone. */
+static bool is_stream(const char *path)
+{
+    struct stat s;
+
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
+}
+
 rp_status rp__file_create(rp_ctx *ctx, const char *path, rp_file_writer **out)
 {
     size_t room       = strlen(path) + 64;
@@ -146,7 +154,7 @@ rp_status rp__file_create(rp_ctx *ctx, const char *path, rp_file_writer **out)
         return RP_ERR_MEMORY;
     }
     if (rp__file_is_dir(path)) errno = EISDIR;      /* else the rename would be the first to notice */
-    else w->fd = open_aside(w, room);
+    else w->fd = is_stream(path) ? open(path, O_WRONLY | O_CLOEXEC) : open_aside(w, room);
     if (w->fd < 0) {
         rp_status status = io_fail(ctx, "create", path);
         writer_free(w);
@@ -162,10 +170,10 @@ rp_status rp__file_put_at(rp_file_writer *w, int64_t offset, const void *data, i
     const char *from = data;
     size_t most      = (size_t)1 << 30;
 
-    RP_BUG_IF(w->fd < 0 || offset < 0 || bytes < 0);
+    RP_BUG_IF(w->fd < 0 || offset < 0 || bytes < 0 || (!w->aside[0] && offset != w->end));
     for (int64_t done = 0; done < bytes;) {
         size_t want = (size_t)(bytes - done) < most ? (size_t)(bytes - done) : most;
-        ssize_t n   = pwrite(w->fd, from + done, want, offset + done);
+        ssize_t n   = w->aside[0] ? pwrite(w->fd, from + done, want, offset + done) : write(w->fd, from + done, want);
         if (n < 0 && errno == EINTR) continue;
         if (n == 0) errno = EIO;
         if (n <= 0) return io_fail(w->ctx, "write", w->path);
@@ -183,7 +191,7 @@ rp_status rp__file_sync(rp_file_writer *w)
     int fd = w->fd, failed;
 
     if (fd < 0) return RP_OK;
-    failed = fsync(fd);
+    failed = w->aside[0] && fsync(fd);
     if (failed) return io_fail(w->ctx, "write", w->path);
     w->fd = -1;
     if (close(fd)) return io_fail(w->ctx, "write", w->path);
@@ -214,13 +222,14 @@ static rp_status sync_folder_of(rp_ctx *ctx, char *path)
 rp_status rp__file_commit(rp_file_writer *w)
 {
     rp_status status = rp__file_sync(w);
+    bool renamed     = w->aside[0] != 0;
 
-    if (status == RP_OK && rename(w->aside, w->path)) status = io_fail(w->ctx, "write", w->path);
+    if (status == RP_OK && renamed && rename(w->aside, w->path)) status = io_fail(w->ctx, "write", w->path);
     if (status != RP_OK) {
         rp__file_discard(w);
         return status;
     }
-    status = sync_folder_of(w->ctx, w->path);
+    if (renamed) status = sync_folder_of(w->ctx, w->path);
     writer_free(w);
     return status;
 }

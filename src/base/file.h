@@ -6,7 +6,8 @@
  *   rp__file_put …    a short write or a full disk is an error of that call
  *   rp__file_commit   fsync, rename to "model.bin", fsync of the folder
  *
- * A writer that fails or is discarded leaves nothing behind and the old file, if there was one, as it was.
+ * A writer that fails or is discarded leaves nothing behind and the old file, if there was one, as it was. What is there and no
+ * file (/dev/stdout, a pipe) is written in place, from the first byte to the last.
  * Errors of the system are RP_ERR_IO: "cannot open 'x': No such file or directory".
  */
 #ifndef RP_FILE_H

@@ -3,7 +3,7 @@
  *
  * The page needs no network and no file beside it. Its data is one JSON object in it; pictures are drawn from that by its own script, and
  * tables stand in the HTML, so that without scripts they can be read. It reads in black and white (classes differ in pattern and
- * lightness, not in hue alone), on a phone (one column, pictures scroll sideways), printed, and with the keyboard.
+ * lightness, not in hue alone), on a phone (one column), printed, and with the keyboard. Texts may hold anything: they are escaped.
  */
 #ifndef RP_PAGE_H
 #define RP_PAGE_H
@@ -50,7 +50,8 @@ typedef struct {
     const rp_page_fact *fact;
 } rp_page;
 
-/* Write the page. What there is nothing of (n_losses 0) is left out with its heading. errors RP_ERR_IO · RP_ERR_MEMORY */
+/* Write the page. What there is nothing of (n_losses 0) is left out with its heading. Events are of [0, n_events), buffers and works in the
+ * order of begin; a double that is not finite is left out of the pictures. errors RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__page_write(rp_ctx *ctx, const rp_page *page, const char *file);
 
 #endif

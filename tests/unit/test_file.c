@@ -1,6 +1,7 @@
 /* Claims about files: mapped, read, written whole or not at all; folders. */
 #include "io_test.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -124,6 +125,31 @@ static void a_full_disk_is_an_error_and_leaves_the_old_file(void **state)
     assert_int_equal(n_files_in(temp_dir), before + 1);
 }
 
+/* A rename over it would leave a file where the device was. */
+static void what_is_no_file_is_written_in_place(void **state)
+{
+    (void)state;
+    const char *pipe = temp_path("reader");
+    int before       = n_files_in(temp_dir);
+    char got[16]     = "";
+    struct stat s;
+
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    int fd = open(pipe, O_RDWR | O_NONBLOCK);
+    assert_ok(ctx, rp__file_write(ctx, pipe, "abcdef", 6));
+    assert_int_equal(read(fd, got, sizeof got), 6);
+    assert_string_equal(got, "abcdef");
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(stat(pipe, &s), 0);
+    assert_true(S_ISFIFO(s.st_mode));
+    assert_int_equal(n_files_in(temp_dir), before + 1);
+
+    assert_int_equal(rp__file_write(ctx, "/dev/full", "abcdef", 6), RP_ERR_IO);
+    assert_string_equal(rp_error(ctx), "cannot write '/dev/full': No space left on device");
+    assert_int_equal(stat("/dev/full", &s), 0);
+    assert_true(S_ISCHR(s.st_mode));
+}
+
 static void bytes_can_be_put_out_of_order(void **state)
 {
     (void)state;
@@ -212,6 +238,7 @@ int main(void)
         cmocka_unit_test(a_file_longer_than_the_cap_is_refused_and_one_of_its_length_is_not),
         cmocka_unit_test(a_discarded_or_unfinished_file_never_gets_its_name),
         cmocka_unit_test(a_full_disk_is_an_error_and_leaves_the_old_file),
+        cmocka_unit_test(what_is_no_file_is_written_in_place),
         cmocka_unit_test(bytes_can_be_put_out_of_order),
         cmocka_unit_test(folders_are_made_with_those_above_and_removed_with_all_in_them),
         cmocka_unit_test(a_folder_takes_a_name_whole_whether_it_was_taken_or_not),
