@@ -267,7 +267,7 @@ static rp_status find(rp_chain_work *w, int64_t budget, rp_chain_found *best)
 
     RP_TRY(find_flat(w, budget, best));
     if (!w->chain->regions) return RP_OK;
-    rp_status status = rp__nest_open(w, &nest);
+    rp_status status = rp__nest_open(w, RP_CHAIN_FINE, &nest);
     if (status == RP_OK && nest) status = try_nested(nest, w, budget, best);
     rp__nest_close(nest);
     return status;
@@ -296,7 +296,7 @@ rp_status rp__chain_least(rp_ctx *ctx, const rp_chain *chain, int64_t *bytes)
     rp_chain_work w;
 
     rp_status status = rp__chain_open(&w, ctx, chain);
-    if (status == RP_OK && chain->regions) status = rp__nest_open(&w, &nest);
+    if (status == RP_OK && chain->regions) status = rp__nest_open(&w, RP_CHAIN_FINE, &nest);
     if (status == RP_OK && nest) status = rp__nest_least(nest, &w, bytes);
     else if (status == RP_OK) *bytes = w.rest_bytes[0];
     rp__nest_close(nest);

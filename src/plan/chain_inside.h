@@ -132,8 +132,10 @@ double rp__bound_inside(const rp_chain_bound *b, int first, int end, double tick
 
 typedef struct rp_chain_nest rp_chain_nest;
 
-/* What regions there are. *out is NULL where there would be too much to do. errors RP_ERR_MEMORY */
-rp_status rp__nest_open(rp_chain_work *w, rp_chain_nest **out);
+/* What regions there are. `bits`: long fronts are thinned to cells of so many of the highest bits at most, fewer where there would be too much to do;
+ * *out is NULL where that does not help. errors RP_ERR_MEMORY */
+enum { RP_CHAIN_FINE = 10 };
+rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out);
 /* Their fronts, as far as the budget goes. errors RP_ERR_MEMORY */
 rp_status rp__nest_fill(rp_chain_nest *nest, int64_t budget);
 void rp__nest_close(rp_chain_nest *nest);

@@ -390,7 +390,7 @@ static rp_status note_stretches(rp_chain_nest *nest)
     return RP_OK;
 }
 
-rp_status rp__nest_open(rp_chain_work *w, rp_chain_nest **out)
+rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out)
 {
     rp_chain_nest *nest = rp__host_alloc(w->ctx, sizeof *nest);
     rp_status status;
@@ -398,7 +398,7 @@ rp_status rp__nest_open(rp_chain_work *w, rp_chain_nest **out)
     *out = NULL;
     if (!nest) return RP_ERR_MEMORY;
     nest->work = w;
-    nest->bits = MOST_BITS;
+    nest->bits = bits;
     nest->unit = unit_of(w->chain);
     choose_kinds(nest);
     status = w->chain->n > MOST_SEGMENTS ? RP_OK : note_stretches(nest);

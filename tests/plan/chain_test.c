@@ -25,7 +25,7 @@ static void make_class(random_chain *c, int k, const chain_sort *sort, dice *d)
     rp_chain_class *class = &c->class_of[k];
 
     *class = (rp_chain_class){ .option = c->option[k], .n_options = (int)between(d, 1, sort->options), .output = between(d, 0, sort->bytes),
-                               .forward_bare = between(d, 0, 2 * sort->bytes), .forward_seconds = random_seconds(d, sort) };
+                               .forward_bare = between(d, 0, (int64_t)(roll(d) % 2 * 6 + 2) * sort->bytes), .forward_seconds = random_seconds(d, sort) };
     for (int o = 0; o < class->n_options; o++) {
         rp_chain_option *option = &c->option[k][o];
         option->saved           = between(d, 0, 4 * sort->bytes);
@@ -161,10 +161,12 @@ static bool no_worse(const one_plan *a, const one_plan *b, int n)
     return a->bytes <= b->bytes && a->seconds <= b->seconds;
 }
 
-static void note_plan(all_plans *plans, const one_plan *plan, int n)
+static void note_plan(void *user, const rp_chain *chain, const one_plan *plan, const rp_chain_region *region)
 {
-    int kept = 0;
+    all_plans *plans = user;
+    int kept = 0, n = chain->n;
 
+    (void)region;
     for (int i = 0; i < plans->n; i++)
         if (no_worse(&plans->at[i], plan, n)) return;
     for (int i = 0; i < plans->n; i++)
@@ -178,14 +180,14 @@ static void note_plan(all_plans *plans, const one_plan *plan, int n)
     plans->n        = kept + 1;
 }
 
-static void all_options(const rp_chain *chain, const rp_chain_region *region, int n_regions, all_plans *out)
+static void all_options(const rp_chain *chain, const rp_chain_region *region, int n_regions, plan_teller *tell, void *user)
 {
     one_plan plan = { .n_regions = n_regions };
 
     for (int i = 0; i < chain->n;) {
         plan.bytes   = play(chain, plan.option, region, n_regions);
         plan.seconds = seconds_again(chain, plan.option, region, n_regions);
-        note_plan(out, &plan, chain->n);
+        tell(user, chain, &plan, region);
         for (i = 0; i < chain->n && ++plan.option[i] == class_at(chain, i)->n_options; i++) plan.option[i] = 0;
     }
 }
@@ -193,7 +195,7 @@ static void all_options(const rp_chain *chain, const rp_chain_region *region, in
 static bool lies_in(const rp_chain_region *a, const rp_chain_region *b) { return a->first >= b->first && a->end <= b->end; }
 static bool apart(const rp_chain_region *a, const rp_chain_region *b) { return a->end <= b->first || b->end <= a->first; }
 
-/* `span` has them by falling length, so whoever may be around one comes before it, the nearest last. */
+/* They come by falling length, so whoever may be around one comes before it, the nearest last. */
 static bool set_parents(rp_chain_region *region, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -206,8 +208,7 @@ static bool set_parents(rp_chain_region *region, int n)
     return true;
 }
 
-/* All sets of regions that lie in each other or apart, those too of which chain.h says that they gain nothing. */
-static void all_regions(const rp_chain *chain, all_plans *out)
+static void all_regions(const rp_chain *chain, plan_teller *tell, void *user)
 {
     rp_chain_region span[16], chosen[16];
     int n_spans = 0;
@@ -218,7 +219,7 @@ static void all_regions(const rp_chain *chain, all_plans *out)
         int n = 0;
         for (int i = 0; i < n_spans; i++)
             if (set >> i & 1) chosen[n++] = span[i];
-        if (set_parents(chosen, n)) all_options(chain, chosen, n, out);
+        if (set_parents(chosen, n)) all_options(chain, chosen, n, tell, user);
     }
 }
 
@@ -229,12 +230,17 @@ static int by_bytes(const void *left, const void *right)
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
+void each_plan(const rp_chain *chain, plan_teller *tell, void *user)
+{
+    if (chain->regions) all_regions(chain, tell, user);
+    else all_options(chain, NULL, 0, tell, user);
+}
+
 all_plans best_plans(const rp_chain *chain)
 {
     all_plans out = { 0 };
 
-    if (chain->regions) all_regions(chain, &out);
-    else all_options(chain, NULL, 0, &out);
+    each_plan(chain, note_plan, &out);
     qsort(out.at, (size_t)out.n, sizeof *out.at, by_bytes);
     return out;
 }

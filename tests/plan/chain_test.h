@@ -35,10 +35,13 @@ void random_chain_make(random_chain *c, const chain_sort *sort, uint64_t seed);
 int64_t play(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);
 double seconds_again(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);
 
-/* Of all plans those that no other one is better than in bytes and seconds, by rising bytes; of equals the one whose options come first. */
 typedef struct { int64_t bytes; double seconds; int option[8], n_regions; } one_plan;
 typedef struct { one_plan *at; int n, room; } all_plans;
+typedef void plan_teller(void *user, const rp_chain *chain, const one_plan *plan, const rp_chain_region *region);
 
+/* All options and all sets of regions that lie in each other or apart, those too of which chain.h says that they gain nothing. */
+void each_plan(const rp_chain *chain, plan_teller *tell, void *user);
+/* Those that no other one is better than in bytes and seconds, by rising bytes; of equals the one whose options come first. */
 all_plans best_plans(const rp_chain *chain);
 const one_plan *best_in(const all_plans *plans, int64_t budget);        /* NULL: nothing fits */
 void free_plans(all_plans *plans);

@@ -1,11 +1,12 @@
 /* Claims about plans with regions: the best of all nestings, binomial where blocks are alike, never worse than what is usual. */
 #include "chain_test.h"
 #include "llama_chain.h"
+#include "plan/chain_inside.h"
 
 #ifdef RP_SANITIZED
-enum { MANY = 12, BUDGETS = 40 };
+enum { MANY = 24, BUDGETS = 30, PARTS = 4 };
 #else
-enum { MANY = 90, BUDGETS = 200 };
+enum { MANY = 240, BUDGETS = 200, PARTS = 24 };
 #endif
 
 static rp_ctx *ctx;
@@ -40,12 +41,13 @@ static void check_best(const all_plans *plans, int64_t budget)
 static void plans_are_the_best_of_all_nestings(void **state)
 {
     static const int64_t bytes[] = { 2, 30, 1000003 };
+    static const int options[]   = { [2] = 3, 3, 2, 1 };
     int n_nested = 0;
 
     (void)state;
     for (int i = 0; i < MANY; i++) {
-        int segments = 2 + i % 3;
-        draw(segments, 3, segments == 4 ? 2 : 3, bytes[i / 3 % 3], (uint64_t)i);
+        int segments = 2 + i % 4;
+        draw(segments, 3, options[segments], bytes[i / 4 % 3], (uint64_t)i);
         all_plans plans = best_plans(&drawn.chain);
         assert_int_equal(least_budget(ctx, &drawn.chain), plans.at[0].bytes);
         for (int p = 0; p < plans.n; p++) {
@@ -55,6 +57,101 @@ static void plans_are_the_best_of_all_nestings(void **state)
         free_plans(&plans);
     }
     assert_true(n_nested > MANY / 4);
+}
+
+/* ---- what the search leaves out ---- */
+
+static double ticks(const rp_chain_bound *b, double seconds) { return ldexp(seconds, -b->work->tick); }
+
+static double seconds_inside(const rp_chain *chain, const one_plan *plan, const rp_chain_region *region, int r)
+{
+    double sum = 0;
+
+    for (int i = region[r].first; i < region[r].end; i++) sum += chain->class_of[chain->segment[i]].option[plan->option[i]].seconds;
+    for (int in = 0; in < plan->n_regions; in++)
+        for (int i = region[in].first; i < region[in].end && in != r && region[in].first >= region[r].first && region[in].end <= region[r].end; i++)
+            sum += chain->class_of[chain->segment[i]].forward_seconds;
+    return sum;
+}
+
+/* A plan that fits takes no less than the bounds on each of its parts say. */
+static void check_parts(void *user, const rp_chain *chain, const one_plan *plan, const rp_chain_region *region)
+{
+    const rp_chain_bound *b = user;
+    double all              = ticks(b, plan->seconds);
+    bool open[8]            = { 0 };
+
+    if (plan->bytes > b->budget) return;
+    for (int i = 0; i < chain->n; i++) open[i] = true;
+    for (int r = 0; r < plan->n_regions; r++) {
+        for (int i = region[r].first; i < region[r].end; i++) open[i] = false;
+        if (region[r].parent >= 0 || region[r].end == chain->n || !rp__chain_may_be_region(b->work, region[r].first, region[r].end)) continue;
+        assert_true(rp__bound_region(b, region[r].first, region[r].end) <= all);
+        assert_true(ticks(b, seconds_inside(chain, plan, region, r)) <= rp__bound_inside(b, region[r].first, region[r].end, all));
+    }
+    for (int i = 0; i < chain->n; i++) assert_true(!open[i] || rp__bound_option(b, i, plan->option[i]) <= all);
+}
+
+static void bounds_on_parts_hold_for_every_plan(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MANY / 4; i++) {
+        draw(3 + i % 3, 3, i % 3 == 2 ? 1 : 2, i % 2 ? 30 : 1000003, (uint64_t)i + 4000);
+        all_plans plans = best_plans(&drawn.chain);
+        for (int p = 0; p < plans.n; p++) {
+            rp_chain_bound bound;
+            rp_chain_work work;
+            assert_ok(ctx, rp__chain_open(&work, ctx, &drawn.chain));
+            assert_ok(ctx, rp__bound_open(&bound, &work, plans.at[p].bytes, true));
+            each_plan(&drawn.chain, check_parts, &bound);
+            rp__bound_close(&bound);
+            rp__chain_close(&work);
+        }
+        free_plans(&plans);
+    }
+}
+
+static rp_chain_nest *thin_fronts(rp_chain_work *work, int64_t budget)
+{
+    rp_chain_nest *nest;
+
+    assert_ok(ctx, rp__nest_open(work, 3, &nest));
+    assert_non_null(nest);
+    assert_ok(ctx, rp__nest_fill(nest, budget));
+    return nest;
+}
+
+/* As far as the lesser budget goes. */
+static void check_same_fronts(const rp_chain *chain, const rp_chain_nest *less, const rp_chain_nest *more, int64_t budget)
+{
+    for (int end = 1; end < chain->n; end++)
+        for (int first = 0; first < end; first++) {
+            rp_chain_front a = rp__nest_front(less, first, end), b = rp__nest_front(more, first, end);
+            for (int i = 0; i < b.n && b.at[i].bytes + rp__chain_fixed_replay(chain, end) <= budget; i++) {
+                assert_true(i < a.n);
+                assert_memory_equal(&a.at[i], &b.at[i], sizeof *a.at);
+            }
+        }
+}
+
+static void thinned_fronts_are_the_same_under_a_greater_budget(void **state)
+{
+    rp_chain_work work;
+
+    (void)state;
+    llama_chain_make(&llama, 20, &(llama_shape){ 1021, 576, 192, 1536 });
+    llama.chain.regions = true;
+    int64_t least = least_budget(ctx, &llama.chain), most = greatest_budget(ctx, &llama.chain);
+    assert_ok(ctx, rp__chain_open(&work, ctx, &llama.chain));
+    rp_chain_nest *all = thin_fronts(&work, most);
+    for (int part = 1; part < PARTS; part++) {
+        int64_t budget      = least + (most - least) / PARTS * part;
+        rp_chain_nest *some = thin_fronts(&work, budget);
+        check_same_fronts(&llama.chain, some, all, budget);
+        rp__nest_close(some);
+    }
+    rp__nest_close(all);
+    rp__chain_close(&work);
 }
 
 /* ---- binomial ---- */
@@ -215,6 +312,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_the_best_of_all_nestings),
+        cmocka_unit_test(bounds_on_parts_hold_for_every_plan),
+        cmocka_unit_test(thinned_fronts_are_the_same_under_a_greater_budget),
         cmocka_unit_test(unit_chains_are_binomial),
         cmocka_unit_test(more_memory_never_costs_time_with_regions_either),
         cmocka_unit_test(a_model_of_blocks_fits_below_one_level_s_least),
