@@ -41,6 +41,15 @@ typedef struct {
     int64_t peak_at[RP_MEM_CLASSES];
 } rp_explain_module;
 
+typedef struct {                        /* what the ledger said, and whose it was */
+    bool take, reclass;                 /* neither: given back */
+    rp_mem_class mem_class;
+    int64_t bytes, offset;
+    const char *path, *what;
+    rp_tape_phase phase;
+    const char *at, *op;                /* where it happened, whoever's it is; op: NULL outside of ops */
+} rp_explain_event;
+
 /* Slots alike in all blocks of a list, as one line. */
 typedef struct {
     const char *path, *by;              /* "layers.*.mlp.up" where there are several, "region layers.*" */
@@ -66,6 +75,9 @@ typedef struct {
     rp_explain_module *module;          /* in the order in which they come to have bytes */
     rp_explain_owner *owner;            /* most bytes first */
     rp_explain_trial *trial;            /* least peak first, then least saved */
+    bool wants_events;                  /* set it before begin: then also */
+    int n_before, n_events;
+    rp_explain_event *before, *event;   /* takes of what is live when the step begins; all of the step */
     int64_t peak_bytes, peak_at[RP_MEM_CLASSES];
     const char *peak_event, *peak_path, *peak_op;   /* "forward", "replay", "backward" of an op; "other": peak_op is what was asked for */
     int64_t saved_bytes, away_bytes;    /* when the forward of the last micro-batch ends */

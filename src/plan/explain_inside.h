@@ -6,19 +6,10 @@
 
 typedef struct { void *at; int n, room; } explain_list;
 
-typedef struct {                        /* what the ledger said, and whose it was */
-    bool take, reclass;
-    rp_mem_class mem_class;
-    int64_t bytes, offset;
-    const char *path, *what;
-    rp_tape_phase phase;
-    const char *at, *op;                /* where it happened, whoever's it is; op: NULL outside of ops */
-} explain_event;
-
 struct rp_explain_watch {
     rp_ctx *ctx, *home;                 /* the observed one, and the explanation's own */
     bool lost, in_step;                 /* lost: memory ran out, something is missing */
-    explain_list live, log;             /* explain_event: takes of what is live when the step begins; all of the step */
+    explain_list live, log;             /* rp_explain_event: takes of what is live when the step begins; all of the step */
     explain_list module, known;         /* rp_explain_module · const char *, of texts that were copied */
     int64_t live_bytes, most_bytes;
     int most_at;                        /* events of the log up to the peak; 0: the step begins with it */

@@ -34,7 +34,7 @@ static const char *of_call(rp_explain *e, const rp_tape_work *now, const char *w
 }
 
 /* Parameters, their gradients and optimizer states say themselves whose they are. */
-static void name_owner(rp_explain *e, const rp_mem_event *event, const rp_tape_work *now, explain_event *out)
+static void name_owner(rp_explain *e, const rp_mem_event *event, const rp_tape_work *now, rp_explain_event *out)
 {
     static const char gradient[] = "the gradient of ";
     const rp_scope *scope        = e->watch->ctx->scope;
@@ -64,11 +64,11 @@ static void count_replay(rp_explain *e, const rp_tape_work *now)
     if (m && now->call->op->cost) m->recompute_flops += now->call->op->cost(now->call, RP_FORWARD).flops;
 }
 
-static explain_event event_of(rp_explain *e, const rp_mem_event *event)
+static rp_explain_event event_of(rp_explain *e, const rp_mem_event *event)
 {
     rp_explain_watch *w = e->watch;
     rp_tape_work now    = rp__tape_now(w->ctx);
-    explain_event out   = { .take = event->take, .reclass = event->reclass, .mem_class = event->mem_class, .bytes = event->bytes,
+    rp_explain_event out   = { .take = event->take, .reclass = event->reclass, .mem_class = event->mem_class, .bytes = event->bytes,
                             .offset = event->offset, .phase = now.phase };
 
     if (!event->take) return out;
@@ -86,7 +86,7 @@ static explain_event event_of(rp_explain *e, const rp_mem_event *event)
 
 static int find_live(const explain_list *live, int64_t offset)
 {
-    const explain_event *at = live->at;
+    const rp_explain_event *at = live->at;
     int i                   = live->n - 1;
 
     while (i >= 0 && at[i].offset != offset) i--;
@@ -94,9 +94,9 @@ static int find_live(const explain_list *live, int64_t offset)
 }
 
 /* Blocks of no bytes share their offset with others, and are nobody's. */
-static bool apply(rp_ctx *ctx, explain_list *live, const explain_event *event)
+static bool apply(rp_ctx *ctx, explain_list *live, const rp_explain_event *event)
 {
-    explain_event *at = live->at;
+    rp_explain_event *at = live->at;
 
     if (!event->bytes) return true;
     if (event->take) {
@@ -115,7 +115,7 @@ static void observe(void *user, const rp_mem_event *given)
 {
     rp_explain *e       = user;
     rp_explain_watch *w = e->watch;
-    explain_event event = event_of(e, given);
+    rp_explain_event event = event_of(e, given);
 
     if (w->lost) return;
     if (!event.reclass) w->live_bytes += event.take ? event.bytes : -event.bytes;
@@ -123,7 +123,7 @@ static void observe(void *user, const rp_mem_event *given)
         w->lost = !apply(w->ctx, &w->live, &event);
         return;
     }
-    explain_event *logged = rp__explain_add(w->ctx, &w->log, sizeof *logged);
+    rp_explain_event *logged = rp__explain_add(w->ctx, &w->log, sizeof *logged);
     if (!logged) {
         w->lost = true;
         return;
@@ -155,7 +155,7 @@ void rp__explain_begin(rp_explain *e)
 
 static int by_owner(const void *left, const void *right)
 {
-    const explain_event *a = left, *b = right;
+    const rp_explain_event *a = left, *b = right;
     int order              = strcmp(a->path, b->path);
 
     if (!order) order = strcmp(a->what, b->what);
@@ -172,7 +172,7 @@ static int by_bytes(const void *left, const void *right)
     return order ? order : (int)a->mem_class - (int)b->mem_class;
 }
 
-static rp_status list_owners(rp_explain *e, explain_event *block, int n)
+static rp_status list_owners(rp_explain *e, rp_explain_event *block, int n)
 {
     e->owner = rp__bump_alloc(&e->bump, (n + 1) * (int64_t)sizeof *e->owner);
     if (!e->owner) return RP_ERR_MEMORY;
@@ -191,11 +191,30 @@ static rp_status list_owners(rp_explain *e, explain_event *block, int n)
     return RP_OK;
 }
 
+static rp_explain_event *copy_events(rp_explain *e, const explain_list *list)
+{
+    rp_explain_event *copy = rp__bump_alloc(&e->bump, (list->n + 1) * (int64_t)sizeof *copy);
+
+    if (copy && list->n) memcpy(copy, list->at, (size_t)list->n * sizeof *copy);
+    return copy;
+}
+
+static rp_status keep_events(rp_explain *e)
+{
+    if (!e->wants_events) return RP_OK;
+    e->n_before = e->watch->live.n;
+    e->n_events = e->watch->log.n;
+    e->before   = copy_events(e, &e->watch->live);
+    e->event    = copy_events(e, &e->watch->log);
+    return e->before && e->event ? RP_OK : RP_ERR_MEMORY;
+}
+
 rp_status rp__explain_peak(rp_explain *e)
 {
-    rp_explain_watch *w      = e->watch;
-    const explain_event *log = w->log.at;
+    rp_explain_watch *w         = e->watch;
+    const rp_explain_event *log = w->log.at;
 
+    RP_TRY(keep_events(e));
     for (int i = 0; i < w->most_at; i++)
         if (!apply(w->ctx, &w->live, &log[i])) return RP_ERR_MEMORY;
     e->peak_bytes = w->most_bytes;

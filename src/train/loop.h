@@ -64,6 +64,7 @@ typedef struct {
 typedef struct {
     const char *device;                 /* of `plan --device`; NULL: this machine */
     bool least, trials;                 /* are wanted: the least budget; what other rules would do */
+    bool events;                        /* are wanted: what the explanation says of each */
     const char *file;                   /* where to write the plan that fits; NULL: nowhere */
 } rp_forecast_options;
 

@@ -91,6 +91,7 @@ rp_status rp__recipe_forecast(rp_ctx *ctx, const rp_recipe *recipe, const rp_for
 
     *out = (rp_forecast){ 0 };
     rp__explain_open(&out->explain, ctx);
+    out->explain.wants_events = options && options->events;
     rp_status status = rp__stage_open(ctx, recipe, report, &stage);
     if (status == RP_OK) status = forecast(&stage, options, report, out);
     if (status == RP_OK && options && options->trials && out->feasible) status = rp__stage_try_rules(&stage);

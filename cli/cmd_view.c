@@ -1,0 +1,155 @@
+/* cli/cmd_view.c -- the report of a run or a plan as one HTML page: its recipe is rehearsed again, so it works before any run, too. */
+#include "cli/forecast.h"
+
+#include <unistd.h>
+
+#include "base/file.h"
+#include "plan/plan_file.h"
+#include "view/report.h"
+
+enum { POINTS = 24 };
+
+typedef struct { const char *file; } view_fields;
+
+typedef struct {
+    char *plan, *metrics;                       /* files; metrics NULL: no run */
+    char *out;
+} places;
+
+/* ---- where things are ---- */
+
+static char *joined(cli *c, const char *folder, const char *name, bool must)
+{
+    char *path = rp__path_join(c->ctx, folder, name);
+
+    if (path && !must && !rp__file_exists(path)) {
+        rp__release(path);
+        return NULL;
+    }
+    return path;
+}
+
+static void drop(places *p)
+{
+    rp__release(p->plan);
+    rp__release(p->metrics);
+    rp__release(p->out);
+}
+
+/* RUN_DIR: its plan.json, its metrics, report.html in it. PLAN: beside it, the name with .html behind. */
+static int find(cli *c, const char *word, const char *file, places *p)
+{
+    bool run = rp__file_is_dir(word);
+
+    if (!run && !rp__file_exists(word)) {
+        cli_say(c, "cannot open '%s': there is no such file or folder", word);
+        return CLI_USAGE;
+    }
+    p->plan    = run ? joined(c, word, "plan.json", true) : rp__host_text(c->ctx, word);
+    p->metrics = run ? joined(c, word, "metrics.jsonl", false) : NULL;
+    p->out     = file ? rp__host_text(c->ctx, file) : run ? joined(c, word, "report.html", true) : NULL;
+    if (!file && !run && (p->out = rp__host_alloc(c->ctx, (int64_t)strlen(word) + 6))) snprintf(p->out, strlen(word) + 6, "%s.html", word);
+    return p->plan && p->out ? CLI_GO : cli_fail(c, RP_ERR_MEMORY);
+}
+
+/* ---- the recipe of a plan ---- */
+
+static rp_status read_recipe(cli *c, const places *p, rp_report *report, rp_recipe **out)
+{
+    rp_plan_text *text;
+
+    RP_TRY(rp__plan_read(c->ctx, p->plan, &text));
+    const char *recipe = rp__plan_text_recipe(text);
+    rp_status status   = rp__recipe_read(c->ctx, p->plan, recipe, (int64_t)strlen(recipe), 0, NULL, report, out);
+    rp__plan_text_free(text);
+    return status;
+}
+
+static int told(const cli *c, rp_report *report, rp_status status)
+{
+    rp__report_sort(report);
+    cli_print_report(report);
+    bool said = report->n_errors > 0;
+    rp__report_close(report);
+    if (status == RP_OK) return CLI_GO;
+    return said ? rp_status_exit_code(status) : cli_fail_input(c, status);
+}
+
+/* ---- the page ---- */
+
+static const char *title_of(const rp_recipe *r, char out[512])
+{
+    snprintf(out, 512, "%.300s, %" PRId64 " x %" PRId64 " tokens, %s", r->model.path ? r->model.path : r->model.config, r->batch_size, r->max_seq_len,
+             r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
+    return out;
+}
+
+static rp_status make_page(const cli *c, const rp_recipe *recipe, const places *p, rp_report *report)
+{
+    const rp_forecast_options options = { .events = true, .least = false };
+    rp_forecast f = { 0 };
+    rp_sweep s    = { 0 };
+    char title[512];
+
+    rp_status status = rp__recipe_open_plugins(recipe, report) ? RP_ERR_MATCH : RP_OK;
+    if (status == RP_OK) status = rp__recipe_forecast(c->ctx, recipe, &options, report, &f);
+    if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, POINTS, NULL, report, &s);
+    if (status == RP_OK)
+        status = rp__report_page_write(c->ctx, &(rp_report_page){ &f, &s, title_of(recipe, title), p->metrics }, p->out);
+    rp__release(s.point);
+    rp__forecast_close(&f);
+    return status;
+}
+
+static int view(cli *c, const view_fields *fields, const cli_args *args)
+{
+    places p          = { 0 };
+    rp_recipe *recipe = NULL;
+    cli own           = *c;
+    rp_report report;
+    int code = find(c, args->word[0], fields->file, &p);
+
+    if (code == CLI_GO) {
+        rp__report_open(&report, c->ctx);
+        code = told(c, &report, read_recipe(c, &p, &report, &recipe));
+    }
+    if (code == CLI_GO) {
+        rp_ctx_options options = rp__recipe_ctx_options(recipe);
+        options.shapes_only    = true;
+        rp_status status       = rp_ctx_new(&options, &own.ctx);
+        if (status != RP_OK) code = cli_fail(c, status);
+        else {
+            rp__report_open(&report, own.ctx);
+            code = told(&own, &report, make_page(&own, recipe, &p, &report));
+            rp_ctx_free(own.ctx);
+        }
+    }
+    if (code == CLI_GO) {
+        printf("%s\n", p.out);
+        code = cli_finish(c, 0);
+    }
+    rp__recipe_free(recipe);
+    drop(&p);
+    return code;
+}
+
+int cmd_view(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "output", 'o', CLI_TEXT, offsetof(view_fields, file), "FILE", "where to write the page: report.html in the run, or beside the plan", 0, 0 },
+    };
+    static const cli_options options = {
+        "RUN_DIR|PLAN [-o FILE.html]",
+        "Make the report of a run or of a plan: memory over the step, the arena, what becomes of every slot, the curve of\n"
+        "budgets, the losses. One page that needs nothing beside it. PLAN is what 'reprise plan -o' wrote.",
+        table, RP_COUNT(table), 1, 1, false,
+    };
+    view_fields fields = { 0 };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = view(c, &fields, &args);
+    cli_args_free(&args);
+    return code;
+}

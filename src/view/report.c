@@ -1,0 +1,243 @@
+/* view/report.c -- what was rehearsed, told in the terms of a page. */
+#include "view/report.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "plan/blocks.h"
+
+enum { METRICS_BYTES = 256 << 20 };
+
+typedef struct {
+    rp_ctx *ctx;
+    rp_bump bump;
+    rp_page page;
+    rp_page_buffer *buffer;
+    rp_page_owner *owner;
+    rp_page_work *work;
+    rp_blocks live;                             /* tag: buffer */
+} pages;
+
+/* ---- buffers and works ---- */
+
+/* Owners are few and repeat: the last ones are looked at first. */
+static int owner_of(pages *p, const char *path, const char *what)
+{
+    for (int i = p->page.n_owners - 1; i >= 0; i--)
+        if (p->owner[i].path == path && p->owner[i].what == what) return i;
+    p->owner[p->page.n_owners] = (rp_page_owner){ path, what };
+    return p->page.n_owners++;
+}
+
+static bool take(pages *p, const rp_explain_event *e, int event)
+{
+    if (!e->bytes) return true;
+    if (!rp__blocks_reserve(p->ctx, &p->live)) return false;
+    p->buffer[p->page.n_buffers] = (rp_page_buffer){ .bytes = e->bytes, .offset = e->offset, .begin = event, .end = p->page.n_events,
+                                                     .mem_class = e->mem_class, .kept_from = -1, .kept_until = -1,
+                                                     .owner = owner_of(p, e->path, e->what) };
+    *rp__blocks_find(&p->live, e->offset) = (rp_block){ e->offset, e->bytes, p->page.n_buffers++, false };
+    p->live.n++;
+    return true;
+}
+
+static void change(pages *p, const rp_explain_event *e, int event)
+{
+    rp_block *b = e->bytes ? rp__blocks_find(&p->live, e->offset) : NULL;
+
+    if (!b || !b->bytes) return;
+    rp_page_buffer *buffer = &p->buffer[b->tag];
+    if (e->reclass && e->mem_class == RP_MEM_SAVED && buffer->kept_from < 0) buffer->kept_from = event;
+    if (e->reclass && e->mem_class != RP_MEM_SAVED && buffer->kept_from >= 0 && buffer->kept_until < 0) buffer->kept_until = event;
+    if (e->reclass) return;
+    buffer->end = event;
+    if (buffer->kept_from >= 0 && buffer->kept_until < 0) buffer->kept_until = event;
+    rp__blocks_remove(&p->live, b);
+}
+
+static void begin_work(pages *p, const rp_explain_event *e, int event)
+{
+    static const char *const phases[] = {
+        [RP_TAPE_OTHER] = "other", [RP_TAPE_FORWARD] = "forward", [RP_TAPE_REPLAY] = "replay", [RP_TAPE_BACKWARD] = "backward",
+    };
+    rp_page_work w = { event, phases[e->phase], e->at ? e->at : "", e->op ? e->op : e->what ? e->what : "" };
+    const rp_page_work *last = p->page.n_works ? &p->work[p->page.n_works - 1] : NULL;
+
+    if (!e->take || (last && last->phase == w.phase && last->path == w.path && last->op == w.op)) return;
+    p->work[p->page.n_works++] = w;
+}
+
+static rp_status add_events(pages *p, const rp_explain *e)
+{
+    int most  = e->n_before + e->n_events + 1;
+    bool room = true;
+
+    p->page.n_events = e->n_events;
+    p->buffer        = rp__bump_alloc(&p->bump, most * (int64_t)sizeof *p->buffer);
+    p->owner         = rp__bump_alloc(&p->bump, most * (int64_t)sizeof *p->owner);
+    p->work          = rp__bump_alloc(&p->bump, most * (int64_t)sizeof *p->work);
+    if (!p->buffer || !p->owner || !p->work || !rp__blocks_reserve(p->ctx, &p->live)) return RP_ERR_MEMORY;
+    for (int i = 0; i < e->n_before && room; i++) room = take(p, &e->before[i], 0);
+    for (int i = 0; i < e->n_events && room; i++) {
+        begin_work(p, &e->event[i], i);
+        if (e->event[i].take) room = take(p, &e->event[i], i);
+        else change(p, &e->event[i], i);
+    }
+    for (int i = 0; i < p->page.n_buffers; i++)
+        if (p->buffer[i].kept_from >= 0 && p->buffer[i].kept_until < 0) p->buffer[i].kept_until = p->buffer[i].end;
+    p->page.buffer = p->buffer;
+    p->page.owner  = p->owner;
+    p->page.work   = p->work;
+    return room ? RP_OK : RP_ERR_MEMORY;
+}
+
+/* ---- slots ---- */
+
+static const char *slot_op(pages *p, const rp_explain_slot *s)
+{
+    return rp__bump_format(&p->bump, "%s %s %d%s", s->op, s->by_product ? "by" : "out", s->output, s->call ? ", a later call" : "");
+}
+
+static rp_status add_slots(pages *p, rp_explain *e)
+{
+    rp_explain_row *row;
+    int n;
+
+    RP_TRY(rp__explain_rows(e, &row, &n));
+    rp_page_slot *slot = rp__bump_alloc(&p->bump, (n + 1) * (int64_t)sizeof *slot);
+    if (!slot) return RP_ERR_MEMORY;
+    for (int i = 0; i < n; i++) {
+        const rp_explain_slot *s = row[i].slot;
+        double mib               = (double)s->bytes / (1 << 20);
+        slot[i] = (rp_page_slot){ .path = row[i].path, .op = slot_op(p, s), .shape = rp__bump_format(&p->bump, "%s", rp_meta_str(&s->meta)),
+                                  .fate = s->fate == RP_KEEP ? "keep" : s->fate == RP_RECOMPUTE ? "recompute" : "offload", .why = row[i].by,
+                                  .bytes = s->bytes, .count = row[i].n, .seconds = s->seconds,
+                                  .seconds_per_mib = s->fate == RP_RECOMPUTE && mib > 0 ? s->seconds / mib : 0 };
+        if (!slot[i].op || !slot[i].shape) return RP_ERR_MEMORY;
+    }
+    p->page.slot    = slot;
+    p->page.n_slots = n;
+    return RP_OK;
+}
+
+/* ---- the curve, the losses, the facts ---- */
+
+static rp_status add_points(pages *p, const rp_sweep *sweep)
+{
+    if (!sweep) return RP_OK;
+    rp_page_point *point = rp__bump_alloc(&p->bump, (sweep->n_points + 1) * (int64_t)sizeof *point);
+    if (!point) return RP_ERR_MEMORY;
+    for (int i = 0; i < sweep->n_points; i++) {
+        const rp_sweep_point *s = &sweep->point[i];
+        point[i] = (rp_page_point){ s->mode, s->reserved, s->seconds > 0 ? s->again_seconds / s->seconds : 0, false };
+    }
+    p->page.point    = point;
+    p->page.n_points = sweep->n_points;
+    return RP_OK;
+}
+
+static int count_lines(const char *text)
+{
+    int n = 0;
+
+    for (; *text; text++) n += *text == '\n';
+    return n + 1;
+}
+
+static rp_status add_loss(pages *p, const char *file, char *line, rp_page_loss *out)
+{
+    json_error_t error;
+    json_t *o = json_loads(line, 0, &error);
+    const json_t *val;
+
+    if (!o) return rp__fail(p->ctx, RP_ERR_FORMAT, "'%s' line %d is no JSON: %s", file, p->page.n_losses + 1, error.text);
+    val  = json_object_get(o, "val_loss");
+    *out = (rp_page_loss){ .step = json_integer_value(json_object_get(o, "step")), .loss = json_number_value(json_object_get(o, "loss")),
+                           .lr = json_number_value(json_object_get(o, "lr")), .val_loss = json_number_value(val), .has_val = val != NULL };
+    p->page.n_losses++;
+    json_decref(o);
+    return RP_OK;
+}
+
+static rp_status add_losses(pages *p, const char *file)
+{
+    rp_status status = RP_OK;
+    int64_t bytes;
+    char *text, *rest;
+
+    if (!file) return RP_OK;
+    RP_TRY(rp__file_read(p->ctx, file, METRICS_BYTES, &text, &bytes));
+    rp_page_loss *loss = rp__bump_alloc(&p->bump, (count_lines(text) + 1) * (int64_t)sizeof *loss);
+    if (!loss) status = RP_ERR_MEMORY;
+    for (char *line = strtok_r(text, "\n", &rest); line && status == RP_OK; line = strtok_r(NULL, "\n", &rest))
+        status = add_loss(p, file, line, &loss[p->page.n_losses]);
+    p->page.loss = loss;
+    rp__release(text);
+    return status;
+}
+
+static const char *size_fact(pages *p, int64_t bytes)
+{
+    char text[RP_SIZE_CHARS];
+
+    return rp__bump_format(&p->bump, "%s", rp__size_text(text, bytes));
+}
+
+static const char *percent(pages *p, double part, double whole)
+{
+    return rp__bump_format(&p->bump, "%.2f %%", whole > 0 ? 100 * part / whole : 0);
+}
+
+static rp_status add_facts(pages *p, const rp_forecast *f)
+{
+    const rp_explain *e = &f->explain;
+    rp_page_fact all[]  = {
+        { "budget", f->budget ? size_fact(p, f->budget) : "none" },
+        { "reserved", size_fact(p, f->found.memory.reserved_bytes) },
+        { "live at once at most", size_fact(p, f->bound) },
+        { "peak", size_fact(p, e->peak_bytes) },
+        { "peak at", rp__bump_format(&p->bump, "the %s of %s %s", e->peak_event, e->peak_path, e->peak_op) },
+        { "saved when the forward ends", size_fact(p, f->found.saved_bytes) },
+        { "computed again", percent(p, f->again_seconds, f->seconds) },
+        { "no plan gets below", f->planned ? percent(p, f->bound_seconds, f->seconds) : "0.00 %" },
+        { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->seconds + f->again_seconds, f->measured ? "measured" : "built-in") },
+        { "machine", rp__bump_format(&p->bump, "%s", f->machine) },
+        { "what is kept", f->planned ? "by plan" : rp__bump_format(&p->bump, "%s", f->regions) },
+    };
+    rp_page_fact *fact = rp__bump_alloc(&p->bump, sizeof all);
+
+    for (int i = 0; i < RP_COUNT(all); i++)
+        if (!all[i].value) return RP_ERR_MEMORY;
+    if (!fact) return RP_ERR_MEMORY;
+    p->page.fact    = memcpy(fact, all, sizeof all);
+    p->page.n_facts = RP_COUNT(all);
+    return RP_OK;
+}
+
+static rp_status fill(pages *p, const rp_report_page *r)
+{
+    rp_forecast *f = (rp_forecast *)r->forecast;        /* rows are built in its own memory */
+
+    p->page.title    = r->title;
+    p->page.budget   = f->budget;
+    p->page.reserved = f->found.memory.reserved_bytes;
+    p->page.peak     = f->explain.peak_bytes;
+    RP_TRY(add_events(p, &f->explain));
+    RP_TRY(add_slots(p, &f->explain));
+    RP_TRY(add_points(p, r->sweep));
+    RP_TRY(add_losses(p, r->metrics));
+    return add_facts(p, f);
+}
+
+rp_status rp__report_page_write(rp_ctx *ctx, const rp_report_page *report, const char *file)
+{
+    pages p          = { .ctx = ctx, .bump = { .ctx = ctx } };
+    rp_status status = fill(&p, report);
+
+    if (status == RP_OK) status = rp__page_write(ctx, &p.page, file);
+    rp__release(p.live.at);
+    rp__bump_free(&p.bump);
+    return status;
+}

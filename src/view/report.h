@@ -1,0 +1,17 @@
+/* view/report.h -- a forecast, a sweep and a run's losses as the page of view/page.h. */
+#ifndef RP_REPORT_PAGE_H
+#define RP_REPORT_PAGE_H
+
+#include "train/loop.h"
+#include "view/page.h"
+
+typedef struct {
+    const rp_forecast *forecast;                /* with events */
+    const rp_sweep *sweep;                      /* NULL: no curve */
+    const char *title, *metrics;                /* metrics: a run's metrics.jsonl, NULL: no run */
+} rp_report_page;
+
+/* errors RP_ERR_FORMAT metrics that are none · RP_ERR_IO · RP_ERR_MEMORY */
+rp_status rp__report_page_write(rp_ctx *ctx, const rp_report_page *report, const char *file);
+
+#endif
