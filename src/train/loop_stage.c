@@ -134,6 +134,8 @@ rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
     rp_recipe_module *modules = rp__host_alloc(stage->caller, count_names(root) * (int64_t)sizeof *modules);
     const char **ops = modules ? rp__host_alloc(stage->caller, (rp__op_count() + 1) * (int64_t)sizeof *ops) : NULL;
 
+    if (stage->recipe->plan && !rp__file_exists(stage->recipe->plan))
+        rp__report_error(report, rp__recipe_place(stage->recipe, "plan"), "cannot open '%s': there is no such file", stage->recipe->plan);
     for (int i = 0; ops && i < rp__op_count(); i++) ops[i] = rp__op_at(i)->name;
     if (ops) rp__recipe_check_model(stage->recipe, list_names(root, modules), modules, ops, report);
     if (ops && !report->n_errors) check_conditions(stage->recipe, root, report);

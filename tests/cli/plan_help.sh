@@ -1,0 +1,3 @@
+reprise plan --help
+reprise sweep --help
+reprise view --help
