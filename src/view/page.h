@@ -40,6 +40,7 @@ typedef struct { const char *name, *value; } rp_page_fact;          /* "reserved
 typedef struct {
     const char *title;              /* "SmolLM2-135M, 512 x 2, bf16" */
     int64_t budget, reserved, peak; /* budget 0: none */
+    double overhead;                /* of this step, as of a point of the curve; not finite: unknown */
     int n_events, n_buffers, n_owners, n_works, n_slots, n_points, n_losses, n_facts;
     const rp_page_buffer *buffer;   /* in the order of begin */
     const rp_page_owner *owner;

@@ -419,11 +419,11 @@ function follow(id, spots) {
 
 const SHAPES = ["M-5 -5h10v10h-10z", "M0 -7L7 5H-7z", "M0 -7L7 0L0 7L-7 0z", "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z", "M0 7L7 -5H-7z",
     "M-2 -6h4v4h4v4h-4v4h-4v-4h-4v-4h4z"];
-const points = data.points.filter(point => point[2] !== null).map(([name, bytes, overhead, measured]) => {
-    const percent = 100 * overhead, known = measured ? "measured" : "predicted";
+const points = data.points.concat([["this plan", data.reserved, data.overhead, false]]).map(([name, bytes, overhead, measured], i) => {
+    const percent = 100 * overhead, known = measured ? "measured" : "predicted", isOurs = i === data.points.length;
     const text = `${name ?? "planned"}: ${exact(bytes)} reserved, ${fixed(percent, 2)} % extra time, ${known}`;
-    return {name, bytes, percent, text, style: `mark ${known}`};
-}).sort((a, b) => a.bytes - b.bytes);
+    return {name: isOurs ? "" : name, bytes, overhead, percent, text, style: isOurs ? "ours" : `mark ${known}`};
+}).filter(q => q.overhead !== null).sort((a, b) => a.bytes - b.bytes);
 
 // A name beside its spot, where it lies on no other name and no other spot.
 function nameBeside(p, taken, {x, y, name}) {
@@ -441,14 +441,15 @@ function drawCurve() {
     const p = open("curve", {...CURVE, right: 20}, [low - pad, high + pad], [0, 1.12 * most([1, ...points.map(q => q.percent)])]);
     axes(p, "bytes", "bytes reserved", "real", " %");
     for (const q of points) Object.assign(q, {x: p.x(q.bytes), y: p.y(q.percent)});
-    const planned = points.filter(q => q.name === null), named = points.filter(q => q.name !== null);
+    const planned = points.filter(q => q.name === null), named = points.filter(q => q.name), ours = points.find(q => q.name === "");
     const stairs = planned.map((q, i) => `${i ? "H" : "M"}${px(q.x)}${i ? "V" : ` ${p.top}V`}${px(q.y)}`).join("");
     if (planned.length) putPath(p, "line", `${stairs}H${p.right}`);
     upright(p, p.x(data.reserved), "this plan");
-    for (const q of planned) putCircle(p, q.style, q, q.bytes === data.reserved ? 5 : 2.5);
+    for (const q of planned) putCircle(p, q.style, q, 2.5);
     named.forEach((q, i) => putPath(p, q.style, SHAPES[i % SHAPES.length]).setAttribute("transform", `translate(${px(q.x)} ${px(q.y)})`));
     const taken = named.map(({x, y}) => [x - 6, y - 6, x + 6, y + 6]);
     for (const q of named) nameBeside(p, taken, q);
+    if (ours) putCircle(p, ours.style, ours, 6.5);
 }
 
 const curves = [{name: "loss", values: data.loss}, {name: "val_loss", values: data.val}];

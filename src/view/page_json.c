@@ -1,6 +1,6 @@
 /* view/page_json.c -- what the script of a page reads: one JSON object of arrays, a value a buffer in each.
  *
- *   {"events": 10240, "budget": 0, "reserved": 1646750912, "peak": 1630000000,
+ *   {"events": 10240, "budget": 0, "reserved": 1646750912, "peak": 1630000000, "overhead": 0.05,
  *    "classes": ["param", "grad", …],
  *    "bytes": [56623104, …], "offset": […],
  *    "begin": [0, 0, 3, …],                each less the one before it: most are small
@@ -161,6 +161,8 @@ void rp__page_data(page_out *out, const rp_page *page, const page_peak *peak)
     if (status == RP_OK) {
         rp__page_print(out, "{\"events\":%d,\"budget\":%" PRId64 ",\"reserved\":%" PRId64 ",\"peak\":%" PRId64, page->n_events,
                        page->budget, page->reserved, page->peak);
+        rp__page_text(out, ",\"overhead\":");
+        rp__page_number(out, page->overhead);
         put_classes(out);
         put_buffers(out, page);
         put_texts(out, page, &texts);

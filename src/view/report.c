@@ -2,6 +2,7 @@
 #include "view/report.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,6 +147,9 @@ static int count_lines(const char *text)
     return n + 1;
 }
 
+/* What is not finite is null there. */
+static double number(const json_t *value) { return json_is_number(value) ? json_number_value(value) : (double)NAN; }
+
 static rp_status add_loss(pages *p, const char *file, char *line, rp_page_loss *out)
 {
     json_error_t error;
@@ -154,8 +158,8 @@ static rp_status add_loss(pages *p, const char *file, char *line, rp_page_loss *
 
     if (!o) return rp__fail(p->ctx, RP_ERR_FORMAT, "'%s' line %d is no JSON: %s", file, p->page.n_losses + 1, error.text);
     val  = json_object_get(o, "val_loss");
-    *out = (rp_page_loss){ .step = json_integer_value(json_object_get(o, "step")), .loss = json_number_value(json_object_get(o, "loss")),
-                           .lr = json_number_value(json_object_get(o, "lr")), .val_loss = json_number_value(val), .has_val = val != NULL };
+    *out = (rp_page_loss){ .step = json_integer_value(json_object_get(o, "step")), .loss = number(json_object_get(o, "loss")),
+                           .lr = number(json_object_get(o, "lr")), .val_loss = number(val), .has_val = val != NULL };
     p->page.n_losses++;
     json_decref(o);
     return RP_OK;
@@ -202,7 +206,8 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
         { "saved when the forward ends", size_fact(p, f->found.saved_bytes) },
         { "computed again", percent(p, f->again_seconds, f->seconds) },
         { "no plan gets below", f->planned ? percent(p, f->bound_seconds, f->seconds) : "0.00 %" },
-        { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->seconds + f->again_seconds, f->measured ? "measured" : "built-in") },
+        { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->seconds + f->again_seconds,
+                                    f->measured ? "measured" : "built-in") },
         { "machine", rp__bump_format(&p->bump, "%s", f->machine) },
         { "what is kept", f->planned ? "by plan" : rp__bump_format(&p->bump, "%s", f->regions) },
     };
@@ -224,6 +229,7 @@ static rp_status fill(pages *p, const rp_report_page *r)
     p->page.budget   = f->budget;
     p->page.reserved = f->found.memory.reserved_bytes;
     p->page.peak     = f->explain.peak_bytes;
+    p->page.overhead = f->seconds > 0 ? f->again_seconds / f->seconds : 0;
     RP_TRY(add_events(p, &f->explain));
     RP_TRY(add_slots(p, &f->explain));
     RP_TRY(add_points(p, r->sweep));
@@ -231,13 +237,24 @@ static rp_status fill(pages *p, const rp_report_page *r)
     return add_facts(p, f);
 }
 
-rp_status rp__report_page_write(rp_ctx *ctx, const rp_report_page *report, const char *file)
+rp_status rp__report_page_fill(const rp_report_page *report, rp_bump *bump, rp_page *out)
 {
-    pages p          = { .ctx = ctx, .bump = { .ctx = ctx } };
+    pages p          = { .ctx = bump->ctx, .bump = *bump };
     rp_status status = fill(&p, report);
 
-    if (status == RP_OK) status = rp__page_write(ctx, &p.page, file);
     rp__release(p.live.at);
-    rp__bump_free(&p.bump);
+    *bump = p.bump;
+    *out  = p.page;
+    return status;
+}
+
+rp_status rp__report_page_write(rp_ctx *ctx, const rp_report_page *report, const char *file)
+{
+    rp_bump bump = { .ctx = ctx };
+    rp_page page;
+
+    rp_status status = rp__report_page_fill(report, &bump, &page);
+    if (status == RP_OK) status = rp__page_write(ctx, &page, file);
+    rp__bump_free(&bump);
     return status;
 }

@@ -11,7 +11,10 @@ typedef struct {
     const char *title, *metrics;                /* metrics: a run's metrics.jsonl, NULL: no run */
 } rp_report_page;
 
-/* errors RP_ERR_FORMAT metrics that are none · RP_ERR_IO · RP_ERR_MEMORY */
+/* What the page tells; its lists are the bump's, its texts the bump's and the forecast's. errors RP_ERR_FORMAT metrics that are none ·
+ * RP_ERR_IO · RP_ERR_MEMORY */
+rp_status rp__report_page_fill(const rp_report_page *report, rp_bump *bump, rp_page *out);
+/* errors as above */
 rp_status rp__report_page_write(rp_ctx *ctx, const rp_report_page *report, const char *file);
 
 #endif

@@ -91,8 +91,8 @@ static const rp_page_fact facts[]   = { { "machine", "any CPU" } };
 static rp_page small(void)
 {
     return (rp_page){
-        .title = "a small step", .budget = 8192, .reserved = 6016, .peak = 5736, .n_events = 6, .n_buffers = RP_COUNT(buffers),
-        .n_owners = RP_COUNT(owners), .n_works = RP_COUNT(works), .n_slots = RP_COUNT(slots), .n_points = RP_COUNT(curve),
+        .title = "a small step", .budget = 8192, .reserved = 6016, .peak = 5736, .overhead = NAN, .n_events = 6,
+        .n_buffers = RP_COUNT(buffers), .n_owners = RP_COUNT(owners), .n_works = RP_COUNT(works), .n_slots = RP_COUNT(slots), .n_points = RP_COUNT(curve),
         .n_losses = RP_COUNT(losses), .n_facts = RP_COUNT(facts), .buffer = buffers, .owner = owners, .work = works, .slot = slots,
         .point = curve, .loss = losses, .fact = facts,
     };
@@ -184,6 +184,7 @@ static void what_is_not_finite_is_null(void **state)
     json_t *points = json_object_get(data, "points"), *loss = json_object_get(data, "loss"), *val = json_object_get(data, "val");
     assert_true(json_is_null(json_array_get(json_array_get(points, 0), 0)));
     assert_true(json_is_null(json_array_get(json_array_get(points, 2), 2)));
+    assert_true(json_is_null(json_object_get(data, "overhead")));
     assert_true(json_real_value(json_array_get(loss, 0)) == 2.5);
     assert_true(json_is_null(json_array_get(loss, 1)));
     assert_true(json_is_null(json_array_get(val, 0)));

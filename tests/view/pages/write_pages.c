@@ -1,6 +1,7 @@
 /* write_pages FOLDER -- the pages that tests/repository/view_page looks at. Run at the top of the repository.
  *
  *   none.html full.html    SmolLM2-135M without checkpointing and with it in every block
+ *   planned.html           the same within a budget
  *   long.html              the same with two micro-batches: the most events
  *   hostile.html           a small step whose every text tries to be more than text
  *   other.html             a small step with what is rare: communication, losses that are not finite, a budget far away
@@ -61,6 +62,7 @@ static void write_other(const char *folder)
     rp_page page  = small();
     page.title    = "a small step";
     page.budget   = INT64_C(80) << 30;
+    page.overhead = NAN;
     page.owner    = (rp_page_owner[]){ { "norm", "parameters" }, { "layers.0.mlp", "matmul" } };
     page.loss     = (rp_page_loss[]){ { 1, INFINITY, 0, 1e-4, false }, { 2, NAN, 2, 1e-4, true } };
     page.point    = (rp_page_point[]){ { "none", 12000, NAN, false }, { NULL, 12000, 0, false } };
@@ -76,6 +78,7 @@ int main(int argc, char **argv)
     }
     write_step(argv[1], "none", "enable_activation_checkpointing=false", NULL);
     write_step(argv[1], "full", "enable_activation_checkpointing=true", NULL);
+    write_step(argv[1], "planned", "~enable_activation_checkpointing", "memory_budget=1700MiB");
     write_step(argv[1], "long", "enable_activation_checkpointing=true", "gradient_accumulation_steps=2");
     write_hostile(argv[1]);
     write_other(argv[1]);

@@ -1,0 +1,157 @@
+/* Claims about the report of a run or a plan: its buffers are those of the step, its losses those of the run. */
+#include "rp_test.h"
+
+#include <math.h>
+
+#include "train/temp.h"
+#include "view/step.h"
+
+static watched_step *watch(const char *mode, const char *more)
+{
+    const char *const setting[] = { "~model.path", "model.config=" RP_SOURCE_DIR "/bench/configs/smollm2-135m.json", "threads=2", mode,
+                                    more, NULL };
+
+    return step_watch(RP_SOURCE_DIR "/recipes/smollm2_135m_full.yaml", setting);
+}
+
+static const char *const steps[][2] = {
+    { "enable_activation_checkpointing=false", NULL },
+    { "enable_activation_checkpointing=true", "gradient_accumulation_steps=2" },
+    { "~enable_activation_checkpointing", "memory_budget=1700MiB" },
+};
+
+/* ---- buffers ---- */
+
+static void the_most_that_lives_at_an_event_is_the_peak(void **state)
+{
+    (void)state;
+    for (int k = 0; k < RP_COUNT(steps); k++) {
+        watched_step *step = watch(steps[k][0], steps[k][1]);
+        const rp_page *p   = step_page(step);
+        int64_t *change    = calloc((size_t)p->n_events + 1, sizeof *change), live = 0, most = 0;
+        assert_non_null(change);
+        for (int i = 0; i < p->n_buffers; i++) {
+            change[p->buffer[i].begin] += p->buffer[i].bytes;
+            change[p->buffer[i].end] -= p->buffer[i].bytes;
+        }
+        for (int e = 0; e < p->n_events; e++) {
+            live += change[e];
+            if (live > most) most = live;
+        }
+        assert_int_equal(most, p->peak);
+        assert_int_equal(most, step_forecast(step)->found.memory.peak_bytes);
+        free(change);
+        step_free(step);
+    }
+}
+
+static void no_two_buffers_are_at_one_address_at_one_time(void **state)
+{
+    (void)state;
+    for (int k = 0; k < RP_COUNT(steps); k++) {
+        watched_step *step = watch(steps[k][0], steps[k][1]);
+        const rp_page *p   = step_page(step);
+        for (int i = 0; i < p->n_buffers; i++) {
+            const rp_page_buffer *a = &p->buffer[i];
+            assert_true(a->offset >= 0 && a->offset + a->bytes <= p->reserved && a->begin <= a->end && a->end <= p->n_events);
+            if (i) assert_true(a->begin >= p->buffer[i - 1].begin);
+            if (a->kept_from >= 0) assert_true(a->kept_from >= a->begin && a->kept_until <= a->end && a->kept_from <= a->kept_until);
+            for (int j = i + 1; j < p->n_buffers && p->buffer[j].begin < a->end; j++) {
+                const rp_page_buffer *b = &p->buffer[j];
+                if (b->begin < b->end && b->offset < a->offset + a->bytes && a->offset < b->offset + b->bytes)
+                    fail_msg("%s %s and %s %s overlap", p->owner[a->owner].path, p->owner[a->owner].what, p->owner[b->owner].path,
+                             p->owner[b->owner].what);
+            }
+        }
+        step_free(step);
+    }
+}
+
+static void lines_of_slots_stand_for_all_of_them(void **state)
+{
+    (void)state;
+    watched_step *step = watch(steps[2][0], steps[2][1]);
+    const rp_page *p   = step_page(step);
+    int64_t kept       = 0;
+    int n              = 0;
+
+    for (int i = 0; i < p->n_slots; i++) {
+        n += p->slot[i].count;
+        kept += strcmp(p->slot[i].fate, "keep") ? 0 : p->slot[i].count * p->slot[i].bytes;
+    }
+    assert_int_equal(n, step_forecast(step)->explain.n_slots);
+    assert_int_equal(kept, step_forecast(step)->found.saved_bytes);
+    assert_true(p->reserved <= p->budget && p->overhead > 0);
+    step_free(step);
+}
+
+/* ---- losses ---- */
+
+static rp_status losses_of(watched_step *step, const char *text, rp_bump *bump, rp_page *out)
+{
+    temp_dir dir           = temp_make();
+    const rp_report_page r = { step_forecast(step), NULL, "a run", temp_text(&dir, "metrics.jsonl", text) };
+
+    rp_status status = rp__report_page_fill(&r, bump, out);
+    temp_remove(&dir);
+    return status;
+}
+
+static void a_loss_that_is_not_finite_is_not_told_as_a_number(void **state)
+{
+    (void)state;
+    watched_step *step = watch(steps[0][0], steps[0][1]);
+    rp_ctx *ctx        = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_bump bump       = { .ctx = ctx };
+    rp_page p;
+
+    assert_ok(ctx, losses_of(step, "{\"step\": 1, \"loss\": 2.5, \"lr\": 1e-4}\n{\"step\": 2, \"loss\": null, \"val_loss\": 3, \"lr\": 1e-5}\n",
+                             &bump, &p));
+    assert_int_equal(p.n_losses, 2);
+    assert_true(p.loss[0].step == 1 && p.loss[0].loss == 2.5 && p.loss[0].lr == 1e-4 && !p.loss[0].has_val);
+    assert_true(p.loss[1].step == 2 && isnan(p.loss[1].loss) && p.loss[1].has_val && p.loss[1].val_loss == 3);
+
+    assert_int_equal(losses_of(step, "{\"step\": 1, \"loss\": 2.5}\n{\"step\"", &bump, &p), RP_ERR_FORMAT);
+    assert_non_null(strstr(rp_error(ctx), "metrics.jsonl' line 2 is no JSON: "));
+    rp__bump_free(&bump);
+    test_ctx_free(ctx);
+    step_free(step);
+}
+
+/* ---- what can go wrong ---- */
+
+static void a_failing_allocation_is_told(void **state)
+{
+    (void)state;
+    watched_step *step = watch(steps[1][0], steps[1][1]);
+    rp_ctx *ctx        = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_status status   = RP_ERR_MEMORY;
+    int n_failed       = 0;
+
+    for (int64_t k = 1; status != RP_OK; k++) {
+        rp_bump bump = { .ctx = ctx };
+        rp_page p;
+        ctx->fault_countdown = k;
+        status               = losses_of(step, "{\"step\": 1, \"loss\": 2.5}\n", &bump, &p);
+        ctx->fault_countdown = 0;
+        if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
+        n_failed += status != RP_OK;
+        rp__bump_free(&bump);
+    }
+    assert_true(n_failed > 5);
+    test_ctx_free(ctx);
+    step_free(step);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_most_that_lives_at_an_event_is_the_peak),
+        cmocka_unit_test(no_two_buffers_are_at_one_address_at_one_time),
+        cmocka_unit_test(lines_of_slots_stand_for_all_of_them),
+        cmocka_unit_test(a_loss_that_is_not_finite_is_not_told_as_a_number),
+        cmocka_unit_test(a_failing_allocation_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
