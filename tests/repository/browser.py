@@ -24,7 +24,7 @@ class Browser:
     def __init__(self, program, patience=60):
         self.profile = tempfile.mkdtemp(prefix="reprise-browser-")
         self.patience = patience
-        self.n_sent, self.events, self.rest = 0, [], b""
+        self.n_sent, self.events, self.rest, self.targets = 0, [], b"", []
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
         self.reader, self.writer = ours_in, ours_out
@@ -82,8 +82,14 @@ class Browser:
 
     def open(self, url, **how):
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.targets.append(target)
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         return Page(self, session, url, **how)
+
+    def close_pages(self):
+        for target in self.targets:
+            self.call("Target.closeTarget", targetId=target)
+        self.targets, self.events = [], []
 
 
 class Page:

@@ -92,8 +92,8 @@ static rp_page small(void)
 {
     return (rp_page){
         .title = "a small step", .budget = 8192, .reserved = 6016, .peak = 5736, .overhead = NAN, .n_events = 6,
-        .n_buffers = RP_COUNT(buffers), .n_owners = RP_COUNT(owners), .n_works = RP_COUNT(works), .n_slots = RP_COUNT(slots), .n_points = RP_COUNT(curve),
-        .n_losses = RP_COUNT(losses), .n_facts = RP_COUNT(facts), .buffer = buffers, .owner = owners, .work = works, .slot = slots,
+        .n_buffers = RP_COUNT(buffers), .n_owners = RP_COUNT(owners), .n_works = RP_COUNT(works), .n_slots = RP_COUNT(slots),
+        .n_points = RP_COUNT(curve), .n_losses = RP_COUNT(losses), .n_facts = RP_COUNT(facts), .buffer = buffers, .owner = owners, .work = works, .slot = slots,
         .point = curve, .loss = losses, .fact = facts,
     };
 }

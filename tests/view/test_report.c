@@ -105,7 +105,9 @@ static void a_loss_that_is_not_finite_is_not_told_as_a_number(void **state)
     rp_bump bump       = { .ctx = ctx };
     rp_page p;
 
-    assert_ok(ctx, losses_of(step, "{\"step\": 1, \"loss\": 2.5, \"lr\": 1e-4}\n{\"step\": 2, \"loss\": null, \"val_loss\": 3, \"lr\": 1e-5}\n",
+    assert_ok(ctx, losses_of(step,
+                             "{\"step\": 1, \"loss\": 2.5, \"lr\": 1e-4}\n"
+                             "{\"step\": 2, \"loss\": null, \"val_loss\": 3, \"lr\": 1e-5}\n",
                              &bump, &p));
     assert_int_equal(p.n_losses, 2);
     assert_true(p.loss[0].step == 1 && p.loss[0].loss == 2.5 && p.loss[0].lr == 1e-4 && !p.loss[0].has_val);
