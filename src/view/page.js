@@ -131,10 +131,10 @@ function level(p, name, bytes, anchor, below) {
     putText(p, `halo ${name}-text`, x, below ? y + 15 : y - 5, anchor, `${name} ${readable(bytes)}`);
 }
 
-function upright(p, x, name) {
+function upright(p, x, name, y = p.top - 7) {
     const isRight = x > (p.left + p.right) / 2;
     putPath(p, "peak", `M${px(x)} ${p.top}V${p.bottom}`);
-    putText(p, "halo peak-text", x + (isRight ? -5 : 5), p.top - 7, isRight ? "end" : "start", name);
+    putText(p, "halo peak-text", x + (isRight ? -5 : 5), y, isRight ? "end" : "start", name);
 }
 
 /* ---- memory over the step ---- */
@@ -229,7 +229,7 @@ function drawArena() {
         putText(p, "halo", r.x + r.width / 2, r.y + r.height / 2 + 4, "middle", text);
     }
     level(p, "reserved", data.reserved, "start");
-    if (from <= peakEvent && peakEvent < to) upright(p, p.x(peakEvent + .5), "the peak");
+    if (from <= peakEvent && peakEvent < to) upright(p, p.x(peakEvent + .5), "the peak", p.top + 15);
 }
 
 // What lies under the pointer, else what is nearest to it.
