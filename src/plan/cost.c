@@ -10,6 +10,14 @@
 const rp_dtype rp__cost_dtypes[3]                        = { RP_F32, RP_BF16, RP_F64 };
 const char *const rp__cost_pass_names[RP_COST_PASSES]    = { "forward", "backward" };
 
+int rp__cost_place(const rp_op *op)
+{
+    int n = rp__op_count(), at = 0;
+
+    while (at < n && rp__op_at(at) != op) at++;
+    return at;
+}
+
 const char *rp__cost_op_name(int op) { return op < rp__op_count() ? rp__op_at(op)->name : "others"; }
 
 rp_status rp__cost_table_new(rp_ctx *ctx, rp_cost_origin origin, rp_cost_table **out)
@@ -98,12 +106,11 @@ static rp_dtype dtype_of(const rp_op_meta *call, bool built_in)
 
 static const rp_cost_row *row_of(const rp_cost_table *t, const rp_op_meta *call, rp_pass pass)
 {
-    int n = rp__op_count(), op = 0;
-
-    while (op < n && rp__op_at(op) != call->op) op++;
-    rp_dtype dtype         = dtype_of(call, op < n);
+    int others = rp__op_count(), op = rp__cost_place(call->op);
+    rp_dtype dtype         = dtype_of(call, op != others);
     const rp_cost_row *row = rp__cost_row(t, op, dtype, pass);
-    return row->rate > 0 ? row : rp__cost_row(t, n, dtype, pass);
+
+    return row->rate > 0 ? row : rp__cost_row(t, others, dtype, pass);
 }
 
 double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass)

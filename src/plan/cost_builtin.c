@@ -39,11 +39,8 @@ static void set_all(rp_cost_table *t, rp_dtype dtype, rp_cost_row row)
 
 static void set_op(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double forward, double backward, double bandwidth)
 {
-    int at = 0;
-
-    while (rp__op_at(at) != op) at++;
-    *rp__cost_row(t, at, dtype, RP_FORWARD)  = (rp_cost_row){ 2e-6, forward, bandwidth };
-    *rp__cost_row(t, at, dtype, RP_BACKWARD) = (rp_cost_row){ 2e-6, backward, bandwidth };
+    *rp__cost_row(t, rp__cost_place(op), dtype, RP_FORWARD)  = (rp_cost_row){ 2e-6, forward, bandwidth };
+    *rp__cost_row(t, rp__cost_place(op), dtype, RP_BACKWARD) = (rp_cost_row){ 2e-6, backward, bandwidth };
 }
 
 /* A library reaches 0.85 of the peak in fp32. AMX waits for memory: a quarter, in steps. Own products are computed in fp32. */

@@ -150,11 +150,8 @@ static rp_status read_device(rp_ctx *ctx, const char *spec, device *d)
 
 static void set_rows(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double forward, double backward, double bandwidth)
 {
-    int at = 0;
-
-    while (at < rp__op_count() && rp__op_at(at) != op) at++;
     for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++)
-        *rp__cost_row(t, at, dtype, pass) = (rp_cost_row){ 5e-6, pass == RP_FORWARD ? forward : backward, 0.8 * bandwidth };
+        *rp__cost_row(t, rp__cost_place(op), dtype, pass) = (rp_cost_row){ 5e-6, pass == RP_FORWARD ? forward : backward, 0.8 * bandwidth };
 }
 
 static void set_dtype(rp_cost_table *t, const device *d, rp_dtype dtype)

@@ -49,7 +49,9 @@ struct rp_cost_table {
 /* Without rows. errors RP_ERR_MEMORY */
 rp_status rp__cost_table_new(rp_ctx *ctx, rp_cost_origin origin, rp_cost_table **out);
 
-/* op: place in the registry, or rp__op_count() for all others. */
+/* Place in the registry; rp__op_count(), the place of all others, for an op that is not there. */
+int rp__cost_place(const rp_op *op);
+
 static inline rp_cost_row *rp__cost_row(const rp_cost_table *t, int op, rp_dtype dtype, rp_pass pass)
 {
     return &t->row[(op * RP_DTYPES + (int)dtype) * RP_COST_PASSES + (int)pass];

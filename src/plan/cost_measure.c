@@ -85,14 +85,6 @@ static rp_status time_call(const measuring *m, rp_cost_timed *t, int when, rp_co
     return RP_OK;
 }
 
-static int place_of(const rp_op *op)
-{
-    int i = 0;
-
-    while (rp__op_at(i) != op) i++;
-    return i;
-}
-
 static rp_status visit_call(measuring *m, const rp_cost_call *c, rp_dtype dtype, rp_cost_sample *sample)
 {
     const rp_op *op = rp__op_find(c->op);
@@ -100,7 +92,7 @@ static rp_status visit_call(measuring *m, const rp_cost_call *c, rp_dtype dtype,
 
     if (!wanted(m, c->when, dtype)) return RP_OK;
     for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++) {
-        sample[pass].op    = place_of(op);
+        sample[pass].op    = rp__cost_place(op);
         sample[pass].when  = c->when;
         sample[pass].dtype = dtype;
         sample[pass].pass  = pass;
