@@ -115,6 +115,28 @@ static double most_seconds(const rp_chain *chain)
 
 static int64_t ticks_of(const rp_chain_work *w, double seconds) { return (int64_t)llround(ldexp(seconds, -w->tick)); }
 
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a            = b;
+        b            = rest;
+    }
+    return a;
+}
+
+static int64_t unit_of(const rp_chain *chain)
+{
+    int64_t unit = 0;
+
+    for (int i = 0; i < chain->n; i++) {
+        const rp_chain_class *c = rp__chain_class_at(chain, i);
+        unit                    = common_divisor(c->output, unit);
+        for (int o = 0; o < c->n_options; o++) unit = common_divisor(c->option[o].saved, unit);
+    }
+    return rp__more(unit, 1);
+}
+
 /* The option takes no more in anything than a region of this segment alone would in which it meets `inside`. */
 static bool replaces(const rp_chain_work *w, int class, int o, int inside)
 {
@@ -180,6 +202,7 @@ rp_status rp__chain_open(rp_chain_work *w, rp_ctx *ctx, const rp_chain *chain)
     *w = (rp_chain_work){ .ctx = ctx, .chain = chain, .bump = { .ctx = ctx } };
     frexp(most_seconds(chain), &power);
     w->tick          = power - 60;
+    w->unit          = unit_of(chain);
     w->ticks         = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->ticks);
     w->by_saved      = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->by_saved);
     w->forward_ticks = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->forward_ticks);

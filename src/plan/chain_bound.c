@@ -12,26 +12,23 @@
  * those only the last one holds its output, and each still takes its forward and some option. So the first sum is the shortest way
  * through the segments, by open ones and such regions. Only backward constraints count: forwards run elsewhere in regions.
  *
- * See Fisher, The Lagrangian relaxation method for solving integer programming problems (1981).
+ * What it says about parts of plans is in chain_cut.c. See Fisher, The Lagrangian relaxation method for solving integer programming problems (1981).
  */
 #include "plan/chain_inside.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_PRICES = 160, REFINEMENTS = 48 };
 
-static const double relative_error = 0x1p-44;       /* far more than sums of this length lose */
-
-static bool allowed(const rp_chain_bound *b, int i, const rp_chain_option *o)
+bool rp__bound_allows(const rp_chain_bound *b, int i, const rp_chain_option *o)
 {
     if (b->regions) return rp__chain_need_backward(b->work->chain, i, o) <= b->budget;
     return b->least[i] + rp__chain_need(b->work->chain, i, o) <= b->budget &&
            b->least[i] + o->saved + b->work->rest_bytes[i + 1] <= b->budget;
 }
 
-static int64_t row_need(const rp_chain_bound *b, int i, const rp_chain_option *o)
+int64_t rp__bound_need(const rp_chain_bound *b, int i, const rp_chain_option *o)
 {
     return b->regions ? rp__chain_need_backward(b->work->chain, i, o) : rp__chain_need(b->work->chain, i, o);
 }
@@ -65,7 +62,7 @@ static int saved_hull(const rp_chain_bound *b, int i, rp_chain_point *p)
 
     for (int at = 0; at < c->n_options; at++) {
         int o = b->work->by_saved[class][at];
-        if (allowed(b, i, &c->option[o])) p[n++] = (rp_chain_point){ c->option[o].saved, b->work->ticks[class][o] };
+        if (rp__bound_allows(b, i, &c->option[o])) p[n++] = (rp_chain_point){ c->option[o].saved, b->work->ticks[class][o] };
     }
     return keep_corners(p, n);
 }
@@ -84,8 +81,8 @@ static int need_hull(const rp_chain_bound *b, int i, rp_chain_point *p)
     int n                   = 0;
 
     for (int o = 0; o < c->n_options; o++)
-        if (allowed(b, i, &c->option[o]))
-            p[n++] = (rp_chain_point){ row_need(b, i, &c->option[o]), b->work->ticks[b->work->chain->segment[i]][o] };
+        if (rp__bound_allows(b, i, &c->option[o]))
+            p[n++] = (rp_chain_point){ rp__bound_need(b, i, &c->option[o]), b->work->ticks[b->work->chain->segment[i]][o] };
     qsort(p, (size_t)n, sizeof *p, by_bytes);
     return keep_corners(p, n);
 }
@@ -144,8 +141,6 @@ static double closed_ticks(const rp_chain_bound *b, int i)
     return b->fewest[i] + (double)b->work->forward_ticks[b->work->chain->segment[i]];
 }
 
-static double output_of(const rp_chain_bound *b, int i) { return (double)rp__chain_class_at(b->work->chain, i)->output; }
-
 /* The least up to behind segment i: by one of its options, or as the last of a region. *inside: the least with i in a region. */
 static double step_on(const rp_chain_bound *b, int i, double price, double before, double open, double *inside)
 {
@@ -155,7 +150,7 @@ static double step_on(const rp_chain_bound *b, int i, double price, double befor
     closed  = closed_ticks(b, i);
     longer  = *inside + closed;
     *inside = fmin(longer, before + closed);
-    return fmin(before + open, (rp__chain_may_be_region(b->work, i, i + 1) ? *inside : longer) + price * output_of(b, i));
+    return fmin(before + open, (rp__chain_may_be_region(b->work, i, i + 1) ? *inside : longer) + price * rp__bound_output(b, i));
 }
 
 static double *priced(const rp_chain_bound *b, int i) { return b->ways + (int64_t)i * b->n_prices; }
@@ -208,7 +203,7 @@ static void bound_rows(rp_chain_bound *b, rp_chain_point *scratch)
     }
 }
 
-/* ---- one price for one row ---- */
+/* ---- the best price, for the best row ---- */
 
 static double open_ticks(const rp_chain_bound *b, int i, double price)
 {
@@ -237,7 +232,7 @@ static void sum_from(rp_chain_bound *b, const rp_chain_point *need, int n_need)
     for (int i = n - 1; i > b->row; i--) b->from[i] = b->from[i + 1] + b->fewest[i];
     b->from[b->row] = b->from[b->row + 1] + lowest(need, n_need, b->lambda, b->budget, &at);
     for (int i = b->row - 1; i >= 0; i--) {
-        double last = b->from[i + 1] + b->lambda * output_of(b, i), closed = closed_ticks(b, i);
+        double last = b->from[i + 1] + b->lambda * rp__bound_output(b, i), closed = closed_ticks(b, i);
         b->from[i]  = b->from[i + 1] + open_ticks(b, i, b->lambda);
         if (!b->regions) continue;
         b->from[i] = fmin(b->from[i], inside + closed);
@@ -291,57 +286,11 @@ static void settle(rp_chain_bound *b, rp_chain_point *scratch)
     sum_from(b, scratch, n);
     b->bound      = b->from[0];
     b->step       = step_at(b);
-    b->most_error = relative_error * (b->scale + b->lambda * (double)(b->budget - scratch[0].bytes));
+    b->most_error = RP_CHAIN_ERROR * (b->scale + b->lambda * (double)(b->budget - scratch[0].bytes));
     for (int i = 0; i < b->work->chain->n; i++)
         b->again[i + 1] = b->again[i] + (double)b->work->forward_ticks[b->work->chain->segment[i]];
     b->closed[0] = 0;
     for (int i = 0; i < b->work->chain->n; i++) b->closed[i + 1] = b->closed[i] + closed_ticks(b, i);
-}
-
-double rp__bound_option(const rp_chain_bound *b, int i, int o)
-{
-    const rp_chain *chain         = b->work->chain;
-    const rp_chain_option *option = &rp__chain_class_at(chain, i)->option[o];
-    double ticks                  = (double)b->work->ticks[chain->segment[i]][o] - b->most_error;
-
-    if (!allowed(b, i, option)) return INFINITY;
-    if (i > b->row) return b->bound + ticks - b->fewest[i];
-    if (i == b->row) return b->upto[i] + ticks + b->lambda * (double)(row_need(b, i, option) - b->budget) + b->from[i + 1];
-    return b->upto[i] + ticks + b->lambda * (double)option->saved + b->from[i + 1];
-}
-
-/* A region that is open in the row's backward, or comes later, has run again as a whole besides. */
-double rp__bound_region(const rp_chain_bound *b, int first, int end)
-{
-    if (end > b->row) return b->bound + b->again[end] - b->again[first] - b->most_error;
-    return b->upto[first] + b->closed[end] - b->closed[first] + b->lambda * output_of(b, end - 1) + b->from[end] - b->most_error;
-}
-
-double rp__bound_inside(const rp_chain_bound *b, int first, int end, double ticks)
-{
-    double fewest = b->closed[end] - b->closed[first] - (b->again[end] - b->again[first]);
-
-    return end > b->row ? INFINITY : fewest + ticks - rp__bound_region(b, first, end) + b->most_error;
-}
-
-/* ---- cutting fronts ---- */
-
-/* From the point that needs most, so leaves least to the segments before it, to the one that needs least: prices fall. */
-int64_t rp__bound_cut(const rp_chain_bound *b, int i, double ticks, rp_chain_point *at, int64_t n)
-{
-    const double *ways = priced(b, i);
-    int64_t to = n, saved = b->regions ? 0 : b->least[i];
-    int p = 0;
-
-    for (int64_t j = n - 1; j >= 0; j--) {
-        double left = (double)(b->budget - at[j].bytes);
-        if (b->budget - at[j].bytes < saved) continue;
-        while (p + 1 < b->n_prices && ways[p + 1] - b->price[p + 1] * left >= ways[p] - b->price[p] * left) p++;
-        double error = relative_error * (b->scale + b->price[p] * left);
-        if ((double)at[j].ticks + fmax(ways[p] - b->price[p] * left, b->before[i]) <= ticks + error) at[--to] = at[j];
-    }
-    memmove(at, at + to, (size_t)(n - to) * sizeof *at);
-    return n - to;
 }
 
 /* ---- all of it ---- */

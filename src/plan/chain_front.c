@@ -146,15 +146,36 @@ static int64_t lowest_in(const rp_chain_point *p, int64_t n)
     return lowest;
 }
 
+/* Of the points first … end-1, which lie in one cell; returns how many are kept in all. */
+static int64_t keep_cell(rp_chain_point *at, int64_t first, int64_t end, int64_t kept)
+{
+    int64_t lowest = first + lowest_in(at + first, end - first);
+
+    if (lowest + 1 < end) at[kept++] = at[lowest];
+    at[kept++] = at[end - 1];
+    return kept;
+}
+
 int64_t rp__front_thin(rp_chain_point *at, int64_t n, int64_t origin, int bits)
 {
     int64_t kept = 0;
 
     for (int64_t first = 0, end; first < n; first = end) {
         for (end = first + 1; end < n && same_cell(at[first].bytes - origin, at[end].bytes - origin, bits);) end++;
-        int64_t lowest = first + lowest_in(at + first, end - first);
-        if (lowest + 1 < end) at[kept++] = at[lowest];
-        at[kept++] = at[end - 1];
+        kept = keep_cell(at, first, end, kept);
+    }
+    return kept;
+}
+
+int64_t rp__front_thin_to(rp_chain_point *at, int64_t n, int64_t most)
+{
+    int64_t kept = 1;
+
+    if (n <= most) return n;
+    int64_t width = (at[n - 1].bytes - at[0].bytes) / (most / 2) + 1, origin = at[0].bytes;
+    for (int64_t first = 1, end; first < n; first = end) {
+        for (end = first + 1; end < n && (at[first].bytes - origin) / width == (at[end].bytes - origin) / width;) end++;
+        kept = keep_cell(at, first, end, kept);
     }
     return kept;
 }

@@ -2,7 +2,8 @@
  *
  *   chain.c         what chain.h promises; the walk through a step
  *   chain_front.c   fronts: the ways through a rest of the chain, by what they need and how long they take
- *   chain_bound.c   Lagrangian bounds and what they say about parts of a plan
+ *   chain_bound.c   Lagrangian bounds
+ *   chain_cut.c     what they say about parts of a plan
  *   chain_search.c  the exact search: fronts from the last segment to the first, cut by bounds
  *   nested.c        fronts of regions, thinned
  *
@@ -41,6 +42,7 @@ typedef struct {
     int64_t *forward_ticks;         /* [class] */
     bool *alone;                    /* [class]: a region of one such segment may be of use */
     int64_t *rest_bytes;            /* [n + 1]: no way through the rest from here needs fewer bytes; regions aside */
+    int64_t unit;                   /* what is saved are multiples of it */
     int64_t work;                   /* points looked at */
 } rp_chain_work;
 
@@ -80,9 +82,12 @@ typedef struct { int64_t shift, floor, ticks, most; } rp_chain_move;
 int64_t rp__front_merge(rp_chain_front a, rp_chain_front b, const rp_chain_move *move, rp_chain_point *out);
 /* Both must be gone through, each with its own shift, where there are `floor` bytes at least: ticks add up. */
 int64_t rp__front_join(rp_chain_front a, int64_t shift_a, rp_chain_front b, int64_t shift_b, const rp_chain_move *move, rp_chain_point *out);
-/* Cells: bytes from the origin that have their highest `bits` bits in common, so no wider than 2^(1-bits) of the distance. The points of
- * a cell but the one of fewest ticks go; returns how many remain. */
+/* A cell is the bytes that, counted from the origin, have the same highest `bits` bits: no wider than 2^(1-bits) of the distance. Of its
+ * points there remain that of fewest ticks and the one furthest below the line between the first and the last; returns how many in all. */
 int64_t rp__front_thin(rp_chain_point *at, int64_t n, int64_t origin, int bits);
+/* As many at most, and one or two more: cells of equal width. The first point remains. */
+int64_t rp__front_thin_to(rp_chain_point *at, int64_t n, int64_t most);
+/* The last byte of the cell of `bytes`. */
 int64_t rp__front_cell_end(int64_t bytes, int64_t origin, int bits);
 /* The points of at most so many ticks. */
 rp_chain_front rp__front_fast(rp_chain_front f, double ticks);
@@ -90,6 +95,8 @@ rp_chain_front rp__front_fast(rp_chain_front f, double ticks);
 const rp_chain_point *rp__front_find(rp_chain_front f, int64_t bytes);
 
 /* ---- bounds ---- */
+
+#define RP_CHAIN_ERROR 0x1p-44      /* far more than sums of doubles lose here, relative */
 
 typedef struct { int first, n; } rp_chain_hull;     /* corners of the lower hull of a segment's (saved, ticks) */
 
@@ -120,6 +127,13 @@ bool rp__bound_exists(const rp_chain_work *w, int64_t budget, bool regions);
 /* Close it whatever comes back. errors RP_ERR_MEMORY */
 rp_status rp__bound_open(rp_chain_bound *b, rp_chain_work *w, int64_t budget, bool regions);
 static inline void rp__bound_close(rp_chain_bound *b) { rp__bump_free(&b->bump); }
+/* Whether a plan in the budget may have the option, as far as its own constraints say; what of them counts in the bound. */
+bool rp__bound_allows(const rp_chain_bound *b, int i, const rp_chain_option *o);
+int64_t rp__bound_need(const rp_chain_bound *b, int i, const rp_chain_option *o);
+static inline double rp__bound_output(const rp_chain_bound *b, int i) { return (double)rp__chain_class_at(b->work->chain, i)->output; }
+
+/* ---- cuts ---- */
+
 /* Drop the points of a front of the rest from i that are on no plan of at most `ticks`; returns how many remain. */
 int64_t rp__bound_cut(const rp_chain_bound *b, int i, double ticks, rp_chain_point *at, int64_t n);
 /* No plan in which segment i meets option o on the first level, in which [first, end) is a region there, takes fewer ticks than this. */
@@ -132,8 +146,8 @@ double rp__bound_inside(const rp_chain_bound *b, int first, int end, double tick
 
 typedef struct rp_chain_nest rp_chain_nest;
 
-/* What regions there are. `bits`: long fronts are thinned to cells of so many of the highest bits at most, fewer where there would be too much to do;
- * *out is NULL where that does not help. errors RP_ERR_MEMORY */
+/* What regions there are. Long fronts will be thinned to cells of `bits` bits, of fewer where there were too much to do; *out is NULL where
+ * that does not help. errors RP_ERR_MEMORY */
 enum { RP_CHAIN_FINE = 10 };
 rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out);
 /* Their fronts, as far as the budget goes. errors RP_ERR_MEMORY */

@@ -4,8 +4,8 @@
  * from i+1, or a region [i, j) and the rest from j. What is on no plan of at most `most` ticks is cut: points whose ticks and what the
  * segments before them take at least (chain_bound.c) are more, options and regions likewise. `most` starts at the lower bound and
  * is raised until a plan is found. No plan of at most that many ticks was cut, so the first one found is the fastest, of these it
- * needs fewest bytes, and no plan has to be guessed beforehand. Whatever is looked at is counted; past a limit the fronts of the whole
- * chain are thinned instead, which depends on no budget.
+ * needs fewest bytes, and no plan has to be guessed beforehand. Whatever is looked at is counted; past a limit fronts are thinned: a good
+ * plan, but not surely the fastest.
  *
  * The plan is read from the fronts: from the first segment on the first option that still leads to what was found, so of equals the
  * first in lexicographic order.
@@ -15,15 +15,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_SHARE = 64, GROWTH = 4, THIN_BITS = 7 };
+enum { FIRST_SHARE = 64, GROWTH = 4, LEAST_POINTS = 64 };
 
-static const int64_t work_limit = INT64_C(80) * 1000 * 1000, most_points = INT64_C(2) * 1000 * 1000;
+static const int64_t work_limit = INT64_C(60) * 1000 * 1000, thin_work = INT64_C(20) * 1000 * 1000, most_points = INT64_C(2) * 1000 * 1000;
 
 typedef struct {
     rp_chain_work *work;
     const rp_chain_nest *nest;      /* NULL: no regions */
     int64_t budget, until;          /* until: of work */
-    bool thin;
+    int64_t thin;                   /* points of a front at most; 0: all */
     rp_chain_bound *bound;
     double most;                    /* ticks */
     rp_chain_list store, side[2], joined;
@@ -47,6 +47,7 @@ static rp_status merge(search *s, rp_chain_front front, const rp_chain_move *mov
     if (!rp__list_room(s->work->ctx, to, from->n + front.n)) return RP_ERR_MEMORY;
     s->work->work += from->n + front.n;
     to->n = rp__front_merge((rp_chain_front){ from->at, from->n }, front, move, to->at);
+    if (s->thin && to->n > 4 * s->thin) to->n = rp__front_thin_to(to->at, to->n, 2 * s->thin);
     swap  = *from;
     *from = *to;
     *to   = swap;
@@ -61,7 +62,7 @@ static rp_status add_options(search *s, int i)
 
     for (int o = 0; o < c->n_options; o++) {
         rp_chain_move move = { c->option[o].saved, rp__chain_need(chain, i, &c->option[o]), ticks[o], s->budget };
-        if (!s->thin && rp__bound_option(s->bound, i, o) > s->most) continue;
+        if (rp__bound_option(s->bound, i, o) > s->most) continue;
         if (tired(s)) break;
         RP_TRY(merge(s, rest_of(s, i + 1), &move));
     }
@@ -71,9 +72,7 @@ static rp_status add_options(search *s, int i)
 /* The ways through a region that a plan of at most `most` ticks can take: the last ones of its front. */
 static rp_chain_front inside_of(const search *s, int first, int end)
 {
-    rp_chain_front inside = rp__nest_front(s->nest, first, end);
-
-    return s->thin ? inside : rp__front_fast(inside, rp__bound_inside(s->bound, first, end, s->most));
+    return rp__front_fast(rp__nest_front(s->nest, first, end), rp__bound_inside(s->bound, first, end, s->most));
 }
 
 static rp_status add_region(search *s, int first, int end, int64_t bare, int64_t again)
@@ -99,7 +98,7 @@ static rp_status add_regions(search *s, int i)
         again += s->work->forward_ticks[chain->segment[end - 1]];
         if (bare > s->budget) break;
         if (!rp__chain_may_be_region(s->work, i, end)) continue;
-        if (!s->thin && rp__bound_region(s->bound, i, end) > s->most) continue;
+        if (rp__bound_region(s->bound, i, end) > s->most) continue;
         RP_TRY(add_region(s, i, end, bare, again));
     }
     return RP_OK;
@@ -112,8 +111,8 @@ static rp_status add_rest(search *s, int i)
     front->n = 0;
     RP_TRY(add_options(s, i));
     if (s->nest) RP_TRY(add_regions(s, i));
-    if (s->thin && front->n && i) front->n = rp__front_thin(front->at, front->n, front->at[0].bytes, THIN_BITS);
-    if (!s->thin) front->n = rp__bound_cut(s->bound, i, s->most, front->at, front->n);
+    front->n = rp__bound_cut(s->bound, i, s->most, front->at, front->n);
+    if (s->thin) front->n = rp__front_thin_to(front->at, front->n, s->thin);
     if (!rp__list_room(s->work->ctx, &s->store, front->n)) return RP_ERR_MEMORY;
     s->rest[i] = (rp_chain_span){ s->store.n, front->n };
     if (front->n) memcpy(s->store.at + s->store.n, front->at, (size_t)front->n * sizeof *front->at);
@@ -223,22 +222,35 @@ static bool found_one(const search *s)
     return found && (double)found->ticks <= s->most;
 }
 
-static rp_status deepen(search *s, int64_t cap)
+/* Raises `most` by *room and more and more until there is a plan, or the work limit is met. */
+static rp_status deepen(search *s, int64_t cap, double *room)
 {
-    const rp_chain_bound *b = s->bound;
-    double room             = b->step / FIRST_SHARE + b->most_error;
-
-    for (;; room = GROWTH * room + b->most_error) {
-        RP_BUG_IF(!isfinite(room));
-        s->most = fmin(b->bound + room, (double)cap);
+    for (;; *room = GROWTH * *room + s->bound->most_error) {
+        RP_BUG_IF(!isfinite(*room));
+        s->most = fmin(s->bound->bound + *room, (double)cap);
         RP_TRY(pass(s));
-        if (tired(s)) break;
-        if (found_one(s)) return RP_OK;
+        if (tired(s) || found_one(s)) return RP_OK;
     }
-    s->thin = true;
-    s->budget = RP_CHAIN_MOST;
-    RP_TRY(pass(s));
-    return RP_OK;
+}
+
+/* So that a pass keeps to about as much work as there is left for it. */
+static int64_t points_for(const search *s)
+{
+    int64_t merges = 1;
+
+    for (int i = 0; i < s->work->chain->n; i++)
+        merges += rp__chain_class_at(s->work->chain, i)->n_options + (s->nest ? s->work->chain->n : 0);
+    return rp__more(thin_work / merges, LEAST_POINTS);
+}
+
+static rp_status search_all(search *s, int64_t cap)
+{
+    double room = s->bound->step / FIRST_SHARE + s->bound->most_error;
+
+    RP_TRY(deepen(s, cap, &room));
+    if (!tired(s)) return RP_OK;
+    s->thin = points_for(s);
+    return deepen(s, cap, &room);
 }
 
 rp_status rp__chain_search(rp_chain_bound *bound, const rp_chain_nest *nest, int64_t cap, rp_chain_found *out)
@@ -249,8 +261,7 @@ rp_status rp__chain_search(rp_chain_bound *bound, const rp_chain_nest *nest, int
 
     s.rest = rp__host_alloc(w->ctx, (w->chain->n + 1) * (int64_t)sizeof *s.rest);
     RP_TRY_GOTO(s.rest ? RP_OK : RP_ERR_MEMORY);
-    RP_TRY_GOTO(deepen(&s, cap));
-    s.budget = bound->budget;
+    RP_TRY_GOTO(search_all(&s, cap));
     RP_TRY_GOTO(take_plan(&s, out));
 done:
     rp__release(s.rest);

@@ -47,7 +47,6 @@ struct rp_chain_nest {
     int *alike;                     /* [first * n + end - 1]: index of the stretch that stands for it */
     stretch *of;
     int n, room, bits;
-    int64_t unit;                   /* that all sizes kept are multiples of */
     rp_chain_list store, side[2], joined;
 };
 
@@ -178,32 +177,10 @@ static void bound_stretch(rp_chain_nest *nest, stretch *s)
     s->thin = s->points > exact_points;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a            = b;
-        b            = rest;
-    }
-    return a;
-}
-
-static int64_t unit_of(const rp_chain *chain)
-{
-    int64_t unit = 0;
-
-    for (int i = 0; i < chain->n; i++) {
-        const rp_chain_class *c = rp__chain_class_at(chain, i);
-        unit                    = common_divisor(c->output, unit);
-        for (int o = 0; o < c->n_options; o++) unit = common_divisor(c->option[o].saved, unit);
-    }
-    return rp__more(unit, 1);
-}
-
 /* How many cells may hold points, where sizes are multiples of a unit. */
 static double cells(const rp_chain_nest *nest, const stretch *s, int bits)
 {
-    double octaves = log2(fmax((double)(s->most - s->least) / (double)nest->unit, 1)) - bits;
+    double octaves = log2(fmax((double)(s->most - s->least) / (double)nest->work->unit, 1)) - bits;
 
     return ldexp(1, bits) + ldexp(fmax(octaves, 0), bits - 1);
 }
@@ -399,7 +376,6 @@ rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out)
     if (!nest) return RP_ERR_MEMORY;
     nest->work = w;
     nest->bits = bits;
-    nest->unit = unit_of(w->chain);
     choose_kinds(nest);
     status = w->chain->n > MOST_SEGMENTS ? RP_OK : note_stretches(nest);
     while (nest->bits >= LEAST_BITS && work_with(nest, nest->bits) > work_limit) nest->bits--;
