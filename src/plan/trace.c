@@ -25,6 +25,7 @@ struct rp_tracer {
     int tick;                                   /* that runs, of the pass; NONE: between passes */
     int pass, n_calls;                          /* the pass that is in its backward; NONE: it is in its forward */
     int64_t *before, *peak;                     /* by tick of the pass */
+    int64_t *gone;                              /* by tick: bytes of constants that nobody reads from there on; the trace's */
     int *until;                                 /* by call and nth; NONE: never given back in the forward */
     int room_ticks;
     rp_stretch whole;
@@ -232,25 +233,41 @@ static bool reads(const int *list, int n, int value)
     return false;
 }
 
-/* Nothing but the last call of a pass reads it, which never runs again, as its backward comes at once; and that does not need it. */
-static bool is_of_the_end(const rp_trace_pass *pass, int value)
+/* The first call that reads a constant, unless that is the last call of the pass, which never runs again as its backward comes at once, and
+ * does not need it; NONE: nobody reads it after the forward. */
+static int first_reader(const rp_trace_pass *pass, int value)
 {
     for (int at = 0; at < pass->n_calls; at++) {
         const rp_trace_call *c = &pass->call[at];
-        if (reads(c->needs, c->n_needs, value) || (at < pass->n_calls - 1 && reads(c->in, c->n_in, value))) return false;
+        if (reads(c->needs, c->n_needs, value) || (at < pass->n_calls - 1 && reads(c->in, c->n_in, value))) return at;
     }
-    return true;
+    return NONE;
 }
 
-/* A constant, such as labels, which the tape holds now because all is to run again, and would not hold otherwise. */
-static void let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
+/* Constants, such as labels and positions, that the tape holds to the end because all is to run again: otherwise it lets go of each at the
+ * backward of its first reader. */
+static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
 {
+    t->gone = rp__bump_alloc(&t->trace->bump, (2 * pass->n_calls + 1) * (int64_t)sizeof *t->gone);
+    if (!t->gone) return RP_ERR_MEMORY;
     for (int i = 0; i < pass->n_values; i++) {
         rp_tape_value v = rp__tape_value_at(t->ctx, i);
         rp_block *b     = v.producer == NONE && v.offset >= 0 ? rp__blocks_find(&t->blocks, v.offset) : NULL;
-        if (!b || !b->bytes || b->ignored || !is_of_the_end(pass, i)) continue;
-        b->ignored = true;
-        t->live -= b->bytes;
+        if (!b || !b->bytes || b->ignored) continue;
+        int reader = first_reader(pass, i);
+        t->gone[reader == NONE ? pass->n_calls : 2 * pass->n_calls - reader] += b->bytes;
+    }
+    return RP_OK;
+}
+
+static void take_gone_off(rp_tracer *t)
+{
+    int64_t gone = 0;
+
+    for (int tick = t->n_calls; tick < 2 * t->n_calls; tick++) {
+        gone += t->gone[tick];
+        t->before[tick] -= gone;
+        t->peak[tick] -= gone;
     }
 }
 
@@ -267,8 +284,7 @@ static rp_status recorded(void *self)
     pass->n_passes++;
     for (int at = 0; at < pass->n_calls; at++) t->trace->seconds += pass->call[at].forward + pass->call[at].backward;
     t->n_calls = pass->n_calls;
-    let_constants_go(t, pass);
-    return RP_OK;
+    return let_constants_go(t, pass);
 }
 
 static bool same_fixed(const rp_trace_fixed *a, const int64_t *before, const int64_t *most, int ticks)
@@ -301,7 +317,10 @@ static void done(void *self)
 {
     rp_tracer *t = self;
 
-    if (t->n_calls != NONE && !(reach(t, 2 * t->n_calls - 1) && keep_fixed(t))) t->lost = true;
+    if (t->n_calls != NONE && reach(t, 2 * t->n_calls - 1)) {
+        take_gone_off(t);
+        t->lost = t->lost || !keep_fixed(t);
+    } else t->lost = t->lost || t->n_calls != NONE;
     t->tick = t->n_calls = t->pass = NONE;
     count(t, 0);
 }

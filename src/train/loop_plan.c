@@ -107,21 +107,31 @@ static void close_question(question *q)
     rp__trace_close(&q->trace);
 }
 
+/* What to ask for next, where the arena of a plan of `bytes` was too large: the plan just below, after many of those one far below, at last
+ * the least. */
+static int64_t next_below(int64_t bytes, int64_t least, int tries)
+{
+    return tries < MOST_TRIES ? bytes - 1 : rp__align_up(bytes - 1 - (bytes - least) / 8) > least ? bytes - 1 - (bytes - least) / 8 : least;
+}
+
 /* The plan for the budget whose arena keeps to it, too. *out NULL: there is none. */
 static rp_status plan_within(rp_stage *stage, const question *q, int64_t budget, rp_step_plan **out)
 {
-    int64_t most = budget;
+    int64_t most = budget, least;
     rp_plan *plan;
 
     *out = NULL;
-    for (int i = 0; i < MOST_TRIES; i++) {
+    RP_TRY(rp__plan_least(stage->ctx, &q->problem, &least));
+    for (int i = 0; most >= least; i++) {
         RP_TRY(rp__plan_solve(stage->ctx, &q->problem, most, &plan));
         if (!plan) return RP_OK;
-        most = plan->facts.bytes - 1;
+        int64_t bytes = plan->facts.bytes;
         RP_TRY(try_plan(stage, plan, q->in_backward, out));
         if ((*out)->placement.height <= budget) return RP_OK;
         rp__step_plan_free(*out);
         *out = NULL;
+        if (bytes <= least) return RP_OK;
+        most = next_below(bytes, least, i);
     }
     return RP_OK;
 }
@@ -162,6 +172,19 @@ static rp_status plan_for(rp_stage *stage, int64_t budget, rp_step_plan **out)
 
 /* ---- the least ---- */
 
+/* A plan of more bytes may have a smaller arena, where that of the least plan has holes. */
+static rp_status shrink(rp_stage *stage, const question *q, rp_step_plan **best)
+{
+    while ((*best)->placement.height > (*best)->placement.bound) {
+        rp_step_plan *smaller;
+        RP_TRY(plan_within(stage, q, (*best)->placement.height - 1, &smaller));
+        if (!smaller) return RP_OK;
+        rp__step_plan_free(*best);
+        *best = smaller;
+    }
+    return RP_OK;
+}
+
 /* The plan that takes least, what its arena adds included. */
 static rp_status plan_least(rp_stage *stage, bool in_backward, rp_step_plan **out)
 {
@@ -175,6 +198,7 @@ static rp_status plan_least(rp_stage *stage, bool in_backward, rp_step_plan **ou
     if (status == RP_OK) status = rp__plan_solve(stage->ctx, &q.problem, bytes, &plan);
     RP_BUG_IF(status == RP_OK && !plan);
     if (status == RP_OK) status = try_plan(stage, plan, in_backward, out);
+    if (status == RP_OK) status = shrink(stage, &q, out);
     close_question(&q);
     return status;
 }

@@ -6,7 +6,11 @@
 
 #include <math.h>
 
+#ifdef RP_SANITIZED
+enum { N_DRAWS = 12, N_BUDGETS = 8 };
+#else
 enum { N_DRAWS = 100, N_BUDGETS = 50 };
+#endif
 
 static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 static int pick(uint32_t *rng, int n) { return (int)(next(rng) % (uint32_t)n); }
