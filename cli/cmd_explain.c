@@ -102,7 +102,8 @@ static const char *decision(const rp_explain_row *row, char out[192])
     return out;
 }
 
-static rp_status print_slots(rp_explain *e)
+/* Under a budget with what one more MiB for a slot is worth. */
+static rp_status print_slots(rp_explain *e, bool budget)
 {
     char name[192], fate[192];
     rp_explain_row *row;
@@ -113,10 +114,14 @@ static rp_status print_slots(rp_explain *e)
         int chars = (int)strlen(slot_name(&row[i], name));
         width     = chars > width ? chars : width;
     }
-    printf("\n%-*s  %-20s  %12s  %5s  %10s  %9s  %s\n", width, "slot", "shape", "bytes each", "count", "MFLOPs", "us/MiB", "fate");
-    for (int i = 0; i < n; i++)
-        printf("%-*s  %-20s  %12" PRId64 "  %5d  %10.3f  %9.1f  %s\n", width, slot_name(&row[i], name), rp_meta_str(&row[i].slot->meta),
-               row[i].slot->bytes, row[i].n, cli_mflops(row[i].slot->flops), 1e6 * per_mib(row[i].slot), decision(&row[i], fate));
+    printf("\n%-*s  %-20s  %12s  %5s  %10s  %s%s\n", width, "slot", "shape", "bytes each", "count", "MFLOPs", budget ? "   us/MiB  " : "", "fate");
+    for (int i = 0; i < n; i++) {
+        const rp_explain_slot *slot = row[i].slot;
+        printf("%-*s  %-20s  %12" PRId64 "  %5d  %10.3f  ", width, slot_name(&row[i], name), rp_meta_str(&slot->meta), slot->bytes, row[i].n,
+               cli_mflops(slot->flops));
+        if (budget) printf("%9.1f  ", 1e6 * per_mib(slot));
+        printf("%s\n", decision(&row[i], fate));
+    }
     return RP_OK;
 }
 
@@ -215,10 +220,10 @@ static void print_advice(const rp_explain *e, const rp_recipe *recipe)
     }
 }
 
-static rp_status print_text(rp_explain *e, const rp_recipe *recipe)
+static rp_status print_text(rp_explain *e, const rp_recipe *recipe, bool budget)
 {
     cli_print_peak(e);
-    RP_TRY(print_slots(e));
+    RP_TRY(print_slots(e, budget));
     cli_print_modules(e);
     RP_TRY(print_owners(e));
     print_advice(e, recipe);
@@ -235,7 +240,7 @@ static int explain(cli *c, const explain_fields *fields, const cli_args *args)
     if (code == CLI_GO) {
         rp_status status = x.f.feasible ? RP_OK : RP_ERR_BUDGET;
         if (status == RP_OK && fields->json) print_json(&x.f.explain);
-        else if (status == RP_OK) status = print_text(&x.f.explain, x.recipe);
+        else if (status == RP_OK) status = print_text(&x.f.explain, x.recipe, x.f.budget > 0);
         code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&x.run, status);
     }
     cli_forecast_close(&x);

@@ -5,7 +5,7 @@ set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dat
     threads=1
 slots() {
     reprise explain "$@" >all || exit
-    sed -n '/^saved/p; /^replays/p; /^slot /,/^$/p' all | sed -E 's/ +[0-9]+\.[0-9]  (keep|recompute|offload)/  \1/'   # times are the machine's
+    sed -n '/^saved/p; /^replays/p; /^slot /,/^$/p' all
 }
 number() { sed "s/.*\"$1\": *\([0-9]*\).*/\1/" "$2" | tail -1; }
 same() {
