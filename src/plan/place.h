@@ -1,7 +1,7 @@
 /* plan/place.h -- an address for every buffer of a step, so that the arena is no larger than what is live at once.
  *
  *     address
- *     H ┌───────────────────────────────┐     gradients and whatever a backward makes for long: from the top down
+ *     H ┌───────────────────────────────┐     whoever crosses the stack, gradients for one: from the top down
  *       │                    ▟▀▀▀▀▀▀▀▀▀▀│
  *       │  ▖▗ ▖▗   ▗▖ ▖▗  ▗▖ transients │     in between
  *       │    ▟▀▀▀▀▀▙                    │
@@ -11,7 +11,9 @@
  *       └───────────────────────────────┘     time ▶
  *
  * A buffer occupies [offset, offset + bytes) from event `begin` on until before event `end`. The bound is the greatest sum of bytes
- * that are live at one event; no placement is lower. Stacks reach it, gradients from the top reach it; transients are searched.
+ * that are live at one event; no placement is lower. Nothing is known of a buffer but its size and its life: the picture above is what
+ * comes of it (place_greedy.c). To tell whether the bound can be reached is NP-hard in general (dynamic storage allocation: Garey and
+ * Johnson, SR2); for the steps of training it nearly always can, and the few tries that take (place_search.c) are counted, never timed.
  */
 #ifndef RP_PLACE_H
 #define RP_PLACE_H

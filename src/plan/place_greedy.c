@@ -122,7 +122,7 @@ rp_status rp__place_choose_walls(place_problem *p)
 
 /* ---- the pass ---- */
 
-rp_status rp__place_greedy(place_problem *p)
+rp_status rp__place_greedy(place_problem *p, int life)
 {
     rp__place_room_clear(p);
     for (int i = 0; i < p->n; i++)
@@ -130,6 +130,8 @@ rp_status rp__place_greedy(place_problem *p)
     for (int i = 0; i < p->n; i++) {
         place_item *item = p->order[i];
         if (item->fixed) continue;
+        item->offset = PLACE_NOWHERE;
+        if (place_life(item) < life) continue;
         item->offset = item->high ? rp__place_room_high(p, item) : rp__place_room_low(p, item);
         if (item->offset != PLACE_NOWHERE) RP_TRY(rp__place_room_take(p, item));
     }

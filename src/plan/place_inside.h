@@ -65,8 +65,9 @@ void rp__place_sort(place_problem *p, place_compare *order);
 
 /* Which wall each looks from: once, before the first greedy pass. */
 rp_status rp__place_choose_walls(place_problem *p);
-rp_status rp__place_greedy(place_problem *p);
+rp_status rp__place_greedy(place_problem *p, int life);
 rp_status rp__place_skyline(place_problem *p);
+rp_status rp__place_mend(place_problem *p);
 
 /* The best of many tries. Who finds no place below the roof is put above it, as low as can be. */
 rp_status rp__place_search(place_problem *p);

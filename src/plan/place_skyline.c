@@ -30,6 +30,7 @@ typedef struct {
     int *heap, n_heap;              /* the lowest valley on top */
     place_item **born;              /* items by instant of birth, then by rank */
     int *start;                     /* of those of an instant, in `born` */
+    int64_t *ceiling;
     int *next;                      /* towards the next instant with items to be placed */
 } skyline;
 
@@ -120,14 +121,17 @@ static int next_birth(skyline *s, int instant)
     return instant;
 }
 
-static const place_item *first_within(skyline *s, int instant, int last, bool *any)
+static const place_item *first_within(skyline *s, int instant, int last, int64_t height, bool *any)
 {
     *any = false;
     for (int i = s->start[instant]; i < s->start[instant + 1]; i++) {
         const place_item *item = s->born[i];
         if (item->offset != PLACE_NOWHERE) continue;
         *any = true;
-        if (item->last <= last) return item;
+        if (item->last > last) continue;
+        bool fits = true;
+        for (int k = item->first; k <= item->last && fits; k++) fits = height + item->bytes <= s->ceiling[k];
+        if (fits) return item;
     }
     return NULL;
 }
@@ -139,7 +143,7 @@ static place_item *choose(skyline *s, const valley *v)
     bool any;
 
     for (int i = next_birth(s, v->first); i <= v->last; i = next_birth(s, i + 1)) {
-        const place_item *item = first_within(s, i, v->last, &any);
+        const place_item *item = first_within(s, i, v->last, v->height, &any);
         if (!any) s->next[i] = i + 1;
         if (item && (!found || item->rank < found->rank)) found = item;
     }
@@ -153,8 +157,7 @@ static void list_births(skyline *s)
     int n            = 0;
 
     for (int i = 0; i < p->n; i++) {
-        if (p->item[i].fixed) continue;
-        p->item[i].offset = PLACE_NOWHERE;
+        if (p->item[i].offset != PLACE_NOWHERE) continue;
         s->born[n++]      = &p->item[i];
     }
     qsort(s->born, (size_t)n, sizeof *s->born, by_birth);
@@ -181,19 +184,35 @@ static rp_status open_skyline(skyline *s)
     return s->valley && s->heap && s->born && s->start && s->next ? RP_OK : RP_ERR_MEMORY;
 }
 
-/* What is fixed is ground, and so is what lies below it. */
+static int by_offset(const void *left, const void *right)
+{
+    const place_item *a = *(place_item *const *)left, *b = *(place_item *const *)right;
+
+    return a->offset != b->offset ? (a->offset < b->offset ? -1 : 1) : a->buffer - b->buffer;
+}
+
+/* Between what is placed, the largest gap of each instant. */
 static rp_status lay_ground(skyline *s)
 {
     place_problem *p = s->p;
-    int64_t *ground  = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *ground);
-    int before       = NONE;
+    int64_t *ground = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *ground);
+    int64_t *top    = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *top);
+    place_item **placed = rp__bump_alloc(&s->bump, (p->n + 1) * (int64_t)sizeof *placed);
+    int before       = NONE, n = 0;
 
-    if (!ground) return RP_ERR_MEMORY;
-    for (int i = 0; i < p->n_instants; i++) ground[i] = p->floor;
-    for (int i = 0; i < p->n; i++) {
-        const place_item *item = &p->item[i];
-        for (int at = item->first; item->fixed && at <= item->last; at++)
-            if (place_end(item) > ground[at]) ground[at] = place_end(item);
+    s->ceiling = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *ground);
+    if (!ground || !top || !placed || !s->ceiling) return RP_ERR_MEMORY;
+    for (int i = 0; i < p->n_instants; i++) top[i] = ground[i] = s->ceiling[i] = p->floor;
+    for (int i = 0; i < p->n; i++) if (p->item[i].offset != PLACE_NOWHERE) placed[n++] = &p->item[i];
+    qsort(placed, (size_t)n, sizeof *placed, by_offset);
+    for (int k = 0; k <= n; k++) {
+        const place_item *item = k < n ? placed[k] : NULL;
+        int first = item ? item->first : 0, last = item ? item->last : p->n_instants - 1;
+        int64_t low = item ? item->offset : p->roof, high = item ? place_end(item) : p->roof;
+        for (int i = first; i <= last; i++) {
+            if (low - top[i] > s->ceiling[i] - ground[i]) { ground[i] = top[i]; s->ceiling[i] = low; }
+            if (high > top[i]) top[i] = high;
+        }
     }
     for (int i = 0; i < p->n_instants; i++)
         before = put_valley(s, (valley){ .first = i, .last = i, .height = ground[i], .before = before, .after = NONE });
@@ -207,7 +226,6 @@ static void run(skyline *s)
         if (v.gone) continue;
         place_item *item = choose(s, &v);
         if (item) {
-            if (v.height + item->bytes > s->p->roof) return;
             item->offset = v.height;
             build(s, v, item);
         } else if (!fill(s, v)) return;
