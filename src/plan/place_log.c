@@ -1,17 +1,15 @@
-/* plan/place_log.c -- the ledger observed as a list of buffers; which part of the arena each is for follows from when it was taken. */
+/* plan/place_log.c -- the ledger observed as a list of buffers, and these placed. */
 #include "plan/place_log.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "plan/blocks.h"
-#include "tape/tape.h"
 
-enum { NONE = -1, LONG_SHARE = 6 };     /* what lives longer than this part of a micro-batch hangs from the top */
+enum { NONE = -1 };
 
 typedef struct {
     rp_place_buffer place;
     int64_t bytes;                      /* as asked for */
-    bool forward, grad;                 /* taken in a forward, or before it */
     int like;                           /* the take it is laid like; NONE */
 } entry;
 
@@ -20,12 +18,11 @@ typedef struct { int event, take; } mark;
 struct rp_place_log {
     rp_ctx *ctx;
     entry *take;                        /* in order */
-    rp_place_buffer *fixed;
+    rp_place_buffer *fixed;             /* stretches of what is live when the log begins … */
+    rp_place_buffer *given;             /* … and blocks of them that are given back */
     mark *mark;
-    int *turn;                          /* events at which a backward began */
     rp_blocks blocks;                   /* tag: take */
-    int n_takes, n_fixed, n_marks, n_turns, room_takes, room_fixed, room_marks, room_turns, n_events;
-    rp_tape_phase phase;
+    int n_takes, n_fixed, n_given, n_marks, room_takes, room_fixed, room_given, room_marks, n_events;
     bool lost;
 };
 
@@ -47,16 +44,6 @@ static bool grow(rp_place_log *log, void *list, int n, int *room, int64_t size)
 
 /* ---- events ---- */
 
-static void note_phase(rp_place_log *log)
-{
-    rp_tape_phase phase = rp__tape_now(log->ctx).phase;
-
-    if (phase == RP_TAPE_REPLAY) phase = RP_TAPE_BACKWARD;
-    if (phase == RP_TAPE_BACKWARD && log->phase != phase && grow(log, &log->turn, log->n_turns, &log->room_turns, sizeof *log->turn))
-        log->turn[log->n_turns++] = log->n_events;
-    log->phase = phase;
-}
-
 static void take(rp_place_log *log, const rp_mem_event *event)
 {
     if (!grow(log, &log->take, log->n_takes, &log->room_takes, sizeof *log->take) || !rp__blocks_reserve(log->ctx, &log->blocks)) {
@@ -64,8 +51,8 @@ static void take(rp_place_log *log, const rp_mem_event *event)
         return;
     }
     log->take[log->n_takes] = (entry){
-        .place = { .bytes = rp__align_up(event->bytes), .begin = log->n_events, .end = INT32_MAX, .kind = RP_PLACE_TRANSIENT },
-        .bytes = event->bytes, .forward = log->phase != RP_TAPE_BACKWARD, .grad = event->mem_class == RP_MEM_GRAD, .like = NONE,
+        .place = { .bytes = rp__align_up(event->bytes), .begin = log->n_events, .end = INT32_MAX, .offset = NONE },
+        .bytes = event->bytes, .like = NONE,
     };
     if (event->bytes) {
         *rp__blocks_find(&log->blocks, event->offset) = (rp_block){ event->offset, event->bytes, log->n_takes, false };
@@ -74,18 +61,26 @@ static void take(rp_place_log *log, const rp_mem_event *event)
     log->n_takes++;
 }
 
+/* Who was not taken here was there before. */
+static void give(rp_place_log *log, const rp_mem_event *event)
+{
+    rp_block *b = rp__blocks_find(&log->blocks, event->offset);
+
+    if (b->bytes) {
+        log->take[b->tag].place.end = log->n_events;
+        rp__blocks_remove(&log->blocks, b);
+    } else if (grow(log, &log->given, log->n_given, &log->room_given, sizeof *log->given)) {
+        log->given[log->n_given++] = (rp_place_buffer){ .bytes = rp__align_up(event->bytes), .end = log->n_events, .offset = event->offset };
+    }
+}
+
 static void observe(void *user, const rp_mem_event *event)
 {
     rp_place_log *log = user;
 
     if (event->reclass || log->lost) return;
-    note_phase(log);
     if (event->take) take(log, event);
-    rp_block *b = !event->take && event->bytes ? rp__blocks_find(&log->blocks, event->offset) : NULL;
-    if (b && b->bytes) {
-        log->take[b->tag].place.end = log->n_events;
-        rp__blocks_remove(&log->blocks, b);
-    }
+    else if (event->bytes) give(log, event);
     log->n_events++;
 }
 
@@ -94,15 +89,15 @@ static void fix(void *user, int64_t offset, int64_t bytes)
     rp_place_log *log = user;
 
     if (!grow(log, &log->fixed, log->n_fixed, &log->room_fixed, sizeof *log->fixed)) return;
-    log->fixed[log->n_fixed++] = (rp_place_buffer){ .bytes = bytes, .kind = RP_PLACE_FIXED, .offset = offset };
+    log->fixed[log->n_fixed++] = (rp_place_buffer){ .bytes = bytes, .offset = offset };
 }
 
 static void log_free(rp_place_log *log)
 {
     rp__release(log->take);
     rp__release(log->fixed);
+    rp__release(log->given);
     rp__release(log->mark);
-    rp__release(log->turn);
     rp__release(log->blocks.at);
     rp__release(log);
 }
@@ -137,6 +132,8 @@ static bool stays_inside(const rp_place_log *log, const mark *from, const mark *
         if (log->take[i].place.bytes && log->take[i].place.end > to->event) return false;
     for (int i = 0; i < from->take; i++)
         if (log->take[i].place.end > from->event && log->take[i].place.end <= to->event) return false;
+    for (int i = 0; i < log->n_given; i++)
+        if (log->given[i].end >= from->event && log->given[i].end < to->event) return false;
     return true;
 }
 
@@ -162,64 +159,74 @@ static void find_repeats(rp_place_log *log)
     }
 }
 
-/* ---- what each buffer is ---- */
+/* ---- the end ---- */
 
-static bool lives_at(const rp_place_buffer *b, int event) { return b->begin < event && b->end > event; }
-
-static void find_kinds(rp_place_log *log)
+static int by_offset(const void *left, const void *right)
 {
-    int turns = log->n_turns ? log->n_turns : 1, life = log->n_events / turns / LONG_SHARE;
+    const rp_place_buffer *a = left, *b = right;
 
-    for (int i = 0; i < log->n_takes; i++) {
-        entry *e = &log->take[i];
-        if (e->place.end > log->n_events) e->place.end = log->n_events;
-        bool lasts = e->place.end - e->place.begin > life;
-        if (e->grad || lasts) e->place.kind = e->grad ? RP_PLACE_TOP : e->forward ? RP_PLACE_STACK : RP_PLACE_HIGH;
-        for (int t = 0; t < log->n_turns && e->forward; t++)
-            if (lives_at(&e->place, log->turn[t])) e->place.kind = RP_PLACE_STACK;
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+static void put(rp_place_buffer *list, int *n, int64_t from, int64_t to, int end)
+{
+    if (to > from) list[(*n)++] = (rp_place_buffer){ .bytes = to - from, .end = end, .offset = from };
+}
+
+/* What is not given back is there to the end. A stretch has room for all of its blocks that are, and for what is between them. */
+static void list_fixed(rp_place_log *log, rp_place_buffer *list, int *n)
+{
+    int end = log->n_events ? log->n_events : 1, at = 0;
+
+    if (log->n_given) qsort(log->given, (size_t)log->n_given, sizeof *log->given, by_offset);
+    for (int i = 0; i < log->n_fixed; i++) {
+        int64_t from = log->fixed[i].offset, to = from + log->fixed[i].bytes;
+        for (; at < log->n_given && log->given[at].offset < to; at++) {
+            const rp_place_buffer *b = &log->given[at];
+            put(list, n, from, b->offset, end);
+            put(list, n, b->offset, b->offset + b->bytes, b->end + 1);
+            from = b->offset + b->bytes;
+        }
+        put(list, n, from, to, end);
     }
 }
 
-/* ---- the end ---- */
-
-static rp_place_buffer *list_buffers(rp_place_log *log, int *n)
+static rp_place_buffer *list_buffers(rp_place_log *log, int *n_fixed, int *n)
 {
-    rp_place_buffer *list = rp__host_alloc(log->ctx, (log->n_takes + log->n_fixed + 1) * (int64_t)sizeof *list);
+    int64_t most          = log->n_takes + log->n_fixed + 2 * (int64_t)log->n_given + 1;
+    rp_place_buffer *list = rp__host_alloc(log->ctx, most * (int64_t)sizeof *list);
 
     *n = 0;
-    for (int i = 0; list && i < log->n_fixed; i++) {
-        list[*n]       = log->fixed[i];
-        list[*n].end   = log->n_events ? log->n_events : 1;
-        ++*n;
+    if (!list) return NULL;
+    list_fixed(log, list, n);
+    *n_fixed = *n;
+    for (int i = 0; i < log->n_takes; i++) {
+        rp_place_buffer *b = &log->take[i].place;
+        if (b->end > log->n_events) b->end = log->n_events;
+        if (log->take[i].like == NONE) list[(*n)++] = *b;
     }
-    for (int i = 0; list && i < log->n_takes; i++)
-        if (log->take[i].like == NONE && log->take[i].place.begin < log->take[i].place.end) list[(*n)++] = log->take[i].place;
     return list;
 }
 
 static void give_places(rp_place_log *log, const rp_place_buffer *list, rp_mem_place *place)
 {
-    int n = log->n_fixed;
-
     for (int i = 0; i < log->n_takes; i++) {
-        entry *e = &log->take[i];
-        if (e->like == NONE && e->place.begin < e->place.end) e->place.offset = list[n++].offset;
-        if (e->like != NONE) e->place.offset = log->take[e->like].place.offset;
-        place[i] = (rp_mem_place){ e->bytes, e->place.offset };
+        entry *e        = &log->take[i];
+        e->place.offset = e->like == NONE ? (list++)->offset : log->take[e->like].place.offset;
+        place[i]        = (rp_mem_place){ e->bytes, e->place.offset };
     }
 }
 
 static rp_status place_all(rp_place_log *log, rp_mem_place **place, rp_placement *out)
 {
-    int n;
+    int n_fixed = 0, n;
 
     find_repeats(log);
-    find_kinds(log);
-    rp_place_buffer *list = list_buffers(log, &n);
+    rp_place_buffer *list = list_buffers(log, &n_fixed, &n);
     *place                = rp__host_alloc(log->ctx, (log->n_takes + 1) * (int64_t)sizeof **place);
     rp_status status      = list && *place ? rp__place(log->ctx, list, n, out) : RP_ERR_MEMORY;
     if (status == RP_OK) {
-        give_places(log, list, *place);
+        give_places(log, list + n_fixed, *place);
     } else {
         rp__release(*place);
         *place = NULL;

@@ -1,0 +1,75 @@
+/* plan/place_inside.h -- what the parts of the placement share; place*.c alone include this.
+ *
+ *   place.c           buffers become items, items get their offsets; the bound
+ *   place_room.c      where there is room for an item, found without looking at the others one by one
+ *   place_greedy.c    item after item, each in the first gap from its wall
+ *   place_skyline.c   valley after valley, from the bottom up
+ *   place_search.c    which of these when, and what to do about the few that find no place
+ *
+ * Time is counted in instants. What lives at an event lives, with others or not, at the last take of a row of takes; between two such
+ * events nobody is born. So a row of takes is one instant, and two buffers meet if and only if they share one.
+ */
+#ifndef RP_PLACE_INSIDE_H
+#define RP_PLACE_INSIDE_H
+
+#include "base/bump.h"
+#include "plan/place.h"
+
+enum { PLACE_NOWHERE = -1 };
+
+typedef struct {
+    int64_t bytes, offset;          /* PLACE_NOWHERE: none yet, or none was found */
+    int64_t tight;                  /* the greatest live sum while it lives: who has much has little room to choose from */
+    int first, last;                /* instants, both included */
+    int buffer;                     /* the caller's */
+    int rank;                       /* in the order of the moment */
+    bool high, fixed;               /* high: it looks for its place from the top down */
+} place_item;
+
+typedef struct place_room place_room;
+
+typedef struct {
+    rp_bump bump;                   /* all that is allocated */
+    place_item *item;
+    place_item **order;             /* all items, in the order they are placed in */
+    int n, n_instants;
+    const int64_t *most;            /* live sums: [level][instant], the greatest of 2^level instants from there on */
+    int64_t floor, roof;            /* items may lie in [floor, roof) */
+    place_room *room;
+    int64_t work;
+} place_problem;
+
+static inline bool place_meet(const place_item *a, const place_item *b) { return a->first <= b->last && b->first <= a->last; }
+static inline int64_t place_end(const place_item *item) { return item->offset + item->bytes; }
+static inline int place_life(const place_item *item) { return item->last - item->first + 1; }
+
+/* ---- room: an empty arena, in which items are put down ---- */
+
+rp_status rp__place_room_new(place_problem *p);
+void rp__place_room_clear(place_problem *p);
+/* The lowest offset from the floor up where the item meets nobody, or the highest one below the roof; PLACE_NOWHERE. */
+int64_t rp__place_room_low(place_problem *p, const place_item *item);
+int64_t rp__place_room_high(place_problem *p, const place_item *item);
+rp_status rp__place_room_take(place_problem *p, const place_item *item);
+
+/* ---- orders ---- */
+
+typedef int place_compare(const void *left, const void *right);
+/* Of pointers to items. The tightest first, of these the longest lived, the largest or the one of the greatest area; or the largest or
+ * the one of the greatest area of all; or by rank. None leaves a tie. */
+place_compare rp__place_by_tight_life, rp__place_by_tight_bytes, rp__place_by_tight_area, rp__place_by_bytes, rp__place_by_area,
+    rp__place_by_rank;
+void rp__place_sort(place_problem *p, place_compare *order);
+
+/* ---- ways to place all items that are not fixed, in the order of the moment; some may be nowhere afterwards ---- */
+
+/* Which wall each looks from: once, before the first greedy pass. */
+rp_status rp__place_choose_walls(place_problem *p);
+rp_status rp__place_greedy(place_problem *p, int life);
+rp_status rp__place_skyline(place_problem *p);
+rp_status rp__place_mend(place_problem *p);
+
+/* The best of many tries. Who finds no place below the roof is put above it, as low as can be. */
+rp_status rp__place_search(place_problem *p);
+
+#endif

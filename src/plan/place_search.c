@@ -1,0 +1,143 @@
+/* plan/place_search.c -- which way to place when.
+ *
+ *   1. greedy: most traces are done with that
+ *   2. greedy for those that live long, skylines for the rest, from "nobody lives long" to "everybody does", in several orders
+ *   3. rounds of greedy passes: who found no place has its turn sooner in the next one
+ *   4. the roof is raised, by as little as helps
+ *
+ * After each of them the few that found no place are mended, where they are few.
+ */
+#include "plan/place_inside.h"
+
+enum { MOST_WORK = 400000, MOST_MENDED = 8, ROUNDS = 20, LEAST_RAISE = 4096 };
+
+typedef struct {
+    place_problem *p;
+    int64_t *best, least;           /* offsets of the best try, and the bytes it found no place for */
+    int64_t most_work;
+} search;
+
+/* ---- tries ---- */
+
+static int64_t missing(const place_problem *p, int *n)
+{
+    int64_t bytes = 0;
+
+    *n = 0;
+    for (int i = 0; i < p->n; i++) {
+        if (p->item[i].offset != PLACE_NOWHERE) continue;
+        bytes += p->item[i].bytes;
+        ++*n;
+    }
+    return bytes;
+}
+
+static rp_status settle(search *s)
+{
+    int n;
+    int64_t bytes = missing(s->p, &n);
+
+    if (n > 0 && n <= MOST_MENDED) {
+        RP_TRY(rp__place_mend(s->p));
+        bytes = missing(s->p, &n);
+    }
+    if (bytes >= s->least) return RP_OK;
+    s->least = bytes;
+    for (int i = 0; i < s->p->n; i++) s->best[i] = s->p->item[i].offset;
+    return RP_OK;
+}
+
+static bool enough(const search *s) { return s->least == 0 || s->p->work > s->most_work; }
+
+static rp_status try_greedy(search *s)
+{
+    rp__place_sort(s->p, rp__place_by_tight_life);
+    RP_TRY(rp__place_greedy(s->p, 1));
+    return settle(s);
+}
+
+static rp_status try_mixed(search *s)
+{
+    static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life, rp__place_by_area, rp__place_by_tight_bytes };
+
+    for (int i = 0; i < RP_COUNT(orders); i++) {
+        for (int life = s->p->n_instants; life > 1 && !enough(s); life /= 2) {
+            rp__place_sort(s->p, rp__place_by_tight_life);
+            RP_TRY(rp__place_greedy(s->p, life));
+            rp__place_sort(s->p, orders[i]);
+            RP_TRY(rp__place_skyline(s->p));
+            RP_TRY(settle(s));
+        }
+    }
+    return RP_OK;
+}
+
+/* A tenth of the way to the front: at the very front they may be in everybody's way. */
+static void take_turns(place_problem *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        place_item *item = &p->item[i];
+        item->rank       = item->offset == PLACE_NOWHERE ? 2 * (int)((int64_t)item->rank * 9 / 10) : 2 * item->rank + 1;
+    }
+    rp__place_sort(p, rp__place_by_rank);
+}
+
+static rp_status try_rounds(search *s, place_compare *order)
+{
+    rp__place_sort(s->p, order);
+    for (int i = 0; i < ROUNDS && !enough(s); i++) {
+        RP_TRY(rp__place_greedy(s->p, 1));
+        take_turns(s->p);
+        RP_TRY(settle(s));
+    }
+    return RP_OK;
+}
+
+/* ---- above the roof ---- */
+
+static rp_status put_on_top(place_problem *p)
+{
+    p->roof = INT64_MAX;
+    rp__place_sort(p, rp__place_by_bytes);
+    rp__place_room_clear(p);
+    for (int i = 0; i < p->n; i++)
+        if (p->order[i]->offset != PLACE_NOWHERE) RP_TRY(rp__place_room_take(p, p->order[i]));
+    for (int i = 0; i < p->n; i++) {
+        place_item *item = p->order[i];
+        if (item->offset != PLACE_NOWHERE) continue;
+        item->offset = rp__place_room_low(p, item);
+        RP_TRY(rp__place_room_take(p, item));
+    }
+    return RP_OK;
+}
+
+static rp_status raise_roof(search *s)
+{
+    place_problem *p = s->p;
+    int64_t bound = p->roof, height = p->roof - p->floor;
+
+    for (int part = LEAST_RAISE; part >= 1 && s->least; part /= 4) {
+        p->roof      = bound + rp__align_up(height / part);
+        s->most_work = p->work + MOST_WORK / 8;
+        RP_TRY(try_greedy(s));
+        RP_TRY(try_mixed(s));
+    }
+    return RP_OK;
+}
+
+rp_status rp__place_search(place_problem *p)
+{
+    search s = { .p = p, .least = INT64_MAX, .most_work = MOST_WORK };
+
+    s.best = rp__bump_alloc(&p->bump, (p->n + 1) * (int64_t)sizeof *s.best);
+    if (!s.best) return RP_ERR_MEMORY;
+    RP_TRY(rp__place_room_new(p));
+    RP_TRY(rp__place_choose_walls(p));
+    RP_TRY(try_greedy(&s));
+    RP_TRY(try_mixed(&s));
+    RP_TRY(try_rounds(&s, rp__place_by_tight_life));
+    RP_TRY(try_rounds(&s, rp__place_by_tight_bytes));
+    RP_TRY(raise_roof(&s));
+    for (int i = 0; i < p->n; i++) p->item[i].offset = s.best[i];
+    return s.least ? put_on_top(p) : RP_OK;
+}
