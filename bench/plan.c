@@ -2,10 +2,10 @@
  *
  *   bench_plan [BLOCKS ...]                 32, 80 and 126 where none are named
  *
- * For each budget, given as a share of what lies between the least budget of one level and that of the fastest plan (below 0: between the least
- * with regions and the least of one level): time to solve, overhead, gap to the bound, and what the best policy that treats all blocks
- * alike, and k blocks made again as a whole, cost in the same bytes. Overhead and gap are in % of a step in which nothing runs again. Then 50
- * budgets one after another. Times are the processor's, the least of three.
+ * For each budget, given as a share of what lies between the least budget of one level and that of the fastest plan (below 0: between
+ * the least with regions and the least of one level): time to solve, overhead, gap to the bound, and what the best policy that treats
+ * all blocks alike, and k blocks made again as a whole, cost in the same bytes. Overhead and gap are in % of a step in which nothing
+ * runs again. Then 50 budgets one after another. Times are the processor's, the least of three.
  */
 #include <math.h>
 #include <stdio.h>

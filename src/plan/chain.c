@@ -153,9 +153,9 @@ static bool may_stand_alone(const rp_chain_work *w, int class)
 {
     int n = w->chain->class_of[class].n_options;
 
-    for (int o = 0, inside = 0; o < n; o++) {
-        for (inside = 0; inside < n && replaces(w, class, o, inside); inside++)
-            ;
+    for (int o = 0; o < n; o++) {
+        int inside = 0;
+        while (inside < n && replaces(w, class, o, inside)) inside++;
         if (inside == n) return false;
     }
     return true;
@@ -253,7 +253,7 @@ static bool regions_may_help(const rp_chain_bound *b, int64_t ticks)
     return false;
 }
 
-/* The search knows plans of one level, too, so it finds one that is no slower; only where it stopped early it may. */
+/* The search knows plans of one level, too, so it finds one that is no slower, unless it met its work limit. */
 static rp_status search_nested(rp_chain_nest *nest, rp_chain_bound *bound, rp_chain_found *best)
 {
     rp_chain_found found = { 0 };
@@ -261,7 +261,7 @@ static rp_status search_nested(rp_chain_nest *nest, rp_chain_bound *bound, rp_ch
 
     rp_status status = rp__nest_fill(nest, bound->budget);
     if (status == RP_OK) status = rp__chain_search(bound, nest, cap, &found);
-    if (status == RP_OK && found.ticks <= cap) {
+    if (status == RP_OK && found.plan.feasible && found.ticks <= cap) {
         rp_chain_found worse = *best;
         *best                = found;
         found                = worse;

@@ -12,7 +12,8 @@
  * those only the last one holds its output, and each still takes its forward and some option. So the first sum is the shortest way
  * through the segments, by open ones and such regions. Only backward constraints count: forwards run elsewhere in regions.
  *
- * What it says about parts of plans is in chain_cut.c. See Fisher, The Lagrangian relaxation method for solving integer programming problems (1981).
+ * What it says about parts of plans is in chain_cut.c. See Fisher, The Lagrangian relaxation method for solving integer programming
+ * problems (1981).
  */
 #include "plan/chain_inside.h"
 

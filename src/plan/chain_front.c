@@ -87,7 +87,8 @@ int64_t rp__front_merge(rp_chain_front a, rp_chain_front b, const rp_chain_move 
     return n;
 }
 
-int64_t rp__front_join(rp_chain_front a, int64_t shift_a, rp_chain_front b, int64_t shift_b, const rp_chain_move *move, rp_chain_point *out)
+int64_t rp__front_join(rp_chain_front a, int64_t shift_a, rp_chain_front b, int64_t shift_b, const rp_chain_move *move,
+                       rp_chain_point *out)
 {
     int64_t n = 0, bytes = move->floor;
 

@@ -74,14 +74,18 @@ int64_t rp__chain_least_option(const rp_chain *chain, int i, int64_t behind);
 
 /* Room for `more` points behind the last. False after recording RP_ERR_MEMORY. */
 bool rp__list_room(rp_ctx *ctx, rp_chain_list *list, int64_t more);
-static inline rp_chain_front rp__list_front(const rp_chain_list *list, rp_chain_span s) { return (rp_chain_front){ list->at + s.first, s.n }; }
+static inline rp_chain_front rp__list_front(const rp_chain_list *list, rp_chain_span s)
+{
+    return (rp_chain_front){ list->at + s.first, s.n };
+}
 
 /* How the points of a front change when something comes before it: bytes become max(floor, bytes + shift). */
 typedef struct { int64_t shift, floor, ticks, most; } rp_chain_move;
 /* All that is not dominated in `a` and in `b` moved, as far as it needs no more than `most`; returns how many. `out` has room for both. */
 int64_t rp__front_merge(rp_chain_front a, rp_chain_front b, const rp_chain_move *move, rp_chain_point *out);
 /* Both must be gone through, each with its own shift, where there are `floor` bytes at least: ticks add up. */
-int64_t rp__front_join(rp_chain_front a, int64_t shift_a, rp_chain_front b, int64_t shift_b, const rp_chain_move *move, rp_chain_point *out);
+int64_t rp__front_join(rp_chain_front a, int64_t shift_a, rp_chain_front b, int64_t shift_b, const rp_chain_move *move,
+                       rp_chain_point *out);
 /* A cell is the bytes that, counted from the origin, have the same highest `bits` bits: no wider than 2^(1-bits) of the distance. Of its
  * points there remain that of fewest ticks and the one furthest below the line between the first and the last; returns how many in all. */
 int64_t rp__front_thin(rp_chain_point *at, int64_t n, int64_t origin, int bits);
@@ -164,8 +168,8 @@ void rp__nest_read(const rp_chain_nest *nest, int first, int end, rp_chain_point
 
 typedef struct { rp_chain_plan plan; int64_t ticks; } rp_chain_found;
 
-/* The best plan in the bound's budget, with regions where `nest` has some; some plan fits, one of `cap` ticks at most. The plan has
- * all but its seconds and bound; it is the caller's even where this fails. errors RP_ERR_MEMORY */
+/* The best plan in the bound's budget, in which some plan fits, with regions where `nest` has some. Of those of more ticks than `cap` it
+ * knows nothing. The plan has all but its seconds and bound; it is the caller's even where this fails. errors RP_ERR_MEMORY */
 rp_status rp__chain_search(rp_chain_bound *bound, const rp_chain_nest *nest, int64_t cap, rp_chain_found *out);
 
 #endif

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_SHARE = 64, GROWTH = 4, LEAST_POINTS = 64 };
+enum { FIRST_SHARE = 64, GROWTH = 4, A_LITTLE = 1 << 20, LEAST_POINTS = 64 };      /* a little: of some 2^60 ticks */
 
 static const int64_t work_limit = INT64_C(60) * 1000 * 1000, thin_work = INT64_C(20) * 1000 * 1000, most_points = INT64_C(2) * 1000 * 1000;
 
@@ -84,7 +84,8 @@ static rp_status add_region(search *s, int first, int end, int64_t bare, int64_t
     s->joined.n = 0;
     if (!rp__list_room(s->work->ctx, &s->joined, rest.n + inside.n)) return RP_ERR_MEMORY;
     s->work->work += rest.n + inside.n;
-    s->joined.n = rp__front_join(rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_replay(chain, end), &both, s->joined.at);
+    s->joined.n = rp__front_join(rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_replay(chain, end), &both,
+                                 s->joined.at);
     return merge(s, (rp_chain_front){ s->joined.at, s->joined.n }, &as_it_is);
 }
 
@@ -180,36 +181,49 @@ static int read_region(const search *s, int i, rp_chain_point *left, rp_chain_po
     return -1;
 }
 
-static void read_plan(const search *s, rp_chain_found *out)
+static void read_plan(const search *s, rp_chain_point left, rp_chain_plan *plan)
 {
-    rp_chain_point left = { out->plan.bytes, out->ticks }, inside;
+    rp_chain_point inside;
 
     for (int i = 0; i < s->work->chain->n;) {
-        if (read_option(s, i, &left, &out->plan.option[i])) {
+        if (read_option(s, i, &left, &plan->option[i])) {
             i++;
             continue;
         }
         int end = s->nest ? read_region(s, i, &left, &inside) : -1;
         RP_BUG_IF(end < 0);
-        rp__nest_read(s->nest, i, end, inside, -1, &out->plan);
+        rp__nest_read(s->nest, i, end, inside, -1, plan);
         i = end;
     }
 }
 
+static int64_t ticks_again(const rp_chain_work *w, const rp_chain_plan *plan)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < w->chain->n; i++) sum += w->ticks[w->chain->segment[i]][plan->option[i]];
+    for (int r = 0; r < plan->n_regions; r++)
+        for (int i = plan->region[r].first; i < plan->region[r].end; i++) sum += w->forward_ticks[w->chain->segment[i]];
+    return sum;
+}
+
+static const rp_chain_point *found_point(const search *s) { return rp__front_find(rest_of(s, 0), s->budget); }
+
+/* Where fronts were thinned on the way, what is read may be better than what was found. */
 static rp_status take_plan(const search *s, rp_chain_found *out)
 {
-    const rp_chain *chain       = s->work->chain;
-    const rp_chain_point *found = rp__front_find(rest_of(s, 0), s->budget);
+    const rp_chain *chain = s->work->chain;
+    rp_chain_plan *plan   = &out->plan;
 
-    RP_BUG_IF(!found);
-    out->ticks         = found->ticks;
-    out->plan.bytes    = found->bytes;
-    out->plan.feasible = true;
-    out->plan.exact    = !s->thin;
-    out->plan.option   = rp__host_alloc(s->work->ctx, chain->n * (int64_t)sizeof *out->plan.option);
-    if (s->nest) out->plan.region = rp__host_alloc(s->work->ctx, 2 * chain->n * (int64_t)sizeof *out->plan.region);
-    if (!out->plan.option || (s->nest && !out->plan.region)) return RP_ERR_MEMORY;
-    read_plan(s, out);
+    plan->option = rp__host_alloc(s->work->ctx, chain->n * (int64_t)sizeof *plan->option);
+    if (s->nest) plan->region = rp__host_alloc(s->work->ctx, 2 * chain->n * (int64_t)sizeof *plan->region);
+    if (!plan->option || (s->nest && !plan->region)) return RP_ERR_MEMORY;
+    plan->feasible = true;
+    plan->exact    = !s->thin;
+    read_plan(s, *found_point(s), plan);
+    plan->bytes = rp__chain_bytes(chain, plan->option, plan->region, plan->n_regions);
+    out->ticks  = ticks_again(s->work, plan);
+    RP_BUG_IF(plan->exact && (plan->bytes != found_point(s)->bytes || out->ticks != found_point(s)->ticks));
     return RP_OK;
 }
 
@@ -217,19 +231,18 @@ static rp_status take_plan(const search *s, rp_chain_found *out)
 
 static bool found_one(const search *s)
 {
-    const rp_chain_point *found = rp__front_find(rest_of(s, 0), s->budget);
+    const rp_chain_point *found = found_point(s);
 
     return found && (double)found->ticks <= s->most;
 }
 
-/* Raises `most` by *room and more and more until there is a plan, or the work limit is met. */
+/* Raises `most` by *room and more and more until there is a plan, or the work limit is met, or the cap. */
 static rp_status deepen(search *s, int64_t cap, double *room)
 {
-    for (;; *room = GROWTH * *room + s->bound->most_error) {
-        RP_BUG_IF(!isfinite(*room));
+    for (;; *room = GROWTH * *room + s->bound->most_error + A_LITTLE) {
         s->most = fmin(s->bound->bound + *room, (double)cap);
         RP_TRY(pass(s));
-        if (tired(s) || found_one(s)) return RP_OK;
+        if (tired(s) || found_one(s) || s->most >= (double)cap) return RP_OK;
     }
 }
 
@@ -262,7 +275,7 @@ rp_status rp__chain_search(rp_chain_bound *bound, const rp_chain_nest *nest, int
     s.rest = rp__host_alloc(w->ctx, (w->chain->n + 1) * (int64_t)sizeof *s.rest);
     RP_TRY_GOTO(s.rest ? RP_OK : RP_ERR_MEMORY);
     RP_TRY_GOTO(search_all(&s, cap));
-    RP_TRY_GOTO(take_plan(&s, out));
+    if (found_one(&s)) RP_TRY_GOTO(take_plan(&s, out));
 done:
     rp__release(s.rest);
     rp__release(s.store.at);

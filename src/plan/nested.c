@@ -119,9 +119,10 @@ static bool is_like(const rp_chain_nest *nest, const stretch *a, const stretch *
 static stretch describe(const rp_chain_nest *nest, int first, int end)
 {
     const rp_chain *chain = nest->work->chain;
-    stretch s             = { .first = first, .end = end, .class = chain->segment[first], .child = -1, .sibling = -1,
-                              .rest = first + 1 < end ? index_of(nest, first + 1, end) : 0, .end_fixed = rp__chain_fixed_replay(chain, end) };
+    stretch s             = { .first = first, .end = end, .class = chain->segment[first], .child = -1, .sibling = -1 };
 
+    s.rest      = first + 1 < end ? index_of(nest, first + 1, end) : 0;
+    s.end_fixed = rp__chain_fixed_replay(chain, end);
     for (int k = 0; k < chain->n_kinds; k++) s.fixed[k] = chain->fixed_backward[k][first] - s.end_fixed;
     return s;
 }
@@ -141,12 +142,12 @@ static rp_status note_stretch(rp_chain_nest *nest, int first, int end)
             nest->of   = grown;
             nest->room = room;
         }
-        at                       = nest->n++;
-        s.sibling                = nest->of[s.rest].child;
-        nest->of[s.rest].child   = at;
-        nest->of[at]             = s;
+        at                     = nest->n++;
+        s.sibling              = nest->of[s.rest].child;
+        nest->of[s.rest].child = at;
+        nest->of[at]           = s;
     }
-    nest->of[at].end_fixed = rp__less(nest->of[at].end_fixed, s.end_fixed);
+    nest->of[at].end_fixed                              = rp__less(nest->of[at].end_fixed, s.end_fixed);
     nest->alike[first * nest->work->chain->n + end - 1] = at;
     return RP_OK;
 }
@@ -292,7 +293,8 @@ static int read_region(const rp_chain_nest *nest, int i, int end, rp_chain_point
         const rp_chain_point *found = rp__front_find(front_of(nest, j, end), behind.bytes);
         *inside                     = (rp_chain_point){ left->bytes - shift_between(nest, j, end), 0 };
         const rp_chain_point *in    = rp__front_find(front_of(nest, i, j), inside->bytes);
-        if (!rp__chain_may_be_region(nest->work, i, j) || bare > left->bytes || !found || !in || found->ticks + in->ticks + again > left->ticks) continue;
+        if (!rp__chain_may_be_region(nest->work, i, j) || bare > left->bytes || !found || !in) continue;
+        if (found->ticks + in->ticks + again > left->ticks) continue;
         *inside = *in;
         *left   = *found;
         return j;
@@ -302,7 +304,7 @@ static int read_region(const rp_chain_nest *nest, int i, int end, rp_chain_point
 
 void rp__nest_read(const rp_chain_nest *nest, int first, int end, rp_chain_point left, int parent, rp_chain_plan *plan)
 {
-    int region           = plan->n_regions++;
+    int region = plan->n_regions++;
     rp_chain_point inside;
 
     plan->region[region] = (rp_chain_region){ first, end, parent };

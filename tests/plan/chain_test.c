@@ -20,12 +20,19 @@ static double random_seconds(dice *d, const chain_sort *sort)
     return sort->whole_seconds ? (double)between(d, 0, 6) : (double)(roll(d) >> 11) * 0x1p-53;
 }
 
+/* Or none. */
+static int64_t some_bytes(dice *d, const chain_sort *sort) { return between(d, 0, 1) ? between(d, 0, sort->bytes) : 0; }
+
 static void make_class(random_chain *c, int k, const chain_sort *sort, dice *d)
 {
     rp_chain_class *class = &c->class_of[k];
+    int64_t bare          = between(d, 0, 1) ? 8 * sort->bytes : 2 * sort->bytes;
 
-    *class = (rp_chain_class){ .option = c->option[k], .n_options = (int)between(d, 1, sort->options), .output = between(d, 0, sort->bytes),
-                               .forward_bare = between(d, 0, (int64_t)(roll(d) % 2 * 6 + 2) * sort->bytes), .forward_seconds = random_seconds(d, sort) };
+    class->option          = c->option[k];
+    class->n_options       = (int)between(d, 1, sort->options);
+    class->output          = between(d, 0, sort->bytes);
+    class->forward_bare    = between(d, 0, bare);
+    class->forward_seconds = random_seconds(d, sort);
     for (int o = 0; o < class->n_options; o++) {
         rp_chain_option *option = &c->option[k][o];
         option->saved           = between(d, 0, 4 * sort->bytes);
@@ -45,10 +52,10 @@ void random_chain_make(random_chain *c, const chain_sort *sort, uint64_t seed)
     for (int k = 0; k < classes; k++) make_class(c, k, sort, &d);
     for (int i = 0; i < sort->segments; i++) c->segment[i] = (int)between(&d, 0, classes - 1);
     for (int k = 0; k < RP_CHAIN_KINDS; k++) {
-        int64_t growth = between(&d, 0, 1) * between(&d, 0, sort->bytes);
+        int64_t growth = some_bytes(&d, sort), least = sort->regions ? sort->bytes : 0;
         for (int i = 0; i < sort->segments; i++) {
             c->forward[k][i]  = between(&d, 0, sort->bytes);
-            c->backward[k][i] = (sort->regions ? sort->bytes : 0) + between(&d, 0, 1) * between(&d, 0, sort->bytes) + growth * (sort->segments - i);
+            c->backward[k][i] = least + some_bytes(&d, sort) + growth * (sort->segments - i);
         }
         c->chain.fixed_forward[k]  = c->forward[k];
         c->chain.fixed_backward[k] = c->backward[k];

@@ -54,7 +54,7 @@ int64_t greatest_budget(rp_ctx *ctx, const rp_chain *chain);
 /* The plan is one: its bytes are those of the step played, in the budget; its seconds those of its options and regions. */
 void check_plan(const rp_chain *chain, const rp_chain_plan *plan, int64_t budget);
 void check_same(const rp_chain *chain, const rp_chain_plan *a, const rp_chain_plan *b);
-/* From below the least budget to the greatest and beyond, in `steps`: no plan slower than one before it, each the same from its own bytes on. */
+/* From the least budget to the greatest, in `steps`: no plan slower than one before it, each the same from its own bytes on. */
 void check_sweep(rp_ctx *ctx, const rp_chain *chain, int steps);
 
 #endif

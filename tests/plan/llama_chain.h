@@ -168,7 +168,8 @@ static inline void llama_chain_make(llama_chain *c, int blocks, const llama_shap
     llama_block b = llama_block_of(s);
     int64_t x     = b.output;
 
-    *c         = (llama_chain){ .chain = { .class_of = c->class_of, .n_classes = 3, .n = blocks + 2, .n_kinds = 2, .segment = c->segment } };
+    *c         = (llama_chain){ 0 };
+    c->chain   = (rp_chain){ .class_of = c->class_of, .n_classes = 3, .n = blocks + 2, .n_kinds = 2, .segment = c->segment };
     c->ends[0] = (rp_chain_option){ .saved = x, .forward = x, .backward = { x, x } };
     c->ends[1] = (rp_chain_option){ .saved = x, .forward = 5 * x, .backward = { 8 * x, 8 * x } };
     c->class_of[0] = (rp_chain_class){ &c->ends[0], 1, x, x, llama_seconds(0, 2.0 * (double)x) };

@@ -169,7 +169,8 @@ static void more_memory_never_costs_time_and_a_plan_is_the_same_from_its_bytes_o
 {
     (void)state;
     for (int i = 0; i < 12; i++) {
-        random_chain_make(&drawn, &(chain_sort){ .segments = 16 + i, .classes = 1 + i % 4, .options = 12, .bytes = i % 2 ? 1000003 : 50 }, (uint64_t)i);
+        chain_sort sort = { .segments = 16 + i, .classes = 1 + i % 4, .options = 12, .bytes = i % 2 ? 1000003 : 50 };
+        random_chain_make(&drawn, &sort, (uint64_t)i);
         check_sweep(ctx, &drawn.chain, BUDGETS / 2);
     }
     llama_chain_make(&llama, 12, &(llama_shape){ 1021, 576, 192, 1536 });
@@ -239,32 +240,43 @@ static void make_hard(void)
     drawn.chain.n_classes = MOST_CLASSES;
     for (int k = 0; k < MOST_CLASSES; k++) {
         drawn.segment[k]  = k;
-        drawn.class_of[k] = (rp_chain_class){ .option = drawn.option[k], .n_options = MOST_OPTIONS };
+        drawn.class_of[k] = (rp_chain_class){ .option = drawn.option[k], .n_options = MOST_OPTIONS, .forward_seconds = 2e9 };
         for (int o = 0; o < MOST_OPTIONS; o++) {
             int64_t saved      = between(&d, 1, 1000000000);
-            drawn.option[k][o] = (rp_chain_option){ .saved = saved, .forward = saved, .backward = { saved, saved }, .seconds = 2e9 - (double)saved };
+            double seconds     = 2e9 - (double)saved;
+            drawn.option[k][o] = (rp_chain_option){ .saved = saved, .forward = saved, .backward = { saved, saved }, .seconds = seconds };
         }
     }
 }
 
-static void where_the_work_limit_is_met_the_plan_says_so_and_is_a_good_one_still(void **state)
+/* How many plans say so. */
+static int check_hard(int budgets)
 {
-    int met = 0;
-
-    (void)state;
-    make_hard();
     int64_t least = least_budget(ctx, &drawn.chain), most = greatest_budget(ctx, &drawn.chain);
-    for (int i = 1; i < 4; i++) {
-        int64_t budget     = least + (most - least) / 4 * i;
+    int met       = 0;
+
+    for (int i = 1; i < budgets; i++) {
+        int64_t budget     = least + (most - least) / budgets * i;
         rp_chain_plan plan = solve(ctx, &drawn.chain, budget), again = solve(ctx, &drawn.chain, budget);
         check_plan(&drawn.chain, &plan, budget);
         check_same(&drawn.chain, &plan, &again);
-        assert_true(plan.seconds - plan.bound < 0.001 * plan.seconds);
+        if (!drawn.chain.regions) assert_true(plan.seconds - plan.bound < 0.0005 * plan.seconds);
         met += !plan.exact;
         rp__chain_plan_free(&plan);
         rp__chain_plan_free(&again);
     }
-    assert_true(met > 0);
+    return met;
+}
+
+static void where_the_work_limit_is_met_the_plan_says_so_and_is_a_good_one_still(void **state)
+{
+    (void)state;
+    make_hard();
+    assert_true(check_hard(4) > 0);
+    drawn.chain.n       = 24;
+    drawn.chain.regions = true;
+    for (int k = 0; k < MOST_CLASSES; k++) drawn.class_of[k].output = 50000000;
+    assert_true(check_hard(4) > 0);
 }
 
 static rp_status solve_and_free(int64_t budget)

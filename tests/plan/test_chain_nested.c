@@ -68,9 +68,10 @@ static double seconds_inside(const rp_chain *chain, const one_plan *plan, const 
     double sum = 0;
 
     for (int i = region[r].first; i < region[r].end; i++) sum += chain->class_of[chain->segment[i]].option[plan->option[i]].seconds;
-    for (int in = 0; in < plan->n_regions; in++)
-        for (int i = region[in].first; i < region[in].end && in != r && region[in].first >= region[r].first && region[in].end <= region[r].end; i++)
-            sum += chain->class_of[chain->segment[i]].forward_seconds;
+    for (int in = 0; in < plan->n_regions; in++) {
+        if (in == r || region[in].first < region[r].first || region[in].end > region[r].end) continue;
+        for (int i = region[in].first; i < region[in].end; i++) sum += chain->class_of[chain->segment[i]].forward_seconds;
+    }
     return sum;
 }
 
@@ -84,10 +85,11 @@ static void check_parts(void *user, const rp_chain *chain, const one_plan *plan,
     if (plan->bytes > b->budget) return;
     for (int i = 0; i < chain->n; i++) open[i] = true;
     for (int r = 0; r < plan->n_regions; r++) {
-        for (int i = region[r].first; i < region[r].end; i++) open[i] = false;
-        if (region[r].parent >= 0 || region[r].end == chain->n || !rp__chain_may_be_region(b->work, region[r].first, region[r].end)) continue;
-        assert_true(rp__bound_region(b, region[r].first, region[r].end) <= all);
-        assert_true(ticks(b, seconds_inside(chain, plan, region, r)) <= rp__bound_inside(b, region[r].first, region[r].end, all));
+        int first = region[r].first, end = region[r].end;
+        for (int i = first; i < end; i++) open[i] = false;
+        if (region[r].parent >= 0 || end == chain->n || !rp__chain_may_be_region(b->work, first, end)) continue;
+        assert_true(rp__bound_region(b, first, end) <= all);
+        assert_true(ticks(b, seconds_inside(chain, plan, region, r)) <= rp__bound_inside(b, first, end, all));
     }
     for (int i = 0; i < chain->n; i++) assert_true(!open[i] || rp__bound_option(b, i, plan->option[i]) <= all);
 }
@@ -182,12 +184,12 @@ static void make_steps(int n)
     const rp_chain_option again = { .saved = 1, .forward = 1, .backward = { INSIDE }, .seconds = 1 };
     const rp_chain_option keep  = { .saved = INSIDE, .forward = INSIDE, .backward = { INSIDE } };
 
-    drawn             = (random_chain){ 0 };
+    drawn              = (random_chain){ 0 };
     drawn.option[0][0] = again;
     drawn.option[0][1] = keep;
-    drawn.class_of[0]  = (rp_chain_class){ .option = drawn.option[0], .n_options = 2, .output = 1, .forward_bare = 1, .forward_seconds = 1 };
-    drawn.chain        = (rp_chain){ .class_of = drawn.class_of, .n_classes = 1, .n = n, .n_kinds = 1, .segment = drawn.segment, .regions = true,
-                                     .fixed_forward = { drawn.forward[0] }, .fixed_backward = { drawn.backward[0] } };
+    drawn.class_of[0]  = (rp_chain_class){ drawn.option[0], .n_options = 2, .output = 1, .forward_bare = 1, .forward_seconds = 1 };
+    drawn.chain        = (rp_chain){ .class_of = drawn.class_of, .n_classes = 1, .n = n, .n_kinds = 1, .segment = drawn.segment,
+                                     .fixed_forward = { drawn.forward[0] }, .fixed_backward = { drawn.backward[0] }, .regions = true };
 }
 
 static void unit_chains_are_binomial(void **state)
