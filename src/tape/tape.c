@@ -14,6 +14,7 @@ uint64_t rp__tape_next_id(void)
 static void tape_free(rp_tape *tape)
 {
     rp__tape_reset(tape->ctx);
+    rp__mem_on_pressure(tape->ctx->space[0], NULL, NULL);
     rp__release(tape->value);
     rp__release(tape->call);
     rp__release(tape->region);
@@ -27,10 +28,11 @@ rp_tape *rp__tape(rp_ctx *ctx)
     if (!tape) return NULL;
     tape->ctx      = ctx;
     tape->id       = rp__tape_next_id();
-    tape->open     = tape->replaying = NONE;
+    tape->open     = tape->replaying = tape->alone = tape->passed = NONE;
     tape->root     = (rp_scope){ .path = "" };
     ctx->tape      = tape;
     ctx->tape_free = tape_free;
+    if (ctx->options.memory_limit_bytes) rp__mem_on_pressure(ctx->space[0], rp__tape_relieve, tape);
     return tape;
 }
 
@@ -44,7 +46,7 @@ void rp__tape_reset(rp_ctx *ctx)
     for (int i = 0; i < tape->n_region; i++) rp__release(tape->region[i].run);
     if (tape->n_outermost) tape->last_outermost = tape->n_outermost;
     tape->n_value = tape->n_call = tape->n_region = tape->n_outermost = 0;
-    tape->open = tape->replaying = NONE;
+    tape->open = tape->replaying = tape->alone = tape->passed = NONE;
     tape->n_off    = 0;
     tape->n_planned = tape->n_ignored = 0;
     tape->deferred = false;
@@ -107,13 +109,14 @@ void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
     if (ctx->tape) ctx->tape->stats = (rp_tape_stats){ 0 };
 }
 
-bool rp__tape_replaying(const rp_ctx *ctx) { return ctx->tape && ctx->tape->replaying != NONE; }
+bool rp__tape_replaying(const rp_ctx *ctx) { return ctx->tape && (ctx->tape->replaying != NONE || ctx->tape->alone != NONE); }
 
 const char *rp__tape_region(const rp_ctx *ctx)
 {
     const rp_tape *tape = ctx->tape;
     int region          = !tape ? NONE : tape->replaying != NONE ? tape->replaying : tape->open;
 
+    if (tape && tape->alone != NONE) return tape->call[tape->alone]->path;
     return region == NONE ? NULL : tape->region[region].path;
 }
 
