@@ -217,16 +217,22 @@ static int count_before(const rp_tape *tape, int at)
     return n;
 }
 
+/* Promised by the forward, and dropped since. */
+static bool was_dropped(const rp_tape *tape, const tape_value *v)
+{
+    return v->promised && rp__value_gone(v) && tape->call[v->producer]->again;
+}
+
 static void show_slot(const rp_tape *tape, const tape_value *v, rp_tape_slot *out)
 {
     const tape_call *c = tape->call[v->producer];
-    bool by_product    = v->output >= c->meta.n_out;
+    bool by_product    = v->output >= c->meta.n_out, dropped = was_dropped(tape, v), kept = v->fate == RP_RECOMPUTE && v->promised && !dropped;
 
     *out = (rp_tape_slot){
-        .path = c->path, .op = c->meta.op->name, .by = v->by, .call = &c->meta, .at = v->producer,
+        .path = c->path, .op = c->meta.op->name, .by = dropped ? "memory limit" : v->by, .call = &c->meta, .at = v->producer,
         .nth = count_before(tape, v->producer), .by_product = by_product, .output = by_product ? v->output - c->meta.n_out : v->output,
-        .saved = v->held || v->away != NONE, .away = v->away != NONE && !v->held, .overruled = v->fate == RP_RECOMPUTE && v->promised,
-        .fate = v->fate == RP_RECOMPUTE && v->promised ? RP_KEEP : (rp_fate)v->fate,
+        .saved = v->held || v->away != NONE, .away = v->away != NONE && !v->held, .overruled = kept,
+        .fate = dropped ? RP_RECOMPUTE : kept ? RP_KEEP : (rp_fate)v->fate,
         .region = v->region == NONE || tape->region[v->region].single ? NULL : tape->region[v->region].path, .meta = v->m,
     };
 }

@@ -99,14 +99,26 @@ rp_mem ledger(rp_ctx *ctx)
 
 int64_t saved_bytes(rp_ctx *ctx) { return ledger(ctx).live_at[RP_MEM_SAVED]; }
 
+rp_status try_sum_all(rp_ctx *ctx, rp_tensor *x, rp_tensor **sum)
+{
+    rp_tensor *whole = rp_tensor_ref(x), *less;
+    rp_status status = RP_OK;
+
+    while (whole->m.ndim > 0 && status == RP_OK) {
+        status = try_op(ctx, &less, "sum", &(rp_attr_dim){ 0 }, whole, NULL);
+        if (status != RP_OK) break;
+        rp_tensor_unref(whole);
+        whole = less;
+    }
+    if (status == RP_OK) *sum = whole;
+    else rp_tensor_unref(whole);
+    return status;
+}
+
 rp_tensor *sum_all(rp_ctx *ctx, rp_tensor *x)
 {
-    rp_tensor *sum = rp_tensor_ref(x);
+    rp_tensor *sum = NULL;
 
-    while (sum->m.ndim > 0) {
-        rp_tensor *less = call_op(ctx, "sum", &(rp_attr_dim){ 0 }, sum, NULL);
-        rp_tensor_unref(sum);
-        sum = less;
-    }
+    assert_ok(ctx, try_sum_all(ctx, x, &sum));
     return sum;
 }

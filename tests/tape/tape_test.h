@@ -29,5 +29,6 @@ int64_t saved_bytes(rp_ctx *ctx);
 
 /* The sum of all elements, as a recorded scalar. x stays the caller's. */
 rp_tensor *sum_all(rp_ctx *ctx, rp_tensor *x);
+rp_status try_sum_all(rp_ctx *ctx, rp_tensor *x, rp_tensor **sum);
 
 #endif
