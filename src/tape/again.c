@@ -158,7 +158,7 @@ static void read_done(const rp_tape *tape, tape_value *v)
     v->pending--;
     if (--v->unread > 0) return;
     bool ours = v->producer != NONE && tape->call[v->producer]->runs && v->made_again;
-    if (ours && v->left == v->reads && v->pending == 0 && !v->pins && !v->needed) rp__value_drop(v);
+    if (ours && v->left == v->reads) rp__value_drop(v);
     v->reads = 0;
 }
 

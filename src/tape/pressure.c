@@ -52,22 +52,30 @@ static bool is_ours(const tape_value *v)
     return t && t->storage->bytes > 0 && t->refs - 1 + t->storage->refs - 1 == v->opened;
 }
 
-/* Backward has passed its call, and would never come to what it claims. */
-static bool too_late(const rp_tape *tape, const tape_value *v) { return tape->passed != NONE && !tape->retain && v->producer >= tape->passed; }
+/* Backward has passed its call, and with it all who read it. A region that is not at its end yet still counts it among what it reads. */
+static bool is_over(const rp_tape *tape, const tape_value *v) { return tape->passed != NONE && !tape->retain && v->producer >= tape->passed; }
 
 static bool can_drop(const rp_tape *tape, const tape_value *v)
 {
-    if (v->producer == NONE || v->pins || v->pending || v->opened) return false;
-    if (v->away != NONE) return true;
-    if (v->fate == RP_OFFLOAD || (v->must && v->fate == RP_KEEP) || too_late(tape, v)) return false;
+    if (v->producer == NONE || v->pins || v->pending) return false;
+    if (v->away != NONE || is_over(tape, v)) return true;
+    if (v->fate == RP_OFFLOAD || (v->must && v->fate == RP_KEEP)) return false;
     return v->held->storage->version == v->version && tape->call[v->producer]->may;
+}
+
+static double cost_of(rp_tape *tape, const tape_value *v)
+{
+    if (v->away != NONE) return (double)(FLOPS_A_BYTE * rp_meta_bytes(&v->m));
+    return is_over(tape, v) ? 0 : rp__again_cost(tape, v->producer);
 }
 
 static void drop(rp_tape *tape, tape_value *v)
 {
-    tape->stats.n_evicted++;
-    tape->stats.evicted_bytes += rp_meta_bytes(&v->m);
-    if (v->away == NONE) rp__again_claim(tape, v->producer);
+    bool over = is_over(tape, v);
+
+    if (v->away == NONE && !over) rp__again_claim(tape, v->producer);
+    tape->stats.n_evicted += !over;
+    tape->stats.evicted_bytes += over ? 0 : rp_meta_bytes(&v->m);
     rp__value_unfetch(tape, v);
 }
 
@@ -91,7 +99,7 @@ static void add_held(rp_tape *tape, layout *l, int value)
     if (!can_drop(tape, v)) return;
     b->value   = value;
     b->idle    = (double)(tape->works - v->touched + 1);
-    b->cost    = v->away != NONE ? (double)(FLOPS_A_BYTE * b->bytes) : rp__again_cost(tape, v->producer);
+    b->cost    = cost_of(tape, v);
     l->dearest = fmax(l->dearest, loss_of(b));
     l->idle += b->idle * (double)b->bytes;
     l->droppable += b->bytes;

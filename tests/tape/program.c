@@ -1,7 +1,7 @@
 /* program.c -- see program.h. */
 #include "tape/program.h"
 
-enum { ROWS = 32, COLUMNS = 8 };
+enum { ROWS = 16, COLUMNS = 8 };
 enum { SILU, GELU, PRODUCT, CAPTURED, DROPOUT, N_OPS, PLAIN = N_OPS, REGION, SEQUENCE, CAUGHT, BACK };
 
 typedef struct {
@@ -118,6 +118,7 @@ static rp_status run_caught(rp_ctx *ctx, task *t, rp_tensor *x, rp_tensor **out)
 
     rp_status status = t->m->regions ? rp_checkpoint(ctx, fails, t, &x, NULL, &none) : fails(ctx, t, &x, &none);
     assert_null(none);
+    assert_uses_add_up(ctx);
     if (status == RP_ERR_MEMORY) return status;
     assert_int_equal(status, RP_ERR_SHAPE);
     return run_op(ctx, t, SILU, x, out);
@@ -163,6 +164,7 @@ static rp_status run_whole(rp_ctx *ctx, machine *m, rp_tensor *x, program_outcom
     rp_tensor_unref(y);
     if (status == RP_OK) {
         bits_of(loss, &o->loss);
+        assert_uses_add_up(ctx);
         status = rp_backward(ctx, loss);
     }
     rp_tensor_unref(loss);
