@@ -139,7 +139,8 @@ RP_API int32_t rp_int_get(const rp_tensor *t, int64_t element);     /* element i
 RP_API double rp_elem_get(const rp_tensor *t, int64_t element);
 RP_API void rp_elem_put(rp_tensor *t, int64_t element, double value);
 
-/* ---- data, for kernels: the address of element 0 and the strides in elements ---- */
+/* ---- data, for kernels: the address of element 0 and the strides in elements. Under a memory limit what the tape holds and gradients may be
+ * moved when memory is taken, so that an address is good until the next call of anything that takes some ---- */
 RP_API void *rp_tensor_data(const rp_tensor *t);
 RP_API const int64_t *rp_tensor_strides(const rp_tensor *t);
 RP_API bool rp_tensor_is_dense(const rp_tensor *t);

@@ -41,7 +41,8 @@ RP_API const char *rp_version(void);
 /* ---- context ---- */
 
 typedef struct {
-    int64_t memory_limit_bytes;   /* 0: no limit but the machine's. Bounds reserved bytes of every device */
+    int64_t memory_limit_bytes;   /* 0: no limit but the machine's. Bounds reserved bytes of every device. Before a call fails for it, slots that
+                                     can be made again are dropped; a must is kept. Gradients are the same bits */
     int threads;                  /* 0: all cores this process may use */
     bool shapes_only;             /* tensors get shapes and addresses but no memory; ops run their declarations alone */
     uint64_t seed;

@@ -1,6 +1,7 @@
 /* base/mem.c -- the ledger and the pool of base/mem.h. */
 #include "base/base.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,8 @@ struct rp_mem_space {
     rp_mem ledger;
     const rp_mem_place *place;      /* of the takes to come; n_place of them */
     int n_place;
+    rp_mem_pressure pressure;
+    void *pressure_user;
     void (*observer)(void *user, const rp_mem_event *event);
     void *observer_user;
 };
@@ -100,6 +103,20 @@ static bool ensure_room(rp_ctx *ctx, rp_mem_space *s, int needed)
     return true;
 }
 
+static int64_t extent_end(const extent *e) { return e->offset + e->bytes; }
+
+static bool last_touches_top(const rp_mem_space *s) { return s->n_free && extent_end(&s->free[s->n_free - 1]) == s->top; }
+
+/* Where what was never used begins, with the free extent below it. */
+static int64_t top_hole(const rp_mem_space *s) { return last_touches_top(s) ? s->free[s->n_free - 1].offset : s->top; }
+
+static int64_t most_bytes(const rp_mem_space *s)
+{
+    int64_t limit = s->ledger.limit_bytes;
+
+    return limit && limit < s->mapped_bytes ? limit : s->mapped_bytes;
+}
+
 /* Best fit, lowest address on ties; else the last extent grown from the top, else fresh. -1: past the limit. */
 static int64_t find_place(rp_mem_space *s, int64_t need)
 {
@@ -114,12 +131,9 @@ static int64_t find_place(rp_mem_space *s, int64_t need)
         if (s->free[best].bytes == 0) remove_extent(s, best);
         return offset;
     }
-    int64_t start = s->top;
-    bool grow_last = s->n_free && s->free[s->n_free - 1].offset + s->free[s->n_free - 1].bytes == s->top;
-    if (grow_last) start = s->free[s->n_free - 1].offset;
-    int64_t end = start + need, limit = s->ledger.limit_bytes;
-    if (end < start || end > s->mapped_bytes || (limit && end > limit)) return -1;
-    if (grow_last) s->n_free--;
+    int64_t start = top_hole(s), end = start + need;
+    if (end < start || end > most_bytes(s)) return -1;
+    if (last_touches_top(s)) s->n_free--;
     s->top = end;
     return start;
 }
@@ -180,6 +194,14 @@ void rp__mem_used(const rp_mem_space *s, void (*visit)(void *, int64_t, int64_t)
     }
 }
 
+static int64_t place_under_pressure(rp_mem_space *s, int64_t need, int64_t *droppable)
+{
+    int64_t place = find_place(s, need);
+
+    while (place < 0 && s->pressure && s->pressure(s->pressure_user, need, droppable)) place = find_place(s, need);
+    return place;
+}
+
 static void count(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t rounded)
 {
     rp_mem *l = &s->ledger;
@@ -196,9 +218,20 @@ static void count(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t rounde
     l->reserved_bytes = s->top;
 }
 
+static rp_status no_place(rp_ctx *ctx, const rp_mem_space *s, int64_t bytes, const char *what, int64_t droppable)
+{
+    char need[RP_SIZE_CHARS], live[RP_SIZE_CHARS], limit[RP_SIZE_CHARS], more[RP_SIZE_CHARS], could[128] = "";
+
+    if (s->pressure)
+        snprintf(could, sizeof could, "; %s could be dropped%s", rp__size_text(more, droppable), droppable ? ", but not in one place" : "");
+    return rp__fail(ctx, RP_ERR_MEMORY, "%s needs %s; %s are live and the memory limit is %s%s", what, rp__size_text(need, bytes),
+                    rp__size_text(live, s->ledger.live_bytes),
+                    rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes), could);
+}
+
 rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t bytes, const char *what, int64_t *offset)
 {
-    char need[RP_SIZE_CHARS], live[RP_SIZE_CHARS], limit[RP_SIZE_CHARS];
+    char need[RP_SIZE_CHARS];
 
     RP_BUG_IF(bytes < 0);
     if (rp__fault_fires(ctx))
@@ -208,11 +241,10 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
     if (!ensure_room(ctx, s, s->n_live + 4)) return RP_ERR_MEMORY;
     RP_CHECK(ctx, !s->n_place || s->place->bytes == bytes, RP_ERR_STATE, "%s needs %s where the planned step takes %" PRId64, what,
              rp__size_text(need, bytes), s->place->bytes);
-    int64_t rounded = rp__align_up(bytes), place = s->n_place ? take_place(s, rounded) : find_place(s, rounded);
-    RP_CHECK(ctx, place >= 0, RP_ERR_MEMORY, "%s needs %s; %s are live and the memory limit is %s", what,
-             rp__size_text(need, bytes), rp__size_text(live, s->ledger.live_bytes),
-             rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes));
-    s->n_live += rounded > 0;
+    int64_t rounded = rp__align_up(bytes), droppable = 0;
+    int64_t place   = s->n_place ? take_place(s, rounded) : place_under_pressure(s, rounded, &droppable);
+    if (place < 0) return no_place(ctx, s, bytes, what, droppable);
+    s->n_live++;
     if (s->base) UNPOISON(s->base + place, bytes);
     count(s, c, bytes, rounded);
     note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
@@ -225,9 +257,9 @@ void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset
     int64_t rounded = rp__align_up(bytes);
 
     count(s, c, -bytes, -rounded);
+    s->n_live--;
     note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     if (rounded == 0) return;
-    s->n_live--;
 #ifdef RP_POISON
     if (s->base) memset(s->base + offset, 0xff, (size_t)rounded);   /* a NaN in every float format */
 #endif
@@ -290,4 +322,54 @@ void rp__mem_observe(rp_mem_space *s, void (*observer)(void *, const rp_mem_even
 {
     s->observer      = observer;
     s->observer_user = user;
+}
+
+void rp__mem_on_pressure(rp_mem_space *s, rp_mem_pressure hook, void *user)
+{
+    s->pressure      = hook;
+    s->pressure_user = user;
+}
+
+int rp__mem_n_holes(const rp_mem_space *s) { return s->n_free + !last_touches_top(s); }
+
+void rp__mem_hole(const rp_mem_space *s, int i, int64_t *offset, int64_t *bytes)
+{
+    bool last = i == rp__mem_n_holes(s) - 1;
+
+    *offset = last ? top_hole(s) : s->free[i].offset;
+    *bytes  = last ? most_bytes(s) - *offset : s->free[i].bytes;
+}
+
+static int hole_that_ends_at(const rp_mem_space *s, int64_t offset)
+{
+    int i = 0;
+
+    while (i < s->n_free && extent_end(&s->free[i]) != offset) i++;
+    return i;
+}
+
+int64_t rp__mem_slide(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset)
+{
+    int64_t rounded = rp__align_up(bytes);
+    int i           = hole_that_ends_at(s, offset);
+
+    RP_BUG_IF(i == s->n_free);
+    int64_t to = s->free[i].offset;
+    if (s->base) {
+        UNPOISON(s->base + to, offset + rounded - to);
+        memmove(s->base + to, s->base + offset, (size_t)bytes);
+#ifdef RP_POISON
+        memset(s->base + to + rounded, 0xff, (size_t)(offset - to));
+#endif
+        POISON(s->base + to + bytes, offset + rounded - to - bytes);
+    }
+    s->free[i].offset = to + rounded;
+    s->free[i].bytes  = offset - to;
+    if (i + 1 < s->n_free && extent_end(&s->free[i]) == s->free[i + 1].offset) {
+        s->free[i].bytes += s->free[i + 1].bytes;
+        remove_extent(s, i + 1);
+    }
+    note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
+    note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .what = "moved" });
+    return to;
 }

@@ -39,6 +39,20 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *space, rp_mem_class mem_class,
 void rp__mem_give(rp_mem_space *space, rp_mem_class mem_class, int64_t bytes, int64_t offset);
 void rp__mem_reclass(rp_mem_space *space, rp_mem_class from, rp_mem_class to, int64_t bytes, int64_t offset);
 
+/* Asked when a take finds no place under the limit. `bytes`: a stretch that would do, rounded as takes are. True: something was given back,
+ * and the place is looked for again; what is asked must not take from the space itself. False: the take fails, and its message says
+ * *droppable, the bytes that could be given back but would leave no stretch that long. NULL: nobody is asked. */
+typedef bool (*rp_mem_pressure)(void *user, int64_t bytes, int64_t *droppable);
+void rp__mem_on_pressure(rp_mem_space *space, rp_mem_pressure hook, void *user);
+
+/* What a take can be put into, in the order of addresses; the last hole ends at the limit and may be empty. */
+int rp__mem_n_holes(const rp_mem_space *space);
+void rp__mem_hole(const rp_mem_space *space, int i, int64_t *offset, int64_t *bytes);
+
+/* Move a block down, to the beginning of the hole that ends where it begins; its contents come along. Returns its offset from then on:
+ * whoever remembers its address has the old one. Observers see a release and a take. */
+int64_t rp__mem_slide(rp_mem_space *space, rp_mem_class mem_class, int64_t bytes, int64_t offset);
+
 /* Address of an offset; NULL in a shapes-only space. */
 void *rp__mem_at(const rp_mem_space *space, int64_t offset);
 

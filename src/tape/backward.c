@@ -8,11 +8,20 @@
 
 /* ---- what is needed ---- */
 
+/* Making the one ready must not have the other dropped. */
+static void pin_needs(rp_tape *tape, const tape_call *c, int pins)
+{
+    int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
+
+    for (int i = 0; i < n; i++) tape->value[needs[i]].pins += pins;
+}
+
 static rp_status make_needs(rp_tape *tape, const tape_call *c)
 {
     int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
 
     for (int i = 0; i < n; i++) RP_TRY(rp__value_make(tape, &tape->value[needs[i]]));
+    for (int i = 0; i < n; i++) rp__value_touch(tape, &tape->value[needs[i]]);
     return RP_OK;
 }
 
@@ -74,6 +83,8 @@ static void release_call(rp_tape *tape, int at)
     }
     for (int r = c->region; r != NONE; r = tape->region[r].parent)
         if (tape->region[r].first == at) rp__region_finish(tape, r);
+    rp__again_passed(tape, c);
+    tape->passed = at;
 }
 
 /* A leaf whose first reader has been passed gets no more contributions, and no backward or replay to come reads it: a replay runs
@@ -88,15 +99,24 @@ static rp_status leaves_done(rp_tape *tape, const tape_call *c)
     return RP_OK;
 }
 
+static rp_status run_call(rp_tape *tape, int at)
+{
+    tape_call *c = tape->call[at];
+
+    RP_TRY(make_needs(tape, c));
+    RP_TRY(fetch_ahead(tape, at));
+    return rp__call_backward(tape, c);
+}
+
 static rp_status walk(rp_tape *tape)
 {
     for (int at = tape->n_call - 1; at >= 0; at--) {
         tape_call *c = tape->call[at];
         rp__tape_work(tape, RP_TAPE_BACKWARD, c, at);
         if (has_grad(tape, c)) {
-            RP_TRY(make_needs(tape, c));
-            RP_TRY(fetch_ahead(tape, at));
-            RP_TRY(rp__call_backward(tape, c));
+            pin_needs(tape, c, 1);
+            RP_TRY(run_call(tape, at));
+            pin_needs(tape, c, -1);
         }
         release_call(tape, at);
         RP_TRY(leaves_done(tape, c));
@@ -119,6 +139,7 @@ static void begin(rp_tape *tape, const rp_backward_options *o)
     tape->keep_replays = tape->retain && o->keep_replays && tape->open == NONE;
     tape->ahead        = tape->n_call;
     tape->coming       = NONE;
+    tape->passed       = tape->n_call;
     for (int i = 0; i < tape->n_value; i++) {
         tape_value *v   = &tape->value[i];
         v->left         = v->uses;
@@ -136,6 +157,7 @@ static void begin(rp_tape *tape, const rp_backward_options *o)
 
 static void end(rp_tape *tape)
 {
+    tape->passed = NONE;
     for (int i = 0; i < tape->n_value; i++) rp__value_undo(tape, &tape->value[i]);
     for (int i = 0; i < tape->n_region && !tape->keep_replays; i++) tape->region[i].replayed = false;
 }

@@ -112,19 +112,26 @@ static rp_status open_needs(rp_tape *tape, const tape_call *c, rp_op_call *run)
         bool slot = i >= c->meta.n_out;
         int at    = slot ? i - c->meta.n_out : i;
         if (!(needs & (slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
-        const tape_value *v = &tape->value[slot ? c->slot[at] : c->out[at]];
+        tape_value *v = &tape->value[slot ? c->slot[at] : c->out[at]];
         RP_BUG_IF(!v->held);
         RP_TRY(rp__value_check(tape, v, c));
         *(slot ? &run->slot[at] : &run->out[at]) = rp_tensor_ref(v->held);
+        v->opened++;
     }
     return RP_OK;
 }
 
-static void close_call(rp_op_call *run)
+static void close_made(rp_tape *tape, int value, rp_tensor *opened)
 {
-    for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->in[i]);
-    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(run->out[i]);
-    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(run->slot[i]);
+    tape->value[value].opened -= opened != NULL;
+    rp_tensor_unref(opened);
+}
+
+static void close_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
+{
+    for (int i = 0; i < c->meta.n_in; i++) rp__input_close(tape, c, i, run->in[i]);
+    for (int i = 0; i < c->meta.n_out; i++) close_made(tape, c->out[i], run->out[i]);
+    for (int i = 0; i < c->meta.n_slot; i++) close_made(tape, c->slot[i], run->slot[i]);
     for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->grad_in[i]);
 }
 
@@ -250,6 +257,6 @@ rp_status rp__call_backward(rp_tape *tape, const tape_call *c)
     }
     RP_TRY_GOTO(after_call(tape, c, &run));
 done:
-    close_call(&run);
+    close_call(tape, c, &run);
     return status;
 }

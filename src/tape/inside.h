@@ -6,6 +6,7 @@
  *   region.c     plans of replays, and the replay
  *   rollback.c   calls that never were: errors inside a region; regions joined after the fact
  *   backward.c   from the loss to the leaves;  grad.c   where gradients are put together
+ *   pressure.c   what is dropped when memory is short;  again.c   calls run again alone, to make it again
  *   verify.c     fingerprints of a first pass;  away.c   where offloaded values are
  */
 #ifndef RP_TAPE_INSIDE_H
@@ -30,9 +31,13 @@ typedef struct {                    /* a tensor that calls make or read */
     const char *by;                 /* who decided its fate; NULL: nobody */
     uint64_t version;               /* of the storage, when the value came to be */
     uint64_t bound_at;              /* the planning that last listed it as a bound */
+    uint64_t touched;               /* the work that made or read it last: rp_tape_work.serial */
     int uses, left;                 /* backward reads and region replays; those still to come in the backward that runs */
     int readers, readers_left;      /* calls that read it; of a leaf, those that may still read it or add to its gradient */
     int pending;                    /* reads still to come in the replay that is running */
+    int pins;                       /* by a call whose backward is being made ready, or runs */
+    int opened;                     /* references to `held` and its storage that the running call has taken */
+    int reads, unread;              /* in the run of calls alone that is under way: all, and those still to come */
     unsigned char fate;             /* RP_KEEP, RP_RECOMPUTE or RP_OFFLOAD */
     bool on_demand;                 /* made again for whoever reads it, wherever that stands; else readers outside its region keep it */
     bool allow_mutation, must;
@@ -57,6 +62,10 @@ typedef struct {
     rp_op_stream stream;
     const char *path;
     int region;
+    bool changed;                   /* it read what had been written since it was made: running it again would not read the same */
+    bool again;                     /* it can run again alone: what it reads stays, or can be made again, until backward has passed it */
+    bool may, runs;                 /* it could be made so, as things stand · it is in the run under way */
+    uint64_t walk;                  /* that visited it last */
     tape_input in[RP_MAX_IN];
     int out[RP_MAX_OUT], slot[RP_MAX_SLOT];
 } tape_call;
@@ -84,6 +93,8 @@ struct rp_tape {
     int open;                       /* innermost open region */
     int n_off;                      /* as in a region, outside all */
     int replaying;                  /* the region that is being replayed */
+    int alone;                      /* the call that is run again alone; NONE */
+    int passed;                     /* calls from it on have been passed by the backward that runs; NONE: none does */
     bool deferred;                  /* outermost regions are planned later, when it is known which of them are one */
     uint64_t plannings;             /* numbers them, for tape_value.bound_at */
     bool no_grad, wide_grads;
@@ -102,7 +113,7 @@ struct rp_tape {
     void *replay_user;
     rp_tape_stats stats;
     rp_tape_work now;
-    uint64_t works;                 /* numbers them */
+    uint64_t works, walks;          /* numbers them */
 };
 
 /* The context's tape, made at first use; NULL after RP_ERR_MEMORY. */
@@ -138,6 +149,8 @@ rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists);
 
 /* Make what backward needs of `region` available: its parents and what it reads first. */
 rp_status rp__region_replay(rp_tape *tape, int region);
+/* Run call `at` as it was recorded; made[] takes what rp__call_makes lists, yours to unref. errors those of a call · RP_ERR_REPLAY */
+rp_status rp__call_replay(rp_tape *tape, int at, rp_tensor **made);
 /* Let the region's bounds go. */
 void rp__region_finish(rp_tape *tape, int region);
 
@@ -158,6 +171,7 @@ static inline bool rp__tensor_on_tape(const rp_tape *tape, const rp_tensor *w)
 
 /* The tensor a call reads: a new reference. errors RP_ERR_MUTATED it was written since · RP_ERR_MEMORY */
 rp_status rp__input_open(rp_tape *tape, const tape_call *call, int in, rp_tensor **out);
+void rp__input_close(rp_tape *tape, const tape_call *call, int in, rp_tensor *opened);      /* NULL is fine */
 
 void rp__value_hold(tape_value *v, rp_tensor *t);
 void rp__value_drop(tape_value *v);
@@ -171,6 +185,8 @@ rp_status rp__value_check(rp_tape *tape, const tape_value *v, const tape_call *r
 rp_status rp__value_offload(rp_tape *tape, tape_value *v);
 /* Begin to fetch it. errors RP_ERR_MEMORY · RP_ERR_IO */
 rp_status rp__value_fetch(rp_tape *tape, tape_value *v);
+/* The copy of what stays away goes. */
+void rp__value_unfetch(rp_tape *tape, tape_value *v);
 /* Make it held and whole, whatever its fate. errors those of a replay and of a fetch */
 rp_status rp__value_make(rp_tape *tape, tape_value *v);
 /* "layers.0.mlp.up: matmul output 0" into out; returns out. */
@@ -181,6 +197,33 @@ const char *rp__value_name(const rp_tape *tape, const tape_value *v, char *out);
 int rp__call_needs(const tape_call *call, int *values);
 /* All that it makes: outputs, then slots. */
 int rp__call_makes(const tape_call *call, int *values);
+
+/* It was read or made by the work that is done now. */
+static inline void rp__value_touch(const rp_tape *tape, tape_value *v) { v->touched = tape->works; }
+
+/* ---- pressure ---- */
+
+/* Nothing holds it: a call must run for whoever reads it. */
+static inline bool rp__value_gone(const tape_value *v) { return !v->held && v->away == NONE; }
+/* It is there until its last use. */
+static inline bool rp__value_stays(const tape_value *v) { return v->away != NONE || (v->held && !v->made_again); }
+
+/* For rp__mem_on_pressure, with the tape as `user`: drops what is made again at the least cost. */
+bool rp__tape_relieve(void *user, int64_t bytes, int64_t *droppable);
+
+/* A machine computes some tens of operations while it moves a byte. What matters is that products count by their FLOPs, the rest by its
+ * bytes. */
+enum { FLOPS_A_BYTE = 16 };
+/* Set `may` of every call. */
+void rp__again_check(rp_tape *tape);
+/* FLOPs, and bytes in their worth of FLOPs, to make again what call `at` made, once it is gone. */
+double rp__again_cost(rp_tape *tape, int at);
+/* From here on call `at`, which may, can run again alone. */
+void rp__again_claim(rp_tape *tape, int at);
+/* Backward has passed the call: what it would have read may go. */
+void rp__again_passed(rp_tape *tape, const tape_call *c);
+/* Make a value that is gone, of a call that can run again alone. errors those of a replay and of a fetch */
+rp_status rp__again_make(rp_tape *tape, int value);
 
 /* ---- verify ---- */
 

@@ -23,18 +23,24 @@ static tape_value *value_new(rp_tape *tape, rp_tensor *t)
 {
     tape_value *v = &tape->value[tape->n_value];
 
-    *v = (tape_value){ .serial = rp__tape_next_id(), .producer = NONE, .region = NONE, .away = NONE, .m = t->m, .version = t->storage->version };
+    *v = (tape_value){ .serial = rp__tape_next_id(), .producer = NONE, .region = NONE, .away = NONE, .m = t->m, .version = t->storage->version,
+                       .touched = tape->works };
     t->tape_id = v->serial;
     t->value   = tape->n_value++;
     return v;
 }
 
-/* A leaf that collects a gradient stays until the tape is reset; a constant is held for those who read it later. */
+/* A leaf that collects a gradient stays until the tape is reset; a constant is held for those who read it later. A frozen parameter costs
+ * nothing to hold, and where memory may get short its readers can then run again. */
 static int leaf_value(rp_tape *tape, rp_tensor *t)
 {
     tape_value *v = value_new(tape, t);
+    bool frozen   = t->storage->mem_class == RP_MEM_PARAM && tape->ctx->options.memory_limit_bytes;
 
-    if (!t->requires_grad) return t->value;
+    if (!t->requires_grad) {
+        if (frozen) rp__value_hold(v, t);
+        return t->value;
+    }
     v->held       = rp_tensor_ref(t);
     v->wants_grad = v->promised = true;
     v->uses       = 1;
@@ -69,22 +75,32 @@ static tape_input input_of(rp_tape *tape, rp_tensor *t)
 /* What a forward changes in train mode, it does not read, and what it held before is nobody's. */
 static bool is_written(const tape_call *c, int i) { return c->meta.train && (c->meta.op->writes_in >> i & 1); }
 
+enum { VIEW_REFS = 2 };             /* a view has a share of the tensor and one of the storage */
+
 rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor **out)
 {
     const tape_input *in = &call->in[i];
-    const tape_value *v  = &tape->value[in->value];
+    tape_value *v        = &tape->value[in->value];
 
     RP_BUG_IF(!v->held);
     if (!is_written(call, i)) RP_TRY(rp__value_check(tape, v, call));
     if (in->whole) {
         *out = rp_tensor_ref(v->held);
+        v->opened++;
         return RP_OK;
     }
     RP_TRY(rp__tensor_alias(v->held, out));
+    v->opened += VIEW_REFS;
     (*out)->m     = in->m;
     (*out)->start = in->start;
     memcpy((*out)->stride, in->stride, sizeof in->stride);
     return RP_OK;
+}
+
+void rp__input_close(rp_tape *tape, const tape_call *call, int i, rp_tensor *opened)
+{
+    if (opened) tape->value[call->in[i].value].opened -= call->in[i].whole ? 1 : VIEW_REFS;
+    rp_tensor_unref(opened);
 }
 
 bool rp__value_replayed_for(const rp_tape *tape, const tape_value *v, const tape_call *c)
@@ -234,8 +250,11 @@ static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp
         c->region = tape->n_region++;
     }
     for (int i = 0; i < c->meta.n_in; i++) {
-        c->in[i] = input_of(tape, in[i]);
-        tape->value[c->in[i].value].readers++;
+        c->in[i]      = input_of(tape, in[i]);
+        tape_value *v = &tape->value[c->in[i].value];
+        c->changed    = c->changed || (!is_written(c, i) && in[i]->storage->version != v->version);
+        v->readers++;
+        rp__value_touch(tape, v);
     }
     for (int i = 0; i < n_out; i++) make_value(tape, p, i, out[i], &c->out[i]);
     for (int i = 0; i < c->meta.n_slot; i++) make_value(tape, p, n_out + i, slot[i], &c->slot[i]);

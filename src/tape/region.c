@@ -279,6 +279,7 @@ static void take_result(rp_tape *tape, int value, rp_tensor *t)
     if (v->held || v->away != NONE || (!v->needed && v->pending == 0)) return;
     v->version    = t->storage->version;
     v->made_again = true;
+    rp__value_touch(tape, v);
     if (v->needed) {
         rp__value_hold(v, t);
     } else {
@@ -287,40 +288,57 @@ static void take_result(rp_tape *tape, int value, rp_tensor *t)
     }
 }
 
-static rp_status check_prints(rp_tape *tape, int at, rp_tensor *const *out, rp_tensor *const *slot)
+static rp_status check_prints(rp_tape *tape, int at, rp_tensor *const *made)
 {
-    int made[MOST_MADE], n = rp__call_makes(tape->call[at], made), n_out = tape->call[at]->meta.n_out;
+    int value[MOST_MADE], n = rp__call_makes(tape->call[at], value);
 
     for (int i = 0; i < n; i++)
-        if (tape->value[made[i]].print) RP_TRY(rp__print_check(tape, at, &tape->value[made[i]], i < n_out ? out[i] : slot[i - n_out]));
+        if (tape->value[value[i]].print) RP_TRY(rp__print_check(tape, at, &tape->value[value[i]], made[i]));
     return RP_OK;
+}
+
+static void count_replay(rp_tape *tape, int at)
+{
+    const tape_call *c = tape->call[at];
+
+    if (c->meta.op->cost) tape->stats.recompute_flops += c->meta.op->cost(&c->meta, RP_FORWARD).flops;
+    tape->stats.n_replayed++;
+    if (tape->replay_hook) tape->replay_hook(tape->replay_user, at, c->path, c->meta.op->name);
+}
+
+rp_status rp__call_replay(rp_tape *tape, int at, rp_tensor **made)
+{
+    rp_tensor *in[RP_MAX_IN] = { 0 };
+    tape_call *c     = tape->call[at];
+    int n_out        = c->meta.n_out;
+    rp_status status = RP_OK;
+
+    memset(made, 0, MOST_MADE * sizeof *made);
+    for (int i = 0; i < c->meta.n_in; i++) RP_TRY_GOTO(rp__input_open(tape, c, i, &in[i]));
+    rp_tape_work before = rp__tape_work(tape, RP_TAPE_REPLAY, c, at);
+    status              = rp__op_forward(&c->meta, c->stream, true, in, made, made + n_out);
+    tape->now           = before;
+    if (status != RP_OK) goto done;
+    count_replay(tape, at);
+    for (int i = 0; i < c->meta.n_in; i++) rp__value_touch(tape, &tape->value[c->in[i].value]);
+    status = check_prints(tape, at, made);
+done:
+    for (int i = 0; i < c->meta.n_in; i++) rp__input_close(tape, c, i, in[i]);
+    for (int i = 0; i < MOST_MADE && status != RP_OK; i++) rp_tensor_unref(made[i]);
+    return status;
 }
 
 static rp_status replay_call(rp_tape *tape, int at)
 {
-    rp_tensor *in[RP_MAX_IN] = { 0 }, *out[RP_MAX_OUT] = { 0 }, *slot[RP_MAX_SLOT] = { 0 };
-    tape_call *c     = tape->call[at];
-    rp_status status = RP_OK;
+    rp_tensor *made[MOST_MADE];
+    const tape_call *c = tape->call[at];
+    int value[MOST_MADE], n = rp__call_makes(c, value);
 
-    for (int i = 0; i < c->meta.n_in; i++) RP_TRY_GOTO(rp__input_open(tape, c, i, &in[i]));
-    rp_tape_work before = rp__tape_work(tape, RP_TAPE_REPLAY, c, at);
-    status              = rp__op_forward(&c->meta, c->stream, true, in, out, slot);
-    tape->now           = before;
-    if (status != RP_OK) goto done;
-    if (c->meta.op->cost) tape->stats.recompute_flops += c->meta.op->cost(&c->meta, RP_FORWARD).flops;
-    tape->stats.n_replayed++;
-    if (tape->replay_hook) tape->replay_hook(tape->replay_user, at, c->path, c->meta.op->name);
-    RP_TRY_GOTO(check_prints(tape, at, out, slot));
-    for (int i = 0; i < c->meta.n_out; i++) take_result(tape, c->out[i], out[i]);
-    for (int i = 0; i < c->meta.n_slot; i++) take_result(tape, c->slot[i], slot[i]);
-done:
-    for (int i = 0; i < c->meta.n_in; i++) {
-        rp_tensor_unref(in[i]);
-        if (status == RP_OK) read_done(&tape->value[c->in[i].value]);
-    }
-    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(out[i]);
-    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
-    return status;
+    RP_TRY(rp__call_replay(tape, at, made));
+    for (int i = 0; i < n; i++) take_result(tape, value[i], made[i]);
+    for (int i = 0; i < c->meta.n_in; i++) read_done(&tape->value[c->in[i].value]);
+    for (int i = 0; i < n; i++) rp_tensor_unref(made[i]);
+    return RP_OK;
 }
 
 static rp_status replay_calls(rp_tape *tape, int region)

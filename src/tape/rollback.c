@@ -24,10 +24,19 @@ static void promise_bounds(rp_tape *tape, const tape_region *r)
     }
 }
 
+static void promise_claims(rp_tape *tape, const tape_call *c)
+{
+    for (int i = 0; i < c->meta.n_in && c->again; i++) {
+        tape_value *v = &tape->value[c->in[i].value];
+        v->promised   = v->promised || rp__value_stays(v);
+    }
+}
+
 void rp__promise_again(rp_tape *tape)
 {
     for (int i = 0; i < tape->n_value; i++) tape->value[i].promised = tape->value[i].producer == NONE && tape->value[i].wants_grad;
     for (int i = 0; i < tape->n_call; i++) promise_needs(tape, tape->call[i]);
+    for (int i = 0; i < tape->n_call; i++) promise_claims(tape, tape->call[i]);
     for (int i = 0; i < tape->n_region; i++) promise_bounds(tape, &tape->region[i]);
 }
 
@@ -39,7 +48,10 @@ static void forget_call(rp_tape *tape, int at)
     int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
 
     for (int i = 0; i < n; i++) tape->value[needs[i]].uses--;
-    for (int i = 0; i < c->meta.n_in; i++) tape->value[c->in[i].value].readers--;
+    for (int i = 0; i < c->meta.n_in; i++) {
+        tape->value[c->in[i].value].readers--;
+        tape->value[c->in[i].value].uses -= c->again;
+    }
     rp__release(c);
 }
 

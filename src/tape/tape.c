@@ -14,6 +14,7 @@ uint64_t rp__tape_next_id(void)
 static void tape_free(rp_tape *tape)
 {
     rp__tape_reset(tape->ctx);
+    rp__mem_on_pressure(tape->ctx->space[0], NULL, NULL);
     rp__release(tape->value);
     rp__release(tape->call);
     rp__release(tape->region);
@@ -27,10 +28,11 @@ rp_tape *rp__tape(rp_ctx *ctx)
     if (!tape) return NULL;
     tape->ctx      = ctx;
     tape->id       = rp__tape_next_id();
-    tape->open     = tape->replaying = NONE;
+    tape->open     = tape->replaying = tape->alone = tape->passed = NONE;
     tape->root     = (rp_scope){ .path = "" };
     ctx->tape      = tape;
     ctx->tape_free = tape_free;
+    if (ctx->options.memory_limit_bytes) rp__mem_on_pressure(ctx->space[0], rp__tape_relieve, tape);
     return tape;
 }
 
@@ -44,7 +46,7 @@ void rp__tape_reset(rp_ctx *ctx)
     for (int i = 0; i < tape->n_region; i++) rp__release(tape->region[i].run);
     if (tape->n_outermost) tape->last_outermost = tape->n_outermost;
     tape->n_value = tape->n_call = tape->n_region = tape->n_outermost = 0;
-    tape->open = tape->replaying = NONE;
+    tape->open = tape->replaying = tape->alone = tape->passed = NONE;
     tape->n_off    = 0;
     tape->n_planned = tape->n_ignored = 0;
     tape->deferred = false;
@@ -107,13 +109,14 @@ void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
     if (ctx->tape) ctx->tape->stats = (rp_tape_stats){ 0 };
 }
 
-bool rp__tape_replaying(const rp_ctx *ctx) { return ctx->tape && ctx->tape->replaying != NONE; }
+bool rp__tape_replaying(const rp_ctx *ctx) { return ctx->tape && (ctx->tape->replaying != NONE || ctx->tape->alone != NONE); }
 
 const char *rp__tape_region(const rp_ctx *ctx)
 {
     const rp_tape *tape = ctx->tape;
     int region          = !tape ? NONE : tape->replaying != NONE ? tape->replaying : tape->open;
 
+    if (tape && tape->alone != NONE) return tape->call[tape->alone]->path;
     return region == NONE ? NULL : tape->region[region].path;
 }
 
@@ -214,16 +217,22 @@ static int count_before(const rp_tape *tape, int at)
     return n;
 }
 
+/* Promised by the forward, and dropped since. */
+static bool was_dropped(const rp_tape *tape, const tape_value *v)
+{
+    return v->promised && rp__value_gone(v) && tape->call[v->producer]->again;
+}
+
 static void show_slot(const rp_tape *tape, const tape_value *v, rp_tape_slot *out)
 {
     const tape_call *c = tape->call[v->producer];
-    bool by_product    = v->output >= c->meta.n_out;
+    bool by_product    = v->output >= c->meta.n_out, dropped = was_dropped(tape, v), kept = v->fate == RP_RECOMPUTE && v->promised && !dropped;
 
     *out = (rp_tape_slot){
-        .path = c->path, .op = c->meta.op->name, .by = v->by, .call = &c->meta, .at = v->producer,
+        .path = c->path, .op = c->meta.op->name, .by = dropped ? "memory limit" : v->by, .call = &c->meta, .at = v->producer,
         .nth = count_before(tape, v->producer), .by_product = by_product, .output = by_product ? v->output - c->meta.n_out : v->output,
-        .saved = v->held || v->away != NONE, .away = v->away != NONE && !v->held, .overruled = v->fate == RP_RECOMPUTE && v->promised,
-        .fate = v->fate == RP_RECOMPUTE && v->promised ? RP_KEEP : (rp_fate)v->fate,
+        .saved = v->held || v->away != NONE, .away = v->away != NONE && !v->held, .overruled = kept,
+        .fate = dropped ? RP_RECOMPUTE : kept ? RP_KEEP : (rp_fate)v->fate,
         .region = v->region == NONE || tape->region[v->region].single ? NULL : tape->region[v->region].path, .meta = v->m,
     };
 }

@@ -9,6 +9,9 @@
  * something still needed depends on run again, as recorded: same op, attributes, mode, random stream. What they read from outside
  * is found once, when the region closes. Values are let go at their last use, in the replay and in the backward. A held value is
  * the forward's own storage, never a copy. A constant (no leaf that wants a gradient, and not on the tape) is a value like others.
+ *
+ * Where the context has a memory limit and no plan is followed, a take that would go past it has held values dropped that can be made
+ * again (tape/pressure.c). What is dropped depends on the record and on addresses alone, so a rehearsal under the limit drops the same.
  */
 #ifndef RP_TAPE_H
 #define RP_TAPE_H
@@ -123,6 +126,8 @@ rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad);
 typedef struct {
     int64_t step_flops, recompute_flops;      /* forward and backward without replays · replays */
     int64_t n_calls, n_replayed, offloaded_bytes;
+    int64_t n_evicted, evicted_bytes;         /* values dropped for the memory limit; recompute_flops has what they cost */
+    int64_t moved_bytes;                      /* for it, too: to make one hole of several */
 } rp_tape_stats;
 
 /* Is a replay running? The path of the innermost region that is recorded or replayed; NULL: none. */

@@ -56,7 +56,7 @@ void rp__value_undo(rp_tape *tape, tape_value *v)
 {
     rp_tensor_unref(v->grad);
     v->grad    = NULL;
-    v->pending = 0;
+    v->pending = v->pins = v->opened = v->reads = v->unread = 0;
     v->needed = v->uses_replay = false;
     if (!v->made_again || tape->keep_replays) return;
     end_fetch(tape, v);
@@ -129,9 +129,17 @@ rp_status rp__value_fetch(rp_tape *tape, tape_value *v)
     return RP_OK;
 }
 
+void rp__value_unfetch(rp_tape *tape, tape_value *v)
+{
+    end_fetch(tape, v);
+    rp__value_drop(v);
+}
+
 rp_status rp__value_make(rp_tape *tape, tape_value *v)
 {
-    if (!v->held && v->away == NONE) {
+    if (rp__value_gone(v) && v->producer != NONE && tape->call[v->producer]->again) {
+        RP_TRY(rp__again_make(tape, (int)(v - tape->value)));
+    } else if (rp__value_gone(v)) {
         for (int r = v->region; r != NONE; r = tape->region[r].parent) tape->region[r].replayed = false;      /* it has not made this one */
         RP_TRY(rp__region_replay(tape, v->region));
     }

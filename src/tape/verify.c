@@ -91,6 +91,7 @@ static bool runs_again(const rp_tape *tape, int at)
 {
     const tape_region *r = tape->replaying == NONE ? NULL : &tape->region[tape->replaying];
 
+    if (tape->alone != NONE) return tape->call[at]->runs;
     for (int i = 0; r && i < r->n_run; i++)
         if (r->run[i] == at) return true;
     return false;

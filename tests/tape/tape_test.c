@@ -2,6 +2,7 @@
 #include "tape/tape_test.h"
 
 #include "base/philox.h"
+#include "tape/inside.h"
 
 static rp_status apply_list(rp_ctx *ctx, rp_tensor **out, const char *name, const void *attr, va_list inputs)
 {
@@ -99,14 +100,46 @@ rp_mem ledger(rp_ctx *ctx)
 
 int64_t saved_bytes(rp_ctx *ctx) { return ledger(ctx).live_at[RP_MEM_SAVED]; }
 
+static int count_uses(const rp_tape *tape, int value)
+{
+    int needs[MOST_NEEDS], n = tape->value[value].producer == NONE && tape->value[value].wants_grad;
+
+    for (int at = 0; at < tape->n_call; at++) {
+        const tape_call *c = tape->call[at];
+        int n_needs        = rp__call_needs(c, needs);
+        for (int i = 0; i < n_needs; i++) n += needs[i] == value;
+        for (int i = 0; i < c->meta.n_in; i++) n += c->again && c->in[i].value == value;
+    }
+    for (int r = 0; r < tape->n_region; r++)
+        for (int i = 0; i < tape->region[r].n_bounds; i++) n += tape->region[r].bounds[i] == value;
+    return n;
+}
+
+void assert_uses_add_up(const rp_ctx *ctx)
+{
+    for (int i = 0; ctx->tape && i < ctx->tape->n_value; i++) assert_int_equal(ctx->tape->value[i].uses, count_uses(ctx->tape, i));
+}
+
+rp_status try_sum_all(rp_ctx *ctx, rp_tensor *x, rp_tensor **sum)
+{
+    rp_tensor *whole = rp_tensor_ref(x), *less;
+    rp_status status = RP_OK;
+
+    while (whole->m.ndim > 0 && status == RP_OK) {
+        status = try_op(ctx, &less, "sum", &(rp_attr_dim){ 0 }, whole, NULL);
+        if (status != RP_OK) break;
+        rp_tensor_unref(whole);
+        whole = less;
+    }
+    if (status == RP_OK) *sum = whole;
+    else rp_tensor_unref(whole);
+    return status;
+}
+
 rp_tensor *sum_all(rp_ctx *ctx, rp_tensor *x)
 {
-    rp_tensor *sum = rp_tensor_ref(x);
+    rp_tensor *sum = NULL;
 
-    while (sum->m.ndim > 0) {
-        rp_tensor *less = call_op(ctx, "sum", &(rp_attr_dim){ 0 }, sum, NULL);
-        rp_tensor_unref(sum);
-        sum = less;
-    }
+    assert_ok(ctx, try_sum_all(ctx, x, &sum));
     return sum;
 }

@@ -27,7 +27,11 @@ void drop_grad(rp_tensor *leaf);
 rp_mem ledger(rp_ctx *ctx);
 int64_t saved_bytes(rp_ctx *ctx);
 
+/* Every use of a value that the tape counts is there: by a backward, by a region's replay, by a call that can run again alone. */
+void assert_uses_add_up(const rp_ctx *ctx);
+
 /* The sum of all elements, as a recorded scalar. x stays the caller's. */
 rp_tensor *sum_all(rp_ctx *ctx, rp_tensor *x);
+rp_status try_sum_all(rp_ctx *ctx, rp_tensor *x, rp_tensor **sum);
 
 #endif

@@ -1,0 +1,205 @@
+/* tape/again.c -- calls that run again alone, outside any plan of a region, to make again what was dropped for want of memory.
+ *
+ *   claim    what the call reads is used once more, until backward has passed the call. What of that does not stay by itself is made by a
+ *            call that is claimed in turn: upwards from a claimed call there are what stays, leaves, and claimed calls
+ *   make     the claimed calls above a value that is gone, back to what is there, run once, in the order of the forward
+ *
+ *      x ──▶ a ──▶ b ──▶ c ──▶ v        x stays; a, b, c, v are gone: a, b, c and v's call run. What of a, b, c somebody else still
+ *                                       needs is held from then on, the rest goes at its last read
+ *
+ * A claim outlives the making: what was made again may be dropped again. Fates and regions know nothing of it: a value that was promised
+ * stays promised, and is made by its call where it is not there.
+ */
+#include "tape/inside.h"
+
+/* ---- upwards ---- */
+
+typedef struct {                    /* calls reached from one, the last first */
+    rp_tape *tape;
+    uint64_t number;
+    int at, open;                   /* calls above `at` have been visited; marked and not visited yet */
+} walk;
+
+static void walk_to(walk *w, int at)
+{
+    tape_call *c = w->tape->call[at];
+
+    w->open += c->walk != w->number;
+    c->walk = w->number;
+}
+
+static walk walk_from(rp_tape *tape, int at)
+{
+    walk w = { tape, ++tape->walks, at, 0 };
+
+    walk_to(&w, at);
+    return w;
+}
+
+static tape_call *walk_next(walk *w, int *at)
+{
+    if (!w->open) return NULL;
+    while (w->tape->call[w->at]->walk != w->number) w->at--;
+    w->open--;
+    *at = w->at;
+    return w->tape->call[w->at--];
+}
+
+/* ---- what can be made again ---- */
+
+/* As the first pass read it. What may be changed by somebody else is not counted on. */
+static bool reads_the_same(const rp_tape *tape, const tape_call *c, int i)
+{
+    const tape_value *v = &tape->value[c->in[i].value];
+
+    if (v->producer == NONE && !v->held) return false;
+    if (c->meta.train && (c->meta.op->writes_in >> i & 1)) return true;
+    if (v->allow_mutation || (v->held && v->held->storage->version != v->version)) return false;
+    return rp__value_stays(v) || tape->call[v->producer]->may;
+}
+
+void rp__again_check(rp_tape *tape)
+{
+    for (int at = 0; at < tape->n_call; at++) {
+        tape_call *c = tape->call[at];
+        c->may       = rp__op_replays(c->meta.op) && !c->changed;
+        for (int i = 0; i < c->meta.n_in && c->may; i++) c->may = reads_the_same(tape, c, i);
+    }
+}
+
+static double cost_of(const tape_call *c)
+{
+    const rp_op_meta *m = &c->meta;
+    int64_t bytes       = 0;
+
+    if (m->op->cost) {
+        rp_cost cost = m->op->cost(m, RP_FORWARD);
+        return (double)cost.flops + FLOPS_A_BYTE * (double)(cost.read_bytes + cost.write_bytes);
+    }
+    for (int i = 0; i < m->n_in; i++) bytes += rp_meta_bytes(&m->in[i]);
+    for (int i = 0; i < m->n_out; i++) bytes += rp_meta_bytes(&m->out[i]);
+    return FLOPS_A_BYTE * (double)bytes;
+}
+
+double rp__again_cost(rp_tape *tape, int at)
+{
+    walk w      = walk_from(tape, at);
+    double cost = 0;
+
+    for (const tape_call *c; (c = walk_next(&w, &at));) {
+        cost += cost_of(c);
+        for (int i = 0; i < c->meta.n_in; i++) {
+            const tape_value *v = &tape->value[c->in[i].value];
+            if (v->producer != NONE && rp__value_gone(v)) walk_to(&w, v->producer);
+        }
+    }
+    return cost;
+}
+
+/* ---- claims ---- */
+
+static bool to_be_passed(const rp_tape *tape, int at) { return tape->passed != NONE && at < tape->passed; }
+
+void rp__again_claim(rp_tape *tape, int at)
+{
+    if (tape->call[at]->again) return;
+    walk w = walk_from(tape, at);
+    for (tape_call *c; (c = walk_next(&w, &at));) {
+        c->again = true;
+        for (int i = 0; i < c->meta.n_in; i++) {
+            tape_value *v = &tape->value[c->in[i].value];
+            v->uses++;
+            v->left += to_be_passed(tape, at);
+            v->promised = v->promised || rp__value_stays(v);
+            if (!rp__value_stays(v) && !tape->call[v->producer]->again) walk_to(&w, v->producer);
+        }
+    }
+}
+
+void rp__again_passed(rp_tape *tape, const tape_call *c)
+{
+    for (int i = 0; i < c->meta.n_in && c->again; i++) rp__value_used(tape, &tape->value[c->in[i].value]);
+}
+
+/* ---- the run ---- */
+
+/* The calls that are to run, and what they read is counted. Returns the first of them. */
+static int choose_run(rp_tape *tape, int last)
+{
+    walk w    = walk_from(tape, last);
+    int first = last;
+
+    for (tape_call *c; (c = walk_next(&w, &first));) {
+        RP_BUG_IF(!c->again);
+        c->runs = true;
+        for (int i = 0; i < c->meta.n_in; i++) {
+            tape_value *v = &tape->value[c->in[i].value];
+            v->pending++;
+            v->reads++;
+            v->unread++;
+            if (rp__value_gone(v)) walk_to(&w, v->producer);
+        }
+    }
+    return first;
+}
+
+static void take_result(rp_tape *tape, tape_value *v, rp_tensor *t)
+{
+    if (!rp__value_gone(v) || v->left == 0) return;
+    rp__value_hold(v, t);
+    v->version    = t->storage->version;
+    v->made_again = true;
+    rp__value_touch(tape, v);
+}
+
+/* What the run made goes at the last read of the run where all that is to come are claims of calls that have run in it. */
+static void read_done(const rp_tape *tape, tape_value *v)
+{
+    v->pending--;
+    if (--v->unread > 0) return;
+    bool ours = v->producer != NONE && tape->call[v->producer]->runs && v->made_again;
+    if (ours && v->left == v->reads) rp__value_drop(v);
+    v->reads = 0;
+}
+
+static rp_status run_call(rp_tape *tape, int at)
+{
+    rp_tensor *made[MOST_MADE];
+    const tape_call *c = tape->call[at];
+    int value[MOST_MADE], n = rp__call_makes(c, value);
+
+    for (int i = 0; i < c->meta.n_in; i++) RP_TRY(rp__value_make(tape, &tape->value[c->in[i].value]));      /* those that are away */
+    RP_TRY(rp__call_replay(tape, at, made));
+    for (int i = 0; i < n; i++) take_result(tape, &tape->value[value[i]], made[i]);
+    for (int i = 0; i < c->meta.n_in; i++) read_done(tape, &tape->value[c->in[i].value]);
+    for (int i = 0; i < n; i++) rp_tensor_unref(made[i]);
+    return RP_OK;
+}
+
+/* After an error, reads that did not come. */
+static void end_run(rp_tape *tape, int first, int last)
+{
+    for (int at = first; at <= last; at++) {
+        tape_call *c = tape->call[at];
+        for (int i = 0; i < c->meta.n_in && c->runs; i++) {
+            tape_value *v = &tape->value[c->in[i].value];
+            v->pending -= v->unread;
+            v->reads = v->unread = 0;
+        }
+        c->runs = false;
+    }
+}
+
+rp_status rp__again_make(rp_tape *tape, int value)
+{
+    int last = tape->value[value].producer, first = choose_run(tape, last), outer = tape->alone;
+    rp_status status = RP_OK;
+
+    for (int at = first; at <= last && status == RP_OK; at++) {
+        tape->alone = at;
+        if (tape->call[at]->runs) status = run_call(tape, at);
+    }
+    tape->alone = outer;
+    end_run(tape, first, last);
+    return status;
+}

@@ -1,0 +1,233 @@
+/* tape/pressure.c -- what is dropped when a take would go past the memory limit.
+ *
+ *   addresses   | params | hole | saved 1 | grad | saved 2 | user's | saved 3 | hole .... | limit
+ *                        └────────── a stretch ───────────┘
+ *
+ * A take needs its bytes in one piece, so what is compared are stretches of addresses, in which everything is a hole, or goes:
+ *
+ *   dropped   what the tape alone holds, where calls that may run again make the same of what is still there
+ *   moved     down, so that several holes become one: what a must keeps, what is about to be read, gradients, and what is dear to make again
+ *
+ * Both have a cost in FLOPs: of the calls that make it again, with all that is gone above it, or of moving its bytes. A loss is a cost by
+ * the square root of the time, in ops, for which nobody has touched it. That stretch goes which loses least by the byte it gives back.
+ * Nothing is measured: the record and addresses decide, so that a rehearsal decides the same.
+ *
+ * After Kirisame et al. 2021, "Dynamic tensor rematerialization", which divides by the time itself: what a forward has not touched for long
+ * is what its backward comes to last, but what it will still make is not known yet, and the root recomputes a tenth less (chains, models).
+ * That stretches are what counts is Zhang et al. 2023, "Coop: memory is not a commodity".
+ */
+#include "tape/inside.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct {
+    int64_t offset, bytes;
+    rp_tensor *tensor;              /* NULL: a hole */
+    int value;                      /* that can be dropped; NONE: it can only be moved */
+    double idle, cost;              /* ops since it was touched · of dropping it */
+} block;
+
+typedef struct {                    /* all that is known of the addresses, in order */
+    block *block;
+    int n;
+    double idle;                    /* of what can be dropped, in the mean */
+    double dearest;                 /* loss by the byte */
+    int64_t droppable;              /* bytes */
+} layout;
+
+typedef struct {
+    int first, n;                   /* of blocks; n 0: there is no such stretch */
+    double bound;                   /* what loses more by the byte is moved; below 0 all is */
+    double cost, loss;              /* loss: by the byte */
+} stretch;
+
+/* ---- what can go ---- */
+
+/* Nobody else has it: only the call that runs may have it open. */
+static bool is_ours(const tape_value *v)
+{
+    const rp_tensor *t = v->held;
+
+    return t && t->storage->bytes > 0 && t->refs - 1 + t->storage->refs - 1 == v->opened;
+}
+
+/* Backward has passed its call, and with it all who read it. A region that is not at its end yet still counts it among what it reads. */
+static bool is_over(const rp_tape *tape, const tape_value *v) { return tape->passed != NONE && !tape->retain && v->producer >= tape->passed; }
+
+static bool can_drop(const rp_tape *tape, const tape_value *v)
+{
+    if (v->producer == NONE || v->pins || v->pending) return false;
+    if (v->away != NONE || is_over(tape, v)) return true;
+    if (v->fate == RP_OFFLOAD || (v->must && v->fate == RP_KEEP)) return false;
+    return v->held->storage->version == v->version && tape->call[v->producer]->may;
+}
+
+static double cost_of(rp_tape *tape, const tape_value *v)
+{
+    if (v->away != NONE) return (double)(FLOPS_A_BYTE * rp_meta_bytes(&v->m));
+    return is_over(tape, v) ? 0 : rp__again_cost(tape, v->producer);
+}
+
+static void drop(rp_tape *tape, tape_value *v)
+{
+    bool over = is_over(tape, v);
+
+    if (v->away == NONE && !over) rp__again_claim(tape, v->producer);
+    tape->stats.n_evicted += !over;
+    tape->stats.evicted_bytes += over ? 0 : rp_meta_bytes(&v->m);
+    rp__value_unfetch(tape, v);
+}
+
+/* ---- the layout ---- */
+
+static block block_of(rp_tensor *t)
+{
+    return (block){ .offset = t->storage->offset, .bytes = rp__align_up(t->storage->bytes), .tensor = t, .value = NONE };
+}
+
+static double loss_of(const block *b) { return b->cost / sqrt(b->idle) / (double)b->bytes; }
+
+static void add_held(rp_tape *tape, layout *l, int value)
+{
+    const tape_value *v = &tape->value[value];
+    block *b            = &l->block[l->n];
+
+    if (!is_ours(v) || v->fetching) return;
+    *b = block_of(v->held);
+    l->n++;
+    if (!can_drop(tape, v)) return;
+    b->value   = value;
+    b->idle    = (double)(tape->works - v->touched + 1);
+    b->cost    = cost_of(tape, v);
+    l->dearest = fmax(l->dearest, loss_of(b));
+    l->idle += b->idle * (double)b->bytes;
+    l->droppable += b->bytes;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    int64_t x = ((const block *)a)->offset, y = ((const block *)b)->offset;
+
+    return (x > y) - (x < y);
+}
+
+/* Several values may have one gradient. */
+static void leave_out_repeats(layout *l)
+{
+    int n = 0;
+
+    for (int i = 0; i < l->n; i++)
+        if (!i || l->block[i].offset != l->block[n - 1].offset) l->block[n++] = l->block[i];
+    l->n = n;
+}
+
+static void lay_out(rp_tape *tape, layout *l)
+{
+    rp_mem_space *space = tape->ctx->space[0];
+
+    for (int i = 0; i < rp__mem_n_holes(space); i++) {
+        block *b = &l->block[l->n++];
+        *b       = (block){ .value = NONE };
+        rp__mem_hole(space, i, &b->offset, &b->bytes);
+    }
+    for (int i = 0; i < tape->n_value; i++) {
+        tape_value *v   = &tape->value[i];
+        rp_tensor *grad = v->producer == NONE && !v->held ? NULL : *rp__grad_place(v);
+        add_held(tape, l, i);
+        if (grad && grad->storage->bytes > 0) l->block[l->n++] = block_of(grad);
+    }
+    if (l->droppable) l->idle /= (double)l->droppable;
+    qsort(l->block, (size_t)l->n, sizeof *l->block, by_address);
+    leave_out_repeats(l);
+}
+
+/* ---- stretches ---- */
+
+static bool is_dropped(const block *b, double bound) { return b->value != NONE && loss_of(b) <= bound; }
+static bool is_moved(const block *b, double bound) { return b->tensor && !is_dropped(b, bound); }
+
+/* The shortest one from block `first` on that gives a hole of `bytes`. */
+static stretch stretch_from(const layout *l, int first, double bound, int64_t bytes)
+{
+    int64_t hole = 0, dropped = 0, end = l->block[first].offset;
+    stretch s    = { .first = first, .bound = bound };
+
+    for (int i = first; i < l->n && l->block[i].offset == end && !is_moved(&l->block[first], bound); i++) {
+        const block *b = &l->block[i];
+        bool moved     = is_moved(b, bound);
+        double cost    = moved ? 2.0 * FLOPS_A_BYTE * (double)b->bytes : b->cost;      /* read and written */
+        s.cost += cost;
+        s.loss += cost / sqrt(moved || !b->tensor ? fmax(l->idle, 1) : b->idle);
+        hole += moved ? 0 : b->bytes;
+        dropped += is_dropped(b, bound) ? b->bytes : 0;
+        end += b->bytes;
+        if (hole < bytes) continue;
+        s.n = i - first + 1;
+        s.loss /= (double)(dropped ? dropped : 1);
+        return s;
+    }
+    return (stretch){ 0 };
+}
+
+static stretch best_under(const layout *l, double bound, int64_t bytes)
+{
+    stretch best = { 0 };
+
+    for (int i = 0; i < l->n; i++) {
+        stretch s = stretch_from(l, i, bound, bytes);
+        if (s.n && (!best.n || s.loss < best.loss)) best = s;
+    }
+    return best;
+}
+
+/* Where holes are enough when they are put together, that is compared by the whole cost: it gives nothing back for later. */
+static stretch best_stretch(const layout *l, int64_t bytes)
+{
+    stretch best = best_under(l, l->dearest, bytes), moves = best_under(l, -1, bytes);
+    double bound = l->dearest;
+
+    for (int halved = 0; best.n && halved < 20; halved++) {
+        stretch s = best_under(l, bound /= 2, bytes);
+        if (!s.n) break;
+        if (s.loss < best.loss) best = s;
+    }
+    return moves.n && (!best.n || moves.cost <= best.cost) ? moves : best;
+}
+
+static void move_down(rp_tape *tape, rp_storage *s)
+{
+    rp_mem_space *space = tape->ctx->space[0];
+
+    s->offset = rp__mem_slide(space, s->mem_class, s->bytes, s->offset);
+    s->data   = rp__mem_at(space, s->offset);
+    tape->stats.moved_bytes += s->bytes;
+}
+
+static void make_hole(rp_tape *tape, const layout *l, const stretch *s)
+{
+    const block *first = l->block + s->first, *end = first + s->n;
+
+    for (const block *b = first; b < end; b++)
+        if (is_dropped(b, s->bound)) drop(tape, &tape->value[b->value]);
+    for (const block *b = first; b < end; b++)
+        if (is_moved(b, s->bound)) move_down(tape, b->tensor->storage);
+}
+
+bool rp__tape_relieve(void *user, int64_t bytes, int64_t *droppable)
+{
+    rp_tape *tape = user;
+    int most      = 2 * tape->n_value + rp__mem_n_holes(tape->ctx->space[0]);
+    layout l      = { 0 };
+
+    if (rp__tape_is_planned(tape->ctx)) return false;
+    l.block = rp__host_alloc(tape->ctx, most * (int64_t)sizeof *l.block);
+    if (!l.block) return false;
+    rp__again_check(tape);
+    lay_out(tape, &l);
+    stretch s = best_stretch(&l, bytes);
+    if (s.n) make_hole(tape, &l, &s);
+    *droppable = l.droppable;
+    rp__release(l.block);
+    return s.n > 0;
+}
