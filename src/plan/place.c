@@ -2,7 +2,6 @@
 #include "plan/place_inside.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- instants ---- */
 
@@ -71,7 +70,7 @@ static rp_status make_items(place_problem *p, const rp_place_buffer *buffer, int
     return RP_OK;
 }
 
-/* ---- what is live ---- */
+/* ---- peaks ---- */
 
 static int n_levels(int n)
 {
@@ -81,45 +80,55 @@ static int n_levels(int n)
     return levels;
 }
 
-static rp_status sum_live(place_problem *p)
+rp_status rp__place_peaks_new(rp_bump *bump, int n, place_peaks *out)
 {
-    int n = p->n_instants, levels = n_levels(n);
-    int64_t *most = rp__bump_alloc(&p->bump, ((int64_t)levels * n + 1) * (int64_t)sizeof *most);
+    *out = (place_peaks){ rp__bump_alloc(bump, ((int64_t)n_levels(n) * n + 1) * (int64_t)sizeof *out->at), n };
+    return out->at ? RP_OK : RP_ERR_MEMORY;
+}
 
-    if (!most) return RP_ERR_MEMORY;
-    for (int i = 0; i < p->n; i++) {
-        most[p->item[i].first] += p->item[i].bytes;
-        most[p->item[i].last + 1] -= p->item[i].bytes;
-    }
-    most[n] = 0;
-    for (int i = 1; i < n; i++) most[i] += most[i - 1];
-    for (int level = 1; level < levels; level++) {
-        int64_t *here = most + (int64_t)level * n, *below = here - n;
-        for (int i = 0; i + (1 << level) <= n; i++) {
+void rp__place_peaks_find(place_peaks *p)
+{
+    for (int level = 1; level < n_levels(p->n); level++) {
+        int64_t *here = p->at + (int64_t)level * p->n, *below = here - p->n;
+        for (int i = 0; i + (1 << level) <= p->n; i++) {
             int64_t other = below[i + (1 << (level - 1))];
             here[i]       = below[i] > other ? below[i] : other;
         }
     }
-    p->most = most;
-    return RP_OK;
 }
 
-/* The greatest live sum of instants first … last. */
-static int64_t most_live(const place_problem *p, int first, int last)
+int64_t rp__place_peak(const place_peaks *p, int first, int last)
 {
     int level           = n_levels(last - first + 1) - 1;
-    const int64_t *here = p->most + (int64_t)level * p->n_instants;
+    const int64_t *here = p->at + (int64_t)level * p->n;
     int64_t left = here[first], right = here[last + 1 - (1 << level)];
 
     return left > right ? left : right;
 }
 
+/* ---- what is live ---- */
+
+static rp_status sum_live(place_problem *p, place_peaks *live)
+{
+    RP_TRY(rp__place_peaks_new(&p->bump, p->n_instants, live));
+    for (int i = 0; i < p->n; i++) {
+        live->at[p->item[i].first] += p->item[i].bytes;
+        if (p->item[i].last + 1 < p->n_instants) live->at[p->item[i].last + 1] -= p->item[i].bytes;
+    }
+    for (int i = 1; i < p->n_instants; i++) live->at[i] += live->at[i - 1];
+    rp__place_peaks_find(live);
+    for (int i = 0; i < p->n; i++) p->item[i].tight = rp__place_peak(live, p->item[i].first, p->item[i].last);
+    return RP_OK;
+}
+
 static rp_status open_problem(place_problem *p, rp_ctx *ctx, const rp_place_buffer *buffer, int n)
 {
+    place_peaks live;
+
     *p = (place_problem){ .bump = { .ctx = ctx } };
     RP_TRY(make_items(p, buffer, n));
-    RP_TRY(sum_live(p));
-    p->roof = p->n ? most_live(p, 0, p->n_instants - 1) : 0;
+    RP_TRY(sum_live(p, &live));
+    p->roof = p->n ? rp__place_peak(&live, 0, p->n_instants - 1) : 0;
     return RP_OK;
 }
 
@@ -152,7 +161,6 @@ static rp_status lay_floor(place_problem *p)
     if (!p->order) return RP_ERR_MEMORY;
     for (int i = 0; i < p->n; i++) {
         place_item *item = &p->item[i];
-        item->tight      = most_live(p, item->first, item->last);
         p->order[i]      = item;
         if (item->fixed && place_end(item) > p->roof) p->roof = place_end(item);
     }

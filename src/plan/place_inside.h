@@ -33,7 +33,6 @@ typedef struct {
     place_item *item;
     place_item **order;             /* all items, in the order they are placed in */
     int n, n_instants;
-    const int64_t *most;            /* live sums: [level][instant], the greatest of 2^level instants from there on */
     int64_t floor, roof;            /* items may lie in [floor, roof) */
     place_room *room;
     int64_t work;
@@ -42,6 +41,15 @@ typedef struct {
 static inline bool place_meet(const place_item *a, const place_item *b) { return a->first <= b->last && b->first <= a->last; }
 static inline int64_t place_end(const place_item *item) { return item->offset + item->bytes; }
 static inline int place_life(const place_item *item) { return item->last - item->first + 1; }
+
+/* ---- the greatest of a stretch of numbers, in constant time ---- */
+
+typedef struct { int64_t *at; int n; } place_peaks;    /* [level][i]: of 2^level numbers from i on */
+
+/* Zeros, to be filled in at[0 … n-1]; then find the rest. errors RP_ERR_MEMORY */
+rp_status rp__place_peaks_new(rp_bump *bump, int n, place_peaks *out);
+void rp__place_peaks_find(place_peaks *peaks);
+int64_t rp__place_peak(const place_peaks *peaks, int first, int last);
 
 /* ---- room: an empty arena, in which items are put down ---- */
 
@@ -56,9 +64,9 @@ rp_status rp__place_room_take(place_problem *p, const place_item *item);
 
 typedef int place_compare(const void *left, const void *right);
 /* Of pointers to items. The tightest first, of these the longest lived, the largest or the one of the greatest area; or the largest or
- * the one of the greatest area of all; or by rank. None leaves a tie. */
+ * the one of the greatest area of all; or as ranked, or as they lie. None leaves a tie. */
 place_compare rp__place_by_tight_life, rp__place_by_tight_bytes, rp__place_by_tight_area, rp__place_by_bytes, rp__place_by_area,
-    rp__place_by_rank;
+    rp__place_by_rank, rp__place_by_offset;
 void rp__place_sort(place_problem *p, place_compare *order);
 
 /* ---- ways to place all items that are not fixed, in the order of the moment; some may be nowhere afterwards ---- */

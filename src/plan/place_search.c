@@ -9,7 +9,9 @@
  */
 #include "plan/place_inside.h"
 
-enum { MOST_WORK = 400000, MOST_MENDED = 8, ROUNDS = 20, LEAST_RAISE = 4096 };
+#include <limits.h>
+
+enum { MOST_WORK = 400000, MOST_MENDED = 8, ROUNDS = 20, BRIEF = 4, LEAST_RAISE = 4096 };
 
 typedef struct {
     place_problem *p;
@@ -56,18 +58,24 @@ static rp_status try_greedy(search *s)
     return settle(s);
 }
 
-static rp_status try_mixed(search *s)
+/* Those that live at least so many instants first, then the rest. */
+static rp_status try_mixed(search *s, int life, place_compare *order)
+{
+    if (enough(s)) return RP_OK;
+    rp__place_sort(s->p, rp__place_by_tight_life);
+    RP_TRY(rp__place_greedy(s->p, life));
+    rp__place_sort(s->p, order);
+    RP_TRY(rp__place_skyline(s->p));
+    return settle(s);
+}
+
+static rp_status try_skylines(search *s)
 {
     static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life, rp__place_by_area, rp__place_by_tight_bytes };
 
     for (int i = 0; i < RP_COUNT(orders); i++) {
-        for (int life = s->p->n_instants; life > 1 && !enough(s); life /= 2) {
-            rp__place_sort(s->p, rp__place_by_tight_life);
-            RP_TRY(rp__place_greedy(s->p, life));
-            rp__place_sort(s->p, orders[i]);
-            RP_TRY(rp__place_skyline(s->p));
-            RP_TRY(settle(s));
-        }
+        RP_TRY(try_mixed(s, INT_MAX, orders[i]));
+        for (int life = BRIEF; life < s->p->n_instants; life *= 2) RP_TRY(try_mixed(s, life, orders[i]));
     }
     return RP_OK;
 }
@@ -120,7 +128,7 @@ static rp_status raise_roof(search *s)
         p->roof      = bound + rp__align_up(height / part);
         s->most_work = p->work + MOST_WORK / 8;
         RP_TRY(try_greedy(s));
-        RP_TRY(try_mixed(s));
+        RP_TRY(try_skylines(s));
     }
     return RP_OK;
 }
@@ -134,7 +142,7 @@ rp_status rp__place_search(place_problem *p)
     RP_TRY(rp__place_room_new(p));
     RP_TRY(rp__place_choose_walls(p));
     RP_TRY(try_greedy(&s));
-    RP_TRY(try_mixed(&s));
+    RP_TRY(try_skylines(&s));
     RP_TRY(try_rounds(&s, rp__place_by_tight_life));
     RP_TRY(try_rounds(&s, rp__place_by_tight_bytes));
     RP_TRY(raise_roof(&s));

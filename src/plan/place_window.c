@@ -197,19 +197,12 @@ static bool branch(window *w, int depth, int64_t low)
 
 /* ---- one that is missing ---- */
 
-static int by_offset(const void *left, const void *right)
-{
-    const place_item *a = *(place_item *const *)left, *b = *(place_item *const *)right;
-
-    return a->offset != b->offset ? (a->offset < b->offset ? -1 : 1) : a->buffer - b->buffer;
-}
-
 static void list_placed(window *w)
 {
     w->n_placed = 0;
     for (int i = 0; i < w->p->n; i++)
         if (w->p->item[i].offset != PLACE_NOWHERE) w->placed[w->n_placed++] = &w->p->item[i];
-    qsort(w->placed, (size_t)w->n_placed, sizeof *w->placed, by_offset);
+    qsort(w->placed, (size_t)w->n_placed, sizeof *w->placed, rp__place_by_offset);
 }
 
 static rp_status try_order(window *w, place_compare *order, bool *found)
