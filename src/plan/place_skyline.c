@@ -22,7 +22,7 @@ typedef struct {
     bool gone;                      /* became another one */
 } valley;
 
-enum { NONE = -1, LOOKS_PER_TRY = 32 };      /* to find room for one item takes as long as that many looks */
+enum { NONE = -1 };
 
 typedef struct {
     place_problem *p;
@@ -267,7 +267,7 @@ rp_status rp__place_skyline(place_problem *p)
         status = lay_ground(&s);
     }
     if (status == RP_OK) fill_in(&s);
-    p->work += s.n_looked / LOOKS_PER_TRY;
+    p->work += s.n_looked / PLACE_LOOKS_PER_TRY;
     rp__bump_free(&s.bump);
     return status;
 }
