@@ -41,7 +41,7 @@ static inline void place_check_overlap(const char *name, const rp_place_buffer *
     int n_live         = 0;
 
     assert_true(b && live);
-    memcpy(b, placed, (size_t)n * sizeof *b);
+    for (int i = 0; i < n; i++) b[i] = placed[i];
     qsort(b, (size_t)n, sizeof *b, place_by_begin);
     for (int i = 0; i < n; i++) {
         int kept = 0;
@@ -85,7 +85,7 @@ static inline rp_placement place_checked(rp_ctx *ctx, const char *name, rp_place
     int64_t bound;
 
     assert_non_null(before);
-    memcpy(before, b, (size_t)n * sizeof *b);
+    for (int i = 0; i < n; i++) before[i] = b[i];
     assert_ok(ctx, rp__place_bound(ctx, b, n, &bound));
     assert_ok(ctx, rp__place(ctx, b, n, &out));
     place_check(name, before, b, n, &out);
