@@ -16,6 +16,8 @@
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
+enum { POISON_BYTE = 0xff };        /* a NaN in every float format */
+
 typedef struct { int64_t offset, bytes; } extent;
 
 struct rp_mem_space {
@@ -84,6 +86,28 @@ static void note(rp_mem_space *s, const rp_mem_event *event)
     if (s->observer) s->observer(s->observer_user, event);
 }
 
+/* What is in no block, as it should be: nobody may read it, and under RP_POISON who does reads NaN. */
+static void poison(const rp_mem_space *s, int64_t offset, int64_t bytes)
+{
+    if (!s->base || bytes <= 0) return;
+#ifdef RP_POISON
+    memset(s->base + offset, POISON_BYTE, (size_t)bytes);
+#endif
+    POISON(s->base + offset, bytes);
+}
+
+/* Between the end of a block and that of its last line nobody has written. */
+static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
+{
+#ifdef RP_POISON
+    if (!s->base) return;
+    UNPOISON(s->base + offset, rp__align_up(bytes));
+    for (int64_t i = bytes; i < rp__align_up(bytes); i++) RP_BUG_IF(s->base[offset + i] != POISON_BYTE);
+#else
+    (void)s, (void)offset, (void)bytes;
+#endif
+}
+
 static void remove_extent(rp_mem_space *s, int i)
 {
     memmove(s->free + i, s->free + i + 1, (size_t)(s->n_free - i - 1) * sizeof *s->free);
@@ -134,6 +158,7 @@ static int64_t find_place(rp_mem_space *s, int64_t need)
     int64_t start = top_hole(s), end = start + need;
     if (end < start || end > most_bytes(s)) return -1;
     if (last_touches_top(s)) s->n_free--;
+    poison(s, s->top, end - s->top);
     s->top = end;
     return start;
 }
@@ -144,10 +169,11 @@ static bool extend(rp_mem_space *s, int64_t end)
     int64_t old_top = s->top;
 
     if (end <= old_top) return true;
-    if (end > s->mapped_bytes || (s->ledger.limit_bytes && end > s->ledger.limit_bytes)) return false;
-    s->top = s->ledger.reserved_bytes = end;
-    if (s->n_free && s->free[s->n_free - 1].offset + s->free[s->n_free - 1].bytes == old_top) s->free[s->n_free - 1].bytes += end - old_top;
+    if (end > most_bytes(s)) return false;
+    if (last_touches_top(s)) s->free[s->n_free - 1].bytes += end - old_top;
     else s->free[s->n_free++] = (extent){ old_top, end - old_top };
+    s->top = s->ledger.reserved_bytes = end;
+    poison(s, old_top, end - old_top);
     return true;
 }
 
@@ -260,10 +286,8 @@ void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset
     s->n_live--;
     note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     if (rounded == 0) return;
-#ifdef RP_POISON
-    if (s->base) memset(s->base + offset, 0xff, (size_t)rounded);   /* a NaN in every float format */
-#endif
-    if (s->base) POISON(s->base + offset, rounded);
+    check_guard(s, offset, bytes);
+    poison(s, offset, rounded);
     int i = s->n_free;
     while (i > 0 && s->free[i - 1].offset > offset) i--;
     bool joins_left  = i > 0 && s->free[i - 1].offset + s->free[i - 1].bytes == offset;
@@ -355,13 +379,11 @@ int64_t rp__mem_slide(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t of
 
     RP_BUG_IF(i == s->n_free);
     int64_t to = s->free[i].offset;
+    check_guard(s, offset, bytes);
     if (s->base) {
         UNPOISON(s->base + to, offset + rounded - to);
         memmove(s->base + to, s->base + offset, (size_t)bytes);
-#ifdef RP_POISON
-        memset(s->base + to + rounded, 0xff, (size_t)(offset - to));
-#endif
-        POISON(s->base + to + bytes, offset + rounded - to - bytes);
+        poison(s, to + bytes, offset + rounded - to - bytes);
     }
     s->free[i].offset = to + rounded;
     s->free[i].bytes  = offset - to;

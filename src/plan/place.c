@@ -2,7 +2,6 @@
 #include "plan/place_inside.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- instants ---- */
 
@@ -15,25 +14,25 @@ static int by_number(const void *left, const void *right)
 
 typedef struct { int *start, n; } instants;        /* the first birth of each */
 
-/* A birth begins an instant if somebody has died since the one before. */
+/* Buffers of no bytes meet nobody. A birth begins an instant if somebody has died since the one before. */
 static rp_status find_instants(rp_bump *bump, const rp_place_buffer *buffer, int n, instants *out)
 {
     int *begin = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *begin), *end = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *end);
-    int n_dead = 0, before = 0;
+    int n_alive = 0, n_dead = 0, before = -1;
 
     if (!begin || !end) return RP_ERR_MEMORY;
     for (int i = 0; i < n; i++) {
         RP_BUG_IF(buffer[i].begin >= buffer[i].end || buffer[i].bytes < 0);
-        begin[i] = buffer[i].begin;
-        end[i]   = buffer[i].end;
+        if (!buffer[i].bytes) continue;
+        begin[n_alive] = buffer[i].begin;
+        end[n_alive++] = buffer[i].end;
     }
-    qsort(begin, (size_t)n, sizeof *begin, by_number);
-    qsort(end, (size_t)n, sizeof *end, by_number);
+    qsort(begin, (size_t)n_alive, sizeof *begin, by_number);
+    qsort(end, (size_t)n_alive, sizeof *end, by_number);
     *out = (instants){ begin, 0 };
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_alive; i++, before = n_dead) {
         while (end[n_dead] <= begin[i]) n_dead++;
-        if (i == 0 || n_dead > before) out->start[out->n++] = begin[i];
-        before = n_dead;
+        if (n_dead > before) out->start[out->n++] = begin[i];
     }
     return RP_OK;
 }
@@ -71,7 +70,7 @@ static rp_status make_items(place_problem *p, const rp_place_buffer *buffer, int
     return RP_OK;
 }
 
-/* ---- what is live ---- */
+/* ---- peaks ---- */
 
 static int n_levels(int n)
 {
@@ -81,45 +80,55 @@ static int n_levels(int n)
     return levels;
 }
 
-static rp_status sum_live(place_problem *p)
+rp_status rp__place_peaks_new(rp_bump *bump, int n, place_peaks *out)
 {
-    int n = p->n_instants, levels = n_levels(n);
-    int64_t *most = rp__bump_alloc(&p->bump, ((int64_t)levels * n + 1) * (int64_t)sizeof *most);
+    *out = (place_peaks){ rp__bump_alloc(bump, ((int64_t)n_levels(n) * n + 1) * (int64_t)sizeof *out->at), n };
+    return out->at ? RP_OK : RP_ERR_MEMORY;
+}
 
-    if (!most) return RP_ERR_MEMORY;
-    for (int i = 0; i < p->n; i++) {
-        most[p->item[i].first] += p->item[i].bytes;
-        most[p->item[i].last + 1] -= p->item[i].bytes;
-    }
-    most[n] = 0;
-    for (int i = 1; i < n; i++) most[i] += most[i - 1];
-    for (int level = 1; level < levels; level++) {
-        int64_t *here = most + (int64_t)level * n, *below = here - n;
-        for (int i = 0; i + (1 << level) <= n; i++) {
+void rp__place_peaks_find(place_peaks *p)
+{
+    for (int level = 1; level < n_levels(p->n); level++) {
+        int64_t *here = p->at + (int64_t)level * p->n, *below = here - p->n;
+        for (int i = 0; i + (1 << level) <= p->n; i++) {
             int64_t other = below[i + (1 << (level - 1))];
             here[i]       = below[i] > other ? below[i] : other;
         }
     }
-    p->most = most;
-    return RP_OK;
 }
 
-/* The greatest live sum of instants first … last. */
-static int64_t most_live(const place_problem *p, int first, int last)
+int64_t rp__place_peak(const place_peaks *p, int first, int last)
 {
     int level           = n_levels(last - first + 1) - 1;
-    const int64_t *here = p->most + (int64_t)level * p->n_instants;
+    const int64_t *here = p->at + (int64_t)level * p->n;
     int64_t left = here[first], right = here[last + 1 - (1 << level)];
 
     return left > right ? left : right;
 }
 
+/* ---- what is live ---- */
+
+static rp_status sum_live(place_problem *p, place_peaks *live)
+{
+    RP_TRY(rp__place_peaks_new(&p->bump, p->n_instants, live));
+    for (int i = 0; i < p->n; i++) {
+        live->at[p->item[i].first] += p->item[i].bytes;
+        if (p->item[i].last + 1 < p->n_instants) live->at[p->item[i].last + 1] -= p->item[i].bytes;
+    }
+    for (int i = 1; i < p->n_instants; i++) live->at[i] += live->at[i - 1];
+    rp__place_peaks_find(live);
+    for (int i = 0; i < p->n; i++) p->item[i].tight = rp__place_peak(live, p->item[i].first, p->item[i].last);
+    return RP_OK;
+}
+
 static rp_status open_problem(place_problem *p, rp_ctx *ctx, const rp_place_buffer *buffer, int n)
 {
+    place_peaks live;
+
     *p = (place_problem){ .bump = { .ctx = ctx } };
     RP_TRY(make_items(p, buffer, n));
-    RP_TRY(sum_live(p));
-    p->roof = p->n ? most_live(p, 0, p->n_instants - 1) : 0;
+    RP_TRY(sum_live(p, &live));
+    p->roof = p->n ? rp__place_peak(&live, 0, p->n_instants - 1) : 0;
     return RP_OK;
 }
 
@@ -135,34 +144,23 @@ rp_status rp__place_bound(rp_ctx *ctx, const rp_place_buffer *buffer, int n, int
 
 /* ---- what is fixed ---- */
 
-static int by_offset(const void *left, const void *right)
-{
-    const place_item *a = *(place_item *const *)left, *b = *(place_item *const *)right;
-
-    if (a->fixed != b->fixed) return a->fixed ? -1 : 1;
-    return a->offset < b->offset ? -1 : a->offset > b->offset;
-}
-
-/* Whatever lies at the bottom all the time without holes is the floor, and no item any more. */
+/* Whatever lies at the bottom all the time, without holes, is the floor, and no item any more. */
 static rp_status lay_floor(place_problem *p)
 {
     int n = 0;
 
     p->order = rp__bump_alloc(&p->bump, (p->n + 1) * (int64_t)sizeof *p->order);
     if (!p->order) return RP_ERR_MEMORY;
+    for (int i = 0; i < p->n; i++) p->order[i] = &p->item[i];
+    rp__place_sort(p, rp__place_by_offset);
     for (int i = 0; i < p->n; i++) {
-        place_item *item = &p->item[i];
-        item->tight      = most_live(p, item->first, item->last);
-        p->order[i]      = item;
-        if (item->fixed && place_end(item) > p->roof) p->roof = place_end(item);
+        place_item *item = p->order[i];
+        if (!item->fixed) continue;
+        if (place_end(item) > p->roof) p->roof = place_end(item);
+        if (item->offset > p->floor || place_life(item) < p->n_instants) continue;
+        p->floor    = place_end(item);
+        item->bytes = 0;
     }
-    qsort(p->order, (size_t)p->n, sizeof *p->order, by_offset);
-    while (n < p->n && p->order[n]->fixed && p->order[n]->offset == p->floor && p->order[n]->first == 0 &&
-           p->order[n]->last == p->n_instants - 1) {
-        p->floor = place_end(p->order[n]);
-        p->order[n++]->bytes = 0;
-    }
-    n = 0;
     for (int i = 0; i < p->n; i++)
         if (p->item[i].bytes) p->item[n++] = p->item[i];
     p->n = n;
@@ -172,27 +170,28 @@ static rp_status lay_floor(place_problem *p)
 
 /* ---- all of it ---- */
 
-static rp_status run(place_problem *p)
+static void tell(const place_problem *p, rp_place_buffer *buffer, int n, rp_placement *out)
 {
-    RP_TRY(lay_floor(p));
-    return rp__place_search(p);
+    for (int i = 0; i < n; i++)
+        if (!buffer[i].bytes && buffer[i].offset < 0) buffer[i].offset = 0;
+    for (int i = 0; i < p->n; i++) buffer[p->item[i].buffer].offset = p->item[i].offset;
+    for (int i = 0; i < n; i++)
+        if (buffer[i].bytes && buffer[i].offset + buffer[i].bytes > out->height) out->height = buffer[i].offset + buffer[i].bytes;
+    out->work = p->work;
 }
 
 rp_status rp__place(rp_ctx *ctx, rp_place_buffer *buffer, int n, rp_placement *out)
 {
     place_problem p;
-    rp_placement found = { 0 };
     rp_status status   = open_problem(&p, ctx, buffer, n);
+    rp_placement found = { .bound = p.roof };
 
-    found.bound = p.roof;
-    if (status == RP_OK) status = run(&p);
-    for (int i = 0; status == RP_OK && i < n; i++)
-        if (buffer[i].offset < 0) buffer[i].offset = 0;
-    for (int i = 0; status == RP_OK && i < p.n; i++) buffer[p.item[i].buffer].offset = p.item[i].offset;
-    for (int i = 0; status == RP_OK && i < n; i++)
-        if (buffer[i].bytes && buffer[i].offset + buffer[i].bytes > found.height) found.height = buffer[i].offset + buffer[i].bytes;
-    found.work = p.work;
-    if (status == RP_OK) *out = found;
+    if (status == RP_OK) status = lay_floor(&p);
+    if (status == RP_OK) status = rp__place_search(&p);
+    if (status == RP_OK) {
+        tell(&p, buffer, n, &found);
+        *out = found;
+    }
     rp__bump_free(&p.bump);
     return status;
 }

@@ -44,11 +44,11 @@ int rp__place_by_area(const void *left, const void *right)
     return x != y ? (x > y ? -1 : 1) : earliest(a, b);
 }
 
-int rp__place_by_rank(const void *left, const void *right)
+int rp__place_by_offset(const void *left, const void *right)
 {
     const place_item *a = *(place_item *const *)left, *b = *(place_item *const *)right;
 
-    return a->rank != b->rank ? a->rank - b->rank : a->buffer - b->buffer;
+    return a->offset != b->offset ? (a->offset < b->offset ? -1 : 1) : a->buffer - b->buffer;
 }
 
 static int by_tight(const void *left, const void *right, place_compare *then)

@@ -4,7 +4,8 @@
  *   place_room.c      where there is room for an item, found without looking at the others one by one
  *   place_greedy.c    item after item, each in the first gap from its wall
  *   place_skyline.c   valley after valley, from the bottom up
- *   place_search.c    which of these when, and what to do about the few that find no place
+ *   place_window.c    the few that find no place, by branch and bound
+ *   place_search.c    which of these when
  *
  * Time is counted in instants. What lives at an event lives, with others or not, at the last take of a row of takes; between two such
  * events nobody is born. So a row of takes is one instant, and two buffers meet if and only if they share one.
@@ -16,6 +17,7 @@
 #include "plan/place.h"
 
 enum { PLACE_NOWHERE = -1 };
+enum { PLACE_LOOKS_PER_TRY = 32 };      /* of work: to find room for one item takes as long as that many looks at others */
 
 typedef struct {
     int64_t bytes, offset;          /* PLACE_NOWHERE: none yet, or none was found */
@@ -33,7 +35,6 @@ typedef struct {
     place_item *item;
     place_item **order;             /* all items, in the order they are placed in */
     int n, n_instants;
-    const int64_t *most;            /* live sums: [level][instant], the greatest of 2^level instants from there on */
     int64_t floor, roof;            /* items may lie in [floor, roof) */
     place_room *room;
     int64_t work;
@@ -42,6 +43,15 @@ typedef struct {
 static inline bool place_meet(const place_item *a, const place_item *b) { return a->first <= b->last && b->first <= a->last; }
 static inline int64_t place_end(const place_item *item) { return item->offset + item->bytes; }
 static inline int place_life(const place_item *item) { return item->last - item->first + 1; }
+
+/* ---- the greatest of a stretch of numbers, in constant time ---- */
+
+typedef struct { int64_t *at; int n; } place_peaks;    /* [level][i]: of 2^level numbers from i on */
+
+/* Zeros, to be filled in at[0 … n-1]; then find the rest. errors RP_ERR_MEMORY */
+rp_status rp__place_peaks_new(rp_bump *bump, int n, place_peaks *out);
+void rp__place_peaks_find(place_peaks *peaks);
+int64_t rp__place_peak(const place_peaks *peaks, int first, int last);
 
 /* ---- room: an empty arena, in which items are put down ---- */
 
@@ -56,17 +66,20 @@ rp_status rp__place_room_take(place_problem *p, const place_item *item);
 
 typedef int place_compare(const void *left, const void *right);
 /* Of pointers to items. The tightest first, of these the longest lived, the largest or the one of the greatest area; or the largest or
- * the one of the greatest area of all; or by rank. None leaves a tie. */
+ * the one of the greatest area of all; or as they lie. None leaves a tie. */
 place_compare rp__place_by_tight_life, rp__place_by_tight_bytes, rp__place_by_tight_area, rp__place_by_bytes, rp__place_by_area,
-    rp__place_by_rank;
+    rp__place_by_offset;
 void rp__place_sort(place_problem *p, place_compare *order);
 
-/* ---- ways to place all items that are not fixed, in the order of the moment; some may be nowhere afterwards ---- */
+/* ---- ways to place items, in the order of the moment; some may be nowhere afterwards ---- */
 
 /* Which wall each looks from: once, before the first greedy pass. */
 rp_status rp__place_choose_walls(place_problem *p);
+/* From nothing, those that live at least so many instants. */
 rp_status rp__place_greedy(place_problem *p, int life);
+/* Those that are nowhere, between the others. */
 rp_status rp__place_skyline(place_problem *p);
+/* The few that are nowhere, others being moved for them. */
 rp_status rp__place_mend(place_problem *p);
 
 /* The best of many tries. Who finds no place below the roof is put above it, as low as can be. */

@@ -1,15 +1,16 @@
 /* plan/place_search.c -- which way to place when.
  *
  *   1. greedy: most traces are done with that
- *   2. greedy for those that live long, skylines for the rest, from "nobody lives long" to "everybody does", in several orders
- *   3. rounds of greedy passes: who found no place has its turn sooner in the next one
- *   4. the roof is raised, by as little as helps
+ *   2. greedy for those that live long and skylines for the rest, from "nobody lives long" on, in several orders
+ *   3. the roof is raised, by as little as helps
  *
- * After each of them the few that found no place are mended, where they are few.
+ * After each try those that found no place are mended, where they are few.
  */
 #include "plan/place_inside.h"
 
-enum { MOST_WORK = 400000, MOST_MENDED = 8, ROUNDS = 20, LEAST_RAISE = 4096 };
+#include <limits.h>
+
+enum { MOST_WORK = 400000, MOST_MENDED = 8, BRIEF = 4, LEAST_RAISE = 4096 };
 
 typedef struct {
     place_problem *p;
@@ -56,60 +57,29 @@ static rp_status try_greedy(search *s)
     return settle(s);
 }
 
-static rp_status try_mixed(search *s)
+/* Those that live at least so many instants first, then the rest. */
+static rp_status try_mixed(search *s, int life, place_compare *order)
+{
+    if (enough(s)) return RP_OK;
+    rp__place_sort(s->p, rp__place_by_tight_life);
+    RP_TRY(rp__place_greedy(s->p, life));
+    rp__place_sort(s->p, order);
+    RP_TRY(rp__place_skyline(s->p));
+    return settle(s);
+}
+
+static rp_status try_skylines(search *s)
 {
     static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life, rp__place_by_area, rp__place_by_tight_bytes };
 
     for (int i = 0; i < RP_COUNT(orders); i++) {
-        for (int life = s->p->n_instants; life > 1 && !enough(s); life /= 2) {
-            rp__place_sort(s->p, rp__place_by_tight_life);
-            RP_TRY(rp__place_greedy(s->p, life));
-            rp__place_sort(s->p, orders[i]);
-            RP_TRY(rp__place_skyline(s->p));
-            RP_TRY(settle(s));
-        }
-    }
-    return RP_OK;
-}
-
-/* A tenth of the way to the front: at the very front they may be in everybody's way. */
-static void take_turns(place_problem *p)
-{
-    for (int i = 0; i < p->n; i++) {
-        place_item *item = &p->item[i];
-        item->rank       = item->offset == PLACE_NOWHERE ? 2 * (int)((int64_t)item->rank * 9 / 10) : 2 * item->rank + 1;
-    }
-    rp__place_sort(p, rp__place_by_rank);
-}
-
-static rp_status try_rounds(search *s, place_compare *order)
-{
-    rp__place_sort(s->p, order);
-    for (int i = 0; i < ROUNDS && !enough(s); i++) {
-        RP_TRY(rp__place_greedy(s->p, 1));
-        take_turns(s->p);
-        RP_TRY(settle(s));
+        RP_TRY(try_mixed(s, INT_MAX, orders[i]));
+        for (int64_t life = BRIEF; life < s->p->n_instants; life *= 2) RP_TRY(try_mixed(s, (int)life, orders[i]));
     }
     return RP_OK;
 }
 
 /* ---- above the roof ---- */
-
-static rp_status put_on_top(place_problem *p)
-{
-    p->roof = INT64_MAX;
-    rp__place_sort(p, rp__place_by_bytes);
-    rp__place_room_clear(p);
-    for (int i = 0; i < p->n; i++)
-        if (p->order[i]->offset != PLACE_NOWHERE) RP_TRY(rp__place_room_take(p, p->order[i]));
-    for (int i = 0; i < p->n; i++) {
-        place_item *item = p->order[i];
-        if (item->offset != PLACE_NOWHERE) continue;
-        item->offset = rp__place_room_low(p, item);
-        RP_TRY(rp__place_room_take(p, item));
-    }
-    return RP_OK;
-}
 
 static rp_status raise_roof(search *s)
 {
@@ -120,7 +90,24 @@ static rp_status raise_roof(search *s)
         p->roof      = bound + rp__align_up(height / part);
         s->most_work = p->work + MOST_WORK / 8;
         RP_TRY(try_greedy(s));
-        RP_TRY(try_mixed(s));
+        RP_TRY(try_skylines(s));
+    }
+    return RP_OK;
+}
+
+/* Where nothing helps, those that have no place lie above all others, as low as they can. */
+static rp_status put_on_top(place_problem *p)
+{
+    p->roof = INT64_MAX;
+    rp__place_sort(p, rp__place_by_area);
+    rp__place_room_clear(p);
+    for (int i = 0; i < p->n; i++)
+        if (p->order[i]->offset != PLACE_NOWHERE) RP_TRY(rp__place_room_take(p, p->order[i]));
+    for (int i = 0; i < p->n; i++) {
+        place_item *item = p->order[i];
+        if (item->offset != PLACE_NOWHERE) continue;
+        item->offset = rp__place_room_low(p, item);
+        RP_TRY(rp__place_room_take(p, item));
     }
     return RP_OK;
 }
@@ -134,9 +121,7 @@ rp_status rp__place_search(place_problem *p)
     RP_TRY(rp__place_room_new(p));
     RP_TRY(rp__place_choose_walls(p));
     RP_TRY(try_greedy(&s));
-    RP_TRY(try_mixed(&s));
-    RP_TRY(try_rounds(&s, rp__place_by_tight_life));
-    RP_TRY(try_rounds(&s, rp__place_by_tight_bytes));
+    RP_TRY(try_skylines(&s));
     RP_TRY(raise_roof(&s));
     for (int i = 0; i < p->n; i++) p->item[i].offset = s.best[i];
     return s.least ? put_on_top(p) : RP_OK;

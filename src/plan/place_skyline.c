@@ -1,12 +1,14 @@
-/* plan/place_skyline.c -- from the bottom up, valley after valley.
+/* plan/place_skyline.c -- from the bottom up, valley after valley, between what is placed already.
  *
- *     height            ┌──────┐
- *               ┌───┐   │      │        What is placed has a skyline over the instants. In its lowest valley goes the first item of the
- *       ┌───────┘   │   │      └──      order that lives within it; where there is none the valley is filled up to its lower edge,
- *       │    a      └───┘               which wastes it. Nothing is ever put below the skyline.
- *       └───────────────────────▶ instants
+ *     ▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔
+ *     what hangs from above ┌──────
+ *                       ┌───┘        What is placed has a skyline over the instants. In its lowest valley goes the first item of the
+ *               ┌───┐   └──┐         order that lives within it and fits below what hangs; where there is none, the valley is filled up
+ *       ┌───────┘   │   ┌──┘         to its lower edge, which wastes it.
+ *       │    ▲      └───┘
+ *       └──────────────────▶ instants
  *
- * Greedy passes leave holes that nobody fits into, at the end; here waste comes where nobody could have gone. One way often finds what
+ * Greedy passes leave holes that nobody fits into in the end; here waste comes where nobody could have gone. One way often finds what
  * the other one misses.
  */
 #include "plan/place_inside.h"
@@ -28,10 +30,11 @@ typedef struct {
     valley *valley;
     int n;
     int *heap, n_heap;              /* the lowest valley on top */
-    place_item **born;              /* items by instant of birth, then by rank */
+    place_peaks ceiling;            /* of each instant, negated: the peak is the lowest */
+    place_item **born;              /* items to be placed, by instant of birth, then by rank; NULL: placed, or will not fit any more */
     int *start;                     /* of those of an instant, in `born` */
-    int64_t *ceiling;
     int *next;                      /* towards the next instant with items to be placed */
+    int64_t n_looked;
 } skyline;
 
 /* ---- valleys ---- */
@@ -121,34 +124,37 @@ static int next_birth(skyline *s, int instant)
     return instant;
 }
 
-static const place_item *first_within(skyline *s, int instant, int last, int64_t height, bool *any)
+/* The first of those born at an instant that lives within and fits. Valleys only rise, so who does not fit never will. */
+static int first_within(skyline *s, int instant, const valley *v)
 {
-    *any = false;
+    bool any = false;
+
     for (int i = s->start[instant]; i < s->start[instant + 1]; i++) {
         const place_item *item = s->born[i];
-        if (item->offset != PLACE_NOWHERE) continue;
-        *any = true;
-        if (item->last > last) continue;
-        bool fits = true;
-        for (int k = item->first; k <= item->last && fits; k++) fits = height + item->bytes <= s->ceiling[k];
-        if (fits) return item;
+        s->n_looked++;
+        if (!item) continue;
+        any = true;
+        if (item->last > v->last) continue;
+        if (v->height + item->bytes <= -rp__place_peak(&s->ceiling, item->first, item->last)) return i;
+        s->born[i] = NULL;
     }
-    return NULL;
+    if (!any) s->next[instant] = instant + 1;
+    return NONE;
 }
 
-/* The first of the order that lives within; NULL. */
+/* The first of the order; NULL. */
 static place_item *choose(skyline *s, const valley *v)
 {
-    const place_item *found = NULL;
-    bool any;
+    int found = NONE;
 
-    for (int i = next_birth(s, v->first); i <= v->last; i = next_birth(s, i + 1)) {
-        const place_item *item = first_within(s, i, v->last, v->height, &any);
-        if (!any) s->next[i] = i + 1;
-        if (item && (!found || item->rank < found->rank)) found = item;
+    for (int at = next_birth(s, v->first); at <= v->last; at = next_birth(s, at + 1)) {
+        int i = first_within(s, at, v);
+        if (i != NONE && (found == NONE || s->born[i]->rank < s->born[found]->rank)) found = i;
     }
-    s->p->work++;
-    return found ? s->p->order[found->rank] : NULL;
+    if (found == NONE) return NULL;
+    place_item *item = s->born[found];
+    s->born[found]   = NULL;
+    return item;
 }
 
 static void list_births(skyline *s)
@@ -156,16 +162,70 @@ static void list_births(skyline *s)
     place_problem *p = s->p;
     int n            = 0;
 
-    for (int i = 0; i < p->n; i++) {
-        if (p->item[i].offset != PLACE_NOWHERE) continue;
-        s->born[n++]      = &p->item[i];
-    }
+    for (int i = 0; i < p->n; i++)
+        if (p->item[i].offset == PLACE_NOWHERE) s->born[n++] = &p->item[i];
     qsort(s->born, (size_t)n, sizeof *s->born, by_birth);
-    for (int i = 0, at = 0; i <= p->n_instants + 1; i++) {
+    for (int i = 0, at = 0; i <= p->n_instants; i++) {
         while (at < n && s->born[at]->first < i) at++;
         s->start[i] = at;
         s->next[i]  = i;
     }
+}
+
+/* ---- between what is placed ---- */
+
+static int list_placed(const place_problem *p, place_item **list)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->n; i++)
+        if (p->item[i].offset != PLACE_NOWHERE) list[n++] = &p->item[i];
+    qsort(list, (size_t)n, sizeof *list, rp__place_by_offset);
+    return n;
+}
+
+/* From instant first to last, [low, high) is taken, and all that is taken below is known. */
+static void note_taken(skyline *s, int64_t *ground, int64_t *top, int first, int last, int64_t low, int64_t high)
+{
+    for (int i = first; i <= last; i++) {
+        if (low - top[i] > -s->ceiling.at[i] - ground[i]) {
+            ground[i]        = top[i];
+            s->ceiling.at[i] = -low;
+        }
+        if (high > top[i]) top[i] = high;
+    }
+}
+
+/* Of each instant the largest gap. */
+static rp_status find_gaps(skyline *s, int64_t *ground)
+{
+    const place_problem *p = s->p;
+    int64_t *top           = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *top);
+    place_item **placed    = rp__bump_alloc(&s->bump, (p->n + 1) * (int64_t)sizeof *placed);
+
+    if (!top || !placed) return RP_ERR_MEMORY;
+    for (int i = 0; i < p->n_instants; i++) {
+        top[i] = ground[i] = p->floor;
+        s->ceiling.at[i]   = -p->floor;
+    }
+    for (int i = 0, n = list_placed(p, placed); i < n; i++)
+        note_taken(s, ground, top, placed[i]->first, placed[i]->last, placed[i]->offset, place_end(placed[i]));
+    note_taken(s, ground, top, 0, p->n_instants - 1, p->roof, p->roof);
+    rp__place_peaks_find(&s->ceiling);
+    return RP_OK;
+}
+
+static rp_status lay_ground(skyline *s)
+{
+    int n           = s->p->n_instants, before = NONE;
+    int64_t *ground = rp__bump_alloc(&s->bump, (n + 1) * (int64_t)sizeof *ground);
+
+    if (!ground) return RP_ERR_MEMORY;
+    RP_TRY(rp__place_peaks_new(&s->bump, n, &s->ceiling));
+    RP_TRY(find_gaps(s, ground));
+    for (int i = 0; i < n; i++)
+        before = put_valley(s, (valley){ .first = i, .last = i, .height = ground[i], .before = before, .after = NONE });
+    return RP_OK;
 }
 
 /* ---- all of it ---- */
@@ -179,47 +239,12 @@ static rp_status open_skyline(skyline *s)
     s->valley = rp__bump_alloc(&s->bump, most * (int64_t)sizeof *s->valley);
     s->heap   = rp__bump_alloc(&s->bump, most * (int64_t)sizeof *s->heap);
     s->born   = rp__bump_alloc(&s->bump, (p->n + 1) * (int64_t)sizeof *s->born);
-    s->start  = rp__bump_alloc(&s->bump, (p->n_instants + 2) * (int64_t)sizeof *s->start);
-    s->next   = rp__bump_alloc(&s->bump, (p->n_instants + 2) * (int64_t)sizeof *s->next);
+    s->start  = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *s->start);
+    s->next   = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *s->next);
     return s->valley && s->heap && s->born && s->start && s->next ? RP_OK : RP_ERR_MEMORY;
 }
 
-static int by_offset(const void *left, const void *right)
-{
-    const place_item *a = *(place_item *const *)left, *b = *(place_item *const *)right;
-
-    return a->offset != b->offset ? (a->offset < b->offset ? -1 : 1) : a->buffer - b->buffer;
-}
-
-/* Between what is placed, the largest gap of each instant. */
-static rp_status lay_ground(skyline *s)
-{
-    place_problem *p = s->p;
-    int64_t *ground = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *ground);
-    int64_t *top    = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *top);
-    place_item **placed = rp__bump_alloc(&s->bump, (p->n + 1) * (int64_t)sizeof *placed);
-    int before       = NONE, n = 0;
-
-    s->ceiling = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *ground);
-    if (!ground || !top || !placed || !s->ceiling) return RP_ERR_MEMORY;
-    for (int i = 0; i < p->n_instants; i++) top[i] = ground[i] = s->ceiling[i] = p->floor;
-    for (int i = 0; i < p->n; i++) if (p->item[i].offset != PLACE_NOWHERE) placed[n++] = &p->item[i];
-    qsort(placed, (size_t)n, sizeof *placed, by_offset);
-    for (int k = 0; k <= n; k++) {
-        const place_item *item = k < n ? placed[k] : NULL;
-        int first = item ? item->first : 0, last = item ? item->last : p->n_instants - 1;
-        int64_t low = item ? item->offset : p->roof, high = item ? place_end(item) : p->roof;
-        for (int i = first; i <= last; i++) {
-            if (low - top[i] > s->ceiling[i] - ground[i]) { ground[i] = top[i]; s->ceiling[i] = low; }
-            if (high > top[i]) top[i] = high;
-        }
-    }
-    for (int i = 0; i < p->n_instants; i++)
-        before = put_valley(s, (valley){ .first = i, .last = i, .height = ground[i], .before = before, .after = NONE });
-    return RP_OK;
-}
-
-static void run(skyline *s)
+static void fill_in(skyline *s)
 {
     while (s->n_heap) {
         valley v = s->valley[heap_take(s)];
@@ -241,7 +266,8 @@ rp_status rp__place_skyline(place_problem *p)
         list_births(&s);
         status = lay_ground(&s);
     }
-    if (status == RP_OK) run(&s);
+    if (status == RP_OK) fill_in(&s);
+    p->work += s.n_looked / PLACE_LOOKS_PER_TRY;
     rp__bump_free(&s.bump);
     return status;
 }

@@ -9,9 +9,8 @@
 #include "plan/place_inside.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { MOST_MEMBERS = 60, MOST_INSTANTS = 400, MOST_WIDTHS = 24, MOST_NODES = 200 };
+enum { MOST_MEMBERS = 60, MOST_INSTANTS = 400, MOST_WIDTHS = 24, MOST_NODES = 200 };    /* nodes in one order */
 
 typedef struct { int64_t low, high; } gap;         /* high is not included */
 
@@ -102,23 +101,19 @@ static bool choose_members(window *w, place_item *missing, int first, int last)
     return true;
 }
 
-static int by_rank(const void *left, const void *right) { return ((const member *)left)->item->rank - ((const member *)right)->item->rank; }
-
-static rp_status lay_out(window *w)
+/* Gaps of all members, and of all instants. */
+static rp_status find_all_gaps(window *w)
 {
-    for (int i = 0; i < w->n_instants; i++) {
-        w->need[i] = w->filled[i] = 0;
-        w->gaps[i] = find_gaps(w, w->first + i, w->first + i, 1, &w->n_gaps[i]);
-        if (!w->gaps[i]) return RP_ERR_MEMORY;
-    }
     for (int i = 0; i < w->n; i++) {
         member *m = &w->member[i];
         m->gaps   = find_gaps(w, m->item->first, m->item->last, m->item->bytes, &m->n_gaps);
         if (!m->gaps) return RP_ERR_MEMORY;
-        m->low  = first_offset(m, 0);
-        m->done = false;
-        for (int at = m->item->first; at <= m->item->last; at++) w->need[at - w->first] += m->item->bytes;
     }
+    for (int i = 0; i < w->n_instants; i++) {
+        w->gaps[i] = find_gaps(w, w->first + i, w->first + i, 1, &w->n_gaps[i]);
+        if (!w->gaps[i]) return RP_ERR_MEMORY;
+    }
+    w->p->work += (int64_t)(w->n + w->n_instants) * w->n_stays / PLACE_LOOKS_PER_TRY;
     return RP_OK;
 }
 
@@ -197,22 +192,17 @@ static bool branch(window *w, int depth, int64_t low)
 
 /* ---- one that is missing ---- */
 
-static int by_offset(const void *left, const void *right)
-{
-    const place_item *a = *(place_item *const *)left, *b = *(place_item *const *)right;
-
-    return a->offset != b->offset ? (a->offset < b->offset ? -1 : 1) : a->buffer - b->buffer;
-}
-
 static void list_placed(window *w)
 {
     w->n_placed = 0;
     for (int i = 0; i < w->p->n; i++)
         if (w->p->item[i].offset != PLACE_NOWHERE) w->placed[w->n_placed++] = &w->p->item[i];
-    qsort(w->placed, (size_t)w->n_placed, sizeof *w->placed, by_offset);
+    qsort(w->placed, (size_t)w->n_placed, sizeof *w->placed, rp__place_by_offset);
 }
 
-static rp_status try_order(window *w, place_compare *order, bool *found)
+static int by_rank(const void *left, const void *right) { return ((const member *)left)->item->rank - ((const member *)right)->item->rank; }
+
+static void begin(window *w, place_compare *order)
 {
     place_item *item[MOST_MEMBERS];
 
@@ -220,25 +210,41 @@ static rp_status try_order(window *w, place_compare *order, bool *found)
     qsort(item, (size_t)w->n, sizeof *item, order);
     for (int i = 0; i < w->n; i++) item[i]->rank = i;
     qsort(w->member, (size_t)w->n, sizeof *w->member, by_rank);
-    RP_TRY(lay_out(w));
+    for (int i = 0; i < w->n_instants; i++) w->need[i] = w->filled[i] = 0;
+    for (int i = 0; i < w->n; i++) {
+        member *m = &w->member[i];
+        m->low    = first_offset(m, 0);
+        m->done   = false;
+        for (int at = m->item->first; at <= m->item->last; at++) w->need[at - w->first] += m->item->bytes;
+    }
     w->nodes = 0;
-    *found   = may_fit(w, 0) && branch(w, 0, 0);
-    w->p->work += w->nodes;
-    for (int i = 0; *found && i < w->n; i++) w->member[i].item->offset = w->member[i].offset;
-    return RP_OK;
 }
 
-static rp_status mend(window *w, place_item *missing, bool *found)
+static bool try_orders(window *w)
 {
     static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life, rp__place_by_bytes, rp__place_by_area };
+    bool found = false;
 
+    for (int i = 0; i < RP_COUNT(orders) && !found; i++) {
+        begin(w, orders[i]);
+        found = may_fit(w, 0) && branch(w, 0, 0);
+        w->p->work += w->nodes;
+    }
+    for (int i = 0; i < w->n && found; i++) w->member[i].item->offset = w->member[i].offset;
+    return found;
+}
+
+/* Wider and wider, while the members are few. */
+static rp_status mend(window *w, place_item *missing, bool *found)
+{
     *found = false;
     for (int i = 0; i < MOST_WIDTHS && !*found; i++) {
         int more  = i < 8 ? i : (i - 6) * (i - 6) / 2;
         int first = missing->first > more ? missing->first - more : 0, end = w->p->n_instants - 1;
         int last  = missing->last + more < end ? missing->last + more : end;
         if (!choose_members(w, missing, first, last)) return RP_OK;
-        for (int k = 0; k < RP_COUNT(orders) && !*found; k++) RP_TRY(try_order(w, orders[k], found));
+        RP_TRY(find_all_gaps(w));
+        *found = try_orders(w);
         rp__bump_free(&w->bump);
     }
     if (*found) list_placed(w);
