@@ -33,7 +33,7 @@ static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
 
     if (named) snprintf(what, sizeof what, "the gradient of %.230s", named);
     RP_TRY(rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, what, out));
-    rp__tensor_movable(*out);
+    rp__tensor_movable(*out, true);
     return RP_OK;
 }
 
@@ -194,7 +194,7 @@ static rp_status open_apart(rp_tape *tape, const tape_call *c, int i, rp_tensor 
 
     if (!too_wide(tape, c, i)) m.dtype = grad_meta(tape, &tape->value[c->in[i].value]).dtype;
     RP_TRY(rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", out));
-    rp__tensor_movable(*out);
+    rp__tensor_movable(*out, true);
     return RP_OK;
 }
 
