@@ -58,6 +58,7 @@ struct rp_ctx {
     bool eval;                          /* calls run in evaluation mode: dropout rests */
     const struct rp_op **own_op;        /* ops made known by rp_op_register */
     int n_own_op;
+    struct rp_storage *movable;         /* first of those whose bytes may be moved (tensor/tensor.h) */
     struct rp_policy_stack *policies;   /* policy/ owns it … */
     void (*policies_free)(struct rp_policy_stack *policies);
 };

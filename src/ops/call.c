@@ -100,6 +100,12 @@ static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t sc
     return ctx->op_status;
 }
 
+static void hand_over(rp_tensor **t, const bool *made, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (made[i]) rp__tensor_movable(t[i], false);
+}
+
 static void drop(rp_tensor **t, const bool *made, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -115,6 +121,7 @@ static rp_status make(const rp_op_meta *m, const rp_meta *metas, rp_tensor **t, 
         if (t[i]) continue;
         RP_TRY(rp__tensor_new_named(m->ctx, &metas[i], RP_MEM_TEMP, m->op->name, &t[i]));
         made[i] = true;
+        rp__tensor_movable(t[i], true);      /* while the others are made, and scratch is taken */
     }
     return RP_OK;
 }
@@ -132,6 +139,8 @@ rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replayin
     memcpy(c.out, out, (size_t)m->n_out * sizeof *out);
     memcpy(c.slot, slot, (size_t)m->n_slot * sizeof *slot);
     RP_TRY_GOTO(run(&c, m->op->forward, m->scratch_bytes));
+    hand_over(out, made_out, m->n_out);
+    hand_over(slot, made_slot, m->n_slot);
     for (int i = 0; i < m->n_out; i++) rp__tensor_wrote(out[i], m->op->name);
     for (int i = 0; i < m->n_in && m->train && !replaying; i++)
         if (m->op->writes_in & RP_IN(i)) rp__tensor_wrote(in[i], m->op->name);

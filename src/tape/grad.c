@@ -32,7 +32,9 @@ static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
     char what[256]    = "a gradient";
 
     if (named) snprintf(what, sizeof what, "the gradient of %.230s", named);
-    return rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, what, out);
+    RP_TRY(rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, what, out));
+    rp__tensor_movable(*out, true);
+    return RP_OK;
 }
 
 rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh)
@@ -191,7 +193,9 @@ static rp_status open_apart(rp_tape *tape, const tape_call *c, int i, rp_tensor 
     rp_meta m = c->in[i].m;
 
     if (!too_wide(tape, c, i)) m.dtype = grad_meta(tape, &tape->value[c->in[i].value]).dtype;
-    return rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", out);
+    RP_TRY(rp__tensor_new_named(tape->ctx, &m, RP_MEM_TEMP, "a gradient", out));
+    rp__tensor_movable(*out, true);
+    return RP_OK;
 }
 
 /* The op writes into the value's own gradient. */

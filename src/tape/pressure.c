@@ -23,7 +23,7 @@
 
 typedef struct {
     int64_t offset, bytes;
-    rp_tensor *tensor;              /* NULL: a hole */
+    rp_storage *storage;            /* NULL: a hole */
     int value;                      /* that can be dropped; NONE: it can only be moved */
     double idle, cost;              /* ops since it was touched · of dropping it */
 } block;
@@ -81,9 +81,9 @@ static void drop(rp_tape *tape, tape_value *v)
 
 /* ---- the layout ---- */
 
-static block block_of(rp_tensor *t)
+static block block_of(rp_storage *s)
 {
-    return (block){ .offset = t->storage->offset, .bytes = rp__align_up(t->storage->bytes), .tensor = t, .value = NONE };
+    return (block){ .offset = s->offset, .bytes = rp__align_up(s->bytes), .storage = s, .value = NONE };
 }
 
 static double loss_of(const block *b) { return b->cost / sqrt(b->idle) / (double)b->bytes; }
@@ -94,7 +94,7 @@ static void add_held(rp_tape *tape, layout *l, int value)
     block *b            = &l->block[l->n];
 
     if (!is_ours(v) || v->fetching) return;
-    *b = block_of(v->held);
+    *b = block_of(v->held->storage);
     l->n++;
     if (!can_drop(tape, v)) return;
     b->value   = value;
@@ -112,16 +112,6 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Several values may have one gradient. */
-static void leave_out_repeats(layout *l)
-{
-    int n = 0;
-
-    for (int i = 0; i < l->n; i++)
-        if (!i || l->block[i].offset != l->block[n - 1].offset) l->block[n++] = l->block[i];
-    l->n = n;
-}
-
 static void lay_out(rp_tape *tape, layout *l)
 {
     rp_mem_space *space = tape->ctx->space[0];
@@ -131,21 +121,17 @@ static void lay_out(rp_tape *tape, layout *l)
         *b       = (block){ .value = NONE };
         rp__mem_hole(space, i, &b->offset, &b->bytes);
     }
-    for (int i = 0; i < tape->n_value; i++) {
-        tape_value *v   = &tape->value[i];
-        rp_tensor *grad = v->producer == NONE && !v->held ? NULL : *rp__grad_place(v);
-        add_held(tape, l, i);
-        if (grad && grad->storage->bytes > 0) l->block[l->n++] = block_of(grad);
-    }
+    for (int i = 0; i < tape->n_value; i++) add_held(tape, l, i);
+    for (rp_storage *s = tape->ctx->movable; s; s = s->next)
+        if (s->bytes > 0) l->block[l->n++] = block_of(s);
     if (l->droppable) l->idle /= (double)l->droppable;
     qsort(l->block, (size_t)l->n, sizeof *l->block, by_address);
-    leave_out_repeats(l);
 }
 
 /* ---- stretches ---- */
 
 static bool is_dropped(const block *b, double bound) { return b->value != NONE && loss_of(b) <= bound; }
-static bool is_moved(const block *b, double bound) { return b->tensor && !is_dropped(b, bound); }
+static bool is_moved(const block *b, double bound) { return b->storage && !is_dropped(b, bound); }
 
 /* The shortest one from block `first` on that gives a hole of `bytes`. */
 static stretch stretch_from(const layout *l, int first, double bound, int64_t bytes)
@@ -158,7 +144,7 @@ static stretch stretch_from(const layout *l, int first, double bound, int64_t by
         bool moved     = is_moved(b, bound);
         double cost    = moved ? 2.0 * FLOPS_A_BYTE * (double)b->bytes : b->cost;      /* read and written */
         s.cost += cost;
-        s.loss += cost / sqrt(moved || !b->tensor ? fmax(l->idle, 1) : b->idle);
+        s.loss += cost / sqrt(moved || !b->storage ? fmax(l->idle, 1) : b->idle);
         hole += moved ? 0 : b->bytes;
         dropped += is_dropped(b, bound) ? b->bytes : 0;
         end += b->bytes;
@@ -211,17 +197,24 @@ static void make_hole(rp_tape *tape, const layout *l, const stretch *s)
     for (const block *b = first; b < end; b++)
         if (is_dropped(b, s->bound)) drop(tape, &tape->value[b->value]);
     for (const block *b = first; b < end; b++)
-        if (is_moved(b, s->bound)) move_down(tape, b->tensor->storage);
+        if (is_moved(b, s->bound)) move_down(tape, b->storage);
+}
+
+static int count_blocks(const rp_tape *tape)
+{
+    int n = tape->n_value + rp__mem_n_holes(tape->ctx->space[0]);
+
+    for (const rp_storage *s = tape->ctx->movable; s; s = s->next) n++;
+    return n;
 }
 
 bool rp__tape_relieve(void *user, int64_t bytes, int64_t *droppable)
 {
     rp_tape *tape = user;
-    int most      = 2 * tape->n_value + rp__mem_n_holes(tape->ctx->space[0]);
     layout l      = { 0 };
 
     if (rp__tape_is_planned(tape->ctx)) return false;
-    l.block = rp__host_alloc(tape->ctx, most * (int64_t)sizeof *l.block);
+    l.block = rp__host_alloc(tape->ctx, count_blocks(tape) * (int64_t)sizeof *l.block);
     if (!l.block) return false;
     rp__again_check(tape);
     lay_out(tape, &l);

@@ -44,9 +44,18 @@ rp_tensor *rp_tensor_ref(rp_tensor *t)
     return t;
 }
 
+static void stays_put(rp_storage *s)
+{
+    if (!s->link) return;
+    *s->link = s->next;
+    if (s->next) s->next->link = s->link;
+    s->link = NULL;
+}
+
 static void storage_unref(rp_storage *s)
 {
     if (--s->refs) return;
+    stays_put(s);
     rp__mem_give(s->ctx->space[s->device], s->mem_class, s->bytes, s->offset);
     rp__release(s);
 }
@@ -101,6 +110,18 @@ void rp__tensor_reclass(rp_tensor *t, rp_mem_class c)
     if (s->mem_class == c) return;
     rp__mem_reclass(s->ctx->space[s->device], s->mem_class, c, s->bytes, s->offset);
     s->mem_class = c;
+}
+
+void rp__tensor_movable(rp_tensor *t, bool movable)
+{
+    rp_storage *s = t->storage, **first = &s->ctx->movable;
+
+    if (!movable) stays_put(s);
+    if (!movable || s->link) return;
+    s->next = *first;
+    s->link = first;
+    if (*first) (*first)->link = &s->next;
+    *first = s;
 }
 
 void rp__tensor_wrote(rp_tensor *t, const char *writer)

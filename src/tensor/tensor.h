@@ -29,6 +29,7 @@ typedef struct rp_storage {
     uint8_t *data;                  /* NULL in a shapes-only context */
     uint64_t version;
     const char *writer;             /* op or function that wrote last; static text */
+    struct rp_storage *next, **link;   /* among those that may be moved; link NULL: it may not */
 } rp_storage;
 
 struct rp_tensor {
@@ -51,6 +52,8 @@ static inline rp_tensor *rp__tensor_whole(rp_tensor *t) { return t->base ? t->ba
 /* A second handle on the same storage with the same shape. */
 rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out);
 void rp__tensor_reclass(rp_tensor *t, rp_mem_class c);
+/* While it is, its bytes may get another address whenever memory is taken: nobody keeps the one it has. */
+void rp__tensor_movable(rp_tensor *t, bool movable);
 void rp__tensor_wrote(rp_tensor *t, const char *writer);
 void rp__tensor_zero(rp_tensor *t);         /* dense or strided; nothing in a shapes-only context */
 /* RP_ERR_META naming `call` when there is no data. */
