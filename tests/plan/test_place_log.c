@@ -6,7 +6,7 @@
 #ifdef RP_SANITIZED
 enum { DRAWS = 20 };
 #else
-enum { DRAWS = 200 };
+enum { DRAWS = 40 };
 #endif
 enum { MOST_BLOCKS = 64, MOST_TAKES = 8192, MOST_MICRO = 64 };
 
