@@ -30,6 +30,7 @@ typedef struct rp_tensor rp_tensor;   /* shape, dtype and a counted share of one
 typedef struct rp_module rp_module;   /* a tree of named parts: "layers.3.mlp.up" */
 typedef struct rp_condition rp_condition;   /* which modules become regions */
 typedef struct rp_policy rp_policy;   /* rules: which slots are kept, recomputed, offloaded */
+typedef struct rp_step_plan rp_step_plan;   /* what a step keeps for backward and where each buffer lies, for a budget */
 typedef struct rp_model rp_model;     /* a language model: modules, parameters, config */
 typedef struct rp_tokenizer rp_tokenizer;
 typedef struct rp_recipe rp_recipe;   /* a checked YAML file: model, data, optimizer, checkpointing */
@@ -108,8 +109,8 @@ RP_API void rp_tensor_unref(rp_tensor *tensor);
 RP_API const rp_meta *rp_tensor_meta(const rp_tensor *tensor);
 
 /* Copy all elements in or out, in row-major order, converting between the tensor's dtype and doubles or int32; `count` says how
- * many they are. A write raises the storage's version.
- * errors  RP_ERR_META the context is shapes-only · RP_ERR_ARG wrong count */
+ * many they are. A write raises the storage's version; on a context of shapes alone that is all it does.
+ * errors  RP_ERR_META a read where there are shapes alone · RP_ERR_ARG wrong count */
 RP_API rp_status rp_tensor_write(rp_tensor *tensor, const double *from, int64_t count);
 RP_API rp_status rp_tensor_write_i32(rp_tensor *tensor, const int32_t *from, int64_t count);
 RP_API rp_status rp_tensor_read(const rp_tensor *tensor, double *to, int64_t count);
@@ -271,6 +272,41 @@ typedef struct {
  * RP_ERR_STATE slots of a pass are away · RP_ERR_MEMORY */
 RP_API rp_status rp_set_offload(rp_ctx *ctx, const rp_offload_options *options);
 
+/* ---- a budget for a step of your own ---- */
+
+/* One training step: forward, backward, update. It leaves live what was live before it (what a first step would make for all later ones, as
+ * rotary tables, is made before: rp_model_reserve), drops the gradients it makes, and calls the same ops
+ * on the same shapes whenever it is called, whatever the data; it looks at numbers only where the context has any. */
+typedef rp_status (*rp_step_function)(rp_ctx *ctx, void *user);
+
+/* Plan a step: what is kept, what is computed again, where each buffer lies. ctx is of shapes alone (rp_ctx_options.shapes_only); on it stands,
+ * made by the same calls in the same order, what will stand on the context that runs the steps. The step is run on it three times or more.
+ * budget_bytes bounds everything on the context, what stands before the step included; 0: none, all is kept; RP_LEAST_BUDGET: the least that a
+ * plan keeps to. Fates that are a must hold; regions of the program are the plan's to choose. Times are those of the machine's cost table.
+ * errors  RP_ERR_BUDGET no plan fits; the sentence has the least and the op that sets it · RP_ERR_ARG the context has data, the budget is
+ *         negative · RP_ERR_STATE the step leaves something live, or takes it away · those of the step · RP_ERR_MEMORY */
+#define RP_LEAST_BUDGET ((int64_t)-1)
+RP_API rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t budget_bytes, rp_step_plan **out);
+RP_API void rp_step_plan_free(rp_step_plan *plan);
+
+/* Run a step as planned; the context has the threads and the device of the one it was planned on. The first run reserves the memory. What the
+ * step recorded and left is forgotten.
+ * errors  RP_ERR_STATE what is live before the step, its calls or its buffers are not those that were planned · RP_ERR_MEMORY the context's
+ *         limit is below what the plan reserves · those of the step */
+RP_API rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function step, void *user);
+
+/* Every step takes exactly this; seconds are predicted. Grows at its end. */
+typedef struct {
+    rp_mem memory;                /* its peaks; reserved_bytes is what the plan reserves */
+    int64_t bound_bytes;          /* no arrangement of these buffers reserves less */
+    int64_t step_flops, recompute_flops;
+    double seconds, again_seconds;      /* of a step that computes nothing again; of what is */
+    double bound_seconds;         /* no schedule within the budget computes less again */
+    int n_calls, n_again;         /* of all passes that differ: calls; those computed again, alone */
+    int n_regions;                /* stretches of calls that are computed again */
+} rp_step_facts;
+RP_API void rp_step_plan_read(const rp_step_plan *plan, rp_step_facts *out);
+
 /* Compare what replays make with what the first pass made: RP_VERIFY_ON and RP_VERIFY_OFF overrule recipes and everything else,
  * RP_VERIFY_DEFER (at first) does not. The variable REPRISE_VERIFY=on|off sets it when a context is made. */
 typedef enum { RP_VERIFY_DEFER, RP_VERIFY_ON, RP_VERIFY_OFF } rp_verify;
@@ -306,6 +342,9 @@ RP_API rp_module *rp_model_root(rp_model *model);
 /* Parameters in the order of the forward, a tied weight once; the tensor is borrowed. NULL past the end. */
 RP_API rp_tensor *rp_model_param(const rp_model *model, int i, const char **path);
 
+/* Make what depends on the length of rows alone (tables of rotary positions) for rows up to `length`; else the first row that long makes it.
+ * errors RP_ERR_ARG more than the model's context · RP_ERR_MEMORY */
+RP_API rp_status rp_model_reserve(rp_model *model, int64_t length);
 /* tokens int32 [rows, length] to logits [rows, length, vocabulary]. errors RP_ERR_SHAPE · RP_ERR_ARG an id outside · RP_ERR_MEMORY */
 RP_API rp_status rp_model_logits(rp_model *model, rp_tensor *tokens, rp_tensor **logits);
 /* labels int32 [rows, length]: what each place should predict, -100 where nothing. loss [1] = weight * the sum of -log p. */

@@ -68,6 +68,8 @@ rp_status rp_model_logits(rp_model *m, rp_tensor *tokens, rp_tensor **logits)
     return rp__model_logits(m, &(rp_model_batch){ .tokens = tokens }, logits);
 }
 
+rp_status rp_model_reserve(rp_model *m, int64_t length) { return rp__model_reserve_length(m, length); }
+
 rp_status rp_model_loss(rp_model *m, rp_tensor *tokens, rp_tensor *labels, float weight, rp_tensor **loss)
 {
     return rp__model_loss(m, &(rp_model_batch){ .tokens = tokens, .labels = labels }, weight, -100, 0, loss);

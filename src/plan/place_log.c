@@ -23,6 +23,7 @@ struct rp_place_log {
     mark *mark;
     rp_blocks blocks;                   /* tag: take */
     int n_takes, n_fixed, n_given, n_marks, room_takes, room_fixed, room_given, room_marks, n_events;
+    int pass;                           /* the context's, when the last mark was set */
     bool lost;
 };
 
@@ -74,11 +75,19 @@ static void give(rp_place_log *log, const rp_mem_event *event)
     }
 }
 
+/* A micro-batch begins. */
+static void mark_pass(rp_place_log *log)
+{
+    log->pass = log->ctx->pass;
+    if (grow(log, &log->mark, log->n_marks, &log->room_marks, sizeof *log->mark)) log->mark[log->n_marks++] = (mark){ log->n_events, log->n_takes };
+}
+
 static void observe(void *user, const rp_mem_event *event)
 {
     rp_place_log *log = user;
 
     if (event->reclass || log->lost) return;
+    if (log->pass != log->ctx->pass) mark_pass(log);
     if (event->take) take(log, event);
     else if (event->bytes) give(log, event);
     log->n_events++;
@@ -107,7 +116,8 @@ rp_status rp__place_log_begin(rp_ctx *ctx, rp_place_log **out)
     rp_place_log *log = rp__host_alloc(ctx, sizeof *log);
 
     if (!log) return RP_ERR_MEMORY;
-    log->ctx = ctx;
+    log->ctx  = ctx;
+    log->pass = ctx->pass;
     if (!rp__blocks_reserve(ctx, &log->blocks)) log->lost = true;
     rp__mem_used(ctx->space[0], fix, log);
     if (log->lost) {
@@ -117,11 +127,6 @@ rp_status rp__place_log_begin(rp_ctx *ctx, rp_place_log **out)
     rp__mem_observe(ctx->space[0], observe, log);
     *out = log;
     return RP_OK;
-}
-
-void rp__place_log_mark(rp_place_log *log)
-{
-    if (grow(log, &log->mark, log->n_marks, &log->room_marks, sizeof *log->mark)) log->mark[log->n_marks++] = (mark){ log->n_events, log->n_takes };
 }
 
 /* ---- micro-batches that repeat the second ---- */

@@ -1,6 +1,6 @@
 /* plan/place_log.h -- what a step takes and gives, noted from the ledger, and placed.
  *
- *   begin ─ mark ─ [ a micro-batch ] ─ mark ─ [ another ] ─ … ─ end ─▶ the offset of each take, in order: rp__mem_follow
+ *   begin ─ rp__pass_begin ─ [ a micro-batch ] ─ rp__pass_begin ─ [ another ] ─ … ─ end ─▶ the offset of each take, in order: rp__mem_follow
  *
  * What is live at the beginning stays where it is. A micro-batch that does what the second one did is laid like it.
  */
@@ -13,8 +13,6 @@ typedef struct rp_place_log rp_place_log;
 
 /* Observe the ledger of the context's own device. errors RP_ERR_MEMORY */
 rp_status rp__place_log_begin(rp_ctx *ctx, rp_place_log **out);
-/* A micro-batch begins. */
-void rp__place_log_mark(rp_place_log *log);
 /* Ends it whatever it says. *place is yours to rp__release. errors RP_ERR_MEMORY */
 rp_status rp__place_log_end(rp_place_log *log, rp_mem_place **place, int *n, rp_placement *out);
 

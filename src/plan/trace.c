@@ -347,9 +347,10 @@ static void tracer_free(rp_tracer *t)
 
 rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **out)
 {
-    rp_tracer *t = rp__host_alloc(ctx, sizeof *t);
     rp_mem now;
 
+    RP_TRY(rp__tape_open(ctx));
+    rp_tracer *t = rp__host_alloc(ctx, sizeof *t);
     if (!t) return RP_ERR_MEMORY;
     rp__mem_read(ctx->space[0], &now);
     *t = (rp_tracer){ .ctx = ctx, .costs = costs, .tick = NONE, .n_calls = NONE, .pass = NONE, .live = now.live_alloc_bytes,

@@ -36,6 +36,8 @@ rp_tape *rp__tape(rp_ctx *ctx)
     return tape;
 }
 
+rp_status rp__tape_open(rp_ctx *ctx) { return rp__tape(ctx) ? RP_OK : RP_ERR_MEMORY; }
+
 void rp__tape_reset(rp_ctx *ctx)
 {
     rp_tape *tape = ctx->tape;
@@ -80,10 +82,9 @@ void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
 
 void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner)
 {
-    rp_tape *tape = rp__tape(ctx);
+    rp_tape *tape = ctx->tape;
 
-    if (!tape) return;
-    RP_BUG_IF(tape->n_call);
+    RP_BUG_IF(!tape || tape->n_call);
     tape->planner = planner ? *planner : (rp_planner){ 0 };
 }
 

@@ -58,6 +58,9 @@ typedef struct {
     void *self;
 } rp_planner;
 
+/* The context has its tape from here on: what sets it up cannot fail any more. errors RP_ERR_MEMORY */
+rp_status rp__tape_open(rp_ctx *ctx);
+
 /* A pass begins: random calls draw for this optimizer step, row 0 of the batch being sample `sample_base` of the global step,
  * and count their calls anew. */
 static inline void rp__pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base)
@@ -74,7 +77,7 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
 /* Copied; NULL: nobody decides. */
 void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider);
 
-/* Copied; NULL: nobody plans. Not while anything is recorded. */
+/* Copied; NULL: nobody plans. The tape is open, and nothing is recorded. */
 void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner);
 bool rp__tape_is_planned(const rp_ctx *ctx);
 

@@ -266,7 +266,6 @@ int32_t rp_int_get(const rp_tensor *t, int64_t element) { return ((const int32_t
 
 static rp_status check_count(const rp_tensor *t, int64_t count, const char *call)
 {
-    RP_TRY(rp__tensor_needs_data(t, call));
     RP_CHECK(t->ctx, count == rp_meta_elems(&t->m), RP_ERR_ARG, "%s: %" PRId64 " elements given, %s has %" PRId64, call, count,
              rp_meta_str(&t->m), rp_meta_elems(&t->m));
     return RP_OK;
@@ -275,7 +274,7 @@ static rp_status check_count(const rp_tensor *t, int64_t count, const char *call
 rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
 {
     RP_TRY(check_count(t, count, "rp_tensor_write"));
-    for (int64_t i = 0; i < count; i++) rp_elem_put(t, i, from[i]);
+    for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) rp_elem_put(t, i, from[i]);
     rp__tensor_wrote(t, "rp_tensor_write");
     return RP_OK;
 }
@@ -283,13 +282,14 @@ rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
 rp_status rp_tensor_write_i32(rp_tensor *t, const int32_t *from, int64_t count)
 {
     RP_TRY(check_count(t, count, "rp_tensor_write_i32"));
-    for (int64_t i = 0; i < count; i++) rp_elem_put(t, i, from[i]);
+    for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) rp_elem_put(t, i, from[i]);
     rp__tensor_wrote(t, "rp_tensor_write_i32");
     return RP_OK;
 }
 
 rp_status rp_tensor_read(const rp_tensor *t, double *to, int64_t count)
 {
+    RP_TRY(rp__tensor_needs_data(t, "rp_tensor_read"));
     RP_TRY(check_count(t, count, "rp_tensor_read"));
     for (int64_t i = 0; i < count; i++) to[i] = rp_elem_get(t, i);
     return RP_OK;

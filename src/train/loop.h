@@ -15,21 +15,17 @@
 
 #include "models/model.h"
 #include "plan/explain.h"
+#include "plan/step.h"
 #include "train/data.h"
 #include "train/metrics.h"
 #include "train/recipe.h"
-
-typedef struct {                        /* what the rehearsal found, for full-length batches */
-    rp_mem memory;                      /* of a step: its peak, with its classes; reserved_bytes is the pool's final size */
-    int64_t saved_bytes, step_flops, recompute_flops;
-} rp_rehearsal;
 
 typedef struct {
     int64_t n_params;                   /* elements, a tied weight once */
     int64_t n_steps;                    /* of the whole run */
     int64_t first_step;                 /* steps done before this trainer: 0 unless a state was resumed */
     rp_data_info data;
-    rp_rehearsal rehearsal;
+    rp_rehearsal rehearsal;             /* of full-length batches */
 } rp_trainer_info;
 
 /* Threads, seed and memory limit of a recipe, for the context it is to run in. */

@@ -19,33 +19,16 @@
 #include "io/tokenizer.h"
 #include "models/weights.h"
 #include "plan/explain.h"
-#include "plan/place_log.h"
-#include "plan/plan.h"
 #include "plan/plan_file.h"
+#include "plan/step.h"
 #include "policy/stack.h"
 #include "train/loop.h"
 #include "train/optim.h"
 #include "train/schedule.h"
 #include "train/state.h"
 
-/* ---- how a step runs ---- */
+/* ---- how a step runs: plan/step.h ---- */
 
-/* Made for batches of one shape, on shapes; followed by every step on such batches. */
-typedef struct {
-    rp_plan *plan;                      /* what is kept; NULL: what the recipe says, and all else */
-    rp_mem_place *place;                /* of each buffer a step takes, in order */
-    int n_places;
-    rp_placement placement;             /* of a step; no step of another placement takes less than its bound */
-    bool in_backward;                   /* the optimizer's update */
-    rp_rehearsal found;
-    double seconds, again_seconds;      /* of a step without replays, and of these, by the cost table */
-    char machine[128];                  /* of that table … */
-    uint64_t costs;                     /* … and its hash */
-    bool measured;
-    int64_t budget;                     /* 0: none */
-} rp_step_plan;
-
-void rp__step_plan_free(rp_step_plan *plan);
 /* As a file, with the resolved recipe. */
 rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *plan, const char *recipe, const char *path);
 /* Does a budget decide what is kept? */
@@ -70,7 +53,6 @@ typedef struct {
     bool offloads;                      /* it has told the context where to */
     rp_explain *explain;                /* looks at the slots when a forward ends; may be NULL */
     const rp_step_plan *follow;         /* how its steps run; NULL: fates are the recipe's, addresses the pool's */
-    rp_place_log *log;                  /* notes what a step takes; may be NULL */
     bool in_backward;                   /* the optimizer's update */
     rp_step_time *time;                 /* is added to; may be NULL */
     const rp_micro_shape *micro;        /* of each micro-batch of a rehearsal; NULL: of full length */

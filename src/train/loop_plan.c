@@ -1,140 +1,75 @@
 /* train/loop_plan.c -- how every step on full-length batches runs: what is kept for backward, and the address of each buffer.
  *
- *   all kept ──fits──▶ done
+ *   as the recipe has it ──fits──▶ done
  *      │ does not
- *   trace ─▶ problem ─▶ plan for the budget ─▶ its step on shapes ─▶ addresses ──reserved fits──▶ done
- *                            ▲                                          │ does not
- *                            └────── the plan before it, a byte less ───┘
- *
- * What is told of a step is what its rehearsal did, never what the solver reckons; the two agree to the byte, but an arena may be larger
- * than what is live at once.
+ *   planned for the budget (plan/step.h), with the update after backward and, where that is left open, within it: the cheaper of the two
  */
 #include "train/loop_inside.h"
-
-enum { MOST_TRIES = 64 };
-
-void rp__step_plan_free(rp_step_plan *p)
-{
-    if (!p) return;
-    rp__plan_free(p->plan);
-    rp__release(p->place);
-    rp__release(p);
-}
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
 {
     return r->activation_checkpointing.mode == RP_MODE_AUTO && r->memory_budget.kind != RP_BUDGET_NONE;
 }
 
-/* ---- one step on shapes, followed and noted ---- */
+/* ---- the stage's step, as a program ---- */
 
-static void note_time(const rp_stage *stage, rp_step_plan *steps, const rp_step_time *time)
-{
-    steps->seconds       = time->seconds;
-    steps->again_seconds = time->again_seconds;
-    steps->costs         = rp__cost_hash(stage->costs);
-    steps->measured      = rp__cost_measured(stage->costs);
-    steps->budget        = stage->budget;
-    snprintf(steps->machine, sizeof steps->machine, "%s", rp__cost_machine(stage->costs));
-}
+typedef struct {
+    rp_stage *stage;
+    rp_step_program program;
+    rp_step_question question;
+} way;
 
-static rp_status noted_step(rp_stage *stage, rp_step_plan *steps)
+static rp_status run_step(void *self, rp_step_plan *how)
 {
-    rp_engine *e = &stage->engine;
+    way *w            = self;
+    rp_engine *e      = &w->stage->engine;
+    rp_step_time time = { .costs = w->stage->costs };
     rp_step_result step;
-    rp_place_log *log;
 
-    RP_TRY(rp__stage_costs(stage));
-    rp_step_time time = { .costs = stage->costs };
-    RP_TRY(rp__place_log_begin(stage->ctx, &log));
-    e->log           = log;
-    e->follow        = steps;
-    e->time          = &time;
+    e->in_backward   = w->program.in_backward;
+    e->follow        = how;
+    e->time          = how ? &time : NULL;
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
-    e->log           = NULL;
     e->follow        = NULL;
     e->time          = NULL;
-    note_time(stage, steps, &time);
-    rp_status noted  = rp__place_log_end(log, &steps->place, &steps->n_places, &steps->placement);
-    if (status != RP_OK || noted != RP_OK) return status != RP_OK ? status : noted;
-    steps->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops };
+    if (status != RP_OK || !how) return status;
+    how->found         = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops };
+    how->seconds       = time.seconds;
+    how->again_seconds = time.again_seconds;
+    how->budget        = w->stage->budget;
     return RP_OK;
 }
 
-/* A way to run steps, from a plan that is taken over; NULL: the recipe's own fates. */
+/* A way is closed whatever open and ask said. */
+static rp_status way_open(rp_stage *stage, bool in_backward, way *w)
+{
+    *w = (way){ .stage = stage };
+    RP_TRY(rp__stage_costs(stage));
+    w->program = (rp_step_program){ .ctx = stage->ctx, .owner = stage->caller, .costs = stage->costs, .run = run_step, .self = w,
+                                    .in_backward = in_backward };
+    return RP_OK;
+}
+
+static rp_status way_ask(rp_stage *stage, bool in_backward, way *w)
+{
+    RP_TRY(way_open(stage, in_backward, w));
+    return rp__step_ask(&w->program, &w->question);
+}
+
+static void way_close(way *w) { rp__step_question_close(&w->question); }
+
+/* The plan is taken over; NULL: the recipe's own fates. */
 static rp_status try_plan(rp_stage *stage, rp_plan *plan, bool in_backward, rp_step_plan **out)
 {
-    rp_step_plan *steps = rp__host_alloc(stage->ctx, sizeof *steps);
+    way w;
+    rp_status status = way_open(stage, in_backward, &w);
 
-    if (!steps) {
-        rp__plan_free(plan);
-        return RP_ERR_MEMORY;
-    }
-    if (plan) plan->bump.ctx = stage->caller;       /* the stage goes before the plan does */
-    *steps                    = (rp_step_plan){ .plan = plan, .in_backward = in_backward };
-    stage->engine.in_backward = in_backward;
-    rp_status status          = noted_step(stage, steps);
-    if (status == RP_OK) *out = steps;
-    else rp__step_plan_free(steps);
+    if (status == RP_OK) return rp__step_try(&w.program, plan, out);
+    rp__plan_free(plan);
     return status;
 }
 
 /* ---- a budget ---- */
-
-typedef struct {
-    rp_trace trace;
-    rp_plan_problem problem;
-    bool in_backward;
-} question;
-
-static rp_status record(rp_stage *stage, question *q)
-{
-    rp_tracer *tracer;
-    rp_step_result step;
-
-    RP_TRY(rp__stage_costs(stage));
-    RP_TRY(rp__trace_begin(stage->ctx, stage->costs, &tracer));
-    stage->engine.in_backward = q->in_backward;
-    rp_status status          = rp__engine_step(&stage->engine, NULL, 0, 0, &step);
-    rp_status ended           = rp__trace_end(tracer, &q->trace);
-    if (status == RP_OK) status = ended;
-    return status == RP_OK ? rp__plan_problem(stage->ctx, &q->trace, &q->problem) : status;
-}
-
-static void close_question(question *q)
-{
-    rp__plan_problem_close(&q->problem);
-    rp__trace_close(&q->trace);
-}
-
-/* What to ask for next, where the arena of a plan of `bytes` was too large: the plan just below, after many of those one far below, at last
- * the least. */
-static int64_t next_below(int64_t bytes, int64_t least, int tries)
-{
-    return tries < MOST_TRIES ? bytes - 1 : rp__align_up(bytes - 1 - (bytes - least) / 8) > least ? bytes - 1 - (bytes - least) / 8 : least;
-}
-
-/* The plan for the budget whose arena keeps to it, too. *out NULL: there is none. */
-static rp_status plan_within(rp_stage *stage, const question *q, int64_t budget, rp_step_plan **out)
-{
-    int64_t most = budget, least;
-    rp_plan *plan;
-
-    *out = NULL;
-    RP_TRY(rp__plan_least(stage->ctx, &q->problem, &least));
-    for (int i = 0; most >= least; i++) {
-        RP_TRY(rp__plan_solve(stage->ctx, &q->problem, most, &plan));
-        if (!plan) return RP_OK;
-        int64_t bytes = plan->facts.bytes;
-        RP_TRY(try_plan(stage, plan, q->in_backward, out));
-        if ((*out)->placement.height <= budget) return RP_OK;
-        rp__step_plan_free(*out);
-        *out = NULL;
-        if (bytes <= least) return RP_OK;
-        most = next_below(bytes, least, i);
-    }
-    return RP_OK;
-}
 
 /* The update may go into backward where the recipe leaves that open, and where one micro-batch brings the whole gradient. */
 static bool may_update_in_backward(const rp_recipe *r)
@@ -142,102 +77,76 @@ static bool may_update_in_backward(const rp_recipe *r)
     return r->optimizer_in_bwd == RP_AUTO && !r->clip_grad_norm.set && r->gradient_accumulation_steps == 1;
 }
 
-static bool better(const rp_step_plan *a, const rp_step_plan *b)
+static rp_status plan_one(rp_stage *stage, bool in_backward, int64_t budget, rp_step_plan **out)
 {
-    return !b || (a && a->plan->facts.again_seconds < b->plan->facts.again_seconds);
-}
-
-static rp_status plan_for(rp_stage *stage, int64_t budget, rp_step_plan **out)
-{
-    question q = { .in_backward = stage->recipe->optimizer_in_bwd == RP_YES };
-    rp_step_plan *other = NULL;
-    double began = rp__seconds();
+    way w;
 
     *out             = NULL;
-    rp_status status = record(stage, &q);
-    if (status == RP_OK) status = plan_within(stage, &q, budget, out);
-    stage->solve_seconds = rp__seconds() - began;
-    close_question(&q);
-    if (status != RP_OK || q.in_backward || !may_update_in_backward(stage->recipe)) return status;
-    q      = (question){ .in_backward = true };
-    status = record(stage, &q);
-    if (status == RP_OK) status = plan_within(stage, &q, budget, &other);
-    close_question(&q);
-    if (status == RP_OK && other && better(other, *out)) {
-        rp__step_plan_free(*out);
-        *out = other;
-    } else rp__step_plan_free(other);
+    rp_status status = way_ask(stage, in_backward, &w);
+    if (status == RP_OK) status = rp__step_within(&w.program, &w.question, budget, out);
+    way_close(&w);
     return status;
 }
 
-/* ---- the least ---- */
-
-/* A plan of more bytes may have a smaller arena, where that of the least plan has holes. */
-static rp_status shrink(rp_stage *stage, const question *q, rp_step_plan **best)
+static rp_status least_one(rp_stage *stage, bool in_backward, int64_t unused, rp_step_plan **out)
 {
-    while ((*best)->placement.height > (*best)->placement.bound) {
-        rp_step_plan *smaller;
-        RP_TRY(plan_within(stage, q, (*best)->placement.height - 1, &smaller));
-        if (!smaller) return RP_OK;
-        rp__step_plan_free(*best);
-        *best = smaller;
-    }
-    return RP_OK;
-}
+    way w;
 
-/* The plan that takes least, what its arena adds included. */
-static rp_status plan_least(rp_stage *stage, bool in_backward, rp_step_plan **out)
-{
-    question q = { .in_backward = in_backward };
-    int64_t bytes;
-    rp_plan *plan;
-
-    *out             = NULL;
-    rp_status status = record(stage, &q);
-    if (status == RP_OK) status = rp__plan_least(stage->ctx, &q.problem, &bytes);
-    if (status == RP_OK) status = rp__plan_solve(stage->ctx, &q.problem, bytes, &plan);
-    RP_BUG_IF(status == RP_OK && !plan);
-    if (status == RP_OK) status = try_plan(stage, plan, in_backward, out);
-    if (status == RP_OK) status = shrink(stage, &q, out);
-    close_question(&q);
+    (void)unused;
+    rp_status status = way_ask(stage, in_backward, &w);
+    if (status == RP_OK) status = rp__step_least(&w.program, &w.question, out);
+    way_close(&w);
     return status;
 }
 
-rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
+static bool faster(const rp_step_plan *a, const rp_step_plan *b)
+{
+    return a && (!b || a->plan->facts.again_seconds < b->plan->facts.again_seconds);
+}
+
+static bool smaller(const rp_step_plan *a, const rp_step_plan *b) { return a->placement.height < b->placement.height; }
+
+typedef rp_status plan_maker(rp_stage *stage, bool in_backward, int64_t budget, rp_step_plan **out);
+
+/* Planned with each place of the update that the recipe allows; the better plan stays. */
+static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, bool (*better)(const rp_step_plan *, const rp_step_plan *), rp_step_plan **out)
 {
     bool in_backward    = stage->recipe->optimizer_in_bwd == RP_YES;
     rp_step_plan *other = NULL;
 
-    RP_TRY(plan_least(stage, in_backward, out));
+    RP_TRY(make(stage, in_backward, budget, out));
     if (in_backward || !may_update_in_backward(stage->recipe)) return RP_OK;
-    rp_status status = plan_least(stage, true, &other);
-    if (status == RP_OK && other->placement.height < (*out)->placement.height) {
+    rp_status status = make(stage, true, budget, &other);
+    if (status == RP_OK && better(other, *out)) {
         rp__step_plan_free(*out);
         *out = other;
     } else rp__step_plan_free(other);
     return status;
 }
+
+rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out) { return best_of(stage, 0, least_one, smaller, out); }
 
 /* ---- many budgets ---- */
 
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
 {
-    question q    = { .in_backward = stage->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(stage->recipe) };
+    bool in_backward = stage->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(stage->recipe);
     int64_t least = 0, most = 0;
+    way w;
 
-    RP_TRY(try_plan(stage, NULL, q.in_backward, &steps[n - 1]));
+    RP_TRY(try_plan(stage, NULL, in_backward, &steps[n - 1]));
     most             = steps[n - 1]->budget = steps[n - 1]->placement.height;
-    rp_status status = record(stage, &q);
-    if (status == RP_OK) status = rp__plan_least(stage->ctx, &q.problem, &least);
+    rp_status status = way_ask(stage, in_backward, &w);
+    if (status == RP_OK) status = rp__plan_least(stage->ctx, &w.question.problem, &least);
     for (int i = 0; i < n && status == RP_OK; i++) {
         int64_t budget = least + (most - least) * i / (n - 1), more = (most - least) / n / 64 + 1;
         while (status == RP_OK && !steps[i] && budget <= most) {
-            status = plan_within(stage, &q, budget, &steps[i]);
+            status = rp__step_within(&w.program, &w.question, budget, &steps[i]);
             if (steps[i]) steps[i]->budget = budget;
             budget += more;
         }
     }
-    close_question(&q);
+    way_close(&w);
     return status;
 }
 
@@ -281,16 +190,17 @@ rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const char *re
 
 static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, rp_step_plan **out)
 {
-    question q = { .in_backward = rp__plan_text_in_backward(text) };
-    rp_plan *plan;
+    bool in_backward = rp__plan_text_in_backward(text);
+    rp_plan *plan    = NULL;
+    way w;
 
-    rp_status status = record(stage, &q);
+    rp_status status = way_ask(stage, in_backward, &w);
     if (status == RP_OK) {
         const rp_plan_stamp stamp = { rp_version(), rp__cost_machine(stage->costs), stage->ctx->threads, rp__cost_hash(stage->costs), stage->budget };
-        status = rp__plan_from_text(stage->ctx, text, &q.problem, &stamp, &plan);
+        status = rp__plan_from_text(stage->ctx, text, &w.question.problem, &stamp, &plan);
     }
-    close_question(&q);
-    return status == RP_OK ? try_plan(stage, plan, rp__plan_text_in_backward(text), out) : status;
+    way_close(&w);
+    return status == RP_OK ? try_plan(stage, plan, in_backward, out) : status;
 }
 
 static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
@@ -316,5 +226,9 @@ rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, in
         return RP_OK;
     }
     rp__step_plan_free(own);
-    return rp__recipe_leaves_open(stage->recipe) && !stage->recipe->plan ? plan_for(stage, budget, out) : RP_OK;
+    if (!rp__recipe_leaves_open(stage->recipe) || stage->recipe->plan) return RP_OK;
+    double began         = rp__seconds();
+    rp_status status     = best_of(stage, budget, plan_one, faster, out);
+    stage->solve_seconds = rp__seconds() - began;
+    return status;
 }

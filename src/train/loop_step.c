@@ -31,7 +31,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     };
 
     *e = (rp_engine){ .ctx = ctx, .recipe = recipe, .in_backward = recipe->optimizer_in_bwd == RP_YES };
-    RP_TRY(rp__tape_no_grad(ctx, false));       /* the tape is there from here on: what sets it cannot fail any more */
+    RP_TRY(rp__tape_open(ctx));
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
     RP_TRY(rp__recipe_selection(recipe, ctx, &e->selection));
@@ -201,7 +201,6 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     double value    = 0;
     rp_mem now;
 
-    if (e->log) rp__place_log_mark(e->log);
     if (e->micro) b = (rp_data_batch){ .rows = e->micro[micro].rows, .length = e->micro[micro].length };
     if (data) RP_TRY(rp__data_batch(data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
@@ -285,15 +284,11 @@ static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, bool in_bac
     return check_norm(e, out->grad_norm);
 }
 
-static void set_out(rp_engine *e)
+static rp_status set_out(rp_engine *e)
 {
-    const rp_step_plan *steps = e->follow;
-
     rp__tape_on_grad(e->ctx, e->in_backward ? update_in_backward : NULL, e);
     if (e->time) rp__tape_on_replay(e->ctx, count_replay, e);
-    if (!steps) return;
-    rp__plan_follow(e->ctx, steps->plan);
-    rp__mem_follow(e->ctx->space[0], steps->place, steps->n_places);
+    return e->follow ? rp__step_follow(e->ctx, e->follow) : RP_OK;
 }
 
 /* Whatever went wrong, no gradient, value or hook is left behind. */
@@ -303,9 +298,7 @@ static void clear(rp_engine *e)
     if (e->time) rp__tape_on_replay(e->ctx, NULL, NULL);
     rp__tape_reset(e->ctx);
     for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);
-    if (!e->follow) return;
-    rp__plan_follow(e->ctx, NULL);
-    rp__mem_follow(e->ctx->space[0], NULL, 0);
+    if (e->follow) rp__step_follow(e->ctx, NULL);
 }
 
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)
@@ -316,8 +309,8 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
     e->update = (rp_optim_step){ .step = step + 1, .lr = lr, .grad_scale = 1, .measure = true };
     rp__tape_stats(e->ctx, &result.work);
     rp_mem_read(e->ctx, 0, true, &result.memory);
-    set_out(e);
-    rp_status status = run_step(e, data, step, e->in_backward, &result);
+    rp_status status = set_out(e);
+    if (status == RP_OK) status = run_step(e, data, step, e->in_backward, &result);
     clear(e);
     if (status != RP_OK) return status;
     if (e->time) count_update(e);

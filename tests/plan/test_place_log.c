@@ -87,7 +87,7 @@ static rp_status step(machine *m, const program *p, rp_place_log *log)
 
     m->n_takes = 0;
     for (int i = 0; i < p->n_micro && status == RP_OK; i++) {
-        if (log) rp__place_log_mark(log);
+        if (log) rp_pass_begin(m->ctx, 0, 0);
         status = micro_batch(m, p, i);
         if (i == 0 && p->gives_old && m->old[3].bytes >= 0) give(m, &m->old[3]);
     }

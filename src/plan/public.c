@@ -1,0 +1,179 @@
+/* plan/public.c -- a step of the program's own, planned and run: reprise.h says what each promises. */
+#include "plan/step.h"
+
+typedef struct {
+    rp_step_program program;
+    rp_step_function step;
+    void *user;
+    const rp_step_question *question;
+    rp_step_plan *how;                  /* of the step that runs; NULL: it is being recorded */
+} own_step;
+
+/* ---- a step ---- */
+
+static void count_again(void *self, int at, const char *path, const char *op)
+{
+    own_step *own = self;
+
+    (void)path, (void)op;
+    own->how->again_seconds += rp__cost_seconds(own->program.costs, rp__tape_call_at(own->program.ctx, at).meta, RP_FORWARD);
+}
+
+static void begin(own_step *own, rp_tape_stats *work, rp_mem *memory)
+{
+    rp_ctx *ctx = own->program.ctx;
+
+    if (own->how) rp__tape_on_replay(ctx, count_again, own);
+    rp__tape_stats(ctx, work);
+    rp_mem_read(ctx, 0, true, memory);
+}
+
+static void end(own_step *own, rp_tape_stats *work, rp_mem *memory)
+{
+    rp_ctx *ctx = own->program.ctx;
+
+    rp__tape_on_replay(ctx, NULL, NULL);
+    rp__tape_reset(ctx);
+    rp__tape_stats(ctx, work);
+    rp_mem_read(ctx, 0, false, memory);
+}
+
+static rp_status run(void *self, rp_step_plan *how)
+{
+    own_step *own = self;
+    rp_ctx *ctx   = own->program.ctx;
+    rp_tape_stats work;
+    rp_mem memory;
+
+    own->how         = how;
+    rp_status status = how ? rp__step_follow(ctx, how) : RP_OK;
+    if (status != RP_OK) return status;
+    begin(own, &work, &memory);
+    status = own->step(ctx, own->user);
+    end(own, &work, &memory);
+    if (!how) return status;
+    rp__step_follow(ctx, NULL);
+    how->found   = (rp_rehearsal){ memory, 0, work.step_flops, work.recompute_flops };
+    how->seconds = own->question->trace.seconds;
+    return status;
+}
+
+/* ---- what does not fit ---- */
+
+typedef struct { rp_ctx *ctx; int64_t live, most; char where[256]; } peak_watcher;
+
+static void watch(void *self, const rp_mem_event *event)
+{
+    static const char *const phase[] = {
+        [RP_TAPE_FORWARD] = "the forward of", [RP_TAPE_REPLAY] = "the replay of", [RP_TAPE_BACKWARD] = "the backward of",
+    };
+    peak_watcher *w  = self;
+    rp_tape_work now = rp__tape_now(w->ctx);
+
+    if (event->reclass) return;
+    w->live += event->take ? event->bytes : -event->bytes;
+    if (w->live <= w->most) return;
+    w->most = w->live;
+    if (now.phase == RP_TAPE_OTHER) snprintf(w->where, sizeof w->where, "%s, outside ops", event->what);
+    else snprintf(w->where, sizeof w->where, "%s %s%s%s", phase[now.phase], now.call->op->name, *now.path ? " of " : "", now.path);
+}
+
+static rp_status refuse(own_step *own, int64_t budget)
+{
+    rp_ctx *ctx        = own->program.ctx;
+    peak_watcher w     = { .ctx = ctx };
+    rp_step_plan *best = NULL;
+    char asked[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
+    rp_mem memory;
+
+    RP_TRY(rp__step_least(&own->program, own->question, &best));
+    rp_mem_read(ctx, 0, false, &memory);
+    w.live = memory.live_bytes;
+    rp__mem_observe(ctx->space[0], watch, &w);
+    rp_status status = run(own, best);
+    rp__mem_observe(ctx->space[0], NULL, NULL);
+    if (status == RP_OK)
+        status = rp__fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for %s", rp__size_text(asked, budget),
+                          rp__size_text(least, best->placement.height), w.where);
+    rp__step_plan_free(best);
+    return status;
+}
+
+/* ---- plans ---- */
+
+static rp_status solve(own_step *own, int64_t budget, rp_step_plan **out)
+{
+    if (budget == RP_LEAST_BUDGET) return rp__step_least(&own->program, own->question, out);
+    RP_TRY(rp__step_within(&own->program, own->question, budget ? budget : INT64_MAX / 4, out));
+    return *out ? RP_OK : refuse(own, budget);
+}
+
+/* A step that left something would not be the one that comes next. */
+static rp_status ask(own_step *own, rp_step_question *question)
+{
+    rp_ctx *ctx = own->program.ctx;
+    rp_mem before, after;
+
+    rp_mem_read(ctx, 0, false, &before);
+    RP_TRY(rp__step_ask(&own->program, question));
+    rp_mem_read(ctx, 0, false, &after);
+    int64_t left = after.live_bytes - before.live_bytes;
+    RP_CHECK(ctx, left == 0, RP_ERR_STATE, "the step %s %lld bytes that were %slive before it: drop gradients, and make ahead what only a first step makes",
+             left > 0 ? "leaves" : "takes away", (long long)(left > 0 ? left : -left), left > 0 ? "not " : "");
+    return RP_OK;
+}
+
+static rp_status plan(own_step *own, int64_t budget, rp_step_plan **out)
+{
+    rp_step_question question;
+    rp_step_plan *made = NULL;
+
+    own->question    = &question;
+    rp_status status = ask(own, &question);
+    if (status == RP_OK) status = solve(own, budget, &made);
+    rp__step_question_close(&question);
+    if (status != RP_OK) return status;
+    made->budget                      = budget > 0 ? budget : 0;
+    made->found.memory.reserved_bytes = made->placement.height;
+    *out                              = made;
+    return RP_OK;
+}
+
+rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t budget_bytes, rp_step_plan **out)
+{
+    rp_cost_table *costs;
+
+    RP_CHECK(ctx, ctx->options.shapes_only, RP_ERR_ARG, "a step is planned on a context of shapes alone");
+    RP_CHECK(ctx, budget_bytes >= 0 || budget_bytes == RP_LEAST_BUDGET, RP_ERR_ARG, "a memory budget of %lld bytes", (long long)budget_bytes);
+    RP_TRY(rp__cost_table_open(ctx, &costs));
+    own_step own     = { .program = { .ctx = ctx, .owner = ctx, .costs = costs, .run = run }, .step = step, .user = user };
+    own.program.self = &own;
+    rp_status status = plan(&own, budget_bytes, out);
+    rp__cost_table_free(costs);
+    return status;
+}
+
+void rp_step_plan_free(rp_step_plan *plan) { rp__step_plan_free(plan); }
+
+rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function step, void *user)
+{
+    RP_TRY(rp__step_follow(ctx, plan));
+    rp_status status = rp__mem_reserve(ctx, ctx->space[0], plan->placement.height);
+    if (status == RP_OK) status = step(ctx, user);
+    rp__tape_reset(ctx);
+    rp__step_follow(ctx, NULL);
+    return status;
+}
+
+void rp_step_plan_read(const rp_step_plan *p, rp_step_facts *out)
+{
+    *out = (rp_step_facts){
+        .memory = p->found.memory, .bound_bytes = p->placement.bound, .step_flops = p->found.step_flops, .recompute_flops = p->found.recompute_flops,
+        .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->plan->facts.bound_seconds,
+    };
+    for (int i = 0; i < p->plan->n_passes; i++) {
+        out->n_calls += p->plan->pass[i].n_calls;
+        out->n_again += p->plan->pass[i].n_again;
+        out->n_regions += p->plan->pass[i].n_regions;
+    }
+}

@@ -1,0 +1,164 @@
+/* plan/step.c -- plans for a budget, their steps tried on shapes until the arena keeps to it, too. */
+#include "plan/step.h"
+
+enum { MOST_TRIES = 64 };
+
+void rp__step_plan_free(rp_step_plan *p)
+{
+    if (!p) return;
+    rp__plan_free(p->plan);
+    rp__release(p->place);
+    rp__release(p);
+}
+
+/* ---- followed ---- */
+
+static void add_stretch(void *user, int64_t offset, int64_t bytes)
+{
+    uint64_t *hash = user;
+    int64_t at[2]  = { offset, bytes };
+
+    *hash = rp__hash(at, sizeof at, *hash);
+}
+
+static uint64_t live_now(const rp_ctx *ctx)
+{
+    uint64_t hash = RP_HASH_SEED;
+
+    rp__mem_used(ctx->space[0], add_stretch, &hash);
+    return hash;
+}
+
+rp_status rp__step_follow(rp_ctx *ctx, const rp_step_plan *p)
+{
+    RP_TRY(rp__tape_open(ctx));
+    if (!p) {
+        rp__plan_follow(ctx, NULL);
+        rp__mem_follow(ctx->space[0], NULL, 0);
+        return RP_OK;
+    }
+    RP_CHECK(ctx, !p->place || live_now(ctx) == p->before, RP_ERR_STATE, "what is live before the step, or where, is not what was when it was planned");
+    rp__plan_follow(ctx, p->plan);
+    rp__mem_follow(ctx->space[0], p->place, p->n_places);
+    return RP_OK;
+}
+
+/* ---- a step on shapes, noted ---- */
+
+static rp_status note(const rp_step_program *program, rp_step_plan *p)
+{
+    rp_place_log *log;
+
+    p->before        = live_now(program->ctx);
+    RP_TRY(rp__place_log_begin(program->ctx, &log));
+    rp_status status = program->run(program->self, p);
+    rp_status noted  = rp__place_log_end(log, &p->place, &p->n_places, &p->placement);
+    return status == RP_OK ? noted : status;
+}
+
+static void name_costs(const rp_cost_table *costs, rp_step_plan *p)
+{
+    p->costs    = rp__cost_hash(costs);
+    p->measured = rp__cost_measured(costs);
+    snprintf(p->machine, sizeof p->machine, "%s", rp__cost_machine(costs));
+}
+
+rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_plan **out)
+{
+    rp_step_plan *p = rp__host_alloc(program->owner, sizeof *p);
+
+    if (!p) {
+        rp__plan_free(plan);
+        return RP_ERR_MEMORY;
+    }
+    if (plan) plan->bump.ctx = program->owner;
+    *p = (rp_step_plan){ .plan = plan, .in_backward = program->in_backward };
+    name_costs(program->costs, p);
+    rp_status status = note(program, p);
+    if (status == RP_OK) *out = p;
+    else rp__step_plan_free(p);
+    return status;
+}
+
+/* ---- the question ---- */
+
+rp_status rp__step_ask(const rp_step_program *program, rp_step_question *out)
+{
+    rp_tracer *tracer;
+
+    *out             = (rp_step_question){ 0 };
+    RP_TRY(rp__trace_begin(program->ctx, program->costs, &tracer));
+    rp_status status = program->run(program->self, NULL);
+    rp_status ended  = rp__trace_end(tracer, &out->trace);
+    if (status == RP_OK) status = ended;
+    return status == RP_OK ? rp__plan_problem(program->ctx, &out->trace, &out->problem) : status;
+}
+
+void rp__step_question_close(rp_step_question *q)
+{
+    rp__plan_problem_close(&q->problem);
+    rp__trace_close(&q->trace);
+}
+
+/* ---- a budget ---- */
+
+/* What to ask for next, where the arena of a plan of `bytes` was too large: the plan just below, after many of those one far below, at last
+ * the least. */
+static int64_t next_below(int64_t bytes, int64_t least, int tries)
+{
+    int64_t far = bytes - 1 - (bytes - least) / 8;
+
+    if (tries < MOST_TRIES) return bytes - 1;
+    return rp__align_up(far) > least ? far : least;
+}
+
+rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
+{
+    int64_t most = budget, least;
+    rp_plan *plan;
+
+    *out = NULL;
+    RP_TRY(rp__plan_least(program->ctx, &q->problem, &least));
+    for (int i = 0; most >= least; i++) {
+        RP_TRY(rp__plan_solve(program->ctx, &q->problem, most, &plan));
+        if (!plan) return RP_OK;
+        int64_t bytes = plan->facts.bytes;
+        RP_TRY(rp__step_try(program, plan, out));
+        if ((*out)->placement.height <= budget) return RP_OK;
+        rp__step_plan_free(*out);
+        *out = NULL;
+        if (bytes <= least) return RP_OK;
+        most = next_below(bytes, least, i);
+    }
+    return RP_OK;
+}
+
+/* A plan of more bytes may have a smaller arena, where that of the least plan has holes. */
+static rp_status shrink(const rp_step_program *program, const rp_step_question *q, rp_step_plan **best)
+{
+    while ((*best)->placement.height > (*best)->placement.bound) {
+        rp_step_plan *smaller;
+        RP_TRY(rp__step_within(program, q, (*best)->placement.height - 1, &smaller));
+        if (!smaller) return RP_OK;
+        rp__step_plan_free(*best);
+        *best = smaller;
+    }
+    return RP_OK;
+}
+
+rp_status rp__step_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
+{
+    int64_t bytes;
+    rp_plan *plan;
+
+    *out = NULL;
+    RP_TRY(rp__plan_least(program->ctx, &q->problem, &bytes));
+    RP_TRY(rp__plan_solve(program->ctx, &q->problem, bytes, &plan));
+    RP_BUG_IF(!plan);
+    RP_TRY(rp__step_try(program, plan, out));
+    rp_status status = shrink(program, q, out);
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return status;
+}

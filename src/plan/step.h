@@ -1,0 +1,69 @@
+/* plan/step.h -- a step, whoever wrote it, planned for a budget: what is kept, and the address of each buffer.
+ *
+ *   program ─ run on shapes ─▶ trace ─▶ question ─▶ plan for the budget ─▶ run once more ─▶ addresses ──they fit──▶ done
+ *                                                        ▲                                    │ they do not
+ *                                                        └───── the plan before it, a byte less
+ *
+ * What is told of a step is what running it on shapes did, never what the solver reckons; the two agree to the byte, but an arena may be
+ * larger than what is live at once.
+ */
+#ifndef RP_STEP_H
+#define RP_STEP_H
+
+#include "plan/place_log.h"
+#include "plan/plan.h"
+
+typedef struct {                        /* what a rehearsal found of a step */
+    rp_mem memory;                      /* its peak, with its classes; reserved_bytes is the pool's final size */
+    int64_t saved_bytes, step_flops, recompute_flops;
+} rp_rehearsal;
+
+/* Made for steps of one shape, on shapes; followed by every step of that shape. */
+struct rp_step_plan {
+    rp_plan *plan;                      /* what is kept; NULL: what the program says, and all else */
+    rp_mem_place *place;                /* of each buffer a step takes, in order */
+    int n_places;
+    rp_placement placement;             /* of a step; no step of another placement takes less than its bound */
+    uint64_t before;                    /* what is live when a step begins, and where */
+    bool in_backward;                   /* the program's own affair: the optimizer's update */
+    rp_rehearsal found;
+    double seconds, again_seconds;      /* of a step without replays, and of these, by the cost table */
+    char machine[128];                  /* of that table … */
+    uint64_t costs;                     /* … and its hash */
+    bool measured;
+    int64_t budget;                     /* 0: none */
+};
+
+/* One step on shapes, as `how` says: its fates and addresses followed, `found` and seconds filled. NULL: as the program would by itself. */
+typedef rp_status (*rp_step_run)(void *self, rp_step_plan *how);
+
+typedef struct {
+    rp_ctx *ctx;                        /* of shapes alone */
+    rp_ctx *owner;                      /* of the plans: theirs may live longer */
+    const rp_cost_table *costs;
+    rp_step_run run;
+    void *self;
+    bool in_backward;                   /* as in rp_step_plan */
+} rp_step_program;
+
+/* What may be chosen in a step, and what each choice takes. Close it whatever rp__step_ask said. errors as the program · RP_ERR_MEMORY */
+typedef struct {
+    rp_trace trace;
+    rp_plan_problem problem;
+} rp_step_question;
+rp_status rp__step_ask(const rp_step_program *program, rp_step_question *out);
+void rp__step_question_close(rp_step_question *question);
+
+/* The way to run steps with these fates, which are taken over whatever this says; NULL: the program's own. */
+rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_plan **out);
+/* The cheapest plan whose arena keeps to the budget. *out NULL: there is none. */
+rp_status rp__step_within(const rp_step_program *program, const rp_step_question *question, int64_t budget, rp_step_plan **out);
+/* The plan with the least arena. */
+rp_status rp__step_least(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);
+void rp__step_plan_free(rp_step_plan *plan);
+
+/* Steps on this context run so from here on, until told otherwise: NULL. What is live must be what was live when it was planned.
+ * errors RP_ERR_STATE it is not */
+rp_status rp__step_follow(rp_ctx *ctx, const rp_step_plan *plan);
+
+#endif
