@@ -67,7 +67,7 @@ int main(int argc, char **argv)
         tiny_close(&real.model);
     }
     if (rp_plan_step(shapes.model.ctx, step, &shapes, all / 3, &plan) == RP_ERR_BUDGET)
-        printf(" 33 %% of the memory: %.31s\n", rp_error(shapes.model.ctx));
+        printf(" 33 %% of the memory: %.28s\n", rp_error(shapes.model.ctx));
     tiny_close(&shapes.model);
     return 0;
 }
