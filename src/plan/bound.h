@@ -1,14 +1,30 @@
-/* plan/bound.h -- what no schedule of a pass gets below, whatever it keeps, nests or orders: the certificate of a plan. */
+/* plan/bound.h -- what no schedule of a pass gets below, whatever it keeps, nests or orders: the certificate of a plan.
+ *
+ *   forward ──────────────▶ turn ──┬────────┬──────────────┬──────▶ backward        instants: the turn, and where in a stretch of backward
+ *                                  t1       t2             t3                        most is live that is no value
+ *
+ * At an instant in the backward of call c, what backwards of calls before c read is live, or made again later; what c's own backward reads is
+ * live; and what else is live is known. That is the question of plan/cut.h, with what is left of the budget as capacity. Each
+ * instant gives a bound, the greatest holds.
+ */
 #ifndef RP_BOUND_H
 #define RP_BOUND_H
 
 #include "plan/cut.h"
 #include "plan/trace.h"
 
-/* The hull of plan/cut.h for a pass. Free with rp__cut_hull_free. errors RP_ERR_MEMORY */
-rp_status rp__bound_hull(rp_ctx *ctx, const rp_trace_pass *pass, rp_cut_hull *out);
+enum { RP_BOUND_INSTANTS = 9 };
 
-/* Seconds that a pass computes again at least to stay within `budget` bytes. */
-double rp__bound_seconds(const rp_trace_pass *pass, const rp_cut_hull *hull, int64_t budget);
+typedef struct {
+    struct { rp_cut_hull hull; int64_t taken; } at[RP_BOUND_INSTANTS];      /* taken: bytes that are not for the cut to choose */
+    int n;
+} rp_pass_bound;
+
+/* Free with rp__pass_bound_close, whatever it said. errors RP_ERR_MEMORY */
+rp_status rp__pass_bound_open(rp_ctx *ctx, const rp_trace_pass *pass, rp_pass_bound *out);
+void rp__pass_bound_close(rp_pass_bound *bound);
+
+/* Seconds that a pass computes again at least to stay within `budget` bytes. HUGE_VAL: no schedule does. */
+double rp__pass_bound_seconds(const rp_pass_bound *bound, int64_t budget);
 
 #endif

@@ -12,12 +12,12 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
 
     *out      = (rp_plan_problem){ .bump = { .ctx = ctx }, .trace = trace };
     out->pass = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->pass);
-    out->hull = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->hull);
-    if (!out->pass || !out->hull) status = RP_ERR_MEMORY;
+    out->bound = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->bound);
+    if (!out->pass || !out->bound) status = RP_ERR_MEMORY;
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], &out->pass[i]);
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) {
-        status = rp__bound_hull(ctx, &trace->pass[i], &out->hull[i]);
-        out->n_hulls += status == RP_OK;
+        out->n_bounds++;
+        status = rp__pass_bound_open(ctx, &trace->pass[i], &out->bound[i]);
     }
     for (int i = 0; i < trace->n_passes && status == RP_OK && trace->n_passes > 1; i++) out->pass[i].chain.regions = false;
     if (status != RP_OK) rp__plan_problem_close(out);
@@ -26,7 +26,7 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
 
 void rp__plan_problem_close(rp_plan_problem *problem)
 {
-    for (int i = 0; i < problem->n_hulls; i++) rp__cut_hull_free(&problem->hull[i]);
+    for (int i = 0; i < problem->n_bounds; i++) rp__pass_bound_close(&problem->bound[i]);
     rp__bump_free(&problem->bump);
     *problem = (rp_plan_problem){ 0 };
 }
@@ -112,7 +112,7 @@ static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i,
     const rp_cut_pass *cut    = &problem->pass[i];
 
     RP_TRY(list_calls(plan, pass, &plan->pass[i]));
-    plan->facts.bound_seconds += rp__bound_seconds(pass, &problem->hull[i], budget) * pass->n_passes;
+    plan->facts.bound_seconds += rp__pass_bound_seconds(&problem->bound[i], budget) * pass->n_passes;
     for (int c = 0; c < cut->chain.n_classes; c++) plan->facts.proved = plan->facts.proved && cut->ways[c].all;
     return RP_OK;
 }

@@ -44,8 +44,8 @@ typedef struct {
     rp_bump bump;
     const rp_trace *trace;
     rp_cut_pass *pass;
-    rp_cut_hull *hull;                          /* of each pass: what no schedule gets below */
-    int n_hulls;
+    rp_pass_bound *bound;                            /* of each pass: what no schedule gets below */
+    int n_bounds;
 } rp_plan_problem;
 
 rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out);

@@ -1,0 +1,134 @@
+/* The claims about how good plans are, through recipes of real models' shapes: close to what no schedule gets below, and never worse than what
+ * else one could have chosen. Machines are named, so that every one that runs this gives the same figures. */
+#include "rp_test.h"
+
+#include "temp.h"
+#include "train/loop.h"
+
+#include <math.h>
+
+static const char llama_8b[] =
+    "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 4096, \"intermediate_size\": 14336,"
+    " \"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"vocab_size\": 128256,"
+    " \"max_position_embeddings\": 8192, \"rope_theta\": 500000.0, \"tie_word_embeddings\": false}";
+static const char smollm2_135m[] =
+    "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 576, \"intermediate_size\": 1536,"
+    " \"num_hidden_layers\": 30, \"num_attention_heads\": 9, \"num_key_value_heads\": 3, \"vocab_size\": 49152,"
+    " \"max_position_embeddings\": 8192, \"rope_theta\": 100000.0, \"tie_word_embeddings\": true}";
+static const char gpt2_124m[] =
+    "{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2LMHeadModel\"], \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, \"n_positions\": 1024,"
+    " \"vocab_size\": 50257, \"embd_pdrop\": 0.1, \"attn_pdrop\": 0.1, \"resid_pdrop\": 0.1}";
+
+/* from: the least budget of the claim about gaps, in % of the way from the least to all; below it regions nest, and the bound does not know. */
+typedef struct { const char *name, *config, *length, *batch, *optimizer_in_bwd; int from; } model;
+
+static const model models[] = {
+    { "Llama 3 8B, 2048 tokens", llama_8b, "2048", "1", "true", 15 },
+    { "Llama 3 8B, 8192 tokens", llama_8b, "8192", "1", "true", 15 },
+    { "SmolLM2-135M, 4 x 2048 tokens", smollm2_135m, "2048", "4", "auto", 31 },
+    { "GPT-2, 4 x 1024 tokens", gpt2_124m, "1024", "4", "false", 15 },
+};
+static const char *const machines[] = { "h100", "name=laptop, memory=64GB, flops=1e12, bandwidth=50e9" };
+
+static temp_dir dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = temp_make();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    temp_remove(&dir);
+    return 0;
+}
+
+typedef struct { int64_t reserved, least; double seconds, again, bound; } answer;
+
+/* setting: one more of the recipe's; NULL. budget 0: none. */
+static answer ask(const model *m, const char *machine, const char *setting, int64_t budget, bool least)
+{
+    char text[6][512];
+    const char *all[7] = { text[0], text[1], text[2], text[3], text[4], text[5], setting };
+    rp_ctx *ctx        = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true, .memory_limit_bytes = budget });
+    rp_report report;
+    rp_recipe *recipe;
+    rp_forecast f;
+
+    temp_text(&dir, "config.json", m->config);
+    temp_text(&dir, "recipe.yaml", "{dtype: bf16, optimizer: {name: adamw}}\n");
+    snprintf(text[0], sizeof *text, "model.config=%s/config.json", dir.path);
+    snprintf(text[1], sizeof *text, "max_seq_len=%s", m->length);
+    snprintf(text[2], sizeof *text, "batch_size=%s", m->batch);
+    snprintf(text[3], sizeof *text, "optimizer_in_bwd=%s", m->optimizer_in_bwd);
+    snprintf(text[4], sizeof *text, budget ? "memory_budget=%lld" : "memory_budget=null", (long long)budget);
+    snprintf(text[5], sizeof *text, "seed=1");
+    char path[512];
+    snprintf(path, sizeof path, "%s/recipe.yaml", dir.path);
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__recipe_load(ctx, path, setting ? 7 : 6, all, &report, &recipe));
+    assert_ok(ctx, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .device = machine, .least = least }, &report, &f));
+    assert_true(f.feasible);
+    answer a = { f.found.memory.reserved_bytes, f.least, f.seconds, f.again_seconds, f.bound_seconds };
+    rp__forecast_close(&f);
+    rp_recipe_free(recipe);
+    rp__report_close(&report);
+    test_ctx_free(ctx);
+    return a;
+}
+
+static void the_printed_gap_is_at_most_0_3_percent_of_a_step(void **state)
+{
+    (void)state;
+    for (int m = 0; m < RP_COUNT(models); m++)
+        for (int d = 0; d < RP_COUNT(machines); d++) {
+            answer all  = ask(&models[m], machines[d], NULL, 0, true);
+            double most = 0;
+            for (int percent = models[m].from; percent <= 95; percent += 16) {
+                int64_t budget = all.least + (all.reserved - all.least) / 100 * percent;
+                answer a       = ask(&models[m], machines[d], NULL, budget, false);
+                double gap     = (a.again - a.bound) / a.seconds;
+                assert_true(a.reserved <= budget && gap >= -1e-9);
+                most = fmax(most, gap);
+            }
+            printf("%s on %.*s: at most %.3f %%\n", models[m].name, (int)strcspn(machines[d], ","), machines[d], 100 * most);
+            assert_true(most <= 0.003);
+        }
+}
+
+static void no_mode_is_better_in_the_bytes_that_it_takes(void **state)
+{
+    static const char *const ways[] = {
+        "activation_checkpointing={mode: full}", "activation_checkpointing={mode: selective_op}",
+        "activation_checkpointing={mode: selective_layer, every: 2}", "activation_checkpointing={mode: selective_layer, every: 3}",
+        "activation_checkpointing={mode: selective_layer, every: 4}", "activation_checkpointing={mode: selective_layer, every: 5}",
+        "activation_checkpointing={mode: selective_layer, every: 8}",
+        "activation_checkpointing={conditions: [{path: '*.mlp'}]}", "activation_checkpointing={conditions: [{path: '*.attn'}]}",
+        "activation_checkpointing={rules: [{op: swiglu, fate: recompute}, {op: gelu, fate: recompute}]}",
+        "activation_checkpointing={rules: [{op: rmsnorm, fate: recompute}, {op: layernorm, fate: recompute}, {op: rotary, fate: recompute}]}",
+    };
+
+    (void)state;
+    for (int m = 0; m < RP_COUNT(models); m++)
+        for (int d = 0; d < RP_COUNT(machines); d++)
+            for (int w = 0; w < RP_COUNT(ways); w++) {
+                answer it   = ask(&models[m], machines[d], ways[w], 0, false);
+                answer plan = ask(&models[m], machines[d], NULL, it.reserved, false);
+                if (plan.reserved > it.reserved || plan.again > it.again * (1 + 1e-9))
+                    fail_msg("%s, %s, %s: %lld bytes and %.6f s again; planned %lld bytes and %.6f s", models[m].name, machines[d], ways[w],
+                             (long long)it.reserved, it.again, (long long)plan.reserved, plan.again);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_printed_gap_is_at_most_0_3_percent_of_a_step, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_mode_is_better_in_the_bytes_that_it_takes, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
