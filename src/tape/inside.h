@@ -151,7 +151,7 @@ rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists);
 rp_status rp__region_replay(rp_tape *tape, int region);
 /* Run call `at` as it was recorded; made[] takes what rp__call_makes lists, yours to unref. errors those of a call · RP_ERR_REPLAY */
 rp_status rp__call_replay(rp_tape *tape, int at, rp_tensor **made);
-/* Let the region's bounds go. */
+/* Let the region's bounds go: it has run again, or backward has passed it without that. */
 void rp__region_finish(rp_tape *tape, int region);
 
 /* Will a replay make the value when `call` needs it? Else it is kept from the forward. */

@@ -355,7 +355,7 @@ static rp_status replay_calls(rp_tape *tape, int region)
     return status;
 }
 
-/* A call alone runs once: what it read is let go at once, where a region waits until backward has passed it.
+/* What it read is let go at once: all that it leaves is held until its last use, or claimed by calls that make it again (again.c).
  * Marked first: what a region reads on demand never leads back to it, as calls read what was made before them. */
 rp_status rp__region_replay(rp_tape *tape, int region)
 {
@@ -364,7 +364,7 @@ rp_status rp__region_replay(rp_tape *tape, int region)
     tape->region[region].replayed = true;
     RP_TRY(replay_calls(tape, region));
     for (int i = 0; i < tape->region[region].n_makes; i++) tape->value[tape->region[region].makes[i]].needed = false;
-    if (tape->region[region].single) rp__region_finish(tape, region);
+    rp__region_finish(tape, region);
     return RP_OK;
 }
 
