@@ -5,17 +5,25 @@
 
 /* ---- constraints ---- */
 
-int64_t rp__chain_need_backward(const rp_chain *chain, int i, const rp_chain_option *o)
+int64_t rp__chain_need_backward(const rp_chain *chain, int i, const int64_t *bytes)
 {
     int64_t need = RP_CHAIN_NOWHERE;
 
-    for (int k = 0; k < chain->n_kinds; k++) need = rp__more(need, chain->fixed_backward[k][i] + o->backward[k]);
+    for (int k = 0; k < chain->n_kinds; k++) need = rp__more(need, chain->fixed_backward[k][i] + bytes[k]);
     return need;
 }
 
 int64_t rp__chain_need(const rp_chain *chain, int i, const rp_chain_option *o)
 {
-    return rp__more(rp__chain_fixed_forward(chain, i) + o->forward, rp__chain_need_backward(chain, i, o));
+    return rp__more(rp__chain_fixed_forward(chain, i) + o->forward, rp__chain_need_backward(chain, i, o->backward));
+}
+
+int64_t rp__chain_need_anywhere(const rp_chain *chain, int i, const rp_chain_option *o)
+{
+    int64_t need = rp__chain_need_backward(chain, i, o->backward);
+
+    if (rp__chain_class_at(chain, i)->never_last) return need;
+    return rp__less(need, rp__chain_need_backward(chain, i, o->last_backward));
 }
 
 int64_t rp__chain_fixed_forward(const rp_chain *chain, int i)
@@ -26,17 +34,19 @@ int64_t rp__chain_fixed_forward(const rp_chain *chain, int i)
     return most;
 }
 
-int64_t rp__chain_fixed_replay(const rp_chain *chain, int end)
+int64_t rp__chain_fixed_again(const rp_chain *chain, int end)
 {
-    int64_t most = RP_CHAIN_NOWHERE;
-
-    for (int k = 0; k < chain->n_kinds; k++) most = rp__more(most, chain->fixed_backward[k][end - 1]);
-    return most;
+    return rp__chain_need_backward(chain, end - 1, rp__chain_class_at(chain, end - 1)->begun);
 }
 
 int64_t rp__chain_bare(const rp_chain *chain, int first, int i)
 {
-    return rp__chain_class_at(chain, i)->forward_bare + (i > first ? rp__chain_class_at(chain, i - 1)->output : 0);
+    return rp__chain_fixed_forward(chain, i) + rp__chain_class_at(chain, i)->bare[rp__less(i - first, 2)];
+}
+
+int64_t rp__chain_waiting(const rp_chain *chain, int end)
+{
+    return rp__chain_need_backward(chain, end - 1, rp__chain_class_at(chain, end - 1)->waiting);
 }
 
 /* ---- the walk ---- */
@@ -56,30 +66,47 @@ static int region_at(const walk *w, int parent, int first)
     return -1;
 }
 
-/* A forward of segment i: of the step itself, or run again for the region that it lies in. */
-static void pass_forward(walk *w, int region, int i, int64_t bytes)
-{
-    const rp_chain *chain = w->chain;
-    int64_t fixed         = region < 0 ? rp__chain_fixed_forward(chain, i) : rp__chain_fixed_replay(chain, w->region[region].end);
+static void reach(walk *w, int64_t bytes) { w->most = rp__more(w->most, bytes); }
 
-    w->most = rp__more(w->most, fixed + bytes);
+/* A segment that meets its option: in the step (-1) or in a region, for which it has run again. */
+static void walk_segment(walk *w, int region, int i, int64_t held)
+{
+    const rp_chain_option *o = &rp__chain_class_at(w->chain, i)->option[w->option[i]];
+    int end                  = region < 0 ? w->chain->n : w->region[region].end;
+    bool last                = region >= 0 && i + 1 == end;
+
+    reach(w, held + rp__chain_need_backward(w->chain, i, last ? o->last_backward : o->backward));
+    if (region < 0) reach(w, held + rp__chain_fixed_forward(w->chain, i) + o->forward);
+    else reach(w, held + rp__chain_fixed_again(w->chain, end) + (last ? o->last : o->again));
+}
+
+/* Region r until it runs again, in the step or in the region around it. */
+static void walk_bare(walk *w, int r, int64_t held)
+{
+    const rp_chain_region *in = &w->region[r];
+
+    for (int i = in->first; i < in->end; i++) {
+        const rp_chain_class *c = rp__chain_class_at(w->chain, i);
+        if (in->parent < 0) reach(w, held + rp__chain_bare(w->chain, in->first, i));
+        else reach(w, held + rp__chain_fixed_again(w->chain, w->region[in->parent].end) + c->bare_again[i > in->first]);
+    }
+    reach(w, held + rp__chain_waiting(w->chain, in->end));
 }
 
 /* What goes on in a region (-1: the step) between its segments first and end, where `held` bytes are held. */
 static void walk_through(walk *w, int parent, int first, int end, int64_t held)
 {
     for (int i = first; i < end;) {
-        const rp_chain_option *o = &rp__chain_class_at(w->chain, i)->option[w->option[i]];
-        int r                    = region_at(w, parent, i);
+        int r = region_at(w, parent, i);
         if (r < 0) {
-            pass_forward(w, parent, i, held + o->forward);
-            w->most = rp__more(w->most, held + rp__chain_need_backward(w->chain, i, o));
-            held += o->saved;
+            walk_segment(w, parent, i, held);
+            held += rp__chain_class_at(w->chain, i)->option[w->option[i]].saved;
             i++;
             continue;
         }
-        for (; i < w->region[r].end; i++) pass_forward(w, parent, i, held + rp__chain_bare(w->chain, w->region[r].first, i));
-        walk_through(w, r, w->region[r].first, i, held);
+        walk_bare(w, r, held);
+        walk_through(w, r, i, w->region[r].end, held);
+        i = w->region[r].end;
         held += rp__chain_class_at(w->chain, i - 1)->output;
     }
 }
@@ -99,8 +126,11 @@ static double class_seconds(const rp_chain *chain, int class)
     const rp_chain_class *c = &chain->class_of[class];
     double most             = 0;
 
-    for (int o = 0; o < c->n_options; o++) most = fmax(most, c->option[o].seconds);
-    return most + (chain->regions ? chain->n : 1) * c->forward_seconds;
+    for (int o = 0; o < c->n_options; o++) {
+        const rp_chain_option *option = &c->option[o];
+        most                          = fmax(most, option->seconds + fmax(option->again_seconds, option->last_seconds));
+    }
+    return most + (chain->regions ? chain->n : 1) * c->bare_seconds;
 }
 
 /* No plan takes more, nor one that has each class in it once. */
@@ -143,10 +173,10 @@ static bool replaces(const rp_chain_work *w, int class, int o, int inside)
     const rp_chain_class *c  = &w->chain->class_of[class];
     const rp_chain_option *a = &c->option[o], *b = &c->option[inside];
 
-    if (a->saved > c->output || a->forward > c->forward_bare) return false;
+    if (a->saved > c->output || a->forward > c->bare[0]) return false;
     for (int k = 0; k < w->chain->n_kinds; k++)
-        if (a->backward[k] > rp__more(b->forward, b->backward[k])) return false;
-    return w->ticks[class][o] <= w->ticks[class][inside] + w->forward_ticks[class];
+        if (a->backward[k] > rp__more(c->waiting[k], rp__more(c->begun[k] + b->last, b->last_backward[k]))) return false;
+    return w->ticks[class][o] <= w->ticks_in[1][class][inside];
 }
 
 static bool may_stand_alone(const rp_chain_work *w, int class)
@@ -164,16 +194,20 @@ static bool may_stand_alone(const rp_chain_work *w, int class)
 static rp_status open_class(rp_chain_work *w, int class)
 {
     const rp_chain_class *c = &w->chain->class_of[class];
-    int64_t *ticks          = rp__bump_alloc(&w->bump, c->n_options * (int64_t)sizeof *ticks);
+    int64_t *ticks          = rp__bump_alloc(&w->bump, 3 * c->n_options * (int64_t)sizeof *ticks);
     int *order              = rp__bump_alloc(&w->bump, c->n_options * (int64_t)sizeof *order);
 
     if (!ticks || !order) return RP_ERR_MEMORY;
-    w->ticks[class]         = ticks;
-    w->by_saved[class]      = order;
-    w->forward_ticks[class] = ticks_of(w, c->forward_seconds);
+    w->ticks[class]       = ticks;
+    w->ticks_in[0][class] = ticks + c->n_options;
+    w->ticks_in[1][class] = ticks + 2 * c->n_options;
+    w->by_saved[class]    = order;
+    w->bare_ticks[class]  = ticks_of(w, c->bare_seconds);
     for (int o = 0; o < c->n_options; o++) {
         int at   = o;
         ticks[o] = ticks_of(w, c->option[o].seconds);
+        w->ticks_in[0][class][o] = ticks[o] + ticks_of(w, c->option[o].again_seconds);
+        w->ticks_in[1][class][o] = ticks[o] + ticks_of(w, c->option[o].last_seconds);
         for (; at && (c->option[order[at - 1]].saved > c->option[o].saved ||
                       (c->option[order[at - 1]].saved == c->option[o].saved && ticks[order[at - 1]] > ticks[o])); at--)
             order[at] = order[at - 1];
@@ -205,10 +239,12 @@ rp_status rp__chain_open(rp_chain_work *w, rp_ctx *ctx, const rp_chain *chain)
     w->unit          = unit_of(chain);
     w->ticks         = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->ticks);
     w->by_saved      = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->by_saved);
-    w->forward_ticks = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->forward_ticks);
+    w->ticks_in[0]   = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->ticks_in[0]);
+    w->ticks_in[1]   = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->ticks_in[1]);
+    w->bare_ticks    = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->bare_ticks);
     w->alone         = rp__bump_alloc(&w->bump, n_classes * (int64_t)sizeof *w->alone);
     w->rest_bytes    = rp__bump_alloc(&w->bump, (chain->n + 1) * (int64_t)sizeof *w->rest_bytes);
-    if (!w->ticks || !w->by_saved || !w->forward_ticks || !w->alone || !w->rest_bytes) return RP_ERR_MEMORY;
+    if (!w->ticks || !w->by_saved || !w->ticks_in[0] || !w->ticks_in[1] || !w->bare_ticks || !w->alone || !w->rest_bytes) return RP_ERR_MEMORY;
     for (int class = 0; class < n_classes; class++) RP_TRY(open_class(w, class));
     w->rest_bytes[chain->n] = RP_CHAIN_NOWHERE;
     for (int i = chain->n - 1; i >= 0; i--) w->rest_bytes[i] = rp__chain_least_option(chain, i, w->rest_bytes[i + 1]);

@@ -14,17 +14,26 @@
  *   M(i + 1) = M(i) + saved
  *
  * Nested: segments [first, end) may form a region. Its forward keeps nothing but its output, `output` of its last segment; its input is
- * held by whoever comes before it, so options in front of a region must save their segment's output. Before the region's backward its
- * forward runs again, and now its segments meet their options, or lie in regions inside:
+ * held by whoever comes before it, so options in front of a region must save their segment's output. When the backward of its last
+ * segment first reads what was made in it, its forward runs again: now its segments meet their options, or lie in regions inside. A
+ * value of that run lives for whoever still reads it, not for as long as the program held it, and what only leads to the region's output
+ * does not run: so what an option takes then is told apart, in the middle of a region and as its last segment.
  *
- *   forward of i in a region, the first time    fixed + M(first) + output of i-1 (i > first) + forward_bare <= budget
- *   forward of i, run again for a region        fixed_backward[k][end-1] + M(i) + forward                   <= budget
- *   backward of i                               fixed_backward[k][i]     + M(i) + backward[k]               <= budget
+ *   M ▲          ┌────────────── held by a region [1, 4) ──────────────┐
+ *     │      first forward     waiting    run again         backward
+ *     │    bare  bare  bare               again again last
+ *     └────▁0▁▁▁▁▁1▁▁▁▁▁2▁▁▁▁▁3▁▁▁ … ▁▁▁▁▁3▁▁▁▁▁1▁▁▁▁▁2▁▁▁▁▁3▁▁▁3▁▁▁▁2▁▁▁▁1▁▁▁▁0▁▁
  *
- * where M(i) counts from the region's M(first) on, and `fixed` is fixed_forward[k][i], or fixed_backward[k][end-1] of the region around
- * it. What arrives at a backward from behind (a gradient) is part of fixed_backward. Seconds: forward_seconds of each segment once for
- * each region that it lies in, and those of its option. Regions that end where the region around them does, or the chain, gain nothing
- * (unless fixed_forward exceeds fixed_backward[k][n-1]) and are not considered.
+ *   forward of i in an outermost region      fixed_forward[k][i]      + M(first)  + bare[min(i - first, 2)]
+ *   run again for the region [first, end)    fixed_again[k][end-1]    + M(i)      + again, of i = end-1: last
+ *   the same, in a region [f, e) inside it   fixed_again[k][end-1]    + M(f)      + bare_again[i > f]
+ *   backward of end-1, until then            fixed_backward[k][end-1] + M(first)  + waiting[k]
+ *   backward of end-1, from then on          fixed_backward[k][end-1] + M(end-1)  + last_backward[k]
+ *   backward of another i                    fixed_backward[k][i]     + M(i)      + backward[k]                   each <= budget
+ *
+ * where fixed_again[k][i] = fixed_backward[k][i] + begun[k], and M(i) counts from the region's M(first) on; over a region inside it grows
+ * by that one's output. What arrives at a backward from behind (a gradient) is part of fixed_backward. Seconds: in the innermost region
+ * those of the option there, in each around it bare_seconds. A region ends before the one around it does, and before the chain.
  *
  * Bytes are integers, exact; seconds are doubles. All constraints are monotone in M, so of two ways to the same place that is dropped
  * which has no fewer bytes and no fewer seconds. The recurrences and bounds are in chain_inside.h and the files it names.
@@ -38,15 +47,21 @@ enum { RP_CHAIN_KINDS = 2 };
 
 typedef struct {                    /* one way to keep a segment */
     int64_t saved, forward, backward[RP_CHAIN_KINDS];
-    double seconds;                 /* of what runs again */
+    int64_t again, last, last_backward[RP_CHAIN_KINDS];     /* run again for a region, in the middle of it or as its last */
+    double seconds, again_seconds, last_seconds;            /* of what runs again alone; besides, in a region */
 } rp_chain_option;
 
 typedef struct {
     const rp_chain_option *option;  /* no two alike, none that another one is better than in everything */
     int n_options;
     int64_t output;                 /* bytes of what the next segment reads */
-    int64_t forward_bare;           /* as an option's forward, where nothing of it is kept but its output */
-    double forward_seconds;         /* of its forward run again as a whole */
+    int64_t bare[3], bare_again[2]; /* a forward that keeps nothing but its output, the first time and again. 1: behind another segment of its
+                                     * region, so that the input is there no longer than it is read, and is counted. 2: behind two, so that
+                                     * the program may still hold what the one before has read */
+    double bare_seconds;            /* of such a forward run again */
+    int64_t waiting[RP_CHAIN_KINDS], begun[RP_CHAIN_KINDS];     /* of the last of a region: in its backward before the region runs again, and
+                                                                 * what is fixed when it does, over fixed_backward */
+    bool never_last;                /* of a region: its backward reads nothing of its own, or its input first */
 } rp_chain_class;
 
 typedef struct {

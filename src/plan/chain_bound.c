@@ -9,8 +9,9 @@
  * price stops within one edge of one hull, so the best plan under that constraint alone takes less than one such edge more.
  *
  * With regions: before r a segment is either open, so it holds what its option saves, or in a region that has not run again yet. Of
- * those only the last one holds its output, and each still takes its forward and some option. So the first sum is the shortest way
- * through the segments, by open ones and such regions. Only backward constraints count: forwards run elsewhere in regions.
+ * those only the last one holds its output, and each still takes some option and its forward run again, in the cheapest place for it. So
+ * the first sum is the shortest way through the segments, by open ones and such regions. Only backward constraints count: forwards run
+ * elsewhere in regions.
  *
  * What it says about parts of plans is in chain_cut.c. See Fisher, The Lagrangian relaxation method for solving integer programming
  * problems (1981).
@@ -24,14 +25,14 @@ enum { MOST_PRICES = 160, REFINEMENTS = 48 };
 
 bool rp__bound_allows(const rp_chain_bound *b, int i, const rp_chain_option *o)
 {
-    if (b->regions) return rp__chain_need_backward(b->work->chain, i, o) <= b->budget;
+    if (b->regions) return rp__chain_need_anywhere(b->work->chain, i, o) <= b->budget;
     return b->least[i] + rp__chain_need(b->work->chain, i, o) <= b->budget &&
            b->least[i] + o->saved + b->work->rest_bytes[i + 1] <= b->budget;
 }
 
 int64_t rp__bound_need(const rp_chain_bound *b, int i, const rp_chain_option *o)
 {
-    return b->regions ? rp__chain_need_backward(b->work->chain, i, o) : rp__chain_need(b->work->chain, i, o);
+    return b->regions ? rp__chain_need_anywhere(b->work->chain, i, o) : rp__chain_need(b->work->chain, i, o);
 }
 
 /* ---- hulls ---- */
@@ -95,6 +96,32 @@ static double lowest(const rp_chain_point *corner, int n, double price, int64_t 
     return (double)corner[*at].ticks + price * (double)(corner[*at].bytes - origin);
 }
 
+/* What segment i takes at least in a region that has not run again yet, bytes aside: as its last, or in its middle, where it may be the
+ * last of one inside. Returns the greater of the two. */
+static double sum_closed(rp_chain_bound *b, int i)
+{
+    const rp_chain_work *w  = b->work;
+    const rp_chain_class *c = rp__chain_class_at(w->chain, i);
+    int class               = w->chain->segment[i];
+    double again[2] = { INFINITY, INFINITY }, closed[2] = { INFINITY, INFINITY };
+
+    for (int o = 0; o < c->n_options; o++) {
+        double ticks = (double)w->ticks[class][o], middle = (double)w->ticks_in[0][class][o], last = (double)w->ticks_in[1][class][o];
+        if (!rp__bound_allows(b, i, &c->option[o])) continue;
+        if (c->never_last) last = INFINITY;
+        middle    = fmin(middle, last + (double)w->bare_ticks[class]);
+        closed[0] = fmin(closed[0], middle);
+        closed[1] = fmin(closed[1], last);
+        again[0]  = fmin(again[0], middle - ticks);
+        again[1]  = fmin(again[1], last - ticks);
+    }
+    for (int in = 0; in < 2; in++) {
+        b->again[in][in ? i : i + 1]  = again[in] + (in ? 0 : b->again[0][i]);
+        b->closed[in][in ? i : i + 1] = closed[in] + (in ? 0 : b->closed[0][i]);
+    }
+    return c->never_last ? closed[0] : fmax(closed[0], closed[1]);
+}
+
 static void make_hulls(rp_chain_bound *b)
 {
     int n = 0;
@@ -102,7 +129,8 @@ static void make_hulls(rp_chain_bound *b)
     for (int i = 0; i < b->work->chain->n; i++) {
         b->hull[i]   = (rp_chain_hull){ .first = n, .n = saved_hull(b, i, b->corner + n) };
         b->fewest[i] = (double)b->corner[n + b->hull[i].n - 1].ticks;
-        b->scale += (double)b->corner[n].ticks + (double)b->work->forward_ticks[b->work->chain->segment[i]];
+        b->scale += (double)b->corner[n].ticks;
+        if (b->regions) b->scale += sum_closed(b, i);
         n += b->hull[i].n;
     }
 }
@@ -136,22 +164,16 @@ static void choose_prices(rp_chain_bound *b, double *slope)
 
 /* ---- the segments before a row ---- */
 
-/* What a segment in a region that has not run again yet takes at least, bytes aside. */
-static double closed_ticks(const rp_chain_bound *b, int i)
-{
-    return b->fewest[i] + (double)b->work->forward_ticks[b->work->chain->segment[i]];
-}
+static double closed_middle(const rp_chain_bound *b, int i) { return b->closed[0][i + 1] - b->closed[0][i]; }
 
-/* The least up to behind segment i: by one of its options, or as the last of a region. *inside: the least with i in a region. */
+/* The least up to behind segment i: by one of its options, or as the last of a region. *inside: the least with i in a region that goes on. */
 static double step_on(const rp_chain_bound *b, int i, double price, double before, double open, double *inside)
 {
-    double closed, longer;
+    double longer = *inside, begun = fmin(*inside, before);
 
     if (!b->regions || i + 1 == b->work->chain->n) return before + open;
-    closed  = closed_ticks(b, i);
-    longer  = *inside + closed;
-    *inside = fmin(longer, before + closed);
-    return fmin(before + open, (rp__chain_may_be_region(b->work, i, i + 1) ? *inside : longer) + price * rp__bound_output(b, i));
+    *inside = begun + closed_middle(b, i);
+    return fmin(before + open, (rp__chain_may_be_region(b->work, i, i + 1) ? begun : longer) + b->closed[1][i] + price * rp__bound_output(b, i));
 }
 
 static double *priced(const rp_chain_bound *b, int i) { return b->ways + (int64_t)i * b->n_prices; }
@@ -233,12 +255,13 @@ static void sum_from(rp_chain_bound *b, const rp_chain_point *need, int n_need)
     for (int i = n - 1; i > b->row; i--) b->from[i] = b->from[i + 1] + b->fewest[i];
     b->from[b->row] = b->from[b->row + 1] + lowest(need, n_need, b->lambda, b->budget, &at);
     for (int i = b->row - 1; i >= 0; i--) {
-        double last = b->from[i + 1] + b->lambda * rp__bound_output(b, i), closed = closed_ticks(b, i);
+        double last = b->from[i + 1] + b->lambda * rp__bound_output(b, i) + (b->regions ? b->closed[1][i] : 0);
+        double on   = inside + (b->regions ? closed_middle(b, i) : 0);
         b->from[i]  = b->from[i + 1] + open_ticks(b, i, b->lambda);
         if (!b->regions) continue;
-        b->from[i] = fmin(b->from[i], inside + closed);
-        if (rp__chain_may_be_region(b->work, i, i + 1)) b->from[i] = fmin(b->from[i], last + closed);
-        inside = fmin(inside, last) + closed;
+        b->from[i] = fmin(b->from[i], on);
+        if (rp__chain_may_be_region(b->work, i, i + 1)) b->from[i] = fmin(b->from[i], last);
+        inside = fmin(on, last);
     }
 }
 
@@ -288,10 +311,6 @@ static void settle(rp_chain_bound *b, rp_chain_point *scratch)
     b->bound      = b->from[0];
     b->step       = step_at(b);
     b->most_error = RP_CHAIN_ERROR * (b->scale + b->lambda * (double)(b->budget - scratch[0].bytes));
-    for (int i = 0; i < b->work->chain->n; i++)
-        b->again[i + 1] = b->again[i] + (double)b->work->forward_ticks[b->work->chain->segment[i]];
-    b->closed[0] = 0;
-    for (int i = 0; i < b->work->chain->n; i++) b->closed[i + 1] = b->closed[i] + closed_ticks(b, i);
 }
 
 /* ---- all of it ---- */
@@ -304,14 +323,16 @@ static rp_status make_room(rp_chain_bound *b, int64_t n_corners)
     b->hull   = rp__bump_alloc(bump, n * (int64_t)sizeof *b->hull);
     b->corner = rp__bump_alloc(bump, n_corners * (int64_t)sizeof *b->corner);
     b->least  = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *b->least);
-    b->fewest = rp__bump_alloc(bump, (6 * (n + 1) + MOST_PRICES) * (int64_t)sizeof *b->fewest);
+    b->fewest = rp__bump_alloc(bump, (8 * (n + 1) + MOST_PRICES) * (int64_t)sizeof *b->fewest);
     if (!b->hull || !b->corner || !b->least || !b->fewest) return RP_ERR_MEMORY;
     b->before = b->fewest + n + 1;
     b->upto   = b->before + n + 1;
     b->from   = b->upto + n + 1;
-    b->again  = b->from + n + 1;
-    b->closed = b->again + n + 1;
-    b->price  = b->closed + n + 1;
+    for (int in = 0; in < 2; in++) {
+        b->again[in]  = b->from + (1 + 2 * in) * (n + 1);
+        b->closed[in] = b->again[in] + n + 1;
+    }
+    b->price = b->closed[1] + n + 1;
     return RP_OK;
 }
 
@@ -348,7 +369,7 @@ bool rp__bound_exists(const rp_chain_work *w, int64_t budget, bool regions)
     for (int i = 0; i < w->chain->n; i++) {
         const rp_chain_class *c = rp__chain_class_at(w->chain, i);
         int o                   = 0;
-        while (o < c->n_options && rp__chain_need_backward(w->chain, i, &c->option[o]) > budget) o++;
+        while (o < c->n_options && rp__chain_need_anywhere(w->chain, i, &c->option[o]) > budget) o++;
         if (o == c->n_options) return false;
     }
     return true;

@@ -21,18 +21,18 @@ double rp__bound_option(const rp_chain_bound *b, int i, int o)
     return b->upto[i] + ticks + b->lambda * (double)option->saved + b->from[i + 1];
 }
 
-/* A region that is open in the row's backward, or comes later, has run again as a whole besides. */
+static double sum_in(double *const *ticks, int first, int end) { return ticks[0][end - 1] - ticks[0][first] + ticks[1][end - 1]; }
+
+/* A region that is open in the row's backward, or comes later, has run again besides. */
 double rp__bound_region(const rp_chain_bound *b, int first, int end)
 {
-    if (end > b->row) return b->bound + b->again[end] - b->again[first] - b->most_error;
-    return b->upto[first] + b->closed[end] - b->closed[first] + b->lambda * rp__bound_output(b, end - 1) + b->from[end] - b->most_error;
+    if (end > b->row) return b->bound + sum_in(b->again, first, end) - b->most_error;
+    return b->upto[first] + sum_in(b->closed, first, end) + b->lambda * rp__bound_output(b, end - 1) + b->from[end] - b->most_error;
 }
 
 double rp__bound_inside(const rp_chain_bound *b, int first, int end, double ticks)
 {
-    double fewest = b->closed[end] - b->closed[first] - (b->again[end] - b->again[first]);
-
-    return end > b->row ? INFINITY : fewest + ticks - rp__bound_region(b, first, end) + b->most_error;
+    return end > b->row ? INFINITY : sum_in(b->closed, first, end) + ticks - rp__bound_region(b, first, end) + b->most_error;
 }
 
 /* From the point that needs most, so leaves least to the segments before it, to the one that needs least: prices fall. */

@@ -38,8 +38,9 @@ typedef struct {
     rp_bump bump;                   /* what is here and in bounds and tables of regions; lists are on their own */
     int tick;                       /* a tick is 2^tick seconds */
     int64_t **ticks;                /* [class][option] */
+    int64_t **ticks_in[2];          /* the same in a region, run again for it: 0 in its middle, 1 as its last */
     int **by_saved;                 /* [class]: options by bytes saved, then by ticks */
-    int64_t *forward_ticks;         /* [class] */
+    int64_t *bare_ticks;            /* [class] */
     bool *alone;                    /* [class]: a region of one such segment may be of use */
     int64_t *rest_bytes;            /* [n + 1]: no way through the rest from here needs fewer bytes; regions aside */
     int64_t unit;                   /* what is saved are multiples of it */
@@ -55,17 +56,21 @@ static inline int64_t rp__less(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static inline bool rp__chain_may_be_region(const rp_chain_work *w, int first, int end)
 {
-    return end > first + 1 || w->alone[w->chain->segment[first]];
+    return !rp__chain_class_at(w->chain, end - 1)->never_last && (end > first + 1 || w->alone[w->chain->segment[first]]);
 }
 
-/* The left sides of the constraints of segment i without M(i): of its backward, and of both passes. */
-int64_t rp__chain_need_backward(const rp_chain *chain, int i, const rp_chain_option *o);
+/* The left sides of the constraints of segment i without M(i): of its backward, `bytes` by kind, and of both passes. */
+int64_t rp__chain_need_backward(const rp_chain *chain, int i, const int64_t *bytes);
 int64_t rp__chain_need(const rp_chain *chain, int i, const rp_chain_option *o);
+/* What its backward needs at least, in a region or not. */
+int64_t rp__chain_need_anywhere(const rp_chain *chain, int i, const rp_chain_option *o);
 /* What is fixed in the forward of segment i, and in forwards run again for a region that ends at `end`. */
 int64_t rp__chain_fixed_forward(const rp_chain *chain, int i);
-int64_t rp__chain_fixed_replay(const rp_chain *chain, int end);
-/* The forward of segment i of a region that begins at `first`, what comes in from the segment before included. */
+int64_t rp__chain_fixed_again(const rp_chain *chain, int end);
+/* The first forward of segment i of a region that begins at `first`, without M(first). */
 int64_t rp__chain_bare(const rp_chain *chain, int first, int i);
+/* In the backward of a region's last segment, before the region runs again: without M(first). */
+int64_t rp__chain_waiting(const rp_chain *chain, int end);
 
 /* The least that a rest from segment i needs which begins with one of its options and then needs `behind`. */
 int64_t rp__chain_least_option(const rp_chain *chain, int i, int64_t behind);
@@ -123,7 +128,8 @@ typedef struct {
     double lambda;                  /* … at this price */
     double step;                    /* what neighbours on a hull differ by there */
     double *upto, *from;            /* [n + 1]: at that price, the least of the segments before i, and from i on */
-    double *again, *closed;         /* [n + 1]: sums of forward ticks, and of what a segment in a region takes at least */
+    double *again[2], *closed[2];   /* [n + 1]: ticks of a segment in a region at least, of its forward run again and in all. 0: sums up to i, of
+                                     * those that are not its last; 1: of segment i as that */
 } rp_chain_bound;
 
 /* Whether it can be opened: as far as options alone say, some plan may fit. */
@@ -159,7 +165,7 @@ rp_status rp__nest_fill(rp_chain_nest *nest, int64_t budget);
 void rp__nest_close(rp_chain_nest *nest);
 /* The least budget of a plan with regions or without; needs no fronts. errors RP_ERR_MEMORY */
 rp_status rp__nest_least(const rp_chain_nest *nest, const rp_chain_work *w, int64_t *bytes);
-/* Bytes are relative to M(first) and to what is fixed in a replay that ends there. */
+/* Bytes are relative to M(first) and to what is fixed when a region that ends there runs again. */
 rp_chain_front rp__nest_front(const rp_chain_nest *nest, int first, int end);
 /* Add the region and what is in it to a plan: that of the front's way which has `found` bytes and takes found.ticks. */
 void rp__nest_read(const rp_chain_nest *nest, int first, int end, rp_chain_point found, int parent, rp_chain_plan *plan);

@@ -75,16 +75,16 @@ static rp_chain_front inside_of(const search *s, int first, int end)
     return rp__front_fast(rp__nest_front(s->nest, first, end), rp__bound_inside(s->bound, first, end, s->most));
 }
 
-static rp_status add_region(search *s, int first, int end, int64_t bare, int64_t again)
+static rp_status add_region(search *s, int first, int end, int64_t floor)
 {
     const rp_chain *chain = s->work->chain;
     rp_chain_front rest = rest_of(s, end), inside = inside_of(s, first, end);
-    rp_chain_move both = { .floor = bare, .ticks = again, .most = s->budget }, as_it_is = { .floor = RP_CHAIN_NOWHERE, .most = s->budget };
+    rp_chain_move both = { .floor = floor, .most = s->budget }, as_it_is = { .floor = RP_CHAIN_NOWHERE, .most = s->budget };
 
     s->joined.n = 0;
     if (!rp__list_room(s->work->ctx, &s->joined, rest.n + inside.n)) return RP_ERR_MEMORY;
     s->work->work += rest.n + inside.n;
-    s->joined.n = rp__front_join(rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_replay(chain, end), &both,
+    s->joined.n = rp__front_join(rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_again(chain, end), &both,
                                  s->joined.at);
     return merge(s, (rp_chain_front){ s->joined.at, s->joined.n }, &as_it_is);
 }
@@ -92,15 +92,14 @@ static rp_status add_region(search *s, int first, int end, int64_t bare, int64_t
 static rp_status add_regions(search *s, int i)
 {
     const rp_chain *chain = s->work->chain;
-    int64_t bare = RP_CHAIN_NOWHERE, again = 0;
+    int64_t bare          = RP_CHAIN_NOWHERE;
 
     for (int end = i + 1; end < chain->n; end++) {
-        bare = rp__more(bare, rp__chain_fixed_forward(chain, end - 1) + rp__chain_bare(chain, i, end - 1));
-        again += s->work->forward_ticks[chain->segment[end - 1]];
+        bare = rp__more(bare, rp__chain_bare(chain, i, end - 1));
         if (bare > s->budget) break;
         if (!rp__chain_may_be_region(s->work, i, end)) continue;
         if (rp__bound_region(s->bound, i, end) > s->most) continue;
-        RP_TRY(add_region(s, i, end, bare, again));
+        RP_TRY(add_region(s, i, end, rp__more(bare, rp__chain_waiting(chain, end))));
     }
     return RP_OK;
 }
@@ -161,19 +160,18 @@ static bool read_option(const search *s, int i, rp_chain_point *left, int *optio
 static int read_region(const search *s, int i, rp_chain_point *left, rp_chain_point *inside)
 {
     const rp_chain *chain = s->work->chain;
-    int64_t bare = RP_CHAIN_NOWHERE, again = 0;
+    int64_t bare          = RP_CHAIN_NOWHERE;
 
     for (int end = i + 1; end < chain->n; end++) {
-        bare = rp__more(bare, rp__chain_fixed_forward(chain, end - 1) + rp__chain_bare(chain, i, end - 1));
-        again += s->work->forward_ticks[chain->segment[end - 1]];
+        bare = rp__more(bare, rp__chain_bare(chain, i, end - 1));
         if (bare > left->bytes) break;
-        if (!rp__chain_may_be_region(s->work, i, end)) continue;
+        if (!rp__chain_may_be_region(s->work, i, end) || rp__chain_waiting(chain, end) > left->bytes) continue;
         rp_chain_point behind       = { left->bytes - rp__chain_class_at(chain, end - 1)->output, 0 };
         const rp_chain_point *found = rp__front_find(rest_of(s, end), behind.bytes);
-        *inside                     = (rp_chain_point){ left->bytes - rp__chain_fixed_replay(chain, end), 0 };
+        *inside                     = (rp_chain_point){ left->bytes - rp__chain_fixed_again(chain, end), 0 };
         const rp_chain_point *in    = rp__front_find(rp__nest_front(s->nest, i, end), inside->bytes);
-        if (!found || !in || found->ticks + in->ticks + again > left->ticks) continue;
-        behind.ticks = left->ticks - again - in->ticks;
+        if (!found || !in || found->ticks + in->ticks > left->ticks) continue;
+        behind.ticks = left->ticks - in->ticks;
         *inside      = *in;
         *left        = s->thin ? *found : behind;
         return end;
@@ -197,13 +195,30 @@ static void read_plan(const search *s, rp_chain_point left, rp_chain_plan *plan)
     }
 }
 
+/* The innermost region that segment i lies in, -1: none; in *depth how many. Those inside come behind those around them. */
+static int innermost(const rp_chain_plan *plan, int i, int *depth)
+{
+    int innermost = -1;
+
+    *depth = 0;
+    for (int r = 0; r < plan->n_regions; r++) {
+        if (i < plan->region[r].first || i >= plan->region[r].end) continue;
+        innermost = r;
+        ++*depth;
+    }
+    return innermost;
+}
+
 static int64_t ticks_again(const rp_chain_work *w, const rp_chain_plan *plan)
 {
     int64_t sum = 0;
+    int depth;
 
-    for (int i = 0; i < w->chain->n; i++) sum += w->ticks[w->chain->segment[i]][plan->option[i]];
-    for (int r = 0; r < plan->n_regions; r++)
-        for (int i = plan->region[r].first; i < plan->region[r].end; i++) sum += w->forward_ticks[w->chain->segment[i]];
+    for (int i = 0; i < w->chain->n; i++) {
+        int class = w->chain->segment[i], in = innermost(plan, i, &depth);
+        if (in < 0) sum += w->ticks[class][plan->option[i]];
+        else sum += w->ticks_in[i + 1 == plan->region[in].end][class][plan->option[i]] + (depth - 1) * w->bare_ticks[class];
+    }
     return sum;
 }
 

@@ -3,18 +3,19 @@
  *   stretch [i, e)   what of a region that ends at e is still to come from segment i on: its forward, run again, and its backward
  *
  * Behind segment i of it there is the stretch [i+1, e); behind a region [i, j) inside there is [j, e), and when that is done the region
- * itself is a stretch [i, j) of its own:
+ * itself is a stretch [i, j) of its own. A stretch ends with the region's last segment, which takes what an option takes there:
  *
- *   bytes  = max(need of the option in a stretch that ends at e, saved + bytes of [i+1, e))
- *   bytes  = max(forwards of i … j-1 that keep nothing, output of j-1 + bytes of [j, e), bytes of [i, j))
- *   ticks  = their sums, and the forwards of i … j-1 once more for a region
+ *   bytes  = max(need of the option as the last one)                                        in [e-1, e)
+ *   bytes  = max(need of the option in the middle, saved + bytes of [i+1, e))
+ *   bytes  = max(forwards of i … j-1 that keep nothing, waiting of j-1, output of j-1 + bytes of [j, e), bytes of [i, j))
+ *   ticks  = their sums, and the bare forwards of i … j-1 for a region inside
  *
- * Forwards in a stretch run where the backward of its last segment is due, so what is fixed there is counted from, and bytes of a
+ * Forwards in a stretch run where the backward of its last segment first asks, so what is fixed there is counted from, and bytes of a
  * stretch are relative to that. Stretches are alike if their segments' classes are and what is fixed in their backwards changes alike
  * from one to the next: they share one front. So a model of equal blocks has as many fronts as blocks, whatever gradients grow by.
  *
  * This is the recurrence of Griewank and Walther's revolve (2000) with the options and unequal chains of Beaumont et al.'s rotor (2019);
- * a region's input is held until its backward is done. A region that ends where the one around it does would gain nothing.
+ * a region's input is held until its backward is done.
  *
  * Fronts are exact while they must be small. Others are thinned (chain_front.c), by cells that depend on the chain alone: their points
  * remain ways that exist, with what they exactly need, and the way of least bytes always stays. What a budget cannot use is left out in
@@ -66,21 +67,37 @@ static int64_t least_of(const rp_chain_nest *nest, int first, int end)
     return first == end ? RP_CHAIN_NOWHERE : nest->of[index_of(nest, first, end)].least;
 }
 
+static bool is_last(const stretch *s) { return s->end == s->first + 1; }
+
 static int64_t need_in(const rp_chain_nest *nest, const stretch *s, const rp_chain_option *o)
 {
-    int64_t need = o->forward;
+    const int64_t *backward = is_last(s) ? o->last_backward : o->backward;
+    int64_t need            = is_last(s) ? o->last : o->again;
 
     for (int k = 0; k < nest->work->chain->n_kinds; k++)
-        if (nest->counts[k]) need = rp__more(need, s->fixed[k] + o->backward[k]);
+        if (nest->counts[k]) need = rp__more(need, s->fixed[k] + backward[k]);
     return need;
 }
+
+static const int64_t *ticks_in(const rp_chain_nest *nest, const stretch *s) { return nest->work->ticks_in[is_last(s)][s->class]; }
 
 static int64_t output_of(const rp_chain_nest *nest, int i) { return rp__chain_class_at(nest->work->chain, i)->output; }
 
 /* From bytes relative to one end to bytes relative to another. */
 static int64_t shift_between(const rp_chain_nest *nest, int from_end, int to_end)
 {
-    return rp__chain_fixed_replay(nest->work->chain, from_end) - rp__chain_fixed_replay(nest->work->chain, to_end);
+    return rp__chain_fixed_again(nest->work->chain, from_end) - rp__chain_fixed_again(nest->work->chain, to_end);
+}
+
+/* A region inside that begins at `first`, so far as it is the same wherever it ends: segment i of it run again with nothing kept. */
+static int64_t bare_of(const rp_chain_nest *nest, int first, int i)
+{
+    return rp__chain_class_at(nest->work->chain, i)->bare_again[i > first];
+}
+
+static int64_t waiting_of(const rp_chain_nest *nest, int inner_end, int end)
+{
+    return rp__chain_waiting(nest->work->chain, inner_end) - rp__chain_fixed_again(nest->work->chain, end);
 }
 
 /* ---- which stretches are alike ---- */
@@ -90,9 +107,11 @@ static bool exceeds(const rp_chain *chain, int k, int by)
     for (int i = 0; i < chain->n; i++) {
         const rp_chain_class *c = rp__chain_class_at(chain, i);
         int64_t more            = chain->fixed_backward[by][i] - chain->fixed_backward[k][i];
-        if (more < 0) return false;
-        for (int o = 0; o < c->n_options; o++)
-            if (more + c->option[o].backward[by] < c->option[o].backward[k]) return false;
+        if (more < 0 || more + c->begun[by] < c->begun[k] || more + c->waiting[by] < c->waiting[k]) return false;
+        for (int o = 0; o < c->n_options; o++) {
+            const rp_chain_option *option = &c->option[o];
+            if (more + option->backward[by] < option->backward[k] || more + option->last_backward[by] < option->last_backward[k]) return false;
+        }
     }
     return true;
 }
@@ -122,7 +141,7 @@ static stretch describe(const rp_chain_nest *nest, int first, int end)
     stretch s             = { .first = first, .end = end, .class = chain->segment[first], .child = -1, .sibling = -1 };
 
     s.rest      = first + 1 < end ? index_of(nest, first + 1, end) : 0;
-    s.end_fixed = rp__chain_fixed_replay(chain, end);
+    s.end_fixed = rp__chain_fixed_again(chain, end);
     for (int k = 0; k < chain->n_kinds; k++) s.fixed[k] = chain->fixed_backward[k][first] - s.end_fixed;
     return s;
 }
@@ -157,7 +176,7 @@ static rp_status note_stretch(rp_chain_nest *nest, int first, int end)
 static void bound_stretch(rp_chain_nest *nest, stretch *s)
 {
     const rp_chain_class *c = &nest->work->chain->class_of[s->class];
-    const int64_t *ticks    = nest->work->ticks[s->class];
+    const int64_t *ticks    = ticks_in(nest, s);
     const stretch *rest     = &nest->of[s->rest];
     int64_t fewest = INT64_MAX, bare = RP_CHAIN_NOWHERE;
 
@@ -170,9 +189,10 @@ static void bound_stretch(rp_chain_nest *nest, stretch *s)
         s->points += rest->points;
     }
     for (int j = s->first + 1; j < s->end; j++) {
-        int64_t inside = least_of(nest, s->first, j) + shift_between(nest, j, s->end);
-        bare           = rp__more(bare, rp__chain_bare(nest->work->chain, s->first, j - 1));
-        s->least       = rp__less(s->least, rp__more(rp__more(bare, inside), output_of(nest, j - 1) + least_of(nest, j, s->end)));
+        int64_t inside = rp__more(least_of(nest, s->first, j) + shift_between(nest, j, s->end), waiting_of(nest, j, s->end));
+        bare           = rp__more(bare, bare_of(nest, s->first, j - 1));
+        if (!rp__chain_may_be_region(nest->work, s->first, j)) continue;
+        s->least = rp__less(s->least, rp__more(rp__more(bare, inside), output_of(nest, j - 1) + least_of(nest, j, s->end)));
         s->points += nest->of[index_of(nest, s->first, j)].points + nest->of[index_of(nest, j, s->end)].points;
     }
     s->thin = s->points > exact_points;
@@ -230,17 +250,18 @@ static rp_status make_front(rp_chain_nest *nest, stretch *s)
 {
     const rp_chain_class *c = &nest->work->chain->class_of[s->class];
     rp_chain_list *front    = &nest->side[0];
-    rp_chain_move both      = { .floor = RP_CHAIN_NOWHERE };
+    rp_chain_move both      = { .most = s->limit };
+    int64_t bare            = RP_CHAIN_NOWHERE;
 
-    front->n  = 0;
-    both.most = s->limit;
+    front->n = 0;
     for (int o = 0; o < c->n_options; o++) {
-        rp_chain_move move = { c->option[o].saved, need_in(nest, s, &c->option[o]), nest->work->ticks[s->class][o], s->limit };
+        rp_chain_move move = { c->option[o].saved, need_in(nest, s, &c->option[o]), ticks_in(nest, s)[o], s->limit };
         RP_TRY(merge(nest, front_of(nest, s->first + 1, s->end), &move));
     }
     for (int j = s->first + 1; j < s->end; j++) {
-        both.floor = rp__more(both.floor, rp__chain_bare(nest->work->chain, s->first, j - 1));
-        both.ticks += nest->work->forward_ticks[nest->work->chain->segment[j - 1]];
+        bare       = rp__more(bare, bare_of(nest, s->first, j - 1));
+        both.floor = rp__more(bare, waiting_of(nest, j, s->end));
+        both.ticks += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
         if (rp__chain_may_be_region(nest->work, s->first, j)) RP_TRY(add_region(nest, s, j, &both));
     }
     if (s->thin) front->n = rp__front_thin(front->at, front->n, s->least, nest->bits);
@@ -271,7 +292,7 @@ static bool read_option(const rp_chain_nest *nest, int i, int end, rp_chain_poin
     const rp_chain_class *c = &nest->work->chain->class_of[s->class];
 
     for (int o = 0; o < c->n_options; o++) {
-        rp_chain_point behind = { left->bytes - c->option[o].saved, left->ticks - nest->work->ticks[s->class][o] };
+        rp_chain_point behind = { left->bytes - c->option[o].saved, left->ticks - ticks_in(nest, s)[o] };
         if (need_in(nest, s, &c->option[o]) > left->bytes) continue;
         const rp_chain_point *found = rp__front_find(front_of(nest, i + 1, end), behind.bytes);
         if (!found || found->ticks > behind.ticks) continue;
@@ -287,13 +308,13 @@ static int read_region(const rp_chain_nest *nest, int i, int end, rp_chain_point
     int64_t bare = RP_CHAIN_NOWHERE, again = 0;
 
     for (int j = i + 1; j < end; j++) {
-        bare = rp__more(bare, rp__chain_bare(nest->work->chain, i, j - 1));
-        again += nest->work->forward_ticks[nest->work->chain->segment[j - 1]];
+        bare = rp__more(bare, bare_of(nest, i, j - 1));
+        again += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
         rp_chain_point behind       = { left->bytes - output_of(nest, j - 1), 0 };
         const rp_chain_point *found = rp__front_find(front_of(nest, j, end), behind.bytes);
         *inside                     = (rp_chain_point){ left->bytes - shift_between(nest, j, end), 0 };
         const rp_chain_point *in    = rp__front_find(front_of(nest, i, j), inside->bytes);
-        if (!rp__chain_may_be_region(nest->work, i, j) || bare > left->bytes || !found || !in) continue;
+        if (!rp__chain_may_be_region(nest->work, i, j) || rp__more(bare, waiting_of(nest, j, end)) > left->bytes || !found || !in) continue;
         if (found->ticks + in->ticks + again > left->ticks) continue;
         *inside = *in;
         *left   = *found;
@@ -331,9 +352,10 @@ static int64_t least_with_region(const rp_chain_nest *nest, int first, const int
     int64_t least = INT64_MAX, bare = RP_CHAIN_NOWHERE;
 
     for (int end = first + 1; end < chain->n; end++) {
-        int64_t inside = least_of(nest, first, end) + rp__chain_fixed_replay(chain, end);
-        bare           = rp__more(bare, rp__chain_fixed_forward(chain, end - 1) + rp__chain_bare(chain, first, end - 1));
-        least          = rp__less(least, rp__more(rp__more(bare, inside), output_of(nest, end - 1) + rest[end]));
+        int64_t inside = rp__more(least_of(nest, first, end) + rp__chain_fixed_again(chain, end), rp__chain_waiting(chain, end));
+        bare           = rp__more(bare, rp__chain_bare(chain, first, end - 1));
+        if (!rp__chain_may_be_region(nest->work, first, end)) continue;
+        least = rp__less(least, rp__more(rp__more(bare, inside), output_of(nest, end - 1) + rest[end]));
     }
     return least;
 }

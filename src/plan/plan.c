@@ -218,8 +218,8 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
     if (!is_planned(pass, at, meta, scope->path)) return refuse(pass, at, meta, scope->path);
     const rp_plan_call *call = &pass->call[at];
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
+        verdict[i].alone = call->again;         /* what a rule has run again is made for whoever reads it, in a region, too */
         if (verdict[i].must) continue;
-        verdict[i].alone = call->again;
         verdict[i].fate  = call->again ? RP_RECOMPUTE : RP_NO_FATE;
         verdict[i].by    = "plan";
     }

@@ -99,17 +99,19 @@ static void cut(cutter *k, const int *crossings)
 
 /* ---- what is fixed ---- */
 
-/* A value that outlives its segment in the program's hands, or goes over more than one cut, is there for everybody. */
+/* A value that outlives its segment in the program's hands, or goes over more than one cut, is there for everybody. One that the next
+ * segment reads may outlive that one, too, as a block's input does that is cut in two, but not the one after it. */
 static void fix_long_lived(cutter *k)
 {
     const rp_trace_pass *p = k->pass;
 
     for (int v = 0; v < p->n_values; v++) {
         if (k->role[v] == FIXED || p->value[v].must) continue;
-        int s = k->segment[p->value[v].call], end = k->first[s + 1];
-        bool over = k->last_reader[v] >= end;
+        int s = k->segment[p->value[v].call];
+        bool over = k->last_reader[v] >= k->first[s + 1];
         if (over && k->segment[k->last_reader[v]] > s + 1) k->role[v] = FIXED;
-        if (p->value[v].until >= (over ? k->first[s + 2] : end)) k->role[v] = FIXED;
+        int end = over ? s + 3 : s + 1;
+        if (p->value[v].until >= k->first[end < k->n ? end : k->n]) k->role[v] = FIXED;
     }
 }
 
@@ -215,9 +217,24 @@ static bool reads_its_output(const cutter *k, int segment)
     return false;
 }
 
+/* What the segment before has read and this one does not: it alone goes over the cut between the two before. */
+static void add_lingering(cutter *k, int segment, rp_segment *s)
+{
+    if (segment < 2) return;
+    for (int c = k->first[segment - 2]; c < k->first[segment - 1]; c++)
+        for (int i = 0; i < k->pass->call[c].n_made; i++) {
+            int v                       = k->pass->call[c].made[i];
+            const rp_trace_value *value = &k->pass->value[v];
+            if (k->role[v] == HERE && k->last_reader[v] >= k->first[segment - 1] && value->until >= s->first) {
+                s->value[small_value(k, s, v)].lingers = true;
+                return;
+            }
+        }
+}
+
 static rp_status alloc_segment(cutter *k, rp_segment *s)
 {
-    int most_values = 1;
+    int most_values = 2;
 
     for (int c = 0; c < s->n_calls; c++) most_values += k->pass->call[s->first + c].n_made + k->pass->call[s->first + c].n_in;
     s->call          = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof *s->call);
@@ -269,6 +286,7 @@ static rp_status make_segment(cutter *k, int i, rp_segment *s)
     RP_TRY(alloc_segment(k, s));
     for (int v = 0; v < k->pass->n_values; v++) k->small[v] = NONE;
     for (int c = 0; c < s->n_calls; c++) small_call(k, s, c);
+    add_lingering(k, i, s);
     s->input_stays = i > 0 && reads_its_output(k, i - 1);
     set_fixed(k, s);
     set_hash(k, s);
@@ -279,19 +297,13 @@ static rp_status make_segment(cutter *k, int i, rp_segment *s)
 
 static rp_status describe(rp_bump *bump, const rp_segment *s, const rp_segment_ways *ways, rp_chain_class *out)
 {
-    bool *again   = rp__bump_alloc(bump, s->n_calls + 1);
-    bool *scratch = rp__bump_alloc(bump, s->n_values * (int64_t)(sizeof(int) + 1) + s->n_calls + 1);
+    bool *again = rp__bump_alloc(bump, s->n_calls + 1);
+    rp_segment_room room;
 
-    if (!again || !scratch) return RP_ERR_MEMORY;
+    if (!again) return RP_ERR_MEMORY;
+    RP_TRY(rp__segment_room(bump, s, &room));
     *out = (rp_chain_class){ .option = ways->option, .n_options = ways->n };
-    for (int v = 0; v < s->n_values; v++) out->output += s->value[v].output && s->value[v].call != NONE ? s->value[v].bytes : 0;
-    for (int c = 0; c < s->n_calls; c++) {
-        bool makes_output = false;
-        for (int i = 0; i < s->call[c].n_made; i++) makes_output = makes_output || s->value[s->call[c].made[i]].output;
-        again[c] = !makes_output;
-        out->forward_seconds += s->call[c].seconds;
-    }
-    out->forward_bare = rp__segment_walk(s, again, scratch).forward;
+    rp__segment_bare(s, again, room, out);
     return RP_OK;
 }
 

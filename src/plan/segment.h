@@ -25,10 +25,11 @@ typedef struct {
 } rp_segment_call;
 
 typedef struct {
-    int call;                                   /* NONE: the input */
+    int call;                                   /* NONE: the input, or what lingers */
     int64_t bytes;
     int until;                                  /* the last call during which the program holds it */
     bool output;                                /* the next segment's input */
+    bool lingers;                               /* the input of the segment before, which the program still holds in its forward */
 } rp_segment_value;
 
 typedef struct {
@@ -42,8 +43,13 @@ typedef struct {
     int first;                                  /* call of the pass */
 } rp_segment;
 
+typedef struct { int *left, *pending; bool *present, *finished, *runs; } rp_segment_room;      /* by value, by call: for a walk to note in */
+rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *out);
+
 /* What happens when the marked calls run again (again[] has an entry for each call; those without a reader may be marked). */
-rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, bool *scratch);
+rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, rp_segment_room room);
+/* What a class says besides its options, where nothing of the segment is kept. `again` is room for an entry for each call. */
+void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp_chain_class *out);
 
 typedef struct {
     rp_chain_option *option;

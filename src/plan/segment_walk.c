@@ -11,8 +11,7 @@ typedef struct {
     const rp_segment *s;
     const bool *again;
     int kind, tick;
-    int *left;                                  /* readers still to come, of each value */
-    bool *present, *finished;                   /* finished: the call has let go of what it read to run again */
+    rp_segment_room room;
     int64_t live;                               /* of values, over what is held from segments before */
     int64_t most;
 } walk;
@@ -30,6 +29,8 @@ static void count_readers(const rp_segment *s, const bool *again, int *left)
     }
 }
 
+static bool is_output(const rp_segment_value *v) { return v->output && v->call != NONE; }
+
 static bool is_held(const rp_segment *s, const bool *again, const int *left, int v)
 {
     const rp_segment_value *value = &s->value[v];
@@ -39,20 +40,107 @@ static bool is_held(const rp_segment *s, const bool *again, const int *left, int
 
 /* ---- forward ---- */
 
-static int64_t forward_most(const rp_segment *s, const bool *again, const int *left)
+/* behind: so many segments of a region, the input is there for as long as the program holds it, and counts; else it counts as held from
+ * before. Behind two what lingers counts, too. */
+static int64_t forward_most(const walk *w, int behind)
 {
-    int64_t most = 0;
+    const rp_segment *s = w->s;
+    int64_t most        = 0;
 
     for (int c = 0; c < s->n_calls; c++) {
         int64_t live = s->forward_fixed[c];
         for (int v = 0; v < s->n_values; v++) {
             int born = s->value[v].call;
-            if (born == NONE || born > c) continue;
-            if (born == c || s->value[v].until >= c || is_held(s, again, left, v)) live += s->value[v].bytes;
+            if (born > c || (born == NONE && behind < 1 + s->value[v].lingers)) continue;
+            if (born == c || s->value[v].until >= c || is_held(s, w->again, w->room.left, v)) live += s->value[v].bytes;
         }
         if (live > most) most = live;
     }
     return most;
+}
+
+/* ---- run again for a region ---- */
+
+typedef enum { MIDDLE, LAST, BARE } position;   /* bare: in a region inside, so that nothing is wanted but the output */
+
+/* For the backward, or for the next segment. The last segment's output is there if anybody still reads it. */
+static bool is_wanted(const walk *w, position at, int v)
+{
+    if (is_output(&w->s->value[v]) && at != MIDDLE) return at == BARE;
+    return at != BARE && is_held(w->s, w->again, w->room.left, v);
+}
+
+static bool is_there(const walk *w, position at, int v) { return at == LAST && is_output(&w->s->value[v]) && w->room.left[v] > 0; }
+
+/* Upwards from what is wanted. */
+static void choose_calls(walk *w, position at)
+{
+    const rp_segment *s = w->s;
+    int *pending        = w->room.pending;
+
+    memset(pending, 0, (size_t)s->n_values * sizeof *pending);
+    for (int c = s->n_calls - 1; c >= 0; c--) {
+        const rp_segment_call *call = &s->call[c];
+        bool runs                   = false;
+        for (int i = 0; i < call->n_made; i++) {
+            int v = call->made[i];
+            runs  = runs || (!is_there(w, at, v) && (is_wanted(w, at, v) || pending[v] > 0));
+        }
+        w->room.runs[c] = runs;
+        for (int i = 0; i < call->n_reads && runs; i++) pending[call->reads[i]]++;
+    }
+}
+
+static void run_again(walk *w, position at, int c)
+{
+    const rp_segment_call *call = &w->s->call[c];
+    bool *present               = w->room.present;
+    int *pending                = w->room.pending;
+
+    if (w->live + call->run_bytes > w->most) w->most = w->live + call->run_bytes;
+    for (int i = 0; i < call->n_made; i++) {
+        int v      = call->made[i];
+        present[v] = !is_there(w, at, v) && (is_wanted(w, at, v) || pending[v] > 0);
+        w->live += present[v] ? w->s->value[v].bytes : 0;
+    }
+    for (int i = 0; i < call->n_reads; i++) {
+        int v = call->reads[i];
+        if (--pending[v] > 0 || !present[v] || is_wanted(w, at, v)) continue;
+        present[v] = false;
+        w->live -= w->s->value[v].bytes;
+    }
+}
+
+/* The most that is live, over what is held from segments before; behind: the input is there until it has been read, and counts. */
+static int64_t again_most(walk *w, position at, bool behind, double *seconds)
+{
+    const rp_segment *s = w->s;
+
+    choose_calls(w, at);
+    w->live  = 0;
+    *seconds = 0;
+    for (int v = 0; v < s->n_values; v++) {
+        w->room.present[v] = behind && s->value[v].call == NONE && !s->value[v].lingers;
+        w->live += w->room.present[v] || is_there(w, at, v) ? s->value[v].bytes : 0;
+    }
+    w->most = w->live;
+    for (int c = 0; c < s->n_calls; c++) {
+        if (!w->room.runs[c]) continue;
+        run_again(w, at, c);
+        *seconds += s->call[c].seconds;
+    }
+    return w->most;
+}
+
+/* The call whose backward is the first to read what a region that ends with this segment makes: of its own, or as input. NONE: none does. */
+static int first_asking(const rp_segment *s, bool input)
+{
+    for (int c = s->n_calls - 1; c >= 0; c--)
+        for (int i = 0; i < s->call[c].n_needs; i++) {
+            const rp_segment_value *value = &s->value[s->call[c].needs[i]];
+            if (value->call == NONE ? input : !value->output) return c;
+        }
+    return NONE;
 }
 
 /* ---- backward ---- */
@@ -64,16 +152,16 @@ static void reach(walk *w, int64_t bytes)
 
 static void used(walk *w, int v)
 {
-    if (--w->left[v] > 0 || !w->present[v]) return;
+    if (--w->room.left[v] > 0 || !w->room.present[v]) return;
     if (w->s->value[v].call == NONE && w->s->input_stays) return;
-    w->present[v] = false;
+    w->room.present[v] = false;
     w->live -= w->s->value[v].bytes;
 }
 
 static void finish(walk *w, int c)
 {
-    if (!w->again[c] || w->finished[c]) return;
-    w->finished[c] = true;
+    if (!w->again[c] || w->room.finished[c]) return;
+    w->room.finished[c] = true;
     for (int i = 0; i < w->s->call[c].n_reads; i++) used(w, w->s->call[c].reads[i]);
 }
 
@@ -81,54 +169,117 @@ static void make(walk *w, int v)
 {
     int c = w->s->value[v].call;
 
-    if (w->present[v] || c == NONE) return;
+    if (w->room.present[v] || c == NONE) return;
     const rp_segment_call *call = &w->s->call[c];
     for (int i = 0; i < call->n_reads; i++) make(w, call->reads[i]);
     reach(w, w->s->backward_before[w->kind][w->tick] + w->live + call->run_bytes);
     for (int i = 0; i < call->n_made; i++) {
         int made = call->made[i];
-        if (w->left[made] <= 0 || w->present[made]) continue;
-        w->present[made] = true;
+        if (w->room.left[made] <= 0 || w->room.present[made]) continue;
+        w->room.present[made] = true;
         w->live += w->s->value[made].bytes;
     }
     finish(w, c);
 }
 
-static int64_t backward_most(walk *w)
+static void begin_backward(walk *w)
 {
     const rp_segment *s = w->s;
 
-    count_readers(s, w->again, w->left);
-    memset(w->finished, 0, (size_t)s->n_calls * sizeof *w->finished);
+    count_readers(s, w->again, w->room.left);
+    memset(w->room.finished, 0, (size_t)s->n_calls * sizeof *w->room.finished);
     w->live = w->most = 0;
     for (int v = 0; v < s->n_values; v++) {
-        bool input    = s->value[v].call == NONE;
-        w->present[v] = input || (w->left[v] > 0 && is_held(s, w->again, w->left, v));
-        if (!input && w->present[v]) w->live += s->value[v].bytes;
+        bool input         = s->value[v].call == NONE;
+        w->room.present[v] = input || (w->room.left[v] > 0 && is_held(s, w->again, w->room.left, v));
+        if (!input && w->room.present[v]) w->live += s->value[v].bytes;
     }
+}
+
+/* *from_asking: of the backwards from call `asking` on, until which a region's last segment has nothing but its output. */
+static int64_t backward_most(walk *w, int asking, int64_t *from_asking)
+{
+    const rp_segment *s = w->s;
+    int64_t most        = 0;
+
+    begin_backward(w);
     for (int c = s->n_calls - 1; c >= 0; c--) {
         const rp_segment_call *call = &s->call[c];
+        if (c == asking) w->most = 0;
         w->tick = c;
         for (int i = 0; i < call->n_needs; i++) make(w, call->needs[i]);
         reach(w, s->backward_fixed[w->kind][c] + w->live);
         for (int i = 0; i < call->n_needs; i++) used(w, call->needs[i]);
         finish(w, c);
+        most = w->most > most ? w->most : most;
     }
-    return w->most;
+    *from_asking = w->most;
+    return most;
 }
 
-rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, bool *scratch)
-{
-    int *left           = (int *)scratch;
-    walk w              = { .s = s, .again = again, .left = left, .present = (bool *)(left + s->n_values) };
-    rp_chain_option out = { 0 };
+/* ---- all of it ---- */
 
-    w.finished = w.present + s->n_values;
-    count_readers(s, again, left);
-    out.forward = forward_most(s, again, left);
+rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *out)
+{
+    int *ints   = rp__bump_alloc(bump, 2 * (s->n_values + 1) * (int64_t)sizeof *ints);
+    bool *bools = rp__bump_alloc(bump, s->n_values + 2 * s->n_calls + 1);
+
+    if (!ints || !bools) return RP_ERR_MEMORY;
+    *out = (rp_segment_room){ .left = ints, .pending = ints + s->n_values, .present = bools, .finished = bools + s->n_values,
+                              .runs = bools + s->n_values + s->n_calls };
+    return RP_OK;
+}
+
+rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, rp_segment_room room)
+{
+    walk w              = { .s = s, .again = again, .room = room };
+    rp_chain_option out = { 0 };
+    int asking          = first_asking(s, true);
+
+    count_readers(s, again, room.left);
+    out.forward = forward_most(&w, 0);
+    out.again   = again_most(&w, MIDDLE, false, &out.again_seconds);
+    out.last    = again_most(&w, LAST, false, &out.last_seconds);
     for (int v = 0; v < s->n_values; v++)
-        if (is_held(s, again, left, v)) out.saved += s->value[v].bytes;
-    for (w.kind = 0; w.kind < s->n_kinds; w.kind++) out.backward[w.kind] = backward_most(&w);
+        if (is_held(s, again, room.left, v)) out.saved += s->value[v].bytes;
+    for (w.kind = 0; w.kind < s->n_kinds; w.kind++) out.backward[w.kind] = backward_most(&w, asking, &out.last_backward[w.kind]);
     for (int c = 0; c < s->n_calls; c++) out.seconds += again[c] ? s->call[c].seconds : 0;
     return out;
+}
+
+/* The backwards before the first that asks; the output is there all the while if the segment reads it itself. */
+static int64_t waiting_most(const rp_segment *s, int kind, int asking)
+{
+    int64_t most = 0, output = 0;
+
+    for (int v = 0; v < s->n_values; v++) {
+        bool read = false;
+        for (int c = 0; c < s->n_calls && is_output(&s->value[v]); c++) {
+            for (int i = 0; i < s->call[c].n_needs; i++) read = read || s->call[c].needs[i] == v;
+            for (int i = 0; i < s->call[c].n_reads; i++) read = read || s->call[c].reads[i] == v;
+        }
+        output += read ? s->value[v].bytes : 0;
+    }
+    for (int c = s->n_calls - 1; c > asking; c--)
+        if (s->backward_fixed[kind][c] > most) most = s->backward_fixed[kind][c];
+    return output + most;
+}
+
+void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp_chain_class *out)
+{
+    walk w     = { .s = s, .again = again, .room = room };
+    int asking = first_asking(s, true);
+
+    for (int v = 0; v < s->n_values; v++) {
+        room.left[v] = 0;
+        out->output += is_output(&s->value[v]) ? s->value[v].bytes : 0;
+    }
+    memset(again, false, (size_t)s->n_calls);
+    for (int behind = 0; behind < 3; behind++) out->bare[behind] = forward_most(&w, behind);
+    for (int behind = 0; behind < 2; behind++) out->bare_again[behind] = again_most(&w, BARE, behind, &out->bare_seconds);
+    out->never_last = asking == NONE || asking != first_asking(s, false);
+    for (int k = 0; k < s->n_kinds; k++) {
+        out->waiting[k] = waiting_most(s, k, asking);
+        out->begun[k]   = asking == NONE ? 0 : s->backward_before[k][asking];
+    }
 }

@@ -11,7 +11,8 @@ typedef struct {
     rp_segment_ways *out;
     int room;
     int *open, n_open;                          /* calls that may be kept or run again */
-    bool *kept, *again, *wanted, *scratch;      /* kept: of open calls, what the way says */
+    bool *kept, *again, *wanted;                /* kept: of open calls, what the way says */
+    rp_segment_room notes;
 } search;
 
 /* ---- a way ---- */
@@ -40,9 +41,10 @@ static bool close_way(search *w)
 /* Is a nowhere worse than b? */
 static bool covers(const rp_chain_option *a, const rp_chain_option *b, int kinds)
 {
-    if (a->saved > b->saved || a->forward > b->forward || a->seconds > b->seconds) return false;
+    if (a->saved > b->saved || a->forward > b->forward || a->seconds > b->seconds || a->again > b->again || a->last > b->last) return false;
+    if (a->seconds + a->again_seconds > b->seconds + b->again_seconds || a->seconds + a->last_seconds > b->seconds + b->last_seconds) return false;
     for (int k = 0; k < kinds; k++)
-        if (a->backward[k] > b->backward[k]) return false;
+        if (a->backward[k] > b->backward[k] || a->last_backward[k] > b->last_backward[k]) return false;
     return true;
 }
 
@@ -75,7 +77,7 @@ static rp_status enter(search *w, bool *entered)
 
     *entered = false;
     if (!close_way(w)) return RP_OK;
-    rp_chain_option o = rp__segment_walk(w->s, w->again, w->scratch);
+    rp_chain_option o = rp__segment_walk(w->s, w->again, w->notes);
     ways->walks++;
     for (int i = 0; i < ways->n; i++)
         if (covers(&ways->option[i], &o, kinds)) return RP_OK;
@@ -170,8 +172,8 @@ rp_status rp__segment_ways(rp_bump *bump, const rp_segment *s, rp_segment_ways *
     w.kept    = rp__bump_alloc(bump, s->n_calls + 1);
     w.again   = rp__bump_alloc(bump, s->n_calls + 1);
     w.wanted  = rp__bump_alloc(bump, s->n_values + 1);
-    w.scratch = rp__bump_alloc(bump, s->n_values * (int64_t)(sizeof(int) + 1) + s->n_calls + 1);
-    if (!w.open || !w.kept || !w.again || !w.wanted || !w.scratch) return RP_ERR_MEMORY;
+    if (!w.open || !w.kept || !w.again || !w.wanted) return RP_ERR_MEMORY;
+    RP_TRY(rp__segment_room(bump, s, &w.notes));
     for (int c = 0; c < s->n_calls; c++) {
         w.kept[c] = s->call[c].kept;
         if (!s->call[c].kept && !s->call[c].again) w.open[w.n_open++] = c;

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum { NONE = -1 };
+enum { NONE = -1, CONSTANT = -2 };         /* constant - tick: gone from that tick on */
 
 enum { MOST = RP_MAX_OUT + RP_MAX_SLOT };
 
@@ -17,7 +17,7 @@ struct rp_tracer {
     rp_ctx *ctx;
     const rp_cost_table *costs;
     rp_trace *trace;
-    rp_blocks blocks;                           /* tag: call * MOST + nth of a value; NONE: fixed. Ignored: of the replay that recording causes */
+    rp_blocks blocks;                           /* tag: call * MOST + nth of a value; NONE: fixed; a constant's. Ignored: of the replay that recording causes */
     int64_t live, most;                         /* fixed bytes: now, and most since the tick began */
     bool lost;
     uint64_t serial;                            /* of the running that had the last event */
@@ -50,6 +50,7 @@ static bool reach(rp_tracer *t, int tick)
     }
     while (t->tick < tick) {
         t->tick++;
+        if (t->n_calls != NONE && t->tick >= t->n_calls) t->live -= t->gone[t->tick];
         t->before[t->tick] = t->peak[t->tick] = t->live;
         for (int i = 0; i < MOST; i++) t->until[t->tick * MOST + i] = NONE;
     }
@@ -93,7 +94,7 @@ static void give(rp_tracer *t, const rp_mem_event *event)
 
     if (!b || !b->bytes) return;
     if (b->tag == NONE && !b->ignored) count(t, -b->bytes);
-    if (b->tag != NONE && t->tick != NONE && t->n_calls == NONE) t->until[b->tag] = t->tick;
+    if (b->tag > NONE && t->tick != NONE && t->n_calls == NONE) t->until[b->tag] = t->tick;
     rp__blocks_remove(&t->blocks, b);
 }
 
@@ -244,8 +245,8 @@ static int first_reader(const rp_trace_pass *pass, int value)
     return NONE;
 }
 
-/* Constants, such as labels and positions, that the tape holds to the end because all is to run again: otherwise it lets go of each at the
- * backward of its first reader. */
+/* Constants, such as labels and positions, go at the backward of their first reader, as that may run again. In this step, in which the whole
+ * pass runs again at once, the tape lets go of them at some other time. */
 static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
 {
     t->gone = rp__bump_alloc(&t->trace->bump, (2 * pass->n_calls + 1) * (int64_t)sizeof *t->gone);
@@ -253,22 +254,12 @@ static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
     for (int i = 0; i < pass->n_values; i++) {
         rp_tape_value v = rp__tape_value_at(t->ctx, i);
         rp_block *b     = v.producer == NONE && v.offset >= 0 ? rp__blocks_find(&t->blocks, v.offset) : NULL;
-        if (!b || !b->bytes || b->ignored) continue;
-        int reader = first_reader(pass, i);
-        t->gone[reader == NONE ? pass->n_calls : 2 * pass->n_calls - reader] += b->bytes;
+        if (!b || !b->bytes || b->ignored || b->tag != NONE) continue;
+        int reader = first_reader(pass, i), tick = reader == NONE ? pass->n_calls : 2 * pass->n_calls - reader;
+        b->tag     = CONSTANT - tick;
+        t->gone[tick] += b->bytes;
     }
     return RP_OK;
-}
-
-static void take_gone_off(rp_tracer *t)
-{
-    int64_t gone = 0;
-
-    for (int tick = t->n_calls; tick < 2 * t->n_calls; tick++) {
-        gone += t->gone[tick];
-        t->before[tick] -= gone;
-        t->peak[tick] -= gone;
-    }
 }
 
 /* The forward is over: all its calls are known. */
@@ -318,7 +309,7 @@ static void done(void *self)
     rp_tracer *t = self;
 
     if (t->n_calls != NONE && reach(t, 2 * t->n_calls - 1)) {
-        take_gone_off(t);
+        t->live -= t->gone[2 * t->n_calls];
         t->lost = t->lost || !keep_fixed(t);
     } else t->lost = t->lost || t->n_calls != NONE;
     t->tick = t->n_calls = t->pass = NONE;

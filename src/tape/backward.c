@@ -146,7 +146,7 @@ static void begin(rp_tape *tape, const rp_backward_options *o)
         v->readers_left = v->readers;
         v->wanted       = v->producer == NONE && v->wants_grad && is_listed(o, v->held);
     }
-    for (int i = 0; i < tape->n_region; i++) tape->region[i].finished = false;
+    for (int i = 0; i < tape->n_region; i++) tape->region[i].replayed = tape->region[i].finished = false;
     for (int at = 0; at < tape->n_call; at++) {
         const tape_call *c = tape->call[at];
         bool wanted        = false;
@@ -159,7 +159,6 @@ static void end(rp_tape *tape)
 {
     tape->passed = NONE;
     for (int i = 0; i < tape->n_value; i++) rp__value_undo(tape, &tape->value[i]);
-    for (int i = 0; i < tape->n_region && !tape->keep_replays; i++) tape->region[i].replayed = false;
 }
 
 static rp_status seed(rp_tape *tape, rp_tensor *loss)

@@ -140,7 +140,6 @@ rp_status rp__value_make(rp_tape *tape, tape_value *v)
     if (rp__value_gone(v) && v->producer != NONE && tape->call[v->producer]->again) {
         RP_TRY(rp__again_make(tape, (int)(v - tape->value)));
     } else if (rp__value_gone(v)) {
-        for (int r = v->region; r != NONE; r = tape->region[r].parent) tape->region[r].replayed = false;      /* it has not made this one */
         RP_TRY(rp__region_replay(tape, v->region));
     }
     RP_TRY(rp__value_fetch(tape, v));

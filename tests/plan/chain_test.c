@@ -31,14 +31,27 @@ static void make_class(random_chain *c, int k, const chain_sort *sort, dice *d)
     class->option          = c->option[k];
     class->n_options       = (int)between(d, 1, sort->options);
     class->output          = between(d, 0, sort->bytes);
-    class->forward_bare    = between(d, 0, bare);
-    class->forward_seconds = random_seconds(d, sort);
+    class->bare_seconds    = random_seconds(d, sort);
+    class->never_last      = between(d, 0, 4) == 0;
+    for (int i = 0; i < 2; i++) class->bare_again[i] = between(d, 0, bare);
+    for (int i = 0; i < 3; i++) class->bare[i] = between(d, 0, bare);
+    for (int i = 0; i < RP_CHAIN_KINDS; i++) {
+        class->waiting[i] = between(d, 0, 2 * sort->bytes);
+        class->begun[i]   = between(d, 0, sort->bytes);
+    }
     for (int o = 0; o < class->n_options; o++) {
         rp_chain_option *option = &c->option[k][o];
         option->saved           = between(d, 0, 4 * sort->bytes);
         option->forward         = option->saved + between(d, 0, sort->bytes);
-        for (int i = 0; i < RP_CHAIN_KINDS; i++) option->backward[i] = between(d, option->saved, 6 * sort->bytes);
-        option->seconds = random_seconds(d, sort);
+        option->again           = option->saved + between(d, 0, sort->bytes);
+        option->last            = between(d, 0, 5 * sort->bytes);
+        for (int i = 0; i < RP_CHAIN_KINDS; i++) {
+            option->backward[i]      = between(d, option->saved, 6 * sort->bytes);
+            option->last_backward[i] = between(d, 0, option->backward[i]);
+        }
+        option->seconds       = random_seconds(d, sort);
+        option->again_seconds = random_seconds(d, sort);
+        option->last_seconds  = random_seconds(d, sort);
     }
 }
 
@@ -52,10 +65,10 @@ void random_chain_make(random_chain *c, const chain_sort *sort, uint64_t seed)
     for (int k = 0; k < classes; k++) make_class(c, k, sort, &d);
     for (int i = 0; i < sort->segments; i++) c->segment[i] = (int)between(&d, 0, classes - 1);
     for (int k = 0; k < RP_CHAIN_KINDS; k++) {
-        int64_t growth = some_bytes(&d, sort), least = sort->regions ? sort->bytes : 0;
+        int64_t growth = some_bytes(&d, sort);
         for (int i = 0; i < sort->segments; i++) {
             c->forward[k][i]  = between(&d, 0, sort->bytes);
-            c->backward[k][i] = least + some_bytes(&d, sort) + growth * (sort->segments - i);
+            c->backward[k][i] = some_bytes(&d, sort) + growth * (sort->segments - i);
         }
         c->chain.fixed_forward[k]  = c->forward[k];
         c->chain.fixed_backward[k] = c->backward[k];
@@ -81,12 +94,13 @@ static void hold(player *p, int i, int64_t bytes)
     p->held[i] = bytes;
 }
 
-/* at: the segment whose backward is due, -1 in the forward of the step. */
-static void pass(player *p, int at, int i, int64_t bytes)
+/* at: the segment whose backward is due, -1 in the forward of the step. more: by kind, NULL: 0. */
+static void pass(player *p, int at, int i, const int64_t *more, int64_t bytes)
 {
     for (int k = 0; k < p->chain->n_kinds; k++) {
         int64_t fixed = at < 0 ? p->chain->fixed_forward[k][i] : p->chain->fixed_backward[k][at];
-        if (fixed + p->live + bytes > p->most) p->most = fixed + p->live + bytes;
+        int64_t live  = fixed + p->live + bytes + (more ? more[k] : 0);
+        if (live > p->most) p->most = live;
     }
 }
 
@@ -97,20 +111,25 @@ static int child_with(const player *p, int parent, int i)
     return -1;
 }
 
+/* Of the step (-1), or of a region that runs again. */
 static void play_forward(player *p, int parent, int first, int end)
 {
-    int at = parent < 0 ? -1 : end - 1;
+    int at              = parent < 0 ? -1 : end - 1;
+    const int64_t *more = parent < 0 ? NULL : class_at(p->chain, at)->begun;
 
     for (int i = first; i < end; i++) {
-        int r = child_with(p, parent, i);
+        const rp_chain_class *c  = class_at(p->chain, i);
+        const rp_chain_option *o = met_by(p, i);
+        int r                    = child_with(p, parent, i);
         if (r < 0) {
-            pass(p, at, i, met_by(p, i)->forward);
-            hold(p, i, met_by(p, i)->saved);
+            pass(p, at, i, more, parent < 0 ? o->forward : i == at ? o->last : o->again);
+            hold(p, i, i == at ? 0 : o->saved);
             continue;
         }
-        pass(p, at, i, class_at(p->chain, i)->forward_bare);
-        hold(p, i, class_at(p->chain, i)->output);
-        if (i > p->region[r].first) hold(p, i - 1, 0);
+        int behind = i - p->region[r].first;
+        if (behind) hold(p, i - 1, 0);          /* what it reads of that counts as its own */
+        pass(p, at, i, more, parent < 0 ? c->bare[behind < 2 ? behind : 2] : c->bare_again[behind > 0]);
+        hold(p, i, c->output);
     }
 }
 
@@ -120,12 +139,10 @@ static void play_backward(player *p, int parent, int first, int end)
         int r = child_with(p, parent, i);
         hold(p, i, 0);
         if (r < 0) {
-            for (int k = 0; k < p->chain->n_kinds; k++) {
-                int64_t bytes = p->chain->fixed_backward[k][i] + p->live + met_by(p, i)->backward[k];
-                if (bytes > p->most) p->most = bytes;
-            }
+            pass(p, i, i, parent >= 0 && i == end - 1 ? met_by(p, i)->last_backward : met_by(p, i)->backward, 0);
             continue;
         }
+        pass(p, i, i, class_at(p->chain, i)->waiting, 0);
         play_forward(p, r, p->region[r].first, i + 1);
         play_backward(p, r, p->region[r].first, i + 1);
         i = p->region[r].first;
@@ -143,13 +160,27 @@ int64_t play(const rp_chain *chain, const int *option, const rp_chain_region *re
     return p.most;
 }
 
+double segment_seconds(const rp_chain *chain, int i, int option, const rp_chain_region *region, int n_regions)
+{
+    const rp_chain_class *c  = class_at(chain, i);
+    const rp_chain_option *o = &c->option[option];
+    double around            = 0;
+    int innermost            = -1;
+
+    for (int r = 0; r < n_regions; r++) {
+        if (i < region[r].first || i >= region[r].end) continue;
+        around += innermost < 0 ? 0 : c->bare_seconds;
+        innermost = r;
+    }
+    if (innermost < 0) return o->seconds;
+    return o->seconds + around + (i == region[innermost].end - 1 ? o->last_seconds : o->again_seconds);
+}
+
 double seconds_again(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions)
 {
     double sum = 0;
 
-    for (int i = 0; i < chain->n; i++) sum += class_at(chain, i)->option[option[i]].seconds;
-    for (int r = 0; r < n_regions; r++)
-        for (int i = region[r].first; i < region[r].end; i++) sum += class_at(chain, i)->forward_seconds;
+    for (int i = 0; i < chain->n; i++) sum += segment_seconds(chain, i, option[i], region, n_regions);
     return sum;
 }
 
@@ -203,14 +234,16 @@ static bool lies_in(const rp_chain_region *a, const rp_chain_region *b) { return
 static bool apart(const rp_chain_region *a, const rp_chain_region *b) { return a->end <= b->first || b->end <= a->first; }
 
 /* They come by falling length, so whoever may be around one comes before it, the nearest last. */
-static bool set_parents(rp_chain_region *region, int n)
+static bool set_parents(const rp_chain *chain, rp_chain_region *region, int n)
 {
     for (int i = 0; i < n; i++) {
         region[i].parent = -1;
         for (int j = 0; j < i; j++) {
             if (lies_in(&region[i], &region[j])) region[i].parent = j;
             else if (!apart(&region[i], &region[j])) return false;
+            if (region[i].end == region[j].end) return false;
         }
+        if (class_at(chain, region[i].end - 1)->never_last) return false;
     }
     return true;
 }
@@ -220,13 +253,13 @@ static void all_regions(const rp_chain *chain, plan_teller *tell, void *user)
     rp_chain_region span[16], chosen[16];
     int n_spans = 0;
 
-    for (int length = chain->n; length > 0; length--)
-        for (int first = 0; first + length <= chain->n; first++) span[n_spans++] = (rp_chain_region){ first, first + length, -1 };
+    for (int length = chain->n - 1; length > 0; length--)
+        for (int first = 0; first + length < chain->n; first++) span[n_spans++] = (rp_chain_region){ first, first + length, -1 };
     for (unsigned set = 0; set < 1u << n_spans; set++) {
         int n = 0;
         for (int i = 0; i < n_spans; i++)
             if (set >> i & 1) chosen[n++] = span[i];
-        if (set_parents(chosen, n)) all_options(chain, chosen, n, tell, user);
+        if (set_parents(chain, chosen, n)) all_options(chain, chosen, n, tell, user);
     }
 }
 

@@ -114,8 +114,9 @@ static inline rp_chain_option llama_play(const llama_block *b, unsigned saved)
         live = llama_bytes(b, before & (saved | after)) + b->output;
         most = live > most ? live : most;
     }
-    o.forward     = most > o.saved ? most : o.saved;
-    o.backward[0] = o.backward[1] = peak;
+    o.forward = o.again = o.last = most > o.saved ? most : o.saved;
+    for (int k = 0; k < RP_CHAIN_KINDS; k++) o.backward[k] = o.last_backward[k] = peak;
+    o.again_seconds = o.last_seconds = b->seconds;
     return o;
 }
 
@@ -155,12 +156,19 @@ static inline void llama_fixed(llama_chain *c, const llama_shape *s)
         c->backward[0][i] = n * weights * 5 + (n - 1 - i) * weights + s->tokens * s->width * 2;
         c->backward[1][i] = n * weights * 6 + s->tokens * s->width * 2;
     }
-    for (int i = 0; i < c->class_of[1].n_options; i++) c->block[i].backward[0] += weights;
-    for (int i = 0; i < 2; i++) c->ends[i].backward[0] += weights;
+    for (int i = 0; i < c->class_of[1].n_options; i++) c->block[i].backward[0] = c->block[i].last_backward[0] += weights;
+    for (int i = 0; i < 2; i++) c->ends[i].backward[0] = c->ends[i].last_backward[0] += weights;
     for (int k = 0; k < RP_CHAIN_KINDS; k++) {
         c->chain.fixed_forward[k]  = c->forward[k];
         c->chain.fixed_backward[k] = c->backward[k];
     }
+}
+
+/* The input is there throughout. */
+static inline rp_chain_class llama_class(const rp_chain_option *option, int n_options, int64_t x, int64_t bare, double seconds)
+{
+    return (rp_chain_class){ .option = option, .n_options = n_options, .output = x, .bare = { bare, x + bare, x + bare }, .bare_again = { bare, x + bare },
+                             .bare_seconds = seconds };
 }
 
 static inline void llama_chain_make(llama_chain *c, int blocks, const llama_shape *s)
@@ -170,11 +178,14 @@ static inline void llama_chain_make(llama_chain *c, int blocks, const llama_shap
 
     *c         = (llama_chain){ 0 };
     c->chain   = (rp_chain){ .class_of = c->class_of, .n_classes = 3, .n = blocks + 2, .n_kinds = 2, .segment = c->segment };
-    c->ends[0] = (rp_chain_option){ .saved = x, .forward = x, .backward = { x, x } };
-    c->ends[1] = (rp_chain_option){ .saved = x, .forward = 5 * x, .backward = { 8 * x, 8 * x } };
-    c->class_of[0] = (rp_chain_class){ &c->ends[0], 1, x, x, llama_seconds(0, 2.0 * (double)x) };
-    c->class_of[1] = (rp_chain_class){ c->block, llama_options(&b, c->block), x, llama_play(&b, 0).forward, b.seconds };
-    c->class_of[2] = (rp_chain_class){ &c->ends[1], 1, x, 5 * x, 0 };
+    c->ends[0] = (rp_chain_option){ .saved = x, .forward = x, .again = x, .last = x, .backward = { x, x }, .last_backward = { x, x },
+                                    .again_seconds = llama_seconds(0, 2.0 * (double)x) };
+    c->ends[1] = (rp_chain_option){ .saved = x, .forward = 5 * x, .again = 5 * x, .last = 5 * x, .backward = { 8 * x, 8 * x },
+                                    .last_backward = { 8 * x, 8 * x } };
+    c->ends[0].last_seconds = c->ends[0].again_seconds;
+    c->class_of[0] = llama_class(c->ends, 1, x, x, c->ends[0].again_seconds);
+    c->class_of[1] = llama_class(c->block, llama_options(&b, c->block), x, llama_play(&b, 0).forward, b.seconds);
+    c->class_of[2] = llama_class(c->ends + 1, 1, x, 5 * x, 0);
     for (int i = 0; i < c->chain.n; i++) c->segment[i] = i == 0 ? 0 : i <= blocks ? 1 : 2;
     llama_fixed(c, s);
     c->step_seconds = 3 * blocks * b.seconds;

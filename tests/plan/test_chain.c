@@ -240,11 +240,12 @@ static void make_hard(void)
     drawn.chain.n_classes = MOST_CLASSES;
     for (int k = 0; k < MOST_CLASSES; k++) {
         drawn.segment[k]  = k;
-        drawn.class_of[k] = (rp_chain_class){ .option = drawn.option[k], .n_options = MOST_OPTIONS, .forward_seconds = 2e9 };
+        drawn.class_of[k] = (rp_chain_class){ .option = drawn.option[k], .n_options = MOST_OPTIONS, .bare_seconds = 2e9 };
         for (int o = 0; o < MOST_OPTIONS; o++) {
             int64_t saved      = between(&d, 1, 1000000000);
             double seconds     = 2e9 - (double)saved;
-            drawn.option[k][o] = (rp_chain_option){ .saved = saved, .forward = saved, .backward = { saved, saved }, .seconds = seconds };
+            drawn.option[k][o] = (rp_chain_option){ .saved = saved, .forward = saved, .again = saved, .last = saved, .backward = { saved, saved },
+                                                    .last_backward = { saved, saved }, .seconds = seconds, .again_seconds = 2e9, .last_seconds = 2e9 };
         }
     }
 }

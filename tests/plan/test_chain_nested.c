@@ -67,11 +67,7 @@ static double seconds_inside(const rp_chain *chain, const one_plan *plan, const 
 {
     double sum = 0;
 
-    for (int i = region[r].first; i < region[r].end; i++) sum += chain->class_of[chain->segment[i]].option[plan->option[i]].seconds;
-    for (int in = 0; in < plan->n_regions; in++) {
-        if (in == r || region[in].first < region[r].first || region[in].end > region[r].end) continue;
-        for (int i = region[in].first; i < region[in].end; i++) sum += chain->class_of[chain->segment[i]].forward_seconds;
-    }
+    for (int i = region[r].first; i < region[r].end; i++) sum += segment_seconds(chain, i, plan->option[i], region, plan->n_regions);
     return sum;
 }
 
@@ -87,7 +83,7 @@ static void check_parts(void *user, const rp_chain *chain, const one_plan *plan,
     for (int r = 0; r < plan->n_regions; r++) {
         int first = region[r].first, end = region[r].end;
         for (int i = first; i < end; i++) open[i] = false;
-        if (region[r].parent >= 0 || end == chain->n || !rp__chain_may_be_region(b->work, first, end)) continue;
+        if (region[r].parent >= 0 || !rp__chain_may_be_region(b->work, first, end)) continue;
         assert_true(rp__bound_region(b, first, end) <= all);
         assert_true(ticks(b, seconds_inside(chain, plan, region, r)) <= rp__bound_inside(b, first, end, all));
     }
@@ -129,7 +125,7 @@ static void check_same_fronts(const rp_chain *chain, const rp_chain_nest *less, 
     for (int end = 1; end < chain->n; end++)
         for (int first = 0; first < end; first++) {
             rp_chain_front a = rp__nest_front(less, first, end), b = rp__nest_front(more, first, end);
-            for (int i = 0; i < b.n && b.at[i].bytes + rp__chain_fixed_replay(chain, end) <= budget; i++) {
+            for (int i = 0; i < b.n && b.at[i].bytes + rp__chain_fixed_again(chain, end) <= budget; i++) {
                 assert_true(i < a.n);
                 assert_memory_equal(&a.at[i], &b.at[i], sizeof *a.at);
             }
@@ -177,17 +173,20 @@ static int64_t binomial_forwards(int64_t l, int64_t s)
 }
 
 /* A step's output takes 1; its backward takes `inside`, whether what it reads is kept or made again by one more forward. Kept bytes of
- * a step fit only while it is the last one, so it alone needs no forward more: it is turned round in. */
+ * a step fit only while it is the last one, so it alone needs no forward more: it is turned round in. Run again as a region's last step,
+ * it makes what it keeps, so nothing where that is nothing. */
 static void make_steps(int n)
 {
     enum { INSIDE = 1000 };
-    const rp_chain_option again = { .saved = 1, .forward = 1, .backward = { INSIDE }, .seconds = 1 };
-    const rp_chain_option keep  = { .saved = INSIDE, .forward = INSIDE, .backward = { INSIDE } };
+    const rp_chain_option again = { .saved = 1, .forward = 1, .again = 1, .backward = { INSIDE }, .last_backward = { INSIDE },
+                                    .seconds = 1, .again_seconds = 1 };
+    const rp_chain_option keep  = { .saved = INSIDE, .forward = INSIDE, .again = INSIDE, .last = INSIDE, .backward = { INSIDE },
+                                    .last_backward = { INSIDE }, .again_seconds = 1, .last_seconds = 1 };
 
     drawn              = (random_chain){ 0 };
     drawn.option[0][0] = again;
     drawn.option[0][1] = keep;
-    drawn.class_of[0]  = (rp_chain_class){ drawn.option[0], .n_options = 2, .output = 1, .forward_bare = 1, .forward_seconds = 1 };
+    drawn.class_of[0]  = (rp_chain_class){ drawn.option[0], .n_options = 2, .output = 1, .bare = { 1, 2, 2 }, .bare_again = { 1, 2 }, .bare_seconds = 1 };
     drawn.chain        = (rp_chain){ .class_of = drawn.class_of, .n_classes = 1, .n = n, .n_kinds = 1, .segment = drawn.segment,
                                      .fixed_forward = { drawn.forward[0] }, .fixed_backward = { drawn.backward[0] }, .regions = true };
 }

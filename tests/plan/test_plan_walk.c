@@ -1,8 +1,9 @@
-/* The claim of a plan: what it says a step takes is what the step takes, to the byte, whichever way each segment is kept; and no bit of a
- * gradient changes.
+/* The claim of a plan: what it says a step takes is what the step takes, to the byte, whichever way each segment is kept and whatever
+ * regions there are; and no bit of a gradient changes.
  *
- *   drawn      model x size x dtype x dropout x passes in the step, and for each segment one of its ways
- *   said       the constraints of plan/chain.h, added up here, not by the solver
+ *   drawn      model x size x dtype x dropout x passes in the step; for each segment one of its ways; regions, in regions
+ *   said       without regions the constraints of plan/chain.h, added up here, not by the solver; with regions its walk, which test_chain_nested
+ *              holds against a step played by other rules
  *   measured   the same step, the plan followed
  */
 #include "plan/plan.h"
@@ -89,54 +90,112 @@ static void draw(const rp_chain *c, uint32_t seed, int *option)
     }
 }
 
-static void step_takes_what_the_plan_says(void **state)
+/* Regions in regions: [first, end) and what is drawn inside; each ends before the one around it does. */
+static int draw_regions(uint32_t *rng, const rp_chain *c, int first, int end, int parent, rp_chain_region *out, int n, int room)
 {
-    (void)state;
-    for (int p = 0; p < RP_COUNT(programs); p++) {
-        rp_ctx *ctx   = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
-        sized_model m = sized_model_new(ctx, &programs[p].sizes);
-        int option[64];
-        rp_plan_problem problem;
-        rp_mem before, after;
-
-        rp_trace trace = trace_of(&m, programs[p].n_micro);
-        assert_ok(ctx, rp__plan_problem(ctx, &trace, &problem));
-        assert_int_equal(trace.n_passes, 1);
-        const rp_chain *chain = &problem.pass[0].chain;
-        for (uint32_t seed = 0; seed < N_DRAWS; seed++) {
-            rp_plan *plan;
-            draw(chain, seed, option);
-            assert_ok(ctx, rp__plan_make(ctx, &problem, &(rp_chain_plan){ .feasible = true, .option = option }, INT64_MAX / 4, &plan));
-            rp__plan_follow(ctx, plan);
-            rp_mem_read(ctx, 0, true, &before);
-            step(&m, programs[p].n_micro);
-            rp_mem_read(ctx, 0, false, &after);
-            rp__plan_follow(ctx, NULL);
-            int64_t said = said_by(chain, option);
-            if (trace.outside > said) said = trace.outside;
-            if (after.peak_alloc_bytes != said)
-                fail_msg("program %d, draw %u: said %lld, measured %lld", p, seed, (long long)said, (long long)after.peak_alloc_bytes);
-            rp__plan_free(plan);
-        }
-        rp__plan_problem_close(&problem);
-        rp__trace_close(&trace);
-        sized_model_free(&m);
-        test_ctx_free(ctx);
-    }
-}
-
-/* Regions in regions, none of which reaches the last segment: [first, end) and what is drawn inside. */
-static int draw_regions(uint32_t *rng, int first, int end, int parent, rp_chain_region *out, int n, int room)
-{
-    while (first < end && n < room) {
-        int length = 1 + (int)(next(rng) % (uint32_t)(end - first));
-        if (next(rng) % 3 && !(parent >= 0 && length == out[parent].end - out[parent].first)) {
+    while (first + 1 < end && n < room) {
+        int length = 1 + (int)(next(rng) % (uint32_t)(end - first - 1));
+        if (next(rng) % 3 && !c->class_of[c->segment[first + length - 1]].never_last) {
             out[n] = (rp_chain_region){ first, first + length, parent };
-            n      = draw_regions(rng, first, first + length, n, out, n + 1, room);
+            n      = draw_regions(rng, c, first, first + length, n, out, n + 1, room);
         }
         first += length;
     }
     return n;
+}
+
+typedef struct {
+    rp_ctx *ctx;
+    sized_model m;
+    rp_trace trace;
+    rp_plan_problem problem;
+    const rp_chain *chain;
+} planned;
+
+static void planned_open(planned *p, const program *of)
+{
+    p->ctx   = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
+    p->m     = sized_model_new(p->ctx, &of->sizes);
+    p->trace = trace_of(&p->m, of->n_micro);
+    assert_ok(p->ctx, rp__plan_problem(p->ctx, &p->trace, &p->problem));
+    assert_int_equal(p->trace.n_passes, 1);
+    p->chain = &p->problem.pass[0].chain;
+}
+
+static void planned_close(planned *p)
+{
+    rp__plan_problem_close(&p->problem);
+    rp__trace_close(&p->trace);
+    sized_model_free(&p->m);
+    test_ctx_free(p->ctx);
+}
+
+static rp_plan *plan_of(rp_ctx *ctx, const planned *p, int *option, rp_chain_region *region, int n)
+{
+    rp_chain_plan drawn = { .feasible = true, .option = option, .region = region, .n_regions = n };
+    rp_plan *plan;
+
+    assert_ok(ctx, rp__plan_make(ctx, &p->problem, &drawn, INT64_MAX / 4, &plan));
+    return plan;
+}
+
+static int64_t measured_in(planned *p, int n_micro, rp_plan *plan)
+{
+    rp_mem before, after;
+
+    rp__plan_follow(p->ctx, plan);
+    rp_mem_read(p->ctx, 0, true, &before);
+    step(&p->m, n_micro);
+    rp_mem_read(p->ctx, 0, false, &after);
+    rp__plan_follow(p->ctx, NULL);
+    return after.peak_alloc_bytes;
+}
+
+static void step_takes_what_the_plan_says(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RP_COUNT(programs); i++) {
+        planned p;
+        planned_open(&p, &programs[i]);
+        for (uint32_t seed = 0; seed < N_DRAWS; seed++) {
+            int option[64];
+            draw(p.chain, seed, option);
+            rp_plan *plan = plan_of(p.ctx, &p, option, NULL, 0);
+            int64_t said  = said_by(p.chain, option), measured = measured_in(&p, programs[i].n_micro, plan);
+            assert_int_equal(rp__chain_bytes(p.chain, option, NULL, 0), said);
+            if (p.trace.outside > said) said = p.trace.outside;
+            if (measured != said) fail_msg("program %d, draw %u: said %lld, measured %lld", i, seed, (long long)said, (long long)measured);
+            rp__plan_free(plan);
+        }
+        planned_close(&p);
+    }
+}
+
+static void step_in_regions_takes_what_the_plan_says(void **state)
+{
+    int n_nested = 0;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(programs); i++) {
+        planned p;
+        planned_open(&p, &programs[i]);
+        for (uint32_t seed = 0; seed < 5 * N_DRAWS; seed++) {
+            rp_chain_region region[32];
+            uint32_t rng = seed + 131;
+            int option[64];
+            draw(p.chain, seed, option);
+            int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, seed < N_DRAWS ? 1 : RP_COUNT(region));
+            rp_plan *plan = plan_of(p.ctx, &p, option, region, n);
+            int64_t said  = rp__chain_bytes(p.chain, option, region, n), measured = measured_in(&p, programs[i].n_micro, plan);
+            for (int r = 0; r < n; r++) n_nested += region[r].parent >= 0;
+            if (p.trace.outside > said) said = p.trace.outside;
+            if (measured != said)
+                fail_msg("program %d, draw %u, %d regions: said %lld, measured %lld", i, seed, n, (long long)said, (long long)measured);
+            rp__plan_free(plan);
+        }
+        planned_close(&p);
+    }
+    assert_true(n_nested > 5 * N_DRAWS);
 }
 
 static void no_bit_of_a_gradient_changes(void **state)
@@ -144,36 +203,30 @@ static void no_bit_of_a_gradient_changes(void **state)
     int n_nested = 0, n_again = 0;
 
     (void)state;
-    for (int p = 0; p < RP_COUNT(programs); p++) {
-        rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true }), *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
-        sized_model on_shapes = sized_model_new(shapes, &programs[p].sizes), m = sized_model_new(ctx, &programs[p].sizes);
+    for (int i = 0; i < RP_COUNT(programs); i++) {
+        rp_ctx *ctx   = test_ctx(&(rp_ctx_options){ .threads = 2 });
+        sized_model m = sized_model_new(ctx, &programs[i].sizes);
         rp_chain_region region[32];
-        rp_plan_problem problem;
+        planned p;
         int option[64];
 
-        rp_trace trace = trace_of(&on_shapes, programs[p].n_micro);
-        assert_ok(shapes, rp__plan_problem(shapes, &trace, &problem));
-        const rp_chain *chain = &problem.pass[0].chain;
-        uint64_t expected     = step(&m, programs[p].n_micro);
+        planned_open(&p, &programs[i]);
+        uint64_t expected = step(&m, programs[i].n_micro);
         for (uint32_t seed = 0; seed < N_REAL; seed++) {
             uint32_t rng = seed + 31;
-            rp_plan *plan;
-            draw(chain, seed, option);
-            int n = draw_regions(&rng, 0, chain->n - 1, -1, region, 0, RP_COUNT(region));
-            assert_ok(ctx, rp__plan_make(ctx, &problem, &(rp_chain_plan){ .feasible = true, .option = option, .region = region, .n_regions = n }, INT64_MAX / 4, &plan));
-            for (int i = 0; i < n; i++) n_nested += region[i].parent >= 0;
+            draw(p.chain, seed, option);
+            int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, RP_COUNT(region));
+            rp_plan *plan = plan_of(ctx, &p, option, region, n);
+            for (int r = 0; r < n; r++) n_nested += region[r].parent >= 0;
             n_again += plan->pass[0].n_again;
             rp__plan_follow(ctx, plan);
-            uint64_t got = step(&m, programs[p].n_micro);
+            uint64_t got = step(&m, programs[i].n_micro);
             rp__plan_follow(ctx, NULL);
-            if (got != expected) fail_msg("program %d, draw %u, %d regions: other bits", p, seed, n);
+            if (got != expected) fail_msg("program %d, draw %u, %d regions: other bits", i, seed, n);
             rp__plan_free(plan);
         }
-        rp__plan_problem_close(&problem);
-        rp__trace_close(&trace);
-        sized_model_free(&on_shapes);
+        planned_close(&p);
         sized_model_free(&m);
-        test_ctx_free(shapes);
         test_ctx_free(ctx);
     }
     assert_true(n_nested > N_REAL && n_again > 40 * N_REAL);      /* else there was nothing to change any */
@@ -181,35 +234,29 @@ static void no_bit_of_a_gradient_changes(void **state)
 
 static void another_step_than_the_planned_one_is_refused(void **state)
 {
-    rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
-    sized_model m     = sized_model_new(ctx, &programs[0].sizes);
-    rp_tensor *loss   = NULL;
-    int option[64]    = { 0 };
-    rp_plan *plan;
-    rp_plan_problem problem;
+    rp_tensor *loss = NULL;
+    int option[64]  = { 0 };
+    planned p;
 
     (void)state;
-    rp_trace trace = trace_of(&m, 1);
-    assert_ok(ctx, rp__plan_problem(ctx, &trace, &problem));
-    assert_ok(ctx, rp__plan_make(ctx, &problem, &(rp_chain_plan){ .feasible = true, .option = option }, INT64_MAX / 4, &plan));
-    rp__plan_follow(ctx, plan);
-    m.sizes.length--;
-    assert_int_equal(sized_loss(&m, 0, 0, &loss), RP_ERR_STATE);
-    assert_string_equal(rp_error(ctx), "the step is not the one that was planned: call 0 is embedding of 'tok_embeddings' with output fp32 [2, 5, 12], "
-                                       "planned was embedding of 'tok_embeddings' with output fp32 [2, 6, 12]");
-    rp__tape_reset(ctx);
-    rp__plan_follow(ctx, NULL);
+    planned_open(&p, &programs[0]);
+    rp_plan *plan = plan_of(p.ctx, &p, option, NULL, 0);
+    rp__plan_follow(p.ctx, plan);
+    p.m.sizes.length--;
+    assert_int_equal(sized_loss(&p.m, 0, 0, &loss), RP_ERR_STATE);
+    assert_string_equal(rp_error(p.ctx), "the step is not the one that was planned: call 0 is embedding of 'tok_embeddings' with output fp32 [2, 5, 12], "
+                                         "planned was embedding of 'tok_embeddings' with output fp32 [2, 6, 12]");
+    rp__tape_reset(p.ctx);
+    rp__plan_follow(p.ctx, NULL);
     rp__plan_free(plan);
-    rp__plan_problem_close(&problem);
-    rp__trace_close(&trace);
-    sized_model_free(&m);
-    test_ctx_free(ctx);
+    planned_close(&p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_takes_what_the_plan_says),
+        cmocka_unit_test(step_in_regions_takes_what_the_plan_says),
         cmocka_unit_test(no_bit_of_a_gradient_changes),
         cmocka_unit_test(another_step_than_the_planned_one_is_refused),
     };
