@@ -7,6 +7,7 @@
 #include "plan/trace.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 enum { NONE = -1, CONSTANT = -2 };         /* constant - tick: gone from that tick on */
@@ -184,6 +185,21 @@ static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
     *to = (rp_trace_value){ .call = v.producer, .bytes = rp__align_up(rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
 }
 
+/* To 40 bits of the pass's: then sums of any of them are the same in any order, and what takes equally long is found equal. */
+static void round_seconds(rp_trace_pass *pass)
+{
+    double sum = 0;
+    int power;
+
+    for (int at = 0; at < pass->n_calls; at++) sum += pass->call[at].forward + pass->call[at].backward;
+    frexp(sum, &power);
+    for (int at = 0; at < pass->n_calls; at++) {
+        rp_trace_call *c = &pass->call[at];
+        c->forward       = ldexp(nearbyint(ldexp(c->forward, 40 - power)), power - 40);
+        c->backward      = ldexp(nearbyint(ldexp(c->backward, 40 - power)), power - 40);
+    }
+}
+
 static rp_status copy_pass(rp_tracer *t, uint64_t hash, rp_trace_pass *to)
 {
     rp_bump *bump = &t->trace->bump;
@@ -204,6 +220,7 @@ static rp_status copy_pass(rp_tracer *t, uint64_t hash, rp_trace_pass *to)
             if (until != NONE) v->until = until;
         }
     }
+    round_seconds(to);
     return RP_OK;
 }
 

@@ -52,7 +52,7 @@ static bool is_ours(const tape_value *v)
     return t && t->storage->bytes > 0 && t->refs - 1 + t->storage->refs - 1 == v->opened;
 }
 
-/* Backward has passed its call, and with it all who read it. A region that is not at its end yet still counts it among what it reads. */
+/* Backward has passed its call, and with it all who read it. A region that has not run again yet still counts it among what it reads. */
 static bool is_over(const rp_tape *tape, const tape_value *v) { return tape->passed != NONE && !tape->retain && v->producer >= tape->passed; }
 
 static bool can_drop(const rp_tape *tape, const tape_value *v)

@@ -312,6 +312,79 @@ static void calls_whose_readers_get_no_gradient_are_not_replayed(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- what a replay reads, and how often it runs ---- */
+
+typedef struct { rp_ctx *ctx; int at; int64_t saved_bytes; } backward_watch;
+
+/* What is saved when the backward of call `at` first takes something. */
+static void watch_backward(void *user, const rp_mem_event *event)
+{
+    backward_watch *w = user;
+    rp_tape_work now  = rp__tape_now(w->ctx);
+
+    if (event->take && now.phase == RP_TAPE_BACKWARD && now.at == w->at && w->saved_bytes < 0) w->saved_bytes = saved_bytes(w->ctx);
+}
+
+/* Scale, which needs nothing of it, reads what a call before the region has made. */
+static void a_region_lets_go_of_what_it_read_once_it_has_run_again(void **state)
+{
+    (void)state;
+    rp_ctx *ctx          = test_ctx(NULL);
+    rp_tensor *w         = new_param(ctx, RP_F32, T, H, 1, 1, "w"), *x, *a, *b, *loss;
+    backward_watch watch = { ctx, 2, -1 };
+
+    x = call_op(ctx, "gelu", &(rp_attr_gelu){ false }, w, NULL);
+    assert_ok(ctx, rp__region_begin(ctx, "reads x"));
+    a = call_op(ctx, "scale", &(rp_attr_scale){ 2 }, x, NULL);
+    b = call_op(ctx, "gelu", &(rp_attr_gelu){ false }, a, NULL);
+    assert_ok(ctx, rp__region_end(ctx));
+    loss = sum_all(ctx, b);
+    rp_tensor_unref(x);
+    rp_tensor_unref(a);
+    rp_tensor_unref(b);
+    assert_int_equal(saved_bytes(ctx), HIDDEN_BYTES);           /* x */
+    rp__mem_observe(ctx->space[0], watch_backward, &watch);
+    assert_ok(ctx, rp__backward(ctx, loss));
+    rp__mem_observe(ctx->space[0], NULL, NULL);
+    assert_int_equal(watch.saved_bytes, HIDDEN_BYTES);          /* a */
+    rp_tensor_unref(loss);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
+/* Of a region of four calls the first two run again alone. */
+static rp_status first_two_alone(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
+{
+    (void)self, (void)scope;
+    for (int i = 0; i < meta->n_out + meta->n_slot && at < 2; i++) verdict[i] = (rp_verdict){ .fate = RP_RECOMPUTE, .alone = true };
+    return RP_OK;
+}
+
+static void calls_alone_in_a_region_run_once_for_it_and_once_for_themselves(void **state)
+{
+    static const rp_stretch region = { 0, 4, "all but the sum" };
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_tensor *w = new_param(ctx, RP_F32, T, H, 1, 1, "w"), *x = rp_tensor_ref(w), *loss;
+    rp_tape_stats stats;
+
+    (void)state;
+    rp__tape_plan_by(ctx, &(rp_planner){ .fate = first_two_alone, .region = &region, .n_regions = 1 });
+    for (int i = 0; i < 4; i++) {
+        rp_tensor *y = call_op(ctx, "gelu", &(rp_attr_gelu){ false }, x, NULL);
+        rp_tensor_unref(x);
+        x = y;
+    }
+    loss = sum_all(ctx, x);
+    rp_tensor_unref(x);
+    assert_ok(ctx, rp__backward(ctx, loss));
+    rp__tape_plan_by(ctx, NULL);
+    rp__tape_stats(ctx, &stats);
+    assert_int_equal(stats.n_replayed, 3 + 2);      /* the region all that leads to the last call's input; then each for its reader */
+    rp_tensor_unref(loss);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +400,8 @@ int main(void)
         cmocka_unit_test(a_product_keeps_what_the_gradients_that_are_wanted_read),
         cmocka_unit_test(a_value_that_another_region_holds_is_not_made_again),
         cmocka_unit_test(calls_whose_readers_get_no_gradient_are_not_replayed),
+        cmocka_unit_test(a_region_lets_go_of_what_it_read_once_it_has_run_again),
+        cmocka_unit_test(calls_alone_in_a_region_run_once_for_it_and_once_for_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
