@@ -1,10 +1,11 @@
 /* bench/step.c -- training steps of a model shape, timed: tokens/s and the ledger's bytes, one JSON line.
  *
- *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N]
+ *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N] [--costs]
  *
  * MODE is none, full, selective_layer (every second block) or selective_op. With --pairs, N pairs of a step without checkpointing and one
  * with it are timed, in turn in one process: the overhead is the median of their ratios less 1, its interval that of the median at 95 %
- * (order statistics), the share is recomputed over other FLOPs.
+ * (order statistics), the share is recomputed over other FLOPs. With --costs what the machine's cost table says of the step stands beside
+ * what it took, after a line an op: seconds forward, seconds backward.
  * Random weights; tokens by the same generator as the PyTorch peer, so that both do the same work. AdamW with states in the
  * parameters' dtype, as the peer has them.
  */
@@ -14,12 +15,14 @@
 #include <string.h>
 
 #include "models/weights.h"
+#include "plan/cost.h"
 #include "policy/modes.h"
 #include "train/optim.h"
 
 typedef struct {
     const char *config, *dtype, *ac;
     int64_t seq, batch, steps, warmup, threads, pairs;
+    bool costs;
 } bench_options;
 
 typedef struct { double seconds, forward, backward, update, loss; int64_t saved; } timing;
@@ -149,6 +152,7 @@ static bench_options parse(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (name[0] != '-') { o.config = name; continue; }
+        if (!strcmp(name, "--costs")) { o.costs = true; continue; }
         if (!strcmp(name, "--dtype")) o.dtype = value;
         else if (!strcmp(name, "--ac")) o.ac = value;
         else if (!strcmp(name, "--seq")) o.seq = atoll(value);
@@ -245,6 +249,65 @@ static void run_steps(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim
     unchoose(ctx, &chosen);
 }
 
+/* ---- what the cost table says ---- */
+
+typedef struct {
+    const rp_cost_table *table;
+    double forward[256], backward[256];     /* by place in the registry */
+    timing sum;
+} prediction;
+
+static rp_status add_call(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
+{
+    prediction *p = self;
+    double forward = rp__cost_seconds(p->table, meta, RP_FORWARD), backward = rp__cost_seconds(p->table, meta, RP_BACKWARD);
+
+    (void)at, (void)scope, (void)verdict;
+    for (int i = 0; i < rp__op_count(); i++) {
+        if (rp__op_at(i) != meta->op) continue;
+        p->forward[i] += forward;
+        p->backward[i] += backward;
+    }
+    p->sum.forward += forward;
+    p->sum.backward += backward;
+    return RP_OK;
+}
+
+static void add_update(prediction *p, rp_model *m)
+{
+    for (int i = 0; i < rp__model_n_params(m); i++) {
+        const rp_meta *meta = &rp__model_param(m, i)->tensor->m;
+        p->sum.update += rp__cost_move(p->table, meta->dtype, 7 * rp_meta_bytes(meta));     /* AdamW reads four and writes three */
+    }
+    p->sum.seconds = p->sum.forward + p->sum.backward + p->sum.update;
+}
+
+static void run_costs(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim *optim)
+{
+    prediction p = { .table = NULL };
+    timing best  = { .seconds = INFINITY };
+    uint64_t x   = 1234;
+    rp_cost_table *table;
+
+    if (rp__cost_table_open(ctx, &table)) fail(ctx, "cost table");
+    p.table = table;
+    rp__tape_decide_by(ctx, &(rp_decider){ add_call, &p });
+    one_step(ctx, o, m, optim, 1, &x);
+    rp__tape_decide_by(ctx, NULL);
+    add_update(&p, m);
+    for (int64_t step = 2; step < o->steps + 2; step++) {
+        timing t = one_step(ctx, o, m, optim, step, &x);
+        if (t.seconds < best.seconds) best = t;
+    }
+    for (int i = 0; i < rp__op_count(); i++)
+        if (p.forward[i] + p.backward[i] > 0) printf("%-22s %8.4f %8.4f\n", rp__op_at(i)->name, p.forward[i], p.backward[i]);
+    printf("{\"dtype\": \"%s\", \"seq\": %" PRId64 ", \"batch\": %" PRId64 ", \"machine\": \"%s\", \"measured\": %s, "
+           "\"predicted\": %.3f, \"seconds\": %.3f, \"ratio\": %.3f, \"forward\": [%.3f, %.3f], \"backward\": [%.3f, %.3f], \"update\": [%.3f, %.3f]}\n",
+           o->dtype, o->seq, o->batch, rp__cost_machine(table), rp__cost_measured(table) ? "true" : "false", p.sum.seconds, best.seconds,
+           p.sum.seconds / best.seconds, p.sum.forward, best.forward, p.sum.backward, best.backward, p.sum.update, best.update);
+    rp__cost_table_free(table);
+}
+
 int main(int argc, char **argv)
 {
     bench_options o        = parse(argc, argv);
@@ -255,7 +318,8 @@ int main(int argc, char **argv)
     if (rp_ctx_new(&options, &ctx)) fail(NULL, "context");
     rp_model *m     = build(ctx, &o, dtype);
     rp_optim *optim = build_optim(ctx, m, dtype);
-    if (o.pairs) run_pairs(ctx, &o, m, optim);
+    if (o.costs) run_costs(ctx, &o, m, optim);
+    else if (o.pairs) run_pairs(ctx, &o, m, optim);
     else run_steps(ctx, &o, m, optim);
     rp__optim_free(optim);
     rp__model_free(m);
