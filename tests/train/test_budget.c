@@ -6,12 +6,6 @@
 
 #include <math.h>
 
-#ifdef RP_SANITIZED
-enum { N_DRAWS = 12, N_BUDGETS = 8 };
-#else
-enum { N_DRAWS = 100, N_BUDGETS = 50 };
-#endif
-
 static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 static int pick(uint32_t *rng, int n) { return (int)(next(rng) % (uint32_t)n); }
 
@@ -120,10 +114,10 @@ static int64_t least_of(settings *s)
 
 static void every_step_takes_what_was_said_and_no_bit_changes(void **state)
 {
-    int n_planned = 0, n_refused = 0;
+    int n_draws = test_draws(100), n_planned = 0, n_refused = 0;
 
     (void)state;
-    for (uint32_t seed = 0; seed < N_DRAWS; seed++) {
+    for (uint32_t seed = 0; seed < (uint32_t)n_draws; seed++) {
         uint32_t rng = seed * 7919 + 3;
         rp_rehearsal all, found;
         char name[32], budget[64];
@@ -147,11 +141,12 @@ static void every_step_takes_what_was_said_and_no_bit_changes(void **state)
         if (got != expected) fail_msg("seed %u: other bits", seed);
         n_planned += found.recompute_flops > 0;
     }
-    assert_true(n_planned > N_DRAWS / 2 && n_refused > N_DRAWS / 8);
+    assert_true(n_planned > n_draws / 2 && n_refused > n_draws / 8);
 }
 
 static void a_larger_budget_never_costs_more(void **state)
 {
+    int n_budgets = test_draws(50);
     rp_rehearsal all;
     settings s;
     bool refused;
@@ -166,8 +161,8 @@ static void a_larger_budget_never_costs_more(void **state)
         snprintf(name, sizeof name, "%u", seed);
         run_it(&s, name, NULL, &all, &refused);
         int64_t least = least_of(&s), most = all.memory.reserved_bytes;
-        for (int i = 0; i <= N_BUDGETS; i++) {
-            int64_t bytes = least + (most - least) * i / N_BUDGETS;
+        for (int i = 0; i <= n_budgets; i++) {
+            int64_t bytes = least + (most - least) * i / n_budgets;
             int n = 0;
             char budget[64];
             rp_report report;
