@@ -36,6 +36,20 @@ static inline void test_ctx_free(rp_ctx *ctx)
     rp_ctx_free(ctx);
 }
 
+/* Under a sanitizer, or with every op by its reference, all takes ten times as long and more. */
+static inline bool test_is_slow(void)
+{
+#ifdef RP_SANITIZED
+    return true;
+#else
+    const char *device = getenv("REPRISE_TEST_DEVICE");
+    return device && !strcmp(device, "sim");
+#endif
+}
+
+/* How many of n draws are taken: a tenth where it is slow; ten times as many when REPRISE_TEST_ALL is set. */
+static inline int test_draws(int n) { return getenv("REPRISE_TEST_ALL") ? 10 * n : test_is_slow() ? (n + 9) / 10 : n; }
+
 #define assert_ok(ctx, expr) \
     do { \
         rp_status status_ = (expr); \

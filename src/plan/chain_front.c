@@ -34,6 +34,9 @@ const rp_chain_point *rp__front_find(rp_chain_front f, int64_t bytes)
     return n ? &f.at[n - 1] : NULL;
 }
 
+/* Nothing has no address to go on from. */
+static rp_chain_front from(rp_chain_front f, int64_t first) { return first ? (rp_chain_front){ f.at + first, f.n - first } : f; }
+
 rp_chain_front rp__front_fast(rp_chain_front f, double ticks)
 {
     int64_t low = 0, high = f.n;
@@ -43,10 +46,8 @@ rp_chain_front rp__front_fast(rp_chain_front f, double ticks)
         if ((double)f.at[middle].ticks <= ticks) high = middle;
         else low = middle + 1;
     }
-    return (rp_chain_front){ f.at + low, f.n - low };
+    return from(f, low);
 }
-
-static rp_chain_front from(rp_chain_front f, int64_t first) { return (rp_chain_front){ f.at + first, f.n - first }; }
 
 /* Of the points that the floor lifts to the same bytes only the last one counts. */
 static rp_chain_front above_floor(rp_chain_front f, int64_t bytes)

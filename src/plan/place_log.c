@@ -154,9 +154,9 @@ static bool repeats(const rp_place_log *log, const mark *a, const mark *b)
 
 static void find_repeats(rp_place_log *log)
 {
+    if (log->n_marks < 4) return;
     const mark *second = log->mark + 1;
-
-    if (log->n_marks < 4 || !stays_inside(log, second, second + 1)) return;
+    if (!stays_inside(log, second, second + 1)) return;
     for (int m = 2; m + 1 < log->n_marks; m++) {
         const mark *here = &log->mark[m];
         if (!repeats(log, second, here)) continue;

@@ -1,12 +1,7 @@
 /* Claims about language models under a memory limit without a plan: the same loss and gradients, and what a rehearsal foretells. */
 #include "sized_model.h"
 
-#define SIZES .batch = 2, .length = 128, .hidden = 128, .heads = 4, .head_dim = 32, .vocab = 512
-#ifdef RP_SANITIZED
-enum { LAYERS = 4, PERCENT = 70 };
-#else
-enum { LAYERS = 8, PERCENT = 60 };
-#endif
+#define SIZES .batch = 2, .length = 128, .layers = 8, .hidden = 128, .heads = 4, .head_dim = 32, .vocab = 512
 
 typedef struct { rp_status status; uint64_t bits; rp_mem mem; rp_tape_stats work; int64_t own_bytes; } outcome;
 
@@ -41,17 +36,29 @@ static void run_model(const sizes *s, const way *w, int64_t limit_bytes, bool sh
     test_ctx_free(ctx);
 }
 
-static const sizes llama = { SIZES, .layers = LAYERS, .kv_heads = 2, .mlp = 344, .dtype = RP_F32 };
-static const sizes gpt2  = { SIZES, .layers = LAYERS, .mlp = 512, .gpt2 = true, .dropout = 0.1, .dtype = RP_BF16 };
+static const sizes llama = { SIZES, .kv_heads = 2, .mlp = 344, .dtype = RP_F32 };
+static const sizes gpt2  = { SIZES, .mlp = 512, .gpt2 = true, .dropout = 0.1, .dtype = RP_BF16 };
 static const way none    = { "none", .mode = RP_MODE_NONE };
 
-static void check_model(const char *name, const sizes *s)
+static sizes in_time(sizes s)
+{
+    if (!test_is_slow()) return s;
+    s.layers = 4;
+    s.hidden /= 2;
+    s.head_dim /= 2;
+    s.mlp /= 2;
+    return s;
+}
+
+static void check_model(const char *name, const sizes *of)
 {
     outcome whole, got, rehearsed;
+    sizes sized = in_time(*of), *s = &sized;
+    int least   = test_is_slow() ? 70 : 60;     /* percent: of fewer layers a greater part is parameters */
 
     run_model(s, &none, 0, false, &whole);
     assert_int_equal(whole.status, RP_OK);
-    for (int percent = 90; percent >= PERCENT; percent -= 15) {
+    for (int percent = 90; percent >= least; percent -= 15) {
         int64_t limit = whole.mem.reserved_bytes * percent / 100;
         run_model(s, &none, limit, false, &got);
         assert_int_equal(got.status, RP_OK);
@@ -86,10 +93,11 @@ static void checkpointed_blocks_keep_to_a_limit_as_well(void **state)
     static const way ways[] = { { "every 2nd", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2 },
                                 { "rules", .mode = RP_MODE_NONE, .rules = "[{ op: swiglu, fate: recompute }, { path: '*.attn', fate: prefer_recompute }]" } };
     outcome whole, got;
+    sizes s = in_time(llama);
 
     for (int i = 0; i < RP_COUNT(ways); i++) {
-        run_model(&llama, &ways[i], 0, false, &whole);
-        run_model(&llama, &ways[i], whole.mem.reserved_bytes * 85 / 100, false, &got);
+        run_model(&s, &ways[i], 0, false, &whole);
+        run_model(&s, &ways[i], whole.mem.reserved_bytes * 85 / 100, false, &got);
         assert_int_equal(got.status, RP_OK);
         assert_true(got.bits == whole.bits && got.work.n_evicted > 0);
     }

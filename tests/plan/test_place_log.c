@@ -3,11 +3,6 @@
 
 #include "plan/place_log.h"
 
-#ifdef RP_SANITIZED
-enum { DRAWS = 20 };
-#else
-enum { DRAWS = 40 };
-#endif
 enum { MOST_BLOCKS = 64, MOST_TAKES = 8192, MOST_MICRO = 64 };
 
 /* A step: micro-batches of one program, each of whose blocks lives within it, and blocks of the first that live to the end. */
@@ -138,8 +133,8 @@ static int64_t reserved(const machine *m)
 static void a_noted_step_runs_again_at_its_places(void **state)
 {
     (void)state;
-    for (uint32_t draw = 0; draw < DRAWS; draw++) {
-        program p  = { .seed = draw, .n_micro = 1 + (int)draw % 5, .n_turns = 20 + (int)draw % 150, .other = (int)draw % 4, .gives_old = draw % 3 == 0 };
+    for (int draw = 0; draw < test_draws(40); draw++) {
+        program p  = { .seed = (uint32_t)draw, .n_micro = 1 + draw % 5, .n_turns = 20 + draw * 37 % 150, .other = draw % 4, .gives_old = draw % 3 == 0 };
         machine *m = machine_new(), *again = machine_new();
         noted n    = note(m, &p);
         assert_int_equal(n.n, m->n_takes);
@@ -271,7 +266,7 @@ static void blocks_that_outlive_the_step_have_places(void **state)
 
 static void without_memory_a_log_ends_and_leaves_nothing(void **state)
 {
-    program p        = { .seed = 3, .n_micro = 4, .n_turns = 24 };
+    program p        = { .seed = 3, .n_micro = 4, .n_turns = 12 };
     rp_status status = RP_ERR_MEMORY;
 
     (void)state;

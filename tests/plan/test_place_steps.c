@@ -175,7 +175,7 @@ static void check_step(int model, const char *dtype, const char *way, const char
     char name[512];
 
     snprintf(name, sizeof name, "%s, %s, %s%s", models[model].name, dtype, way, how);
-    rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
+    rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2, .shapes_only = true });
     rp_recipe *recipe = read_recipe(ctx, model, dtype, way, how);
     record r          = step_of(ctx, recipe);
     check_compact(name, &r);
@@ -206,7 +206,7 @@ typedef struct { bool feasible; int64_t bound, reserved, least; } told;
 
 static told forecast_of(int model, const char *how, int64_t budget)
 {
-    rp_ctx_options options = { .threads = 2, .shapes_only = true, .memory_limit_bytes = budget };
+    rp_ctx_options options = { .device = "cpu", .threads = 2, .shapes_only = true, .memory_limit_bytes = budget };
     char way[256]          = AC "{mode: auto}\n";
     rp_forecast f;
     rp_report report;

@@ -9,12 +9,6 @@
 #include "plan/plan.h"
 #include "sized_model.h"
 
-#ifdef RP_SANITIZED
-enum { N_DRAWS = 6, N_REAL = 3 };
-#else
-enum { N_DRAWS = 40, N_REAL = 12 };         /* real: with data */
-#endif
-
 typedef struct { sizes sizes; int n_micro; } program;
 
 static const program programs[] = {
@@ -157,7 +151,7 @@ static void step_takes_what_the_plan_says(void **state)
     for (int i = 0; i < RP_COUNT(programs); i++) {
         planned p;
         planned_open(&p, &programs[i]);
-        for (uint32_t seed = 0; seed < N_DRAWS; seed++) {
+        for (uint32_t seed = 0; seed < (uint32_t)test_draws(40); seed++) {
             int option[64];
             draw(p.chain, seed, option);
             rp_plan *plan = plan_of(p.ctx, &p, option, NULL, 0);
@@ -173,18 +167,18 @@ static void step_takes_what_the_plan_says(void **state)
 
 static void step_in_regions_takes_what_the_plan_says(void **state)
 {
-    int n_nested = 0;
+    uint32_t n_draws = (uint32_t)test_draws(40), n_nested = 0;
 
     (void)state;
     for (int i = 0; i < RP_COUNT(programs); i++) {
         planned p;
         planned_open(&p, &programs[i]);
-        for (uint32_t seed = 0; seed < 5 * N_DRAWS; seed++) {
+        for (uint32_t seed = 0; seed < 5 * n_draws; seed++) {
             rp_chain_region region[32];
             uint32_t rng = seed + 131;
             int option[64];
             draw(p.chain, seed, option);
-            int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, seed < N_DRAWS ? 1 : RP_COUNT(region));
+            int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, seed < n_draws ? 1 : RP_COUNT(region));
             rp_plan *plan = plan_of(p.ctx, &p, option, region, n);
             int64_t said  = rp__chain_bytes(p.chain, option, region, n), measured = measured_in(&p, programs[i].n_micro, plan);
             for (int r = 0; r < n; r++) n_nested += region[r].parent >= 0;
@@ -195,12 +189,12 @@ static void step_in_regions_takes_what_the_plan_says(void **state)
         }
         planned_close(&p);
     }
-    assert_true(n_nested > 5 * N_DRAWS);
+    assert_true(n_nested > 5 * n_draws);
 }
 
 static void no_bit_of_a_gradient_changes(void **state)
 {
-    int n_nested = 0, n_again = 0;
+    uint32_t n_real = (uint32_t)test_draws(12), n_nested = 0, n_again = 0;
 
     (void)state;
     for (int i = 0; i < RP_COUNT(programs); i++) {
@@ -212,7 +206,7 @@ static void no_bit_of_a_gradient_changes(void **state)
 
         planned_open(&p, &programs[i]);
         uint64_t expected = step(&m, programs[i].n_micro);
-        for (uint32_t seed = 0; seed < N_REAL; seed++) {
+        for (uint32_t seed = 0; seed < n_real; seed++) {
             uint32_t rng = seed + 31;
             draw(p.chain, seed, option);
             int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, RP_COUNT(region));
@@ -229,7 +223,7 @@ static void no_bit_of_a_gradient_changes(void **state)
         sized_model_free(&m);
         test_ctx_free(ctx);
     }
-    assert_true(n_nested > N_REAL && n_again > 40 * N_REAL);      /* else there was nothing to change any */
+    assert_true(n_nested > n_real && n_again > 40 * n_real);      /* else there was nothing to change any */
 }
 
 static void another_step_than_the_planned_one_is_refused(void **state)

@@ -67,7 +67,7 @@ static int teardown(void **state)
 
 typedef struct { rp_ctx *ctx; rp_report report; rp_recipe *recipe; rp_trainer *trainer; rp_status status; } run;
 
-enum { MOST_SETTINGS = 16 };
+enum { MOST_SETTINGS = 24 };
 #define RUN(...) (const char *const[MOST_SETTINGS]){ __VA_ARGS__ }
 
 /* A run of `model` ("llama") into `out`, settings ended by NULL over a recipe of 12 steps. The trainer is NULL where status is

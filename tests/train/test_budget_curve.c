@@ -1,0 +1,80 @@
+/* Claims about budgets on SmolLM2-135M, on shapes: from the least to all there is none is exceeded, no byte of an arena is wasted, and more
+ * memory never costs more. Of a kernel's scratch they know what this CPU takes; the test device has another. */
+#include "loop_test.h"
+
+#include <math.h>
+
+#define SIZES "max_seq_len=512", "batch_size=2", "optimizer.lr=2e-5"
+
+static const char *const *steps_of(int way)
+{
+    static const char *const ways[][MOST_SETTINGS] = {
+        { SIZES, "dtype=bf16", "clip_grad_norm=1.0" },
+        { SIZES, "dtype=fp32", "gradient_accumulation_steps=3" },
+        { SIZES, "dtype=bf16", "optimizer_in_bwd=auto", "optimizer.state_dtype=bf16" },
+        { SIZES, "dtype=bf16", "optimizer.name=sgd", "optimizer.momentum=0.9", "activation_checkpointing.rules=[{op: attention, fate: keep}]" },
+    };
+
+    return way < RP_COUNT(ways) ? ways[way] : NULL;
+}
+
+typedef struct { bool feasible, in_backward; int64_t least, reserved, bound; double overhead, bound_overhead; } told;
+
+/* budget 0: none */
+static told forecast_of(const char *const *setting, int64_t budget)
+{
+    const char *all[MOST_SETTINGS] = { 0 };
+    char model[300], size[64];
+    rp_recipe *recipe = NULL;
+    rp_forecast f;
+    rp_report report;
+    int n = 0;
+
+    for (; setting[n]; n++) all[n] = setting[n];
+    snprintf(model, sizeof model, "model.config=%s/bench/configs/smollm2-135m.json", RP_SOURCE_DIR);
+    snprintf(size, sizeof size, "memory_budget=%" PRId64, budget);
+    all[n++] = model;
+    if (budget) all[n++] = size;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2, .shapes_only = true, .memory_limit_bytes = budget });
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__recipe_read(ctx, "r.yaml", "threads: 2\nmax_steps: 1\n", 24, n, all, &report, &recipe));
+    assert_ok(ctx, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .least = !budget }, &report, &f));
+    told t = { f.feasible, f.in_backward, f.least, f.found.memory.reserved_bytes, f.bound, f.again_seconds / f.seconds, f.bound_seconds / f.seconds };
+    rp__forecast_close(&f);
+    rp__report_close(&report);
+    rp__recipe_free(recipe);
+    test_ctx_free(ctx);
+    return t;
+}
+
+static void check_budgets(const char *const *setting, int n_budgets)
+{
+    told all      = forecast_of(setting, 0);
+    double before = INFINITY;
+
+    assert_true(all.feasible && all.overhead == 0 && all.least < all.reserved);
+    assert_false(forecast_of(setting, all.least - 1).feasible);
+    for (int i = 0; i < n_budgets; i++) {
+        int64_t budget = all.least + (all.reserved - all.least) * i / (n_budgets - 1);
+        told t         = forecast_of(setting, budget);
+        if (!t.feasible || t.reserved > budget || t.reserved != t.bound)
+            fail_msg("budget %" PRId64 ": %" PRId64 " reserved, %" PRId64 " are live at once", budget, t.reserved, t.bound);
+        if (t.overhead > before || t.bound_overhead > t.overhead * (1 + 1e-9))
+            fail_msg("budget %" PRId64 ": %.9f after %.9f, the bound is %.9f", budget, t.overhead, before, t.bound_overhead);
+        before = t.overhead;
+    }
+    assert_true(before == 0);
+}
+
+static void fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more(void **state)
+{
+    (void)state;
+    for (int way = 0; steps_of(way); way++) check_budgets(steps_of(way), test_draws(50));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { TEST(fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
