@@ -112,13 +112,16 @@ static int64_t next_below(int64_t bytes, int64_t least, int tries)
     return rp__align_up(far) > least ? far : least;
 }
 
+/* Values that a must keeps are reckoned as there for as long as they could be, so the least plan may take less than is reckoned: it is tried
+ * in any case. */
 rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
 {
-    int64_t most = budget, least;
+    int64_t most, least;
     rp_plan *plan;
 
     *out = NULL;
     RP_TRY(rp__plan_least(program->ctx, &q->problem, &least));
+    most = budget > least ? budget : least;
     for (int i = 0; most >= least; i++) {
         RP_TRY(rp__plan_solve(program->ctx, &q->problem, most, &plan));
         if (!plan) return RP_OK;

@@ -7,7 +7,7 @@
 #ifdef RP_SANITIZED
 enum { N_BUDGETS = 3 };
 #else
-enum { N_BUDGETS = 10 };
+enum { N_BUDGETS = 6 };
 #endif
 
 /* ---- two steps that a program may have ---- */
@@ -303,7 +303,7 @@ static void each_failing_allocation_leaves_nothing(void **state)
 
     (void)state;
     rp_mem_read(shapes, 0, false, &before);
-    for (int step = 1;; n += step, step += n / 16) {
+    for (int step = 1;; n += step, step += n / 5) {
         shapes->fault_countdown = n + 1;
         rp_status status = rp_plan_step(shapes, net_step, &a, RP_LEAST_BUDGET, &plan);
         for (int i = 0; i < LAYERS; i++) rp_tensor_drop_grad(a.w[i]);

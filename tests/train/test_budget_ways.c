@@ -58,14 +58,14 @@ static bool leaves_open(settings *s, uint32_t seed)
     return open;
 }
 
-typedef struct { uint32_t seed; int way; uint64_t bits; int n_again, n_refused, n_planned; } draw;
+typedef struct { uint32_t seed; int way, n_runs; uint64_t bits; int n_again, n_refused, n_planned; } draw;
 
 static void check_run(settings *s, draw *d, int64_t budget, bool fits, rp_rehearsal *found)
 {
     char out[64];
     bool refused;
 
-    snprintf(out, sizeof out, "out-%u-%" PRId64, d->seed, budget);
+    snprintf(out, sizeof out, "out-%u-%d", d->seed, d->n_runs++);
     uint64_t bits = run_drawn(s, out, budget, found, &refused);
     if (refused == fits) fail_msg("seed %u, way %d: refused: %d, with a budget of %" PRId64, d->seed, d->way, refused, budget);
     d->n_refused += refused;
