@@ -368,6 +368,7 @@ static void calls_alone_in_a_region_run_once_for_it_and_once_for_themselves(void
     rp_tape_stats stats;
 
     (void)state;
+    assert_ok(ctx, rp__tape_open(ctx));
     rp__tape_plan_by(ctx, &(rp_planner){ .fate = first_two_alone, .region = &region, .n_regions = 1 });
     for (int i = 0; i < 4; i++) {
         rp_tensor *y = call_op(ctx, "gelu", &(rp_attr_gelu){ false }, x, NULL);
