@@ -1,0 +1,112 @@
+/* The claim of what a process takes: for the whole of a run, with loading, validation, states and the export, no more than it had before the
+ * model was opened, what it reserves, and 64 MiB. Measured by the kernel, on a model whose weights alone are more than that. */
+#include "loop_test.h"
+
+#include <sys/wait.h>
+
+#define MEDIUM \
+    "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 512, \"intermediate_size\": 1536," \
+    " \"num_hidden_layers\": 6, \"num_attention_heads\": 8, \"num_key_value_heads\": 4, \"vocab_size\": 16384," \
+    " \"max_position_embeddings\": 64, \"tie_word_embeddings\": true, \"bos_token_id\": 1, \"eos_token_id\": 0}"
+
+enum { SLACK = 64 << 20 };
+
+static int64_t status_bytes(const char *key)
+{
+    char line[256];
+    FILE *f     = fopen("/proc/self/status", "r");
+    long kib    = -1;
+    size_t used = strlen(key);
+
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (!strncmp(line, key, used) && line[used] == ':') kib = strtol(line + used + 1, NULL, 10);
+    fclose(f);
+    assert_true(kib > 0);
+    return (int64_t)kib << 10;
+}
+
+typedef struct { int64_t before, most, reserved, metric; int n_steps; } told;
+
+/* A child ends here: no test goes on in it. */
+static void must(rp_ctx *ctx, rp_status status)
+{
+    if (status == RP_OK) return;
+    print_error("%s\n", rp_error(ctx));
+    _exit(1);
+}
+
+static told run_here(const char *out, const char *const *setting)
+{
+    told t = { .before = status_bytes("VmRSS") };
+    rp_metrics line;
+
+    run r = run_open(&dir, "medium", out, setting);
+    must(r.ctx, r.status);
+    const rp_trainer_info *info = rp__trainer_info(r.trainer);
+    t.reserved                  = info->rehearsal.memory.reserved_bytes;
+    for (; rp__trainer_done(r.trainer) < info->n_steps; t.n_steps++) {
+        must(r.ctx, rp__trainer_step(r.trainer, &line));
+        if (line.rss > t.metric) t.metric = line.rss;
+    }
+    must(r.ctx, rp__trainer_finish(r.trainer));
+    t.most = status_bytes("VmHWM");
+    run_close(&r);
+    return t;
+}
+
+/* All of a run in a process of its own, whose greatest rss is the run's. */
+static told run_alone(const char *out, const char *const *setting)
+{
+    told t;
+    int ends[2], status;
+
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        t = run_here(out, setting);
+        _exit(write(ends[1], &t, sizeof t) == sizeof t ? 0 : 1);
+    }
+    close(ends[1]);
+    bool whole = read(ends[0], &t, sizeof t) == sizeof t;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(whole && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return t;
+}
+
+static void check_run(const char *out, int n_steps, const char *const *setting)
+{
+    told t       = run_alone(out, setting);
+    int64_t room = t.before + t.reserved + SLACK;
+
+    assert_int_equal(t.n_steps, n_steps);
+    assert_true(t.metric > t.reserved / 2 && t.metric <= t.most);
+    print_message("%s: %" PRId64 " before, %" PRId64 " reserved, at most %" PRId64 ": %" PRId64 " to spare\n", out, t.before, t.reserved, t.most, room - t.most);
+    if (t.most > room) fail_msg("%s: %" PRId64 " bytes more than was said", out, t.most - room);
+}
+
+/* Fresh weights first; then those of the export, which are read from a file. */
+static void a_whole_run_takes_what_it_reserves_and_64_mib(void **state)
+{
+    (void)state;
+#ifdef RP_SANITIZED
+    skip();     /* a sanitizer takes what it likes */
+#endif
+    char val[300], path[300];
+
+    temp_text(&dir, "medium.json", MEDIUM);
+    snprintf(val, sizeof val, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
+    snprintf(path, sizeof path, "model={path: %s/fresh/final}", dir.path);
+    check_run("fresh", 1, RUN("max_steps=1", val, "run_val_every_n_steps=1"));
+    check_run("loaded", 2, RUN("max_steps=2", "~model.config", path, val, "run_val_every_n_steps=1", "save_every_n_steps=1"));
+    check_run("planned", 1, RUN("max_steps=1", "~model.config", path, val, "run_val_every_n_steps=1", "optimizer_in_bwd=auto", "memory_budget=400MB"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { TEST(a_whole_run_takes_what_it_reserves_and_64_mib) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
