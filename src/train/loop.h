@@ -99,8 +99,8 @@ typedef struct {
     void *user;
 } rp_sweep_options;
 
-/* The context as for a forecast. With pairs it has memory and no limit, the recipe's steps are run on it, on its data, from its weights, and
- * nothing is written: every point in turn beside mode none, on one batch, with a learning rate of 0. So weights stay what they are, and
+/* The context as for a forecast. With pairs it has memory, no limit and nothing live; the recipe's steps are run on it, on its data, from its
+ * weights, and nothing is written: every point in turn beside mode none, on one batch, with a learning rate of 0. So weights stay what they are, and
  * the two steps of a pair must have one loss and one norm, to the bit; each step must take what was rehearsed, to the byte.
  * errors as of a forecast · RP_ERR_STATE a step that takes something else, or other bits · as of a trainer */
 rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, const rp_sweep_options *options, rp_report *report, rp_sweep *out);
