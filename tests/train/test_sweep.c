@@ -5,7 +5,7 @@
 #include <dirent.h>
 #include <math.h>
 
-#include "policy/policy.h"
+#include "tape/tape.h"
 
 enum { POINTS = 4, PAIRS = 3, MODES = 4 };
 
@@ -110,30 +110,52 @@ static void measuring_changes_no_prediction(void **state)
     sweep_close(&s);
 }
 
-typedef struct { rp_ctx *ctx; rp_policy *policy; int told; } meddler;
+enum { FAR = 1 << 26 };
 
-/* After the first pair all that may be is made again, whatever was planned. */
-static void meddle(void *user, int pair, double seconds_left)
+/* After the first pair there is a block far above what any step was planned to take. */
+static void take_far(void *user, int pair, double seconds_left)
 {
-    meddler *m = user;
+    rp_ctx *ctx = user;
+    int64_t offset;
 
-    assert_int_equal(pair, ++m->told);
+    assert_int_equal(pair, 1);
     assert_true(seconds_left >= 0);
-    rp_set_policy(m->ctx, m->policy);
+    rp__mem_follow(ctx->space[0], &(rp_mem_place){ 64, FAR }, 1);
+    assert_ok(ctx, rp__mem_take(ctx, ctx->space[0], RP_MEM_COMM, 64, "far", &offset));
+    assert_int_equal(offset, FAR);
 }
 
 static void a_step_that_takes_something_else_is_an_error(void **state)
 {
     (void)state;
-    sweep s   = sweep_open("llama", RUN(NULL));
-    meddler m = { s.ctx, NULL, 0 };
+    sweep s = sweep_open("llama", RUN(NULL));
 
-    assert_ok(s.ctx, rp_policy_new(s.ctx, "meddler", &m.policy));
-    assert_ok(s.ctx, rp_policy_rule(m.policy, NULL, "swiglu", RP_RECOMPUTE));
-    assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .told = meddle, .user = &m }), RP_ERR_STATE);
-    assert_int_equal(m.told, 1);
-    rp_set_policy(s.ctx, NULL);
-    rp_policy_free(m.policy);
+    assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .told = take_far, .user = s.ctx }), RP_ERR_STATE);
+    assert_non_null(strstr(rp_error(s.ctx), "not what was when it was planned"));
+    rp__mem_give(s.ctx->space[0], RP_MEM_COMM, 64, FAR);
+    sweep_close(&s);
+}
+
+/* Dropout of later calls and steps has other masks. */
+static void draw_others(void *user, int at, const char *path, const char *op)
+{
+    (void)at, (void)path, (void)op;
+    ((rp_ctx *)user)->seed++;
+}
+
+static void meddle_with_replays(void *user, int pair, double seconds_left)
+{
+    (void)pair, (void)seconds_left;
+    rp__tape_on_replay(user, draw_others, user);
+}
+
+static void a_step_of_other_bits_is_an_error(void **state)
+{
+    (void)state;
+    sweep s = sweep_open("gpt2", RUN(NULL));
+
+    assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .told = meddle_with_replays, .user = s.ctx }), RP_ERR_STATE);
+    assert_non_null(strstr(rp_error(s.ctx), "; of mode 'none' "));
     sweep_close(&s);
 }
 
@@ -180,6 +202,7 @@ int main(void)
         TEST(every_point_runs_as_planned_and_writes_nothing),
         TEST(measuring_changes_no_prediction),
         TEST(a_step_that_takes_something_else_is_an_error),
+        TEST(a_step_of_other_bits_is_an_error),
         TEST(a_sweep_is_measured_on_full_batches_alone),
         TEST(any_allocation_of_a_measured_sweep_may_fail),
     };
