@@ -106,7 +106,7 @@ static void print_measured(const rp_sweep *s)
         if (i) printf("  %7.2f %%  %7.2f %%  %.2f to %.2f %%", 100 * overhead(p), 100 * p->overhead.median, 100 * p->overhead.low, 100 * p->overhead.high);
         putchar('\n');
     }
-    printf("\n%d pairs of steps a point, each beside one of mode 'none': medians, and intervals that hold them with %.1f %%.\n", s->pairs,
+    printf("\n%d pair%s of steps a point, each beside one of mode 'none': medians, and intervals that hold them with %.1f %%.\n", s->pairs, cli_s(s->pairs),
            100 * s->point[s->n_points - 1].overhead.coverage);
     printf("All %" PRId64 " steps reserved, peaked and saved as planned, to the byte; loss and norm were the same bits in each pair.\n", s->n_steps);
     printf("Predicted by the %s table of %s\n", s->measured ? "measured" : "built-in", s->machine);
