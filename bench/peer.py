@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """The step that bench_step times, in PyTorch with transformers: eager, SDPA attention, fused AdamW, optional checkpointing.
 
-    peer.py CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac none|full] [--steps N] [--warmup N] [--threads N]
+    peer.py CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac none|full|selective_layer] [--steps N] [--warmup N] [--threads N] [--pairs N]
 
 Prints one JSON line with bench_step's keys: tokens_per_second of the best step, and peak_mib, the most bytes the CPU allocator had
 live in one more step under the memory profiler, weights, gradients and moments included; scratch that kernel libraries take
-for themselves is not seen there. tools/goldens_setup makes an environment that has what is needed.
+for themselves is not seen there. selective_layer is every second block. With --pairs, N pairs of a step without checkpointing and one
+with it, as bench_step has them: overhead and its interval, and peak_bytes of both. tools/goldens_setup makes an environment that has
+what is needed.
 """
 import argparse
 import functools
 import json
+import math
+import statistics
 import time
 
 import torch
@@ -23,8 +27,8 @@ def parse():
     p = argparse.ArgumentParser()
     p.add_argument("config")
     p.add_argument("--dtype", choices=DTYPES, default="fp32")
-    p.add_argument("--ac", choices=("none", "full"), default="none")
-    for name, value in (("--seq", 512), ("--batch", 2), ("--steps", 3), ("--warmup", 1), ("--threads", 2)):
+    p.add_argument("--ac", choices=("none", "full", "selective_layer"), default="none")
+    for name, value in (("--seq", 512), ("--batch", 2), ("--steps", 3), ("--warmup", 1), ("--threads", 2), ("--pairs", 0)):
         p.add_argument(name, type=int, default=value)
     return p.parse_args()
 
@@ -36,10 +40,15 @@ def build(o):
     torch.manual_seed(1234)
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=DTYPES[o.dtype])
     model.config.use_cache = False
-    if o.ac == "full":
-        for layer in model.model.layers:
-            layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
     return model.train()
+
+
+def choose(model, ac):
+    layers = list(model.model.layers)
+    for layer in layers:
+        layer.__dict__.pop("forward", None)
+    for layer in {"none": [], "full": layers, "selective_layer": layers[1::2]}[ac]:
+        layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
 
 
 def step(model, optimizer, ids):
@@ -66,17 +75,53 @@ def live_peak(model, optimizer, ids):
     return peak
 
 
+def median_interval(values):
+    """As src/base/median.h: the narrowest ranks that hold the true median with 95 %, all of them where there are fewer than six."""
+    x, n, k, below = sorted(values), len(values), 0, 0.5 ** len(values)
+    while k + 1 < n - 1 - k and below + math.comb(n, k + 1) * 0.5 ** n <= 0.025:
+        k += 1
+        below += math.comb(n, k) * 0.5 ** n
+    return statistics.median(x), [x[k], x[n - 1 - k]], 1 - 2 * below
+
+
+def run_pairs(o, model, optimizer, ids):
+    def timed(ac):
+        choose(model, ac)
+        return step(model, optimizer, ids)[0]
+
+    for ac in ("none", o.ac) * o.warmup:
+        timed(ac)
+    pairs = []
+    for i in range(o.pairs):                    # which comes first takes turns, too
+        ours = dict((ac, timed(ac)) for ac in (("none", o.ac), (o.ac, "none"))[i % 2])
+        pairs.append((ours["none"], ours[o.ac]))
+    median, interval, coverage = median_interval([b / a for a, b in pairs])
+    peaks = {}
+    for ac in ("none", o.ac):
+        choose(model, ac)
+        peaks[ac] = live_peak(model, optimizer, ids)
+    return {"pairs": o.pairs, "overhead": median - 1, "interval": [x - 1 for x in interval], "coverage": coverage,
+            "seconds": {"none": statistics.median(a for a, _ in pairs), o.ac: statistics.median(b for _, b in pairs)},
+            "peak_bytes": peaks}
+
+
+def run_steps(o, model, optimizer, ids):
+    choose(model, o.ac)
+    times, loss = zip(*(step(model, optimizer, ids) for _ in range(o.warmup + o.steps)))
+    best = min(times[o.warmup:])
+    return {"tokens_per_second": o.seq * o.batch / best, "seconds": best, "peak_mib": live_peak(model, optimizer, ids) / 2**20,
+            "loss": loss[-1]}
+
+
 def main():
     o = parse()
     torch.set_num_threads(o.threads)
     model = build(o)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.999), weight_decay=0.1, fused=True)
     ids = torch.randint(0, model.config.vocab_size, (o.batch, o.seq))
-    times, loss = zip(*(step(model, optimizer, ids) for _ in range(o.warmup + o.steps)))
-    best = min(times[o.warmup:])
-    print(json.dumps({"dtype": o.dtype, "ac": o.ac, "seq": o.seq, "batch": o.batch, "tokens_per_second": o.seq * o.batch / best,
-                      "seconds": best, "peak_mib": live_peak(model, optimizer, ids) / 2**20, "loss": loss[-1],
-                      "torch": torch.__version__, "transformers": transformers.__version__}))
+    found = run_pairs(o, model, optimizer, ids) if o.pairs else run_steps(o, model, optimizer, ids)
+    print(json.dumps({"dtype": o.dtype, "ac": o.ac, "seq": o.seq, "batch": o.batch, **found, "torch": torch.__version__,
+                      "transformers": transformers.__version__}))
 
 
 if __name__ == "__main__":

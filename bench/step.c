@@ -3,9 +3,9 @@
  *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N] [--costs]
  *
  * MODE is none, full, selective_layer (every second block) or selective_op. With --pairs, N pairs of a step without checkpointing and one
- * with it are timed, in turn in one process: the overhead is the median of their ratios less 1, its interval that of the median at 95 %
- * (order statistics), the share is recomputed over other FLOPs. With --costs what the machine's cost table says of the step stands beside
- * what it took, after a line an op: seconds forward, seconds backward.
+ * with it are timed, in turn in one process: the overhead is the median of their ratios less 1, its interval that of base/median.h, the
+ * share is recomputed over other FLOPs. With --costs what the machine's cost table says of the step stands beside what it took, after a
+ * line an op: seconds forward, seconds backward.
  * Random weights; tokens by the same generator as the PyTorch peer, so that both do the same work. AdamW with states in the
  * parameters' dtype, as the peer has them.
  */
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "models/weights.h"
 #include "plan/cost.h"
 #include "policy/modes.h"
@@ -168,24 +169,6 @@ static bench_options parse(int argc, char **argv)
     return o;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The ranks, from 0, between which the median of n lies with 95 %: the binomial distribution's, as a normal one. */
-static void interval(int n, int *low, int *high)
-{
-    double half = 0.98 * sqrt(n);
-
-    *low  = (int)floor(n / 2.0 - half);
-    *high = (int)ceil(n / 2.0 + half) - 1;
-    if (*low < 0) *low = 0;
-    if (*high > n - 1) *high = n - 1;
-}
-
 static double timed(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim *optim, int64_t step, uint64_t *x, const char *ac,
                     rp_tape_stats *work)
 {
@@ -204,7 +187,7 @@ static void run_pairs(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim
     uint64_t x    = 1234;
     int64_t step  = 0;
     rp_tape_stats work;
-    int low, high, n = (int)o->pairs;
+    int n = (int)o->pairs;
 
     for (int i = 0; i < o->warmup; i++) {
         timed(ctx, o, m, optim, ++step, &x, "none", &work);
@@ -216,13 +199,12 @@ static void run_pairs(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim
         ratio[i] = i % 2 ? a / b : b / a;
     }
     timed(ctx, o, m, optim, ++step, &x, o->ac, &work);
-    qsort(ratio, (size_t)n, sizeof *ratio, by_size);
-    interval(n, &low, &high);
-    double share = (double)work.recompute_flops / (double)work.step_flops, median = (ratio[(n - 1) / 2] + ratio[n / 2]) / 2;
+    rp_median over = rp__median(ratio, n);
+    double share   = (double)work.recompute_flops / (double)work.step_flops;
     printf("{\"dtype\": \"%s\", \"ac\": \"%s\", \"seq\": %" PRId64 ", \"batch\": %" PRId64 ", \"pairs\": %d, \"overhead\": %.4f, "
            "\"interval\": [%.4f, %.4f], \"share\": %.4f, \"overhead_over_share\": %.3f, \"over_share_interval\": [%.3f, %.3f]}\n",
-           o->dtype, o->ac, o->seq, o->batch, n, median - 1, ratio[low] - 1, ratio[high] - 1, share, (median - 1) / share,
-           (ratio[low] - 1) / share, (ratio[high] - 1) / share);
+           o->dtype, o->ac, o->seq, o->batch, n, over.median - 1, over.low - 1, over.high - 1, share, (over.median - 1) / share,
+           (over.low - 1) / share, (over.high - 1) / share);
     free(ratio);
 }
 

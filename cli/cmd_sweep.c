@@ -1,30 +1,45 @@
 /* cli/cmd_sweep.c -- what a step takes and costs over budgets, from the least that a plan fits to all kept; modes as points beside it.
  *
  *   --json   { machine, measured, points: [{ mode, budget_bytes, reserved_bytes, peak_bytes, saved_bytes, recompute_flops, step_seconds,
- *              overhead, optimizer_in_bwd }] }      mode null: a point of the curve */
+ *              overhead, optimizer_in_bwd }] }      mode null: a point of the curve
+ *   --measure  adds pairs, steps and coverage to the whole, measured_step_seconds, measured_overhead and measured_interval to each point:
+ *              the median and its interval, which holds the true one with the probability `coverage`. That each step reserved, peaked and
+ *              saved as planned, and no bit differed, is checked: else it is an error */
 #include "cli/forecast.h"
 
-enum { WIDTH = 64, HEIGHT = 16 };
+enum { WIDTH = 64, HEIGHT = 16, POINTS = 20, MEASURED_POINTS = 8, PAIRS = 15 };
 
-typedef struct { bool json; int64_t points; const char *device; } sweep_fields;
+typedef struct { bool json, measure; int64_t points, pairs; const char *device; } sweep_fields;
 
 static double overhead(const rp_sweep_point *p) { return p->seconds > 0 ? p->again_seconds / p->seconds : 0; }
 
 /* ---- JSON ---- */
 
+static json_t *point_json(const rp_sweep_point *p)
+{
+    return json_pack("{s:s?, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:b}", "mode", p->mode, "budget_bytes",
+                     p->budget ? json_integer(p->budget) : json_null(), "reserved_bytes", (json_int_t)p->reserved, "peak_bytes",
+                     (json_int_t)p->peak, "saved_bytes", (json_int_t)p->saved, "recompute_flops", (json_int_t)p->recompute_flops,
+                     "step_seconds", p->seconds + p->again_seconds, "overhead", overhead(p), "optimizer_in_bwd", p->in_backward);
+}
+
 static void print_json(const rp_sweep *s)
 {
     json_t *points = json_array();
+    json_t *all    = json_pack("{s:s, s:b}", "machine", s->machine, "measured", s->measured);
 
     for (int i = 0; i < s->n_points; i++) {
         const rp_sweep_point *p = &s->point[i];
-        json_array_append_new(points, json_pack("{s:s?, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:b}", "mode", p->mode, "budget_bytes",
-                                                p->budget ? json_integer(p->budget) : json_null(), "reserved_bytes", (json_int_t)p->reserved,
-                                                "peak_bytes", (json_int_t)p->peak, "saved_bytes", (json_int_t)p->saved, "recompute_flops",
-                                                (json_int_t)p->recompute_flops, "step_seconds", p->seconds + p->again_seconds, "overhead",
-                                                overhead(p), "optimizer_in_bwd", p->in_backward));
+        json_t *point           = point_json(p);
+        if (s->pairs)
+            json_object_update_new(point, json_pack("{s:f, s:f, s:[f, f]}", "measured_step_seconds", p->step_seconds, "measured_overhead",
+                                                    p->overhead.median, "measured_interval", p->overhead.low, p->overhead.high));
+        json_array_append_new(points, point);
     }
-    json_t *all = json_pack("{s:s, s:b, s:o}", "machine", s->machine, "measured", s->measured, "points", points);
+    if (s->pairs)
+        json_object_update_new(all, json_pack("{s:i, s:I, s:f}", "pairs", s->pairs, "steps", (json_int_t)s->n_steps, "coverage",
+                                              s->point[s->n_points - 1].overhead.coverage));
+    json_object_set_new(all, "points", points);
     json_dumpf(all, stdout, 0);
     putchar('\n');
     json_decref(all);
@@ -80,6 +95,23 @@ static void print_picture(const rp_sweep *s)
     printf("\n          %s ... %s\n", rp__size_text(least, f.least), rp__size_text(most, f.most));
 }
 
+static void print_measured(const rp_sweep *s)
+{
+    printf("%-18s  %16s  %10s  %9s  %9s  %s\n", "budget or mode", "reserved, bytes", "step, s", "predicted", "measured", "interval");
+    for (int i = 0; i < s->n_points; i++) {
+        const rp_sweep_point *p = &s->point[i];
+        if (p->mode) printf("%-18s", p->mode);
+        else printf("%-18" PRId64, p->budget);
+        printf("  %16" PRId64 "  %10.3f", p->reserved, p->step_seconds);
+        if (i) printf("  %7.2f %%  %7.2f %%  %.2f to %.2f %%", 100 * overhead(p), 100 * p->overhead.median, 100 * p->overhead.low, 100 * p->overhead.high);
+        putchar('\n');
+    }
+    printf("\n%d pair%s of steps a point, each beside one of mode 'none': medians, and intervals that hold them with %.1f %%.\n", s->pairs, cli_s(s->pairs),
+           100 * s->point[s->n_points - 1].overhead.coverage);
+    printf("All %" PRId64 " steps reserved, peaked and saved as planned, to the byte; loss and norm were the same bits in each pair.\n", s->n_steps);
+    printf("Predicted by the %s table of %s\n", s->measured ? "measured" : "built-in", s->machine);
+}
+
 static void print_text(const rp_sweep *s)
 {
     printf("%-18s  %16s  %16s  %10s  %9s\n", "budget or mode", "reserved, bytes", "saved, bytes", "step, s", "overhead");
@@ -95,47 +127,78 @@ static void print_text(const rp_sweep *s)
 
 /* ---- the command ---- */
 
+/* For people who wait: 15 pairs at 12 points take minutes. */
+static void tell_pair(void *user, int pair, double seconds_left)
+{
+    const sweep_fields *fields = user;
+    int64_t left               = (int64_t)(seconds_left + 0.5);
+
+    fprintf(stderr, "pair %d/%" PRId64 " of each point  %" PRId64 ":%02" PRId64 " left\n", pair, fields->pairs, left / 60, left % 60);
+}
+
 static int sweep_on(cli_forecast *x, const sweep_fields *fields)
 {
+    rp_sweep_options options = { .n = (int)fields->points, .device = fields->device, .told = tell_pair, .user = (void *)fields };
     rp_report report;
     rp_sweep s;
 
+    if (fields->measure) options.pairs = (int)fields->pairs;
+
     rp__report_open(&report, x->run.ctx);
     rp_status status = rp__recipe_open_plugins(x->recipe, &report) ? RP_ERR_MATCH : RP_OK;
-    if (status == RP_OK) status = rp__recipe_sweep(x->run.ctx, x->recipe, (int)fields->points, fields->device, &report, &s);
+    if (status == RP_OK) status = rp__recipe_sweep(x->run.ctx, x->recipe, &options, &report, &s);
     rp__report_sort(&report);
     cli_print_report(&report);
     bool told = report.n_errors > 0;
     rp__report_close(&report);
     if (status != RP_OK) return told ? rp_status_exit_code(status) : cli_fail(&x->run, status);
     if (fields->json) print_json(&s);
+    else if (s.pairs) print_measured(&s);
     else print_text(&s);
     rp__release(s.point);
     return cli_finish(&x->run, 0);
+}
+
+static int settle(const cli *c, sweep_fields *fields)
+{
+    const char *wrong = fields->measure && fields->device ? "'--measure' runs on this machine: leave out '--device'"
+                        : fields->pairs && !fields->measure ? "'--pairs' says how often to measure: add '--measure'" : NULL;
+
+    if (!fields->points) fields->points = fields->measure ? MEASURED_POINTS : POINTS;
+    if (!fields->pairs) fields->pairs = PAIRS;
+    if (!wrong) return CLI_GO;
+    cli_say(c, "%s", wrong);
+    return CLI_USAGE;
 }
 
 int cmd_sweep(cli *c, int argc, char **argv)
 {
     static const cli_option table[] = {
         { "json", 0, CLI_FLAG, offsetof(sweep_fields, json), NULL, "print one JSON object", 0, 0 },
-        { "points", 'n', CLI_INT, offsetof(sweep_fields, points), "N", "budgets on the curve (20)", 2, 1000 },
+        { "points", 'n', CLI_INT, offsetof(sweep_fields, points), "N", "budgets on the curve (20; measured, 8)", 2, 1000 },
+        { "measure", 0, CLI_FLAG, offsetof(sweep_fields, measure), NULL, "run each point for real, beside steps that keep all", 0, 0 },
+        { "pairs", 0, CLI_INT, offsetof(sweep_fields, pairs), "N", "pairs of steps at each point, with --measure (15)", 1, 10000 },
         { "device", 0, CLI_TEXT, offsetof(sweep_fields, device), "SPEC", "reckon for another machine, as 'reprise plan' does", 0, 0 },
     };
     static const cli_options options = {
-        "CONFIG [KEY=VALUE ...] [--json] [--points N] [--device SPEC]",
+        "CONFIG [KEY=VALUE ...] [--json] [--points N] [--measure [--pairs N] | --device SPEC]",
         "Tell what a recipe's step takes and what it costs at budgets from the least that a plan fits to what keeping all takes,\n"
-        "with modes everybody knows as points beside the curve. Neither weights nor data are read.",
+        "with modes everybody knows as points beside the curve. Neither weights nor data are read, unless --measure runs the\n"
+        "steps: in pairs with mode none, on the recipe's weights and data, learning nothing and writing nothing.",
         table, RP_COUNT(table), 1, 1, true,
     };
-    sweep_fields fields = { .points = 20 };
+    sweep_fields fields = { 0 };
     cli_forecast x;
     cli_args args;
 
     int code = cli_parse(c, &options, argc, argv, &fields, &args);
     if (code != CLI_GO) return code;
-    code = cli_recipe_open(c, &args, NULL, &x);
-    if (code == CLI_GO) code = sweep_on(&x, &fields);
-    cli_forecast_close(&x);
+    code = settle(c, &fields);
+    if (code == CLI_GO) {
+        code = cli_recipe_open(c, &args, NULL, !fields.measure, &x);
+        if (code == CLI_GO) code = sweep_on(&x, &fields);
+        cli_forecast_close(&x);
+    }
     cli_args_free(&args);
     return code;
 }

@@ -93,7 +93,7 @@ static rp_status make_page(const cli *c, const rp_recipe *recipe, const places *
 
     rp_status status = rp__recipe_open_plugins(recipe, report) ? RP_ERR_MATCH : RP_OK;
     if (status == RP_OK) status = rp__recipe_forecast(c->ctx, recipe, &options, report, &f);
-    if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, POINTS, NULL, report, &s);
+    if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, &(rp_sweep_options){ .n = POINTS }, report, &s);
     if (status == RP_OK)
         status = rp__report_page_write(c->ctx, &(rp_report_page){ &f, &s, title_of(recipe, title), p->metrics }, p->out);
     rp__release(s.point);

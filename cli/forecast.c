@@ -31,15 +31,16 @@ static int rehearse(cli_forecast *x, const rp_forecast_options *options)
     return told ? rp_status_exit_code(status) : cli_fail(&x->run, status);
 }
 
-int cli_recipe_open(cli *c, const cli_args *args, const char *more, cli_forecast *x)
+int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes, cli_forecast *x)
 {
     *x       = (cli_forecast){ .run = { .command = c->command } };
     int code = load(c, args, more, &x->recipe);
 
     if (code != CLI_GO) return code;
-    rp_ctx_options shapes = rp__recipe_ctx_options(x->recipe);
-    shapes.shapes_only    = true;
-    rp_status status      = rp_ctx_new(&shapes, &x->run.ctx);
+    rp_ctx_options options = rp__recipe_ctx_options(x->recipe);
+    options.shapes_only    = shapes;
+    if (!shapes) options.memory_limit_bytes = 0;
+    rp_status status = rp_ctx_new(&options, &x->run.ctx);
     if (status != RP_OK) {
         cli_say(c, "cannot open a context of %" PRId64 " threads: %s", x->recipe->threads, rp_status_text(status));
         return rp_status_exit_code(status);
@@ -50,7 +51,7 @@ int cli_recipe_open(cli *c, const cli_args *args, const char *more, cli_forecast
 
 int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *x)
 {
-    int code = cli_recipe_open(c, args, more, x);
+    int code = cli_recipe_open(c, args, more, true, x);
 
     return code == CLI_GO ? rehearse(x, options) : code;
 }

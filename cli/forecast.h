@@ -16,8 +16,8 @@ typedef struct {
 /* args' CONFIG and settings, and `more` of them behind (NULL: none). Tells what is wrong: CLI_GO, or the exit code. A budget that
  * nothing fits is no error here: look at f.feasible, cli_fail tells. Close it in both cases. */
 int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *out);
-/* The recipe and its context alone. */
-int cli_recipe_open(cli *c, const cli_args *args, const char *more, cli_forecast *out);
+/* The recipe and its context alone; `shapes` false: the context has memory, all that the machine gives. */
+int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes, cli_forecast *out);
 void cli_forecast_close(cli_forecast *forecast);
 
 /* By class: { "param": bytes, … } */

@@ -13,6 +13,7 @@
 #ifndef RP_TRAIN_LOOP_H
 #define RP_TRAIN_LOOP_H
 
+#include "base/median.h"
 #include "models/model.h"
 #include "plan/explain.h"
 #include "plan/step.h"
@@ -75,19 +76,34 @@ typedef struct {
     const char *mode;                   /* NULL: a point of the curve */
     int64_t budget;                     /* of the curve's; reserved keeps to it */
     int64_t reserved, peak, saved, recompute_flops;
-    double seconds, again_seconds;
+    double seconds, again_seconds;      /* by the cost table, as in a forecast */
     bool in_backward;
+    double step_seconds;                /* measured: the median of its steps … */
+    rp_median overhead;                 /* … and of its pairs' ratios, less 1; of mode none 0 */
 } rp_sweep_point;
 
 typedef struct {
-    rp_sweep_point *point;              /* modes, then the curve from the least budget up; yours to rp__release */
+    rp_sweep_point *point;              /* modes, none first, then the curve from the least budget up; yours to rp__release */
     int n_points, n_modes;
     char machine[128];
-    bool measured;
+    bool measured;                      /* the cost table was */
+    int pairs;                          /* of steps that were measured at each point; 0: none was */
+    int64_t n_steps;                    /* of all of them, those to warm up included */
 } rp_sweep;
 
-/* n points of the curve, 2 at least. The context as for a forecast. errors as there */
-rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, int n, const char *device, rp_report *report, rp_sweep *out);
+typedef struct {
+    int n;                              /* points of the curve, 2 at least */
+    const char *device;                 /* as of a forecast */
+    int pairs;                          /* of steps to measure at each point; 0: none */
+    void (*told)(void *user, int pair, double seconds_left);    /* after each pair of every point; may be NULL */
+    void *user;
+} rp_sweep_options;
+
+/* The context as for a forecast. With pairs it has memory, no limit and nothing live; the recipe's steps are run on it, on its data, from its
+ * weights, and nothing is written: every point in turn beside mode none, on one batch, with a learning rate of 0. So weights stay what they are, and
+ * the two steps of a pair must have one loss and one norm, to the bit; each step must take what was rehearsed, to the byte.
+ * errors as of a forecast · RP_ERR_STATE a step that takes something else, or other bits · as of a trainer */
+rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, const rp_sweep_options *options, rp_report *report, rp_sweep *out);
 
 /* Everything before step 1, or before the step a resume goes on with. The recipe is borrowed until free. Messages of a wrong
  * recipe, all of them, are in the report; nothing is written then. So are notes: which state is resumed, and why a newer one

@@ -6,6 +6,7 @@
  *   loop_plan.c    how a step runs: what is kept, and where every buffer is
  *   loop_shapes.c  steps on batches of other shapes
  *   loop_sweep.c   the same over many budgets
+ *   loop_measure.c the points of a sweep run for real, beside mode none
  *   loop_forecast.c  what steps will take, told to those who only ask
  *   loop_explain.c what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
@@ -69,6 +70,8 @@ typedef struct {
  * else outlives a step: rope tables and the optimizer. errors as rp__model_build, rp__optim_new. An engine is closed whatever open said. */
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config);
 rp_status rp__engine_ready(rp_engine *e);
+/* The model's regions are those of e->selection; another one may have been put there. */
+void rp__engine_regions(rp_engine *e);
 void rp__engine_close(rp_engine *e);
 int rp__engine_n_rules(const rp_engine *e);
 
@@ -181,8 +184,20 @@ struct rp_trainer {
     rp_trainer_info info;
 };
 
+/* A pool of `reserved` bytes, and on it the model with its weights (a state brings them all itself), and what outlives a step. The config
+ * of the source is taken over. */
+rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights);
 /* The tokenizer, where there is one, then dataset and dataset_val. */
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config);
+
+/* ---- a sweep, measured ---- */
+
+enum { RP_SWEEP_MODES = 4 };
+
+/* The recipe as point i of a sweep has it: with another mode in place of its own, or with every fate left open that no must takes. */
+rp_recipe rp__sweep_recipe(const rp_recipe *recipe, int i);
+/* The points of *out run for real: steps[i] is how those of point i run, the stage has made them. */
+rp_status rp__sweep_measure(rp_stage *stage, const rp_step_plan *const *steps, const rp_sweep_options *options, rp_sweep *out);
 
 /* ---- output_dir ---- */
 

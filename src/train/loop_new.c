@@ -92,14 +92,19 @@ static rp_status list_tensors(rp_trainer *t)
     return RP_OK;
 }
 
-/* The pool first: a limit that is too low refuses before anything is read. A state brings all weights itself. */
+/* The pool first: a limit that is too low refuses before anything is read. */
+rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights)
+{
+    RP_TRY(rp__mem_reserve(t->ctx, t->ctx->space[0], reserved));
+    RP_TRY(rp__engine_open(&t->engine, t->ctx, t->recipe, &source->config));
+    if (weights && source->files) RP_TRY(rp__model_load(t->engine.model, source->files));
+    else if (weights) rp__model_init(t->engine.model, t->ctx->seed);
+    return rp__engine_ready(&t->engine);
+}
+
 static rp_status build(rp_trainer *t, opening *o)
 {
-    RP_TRY(rp__mem_reserve(t->ctx, t->ctx->space[0], t->info.rehearsal.memory.reserved_bytes));
-    RP_TRY(rp__engine_open(&t->engine, t->ctx, t->recipe, &o->stage.source.config));
-    if (!o->state && o->stage.source.files) RP_TRY(rp__model_load(t->engine.model, o->stage.source.files));
-    else if (!o->state) rp__model_init(t->engine.model, t->ctx->seed);
-    RP_TRY(rp__engine_ready(&t->engine));
+    RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->stage.source, !o->state));
     t->engine.follow = t->steps;
     RP_TRY(list_tensors(t));
     return o->state ? rp__resume_load(t, o->state) : RP_OK;

@@ -24,6 +24,14 @@ static rp_status open_offload(rp_engine *e)
     return RP_OK;
 }
 
+void rp__engine_regions(rp_engine *e)
+{
+    rp_module *root = rp__model_root(e->model);
+
+    rp_module_checkpoint(root, NULL, NULL);
+    for (int i = 0; i < e->selection.n_conditions; i++) rp_module_checkpoint(root, rp_condition_holds, e->selection.condition[i]);
+}
+
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config)
 {
     static const rp_tape_verify verify[] = {
@@ -35,8 +43,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
     RP_TRY(rp__recipe_selection(recipe, ctx, &e->selection));
-    for (int i = 0; i < e->selection.n_conditions; i++)
-        rp_module_checkpoint(rp__model_root(e->model), rp_condition_holds, e->selection.condition[i]);
+    rp__engine_regions(e);
     rp__tape_verify(ctx, verify[recipe->activation_checkpointing.verify]);
     return rp__recipe_offloads(recipe) ? open_offload(e) : RP_OK;
 }

@@ -1,9 +1,22 @@
 /* train/loop_sweep.c -- the curve of budgets, and the modes everybody knows as points beside it. */
 #include "train/loop_inside.h"
 
-static const struct { const char *name; int mode; int64_t every; } modes[] = {
+static const struct { const char *name; int mode; int64_t every; } modes[RP_SWEEP_MODES] = {
     { "none", RP_MODE_NONE, 1 }, { "every 2nd layer", RP_MODE_SELECTIVE_LAYER, 2 }, { "selective_op", RP_MODE_SELECTIVE_OP, 1 }, { "full", RP_MODE_FULL, 1 },
 };
+
+rp_recipe rp__sweep_recipe(const rp_recipe *recipe, int i)
+{
+    rp_recipe r = *recipe;
+
+    r.activation_checkpointing.n_conditions = 0;
+    r.activation_checkpointing.mode         = RP_MODE_AUTO;
+    if (i >= RP_SWEEP_MODES) return r;
+    r.activation_checkpointing.mode         = modes[i].mode;
+    r.activation_checkpointing.every        = modes[i].every;
+    r.activation_checkpointing.offset       = 0;
+    return r;
+}
 
 static rp_sweep_point point_of(const rp_step_plan *s, const char *mode)
 {
@@ -18,80 +31,90 @@ static rp_status own(rp_stage *stage)
     return rp__stage_own(stage, &stage->steps);
 }
 
-/* The recipe with another mode in place of its own. */
-static rp_status add_mode(rp_stage *stage, int i, rp_sweep *out)
-{
-    const rp_recipe *mine = stage->recipe;
-
-    stage->open                                       = *mine;
-    stage->open.activation_checkpointing.mode         = modes[i].mode;
-    stage->open.activation_checkpointing.every        = modes[i].every;
-    stage->open.activation_checkpointing.offset       = 0;
-    stage->open.activation_checkpointing.n_conditions = 0;
-    stage->recipe                                     = &stage->open;
-    rp_status status = rp__stage_renew(stage, NULL);
-    if (status == RP_OK) status = rp__stage_run(stage, own);
-    stage->recipe = mine;
-    if (status != RP_OK) return status;
-    out->point[out->n_points++] = point_of(stage->steps, modes[i].name);
-    rp__step_plan_free(stage->steps);
-    stage->steps = NULL;
-    return RP_OK;
-}
-
 static rp_status curve(rp_stage *stage)
 {
     RP_TRY(rp__engine_ready(&stage->engine));
     return rp__stage_curve(stage, stage->curve, stage->n_curve);
 }
 
-static rp_status add_curve(rp_stage *stage, rp_sweep *out)
+static rp_status plan_mode(rp_stage *stage, int i, rp_step_plan **out)
 {
-    RP_TRY(rp__stage_renew_open(stage, NULL));
-    rp_status status = rp__stage_run(stage, curve);
-    for (int i = 0; i < stage->n_curve; i++) {
-        if (status == RP_OK && stage->curve[i]) out->point[out->n_points++] = point_of(stage->curve[i], NULL);
-        rp__step_plan_free(stage->curve[i]);
-    }
+    const rp_recipe *mine = stage->recipe;
+
+    stage->open      = rp__sweep_recipe(mine, i);
+    stage->recipe    = &stage->open;
+    rp_status status = rp__stage_renew(stage, NULL);
+    if (status == RP_OK) status = rp__stage_run(stage, own);
+    stage->recipe = mine;
+    *out          = stage->steps;
+    stage->steps  = NULL;
     return status;
 }
 
-static rp_status sweep(rp_stage *stage, rp_report *report, rp_sweep *out)
+/* Where the tightest budgets have no plan of their own, the curve is shorter: what is there moves up. */
+static int close_gaps(rp_step_plan **steps, int n)
 {
-    rp_status status = rp__stage_check_names(stage, report);
+    int kept = 0;
 
-    if (status == RP_OK) status = rp__report_status(report, RP_ERR_CONFIG);
-    for (int i = 0; i < RP_COUNT(modes) && status == RP_OK; i++) status = add_mode(stage, i, out);
-    out->n_modes = out->n_points;
-    if (status == RP_OK) status = add_curve(stage, out);
-    if (status != RP_OK) return status;
-    snprintf(out->machine, sizeof out->machine, "%s", rp__cost_machine(stage->costs));
-    out->measured = rp__cost_measured(stage->costs);
+    for (int i = 0; i < n; i++)
+        if (steps[i]) steps[kept++] = steps[i];
+    for (int i = kept; i < n; i++) steps[i] = NULL;
+    return kept;
+}
+
+static rp_status plan_points(rp_stage *stage, rp_step_plan **steps, rp_sweep *out)
+{
+    for (int i = 0; i < RP_SWEEP_MODES; i++) RP_TRY(plan_mode(stage, i, &steps[i]));
+    RP_TRY(rp__stage_renew_open(stage, NULL));
+    RP_TRY(rp__stage_run(stage, curve));
+    out->n_modes  = RP_SWEEP_MODES;
+    out->n_points = RP_SWEEP_MODES + close_gaps(stage->curve, stage->n_curve);
+    for (int i = 0; i < out->n_points; i++) out->point[i] = point_of(steps[i], i < RP_SWEEP_MODES ? modes[i].name : NULL);
     return RP_OK;
 }
 
-rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, int n, const char *device, rp_report *report, rp_sweep *out)
+static rp_status check(rp_stage *stage, const rp_sweep_options *options, rp_report *report)
 {
-    rp_stage stage;
+    const rp_recipe *r = stage->recipe;
+    int unsupported    = 0;
 
-    RP_CHECK(ctx, n >= 2, RP_ERR_ARG, "a sweep of %d points", n);
-    *out                  = (rp_sweep){ .point = rp__host_alloc(ctx, (n + RP_COUNT(modes)) * (int64_t)sizeof *out->point) };
-    rp_step_plan **steps  = rp__host_alloc(ctx, n * (int64_t)sizeof *steps);
-    rp_status status      = out->point && steps ? rp__stage_open(ctx, recipe, report, &stage) : RP_ERR_MEMORY;
-    if (!out->point || !steps) {
-        rp__release(out->point);
-        rp__release(steps);
-        return RP_ERR_MEMORY;
+    if (options->pairs) {
+        rp__recipe_check_train(r, report);
+        unsupported = rp__recipe_unsupported(r, report);
+        if (!r->dataset.packed)
+            rp__report_error(report, rp__recipe_place(r, "dataset.packed"), "steps are measured on batches of full length: set 'dataset.packed' to true");
     }
-    stage.device  = device;
-    stage.curve   = steps;
-    stage.n_curve = n;
-    if (status == RP_OK) status = sweep(&stage, report, out);
+    rp_status status = rp__stage_check_names(stage, report);
+    return status == RP_OK ? rp__report_status(report, unsupported ? RP_ERR_UNSUPPORTED : RP_ERR_CONFIG) : status;
+}
+
+static rp_status sweep(rp_stage *stage, rp_step_plan **steps, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
+{
+    RP_TRY(check(stage, options, report));
+    stage->device  = options->device;
+    stage->curve   = steps + RP_SWEEP_MODES;
+    stage->n_curve = options->n;
+    RP_TRY(plan_points(stage, steps, out));
+    snprintf(out->machine, sizeof out->machine, "%s", rp__cost_machine(stage->costs));
+    out->measured = rp__cost_measured(stage->costs);
+    return options->pairs ? rp__sweep_measure(stage, (const rp_step_plan *const *)steps, options, out) : RP_OK;
+}
+
+rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
+{
+    int n = RP_SWEEP_MODES + options->n;
+    rp_stage stage = { 0 };
+
+    RP_CHECK(ctx, options->n >= 2, RP_ERR_ARG, "a sweep of %d points", options->n);
+    *out                 = (rp_sweep){ .point = rp__host_alloc(ctx, n * (int64_t)sizeof *out->point) };
+    rp_step_plan **steps = rp__host_alloc(ctx, n * (int64_t)sizeof *steps);
+    rp_status status     = out->point && steps ? rp__stage_open(ctx, recipe, report, &stage) : RP_ERR_MEMORY;
+    if (status == RP_OK) status = sweep(&stage, steps, options, report, out);
     rp__stage_close(&stage);
+    for (int i = 0; steps && i < n; i++) rp__step_plan_free(steps[i]);
     rp__release(steps);
-    if (status != RP_OK) {
-        rp__release(out->point);
-        *out = (rp_sweep){ 0 };
-    }
+    if (status == RP_OK) return RP_OK;
+    rp__release(out->point);
+    *out = (rp_sweep){ 0 };
     return status;
 }
