@@ -56,7 +56,8 @@ static void print_time(const rp_forecast *f)
     printf("%-14s %.3f s a step by the %s of %s", "time", f->seconds + f->again_seconds, f->measured ? "measured table" : "built-in table",
            f->machine);
     if (!f->measured && !f->estimated) printf(" ('reprise calibrate' measures)");
-    printf("\n%-14s %.2f %% of it computed again", "overhead", 100 * ratio(f->again_seconds, f->seconds));
+    printf("\n%-14s %.2f %% of it computed again%s", "overhead", 100 * ratio(f->again_seconds, f->seconds),
+           f->away_seconds > 0 ? " or waited for" : "");
     if (f->planned) printf("; no plan for this budget gets below %.2f %%", 100 * ratio(f->bound_seconds, f->seconds));
     if (f->in_backward) printf("; the optimizer updates in backward");
     printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);

@@ -17,10 +17,11 @@ typedef struct {
 
 /* ---- what holds at every instant ---- */
 
-/* What is away, or in the program's own hands, is there whatever is planned. */
+/* What is away, or in the program's own hands, is there whatever is planned. What may go costs nothing here: the bound holds for lanes of
+ * any speed. */
 static bool is_fixed(const rp_trace_value *v)
 {
-    return v->call >= 0 && ((v->must && v->fate == RP_OFFLOAD) || (v->until == INT_MAX && !v->must));
+    return v->call >= 0 && (v->may_go || (v->must && v->fate == RP_OFFLOAD) || (v->until == INT_MAX && !v->must));
 }
 
 static bool may_run_again(const rp_trace_pass *pass, int call)

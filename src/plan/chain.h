@@ -44,6 +44,7 @@
 #include "base/base.h"
 
 enum { RP_CHAIN_KINDS = 2 };
+#define RP_CHAIN_NEVER (INT64_C(1) << 61)   /* what fits no budget, and still adds up */
 
 typedef struct {                    /* one way to keep a segment */
     int64_t saved, forward, backward[RP_CHAIN_KINDS];

@@ -6,6 +6,30 @@
 
 /* ---- the problem ---- */
 
+static bool may_go(const rp_trace_pass *pass)
+{
+    for (int v = 0; v < pass->n_values; v++)
+        if (pass->value[v].may_go) return true;
+    return false;
+}
+
+static rp_status stay(rp_plan_problem *p)
+{
+    p->stays = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->stays);
+    if (!p->stays) return RP_ERR_MEMORY;
+    for (int i = 0; i < p->trace->n_passes; i++) RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], true, &p->stays[i]));
+    return RP_OK;
+}
+
+rp_plan_problem rp__plan_problem_stays(const rp_plan_problem *problem)
+{
+    rp_plan_problem view = *problem;
+
+    view.pass  = problem->stays;
+    view.stays = NULL;
+    return view;
+}
+
 rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out)
 {
     rp_status status = RP_OK;
@@ -14,12 +38,17 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     out->pass = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->pass);
     out->bound = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->bound);
     if (!out->pass || !out->bound) status = RP_ERR_MEMORY;
-    for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], &out->pass[i]);
+    for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], false, &out->pass[i]);
+    for (int i = 0; i < trace->n_passes && status == RP_OK && !out->stays; i++)
+        if (may_go(&trace->pass[i])) status = stay(out);
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) {
         out->n_bounds++;
         status = rp__pass_bound_open(ctx, &trace->pass[i], &out->bound[i]);
     }
-    for (int i = 0; i < trace->n_passes && status == RP_OK && trace->n_passes > 1; i++) out->pass[i].chain.regions = false;
+    for (int i = 0; i < trace->n_passes && status == RP_OK && trace->n_passes > 1; i++) {
+        out->pass[i].chain.regions = false;
+        if (out->stays) out->stays[i].chain.regions = false;
+    }
     if (status != RP_OK) rp__plan_problem_close(out);
     return status;
 }
@@ -43,6 +72,25 @@ rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *b
 }
 
 /* ---- a plan ---- */
+
+static uint32_t may_go_of(const rp_segment *s, int c)
+{
+    uint32_t bits = 0;
+
+    for (int i = 0; i < s->call[c].n_made && s->call[c].goes; i++) {
+        const rp_segment_value *v = &s->value[s->call[c].made[i]];
+        if (v->goes) bits |= UINT32_C(1) << v->nth;
+    }
+    return bits;
+}
+
+static void mark_may_go(const rp_cut_pass *cut, rp_plan_pass *to)
+{
+    for (int s = 0; s < cut->chain.n; s++) {
+        const rp_segment *segment = &cut->class_of[cut->chain.segment[s]];
+        for (int c = 0; c < segment->n_calls; c++) to->call[cut->first[s] + c].may_go = may_go_of(segment, c);
+    }
+}
 
 static rp_status list_calls(rp_plan *plan, const rp_trace_pass *from, rp_plan_pass *to)
 {
@@ -96,10 +144,12 @@ static void take_ways(const rp_cut_pass *cut, const rp_chain_plan *solved, rp_pl
         const rp_segment *segment   = &cut->class_of[cut->chain.segment[s]];
         const rp_segment_ways *ways = &cut->ways[cut->chain.segment[s]];
         const uint64_t *again       = ways->again + (size_t)solved->option[s] * (size_t)ways->words;
+        const uint64_t *away        = ways->away + (size_t)solved->option[s] * (size_t)ways->words;
         for (int c = 0; c < segment->n_calls; c++) {
             rp_plan_call *call = &to->call[cut->first[s] + c];
             call->open         = !segment->call[c].kept && !segment->call[c].again;
             call->again        = again[c / 64] >> (c % 64) & 1;
+            call->away         = away[c / 64] >> (c % 64) & 1;
             to->n_again += call->again;
         }
     }
@@ -112,6 +162,7 @@ static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i,
     const rp_cut_pass *cut    = &problem->pass[i];
 
     RP_TRY(list_calls(plan, pass, &plan->pass[i]));
+    mark_may_go(cut, &plan->pass[i]);
     plan->facts.bound_seconds += rp__pass_bound_seconds(&problem->bound[i], budget) * pass->n_passes;
     for (int c = 0; c < cut->chain.n_classes; c++) plan->facts.proved = plan->facts.proved && cut->ways[c].all;
     return RP_OK;
@@ -142,12 +193,58 @@ static rp_status solved_pass(rp_plan *plan, const rp_plan_problem *problem, int 
     return RP_OK;
 }
 
+static rp_status away_seconds_of(const rp_cut_pass *cut, int i, const rp_plan_pass *pass, rp_bump *bump, double *seconds)
+{
+    const rp_segment *s = &cut->class_of[cut->chain.segment[i]];
+    bool *again = rp__bump_alloc(bump, s->n_calls), *away = rp__bump_alloc(bump, s->n_calls);
+    rp_segment_room room;
+
+    if (!again || !away) return RP_ERR_MEMORY;
+    RP_TRY(rp__segment_room(bump, s, &room));
+    for (int c = 0; c < s->n_calls; c++) {
+        again[c] = pass->call[cut->first[i] + c].again;
+        away[c]  = pass->call[cut->first[i] + c].away;
+    }
+    *seconds = rp__segment_away_seconds(s, again, away, room);
+    return RP_OK;
+}
+
+static bool any_away(const rp_cut_pass *cut, int i, const rp_plan_pass *pass)
+{
+    for (int c = cut->first[i]; c < cut->first[i + 1]; c++)
+        if (pass->call[c].away) return true;
+    return false;
+}
+
+rp_status rp__plan_count_away(rp_plan *plan, const rp_plan_problem *problem)
+{
+    rp_bump bump     = { .ctx = plan->bump.ctx };
+    rp_status status = RP_OK;
+    double seconds;
+
+    plan->facts.away_seconds = 0;
+    for (int p = 0; p < plan->n_passes; p++) {
+        rp_plan_pass *pass     = &plan->pass[p];
+        const rp_cut_pass *cut = &problem->pass[p];
+        pass->n_away           = 0;
+        for (int c = 0; c < pass->n_calls; c++) pass->n_away += pass->call[c].away;
+        for (int i = 0; i < cut->chain.n && status == RP_OK; i++) {
+            if (!any_away(cut, i, pass)) continue;
+            status = away_seconds_of(cut, i, pass, &bump, &seconds);
+            if (status == RP_OK) plan->facts.away_seconds += seconds * problem->trace->pass[p].n_passes;
+        }
+    }
+    rp__bump_free(&bump);
+    return status;
+}
+
 rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, int64_t budget, rp_plan **out)
 {
     rp_status status = rp__plan_bare(ctx, problem, budget, out);
 
     if (status != RP_OK) return status;
     for (int i = 0; i < problem->trace->n_passes && status == RP_OK; i++) status = solved_pass(*out, problem, i, &solved[i]);
+    if (status == RP_OK) status = rp__plan_count_away(*out, problem);
     if (status == RP_OK) return RP_OK;
     rp__plan_free(*out);
     *out = NULL;
@@ -220,7 +317,8 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
         verdict[i].alone = call->again;         /* what a rule has run again is made for whoever reads it, in a region, too */
         if (verdict[i].must) continue;
-        verdict[i].fate  = call->again ? RP_RECOMPUTE : RP_NO_FATE;
+        bool goes        = call->away && (call->may_go >> i & 1) && verdict[i].fate == RP_OFFLOAD;
+        verdict[i].fate  = goes ? RP_OFFLOAD : call->again ? RP_RECOMPUTE : RP_NO_FATE;
         verdict[i].by    = "plan";
     }
     return RP_OK;

@@ -15,18 +15,21 @@ typedef struct {
     const char *op, *path;                      /* of a call */
     rp_meta out;                                /* its first output */
     bool again, open;                           /* it runs again, alone; a plan may choose */
+    bool away;                                  /* what it makes that may go, goes … */
+    uint32_t may_go;                            /* … by their place among what it makes, a bit each: of its policy's preferences, those of a plan */
 } rp_plan_call;
 
 typedef struct {
     uint64_t hash;
-    int n_calls, n_regions, n_again;
+    int n_calls, n_regions, n_again, n_away;
     rp_plan_call *call;
     rp_stretch *region;
 } rp_plan_pass;
 
 typedef struct {
     int64_t bytes;                              /* what it takes, buffers rounded to RP_ALIGN, by the solver's reckoning */
-    double seconds, again_seconds;              /* of the step's calls · of what runs again */
+    double seconds, again_seconds;              /* of the step's calls · of what runs again, or is waited for */
+    double away_seconds;                        /* of these, what is away took: copied, waited for */
     double bound_seconds;                       /* no schedule of any kind within the budget runs less again */
     bool proved;                                /* every way to keep a segment was tried */
 } rp_plan_facts;
@@ -44,15 +47,21 @@ typedef struct {
     rp_bump bump;
     const rp_trace *trace;
     rp_cut_pass *pass;
-    rp_pass_bound *bound;                            /* of each pass: what no schedule gets below */
+    rp_cut_pass *stays;                         /* the same where nothing goes; NULL: nothing may */
+    rp_pass_bound *bound;                       /* of each pass: what no schedule gets below */
     int n_bounds;
 } rp_plan_problem;
 
 rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out);
 void rp__plan_problem_close(rp_plan_problem *problem);
 
+/* The same question with nothing away: a view of the problem, not to be closed. */
+rp_plan_problem rp__plan_problem_stays(const rp_plan_problem *problem);
+
 /* The cheapest plan that takes at most `budget` bytes. *out NULL: there is none. errors RP_ERR_MEMORY */
 rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
+/* What of its seconds is copied and waited for, from its calls' marks: facts.away_seconds and n_away are set. errors RP_ERR_MEMORY */
+rp_status rp__plan_count_away(rp_plan *plan, const rp_plan_problem *problem);
 /* The plan that keeps everything. budget: for the bound. errors RP_ERR_MEMORY */
 rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
 /* The plan that solved chains say, one of each pass; budget: for the bound. errors RP_ERR_MEMORY */

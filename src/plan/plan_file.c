@@ -74,12 +74,15 @@ static json_t *region_json(const rp_plan_pass *pass, int i)
     return json_pack("{s:i, s:i, s:s}", "first", r->first, "end", r->end, "path", r->path);
 }
 
-static json_t *again_json(const rp_plan_pass *pass, int i)
+static json_t *call_json(const rp_plan_pass *pass, int i)
 {
     const rp_plan_call *c = &pass->call[i];
 
-    return c->again ? json_pack("{s:i, s:s, s:s}", "at", i, "path", c->path, "op", c->op) : NULL;
+    return json_pack("{s:i, s:s, s:s}", "at", i, "path", c->path, "op", c->op);
 }
+
+static json_t *again_json(const rp_plan_pass *pass, int i) { return pass->call[i].again ? call_json(pass, i) : NULL; }
+static json_t *away_json(const rp_plan_pass *pass, int i) { return pass->call[i].away ? call_json(pass, i) : NULL; }
 
 static void put_passes(writer *w, const rp_plan *plan)
 {
@@ -89,6 +92,7 @@ static void put_passes(writer *w, const rp_plan *plan)
         put_json(w, hash_json(plan->pass[i].hash));
         put_list(w, "regions", plan->pass[i].n_regions, region_json, &plan->pass[i]);
         put_list(w, "again", plan->pass[i].n_calls, again_json, &plan->pass[i]);
+        if (plan->pass[i].n_away) put_list(w, "away", plan->pass[i].n_calls, away_json, &plan->pass[i]);
         put(w, "}");
     }
     put(w, "]");
@@ -157,7 +161,9 @@ static const char *fault_in(const json_t *root)
     if (!is_text(root, "recipe")) return "it has no 'recipe'";
     if (!json_is_array(passes)) return "it has no 'passes'";
     json_array_foreach(passes, i, p) {
-        if (!is_text(p, "calls") || !entries_are_good(json_object_get(p, "regions"), true) || !entries_are_good(json_object_get(p, "again"), false))
+        const json_t *away = json_object_get(p, "away");
+        if (!is_text(p, "calls") || !entries_are_good(json_object_get(p, "regions"), true) ||
+            !entries_are_good(json_object_get(p, "again"), false) || (away && !entries_are_good(away, false)))
             return "one of 'passes' is incomplete";
     }
     return NULL;
@@ -246,18 +252,43 @@ static rp_status check_stamp(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_s
     return check_text(ctx, t, "costs", "cost table", costs);
 }
 
+static rp_status find_call(rp_ctx *ctx, const rp_plan_text *t, const json_t *e, const rp_plan_pass *pass, rp_plan_call **out)
+{
+    int64_t at       = json_integer_value(json_object_get(e, "at"));
+    const char *path = json_string_value(json_object_get(e, "path")), *op = json_string_value(json_object_get(e, "op"));
+
+    RP_CHECK(ctx, at >= 0 && at < pass->n_calls && !strcmp(pass->call[at].path, path) && !strcmp(pass->call[at].op, op), RP_ERR_CONFIG,
+             "plan '%s' is stale: call %" PRId64 ", %s of '%s', is not in the step", t->name, at, op, path);
+    *out = &pass->call[at];
+    return RP_OK;
+}
+
 static rp_status mark_again(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan_pass *pass)
 {
+    rp_plan_call *call;
     size_t i;
     json_t *e;
 
     json_array_foreach(list, i, e) {
-        int64_t at       = json_integer_value(json_object_get(e, "at"));
-        const char *path = json_string_value(json_object_get(e, "path")), *op = json_string_value(json_object_get(e, "op"));
-        if (at < 0 || at >= pass->n_calls || strcmp(pass->call[at].path, path) || strcmp(pass->call[at].op, op))
-            return rp__fail(ctx, RP_ERR_CONFIG, "plan '%s' is stale: call %" PRId64 ", %s of '%s', is not in the step", t->name, at, op, path);
-        pass->n_again += !pass->call[at].again;
-        pass->call[at].again = true;
+        RP_TRY(find_call(ctx, t, e, pass, &call));
+        pass->n_again += !call->again;
+        call->again = true;
+    }
+    return RP_OK;
+}
+
+/* list NULL: a file of a plan without any. */
+static rp_status mark_away(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan_pass *pass)
+{
+    rp_plan_call *call;
+    size_t i;
+    json_t *e;
+
+    json_array_foreach(list, i, e) {
+        RP_TRY(find_call(ctx, t, e, pass, &call));
+        RP_CHECK(ctx, call->may_go && !call->again, RP_ERR_CONFIG, "plan '%s' is wrong: what %s of '%s' makes is not open to offloading", t->name,
+                 call->op, call->path);
+        call->away = true;
     }
     return RP_OK;
 }
@@ -303,6 +334,7 @@ static rp_status fill_pass(rp_ctx *ctx, const rp_plan_text *t, const json_t *fro
     if (strcmp(json_string_value(json_object_get(from, "calls")), hash))
         return stale(ctx, t, "calls (model, shapes, dtype)", json_string_value(json_object_get(from, "calls")), hash);
     RP_TRY(mark_again(ctx, t, json_object_get(from, "again"), pass));
+    RP_TRY(mark_away(ctx, t, json_object_get(from, "away"), pass));
     return take_regions(ctx, t, json_object_get(from, "regions"), plan, pass);
 }
 
@@ -320,6 +352,8 @@ rp_status rp__plan_from_text(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_p
         rp__plan_free(plan);
         return status;
     }
-    *out = plan;
-    return RP_OK;
+    rp_status status = rp__plan_count_away(plan, problem);
+    if (status == RP_OK) *out = plan;
+    else rp__plan_free(plan);
+    return status;
 }

@@ -4,10 +4,11 @@
  *     "made_for": { "version", "machine", "threads", "costs", "budget_bytes", "calls" },       what a plan holds for; all hashes hexadecimal
  *     "takes": { "peak_bytes", "reserved_bytes", "saved_bytes", "step_flops", "recompute_flops", "overhead", "overhead_lower_bound" },
  *     "optimizer_in_bwd": false,
- *     "passes": [ { "calls": "<hash>", "regions": [ { "first", "end", "path" } ], "again": [ { "at", "path", "op" } ] } ],
+ *     "passes": [ { "calls": "<hash>", "regions": [ { "first", "end", "path" } ], "again": [ { "at", "path", "op" } ], "away": [ … ] } ],
  *     "recipe": "…" }
  *
- * `again` lists the calls that run again, by their place in the pass. A file read back holds for a step only if all of made_for is as it
+ * `again` lists the calls that run again, by their place in the pass, `away` likewise those whose values are offloaded; without any it is left
+ * out. A file read back holds for a step only if all of made_for is as it
  * was; what has changed is named.
  */
 #ifndef RP_PLAN_FILE_H

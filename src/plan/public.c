@@ -53,8 +53,9 @@ static rp_status run(void *self, rp_step_plan *how)
     end(own, &work, &memory);
     if (!how) return status;
     rp__step_follow(ctx, NULL);
-    how->found   = (rp_rehearsal){ memory, 0, work.step_flops, work.recompute_flops };
+    how->found   = (rp_rehearsal){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     how->seconds = own->question->trace.seconds;
+    if (how->plan) how->again_seconds += how->plan->facts.away_seconds;
     return status;
 }
 
@@ -169,11 +170,12 @@ void rp_step_plan_read(const rp_step_plan *p, rp_step_facts *out)
 {
     *out = (rp_step_facts){
         .memory = p->found.memory, .bound_bytes = p->placement.bound, .step_flops = p->found.step_flops, .recompute_flops = p->found.recompute_flops,
-        .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->plan->facts.bound_seconds,
+        .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->plan->facts.bound_seconds, .offloaded_bytes = p->found.offloaded_bytes,
     };
     for (int i = 0; i < p->plan->n_passes; i++) {
         out->n_calls += p->plan->pass[i].n_calls;
         out->n_again += p->plan->pass[i].n_again;
         out->n_regions += p->plan->pass[i].n_regions;
+        out->n_away += p->plan->pass[i].n_away;
     }
 }

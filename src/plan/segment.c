@@ -15,6 +15,7 @@ typedef enum {
 typedef struct {
     rp_bump *bump;
     const rp_trace_pass *pass;
+    bool stays;
     role *role;
     int *last_reader;                           /* of each value, the last call that reads it */
     int *segment;                               /* of each call */
@@ -26,12 +27,12 @@ typedef struct {
 
 /* ---- cuts ---- */
 
-/* To run the last call again is of no use: its backward comes at once. */
+/* To run it again, or to have what it makes away, is of no use: its backward comes at once. */
+static bool is_last(const cutter *k, const rp_trace_call *c) { return c == &k->pass->call[k->pass->n_calls - 1]; }
+
 static bool is_open(const cutter *k, const rp_trace_call *c)
 {
-    bool last = c == &k->pass->call[k->pass->n_calls - 1];
-
-    for (int i = 0; i < c->n_made && c->replays && !last; i++)
+    for (int i = 0; i < c->n_made && c->replays && !is_last(k, c); i++)
         if (!k->pass->value[c->made[i]].must) return true;
     return false;
 }
@@ -167,6 +168,9 @@ static int small_value(cutter *k, rp_segment *s, int v)
     value->bytes  = k->pass->value[v].bytes;
     value->until  = (until < end ? until : end - 1) - s->first;
     value->output = k->last_reader[v] >= end;
+    value->goes   = !k->stays && k->pass->value[v].may_go && value->call != NONE && !value->output;
+    value->nth    = value->goes ? k->pass->value[v].nth : 0;
+    value->copy   = value->goes ? k->pass->value[v].copy : 0;
     return k->small[v] = s->n_values++;
 }
 
@@ -196,8 +200,9 @@ static void small_call(cutter *k, rp_segment *s, int c)
         to->made[to->n_made++] = v;
         if (value->must && value->fate == RP_RECOMPUTE && from->replays) to->again = true;
         if (s->value[v].output) to->kept = true;
+        if (s->value[v].goes && !is_last(k, from)) to->goes = true;
     }
-    if (to->again) to->kept = false;
+    if (to->again) to->kept = to->goes = false;
     for (int i = 0; i < from->n_needs; i++) {
         int v = small_value(k, s, from->needs[i]);
         if (v != NONE) to->needs[to->n_needs++] = v;
@@ -280,6 +285,15 @@ static void set_hash(const cutter *k, rp_segment *s)
     s->hash = rp__hash(&s->input_stays, sizeof s->input_stays, hash);
 }
 
+static void set_lane(const cutter *k, rp_segment *s)
+{
+    bool any = false;
+
+    for (int c = 0; c < s->n_calls; c++) any = any || s->call[c].goes;
+    if (any) s->bandwidth = k->pass->bandwidth;
+    for (int c = 0; c < s->n_calls && any; c++) s->call[c].backward = k->pass->call[s->first + c].backward;
+}
+
 static rp_status make_segment(cutter *k, int i, rp_segment *s)
 {
     *s = (rp_segment){ .first = k->first[i], .n_calls = k->first[i + 1] - k->first[i], .n_kinds = k->n_kinds };
@@ -289,6 +303,7 @@ static rp_status make_segment(cutter *k, int i, rp_segment *s)
     add_lingering(k, i, s);
     s->input_stays = i > 0 && reads_its_output(k, i - 1);
     set_fixed(k, s);
+    set_lane(k, s);
     set_hash(k, s);
     return RP_OK;
 }
@@ -348,9 +363,9 @@ static rp_status make_chain(cutter *k, rp_cut_pass *out)
     return RP_OK;
 }
 
-rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, rp_cut_pass *out)
+rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, bool stays, rp_cut_pass *out)
 {
-    cutter k       = { .bump = bump, .pass = pass };
+    cutter k       = { .bump = bump, .pass = pass, .stays = stays };
     int n          = pass->n_calls;
     int *crossings = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *crossings);
 

@@ -5,9 +5,13 @@
  *   classes   |   a   |        b         |        b         |  …  |     c     |      alike in calls, bytes and what is fixed around them
  *
  * In a segment numbers are small: calls from 0, values from 0, its input among them. Leaves are no values here, nor is
- * what musts, offloading or the program itself hold: that is fixed. A way to keep a segment is a set of calls that run again in backward;
- * all others keep what backward, or a call that runs again, reads of theirs. What a way takes is found by walking through the segment's
- * calls as the tape will: forward, then backward with each value made again when it is first read and let go at its last use.
+ * what musts, offloading or the program itself hold: that is fixed. A way to keep a segment is a set of calls that run again in backward
+ * and a set of calls whose values that may go are away until then; all others keep what backward, or a call that runs again, reads of theirs.
+ * What a way takes is found by walking through the segment's calls as the tape will: forward, then backward with each value made again, or
+ * fetched, when it is first read and let go at its last use.
+ *
+ *   lane      out ▐▀▀ v/W ▀▀▌                 ▐▀▀ v/W ▀▀▌ in        v bytes that go, W bytes/s: what a segment's own forward does not hide
+ *   calls     ▐▀ its forward ▀▌   …   ▐▀ its backward ▀▌            of one transfer, its own backward of the other, is waited for
  */
 #ifndef RP_SEGMENT_H
 #define RP_SEGMENT_H
@@ -20,8 +24,9 @@ typedef struct {
     int n_made, made[RP_MAX_OUT + RP_MAX_SLOT];
     int n_needs, needs[RP_TRACE_NEEDS];         /* of its backward, as often as it asks */
     int64_t run_bytes;
-    double seconds;
+    double seconds, backward;                   /* backward: only where some of the segment may go */
     bool kept, again;                           /* not open: never again · must, where anybody reads it */
+    bool goes;                                  /* it makes a value that may go */
 } rp_segment_call;
 
 typedef struct {
@@ -30,6 +35,9 @@ typedef struct {
     int until;                                  /* the last call during which the program holds it */
     bool output;                                /* the next segment's input */
     bool lingers;                               /* the input of the segment before, which the program still holds in its forward */
+    bool goes;                                  /* it may go; then its place among what its call makes, and the seconds of copying it out and in */
+    int nth;
+    double copy;
 } rp_segment_value;
 
 typedef struct {
@@ -39,6 +47,7 @@ typedef struct {
     rp_segment_value *value;
     int64_t *forward_fixed;                     /* by call: the most in its tick, over what was there when the segment began */
     int64_t *backward_before[RP_CHAIN_KINDS], *backward_fixed[RP_CHAIN_KINDS];
+    double bandwidth;                           /* bytes/s, where some of it may go */
     uint64_t hash;
     int first;                                  /* call of the pass */
 } rp_segment;
@@ -46,14 +55,17 @@ typedef struct {
 typedef struct { int *left, *pending; bool *present, *finished, *runs; } rp_segment_room;      /* by value, by call: for a walk to note in */
 rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *out);
 
-/* What happens when the marked calls run again (again[] has an entry for each call; those without a reader may be marked). */
-rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, rp_segment_room room);
+/* What happens when the marked calls run again (again[] has an entry for each call; those without a reader may be marked), and what those
+ * marked in away[] make, and may go, goes (NULL: none). In a region nothing goes: there such a way fits nowhere. */
+rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room);
+/* The part of its seconds that is copied and waited for. */
+double rp__segment_away_seconds(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room);
 /* What a class says besides its options, where nothing of the segment is kept. `again` is room for an entry for each call. */
 void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp_chain_class *out);
 
 typedef struct {
     rp_chain_option *option;
-    uint64_t *again;                            /* of each option, the calls that run again: a bit a call, `words` words */
+    uint64_t *again, *away;                     /* of each option, the calls that run again, those that go: a bit a call, `words` words */
     int n, words;
     int64_t walks;                              /* how many ways were tried */
     bool all;                                   /* every way there is was */
@@ -69,7 +81,7 @@ typedef struct {
     const int *first;                           /* of each segment, its first call; one more at the end */
 } rp_cut_pass;
 
-/* All of it for a pass. What is made lives in the bump. errors RP_ERR_MEMORY */
-rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, rp_cut_pass *out);
+/* All of it for a pass. What is made lives in the bump. stays: nothing goes. errors RP_ERR_MEMORY */
+rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, bool stays, rp_cut_pass *out);
 
 #endif

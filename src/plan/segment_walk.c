@@ -5,12 +5,14 @@
 
 #include <string.h>
 
-enum { NONE = -1 };
+enum { NONE = -1, FOREIGN = -2 };
 
 typedef struct {
     const rp_segment *s;
-    const bool *again;
+    const bool *again, *away;                   /* away NULL: nothing goes */
     int kind, tick;
+    int ahead, coming;                          /* calls below have not been searched for what to fetch · fetched and not asked for yet, or
+                                                 * NONE, or of another segment: FOREIGN */
     rp_segment_room room;
     int64_t live;                               /* of values, over what is held from segments before */
     int64_t most;
@@ -31,11 +33,18 @@ static void count_readers(const rp_segment *s, const bool *again, int *left)
 
 static bool is_output(const rp_segment_value *v) { return v->output && v->call != NONE; }
 
-static bool is_held(const rp_segment *s, const bool *again, const int *left, int v)
+static bool goes(const walk *w, int v)
 {
-    const rp_segment_value *value = &s->value[v];
+    const rp_segment_value *value = &w->s->value[v];
 
-    return value->call != NONE && !again[value->call] && (left[v] > 0 || value->output);
+    return w->away && value->goes && w->away[value->call];
+}
+
+static bool is_held(const walk *w, int v)
+{
+    const rp_segment_value *value = &w->s->value[v];
+
+    return value->call != NONE && !w->again[value->call] && !goes(w, v) && (w->room.left[v] > 0 || value->output);
 }
 
 /* ---- forward ---- */
@@ -52,7 +61,7 @@ static int64_t forward_most(const walk *w, int behind)
         for (int v = 0; v < s->n_values; v++) {
             int born = s->value[v].call;
             if (born > c || (born == NONE && behind < 1 + s->value[v].lingers)) continue;
-            if (born == c || s->value[v].until >= c || is_held(s, w->again, w->room.left, v)) live += s->value[v].bytes;
+            if (born == c || s->value[v].until >= c || is_held(w, v)) live += s->value[v].bytes;
         }
         if (live > most) most = live;
     }
@@ -67,7 +76,7 @@ typedef enum { MIDDLE, LAST, BARE } position;   /* bare: in a region inside, so 
 static bool is_wanted(const walk *w, position at, int v)
 {
     if (is_output(&w->s->value[v]) && at != MIDDLE) return at == BARE;
-    return at != BARE && is_held(w->s, w->again, w->room.left, v);
+    return at != BARE && is_held(w, v);
 }
 
 static bool is_there(const walk *w, position at, int v) { return at == LAST && is_output(&w->s->value[v]) && w->room.left[v] > 0; }
@@ -165,11 +174,73 @@ static void finish(walk *w, int c)
     for (int i = 0; i < w->s->call[c].n_reads; i++) used(w, w->s->call[c].reads[i]);
 }
 
+static void fetch(walk *w, int v)
+{
+    w->room.present[v] = true;
+    w->live += w->s->value[v].bytes;
+}
+
+/* The first value that is away among what the backward of a call reads, or the call when it runs again; NONE. */
+static int away_for(const walk *w, int c)
+{
+    const rp_segment_call *call = &w->s->call[c];
+
+    for (int i = 0; i < call->n_needs + (w->again[c] ? call->n_reads : 0); i++) {
+        int v = i < call->n_needs ? call->needs[i] : call->reads[i - call->n_needs];
+        if (goes(w, v) && !w->room.present[v] && w->room.left[v] > 0) return v;
+    }
+    return NONE;
+}
+
+/* The next one for the calls below `below`. */
+static int next_away(walk *w, int below)
+{
+    if (w->ahead > below) w->ahead = below;
+    for (; w->ahead > 0; w->ahead--) {
+        int v = away_for(w, w->ahead - 1);
+        if (v != NONE) return v;
+    }
+    return NONE;
+}
+
+static int first_away(walk *w)
+{
+    w->ahead = w->s->n_calls;
+    return next_away(w, w->s->n_calls);
+}
+
+static bool has(const rp_segment *s, bool input)
+{
+    for (int v = 0; v < s->n_values; v++)
+        if (input ? s->value[v].call == NONE : s->value[v].output) return true;
+    return false;
+}
+
+/* One is on its way while the calls before its reader run. Behind the segment's own comes the first of the segment before, which is taken to
+ * be alike: it is there, a guest, until the end. */
+static void fetch_ahead(walk *w, int c, int64_t guest)
+{
+    if (w->coming != NONE) return;
+    w->coming = next_away(w, c);
+    if (w->coming != NONE) {
+        fetch(w, w->coming);
+    } else if (guest) {
+        w->coming = FOREIGN;
+        w->live += guest;
+    }
+}
+
 static void make(walk *w, int v)
 {
     int c = w->s->value[v].call;
 
+    if (w->coming == v) w->coming = NONE;
     if (w->room.present[v] || c == NONE) return;
+    if (goes(w, v)) {
+        fetch(w, v);
+        reach(w, w->s->backward_before[w->kind][w->tick] + w->live);
+        return;
+    }
     const rp_segment_call *call = &w->s->call[c];
     for (int i = 0; i < call->n_reads; i++) make(w, call->reads[i]);
     reach(w, w->s->backward_before[w->kind][w->tick] + w->live + call->run_bytes);
@@ -182,6 +253,18 @@ static void make(walk *w, int v)
     finish(w, c);
 }
 
+/* The segment behind this one has fetched the first that is away, if there is one. Returns the bytes of a guest to come. */
+static int64_t begin_lane(walk *w)
+{
+    const rp_segment *s = w->s;
+    int first           = w->away ? first_away(w) : NONE;
+
+    w->coming = NONE;
+    if (first == NONE) return 0;
+    if (has(s, false)) fetch(w, w->coming = first);
+    return has(s, true) ? s->value[first].bytes : 0;
+}
+
 static void begin_backward(walk *w)
 {
     const rp_segment *s = w->s;
@@ -191,7 +274,7 @@ static void begin_backward(walk *w)
     w->live = w->most = 0;
     for (int v = 0; v < s->n_values; v++) {
         bool input         = s->value[v].call == NONE;
-        w->room.present[v] = input || (w->room.left[v] > 0 && is_held(s, w->again, w->room.left, v));
+        w->room.present[v] = input || (w->room.left[v] > 0 && is_held(w, v));
         if (!input && w->room.present[v]) w->live += s->value[v].bytes;
     }
 }
@@ -203,11 +286,13 @@ static int64_t backward_most(walk *w, int asking, int64_t *from_asking)
     int64_t most        = 0;
 
     begin_backward(w);
+    int64_t guest = begin_lane(w);
     for (int c = s->n_calls - 1; c >= 0; c--) {
         const rp_segment_call *call = &s->call[c];
         if (c == asking) w->most = 0;
         w->tick = c;
         for (int i = 0; i < call->n_needs; i++) make(w, call->needs[i]);
+        fetch_ahead(w, c, guest);
         reach(w, s->backward_fixed[w->kind][c] + w->live);
         for (int i = 0; i < call->n_needs; i++) used(w, call->needs[i]);
         finish(w, c);
@@ -215,6 +300,46 @@ static int64_t backward_most(walk *w, int asking, int64_t *from_asking)
     }
     *from_asking = w->most;
     return most;
+}
+
+/* ---- the lane ---- */
+
+static double more(double a, double b) { return a > b ? a : b; }
+
+/* Transfers hide behind the segment's own work, and copies behind nothing. */
+static double away_seconds(const walk *w)
+{
+    const rp_segment *s = w->s;
+    double copies = 0, forward = 0, backward = 0;
+    int64_t bytes = 0;
+
+    for (int v = 0; v < s->n_values; v++) {
+        if (!goes(w, v) || w->room.left[v] == 0) continue;
+        bytes += s->value[v].bytes;
+        copies += s->value[v].copy;
+    }
+    if (!bytes) return 0;
+    for (int c = 0; c < s->n_calls; c++) {
+        forward += s->call[c].seconds;
+        backward += s->call[c].backward + (w->again[c] ? s->call[c].seconds : 0);
+    }
+    double transfer = (double)bytes / s->bandwidth;
+    return copies + more(transfer - forward, 0) + more(transfer - backward, 0);
+}
+
+double rp__segment_away_seconds(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room)
+{
+    walk w = { .s = s, .again = again, .away = away, .room = room };
+
+    count_readers(s, again, room.left);
+    return away_seconds(&w);
+}
+
+static bool any_goes(const walk *w)
+{
+    for (int v = 0; v < w->s->n_values; v++)
+        if (goes(w, v) && w->room.left[v] > 0) return true;
+    return false;
 }
 
 /* ---- all of it ---- */
@@ -230,18 +355,21 @@ rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *
     return RP_OK;
 }
 
-rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, rp_segment_room room)
+rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room)
 {
-    walk w              = { .s = s, .again = again, .room = room };
+    walk w              = { .s = s, .again = again, .room = room };       /* a region's first: in it nothing goes */
     rp_chain_option out = { 0 };
     int asking          = first_asking(s, true);
 
     count_readers(s, again, room.left);
-    out.forward = forward_most(&w, 0);
     out.again   = again_most(&w, MIDDLE, false, &out.again_seconds);
     out.last    = again_most(&w, LAST, false, &out.last_seconds);
+    w.away      = away;
+    out.forward = forward_most(&w, 0);
+    if (any_goes(&w)) out.again = out.last = RP_CHAIN_NEVER;
+    out.seconds = away_seconds(&w);
     for (int v = 0; v < s->n_values; v++)
-        if (is_held(s, again, room.left, v)) out.saved += s->value[v].bytes;
+        if (is_held(&w, v)) out.saved += s->value[v].bytes;
     for (w.kind = 0; w.kind < s->n_kinds; w.kind++) out.backward[w.kind] = backward_most(&w, asking, &out.last_backward[w.kind]);
     for (int c = 0; c < s->n_calls; c++) out.seconds += again[c] ? s->call[c].seconds : 0;
     return out;

@@ -1,24 +1,25 @@
-/* plan/segment_ways.c -- which calls of a segment may run again: all sets of few calls, a search over those of many. */
+/* plan/segment_ways.c -- which calls of a segment run again and which go: all ways for few calls, a search among those for many. */
 #include "plan/segment.h"
 
 #include <string.h>
 
-enum { NONE = -1, MOST_OPEN = 14, MOST_WALKS = 30000 };
+enum { MOST_WAYS = 1 << 14, MOST_WALKS = 30000 };
 
 typedef struct {
     rp_bump *bump;
     const rp_segment *s;
     rp_segment_ways *out;
     int room;
-    int *open, n_open;                          /* calls that may be kept or run again */
-    bool *kept, *again, *wanted;                /* kept: of open calls, what the way says */
+    int *open, n_open;                          /* calls with a choice */
+    bool *kept, *gone;                          /* of open calls, what the way says; what has gone is kept, too, elsewhere */
+    bool *again, *away, *wanted;
     rp_segment_room notes;
 } search;
 
 /* ---- a way ---- */
 
-/* Upwards from what backward reads: what is read and not kept runs again. False: a call is kept that nobody reads, so that this is
- * another way, too. */
+/* Upwards from what backward reads: what is read and not kept runs again. False: a call is kept that nobody reads, or nothing that may go
+ * of one that has gone, so that this is another way, too. */
 static bool close_way(search *w)
 {
     const rp_segment *s = w->s;
@@ -29,10 +30,14 @@ static bool close_way(search *w)
         for (int i = 0; i < s->call[c].n_needs; i++) w->wanted[s->call[c].needs[i]] = true;
     for (int c = s->n_calls - 1; c >= 0; c--) {
         const rp_segment_call *call = &s->call[c];
-        bool read                   = false;
-        for (int i = 0; i < call->n_made; i++) read = read || w->wanted[call->made[i]];
+        bool read = false, goes = false;
+        for (int i = 0; i < call->n_made; i++) {
+            read = read || w->wanted[call->made[i]];
+            goes = goes || (w->wanted[call->made[i]] && s->value[call->made[i]].goes);
+        }
         w->again[c] = read && !w->kept[c];
-        if (w->kept[c] && !call->kept && !read) proper = false;
+        w->away[c]  = w->gone[c] && goes;
+        if ((w->kept[c] && !call->kept && !read) || (w->gone[c] && !goes)) proper = false;
         for (int i = 0; w->again[c] && i < call->n_reads; i++) w->wanted[call->reads[i]] = true;
     }
     return proper;
@@ -48,7 +53,8 @@ static bool covers(const rp_chain_option *a, const rp_chain_option *b, int kinds
     return true;
 }
 
-static uint64_t *bits_of(const rp_segment_ways *ways, int i) { return ways->again + (size_t)i * (size_t)ways->words; }
+static uint64_t *again_bits(const rp_segment_ways *ways, int i) { return ways->again + (size_t)i * (size_t)ways->words; }
+static uint64_t *away_bits(const rp_segment_ways *ways, int i) { return ways->away + (size_t)i * (size_t)ways->words; }
 
 static bool grow(search *w)
 {
@@ -58,15 +64,34 @@ static bool grow(search *w)
     int room                = w->room * 2 + 64;
     rp_chain_option *option = rp__bump_alloc(w->bump, room * (int64_t)sizeof *option);
     uint64_t *again         = rp__bump_alloc(w->bump, room * ways->words * (int64_t)sizeof *again);
-    if (!option || !again) return false;
+    uint64_t *away          = rp__bump_alloc(w->bump, room * ways->words * (int64_t)sizeof *away);
+    if (!option || !again || !away) return false;
     if (ways->n) {
         memcpy(option, ways->option, (size_t)ways->n * sizeof *option);
         memcpy(again, ways->again, (size_t)ways->n * (size_t)ways->words * sizeof *again);
+        memcpy(away, ways->away, (size_t)ways->n * (size_t)ways->words * sizeof *away);
     }
     ways->option = option;
     ways->again  = again;
+    ways->away   = away;
     w->room      = room;
     return true;
+}
+
+static void copy_way(rp_segment_ways *ways, int to, int from)
+{
+    size_t bytes = (size_t)ways->words * sizeof *ways->again;
+
+    ways->option[to] = ways->option[from];
+    memmove(again_bits(ways, to), again_bits(ways, from), bytes);
+    memmove(away_bits(ways, to), away_bits(ways, from), bytes);
+}
+
+static void put_bits(const search *w, const bool *calls, uint64_t *bits)
+{
+    memset(bits, 0, (size_t)w->out->words * sizeof *bits);
+    for (int c = 0; c < w->s->n_calls; c++)
+        if (calls[c]) bits[c / 64] |= UINT64_C(1) << (c % 64);
 }
 
 /* Enter the way that is set, unless another covers it; those it covers go. *entered tells. */
@@ -77,21 +102,17 @@ static rp_status enter(search *w, bool *entered)
 
     *entered = false;
     if (!close_way(w)) return RP_OK;
-    rp_chain_option o = rp__segment_walk(w->s, w->again, w->notes);
+    rp_chain_option o = rp__segment_walk(w->s, w->again, w->away, w->notes);
     ways->walks++;
     for (int i = 0; i < ways->n; i++)
         if (covers(&ways->option[i], &o, kinds)) return RP_OK;
-    for (int i = 0; i < ways->n; i++) {
-        if (covers(&o, &ways->option[i], kinds)) continue;
-        ways->option[n] = ways->option[i];
-        memmove(bits_of(ways, n++), bits_of(ways, i), (size_t)ways->words * sizeof *ways->again);
-    }
+    for (int i = 0; i < ways->n; i++)
+        if (!covers(&o, &ways->option[i], kinds)) copy_way(ways, n++, i);
     ways->n = n;
     if (!grow(w)) return RP_ERR_MEMORY;
     ways->option[ways->n] = o;
-    memset(bits_of(ways, ways->n), 0, (size_t)ways->words * sizeof *ways->again);
-    for (int c = 0; c < w->s->n_calls; c++)
-        if (w->again[c]) bits_of(ways, ways->n)[c / 64] |= UINT64_C(1) << (c % 64);
+    put_bits(w, w->again, again_bits(ways, ways->n));
+    put_bits(w, w->away, away_bits(ways, ways->n));
     ways->n++;
     *entered = true;
     return RP_OK;
@@ -99,50 +120,104 @@ static rp_status enter(search *w, bool *entered)
 
 /* ---- all, or a search ---- */
 
-static rp_status try_all(search *w)
+/* By digits, a call that may run again: 0 again, 1 kept, 2 away; another: 0 kept, 1 away. */
+static int n_states(const search *w, int i)
+{
+    const rp_segment_call *call = &w->s->call[w->open[i]];
+
+    return (call->kept ? 1 : 2) + call->goes;
+}
+
+static int state(const search *w, int i)
+{
+    int c = w->open[i];
+
+    if (w->s->call[c].kept) return w->gone[c];
+    return w->kept[c] + w->gone[c];
+}
+
+static void set_state(search *w, int i, int state)
+{
+    int c          = w->open[i];
+    bool never     = w->s->call[c].kept;
+
+    w->kept[c] = never || state > 0;
+    w->gone[c] = state == (never ? 1 : 2);
+}
+
+/* The next one, the first call's digit soonest; false: that was the last. */
+static bool next_way(search *w, bool with_away)
+{
+    for (int i = 0; i < w->n_open; i++) {
+        int next = state(w, i) + 1, n = n_states(w, i) - (with_away ? 0 : w->s->call[w->open[i]].goes);
+        set_state(w, i, next < n ? next : 0);
+        if (next < n) return true;
+    }
+    return false;
+}
+
+static rp_status try_all(search *w, bool with_away)
 {
     bool entered;
 
-    for (uint32_t mask = 0; mask < UINT32_C(1) << w->n_open; mask++) {
-        for (int i = 0; i < w->n_open; i++) w->kept[w->open[i]] = mask >> i & 1;
+    for (int i = 0; i < w->n_open; i++) set_state(w, i, 0);
+    do {
         RP_TRY(enter(w, &entered));
-    }
+    } while (next_way(w, with_away));
     return RP_OK;
 }
 
+static bool has_bit(const uint64_t *bits, int c) { return bits[c / 64] >> (c % 64) & 1; }
+
 /* An open call that does not run again is kept, in the spelling in which ways are entered. */
-static void set_way(search *w, const uint64_t *again)
+static void set_way(search *w, const uint64_t *again, const uint64_t *away)
 {
-    for (int i = 0; i < w->n_open; i++) w->kept[w->open[i]] = !(again[w->open[i] / 64] >> (w->open[i] % 64) & 1);
+    for (int i = 0; i < w->n_open; i++) {
+        int c      = w->open[i];
+        w->kept[c] = !has_bit(again, c);
+        w->gone[c] = has_bit(away, c);
+    }
     close_way(w);
     for (int i = 0; i < w->n_open; i++) {
         const rp_segment_call *call = &w->s->call[w->open[i]];
-        bool read                   = false;
+        bool read                   = call->kept;
         for (int j = 0; j < call->n_made; j++) read = read || w->wanted[call->made[j]];
         w->kept[w->open[i]] = w->kept[w->open[i]] && read;
     }
 }
 
+/* A way, with open calls a and b, the same or two, in other states than theirs. */
+static rp_status try_changed(search *w, const uint64_t *from, int a, int b, bool *any)
+{
+    bool entered;
+
+    for (int i = 1; i < n_states(w, a); i++)
+        for (int j = 1; j < (a == b ? 2 : n_states(w, b)); j++) {
+            set_way(w, from, from + w->out->words);
+            set_state(w, a, (state(w, a) + i) % n_states(w, a));
+            if (b != a) set_state(w, b, (state(w, b) + j) % n_states(w, b));
+            RP_TRY(enter(w, &entered));
+            *any = *any || entered;
+        }
+    return RP_OK;
+}
+
 /* Each way that was entered, with one call or two changed, until nothing new comes or the work is done. */
-static rp_status try_near(search *w)
+static rp_status try_near(search *w, int64_t most_walks)
 {
     rp_segment_ways *ways = w->out;
-    uint64_t *from        = rp__bump_alloc(w->bump, ways->words * (int64_t)sizeof *from);
-    bool entered, any     = true;
+    size_t bytes          = (size_t)ways->words * sizeof *ways->again;
+    uint64_t *from        = rp__bump_alloc(w->bump, 2 * (int64_t)bytes);
+    bool any              = true;
 
     if (!from) return RP_ERR_MEMORY;
-    while (any && ways->walks < MOST_WALKS) {
+    while (any && ways->walks < most_walks) {
         any = false;
-        for (int i = 0; i < ways->n && ways->walks < MOST_WALKS; i++) {
-            memcpy(from, bits_of(ways, i), (size_t)ways->words * sizeof *from);
+        for (int i = 0; i < ways->n && ways->walks < most_walks; i++) {
+            memcpy(from, again_bits(ways, i), bytes);
+            memcpy(from + ways->words, away_bits(ways, i), bytes);
             for (int a = 0; a < w->n_open; a++)
-                for (int b = a; b < w->n_open; b++) {
-                    set_way(w, from);
-                    w->kept[w->open[a]] = !w->kept[w->open[a]];
-                    if (b != a) w->kept[w->open[b]] = !w->kept[w->open[b]];
-                    RP_TRY(enter(w, &entered));
-                    any = any || entered;
-                }
+                for (int b = a; b < w->n_open; b++) RP_TRY(try_changed(w, from, a, b, &any));
         }
     }
     return RP_OK;
@@ -150,17 +225,34 @@ static rp_status try_near(search *w)
 
 static rp_status try_ends(search *w)
 {
+    uint64_t *zeros = rp__bump_alloc(w->bump, w->out->words * (int64_t)sizeof *zeros);
     bool entered;
 
-    for (int i = 0; i < w->n_open; i++) w->kept[w->open[i]] = false;
+    if (!zeros) return RP_ERR_MEMORY;
+    for (int i = 0; i < w->n_open; i++) set_state(w, i, 0);
     RP_TRY(enter(w, &entered));
-    uint64_t none[1] = { 0 };
-    if (w->out->words > 1) {
-        uint64_t *zeros = rp__bump_alloc(w->bump, w->out->words * (int64_t)sizeof *zeros);
-        if (!zeros) return RP_ERR_MEMORY;
-        set_way(w, zeros);
-    } else set_way(w, none);
+    set_way(w, zeros, zeros);
     return enter(w, &entered);
+}
+
+/* How many ways there are, or more than are tried. */
+static int64_t count_ways(const search *w, bool with_away)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < w->n_open && n <= MOST_WAYS; i++) n *= n_states(w, i) - (with_away ? 0 : w->s->call[w->open[i]].goes);
+    return n;
+}
+
+/* Those in which nothing goes are tried in any case where they are few: so what may go makes no plan worse. */
+static rp_status find_ways(search *w)
+{
+    bool few = count_ways(w, false) <= MOST_WAYS;
+
+    w->out->all = count_ways(w, true) <= MOST_WAYS;
+    if (w->out->all) return try_all(w, true);
+    RP_TRY(few ? try_all(w, false) : try_ends(w));
+    return try_near(w, MOST_WALKS + (few ? w->out->walks : 0));
 }
 
 rp_status rp__segment_ways(rp_bump *bump, const rp_segment *s, rp_segment_ways *out)
@@ -169,17 +261,16 @@ rp_status rp__segment_ways(rp_bump *bump, const rp_segment *s, rp_segment_ways *
 
     *out      = (rp_segment_ways){ .words = (s->n_calls + 63) / 64 };
     w.open    = rp__bump_alloc(bump, (s->n_calls + 1) * (int64_t)sizeof *w.open);
-    w.kept    = rp__bump_alloc(bump, s->n_calls + 1);
-    w.again   = rp__bump_alloc(bump, s->n_calls + 1);
+    w.kept    = rp__bump_alloc(bump, 4 * (s->n_calls + 1));
     w.wanted  = rp__bump_alloc(bump, s->n_values + 1);
-    if (!w.open || !w.kept || !w.again || !w.wanted) return RP_ERR_MEMORY;
+    if (!w.open || !w.kept || !w.wanted) return RP_ERR_MEMORY;
+    w.gone  = w.kept + s->n_calls;
+    w.again = w.gone + s->n_calls;
+    w.away  = w.again + s->n_calls;
     RP_TRY(rp__segment_room(bump, s, &w.notes));
     for (int c = 0; c < s->n_calls; c++) {
         w.kept[c] = s->call[c].kept;
-        if (!s->call[c].kept && !s->call[c].again) w.open[w.n_open++] = c;
+        if ((!s->call[c].kept && !s->call[c].again) || s->call[c].goes) w.open[w.n_open++] = c;
     }
-    out->all = w.n_open <= MOST_OPEN;
-    if (out->all) return try_all(&w);
-    RP_TRY(try_ends(&w));
-    return try_near(&w);
+    return find_ways(&w);
 }

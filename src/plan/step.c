@@ -112,36 +112,46 @@ static int64_t next_below(int64_t bytes, int64_t least, int tries)
     return rp__align_up(far) > least ? far : least;
 }
 
+/* What is away comes back ahead of its reader: where segments are not alike, beside another than was reckoned with. Then more is live than the
+ * plan says, and as much less is to be asked for. */
+static int64_t next_most(const rp_step_plan *p, int64_t budget, int64_t least, int tries)
+{
+    int64_t bytes = p->plan->facts.bytes, most = next_below(bytes, least, tries), excess = p->placement.bound - budget;
+
+    if (p->plan->facts.away_seconds <= 0 || excess <= 0 || bytes - excess >= most) return most;
+    return bytes - excess > least ? bytes - excess : least;
+}
+
 /* Values that a must keeps are reckoned as there for as long as they could be, so the least plan may take less than is reckoned: it is tried
  * in any case. */
-rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
+static rp_status within(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **out)
 {
     int64_t most, least;
     rp_plan *plan;
 
     *out = NULL;
-    RP_TRY(rp__plan_least(program->ctx, &q->problem, &least));
+    RP_TRY(rp__plan_least(program->ctx, problem, &least));
     most = budget > least ? budget : least;
     for (int i = 0; most >= least; i++) {
-        RP_TRY(rp__plan_solve(program->ctx, &q->problem, most, &plan));
+        RP_TRY(rp__plan_solve(program->ctx, problem, most, &plan));
         if (!plan) return RP_OK;
         int64_t bytes = plan->facts.bytes;
         RP_TRY(rp__step_try(program, plan, out));
         if ((*out)->placement.height <= budget) return RP_OK;
+        most = next_most(*out, budget, least, i);
         rp__step_plan_free(*out);
         *out = NULL;
         if (bytes <= least) return RP_OK;
-        most = next_below(bytes, least, i);
     }
     return RP_OK;
 }
 
 /* A plan of more bytes may have a smaller arena, where that of the least plan has holes. */
-static rp_status shrink(const rp_step_program *program, const rp_step_question *q, rp_step_plan **best)
+static rp_status shrink(const rp_step_program *program, const rp_plan_problem *problem, rp_step_plan **best)
 {
     while ((*best)->placement.height > (*best)->placement.bound) {
         rp_step_plan *smaller;
-        RP_TRY(rp__step_within(program, q, (*best)->placement.height - 1, &smaller));
+        RP_TRY(within(program, problem, (*best)->placement.height - 1, &smaller));
         if (!smaller) return RP_OK;
         rp__step_plan_free(*best);
         *best = smaller;
@@ -149,19 +159,59 @@ static rp_status shrink(const rp_step_program *program, const rp_step_question *
     return RP_OK;
 }
 
-rp_status rp__step_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
+static rp_status least_of(const rp_step_program *program, const rp_plan_problem *problem, int64_t unused, rp_step_plan **out)
 {
     int64_t bytes;
     rp_plan *plan;
 
+    (void)unused;
     *out = NULL;
-    RP_TRY(rp__plan_least(program->ctx, &q->problem, &bytes));
-    RP_TRY(rp__plan_solve(program->ctx, &q->problem, bytes, &plan));
+    RP_TRY(rp__plan_least(program->ctx, problem, &bytes));
+    RP_TRY(rp__plan_solve(program->ctx, problem, bytes, &plan));
     RP_BUG_IF(!plan);
     RP_TRY(rp__step_try(program, plan, out));
-    rp_status status = shrink(program, q, out);
+    rp_status status = shrink(program, problem, out);
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*out);
     *out = NULL;
     return status;
+}
+
+/* ---- with what goes, and without ---- */
+
+static bool cheaper(const rp_step_plan *a, const rp_step_plan *b) { return a->plan->facts.again_seconds < b->plan->facts.again_seconds; }
+static bool smaller(const rp_step_plan *a, const rp_step_plan *b) { return a->placement.height < b->placement.height; }
+
+typedef rp_status plan_maker(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **out);
+
+/* Consent to offloading makes no plan worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. */
+static rp_status best_of(const rp_step_program *program, const rp_step_question *q, int64_t budget, plan_maker *make,
+                         bool (*better)(const rp_step_plan *, const rp_step_plan *), rp_step_plan **out)
+{
+    rp_step_plan *stays = NULL;
+
+    RP_TRY(make(program, &q->problem, budget, out));
+    if (!q->problem.stays) return RP_OK;
+    rp_plan_problem view = rp__plan_problem_stays(&q->problem);
+    rp_status status     = make(program, &view, budget, &stays);
+    if (status == RP_OK && stays && (!*out || !better(*out, stays))) {
+        rp_step_plan *worse = *out;
+        *out                = stays;
+        stays               = worse;
+    }
+    rp__step_plan_free(stays);
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return status;
+}
+
+rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
+{
+    return best_of(program, q, budget, within, cheaper, out);
+}
+
+rp_status rp__step_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
+{
+    return best_of(program, q, 0, least_of, smaller, out);
 }

@@ -15,7 +15,7 @@
 
 typedef struct {                        /* what a rehearsal found of a step */
     rp_mem memory;                      /* its peak, with its classes; reserved_bytes is the pool's final size */
-    int64_t saved_bytes, step_flops, recompute_flops;
+    int64_t saved_bytes, step_flops, recompute_flops, offloaded_bytes;
 } rp_rehearsal;
 
 /* Made for steps of one shape, on shapes; followed by every step of that shape. */
@@ -27,7 +27,7 @@ struct rp_step_plan {
     uint64_t before;                    /* what is live when a step begins, and where */
     bool in_backward;                   /* the program's own affair: the optimizer's update */
     rp_rehearsal found;
-    double seconds, again_seconds;      /* of a step without replays, and of these, by the cost table */
+    double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table */
     char machine[128];                  /* of that table … */
     uint64_t costs;                     /* … and its hash */
     bool measured;
@@ -56,7 +56,8 @@ void rp__step_question_close(rp_step_question *question);
 
 /* The way to run steps with these fates, which are taken over whatever this says; NULL: the program's own. */
 rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_plan **out);
-/* The cheapest plan whose arena keeps to the budget. *out NULL: there is none. */
+/* The cheapest plan whose arena keeps to the budget; something goes only where that is cheaper than any plan in which all stays. *out NULL:
+ * there is none. */
 rp_status rp__step_within(const rp_step_program *program, const rp_step_question *question, int64_t budget, rp_step_plan **out);
 /* The plan with the least arena. */
 rp_status rp__step_least(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);

@@ -29,6 +29,9 @@ struct rp_tracer {
     int64_t *gone;                              /* by tick: bytes of constants that nobody reads from there on; the trace's */
     int *until;                                 /* by call and nth; NONE: never given back in the forward */
     int room_ticks;
+    uint32_t *goes;                             /* by call: what it makes that may go, a bit each */
+    int room_goes;
+    double bandwidth;                           /* of the place for what goes; 0: there is none */
     rp_stretch whole;
     int64_t most_outside;
 };
@@ -137,13 +140,14 @@ static uint64_t hash_call(const rp_tape_call *c, uint64_t hash)
     return rp__hash(&m->scratch_backward_bytes, sizeof m->scratch_backward_bytes, hash);
 }
 
-static uint64_t hash_pass(const rp_ctx *ctx)
+static uint64_t hash_pass(const rp_tracer *t)
 {
     uint64_t hash = RP_HASH_SEED;
 
-    for (int at = 0; at < rp__tape_n_calls(ctx); at++) {
-        rp_tape_call c = rp__tape_call_at(ctx, at);
+    for (int at = 0; at < rp__tape_n_calls(t->ctx); at++) {
+        rp_tape_call c = rp__tape_call_at(t->ctx, at);
         hash           = hash_call(&c, hash);
+        if (t->goes[at]) hash = rp__hash(&t->goes[at], sizeof t->goes[at], hash);
     }
     return hash;
 }
@@ -178,12 +182,22 @@ static rp_status copy_call(rp_tracer *t, const rp_tape_call *from, rp_trace_call
     return to->path ? RP_OK : RP_ERR_MEMORY;
 }
 
+/* Out: read here, written there; in: the other way round. */
+static double copy_seconds(const rp_tracer *t, const rp_meta *m)
+{
+    rp_dtype dtype = m->dtype == RP_BF16 || m->dtype == RP_F64 ? m->dtype : RP_F32;
+
+    return rp__cost_move(t->costs, dtype, 4 * rp_meta_bytes(m));
+}
+
 static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
 {
     rp_tape_value v = rp__tape_value_at(ctx, i);
 
     *to = (rp_trace_value){ .call = v.producer, .bytes = rp__align_up(rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
 }
+
+static double rounded(double seconds, int power) { return ldexp(nearbyint(ldexp(seconds, 40 - power)), power - 40); }
 
 /* To 40 bits of the pass's: then sums of any of them are the same in any order, and what takes equally long is found equal. */
 static void round_seconds(rp_trace_pass *pass)
@@ -195,9 +209,10 @@ static void round_seconds(rp_trace_pass *pass)
     frexp(sum, &power);
     for (int at = 0; at < pass->n_calls; at++) {
         rp_trace_call *c = &pass->call[at];
-        c->forward       = ldexp(nearbyint(ldexp(c->forward, 40 - power)), power - 40);
-        c->backward      = ldexp(nearbyint(ldexp(c->backward, 40 - power)), power - 40);
+        c->forward       = rounded(c->forward, power);
+        c->backward      = rounded(c->backward, power);
     }
+    for (int v = 0; v < pass->n_values; v++) pass->value[v].copy = rounded(pass->value[v].copy, power);
 }
 
 static rp_status copy_pass(rp_tracer *t, uint64_t hash, rp_trace_pass *to)
@@ -205,7 +220,7 @@ static rp_status copy_pass(rp_tracer *t, uint64_t hash, rp_trace_pass *to)
     rp_bump *bump = &t->trace->bump;
     int n = rp__tape_n_calls(t->ctx), n_values = rp__tape_n_values(t->ctx);
 
-    *to = (rp_trace_pass){ .hash = hash, .n_calls = n, .n_values = n_values,
+    *to = (rp_trace_pass){ .hash = hash, .n_calls = n, .n_values = n_values, .bandwidth = t->bandwidth,
                            .call = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *to->call),
                            .value = rp__bump_alloc(bump, (n_values + 1) * (int64_t)sizeof *to->value) };
     if (!to->call || !to->value) return RP_ERR_MEMORY;
@@ -218,6 +233,8 @@ static rp_status copy_pass(rp_tracer *t, uint64_t hash, rp_trace_pass *to)
             int until         = t->until[at * MOST + i];
             v->nth            = i;
             if (until != NONE) v->until = until;
+            v->may_go = t->goes[at] >> i & 1;
+            if (v->may_go) v->copy = copy_seconds(t, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
         }
     }
     round_seconds(to);
@@ -283,9 +300,9 @@ static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
 static rp_status recorded(void *self)
 {
     rp_tracer *t  = self;
-    uint64_t hash = hash_pass(t->ctx);
 
     if (t->lost || !reach(t, rp__tape_n_calls(t->ctx) - 1)) return RP_ERR_MEMORY;
+    uint64_t hash = hash_pass(t);
     if (known_pass(t->trace, hash) == NONE) RP_TRY(new_pass(t, hash));
     t->pass             = known_pass(t->trace, hash);
     rp_trace_pass *pass = &t->trace->pass[t->pass];
@@ -333,12 +350,31 @@ static void done(void *self)
     count(t, 0);
 }
 
-/* What nobody has decided about is the region's to make again. */
+static rp_status reach_goes(rp_tracer *t, int at)
+{
+    int room = 2 * at + 64;
+
+    if (at < t->room_goes) return RP_OK;
+    uint32_t *goes = rp__host_grow(t->ctx, t->goes, t->room_goes * (int64_t)sizeof *goes, room * (int64_t)sizeof *goes);
+    if (!goes) return RP_ERR_MEMORY;
+    t->goes      = goes;
+    t->room_goes = room;
+    return RP_OK;
+}
+
+/* What nobody has decided about is the region's to make again. A preference for offloading is the consent to it. */
 static rp_status leave_open(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
 {
-    (void)self, (void)at, (void)scope;
-    for (int i = 0; i < meta->n_out + meta->n_slot; i++)
-        if (!verdict[i].must) verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
+    rp_tracer *t = self;
+
+    (void)scope;
+    RP_TRY(reach_goes(t, at));
+    t->goes[at] = 0;
+    for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
+        if (verdict[i].must) continue;
+        if (verdict[i].fate == RP_OFFLOAD && t->bandwidth > 0) t->goes[at] |= UINT32_C(1) << i;
+        verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
+    }
     return RP_OK;
 }
 
@@ -350,6 +386,7 @@ static void tracer_free(rp_tracer *t)
     rp__release(t->before);
     rp__release(t->peak);
     rp__release(t->until);
+    rp__release(t->goes);
     rp__release(t);
 }
 
@@ -368,6 +405,7 @@ rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **o
         return RP_ERR_MEMORY;
     }
     t->trace->bump.ctx = ctx;
+    t->bandwidth       = costs && ctx->away ? rp__cost_offload_bandwidth(costs) : 0;
     rp__tape_plan_by(ctx, &(rp_planner){ .fate = leave_open, .recorded = recorded, .done = done, .region = &t->whole, .n_regions = 1, .self = t });
     rp__mem_observe(ctx->space[0], observe, t);
     *out = t;

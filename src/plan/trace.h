@@ -35,6 +35,8 @@ typedef struct {
     int until;                                  /* the last tick at which the program holds it */
     rp_fate fate;                               /* where must is set */
     bool must;                                  /* not for the plan to choose */
+    bool may_go;                                /* its policy prefers that it is offloaded, and there is a place for it … */
+    double copy;                                /* … then the seconds of copying it out and in */
 } rp_trace_value;
 
 typedef struct {                                /* by tick: the most there was, and what there was before it */
@@ -42,12 +44,13 @@ typedef struct {                                /* by tick: the most there was, 
 } rp_trace_fixed;
 
 typedef struct {
-    uint64_t hash;                              /* of calls, shapes, and who reads what */
+    uint64_t hash;                              /* of calls, shapes, who reads what, and what may go */
     int n_calls, n_values;
     rp_trace_call *call;
     rp_trace_value *value;
     rp_trace_fixed *fixed;                      /* of each pass that is like this */
     int n_fixed, n_passes;                      /* different ones are kept; n_passes: how many passes there were */
+    double bandwidth;                           /* of the place for what goes, bytes/s; 0: nothing goes */
 } rp_trace_pass;
 
 typedef struct {

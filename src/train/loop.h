@@ -51,7 +51,8 @@ typedef struct {
     bool in_backward;                   /* the update */
     rp_rehearsal found;
     int64_t bound;                      /* no arena for these steps is smaller */
-    double seconds, again_seconds, bound_seconds;   /* a step without replays · replays · what no plan for this budget gets below */
+    double seconds, again_seconds, bound_seconds;   /* a step without replays · replays and waiting · what no plan for this budget gets below */
+    double away_seconds;                /* of again_seconds, what a plan's offloading takes: copied, waited for */
     bool measured, estimated;           /* the cost table was measured here · is that of another machine, scratch is of this one */
     double solve_seconds;
     char machine[128], regions[RP_REGIONS_CHARS];

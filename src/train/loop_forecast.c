@@ -45,6 +45,7 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     f->bound           = s->placement.bound;
     f->seconds         = s->seconds;
     f->again_seconds   = s->again_seconds;
+    f->away_seconds    = s->plan ? s->plan->facts.away_seconds : 0;
     f->bound_seconds   = s->plan ? s->plan->facts.bound_seconds : 0;
     f->solve_seconds   = stage->solve_seconds;
     f->measured        = s->measured;

@@ -33,9 +33,9 @@ static rp_status run_step(void *self, rp_step_plan *how)
     e->follow        = NULL;
     e->time          = NULL;
     if (status != RP_OK || !how) return status;
-    how->found         = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops };
+    how->found         = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops, step.work.offloaded_bytes };
     how->seconds       = time.seconds;
-    how->again_seconds = time.again_seconds;
+    how->again_seconds = time.again_seconds + (how->plan ? how->plan->facts.away_seconds : 0);
     how->budget        = w->stage->budget;
     return RP_OK;
 }
@@ -166,7 +166,7 @@ rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps)
     e->follow = steps;
     RP_TRY(rp__mem_reserve(stage->ctx, stage->ctx->space[0], steps->placement.height));
     RP_TRY(rp__engine_step(e, NULL, 0, 0, &step));
-    steps->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops };
+    steps->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops, step.work.offloaded_bytes };
     if (stage->val_rows) RP_TRY(rp__engine_score(e, NULL, stage->val_rows, &score));
     rp_mem_read(stage->ctx, 0, false, &step.memory);
     steps->found.memory.reserved_bytes = step.memory.reserved_bytes;

@@ -204,7 +204,7 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
         { "peak", size_fact(p, e->peak_bytes) },
         { "peak at", rp__bump_format(&p->bump, "the %s of %s %s", e->peak_event, e->peak_path, e->peak_op) },
         { "saved when the forward ends", size_fact(p, f->found.saved_bytes) },
-        { "computed again", percent(p, f->again_seconds, f->seconds) },
+        { f->away_seconds > 0 ? "computed again or waited for" : "computed again", percent(p, f->again_seconds, f->seconds) },
         { "no plan gets below", f->planned ? percent(p, f->bound_seconds, f->seconds) : "0.00 %" },
         { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->seconds + f->again_seconds,
                                     f->measured ? "measured" : "built-in") },
