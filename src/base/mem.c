@@ -141,7 +141,9 @@ static int64_t most_bytes(const rp_mem_space *s)
     return limit && limit < s->mapped_bytes ? limit : s->mapped_bytes;
 }
 
-/* Best fit, lowest address on ties; else the last extent grown from the top, else fresh. -1: past the limit. */
+enum { PAST_LIMIT = -1, IN_USE = -2 };
+
+/* Best fit, lowest address on ties; else the last extent grown from the top, else fresh; or PAST_LIMIT. */
 static int64_t find_place(rp_mem_space *s, int64_t need)
 {
     int best = -1;
@@ -156,7 +158,7 @@ static int64_t find_place(rp_mem_space *s, int64_t need)
         return offset;
     }
     int64_t start = top_hole(s), end = start + need;
-    if (end < start || end > most_bytes(s)) return -1;
+    if (end < start || end > most_bytes(s)) return PAST_LIMIT;
     if (last_touches_top(s)) s->n_free--;
     poison(s, s->top, end - s->top);
     s->top = end;
@@ -177,18 +179,18 @@ static bool extend(rp_mem_space *s, int64_t end)
     return true;
 }
 
-/* The planned place. -1: past the limit. */
+/* The planned place, PAST_LIMIT or IN_USE: other blocks were given back than in the planned step. */
 static int64_t take_place(rp_mem_space *s, int64_t need)
 {
     int64_t offset = s->place->offset, end = offset + need;
     int i          = 0;
 
-    if (!extend(s, end)) return -1;
+    if (!extend(s, end)) return PAST_LIMIT;
+    while (need && i < s->n_free && extent_end(&s->free[i]) < end) i++;
+    if (need && (i == s->n_free || s->free[i].offset > offset)) return IN_USE;
     s->place++;
     s->n_place--;
     if (!need) return offset;
-    while (i < s->n_free && s->free[i].offset + s->free[i].bytes < end) i++;
-    RP_BUG_IF(i == s->n_free || s->free[i].offset > offset);
     extent right = { end, s->free[i].offset + s->free[i].bytes - end };
     s->free[i].bytes = offset - s->free[i].offset;
     if (right.bytes && s->free[i].bytes) {
@@ -269,6 +271,8 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
              rp__size_text(need, bytes), s->place->bytes);
     int64_t rounded = rp__align_up(bytes), droppable = 0;
     int64_t place   = s->n_place ? take_place(s, rounded) : place_under_pressure(s, rounded, &droppable);
+    RP_CHECK(ctx, place != IN_USE, RP_ERR_STATE, "%s needs %s where something else of the step is: it is not the planned one", what,
+             rp__size_text(need, bytes));
     if (place < 0) return no_place(ctx, s, bytes, what, droppable);
     s->n_live++;
     if (s->base) UNPOISON(s->base + place, bytes);
