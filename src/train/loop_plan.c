@@ -1,6 +1,6 @@
 /* train/loop_plan.c -- how every step on full-length batches runs: what is kept for backward, and the address of each buffer.
  *
- *   as the recipe has it ──fits──▶ done
+ *   as the recipe has it ──fits, and nothing goes that may stay──▶ done
  *      │ does not
  *   planned for the budget (plan/step.h), with the update after backward and, where that is left open, within it: the cheaper of the two
  */
@@ -213,6 +213,27 @@ static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
     return status;
 }
 
+/* Whether the recipe's own step offloads what need not go: then how much of it does is for a plan to say, though that step fits. */
+static rp_status may_stay(rp_stage *stage, const rp_step_plan *own, bool *out)
+{
+    way w;
+
+    *out = false;
+    if (!own->found.offloaded_bytes) return RP_OK;
+    rp_status status = way_ask(stage, own->in_backward, &w);
+    if (status == RP_OK) *out = w.question.problem.stays != NULL;
+    way_close(&w);
+    return status;
+}
+
+static rp_status solve(rp_stage *stage, int64_t budget, rp_step_plan **out)
+{
+    double began         = rp__seconds();
+    rp_status status     = best_of(stage, budget, plan_one, faster, out);
+    stage->solve_seconds = rp__seconds() - began;
+    return status;
+}
+
 rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
 {
     rp_step_plan *own = NULL;
@@ -220,15 +241,12 @@ rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, in
     *out = NULL;
     if (stage->recipe->plan) RP_TRY(plan_of_file(stage, &own));
     else RP_TRY(try_plan(stage, NULL, stage->recipe->optimizer_in_bwd == RP_YES, &own));
-    *own_bytes = own->placement.height;
-    if (!budget || *own_bytes <= budget) {
-        *out = own;
-        return RP_OK;
-    }
-    rp__step_plan_free(own);
-    if (!rp__recipe_leaves_open(stage->recipe) || stage->recipe->plan) return RP_OK;
-    double began         = rp__seconds();
-    rp_status status     = best_of(stage, budget, plan_one, faster, out);
-    stage->solve_seconds = rp__seconds() - began;
+    *own_bytes       = own->placement.height;
+    bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !stage->recipe->plan;
+    rp_status status = RP_OK;
+    if (fits && open) status = may_stay(stage, own, &open);
+    if (open && status == RP_OK) status = solve(stage, budget, out);
+    if (fits && status == RP_OK && !*out) *out = own;
+    else rp__step_plan_free(own);
     return status;
 }
