@@ -401,6 +401,7 @@ rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **o
     *t = (rp_tracer){ .ctx = ctx, .costs = costs, .tick = NONE, .n_calls = NONE, .pass = NONE, .live = now.live_alloc_bytes,
                       .most_outside = now.live_alloc_bytes, .whole = { 0, INT_MAX, "the pass" } };
     if (!(t->trace = rp__host_alloc(ctx, sizeof *t->trace)) || !rp__blocks_reserve(ctx, &t->blocks)) {
+        rp__release(t->trace);
         tracer_free(t);
         return RP_ERR_MEMORY;
     }
