@@ -270,7 +270,7 @@ static void without_memory_a_log_ends_and_leaves_nothing(void **state)
     rp_status status = RP_ERR_MEMORY;
 
     (void)state;
-    for (int k = 1; status != RP_OK; k += 1 + k / 50) {
+    for (int k = 1; status != RP_OK; k += 1 + k / 12) {
         machine *m = machine_new();
         rp_place_log *log;
         noted n              = { 0 };
