@@ -249,7 +249,7 @@ static void without_memory_nothing_is_placed(void **state)
 
     (void)state;
     memcpy(before, b, sizeof b);
-    for (int k = 1; status != RP_OK; k += 1 + k / 40, n_refused++) {
+    for (int k = 1; status != RP_OK; k += 1 + k / 15, n_refused++) {
         ctx->fault_countdown = k;
         status               = rp__place(ctx, b, n, &out);
         ctx->fault_countdown = 0;
@@ -257,7 +257,7 @@ static void without_memory_nothing_is_placed(void **state)
         assert_int_equal(status, RP_ERR_MEMORY);
         assert_memory_equal(b, before, sizeof b);
     }
-    assert_true(n_refused > 100);
+    assert_true(n_refused > 40);
     place_check("after all", before, b, n, &out);
     test_ctx_free(ctx);
 }

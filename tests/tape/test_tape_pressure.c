@@ -2,12 +2,7 @@
  * run that cannot be done fails cleanly. On the test device, whose ops need next to no scratch: there the limit is about what is saved. */
 #include "tape/program.h"
 
-#ifdef RP_SANITIZED
-enum { N_GRAPHS = 12, N_PROGRAMS = 12, N_LIMITS = 6 };
-#else
-enum { N_GRAPHS = 200, N_PROGRAMS = 200, N_LIMITS = 10 };
-#endif
-
+enum { N_LIMITS = 10 };
 enum { LEAST_BYTES = 4 * SIDE * SIDE * 4 };      /* above what lives from one run to the next: no graph does with less */
 
 typedef struct { int runs, done, failed; int64_t evicted, replayed, moved; } tally;
@@ -124,7 +119,7 @@ static void random_graphs_have_the_same_gradients_under_every_limit(void **state
     tally t = { 0 };
     graph g;
 
-    for (uint32_t seed = 1; seed <= N_GRAPHS; seed++) {
+    for (uint32_t seed = 1; seed <= (uint32_t)test_draws(120); seed++) {
         graph_make(&g, seed, false);
         check_limits(&g, (setting){ .regions = nesting_none() }, &t);
         check_limits(&g, (setting){ .regions = nesting_random(&g, seed) }, &t);
@@ -170,7 +165,7 @@ static void random_programs_drop_the_same_in_a_rehearsal(void **state)
     static program_outcome plain;
     tally t = { 0 };
 
-    for (uint32_t seed = 1; seed <= N_PROGRAMS; seed++) {
+    for (uint32_t seed = 1; seed <= (uint32_t)test_draws(120); seed++) {
         program p = program_make(seed);
         assert_int_equal(program_run(&p, &(program_way){ .device = "sim", .threads = 1 }, &plain), RP_OK);
         for (uint32_t drawn = 0; drawn < 3; drawn++)
