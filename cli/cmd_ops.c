@@ -65,7 +65,7 @@ static json_t *gather_kernels(const rp_op *op)
 /* Levels of this machine that have all of them. */
 static json_t *gather_levels(const json_t *kernels)
 {
-    const rp_kernels *level[3];
+    const rp_kernels *level[RP_MAX_LEVELS];
     json_t *list = json_array(), *name;
     size_t k;
 

@@ -4,31 +4,66 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern const rp_kernels rp_table_base;
 #if defined(__x86_64__)
-extern const rp_kernels rp_table_v3, rp_table_v4;
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
+
+#define RP_CPU_LEVEL(name, runs) extern const rp_kernels rp_table_##name;
+#include "kernels/levels.def"
+#undef RP_CPU_LEVEL
 
 static const rp_kernels table_none = { .level = "none" };
 
 const rp_kernels *rp__kernels_none(void) { return &table_none; }
 
+static bool runs_base(void) { return true; }
+
+#if defined(__x86_64__)
+static bool runs_v3(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); }
+
+static bool runs_v4(void)
+{
+    return runs_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+}
+
+/* Leaf 7.1, EAX bit 5: AVX512_BF16. */
+static bool has_avx512_bf16(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 5);
+}
+
+/* Leaf 7.0, EDX bits 24 and 22: AMX-TILE and AMX-BF16. A process must ask Linux for the 8 KiB of tiles, which then holds for all its threads
+ * (Documentation/arch/x86/xstate.rst); it refuses where it does not save them. */
+static bool runs_amx(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    unsigned a, b, c, d, wanted = 1u << 24 | 1u << 22;
+
+    if (!runs_v4() || !has_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+#endif
+
+static const struct { const rp_kernels *table; bool (*runs)(void); } levels[] = {
+#define RP_CPU_LEVEL(name, runs) { &rp_table_##name, runs },
+#include "kernels/levels.def"
+#undef RP_CPU_LEVEL
+};
+
 int rp__kernels_levels(const rp_kernels **out, int max)
 {
-    const rp_kernels *all[3] = { &rp_table_base };
-    int n = 1;
+    int n = 0;
 
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
-    if (v3) all[n++] = &rp_table_v3;
-    if (v4) all[n++] = &rp_table_v4;
 #endif
-    if (n > max) n = max;
-    memcpy(out, all, (size_t)n * sizeof *out);
+    for (int i = 0; i < RP_COUNT(levels) && n < max; i++)
+        if (levels[i].runs()) out[n++] = levels[i].table;
     return n;
 }
 
@@ -38,7 +73,7 @@ void rp__kernels_force(const rp_kernels *table) { atomic_store(&chosen, table); 
 
 const rp_kernels *rp__kernels_cpu(void)
 {
-    const rp_kernels *table = atomic_load(&chosen), *all[3];
+    const rp_kernels *table = atomic_load(&chosen), *all[RP_MAX_LEVELS];
 
     if (table) return table;
     const char *forced = getenv("REPRISE_CPU");

@@ -251,8 +251,8 @@ static void every_kernel_agrees_with_the_reference_and_repeats_its_bits(void **s
 {
     (void)state;
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
-    const rp_kernels *levels[3];
-    int n = rp__kernels_levels(levels, 3);
+    const rp_kernels *levels[RP_MAX_LEVELS];
+    int n = rp__kernels_levels(levels, RP_MAX_LEVELS);
 
     for (int i = 0; i < RP_COUNT(problems); i++) {
         numbers before = numbers_new(&problems[i]), after = numbers_new(&problems[i]);
@@ -319,8 +319,8 @@ static void dropout_keeps_its_share_and_scales_what_it_keeps(void **state)
 {
     (void)state;
     problem p = { "share", 1, 1, 20000, 1, 1, 1, { 0.0f, 0.3f, true, 0 }, false, 1 };
-    const rp_kernels *levels[3];
-    int n     = rp__kernels_levels(levels, 3);
+    const rp_kernels *levels[RP_MAX_LEVELS];
+    int n     = rp__kernels_levels(levels, RP_MAX_LEVELS);
     numbers x = numbers_new(&p);
 
     for (int64_t i = 0; i < x.n[V]; i++) x.part[V][i] = 1;
@@ -337,8 +337,8 @@ static void a_mask_belongs_to_the_sample_not_to_its_place_in_the_batch(void **st
 {
     (void)state;
     problem two = { "two", 2, 40, 40, 2, 1, 8, { 0.3f, 0.4f, true, 0 }, false, 2 }, one = two;
-    const rp_kernels *levels[3];
-    const rp_kernels *level = levels[rp__kernels_levels(levels, 3) - 1];
+    const rp_kernels *levels[RP_MAX_LEVELS];
+    const rp_kernels *level = levels[rp__kernels_levels(levels, RP_MAX_LEVELS) - 1];
     numbers x = numbers_new(&two), second;
 
     one.batch = 1;
@@ -360,8 +360,8 @@ static void a_mask_belongs_to_the_sample_not_to_its_place_in_the_batch(void **st
 static void scratch_does_not_grow_with_the_square_of_the_length(void **state)
 {
     (void)state;
-    const rp_kernels *levels[3];
-    int n = rp__kernels_levels(levels, 3);
+    const rp_kernels *levels[RP_MAX_LEVELS];
+    int n = rp__kernels_levels(levels, RP_MAX_LEVELS);
 
     for (int l = 0; l < n; l++) {
         rp_attention a = { .batch = 1, .queries = 4096, .keys = 4096, .heads = 9, .kv_heads = 3, .dim = 64, .causal = true, .threads = 2 };

@@ -162,8 +162,8 @@ static void the_own_kernel_of_every_level_is_right_and_repeats_its_bits(void **s
 {
     (void)state;
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
-    const rp_kernels *levels[3];
-    int n = rp__kernels_levels(levels, 3);
+    const rp_kernels *levels[RP_MAX_LEVELS];
+    int n = rp__kernels_levels(levels, RP_MAX_LEVELS);
 
     for (int i = 0; i < n; i++) check_all(ctx, levels[i]);
     test_ctx_free(ctx);
@@ -172,8 +172,8 @@ static void the_own_kernel_of_every_level_is_right_and_repeats_its_bits(void **s
 static void the_own_kernel_gives_the_same_bits_for_any_team(void **state)
 {
     (void)state;
-    const rp_kernels *levels[3];
-    int n = rp__kernels_levels(levels, 3);
+    const rp_kernels *levels[RP_MAX_LEVELS];
+    int n = rp__kernels_levels(levels, RP_MAX_LEVELS);
 
     for (int i = 0; i < 3 * n; i++) {
         rp_gemm g = { .ab = RP_F32, .c = RP_F32, .m = i % 3 ? 3 : 201, .n = 130, .k = 900, .transpose_b = i % 3 != 2, .threads = 1 };
@@ -363,8 +363,8 @@ static void a_forced_level_binds_the_library_too(void **state)
     assert_string_equal(line, "own base");
     ask_with_level("none", line, sizeof line);
     assert_string_equal(line, "no kernel multiplies matrices at the CPU level 'none'");
-    const rp_kernels *levels[3];
-    if (rp__kernels_levels(levels, 3) < 2) return;
+    const rp_kernels *levels[RP_MAX_LEVELS];
+    if (rp__kernels_levels(levels, RP_MAX_LEVELS) < 2) return;
     ask_with_level("v3", line, sizeof line);
     assert_null(strstr(line, "avx512"));
 }

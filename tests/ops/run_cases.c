@@ -363,9 +363,9 @@ static void check_case(cell *at)
 void run_cases(const rp_op *op)
 {
     const rp_dtype dtypes[] = { RP_F64, RP_F32, RP_BF16 };
-    const rp_kernels *level[3];
+    const rp_kernels *level[RP_MAX_LEVELS];
     int n_level      = rp__kernels_levels(level, RP_COUNT(level)), n = 0;
-    variant where[8] = { 0 };
+    variant where[RP_MAX_LEVELS + 5] = { 0 };
 
     for (int i = 0; i < n_level; i++) where[n++] = (variant){ .name = level[i]->level, .table = level[i], .threads = 2 };
     where[n++] = (variant){ .name = "one thread", .table = level[n_level - 1], .threads = 1 };

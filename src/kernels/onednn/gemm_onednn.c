@@ -55,6 +55,7 @@ static dnnl_status_t start(void)
     if (engine) return failure;
     RP_DNNL_GOTO(dnnl_set_primitive_cache_capacity(0));
     if (!strcmp(rp__kernels_cpu()->level, "v3")) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+    if (!strcmp(rp__kernels_cpu()->level, "v4")) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
     RP_DNNL_GOTO(dnnl_engine_create(&engine, dnnl_cpu, 0));
 done:
     return failure;
@@ -77,7 +78,7 @@ static bool wants_library(const rp_gemm *g)
 {
     const char *level = rp__kernels_cpu()->level;
 
-    return g->m > 0 && g->n > 0 && g->k > 0 && (!strcmp(level, "v4") || !strcmp(level, "v3")) &&
+    return g->m > 0 && g->n > 0 && g->k > 0 && strcmp(level, "base") && strcmp(level, "none") &&
            dnnl_version()->cpu_runtime == DNNL_RUNTIME_OMP;
 }
 
