@@ -31,6 +31,8 @@ static inline __attribute__((always_inline)) void tile_multiply(int64_t depth, c
     lanes sum[TILE_ROWS][2] = { 0 };
 
     for (int64_t k = 0; k < depth; k++, a += a_step, b += b_step) {
+        __builtin_prefetch(b + 8 * b_step);
+        __builtin_prefetch(b + 8 * b_step + LANES);
         lanes b0 = *(const lanes_at *)b, b1 = *(const lanes_at *)(b + LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < TILE_ROWS; r++) {

@@ -1,0 +1,68 @@
+/* kernels/cpu/gemm_fp32.h -- products in fp32 on the tile of the level; bf16 operands are widened while they are packed. */
+#ifndef RP_KERNELS_CPU_GEMM_FP32_H
+#define RP_KERNELS_CPU_GEMM_FP32_H
+
+#include "kernels/cpu/gemm_engine.h"
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/tile.h"
+
+static bool fp32_reads_a(const rp_gemm *g) { return g->ab == RP_F32 && !g->transpose_a; }
+
+static gemm_strip fp32_packed(const rp_gemm *g, const void *data)
+{
+    return g->transpose_a ? (gemm_strip){ data, 1, TILE_ROWS } : (gemm_strip){ data, g->k, 1 };
+}
+
+static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to)
+{
+    enum { RUN = 16 };          /* of k: each row of it is read once, for all strips */
+    float *strip = to;
+
+    if (!g->transpose_a) {
+        pack_rows(g->ab, a, i * g->k, g->k, rows, g->k, g->k, strip);
+        memset(strip + rows * g->k, 0, (size_t)((gemm_up(rows, TILE_ROWS) - rows) * g->k) * sizeof *strip);
+        return;
+    }
+    for (int64_t k = 0; k < g->k; k += RUN)
+        for (int64_t r = 0; r < rows; r += TILE_ROWS) {
+            int64_t depth = gemm_least(RUN, g->k - k), at = (k * g->m) + i + r;
+            float *here   = strip + r * g->k + k * TILE_ROWS;
+            if (rows - r >= TILE_ROWS) pack_rows(g->ab, a, at, g->m, depth, TILE_ROWS, TILE_ROWS, here);
+            else pack_rows(g->ab, a, at, g->m, depth, rows - r, TILE_ROWS, here);
+        }
+}
+
+static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)
+{
+    float *panel = to;
+
+    for (int64_t c = 0; c < columns; c += TILE_COLUMNS, panel += TILE_COLUMNS * depth) {
+        int64_t here = gemm_least(columns - c, TILE_COLUMNS);
+        if (g->transpose_b) pack_transposed(g->ab, b, (j + c) * g->k + k, g->k, here, depth, TILE_COLUMNS, panel);
+        else if (here == TILE_COLUMNS) pack_rows(g->ab, b, k * g->n + j + c, g->n, depth, TILE_COLUMNS, TILE_COLUMNS, panel);
+        else pack_rows(g->ab, b, k * g->n + j + c, g->n, depth, here, TILE_COLUMNS, panel);
+    }
+}
+
+static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds)
+{
+    if (a.step == 1) tile_multiply(depth, a.data, a.row, 1, b, TILE_COLUMNS, sum, sum_row, adds);
+    else tile_multiply(depth, a.data, 1, TILE_ROWS, b, TILE_COLUMNS, sum, sum_row, adds);
+}
+
+static void fp32_to_bf16(const float *sum, uint16_t *to, int64_t to_row)
+{
+    for (int r = 0; r < TILE_ROWS; r++, to += to_row, sum += TILE_COLUMNS)
+#pragma omp simd
+        for (int j = 0; j < TILE_COLUMNS; j++) to[j] = rp__bf16_from_f32(sum[j]);
+}
+
+static void fp32_turn(void) { }
+
+static const gemm_engine engine_fp32 = {
+    .rows = TILE_ROWS, .columns = TILE_COLUMNS, .step = 1, .element = sizeof(float), .depth = 640, .reads_a = fp32_reads_a,
+    .pack_a = fp32_pack_a, .packed = fp32_packed, .pack_b = fp32_pack_b, .multiply = fp32_multiply, .to_bf16 = fp32_to_bf16,
+    .begin = fp32_turn, .end = fp32_turn,
+};
+
+#endif
