@@ -2,88 +2,116 @@
  *
  *   in     x [..., n]   w [V, n]     one floating dtype      labels [...] int32; rows labelled ignore_index lose nothing
  *   out    loss [1]                  fp32 (fp64 in fp64), rows summed in order
- *   slots  dx [rows, n] dtype of x   dw [V, n] fp32          the gradients of loss, made in forward while a chunk's logits exist;
- *                                                            none in evaluation, no dw where w wants no gradient
- *   needs  the slots alone: backward multiplies them by the incoming gradient
+ *   slots  lse [rows] dtype of loss  log of the sum of exp(logits)
+ *   needs  x, w, labels, lse
  *
- *   scratch of forward   [ logits of a chunk -> their gradient, in place ][ row losses ][ the products' own ]
+ *              classes ->   0 … q  | q … 2q | …        forward: the block's logits, folded into each row's maximum and sum, then dropped
+ *            +------+  w:  +-------+--------+---
+ *     rows   |  x   |      | logits|        |          backward: the same logits again, turned into their gradient where they lie,
+ *            +------+      +-------+--------+---                 then  dx += dlogits w_block   dw_block (+)= dlogits^T x
  *
- * Rows go through in chunks of a fixed quantum, in order, the short one last. The quantum follows from V and the dtype (or the
- * attribute, which is recipe): it fixes how the sums of dw are cut, so nothing that memory decides may change it.
+ * Multiplying once more costs a third of what the head's products cost, and less than it takes to keep a gradient of w in fp32 and pass
+ * over it once for every chunk of rows: a block of classes is done with when it is left, and its logits stay in cache (Wijmans et al.,
+ * Cut Your Losses in Large-Vocabulary Language Models, 2024, have the same order). The width of blocks follows from rows and dtype (or
+ * the attribute, which is recipe): it fixes how the sums of dx are cut, so nothing that memory decides may change it.
  */
 #include "ops/common.h"
 
 enum { X, W, LABELS };
 enum { LOSS };
-enum { DX, DW };
+enum { LSE };
 
-/* The largest power of two of rows whose logits fit 64 MiB, and 128 at least: narrower products waste the matrix units. */
-static int64_t quantum(const rp_op_meta *m)
+enum { LOGITS_BYTES = 4 << 20, FEWEST_CLASSES = 256 };
+
+static int64_t classes_of(const rp_op_meta *m) { return m->in[W].dim[0]; }
+static int64_t width_of(const rp_op_meta *m) { return m->in[W].dim[1]; }
+static int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[X]); }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Classes of a block: the largest power of two whose logits fit LOGITS_BYTES, FEWEST_CLASSES at least. */
+static int64_t block_classes(const rp_op_meta *m)
 {
-    const rp_attr_cross_entropy *a = m->attr;
-    int64_t rows = rp_meta_rows(&m->in[X]), row_bytes = m->in[W].dim[0] * rp_dtype_bytes(m->in[X].dtype), q = 128;
+    int64_t chunks = ((const rp_attr_cross_entropy *)m->attr)->chunks, classes = classes_of(m), q = FEWEST_CLASSES;
 
-    while (2 * q * row_bytes <= INT64_C(64) << 20 && q < rows) q *= 2;
-    if (a->chunk_rows > 0) q = a->chunk_rows;
-    return q < rows ? q : rows;
+    if (chunks > 0) return (classes + chunks - 1) / chunks;
+    while (2 * q * rows_of(m) * rp_dtype_bytes(m->in[X].dtype) <= LOGITS_BYTES && q < classes) q *= 2;
+    return least(q, classes);
 }
 
-/* The three products of a chunk of `rows` rows. */
-static rp_gemm product_logits(const rp_op_meta *m, int64_t rows)
+/* ---- the three products of a block ---- */
+
+static rp_gemm product_logits(const rp_op_meta *m, int64_t classes)
 {
-    return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows, .n = m->in[W].dim[0], .k = m->in[W].dim[1], .transpose_b = true,
+    return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows_of(m), .n = classes, .k = width_of(m), .transpose_b = true,
                       .threads = m->threads };
 }
 
-static rp_gemm product_dx(const rp_op_meta *m, int64_t rows)
+static rp_gemm product_dx(const rp_op_meta *m, int64_t classes, bool adds)
 {
-    return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows, .n = m->in[W].dim[1], .k = m->in[W].dim[0],
+    return (rp_gemm){ .ab = m->in[X].dtype, .c = RP_F32, .m = rows_of(m), .n = width_of(m), .k = classes, .adds = adds, .threads = m->threads };
+}
+
+static rp_gemm product_dw(const rp_op_meta *m, int64_t classes, rp_dtype grad, bool adds)
+{
+    return (rp_gemm){ .ab = m->in[X].dtype, .c = grad, .m = classes, .n = width_of(m), .k = rows_of(m), .transpose_a = true, .adds = adds,
                       .threads = m->threads };
 }
 
-static rp_gemm product_dw(const rp_op_meta *m, int64_t rows, bool adds)
-{
-    return (rp_gemm){ .ab = m->in[X].dtype, .c = RP_F32, .m = m->in[W].dim[0], .n = m->in[W].dim[1], .k = rows, .transpose_a = true,
-                      .adds = adds, .threads = m->threads };
-}
+/* ---- scratch ---- */
 
-/* Scratch of the widest product of a chunk that has this many rows. */
-static rp_status products_scratch(const rp_op_meta *m, int64_t rows, bool adds, int64_t *most)
-{
-    rp_gemm product[3] = { product_logits(m, rows), product_dx(m, rows), product_dw(m, rows, adds) };
-    bool runs[3]       = { true, m->in_grad[X], m->in_grad[W] };
+typedef struct { int64_t logits, rows[3], dx, products, total; } layout;
 
-    for (int i = 0; i < 3; i++) {
-        int64_t bytes = 0;
-        if (runs[i]) RP_TRY(rp__gemm_scratch(m->ctx, &product[i], &bytes));
-        if (bytes > *most) *most = bytes;
-    }
-    return RP_OK;
-}
-
-typedef struct { int64_t logits, losses, products, total; } layout;
-
-static layout forward_layout(const rp_op_meta *m)
+/* forward: logits of a block, then three floats a row; backward: logits, and dx where it is not summed in fp32 already. */
+static layout lay_out(const rp_op_meta *m, bool backward)
 {
     layout l = { 0 };
 
-    l.logits   = rp__scratch_add(&l.total, quantum(m) * m->in[W].dim[0] * rp_dtype_bytes(m->in[X].dtype));
-    l.losses   = rp__scratch_add(&l.total, rp_meta_rows(&m->in[X]) * (int64_t)sizeof(float));
+    l.logits = rp__scratch_add(&l.total, block_classes(m) * rows_of(m) * rp_dtype_bytes(m->in[X].dtype));
+    for (int i = 0; i < 3 && !backward; i++) l.rows[i] = rp__scratch_add(&l.total, rows_of(m) * (int64_t)sizeof(float));
+    if (backward && m->in[X].dtype != RP_F32) l.dx = rp__scratch_add(&l.total, rp_meta_elems(&m->in[X]) * (int64_t)sizeof(float));
     l.products = l.total;
     return l;
 }
 
-static rp_status fast_scratch(rp_op_meta *m)
+static rp_status take_product(const rp_op_meta *m, rp_gemm product, int64_t *most)
 {
-    int64_t rows = rp_meta_rows(&m->in[X]), q = quantum(m), products = 0;
+    int64_t bytes = 0;
 
-    if (rows == 0) return RP_OK;
-    RP_TRY(products_scratch(m, q, false, &products));
-    if (rows > q) RP_TRY(products_scratch(m, q, true, &products));
-    if (rows % q) RP_TRY(products_scratch(m, rows % q, true, &products));
-    m->scratch_bytes = forward_layout(m).products + products;
+    RP_TRY(rp__gemm_scratch(m->ctx, &product, &bytes));
+    if (bytes > *most) *most = bytes;
     return RP_OK;
 }
+
+/* Of a block of this many classes, in every way that gradients may be wanted: shape does not know their dtype. */
+static rp_status backward_products(const rp_op_meta *m, int64_t classes, int64_t *most)
+{
+    RP_TRY(take_product(m, product_logits(m, classes), most));
+    for (int adds = 0; adds < 2; adds++) {
+        if (m->in_grad[X]) RP_TRY(take_product(m, product_dx(m, classes, adds), most));
+        if (!m->in_grad[W]) continue;
+        RP_TRY(take_product(m, product_dw(m, classes, RP_F32, adds), most));
+        RP_TRY(take_product(m, product_dw(m, classes, m->in[X].dtype, adds), most));
+    }
+    return RP_OK;
+}
+
+static rp_status fast_scratch(rp_op_meta *m)
+{
+    int64_t q = block_classes(m), last = classes_of(m) % q, forward = 0, backward = 0;
+
+    if (rows_of(m) == 0) return RP_OK;
+    RP_TRY(take_product(m, product_logits(m, q), &forward));
+    RP_TRY(backward_products(m, q, &backward));
+    if (last) {
+        RP_TRY(take_product(m, product_logits(m, last), &forward));
+        RP_TRY(backward_products(m, last, &backward));
+    }
+    m->scratch_bytes = lay_out(m, false).products + forward;
+    if (m->want_grad) m->scratch_backward_bytes = lay_out(m, true).products + backward;
+    return RP_OK;
+}
+
+/* ---- shape and cost ---- */
 
 static rp_status check(const rp_op_meta *m)
 {
@@ -98,128 +126,143 @@ static rp_status check(const rp_op_meta *m)
              rp_meta_dim(x, -1));
     RP_CHECK(m->ctx, rp_meta_elems(labels) == rp_meta_rows(x), RP_ERR_SHAPE,
              "linear_cross_entropy: x is %s and labels %s, expected a label for each row", rp_meta_str(x), rp_meta_str(labels));
-    RP_CHECK(m->ctx, a->chunk_rows >= 0, RP_ERR_ARG, "linear_cross_entropy: chunk_rows is %" PRId64, a->chunk_rows);
+    RP_CHECK(m->ctx, a->chunks >= 0, RP_ERR_ARG, "linear_cross_entropy: chunks is %" PRId64, a->chunks);
     return RP_OK;
 }
 
 static rp_status linear_cross_entropy_shape(rp_op_meta *m)
 {
     RP_TRY(check(m));
-    int64_t n = m->in[W].dim[1], classes = m->in[W].dim[0];
-
     m->out[LOSS] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), 1);
-    m->n_slot    = m->in_grad[W] ? 2 : m->in_grad[X] ? 1 : 0;
-    m->slot[DX]  = rp_meta_2d(m->in[X].dtype, m->in_grad[X] ? rp_meta_rows(&m->in[X]) : 0, n);
-    m->slot[DW]  = rp_meta_2d(rp_meta_stat_dtype(&m->in[X]), classes, n);
+    m->n_slot    = m->want_grad;
+    m->slot[LSE] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rows_of(m));
     if (rp__op_fast(m)) return fast_scratch(m);
-    m->scratch_bytes          = (3 * n + classes) * (int64_t)sizeof(double);
-    m->scratch_backward_bytes = n * (int64_t)sizeof(double);
+    m->scratch_bytes          = (width_of(m) + classes_of(m)) * (int64_t)sizeof(double);
+    m->scratch_backward_bytes = (3 * width_of(m) + rows_of(m) * width_of(m)) * (int64_t)sizeof(double);
     return RP_OK;
 }
 
 static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
 {
-    int64_t rows = rp_meta_rows(&m->in[X]), product = 2 * rows * rp_meta_elems(&m->in[W]), x = rp_meta_bytes(&m->in[X]);
-    int64_t chunks = rows ? (rows + quantum(m) - 1) / quantum(m) : 0, logits = rows * m->in[W].dim[0] * rp_dtype_bytes(m->in[X].dtype);
-    int64_t dx = m->in_grad[X] ? rp_meta_bytes(&m->slot[DX]) : 0, dw = m->in_grad[W] ? rp_meta_bytes(&m->slot[DW]) : 0;
+    int64_t rows = rows_of(m), w = rp_meta_bytes(&m->in[W]), x = rp_meta_bytes(&m->in[X]), product = 2 * rows * rp_meta_elems(&m->in[W]);
+    int64_t blocks = (classes_of(m) + block_classes(m) - 1) / block_classes(m), logits = rows * classes_of(m) * rp_dtype_bytes(m->in[X].dtype);
 
-    if (pass == RP_BACKWARD)
-        return (rp_cost){ .flops = m->in_grad[X] * rp_meta_elems(&m->in[X]) + m->in_grad[W] * rp_meta_elems(&m->in[W]),
-                          .read_bytes = dx + dw,
-                          .write_bytes = m->in_grad[X] * x + m->in_grad[W] * rp_meta_bytes(&m->in[W]) };
-    return (rp_cost){ .flops = product * (1 + m->in_grad[X] + m->in_grad[W]) + 25 * rows * m->in[W].dim[0],
-                      .read_bytes = x + chunks * (rp_meta_bytes(&m->in[W]) * (1 + m->in_grad[X]) + dw) + 3 * logits,
-                      .write_bytes = dx + chunks * dw + 2 * logits };
+    if (pass == RP_FORWARD)
+        return (rp_cost){ .flops = product + 15 * rows * classes_of(m), .read_bytes = blocks * x + w + logits, .write_bytes = logits };
+    return (rp_cost){ .flops       = product * (1 + m->in_grad[X] + m->in_grad[W]) + 15 * rows * classes_of(m),
+                      .read_bytes  = (1 + m->in_grad[W]) * blocks * x + (1 + m->in_grad[X]) * w + 3 * logits,
+                      .write_bytes = m->in_grad[X] * blocks * x + m->in_grad[W] * w + 2 * logits };
 }
 
-static void clear(rp_tensor *t)
-{
-    for (int64_t e = 0, n = rp_meta_elems(&t->m); e < n; e++) rp_elem_put(t, e, 0);
-}
+/* ---- reference, a row at a time ---- */
 
-/* dw[v] += d x for one class of one row. */
-static void add_to_class(rp_tensor *dw, int64_t v, double d, const double *x, double *row, int64_t n)
+/* x of a row, and logits of all classes. */
+static void reference_logits(const rp_op_call *c, int64_t r, double *x, double *logits)
 {
-    rp_row_get(dw, v, row);
-    for (int64_t i = 0; i < n; i++) row[i] += d * x[i];
-    rp_row_put(dw, v, row);
-}
-
-/* One row: its loss, and its part of both gradients. logits has room for a row of classes, w and dx for rows of n. */
-static double reference_row(const rp_op_call *c, int64_t r, int32_t label, double *x, double *w, double *dx, double *logits)
-{
-    const rp_op_meta *m = c->meta;
-    int64_t n = m->in[W].dim[1], classes = m->in[W].dim[0];
-    double weight = ((const rp_attr_cross_entropy *)c->attr)->weight;
+    int64_t n = width_of(c->meta);
 
     rp_row_get(c->in[X], r, x);
-    for (int64_t v = 0; v < classes; v++) {
-        rp_row_get(c->in[W], v, w);
+    for (int64_t v = 0; v < classes_of(c->meta); v++) {
         logits[v] = 0;
-        for (int64_t i = 0; i < n; i++) logits[v] += x[i] * w[i];
+        for (int64_t i = 0; i < n; i++) logits[v] += x[i] * rp_elem_get(c->in[W], v * n + i);
     }
-    double loss = rp__row_cross_entropy(logits, classes, label);
-    if (!m->want_grad) return loss;
-    memset(dx, 0, (size_t)n * sizeof *dx);
-    for (int64_t v = 0; v < classes; v++) {
-        rp_row_get(c->in[W], v, w);
-        for (int64_t i = 0; i < n; i++) dx[i] += weight * logits[v] * w[i];
-        if (m->in_grad[W]) add_to_class(c->slot[DW], v, weight * logits[v], x, w, n);
-    }
-    if (m->in_grad[X]) rp_row_put(c->slot[DX], r, dx);
-    return loss;
+}
+
+static double log_sum_exp(const double *logits, int64_t n)
+{
+    double top = -INFINITY, sum = 0;
+
+    for (int64_t v = 0; v < n; v++) top = logits[v] > top || logits[v] != logits[v] ? logits[v] : top;
+    for (int64_t v = 0; v < n; v++) sum += exp(logits[v] - top);
+    return top + log(sum);
 }
 
 static double reference_sum(const rp_op_call *c)
 {
     const rp_attr_cross_entropy *a = c->attr;
-    int64_t n = c->meta->in[W].dim[1], rows = rp_meta_rows(&c->meta->in[X]);
-    double *x = c->scratch, *w = x + n, *dx = w + n, *logits = dx + n, sum = 0;
+    double *x = c->scratch, *logits = x + width_of(c->meta), sum = 0;
 
-    if (c->meta->in_grad[X]) clear(c->slot[DX]);
-    if (c->meta->in_grad[W]) clear(c->slot[DW]);
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows_of(c->meta); r++) {
         int32_t label = rp_int_get(c->in[LABELS], r);
-        if (label != a->ignore_index) sum += reference_row(c, r, label, x, w, dx, logits);
+        double lse    = 0;
+        if (label != a->ignore_index) {
+            reference_logits(c, r, x, logits);
+            lse = log_sum_exp(logits, classes_of(c->meta));
+            sum += lse - logits[label];
+        }
+        if (c->meta->n_slot) rp_elem_put(c->slot[LSE], r, lse);
     }
     return sum;
 }
 
-/* The chunk's logits become their gradient, weight included, then two products. */
-static rp_status run_chunk(const rp_op_call *c, int64_t start, int64_t rows, uint8_t *logits, float *loss, void *scratch)
+/* d of one class: its part of dx of every row, and the row of dw, whole. */
+static void reference_class(const rp_op_call *c, int64_t v, double factor, double *x, double *w, double *dw, double *dx)
 {
     const rp_attr_cross_entropy *a = c->attr;
-    const rp_op_meta *m = c->meta;
-    const rp_kernels *k = rp__op_kernels(c);
-    const int32_t *labels = (const int32_t *)rp__data(c->in[LABELS]) + start;
-    const void *x  = rp__data_at(c->in[X], start * m->in[W].dim[1]);
-    rp_gemm forward = product_logits(m, rows), dx = product_dx(m, rows), dw = product_dw(m, rows, start > 0);
-    int64_t classes = m->in[W].dim[0];
+    int64_t n = width_of(c->meta);
 
-    RP_TRY(rp__gemm(c->ctx, &forward, x, rp__data(c->in[W]), logits, NULL, scratch));
-    if (!m->want_grad) {
-        k->cross_entropy_forward(m->in[X].dtype, logits, labels, a->ignore_index, loss, NULL, rows, classes, m->threads);
-        return RP_OK;
+    rp_row_get(c->in[W], v, w);
+    memset(dw, 0, (size_t)n * sizeof *dw);
+    for (int64_t r = 0; r < rows_of(c->meta); r++) {
+        int32_t label = rp_int_get(c->in[LABELS], r);
+        double logit  = 0;
+        if (label == a->ignore_index) continue;
+        rp_row_get(c->in[X], r, x);
+        for (int64_t i = 0; i < n; i++) logit += x[i] * w[i];
+        double d = factor * (exp(logit - rp_elem_get(c->slot[LSE], r)) - (v == label));
+        for (int64_t i = 0; i < n; i++) dw[i] += d * x[i], dx[r * n + i] += d * w[i];
     }
-    k->cross_entropy_in_place(m->in[X].dtype, logits, labels, a->ignore_index, a->weight, loss, rows, classes, m->threads);
-    if (m->in_grad[X])
-        RP_TRY(rp__gemm(c->ctx, &dx, logits, rp__data(c->in[W]), rp__data_at(c->slot[DX], start * m->in[W].dim[1]), NULL, scratch));
-    if (m->in_grad[W]) RP_TRY(rp__gemm(c->ctx, &dw, logits, x, rp__data(c->slot[DW]), NULL, scratch));
+    if (c->grad_in[W]) rp_row_grad(c, W, v, dw);
+}
+
+static void reference_backward(const rp_op_call *c, double factor)
+{
+    int64_t n = width_of(c->meta), rows = rows_of(c->meta);
+    double *x = c->scratch, *w = x + n, *dw = w + n, *dx = dw + n;
+
+    memset(dx, 0, (size_t)(rows * n) * sizeof *dx);
+    for (int64_t v = 0; v < classes_of(c->meta); v++) reference_class(c, v, factor, x, w, dw, dx);
+    for (int64_t r = 0; r < rows && c->grad_in[X]; r++) rp_row_grad(c, X, r, dx + r * n);
+}
+
+/* ---- kernels, a block of classes at a time ---- */
+
+static const void *weights_at(const rp_op_call *c, int64_t v) { return rp__data_at(c->in[W], v * width_of(c->meta)); }
+
+static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout *l)
+{
+    const rp_op_meta *m = c->meta;
+    int64_t q = block_classes(m), rows = rows_of(m);
+    float *top = (float *)(scratch + l->rows[0]), *sum = (float *)(scratch + l->rows[1]), *picked = (float *)(scratch + l->rows[2]);
+
+    for (int64_t v = 0; v < classes_of(m); v += q) {
+        int64_t classes = least(q, classes_of(m) - v);
+        rp_gemm product = product_logits(m, classes);
+        RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), weights_at(c, v), scratch + l->logits, NULL, scratch + l->products));
+        rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, scratch + l->logits, rp__data(c->in[LABELS]), v, top, sum, picked, rows, classes,
+                                              m->threads);
+    }
     return RP_OK;
 }
 
-static rp_status run_chunks(const rp_op_call *c, double *sum)
+static rp_status run_forward(const rp_op_call *c, double *loss)
 {
-    int64_t rows = rp_meta_rows(&c->meta->in[X]), q = quantum(c->meta);
-    layout l         = forward_layout(c->meta);
-    uint8_t *scratch = c->scratch;
-    float *loss      = (float *)(scratch + l.losses);
+    const rp_attr_cross_entropy *a = c->attr;
+    const int32_t *labels          = rp__data(c->in[LABELS]);
+    layout l                       = lay_out(c->meta, false);
+    uint8_t *scratch               = c->scratch;
+    float *top = (float *)(scratch + l.rows[0]), *sum = (float *)(scratch + l.rows[1]), *picked = (float *)(scratch + l.rows[2]);
+    float *lse = c->meta->n_slot ? rp__data(c->slot[LSE]) : NULL;
 
-    if (rows == 0 && c->meta->in_grad[W]) rp__tensor_zero(c->slot[DW]);
-    for (int64_t start = 0; start < rows; start += q)
-        RP_TRY(run_chunk(c, start, rows - start < q ? rows - start : q, scratch + l.logits, loss + start, scratch + l.products));
-    *sum = 0;
-    for (int64_t r = 0; r < rows; r++) *sum += loss[r];
+    *loss = 0;
+    if (rows_of(c->meta) == 0) return RP_OK;
+    RP_TRY(fold_blocks(c, scratch, &l));
+    for (int64_t r = 0; r < rows_of(c->meta); r++) {
+        bool counts = labels[r] != a->ignore_index;
+        float whole = counts ? top[r] + logf(sum[r]) : 0;
+        if (counts) *loss += (double)(whole - picked[r]);
+        if (lse) lse[r] = whole;
+    }
     return RP_OK;
 }
 
@@ -229,33 +272,59 @@ static void linear_cross_entropy_forward(const rp_op_call *c)
     rp_status status = rp__check_labels(c, LABELS, c->meta->in[W].dim[0], a->ignore_index);
     double sum = 0;
 
-    if (status == RP_OK && rp__op_has_kernels(c)) status = run_chunks(c, &sum);
+    if (status == RP_OK && rp__op_has_kernels(c)) status = run_forward(c, &sum);
     else if (status == RP_OK) sum = reference_sum(c);
     if (status != RP_OK) rp__op_failed(c, status);
     else rp_elem_put(c->out[LOSS], 0, (double)a->weight * sum);
 }
 
+/* dx of all blocks is summed in fp32: in the gradient itself where that is fp32. */
+typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float factor; } backward_run;
+
+static rp_status backward_block(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes)
+{
+    const rp_attr_cross_entropy *a = c->attr;
+    const rp_op_meta *m = c->meta;
+    const void *x       = rp__data(c->in[X]);
+    rp_gemm again = product_logits(m, classes), dx = product_dx(m, classes, v > 0 || b->dx_adds);
+
+    RP_TRY(rp__gemm(c->ctx, &again, x, weights_at(c, v), b->logits, NULL, b->products));
+    rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, b->logits, rp__data(c->in[LABELS]), a->ignore_index, v, rp__data(c->slot[LSE]),
+                                            b->factor, rows_of(m), classes, m->threads);
+    if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, weights_at(c, v), b->dx, NULL, b->products));
+    if (!c->grad_in[W]) return RP_OK;
+    rp_gemm dw = product_dw(m, classes, rp__grad_dtype(c, W), c->grad_adds[W]);
+    return rp__gemm(c->ctx, &dw, b->logits, x, rp__data_at(c->grad_in[W], v * width_of(m)), NULL, b->products);
+}
+
+static rp_status run_backward(const rp_op_call *c, float factor)
+{
+    const rp_op_meta *m = c->meta;
+    layout l            = lay_out(m, true);
+    uint8_t *scratch    = c->scratch;
+    bool in_place       = c->grad_in[X] && rp__grad_dtype(c, X) == RP_F32;
+    int64_t q = block_classes(m), n = rp_meta_elems(&m->in[X]);
+    backward_run b = { scratch + l.logits, scratch + l.products, in_place ? rp__data(c->grad_in[X]) : (float *)(scratch + l.dx),
+                       in_place && c->grad_adds[X], factor };
+
+    if (rows_of(m) == 0) {
+        if (c->grad_in[W] && !c->grad_adds[W]) rp__tensor_zero(c->grad_in[W]);
+        return RP_OK;
+    }
+    for (int64_t v = 0; v < classes_of(m); v += q) RP_TRY(backward_block(c, &b, v, least(q, classes_of(m) - v)));
+    if (c->grad_in[X] && !in_place)
+        rp__op_kernels(c)->copy_strips(RP_F32, b.dx, n, rp__grad_dtype(c, X), rp__data(c->grad_in[X]), n, c->grad_adds[X], 1, n, m->threads);
+    return RP_OK;
+}
+
 static void linear_cross_entropy_backward(const rp_op_call *c)
 {
-    const rp_kernels *k = rp__op_kernels(c);
-    double g            = rp_elem_get(c->grad_out[LOSS], 0);
+    double factor    = (double)((const rp_attr_cross_entropy *)c->attr)->weight * rp_elem_get(c->grad_out[LOSS], 0);
+    rp_status status = RP_OK;
 
-    for (int i = X; i <= W; i++) {
-        const rp_tensor *made = c->slot[i == X ? DX : DW];
-        int64_t n             = rp_meta_elems(&c->meta->in[i]), width = c->meta->in[W].dim[1];
-        double *row           = c->scratch;
-        if (!c->grad_in[i]) continue;
-        if (k->scale) {
-            k->scale(made->m.dtype, rp_tensor_data(made), (float)g, rp__data(c->grad_in[i]), rp__grad_dtype(c, i), c->grad_adds[i], n,
-                     c->meta->threads);
-            continue;
-        }
-        for (int64_t r = 0; r < n / (width ? width : 1); r++) {
-            rp_row_get(made, r, row);
-            for (int64_t j = 0; j < width; j++) row[j] *= g;
-            rp_row_grad(c, i, r, row);
-        }
-    }
+    if (rp__op_has_kernels(c)) status = run_backward(c, (float)factor);
+    else reference_backward(c, factor);
+    if (status != RP_OK) rp__op_failed(c, status);
 }
 
 #define LABELS_FROM(low, high) .int_inputs = RP_IN(LABELS), .int_low = { [LABELS] = low }, .int_high = { [LABELS] = high }
@@ -276,10 +345,10 @@ static const rp_op_case linear_cross_entropy_cases[] = {
 };
 
 const rp_op rp_op_linear_cross_entropy = {
-    .name = "linear_cross_entropy", .n_in = 3, .n_out = 1, .n_slot = 2, .attr_size = sizeof(rp_attr_cross_entropy),
+    .name = "linear_cross_entropy", .n_in = 3, .n_out = 1, .n_slot = 1, .attr_size = sizeof(rp_attr_cross_entropy),
     .no_grad_in = RP_IN(LABELS),
     .wide_grad_in = RP_IN(W),
-    .needs = RP_SLOT(DX) | RP_SLOT(DW),
+    .needs = RP_IN(X) | RP_IN(W) | RP_IN(LABELS) | RP_SLOT(LSE),
     .shape = linear_cross_entropy_shape, .cost = linear_cross_entropy_cost,
     .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,
     .cases = linear_cross_entropy_cases, .n_case = RP_COUNT(linear_cross_entropy_cases),

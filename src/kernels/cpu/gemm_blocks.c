@@ -21,9 +21,10 @@
 
 enum {
     PANELS_BYTES  = 512 << 10,      /* of B in a thread's scratch: a quarter of a second cache of 2 MiB */
-    SUMS_BYTES    = 768 << 10,      /* of C that depth blocks come back to */
+    SUMS_BYTES    = 1280 << 10,     /* of C that depth blocks come back to */
     STRETCH_BYTES = 8 << 20,        /* of A packed at a time */
-    PARTS_A_THREAD = 2,             /* so that a thread that loses its core is helped */
+    PARTS_A_THREAD = 2,             /* so that a thread that loses its core is helped, */
+    SHARED_BYTES  = 4 << 20,        /* unless A, which every part reads, is larger than this */
     STRIPS_A_PACK = 8,              /* packed together, so that memory is read in long runs */
 };
 
@@ -43,8 +44,10 @@ static void cut_columns(const rp_gemm *g, cut *c)
 {
     int64_t panels = ceiling(g->n, c->e->columns), room = PANELS_BYTES / (c->depth * c->e->columns * c->e->element);
 
-    c->n_columns = gemm_least(panels, gemm_up(ceiling(panels, room > 0 ? room : 1), g->threads));
-    if (c->n_columns < PARTS_A_THREAD * g->threads && panels >= 4 * PARTS_A_THREAD * g->threads) c->n_columns = PARTS_A_THREAD * g->threads;
+    bool shares  = g->m * g->k * c->e->element <= SHARED_BYTES && panels >= 4 * PARTS_A_THREAD * g->threads;
+    int64_t most = ceiling(panels, room > 0 ? room : 1), least = (shares ? PARTS_A_THREAD : 1) * g->threads;
+
+    c->n_columns     = gemm_least(panels, gemm_up(most > least ? most : least, g->threads));
     c->block_columns = ceiling(panels, c->n_columns) * c->e->columns;
 }
 
@@ -170,13 +173,14 @@ static void fetch_rows(const product *p, int64_t i, int64_t k, int64_t depth, in
     }
 }
 
-static void fetch_c(const product *p, const place *at)
+/* And the tile of C right of this one to the first. */
+static void fetch_c(const product *p, const place *at, int64_t columns)
 {
-    const float *c = (const float *)p->c + at->i * p->g->n + at->j;
+    const float *c = (const float *)p->c + at->i * p->g->n + at->j + p->how.e->columns;
 
-    for (int64_t r = 0; r < at->rows; r++, c += p->g->n) {
+    for (int64_t r = 0; r < at->rows && columns > 0; r++, c += p->g->n) {
         __builtin_prefetch(c, 1);
-        __builtin_prefetch(c + at->columns - 1, 1);
+        __builtin_prefetch(c + columns - 1, 1);
     }
 }
 
@@ -193,7 +197,7 @@ static void one_strip(const product *p, int64_t i, int64_t from, int64_t to, int
         place at         = { i, j, gemm_least(e->rows, p->to - i), gemm_least(e->columns, to - j) };
         fetch_rows(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - from) / e->columns, ceiling(to - from, e->columns));
         if (p->g->c == RP_F32) {
-            fetch_c(p, &at);
+            fetch_c(p, &at, gemm_least(e->columns, to - j - e->columns));
             tile_in_c(p, &at, depth, a, b, d > 0 || p->g->adds, last, (float *)(void *)own->tile);
             continue;
         }
