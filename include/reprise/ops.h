@@ -41,6 +41,6 @@ typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
  * own position when causal, else to the end; with window w none before position - w + 1. dropout acts in train mode. */
 typedef struct { float scale, dropout; bool causal; int32_t window; } rp_attr_attention;   /* window 0: none */
 /* loss = weight * sum of -log p over rows whose label is not ignore_index; the mean over rows is the caller's weight. */
-typedef struct { float weight; int32_t ignore_index; int64_t chunk_rows; } rp_attr_cross_entropy;   /* chunk_rows 0: fixed by shape */
+typedef struct { float weight; int32_t ignore_index; int64_t chunks; } rp_attr_cross_entropy;   /* pieces the classes come in; 0: fixed by shape */
 
 #endif

@@ -38,8 +38,8 @@ const rp_param *rp__model_find_param(const rp_model *model, const char *path);  
 rp_status rp__model_logits(rp_model *model, const rp_model_batch *batch, rp_tensor **logits);
 /* [rows, 1, vocab]: the logits of the last position alone, which say what comes next. For use without gradients. */
 rp_status rp__model_next_logits(rp_model *model, const rp_model_batch *batch, rp_tensor **logits);
-/* loss [1] fp32 = weight * the sum of -log p over all labels but ignore_index. chunk_rows 0: the fixed quantum of the op. */
-rp_status rp__model_loss(rp_model *model, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunk_rows,
+/* loss [1] fp32 = weight * the sum of -log p over all labels but ignore_index. chunks: pieces the head is computed in, 0: as the op has it. */
+rp_status rp__model_loss(rp_model *model, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunks,
                          rp_tensor **loss);
 
 /* ---- generation ---- */

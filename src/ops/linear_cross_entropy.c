@@ -341,7 +341,7 @@ static const rp_op_case linear_cross_entropy_cases[] = {
     { "no such class",  .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(5, 5),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_ARG },
     { "inner differs",  .in = { { 3, 4 },    { 5, 3 },   { 3 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_SHAPE },
     { "short labels",   .in = { { 3, 4 },    { 5, 4 },   { 2 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_SHAPE },
-    { "negative chunk", .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, -1),  .expect = RP_ERR_ARG },
+    { "negative chunks", .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, -1),  .expect = RP_ERR_ARG },
 };
 
 const rp_op rp_op_linear_cross_entropy = {

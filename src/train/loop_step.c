@@ -125,23 +125,16 @@ static rp_status put_batch(rp_ctx *ctx, const rp_data_batch *b, rp_model_batch *
     return status;
 }
 
-/* Rows of the head's chunks; 0 is the op's own quantum. */
-static int64_t chunk_rows(const rp_recipe *r, const rp_data_batch *b)
-{
-    const rp_opt_int *chunks = &r->loss.num_output_chunks;
-
-    return chunks->set ? (b->rows * b->length + chunks->value - 1) / chunks->value : 0;
-}
-
 /* The model reads the batch through the tape from here on, so its tensors need no owner of ours. */
 static rp_status batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
 {
     float weight = targets ? 1.0f / (float)targets : 0;
+    const rp_opt_int *chunks = &e->recipe->loss.num_output_chunks;
     rp_model_batch t;
 
     RP_TRY(put_batch(e->ctx, b, &t));
     rp_status status =
-        rp__model_loss(e->model, &t, weight, (int32_t)e->recipe->loss.ignore_index, chunk_rows(e->recipe, b), loss);
+        rp__model_loss(e->model, &t, weight, (int32_t)e->recipe->loss.ignore_index, chunks->set ? chunks->value : 0, loss);
     drop_batch(&t);
     return status;
 }

@@ -73,7 +73,7 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "clip_grad_norm", KEY_OPT_NUMBER, AT(clip_grad_norm), "null", "null", 0, 1e30, KEY_ABOVE,
       .help = "greatest norm of the whole gradient" },
     { "loss.num_output_chunks", KEY_OPT_INT, AT(loss.num_output_chunks), "auto", "auto", 1, 1048576,
-      .help = "pieces the output head is computed in; auto: rows fixed by vocabulary and dtype" },
+      .help = "pieces the output head is computed in, each of as many classes; auto: fixed by rows and dtype" },
     { "loss.ignore_index", KEY_INT, AT(loss.ignore_index), "-100", NULL, -2147483648.0, 2147483647,
       .help = "a label that is no target" },
     { "output_dir", KEY_TEXT, AT(output_dir), "runs/default",

@@ -8,12 +8,13 @@ static float row_lse(rp_dtype dtype, const void *logits, int64_t row, int64_t n)
     return max + logf(sum);
 }
 
-/* d (+)= factor * (softmax - onehot) of one row; d may be the logits. The label's element is computed apart, before the row is
+/* d (+)= factor * (softmax - onehot) of one row, whose label may lie outside it; d may be the logits. The label's element is computed apart, before the row is
  * overwritten: (p - 1) is -factor times what the others have, without cancellation where p is near 1. */
-static void row_gradient(rp_dtype dtype, const void *logits, int64_t row, int64_t n, int32_t label, float lse, float factor, void *d,
+static void row_gradient(rp_dtype dtype, const void *logits, int64_t row, int64_t n, int64_t label, float lse, float factor, void *d,
                          rp_dtype d_dtype, bool adds)
 {
-    float xbuf[BLOCK], dbuf[BLOCK], target = factor * expm1f(f32_at(dtype, logits, row + label) - lse);
+    bool has_label = label >= 0 && label < n;
+    float xbuf[BLOCK], dbuf[BLOCK], target = has_label ? factor * expm1f(f32_at(dtype, logits, row + label) - lse) : 0;
 
     for (int64_t at = 0; at < n; at += BLOCK) {
         int64_t width  = block_width(at, n);
@@ -21,7 +22,7 @@ static void row_gradient(rp_dtype dtype, const void *logits, int64_t row, int64_
         float *to      = block_target(d_dtype, d, row + at, adds, dbuf);
 #pragma omp simd
         for (int64_t i = 0; i < width; i++) to[i] = factor * fast_exp(x[i] - lse);
-        if (label >= at && label < at + width) to[label - at] = target;
+        if (has_label && label >= at && label < at + width) to[label - at] = target;
         block_done(d_dtype, d, row + at, width, to, adds);
     }
 }
@@ -39,7 +40,7 @@ typedef struct {
     float *loss, *lse, factor;
     void *d;
     bool adds;
-    int64_t n;
+    int64_t first, n;           /* classes of a row: these */
 } losses;
 
 static void forward_rows(const void *arg, int64_t from, int64_t to)
@@ -84,27 +85,51 @@ void RP_AT_LEVEL(cross_entropy_backward)(rp_dtype dtype, const void *logits, con
     rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), backward_rows, &c);
 }
 
-static void in_place_rows(const void *arg, int64_t from, int64_t to)
+/* ---- a block of the classes at a time ---- */
+
+typedef struct {
+    rp_dtype dtype;
+    const void *logits;
+    const int32_t *labels;
+    int64_t first, n;
+    float *top, *sum, *picked;
+} folding;
+
+static void fold_rows(const void *arg, int64_t from, int64_t to)
+{
+    const folding *c = arg;
+
+    for (int64_t r = from; r < to; r++) {
+        int64_t label = c->labels[r] - c->first;
+        if (c->first == 0) c->top[r] = -FLT_MAX, c->sum[r] = 0, c->picked[r] = 0;
+        exp_fold(c->dtype, c->logits, r * c->n, c->n, &c->top[r], &c->sum[r]);
+        if (label >= 0 && label < c->n) c->picked[r] = f32_at(c->dtype, c->logits, r * c->n + label);
+    }
+}
+
+void RP_AT_LEVEL(cross_entropy_fold)(rp_dtype dtype, const void *logits, const int32_t *labels, int64_t first, float *top, float *sum,
+                                     float *picked, int64_t rows, int64_t n, int threads)
+{
+    folding c = { dtype, logits, labels, first, n, top, sum, picked };
+
+    rp__team_ranges(threads, rows, 1, rows * n * width_of(dtype), fold_rows, &c);
+}
+
+static void unfold_rows(const void *arg, int64_t from, int64_t to)
 {
     const losses *c = arg;
     int64_t n       = c->n;
 
-    for (int64_t r = from; r < to; r++) {
-        c->loss[r] = 0;
-        if (c->labels[r] == c->ignore) {
-            row_zero(c->dtype, c->d, r * n, n);
-            continue;
-        }
-        float lse  = row_lse(c->dtype, c->d, r * n, n);
-        c->loss[r] = lse - f32_at(c->dtype, c->d, r * n + c->labels[r]);
-        row_gradient(c->dtype, c->d, r * n, n, c->labels[r], lse, c->factor, c->d, c->dtype, false);
-    }
+    for (int64_t r = from; r < to; r++)
+        if (c->labels[r] != c->ignore)
+            row_gradient(c->dtype, c->d, r * n, n, c->labels[r] - c->first, c->lse[r], c->factor, c->d, c->dtype, false);
+        else row_zero(c->dtype, c->d, r * n, n);
 }
 
-void RP_AT_LEVEL(cross_entropy_in_place)(rp_dtype dtype, void *logits, const int32_t *labels, int32_t ignore, float factor, float *loss,
-                                         int64_t rows, int64_t n, int threads)
+void RP_AT_LEVEL(cross_entropy_unfold)(rp_dtype dtype, void *logits, const int32_t *labels, int32_t ignore, int64_t first, const float *lse,
+                                       float factor, int64_t rows, int64_t n, int threads)
 {
-    losses c = { .dtype = dtype, .labels = labels, .ignore = ignore, .loss = loss, .factor = factor, .d = logits, .n = n };
+    losses c = { .dtype = dtype, .labels = labels, .ignore = ignore, .first = first, .lse = (float *)lse, .factor = factor, .d = logits, .n = n };
 
-    rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), in_place_rows, &c);
+    rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), unfold_rows, &c);
 }

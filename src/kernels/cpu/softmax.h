@@ -24,9 +24,10 @@ static inline float block_max(const float *f, int64_t n, float start)
     return lane[0];
 }
 
-static float exp_sum(rp_dtype dtype, const void *x, int64_t row, int64_t n, float *max)
+/* n more of a row into its maximum and sum so far; an empty row has -FLT_MAX and 0. */
+static void exp_fold(rp_dtype dtype, const void *x, int64_t row, int64_t n, float *max, float *all)
 {
-    float buffer[BLOCK], top = -FLT_MAX, total = 0;
+    float buffer[BLOCK], top = *max, total = *all;
 
     for (int64_t at = 0; at < n; at += BLOCK) {
         int64_t width  = block_width(at, n);
@@ -39,6 +40,15 @@ static float exp_sum(rp_dtype dtype, const void *x, int64_t row, int64_t n, floa
         total += sum;
     }
     *max = top;
+    *all = total;
+}
+
+static inline float exp_sum(rp_dtype dtype, const void *x, int64_t row, int64_t n, float *max)
+{
+    float total = 0;
+
+    *max = -FLT_MAX;
+    exp_fold(dtype, x, row, n, max, &total);
     return total;
 }
 
