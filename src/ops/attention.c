@@ -28,7 +28,7 @@ static sizes sizes_of(const rp_op_meta *m)
 
 static float dropout_of(const rp_op_meta *m) { return m->train ? ((const rp_attr_attention *)m->attr)->dropout : 0.0f; }
 
-/* Strides follow in rp_op_call; their absence does not change scratch. */
+/* Where things lie follows in rp_op_call; scratch depends on shapes and the dtype alone. */
 static rp_attention describe(const rp_op_meta *m)
 {
     const rp_attr_attention *a = m->attr;
@@ -36,7 +36,7 @@ static rp_attention describe(const rp_op_meta *m)
 
     return (rp_attention){ .batch = s.batch, .queries = s.queries, .keys = s.keys, .heads = s.heads, .kv_heads = s.kv_heads,
                            .dim = s.dim, .scale = a->scale, .dropout = dropout_of(m), .causal = a->causal, .window = a->window,
-                           .threads = m->threads };
+                           .threads = m->threads, .q = { .dtype = m->in[Q].dtype } };
 }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -6,14 +6,16 @@
  * A task is one pair (batch, key head): it owns that pair's dk and dv, so nothing is added by two threads. Where pairs do not
  * fill the team, each is cut into chunks of row blocks with sums of their own, added afterwards in the order of the chunks.
  */
-#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_amx.h"
+#include "kernels/cpu/attention_fp32.h"
 
 typedef struct {
     float *rows_t, *grad_t, *rows, *grad;       /* q and dout: [dim][ROWS] twice, [ROWS][width] twice */
     float *keys_t, *values_t, *keys;            /* k and v: [dim][KEYS] twice, k as [KEYS][width] */
-    float *p, *ds, *keep;                       /* [KEYS][ROWS] */
+    float *p, *ds;                              /* [KEYS][ROWS] */
+    uint32_t *kept;                             /* [KEYS / 32][ROWS] bits */
     float *dq, *dk, *dv;                        /* [ROWS][width], and sums over rows: [keys][width] twice */
-    float lse[ROWS], delta[ROWS], ones[TILE_COLUMNS];
+    float lse[ROWS], delta[ROWS];
 } work;
 
 static int64_t carve_work(const rp_attention *a, float *base, work *w)
@@ -29,7 +31,7 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->keys     = carve(base, &used, KEYS * width);
     w->p        = carve(base, &used, KEYS * ROWS);
     w->ds       = carve(base, &used, KEYS * ROWS);
-    w->keep     = carve(base, &used, a->dropout > 0 ? KEYS * ROWS : 0);
+    w->kept     = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEYS / 32 * ROWS : 0);
     w->dq       = carve(base, &used, ROWS * width);
     return used;
 }
@@ -37,24 +39,13 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
 /* dk and dv of one pair, or of one chunk of it. */
 static int64_t sums_size(const rp_attention *a) { return round_up(a->keys, KEYS) * padded_dim(a); }
 
-/* The fewest chunks that leave the team at most an eighth idle. */
-static int64_t chunks_of(const rp_attention *a)
-{
-    int64_t pairs = a->batch * a->kv_heads, most = at_most(blocks_of(a), a->threads), chunks = 1;
-
-    while (chunks < most) {
-        int64_t tasks = pairs * chunks, rounds = (tasks + a->threads - 1) / a->threads;
-        if (rounds * a->threads * 8 <= tasks * 9) break;
-        chunks++;
-    }
-    return chunks;
-}
+static int64_t chunks_of(const rp_attention *a) { return chunks_of_pair(a, blocks_of(a)); }
 
 static int64_t n_sums(const rp_attention *a)
 {
     int64_t chunks = chunks_of(a);
 
-    return chunks > 1 ? a->batch * a->kv_heads * chunks : a->threads;
+    return chunks > 1 ? pairs_of(a) * chunks : a->threads;
 }
 
 static void begin_rows(const rows_block *r, work *w)
@@ -86,21 +77,40 @@ static void differentiate(const rows_block *r, const work *w, int64_t column, in
 
     for (int64_t j = 0; j < n; j++) {
         float *p = w->p + j * ROWS + column, *ds = w->ds + j * ROWS + column;
-        const float *keep = r->a->dropout > 0 ? w->keep + j * ROWS + column : w->ones;
-        int32_t at        = (int32_t)(key + j);
+        int32_t at = (int32_t)(key + j);
 #pragma omp simd
         for (int i = 0; i < TILE_COLUMNS; i++) {
-            float q  = fast_exp(p[i] - lse[i]), d = q * (ds[i] * keep[i] - delta[i]);
+            float q  = fast_exp(p[i] - lse[i]), d = q * (ds[i] - delta[i]);
             int seen = (at >= low[i]) & (at < high[i]);
-            p[i]     = seen ? q * keep[i] : 0.0f;
+            p[i]     = seen ? q : 0.0f;
             ds[i]    = seen ? d : 0.0f;
+        }
+    }
+}
+
+static void differentiate_dropped(const rows_block *r, const work *w, int64_t column, int64_t key, int64_t n)
+{
+    const int32_t *low = r->low + column, *high = r->high + column;
+    const float *lse = w->lse + column, *delta = w->delta + column;
+    float factor = 1.0f / (1.0f - r->a->dropout);
+
+    for (int64_t j = 0; j < n; j++) {
+        float *p = w->p + j * ROWS + column, *ds = w->ds + j * ROWS + column;
+        const uint32_t *kept = w->kept + j / 32 * ROWS + column, bit = 1u << j % 32;
+        int32_t at           = (int32_t)(key + j);
+#pragma omp simd
+        for (int i = 0; i < TILE_COLUMNS; i++) {
+            float keep = kept[i] & bit ? factor : 0.0f, q = fast_exp(p[i] - lse[i]), d = q * (ds[i] * keep - delta[i]);
+            int seen   = (at >= low[i]) & (at < high[i]);
+            p[i]       = seen ? q * keep : 0.0f;
+            ds[i]      = seen ? d : 0.0f;
         }
     }
 }
 
 static void differentiate_tile(const rows_block *r, work *w, int64_t key, int64_t n)
 {
-    if (r->a->dropout > 0) draw_keep(r, key, n, w->keep);
+    if (r->a->dropout > 0) draw_tile(r, key, w->kept);
     for (int64_t c = 0; c < ROWS; c += TILE_COLUMNS) {
         span seen = rows_span(r, c, TILE_COLUMNS, key, n);
         if (seen.to == 0) {
@@ -110,7 +120,8 @@ static void differentiate_tile(const rows_block *r, work *w, int64_t key, int64_
         }
         score(r, w->keys_t, w->rows_t, seen, c, w->p);
         score(r, w->values_t, w->grad_t, seen, c, w->ds);
-        differentiate(r, w, c, key, n);
+        if (r->a->dropout > 0) differentiate_dropped(r, w, c, key, n);
+        else differentiate(r, w, c, key, n);
     }
 }
 
@@ -157,9 +168,9 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *
 {
     rows_block r;
 
-    rows_begin(&r, a, pair, index);
+    rows_begin(&r, a, pair, index, ROWS);
     begin_rows(&r, w);
-    for (int64_t key = r.key_low; key < r.key_high; key += KEYS) {
+    for (int64_t key = r.key_low / KEYS * KEYS; key < r.key_high; key += KEYS) {
         int64_t n = at_most(KEYS, a->keys - key);
         pack_keys(&r, &a->k, key, n, w->keys_t);
         pack_keys(&r, &a->v, key, n, w->values_t);
@@ -177,7 +188,6 @@ static void one_chunk(const rp_attention *a, int64_t pair, int64_t chunk, int64_
 
     w->dk = sums;
     w->dv = sums + size;
-    for (int i = 0; i < TILE_COLUMNS; i++) w->ones[i] = 1;
     memset(sums, 0, (size_t)(2 * size) * sizeof *sums);
     for (int64_t i = 0; i < blocks_of(a); i++)
         if (snake(i, chunks) == chunk) one_block(a, pair, i, w);
@@ -201,34 +211,53 @@ static void put_keys(const rp_attention *a, int64_t pair, int64_t chunks, float 
     }
 }
 
+static float *sums_of(const rp_attention *a, int64_t number)
+{
+    work w;
+
+    return (float *)a->scratch + carve_work(a, NULL, &w) * a->threads + number * 2 * sums_size(a);
+}
+
+static void run_chunk(void *arg, int64_t part, int thread)
+{
+    const rp_attention *a = arg;
+    int64_t chunks        = chunks_of(a);
+    float *sums           = sums_of(a, chunks > 1 ? part : thread);
+    work w;
+    int64_t size = carve_work(a, NULL, &w);
+
+    carve_work(a, (float *)a->scratch + thread * size, &w);
+    one_chunk(a, part / chunks, part % chunks, chunks, sums, &w);
+    if (chunks == 1) put_keys(a, part, 1, sums, 0, a->keys);
+}
+
+/* A part is a share of a pair's keys. */
+static void run_sums(void *arg, int64_t part, int thread)
+{
+    const rp_attention *a = arg;
+    int64_t chunks = chunks_of(a), pair = part / a->threads, share = part % a->threads;
+
+    (void)thread;
+    put_keys(a, pair, chunks, sums_of(a, pair * chunks), rp__part_from(a->keys, 1, a->threads, share),
+             rp__part_from(a->keys, 1, a->threads, share + 1));
+}
+
 void RP_AT_LEVEL(attention_backward_scratch)(const rp_attention *a, int64_t *bytes)
 {
     work w;
 
-    *bytes = (carve_work(a, NULL, &w) * a->threads + 2 * sums_size(a) * n_sums(a)) * (int64_t)sizeof(float);
+    *bytes = on_amx(a) ? amx_backward_scratch(a)
+                       : (carve_work(a, NULL, &w) * a->threads + 2 * sums_size(a) * n_sums(a)) * (int64_t)sizeof(float);
 }
 
 void RP_AT_LEVEL(attention_backward)(const rp_attention *a)
 {
-    work unused;
-    int64_t chunks = chunks_of(a), tasks = a->batch * a->kv_heads * chunks, size = carve_work(a, NULL, &unused);
-    float *all_sums = (float *)a->scratch + size * a->threads;
+    int64_t chunks = chunks_of(a);
 
-#pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int t = 0; t < a->threads; t++) {
-        work w;
-        carve_work(a, (float *)a->scratch + t * size, &w);
-        for (int64_t i = tasks * t / a->threads; i < tasks * (t + 1) / a->threads; i++) {
-            float *sums = all_sums + (chunks > 1 ? i : t) * 2 * sums_size(a);
-            one_chunk(a, i / chunks, i % chunks, chunks, sums, &w);
-            if (chunks == 1) put_keys(a, i, 1, sums, 0, a->keys);
-        }
+    if (on_amx(a)) {
+        amx_backward(a);
+        return;
     }
-    if (chunks == 1) return;
-#pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int64_t i = 0; i < a->batch * a->kv_heads * a->threads; i++) {
-        int64_t pair = i / a->threads, part = i % a->threads;
-        put_keys(a, pair, chunks, all_sums + pair * chunks * 2 * sums_size(a), a->keys * part / a->threads,
-                 a->keys * (part + 1) / a->threads);
-    }
+    rp__team_run(a->threads, pairs_of(a) * chunks, run_chunk, (void *)a);
+    if (chunks > 1) rp__team_run(a->threads, pairs_of(a) * a->threads, run_sums, (void *)a);
 }

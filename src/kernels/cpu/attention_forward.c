@@ -1,9 +1,11 @@
 /* kernels/cpu/attention_forward.c -- attention with a running softmax: per row a maximum, a sum and the output so far, which
- * a new maximum scales down. Blocks of rows are dealt to the threads in a fixed order; each writes its own rows. */
-#include "kernels/cpu/attention.h"
+ * a new maximum scales down. A part is a block of rows, which nobody else writes; those that see most go first. */
+#include "kernels/cpu/attention_amx.h"
+#include "kernels/cpu/attention_fp32.h"
 
 typedef struct {
-    float *rows, *keys, *values, *scores, *keep, *out;      /* [dim][ROWS] [dim][KEYS] [KEYS][width] [KEYS][ROWS] x 2 [ROWS][width] */
+    float *rows, *keys, *values, *scores, *out;     /* [dim][ROWS] [dim][KEYS] [KEYS][width] [KEYS][ROWS] [ROWS][width] */
+    uint32_t *kept;                                 /* [KEYS / 32][ROWS] bits */
     float top[ROWS], sum[ROWS], shrink[ROWS];
 } work;
 
@@ -15,7 +17,7 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->keys   = carve(base, &used, a->dim * KEYS);
     w->values = carve(base, &used, KEYS * width);
     w->scores = carve(base, &used, KEYS * ROWS);
-    w->keep   = carve(base, &used, a->dropout > 0 ? KEYS * ROWS : 0);
+    w->kept   = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEYS / 32 * ROWS : 0);
     w->out    = carve(base, &used, ROWS * width);
     return used;
 }
@@ -62,6 +64,19 @@ static void soften(int64_t n, float *scores, float *row_top, float *row_sum, flo
     for (int64_t i = 0; i < TILE_COLUMNS; i++) row_sum[i] = row_sum[i] * row_shrink[i] + sum[i];
 }
 
+static void drop(const rows_block *r, work *w, int64_t key, int64_t n)
+{
+    float factor = 1.0f / (1.0f - r->a->dropout);
+
+    draw_tile(r, key, w->kept);
+    for (int64_t j = 0; j < n; j++) {
+        const uint32_t *kept = w->kept + j / 32 * ROWS, bit = 1u << j % 32;
+        float *s             = w->scores + j * ROWS;
+#pragma omp simd
+        for (int64_t i = 0; i < ROWS; i++) s[i] *= kept[i] & bit ? factor : 0.0f;
+    }
+}
+
 static void probabilities(const rows_block *r, work *w, int64_t key, int64_t n)
 {
     for (int64_t c = 0; c < ROWS && c < r->n; c += TILE_COLUMNS) {
@@ -75,9 +90,7 @@ static void probabilities(const rows_block *r, work *w, int64_t key, int64_t n)
         if (!seen.whole) mask(r, c, key, n, w->scores);
         soften(n, w->scores + c, w->top + c, w->sum + c, w->shrink + c);
     }
-    if (r->a->dropout == 0) return;
-    draw_keep(r, key, n, w->keep);
-    for (int64_t i = 0; i < n * ROWS; i++) w->scores[i] *= w->keep[i];
+    if (r->a->dropout > 0) drop(r, w, key, n);
 }
 
 static void add_values(const rows_block *r, work *w, int64_t key, int64_t n)
@@ -117,12 +130,12 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *
     rows_block r;
     int64_t width = padded_dim(a);
 
-    rows_begin(&r, a, pair, index);
+    rows_begin(&r, a, pair, index, ROWS);
     gather_rows(&r, &a->q, a->scale, width, w->out);
     pack_transposed(RP_F32, w->out, 0, width, ROWS, a->dim, ROWS, w->rows);
     memset(w->out, 0, (size_t)(ROWS * width) * sizeof *w->out);
     for (int i = 0; i < ROWS; i++) w->top[i] = -INFINITY, w->sum[i] = 0;
-    for (int64_t key = r.key_low; key < r.key_high; key += KEYS) {
+    for (int64_t key = r.key_low / KEYS * KEYS; key < r.key_high; key += KEYS) {
         int64_t n = at_most(KEYS, a->keys - key);
         pack_keys(&r, &a->k, key, n, w->keys);
         probabilities(&r, w, key, n);
@@ -131,23 +144,26 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *
     finish(&r, w);
 }
 
+static void run_part(void *arg, int64_t part, int thread)
+{
+    const rp_attention *a = arg;
+    int64_t blocks        = blocks_of(a);
+    work w;
+    int64_t size = carve_work(a, NULL, &w);
+
+    carve_work(a, (float *)a->scratch + thread * size, &w);
+    one_block(a, part / blocks, blocks - 1 - part % blocks, &w);
+}
+
 void RP_AT_LEVEL(attention_forward_scratch)(const rp_attention *a, int64_t *bytes)
 {
     work w;
 
-    *bytes = carve_work(a, NULL, &w) * (int64_t)sizeof(float) * a->threads;
+    *bytes = on_amx(a) ? amx_forward_scratch(a) : carve_work(a, NULL, &w) * (int64_t)sizeof(float) * a->threads;
 }
 
 void RP_AT_LEVEL(attention_forward)(const rp_attention *a)
 {
-    int64_t n = a->batch * a->kv_heads * blocks_of(a);
-
-#pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int t = 0; t < a->threads; t++) {
-        work w;
-        int64_t size = carve_work(a, NULL, &w);
-        carve_work(a, (float *)a->scratch + t * size, &w);
-        for (int64_t i = 0; i < n; i++)
-            if (snake(i, a->threads) == t) one_block(a, i / blocks_of(a), i % blocks_of(a), &w);
-    }
+    if (on_amx(a)) amx_forward(a);
+    else rp__team_run(a->threads, pairs_of(a) * blocks_of(a), run_part, (void *)a);
 }

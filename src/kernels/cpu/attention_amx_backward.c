@@ -1,0 +1,428 @@
+/* kernels/cpu/attention_amx_backward.c -- gradients of attention of bf16 on tiles: ROWS rows at a time walk their keys, KEYS of them
+ * at once; probabilities are made again from the saved log-sum-exp, transposed, so that a lane is a row.
+ *
+ *   s  [32 keys][32 rows] = k q'     p  = 2^(s - lse)              lines of k and v, transposed lines of q and dout
+ *   dp [32 keys][32 rows] = v dout'  ds = p (dp - delta)           delta = sum(dout * out)
+ *
+ *   dv [KEYS][dim] += p dout         dk [KEYS][dim] += ds q        lines of p and ds, pairs of dout and q
+ *   dq'[dim][ROWS] += k' ds                                        columns of k, pairs of ds
+ *
+ * A part is one pair (batch, key head): it owns that pair's dk and dv, so nothing is added by two threads. Where pairs do not
+ * fill the team, each is cut into chunks of row blocks with sums of their own, added afterwards in the order of the chunks.
+ */
+#include "kernels/cpu/attention_amx.h"
+
+#if defined(__AMX_BF16__)
+#include "kernels/cpu/attention_draw.h"
+
+enum { ROWS = 128, KEYS = 128, ROW_STEPS = ROWS / 32, KEY_STEPS = KEYS / 32 };
+
+typedef struct {
+    int64_t *packed;                    /* the pair whose keys and values these are */
+    uint16_t *keys, *values;            /* lines: [keys/16][depth] */
+    uint16_t *key_columns;              /* [keys/32][2 depth] */
+    uint16_t *rows_t, *grad_t;          /* q and dout: transposed lines, [ROWS/16][depth] */
+    uint16_t *rows, *grad;              /* pairs: [ROW_STEPS][2 depth] */
+    uint16_t *p, *ds, *ds_pairs;        /* lines: [KEYS/16][ROW_STEPS] twice; pairs: [KEY_STEPS][ROWS/16] */
+    float *s, *dp;                      /* [2][2] tiles */
+    float *dq, *dk, *dv;                /* tiles: [2 depth][ROWS/16]; [keys/16][2 depth] twice */
+    uint32_t *kept;                     /* [KEY_STEPS][ROWS] bits */
+    float *lse, *delta;                 /* [ROWS]; lse in powers of two */
+} work;
+
+static int64_t blocks_of(const rp_attention *a) { return (rows_of(a) + ROWS - 1) / ROWS; }
+static int64_t chunks_of(const rp_attention *a) { return chunks_of_pair(a, blocks_of(a)); }
+static int64_t sums_size(const rp_attention *a) { return key_steps(a) * 4 * depth_of(a) * TILE_F; }
+static int64_t n_sums(const rp_attention *a) { return chunks_of(a) > 1 ? pairs_of(a) * chunks_of(a) : a->threads; }
+
+static uint16_t *carve_tiles(float *base, int64_t *used, int64_t n) { return (uint16_t *)carve(base, used, n * TILE_F); }
+
+static int64_t carve_work(const rp_attention *a, float *base, work *w)
+{
+    int64_t used = 0, depth = depth_of(a), key_tiles = key_steps(a) * 2 * depth, row_tiles = ROW_STEPS * 2 * depth;
+
+    w->packed      = (int64_t *)carve(base, &used, 16);
+    w->keys        = carve_tiles(base, &used, key_tiles);
+    w->values      = carve_tiles(base, &used, key_tiles);
+    w->key_columns = carve_tiles(base, &used, key_tiles);
+    w->rows_t      = carve_tiles(base, &used, row_tiles);
+    w->grad_t      = carve_tiles(base, &used, row_tiles);
+    w->rows        = carve_tiles(base, &used, row_tiles);
+    w->grad        = carve_tiles(base, &used, row_tiles);
+    w->p           = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
+    w->ds          = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
+    w->ds_pairs    = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
+    w->s           = carve(base, &used, 4 * TILE_F);
+    w->dp          = carve(base, &used, 4 * TILE_F);
+    w->dq          = carve(base, &used, 2 * row_tiles * TILE_F);
+    w->kept        = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEY_STEPS * ROWS : 0);
+    w->lse         = carve(base, &used, ROWS);
+    w->delta       = carve(base, &used, ROWS);
+    return used;
+}
+
+/* ---- packing ---- */
+
+/* Pairs are made in dq's place. */
+static void pack_pair(const rp_attention *a, int64_t pair, work *w)
+{
+    int64_t depth   = depth_of(a);
+    uint16_t *pairs = (uint16_t *)w->dq;
+
+    if (*w->packed == pair) return;
+    for (int64_t s = 0; s < key_steps(a); s++) {
+        int64_t at = s * 2 * depth * TILE;
+        pack_keys32(a, pair, &a->k, s, w->keys + at);
+        pack_keys32(a, pair, &a->v, s, w->values + at);
+        for (int64_t i = 0; i < depth; i++) {
+            pair_lines(w->keys + at + i * TILE, w->keys + at + (depth + i) * TILE, pairs);
+            for (int t = 0; t < 2; t++) transpose_tile(pairs + t * TILE, w->key_columns + at + (2 * i + t) * TILE);
+        }
+    }
+    *w->packed = pair;
+}
+
+static void pack_rows(const rows_block *r, const rp_attention_part *p, int sign, uint16_t *lines, uint16_t *transposed, uint16_t *pairs)
+{
+    int64_t depth = depth_of(r->a);
+
+    for (int64_t row = 0; row < r->n; row += 32, transposed += 2 * depth * TILE) {
+        pack_rows32(r, p, row, sign, lines);
+        for (int64_t i = 0; i < 2 * depth; i++) transpose_tile(lines + i * TILE, transposed + i * TILE);
+        for (int64_t i = 0; i < depth; i++, pairs += 2 * TILE) pair_lines(lines + i * TILE, lines + (depth + i) * TILE, pairs);
+    }
+}
+
+static float dot_of_row(const rows_block *r, int64_t row)
+{
+    const uint16_t *out  = (const uint16_t *)r->a->out.data + row_at(r, &r->a->out, row);
+    const uint16_t *grad = (const uint16_t *)r->a->grad_out.data + row_at(r, &r->a->grad_out, row);
+    __m512 sum           = _mm512_setzero_ps();
+
+    for (int64_t d = 0; d < r->a->dim; d += 32) {
+        __mmask32 some = halves(r->a->dim - d);
+        sum = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_maskz_loadu_epi16(some, out + d), (__m512bh)_mm512_maskz_loadu_epi16(some, grad + d));
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+static void begin_rows(const rows_block *r, work *w)
+{
+    const rp_attention *a = r->a;
+    int64_t row_tiles     = ROW_STEPS * 2 * depth_of(a);
+
+    pack_rows(r, &a->q, scale_sign(a), (uint16_t *)w->dq, w->rows_t, w->rows);
+    pack_rows(r, &a->grad_out, 1, (uint16_t *)w->dq, w->grad_t, w->grad);
+    for (int64_t i = 0; i < ROWS; i++) {
+        w->lse[i]   = i < r->n ? *lse_of(r, i) * 1.44269504f : 0;
+        w->delta[i] = i < r->n ? dot_of_row(r, i) : 0;
+    }
+    memset(w->dq, 0, (size_t)(2 * row_tiles * TILE_F) * sizeof *w->dq);
+}
+
+/* ---- a block of 32 keys x 32 rows ---- */
+
+/* Where a block lies among the keys and rows at hand, and its first key. */
+typedef struct { int64_t key_step, row_step, key; } place;
+
+static void multiply_block(const rp_attention *a, const work *w, place at)
+{
+    int64_t depth = depth_of(a), keys = at.key * depth, rows = at.row_step * 2 * depth * TILE;
+
+    keys *= 32;                         /* 32 keys are 2 depth tiles of 16 keys x 32 */
+    tiles_zero();
+    tiles_multiply(w->keys + keys, w->keys + keys + depth * TILE, TILE, w->rows_t + rows, w->rows_t + rows + depth * TILE, TILE, depth);
+    tiles_store(w->s, 2 * TILE_F);
+    tiles_zero();
+    tiles_multiply(w->values + keys, w->values + keys + depth * TILE, TILE, w->grad_t + rows, w->grad_t + rows + depth * TILE, TILE, depth);
+    tiles_store(w->dp, 2 * TILE_F);
+}
+
+typedef struct { __m512 lse[2], delta[2], factor, kept; __m512i low[2], high[2], bits[2]; } row_lanes;
+
+static inline row_lanes row_lanes_of(const rows_block *r, const work *w, place at)
+{
+    row_lanes x = { .factor = _mm512_set1_ps(score_factor(r->a)), .kept = _mm512_set1_ps(1.0f / (1.0f - r->a->dropout)) };
+
+    for (int h = 0; h < 2; h++) {
+        int64_t row = 32 * at.row_step + 16 * h;
+        x.lse[h]    = _mm512_load_ps(w->lse + row);
+        x.delta[h]  = _mm512_load_ps(w->delta + row);
+        x.low[h]    = _mm512_loadu_si512(r->low + row);
+        x.high[h]   = _mm512_loadu_si512(r->high + row);
+        if (r->a->dropout > 0) x.bits[h] = _mm512_load_si512(w->kept + at.key_step * ROWS + row);
+    }
+    return x;
+}
+
+typedef struct { __m512 p, ds; } derivative;
+
+static inline __attribute__((always_inline)) derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, bool masks,
+                                                                     bool drops)
+{
+    __m512 p = power_of_two(_mm512_fmsub_ps(s, x->factor, x->lse[h])), kept = p;
+
+    if (drops) {
+        __mmask16 k = _mm512_test_epi32_mask(x->bits[h], _mm512_set1_epi32((int)(1u << key)));
+        dp          = _mm512_maskz_mul_ps(k, dp, x->kept);
+        kept        = _mm512_maskz_mov_ps(k, p);
+    }
+    __m512 ds = _mm512_mul_ps(p, _mm512_sub_ps(dp, x->delta[h]));
+    if (masks) {
+        __mmask16 seen = within(_mm512_set1_epi32(at), x->low[h], x->high[h]);
+        kept           = _mm512_maskz_mov_ps(seen, kept);
+        ds             = _mm512_maskz_mov_ps(seen, ds);
+    }
+    return (derivative){ kept, ds };
+}
+
+/* Two keys at a time, whose ds make pairs. A row's lane in a pair of vectors: [0 … 3 | 8 … 11 | 16 … 19 | 24 … 27], then the others. */
+static inline __attribute__((always_inline)) void differentiate_block(const row_lanes *x, const work *w, place at, bool masks, bool drops)
+{
+    uint16_t *pairs = w->ds_pairs + (at.key_step * 2 * ROW_STEPS + 2 * at.row_step) * TILE;
+
+    for (int key = 0; key < 32; key += 2, pairs += 32) {
+        __m512i ds[2];
+#pragma GCC unroll 2
+        for (int e = 0; e < 2; e++) {
+            int64_t line = (key + e) / 16 * 2 * TILE_F + (key + e) % 16 * 16;
+            int64_t to   = ((2 * at.key_step + key / 16) * ROW_STEPS + at.row_step) * TILE + (key + e) % 16 * 32;
+            derivative y = differentiate(x, 0, key + e, (int)at.key + key + e, _mm512_load_ps(w->s + line), _mm512_load_ps(w->dp + line), masks, drops);
+            derivative z = differentiate(x, 1, key + e, (int)at.key + key + e, _mm512_load_ps(w->s + line + TILE_F),
+                                         _mm512_load_ps(w->dp + line + TILE_F), masks, drops);
+            ds[e] = to_bf16(y.ds, z.ds);
+            _mm512_store_si512(w->p + to, to_bf16(y.p, z.p));
+            _mm512_store_si512(w->ds + to, ds[e]);
+        }
+        _mm512_store_si512(pairs, _mm512_unpacklo_epi16(ds[0], ds[1]));
+        _mm512_store_si512(pairs + TILE, _mm512_unpackhi_epi16(ds[0], ds[1]));
+    }
+}
+
+static int64_t row_of_lane(int64_t half, int64_t lane) { return lane / 4 * 8 + 4 * half + lane % 4; }
+
+static void one_step(const rows_block *r, const work *w, place at, const rows32 *seen)
+{
+    row_lanes x = row_lanes_of(r, w, at);
+    bool masks  = at.key < seen->all_low || at.key + 32 > seen->all_high, drops = r->a->dropout > 0;
+
+    RP_STORED();
+    multiply_block(r->a, w, at);
+    if (masks && drops) differentiate_block(&x, w, at, true, true);
+    else if (masks) differentiate_block(&x, w, at, true, false);
+    else if (drops) differentiate_block(&x, w, at, false, true);
+    else differentiate_block(&x, w, at, false, false);
+}
+
+static void clear_step(const work *w, place at)
+{
+    for (int64_t t = 0; t < 2; t++) {
+        memset(w->p + ((2 * at.key_step + t) * ROW_STEPS + at.row_step) * TILE, 0, TILE * sizeof *w->p);
+        memset(w->ds + ((2 * at.key_step + t) * ROW_STEPS + at.row_step) * TILE, 0, TILE * sizeof *w->ds);
+        memset(w->ds_pairs + (at.key_step * 2 * ROW_STEPS + 2 * at.row_step + t) * TILE, 0, TILE * sizeof *w->ds_pairs);
+    }
+}
+
+/* ---- a block of KEYS x ROWS ---- */
+
+typedef struct { int64_t from, to; } span;
+
+/* Which key steps a row step meets, which row steps a key step meets; both from the first to the last. */
+typedef struct { int64_t n_rows, n_keys; rows32 seen[ROW_STEPS]; span keys[ROW_STEPS], rows[KEY_STEPS]; } meeting;
+
+static void widen(span *s, int64_t i)
+{
+    if (s->from >= s->to) *s = (span){ i, i + 1 };
+    s->from = at_most(s->from, i);
+    s->to   = at_least(s->to, i + 1);
+}
+
+static bool meets(const rows32 *seen, int64_t key) { return seen->low < key + 32 && seen->high > key; }
+
+static void meet(meeting *m, int64_t step, int64_t n_keys)
+{
+    m->n_keys = n_keys;
+    memset(m->keys, 0, sizeof m->keys);
+    memset(m->rows, 0, sizeof m->rows);
+    for (int64_t k = 0; k < n_keys; k++)
+        for (int64_t i = 0; i < m->n_rows; i++)
+            if (meets(&m->seen[i], 32 * (step + k))) {
+                widen(&m->keys[i], k);
+                widen(&m->rows[k], i);
+            }
+}
+
+static void differentiate_all(const rows_block *r, const work *w, const meeting *m, int64_t step)
+{
+    const rp_attention *a = r->a;
+
+    for (int64_t i = 0; i < r->n && a->dropout > 0; i++)
+        draw_bits(&a->stream, r->batch, first_element(r, i) + 32 * step, m->n_keys, draw_limit(a->dropout), w->kept + i, ROWS);
+    for (int64_t k = 0; k < m->n_keys; k++)
+        for (int64_t i = 0; i < m->n_rows; i++) {
+            place at = { k, i, 32 * (step + k) };
+            if (meets(&m->seen[i], at.key)) one_step(r, w, at, &m->seen[i]);
+            else clear_step(w, at);
+        }
+}
+
+/* sums[keys][dim] += tile[keys][rows] rows[rows][dim], for dv and dk. */
+static void add_to_keys(const rp_attention *a, const meeting *m, const uint16_t *tile, const uint16_t *rows, int64_t step, float *sums)
+{
+    int64_t depth = depth_of(a);
+
+    for (int64_t k = 0; k < m->n_keys; k++) {
+        span met           = m->rows[k];
+        const uint16_t *at = tile + (2 * k * ROW_STEPS + met.from) * TILE;
+        for (int64_t d = 0; d < depth && met.from < met.to; d++) {
+            float *to          = sums + ((step + k) * 2 * depth + d) * 2 * TILE_F;
+            const uint16_t *by = rows + (met.from * depth + d) * 2 * TILE;
+            tiles_load(to, 2 * depth * TILE_F);
+            tiles_multiply(at, at + ROW_STEPS * TILE, TILE, by, by + TILE, 2 * depth * TILE, met.to - met.from);
+            tiles_store(to, 2 * depth * TILE_F);
+        }
+    }
+}
+
+static void add_dq(const rp_attention *a, const work *w, const meeting *m, int64_t step)
+{
+    int64_t depth = depth_of(a);
+
+    for (int64_t i = 0; i < m->n_rows; i++) {
+        span met           = m->keys[i];
+        const uint16_t *by = w->ds_pairs + (met.from * ROW_STEPS + i) * 2 * TILE;
+        for (int64_t d = 0; d < depth && met.from < met.to; d++) {
+            float *to          = w->dq + (2 * d * ROW_STEPS + i) * 2 * TILE_F;
+            const uint16_t *at = w->key_columns + ((step + met.from) * depth + d) * 2 * TILE;
+            tiles_load(to, 2 * ROW_STEPS * TILE_F);
+            tiles_multiply(at, at + TILE, 2 * depth * TILE, by, by + TILE, 2 * ROW_STEPS * TILE, met.to - met.from);
+            tiles_store(to, 2 * ROW_STEPS * TILE_F);
+        }
+    }
+}
+
+/* dq of 16 rows is turned in place of the rows, which are no longer needed. */
+static void put_dq(const rows_block *r, const work *w)
+{
+    const rp_attention *a = r->a;
+    int64_t depth         = depth_of(a);
+    float *turned         = (float *)w->rows_t;
+
+    for (int64_t t = 0; t < 2 * ((r->n + 31) / 32); t++) {
+        for (int64_t d = 0; d < 2 * depth; d++) transpose_tile(w->dq + (d * 2 * ROW_STEPS + t) * TILE_F, turned + d * TILE_F);
+        for (int64_t lane = 0; lane < 16; lane++) {
+            int64_t row = t / 2 * 32 + row_of_lane(t % 2, lane);
+            if (row < r->n) put_row(&a->dq, row_at(r, &a->dq, row), a->dim, turned + 16 * lane, a->scale);
+        }
+    }
+}
+
+static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *w)
+{
+    rows_block r;
+    meeting m;
+
+    rows_begin(&r, a, pair, index, ROWS);
+    begin_rows(&r, w);
+    m.n_rows = (r.n + 31) / 32;
+    for (int64_t i = 0; i < m.n_rows; i++) m.seen[i] = rows32_of(&r, 32 * i);
+    for (int64_t step = r.key_low / 32, last = (r.key_high + 31) / 32; step < last; step += KEY_STEPS) {
+        meet(&m, step, at_most(KEY_STEPS, last - step));
+        differentiate_all(&r, w, &m, step);
+        RP_STORED();
+        if (a->dq.data) add_dq(a, w, &m, step);
+        if (a->dv.data) add_to_keys(a, &m, w->p, w->grad, step, w->dv);
+        if (a->dk.data) add_to_keys(a, &m, w->ds, w->rows, step, w->dk);
+    }
+    if (a->dq.data) put_dq(&r, w);
+}
+
+static void one_chunk(const rp_attention *a, int64_t pair, int64_t chunk, int64_t chunks, float *sums, work *w)
+{
+    w->dk = sums;
+    w->dv = sums + sums_size(a);
+    memset(sums, 0, (size_t)(2 * sums_size(a)) * sizeof *sums);
+    pack_pair(a, pair, w);
+    for (int64_t i = 0; i < blocks_of(a); i++)
+        if (snake(i, chunks) == chunk) one_block(a, pair, i, w);
+}
+
+/* ---- sums over chunks ---- */
+
+static void add_chunks(float *sums, int64_t apart, int64_t chunks, int64_t n)
+{
+    for (int64_t c = 1; c < chunks; c++)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) sums[i] += sums[c * apart + i];
+}
+
+/* dk and dv of keys 32 from … 32 to - 1 of a pair, from its chunks' sums in order; the first chunk's are used up. */
+static void put_keys(const rp_attention *a, int64_t pair, int64_t chunks, float *sums, int64_t from, int64_t to)
+{
+    const rp_attention_part *parts[2] = { &a->dk, &a->dv };
+    const float factors[2]            = { fabsf(a->scale), 1.0f / (1.0f - a->dropout) };
+    int64_t depth = depth_of(a), size = sums_size(a), step = 4 * depth * TILE_F;
+
+    for (int which = 0; which < 2; which++, sums += size) {
+        const rp_attention_part *p = parts[which];
+        int64_t at                 = pair / a->kv_heads * p->batch_step + pair % a->kv_heads * p->head_step;
+        if (!p->data) continue;
+        add_chunks(sums + from * step, 2 * size, chunks, (to - from) * step);
+        for (int64_t key = 32 * from; key < at_most(32 * to, a->keys); key++)
+            put_row(p, at + key * p->row_step, a->dim, sums + key / 16 * 2 * depth * TILE_F + key % 16 * 16, factors[which]);
+    }
+}
+
+static float *sums_of(const rp_attention *a, int64_t number)
+{
+    work w;
+
+    return (float *)a->scratch + carve_work(a, NULL, &w) * a->threads + number * 2 * sums_size(a);
+}
+
+static void run_chunk(void *arg, int64_t part, int thread)
+{
+    const rp_attention *a = arg;
+    int64_t chunks        = chunks_of(a);
+    float *sums           = sums_of(a, chunks > 1 ? part : thread);
+    work w;
+    int64_t size = carve_work(a, NULL, &w);
+
+    carve_work(a, (float *)a->scratch + thread * size, &w);
+    tiles_begin();
+    one_chunk(a, part / chunks, part % chunks, chunks, sums, &w);
+    _tile_release();
+    if (chunks == 1) put_keys(a, part, 1, sums, 0, key_steps(a));
+}
+
+/* A part is a share of a pair's keys. */
+static void run_sums(void *arg, int64_t part, int thread)
+{
+    const rp_attention *a = arg;
+    int64_t chunks = chunks_of(a), pair = part / a->threads, share = part % a->threads;
+
+    (void)thread;
+    put_keys(a, pair, chunks, sums_of(a, pair * chunks), rp__part_from(key_steps(a), 1, a->threads, share),
+             rp__part_from(key_steps(a), 1, a->threads, share + 1));
+}
+
+int64_t amx_backward_scratch(const rp_attention *a)
+{
+    work w;
+
+    return (carve_work(a, NULL, &w) * a->threads + 2 * sums_size(a) * n_sums(a)) * (int64_t)sizeof(float);
+}
+
+void amx_backward(const rp_attention *a)
+{
+    work w;
+    int64_t chunks = chunks_of(a), size = carve_work(a, NULL, &w);
+
+    for (int t = 0; t < a->threads; t++) {
+        carve_work(a, (float *)a->scratch + t * size, &w);
+        *w.packed = -1;
+    }
+    rp__team_run(a->threads, pairs_of(a) * chunks, run_chunk, (void *)a);
+    if (chunks > 1) rp__team_run(a->threads, pairs_of(a) * a->threads, run_sums, (void *)a);
+}
+#endif

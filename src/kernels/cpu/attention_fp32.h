@@ -1,0 +1,105 @@
+/* kernels/cpu/attention_fp32.h -- attention's blocks in fp32, at every level, whatever the dtype.
+ *
+ * Scores are kept transposed, [KEYS][ROWS]: the softmax of a row then runs down a column, whole vectors of rows at a time, and a
+ * tile of probabilities is an operand of the next product as it stands. Tiles start at multiples of KEYS.
+ */
+#ifndef RP_KERNELS_CPU_ATTENTION_FP32_H
+#define RP_KERNELS_CPU_ATTENTION_FP32_H
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_draw.h"
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/tile.h"
+
+enum { ROWS = 96, KEYS = 96 };          /* multiples of every level's TILE_ROWS and TILE_COLUMNS, and of 32 */
+
+typedef struct { int64_t from, to; bool whole; } span;      /* of a tile; whole: each of the rows sees all of it */
+
+static inline int64_t padded_dim(const rp_attention *a) { return round_up(a->dim, TILE_COLUMNS); }
+static inline int64_t blocks_of(const rp_attention *a) { return (rows_of(a) + ROWS - 1) / ROWS; }
+
+/* The block's rows of q or of a gradient, times `factor`, as [ROWS][width] fp32. */
+static inline void gather_rows(const rows_block *r, const rp_attention_part *p, float factor, int64_t width, float *to)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        float *row = to + i * width;
+        pack_rows(p->dtype, p->data, row_at(r, p, i), 0, 1, r->a->dim, width, row);
+#pragma omp simd
+        for (int64_t d = 0; d < width; d++) row[d] *= factor;
+    }
+    memset(to + r->n * width, 0, (size_t)((ROWS - r->n) * width) * sizeof *to);
+}
+
+/* Keys key .. key+n of k or v as [dim][KEYS]. */
+static inline void pack_keys(const rows_block *r, const rp_attention_part *p, int64_t key, int64_t n, float *to)
+{
+    pack_transposed(p->dtype, p->data, key_at(r, p, key), p->row_step, n, r->a->dim, KEYS, to);
+}
+
+/* The same keys as rows: where they stand when they are fp32 of whole tiles, else packed into `buffer`. */
+static inline const float *key_rows(const rows_block *r, const rp_attention_part *p, int64_t key, int64_t n, float *buffer, int64_t *step)
+{
+    int64_t width = padded_dim(r->a), at = key_at(r, p, key);
+
+    *step = width;
+    if (p->dtype == RP_F32 && width == r->a->dim) {
+        *step = p->row_step;
+        return (const float *)p->data + at;
+    }
+    pack_rows(p->dtype, p->data, at, p->row_step, n, r->a->dim, width, buffer);
+    return buffer;
+}
+
+/* What rows row .. row+count see of the tile of n keys at `key`. */
+static inline span rows_span(const rows_block *r, int64_t row, int64_t count, int64_t key, int64_t n)
+{
+    span s = { n, 0, true };
+
+    for (int64_t i = row; i < row + count; i++) {
+        int64_t from = at_least(r->low[i] - key, 0), to = at_most(r->high[i] - key, n);
+        if (from > 0 || to < n) s.whole = false;
+        if (from >= to) continue;
+        s.from = at_most(s.from, from);
+        s.to   = at_least(s.to, to);
+    }
+    if (s.from >= s.to) s.from = s.to = 0;
+    return s;
+}
+
+/* Which rows see any of the keys key .. key+n, as [from, to). */
+static inline span keys_span(const rows_block *r, int64_t key, int64_t n)
+{
+    span s = { r->n, 0, false };
+
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->low[i] < key + n && r->high[i] > key) {
+            s.from = at_most(s.from, i);
+            s.to   = i + 1;
+        }
+    if (s.from >= s.to) s.from = s.to = 0;
+    return s;
+}
+
+/* Scores of the TILE_COLUMNS rows at `column` against the keys of a tile that they see, from [dim][KEYS] and [dim][ROWS]. */
+static inline void score(const rows_block *r, const float *keys, const float *rows, span seen, int64_t column, float *to)
+{
+    for (int64_t j = seen.from / TILE_ROWS * TILE_ROWS; j < seen.to; j += TILE_ROWS)
+        tile_multiply(r->a->dim, keys + j, 1, KEYS, rows + column, ROWS, to + j * ROWS + column, ROWS, false);
+}
+
+static inline void clear_columns(float *tile, int64_t column, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) memset(tile + j * ROWS + column, 0, TILE_COLUMNS * sizeof *tile);
+}
+
+/* bits[key / 32][row]: bit key % 32 tells whether dropout keeps it. */
+static inline void draw_tile(const rows_block *r, int64_t key, uint32_t *bits)
+{
+    const rp_attention *a = r->a;
+    uint32_t limit        = draw_limit(a->dropout);
+
+    memset(bits, 0, KEYS / 32 * ROWS * sizeof *bits);
+    for (int64_t i = 0; i < r->n; i++) draw_bits(&a->stream, r->batch, first_element(r, i) + key, KEYS / 32, limit, bits + i, ROWS);
+}
+
+#endif
