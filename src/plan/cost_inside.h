@@ -16,7 +16,7 @@
 
 #include "plan/cost.h"
 
-enum { RP_COST_PASSES = 2, RP_COST_NAME_CHARS = 160, RP_COST_LINE_CHARS = 160 };
+enum { RP_COST_PASSES = 2, RP_COST_NAME_CHARS = RP_COST_MACHINE_CHARS, RP_COST_LINE_CHARS = 160 };
 
 #define RP_COST_FILE_BYTES (INT64_C(1) << 20)       /* no table is longer */
 
