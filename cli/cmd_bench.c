@@ -36,7 +36,7 @@ static const char *rate_text(char out[RATE_CHARS], double amount, double seconds
 
 static void print_head(void)
 {
-    printf("%-44s %10s  %10s %10s  %9s %8s  %16s %7s\n", "", "median", "quartiles", "", "GFLOP/s", "GB/s", "of the ceiling", "rounds");
+    printf("%-50s %9s  %9s %9s  %9s %8s  %16s %7s\n", "", "median", "quartiles", "", "GFLOP/s", "GB/s", "of the ceiling", "rounds");
 }
 
 static void print_row(void *user, const rp_bench_row *r)
@@ -45,7 +45,7 @@ static void print_row(void *user, const rp_bench_row *r)
 
     (void)user;
     if (r->bound) snprintf(share, sizeof share, "%.1f %% %-6s", 100 * r->share.median, r->bound);
-    printf("%-44s %10s  %10s %10s  %9s %8s  %16s %7d\n", r->name, time_text(median, r->seconds.median), time_text(low, r->seconds.low),
+    printf("%-50s %9s  %9s %9s  %9s %8s  %16s %7d\n", r->name, time_text(median, r->seconds.median), time_text(low, r->seconds.low),
            time_text(high, r->seconds.high), rate_text(flops, (double)r->flops, r->seconds.median, 1),
            rate_text(bytes, (double)r->bytes, r->seconds.median, 1), share, r->rounds);
     if (r->tokens)

@@ -11,7 +11,7 @@
 enum { FP32, BF16, MEMORY, CEILINGS, MOST_LOOKS = 4096, STREAM_ELEMS = 1 << 24, SINK_FLOATS = 16, BURSTS = 3, STREAMINGS = 2 };
 enum { LEAST_ROUNDS = 5, USUAL_ROUNDS = 15, MOST_RUNS = 2000 };
 
-static const double look_seconds = 2e-3, runs_seconds = 4e-3, row_seconds = 0.4;
+static const double look_seconds = 2e-3, runs_seconds = 4e-3, row_seconds = 0.3;
 static const rp_dtype dtypes[] = { RP_F32, RP_BF16 };
 
 /* ---- what there is ---- */
