@@ -67,6 +67,14 @@ static rp_progress terminal_progress(rp_trainer *t)
     return (rp_progress){ stderr, terminal, rp__trainer_info(t)->n_steps, size.ws_col };
 }
 
+static void print_profile(const rp_recipe *recipe, const rp_trainer *t)
+{
+    char out[RP_PROFILE_TEXT_CHARS];
+    const char *text = rp__trainer_profile_text(t, out);
+
+    if (text) fprintf(stderr, "the profile is in '%s/profile.txt' and profile.trace.json: %s\n", recipe->output_dir, text);
+}
+
 static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t)
 {
     rp_progress progress = terminal_progress(t);
@@ -74,6 +82,7 @@ static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t)
     if (rp__trainer_done(t) < rp__trainer_info(t)->n_steps) print_head(recipe, t);
     rp_status status = rp__trainer_run(t, &stop_signal, &progress);
     if (status == RP_OK) {
+        print_profile(recipe, t);
         fprintf(stderr, "the model is in '%s/final'\n", recipe->output_dir);
         return 0;
     }

@@ -59,6 +59,7 @@ struct rp_ctx {
     const struct rp_op **own_op;        /* ops made known by rp_op_register */
     int n_own_op;
     struct rp_storage *movable;         /* first of those whose bytes may be moved (tensor/tensor.h) */
+    const struct rp_watch *watch;       /* who is told what takes time (base/watch.h); NULL: nobody */
     struct rp_policy_stack *policies;   /* policy/ owns it … */
     void (*policies_free)(struct rp_policy_stack *policies);
 };

@@ -1,4 +1,5 @@
 /* ops/call.c -- the registry and the running of one op. */
+#include "base/watch.h"
 #include "ops/declared.h"
 #include "ops/op_internal.h"
 
@@ -84,18 +85,24 @@ static rp_status take_scratch(rp_ctx *ctx, int64_t bytes, const char *what, int6
     return RP_OK;
 }
 
-static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t scratch_bytes)
+static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_doing doing)
+{
+    double began  = rp__watch_begin(c->ctx);
+    unsigned mode = rp__fp_enter();
+
+    code(c);
+    rp__fp_leave(mode);
+    rp__watch_end(c->ctx, (rp_span){ .doing = doing, .name = c->meta->op->name, .call = c->meta, .began = began });
+}
+
+static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t scratch_bytes, rp_doing doing)
 {
     rp_ctx *ctx = c->ctx;
     int64_t offset;
 
     RP_TRY(take_scratch(ctx, scratch_bytes, c->meta->op->name, &offset, &c->scratch));
     ctx->op_status = RP_OK;
-    if (!ctx->options.shapes_only) {
-        unsigned mode = rp__fp_enter();
-        code(c);
-        rp__fp_leave(mode);
-    }
+    if (!ctx->options.shapes_only) compute(c, code, doing);
     rp__mem_give(ctx->space[0], RP_MEM_TEMP, scratch_bytes, offset);
     return ctx->op_status;
 }
@@ -138,7 +145,7 @@ rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replayin
     memcpy(c.in, in, (size_t)m->n_in * sizeof *in);
     memcpy(c.out, out, (size_t)m->n_out * sizeof *out);
     memcpy(c.slot, slot, (size_t)m->n_slot * sizeof *slot);
-    RP_TRY_GOTO(run(&c, m->op->forward, m->scratch_bytes));
+    RP_TRY_GOTO(run(&c, m->op->forward, m->scratch_bytes, replaying ? RP_DOING_REPLAY : RP_DOING_FORWARD));
     hand_over(out, made_out, m->n_out);
     hand_over(slot, made_slot, m->n_slot);
     for (int i = 0; i < m->n_out; i++) rp__tensor_wrote(out[i], m->op->name);
@@ -155,5 +162,5 @@ rp_status rp__op_backward(rp_op_call *c)
 {
     c->ctx  = c->meta->ctx;
     c->attr = c->meta->attr;
-    return run(c, c->meta->op->backward, c->meta->scratch_backward_bytes);
+    return run(c, c->meta->op->backward, c->meta->scratch_backward_bytes, RP_DOING_BACKWARD);
 }

@@ -31,6 +31,9 @@ double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
 double rp__cost_offload_bandwidth(const rp_cost_table *table);
 
 const char *rp__cost_machine(const rp_cost_table *table);       /* "Intel Xeon …, 2 threads, amx" or "h100" */
+/* The machine the context runs on, with its threads, into out; returns out. */
+#define RP_COST_MACHINE_CHARS 160
+const char *rp__cost_machine_text(rp_ctx *ctx, char out[RP_COST_MACHINE_CHARS]);
 bool rp__cost_measured(const rp_cost_table *table);
 int64_t rp__cost_memory(const rp_cost_table *table);            /* of a device, bytes; 0: not said */
 uint64_t rp__cost_hash(const rp_cost_table *table);             /* of all its figures: plans name it */

@@ -15,8 +15,9 @@
 #define RP_COST_INSIDE_H
 
 #include "plan/cost.h"
+#include "plan/cost_timed.h"
 
-enum { RP_COST_PASSES = 2, RP_COST_NAME_CHARS = 160, RP_COST_LINE_CHARS = 160 };
+enum { RP_COST_PASSES = 2, RP_COST_NAME_CHARS = RP_COST_MACHINE_CHARS, RP_COST_LINE_CHARS = 160 };
 
 #define RP_COST_FILE_BYTES (INT64_C(1) << 20)       /* no table is longer */
 
@@ -102,15 +103,6 @@ typedef struct {
 
 int rp__cost_n_calls(void);
 const rp_cost_call *rp__cost_call_at(int i);
-
-/* A call that can be run over and over, in so many places of memory by turns that they fill `spread` bytes (0: one place).
- * errors those of the op · RP_ERR_MEMORY */
-typedef struct rp_cost_timed rp_cost_timed;
-rp_status rp__cost_timed_new(rp_ctx *ctx, const rp_op *op, const rp_op_case *c, rp_dtype dtype, int64_t spread, rp_cost_timed **out);
-void rp__cost_timed_free(rp_cost_timed *t);
-const rp_op_meta *rp__cost_timed_meta(const rp_cost_timed *t);
-/* A backward follows a forward in the same place. */
-rp_status rp__cost_timed_run(rp_cost_timed *t, rp_pass pass);
 
 typedef struct {                    /* a time, and for what */
     int op;                         /* place in the registry */

@@ -88,3 +88,12 @@ void rp__cost_machine_name(const rp_cost_machine *m, char out[RP_COST_NAME_CHARS
 {
     snprintf(out, RP_COST_NAME_CHARS, "%s, %d thread%s, %s", m->cpu, m->threads, m->threads == 1 ? "" : "s", m->isa);
 }
+
+const char *rp__cost_machine_text(rp_ctx *ctx, char out[RP_COST_MACHINE_CHARS])
+{
+    rp_cost_machine here;
+
+    rp__cost_machine_find(ctx, &here);
+    rp__cost_machine_name(&here, out);
+    return out;
+}

@@ -97,7 +97,7 @@ static rp_status visit_call(measuring *m, const rp_cost_call *c, rp_dtype dtype,
         sample[pass].dtype = dtype;
         sample[pass].pass  = pass;
     }
-    RP_TRY(rp__cost_timed_new(m->ctx, op, &c->call, dtype, c->when & (RP_COST_SOON | RP_COST_LATE) ? m->spread : 0, &t));
+    RP_TRY(rp__cost_timed_new(m->ctx, op, &c->call, dtype, 0, c->when & (RP_COST_SOON | RP_COST_LATE) ? m->spread : 0, &t));
     rp_status status = time_call(m, t, c->when, sample);
     rp__cost_timed_free(t);
     return status;

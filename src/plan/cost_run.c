@@ -58,7 +58,7 @@ static rp_meta input_meta(const rp_op_case *c, int i, rp_dtype dtype)
 }
 
 /* The inputs of the first place, and what the op says about them. */
-static rp_status prepare(rp_cost_timed *t, const rp_op *op, const rp_op_case *c, rp_dtype dtype)
+static rp_status prepare(rp_cost_timed *t, const rp_op *op, const rp_op_case *c, rp_dtype dtype, uint32_t frozen)
 {
     place *p             = &t->place[0];
     bool want[RP_MAX_IN] = { false };
@@ -67,7 +67,7 @@ static rp_status prepare(rp_cost_timed *t, const rp_op *op, const rp_op_case *c,
     for (; n < RP_MAX_IN && c->in[n][0]; n++) {
         rp_meta meta = input_meta(c, n, dtype);
         RP_TRY(make(t->ctx, &meta, c->int_high[n], NULL, &p->in[n]));
-        want[n] = rp_meta_is_float(&meta);
+        want[n] = rp_meta_is_float(&meta) && !(frozen >> n & 1);
     }
     return rp__op_prepare(t->ctx, op, c->attr, p->in, n, true, want, &t->m);
 }
@@ -118,13 +118,14 @@ void rp__cost_timed_free(rp_cost_timed *t)
     rp__release(t);
 }
 
-rp_status rp__cost_timed_new(rp_ctx *ctx, const rp_op *op, const rp_op_case *c, rp_dtype dtype, int64_t spread, rp_cost_timed **out)
+rp_status rp__cost_timed_new(rp_ctx *ctx, const rp_op *op, const rp_op_case *c, rp_dtype dtype, uint32_t frozen, int64_t spread,
+                             rp_cost_timed **out)
 {
     rp_cost_timed *t = rp__host_alloc(ctx, (int64_t)sizeof *t);
 
     if (!t) return RP_ERR_MEMORY;
     t->ctx           = ctx;
-    rp_status status = prepare(t, op, c, dtype);
+    rp_status status = prepare(t, op, c, dtype, frozen);
     if (status == RP_OK) t->n = places_in(&t->m, spread);
     for (int i = 0; i < t->n && status == RP_OK; i++) status = complete(t, &t->place[i]);
     if (status == RP_OK) *out = t;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/spool.h"
+#include "base/watch.h"
 
 enum { NO_BLOCK = -1 };
 static const int64_t usual_buffer_bytes = INT64_C(16) << 20;
@@ -161,12 +162,20 @@ void rp__away_close(rp_away *a)
     rp__release(a);
 }
 
+static void moved(const rp_away *a, const char *how, int64_t bytes, double began)
+{
+    rp__watch_end(a->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = how, .bytes = bytes, .began = began });
+}
+
 rp_status rp__away_put(rp_away *a, const rp_tensor *t, int64_t *ticket)
 {
     int64_t bytes = rp_meta_bytes(&t->m);
 
     RP_BUG_IF(t->start || !rp_tensor_is_dense(t));
-    RP_TRY(a->place->put(a, t->storage->data, bytes, ticket));
+    double began     = rp__watch_begin(a->ctx);
+    rp_status status = a->place->put(a, t->storage->data, bytes, ticket);
+    moved(a, "put", bytes, began);
+    RP_TRY(status);
     a->put_bytes += bytes;
     a->n_tickets++;
     return RP_OK;
@@ -175,10 +184,21 @@ rp_status rp__away_put(rp_away *a, const rp_tensor *t, int64_t *ticket)
 rp_status rp__away_fetch(rp_away *a, int64_t ticket, rp_tensor *into)
 {
     RP_BUG_IF(into->start || !rp_tensor_is_dense(into));
-    return a->place->fetch(a, ticket, into->storage->data, rp_meta_bytes(&into->m));
+    int64_t bytes    = rp_meta_bytes(&into->m);
+    double began     = rp__watch_begin(a->ctx);
+    rp_status status = a->place->fetch(a, ticket, into->storage->data, bytes);
+    moved(a, "fetch", bytes, began);
+    return status;
 }
 
-rp_status rp__away_wait(rp_away *a, int64_t ticket) { return a->place->wait(a, ticket); }
+rp_status rp__away_wait(rp_away *a, int64_t ticket)
+{
+    double began     = rp__watch_begin(a->ctx);
+    rp_status status = a->place->wait(a, ticket);
+
+    moved(a, "wait", 0, began);
+    return status;
+}
 
 void rp__away_drop(rp_away *a, int64_t ticket)
 {

@@ -8,6 +8,7 @@
  *   views                  a gradient into a view goes into that view of the value's whole gradient, which starts as zeros unless the
  *                          views of one call cover it, as q, k and v cover the value they are slices of
  */
+#include "base/watch.h"
 #include "tape/inside.h"
 
 #include <stdio.h>
@@ -79,6 +80,16 @@ static rp_status grad_part(rp_tape *tape, const tape_input *in, rp_tensor **out)
     return RP_OK;
 }
 
+static void put_together(rp_tape *tape, rp_tensor *to, const rp_tensor *g, bool adds)
+{
+    double began = rp__watch_begin(tape->ctx);
+
+    if (adds) rp__tensor_add(to, g);
+    else rp__tensor_copy(to, g);
+    rp__watch_end(tape->ctx, (rp_span){ .doing = RP_DOING_GRADIENT, .name = adds ? "add" : "copy", .began = began,
+                                        .bytes = rp_meta_bytes(&g->m) + (1 + adds) * rp_meta_bytes(&to->m) });
+}
+
 /* grad += g, or grad is g from now on. */
 static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
 {
@@ -92,8 +103,7 @@ static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
     }
     RP_TRY(ready_grad(tape, v, rp_meta_elems(&in->m), &adds));
     RP_TRY(grad_part(tape, in, &to));
-    if (adds) rp__tensor_add(to, g);
-    else rp__tensor_copy(to, g);
+    put_together(tape, to, g, adds);
     rp__tensor_wrote(to, "backward");
     rp_tensor_unref(to);
     return RP_OK;

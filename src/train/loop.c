@@ -49,17 +49,32 @@ static rp_status tell_kept(const rp_trainer *t, rp_status status)
     return rp__fail(t->ctx, status, "%s; %s", why, kept);
 }
 
+static rp_status run_step(rp_trainer *t, double lr, rp_step_result *out)
+{
+    RP_TRY(rp__trainer_follow_shape(t));
+    return tell_kept(t, rp__engine_step(&t->engine, t->data, t->done, lr, out));
+}
+
+static bool profiled(const rp_trainer *t, bool (*when)(int64_t here, int64_t n))
+{
+    return t->profile && when(t->done - t->info.first_step, t->info.n_steps - t->info.first_step);
+}
+
 static rp_status train(rp_trainer *t, rp_metrics *line)
 {
     double lr    = t->recipe->optimizer.lr * rp__schedule_factor(&t->schedule, t->done);
+    bool watched = profiled(t, rp__profile_wants);
     double began = rp__seconds();
     rp_step_result result;
     rp_data_step all;
 
-    RP_TRY(rp__trainer_follow_shape(t));
-    RP_TRY(tell_kept(t, rp__engine_step(&t->engine, t->data, t->done, lr, &result)));
-    double seconds = rp__seconds() - began;
-    RP_TRY(rp__data_step(t->data, t->done, &all));
+    if (watched) rp__profile_step_begin(t->profile, t->done + 1);
+    rp_status status = run_step(t, lr, &result);
+    double seconds   = rp__seconds() - began;
+    if (status == RP_OK) status = rp__data_step(t->data, t->done, &all);
+    if (watched && status == RP_OK) rp__profile_step_end(t->profile, all.tokens, &result.work);
+    else if (watched) rp__profile_step_failed(t->profile);
+    RP_TRY(status);
     fill_line(line, &result, t->done + 1, lr, all.tokens, seconds);
     return RP_OK;
 }
@@ -78,12 +93,19 @@ rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
         line.has_val_loss = true;
     }
     RP_TRY(rp__metrics_put(t->metrics, &line));
-    t->done = line.step;
-    *out    = line;
+    bool whole = profiled(t, rp__profile_ends);
+    t->done    = line.step;
+    *out       = line;
+    if (whole) RP_TRY(rp__profile_write(t->profile, t->recipe->output_dir));
     return due(&t->recipe->save_every_n_steps, t->done) ? rp__trainer_save(t) : RP_OK;
 }
 
 /* ---- states ---- */
+
+const char *rp__trainer_profile_text(const rp_trainer *t, char out[RP_PROFILE_TEXT_CHARS])
+{
+    return t->profile && rp__profile_n_steps(t->profile) ? rp__profile_text(t->profile, out) : NULL;
+}
 
 rp_status rp__trainer_save(rp_trainer *t)
 {
@@ -126,9 +148,18 @@ static void show(const rp_trainer *t, const rp_progress *progress, const rp_metr
     rp__progress_step(progress, line, (rp__seconds() - began) / (double)here * (double)left);
 }
 
+/* The steps that were to be profiled did not all come. */
+static rp_status write_early(rp_trainer *t)
+{
+    int n = t->profile ? rp__profile_n_steps(t->profile) : 0;
+
+    return n && n < RP_PROFILE_STEPS && t->done < t->info.n_steps ? rp__profile_write(t->profile, t->recipe->output_dir) : RP_OK;
+}
+
 static rp_status stop_here(rp_trainer *t)
 {
     RP_TRY(rp__trainer_save(t));
+    RP_TRY(write_early(t));
     if (!t->done) return rp__fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
     return rp__fail(t->ctx, RP_ERR_INTERRUPTED,
                     "interrupted after step %" PRId64 " of %" PRId64 "; its state is '%s': go on with resume=auto", t->done,

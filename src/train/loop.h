@@ -19,6 +19,7 @@
 #include "plan/step.h"
 #include "train/data.h"
 #include "train/metrics.h"
+#include "train/profile.h"
 #include "train/recipe.h"
 
 typedef struct {
@@ -123,6 +124,9 @@ int64_t rp__trainer_done(const rp_trainer *trainer);        /* steps done, those
  * and states undefined: the run goes on from its last state.
  * errors  RP_ERR_NONFINITE a loss or a norm; the message names the step and the state kept · RP_ERR_MEMORY · RP_ERR_IO */
 rp_status rp__trainer_step(rp_trainer *trainer, rp_metrics *line);
+
+/* Where the time of the profiled steps went, in a line (rp__profile_text); NULL: none was. */
+const char *rp__trainer_profile_text(const rp_trainer *trainer, char out[RP_PROFILE_TEXT_CHARS]);
 
 /* A state of what was done so far, unless nothing was or there is one already. */
 rp_status rp__trainer_save(rp_trainer *trainer);

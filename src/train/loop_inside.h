@@ -25,6 +25,7 @@
 #include "policy/stack.h"
 #include "train/loop.h"
 #include "train/optim.h"
+#include "train/profile.h"
 #include "train/schedule.h"
 #include "train/state.h"
 
@@ -179,6 +180,7 @@ struct rp_trainer {
     rp_state_tensor *tensors;           /* all of a state */
     int n_tensors;
     rp_metrics_file *metrics;
+    rp_profile *profile;                /* NULL: not asked for */
     int64_t done, state_step;           /* state_step: of the newest state, 0 without one */
     char *state_path;
     rp_trainer_info info;

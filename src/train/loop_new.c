@@ -122,6 +122,7 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
     RP_TRY(rp__resume_find(t, report, &o->state));
     RP_TRY(rehearse(t, o, report));
     RP_TRY(build(t, o));
+    if (t->recipe->profile) RP_TRY(rp__profile_new(t->ctx, &t->profile));
     return rp__run_dir_begin(t);
 }
 
@@ -148,6 +149,7 @@ void rp__trainer_free(rp_trainer *t)
     rp__step_plan_free(t->steps);
     rp__shape_plans_free(t->shapes);
     rp__metrics_close(t->metrics);
+    rp__profile_free(t->profile);
     rp__data_close(t->val);
     rp__data_close(t->data);
     rp__tokenizer_free(t->tokenizer);

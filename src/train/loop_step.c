@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/file.h"
+#include "base/watch.h"
 #include "train/loop_inside.h"
 
 /* ---- model and optimizer ---- */
@@ -154,14 +155,21 @@ static rp_status read_loss(const rp_data *data, const rp_tensor *loss, double *o
 
 static const char *number_name(double value) { return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
 
+static void part_ends(const rp_engine *e, const char *name, double began)
+{
+    rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_PART, .name = name, .began = began });
+}
+
 /* The recipe's rules stand inside what the context's own policy says. */
 static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
 {
     rp_policy *policy = e->selection.policy;
+    double began      = rp__watch_begin(e->ctx);
 
     if (policy) RP_TRY(rp__policy_push(e->ctx, policy));
     rp_status status = batch_loss(e, b, targets, loss);
     if (policy) rp__policy_pop(e->ctx);
+    part_ends(e, "forward", began);
     return status;
 }
 
@@ -193,6 +201,24 @@ static void count_update(rp_engine *e)
     e->time->seconds += rp__cost_move(e->time->costs, dtype, 3 * now.live_at[RP_MEM_PARAM] + 2 * now.live_at[RP_MEM_OPTIM]);
 }
 
+static rp_status read_batch(const rp_engine *e, rp_data *data, int64_t step, int64_t micro, rp_data_batch *b)
+{
+    double began     = rp__watch_begin(e->ctx);
+    rp_status status = data ? rp__data_batch(data, step, micro, b) : RP_OK;
+
+    rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_DATA, .name = "batch", .began = began });
+    return status;
+}
+
+static rp_status backward(const rp_engine *e, rp_tensor *loss)
+{
+    double began     = rp__watch_begin(e->ctx);
+    rp_status status = rp__backward(e->ctx, loss);
+
+    part_ends(e, "backward", began);
+    return status;
+}
+
 /* The loss is looked at before its backward, so nothing has been updated yet where updates happen in backward. */
 static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
 {
@@ -202,7 +228,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     rp_mem now;
 
     if (e->micro) b = (rp_data_batch){ .rows = e->micro[micro].rows, .length = e->micro[micro].length };
-    if (data) RP_TRY(rp__data_batch(data, step, micro, &b));
+    RP_TRY(read_batch(e, data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
     RP_TRY(recorded_loss(e, &b, targets, &loss));
     count_forward(e);
@@ -213,7 +239,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     out->loss += value;
     if (status == RP_OK && !isfinite(value))
         status = rp__fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step + 1, number_name(value));
-    if (status == RP_OK) status = rp__backward(e->ctx, loss);
+    if (status == RP_OK) status = backward(e, loss);
     rp_tensor_unref(loss);
     return status;
 }
@@ -221,8 +247,10 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
 static rp_status accumulate(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
 {
     rp_data_step all = { 0 };
+    double began     = rp__watch_begin(e->ctx);
 
     if (data) RP_TRY(rp__data_step(data, step, &all));
+    rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_DATA, .name = "targets", .began = began });
     for (int64_t i = 0; i < e->recipe->gradient_accumulation_steps; i++)
         RP_TRY(micro_batch(e, data, step, i, all.targets, out));
     return RP_OK;
@@ -260,6 +288,7 @@ static rp_status update_all(rp_engine *e, double *norm)
 {
     const rp_opt_number *clip = &e->recipe->clip_grad_norm;
     int n                     = rp__model_n_params(e->model);
+    double began              = rp__watch_begin(e->ctx);
 
     for (int i = 0; i < n && clip->set; i++) {
         const rp_tensor *grad = rp__model_param(e->model, i)->tensor->grad;
@@ -272,6 +301,7 @@ static rp_status update_all(rp_engine *e, double *norm)
     }
     e->update.measure = !clip->set;
     for (int i = 0; i < n; i++) update_param(e, i);
+    part_ends(e, "update", began);
     return RP_OK;
 }
 

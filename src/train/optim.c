@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/watch.h"
+
 typedef struct {
     rp_optim_param param;
     bool decays;
@@ -213,18 +215,34 @@ static rp_optim_call make_call(const rp_optim *o, slot *s, const rp_tensor *grad
     return call;
 }
 
+/* Weights, states and masters are read and written, the gradient is read. */
+static int64_t bytes_of(const slot *s, const rp_tensor *grad)
+{
+    int64_t bytes = rp_meta_bytes(&s->param.tensor->m) + (s->master ? rp_meta_bytes(&s->master->m) : 0);
+
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) bytes += s->state[k] ? rp_meta_bytes(&s->state[k]->m) : 0;
+    return 2 * bytes + rp_meta_bytes(&grad->m);
+}
+
+static void compute(const rp_optim *o, slot *s, const rp_tensor *grad, const rp_optim_step *step)
+{
+    double began       = rp__watch_begin(o->ctx);
+    rp_optim_call call = make_call(o, s, grad, step);
+    unsigned mode      = rp__fp_enter();
+
+    o->kind->update(kernels_for(o, s->param.tensor, grad), &call);
+    rp__fp_leave(mode);
+    rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = o->kind->name, .path = s->param.path, .bytes = bytes_of(s, grad),
+                                     .began = began });
+}
+
 void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
 {
     slot *s = &o->slots[i];
 
     RP_BUG_IF(i < 0 || i >= o->n_params || !rp_meta_same_shape(&grad->m, &s->param.tensor->m));
     RP_BUG_IF(!rp_tensor_is_dense(s->param.tensor) || !rp_tensor_is_dense(grad));
-    if (grad->storage->data) {
-        rp_optim_call call = make_call(o, s, grad, step);
-        unsigned mode      = rp__fp_enter();
-        o->kind->update(kernels_for(o, s->param.tensor, grad), &call);
-        rp__fp_leave(mode);
-    }
+    if (grad->storage->data) compute(o, s, grad, step);
     rp__tensor_wrote(s->param.tensor, "the optimizer");
     for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
         if (s->state[k]) rp__tensor_wrote(s->state[k], "the optimizer");
@@ -243,6 +261,7 @@ void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
 {
     const rp_kernels *k = kernels_for(o, o->slots[i].param.tensor, grad);
     double *sum         = &o->slots[i].sum_squares;
+    double began        = rp__watch_begin(o->ctx);
     unsigned mode       = rp__fp_enter();
 
     if (!grad->storage->data) *sum = 0;
@@ -250,6 +269,8 @@ void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
         k->sum_squares(grad->m.dtype, rp_tensor_data(grad), rp_meta_elems(&grad->m), sum, o->ctx->threads);
     else *sum = squares_in_order(grad);
     rp__fp_leave(mode);
+    rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = "norm", .path = o->slots[i].param.path,
+                                     .bytes = rp_meta_bytes(&grad->m), .began = began });
 }
 
 double rp__optim_norm(const rp_optim *o)

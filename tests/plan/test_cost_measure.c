@@ -87,7 +87,7 @@ static void on_shapes_alone_there_is_nothing_to_measure(void **state)
 static rp_status run_both(rp_ctx *ctx, const rp_cost_call *c, int64_t spread)
 {
     rp_cost_timed *t = NULL;
-    rp_status status = rp__cost_timed_new(ctx, rp__op_find(c->op), &c->call, RP_BF16, spread, &t);
+    rp_status status = rp__cost_timed_new(ctx, rp__op_find(c->op), &c->call, RP_BF16, 0, spread, &t);
 
     for (int i = 0; i < 3 && status == RP_OK; i++) {
         bool has_backward = rp__op_find(c->op)->backward;

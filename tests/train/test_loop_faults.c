@@ -52,6 +52,7 @@ static void every_allocation_of_a_step_may_fail(void **state)
     sweep_step("plain", RUN("model.overrides.n_layer=1", set, "run_val_every_n_steps=1"));
     sweep_step("full", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "optimizer_in_bwd=true"));
     sweep_step("rules", RUN("model.overrides.n_layer=1", REGIONS, RULES));
+    sweep_step("profiled", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "profile=true", "max_steps=3"));
     sweep_step("accumulated", RUN("model.overrides.n_layer=1", "gradient_accumulation_steps=2", "clip_grad_norm=1"));
 }
 

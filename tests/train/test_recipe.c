@@ -221,14 +221,14 @@ static void what_this_version_cannot_do_is_listed(void **state)
     (void)state;
     reading r =
         read_one(MODEL
-                 "max_steps: 2\nplan: null\nprofile: true\ndist: {ranks: 2, prefetch: 1}\nactivation_checkpointing:\n"
+                 "max_steps: 2\nplan: null\nprofile: true\ndist: {ranks: 2, prefetch: 3}\nactivation_checkpointing:\n"
                  "  verify: step\n  mode: selective_op\n",
                  NULL);
 
     assert_read(&r);
     assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 2);
     assert_told(&r, "r.yaml:5: 'dist.ranks' above 1 is not available in this version");
-    assert_told(&r, "r.yaml:4: 'profile' is not available in this version");
+    assert_told(&r, "r.yaml:5: 'dist.prefetch' is not available in this version");
     end(&r);
 }
 

@@ -1,0 +1,185 @@
+/* cli/cmd_bench.c -- kernels and steps timed on this machine, beside what it does at best. */
+#include "cli/cli.h"
+
+#include <jansson.h>
+#include <math.h>
+
+#include "plan/cost.h"
+#include "train/bench.h"
+
+typedef struct {
+    bool json, list;
+    int64_t rounds, threads;
+} bench_fields;
+
+/* ---- for people ---- */
+
+enum { TIME_CHARS = 16, RATE_CHARS = 16 };
+
+/* "12.3 us", four characters and the unit whatever the size. */
+static const char *time_text(char out[TIME_CHARS], double seconds)
+{
+    static const struct { const char *name; double seconds; } units[] = { { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 } };
+    int u = seconds < 999.5e-6 ? 0 : seconds < 999.5e-3 ? 1 : 2;
+    double x = seconds / units[u].seconds;
+
+    snprintf(out, TIME_CHARS, "%.*f %-2s", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, units[u].name);
+    return out;
+}
+
+static const char *rate_text(char out[RATE_CHARS], double amount, double seconds, int digits)
+{
+    if (amount > 0) snprintf(out, RATE_CHARS, "%.*f", digits, amount / seconds * 1e-9);
+    else snprintf(out, RATE_CHARS, "-");
+    return out;
+}
+
+static void print_head(void)
+{
+    printf("%-50s %9s  %9s %9s  %9s %8s  %16s %7s\n", "", "median", "quartiles", "", "GFLOP/s", "GB/s", "of the ceiling", "rounds");
+}
+
+static void print_row(void *user, const rp_bench_row *r)
+{
+    char median[TIME_CHARS], low[TIME_CHARS], high[TIME_CHARS], flops[RATE_CHARS], bytes[RATE_CHARS], share[32] = "-";
+
+    (void)user;
+    if (r->bound) snprintf(share, sizeof share, "%.1f %% %-6s", 100 * r->share.median, r->bound);
+    printf("%-50s %9s  %9s %9s  %9s %8s  %16s %7d\n", r->name, time_text(median, r->seconds.median), time_text(low, r->seconds.low),
+           time_text(high, r->seconds.high), rate_text(flops, (double)r->flops, r->seconds.median, 1),
+           rate_text(bytes, (double)r->bytes, r->seconds.median, 1), share, r->rounds);
+    if (r->tokens)
+        printf("  %.1f tokens/s; its products alone take %.1f %% of its time [%.1f, %.1f]\n", (double)r->tokens / r->seconds.median,
+               100 * r->products.median, 100 * r->products.low, 100 * r->products.high);
+    fflush(stdout);
+}
+
+static void print_ceilings(const rp_bench_ceilings *c)
+{
+    if (c->fp32 <= 0) return;
+    printf("\nceilings, measured in every round: fp32 %.0f GFLOP/s", c->fp32 * 1e-9);
+    if (c->bf16 > 0) printf(", bf16 %.0f GFLOP/s", c->bf16 * 1e-9);
+    printf(", memory %.1f GB/s\n", c->memory * 1e-9);
+}
+
+/* ---- for programs ---- */
+
+static json_t *spread_json(const rp_bench_spread *s)
+{
+    return json_pack("{s:f, s:f, s:f}", "median", s->median, "low", s->low, "high", s->high);
+}
+
+static void add_row(void *user, const rp_bench_row *r)
+{
+    json_t *row = json_pack("{s:s, s:i, s:o, s:I, s:I, s:s?}", "name", r->name, "rounds", r->rounds, "seconds", spread_json(&r->seconds), "flops",
+                            (json_int_t)r->flops, "bytes", (json_int_t)r->bytes, "ceiling", r->bound);
+
+    if (r->bound) json_object_set_new(row, "share", spread_json(&r->share));
+    if (r->flops) json_object_set_new(row, "gflops", json_real((double)r->flops / r->seconds.median * 1e-9));
+    if (r->bytes) json_object_set_new(row, "gbs", json_real((double)r->bytes / r->seconds.median * 1e-9));
+    if (r->tokens) {
+        json_object_set_new(row, "tokens_per_second", json_real((double)r->tokens / r->seconds.median));
+        json_object_set_new(row, "products", spread_json(&r->products));
+    }
+    json_array_append_new(user, row);
+}
+
+static void print_json(rp_ctx *ctx, json_t *rows, const rp_bench_ceilings *c)
+{
+    char machine[RP_COST_MACHINE_CHARS];
+    json_t *all = json_pack("{s:s, s:s, s:i, s:{s:f, s:f, s:f}, s:O}", "version", rp_version(), "machine", rp__cost_machine_text(ctx, machine),
+                            "threads", ctx->threads, "ceilings", "fp32", c->fp32, "bf16", c->bf16, "memory", c->memory, "benches", rows);
+
+    json_dumpf(all, stdout, JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(all);
+}
+
+/* ---- the command ---- */
+
+static int print_names(const cli *c)
+{
+    char name[RP_BENCH_NAME_CHARS];
+    bool usual;
+
+    for (int i = 0; i < rp__bench_count(); i++) {
+        rp__bench_name(i, name, &usual);
+        printf("%s%s\n", name, usual ? "" : "  (asked for by name)");
+    }
+    return cli_finish(c, 0);
+}
+
+/* The nearest first part of a name: "matmul" for "matmull". */
+static int unknown(const cli *c, const char *word)
+{
+    enum { MOST = 64 };
+    static char first[MOST][RP_BENCH_NAME_CHARS];
+    const char *list[MOST + 1] = { NULL };
+    char hint[RP_HINT_CHARS];
+    bool usual;
+    int n = 0;
+
+    for (int i = 0; i < rp__bench_count() && n < MOST; i++) {
+        rp__bench_name(i, first[n], &usual);
+        first[n][strcspn(first[n], ":")] = 0;
+        if (n && !strcmp(first[n], first[n - 1])) continue;
+        list[n] = first[n];
+        n++;
+    }
+    cli_say(c, "no bench is named '%s'%s: 'reprise bench --list' tells their names", word, rp__hint(word, list, hint));
+    return CLI_USAGE;
+}
+
+static int run(cli *c, const bench_fields *fields, const cli_args *args)
+{
+    cli measured             = { .command = c->command };
+    json_t *rows             = fields->json ? json_array() : NULL;
+    rp_bench_options options = { .name = args->word, .n_names = args->n_words, .rounds = (int)fields->rounds,
+                                 .told = rows ? add_row : print_row, .user = rows };
+    rp_bench_ceilings ceilings;
+    char machine[RP_COST_MACHINE_CHARS];
+    rp_status status = rp_ctx_new(&(rp_ctx_options){ .threads = (int)fields->threads }, &measured.ctx);
+
+    if (status != RP_OK) {
+        cli_say(c, "%s", rp_status_text(status));
+        return rp_status_exit_code(status);
+    }
+    if (!rows) printf("%s\n\n", rp__cost_machine_text(measured.ctx, machine));
+    if (!rows) print_head();
+    status = rp__bench_run(measured.ctx, &options, &ceilings);
+    if (status == RP_OK && rows) print_json(measured.ctx, rows, &ceilings);
+    else if (status == RP_OK) print_ceilings(&ceilings);
+    json_decref(rows);
+    int code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
+    rp_ctx_free(measured.ctx);
+    return code;
+}
+
+int cmd_bench(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "json", 0, CLI_FLAG, offsetof(bench_fields, json), NULL, "print one JSON object", 0, 0 },
+        { "list", 0, CLI_FLAG, offsetof(bench_fields, list), NULL, "print the names there are", 0, 0 },
+        { "rounds", 0, CLI_INT, offsetof(bench_fields, rounds), "N", "of each; else as many as a third of a second holds", 1, 101 },
+        { "threads", 0, CLI_INT, offsetof(bench_fields, threads), "N", "else all cores", 1, 256 },
+    };
+    static const cli_options options = {
+        "[NAME ...] [--json] [--rounds N] [--threads N]",
+        "Time kernels, through their ops, and training steps on this machine: the median of rounds with its quartiles, GFLOP/s and GB/s\n"
+        "by what an op declares, and the share of the ceiling that is nearer: multiply-adds from registers in fp32 or bf16, or memory,\n"
+        "measured in the same rounds. Of a step also what its products take alone. A NAME is one of --list, or its beginning before a\n"
+        "colon (matmul, attention:2x512x9/3x64, step), or a glob ('*:bf16:dw'). Without a NAME a usual set runs, about a minute, in\n"
+        "which nothing else should run.",
+        table, RP_COUNT(table), 0, 64, false,
+    };
+    bench_fields fields = { 0 };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    for (int i = 0; i < args.n_words && code == CLI_GO; i++)
+        if (!rp__bench_matches(args.word[i])) code = unknown(c, args.word[i]);
+    if (code == CLI_GO) code = fields.list ? print_names(c) : run(c, &fields, &args);
+    cli_args_free(&args);
+    return code;
+}

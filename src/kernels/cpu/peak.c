@@ -1,0 +1,153 @@
+/* kernels/cpu/peak.c -- what this CPU does at best, for `reprise bench` to hold kernels against: multiply-adds from registers alone, and
+ * three streams through memory.
+ *
+ *   peak_fp32   CHAINS independent sums of vectors, each sum = sum * x + y: enough of them to fill the pipelines of two units
+ *   peak_bf16   tiles (AMX), or dot products of pairs where the CPU has them (AVX512-BF16); no flops: it has neither
+ *   triad       to = a + factor * b, as STREAM has it (McCalpin 1995); counted are the three arrays' bytes
+ *
+ * Each of `threads` parts does `n` rounds.
+ */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/tile.h"
+
+#include "base/team.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { CHAINS = 12, CACHE_LINE_FLOATS = 16 };
+
+/* A chain is neither found to be like the others nor moved to memory. */
+#if defined(__x86_64__)
+#define KEEP(vector) __asm__ volatile("" : "+x"(vector))
+#elif defined(__aarch64__)
+#define KEEP(vector) __asm__ volatile("" : "+w"(vector))
+#else
+#define KEEP(vector) __asm__ volatile("" : "+m"(vector))
+#endif
+
+typedef struct { int64_t n, parts; float *sink; float *to; const float *a, *b; float factor; } peak_arg;
+
+static void put(const peak_arg *p, int64_t part, float x) { p->sink[part * CACHE_LINE_FLOATS] = x; }
+
+static void multiply_add(void *arg, int64_t part, int thread)
+{
+    const peak_arg *p = arg;
+    lanes x = (lanes){ 0 } + 0.5f, y = (lanes){ 0 } + (float)(part + 1), sum[CHAINS] = { { 0 } }, all = { 0 };
+
+    (void)thread;
+    for (int64_t i = 0; i < p->n; i++) {
+#pragma GCC unroll 16
+        for (int c = 0; c < CHAINS; c++) {
+            sum[c] = sum[c] * x + y;
+            KEEP(sum[c]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int c = 0; c < CHAINS; c++) all += sum[c];
+    put(p, part, all[0]);
+}
+
+void RP_AT_LEVEL(peak_fp32)(int64_t n, float *sink, int64_t *flops, int threads)
+{
+    peak_arg p = { .n = n, .sink = sink };
+
+    rp__team_run(threads, threads, multiply_add, &p);
+    *flops = 2 * (int64_t)CHAINS * LANES * n * threads;
+}
+
+#if defined(__AMX_BF16__)
+/* Four sums from two tiles of each side, 16 x 16 x 32 multiply-adds each. */
+enum { BF16_FLOPS = 4 * 2 * 16 * 16 * 32 };
+typedef struct { uint8_t palette, start_row, reserved[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } tile_config;
+
+static bool has_bf16(void) { return true; }
+
+static void multiply_pairs(void *arg, int64_t part, int thread)
+{
+    const peak_arg *p = arg;
+    _Alignas(64) float from[256];
+    tile_config config = { .palette = 1 };
+
+    (void)thread;
+    for (int t = 0; t < 8; t++) {
+        config.row_bytes[t] = 64;
+        config.rows[t]      = 16;
+    }
+    for (int i = 0; i < 256; i++) from[i] = 0x1p-20f;
+    _tile_loadconfig(&config);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_loadd(4, from, 64);
+    _tile_loadd(5, from, 64);
+    _tile_loadd(6, from, 64);
+    _tile_loadd(7, from, 64);
+    for (int64_t i = 0; i < p->n; i++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, from, 64);
+    _tile_release();
+    put(p, part, from[0]);
+}
+#elif defined(__AVX512F__)
+enum { BF16_FLOPS = CHAINS * 2 * 32 };
+
+static bool has_bf16(void) { return __builtin_cpu_supports("avx512bf16"); }
+
+__attribute__((target("avx512bf16"))) static void multiply_pairs(void *arg, int64_t part, int thread)
+{
+    const peak_arg *p = arg;
+    __m512bh x        = (__m512bh)_mm512_set1_epi16(0x3000);
+    __m512 sum[CHAINS];
+
+    (void)thread;
+#pragma GCC unroll 16
+    for (int c = 0; c < CHAINS; c++) sum[c] = _mm512_set1_ps((float)c);
+    for (int64_t i = 0; i < p->n; i++) {
+#pragma GCC unroll 16
+        for (int c = 0; c < CHAINS; c++) {
+            sum[c] = _mm512_dpbf16_ps(sum[c], x, x);
+            KEEP(sum[c]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int c = 1; c < CHAINS; c++) sum[0] = _mm512_add_ps(sum[0], sum[c]);
+    put(p, part, _mm512_cvtss_f32(sum[0]));
+}
+#else
+enum { BF16_FLOPS = 0 };
+
+static bool has_bf16(void) { return false; }
+static void multiply_pairs(void *arg, int64_t part, int thread) { (void)arg, (void)part, (void)thread; }
+#endif
+
+void RP_AT_LEVEL(peak_bf16)(int64_t n, float *sink, int64_t *flops, int threads)
+{
+    peak_arg p = { .n = n, .sink = sink };
+
+    *flops = has_bf16() ? (int64_t)BF16_FLOPS * n * threads : 0;
+    if (*flops) rp__team_run(threads, threads, multiply_pairs, &p);
+}
+
+static void three_streams(void *arg, int64_t part, int thread)
+{
+    const peak_arg *p = arg;
+    int64_t i = rp__part_from(p->n, CACHE_LINE_FLOATS, p->parts, part), end = rp__part_from(p->n, CACHE_LINE_FLOATS, p->parts, part + 1);
+
+    (void)thread;
+#pragma omp simd
+    for (int64_t e = i; e < end; e++) p->to[e] = p->a[e] + p->factor * p->b[e];
+}
+
+void RP_AT_LEVEL(triad)(float *to, const float *a, const float *b, float factor, int64_t n, int threads)
+{
+    peak_arg p = { .n = n, .parts = threads, .to = to, .a = a, .b = b, .factor = factor };
+
+    rp__team_run(threads, threads, three_streams, &p);
+}

@@ -1,0 +1,10 @@
+# How fast anything is depends on the machine: shown are names, shapes of the output, and what is refused.
+reprise bench --list | sed -n '1p; s/:.*//p' | uniq -c
+reprise bench rmsnorm:1024x576:bf16 --rounds 2 >out
+awk '/^rmsnorm/ { print $1, $NF } /^ceilings/ { print $1 }' out
+reprise bench step:tiny:32x2:fp32:none add:1024x576:fp32 --rounds 1 --threads 1 --json | python3 -c '
+import json, sys
+all = json.loads(sys.stdin.read())
+print(sorted(all), all["threads"], sorted(all["ceilings"]))
+for row in all["benches"]:
+    print(row["name"], row["rounds"], sorted(row), row["seconds"]["low"] <= row["seconds"]["median"] <= row["seconds"]["high"])'

@@ -1,0 +1,1 @@
+reprise bench add matmull --rounds 1
