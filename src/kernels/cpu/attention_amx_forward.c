@@ -1,25 +1,26 @@
-/* kernels/cpu/attention_amx_forward.c -- attention of bf16 on tiles: 32 rows at a time walk their keys, KEYS of them at once.
+/* kernels/cpu/attention_amx_forward.c -- attention of bf16 on tiles: ROWS rows walk their keys, KEYS of them at once,
+ * which 32 rows after 32 rows then find in the first cache.
  *
  *   scores  [32][KEYS]  = q k'        lines of q, transposed lines of k
  *   p       [32][KEYS]  = 2^(scores - top), as lines, in bf16; a row's sum stays in 16 lanes until the end
  *   out     [32][dim]   = out * shrink + p v      pairs of v; shrink only where a row's top has grown
  *
- * A part is a block of 32 rows; those that see most go first.
+ * A part is a block of rows; those that see most go first.
  */
 #include "kernels/cpu/attention_amx.h"
 
 #if defined(__AMX_BF16__)
 #include "kernels/cpu/attention_draw.h"
 
-enum { ROWS = 32, KEYS = 128, STEPS = KEYS / 32 };
+enum { ROWS = 128, KEYS = 128, ROW_STEPS = ROWS / 32, STEPS = KEYS / 32, SLACK = 8 };
 
 typedef struct {
     int64_t *packed;                    /* the pair whose keys and values these are */
     uint16_t *keys, *values;            /* [keys/16][depth] transposed lines, [keys/32][2 depth] pairs */
-    uint16_t *rows, *p;                 /* lines: [2][depth], [2][STEPS] */
-    float *scores, *out, *sum;          /* [2][2 STEPS] and [2][2 depth] tiles, [ROWS][16] */
-    uint32_t *kept;                     /* [ROWS][STEPS] bits */
-    float top[ROWS];
+    uint16_t *rows, *p;                 /* lines: [ROWS/16][depth]; of 32 rows, twice: [2][STEPS] */
+    float *scores, *out;                /* tiles: of 32 rows, twice: [2][2 STEPS]; [ROWS/16][2 depth] */
+    float *sum, *top;                   /* [ROWS][16], [ROWS] */
+    uint32_t *kept;                     /* of 32 rows: [32][STEPS] bits */
 } work;
 
 static int64_t blocks_of(const rp_attention *a) { return (rows_of(a) + ROWS - 1) / ROWS; }
@@ -31,12 +32,13 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->packed = (int64_t *)carve(base, &used, 16);
     w->keys   = (uint16_t *)carve(base, &used, packed);
     w->values = (uint16_t *)carve(base, &used, packed);
-    w->rows   = (uint16_t *)carve(base, &used, 2 * depth * TILE_F);
-    w->p      = (uint16_t *)carve(base, &used, 2 * STEPS * TILE_F);
-    w->scores = carve(base, &used, 4 * STEPS * TILE_F);
-    w->out    = carve(base, &used, 4 * depth * TILE_F);
+    w->rows   = (uint16_t *)carve(base, &used, ROWS / 16 * depth * TILE_F);
+    w->p      = (uint16_t *)carve(base, &used, 4 * STEPS * TILE_F);
+    w->scores = carve(base, &used, 8 * STEPS * TILE_F);
+    w->out    = carve(base, &used, ROWS / 8 * depth * TILE_F);
     w->sum    = carve(base, &used, ROWS * 16);
-    w->kept   = (uint32_t *)carve(base, &used, a->dropout > 0 ? ROWS * STEPS : 0);
+    w->top    = carve(base, &used, ROWS);
+    w->kept   = (uint32_t *)carve(base, &used, a->dropout > 0 ? 32 * STEPS : 0);
     return used;
 }
 
@@ -57,28 +59,64 @@ static void pack_pair(const rp_attention *a, int64_t pair, work *w)
     *w->packed = pair;
 }
 
-static void score(const rp_attention *a, const work *w, int64_t step, int64_t n)
-{
-    int64_t depth = depth_of(a);
+/* 32 rows at keys 32 step … 32 (step + n) - 1: their place in the block, and where what belongs to them lies. */
+typedef struct { int64_t row, step, n; const uint16_t *lines; uint16_t *p; float *scores, *out, *sum, *top; } turn;
 
-    for (int64_t s = 0; s < n; s++) {
-        const uint16_t *keys = w->keys + (step + s) * 2 * depth * TILE;
-        tiles_zero();
-        tiles_multiply(w->rows, w->rows + depth * TILE, TILE, keys, keys + depth * TILE, TILE, depth);
-        tiles_store(w->scores + 2 * s * TILE_F, 2 * STEPS * TILE_F);
-    }
+/* What tiles have to do while vectors are busy with a turn: the scores of the next one, the values of the last one, a piece now and
+ * then. A piece's sums stay in tiles until the next piece: stores that wait for them would keep the vectors waiting, too. */
+typedef struct { const turn *next, *last; int64_t step, d; float *sums; int64_t down; } queue;
+
+static inline __attribute__((always_inline)) void score_step(const rp_attention *a, const work *w, queue *q)
+{
+    const turn *t        = q->next;
+    int64_t depth        = depth_of(a);
+    const uint16_t *keys = w->keys + (t->step + q->step) * 2 * depth * TILE;
+
+    tiles_zero();
+    tiles_multiply(t->lines, t->lines + depth * TILE, TILE, keys, keys + depth * TILE, TILE, depth);
+    q->sums = t->scores + 2 * q->step++ * TILE_F;
+    q->down = 2 * STEPS * TILE_F;
 }
 
-static void mask(const rows_block *r, const work *w, int64_t step, int64_t s)
+static inline __attribute__((always_inline)) void value_step(const rp_attention *a, const work *w, queue *q)
+{
+    const turn *t          = q->last;
+    int64_t depth          = depth_of(a);
+    const uint16_t *values = w->values + (t->step * depth + q->d) * 2 * TILE;
+
+    q->sums = t->out + 2 * q->d++ * TILE_F;
+    q->down = 2 * depth * TILE_F;
+    tiles_load(q->sums, q->down);
+    tiles_multiply(t->p, t->p + STEPS * TILE, TILE, values, values + TILE, 2 * depth * TILE, t->n);
+}
+
+/* False: nothing is left, and all sums are stored. */
+static inline __attribute__((always_inline)) bool do_some(const rp_attention *a, const work *w, queue *q)
+{
+    RP_STORED();
+    if (q->sums) tiles_store(q->sums, q->down);
+    q->sums = NULL;
+    if (q->next && q->step < q->next->n) score_step(a, w, q);
+    else if (q->last && q->d < depth_of(a)) value_step(a, w, q);
+    return q->sums;
+}
+
+static void do_all(const rp_attention *a, const work *w, queue *q)
+{
+    while (do_some(a, w, q)) continue;
+}
+
+static void mask_step(const rows_block *r, const turn *t, int64_t s)
 {
     const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), none = _mm512_set1_epi32((int)0xff800000);
-    __m512i at = _mm512_add_epi32(lane, _mm512_set1_epi32((int)(32 * (step + s))));
+    const int32_t *low = r->low + t->row, *high = r->high + t->row;
+    __m512i at = _mm512_add_epi32(lane, _mm512_set1_epi32((int)(32 * (t->step + s))));
 
-    for (int t = 0; t < 2; t++, at = _mm512_add_epi32(at, _mm512_set1_epi32(16)))
-        for (int i = 0; i < ROWS; i++) {
-            int32_t *score = (int32_t *)w->scores + (i / 16 * 2 * STEPS + 2 * s + t) * TILE_F + i % 16 * 16;
-            __mmask16 seen = within(at, _mm512_set1_epi32(r->low[i]), _mm512_set1_epi32(r->high[i]));
-            _mm512_mask_storeu_epi32(score, (__mmask16)~seen, none);
+    for (int h = 0; h < 2; h++, at = _mm512_add_epi32(at, _mm512_set1_epi32(16)))
+        for (int i = 0; i < 32; i++) {
+            float *scores  = t->scores + (i / 16 * 2 * STEPS + 2 * s + h) * TILE_F + i % 16 * 16;
+            __mmask16 seen = within(at, _mm512_set1_epi32(low[i]), _mm512_set1_epi32(high[i]));
+            _mm512_mask_storeu_epi32(scores, (__mmask16)~seen, none);
         }
 }
 
@@ -100,80 +138,124 @@ static inline __attribute__((always_inline)) __m512 maxima(const __m512 x[16])
     return RP_FOLD(_mm512_shuffle_ps, y[0], y[2], 0x88, 0xdd);
 }
 
-/* The rows' new tops in powers of two; what was summed before shrinks to them. */
-static void raise_tops(work *w, int64_t half, int64_t n, float factor, int64_t depth)
+/* The tops of 16 rows in powers of two. One rises, and what was summed before shrinks, only when it would by more than SLACK: sums of
+ * fp32 have room for a few powers, and most rows then never shrink. */
+static void raise_tops(const turn *t, int64_t half, float factor, int64_t depth)
 {
-    const float *scores = w->scores + half * 2 * STEPS * TILE_F;
-    float *top          = w->top + 16 * half;
+    const float *scores = t->scores + half * 2 * STEPS * TILE_F;
+    float *top          = t->top + 16 * half;
     _Alignas(64) float shrink[16];
     __m512 x[16];
 
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) x[i] = _mm512_load_ps(scores + 16 * i);
-    for (int64_t t = 1; t < 2 * n; t++)
+    for (int64_t s = 1; s < 2 * t->n; s++)
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) x[i] = _mm512_max_ps(x[i], _mm512_load_ps(scores + t * TILE_F + 16 * i));
-    __m512 before = _mm512_loadu_ps(top), now = _mm512_max_ps(before, _mm512_mul_ps(maxima(x), _mm512_set1_ps(factor)));
-    __mmask16 grown = _mm512_cmp_ps_mask(now, before, _CMP_NEQ_UQ);
+        for (int i = 0; i < 16; i++) x[i] = _mm512_max_ps(x[i], _mm512_load_ps(scores + s * TILE_F + 16 * i));
+    __m512 before = _mm512_load_ps(top), now = _mm512_max_ps(before, _mm512_mul_ps(maxima(x), _mm512_set1_ps(factor)));
+    __mmask16 grown = _mm512_cmp_ps_mask(now, _mm512_add_ps(before, _mm512_set1_ps(SLACK)), _CMP_NLE_UQ);
     if (!grown) return;
-    _mm512_storeu_ps(top, now);
-    _mm512_store_ps(shrink, _mm512_mask_blend_ps(grown, _mm512_set1_ps(1), power_of_two(_mm512_sub_ps(before, now))));
+    now = _mm512_mask_mov_ps(before, grown, now);
+    _mm512_store_ps(top, now);
+    _mm512_store_ps(shrink, power_of_two(_mm512_sub_ps(before, now)));
     for (int64_t i = 0; i < 16; i++) {
         if (!(grown >> i & 1)) continue;
-        float *sum = w->sum + (16 * half + i) * 16, *out = w->out + half * 2 * depth * TILE_F + 16 * i;
+        float *sum = t->sum + (16 * half + i) * 16, *out = t->out + half * 2 * depth * TILE_F + 16 * i;
         __m512 by  = _mm512_set1_ps(shrink[i]);
         _mm512_store_ps(sum, _mm512_mul_ps(by, _mm512_load_ps(sum)));
-        for (int64_t t = 0; t < 2 * depth; t++)
-            _mm512_store_ps(out + t * TILE_F, _mm512_mul_ps(by, _mm512_load_ps(out + t * TILE_F)));
+        for (int64_t d = 0; d < 2 * depth; d++)
+            _mm512_store_ps(out + d * TILE_F, _mm512_mul_ps(by, _mm512_load_ps(out + d * TILE_F)));
     }
 }
 
-static inline __attribute__((always_inline)) void soften_rows(const rp_attention *a, work *w, int64_t n, bool drops)
+static inline __attribute__((always_inline)) void soften_row(const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
 {
-    const __m512 factor = _mm512_set1_ps(score_factor(a));
+    const float *scores = t->scores + i / 16 * 2 * STEPS * TILE_F + i % 16 * 16;
+    uint16_t *p         = t->p + i / 16 * STEPS * TILE + i % 16 * 32;
+    __m512 top = _mm512_set1_ps(t->top[i] == -INFINITY ? 0 : t->top[i]), sum = _mm512_load_ps(t->sum + 16 * i), other = _mm512_setzero_ps();
 
-    for (int64_t i = 0; i < ROWS; i++) {
-        const float *scores = w->scores + i / 16 * 2 * STEPS * TILE_F + i % 16 * 16;
-        uint16_t *p         = w->p + i / 16 * STEPS * TILE + i % 16 * 32;
-        __m512 top = _mm512_set1_ps(w->top[i] == -INFINITY ? 0 : w->top[i]), sum = _mm512_load_ps(w->sum + 16 * i), other = _mm512_setzero_ps();
-        for (int64_t s = 0; s < n; s++) {
-            __m512 x = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores + 2 * s * TILE_F), factor, top));
-            __m512 y = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores + (2 * s + 1) * TILE_F), factor, top));
-            __m512i both = to_bf16(x, y);
-            sum   = _mm512_add_ps(sum, x);
-            other = _mm512_add_ps(other, y);
-            if (drops) both = _mm512_maskz_mov_epi16(w->kept[i * STEPS + s], both);
-            _mm512_store_si512(p + s * TILE, both);
-        }
-        _mm512_store_ps(w->sum + 16 * i, _mm512_add_ps(sum, other));
+    for (int64_t s = 0; s < t->n; s++) {
+        __m512 x = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores + 2 * s * TILE_F), factor, top));
+        __m512 y = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores + (2 * s + 1) * TILE_F), factor, top));
+        __m512i both = to_bf16(x, y);
+        sum   = _mm512_add_ps(sum, x);
+        other = _mm512_add_ps(other, y);
+        if (kept) both = _mm512_maskz_mov_epi16(kept[i * STEPS + s], both);
+        _mm512_store_si512(p + s * TILE, both);
     }
+    _mm512_store_ps(t->sum + 16 * i, _mm512_add_ps(sum, other));
 }
 
-static void soften(const rows_block *r, work *w, int64_t step, int64_t n)
+static void draw(const rows_block *r, const work *w, const turn *t)
 {
     const rp_attention *a = r->a;
+    uint32_t limit        = draw_limit(a->dropout);
 
-    for (int half = 0; half < 2; half++) raise_tops(w, half, n, score_factor(a), depth_of(a));
-    if (a->dropout == 0) {
-        soften_rows(a, w, n, false);
-        return;
-    }
-    for (int64_t i = 0; i < r->n; i++)
-        draw_bits(&a->stream, r->batch, first_element(r, i) + 32 * step, n, draw_limit(a->dropout), w->kept + i * STEPS, 1);
-    soften_rows(a, w, n, true);
+    for (int64_t i = 0; i < at_most(32, r->n - t->row); i++)
+        draw_bits(&a->stream, r->batch, first_element(r, t->row + i) + 32 * t->step, t->n, limit, w->kept + i * STEPS, 1);
 }
 
-static void add_values(const rp_attention *a, work *w, int64_t step, int64_t n)
+static void soften(const rows_block *r, const work *w, const rows32 *seen, const turn *t, queue *q)
+{
+    const rp_attention *a = r->a;
+    __m512 factor         = _mm512_set1_ps(score_factor(a));
+
+    for (int64_t s = 0; s < t->n; s++)
+        if (32 * (t->step + s) < seen->all_low || 32 * (t->step + s + 1) > seen->all_high) mask_step(r, t, s);
+    for (int half = 0; half < 2; half++) raise_tops(t, half, score_factor(a), depth_of(a));
+    if (a->dropout > 0) draw(r, w, t);
+    for (int64_t i = 0; i < 32; i += 4) {
+        do_some(a, w, q);
+        if (a->dropout > 0)
+            for (int64_t j = i; j < i + 4; j++) soften_row(t, j, factor, w->kept);
+        else
+            for (int64_t j = i; j < i + 4; j++) soften_row(t, j, factor, NULL);
+    }
+    do_all(a, w, q);
+}
+
+/* ---- the turns of a block: keys by keys, of each the rows that see any ---- */
+
+typedef struct { int64_t steps, step, last, i, n; rows32 seen[ROW_STEPS]; } course;
+
+static bool next_turn(const rp_attention *a, const work *w, course *c, turn *t)
 {
     int64_t depth = depth_of(a);
 
-    for (int64_t d = 0; d < depth; d++) {
-        const uint16_t *values = w->values + (step * depth + d) * 2 * TILE;
-        float *out             = w->out + 2 * d * TILE_F;
-        tiles_load(out, 2 * depth * TILE_F);
-        tiles_multiply(w->p, w->p + STEPS * TILE, TILE, values, values + TILE, 2 * depth * TILE, n);
-        tiles_store(out, 2 * depth * TILE_F);
+    for (; c->step < c->last; c->step += STEPS, c->i = 0)
+        while (c->i < c->steps) {
+            int64_t i = c->i++, from = at_least(c->step, c->seen[i].low / 32), to = at_most(c->step + STEPS, (c->seen[i].high + 31) / 32);
+            if (from >= to) continue;
+            *t = (turn){ .row = 32 * i, .step = from, .n = to - from, .lines = w->rows + i * 2 * depth * TILE,
+                         .p = w->p + c->n % 2 * 2 * STEPS * TILE, .scores = w->scores + c->n % 2 * 4 * STEPS * TILE_F,
+                         .out = w->out + i * 4 * depth * TILE_F, .sum = w->sum + i * 32 * 16, .top = w->top + 32 * i };
+            c->n++;
+            return true;
+        }
+    return false;
+}
+
+/* Vectors work on one turn while tiles work on its neighbours. Values of the same rows must be in before their tops rise. */
+static void take_turns(const rows_block *r, const work *w, course *c)
+{
+    const rp_attention *a = r->a;
+    turn t[3];
+    int64_t n = 0;
+    queue q   = { 0 };
+
+    if (!next_turn(a, w, c, &t[0])) return;
+    q.next = &t[0];
+    do_all(a, w, &q);
+    for (bool more = true; more; n++) {
+        turn *now = &t[n % 3], *next = &t[(n + 1) % 3], *last = n ? &t[(n + 2) % 3] : NULL;
+        more      = next_turn(a, w, c, next);
+        q         = (queue){ .last = last };
+        if (last && last->row == now->row) do_all(a, w, &q);
+        q.next = more ? next : NULL;
+        soften(r, w, &c->seen[now->row / 32], now, &q);
     }
+    q = (queue){ .last = &t[(n + 2) % 3] };
+    do_all(a, w, &q);
 }
 
 static void finish(const rows_block *r, const work *w)
@@ -191,28 +273,30 @@ static void finish(const rows_block *r, const work *w)
     }
 }
 
+static void begin_rows(const rows_block *r, const work *w, course *c)
+{
+    const rp_attention *a = r->a;
+    int64_t depth         = depth_of(a);
+
+    *c = (course){ .steps = (r->n + 31) / 32, .step = r->key_low / KEYS * STEPS, .last = (r->key_high + 31) / 32 };
+    for (int64_t i = 0; i < c->steps; i++) {
+        c->seen[i] = rows32_of(r, 32 * i);
+        pack_rows32(r, &a->q, 32 * i, scale_sign(a), w->rows + i * 2 * depth * TILE);
+    }
+    memset(w->out, 0, (size_t)(c->steps * 4 * depth * TILE_F) * sizeof *w->out);
+    memset(w->sum, 0, ROWS * 16 * sizeof *w->sum);
+    for (int i = 0; i < ROWS; i++) w->top[i] = -INFINITY;
+}
+
 static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *w)
 {
     rows_block r;
-    rows32 seen;
+    course c;
 
     pack_pair(a, pair, w);
     rows_begin(&r, a, pair, index, ROWS);
-    seen = rows32_of(&r, 0);
-    pack_rows32(&r, &a->q, 0, scale_sign(a), w->rows);
-    memset(w->out, 0, (size_t)(4 * depth_of(a) * TILE_F) * sizeof *w->out);
-    memset(w->sum, 0, ROWS * 16 * sizeof *w->sum);
-    for (int i = 0; i < ROWS; i++) w->top[i] = -INFINITY;
-    for (int64_t step = seen.low / 32, last = (seen.high + 31) / 32; step < last; step += STEPS) {
-        int64_t n = at_most(STEPS, last - step);
-        RP_STORED();
-        score(a, w, step, n);
-        for (int64_t s = 0; s < n; s++)
-            if (32 * (step + s) < seen.all_low || 32 * (step + s + 1) > seen.all_high) mask(&r, w, step, s);
-        soften(&r, w, step, n);
-        RP_STORED();
-        add_values(a, w, step, n);
-    }
+    begin_rows(&r, w, &c);
+    take_turns(&r, w, &c);
     finish(&r, w);
 }
 
