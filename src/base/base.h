@@ -80,9 +80,9 @@ void rp__fp_leave(unsigned saved);
 static inline uint16_t rp__bf16_from_f32(float f)
 {
     union { float f; uint32_t u; } v = { .f = f };
-    uint32_t rounded = (v.u + 0x7fffu + ((v.u >> 16) & 1u)) >> 16, nan = (v.u >> 16) | 0x40u;
+    uint32_t rounded = v.u + 0x7fffu + ((v.u >> 16) & 1u), nan = v.u | 0x400000u;
 
-    return (uint16_t)((v.u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+    return (uint16_t)(((v.u & 0x7fffffffu) > 0x7f800000u ? nan : rounded) >> 16);
 }
 static inline float rp__f32_from_bf16(uint16_t h)
 {

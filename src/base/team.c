@@ -178,3 +178,32 @@ void rp__team_run(int threads, int64_t parts, rp_team_work *work, void *arg)
     close_round();
     pthread_mutex_unlock(&team.busy);
 }
+
+/* ---- ranges ---- */
+
+enum { RANGES_A_THREAD = 4 };
+
+typedef struct {
+    rp_team_range *work;
+    const void *arg;
+    int64_t n, step, parts;
+} ranges;
+
+static void run_range(void *arg, int64_t part, int thread)
+{
+    const ranges *r = arg;
+    int64_t from = rp__part_from(r->n, r->step, r->parts, part), to = rp__part_from(r->n, r->step, r->parts, part + 1);
+
+    (void)thread;
+    if (from < to) r->work(r->arg, from, to);
+}
+
+void rp__team_ranges(int threads, int64_t n, int64_t step, int64_t bytes, rp_team_range *work, const void *arg)
+{
+    if (threads < 2 || bytes < RP_TEAM_BYTES) {
+        if (n > 0) work(arg, 0, n);
+        return;
+    }
+    ranges r = { work, arg, n, step, (int64_t)threads * RANGES_A_THREAD };
+    rp__team_run(threads, r.parts, run_range, &r);
+}

@@ -15,7 +15,10 @@
 
 #include <stdint.h>
 
-enum { RP_TEAM_MOST = 1024 };
+enum {
+    RP_TEAM_MOST  = 1024,
+    RP_TEAM_BYTES = 1 << 15,        /* what a thread moves about as fast as another one wakes: less work is not worth the team */
+};
 
 /* part: 0 … parts-1, each once. thread: 0 … threads-1, no two parts at once with the same one: the number of a piece of scratch. */
 typedef void rp_team_work(void *arg, int64_t part, int thread);
@@ -32,5 +35,12 @@ static inline int64_t rp__part_from(int64_t n, int64_t step, int64_t parts, int6
 
     return at < n ? at : n;
 }
+
+/* Items [from, to) of a kernel's work. */
+typedef void rp_team_range(const void *arg, int64_t from, int64_t to);
+
+/* Runs `work` on 0 … n, cut at multiples of `step` into more ranges than threads, so that a late thread costs little; whole, on the
+ * caller's thread, where the `bytes` that all of it touches are too few to wake anyone. For work whose results show no cut. */
+void rp__team_ranges(int threads, int64_t n, int64_t step, int64_t bytes, rp_team_range *work, const void *arg);
 
 #endif

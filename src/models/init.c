@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "base/team.h"
 
 typedef struct { float number[4]; } four;
 
@@ -36,17 +37,31 @@ static void put(void *data, rp_dtype dtype, int64_t i, double value)
     }
 }
 
+typedef struct {
+    void *data;
+    rp_dtype dtype;
+    int64_t n;
+    uint64_t key;
+    double std;
+} drawing;
+
+static void draw_blocks(const void *arg, int64_t from, int64_t to)
+{
+    const drawing *d = arg;
+
+    for (int64_t block = from; block < to; block++) {
+        four z = normals(d->key, block);
+        for (int64_t i = 4 * block; i < d->n && i < 4 * block + 4; i++) put(d->data, d->dtype, i, d->std * (double)z.number[i % 4]);
+    }
+}
+
 static void draw(const rp_param *p, uint64_t key, double std, int threads)
 {
     const rp_meta *m = rp_tensor_meta(p->tensor);
-    int64_t n        = rp_meta_elems(m);
-    void *data       = rp_tensor_data(p->tensor);
+    drawing d        = { rp_tensor_data(p->tensor), m->dtype, rp_meta_elems(m), key, std };
+    int64_t blocks   = (d.n + 3) / 4;
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t block = 0; block < (n + 3) / 4; block++) {
-        four z = normals(key, block);
-        for (int64_t i = 4 * block; i < n && i < 4 * block + 4; i++) put(data, m->dtype, i, std * (double)z.number[i % 4]);
-    }
+    rp__team_ranges(threads, blocks, 1, blocks * (int64_t)sizeof(four), draw_blocks, &d);
 }
 
 static void fill(const rp_param *p, double value)

@@ -10,12 +10,12 @@
 enum { TABLE, IDS };
 enum { Y };
 
-/* Scratch of backward: where each id's run starts [V + 1], the positions sorted [count], a row of sums [n]. */
+/* Scratch of backward: where each id's run starts [V + 1], the positions sorted [count], the reference's row of sums [n]. */
 typedef struct { int64_t first, order, sums, total; } layout;
 
 static layout backward_layout(const rp_op_meta *m)
 {
-    int64_t sum_bytes = m->in[TABLE].dim[1] * (int64_t)(rp__op_fast(m) ? sizeof(float) : sizeof(double));
+    int64_t sum_bytes = rp__op_fast(m) ? 0 : m->in[TABLE].dim[1] * (int64_t)sizeof(double);
     layout l          = { 0 };
 
     l.first = rp__scratch_add(&l.total, (m->in[TABLE].dim[0] + 1) * (int64_t)sizeof(int32_t));
@@ -118,9 +118,9 @@ static void embedding_backward(const rp_op_call *c)
 
     sort_positions(c, first, order);
     if (k->embedding_backward)
-        k->embedding_backward(c->meta->in[TABLE].dtype, rp__data(c->grad_out[Y]), order, first, (float *)(scratch + l.sums),
-                              rp__data(c->grad_in[TABLE]), rp__grad_dtype(c, TABLE), c->grad_adds[TABLE], c->meta->in[TABLE].dim[0],
-                              c->meta->in[TABLE].dim[1], c->meta->threads);
+        k->embedding_backward(c->meta->in[TABLE].dtype, rp__data(c->grad_out[Y]), order, first, rp__data(c->grad_in[TABLE]),
+                              rp__grad_dtype(c, TABLE), c->grad_adds[TABLE], c->meta->in[TABLE].dim[0], c->meta->in[TABLE].dim[1],
+                              c->meta->threads);
     else reference_backward(c, first, order, (double *)(scratch + l.sums));
 }
 

@@ -21,7 +21,7 @@ static rp_status layernorm_shape(rp_op_meta *m)
                  i == W ? "weight" : "bias", rp_meta_str(&m->in[i]), n);
     m->out[Y]     = m->in[X];
     m->slot[MEAN] = m->slot[RSTD] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rp_meta_rows(&m->in[X]));
-    m->scratch_bytes              = rp__op_fast(m) ? 3 * floats * m->threads : 4 * n * (int64_t)sizeof(double);
+    m->scratch_bytes              = rp__op_fast(m) ? 0 : 4 * n * (int64_t)sizeof(double);
     m->scratch_backward_bytes     = rp__op_fast(m) ? 5 * floats * m->threads : 6 * n * (int64_t)sizeof(double);
     return RP_OK;
 }
@@ -39,7 +39,7 @@ static void layernorm_forward(const rp_op_call *c)
 
     if (k->layernorm_forward) {
         k->layernorm_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->in[B]), rp__data(c->out[Y]),
-                             rp__data(c->slot[MEAN]), rp__data(c->slot[RSTD]), rows, n, a->eps, c->scratch, c->meta->threads);
+                             rp__data(c->slot[MEAN]), rp__data(c->slot[RSTD]), rows, n, a->eps, c->meta->threads);
         return;
     }
     double *x = c->scratch, *w = x + n, *b = w + n, *y = b + n;

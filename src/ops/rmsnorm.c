@@ -23,8 +23,8 @@ static rp_status rmsnorm_shape(rp_op_meta *m)
     m->slot[RSTD]             = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rp_meta_rows(&m->in[X]));
     m->scratch_bytes          = 3 * n * (int64_t)sizeof(double);
     m->scratch_backward_bytes = 5 * n * (int64_t)sizeof(double);
-    if (rp__op_fast(m)) {          /* a row of each operand and a partial sum of dw, per thread */
-        m->scratch_bytes          = 2 * rp__align_up(n * (int64_t)sizeof(float)) * m->threads;
+    if (rp__op_fast(m)) {          /* sums of dw over parts of the rows */
+        m->scratch_bytes          = 0;
         m->scratch_backward_bytes = 4 * rp__align_up(n * (int64_t)sizeof(float)) * m->threads;
     }
     return RP_OK;
@@ -43,7 +43,7 @@ static void rmsnorm_forward(const rp_op_call *c)
 
     if (k->rmsnorm_forward) {
         k->rmsnorm_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->out[Y]), rp__data(c->slot[RSTD]),
-                           rows, n, a->eps, c->scratch, c->meta->threads);
+                           rows, n, a->eps, c->meta->threads);
         return;
     }
     double *x = c->scratch, *w = x + n, *y = w + n;

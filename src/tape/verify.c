@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/team.h"
+
 enum { MOST_BLOCKS = 1024, AROUND = 2 };
 
 struct tape_print {
@@ -56,6 +58,15 @@ static uint64_t hash_block(const rp_tensor *t, const tape_print *print, int i)
     return hash_elems(t, from, least(from + print->block_elems, rp_meta_elems(&t->m)));
 }
 
+typedef struct { const rp_tensor *t; tape_print *print; } printing;
+
+static void hash_blocks(const void *arg, int64_t from, int64_t to)
+{
+    const printing *p = arg;
+
+    for (int64_t i = from; i < to; i++) p->print->block[i] = hash_block(p->t, p->print, (int)i);
+}
+
 rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out)
 {
     tape_print shape = blocks_of(rp_meta_elems(&t->m));
@@ -64,8 +75,7 @@ rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out)
     tape_print *print = rp__host_alloc(ctx, (int64_t)sizeof *print + shape.n_blocks * (int64_t)sizeof print->block[0]);
     if (!print) return RP_ERR_MEMORY;
     *print = shape;
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < print->n_blocks; i++) print->block[i] = hash_block(t, print, i);
+    rp__team_ranges(ctx->threads, print->n_blocks, 1, rp_meta_bytes(&t->m), hash_blocks, &(printing){ t, print });
     *out = print;
     return RP_OK;
 }

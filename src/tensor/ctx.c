@@ -1,7 +1,9 @@
 /* tensor/ctx.c -- contexts: the team of threads, the devices and their memory spaces. */
 #include "tensor/tensor.h"
 
+#if defined(RP_HAVE_ONEDNN)
 #include <omp.h>
+#endif
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +23,13 @@ static int cores_of_process(void)
     return n > 0 ? n : 1;
 }
 
-/* oneDNN leaves part of its output unwritten when the team is smaller than the one it asks for, so the team is
- * opened once and counted, and its threads flush denormals from here on. */
-static rp_status open_team(rp_ctx *ctx)
+#if defined(RP_HAVE_ONEDNN)
+/* oneDNN leaves part of its output unwritten when its team is smaller than the one it asks for, so that team is opened once and
+ * counted, and its threads flush denormals from here on. */
+static rp_status open_library_team(rp_ctx *ctx)
 {
-    int seen = 0, limit = omp_get_thread_limit();
+    int seen = 0;
 
-    ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
-    if (ctx->options.threads == 0 && ctx->threads > limit) ctx->threads = limit;
-    if (ctx->options.shapes_only) return RP_OK;      /* nothing will run; the count still names scratch sizes */
     omp_set_dynamic(0);
     omp_set_num_threads(ctx->threads);
     unsigned mode = rp__fp_enter();                  /* the caller is one of the team: its own mode comes back below */
@@ -40,7 +40,18 @@ static rp_status open_team(rp_ctx *ctx)
     }
     rp__fp_leave(mode);
     RP_CHECK(ctx, seen == ctx->threads, RP_ERR_BACKEND, "the OpenMP team has %d threads, not %d (OMP_THREAD_LIMIT is %d)",
-             seen, ctx->threads, limit);
+             seen, ctx->threads, omp_get_thread_limit());
+    return RP_OK;
+}
+#endif
+
+static rp_status open_team(rp_ctx *ctx)
+{
+    ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
+    if (ctx->options.shapes_only) return RP_OK;      /* nothing will run; the count still names scratch sizes */
+#if defined(RP_HAVE_ONEDNN)
+    RP_TRY(open_library_team(ctx));
+#endif
     return RP_OK;
 }
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/team.h"
+
 static void dense_strides(rp_tensor *t)
 {
     int64_t step = 1;
@@ -323,30 +325,58 @@ void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
     for (int64_t i = 0, n = rp_meta_elems(&to->m); i < n; i++) rp_elem_put(to, i, rp_elem_get(from, i));
 }
 
-/* Both dense in the common case, which vectorises; strides and fp64 take the slow way. */
+typedef struct { rp_tensor *to; const rp_tensor *from; } sum_of;
+
+static void add_f32(const void *arg, int64_t from, int64_t to)
+{
+    const sum_of *s = arg;
+    float *a        = rp_tensor_data(s->to);
+    const float *b  = rp_tensor_data(s->from);
+
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) a[i] += b[i];
+}
+
+static void add_bf16(const void *arg, int64_t from, int64_t to)
+{
+    const sum_of *s   = arg;
+    uint16_t *a       = rp_tensor_data(s->to);
+    const uint16_t *b = rp_tensor_data(s->from);
+
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) a[i] = rp__bf16_from_f32(rp__f32_from_bf16(a[i]) + rp__f32_from_bf16(b[i]));
+}
+
+static void add_bf16_to_f32(const void *arg, int64_t from, int64_t to)
+{
+    const sum_of *s   = arg;
+    float *a          = rp_tensor_data(s->to);
+    const uint16_t *b = rp_tensor_data(s->from);
+
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) a[i] += rp__f32_from_bf16(b[i]);
+}
+
+static void add_any(const void *arg, int64_t from, int64_t to)
+{
+    const sum_of *s = arg;
+
+    for (int64_t i = from; i < to; i++) rp_elem_put(s->to, i, rp_elem_get(s->to, i) + rp_elem_get(s->from, i));
+}
+
+/* Dense in the common case, which vectorises; strides, fp64 and what is rarer still take the slow way. */
+static rp_team_range *adder(const rp_tensor *to, const rp_tensor *from)
+{
+    if (!rp_tensor_is_dense(to) || !rp_tensor_is_dense(from)) return add_any;
+    if (to->m.dtype == RP_F32 && from->m.dtype == RP_F32) return add_f32;
+    if (to->m.dtype == RP_BF16 && from->m.dtype == RP_BF16) return add_bf16;
+    return to->m.dtype == RP_F32 && from->m.dtype == RP_BF16 ? add_bf16_to_f32 : add_any;
+}
+
 void rp__tensor_add(rp_tensor *to, const rp_tensor *from)
 {
-    int64_t n = rp_meta_elems(&to->m);
-
     if (!to->storage->data) return;
-    if (to->m.dtype == RP_F64 || !rp_tensor_is_dense(to) || !rp_tensor_is_dense(from)) {
-        for (int64_t i = 0; i < n; i++) rp_elem_put(to, i, rp_elem_get(to, i) + rp_elem_get(from, i));
-    } else if (to->m.dtype == RP_F32 && from->m.dtype == RP_F32) {
-        float *a = rp_tensor_data(to);
-        const float *b = rp_tensor_data(from);
-#pragma omp parallel for simd schedule(static)
-        for (int64_t i = 0; i < n; i++) a[i] += b[i];
-    } else if (to->m.dtype == RP_BF16 && from->m.dtype == RP_BF16) {
-        uint16_t *a = rp_tensor_data(to);
-        const uint16_t *b = rp_tensor_data(from);
-#pragma omp parallel for simd schedule(static)
-        for (int64_t i = 0; i < n; i++) a[i] = rp__bf16_from_f32(rp__f32_from_bf16(a[i]) + rp__f32_from_bf16(b[i]));
-    } else if (to->m.dtype == RP_F32 && from->m.dtype == RP_BF16) {
-        float *a = rp_tensor_data(to);
-        const uint16_t *b = rp_tensor_data(from);
-#pragma omp parallel for simd schedule(static)
-        for (int64_t i = 0; i < n; i++) a[i] += rp__f32_from_bf16(b[i]);
-    } else {
-        for (int64_t i = 0; i < n; i++) rp_elem_put(to, i, rp_elem_get(to, i) + rp_elem_get(from, i));
-    }
+    rp_team_range *add = adder(to, from);
+    int threads        = add == add_any ? 1 : to->storage->ctx->threads;      /* strided elements may be one place */
+    rp__team_ranges(threads, rp_meta_elems(&to->m), 512, 3 * rp_meta_bytes(&to->m), add, &(sum_of){ to, from });
 }

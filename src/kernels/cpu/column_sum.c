@@ -1,22 +1,38 @@
-/* kernels/cpu/column_sum.c -- bias gradients. A thread owns whole blocks of columns and walks the rows in order. */
-#include "kernels/cpu/cpu.h"
+/* kernels/cpu/column_sum.c -- bias gradients. A thread owns columns and walks the rows in order. */
+#include "kernels/cpu/blocks.h"
 
-enum { BLOCK = 256 };
+enum { COLUMNS = 64 };          /* of bf16: two cache lines */
+
+typedef struct {
+    rp_dtype dtype, sum_dtype;
+    const void *x;
+    int64_t rows, n;
+    void *sum;
+    bool adds;
+} columns;
+
+INLINE void add_rows(rp_dtype dtype, const columns *c, int64_t from, int64_t width, float *total)
+{
+    for (int64_t r = 0; r < c->rows; r++)
+#pragma omp simd
+        for (int64_t i = 0; i < width; i++) total[i] += f32_at(dtype, c->x, r * c->n + from + i);
+}
+
+static void sum_columns(const void *arg, int64_t from, int64_t to)
+{
+    const columns *c = arg;
+
+    for (int64_t at = from; at < to; at += BLOCK) {
+        float total[BLOCK] = { 0 };
+        int64_t width      = block_width(at, to);
+        if (c->dtype == RP_BF16) add_rows(RP_BF16, c, at, width, total);
+        else add_rows(RP_F32, c, at, width, total);
+        row_store_add(c->sum_dtype, c->sum, at, width, total, c->adds);
+    }
+}
 
 void RP_AT_LEVEL(column_sum)(rp_dtype dtype, const void *x, int64_t rows, int64_t n, void *sum, rp_dtype sum_dtype, bool adds,
                              int threads)
 {
-    int64_t blocks = (n + BLOCK - 1) / BLOCK;
-
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t b = 0; b < blocks; b++) {
-        float total[BLOCK] = { 0 }, buffer[BLOCK];
-        int64_t width = n - b * BLOCK < BLOCK ? n - b * BLOCK : BLOCK;
-        for (int64_t r = 0; r < rows; r++) {
-            const float *row = row_f32(dtype, x, r * n + b * BLOCK, width, buffer);
-#pragma omp simd
-            for (int64_t i = 0; i < width; i++) total[i] += row[i];
-        }
-        row_store_add(sum_dtype, sum, b * BLOCK, width, total, adds);
-    }
+    rp__team_ranges(threads, n, COLUMNS, rows * n * width_of(dtype), sum_columns, &(columns){ dtype, sum_dtype, x, rows, n, sum, adds });
 }

@@ -6,6 +6,7 @@
 #ifndef RP_KERNELS_CPU_H
 #define RP_KERNELS_CPU_H
 
+#include "base/team.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -22,6 +23,28 @@ extern const rp_kernels RP_AT_LEVEL(rp_table);
 #define RP_KERNEL(name, prototype) extern rp_kernel_##name RP_AT_LEVEL(name);
 #include "kernels/kernels.def"
 #undef RP_KERNEL
+
+/* Code of a loop that is compiled once for each dtype: it takes the dtype as a constant. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float f32_at(rp_dtype dtype, const void *from, int64_t i)
+{
+    return dtype == RP_F32 ? ((const float *)from)[i] : rp__f32_from_bf16(((const uint16_t *)from)[i]);
+}
+
+INLINE void put_at(rp_dtype dtype, void *to, int64_t i, float value)
+{
+    if (dtype == RP_F32) ((float *)to)[i] = value;
+    else ((uint16_t *)to)[i] = rp__bf16_from_f32(value);
+}
+
+/* `adds` is a constant, too: what is not added to is not read. */
+INLINE void put_add_at(rp_dtype dtype, void *to, int64_t i, float value, bool adds)
+{
+    put_at(dtype, to, i, adds ? f32_at(dtype, to, i) + value : value);
+}
+
+static inline int64_t width_of(rp_dtype dtype) { return dtype == RP_F32 ? 4 : 2; }
 
 /* n values at `from` (element offset `at`) as fp32: the row itself when it is fp32, else converted into `buffer`. */
 static inline const float *row_f32(rp_dtype dtype, const void *from, int64_t at, int64_t n, float *buffer)

@@ -14,21 +14,36 @@ static void draw(const rp_stream *s, int64_t row, int64_t at, int64_t width, flo
     }
 }
 
+typedef struct {
+    rp_dtype dtype, to_dtype;
+    const void *x;
+    void *to;
+    bool adds;
+    rp_stream stream;
+    float p, kept;
+    int64_t n, per_row;
+} drops;
+
+static void drop_blocks(const void *arg, int64_t from, int64_t to)
+{
+    const drops *c = arg;
+    float xbuf[BLOCK], ybuf[BLOCK], factor[BLOCK];
+
+    for (int64_t b = from; b < to; b++) {
+        int64_t row = b / c->per_row, in_row = b % c->per_row * BLOCK, width = block_width(in_row, c->n), at = row * c->n + in_row;
+        const float *x = row_f32(c->dtype, c->x, at, width, xbuf);
+        float *y       = block_target(c->to_dtype, c->to, at, c->adds, ybuf);
+        draw(&c->stream, row, in_row, width, c->p, c->kept, factor);
+#pragma omp simd
+        for (int64_t i = 0; i < width; i++) y[i] = factor[i] == 0.0f ? 0.0f : x[i] * factor[i];
+        block_done(c->to_dtype, c->to, at, width, y, c->adds);
+    }
+}
+
 void RP_AT_LEVEL(dropout)(rp_dtype dtype, const void *x, void *to, rp_dtype to_dtype, bool adds, rp_stream stream, float p, int64_t rows,
                           int64_t n, int threads)
 {
-    int64_t per_row = (n + BLOCK - 1) / BLOCK;
-    float kept      = p < 1 ? 1.0f / (1.0f - p) : 0.0f;
+    drops c = { dtype, to_dtype, x, to, adds, stream, p, p < 1 ? 1.0f / (1.0f - p) : 0.0f, n, (n + BLOCK - 1) / BLOCK };
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t b = 0; b < rows * per_row; b++) {
-        float xbuf[BLOCK], ybuf[BLOCK], factor[BLOCK];
-        int64_t row = b / per_row, at = b % per_row * BLOCK, width = block_width(at, n);
-        const float *xf = row_f32(dtype, x, row * n + at, width, xbuf);
-        float *y        = block_target(to_dtype, to, row * n + at, adds, ybuf);
-        draw(&stream, row, at, width, p, kept, factor);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) y[i] = factor[i] == 0.0f ? 0.0f : xf[i] * factor[i];
-        block_done(to_dtype, to, row * n + at, width, y, adds);
-    }
+    rp__team_ranges(threads, rows * c.per_row, 1, rows * n * (width_of(dtype) + width_of(to_dtype)), drop_blocks, &c);
 }

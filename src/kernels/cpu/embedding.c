@@ -1,50 +1,64 @@
 /* kernels/cpu/embedding.c -- rows of a table by id, and the sum of gradients that fall on one row. */
 #include "kernels/cpu/blocks.h"
 
+typedef struct {
+    const uint8_t *table;
+    const int32_t *ids;
+    uint8_t *y;
+    int64_t row_bytes;
+} rows_of;
+
+static void take_rows(const void *arg, int64_t from, int64_t to)
+{
+    const rows_of *c = arg;
+
+    for (int64_t i = from; i < to; i++) memcpy(c->y + i * c->row_bytes, c->table + c->ids[i] * c->row_bytes, (size_t)c->row_bytes);
+}
+
 void RP_AT_LEVEL(embedding_forward)(rp_dtype dtype, const void *table, const int32_t *ids, void *y, int64_t count, int64_t n, int threads)
 {
-    int64_t row_bytes = n * (dtype == RP_F32 ? 4 : 2);
+    int64_t row_bytes = n * width_of(dtype);
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < count; i++)
-        memcpy((uint8_t *)y + i * row_bytes, (const uint8_t *)table + ids[i] * row_bytes, (size_t)row_bytes);
+    rp__team_ranges(threads, count, 1, 2 * count * row_bytes, take_rows, &(rows_of){ table, ids, y, row_bytes });
 }
 
-static void add_row(rp_dtype dtype, const void *from, int64_t at, int64_t n, float *sums)
+typedef struct {
+    rp_dtype dtype, dtable_dtype;
+    const void *dy;
+    const int32_t *order, *first;
+    void *dtable;
+    bool adds;
+    int64_t n, blocks;          /* of columns, in a row */
+} sums_of;
+
+INLINE void add_rows(rp_dtype dtype, const sums_of *c, int64_t id, int64_t column, int64_t width, float *sums)
 {
-    if (dtype == RP_F32) {
-        const float *f = (const float *)from + at;
+    memset(sums, 0, (size_t)width * sizeof *sums);
+    for (int64_t k = c->first[id]; k < c->first[id + 1]; k++)
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) sums[i] += f[i];
-        return;
-    }
-    const uint16_t *h = (const uint16_t *)from + at;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) sums[i] += rp__f32_from_bf16(h[i]);
+        for (int64_t i = 0; i < width; i++) sums[i] += f32_at(dtype, c->dy, c->order[k] * c->n + column + i);
 }
 
-/* Columns [from, to) of every row of the table. */
-static void sum_columns(rp_dtype dtype, const void *dy, const int32_t *order, const int32_t *first, float *sums, void *dtable,
-                        rp_dtype dtable_dtype, bool adds, int64_t vocab, int64_t n, int64_t from, int64_t to)
+/* An item is a block of columns of a row of the table. */
+static void sum_blocks(const void *arg, int64_t from, int64_t to)
 {
-    for (int64_t v = 0; v < vocab; v++) {
-        if (adds && first[v] == first[v + 1]) continue;
-        memset(sums + from, 0, (size_t)(to - from) * sizeof *sums);
-        for (int64_t i = first[v]; i < first[v + 1]; i++)
-            add_row(dtype, dy, order[i] * n + from, to - from, sums + from);
-        row_store_add(dtable_dtype, dtable, v * n + from, to - from, sums + from, adds);
+    const sums_of *c = arg;
+    float sums[BLOCK];
+
+    for (int64_t b = from; b < to; b++) {
+        int64_t id = b / c->blocks, column = b % c->blocks * BLOCK, width = block_width(column, c->n);
+        if (c->adds && c->first[id] == c->first[id + 1]) continue;
+        if (c->dtype == RP_BF16) add_rows(RP_BF16, c, id, column, width, sums);
+        else add_rows(RP_F32, c, id, column, width, sums);
+        row_store_add(c->dtable_dtype, c->dtable, id * c->n + column, width, sums, c->adds);
     }
 }
 
-void RP_AT_LEVEL(embedding_backward)(rp_dtype dtype, const void *dy, const int32_t *order, const int32_t *first, float *sums, void *dtable,
+void RP_AT_LEVEL(embedding_backward)(rp_dtype dtype, const void *dy, const int32_t *order, const int32_t *first, void *dtable,
                                      rp_dtype dtable_dtype, bool adds, int64_t vocab, int64_t n, int threads)
 {
-    int64_t groups = (n + 15) / 16;     /* 16 columns share a cache line of fp32 */
+    sums_of c     = { dtype, dtable_dtype, dy, order, first, dtable, adds, n, (n + BLOCK - 1) / BLOCK };
+    int64_t bytes = first[vocab] * n * width_of(dtype) + (adds ? 0 : vocab * n * width_of(dtable_dtype));
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int t = 0; t < threads; t++) {
-        int64_t from = groups * t / threads * 16, to = groups * (t + 1) / threads * 16;
-        if (to > n) to = n;
-        if (from < to) sum_columns(dtype, dy, order, first, sums, dtable, dtable_dtype, adds, vocab, n, from, to);
-    }
+    rp__team_ranges(threads, vocab * c.blocks, 1, bytes, sum_blocks, &c);
 }

@@ -1,94 +1,137 @@
-/* kernels/cpu/layernorm.c -- LayerNorm over rows, mean first and then the spread around it. dw and db: each thread sums its rows (a
- * static split), then the threads' sums are added in order. */
+/* kernels/cpu/layernorm.c -- LayerNorm over rows, mean first and then the spread around it. Sums run in lanes of the level's vectors; a row is
+ * read again from the first cache.
+ *
+ * dw and db: the rows are cut into a part of scratch each, two sums of its own each, and the sums are added in order.
+ */
 #include "kernels/cpu/cpu.h"
 
-#define ROW_FLOATS(n) ((((n) + 15) / 16) * 16)
+enum { PARTS_A_THREAD = 2 };
 
-static float row_mean(const float *x, int64_t n)
+typedef struct {
+    rp_dtype dtype, dx_dtype, dw_dtype, db_dtype;
+    const void *x, *w, *b, *dy;
+    void *y, *dx, *dw, *db;
+    float *mean, *rstd;
+    int64_t rows, n;
+    float eps;
+    bool dx_adds, dw_adds, db_adds;
+    float *sums;                /* [parts, dw and db, stride], then a row for each thread */
+    int64_t parts, stride;
+} norm;
+
+/* ---- forward ---- */
+
+INLINE float row_mean(rp_dtype dtype, const void *x, int64_t at, int64_t n)
 {
     float sum = 0;
 
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += x[i];
+    for (int64_t i = 0; i < n; i++) sum += f32_at(dtype, x, at + i);
     return sum / (float)n;
 }
 
-static float row_rstd(const float *x, int64_t n, float mean, float eps)
+INLINE float row_rstd(rp_dtype dtype, const void *x, int64_t at, int64_t n, float mean, float eps)
 {
     float sum = 0;
 
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
+    for (int64_t i = 0; i < n; i++) sum += (f32_at(dtype, x, at + i) - mean) * (f32_at(dtype, x, at + i) - mean);
     return 1.0f / sqrtf(sum / (float)n + eps);
 }
 
-void RP_AT_LEVEL(layernorm_forward)(rp_dtype dtype, const void *x, const void *w, const void *b, void *y, float *mean, float *rstd,
-                                    int64_t rows, int64_t n, float eps, void *scratch, int threads)
+INLINE void forward_row(rp_dtype dtype, const norm *c, int64_t r)
 {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int t = 0; t < threads; t++) {
-        float *xbuf     = (float *)scratch + t * 3 * ROW_FLOATS(n);
-        const float *wf = row_f32(dtype, w, 0, n, xbuf + ROW_FLOATS(n)), *bf = row_f32(dtype, b, 0, n, xbuf + 2 * ROW_FLOATS(n));
-        for (int64_t r = rows * t / threads; r < rows * (t + 1) / threads; r++) {
-            const float *xf = row_f32(dtype, x, r * n, n, xbuf);
-            float m = row_mean(xf, n), s = row_rstd(xf, n, m, eps), *yf = dtype == RP_F32 ? (float *)y + r * n : xbuf;
-            if (mean) mean[r] = m;
-            if (rstd) rstd[r] = s;
+    int64_t n = c->n, at = r * n;
+    float m = row_mean(dtype, c->x, at, n), s = row_rstd(dtype, c->x, at, n, m, c->eps);
+
+    if (c->mean) c->mean[r] = m;
+    if (c->rstd) c->rstd[r] = s;
 #pragma omp simd
-            for (int64_t i = 0; i < n; i++) yf[i] = (xf[i] - m) * s * wf[i] + bf[i];
-            row_store(dtype, y, r * n, n, yf);
-        }
-    }
+    for (int64_t i = 0; i < n; i++)
+        put_at(dtype, c->y, at + i, (f32_at(dtype, c->x, at + i) - m) * s * f32_at(dtype, c->w, i) + f32_at(dtype, c->b, i));
 }
 
-/* One row's part of dw and db; d = dx of the row. */
-static void backward_row(const float *x, const float *w, const float *g, float mean, float rstd, float *d, float *dw, float *db, int64_t n)
+static void forward_rows(const void *arg, int64_t from, int64_t to)
 {
-    float a = 0, b = 0;
+    const norm *c = arg;
+
+    if (c->dtype == RP_BF16)
+        for (int64_t r = from; r < to; r++) forward_row(RP_BF16, c, r);
+    else
+        for (int64_t r = from; r < to; r++) forward_row(RP_F32, c, r);
+}
+
+void RP_AT_LEVEL(layernorm_forward)(rp_dtype dtype, const void *x, const void *w, const void *b, void *y, float *mean, float *rstd,
+                                    int64_t rows, int64_t n, float eps, int threads)
+{
+    norm c = { .dtype = dtype, .x = x, .w = w, .b = b, .y = y, .mean = mean, .rstd = rstd, .n = n, .eps = eps };
+
+    rp__team_ranges(threads, rows, 1, rows * n * 2 * width_of(dtype), forward_rows, &c);
+}
+
+/* ---- backward ---- */
+
+/* One row's part of dw and db; d = dx of the row. */
+INLINE void backward_row(rp_dtype dtype, const norm *c, int64_t r, float *restrict d, float *restrict dw, float *restrict db)
+{
+    int64_t n = c->n, at = r * n;
+    float mean = c->mean[r], rstd = c->rstd[r], a = 0, b = 0;
 
 #pragma omp simd reduction(+ : a, b)
     for (int64_t i = 0; i < n; i++) {
-        a += g[i] * w[i];
-        b += g[i] * w[i] * (x[i] - mean) * rstd;
+        float gw = f32_at(dtype, c->dy, at + i) * f32_at(dtype, c->w, i);
+        a += gw;
+        b += gw * (f32_at(dtype, c->x, at + i) - mean) * rstd;
     }
     a /= (float)n;
     b /= (float)n;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        float normal = (x[i] - mean) * rstd;
-        dw[i] += g[i] * normal;
-        db[i] += g[i];
-        d[i] = rstd * (g[i] * w[i] - a - normal * b);
+        float normal = (f32_at(dtype, c->x, at + i) - mean) * rstd, g = f32_at(dtype, c->dy, at + i);
+        dw[i] += g * normal;
+        db[i] += g;
+        d[i] = rstd * (g * f32_at(dtype, c->w, i) - a - normal * b);
     }
 }
 
-static void add_threads(float *sums, int64_t stride, int64_t n, int threads)
+static void backward_part(void *arg, int64_t part, int thread)
 {
-    for (int t = 1; t < threads; t++)
-        for (int64_t i = 0; i < n; i++) sums[i] += sums[t * stride + i];
+    const norm *c = arg;
+    float *dw = c->sums + part * 2 * c->stride, *db = dw + c->stride, *d = c->sums + (c->parts * 2 + thread) * c->stride;
+    int64_t to = rp__part_from(c->rows, 1, c->parts, part + 1);
+
+    memset(dw, 0, (size_t)(2 * c->stride) * sizeof *dw);
+    for (int64_t r = rp__part_from(c->rows, 1, c->parts, part); r < to; r++) {
+        if (c->dtype == RP_BF16) backward_row(RP_BF16, c, r, d, dw, db);
+        else backward_row(RP_F32, c, r, d, dw, db);
+        if (c->dx) row_store_add(c->dx_dtype, c->dx, r * c->n, c->n, d, c->dx_adds);
+    }
+}
+
+static void add_sums(const void *arg, int64_t from, int64_t to)
+{
+    const norm *c = arg;
+    float *dw = c->sums, *db = dw + c->stride;
+
+    for (int64_t part = 1; part < c->parts; part++)
+#pragma omp simd
+        for (int64_t i = from; i < to; i++) {
+            dw[i] += dw[part * 2 * c->stride + i];
+            db[i] += db[part * 2 * c->stride + i];
+        }
+    if (c->dw) row_store_add(c->dw_dtype, c->dw, from, to - from, dw + from, c->dw_adds);
+    if (c->db) row_store_add(c->db_dtype, c->db, from, to - from, db + from, c->db_adds);
 }
 
 void RP_AT_LEVEL(layernorm_backward)(rp_dtype dtype, const void *x, const void *w, const float *mean, const float *rstd, const void *dy,
                                      void *dx, rp_dtype dx_dtype, bool dx_adds, void *dw, rp_dtype dw_dtype, bool dw_adds, void *db,
                                      rp_dtype db_dtype, bool db_adds, int64_t rows, int64_t n, void *scratch, int threads)
 {
-    int64_t row = ROW_FLOATS(n);
-    float *sums = scratch;
+    norm c = { .dtype = dtype, .dx_dtype = dx_dtype, .dw_dtype = dw_dtype, .db_dtype = db_dtype, .x = x, .w = w, .dy = dy, .dx = dx,
+               .dw = dw, .db = db, .mean = (float *)mean, .rstd = (float *)rstd, .rows = rows, .n = n, .dx_adds = dx_adds,
+               .dw_adds = dw_adds, .db_adds = db_adds, .sums = scratch, .parts = PARTS_A_THREAD * (int64_t)threads,
+               .stride = (n + 15) / 16 * 16 };
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int t = 0; t < threads; t++) {
-        float *mine = sums + t * 5 * row, *xbuf = mine + 2 * row, *gbuf = xbuf + row;
-        const float *wf = row_f32(dtype, w, 0, n, gbuf + row);
-        memset(mine, 0, (size_t)(2 * row) * sizeof *mine);
-        for (int64_t r = rows * t / threads; r < rows * (t + 1) / threads; r++) {
-            const float *xf = row_f32(dtype, x, r * n, n, xbuf), *g = row_f32(dtype, dy, r * n, n, gbuf);
-            float *d = xbuf;          /* in place where x was converted, a copy where it was not */
-            backward_row(xf, wf, g, mean[r], rstd[r], d, mine, mine + row, n);
-            if (dx) row_store_add(dx_dtype, dx, r * n, n, d, dx_adds);
-        }
-    }
-    add_threads(sums, 5 * row, n, threads);
-    add_threads(sums + row, 5 * row, n, threads);
-    if (dw) row_store_add(dw_dtype, dw, 0, n, sums, dw_adds);
-    if (db) row_store_add(db_dtype, db, 0, n, sums + row, db_adds);
+    rp__team_run(rows * n * 3 * width_of(dtype) < RP_TEAM_BYTES ? 1 : threads, c.parts, backward_part, &c);
+    if (dw || db) rp__team_ranges(threads, n, 64, c.parts * n * 8, add_sums, &c);
 }

@@ -129,22 +129,36 @@ static double squares_tile(const rp_optim_call *c, tile_buffer *t, int64_t tile,
     return tile_squares(row_f32(c->grad_dtype, c->grad, at, n, t->grad), n);
 }
 
+typedef struct {
+    const rp_optim_call *call;
+    tile_work *work;
+    int64_t tiles, length;              /* length: tiles of a span */
+    double *span_sum;
+} spans_of;
+
+static void run_spans(const void *arg, int64_t from, int64_t to)
+{
+    const spans_of *c         = arg;
+    const rp_optim_call *call = c->call;
+    tile_buffer t;
+
+    for (int64_t s = from; s < to; s++) {
+        double here = 0;
+        for (int64_t i = s * c->length; i < c->tiles && i < (s + 1) * c->length; i++) {
+            int64_t at = i * RP_OPTIM_TILE, n = call->n - at < RP_OPTIM_TILE ? call->n - at : RP_OPTIM_TILE;
+            here += c->work(call, &t, i, at, n);
+        }
+        c->span_sum[s] = here;
+    }
+}
+
 static void run(const rp_optim_call *c, tile_work *work)
 {
     int64_t tiles = (c->n + RP_OPTIM_TILE - 1) / RP_OPTIM_TILE, length = (tiles + RP_OPTIM_SPANS - 1) / RP_OPTIM_SPANS;
     int64_t spans = length ? (tiles + length - 1) / length : 0;
     double span_sum[RP_OPTIM_SPANS], sum = 0;
 
-#pragma omp parallel for schedule(static) num_threads(c->threads)
-    for (int64_t s = 0; s < spans; s++) {
-        tile_buffer t;
-        double here = 0;
-        for (int64_t i = s * length; i < tiles && i < (s + 1) * length; i++) {
-            int64_t at = i * RP_OPTIM_TILE, n = c->n - at < RP_OPTIM_TILE ? c->n - at : RP_OPTIM_TILE;
-            here += work(c, &t, i, at, n);
-        }
-        span_sum[s] = here;
-    }
+    rp__team_ranges(c->threads, spans, 1, c->n * (c->param ? 14 : 2), run_spans, &(spans_of){ c, work, tiles, length, span_sum });
     if (!c->sum_squares) return;
     for (int64_t s = 0; s < spans; s++) sum += span_sum[s];
     *c->sum_squares = sum;

@@ -1,5 +1,5 @@
-/* kernels/cpu/pointwise.c -- elementwise kernels. Blocks are split over threads statically; no element depends on another, so
- * neither the split nor the vector width can show in the bits. */
+/* kernels/cpu/pointwise.c -- elementwise kernels: a formula each, which blocks.h runs over ranges. No element depends on another, so
+ * neither the cut nor the vector width can show in the bits. */
 #include "kernels/cpu/blocks.h"
 
 /* erfc(z) exp(z*z) / t with t = 1/(1 + 0.4 z): least squares on Chebyshev points for 0 <= z <= 10, within 8e-8 relative. */
@@ -62,33 +62,22 @@ static inline float silu_slope(float x)
 static inline float relu(float x) { return x < 0 ? 0.0f : x; }
 static inline float relu_slope(float y) { return y > 0 ? 1.0f : 0.0f; }
 
+/* ---- one operand, and its gradient: dy times the slope ---- */
+
 #define UNARY(name) \
+    INLINE float name##_of(float x, float same, float factor) { return (void)same, (void)factor, name(x); } \
+    INLINE float name##_gradient(float x, float dy, float factor) { return (void)factor, dy * name##_slope(x); } \
+    static void name##_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_of); } \
+    static void name##_gradient_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_gradient); } \
     void RP_AT_LEVEL(name##_forward)(rp_dtype dtype, const void *x, void *y, int64_t n, int threads) \
     { \
-        _Pragma("omp parallel for schedule(static) num_threads(threads)") \
-        for (int64_t at = 0; at < n; at += BLOCK) { \
-            float xbuf[BLOCK], ybuf[BLOCK]; \
-            int64_t width = block_width(at, n); \
-            const float *xf = row_f32(dtype, x, at, width, xbuf); \
-            float *yf       = block_target(dtype, y, at, false, ybuf); \
-            _Pragma("omp simd") \
-            for (int64_t i = 0; i < width; i++) yf[i] = name(xf[i]); \
-            block_done(dtype, y, at, width, yf, false); \
-        } \
+        flat_run(threads, n, name##_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .b = x, .to = y }); \
     } \
     void RP_AT_LEVEL(name##_backward)(rp_dtype dtype, const void *x, const void *dy, void *dx, rp_dtype dx_dtype, bool adds, int64_t n, \
                                       int threads) \
     { \
-        _Pragma("omp parallel for schedule(static) num_threads(threads)") \
-        for (int64_t at = 0; at < n; at += BLOCK) { \
-            float xbuf[BLOCK], gbuf[BLOCK], dbuf[BLOCK]; \
-            int64_t width = block_width(at, n); \
-            const float *xf = row_f32(dtype, x, at, width, xbuf), *g = row_f32(dtype, dy, at, width, gbuf); \
-            float *d        = block_target(dx_dtype, dx, at, adds, dbuf); \
-            _Pragma("omp simd") \
-            for (int64_t i = 0; i < width; i++) d[i] = g[i] * name##_slope(xf[i]); \
-            block_done(dx_dtype, dx, at, width, d, adds); \
-        } \
+        flat_run(threads, n, name##_gradient_range, \
+                 &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .a = x, .b = dy, .to = dx, .adds = adds }); \
     }
 
 UNARY(gelu_tanh)
@@ -96,86 +85,86 @@ UNARY(gelu_erf)
 UNARY(silu)
 UNARY(relu)
 
+/* ---- two operands, or one and a factor ---- */
+
+INLINE float add(float a, float b, float factor) { return (void)factor, a + b; }
+INLINE float mul(float a, float b, float factor) { return (void)factor, a * b; }
+INLINE float scale(float a, float same, float factor) { return (void)same, factor * a; }
+INLINE float swiglu(float gate, float up, float factor) { return (void)factor, silu(gate) * up; }
+
+static void add_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, add); }
+static void mul_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, mul); }
+static void scale_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, scale); }
+static void swiglu_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, swiglu); }
+
 void RP_AT_LEVEL(add)(rp_dtype dtype, const void *a, const void *b, void *to, int64_t n, int threads)
 {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        float abuf[BLOCK], bbuf[BLOCK], ybuf[BLOCK];
-        int64_t width   = block_width(at, n);
-        const float *af = row_f32(dtype, a, at, width, abuf), *bf = row_f32(dtype, b, at, width, bbuf);
-        float *y        = block_target(dtype, to, at, false, ybuf);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) y[i] = af[i] + bf[i];
-        block_done(dtype, to, at, width, y, false);
-    }
+    flat_run(threads, n, add_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = a, .b = b, .to = to });
 }
 
 void RP_AT_LEVEL(mul)(rp_dtype dtype, const void *a, const void *b, void *to, rp_dtype to_dtype, bool adds, int64_t n, int threads)
 {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        float abuf[BLOCK], bbuf[BLOCK], ybuf[BLOCK];
-        int64_t width   = block_width(at, n);
-        const float *af = row_f32(dtype, a, at, width, abuf), *bf = row_f32(dtype, b, at, width, bbuf);
-        float *y        = block_target(to_dtype, to, at, adds, ybuf);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) y[i] = af[i] * bf[i];
-        block_done(to_dtype, to, at, width, y, adds);
-    }
+    flat_run(threads, n, mul_range, &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = a, .b = b, .to = to, .adds = adds });
 }
 
 void RP_AT_LEVEL(scale)(rp_dtype dtype, const void *x, float factor, void *to, rp_dtype to_dtype, bool adds, int64_t n, int threads)
 {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        float xbuf[BLOCK], ybuf[BLOCK];
-        int64_t width   = block_width(at, n);
-        const float *xf = row_f32(dtype, x, at, width, xbuf);
-        float *y        = block_target(to_dtype, to, at, adds, ybuf);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) y[i] = factor * xf[i];
-        block_done(to_dtype, to, at, width, y, adds);
-    }
+    flat_run(threads, n, scale_range,
+             &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = x, .b = x, .to = to, .factor = factor, .adds = adds });
 }
 
 void RP_AT_LEVEL(swiglu_forward)(rp_dtype dtype, const void *gate, const void *up, void *y, int64_t n, int threads)
 {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        float gbuf[BLOCK], ubuf[BLOCK], ybuf[BLOCK];
-        int64_t width  = block_width(at, n);
-        const float *g = row_f32(dtype, gate, at, width, gbuf), *u = row_f32(dtype, up, at, width, ubuf);
-        float *yf      = block_target(dtype, y, at, false, ybuf);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) yf[i] = silu(g[i]) * u[i];
-        block_done(dtype, y, at, width, yf, false);
-    }
+    flat_run(threads, n, swiglu_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = gate, .b = up, .to = y });
 }
 
-/* One block of both gradients: dgate = dy up silu'(gate), dup = dy silu(gate). */
-static void swiglu_slopes(const float *g, const float *u, const float *d, float *dg, float *du, int64_t n)
+/* ---- both gradients of SwiGLU: dgate = dy up silu'(gate), dup = dy silu(gate) ---- */
+
+typedef struct {
+    rp_dtype dtype, dgate_dtype, dup_dtype;
+    const void *gate, *up, *dy;
+    void *dgate, *dup;
+    bool dgate_adds, dup_adds;
+} swiglu_gradients;
+
+INLINE void swiglu_slopes(rp_dtype dtype, const swiglu_gradients *c, int64_t at, rp_dtype to_dtype, void *dgate, void *dup, int64_t to_at,
+                          int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        float s = sigmoid(g[i]), dy = d[i];
-        dg[i] = dy * u[i] * s * (g[i] * (1.0f - s) + 1.0f);
-        du[i] = dy * g[i] * s;
+        float g = f32_at(dtype, c->gate, at + i), u = f32_at(dtype, c->up, at + i), dy = f32_at(dtype, c->dy, at + i), s = sigmoid(g);
+        put_at(to_dtype, dgate, to_at + i, dy * u * s * (g * (1.0f - s) + 1.0f));
+        put_at(to_dtype, dup, to_at + i, dy * g * s);
     }
+}
+
+INLINE void swiglu_blocks(rp_dtype dtype, const swiglu_gradients *c, int64_t from, int64_t to)
+{
+    float dg[BLOCK], du[BLOCK];
+
+    for (int64_t at = from; at < to; at += BLOCK) {
+        int64_t width = block_width(at, to);
+        swiglu_slopes(dtype, c, at, RP_F32, dg, du, 0, width);
+        if (c->dgate) row_store_add(c->dgate_dtype, c->dgate, at, width, dg, c->dgate_adds);
+        if (c->dup) row_store_add(c->dup_dtype, c->dup, at, width, du, c->dup_adds);
+    }
+}
+
+static void swiglu_backward_range(const void *arg, int64_t from, int64_t to)
+{
+    const swiglu_gradients *c = arg;
+    bool direct = c->dgate && c->dup && c->dgate_dtype == c->dtype && c->dup_dtype == c->dtype && !c->dgate_adds && !c->dup_adds;
+
+    if (c->dtype == RP_BF16 && direct) swiglu_slopes(RP_BF16, c, from, RP_BF16, c->dgate, c->dup, from, to - from);
+    else if (c->dtype == RP_BF16) swiglu_blocks(RP_BF16, c, from, to);
+    else if (direct) swiglu_slopes(RP_F32, c, from, RP_F32, c->dgate, c->dup, from, to - from);
+    else swiglu_blocks(RP_F32, c, from, to);
 }
 
 void RP_AT_LEVEL(swiglu_backward)(rp_dtype dtype, const void *gate, const void *up, const void *dy, void *dgate, rp_dtype dgate_dtype,
                                   bool dgate_adds, void *dup, rp_dtype dup_dtype, bool dup_adds, int64_t n, int threads)
 {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        float gbuf[BLOCK], ubuf[BLOCK], dbuf[BLOCK], dgbuf[BLOCK], dubuf[BLOCK];
-        int64_t width  = block_width(at, n);
-        const float *g = row_f32(dtype, gate, at, width, gbuf), *u = row_f32(dtype, up, at, width, ubuf),
-                    *d = row_f32(dtype, dy, at, width, dbuf);
-        float *dg = dgate ? block_target(dgate_dtype, dgate, at, dgate_adds, dgbuf) : dgbuf;
-        float *du = dup ? block_target(dup_dtype, dup, at, dup_adds, dubuf) : dubuf;
-        swiglu_slopes(g, u, d, dg, du, width);
-        if (dgate) block_done(dgate_dtype, dgate, at, width, dg, dgate_adds);
-        if (dup) block_done(dup_dtype, dup, at, width, du, dup_adds);
-    }
+    swiglu_gradients c = { dtype, dgate_dtype, dup_dtype, gate, up, dy, dgate, dup, dgate_adds, dup_adds };
+
+    rp__team_ranges(threads, n, BLOCK, n * 5 * width_of(dtype), swiglu_backward_range, &c);
 }

@@ -2,6 +2,33 @@
  * the n rows are added in order, so the order is fixed by the shape. */
 #include "kernels/cpu/blocks.h"
 
+typedef struct {
+    rp_dtype dtype, to_dtype;
+    const void *from;           /* x or dy */
+    void *to;                   /* y or dx */
+    int32_t *argmax;
+    float factor;
+    bool adds;
+    int64_t outer, n, inner;
+} reduction;
+
+/* Item b of a reduction: columns [at, at + width) of the rows of one outer index. */
+typedef struct { int64_t outer, at, width; } block;
+
+static int64_t blocks_of(const reduction *c) { return (c->inner + BLOCK - 1) / BLOCK; }
+
+static block block_at(const reduction *c, int64_t b)
+{
+    int64_t at = b % blocks_of(c) * BLOCK;
+
+    return (block){ b / blocks_of(c), at, block_width(at, c->inner) };
+}
+
+static void run_blocks(int threads, const reduction *c, rp_team_range *work)
+{
+    rp__team_ranges(threads, c->outer * blocks_of(c), 1, c->outer * c->n * c->inner * width_of(c->dtype), work, c);
+}
+
 static float sum_row(rp_dtype dtype, const void *x, int64_t at, int64_t n)
 {
     float buffer[BLOCK], total = 0;
@@ -29,19 +56,25 @@ static void sum_columns(rp_dtype dtype, const void *x, int64_t at, int64_t n, in
     }
 }
 
+static void sum_forward_blocks(const void *arg, int64_t from, int64_t to)
+{
+    const reduction *c = arg;
+    float total[BLOCK];
+
+    for (int64_t i = from; i < to; i++) {
+        block b = block_at(c, i);
+        if (c->inner == 1) total[0] = sum_row(c->dtype, c->from, b.outer * c->n, c->n);
+        else sum_columns(c->dtype, c->from, b.outer * c->n * c->inner + b.at, c->n, c->inner, b.width, total);
+        for (int64_t j = 0; j < b.width; j++) total[j] *= c->factor;
+        block_done(c->dtype, c->to, b.outer * c->inner + b.at, b.width, total, false);
+    }
+}
+
 void RP_AT_LEVEL(sum_forward)(rp_dtype dtype, const void *x, float factor, void *y, int64_t outer, int64_t n, int64_t inner, int threads)
 {
-    int64_t per_outer = (inner + BLOCK - 1) / BLOCK;
+    reduction c = { .dtype = dtype, .from = x, .to = y, .factor = factor, .outer = outer, .n = n, .inner = inner };
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t b = 0; b < outer * per_outer; b++) {
-        float total[BLOCK];
-        int64_t o = b / per_outer, at = b % per_outer * BLOCK, width = block_width(at, inner);
-        if (inner == 1) total[0] = sum_row(dtype, x, o * n, n);
-        else sum_columns(dtype, x, o * n * inner + at, n, inner, width, total);
-        for (int64_t j = 0; j < width; j++) total[j] *= factor;
-        block_done(dtype, y, o * inner + at, width, total, false);
-    }
+    run_blocks(threads, &c, sum_forward_blocks);
 }
 
 static void spread_row(rp_dtype dtype, float value, void *dx, int64_t at, bool adds, int64_t n)
@@ -52,62 +85,86 @@ static void spread_row(rp_dtype dtype, float value, void *dx, int64_t at, bool a
     for (int64_t i = 0; i < n; i += BLOCK) block_done(dtype, dx, at + i, block_width(i, n), same, adds);
 }
 
+static void sum_backward_blocks(const void *arg, int64_t from, int64_t to)
+{
+    const reduction *c = arg;
+    float gbuf[BLOCK], d[BLOCK];
+
+    for (int64_t i = from; i < to; i++) {
+        block b        = block_at(c, i);
+        const float *g = row_f32(c->dtype, c->from, b.outer * c->inner + b.at, b.width, gbuf);
+        for (int64_t j = 0; j < b.width; j++) d[j] = c->factor * g[j];
+        if (c->inner == 1) spread_row(c->to_dtype, d[0], c->to, b.outer * c->n, c->adds, c->n);
+        else
+            for (int64_t r = 0; r < c->n; r++)
+                block_done(c->to_dtype, c->to, (b.outer * c->n + r) * c->inner + b.at, b.width, d, c->adds);
+    }
+}
+
 void RP_AT_LEVEL(sum_backward)(rp_dtype dtype, const void *dy, float factor, void *dx, rp_dtype dx_dtype, bool adds, int64_t outer,
                                int64_t n, int64_t inner, int threads)
 {
-    int64_t per_outer = (inner + BLOCK - 1) / BLOCK;
+    reduction c = { .dtype = dtype, .to_dtype = dx_dtype, .from = dy, .to = dx, .factor = factor, .adds = adds, .outer = outer, .n = n,
+                    .inner = inner };
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t b = 0; b < outer * per_outer; b++) {
-        float gbuf[BLOCK], d[BLOCK];
-        int64_t o = b / per_outer, at = b % per_outer * BLOCK, width = block_width(at, inner);
-        const float *g = row_f32(dtype, dy, o * inner + at, width, gbuf);
-        for (int64_t j = 0; j < width; j++) d[j] = factor * g[j];
-        if (inner == 1) spread_row(dx_dtype, d[0], dx, o * n, adds, n);
-        else
-            for (int64_t i = 0; i < n; i++) block_done(dx_dtype, dx, (o * n + i) * inner + at, width, d, adds);
-    }
+    run_blocks(threads, &c, sum_backward_blocks);
 }
 
 static inline bool beats(float value, float best) { return value > best || (value != value && best == best); }
 
-static float value_at(rp_dtype dtype, const void *x, int64_t at)
+static void max_columns(const reduction *c, block b, float *best, int32_t *which)
 {
-    return dtype == RP_F32 ? ((const float *)x)[at] : rp__f32_from_bf16(((const uint16_t *)x)[at]);
+    memset(which, 0, (size_t)b.width * sizeof *which);
+    for (int64_t j = 0; j < b.width; j++) best[j] = f32_at(c->dtype, c->from, b.outer * c->n * c->inner + b.at + j);
+    for (int64_t i = 1; i < c->n; i++)
+        for (int64_t j = 0; j < b.width; j++) {
+            float value = f32_at(c->dtype, c->from, (b.outer * c->n + i) * c->inner + b.at + j);
+            if (!beats(value, best[j])) continue;
+            best[j]  = value;
+            which[j] = (int32_t)i;
+        }
+}
+
+static void max_forward_blocks(const void *arg, int64_t from, int64_t to)
+{
+    const reduction *c = arg;
+    float best[BLOCK];
+    int32_t which[BLOCK];
+
+    for (int64_t i = from; i < to; i++) {
+        block b = block_at(c, i);
+        max_columns(c, b, best, which);
+        block_done(c->dtype, c->to, b.outer * c->inner + b.at, b.width, best, false);
+        if (c->argmax) memcpy(c->argmax + b.outer * c->inner + b.at, which, (size_t)b.width * sizeof *which);
+    }
 }
 
 void RP_AT_LEVEL(max_forward)(rp_dtype dtype, const void *x, void *y, int32_t *argmax, int64_t outer, int64_t n, int64_t inner, int threads)
 {
-    int64_t per_outer = (inner + BLOCK - 1) / BLOCK;
+    reduction c = { .dtype = dtype, .from = x, .to = y, .argmax = argmax, .outer = outer, .n = n, .inner = inner };
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t b = 0; b < outer * per_outer; b++) {
-        float best[BLOCK];
-        int32_t which[BLOCK] = { 0 };
-        int64_t o = b / per_outer, at = b % per_outer * BLOCK, width = block_width(at, inner);
-        for (int64_t j = 0; j < width; j++) best[j] = value_at(dtype, x, o * n * inner + at + j);
-        for (int64_t i = 1; i < n; i++)
-            for (int64_t j = 0; j < width; j++) {
-                float value = value_at(dtype, x, (o * n + i) * inner + at + j);
-                if (!beats(value, best[j])) continue;
-                best[j]  = value;
-                which[j] = (int32_t)i;
-            }
-        block_done(dtype, y, o * inner + at, width, best, false);
-        if (argmax) memcpy(argmax + o * inner + at, which, (size_t)width * sizeof *which);
+    run_blocks(threads, &c, max_forward_blocks);
+}
+
+static void max_backward_rows(const void *arg, int64_t from, int64_t to)
+{
+    const reduction *c = arg;
+    int64_t size       = c->n * c->inner * width_of(c->to_dtype);
+
+    for (int64_t o = from; o < to; o++) {
+        if (!c->adds) memset((uint8_t *)c->to + o * size, 0, (size_t)size);
+        for (int64_t j = 0; j < c->inner; j++) {
+            float g = f32_at(c->dtype, c->from, o * c->inner + j);
+            row_store_add(c->to_dtype, c->to, (o * c->n + c->argmax[o * c->inner + j]) * c->inner + j, 1, &g, c->adds);
+        }
     }
 }
 
 void RP_AT_LEVEL(max_backward)(rp_dtype dtype, const void *dy, const int32_t *argmax, void *dx, rp_dtype dx_dtype, bool adds, int64_t outer,
                                int64_t n, int64_t inner, int threads)
 {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t o = 0; o < outer; o++) {
-        if (!adds)
-            memset((uint8_t *)dx + o * n * inner * (dx_dtype == RP_F32 ? 4 : 2), 0, (size_t)(n * inner) * (dx_dtype == RP_F32 ? 4 : 2));
-        for (int64_t j = 0; j < inner; j++) {
-            float g = value_at(dtype, dy, o * inner + j);
-            row_store_add(dx_dtype, dx, (o * n + argmax[o * inner + j]) * inner + j, 1, &g, adds);
-        }
-    }
+    reduction c = { .dtype = dtype, .to_dtype = dx_dtype, .from = dy, .to = dx, .argmax = (int32_t *)argmax, .adds = adds, .outer = outer,
+                    .n = n, .inner = inner };
+
+    rp__team_ranges(threads, outer, 1, outer * n * inner * width_of(dx_dtype), max_backward_rows, &c);
 }
