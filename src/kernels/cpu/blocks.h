@@ -34,20 +34,26 @@ typedef struct {                /* to (+)= formula(a, b, factor), element by ele
 
 typedef float flat_formula(float a, float b, float factor);
 
+/* What a loop reads is taken out of the struct before it, or compilers do not see that it stays. */
 INLINE void flat_direct(rp_dtype dtype, const flat *f, int64_t from, int64_t to, flat_formula *formula)
 {
+    const void *a = f->a, *b = f->b;
+    void *out     = f->to;
+    float factor  = f->factor;
+
 #pragma omp simd
-    for (int64_t i = from; i < to; i++) put_at(dtype, f->to, i, formula(f32_at(dtype, f->a, i), f32_at(dtype, f->b, i), f->factor));
+    for (int64_t i = from; i < to; i++) put_at(dtype, out, i, formula(f32_at(dtype, a, i), f32_at(dtype, b, i), factor));
 }
 
 INLINE void flat_blocks(rp_dtype dtype, const flat *f, int64_t from, int64_t to, flat_formula *formula)
 {
-    float block[BLOCK];
+    const void *a = f->a, *b = f->b;
+    float block[BLOCK], factor = f->factor;
 
     for (int64_t at = from; at < to; at += BLOCK) {
         int64_t width = block_width(at, to);
 #pragma omp simd
-        for (int64_t i = 0; i < width; i++) block[i] = formula(f32_at(dtype, f->a, at + i), f32_at(dtype, f->b, at + i), f->factor);
+        for (int64_t i = 0; i < width; i++) block[i] = formula(f32_at(dtype, a, at + i), f32_at(dtype, b, at + i), factor);
         row_store_add(f->to_dtype, f->to, at, width, block, f->adds);
     }
 }

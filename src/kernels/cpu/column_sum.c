@@ -13,9 +13,12 @@ typedef struct {
 
 INLINE void add_rows(rp_dtype dtype, const columns *c, int64_t from, int64_t width, float *total)
 {
+    const void *x = c->x;
+    int64_t n     = c->n;
+
     for (int64_t r = 0; r < c->rows; r++)
 #pragma omp simd
-        for (int64_t i = 0; i < width; i++) total[i] += f32_at(dtype, c->x, r * c->n + from + i);
+        for (int64_t i = 0; i < width; i++) total[i] += f32_at(dtype, x, r * n + from + i);
 }
 
 static void sum_columns(const void *arg, int64_t from, int64_t to)

@@ -33,10 +33,14 @@ typedef struct {
 
 INLINE void add_rows(rp_dtype dtype, const sums_of *c, int64_t id, int64_t column, int64_t width, float *sums)
 {
+    const void *dy = c->dy;
+
     memset(sums, 0, (size_t)width * sizeof *sums);
-    for (int64_t k = c->first[id]; k < c->first[id + 1]; k++)
+    for (int64_t k = c->first[id]; k < c->first[id + 1]; k++) {
+        int64_t at = c->order[k] * c->n + column;
 #pragma omp simd
-        for (int64_t i = 0; i < width; i++) sums[i] += f32_at(dtype, c->dy, c->order[k] * c->n + column + i);
+        for (int64_t i = 0; i < width; i++) sums[i] += f32_at(dtype, dy, at + i);
+    }
 }
 
 /* An item is a block of columns of a row of the table. */

@@ -41,14 +41,16 @@ INLINE float row_rstd(rp_dtype dtype, const void *x, int64_t at, int64_t n, floa
 
 INLINE void forward_row(rp_dtype dtype, const norm *c, int64_t r)
 {
-    int64_t n = c->n, at = r * n;
-    float m = row_mean(dtype, c->x, at, n), s = row_rstd(dtype, c->x, at, n, m, c->eps);
+    int64_t n     = c->n, at = r * n;
+    const void *x = c->x, *w = c->w, *b = c->b;
+    void *y       = c->y;
+    float m = row_mean(dtype, x, at, n), s = row_rstd(dtype, x, at, n, m, c->eps);
 
     if (c->mean) c->mean[r] = m;
     if (c->rstd) c->rstd[r] = s;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        put_at(dtype, c->y, at + i, (f32_at(dtype, c->x, at + i) - m) * s * f32_at(dtype, c->w, i) + f32_at(dtype, c->b, i));
+        put_at(dtype, y, at + i, (f32_at(dtype, x, at + i) - m) * s * f32_at(dtype, w, i) + f32_at(dtype, b, i));
 }
 
 static void forward_rows(const void *arg, int64_t from, int64_t to)
@@ -74,23 +76,24 @@ void RP_AT_LEVEL(layernorm_forward)(rp_dtype dtype, const void *x, const void *w
 /* One row's part of dw and db; d = dx of the row. */
 INLINE void backward_row(rp_dtype dtype, const norm *c, int64_t r, float *restrict d, float *restrict dw, float *restrict db)
 {
-    int64_t n = c->n, at = r * n;
+    int64_t n     = c->n, at = r * n;
+    const void *x = c->x, *w = c->w, *dy = c->dy;
     float mean = c->mean[r], rstd = c->rstd[r], a = 0, b = 0;
 
 #pragma omp simd reduction(+ : a, b)
     for (int64_t i = 0; i < n; i++) {
-        float gw = f32_at(dtype, c->dy, at + i) * f32_at(dtype, c->w, i);
+        float gw = f32_at(dtype, dy, at + i) * f32_at(dtype, w, i);
         a += gw;
-        b += gw * (f32_at(dtype, c->x, at + i) - mean) * rstd;
+        b += gw * (f32_at(dtype, x, at + i) - mean) * rstd;
     }
     a /= (float)n;
     b /= (float)n;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        float normal = (f32_at(dtype, c->x, at + i) - mean) * rstd, g = f32_at(dtype, c->dy, at + i);
+        float normal = (f32_at(dtype, x, at + i) - mean) * rstd, g = f32_at(dtype, dy, at + i);
         dw[i] += g * normal;
         db[i] += g;
-        d[i] = rstd * (g * f32_at(dtype, c->w, i) - a - normal * b);
+        d[i] = rstd * (g * f32_at(dtype, w, i) - a - normal * b);
     }
 }
 
@@ -113,12 +116,14 @@ static void add_sums(const void *arg, int64_t from, int64_t to)
     const norm *c = arg;
     float *dw = c->sums, *db = dw + c->stride;
 
-    for (int64_t part = 1; part < c->parts; part++)
+    for (int64_t part = 1; part < c->parts; part++) {
+        const float *more = dw + part * 2 * c->stride, *more_b = more + c->stride;
 #pragma omp simd
         for (int64_t i = from; i < to; i++) {
-            dw[i] += dw[part * 2 * c->stride + i];
-            db[i] += db[part * 2 * c->stride + i];
+            dw[i] += more[i];
+            db[i] += more_b[i];
         }
+    }
     if (c->dw) row_store_add(c->dw_dtype, c->dw, from, to - from, dw + from, c->dw_adds);
     if (c->db) row_store_add(c->db_dtype, c->db, from, to - from, db + from, c->db_adds);
 }

@@ -130,9 +130,11 @@ typedef struct {
 INLINE void swiglu_slopes(rp_dtype dtype, const swiglu_gradients *c, int64_t at, rp_dtype to_dtype, void *dgate, void *dup, int64_t to_at,
                           int64_t n)
 {
+    const void *gate = c->gate, *up = c->up, *slope = c->dy;
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        float g = f32_at(dtype, c->gate, at + i), u = f32_at(dtype, c->up, at + i), dy = f32_at(dtype, c->dy, at + i), s = sigmoid(g);
+        float g = f32_at(dtype, gate, at + i), u = f32_at(dtype, up, at + i), dy = f32_at(dtype, slope, at + i), s = sigmoid(g);
         put_at(to_dtype, dgate, to_at + i, dy * u * s * (g * (1.0f - s) + 1.0f));
         put_at(to_dtype, dup, to_at + i, dy * g * s);
     }

@@ -24,15 +24,17 @@ typedef struct {
 
 INLINE void forward_row(rp_dtype dtype, const norm *c, int64_t r)
 {
-    int64_t n = c->n, at = r * n;
-    float sum = 0;
+    int64_t n     = c->n, at = r * n;
+    const void *x = c->x, *w = c->w;
+    void *y       = c->to;
+    float sum     = 0;
 
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += f32_at(dtype, c->x, at + i) * f32_at(dtype, c->x, at + i);
+    for (int64_t i = 0; i < n; i++) sum += f32_at(dtype, x, at + i) * f32_at(dtype, x, at + i);
     float s = 1.0f / sqrtf(sum / (float)n + c->eps);
     if (c->rstd) c->rstd[r] = s;
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) put_at(dtype, c->to, at + i, f32_at(dtype, c->x, at + i) * s * f32_at(dtype, c->w, i));
+    for (int64_t i = 0; i < n; i++) put_at(dtype, y, at + i, f32_at(dtype, x, at + i) * s * f32_at(dtype, w, i));
 }
 
 static void forward_rows(const void *arg, int64_t from, int64_t to)
@@ -57,27 +59,30 @@ void RP_AT_LEVEL(rmsnorm_forward)(rp_dtype dtype, const void *x, const void *w, 
 
 INLINE void backward_row(rp_dtype dtype, const norm *c, int64_t r, bool adds, float *restrict dw)
 {
-    int64_t n = c->n, at = r * n;
-    float s = c->rstd[r], dot = 0;
+    int64_t n     = c->n, at = r * n;
+    const void *x = c->x, *w = c->w, *dy = c->dy;
+    void *dx      = c->to;
+    float s       = c->rstd[r], dot = 0;
 
 #pragma omp simd reduction(+ : dot)
-    for (int64_t i = 0; i < n; i++) dot += f32_at(dtype, c->dy, at + i) * f32_at(dtype, c->w, i) * f32_at(dtype, c->x, at + i);
+    for (int64_t i = 0; i < n; i++) dot += f32_at(dtype, dy, at + i) * f32_at(dtype, w, i) * f32_at(dtype, x, at + i);
     float k = s * s * dot / (float)n;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        float x = f32_at(dtype, c->x, at + i), g = f32_at(dtype, c->dy, at + i);
-        dw[i] += g * x * s;
-        put_add_at(dtype, c->to, at + i, s * (g * f32_at(dtype, c->w, i) - x * k), adds);
+        float xi = f32_at(dtype, x, at + i), g = f32_at(dtype, dy, at + i);
+        dw[i] += g * xi * s;
+        put_add_at(dtype, dx, at + i, s * (g * f32_at(dtype, w, i) - xi * k), adds);
     }
 }
 
 INLINE void weight_row(rp_dtype dtype, const norm *c, int64_t r, float *restrict dw)
 {
-    int64_t n = c->n, at = r * n;
-    float s = c->rstd[r];
+    int64_t n     = c->n, at = r * n;
+    const void *x = c->x, *dy = c->dy;
+    float s       = c->rstd[r];
 
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) dw[i] += f32_at(dtype, c->dy, at + i) * f32_at(dtype, c->x, at + i) * s;
+    for (int64_t i = 0; i < n; i++) dw[i] += f32_at(dtype, dy, at + i) * f32_at(dtype, x, at + i) * s;
 }
 
 INLINE void backward_rows(rp_dtype dtype, const norm *c, int64_t from, int64_t to, float *dw)
@@ -104,10 +109,13 @@ static void backward_part(void *arg, int64_t part, int thread)
 static void add_sums(const void *arg, int64_t from, int64_t to)
 {
     const norm *c = arg;
+    float *sums   = c->sums;
 
-    for (int64_t part = 1; part < c->parts; part++)
+    for (int64_t part = 1; part < c->parts; part++) {
+        const float *more = sums + part * c->stride;
 #pragma omp simd
-        for (int64_t i = from; i < to; i++) c->sums[i] += c->sums[part * c->stride + i];
+        for (int64_t i = from; i < to; i++) sums[i] += more[i];
+    }
     row_store_add(c->dw_dtype, c->dw, from, to - from, c->sums + from, c->dw_adds);
 }
 

@@ -19,16 +19,17 @@ typedef struct {
 INLINE void turn(rp_dtype dtype, rp_dtype to_dtype, const turns *c, int64_t token, int64_t at, void *y, int64_t to)
 {
     int64_t half        = c->half;
+    const void *x       = c->x;
     const float *cosine = c->cosine + c->positions[token] * half, *sine = c->sine + c->positions[token] * half;
     float sign          = c->sign;
 
 #pragma omp simd
     for (int64_t i = 0; i < half; i++) {
-        float a = f32_at(dtype, c->x, at + i), b = f32_at(dtype, c->x, at + half + i), s = sign * sine[i];
+        float a = f32_at(dtype, x, at + i), b = f32_at(dtype, x, at + half + i), s = sign * sine[i];
         put_at(to_dtype, y, to + i, a * cosine[i] - b * s);
         put_at(to_dtype, y, to + half + i, b * cosine[i] + a * s);
     }
-    for (int64_t i = 2 * half; i < c->d; i++) put_at(to_dtype, y, to + i, f32_at(dtype, c->x, at + i));
+    for (int64_t i = 2 * half; i < c->d; i++) put_at(to_dtype, y, to + i, f32_at(dtype, x, at + i));
 }
 
 INLINE void turn_token(rp_dtype dtype, const turns *c, int64_t token)
