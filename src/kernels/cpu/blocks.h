@@ -1,9 +1,8 @@
-/* kernels/cpu/blocks.h -- work on flat buffers, fp32 inside whatever the dtypes.
+/* kernels/cpu/blocks.h -- work on flat buffers in blocks that stay in the first cache, fp32 inside whatever the dtypes.
  *
- *   dtype in = dtype out, assigned     source --f32_at--> registers --put_at--> destination
- *   all else                           source --f32_at--> block of fp32 in the first cache --row_store_add--> destination
+ *   source --row_f32--> block of fp32 --compute--> block_target --block_done--> destination (assigned or added, rounded once)
  *
- * So each formula is compiled into four loops and not into one for each of what a destination may be. A result is rounded once on either way.
+ * fp32 sources are read in place and fp32 destinations that are assigned are written in place, so the buffers cost nothing there.
  */
 #ifndef RP_KERNELS_BLOCKS_H
 #define RP_KERNELS_BLOCKS_H
@@ -22,58 +21,6 @@ static inline float *block_target(rp_dtype dtype, void *to, int64_t at, bool add
 static inline void block_done(rp_dtype dtype, void *to, int64_t at, int64_t n, const float *block, bool adds)
 {
     row_store_add(dtype, to, at, n, block, adds);
-}
-
-typedef struct {                /* to (+)= formula(a, b, factor), element by element */
-    rp_dtype dtype, to_dtype;
-    const void *a, *b;          /* b: a itself where the formula has one operand */
-    void *to;
-    float factor;
-    bool adds;
-} flat;
-
-typedef float flat_formula(float a, float b, float factor);
-
-/* What a loop reads is taken out of the struct before it, or compilers do not see that it stays. */
-INLINE void flat_direct(rp_dtype dtype, const flat *f, int64_t from, int64_t to, flat_formula *formula)
-{
-    const void *a = f->a, *b = f->b;
-    void *out     = f->to;
-    float factor  = f->factor;
-
-#pragma omp simd
-    for (int64_t i = from; i < to; i++) put_at(dtype, out, i, formula(f32_at(dtype, a, i), f32_at(dtype, b, i), factor));
-}
-
-INLINE void flat_blocks(rp_dtype dtype, const flat *f, int64_t from, int64_t to, flat_formula *formula)
-{
-    const void *a = f->a, *b = f->b;
-    float block[BLOCK], factor = f->factor;
-
-    for (int64_t at = from; at < to; at += BLOCK) {
-        int64_t width = block_width(at, to);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) block[i] = formula(f32_at(dtype, a, at + i), f32_at(dtype, b, at + i), factor);
-        row_store_add(f->to_dtype, f->to, at, width, block, f->adds);
-    }
-}
-
-/* Inlined into one function a formula, which becomes part of the loops. */
-INLINE void flat_range(const flat *f, int64_t from, int64_t to, flat_formula *formula)
-{
-    bool direct = f->to_dtype == f->dtype && !f->adds;
-
-    if (f->dtype == RP_BF16 && direct) flat_direct(RP_BF16, f, from, to, formula);
-    else if (f->dtype == RP_BF16) flat_blocks(RP_BF16, f, from, to, formula);
-    else if (direct) flat_direct(RP_F32, f, from, to, formula);
-    else flat_blocks(RP_F32, f, from, to, formula);
-}
-
-static inline void flat_run(int threads, int64_t n, rp_team_range *work, const flat *f)
-{
-    int64_t inputs = f->a == f->b ? 1 : 2;
-
-    rp__team_ranges(threads, n, BLOCK, n * (inputs * width_of(f->dtype) + width_of(f->to_dtype)), work, f);
 }
 
 /* 1/(1 + exp(-x)), inline so that it vectorises. */
