@@ -33,15 +33,6 @@ static float row_mean(const norm *c, int64_t at)
     return wide_sum(sum) / (float)o.n;
 }
 
-/* What is left of a row of n in the vector at i, 0 behind it: there x - mean would count. */
-INLINE wide inside(wide x, int64_t m)
-{
-    wide none = { 0 };
-
-    if (m < WIDE) memcpy((float *)&x + m, &none, (size_t)(WIDE - m) * sizeof(float));
-    return x;
-}
-
 static float row_rstd(const norm *c, int64_t at, float mean)
 {
     const norm o = *c;
@@ -49,7 +40,7 @@ static float row_rstd(const norm *c, int64_t at, float mean)
 
     for (int64_t i = 0; i < o.n; i += WIDE) {
         int64_t m = wide_width(i, o.n);
-        wide away = inside(wide_load(o.dtype, o.x, at + i, m) - mean, m);
+        wide away = wide_inside(wide_load(o.dtype, o.x, at + i, m) - mean, m);
         sum += away * away;
     }
     return 1.0f / sqrtf(wide_sum(sum) / (float)o.n + o.eps);

@@ -31,6 +31,7 @@ typedef uint32_t wide_bits __attribute__((vector_size(4 * WIDE)));
 typedef uint16_t wide_half __attribute__((vector_size(2 * WIDE)));
 /* Buffers start anywhere. */
 typedef float wide_at __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef uint32_t wide_bits_at __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef uint16_t wide_half_at __attribute__((vector_size(2 * WIDE), aligned(2), may_alias));
 
 INLINE wide wide_of(float f) { return f - (wide){ 0 }; }
@@ -130,6 +131,15 @@ INLINE void wide_add(rp_dtype dtype, void *to, int64_t i, int64_t n, wide v, boo
     wide_store(dtype, to, i, n, adds ? wide_load(dtype, to, i, n) + v : v);
 }
 
+/* The first n lanes, 0 behind them. */
+INLINE wide wide_inside(wide v, int64_t n)
+{
+    wide none = { 0 };
+
+    if (n < WIDE) memcpy((float *)&v + n, &none, (size_t)(WIDE - n) * sizeof(float));
+    return v;
+}
+
 /* The lanes in halves: the same order in every call. */
 INLINE float wide_sum(wide v)
 {
@@ -142,6 +152,18 @@ INLINE float wide_sum(wide v)
 }
 
 /* ---- functions ---- */
+
+INLINE wide wide_sqrt(wide v)
+{
+#if defined(__AVX512F__)
+    return (wide)_mm512_sqrt_ps((__m512)v);
+#elif defined(__AVX2__)
+    return (wide)_mm256_sqrt_ps((__m256)v);
+#else
+    for (int l = 0; l < WIDE; l++) v[l] = sqrtf(v[l]);
+    return v;
+#endif
+}
 
 #if defined(__AVX512F__)
 /* exp(x), within 2 ulp, 0 below the normal numbers, exp(88) above 88, NaN for NaN: x = (16 n + j) ln2/16 + r, 2^(j/16) from a table of one
