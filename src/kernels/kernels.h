@@ -16,7 +16,6 @@
 #include "kernels/gemm.h"
 
 #define RP_MAX_LEVELS 8               /* room for rp__kernels_levels */
-#define RP_ROTARY_MAX_HEAD 1024      /* elements of a head the rotary kernel takes */
 
 #define RP_KERNEL(name, prototype) typedef void rp_kernel_##name prototype;
 #include "kernels/kernels.def"

@@ -22,7 +22,7 @@ static rp_status layernorm_shape(rp_op_meta *m)
     m->out[Y]     = m->in[X];
     m->slot[MEAN] = m->slot[RSTD] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rp_meta_rows(&m->in[X]));
     m->scratch_bytes              = rp__op_fast(m) ? 0 : 4 * n * (int64_t)sizeof(double);
-    m->scratch_backward_bytes     = rp__op_fast(m) ? 5 * floats * m->threads : 6 * n * (int64_t)sizeof(double);
+    m->scratch_backward_bytes     = rp__op_fast(m) ? 4 * floats * m->threads : 6 * n * (int64_t)sizeof(double);
     return RP_OK;
 }
 

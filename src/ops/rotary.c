@@ -26,8 +26,7 @@ static rp_status rotary_shape(rp_op_meta *m)
              RP_ERR_SHAPE, "rotary: cos is %s and sin %s, expected both [positions, at most %" PRId64 "]", rp_meta_str(&m->in[COS]),
              rp_meta_str(&m->in[SIN]), x->dim[3] / 2);
     m->out[Y]        = *x;
-    m->scratch_bytes = m->scratch_backward_bytes =
-        rp__op_fast(m) && x->dim[3] <= RP_ROTARY_MAX_HEAD ? 0 : x->dim[3] * (int64_t)sizeof(double);
+    m->scratch_bytes = m->scratch_backward_bytes = rp__op_fast(m) ? 0 : x->dim[3] * (int64_t)sizeof(double);
     return RP_OK;
 }
 
@@ -71,7 +70,7 @@ static bool run_kernel(const rp_op_call *c, const rp_tensor *from, rp_tensor *to
     const rp_kernels *k = rp__op_kernels(c);
     const rp_meta *x    = &c->meta->in[X];
 
-    if (!k->rotary || x->dim[3] > RP_ROTARY_MAX_HEAD) return false;
+    if (!k->rotary) return false;
     k->rotary(x->dtype, rp_tensor_data(from), rp__data(c->in[POSITIONS]), rp__data(c->in[COS]), rp__data(c->in[SIN]), rp_tensor_data(to),
               to->m.dtype, adds, inverse, x->dim[0] * x->dim[1], x->dim[2], x->dim[3], c->meta->in[COS].dim[1], c->meta->threads);
     return true;

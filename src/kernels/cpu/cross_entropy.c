@@ -8,23 +8,22 @@ static float row_lse(rp_dtype dtype, const void *logits, int64_t row, int64_t n)
     return max + logf(sum);
 }
 
-/* d (+)= factor * (softmax - onehot) of one row, whose label may lie outside it; d may be the logits. The label's element is computed apart, before the row is
- * overwritten: (p - 1) is -factor times what the others have, without cancellation where p is near 1. */
+/* d (+)= factor * (softmax - onehot) of one row, whose label may lie outside it; d may be the logits. The label's element is computed apart, from what stood there before:
+ * (p - 1) is -factor times what the others have, without cancellation where p is near 1. */
 static void row_gradient(rp_dtype dtype, const void *logits, int64_t row, int64_t n, int64_t label, float lse, float factor, void *d,
                          rp_dtype d_dtype, bool adds)
 {
     bool has_label = label >= 0 && label < n;
-    float xbuf[BLOCK], dbuf[BLOCK], target = has_label ? factor * expm1f(f32_at(dtype, logits, row + label) - lse) : 0;
+    float before   = has_label && adds ? f32_at(d_dtype, d, row + label) : 0;
+    float target   = has_label ? factor * expm1f(f32_at(dtype, logits, row + label) - lse) : 0;
+    int64_t i      = 0;
 
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        int64_t width  = block_width(at, n);
-        const float *x = row_f32(dtype, logits, row + at, width, xbuf);
-        float *to      = block_target(d_dtype, d, row + at, adds, dbuf);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) to[i] = factor * fast_exp(x[i] - lse);
-        if (has_label && label >= at && label < at + width) to[label - at] = target;
-        block_done(d_dtype, d, row + at, width, to, adds);
+    for (; i + WIDE <= n; i += WIDE) {
+        wide_ahead(dtype, logits, row + i);
+        wide_add(d_dtype, d, row + i, WIDE, factor * wide_exp(wide_load(dtype, logits, row + i, WIDE) - lse), adds);
     }
+    if (i < n) wide_add(d_dtype, d, row + i, n - i, factor * wide_exp(wide_load(dtype, logits, row + i, n - i) - lse), adds);
+    if (has_label) put_at(d_dtype, d, row + label, before + target);
 }
 
 static void row_zero(rp_dtype dtype, void *d, int64_t row, int64_t n)

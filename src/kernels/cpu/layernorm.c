@@ -3,7 +3,7 @@
  *
  * dw and db: the rows are cut into a part of scratch each, two sums of its own each, and the sums are added in order.
  */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/wide.h"
 
 enum { PARTS_A_THREAD = 2 };
 
@@ -15,52 +15,56 @@ typedef struct {
     int64_t rows, n;
     float eps;
     bool dx_adds, dw_adds, db_adds;
-    float *sums;                /* [parts, dw and db, stride], then a row for each thread */
+    float *sums;                /* [parts, dw and db, stride] */
     int64_t parts, stride;
 } norm;
 
 /* ---- forward ---- */
 
-INLINE float row_mean(rp_dtype dtype, const void *x, int64_t at, int64_t n)
+static float row_mean(const norm *c, int64_t at)
 {
-    float sum = 0;
+    const norm o = *c;
+    wide sum     = { 0 };
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += f32_at(dtype, x, at + i);
-    return sum / (float)n;
+    for (int64_t i = 0; i < o.n; i += WIDE) {
+        wide_ahead(o.dtype, o.x, at + i);
+        sum += wide_load(o.dtype, o.x, at + i, wide_width(i, o.n));
+    }
+    return wide_sum(sum) / (float)o.n;
 }
 
-INLINE float row_rstd(rp_dtype dtype, const void *x, int64_t at, int64_t n, float mean, float eps)
+static float row_rstd(const norm *c, int64_t at, float mean)
 {
-    float sum = 0;
+    const norm o = *c;
+    wide sum     = { 0 };
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += (f32_at(dtype, x, at + i) - mean) * (f32_at(dtype, x, at + i) - mean);
-    return 1.0f / sqrtf(sum / (float)n + eps);
+    for (int64_t i = 0; i < o.n; i += WIDE) {
+        int64_t m = wide_width(i, o.n);
+        wide away = wide_inside(wide_load(o.dtype, o.x, at + i, m) - mean, m);
+        sum += away * away;
+    }
+    return 1.0f / sqrtf(wide_sum(sum) / (float)o.n + o.eps);
 }
 
-INLINE void forward_row(rp_dtype dtype, const norm *c, int64_t r)
+static void forward_row(const norm *c, int64_t r)
 {
-    int64_t n     = c->n, at = r * n;
-    const void *x = c->x, *w = c->w, *b = c->b;
-    void *y       = c->y;
-    float m = row_mean(dtype, x, at, n), s = row_rstd(dtype, x, at, n, m, c->eps);
+    const norm o = *c;
+    int64_t n    = o.n, at = r * n;
+    float mean   = row_mean(c, at), s = row_rstd(c, at, mean);
 
-    if (c->mean) c->mean[r] = m;
-    if (c->rstd) c->rstd[r] = s;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        put_at(dtype, y, at + i, (f32_at(dtype, x, at + i) - m) * s * f32_at(dtype, w, i) + f32_at(dtype, b, i));
+    if (o.mean) o.mean[r] = mean;
+    if (o.rstd) o.rstd[r] = s;
+    for (int64_t i = 0; i < n; i += WIDE) {
+        int64_t m = wide_width(i, n);
+        wide y    = (wide_load(o.dtype, o.x, at + i, m) - mean) * s * wide_load(o.dtype, o.w, i, m) + wide_load(o.dtype, o.b, i, m);
+        wide_ahead(o.dtype, o.y, at + i);
+        wide_store(o.dtype, o.y, at + i, m, y);
+    }
 }
 
 static void forward_rows(const void *arg, int64_t from, int64_t to)
 {
-    const norm *c = arg;
-
-    if (c->dtype == RP_BF16)
-        for (int64_t r = from; r < to; r++) forward_row(RP_BF16, c, r);
-    else
-        for (int64_t r = from; r < to; r++) forward_row(RP_F32, c, r);
+    for (int64_t r = from; r < to; r++) forward_row(arg, r);
 }
 
 void RP_AT_LEVEL(layernorm_forward)(rp_dtype dtype, const void *x, const void *w, const void *b, void *y, float *mean, float *rstd,
@@ -73,42 +77,55 @@ void RP_AT_LEVEL(layernorm_forward)(rp_dtype dtype, const void *x, const void *w
 
 /* ---- backward ---- */
 
-/* One row's part of dw and db; d = dx of the row. */
-INLINE void backward_row(rp_dtype dtype, const norm *c, int64_t r, float *restrict d, float *restrict dw, float *restrict db)
-{
-    int64_t n     = c->n, at = r * n;
-    const void *x = c->x, *w = c->w, *dy = c->dy;
-    float mean = c->mean[r], rstd = c->rstd[r], a = 0, b = 0;
+/* The means over a row that dx needs: of dy w, and of dy w normal. */
+typedef struct { float plain, normal; } means;
 
-#pragma omp simd reduction(+ : a, b)
-    for (int64_t i = 0; i < n; i++) {
-        float gw = f32_at(dtype, dy, at + i) * f32_at(dtype, w, i);
+static means row_means(const norm *c, int64_t r)
+{
+    const norm o = *c;
+    int64_t at   = r * o.n;
+    float mean   = o.mean[r], rstd = o.rstd[r];
+    wide a = { 0 }, b = { 0 };
+
+    for (int64_t i = 0; i < o.n; i += WIDE) {
+        int64_t m = wide_width(i, o.n);
+        wide gw   = wide_load(o.dtype, o.dy, at + i, m) * wide_load(o.dtype, o.w, i, m);
+        wide_ahead(o.dtype, o.dy, at + i);
+        wide_ahead(o.dtype, o.x, at + i);
         a += gw;
-        b += gw * (f32_at(dtype, x, at + i) - mean) * rstd;
+        b += gw * (wide_load(o.dtype, o.x, at + i, m) - mean) * rstd;
     }
-    a /= (float)n;
-    b /= (float)n;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        float normal = (f32_at(dtype, x, at + i) - mean) * rstd, g = f32_at(dtype, dy, at + i);
-        dw[i] += g * normal;
-        db[i] += g;
-        d[i] = rstd * (g * f32_at(dtype, w, i) - a - normal * b);
+    return (means){ wide_sum(a) / (float)o.n, wide_sum(b) / (float)o.n };
+}
+
+/* dx of the row, and what it adds to dw and db. */
+static void backward_row(const norm *c, int64_t r, float *dw, float *db)
+{
+    const norm o    = *c;
+    int64_t n       = o.n, at = r * n;
+    float mean      = o.mean[r], rstd = o.rstd[r];
+    means over      = row_means(c, r);
+
+    for (int64_t i = 0; i < n; i += WIDE) {
+        int64_t m   = wide_width(i, n);
+        wide normal = (wide_load(o.dtype, o.x, at + i, m) - mean) * rstd, g = wide_load(o.dtype, o.dy, at + i, m);
+        *(wide_at *)(dw + i) += g * normal;
+        *(wide_at *)(db + i) += g;
+        if (!o.dx) continue;
+        wide_ahead(o.dx_dtype, o.dx, at + i);
+        wide_add(o.dx_dtype, o.dx, at + i, m, rstd * (g * wide_load(o.dtype, o.w, i, m) - over.plain - normal * over.normal), o.dx_adds);
     }
 }
 
 static void backward_part(void *arg, int64_t part, int thread)
 {
     const norm *c = arg;
-    float *dw = c->sums + part * 2 * c->stride, *db = dw + c->stride, *d = c->sums + (c->parts * 2 + thread) * c->stride;
+    float *dw = c->sums + part * 2 * c->stride, *db = dw + c->stride;
     int64_t to = rp__part_from(c->rows, 1, c->parts, part + 1);
 
+    (void)thread;
     memset(dw, 0, (size_t)(2 * c->stride) * sizeof *dw);
-    for (int64_t r = rp__part_from(c->rows, 1, c->parts, part); r < to; r++) {
-        if (c->dtype == RP_BF16) backward_row(RP_BF16, c, r, d, dw, db);
-        else backward_row(RP_F32, c, r, d, dw, db);
-        if (c->dx) row_store_add(c->dx_dtype, c->dx, r * c->n, c->n, d, c->dx_adds);
-    }
+    for (int64_t r = rp__part_from(c->rows, 1, c->parts, part); r < to; r++) backward_row(c, r, dw, db);
 }
 
 static void add_sums(const void *arg, int64_t from, int64_t to)

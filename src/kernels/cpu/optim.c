@@ -3,23 +3,39 @@
  * The layout of the work and the random bits of stochastic rounding are those of kernels/optim.h. Arithmetic is fp32,
  * the sum of squares fp64.
  */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/wide.h"
 
 enum { PARAM, STATE };      /* whose bits: PARAM, STATE + i */
 
-typedef struct {            /* a tile in fp32, and the random bits that round it */
-    float param[RP_OPTIM_TILE], grad[RP_OPTIM_TILE], state[RP_OPTIM_MAX_STATES][RP_OPTIM_TILE];
-    uint32_t noise[2][RP_OPTIM_TILE];
-} tile_buffer;
+typedef struct { uint32_t noise[2][RP_OPTIM_TILE]; } tile_noise;    /* the random bits that round a tile */
+
+typedef struct {            /* of a call, in fp32: once for many tiles */
+    float scale, decay, weight_decay, eps, lr, rate, unbias, momentum, w1, b2, w2;
+} factors;
+
+typedef double wide_double __attribute__((vector_size(4 * WIDE)));
+typedef float narrow __attribute__((vector_size(2 * WIDE)));
 
 /* Never inlined: AdamW and sum_squares must add in one order, and one copy of the loop is one order. */
-static __attribute__((noinline)) double tile_squares(const float *x, int64_t n)
+static __attribute__((noinline)) double tile_squares(rp_dtype dtype, const void *x, int64_t at, int64_t n)
 {
-    double sum = 0;
+    wide_double sum[2][2] = { 0 };
+    double total          = 0;
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
-    return sum;
+    for (int64_t i = 0; i < n; i += 2 * WIDE)
+        for (int v = 0; v < 2 && i + v * WIDE < n; v++) {
+            int64_t from = i + v * WIDE;
+            wide full    = wide_load(dtype, x, at + from, wide_width(from, n));
+            narrow part[2];
+            memcpy(part, &full, sizeof part);
+            wide_double a = __builtin_convertvector(part[0], wide_double), b = __builtin_convertvector(part[1], wide_double);
+            wide_ahead(dtype, x, at + from);
+            sum[v][0] += a * a;
+            sum[v][1] += b * b;
+        }
+    wide_double all = (sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]);
+    for (int l = 0; l < WIDE / 2; l++) total += all[l];
+    return total;
 }
 
 static void fill_noise(const rp_optim_call *c, int plane, int64_t tile, uint32_t *out)
@@ -36,35 +52,42 @@ static void fill_noise(const rp_optim_call *c, int plane, int64_t tile, uint32_t
     }
 }
 
-static void store(const rp_optim_call *c, const tile_buffer *t, int whose, rp_dtype dtype, void *to, int64_t at, int64_t n,
-                  const float *from)
+/* Elements [at + i, at + i + n) of a tile that begins at `at`; where they are rounded at random, first to what bf16 holds. */
+INLINE void store(const rp_optim_call *c, const tile_noise *t, int whose, rp_dtype dtype, void *to, int64_t at, int64_t i, int64_t n, wide v)
 {
-    if (dtype == RP_F32 || !c->stochastic) {
-        row_store(dtype, to, at, n, from);
-        return;
+    if (dtype == RP_BF16 && c->stochastic) {
+        wide_bits noise  = *(const wide_bits_at *)(t->noise[rp__optim_bits[whose].plane] + i) >> rp__optim_bits[whose].shift & 0xffffu;
+        wide_int special = ((wide_int)v & 0x7f800000) == 0x7f800000;
+        v                = wide_select(special, v, (wide)(((wide_bits)v + noise) & 0xffff0000u));
     }
-    const uint32_t *noise = t->noise[rp__optim_bits[whose].plane];
-    uint16_t *h = (uint16_t *)to + at;
-    int shift   = rp__optim_bits[whose].shift;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) h[i] = rp__bf16_stochastic(from[i], noise[i] >> shift & 0xffffu);
+    wide_store(dtype, to, at + i, n, v);
 }
 
 /* The truth of the parameter goes to the master where there is one, then to the parameter in its own dtype. */
-static void store_param(const rp_optim_call *c, const tile_buffer *t, int64_t at, int64_t n, const float *from)
+INLINE void store_param(const rp_optim_call *c, const tile_noise *t, int64_t at, int64_t i, int64_t n, wide v)
 {
-    if (c->master) row_store(RP_F32, c->master, at, n, from);
-    store(c, t, PARAM, c->param_dtype, c->param, at, n, from);
+    if (c->master) wide_store(RP_F32, c->master, at + i, n, v);
+    store(c, t, PARAM, c->param_dtype, c->param, at, i, n, v);
 }
 
-static const float *load_param(const rp_optim_call *c, int64_t at, int64_t n, float *buffer)
+INLINE wide load_param(const rp_optim_call *c, int64_t at, int64_t n)
 {
-    return c->master ? c->master + at : row_f32(c->param_dtype, c->param, at, n, buffer);
+    rp_dtype dtype   = c->master ? RP_F32 : c->param_dtype;
+    const void *from = c->master ? c->master : c->param;
+
+    wide_ahead(dtype, from, at);
+    return wide_load(dtype, from, at, n);
 }
 
-typedef double tile_work(const rp_optim_call *c, tile_buffer *t, int64_t tile, int64_t at, int64_t n);
+INLINE wide load(rp_dtype dtype, const void *from, int64_t at, int64_t n)
+{
+    wide_ahead(dtype, from, at);
+    return wide_load(dtype, from, at, n);
+}
 
-static void load_noise(const rp_optim_call *c, tile_buffer *t, int64_t tile)
+typedef double tile_work(const rp_optim_call *c, const factors *f, const tile_noise *t, int64_t at, int64_t n);
+
+static void load_noise(const rp_optim_call *c, tile_noise *t, int64_t tile)
 {
     if (!c->stochastic) return;
     if (c->param_dtype == RP_BF16 || c->state_dtype == RP_BF16) fill_noise(c, 0, tile, t->noise[0]);
@@ -73,60 +96,53 @@ static void load_noise(const rp_optim_call *c, tile_buffer *t, int64_t tile)
 
 /* Decoupled weight decay, Loshchilov and Hutter 2019 (arXiv 1711.05101), in the order of torch.optim.AdamW:
  * p *= 1 - lr*wd;  m += (1-b1)(g - m);  v = b2*v + (1-b2)g*g;  p -= lr/(1-b1^t) * m / (sqrt(v)/sqrt(1-b2^t) + eps) */
-static double adamw_tile(const rp_optim_call *c, tile_buffer *t, int64_t tile, int64_t at, int64_t n)
+static double adamw_tile(const rp_optim_call *given, const factors *with, const tile_noise *t, int64_t at, int64_t length)
 {
-    const float *p = load_param(c, at, n, t->param), *g = row_f32(c->grad_dtype, c->grad, at, n, t->grad);
-    const float *m = row_f32(c->state_dtype, c->state[0], at, n, t->state[0]);
-    const float *v = row_f32(c->state_dtype, c->state[1], at, n, t->state[1]);
-    float *p_new = t->param, *m_new = t->state[0], *v_new = t->state[1];
-    double sum = c->sum_squares ? tile_squares(g, n) : 0;
-    float scale = (float)c->grad_scale, decay = (float)(1 - c->lr * c->weight_decay), eps = (float)c->eps;
-    float w1 = (float)(1 - c->beta1), b2 = (float)c->beta2, w2 = (float)(1 - c->beta2);
-    float rate = (float)(c->lr / c->bias1), unbias = (float)(1 / sqrt(c->bias2));
+    const rp_optim_call call = *given, *c = &call;
+    const factors f          = *with;
 
-    load_noise(c, t, tile);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        float gi = g[i] * scale, mi = m[i] + w1 * (gi - m[i]), vi = b2 * v[i] + w2 * gi * gi;
-        m_new[i] = mi;
-        v_new[i] = vi;
-        p_new[i] = p[i] * decay - rate * mi / (sqrtf(vi) * unbias + eps);
+    for (int64_t i = 0; i < length; i += WIDE) {
+        int64_t n = wide_width(i, length);
+        wide p = load_param(c, at + i, n), g = load(c->grad_dtype, c->grad, at + i, n) * f.scale;
+        wide m = load(c->state_dtype, c->state[0], at + i, n), v = load(c->state_dtype, c->state[1], at + i, n);
+        m = m + f.w1 * (g - m);
+        v = f.b2 * v + f.w2 * g * g;
+        store(c, t, STATE, c->state_dtype, c->state[0], at, i, n, m);
+        store(c, t, STATE + 1, c->state_dtype, c->state[1], at, i, n, v);
+        store_param(c, t, at, i, n, p * f.decay - f.rate * m / (wide_sqrt(v) * f.unbias + f.eps));
     }
-    store(c, t, STATE, c->state_dtype, c->state[0], at, n, m_new);
-    store(c, t, STATE + 1, c->state_dtype, c->state[1], at, n, v_new);
-    store_param(c, t, at, n, p_new);
-    return sum;
+    return c->sum_squares ? tile_squares(c->grad_dtype, c->grad, at, length) : 0;
 }
 
 /* As torch.optim.SGD without dampening: g += wd*p;  b = momentum*b + g;  p -= lr*b */
-static double sgd_tile(const rp_optim_call *c, tile_buffer *t, int64_t tile, int64_t at, int64_t n)
+static double sgd_tile(const rp_optim_call *given, const factors *with, const tile_noise *t, int64_t at, int64_t length)
 {
-    const float *p = load_param(c, at, n, t->param), *g = row_f32(c->grad_dtype, c->grad, at, n, t->grad);
-    float *p_new = t->param, *b_new = t->state[0];
-    double sum = c->sum_squares ? tile_squares(g, n) : 0;
-    float scale = (float)c->grad_scale, wd = (float)c->weight_decay, lr = (float)c->lr, momentum = (float)c->momentum;
+    const rp_optim_call call = *given, *c = &call;
+    const factors f          = *with;
 
-    load_noise(c, t, tile);
-    if (c->state[0]) {
-        const float *b = row_f32(c->state_dtype, c->state[0], at, n, t->state[0]);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            b_new[i] = momentum * b[i] + (g[i] * scale + wd * p[i]);
-            p_new[i] = p[i] - lr * b_new[i];
+    for (int64_t i = 0; i < length; i += WIDE) {
+        int64_t n = wide_width(i, length);
+        wide p    = load_param(c, at + i, n), b = load(c->grad_dtype, c->grad, at + i, n) * f.scale + f.weight_decay * p;
+        if (c->state[0]) {
+            b = f.momentum * load(c->state_dtype, c->state[0], at + i, n) + b;
+            store(c, t, STATE, c->state_dtype, c->state[0], at, i, n, b);
         }
-        store(c, t, STATE, c->state_dtype, c->state[0], at, n, b_new);
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) p_new[i] = p[i] - lr * (g[i] * scale + wd * p[i]);
+        store_param(c, t, at, i, n, p - f.lr * b);
     }
-    store_param(c, t, at, n, p_new);
-    return sum;
+    return c->sum_squares ? tile_squares(c->grad_dtype, c->grad, at, length) : 0;
 }
 
-static double squares_tile(const rp_optim_call *c, tile_buffer *t, int64_t tile, int64_t at, int64_t n)
+static double squares_tile(const rp_optim_call *c, const factors *f, const tile_noise *t, int64_t at, int64_t n)
 {
-    (void)tile;
-    return tile_squares(row_f32(c->grad_dtype, c->grad, at, n, t->grad), n);
+    (void)f, (void)t;
+    return tile_squares(c->grad_dtype, c->grad, at, n);
+}
+
+static factors factors_of(const rp_optim_call *c)
+{
+    return (factors){ .scale = (float)c->grad_scale, .decay = (float)(1 - c->lr * c->weight_decay), .weight_decay = (float)c->weight_decay,
+                      .eps = (float)c->eps, .lr = (float)c->lr, .rate = (float)(c->lr / c->bias1), .unbias = (float)(1 / sqrt(c->bias2)),
+                      .momentum = (float)c->momentum, .w1 = (float)(1 - c->beta1), .b2 = (float)c->beta2, .w2 = (float)(1 - c->beta2) };
 }
 
 typedef struct {
@@ -140,13 +156,15 @@ static void run_spans(const void *arg, int64_t from, int64_t to)
 {
     const spans_of *c         = arg;
     const rp_optim_call *call = c->call;
-    tile_buffer t;
+    factors f                 = factors_of(call);
+    tile_noise t;
 
     for (int64_t s = from; s < to; s++) {
         double here = 0;
         for (int64_t i = s * c->length; i < c->tiles && i < (s + 1) * c->length; i++) {
             int64_t at = i * RP_OPTIM_TILE, n = call->n - at < RP_OPTIM_TILE ? call->n - at : RP_OPTIM_TILE;
-            here += c->work(call, &t, i, at, n);
+            load_noise(call, &t, i);
+            here += c->work(call, &f, &t, at, n);
         }
         c->span_sum[s] = here;
     }

@@ -1,13 +1,52 @@
-/* kernels/cpu/pointwise.c -- elementwise kernels: a formula each, which blocks.h runs over ranges. No element depends on another, so
- * neither the cut nor the vector width can show in the bits. */
-#include "kernels/cpu/blocks.h"
+/* kernels/cpu/pointwise.c -- elementwise kernels: a formula each, on vectors. No element depends on another, so the cut into ranges cannot
+ * show in the bits. */
+#include "kernels/cpu/wide.h"
+
+enum { STEP = 64 };             /* ranges begin at multiples of it: whole vectors, whole cache lines */
+
+typedef struct {                /* to (+)= formula(a, b, factor) */
+    rp_dtype dtype, to_dtype;
+    const void *a, *b;          /* b NULL: the formula has one operand */
+    void *to;
+    float factor;
+    bool adds;
+} flat;
+
+typedef wide flat_formula(wide a, wide b, float factor);
+
+INLINE void flat_vector(const flat *f, int64_t at, int64_t n, flat_formula *formula)
+{
+    wide a = wide_load(f->dtype, f->a, at, n), b = f->b ? wide_load(f->dtype, f->b, at, n) : a;
+
+    wide_add(f->to_dtype, f->to, at, n, formula(a, b, f->factor), f->adds);
+}
+
+/* Inlined into a function for each formula, which becomes part of the loop. */
+INLINE void flat_range(const flat *given, int64_t from, int64_t to, flat_formula *formula)
+{
+    flat f = *given;            /* stores do not reach the copy, so that it stays in registers */
+
+    for (; from + WIDE <= to; from += WIDE) {
+        wide_ahead(f.dtype, f.a, from);
+        if (f.b) wide_ahead(f.dtype, f.b, from);
+        wide_ahead(f.to_dtype, f.to, from);
+        flat_vector(&f, from, WIDE, formula);
+    }
+    if (from < to) flat_vector(&f, from, to - from, formula);
+}
+
+static void flat_run(int threads, int64_t n, rp_team_range *work, const flat *f)
+{
+    rp__team_ranges(threads, n, STEP, n * ((f->b ? 2 : 1) * width_of(f->dtype) + width_of(f->to_dtype)), work, f);
+}
+
+/* ---- one operand, and its gradient: dy times the slope ---- */
 
 /* erfc(z) exp(z*z) / t with t = 1/(1 + 0.4 z): least squares on Chebyshev points for 0 <= z <= 10, within 8e-8 relative. */
-static inline float scaled_erfc(float t)
+INLINE wide scaled_erfc(wide t)
 {
-    float p = 0.0419418029f;
+    wide p = 0.0419418029f * t - 0.143589124f;
 
-    p = p * t - 0.143589124f;
     p = p * t + 0.0905594453f;
     p = p * t + 0.0806835741f;
     p = p * t + 0.0846026987f;
@@ -18,60 +57,59 @@ static inline float scaled_erfc(float t)
 }
 
 /* The normal distribution function at x; *density its derivative. */
-static inline float normal_cdf(float x, float *density)
+INLINE wide normal_cdf(wide x, wide *density)
 {
-    float z = fabsf(x) * 0.707106781f, e = fast_exp(-0.5f * x * x), tail = 0.5f * e * scaled_erfc(1.0f / (1.0f + 0.4f * z));
+    wide size = (wide)((wide_bits)x & 0x7fffffffu), e = wide_exp(-0.5f * x * x);
+    wide tail = 0.5f * e * scaled_erfc(1.0f / (1.0f + 0.4f * (size * 0.707106781f)));
 
     *density = 0.398942280f * e;
-    return x < 0 ? tail : 1.0f - tail;
+    return wide_select(x < 0.0f, tail, 1.0f - tail);
 }
 
-static inline float gelu_erf(float x)
+INLINE wide gelu_erf(wide x)
 {
-    float density;
+    wide density;
 
     return x * normal_cdf(x, &density);
 }
 
-static inline float gelu_erf_slope(float x)
+INLINE wide gelu_erf_slope(wide x)
 {
-    float density, cdf = normal_cdf(x, &density);
+    wide density, cdf = normal_cdf(x, &density);
 
     return x * density + cdf;
 }
 
 /* (1 + tanh u)/2 is sigmoid(2u); u = sqrt(2/pi) (x + 0.044715 x^3). */
-static inline float gelu_tanh(float x) { return x * sigmoid(x * (0.0713548163f * x * x + 1.59576912f)); }
+INLINE wide gelu_tanh(wide x) { return x * wide_sigmoid(x * (0.0713548163f * x * x + 1.59576912f)); }
 
-static inline float gelu_tanh_slope(float x)
+INLINE wide gelu_tanh_slope(wide x)
 {
-    float s = sigmoid(x * (0.0713548163f * x * x + 1.59576912f));
+    wide s = wide_sigmoid(x * (0.0713548163f * x * x + 1.59576912f));
 
     return x * s * (1.0f - s) * (0.214064449f * x * x + 1.59576912f) + s;
 }
 
-static inline float silu(float x) { return x * sigmoid(x); }
+INLINE wide silu(wide x) { return x * wide_sigmoid(x); }
 
-static inline float silu_slope(float x)
+INLINE wide silu_slope(wide x)
 {
-    float s = sigmoid(x);
+    wide s = wide_sigmoid(x);
 
     return s * (x * (1.0f - s) + 1.0f);
 }
 
-static inline float relu(float x) { return x < 0 ? 0.0f : x; }
-static inline float relu_slope(float y) { return y > 0 ? 1.0f : 0.0f; }
-
-/* ---- one operand, and its gradient: dy times the slope ---- */
+INLINE wide relu(wide x) { return wide_select(x < 0.0f, wide_of(0), x); }
+INLINE wide relu_slope(wide y) { return wide_select(y > 0.0f, wide_of(1), wide_of(0)); }
 
 #define UNARY(name) \
-    INLINE float name##_of(float x, float same, float factor) { return (void)same, (void)factor, name(x); } \
-    INLINE float name##_gradient(float x, float dy, float factor) { return (void)factor, dy * name##_slope(x); } \
+    INLINE wide name##_of(wide x, wide same, float factor) { return (void)same, (void)factor, name(x); } \
+    INLINE wide name##_gradient(wide x, wide dy, float factor) { return (void)factor, dy * name##_slope(x); } \
     static void name##_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_of); } \
     static void name##_gradient_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_gradient); } \
     void RP_AT_LEVEL(name##_forward)(rp_dtype dtype, const void *x, void *y, int64_t n, int threads) \
     { \
-        flat_run(threads, n, name##_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .b = x, .to = y }); \
+        flat_run(threads, n, name##_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y }); \
     } \
     void RP_AT_LEVEL(name##_backward)(rp_dtype dtype, const void *x, const void *dy, void *dx, rp_dtype dx_dtype, bool adds, int64_t n, \
                                       int threads) \
@@ -87,10 +125,10 @@ UNARY(relu)
 
 /* ---- two operands, or one and a factor ---- */
 
-INLINE float add(float a, float b, float factor) { return (void)factor, a + b; }
-INLINE float mul(float a, float b, float factor) { return (void)factor, a * b; }
-INLINE float scale(float a, float same, float factor) { return (void)same, factor * a; }
-INLINE float swiglu(float gate, float up, float factor) { return (void)factor, silu(gate) * up; }
+INLINE wide add(wide a, wide b, float factor) { return (void)factor, a + b; }
+INLINE wide mul(wide a, wide b, float factor) { return (void)factor, a * b; }
+INLINE wide scale(wide a, wide same, float factor) { return (void)same, factor * a; }
+INLINE wide swiglu(wide gate, wide up, float factor) { return (void)factor, silu(gate) * up; }
 
 static void add_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, add); }
 static void mul_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, mul); }
@@ -110,7 +148,7 @@ void RP_AT_LEVEL(mul)(rp_dtype dtype, const void *a, const void *b, void *to, rp
 void RP_AT_LEVEL(scale)(rp_dtype dtype, const void *x, float factor, void *to, rp_dtype to_dtype, bool adds, int64_t n, int threads)
 {
     flat_run(threads, n, scale_range,
-             &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = x, .b = x, .to = to, .factor = factor, .adds = adds });
+             &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = x, .to = to, .factor = factor, .adds = adds });
 }
 
 void RP_AT_LEVEL(swiglu_forward)(rp_dtype dtype, const void *gate, const void *up, void *y, int64_t n, int threads)
@@ -127,40 +165,28 @@ typedef struct {
     bool dgate_adds, dup_adds;
 } swiglu_gradients;
 
-INLINE void swiglu_slopes(rp_dtype dtype, const swiglu_gradients *c, int64_t at, rp_dtype to_dtype, void *dgate, void *dup, int64_t to_at,
-                          int64_t n)
+INLINE void swiglu_slopes(const swiglu_gradients *c, int64_t at, int64_t n)
 {
-    const void *gate = c->gate, *up = c->up, *slope = c->dy;
+    wide g = wide_load(c->dtype, c->gate, at, n), u = wide_load(c->dtype, c->up, at, n), dy = wide_load(c->dtype, c->dy, at, n);
+    wide s = wide_sigmoid(g), part = dy * s;
 
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        float g = f32_at(dtype, gate, at + i), u = f32_at(dtype, up, at + i), dy = f32_at(dtype, slope, at + i), s = sigmoid(g);
-        put_at(to_dtype, dgate, to_at + i, dy * u * s * (g * (1.0f - s) + 1.0f));
-        put_at(to_dtype, dup, to_at + i, dy * g * s);
-    }
-}
-
-INLINE void swiglu_blocks(rp_dtype dtype, const swiglu_gradients *c, int64_t from, int64_t to)
-{
-    float dg[BLOCK], du[BLOCK];
-
-    for (int64_t at = from; at < to; at += BLOCK) {
-        int64_t width = block_width(at, to);
-        swiglu_slopes(dtype, c, at, RP_F32, dg, du, 0, width);
-        if (c->dgate) row_store_add(c->dgate_dtype, c->dgate, at, width, dg, c->dgate_adds);
-        if (c->dup) row_store_add(c->dup_dtype, c->dup, at, width, du, c->dup_adds);
-    }
+    if (c->dgate) wide_add(c->dgate_dtype, c->dgate, at, n, part * u * (g * (1.0f - s) + 1.0f), c->dgate_adds);
+    if (c->dup) wide_add(c->dup_dtype, c->dup, at, n, part * g, c->dup_adds);
 }
 
 static void swiglu_backward_range(const void *arg, int64_t from, int64_t to)
 {
-    const swiglu_gradients *c = arg;
-    bool direct = c->dgate && c->dup && c->dgate_dtype == c->dtype && c->dup_dtype == c->dtype && !c->dgate_adds && !c->dup_adds;
+    swiglu_gradients c = *(const swiglu_gradients *)arg;
 
-    if (c->dtype == RP_BF16 && direct) swiglu_slopes(RP_BF16, c, from, RP_BF16, c->dgate, c->dup, from, to - from);
-    else if (c->dtype == RP_BF16) swiglu_blocks(RP_BF16, c, from, to);
-    else if (direct) swiglu_slopes(RP_F32, c, from, RP_F32, c->dgate, c->dup, from, to - from);
-    else swiglu_blocks(RP_F32, c, from, to);
+    for (; from + WIDE <= to; from += WIDE) {
+        wide_ahead(c.dtype, c.gate, from);
+        wide_ahead(c.dtype, c.up, from);
+        wide_ahead(c.dtype, c.dy, from);
+        if (c.dgate) wide_ahead(c.dgate_dtype, c.dgate, from);
+        if (c.dup) wide_ahead(c.dup_dtype, c.dup, from);
+        swiglu_slopes(&c, from, WIDE);
+    }
+    if (from < to) swiglu_slopes(&c, from, to - from);
 }
 
 void RP_AT_LEVEL(swiglu_backward)(rp_dtype dtype, const void *gate, const void *up, const void *dy, void *dgate, rp_dtype dgate_dtype,
@@ -168,5 +194,5 @@ void RP_AT_LEVEL(swiglu_backward)(rp_dtype dtype, const void *gate, const void *
 {
     swiglu_gradients c = { dtype, dgate_dtype, dup_dtype, gate, up, dy, dgate, dup, dgate_adds, dup_adds };
 
-    rp__team_ranges(threads, n, BLOCK, n * 5 * width_of(dtype), swiglu_backward_range, &c);
+    rp__team_ranges(threads, n, STEP, n * 5 * width_of(dtype), swiglu_backward_range, &c);
 }

@@ -3,7 +3,7 @@
  *
  * dw: the rows are cut into a part of scratch each, a sum of its own each, and the sums are added in order.
  */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/wide.h"
 
 enum { SUMS_A_THREAD = 4 };
 
@@ -22,29 +22,29 @@ typedef struct {
 
 /* ---- forward ---- */
 
-INLINE void forward_row(rp_dtype dtype, const norm *c, int64_t r)
+static void forward_row(const norm *c, int64_t r)
 {
-    int64_t n     = c->n, at = r * n;
-    const void *x = c->x, *w = c->w;
-    void *y       = c->to;
-    float sum     = 0;
+    const norm o = *c;
+    int64_t n    = o.n, at = r * n;
+    wide sum     = { 0 };
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += f32_at(dtype, x, at + i) * f32_at(dtype, x, at + i);
-    float s = 1.0f / sqrtf(sum / (float)n + c->eps);
-    if (c->rstd) c->rstd[r] = s;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) put_at(dtype, y, at + i, f32_at(dtype, x, at + i) * s * f32_at(dtype, w, i));
+    for (int64_t i = 0; i < n; i += WIDE) {
+        wide x = wide_load(o.dtype, o.x, at + i, wide_width(i, n));
+        wide_ahead(o.dtype, o.x, at + i);
+        sum += x * x;
+    }
+    float s = 1.0f / sqrtf(wide_sum(sum) / (float)n + o.eps);
+    if (o.rstd) o.rstd[r] = s;
+    for (int64_t i = 0; i < n; i += WIDE) {
+        int64_t m = wide_width(i, n);
+        wide_ahead(o.dtype, o.to, at + i);
+        wide_store(o.dtype, o.to, at + i, m, wide_load(o.dtype, o.x, at + i, m) * s * wide_load(o.dtype, o.w, i, m));
+    }
 }
 
 static void forward_rows(const void *arg, int64_t from, int64_t to)
 {
-    const norm *c = arg;
-
-    if (c->dtype == RP_BF16)
-        for (int64_t r = from; r < to; r++) forward_row(RP_BF16, c, r);
-    else
-        for (int64_t r = from; r < to; r++) forward_row(RP_F32, c, r);
+    for (int64_t r = from; r < to; r++) forward_row(arg, r);
 }
 
 void RP_AT_LEVEL(rmsnorm_forward)(rp_dtype dtype, const void *x, const void *w, void *y, float *rstd, int64_t rows, int64_t n, float eps,
@@ -57,40 +57,34 @@ void RP_AT_LEVEL(rmsnorm_forward)(rp_dtype dtype, const void *x, const void *w, 
 
 /* ---- backward ---- */
 
-INLINE void backward_row(rp_dtype dtype, const norm *c, int64_t r, bool adds, float *restrict dw)
+static float row_dot(const norm *c, int64_t at)
 {
-    int64_t n     = c->n, at = r * n;
-    const void *x = c->x, *w = c->w, *dy = c->dy;
-    void *dx      = c->to;
-    float s       = c->rstd[r], dot = 0;
+    const norm o = *c;
+    wide sum     = { 0 };
 
-#pragma omp simd reduction(+ : dot)
-    for (int64_t i = 0; i < n; i++) dot += f32_at(dtype, dy, at + i) * f32_at(dtype, w, i) * f32_at(dtype, x, at + i);
-    float k = s * s * dot / (float)n;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        float xi = f32_at(dtype, x, at + i), g = f32_at(dtype, dy, at + i);
-        dw[i] += g * xi * s;
-        put_add_at(dtype, dx, at + i, s * (g * f32_at(dtype, w, i) - xi * k), adds);
+    for (int64_t i = 0; i < o.n; i += WIDE) {
+        int64_t m = wide_width(i, o.n);
+        wide_ahead(o.dtype, o.x, at + i);
+        wide_ahead(o.dtype, o.dy, at + i);
+        sum += wide_load(o.dtype, o.dy, at + i, m) * wide_load(o.dtype, o.w, i, m) * wide_load(o.dtype, o.x, at + i, m);
     }
+    return wide_sum(sum);
 }
 
-INLINE void weight_row(rp_dtype dtype, const norm *c, int64_t r, float *restrict dw)
+/* dx of the row, and what it adds to dw. */
+static void backward_row(const norm *c, int64_t r, float *dw)
 {
-    int64_t n     = c->n, at = r * n;
-    const void *x = c->x, *dy = c->dy;
-    float s       = c->rstd[r];
+    const norm o = *c;
+    int64_t n    = o.n, at = r * n;
+    float s      = o.rstd[r], k = o.to ? s * s * row_dot(c, at) / (float)n : 0;
 
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) dw[i] += f32_at(dtype, dy, at + i) * f32_at(dtype, x, at + i) * s;
-}
-
-INLINE void backward_rows(rp_dtype dtype, const norm *c, int64_t from, int64_t to, float *dw)
-{
-    for (int64_t r = from; r < to; r++) {
-        if (!c->to) weight_row(dtype, c, r, dw);
-        else if (c->dx_adds) backward_row(dtype, c, r, true, dw);
-        else backward_row(dtype, c, r, false, dw);
+    for (int64_t i = 0; i < n; i += WIDE) {
+        int64_t m = wide_width(i, n);
+        wide x = wide_load(o.dtype, o.x, at + i, m), g = wide_load(o.dtype, o.dy, at + i, m);
+        *(wide_at *)(dw + i) += g * x * s;
+        if (!o.to) continue;
+        wide_ahead(o.dtype, o.to, at + i);
+        wide_add(o.dtype, o.to, at + i, m, s * (g * wide_load(o.dtype, o.w, i, m) - x * k), o.dx_adds);
     }
 }
 
@@ -101,9 +95,8 @@ static void backward_part(void *arg, int64_t part, int thread)
     float *dw = c->sums + part * c->stride;
 
     (void)thread;
-    memset(dw, 0, (size_t)c->n * sizeof *dw);
-    if (c->dtype == RP_BF16) backward_rows(RP_BF16, c, from, to, dw);
-    else backward_rows(RP_F32, c, from, to, dw);
+    memset(dw, 0, (size_t)c->stride * sizeof *dw);
+    for (int64_t r = from; r < to; r++) backward_row(c, r, dw);
 }
 
 static void add_sums(const void *arg, int64_t from, int64_t to)

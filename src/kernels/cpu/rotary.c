@@ -1,8 +1,5 @@
-/* kernels/cpu/rotary.c -- rotary position embedding: pairs half an extent apart, angles from a table by position. A head is short, so what
- * is added or changes its dtype is computed a head at a time. */
-#include "kernels/cpu/blocks.h"
-
-enum { HEAD = RP_ROTARY_MAX_HEAD };    /* the op sends wider heads to its reference */
+/* kernels/cpu/rotary.c -- rotary position embedding: pairs half an extent apart, angles from a table by position. */
+#include "kernels/cpu/wide.h"
 
 typedef struct {
     rp_dtype dtype, to_dtype;
@@ -15,46 +12,34 @@ typedef struct {
     int64_t heads, d, half;
 } turns;
 
-/* One head, from x[at …] to y[to …]; y may be x. */
-INLINE void turn(rp_dtype dtype, rp_dtype to_dtype, const turns *c, int64_t token, int64_t at, void *y, int64_t to)
+/* The head at `at`; the destination may be x itself. */
+INLINE void turn(const turns *c, const float *cosine, const float *sine, int64_t at)
 {
-    int64_t half        = c->half;
-    const void *x       = c->x;
-    const float *cosine = c->cosine + c->positions[token] * half, *sine = c->sine + c->positions[token] * half;
-    float sign          = c->sign;
+    int64_t half = c->half;
 
-#pragma omp simd
-    for (int64_t i = 0; i < half; i++) {
-        float a = f32_at(dtype, x, at + i), b = f32_at(dtype, x, at + half + i), s = sign * sine[i];
-        put_at(to_dtype, y, to + i, a * cosine[i] - b * s);
-        put_at(to_dtype, y, to + half + i, b * cosine[i] + a * s);
+    for (int64_t i = 0; i < half; i += WIDE) {
+        int64_t n = wide_width(i, half);
+        wide a = wide_load(c->dtype, c->x, at + i, n), b = wide_load(c->dtype, c->x, at + half + i, n);
+        wide cos = wide_load(RP_F32, cosine, i, n), sin = c->sign * wide_load(RP_F32, sine, i, n);
+        wide_ahead(c->dtype, c->x, at + 2 * i);
+        wide_ahead(c->to_dtype, c->to, at + 2 * i);
+        wide_add(c->to_dtype, c->to, at + i, n, a * cos - b * sin, c->adds);
+        wide_add(c->to_dtype, c->to, at + half + i, n, b * cos + a * sin, c->adds);
     }
-    for (int64_t i = 2 * half; i < c->d; i++) put_at(to_dtype, y, to + i, f32_at(dtype, x, at + i));
-}
-
-INLINE void turn_token(rp_dtype dtype, const turns *c, int64_t token)
-{
-    float head[HEAD];
-    bool direct = c->to_dtype == dtype && !c->adds;
-
-    for (int64_t at = token * c->heads * c->d; at < (token + 1) * c->heads * c->d; at += c->d) {
-        if (direct) {
-            turn(dtype, dtype, c, token, at, c->to, at);
-        } else {
-            turn(dtype, RP_F32, c, token, at, head, 0);
-            row_store_add(c->to_dtype, c->to, at, c->d, head, c->adds);
-        }
+    for (int64_t i = 2 * half; i < c->d; i += WIDE) {
+        int64_t n = wide_width(i, c->d);
+        wide_add(c->to_dtype, c->to, at + i, n, wide_load(c->dtype, c->x, at + i, n), c->adds);
     }
 }
 
 static void turn_tokens(const void *arg, int64_t from, int64_t to)
 {
-    const turns *c = arg;
+    turns c = *(const turns *)arg;
 
-    if (c->dtype == RP_BF16)
-        for (int64_t token = from; token < to; token++) turn_token(RP_BF16, c, token);
-    else
-        for (int64_t token = from; token < to; token++) turn_token(RP_F32, c, token);
+    for (int64_t token = from; token < to; token++) {
+        const float *cosine = c.cosine + c.positions[token] * c.half, *sine = c.sine + c.positions[token] * c.half;
+        for (int64_t head = token * c.heads; head < (token + 1) * c.heads; head++) turn(&c, cosine, sine, head * c.d);
+    }
 }
 
 void RP_AT_LEVEL(rotary)(rp_dtype dtype, const void *x, const int32_t *positions, const float *cosine, const float *sine, void *to,

@@ -1,4 +1,4 @@
-/* kernels/cpu/softmax.c -- softmax over rows. A row is one thread's and is walked in blocks of fixed width. */
+/* kernels/cpu/softmax.c -- softmax over rows. A row is one thread's. */
 #include "kernels/cpu/softmax.h"
 
 typedef struct {
@@ -11,15 +11,11 @@ typedef struct {
 
 static void forward_row(const rows_of *c, int64_t row)
 {
-    float xbuf[BLOCK], ybuf[BLOCK], max, sum = exp_sum(c->dtype, c->x, row, c->n, &max), inverse = 1.0f / sum;
+    float max, sum = exp_sum(c->dtype, c->x, row, c->n, &max), inverse = 1.0f / sum;
 
-    for (int64_t at = 0; at < c->n; at += BLOCK) {
-        int64_t width   = block_width(at, c->n);
-        const float *xf = row_f32(c->dtype, c->x, row + at, width, xbuf);
-        float *yf       = block_target(c->dtype, c->to, row + at, false, ybuf);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) yf[i] = fast_exp(xf[i] - max) * inverse;
-        block_done(c->dtype, c->to, row + at, width, yf, false);
+    for (int64_t i = 0; i < c->n; i += WIDE) {
+        int64_t n = wide_width(i, c->n);
+        wide_store(c->dtype, c->to, row + i, n, wide_exp(wide_load(c->dtype, c->x, row + i, n) - max) * inverse);
     }
 }
 
@@ -35,32 +31,27 @@ void RP_AT_LEVEL(softmax_forward)(rp_dtype dtype, const void *x, void *y, int64_
     rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), forward_rows, &(rows_of){ .dtype = dtype, .x = x, .to = y, .n = n });
 }
 
-static float dot_row(rp_dtype dtype, const void *a, const void *b, int64_t row, int64_t n)
+static float dot_row(const rows_of *c, int64_t row)
 {
-    float abuf[BLOCK], bbuf[BLOCK], total = 0;
+    wide sum = { 0 };
 
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        int64_t width   = block_width(at, n);
-        const float *af = row_f32(dtype, a, row + at, width, abuf), *bf = row_f32(dtype, b, row + at, width, bbuf);
-        float sum       = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < width; i++) sum += af[i] * bf[i];
-        total += sum;
+    for (int64_t i = 0; i < c->n; i += WIDE) {
+        int64_t n = wide_width(i, c->n);
+        wide_ahead(c->dtype, c->y, row + i);
+        wide_ahead(c->dtype, c->dy, row + i);
+        sum += wide_load(c->dtype, c->y, row + i, n) * wide_load(c->dtype, c->dy, row + i, n);
     }
-    return total;
+    return wide_sum(sum);
 }
 
 static void backward_row(const rows_of *c, int64_t row)
 {
-    float ybuf[BLOCK], gbuf[BLOCK], dbuf[BLOCK], dot = dot_row(c->dtype, c->y, c->dy, row, c->n);
+    float dot = dot_row(c, row);
 
-    for (int64_t at = 0; at < c->n; at += BLOCK) {
-        int64_t width   = block_width(at, c->n);
-        const float *yf = row_f32(c->dtype, c->y, row + at, width, ybuf), *g = row_f32(c->dtype, c->dy, row + at, width, gbuf);
-        float *d        = block_target(c->dx_dtype, c->to, row + at, c->adds, dbuf);
-#pragma omp simd
-        for (int64_t i = 0; i < width; i++) d[i] = yf[i] * (g[i] - dot);
-        block_done(c->dx_dtype, c->to, row + at, width, d, c->adds);
+    for (int64_t i = 0; i < c->n; i += WIDE) {
+        int64_t n = wide_width(i, c->n);
+        wide d    = wide_load(c->dtype, c->y, row + i, n) * (wide_load(c->dtype, c->dy, row + i, n) - dot);
+        wide_add(c->dx_dtype, c->to, row + i, n, d, c->adds);
     }
 }
 

@@ -3,44 +3,51 @@
 #ifndef RP_KERNELS_SOFTMAX_H
 #define RP_KERNELS_SOFTMAX_H
 
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/wide.h"
 
 #include <float.h>
 
-enum { LANES = 16 };
+enum { SOFTMAX_BLOCK = 1024 };
 
-/* The largest of f[n] and `start`, kept in lanes: compilers do not reorder a maximum by themselves, NaNs and signed zeros forbid it. */
-static inline float block_max(const float *f, int64_t n, float start)
+/* The largest of n elements and `start`; NaNs lose. */
+static inline float block_max(rp_dtype dtype, const void *x, int64_t at, int64_t n, float start)
 {
-    float lane[LANES];
+    wide top = wide_of(start), other = top;
+    float lane[WIDE];
     int64_t i = 0;
 
-    for (int l = 0; l < LANES; l++) lane[l] = start;
-    for (; i + LANES <= n; i += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) lane[l] = f[i + l] > lane[l] ? f[i + l] : lane[l];
-    for (; i < n; i++) lane[0] = f[i] > lane[0] ? f[i] : lane[0];
-    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    for (; i + 2 * WIDE <= n; i += 2 * WIDE) {
+        wide_ahead(dtype, x, at + i);
+        top   = wide_max(wide_load(dtype, x, at + i, WIDE), top);
+        other = wide_max(wide_load(dtype, x, at + i + WIDE, WIDE), other);
+    }
+    top = wide_max(other, top);
+    memcpy(lane, &top, sizeof lane);
+    for (; i < n; i++) lane[0] = f32_at(dtype, x, at + i) > lane[0] ? f32_at(dtype, x, at + i) : lane[0];
+    for (int l = 1; l < WIDE; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
     return lane[0];
 }
 
-/* n more of a row into its maximum and sum so far; an empty row has -FLT_MAX and 0. */
-static void exp_fold(rp_dtype dtype, const void *x, int64_t row, int64_t n, float *max, float *all)
+static inline float block_exp_sum(rp_dtype dtype, const void *x, int64_t at, int64_t n, float top)
 {
-    float buffer[BLOCK], top = *max, total = *all;
+    wide sum  = { 0 };
+    int64_t i = 0;
 
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        int64_t width  = block_width(at, n);
-        const float *f = row_f32(dtype, x, row + at, width, buffer);
-        float here = block_max(f, width, top), sum = 0;
-        if (here > top) total *= fast_exp(top - here);
-        top = here;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < width; i++) sum += fast_exp(f[i] - top);
-        total += sum;
+    for (; i + WIDE <= n; i += WIDE) sum += wide_exp(wide_load(dtype, x, at + i, WIDE) - top);
+    if (i < n) sum += wide_inside(wide_exp(wide_load(dtype, x, at + i, n - i) - top), n - i);
+    return wide_sum(sum);
+}
+
+/* n more of a row into its maximum and sum so far; an empty row has -FLT_MAX and 0. */
+static inline void exp_fold(rp_dtype dtype, const void *x, int64_t row, int64_t n, float *max, float *total)
+{
+    for (int64_t at = 0; at < n; at += SOFTMAX_BLOCK) {
+        int64_t width = n - at < SOFTMAX_BLOCK ? n - at : SOFTMAX_BLOCK;
+        float here    = block_max(dtype, x, row + at, width, *max);
+        if (here > *max) *total *= fast_exp(*max - here);
+        *max = here;
+        *total += block_exp_sum(dtype, x, row + at, width, here);
     }
-    *max = top;
-    *all = total;
 }
 
 static inline float exp_sum(rp_dtype dtype, const void *x, int64_t row, int64_t n, float *max)

@@ -1,0 +1,214 @@
+/* kernels/cpu/wide.h -- a vector of the level's width, loaded from any dtype and stored to any.
+ *
+ *   bf16 or fp32  --wide_load-->  WIDE floats  --wide_store / wide_add-->  bf16 (rounded once) or fp32
+ *
+ * Formulas are written on vectors with the operators of C; what those do not have stands here. The dtype is asked for each vector: a branch
+ * that always goes the same way costs less than a copy of each loop for each dtype. The end of a row that fills no vector goes through one
+ * that is zero behind it: each element's bits are the same wherever it stands.
+ */
+#ifndef RP_KERNELS_CPU_WIDE_H
+#define RP_KERNELS_CPU_WIDE_H
+
+#include "kernels/cpu/cpu.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { WIDE = 16 };
+#elif defined(__AVX2__)
+enum { WIDE = 8 };
+#else
+enum { WIDE = 4 };
+#endif
+
+enum { AHEAD = 1024 };          /* bytes, by measurement */
+
+typedef float wide __attribute__((vector_size(4 * WIDE)));
+typedef int32_t wide_int __attribute__((vector_size(4 * WIDE)));
+typedef uint32_t wide_bits __attribute__((vector_size(4 * WIDE)));
+typedef uint16_t wide_half __attribute__((vector_size(2 * WIDE)));
+/* Buffers start anywhere. */
+typedef float wide_at __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef uint32_t wide_bits_at __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef uint16_t wide_half_at __attribute__((vector_size(2 * WIDE), aligned(2), may_alias));
+
+INLINE wide wide_of(float f) { return f - (wide){ 0 }; }
+
+INLINE wide wide_select(wide_int where, wide yes, wide no) { return (wide)((where & (wide_int)yes) | (~where & (wide_int)no)); }
+
+/* The second one where either is NaN, as of the instructions. */
+INLINE wide wide_min(wide a, wide b)
+{
+#if defined(__AVX512F__)
+    return (wide)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (wide)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    return wide_select(a < b, a, b);
+#endif
+}
+
+INLINE wide wide_max(wide a, wide b)
+{
+#if defined(__AVX512F__)
+    return (wide)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (wide)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return wide_select(a > b, a, b);
+#endif
+}
+
+/* ---- bf16 ---- */
+
+INLINE wide wide_from_half(const void *from)
+{
+#if defined(__AVX512F__)
+    return (wide)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from)), 16);
+#elif defined(__AVX2__)
+    return (wide)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(from)), 16);
+#else
+    return (wide)(__builtin_convertvector(*(const wide_half_at *)from, wide_bits) << 16);
+#endif
+}
+
+/* As rp__bf16_from_f32. */
+INLINE void wide_to_half(void *to, wide v)
+{
+    wide_bits u = (wide_bits)v, rounded = u + 0x7fffu + ((u >> 16) & 1u);
+    wide_bits whole = (wide_bits)wide_select(v == v, (wide)rounded, (wide)(u | 0x400000u)) >> 16;
+
+#if defined(__AVX512F__)
+    _mm256_storeu_si256(to, _mm512_cvtepi32_epi16((__m512i)whole));
+#elif defined(__AVX2__)
+    __m256i packed = _mm256_packus_epi32((__m256i)whole, (__m256i)whole);
+    _mm_storeu_si128(to, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+#else
+    *(wide_half_at *)to = __builtin_convertvector(whole, wide_half);
+#endif
+}
+
+/* ---- any dtype ---- */
+
+INLINE const void *element(rp_dtype dtype, const void *from, int64_t i) { return (const uint8_t *)from + i * width_of(dtype); }
+
+/* Asks for what a loop over i will read, or write, AHEAD bytes later: the chains of a formula are long, so that loads come too late by
+ * themselves and what fetches ahead in the machine gives up. A quarter of the time where memory is the limit. */
+INLINE void wide_ahead(rp_dtype dtype, const void *at, int64_t i)
+{
+    __builtin_prefetch((const uint8_t *)element(dtype, at, i) + AHEAD, 0, 3);
+}
+
+/* How many of a row's n elements the vector at i has. */
+INLINE int64_t wide_width(int64_t i, int64_t n) { return n - i < WIDE ? n - i : WIDE; }
+
+/* Elements i … i + n - 1, n <= WIDE; 0 in the lanes behind. */
+INLINE wide wide_load(rp_dtype dtype, const void *from, int64_t i, int64_t n)
+{
+    wide part = { 0 };
+
+    if (n == WIDE) return dtype == RP_F32 ? (wide)*(const wide_at *)((const float *)from + i) : wide_from_half((const uint16_t *)from + i);
+    memcpy(&part, element(dtype, from, i), (size_t)(n * width_of(dtype)));
+    return dtype == RP_F32 ? part : wide_from_half(&part);
+}
+
+INLINE void wide_store(rp_dtype dtype, void *to, int64_t i, int64_t n, wide v)
+{
+    wide part;
+
+    if (n == WIDE && dtype == RP_F32) *(wide_at *)((float *)to + i) = v;
+    else if (n == WIDE) wide_to_half((uint16_t *)to + i, v);
+    if (n == WIDE) return;
+    if (dtype == RP_F32) part = v;
+    else wide_to_half(&part, v);
+    memcpy((uint8_t *)to + i * width_of(dtype), &part, (size_t)(n * width_of(dtype)));
+}
+
+INLINE void wide_add(rp_dtype dtype, void *to, int64_t i, int64_t n, wide v, bool adds)
+{
+    wide_store(dtype, to, i, n, adds ? wide_load(dtype, to, i, n) + v : v);
+}
+
+/* The first n lanes, 0 behind them. */
+INLINE wide wide_inside(wide v, int64_t n)
+{
+    wide none = { 0 };
+
+    if (n < WIDE) memcpy((float *)&v + n, &none, (size_t)(WIDE - n) * sizeof(float));
+    return v;
+}
+
+/* The lanes in halves: the same order in every call. */
+INLINE float wide_sum(wide v)
+{
+    float lane[WIDE];
+
+    memcpy(lane, &v, sizeof lane);
+    for (int half = WIDE / 2; half; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+    return lane[0];
+}
+
+/* ---- functions ---- */
+
+INLINE wide wide_sqrt(wide v)
+{
+#if defined(__AVX512F__)
+    return (wide)_mm512_sqrt_ps((__m512)v);
+#elif defined(__AVX2__)
+    return (wide)_mm256_sqrt_ps((__m256)v);
+#else
+    for (int l = 0; l < WIDE; l++) v[l] = sqrtf(v[l]);
+    return v;
+#endif
+}
+
+#if defined(__AVX512F__)
+/* exp(x), within 2 ulp, 0 below the normal numbers, exp(88) above 88, NaN for NaN: x = (16 n + j) ln2/16 + r, 2^(j/16) from a table of one
+ * vector, exp(r) by three terms. A short chain: the vectors of a loop wait for each other less than with a longer polynomial. */
+INLINE wide wide_exp(wide x)
+{
+    const wide power = { 1.0f, 1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f,
+                         1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f, 1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f };
+    wide in = wide_max(wide_of(-106.0f), wide_min(wide_of(88.0f), x)), shifted = in * 23.0831207f + 12582912.0f, n = shifted - 12582912.0f;
+    wide r = (in - n * 0.0433197021f) - n * 1.99663656e-6f;
+    wide p = ((r * 0.16666667f + 0.5f) * r + 1.0f) * r + 1.0f;
+
+    p *= (wide)_mm512_permutexvar_ps((__m512i)shifted, (__m512)power);
+    return (wide)_mm512_scalef_ps((__m512)p, (__m512)(n * 0.0625f));
+}
+#else
+/* fast_exp of cpu.h. */
+INLINE wide wide_exp(wide x)
+{
+    wide in = wide_max(wide_of(-106.0f), wide_min(wide_of(88.0f), x));
+    wide shifted = in * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;
+    wide r = (in - n * 0.693359375f) + n * 2.12194440e-4f, p = 1.9875691500e-4f * r + 1.3981999507e-3f;
+    wide_int power = (wide_int)shifted - 0x4b400000, half = power >> 1;
+
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + (r + 1.0f);
+    return p * (wide)((half + 127) << 23) * (wide)((power - half + 127) << 23);
+}
+#endif
+
+/* 1 / x for a normal x: an estimate and a step of Newton's, where there is one; within 1 ulp or so. */
+INLINE wide wide_reciprocal(wide x)
+{
+#if defined(__AVX512F__)
+    wide guess = (wide)_mm512_rcp14_ps((__m512)x);
+
+    return guess + guess * (1.0f - x * guess);
+#else
+    return 1.0f / x;
+#endif
+}
+
+INLINE wide wide_sigmoid(wide x) { return wide_reciprocal(1.0f + wide_exp(-x)); }
+
+#endif
