@@ -17,7 +17,7 @@
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/gemm_engine.h"
 
-enum { AMX_SIDE = 32 };         /* of a tile of the driver, and the step of k */
+enum { AMX_SIDE = 32, AHEAD = 8 };      /* of a tile of the driver, and the step of k; rows that are asked for ahead */
 
 static bool amx_reads_a(const rp_gemm *g) { return !g->transpose_a && g->k % AMX_SIDE == 0; }
 
@@ -31,6 +31,8 @@ static void amx_turn_block(const uint16_t *from, int64_t from_row, int64_t depth
     for (int p = 0; p < 16; p++) {
         __m512i even = 2 * p < depth ? _mm512_maskz_loadu_epi16(columns, from + 2 * p * from_row) : _mm512_setzero_si512();
         __m512i odd  = 2 * p + 1 < depth ? _mm512_maskz_loadu_epi16(columns, from + (2 * p + 1) * from_row) : _mm512_setzero_si512();
+        _mm_prefetch(from + (AMX_SIDE + 2 * p) * from_row, _MM_HINT_T0);
+        _mm_prefetch(from + (AMX_SIDE + 2 * p + 1) * from_row, _MM_HINT_T0);
         low[p]  = amx_pairs_low(even, odd);
         high[p] = amx_pairs_high(even, odd);
     }
@@ -58,28 +60,37 @@ static void amx_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows,
     for (int64_t r = 0; r < rows; r++) memcpy(row + r * padded, (const uint16_t *)a + (i + r) * g->k, (size_t)g->k * sizeof *row);
 }
 
-/* Rows of B run along n: pairs of rows side by side. */
-static void amx_pack_pairs(const uint16_t *b, int64_t n, int64_t depth, uint32_t columns, uint16_t *to)
+/* Rows of B run along n: pairs of rows side by side, for all panels, so that memory is read in long runs. */
+static void amx_pack_pairs(const uint16_t *b, int64_t n, int64_t columns, int64_t real, int64_t depth, uint16_t *to)
 {
-    for (int64_t k = 0; k < depth; k += 2, to += k % AMX_SIDE ? 32 : 32 + 512) {
-        __m512i even = _mm512_maskz_loadu_epi16(columns, b + k * n);
-        __m512i odd  = k + 1 < depth ? _mm512_maskz_loadu_epi16(columns, b + (k + 1) * n) : _mm512_setzero_si512();
-        _mm512_store_si512(to, amx_pairs_low(even, odd));
-        _mm512_store_si512(to + 512, amx_pairs_high(even, odd));
+    for (int64_t k = 0; k < depth; k += 2) {
+        uint16_t *pair = to + k / AMX_SIDE * 1024 + k % AMX_SIDE * 16;
+        for (int64_t c = 0; c < columns; c += AMX_SIDE, pair += AMX_SIDE * depth) {
+            uint32_t some = amx_first(columns - c);
+            __m512i even  = k < real ? _mm512_maskz_loadu_epi16(some, b + k * n + c) : _mm512_setzero_si512();
+            __m512i odd   = k + 1 < real ? _mm512_maskz_loadu_epi16(some, b + (k + 1) * n + c) : _mm512_setzero_si512();
+            _mm_prefetch(b + (k + AHEAD) * n + c, _MM_HINT_T0);
+            _mm_prefetch(b + (k + AHEAD + 1) * n + c, _MM_HINT_T0);
+            _mm512_store_si512(pair, amx_pairs_low(even, odd));
+            _mm512_store_si512(pair + 512, amx_pairs_high(even, odd));
+        }
     }
 }
 
-/* Rows of B run along k: 16 of them, 32 of k, become 16 pairs of k. */
+/* Rows of B run along k: 16 of them, 32 of k, become 16 pairs of k. The next 16 rows come meanwhile. */
 static void amx_pack_turned(const uint16_t *b, int64_t row, int64_t rows, int64_t depth, uint16_t *to)
 {
-    for (int64_t k = 0; k < depth; k += AMX_SIDE, to += 1024)
-        for (int half = 0; half < 2; half++) {
+    for (int half = 0; half < 2; half++)
+        for (int64_t k = 0; k < depth; k += AMX_SIDE) {
+            uint16_t *tile = to + k / AMX_SIDE * 1024 + 512 * half;
             __m512i r[16];
-            for (int i = 0; i < 16; i++)
-                r[i] = 16 * half + i < rows ? _mm512_maskz_loadu_epi16(amx_first(depth - k), b + (16 * half + i) * row + k)
-                                            : _mm512_setzero_si512();
+            for (int i = 0; i < 16; i++) {
+                const uint16_t *from = b + (16 * half + i) * row + k;
+                r[i] = 16 * half + i < rows ? _mm512_maskz_loadu_epi16(amx_first(depth - k), from) : _mm512_setzero_si512();
+                _mm_prefetch(from + 16 * row, _MM_HINT_T0);
+            }
             amx_transpose(r);
-            for (int i = 0; i < 16; i++) _mm512_store_si512(to + 512 * half + 32 * i, r[i]);
+            for (int i = 0; i < 16; i++) _mm512_store_si512(tile + 32 * i, r[i]);
         }
 }
 
@@ -89,14 +100,12 @@ static void amx_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t colum
     uint16_t *panel      = to;
     int64_t real         = gemm_least(depth, g->k - k);         /* without the padding */
 
-    for (int64_t c = 0; c < columns; c += AMX_SIDE, panel += AMX_SIDE * depth) {
-        int64_t here = gemm_least(columns - c, AMX_SIDE);
-        if (g->transpose_b) amx_pack_turned(from + (j + c) * g->k + k, g->k, here, real, panel);
-        else {
-            if (real < depth) memset(panel, 0, (size_t)(AMX_SIDE * depth) * sizeof *panel);
-            amx_pack_pairs(from + k * g->n + j + c, g->n, real, amx_first(here), panel);
-        }
+    if (!g->transpose_b) {
+        amx_pack_pairs(from + k * g->n + j, g->n, columns, real, depth, panel);
+        return;
     }
+    for (int64_t c = 0; c < columns; c += AMX_SIDE, panel += AMX_SIDE * depth)
+        amx_pack_turned(from + (j + c) * g->k + k, g->k, gemm_least(columns - c, AMX_SIDE), real, panel);
 }
 
 static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds)

@@ -1,53 +1,70 @@
 /* kernels/cpu/gemm_blocks.c -- products cut into parts for the team.
  *
  *                 n ->   part 0 | part 1 | part 2 …        A part is a block of C: its thread packs the block's panels of B into its own
- *            +---+ +-----------+--------+--------+         scratch, depth block by depth block, and takes the strips of A past them. So B
- *     m  A   | s | |           |        |        |         is packed once and stays in the thread's second cache, a strip in its first.
- *     |      | t | |           |        |        |
- *     v      | r | |           |        |        |         A is read where it lies. Where it cannot be (its rows run along m, another
- *            | i | |           |        |        |         dtype, an odd depth), stretches of its rows are packed first, by the team,
- *            | p | |           |        |        |         and all parts read them.
- *            +---+ +-----------+--------+--------+
+ *            +---+ +-----------+--------+--------+         scratch and takes the strips of A past them. So B is packed once and stays in
+ *     m  A   | s | |           |        |        |         the thread's second cache, a strip in its first. Where all of k does not fit,
+ *            | t | |           |        |        |         depth blocks follow each other, and come back to the block's sums.
+ *     |      | r | |           |        |        |
+ *     v      | i | |           |        |        |         A is read where it lies. Where it cannot be (its rows run along m, another
+ *            | p | |           |        |        |         dtype, an odd depth), the team packs stretches of its rows first, and all
+ *            +---+ +-----------+--------+--------+         parts read them; but where all of B fits, parts are cut along m and each
+ *                                                          packs its own rows.
  *
- *   scratch   [ A of a stretch, packed ] [ of each thread:  B panels | sums of the block, where C cannot hold them | a tile | a strip ]
+ *   scratch   [ A of a stretch, packed ] [ of each thread:  panels | sums | a tile | strips ]
  *
- * Sums live in C itself when it is fp32, else in the thread's sums until the last depth block. An element of C is the sum over depth
- * blocks of one chain each, whatever part it lies in: its bits depend on k, `adds` and the level alone, not on m, n or the threads.
+ * Sums live in C itself when it is fp32, else in the thread's until the last depth block. An element of C is the sum over depth blocks of
+ * one chain each, whatever part it lies in: its bits depend on k, `adds` and the level alone, not on m, n or the threads.
  */
 #include "kernels/cpu/gemm_engine.h"
 #include "kernels/cpu/pack.h"
 
 #include "base/team.h"
 
-enum {
-    PANELS_BYTES  = 512 << 10,      /* of B in a thread's scratch: a quarter of a second cache of 2 MiB */
-    SUMS_BYTES    = 1280 << 10,     /* of C that depth blocks come back to */
+enum {                              /* a second cache has 2 MiB */
+    WHOLE_BYTES   = 1 << 20,        /* of B in a thread's scratch, where that is all of k */
+    ALL_BYTES     = 1280 << 10,     /* where it is all of B, packed by every thread */
+    PANELS_BYTES  = 512 << 10,      /* where it is a depth block, which shares the cache with sums */
+    SUMS_BYTES    = 1280 << 10,
+    FEWEST_PANELS = 4,              /* that a strip is worth reading for */
     STRETCH_BYTES = 8 << 20,        /* of A packed at a time */
-    PARTS_A_THREAD = 2,             /* so that a thread that loses its core is helped, */
-    SHARED_BYTES  = 4 << 20,        /* unless A, which every part reads, is larger than this */
-    STRIPS_A_PACK = 8,              /* packed together, so that memory is read in long runs */
+    SHARED_BYTES  = 4 << 20,        /* of A that every part reads: */
+    PARTS_A_THREAD = 2,             /* up to this much there are more parts, so that a thread that loses its core is helped */
+    STRIPS_A_PACK = 4,              /* packed together, so that memory is read in long runs */
 };
 
 typedef struct {
     const gemm_engine *e;
-    int64_t depth, n_depth;             /* of a block, padded; how many */
-    int64_t stretch;                    /* rows of A at a time: all of them where nothing is packed */
-    int64_t block_rows, n_rows;         /* of a part, and parts along m of a whole stretch */
-    int64_t n_columns, block_columns;   /* parts along n, and the widest */
-    int64_t packed_bytes, panels_bytes, sums_bytes, tile_bytes, strip_bytes, thread_bytes;
+    int64_t k, depth, n_depth, at_once;             /* padded; of a depth block; how many of them, and how many panels hold at once */
+    int64_t n_columns, block_columns;               /* parts along n, and the widest */
+    int64_t stretch, block_rows, n_rows;            /* rows of A at a time; of a part, and parts along them */
+    bool reads_a, packs_own;                        /* A where it lies; a part's own rows */
+    int64_t packed_bytes, panels_bytes, sums_bytes, tile_bytes, strips_bytes, thread_bytes;
 } cut;
 
 static int64_t ceiling(int64_t n, int64_t d) { return (n + d - 1) / d; }
+static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Depth blocks of about one size, padded. */
+static void cut_depth(const rp_gemm *g, cut *c)
+{
+    c->k       = gemm_up(g->k, c->e->step);
+    c->n_depth = most_of(ceiling(c->k, c->e->depth), 1);
+    c->depth   = most_of(gemm_up(ceiling(c->k, c->n_depth), c->e->step), c->e->step);
+    c->n_depth = most_of(ceiling(c->k, c->depth), 1);
+}
 
 /* Columns: as many as their panels' room allows, in parts that share the panels evenly over the threads. */
 static void cut_columns(const rp_gemm *g, cut *c)
 {
-    int64_t panels = ceiling(g->n, c->e->columns), room = PANELS_BYTES / (c->depth * c->e->columns * c->e->element);
+    int64_t panels = ceiling(g->n, c->e->columns), panel = most_of(c->k, c->depth) * c->e->columns * c->e->element;
+    int64_t room   = WHOLE_BYTES / panel;
+    bool shares    = g->m * g->k * c->e->element <= SHARED_BYTES && panels >= 4 * PARTS_A_THREAD * g->threads;
 
-    bool shares  = g->m * g->k * c->e->element <= SHARED_BYTES && panels >= 4 * PARTS_A_THREAD * g->threads;
-    int64_t most = ceiling(panels, room > 0 ? room : 1), least = (shares ? PARTS_A_THREAD : 1) * g->threads;
-
-    c->n_columns     = gemm_least(panels, gemm_up(most > least ? most : least, g->threads));
+    c->packs_own = !c->reads_a && panels * panel <= ALL_BYTES && g->m >= g->threads * c->e->rows;
+    c->at_once   = c->packs_own || room >= gemm_least(panels, FEWEST_PANELS) ? c->n_depth : 1;
+    if (c->at_once < c->n_depth) room = most_of(PANELS_BYTES / (c->depth * c->e->columns * c->e->element), 1);
+    c->n_columns = most_of(ceiling(panels, most_of(room, 1)), (shares && c->reads_a ? PARTS_A_THREAD : 1) * g->threads);
+    c->n_columns = c->packs_own ? 1 : gemm_least(panels, gemm_up(c->n_columns, g->threads));
     c->block_columns = ceiling(panels, c->n_columns) * c->e->columns;
 }
 
@@ -56,36 +73,38 @@ static void cut_rows(const rp_gemm *g, cut *c)
 {
     int64_t strips = ceiling(c->stretch, c->e->rows), parts = 1;
 
-    if (c->n_depth > 1) parts = ceiling(c->stretch * c->block_columns * (int64_t)sizeof(float), SUMS_BYTES);
-    if (c->n_columns * parts < g->threads) parts = ceiling(g->threads, c->n_columns);
-    c->n_rows     = gemm_least(strips, parts);
+    if (c->at_once < c->n_depth) parts = ceiling(c->stretch * c->block_columns * (int64_t)sizeof(float), SUMS_BYTES);
+    c->n_rows     = gemm_least(strips, most_of(parts, ceiling(g->threads, c->n_columns)));
     c->block_rows = ceiling(strips, c->n_rows) * c->e->rows;
     c->n_rows     = ceiling(c->stretch, c->block_rows);
+}
+
+/* Only what depth blocks of other panels come between needs a block of sums; else a strip's do. */
+static int64_t sums_rows(const rp_gemm *g, const cut *c)
+{
+    if (g->c == RP_F32 || c->n_depth == 1) return 0;
+    return c->at_once < c->n_depth ? c->block_rows : c->e->rows;
 }
 
 static void cut_up(const rp_gemm *g, cut *c)
 {
     const gemm_engine *e = RP_AT_LEVEL(gemm_engine_for)(g);
-    int64_t padded       = gemm_up(g->k, e->step), rows = g->m > 0 ? g->m : 1;
+    int64_t rows         = most_of(g->m, 1);
 
-    *c         = (cut){ .e = e };
-    c->n_depth = padded ? ceiling(padded, e->depth) : 1;
-    c->depth   = gemm_up(ceiling(padded, c->n_depth), e->step);
-    if (c->depth == 0) c->depth = e->step;
-    c->n_depth = padded ? ceiling(padded, c->depth) : 1;
-    c->stretch = rows;
-    if (!e->reads_a(g)) {
-        int64_t strip   = e->rows * padded * e->element;
-        c->stretch      = gemm_least(gemm_up(rows, e->rows), gemm_up(ceiling(STRETCH_BYTES, strip ? strip : 1), 8) * e->rows);
+    *c = (cut){ .e = e, .reads_a = e->reads_a(g), .stretch = rows };
+    cut_depth(g, c);
+    cut_columns(g, c);
+    int64_t strip = e->rows * c->k * e->element;
+    if (!c->reads_a && !c->packs_own) {
+        c->stretch      = gemm_least(gemm_up(rows, e->rows), gemm_up(ceiling(STRETCH_BYTES, most_of(strip, 1)), 8) * e->rows);
         c->packed_bytes = rp__align_up(ceiling(c->stretch, e->rows) * strip);
     }
-    cut_columns(g, c);
     cut_rows(g, c);
-    c->panels_bytes = rp__align_up(c->depth * c->block_columns * e->element);
-    c->sums_bytes   = g->c != RP_F32 && c->n_depth > 1 ? rp__align_up(c->block_rows * c->block_columns * (int64_t)sizeof(float)) : 0;
+    c->panels_bytes = rp__align_up(c->at_once * c->depth * c->block_columns * e->element);
+    c->sums_bytes   = rp__align_up(sums_rows(g, c) * c->block_columns * (int64_t)sizeof(float));
     c->tile_bytes   = rp__align_up(e->rows * e->columns * (int64_t)sizeof(float));
-    c->strip_bytes  = rp__align_up(e->rows * padded * e->element);
-    c->thread_bytes = c->panels_bytes + c->sums_bytes + c->tile_bytes + c->strip_bytes;
+    c->strips_bytes = rp__align_up((c->packs_own ? STRIPS_A_PACK : 1) * strip);
+    c->thread_bytes = c->panels_bytes + c->sums_bytes + c->tile_bytes + c->strips_bytes;
 }
 
 /* ---- one tile ---- */
@@ -99,7 +118,11 @@ typedef struct {
     int64_t from, to, n_rows, n_packs;      /* of the stretch: its rows, parts along them, parts of packing them */
 } product;
 
-typedef struct { uint8_t *panels, *sums, *tile, *strip; } room;
+typedef struct {
+    uint8_t *panels, *sums, *tile, *strips;
+    int64_t row, end;               /* of the part */
+    int64_t from, to;               /* columns */
+} room;
 
 typedef struct { int64_t i, j, rows, columns; } place;      /* of a tile in C */
 
@@ -153,12 +176,17 @@ static gemm_strip strip_at(const product *p, int64_t i, const room *own)
 {
     const rp_gemm *g     = p->g;
     const gemm_engine *e = p->how.e;
-    int64_t rows = gemm_least(e->rows, p->to - i), element = e->element;
+    int64_t rows = gemm_least(e->rows, p->to - i), row = p->how.k * e->element, together = STRIPS_A_PACK * e->rows;
 
-    if (p->packed) return e->packed(g, p->packed + (i - p->from) * gemm_up(g->k, e->step) * element);
-    if (rows == e->rows) return (gemm_strip){ (const uint8_t *)p->a + i * g->k * element, g->k, 1 };
-    e->pack_a(g, p->a, i, rows, own->strip);
-    return e->packed(g, own->strip);
+    if (p->packed) return e->packed(g, p->packed + (i - p->from) * row);
+    if (p->how.packs_own) {
+        int64_t at = (i - own->row) % together;
+        if (at == 0) e->pack_a(g, p->a, i, gemm_least(together, own->end - i), own->strips);
+        return e->packed(g, own->strips + at * row);
+    }
+    if (rows == e->rows) return (gemm_strip){ (const uint8_t *)p->a + i * g->k * e->element, g->k, 1 };
+    e->pack_a(g, p->a, i, rows, own->strips);
+    return e->packed(g, own->strips);
 }
 
 /* A share of the next strip's rows comes to the second cache while this one is multiplied. */
@@ -166,66 +194,80 @@ static void fetch_rows(const product *p, int64_t i, int64_t k, int64_t depth, in
 {
     int64_t rows = gemm_least(p->how.e->rows, p->to - i), row = p->g->k * p->how.e->element;
 
-    if (p->packed || rows <= 0) return;
+    if (!p->how.reads_a || rows <= 0) return;
     for (int64_t r = rows * share / shares; r < rows * (share + 1) / shares; r++) {
         const char *line = (const char *)p->a + (i + r) * row + k * p->how.e->element;
         for (int64_t at = 0; at < depth * p->how.e->element; at += 64) __builtin_prefetch(line + at, 0, 2);
     }
 }
 
-/* And the tile of C right of this one to the first. */
+/* And the tile of C right of this one to the first, for writing. */
 static void fetch_c(const product *p, const place *at, int64_t columns)
 {
-    const float *c = (const float *)p->c + at->i * p->g->n + at->j + p->how.e->columns;
+    int64_t element = rp_dtype_bytes(p->g->c), row = p->g->n * element;
+    const char *c   = (const char *)p->c + (at->i * p->g->n + at->j + p->how.e->columns) * element;
 
-    for (int64_t r = 0; r < at->rows && columns > 0; r++, c += p->g->n) {
+    for (int64_t r = 0; r < at->rows && columns > 0; r++, c += row) {
         __builtin_prefetch(c, 1);
-        __builtin_prefetch(c + columns - 1, 1);
+        __builtin_prefetch(c + columns * element - 1, 1);
     }
 }
 
-static void one_strip(const product *p, int64_t i, int64_t from, int64_t to, int64_t d, const room *own, float *sums)
+/* The strip's tiles with depth block d, whose panels are given. */
+static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, const uint8_t *panels, const room *own, float *sums)
 {
     const gemm_engine *e = p->how.e;
-    int64_t k = d * p->how.depth, depth = gemm_least(p->how.depth, gemm_up(p->g->k, e->step) - k);
-    gemm_strip a = strip_at(p, i, own);
-    bool last    = d + 1 == p->how.n_depth;
+    int64_t k = d * p->how.depth, depth = gemm_least(p->how.depth, p->how.k - k), panel = depth * e->columns * e->element;
+    bool last = d + 1 == p->how.n_depth;
 
     a.data = (const uint8_t *)a.data + k * a.step * e->element;
-    for (int64_t j = from; j < to; j += e->columns, sums += e->rows * e->columns) {
-        const uint8_t *b = own->panels + (j - from) * depth * e->element;
-        place at         = { i, j, gemm_least(e->rows, p->to - i), gemm_least(e->columns, to - j) };
-        fetch_rows(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - from) / e->columns, ceiling(to - from, e->columns));
+    for (int64_t j = own->from; j < own->to; j += e->columns, sums += e->rows * e->columns, panels += panel) {
+        place at = { i, j, gemm_least(e->rows, p->to - i), gemm_least(e->columns, own->to - j) };
+        fetch_rows(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - own->from) / e->columns, ceiling(own->to - own->from, e->columns));
+        if (last || p->g->c == RP_F32) fetch_c(p, &at, gemm_least(e->columns, own->to - j - e->columns));
         if (p->g->c == RP_F32) {
-            fetch_c(p, &at, gemm_least(e->columns, to - j - e->columns));
-            tile_in_c(p, &at, depth, a, b, d > 0 || p->g->adds, last, (float *)(void *)own->tile);
+            tile_in_c(p, &at, depth, a, panels, d > 0 || p->g->adds, last, (float *)(void *)own->tile);
             continue;
         }
         float *sum = p->how.sums_bytes ? sums : (float *)(void *)own->tile;
-        e->multiply(depth, a, b, sum, e->columns, d > 0);
+        e->multiply(depth, a, panels, sum, e->columns, d > 0);
         if (last) put_tile(p, &at, sum);
+    }
+}
+
+/* Depth blocks from d on whose panels hold at once: packed, then every strip of the part past all of them. */
+static void some_depth(const product *p, int64_t d, const room *own)
+{
+    const cut *how       = &p->how;
+    const gemm_engine *e = how->e;
+    int64_t end = gemm_least(d + how->at_once, how->n_depth), block = how->depth * how->block_columns * e->element;
+
+    for (int64_t b = d; b < end; b++)
+        e->pack_b(p->g, p->b, own->from, own->to - own->from, b * how->depth, gemm_least(how->depth, how->k - b * how->depth),
+                  own->panels + (b - d) * block);
+    for (int64_t i = own->row; i < own->end; i += e->rows) {
+        gemm_strip a = strip_at(p, i, own);
+        float *sums  = (float *)(void *)own->sums + (how->at_once < how->n_depth ? (i - own->row) * how->block_columns : 0);
+        for (int64_t b = d; b < end; b++) one_strip(p, i, b, a, own->panels + (b - d) * block, own, sums);
     }
 }
 
 static void one_part(void *arg, int64_t part, int thread)
 {
-    const product *p     = arg;
-    const cut *how       = &p->how;
-    const gemm_engine *e = how->e;
-    uint8_t *base        = p->threads + thread * how->thread_bytes;
-    room own = { base, base + how->panels_bytes, base + how->panels_bytes + how->sums_bytes, base + how->thread_bytes - how->strip_bytes };
-    int64_t row  = p->from + part % p->n_rows * how->block_rows, end = gemm_least(row + how->block_rows, p->to);
-    int64_t from = rp__part_from(p->g->n, e->columns, how->n_columns, part / p->n_rows);
-    int64_t to   = rp__part_from(p->g->n, e->columns, how->n_columns, part / p->n_rows + 1);
+    const product *p = arg;
+    const cut *how   = &p->how;
+    uint8_t *base    = p->threads + thread * how->thread_bytes;
+    room own         = { .panels = base, .sums = base + how->panels_bytes };
 
-    e->begin();
-    for (int64_t d = 0; d < how->n_depth; d++) {
-        int64_t k = d * how->depth;
-        e->pack_b(p->g, p->b, from, to - from, k, gemm_least(how->depth, gemm_up(p->g->k, e->step) - k), own.panels);
-        for (int64_t i = row; i < end; i += e->rows)
-            one_strip(p, i, from, to, d, &own, (float *)(void *)own.sums + (i - row) * how->block_columns);
-    }
-    e->end();
+    own.tile   = own.sums + how->sums_bytes;
+    own.strips = own.tile + how->tile_bytes;
+    own.row    = p->from + part % p->n_rows * how->block_rows;
+    own.end    = gemm_least(own.row + how->block_rows, p->to);
+    own.from   = rp__part_from(p->g->n, how->e->columns, how->n_columns, part / p->n_rows);
+    own.to     = rp__part_from(p->g->n, how->e->columns, how->n_columns, part / p->n_rows + 1);
+    how->e->begin();
+    for (int64_t d = 0; d < how->n_depth; d += how->at_once) some_depth(p, d, &own);
+    how->e->end();
 }
 
 /* ---- all of it ---- */
@@ -237,7 +279,7 @@ static void pack_strips(void *arg, int64_t part, int thread)
     int64_t from = rp__part_from(p->to - p->from, e->rows, p->n_packs, part), to = rp__part_from(p->to - p->from, e->rows, p->n_packs, part + 1);
 
     (void)thread;
-    e->pack_a(p->g, p->a, p->from + from, to - from, p->packed + from * gemm_up(p->g->k, e->step) * e->element);
+    e->pack_a(p->g, p->a, p->from + from, to - from, p->packed + from * p->how.k * e->element);
 }
 
 int64_t RP_AT_LEVEL(gemm_blocks_scratch)(const rp_gemm *g)

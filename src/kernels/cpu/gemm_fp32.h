@@ -34,13 +34,21 @@ static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows
 
 static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)
 {
-    float *panel = to;
+    enum { RUN = 16 };          /* of k: each row of it is read once, for all panels */
+    float *panel  = to;
+    int64_t whole = columns / TILE_COLUMNS * TILE_COLUMNS;
 
-    for (int64_t c = 0; c < columns; c += TILE_COLUMNS, panel += TILE_COLUMNS * depth) {
-        int64_t here = gemm_least(columns - c, TILE_COLUMNS);
-        if (g->transpose_b) pack_transposed(g->ab, b, (j + c) * g->k + k, g->k, here, depth, TILE_COLUMNS, panel);
-        else if (here == TILE_COLUMNS) pack_rows(g->ab, b, k * g->n + j + c, g->n, depth, TILE_COLUMNS, TILE_COLUMNS, panel);
-        else pack_rows(g->ab, b, k * g->n + j + c, g->n, depth, here, TILE_COLUMNS, panel);
+    if (g->transpose_b) {
+        for (int64_t c = 0; c < columns; c += TILE_COLUMNS, panel += TILE_COLUMNS * depth)
+            pack_transposed(g->ab, b, (j + c) * g->k + k, g->k, gemm_least(columns - c, TILE_COLUMNS), depth, TILE_COLUMNS, panel);
+        return;
+    }
+    for (int64_t d = 0; d < depth; d += RUN) {
+        int64_t run = gemm_least(RUN, depth - d), at = (k + d) * g->n + j;
+        for (int64_t c = 0; c < whole; c += TILE_COLUMNS)
+            pack_rows(g->ab, b, at + c, g->n, run, TILE_COLUMNS, TILE_COLUMNS, panel + c * depth + d * TILE_COLUMNS);
+        if (whole < columns)
+            pack_rows(g->ab, b, at + whole, g->n, run, columns - whole, TILE_COLUMNS, panel + whole * depth + d * TILE_COLUMNS);
     }
 }
 
