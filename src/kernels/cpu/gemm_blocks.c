@@ -22,7 +22,7 @@
 
 enum {                              /* a second cache has 2 MiB */
     WHOLE_BYTES   = 1 << 20,        /* of B in a thread's scratch, where that is all of k */
-    ALL_BYTES     = 1280 << 10,     /* where it is all of B, packed by every thread */
+    ALL_BYTES     = 1536 << 10,     /* where it is all of B, packed by every thread */
     PANELS_BYTES  = 512 << 10,      /* where it is a depth block, which shares the cache with sums */
     SUMS_BYTES    = 1280 << 10,
     FEWEST_PANELS = 4,              /* that a strip is worth reading for */
@@ -60,11 +60,13 @@ static void cut_columns(const rp_gemm *g, cut *c)
     int64_t room   = WHOLE_BYTES / panel;
     bool shares    = g->m * g->k * c->e->element <= SHARED_BYTES && panels >= 4 * PARTS_A_THREAD * g->threads;
 
-    c->packs_own = !c->reads_a && panels * panel <= ALL_BYTES && g->m >= g->threads * c->e->rows;
-    c->at_once   = c->packs_own || room >= gemm_least(panels, FEWEST_PANELS) ? c->n_depth : 1;
+    bool all     = panels * panel <= ALL_BYTES && g->m >= g->threads * c->e->rows && (!c->reads_a || g->n < g->m);
+
+    c->packs_own = all && !c->reads_a;
+    c->at_once   = all || room >= gemm_least(panels, FEWEST_PANELS) ? c->n_depth : 1;
     if (c->at_once < c->n_depth) room = most_of(PANELS_BYTES / (c->depth * c->e->columns * c->e->element), 1);
     c->n_columns = most_of(ceiling(panels, most_of(room, 1)), (shares && c->reads_a ? PARTS_A_THREAD : 1) * g->threads);
-    c->n_columns = c->packs_own ? 1 : gemm_least(panels, gemm_up(c->n_columns, g->threads));
+    c->n_columns = all ? 1 : gemm_least(panels, gemm_up(c->n_columns, g->threads));
     c->block_columns = ceiling(panels, c->n_columns) * c->e->columns;
 }
 
@@ -189,16 +191,25 @@ static gemm_strip strip_at(const product *p, int64_t i, const room *own)
     return e->packed(g, own->strips);
 }
 
-/* A share of the next strip's rows comes to the second cache while this one is multiplied. */
-static void fetch_rows(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares)
+static void fetch(const uint8_t *from, int64_t bytes)
 {
-    int64_t rows = gemm_least(p->how.e->rows, p->to - i), row = p->g->k * p->how.e->element;
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at, 0, 2);
+}
 
-    if (!p->how.reads_a || rows <= 0) return;
-    for (int64_t r = rows * share / shares; r < rows * (share + 1) / shares; r++) {
-        const char *line = (const char *)p->a + (i + r) * row + k * p->how.e->element;
-        for (int64_t at = 0; at < depth * p->how.e->element; at += 64) __builtin_prefetch(line + at, 0, 2);
+/* A share of what the next strip has of this depth comes to the second cache while this one is multiplied. */
+static void fetch_strip(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
+{
+    const gemm_engine *e = p->how.e;
+
+    if (p->how.packs_own || i + e->rows > own->end) return;
+    gemm_strip next = strip_at(p, i, own);
+    const uint8_t *data = (const uint8_t *)next.data + k * next.step * e->element;
+    if (next.step > 1) {
+        int64_t bytes = depth * next.step * e->element;
+        fetch(data + bytes * share / shares, bytes * (share + 1) / shares - bytes * share / shares);
+        return;
     }
+    for (int64_t r = e->rows * share / shares; r < e->rows * (share + 1) / shares; r++) fetch(data + r * next.row * e->element, depth * e->element);
 }
 
 /* And the tile of C right of this one to the first, for writing. */
@@ -223,7 +234,7 @@ static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, cons
     a.data = (const uint8_t *)a.data + k * a.step * e->element;
     for (int64_t j = own->from; j < own->to; j += e->columns, sums += e->rows * e->columns, panels += panel) {
         place at = { i, j, gemm_least(e->rows, p->to - i), gemm_least(e->columns, own->to - j) };
-        fetch_rows(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - own->from) / e->columns, ceiling(own->to - own->from, e->columns));
+        fetch_strip(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - own->from) / e->columns, ceiling(own->to - own->from, e->columns), own);
         if (last || p->g->c == RP_F32) fetch_c(p, &at, gemm_least(e->columns, own->to - j - e->columns));
         if (p->g->c == RP_F32) {
             tile_in_c(p, &at, depth, a, panels, d > 0 || p->g->adds, last, (float *)(void *)own->tile);
