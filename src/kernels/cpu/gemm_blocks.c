@@ -311,7 +311,7 @@ void RP_AT_LEVEL(gemm_blocks)(const rp_gemm *g, const void *a, const void *b, vo
     for (p.from = 0; p.from < g->m; p.from = p.to) {
         p.to     = gemm_least(p.from + p.how.stretch, g->m);
         p.n_rows = ceiling(p.to - p.from, p.how.block_rows);
-        p.n_packs = ceiling(p.to - p.from, STRIPS_A_PACK * p.how.e->rows);
+        p.n_packs = ceiling(p.to - p.from, 4 * STRIPS_A_PACK * p.how.e->rows);
         if (p.packed) rp__team_run(g->threads, p.n_packs, pack_strips, &p);
         rp__team_run(g->threads, p.n_rows * p.how.n_columns, one_part, &p);
     }

@@ -13,6 +13,15 @@ static gemm_strip fp32_packed(const rp_gemm *g, const void *data)
     return g->transpose_a ? (gemm_strip){ data, 1, TILE_ROWS } : (gemm_strip){ data, g->k, 1 };
 }
 
+/* Rows that will be packed soon. */
+static void ask_rows(rp_dtype dtype, const void *from, int64_t at, int64_t row, int64_t rows, int64_t n)
+{
+    int64_t element = rp_dtype_bytes(dtype);
+
+    for (int64_t r = 0; r < rows; r++, at += row)
+        for (int64_t j = 0; j < n * element; j += 64) __builtin_prefetch((const char *)from + at * element + j);
+}
+
 static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to)
 {
     enum { RUN = 16 };          /* of k: each row of it is read once, for all strips */
@@ -23,13 +32,16 @@ static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows
         memset(strip + rows * g->k, 0, (size_t)((gemm_up(rows, TILE_ROWS) - rows) * g->k) * sizeof *strip);
         return;
     }
-    for (int64_t k = 0; k < g->k; k += RUN)
+    for (int64_t k = 0; k < g->k; k += RUN) {
+        int64_t depth = gemm_least(RUN, g->k - k);
+        ask_rows(g->ab, a, (k + RUN) * g->m + i, g->m, gemm_least(RUN, g->k - k - depth), rows);
         for (int64_t r = 0; r < rows; r += TILE_ROWS) {
-            int64_t depth = gemm_least(RUN, g->k - k), at = (k * g->m) + i + r;
-            float *here   = strip + r * g->k + k * TILE_ROWS;
+            int64_t at  = k * g->m + i + r;
+            float *here = strip + r * g->k + k * TILE_ROWS;
             if (rows - r >= TILE_ROWS) pack_rows(g->ab, a, at, g->m, depth, TILE_ROWS, TILE_ROWS, here);
             else pack_rows(g->ab, a, at, g->m, depth, rows - r, TILE_ROWS, here);
         }
+    }
 }
 
 static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)
@@ -45,6 +57,7 @@ static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t colu
     }
     for (int64_t d = 0; d < depth; d += RUN) {
         int64_t run = gemm_least(RUN, depth - d), at = (k + d) * g->n + j;
+        ask_rows(g->ab, b, at + RUN * g->n, g->n, gemm_least(RUN, depth - d - run), columns);
         for (int64_t c = 0; c < whole; c += TILE_COLUMNS)
             pack_rows(g->ab, b, at + c, g->n, run, TILE_COLUMNS, TILE_COLUMNS, panel + c * depth + d * TILE_COLUMNS);
         if (whole < columns)
