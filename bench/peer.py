@@ -93,7 +93,7 @@ def live_peak(model, optimizer, ids, run=None):
     tensors += [v for state in optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
     live = peak = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        step(run or model, optimizer, ids)
+        step(model if run is None else run, optimizer, ids)
     memory = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
     for event in sorted(memory, key=lambda e: e.start_ns()):
         live += event.nbytes()
