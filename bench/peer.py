@@ -1,33 +1,40 @@
 #!/usr/bin/env python3
 """The step that bench_step times, in PyTorch with transformers: eager, SDPA attention, fused AdamW, optional checkpointing.
 
-    peer.py CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac none|full|selective_layer] [--steps N] [--warmup N] [--threads N] [--pairs N]
+    peer.py CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N | --serve]
 
 Prints one JSON line with bench_step's keys: tokens_per_second of the best step, and peak_mib, the most bytes the CPU allocator had
 live in one more step under the memory profiler, weights, gradients and moments included; scratch that kernel libraries take
-for themselves is not seen there. selective_layer is every second block. With --pairs, N pairs of a step without checkpointing and one
-with it, as bench_step has them: overhead and its interval, and peak_bytes of both. tools/goldens_setup makes an environment that has
+for themselves is not seen there. MODE is none, full, selective_layer (every second block), selective_op (in every block products and
+attention are kept, all else is computed again), compile or compile_layer (torch.compile, of the model or of each block). With --pairs, N pairs of a step without checkpointing and one
+with it, as bench_step has them: overhead and its interval, and peak_bytes of both. With --serve it does as bench_step: a line when it is warm, then one for each line read. tools/goldens_setup makes an environment that has
 what is needed.
 """
 import argparse
 import functools
 import json
-import math
 import statistics
+import sys
 import time
 
 import torch
 import transformers
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+from intervals import median_interval
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+MODES = ("none", "full", "selective_layer", "selective_op", "compile", "compile_layer")
+aten = torch.ops.aten
+KEPT = {aten.mm.default, aten.addmm.default, aten.bmm.default, aten._scaled_dot_product_flash_attention_for_cpu.default}
 
 
 def parse():
     p = argparse.ArgumentParser()
     p.add_argument("config")
     p.add_argument("--dtype", choices=DTYPES, default="fp32")
-    p.add_argument("--ac", choices=("none", "full", "selective_layer"), default="none")
+    p.add_argument("--ac", choices=MODES, default="none")
+    p.add_argument("--serve", action="store_true")
     for name, value in (("--seq", 512), ("--batch", 2), ("--steps", 3), ("--warmup", 1), ("--threads", 2), ("--pairs", 0)):
         p.add_argument(name, type=int, default=value)
     return p.parse_args()
@@ -43,12 +50,24 @@ def build(o):
     return model.train()
 
 
+def keep_products(_, op, *args, **kwargs):
+    return CheckpointPolicy.MUST_SAVE if op in KEPT else CheckpointPolicy.PREFER_RECOMPUTE
+
+
 def choose(model, ac):
-    layers = list(model.model.layers)
+    """The module to call."""
+    layers = list(model.model.layers if hasattr(model, "model") else model.transformer.h)
     for layer in layers:
         layer.__dict__.pop("forward", None)
-    for layer in {"none": [], "full": layers, "selective_layer": layers[1::2]}[ac]:
-        layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
+    how = {"use_reentrant": False}
+    if ac == "selective_op":
+        how["context_fn"] = functools.partial(create_selective_checkpoint_contexts, keep_products)
+    for layer in {"full": layers, "selective_op": layers, "selective_layer": layers[1::2]}.get(ac, []):
+        layer.forward = functools.partial(checkpoint, layer.forward, **how)
+    if ac == "compile_layer":
+        for layer in layers:
+            layer.compile()
+    return torch.compile(model) if ac == "compile" else model
 
 
 def step(model, optimizer, ids):
@@ -61,27 +80,25 @@ def step(model, optimizer, ids):
     return time.perf_counter() - began, value
 
 
-def live_peak(model, optimizer, ids):
+def lasting_bytes(model, optimizer):
+    """Weights, gradients and moments."""
+    params = list(model.parameters())
+    states = [v for state in optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
+    return sum(t.nbytes for t in params) * 2 + sum(t.nbytes for t in states)
+
+
+def live_peak(model, optimizer, ids, run=None):
     """What is live before a step, and from there the allocator's events in order."""
     tensors = list(model.parameters()) + list(model.buffers())
     tensors += [v for state in optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
     live = peak = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        step(model, optimizer, ids)
+        step(model if run is None else run, optimizer, ids)
     memory = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
     for event in sorted(memory, key=lambda e: e.start_ns()):
         live += event.nbytes()
         peak = max(peak, live)
     return peak
-
-
-def median_interval(values):
-    """As src/base/median.h: the narrowest ranks that hold the true median with 95 %, all of them where there are fewer than six."""
-    x, n, k, below = sorted(values), len(values), 0, 0.5 ** len(values)
-    while k + 1 < n - 1 - k and below + math.comb(n, k + 1) * 0.5 ** n <= 0.025:
-        k += 1
-        below += math.comb(n, k) * 0.5 ** n
-    return statistics.median(x), [x[k], x[n - 1 - k]], 1 - 2 * below
 
 
 def run_pairs(o, model, optimizer, ids):
@@ -105,11 +122,30 @@ def run_pairs(o, model, optimizer, ids):
             "peak_bytes": peaks}
 
 
+def tell(**what):
+    print(json.dumps(what), flush=True)
+
+
+def serve(o, model, optimizer, ids):
+    run = choose(model, o.ac)
+    for _ in range(o.warmup):
+        step(run, optimizer, ids)
+    tell(ready=True, torch=torch.__version__, transformers=transformers.__version__)
+    for line in sys.stdin:
+        if line.strip() == "step":
+            seconds, loss = step(run, optimizer, ids)
+            tell(seconds=seconds, loss=loss)
+        elif line.strip() == "bytes":
+            tell(peak_bytes=live_peak(model, optimizer, ids, run), lasting_bytes=lasting_bytes(model, optimizer))
+        else:
+            sys.exit(f"peer.py: what is '{line.strip()}'?")
+
+
 def run_steps(o, model, optimizer, ids):
-    choose(model, o.ac)
-    times, loss = zip(*(step(model, optimizer, ids) for _ in range(o.warmup + o.steps)))
+    run = choose(model, o.ac)
+    times, loss = zip(*(step(run, optimizer, ids) for _ in range(o.warmup + o.steps)))
     best = min(times[o.warmup:])
-    return {"tokens_per_second": o.seq * o.batch / best, "seconds": best, "peak_mib": live_peak(model, optimizer, ids) / 2**20,
+    return {"tokens_per_second": o.seq * o.batch / best, "seconds": best, "peak_mib": live_peak(model, optimizer, ids, run) / 2**20,
             "loss": loss[-1]}
 
 
@@ -119,6 +155,8 @@ def main():
     model = build(o)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.999), weight_decay=0.1, fused=True)
     ids = torch.randint(0, model.config.vocab_size, (o.batch, o.seq))
+    if o.serve:
+        return serve(o, model, optimizer, ids)
     found = run_pairs(o, model, optimizer, ids) if o.pairs else run_steps(o, model, optimizer, ids)
     print(json.dumps({"dtype": o.dtype, "ac": o.ac, "seq": o.seq, "batch": o.batch, **found, "torch": torch.__version__,
                       "transformers": transformers.__version__}))

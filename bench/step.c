@@ -1,11 +1,12 @@
 /* bench/step.c -- training steps of a model shape, timed: tokens/s and the ledger's bytes, one JSON line.
  *
- *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N] [--costs]
+ *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N | --costs | --serve]
  *
  * MODE is none, full, selective_layer (every second block) or selective_op. With --pairs, N pairs of a step without checkpointing and one
  * with it are timed, in turn in one process: the overhead is the median of their ratios less 1, its interval that of base/median.h, the
  * share is recomputed over other FLOPs. With --costs what the machine's cost table says of the step stands beside what it took, after a
- * line an op: seconds forward, seconds backward.
+ * line an op: seconds forward, seconds backward. With --serve a line says that it is warm; then, for each line "step" that is read, a step
+ * is run, and for each "bytes" one whose peak is looked at: bench/speed runs it so, in turn with peer.py.
  * Random weights; tokens by the same generator as the PyTorch peer, so that both do the same work. AdamW with states in the
  * parameters' dtype, as the peer has them.
  */
@@ -23,7 +24,7 @@
 typedef struct {
     const char *config, *dtype, *ac;
     int64_t seq, batch, steps, warmup, threads, pairs;
-    bool costs;
+    bool costs, serve;
 } bench_options;
 
 typedef struct { double seconds, forward, backward, update, loss; int64_t saved; } timing;
@@ -154,6 +155,7 @@ static bench_options parse(int argc, char **argv)
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (name[0] != '-') { o.config = name; continue; }
         if (!strcmp(name, "--costs")) { o.costs = true; continue; }
+        if (!strcmp(name, "--serve")) { o.serve = true; continue; }
         if (!strcmp(name, "--dtype")) o.dtype = value;
         else if (!strcmp(name, "--ac")) o.ac = value;
         else if (!strcmp(name, "--seq")) o.seq = atoll(value);
@@ -290,6 +292,42 @@ static void run_costs(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim
     rp__cost_table_free(table);
 }
 
+/* ---- one step a line ---- */
+
+static void serve_bytes(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim *optim, int64_t step, uint64_t *x)
+{
+    rp_mem mem;
+
+    rp_mem_read(ctx, 0, true, &mem);
+    one_step(ctx, o, m, optim, step, x);
+    rp_mem_read(ctx, 0, false, &mem);
+    printf("{\"peak_bytes\": %" PRId64 ", \"lasting_bytes\": %" PRId64 "}\n", mem.peak_bytes,
+           2 * mem.live_at[RP_MEM_PARAM] + mem.live_at[RP_MEM_OPTIM]);      /* weights, as many gradients, moments */
+}
+
+static void serve(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim *optim)
+{
+    char line[32], machine[RP_COST_MACHINE_CHARS];
+    uint64_t x   = 1234;
+    int64_t step = 0;
+    rp_selection chosen;
+
+    choose(ctx, m, o->ac, &chosen);
+    while (step < o->warmup) one_step(ctx, o, m, optim, ++step, &x);
+    printf("{\"ready\": true, \"machine\": \"%s\", \"version\": \"%s\"}\n", rp__cost_machine_text(ctx, machine), rp_version());
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        if (!strcmp(line, "bytes\n")) serve_bytes(ctx, o, m, optim, ++step, &x);
+        else if (strcmp(line, "step\n")) fail(NULL, line);
+        else {
+            timing t = one_step(ctx, o, m, optim, ++step, &x);
+            printf("{\"seconds\": %.6f, \"loss\": %.9g}\n", t.seconds, t.loss);
+        }
+        fflush(stdout);
+    }
+    unchoose(ctx, &chosen);
+}
+
 int main(int argc, char **argv)
 {
     bench_options o        = parse(argc, argv);
@@ -301,6 +339,7 @@ int main(int argc, char **argv)
     rp_model *m     = build(ctx, &o, dtype);
     rp_optim *optim = build_optim(ctx, m, dtype);
     if (o.costs) run_costs(ctx, &o, m, optim);
+    else if (o.serve) serve(ctx, &o, m, optim);
     else if (o.pairs) run_pairs(ctx, &o, m, optim);
     else run_steps(ctx, &o, m, optim);
     rp__optim_free(optim);

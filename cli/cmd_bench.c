@@ -113,7 +113,7 @@ static int print_names(const cli *c)
 static int unknown(const cli *c, const char *word)
 {
     enum { MOST = 64 };
-    static char first[MOST][RP_BENCH_NAME_CHARS];
+    char first[MOST][RP_BENCH_NAME_CHARS];
     const char *list[MOST + 1] = { NULL };
     char hint[RP_HINT_CHARS];
     bool usual;

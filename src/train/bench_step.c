@@ -216,8 +216,8 @@ static void describe(const rp_op_meta *m, product *p)
 
 static bool same(const product *a, const product *b)
 {
-    return a->op == b->op && a->frozen == b->frozen && a->call.int_inputs == b->call.int_inputs && !memcmp(a->call.in, b->call.in, sizeof a->call.in) &&
-           !memcmp(a->attr, b->attr, sizeof a->attr);
+    return a->op == b->op && a->frozen == b->frozen && a->call.int_inputs == b->call.int_inputs &&
+           !memcmp(a->call.in, b->call.in, sizeof a->call.in) && !memcmp(a->attr, b->attr, sizeof a->attr);
 }
 
 /* NULL: no product, or one too many. */
