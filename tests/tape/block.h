@@ -12,7 +12,7 @@ enum { T = 12, H = 16, F = 40, VOCAB = 20, MOST_BLOCKS = 4, BLOCK_CALLS = 6 };
 enum { FLOAT = 4, RSTD_BYTES = T * FLOAT, HIDDEN_BYTES = T * H * FLOAT, MIDDLE_BYTES = T * F * FLOAT };
 /* In a block: rstd, n, u, a. Its input x is a slot, too, unless it is a leaf. */
 enum { BLOCK_BYTES = RSTD_BYTES + HIDDEN_BYTES + 2 * MIDDLE_BYTES };
-enum { LOSS_SLOT_BYTES = HIDDEN_BYTES + VOCAB * H * FLOAT };      /* dx and dw of linear_cross_entropy */
+enum { LOSS_SLOT_BYTES = HIDDEN_BYTES + T * FLOAT };              /* what linear_cross_entropy reads, and its log-sum-exp */
 
 typedef struct {
     rp_ctx *ctx;

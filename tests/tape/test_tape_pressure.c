@@ -233,7 +233,7 @@ static void each_failing_allocation_under_pressure_is_an_error_that_leaves_no_tr
         setting s = { .regions = seed % 2 ? nesting_none() : nesting_random(&g, seed) };
         run_once(&g, &s, &truth);
         if (!(s.limit_bytes = least_limit(&g, s))) continue;
-        s.limit_bytes += RP_ALIGN;              /* at the least itself holes in other places are too many */
+        s.limit_bytes += 8 * RP_ALIGN;          /* at the least itself holes in other places are too many */
         assert_true(fail_each(&g, &s, &truth) > 100);
         tried++;
     }
