@@ -17,7 +17,7 @@ enum { ROWS = 64, KEYS = 96, ROW_STEPS = ROWS / 32, STEPS = KEYS / 32, SLACK = 8
 typedef struct {
     int64_t *packed;                    /* the pair whose keys and values these are */
     uint16_t *keys, *values;            /* [keys/16][depth] transposed lines, [keys/32][2 depth] pairs */
-    uint16_t *rows;                 /* lines: [ROWS/16][depth] */
+    uint16_t *rows;                     /* lines: [ROWS/16][depth] */
     float *scores, *out;                /* tiles: of 32 rows: [2][2 STEPS]; [ROWS/16][2 depth] */
     float *sum, *top;                   /* [ROWS][16], [ROWS] */
     uint32_t *kept;                     /* of 32 rows: [32][STEPS] bits */
