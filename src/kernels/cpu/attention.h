@@ -15,7 +15,7 @@
 #include "base/team.h"
 #include "kernels/cpu/cpu.h"
 
-enum { MOST_ROWS = 128 };               /* of a block, whoever cuts it */
+enum { MOST_ROWS = 192 };               /* of a block, whoever cuts it */
 
 typedef struct {
     const rp_attention *a;

@@ -24,7 +24,7 @@ typedef struct {
     uint16_t *rows_t, *grad_t;          /* q and dout: transposed lines, [ROWS/16][depth] */
     uint16_t *rows, *grad;              /* pairs: [ROW_STEPS][2 depth] */
     uint16_t *p, *ds, *ds_pairs;        /* lines: [KEYS/16][ROW_STEPS] twice; pairs: [KEY_STEPS][ROWS/16] */
-    float *s, *dp;                      /* [2][2] tiles */
+    float *s, *dp;                      /* of a block, twice: [2][2] tiles */
     float *dq, *dk, *dv;                /* tiles: [2 depth][ROWS/16]; [keys/16][2 depth] twice */
     uint32_t *kept;                     /* [KEY_STEPS][ROWS] bits */
     float *lse, *delta;                 /* [ROWS]; lse in powers of two */
@@ -52,8 +52,8 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->p           = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
     w->ds          = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
     w->ds_pairs    = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
-    w->s           = carve(base, &used, 4 * TILE_F);
-    w->dp          = carve(base, &used, 4 * TILE_F);
+    w->s           = carve(base, &used, 8 * TILE_F);
+    w->dp          = carve(base, &used, 8 * TILE_F);
     w->dq          = carve(base, &used, 2 * row_tiles * TILE_F);
     w->kept        = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEY_STEPS * ROWS : 0);
     w->lse         = carve(base, &used, ROWS);
@@ -122,35 +122,34 @@ static void begin_rows(const rows_block *r, work *w)
 
 /* ---- a block of 32 keys x 32 rows ---- */
 
-/* Where a block lies among the keys and rows at hand, and its first key. */
-typedef struct { int64_t key_step, row_step, key; } place;
+/* Where a block lies among the keys and rows at hand, its first key, and where its two products go. */
+typedef struct { int64_t key_step, row_step, key; float *s, *dp; } place;
 
-static void multiply_block(const rp_attention *a, const work *w, place at)
+/* 32 keys are 2 depth tiles of 16 keys x 32, as 32 rows are. */
+static inline void multiply_block(const rp_attention *a, const uint16_t *keys, const uint16_t *rows, const place *at)
 {
-    int64_t depth = depth_of(a), keys = at.key * depth, rows = at.row_step * 2 * depth * TILE;
+    int64_t depth = depth_of(a);
 
-    keys *= 32;                         /* 32 keys are 2 depth tiles of 16 keys x 32 */
+    RP_STORED();
+    keys += at->key * depth * 32;
+    rows += at->row_step * depth * 2 * TILE;
     tiles_zero();
-    tiles_multiply(w->keys + keys, w->keys + keys + depth * TILE, TILE, w->rows_t + rows, w->rows_t + rows + depth * TILE, TILE, depth);
-    tiles_store(w->s, 2 * TILE_F);
-    tiles_zero();
-    tiles_multiply(w->values + keys, w->values + keys + depth * TILE, TILE, w->grad_t + rows, w->grad_t + rows + depth * TILE, TILE, depth);
-    tiles_store(w->dp, 2 * TILE_F);
+    tiles_multiply(keys, keys + depth * TILE, TILE, rows, rows + depth * TILE, TILE, depth);
 }
 
 typedef struct { __m512 lse[2], delta[2], factor, kept; __m512i low[2], high[2], bits[2]; } row_lanes;
 
-static inline row_lanes row_lanes_of(const rows_block *r, const work *w, place at)
+static inline row_lanes row_lanes_of(const rows_block *r, const work *w, const place *at)
 {
     row_lanes x = { .factor = _mm512_set1_ps(score_factor(r->a)), .kept = _mm512_set1_ps(1.0f / (1.0f - r->a->dropout)) };
 
     for (int h = 0; h < 2; h++) {
-        int64_t row = 32 * at.row_step + 16 * h;
+        int64_t row = 32 * at->row_step + 16 * h;
         x.lse[h]    = _mm512_load_ps(w->lse + row);
         x.delta[h]  = _mm512_load_ps(w->delta + row);
         x.low[h]    = _mm512_loadu_si512(r->low + row);
         x.high[h]   = _mm512_loadu_si512(r->high + row);
-        if (r->a->dropout > 0) x.bits[h] = _mm512_load_si512(w->kept + at.key_step * ROWS + row);
+        if (r->a->dropout > 0) x.bits[h] = _mm512_load_si512(w->kept + at->key_step * ROWS + row);
     }
     return x;
 }
@@ -176,23 +175,26 @@ static inline __attribute__((always_inline)) derivative differentiate(const row_
     return (derivative){ kept, ds };
 }
 
-/* Two keys at a time, whose ds make pairs. A row's lane in a pair of vectors: [0 … 3 | 8 … 11 | 16 … 19 | 24 … 27], then the others. */
-static inline __attribute__((always_inline)) void differentiate_block(const row_lanes *x, const work *w, place at, bool masks, bool drops)
+/* 16 of the block's keys, two at a time, whose ds make pairs. A row's lane in a pair of vectors: [0 … 3 | 8 … 11 | 16 … 19 | 24 … 27],
+ * then the others. */
+static inline __attribute__((always_inline)) void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, bool masks,
+                                                                     bool drops)
 {
-    uint16_t *pairs = w->ds_pairs + (at.key_step * 2 * ROW_STEPS + 2 * at.row_step) * TILE;
+    const float *s = at->s + half * 2 * TILE_F, *dp = at->dp + half * 2 * TILE_F;
+    int64_t lines   = ((2 * at->key_step + half) * ROW_STEPS + at->row_step) * TILE;
+    uint16_t *pairs = w->ds_pairs + (at->key_step * 2 * ROW_STEPS + 2 * at->row_step) * TILE + half * 8 * 32;
 
-    for (int key = 0; key < 32; key += 2, pairs += 32) {
+    for (int i = 0; i < 16; i += 2, pairs += 32) {
         __m512i ds[2];
 #pragma GCC unroll 2
-        for (int e = 0; e < 2; e++) {
-            int64_t line = (key + e) / 16 * 2 * TILE_F + (key + e) % 16 * 16;
-            int64_t to   = ((2 * at.key_step + key / 16) * ROW_STEPS + at.row_step) * TILE + (key + e) % 16 * 32;
-            derivative y = differentiate(x, 0, key + e, (int)at.key + key + e, _mm512_load_ps(w->s + line), _mm512_load_ps(w->dp + line), masks, drops);
-            derivative z = differentiate(x, 1, key + e, (int)at.key + key + e, _mm512_load_ps(w->s + line + TILE_F),
-                                         _mm512_load_ps(w->dp + line + TILE_F), masks, drops);
-            ds[e] = to_bf16(y.ds, z.ds);
-            _mm512_store_si512(w->p + to, to_bf16(y.p, z.p));
-            _mm512_store_si512(w->ds + to, ds[e]);
+        for (int e = i; e < i + 2; e++) {
+            int key      = 16 * half + e;
+            derivative y = differentiate(x, 0, key, (int)at->key + key, _mm512_load_ps(s + 16 * e), _mm512_load_ps(dp + 16 * e), masks, drops);
+            derivative z = differentiate(x, 1, key, (int)at->key + key, _mm512_load_ps(s + TILE_F + 16 * e),
+                                         _mm512_load_ps(dp + TILE_F + 16 * e), masks, drops);
+            ds[e - i] = to_bf16(y.ds, z.ds);
+            _mm512_store_si512(w->p + lines + 32 * e, to_bf16(y.p, z.p));
+            _mm512_store_si512(w->ds + lines + 32 * e, ds[e - i]);
         }
         _mm512_store_si512(pairs, _mm512_unpacklo_epi16(ds[0], ds[1]));
         _mm512_store_si512(pairs + TILE, _mm512_unpackhi_epi16(ds[0], ds[1]));
@@ -201,25 +203,39 @@ static inline __attribute__((always_inline)) void differentiate_block(const row_
 
 static int64_t row_of_lane(int64_t half, int64_t lane) { return lane / 4 * 8 + 4 * half + lane % 4; }
 
-static void one_step(const rows_block *r, const work *w, place at, const rows32 *seen)
+static void differentiate_half(const rows_block *r, const work *w, const rows32 *seen, const place *at, int half)
 {
     row_lanes x = row_lanes_of(r, w, at);
-    bool masks  = at.key < seen->all_low || at.key + 32 > seen->all_high, drops = r->a->dropout > 0;
+    bool masks  = at->key < seen->all_low || at->key + 32 > seen->all_high, drops = r->a->dropout > 0;
 
-    RP_STORED();
-    multiply_block(r->a, w, at);
-    if (masks && drops) differentiate_block(&x, w, at, true, true);
-    else if (masks) differentiate_block(&x, w, at, true, false);
-    else if (drops) differentiate_block(&x, w, at, false, true);
-    else differentiate_block(&x, w, at, false, false);
+    if (masks && drops) differentiate_keys(&x, w, at, half, true, true);
+    else if (masks) differentiate_keys(&x, w, at, half, true, false);
+    else if (drops) differentiate_keys(&x, w, at, half, false, true);
+    else differentiate_keys(&x, w, at, half, false, false);
 }
 
-static void clear_step(const work *w, place at)
+/* Vectors work on a block while tiles multiply the next one, whose sums stay in tiles until the vectors have had their share: stores
+ * that wait for them would keep the vectors waiting, too. No block: nothing. */
+static void one_step(const rows_block *r, const work *w, const rows32 *seen, const place *at, const place *next)
+{
+    const rp_attention *a = r->a;
+
+    if (next) multiply_block(a, w->keys, w->rows_t, next);
+    if (at) differentiate_half(r, w, seen, at, 0);
+    if (next) {
+        tiles_store(next->s, 2 * TILE_F);
+        multiply_block(a, w->values, w->grad_t, next);
+    }
+    if (at) differentiate_half(r, w, seen, at, 1);
+    if (next) tiles_store(next->dp, 2 * TILE_F);
+}
+
+static void clear_step(const work *w, const place *at)
 {
     for (int64_t t = 0; t < 2; t++) {
-        memset(w->p + ((2 * at.key_step + t) * ROW_STEPS + at.row_step) * TILE, 0, TILE * sizeof *w->p);
-        memset(w->ds + ((2 * at.key_step + t) * ROW_STEPS + at.row_step) * TILE, 0, TILE * sizeof *w->ds);
-        memset(w->ds_pairs + (at.key_step * 2 * ROW_STEPS + 2 * at.row_step + t) * TILE, 0, TILE * sizeof *w->ds_pairs);
+        memset(w->p + ((2 * at->key_step + t) * ROW_STEPS + at->row_step) * TILE, 0, TILE * sizeof *w->p);
+        memset(w->ds + ((2 * at->key_step + t) * ROW_STEPS + at->row_step) * TILE, 0, TILE * sizeof *w->ds);
+        memset(w->ds_pairs + (at->key_step * 2 * ROW_STEPS + 2 * at->row_step + t) * TILE, 0, TILE * sizeof *w->ds_pairs);
     }
 }
 
@@ -252,18 +268,31 @@ static void meet(meeting *m, int64_t step, int64_t n_keys)
             }
 }
 
-static void differentiate_all(const rows_block *r, const work *w, const meeting *m, int64_t step)
+static void draw(const rows_block *r, const work *w, const meeting *m, int64_t step)
 {
     const rp_attention *a = r->a;
+    uint32_t limit        = draw_limit(a->dropout);
 
-    for (int64_t i = 0; i < r->n && a->dropout > 0; i++)
-        draw_bits(&a->stream, r->batch, first_element(r, i) + 32 * step, m->n_keys, draw_limit(a->dropout), w->kept + i, ROWS);
+    for (int64_t i = 0; i < r->n; i++)
+        draw_bits(&a->stream, r->batch, first_element(r, i) + 32 * step, m->n_keys, limit, w->kept + i, ROWS);
+}
+
+static void differentiate_all(const rows_block *r, const work *w, const meeting *m, int64_t step)
+{
+    place places[KEY_STEPS * ROW_STEPS];
+    int64_t n = 0;
+
     for (int64_t k = 0; k < m->n_keys; k++)
         for (int64_t i = 0; i < m->n_rows; i++) {
-            place at = { k, i, 32 * (step + k) };
-            if (meets(&m->seen[i], at.key)) one_step(r, w, at, &m->seen[i]);
-            else clear_step(w, at);
+            place at = { k, i, 32 * (step + k), w->s + n % 2 * 4 * TILE_F, w->dp + n % 2 * 4 * TILE_F };
+            if (meets(&m->seen[i], at.key)) places[n++] = at;
+            else clear_step(w, &at);
         }
+    if (r->a->dropout > 0) draw(r, w, m, step);
+    for (int64_t i = 0; i <= n; i++) {
+        const place *at = i ? &places[i - 1] : NULL;
+        one_step(r, w, at ? &m->seen[at->row_step] : NULL, at, i < n ? &places[i] : NULL);
+    }
 }
 
 /* sums[keys][dim] += tile[keys][rows] rows[rows][dim], for dv and dk. */

@@ -2,7 +2,7 @@
  * which 32 rows after 32 rows then find in the first cache.
  *
  *   scores  [32][KEYS]  = q k'        lines of q, transposed lines of k
- *   p       [32][KEYS]  = 2^(scores - top), as lines, in bf16; a row's sum stays in 16 lanes until the end
+ *   p       [32][KEYS]  = 2^(scores - top), as lines, in bf16, in the scores' place; a row's sum stays in 16 lanes until the end
  *   out     [32][dim]   = out * shrink + p v      pairs of v; shrink only where a row's top has grown
  *
  * A part is a block of rows; those that see most go first.
@@ -12,13 +12,13 @@
 #if defined(__AMX_BF16__)
 #include "kernels/cpu/attention_draw.h"
 
-enum { ROWS = 128, KEYS = 128, ROW_STEPS = ROWS / 32, STEPS = KEYS / 32, SLACK = 8 };
+enum { ROWS = 64, KEYS = 96, ROW_STEPS = ROWS / 32, STEPS = KEYS / 32, SLACK = 8 };
 
 typedef struct {
     int64_t *packed;                    /* the pair whose keys and values these are */
     uint16_t *keys, *values;            /* [keys/16][depth] transposed lines, [keys/32][2 depth] pairs */
-    uint16_t *rows, *p;                 /* lines: [ROWS/16][depth]; of 32 rows, twice: [2][STEPS] */
-    float *scores, *out;                /* tiles: of 32 rows, twice: [2][2 STEPS]; [ROWS/16][2 depth] */
+    uint16_t *rows;                     /* lines: [ROWS/16][depth] */
+    float *scores, *out;                /* tiles: of 32 rows: [2][2 STEPS]; [ROWS/16][2 depth] */
     float *sum, *top;                   /* [ROWS][16], [ROWS] */
     uint32_t *kept;                     /* of 32 rows: [32][STEPS] bits */
 } work;
@@ -33,8 +33,7 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->keys   = (uint16_t *)carve(base, &used, packed);
     w->values = (uint16_t *)carve(base, &used, packed);
     w->rows   = (uint16_t *)carve(base, &used, ROWS / 16 * depth * TILE_F);
-    w->p      = (uint16_t *)carve(base, &used, 4 * STEPS * TILE_F);
-    w->scores = carve(base, &used, 8 * STEPS * TILE_F);
+    w->scores = carve(base, &used, 4 * STEPS * TILE_F);
     w->out    = carve(base, &used, ROWS / 8 * depth * TILE_F);
     w->sum    = carve(base, &used, ROWS * 16);
     w->top    = carve(base, &used, ROWS);
@@ -60,53 +59,37 @@ static void pack_pair(const rp_attention *a, int64_t pair, work *w)
 }
 
 /* 32 rows at keys 32 step … 32 (step + n) - 1: their place in the block, and where what belongs to them lies. */
-typedef struct { int64_t row, step, n; const uint16_t *lines; uint16_t *p; float *scores, *out, *sum, *top; } turn;
+typedef struct { int64_t row, step, n; const uint16_t *lines; float *out, *sum, *top; } turn;
 
-/* What tiles have to do while vectors are busy with a turn: the scores of the next one, the values of the last one, a piece now and
- * then. A piece's sums stay in tiles until the next piece: stores that wait for them would keep the vectors waiting, too. */
-typedef struct { const turn *next, *last; int64_t step, d; float *sums; int64_t down; } queue;
-
-static inline __attribute__((always_inline)) void score_step(const rp_attention *a, const work *w, queue *q)
+static void score(const rp_attention *a, const work *w, const turn *t)
 {
-    const turn *t        = q->next;
     int64_t depth        = depth_of(a);
-    const uint16_t *keys = w->keys + (t->step + q->step) * 2 * depth * TILE;
+    const uint16_t *keys = w->keys + t->step * 2 * depth * TILE;
 
-    tiles_zero();
-    tiles_multiply(t->lines, t->lines + depth * TILE, TILE, keys, keys + depth * TILE, TILE, depth);
-    q->sums = t->scores + 2 * q->step++ * TILE_F;
-    q->down = 2 * STEPS * TILE_F;
-}
-
-static inline __attribute__((always_inline)) void value_step(const rp_attention *a, const work *w, queue *q)
-{
-    const turn *t          = q->last;
-    int64_t depth          = depth_of(a);
-    const uint16_t *values = w->values + (t->step * depth + q->d) * 2 * TILE;
-
-    q->sums = t->out + 2 * q->d++ * TILE_F;
-    q->down = 2 * depth * TILE_F;
-    tiles_load(q->sums, q->down);
-    tiles_multiply(t->p, t->p + STEPS * TILE, TILE, values, values + TILE, 2 * depth * TILE, t->n);
-}
-
-/* False: nothing is left, and all sums are stored. */
-static inline __attribute__((always_inline)) bool do_some(const rp_attention *a, const work *w, queue *q)
-{
     RP_STORED();
-    if (q->sums) tiles_store(q->sums, q->down);
-    q->sums = NULL;
-    if (q->next && q->step < q->next->n) score_step(a, w, q);
-    else if (q->last && q->d < depth_of(a)) value_step(a, w, q);
-    return q->sums;
+    for (int64_t s = 0; s < t->n; s++, keys += 2 * depth * TILE) {
+        tiles_zero();
+        tiles_multiply(t->lines, t->lines + depth * TILE, TILE, keys, keys + depth * TILE, TILE, depth);
+        tiles_store(w->scores + 2 * s * TILE_F, 2 * STEPS * TILE_F);
+    }
 }
 
-static void do_all(const rp_attention *a, const work *w, queue *q)
+/* Probabilities lie where the first of each two tiles of scores was. */
+static void add_values(const rp_attention *a, const work *w, const turn *t)
 {
-    while (do_some(a, w, q)) continue;
+    int64_t depth          = depth_of(a);
+    const uint16_t *values = w->values + t->step * depth * 2 * TILE, *p = (const uint16_t *)w->scores;
+    float *out             = t->out;
+
+    RP_STORED();
+    for (int64_t d = 0; d < depth; d++, values += 2 * TILE, out += 2 * TILE_F) {
+        tiles_load(out, 2 * depth * TILE_F);
+        tiles_multiply(p, p + 2 * STEPS * TILE, 2 * TILE, values, values + TILE, 2 * depth * TILE, t->n);
+        tiles_store(out, 2 * depth * TILE_F);
+    }
 }
 
-static void mask_step(const rows_block *r, const turn *t, int64_t s)
+static void mask_step(const rows_block *r, const work *w, const turn *t, int64_t s)
 {
     const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), none = _mm512_set1_epi32((int)0xff800000);
     const int32_t *low = r->low + t->row, *high = r->high + t->row;
@@ -114,7 +97,7 @@ static void mask_step(const rows_block *r, const turn *t, int64_t s)
 
     for (int h = 0; h < 2; h++, at = _mm512_add_epi32(at, _mm512_set1_epi32(16)))
         for (int i = 0; i < 32; i++) {
-            float *scores  = t->scores + (i / 16 * 2 * STEPS + 2 * s + h) * TILE_F + i % 16 * 16;
+            float *scores  = w->scores + (i / 16 * 2 * STEPS + 2 * s + h) * TILE_F + i % 16 * 16;
             __mmask16 seen = within(at, _mm512_set1_epi32(low[i]), _mm512_set1_epi32(high[i]));
             _mm512_mask_storeu_epi32(scores, (__mmask16)~seen, none);
         }
@@ -140,9 +123,9 @@ static inline __attribute__((always_inline)) __m512 maxima(const __m512 x[16])
 
 /* The tops of 16 rows in powers of two. One rises, and what was summed before shrinks, only when it would by more than SLACK: sums of
  * fp32 have room for a few powers, and most rows then never shrink. */
-static void raise_tops(const turn *t, int64_t half, float factor, int64_t depth)
+static void raise_tops(const work *w, const turn *t, int64_t half, float factor, int64_t depth)
 {
-    const float *scores = t->scores + half * 2 * STEPS * TILE_F;
+    const float *scores = w->scores + half * 2 * STEPS * TILE_F;
     float *top          = t->top + 16 * half;
     _Alignas(64) float shrink[16];
     __m512 x[16];
@@ -168,22 +151,22 @@ static void raise_tops(const turn *t, int64_t half, float factor, int64_t depth)
     }
 }
 
-static inline __attribute__((always_inline)) void soften_row(const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
+/* Row i of a turn: scores become probabilities in their place, as lines. kept NULL: all are. */
+static inline __attribute__((always_inline)) void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
 {
-    const float *scores = t->scores + i / 16 * 2 * STEPS * TILE_F + i % 16 * 16;
-    uint16_t *p         = t->p + i / 16 * STEPS * TILE + i % 16 * 32;
-    __m512 top = _mm512_set1_ps(t->top[i] == -INFINITY ? 0 : t->top[i]), sum = _mm512_load_ps(t->sum + 16 * i), other = _mm512_setzero_ps();
+    float *scores = w->scores + i / 16 * 2 * STEPS * TILE_F + i % 16 * 16, *sums = t->sum + 16 * i;
+    __m512 top    = _mm512_set1_ps(t->top[i] == -INFINITY ? 0 : t->top[i]), sum = _mm512_load_ps(sums), other = _mm512_setzero_ps();
 
-    for (int64_t s = 0; s < t->n; s++) {
-        __m512 x = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores + 2 * s * TILE_F), factor, top));
-        __m512 y = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores + (2 * s + 1) * TILE_F), factor, top));
+    for (int64_t s = 0; s < t->n; s++, scores += 2 * TILE_F) {
+        __m512 x = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores), factor, top));
+        __m512 y = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores + TILE_F), factor, top));
         __m512i both = to_bf16(x, y);
         sum   = _mm512_add_ps(sum, x);
         other = _mm512_add_ps(other, y);
         if (kept) both = _mm512_maskz_mov_epi16(kept[i * STEPS + s], both);
-        _mm512_store_si512(p + s * TILE, both);
+        _mm512_store_si512(scores, both);
     }
-    _mm512_store_ps(t->sum + 16 * i, _mm512_add_ps(sum, other));
+    _mm512_store_ps(sums, _mm512_add_ps(sum, other));
 }
 
 static void draw(const rows_block *r, const work *w, const turn *t)
@@ -195,67 +178,19 @@ static void draw(const rows_block *r, const work *w, const turn *t)
         draw_bits(&a->stream, r->batch, first_element(r, t->row + i) + 32 * t->step, t->n, limit, w->kept + i * STEPS, 1);
 }
 
-static void soften(const rows_block *r, const work *w, const rows32 *seen, const turn *t, queue *q)
+static void soften(const rows_block *r, const work *w, const rows32 *seen, const turn *t)
 {
     const rp_attention *a = r->a;
     __m512 factor         = _mm512_set1_ps(score_factor(a));
 
     for (int64_t s = 0; s < t->n; s++)
-        if (32 * (t->step + s) < seen->all_low || 32 * (t->step + s + 1) > seen->all_high) mask_step(r, t, s);
-    for (int half = 0; half < 2; half++) raise_tops(t, half, score_factor(a), depth_of(a));
-    if (a->dropout > 0) draw(r, w, t);
-    for (int64_t i = 0; i < 32; i += 4) {
-        do_some(a, w, q);
-        if (a->dropout > 0)
-            for (int64_t j = i; j < i + 4; j++) soften_row(t, j, factor, w->kept);
-        else
-            for (int64_t j = i; j < i + 4; j++) soften_row(t, j, factor, NULL);
-    }
-    do_all(a, w, q);
-}
-
-/* ---- the turns of a block: keys by keys, of each the rows that see any ---- */
-
-typedef struct { int64_t steps, step, last, i, n; rows32 seen[ROW_STEPS]; } course;
-
-static bool next_turn(const rp_attention *a, const work *w, course *c, turn *t)
-{
-    int64_t depth = depth_of(a);
-
-    for (; c->step < c->last; c->step += STEPS, c->i = 0)
-        while (c->i < c->steps) {
-            int64_t i = c->i++, from = at_least(c->step, c->seen[i].low / 32), to = at_most(c->step + STEPS, (c->seen[i].high + 31) / 32);
-            if (from >= to) continue;
-            *t = (turn){ .row = 32 * i, .step = from, .n = to - from, .lines = w->rows + i * 2 * depth * TILE,
-                         .p = w->p + c->n % 2 * 2 * STEPS * TILE, .scores = w->scores + c->n % 2 * 4 * STEPS * TILE_F,
-                         .out = w->out + i * 4 * depth * TILE_F, .sum = w->sum + i * 32 * 16, .top = w->top + 32 * i };
-            c->n++;
-            return true;
-        }
-    return false;
-}
-
-/* Vectors work on one turn while tiles work on its neighbours. Values of the same rows must be in before their tops rise. */
-static void take_turns(const rows_block *r, const work *w, course *c)
-{
-    const rp_attention *a = r->a;
-    turn t[3];
-    int64_t n = 0;
-    queue q   = { 0 };
-
-    if (!next_turn(a, w, c, &t[0])) return;
-    q.next = &t[0];
-    do_all(a, w, &q);
-    for (bool more = true; more; n++) {
-        turn *now = &t[n % 3], *next = &t[(n + 1) % 3], *last = n ? &t[(n + 2) % 3] : NULL;
-        more      = next_turn(a, w, c, next);
-        q         = (queue){ .last = last };
-        if (last && last->row == now->row) do_all(a, w, &q);
-        q.next = more ? next : NULL;
-        soften(r, w, &c->seen[now->row / 32], now, &q);
-    }
-    q = (queue){ .last = &t[(n + 2) % 3] };
-    do_all(a, w, &q);
+        if (32 * (t->step + s) < seen->all_low || 32 * (t->step + s + 1) > seen->all_high) mask_step(r, w, t, s);
+    for (int half = 0; half < 2; half++) raise_tops(w, t, half, score_factor(a), depth_of(a));
+    if (a->dropout > 0) {
+        draw(r, w, t);
+        for (int64_t i = 0; i < 32; i++) soften_row(w, t, i, factor, w->kept);
+    } else
+        for (int64_t i = 0; i < 32; i++) soften_row(w, t, i, factor, NULL);
 }
 
 static void finish(const rows_block *r, const work *w)
@@ -273,30 +208,41 @@ static void finish(const rows_block *r, const work *w)
     }
 }
 
-static void begin_rows(const rows_block *r, const work *w, course *c)
+static int64_t begin_rows(const rows_block *r, const work *w, rows32 *seen)
 {
     const rp_attention *a = r->a;
-    int64_t depth         = depth_of(a);
+    int64_t depth = depth_of(a), steps = (r->n + 31) / 32;
 
-    *c = (course){ .steps = (r->n + 31) / 32, .step = r->key_low / KEYS * STEPS, .last = (r->key_high + 31) / 32 };
-    for (int64_t i = 0; i < c->steps; i++) {
-        c->seen[i] = rows32_of(r, 32 * i);
+    for (int64_t i = 0; i < steps; i++) {
+        seen[i] = rows32_of(r, 32 * i);
         pack_rows32(r, &a->q, 32 * i, scale_sign(a), w->rows + i * 2 * depth * TILE);
     }
-    memset(w->out, 0, (size_t)(c->steps * 4 * depth * TILE_F) * sizeof *w->out);
+    memset(w->out, 0, (size_t)(steps * 4 * depth * TILE_F) * sizeof *w->out);
     memset(w->sum, 0, ROWS * 16 * sizeof *w->sum);
     for (int i = 0; i < ROWS; i++) w->top[i] = -INFINITY;
+    return steps;
 }
 
+/* Keys by keys, of each the rows that see any. */
 static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *w)
 {
+    int64_t depth = depth_of(a);
     rows_block r;
-    course c;
+    rows32 seen[ROW_STEPS] = { 0 };
 
     pack_pair(a, pair, w);
     rows_begin(&r, a, pair, index, ROWS);
-    begin_rows(&r, w, &c);
-    take_turns(&r, w, &c);
+    int64_t steps = begin_rows(&r, w, seen), last = (r.key_high + 31) / 32;
+    for (int64_t step = r.key_low / KEYS * STEPS; step < last; step += STEPS)
+        for (int64_t i = 0; i < steps; i++) {
+            int64_t from = at_least(step, seen[i].low / 32), to = at_most(step + STEPS, (seen[i].high + 31) / 32);
+            turn t       = { .row = 32 * i, .step = from, .n = to - from, .lines = w->rows + i * 2 * depth * TILE,
+                             .out = w->out + i * 4 * depth * TILE_F, .sum = w->sum + i * 32 * 16, .top = w->top + 32 * i };
+            if (from >= to) continue;
+            score(a, w, &t);
+            soften(&r, w, &seen[i], &t);
+            add_values(a, w, &t);
+        }
     finish(&r, w);
 }
 

@@ -11,7 +11,7 @@
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/tile.h"
 
-enum { ROWS = 96, KEYS = 96 };          /* multiples of every level's TILE_ROWS and TILE_COLUMNS, and of 32 */
+enum { ROWS = 192, KEYS = 96 };          /* multiples of every level's TILE_ROWS and TILE_COLUMNS, and of 32 */
 
 typedef struct { int64_t from, to; bool whole; } span;      /* of a tile; whole: each of the rows sees all of it */
 
