@@ -91,7 +91,10 @@ static void run_embedding_backward(place *p)
 
 static void run_cross_entropy(place *p)
 {
-    p->k->cross_entropy_in_place(p->dtype, fresh(p, 256 * (int64_t)VOCAB), p->ids, -100, 1.0f, p->small, 256, VOCAB, p->threads);
+    void *logits = fresh(p, 256 * (int64_t)VOCAB);
+
+    p->k->cross_entropy_forward(p->dtype, logits, p->ids, -100, p->small, p->small + 256, 256, VOCAB, p->threads);
+    p->k->cross_entropy_backward(p->dtype, logits, p->ids, -100, p->small + 256, 1.0f, logits, p->dtype, false, 256, VOCAB, p->threads);
 }
 
 static void run_column_sum(place *p)
@@ -134,7 +137,7 @@ static const work works[] = {
     { "gelu_tanh backward", run_gelu_backward, 3 * TOKENS * INNER, LAYERS },
     { "rotary", run_rotary, 2 * TOKENS * WIDTH, LAYERS * 4.0 / 3 },
     { "embedding backward", run_embedding_backward, 3 * TOKENS * WIDTH, 1 },
-    { "cross_entropy", run_cross_entropy, 2 * 256 * VOCAB, 4 },
+    { "cross_entropy, both", run_cross_entropy, 3 * 256 * VOCAB, 4 },
     { "column_sum", run_column_sum, TOKENS * INNER, LAYERS },
     { "sum_squares", run_sum_squares, INNER * WIDTH * 8, (double)PARAMS / (INNER * WIDTH * 8) },
     { "adamw", run_adamw, 7 * INNER * WIDTH * 8, (double)PARAMS / (INNER * WIDTH * 8) },

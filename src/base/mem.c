@@ -1,5 +1,6 @@
 /* base/mem.c -- the ledger and the pool of base/mem.h. */
 #include "base/base.h"
+#include "base/team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #endif
 
 enum { POISON_BYTE = 0xff };        /* a NaN in every float format */
+enum { HUGE_PAGE = 1 << 21 };
 
 typedef struct { int64_t offset, bytes; } extent;
 
@@ -38,19 +40,45 @@ static const char *const class_names[RP_MEM_CLASSES] = { "param", "grad", "optim
 
 const char *rp_mem_class_name(rp_mem_class c) { return (unsigned)c < RP_MEM_CLASSES ? class_names[c] : "unknown"; }
 
+/* n bytes from a huge page's beginning: a mapping that begins elsewhere gets small pages where huge ones are cut. */
+static uint8_t *map_aligned(int64_t n)
+{
+    uint8_t *p = mmap(NULL, (size_t)n + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p == MAP_FAILED) return NULL;
+    size_t before = (size_t)(-(uintptr_t)p & (HUGE_PAGE - 1));
+    if (before) munmap(p, before);
+    munmap(p + before + n, HUGE_PAGE - before);
+    return p + before;
+}
+
 /* Address space is not memory: ask for far more than the machine has and halve where a limit forbids it. */
 static uint8_t *map_range(int64_t *bytes)
 {
     for (int64_t n = INT64_C(1) << 42; n >= INT64_C(1) << 26; n /= 2) {
-        void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p != MAP_FAILED) {
-            madvise(p, (size_t)n, MADV_HUGEPAGE);
-            madvise(p, (size_t)n, MADV_DONTDUMP);
-            *bytes = n;
-            return p;
-        }
+        uint8_t *p = map_aligned(n);
+        if (!p) continue;
+        madvise(p, (size_t)n, MADV_HUGEPAGE);
+        madvise(p, (size_t)n, MADV_DONTDUMP);
+        *bytes = n;
+        return p;
     }
     return NULL;
+}
+
+/* Each page gets its memory, on the thread's side of the machine, and keeps what is in it. A refusal is none: the page comes when it is used. */
+static void populate_range(const void *base, int64_t from, int64_t to)
+{
+#if defined(MADV_POPULATE_WRITE)
+    madvise((uint8_t *)base + from, (size_t)(to - from), MADV_POPULATE_WRITE);
+#else
+    (void)base, (void)from, (void)to;
+#endif
+}
+
+void rp__mem_populate(const rp_ctx *ctx, const rp_mem_space *s)
+{
+    if (s->base) rp__team_ranges(ctx->threads, s->top, HUGE_PAGE, s->top, populate_range, s->base);
 }
 
 rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, rp_mem_space **out)

@@ -1,6 +1,6 @@
 /* base/mem.h -- one memory space per device: a ledger over a pool.
  *
- *   reserved address range (mapped once, touched lazily; no base at all in a shapes-only context)
+ *   reserved address range (mapped once on huge pages, touched lazily or when populated; no base at all in a shapes-only context)
  *   [ used | free | used | used | free ........ | never used yet ................ ]
  *                                               ^ reserved_bytes = high water of the pool
  *
@@ -61,6 +61,9 @@ void rp__mem_reset_peak(rp_mem_space *space);
 
 /* Make the pool at least this large now (a rehearsal's high water), so that no later step grows it. */
 rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *space, int64_t bytes);
+
+/* Puts memory behind all of the pool now, the team together, so that no step takes a page fault in it. */
+void rp__mem_populate(const rp_ctx *ctx, const rp_mem_space *space);
 
 /* From here on the next n takes get these offsets, in order, and are of these sizes: a take of another size is RP_ERR_STATE. After them, and
  * after follow(NULL, 0), best fit again. An offset that is not free is a mistake of the placement, and ends the program. */

@@ -107,7 +107,9 @@ static rp_status build(rp_trainer *t, opening *o)
     RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->stage.source, !o->state));
     t->engine.follow = t->steps;
     RP_TRY(list_tensors(t));
-    return o->state ? rp__resume_load(t, o->state) : RP_OK;
+    if (o->state) RP_TRY(rp__resume_load(t, o->state));
+    rp__mem_populate(t->ctx, t->ctx->space[0]);         /* after what needs memory of its own to read weights */
+    return RP_OK;
 }
 
 static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)

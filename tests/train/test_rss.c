@@ -2,6 +2,7 @@
  * model was opened, what it reserves, and 64 MiB. Measured by the kernel, on a model whose weights alone are more than that. */
 #include "loop_test.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #define MEDIUM \
@@ -104,9 +105,50 @@ static void a_whole_run_takes_what_it_reserves_and_64_mib(void **state)
     check_run("planned", 1, RUN("max_steps=1", "~model.config", path, val, "run_val_every_n_steps=1", "optimizer_in_bwd=auto", "memory_budget=400MB"));
 }
 
+static int64_t faults_of_process(void)
+{
+    struct rusage used;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &used), 0);
+    return used.ru_minflt;
+}
+
+/* A fault here and there is a thread's stack, the heap of the metrics or the kernel's own doing. A step of this model touches 100,000 pages. */
+enum { FEW = 16 };
+
+static void check_faults(const char *out, const char *const *setting)
+{
+    int64_t first = 0, rest = 0;
+    rp_metrics line;
+
+    run r = run_open(&dir, "medium", out, setting);
+    assert_ok(r.ctx, r.status);
+    int n_steps = (int)rp__trainer_info(r.trainer)->n_steps;
+    for (int i = 0; i < n_steps; i++) {
+        int64_t before = faults_of_process();
+        assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+        *(i ? &rest : &first) += faults_of_process() - before;
+    }
+    print_message("%s: %" PRId64 " faults in the first step, %" PRId64 " in the %d after it\n", out, first, rest, n_steps - 1);
+    assert_true(rest <= FEW * (n_steps - 1));
+    run_close(&r);
+}
+
+static void steps_take_no_page_faults_after_the_first_one(void **state)
+{
+    (void)state;
+#ifdef RP_SANITIZED
+    skip();
+#endif
+    temp_text(&dir, "medium.json", MEDIUM);
+    check_faults("plain", RUN("max_steps=4", "threads=2"));
+    check_faults("bf16", RUN("max_steps=4", "threads=2", "dtype=bf16", "clip_grad_norm=1.0"));
+    check_faults("planned", RUN("max_steps=4", "threads=2", "optimizer_in_bwd=auto", "memory_budget=400MB"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { TEST(a_whole_run_takes_what_it_reserves_and_64_mib) };
+    const struct CMUnitTest tests[] = { TEST(a_whole_run_takes_what_it_reserves_and_64_mib), TEST(steps_take_no_page_faults_after_the_first_one) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* Claims about the ledger and the pool. */
 #include "rp_test.h"
 
+#include <sys/resource.h>
+
 static void same_requests_give_same_offsets_with_and_without_memory(void **state)
 {
     (void)state;
@@ -84,6 +86,35 @@ static void a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call(void 
     rp_ctx_free(ctx);
 }
 
+static int64_t faults_of_process(void)
+{
+    struct rusage used;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &used), 0);
+    return used.ru_minflt;
+}
+
+static void what_is_populated_is_written_without_page_faults(void **state)
+{
+    enum { BYTES = 64 << 20 };
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
+    int64_t offset;
+
+    (void)state;
+#if defined(RP_SANITIZED) || defined(RP_POISON)
+    test_ctx_free(ctx);
+    skip();             /* a sanitizer has pages of its own; poison writes before */
+#endif
+    assert_ok(ctx, rp__mem_reserve(ctx, ctx->space[0], BYTES));
+    rp__mem_populate(ctx, ctx->space[0]);
+    assert_ok(ctx, rp__mem_take(ctx, ctx->space[0], RP_MEM_TEMP, BYTES, "all", &offset));
+    int64_t before = faults_of_process();
+    memset(rp__mem_at(ctx->space[0], offset), 1, BYTES);
+    assert_true(faults_of_process() - before <= 2);         /* 32 where the pages are huge, 16384 where they are not */
+    rp__mem_give(ctx->space[0], RP_MEM_TEMP, BYTES, offset);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +122,7 @@ int main(void)
         cmocka_unit_test(the_limit_refuses_and_leaves_the_ledger_alone),
         cmocka_unit_test(reserving_ahead_keeps_later_requests_from_growing_the_pool),
         cmocka_unit_test(a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call),
+        cmocka_unit_test(what_is_populated_is_written_without_page_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,25 +16,39 @@ typedef struct {            /* of a call, in fp32: once for many tiles */
 typedef double wide_double __attribute__((vector_size(4 * WIDE)));
 typedef float narrow __attribute__((vector_size(2 * WIDE)));
 
+/* Adds the squares of the lower half of the lanes to *low, those of the upper half to *high. */
+INLINE void add_squares(wide v, wide_double *low, wide_double *high)
+{
+    wide_double a, b;
+#if defined(__AVX512F__)
+    a = (wide_double)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
+    b = (wide_double)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)v, 1));
+#else
+    narrow half[2];
+    memcpy(half, &v, sizeof half);
+    a = __builtin_convertvector(half[0], wide_double);
+    b = __builtin_convertvector(half[1], wide_double);
+#endif
+    *low += a * a;
+    *high += b * b;
+}
+
 /* Never inlined: AdamW and sum_squares must add in one order, and one copy of the loop is one order. */
 static __attribute__((noinline)) double tile_squares(rp_dtype dtype, const void *x, int64_t at, int64_t n)
 {
-    wide_double sum[2][2] = { 0 };
-    double total          = 0;
+    wide_double a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+    double total  = 0;
+    int64_t i     = 0;
 
-    for (int64_t i = 0; i < n; i += 2 * WIDE)
-        for (int v = 0; v < 2 && i + v * WIDE < n; v++) {
-            int64_t from = i + v * WIDE;
-            wide full    = wide_load(dtype, x, at + from, wide_width(from, n));
-            narrow part[2];
-            memcpy(part, &full, sizeof part);
-            wide_double a = __builtin_convertvector(part[0], wide_double), b = __builtin_convertvector(part[1], wide_double);
-            wide_ahead(dtype, x, at + from);
-            sum[v][0] += a * a;
-            sum[v][1] += b * b;
-        }
-    wide_double all = (sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]);
-    for (int l = 0; l < WIDE / 2; l++) total += all[l];
+    for (; i + 2 * WIDE <= n; i += 2 * WIDE) {
+        wide_ahead(dtype, x, at + i);
+        wide_ahead(dtype, x, at + i + WIDE);
+        add_squares(wide_load(dtype, x, at + i, WIDE), &a, &b);
+        add_squares(wide_load(dtype, x, at + i + WIDE, WIDE), &c, &d);
+    }
+    for (; i < n; i += WIDE) add_squares(wide_load(dtype, x, at + i, wide_width(i, n)), &a, &b);
+    a = (a + b) + (c + d);
+    for (int l = 0; l < WIDE / 2; l++) total += a[l];
     return total;
 }
 
