@@ -40,7 +40,7 @@ static outcome run(const char *config, int64_t limit_bytes)
 int main(int argc, char **argv)
 {
     const char *config    = argc > 1 ? argv[1] : "recipes/tiny_llama/config.json";
-    const int percents[4] = { 90, 80, 70, 30 };
+    const int percents[4] = { 90, 85, 80, 30 };
     outcome whole         = run(config, 0);
 
     if (whole.status) return 1;
