@@ -1,11 +1,11 @@
-/* bench/gemm.c -- the products of a linear layer by the library and by the own kernel, in turn, in GF/s.
+/* bench/gemm.c -- the products of a linear layer by our kernel and, where the build found it, by oneDNN, in turn, in GF/s.
  *
  *   bench_gemm [ROUNDS]                          12 by default
  *
  *   | tokens, in -> out | ... |                  rows of a Markdown table; forward / dX / dW, dW added to fp32; the median round
  *
  * Both run in every round, so that what else the machine does falls on both. The greatest distance of a quartile from its median
- * is told at the end: a table with a large one says little. Where the library takes no such product its column says what runs.
+ * is told at the end: a table with a large one says little. REPRISE_CPU names another level.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,9 +13,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "bench/onednn/gemm.h"
 #include "kernels/kernels.h"
 
-enum { MOST_ROUNDS = 200, PRODUCTS = 3, WAYS = 2, CALLS = 3 };
+enum { MOST_ROUNDS = 200, PRODUCTS = 3, WAYS = 2, CALLS = 3 };      /* ways: ours, oneDNN's */
 
 typedef struct { int64_t tokens, in, out; } shape;
 
@@ -24,7 +25,11 @@ static const shape shapes[] = {
     { 1024, 768, 3072 }, { 512, 2048, 8192 },  { 2048, 2048, 8192 }, { 1024, 576, 49152 },
 };
 
-typedef struct { rp_gemm g; void *a, *b, *c, *scratch; } product;
+typedef struct {
+    rp_gemm g;
+    void *a, *b, *c, *scratch;
+    onednn_product *other;          /* NULL: there is none */
+} product;
 
 static double sum_of_logs[2][WAYS];     /* by dtype */
 static double widest;                   /* of all measurements: (quartile - median) / median */
@@ -53,20 +58,21 @@ static product product_new(rp_ctx *ctx, rp_dtype dtype, const shape *s, int whic
     product p   = { .g = { .ab = dtype, .c = which == 2 ? RP_F32 : dtype, .m = m[which], .n = n[which], .k = k[which],
                            .transpose_a = kind[which].transpose_a, .transpose_b = kind[which].transpose_b, .adds = kind[which].adds,
                            .threads = ctx->threads } };
-    int64_t scratch, own;
+    int64_t scratch;
 
     if (rp__gemm_scratch(ctx, &p.g, &scratch)) exit(1);
-    rp__kernels_cpu()->gemm_scratch(&p.g, &own);
     p.a       = filled(dtype, p.g.m * p.g.k);
     p.b       = filled(dtype, p.g.k * p.g.n);
     p.c       = filled(p.g.c, p.g.m * p.g.n);
-    p.scratch = aligned_alloc(RP_ALIGN, (size_t)rp__align_up((scratch > own ? scratch : own) + 1));
+    p.scratch = aligned_alloc(RP_ALIGN, (size_t)rp__align_up(scratch + 1));
     if (!p.scratch) exit(1);
+    p.other = onednn_new(&p.g, p.a, p.b, p.c);
     return p;
 }
 
 static void product_free(product *p)
 {
+    onednn_free(p->other);
     free(p->a);
     free(p->b);
     free(p->c);
@@ -80,8 +86,7 @@ static double seconds_of(rp_ctx *ctx, const product *p, int way)
 
     for (int call = 0; call <= CALLS; call++) {
         double start = rp__seconds();
-        if (way) rp__kernels_cpu()->gemm(&p->g, p->a, p->b, p->c, NULL, p->scratch);
-        else if (rp__gemm(ctx, &p->g, p->a, p->b, p->c, NULL, p->scratch)) exit(1);
+        if (way ? !onednn_run(p->other) : rp__gemm(ctx, &p->g, p->a, p->b, p->c, NULL, p->scratch) != RP_OK) exit(1);
         if (call) best = fmin(best, rp__seconds() - start);
     }
     return best;
@@ -102,53 +107,69 @@ static double median(double *seconds, int n)
     return middle;
 }
 
-/* GF/s of both ways. */
+/* GF/s of both ways; NAN where there is none. */
 static void measure(rp_ctx *ctx, rp_dtype dtype, const shape *s, int which, int rounds, double out[WAYS])
 {
     static double seconds[WAYS][MOST_ROUNDS];
-    product p = product_new(ctx, dtype, s, which);
+    product p  = product_new(ctx, dtype, s, which);
+    int n_ways = p.other ? WAYS : 1;
 
-    for (int way = 0; way < WAYS; way++) seconds_of(ctx, &p, way);
+    for (int way = 0; way < n_ways; way++) seconds_of(ctx, &p, way);
     for (int round = 0; round < rounds; round++)
-        for (int way = 0; way < WAYS; way++) seconds[way][round] = seconds_of(ctx, &p, way);
-    for (int way = 0; way < WAYS; way++)
+        for (int way = 0; way < n_ways; way++) seconds[way][round] = seconds_of(ctx, &p, way);
+    out[1] = NAN;
+    for (int way = 0; way < n_ways; way++)
         out[way] = 2e-9 * (double)p.g.m * (double)p.g.n * (double)p.g.k / median(seconds[way], rounds);
     product_free(&p);
 }
+
+static int n_columns(void) { return onednn_name() ? WAYS : 1; }      /* of each dtype */
 
 static void print_cells(rp_ctx *ctx, rp_dtype dtype, const shape *s, int rounds)
 {
     double gf[PRODUCTS][WAYS];
 
     for (int which = 0; which < PRODUCTS; which++) measure(ctx, dtype, s, which, rounds, gf[which]);
-    for (int way = 0; way < WAYS; way++) {
+    for (int way = 0; way < n_columns(); way++) {
         printf(" %.0f / %.0f / %.0f |", gf[0][way], gf[1][way], gf[2][way]);
         for (int which = 0; which < PRODUCTS; which++) sum_of_logs[dtype == RP_BF16][way] += log(gf[which][way]);
     }
     fflush(stdout);
 }
 
+static void print_head(rp_ctx *ctx)
+{
+    printf("%d threads, level %s\n\n| tokens, in -> out |", ctx->threads, rp__kernels_cpu()->level);
+    for (int d = 0; d < 2; d++)
+        for (int way = 0; way < n_columns(); way++) printf(" %s %s |", way ? onednn_name() : "own", d ? "bf16" : "fp32");
+    printf("\n| --- |");
+    for (int column = 0; column < 2 * n_columns(); column++) printf(" --- |");
+    putchar('\n');
+}
+
+static void print_ratios(void)
+{
+    putchar('\n');
+    for (int d = 0; d < 2 && n_columns() == WAYS; d++)
+        printf("%s own over %s, geometric mean: %.3f\n", d ? "bf16" : "fp32", onednn_name(),
+               exp((sum_of_logs[d][0] - sum_of_logs[d][1]) / (PRODUCTS * RP_COUNT(shapes))));
+    printf("quartiles within %.0f %% of their medians\n", 100 * widest);
+}
+
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 12;
-    rp_gemm ask = { .ab = RP_BF16, .c = RP_BF16, .m = 1024, .n = 576, .k = 576, .transpose_b = true };
     rp_ctx *ctx;
 
     if (rounds < 1 || rounds > MOST_ROUNDS || rp_ctx_new(NULL, &ctx)) return 2;
-    ask.threads = ctx->threads;
-    printf("%d threads, level %s; fp32 and bf16 by rp__gemm (bf16: %s) and by the own kernel\n\n", ctx->threads,
-           rp__kernels_cpu()->level, rp__gemm_name(ctx, &ask));
-    printf("| tokens, in -> out | rp__gemm fp32 | own fp32 | rp__gemm bf16 | own bf16 |\n| --- | --- | --- | --- | --- |\n");
+    print_head(ctx);
     for (int i = 0; i < RP_COUNT(shapes); i++) {
         printf("| %" PRId64 ", %" PRId64 " -> %" PRId64 " |", shapes[i].tokens, shapes[i].in, shapes[i].out);
         print_cells(ctx, RP_F32, &shapes[i], rounds);
         print_cells(ctx, RP_BF16, &shapes[i], rounds);
         putchar('\n');
     }
-    for (int d = 0; d < 2; d++)
-        printf("%s own over rp__gemm, geometric mean: %.3f\n", d ? "bf16" : "fp32",
-               exp((sum_of_logs[d][1] - sum_of_logs[d][0]) / (PRODUCTS * RP_COUNT(shapes))));
-    printf("\nquartiles within %.0f %% of their medians\n", 100 * widest);
+    print_ratios();
     rp_ctx_free(ctx);
     return 0;
 }

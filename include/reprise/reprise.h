@@ -51,8 +51,8 @@ typedef struct {
 } rp_ctx_options;
 
 /* A new context; NULL options are all zero.
- * errors  RP_ERR_ARG unknown device, negative numbers · RP_ERR_BACKEND the OpenMP team is smaller than `threads`
- *         (a message without a context goes nowhere, so the status tells all) · RP_ERR_MEMORY */
+ * errors  RP_ERR_ARG unknown device, negative numbers · RP_ERR_MEMORY
+ *         (a message without a context goes nowhere, so the status tells all) */
 RP_API rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out);
 
 /* Frees everything the context owns. Tensors and modules of it must be gone: a leak is a bug and aborts in debug builds. */

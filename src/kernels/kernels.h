@@ -2,7 +2,7 @@
  *
  * kernels.def has a line per kernel: its name and its prototype. The files of cpu/ are compiled once for each level
  * (levels.def); each level's table points at its own copies. A NULL entry means: the op runs its
- * reference. The level is chosen once, at run time, from cpuid; REPRISE_CPU=amx|v4|v3|base forces a lower one.
+ * reference. The level is chosen once, at run time, from cpuid; REPRISE_CPU=amx|zen4|v4|v3|base forces another that runs here.
  * Kernels are given dense buffers unless the prototype says strides, take fp32 or bf16 (never fp64), sum in fp32, split
  * work over `threads` in a way that depends on shapes and the nominal thread count alone, and never allocate.
  */
@@ -22,7 +22,7 @@
 #undef RP_KERNEL
 
 typedef struct rp_kernels {
-    const char *level;              /* "amx", "v4", "v3", "base"; "none" for the empty table */
+    const char *level;              /* "amx", "zen4", "v4", "v3", "base"; "none" for the empty table */
 #define RP_KERNEL(name, prototype) rp_kernel_##name *name;
 #include "kernels/kernels.def"
 #undef RP_KERNEL
@@ -34,7 +34,7 @@ const rp_kernels *rp__kernels_cpu(void);
 const rp_kernels *rp__kernels_none(void);
 /* For tests: rp__kernels_cpu answers `table` from now on; NULL gives the choice back. Between a prepare and its backward it must not change. */
 void rp__kernels_force(const rp_kernels *table);
-/* All levels this machine can run, the lowest first: fills at most max (RP_MAX_LEVELS), returns how many. */
+/* All levels this machine can run, whether they pay or not, the lowest first: fills at most max (RP_MAX_LEVELS), returns how many. */
 int rp__kernels_levels(const rp_kernels **out, int max);
 
 #endif

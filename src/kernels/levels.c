@@ -10,7 +10,7 @@
 #include <unistd.h>
 #endif
 
-#define RP_CPU_LEVEL(name, runs) extern const rp_kernels rp_table_##name;
+#define RP_CPU_LEVEL(name, runs, pays) extern const rp_kernels rp_table_##name;
 #include "kernels/levels.def"
 #undef RP_CPU_LEVEL
 
@@ -18,6 +18,7 @@ static const rp_kernels table_none = { .level = "none" };
 
 const rp_kernels *rp__kernels_none(void) { return &table_none; }
 
+static bool always(void) { return true; }
 static bool runs_base(void) { return true; }
 
 #if defined(__x86_64__)
@@ -30,12 +31,14 @@ static bool runs_v4(void)
 }
 
 /* Leaf 7.1, EAX bit 5: AVX512_BF16. */
-static bool has_avx512_bf16(void)
+static bool runs_zen4(void)
 {
     unsigned a, b, c, d;
 
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 5);
+    return runs_v4() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 5);
 }
+
+static bool pays_zen4(void) { return !__builtin_cpu_is("intel"); }
 
 /* Leaf 7.0, EDX bits 24 and 22: AMX-TILE and AMX-BF16. A process must ask Linux for the 8 KiB of tiles, which then holds for all its threads
  * (Documentation/arch/x86/xstate.rst); it refuses where it does not save them. */
@@ -44,13 +47,13 @@ static bool runs_amx(void)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
     unsigned a, b, c, d, wanted = 1u << 24 | 1u << 22;
 
-    if (!runs_v4() || !has_avx512_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
+    if (!runs_zen4() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 #endif
 
-static const struct { const rp_kernels *table; bool (*runs)(void); } levels[] = {
-#define RP_CPU_LEVEL(name, runs) { &rp_table_##name, runs },
+static const struct { const rp_kernels *table; bool (*runs)(void), (*pays)(void); } levels[] = {
+#define RP_CPU_LEVEL(name, runs, pays) { &rp_table_##name, runs, pays },
 #include "kernels/levels.def"
 #undef RP_CPU_LEVEL
 };
@@ -71,17 +74,30 @@ static _Atomic(const rp_kernels *) chosen;
 
 void rp__kernels_force(const rp_kernels *table) { atomic_store(&chosen, table); }
 
+/* What the environment names if it runs here, else the highest that pays. */
+static const rp_kernels *choose(void)
+{
+    const char *forced     = getenv("REPRISE_CPU");
+    const rp_kernels *best = NULL;
+
+    if (forced && !strcmp(forced, "none")) return &table_none;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+#endif
+    for (int i = 0; i < RP_COUNT(levels); i++) {
+        if (!levels[i].runs()) continue;
+        if (forced && !strcmp(levels[i].table->level, forced)) return levels[i].table;
+        if (levels[i].pays()) best = levels[i].table;
+    }
+    return best;
+}
+
 const rp_kernels *rp__kernels_cpu(void)
 {
-    const rp_kernels *table = atomic_load(&chosen), *all[RP_MAX_LEVELS];
+    const rp_kernels *table = atomic_load(&chosen);
 
     if (table) return table;
-    const char *forced = getenv("REPRISE_CPU");
-    int n = rp__kernels_levels(all, RP_COUNT(all));
-    table = all[n - 1];
-    for (int i = 0; forced && i < n; i++)
-        if (!strcmp(all[i]->level, forced)) table = all[i];
-    if (forced && !strcmp(forced, "none")) table = &table_none;
+    table = choose();
     atomic_store(&chosen, table);
     return table;
 }

@@ -1,4 +1,4 @@
-/* plan/cost_machine.c -- which machine this is: the CPU's word for itself, the level of the kernels, who multiplies, how many threads. */
+/* plan/cost_machine.c -- which machine this is: the CPU's word for itself, the level of the kernels, how many threads. */
 #include "plan/cost_inside.h"
 
 #include <stdio.h>
@@ -55,27 +55,26 @@ static void name_cpu(char *out, size_t out_bytes)
 static void name_cpu(char *out, size_t out_bytes) { snprintf(out, out_bytes, "a CPU that is no x86-64"); }
 #endif
 
-static const char *isa_of(const rp_cost_machine *m)
+/* What the products of a level run on, as it is known elsewhere. */
+static const char *isa_of(const char *level)
 {
-    if (!strcmp(m->level, "v3")) return "avx2";
-    if (strcmp(m->level, "v4")) return m->level;
-    if (strstr(m->product[1], "amx")) return "amx";
-    return strstr(m->product[1], "bf16") ? "avx512-bf16" : "avx512";
+    static const char *const known[][2] = { { "v3", "avx2" }, { "v4", "avx512" }, { "zen4", "avx512-bf16" } };
+
+    for (int i = 0; i < RP_COUNT(known); i++)
+        if (!strcmp(level, known[i][0])) return known[i][1];
+    return level;
 }
 
 void rp__cost_machine_find(rp_ctx *ctx, rp_cost_machine *out)
 {
-    rp_gemm layer = { .ab = RP_F32, .c = RP_F32, .m = 1024, .n = 576, .k = 576, .transpose_b = true, .threads = ctx->threads };
-    bool kernels  = ctx->device[0]->has_kernels && rp__kernels_cpu() != rp__kernels_none();
+    const rp_kernels *kernels = ctx->device[0]->has_kernels ? rp__kernels_cpu() : rp__kernels_none();
+    const char *own           = kernels == rp__kernels_none() ? "" : "own ";
 
     *out = (rp_cost_machine){ .threads = ctx->threads };
     name_cpu(out->cpu, sizeof out->cpu);
-    snprintf(out->level, sizeof out->level, "%s", kernels ? rp__kernels_cpu()->level : "none");
-    for (int i = 0; i < 2; i++) {
-        layer.ab = layer.c = i ? RP_BF16 : RP_F32;
-        snprintf(out->product[i], sizeof out->product[i], "%s", kernels ? rp__gemm_name(ctx, &layer) : "none");
-    }
-    snprintf(out->isa, sizeof out->isa, "%s", isa_of(out));
+    snprintf(out->level, sizeof out->level, "%s", kernels->level);
+    snprintf(out->isa, sizeof out->isa, "%s", isa_of(kernels->level));
+    for (int i = 0; i < 2; i++) snprintf(out->product[i], sizeof out->product[i], "%s%s", own, kernels->level);
 }
 
 bool rp__cost_machine_same(const rp_cost_machine *a, const rp_cost_machine *b)

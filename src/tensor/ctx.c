@@ -1,9 +1,6 @@
 /* tensor/ctx.c -- contexts: the team of threads, the devices and their memory spaces. */
 #include "tensor/tensor.h"
 
-#if defined(RP_HAVE_ONEDNN)
-#include <omp.h>
-#endif
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,38 +18,6 @@ static int cores_of_process(void)
     if (sched_getaffinity(0, sizeof set, &set)) return 1;
     int n = CPU_COUNT(&set);
     return n > 0 ? n : 1;
-}
-
-#if defined(RP_HAVE_ONEDNN)
-/* oneDNN leaves part of its output unwritten when its team is smaller than the one it asks for, so that team is opened once and
- * counted, and its threads flush denormals from here on. */
-static rp_status open_library_team(rp_ctx *ctx)
-{
-    int seen = 0;
-
-    omp_set_dynamic(0);
-    omp_set_num_threads(ctx->threads);
-    unsigned mode = rp__fp_enter();                  /* the caller is one of the team: its own mode comes back below */
-#pragma omp parallel reduction(+ : seen)
-    {
-        rp__fp_enter();
-        seen++;
-    }
-    rp__fp_leave(mode);
-    RP_CHECK(ctx, seen == ctx->threads, RP_ERR_BACKEND, "the OpenMP team has %d threads, not %d (OMP_THREAD_LIMIT is %d)",
-             seen, ctx->threads, omp_get_thread_limit());
-    return RP_OK;
-}
-#endif
-
-static rp_status open_team(rp_ctx *ctx)
-{
-    ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
-    if (ctx->options.shapes_only) return RP_OK;      /* nothing will run; the count still names scratch sizes */
-#if defined(RP_HAVE_ONEDNN)
-    RP_TRY(open_library_team(ctx));
-#endif
-    return RP_OK;
 }
 
 static rp_status add_device(rp_ctx *ctx, const char *name)
@@ -94,7 +59,8 @@ rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
     if (options) ctx->options = *options;
     ctx->seed   = ctx->options.seed;
     ctx->verify = verify_of(getenv("REPRISE_VERIFY"));
-    status    = ctx->options.threads < 0 || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : open_team(ctx);
+    ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
+    status       = ctx->options.threads < 0 || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : RP_OK;
     if (status == RP_OK) status = add_device(ctx, ctx->options.device ? ctx->options.device : devices[0].name);
     if (status != RP_OK) {
         rp_ctx_free(ctx);

@@ -41,27 +41,26 @@ static inline rp_op_meta pointwise(rp_ctx *ctx, const rp_op *op, const void *att
     return m;
 }
 
-static inline rp_cost_machine machine_of(const char *level, const char *isa, const char *fp32, const char *bf16, int threads)
+static inline rp_cost_machine machine_of(const char *level, const char *isa, int threads)
 {
     rp_cost_machine m = { .threads = threads };
 
     snprintf(m.cpu, sizeof m.cpu, "a CPU");
     snprintf(m.level, sizeof m.level, "%s", level);
     snprintf(m.isa, sizeof m.isa, "%s", isa);
-    snprintf(m.product[0], sizeof m.product[0], "%s", fp32);
-    snprintf(m.product[1], sizeof m.product[1], "%s", bf16);
+    for (int i = 0; i < 2; i++) snprintf(m.product[i], sizeof m.product[i], "own %s", level);
     return m;
 }
 
-/* From the slowest to the fastest. */
+/* From the lowest level to the highest. */
 static inline int machines(rp_cost_machine out[6])
 {
-    out[0] = machine_of("none", "none", "none", "none", 2);
-    out[1] = machine_of("base", "base", "own base", "own base", 2);
-    out[2] = machine_of("v3", "avx2", "own v3", "own v3", 2);
-    out[3] = machine_of("v4", "avx512", "own v4", "own v4", 2);
-    out[4] = machine_of("v4", "avx512", "onednn 2.6.3 brg:avx512_core", "own v4", 2);
-    out[5] = machine_of("v4", "amx", "onednn 2.6.3 brg:avx512_core", "onednn 2.6.3 brg:avx512_core_amx_bf16", 2);
+    out[0] = machine_of("none", "none", 2);
+    out[1] = machine_of("base", "base", 2);
+    out[2] = machine_of("v3", "avx2", 2);
+    out[3] = machine_of("v4", "avx512", 2);
+    out[4] = machine_of("zen4", "avx512-bf16", 2);
+    out[5] = machine_of("amx", "amx", 2);
     return 6;
 }
 

@@ -249,7 +249,7 @@ static void more_threads_are_never_slower(void **state)
 
     (void)state;
     for (int threads = 1; threads <= 128; threads *= 2) {
-        rp_cost_machine m = machine_of("v4", "avx512", "own v4", "own v4", threads);
+        rp_cost_machine m = machine_of("v4", "avx512", threads);
         rp_cost_table *t  = builtin(ctx, &m);
         assert_true(both(t, &p) <= product_before);
         assert_true(both(t, &g) <= silu_before);
@@ -295,7 +295,7 @@ static void a_forced_level_is_the_machine(void **state)
         assert_string_equal(m.level, level[i]->level);
         assert_ok(ctx, rp__cost_table_open(ctx, &t));
         rp_op_meta p = product(ctx, RP_BF16, 1024, 576, 1536);
-        assert_true(both(t, &p) <= before);      /* a library stays at the level it first met */
+        assert_true(both(t, &p) <= before);
         before = both(t, &p);
         rp__cost_table_free(t);
         test_ctx_free(ctx);

@@ -253,7 +253,7 @@ static void expect_path(rp_ctx *ctx, const rp_cost_machine *m, const char *expec
 static void each_machine_has_a_file_of_its_own(void **state)
 {
     rp_ctx *ctx       = shapes_ctx();
-    rp_cost_machine m = machine_of("v4", "amx", "own v4", "own v4", 8);
+    rp_cost_machine m = machine_of("v4", "amx", 8);
     char *home        = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
 
     (void)state;

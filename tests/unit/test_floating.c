@@ -2,8 +2,6 @@
 #include "rp_test.h"
 
 #include <math.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tape/tape.h"
 
@@ -62,37 +60,13 @@ static void denormals_are_zero_inside_a_call_and_not_outside(void **state)
     test_ctx_free(ctx);
 }
 
-/* oneDNN leaves parts of its output unwritten when the team is smaller than it was told, so a context refuses to begin. The
- * limit is read when a process starts: a second one is started. */
-static const char *self;
-
-static void a_team_smaller_than_asked_for_is_refused(void **state)
-{
-    int status;
-    pid_t child = fork();
-
-    (void)state;
-    if (child == 0) {
-        setenv("OMP_THREAD_LIMIT", "1", 1);
-        execl(self, self, "two-threads", (char *)NULL);
-        _exit(99);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), RP_ERR_BACKEND);
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_bf16_comes_back_and_a_nan_stays_one),
         cmocka_unit_test(bf16_rounds_to_nearest_and_ties_to_even),
         cmocka_unit_test(denormals_are_zero_inside_a_call_and_not_outside),
-        cmocka_unit_test(a_team_smaller_than_asked_for_is_refused),
     };
-    rp_ctx *ctx = NULL;
 
-    self = argv[0];
-    if (argc > 1) return (int)rp_ctx_new(&(rp_ctx_options){ .threads = 2 }, &ctx);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,16 @@
 #include "kernels/cpu/gemm_fp32.h"
 #if defined(__AMX_BF16__)
 #include "kernels/cpu/gemm_amx.h"
+#elif defined(__AVX512BF16__)
+#include "kernels/cpu/gemm_vdp.h"
 #endif
 
 #include "base/team.h"
 
 const gemm_engine *RP_AT_LEVEL(gemm_engine_for)(const rp_gemm *g)
 {
-#if defined(__AMX_BF16__)
-    if (g->ab == RP_BF16) return &engine_amx;
+#if defined(__AVX512BF16__)
+    if (g->ab == RP_BF16) return &engine_bf16;
 #endif
     (void)g;
     return &engine_fp32;

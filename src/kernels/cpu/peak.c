@@ -2,7 +2,7 @@
  * three streams through memory.
  *
  *   peak_fp32   CHAINS independent sums of vectors, each sum = sum * x + y: enough of them to fill the pipelines of two units
- *   peak_bf16   tiles (AMX), or dot products of pairs where the CPU has them (AVX512-BF16); no flops: it has neither
+ *   peak_bf16   tiles (AMX), or dot products of pairs (AVX512-BF16); no flops: the level has neither
  *   triad       to = a + factor * b, as STREAM has it (McCalpin 1995); counted are the three arrays' bytes
  *
  * Each of `threads` parts does `n` rounds.
@@ -62,8 +62,6 @@ void RP_AT_LEVEL(peak_fp32)(int64_t n, float *sink, int64_t *flops, int threads)
 enum { BF16_FLOPS = 4 * 2 * 16 * 16 * 32 };
 typedef struct { uint8_t palette, start_row, reserved[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } tile_config;
 
-static bool has_bf16(void) { return true; }
-
 static void multiply_pairs(void *arg, int64_t part, int thread)
 {
     const peak_arg *p = arg;
@@ -95,12 +93,10 @@ static void multiply_pairs(void *arg, int64_t part, int thread)
     _tile_release();
     put(p, part, from[0]);
 }
-#elif defined(__AVX512F__)
+#elif defined(__AVX512BF16__)
 enum { BF16_FLOPS = CHAINS * 2 * 32 };
 
-static bool has_bf16(void) { return __builtin_cpu_supports("avx512bf16"); }
-
-__attribute__((target("avx512bf16"))) static void multiply_pairs(void *arg, int64_t part, int thread)
+static void multiply_pairs(void *arg, int64_t part, int thread)
 {
     const peak_arg *p = arg;
     __m512bh x        = (__m512bh)_mm512_set1_epi16(0x3000);
@@ -123,7 +119,6 @@ __attribute__((target("avx512bf16"))) static void multiply_pairs(void *arg, int6
 #else
 enum { BF16_FLOPS = 0 };
 
-static bool has_bf16(void) { return false; }
 static void multiply_pairs(void *arg, int64_t part, int thread) { (void)arg, (void)part, (void)thread; }
 #endif
 
@@ -131,7 +126,7 @@ void RP_AT_LEVEL(peak_bf16)(int64_t n, float *sink, int64_t *flops, int threads)
 {
     peak_arg p = { .n = n, .sink = sink };
 
-    *flops = has_bf16() ? (int64_t)BF16_FLOPS * n * threads : 0;
+    *flops = (int64_t)BF16_FLOPS * n * threads;
     if (*flops) rp__team_run(threads, threads, multiply_pairs, &p);
 }
 

@@ -1,0 +1,152 @@
+/* kernels/cpu/gemm_pairs.h -- bf16 packed for instructions that multiply pairs of k: tdpbf16ps (gemm_amx.h) and vdpbf16ps (gemm_vdp.h).
+ *
+ *   strip   [rows][k]                                  rows as they lie, read where A lies if k is whole steps of 32
+ *   panel   for each 32 of k, for each half of the 32 columns:
+ *           [16 pairs of k][16 columns][2]             two neighbours in k side by side: 1 KiB, a tile of AMX
+ *
+ * Needs AVX512-BF16. Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, "Intel AMX Instruction Set Reference" and
+ * VDPBF16PS.
+ */
+#ifndef RP_KERNELS_CPU_GEMM_PAIRS_H
+#define RP_KERNELS_CPU_GEMM_PAIRS_H
+
+#include "kernels/cpu/gemm_engine.h"
+
+#include <immintrin.h>
+
+enum { PAIRS_SIDE = 32, PAIRS_HALF = 512, AHEAD = 8 };      /* step of k and columns of a panel; elements of half a step; rows that are asked for ahead */
+
+/* A mask of the first n of 32. */
+static inline uint32_t pairs_mask(int64_t n) { return n >= 32 ? UINT32_MAX : n > 0 ? (UINT32_C(1) << n) - 1 : 0; }
+
+static const uint16_t order_low[32]  = { 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39,
+                                         8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47 };
+static const uint16_t order_high[32] = { 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
+                                         24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63 };
+
+/* Columns 0 … 15, and 16 … 31, of two rows of bf16 as pairs. */
+static inline __m512i pairs_low(__m512i even, __m512i odd) { return _mm512_permutex2var_epi16(even, _mm512_loadu_si512(order_low), odd); }
+static inline __m512i pairs_high(__m512i even, __m512i odd) { return _mm512_permutex2var_epi16(even, _mm512_loadu_si512(order_high), odd); }
+
+/* 16 x 16 words of 32 bits: in pairs, fours, then quarters of registers. */
+INLINE void pairs_transpose(__m512i r[16])
+{
+    __m512i t[16];
+
+    for (int i = 0; i < 16; i += 2) {
+        t[i]     = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+        r[i]     = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    for (int i = 0; i < 4; i++) {
+        t[i]      = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+        t[4 + i]  = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+        t[8 + i]  = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+        t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+    }
+    for (int i = 0; i < 8; i++) {
+        r[i]     = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+        r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+    }
+}
+
+static bool pairs_reads_a(const rp_gemm *g) { return !g->transpose_a && g->k % PAIRS_SIDE == 0; }
+
+static gemm_strip pairs_packed(const rp_gemm *g, const void *data) { return (gemm_strip){ data, gemm_up(g->k, PAIRS_SIDE), 1 }; }
+
+/* 32 of k, rows along m in memory: pairs of k side by side, then a transposition of 32-bit pairs. */
+static void pairs_turn_block(const uint16_t *from, int64_t from_row, int64_t depth, uint32_t columns, uint16_t *to, int64_t to_row, int64_t rows)
+{
+    __m512i low[16], high[16];
+
+    for (int p = 0; p < 16; p++) {
+        __m512i even = 2 * p < depth ? _mm512_maskz_loadu_epi16(columns, from + 2 * p * from_row) : _mm512_setzero_si512();
+        __m512i odd  = 2 * p + 1 < depth ? _mm512_maskz_loadu_epi16(columns, from + (2 * p + 1) * from_row) : _mm512_setzero_si512();
+        _mm_prefetch(from + (PAIRS_SIDE + 2 * p) * from_row, _MM_HINT_T0);
+        _mm_prefetch(from + (PAIRS_SIDE + 2 * p + 1) * from_row, _MM_HINT_T0);
+        low[p]  = pairs_low(even, odd);
+        high[p] = pairs_high(even, odd);
+    }
+    pairs_transpose(low);
+    pairs_transpose(high);
+    for (int r = 0; r < PAIRS_SIDE && r < rows; r++) _mm512_storeu_si512(to + r * to_row, r < 16 ? low[r] : high[r - 16]);
+}
+
+/* For strips of `strip` rows: what is missing of the last is written, what comes after it is another's. */
+INLINE void pairs_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int strip, void *to)
+{
+    int64_t padded = gemm_up(g->k, PAIRS_SIDE), written = gemm_up(rows, strip);
+    uint16_t *row  = to;
+
+    if (g->transpose_a) {
+        const uint16_t *from = (const uint16_t *)a + i;
+        for (int64_t k = 0; k < g->k; k += PAIRS_SIDE)
+            for (int64_t r = 0; r < written; r += PAIRS_SIDE)
+                pairs_turn_block(from + k * g->m + r, g->m, gemm_least(g->k - k, PAIRS_SIDE), pairs_mask(rows - r), row + r * padded + k, padded,
+                                 written - r);
+        return;
+    }
+    memset(row, 0, (size_t)(written * padded) * sizeof *row);
+    for (int64_t r = 0; r < rows; r++) memcpy(row + r * padded, (const uint16_t *)a + (i + r) * g->k, (size_t)g->k * sizeof *row);
+}
+
+/* Rows of B run along n: pairs of rows side by side, for all panels, so that memory is read in long runs. */
+static void pairs_pack_rows(const uint16_t *b, int64_t n, int64_t columns, int64_t real, int64_t depth, uint16_t *to)
+{
+    for (int64_t k = 0; k < depth; k += 2) {
+        uint16_t *pair = to + k / PAIRS_SIDE * 2 * PAIRS_HALF + k % PAIRS_SIDE * 16;
+        for (int64_t c = 0; c < columns; c += PAIRS_SIDE, pair += PAIRS_SIDE * depth) {
+            uint32_t some = pairs_mask(columns - c);
+            __m512i even  = k < real ? _mm512_maskz_loadu_epi16(some, b + k * n + c) : _mm512_setzero_si512();
+            __m512i odd   = k + 1 < real ? _mm512_maskz_loadu_epi16(some, b + (k + 1) * n + c) : _mm512_setzero_si512();
+            _mm_prefetch(b + (k + AHEAD) * n + c, _MM_HINT_T0);
+            _mm_prefetch(b + (k + AHEAD + 1) * n + c, _MM_HINT_T0);
+            _mm512_store_si512(pair, pairs_low(even, odd));
+            _mm512_store_si512(pair + PAIRS_HALF, pairs_high(even, odd));
+        }
+    }
+}
+
+/* Rows of B run along k: 16 of them, 32 of k, become 16 pairs of k. The next 16 rows come meanwhile. */
+static void pairs_pack_turned(const uint16_t *b, int64_t row, int64_t rows, int64_t depth, uint16_t *to)
+{
+    for (int half = 0; half < 2; half++)
+        for (int64_t k = 0; k < depth; k += PAIRS_SIDE) {
+            uint16_t *tile = to + k / PAIRS_SIDE * 2 * PAIRS_HALF + PAIRS_HALF * half;
+            __m512i r[16];
+            for (int i = 0; i < 16; i++) {
+                const uint16_t *from = b + (16 * half + i) * row + k;
+                r[i] = 16 * half + i < rows ? _mm512_maskz_loadu_epi16(pairs_mask(depth - k), from) : _mm512_setzero_si512();
+                _mm_prefetch(from + 16 * row, _MM_HINT_T0);
+            }
+            pairs_transpose(r);
+            for (int i = 0; i < 16; i++) _mm512_store_si512(tile + 32 * i, r[i]);
+        }
+}
+
+static void pairs_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)
+{
+    const uint16_t *from = b;
+    uint16_t *panel      = to;
+    int64_t real         = gemm_least(depth, g->k - k);         /* without the padding */
+
+    if (!g->transpose_b) {
+        pairs_pack_rows(from + k * g->n + j, g->n, columns, real, depth, panel);
+        return;
+    }
+    for (int64_t c = 0; c < columns; c += PAIRS_SIDE, panel += PAIRS_SIDE * depth)
+        pairs_pack_turned(from + (j + c) * g->k + k, g->k, gemm_least(columns - c, PAIRS_SIDE), real, panel);
+}
+
+INLINE void pairs_to_bf16(const float *sum, int rows, uint16_t *to, int64_t to_row)
+{
+    for (int r = 0; r < rows; r++, to += to_row, sum += PAIRS_SIDE)
+        _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(_mm512_load_ps(sum + 16), _mm512_load_ps(sum)));
+}
+
+#endif
