@@ -14,19 +14,29 @@
 #define CLOCK 3.3e9
 
 typedef struct {
+    double product[RP_COST_PASSES], attention[RP_COST_PASSES], loss[RP_COST_PASSES];    /* shares of the peak */
+} reached;
+
+typedef struct {
     const char *isa;
-    double fp32, bf16;                  /* FLOP a cycle */
-    double own;                         /* share of fp32 that own products reach … */
-    double attention[RP_COST_PASSES];   /* … that attention does, in every dtype … */
-    double rest;                        /* … that pointwise ops do */
+    double fp32, bf16;                  /* FLOP a cycle of the units that run products of that dtype */
+    double rest;                        /* share of fp32 that pointwise ops reach */
+    reached of_fp32, of_bf16;
 } unit;
 
+/* Where bf16 is computed in fp32 it takes what fp32 takes. */
+#define BASE    { { 0.75, 0.75 }, { 0.5, 0.55 }, { 0.65, 0.65 } }
+#define AVX2    { { 0.65, 0.65 }, { 0.4, 0.45 }, { 0.6, 0.6 } }
+#define AVX512  { { 0.74, 0.73 }, { 0.5, 0.57 }, { 0.75, 0.73 } }
+#define VDP     { { 0.7, 0.65 }, { 0.25, 0.28 }, { 0.65, 0.6 } }
+#define TILES   { { 0.25, 0.21 }, { 0.115, 0.138 }, { 0.28, 0.235 } }
+
 static const unit units[] = {
-    { "base",        8,  8,    0.75, { 0.5, 0.55 }, 0.25 },      /* SSE2: 4 products and 4 sums */
-    { "avx2",        32, 32,   0.65, { 0.4, 0.45 }, 0.2 },       /* 2 FMA of 8 */
-    { "avx512",      64, 64,   0.55, { 0.5, 0.6 }, 0.2 },        /* 2 FMA of 16 */
-    { "avx512-bf16", 32, 64,   0.6, { 0.55, 0.65 }, 0.25 },      /* AMD's, half as wide; the Intel CPUs that have it have AMX, or are slower by it */
-    { "amx",         64, 1024, 0.55, { 0.5, 0.6 }, 0.2 },        /* tdpbf16ps: 16 x 16 x 32 in 16 cycles */
+    { "base",        8,  8,    0.25, BASE, BASE },              /* SSE2: 4 products and 4 sums */
+    { "avx2",        32, 32,   0.2,  AVX2, AVX2 },              /* 2 FMA of 8 */
+    { "avx512",      64, 64,   0.2,  AVX512, AVX512 },          /* 2 FMA of 16 */
+    { "avx512-bf16", 32, 64,   0.25, AVX512, VDP },             /* AMD's, half as wide; the Intel CPUs that have it have AMX, or are slower by it */
+    { "amx",         64, 1024, 0.2,  AVX512, TILES },           /* tdpbf16ps: 16 x 16 x 32 in 16 cycles */
 };
 
 /* The reference: one thread, in double, an element at a time. */
@@ -43,24 +53,21 @@ static void set_op(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double for
     *rp__cost_row(t, rp__cost_place(op), dtype, RP_BACKWARD) = (rp_cost_row){ 2e-6, backward, bandwidth };
 }
 
-/* A library reaches 0.85 of the peak in fp32. AMX waits for memory: a quarter, in steps. Own products are computed in fp32. */
-static double products(const unit *u, const rp_cost_machine *m, rp_dtype dtype)
+static void set_share(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double peak, const double share[RP_COST_PASSES], double bandwidth)
 {
-    bool library = strncmp(m->product[dtype == RP_BF16], "own", 3) != 0, wide = u->bf16 > 2 * u->fp32;
-
-    if (!library) return u->own * u->fp32;
-    return dtype == RP_F32 ? 0.85 * u->fp32 : (wide ? 0.22 : 0.75) * u->bf16;
+    set_op(t, op, dtype, peak * share[RP_FORWARD], peak * share[RP_BACKWARD], bandwidth);
 }
 
-/* bf16 is converted on the way, which takes more of a thread than its bytes save. The weight's gradient is AMX's weak form. */
+/* bf16 is converted on the way, which takes more of a thread than its bytes save. */
 static void set_kernels(rp_cost_table *t, const unit *u, const rp_cost_machine *m, rp_dtype dtype)
 {
-    double n = m->threads, thread = CLOCK * n, bandwidth = 18e9 * n / (1 + n / 12) * (dtype == RP_BF16 ? 0.65 : 1);
-    double product = thread * products(u, m, dtype), back = dtype == RP_BF16 && u->bf16 > 2 * u->fp32 ? 0.85 : 1;
+    const reached *share = dtype == RP_BF16 ? &u->of_bf16 : &u->of_fp32;
+    double n = m->threads, thread = CLOCK * n, bandwidth = 18e9 * n / (1 + n / 12) * (dtype == RP_BF16 ? 0.75 : 1);
+    double peak = thread * (dtype == RP_BF16 ? u->bf16 : u->fp32);
 
-    set_op(t, &rp_op_matmul, dtype, product, back * product, bandwidth);
-    set_op(t, &rp_op_linear_cross_entropy, dtype, 0.8 * product, thread * u->rest * u->fp32, bandwidth);
-    set_op(t, &rp_op_attention, dtype, thread * u->attention[RP_FORWARD] * u->fp32, thread * u->attention[RP_BACKWARD] * u->fp32, bandwidth);
+    set_share(t, &rp_op_matmul, dtype, peak, share->product, bandwidth);
+    set_share(t, &rp_op_linear_cross_entropy, dtype, peak, share->loss, bandwidth);
+    set_share(t, &rp_op_attention, dtype, peak, share->attention, bandwidth);
     set_all(t, dtype, (rp_cost_row){ 1e-6, thread * u->rest * u->fp32, bandwidth });
     t->move[dtype] = 1.3 * bandwidth;
 }

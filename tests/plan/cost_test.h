@@ -52,14 +52,14 @@ static inline rp_cost_machine machine_of(const char *level, const char *isa, int
     return m;
 }
 
-/* From the lowest level to the highest. */
+/* From the slowest to the fastest. */
 static inline int machines(rp_cost_machine out[6])
 {
     out[0] = machine_of("none", "none", 2);
     out[1] = machine_of("base", "base", 2);
     out[2] = machine_of("v3", "avx2", 2);
-    out[3] = machine_of("v4", "avx512", 2);
-    out[4] = machine_of("zen4", "avx512-bf16", 2);
+    out[3] = machine_of("zen4", "avx512-bf16", 2);
+    out[4] = machine_of("v4", "avx512", 2);
     out[5] = machine_of("amx", "amx", 2);
     return 6;
 }
