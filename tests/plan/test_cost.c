@@ -295,8 +295,9 @@ static void a_forced_level_is_the_machine(void **state)
         assert_string_equal(m.level, level[i]->level);
         assert_ok(ctx, rp__cost_table_open(ctx, &t));
         rp_op_meta p = product(ctx, RP_BF16, 1024, 576, 1536);
-        assert_true(both(t, &p) <= before);
-        before = both(t, &p);
+        bool other = !strcmp(m.level, "zen4");              /* another maker's cores, half as wide */
+        assert_true(other || both(t, &p) < before);
+        before = other ? before : both(t, &p);
         rp__cost_table_free(t);
         test_ctx_free(ctx);
     }
