@@ -26,7 +26,7 @@ typedef struct {
     char cpu[96];                   /* "Intel Xeon Processor 6-167": name, family, model */
     char level[16];                 /* of the kernels: "v4", … "none" */
     char isa[16];                   /* what products run on at best: "amx", "avx512-bf16", "avx512", "avx2", "base", "none" */
-    char product[2][64];            /* who multiplies fp32, bf16: "onednn 2.6.3 brg:avx512_core", "own v3" */
+    char product[2][64];            /* who multiplies fp32, bf16: "own amx", "own v3" */
     int threads;
 } rp_cost_machine;
 
