@@ -30,6 +30,7 @@ enum {                              /* a second cache has 2 MiB */
     SHARED_BYTES  = 4 << 20,        /* of A that every part reads: */
     PARTS_A_THREAD = 2,             /* up to this much there are more parts, so that a thread that loses its core is helped */
     STRIPS_A_PACK = 4,              /* packed together, so that memory is read in long runs */
+    MOST_COLUMNS  = 64,             /* of an engine's tile */
 };
 
 typedef struct {
@@ -132,8 +133,12 @@ static bool is_whole(const product *p, const place *at) { return at->rows == p->
 
 static void add_bias(const product *p, const place *at, float *sum, int64_t sum_row)
 {
+    float bias[MOST_COLUMNS];
+
+    for (int64_t j = 0; j < at->columns; j++) bias[j] = load_one(p->g->ab, p->bias, at->j + j);
     for (int64_t r = 0; r < at->rows; r++)
-        for (int64_t j = 0; j < at->columns; j++) sum[r * sum_row + j] += load_one(p->g->ab, p->bias, at->j + j);
+#pragma omp simd
+        for (int64_t j = 0; j < at->columns; j++) sum[r * sum_row + j] += bias[j];
 }
 
 static void copy_tile(const place *at, const float *from, int64_t from_row, float *to, int64_t to_row)
