@@ -28,9 +28,11 @@ static void amx_end(void) { _tile_release(); }
 
 static void amx_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to) { pairs_pack_a(g, a, i, rows, PAIRS_SIDE, to); }
 
-static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds)
+static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[2])
 {
     const uint16_t *top = a.data, *bottom = top + 16 * a.row, *panel = b;
+    int64_t share[2] = { ahead_share(&lists[0], depth / PAIRS_SIDE), ahead_share(&lists[1], depth / PAIRS_SIDE) };
+    ahead first = lists[0], second = lists[1];
     int64_t a_row = a.row * (int64_t)sizeof *top, c_row = sum_row * (int64_t)sizeof *sum;
 
     if (adds) {
@@ -45,6 +47,8 @@ static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum,
         _tile_zero(3);
     }
     for (int64_t k = 0; k < depth; k += PAIRS_SIDE, top += PAIRS_SIDE, bottom += PAIRS_SIDE, panel += 2 * PAIRS_HALF) {
+        ahead_ask(&first, share[0]);
+        ahead_ask(&second, share[1]);
         _tile_loadd(4, top, a_row);
         _tile_stream_loadd(6, panel, 64);
         _tile_dpbf16ps(0, 4, 6);

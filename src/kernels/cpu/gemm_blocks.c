@@ -147,17 +147,18 @@ static void copy_tile(const place *at, const float *from, int64_t from_row, floa
 }
 
 /* Sums live in C; where a tile is not whole it goes through the thread's. */
-static void tile_in_c(const product *p, const place *at, int64_t depth, gemm_strip a, const void *b, bool adds, bool last, float *tile)
+static void tile_in_c(const product *p, const place *at, int64_t depth, gemm_strip a, const void *b, bool adds, bool last, float *tile,
+                      const ahead lists[2])
 {
     const gemm_engine *e = p->how.e;
     int64_t n            = p->g->n;
     float *c             = (float *)p->c + at->i * n + at->j;
 
-    if (is_whole(p, at)) e->multiply(depth, a, b, c, n, adds);
+    if (is_whole(p, at)) e->multiply(depth, a, b, c, n, adds, lists);
     else {
         memset(tile, 0, (size_t)p->how.tile_bytes);
         if (adds) copy_tile(at, c, n, tile, e->columns);
-        e->multiply(depth, a, b, tile, e->columns, adds);
+        e->multiply(depth, a, b, tile, e->columns, adds, lists);
         copy_tile(at, tile, e->columns, c, n);
     }
     if (last && p->bias) add_bias(p, at, c, n);
@@ -196,37 +197,26 @@ static gemm_strip strip_at(const product *p, int64_t i, const room *own)
     return e->packed(g, own->strips);
 }
 
-static void fetch(const uint8_t *from, int64_t bytes)
-{
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at, 0, 2);
-}
-
-/* A share of what the next strip has of this depth comes to the second cache while this one is multiplied. */
-static void fetch_strip(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
+/* A share of what the next strip has of this depth. */
+static ahead strip_ahead(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
 {
     const gemm_engine *e = p->how.e;
 
-    if (p->how.packs_own || i + e->rows > own->end) return;
-    gemm_strip next = strip_at(p, i, own);
+    if (p->how.packs_own || i + e->rows > own->end) return (ahead){ .n = 0 };
+    gemm_strip next     = strip_at(p, i, own);
     const uint8_t *data = (const uint8_t *)next.data + k * next.step * e->element;
-    if (next.step > 1) {
-        int64_t bytes = depth * next.step * e->element;
-        fetch(data + bytes * share / shares, bytes * (share + 1) / shares - bytes * share / shares);
-        return;
-    }
-    for (int64_t r = e->rows * share / shares; r < e->rows * (share + 1) / shares; r++) fetch(data + r * next.row * e->element, depth * e->element);
+    int64_t runs = next.step > 1 ? depth : e->rows, apart = (next.step > 1 ? next.step : next.row) * e->element;
+    int64_t bytes = (next.step > 1 ? e->rows : depth) * e->element, from = runs * share / shares;
+    return ahead_of(data + from * apart, apart, bytes, runs * (share + 1) / shares - from);
 }
 
-/* And the tile of C right of this one to the first, for writing. */
-static void fetch_c(const product *p, const place *at, int64_t columns)
+/* The tile of C right of this one. */
+static ahead c_ahead(const product *p, const place *at, int64_t columns)
 {
     int64_t element = rp_dtype_bytes(p->g->c), row = p->g->n * element;
-    const char *c   = (const char *)p->c + (at->i * p->g->n + at->j + p->how.e->columns) * element;
 
-    for (int64_t r = 0; r < at->rows && columns > 0; r++, c += row) {
-        __builtin_prefetch(c, 1);
-        __builtin_prefetch(c + columns * element - 1, 1);
-    }
+    if (columns <= 0) return (ahead){ .n = 0 };
+    return ahead_of((const uint8_t *)p->c + (at->i * p->g->n + at->j + p->how.e->columns) * element, row, columns * element, at->rows);
 }
 
 /* The strip's tiles with depth block d, whose panels are given. */
@@ -239,14 +229,16 @@ static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, cons
     a.data = (const uint8_t *)a.data + k * a.step * e->element;
     for (int64_t j = own->from; j < own->to; j += e->columns, sums += e->rows * e->columns, panels += panel) {
         place at = { i, j, gemm_least(e->rows, p->to - i), gemm_least(e->columns, own->to - j) };
-        fetch_strip(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - own->from) / e->columns, ceiling(own->to - own->from, e->columns), own);
-        if (last || p->g->c == RP_F32) fetch_c(p, &at, gemm_least(e->columns, own->to - j - e->columns));
+        ahead lists[2] = { strip_ahead(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - own->from) / e->columns,
+                                       ceiling(own->to - own->from, e->columns), own),
+                           { .n = 0 } };
+        if (last || p->g->c == RP_F32) lists[1] = c_ahead(p, &at, gemm_least(e->columns, own->to - j - e->columns));
         if (p->g->c == RP_F32) {
-            tile_in_c(p, &at, depth, a, panels, d > 0 || p->g->adds, last, (float *)(void *)own->tile);
+            tile_in_c(p, &at, depth, a, panels, d > 0 || p->g->adds, last, (float *)(void *)own->tile, lists);
             continue;
         }
         float *sum = p->how.sums_bytes ? sums : (float *)(void *)own->tile;
-        e->multiply(depth, a, panels, sum, e->columns, d > 0);
+        e->multiply(depth, a, panels, sum, e->columns, d > 0, lists);
         if (last) put_tile(p, &at, sum);
     }
 }

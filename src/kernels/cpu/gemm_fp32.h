@@ -65,8 +65,13 @@ static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t colu
     }
 }
 
-static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds)
+/* A tile takes so long that its lines may go out before it, all at once: between its steps they cost more than they save. */
+static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[2])
 {
+    for (int i = 0; i < 2; i++) {
+        ahead list = lists[i];
+        ahead_ask(&list, list.n);
+    }
     if (a.step == 1) tile_multiply(depth, a.data, a.row, 1, b, TILE_COLUMNS, sum, sum_row, adds);
     else tile_multiply(depth, a.data, 1, TILE_ROWS, b, TILE_COLUMNS, sum, sum_row, adds);
 }
