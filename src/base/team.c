@@ -13,8 +13,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* About 50 µs: kernels of a step follow each other sooner, and whoever waits for the core gets it soon enough. */
-enum { SPINS = 1000 };
+/* Kernels of a step follow each other within microseconds, and waking a core that sleeps can take hundreds of them. So who waits spins a
+ * little, then keeps offering its core to whoever else wants it, and sleeps when nothing came for long. */
+enum { SPINS = 400 };
+static const double awake_seconds = 5e-3;
 
 #define OPEN (UINT64_C(1) << 31)
 #define INSIDE (OPEN - 1)
@@ -60,13 +62,25 @@ static void take_part(int thread)
 
 static bool is_new(uint64_t word, uint32_t seen) { return (word & OPEN) && (uint32_t)(word >> 32) != seen; }
 
+/* True once it yields. */
+static bool wait_a_little(int *spins)
+{
+    if (*spins == SPINS) return sched_yield(), true;
+    ++*spins;
+    pause_briefly();
+    return false;
+}
+
 static uint64_t await_round(uint32_t seen)
 {
     uint64_t word = atomic_load(&team.word);
+    double start  = 0;
+    int spins     = 0;
 
-    for (int i = 0; i < SPINS && !is_new(word, seen); i++) {
-        pause_briefly();
-        word = atomic_load(&team.word);
+    for (; !is_new(word, seen); word = atomic_load(&team.word)) {
+        if (!wait_a_little(&spins)) continue;
+        if (start == 0) start = rp__seconds();
+        else if (rp__seconds() - start > awake_seconds) break;
     }
     if (is_new(word, seen)) return word;
     pthread_mutex_lock(&team.lock);
@@ -151,9 +165,7 @@ static void close_round(void)
     int spins = 0;
 
     atomic_fetch_and(&team.word, ~OPEN);
-    while (atomic_load(&team.word) & INSIDE)
-        if (++spins < SPINS) pause_briefly();
-        else sched_yield();
+    while (atomic_load(&team.word) & INSIDE) (void)wait_a_little(&spins);
 }
 
 static void run_alone(int64_t parts, rp_team_work *work, void *arg)

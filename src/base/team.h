@@ -7,7 +7,7 @@
  * Which thread runs a part never shows: a part writes what no other part reads. So a team that is smaller than asked for, or that
  * other work on the machine keeps from the cores, gives the same bits, only later; nobody waits for a thread that has not begun.
  *
- *   thread:  spins a little ──new round──> enters ──parts──> leaves ──> spins a little ──> sleeps
+ *   thread:  waits ──new round──> enters ──parts──> leaves ──> waits: spinning, then yielding its core, then asleep
  *   caller:  opens a round ──parts──> closes it: who has not entered stays out ──> waits until all who entered have left
  */
 #ifndef RP_TEAM_H
