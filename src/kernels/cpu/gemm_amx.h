@@ -28,11 +28,11 @@ static void amx_end(void) { _tile_release(); }
 
 static void amx_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to) { pairs_pack_a(g, a, i, rows, PAIRS_SIDE, to); }
 
-static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[2])
+static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
 {
     const uint16_t *top = a.data, *bottom = top + 16 * a.row, *panel = b;
-    int64_t share[2] = { ahead_share(&lists[0], depth / PAIRS_SIDE), ahead_share(&lists[1], depth / PAIRS_SIDE) };
-    ahead first = lists[0], second = lists[1];
+    int64_t share[2] = { ahead_share(&lists[AHEAD_STRIP], depth / PAIRS_SIDE), ahead_share(&lists[AHEAD_C], depth / PAIRS_SIDE) };
+    ahead first = lists[AHEAD_STRIP], second = lists[AHEAD_C];
     int64_t a_row = a.row * (int64_t)sizeof *top, c_row = sum_row * (int64_t)sizeof *sum;
 
     if (adds) {

@@ -148,7 +148,7 @@ static void copy_tile(const place *at, const float *from, int64_t from_row, floa
 
 /* Sums live in C; where a tile is not whole it goes through the thread's. */
 static void tile_in_c(const product *p, const place *at, int64_t depth, gemm_strip a, const void *b, bool adds, bool last, float *tile,
-                      const ahead lists[2])
+                      const ahead lists[N_AHEAD])
 {
     const gemm_engine *e = p->how.e;
     int64_t n            = p->g->n;
@@ -229,10 +229,10 @@ static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, cons
     a.data = (const uint8_t *)a.data + k * a.step * e->element;
     for (int64_t j = own->from; j < own->to; j += e->columns, sums += e->rows * e->columns, panels += panel) {
         place at = { i, j, gemm_least(e->rows, p->to - i), gemm_least(e->columns, own->to - j) };
-        ahead lists[2] = { strip_ahead(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - own->from) / e->columns,
+        ahead lists[N_AHEAD] = { strip_ahead(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - own->from) / e->columns,
                                        ceiling(own->to - own->from, e->columns), own),
                            { .n = 0 } };
-        if (last || p->g->c == RP_F32) lists[1] = c_ahead(p, &at, gemm_least(e->columns, own->to - j - e->columns));
+        if (last || p->g->c == RP_F32) lists[AHEAD_C] = c_ahead(p, &at, gemm_least(e->columns, own->to - j - e->columns));
         if (p->g->c == RP_F32) {
             tile_in_c(p, &at, depth, a, panels, d > 0 || p->g->adds, last, (float *)(void *)own->tile, lists);
             continue;

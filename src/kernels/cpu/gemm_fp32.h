@@ -10,7 +10,7 @@ static bool fp32_reads_a(const rp_gemm *g) { return g->ab == RP_F32 && !g->trans
 
 static gemm_strip fp32_packed(const rp_gemm *g, const void *data)
 {
-    return g->transpose_a ? (gemm_strip){ data, 1, TILE_ROWS } : (gemm_strip){ data, g->k, 1 };
+    return g->transpose_a ? (gemm_strip){ data, 1, WIDE_ROWS } : (gemm_strip){ data, g->k, 1 };
 }
 
 /* Rows that will be packed soon. */
@@ -29,17 +29,17 @@ static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows
 
     if (!g->transpose_a) {
         pack_rows(g->ab, a, i * g->k, g->k, rows, g->k, g->k, strip);
-        memset(strip + rows * g->k, 0, (size_t)((gemm_up(rows, TILE_ROWS) - rows) * g->k) * sizeof *strip);
+        memset(strip + rows * g->k, 0, (size_t)((gemm_up(rows, WIDE_ROWS) - rows) * g->k) * sizeof *strip);
         return;
     }
     for (int64_t k = 0; k < g->k; k += RUN) {
         int64_t depth = gemm_least(RUN, g->k - k);
         ask_rows(g->ab, a, (k + RUN) * g->m + i, g->m, gemm_least(RUN, g->k - k - depth), rows);
-        for (int64_t r = 0; r < rows; r += TILE_ROWS) {
+        for (int64_t r = 0; r < rows; r += WIDE_ROWS) {
             int64_t at  = k * g->m + i + r;
-            float *here = strip + r * g->k + k * TILE_ROWS;
-            if (rows - r >= TILE_ROWS) pack_rows(g->ab, a, at, g->m, depth, TILE_ROWS, TILE_ROWS, here);
-            else pack_rows(g->ab, a, at, g->m, depth, rows - r, TILE_ROWS, here);
+            float *here = strip + r * g->k + k * WIDE_ROWS;
+            if (rows - r >= WIDE_ROWS) pack_rows(g->ab, a, at, g->m, depth, WIDE_ROWS, WIDE_ROWS, here);
+            else pack_rows(g->ab, a, at, g->m, depth, rows - r, WIDE_ROWS, here);
         }
     }
 }
@@ -48,45 +48,44 @@ static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t colu
 {
     enum { RUN = 16 };          /* of k: each row of it is read once, for all panels */
     float *panel  = to;
-    int64_t whole = columns / TILE_COLUMNS * TILE_COLUMNS;
+    int64_t whole = columns / WIDE_COLUMNS * WIDE_COLUMNS;
 
     if (g->transpose_b) {
-        for (int64_t c = 0; c < columns; c += TILE_COLUMNS, panel += TILE_COLUMNS * depth)
-            pack_transposed(g->ab, b, (j + c) * g->k + k, g->k, gemm_least(columns - c, TILE_COLUMNS), depth, TILE_COLUMNS, panel);
+        for (int64_t c = 0; c < columns; c += WIDE_COLUMNS, panel += WIDE_COLUMNS * depth)
+            pack_transposed(g->ab, b, (j + c) * g->k + k, g->k, gemm_least(columns - c, WIDE_COLUMNS), depth, WIDE_COLUMNS, panel);
         return;
     }
     for (int64_t d = 0; d < depth; d += RUN) {
         int64_t run = gemm_least(RUN, depth - d), at = (k + d) * g->n + j;
         ask_rows(g->ab, b, at + RUN * g->n, g->n, gemm_least(RUN, depth - d - run), columns);
-        for (int64_t c = 0; c < whole; c += TILE_COLUMNS)
-            pack_rows(g->ab, b, at + c, g->n, run, TILE_COLUMNS, TILE_COLUMNS, panel + c * depth + d * TILE_COLUMNS);
+        for (int64_t c = 0; c < whole; c += WIDE_COLUMNS)
+            pack_rows(g->ab, b, at + c, g->n, run, WIDE_COLUMNS, WIDE_COLUMNS, panel + c * depth + d * WIDE_COLUMNS);
         if (whole < columns)
-            pack_rows(g->ab, b, at + whole, g->n, run, columns - whole, TILE_COLUMNS, panel + whole * depth + d * TILE_COLUMNS);
+            pack_rows(g->ab, b, at + whole, g->n, run, columns - whole, WIDE_COLUMNS, panel + whole * depth + d * WIDE_COLUMNS);
     }
 }
 
-/* A tile takes so long that its lines may go out before it, all at once: between its steps they cost more than they save. */
-static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[2])
+/* Strips are left to the processor, which sees their streams: asked for as well, they hold up the panel's (6 % of a product). C it does not see. */
+static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
 {
-    for (int i = 0; i < 2; i++) {
-        ahead list = lists[i];
-        ahead_ask(&list, list.n);
-    }
-    if (a.step == 1) tile_multiply(depth, a.data, a.row, 1, b, TILE_COLUMNS, sum, sum_row, adds);
-    else tile_multiply(depth, a.data, 1, TILE_ROWS, b, TILE_COLUMNS, sum, sum_row, adds);
+    ahead next = lists[AHEAD_C];
+
+    ahead_ask(&next, next.n);
+    if (a.step == 1) tile_of(WIDE_ROWS, WIDE_VECTORS, depth, a.data, a.row, 1, b, WIDE_COLUMNS, sum, sum_row, adds);
+    else tile_of(WIDE_ROWS, WIDE_VECTORS, depth, a.data, 1, WIDE_ROWS, b, WIDE_COLUMNS, sum, sum_row, adds);
 }
 
 static void fp32_to_bf16(const float *sum, uint16_t *to, int64_t to_row)
 {
-    for (int r = 0; r < TILE_ROWS; r++, to += to_row, sum += TILE_COLUMNS)
+    for (int r = 0; r < WIDE_ROWS; r++, to += to_row, sum += WIDE_COLUMNS)
 #pragma omp simd
-        for (int j = 0; j < TILE_COLUMNS; j++) to[j] = rp__bf16_from_f32(sum[j]);
+        for (int j = 0; j < WIDE_COLUMNS; j++) to[j] = rp__bf16_from_f32(sum[j]);
 }
 
 static void fp32_turn(void) { }
 
 static const gemm_engine engine_fp32 = {
-    .rows = TILE_ROWS, .columns = TILE_COLUMNS, .step = 1, .element = sizeof(float), .depth = 640, .reads_a = fp32_reads_a,
+    .rows = WIDE_ROWS, .columns = WIDE_COLUMNS, .step = 1, .element = sizeof(float), .depth = 640, .reads_a = fp32_reads_a,
     .pack_a = fp32_pack_a, .packed = fp32_packed, .pack_b = fp32_pack_b, .multiply = fp32_multiply, .to_bf16 = fp32_to_bf16,
     .begin = fp32_turn, .end = fp32_turn,
 };

@@ -18,12 +18,12 @@ typedef int32_t pair_at __attribute__((aligned(2), may_alias));
 
 static void vdp_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to) { pairs_pack_a(g, a, i, rows, VDP_ROWS, to); }
 
-static void vdp_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[2])
+static void vdp_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
 {
     const uint16_t *strip = a.data, *panel = b;
     int64_t a_row = a.row;
-    int64_t share[2] = { ahead_share(&lists[0], depth / 8), ahead_share(&lists[1], depth / 8) };
-    ahead first = lists[0], second = lists[1];
+    int64_t share[2] = { ahead_share(&lists[AHEAD_STRIP], depth / 8), ahead_share(&lists[AHEAD_C], depth / 8) };
+    ahead first = lists[AHEAD_STRIP], second = lists[AHEAD_C];
     __m512 c[VDP_ROWS][2];
 
 #pragma GCC unroll 16

@@ -1,9 +1,12 @@
 /* kernels/cpu/tile.h -- the register tile under every product of this folder.
  *
- *            b [depth][TILE_COLUMNS]          TILE_COLUMNS is two vectors of the level
- *   a [TILE_ROWS][depth]   ->   c             each element of c is one chain over depth, in order
+ *            b [depth][vectors]
+ *   a [rows][depth]    ->   c             each element of c is one chain over depth, in order
  *
- * Rows and steps of `a` are free, so it may be a packed panel (row 1, step TILE_ROWS), a matrix or its transpose. Strides
+ * Two shapes of it: TILE_ROWS x TILE_COLUMNS, whose columns divide a head's, and WIDE_ROWS x WIDE_COLUMNS, which reads less for what it
+ * multiplies, so that its operands may come from the second cache.
+ *
+ * Rows and steps of `a` are free, so it may be a packed panel (row 1, step its rows), a matrix or its transpose. Strides
  * that are constants where the tile is inlined cost no registers. The chain does not depend on where in a matrix the tile
  * lies: how a product is cut into tiles never shows in the bits.
  */
@@ -13,41 +16,54 @@
 #include "kernels/cpu/cpu.h"
 
 #if defined(__AVX512F__)
-enum { LANES = 16, TILE_ROWS = 12 };
+enum { LANES = 16, TILE_ROWS = 12, WIDE_ROWS = 8, WIDE_VECTORS = 3 };
 #elif defined(__AVX2__)
-enum { LANES = 8, TILE_ROWS = 6 };
+enum { LANES = 8, TILE_ROWS = 6, WIDE_ROWS = 6, WIDE_VECTORS = 2 };
 #else
-enum { LANES = 4, TILE_ROWS = 4 };
+enum { LANES = 4, TILE_ROWS = 4, WIDE_ROWS = 4, WIDE_VECTORS = 2 };
 #endif
-enum { TILE_COLUMNS = 2 * LANES };
+enum { TILE_COLUMNS = 2 * LANES, WIDE_COLUMNS = WIDE_VECTORS * LANES, TILE_MOST_ROWS = 12, TILE_MOST_VECTORS = 3 };
 
 /* Four bytes of alignment and any alias: rows of a matrix start anywhere. */
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 typedef float lanes_at __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-static inline __attribute__((always_inline)) void tile_multiply(int64_t depth, const float *a, int64_t a_row, int64_t a_step,
-                                                                const float *b, int64_t b_step, float *c, int64_t c_row, bool adds)
+/* c (+)= a x b for rows x vectors, constants where it is inlined: their product, and what a step reads, must fit the registers. */
+static inline __attribute__((always_inline)) void tile_of(int rows, int vectors, int64_t depth, const float *a, int64_t a_row, int64_t a_step,
+                                                          const float *b, int64_t b_step, float *c, int64_t c_row, bool adds)
 {
-    lanes sum[TILE_ROWS][2] = { 0 };
+    lanes sum[TILE_MOST_ROWS][TILE_MOST_VECTORS];
 
-    for (int64_t k = 0; k < depth; k++, a += a_step, b += b_step) {
-        __builtin_prefetch(b + 8 * b_step);
-        __builtin_prefetch(b + 8 * b_step + LANES);
-        lanes b0 = *(const lanes_at *)b, b1 = *(const lanes_at *)(b + LANES);
 #pragma GCC unroll 16
-        for (int r = 0; r < TILE_ROWS; r++) {
-            sum[r][0] += a[r * a_row] * b0;
-            sum[r][1] += a[r * a_row] * b1;
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) sum[r][v] = (lanes){ 0 };
+    for (int64_t k = 0; k < depth; k++, a += a_step, b += b_step) {
+        lanes row[TILE_MOST_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            __builtin_prefetch(b + 8 * b_step + v * LANES);
+            row[v] = *(const lanes_at *)(b + v * LANES);
         }
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) sum[r][v] += a[r * a_row] * row[v];
     }
 #pragma GCC unroll 16
-    for (int r = 0; r < TILE_ROWS; r++, c += c_row) {
-        for (int v = 0; v < 2; v++) {
+    for (int r = 0; r < rows; r++, c += c_row)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
             lanes_at *to = (lanes_at *)(c + v * LANES);
             if (adds) *to += sum[r][v];
             else *to = sum[r][v];
         }
-    }
+}
+
+static inline __attribute__((always_inline)) void tile_multiply(int64_t depth, const float *a, int64_t a_row, int64_t a_step,
+                                                                const float *b, int64_t b_step, float *c, int64_t c_row, bool adds)
+{
+    tile_of(TILE_ROWS, 2, depth, a, a_row, a_step, b, b_step, c, c_row, adds);
 }
 
 #endif
