@@ -1,8 +1,8 @@
 /* bench/step.c -- training steps of a model shape, timed: tokens/s and the ledger's bytes, one JSON line.
  *
- *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N | --costs | --serve]
+ *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--keep-logits] [--steps N] [--warmup N] [--threads N] [--pairs N | --costs | --serve]
  *
- * MODE is none, full, selective_layer (every second block) or selective_op. With --pairs, N pairs of a step without checkpointing and one
+ * MODE is none, full, selective_layer (every second block) or selective_op; --keep-logits is recipes' loss.keep_logits. With --pairs, N pairs of a step without checkpointing and one
  * with it are timed, in turn in one process: the overhead is the median of their ratios less 1, its interval that of base/median.h, the
  * share is recomputed over other FLOPs. With --costs what the machine's cost table says of the step stands beside what it took, after a
  * line an op: seconds forward, seconds backward. With --serve a line says that it is warm; then, for each line "step" that is read, a step
@@ -24,7 +24,7 @@
 typedef struct {
     const char *config, *dtype, *ac;
     int64_t seq, batch, steps, warmup, threads, pairs;
-    bool costs, serve;
+    bool costs, serve, keep_logits;
 } bench_options;
 
 typedef struct { double seconds, forward, backward, update, loss; int64_t saved; } timing;
@@ -77,11 +77,12 @@ static timing one_step(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_opti
     rp_tensor *loss;
     timing t = { 0 };
     rp_mem mem;
+    rp_attr_cross_entropy how = { 1.0f / (float)(o->batch * (o->seq - 1)), -100, .keeps_logits = o->keep_logits };
 
     make_batch(ctx, o, x, rp__model_config(m)->vocab, &batch);
     double start = rp__seconds();
     rp__pass_begin(ctx, step, 0);
-    if (rp__model_loss(m, &batch, 1.0f / (float)(o->batch * (o->seq - 1)), -100, 0, &loss)) fail(ctx, "forward");
+    if (rp__model_loss(m, &batch, &how, &loss)) fail(ctx, "forward");
     t.forward = rp__seconds() - start;
     rp_mem_read(ctx, 0, false, &mem);
     t.saved = mem.live_at[RP_MEM_SAVED];
@@ -155,6 +156,7 @@ static bench_options parse(int argc, char **argv)
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (name[0] != '-') { o.config = name; continue; }
         if (!strcmp(name, "--costs")) { o.costs = true; continue; }
+        if (!strcmp(name, "--keep-logits")) { o.keep_logits = true; continue; }
         if (!strcmp(name, "--serve")) { o.serve = true; continue; }
         if (!strcmp(name, "--dtype")) o.dtype = value;
         else if (!strcmp(name, "--ac")) o.ac = value;
@@ -222,6 +224,7 @@ static void run_steps(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim
         if (step == o->warmup + 1) rp_mem_read(ctx, 0, true, &mem);
         timing t = one_step(ctx, o, m, optim, step, &x);
         if (step > o->warmup && t.seconds < best.seconds) best = t;
+        best.loss = t.loss;         /* of the last */
     }
     rp_mem_read(ctx, 0, false, &mem);
     printf("{\"dtype\": \"%s\", \"ac\": \"%s\", \"seq\": %" PRId64 ", \"batch\": %" PRId64

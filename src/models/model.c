@@ -299,13 +299,11 @@ static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_a
     return status;
 }
 
-rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunks,
-                         rp_tensor **loss)
+rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss)
 {
-    rp_attr_cross_entropy attr = { .weight = weight, .ignore_index = ignore_index, .chunks = chunks };
-    rp_tape_mark before        = rp__tape_mark(m->ctx);
+    rp_tape_mark before = rp__tape_mark(m->ctx);
 
-    return finish_pass(m, whole_loss(m, batch, &attr, loss), before);
+    return finish_pass(m, whole_loss(m, batch, how, loss), before);
 }
 
 /* ---- generation ---- */

@@ -38,9 +38,8 @@ const rp_param *rp__model_find_param(const rp_model *model, const char *path);  
 rp_status rp__model_logits(rp_model *model, const rp_model_batch *batch, rp_tensor **logits);
 /* [rows, 1, vocab]: the logits of the last position alone, which say what comes next. For use without gradients. */
 rp_status rp__model_next_logits(rp_model *model, const rp_model_batch *batch, rp_tensor **logits);
-/* loss [1] fp32 = weight * the sum of -log p over all labels but ignore_index. chunks: pieces the head is computed in, 0: as the op has it. */
-rp_status rp__model_loss(rp_model *model, const rp_model_batch *batch, float weight, int32_t ignore_index, int64_t chunks,
-                         rp_tensor **loss);
+/* loss [1] fp32 = how->weight * the sum of -log p over all labels but how->ignore_index. */
+rp_status rp__model_loss(rp_model *model, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss);
 
 /* ---- generation ---- */
 

@@ -72,7 +72,7 @@ rp_status rp_model_reserve(rp_model *m, int64_t length) { return rp__model_reser
 
 rp_status rp_model_loss(rp_model *m, rp_tensor *tokens, rp_tensor *labels, float weight, rp_tensor **loss)
 {
-    return rp__model_loss(m, &(rp_model_batch){ .tokens = tokens, .labels = labels }, weight, -100, 0, loss);
+    return rp__model_loss(m, &(rp_model_batch){ .tokens = tokens, .labels = labels }, &(rp_attr_cross_entropy){ .weight = weight, .ignore_index = -100 }, loss);
 }
 
 rp_status rp_model_save(rp_model *m, const char *directory) { return rp__model_export(m, directory); }

@@ -1,16 +1,17 @@
-/* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T)[label], without ever holding the logits whole.
+/* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T)[label], by blocks of classes.
  *
  *   in     x [..., n]   w [V, n]     one floating dtype      labels [...] int32; rows labelled ignore_index lose nothing
  *   out    loss [1]                  fp32 (fp64 in fp64), rows summed in order
  *   slots  lse [rows] dtype of loss  log of the sum of exp(logits)
- *   needs  x, w, labels, lse
+ *          logits [V, rows]          only if `keeps_logits`: block after block, each [rows][its classes]
+ *   needs  x, w, labels, lse, logits
  *
- *              classes ->   0 … q  | q … 2q | …        forward: the block's logits, folded into each row's maximum and sum, then dropped
+ *              classes ->   0 … q  | q … 2q | …        forward: the block's logits, folded into each row's maximum and sum
  *            +------+  w:  +-------+--------+---
- *     rows   |  x   |      | logits|        |          backward: the same logits again, turned into their gradient where they lie,
+ *     rows   |  x   |      | logits|        |          backward: the same logits, kept or made again, to their gradient in scratch,
  *            +------+      +-------+--------+---                 then  dx += dlogits w_block   dw_block (+)= dlogits^T x
  *
- * Multiplying once more costs a third of what the head's products cost, and less than it takes to keep a gradient of w in fp32 and pass
+ * Logits are not kept unless asked for. Multiplying once more costs a third of what the head's products cost, and less than it takes to keep a gradient of w in fp32 and pass
  * over it once for every chunk of rows: a block of classes is done with when it is left, and its logits stay in cache (Wijmans et al.,
  * Cut Your Losses in Large-Vocabulary Language Models, 2024, have the same order). The width of blocks follows from rows and dtype (or
  * the attribute, which is recipe): it fixes how the sums of dx are cut, so nothing that memory decides may change it.
@@ -19,13 +20,15 @@
 
 enum { X, W, LABELS };
 enum { LOSS };
-enum { LSE };
+enum { LSE, LOGITS };
 
 enum { LOGITS_BYTES = 4 << 20, FEWEST_CLASSES = 256 };
 
 static int64_t classes_of(const rp_op_meta *m) { return m->in[W].dim[0]; }
 static int64_t width_of(const rp_op_meta *m) { return m->in[W].dim[1]; }
 static int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[X]); }
+/* The reference makes each row's again. */
+static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->keeps_logits && rp__op_fast(m); }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Classes of a block: the largest power of two whose logits fit LOGITS_BYTES, FEWEST_CLASSES at least. */
@@ -85,7 +88,7 @@ static rp_status take_product(const rp_op_meta *m, rp_gemm product, int64_t *mos
 /* Of a block of this many classes, in every way that gradients may be wanted: shape does not know their dtype. */
 static rp_status backward_products(const rp_op_meta *m, int64_t classes, int64_t *most)
 {
-    RP_TRY(take_product(m, product_logits(m, classes), most));
+    if (!keeps_logits(m)) RP_TRY(take_product(m, product_logits(m, classes), most));
     for (int adds = 0; adds < 2; adds++) {
         if (m->in_grad[X]) RP_TRY(take_product(m, product_dx(m, classes, adds), most));
         if (!m->in_grad[W]) continue;
@@ -134,8 +137,9 @@ static rp_status linear_cross_entropy_shape(rp_op_meta *m)
 {
     RP_TRY(check(m));
     m->out[LOSS] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), 1);
-    m->n_slot    = m->want_grad;
-    m->slot[LSE] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rows_of(m));
+    m->n_slot       = !m->want_grad ? 0 : keeps_logits(m) ? 2 : 1;
+    m->slot[LSE]    = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rows_of(m));
+    m->slot[LOGITS] = rp_meta_2d(m->in[X].dtype, classes_of(m), rows_of(m));
     if (rp__op_fast(m)) return fast_scratch(m);
     m->scratch_bytes          = (width_of(m) + classes_of(m)) * (int64_t)sizeof(double);
     m->scratch_backward_bytes = (3 * width_of(m) + rows_of(m) * width_of(m)) * (int64_t)sizeof(double);
@@ -149,8 +153,9 @@ static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
 
     if (pass == RP_FORWARD)
         return (rp_cost){ .flops = product + 15 * rows * classes_of(m), .read_bytes = blocks * x + w + logits, .write_bytes = logits };
-    return (rp_cost){ .flops       = product * (1 + m->in_grad[X] + m->in_grad[W]) + 15 * rows * classes_of(m),
-                      .read_bytes  = (1 + m->in_grad[W]) * blocks * x + (1 + m->in_grad[X]) * w + 3 * logits,
+    bool again = !keeps_logits(m);
+    return (rp_cost){ .flops       = product * (again + m->in_grad[X] + m->in_grad[W]) + 15 * rows * classes_of(m),
+                      .read_bytes  = (again + m->in_grad[W]) * blocks * x + (again + m->in_grad[X]) * w + 3 * logits,
                       .write_bytes = m->in_grad[X] * blocks * x + m->in_grad[W] * w + 2 * logits };
 }
 
@@ -229,6 +234,12 @@ static void reference_backward(const rp_op_call *c, double factor)
 
 static const void *weights_at(const rp_op_call *c, int64_t v) { return rp__data_at(c->in[W], v * width_of(c->meta)); }
 
+/* Of the block from class v on: where they are kept, else NULL. */
+static void *kept_logits(const rp_op_call *c, int64_t v)
+{
+    return c->meta->n_slot > LOGITS ? rp__data_at(c->slot[LOGITS], v * rows_of(c->meta)) : NULL;
+}
+
 static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout *l)
 {
     const rp_op_meta *m = c->meta;
@@ -238,8 +249,9 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
     for (int64_t v = 0; v < classes_of(m); v += q) {
         int64_t classes = least(q, classes_of(m) - v);
         rp_gemm product = product_logits(m, classes);
-        RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), weights_at(c, v), scratch + l->logits, NULL, scratch + l->products));
-        rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, scratch + l->logits, rp__data(c->in[LABELS]), v, top, sum, picked, rows, classes,
+        void *kept = kept_logits(c, v), *logits = kept ? kept : scratch + l->logits;
+        RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), weights_at(c, v), logits, NULL, scratch + l->products));
+        rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, rp__data(c->in[LABELS]), v, top, sum, picked, rows, classes,
                                               m->threads);
     }
     return RP_OK;
@@ -281,15 +293,26 @@ static void linear_cross_entropy_forward(const rp_op_call *c)
 /* dx of all blocks is summed in fp32: in the gradient itself where that is fp32. */
 typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float factor; } backward_run;
 
+/* The block's logits: kept, or made again where their gradient will stand. */
+static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void **logits)
+{
+    rp_gemm again = product_logits(c->meta, classes);
+
+    *logits = kept_logits(c, v);
+    if (*logits) return RP_OK;
+    *logits = b->logits;
+    return rp__gemm(c->ctx, &again, rp__data(c->in[X]), weights_at(c, v), b->logits, NULL, b->products);
+}
+
 static rp_status backward_block(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes)
 {
     const rp_attr_cross_entropy *a = c->attr;
     const rp_op_meta *m = c->meta;
-    const void *x       = rp__data(c->in[X]);
-    rp_gemm again = product_logits(m, classes), dx = product_dx(m, classes, v > 0 || b->dx_adds);
+    const void *x       = rp__data(c->in[X]), *logits;
+    rp_gemm dx          = product_dx(m, classes, v > 0 || b->dx_adds);
 
-    RP_TRY(rp__gemm(c->ctx, &again, x, weights_at(c, v), b->logits, NULL, b->products));
-    rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, b->logits, rp__data(c->in[LABELS]), a->ignore_index, v, rp__data(c->slot[LSE]),
+    RP_TRY(block_logits(c, b, v, classes, &logits));
+    rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, b->logits, rp__data(c->in[LABELS]), a->ignore_index, v, rp__data(c->slot[LSE]),
                                             b->factor, rows_of(m), classes, m->threads);
     if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, weights_at(c, v), b->dx, NULL, b->products));
     if (!c->grad_in[W]) return RP_OK;
@@ -329,7 +352,8 @@ static void linear_cross_entropy_backward(const rp_op_call *c)
 
 #define LABELS_FROM(low, high) .int_inputs = RP_IN(LABELS), .int_low = { [LABELS] = low }, .int_high = { [LABELS] = high }
 /* In bf16 the logits and their gradient are rounded on the way. */
-#define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk }, .roundings = 2
+#define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 0 }, .roundings = 2
+#define KEEPING(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 1 }, .roundings = 2
 
 static const rp_op_case linear_cross_entropy_cases[] = {
     { "one row",        .in = { { 1, 8 },    { 5, 8 },   { 1 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -100, 0) },
@@ -337,6 +361,7 @@ static const rp_op_case linear_cross_entropy_cases[] = {
     { "ragged chunks",  .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), MEAN_OF(7, -1, 3) },
     { "even chunks",    .in = { { 6, 16 },   { 33, 16 }, { 6 } },    LABELS_FROM(0, 32),  MEAN_OF(6, -100, 2) },
     { "all ignored",    .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(-1, -1), MEAN_OF(1, -1, 2) },
+    { "kept logits",    .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), KEEPING(7, -1, 3) },
     { "evaluation",     .in = { { 5, 4 },    { 7, 4 },   { 5 } },    LABELS_FROM(-1, 6),  MEAN_OF(5, -1, 2), .eval = true },
     { "no such class",  .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(5, 5),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_ARG },
     { "inner differs",  .in = { { 3, 4 },    { 5, 3 },   { 3 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_SHAPE },
@@ -345,10 +370,10 @@ static const rp_op_case linear_cross_entropy_cases[] = {
 };
 
 const rp_op rp_op_linear_cross_entropy = {
-    .name = "linear_cross_entropy", .n_in = 3, .n_out = 1, .n_slot = 1, .attr_size = sizeof(rp_attr_cross_entropy),
+    .name = "linear_cross_entropy", .n_in = 3, .n_out = 1, .n_slot = 2, .attr_size = sizeof(rp_attr_cross_entropy),
     .no_grad_in = RP_IN(LABELS),
     .wide_grad_in = RP_IN(W),
-    .needs = RP_IN(X) | RP_IN(W) | RP_IN(LABELS) | RP_SLOT(LSE),
+    .needs = RP_IN(X) | RP_IN(W) | RP_IN(LABELS) | RP_SLOT(LSE) | RP_SLOT(LOGITS),
     .shape = linear_cross_entropy_shape, .cost = linear_cross_entropy_cost,
     .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,
     .cases = linear_cross_entropy_cases, .n_case = RP_COUNT(linear_cross_entropy_cases),

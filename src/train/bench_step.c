@@ -184,7 +184,7 @@ static rp_status run_step(void *self)
 
     draw_batch(s);
     rp__pass_begin(s->ctx, ++s->step, 0);
-    RP_TRY(rp__model_loss(s->model, &s->batch, weight, -100, 0, &loss));
+    RP_TRY(rp__model_loss(s->model, &s->batch, &(rp_attr_cross_entropy){ .weight = weight, .ignore_index = -100 }, &loss));
     rp_status status = rp__backward(s->ctx, loss);
     rp_tensor_unref(loss);
     if (status == RP_OK) update(s);

@@ -129,13 +129,15 @@ static rp_status put_batch(rp_ctx *ctx, const rp_data_batch *b, rp_model_batch *
 /* The model reads the batch through the tape from here on, so its tensors need no owner of ours. */
 static rp_status batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
 {
-    float weight = targets ? 1.0f / (float)targets : 0;
-    const rp_opt_int *chunks = &e->recipe->loss.num_output_chunks;
+    const rp_opt_int *chunks  = &e->recipe->loss.num_output_chunks;
+    rp_attr_cross_entropy how = { .weight       = targets ? 1.0f / (float)targets : 0,
+                                  .ignore_index = (int32_t)e->recipe->loss.ignore_index,
+                                  .chunks       = chunks->set ? chunks->value : 0,
+                                  .keeps_logits = e->recipe->loss.keep_logits };
     rp_model_batch t;
 
     RP_TRY(put_batch(e->ctx, b, &t));
-    rp_status status =
-        rp__model_loss(e->model, &t, weight, (int32_t)e->recipe->loss.ignore_index, chunks->set ? chunks->value : 0, loss);
+    rp_status status = rp__model_loss(e->model, &t, &how, loss);
     drop_batch(&t);
     return status;
 }

@@ -76,7 +76,7 @@ struct rp_recipe {
     int optimizer_in_bwd;                       /* rp_choice */
     struct { int name; int64_t num_warmup_steps; } lr_scheduler;
     rp_opt_number clip_grad_norm;
-    struct { rp_opt_int num_output_chunks; int64_t ignore_index; } loss;   /* chunks not set: auto */
+    struct { rp_opt_int num_output_chunks; int64_t ignore_index; bool keep_logits; } loss;   /* chunks not set: auto */
     const char *output_dir;
     rp_opt_int save_every_n_steps;
     int64_t keep_last_n;

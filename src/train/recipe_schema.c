@@ -76,6 +76,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "pieces the output head is computed in, each of as many classes; auto: fixed by rows and dtype" },
     { "loss.ignore_index", KEY_INT, AT(loss.ignore_index), "-100", NULL, -2147483648.0, 2147483647,
       .help = "a label that is no target" },
+    { "loss.keep_logits", KEY_BOOL, AT(loss.keep_logits), "false", .flags = KEY_FREE,
+      .help = "keep them for backward, which else makes them again: faster, for a number a token and word of the vocabulary" },
     { "output_dir", KEY_TEXT, AT(output_dir), "runs/default",
       .flags = KEY_FREE, .help = "one that holds a run is refused unless `resume`" },
     { "save_every_n_steps", KEY_OPT_INT, AT(save_every_n_steps), "null", "null", 1, MOST,

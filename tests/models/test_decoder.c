@@ -64,7 +64,7 @@ static outcome one_step(rp_ctx *ctx, rp_model *m)
     rp_mem mem;
 
     rp__pass_begin(ctx, 3, 0);
-    assert_ok(ctx, rp__model_loss(m, &batch, 1.0f / 18, -100, 0, &loss));
+    assert_ok(ctx, rp__model_loss(m, &batch, &(rp_attr_cross_entropy){ .weight = 1.0f / 18, .ignore_index = -100 }, &loss));
     rp_mem_read(ctx, 0, false, &mem);
     o.saved = (double)mem.live_at[RP_MEM_SAVED];
     assert_ok(ctx, rp_tensor_read(loss, &o.loss, 1));
@@ -113,7 +113,7 @@ static void regions_keep_every_bit_with_dropout(void **state)
 static rp_status try_step(rp_ctx *ctx, rp_model *m, const rp_model_batch *batch)
 {
     rp_tensor *loss  = NULL;
-    rp_status status = rp__model_loss(m, batch, 1, -100, 0, &loss);
+    rp_status status = rp__model_loss(m, batch, &(rp_attr_cross_entropy){ .weight = 1, .ignore_index = -100 }, &loss);
 
     if (status == RP_OK) status = rp__backward(ctx, loss);
     rp_tensor_unref(loss);
@@ -166,7 +166,7 @@ static double loss_of(rp_ctx *ctx, rp_model *m)
     double value;
 
     rp__pass_begin(ctx, 3, 0);
-    assert_ok(ctx, rp__model_loss(m, &batch, 1.0f / 18, -100, 0, &loss));
+    assert_ok(ctx, rp__model_loss(m, &batch, &(rp_attr_cross_entropy){ .weight = 1.0f / 18, .ignore_index = -100 }, &loss));
     assert_ok(ctx, rp_tensor_read(loss, &value, 1));
     rp_tensor_unref(loss);
     rp_tensor_unref(batch.tokens);

@@ -108,7 +108,7 @@ static double loss_and_gradients(rp_ctx *ctx, rp_model *m, const rp_model_batch 
     double value;
 
     rp__pass_begin(ctx, 1, 0);
-    assert_ok(ctx, rp__model_loss(m, batch, (float)(1 / targets), ignore_index, 0, &loss));
+    assert_ok(ctx, rp__model_loss(m, batch, &(rp_attr_cross_entropy){ .weight = (float)(1 / targets), .ignore_index = ignore_index }, &loss));
     assert_ok(ctx, rp_tensor_read(loss, &value, 1));
     assert_ok(ctx, rp__backward(ctx, loss));
     rp_tensor_unref(loss);

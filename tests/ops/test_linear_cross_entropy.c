@@ -17,7 +17,7 @@ static rp_op_meta prepare(rp_ctx *ctx, rp_dtype dtype, int64_t rows, int64_t cla
     return m;
 }
 
-static const rp_attr_cross_entropy mean = { 1.0f / ROWS, -100, 0 };
+static const rp_attr_cross_entropy mean = { 1.0f / ROWS, -100, 0, 0 };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -74,6 +74,22 @@ static void four_bytes_a_row_are_saved(void **state)
     test_ctx_free(ctx);
 }
 
+static void kept_logits_take_their_bytes_and_no_product(void **state)
+{
+    (void)state;
+    static const rp_attr_cross_entropy keeping = { 1.0f / ROWS, -100, 0, 1 };
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true, .device = "cpu", .threads = 2 });
+    rp_op_meta again = prepare(ctx, RP_BF16, ROWS, CLASSES, &mean, (bool[]){ true, true, false });
+    rp_op_meta kept  = prepare(ctx, RP_BF16, ROWS, CLASSES, &keeping, (bool[]){ true, true, false });
+    int64_t product  = 2 * (int64_t)ROWS * CLASSES * WIDTH;
+
+    assert_int_equal(kept.n_slot, 2);
+    assert_int_equal(rp_meta_bytes(&kept.slot[1]), ROWS * (int64_t)CLASSES * 2);
+    assert_int_equal(again.op->cost(&again, RP_BACKWARD).flops - kept.op->cost(&kept, RP_BACKWARD).flops, product);
+    assert_int_equal(prepare(ctx, RP_BF16, ROWS, CLASSES, &keeping, NULL).n_slot, 0);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -81,6 +97,7 @@ int main(void)
         cmocka_unit_test(a_wider_vocabulary_takes_no_more),
         cmocka_unit_test(more_rows_take_no_more_logits),
         cmocka_unit_test(four_bytes_a_row_are_saved),
+        cmocka_unit_test(kept_logits_take_their_bytes_and_no_product),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -123,6 +123,8 @@ static void checkpointing_changes_no_bit(void **state)
         { "layers", AC "mode=selective_layer", AC "every=2" },
         { "ops", AC "mode=selective_op", AC "save=[matmul]" },
         { "nested", AC "conditions=[{layers: [0]}, {path: \"*.attn\"}, {module_type: Norm}]", AC "verify=always" },
+        { "logits", "loss.keep_logits=true", AC "verify=never" },
+        { "full, logits", "loss.keep_logits=true", AC "mode=full" },
         { "rules", AC "rules=[{type: MLP, fate: recompute}, {op: matmul, every: 2, fate: prefer_recompute}]", AC "verify=step" },
     };
 
@@ -240,6 +242,7 @@ static void every_step_measures_what_the_rehearsal_told(void **state)
     assert_as_rehearsed("gpt2", RUN("gradient_accumulation_steps=2"));
     assert_as_rehearsed("gpt2", RUN(full, "threads=2", "loss.num_output_chunks=4", "optimizer.state_dtype=bf16"));
     assert_as_rehearsed("gpt2", RUN("dtype=bf16", "optimizer.master_weights=true", "optimizer_in_bwd=true"));
+    assert_as_rehearsed("gpt2", RUN("loss.keep_logits=true", "dtype=bf16"));
     assert_as_rehearsed("llama", RUN(AC "mode=selective_op", AC "rules=[{type: Norm, fate: recompute}]"));
     assert_as_rehearsed("gpt2", RUN(AC "conditions=[{layers: [0]}, {path: \"*.mlp\"}]", "gradient_accumulation_steps=2"));
     snprintf(set, sizeof set, AC "offload.path=%s/slots", dir.path);

@@ -121,14 +121,15 @@ static void unfold_rows(const void *arg, int64_t from, int64_t to)
 
     for (int64_t r = from; r < to; r++)
         if (c->labels[r] != c->ignore)
-            row_gradient(c->dtype, c->d, r * n, n, c->labels[r] - c->first, c->lse[r], c->factor, c->d, c->dtype, false);
+            row_gradient(c->dtype, c->logits, r * n, n, c->labels[r] - c->first, c->lse[r], c->factor, c->d, c->dtype, false);
         else row_zero(c->dtype, c->d, r * n, n);
 }
 
-void RP_AT_LEVEL(cross_entropy_unfold)(rp_dtype dtype, void *logits, const int32_t *labels, int32_t ignore, int64_t first, const float *lse,
-                                       float factor, int64_t rows, int64_t n, int threads)
+void RP_AT_LEVEL(cross_entropy_unfold)(rp_dtype dtype, const void *logits, void *d, const int32_t *labels, int32_t ignore, int64_t first,
+                                       const float *lse, float factor, int64_t rows, int64_t n, int threads)
 {
-    losses c = { .dtype = dtype, .labels = labels, .ignore = ignore, .first = first, .lse = (float *)lse, .factor = factor, .d = logits, .n = n };
+    losses c = { .dtype = dtype, .logits = logits, .labels = labels, .ignore = ignore, .first = first, .lse = (float *)lse, .factor = factor,
+                 .d = d, .n = n };
 
     rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), unfold_rows, &c);
 }
