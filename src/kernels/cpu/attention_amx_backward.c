@@ -100,7 +100,7 @@ static float dot_of_row(const rows_block *r, int64_t row)
     __m512 sum           = _mm512_setzero_ps();
 
     for (int64_t d = 0; d < r->a->dim; d += 32) {
-        __mmask32 some = halves(r->a->dim - d);
+        __mmask32 some = pairs_mask(r->a->dim - d);
         sum = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_maskz_loadu_epi16(some, out + d), (__m512bh)_mm512_maskz_loadu_epi16(some, grad + d));
     }
     return _mm512_reduce_add_ps(sum);
@@ -130,10 +130,10 @@ static inline void multiply_block(const rp_attention *a, const uint16_t *keys, c
 {
     int64_t depth = depth_of(a);
 
-    RP_STORED();
+    amx_stored();
     keys += at->key * depth * 32;
     rows += at->row_step * depth * 2 * TILE;
-    tiles_zero();
+    amx_zero_sums();
     tiles_multiply(keys, keys + depth * TILE, TILE, rows, rows + depth * TILE, TILE, depth);
 }
 
@@ -156,8 +156,7 @@ static inline row_lanes row_lanes_of(const rows_block *r, const work *w, const p
 
 typedef struct { __m512 p, ds; } derivative;
 
-static inline __attribute__((always_inline)) derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, bool masks,
-                                                                     bool drops)
+INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, bool masks, bool drops)
 {
     __m512 p = power_of_two(_mm512_fmsub_ps(s, x->factor, x->lse[h])), kept = p;
 
@@ -177,8 +176,7 @@ static inline __attribute__((always_inline)) derivative differentiate(const row_
 
 /* 16 of the block's keys, two at a time, whose ds make pairs. A row's lane in a pair of vectors: [0 … 3 | 8 … 11 | 16 … 19 | 24 … 27],
  * then the others. */
-static inline __attribute__((always_inline)) void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, bool masks,
-                                                                     bool drops)
+INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, bool masks, bool drops)
 {
     const float *s = at->s + half * 2 * TILE_F, *dp = at->dp + half * 2 * TILE_F;
     int64_t lines   = ((2 * at->key_step + half) * ROW_STEPS + at->row_step) * TILE;
@@ -358,7 +356,7 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *
     for (int64_t step = r.key_low / 32, last = (r.key_high + 31) / 32; step < last; step += KEY_STEPS) {
         meet(&m, step, at_most(KEY_STEPS, last - step));
         differentiate_all(&r, w, &m, step);
-        RP_STORED();
+        amx_stored();
         if (a->dq.data) add_dq(a, w, &m, step);
         if (a->dv.data) add_to_keys(a, &m, w->p, w->grad, step, w->dv);
         if (a->dk.data) add_to_keys(a, &m, w->ds, w->rows, step, w->dk);
@@ -418,9 +416,9 @@ static void run_chunk(void *arg, int64_t part, int thread)
     int64_t size = carve_work(a, NULL, &w);
 
     carve_work(a, (float *)a->scratch + thread * size, &w);
-    tiles_begin();
+    amx_begin();
     one_chunk(a, part / chunks, part % chunks, chunks, sums, &w);
-    _tile_release();
+    amx_end();
     if (chunks == 1) put_keys(a, part, 1, sums, 0, key_steps(a));
 }
 

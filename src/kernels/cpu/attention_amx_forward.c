@@ -66,9 +66,9 @@ static void score(const rp_attention *a, const work *w, const turn *t)
     int64_t depth        = depth_of(a);
     const uint16_t *keys = w->keys + t->step * 2 * depth * TILE;
 
-    RP_STORED();
+    amx_stored();
     for (int64_t s = 0; s < t->n; s++, keys += 2 * depth * TILE) {
-        tiles_zero();
+        amx_zero_sums();
         tiles_multiply(t->lines, t->lines + depth * TILE, TILE, keys, keys + depth * TILE, TILE, depth);
         tiles_store(w->scores + 2 * s * TILE_F, 2 * STEPS * TILE_F);
     }
@@ -81,7 +81,7 @@ static void add_values(const rp_attention *a, const work *w, const turn *t)
     const uint16_t *values = w->values + t->step * depth * 2 * TILE, *p = (const uint16_t *)w->scores;
     float *out             = t->out;
 
-    RP_STORED();
+    amx_stored();
     for (int64_t d = 0; d < depth; d++, values += 2 * TILE, out += 2 * TILE_F) {
         tiles_load(out, 2 * depth * TILE_F);
         tiles_multiply(p, p + 2 * STEPS * TILE, 2 * TILE, values, values + TILE, 2 * depth * TILE, t->n);
@@ -107,7 +107,7 @@ static void mask_step(const rows_block *r, const work *w, const turn *t, int64_t
 #define RP_FOLD(shuffle, x, y, first, second) _mm512_max_ps(shuffle(x, y, first), shuffle(x, y, second))
 
 /* Lane i: the maximum of x[i]. */
-static inline __attribute__((always_inline)) __m512 maxima(const __m512 x[16])
+INLINE __m512 maxima(const __m512 x[16])
 {
     __m512 y[4];
 
@@ -152,7 +152,7 @@ static void raise_tops(const work *w, const turn *t, int64_t half, float factor,
 }
 
 /* Row i of a turn: scores become probabilities in their place, as lines. kept NULL: all are. */
-static inline __attribute__((always_inline)) void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
+INLINE void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
 {
     float *scores = w->scores + i / 16 * 2 * STEPS * TILE_F + i % 16 * 16, *sums = t->sum + 16 * i;
     __m512 top    = _mm512_set1_ps(t->top[i] == -INFINITY ? 0 : t->top[i]), sum = _mm512_load_ps(sums), other = _mm512_setzero_ps();
@@ -254,9 +254,9 @@ static void run_part(void *arg, int64_t part, int thread)
     int64_t size = carve_work(a, NULL, &w);
 
     carve_work(a, (float *)a->scratch + thread * size, &w);
-    tiles_begin();
+    amx_begin();
     one_block(a, part / blocks, blocks - 1 - part % blocks, &w);
-    _tile_release();
+    amx_end();
 }
 
 int64_t amx_forward_scratch(const rp_attention *a)
