@@ -24,7 +24,7 @@ typedef struct {
     uint16_t *rows_t, *grad_t;          /* q and dout: transposed lines, [ROWS/16][depth] */
     uint16_t *rows, *grad;              /* pairs: [ROW_STEPS][2 depth] */
     uint16_t *p, *ds, *ds_pairs;        /* lines: [KEYS/16][ROW_STEPS] twice; pairs: [KEY_STEPS][ROWS/16] */
-    float *s, *dp;                      /* of a block, twice: [2][2] tiles */
+    float *s, *dp;                      /* of a block of 32 x 32: [2][2] tiles */
     float *dq, *dk, *dv;                /* tiles: [2 depth][ROWS/16]; [keys/16][2 depth] twice */
     uint32_t *kept;                     /* [KEY_STEPS][ROWS] bits */
     float *lse, *delta;                 /* [ROWS]; lse in powers of two */
@@ -52,8 +52,8 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->p           = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
     w->ds          = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
     w->ds_pairs    = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
-    w->s           = carve(base, &used, 8 * TILE_F);
-    w->dp          = carve(base, &used, 8 * TILE_F);
+    w->s           = carve(base, &used, 4 * TILE_F);
+    w->dp          = carve(base, &used, 4 * TILE_F);
     w->dq          = carve(base, &used, 2 * row_tiles * TILE_F);
     w->kept        = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEY_STEPS * ROWS : 0);
     w->lse         = carve(base, &used, ROWS);
@@ -122,19 +122,15 @@ static void begin_rows(const rows_block *r, work *w)
 
 /* ---- a block of 32 keys x 32 rows ---- */
 
-/* Where a block lies among the keys and rows at hand, its first key, and where its two products go. */
-typedef struct { int64_t key_step, row_step, key; float *s, *dp; } place;
+/* Where a block lies among the keys and rows at hand, and its first key. */
+typedef struct { int64_t key_step, row_step, key; } place;
 
 /* 32 keys are 2 depth tiles of 16 keys x 32, as 32 rows are. */
-static inline void multiply_block(const rp_attention *a, const uint16_t *keys, const uint16_t *rows, const place *at)
+static inline void multiply_block(int64_t depth, const uint16_t *keys, const uint16_t *rows, float *to)
 {
-    int64_t depth = depth_of(a);
-
-    amx_stored();
-    keys += at->key * depth * 32;
-    rows += at->row_step * depth * 2 * TILE;
     amx_zero_sums();
     tiles_multiply(keys, keys + depth * TILE, TILE, rows, rows + depth * TILE, TILE, depth);
+    tiles_store(to, 2 * TILE_F);
 }
 
 typedef struct { __m512 lse[2], delta[2], factor, kept; __m512i low[2], high[2], bits[2]; } row_lanes;
@@ -178,7 +174,7 @@ INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m5
  * then the others. */
 INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, bool masks, bool drops)
 {
-    const float *s = at->s + half * 2 * TILE_F, *dp = at->dp + half * 2 * TILE_F;
+    const float *s = w->s + half * 2 * TILE_F, *dp = w->dp + half * 2 * TILE_F;
     int64_t lines   = ((2 * at->key_step + half) * ROW_STEPS + at->row_step) * TILE;
     uint16_t *pairs = w->ds_pairs + (at->key_step * 2 * ROW_STEPS + 2 * at->row_step) * TILE + half * 8 * 32;
 
@@ -201,31 +197,24 @@ INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *a
 
 static int64_t row_of_lane(int64_t half, int64_t lane) { return lane / 4 * 8 + 4 * half + lane % 4; }
 
-static void differentiate_half(const rows_block *r, const work *w, const rows32 *seen, const place *at, int half)
+INLINE void differentiate_block(const row_lanes *x, const work *w, const place *at, bool masks, bool drops)
 {
-    row_lanes x = row_lanes_of(r, w, at);
-    bool masks  = at->key < seen->all_low || at->key + 32 > seen->all_high, drops = r->a->dropout > 0;
-
-    if (masks && drops) differentiate_keys(&x, w, at, half, true, true);
-    else if (masks) differentiate_keys(&x, w, at, half, true, false);
-    else if (drops) differentiate_keys(&x, w, at, half, false, true);
-    else differentiate_keys(&x, w, at, half, false, false);
+    for (int half = 0; half < 2; half++) differentiate_keys(x, w, at, half, masks, drops);
 }
 
-/* Vectors work on a block while tiles multiply the next one, whose sums stay in tiles until the vectors have had their share: stores
- * that wait for them would keep the vectors waiting, too. No block: nothing. */
-static void one_step(const rows_block *r, const work *w, const rows32 *seen, const place *at, const place *next)
+static void one_step(const rows_block *r, const work *w, const rows32 *seen, const place *at)
 {
-    const rp_attention *a = r->a;
+    int64_t depth = depth_of(r->a), keys = at->key * depth * 32, rows = at->row_step * depth * 2 * TILE;
+    bool masks = at->key < seen->all_low || at->key + 32 > seen->all_high, drops = r->a->dropout > 0;
+    row_lanes x = row_lanes_of(r, w, at);
 
-    if (next) multiply_block(a, w->keys, w->rows_t, next);
-    if (at) differentiate_half(r, w, seen, at, 0);
-    if (next) {
-        tiles_store(next->s, 2 * TILE_F);
-        multiply_block(a, w->values, w->grad_t, next);
-    }
-    if (at) differentiate_half(r, w, seen, at, 1);
-    if (next) tiles_store(next->dp, 2 * TILE_F);
+    amx_stored();
+    multiply_block(depth, w->keys + keys, w->rows_t + rows, w->s);
+    multiply_block(depth, w->values + keys, w->grad_t + rows, w->dp);
+    if (masks && drops) differentiate_block(&x, w, at, true, true);
+    else if (masks) differentiate_block(&x, w, at, true, false);
+    else if (drops) differentiate_block(&x, w, at, false, true);
+    else differentiate_block(&x, w, at, false, false);
 }
 
 static void clear_step(const work *w, const place *at)
@@ -277,20 +266,13 @@ static void draw(const rows_block *r, const work *w, const meeting *m, int64_t s
 
 static void differentiate_all(const rows_block *r, const work *w, const meeting *m, int64_t step)
 {
-    place places[KEY_STEPS * ROW_STEPS];
-    int64_t n = 0;
-
+    if (r->a->dropout > 0) draw(r, w, m, step);
     for (int64_t k = 0; k < m->n_keys; k++)
         for (int64_t i = 0; i < m->n_rows; i++) {
-            place at = { k, i, 32 * (step + k), w->s + n % 2 * 4 * TILE_F, w->dp + n % 2 * 4 * TILE_F };
-            if (meets(&m->seen[i], at.key)) places[n++] = at;
+            place at = { k, i, 32 * (step + k) };
+            if (meets(&m->seen[i], at.key)) one_step(r, w, &m->seen[i], &at);
             else clear_step(w, &at);
         }
-    if (r->a->dropout > 0) draw(r, w, m, step);
-    for (int64_t i = 0; i <= n; i++) {
-        const place *at = i ? &places[i - 1] : NULL;
-        one_step(r, w, at ? &m->seen[at->row_step] : NULL, at, i < n ? &places[i] : NULL);
-    }
 }
 
 /* sums[keys][dim] += tile[keys][rows] rows[rows][dim], for dv and dk. */
