@@ -11,35 +11,14 @@
  *   columns    A: d, row              transpose_tile(pairs)                                              M'  to the left
  *
  * Rows and dim are filled up with zeros to multiples of 32. A pair's keys and values are packed once by each thread that works on
- * the pair and stay in its scratch while its parts belong to it.
+ * the pair. Compiled with __AMX_BF16__ only.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_AMX_H
 #define RP_KERNELS_CPU_ATTENTION_AMX_H
 
-#include "kernels/cpu/attention.h"
-
-#if !defined(__AMX_BF16__)
-static inline bool on_amx(const rp_attention *a) { return (void)a, false; }
-static inline int64_t amx_forward_scratch(const rp_attention *a) { return (void)a, 0; }
-static inline int64_t amx_backward_scratch(const rp_attention *a) { return (void)a, 0; }
-static inline void amx_forward(const rp_attention *a) { (void)a; }
-static inline void amx_backward(const rp_attention *a) { (void)a; }
-#else
-
 #include "kernels/cpu/amx.h"
+#include "kernels/cpu/attention.h"
 #include "kernels/cpu/pairs.h"
-
-#define amx_forward_scratch RP_AT_LEVEL(rp__attention_forward_scratch)
-#define amx_backward_scratch RP_AT_LEVEL(rp__attention_backward_scratch)
-#define amx_forward RP_AT_LEVEL(rp__attention_forward)
-#define amx_backward RP_AT_LEVEL(rp__attention_backward)
-int64_t amx_forward_scratch(const rp_attention *a);     /* bytes, of all threads */
-int64_t amx_backward_scratch(const rp_attention *a);
-void amx_forward(const rp_attention *a);
-void amx_backward(const rp_attention *a);
-
-/* Tiles filled up with zeros for a row or two would cost more than they save. */
-static inline bool on_amx(const rp_attention *a) { return a->q.dtype == RP_BF16 && rows_of(a) >= 16; }
 
 enum { TILE = 512, TILE_F = 256 };      /* elements of a tile: bf16, fp32 */
 
@@ -109,7 +88,7 @@ static inline void pair_lines(const uint16_t *top, const uint16_t *bottom, uint1
 /* Lines of keys 32 step … 32 step + 31: two rows of depth tiles. */
 static inline void pack_keys32(const rp_attention *a, int64_t pair, const rp_attention_part *p, int64_t step, uint16_t *to)
 {
-    int64_t depth = depth_of(a), at = pair / a->kv_heads * p->batch_step + pair % a->kv_heads * p->head_step;
+    int64_t depth = depth_of(a), at = pair_at(a, p, pair);
 
     for (int64_t i = 0; i < 32; i++) {
         uint16_t *line = to + i / 16 * depth * TILE + i % 16 * 32;
@@ -205,5 +184,4 @@ static inline void put_row(const rp_attention_part *p, int64_t at, int64_t dim, 
         put_some(p, at + d, at_most(16, dim - d), _mm512_mul_ps(_mm512_load_ps(from), _mm512_set1_ps(factor)));
 }
 
-#endif
 #endif
