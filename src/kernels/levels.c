@@ -19,7 +19,6 @@ static const rp_kernels table_none = { .level = "none" };
 const rp_kernels *rp__kernels_none(void) { return &table_none; }
 
 static bool always(void) { return true; }
-static bool runs_base(void) { return true; }
 
 #if defined(__x86_64__)
 static bool runs_v3(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); }

@@ -1,4 +1,5 @@
-/* kernels/cpu/attention.h -- what attention's ways share: which rows make a block, what they see (Dao et al., FlashAttention, 2022).
+/* kernels/cpu/attention.h -- what a way of computing attention gives the driver (attention.c), and what all of them share: which rows make
+ * a block, what they see (Dao et al., FlashAttention, 2022).
  *
  *   the queries of all heads that share one key head are rows: row = query * group + head of the group
  *
@@ -8,14 +9,31 @@
  *    v     +------+------+------+
  *
  * attention_fp32.h computes in fp32 at every level; attention_amx.h bf16 on tiles where the CPU has them.
+ * scratch is aligned to 64 bytes, and sizes are multiples of that.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_H
 #define RP_KERNELS_CPU_ATTENTION_H
 
-#include "base/team.h"
 #include "kernels/cpu/cpu.h"
 
 enum { MOST_ROWS = 192 };               /* of a block, whoever cuts it */
+
+typedef struct {
+    int64_t rows, keys;                 /* of a block; the step of keys that sums have room for */
+    int64_t (*scratch)(const rp_attention *a);      /* floats of a thread's */
+    /* What stays in scratch for all blocks of a pair (batch, key head). NULL: nothing does. */
+    void (*pack)(const rp_attention *a, int64_t pair, float *scratch);
+    /* Rows index * rows … of the pair: out, or dq with what is added to the sums dk and dv. */
+    void (*block)(const rp_attention *a, int64_t pair, int64_t index, float *scratch, float *dk, float *dv);
+    void (*begin)(void), (*end)(void);  /* of a thread's turn; may be NULL */
+    /* Backward: floats of a key in each of the sums; those of 16 keys, from a multiple of 16 on, lie together. */
+    int64_t (*width)(const rp_attention *a);
+    /* The sums of the pair's keys from … to - 1 to `part`, which is dk or dv. */
+    void (*put_keys)(const rp_attention *a, const rp_attention_part *part, int64_t pair, const float *sums, int64_t from, int64_t to);
+} attention_way;
+
+extern const attention_way RP_AT_LEVEL(attention_fp32_forward), RP_AT_LEVEL(attention_fp32_backward);
+extern const attention_way RP_AT_LEVEL(attention_amx_forward), RP_AT_LEVEL(attention_amx_backward);     /* with __AMX_BF16__ */
 
 typedef struct {
     const rp_attention *a;
@@ -39,22 +57,6 @@ static inline float *carve(float *base, int64_t *used, int64_t n)
 
     *used += round_up(n, 16);
     return at;
-}
-
-/* Work i of a run of pieces that grow: 0 1 2 2 1 0 0 1 2 … gives each of `n` the same share. */
-static inline int64_t snake(int64_t i, int64_t n) { return i % (2 * n) < n ? i % (2 * n) : 2 * n - 1 - i % (2 * n); }
-
-/* The fewest chunks a pair is cut into, of at most `blocks`, that leave the team at most an eighth idle. */
-static inline int64_t chunks_of_pair(const rp_attention *a, int64_t blocks)
-{
-    int64_t most = at_most(blocks, a->threads), chunks = 1;
-
-    while (chunks < most) {
-        int64_t tasks = pairs_of(a) * chunks, rounds = (tasks + a->threads - 1) / a->threads;
-        if (rounds * a->threads * 8 <= tasks * 9) break;
-        chunks++;
-    }
-    return chunks;
 }
 
 static inline void see(rows_block *r, int64_t row)
@@ -96,6 +98,12 @@ static inline int64_t head_of(const rows_block *r, int64_t row) { return r->kv_h
 static inline int64_t row_at(const rows_block *r, const rp_attention_part *p, int64_t row)
 {
     return r->batch * p->batch_step + query_of(r, row) * p->row_step + head_of(r, row) * p->head_step;
+}
+
+/* The pair's key 0, in a part that has a row a key. */
+static inline int64_t pair_at(const rp_attention *a, const rp_attention_part *p, int64_t pair)
+{
+    return pair / a->kv_heads * p->batch_step + pair % a->kv_heads * p->head_step;
 }
 
 static inline int64_t key_at(const rows_block *r, const rp_attention_part *p, int64_t key)

@@ -1,12 +1,8 @@
-/* kernels/cpu/attention_amx.h -- attention of bf16 on tiles of the CPU (AMX), sums in fp32 (Intel SDM volume 1, chapter 18).
+/* kernels/cpu/attention_amx.h -- attention of bf16 on tiles of the CPU (amx.h), sums in fp32.
  *
  *   A [16][32]       16 rows, 32 of the depth         a tile is 1 KiB, 16 rows of 64 bytes; everything that tiles are
  *   B [16][16][2]    pairs of the depth, 16 columns   loaded from or stored to lies in scratch tile after tile
  *   C [16][16]       fp32:  C += A B
- *
- *                 b0   b1
- *            a0 [ c0 | c1 ]       four of the eight tiles are sums, so that every tile loaded is used twice
- *            a1 [ c2 | c3 ]
  *
  * How a matrix M, rows of the head's dim, gets into tiles: "lines" are its rows as A; the others are made from them.
  *
@@ -15,60 +11,20 @@
  *   columns    A: d, row              transpose_tile(pairs)                                              M'  to the left
  *
  * Rows and dim are filled up with zeros to multiples of 32. A pair's keys and values are packed once by each thread that works on
- * the pair and stay in its scratch while its parts belong to it.
+ * the pair. Compiled with __AMX_BF16__ only.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_AMX_H
 #define RP_KERNELS_CPU_ATTENTION_AMX_H
 
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/attention.h"
-
-#if !defined(__AMX_BF16__)
-static inline bool on_amx(const rp_attention *a) { return (void)a, false; }
-static inline int64_t amx_forward_scratch(const rp_attention *a) { return (void)a, 0; }
-static inline int64_t amx_backward_scratch(const rp_attention *a) { return (void)a, 0; }
-static inline void amx_forward(const rp_attention *a) { (void)a; }
-static inline void amx_backward(const rp_attention *a) { (void)a; }
-#else
-
-#include <immintrin.h>
-
-#define amx_forward_scratch RP_AT_LEVEL(rp__attention_forward_scratch)
-#define amx_backward_scratch RP_AT_LEVEL(rp__attention_backward_scratch)
-#define amx_forward RP_AT_LEVEL(rp__attention_forward)
-#define amx_backward RP_AT_LEVEL(rp__attention_backward)
-int64_t amx_forward_scratch(const rp_attention *a);     /* bytes, of all threads */
-int64_t amx_backward_scratch(const rp_attention *a);
-void amx_forward(const rp_attention *a);
-void amx_backward(const rp_attention *a);
-
-/* Tiles filled up with zeros for a row or two would cost more than they save. */
-static inline bool on_amx(const rp_attention *a) { return a->q.dtype == RP_BF16 && rows_of(a) >= 16; }
+#include "kernels/cpu/pairs.h"
 
 enum { TILE = 512, TILE_F = 256 };      /* elements of a tile: bf16, fp32 */
 
-/* What the compiler has stored must be in memory before a tile is loaded: the intrinsics do not say that they read. */
-#define RP_STORED() __asm__ volatile("" ::: "memory")
-
-static inline void tiles_begin(void)
-{
-    static const struct { uint8_t palette, start, reserved[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape = {
-        .palette = 1, .bytes = { 64, 64, 64, 64, 64, 64, 64, 64 }, .rows = { 16, 16, 16, 16, 16, 16, 16, 16 }
-    };
-
-    _tile_loadconfig(&shape);
-}
-
-static inline __attribute__((always_inline)) void tiles_zero(void)
-{
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-}
-
 /* The steps are from a tile to the next one of the depth. */
-static inline __attribute__((always_inline)) void tiles_multiply(const uint16_t *a0, const uint16_t *a1, int64_t a_step, const uint16_t *b0,
-                                                                 const uint16_t *b1, int64_t b_step, int64_t depth)
+INLINE void tiles_multiply(const uint16_t *a0, const uint16_t *a1, int64_t a_step, const uint16_t *b0, const uint16_t *b1, int64_t b_step,
+                           int64_t depth)
 {
     for (int64_t k = 0; k < depth; k++, a0 += a_step, a1 += a_step, b0 += b_step, b1 += b_step) {
         _tile_loadd(6, b0, 64);
@@ -82,28 +38,14 @@ static inline __attribute__((always_inline)) void tiles_multiply(const uint16_t 
     }
 }
 
-/* The four sums, `down` fp32 from c0 to c2. */
-static inline __attribute__((always_inline)) void tiles_load(const float *c, int64_t down)
-{
-    _tile_loadd(0, c, 64);
-    _tile_loadd(1, c + TILE_F, 64);
-    _tile_loadd(2, c + down, 64);
-    _tile_loadd(3, c + down + TILE_F, 64);
-}
-
-static inline __attribute__((always_inline)) void tiles_store(float *c, int64_t down)
-{
-    _tile_stored(0, c, 64);
-    _tile_stored(1, c + TILE_F, 64);
-    _tile_stored(2, c + down, 64);
-    _tile_stored(3, c + down + TILE_F, 64);
-}
+/* The four sums where tiles lie one after the other, `down` fp32 from c0 to c2. */
+INLINE void tiles_load(const float *c, int64_t down) { amx_load_sums(c, TILE_F, down, 64); }
+INLINE void tiles_store(float *c, int64_t down) { amx_store_sums(c, TILE_F, down, 64); }
 
 /* ---- packing ---- */
 
 static inline int64_t depth_of(const rp_attention *a) { return (a->dim + 31) / 32; }       /* steps of 32 in dim */
 static inline int64_t key_steps(const rp_attention *a) { return (a->keys + 31) / 32; }
-static inline __mmask32 halves(int64_t n) { return n >= 32 ? 0xffffffffu : (1u << n) - 1; }
 
 /* One row into line `to` of its tiles; `sign` is that of the factor it gets: 1, 0 or -1. */
 static inline void pack_line(const uint16_t *from, int64_t dim, int sign, uint16_t *to)
@@ -111,7 +53,7 @@ static inline void pack_line(const uint16_t *from, int64_t dim, int sign, uint16
     const __m512i flip = _mm512_set1_epi16(sign < 0 ? (short)0x8000 : 0);
 
     for (int64_t d = 0; d < dim; d += 32, to += TILE) {
-        __m512i x = _mm512_maskz_loadu_epi16(sign ? halves(dim - d) : 0, from + d);
+        __m512i x = _mm512_maskz_loadu_epi16(sign ? pairs_mask(dim - d) : 0, from + d);
         _mm512_store_si512(to, _mm512_xor_si512(x, flip));
     }
 }
@@ -121,45 +63,13 @@ static inline void zero_line(int64_t depth, uint16_t *to)
     for (int64_t s = 0; s < depth; s++) memset(to + s * TILE, 0, 64);
 }
 
-/* 16 rows of 16 words become columns. */
-static inline void transpose_words(__m512i x[16])
-{
-    __m512i y[16];
-
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        y[2 * i]     = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
-        y[2 * i + 1] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 2; j++) {
-            x[4 * i + 2 * j]     = _mm512_unpacklo_epi64(y[4 * i + j], y[4 * i + 2 + j]);
-            x[4 * i + 2 * j + 1] = _mm512_unpackhi_epi64(y[4 * i + j], y[4 * i + 2 + j]);
-        }
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) {
-        y[j]      = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88);
-        y[4 + j]  = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd);
-        y[8 + j]  = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88);
-        y[12 + j] = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
-    }
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) {
-        x[j]      = _mm512_shuffle_i32x4(y[j], y[8 + j], 0x88);
-        x[8 + j]  = _mm512_shuffle_i32x4(y[j], y[8 + j], 0xdd);
-        x[4 + j]  = _mm512_shuffle_i32x4(y[4 + j], y[12 + j], 0x88);
-        x[12 + j] = _mm512_shuffle_i32x4(y[4 + j], y[12 + j], 0xdd);
-    }
-}
-
 static inline void transpose_tile(const void *from, void *to)
 {
     __m512i x[16];
 
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) x[i] = _mm512_load_si512((const char *)from + 64 * i);
-    transpose_words(x);
+    pairs_transpose(x);
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) _mm512_store_si512((char *)to + 64 * i, x[i]);
 }
@@ -167,22 +77,18 @@ static inline void transpose_tile(const void *from, void *to)
 /* Lines of 32 rows, 32 d, in tiles `top` and `bottom`, become pairs of rows: d 0 … 15 in to, 16 … 31 in the tile after it. */
 static inline void pair_lines(const uint16_t *top, const uint16_t *bottom, uint16_t *to)
 {
-    const __m512i up = _mm512_set_epi32(0x002f000f, 0x002e000e, 0x002d000d, 0x002c000c, 0x002b000b, 0x002a000a, 0x00290009, 0x00280008,
-                                        0x00270007, 0x00260006, 0x00250005, 0x00240004, 0x00230003, 0x00220002, 0x00210001, 0x00200000);
-    const __m512i down = _mm512_add_epi16(up, _mm512_set1_epi16(16));
-
     for (int i = 0; i < 16; i++, to += 32) {
         const uint16_t *line = i < 8 ? top + 64 * i : bottom + 64 * (i - 8);
         __m512i a = _mm512_load_si512(line), b = _mm512_load_si512(line + 32);
-        _mm512_store_si512(to, _mm512_permutex2var_epi16(a, up, b));
-        _mm512_store_si512(to + TILE, _mm512_permutex2var_epi16(a, down, b));
+        _mm512_store_si512(to, pairs_low(a, b));
+        _mm512_store_si512(to + TILE, pairs_high(a, b));
     }
 }
 
 /* Lines of keys 32 step … 32 step + 31: two rows of depth tiles. */
 static inline void pack_keys32(const rp_attention *a, int64_t pair, const rp_attention_part *p, int64_t step, uint16_t *to)
 {
-    int64_t depth = depth_of(a), at = pair / a->kv_heads * p->batch_step + pair % a->kv_heads * p->head_step;
+    int64_t depth = depth_of(a), at = pair_at(a, p, pair);
 
     for (int64_t i = 0; i < 32; i++) {
         uint16_t *line = to + i / 16 * depth * TILE + i % 16 * 32;
@@ -213,7 +119,7 @@ static inline float score_factor(const rp_attention *a) { return (a->scale != 0 
 
 /* 2^x within 3e-6, which is far finer than what a probability is rounded to; 2^-inf is 0, NaN stays NaN. The polynomial is the least
  * relative error on [0, 1) with 2^0 = 1. */
-static inline __attribute__((always_inline)) __m512 power_of_two(__m512 x)
+INLINE __m512 power_of_two(__m512 x)
 {
     __m512 r = _mm512_reduce_ps(x, 0x09), p = _mm512_set1_ps(0.0134267947f);
 
@@ -278,5 +184,4 @@ static inline void put_row(const rp_attention_part *p, int64_t at, int64_t dim, 
         put_some(p, at + d, at_most(16, dim - d), _mm512_mul_ps(_mm512_load_ps(from), _mm512_set1_ps(factor)));
 }
 
-#endif
 #endif

@@ -6,34 +6,26 @@
  *
  *   dv [KEYS][dim] += p dout         dk [KEYS][dim] += ds q        lines of p and ds, pairs of dout and q
  *   dq'[dim][ROWS] += k' ds                                        columns of k, pairs of ds
- *
- * A part is one pair (batch, key head): it owns that pair's dk and dv, so nothing is added by two threads. Where pairs do not
- * fill the team, each is cut into chunks of row blocks with sums of their own, added afterwards in the order of the chunks.
  */
-#include "kernels/cpu/attention_amx.h"
+#include "kernels/cpu/attention.h"
 
 #if defined(__AMX_BF16__)
+#include "kernels/cpu/attention_amx.h"
 #include "kernels/cpu/attention_draw.h"
 
 enum { ROWS = 128, KEYS = 128, ROW_STEPS = ROWS / 32, KEY_STEPS = KEYS / 32 };
 
 typedef struct {
-    int64_t *packed;                    /* the pair whose keys and values these are */
-    uint16_t *keys, *values;            /* lines: [keys/16][depth] */
+    uint16_t *keys, *values;            /* of the pair: lines: [keys/16][depth] */
     uint16_t *key_columns;              /* [keys/32][2 depth] */
     uint16_t *rows_t, *grad_t;          /* q and dout: transposed lines, [ROWS/16][depth] */
     uint16_t *rows, *grad;              /* pairs: [ROW_STEPS][2 depth] */
     uint16_t *p, *ds, *ds_pairs;        /* lines: [KEYS/16][ROW_STEPS] twice; pairs: [KEY_STEPS][ROWS/16] */
-    float *s, *dp;                      /* of a block, twice: [2][2] tiles */
-    float *dq, *dk, *dv;                /* tiles: [2 depth][ROWS/16]; [keys/16][2 depth] twice */
+    float *s, *dp;                      /* of a block of 32 x 32: [2][2] tiles */
+    float *dq;                          /* tiles: [2 depth][ROWS/16] */
     uint32_t *kept;                     /* [KEY_STEPS][ROWS] bits */
     float *lse, *delta;                 /* [ROWS]; lse in powers of two */
 } work;
-
-static int64_t blocks_of(const rp_attention *a) { return (rows_of(a) + ROWS - 1) / ROWS; }
-static int64_t chunks_of(const rp_attention *a) { return chunks_of_pair(a, blocks_of(a)); }
-static int64_t sums_size(const rp_attention *a) { return key_steps(a) * 4 * depth_of(a) * TILE_F; }
-static int64_t n_sums(const rp_attention *a) { return chunks_of(a) > 1 ? pairs_of(a) * chunks_of(a) : a->threads; }
 
 static uint16_t *carve_tiles(float *base, int64_t *used, int64_t n) { return (uint16_t *)carve(base, used, n * TILE_F); }
 
@@ -41,7 +33,6 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
 {
     int64_t used = 0, depth = depth_of(a), key_tiles = key_steps(a) * 2 * depth, row_tiles = ROW_STEPS * 2 * depth;
 
-    w->packed      = (int64_t *)carve(base, &used, 16);
     w->keys        = carve_tiles(base, &used, key_tiles);
     w->values      = carve_tiles(base, &used, key_tiles);
     w->key_columns = carve_tiles(base, &used, key_tiles);
@@ -52,8 +43,8 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->p           = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
     w->ds          = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
     w->ds_pairs    = carve_tiles(base, &used, 2 * KEY_STEPS * ROW_STEPS);
-    w->s           = carve(base, &used, 8 * TILE_F);
-    w->dp          = carve(base, &used, 8 * TILE_F);
+    w->s           = carve(base, &used, 4 * TILE_F);
+    w->dp          = carve(base, &used, 4 * TILE_F);
     w->dq          = carve(base, &used, 2 * row_tiles * TILE_F);
     w->kept        = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEY_STEPS * ROWS : 0);
     w->lse         = carve(base, &used, ROWS);
@@ -64,22 +55,22 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
 /* ---- packing ---- */
 
 /* Pairs are made in dq's place. */
-static void pack_pair(const rp_attention *a, int64_t pair, work *w)
+static void pack_pair(const rp_attention *a, int64_t pair, float *scratch)
 {
-    int64_t depth   = depth_of(a);
-    uint16_t *pairs = (uint16_t *)w->dq;
+    int64_t depth = depth_of(a);
+    work w;
 
-    if (*w->packed == pair) return;
+    carve_work(a, scratch, &w);
+    uint16_t *pairs = (uint16_t *)w.dq;
     for (int64_t s = 0; s < key_steps(a); s++) {
         int64_t at = s * 2 * depth * TILE;
-        pack_keys32(a, pair, &a->k, s, w->keys + at);
-        pack_keys32(a, pair, &a->v, s, w->values + at);
+        pack_keys32(a, pair, &a->k, s, w.keys + at);
+        pack_keys32(a, pair, &a->v, s, w.values + at);
         for (int64_t i = 0; i < depth; i++) {
-            pair_lines(w->keys + at + i * TILE, w->keys + at + (depth + i) * TILE, pairs);
-            for (int t = 0; t < 2; t++) transpose_tile(pairs + t * TILE, w->key_columns + at + (2 * i + t) * TILE);
+            pair_lines(w.keys + at + i * TILE, w.keys + at + (depth + i) * TILE, pairs);
+            for (int t = 0; t < 2; t++) transpose_tile(pairs + t * TILE, w.key_columns + at + (2 * i + t) * TILE);
         }
     }
-    *w->packed = pair;
 }
 
 static void pack_rows(const rows_block *r, const rp_attention_part *p, int sign, uint16_t *lines, uint16_t *transposed, uint16_t *pairs)
@@ -100,7 +91,7 @@ static float dot_of_row(const rows_block *r, int64_t row)
     __m512 sum           = _mm512_setzero_ps();
 
     for (int64_t d = 0; d < r->a->dim; d += 32) {
-        __mmask32 some = halves(r->a->dim - d);
+        __mmask32 some = pairs_mask(r->a->dim - d);
         sum = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_maskz_loadu_epi16(some, out + d), (__m512bh)_mm512_maskz_loadu_epi16(some, grad + d));
     }
     return _mm512_reduce_add_ps(sum);
@@ -122,19 +113,15 @@ static void begin_rows(const rows_block *r, work *w)
 
 /* ---- a block of 32 keys x 32 rows ---- */
 
-/* Where a block lies among the keys and rows at hand, its first key, and where its two products go. */
-typedef struct { int64_t key_step, row_step, key; float *s, *dp; } place;
+/* Where a block lies among the keys and rows at hand, and its first key. */
+typedef struct { int64_t key_step, row_step, key; } place;
 
 /* 32 keys are 2 depth tiles of 16 keys x 32, as 32 rows are. */
-static inline void multiply_block(const rp_attention *a, const uint16_t *keys, const uint16_t *rows, const place *at)
+static inline void multiply_block(int64_t depth, const uint16_t *keys, const uint16_t *rows, float *to)
 {
-    int64_t depth = depth_of(a);
-
-    RP_STORED();
-    keys += at->key * depth * 32;
-    rows += at->row_step * depth * 2 * TILE;
-    tiles_zero();
+    amx_zero_sums();
     tiles_multiply(keys, keys + depth * TILE, TILE, rows, rows + depth * TILE, TILE, depth);
+    tiles_store(to, 2 * TILE_F);
 }
 
 typedef struct { __m512 lse[2], delta[2], factor, kept; __m512i low[2], high[2], bits[2]; } row_lanes;
@@ -156,8 +143,7 @@ static inline row_lanes row_lanes_of(const rows_block *r, const work *w, const p
 
 typedef struct { __m512 p, ds; } derivative;
 
-static inline __attribute__((always_inline)) derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, bool masks,
-                                                                     bool drops)
+INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, bool masks, bool drops)
 {
     __m512 p = power_of_two(_mm512_fmsub_ps(s, x->factor, x->lse[h])), kept = p;
 
@@ -177,10 +163,9 @@ static inline __attribute__((always_inline)) derivative differentiate(const row_
 
 /* 16 of the block's keys, two at a time, whose ds make pairs. A row's lane in a pair of vectors: [0 … 3 | 8 … 11 | 16 … 19 | 24 … 27],
  * then the others. */
-static inline __attribute__((always_inline)) void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, bool masks,
-                                                                     bool drops)
+INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, bool masks, bool drops)
 {
-    const float *s = at->s + half * 2 * TILE_F, *dp = at->dp + half * 2 * TILE_F;
+    const float *s = w->s + half * 2 * TILE_F, *dp = w->dp + half * 2 * TILE_F;
     int64_t lines   = ((2 * at->key_step + half) * ROW_STEPS + at->row_step) * TILE;
     uint16_t *pairs = w->ds_pairs + (at->key_step * 2 * ROW_STEPS + 2 * at->row_step) * TILE + half * 8 * 32;
 
@@ -203,31 +188,24 @@ static inline __attribute__((always_inline)) void differentiate_keys(const row_l
 
 static int64_t row_of_lane(int64_t half, int64_t lane) { return lane / 4 * 8 + 4 * half + lane % 4; }
 
-static void differentiate_half(const rows_block *r, const work *w, const rows32 *seen, const place *at, int half)
+INLINE void differentiate_block(const row_lanes *x, const work *w, const place *at, bool masks, bool drops)
 {
-    row_lanes x = row_lanes_of(r, w, at);
-    bool masks  = at->key < seen->all_low || at->key + 32 > seen->all_high, drops = r->a->dropout > 0;
-
-    if (masks && drops) differentiate_keys(&x, w, at, half, true, true);
-    else if (masks) differentiate_keys(&x, w, at, half, true, false);
-    else if (drops) differentiate_keys(&x, w, at, half, false, true);
-    else differentiate_keys(&x, w, at, half, false, false);
+    for (int half = 0; half < 2; half++) differentiate_keys(x, w, at, half, masks, drops);
 }
 
-/* Vectors work on a block while tiles multiply the next one, whose sums stay in tiles until the vectors have had their share: stores
- * that wait for them would keep the vectors waiting, too. No block: nothing. */
-static void one_step(const rows_block *r, const work *w, const rows32 *seen, const place *at, const place *next)
+static void one_step(const rows_block *r, const work *w, const rows32 *seen, const place *at)
 {
-    const rp_attention *a = r->a;
+    int64_t depth = depth_of(r->a), keys = at->key * depth * 32, rows = at->row_step * depth * 2 * TILE;
+    bool masks = at->key < seen->all_low || at->key + 32 > seen->all_high, drops = r->a->dropout > 0;
+    row_lanes x = row_lanes_of(r, w, at);
 
-    if (next) multiply_block(a, w->keys, w->rows_t, next);
-    if (at) differentiate_half(r, w, seen, at, 0);
-    if (next) {
-        tiles_store(next->s, 2 * TILE_F);
-        multiply_block(a, w->values, w->grad_t, next);
-    }
-    if (at) differentiate_half(r, w, seen, at, 1);
-    if (next) tiles_store(next->dp, 2 * TILE_F);
+    amx_stored();
+    multiply_block(depth, w->keys + keys, w->rows_t + rows, w->s);
+    multiply_block(depth, w->values + keys, w->grad_t + rows, w->dp);
+    if (masks && drops) differentiate_block(&x, w, at, true, true);
+    else if (masks) differentiate_block(&x, w, at, true, false);
+    else if (drops) differentiate_block(&x, w, at, false, true);
+    else differentiate_block(&x, w, at, false, false);
 }
 
 static void clear_step(const work *w, const place *at)
@@ -279,20 +257,13 @@ static void draw(const rows_block *r, const work *w, const meeting *m, int64_t s
 
 static void differentiate_all(const rows_block *r, const work *w, const meeting *m, int64_t step)
 {
-    place places[KEY_STEPS * ROW_STEPS];
-    int64_t n = 0;
-
+    if (r->a->dropout > 0) draw(r, w, m, step);
     for (int64_t k = 0; k < m->n_keys; k++)
         for (int64_t i = 0; i < m->n_rows; i++) {
-            place at = { k, i, 32 * (step + k), w->s + n % 2 * 4 * TILE_F, w->dp + n % 2 * 4 * TILE_F };
-            if (meets(&m->seen[i], at.key)) places[n++] = at;
+            place at = { k, i, 32 * (step + k) };
+            if (meets(&m->seen[i], at.key)) one_step(r, w, &m->seen[i], &at);
             else clear_step(w, &at);
         }
-    if (r->a->dropout > 0) draw(r, w, m, step);
-    for (int64_t i = 0; i <= n; i++) {
-        const place *at = i ? &places[i - 1] : NULL;
-        one_step(r, w, at ? &m->seen[at->row_step] : NULL, at, i < n ? &places[i] : NULL);
-    }
 }
 
 /* sums[keys][dim] += tile[keys][rows] rows[rows][dim], for dv and dk. */
@@ -346,112 +317,48 @@ static void put_dq(const rows_block *r, const work *w)
     }
 }
 
-static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *w)
+static void one_block(const rp_attention *a, int64_t pair, int64_t index, float *scratch, float *dk, float *dv)
 {
     rows_block r;
     meeting m;
+    work w;
 
+    carve_work(a, scratch, &w);
     rows_begin(&r, a, pair, index, ROWS);
-    begin_rows(&r, w);
+    begin_rows(&r, &w);
     m.n_rows = (r.n + 31) / 32;
     for (int64_t i = 0; i < m.n_rows; i++) m.seen[i] = rows32_of(&r, 32 * i);
     for (int64_t step = r.key_low / 32, last = (r.key_high + 31) / 32; step < last; step += KEY_STEPS) {
         meet(&m, step, at_most(KEY_STEPS, last - step));
-        differentiate_all(&r, w, &m, step);
-        RP_STORED();
-        if (a->dq.data) add_dq(a, w, &m, step);
-        if (a->dv.data) add_to_keys(a, &m, w->p, w->grad, step, w->dv);
-        if (a->dk.data) add_to_keys(a, &m, w->ds, w->rows, step, w->dk);
+        differentiate_all(&r, &w, &m, step);
+        amx_stored();
+        if (a->dq.data) add_dq(a, &w, &m, step);
+        if (a->dv.data) add_to_keys(a, &m, w.p, w.grad, step, dv);
+        if (a->dk.data) add_to_keys(a, &m, w.ds, w.rows, step, dk);
     }
-    if (a->dq.data) put_dq(&r, w);
+    if (a->dq.data) put_dq(&r, &w);
 }
 
-static void one_chunk(const rp_attention *a, int64_t pair, int64_t chunk, int64_t chunks, float *sums, work *w)
+/* Sums are tiles: [keys/16][2 depth]. */
+static int64_t sums_width(const rp_attention *a) { return 32 * depth_of(a); }
+
+static void put_keys(const rp_attention *a, const rp_attention_part *part, int64_t pair, const float *sums, int64_t from, int64_t to)
 {
-    w->dk = sums;
-    w->dv = sums + sums_size(a);
-    memset(sums, 0, (size_t)(2 * sums_size(a)) * sizeof *sums);
-    pack_pair(a, pair, w);
-    for (int64_t i = 0; i < blocks_of(a); i++)
-        if (snake(i, chunks) == chunk) one_block(a, pair, i, w);
+    float factor = part == &a->dk ? fabsf(a->scale) : 1.0f / (1.0f - a->dropout);
+    int64_t at   = pair_at(a, part, pair);
+
+    for (int64_t key = from; key < to; key++)
+        put_row(part, at + key * part->row_step, a->dim, sums + key / 16 * 2 * depth_of(a) * TILE_F + key % 16 * 16, factor);
 }
 
-/* ---- sums over chunks ---- */
-
-static void add_chunks(float *sums, int64_t apart, int64_t chunks, int64_t n)
-{
-    for (int64_t c = 1; c < chunks; c++)
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) sums[i] += sums[c * apart + i];
-}
-
-/* dk and dv of keys 32 from … 32 to - 1 of a pair, from its chunks' sums in order; the first chunk's are used up. */
-static void put_keys(const rp_attention *a, int64_t pair, int64_t chunks, float *sums, int64_t from, int64_t to)
-{
-    const rp_attention_part *parts[2] = { &a->dk, &a->dv };
-    const float factors[2]            = { fabsf(a->scale), 1.0f / (1.0f - a->dropout) };
-    int64_t depth = depth_of(a), size = sums_size(a), step = 4 * depth * TILE_F;
-
-    for (int which = 0; which < 2; which++, sums += size) {
-        const rp_attention_part *p = parts[which];
-        int64_t at                 = pair / a->kv_heads * p->batch_step + pair % a->kv_heads * p->head_step;
-        if (!p->data) continue;
-        add_chunks(sums + from * step, 2 * size, chunks, (to - from) * step);
-        for (int64_t key = 32 * from; key < at_most(32 * to, a->keys); key++)
-            put_row(p, at + key * p->row_step, a->dim, sums + key / 16 * 2 * depth * TILE_F + key % 16 * 16, factors[which]);
-    }
-}
-
-static float *sums_of(const rp_attention *a, int64_t number)
+static int64_t scratch_size(const rp_attention *a)
 {
     work w;
 
-    return (float *)a->scratch + carve_work(a, NULL, &w) * a->threads + number * 2 * sums_size(a);
+    return carve_work(a, NULL, &w);
 }
 
-static void run_chunk(void *arg, int64_t part, int thread)
-{
-    const rp_attention *a = arg;
-    int64_t chunks        = chunks_of(a);
-    float *sums           = sums_of(a, chunks > 1 ? part : thread);
-    work w;
-    int64_t size = carve_work(a, NULL, &w);
-
-    carve_work(a, (float *)a->scratch + thread * size, &w);
-    tiles_begin();
-    one_chunk(a, part / chunks, part % chunks, chunks, sums, &w);
-    _tile_release();
-    if (chunks == 1) put_keys(a, part, 1, sums, 0, key_steps(a));
-}
-
-/* A part is a share of a pair's keys. */
-static void run_sums(void *arg, int64_t part, int thread)
-{
-    const rp_attention *a = arg;
-    int64_t chunks = chunks_of(a), pair = part / a->threads, share = part % a->threads;
-
-    (void)thread;
-    put_keys(a, pair, chunks, sums_of(a, pair * chunks), rp__part_from(key_steps(a), 1, a->threads, share),
-             rp__part_from(key_steps(a), 1, a->threads, share + 1));
-}
-
-int64_t amx_backward_scratch(const rp_attention *a)
-{
-    work w;
-
-    return (carve_work(a, NULL, &w) * a->threads + 2 * sums_size(a) * n_sums(a)) * (int64_t)sizeof(float);
-}
-
-void amx_backward(const rp_attention *a)
-{
-    work w;
-    int64_t chunks = chunks_of(a), size = carve_work(a, NULL, &w);
-
-    for (int t = 0; t < a->threads; t++) {
-        carve_work(a, (float *)a->scratch + t * size, &w);
-        *w.packed = -1;
-    }
-    rp__team_run(a->threads, pairs_of(a) * chunks, run_chunk, (void *)a);
-    if (chunks > 1) rp__team_run(a->threads, pairs_of(a) * a->threads, run_sums, (void *)a);
-}
+const attention_way RP_AT_LEVEL(attention_amx_backward) = { .rows = ROWS, .keys = 32, .scratch = scratch_size, .pack = pack_pair,
+                                                            .block = one_block, .begin = amx_begin, .end = amx_end, .width = sums_width,
+                                                            .put_keys = put_keys };
 #endif

@@ -4,32 +4,27 @@
  *   scores  [32][KEYS]  = q k'        lines of q, transposed lines of k
  *   p       [32][KEYS]  = 2^(scores - top), as lines, in bf16, in the scores' place; a row's sum stays in 16 lanes until the end
  *   out     [32][dim]   = out * shrink + p v      pairs of v; shrink only where a row's top has grown
- *
- * A part is a block of rows; those that see most go first.
  */
-#include "kernels/cpu/attention_amx.h"
+#include "kernels/cpu/attention.h"
 
 #if defined(__AMX_BF16__)
+#include "kernels/cpu/attention_amx.h"
 #include "kernels/cpu/attention_draw.h"
 
 enum { ROWS = 64, KEYS = 96, ROW_STEPS = ROWS / 32, STEPS = KEYS / 32, SLACK = 8 };
 
 typedef struct {
-    int64_t *packed;                    /* the pair whose keys and values these are */
-    uint16_t *keys, *values;            /* [keys/16][depth] transposed lines, [keys/32][2 depth] pairs */
+    uint16_t *keys, *values;            /* of the pair: [keys/16][depth] transposed lines, [keys/32][2 depth] pairs */
     uint16_t *rows;                     /* lines: [ROWS/16][depth] */
     float *scores, *out;                /* tiles: of 32 rows: [2][2 STEPS]; [ROWS/16][2 depth] */
     float *sum, *top;                   /* [ROWS][16], [ROWS] */
     uint32_t *kept;                     /* of 32 rows: [32][STEPS] bits */
 } work;
 
-static int64_t blocks_of(const rp_attention *a) { return (rows_of(a) + ROWS - 1) / ROWS; }
-
 static int64_t carve_work(const rp_attention *a, float *base, work *w)
 {
     int64_t used = 0, depth = depth_of(a), packed = key_steps(a) * 2 * depth * TILE_F;
 
-    w->packed = (int64_t *)carve(base, &used, 16);
     w->keys   = (uint16_t *)carve(base, &used, packed);
     w->values = (uint16_t *)carve(base, &used, packed);
     w->rows   = (uint16_t *)carve(base, &used, ROWS / 16 * depth * TILE_F);
@@ -42,20 +37,20 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
 }
 
 /* The lines lie in `out` meanwhile. */
-static void pack_pair(const rp_attention *a, int64_t pair, work *w)
+static void pack_pair(const rp_attention *a, int64_t pair, float *scratch)
 {
-    int64_t depth   = depth_of(a);
-    uint16_t *lines = (uint16_t *)w->out;
+    int64_t depth = depth_of(a);
+    work w;
 
-    if (*w->packed == pair) return;
+    carve_work(a, scratch, &w);
+    uint16_t *lines = (uint16_t *)w.out;
     for (int64_t s = 0; s < key_steps(a); s++) {
         int64_t at = s * 2 * depth * TILE;
         pack_keys32(a, pair, &a->k, s, lines);
-        for (int64_t i = 0; i < 2 * depth; i++) transpose_tile(lines + i * TILE, w->keys + at + i * TILE);
+        for (int64_t i = 0; i < 2 * depth; i++) transpose_tile(lines + i * TILE, w.keys + at + i * TILE);
         pack_keys32(a, pair, &a->v, s, lines);
-        for (int64_t i = 0; i < depth; i++) pair_lines(lines + i * TILE, lines + (depth + i) * TILE, w->values + at + 2 * i * TILE);
+        for (int64_t i = 0; i < depth; i++) pair_lines(lines + i * TILE, lines + (depth + i) * TILE, w.values + at + 2 * i * TILE);
     }
-    *w->packed = pair;
 }
 
 /* 32 rows at keys 32 step … 32 (step + n) - 1: their place in the block, and where what belongs to them lies. */
@@ -66,9 +61,9 @@ static void score(const rp_attention *a, const work *w, const turn *t)
     int64_t depth        = depth_of(a);
     const uint16_t *keys = w->keys + t->step * 2 * depth * TILE;
 
-    RP_STORED();
+    amx_stored();
     for (int64_t s = 0; s < t->n; s++, keys += 2 * depth * TILE) {
-        tiles_zero();
+        amx_zero_sums();
         tiles_multiply(t->lines, t->lines + depth * TILE, TILE, keys, keys + depth * TILE, TILE, depth);
         tiles_store(w->scores + 2 * s * TILE_F, 2 * STEPS * TILE_F);
     }
@@ -81,7 +76,7 @@ static void add_values(const rp_attention *a, const work *w, const turn *t)
     const uint16_t *values = w->values + t->step * depth * 2 * TILE, *p = (const uint16_t *)w->scores;
     float *out             = t->out;
 
-    RP_STORED();
+    amx_stored();
     for (int64_t d = 0; d < depth; d++, values += 2 * TILE, out += 2 * TILE_F) {
         tiles_load(out, 2 * depth * TILE_F);
         tiles_multiply(p, p + 2 * STEPS * TILE, 2 * TILE, values, values + TILE, 2 * depth * TILE, t->n);
@@ -107,7 +102,7 @@ static void mask_step(const rows_block *r, const work *w, const turn *t, int64_t
 #define RP_FOLD(shuffle, x, y, first, second) _mm512_max_ps(shuffle(x, y, first), shuffle(x, y, second))
 
 /* Lane i: the maximum of x[i]. */
-static inline __attribute__((always_inline)) __m512 maxima(const __m512 x[16])
+INLINE __m512 maxima(const __m512 x[16])
 {
     __m512 y[4];
 
@@ -152,7 +147,7 @@ static void raise_tops(const work *w, const turn *t, int64_t half, float factor,
 }
 
 /* Row i of a turn: scores become probabilities in their place, as lines. kept NULL: all are. */
-static inline __attribute__((always_inline)) void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
+INLINE void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
 {
     float *scores = w->scores + i / 16 * 2 * STEPS * TILE_F + i % 16 * 16, *sums = t->sum + 16 * i;
     __m512 top    = _mm512_set1_ps(t->top[i] == -INFINITY ? 0 : t->top[i]), sum = _mm512_load_ps(sums), other = _mm512_setzero_ps();
@@ -224,57 +219,37 @@ static int64_t begin_rows(const rows_block *r, const work *w, rows32 *seen)
 }
 
 /* Keys by keys, of each the rows that see any. */
-static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *w)
+static void one_block(const rp_attention *a, int64_t pair, int64_t index, float *scratch, float *dk, float *dv)
 {
     int64_t depth = depth_of(a);
     rows_block r;
     rows32 seen[ROW_STEPS] = { 0 };
+    work w;
 
-    pack_pair(a, pair, w);
+    (void)dk, (void)dv;
+    carve_work(a, scratch, &w);
     rows_begin(&r, a, pair, index, ROWS);
-    int64_t steps = begin_rows(&r, w, seen), last = (r.key_high + 31) / 32;
+    int64_t steps = begin_rows(&r, &w, seen), last = (r.key_high + 31) / 32;
     for (int64_t step = r.key_low / KEYS * STEPS; step < last; step += STEPS)
         for (int64_t i = 0; i < steps; i++) {
             int64_t from = at_least(step, seen[i].low / 32), to = at_most(step + STEPS, (seen[i].high + 31) / 32);
-            turn t       = { .row = 32 * i, .step = from, .n = to - from, .lines = w->rows + i * 2 * depth * TILE,
-                             .out = w->out + i * 4 * depth * TILE_F, .sum = w->sum + i * 32 * 16, .top = w->top + 32 * i };
+            turn t       = { .row = 32 * i, .step = from, .n = to - from, .lines = w.rows + i * 2 * depth * TILE,
+                             .out = w.out + i * 4 * depth * TILE_F, .sum = w.sum + i * 32 * 16, .top = w.top + 32 * i };
             if (from >= to) continue;
-            score(a, w, &t);
-            soften(&r, w, &seen[i], &t);
-            add_values(a, w, &t);
+            score(a, &w, &t);
+            soften(&r, &w, &seen[i], &t);
+            add_values(a, &w, &t);
         }
-    finish(&r, w);
+    finish(&r, &w);
 }
 
-static void run_part(void *arg, int64_t part, int thread)
-{
-    const rp_attention *a = arg;
-    int64_t blocks        = blocks_of(a);
-    work w;
-    int64_t size = carve_work(a, NULL, &w);
-
-    carve_work(a, (float *)a->scratch + thread * size, &w);
-    tiles_begin();
-    one_block(a, part / blocks, blocks - 1 - part % blocks, &w);
-    _tile_release();
-}
-
-int64_t amx_forward_scratch(const rp_attention *a)
+static int64_t scratch_size(const rp_attention *a)
 {
     work w;
 
-    return carve_work(a, NULL, &w) * (int64_t)sizeof(float) * a->threads;
+    return carve_work(a, NULL, &w);
 }
 
-void amx_forward(const rp_attention *a)
-{
-    work w;
-    int64_t size = carve_work(a, NULL, &w);
-
-    for (int t = 0; t < a->threads; t++) {
-        carve_work(a, (float *)a->scratch + t * size, &w);
-        *w.packed = -1;
-    }
-    rp__team_run(a->threads, pairs_of(a) * blocks_of(a), run_part, (void *)a);
-}
+const attention_way RP_AT_LEVEL(attention_amx_forward) = { .rows = ROWS, .scratch = scratch_size, .pack = pack_pair, .block = one_block,
+                                                           .begin = amx_begin, .end = amx_end };
 #endif

@@ -1,12 +1,8 @@
-/* kernels/cpu/attention_backward.c -- gradients of attention, probabilities made again tile by tile from the saved
+/* kernels/cpu/attention_backward.c -- gradients of attention in fp32, probabilities made again tile by tile from the saved
  * log-sum-exp.
  *
  *   p = exp(s - lse)   dv += p' dout   dp = dout v'   ds = p (dp - sum(dout * out))   dq += ds k   dk += ds' q
- *
- * A task is one pair (batch, key head): it owns that pair's dk and dv, so nothing is added by two threads. Where pairs do not
- * fill the team, each is cut into chunks of row blocks with sums of their own, added afterwards in the order of the chunks.
  */
-#include "kernels/cpu/attention_amx.h"
 #include "kernels/cpu/attention_fp32.h"
 
 typedef struct {
@@ -14,7 +10,7 @@ typedef struct {
     float *keys_t, *values_t, *keys;            /* k and v: [dim][KEYS] twice, k as [KEYS][width] */
     float *p, *ds;                              /* [KEYS][ROWS] */
     uint32_t *kept;                             /* [KEYS / 32][ROWS] bits */
-    float *dq, *dk, *dv;                        /* [ROWS][width], and sums over rows: [keys][width] twice */
+    float *dq;                                  /* [ROWS][width] */
     float lse[ROWS], delta[ROWS];
 } work;
 
@@ -34,18 +30,6 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->kept     = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEYS / 32 * ROWS : 0);
     w->dq       = carve(base, &used, ROWS * width);
     return used;
-}
-
-/* dk and dv of one pair, or of one chunk of it. */
-static int64_t sums_size(const rp_attention *a) { return round_up(a->keys, KEYS) * padded_dim(a); }
-
-static int64_t chunks_of(const rp_attention *a) { return chunks_of_pair(a, blocks_of(a)); }
-
-static int64_t n_sums(const rp_attention *a)
-{
-    int64_t chunks = chunks_of(a);
-
-    return chunks > 1 ? pairs_of(a) * chunks : a->threads;
 }
 
 static void begin_rows(const rows_block *r, work *w)
@@ -138,7 +122,7 @@ static void add_dq(const rows_block *r, work *w, int64_t key, int64_t n)
     }
 }
 
-/* sums[key] += tile[key][rows] rows[row], for dv and dk. */
+/* sums[key][width] += tile[key][rows] rows[row], for dv and dk. */
 static void add_to_keys(const rows_block *r, const float *tile, const float *rows, int64_t key, int64_t n, float *sums)
 {
     int64_t width = padded_dim(r->a);
@@ -164,100 +148,40 @@ static void put_dq(const rows_block *r, work *w)
     }
 }
 
-static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *w)
+static void one_block(const rp_attention *a, int64_t pair, int64_t index, float *scratch, float *dk, float *dv)
 {
     rows_block r;
+    work w;
 
+    carve_work(a, scratch, &w);
     rows_begin(&r, a, pair, index, ROWS);
-    begin_rows(&r, w);
+    begin_rows(&r, &w);
     for (int64_t key = r.key_low / KEYS * KEYS; key < r.key_high; key += KEYS) {
         int64_t n = at_most(KEYS, a->keys - key);
-        pack_keys(&r, &a->k, key, n, w->keys_t);
-        pack_keys(&r, &a->v, key, n, w->values_t);
-        differentiate_tile(&r, w, key, n);
-        if (a->dq.data) add_dq(&r, w, key, n);
-        if (a->dv.data) add_to_keys(&r, w->p, w->grad, key, n, w->dv);
-        if (a->dk.data) add_to_keys(&r, w->ds, w->rows, key, n, w->dk);
+        pack_keys(&r, &a->k, key, n, w.keys_t);
+        pack_keys(&r, &a->v, key, n, w.values_t);
+        differentiate_tile(&r, &w, key, n);
+        if (a->dq.data) add_dq(&r, &w, key, n);
+        if (a->dv.data) add_to_keys(&r, w.p, w.grad, key, n, dv);
+        if (a->dk.data) add_to_keys(&r, w.ds, w.rows, key, n, dk);
     }
-    if (a->dq.data) put_dq(&r, w);
+    if (a->dq.data) put_dq(&r, &w);
 }
 
-static void one_chunk(const rp_attention *a, int64_t pair, int64_t chunk, int64_t chunks, float *sums, work *w)
+static void put_keys(const rp_attention *a, const rp_attention_part *part, int64_t pair, const float *sums, int64_t from, int64_t to)
 {
-    int64_t size = sums_size(a);
+    int64_t width = padded_dim(a), at = pair_at(a, part, pair);
 
-    w->dk = sums;
-    w->dv = sums + size;
-    memset(sums, 0, (size_t)(2 * size) * sizeof *sums);
-    for (int64_t i = 0; i < blocks_of(a); i++)
-        if (snake(i, chunks) == chunk) one_block(a, pair, i, w);
+    for (int64_t key = from; key < to; key++)
+        row_store_add(part->dtype, part->data, at + key * part->row_step, a->dim, sums + key * width, part->adds);
 }
 
-/* dk and dv of keys from .. to of a pair, from its chunks' sums in order; the first chunk's are used up. */
-static void put_keys(const rp_attention *a, int64_t pair, int64_t chunks, float *sums, int64_t from, int64_t to)
-{
-    const rp_attention_part *parts[2] = { &a->dk, &a->dv };
-    int64_t width = padded_dim(a), size = sums_size(a), batch = pair / a->kv_heads, head = pair % a->kv_heads;
-
-    for (int which = 0; which < 2; which++) {
-        const rp_attention_part *p = parts[which];
-        for (int64_t key = from; key < to && p->data; key++) {
-            float *row = sums + which * size + key * width;
-            for (int64_t c = 1; c < chunks; c++)
-#pragma omp simd
-                for (int64_t d = 0; d < width; d++) row[d] += row[c * 2 * size + d];
-            row_store_add(p->dtype, p->data, batch * p->batch_step + key * p->row_step + head * p->head_step, a->dim, row, p->adds);
-        }
-    }
-}
-
-static float *sums_of(const rp_attention *a, int64_t number)
+static int64_t scratch_size(const rp_attention *a)
 {
     work w;
 
-    return (float *)a->scratch + carve_work(a, NULL, &w) * a->threads + number * 2 * sums_size(a);
+    return carve_work(a, NULL, &w);
 }
 
-static void run_chunk(void *arg, int64_t part, int thread)
-{
-    const rp_attention *a = arg;
-    int64_t chunks        = chunks_of(a);
-    float *sums           = sums_of(a, chunks > 1 ? part : thread);
-    work w;
-    int64_t size = carve_work(a, NULL, &w);
-
-    carve_work(a, (float *)a->scratch + thread * size, &w);
-    one_chunk(a, part / chunks, part % chunks, chunks, sums, &w);
-    if (chunks == 1) put_keys(a, part, 1, sums, 0, a->keys);
-}
-
-/* A part is a share of a pair's keys. */
-static void run_sums(void *arg, int64_t part, int thread)
-{
-    const rp_attention *a = arg;
-    int64_t chunks = chunks_of(a), pair = part / a->threads, share = part % a->threads;
-
-    (void)thread;
-    put_keys(a, pair, chunks, sums_of(a, pair * chunks), rp__part_from(a->keys, 1, a->threads, share),
-             rp__part_from(a->keys, 1, a->threads, share + 1));
-}
-
-void RP_AT_LEVEL(attention_backward_scratch)(const rp_attention *a, int64_t *bytes)
-{
-    work w;
-
-    *bytes = on_amx(a) ? amx_backward_scratch(a)
-                       : (carve_work(a, NULL, &w) * a->threads + 2 * sums_size(a) * n_sums(a)) * (int64_t)sizeof(float);
-}
-
-void RP_AT_LEVEL(attention_backward)(const rp_attention *a)
-{
-    int64_t chunks = chunks_of(a);
-
-    if (on_amx(a)) {
-        amx_backward(a);
-        return;
-    }
-    rp__team_run(a->threads, pairs_of(a) * chunks, run_chunk, (void *)a);
-    if (chunks > 1) rp__team_run(a->threads, pairs_of(a) * a->threads, run_sums, (void *)a);
-}
+const attention_way RP_AT_LEVEL(attention_fp32_backward) = { .rows = ROWS, .keys = KEYS, .scratch = scratch_size, .block = one_block,
+                                                             .width = padded_dim, .put_keys = put_keys };

@@ -1,6 +1,5 @@
-/* kernels/cpu/attention_forward.c -- attention with a running softmax: per row a maximum, a sum and the output so far, which
- * a new maximum scales down. A part is a block of rows, which nobody else writes; those that see most go first. */
-#include "kernels/cpu/attention_amx.h"
+/* kernels/cpu/attention_forward.c -- attention in fp32 with a running softmax: per row a maximum, a sum and the output so far, which
+ * a new maximum scales down. */
 #include "kernels/cpu/attention_fp32.h"
 
 typedef struct {
@@ -125,45 +124,33 @@ static void finish(const rows_block *r, work *w)
     }
 }
 
-static void one_block(const rp_attention *a, int64_t pair, int64_t index, work *w)
+static void one_block(const rp_attention *a, int64_t pair, int64_t index, float *scratch, float *dk, float *dv)
 {
-    rows_block r;
     int64_t width = padded_dim(a);
+    rows_block r;
+    work w;
 
+    (void)dk, (void)dv;
+    carve_work(a, scratch, &w);
     rows_begin(&r, a, pair, index, ROWS);
-    gather_rows(&r, &a->q, a->scale, width, w->out);
-    pack_transposed(RP_F32, w->out, 0, width, ROWS, a->dim, ROWS, w->rows);
-    memset(w->out, 0, (size_t)(ROWS * width) * sizeof *w->out);
-    for (int i = 0; i < ROWS; i++) w->top[i] = -INFINITY, w->sum[i] = 0;
+    gather_rows(&r, &a->q, a->scale, width, w.out);
+    pack_transposed(RP_F32, w.out, 0, width, ROWS, a->dim, ROWS, w.rows);
+    memset(w.out, 0, (size_t)(ROWS * width) * sizeof *w.out);
+    for (int i = 0; i < ROWS; i++) w.top[i] = -INFINITY, w.sum[i] = 0;
     for (int64_t key = r.key_low / KEYS * KEYS; key < r.key_high; key += KEYS) {
         int64_t n = at_most(KEYS, a->keys - key);
-        pack_keys(&r, &a->k, key, n, w->keys);
-        probabilities(&r, w, key, n);
-        add_values(&r, w, key, n);
+        pack_keys(&r, &a->k, key, n, w.keys);
+        probabilities(&r, &w, key, n);
+        add_values(&r, &w, key, n);
     }
-    finish(&r, w);
+    finish(&r, &w);
 }
 
-static void run_part(void *arg, int64_t part, int thread)
-{
-    const rp_attention *a = arg;
-    int64_t blocks        = blocks_of(a);
-    work w;
-    int64_t size = carve_work(a, NULL, &w);
-
-    carve_work(a, (float *)a->scratch + thread * size, &w);
-    one_block(a, part / blocks, blocks - 1 - part % blocks, &w);
-}
-
-void RP_AT_LEVEL(attention_forward_scratch)(const rp_attention *a, int64_t *bytes)
+static int64_t scratch_size(const rp_attention *a)
 {
     work w;
 
-    *bytes = on_amx(a) ? amx_forward_scratch(a) : carve_work(a, NULL, &w) * (int64_t)sizeof(float) * a->threads;
+    return carve_work(a, NULL, &w);
 }
 
-void RP_AT_LEVEL(attention_forward)(const rp_attention *a)
-{
-    if (on_amx(a)) amx_forward(a);
-    else rp__team_run(a->threads, pairs_of(a) * blocks_of(a), run_part, (void *)a);
-}
+const attention_way RP_AT_LEVEL(attention_fp32_forward) = { .rows = ROWS, .scratch = scratch_size, .block = one_block };

@@ -16,7 +16,6 @@ enum { ROWS = 192, KEYS = 96 };          /* multiples of every level's TILE_ROWS
 typedef struct { int64_t from, to; bool whole; } span;      /* of a tile; whole: each of the rows sees all of it */
 
 static inline int64_t padded_dim(const rp_attention *a) { return round_up(a->dim, TILE_COLUMNS); }
-static inline int64_t blocks_of(const rp_attention *a) { return (rows_of(a) + ROWS - 1) / ROWS; }
 
 /* The block's rows of q or of a gradient, times `factor`, as [ROWS][width] fp32. */
 static inline void gather_rows(const rows_block *r, const rp_attention_part *p, float factor, int64_t width, float *to)

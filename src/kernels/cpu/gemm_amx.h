@@ -14,17 +14,8 @@
 #ifndef RP_KERNELS_CPU_GEMM_AMX_H
 #define RP_KERNELS_CPU_GEMM_AMX_H
 
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/gemm_pairs.h"
-
-/* Eight tiles of 16 rows of 64 bytes. Static and constant: the intrinsic tells the compiler only of its first bytes. */
-typedef struct { uint8_t palette, start, unused[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } amx_shape;
-
-static const amx_shape amx_whole = { .palette = 1, .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
-                                     .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
-
-/* Around a thread's use of tiles: while they are in use every switch of threads saves 8 KiB more. */
-static void amx_begin(void) { _tile_loadconfig(&amx_whole); }
-static void amx_end(void) { _tile_release(); }
 
 static void amx_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to) { pairs_pack_a(g, a, i, rows, PAIRS_SIDE, to); }
 
@@ -35,17 +26,8 @@ static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum,
     ahead first = lists[AHEAD_STRIP], second = lists[AHEAD_C];
     int64_t a_row = a.row * (int64_t)sizeof *top, c_row = sum_row * (int64_t)sizeof *sum;
 
-    if (adds) {
-        _tile_loadd(0, sum, c_row);
-        _tile_loadd(1, sum + 16, c_row);
-        _tile_loadd(2, sum + 16 * sum_row, c_row);
-        _tile_loadd(3, sum + 16 * sum_row + 16, c_row);
-    } else {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    }
+    if (adds) amx_load_sums(sum, 16, 16 * sum_row, c_row);
+    else amx_zero_sums();
     for (int64_t k = 0; k < depth; k += PAIRS_SIDE, top += PAIRS_SIDE, bottom += PAIRS_SIDE, panel += 2 * PAIRS_HALF) {
         ahead_ask(&first, share[0]);
         ahead_ask(&second, share[1]);
@@ -58,10 +40,7 @@ static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum,
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, sum, c_row);
-    _tile_stored(1, sum + 16, c_row);
-    _tile_stored(2, sum + 16 * sum_row, c_row);
-    _tile_stored(3, sum + 16 * sum_row + 16, c_row);
+    amx_store_sums(sum, 16, 16 * sum_row, c_row);
 }
 
 static void amx_to_bf16(const float *sum, uint16_t *to, int64_t to_row) { pairs_to_bf16(sum, PAIRS_SIDE, to, to_row); }

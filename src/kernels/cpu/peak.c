@@ -9,6 +9,9 @@
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/tile.h"
+#if defined(__AMX_BF16__)
+#include "kernels/cpu/amx.h"
+#endif
 
 #include "base/team.h"
 
@@ -60,25 +63,17 @@ void RP_AT_LEVEL(peak_fp32)(int64_t n, float *sink, int64_t *flops, int threads)
 #if defined(__AMX_BF16__)
 /* Four sums from two tiles of each side, 16 x 16 x 32 multiply-adds each. */
 enum { BF16_FLOPS = 4 * 2 * 16 * 16 * 32 };
-typedef struct { uint8_t palette, start_row, reserved[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } tile_config;
 
 static void multiply_pairs(void *arg, int64_t part, int thread)
 {
     const peak_arg *p = arg;
     _Alignas(64) float from[256];
-    tile_config config = { .palette = 1 };
 
     (void)thread;
-    for (int t = 0; t < 8; t++) {
-        config.row_bytes[t] = 64;
-        config.rows[t]      = 16;
-    }
     for (int i = 0; i < 256; i++) from[i] = 0x1p-20f;
-    _tile_loadconfig(&config);
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    amx_begin();
+    amx_zero_sums();
+    amx_stored();
     _tile_loadd(4, from, 64);
     _tile_loadd(5, from, 64);
     _tile_loadd(6, from, 64);
@@ -90,7 +85,7 @@ static void multiply_pairs(void *arg, int64_t part, int thread)
         _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, from, 64);
-    _tile_release();
+    amx_end();
     put(p, part, from[0]);
 }
 #elif defined(__AVX512BF16__)
