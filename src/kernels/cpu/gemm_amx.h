@@ -17,7 +17,10 @@
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/gemm_pairs.h"
 
-static void amx_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to) { pairs_pack_a(g, a, i, rows, PAIRS_SIDE, to); }
+static void amx_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, void *to)
+{
+    pairs_pack_a(g, a, i, rows, k, depth, PAIRS_SIDE, to);
+}
 
 static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
 {

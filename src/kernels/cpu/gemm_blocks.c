@@ -61,10 +61,11 @@ static void cut_columns(const rp_gemm *g, cut *c)
     int64_t room   = WHOLE_BYTES / panel;
     bool shares    = g->m * g->k * c->e->element <= SHARED_BYTES && panels >= 4 * PARTS_A_THREAD * g->threads;
 
-    bool all     = panels * panel <= ALL_BYTES && g->m >= g->threads * c->e->rows && (!c->reads_a || g->n < g->m);
+    bool tall = g->m >= g->threads * c->e->rows, whole = panels * panel <= ALL_BYTES;
+    bool all  = tall && (whole ? !c->reads_a || g->n < g->m : !c->reads_a && g->c == RP_F32 && panels * panel / c->n_depth <= ALL_BYTES);
 
     c->packs_own = all && !c->reads_a;
-    c->at_once   = all || room >= gemm_least(panels, FEWEST_PANELS) ? c->n_depth : 1;
+    c->at_once   = all ? whole ? c->n_depth : 1 : room >= gemm_least(panels, FEWEST_PANELS) ? c->n_depth : 1;
     if (c->at_once < c->n_depth) room = most_of(PANELS_BYTES / (c->depth * c->e->columns * c->e->element), 1);
     c->n_columns = most_of(ceiling(panels, most_of(room, 1)), (shares && c->reads_a ? PARTS_A_THREAD : 1) * g->threads);
     c->n_columns = all ? 1 : gemm_least(panels, gemm_up(c->n_columns, g->threads));
@@ -76,7 +77,7 @@ static void cut_rows(const rp_gemm *g, cut *c)
 {
     int64_t strips = ceiling(c->stretch, c->e->rows), parts = 1;
 
-    if (c->at_once < c->n_depth) parts = ceiling(c->stretch * c->block_columns * (int64_t)sizeof(float), SUMS_BYTES);
+    if (c->at_once < c->n_depth && !c->packs_own) parts = ceiling(c->stretch * c->block_columns * (int64_t)sizeof(float), SUMS_BYTES);
     c->n_rows     = gemm_least(strips, most_of(parts, ceiling(g->threads, c->n_columns)));
     c->block_rows = ceiling(strips, c->n_rows) * c->e->rows;
     c->n_rows     = ceiling(c->stretch, c->block_rows);
@@ -106,7 +107,7 @@ static void cut_up(const rp_gemm *g, cut *c)
     c->panels_bytes = rp__align_up(c->at_once * c->depth * c->block_columns * e->element);
     c->sums_bytes   = rp__align_up(sums_rows(g, c) * c->block_columns * (int64_t)sizeof(float));
     c->tile_bytes   = rp__align_up(e->rows * e->columns * (int64_t)sizeof(float));
-    c->strips_bytes = rp__align_up((c->packs_own ? STRIPS_A_PACK : 1) * strip);
+    c->strips_bytes = rp__align_up((c->packs_own ? STRIPS_A_PACK : 1) * e->rows * c->at_once * c->depth * e->element);
     c->thread_bytes = c->panels_bytes + c->sums_bytes + c->tile_bytes + c->strips_bytes;
 }
 
@@ -125,6 +126,7 @@ typedef struct {
     uint8_t *panels, *sums, *tile, *strips;
     int64_t row, end;               /* of the part */
     int64_t from, to;               /* columns */
+    int64_t k, depth;               /* that panels and packed strips have now */
 } room;
 
 typedef struct { int64_t i, j, rows, columns; } place;      /* of a tile in C */
@@ -180,24 +182,29 @@ static void put_tile(const product *p, const place *at, float *sum)
 
 /* ---- one part ---- */
 
+/* From the part's k on. */
 static gemm_strip strip_at(const product *p, int64_t i, const room *own)
 {
     const rp_gemm *g     = p->g;
     const gemm_engine *e = p->how.e;
-    int64_t rows = gemm_least(e->rows, p->to - i), row = p->how.k * e->element, together = STRIPS_A_PACK * e->rows;
+    int64_t rows = gemm_least(e->rows, p->to - i), together = STRIPS_A_PACK * e->rows;
+    gemm_strip strip = { (const uint8_t *)p->a + i * g->k * e->element, g->k, 1 };
 
-    if (p->packed) return e->packed(g, p->packed + (i - p->from) * row);
     if (p->how.packs_own) {
         int64_t at = (i - own->row) % together;
-        if (at == 0) e->pack_a(g, p->a, i, gemm_least(together, own->end - i), own->strips);
-        return e->packed(g, own->strips + at * row);
+        if (at == 0) e->pack_a(g, p->a, i, gemm_least(together, own->end - i), own->k, own->depth, own->strips);
+        return e->packed(g, own->strips + at * own->depth * e->element, own->depth);
     }
-    if (rows == e->rows) return (gemm_strip){ (const uint8_t *)p->a + i * g->k * e->element, g->k, 1 };
-    e->pack_a(g, p->a, i, rows, own->strips);
-    return e->packed(g, own->strips);
+    if (!p->packed && rows < e->rows) {
+        e->pack_a(g, p->a, i, rows, own->k, own->depth, own->strips);
+        return e->packed(g, own->strips, own->depth);
+    }
+    if (p->packed) strip = e->packed(g, p->packed + (i - p->from) * p->how.k * e->element, p->how.k);
+    strip.data = (const uint8_t *)strip.data + own->k * strip.step * e->element;
+    return strip;
 }
 
-/* A share of what the next strip has of this depth. */
+/* A share of what the next strip has of this depth; k is from the part's on. */
 static ahead strip_ahead(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
 {
     const gemm_engine *e = p->how.e;
@@ -223,13 +230,14 @@ static ahead c_ahead(const product *p, const place *at, int64_t columns)
 static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, const uint8_t *panels, const room *own, float *sums)
 {
     const gemm_engine *e = p->how.e;
-    int64_t k = d * p->how.depth, depth = gemm_least(p->how.depth, p->how.k - k), panel = depth * e->columns * e->element;
-    bool last = d + 1 == p->how.n_depth;
+    int64_t from = d * p->how.depth, k = from - own->k, depth = gemm_least(p->how.depth, p->how.k - from);
+    int64_t panel = depth * e->columns * e->element;
+    bool last     = d + 1 == p->how.n_depth;
 
     a.data = (const uint8_t *)a.data + k * a.step * e->element;
     for (int64_t j = own->from; j < own->to; j += e->columns, sums += e->rows * e->columns, panels += panel) {
         place at = { i, j, gemm_least(e->rows, p->to - i), gemm_least(e->columns, own->to - j) };
-        ahead lists[N_AHEAD] = { strip_ahead(p, i + e->rows, k, gemm_least(depth, p->g->k - k), (j - own->from) / e->columns,
+        ahead lists[N_AHEAD] = { strip_ahead(p, i + e->rows, k, gemm_least(depth, p->g->k - from), (j - own->from) / e->columns,
                                        ceiling(own->to - own->from, e->columns), own),
                            { .n = 0 } };
         if (last || p->g->c == RP_F32) lists[AHEAD_C] = c_ahead(p, &at, gemm_least(e->columns, own->to - j - e->columns));
@@ -244,12 +252,14 @@ static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, cons
 }
 
 /* Depth blocks from d on whose panels hold at once: packed, then every strip of the part past all of them. */
-static void some_depth(const product *p, int64_t d, const room *own)
+static void some_depth(const product *p, int64_t d, room *own)
 {
     const cut *how       = &p->how;
     const gemm_engine *e = how->e;
     int64_t end = gemm_least(d + how->at_once, how->n_depth), block = how->depth * how->block_columns * e->element;
 
+    own->k     = d * how->depth;
+    own->depth = gemm_least(end * how->depth, how->k) - own->k;
     for (int64_t b = d; b < end; b++)
         e->pack_b(p->g, p->b, own->from, own->to - own->from, b * how->depth, gemm_least(how->depth, how->k - b * how->depth),
                   own->panels + (b - d) * block);
@@ -287,7 +297,7 @@ static void pack_strips(void *arg, int64_t part, int thread)
     int64_t from = rp__part_from(p->to - p->from, e->rows, p->n_packs, part), to = rp__part_from(p->to - p->from, e->rows, p->n_packs, part + 1);
 
     (void)thread;
-    e->pack_a(p->g, p->a, p->from + from, to - from, p->packed + from * p->how.k * e->element);
+    e->pack_a(p->g, p->a, p->from + from, to - from, 0, p->how.k, p->packed + from * p->how.k * e->element);
 }
 
 int64_t RP_AT_LEVEL(gemm_blocks_scratch)(const rp_gemm *g)

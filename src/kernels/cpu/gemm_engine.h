@@ -27,9 +27,9 @@ typedef struct {
     int64_t depth;                  /* the most of it at a time: what a strip or a panel has of it stays in the first cache */
     /* May strips be read where A lies? Only those with all their rows are. */
     bool (*reads_a)(const rp_gemm *g);
-    /* `rows` rows of op(A) from row i, all of k, to `to`, strip after strip; what is missing of the last becomes zero. */
-    void (*pack_a)(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to);
-    gemm_strip (*packed)(const rp_gemm *g, const void *data);      /* how it lies then */
+    /* `rows` rows of op(A) from row i, `depth` of k from k, to `to`, strip after strip; what is missing becomes zero. */
+    void (*pack_a)(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, void *to);
+    gemm_strip (*packed)(const rp_gemm *g, const void *data, int64_t depth);        /* how it lies then */
     /* `columns` columns of op(B) from column j, `depth` of k from k, as panels one after the other; what is missing becomes zero. */
     void (*pack_b)(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to);
     /* sum (+)= strip x panel; rows of the tile are sum_row apart. Meanwhile it may ask for what comes next. */

@@ -8,9 +8,9 @@
 
 static bool fp32_reads_a(const rp_gemm *g) { return g->ab == RP_F32 && !g->transpose_a; }
 
-static gemm_strip fp32_packed(const rp_gemm *g, const void *data)
+static gemm_strip fp32_packed(const rp_gemm *g, const void *data, int64_t depth)
 {
-    return g->transpose_a ? (gemm_strip){ data, 1, WIDE_ROWS } : (gemm_strip){ data, g->k, 1 };
+    return g->transpose_a ? (gemm_strip){ data, 1, WIDE_ROWS } : (gemm_strip){ data, depth, 1 };
 }
 
 /* Rows that will be packed soon. */
@@ -22,24 +22,24 @@ static void ask_rows(rp_dtype dtype, const void *from, int64_t at, int64_t row, 
         for (int64_t j = 0; j < n * element; j += 64) __builtin_prefetch((const char *)from + at * element + j);
 }
 
-static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to)
+static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, void *to)
 {
     enum { RUN = 16 };          /* of k: each row of it is read once, for all strips */
     float *strip = to;
 
     if (!g->transpose_a) {
-        pack_rows(g->ab, a, i * g->k, g->k, rows, g->k, g->k, strip);
-        memset(strip + rows * g->k, 0, (size_t)((gemm_up(rows, WIDE_ROWS) - rows) * g->k) * sizeof *strip);
+        pack_rows(g->ab, a, i * g->k + k, g->k, rows, depth, depth, strip);
+        memset(strip + rows * depth, 0, (size_t)((gemm_up(rows, WIDE_ROWS) - rows) * depth) * sizeof *strip);
         return;
     }
-    for (int64_t k = 0; k < g->k; k += RUN) {
-        int64_t depth = gemm_least(RUN, g->k - k);
-        ask_rows(g->ab, a, (k + RUN) * g->m + i, g->m, gemm_least(RUN, g->k - k - depth), rows);
+    for (int64_t d = 0; d < depth; d += RUN) {
+        int64_t run = gemm_least(RUN, depth - d);
+        ask_rows(g->ab, a, (k + d + RUN) * g->m + i, g->m, gemm_least(RUN, depth - d - run), rows);
         for (int64_t r = 0; r < rows; r += WIDE_ROWS) {
-            int64_t at  = k * g->m + i + r;
-            float *here = strip + r * g->k + k * WIDE_ROWS;
-            if (rows - r >= WIDE_ROWS) pack_rows(g->ab, a, at, g->m, depth, WIDE_ROWS, WIDE_ROWS, here);
-            else pack_rows(g->ab, a, at, g->m, depth, rows - r, WIDE_ROWS, here);
+            int64_t at  = (k + d) * g->m + i + r;
+            float *here = strip + r * depth + d * WIDE_ROWS;
+            if (rows - r >= WIDE_ROWS) pack_rows(g->ab, a, at, g->m, run, WIDE_ROWS, WIDE_ROWS, here);
+            else pack_rows(g->ab, a, at, g->m, run, rows - r, WIDE_ROWS, here);
         }
     }
 }
@@ -65,12 +65,15 @@ static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t colu
     }
 }
 
-/* Strips are left to the processor, which sees their streams: asked for as well, they hold up the panel's (6 % of a product). C it does not see. */
+/* More of a strip at once holds up the panel, which streams as well: 6 % of a product. The processor sees strips coming, C it does not. */
+enum { FEW_LINES = 32 };
+
 static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
 {
-    ahead next = lists[AHEAD_C];
+    ahead next = lists[AHEAD_C], strip = lists[AHEAD_STRIP];
 
     ahead_ask(&next, next.n);
+    if (strip.n <= FEW_LINES) ahead_ask(&strip, strip.n);
     if (a.step == 1) tile_of(WIDE_ROWS, WIDE_VECTORS, depth, a.data, a.row, 1, b, WIDE_COLUMNS, sum, sum_row, adds);
     else tile_of(WIDE_ROWS, WIDE_VECTORS, depth, a.data, 1, WIDE_ROWS, b, WIDE_COLUMNS, sum, sum_row, adds);
 }

@@ -17,7 +17,11 @@ enum { PAIRS_SIDE = 32, PAIRS_HALF = 512, AHEAD = 8 };      /* step of k and col
 
 static bool pairs_reads_a(const rp_gemm *g) { return !g->transpose_a && g->k % PAIRS_SIDE == 0; }
 
-static gemm_strip pairs_packed(const rp_gemm *g, const void *data) { return (gemm_strip){ data, gemm_up(g->k, PAIRS_SIDE), 1 }; }
+static gemm_strip pairs_packed(const rp_gemm *g, const void *data, int64_t depth)
+{
+    (void)g;
+    return (gemm_strip){ data, depth, 1 };
+}
 
 /* 32 of k, rows along m in memory: pairs of k side by side, then a transposition of 32-bit pairs. */
 static void pairs_turn_block(const uint16_t *from, int64_t from_row, int64_t depth, uint32_t columns, uint16_t *to, int64_t to_row, int64_t rows)
@@ -38,21 +42,21 @@ static void pairs_turn_block(const uint16_t *from, int64_t from_row, int64_t dep
 }
 
 /* For strips of `strip` rows: what is missing of the last is written, what comes after it is another's. */
-INLINE void pairs_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int strip, void *to)
+INLINE void pairs_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, int strip, void *to)
 {
-    int64_t padded = gemm_up(g->k, PAIRS_SIDE), written = gemm_up(rows, strip);
-    uint16_t *row  = to;
+    int64_t real = gemm_least(depth, g->k - k), written = gemm_up(rows, strip);
+    uint16_t *row = to;
 
     if (g->transpose_a) {
-        const uint16_t *from = (const uint16_t *)a + i;
-        for (int64_t k = 0; k < g->k; k += PAIRS_SIDE)
+        const uint16_t *from = (const uint16_t *)a + k * g->m + i;
+        for (int64_t d = 0; d < real; d += PAIRS_SIDE)
             for (int64_t r = 0; r < written; r += PAIRS_SIDE)
-                pairs_turn_block(from + k * g->m + r, g->m, gemm_least(g->k - k, PAIRS_SIDE), pairs_mask(rows - r), row + r * padded + k, padded,
+                pairs_turn_block(from + d * g->m + r, g->m, gemm_least(real - d, PAIRS_SIDE), pairs_mask(rows - r), row + r * depth + d, depth,
                                  written - r);
         return;
     }
-    memset(row, 0, (size_t)(written * padded) * sizeof *row);
-    for (int64_t r = 0; r < rows; r++) memcpy(row + r * padded, (const uint16_t *)a + (i + r) * g->k, (size_t)g->k * sizeof *row);
+    memset(row, 0, (size_t)(written * depth) * sizeof *row);
+    for (int64_t r = 0; r < rows; r++) memcpy(row + r * depth, (const uint16_t *)a + (i + r) * g->k + k, (size_t)real * sizeof *row);
 }
 
 /* Rows of B run along n: pairs of rows side by side, for all panels, so that memory is read in long runs. */

@@ -16,7 +16,10 @@ enum { VDP_ROWS = 12 };
 
 typedef int32_t pair_at __attribute__((aligned(2), may_alias));
 
-static void vdp_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, void *to) { pairs_pack_a(g, a, i, rows, VDP_ROWS, to); }
+static void vdp_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, void *to)
+{
+    pairs_pack_a(g, a, i, rows, k, depth, VDP_ROWS, to);
+}
 
 static void vdp_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
 {
