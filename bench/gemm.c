@@ -79,16 +79,23 @@ static void product_free(product *p)
     free(p->scratch);
 }
 
-/* The best of some calls after the first: each way has its own threads, and those of the other may still be waiting for work, busily. */
+static double call_seconds(rp_ctx *ctx, const product *p, int way)
+{
+    double start = rp__seconds();
+
+    if (way ? !onednn_run(p->other) : rp__gemm(ctx, &p->g, p->a, p->b, p->c, NULL, p->scratch) != RP_OK) exit(1);
+    return rp__seconds() - start;
+}
+
+/* The best of some calls. Each way has its own threads: before, those of the other, which wait for work busily, get time to give up, and
+ * these to wake. */
 static double seconds_of(rp_ctx *ctx, const product *p, int way)
 {
-    double best = INFINITY;
+    const double warm_seconds = 10e-3;
+    double best = INFINITY, warm = 0;
 
-    for (int call = 0; call <= CALLS; call++) {
-        double start = rp__seconds();
-        if (way ? !onednn_run(p->other) : rp__gemm(ctx, &p->g, p->a, p->b, p->c, NULL, p->scratch) != RP_OK) exit(1);
-        if (call) best = fmin(best, rp__seconds() - start);
-    }
+    while (warm < warm_seconds) warm += call_seconds(ctx, p, way);
+    for (int call = 0; call < CALLS; call++) best = fmin(best, call_seconds(ctx, p, way));
     return best;
 }
 
