@@ -22,6 +22,7 @@ import transformers
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from intervals import median_interval
+from torch_peak import allocator_peak
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 MODES = ("none", "full", "selective_layer", "selective_op", "compile", "compile_layer")
@@ -88,17 +89,11 @@ def lasting_bytes(model, optimizer):
 
 
 def live_peak(model, optimizer, ids, run=None):
-    """What is live before a step, and from there the allocator's events in order."""
+    """With what is live before a step."""
     tensors = list(model.parameters()) + list(model.buffers())
     tensors += [v for state in optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
-    live = peak = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        step(model if run is None else run, optimizer, ids)
-    memory = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    for event in sorted(memory, key=lambda e: e.start_ns()):
-        live += event.nbytes()
-        peak = max(peak, live)
-    return peak
+    live = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+    return allocator_peak(lambda: step(model if run is None else run, optimizer, ids), live)
 
 
 def run_pairs(o, model, optimizer, ids):
