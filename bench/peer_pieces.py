@@ -4,7 +4,7 @@
     peer_pieces.py PIECE SIZE ... [--dtype fp32|bf16] [--dropout P] [--way NAME] [--threads N]
 
 Pieces, sizes and answers are those of bench/pieces.c; `how` in the first line says which way was taken. The fastest of the ways is then
-compiled, too, where there is something to fuse, and taken so if that is faster. With --way only those whose name begins so are tried:
+compiled, too, where there is something to fuse, and taken so if that is faster. --way "logits, compiled" says it, and nothing is tried:
 
     attention             SDPA (causal) of tensors as a model's projections leave them, [B,T,H,D], or heads first; grouped heads by enable_gqa
                           or repeated before, as transformers has them where it may not
@@ -24,6 +24,7 @@ from torch_peak import allocator_peak
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 TRY_SECONDS, FAR = 0.5, 1.5     # of each way after it is warm; one that first takes FAR times the best is not tried again
+COMPILED = ", compiled"
 
 
 def forward_backward(forward, inputs, grad=None):
@@ -109,22 +110,27 @@ def least(call, best):
     return found
 
 
+def chosen(o):
+    """The way that --way names."""
+    for name, forward, inputs, grad in PIECES[o.piece](o):
+        if name == o.way.removesuffix(COMPILED):
+            forward = torch.compile(forward) if o.way.endswith(COMPILED) else forward
+            return o.way, forward_backward(forward, inputs, grad), inputs, grad
+    sys.exit(f"peer_pieces.py: this PyTorch has no way '{o.way}' for {o.piece}")
+
+
 def fastest(o):
     best = (float("inf"),)
     for name, forward, inputs, grad in PIECES[o.piece](o):
-        if not name.startswith(o.way):
-            continue
         call = forward_backward(forward, inputs, grad)
         seconds = least(call, best[0])
         if seconds < best[0]:
             best = (seconds, name, call, forward, inputs, grad)
-    if len(best) == 1:
-        sys.exit(f"peer_pieces.py: this PyTorch has no way '{o.way}' for {o.piece}")
     seconds, name, call, forward, inputs, grad = best
     if o.piece != "attention" or o.dropout:     # else it is one kernel either way
         compiled = forward_backward(torch.compile(forward), inputs, grad)
         if least(compiled, seconds) < seconds:
-            name, call = f"{name}, compiled", compiled
+            name, call = name + COMPILED, compiled
     return name, call, inputs, grad
 
 
@@ -183,7 +189,7 @@ def main():
     warnings.simplefilter("ignore")             # of the compiler, about itself
     torch.set_num_threads(o.threads)
     torch.manual_seed(1234)
-    serve(*(update(o) if o.piece == "adamw" else fastest(o)), o)
+    serve(*(update(o) if o.piece == "adamw" else chosen(o) if o.way else fastest(o)), o)
 
 
 if __name__ == "__main__":
