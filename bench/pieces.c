@@ -1,9 +1,9 @@
 /* bench/pieces.c -- a piece of a step, forward and backward, timed and weighed as bench/pieces asks for it, in turn with peer_pieces.py.
  *
- *   bench_pieces PIECE SIZE ... [--dtype fp32|bf16] [--dropout P] [--threads N]
+ *   bench_pieces PIECE SIZE ... [--dtype fp32|bf16] [--dropout P] [--keep-logits] [--threads N]
  *
  *   attention             BATCH LENGTH HEADS KV_HEADS DIM      causal
- *   linear_cross_entropy  ROWS WIDTH CLASSES                   the mean over rows
+ *   linear_cross_entropy  ROWS WIDTH CLASSES                   the mean over rows; logits made again, or kept
  *   rmsnorm, swiglu       ROWS WIDTH
  *   adamw                 ELEMENTS                             an update of one parameter, states in its dtype
  *
@@ -34,6 +34,7 @@ typedef struct {
     rp_dtype dtype;
     int64_t size[MOST_SIZES], n_calls;
     float dropout;
+    bool keeps_logits;
     int threads, n_in;
     uint64_t drawn;                     /* state of the generator of inputs */
     attributes attr;
@@ -103,7 +104,7 @@ static void open_loss(bench *b)
 {
     int64_t rows = b->size[0], width = b->size[1], classes = b->size[2];
 
-    b->attr.loss = (rp_attr_cross_entropy){ .weight = 1.0f / (float)rows, .ignore_index = -100 };
+    b->attr.loss = (rp_attr_cross_entropy){ .weight = 1.0f / (float)rows, .ignore_index = -100, .keeps_logits = b->keeps_logits };
     add_input(b, 2, (int64_t[]){ rows, width });
     add_input(b, 2, (int64_t[]){ classes, width });
     b->in[b->n_in++] = filled(b, RP_I32, 1, &rows, (int32_t)classes);
@@ -247,6 +248,7 @@ static void parse(int argc, char **argv, bench *b)
     for (int i = 2; i < argc; i++) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (name[0] != '-' && n_sizes < MOST_SIZES) { b->size[n_sizes++] = strtoll(name, NULL, 10); continue; }
+        if (!strcmp(name, "--keep-logits")) { b->keeps_logits = true; continue; }
         if (!strcmp(name, "--dtype")) b->dtype = strcmp(value, "bf16") ? RP_F32 : RP_BF16;
         else if (!strcmp(name, "--dropout")) b->dropout = strtof(value, NULL);
         else if (!strcmp(name, "--threads")) b->threads = (int)strtol(value, NULL, 10);
