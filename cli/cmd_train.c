@@ -36,11 +36,25 @@ static void catch_signals(void)
 
 static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
 
+/* What the recipe has done again, and what the plan for its budget adds. */
+static void print_checkpointing(const rp_recipe *r, rp_trainer *t, const rp_rehearsal *found)
+{
+    char regions[RP_REGIONS_CHARS], offloaded[RP_SIZE_CHARS];
+    bool planned = r->memory_budget.kind != RP_BUDGET_NONE && found->recompute_flops + found->offloaded_bytes > 0;
+
+    fprintf(stderr, "checkpointing  %s", rp__regions_text(rp__model_root(rp__trainer_model(t)), rp__trainer_n_rules(t), regions));
+    if (planned)
+        fprintf(stderr, " by the recipe; with what the budget asks for, %.1f %% of the work is done again",
+                100 * (double)found->recompute_flops / (double)found->step_flops);
+    if (planned && found->offloaded_bytes) fprintf(stderr, " and %s offloaded", rp__size_text(offloaded, found->offloaded_bytes));
+    fputc('\n', stderr);
+}
+
 static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
     const rp_rehearsal *found   = &info->rehearsal;
-    char regions[RP_REGIONS_CHARS], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS];
+    char peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS];
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
@@ -50,8 +64,7 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
     fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",
             info->first_step + 1, info->n_steps, r->gradient_accumulation_steps, r->batch_size, s_of(r->batch_size),
             r->max_seq_len);
-    fprintf(stderr, "checkpointing  %s\n",
-            rp__regions_text(rp__model_root(rp__trainer_model(t)), rp__trainer_n_rules(t), regions));
+    print_checkpointing(r, t, found);
     fprintf(stderr, "memory         peak %s, reserved %s\n", rp__size_text(peak, found->memory.peak_bytes),
             rp__size_text(reserved, found->memory.reserved_bytes));
 }
