@@ -12,6 +12,7 @@ run() {
     cmp none/final/model.safetensors $name/final/model.safetensors
 }
 run none
+reserved=$(sed -n 's/^memory .*reserved \([0-9]*\) bytes.*/\1/p' err)
 run full $ac.mode=full
 run every_2nd $ac.mode=selective_layer $ac.every=2 $ac.verify=always
 run by_op $ac.mode=selective_op
@@ -23,3 +24,5 @@ ls -A slots/here
 run other_device $ac.rules='[{op: matmul, fate: offload}]' $ac.offload.to=memory
 run kept $ac.offload.path=unused
 [ ! -e unused ] || echo made
+# What a budget asks for is told, too; how much that is, is the machine's to say.
+run budget memory_budget=$((reserved - 64)) | sed 's/[0-9.]* %/N %/'
