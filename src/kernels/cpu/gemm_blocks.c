@@ -7,8 +7,8 @@
  *     |      | r | |           |        |        |
  *     v      | i | |           |        |        |         A is read where it lies. Where it cannot be (its rows run along m, another
  *            | p | |           |        |        |         dtype, an odd depth), the team packs stretches of its rows first, and all
- *            +---+ +-----------+--------+--------+         parts read them; but where all of B fits, parts are cut along m and each
- *                                                          packs its own rows.
+ *            +---+ +-----------+--------+--------+         parts read them; but where all of B fits, or a depth block of it while
+ *                                                          sums wait in C, parts are cut along m and each packs its own rows.
  *
  *   scratch   [ A of a stretch, packed ] [ of each thread:  panels | sums | a tile | strips ]
  *
@@ -26,6 +26,7 @@ enum {                              /* a second cache has 2 MiB */
     PANELS_BYTES  = 512 << 10,      /* where it is a depth block, which shares the cache with sums */
     SUMS_BYTES    = 1280 << 10,
     FEWEST_PANELS = 4,              /* that a strip is worth reading for */
+    FEWEST_ROWS   = 64,             /* of a thread, that depth blocks of all panels are worth packing for */
     STRETCH_BYTES = 8 << 20,        /* of A packed at a time */
     SHARED_BYTES  = 4 << 20,        /* of A that every part reads: */
     PARTS_A_THREAD = 2,             /* up to this much there are more parts, so that a thread that loses its core is helped */
@@ -54,18 +55,25 @@ static void cut_depth(const rp_gemm *g, cut *c)
     c->n_depth = most_of(ceiling(c->k, c->depth), 1);
 }
 
+/* Whether every thread packs panels of all columns, for rows of its own: of all k, or, where sums wait in C, of a depth block at a time. */
+static bool packs_all_columns(const rp_gemm *g, const cut *c, int64_t all_panels)
+{
+    if (g->m < g->threads * c->e->rows) return false;
+    if (all_panels <= ALL_BYTES) return !c->reads_a || g->n < g->m;
+    return !c->reads_a && g->c == RP_F32 && g->m >= g->threads * FEWEST_ROWS && all_panels / c->n_depth <= ALL_BYTES;
+}
+
 /* Columns: as many as their panels' room allows, in parts that share the panels evenly over the threads. */
 static void cut_columns(const rp_gemm *g, cut *c)
 {
     int64_t panels = ceiling(g->n, c->e->columns), panel = most_of(c->k, c->depth) * c->e->columns * c->e->element;
     int64_t room   = WHOLE_BYTES / panel;
     bool shares    = g->m * g->k * c->e->element <= SHARED_BYTES && panels >= 4 * PARTS_A_THREAD * g->threads;
-
-    bool tall = g->m >= g->threads * c->e->rows, whole = panels * panel <= ALL_BYTES;
-    bool all  = tall && (whole ? !c->reads_a || g->n < g->m : !c->reads_a && g->c == RP_F32 && panels * panel / c->n_depth <= ALL_BYTES);
+    bool all       = packs_all_columns(g, c, panels * panel);
+    bool whole     = all ? panels * panel <= ALL_BYTES : room >= gemm_least(panels, FEWEST_PANELS);
 
     c->packs_own = all && !c->reads_a;
-    c->at_once   = all ? whole ? c->n_depth : 1 : room >= gemm_least(panels, FEWEST_PANELS) ? c->n_depth : 1;
+    c->at_once   = whole ? c->n_depth : 1;
     if (c->at_once < c->n_depth) room = most_of(PANELS_BYTES / (c->depth * c->e->columns * c->e->element), 1);
     c->n_columns = most_of(ceiling(panels, most_of(room, 1)), (shares && c->reads_a ? PARTS_A_THREAD : 1) * g->threads);
     c->n_columns = all ? 1 : gemm_least(panels, gemm_up(c->n_columns, g->threads));
