@@ -82,6 +82,29 @@ def spread(values):
     return {"median": median, "interval": interval, "coverage": round(coverage, 4)}
 
 
+def measured(row, ours, peer, pairs, turn, figures):
+    """The row with what both sides took, by turns, and what lived. turn(side): a function that gives seconds; figures(seconds): what is
+    told of a side's. Both are closed."""
+    others = Others(ours, peer)
+    times = by_turns(pairs, turn(ours), turn(peer))
+    busy = others.cores()
+    sizes = [side.ask("bytes") for side in (ours, peer)]
+    ours.close(), peer.close()
+    found = dict(row, pairs=len(times), ratio=spread([b / a for a, b in times]), others_cores=busy)
+    for key, seconds, size in zip(("ours", "peer"), zip(*times), sizes):
+        found[key] = {**figures(seconds), **size, "beyond_bytes": size["peak_bytes"] - size["lasting_bytes"]}
+    return found
+
+
+def step_of(side):
+    return lambda: side.ask("step")["seconds"]
+
+
+def rates(tokens):
+    """Figures of steps of so many tokens."""
+    return lambda seconds: {"tokens_per_second": spread([tokens / s for s in seconds])}
+
+
 def kept(path):
     """Rows measured before, by name."""
     if not os.path.exists(path):

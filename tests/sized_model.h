@@ -139,7 +139,8 @@ static inline rp_status sized_loss(sized_model *m, int step, int64_t sample_base
         batch.doc_start = sized_ints(m, sized_doc_start, 0);
     }
     rp__pass_begin(m->ctx, step, sample_base);
-    rp_status status = rp__model_loss(m->model, &batch, &(rp_attr_cross_entropy){ .weight = 1.0f / (float)(m->sizes.batch * m->sizes.length), .ignore_index = -100 }, loss);
+    rp_attr_cross_entropy mean = { .weight = 1.0f / (float)(m->sizes.batch * m->sizes.length), .ignore_index = -100 };
+    rp_status status           = rp__model_loss(m->model, &batch, &mean, loss);
     rp_tensor_unref(batch.tokens);
     rp_tensor_unref(batch.labels);
     rp_tensor_unref(batch.positions);

@@ -28,7 +28,7 @@ static int64_t classes_of(const rp_op_meta *m) { return m->in[W].dim[0]; }
 static int64_t width_of(const rp_op_meta *m) { return m->in[W].dim[1]; }
 static int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[X]); }
 /* The reference makes each row's again. */
-static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->keeps_logits && rp__op_fast(m); }
+static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->keeps_logits && m->want_grad && rp__op_fast(m); }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Classes of a block: the largest power of two whose logits fit LOGITS_BYTES, FEWEST_CLASSES at least. */
@@ -64,12 +64,13 @@ static rp_gemm product_dw(const rp_op_meta *m, int64_t classes, rp_dtype grad, b
 
 typedef struct { int64_t logits, rows[3], dx, products, total; } layout;
 
-/* forward: logits of a block, then three floats a row; backward: logits, and dx where it is not summed in fp32 already. */
+/* forward: logits of a block unless they are kept, then three floats a row; backward: their gradient, and dx where it is not summed in
+ * fp32 already. */
 static layout lay_out(const rp_op_meta *m, bool backward)
 {
     layout l = { 0 };
 
-    l.logits = rp__scratch_add(&l.total, block_classes(m) * rows_of(m) * rp_dtype_bytes(m->in[X].dtype));
+    if (backward || !keeps_logits(m)) l.logits = rp__scratch_add(&l.total, block_classes(m) * rows_of(m) * rp_dtype_bytes(m->in[X].dtype));
     for (int i = 0; i < 3 && !backward; i++) l.rows[i] = rp__scratch_add(&l.total, rows_of(m) * (int64_t)sizeof(float));
     if (backward && m->in[X].dtype != RP_F32) l.dx = rp__scratch_add(&l.total, rp_meta_elems(&m->in[X]) * (int64_t)sizeof(float));
     l.products = l.total;
@@ -136,8 +137,8 @@ static rp_status check(const rp_op_meta *m)
 static rp_status linear_cross_entropy_shape(rp_op_meta *m)
 {
     RP_TRY(check(m));
-    m->out[LOSS] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), 1);
-    m->n_slot       = !m->want_grad ? 0 : keeps_logits(m) ? 2 : 1;
+    m->out[LOSS]    = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), 1);
+    m->n_slot       = m->want_grad + keeps_logits(m);
     m->slot[LSE]    = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rows_of(m));
     m->slot[LOGITS] = rp_meta_2d(m->in[X].dtype, classes_of(m), rows_of(m));
     if (rp__op_fast(m)) return fast_scratch(m);
