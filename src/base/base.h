@@ -60,6 +60,9 @@ struct rp_ctx {
     int n_own_op;
     struct rp_storage *movable;         /* first of those whose bytes may be moved (tensor/tensor.h) */
     const struct rp_watch *watch;       /* who is told what takes time (base/watch.h); NULL: nobody */
+    struct rp_comm *comm;               /* the ranks that run steps together (comm/comm.h), the caller's; NULL: this one alone */
+    struct rp_comm *shards;             /* those of them that hold one copy of the weights together; NULL: weights are whole here */
+    struct rp_comm *replicas;           /* those that hold the same part of a copy; NULL: no other does */
     struct rp_policy_stack *policies;   /* policy/ owns it … */
     void (*policies_free)(struct rp_policy_stack *policies);
 };

@@ -75,7 +75,7 @@ static rp_status build(rp_model *m, rp_dtype dtype)
     if (c->learned_positions) RP_TRY(rp__embedding_new(m->root, "pos_embeddings", c->context, c->hidden, dtype, &m->positions));
     RP_TRY(build_layers(m, dtype));
     RP_TRY(rp__norm_new(m->root, "norm", &norm, dtype, &m->norm));
-    if (c->tied) return rp__linear_new_tied(m->root, "output", m->tokens->param[0].tensor, &m->output);
+    if (c->tied) return rp__linear_new_tied(m->root, "output", &m->tokens->param[0], &m->output);
     return rp__linear_new(m->root, "output", &output, dtype, &m->output);
 }
 
@@ -88,7 +88,7 @@ static rp_status list_params(rp_model *m)
     if (!m->param) return RP_ERR_MEMORY;
     for (rp_module *at = m->root; at; at = rp__module_next(m->root, at))
         for (int i = 0; i < at->n_params; i++)
-            if (!at->param[i].shared) m->param[m->n_params++] = &at->param[i];
+            if (!at->param[i].owner) m->param[m->n_params++] = &at->param[i];
     return RP_OK;
 }
 
@@ -249,7 +249,10 @@ rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor *
 {
     rp_tape_mark before = rp__tape_mark(m->ctx);
 
-    return finish_pass(m, all_logits(m, batch, logits), before);
+    RP_TRY(rp__module_enter(m->root));
+    rp_status status = all_logits(m, batch, logits);
+    rp__module_leave(m->root);
+    return finish_pass(m, status, before);
 }
 
 /* A copy, as the product wants its rows dense. */
@@ -287,13 +290,13 @@ static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_a
     rp_tensor *x    = NULL;
 
     RP_TRY(hidden(m, batch, &x));
-    rp_status status = m->root->policy ? rp__policy_push(m->ctx, m->root->policy) : RP_OK;
+    rp_status status = rp__module_enter(m->output);
     if (status == RP_OK) {
         m->ctx->scope = &m->output->scope;
         status        = rp__apply(m->ctx, &rp_op_linear_cross_entropy, attr,
-                                  (rp_tensor *[]){ x, m->output->param[0].tensor, batch->labels }, 3, loss);
+                                  (rp_tensor *[]){ x, rp__module_weight(m->output, 0), batch->labels }, 3, loss);
         m->ctx->scope = outer;
-        if (m->root->policy) rp__policy_pop(m->ctx);
+        rp__module_leave(m->output);
     }
     rp_tensor_unref(x);
     return status;
@@ -303,7 +306,10 @@ rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, const rp_attr
 {
     rp_tape_mark before = rp__tape_mark(m->ctx);
 
-    return finish_pass(m, whole_loss(m, batch, how, loss), before);
+    RP_TRY(rp__module_enter(m->root));
+    rp_status status = whole_loss(m, batch, how, loss);
+    rp__module_leave(m->root);
+    return finish_pass(m, status, before);
 }
 
 /* ---- generation ---- */

@@ -13,7 +13,7 @@ static rp_status batch_norm_forward(rp_module *self, rp_tensor *const *in, rp_te
     rp_attr_batch_norm attr = { l->config.eps, l->config.momentum };
 
     return rp__apply(self->ctx, &rp_op_batch_norm, &attr,
-                     (rp_tensor *[]){ in[0], self->param[0].tensor, self->param[1].tensor, l->mean, l->var }, 5, out);
+                     (rp_tensor *[]){ in[0], rp__module_weight(self, 0), rp__module_weight(self, 1), l->mean, l->var }, 5, out);
 }
 
 static void batch_norm_drop(rp_module *self)

@@ -3,7 +3,7 @@
 
 static rp_status embedding_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
-    return rp__apply(self->ctx, &rp_op_embedding, NULL, (rp_tensor *[]){ self->param[0].tensor, in[0] }, 2, out);
+    return rp__apply(self->ctx, &rp_op_embedding, NULL, (rp_tensor *[]){ rp__module_weight(self, 0), in[0] }, 2, out);
 }
 
 rp_status rp__embedding_new(rp_module *parent, const char *name, int64_t n_ids, int64_t n, rp_dtype dtype, rp_module **out)

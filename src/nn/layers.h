@@ -23,7 +23,7 @@ rp_status rp__dropout_step(rp_ctx *ctx, float p, rp_tensor **x);
 typedef struct { int64_t in, out; bool bias, in_out; } rp_linear_config;
 rp_status rp__linear_new(rp_module *parent, const char *name, const rp_linear_config *config, rp_dtype dtype, rp_module **out);
 /* The same over another module's weight [out, in]: a tied output. */
-rp_status rp__linear_new_tied(rp_module *parent, const char *name, rp_tensor *weight, rp_module **out);
+rp_status rp__linear_new_tied(rp_module *parent, const char *name, rp_param *weight, rp_module **out);
 
 /* y = weight[ids] */
 rp_status rp__embedding_new(rp_module *parent, const char *name, int64_t n_ids, int64_t n, rp_dtype dtype, rp_module **out);

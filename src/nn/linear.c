@@ -6,14 +6,14 @@ typedef struct { rp_module m; bool in_out; } linear;
 static rp_status linear_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
     rp_attr_matmul attr = { .transpose_w = !((linear *)self)->in_out };
-    rp_tensor *with[3]  = { in[0], self->param[0].tensor, self->n_params > 1 ? self->param[1].tensor : NULL };
+    rp_tensor *with[3]  = { in[0], rp__module_weight(self, 0), self->n_params > 1 ? rp__module_weight(self, 1) : NULL };
 
     return rp__apply(self->ctx, &rp_op_matmul, &attr, with, 1 + self->n_params, out);
 }
 
 static const rp_module_kind type = { .name = "Linear", .forward = linear_forward };
 
-rp_status rp__linear_new_tied(rp_module *parent, const char *name, rp_tensor *weight, rp_module **out)
+rp_status rp__linear_new_tied(rp_module *parent, const char *name, rp_param *weight, rp_module **out)
 {
     linear *l;
 

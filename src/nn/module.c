@@ -51,7 +51,8 @@ void rp__module_free(rp_module *m)
     }
     if (m->type->drop) m->type->drop(m);
     for (int i = 0; i < m->n_params; i++) {
-        if (!m->param[i].shared) {
+        rp_tensor_unref(m->param[i].gathered);
+        if (!m->param[i].owner) {
             rp_tensor_unref(m->param[i].tensor->grad);
             m->param[i].tensor->grad = NULL;
         }
@@ -62,22 +63,37 @@ void rp__module_free(rp_module *m)
     rp__release(m);
 }
 
-static rp_status add_param(rp_module *m, const char *name, rp_tensor *tensor, bool shared)
+static rp_status add_param(rp_module *m, const rp_param *p)
 {
-    char *path = join(m->ctx, m->path, name);
+    char *path = join(m->ctx, m->path, p->name);
 
     if (!path) return RP_ERR_MEMORY;
     RP_BUG_IF(m->n_params == RP_MAX_OWN_PARAMS);
-    m->param[m->n_params++] = (rp_param){ .name = name, .path = path, .tensor = rp_tensor_ref(tensor), .shared = shared };
+    m->param[m->n_params]      = *p;
+    m->param[m->n_params].path = path;
+    rp_tensor_ref(m->param[m->n_params++].tensor);
     return RP_OK;
+}
+
+/* This rank's slice of it, where weights are sharded. */
+static rp_param plan_param(const rp_module *m, const char *name, const rp_meta *whole, rp_meta *mine)
+{
+    int ranks = rp__comm_ranks(m->ctx->shards);
+    rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_of(rp_meta_elems(whole), rp__comm_rank(m->ctx->shards), ranks) };
+
+    *mine = ranks > 1 ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
+    return p;
 }
 
 rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, rp_tensor **out)
 {
+    rp_meta mine;
+    rp_param p = plan_param(m, name, meta, &mine);
     rp_tensor *t;
 
-    RP_TRY(rp__tensor_new_named(m->ctx, meta, RP_MEM_PARAM, m->path, &t));
-    rp_status status = add_param(m, name, t, false);
+    RP_TRY(rp__tensor_new_named(m->ctx, &mine, RP_MEM_PARAM, m->path, &p.tensor));
+    t                = p.tensor;
+    rp_status status = add_param(m, &p);
     if (status == RP_OK) {
         t->requires_grad = true;
         t->name          = m->param[m->n_params - 1].path;
@@ -87,7 +103,15 @@ rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, 
     return status;
 }
 
-rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor) { return add_param(m, name, tensor, true); }
+rp_status rp__module_share(rp_module *m, const char *name, rp_param *owner)
+{
+    rp_param p = *owner;
+
+    p.name     = name;
+    p.owner    = owner;
+    p.gathered = NULL;
+    return add_param(m, &p);
+}
 
 static rp_status call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
 {
@@ -113,14 +137,25 @@ static rp_status call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
     return status;
 }
 
+rp_status rp__module_enter(rp_module *m)
+{
+    if (m->policy) RP_TRY(rp__policy_push(m->ctx, m->policy));
+    rp_status status = m->hook ? m->hook->before(m->hook->user, m) : RP_OK;
+    if (status != RP_OK && m->policy) rp__policy_pop(m->ctx);
+    return status;
+}
+
+void rp__module_leave(rp_module *m)
+{
+    if (m->hook) m->hook->after(m->hook->user, m);
+    if (m->policy) rp__policy_pop(m->ctx);
+}
+
 rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
 {
-    rp_policy *policy = m->policy;
-
-    if (!policy) return call(m, in, out);
-    RP_TRY(rp__policy_push(m->ctx, policy));
+    RP_TRY(rp__module_enter(m));
     rp_status status = call(m, in, out);
-    rp__policy_pop(m->ctx);
+    rp__module_leave(m);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #ifndef RP_NN_MODULE_H
 #define RP_NN_MODULE_H
 
+#include "comm/comm.h"
 #include "reprise/ops.h"
 #include "policy/stack.h"
 #include "tape/tape.h"
@@ -25,12 +26,24 @@ typedef struct {
     bool is_list;                               /* its members are called, it never is */
 } rp_module_kind;
 
-typedef struct {
+/* Where weights are sharded `tensor` is this rank's slice of the whole, a row of slice.room elements; those past slice.count are zero. */
+typedef struct rp_param rp_param;
+struct rp_param {
     const char *name;                           /* "weight", "bias" */
     char *path;                                 /* "layers.0.attn.q.weight" */
     rp_tensor *tensor;
-    bool shared;                                /* another module's parameter: tied embeddings */
-} rp_param;
+    rp_tensor *gathered;                        /* the whole, from when it is gathered to when it is let go; NULL else, and where tensor is it */
+    rp_meta whole;
+    rp_slice slice;                             /* of the whole's elements, which `tensor` holds */
+    rp_param *owner;                            /* this is another module's parameter: tied embeddings; NULL: its own */
+};
+
+/* What is done around a module's forward, whoever calls it: weights are gathered and let go. A before that fails is not followed by after. */
+typedef struct {
+    rp_status (*before)(void *user, rp_module *m);
+    void (*after)(void *user, rp_module *m);
+    void *user;
+} rp_module_hook;
 
 struct rp_module {
     rp_ctx *ctx;
@@ -43,6 +56,7 @@ struct rp_module {
     int n_params;
     bool checkpointed;                          /* its forward is a region */
     rp_policy *policy;                          /* decides in its forward, too; may be NULL */
+    const rp_module_hook *hook;                 /* borrowed; NULL: nothing is done */
     bool eval;                                  /* its forward runs in evaluation mode, whatever is around it */
 };
 
@@ -55,8 +69,19 @@ void rp__module_free(rp_module *root);
 /* A new parameter, requires_grad set, contents undefined. errors RP_ERR_MEMORY */
 rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, rp_tensor **out);
 /* The module reads a parameter of another one. */
-rp_status rp__module_share(rp_module *m, const char *name, rp_tensor *tensor);
+rp_status rp__module_share(rp_module *m, const char *name, rp_param *owner);
 
+/* What a forward reads of parameter i: the whole. Where weights are sharded it has been gathered. */
+static inline rp_tensor *rp__module_weight(const rp_module *m, int i)
+{
+    const rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
+
+    return p->gathered ? p->gathered : p->tensor;
+}
+
+/* What is done around a forward, its policy and its hook; for who runs a module's ops without calling it. Both may nest. */
+rp_status rp__module_enter(rp_module *m);
+void rp__module_leave(rp_module *m);
 /* Run it: sets the scope and the mode, opens a region where the module is marked and a gradient may be wanted. */
 rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out);
 

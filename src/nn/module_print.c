@@ -54,8 +54,8 @@ static rp_status put_module(sink *s, const rp_module *m, int depth)
     RP_TRY(put(s, "%*s%s%s%s", 2 * depth, "", m->name, *m->name ? "  " : "", m->type->name));
     for (int i = 0; i < m->n_params; i++) {
         const rp_param *p = &m->param[i];
-        if (p->shared && p->tensor->name) RP_TRY(put(s, "  %s = %s", p->name, p->tensor->name));
-        else RP_TRY(put(s, "  %s %s", p->name, rp_meta_str(&p->tensor->m)));
+        if (p->owner && p->tensor->name) RP_TRY(put(s, "  %s = %s", p->name, p->tensor->name));
+        else RP_TRY(put(s, "  %s %s", p->name, rp_meta_str(&p->whole)));
     }
     return put(s, "\n");
 }

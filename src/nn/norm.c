@@ -7,7 +7,7 @@ static rp_status norm_forward(rp_module *self, rp_tensor *const *in, rp_tensor *
 {
     const rp_norm_config *c = &((norm *)self)->config;
     rp_attr_norm attr       = { c->eps };
-    rp_tensor *with[3]      = { in[0], self->param[0].tensor, c->layer ? self->param[1].tensor : NULL };
+    rp_tensor *with[3]      = { in[0], rp__module_weight(self, 0), c->layer ? rp__module_weight(self, 1) : NULL };
 
     return rp__apply(self->ctx, c->layer ? &rp_op_layernorm : &rp_op_rmsnorm, &attr, with, 1 + self->n_params, out);
 }

@@ -112,7 +112,7 @@ static int list_names(rp_module *root, rp_recipe_module *out)
     for (rp_module *m = rp__module_next(root, root); m; m = rp__module_next(root, m)) {
         out[n++] = (rp_recipe_module){ m->path, m->type->name };
         for (int i = 0; i < m->n_params; i++)
-            if (!m->param[i].shared) out[n++] = (rp_recipe_module){ m->param[i].path, NULL };
+            if (!m->param[i].owner) out[n++] = (rp_recipe_module){ m->param[i].path, NULL };
     }
     return n;
 }

@@ -157,7 +157,7 @@ static rp_module *printed_tree(rp_ctx *ctx)
     assert_ok(ctx, rp__module_list_new(&root->m, "layers", &layers));
     assert_ok(ctx, rp__mlp_new(layers, "0", &mlp, RP_F32, &m));
     assert_ok(ctx, rp__norm_new(&root->m, "norm", &norm, RP_F32, &m));
-    assert_ok(ctx, rp__linear_new_tied(&root->m, "output", embedding->param[0].tensor, &m));
+    assert_ok(ctx, rp__linear_new_tied(&root->m, "output", &embedding->param[0], &m));
     return &root->m;
 }
 

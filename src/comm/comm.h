@@ -1,0 +1,74 @@
+/* comm/comm.h -- ranks that run a step together, and bytes between them.
+ *
+ *   engines     self    one rank: copies
+ *               shapes  any rank of any number, for rehearsals: there is nobody to talk to, and nothing is moved
+ *               mpi     the processes of an MPI job; a module that is loaded when the process has been started by such a job
+ *
+ *   start ─▶ request ─(computing)─▶ wait          requests are started in the same order by all ranks of a communicator
+ *
+ * A communicator moves bytes and adds nothing up: whoever sums does so itself, in the order of ranks, so that sums have the same bits
+ * whatever library carries the bytes. Buffers stay untouched from start to wait. Only the thread that opened the world calls it.
+ */
+#ifndef RP_COMM_H
+#define RP_COMM_H
+
+#include "base/base.h"
+
+typedef struct rp_comm rp_comm;
+
+/* ---- ranks ---- */
+
+/* The world of this process: all processes of its MPI job, or itself alone where it was started by none. Once in a process; `close` ends MPI.
+ * errors  RP_ERR_BACKEND the job's library has no module here, or fails · RP_ERR_MEMORY */
+rp_status rp__comm_open(rp_ctx *ctx, rp_comm **out);
+/* Rank `rank` of `ranks`, without the others. errors RP_ERR_MEMORY */
+rp_status rp__comm_shapes(rp_ctx *ctx, int rank, int ranks, rp_comm **out);
+/* Those ranks of `whole` that give the same color, in the order of their ranks there. All ranks call it. color >= 0.
+ * errors  RP_ERR_BACKEND · RP_ERR_MEMORY */
+rp_status rp__comm_split(rp_ctx *ctx, rp_comm *whole, int color, rp_comm **out);
+void rp__comm_close(rp_comm *comm);             /* parts before the whole; NULL is fine */
+
+int rp__comm_rank(const rp_comm *comm);         /* NULL is one rank alone */
+int rp__comm_ranks(const rp_comm *comm);
+const char *rp__comm_engine(const rp_comm *comm);       /* "self", "Open MPI v4.1.4", … */
+
+/* Is this process one of an MPI job? No library is loaded to know that. */
+bool rp__comm_launched(void);
+
+/* ---- slices: n elements over ranks ---- */
+
+/* Every rank has room for as many, a multiple of RP_SLICE_ELEMS, so that buffers are alike on all ranks; the last ones may have fewer
+ * elements, or none. Rank r's begin at r * room. */
+enum { RP_SLICE_ELEMS = 16 };
+typedef struct { int64_t room, first, count; } rp_slice;
+rp_slice rp__slice_of(int64_t n, int rank, int ranks);
+
+/* ---- bytes ---- */
+
+typedef struct { int id; } rp_comm_request;     /* 0: nothing under way */
+typedef struct { int64_t first, count; } rp_comm_part;      /* elements of a buffer */
+
+/* Everybody gets everybody's elements: rank r's `mine` comes to all[part[r]]. `mine` may lie at its place in `all`. part[] is read
+ * before it returns. errors RP_ERR_BACKEND · RP_ERR_UNSUPPORTED above 2^31 elements */
+rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *all, const rp_comm_part *part, int elem_bytes,
+                          rp_comm_request *out);
+/* from[send[r]] goes to rank r, and what rank r sends here comes to into[receive[r]]. errors as gather */
+rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const rp_comm_part *send, void *into,
+                            const rp_comm_part *receive, int elem_bytes, rp_comm_request *out);
+/* Returns when it is done; the request is then 0, also after an error. Waiting gives way to other processes of the machine. `what` is
+ * told where it takes long: "gather of layers.3". errors RP_ERR_BACKEND */
+rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what);
+/* Push what is under way, where the library does that in calls alone. */
+void rp__comm_progress(rp_comm *comm);
+
+/* ---- small things, blocking ---- */
+
+/* Rank r's bytes come to all[r * bytes], at every rank. */
+rp_status rp__comm_share(rp_ctx *ctx, rp_comm *comm, const void *mine, int64_t bytes, void *all, const char *what);
+rp_status rp__comm_barrier(rp_ctx *ctx, rp_comm *comm, const char *what);
+/* The worst that any rank says; where it is another's, the message names that rank and what it said. */
+rp_status rp__comm_agree(rp_ctx *ctx, rp_comm *comm, rp_status mine);
+/* Ends all processes of the job with this exit code, now. */
+_Noreturn void rp__comm_abort(rp_comm *comm, int code);
+
+#endif
