@@ -29,9 +29,9 @@ extern "C" {
 enum {                                      /* flags */
     RP_OP_RANDOM     = 1,                   /* forward and backward draw from call->key … */
     RP_OP_EFFECT     = 2,                   /* changes something besides its outputs: never replayed … */
-    RP_OP_COLLECTIVE = 4,                   /* talks to other ranks: never replayed */
+    RP_OP_COLLECTIVE = 4,                   /* talks to other ranks: never replayed, but with RP_OP_REPLAYS; what it makes and takes is of class comm */
     RP_OP_VARIADIC   = 8,                   /* n_in is a maximum; the call brings its own count */
-    RP_OP_REPLAYS    = 32,                  /* … but this one leaves that out when c->replaying */
+    RP_OP_REPLAYS    = 32,                  /* … but this one leaves that out when c->replaying, or does it again as often as asked */
     RP_OP_GRAD_PASS  = 16                   /* the gradient of every input of the output's shape is the output's gradient itself;
                                                backward is only called for the others (may be NULL) */
 };

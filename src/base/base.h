@@ -63,6 +63,7 @@ struct rp_ctx {
     struct rp_comm *comm;               /* the ranks that run steps together (comm/comm.h), the caller's; NULL: this one alone */
     struct rp_comm *shards;             /* those of them that hold one copy of the weights together; NULL: weights are whole here */
     struct rp_comm *replicas;           /* those that hold the same part of a copy; NULL: no other does */
+    bool pretends;                      /* `comm` is the context's own: of shapes */
     struct rp_policy_stack *policies;   /* policy/ owns it … */
     void (*policies_free)(struct rp_policy_stack *policies);
 };

@@ -81,7 +81,7 @@ static rp_param plan_param(const rp_module *m, const char *name, const rp_meta *
     int ranks = rp__comm_ranks(m->ctx->shards);
     rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_of(rp_meta_elems(whole), rp__comm_rank(m->ctx->shards), ranks) };
 
-    *mine = ranks > 1 ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
+    *mine = m->ctx->shards ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
     return p;
 }
 

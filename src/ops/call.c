@@ -78,9 +78,11 @@ const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->me
 
 void rp__op_failed(const rp_op_call *c, rp_status status) { c->ctx->op_status = status; }
 
-static rp_status take_scratch(rp_ctx *ctx, int64_t bytes, const char *what, int64_t *offset, void **at)
+static rp_mem_class class_of(const rp_op *op) { return op->flags & RP_OP_COLLECTIVE ? RP_MEM_COMM : RP_MEM_TEMP; }
+
+static rp_status take_scratch(rp_ctx *ctx, const rp_op *op, int64_t bytes, int64_t *offset, void **at)
 {
-    RP_TRY(rp__mem_take(ctx, ctx->space[0], RP_MEM_TEMP, bytes, what, offset));
+    RP_TRY(rp__mem_take(ctx, ctx->space[0], class_of(op), bytes, op->name, offset));
     *at = rp__mem_at(ctx->space[0], *offset);
     return RP_OK;
 }
@@ -100,10 +102,10 @@ static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t sc
     rp_ctx *ctx = c->ctx;
     int64_t offset;
 
-    RP_TRY(take_scratch(ctx, scratch_bytes, c->meta->op->name, &offset, &c->scratch));
+    RP_TRY(take_scratch(ctx, c->meta->op, scratch_bytes, &offset, &c->scratch));
     ctx->op_status = RP_OK;
     if (!ctx->options.shapes_only) compute(c, code, doing);
-    rp__mem_give(ctx->space[0], RP_MEM_TEMP, scratch_bytes, offset);
+    rp__mem_give(ctx->space[0], class_of(c->meta->op), scratch_bytes, offset);
     return ctx->op_status;
 }
 
@@ -126,7 +128,7 @@ static rp_status make(const rp_op_meta *m, const rp_meta *metas, rp_tensor **t, 
 {
     for (int i = 0; i < n; i++) {
         if (t[i]) continue;
-        RP_TRY(rp__tensor_new_named(m->ctx, &metas[i], RP_MEM_TEMP, m->op->name, &t[i]));
+        RP_TRY(rp__tensor_new_named(m->ctx, &metas[i], class_of(m->op), m->op->name, &t[i]));
         made[i] = true;
         rp__tensor_movable(t[i], true);      /* while the others are made, and scratch is taken */
     }

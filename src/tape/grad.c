@@ -16,10 +16,17 @@
 
 rp_tensor **rp__grad_place(tape_value *v) { return v->producer == NONE ? &v->held->grad : &v->grad; }
 
+/* Is it a parameter that ranks have put together? Its gradient is one of a parameter, until they have summed it. */
+static bool is_gathered(const rp_tape *tape, const tape_value *v)
+{
+    return v->producer != NONE && (tape->call[v->producer]->meta.op->flags & RP_OP_COLLECTIVE);
+}
+
 static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
 {
     rp_meta m = v->m;
 
+    if (is_gathered(tape, v) && tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
     if (v->producer != NONE) return m;
     if (v->held->grad) m.dtype = v->held->grad->m.dtype;
     else if (tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
@@ -30,10 +37,11 @@ static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
 {
     rp_meta m         = grad_meta(tape, v);
     const char *named = v->producer == NONE && v->held->name ? v->held->name : NULL;
+    rp_mem_class c    = v->producer == NONE ? RP_MEM_GRAD : is_gathered(tape, v) ? RP_MEM_COMM : RP_MEM_TEMP;
     char what[256]    = "a gradient";
 
     if (named) snprintf(what, sizeof what, "the gradient of %.230s", named);
-    RP_TRY(rp__tensor_new_named(tape->ctx, &m, v->producer == NONE ? RP_MEM_GRAD : RP_MEM_TEMP, what, out));
+    RP_TRY(rp__tensor_new_named(tape->ctx, &m, c, what, out));
     rp__tensor_movable(*out, true);
     return RP_OK;
 }

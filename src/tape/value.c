@@ -10,11 +10,17 @@
 
 #include <stdio.h>
 
+/* What ranks exchange is of class comm, held or not. */
+static void reclass(rp_tensor *t, rp_mem_class c)
+{
+    if (t->storage->mem_class != RP_MEM_COMM) rp__tensor_reclass(t, c);
+}
+
 void rp__value_hold(tape_value *v, rp_tensor *t)
 {
     if (v->held || v->away != NONE) return;
     v->held = rp_tensor_ref(t);
-    if (v->producer != NONE) rp__tensor_reclass(t, RP_MEM_SAVED);
+    if (v->producer != NONE) reclass(t, RP_MEM_SAVED);
 }
 
 /* What somebody else still holds is no longer saved for a backward. */
@@ -24,7 +30,7 @@ void rp__value_drop(tape_value *v)
 
     v->held       = NULL;
     v->made_again = false;
-    if (t && v->producer != NONE && (t->refs > 1 || t->storage->refs > 1)) rp__tensor_reclass(t, RP_MEM_TEMP);
+    if (t && v->producer != NONE && (t->refs > 1 || t->storage->refs > 1)) reclass(t, RP_MEM_TEMP);
     rp_tensor_unref(t);
 }
 

@@ -76,7 +76,7 @@ static rp_status train(rp_trainer *t, rp_metrics *line)
     else if (watched) rp__profile_step_failed(t->profile);
     RP_TRY(status);
     fill_line(line, &result, t->done + 1, lr, all.tokens, seconds);
-    return RP_OK;
+    return rp__trainer_share_line(t, line);
 }
 
 static bool due(const rp_opt_int *every, int64_t step) { return every->set && step % every->value == 0; }
@@ -92,7 +92,7 @@ rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
         RP_TRY(rp__engine_score(&t->engine, t->val, t->val_rows, &line.val_loss));
         line.has_val_loss = true;
     }
-    RP_TRY(rp__metrics_put(t->metrics, &line));
+    if (t->metrics) RP_TRY(rp__metrics_put(t->metrics, &line));
     bool whole = profiled(t, rp__profile_ends);
     t->done    = line.step;
     *out       = line;
@@ -114,12 +114,12 @@ rp_status rp__trainer_save(rp_trainer *t)
     if (t->done == t->state_step) return RP_OK;
     rp_state_info info = {
         .step = t->done, .epoch = t->done / t->info.data.steps_per_epoch,
-        .samples = t->done * r->batch_size * r->gradient_accumulation_steps, .seed = t->ctx->seed,
+        .samples = t->done * r->batch_size * r->gradient_accumulation_steps * rp__comm_ranks(t->ctx->comm), .seed = t->ctx->seed,
         .data_hash = t->info.data.hash, .recipe = t->recipe_text,
     };
     char *path = rp__state_name(t->ctx, r->output_dir, "step-#", t->done);
     if (!path) return RP_ERR_MEMORY;
-    rp_status status = rp__metrics_sync(t->metrics);
+    rp_status status = t->metrics ? rp__metrics_sync(t->metrics) : RP_OK;
     int keep         = r->keep_last_n < INT32_MAX ? (int)r->keep_last_n : INT32_MAX;
     if (status == RP_OK) status = rp__state_save(t->ctx, r->output_dir, &info, t->tensors, t->n_tensors, keep);
     if (status != RP_OK) {
@@ -166,14 +166,23 @@ static rp_status stop_here(rp_trainer *t)
                     t->info.n_steps, t->state_path);
 }
 
+/* Any rank may have been asked; all stop after the same step. */
+static rp_status asked_to_stop(rp_trainer *t, const volatile int *stop)
+{
+    t->stopping = stop && *stop;
+    return rp__ranks_any(t->ctx, &t->stopping, "the end of a step");
+}
+
 static rp_status run_steps(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
 {
     double began = rp__seconds();
     rp_metrics line;
 
-    while (!(stop && *stop) && t->done < t->info.n_steps) {
+    RP_TRY(asked_to_stop(t, stop));
+    while (!t->stopping && t->done < t->info.n_steps) {
         RP_TRY(rp__trainer_step(t, &line));
         show(t, progress, &line, began);
+        RP_TRY(asked_to_stop(t, stop));
     }
     return RP_OK;
 }
@@ -185,5 +194,5 @@ rp_status rp__trainer_run(rp_trainer *t, const volatile int *stop, const rp_prog
 
     if (progress && t->done > before) rp__progress_break(progress);
     RP_TRY(status);
-    return stop && *stop ? stop_here(t) : rp__trainer_finish(t);
+    return t->stopping ? stop_here(t) : rp__trainer_finish(t);
 }

@@ -121,7 +121,7 @@ static rp_data_source data_source(rp_trainer *t, const rp_model_config *config)
     };
 }
 
-static rp_data_config data_config(const rp_recipe *r, const rp_recipe_dataset *d)
+static rp_data_config data_config(const rp_ctx *ctx, const rp_recipe *r, const rp_recipe_dataset *d)
 {
     static const char *const formats[] = { [RP_FORMAT_TEXT] = "text", [RP_FORMAT_JSONL] = "jsonl", [RP_FORMAT_TOKENS] = "tokens" };
 
@@ -131,14 +131,14 @@ static rp_data_config data_config(const rp_recipe *r, const rp_recipe_dataset *d
         .cross_documents = d->cross_documents,
         .train_on_input = d->train_on_input || d->format != RP_FORMAT_JSONL,
         .wide_tokens = d->token_type == RP_TOKEN_U32, .max_seq_len = r->max_seq_len, .batch_size = r->batch_size,
-        .accumulation = 1, .ranks = 1, .seed = (uint64_t)r->seed, .ignore_index = (int32_t)r->loss.ignore_index,
+        .accumulation = 1, .ranks = rp__comm_ranks(ctx->comm), .rank = rp__comm_rank(ctx->comm), .seed = (uint64_t)r->seed, .ignore_index = (int32_t)r->loss.ignore_index,
     };
 }
 
 /* A set that is shorter than a batch is scored sample by sample. */
 static rp_status open_val(rp_trainer *t, const rp_data_source *source)
 {
-    rp_data_config c = data_config(t->recipe, &t->recipe->dataset_val);
+    rp_data_config c = data_config(t->ctx, t->recipe, &t->recipe->dataset_val);
     rp_status status = rp__data_open(t->ctx, "dataset_val", &c, source, &t->val);
 
     if (status == RP_ERR_CONFIG && c.batch_size > 1) {
@@ -151,7 +151,7 @@ static rp_status open_val(rp_trainer *t, const rp_data_source *source)
 
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)
 {
-    rp_data_config c = data_config(t->recipe, &t->recipe->dataset);
+    rp_data_config c = data_config(t->ctx, t->recipe, &t->recipe->dataset);
 
     RP_TRY(open_tokenizer(t));
     rp_data_source source = data_source(t, config);

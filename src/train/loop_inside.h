@@ -13,6 +13,7 @@
  *   loop_step.c    the engine: one optimizer step, one score; the same on shapes and on data
  *   loop_dir.c     output_dir: what is there already, config.yaml, final/
  *   loop_resume.c  the state to go on from
+ *   loop_ranks.c   what ranks have in common and tell each other
  */
 #ifndef RP_TRAIN_LOOP_INSIDE_H
 #define RP_TRAIN_LOOP_INSIDE_H
@@ -23,6 +24,8 @@
 #include "plan/plan_file.h"
 #include "plan/step.h"
 #include "policy/stack.h"
+#include "shard/gather.h"
+#include "shard/ranks.h"
 #include "train/loop.h"
 #include "train/optim.h"
 #include "train/profile.h"
@@ -53,6 +56,8 @@ typedef struct {
     rp_optim_step update;               /* of the running step; the hook of backward reads it */
     rp_selection selection;             /* regions, and the policy that decides in a step */
     bool offloads;                      /* it has told the context where to */
+    rp_units units;                     /* of a sharded run: what is gathered together … */
+    rp_gather *gather;                  /* … around forwards; NULL: weights are whole */
     rp_explain *explain;                /* looks at the slots when a forward ends; may be NULL */
     const rp_step_plan *follow;         /* how its steps run; NULL: fates are the recipe's, addresses the pool's */
     bool in_backward;                   /* the optimizer's update */
@@ -179,8 +184,9 @@ struct rp_trainer {
     rp_schedule schedule;
     rp_state_tensor *tensors;           /* all of a state */
     int n_tensors;
-    rp_metrics_file *metrics;
+    rp_metrics_file *metrics;           /* the first rank's; NULL at others */
     rp_profile *profile;                /* NULL: not asked for */
+    bool stopping;                      /* a rank was asked to: all do after this step */
     int64_t done, state_step;           /* state_step: of the newest state, 0 without one */
     char *state_path;
     rp_trainer_info info;
@@ -200,6 +206,15 @@ enum { RP_SWEEP_MODES = 4 };
 rp_recipe rp__sweep_recipe(const rp_recipe *recipe, int i);
 /* The points of *out run for real: steps[i] is how those of point i run, the stage has made them. */
 rp_status rp__sweep_measure(rp_stage *stage, const rp_step_plan *const *steps, const rp_sweep_options *options, rp_sweep *out);
+
+/* ---- ranks: alone, all of these do nothing ---- */
+
+/* The ranks are those of the context's communicator. errors RP_ERR_CONFIG the recipe has another number · as rp__ranks_join */
+rp_status rp__trainer_join(rp_trainer *t);
+/* Everything that fixes a step's calls, bytes and bits is the same at all ranks. errors RP_ERR_CONFIG what differs */
+rp_status rp__trainer_alike(rp_trainer *t);
+/* Sums and greatest over ranks. */
+rp_status rp__trainer_share_line(rp_trainer *t, rp_metrics *line);
 
 /* ---- output_dir ---- */
 

@@ -112,20 +112,30 @@ static rp_status build(rp_trainer *t, opening *o)
     return RP_OK;
 }
 
-static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
+/* Nothing is written; at several ranks, nobody waits for one that has stopped. */
+static rp_status look(rp_trainer *t, opening *o, rp_report *report)
 {
-    RP_TRY(rp__recipe_write(t->recipe, &t->texts, &t->recipe_text));
     RP_TRY(check_recipe(t, o, report));
     RP_CHECK(t->ctx, !t->recipe->threads || t->recipe->threads == t->ctx->threads, RP_ERR_CONFIG, "the recipe's threads are %" PRId64
              ", the context's %d: they are part of the bits", t->recipe->threads, t->ctx->threads);
     RP_TRY(rp__run_dir_check(t));
     RP_TRY(rp__inputs_open(t, rp__model_config(o->stage.engine.model)));
-    RP_TRY(set_length(t));
-    RP_TRY(rp__resume_find(t, report, &o->state));
-    RP_TRY(rehearse(t, o, report));
-    RP_TRY(build(t, o));
-    if (t->recipe->profile) RP_TRY(rp__profile_new(t->ctx, &t->profile));
-    return rp__run_dir_begin(t);
+    return set_length(t);
+}
+
+static rp_status agreed(rp_trainer *t, rp_status mine) { return rp__comm_agree(t->ctx, t->ctx->comm, mine); }
+
+static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
+{
+    RP_TRY(rp__recipe_write(t->recipe, &t->texts, &t->recipe_text));
+    RP_TRY(rp__trainer_join(t));
+    RP_TRY(agreed(t, look(t, o, report)));
+    RP_TRY(agreed(t, rp__resume_find(t, report, &o->state)));
+    RP_TRY(agreed(t, rehearse(t, o, report)));
+    RP_TRY(agreed(t, rp__trainer_alike(t)));
+    RP_TRY(agreed(t, build(t, o)));
+    if (t->recipe->profile && rp__ranks_first(t->ctx)) RP_TRY(rp__profile_new(t->ctx, &t->profile));
+    return agreed(t, rp__ranks_first(t->ctx) ? rp__run_dir_begin(t) : RP_OK);
 }
 
 rp_status rp__trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_trainer **out)
@@ -157,6 +167,7 @@ void rp__trainer_free(rp_trainer *t)
     rp__tokenizer_free(t->tokenizer);
     rp__release(t->state_path);
     rp__release(t->tensors);
+    rp__ranks_leave(t->ctx);
     rp__bump_free(&t->texts);
     rp__release(t);
 }

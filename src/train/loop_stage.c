@@ -23,16 +23,28 @@ static rp_status share(rp_stage *stage)
     return rp_set_offload(stage->ctx, &options);
 }
 
+/* The ranks of the caller; one that only asks takes the part of the first of the recipe's. */
+static rp_status pretend(rp_stage *stage)
+{
+    const rp_recipe *r = stage->recipe;
+    int asked          = r->dist.ranks.set ? (int)r->dist.ranks.value : 1;
+    bool run           = stage->caller->comm != NULL;
+
+    return rp__ranks_pretend(stage->ctx, rp__comm_rank(stage->caller->comm), run ? rp__comm_ranks(stage->caller->comm) : asked, r->dist.replicate_dim);
+}
+
 static rp_status build(rp_stage *stage)
 {
     rp_model_config config = rp__config_share(&stage->source.config);
     rp_status status       = stage->explain ? rp__explain_watch_ctx(stage->explain, stage->ctx) : RP_OK;
 
+    if (status == RP_OK) status = pretend(stage);
+
     if (status == RP_OK) status = share(stage);
     if (status == RP_OK) status = rp__engine_open(&stage->engine, stage->ctx, stage->recipe, &config);
     rp__model_config_drop(&config);
     for (int i = 0; status == RP_OK && i < rp__model_n_params(stage->engine.model); i++)
-        stage->n_params += rp_meta_elems(&rp__model_param(stage->engine.model, i)->tensor->m);
+        stage->n_params += rp_meta_elems(&rp__model_param(stage->engine.model, i)->whole);
     return status;
 }
 
@@ -52,6 +64,7 @@ static void close_ctx(rp_stage *stage)
 {
     rp__engine_close(&stage->engine);
     if (stage->ctx) rp_set_policy(stage->ctx, NULL);
+    if (stage->ctx) rp__ranks_leave(stage->ctx);
     rp_ctx_free(stage->ctx);
     stage->ctx = NULL;
 }

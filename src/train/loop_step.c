@@ -33,6 +33,18 @@ void rp__engine_regions(rp_engine *e)
     for (int i = 0; i < e->selection.n_conditions; i++) rp_module_checkpoint(root, rp_condition_holds, e->selection.condition[i]);
 }
 
+static rp_status open_units(rp_engine *e)
+{
+    const rp_recipe *r  = e->recipe;
+    rp_unit_rules rules = { .n_custom = r->dist.custom_sharded_layers.n, .custom = r->dist.custom_sharded_layers.item,
+                            .n_wrap = r->dist.modules_to_wrap.n, .wrap = r->dist.modules_to_wrap.item,
+                            .layers = r->activation_checkpointing.layers };
+
+    RP_TRY(rp__units_open(e->ctx, rp__model_root(e->model), &rules, &e->units));
+    bool planned = r->memory_budget.kind != RP_BUDGET_NONE || r->activation_checkpointing.mode == RP_MODE_AUTO;
+    return rp__gather_new(e->ctx, &e->units, r->dist.reshard_after_forward.kind != RP_RESHARD_NO, planned, &e->gather);
+}
+
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config)
 {
     static const rp_tape_verify verify[] = {
@@ -43,6 +55,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     RP_TRY(rp__tape_open(ctx));
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
+    if (ctx->shards) RP_TRY(open_units(e));
     RP_TRY(rp__recipe_selection(recipe, ctx, &e->selection));
     rp__engine_regions(e);
     rp__tape_verify(ctx, verify[recipe->activation_checkpointing.verify]);
@@ -84,6 +97,8 @@ void rp__engine_close(rp_engine *e)
     if (e->offloads) rp_set_offload(e->ctx, NULL);
     rp__selection_close(&e->selection);
     rp__optim_free(e->optim);
+    rp__gather_free(e->gather);
+    rp__units_close(&e->units);
     rp__model_free(e->model);
     *e = (rp_engine){ 0 };
 }
@@ -147,10 +162,13 @@ static rp_data_batch full_batch(const rp_recipe *r, int64_t rows)
     return (rp_data_batch){ .rows = rows, .length = r->max_seq_len };
 }
 
-static rp_status read_loss(const rp_data *data, const rp_tensor *loss, double *out)
+/* Of all ranks: each has the part of its own rows. */
+static rp_status read_loss(const rp_engine *e, const rp_data *data, const rp_tensor *loss, double *out)
 {
     *out = 0;
-    return data ? rp_tensor_read(loss, out, 1) : RP_OK;
+    if (!data) return RP_OK;
+    RP_TRY(rp_tensor_read(loss, out, 1));
+    return rp__ranks_sum(e->ctx, e->ctx->comm, out, "the loss");
 }
 
 /* ---- forward and backward ---- */
@@ -237,7 +255,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     rp_mem_read(e->ctx, 0, false, &now);
     out->saved_bytes = now.live_at[RP_MEM_SAVED];
     rp_status status = e->explain ? rp__explain_slots(e->explain) : RP_OK;
-    if (status == RP_OK) status = read_loss(data, loss, &value);
+    if (status == RP_OK) status = read_loss(e, data, loss, &value);
     out->loss += value;
     if (status == RP_OK && !isfinite(value))
         status = rp__fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step + 1, number_name(value));
@@ -278,6 +296,16 @@ static rp_status update_in_backward(void *user, rp_tensor *leaf)
     return RP_OK;
 }
 
+/* Over slices, in the order of ranks; alone, with no other rounding than ever. */
+static rp_status norm_of_all(const rp_engine *e, bool real, double *norm)
+{
+    double squares = rp__optim_squares(e->optim);
+
+    if (real) RP_TRY(rp__ranks_sum(e->ctx, e->ctx->shards, &squares, "the norm of the gradients"));
+    *norm = sqrt(squares);
+    return RP_OK;
+}
+
 static rp_status check_norm(rp_engine *e, double norm)
 {
     RP_CHECK(e->ctx, isfinite(norm), RP_ERR_NONFINITE, "grad_norm of step %" PRId64 " is %s", e->update.step,
@@ -286,7 +314,7 @@ static rp_status check_norm(rp_engine *e, double norm)
 }
 
 /* Clipping has to know the norm first; without it the norm falls out of the update. */
-static rp_status update_all(rp_engine *e, double *norm)
+static rp_status update_all(rp_engine *e, bool real, double *norm)
 {
     const rp_opt_number *clip = &e->recipe->clip_grad_norm;
     int n                     = rp__model_n_params(e->model);
@@ -297,7 +325,7 @@ static rp_status update_all(rp_engine *e, double *norm)
         if (grad) rp__optim_measure(e->optim, i, grad);
     }
     if (clip->set) {
-        *norm = rp__optim_norm(e->optim);
+        RP_TRY(norm_of_all(e, real, norm));
         RP_TRY(check_norm(e, *norm));
         e->update.grad_scale = rp__clip_scale(*norm, clip->value);
     }
@@ -310,9 +338,9 @@ static rp_status update_all(rp_engine *e, double *norm)
 static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, bool in_backward, rp_step_result *out)
 {
     RP_TRY(accumulate(e, data, step, out));
-    if (!in_backward) RP_TRY(update_all(e, &out->grad_norm));
+    if (!in_backward) RP_TRY(update_all(e, data != NULL, &out->grad_norm));
     if (e->recipe->clip_grad_norm.set) return RP_OK;
-    out->grad_norm = rp__optim_norm(e->optim);
+    RP_TRY(norm_of_all(e, data != NULL, &out->grad_norm));
     return check_norm(e, out->grad_norm);
 }
 
@@ -359,7 +387,7 @@ static rp_status score_batch(rp_engine *e, rp_data *data, const rp_data_batch *b
     rp_tensor *loss;
 
     RP_TRY(batch_loss(e, b, targets, &loss));
-    rp_status status = read_loss(data, loss, mean);
+    rp_status status = read_loss(e, data, loss, mean);
     rp_tensor_unref(loss);
     return status;
 }

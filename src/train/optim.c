@@ -273,13 +273,15 @@ void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
                                      .bytes = rp_meta_bytes(&grad->m), .began = began });
 }
 
-double rp__optim_norm(const rp_optim *o)
+double rp__optim_squares(const rp_optim *o)
 {
     double sum = 0;
 
     for (int i = 0; i < o->n_params; i++) sum += o->slots[i].sum_squares;
-    return sqrt(sum);
+    return sum;
 }
+
+double rp__optim_norm(const rp_optim *o) { return sqrt(rp__optim_squares(o)); }
 
 double rp__clip_scale(double norm, double max_norm)
 {

@@ -55,7 +55,8 @@ void rp__optim_update(rp_optim *optim, int i, const rp_tensor *grad, const rp_op
 
 /* Remember the sum of squares of the gradient of parameter i. */
 void rp__optim_measure(rp_optim *optim, int i, const rp_tensor *grad);
-/* The 2-norm over all parameters' gradients as last measured. */
+/* The sum of squares over all parameters' gradients as last measured; the 2-norm is its root. */
+double rp__optim_squares(const rp_optim *optim);
 double rp__optim_norm(const rp_optim *optim);
 /* As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1. */
 double rp__clip_scale(double norm, double max_norm);

@@ -214,8 +214,8 @@ int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)
             rp__report_error(report, rp__recipe_place(recipe, key->path), "'%s' is not available in this version",
                              key->path);
     }
-    if (recipe->dist.ranks.set && recipe->dist.ranks.value > 1)
-        rp__report_error(report, rp__recipe_place(recipe, "dist.ranks"),
-                         "'dist.ranks' above 1 is not available in this version");
+    if (recipe->dist.reshard_after_forward.kind == RP_RESHARD_GROUP)
+        rp__report_error(report, rp__recipe_place(recipe, "dist.reshard_after_forward"),
+                         "'dist.reshard_after_forward' with a number of ranks is not available in this version: true and false are");
     return report->n_errors - before;
 }

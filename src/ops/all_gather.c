@@ -1,0 +1,57 @@
+/* ops/all_gather.c -- the whole of a tensor of which every rank holds a slice; its gradient is the sum over ranks of theirs, each rank
+ * keeping its slice of it (a reduce-scatter). See collective.h.
+ *
+ *   in     x [room]    this rank's slice, zeros behind its last element
+ *   out    y [...]     the attribute's shape, the same at every rank
+ *
+ * Backward needs nothing but dy. A replay gathers again: every rank replays the same calls in the same order. The sum is never replayed.
+ */
+#include "ops/collective.h"
+
+enum { X };
+enum { Y };
+
+static rp_status all_gather_shape(rp_op_meta *m)
+{
+    const rp_attr_whole *a = m->attr;
+    const rp_meta *x       = &m->in[X];
+
+    RP_CHECK(m->ctx, a && a->ndim >= 1 && a->ndim <= RP_MAX_DIM, RP_ERR_ARG, "all_gather: the shape of the whole has %d dimensions, 1 to %d are expected",
+             a ? a->ndim : 0, RP_MAX_DIM);
+    RP_CHECK(m->ctx, rp_meta_is_float(x), RP_ERR_DTYPE, "all_gather: x is %s, expected a floating dtype", rp_meta_str(x));
+    for (int i = 0; i < a->ndim; i++)
+        RP_CHECK(m->ctx, a->dim[i] >= 1, RP_ERR_ARG, "all_gather: dimension %d of the whole is %" PRId64, i, a->dim[i]);
+    m->out[Y]     = rp_meta_make(x->dtype, a->ndim, a->dim);
+    int64_t n     = rp_meta_elems(&m->out[Y]);
+    rp_slice here = rp__slice_here(m->ctx, n);
+    RP_CHECK(m->ctx, x->ndim == 1 && x->dim[0] == here.room, RP_ERR_SHAPE, "all_gather: x is %s, a slice of %s over %d ranks has %" PRId64 " elements",
+             rp_meta_str(x), rp_meta_str(&m->out[Y]), rp__comm_ranks(rp__group(m->ctx)), here.room);
+    m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, n, x->dtype == RP_F64 ? 8 : 4);      /* gradients may be wider than bf16 */
+    return RP_OK;
+}
+
+static rp_cost all_gather_cost(const rp_op_meta *m, rp_pass pass)
+{
+    int64_t n = rp_meta_elems(&m->out[Y]);
+
+    return rp__cost(m, pass, pass == RP_FORWARD ? 0 : n);
+}
+
+static void all_gather_forward(const rp_op_call *c) { rp__gather_slices(c, c->in[X], c->out[Y]); }
+static void all_gather_backward(const rp_op_call *c) { rp__reduce_whole(c, c->grad_out[Y], c->grad_in[X], c->grad_adds[X]); }
+
+static const rp_op_case all_gather_cases[] = {
+    { "a matrix",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } } },
+    { "nothing is over", .in = { { 32 } }, .attr = &(rp_attr_whole){ 1, { 32 } } },
+    { "blocks",          .in = { { 1616 } }, .attr = &(rp_attr_whole){ 2, { 23, 70 } } },
+    { "too long",        .in = { { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } }, .expect = RP_ERR_SHAPE },
+    { "no whole",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 0 }, .expect = RP_ERR_ARG },
+    { "an empty whole",  .in = { { 16 } }, .attr = &(rp_attr_whole){ 1, { 0 } }, .expect = RP_ERR_ARG },
+};
+
+const rp_op rp_op_all_gather = {
+    .name = "all_gather", .n_in = 1, .n_out = 1, .attr_size = sizeof(rp_attr_whole), .flags = RP_OP_COLLECTIVE | RP_OP_REPLAYS,
+    .wide_grad_in = RP_IN(X), .shape = all_gather_shape, .cost = all_gather_cost,
+    .forward = all_gather_forward, .backward = all_gather_backward,
+    .cases = all_gather_cases, .n_case = RP_COUNT(all_gather_cases),
+};

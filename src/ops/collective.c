@@ -1,0 +1,236 @@
+/* ops/collective.c -- gather and reduce over a group of ranks: see collective.h. */
+#include "ops/collective.h"
+
+#include "base/team.h"
+
+enum {
+    PIECES_BYTES = 4 << 20,             /* of scratch for one piece of all ranks: enough that latency does not show, little beside a block's weights */
+    BLOCK        = 512                  /* elements summed at a time, in the first cache */
+};
+
+rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return rp__slice_of(n, rp__comm_rank(rp__group(ctx)), rp__comm_ranks(rp__group(ctx))); }
+
+/* ---- elements ---- */
+
+static void load(rp_dtype dtype, const void *from, int64_t at, int n, float *to)
+{
+    const uint16_t *half = from;
+
+    if (dtype == RP_BF16)
+        for (int i = 0; i < n; i++) to[i] = rp__f32_from_bf16(half[at + i]);
+    else memcpy(to, (const float *)from + at, (size_t)n * sizeof *to);
+}
+
+static void store(rp_dtype dtype, void *to, int64_t at, int n, const float *from)
+{
+    uint16_t *half = to;
+
+    if (dtype == RP_BF16)
+        for (int i = 0; i < n; i++) half[at + i] = rp__bf16_from_f32(from[i]);
+    else memcpy((float *)to + at, from, (size_t)n * sizeof *from);
+}
+
+/* ---- summing a piece ---- */
+
+typedef struct {
+    const uint8_t *parts;               /* of each rank, `stride` elements apart */
+    rp_dtype from_dtype, to_dtype;
+    int ranks;
+    int64_t stride, at;                 /* at: where the piece begins in the slice */
+    void *to;
+    bool adds;
+} summing;
+
+static void sum_block(const summing *s, int64_t first, int n)
+{
+    float sum[BLOCK], next[BLOCK];
+
+    load(s->from_dtype, s->parts, first, n, sum);
+    for (int r = 1; r < s->ranks; r++) {
+        load(s->from_dtype, s->parts, r * s->stride + first, n, next);
+        for (int i = 0; i < n; i++) sum[i] += next[i];
+    }
+    if (s->adds) {
+        load(s->to_dtype, s->to, s->at + first, n, next);
+        for (int i = 0; i < n; i++) sum[i] += next[i];
+    }
+    store(s->to_dtype, s->to, s->at + first, n, sum);
+}
+
+static void sum_range(const void *arg, int64_t from, int64_t to)
+{
+    for (; from < to; from += BLOCK) sum_block(arg, from, to - from < BLOCK ? (int)(to - from) : BLOCK);
+}
+
+static void sum_in_double(const summing *s, int64_t n)
+{
+    const double *parts = (const double *)s->parts;
+    double *to          = (double *)s->to + s->at;
+
+    for (int64_t i = 0; i < n; i++) {
+        double sum = parts[i];
+        for (int r = 1; r < s->ranks; r++) sum += parts[r * s->stride + i];
+        to[i] = s->adds ? to[i] + sum : sum;
+    }
+}
+
+static void sum_piece(const summing *s, int64_t n, int threads)
+{
+    int64_t bytes = n * (int64_t)sizeof(float) * (s->ranks + 1);
+
+    if (s->to_dtype == RP_F64) sum_in_double(s, n);
+    else rp__team_ranges(threads, n, BLOCK, bytes, sum_range, s);
+}
+
+/* ---- gather ---- */
+
+void rp__gather_slices(const rp_op_call *c, const rp_tensor *slice, rp_tensor *whole)
+{
+    int64_t n     = rp_meta_elems(&whole->m);
+    int bytes     = (int)rp_dtype_bytes(whole->m.dtype), ranks = rp__comm_ranks(rp__group(c->ctx));
+    rp_comm_request request;
+    rp_comm_part part[RP_MOST_RANKS];
+
+    if (ranks == 1) {
+        memcpy(rp_tensor_data(whole), rp_tensor_data(slice), (size_t)(n * bytes));
+        return;
+    }
+    for (int r = 0; r < ranks; r++) {
+        rp_slice s = rp__slice_of(n, r, ranks);
+        part[r]    = (rp_comm_part){ s.first, s.count };
+    }
+    rp_status status = rp__comm_gather(c->ctx, rp__group(c->ctx), rp_tensor_data(slice), rp_tensor_data(whole), part, bytes, &request);
+    if (status == RP_OK) status = rp__comm_wait(c->ctx, rp__group(c->ctx), &request, c->meta->op->name);
+    if (status != RP_OK) rp__op_failed(c, status);
+}
+
+/* ---- reduce ---- */
+
+/* Elements of a slice that go in one piece. */
+static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
+{
+    int64_t most = PIECES_BYTES / bytes / ranks / RP_SLICE_ELEMS * RP_SLICE_ELEMS;
+
+    if (most < RP_SLICE_ELEMS) most = RP_SLICE_ELEMS;
+    return room < most ? room : most;
+}
+
+/* What sums between groups are kept in. */
+static rp_dtype between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
+
+int64_t rp__reduce_scratch(const rp_ctx *ctx, int64_t n, int64_t bytes)
+{
+    int ranks = rp__comm_ranks(rp__group(ctx)), copies = rp__comm_ranks(ctx->replicas);
+    int64_t piece = piece_elems(rp__slice_here(ctx, n).room, ranks, bytes), own = ranks == 1 ? 0 : 2 * ranks * piece * bytes;
+
+    return copies == 1 ? own : own + copies * piece * rp_dtype_bytes(between_dtype(bytes));
+}
+
+typedef struct {
+    const rp_op_call *c;
+    rp_comm *group, *replicas;
+    const uint8_t *whole;
+    int64_t n, piece;
+    int ranks, rank, bytes, copies;
+    rp_dtype dtype;
+    rp_tensor *slice;
+    bool adds;
+} reduction;
+
+/* Of piece `i` of a slice: which of its elements there are. */
+static rp_comm_part piece_of(const reduction *r, int rank, int64_t i)
+{
+    rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
+    int64_t left = s.count - i * r->piece;
+
+    return (rp_comm_part){ s.first + i * r->piece, left < 0 ? 0 : left < r->piece ? left : r->piece };
+}
+
+static uint8_t *scratch_of(const reduction *r, int64_t i) { return (uint8_t *)r->c->scratch + i % 2 * r->ranks * r->piece * r->bytes; }
+
+/* The own copy of one rank needs no exchange: the piece lies where it is. */
+static rp_status start_piece(const reduction *r, int64_t i, rp_comm_request *out)
+{
+    rp_comm_part send[RP_MOST_RANKS], receive[RP_MOST_RANKS];
+    int64_t mine = piece_of(r, r->rank, i).count;
+
+    if (r->ranks == 1) return RP_OK;
+    for (int to = 0; to < r->ranks; to++) {
+        send[to]    = piece_of(r, to, i);
+        receive[to] = (rp_comm_part){ to * r->piece, mine };
+    }
+    return rp__comm_exchange(r->c->ctx, r->group, r->whole, send, scratch_of(r, i), receive, r->bytes, out);
+}
+
+/* The group's sum to those who hold the same slice, and theirs here. */
+static rp_status between_groups(const reduction *r, summing s, int64_t n)
+{
+    rp_dtype dtype          = between_dtype(r->bytes);
+    int64_t elem            = rp_dtype_bytes(dtype);
+    uint8_t *all            = (uint8_t *)r->c->scratch + (r->ranks == 1 ? 0 : 2 * r->ranks * r->piece * r->bytes);
+    int mine                = rp__comm_rank(r->replicas);
+    rp_comm_request request = { 0 };
+    rp_comm_part part[RP_MOST_RANKS];
+    summing own = s;
+
+    own.to       = all + mine * r->piece * elem;
+    own.to_dtype = dtype;
+    own.at       = 0;
+    own.adds     = false;
+    sum_piece(&own, n, r->c->meta->threads);
+    for (int g = 0; g < r->copies; g++) part[g] = (rp_comm_part){ g * r->piece, n };
+    RP_TRY(rp__comm_gather(r->c->ctx, r->replicas, own.to, all, part, (int)elem, &request));
+    RP_TRY(rp__comm_wait(r->c->ctx, r->replicas, &request, r->c->meta->op->name));
+    s.parts      = all;
+    s.from_dtype = dtype;
+    s.ranks      = r->copies;
+    s.stride     = r->piece;
+    sum_piece(&s, n, r->c->meta->threads);
+    return RP_OK;
+}
+
+static rp_status finish_piece(const reduction *r, int64_t i, rp_comm_request *request)
+{
+    rp_comm_part mine = piece_of(r, r->rank, i);
+    const uint8_t *at = r->ranks == 1 ? r->whole + mine.first * r->bytes : scratch_of(r, i);
+    summing s         = { at, r->dtype, r->slice->m.dtype, r->ranks, r->piece, i * r->piece, rp_tensor_data(r->slice), r->adds };
+
+    if (r->ranks > 1) RP_TRY(rp__comm_wait(r->c->ctx, r->group, request, r->c->meta->op->name));
+    if (r->copies > 1) return between_groups(r, s, mine.count);
+    if (mine.count) sum_piece(&s, mine.count, r->c->meta->threads);
+    return RP_OK;
+}
+
+static rp_status reduce_pieces(const reduction *r, int64_t room)
+{
+    rp_comm_request under_way[2] = { { 0 }, { 0 } };
+    int64_t n = (room + r->piece - 1) / r->piece;
+
+    RP_TRY(start_piece(r, 0, &under_way[0]));
+    for (int64_t i = 0; i < n; i++) {
+        if (i + 1 < n) RP_TRY(start_piece(r, i + 1, &under_way[(i + 1) % 2]));
+        RP_TRY(finish_piece(r, i, &under_way[i % 2]));
+    }
+    return RP_OK;
+}
+
+static void clear_rest(rp_tensor *slice, rp_slice here)
+{
+    int64_t bytes = rp_dtype_bytes(slice->m.dtype);
+
+    memset((uint8_t *)rp_tensor_data(slice) + here.count * bytes, 0, (size_t)((here.room - here.count) * bytes));
+}
+
+void rp__reduce_whole(const rp_op_call *c, const rp_tensor *whole, rp_tensor *slice, bool adds)
+{
+    int64_t n     = rp_meta_elems(&whole->m), bytes = rp_dtype_bytes(whole->m.dtype);
+    rp_slice here = rp__slice_here(c->ctx, n);
+    reduction r   = { .c = c, .group = rp__group(c->ctx), .replicas = c->ctx->replicas, .whole = rp_tensor_data(whole), .n = n,
+                      .ranks = rp__comm_ranks(rp__group(c->ctx)), .rank = rp__comm_rank(rp__group(c->ctx)), .bytes = (int)bytes,
+                      .copies = rp__comm_ranks(c->ctx->replicas), .dtype = whole->m.dtype, .slice = slice, .adds = adds };
+
+    r.piece          = piece_elems(here.room, r.ranks, bytes);
+    rp_status status = reduce_pieces(&r, here.room);
+    if (status != RP_OK) rp__op_failed(c, status);
+    else if (!adds) clear_rest(slice, here);
+}

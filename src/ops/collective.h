@@ -1,0 +1,38 @@
+/* ops/collective.h -- what the collective ops share: a whole tensor from the ranks' slices of it, and the sum over ranks back into slices.
+ *
+ *   slice [room]     rank r's elements r * room … of the whole, in row-major order, zeros behind the last (comm/comm.h)
+ *   gather           every slice to every rank
+ *   reduce           in pieces: of each piece every rank gets the others' values of its slice, and adds them up in the order of ranks, in
+ *                    fp32; one piece is on its way while the one before it is summed
+ *
+ *      whole, at rank 0     [ 0 . . . | 1 . . . | 2 . . . ]     a piece of each slice goes to its rank …
+ *      scratch, at rank 1   [ from 0 | from 1 | from 2 ]        … and is summed there
+ *
+ * Where groups hold copies of the same weights (replicas), each piece of a slice's sum, in fp32, goes to those who hold the same slice, and
+ * their sums are added up in the order of groups.
+ *
+ * So sums have the same bits whatever carries the bytes, and a reduce takes two pieces of scratch, not a second copy of the whole.
+ */
+#ifndef RP_OPS_COLLECTIVE_H
+#define RP_OPS_COLLECTIVE_H
+
+#include "comm/comm.h"
+#include "ops/common.h"
+
+/* Lists of ranks stand on the stack. */
+enum { RP_MOST_RANKS = 4096 };
+
+/* The group that a call talks in: those who hold one copy of the weights together. */
+static inline rp_comm *rp__group(const rp_ctx *ctx) { return ctx->shards; }
+/* This rank's slice of n elements. */
+rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n);
+
+/* whole = the slices of all ranks. Same dtypes. */
+void rp__gather_slices(const rp_op_call *c, const rp_tensor *slice, rp_tensor *whole);
+
+/* slice = the sum over ranks of their whole, or is added to: `adds`. dtypes may differ. scratch: rp__reduce_scratch bytes. */
+void rp__reduce_whole(const rp_op_call *c, const rp_tensor *whole, rp_tensor *slice, bool adds);
+/* For a whole of up to `bytes` an element. */
+int64_t rp__reduce_scratch(const rp_ctx *ctx, int64_t n, int64_t bytes);
+
+#endif

@@ -1,0 +1,56 @@
+/* ops/reduce_scatter.c -- the sum over ranks of their tensors, of which each rank keeps its slice; its gradient is gathered. See
+ * collective.h. Never replayed: what it made is kept, whatever a policy says.
+ *
+ *   in     x [...]     of the same shape at every rank
+ *   out    y [room]    this rank's slice of the sum, zeros behind its last element
+ */
+#include "ops/collective.h"
+
+enum { X };
+enum { Y };
+
+static rp_status reduce_scatter_shape(rp_op_meta *m)
+{
+    const rp_meta *x = &m->in[X];
+    int64_t n        = rp_meta_elems(x);
+
+    RP_CHECK(m->ctx, rp_meta_is_float(x), RP_ERR_DTYPE, "reduce_scatter: x is %s, expected a floating dtype", rp_meta_str(x));
+    m->out[Y]        = rp_meta_1d(x->dtype, rp__slice_here(m->ctx, n).room);
+    m->scratch_bytes = rp__reduce_scratch(m->ctx, n, rp_dtype_bytes(x->dtype));
+    if (m->want_grad) m->scratch_backward_bytes = n * rp_dtype_bytes(x->dtype);
+    return RP_OK;
+}
+
+static rp_cost reduce_scatter_cost(const rp_op_meta *m, rp_pass pass)
+{
+    return rp__cost(m, pass, pass == RP_FORWARD ? rp_meta_elems(&m->in[X]) : 0);
+}
+
+static void reduce_scatter_forward(const rp_op_call *c) { rp__reduce_whole(c, c->in[X], c->out[Y], false); }
+
+/* Gathered aside, as the gradient may be added to, and of another width. */
+static void reduce_scatter_backward(const rp_op_call *c)
+{
+    rp_storage aside = *c->grad_in[X]->storage;
+    rp_tensor whole  = *c->grad_in[X];
+
+    aside.data    = c->scratch;
+    whole.storage = &aside;
+    whole.start   = 0;
+    whole.m.dtype = c->grad_out[Y]->m.dtype;
+    rp__gather_slices(c, c->grad_out[Y], &whole);
+    for (int64_t e = 0, n = rp_meta_elems(&whole.m); e < n && c->ctx->op_status == RP_OK; e++) rp__elem_grad(c, X, e, rp_elem_get(&whole, e));
+}
+
+static const rp_op_case reduce_scatter_cases[] = {
+    { "a matrix",        .in = { { 3, 5 } } },
+    { "nothing is over", .in = { { 32 } } },
+    { "blocks",          .in = { { 23, 70 } } },
+};
+
+const rp_op rp_op_reduce_scatter = {
+    .name = "reduce_scatter", .n_in = 1, .n_out = 1, .flags = RP_OP_COLLECTIVE,
+    .shape = reduce_scatter_shape, .cost = reduce_scatter_cost,
+    .forward = reduce_scatter_forward, .backward = reduce_scatter_backward,
+    .cases = reduce_scatter_cases, .n_case = RP_COUNT(reduce_scatter_cases),
+};

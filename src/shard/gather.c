@@ -1,0 +1,165 @@
+/* shard/gather.c -- hooks around the modules of shard units. */
+#include "shard/gather.h"
+
+#include <string.h>
+
+#include "ops/call.h"
+
+typedef struct {
+    const rp_unit *unit;
+    rp_module **holder;                 /* of each parameter: the module it stands in, whose path its call has */
+    rp_policy *policy;                  /* what becomes of the gathered weights */
+    int depth;                          /* entries of it that are open: the first gathers, the last lets go */
+} gathering;
+
+struct rp_gather {
+    rp_ctx *ctx;
+    const rp_units *units;
+    rp_policy *keeps, *again;
+    gathering *of;                      /* each unit */
+    rp_module_hook hook;
+};
+
+/* ---- a unit ---- */
+
+static void let_go(const gathering *g, int n)
+{
+    for (int i = 0; i < n; i++) {
+        rp_tensor_unref(g->unit->param[i]->gathered);
+        g->unit->param[i]->gathered = NULL;
+    }
+}
+
+static rp_status gather_one(rp_ctx *ctx, rp_param *p, rp_module *holder)
+{
+    rp_attr_whole whole = { .ndim = p->whole.ndim };
+    rp_scope *outer     = ctx->scope;
+    rp_tensor *made;
+
+    memcpy(whole.dim, p->whole.dim, (size_t)p->whole.ndim * sizeof *whole.dim);
+    ctx->scope       = &holder->scope;
+    rp_status status = rp__apply(ctx, &rp_op_all_gather, &whole, &p->tensor, 1, &made);
+    ctx->scope       = outer;
+    if (status == RP_OK) p->gathered = made;
+    return status;
+}
+
+static rp_status gather_all(rp_ctx *ctx, const gathering *g)
+{
+    for (int i = 0; i < g->unit->n_params; i++) {
+        rp_status status = gather_one(ctx, g->unit->param[i], g->holder[i]);
+        if (status == RP_OK) continue;
+        let_go(g, i);
+        return status;
+    }
+    return RP_OK;
+}
+
+static gathering *entered(rp_gather *gather, const rp_module *m)
+{
+    const rp_unit *unit = rp__units_entered(gather->units, m);
+
+    return unit ? &gather->of[unit - gather->units->unit] : NULL;
+}
+
+static rp_status before(void *user, rp_module *m)
+{
+    rp_gather *gather = user;
+    gathering *g      = entered(gather, m);
+
+    if (g->depth++ > 0) return RP_OK;
+    RP_TRY(rp__policy_push(gather->ctx, g->policy));
+    rp_status status = gather_all(gather->ctx, g);
+    rp__policy_pop(gather->ctx);
+    if (status != RP_OK) g->depth--;
+    return status;
+}
+
+static void after(void *user, rp_module *m)
+{
+    gathering *g = entered(user, m);
+
+    if (--g->depth == 0) let_go(g, g->unit->n_params);
+}
+
+/* ---- life ---- */
+
+static rp_module *holder_of(rp_module *root, const rp_param *p)
+{
+    for (rp_module *m = root; m; m = rp__module_next(root, m))
+        for (int i = 0; i < m->n_params; i++)
+            if (&m->param[i] == p) return m;
+    return root;
+}
+
+static rp_status list_holders(rp_gather *gather)
+{
+    int n = 0;
+
+    for (int u = 0; u < gather->units->n_units; u++) n += gather->units->unit[u].n_params;
+    rp_module **holder = rp__host_alloc(gather->ctx, (n + 1) * (int64_t)sizeof *holder);
+    if (!holder) return RP_ERR_MEMORY;
+    for (int u = 0; u < gather->units->n_units; u++) {
+        gathering *g = &gather->of[u];
+        g->unit      = &gather->units->unit[u];
+        g->holder    = holder;
+        for (int i = 0; i < g->unit->n_params; i++) *holder++ = holder_of(gather->units->root, g->unit->param[i]);
+    }
+    return RP_OK;
+}
+
+static rp_status make_policy(rp_ctx *ctx, rp_fate fate, rp_policy **out)
+{
+    RP_TRY(rp_policy_new(ctx, "dist.reshard_after_forward", out));
+    return rp_policy_rule(*out, NULL, "all_gather", fate);
+}
+
+/* The unit of the root is entered before all others and left after them. */
+static bool kept_anyway(const rp_units *units, const rp_unit *unit)
+{
+    for (int i = 0; i < unit->n_entries; i++)
+        if (unit->entry[i] == units->root) return true;
+    return unit == &units->unit[units->n_units - 1];
+}
+
+static rp_status open(rp_gather *gather, bool reshard, bool planned)
+{
+    const rp_units *units = gather->units;
+
+    gather->of = rp__host_alloc(gather->ctx, units->n_units * (int64_t)sizeof *gather->of);
+    if (!gather->of) return RP_ERR_MEMORY;
+    RP_TRY(list_holders(gather));
+    RP_TRY(make_policy(gather->ctx, planned ? RP_KEEP : RP_PREFER_KEEP, &gather->keeps));
+    RP_TRY(make_policy(gather->ctx, planned ? RP_RECOMPUTE : RP_PREFER_RECOMPUTE, &gather->again));
+    for (int u = 0; u < units->n_units; u++) {
+        const rp_unit *unit   = &units->unit[u];
+        gather->of[u].policy = reshard && !kept_anyway(units, unit) ? gather->again : gather->keeps;
+        for (int i = 0; i < unit->n_entries; i++) unit->entry[i]->hook = &gather->hook;
+    }
+    return RP_OK;
+}
+
+rp_status rp__gather_new(rp_ctx *ctx, const rp_units *units, bool reshard, bool planned, rp_gather **out)
+{
+    rp_gather *gather = rp__host_alloc(ctx, sizeof *gather);
+
+    if (!gather) return RP_ERR_MEMORY;
+    *gather          = (rp_gather){ .ctx = ctx, .units = units };
+    gather->hook     = (rp_module_hook){ before, after, gather };
+    rp_status status = open(gather, reshard, planned);
+    if (status != RP_OK) rp__gather_free(gather);
+    else *out = gather;
+    return status;
+}
+
+void rp__gather_free(rp_gather *gather)
+{
+    if (!gather) return;
+    for (int u = 0; u < gather->units->n_units; u++)
+        for (int i = 0; i < gather->units->unit[u].n_entries; i++) gather->units->unit[u].entry[i]->hook = NULL;
+    rp_policy_free(gather->again);
+    rp_policy_free(gather->keeps);
+    if (gather->of) rp__release(gather->of[0].holder);
+    rp__release(gather->of);
+    rp__release(gather);
+}

@@ -1,0 +1,68 @@
+/* shard/ranks.c -- groups of the world, and numbers that all ranks share. */
+#include "shard/ranks.h"
+
+#include "ops/collective.h"
+
+static rp_status check(rp_ctx *ctx, int ranks, int64_t replicate_dim)
+{
+    RP_CHECK(ctx, ranks <= RP_MOST_RANKS, RP_ERR_UNSUPPORTED, "%d ranks are more than %d", ranks, RP_MOST_RANKS);
+    RP_CHECK(ctx, replicate_dim >= 1 && ranks % replicate_dim == 0, RP_ERR_CONFIG,
+             "dist.replicate_dim: %" PRId64 " copies of the weights do not divide %d ranks", replicate_dim, ranks);
+    return RP_OK;
+}
+
+rp_status rp__ranks_join(rp_ctx *ctx, rp_comm *world, int64_t replicate_dim)
+{
+    int ranks = rp__comm_ranks(world), rank = rp__comm_rank(world);
+
+    RP_TRY(check(ctx, ranks, replicate_dim));
+    ctx->comm = world;
+    if (ranks == 1) return RP_OK;
+    int together = (int)(ranks / replicate_dim);
+    RP_TRY(rp__comm_split(ctx, world, rank / together, &ctx->shards));
+    return replicate_dim == 1 ? RP_OK : rp__comm_split(ctx, world, rank % together, &ctx->replicas);
+}
+
+rp_status rp__ranks_pretend(rp_ctx *ctx, int rank, int ranks, int64_t replicate_dim)
+{
+    RP_TRY(check(ctx, ranks, replicate_dim));
+    if (ranks == 1) return RP_OK;
+    int together = (int)(ranks / replicate_dim);
+    RP_TRY(rp__comm_shapes(ctx, rank, ranks, &ctx->comm));
+    ctx->pretends = true;
+    RP_TRY(rp__comm_shapes(ctx, rank % together, together, &ctx->shards));
+    return replicate_dim == 1 ? RP_OK : rp__comm_shapes(ctx, rank / together, (int)replicate_dim, &ctx->replicas);
+}
+
+void rp__ranks_leave(rp_ctx *ctx)
+{
+    rp__comm_close(ctx->replicas);
+    rp__comm_close(ctx->shards);
+    if (ctx->pretends) rp__comm_close(ctx->comm);
+    ctx->comm = ctx->shards = ctx->replicas = NULL;
+    ctx->pretends = false;
+}
+
+/* ---- numbers ---- */
+
+rp_status rp__ranks_sum(rp_ctx *ctx, rp_comm *over, double *value, const char *what)
+{
+    int ranks = rp__comm_ranks(over);
+
+    if (ranks == 1) return RP_OK;
+    double *all = rp__host_alloc(ctx, ranks * (int64_t)sizeof *all);
+    if (!all) return RP_ERR_MEMORY;
+    rp_status status = rp__comm_share(ctx, over, value, sizeof *value, all, what);
+    for (int r = 0; r < ranks && status == RP_OK; r++) *value = r ? *value + all[r] : all[0];
+    rp__release(all);
+    return status;
+}
+
+rp_status rp__ranks_any(rp_ctx *ctx, bool *flag, const char *what)
+{
+    double sum = *flag;
+
+    RP_TRY(rp__ranks_sum(ctx, ctx->comm, &sum, what));
+    *flag = sum > 0;
+    return RP_OK;
+}

@@ -1,0 +1,103 @@
+/* train/loop_ranks.c -- a run on several ranks: what they must have in common, and what they tell each other of a step. */
+#include <stdio.h>
+#include <string.h>
+
+#include "train/loop_inside.h"
+
+/* ---- who takes part ---- */
+
+rp_status rp__trainer_join(rp_trainer *t)
+{
+    const rp_recipe *r = t->recipe;
+    int ranks          = rp__comm_ranks(t->ctx->comm);
+
+    RP_CHECK(t->ctx, !r->dist.ranks.set || r->dist.ranks.value == ranks, RP_ERR_CONFIG,
+             "dist.ranks is %" PRId64 ", but this is a run of %d rank%s: start it with --nproc %" PRId64 " or mpirun -n %" PRId64 ", or leave the key out",
+             r->dist.ranks.value, ranks, ranks == 1 ? "" : "s", r->dist.ranks.value, r->dist.ranks.value);
+    if (ranks == 1) return RP_OK;
+    return rp__ranks_join(t->ctx, t->ctx->comm, r->dist.replicate_dim);
+}
+
+/* ---- what they have in common ---- */
+
+typedef struct { const char *what; uint64_t hash; } common;
+
+enum { MOST_COMMON = 8 };
+
+static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_SEED); }
+
+static uint64_t hash_plan(const rp_step_plan *plan)
+{
+    uint64_t hash = rp__hash(plan->place, (size_t)plan->n_places * sizeof *plan->place, RP_HASH_SEED);
+
+    for (int i = 0; plan->plan && i < plan->plan->n_passes; i++) {
+        const rp_plan_pass *pass = &plan->plan->pass[i];
+        hash = rp__hash(&pass->hash, sizeof pass->hash, hash);
+        for (int c = 0; c < pass->n_calls; c++) hash = rp__hash(&pass->call[c].again, sizeof pass->call[c].again, hash);
+    }
+    return rp__hash(&plan->in_backward, sizeof plan->in_backward, hash);
+}
+
+/* The first thing that differs between this rank and rank 0. */
+static rp_status compare(rp_ctx *ctx, const common *mine, int n, const uint64_t *all)
+{
+    int rank = rp__comm_rank(ctx->comm);
+
+    for (int i = 0; i < n; i++)
+        RP_CHECK(ctx, mine[i].hash == all[i], RP_ERR_CONFIG, "rank %d has %s than rank 0: all ranks of a run need the same", rank, mine[i].what);
+    return RP_OK;
+}
+
+rp_status rp__trainer_alike(rp_trainer *t)
+{
+    const common mine[] = {
+        { "another version of reprise", hash_text(rp_version()) },
+        { "another recipe", hash_text(t->recipe_text) },
+        { "a CPU of another level", hash_text(rp__kernels_cpu()->level) },
+        { "another number of threads", (uint64_t)t->ctx->threads },
+        { "other data", t->info.data.hash },
+        { "another plan of the step", hash_plan(t->steps) },
+    };
+    int n = RP_COUNT(mine), ranks = rp__comm_ranks(t->ctx->comm);
+    uint64_t own[MOST_COMMON], *all;
+
+    if (ranks == 1) return RP_OK;
+    for (int i = 0; i < n; i++) own[i] = mine[i].hash;
+    all              = rp__host_alloc(t->ctx, ranks * n * (int64_t)sizeof *all);
+    if (!all) return RP_ERR_MEMORY;
+    rp_status status = rp__comm_share(t->ctx, t->ctx->comm, own, n * (int64_t)sizeof *own, all, "the comparison of plans");
+    if (status == RP_OK) status = compare(t->ctx, mine, n, all);
+    rp__release(all);
+    return status;
+}
+
+/* ---- a line of metrics ---- */
+
+/* Sums and greatest of what ranks measured apart; the rest is the same at all of them. */
+static void add_line(rp_metrics *sum, const rp_metrics *one)
+{
+    int64_t *const most[]      = { &sum->peak_memory_active, &sum->peak_memory_alloc, &sum->peak_memory_reserved, &sum->saved_bytes, &sum->rss };
+    const int64_t from[]       = { one->peak_memory_active, one->peak_memory_alloc, one->peak_memory_reserved, one->saved_bytes, one->rss };
+
+    for (int i = 0; i < RP_COUNT(most); i++)
+        if (from[i] > *most[i]) *most[i] = from[i];
+    sum->step_flops += one->step_flops;
+    sum->recompute_flops += one->recompute_flops;
+    sum->offloaded_bytes += one->offloaded_bytes;
+    if (one->step_seconds > sum->step_seconds) sum->step_seconds = one->step_seconds;
+}
+
+rp_status rp__trainer_share_line(rp_trainer *t, rp_metrics *line)
+{
+    int ranks = rp__comm_ranks(t->ctx->comm);
+
+    if (ranks == 1) return RP_OK;
+    rp_metrics *all = rp__host_alloc(t->ctx, ranks * (int64_t)sizeof *all);
+    if (!all) return RP_ERR_MEMORY;
+    rp_status status = rp__comm_share(t->ctx, t->ctx->comm, line, sizeof *line, all, "the metrics of a step");
+    if (status == RP_OK) *line = all[0];
+    for (int r = 1; r < ranks && status == RP_OK; r++) add_line(line, &all[r]);
+    line->tokens_per_second = line->step_seconds > 0 ? (double)line->tokens / line->step_seconds : 0;
+    rp__release(all);
+    return status;
+}
