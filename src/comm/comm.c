@@ -1,19 +1,141 @@
-/* comm/comm.c -- communicators over their engines. */
-#include "comm/comm.h"
+/* comm/comm.c -- communicators: the world of a process, parts of it, and ranks that are only thought of. */
+#include "comm/inside.h"
 
-struct rp_comm { int rank, ranks; };
+#include <unistd.h>
 
-int rp__comm_rank(const rp_comm *comm) { return comm ? comm->rank : 0; }
-int rp__comm_ranks(const rp_comm *comm) { return comm ? comm->ranks : 1; }
+enum { FIRST_REQUESTS = 16 };           /* under way at once without more memory */
 
-rp_status rp__comm_shapes(rp_ctx *ctx, int rank, int ranks, rp_comm **out)
+int rp__comm_rank(const rp_comm *comm) { return comm ? comm->group.rank : 0; }
+int rp__comm_ranks(const rp_comm *comm) { return comm ? comm->group.ranks : 1; }
+const char *rp__comm_engine(const rp_comm *comm) { return comm ? comm->world->name : "self"; }
+rp_status rp__comm_agreed(const rp_comm *comm) { return comm ? comm->world->agreed : RP_OK; }
+
+static void release(rp_comm *comm)
+{
+    if (!comm) return;
+    for (int i = 0; i < comm->n_request; i++) rp__release(comm->request[i].number);
+    rp__release(comm->request);
+    rp__release(comm->part);
+    rp__release(comm->said);
+    rp__release(comm);
+}
+
+static rp_status make(rp_ctx *ctx, const rp_engine *engine, rp_comm **out)
 {
     rp_comm *comm = rp__host_alloc(ctx, sizeof *comm);
 
     if (!comm) return RP_ERR_MEMORY;
-    *comm = (rp_comm){ .rank = rank, .ranks = ranks };
-    *out  = comm;
+    comm->engine = engine;
+    comm->world  = comm;
+    *out         = comm;
     return RP_OK;
 }
 
-void rp__comm_close(rp_comm *comm) { rp__release(comm); }
+/* What a step needs is there before the first one: a rank alone that finds no memory keeps all others waiting. */
+static rp_status furnish(rp_ctx *ctx, rp_comm *comm)
+{
+    comm->part = rp__host_alloc(ctx, comm->group.ranks * (int64_t)sizeof *comm->part);
+    comm->said = rp__host_alloc(ctx, comm->group.ranks * (int64_t)sizeof *comm->said);
+    if (!comm->part || !comm->said) return RP_ERR_MEMORY;
+    return rp__comm_make_room(ctx, comm, comm->group.ranks > 1 ? FIRST_REQUESTS : 0);
+}
+
+/* Where it fails the library is not ended: that would wait for the other ranks, and they for this one. */
+static rp_status open_world(rp_ctx *ctx, const rp_engine_group *job, rp_comm *comm)
+{
+    RP_CHECK(ctx, comm->engine->open(&comm->group, comm->name, comm->why), RP_ERR_BACKEND, "cannot start MPI: %s", comm->why);
+    if (job) RP_TRY(rp__engine_check(ctx, job, &comm->group, comm->name));
+    return furnish(ctx, comm);
+}
+
+rp_status rp__comm_open(rp_ctx *ctx, rp_comm **out)
+{
+    const rp_engine *engine = &rp__engine_self;
+    rp_engine_group job;
+    bool launched = rp__comm_launched();
+    rp_comm *comm;
+
+    if (launched) RP_TRY(rp__engine_load(ctx, &engine, &job));
+    RP_TRY(make(ctx, engine, &comm));
+    rp_status status = open_world(ctx, launched ? &job : NULL, comm);
+    if (status == RP_OK) *out = comm;
+    else release(comm);
+    return status;
+}
+
+rp_status rp__comm_shapes(rp_ctx *ctx, int rank, int ranks, rp_comm **out)
+{
+    rp_comm *comm;
+
+    RP_TRY(make(ctx, &rp__engine_shapes, &comm));
+    comm->group = (rp_engine_group){ .rank = rank, .ranks = ranks };
+    snprintf(comm->name, sizeof comm->name, "shapes");
+    rp_status status = furnish(ctx, comm);
+    if (status == RP_OK) *out = comm;
+    else release(comm);
+    return status;
+}
+
+/* ---- parts ---- */
+
+/* Memory first, for the same reason as in furnish; how many ranks the part has is known only afterwards: the whole's number is enough. */
+static rp_status split(rp_ctx *ctx, rp_comm *whole, int color, const rp_engine_group *known, rp_comm **out)
+{
+    rp_comm *part;
+
+    RP_CHECK(ctx, !whole->world->broken, RP_ERR_BACKEND, "the ranks of this job are out of step");
+    RP_TRY(make(ctx, whole->engine, &part));
+    part->world      = whole->world;
+    part->group      = known ? *known : whole->group;
+    rp_status status = furnish(ctx, part);
+    if (status == RP_OK && !known && !whole->engine->split(&whole->group, color, &part->group, part->why))
+        status = rp__fail(ctx, RP_ERR_BACKEND, "cannot split %d ranks: %s", whole->group.ranks, part->why);
+    if (status == RP_OK) *out = part;
+    else release(part);
+    return status;
+}
+
+rp_status rp__comm_split(rp_ctx *ctx, rp_comm *whole, int color, rp_comm **out)
+{
+    RP_CHECK(ctx, whole->engine != &rp__engine_shapes, RP_ERR_UNSUPPORTED, "nobody tells the colors of ranks that are only thought of");
+    return split(ctx, whole, color, NULL, out);
+}
+
+rp_status rp__comm_block(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
+{
+    int rank = whole->group.rank;
+
+    RP_BUG_IF(ranks < 1 || whole->group.ranks % ranks);
+    const rp_engine_group known = { .rank = rank % ranks, .ranks = ranks };
+    return split(ctx, whole, rank / ranks, whole->engine == &rp__engine_shapes ? &known : NULL, out);
+}
+
+rp_status rp__comm_across(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
+{
+    int rank = whole->group.rank;
+
+    RP_BUG_IF(ranks < 1 || whole->group.ranks % ranks);
+    const rp_engine_group known = { .rank = rank / ranks, .ranks = whole->group.ranks / ranks };
+    return split(ctx, whole, rank % ranks, whole->engine == &rp__engine_shapes ? &known : NULL, out);
+}
+
+/* ---- the end ---- */
+
+/* Where the others cannot be waited for, the library is left as it is: the job's launcher sees this process go. */
+void rp__comm_close(rp_comm *comm)
+{
+    if (!comm) return;
+    if (!comm->world->broken) {
+        if (comm->world == comm) comm->engine->finish(&comm->group);
+        else comm->engine->close(&comm->group);
+    }
+    release(comm);
+}
+
+void rp__comm_abort(rp_comm *comm, int code)
+{
+    if (comm) comm->engine->abort(&comm->group, code);
+    _exit(code);
+}
+
+void rp__comm_watch(rp_comm *world, const rp_comm_watch *watch) { world->watch = *watch; }

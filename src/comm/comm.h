@@ -4,10 +4,15 @@
  *               shapes  any rank of any number, for rehearsals: there is nobody to talk to, and nothing is moved
  *               mpi     the processes of an MPI job; a module that is loaded when the process has been started by such a job
  *
- *   start ─▶ request ─(computing)─▶ wait          requests are started in the same order by all ranks of a communicator
+ *   start ─▶ request ─(computing)─▶ wait          requests are started in the same order by all ranks of a communicator, and waited
+ *                                                 for in any
  *
  * A communicator moves bytes and adds nothing up: whoever sums does so itself, in the order of ranks, so that sums have the same bits
  * whatever library carries the bytes. Buffers stay untouched from start to wait. Only the thread that opened the world calls it.
+ *
+ * No rank waits for one that has returned: what may fail on one rank alone is agreed upon (rp__comm_agree) before the next collective.
+ * A rank that fails outside an agreement (rp__comm_agreed is RP_OK) ends the job with rp__comm_abort; rp__comm_close would wait for the
+ * others, who wait for it. After an error of a wait the world is broken: all that needs the others fails at once, closing does not wait.
  */
 #ifndef RP_COMM_H
 #define RP_COMM_H
@@ -26,6 +31,14 @@ rp_status rp__comm_shapes(rp_ctx *ctx, int rank, int ranks, rp_comm **out);
 /* Those ranks of `whole` that give the same color, in the order of their ranks there. All ranks call it. color >= 0.
  * errors  RP_ERR_BACKEND · RP_ERR_MEMORY */
 rp_status rp__comm_split(rp_ctx *ctx, rp_comm *whole, int color, rp_comm **out);
+/* The world cut into blocks of `ranks` neighbours each, which divides its number: the block of this rank …
+ *
+ *      block    0 1 2 3 | 4 5 6 7        rank 5 of 8 in blocks of 4: { 4 5 6 7 }, rank 1 of 4
+ *      across   { 1, 5 }                 … and those at the same place of every block: rank 1 of 2
+ *
+ * Of shapes, too, where rp__comm_split has nobody to ask (RP_ERR_UNSUPPORTED). errors as split */
+rp_status rp__comm_block(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out);
+rp_status rp__comm_across(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out);
 void rp__comm_close(rp_comm *comm);             /* parts before the whole; NULL is fine */
 
 int rp__comm_rank(const rp_comm *comm);         /* NULL is one rank alone */
@@ -34,6 +47,19 @@ const char *rp__comm_engine(const rp_comm *comm);       /* "self", "Open MPI v4.
 
 /* Is this process one of an MPI job? No library is loaded to know that. */
 bool rp__comm_launched(void);
+/* Which MPI a module is for; NULL-ended by .name. Does this program find a module for it (or for any: REPRISE_MPI names one)? */
+typedef struct { const char *name, *module, *package; } rp_comm_mpi;
+extern const rp_comm_mpi rp__comm_mpis[];
+bool rp__comm_has_module(const rp_comm_mpi *mpi);
+
+/* Who is told, and asked, while a rank waits. */
+typedef struct {
+    const volatile int *stop;                   /* not 0: a signal asked for the end. A wait for a rank that does not come is then given
+                                                   up, after 10 s (small things: 300 s). NULL: waits last as long as they last */
+    void (*slow)(void *user, const char *text); /* once a wait that lasts 60 s; NULL: nobody */
+    void *user;
+} rp_comm_watch;
+void rp__comm_watch(rp_comm *world, const rp_comm_watch *watch);
 
 /* ---- slices: n elements over ranks ---- */
 
@@ -48,27 +74,30 @@ rp_slice rp__slice_of(int64_t n, int rank, int ranks);
 typedef struct { int id; } rp_comm_request;     /* 0: nothing under way */
 typedef struct { int64_t first, count; } rp_comm_part;      /* elements of a buffer */
 
-/* Everybody gets everybody's elements: rank r's `mine` comes to all[part[r]]. `mine` may lie at its place in `all`. part[] is read
- * before it returns. errors RP_ERR_BACKEND · RP_ERR_UNSUPPORTED above 2^31 elements */
+/* Everybody gets everybody's elements: rank r's `mine` comes to all[part[r]]. `mine` may lie at its place in `all`, then on
+ * every rank. part[] is read before it returns. elem_bytes is 1, 2, 4 or 8.
+ * errors  RP_ERR_BACKEND · RP_ERR_UNSUPPORTED from 2^31 elements on, whatever the engine · RP_ERR_MEMORY many requests are under way */
 rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *all, const rp_comm_part *part, int elem_bytes,
                           rp_comm_request *out);
 /* from[send[r]] goes to rank r, and what rank r sends here comes to into[receive[r]]. errors as gather */
 rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const rp_comm_part *send, void *into,
                             const rp_comm_part *receive, int elem_bytes, rp_comm_request *out);
 /* Returns when it is done; the request is then 0, also after an error. Waiting gives way to other processes of the machine. `what` is
- * told where it takes long: "gather of layers.3". errors RP_ERR_BACKEND */
+ * told where it takes long or fails: "gather of layers.3". errors RP_ERR_BACKEND */
 rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what);
-/* Push what is under way, where the library does that in calls alone. */
+/* Push what is under way: the libraries move bytes in calls alone. Cheap where nothing is. */
 void rp__comm_progress(rp_comm *comm);
 
 /* ---- small things, blocking ---- */
 
-/* Rank r's bytes come to all[r * bytes], at every rank. */
+/* Rank r's bytes come to all[r * bytes], at every rank. A NULL communicator is one rank alone, in all of these. */
 rp_status rp__comm_share(rp_ctx *ctx, rp_comm *comm, const void *mine, int64_t bytes, void *all, const char *what);
 rp_status rp__comm_barrier(rp_ctx *ctx, rp_comm *comm, const char *what);
-/* The worst that any rank says; where it is another's, the message names that rank and what it said. */
+/* What the first rank that failed says, else the first that was interrupted; the same on all ranks. Where that is another rank, the
+ * message is its own with its number: "rank 2: cannot open 'a.tokens': no such file". */
 rp_status rp__comm_agree(rp_ctx *ctx, rp_comm *comm, rp_status mine);
-/* Ends all processes of the job with this exit code, now. */
+rp_status rp__comm_agreed(const rp_comm *comm);         /* what the last agreement of the world, or of a part, came to */
+/* Ends all processes of the job with this exit code, now; they lose what they have not written. */
 _Noreturn void rp__comm_abort(rp_comm *comm, int code);
 
 #endif

@@ -1,0 +1,138 @@
+/* comm/mpi.c -- which MPI has started this process, and its module: reprise-openmpi.so or reprise-mpich.so.
+ *
+ * The program depends on no MPI. Each module is linked to one; it is looked for beside the program and the library, then where both are
+ * installed. REPRISE_MPI=FILE is a module that is taken whatever has started the job.
+ */
+#include "comm/inside.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+enum { PATH_CHARS = 4096 };
+
+const rp_comm_mpi rp__comm_mpis[] = {
+    { "Open MPI", "reprise-openmpi.so", "libopenmpi-dev" },
+    { "MPICH", "reprise-mpich.so", "libmpich-dev" },
+    { NULL, NULL, NULL },
+};
+
+/* What launchers tell their processes, the surest first. Both PMIs are spoken by other launchers, too: then it may be another MPI. */
+static const struct { const char *rank, *ranks; int mpi[2]; } launchers[] = {
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", { 0, 0 } },
+    { "PMIX_RANK", "SLURM_STEP_NUM_TASKS", { 0, 1 } },
+    { "PMI_RANK", "PMI_SIZE", { 1, 0 } },
+};
+
+static int find_launcher(void)
+{
+    for (int i = 0; i < RP_COUNT(launchers); i++)
+        if (getenv(launchers[i].rank)) return i;
+    return -1;
+}
+
+bool rp__comm_launched(void) { return find_launcher() >= 0; }
+
+/* ---- files ---- */
+
+static bool is_there(char out[PATH_CHARS], const char *folder, const char *below, const char *file)
+{
+    return snprintf(out, PATH_CHARS, "%s%s/%s", folder, below, file) < PATH_CHARS && !access(out, R_OK);
+}
+
+/* The folder of a file, in place; false where it has none. */
+static bool cut_folder(char *path)
+{
+    char *slash = strrchr(path, '/');
+
+    if (slash) *slash = 0;
+    return slash != NULL;
+}
+
+static bool program_folder(char out[PATH_CHARS])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_CHARS - 1);
+
+    if (n <= 0) return false;
+    out[n] = 0;
+    return cut_folder(out);
+}
+
+static bool library_folder(char out[PATH_CHARS])
+{
+    Dl_info info;
+
+    if (!dladdr(rp__comm_mpis, &info) || !info.dli_fname) return false;
+    return snprintf(out, PATH_CHARS, "%s", info.dli_fname) < PATH_CHARS && cut_folder(out);
+}
+
+static bool find_module(const char *file, char out[PATH_CHARS])
+{
+    char folder[PATH_CHARS];
+
+    if (program_folder(folder) && (is_there(out, folder, "", file) || is_there(out, folder, "/../" RP_LIBRARY_FOLDER "/reprise", file)))
+        return true;
+    if (library_folder(folder) && (is_there(out, folder, "", file) || is_there(out, folder, "/reprise", file))) return true;
+    return is_there(out, RP_MODULE_FOLDER, "", file);
+}
+
+bool rp__comm_has_module(const rp_comm_mpi *mpi)
+{
+    char path[PATH_CHARS];
+
+    return getenv("REPRISE_MPI") || find_module(mpi->module, path);
+}
+
+static rp_status find_for(rp_ctx *ctx, int launcher, char path[PATH_CHARS])
+{
+    const char *set        = getenv("REPRISE_MPI");
+    const rp_comm_mpi *mpi = &rp__comm_mpis[launchers[launcher].mpi[0]];
+
+    if (set) {
+        RP_CHECK(ctx, snprintf(path, PATH_CHARS, "%s", set) < PATH_CHARS, RP_ERR_BACKEND, "REPRISE_MPI is too long for a path");
+        return RP_OK;
+    }
+    for (int i = 0; i < 2; i++)
+        if (find_module(rp__comm_mpis[launchers[launcher].mpi[i]].module, path)) return RP_OK;
+    return rp__fail(ctx, RP_ERR_BACKEND,
+                    "cannot join the MPI job that has started this process: '%s' is not beside the program; it is built where %s is (package %s), "
+                    "or REPRISE_MPI names it", mpi->module, mpi->name, mpi->package);
+}
+
+/* ---- the module ---- */
+
+/* A number that the launcher has told this process; -1: none. */
+static int told(const char *variable)
+{
+    const char *text = getenv(variable);
+    int64_t number;
+
+    return text && rp__parse_int(text, 0, INT32_MAX, &number) ? (int)number : -1;
+}
+
+rp_status rp__engine_load(rp_ctx *ctx, const rp_engine **out, rp_engine_group *job)
+{
+    int launcher = find_launcher();
+    char path[PATH_CHARS];
+
+    *job = (rp_engine_group){ .rank = told(launchers[launcher].rank), .ranks = told(launchers[launcher].ranks) };
+    RP_TRY(find_for(ctx, launcher, path));
+    /* Global: Open MPI opens components of its own that look for its symbols. It stays: no MPI bears to be closed and opened again. */
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+    RP_CHECK(ctx, library, RP_ERR_BACKEND, "cannot load the MPI module '%s': %s", path, dlerror());
+    const rp_engine *engine = dlsym(library, RP_ENGINE_SYMBOL_TEXT);
+    RP_CHECK(ctx, engine, RP_ERR_BACKEND, "'%s' is no MPI module of reprise", path);
+    RP_CHECK(ctx, engine->version == RP_ENGINE_VERSION, RP_ERR_BACKEND,
+             "the MPI module '%s' is of another version of reprise (%d, not %d)", path, engine->version, RP_ENGINE_VERSION);
+    *out = engine;
+    return RP_OK;
+}
+
+rp_status rp__engine_check(rp_ctx *ctx, const rp_engine_group *job, const rp_engine_group *world, const char *library)
+{
+    bool same = (job->rank < 0 || job->rank == world->rank) && (job->ranks < 0 || job->ranks == world->ranks);
+
+    RP_CHECK(ctx, same, RP_ERR_BACKEND,
+             "%s takes rank %d of the job's %d for rank %d of %d: another MPI has started the job, and REPRISE_MPI may name its module", library,
+             job->rank, job->ranks, world->rank, world->ranks);
+    return RP_OK;
+}

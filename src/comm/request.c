@@ -1,0 +1,191 @@
+/* comm/request.c -- collectives under way: started, pushed, waited for.
+ *
+ * The numbers of a request (who sends how many elements from where) are kept with it: MPI reads them until it is done. Requests take their
+ * records from a list that stays, so that steps allocate nothing.
+ */
+#include "comm/inside.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+enum {
+    SPINS          = 200,               /* tests before the core is given to others: some 20 microseconds */
+    NAP_US         = 50,
+    LOOKS          = 64,                /* turns between two looks at the clock */
+};
+#define YIELD_SECONDS 0.02              /* then naps: ranks that compute need the core more than this one its promptness */
+#define SLOW_SECONDS 60.0
+#define REQUEST_PATIENCE 10.0           /* ranks run the same step: none is this much later than another, unless it is gone */
+
+/* ---- starting ---- */
+
+rp_status rp__comm_make_room(rp_ctx *ctx, rp_comm *comm, int n)
+{
+    int64_t size = sizeof *comm->request, numbers = 4 * (int64_t)comm->group.ranks * (int64_t)sizeof(int);
+
+    if (n <= comm->n_request) return RP_OK;
+    rp_request *grown = rp__host_grow(ctx, comm->request, comm->n_request * size, n * size);
+    if (!grown) return RP_ERR_MEMORY;
+    comm->request = grown;
+    for (; comm->n_request < n; comm->n_request++)
+        if (!(grown[comm->n_request].number = rp__host_alloc(ctx, numbers))) return RP_ERR_MEMORY;
+    return RP_OK;
+}
+
+static rp_status take(rp_ctx *ctx, rp_comm *comm, int elem_bytes, int *id)
+{
+    int i = 0;
+
+    RP_BUG_IF(elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4 && elem_bytes != 8);
+    RP_CHECK(ctx, !comm->world->broken, RP_ERR_BACKEND, "the ranks of this job are out of step");
+    while (i < comm->n_request && comm->request[i].state != RP_REQUEST_FREE) i++;
+    if (i == comm->n_request) RP_TRY(rp__comm_make_room(ctx, comm, 2 * i + 1));
+    *id = i + 1;
+    return RP_OK;
+}
+
+/* All engines refuse alike: what a rehearsal accepts, a run can do. */
+static rp_status narrow(rp_ctx *ctx, const rp_comm *comm, const rp_comm_part *part, int *number, rp_engine_parts *out)
+{
+    int ranks = comm->group.ranks, *count = number, *first = number + ranks;
+
+    for (int r = 0; r < ranks; r++) {
+        int64_t end = part[r].first + part[r].count;
+        RP_BUG_IF(part[r].count < 0 || part[r].first < 0);
+        RP_CHECK(ctx, end <= INT32_MAX, RP_ERR_UNSUPPORTED, "a message of %" PRId64 " elements is more than MPI counts (%d)", end, INT32_MAX);
+        count[r] = (int)part[r].count;
+        first[r] = (int)part[r].first;
+    }
+    *out = (rp_engine_parts){ count, first };
+    return RP_OK;
+}
+
+static rp_status started(rp_ctx *ctx, rp_comm *comm, int id, bool well, bool done, rp_comm_request *out)
+{
+    if (!well) {
+        comm->world->broken = true;
+        return rp__fail(ctx, RP_ERR_BACKEND, "cannot start a collective on %d ranks: %s", comm->group.ranks, comm->why);
+    }
+    *out = (rp_comm_request){ done ? 0 : id };
+    if (done) return RP_OK;
+    comm->request[id - 1].state = RP_REQUEST_UNDER_WAY;
+    comm->n_under_way++;
+    return RP_OK;
+}
+
+rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *all, const rp_comm_part *part, int elem_bytes,
+                          rp_comm_request *out)
+{
+    rp_engine_parts parts;
+    bool done = false;
+    int id;
+
+    RP_TRY(take(ctx, comm, elem_bytes, &id));
+    rp_request *r = &comm->request[id - 1];
+    RP_TRY(narrow(ctx, comm, part, r->number, &parts));
+    bool well = comm->engine->gather(&comm->group, mine, all, parts, elem_bytes, &r->handle, &done, comm->why);
+    return started(ctx, comm, id, well, done, out);
+}
+
+rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const rp_comm_part *send, void *into,
+                            const rp_comm_part *receive, int elem_bytes, rp_comm_request *out)
+{
+    rp_engine_parts sent, received;
+    bool done = false;
+    int id;
+
+    RP_TRY(take(ctx, comm, elem_bytes, &id));
+    rp_request *r = &comm->request[id - 1];
+    RP_TRY(narrow(ctx, comm, send, r->number, &sent));
+    RP_TRY(narrow(ctx, comm, receive, r->number + 2 * comm->group.ranks, &received));
+    bool well = comm->engine->exchange(&comm->group, from, sent, into, received, elem_bytes, &r->handle, &done, comm->why);
+    return started(ctx, comm, id, well, done, out);
+}
+
+/* ---- under way ---- */
+
+static void test(rp_comm *comm, rp_request *r)
+{
+    bool done = false;
+
+    if (r->state != RP_REQUEST_UNDER_WAY) return;
+    bool well = comm->engine->test(&r->handle, &done, comm->why);
+    if (well && !done) return;
+    r->state = well ? RP_REQUEST_DONE : RP_REQUEST_FAILED;
+    comm->n_under_way--;
+}
+
+void rp__comm_progress(rp_comm *comm)
+{
+    for (int i = 0; comm && comm->n_under_way && i < comm->n_request; i++) test(comm, &comm->request[i]);
+}
+
+/* ---- waiting ---- */
+
+typedef struct { double began, now, patience; int64_t turn; bool told; } waiting;
+
+static void give_way(const waiting *w)
+{
+    if (w->turn < SPINS) return;
+    if (w->now - w->began < YIELD_SECONDS) sched_yield();
+    else usleep(NAP_US);
+}
+
+static void tell_slow(const rp_ctx *ctx, const rp_comm *comm, waiting *w, const char *what)
+{
+    const rp_comm_watch *watch = &comm->world->watch;
+    char text[RP_ERROR_CHARS];
+
+    if (w->told || !watch->slow || w->now - w->began < SLOW_SECONDS) return;
+    snprintf(text, sizeof text, "rank %d has waited %.0f s for the others in %s (step %" PRId64 ")", comm->world->group.rank,
+             w->now - w->began, what, ctx->step);
+    watch->slow(watch->user, text);
+    w->told = true;
+}
+
+/* A stop is seen by all ranks within moments, so whoever does not come any more has gone. */
+static bool is_given_up(rp_comm *world, const waiting *w)
+{
+    if (!world->watch.stop || !*world->watch.stop) return false;
+    if (world->stopped == 0) world->stopped = w->now;
+    return w->now - (world->stopped > w->began ? world->stopped : w->began) > w->patience;
+}
+
+static rp_status turn(rp_ctx *ctx, rp_comm *comm, waiting *w, const char *what)
+{
+    if (w->turn % LOOKS == 0 || w->turn > SPINS + 1000) w->now = rp__seconds();
+    if (w->turn == 0) w->began = w->now;
+    give_way(w);
+    w->turn++;
+    tell_slow(ctx, comm, w, what);
+    if (!is_given_up(comm->world, w)) return RP_OK;
+    comm->world->broken = true;
+    return rp__fail(ctx, RP_ERR_BACKEND, "a rank is gone: rank %d waited for the others in %s (step %" PRId64 ") until %.0f s after the stop",
+                    comm->world->group.rank, what, ctx->step, w->patience);
+}
+
+rp_status rp__comm_wait_for(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what, double patience)
+{
+    int id    = request->id;
+    waiting w = { .patience = patience };
+
+    *request = (rp_comm_request){ 0 };
+    if (!id) return RP_OK;
+    rp_request *r = &comm->request[id - 1];
+    RP_BUG_IF(r->state == RP_REQUEST_FREE);
+    for (;;) {
+        test(comm, r);
+        if (r->state != RP_REQUEST_UNDER_WAY) break;
+        RP_TRY(turn(ctx, comm, &w, what));      /* a request that is given up keeps its record: the library still writes there */
+    }
+    bool well = r->state == RP_REQUEST_DONE;
+    r->state  = RP_REQUEST_FREE;
+    if (well) return RP_OK;
+    comm->world->broken = true;
+    return rp__fail(ctx, RP_ERR_BACKEND, "%s failed: %s", what, comm->why);
+}
+
+rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what)
+{
+    return rp__comm_wait_for(ctx, comm, request, what, REQUEST_PATIENCE);
+}

@@ -1,0 +1,85 @@
+/* comm/small.c -- what ranks tell each other in a few bytes, waiting for it: values, that they are there, how they fare. */
+#include "comm/inside.h"
+
+/* Between steps one rank may write a state or read a file while the others wait: a stop leaves it time for that. */
+#define SMALL_PATIENCE 300.0
+
+static rp_status gather_now(rp_ctx *ctx, rp_comm *comm, const void *mine, void *all, const char *what)
+{
+    rp_comm_request request = { 0 };
+
+    RP_TRY(rp__comm_gather(ctx, comm, mine, all, comm->part, 1, &request));
+    return rp__comm_wait_for(ctx, comm, &request, what, SMALL_PATIENCE);
+}
+
+rp_status rp__comm_share(rp_ctx *ctx, rp_comm *comm, const void *mine, int64_t bytes, void *all, const char *what)
+{
+    if (!comm) {
+        memmove(all, mine, (size_t)bytes);
+        return RP_OK;
+    }
+    for (int r = 0; r < comm->group.ranks; r++) comm->part[r] = (rp_comm_part){ .first = r * bytes, .count = bytes };
+    return gather_now(ctx, comm, mine, all, what);
+}
+
+rp_status rp__comm_barrier(rp_ctx *ctx, rp_comm *comm, const char *what)
+{
+    int32_t here = 0;
+
+    return comm ? rp__comm_share(ctx, comm, &here, sizeof here, comm->said, what) : RP_OK;
+}
+
+/* ---- agreement ---- */
+
+/* The rank whose status all take: the first that failed, else the first that was interrupted; -1 where all is well. */
+static int spokesman(const int32_t *said, int ranks)
+{
+    int interrupted = -1;
+
+    for (int r = ranks - 1; r >= 0; r--)
+        if (said[r] == RP_ERR_INTERRUPTED) interrupted = r;
+    for (int r = 0; r < ranks; r++)
+        if (said[r] != RP_OK && said[r] != RP_ERR_INTERRUPTED) return r;
+    return interrupted;
+}
+
+/* The sentence and the lines under it, as they were said elsewhere. */
+static void repeat(rp_ctx *ctx, rp_status status, int rank, char *text)
+{
+    char *line = text, *end = strchr(text, '\n');
+
+    if (end) *end = 0;
+    rp__fail(ctx, status, "rank %d: %s", rank, line[0] ? line : rp_status_text(status));
+    while (end) {
+        line = end + 1;
+        end  = strchr(line, '\n');
+        if (end) *end = 0;
+        rp__fail_line(ctx, "%s", line);
+    }
+}
+
+static rp_status hear(rp_ctx *ctx, rp_comm *comm, int from, rp_status status)
+{
+    char text[RP_ERROR_CHARS] = { 0 };
+
+    if (from == comm->group.rank) memcpy(text, ctx->error, sizeof text);
+    for (int r = 0; r < comm->group.ranks; r++) comm->part[r] = (rp_comm_part){ .count = r == from ? RP_ERROR_CHARS : 0 };
+    RP_TRY(gather_now(ctx, comm, text, text, "the message of a rank that failed"));
+    text[sizeof text - 1] = 0;
+    if (from != comm->group.rank) repeat(ctx, status, from, text);
+    return RP_OK;
+}
+
+rp_status rp__comm_agree(rp_ctx *ctx, rp_comm *comm, rp_status mine)
+{
+    if (!comm) return mine;
+    if (comm->engine == &rp__engine_shapes || comm->group.ranks == 1) return comm->world->agreed = mine;
+    if (comm->world->broken && mine != RP_OK) return mine;      /* it says why, and nobody could be asked */
+    int32_t own = mine;
+    RP_TRY(rp__comm_share(ctx, comm, &own, sizeof own, comm->said, "an agreement"));
+    int from = spokesman(comm->said, comm->group.ranks);
+    if (from < 0) return comm->world->agreed = RP_OK;
+    rp_status status = (rp_status)comm->said[from];
+    RP_TRY(hear(ctx, comm, from, status));
+    return comm->world->agreed = status;
+}

@@ -1,0 +1,236 @@
+/* Claims about communicators that need no other process: slices, one rank alone, ranks only thought of. */
+#include "rp_test.h"
+
+#include "comm/inside.h"
+
+static rp_ctx *ctx;
+static uint64_t seed = 7;
+
+static int64_t draw(int64_t below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((seed >> 33) % (uint64_t)below);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    test_ctx_free(ctx);
+    return 0;
+}
+
+/* ---- slices ---- */
+
+static void check_slices(int64_t n, int ranks)
+{
+    int64_t next = 0, room = rp__slice_of(n, 0, ranks).room;
+
+    assert_int_equal(room % RP_SLICE_ELEMS, 0);
+    assert_true(room * ranks >= n && (n == 0 || room * ranks < n + ranks * RP_SLICE_ELEMS));
+    for (int r = 0; r < ranks; r++) {
+        rp_slice s = rp__slice_of(n, r, ranks);
+        assert_int_equal(s.room, room);
+        assert_int_equal(s.first, next);
+        assert_true(s.count >= 0 && s.count <= room);
+        if (s.count) assert_int_equal(s.first, r * room);
+        next += s.count;
+    }
+    assert_int_equal(next, n);
+}
+
+static void slices_cover_all_elements_without_overlap_in_rooms_alike(void **state)
+{
+    (void)state;
+    for (int i = 0; i < test_draws(20000); i++) check_slices(draw(i % 2 ? 100 : 1 << 20), 1 + (int)draw(40));
+    for (int ranks = 1; ranks <= 64; ranks++)
+        for (int64_t n = 0; n < 3; n++) check_slices(n, ranks);
+    check_slices(INT64_C(1) << 40, 7);
+}
+
+static void only_the_last_slices_are_short(void **state)
+{
+    (void)state;
+    for (int i = 0; i < test_draws(2000); i++) {
+        int64_t n = draw(5000);
+        int ranks = 2 + (int)draw(20);
+        for (int r = 1; r < ranks; r++) {
+            rp_slice before = rp__slice_of(n, r - 1, ranks), s = rp__slice_of(n, r, ranks);
+            assert_true(s.count == 0 || before.count == before.room);
+        }
+    }
+}
+
+/* ---- one rank ---- */
+
+static void alone_everything_comes_back_to_its_place(void **state)
+{
+    (void)state;
+    rp_comm *comm;
+    rp_comm_request request = { 5 };
+    uint16_t mine[5] = { 1, 2, 3, 4, 5 }, all[9] = { 0 }, back[9] = { 0 };
+
+    assert_ok(ctx, rp__comm_open(ctx, &comm));
+    assert_int_equal(rp__comm_rank(comm), 0);
+    assert_int_equal(rp__comm_ranks(comm), 1);
+    assert_string_equal(rp__comm_engine(comm), "self");
+    assert_ok(ctx, rp__comm_gather(ctx, comm, mine, all, &(rp_comm_part){ 2, 5 }, 2, &request));
+    assert_ok(ctx, rp__comm_wait(ctx, comm, &request, "a gather"));
+    assert_memory_equal(all, ((uint16_t[]){ 0, 0, 1, 2, 3, 4, 5, 0, 0 }), sizeof all);
+    assert_ok(ctx, rp__comm_exchange(ctx, comm, all, &(rp_comm_part){ 3, 2 }, back, &(rp_comm_part){ 0, 2 }, 2, &request));
+    assert_ok(ctx, rp__comm_wait(ctx, comm, &request, "an exchange"));
+    assert_memory_equal(back, ((uint16_t[]){ 2, 3, 0, 0, 0, 0, 0, 0, 0 }), sizeof back);
+    rp__comm_close(comm);
+}
+
+static void alone_the_own_status_stands(void **state)
+{
+    (void)state;
+    rp_comm *comm;
+
+    assert_ok(ctx, rp__comm_open(ctx, &comm));
+    assert_ok(ctx, rp__comm_agree(ctx, comm, RP_OK));
+    rp__fail(ctx, RP_ERR_IO, "cannot open 'x'");
+    assert_int_equal(rp__comm_agree(ctx, comm, RP_ERR_IO), RP_ERR_IO);
+    assert_int_equal(rp__comm_agreed(comm), RP_ERR_IO);
+    assert_string_equal(rp_error(ctx), "cannot open 'x'");
+    rp__comm_close(comm);
+}
+
+static void no_communicator_is_one_rank_alone(void **state)
+{
+    (void)state;
+    int32_t mine = 4, all = 0;
+
+    assert_int_equal(rp__comm_rank(NULL), 0);
+    assert_int_equal(rp__comm_ranks(NULL), 1);
+    assert_ok(ctx, rp__comm_share(ctx, NULL, &mine, sizeof mine, &all, "a number"));
+    assert_int_equal(all, 4);
+    assert_ok(ctx, rp__comm_barrier(ctx, NULL, "a meeting"));
+    assert_int_equal(rp__comm_agree(ctx, NULL, RP_ERR_SHAPE), RP_ERR_SHAPE);
+    rp__comm_progress(NULL);
+    rp__comm_close(NULL);
+}
+
+/* ---- ranks only thought of ---- */
+
+static void shapes_are_any_rank_and_move_nothing(void **state)
+{
+    (void)state;
+    rp_comm *comm;
+    rp_comm_request request = { 5 };
+    rp_comm_part part[8]    = { { 0, 0 } };
+
+    for (int r = 0; r < 8; r++) part[r] = (rp_comm_part){ r * 100, 100 };
+    assert_ok(ctx, rp__comm_shapes(ctx, 5, 8, &comm));
+    assert_int_equal(rp__comm_rank(comm), 5);
+    assert_int_equal(rp__comm_ranks(comm), 8);
+    assert_ok(ctx, rp__comm_gather(ctx, comm, NULL, NULL, part, 4, &request));
+    assert_ok(ctx, rp__comm_wait(ctx, comm, &request, "a gather"));
+    assert_ok(ctx, rp__comm_exchange(ctx, comm, NULL, part, NULL, part, 4, &request));
+    assert_ok(ctx, rp__comm_wait(ctx, comm, &request, "an exchange"));
+    assert_int_equal(rp__comm_agree(ctx, comm, RP_ERR_BUDGET), RP_ERR_BUDGET);
+    rp__comm_close(comm);
+}
+
+static void a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too(void **state)
+{
+    (void)state;
+    rp_comm *comm;
+    rp_comm_request request = { 0 };
+    rp_comm_part part[2]    = { { 0, 1 << 30 }, { 1 << 30, 1 << 30 } };
+
+    assert_ok(ctx, rp__comm_shapes(ctx, 0, 2, &comm));
+    assert_int_equal(rp__comm_gather(ctx, comm, NULL, NULL, part, 2, &request), RP_ERR_UNSUPPORTED);
+    assert_non_null(strstr(rp_error(ctx), "2147483648"));
+    part[1].count--;
+    assert_ok(ctx, rp__comm_gather(ctx, comm, NULL, NULL, part, 2, &request));
+    rp__comm_close(comm);
+}
+
+/* Every rank is in one block and in one line across, and only there does it meet each other rank of it. */
+static void blocks_and_lines_across_are_where_the_drawing_has_them(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 12; ranks++) {
+        for (int size = 1; size <= ranks; size++) {
+            if (ranks % size) continue;
+            for (int rank = 0; rank < ranks; rank++) {
+                rp_comm *whole, *block, *across;
+                assert_ok(ctx, rp__comm_shapes(ctx, rank, ranks, &whole));
+                assert_ok(ctx, rp__comm_block(ctx, whole, size, &block));
+                assert_ok(ctx, rp__comm_across(ctx, whole, size, &across));
+                assert_int_equal(rp__comm_ranks(block), size);
+                assert_int_equal(rp__comm_ranks(across), ranks / size);
+                assert_int_equal(rp__comm_rank(across) * size + rp__comm_rank(block), rank);
+                rp__comm_close(across);
+                rp__comm_close(block);
+                rp__comm_close(whole);
+            }
+        }
+    }
+}
+
+static void nobody_tells_the_colors_of_ranks_only_thought_of(void **state)
+{
+    (void)state;
+    rp_comm *whole, *part;
+
+    assert_ok(ctx, rp__comm_shapes(ctx, 1, 4, &whole));
+    assert_int_equal(rp__comm_split(ctx, whole, 0, &part), RP_ERR_UNSUPPORTED);
+    rp__comm_close(whole);
+}
+
+/* ---- faults ---- */
+
+static rp_status open_both(void)
+{
+    rp_comm *whole = NULL, *part = NULL;
+    rp_status status = rp__comm_shapes(ctx, 1, 4, &whole);
+
+    if (status == RP_OK) status = rp__comm_block(ctx, whole, 2, &part);
+    rp__comm_close(part);
+    rp__comm_close(whole);
+    return status;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    int fired = 0;
+
+    for (int64_t k = 1;; k++) {
+        ctx->fault_countdown = k;
+        rp_status status     = open_both();
+        bool fires           = ctx->fault_countdown == 0;
+        ctx->fault_countdown = 0;
+        assert_int_equal(status, fires ? RP_ERR_MEMORY : RP_OK);
+        if (!fires) break;
+        fired++;
+    }
+    assert_true(fired > 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_cover_all_elements_without_overlap_in_rooms_alike),
+        cmocka_unit_test(only_the_last_slices_are_short),
+        cmocka_unit_test(alone_everything_comes_back_to_its_place),
+        cmocka_unit_test(alone_the_own_status_stands),
+        cmocka_unit_test(no_communicator_is_one_rank_alone),
+        cmocka_unit_test(shapes_are_any_rank_and_move_nothing),
+        cmocka_unit_test(a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too),
+        cmocka_unit_test(blocks_and_lines_across_are_where_the_drawing_has_them),
+        cmocka_unit_test(nobody_tells_the_colors_of_ranks_only_thought_of),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
