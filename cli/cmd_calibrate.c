@@ -59,8 +59,9 @@ int cmd_calibrate(cli *c, int argc, char **argv)
         "",
         "Measure how fast this machine runs each op, forward and backward, in each dtype, how fast its memory and the\n"
         "disk of the current folder are. It takes a minute, in which nothing else should run. Until it is done, plans go\n"
-        "by what the CPU says about itself. The table is kept for this CPU and number of threads in $REPRISE_COSTS, else in\n"
-        "$XDG_CACHE_HOME/reprise or ~/.cache/reprise; no other command changes it.",
+        "by what the CPU says about itself. What ranks send to each other is not measured, as that takes several: plans go by\n"
+        "2.2 GB/s a rank, or by 'link' and 'latency' of --device. The table is kept for this CPU and number of threads in\n"
+        "$REPRISE_COSTS, else in $XDG_CACHE_HOME/reprise or ~/.cache/reprise; no other command changes it.",
         table, RP_COUNT(table), 0, 0, false,
     };
     calibrate_fields fields = { 0 };

@@ -2,7 +2,8 @@
  *
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
- *              measured, estimated, planned, optimizer_in_bwd, modules, ranks } */
+ *              measured, estimated, planned, optimizer_in_bwd, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
+ *              units, comm_bytes, comm_seconds }              the last two of a rank in a step */
 #include "cli/forecast.h"
 #include "plan/cost.h"
 
@@ -12,17 +13,23 @@ static double ratio(double part, double whole) { return whole > 0 ? part / whole
 
 /* ---- JSON ---- */
 
-static json_t *rank_json(const rp_forecast *f)
+/* What one takes, each does: slices are padded to one room. */
+static json_t *ranks_json(const rp_forecast *f)
 {
-    return json_pack("{s:i, s:I, s:I}", "rank", 0, "peak_bytes", (json_int_t)f->found.memory.peak_bytes, "reserved_bytes",
-                     (json_int_t)f->found.memory.reserved_bytes);
+    json_t *all = json_array();
+
+    for (int rank = 0; rank < f->ranks; rank++)
+        json_array_append_new(all, json_pack("{s:i, s:I, s:I, s:o, s:b}", "rank", rank, "peak_bytes", (json_int_t)f->explain.peak_bytes,
+                                             "reserved_bytes", (json_int_t)f->found.memory.reserved_bytes, "by_class",
+                                             cli_classes_json(f->explain.peak_at), "fits", f->feasible));
+    return all;
 }
 
 static void print_json(const rp_forecast *f)
 {
     const rp_explain *e = &f->explain;
     json_t *all         = json_pack(
-        "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:[o]}",
+        "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:s?, s:I, s:f}",
         "feasible", f->feasible, "budget_bytes", f->budget ? json_integer(f->budget) : json_null(), "peak_bytes", (json_int_t)e->peak_bytes,
         "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes",
         (json_int_t)f->found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
@@ -30,7 +37,8 @@ static void print_json(const rp_forecast *f)
         (json_int_t)f->found.recompute_flops, "overhead", ratio(f->again_seconds, f->seconds), "overhead_lower_bound",
         ratio(f->bound_seconds, f->seconds), "step_seconds", f->seconds + f->again_seconds, "live_bound_bytes", (json_int_t)f->bound,
         "solve_seconds", f->solve_seconds, "machine", f->machine, "measured", f->measured, "estimated", f->estimated, "planned", f->planned,
-        "optimizer_in_bwd", f->in_backward, "modules", cli_modules_json(e), "ranks", rank_json(f));
+        "optimizer_in_bwd", f->in_backward, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
+        *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds);
 
     json_dumpf(all, stdout, 0);
     putchar('\n');
@@ -63,6 +71,16 @@ static void print_time(const rp_forecast *f)
     printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
 }
 
+/* The seconds are in those of the step, as if nothing were computed meanwhile. */
+static void print_ranks(const rp_forecast *f)
+{
+    char sent[RP_SIZE_CHARS];
+
+    if (f->ranks == 1) return;
+    printf("%-14s %d, and each takes this; %s\n", "ranks", f->ranks, f->units);
+    printf("%-14s a rank sends %s a step, %.3f s of it\n", "communication", rp__size_text(sent, f->comm_bytes), f->comm_seconds);
+}
+
 /* Outputs of one op are a line, by what becomes of them. */
 static void print_fates(const rp_explain *e)
 {
@@ -84,6 +102,7 @@ static void print_text(const rp_forecast *f)
 {
     print_verdict(f);
     if (f->feasible) print_time(f);
+    print_ranks(f);
     putchar('\n');
     cli_print_peak(&f->explain);
     print_fates(&f->explain);
@@ -137,7 +156,7 @@ int cmd_plan(cli *c, int argc, char **argv)
 {
     static const cli_option table[] = {
         { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
-        { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…'",
+        { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=25GB/s, latency=10us'",
           0, 0 },
         { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
     };

@@ -39,7 +39,7 @@ int cmd_ls(cli *c, int argc, char **argv)
         char path[8192], summary[128];
         cli_shipped_path(&shipped, shipped.name[i], path, sizeof path);
         read_summary(path, summary);
-        printf("%-24s %s\n", shipped.name[i], summary);
+        printf("%-28s %s\n", shipped.name[i], summary);
     }
     cli_shipped_free(&shipped);
     return cli_finish(c, 0);

@@ -1,7 +1,7 @@
 /* cli/shipped.c -- the recipes that come with the program: where they lie, their names, and CONFIG arguments.
  *
  * Looked for in $REPRISE_RECIPES, beside the program (../share/reprise/recipes when installed, ../recipes in a build
- * folder of the source tree). A recipe NAME is the file NAME.yaml there. */
+ * folder of the source tree). A recipe NAME is the file NAME.yaml there; a model NAME, for the key model.config, is NAME/config.json. */
 #include "cli/cli.h"
 #include "train/loop.h"
 
@@ -96,6 +96,19 @@ static bool is_file(const char *path)
     return !stat(path, &s) && !S_ISDIR(s.st_mode);
 }
 
+/* model.config: llama3_8b. A name is no path, and a file or folder of that name goes before what is shipped. */
+static void find_config(rp_recipe *recipe)
+{
+    const char *name    = recipe->model.config;
+    char *path          = NULL;
+    cli_shipped shipped;
+
+    if (!name || strchr(name, '/') || strchr(name, '.') || !access(name, F_OK)) return;
+    if (cli_shipped_list(&shipped)) path = rp__bump_format(&recipe->doc.bump, "%s/%s/config.json", shipped.folder, name);
+    if (path && is_file(path)) recipe->model.config = path;
+    cli_shipped_free(&shipped);
+}
+
 /* Names that the model does not have are told together with what is wrong in the recipe itself. */
 static void add_names(cli *c, const rp_recipe *recipe, rp_report *report)
 {
@@ -127,6 +140,7 @@ int cli_load_recipe(cli *c, const char *config, int n_settings, const char *cons
     rp__report_open(&report, c->ctx);
     rp_status status = rp__recipe_load_with_errors(c->ctx, path, n_settings, setting, &report, &recipe);
     bool told        = report.n_errors > 0;
+    if (recipe) find_config(recipe);
     if (recipe && told) add_names(c, recipe, &report);
     cli_print_report(&report);
     rp__report_close(&report);

@@ -73,7 +73,7 @@ typedef struct {
     bool replaying;                         /* forward: a replay */
 } rp_op_call;
 
-typedef struct { int64_t flops, read_bytes, write_bytes; } rp_cost;
+typedef struct { int64_t flops, read_bytes, write_bytes, comm_bytes; } rp_cost;      /* comm_bytes: those a rank sends to others */
 
 /* One line of a case table; tests/ops/run_cases.c runs every check on each, in every dtype and with every kernel. */
 typedef struct {

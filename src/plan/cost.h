@@ -3,9 +3,10 @@
  * One table for a CPU and a number of threads:
  *
  *   seconds of a pass of a call = overhead + max(flops / rate, bytes / bandwidth)          (roofline, by op, dtype and pass)
+ *                               + latency + comm bytes / link                              (where it talks to other ranks)
  *
- * with flops and bytes as the op's `cost` says. It is built in, from what the CPU says about itself, until `reprise calibrate` has
- * measured it; then a file has it. plan, explain, sweep and train read the same table, so the same recipe gives the same plan.
+ * with flops and bytes as the op's `cost` says; link is what one rank sends a second while all others do. It is built in, from what the CPU
+ * says about itself, until `reprise calibrate` has measured it; then a file has it, but for the link, which takes other ranks to measure. plan, explain, sweep and train read the same table, so the same recipe gives the same plan.
  */
 #ifndef RP_COST_H
 #define RP_COST_H
@@ -18,17 +19,24 @@ typedef struct rp_cost_table rp_cost_table;
 /* The table for this machine and the context's threads: the measured one where there is a file of it, else the built-in one.
  * errors RP_ERR_FORMAT a file that is damaged, named · RP_ERR_MEMORY */
 rp_status rp__cost_table_open(rp_ctx *ctx, rp_cost_table **out);
-/* Of another machine: "name=h100, memory=80GB, flops=989e12, bandwidth=3.35e12", any order; a name alone is one of devices.def.
- * `flops` are those of bf16 products (flops_fp32 may be given, too). errors RP_ERR_CONFIG one sentence · RP_ERR_MEMORY */
+/* Of another machine: "name=h100, memory=80GB, flops=989e12, bandwidth=3.35e12, link=450GB/s", any order; a name alone is one of devices.def.
+ * `flops` are those of bf16 products (flops_fp32 may be given, too); `link` and `latency` (10us) are of one rank among many.
+ * errors RP_ERR_CONFIG one sentence · RP_ERR_MEMORY */
 rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **out);
 void rp__cost_table_free(rp_cost_table *table);
 
 /* Of one pass of a call. Never negative, never 0 where there is work. */
 double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass);
+/* The part of it in which the call talks to other ranks, and the bytes that this one sends them. */
+double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass);
+int64_t rp__cost_comm_bytes(const rp_op_meta *call, rp_pass pass);
 /* Of moving bytes of that dtype through memory once, as the optimizer's update does: those it reads and those it writes. */
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
 /* Of writing bytes to where offloaded slots go, or reading them back; 0: unknown, nothing is to be offloaded. */
 double rp__cost_offload_bandwidth(const rp_cost_table *table);
+
+/* Bytes a second that one rank sends to others; 0: unknown. */
+double rp__cost_link(const rp_cost_table *table);
 
 const char *rp__cost_machine(const rp_cost_table *table);       /* "Intel Xeon …, 2 threads, amx" or "h100" */
 /* The machine the context runs on, with its threads, into out; returns out. */

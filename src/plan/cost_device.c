@@ -2,7 +2,7 @@
  *
  *   h100                                                       a line of devices.def
  *   h100, memory=40GB                                          … with another word on something
- *   name=mine, flops=200T, flops_fp32=30e12, bandwidth=1e12, memory=64GB, offload=25e9
+ *   name=mine, flops=200T, flops_fp32=30e12, bandwidth=1e12, memory=64GB, offload=25e9, link=25GB/s, latency=20us
  *
  * How much of a peak is reached:
  *
@@ -11,6 +11,7 @@
  *   head         0.8 of that: narrow chunks, and the softmax between its products
  *   attention    0.5 forward, 0.4 backward of what is its dtype's peak (FlashAttention-2, arXiv 2307.08691, has 50-73 % and less in backward)
  *   the rest     0.8 of the memory's peak, as streams reach it; a launch of a kernel takes 5 us
+ *   the link     0.8 of its peak, as large collectives reach it; one takes 10 us besides. Where it is not given it is the link to the host
  */
 #include "plan/cost_inside.h"
 
@@ -21,34 +22,59 @@
 typedef struct {
     char name[64];
     int64_t memory;
-    double flops, flops_fp32, bandwidth, offload;
+    double flops, flops_fp32, bandwidth, offload, link, latency;
 } device;
 
+#define LEAST_LATENCY 10e-6             /* seconds */
+
 static const device shipped[] = {
-#define RP_COST_DEVICE(name, memory, flops, flops_fp32, bandwidth, offload) { name, memory, flops, flops_fp32, bandwidth, offload },
+#define RP_COST_DEVICE(name, memory, flops, flops_fp32, bandwidth, offload, link) \
+    { name, memory, flops, flops_fp32, bandwidth, offload, link, LEAST_LATENCY },
 #include "plan/devices.def"
 #undef RP_COST_DEVICE
 };
 
-enum { NAME, MEMORY, FLOPS, FLOPS_FP32, BANDWIDTH, OFFLOAD, KEYS };
-static const char *const keys[KEYS + 1] = { "name", "memory", "flops", "flops_fp32", "bandwidth", "offload", NULL };
+enum { NAME, MEMORY, FLOPS, FLOPS_FP32, BANDWIDTH, OFFLOAD, LINK, LATENCY, KEYS };
+static const char *const keys[KEYS + 1] = { "name", "memory", "flops", "flops_fp32", "bandwidth", "offload", "link", "latency", NULL };
 
 typedef struct { char value[KEYS][64]; } fields;        /* "": not given */
 
 /* ---- the text ---- */
 
-/* A number above 0, with K M G T P behind it for powers of ten: 989e12, 989T. */
+/* A number above 0, with K M G T P behind it for powers of ten, and B/s if one likes: 989e12, 989T, 450GB/s. */
 static bool read_rate(const char *text, double *out)
 {
     static const char units[] = "KMGTP";
     size_t n        = strlen(text);
     char number[64] = "";
+
+    if (n > 3 && (rp__ends_with(text, "B/s") || rp__ends_with(text, "Bps"))) n -= 3;
     const char *unit = n ? strchr(units, text[n - 1]) : NULL;
 
     snprintf(number, sizeof number, "%.*s", (int)(unit ? n - 1 : n), text);
     if (!rp__parse_double(number, out)) return false;
     for (; unit && unit >= units; unit--) *out *= 1e3;
     return *out > 0 && *out < 1e21;
+}
+
+/* Seconds, or a number with s, ms, us or ns behind it. */
+static bool read_time(const char *text, double *out)
+{
+    static const struct { const char *name; double a_second; } units[] = { { "ns", 1e9 }, { "us", 1e6 }, { "ms", 1e3 }, { "s", 1 } };
+    char number[64] = "";
+    double a_second = 1;
+    size_t n        = strlen(text);
+
+    for (int i = 0; i < RP_COUNT(units); i++) {
+        if (!rp__ends_with(text, units[i].name)) continue;
+        n -= strlen(units[i].name);
+        a_second = units[i].a_second;
+        break;
+    }
+    snprintf(number, sizeof number, "%.*s", (int)n, text);
+    if (!rp__parse_double(number, out)) return false;
+    *out /= a_second;
+    return *out >= 0 && *out < 1e6;
 }
 
 static rp_status set_field(rp_ctx *ctx, const char *spec, const char *key, const char *value, fields *f)
@@ -100,13 +126,16 @@ static rp_status take_rate(rp_ctx *ctx, const char *spec, const fields *f, int k
 
 static rp_status take_values(rp_ctx *ctx, const char *spec, const fields *f, device *d)
 {
-    const char *memory = f->value[MEMORY];
+    const char *memory = f->value[MEMORY], *latency = f->value[LATENCY];
 
     RP_CHECK(ctx, !*memory || (rp__size_parse(memory, &d->memory) && d->memory > 0), RP_ERR_CONFIG,
              "device '%s': memory is '%s', expected a size above 0 such as 80GB", spec, memory);
     RP_TRY(take_rate(ctx, spec, f, FLOPS, &d->flops));
     RP_TRY(take_rate(ctx, spec, f, FLOPS_FP32, &d->flops_fp32));
     RP_TRY(take_rate(ctx, spec, f, BANDWIDTH, &d->bandwidth));
+    RP_TRY(take_rate(ctx, spec, f, LINK, &d->link));
+    RP_CHECK(ctx, !*latency || read_time(latency, &d->latency), RP_ERR_CONFIG, "device '%s': latency is '%s', expected a time such as 10us",
+             spec, latency);
     return take_rate(ctx, spec, f, OFFLOAD, &d->offload);
 }
 
@@ -137,7 +166,7 @@ static rp_status read_device(rp_ctx *ctx, const char *spec, device *d)
 {
     fields f = { 0 };
 
-    *d = (device){ 0 };
+    *d = (device){ .latency = LEAST_LATENCY };
     RP_TRY(read_fields(ctx, spec, &f));
     const device *known = find_shipped(f.value[NAME]);
     if (known) *d = *known;
@@ -177,6 +206,8 @@ rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **o
     for (int i = 0; i < RP_COUNT(rp__cost_dtypes); i++) set_dtype(t, &d, rp__cost_dtypes[i]);
     t->memory  = d.memory;
     t->offload = 0.8 * d.offload;
+    t->link    = 0.8 * (d.link > 0 ? d.link : d.offload);
+    t->latency = d.latency;
     *out       = t;
     return RP_OK;
 }

@@ -17,6 +17,7 @@
 #include "models/model.h"
 #include "plan/explain.h"
 #include "plan/step.h"
+#include "shard/units.h"
 #include "train/data.h"
 #include "train/metrics.h"
 #include "train/profile.h"
@@ -53,6 +54,10 @@ typedef struct {
     rp_rehearsal found;
     int64_t bound;                      /* no arena for these steps is smaller */
     double seconds, again_seconds, bound_seconds;   /* a step without replays · replays and waiting · what no plan for this budget gets below */
+    int ranks;                          /* they all take the same: slices are padded to one room */
+    double comm_seconds;                /* of the step and its replays, in talk with other ranks … */
+    int64_t comm_bytes;                 /* … to whom each sends so many bytes */
+    char units[RP_UNITS_CHARS];         /* what is gathered together; "" for one rank */
     double away_seconds;                /* of again_seconds, what a plan's offloading takes: copied, waited for */
     bool measured, estimated;           /* the cost table was measured here · is that of another machine, scratch is of this one */
     double solve_seconds;

@@ -46,6 +46,9 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     f->seconds         = s->seconds;
     f->again_seconds   = s->again_seconds;
     f->away_seconds    = s->plan ? s->plan->facts.away_seconds : 0;
+    f->ranks           = rp__comm_ranks(stage->ctx->comm);
+    f->comm_seconds    = s->comm_seconds;
+    f->comm_bytes      = s->comm_bytes;
     f->bound_seconds   = s->plan ? s->plan->facts.bound_seconds : 0;
     f->solve_seconds   = stage->solve_seconds;
     f->measured        = s->measured;

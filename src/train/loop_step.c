@@ -195,11 +195,19 @@ static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t tar
 
 /* ---- time, by the cost table ---- */
 
+static void count_call(rp_step_time *t, const rp_op_meta *call, rp_pass pass, double *seconds)
+{
+    *seconds += rp__cost_seconds(t->costs, call, pass);
+    t->comm_seconds += rp__cost_comm_seconds(t->costs, call, pass);
+    t->comm_bytes += rp__cost_comm_bytes(call, pass);
+}
+
 static void count_forward(rp_engine *e)
 {
     for (int at = 0; e->time && at < rp__tape_n_calls(e->ctx); at++) {
         const rp_op_meta *call = rp__tape_call_at(e->ctx, at).meta;
-        e->time->seconds += rp__cost_seconds(e->time->costs, call, RP_FORWARD) + rp__cost_seconds(e->time->costs, call, RP_BACKWARD);
+        count_call(e->time, call, RP_FORWARD, &e->time->seconds);
+        count_call(e->time, call, RP_BACKWARD, &e->time->seconds);
     }
 }
 
@@ -208,7 +216,7 @@ static void count_replay(void *user, int at, const char *path, const char *op)
     rp_engine *e = user;
 
     (void)path, (void)op;
-    e->time->again_seconds += rp__cost_seconds(e->time->costs, rp__tape_call_at(e->ctx, at).meta, RP_FORWARD);
+    count_call(e->time, rp__tape_call_at(e->ctx, at).meta, RP_FORWARD, &e->time->again_seconds);
 }
 
 /* The update reads and writes weights and states, and reads gradients. */

@@ -92,6 +92,19 @@ static void check_types(const checker *c, const rp_condition *condition)
     }
 }
 
+/* Types, paths and globs of modules. */
+static void check_wrapped(const checker *c)
+{
+    static const char key[]  = "dist.modules_to_wrap";
+    const rp_text_list *list = &c->recipe->dist.modules_to_wrap;
+
+    for (int i = 0; i < list->n; i++) {
+        bool found = find_match(c, list->item[i]) != NULL;
+        for (int k = 0; k < c->n_modules && !found; k++) found = c->module[k].type && !strcmp(c->module[k].type, list->item[i]);
+        if (!found) no_such_path(c, rp__recipe_place(c->recipe, key), key, list->item[i]);
+    }
+}
+
 static bool list_has(const char *const *list, const char *glob)
 {
     for (; *list; list++)
@@ -144,6 +157,7 @@ void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_rec
                      recipe->activation_checkpointing.save.item[i]);
     check_paths(&c, "optimizer.no_decay", &recipe->optimizer.no_decay);
     check_paths(&c, "dist.custom_sharded_layers", &recipe->dist.custom_sharded_layers);
+    check_wrapped(&c);
 }
 
 /* ---- after a step ---- */

@@ -40,7 +40,7 @@ const char *rp__recipe_wants(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
     static const char *const plain[] = {
         [KEY_BOOL]   = "true or false",
         [KEY_TEXTS]  = "a list of texts",
-        [KEY_TYPES]  = "a list of module types",
+        [KEY_TYPES]  = "a list of module types, paths and globs",
         [KEY_MAP]    = "a map",
         [KEY_BUDGET] = "null, auto, or a size: bytes, or a number with KB, MB, GB, KiB, MiB or GiB",
         [KEY_RESUME] = "false, auto, or a path", [KEY_RESHARD] = "true, false, or a number of ranks from 1",
@@ -135,6 +135,7 @@ static rp_status read_texts(rp_recipe_reader *r, const rp_recipe_key *key, const
     return RP_OK;
 }
 
+/* Types begin with a capital, paths do not. */
 static rp_status read_types(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node, void *field)
 {
     rp_text_list *list = field;
@@ -142,10 +143,12 @@ static rp_status read_types(rp_recipe_reader *r, const rp_recipe_key *key, const
 
     RP_TRY(read_texts(r, key, node, field));
     for (int i = 0; i < list->n; i++) {
-        const char *ours = rp__module_type_name(list->item[i]);
-        if (!ours) rp__report_error(r->report, node->place, "'%s': unknown module type '%s'%s", key->path, list->item[i],
-                                    rp__hint(list->item[i], rp__module_types, hint));
-        else list->item[i] = ours;
+        const char *name = list->item[i], *type = rp__module_type_name(name);
+        bool is_type     = name[0] >= 'A' && name[0] <= 'Z';
+        if (is_type && !type) rp__report_error(r->report, node->place, "'%s': unknown module type '%s'%s", key->path, name,
+                                               rp__hint(name, rp__module_types, hint));
+        list->item[i] = type ? type : is_type ? name : rp__module_path_ours(&r->recipe->doc.bump, name);
+        if (!list->item[i]) return RP_ERR_MEMORY;
     }
     return RP_OK;
 }

@@ -165,7 +165,7 @@ static void twice_backward(const rp_op_call *c) { (void)c; }
 static rp_cost negative_cost(const rp_op_meta *m, rp_pass pass)
 {
     (void)m, (void)pass;
-    return (rp_cost){ -5, -5, -5 };
+    return (rp_cost){ -5, -5, -5, -5 };
 }
 
 static const rp_op twice = { .name = "twice", .n_in = 1, .n_out = 1, .needs = RP_IN(0), .shape = twice_shape, .forward = twice_forward,

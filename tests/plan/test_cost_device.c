@@ -50,6 +50,7 @@ static const struct { const char *a, *b; } alike[] = {
     { "h100, memory=40GB", "memory=40000MB,name=h100" },
     { "name=mine, flops=989e12, bandwidth=3.35e12", "bandwidth=3350G,flops=989T,name=mine" },
     { "flops=1P, bandwidth=1T, flops_fp32=20T", "flops=1000T,bandwidth=1000G,flops_fp32=20000G" },
+    { "h100, link=25GB/s, latency=10us", "h100,latency=10e-6,link=25e9" },
     { "flops=15T, bandwidth=1T", "flops=15T, bandwidth=1T, flops_fp32=1T" },
 };
 
@@ -82,6 +83,47 @@ static void a_word_of_its_own_goes_before_the_data_sheet(void **state)
     test_ctx_free(ctx);
 }
 
+/* A call of an op that sends n bytes and does nothing else. */
+static rp_cost sends(const rp_op_meta *m, rp_pass pass)
+{
+    return (rp_cost){ .comm_bytes = pass == RP_FORWARD ? rp_meta_bytes(&m->in[0]) : 0 };
+}
+static rp_status as_it_comes(rp_op_meta *m)
+{
+    m->out[0] = m->in[0];
+    return RP_OK;
+}
+static void nowhere(const rp_op_call *c) { (void)c; }
+static const rp_op sender = { .name = "sender", .n_in = 1, .n_out = 1, .flags = RP_OP_COLLECTIVE, .shape = as_it_comes, .forward = nowhere,
+                              .cost = sends };
+
+static void check_link(const char *spec, double link, double latency)
+{
+    rp_ctx *ctx      = shapes_ctx();
+    rp_cost_table *t = device(ctx, spec);
+    rp_op_meta m     = pointwise(ctx, &sender, NULL, RP_F32, 1024, 1024);
+    double took      = rp__cost_seconds(t, &m, RP_FORWARD), wanted = latency + 4 * 1024 * 1024 / link;
+
+    if (fabs(took - wanted) > 1e-9 * wanted) fail_msg("'%s': %g s, not %g", spec, took, wanted);
+    assert_true(took == rp__cost_comm_seconds(t, &m, RP_FORWARD));
+    assert_int_equal(rp__cost_comm_bytes(&m, RP_FORWARD), 4 * 1024 * 1024);
+    assert_int_equal(rp__cost_comm_bytes(&m, RP_BACKWARD), 0);
+    assert_true(rp__cost_link(t) == link);
+    rp__cost_table_free(t);
+    test_ctx_free(ctx);
+}
+
+static void what_is_sent_to_other_ranks_goes_by_the_link(void **state)
+{
+    (void)state;
+    check_link("h100", 0.8 * 450e9, 10e-6);
+    check_link("h100, link=25GB/s", 0.8 * 25e9, 10e-6);
+    check_link("h100, link=25GBps, latency=3us", 0.8 * 25e9, 3e-6);
+    check_link("h100, link=25e9, latency=0.5ms", 0.8 * 25e9, 0.5e-3);
+    check_link("flops=1T, bandwidth=1T, offload=32G", 0.8 * 32e9, 10e-6);
+    check_link("flops=1T, bandwidth=1T, offload=32G, link=64G, latency=0", 0.8 * 64e9, 0);
+}
+
 static void what_is_not_said_is_unknown(void **state)
 {
     rp_ctx *ctx      = shapes_ctx();
@@ -91,6 +133,7 @@ static void what_is_not_said_is_unknown(void **state)
     assert_string_equal(rp__cost_machine(t), "device");
     assert_int_equal(rp__cost_memory(t), 0);
     assert_true(rp__cost_offload_bandwidth(t) == 0);
+    assert_true(rp__cost_link(t) == 0);
     rp__cost_table_free(t);
     test_ctx_free(ctx);
 }
@@ -111,6 +154,10 @@ static const struct { const char *spec, *why; } refused[] = {
     { "h100, bandwidth=0T", "device 'h100, bandwidth=0T': bandwidth is '0T', expected a number above 0 such as 989e12 or 989T" },
     { "h100, bandwidth=inf", "device 'h100, bandwidth=inf': bandwidth is 'inf', expected a number above 0 such as 989e12 or 989T" },
     { "h100, offload=1e12T", "device 'h100, offload=1e12T': offload is '1e12T', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, link=0", "device 'h100, link=0': link is '0', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, link=B/s", "device 'h100, link=B/s': link is 'B/s', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, latency=soon", "device 'h100, latency=soon': latency is 'soon', expected a time such as 10us" },
+    { "h100, latency=-1us", "device 'h100, latency=-1us': latency is '-1us', expected a time such as 10us" },
     { "h100, h200", "device 'h100, h200': name is given twice" },
     { "h100, flops=", "device 'h100, flops=': flops has no value one can use" },
     { "", "device '': a part is empty" },
@@ -149,6 +196,7 @@ int main(void)
         cmocka_unit_test(memory_bound_calls_go_by_bandwidth),
         cmocka_unit_test(order_units_and_spaces_mean_nothing),
         cmocka_unit_test(a_word_of_its_own_goes_before_the_data_sheet),
+        cmocka_unit_test(what_is_sent_to_other_ranks_goes_by_the_link),
         cmocka_unit_test(what_is_not_said_is_unknown),
         cmocka_unit_test(what_is_wrong_is_told_in_one_sentence),
         cmocka_unit_test(no_memory_is_told),

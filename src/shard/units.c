@@ -1,0 +1,278 @@
+/* shard/units.c -- units from wrapping rules: modules are marked, uses of shared weights joined, then each weight goes to the innermost. */
+#include "shard/units.h"
+
+#include <string.h>
+
+#include "policy/condition.h"
+
+/* The tree as a walk of it, parents first; a module is its place there, and a unit the first of its entries. */
+typedef struct {
+    rp_ctx *ctx;
+    rp_bump *bump;
+    int n;
+    rp_module **module;
+    int *parent, *end;                          /* end: the first place behind all that is under it */
+    bool *has_params;                           /* it or what is under it */
+    int *unit;                                  /* of an entry its unit, NONE: no entry */
+    int *home;                                  /* the unit whose weights its own are */
+} tree;
+
+enum { NONE = -1 };
+
+/* ---- the walk ---- */
+
+static int count(rp_module *root)
+{
+    int n = 0;
+
+    for (rp_module *m = root; m; m = rp__module_next(root, m)) n++;
+    return n;
+}
+
+static rp_status make_room(tree *t)
+{
+    int64_t each = (int64_t)t->n * (int64_t)sizeof(int);
+
+    t->module     = rp__bump_alloc(t->bump, t->n * (int64_t)sizeof *t->module);
+    t->parent     = t->module ? rp__bump_alloc(t->bump, each) : NULL;
+    t->end        = t->parent ? rp__bump_alloc(t->bump, each) : NULL;
+    t->has_params = t->end ? rp__bump_alloc(t->bump, t->n * (int64_t)sizeof *t->has_params) : NULL;
+    t->unit       = t->has_params ? rp__bump_alloc(t->bump, each) : NULL;
+    t->home       = t->unit ? rp__bump_alloc(t->bump, each) : NULL;
+    return t->home ? RP_OK : RP_ERR_MEMORY;
+}
+
+static rp_status list_modules(tree *t, rp_module *root)
+{
+    int at = 0, above = NONE;
+
+    t->n = count(root);
+    RP_TRY(make_room(t));
+    for (rp_module *m = root; m; m = rp__module_next(root, m)) {
+        while (above != NONE && t->module[above] != m->parent) above = t->parent[above];
+        t->module[at]     = m;
+        t->parent[at]     = above;
+        t->end[at]        = at + 1;
+        t->has_params[at] = m->n_params > 0;
+        t->unit[at]       = NONE;
+        above             = at++;
+    }
+    for (int i = t->n - 1; i > 0; i--) {
+        int up = t->parent[i];
+        if (t->end[i] > t->end[up]) t->end[up] = t->end[i];
+        t->has_params[up] = t->has_params[up] || t->has_params[i];
+    }
+    return RP_OK;
+}
+
+/* ---- what a rule says that matches nothing ---- */
+
+static rp_status no_module(const tree *t, const char *key, const char *name, bool types)
+{
+    const char **list = rp__bump_alloc(t->bump, (t->n + 16) * (int64_t)sizeof *list);
+    char hint[RP_HINT_CHARS];
+    int n = 0;
+
+    if (!list) return RP_ERR_MEMORY;
+    for (int i = 0; types && rp__module_types[i] && n < 15; i++) list[n++] = rp__module_types[i];
+    for (int i = 1; i < t->n; i++)
+        if (!t->module[i]->type->is_list) list[n++] = t->module[i]->path;
+    return rp__fail(t->ctx, RP_ERR_MATCH, "'%s': no module %s '%s'%s", key, types ? "is of type, or matches," : "matches", name,
+                    strchr(name, '*') ? "" : rp__hint(name, list, hint));
+}
+
+static const rp_module *module_of_param(const tree *t, const char *path)
+{
+    for (int i = 0; i < t->n; i++)
+        for (int k = 0; k < t->module[i]->n_params; k++)
+            if (!strcmp(t->module[i]->param[k].path, path)) return t->module[i];
+    return NULL;
+}
+
+/* `list`, `bare`: a list and a module without parameters that it does match, or NONE. */
+static rp_status nothing(const tree *t, const char *key, const char *name, bool types, int list, int bare)
+{
+    const rp_module *m = module_of_param(t, name);
+
+    RP_CHECK(t->ctx, list == NONE, RP_ERR_MATCH, "'%s': '%s' is a list of modules, which has no forward; name its members: '%s.*'", key, name,
+             t->module[list]->path);
+    RP_CHECK(t->ctx, bare == NONE, RP_ERR_MATCH, "'%s': '%s' has no parameters", key, name);
+    RP_CHECK(t->ctx, !m, RP_ERR_MATCH, "'%s': '%s' is a parameter; name its module, '%s'", key, name, m->path);
+    return no_module(t, key, name, types);
+}
+
+/* ---- rules ---- */
+
+static void make_entry(tree *t, int at)
+{
+    if (t->unit[at] == NONE) t->unit[at] = at;
+}
+
+static bool matches(const rp_module *m, const char *name, const char *type)
+{
+    return (type && !strcmp(m->type->name, type)) || (m->path[0] && rp__glob(name, m->path));
+}
+
+static rp_status take_rule(tree *t, const char *key, const char *name, bool types)
+{
+    const char *ours = types ? rp__module_type_name(name) : NULL, *type = types ? (ours ? ours : name) : NULL;
+    int taken = 0, list = NONE, bare = NONE;
+
+    for (int i = 0; i < t->n;) {
+        bool is_list = t->module[i]->type->is_list, hit = matches(t->module[i], name, type);
+        bool takes   = hit && !is_list && t->has_params[i];
+        if (takes) make_entry(t, i);
+        else if (hit && is_list) list = i;
+        else if (hit) bare = i;
+        taken += takes;
+        i = takes ? t->end[i] : i + 1;
+    }
+    return taken ? RP_OK : nothing(t, key, name, types, list, bare);
+}
+
+static rp_status take_blocks(tree *t, const char *layers)
+{
+    int taken = 0;
+
+    for (int i = 1; i < t->n; i++) {
+        const rp_module *list = t->module[t->parent[i]];
+        if (!list->type->is_list || !rp__glob(layers, list->path) || !t->has_params[i]) continue;
+        make_entry(t, i);
+        taken++;
+    }
+    RP_CHECK(t->ctx, taken, RP_ERR_MATCH, "no list of modules is called '%s': every block of it was to be a shard unit", layers);
+    return RP_OK;
+}
+
+static rp_status take_rules(tree *t, const rp_unit_rules *r)
+{
+    make_entry(t, 0);
+    if (!r->n_wrap) RP_TRY(take_blocks(t, r->layers));
+    for (int i = 0; i < r->n_wrap; i++) RP_TRY(take_rule(t, "dist.modules_to_wrap", r->wrap[i], true));
+    for (int i = 0; i < r->n_custom; i++) RP_TRY(take_rule(t, "dist.custom_sharded_layers", r->custom[i], false));
+    return RP_OK;
+}
+
+/* ---- shared weights ---- */
+
+static void find_homes(tree *t)
+{
+    for (int i = 0; i < t->n; i++) t->home[i] = t->unit[i] != NONE ? t->unit[i] : t->home[t->parent[i]];
+}
+
+static int place_of_owner(const tree *t, const rp_param *owner)
+{
+    for (int i = 0; i < t->n; i++)
+        for (int k = 0; k < t->module[i]->n_params; k++)
+            if (&t->module[i]->param[k] == owner) return i;
+    return NONE;
+}
+
+static void join(tree *t, int a, int b)
+{
+    make_entry(t, a);
+    make_entry(t, b);
+    int keep = t->unit[a] < t->unit[b] ? t->unit[a] : t->unit[b], go = t->unit[a] + t->unit[b] - keep;
+    for (int i = 0; i < t->n; i++)
+        if (t->unit[i] == go) t->unit[i] = keep;
+}
+
+static bool join_one(tree *t)
+{
+    for (int i = 0; i < t->n; i++)
+        for (int k = 0; k < t->module[i]->n_params; k++) {
+            int owner = t->module[i]->param[k].owner ? place_of_owner(t, t->module[i]->param[k].owner) : i;
+            if (owner == NONE || t->home[owner] == t->home[i]) continue;
+            join(t, i, owner);
+            return true;
+        }
+    return false;
+}
+
+/* A module that becomes an entry takes what is under it along, which may divide other uses: until nothing is divided. Each turn joins two
+ * units or makes an entry, so there are at most 2 n. */
+static void join_uses(tree *t)
+{
+    do find_homes(t);
+    while (join_one(t));
+}
+
+/* ---- units ---- */
+
+static char *join_paths(const tree *t, int at)
+{
+    char *path = rp__bump_text(t->bump, t->module[at]->path, (int64_t)strlen(t->module[at]->path));
+
+    for (int i = at + 1; at > 0 && path && i < t->n; i++)
+        if (t->unit[i] == at) path = rp__bump_format(t->bump, "%s + %s", path, t->module[i]->path);
+    return path;
+}
+
+static void fill(const tree *t, int at, rp_unit *u)
+{
+    u->n_entries = u->n_params = 0;
+    for (int i = at; i < t->n; i++) {
+        rp_module *m = t->module[i];
+        if (t->unit[i] == at) u->entry[u->n_entries++] = m;
+        for (int k = 0; t->home[i] == at && k < m->n_params; k++) {
+            if (m->param[k].owner) continue;
+            u->param[u->n_params++] = &m->param[k];
+            u->whole_bytes += rp_meta_bytes(&m->param[k].whole);
+            u->slice_bytes += rp_meta_bytes(&m->param[k].tensor->m);
+        }
+    }
+}
+
+static rp_status make_unit(const tree *t, int at, rp_unit *u)
+{
+    for (int i = at; i < t->n; i++) {
+        u->n_entries += t->unit[i] == at;
+        for (int k = 0; t->home[i] == at && k < t->module[i]->n_params; k++) u->n_params += !t->module[i]->param[k].owner;
+    }
+    if (!u->n_params) return RP_OK;
+    u->path  = join_paths(t, at);
+    u->entry = u->path ? rp__bump_alloc(t->bump, u->n_entries * (int64_t)sizeof *u->entry) : NULL;
+    u->param = u->entry ? rp__bump_alloc(t->bump, u->n_params * (int64_t)sizeof *u->param) : NULL;
+    if (!u->param) return RP_ERR_MEMORY;
+    fill(t, at, u);
+    return RP_OK;
+}
+
+/* One whose weights are all in units further in is none. */
+static rp_status make_units(const tree *t, rp_units *out)
+{
+    out->unit = rp__bump_alloc(t->bump, t->n * (int64_t)sizeof *out->unit);
+    if (!out->unit) return RP_ERR_MEMORY;
+    for (int i = 0; i < t->n; i++) {
+        rp_unit u = { 0 };
+        if (t->unit[i] != i) continue;
+        RP_TRY(make_unit(t, i, &u));
+        if (u.n_params) out->unit[out->n_units++] = u;
+    }
+    return RP_OK;
+}
+
+rp_status rp__units_open(rp_ctx *ctx, rp_module *root, const rp_unit_rules *rules, rp_units *out)
+{
+    tree t = { .ctx = ctx, .bump = &out->bump };
+
+    *out = (rp_units){ .root = root, .bump = { .ctx = ctx } };
+    RP_TRY(list_modules(&t, root));
+    RP_TRY(take_rules(&t, rules));
+    join_uses(&t);
+    return make_units(&t, out);
+}
+
+void rp__units_close(rp_units *units)
+{
+    rp__bump_free(&units->bump);
+    *units = (rp_units){ 0 };
+}
+
+rp_unit *rp__units_entered(const rp_units *units, const rp_module *m)
+{
+    for (int i = 0; i < units->n_units; i++)
+        for (int k = 0; k < units->unit[i].n_entries; k++)
+            if (units->unit[i].entry[k] == m) return &units->unit[i];
+    return NULL;
+}
