@@ -133,7 +133,7 @@ static void open_update(bench *b)
 
     b->in[0]    = filled(b, b->dtype, 1, b->size, 0);
     b->grad_out = filled(b, b->dtype, 1, b->size, 0);
-    must(b, rp__optim_new(b->ctx, &config, &(rp_optim_param){ "bench", b->in[0] }, 1, &b->optim));
+    must(b, rp__optim_new(b->ctx, &config, &(rp_optim_param){ .path = "bench", .tensor = b->in[0] }, 1, &b->optim));
 }
 
 /* ---- a call ---- */

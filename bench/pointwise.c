@@ -106,7 +106,7 @@ static void run_sum_squares(place *p)
 {
     double sum;
 
-    p->k->sum_squares(p->dtype, fresh(p, INNER * WIDTH * 8), INNER * WIDTH * 8, &sum, p->threads);
+    p->k->sum_squares(p->dtype, fresh(p, INNER * WIDTH * 8), 0, INNER * WIDTH * 8, &sum, p->threads);
 }
 
 static void run_adamw(place *p)

@@ -142,7 +142,7 @@ static rp_optim *build_optim(rp_ctx *ctx, rp_model *m, rp_dtype dtype)
     rp_optim_param *params = calloc((size_t)n, sizeof *params);
     rp_optim *optim;
 
-    for (int i = 0; i < n; i++) params[i] = (rp_optim_param){ rp__model_param(m, i)->path, rp__model_param(m, i)->tensor };
+    for (int i = 0; i < n; i++) params[i] = (rp_optim_param){ .path = rp__model_param(m, i)->path, .tensor = rp__model_param(m, i)->tensor };
     if (rp__optim_new(ctx, &config, params, n, &optim)) fail(ctx, "optimizer");
     free(params);
     return optim;

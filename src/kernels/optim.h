@@ -4,7 +4,7 @@
  * parameter. The elements are cut into tiles and the tiles into spans, both by the number of elements alone, so that
  * neither results nor the sum of squares depend on threads.
  *
- *   tile   RP_OPTIM_TILE elements, converted to fp32 and worked on in cache
+ *   tile   RP_OPTIM_TILE elements of the whole parameter, converted to fp32 and worked on in cache; a slice may begin inside one
  *   span   at most RP_OPTIM_SPANS a tensor, whole tiles each; the sums of spans are added in order
  */
 #ifndef RP_KERNELS_OPTIM_H
@@ -20,6 +20,7 @@
 typedef struct rp_optim_call {
     int threads;
     int64_t n;                          /* elements of every tensor here; all dense */
+    int64_t first;                      /* which element of the whole parameter the first of them is: random bits go by that */
     rp_dtype param_dtype, grad_dtype, state_dtype;
     void *param, *state[RP_OPTIM_MAX_STATES];       /* a NULL state: this optimizer was made without it */
     float *master;                      /* NULL: the parameter is its own truth */

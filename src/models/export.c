@@ -1,7 +1,11 @@
 /* models/export.c -- writes a model as transformers would: config.json and safetensors under its names.
  *
  * Tensors stand in bytewise order of their names, each parameter once: a tied output is not written. Weights go to the file from
- * where they are; config.json comes last, so a directory that has one is whole. */
+ * where they are; config.json comes last, so a directory that has one is whole.
+ *
+ *   rank 0     [ slice 0 ]────────────────────────────────▶ file      as it lies
+ *   rank 1     [ slice 1 ]─ window by window ─▶ [ window ]─▶ file      what rank 0 holds of it at a time
+ *   rank 2     [ slice 2 ]─ … */
 #include "models/weights_inside.h"
 
 #include <stdlib.h>
@@ -10,13 +14,15 @@
 #include "base/file.h"
 #include "io/safetensors.h"
 
+enum { WINDOW_BYTES = 4 << 20 };
+
 typedef struct { char name[RP_WEIGHT_NAME_CHARS]; const rp_param *param; } named;
 
 static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
 
 static rp_safetensor declared(const named *n)
 {
-    const rp_meta *m  = rp_tensor_meta(n->param->tensor);
+    const rp_meta *m  = &n->param->whole;
     rp_safetensor out = { .name = n->name, .dtype = rp__safetensors_dtype_of(m->dtype), .ndim = m->ndim };
 
     for (int i = 0; i < m->ndim; i++) out.dim[i] = m->dim[i];
@@ -40,32 +46,114 @@ static rp_status name_all(rp_model *model, named *all, rp_safetensor *tensor)
     return RP_OK;
 }
 
-static rp_status put_all(rp_ctx *ctx, const char *directory, int n, const named *all, const rp_safetensor *tensor)
-{
-    rp_safetensors_writer *writer;
-    rp_status status = rp__safetensors_create_folder(ctx, directory, 0, n, tensor, 0, NULL, &writer);
+typedef struct {
+    rp_ctx *ctx;
+    const char *directory;
+    int n, rank, ranks;                 /* rank: of those that hold the weights together */
+    bool brings, writes;                /* it is one of the first copy's ranks; it is the first of all */
+    named *all;
+    rp_safetensor *tensor;
+    rp_safetensors_writer *writer;      /* of the one that writes */
+    rp_tensor *window;                  /* … where other ranks' elements come to */
+    rp_comm_part *send, *receive;       /* by rank */
+    rp_status status;                   /* of writing */
+} exporter;
 
-    RP_TRY(status);
-    for (int i = 0; i < n && status == RP_OK; i++) {
-        const rp_tensor *t = all[i].param->tensor;
-        status             = rp__safetensors_put(writer, rp_tensor_data(t), rp_meta_bytes(rp_tensor_meta(t)));
+/* It fits where a gathered weight was in a step: it is no larger than a slice. */
+static int64_t window_bytes(const exporter *x)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < x->n; i++) {
+        int64_t bytes = rp_meta_bytes(rp_tensor_meta(x->all[i].param->tensor));
+        if (bytes > most) most = bytes;
     }
-    if (status == RP_OK) return rp__safetensors_commit(writer);
-    rp__safetensors_discard(writer);
-    return status;
+    return most < WINDOW_BYTES ? most : WINDOW_BYTES;
+}
+
+static rp_status take_window(exporter *x)
+{
+    rp_meta m = rp_meta_1d(RP_I32, (window_bytes(x) + 3) / 4);
+
+    return rp__tensor_new_named(x->ctx, &m, RP_MEM_COMM, "the window of an export", &x->window);
+}
+
+static rp_status prepare(exporter *x, rp_model *model)
+{
+    x->all     = rp__host_alloc(x->ctx, x->n * (int64_t)sizeof *x->all);
+    x->tensor  = x->all ? rp__host_alloc(x->ctx, x->n * (int64_t)sizeof *x->tensor) : NULL;
+    x->send    = x->tensor ? rp__host_alloc(x->ctx, x->ranks * (int64_t)sizeof *x->send) : NULL;
+    x->receive = x->send ? rp__host_alloc(x->ctx, x->ranks * (int64_t)sizeof *x->receive) : NULL;
+    if (!x->receive) return RP_ERR_MEMORY;
+    RP_TRY(name_all(model, x->all, x->tensor));
+    if (!x->writes) return RP_OK;
+    if (x->ranks > 1) RP_TRY(take_window(x));
+    return rp__safetensors_create_folder(x->ctx, x->directory, 0, x->n, x->tensor, 0, NULL, &x->writer);
+}
+
+/* After a failure no more is written, but what other ranks send is still taken: they do not know yet. */
+static void put(exporter *x, const void *data, int64_t bytes)
+{
+    if (x->writes && x->status == RP_OK) x->status = rp__safetensors_put(x->writer, data, bytes);
+}
+
+/* Elements [at, at + n) of the owner's slice come to the window. */
+static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, int64_t n)
+{
+    int64_t size  = rp_dtype_bytes(p->whole.dtype);
+    void *into    = x->window ? rp_tensor_data(x->window) : NULL;
+    rp_comm_request request;
+
+    x->send[0]        = (rp_comm_part){ at, x->rank == owner ? n : 0 };
+    x->receive[owner] = (rp_comm_part){ 0, x->writes ? n : 0 };
+    RP_TRY(rp__comm_exchange(x->ctx, x->ctx->shards, rp_tensor_data(p->tensor), x->send, into, x->receive, (int)size, &request));
+    RP_TRY(rp__comm_wait(x->ctx, x->ctx->shards, &request, "an export"));
+    x->send[0] = x->receive[owner] = (rp_comm_part){ 0, 0 };
+    put(x, into, n * size);
+    return RP_OK;
+}
+
+static rp_status put_slice(exporter *x, const rp_param *p, int owner)
+{
+    int64_t size = rp_dtype_bytes(p->whole.dtype), count = rp__slice_of(rp_meta_elems(&p->whole), owner, x->ranks).count;
+    int64_t step = WINDOW_BYTES / size;
+
+    if (owner == 0) put(x, rp_tensor_data(p->tensor), count * size);
+    for (int64_t at = 0; owner && at < count; at += step) RP_TRY(bring(x, p, owner, at, count - at < step ? count - at : step));
+    return RP_OK;
+}
+
+static rp_status put_all(exporter *x)
+{
+    for (int i = 0; i < x->n && x->brings; i++)
+        for (int owner = 0; owner < x->ranks; owner++) RP_TRY(put_slice(x, x->all[i].param, owner));
+    return x->status;
+}
+
+static rp_status commit(exporter *x)
+{
+    rp_safetensors_writer *writer = x->writer;
+
+    x->writer = NULL;
+    return writer ? rp__safetensors_commit(writer) : RP_OK;
 }
 
 static rp_status write_weights(rp_model *model, const char *directory)
 {
-    rp_ctx *ctx           = rp__model_ctx(model);
-    int n                 = rp__model_n_params(model);
-    named *all            = rp__host_alloc(ctx, n * (int64_t)sizeof *all);
-    rp_safetensor *tensor = all ? rp__host_alloc(ctx, n * (int64_t)sizeof *tensor) : NULL;
-    rp_status status      = tensor ? name_all(model, all, tensor) : RP_ERR_MEMORY;
+    rp_ctx *ctx = rp__model_ctx(model);
+    exporter x  = { .ctx = ctx, .directory = directory, .n = rp__model_n_params(model), .rank = rp__comm_rank(ctx->shards),
+                    .ranks = rp__comm_ranks(ctx->shards), .brings = rp__comm_rank(ctx->replicas) == 0,
+                    .writes = rp__comm_rank(ctx->comm) == 0 };
+    rp_status status = rp__comm_agree(ctx, ctx->comm, prepare(&x, model));
 
-    if (status == RP_OK) status = put_all(ctx, directory, n, all, tensor);
-    rp__release(tensor);
-    rp__release(all);
+    if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, put_all(&x));
+    if (status == RP_OK) status = commit(&x);
+    rp__safetensors_discard(x.writer);
+    rp_tensor_unref(x.window);
+    rp__release(x.receive);
+    rp__release(x.send);
+    rp__release(x.tensor);
+    rp__release(x.all);
     return status;
 }
 
@@ -130,6 +218,9 @@ static rp_status write_config(rp_model *model, const char *directory)
 
 rp_status rp__model_export(rp_model *model, const char *directory)
 {
-    RP_TRY(write_weights(model, directory));
-    return write_config(model, directory);
+    rp_ctx *ctx      = rp__model_ctx(model);
+    rp_status status = write_weights(model, directory);
+
+    if (status == RP_OK && rp__comm_rank(ctx->comm) == 0) status = write_config(model, directory);
+    return rp__comm_agree(ctx, ctx->comm, status);
 }

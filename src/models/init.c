@@ -3,8 +3,8 @@
  *   key      hash of the seed and the parameter's path
  *   counter  element / 4: four words make four normal numbers
  *
- * So a weight is a function of (seed, path, element): of neither threads, other parameters nor the dtype. */
-#include "models/weights.h"
+ * So a weight is a function of (seed, path, element): of neither threads, ranks, other parameters nor the dtype. */
+#include "models/weights_inside.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void put(void *data, rp_dtype dtype, int64_t i, double value)
 typedef struct {
     void *data;
     rp_dtype dtype;
-    int64_t n;
+    rp_slice slice;                     /* of the whole, which `data` holds */
     uint64_t key;
     double std;
 } drawing;
@@ -48,28 +48,28 @@ typedef struct {
 static void draw_blocks(const void *arg, int64_t from, int64_t to)
 {
     const drawing *d = arg;
+    int64_t end      = d->slice.first + d->slice.count;
 
-    for (int64_t block = from; block < to; block++) {
-        four z = normals(d->key, block);
-        for (int64_t i = 4 * block; i < d->n && i < 4 * block + 4; i++) put(d->data, d->dtype, i, d->std * (double)z.number[i % 4]);
+    for (int64_t block = d->slice.first / 4 + from; block < d->slice.first / 4 + to; block++) {
+        four z    = normals(d->key, block);
+        int64_t i = 4 * block < d->slice.first ? d->slice.first : 4 * block;
+        for (; i < end && i < 4 * block + 4; i++) put(d->data, d->dtype, i - d->slice.first, d->std * (double)z.number[i % 4]);
     }
 }
 
 static void draw(const rp_param *p, uint64_t key, double std, int threads)
 {
-    const rp_meta *m = rp_tensor_meta(p->tensor);
-    drawing d        = { rp_tensor_data(p->tensor), m->dtype, rp_meta_elems(m), key, std };
-    int64_t blocks   = (d.n + 3) / 4;
+    drawing d      = { rp_tensor_data(p->tensor), p->whole.dtype, p->slice, key, std };
+    int64_t blocks = (p->slice.first % 4 + p->slice.count + 3) / 4;
 
     rp__team_ranges(threads, blocks, 1, blocks * (int64_t)sizeof(four), draw_blocks, &d);
 }
 
 static void fill(const rp_param *p, double value)
 {
-    const rp_meta *m = rp_tensor_meta(p->tensor);
-    void *data       = rp_tensor_data(p->tensor);
+    void *data = rp_tensor_data(p->tensor);
 
-    for (int64_t i = 0; i < rp_meta_elems(m); i++) put(data, m->dtype, i, value);
+    for (int64_t i = 0; i < p->slice.count; i++) put(data, p->whole.dtype, i, value);
 }
 
 /* Each block adds to the residual twice. */
@@ -89,8 +89,9 @@ void rp__model_init(rp_model *model, uint64_t seed)
         uint64_t key      = rp__hash(p->path, strlen(p->path), rp__hash(&seed, sizeof seed, RP_HASH_SEED));
         if (!rp__tensor_real(p->tensor)) continue;
         if (!strcmp(p->name, "bias")) fill(p, 0);
-        else if (rp_tensor_meta(p->tensor)->ndim == 1) fill(p, 1);
+        else if (p->whole.ndim == 1) fill(p, 1);
         else draw(p, key, std_of(c, p->path), rp__model_ctx(model)->threads);
+        rp__param_pad(p);
         rp__tensor_wrote(p->tensor, "rp__model_init");
     }
 }

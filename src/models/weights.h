@@ -24,17 +24,18 @@ rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out);
 rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                 rp_model_config *out);
 
-/* Fill every parameter. A parameter that is missing, a tensor that is no parameter of this model (but for buffers known to be
+/* Fill every parameter, or this rank's slice of it, without a word to others. A parameter that is missing, a tensor that is no parameter of this model (but for buffers known to be
  * inert) and a shape that differs are errors that name both sides; shapes are checked before the first byte is written.
  * Does nothing in a shapes-only context. errors RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_UNSUPPORTED · RP_ERR_IO */
 rp_status rp__model_load(rp_model *model, rp_model_files *files);
 
 /* Fresh weights: normal(0, init_std), norms 1, biases 0, drawn by Philox from (seed, parameter path, element); the same for
- * both dtypes up to rounding. */
+ * both dtypes up to rounding, and in any slice. */
 void rp__model_init(rp_model *model, uint64_t seed);
 
 /* Write config.json and model.safetensors (sharded with an index above 5 GB) under transformers' names into `directory`,
- * which exists. The dtype field of config.json is the parameters'. errors RP_ERR_IO · RP_ERR_META */
+ * which exists. The dtype field of config.json is the parameters'. Where weights are sharded all ranks call it: the first one writes, and
+ * holds a window of what is another's (class comm, from the pool). errors RP_ERR_IO · RP_ERR_META · on one rank, on all of them */
 rp_status rp__model_export(rp_model *model, const char *directory);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef RP_MODELS_WEIGHTS_INSIDE_H
 #define RP_MODELS_WEIGHTS_INSIDE_H
 
+#include <string.h>
+
 #include "io/gguf.h"
 #include "models/family.h"
 #include "models/weights.h"
@@ -17,5 +19,13 @@ struct rp_model_files {
  * owner   *out is yours to json_decref
  * errors  RP_ERR_CONFIG · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY */
 rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_report *report, json_t **out);
+
+/* What a slice's tensor has room for beyond the slice is zero. */
+static inline void rp__param_pad(const rp_param *p)
+{
+    int64_t size = rp_dtype_bytes(p->whole.dtype), rest = rp_meta_elems(rp_tensor_meta(p->tensor)) - p->slice.count;
+
+    if (rest) memset((char *)rp_tensor_data(p->tensor) + p->slice.count * size, 0, (size_t)(rest * size));
+}
 
 #endif

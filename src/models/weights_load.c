@@ -3,7 +3,7 @@
  *   name every tensor of the file ─▶ pair with parameters ─▶ check all ─▶ read window by window ─▶ convert ─▶ let go of the file
  *
  * Nothing is written before everything is known to fit; every mismatch is found, the first is told and the others are counted.
- * At most a window of fp32 is held beside the parameters. */
+ * At most a window of fp32 is held beside the parameters. Where they are sharded a rank reads the windows that its slices are in. */
 #include "models/weights_inside.h"
 
 #include <string.h>
@@ -142,7 +142,7 @@ static void pair_all(loader *l)
 
 static void check_shape(loader *l, const rp_param *p, file_tensor t)
 {
-    const rp_meta *m = rp_tensor_meta(p->tensor);
+    const rp_meta *m = &p->whole;
     char have[128], want[128];
 
     if (m->ndim == ndim_of(t) && !memcmp(m->dim, dim_of(t), (size_t)m->ndim * sizeof m->dim[0])) return;
@@ -164,7 +164,7 @@ static void check_readable(loader *l, file_tensor t)
 static void check_param(loader *l, int i)
 {
     const rp_param *p = rp__model_param(l->model, i);
-    const rp_meta *m  = rp_tensor_meta(p->tensor);
+    const rp_meta *m  = &p->whole;
     char name[RP_WEIGHT_NAME_CHARS], want[128];
     bool is_head = !strcmp(p->path, "output.weight");
 
@@ -177,7 +177,23 @@ static void check_param(loader *l, int i)
     }
 }
 
-/* Two different matrices where the config says there is one: neither is taken for the other. */
+static bool is_rotated(const loader *l, const rp_param *p) { return l->gguf && globs_match(l->config->family->gguf_rotated, p->path); }
+
+typedef struct { int64_t from, to; } elem_range;
+
+/* The elements of the file among which those of a slice are: whole rows, and whole heads where rows change places within them. */
+static elem_range range_of(const loader *l, const rp_param *p, file_tensor t)
+{
+    int64_t elems = elems_of(t), whole = is_rotated(l, p) && ndim_of(t) > 1 ? row_of(t) * l->config->head_dim : row_of(t);
+    int64_t end   = p->slice.first + p->slice.count;
+
+    if (!p->slice.count) return (elem_range){ 0, 0 };
+    elem_range r = { p->slice.first / whole * whole, (end + whole - 1) / whole * whole };
+    if (r.to > elems) r.to = elems;
+    return r;
+}
+
+/* Two different matrices where the config says there is one: neither is taken for the other. A rank compares the part it reads. */
 static rp_status check_head(loader *l)
 {
     int embedding = find_param(l, "tok_embeddings.weight");
@@ -189,10 +205,11 @@ static rp_status check_head(loader *l)
     check_shape(l, rp__model_param(l->model, embedding), l->head);
     check_readable(l, l->head);
     if (l->status != RP_OK) return RP_OK;
-    row  = row_of(e);
-    step = l->window_elems / 2 / row * row;
-    for (int64_t at = 0; at < elems_of(e) && same; at += step) {
-        int64_t n = elems_of(e) - at < step ? elems_of(e) - at : step;
+    row          = row_of(e);
+    step         = l->window_elems / 2 / row * row;
+    elem_range r = range_of(l, rp__model_param(l->model, embedding), e);
+    for (int64_t at = r.from; at < r.to && same; at += step) {
+        int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, e, at, n, l->window));
         RP_TRY(read_elems(l, l->head, at, n, l->window + n));
         same = !memcmp(l->window, l->window + n, (size_t)n * sizeof(float));
@@ -205,11 +222,18 @@ static rp_status check_head(loader *l)
 
 /* ---- reading ---- */
 
+/* Elements [at, at + n) of the whole, those of them that are in the slice. */
 static void store(const rp_param *p, int64_t at, const float *from, int64_t n)
 {
-    void *data = rp_tensor_data(p->tensor);
+    int64_t first = p->slice.first, end = first + p->slice.count;
+    int64_t low = at > first ? at : first, high = at + n < end ? at + n : end;
+    void *data  = rp_tensor_data(p->tensor);
 
-    switch (rp_tensor_meta(p->tensor)->dtype) {
+    if (low >= high) return;
+    from += low - at;
+    n  = high - low;
+    at = low - first;
+    switch (p->whole.dtype) {
     case RP_BF16: for (int64_t i = 0; i < n; i++) ((uint16_t *)data)[at + i] = rp__bf16_from_f32(from[i]); break;
     case RP_F64: for (int64_t i = 0; i < n; i++) ((double *)data)[at + i] = (double)from[i]; break;
     default: memcpy((float *)data + at, from, (size_t)n * sizeof *from); break;
@@ -225,19 +249,23 @@ static int64_t unrotated(int64_t row, int64_t head_dim)
     return row - in_head + in_head % 2 * (head_dim / 2) + in_head / 2;
 }
 
+static void store_rotated(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t unit)
+{
+    for (int64_t i = 0; i < n; i += unit) store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit);
+}
+
 static rp_status read_param(loader *l, const rp_param *p, file_tensor t)
 {
-    int64_t elems = elems_of(t), row = row_of(t), step = row ? l->window_elems / row * row : 0;
-    int64_t unit = ndim_of(t) > 1 ? row : 1;
-    bool rotated = l->gguf && globs_match(l->config->family->gguf_rotated, p->path);
+    int64_t row = row_of(t), step = row ? l->window_elems / row * row : 0;
+    elem_range r = range_of(l, p, t);
 
-    for (int64_t at = 0; at < elems; at += step) {
-        int64_t n = elems - at < step ? elems - at : step;
+    for (int64_t at = r.from; at < r.to; at += step) {
+        int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, t, at, n, l->window));
-        if (!rotated) store(p, at, l->window, n);
-        for (int64_t i = 0; i < n && rotated; i += unit)
-            store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit);
+        if (is_rotated(l, p)) store_rotated(l, p, at, n, ndim_of(t) > 1 ? row : 1);
+        else store(p, at, l->window, n);
     }
+    rp__param_pad(p);
     rp__tensor_wrote(p->tensor, "rp__model_load");
     drop(l, t);
     return RP_OK;
@@ -252,7 +280,7 @@ static rp_status prepare(loader *l)
     l->from = rp__host_alloc(l->ctx, (l->n_params + 1) * (int64_t)sizeof *l->from);
     if (!l->from) return RP_ERR_MEMORY;
     for (int i = 0; i < l->n_params; i++) {
-        const rp_meta *m = rp_tensor_meta(rp__model_param(l->model, i)->tensor);
+        const rp_meta *m = &rp__model_param(l->model, i)->whole;
         int64_t row = rp_meta_dim(m, -1), elems = rp_meta_elems(m), need = elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
         if (need < row) need = row;
         if (need > most) most = need;

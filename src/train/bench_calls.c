@@ -77,7 +77,7 @@ static rp_status open_update(rp_ctx *ctx, const bench_item *item, timed_update *
     RP_TRY(rp__tensor_new_named(ctx, &meta, RP_MEM_GRAD, "a gradient that is measured", &u->grad));
     rp__tensor_zero(u->param);
     rp__tensor_zero(u->grad);
-    return rp__optim_new(ctx, &config, &(rp_optim_param){ "bench", u->param }, 1, &u->optim);
+    return rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "bench", .tensor = u->param }, 1, &u->optim);
 }
 
 /* Weights and states are read and written, the gradient is read. */

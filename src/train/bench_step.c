@@ -106,7 +106,7 @@ static rp_status open_optim(stepping *s)
     rp_optim_param *params = rp__host_alloc(s->ctx, n * (int64_t)sizeof *params);
 
     if (!params) return RP_ERR_MEMORY;
-    for (int i = 0; i < n; i++) params[i] = (rp_optim_param){ rp__model_param(s->model, i)->path, rp__model_param(s->model, i)->tensor };
+    for (int i = 0; i < n; i++) params[i] = (rp_optim_param){ .path = rp__model_param(s->model, i)->path, .tensor = rp__model_param(s->model, i)->tensor };
     rp_status status = rp__optim_new(s->ctx, &config, params, n, &s->optim);
     rp__release(params);
     return status;

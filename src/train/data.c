@@ -253,12 +253,15 @@ static void fill_row(const rp_data *d, const row *r, int64_t count, int64_t leng
     }
 }
 
-static rp_status longest(rp_data *d, int64_t step, int64_t base, int64_t *length)
+/* Of the micro-batch over all ranks: where the ranks hold one model together they run the same shapes. */
+static rp_status longest(rp_data *d, int64_t step, int64_t micro, int64_t *length)
 {
+    int64_t all = d->config.ranks * d->config.batch_size;
+
     *length = 0;
-    for (int64_t i = 0; i < d->config.batch_size; i++) {
+    for (int64_t i = 0; i < all; i++) {
         int64_t first, n;
-        RP_TRY(locate(d, step, base + i, &first, &n));
+        RP_TRY(locate(d, step, micro * all + i, &first, &n));
         if (n > *length) *length = n;
     }
     return RP_OK;
@@ -269,7 +272,7 @@ rp_status rp__data_batch(rp_data *d, int64_t step, int64_t micro, rp_data_batch 
     int64_t rows = d->config.batch_size, base = (micro * d->config.ranks + d->config.rank) * rows, length;
 
     RP_BUG_IF(micro < 0 || micro >= d->config.accumulation);
-    RP_TRY(longest(d, step, base, &length));
+    RP_TRY(longest(d, step, micro, &length));
     int32_t *tokens = d->arrays, *labels = tokens + rows * length, *positions = labels + rows * length,
             *doc_start = positions + rows * length;
     for (int64_t i = 0; i < rows; i++) {

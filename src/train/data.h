@@ -4,7 +4,7 @@
  *   first step and read a sample at a time, so token data costs no memory and later changes of the files no surprise
  *
  *   packed       ... d d d e|D D D D D e|x x ...      the store cut every max_seq_len tokens
- *   not packed   one document a sample, cut at max_seq_len, padded to the longest of its micro-batch
+ *   not packed   one document a sample, cut at max_seq_len, padded to the longest of its micro-batch, all ranks' rows together
  *
  * Labels are the tokens shifted by one within the sample, so the last place has none; in a packed sample the first token of
  * the next document is a target of the last of this one. `doc_start` says where the document of a place begins in its sample:

@@ -71,23 +71,37 @@ rp_status rp__run_dir_begin(rp_trainer *t)
 
 /* ---- final/ ---- */
 
-static rp_status write_final(rp_trainer *t, const char *aside)
+static rp_status make_aside(rp_trainer *t, const char *aside)
 {
     RP_TRY(rp__remove_tree(t->ctx, aside));
-    RP_TRY(rp__make_dirs(t->ctx, aside));
+    return rp__make_dirs(t->ctx, aside);
+}
+
+static rp_status give_name(rp_trainer *t, const char *aside, const char *final)
+{
+    if (t->tokenizer) RP_TRY(rp__tokenizer_export(t->tokenizer, aside));
+    return rp__dir_commit(t->ctx, aside, final);
+}
+
+/* The first rank writes; all of them bring their weights to it. */
+static rp_status write_final(rp_trainer *t, const char *aside, const char *final)
+{
+    rp_ctx *ctx = t->ctx;
+    bool first  = rp__comm_rank(ctx->comm) == 0;
+
+    RP_TRY(rp__comm_agree(ctx, ctx->comm, !final ? RP_ERR_MEMORY : first ? make_aside(t, aside) : RP_OK));
     RP_TRY(rp__model_export(t->engine.model, aside));
-    return t->tokenizer ? rp__tokenizer_export(t->tokenizer, aside) : RP_OK;
+    return rp__comm_agree(ctx, ctx->comm, first ? give_name(t, aside, final) : RP_OK);
 }
 
 rp_status rp__run_dir_final(rp_trainer *t)
 {
     char *aside = rp__path_join(t->ctx, t->recipe->output_dir, ".final.tmp");
     char *final = aside ? rp__path_join(t->ctx, t->recipe->output_dir, "final") : NULL;
-    rp_status status = final ? write_final(t, aside) : RP_ERR_MEMORY;
+    rp_status status = write_final(t, aside, final);
 
-    if (status == RP_OK) status = rp__dir_commit(t->ctx, aside, final);
-    if (status != RP_OK && aside) status = rp__dir_discard(t->ctx, aside, status);
+    if (status != RP_OK && final && rp__comm_rank(t->ctx->comm) == 0) status = rp__dir_discard(t->ctx, aside, status);
     rp__release(aside);
     rp__release(final);
-    return status;
+    return status == RP_ERR_BACKEND ? status : rp__comm_agree(t->ctx, t->ctx->comm, status);      /* nobody leaves before it is tidy */
 }

@@ -85,10 +85,13 @@ static rp_status list_tensors(rp_trainer *t)
     t->n_tensors = n;
     for (int i = 0; i < n_params; i++) {
         const rp_param *p = rp__model_param(t->engine.model, i);
-        t->tensors[i]     = (rp_state_tensor){ p->path, p->tensor };
+        t->tensors[i]     = (rp_state_tensor){ p->path, p->tensor, p->whole, p->slice };
     }
-    for (int i = n_params; i < n; i++)
-        t->tensors[i].tensor = rp__optim_tensor(t->engine.optim, i - n_params, &t->tensors[i].name);
+    for (int i = n_params; i < n; i++) {
+        t->tensors[i]             = t->tensors[rp__optim_tensor_param(t->engine.optim, i - n_params)];      /* the same slice of … */
+        t->tensors[i].tensor      = rp__optim_tensor(t->engine.optim, i - n_params, &t->tensors[i].name);
+        t->tensors[i].whole.dtype = t->tensors[i].tensor->m.dtype;
+    }
     return RP_OK;
 }
 
@@ -102,11 +105,16 @@ rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *so
     return rp__engine_ready(&t->engine);
 }
 
-static rp_status build(rp_trainer *t, opening *o)
+static rp_status stand(rp_trainer *t, opening *o)
 {
     RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->stage.source, !o->state));
     t->engine.follow = t->steps;
-    RP_TRY(list_tensors(t));
+    return list_tensors(t);
+}
+
+static rp_status build(rp_trainer *t, opening *o)
+{
+    RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, stand(t, o)));
     if (o->state) RP_TRY(rp__resume_load(t, o->state));
     rp__mem_populate(t->ctx, t->ctx->space[0]);         /* after what needs memory of its own to read weights */
     return RP_OK;

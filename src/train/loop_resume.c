@@ -13,7 +13,7 @@ static rp_status check_recipe(rp_trainer *t, const rp_state *state, rp_report *r
         rp__recipe_read(t->ctx, rp__state_path(state), info->recipe, (int64_t)strlen(info->recipe), 0, NULL, &own, &before);
     rp__report_close(&own);
     RP_TRY(status);
-    rp__recipe_check_resume(before, 1, t->recipe, 1, report);
+    rp__recipe_check_resume(before, info->ranks, t->recipe, rp__comm_ranks(t->ctx->comm), report);
     rp__recipe_free(before);
     return rp__report_status(report, RP_ERR_CONFIG);
 }
@@ -48,15 +48,24 @@ static rp_status open_state(rp_trainer *t, rp_report *report, rp_state **out)
     return RP_OK;
 }
 
+static void note_state(const rp_trainer *t, const rp_state *state, rp_report *report)
+{
+    const rp_state_info *info = rp__state_info(state);
+    char by[64]               = "";
+
+    if (info->ranks != rp__comm_ranks(t->ctx->comm))
+        snprintf(by, sizeof by, ", written by %" PRId64 " rank%s", info->ranks, info->ranks == 1 ? "" : "s");
+    rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "going on after step %" PRId64 " from '%s'%s", info->step,
+                    rp__state_path(state), by);
+}
+
 rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out)
 {
     rp_state *state = NULL;
 
     RP_TRY(open_state(t, report, &state));
     rp_status status = state ? check_state(t, state, report) : RP_OK;
-    if (status == RP_OK && state)
-        rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "going on after step %" PRId64 " from '%s'",
-                        rp__state_info(state)->step, rp__state_path(state));
+    if (status == RP_OK && state) note_state(t, state, report);
     if (status != RP_OK) rp__state_close(state);
     else *out = state;
     return status;
@@ -64,15 +73,9 @@ rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out)
 
 rp_status rp__resume_load(rp_trainer *t, rp_state *state)
 {
-    char *path = rp__host_text(t->ctx, rp__state_path(state));
-
-    if (!path) return RP_ERR_MEMORY;
-    rp_status status = rp__state_load(state, t->tensors, t->n_tensors);
-    if (status != RP_OK) {
-        rp__release(path);
-        return status;
-    }
-    t->state_path = path;
+    RP_TRY(rp__state_load(state, t->tensors, t->n_tensors));        /* first: all ranks come to it */
+    t->state_path = rp__host_text(t->ctx, rp__state_path(state));
+    if (!t->state_path) return RP_ERR_MEMORY;
     t->done = t->state_step = t->info.first_step = rp__state_info(state)->step;
     return RP_OK;
 }

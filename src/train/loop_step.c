@@ -80,7 +80,7 @@ rp_status rp__engine_ready(rp_engine *e)
     if (!params) return RP_ERR_MEMORY;
     for (int i = 0; i < n; i++) {
         const rp_param *p = rp__model_param(e->model, i);
-        params[i]         = (rp_optim_param){ p->path, p->tensor };
+        params[i]         = (rp_optim_param){ p->path, p->tensor, p->slice };
     }
     rp_status status = rp__optim_new(e->ctx, &config, params, n, &e->optim);
     rp__release(params);

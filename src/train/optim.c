@@ -15,7 +15,7 @@ typedef struct {
     double sum_squares;
 } slot;
 
-typedef struct { char *name; rp_tensor *tensor; } named;
+typedef struct { char *name; rp_tensor *tensor; int param; } named;
 
 struct rp_optim {
     rp_ctx *ctx;
@@ -105,7 +105,8 @@ static rp_status make_tensor(rp_optim *o, int i, rp_dtype dtype, const char *sta
     snprintf(name, sizeof name, "%s.%s", p->path, state);
     char *kept = rp__host_text(o->ctx, name);
     if (!kept) return RP_ERR_MEMORY;
-    o->names[o->n_named].name = kept;
+    o->names[o->n_named].name  = kept;
+    o->names[o->n_named].param = i;
     RP_TRY(rp__tensor_new_named(o->ctx, &meta, RP_MEM_OPTIM, kept, out));
     (*out)->name                  = kept;
     o->names[o->n_named++].tensor = *out;
@@ -143,6 +144,7 @@ static rp_status fill(rp_optim *o, const rp_optim_config *config, const rp_optim
     for (int i = 0; i < n_params; i++) {
         o->slots[i].param = params[i];
         o->slots[i].key   = key_of(o->ctx->seed, params[i].path);
+        if (!params[i].slice.room) o->slots[i].param.slice.count = rp_meta_elems(&params[i].tensor->m);
     }
     RP_TRY(choose_decay(o, config));
     for (int i = 0; i < n_params; i++) RP_TRY(make_states(o, i));
@@ -202,7 +204,7 @@ static rp_optim_call make_call(const rp_optim *o, slot *s, const rp_tensor *grad
 {
     const rp_optim_config *c = &o->config;
     rp_optim_call call       = {
-              .threads = o->ctx->threads, .n = rp_meta_elems(&grad->m), .param_dtype = s->param.tensor->m.dtype,
+              .threads = o->ctx->threads, .n = s->param.slice.count, .first = s->param.slice.first, .param_dtype = s->param.tensor->m.dtype,
               .grad_dtype = grad->m.dtype, .state_dtype = c->state_dtype, .param = data_of(s->param.tensor),
               .master = data_of(s->master), .grad = data_of(grad), .lr = step->lr, .grad_scale = step->grad_scale,
               .weight_decay = s->decays ? c->weight_decay : 0, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps,
@@ -249,25 +251,26 @@ void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_
     if (s->master) rp__tensor_wrote(s->master, "the optimizer");
 }
 
-static double squares_in_order(const rp_tensor *grad)
+static double squares_in_order(const rp_tensor *grad, int64_t n)
 {
     double sum = 0;
 
-    for (int64_t e = 0, n = rp_meta_elems(&grad->m); e < n; e++) sum += rp_elem_get(grad, e) * rp_elem_get(grad, e);
+    for (int64_t e = 0; e < n; e++) sum += rp_elem_get(grad, e) * rp_elem_get(grad, e);
     return sum;
 }
 
 void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
 {
     const rp_kernels *k = kernels_for(o, o->slots[i].param.tensor, grad);
+    rp_slice slice      = o->slots[i].param.slice;
     double *sum         = &o->slots[i].sum_squares;
     double began        = rp__watch_begin(o->ctx);
     unsigned mode       = rp__fp_enter();
 
     if (!grad->storage->data) *sum = 0;
     else if (k->sum_squares)
-        k->sum_squares(grad->m.dtype, rp_tensor_data(grad), rp_meta_elems(&grad->m), sum, o->ctx->threads);
-    else *sum = squares_in_order(grad);
+        k->sum_squares(grad->m.dtype, rp_tensor_data(grad), slice.first, slice.count, sum, o->ctx->threads);
+    else *sum = squares_in_order(grad, slice.count);
     rp__fp_leave(mode);
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = "norm", .path = o->slots[i].param.path,
                                      .bytes = rp_meta_bytes(&grad->m), .began = began });
@@ -296,3 +299,5 @@ rp_tensor *rp__optim_tensor(const rp_optim *o, int i, const char **name)
     *name = o->names[i].name;
     return o->names[i].tensor;
 }
+
+int rp__optim_tensor_param(const rp_optim *o, int i) { return o->names[i].param; }

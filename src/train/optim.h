@@ -9,10 +9,14 @@
  * Arithmetic is fp32 whatever is stored. A bf16 parameter or state is rounded once a step; `stochastic` rounds every bf16
  * value the optimizer writes by bits that are a function of (seed, parameter path, step, element). With plain rounding a
  * bf16 second moment stops decaying when beta2 > 0.998, and a bf16 parameter ignores updates below its last bit.
+ *
+ * Of a sharded parameter the optimizer has one rank's slice: its states are such slices, an element is updated to the bits it
+ * has in the whole, and sums of squares are of this rank's elements.
  */
 #ifndef RP_TRAIN_OPTIM_H
 #define RP_TRAIN_OPTIM_H
 
+#include "comm/comm.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
@@ -26,7 +30,8 @@ typedef struct {
     bool stochastic;
 } rp_optim_config;
 
-typedef struct { const char *path; rp_tensor *tensor; } rp_optim_param;
+/* `slice` says which elements of the parameter the tensor holds; zeros: all of them. What it has room for beyond them is left alone. */
+typedef struct { const char *path; rp_tensor *tensor; rp_slice slice; } rp_optim_param;
 
 typedef struct {                        /* what an update needs to know of the step */
     int64_t step;                       /* from 1 */
@@ -64,6 +69,8 @@ double rp__clip_scale(double norm, double max_norm);
 /* Every tensor the optimizer owns, in a fixed order, for states on disk: name is "<parameter path>.exp_avg" and so on,
  * borrowed. NULL past the end. */
 rp_tensor *rp__optim_tensor(const rp_optim *optim, int i, const char **name);
+/* The parameter it belongs to, whose slice it has. */
+int rp__optim_tensor_param(const rp_optim *optim, int i);
 
 /* Copy the parameters into their masters, after parameters were loaded without a state. */
 void rp__optim_refresh_masters(rp_optim *optim);

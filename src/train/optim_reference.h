@@ -22,7 +22,7 @@ static inline void optim_put(const rp_optim_call *c, int whose, rp_dtype dtype, 
     } else if (!c->stochastic) {
         ((uint16_t *)to)[i] = rp__bf16_from_f32(f);
     } else {
-        uint32_t noise      = rp__optim_noise(c->key, c->step, rp__optim_bits[whose].plane, i);
+        uint32_t noise      = rp__optim_noise(c->key, c->step, rp__optim_bits[whose].plane, c->first + i);
         ((uint16_t *)to)[i] = rp__bf16_stochastic(f, noise >> rp__optim_bits[whose].shift & 0xffffu);
     }
 }

@@ -10,26 +10,62 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "io/safetensors.h"
-#include "train/state_json.h"
+#include "train/state_parts.h"
 
 enum { WINDOW_BYTES = 1 << 20 };
 
 struct rp_state {
     rp_ctx *ctx;
-    char *path, *tensors_path;
+    char *path;
     rp_state_info info;
     json_t *root;
-    rp_safetensors *set;
-    int fd;                             /* of the tensors: read in windows, so that no mapping counts as memory */
+    int parts;
 };
 
-static rp_status read_at(rp_state *s, int64_t offset, int64_t bytes, void *to)
+/* ---- one file of it ---- */
+
+typedef struct {
+    rp_ctx *ctx;
+    int part;
+    char *path;
+    rp_safetensors *set;
+    int fd;                             /* read in windows, so that no mapping counts as memory */
+} part_file;
+
+static rp_status open_named(const rp_state *s, const char *name, part_file *f)
+{
+    f->path = rp__path_join(s->ctx, s->path, name);
+    if (!f->path) return RP_ERR_MEMORY;
+    RP_CHECK(s->ctx, rp__file_exists(f->path), RP_ERR_FORMAT, "the state '%s' is partial: it has no %s", s->path, name);
+    RP_TRY(rp__safetensors_open(s->ctx, f->path, &f->set));
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    RP_CHECK(s->ctx, f->fd >= 0, RP_ERR_IO, "cannot open '%s': %s", f->path, strerror(errno));
+    return RP_OK;
+}
+
+/* Closed whatever this says. */
+static rp_status open_part(const rp_state *s, int part, part_file *f)
+{
+    char name[RP_STATE_PART_CHARS];
+
+    *f = (part_file){ .ctx = s->ctx, .part = part, .fd = -1 };
+    return open_named(s, rp__state_part_name(part, s->parts, name), f);
+}
+
+static void close_part(part_file *f)
+{
+    if (f->fd >= 0) close(f->fd);
+    rp__safetensors_close(f->set);
+    rp__release(f->path);
+}
+
+static rp_status read_at(const part_file *f, int64_t offset, int64_t bytes, void *to)
 {
     for (int64_t done = 0; done < bytes;) {
-        ssize_t n = pread(s->fd, (char *)to + done, (size_t)(bytes - done), offset + done);
+        ssize_t n = pread(f->fd, (char *)to + done, (size_t)(bytes - done), offset + done);
         if (n < 0 && errno == EINTR) continue;
-        RP_CHECK(s->ctx, n >= 0, RP_ERR_IO, "cannot read '%s': %s", s->tensors_path, strerror(errno));
-        RP_CHECK(s->ctx, n > 0, RP_ERR_FORMAT, "the state file '%s' ends at byte %" PRId64, s->tensors_path, offset + done);
+        RP_CHECK(f->ctx, n >= 0, RP_ERR_IO, "cannot read '%s': %s", f->path, strerror(errno));
+        RP_CHECK(f->ctx, n > 0, RP_ERR_FORMAT, "the state file '%s' ends at byte %" PRId64, f->path, offset + done);
         done += n;
     }
     return RP_OK;
@@ -37,36 +73,62 @@ static rp_status read_at(rp_state *s, int64_t offset, int64_t bytes, void *to)
 
 /* ---- checking ---- */
 
-static rp_status check_tensor(rp_state *s, const rp_safetensor *t, uint8_t *window)
+/* It is what the index says: of one part the tensor itself, else the slice as a row. */
+static bool fits_entry(const rp_safetensor *t, const rp_state_entry *e, int part)
+{
+    if (t->dtype != e->dtype || t->elems != rp__state_entry_slice(e, part).count) return false;
+    return e->parts > 1 || (t->ndim == e->ndim && !memcmp(t->dim, e->dim, (size_t)t->ndim * sizeof t->dim[0]));
+}
+
+static rp_status check_tensor(const rp_state *s, const part_file *f, const rp_safetensor *t, uint8_t *window)
 {
     rp_checksum sum = rp__checksum_begin();
-    uint64_t recorded;
+    rp_state_entry e;
 
-    RP_CHECK(s->ctx, rp__state_json_checksum(s->root, t->name, &recorded), RP_ERR_FORMAT,
-             "the state '%s' lists no tensor '%s'", s->path, t->name);
+    RP_CHECK(s->ctx, rp__state_json_tensor(s->root, t->name, &e) && fits_entry(t, &e, f->part), RP_ERR_FORMAT,
+             "the state '%s' lists no tensor '%s' as '%s' has it", s->path, t->name, f->path);
     for (int64_t at = 0; at < t->bytes; at += WINDOW_BYTES) {
         int64_t bytes = t->bytes - at < WINDOW_BYTES ? t->bytes - at : WINDOW_BYTES;
-        RP_TRY(read_at(s, t->offset + at, bytes, window));
+        RP_TRY(read_at(f, t->offset + at, bytes, window));
         rp__checksum_add(&sum, window, bytes);
     }
-    RP_CHECK(s->ctx, rp__checksum_end(&sum) == recorded, RP_ERR_FORMAT,
-             "the state '%s' is damaged: the tensor '%s' does not match its checksum", s->path, t->name);
+    RP_CHECK(s->ctx, rp__checksum_end(&sum) == rp__state_entry_checksum(&e, f->part), RP_ERR_FORMAT,
+             "the state file '%s' is damaged: the tensor '%s' does not match its checksum", f->path, t->name);
     return RP_OK;
 }
 
-static rp_status check_tensors(rp_state *s)
+static rp_status check_tensors(const rp_state *s, const part_file *f)
 {
-    int64_t n = rp__safetensors_n_tensors(s->set), listed = (int64_t)json_object_size(json_object_get(s->root, "tensors"));
-    uint8_t *window = rp__host_alloc(s->ctx, WINDOW_BYTES);
+    int64_t n = rp__safetensors_n_tensors(f->set), listed = (int64_t)json_object_size(json_object_get(s->root, "tensors"));
+    uint8_t *window  = rp__host_alloc(s->ctx, WINDOW_BYTES);
     rp_status status = window ? RP_OK : RP_ERR_MEMORY;
 
     if (status == RP_OK && n != listed)
-        status = rp__fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists %" PRId64 " tensors and holds %" PRId64, s->path,
-                          listed, n);
-    for (int64_t i = 0; i < n && status == RP_OK; i++) status = check_tensor(s, rp__safetensors_at(s->set, i), window);
+        status = rp__fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists %" PRId64 " tensors, '%s' holds %" PRId64, s->path, listed, f->path,
+                          n);
+    for (int64_t i = 0; i < n && status == RP_OK; i++) status = check_tensor(s, f, rp__safetensors_at(f->set, i), window);
     rp__release(window);
     return status;
 }
+
+static rp_status check_part(const rp_state *s, int part)
+{
+    part_file f;
+    rp_status status = open_part(s, part, &f);
+
+    if (status == RP_OK) status = check_tensors(s, &f);
+    close_part(&f);
+    return status;
+}
+
+/* Ranks share the files out, so that each is read once. */
+static rp_status check_parts(const rp_state *s)
+{
+    for (int part = rp__comm_rank(s->ctx->comm); part < s->parts; part += rp__comm_ranks(s->ctx->comm)) RP_TRY(check_part(s, part));
+    return RP_OK;
+}
+
+/* ---- opening ---- */
 
 static rp_status read_json(rp_state *s)
 {
@@ -83,76 +145,119 @@ static rp_status read_json(rp_state *s)
     return status;
 }
 
+/* An index without shapes takes them from the file. */
+static rp_status update_index(rp_state *s)
+{
+    part_file f;
+
+    if (rp__state_json_has_shapes(s->root)) return RP_OK;
+    rp_status status = open_part(s, 0, &f);
+    if (status == RP_OK && !rp__state_json_update(s->root, f.set))
+        status = rp__fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists a tensor that '%s' does not hold", s->path, f.path);
+    close_part(&f);
+    return status;
+}
+
 static rp_status open_and_check(rp_state *s, const char *path)
 {
     RP_CHECK(s->ctx, rp__file_is_dir(path), RP_ERR_CONFIG, "there is no state at '%s'", path);
-    s->path         = rp__host_text(s->ctx, path);
-    s->tensors_path = s->path ? rp__path_join(s->ctx, path, RP_STATE_TENSORS) : NULL;
-    if (!s->tensors_path) return RP_ERR_MEMORY;
+    s->path = rp__host_text(s->ctx, path);
+    if (!s->path) return RP_ERR_MEMORY;
     RP_TRY(read_json(s));
-    RP_CHECK(s->ctx, rp__file_exists(s->tensors_path), RP_ERR_FORMAT, "the state '%s' is partial: it has no %s", path,
-             RP_STATE_TENSORS);
-    RP_TRY(rp__safetensors_open(s->ctx, s->tensors_path, &s->set));
-    s->fd = open(s->tensors_path, O_RDONLY | O_CLOEXEC);
-    RP_CHECK(s->ctx, s->fd >= 0, RP_ERR_IO, "cannot open '%s': %s", s->tensors_path, strerror(errno));
-    return check_tensors(s);
+    s->parts = rp__state_json_parts(s->root);
+    RP_TRY(update_index(s));
+    return check_parts(s);
 }
 
-rp_status rp__state_open(rp_ctx *ctx, const char *path, rp_state **out)
+/* path NULL: it could not be made. */
+static rp_status open_mine(rp_ctx *ctx, const char *path, rp_state **out)
 {
-    rp_state *s = rp__host_alloc(ctx, sizeof *s);
+    rp_state *s = path ? rp__host_alloc(ctx, sizeof *s) : NULL;
 
     if (!s) return RP_ERR_MEMORY;
-    *s               = (rp_state){ .ctx = ctx, .fd = -1 };
+    *s               = (rp_state){ .ctx = ctx };
     rp_status status = open_and_check(s, path);
     if (status != RP_OK) rp__state_close(s);
     else *out = s;
     return status;
 }
 
+static rp_status open_on_all(rp_ctx *ctx, const char *path, rp_state **out)
+{
+    rp_state *s      = NULL;
+    rp_status status = rp__comm_agree(ctx, ctx->comm, open_mine(ctx, path, &s));
+
+    if (status != RP_OK) rp__state_close(s);
+    else *out = s;
+    return status;
+}
+
+rp_status rp__state_open(rp_ctx *ctx, const char *path, rp_state **out) { return open_on_all(ctx, path, out); }
+
+/* ---- the newest ---- */
+
+/* The first rank's number becomes every rank's: folders may be seen late by other machines. */
+static rp_status as_the_first_says(rp_ctx *ctx, int64_t *number)
+{
+    int ranks = rp__comm_ranks(ctx->comm);
+
+    if (ranks == 1) return RP_OK;
+    int64_t *all     = rp__host_alloc(ctx, ranks * (int64_t)sizeof *all);
+    rp_status status = rp__comm_agree(ctx, ctx->comm, all ? RP_OK : RP_ERR_MEMORY);
+    if (status == RP_OK) status = rp__comm_share(ctx, ctx->comm, number, sizeof *number, all, "the states there are");
+    if (status == RP_OK) *number = all[0];
+    rp__release(all);
+    return status;
+}
+
 /* A state that cannot be read, for whatever reason but memory, sends us to the one before; the newest's reason is told. */
-static rp_status open_newest(rp_ctx *ctx, const char *output_dir, const int64_t *steps, int n, rp_state **out, char **note)
+static rp_status open_newest(rp_ctx *ctx, const char *output_dir, const int64_t *steps, int n, rp_state **out, char why[RP_ERROR_CHARS])
 {
     rp_status status = RP_OK;
-    char *why        = NULL;
     rp_state *state  = NULL;
 
-    for (int i = 0; i < n && !state; i++) {
-        char *path = rp__state_name(ctx, output_dir, "step-#", steps[i]);
-        status     = path ? rp__state_open(ctx, path, &state) : RP_ERR_MEMORY;
+    for (int i = 0; !state && status != RP_ERR_MEMORY && status != RP_ERR_BACKEND; i++) {
+        int64_t step    = i < n ? steps[i] : -1;
+        rp_status asked = as_the_first_says(ctx, &step);
+        if (asked != RP_OK) return asked;
+        if (step < 0) break;
+        char *path = rp__state_name(ctx, output_dir, "step-#", step);
+        status     = open_on_all(ctx, path, &state);
         rp__release(path);
-        if (status == RP_ERR_MEMORY) break;
-        if (status != RP_OK && !why && !(why = rp__host_text(ctx, ctx->error))) status = RP_ERR_MEMORY;
-        if (status == RP_ERR_MEMORY) break;
+        if (status != RP_OK && !*why) memcpy(why, ctx->error, RP_ERROR_CHARS);
     }
-    if (status == RP_OK) {
-        *out  = state;
-        *note = why;
-        return RP_OK;
-    }
-    if (status != RP_ERR_MEMORY) rp__fail(ctx, status, "%s", why);
-    rp__release(why);
+    if (status == RP_OK) *out = state;
+    else if (status != RP_ERR_MEMORY && status != RP_ERR_BACKEND) rp__fail(ctx, status, "%s", why);
     return status;
 }
 
 rp_status rp__state_open_latest(rp_ctx *ctx, const char *output_dir, rp_state **out, char **note)
 {
-    int64_t *steps;
-    int n;
+    int64_t *steps = NULL;
+    int n          = 0;
+    char why[RP_ERROR_CHARS] = "";
+    rp_state *state  = NULL;
+    rp_status status = rp__comm_agree(ctx, ctx->comm, rp__comm_rank(ctx->comm) == 0 ? rp__state_list(ctx, output_dir, &steps, &n) : RP_OK);
 
-    RP_TRY(rp__state_list(ctx, output_dir, &steps, &n));
-    rp_status status = open_newest(ctx, output_dir, steps, n, out, note);
+    if (status == RP_OK) status = open_newest(ctx, output_dir, steps, n, &state, why);
     rp__release(steps);
+    RP_TRY(status);
+    char *text = *why ? rp__host_text(ctx, why) : NULL;
+    status     = rp__comm_agree(ctx, ctx->comm, text || !*why ? RP_OK : RP_ERR_MEMORY);
+    if (status == RP_OK) {
+        *out  = state;
+        *note = text;
+        return RP_OK;
+    }
+    rp__release(text);
+    rp__state_close(state);
     return status;
 }
 
 void rp__state_close(rp_state *s)
 {
     if (!s) return;
-    if (s->fd >= 0) close(s->fd);
-    rp__safetensors_close(s->set);
     json_decref(s->root);
-    rp__release(s->tensors_path);
     rp__release(s->path);
     rp__release(s);
 }
@@ -164,31 +269,96 @@ const char *rp__state_path(const rp_state *s) { return s->path; }
 
 static rp_status check_fit(const rp_state *s, const rp_state_tensor *want)
 {
-    const rp_safetensor *has = rp__safetensors_find(s->set, want->name);
-    const rp_meta *m         = &want->tensor->m;
+    const rp_meta *m = rp__state_whole(want);
+    rp_state_entry has;
 
-    RP_CHECK(s->ctx, has, RP_ERR_CONFIG, "the state '%s' has no tensor '%s': it is of another model or optimizer", s->path,
-             want->name);
-    RP_CHECK(s->ctx, has->dtype == rp__safetensors_dtype_of(m->dtype), RP_ERR_CONFIG,
-             "the state '%s' holds '%s' as %s, this run as %s", s->path, want->name, rp__safetensors_dtype_name(has->dtype),
+    RP_CHECK(s->ctx, rp__state_json_tensor(s->root, want->name, &has), RP_ERR_CONFIG,
+             "the state '%s' has no tensor '%s': it is of another model or optimizer", s->path, want->name);
+    RP_CHECK(s->ctx, has.dtype == rp__safetensors_dtype_of(m->dtype), RP_ERR_CONFIG,
+             "the state '%s' holds '%s' as %s, this run as %s", s->path, want->name, rp__safetensors_dtype_name(has.dtype),
              rp_dtype_name(m->dtype));
-    RP_CHECK(s->ctx, has->ndim == m->ndim && !memcmp(has->dim, m->dim, (size_t)m->ndim * sizeof m->dim[0]), RP_ERR_CONFIG,
+    RP_CHECK(s->ctx, has.ndim == m->ndim && !memcmp(has.dim, m->dim, (size_t)m->ndim * sizeof m->dim[0]), RP_ERR_CONFIG,
              "the state '%s' holds '%s' in another shape than %s", s->path, want->name, rp_meta_str(m));
+    return RP_OK;
+}
+
+static rp_status check_fits(const rp_state *s, const rp_state_tensor *tensors, int n)
+{
+    int held = (int)json_object_size(json_object_get(s->root, "tensors"));
+
+    for (int i = 0; i < n; i++) RP_TRY(check_fit(s, &tensors[i]));
+    RP_CHECK(s->ctx, held == n, RP_ERR_CONFIG,
+             "the state '%s' holds %d tensors, this run has %d: another optimizer or dtype", s->path, held, n);
+    return RP_OK;
+}
+
+typedef struct { int64_t from, to; } elem_range;
+
+/* Elements of the whole that a part has and the tensor wants; none: to <= from. */
+static elem_range common(const rp_state *s, const rp_state_tensor *t, int part, int64_t *part_first)
+{
+    rp_slice want = rp__state_slice(t), has;
+    rp_state_entry e;
+
+    rp__state_json_tensor(s->root, t->name, &e);
+    has         = rp__state_entry_slice(&e, part);
+    *part_first = has.first;
+    return (elem_range){ want.first > has.first ? want.first : has.first,
+                         want.first + want.count < has.first + has.count ? want.first + want.count : has.first + has.count };
+}
+
+static bool is_wanted(const rp_state *s, const rp_state_tensor *tensors, int n, int part)
+{
+    int64_t first;
+
+    for (int i = 0; i < n; i++) {
+        elem_range r = common(s, &tensors[i], part, &first);
+        if (r.from < r.to && tensors[i].tensor->storage->data) return true;
+    }
+    return false;
+}
+
+static rp_status read_tensor(const rp_state *s, const part_file *f, const rp_state_tensor *t)
+{
+    const rp_safetensor *has = rp__safetensors_find(f->set, t->name);
+    int64_t size = rp_dtype_bytes(t->tensor->m.dtype), first;
+    elem_range r = common(s, t, f->part, &first);
+
+    RP_CHECK(s->ctx, has, RP_ERR_FORMAT, "the state file '%s' has no tensor '%s'", f->path, t->name);
+    if (r.from >= r.to || !t->tensor->storage->data) return RP_OK;
+    return read_at(f, has->offset + (r.from - first) * size, (r.to - r.from) * size,
+                   (char *)rp_tensor_data(t->tensor) + (r.from - rp__state_slice(t).first) * size);
+}
+
+static rp_status read_part(const rp_state *s, const rp_state_tensor *tensors, int n, int part)
+{
+    part_file f;
+    rp_status status = open_part(s, part, &f);
+
+    for (int i = 0; i < n && status == RP_OK; i++) status = read_tensor(s, &f, &tensors[i]);
+    close_part(&f);
+    return status;
+}
+
+static void finish_tensor(const rp_state_tensor *t)
+{
+    int64_t size = rp_dtype_bytes(t->tensor->m.dtype), count = rp__state_slice(t).count, rest = rp_meta_elems(&t->tensor->m) - count;
+
+    if (rest && t->tensor->storage->data) memset((char *)rp_tensor_data(t->tensor) + count * size, 0, (size_t)(rest * size));
+    rp__tensor_wrote(t->tensor, "a state");
+}
+
+static rp_status load(const rp_state *s, const rp_state_tensor *tensors, int n)
+{
+    for (int i = 0; i < n; i++) RP_BUG_IF(!rp_tensor_is_dense(tensors[i].tensor));
+    for (int part = 0; part < s->parts; part++)
+        if (is_wanted(s, tensors, n, part)) RP_TRY(read_part(s, tensors, n, part));
+    for (int i = 0; i < n; i++) finish_tensor(&tensors[i]);
     return RP_OK;
 }
 
 rp_status rp__state_load(rp_state *s, const rp_state_tensor *tensors, int n)
 {
-    int64_t held = rp__safetensors_n_tensors(s->set);
-
-    for (int i = 0; i < n; i++) RP_TRY(check_fit(s, &tensors[i]));
-    RP_CHECK(s->ctx, held == n, RP_ERR_CONFIG,
-             "the state '%s' holds %" PRId64 " tensors, this run has %d: another optimizer or dtype", s->path, held, n);
-    for (int i = 0; i < n; i++) {
-        const rp_safetensor *has = rp__safetensors_find(s->set, tensors[i].name);
-        RP_BUG_IF(!rp_tensor_is_dense(tensors[i].tensor));
-        if (tensors[i].tensor->storage->data) RP_TRY(read_at(s, has->offset, has->bytes, rp_tensor_data(tensors[i].tensor)));
-        rp__tensor_wrote(tensors[i].tensor, "a state");
-    }
-    return RP_OK;
+    RP_TRY(rp__comm_agree(s->ctx, s->ctx->comm, check_fits(s, tensors, n)));
+    return rp__comm_agree(s->ctx, s->ctx->comm, load(s, tensors, n));
 }

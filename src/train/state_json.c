@@ -1,8 +1,6 @@
-/* train/state_json.c -- the text of state.json and the names of states. */
-#include "train/state_json.h"
+/* train/state_json.c -- the text of state.json. */
+#include "train/state_parts.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,29 +39,50 @@ static bool object_checksum(const json_t *root, uint64_t *out)
     return text != NULL;
 }
 
-static json_t *tensors_object(const rp_state_tensor *tensors, const uint64_t *checksums, int n)
+/* ---- writing ---- */
+
+static json_t *entry_object(const rp_state_tensor *t, int i, int n, int parts, const uint64_t *checksums)
+{
+    const rp_meta *whole = rp__state_whole(t);
+    json_t *shape = json_array(), *first = json_array(), *sums = json_array();
+    int64_t elems = rp_meta_elems(whole);
+    char text[HEX_CHARS];
+    bool failed = false;
+
+    for (int d = 0; d < whole->ndim; d++) failed |= json_array_append_new(shape, json_integer(whole->dim[d])) != 0;
+    for (int p = 0; p < parts; p++) {
+        failed |= json_array_append_new(first, json_integer(rp__slice_of(elems, p, parts).first)) != 0;
+        failed |= json_array_append_new(sums, json_string(hex(text, checksums[(int64_t)p * n + i]))) != 0;
+    }
+    json_t *entry = json_pack("{s:s, s:o, s:o, s:o}", "dtype", rp__safetensors_dtype_name(rp__safetensors_dtype_of(whole->dtype)),
+                              "shape", shape, "first", first, "checksums", sums);
+    if (!failed) return entry;
+    json_decref(entry);
+    return NULL;
+}
+
+static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums)
 {
     json_t *object = json_object();
-    char text[HEX_CHARS];
 
     for (int i = 0; object && i < n; i++) {
-        if (!json_object_set_new(object, tensors[i].name, json_string(hex(text, checksums[i])))) continue;
+        if (!json_object_set_new(object, tensors[i].name, entry_object(&tensors[i], i, n, parts, checksums))) continue;
         json_decref(object);
         object = NULL;
     }
     return object;
 }
 
-static json_t *build(const rp_state_info *info, const rp_state_tensor *tensors, const uint64_t *checksums, int n)
+static json_t *build(const rp_state_info *info, json_t *tensors, int parts)
 {
     char seed[HEX_CHARS], data[HEX_CHARS], recipe[HEX_CHARS], sum[HEX_CHARS];
-    json_t *table = tensors_object(tensors, checksums, n);
     json_t *root =
-        !table ? NULL
-               : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o}", "format", RP_STATE_FORMAT, "reprise",
-                           rp_version(), "step", (json_int_t)info->step, "epoch", (json_int_t)info->epoch, "samples",
-                           (json_int_t)info->samples, "seed", hex(seed, info->seed), "data_hash", hex(data, info->data_hash),
-                           "recipe", info->recipe, "recipe_hash", hex(recipe, text_hash(info->recipe)), "tensors", table);
+        !tensors ? NULL
+                 : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:I, s:i, s:o}", "format", RP_STATE_FORMAT, "reprise",
+                             rp_version(), "step", (json_int_t)info->step, "epoch", (json_int_t)info->epoch, "samples",
+                             (json_int_t)info->samples, "seed", hex(seed, info->seed), "data_hash", hex(data, info->data_hash),
+                             "recipe", info->recipe, "recipe_hash", hex(recipe, text_hash(info->recipe)), "ranks",
+                             (json_int_t)info->ranks, "parts", parts, "tensors", tensors);
     uint64_t checksum;
 
     if (root && object_checksum(root, &checksum) && !json_object_set_new(root, "checksum", json_string(hex(sum, checksum))))
@@ -72,14 +91,16 @@ static json_t *build(const rp_state_info *info, const rp_state_tensor *tensors, 
     return NULL;
 }
 
-char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tensors, const uint64_t *checksums, int n)
+char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums)
 {
-    json_t *root = build(info, tensors, checksums, n);
+    json_t *root = build(info, tensors_object(tensors, n, parts, checksums), parts);
     char *text   = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
 
     json_decref(root);
     return text;
 }
+
+/* ---- reading ---- */
 
 static bool read_int(const json_t *root, const char *key, int64_t *out)
 {
@@ -93,10 +114,10 @@ static bool read_int(const json_t *root, const char *key, int64_t *out)
 static const char *examine(const json_t *root, rp_state_info *info)
 {
     uint64_t recorded, found;
-    int64_t format;
+    int64_t format, parts;
 
     if (!json_is_object(root)) return "is not a JSON object";
-    if (!read_int(root, "format", &format) || format != RP_STATE_FORMAT) return "is of a format this version does not read";
+    if (!read_int(root, "format", &format) || format < 1 || format > RP_STATE_FORMAT) return "is of a format this version does not read";
     if (!unhex(json_object_get(root, "checksum"), &recorded)) return "has no checksum";
     if (!object_checksum(root, &found) || found != recorded) return "does not match its checksum";
     info->recipe = json_string_value(json_object_get(root, "recipe"));
@@ -106,6 +127,9 @@ static const char *examine(const json_t *root, rp_state_info *info)
         return "lacks step, epoch or samples";
     if (!unhex(json_object_get(root, "seed"), &info->seed) || !unhex(json_object_get(root, "data_hash"), &info->data_hash))
         return "lacks seed or data_hash";
+    info->ranks = 1;
+    if (format > 1 && (!read_int(root, "ranks", &info->ranks) || !read_int(root, "parts", &parts) || parts < 1 || parts > INT32_MAX))
+        return "lacks ranks or parts";
     return json_is_object(json_object_get(root, "tensors")) ? NULL : "lists no tensors";
 }
 
@@ -125,78 +149,92 @@ rp_status rp__state_json_parse(rp_ctx *ctx, const char *path, const char *text, 
     return rp__fail(ctx, RP_ERR_FORMAT, "the state file '%s' %s", path, wrong);
 }
 
-bool rp__state_json_checksum(const json_t *root, const char *name, uint64_t *out)
+int rp__state_json_parts(const json_t *root)
 {
-    return unhex(json_object_get(json_object_get(root, "tensors"), name), out);
+    const json_t *parts = json_object_get(root, "parts");
+
+    return parts ? (int)json_integer_value(parts) : 1;
 }
 
-/* ---- names ---- */
+bool rp__state_json_has_shapes(const json_t *root) { return json_object_get(root, "parts") != NULL; }
 
-char *rp__state_name(rp_ctx *ctx, const char *output_dir, const char *pattern, int64_t step)
+static json_t *updated_entry(const rp_safetensor *t, json_t *checksum)
 {
-    char name[64];
+    json_t *shape = json_array();
 
-    snprintf(name, sizeof name, "%" PRId64, step);
-    int64_t room = (int64_t)(strlen(output_dir) + strlen(pattern) + strlen(name) + 16);
-    char *path   = rp__host_alloc(ctx, room);
-    const char *at = strchr(pattern, '#');
-    if (path)
-        snprintf(path, (size_t)room, "%s/state%s%.*s%s%s", output_dir, *pattern ? "/" : "", at ? (int)(at - pattern) : 0,
-                 pattern, at ? name : "", at ? at + 1 : "");
-    return path;
+    for (int d = 0; d < t->ndim; d++) json_array_append_new(shape, json_integer(t->dim[d]));
+    return json_pack("{s:s, s:o, s:[i], s:[O]}", "dtype", rp__safetensors_dtype_name(t->dtype), "shape", shape, "first", 0, "checksums",
+                     checksum);
 }
 
-static bool step_of(const char *name, int64_t *step)
+bool rp__state_json_update(json_t *root, const rp_safetensors *file)
 {
-    const char *digits = name + 5;
+    json_t *updated = json_object(), *checksum;
+    const char *name;
+    bool failed = false;
 
-    return !strncmp(name, "step-", 5) && *digits && strspn(digits, "0123456789") == strlen(digits) &&
-           rp__parse_int(digits, 0, INT64_MAX, step) && (digits[0] != '0' || !digits[1]);
-}
-
-static int newest_first(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-static rp_status collect(rp_ctx *ctx, DIR *dir, int64_t **steps, int *n)
-{
-    const struct dirent *entry;
-    int room = 0;
-    int64_t step;
-
-    while ((entry = readdir(dir))) {
-        if (!step_of(entry->d_name, &step)) continue;
-        if (*n == room) {
-            int64_t size   = (int64_t)sizeof **steps;
-            int64_t *grown = rp__host_grow(ctx, *steps, room * size, (2 * room + 16) * size);
-            if (!grown) return RP_ERR_MEMORY;
-            *steps = grown;
-            room   = 2 * room + 16;
-        }
-        (*steps)[(*n)++] = step;
+    json_object_foreach(json_object_get(root, "tensors"), name, checksum) {
+        const rp_safetensor *t = rp__safetensors_find(file, name);
+        failed |= !t || json_object_set_new(updated, name, updated_entry(t, checksum));
     }
-    if (*n) qsort(*steps, (size_t)*n, sizeof **steps, newest_first);
-    return RP_OK;
+    return !json_object_set_new(root, "tensors", updated) && !failed;
 }
 
-rp_status rp__state_list(rp_ctx *ctx, const char *output_dir, int64_t **steps, int *n)
+static bool find_dtype(const json_t *name, rp_safetensors_dtype *out)
 {
-    char *folder = rp__state_name(ctx, output_dir, "", 0);
-    DIR *dir     = folder ? opendir(folder) : NULL;
-    rp_status status = RP_OK;
+    for (int d = 0; json_is_string(name) && d < RP_ST_DTYPES; d++) {
+        *out = (rp_safetensors_dtype)d;
+        if (!strcmp(rp__safetensors_dtype_name(*out), json_string_value(name))) return true;
+    }
+    return false;
+}
 
-    *steps = NULL;
-    *n     = 0;
-    if (!folder) status = RP_ERR_MEMORY;
-    else if (dir) status = collect(ctx, dir, steps, n);
-    else if (errno != ENOENT) status = rp__fail(ctx, RP_ERR_IO, "cannot list '%s': %s", folder, strerror(errno));
-    if (dir) closedir(dir);
-    rp__release(folder);
-    if (status == RP_OK) return RP_OK;
-    rp__release(*steps);
-    *steps = NULL;
-    return status;
+static bool read_shape(const json_t *shape, rp_state_entry *out)
+{
+    out->elems = 1;
+    out->ndim  = (int)json_array_size(shape);
+    if (!json_is_array(shape) || json_array_size(shape) > RP_SAFETENSORS_MAX_DIM) return false;
+    for (int d = 0; d < out->ndim; d++) {
+        out->dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
+        if (out->dim[d] < 0 || __builtin_mul_overflow(out->elems, out->dim[d], &out->elems)) return false;
+    }
+    return true;
+}
+
+/* Slices follow each other, and each has its checksum. */
+static bool check_slices(const rp_state_entry *e)
+{
+    uint64_t sum;
+
+    if ((int)json_array_size(e->first) != e->parts || (int)json_array_size(e->checksums) != e->parts) return false;
+    if (rp__state_entry_slice(e, 0).first) return false;
+    for (int p = 0; p < e->parts; p++)
+        if (rp__state_entry_slice(e, p).count < 0 || !unhex(json_array_get(e->checksums, (size_t)p), &sum)) return false;
+    return true;
+}
+
+bool rp__state_json_tensor(const json_t *root, const char *name, rp_state_entry *out)
+{
+    const json_t *entry = json_object_get(json_object_get(root, "tensors"), name);
+
+    *out = (rp_state_entry){ .parts = rp__state_json_parts(root), .first = json_object_get(entry, "first"),
+                             .checksums = json_object_get(entry, "checksums") };
+    return find_dtype(json_object_get(entry, "dtype"), &out->dtype) && read_shape(json_object_get(entry, "shape"), out) &&
+           check_slices(out);
+}
+
+rp_slice rp__state_entry_slice(const rp_state_entry *e, int part)
+{
+    int64_t first = json_integer_value(json_array_get(e->first, (size_t)part));
+    int64_t end   = part + 1 < e->parts ? json_integer_value(json_array_get(e->first, (size_t)part + 1)) : e->elems;
+
+    return (rp_slice){ .room = end - first, .first = first, .count = end - first };
+}
+
+uint64_t rp__state_entry_checksum(const rp_state_entry *e, int part)
+{
+    uint64_t sum = 0;
+
+    unhex(json_array_get(e->checksums, (size_t)part), &sum);
+    return sum;
 }

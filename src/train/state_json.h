@@ -1,31 +1,53 @@
 /* train/state_json.h -- state.json, shared by those who write and read states.
  *
- *   {"format": 1, "reprise": …, "step": …, "epoch": …, "samples": …, "seed": "…", "data_hash": "…", "recipe": "…",
- *    "recipe_hash": "…", "tensors": {name: checksum, …}, "checksum": "…"}
+ *   {"format": 2, "reprise": …, "step": …, "epoch": …, "samples": …, "seed": "…", "data_hash": "…", "recipe": "…",
+ *    "recipe_hash": "…", "ranks": 4, "parts": 4,
+ *    "tensors": {name: {"dtype": "BF16", "shape": […], "first": [0, …], "checksums": ["…", …]}, …}, "checksum": "…"}
  *
- * 64-bit numbers that may pass 2^63 are hexadecimal texts. "checksum" is of the object without it, compact, keys sorted.
+ * Part p of a tensor has its elements from first[p] to first[p + 1] or the end. 64-bit numbers that may pass 2^63 are hexadecimal
+ * texts. "checksum" is of the object without it, compact, keys sorted. Format 1, of one part, has {name: checksum} for tensors, whose
+ * shapes are in their file.
  */
 #ifndef RP_TRAIN_STATE_JSON_H
 #define RP_TRAIN_STATE_JSON_H
 
 #include <jansson.h>
 
+#include "io/safetensors.h"
 #include "train/state.h"
 
-#define RP_STATE_FORMAT 1
-#define RP_STATE_TENSORS "tensors.safetensors"
+#define RP_STATE_FORMAT 2
 #define RP_STATE_JSON "state.json"
 #define RP_STATE_JSON_BYTES (INT64_C(64) << 20)
 
-/* The text of a state.json; yours to free(). NULL where jansson has no memory or a text is not UTF-8. */
-char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tensors, const uint64_t *checksums, int n);
+/* The text of a state.json, of tensors whose slices are rp__slice_of each part; checksums[part * n + i]. Yours to free(). NULL where
+ * jansson has no memory or a text is not UTF-8. */
+char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums);
 
 /* Parse and check; *root is yours to json_decref, info->recipe lives in it. `path` is for messages.
  * errors  RP_ERR_FORMAT */
 rp_status rp__state_json_parse(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, json_t **root,
                                rp_state_info *info);
-/* The checksum of a tensor; false where there is none. */
-bool rp__state_json_checksum(const json_t *root, const char *name, uint64_t *out);
+int rp__state_json_parts(const json_t *root);
+
+/* False: of format 1. It becomes format 2 by update, with shapes of the file's tensors; false where a tensor that is listed is not in the
+ * file, or without memory. */
+bool rp__state_json_has_shapes(const json_t *root);
+bool rp__state_json_update(json_t *root, const rp_safetensors *file);
+
+typedef struct {
+    rp_safetensors_dtype dtype;
+    int ndim;
+    int64_t dim[RP_SAFETENSORS_MAX_DIM], elems;
+    int parts;
+    const json_t *first, *checksums;
+} rp_state_entry;
+
+/* What is listed of a tensor; false where it is not, or wrongly. */
+bool rp__state_json_tensor(const json_t *root, const char *name, rp_state_entry *out);
+/* The elements of it that a part has, and their checksum. */
+rp_slice rp__state_entry_slice(const rp_state_entry *entry, int part);
+uint64_t rp__state_entry_checksum(const rp_state_entry *entry, int part);
 
 /* The states of a run, newest first: *steps is yours to rp__release. No folder means none. */
 rp_status rp__state_list(rp_ctx *ctx, const char *output_dir, int64_t **steps, int *n);

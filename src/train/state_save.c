@@ -1,85 +1,15 @@
-/* train/state_save.c -- a state written aside, synced, renamed; old ones removed. See state.h for the promise. */
+/* train/state_save.c -- a state written aside, by all ranks that hold the weights, synced, renamed; old ones removed. See state.h for the
+ * promise. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checksum.h"
 #include "base/file.h"
-#include "io/safetensors.h"
-#include "train/state_json.h"
+#include "train/state_parts.h"
 
-/* ---- the files of one state ---- */
-
-static rp_status declare(const rp_state_tensor *t, rp_safetensor *d)
-{
-    RP_TRY(rp__tensor_needs_data(t->tensor, "saving a state"));
-    RP_BUG_IF(!rp_tensor_is_dense(t->tensor));
-    *d =
-        (rp_safetensor){ .name = t->name, .dtype = rp__safetensors_dtype_of(t->tensor->m.dtype), .ndim = t->tensor->m.ndim };
-    memcpy(d->dim, t->tensor->m.dim, (size_t)d->ndim * sizeof d->dim[0]);
-    return RP_OK;
-}
-
-static rp_status put_tensors(rp_safetensors_writer *w, const rp_state_tensor *tensors, int n, uint64_t *checksums)
-{
-    for (int i = 0; i < n; i++) {
-        const void *data = rp_tensor_data(tensors[i].tensor);
-        int64_t bytes    = rp_meta_bytes(&tensors[i].tensor->m);
-        rp_checksum sum  = rp__checksum_begin();
-        rp__checksum_add(&sum, data, bytes);
-        checksums[i] = rp__checksum_end(&sum);
-        RP_TRY(rp__safetensors_put(w, data, bytes));
-    }
-    return RP_OK;
-}
-
-static rp_status write_tensors(rp_ctx *ctx, const char *folder, const rp_state_tensor *tensors, int n, uint64_t *checksums)
-{
-    rp_safetensor *declared  = rp__host_alloc(ctx, n * (int64_t)sizeof *declared);
-    char *path               = declared ? rp__path_join(ctx, folder, RP_STATE_TENSORS) : NULL;
-    rp_safetensors_writer *w = NULL;
-    rp_status status         = path ? RP_OK : RP_ERR_MEMORY;
-
-    for (int i = 0; i < n && status == RP_OK; i++) status = declare(&tensors[i], &declared[i]);
-    if (status == RP_OK) status = rp__safetensors_create(ctx, path, n, declared, 0, NULL, &w);
-    if (status == RP_OK) status = put_tensors(w, tensors, n, checksums);
-    if (status == RP_OK) status = rp__safetensors_commit(w);
-    else rp__safetensors_discard(w);
-    rp__release(path);
-    rp__release(declared);
-    return status;
-}
-
-static rp_status write_json(rp_ctx *ctx, const char *folder, const rp_state_info *info, const rp_state_tensor *tensors,
-                            const uint64_t *checksums, int n)
-{
-    char *text = rp__state_json_text(info, tensors, checksums, n), *path;
-
-    RP_CHECK(ctx, text, RP_ERR_FORMAT,
-             "cannot write a state of this run: a name or the recipe is not UTF-8, or memory ran out");
-    path             = rp__path_join(ctx, folder, RP_STATE_JSON);
-    rp_status status = path ? rp__file_write(ctx, path, text, (int64_t)strlen(text)) : RP_ERR_MEMORY;
-    rp__release(path);
-    free(text);
-    return status;
-}
-
-static rp_status write_files(rp_ctx *ctx, const char *folder, const rp_state_info *info, const rp_state_tensor *tensors,
-                             int n)
-{
-    uint64_t *checksums = rp__host_alloc(ctx, n * (int64_t)sizeof *checksums);
-
-    if (!checksums) return RP_ERR_MEMORY;
-    rp_status status = rp__make_dirs(ctx, folder);
-    if (status == RP_OK) status = write_tensors(ctx, folder, tensors, n, checksums);
-    if (status == RP_OK) status = write_json(ctx, folder, info, tensors, checksums, n);
-    rp__release(checksums);
-    return status;
-}
-
-/* ---- names ---- */
+/* ---- what goes ---- */
 
 /* What a killed process left: names that begin with ".step-". */
 static rp_status remove_leftovers(rp_ctx *ctx, const char *folder)
@@ -130,29 +60,100 @@ rp_status rp__state_prune(rp_ctx *ctx, const char *output_dir, int64_t newest_st
     return status;
 }
 
-/* A state of the same step is there when a run was resumed from before it: the new one takes its place. */
-static rp_status save_as(rp_ctx *ctx, const char *folder, const char *aside, const char *name, const rp_state_info *info,
-                         const rp_state_tensor *tensors, int n)
+/* ---- saving ---- */
+
+typedef struct {
+    rp_ctx *ctx;
+    const char *output_dir;
+    char *folder, *aside, *name;        /* of states; of this one, before and after */
+    const rp_state_info *info;
+    const rp_state_tensor *tensors;
+    int n, part, parts, keep_last_n;
+    uint64_t *checksums, *mine;         /* of all parts' tensors, of this rank's */
+} saving;
+
+/* Of several copies of the weights one is written. */
+static bool writes(const rp_ctx *ctx) { return rp__comm_rank(ctx->replicas) == 0; }
+
+static rp_status prepare(saving *s)
 {
-    RP_TRY(rp__make_dirs(ctx, folder));
-    RP_TRY(remove_leftovers(ctx, folder));
-    rp_status status = write_files(ctx, aside, info, tensors, n);
-    if (status == RP_OK) status = rp__dir_commit(ctx, aside, name);
-    return status == RP_OK ? RP_OK : rp__dir_discard(ctx, aside, status);
+    s->folder    = rp__state_name(s->ctx, s->output_dir, "", 0);
+    s->aside     = s->folder ? rp__state_name(s->ctx, s->output_dir, ".step-#.tmp", s->info->step) : NULL;
+    s->name      = s->aside ? rp__state_name(s->ctx, s->output_dir, "step-#", s->info->step) : NULL;
+    s->checksums = s->name ? rp__host_alloc(s->ctx, (s->parts + 1) * (int64_t)s->n * (int64_t)sizeof *s->checksums) : NULL;
+    s->mine      = s->checksums ? s->checksums + (int64_t)s->parts * s->n : NULL;
+    return s->mine ? RP_OK : RP_ERR_MEMORY;
+}
+
+static rp_status make_aside(const saving *s)
+{
+    RP_TRY(rp__make_dirs(s->ctx, s->folder));
+    RP_TRY(remove_leftovers(s->ctx, s->folder));
+    return rp__make_dirs(s->ctx, s->aside);
+}
+
+static rp_status write_mine(const saving *s)
+{
+    return writes(s->ctx) ? rp__state_write_part(s->ctx, s->aside, s->part, s->parts, s->tensors, s->n, s->mine) : RP_OK;
+}
+
+static rp_status share_checksums(const saving *s)
+{
+    int64_t bytes = s->n * (int64_t)sizeof *s->mine;
+
+    if (s->parts > 1 && writes(s->ctx)) return rp__comm_share(s->ctx, s->ctx->shards, s->mine, bytes, s->checksums, "checksums of a state");
+    memcpy(s->checksums, s->mine, (size_t)bytes);
+    return RP_OK;
+}
+
+/* A state of the same step is there when a run was resumed from before it: the new one takes its place. */
+static rp_status give_name(const saving *s)
+{
+    RP_TRY(rp__state_write_index(s->ctx, s->aside, s->info, s->tensors, s->n, s->parts, s->checksums));
+    return rp__dir_commit(s->ctx, s->aside, s->name);
+}
+
+static rp_status clean_up(const saving *s)
+{
+    RP_TRY(rp__dir_sync(s->ctx, s->output_dir));         /* the folder of states itself may be new */
+    return rp__state_prune(s->ctx, s->output_dir, s->info->step, s->keep_last_n);
+}
+
+/* The folder of a state that failed goes before any rank does, for the job may end with the first of them. */
+static rp_status give_up(const saving *s, rp_status status)
+{
+    if (rp__comm_rank(s->ctx->comm) == 0) rp__dir_discard(s->ctx, s->aside, status);
+    return status == RP_ERR_BACKEND ? status : rp__comm_agree(s->ctx, s->ctx->comm, status);
+}
+
+/* Each step is done by all before the next one begins: files are written into a folder that is there, and it gets its name when all of
+ * them are on the disk. */
+static rp_status save(saving *s)
+{
+    rp_ctx *ctx = s->ctx;
+    bool first  = rp__comm_rank(ctx->comm) == 0;
+
+    RP_TRY(rp__comm_agree(ctx, ctx->comm, prepare(s)));
+    rp_status status = rp__comm_agree(ctx, ctx->comm, first ? make_aside(s) : RP_OK);
+    if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, write_mine(s));
+    if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, share_checksums(s));
+    if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, first ? give_name(s) : RP_OK);
+    if (status != RP_OK) return give_up(s, status);
+    return rp__comm_agree(ctx, ctx->comm, first ? clean_up(s) : RP_OK);
 }
 
 rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_info *info, const rp_state_tensor *tensors,
                          int n, int keep_last_n)
 {
-    char *folder = rp__state_name(ctx, output_dir, "", 0),
-         *aside = rp__state_name(ctx, output_dir, ".step-#.tmp", info->step);
-    char *name   = rp__state_name(ctx, output_dir, "step-#", info->step);
-    rp_status status = folder && aside && name ? save_as(ctx, folder, aside, name, info, tensors, n) : RP_ERR_MEMORY;
+    rp_state_info all = *info;
+    saving s = { .ctx = ctx, .output_dir = output_dir, .info = &all, .tensors = tensors, .n = n, .part = rp__comm_rank(ctx->shards),
+                 .parts = rp__comm_ranks(ctx->shards), .keep_last_n = keep_last_n };
 
-    if (status == RP_OK) status = rp__dir_sync(ctx, output_dir);     /* the folder of states itself may be new */
-    if (status == RP_OK) status = rp__state_prune(ctx, output_dir, info->step, keep_last_n);
-    rp__release(folder);
-    rp__release(aside);
-    rp__release(name);
+    all.ranks        = rp__comm_ranks(ctx->comm);
+    rp_status status = save(&s);
+    rp__release(s.folder);
+    rp__release(s.aside);
+    rp__release(s.name);
+    rp__release(s.checksums);
     return status;
 }

@@ -233,7 +233,7 @@ static rp_optim *golden_optim(rp_ctx *ctx, rp_model *m, const golden *g)
     int n = rp__model_n_params(m);
 
     assert_in_range(n, 1, RP_COUNT(params));
-    for (int i = 0; i < n; i++) params[i] = (rp_optim_param){ rp__model_param(m, i)->path, rp__model_param(m, i)->tensor };
+    for (int i = 0; i < n; i++) params[i] = (rp_optim_param){ .path = rp__model_param(m, i)->path, .tensor = rp__model_param(m, i)->tensor };
     assert_ok(ctx, rp__optim_new(ctx, &config, params, n, &optim));
     return optim;
 }

@@ -501,6 +501,24 @@ static void tied_head_in_the_file_must_be_the_embedding(void **state)
     assert_loads(2);
 }
 
+/* Of the 16 elements rank 0 has all, rank 1 none. */
+static void a_rank_compares_a_tied_head_where_its_slice_is(void **state)
+{
+    (void)state;
+    made all[TINY_N];
+
+    memcpy(all, tiny, sizeof tiny);
+    all[HEAD].value = 2;
+    write_folder(TINY ",\"tie_word_embeddings\":true}", TINY_N, all, RP_ST_F32);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_ok(ctx, rp__comm_shapes(ctx, rank, 2, &ctx->shards));
+        if (rank) assert_loads(0);
+        else assert_not_loaded(RP_ERR_FORMAT, "differ where the config ties them");
+        rp__comm_close(ctx->shards);
+        ctx->shards = NULL;
+    }
+}
+
 static void folder_that_is_no_model_is_refused(void **state)
 {
     (void)state;
@@ -747,6 +765,7 @@ int main(void)
         TEST(wrong_shape_names_both_sides),
         TEST(codes_of_a_quantisation_are_no_weights),
         TEST(tied_head_in_the_file_must_be_the_embedding),
+        TEST(a_rank_compares_a_tied_head_where_its_slice_is),
         TEST(folder_that_is_no_model_is_refused),
         TEST(fresh_weights_are_normal_and_residual_projections_scaled),
         TEST(fresh_norms_are_one_and_biases_zero),

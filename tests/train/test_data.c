@@ -176,6 +176,37 @@ static void unpacked_documents_are_cut_and_padded_to_the_longest(void **state)
     test_ctx_free(ctx);
 }
 
+/* Ranks that run a step together run it on one shape: two ranks of a row each cut the same batch as one rank of two rows. */
+static void unpacked_batches_are_as_long_on_every_rank(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_data_config c = config_of(temp_text(&dir, "a.jsonl",
+                                           "{\"text\":\"a\"}\n{\"text\":\"bcd\"}\n{\"text\":\"efghij\"}\n{\"text\":\"k\"}\n"),
+                                 "jsonl");
+    rp_data_batch b;
+
+    c.packed       = false;
+    c.max_seq_len  = 5;
+    c.accumulation = 2;
+    c.ranks        = 2;
+    for (c.rank = 0; c.rank < 2; c.rank++) {
+        rp_data *d = open_data(ctx, &c);
+        assert_ok(ctx, rp__data_batch(d, 0, 0, &b));
+        assert_true(b.rows == 1 && b.length == 4);
+        if (c.rank) assert_row(b.tokens, 'b', 'c', 'd', EOS);
+        else assert_row(b.tokens, 'a', EOS, 0, 0);
+        assert_ok(ctx, rp__data_batch(d, 0, 1, &b));
+        assert_true(b.rows == 1 && b.length == 5);
+        if (c.rank) assert_row(b.tokens, 'k', EOS, 0, 0, 0);
+        else assert_row(b.tokens, 'e', 'f', 'g', 'h', 'i');
+        rp__data_close(d);
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void prompts_are_no_targets_unless_trained_on(void **state)
 {
     (void)state;
@@ -577,6 +608,7 @@ int main(void)
         cmocka_unit_test(text_files_are_documents_in_bytewise_order),
         cmocka_unit_test(bos_and_eos_beyond_the_vocabulary_are_inert),
         cmocka_unit_test(unpacked_documents_are_cut_and_padded_to_the_longest),
+        cmocka_unit_test(unpacked_batches_are_as_long_on_every_rank),
         cmocka_unit_test(prompts_are_no_targets_unless_trained_on),
         cmocka_unit_test(a_label_equal_to_ignore_index_is_not_counted),
         cmocka_unit_test(token_files_of_both_widths_end_documents_after_eos_and_at_their_end),

@@ -67,7 +67,7 @@ static void follow_torch(rp_ctx *ctx, const json_t *all, const char *name, const
     rp_tensor *p = make(ctx, RP_F32, n, RP_MEM_PARAM), *g = make(ctx, RP_F32, n, RP_MEM_GRAD);
     rp_optim *optim;
     fill_from_json(p, json_object_get(all, "start"));
-    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", p }, 1, &optim));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "w", .tensor = p }, 1, &optim));
     const json_t *max_norm = json_object_get(c, "max_norm"), *after = json_object_get(c, "after");
     for (size_t s = 0; s < json_array_size(after); s++) {
         rp_optim_step step = { .step = (int64_t)s + 1, .lr = option(o, "lr", 0), .grad_scale = 1 };
@@ -139,7 +139,7 @@ static outcome run_variant(rp_ctx *ctx, const variant *v, int64_t n, int steps)
     const char *name;
 
     fill_noise(out.param, 1);
-    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "layers.0.w", out.param }, 1, &optim));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "layers.0.w", .tensor = out.param }, 1, &optim));
     for (int s = 1; s <= steps; s++) {
         fill_noise(g, 100 + (uint32_t)s);
         rp__optim_update(optim, 0, g, &(rp_optim_step){ .step = s, .lr = 1e-2, .grad_scale = 0.5, .measure = true });
@@ -200,6 +200,91 @@ static void bits_do_not_depend_on_threads(void **state)
     }
 }
 
+/* ---- slices ---- */
+
+typedef struct { rp_optim *optim; rp_tensor *param, *grad; } updated;
+
+/* Elements of a parameter of n, stepped three times; beyond them the tensors have NaN, and keep it. */
+static updated run_slice(rp_ctx *ctx, const variant *v, rp_slice slice)
+{
+    rp_optim_config config = config_of(v->name);
+    config.momentum        = v->momentum;
+    config.weight_decay    = 0.1;
+    config.state_dtype     = v->state;
+    config.master_weights  = v->master;
+    config.stochastic      = v->stochastic;
+    updated u = { .param = make(ctx, v->param, slice.room, RP_MEM_PARAM), .grad = make(ctx, v->grad, slice.room, RP_MEM_GRAD) };
+
+    for (int64_t i = 0; i < slice.room; i++) rp_elem_put(u.param, i, i < slice.count ? noise(slice.first + i, 1) : NAN);
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "layers.0.w", u.param, slice }, 1, &u.optim));
+    for (int s = 1; s <= 3; s++) {
+        for (int64_t i = 0; i < slice.room; i++) rp_elem_put(u.grad, i, i < slice.count ? noise(slice.first + i, 100 + (uint32_t)s) : NAN);
+        rp__optim_update(u.optim, 0, u.grad, &(rp_optim_step){ .step = s, .lr = 1e-2, .grad_scale = 0.5, .measure = true });
+    }
+    return u;
+}
+
+static void drop_updated(updated *u)
+{
+    rp__optim_free(u->optim);
+    rp_tensor_unref(u->param);
+    rp_tensor_unref(u->grad);
+}
+
+static void assert_part(const rp_tensor *whole, const rp_tensor *part, rp_slice slice, const char *what)
+{
+    size_t size = (size_t)rp_dtype_bytes(whole->m.dtype);
+
+    if (memcmp((const char *)rp_tensor_data(part), (const char *)rp_tensor_data(whole) + (size_t)slice.first * size, (size_t)slice.count * size))
+        fail_msg("%s: elements [%d, +%d) are not those of the whole", what, (int)slice.first, (int)slice.count);
+}
+
+/* Parameter, states and master by name; and the sum of squares, up to the order of sums. */
+static void assert_slices_of(rp_ctx *ctx, const variant *v, int64_t n, int ranks)
+{
+    updated whole = run_slice(ctx, v, (rp_slice){ n, 0, n });
+    double sum    = 0;
+
+    for (int rank = 0; rank < ranks; rank++) {
+        rp_slice slice = rp__slice_of(n, rank, ranks);
+        updated part   = run_slice(ctx, v, slice);
+        const char *name, *same;
+        rp_tensor *t;
+        assert_part(whole.param, part.param, slice, "the parameter");
+        for (int i = 0; (t = rp__optim_tensor(whole.optim, i, &name)); i++) {
+            assert_part(t, rp__optim_tensor(part.optim, i, &same), slice, name);
+            assert_string_equal(name, same);
+            assert_int_equal(rp__optim_tensor_param(part.optim, i), 0);
+        }
+        for (int64_t i = slice.count; i < slice.room; i++) assert_true(isnan(rp_elem_get(part.param, i)));
+        double within = rp__optim_squares(part.optim);
+        rp__optim_measure(part.optim, 0, part.grad);
+        assert_true(rp__optim_squares(part.optim) == within);
+        sum += within;
+        drop_updated(&part);
+    }
+    double all = rp__optim_squares(whole.optim);
+    assert_true(fabs(sum - all) <= 1e-12 * all);
+    drop_updated(&whole);
+}
+
+/* Rounding at random too: the bits of an element go by its place in the whole. */
+static void updates_of_slices_are_those_of_the_whole_to_the_bit(void **state)
+{
+    (void)state;
+    static const char *const devices[] = { "cpu", "sim" };
+    static const int64_t lengths[]     = { 3 * RP_OPTIM_TILE + 77, 4 * RP_OPTIM_TILE, 40 };
+
+    for (int d = 0; d < RP_COUNT(devices); d++) {
+        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = devices[d] });
+        for (int k = 0; k < N_VARIANTS; k++) {
+            variant v = variant_at(k);
+            for (int i = 0; i < RP_COUNT(lengths); i++) assert_slices_of(ctx, &v, lengths[i], 2 + (k + i) % 4);
+        }
+        test_ctx_free(ctx);
+    }
+}
+
 /* ---- the norm ---- */
 
 static void norm_is_the_same_bits_measured_before_or_within_the_update(void **state)
@@ -212,7 +297,7 @@ static void norm_is_the_same_bits_measured_before_or_within_the_update(void **st
     rp_optim *optim;
 
     for (int i = 0; i < 3; i++) {
-        params[i] = (rp_optim_param){ "w", make(ctx, RP_BF16, 1000 * (i + 1) + i, RP_MEM_PARAM) };
+        params[i] = (rp_optim_param){ .path = "w", .tensor = make(ctx, RP_BF16, 1000 * (i + 1) + i, RP_MEM_PARAM) };
         grads[i]  = make(ctx, i == 1 ? RP_F32 : RP_BF16, 1000 * (i + 1) + i, RP_MEM_GRAD);
         fill_noise(params[i].tensor, 3);
         fill_noise(grads[i], 4 + (uint32_t)i);
@@ -243,7 +328,7 @@ static void huge_gradients_have_a_finite_norm_and_bad_ones_do_not(void **state)
     rp_optim *optim;
 
     rp__tensor_zero(p);
-    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", p }, 1, &optim));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "w", .tensor = p }, 1, &optim));
     for (int i = 0; i < 700; i++) rp_elem_put(g, i, 1e30);
     rp__optim_measure(optim, 0, g);
     assert_true(fabs(rp__optim_norm(optim) / (1e30 * sqrt(700)) - 1) < 1e-6);
@@ -286,7 +371,7 @@ static void no_decay_covers_paths_and_modules(void **state)
     config.n_no_decay   = RP_COUNT(globs);
     rp__tensor_zero(g);
     for (int i = 0; i < 4; i++) {
-        params[i] = (rp_optim_param){ paths[i], make(ctx, RP_F32, 1, RP_MEM_PARAM) };
+        params[i] = (rp_optim_param){ .path = paths[i], .tensor = make(ctx, RP_F32, 1, RP_MEM_PARAM) };
         rp_elem_put(params[i].tensor, 0, 1);
     }
     assert_ok(ctx, rp__optim_new(ctx, &config, params, 4, &optim));
@@ -319,7 +404,7 @@ static double mean_after_small_steps(bool stochastic, uint64_t seed)
     config.stochastic = stochastic;
     for (int i = 0; i < N; i++) rp_elem_put(p, i, 1);
     for (int i = 0; i < N; i++) rp_elem_put(g, i, -1);
-    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", p }, 1, &optim));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "w", .tensor = p }, 1, &optim));
     for (int s = 1; s <= STEPS; s++) rp__optim_update(optim, 0, g, &(rp_optim_step){ .step = s, .lr = 0.1 / 128, .grad_scale = 1 });
     for (int i = 0; i < N; i++) sum += rp_elem_get(p, i);
     rp__optim_free(optim);
@@ -365,8 +450,8 @@ static void master_weights_follow_fp32_training_to_the_bit(void **state)
     rp_optim_config config = config_of("adamw");
     rp_optim *one, *two;
     config.master_weights = true;
-    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", a.param }, 1, &one));
-    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "w", b.param }, 1, &two));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "w", .tensor = a.param }, 1, &one));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "w", .tensor = b.param }, 1, &two));
     for (int s = 1; s <= 30; s++) {
         rp_optim_step step = { .step = s, .lr = 1e-4, .grad_scale = 1 };
         fill_noise(start, (uint32_t)s);
@@ -399,7 +484,7 @@ static void states_are_counted_named_and_the_same_without_data(void **state)
         config.master_weights = true;
         config.state_dtype    = RP_BF16;
         if (!shapes) rp__tensor_zero(p), rp__tensor_zero(g);
-        assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "norm.weight", p }, 1, &optim));
+        assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "norm.weight", .tensor = p }, 1, &optim));
         uint64_t version = p->storage->version;
         rp__optim_measure(optim, 0, g);
         rp__optim_update(optim, 0, g, &(rp_optim_step){ .step = 1, .lr = 1, .grad_scale = 1, .measure = true });
@@ -423,7 +508,7 @@ static void bad_options_are_named(void **state)
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
     rp_tensor *p = make(ctx, RP_F32, 1, RP_MEM_PARAM);
-    rp_optim_param param = { "w", p };
+    rp_optim_param param = { .path = "w", .tensor = p };
     rp_optim *optim = NULL;
     rp_optim_config c = config_of("adam");
 
@@ -446,7 +531,7 @@ static void failing_allocations_leave_nothing_behind(void **state)
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
     rp_tensor *p[2] = { make(ctx, RP_BF16, 10, RP_MEM_PARAM), make(ctx, RP_BF16, 20, RP_MEM_PARAM) };
-    rp_optim_param params[2] = { { "a", p[0] }, { "b", p[1] } };
+    rp_optim_param params[2] = { { .path = "a", .tensor = p[0] }, { .path = "b", .tensor = p[1] } };
     rp_optim_config config   = config_of("adamw");
     rp_status status;
     int faults = 0;
@@ -479,6 +564,7 @@ int main(void)
         cmocka_unit_test(trajectories_are_those_of_torch),
         cmocka_unit_test(kernels_agree_with_the_reference_in_every_dtype),
         cmocka_unit_test(bits_do_not_depend_on_threads),
+        cmocka_unit_test(updates_of_slices_are_those_of_the_whole_to_the_bit),
         cmocka_unit_test(norm_is_the_same_bits_measured_before_or_within_the_update),
         cmocka_unit_test(huge_gradients_have_a_finite_norm_and_bad_ones_do_not),
         cmocka_unit_test(clipping_never_enlarges),

@@ -121,7 +121,7 @@ static void list_params(subject *s)
     assert_non_null(s->param);
     for (rp_module *m = s->root; m; m = rp__module_next(s->root, m))
         for (int i = 0; i < m->n_params; i++)
-            if (!m->param[i].owner) s->param[s->n_params++] = (rp_optim_param){ m->param[i].path, m->param[i].tensor };
+            if (!m->param[i].owner) s->param[s->n_params++] = (rp_optim_param){ .path = m->param[i].path, .tensor = m->param[i].tensor };
 }
 
 static subject subject_new(rp_ctx *ctx, int i, const char *trial, uint32_t seed)

@@ -88,7 +88,7 @@ static run run_make(rp_ctx *ctx, uint32_t salt)
     run r;
 
     for (int i = 0; i < N_TENSORS; i++) {
-        r.at[i].name = names[i];
+        r.at[i] = (rp_state_tensor){ .name = names[i] };
         assert_ok(ctx, rp_tensor_new(ctx, &metas[i], RP_MEM_PARAM, &r.at[i].tensor));
         uint8_t *p = rp_tensor_data(r.at[i].tensor);
         for (int64_t k = 0; k < rp_meta_bytes(&metas[i]); k++)

@@ -101,11 +101,14 @@ INLINE wide load(rp_dtype dtype, const void *from, int64_t at, int64_t n)
 
 typedef double tile_work(const rp_optim_call *c, const factors *f, const tile_noise *t, int64_t at, int64_t n);
 
-static void load_noise(const rp_optim_call *c, tile_noise *t, int64_t tile)
+/* `skip`: elements of the tile that are before the slice. */
+static void load_noise(const rp_optim_call *c, tile_noise *t, int64_t tile, int64_t skip)
 {
     if (!c->stochastic) return;
     if (c->param_dtype == RP_BF16 || c->state_dtype == RP_BF16) fill_noise(c, 0, tile, t->noise[0]);
     if (c->state_dtype == RP_BF16 && c->state[1]) fill_noise(c, 1, tile, t->noise[1]);
+    for (int plane = 0; plane < 2 && skip; plane++)
+        memmove(t->noise[plane], t->noise[plane] + skip, (size_t)(RP_OPTIM_TILE - skip) * sizeof t->noise[plane][0]);
 }
 
 /* Decoupled weight decay, Loshchilov and Hutter 2019 (arXiv 1711.05101), in the order of torch.optim.AdamW:
@@ -170,15 +173,16 @@ static void run_spans(const void *arg, int64_t from, int64_t to)
 {
     const spans_of *c         = arg;
     const rp_optim_call *call = c->call;
+    int64_t before            = call->first % RP_OPTIM_TILE;       /* the slice, in its first tile */
     factors f                 = factors_of(call);
     tile_noise t;
 
     for (int64_t s = from; s < to; s++) {
         double here = 0;
         for (int64_t i = s * c->length; i < c->tiles && i < (s + 1) * c->length; i++) {
-            int64_t at = i * RP_OPTIM_TILE, n = call->n - at < RP_OPTIM_TILE ? call->n - at : RP_OPTIM_TILE;
-            load_noise(call, &t, i);
-            here += c->work(call, &f, &t, at, n);
+            int64_t begin = i * RP_OPTIM_TILE - before, at = begin > 0 ? begin : 0, end = begin + RP_OPTIM_TILE;
+            load_noise(call, &t, call->first / RP_OPTIM_TILE + i, at - begin);
+            here += c->work(call, &f, &t, at, (end < call->n ? end : call->n) - at);
         }
         c->span_sum[s] = here;
     }
@@ -186,7 +190,8 @@ static void run_spans(const void *arg, int64_t from, int64_t to)
 
 static void run(const rp_optim_call *c, tile_work *work)
 {
-    int64_t tiles = (c->n + RP_OPTIM_TILE - 1) / RP_OPTIM_TILE, length = (tiles + RP_OPTIM_SPANS - 1) / RP_OPTIM_SPANS;
+    int64_t tiles = c->n ? (c->first % RP_OPTIM_TILE + c->n + RP_OPTIM_TILE - 1) / RP_OPTIM_TILE : 0;
+    int64_t length = (tiles + RP_OPTIM_SPANS - 1) / RP_OPTIM_SPANS;
     int64_t spans = length ? (tiles + length - 1) / length : 0;
     double span_sum[RP_OPTIM_SPANS], sum = 0;
 
@@ -200,7 +205,8 @@ void RP_AT_LEVEL(adamw)(const rp_optim_call *c) { run(c, adamw_tile); }
 
 void RP_AT_LEVEL(sgd)(const rp_optim_call *c) { run(c, sgd_tile); }
 
-void RP_AT_LEVEL(sum_squares)(rp_dtype dtype, const void *from, int64_t n, double *sum, int threads)
+void RP_AT_LEVEL(sum_squares)(rp_dtype dtype, const void *from, int64_t first, int64_t n, double *sum, int threads)
 {
-    run(&(rp_optim_call){ .threads = threads, .grad_dtype = dtype, .grad = from, .n = n, .sum_squares = sum }, squares_tile);
+    run(&(rp_optim_call){ .threads = threads, .grad_dtype = dtype, .grad = from, .first = first, .n = n, .sum_squares = sum },
+        squares_tile);
 }

@@ -1,0 +1,85 @@
+/* train/state_parts.c -- the files of one state, written. */
+#include "train/state_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checksum.h"
+#include "base/file.h"
+#include "io/safetensors.h"
+
+const char *rp__state_part_name(int part, int parts, char out[RP_STATE_PART_CHARS])
+{
+    if (parts == 1) snprintf(out, RP_STATE_PART_CHARS, "tensors.safetensors");
+    else snprintf(out, RP_STATE_PART_CHARS, "tensors-%d-of-%d.safetensors", part, parts);
+    return out;
+}
+
+rp_slice rp__state_slice(const rp_state_tensor *t)
+{
+    int64_t n = rp_meta_elems(rp__state_whole(t));
+
+    return t->slice.room ? t->slice : (rp_slice){ n, 0, n };
+}
+
+/* Of one part the shape is the tensor's own, else it is a row of elements. */
+static rp_status declare(const rp_state_tensor *t, int part, int parts, rp_safetensor *d)
+{
+    const rp_meta *whole = rp__state_whole(t);
+    rp_slice mine = rp__state_slice(t), due = rp__slice_of(rp_meta_elems(whole), part, parts);
+
+    RP_TRY(rp__tensor_needs_data(t->tensor, "saving a state"));
+    RP_BUG_IF(!rp_tensor_is_dense(t->tensor) || mine.first != due.first || mine.count != due.count);
+    *d = (rp_safetensor){ .name = t->name, .dtype = rp__safetensors_dtype_of(whole->dtype), .ndim = 1, .dim = { mine.count } };
+    if (parts > 1) return RP_OK;
+    d->ndim = whole->ndim;
+    memcpy(d->dim, whole->dim, (size_t)d->ndim * sizeof d->dim[0]);
+    return RP_OK;
+}
+
+static rp_status put_tensors(rp_safetensors_writer *w, const rp_state_tensor *tensors, int n, uint64_t *checksums)
+{
+    for (int i = 0; i < n; i++) {
+        const void *data = rp_tensor_data(tensors[i].tensor);
+        int64_t bytes    = rp__state_slice(&tensors[i]).count * rp_dtype_bytes(tensors[i].tensor->m.dtype);
+        rp_checksum sum  = rp__checksum_begin();
+        rp__checksum_add(&sum, data, bytes);
+        checksums[i] = rp__checksum_end(&sum);
+        RP_TRY(rp__safetensors_put(w, data, bytes));
+    }
+    return RP_OK;
+}
+
+rp_status rp__state_write_part(rp_ctx *ctx, const char *folder, int part, int parts, const rp_state_tensor *tensors, int n,
+                               uint64_t *checksums)
+{
+    char name[RP_STATE_PART_CHARS];
+    rp_safetensor *declared  = rp__host_alloc(ctx, n * (int64_t)sizeof *declared);
+    char *path               = declared ? rp__path_join(ctx, folder, rp__state_part_name(part, parts, name)) : NULL;
+    rp_safetensors_writer *w = NULL;
+    rp_status status         = path ? RP_OK : RP_ERR_MEMORY;
+
+    for (int i = 0; i < n && status == RP_OK; i++) status = declare(&tensors[i], part, parts, &declared[i]);
+    if (status == RP_OK) status = rp__safetensors_create(ctx, path, n, declared, 0, NULL, &w);
+    if (status == RP_OK) status = put_tensors(w, tensors, n, checksums);
+    if (status == RP_OK) status = rp__safetensors_commit(w);
+    else rp__safetensors_discard(w);
+    rp__release(path);
+    rp__release(declared);
+    return status;
+}
+
+rp_status rp__state_write_index(rp_ctx *ctx, const char *folder, const rp_state_info *info, const rp_state_tensor *tensors, int n, int parts,
+                                const uint64_t *checksums)
+{
+    char *text = rp__state_json_text(info, tensors, n, parts, checksums), *path;
+
+    RP_CHECK(ctx, text, RP_ERR_FORMAT,
+             "cannot write a state of this run: a name or the recipe is not UTF-8, or memory ran out");
+    path             = rp__path_join(ctx, folder, RP_STATE_JSON);
+    rp_status status = path ? rp__file_write(ctx, path, text, (int64_t)strlen(text)) : RP_ERR_MEMORY;
+    rp__release(path);
+    free(text);
+    return status;
+}

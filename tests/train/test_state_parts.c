@@ -1,0 +1,405 @@
+/* Claims about states of sharded runs: what some ranks wrote any number of ranks reads, and what is missing, damaged or listed wrongly is
+ * named. No rank talks to another: each is played by its number, one after the other. */
+#include "rp_test.h"
+
+#include <jansson.h>
+
+#include "base/file.h"
+#include "temp.h"
+#include "train/state_parts.h"
+
+enum { N_TENSORS = 5, MOST = 8 };
+typedef struct { rp_state_tensor at[N_TENSORS]; } holding;
+
+static const char *const names[N_TENSORS] = { "norm.weight", "layers.0.w", "layers.0.w.exp_avg", "tok_embeddings.weight", "empty" };
+static const rp_meta wholes[N_TENSORS] = {
+    { RP_BF16, 1, { 33 } }, { RP_F32, 2, { 3, 7 } }, { RP_BF16, 2, { 3, 7 } }, { RP_F32, 2, { 1009, 3 } }, { RP_F32, 1, { 0 } }
+};
+
+/* Byte k of tensor i of the run that `salt` names. */
+static uint8_t byte_of(uint32_t salt, int i, int64_t k) { return (uint8_t)((salt + (uint32_t)k * 37 + (uint32_t)i) * 2654435761u >> 24); }
+
+/* What a rank has; filled from the whole, ones beyond its slices. ranks 0: the whole, not as slices. */
+static holding hold(rp_ctx *ctx, int rank, int ranks, uint32_t salt)
+{
+    holding h;
+
+    for (int i = 0; i < N_TENSORS; i++) {
+        rp_state_tensor *t = &h.at[i];
+        rp_meta mine       = wholes[i];
+        int64_t size       = rp_dtype_bytes(mine.dtype);
+        *t = (rp_state_tensor){ .name = names[i], .whole = wholes[i] };
+        if (ranks) {
+            t->slice = rp__slice_of(rp_meta_elems(&wholes[i]), rank, ranks);
+            mine     = rp_meta_1d(mine.dtype, t->slice.room);
+        }
+        assert_ok(ctx, rp_tensor_new(ctx, &mine, RP_MEM_PARAM, &t->tensor));
+        rp_slice s = rp__state_slice(t);
+        uint8_t *p = rp_tensor_data(t->tensor);
+        for (int64_t k = 0; k < rp_meta_bytes(&mine); k++) p[k] = k < s.count * size ? byte_of(salt, i, s.first * size + k) : 0xff;
+    }
+    return h;
+}
+
+static void let_go(holding *h)
+{
+    for (int i = 0; i < N_TENSORS; i++) rp_tensor_unref(h->at[i].tensor);
+}
+
+static void assert_holds(const holding *h, uint32_t salt)
+{
+    for (int i = 0; i < N_TENSORS; i++) {
+        rp_slice s       = rp__state_slice(&h->at[i]);
+        int64_t size     = rp_dtype_bytes(wholes[i].dtype);
+        const uint8_t *p = rp_tensor_data(h->at[i].tensor);
+        for (int64_t k = 0; k < rp_meta_bytes(&h->at[i].tensor->m); k++) {
+            uint8_t want = k < s.count * size ? byte_of(salt, i, s.first * size + k) : 0;
+            if (p[k] != want) fail_msg("'%s': byte %d of the slice from %d on is %d, not %d", names[i], (int)k, (int)s.first, p[k], want);
+        }
+    }
+}
+
+static const rp_state_info info = { .step = 20, .epoch = 1, .samples = 160, .ranks = 4, .seed = 7, .data_hash = 42, .recipe = "seed: 7\n" };
+
+/* state/step-20 as `parts` ranks leave it; *status is of the first call that fails. */
+static rp_status try_write(rp_ctx *ctx, const temp_dir *dir, int parts, uint32_t salt)
+{
+    uint64_t checksums[MOST * N_TENSORS];
+    const char *folder = temp_path(dir, "state/step-20");
+    rp_status status   = rp__make_dirs(ctx, folder);
+
+    for (int part = 0; part < parts && status == RP_OK; part++) {
+        int64_t countdown    = ctx->fault_countdown;
+        ctx->fault_countdown = 0;
+        holding h            = hold(ctx, part, parts, salt);
+        ctx->fault_countdown = countdown;
+        status               = rp__state_write_part(ctx, folder, part, parts, h.at, N_TENSORS, checksums + part * N_TENSORS);
+        if (status == RP_OK && part == parts - 1) status = rp__state_write_index(ctx, folder, &info, h.at, N_TENSORS, parts, checksums);
+        let_go(&h);
+    }
+    return status;
+}
+
+static rp_status try_read(rp_ctx *ctx, const temp_dir *dir, holding *h)
+{
+    rp_state *s = NULL;
+
+    RP_TRY(rp__state_open(ctx, temp_path(dir, "state/step-20"), &s));
+    rp_status status = rp__state_load(s, h->at, N_TENSORS);
+    rp__state_close(s);
+    return status;
+}
+
+static void what_some_ranks_wrote_any_number_reads(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+
+    for (int parts = 1; parts <= MOST; parts += parts == 4 ? 4 : 1) {
+        temp_dir dir = temp_make();
+        assert_ok(ctx, try_write(ctx, &dir, parts, 1));
+        for (int ranks = 0; ranks <= 5; ranks++)
+            for (int rank = 0; rank < (ranks ? ranks : 1); rank++) {
+                holding h = hold(ctx, rank, ranks, 2);
+                assert_ok(ctx, try_read(ctx, &dir, &h));
+                assert_holds(&h, 1);
+                let_go(&h);
+            }
+        temp_remove(&dir);
+    }
+    test_ctx_free(ctx);
+}
+
+/* 4 to 2 to 1 to 3 ranks, each writing what it read. */
+static void a_state_goes_from_ranks_to_ranks_unchanged(void **state)
+{
+    (void)state;
+    static const int chain[] = { 4, 2, 1, 3 };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    holding h[MOST];
+
+    assert_ok(ctx, try_write(ctx, &dir, chain[0], 5));
+    for (int i = 1; i < RP_COUNT(chain); i++) {
+        uint64_t checksums[MOST * N_TENSORS];
+        const char *folder = temp_path(&dir, "state/step-20");
+        for (int r = 0; r < chain[i]; r++) {
+            h[r] = hold(ctx, r, chain[i], 6);
+            assert_ok(ctx, try_read(ctx, &dir, &h[r]));
+        }
+        assert_ok(ctx, rp__remove_tree(ctx, folder));
+        assert_ok(ctx, rp__make_dirs(ctx, folder));
+        for (int r = 0; r < chain[i]; r++)
+            assert_ok(ctx, rp__state_write_part(ctx, folder, r, chain[i], h[r].at, N_TENSORS, checksums + r * N_TENSORS));
+        assert_ok(ctx, rp__state_write_index(ctx, folder, &info, h[0].at, N_TENSORS, chain[i], checksums));
+        for (int r = 0; r < chain[i]; r++) let_go(&h[r]);
+    }
+    h[0] = hold(ctx, 0, 0, 7);
+    assert_ok(ctx, try_read(ctx, &dir, &h[0]));
+    assert_holds(&h[0], 5);
+    let_go(&h[0]);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* Whether weights are whole or one slice with room for more. */
+static void one_rank_writes_the_file_of_a_run_alone(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    holding h    = hold(ctx, 0, 0, 1);
+    char *alone, *slices;
+    int64_t n, m;
+
+    assert_ok(ctx, rp__state_save(ctx, dir.path, &info, h.at, N_TENSORS, 1));
+    assert_ok(ctx, rp__file_read(ctx, temp_path(&dir, "state/step-20/tensors.safetensors"), 1 << 20, &alone, &n));
+    assert_ok(ctx, try_write(ctx, &dir, 1, 1));
+    assert_ok(ctx, rp__file_read(ctx, temp_path(&dir, "state/step-20/tensors.safetensors"), 1 << 20, &slices, &m));
+    assert_int_equal(n, m);
+    assert_memory_equal(alone, slices, n);
+    rp__release(alone);
+    rp__release(slices);
+    let_go(&h);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void who_wrote_it_is_known(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    holding h    = hold(ctx, 0, 0, 1);
+    rp_state *s;
+
+    assert_ok(ctx, try_write(ctx, &dir, 2, 1));
+    assert_ok(ctx, rp__state_open(ctx, temp_path(&dir, "state/step-20"), &s));
+    assert_int_equal(rp__state_info(s)->ranks, 4);      /* two copies of two parts */
+    rp__state_close(s);
+    assert_ok(ctx, rp__state_save(ctx, dir.path, &info, h.at, N_TENSORS, 1));
+    assert_ok(ctx, rp__state_open(ctx, temp_path(&dir, "state/step-20"), &s));
+    assert_int_equal(rp__state_info(s)->ranks, 1);
+    rp__state_close(s);
+    let_go(&h);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* ---- what is wrong ---- */
+
+static void assert_refused(rp_ctx *ctx, const temp_dir *dir, rp_status want, const char *message)
+{
+    holding h        = hold(ctx, 1, 2, 2);
+    rp_status status = try_read(ctx, dir, &h);
+
+    if (status != want || !strstr(rp_error(ctx), message)) fail_msg("status %d: %s; expected: %s", (int)status, rp_error(ctx), message);
+    let_go(&h);
+}
+
+static void a_missing_or_damaged_file_is_named(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+
+    for (int part = 0; part < 4; part++) {
+        temp_dir dir = temp_make();
+        char name[RP_STATE_PART_CHARS], path[512], expected[128];
+        rp__state_part_name(part, 4, name);
+        snprintf(path, sizeof path, "%s/state/step-20/%s", dir.path, name);
+        assert_ok(ctx, try_write(ctx, &dir, 4, 1));
+        FILE *f = fopen(path, "r+b");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, -1, SEEK_END), 0);        /* of the smallest dtype, in the last rank's piece of the embedding or the like */
+        int c = fgetc(f);
+        assert_int_equal(fseek(f, -1, SEEK_END), 0);
+        assert_true(fputc(c ^ 4, f) != EOF && !fclose(f));
+        snprintf(expected, sizeof expected, "%s' is damaged: the tensor '", name);
+        assert_refused(ctx, &dir, RP_ERR_FORMAT, expected);
+        assert_int_equal(remove(path), 0);
+        snprintf(expected, sizeof expected, "is partial: it has no %s", name);
+        assert_refused(ctx, &dir, RP_ERR_FORMAT, expected);
+        temp_remove(&dir);
+    }
+    test_ctx_free(ctx);
+}
+
+static void a_file_of_another_state_is_refused(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+
+    assert_ok(ctx, try_write(ctx, &dir, 4, 1));
+    assert_int_equal(rename(temp_path(&dir, "state/step-20/tensors-0-of-4.safetensors"),
+                            temp_path(&dir, "state/step-20/tensors-3-of-4.safetensors")), 0);
+    assert_ok(ctx, rp__file_write(ctx, temp_path(&dir, "state/step-20/tensors-0-of-4.safetensors"), "", 0));
+    assert_refused(ctx, &dir, RP_ERR_FORMAT, "tensors-0-of-4.safetensors");
+    assert_ok(ctx, try_write(ctx, &dir, 3, 1));         /* its index, beside the files of four */
+    assert_int_equal(rename(temp_path(&dir, "state/step-20/tensors-3-of-4.safetensors"),
+                            temp_path(&dir, "state/step-20/tensors-2-of-3.safetensors")), 0);
+    assert_refused(ctx, &dir, RP_ERR_FORMAT, "lists no tensor 'layers.0.w' as ");
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void slices_of_another_model_are_refused_before_a_byte_is_written(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    holding h    = hold(ctx, 1, 2, 2);
+    rp_state *s;
+
+    assert_ok(ctx, try_write(ctx, &dir, 4, 1));
+    assert_ok(ctx, rp__state_open(ctx, temp_path(&dir, "state/step-20"), &s));
+    h.at[3].whole = rp_meta_2d(RP_F32, 3, 1009);
+    assert_int_equal(rp__state_load(s, h.at, N_TENSORS), RP_ERR_CONFIG);
+    assert_non_null(strstr(rp_error(ctx), "holds 'tok_embeddings.weight' in another shape than fp32 [3, 1009]"));
+    h.at[3].whole = rp_meta_2d(RP_BF16, 1009, 3);
+    assert_int_equal(rp__state_load(s, h.at, N_TENSORS), RP_ERR_CONFIG);
+    assert_non_null(strstr(rp_error(ctx), "holds 'tok_embeddings.weight' as F32, this run as bf16"));
+    assert_int_equal(*(uint8_t *)rp_tensor_data(h.at[0].tensor), byte_of(2, 0, h.at[0].slice.first * 2));
+    rp__state_close(s);
+    let_go(&h);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* ---- the index ---- */
+
+static json_t *read_index(const temp_dir *dir)
+{
+    json_t *root = json_load_file(temp_path(dir, "state/step-20/state.json"), 0, NULL);
+
+    assert_non_null(root);
+    return root;
+}
+
+/* Written back as if it had been written so: with the checksum of what it says now. */
+static void write_index(const temp_dir *dir, json_t *root)
+{
+    char hex[17];
+
+    json_object_del(root, "checksum");
+    char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_non_null(text);
+    snprintf(hex, sizeof hex, "%016" PRIx64, rp__hash(text, strlen(text), RP_HASH_SEED));
+    assert_int_equal(json_object_set_new(root, "checksum", json_string(hex)), 0);
+    assert_int_equal(json_dump_file(root, temp_path(dir, "state/step-20/state.json"), JSON_INDENT(1)), 0);
+    free(text);
+    json_decref(root);
+}
+
+/* As versions before sharding wrote it. */
+static void an_index_of_format_1_is_read(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    const char *name;
+    json_t *entry;
+
+    assert_ok(ctx, try_write(ctx, &dir, 1, 1));
+    json_t *root = read_index(&dir), *tensors = json_object();
+    json_object_foreach(json_object_get(root, "tensors"), name, entry)
+        json_object_set(tensors, name, json_array_get(json_object_get(entry, "checksums"), 0));
+    json_object_set_new(root, "tensors", tensors);
+    json_object_set_new(root, "format", json_integer(1));
+    json_object_del(root, "ranks");
+    json_object_del(root, "parts");
+    write_index(&dir, root);
+    for (int rank = 0; rank < 3; rank++) {
+        holding h = hold(ctx, rank, 3, 2);
+        assert_ok(ctx, try_read(ctx, &dir, &h));
+        assert_holds(&h, 1);
+        let_go(&h);
+    }
+    root = read_index(&dir);
+    json_object_set_new(json_object_get(root, "tensors"), "more", json_string("0123456789abcdef"));
+    write_index(&dir, root);
+    assert_refused(ctx, &dir, RP_ERR_FORMAT, "lists a tensor that '");
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* The checksum is right, so somebody wrote it so. */
+static void an_index_that_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    static const struct { const char *key, *value; } wrong[] = {
+        { "dtype", "\"F99\"" }, { "dtype", "1" }, { "shape", "[-3,7]" }, { "shape", "[4611686018427387904,4]" }, { "shape", "3" },
+        { "shape", "[1,1,1,1,1,1,1,1,1]" }, { "shape", "[21]" }, { "first", "[0]" }, { "first", "[16,0]" }, { "first", "[0,22]" },
+        { "first", "[0,-9223372036854775807]" }, { "first", "[0,15]" }, { "checksums", "[]" }, { "checksums", "[1,2]" },
+    };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+
+    for (int i = 0; i < RP_COUNT(wrong); i++) {
+        assert_ok(ctx, try_write(ctx, &dir, 2, 1));
+        json_t *root = read_index(&dir), *entry = json_object_get(json_object_get(root, "tensors"), "layers.0.w");
+        json_object_set_new(entry, wrong[i].key, json_loads(wrong[i].value, JSON_DECODE_ANY, NULL));
+        write_index(&dir, root);
+        holding h        = hold(ctx, 1, 2, 2);
+        rp_status status = try_read(ctx, &dir, &h);
+        if (status != RP_ERR_FORMAT && status != RP_ERR_CONFIG) fail_msg("%s %s: status %d", wrong[i].key, wrong[i].value, (int)status);
+        let_go(&h);
+    }
+    static const char *const parts[] = { "0", "-1", "3", "99999999999", "\"2\"" };
+    for (int i = 0; i < RP_COUNT(parts); i++) {
+        assert_ok(ctx, try_write(ctx, &dir, 2, 1));
+        json_t *root = read_index(&dir);
+        json_object_set_new(root, "parts", json_loads(parts[i], JSON_DECODE_ANY, NULL));
+        write_index(&dir, root);
+        assert_refused(ctx, &dir, RP_ERR_FORMAT, "");
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void failing_allocations_are_told(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_status status;
+    int64_t k = 0;
+
+    do {
+        ctx->fault_countdown = ++k;
+        status               = try_write(ctx, &dir, 3, 1);
+        ctx->fault_countdown = 0;
+        if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
+    } while (status != RP_OK && k < 1000);
+    assert_true(k > 20 && k < 1000);
+    k = 0;
+    do {
+        holding h            = hold(ctx, 1, 2, 2);
+        ctx->fault_countdown = ++k;
+        status               = try_read(ctx, &dir, &h);
+        ctx->fault_countdown = 0;
+        if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
+        else assert_holds(&h, 1);
+        let_go(&h);
+    } while (status != RP_OK && k < 1000);
+    assert_true(k > 20 && k < 1000);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_some_ranks_wrote_any_number_reads),
+        cmocka_unit_test(a_state_goes_from_ranks_to_ranks_unchanged),
+        cmocka_unit_test(one_rank_writes_the_file_of_a_run_alone),
+        cmocka_unit_test(who_wrote_it_is_known),
+        cmocka_unit_test(a_missing_or_damaged_file_is_named),
+        cmocka_unit_test(a_file_of_another_state_is_refused),
+        cmocka_unit_test(slices_of_another_model_are_refused_before_a_byte_is_written),
+        cmocka_unit_test(an_index_of_format_1_is_read),
+        cmocka_unit_test(an_index_that_makes_no_sense_is_refused),
+        cmocka_unit_test(failing_allocations_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
