@@ -139,7 +139,11 @@ static int train(cli *c, const train_fields *fields, const cli_args *args)
         code = rp_status_exit_code(status);
     } else {
         catch_signals();
-        code = train_on(&own, recipe);
+        rp_comm *world = NULL;
+        status = rp__comm_launched() ? rp__comm_open(own.ctx, &world) : RP_OK;
+        own.ctx->comm = world;
+        code = status == RP_OK ? train_on(&own, recipe) : cli_fail(&own, status);
+        rp__comm_close(world);
         rp_ctx_free(own.ctx);
     }
     rp__recipe_free(recipe);
