@@ -13,7 +13,7 @@ enum {
     NAP_US         = 50,
     LOOKS          = 64,                /* turns between two looks at the clock */
 };
-#define YIELD_SECONDS 0.02              /* then naps: ranks that compute need the core more than this one its promptness */
+#define YIELD_SECONDS 0.002             /* then naps: ranks that compute need the core more than this one its promptness */
 #define SLOW_SECONDS 60.0
 #define REQUEST_PATIENCE 10.0           /* ranks run the same step: none is this much later than another, unless it is gone */
 
