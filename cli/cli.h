@@ -14,6 +14,7 @@
 typedef struct {
     rp_ctx *ctx;                                /* for messages and recipes; a command that computes opens its own */
     const char *command;
+    struct rp_comm *comm;                       /* of cli_open_ranks; NULL: this process alone */
 } cli;
 
 typedef enum { CLI_FLAG, CLI_TEXT, CLI_INT, CLI_NUMBER } cli_option_kind;   /* bool, const char *, int64_t, double */
@@ -93,6 +94,29 @@ rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_
 /* The parameters, from the files. */
 int cli_model_load(cli_model *m);
 void cli_model_close(cli_model *m);
+
+/* ---- ranks (cli/ranks.c, cli/launch.c) ---- */
+
+/* What a signal has asked for: 0, SIGINT or SIGTERM; the step is finished and saved. A second signal of the kind ends the process at once.
+ * In a job SIGUSR1 is SIGINT, too: it is what MPI's launchers hand on to all ranks. Exit code of a run that was stopped: 128 + signal. */
+const volatile int *cli_catch_stop(void);
+
+/* In a process of an MPI job: the ranks of it, into c->comm and c->ctx->comm, each of which is told `stop` while it waits. Lines that ranks
+ * above 0 write to stderr begin with "[rank] " from then on. Else nothing is done. Tells what is wrong: CLI_GO, or the exit code. */
+int cli_open_ranks(cli *c, const volatile int *stop);
+/* Leaves the job and returns `code`. A failure that the ranks have not agreed upon is this one's own: it ends the others, who wait for it. */
+int cli_close_ranks(cli *c, int code);
+
+/* Is stderr a terminal, or is it handed on to one by the process that started the ranks? Its width into *columns, 0 where nobody knows. */
+bool cli_terminal(int *columns);
+
+typedef struct {
+    int64_t ranks;
+    int64_t threads;                            /* as the recipe has it; 0: each rank gets its share of the cores, as a setting */
+    const cli_args *args;                       /* what the command was given, without --nproc */
+} cli_job;
+/* The command again on so many ranks of this machine, by the mpirun that is here. Returns when all have ended; the exit code is theirs. */
+int cli_launch(cli *c, const cli_job *job);
 
 /* Shipped recipes (cli/shipped.c): names sorted by bytes, NULL-ended; free with cli_shipped_free. */
 typedef struct { char folder[4096]; int n; char **name; } cli_shipped;

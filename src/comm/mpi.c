@@ -30,7 +30,23 @@ static int find_launcher(void)
     return -1;
 }
 
+/* A number that the launcher has told this process; -1: none. */
+static int told(const char *variable)
+{
+    const char *text = getenv(variable);
+    int64_t number;
+
+    return text && rp__parse_int(text, 0, INT32_MAX, &number) ? (int)number : -1;
+}
+
 bool rp__comm_launched(void) { return find_launcher() >= 0; }
+
+int rp__comm_launched_rank(void)
+{
+    int launcher = find_launcher();
+
+    return launcher < 0 ? -1 : told(launchers[launcher].rank);
+}
 
 /* ---- files ---- */
 
@@ -99,15 +115,6 @@ static rp_status find_for(rp_ctx *ctx, int launcher, char path[PATH_CHARS])
 }
 
 /* ---- the module ---- */
-
-/* A number that the launcher has told this process; -1: none. */
-static int told(const char *variable)
-{
-    const char *text = getenv(variable);
-    int64_t number;
-
-    return text && rp__parse_int(text, 0, INT32_MAX, &number) ? (int)number : -1;
-}
 
 rp_status rp__engine_load(rp_ctx *ctx, const rp_engine **out, rp_engine_group *job)
 {

@@ -1,0 +1,295 @@
+/* cli/launch.c -- --nproc N: the same command again, as N ranks of this machine, by the mpirun that is here.
+ *
+ *      reprise train CONFIG --nproc 4
+ *        └─ mpirun -n 4 reprise train CONFIG threads=2      a process group of its own: Ctrl-C reaches this process alone
+ *             ├─ rank 0 …                                   its stderr comes through us, to the terminal we have
+ *
+ *   signals   SIGINT or SIGTERM here becomes SIGUSR1 to mpirun, which is what both MPIs hand on to all ranks (of SIGINT, Open MPI kills them):
+ *             they finish the step and save. A second one reaches ranks that take it no more: the job ends at once. A third one kills mpirun.
+ *   ends      the ranks' exit code; 1 where one was killed, told in a sentence with what mpirun says of it
+ */
+#include "cli/cli.h"
+#include "cli/launch.h"
+#include "comm/comm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = 32, PROGRAM_CHARS = 4096 };
+
+/* ---- which mpirun ---- */
+
+/* What `program --version` prints. False: it is not there. */
+static bool ask_version(const char *program, char *out, size_t room)
+{
+    char *argv[] = { (char *)program, (char *)"--version", NULL };
+    int ends[2], status;
+    size_t n = 0;
+
+    if (pipe(ends)) return false;
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        execvp(program, argv);
+        _exit(127);
+    }
+    close(ends[1]);
+    for (ssize_t got = 1; child > 0 && got > 0; n += (size_t)(got > 0 ? got : 0)) got = read(ends[0], out + n, room - 1 - n);
+    out[n] = 0;
+    close(ends[0]);
+    return child > 0 && waitpid(child, &status, 0) == child && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+}
+
+static const rp_comm_mpi *mpi_of(const char *version)
+{
+    static const struct { const char *word; int mpi; } words[] = { { "Open MPI", 0 }, { "OpenRTE", 0 }, { "HYDRA", 1 }, { "MPICH", 1 }, { "Intel", 1 } };
+
+    for (int i = 0; i < RP_COUNT(words); i++)
+        if (strstr(version, words[i].word)) return &rp__comm_mpis[words[i].mpi];
+    return NULL;
+}
+
+/* The first of which there is a module, too. */
+static int find_mpirun(const cli *c, const char **program, const rp_comm_mpi **mpi)
+{
+    const char *set     = getenv("REPRISE_MPIRUN"), *found = NULL;
+    const char *names[] = { set ? set : "mpirun", "mpirun.openmpi", "mpirun.mpich", "mpiexec" };
+    char version[4096];
+
+    for (int i = 0; i < (set ? 1 : RP_COUNT(names)); i++) {
+        if (!ask_version(names[i], version, sizeof version)) continue;
+        found = *program = names[i];
+        *mpi             = mpi_of(version);
+        if (*mpi && rp__comm_has_module(*mpi)) return CLI_GO;
+    }
+    if (!found && set) cli_say(c, "cannot run '%s', which REPRISE_MPIRUN names", set);
+    else if (!found) cli_say(c, "'--nproc' needs mpirun, which is not in PATH: install openmpi-bin or mpich, or name it in REPRISE_MPIRUN");
+    else if (!*mpi) cli_say(c, "'%s' is neither Open MPI's nor MPICH's: name another one in REPRISE_MPIRUN", found);
+    else cli_say(c, "'%s' is of %s, for which this program has no module '%s': build it where %s is installed", found, (*mpi)->name,
+                 (*mpi)->module, (*mpi)->package);
+    return CLI_USAGE;
+}
+
+/* ---- its arguments ---- */
+
+typedef struct { const char **word; int n; char ranks[16], threads[32], program[PROGRAM_CHARS]; } command_line;
+
+static void add(command_line *l, const char *word) { l->word[l->n++] = word; }
+
+static int cores(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+/* Ranks are bound to no core: each has threads, and which cores they run on is the system's to choose. */
+static void add_mpirun(command_line *l, const char *program, const rp_comm_mpi *mpi)
+{
+    add(l, program);
+    if (mpi == &rp__comm_mpis[0]) {
+        add(l, "--oversubscribe");
+        add(l, "--bind-to");
+        add(l, "none");
+        if (geteuid() == 0) add(l, "--allow-run-as-root");
+    }
+    add(l, "-n");
+    add(l, l->ranks);
+}
+
+static int fill_line(const cli *c, const cli_job *job, const char *program, const rp_comm_mpi *mpi, command_line *l)
+{
+    ssize_t n = readlink("/proc/self/exe", l->program, sizeof l->program - 1);
+    int share = cores() / (int)job->ranks;
+
+    if (n <= 0) {
+        cli_say(c, "cannot find this program's own file: %s", strerror(errno));
+        return 1;
+    }
+    l->program[n] = 0;
+    snprintf(l->ranks, sizeof l->ranks, "%" PRId64, job->ranks);
+    snprintf(l->threads, sizeof l->threads, "threads=%d", share > 0 ? share : 1);
+    add_mpirun(l, program, mpi);
+    add(l, l->program);
+    add(l, c->command);
+    for (int i = 0; i < job->args->n_settings; i++) add(l, job->args->setting[i]);
+    if (!job->threads) add(l, l->threads);
+    add(l, "--");
+    for (int i = 0; i < job->args->n_words; i++) add(l, job->args->word[i]);
+    add(l, NULL);
+    return CLI_GO;
+}
+
+/* ---- the job ---- */
+
+typedef struct {
+    pid_t mpirun;
+    cli_output output[2];
+    cli_end end;
+    sigset_t before;                            /* signals are taken only while we wait */
+    int n_handed_on, first_signal;
+} running;
+
+static volatile sig_atomic_t n_signals, last_signal;
+
+static void count_signal(int number)
+{
+    n_signals++;
+    last_signal = number;
+}
+
+static void take_signals(running *r)
+{
+    struct sigaction action = { .sa_handler = count_signal };
+    sigset_t ours;
+
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ours, &r->before);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void hand_on_signals(running *r)
+{
+    for (; r->n_handed_on < n_signals; r->n_handed_on++) {
+        if (!r->n_handed_on) r->first_signal = last_signal;
+        if (r->n_handed_on < 2) kill(r->mpirun, SIGUSR1);
+        else kill(-r->mpirun, SIGKILL);
+    }
+}
+
+/* In the child: mpirun, which goes when we go. Its standard input is nobody's: in the background it could not read a terminal. */
+static void become_mpirun(const command_line *l, const running *r, int out, int err, pid_t parent)
+{
+    int columns = 0;
+    char text[16];
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);
+    snprintf(text, sizeof text, "%d", cli_terminal(&columns) ? columns : 0);
+    if (isatty(STDERR_FILENO)) setenv(CLI_TERMINAL, text, 1);
+    else unsetenv(CLI_TERMINAL);
+    if (!freopen("/dev/null", "r", stdin)) _exit(1);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &r->before, NULL);
+    execvp(l->word[0], (char *const *)l->word);
+    _exit(127);
+}
+
+static bool start(const cli *c, const command_line *l, running *r)
+{
+    int out[2], err[2];
+    pid_t parent = getpid();
+
+    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) || (r->mpirun = fork()) < 0) {
+        cli_say(c, "cannot start '%s': %s", l->word[0], strerror(errno));
+        return false;
+    }
+    if (!r->mpirun) become_mpirun(l, r, out[1], err[1], parent);
+    setpgid(r->mpirun, r->mpirun);
+    close(out[1]);
+    close(err[1]);
+    r->end       = (cli_end){ .rank = -1 };
+    r->output[0] = (cli_output){ .from = out[0], .to = STDOUT_FILENO, .end = &r->end };
+    r->output[1] = (cli_output){ .from = err[0], .to = STDERR_FILENO, .end = &r->end };
+    return true;
+}
+
+/* One wait for output or a signal. True when something came. */
+static bool pump(running *r, int milliseconds)
+{
+    struct pollfd p[2] = { { r->output[0].from, POLLIN, 0 }, { r->output[1].from, POLLIN, 0 } };
+    struct timespec t  = { milliseconds / 1000, milliseconds % 1000 * 1000000L };
+    int n              = ppoll(p, 2, &t, &r->before);
+
+    hand_on_signals(r);
+    for (int i = 0; n > 0 && i < 2; i++)
+        if (p[i].revents) cli_output_read(&r->output[i]);
+    return n > 0;
+}
+
+/* What is in the pipes is read when mpirun has gone, but processes that still hold them are not waited for. */
+static int follow(running *r)
+{
+    enum { TURN_MS = 100 };
+    int status = 0;
+
+    while (waitpid(r->mpirun, &status, WNOHANG) != r->mpirun) pump(r, TURN_MS);
+    while ((r->output[0].from >= 0 || r->output[1].from >= 0) && pump(r, TURN_MS)) {}
+    for (int i = 0; i < 2; i++)
+        if (r->output[i].from >= 0) close(r->output[i].from);
+    return status;
+}
+
+static void tell_killed(const cli *c, const cli_end *end)
+{
+    char who[64] = "a rank";
+
+    if (end->rank >= 0) snprintf(who, sizeof who, "rank %d", end->rank);
+    else if (end->process) snprintf(who, sizeof who, "a rank (process %ld)", end->process);
+    cli_say(c, "%s was ended by signal %d (%s), so the others were ended, too; the last state that was saved is kept", who, end->signal, end->name);
+}
+
+static int tell_end(const cli *c, const running *r, const char *mpirun, int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+
+    if (r->n_handed_on > 1) {
+        cli_say(c, "stopped at once; the last state that was saved is kept");
+        return 128 + r->first_signal;
+    }
+    if (r->n_handed_on && (code == 128 + SIGINT || r->end.signal == SIGUSR1)) return 128 + r->first_signal;
+    if (r->end.signal) {
+        tell_killed(c, &r->end);
+        return 1;
+    }
+    if (WIFSIGNALED(status)) cli_say(c, "'%s' was ended by signal %d (%s), and the ranks with it; the last state that was saved is kept", mpirun,
+                                     WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return code;
+}
+
+static int run_job(const cli *c, const command_line *l)
+{
+    running r = { 0 };
+
+    take_signals(&r);
+    fflush(NULL);
+    if (!start(c, l, &r)) return 1;
+    return tell_end(c, &r, l->word[0], follow(&r));
+}
+
+int cli_launch(cli *c, const cli_job *job)
+{
+    command_line l;
+    const char *program;
+    const rp_comm_mpi *mpi;
+
+    if (rp__comm_launched()) {
+        cli_say(c, "'--nproc' starts ranks, and this process is a rank already: leave it out, or leave mpirun out");
+        return CLI_USAGE;
+    }
+    int code = find_mpirun(c, &program, &mpi);
+    if (code != CLI_GO) return code;
+    l.n    = 0;
+    l.word = rp__host_alloc(c->ctx, (MOST_WORDS + job->args->n_settings + job->args->n_words) * (int64_t)sizeof *l.word);
+    if (!l.word) return cli_fail(c, RP_ERR_MEMORY);
+    code = fill_line(c, job, program, mpi, &l);
+    if (code == CLI_GO) code = run_job(c, &l);
+    rp__release(l.word);
+    return code;
+}

@@ -1,0 +1,199 @@
+/* cli/launch_output.c -- what ranks say is handed on as it comes; what mpirun says about their end is read, and kept back.
+ *
+ * Both MPIs write their notices between two rules:
+ *
+ *      ----------------------------------------------------------------------------        ===========================================…
+ *      mpirun noticed that process rank 1 with PID 0 on node a exited on signal 9 (…)      =   BAD TERMINATION OF ONE OF YOUR APPLICATION…
+ *      ----------------------------------------------------------------------------        =   PID 4711 RUNNING AT a
+ *
+ * MPICH adds three lines after the second rule. A notice that is of something else than an end is handed on whole.
+ */
+#include "cli/launch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RULE = 70 };
+
+static void put(const cli_output *o, const char *text, size_t n)
+{
+    while (n) {
+        ssize_t written = write(o->to, text, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return;
+        text += written;
+        n -= (size_t)written;
+    }
+}
+
+static bool has(const char *text, size_t n, const char *part) { return memmem(text, n, part, strlen(part)) != NULL; }
+
+/* ---- notices ---- */
+
+/* Where a rule begins in n characters; n: there is none. A bar that was being drawn may stand before it. */
+static size_t find_rule(const char *text, size_t n)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        bool goes_on = (text[i] == '-' || text[i] == '=') && text[i] == text[begin];
+        if (!goes_on) begin = text[i] == '-' || text[i] == '=' ? i : i + 1;
+        else if (i - begin + 1 == RULE) return begin;
+    }
+    return n;
+}
+
+static const char *after(const char *text, const char *part)
+{
+    const char *at = strstr(text, part);
+
+    return at ? at + strlen(part) : NULL;
+}
+
+/* `text` is one notice, or one line, ended by 0. */
+static void read_end(cli_end *end, const char *text)
+{
+    const char *rank = after(text, "process rank "), *number = after(text, "exited on signal ");
+    const char *process = after(text, "=   PID "), *name = after(text, "EXIT STRING: ");
+
+    if (rank && number && sscanf(number, "%d (%63[^)])", &end->signal, end->name) >= 1) sscanf(rank, "%d", &end->rank);
+    if (process) sscanf(process, "%ld", &end->process);
+    if (name) sscanf(name, "%63[^(](signal %d", end->name, &end->signal);
+    size_t n = strlen(end->name);
+    if (n && end->name[n - 1] == ' ') end->name[n - 1] = 0;
+}
+
+/* Sentences of which one is in every notice that a job gives because of how its ranks ended. */
+static bool is_of_an_end(const char *text, size_t n)
+{
+    static const char *const of_ends[] = {
+        "exited on signal", "a non-zero exit code", "with non-zero status", "without calling \"finalize\"", "MPI_ABORT was invoked",
+        "BAD TERMINATION OF ONE",
+    };
+
+    for (size_t i = 0; i < sizeof of_ends / sizeof *of_ends; i++)
+        if (has(text, n, of_ends[i])) return true;
+    return false;
+}
+
+/* The first n held characters into out, with a 0 behind them. */
+static void cut(cli_output *o, size_t n, char *out)
+{
+    memcpy(out, o->held, n);
+    out[n] = 0;
+    memmove(o->held, o->held + n, o->n_held - n);
+    o->n_held -= n;
+}
+
+static void end_notice(cli_output *o, size_t n)
+{
+    char text[CLI_HELD + 1];
+
+    cut(o, n, text);
+    bool known = is_of_an_end(text, n);
+    if (known) read_end(o->end, text);
+    else put(o, text, n);
+    o->after_banner  = known && text[0] == '=';
+    o->inside_notice = false;
+}
+
+/* ---- lines ---- */
+
+/* One of mpirun's own that tell of what we know: of the end, and of the signal that we sent. */
+static bool is_noise(cli_output *o, const char *line, size_t n)
+{
+    static const char *const ours[] = { ": Forwarding signal ", "] Sending Ctrl-C to processes", "] Press Ctrl-C again to" };
+    static const char *const ends[] = {
+        "YOUR APPLICATION TERMINATED WITH", "This typically refers to a problem with your", "Please see the FAQ page for debugging",
+    };
+
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (has(line, n, ours[i])) return true;
+    for (size_t i = 0; o->after_banner && i < sizeof ends / sizeof *ends; i++)
+        if (has(line, n, ends[i])) return true;
+    return false;
+}
+
+/* A whole line, its newline included, at the beginning of what is held. */
+static void take_line(cli_output *o, size_t n)
+{
+    char line[CLI_HELD + 1];
+
+    cut(o, n, line);
+    if (!o->inside_line && is_noise(o, line, n)) read_end(o->end, line);
+    else put(o, line, n);
+    o->inside_line = false;
+}
+
+/* The end of the line that begins at `at`, behind its newline; 0: it is not whole. */
+static size_t line_end(const cli_output *o, size_t at)
+{
+    const char *newline = memchr(o->held + at, '\n', o->n_held - at);
+
+    return newline ? (size_t)(newline - o->held) + 1 : 0;
+}
+
+/* Inside a notice nothing is handed on until the second rule has come, unless it grows too long to be one. */
+static bool take_notice(cli_output *o)
+{
+    size_t at = line_end(o, 0), end;
+
+    for (; at && (end = line_end(o, at)) > 0; at = end) {
+        if (o->held[at] != o->held[0] || find_rule(o->held + at, end - at) != 0) continue;
+        end_notice(o, end);
+        return true;
+    }
+    if (o->n_held == CLI_HELD - 1) end_notice(o, o->n_held);
+    return false;
+}
+
+static bool begin_notice(cli_output *o, size_t at)
+{
+    char line[CLI_HELD + 1];
+
+    cut(o, at, line);
+    put(o, line, at);
+    if (at || o->inside_line) put(o, "\n", 1);
+    o->inside_line = false;
+    return o->inside_notice = true;
+}
+
+static bool may_become_rule(const cli_output *o) { return !o->inside_line && strspn(o->held, "-=") == o->n_held; }
+
+/* One step over what is held; false: more must come first. */
+static bool advance(cli_output *o)
+{
+    o->held[o->n_held] = 0;
+    if (!o->n_held) return false;
+    if (o->inside_notice) return take_notice(o);
+    size_t end = line_end(o, 0), n = end ? end : o->n_held, rule = find_rule(o->held, n);
+    if (rule < n) return begin_notice(o, rule);
+    if (end) {
+        take_line(o, end);
+        return true;
+    }
+    if (may_become_rule(o)) return false;
+    put(o, o->held, o->n_held);
+    o->n_held      = 0;
+    o->inside_line = true;
+    return false;
+}
+
+bool cli_output_read(cli_output *o)
+{
+    ssize_t n = read(o->from, o->held + o->n_held, CLI_HELD - 1 - o->n_held);
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+    if (n > 0) {
+        o->n_held += (size_t)n;
+        while (advance(o)) {}
+        return true;
+    }
+    put(o, o->held, o->n_held);
+    o->n_held = 0;
+    close(o->from);
+    o->from = -1;
+    return false;
+}

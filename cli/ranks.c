@@ -1,0 +1,121 @@
+/* cli/ranks.c -- a command as one rank of a job: signals, what it says, how it joins and leaves. */
+#include "cli/cli.h"
+#include "cli/launch.h"
+#include "comm/comm.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- signals ---- */
+
+static volatile int stop_signal;
+static bool is_quiet;                           /* rank 0 speaks for all; set before the handler is */
+
+/* The handler is gone after its first call: a second signal of the kind ends the program at once. */
+static void on_signal(int number)
+{
+    static const char text[] = "\nfinishing the step and saving its state; once more to stop at once\n";
+
+    if (!is_quiet && !stop_signal && write(STDERR_FILENO, text, sizeof text - 1) < 0) errno = 0;
+    stop_signal = number == SIGUSR1 ? SIGINT : number;
+}
+
+const volatile int *cli_catch_stop(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+
+    is_quiet = rp__comm_launched_rank() > 0;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (rp__comm_launched()) sigaction(SIGUSR1, &action, NULL);
+    return &stop_signal;
+}
+
+/* ---- what is said ---- */
+
+typedef struct { int rank; bool inside; } prefix;       /* inside: the line has begun */
+
+static bool put(const char *text, size_t n)
+{
+    while (n) {
+        ssize_t written = write(STDERR_FILENO, text, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        text += written;
+        n -= (size_t)written;
+    }
+    return true;
+}
+
+/* A line goes out in one write: lines of several ranks do not mix. */
+static ssize_t write_prefixed(void *cookie, const char *text, size_t n)
+{
+    prefix *p = cookie;
+    char line[4096];
+
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t length   = end ? (size_t)(end - text) + 1 - at : n - at;
+        if (length > sizeof line - 16) length = sizeof line - 16;
+        int head = p->inside ? 0 : snprintf(line, sizeof line, "[%d] ", p->rank);
+        memcpy(line + head, text + at, length);
+        if (!put(line, (size_t)head + length)) return 0;
+        at += length;
+        p->inside = text[at - 1] != '\n';
+    }
+    return (ssize_t)n;
+}
+
+/* The stream itself is another one: no thread or pipe stands between, so nothing is lost when the process dies. What libraries and
+ * sanitizers write to the descriptor stays as it is. */
+static void prefix_lines(int rank)
+{
+    static prefix own;
+
+    own          = (prefix){ .rank = rank };
+    FILE *stream = fopencookie(&own, "w", (cookie_io_functions_t){ .write = write_prefixed });
+    if (!stream) return;
+    setvbuf(stream, NULL, _IOLBF, BUFSIZ);
+    stderr = stream;
+}
+
+static void tell_slow(void *user, const char *text) { cli_say(user, "%s", text); }
+
+bool cli_terminal(int *columns)
+{
+    const char *told    = getenv(CLI_TERMINAL);
+    struct winsize size = { 0 };
+    int64_t width       = 0;
+
+    if (isatty(STDERR_FILENO)) ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+    else if (!told || !rp__comm_launched() || !rp__parse_int(told, 0, 10000, &width)) return false;
+    *columns = told ? (int)width : size.ws_col;
+    return true;
+}
+
+/* ---- joining and leaving ---- */
+
+int cli_open_ranks(cli *c, const volatile int *stop)
+{
+    if (!rp__comm_launched()) return CLI_GO;
+    if (rp__comm_launched_rank() > 0) prefix_lines(rp__comm_launched_rank());
+    rp_status status = rp__comm_open(c->ctx, &c->comm);
+    if (status != RP_OK) return cli_fail(c, status);
+    c->ctx->comm = c->comm;
+    rp__comm_watch(c->comm, &(rp_comm_watch){ .stop = stop, .slow = tell_slow, .user = c });
+    return CLI_GO;
+}
+
+int cli_close_ranks(cli *c, int code)
+{
+    fflush(stdout);
+    fflush(stderr);
+    if (code != 0 && rp__comm_ranks(c->comm) > 1 && rp__comm_agreed(c->comm) == RP_OK) rp__comm_abort(c->comm, code);
+    if (c->comm) c->ctx->comm = NULL;
+    rp__comm_close(c->comm);
+    c->comm = NULL;
+    return code;
+}
