@@ -7,7 +7,7 @@
 #include "cli/forecast.h"
 #include "plan/cost.h"
 
-typedef struct { bool json; const char *device, *file; } plan_fields;
+typedef struct { bool json, find; const char *device, *file; } plan_fields;
 
 static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -140,8 +140,10 @@ static int plan(cli *c, const plan_fields *fields, const cli_args *args)
     cli_forecast x;
     int code = device_budget(c, fields->device, budget, sizeof budget);
 
+    const char *more = *budget && !has_budget(args) ? budget : NULL;
     if (code != CLI_GO) return code;
-    code = cli_forecast_open(c, args, *budget && !has_budget(args) ? budget : NULL, &options, &x);
+    if (fields->find) return cli_find(c, args, more, fields->device, fields->json);
+    code = cli_forecast_open(c, args, more, &options, &x);
     if (code == CLI_GO) {
         if (fields->json) print_json(&x.f);
         else print_text(&x.f);
@@ -158,10 +160,11 @@ int cmd_plan(cli *c, int argc, char **argv)
         { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
         { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=25GB/s, latency=10us'",
           0, 0 },
+        { "find", 0, CLI_FLAG, offsetof(plan_fields, find), NULL, "search ranks, wrapping, resharding, batch and accumulation for the fastest that fits", 0, 0 },
         { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
     };
     static const cli_options options = {
-        "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [-o FILE]",
+        "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE]",
         "Tell whether a recipe's step fits its memory budget, to the byte; where its peak is; what the fit costs in time, and\n"
         "how close that is to the best there is. Neither weights nor data are read. Exit code 3: nothing fits.",
         table, RP_COUNT(table), 1, 1, true,

@@ -20,6 +20,9 @@ int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_f
 int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes, cli_forecast *out);
 void cli_forecast_close(cli_forecast *forecast);
 
+/* Settings of a recipe that fit its budget, printed (cli/find.c). The exit code. */
+int cli_find(cli *c, const cli_args *args, const char *more, const char *device, bool json);
+
 /* By class: { "param": bytes, … } */
 json_t *cli_classes_json(const int64_t *bytes);
 json_t *cli_modules_json(const rp_explain *e);

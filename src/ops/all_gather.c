@@ -32,9 +32,10 @@ static rp_status all_gather_shape(rp_op_meta *m)
 
 static rp_cost all_gather_cost(const rp_op_meta *m, rp_pass pass)
 {
-    int64_t n = rp_meta_elems(&m->out[Y]);
+    rp_cost cost = rp__cost(m, pass, pass == RP_FORWARD ? 0 : rp_meta_elems(&m->out[Y]));
 
-    return rp__cost(m, pass, pass == RP_FORWARD ? 0 : n);
+    cost.comm_bytes = pass == RP_FORWARD ? rp__gather_sends(m->ctx, &m->out[Y]) : rp__reduce_sends(m->ctx, &m->out[Y]);
+    return cost;
 }
 
 static void all_gather_forward(const rp_op_call *c) { rp__gather_slices(c, c->in[X], c->out[Y]); }

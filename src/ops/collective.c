@@ -10,6 +10,11 @@ enum {
 
 rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return rp__slice_of(n, rp__comm_rank(rp__group(ctx)), rp__comm_ranks(rp__group(ctx))); }
 
+int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole)
+{
+    return (rp__comm_ranks(rp__group(ctx)) - 1) * rp__slice_here(ctx, rp_meta_elems(whole)).room * rp_dtype_bytes(whole->dtype);
+}
+
 /* ---- elements ---- */
 
 static void load(rp_dtype dtype, const void *from, int64_t at, int n, float *to)
@@ -117,6 +122,13 @@ static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
 
 /* What sums between groups are kept in. */
 static rp_dtype between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
+
+int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
+{
+    int64_t room = rp__slice_here(ctx, rp_meta_elems(whole)).room, others = rp__comm_ranks(ctx->replicas) - 1;
+
+    return rp__gather_sends(ctx, whole) + others * room * rp_dtype_bytes(between_dtype(rp_dtype_bytes(whole->dtype)));
+}
 
 int64_t rp__reduce_scratch(const rp_ctx *ctx, int64_t n, int64_t bytes)
 {

@@ -27,6 +27,10 @@ static inline rp_comm *rp__group(const rp_ctx *ctx) { return ctx->shards; }
 /* This rank's slice of n elements. */
 rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n);
 
+/* Bytes that a rank sends: its slice to each other, or the others' slices of the gradient that it has; a sum also between groups. */
+int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole);
+int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole);
+
 /* whole = the slices of all ranks. Same dtypes. */
 void rp__gather_slices(const rp_op_call *c, const rp_tensor *slice, rp_tensor *whole);
 

@@ -23,7 +23,10 @@ static rp_status reduce_scatter_shape(rp_op_meta *m)
 
 static rp_cost reduce_scatter_cost(const rp_op_meta *m, rp_pass pass)
 {
-    return rp__cost(m, pass, pass == RP_FORWARD ? rp_meta_elems(&m->in[X]) : 0);
+    rp_cost cost = rp__cost(m, pass, pass == RP_FORWARD ? rp_meta_elems(&m->in[X]) : 0);
+
+    cost.comm_bytes = pass == RP_FORWARD ? rp__reduce_sends(m->ctx, &m->in[X]) : rp__gather_sends(m->ctx, &m->in[X]);
+    return cost;
 }
 
 static void reduce_scatter_forward(const rp_op_call *c) { rp__reduce_whole(c, c->in[X], c->out[Y], false); }

@@ -112,6 +112,34 @@ typedef struct {
  * errors as of a forecast · RP_ERR_STATE a step that takes something else, or other bits · as of a trainer */
 rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, const rp_sweep_options *options, rp_report *report, rp_sweep *out);
 
+/* ---- a search: the fastest setting for so much memory ---- */
+
+typedef struct {
+    int64_t ranks, batch_size, accumulation;
+    bool own_units;                     /* dist.custom_sharded_layers: [tok_embeddings, output] … */
+    bool recipes_units;                 /* … or what the recipe names; neither: none */
+    bool reshard;
+    bool fits, in_backward;             /* in_backward: the update */
+    int64_t reserved, peak, comm_bytes; /* of a rank */
+    double seconds, overhead, tokens_per_second;    /* of a step by the cost table · again / seconds without replays · of all ranks */
+} rp_setting;
+
+typedef struct {
+    rp_setting *setting;                /* those that fit, the fastest first */
+    int n, n_tried;
+    int64_t budget, samples;            /* bytes of a rank · of a step, the same in each */
+    char machine[128];
+    bool measured;                      /* the cost table was */
+} rp_find;
+
+typedef struct { const char *device; } rp_find_options;     /* as of a forecast */
+
+/* Ranks, wrapping, resharding, batch and accumulation of the recipe are tried; what is kept is a plan's, under the recipe's rules. The context
+ * as for a forecast, with the budget to fit.
+ * errors  RP_ERR_BUDGET no setting fits: the message has the least · RP_ERR_CONFIG no budget · as of a forecast */
+rp_status rp__recipe_find(rp_ctx *ctx, const rp_recipe *recipe, const rp_find_options *options, rp_report *report, rp_find *out);
+void rp__find_close(rp_find *found);
+
 /* Everything before step 1, or before the step a resume goes on with. The recipe is borrowed until free. Messages of a wrong
  * recipe, all of them, are in the report; nothing is written then. So are notes: which state is resumed, and why a newer one
  * is not.

@@ -49,6 +49,7 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     f->ranks           = rp__comm_ranks(stage->ctx->comm);
     f->comm_seconds    = s->comm_seconds;
     f->comm_bytes      = s->comm_bytes;
+    if (stage->engine.gather) rp__units_text(&stage->engine.units, f->units);
     f->bound_seconds   = s->plan ? s->plan->facts.bound_seconds : 0;
     f->solve_seconds   = stage->solve_seconds;
     f->measured        = s->measured;

@@ -8,6 +8,7 @@
  *   loop_sweep.c   the same over many budgets
  *   loop_measure.c the points of a sweep run for real, beside mode none
  *   loop_forecast.c  what steps will take, told to those who only ask
+ *   loop_find.c    the fastest of many settings, told to the same
  *   loop_explain.c what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
  *   loop_step.c    the engine: one optimizer step, one score; the same on shapes and on data

@@ -1,0 +1,124 @@
+/* cli/find.c -- plan --find: the settings of a recipe that fit so much memory, the fastest first.
+ *
+ *   --json   { budget_bytes, samples, tried, machine, measured, settings: [{ ranks, batch_size, gradient_accumulation_steps,
+ *              custom_sharded_layers, reshard_after_forward, optimizer_in_bwd, reserved_bytes, peak_bytes, comm_bytes, overhead,
+ *              step_seconds, tokens_per_second }] } */
+#include "cli/forecast.h"
+
+enum { MOST_SHOWN = 12 };
+
+/* ---- JSON ---- */
+
+static json_t *units_json(const rp_setting *s, const rp_recipe *recipe)
+{
+    const rp_text_list *own = &recipe->dist.custom_sharded_layers;
+    json_t *list            = json_array();
+
+    if (s->own_units) {
+        json_array_append_new(list, json_string("tok_embeddings"));
+        json_array_append_new(list, json_string("output"));
+    }
+    for (int i = 0; s->recipes_units && i < own->n; i++) json_array_append_new(list, json_string(own->item[i]));
+    return list;
+}
+
+static void print_json(const rp_find *f, const rp_recipe *recipe)
+{
+    json_t *settings = json_array();
+    json_t *all      = json_pack("{s:I, s:I, s:i, s:s, s:b, s:o}", "budget_bytes", (json_int_t)f->budget, "samples", (json_int_t)f->samples, "tried",
+                                 f->n_tried, "machine", f->machine, "measured", f->measured, "settings", settings);
+
+    for (int i = 0; i < f->n; i++) {
+        const rp_setting *s = &f->setting[i];
+        json_array_append_new(settings, json_pack(
+            "{s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "batch_size", (json_int_t)s->batch_size,
+            "gradient_accumulation_steps", (json_int_t)s->accumulation, "custom_sharded_layers", units_json(s, recipe), "reshard_after_forward",
+            s->reshard, "optimizer_in_bwd", s->in_backward, "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
+            "comm_bytes", (json_int_t)s->comm_bytes, "overhead", s->overhead, "step_seconds", s->seconds, "tokens_per_second",
+            s->tokens_per_second));
+    }
+    json_dumpf(all, stdout, 0);
+    putchar('\n');
+    json_decref(all);
+}
+
+/* ---- text ---- */
+
+static const char *units_of(const rp_setting *s) { return s->own_units ? "both" : s->recipes_units ? "recipe's" : "none"; }
+
+static void print_setting(const rp_setting *s)
+{
+    printf("%5" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %16" PRId64 "  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->batch_size, s->accumulation,
+           s->ranks > 1 ? units_of(s) : "-", s->ranks == 1 ? "-" : s->reshard ? "yes" : "no", s->reserved, 100 * s->overhead, s->seconds,
+           s->tokens_per_second);
+}
+
+/* Where several do, the fastest of each number of ranks is worth a line however far down it stands. */
+static bool first_of_its_ranks(const rp_find *f, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (f->setting[k].ranks == f->setting[i].ranks) return false;
+    return true;
+}
+
+static void print_keys(const rp_setting *s, int64_t budget)
+{
+    printf("\nthe first: batch_size=%" PRId64 " gradient_accumulation_steps=%" PRId64 " activation_checkpointing.mode=auto", s->batch_size, s->accumulation);
+    if (s->ranks > 1) {
+        printf(" dist.ranks=%" PRId64 " dist.reshard_after_forward=%s", s->ranks, s->reshard ? "true" : "false");
+        if (!s->recipes_units) printf(" 'dist.custom_sharded_layers=[%s]'", s->own_units ? "tok_embeddings, output" : "");
+    }
+    printf(" memory_budget=%" PRId64 "\n", budget);
+}
+
+static void print_text(const rp_find *f)
+{
+    char budget[RP_SIZE_CHARS];
+    int left_out = 0;
+
+    printf("%d of %d settings fit %s a rank, each with %" PRId64 " sample%s a step\n\n", f->n, f->n_tried, rp__size_text(budget, f->budget), f->samples,
+           f->samples == 1 ? "" : "s");
+    printf("%5s  %5s  %12s  %9s  %7s  %16s  %9s  %10s  %8s\n", "ranks", "batch", "accumulation", "own units", "reshard", "reserved, bytes", "overhead",
+           "step, s", "tokens/s");
+    for (int i = 0; i < f->n; i++) {
+        if (i < MOST_SHOWN || first_of_its_ranks(f, i)) print_setting(&f->setting[i]);
+        else left_out++;
+    }
+    if (left_out) printf("and %d more (--json has them)\n", left_out);
+    print_keys(f->setting, f->budget);
+    printf("own units: embedding and head in units of their own. Time by the %s table of %s\n", f->measured ? "measured" : "built-in", f->machine);
+}
+
+/* ---- the search ---- */
+
+static rp_status find(cli_forecast *x, const char *device, rp_report *report, rp_find *out)
+{
+    const rp_find_options options = { .device = device };
+
+    if (rp__recipe_open_plugins(x->recipe, report)) return RP_ERR_MATCH;
+    return rp__recipe_find(x->run.ctx, x->recipe, &options, report, out);
+}
+
+int cli_find(cli *c, const cli_args *args, const char *more, const char *device, bool json)
+{
+    cli_forecast x;
+    rp_report report;
+    rp_find found = { 0 };
+    int code      = cli_recipe_open(c, args, more, true, &x);
+
+    if (code == CLI_GO) {
+        rp__report_open(&report, x.run.ctx);
+        rp_status status = find(&x, device, &report, &found);
+        rp__report_sort(&report);
+        cli_print_report(&report);
+        bool told = report.n_errors > 0;
+        rp__report_close(&report);
+        if (status != RP_OK) code = told ? rp_status_exit_code(status) : cli_fail(&x.run, status);
+        else if (json) print_json(&found, x.recipe);
+        else print_text(&found);
+        if (status == RP_OK) code = cli_finish(&x.run, 0);
+        rp__find_close(&found);
+    }
+    cli_forecast_close(&x);
+    return code;
+}
