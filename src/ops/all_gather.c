@@ -26,6 +26,7 @@ static rp_status all_gather_shape(rp_op_meta *m)
     rp_slice here = rp__slice_here(m->ctx, n);
     RP_CHECK(m->ctx, x->ndim == 1 && x->dim[0] == here.room, RP_ERR_SHAPE, "all_gather: x is %s, a slice of %s over %d ranks has %" PRId64 " elements",
              rp_meta_str(x), rp_meta_str(&m->out[Y]), rp__comm_ranks(rp__group(m->ctx)), here.room);
+    m->scratch_bytes          = rp__dense_room(m, x);
     m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, n, x->dtype == RP_F64 ? 8 : 4);      /* gradients may be wider than bf16 */
     return RP_OK;
 }
@@ -38,8 +39,12 @@ static rp_cost all_gather_cost(const rp_op_meta *m, rp_pass pass)
     return cost;
 }
 
-static void all_gather_forward(const rp_op_call *c) { rp__gather_slices(c, c->in[X], c->out[Y]); }
-static void all_gather_backward(const rp_op_call *c) { rp__reduce_whole(c, c->grad_out[Y], c->grad_in[X], c->grad_adds[X]); }
+static void all_gather_forward(const rp_op_call *c) { rp__gather_slices(c, rp__dense_data(c->in[X], c->scratch), c->out[Y]); }
+
+static void all_gather_backward(const rp_op_call *c)
+{
+    rp__reduce_whole(c, &c->grad_out[Y]->m, rp_tensor_data(c->grad_out[Y]), c->grad_in[X], c->grad_adds[X]);
+}
 
 static const rp_op_case all_gather_cases[] = {
     { "a matrix",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } } },

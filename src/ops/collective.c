@@ -87,9 +87,40 @@ static void sum_piece(const summing *s, int64_t n, int threads)
     else rp__team_ranges(threads, n, BLOCK, bytes, sum_range, s);
 }
 
+/* ---- what is sent ---- */
+
+int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t) { return m->dense ? 0 : rp_meta_bytes(t); }
+
+rp_tensor rp__dense_in(const rp_tensor *t, rp_dtype dtype, rp_storage *storage, void *room)
+{
+    rp_tensor dense = *t;
+    int64_t stride  = 1;
+
+    *storage      = *t->storage;
+    storage->data = room;
+    dense.storage = storage;
+    dense.start   = 0;
+    dense.m.dtype = dtype;
+    for (int i = t->m.ndim - 1; i >= 0; i--) {
+        dense.stride[i] = stride;
+        stride *= t->m.dim[i];
+    }
+    return dense;
+}
+
+const void *rp__dense_data(const rp_tensor *t, void *room)
+{
+    rp_storage storage;
+
+    if (rp_tensor_is_dense(t)) return rp_tensor_data(t);
+    rp_tensor copy = rp__dense_in(t, t->m.dtype, &storage, room);
+    rp__tensor_copy(&copy, t);
+    return room;
+}
+
 /* ---- gather ---- */
 
-void rp__gather_slices(const rp_op_call *c, const rp_tensor *slice, rp_tensor *whole)
+void rp__gather_slices(const rp_op_call *c, const void *slice, rp_tensor *whole)
 {
     int64_t n     = rp_meta_elems(&whole->m);
     int bytes     = (int)rp_dtype_bytes(whole->m.dtype), ranks = rp__comm_ranks(rp__group(c->ctx));
@@ -97,14 +128,14 @@ void rp__gather_slices(const rp_op_call *c, const rp_tensor *slice, rp_tensor *w
     rp_comm_part part[RP_MOST_RANKS];
 
     if (ranks == 1) {
-        memcpy(rp_tensor_data(whole), rp_tensor_data(slice), (size_t)(n * bytes));
+        memcpy(rp_tensor_data(whole), slice, (size_t)(n * bytes));
         return;
     }
     for (int r = 0; r < ranks; r++) {
         rp_slice s = rp__slice_of(n, r, ranks);
         part[r]    = (rp_comm_part){ s.first, s.count };
     }
-    rp_status status = rp__comm_gather(c->ctx, rp__group(c->ctx), rp_tensor_data(slice), rp_tensor_data(whole), part, bytes, &request);
+    rp_status status = rp__comm_gather(c->ctx, rp__group(c->ctx), slice, rp_tensor_data(whole), part, bytes, &request);
     if (status == RP_OK) status = rp__comm_wait(c->ctx, rp__group(c->ctx), &request, c->meta->op->name);
     if (status != RP_OK) rp__op_failed(c, status);
 }
@@ -233,13 +264,13 @@ static void clear_rest(rp_tensor *slice, rp_slice here)
     memset((uint8_t *)rp_tensor_data(slice) + here.count * bytes, 0, (size_t)((here.room - here.count) * bytes));
 }
 
-void rp__reduce_whole(const rp_op_call *c, const rp_tensor *whole, rp_tensor *slice, bool adds)
+void rp__reduce_whole(const rp_op_call *c, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds)
 {
-    int64_t n     = rp_meta_elems(&whole->m), bytes = rp_dtype_bytes(whole->m.dtype);
+    int64_t n     = rp_meta_elems(meta), bytes = rp_dtype_bytes(meta->dtype);
     rp_slice here = rp__slice_here(c->ctx, n);
-    reduction r   = { .c = c, .group = rp__group(c->ctx), .replicas = c->ctx->replicas, .whole = rp_tensor_data(whole), .n = n,
+    reduction r   = { .c = c, .group = rp__group(c->ctx), .replicas = c->ctx->replicas, .whole = whole, .n = n,
                       .ranks = rp__comm_ranks(rp__group(c->ctx)), .rank = rp__comm_rank(rp__group(c->ctx)), .bytes = (int)bytes,
-                      .copies = rp__comm_ranks(c->ctx->replicas), .dtype = whole->m.dtype, .slice = slice, .adds = adds };
+                      .copies = rp__comm_ranks(c->ctx->replicas), .dtype = meta->dtype, .slice = slice, .adds = adds };
 
     r.piece          = piece_elems(here.room, r.ranks, bytes);
     rp_status status = reduce_pieces(&r, here.room);

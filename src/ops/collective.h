@@ -31,11 +31,17 @@ rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n);
 int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole);
 int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole);
 
-/* whole = the slices of all ranks. Same dtypes. */
-void rp__gather_slices(const rp_op_call *c, const rp_tensor *slice, rp_tensor *whole);
+/* A tensor of t's shape and `dtype`, dense, in `room`. It lives as long as *storage. */
+rp_tensor rp__dense_in(const rp_tensor *t, rp_dtype dtype, rp_storage *storage, void *room);
+/* What is sent lies in one piece: the data of `t`, or of a strided one a copy in `room`, for which shape asks rp__dense_room bytes. */
+const void *rp__dense_data(const rp_tensor *t, void *room);
+int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t);
+
+/* whole = the slices of all ranks. Same dtypes. slice: see rp__dense_data. */
+void rp__gather_slices(const rp_op_call *c, const void *slice, rp_tensor *whole);
 
 /* slice = the sum over ranks of their whole, or is added to: `adds`. dtypes may differ. scratch: rp__reduce_scratch bytes. */
-void rp__reduce_whole(const rp_op_call *c, const rp_tensor *whole, rp_tensor *slice, bool adds);
+void rp__reduce_whole(const rp_op_call *c, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds);
 /* For a whole of up to `bytes` an element. */
 int64_t rp__reduce_scratch(const rp_ctx *ctx, int64_t n, int64_t bytes);
 

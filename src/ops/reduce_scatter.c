@@ -16,7 +16,7 @@ static rp_status reduce_scatter_shape(rp_op_meta *m)
 
     RP_CHECK(m->ctx, rp_meta_is_float(x), RP_ERR_DTYPE, "reduce_scatter: x is %s, expected a floating dtype", rp_meta_str(x));
     m->out[Y]        = rp_meta_1d(x->dtype, rp__slice_here(m->ctx, n).room);
-    m->scratch_bytes = rp__reduce_scratch(m->ctx, n, rp_dtype_bytes(x->dtype));
+    m->scratch_bytes = rp__align_up(rp__reduce_scratch(m->ctx, n, rp_dtype_bytes(x->dtype))) + rp__dense_room(m, x);
     if (m->want_grad) m->scratch_backward_bytes = n * rp_dtype_bytes(x->dtype);
     return RP_OK;
 }
@@ -29,19 +29,21 @@ static rp_cost reduce_scatter_cost(const rp_op_meta *m, rp_pass pass)
     return cost;
 }
 
-static void reduce_scatter_forward(const rp_op_call *c) { rp__reduce_whole(c, c->in[X], c->out[Y], false); }
+static void reduce_scatter_forward(const rp_op_call *c)
+{
+    const rp_meta *x = &c->meta->in[X];
+    int64_t pieces   = rp__align_up(rp__reduce_scratch(c->ctx, rp_meta_elems(x), rp_dtype_bytes(x->dtype)));
+
+    rp__reduce_whole(c, x, rp__dense_data(c->in[X], (uint8_t *)c->scratch + pieces), c->out[Y], false);
+}
 
 /* Gathered aside, as the gradient may be added to, and of another width. */
 static void reduce_scatter_backward(const rp_op_call *c)
 {
-    rp_storage aside = *c->grad_in[X]->storage;
-    rp_tensor whole  = *c->grad_in[X];
+    rp_storage aside;
+    rp_tensor whole = rp__dense_in(c->grad_in[X], c->grad_out[Y]->m.dtype, &aside, c->scratch);
 
-    aside.data    = c->scratch;
-    whole.storage = &aside;
-    whole.start   = 0;
-    whole.m.dtype = c->grad_out[Y]->m.dtype;
-    rp__gather_slices(c, c->grad_out[Y], &whole);
+    rp__gather_slices(c, rp_tensor_data(c->grad_out[Y]), &whole);
     for (int64_t e = 0, n = rp_meta_elems(&whole.m); e < n && c->ctx->op_status == RP_OK; e++) rp__elem_grad(c, X, e, rp_elem_get(&whole, e));
 }
 

@@ -23,7 +23,7 @@ static void check_row(const rp_cost_row *r, const char *op)
         fail_msg("%s: %g s, %g FLOP/s, %g bytes/s", op, r->overhead, r->rate, r->bandwidth);
 }
 
-/* Every op of the registry in every dtype, but the backward of those that have none. */
+/* Every op of the registry in every dtype, but the backward of those that have none, and what ranks do together. */
 static int check_rows(const rp_cost_table *t)
 {
     int n = 0;
@@ -32,7 +32,8 @@ static int check_rows(const rp_cost_table *t)
         for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
             for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++) {
                 const rp_cost_row *r = rp__cost_row(t, op, rp__cost_dtypes[d], pass);
-                bool runs            = pass == RP_FORWARD || op == rp__op_count() || rp__op_at(op)->backward;
+                bool alone           = op < rp__op_count() && (rp__op_at(op)->flags & RP_OP_COLLECTIVE);     /* with whom would it talk? */
+                bool runs            = !alone && (pass == RP_FORWARD || op == rp__op_count() || rp__op_at(op)->backward);
                 if (r->rate > 0) n++;
                 if (runs) check_row(r, rp__cost_op_name(op));
                 else assert_true(r->rate == 0);
@@ -138,7 +139,7 @@ static rp_cost_sample sample(const rp_op *op, int when, rp_pass pass, int64_t fl
     int place = 0;
 
     while (rp__op_at(place) != op) place++;
-    return (rp_cost_sample){ place, when, RP_F32, pass, { flops, bytes, 0 }, seconds, seconds };
+    return (rp_cost_sample){ place, when, RP_F32, pass, { .flops = flops, .read_bytes = bytes }, seconds, seconds };
 }
 
 static const rp_cost_row *row_of(const rp_cost_table *t, const rp_op *op)

@@ -226,8 +226,7 @@ static void what_this_version_cannot_do_is_listed(void **state)
                  NULL);
 
     assert_read(&r);
-    assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 2);
-    assert_told(&r, "r.yaml:5: 'dist.ranks' above 1 is not available in this version");
+    assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 1);
     assert_told(&r, "r.yaml:5: 'dist.prefetch' is not available in this version");
     end(&r);
 }
