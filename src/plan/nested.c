@@ -272,10 +272,11 @@ static rp_status make_front(rp_chain_nest *nest, stretch *s)
     return RP_OK;
 }
 
-/* Whole cells, and of what a front is made from all that may lie in them: so its points do not change with a greater budget. */
+/* Whole cells, and of what a front is made from all that may lie in them: so its points do not change with a greater budget. Where cells are coarse
+ * and stretches many, that grows past anything that could be of use. */
 static void limit_stretch(rp_chain_nest *nest, stretch *s)
 {
-    if (s->thin) s->limit = rp__front_cell_end(s->limit, s->least, nest->bits);
+    if (s->thin) s->limit = rp__less(rp__front_cell_end(s->limit, s->least, nest->bits), RP_CHAIN_MOST);
     nest->of[s->rest].limit = rp__more(nest->of[s->rest].limit, s->limit);
     for (int j = s->first + 1; j < s->end; j++) {
         stretch *behind = &nest->of[index_of(nest, j, s->end)], *inside = &nest->of[index_of(nest, s->first, j)];

@@ -79,6 +79,8 @@ typedef struct {
  * else outlives a step: rope tables and the optimizer. errors as rp__model_build, rp__optim_new. An engine is closed whatever open said. */
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config);
 rp_status rp__engine_ready(rp_engine *e);
+/* What its keys say about shard units. */
+rp_unit_rules rp__recipe_unit_rules(const rp_recipe *recipe);
 /* The model's regions are those of e->selection; another one may have been put there. */
 void rp__engine_regions(rp_engine *e);
 void rp__engine_close(rp_engine *e);

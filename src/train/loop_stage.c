@@ -141,6 +141,22 @@ static void check_conditions(const rp_recipe *recipe, rp_module *root, rp_report
     }
 }
 
+/* Names may all be there and be of modules that cannot be units. */
+static rp_status check_units(rp_stage *stage, rp_module *root, rp_report *report)
+{
+    const rp_recipe *r  = stage->recipe;
+    rp_unit_rules rules = rp__recipe_unit_rules(r);
+    rp_units units;
+
+    if (!rules.n_custom && !rules.n_wrap) return RP_OK;
+    rp_status status = rp__units_open(stage->caller, root, &rules, &units);
+    rp__units_close(&units);
+    if (status != RP_ERR_MATCH) return status;
+    bool wrap = !strncmp(stage->caller->error, "'dist.modules_to_wrap'", 22);
+    rp__report_error(report, rp__recipe_place(r, wrap ? "dist.modules_to_wrap" : "dist.custom_sharded_layers"), "%s", stage->caller->error);
+    return RP_OK;
+}
+
 rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
 {
     rp_module *root           = rp__model_root(stage->engine.model);
@@ -153,6 +169,7 @@ rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
     if (ops) rp__recipe_check_model(stage->recipe, list_names(root, modules), modules, ops, report);
     if (ops && !report->n_errors) check_conditions(stage->recipe, root, report);
     rp_status status = ops ? RP_OK : RP_ERR_MEMORY;
+    if (ops && !report->n_errors) status = check_units(stage, root, report);
     rp__release(ops);
     rp__release(modules);
     return status;

@@ -33,14 +33,30 @@ void rp__engine_regions(rp_engine *e)
     for (int i = 0; i < e->selection.n_conditions; i++) rp_module_checkpoint(root, rp_condition_holds, e->selection.condition[i]);
 }
 
-static rp_status open_units(rp_engine *e)
+rp_unit_rules rp__recipe_unit_rules(const rp_recipe *r)
 {
-    const rp_recipe *r  = e->recipe;
-    rp_unit_rules rules = { .n_custom = r->dist.custom_sharded_layers.n, .custom = r->dist.custom_sharded_layers.item,
+    return (rp_unit_rules){ .n_custom = r->dist.custom_sharded_layers.n, .custom = r->dist.custom_sharded_layers.item,
                             .n_wrap = r->dist.modules_to_wrap.n, .wrap = r->dist.modules_to_wrap.item,
                             .layers = r->activation_checkpointing.layers };
+}
 
-    RP_TRY(rp__units_open(e->ctx, rp__model_root(e->model), &rules, &e->units));
+/* Names that match nothing are told together with what else is wrong in a recipe: on shapes, which go before any run, it goes on without them. */
+static rp_status find_units(rp_engine *e)
+{
+    rp_module *root     = rp__model_root(e->model);
+    rp_unit_rules rules = rp__recipe_unit_rules(e->recipe), none = { .layers = rules.layers };
+    rp_status status    = rp__units_open(e->ctx, root, &rules, &e->units);
+
+    if (status != RP_ERR_MATCH || !e->ctx->options.shapes_only) return status;
+    rp__units_close(&e->units);
+    return rp__units_open(e->ctx, root, &none, &e->units);
+}
+
+static rp_status open_units(rp_engine *e)
+{
+    const rp_recipe *r = e->recipe;
+
+    RP_TRY(find_units(e));
     bool planned = r->memory_budget.kind != RP_BUDGET_NONE || r->activation_checkpointing.mode == RP_MODE_AUTO;
     return rp__gather_new(e->ctx, &e->units, r->dist.reshard_after_forward.kind != RP_RESHARD_NO, planned, &e->gather);
 }

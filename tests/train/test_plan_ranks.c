@@ -1,0 +1,256 @@
+/* Claims about plans of several ranks, made by one: what each takes, what it sends, what fits, and what a search finds. */
+#include "rp_test.h"
+
+#include "train/loop.h"
+
+enum { MOST = 16 };
+
+typedef struct {
+    rp_ctx *ctx;
+    rp_report report;
+    rp_recipe *recipe;
+} asked;
+
+static const char tiny[] = "model.config=" RP_SOURCE_DIR "/recipes/tiny_llama/config.json";
+static const char of_8b[] = "model.config=" RP_SOURCE_DIR "/recipes/llama3_8b/config.json";
+static const char of_70b[] = "model.config=" RP_SOURCE_DIR "/recipes/llama3_70b/config.json";
+
+/* A recipe with more settings, and its context of `budget` bytes (0: none). */
+static asked ask(const char *recipe, const char *model, const char *const *setting, int64_t budget)
+{
+    asked a           = { .ctx = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true, .memory_limit_bytes = budget }) };
+    const char *all[MOST] = { model, "threads=1" };
+    char path[512], text[64];
+    int n = 2;
+
+    snprintf(text, sizeof text, budget ? "memory_budget=%lld" : "memory_budget=null", (long long)budget);
+    all[n++] = text;
+    while (*setting) all[n++] = *setting++;
+    snprintf(path, sizeof path, "%s/recipes/%s.yaml", RP_SOURCE_DIR, recipe);
+    rp__report_open(&a.report, a.ctx);
+    assert_ok(a.ctx, rp__recipe_load(a.ctx, path, n, all, &a.report, &a.recipe));
+    return a;
+}
+
+static void done(asked *a)
+{
+    rp__recipe_free(a->recipe);
+    rp__report_close(&a->report);
+    test_ctx_free(a->ctx);
+}
+
+static rp_forecast forecast(const char *recipe, const char *model, const char *const *setting, int64_t budget)
+{
+    asked a = ask(recipe, model, setting, budget);
+    rp_forecast f;
+
+    assert_ok(a.ctx, rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = "h100", .least = true }, &a.report, &f));
+    rp_forecast figures = f;            /* the explanation goes */
+    rp__forecast_close(&f);
+    done(&a);
+    return figures;
+}
+
+#define TINY(...) forecast("tiny_from_scratch", tiny, (const char *const[]){ __VA_ARGS__, NULL }, 0)
+
+/* Each weight of tiny_llama by its elements: tied embedding, 4 blocks, norm. */
+static int64_t elems_of_tiny(int64_t (*of)(int64_t elems, int ranks), int ranks)
+{
+    const int64_t block[] = { 64, 64 * 64, 32 * 64, 32 * 64, 64 * 64, 64, 192 * 64, 192 * 64, 192 * 64 };
+    int64_t sum           = of(257 * 64, ranks) + of(64, ranks);
+
+    for (int i = 0; i < RP_COUNT(block); i++) sum += 4 * of(block[i], ranks);
+    return sum;
+}
+
+static int64_t room(int64_t elems, int ranks) { return rp__slice_of(elems, 0, ranks).room; }
+static int64_t to_others(int64_t elems, int ranks) { return (ranks - 1) * room(elems, ranks); }
+
+static const char *ranks_text(int ranks, char out[32])
+{
+    snprintf(out, 32, "dist.ranks=%d", ranks);
+    return out;
+}
+
+static void alone_nothing_is_sent(void **state)
+{
+    rp_forecast f = TINY("dist.ranks=1");
+
+    (void)state;
+    assert_int_equal(f.ranks, 1);
+    assert_int_equal(f.comm_bytes, 0);
+    assert_true(f.comm_seconds == 0);
+    assert_string_equal(f.units, "");
+}
+
+static void weights_that_stay_are_sent_once_and_their_gradients_once(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 8; ranks++) {
+        char text[32];
+        rp_forecast f = TINY(ranks_text(ranks, text), "dist.reshard_after_forward=false", "gradient_accumulation_steps=3");
+        assert_int_equal(f.ranks, ranks);
+        assert_int_equal(f.comm_bytes, 3 * 2 * 4 * elems_of_tiny(to_others, ranks));
+        assert_true(f.comm_seconds > 0 && f.comm_seconds < f.seconds + f.again_seconds);
+    }
+}
+
+/* The root's and the last block's weights stay; of the others each matrix is asked for again, and norms are. */
+static void weights_that_go_are_sent_again(void **state)
+{
+    rp_forecast stay = TINY("dist.ranks=4", "dist.reshard_after_forward=false"), go = TINY("dist.ranks=4", "dist.reshard_after_forward=true");
+    int64_t blocks   = elems_of_tiny(to_others, 4) - to_others(257 * 64, 4) - to_others(64, 4);
+
+    (void)state;
+    assert_int_equal(go.comm_bytes - stay.comm_bytes, 4 * blocks / 4 * 3);
+    assert_true(go.found.memory.peak_bytes < stay.found.memory.peak_bytes);
+}
+
+/* Two groups of two: slices are halves, and a group's sums go to the other in fp32. */
+static void groups_that_hold_copies_send_each_other_their_sums(void **state)
+{
+    rp_forecast f = TINY("dist.ranks=4", "dist.replicate_dim=2", "dist.reshard_after_forward=false");
+
+    (void)state;
+    assert_int_equal(f.ranks, 4);
+    assert_int_equal(f.comm_bytes, 2 * 4 * elems_of_tiny(to_others, 2) + 4 * elems_of_tiny(room, 2));
+}
+
+static void more_ranks_take_less_each(void **state)
+{
+    rp_forecast before = TINY("dist.ranks=1");
+
+    (void)state;
+    for (int ranks = 2; ranks <= 16; ranks *= 2) {
+        char text[32];
+        rp_forecast f = TINY(ranks_text(ranks, text), "enable_activation_checkpointing=true");
+        assert_true(f.found.memory.peak_bytes < before.found.memory.peak_bytes);
+        assert_true(f.least < before.least);
+        before = f;
+    }
+}
+
+static void units_are_told(void **state)
+{
+    rp_forecast f = TINY("dist.ranks=2", "dist.custom_sharded_layers=[output]");
+
+    (void)state;
+    assert_string_equal(f.units, "6 units: tok_embeddings + output; every TransformerBlock (4); and the rest (norm)");
+}
+
+/* ---- the shipped recipes ---- */
+
+static void llama_3_8b_fits_4_ranks_of_24_gb_and_70b_8_of_80(void **state)
+{
+    const char *const as_it_is[] = { NULL };
+    rp_forecast small = forecast("llama3_8b_full_distributed", of_8b, as_it_is, INT64_C(24000000000));
+    rp_forecast large = forecast("llama3_70b_full_distributed", of_70b, as_it_is, INT64_C(80000000000));
+
+    (void)state;
+    assert_true(small.feasible && small.ranks == 4 && small.found.memory.reserved_bytes <= INT64_C(24000000000));
+    assert_true(large.feasible && large.ranks == 8 && large.found.memory.reserved_bytes <= INT64_C(80000000000));
+}
+
+static void embedding_and_head_in_units_of_their_own_take_less(void **state)
+{
+    const char *const own[] = { NULL }, *const none[] = { "dist.custom_sharded_layers=[]", NULL };
+    rp_forecast a = forecast("llama3_8b_full_distributed", of_8b, own, INT64_C(24000000000));
+    rp_forecast b = forecast("llama3_8b_full_distributed", of_8b, none, INT64_C(24000000000));
+
+    (void)state;
+    assert_true(b.feasible && a.least < b.least && a.again_seconds < b.again_seconds);
+    assert_true(b.least - a.least > 2 * INT64_C(128256) * 4096);        /* a weight of the two, in bf16 */
+}
+
+/* A chain of 162 segments whose weights must stay: the least plan is one of many replays. */
+static void what_cannot_fit_is_told_with_the_least_that_does(void **state)
+{
+    const char *const stay[] = { "dist.reshard_after_forward=false", "max_seq_len=64", NULL };
+    rp_forecast f            = forecast("llama3_70b_full_distributed", of_70b, stay, 80000);
+
+    (void)state;
+    assert_false(f.feasible);
+    assert_true(f.least > INT64_C(141107412992) && f.least == f.found.memory.reserved_bytes);
+}
+
+/* ---- the search ---- */
+
+static rp_status search(asked *a, rp_find *out)
+{
+    return rp__recipe_find(a->ctx, a->recipe, &(rp_find_options){ .device = "h100" }, &a->report, out);
+}
+
+/* As a recipe of its own it takes just that. */
+static void check_setting(const rp_setting *s, int64_t budget)
+{
+    char text[4][96];
+    const char *const setting[] = { text[0], text[1], text[2], text[3], s->own_units ? "dist.custom_sharded_layers=[tok_embeddings, output]" :
+                                    "dist.custom_sharded_layers=[]", "activation_checkpointing={mode: auto}", NULL };
+
+    snprintf(text[0], sizeof *text, "dist.ranks=%lld", (long long)s->ranks);
+    snprintf(text[1], sizeof *text, "batch_size=%lld", (long long)s->batch_size);
+    snprintf(text[2], sizeof *text, "gradient_accumulation_steps=%lld", (long long)s->accumulation);
+    snprintf(text[3], sizeof *text, "dist.reshard_after_forward=%s", s->reshard ? "true" : "false");
+    rp_forecast f = forecast("tiny_from_scratch", tiny, setting, budget);
+    assert_true(f.feasible);
+    assert_int_equal(f.found.memory.reserved_bytes, s->reserved);
+    assert_int_equal(f.comm_bytes, s->comm_bytes);
+    assert_true(f.seconds + f.again_seconds == s->seconds);
+}
+
+static void what_a_search_finds_fits_and_the_fastest_comes_first(void **state)
+{
+    const char *const setting[] = { "dist.ranks=4", "batch_size=2", NULL };
+    int64_t budget              = 3500000;
+    asked a                     = ask("tiny_from_scratch", tiny, setting, budget);
+    rp_find found;
+
+    (void)state;
+    assert_ok(a.ctx, search(&a, &found));
+    assert_true(found.n > 3 && found.n < found.n_tried);
+    assert_int_equal(found.samples, 8);
+    for (int i = 0; i < found.n; i++) {
+        const rp_setting *s = &found.setting[i];
+        assert_true(s->fits && s->reserved <= budget && s->seconds > 0);
+        assert_int_equal(s->ranks * s->batch_size * s->accumulation, 8);
+        assert_true(!i || found.setting[i - 1].seconds <= s->seconds);
+    }
+    for (int i = 0; i < found.n; i += test_is_slow() ? found.n - 1 : 1) check_setting(&found.setting[i], budget);
+    rp__find_close(&found);
+    done(&a);
+}
+
+static void a_search_that_finds_nothing_says_what_would_fit(void **state)
+{
+    const char *const setting[] = { "dist.ranks=2", "batch_size=1", NULL };
+    asked a                     = ask("tiny_from_scratch", tiny, setting, 5000);
+    rp_find found;
+
+    (void)state;
+    assert_int_equal(search(&a, &found), RP_ERR_BUDGET);
+    assert_non_null(strstr(rp_error(a.ctx), "no setting fits a memory budget of 5000 bytes"));
+    assert_non_null(strstr(rp_error(a.ctx), "dist.ranks=2"));
+    done(&a);
+    a = ask("tiny_from_scratch", tiny, setting, 0);
+    assert_int_equal(search(&a, &found), RP_ERR_CONFIG);
+    done(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone_nothing_is_sent),
+        cmocka_unit_test(weights_that_stay_are_sent_once_and_their_gradients_once),
+        cmocka_unit_test(weights_that_go_are_sent_again),
+        cmocka_unit_test(groups_that_hold_copies_send_each_other_their_sums),
+        cmocka_unit_test(more_ranks_take_less_each),
+        cmocka_unit_test(units_are_told),
+        cmocka_unit_test(llama_3_8b_fits_4_ranks_of_24_gb_and_70b_8_of_80),
+        cmocka_unit_test(embedding_and_head_in_units_of_their_own_take_less),
+        cmocka_unit_test(what_cannot_fit_is_told_with_the_least_that_does),
+        cmocka_unit_test(what_a_search_finds_fits_and_the_fastest_comes_first),
+        cmocka_unit_test(a_search_that_finds_nothing_says_what_would_fit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
