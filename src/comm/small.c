@@ -43,13 +43,22 @@ static int spokesman(const int32_t *said, int ranks)
     return interrupted;
 }
 
+/* It was heard in an agreement before. */
+static bool names_rank(const char *text)
+{
+    int rank, end = 0;
+
+    return sscanf(text, "rank %d: %n", &rank, &end) == 1 && end;
+}
+
 /* The sentence and the lines under it, as they were said elsewhere. */
 static void repeat(rp_ctx *ctx, rp_status status, int rank, char *text)
 {
     char *line = text, *end = strchr(text, '\n');
 
     if (end) *end = 0;
-    rp__fail(ctx, status, "rank %d: %s", rank, line[0] ? line : rp_status_text(status));
+    if (names_rank(line)) rp__fail(ctx, status, "%s", line);
+    else rp__fail(ctx, status, "rank %d: %s", rank, line[0] ? line : rp_status_text(status));
     while (end) {
         line = end + 1;
         end  = strchr(line, '\n');

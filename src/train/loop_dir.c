@@ -103,5 +103,5 @@ rp_status rp__run_dir_final(rp_trainer *t)
     if (status != RP_OK && final && rp__comm_rank(t->ctx->comm) == 0) status = rp__dir_discard(t->ctx, aside, status);
     rp__release(aside);
     rp__release(final);
-    return status == RP_ERR_BACKEND ? status : rp__comm_agree(t->ctx, t->ctx->comm, status);      /* nobody leaves before it is tidy */
+    return rp__comm_agree(t->ctx, t->ctx->comm, status);      /* nobody leaves before it is tidy */
 }

@@ -74,10 +74,10 @@ static rp_status read_at(const part_file *f, int64_t offset, int64_t bytes, void
 /* ---- checking ---- */
 
 /* It is what the index says: of one part the tensor itself, else the slice as a row. */
-static bool fits_entry(const rp_safetensor *t, const rp_state_entry *e, int part)
+static bool fits_entry(const rp_safetensor *t, const rp_state_entry *e, int part, int parts)
 {
     if (t->dtype != e->dtype || t->elems != rp__state_entry_slice(e, part).count) return false;
-    return e->parts > 1 || (t->ndim == e->ndim && !memcmp(t->dim, e->dim, (size_t)t->ndim * sizeof t->dim[0]));
+    return parts > 1 || (t->ndim == e->ndim && !memcmp(t->dim, e->dim, (size_t)t->ndim * sizeof t->dim[0]));
 }
 
 static rp_status check_tensor(const rp_state *s, const part_file *f, const rp_safetensor *t, uint8_t *window)
@@ -85,7 +85,7 @@ static rp_status check_tensor(const rp_state *s, const part_file *f, const rp_sa
     rp_checksum sum = rp__checksum_begin();
     rp_state_entry e;
 
-    RP_CHECK(s->ctx, rp__state_json_tensor(s->root, t->name, &e) && fits_entry(t, &e, f->part), RP_ERR_FORMAT,
+    RP_CHECK(s->ctx, rp__state_json_tensor(s->root, t->name, &e) && fits_entry(t, &e, f->part, s->parts), RP_ERR_FORMAT,
              "the state '%s' lists no tensor '%s' as '%s' has it", s->path, t->name, f->path);
     for (int64_t at = 0; at < t->bytes; at += WINDOW_BYTES) {
         int64_t bytes = t->bytes - at < WINDOW_BYTES ? t->bytes - at : WINDOW_BYTES;

@@ -41,24 +41,47 @@ static bool object_checksum(const json_t *root, uint64_t *out)
 
 /* ---- writing ---- */
 
-static json_t *entry_object(const rp_state_tensor *t, int i, int n, int parts, const uint64_t *checksums)
+/* One after the other, apart by a space; yours to free(). NULL without memory. */
+static char *checksums_text(int i, int n, int parts, const uint64_t *checksums)
+{
+    char *text = malloc((size_t)parts * HEX_CHARS + 1), number[HEX_CHARS];
+
+    for (int p = 0; text && p < parts; p++)
+        snprintf(text + (size_t)p * HEX_CHARS, HEX_CHARS + 1, "%s ", hex(number, checksums[(int64_t)p * n + i]));
+    if (text) text[(size_t)parts * HEX_CHARS - 1] = 0;
+    return text;
+}
+
+static json_t *shape_array(int ndim, const int64_t *dim)
+{
+    json_t *shape = json_array();
+    bool failed   = false;
+
+    for (int d = 0; d < ndim; d++) failed |= json_array_append_new(shape, json_integer(dim[d])) != 0;
+    if (!failed) return shape;
+    json_decref(shape);
+    return NULL;
+}
+
+/* Takes the shape. NULL without memory, or one of the two. */
+static json_t *entry_object(rp_safetensors_dtype dtype, json_t *shape, int64_t room, const char *checksums)
+{
+    if (shape && checksums)
+        return json_pack("{s:s, s:o, s:I, s:s}", "dtype", rp__safetensors_dtype_name(dtype), "shape", shape, "room", (json_int_t)room,
+                         "checksums", checksums);
+    json_decref(shape);
+    return NULL;
+}
+
+static json_t *entry_of(const rp_state_tensor *t, int i, int n, int parts, const uint64_t *checksums)
 {
     const rp_meta *whole = rp__state_whole(t);
-    json_t *shape = json_array(), *first = json_array(), *sums = json_array();
-    int64_t elems = rp_meta_elems(whole);
-    char text[HEX_CHARS];
-    bool failed = false;
+    char *text           = checksums_text(i, n, parts, checksums);
+    json_t *entry        = entry_object(rp__safetensors_dtype_of(whole->dtype), shape_array(whole->ndim, whole->dim),
+                                        rp__slice_of(rp_meta_elems(whole), 0, parts).room, text);
 
-    for (int d = 0; d < whole->ndim; d++) failed |= json_array_append_new(shape, json_integer(whole->dim[d])) != 0;
-    for (int p = 0; p < parts; p++) {
-        failed |= json_array_append_new(first, json_integer(rp__slice_of(elems, p, parts).first)) != 0;
-        failed |= json_array_append_new(sums, json_string(hex(text, checksums[(int64_t)p * n + i]))) != 0;
-    }
-    json_t *entry = json_pack("{s:s, s:o, s:o, s:o}", "dtype", rp__safetensors_dtype_name(rp__safetensors_dtype_of(whole->dtype)),
-                              "shape", shape, "first", first, "checksums", sums);
-    if (!failed) return entry;
-    json_decref(entry);
-    return NULL;
+    free(text);
+    return entry;
 }
 
 static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums)
@@ -66,7 +89,7 @@ static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, 
     json_t *object = json_object();
 
     for (int i = 0; object && i < n; i++) {
-        if (!json_object_set_new(object, tensors[i].name, entry_object(&tensors[i], i, n, parts, checksums))) continue;
+        if (!json_object_set_new(object, tensors[i].name, entry_of(&tensors[i], i, n, parts, checksums))) continue;
         json_decref(object);
         object = NULL;
     }
@@ -158,15 +181,6 @@ int rp__state_json_parts(const json_t *root)
 
 bool rp__state_json_has_shapes(const json_t *root) { return json_object_get(root, "parts") != NULL; }
 
-static json_t *updated_entry(const rp_safetensor *t, json_t *checksum)
-{
-    json_t *shape = json_array();
-
-    for (int d = 0; d < t->ndim; d++) json_array_append_new(shape, json_integer(t->dim[d]));
-    return json_pack("{s:s, s:o, s:[i], s:[O]}", "dtype", rp__safetensors_dtype_name(t->dtype), "shape", shape, "first", 0, "checksums",
-                     checksum);
-}
-
 bool rp__state_json_update(json_t *root, const rp_safetensors *file)
 {
     json_t *updated = json_object(), *checksum;
@@ -175,7 +189,8 @@ bool rp__state_json_update(json_t *root, const rp_safetensors *file)
 
     json_object_foreach(json_object_get(root, "tensors"), name, checksum) {
         const rp_safetensor *t = rp__safetensors_find(file, name);
-        failed |= !t || json_object_set_new(updated, name, updated_entry(t, checksum));
+        failed |= !t || json_object_set_new(updated, name, entry_object(t->dtype, shape_array(t->ndim, t->dim), t->elems,
+                                                                        json_string_value(checksum)));
     }
     return !json_object_set_new(root, "tensors", updated) && !failed;
 }
@@ -201,15 +216,15 @@ static bool read_shape(const json_t *shape, rp_state_entry *out)
     return true;
 }
 
-/* Slices follow each other, and each has its checksum. */
-static bool check_slices(const rp_state_entry *e)
+/* Parts have room for all of it, and each has its checksum. */
+static bool check_parts(const rp_state_entry *e, int parts)
 {
-    uint64_t sum;
+    int64_t all;
 
-    if ((int)json_array_size(e->first) != e->parts || (int)json_array_size(e->checksums) != e->parts) return false;
-    if (rp__state_entry_slice(e, 0).first) return false;
-    for (int p = 0; p < e->parts; p++)
-        if (rp__state_entry_slice(e, p).count < 0 || !unhex(json_array_get(e->checksums, (size_t)p), &sum)) return false;
+    if (e->room < 0 || __builtin_mul_overflow(e->room, (int64_t)parts, &all) || all < e->elems) return false;
+    if (!e->checksums || strlen(e->checksums) != (size_t)parts * HEX_CHARS - 1) return false;
+    for (size_t i = 0; e->checksums[i]; i++)
+        if (i % HEX_CHARS == HEX_CHARS - 1 ? e->checksums[i] != ' ' : !strchr("0123456789abcdef", e->checksums[i])) return false;
     return true;
 }
 
@@ -217,24 +232,22 @@ bool rp__state_json_tensor(const json_t *root, const char *name, rp_state_entry 
 {
     const json_t *entry = json_object_get(json_object_get(root, "tensors"), name);
 
-    *out = (rp_state_entry){ .parts = rp__state_json_parts(root), .first = json_object_get(entry, "first"),
-                             .checksums = json_object_get(entry, "checksums") };
+    *out = (rp_state_entry){ .checksums = json_string_value(json_object_get(entry, "checksums")) };
     return find_dtype(json_object_get(entry, "dtype"), &out->dtype) && read_shape(json_object_get(entry, "shape"), out) &&
-           check_slices(out);
+           read_int(entry, "room", &out->room) && check_parts(out, rp__state_json_parts(root));
 }
 
 rp_slice rp__state_entry_slice(const rp_state_entry *e, int part)
 {
-    int64_t first = json_integer_value(json_array_get(e->first, (size_t)part));
-    int64_t end   = part + 1 < e->parts ? json_integer_value(json_array_get(e->first, (size_t)part + 1)) : e->elems;
+    int64_t first = e->room * part < e->elems ? e->room * part : e->elems, left = e->elems - first;
 
-    return (rp_slice){ .room = end - first, .first = first, .count = end - first };
+    return (rp_slice){ .room = e->room, .first = first, .count = left < e->room ? left : e->room };
 }
 
 uint64_t rp__state_entry_checksum(const rp_state_entry *e, int part)
 {
-    uint64_t sum = 0;
+    char text[HEX_CHARS] = { 0 };
 
-    unhex(json_array_get(e->checksums, (size_t)part), &sum);
-    return sum;
+    memcpy(text, e->checksums + (size_t)part * HEX_CHARS, HEX_CHARS - 1);
+    return strtoull(text, NULL, 16);
 }

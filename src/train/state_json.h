@@ -2,10 +2,10 @@
  *
  *   {"format": 2, "reprise": …, "step": …, "epoch": …, "samples": …, "seed": "…", "data_hash": "…", "recipe": "…",
  *    "recipe_hash": "…", "ranks": 4, "parts": 4,
- *    "tensors": {name: {"dtype": "BF16", "shape": […], "first": [0, …], "checksums": ["…", …]}, …}, "checksum": "…"}
+ *    "tensors": {name: {"dtype": "BF16", "shape": […], "room": 4096, "checksums": "… … … …"}, …}, "checksum": "…"}
  *
- * Part p of a tensor has its elements from first[p] to first[p + 1] or the end. 64-bit numbers that may pass 2^63 are hexadecimal
- * texts. "checksum" is of the object without it, compact, keys sorted. Format 1, of one part, has {name: checksum} for tensors, whose
+ * Part p of a tensor has its elements from p * room on, `room` of them or what there is; the checksums are of the parts in turn. 64-bit
+ * numbers that may pass 2^63 are hexadecimal texts. "checksum" is of the object without it, compact, keys sorted. Format 1, of one part, has {name: checksum} for tensors, whose
  * shapes are in their file.
  */
 #ifndef RP_TRAIN_STATE_JSON_H
@@ -39,8 +39,8 @@ typedef struct {
     rp_safetensors_dtype dtype;
     int ndim;
     int64_t dim[RP_SAFETENSORS_MAX_DIM], elems;
-    int parts;
-    const json_t *first, *checksums;
+    int64_t room;
+    const char *checksums;
 } rp_state_entry;
 
 /* What is listed of a tensor; false where it is not, or wrongly. */

@@ -1,7 +1,7 @@
 /* train/state_parts.h -- the files of one state as one rank writes and reads them, with nobody to talk to.
  *
  *   part      the tensors of one rank, of `parts` that hold the weights together: its slices, in a file of their own
- *   index     state.json: for every tensor dtype, shape, where each part's slice begins, each part's checksum
+ *   index     state.json: for every tensor dtype, shape, how many elements a part has, each part's checksum
  */
 #ifndef RP_TRAIN_STATE_PARTS_H
 #define RP_TRAIN_STATE_PARTS_H

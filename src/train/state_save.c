@@ -123,7 +123,7 @@ static rp_status clean_up(const saving *s)
 static rp_status give_up(const saving *s, rp_status status)
 {
     if (rp__comm_rank(s->ctx->comm) == 0) rp__dir_discard(s->ctx, s->aside, status);
-    return status == RP_ERR_BACKEND ? status : rp__comm_agree(s->ctx, s->ctx->comm, status);
+    return rp__comm_agree(s->ctx, s->ctx->comm, status);
 }
 
 /* Each step is done by all before the next one begins: files are written into a folder that is there, and it gets its name when all of
