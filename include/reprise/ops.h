@@ -45,7 +45,8 @@ typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
 typedef struct { float scale, dropout; bool causal; int32_t window; } rp_attr_attention;   /* window 0: none */
 /* loss = weight * sum of -log p over rows whose label is not ignore_index; the mean over rows is the caller's weight. */
 /* Of linear_cross_entropy alone: chunks, the pieces its classes come in, 0: fixed by shape; keeps_logits, not 0: backward is given the
- * logits of forward instead of making them again, for their bytes and with the same bits. */
-typedef struct { float weight; int32_t ignore_index; int64_t chunks, keeps_logits; } rp_attr_cross_entropy;
+ * logits of forward instead of making them again, for their bytes and with the same bits; classes, not 0: w is this rank's slice [room] of
+ * [classes, n], and comes and goes a block at a time. */
+typedef struct { float weight; int32_t ignore_index; int64_t chunks, keeps_logits, classes; } rp_attr_cross_entropy;
 
 #endif

@@ -284,19 +284,22 @@ rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_ten
     return status;
 }
 
+/* The loss takes a head that is not whole a block at a time: the module is not entered, so a shard unit of the head alone gathers nothing. */
 static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss)
 {
     rp_scope *outer = m->ctx->scope;
     rp_tensor *x    = NULL;
 
     RP_TRY(hidden(m, batch, &x));
-    rp_status status = rp__module_enter(m->output);
+    rp_status status = m->output->policy ? rp__policy_push(m->ctx, m->output->policy) : RP_OK;
     if (status == RP_OK) {
+        rp_attr_cross_entropy how = *attr;
+        if (rp__module_is_sliced(m->output, 0)) how.classes = m->config.vocab;
         m->ctx->scope = &m->output->scope;
-        status        = rp__apply(m->ctx, &rp_op_linear_cross_entropy, attr,
+        status        = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &how,
                                   (rp_tensor *[]){ x, rp__module_weight(m->output, 0), batch->labels }, 3, loss);
         m->ctx->scope = outer;
-        rp__module_leave(m->output);
+        if (m->output->policy) rp__policy_pop(m->ctx);
     }
     rp_tensor_unref(x);
     return status;

@@ -79,6 +79,14 @@ static inline rp_tensor *rp__module_weight(const rp_module *m, int i)
     return p->gathered ? p->gathered : p->tensor;
 }
 
+/* Is all there is of it now a slice? */
+static inline bool rp__module_is_sliced(const rp_module *m, int i)
+{
+    const rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
+
+    return m->ctx->shards && !p->gathered;
+}
+
 /* What is done around a forward, its policy and its hook; for who runs a module's ops without calling it. Both may nest. */
 rp_status rp__module_enter(rp_module *m);
 void rp__module_leave(rp_module *m);

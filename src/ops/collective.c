@@ -142,10 +142,10 @@ void rp__gather_slices(const rp_op_call *c, const void *slice, rp_tensor *whole)
 
 /* ---- reduce ---- */
 
-/* Elements of a slice that go in one piece. */
+/* Elements of a slice that go in one piece: of bf16 as many as of fp32, as gradients may be either. */
 static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
 {
-    int64_t most = PIECES_BYTES / bytes / ranks / RP_SLICE_ELEMS * RP_SLICE_ELEMS;
+    int64_t most = PIECES_BYTES / (bytes == 8 ? 8 : 4) / ranks / RP_SLICE_ELEMS * RP_SLICE_ELEMS;
 
     if (most < RP_SLICE_ELEMS) most = RP_SLICE_ELEMS;
     return room < most ? room : most;
@@ -164,45 +164,49 @@ int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
 int64_t rp__reduce_scratch(const rp_ctx *ctx, int64_t n, int64_t bytes)
 {
     int ranks = rp__comm_ranks(rp__group(ctx)), copies = rp__comm_ranks(ctx->replicas);
-    int64_t piece = piece_elems(rp__slice_here(ctx, n).room, ranks, bytes), own = ranks == 1 ? 0 : 2 * ranks * piece * bytes;
+    int64_t piece = piece_elems(rp__slice_here(ctx, n).room, ranks, bytes), own = 2 * ranks * piece * bytes;
 
     return copies == 1 ? own : own + copies * piece * rp_dtype_bytes(between_dtype(bytes));
 }
 
+/* ---- parts of slices on their way to where they are summed ---- */
+
 typedef struct {
     const rp_op_call *c;
     rp_comm *group, *replicas;
-    const uint8_t *whole;
-    int64_t n, piece;
+    int64_t n, stride;                  /* stride: of the received parts, in elements */
     int ranks, rank, bytes, copies;
     rp_dtype dtype;
-    rp_tensor *slice;
-    bool adds;
+    uint8_t *between;                   /* where sums between groups stand */
 } reduction;
 
-/* Of piece `i` of a slice: which of its elements there are. */
-static rp_comm_part piece_of(const reduction *r, int rank, int64_t i)
+static reduction reduction_of(const rp_op_call *c, int64_t n, rp_dtype dtype)
 {
-    rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
-    int64_t left = s.count - i * r->piece;
-
-    return (rp_comm_part){ s.first + i * r->piece, left < 0 ? 0 : left < r->piece ? left : r->piece };
+    return (reduction){ .c = c, .group = rp__group(c->ctx), .replicas = c->ctx->replicas, .n = n, .ranks = rp__comm_ranks(rp__group(c->ctx)),
+                        .rank = rp__comm_rank(rp__group(c->ctx)), .bytes = (int)rp_dtype_bytes(dtype),
+                        .copies = rp__comm_ranks(c->ctx->replicas), .dtype = dtype };
 }
 
-static uint8_t *scratch_of(const reduction *r, int64_t i) { return (uint8_t *)r->c->scratch + i % 2 * r->ranks * r->piece * r->bytes; }
+rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request)
+{
+    return request->id ? rp__comm_wait(c->ctx, rp__group(c->ctx), request, c->meta->op->name) : RP_OK;
+}
 
-/* The own copy of one rank needs no exchange: the piece lies where it is. */
-static rp_status start_piece(const reduction *r, int64_t i, rp_comm_request *out)
+/* part[r]: what of the whole rank r sums; `origin`: the element of the whole that `from` begins with. Alone, it is there already. */
+static rp_status start_parts(const reduction *r, const rp_comm_part *part, const uint8_t *from, int64_t origin, void *received, rp_comm_request *out)
 {
     rp_comm_part send[RP_MOST_RANKS], receive[RP_MOST_RANKS];
-    int64_t mine = piece_of(r, r->rank, i).count;
 
-    if (r->ranks == 1) return RP_OK;
-    for (int to = 0; to < r->ranks; to++) {
-        send[to]    = piece_of(r, to, i);
-        receive[to] = (rp_comm_part){ to * r->piece, mine };
+    *out = (rp_comm_request){ 0 };
+    if (r->ranks == 1) {
+        memcpy(received, from + (part[0].first - origin) * r->bytes, (size_t)(part[0].count * r->bytes));
+        return RP_OK;
     }
-    return rp__comm_exchange(r->c->ctx, r->group, r->whole, send, scratch_of(r, i), receive, r->bytes, out);
+    for (int to = 0; to < r->ranks; to++) {
+        send[to]    = (rp_comm_part){ part[to].first - origin, part[to].count };
+        receive[to] = (rp_comm_part){ to * r->stride, part[r->rank].count };
+    }
+    return rp__comm_exchange(r->c->ctx, r->group, from, send, received, receive, r->bytes, out);
 }
 
 /* The group's sum to those who hold the same slice, and theirs here. */
@@ -210,70 +214,156 @@ static rp_status between_groups(const reduction *r, summing s, int64_t n)
 {
     rp_dtype dtype          = between_dtype(r->bytes);
     int64_t elem            = rp_dtype_bytes(dtype);
-    uint8_t *all            = (uint8_t *)r->c->scratch + (r->ranks == 1 ? 0 : 2 * r->ranks * r->piece * r->bytes);
-    int mine                = rp__comm_rank(r->replicas);
     rp_comm_request request = { 0 };
     rp_comm_part part[RP_MOST_RANKS];
     summing own = s;
 
-    own.to       = all + mine * r->piece * elem;
+    own.to       = r->between + rp__comm_rank(r->replicas) * r->stride * elem;
     own.to_dtype = dtype;
     own.at       = 0;
     own.adds     = false;
     sum_piece(&own, n, r->c->meta->threads);
-    for (int g = 0; g < r->copies; g++) part[g] = (rp_comm_part){ g * r->piece, n };
-    RP_TRY(rp__comm_gather(r->c->ctx, r->replicas, own.to, all, part, (int)elem, &request));
+    for (int g = 0; g < r->copies; g++) part[g] = (rp_comm_part){ g * r->stride, n };
+    RP_TRY(rp__comm_gather(r->c->ctx, r->replicas, own.to, r->between, part, (int)elem, &request));
     RP_TRY(rp__comm_wait(r->c->ctx, r->replicas, &request, r->c->meta->op->name));
-    s.parts      = all;
+    s.parts      = r->between;
     s.from_dtype = dtype;
     s.ranks      = r->copies;
-    s.stride     = r->piece;
     sum_piece(&s, n, r->c->meta->threads);
     return RP_OK;
 }
 
-static rp_status finish_piece(const reduction *r, int64_t i, rp_comm_request *request)
+/* `mine` elements of this rank's slice, from `at` on. */
+static rp_status finish_parts(const reduction *r, const uint8_t *received, int64_t mine, int64_t at, rp_tensor *slice, bool adds, rp_comm_request *request)
 {
-    rp_comm_part mine = piece_of(r, r->rank, i);
-    const uint8_t *at = r->ranks == 1 ? r->whole + mine.first * r->bytes : scratch_of(r, i);
-    summing s         = { at, r->dtype, r->slice->m.dtype, r->ranks, r->piece, i * r->piece, rp_tensor_data(r->slice), r->adds };
+    summing s = { received, r->dtype, slice->m.dtype, r->ranks, r->stride, at, rp_tensor_data(slice), adds };
 
-    if (r->ranks > 1) RP_TRY(rp__comm_wait(r->c->ctx, r->group, request, r->c->meta->op->name));
-    if (r->copies > 1) return between_groups(r, s, mine.count);
-    if (mine.count) sum_piece(&s, mine.count, r->c->meta->threads);
+    RP_TRY(rp__group_wait(r->c, request));
+    if (r->copies > 1) return between_groups(r, s, mine);
+    if (mine) sum_piece(&s, mine, r->c->meta->threads);
     return RP_OK;
 }
 
-static rp_status reduce_pieces(const reduction *r, int64_t room)
+void rp__clear_rest(const rp_ctx *ctx, int64_t n, rp_tensor *slice)
 {
-    rp_comm_request under_way[2] = { { 0 }, { 0 } };
-    int64_t n = (room + r->piece - 1) / r->piece;
-
-    RP_TRY(start_piece(r, 0, &under_way[0]));
-    for (int64_t i = 0; i < n; i++) {
-        if (i + 1 < n) RP_TRY(start_piece(r, i + 1, &under_way[(i + 1) % 2]));
-        RP_TRY(finish_piece(r, i, &under_way[i % 2]));
-    }
-    return RP_OK;
-}
-
-static void clear_rest(rp_tensor *slice, rp_slice here)
-{
+    rp_slice here = rp__slice_here(ctx, n);
     int64_t bytes = rp_dtype_bytes(slice->m.dtype);
 
     memset((uint8_t *)rp_tensor_data(slice) + here.count * bytes, 0, (size_t)((here.room - here.count) * bytes));
 }
 
+/* ---- a whole, in pieces of every slice at once ---- */
+
+static void pieces_of(const reduction *r, int64_t i, rp_comm_part *part)
+{
+    for (int rank = 0; rank < r->ranks; rank++) {
+        rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
+        int64_t left = s.count - i * r->stride;
+        part[rank]   = (rp_comm_part){ s.first + i * r->stride, left < 0 ? 0 : left < r->stride ? left : r->stride };
+    }
+}
+
+static uint8_t *scratch_of(const reduction *r, int64_t i) { return (uint8_t *)r->c->scratch + i % 2 * r->ranks * r->stride * r->bytes; }
+
+static rp_status start_piece(const reduction *r, const void *whole, int64_t i, rp_comm_request *out)
+{
+    rp_comm_part part[RP_MOST_RANKS];
+
+    pieces_of(r, i, part);
+    return start_parts(r, part, whole, 0, scratch_of(r, i), out);
+}
+
+static rp_status reduce_pieces(const reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds)
+{
+    rp_comm_request under_way[2] = { { 0 }, { 0 } };
+    rp_comm_part part[RP_MOST_RANKS];
+    int64_t n = (room + r->stride - 1) / r->stride;
+
+    RP_TRY(start_piece(r, whole, 0, &under_way[0]));
+    for (int64_t i = 0; i < n; i++) {
+        if (i + 1 < n) RP_TRY(start_piece(r, whole, i + 1, &under_way[(i + 1) % 2]));
+        pieces_of(r, i, part);
+        RP_TRY(finish_parts(r, scratch_of(r, i), part[r->rank].count, i * r->stride, slice, adds, &under_way[i % 2]));
+    }
+    return RP_OK;
+}
+
 void rp__reduce_whole(const rp_op_call *c, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds)
 {
-    int64_t n     = rp_meta_elems(meta), bytes = rp_dtype_bytes(meta->dtype);
-    rp_slice here = rp__slice_here(c->ctx, n);
-    reduction r   = { .c = c, .group = rp__group(c->ctx), .replicas = c->ctx->replicas, .whole = whole, .n = n,
-                      .ranks = rp__comm_ranks(rp__group(c->ctx)), .rank = rp__comm_rank(rp__group(c->ctx)), .bytes = (int)bytes,
-                      .copies = rp__comm_ranks(c->ctx->replicas), .dtype = meta->dtype, .slice = slice, .adds = adds };
+    int64_t n   = rp_meta_elems(meta), room = rp__slice_here(c->ctx, n).room;
+    reduction r = reduction_of(c, n, meta->dtype);
 
-    r.piece          = piece_elems(here.room, r.ranks, bytes);
-    rp_status status = reduce_pieces(&r, here.room);
+    r.stride         = piece_elems(room, r.ranks, r.bytes);
+    r.between        = (uint8_t *)c->scratch + 2 * r.ranks * r.stride * r.bytes;
+    rp_status status = reduce_pieces(&r, whole, room, slice, adds);
     if (status != RP_OK) rp__op_failed(c, status);
-    else if (!adds) clear_rest(slice, here);
+    else if (!adds) rp__clear_rest(c->ctx, n, slice);
+}
+
+/* ---- a stretch of a whole ---- */
+
+/* What of [first, first + count) lies in a rank's slice. */
+static rp_comm_part in_slice(const reduction *r, int rank, int64_t first, int64_t count)
+{
+    rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
+    int64_t from = s.first > first ? s.first : first, end = s.first + s.count < first + count ? s.first + s.count : first + count;
+
+    return (rp_comm_part){ from, end > from ? end - from : 0 };
+}
+
+static int64_t window_stride(const rp_ctx *ctx, int64_t n, int64_t count)
+{
+    int64_t room = rp__slice_here(ctx, n).room;
+
+    return room < count ? room : (count + RP_SLICE_ELEMS - 1) / RP_SLICE_ELEMS * RP_SLICE_ELEMS;
+}
+
+int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t bytes)
+{
+    int64_t stride = window_stride(ctx, n, count), copies = rp__comm_ranks(ctx->replicas);
+    int64_t own    = rp__align_up(rp__comm_ranks(rp__group(ctx)) * stride * bytes);
+
+    return copies == 1 ? own : own + copies * stride * rp_dtype_bytes(between_dtype(bytes));
+}
+
+rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, int bytes, int64_t first, int64_t count, void *to, rp_comm_request *out)
+{
+    reduction r = reduction_of(c, n, RP_F32);
+    rp_comm_part part[RP_MOST_RANKS];
+    int64_t mine = 0;
+
+    *out = (rp_comm_request){ 0 };
+    for (int rank = 0; rank < r.ranks; rank++) {
+        part[rank] = in_slice(&r, rank, first, count);
+        if (rank == r.rank) mine = part[rank].count ? part[rank].first - rp__slice_of(n, rank, r.ranks).first : 0;
+        part[rank].first = part[rank].count ? part[rank].first - first : 0;
+    }
+    if (r.ranks > 1) return rp__comm_gather(c->ctx, r.group, (const uint8_t *)slice + mine * bytes, to, part, bytes, out);
+    memcpy(to, (const uint8_t *)slice + mine * bytes, (size_t)(count * bytes));
+    return RP_OK;
+}
+
+rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,
+                          rp_comm_request *out)
+{
+    reduction r = reduction_of(c, n, dtype);
+    rp_comm_part part[RP_MOST_RANKS];
+
+    r.stride = window_stride(c->ctx, n, count);
+    for (int rank = 0; rank < r.ranks; rank++) {
+        part[rank] = in_slice(&r, rank, first, count);
+        if (!part[rank].count) part[rank].first = first;
+    }
+    return start_parts(&r, part, from, first, received, out);
+}
+
+rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, int64_t first, int64_t count, void *received, rp_comm_request *sent,
+                         rp_tensor *slice, bool adds)
+{
+    reduction r       = reduction_of(c, n, dtype);
+    rp_comm_part mine = in_slice(&r, r.rank, first, count);
+
+    r.stride  = window_stride(c->ctx, n, count);
+    r.between = (uint8_t *)received + rp__align_up(r.ranks * r.stride * r.bytes);
+    return finish_parts(&r, received, mine.count, mine.count ? mine.first - rp__slice_of(n, r.rank, r.ranks).first : 0, slice, adds, sent);
 }

@@ -40,6 +40,21 @@ int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t);
 /* whole = the slices of all ranks. Same dtypes. slice: see rp__dense_data. */
 void rp__gather_slices(const rp_op_call *c, const void *slice, rp_tensor *whole);
 
+/* A stretch of a whole of n elements comes here from the slices it lies in: `to` is there when its request has been waited for. */
+rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, int bytes, int64_t first, int64_t count, void *to, rp_comm_request *out);
+/* A stretch of every rank's whole goes to those who hold it, whose own goes to `received` … */
+rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,
+                          rp_comm_request *out);
+/* … where, when that request has been waited for, it is summed, into this rank's slice. */
+rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, int64_t first, int64_t count, void *received, rp_comm_request *sent,
+                         rp_tensor *slice, bool adds);
+/* Bytes of `received` for stretches of up to `count` elements of `bytes` each. */
+int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t bytes);
+/* Waits for a request; RP_OK where there is none. */
+rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request);
+/* Zeros behind a slice's last element. */
+void rp__clear_rest(const rp_ctx *ctx, int64_t n, rp_tensor *slice);
+
 /* slice = the sum over ranks of their whole, or is added to: `adds`. dtypes may differ. scratch: rp__reduce_scratch bytes. */
 void rp__reduce_whole(const rp_op_call *c, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds);
 /* For a whole of up to `bytes` an element. */

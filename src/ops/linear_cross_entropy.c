@@ -1,6 +1,7 @@
 /* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T)[label], by blocks of classes.
  *
  *   in     x [..., n]   w [V, n]     one floating dtype      labels [...] int32; rows labelled ignore_index lose nothing
+ *          or w [room], this rank's slice of it (collective.h), with the attribute `classes`: V
  *   out    loss [1]                  fp32 (fp64 in fp64), rows summed in order
  *   slots  lse [rows] dtype of loss  log of the sum of exp(logits)
  *          logits [V, rows]          only if `keeps_logits`: block after block, each [rows][its classes]
@@ -15,8 +16,11 @@
  * over it once for every chunk of rows: a block of classes is done with when it is left, and its logits stay in cache (Wijmans et al.,
  * Cut Your Losses in Large-Vocabulary Language Models, 2024, have the same order). The width of blocks follows from rows and dtype (or
  * the attribute, which is recipe): it fixes how the sums of dx are cut, so nothing that memory decides may change it.
+ *
+ * Where ranks share w, a block of it comes while the one before is multiplied, and the gradient of a block goes to those whose slices it lies
+ * in while the next one is made: neither the head nor its gradient is ever whole at a rank. The bits are those of a w that was gathered.
  */
-#include "ops/common.h"
+#include "ops/collective.h"
 
 enum { X, W, LABELS };
 enum { LOSS };
@@ -24,8 +28,11 @@ enum { LSE, LOGITS };
 
 enum { LOGITS_BYTES = 4 << 20, FEWEST_CLASSES = 256 };
 
-static int64_t classes_of(const rp_op_meta *m) { return m->in[W].dim[0]; }
-static int64_t width_of(const rp_op_meta *m) { return m->in[W].dim[1]; }
+static bool is_sliced(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->classes > 0; }
+static int64_t classes_of(const rp_op_meta *m) { return is_sliced(m) ? ((const rp_attr_cross_entropy *)m->attr)->classes : m->in[W].dim[0]; }
+static int64_t width_of(const rp_op_meta *m) { return rp_meta_dim(&m->in[X], -1); }
+/* Of the whole w. */
+static int64_t elems_of(const rp_op_meta *m) { return classes_of(m) * width_of(m); }
 static int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[X]); }
 /* The reference makes each row's again. */
 static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->keeps_logits && m->want_grad && rp__op_fast(m); }
@@ -62,10 +69,13 @@ static rp_gemm product_dw(const rp_op_meta *m, int64_t classes, rp_dtype grad, b
 
 /* ---- scratch ---- */
 
-typedef struct { int64_t logits, rows[3], dx, products, total; } layout;
+typedef struct { int64_t logits, rows[3], dx, window[2], gradient[2], received, products, total; } layout;
+
+/* Gradients of w are bf16 or fp32, whatever w is. */
+enum { WIDEST = 4 };
 
 /* forward: logits of a block unless they are kept, then three floats a row; backward: their gradient, and dx where it is not summed in
- * fp32 already. */
+ * fp32 already. Of a sliced w two blocks, and in backward two of its gradient with what comes of one from the other ranks. */
 static layout lay_out(const rp_op_meta *m, bool backward)
 {
     layout l = { 0 };
@@ -73,6 +83,10 @@ static layout lay_out(const rp_op_meta *m, bool backward)
     if (backward || !keeps_logits(m)) l.logits = rp__scratch_add(&l.total, block_classes(m) * rows_of(m) * rp_dtype_bytes(m->in[X].dtype));
     for (int i = 0; i < 3 && !backward; i++) l.rows[i] = rp__scratch_add(&l.total, rows_of(m) * (int64_t)sizeof(float));
     if (backward && m->in[X].dtype != RP_F32) l.dx = rp__scratch_add(&l.total, rp_meta_elems(&m->in[X]) * (int64_t)sizeof(float));
+    int64_t block = is_sliced(m) ? block_classes(m) * width_of(m) : 0;
+    for (int i = 0; i < 2 && block; i++) l.window[i] = rp__scratch_add(&l.total, block * rp_dtype_bytes(m->in[W].dtype));
+    for (int i = 0; i < 2 && block && backward && m->in_grad[W]; i++) l.gradient[i] = rp__scratch_add(&l.total, block * WIDEST);
+    if (block && backward && m->in_grad[W]) l.received = rp__scratch_add(&l.total, rp__window_room(m->ctx, elems_of(m), block, WIDEST));
     l.products = l.total;
     return l;
 }
@@ -125,13 +139,38 @@ static rp_status check(const rp_op_meta *m)
     RP_CHECK(m->ctx, rp_meta_is_float(x) && w->dtype == x->dtype, RP_ERR_DTYPE,
              "linear_cross_entropy: x is %s and w %s, expected one floating dtype", rp_meta_str(x), rp_meta_str(w));
     RP_TRY(rp__check_int32(m, LABELS, "labels"));
-    RP_CHECK(m->ctx, x->ndim >= 1 && w->ndim == 2 && w->dim[1] == rp_meta_dim(x, -1) && w->dim[0] > 0 && w->dim[0] <= INT32_MAX,
+    RP_CHECK(m->ctx, a->classes >= 0 && a->classes <= INT32_MAX, RP_ERR_ARG, "linear_cross_entropy: classes is %" PRId64, a->classes);
+    bool sliced = a->classes && x->ndim >= 1 && w->ndim == 1;
+    int64_t room = sliced ? rp__slice_here(m->ctx, a->classes * rp_meta_dim(x, -1)).room : 0;
+    RP_CHECK(m->ctx, !a->classes || (sliced && w->dim[0] == room), RP_ERR_SHAPE,
+             "linear_cross_entropy: x is %s and w %s, expected a slice of %" PRId64 " elements", rp_meta_str(x), rp_meta_str(w), room);
+    RP_CHECK(m->ctx, sliced || (x->ndim >= 1 && w->ndim == 2 && w->dim[1] == rp_meta_dim(x, -1) && w->dim[0] > 0 && w->dim[0] <= INT32_MAX),
              RP_ERR_SHAPE, "linear_cross_entropy: x is %s and w %s, expected w [classes, %" PRId64 "]", rp_meta_str(x), rp_meta_str(w),
              rp_meta_dim(x, -1));
     RP_CHECK(m->ctx, rp_meta_elems(labels) == rp_meta_rows(x), RP_ERR_SHAPE,
              "linear_cross_entropy: x is %s and labels %s, expected a label for each row", rp_meta_str(x), rp_meta_str(labels));
     RP_CHECK(m->ctx, a->chunks >= 0, RP_ERR_ARG, "linear_cross_entropy: chunks is %" PRId64, a->chunks);
     return RP_OK;
+}
+
+/* The reference gathers all of a sliced w, behind the rest of its scratch; in backward its gradient and what its sum takes, too. */
+typedef struct { int64_t whole, gradient, reduce, total; } reference_layout;
+
+static reference_layout lay_out_whole(const rp_op_meta *m, bool backward)
+{
+    reference_layout l = { 0 };
+
+    if (backward) l.reduce = rp__scratch_add(&l.total, rp__reduce_scratch(m->ctx, elems_of(m), (int64_t)sizeof(double)));
+    l.whole = rp__scratch_add(&l.total, elems_of(m) * rp_dtype_bytes(m->in[W].dtype) + rp__dense_room(m, &m->in[W]));
+    if (backward) l.gradient = rp__scratch_add(&l.total, elems_of(m) * (int64_t)sizeof(double));
+    return l;
+}
+
+static int64_t reference_bytes(const rp_op_meta *m, bool backward)
+{
+    int64_t n = backward ? 3 * width_of(m) + rows_of(m) * width_of(m) : width_of(m) + classes_of(m);
+
+    return rp__align_up(n * (int64_t)sizeof(double));
 }
 
 static rp_status linear_cross_entropy_shape(rp_op_meta *m)
@@ -142,22 +181,27 @@ static rp_status linear_cross_entropy_shape(rp_op_meta *m)
     m->slot[LSE]    = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rows_of(m));
     m->slot[LOGITS] = rp_meta_2d(m->in[X].dtype, classes_of(m), rows_of(m));
     if (rp__op_fast(m)) return fast_scratch(m);
-    m->scratch_bytes          = (width_of(m) + classes_of(m)) * (int64_t)sizeof(double);
-    m->scratch_backward_bytes = (3 * width_of(m) + rows_of(m) * width_of(m)) * (int64_t)sizeof(double);
+    m->scratch_bytes          = reference_bytes(m, false) + (is_sliced(m) ? lay_out_whole(m, false).total : 0);
+    m->scratch_backward_bytes = reference_bytes(m, true) + (is_sliced(m) ? lay_out_whole(m, true).total : 0);
     return RP_OK;
 }
 
 static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
 {
-    int64_t rows = rows_of(m), w = rp_meta_bytes(&m->in[W]), x = rp_meta_bytes(&m->in[X]), product = 2 * rows * rp_meta_elems(&m->in[W]);
+    int64_t rows = rows_of(m), w = elems_of(m) * rp_dtype_bytes(m->in[W].dtype), x = rp_meta_bytes(&m->in[X]), product = 2 * rows * elems_of(m);
     int64_t blocks = (classes_of(m) + block_classes(m) - 1) / block_classes(m), logits = rows * classes_of(m) * rp_dtype_bytes(m->in[X].dtype);
 
+    rp_meta whole   = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
+    int64_t fetched = is_sliced(m) ? rp__gather_sends(m->ctx, &whole) : 0, summed = is_sliced(m) && m->in_grad[W] ? rp__reduce_sends(m->ctx, &whole) : 0;
+
     if (pass == RP_FORWARD)
-        return (rp_cost){ .flops = product + 15 * rows * classes_of(m), .read_bytes = blocks * x + w + logits, .write_bytes = logits };
+        return (rp_cost){ .flops = product + 15 * rows * classes_of(m), .read_bytes = blocks * x + w + logits, .write_bytes = logits,
+                          .comm_bytes = fetched };
     bool again = !keeps_logits(m);
     return (rp_cost){ .flops       = product * (again + m->in_grad[X] + m->in_grad[W]) + 15 * rows * classes_of(m),
                       .read_bytes  = (again + m->in_grad[W]) * blocks * x + (again + m->in_grad[X]) * w + 3 * logits,
-                      .write_bytes = m->in_grad[X] * blocks * x + m->in_grad[W] * w + 2 * logits };
+                      .write_bytes = m->in_grad[X] * blocks * x + m->in_grad[W] * w + 2 * logits,
+                      .comm_bytes  = fetched + summed };
 }
 
 /* ---- reference, a row at a time ---- */
@@ -231,9 +275,136 @@ static void reference_backward(const rp_op_call *c, double factor)
     for (int64_t r = 0; r < rows && c->grad_in[X]; r++) rp_row_grad(c, X, r, dx + r * n);
 }
 
-/* ---- kernels, a block of classes at a time ---- */
+/* A call over the whole of a sliced w. */
+typedef struct { rp_op_call call; rp_storage storage[2]; rp_tensor weight, gradient; } whole_call;
 
-static const void *weights_at(const rp_op_call *c, int64_t v) { return rp__data_at(c->in[W], v * width_of(c->meta)); }
+static void with_whole(const rp_op_call *c, bool backward, whole_call *w)
+{
+    const rp_op_meta *m = c->meta;
+    reference_layout l  = lay_out_whole(m, backward);
+    uint8_t *room       = (uint8_t *)c->scratch + reference_bytes(m, backward);
+    rp_tensor shape     = *c->in[W];
+
+    shape.m   = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
+    w->call   = *c;
+    w->weight = rp__dense_in(&shape, shape.m.dtype, &w->storage[0], room + l.whole);
+    rp__gather_slices(c, rp__dense_data(c->in[W], room + l.whole + rp_meta_bytes(&shape.m)), &w->weight);
+    w->call.in[W] = &w->weight;
+    if (!backward || !c->grad_in[W]) return;
+    w->gradient            = rp__dense_in(&shape, rp__grad_dtype(c, W), &w->storage[1], room + l.gradient);
+    w->call.grad_in[W]     = &w->gradient;
+    w->call.grad_adds[W]   = false;
+}
+
+static double reference_forward(const rp_op_call *c)
+{
+    whole_call w;
+
+    if (!is_sliced(c->meta)) return reference_sum(c);
+    with_whole(c, false, &w);
+    return reference_sum(&w.call);
+}
+
+static void reference_gradients(const rp_op_call *c, double factor)
+{
+    whole_call w;
+
+    if (!is_sliced(c->meta)) {
+        reference_backward(c, factor);
+        return;
+    }
+    with_whole(c, true, &w);
+    reference_backward(&w.call, factor);
+    if (!c->grad_in[W]) return;
+    rp_op_call reduce = *c;
+    reduce.scratch    = (uint8_t *)c->scratch + reference_bytes(c->meta, true) + lay_out_whole(c->meta, true).reduce;
+    rp__reduce_whole(&reduce, &w.gradient.m, rp_tensor_data(&w.gradient), c->grad_in[W], c->grad_adds[W]);
+}
+
+/* ---- w and its gradient, whole or a block at a time ---- */
+
+typedef struct {
+    const rp_op_call *c;
+    int64_t q;
+    uint8_t *window[2];
+    rp_comm_request coming[2];
+} weights;
+
+/* The block from class v on begins to come. */
+static rp_status ask_block(weights *w, int64_t v)
+{
+    const rp_op_meta *m = w->c->meta;
+    int which           = (int)(v / w->q % 2);
+
+    if (v >= classes_of(m)) return RP_OK;
+    return rp__window_fetch(w->c, elems_of(m), rp__data(w->c->in[W]), (int)rp_dtype_bytes(m->in[W].dtype), v * width_of(m),
+                            least(w->q, classes_of(m) - v) * width_of(m), w->window[which], &w->coming[which]);
+}
+
+static rp_status open_weights(const rp_op_call *c, uint8_t *scratch, const layout *l, weights *out)
+{
+    *out = (weights){ .c = c, .q = block_classes(c->meta), .window = { scratch + l->window[0], scratch + l->window[1] } };
+    return is_sliced(c->meta) ? ask_block(out, 0) : RP_OK;
+}
+
+/* Of the block from class v on; blocks come in order, and one is good until the next but one is asked for. */
+static rp_status block_weights(weights *w, int64_t v, const void **out)
+{
+    int which = (int)(v / w->q % 2);
+
+    if (!is_sliced(w->c->meta)) {
+        *out = rp__data_at(w->c->in[W], v * width_of(w->c->meta));
+        return RP_OK;
+    }
+    RP_TRY(ask_block(w, v + w->q));
+    *out = w->window[which];
+    return rp__group_wait(w->c, &w->coming[which]);
+}
+
+typedef struct {
+    const rp_op_call *c;
+    rp_dtype dtype;
+    int64_t q, v;                       /* v: the block that is on its way; -1: none */
+    uint8_t *block[2], *received;
+    rp_comm_request sent;
+} gradients;
+
+static gradients open_gradients(const rp_op_call *c, uint8_t *scratch, const layout *l)
+{
+    return (gradients){ .c = c, .dtype = rp__grad_dtype(c, W), .q = block_classes(c->meta), .v = -1, .received = scratch + l->received,
+                        .block = { scratch + l->gradient[0], scratch + l->gradient[1] } };
+}
+
+/* Where the gradient of the block from class v on is to be written. */
+static void *gradient_place(const gradients *g, int64_t v)
+{
+    return is_sliced(g->c->meta) ? g->block[v / g->q % 2] : rp__data_at(g->c->grad_in[W], v * width_of(g->c->meta));
+}
+
+/* What is on its way is summed. */
+static rp_status settle_gradient(gradients *g)
+{
+    const rp_op_meta *m = g->c->meta;
+    int64_t v           = g->v;
+
+    if (v < 0) return RP_OK;
+    g->v = -1;
+    return rp__window_sum(g->c, elems_of(m), g->dtype, v * width_of(m), least(g->q, classes_of(m) - v) * width_of(m), g->received, &g->sent,
+                          g->c->grad_in[W], g->c->grad_adds[W]);
+}
+
+static rp_status send_gradient(gradients *g, int64_t v)
+{
+    const rp_op_meta *m = g->c->meta;
+
+    if (!is_sliced(m)) return RP_OK;
+    RP_TRY(settle_gradient(g));
+    g->v = v;
+    return rp__window_send(g->c, elems_of(m), g->dtype, g->block[v / g->q % 2], v * width_of(m), least(g->q, classes_of(m) - v) * width_of(m),
+                           g->received, &g->sent);
+}
+
+/* ---- kernels, a block of classes at a time ---- */
 
 /* Of the block from class v on: where they are kept, else NULL. */
 static void *kept_logits(const rp_op_call *c, int64_t v)
@@ -246,12 +417,16 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
     const rp_op_meta *m = c->meta;
     int64_t q = block_classes(m), rows = rows_of(m);
     float *top = (float *)(scratch + l->rows[0]), *sum = (float *)(scratch + l->rows[1]), *picked = (float *)(scratch + l->rows[2]);
+    weights w;
 
+    RP_TRY(open_weights(c, scratch, l, &w));
     for (int64_t v = 0; v < classes_of(m); v += q) {
         int64_t classes = least(q, classes_of(m) - v);
         rp_gemm product = product_logits(m, classes);
         void *kept = kept_logits(c, v), *logits = kept ? kept : scratch + l->logits;
-        RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), weights_at(c, v), logits, NULL, scratch + l->products));
+        const void *block;
+        RP_TRY(block_weights(&w, v, &block));
+        RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), block, logits, NULL, scratch + l->products));
         rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, rp__data(c->in[LABELS]), v, top, sum, picked, rows, classes,
                                               m->threads);
     }
@@ -282,43 +457,45 @@ static rp_status run_forward(const rp_op_call *c, double *loss)
 static void linear_cross_entropy_forward(const rp_op_call *c)
 {
     const rp_attr_cross_entropy *a = c->attr;
-    rp_status status = rp__check_labels(c, LABELS, c->meta->in[W].dim[0], a->ignore_index);
+    rp_status status = rp__check_labels(c, LABELS, classes_of(c->meta), a->ignore_index);
     double sum = 0;
 
     if (status == RP_OK && rp__op_has_kernels(c)) status = run_forward(c, &sum);
-    else if (status == RP_OK) sum = reference_sum(c);
+    else if (status == RP_OK) sum = reference_forward(c);
     if (status != RP_OK) rp__op_failed(c, status);
     else rp_elem_put(c->out[LOSS], 0, (double)a->weight * sum);
 }
 
 /* dx of all blocks is summed in fp32: in the gradient itself where that is fp32. */
-typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float factor; } backward_run;
+typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float factor; weights w; gradients dw; } backward_run;
 
 /* The block's logits: kept, or made again where their gradient will stand. */
-static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void **logits)
+static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void *block, const void **logits)
 {
     rp_gemm again = product_logits(c->meta, classes);
 
     *logits = kept_logits(c, v);
     if (*logits) return RP_OK;
     *logits = b->logits;
-    return rp__gemm(c->ctx, &again, rp__data(c->in[X]), weights_at(c, v), b->logits, NULL, b->products);
+    return rp__gemm(c->ctx, &again, rp__data(c->in[X]), block, b->logits, NULL, b->products);
 }
 
-static rp_status backward_block(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes)
+static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v, int64_t classes)
 {
     const rp_attr_cross_entropy *a = c->attr;
     const rp_op_meta *m = c->meta;
-    const void *x       = rp__data(c->in[X]), *logits;
+    const void *x       = rp__data(c->in[X]), *logits, *block;
     rp_gemm dx          = product_dx(m, classes, v > 0 || b->dx_adds);
 
-    RP_TRY(block_logits(c, b, v, classes, &logits));
+    RP_TRY(block_weights(&b->w, v, &block));
+    RP_TRY(block_logits(c, b, v, classes, block, &logits));
     rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, b->logits, rp__data(c->in[LABELS]), a->ignore_index, v, rp__data(c->slot[LSE]),
                                             b->factor, rows_of(m), classes, m->threads);
-    if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, weights_at(c, v), b->dx, NULL, b->products));
+    if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, block, b->dx, NULL, b->products));
     if (!c->grad_in[W]) return RP_OK;
-    rp_gemm dw = product_dw(m, classes, rp__grad_dtype(c, W), c->grad_adds[W]);
-    return rp__gemm(c->ctx, &dw, b->logits, x, rp__data_at(c->grad_in[W], v * width_of(m)), NULL, b->products);
+    rp_gemm dw = product_dw(m, classes, rp__grad_dtype(c, W), c->grad_adds[W] && !is_sliced(m));
+    RP_TRY(rp__gemm(c->ctx, &dw, b->logits, x, gradient_place(&b->dw, v), NULL, b->products));
+    return send_gradient(&b->dw, v);
 }
 
 static rp_status run_backward(const rp_op_call *c, float factor)
@@ -329,13 +506,16 @@ static rp_status run_backward(const rp_op_call *c, float factor)
     bool in_place       = c->grad_in[X] && rp__grad_dtype(c, X) == RP_F32;
     int64_t q = block_classes(m), n = rp_meta_elems(&m->in[X]);
     backward_run b = { scratch + l.logits, scratch + l.products, in_place ? rp__data(c->grad_in[X]) : (float *)(scratch + l.dx),
-                       in_place && c->grad_adds[X], factor };
+                       in_place && c->grad_adds[X], factor, .dw = open_gradients(c, scratch, &l) };
 
     if (rows_of(m) == 0) {
         if (c->grad_in[W] && !c->grad_adds[W]) rp__tensor_zero(c->grad_in[W]);
         return RP_OK;
     }
+    RP_TRY(open_weights(c, scratch, &l, &b.w));
     for (int64_t v = 0; v < classes_of(m); v += q) RP_TRY(backward_block(c, &b, v, least(q, classes_of(m) - v)));
+    RP_TRY(settle_gradient(&b.dw));
+    if (is_sliced(m) && c->grad_in[W] && !c->grad_adds[W]) rp__clear_rest(c->ctx, elems_of(m), c->grad_in[W]);
     if (c->grad_in[X] && !in_place)
         rp__op_kernels(c)->copy_strips(RP_F32, b.dx, n, rp__grad_dtype(c, X), rp__data(c->grad_in[X]), n, c->grad_adds[X], 1, n, m->threads);
     return RP_OK;
@@ -347,14 +527,15 @@ static void linear_cross_entropy_backward(const rp_op_call *c)
     rp_status status = RP_OK;
 
     if (rp__op_has_kernels(c)) status = run_backward(c, (float)factor);
-    else reference_backward(c, factor);
+    else reference_gradients(c, factor);
     if (status != RP_OK) rp__op_failed(c, status);
 }
 
 #define LABELS_FROM(low, high) .int_inputs = RP_IN(LABELS), .int_low = { [LABELS] = low }, .int_high = { [LABELS] = high }
 /* In bf16 the logits and their gradient are rounded on the way. */
-#define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 0 }, .roundings = 2
-#define KEEPING(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 1 }, .roundings = 2
+#define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 0, 0 }, .roundings = 2
+#define KEEPING(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 1, 0 }, .roundings = 2
+#define SLICED(rows, chunk, classes) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -1, chunk, 0, classes }, .roundings = 2
 
 static const rp_op_case linear_cross_entropy_cases[] = {
     { "one row",        .in = { { 1, 8 },    { 5, 8 },   { 1 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -100, 0) },
@@ -363,6 +544,9 @@ static const rp_op_case linear_cross_entropy_cases[] = {
     { "even chunks",    .in = { { 6, 16 },   { 33, 16 }, { 6 } },    LABELS_FROM(0, 32),  MEAN_OF(6, -100, 2) },
     { "all ignored",    .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(-1, -1), MEAN_OF(1, -1, 2) },
     { "kept logits",    .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), KEEPING(7, -1, 3) },
+    { "a slice",        .in = { { 7, 5 },    { 64 },     { 7 } },    LABELS_FROM(-1, 10), SLICED(7, 3, 11) },
+    { "a whole slice",  .in = { { 4, 8 },    { 48 },     { 4 } },    LABELS_FROM(0, 5),   SLICED(4, 0, 6) },
+    { "no such slice",  .in = { { 7, 5 },    { 48 },     { 7 } },    LABELS_FROM(0, 10),  SLICED(7, 3, 11),   .expect = RP_ERR_SHAPE },
     { "evaluation",     .in = { { 5, 4 },    { 7, 4 },   { 5 } },    LABELS_FROM(-1, 6),  MEAN_OF(5, -1, 2), .eval = true },
     { "no such class",  .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(5, 5),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_ARG },
     { "inner differs",  .in = { { 3, 4 },    { 5, 3 },   { 3 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_SHAPE },

@@ -29,7 +29,7 @@
         .stat_inputs = RP_IN(2) | RP_IN(3) } }
 #define EMBEDDING(when, rows, ids, n) \
     { "embedding", when, { .in = { { ids, n }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 } } }
-#define LOSS_OF(rows) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -100, 0, 0 }
+#define LOSS_OF(rows) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -100, 0, 0, 0 }
 #define CROSS_ENTROPY(when, rows, ids) \
     { "cross_entropy", when, { .in = { { rows, ids }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 }, LOSS_OF(rows) } }
 #define HEAD(when, rows, n, ids) \

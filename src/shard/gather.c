@@ -114,12 +114,12 @@ static rp_status make_policy(rp_ctx *ctx, rp_fate fate, rp_policy **out)
     return rp_policy_rule(*out, NULL, "all_gather", fate);
 }
 
-/* The unit of the root is entered before all others and left after them. */
+/* The unit of the root is left when the forward ends, and its backward begins. */
 static bool kept_anyway(const rp_units *units, const rp_unit *unit)
 {
     for (int i = 0; i < unit->n_entries; i++)
         if (unit->entry[i] == units->root) return true;
-    return unit == &units->unit[units->n_units - 1];
+    return false;
 }
 
 static rp_status open(rp_gather *gather, bool reshard, bool planned)

@@ -7,7 +7,8 @@
  * All of it is calls on the tape, so rules, plans, budgets and replays know them: a gathered weight is a slot, and letting go of it after
  * the forward (reshard_after_forward) is its fate "recompute". Modules know nothing of it but that something happens around their forward.
  *
- * Kept until its backward whatever is asked: the root's unit and the one that the forward enters last, whose backward comes at once.
+ * Kept until its backward whatever is asked: the root's unit, which reads in its last op. A head in a unit of its own is not gathered for a loss
+ * at all: the loss takes it a block at a time (ops/linear_cross_entropy.c).
  */
 #ifndef RP_SHARD_GATHER_H
 #define RP_SHARD_GATHER_H

@@ -25,8 +25,8 @@ static const golden_op row[] = {
     { "swiglu", "swiglu", { "gate", "up" }, NULL },
     { "embedding", "embedding", { "w", "ids" }, NULL },
     { "rope", "rotary", { "x", "positions", "cos", "sin" }, NULL },
-    { "cross_entropy", "cross_entropy", { "x", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0, 0 } },
-    { "linear_cross_entropy", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, 7, 0, 0 } },
+    { "cross_entropy", "cross_entropy", { "x", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0, 0, 0 } },
+    { "linear_cross_entropy", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, 7, 0, 0, 0 } },
 };
 
 /* An input without a gradient in the file wants none: ids, positions, tables. */
