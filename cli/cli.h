@@ -54,7 +54,7 @@ int cli_need(const cli *c, const char *option, const char *value, const char *gi
 
 /* "reprise validate: ..." on stderr. */
 void cli_say(const cli *c, const char *fmt, ...) RP_PRINTF(2, 3);
-/* The context's sentence on stderr; returns the exit code of the status. */
+/* The context's sentence on stderr; returns the exit code of the status. Where all ranks have agreed upon it, the first one says it. */
 int cli_fail(const cli *c, rp_status status);
 /* The same before work has begun: a file that cannot be read is then wrong input, 2. */
 int cli_fail_input(const cli *c, rp_status status);
@@ -106,6 +106,11 @@ const volatile int *cli_catch_stop(void);
 int cli_open_ranks(cli *c, const volatile int *stop);
 /* Leaves the job and returns `code`. A failure that the ranks have not agreed upon is this one's own: it ends the others, who wait for it. */
 int cli_close_ranks(cli *c, int code);
+
+/* Does this process speak for all ranks? The others say only what is theirs alone. */
+bool cli_is_first(const cli *c);
+/* CLI_GO when all ranks have it, else the exit code of the first that has another: each tells for itself what is wrong. */
+int cli_agree(cli *c, int code);
 
 /* Is stderr a terminal, or is it handed on to one by the process that started the ranks? Its width into *columns, 0 where nobody knows. */
 bool cli_terminal(int *columns);

@@ -2,35 +2,11 @@
 #include "cli/cli.h"
 
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
+#include "comm/comm.h"
 #include "train/loop.h"
 
 typedef struct { int64_t nproc; } train_fields;
-
-/* ---- signals ---- */
-
-static volatile int stop_signal;
-
-/* The handler is gone after its first call: a second signal of the kind ends the program at once. */
-static void on_signal(int number)
-{
-    static const char text[] = "\nfinishing the step and saving its state; once more to stop at once\n";
-    ssize_t written          = write(STDERR_FILENO, text, sizeof text - 1);
-
-    (void)written;
-    stop_signal = number;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
-
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* ---- the head ---- */
 
@@ -71,40 +47,41 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 
 /* ---- the run ---- */
 
-static rp_progress terminal_progress(rp_trainer *t)
+static rp_progress shown_progress(rp_trainer *t)
 {
-    struct winsize size = { 0 };
-    bool terminal       = isatty(STDERR_FILENO);
+    int columns   = 0;
+    bool terminal = cli_terminal(&columns);
 
-    if (terminal) ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
-    return (rp_progress){ stderr, terminal, rp__trainer_info(t)->n_steps, size.ws_col };
+    return (rp_progress){ stderr, terminal, rp__trainer_info(t)->n_steps, columns };
 }
 
-static void print_profile(const rp_recipe *recipe, const rp_trainer *t)
+static void print_end(const rp_recipe *recipe, const rp_trainer *t)
 {
     char out[RP_PROFILE_TEXT_CHARS];
     const char *text = rp__trainer_profile_text(t, out);
 
     if (text) fprintf(stderr, "the profile is in '%s/profile.txt' and profile.trace.json: %s\n", recipe->output_dir, text);
+    fprintf(stderr, "the model is in '%s/final'\n", recipe->output_dir);
 }
 
-static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t)
+/* Of a job, the first rank shows what all do. Those that end or stop have come to the same step, so they can agree on it; whoever fails
+ * between has nobody to ask. */
+static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t, const volatile int *stop)
 {
-    rp_progress progress = terminal_progress(t);
+    rp_progress progress = shown_progress(t);
+    bool first           = cli_is_first(c);
 
-    if (rp__trainer_done(t) < rp__trainer_info(t)->n_steps) print_head(recipe, t);
-    rp_status status = rp__trainer_run(t, &stop_signal, &progress);
-    if (status == RP_OK) {
-        print_profile(recipe, t);
-        fprintf(stderr, "the model is in '%s/final'\n", recipe->output_dir);
-        return 0;
-    }
+    if (first && rp__trainer_done(t) < rp__trainer_info(t)->n_steps) print_head(recipe, t);
+    rp_status status = rp__trainer_run(t, stop, first ? &progress : NULL);
+    if (status == RP_OK || status == RP_ERR_INTERRUPTED) status = rp__comm_agree(c->ctx, c->comm, status);
+    if (status == RP_OK && first) print_end(recipe, t);
+    if (status == RP_OK) return 0;
     int code = cli_fail(c, status);
-    return status == RP_ERR_INTERRUPTED ? 128 + stop_signal : code;
+    return status == RP_ERR_INTERRUPTED ? 128 + (*stop ? *stop : SIGINT) : code;
 }
 
 /* What the report has told is not said twice. */
-static int train_on(const cli *c, const rp_recipe *recipe)
+static int train_on(const cli *c, const rp_recipe *recipe, const volatile int *stop)
 {
     rp_trainer *t = NULL;
     rp_report report;
@@ -112,40 +89,65 @@ static int train_on(const cli *c, const rp_recipe *recipe)
     rp__report_open(&report, c->ctx);
     rp_status status = rp__trainer_new(c->ctx, recipe, &report, &t);
     rp__report_sort(&report);
-    cli_print_report(&report);
+    if (cli_is_first(c)) cli_print_report(&report);
     bool told = report.n_errors > 0;
     rp__report_close(&report);
-    if (status != RP_OK) return told ? rp_status_exit_code(status) : cli_fail(c, status);
-    int code = run_trainer(c, recipe, t);
+    if (status != RP_OK) return told && cli_is_first(c) ? rp_status_exit_code(status) : cli_fail(c, status);
+    int code = run_trainer(c, recipe, t, stop);
     rp__trainer_free(t);
     return code;
 }
 
-static int train(cli *c, const train_fields *fields, const cli_args *args)
+static int train_recipe(const cli *c, const rp_recipe *recipe, const volatile int *stop)
 {
-    cli own = *c;
-    rp_recipe *recipe;
-
-    if (fields->nproc > 1) {
-        cli_say(c, "'--nproc' above 1 is not available in this version");
-        return CLI_USAGE;
-    }
-    int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
-    if (code != CLI_GO) return code;
+    cli own                = *c;
     rp_ctx_options options = rp__recipe_ctx_options(recipe);
     rp_status status       = rp_ctx_new(&options, &own.ctx);
+
     if (status != RP_OK) {
         cli_say(c, "cannot open a context of %" PRId64 " threads: %s", recipe->threads, rp_status_text(status));
-        code = rp_status_exit_code(status);
-    } else {
-        catch_signals();
-        rp_comm *world = NULL;
-        status = rp__comm_launched() ? rp__comm_open(own.ctx, &world) : RP_OK;
-        own.ctx->comm = world;
-        code = status == RP_OK ? train_on(&own, recipe) : cli_fail(&own, status);
-        rp__comm_close(world);
-        rp_ctx_free(own.ctx);
+        return rp_status_exit_code(status);
     }
+    own.ctx->comm = c->comm;
+    int code      = train_on(&own, recipe, stop);
+    rp_ctx_free(own.ctx);
+    return code;
+}
+
+/* What is wrong with a recipe is wrong for all ranks: the first reads it alone, and only when it is good the others do. */
+static int load_recipe(cli *c, const cli_args *args, rp_recipe **out)
+{
+    bool first = cli_is_first(c);
+    int code   = CLI_GO;
+
+    if (first) code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, out);
+    code = cli_agree(c, code);
+    if (code != CLI_GO || rp__comm_ranks(c->comm) == 1) return code;
+    if (!first) code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, out);
+    return cli_agree(c, code);
+}
+
+static int train(cli *c, const cli_args *args)
+{
+    const volatile int *stop = cli_catch_stop();
+    rp_recipe *recipe        = NULL;
+    int code                 = cli_open_ranks(c, stop);
+
+    if (code != CLI_GO) return code;
+    code = load_recipe(c, args, &recipe);
+    if (code == CLI_GO) code = train_recipe(c, recipe, stop);
+    rp__recipe_free(recipe);
+    return cli_close_ranks(c, code);
+}
+
+/* The recipe is read here, too: what is wrong with it is told before any rank starts. */
+static int launch(cli *c, int64_t ranks, const cli_args *args)
+{
+    rp_recipe *recipe;
+    int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
+
+    if (code != CLI_GO) return code;
+    code = cli_launch(c, &(cli_job){ .ranks = ranks, .threads = recipe->threads, .args = args });
     rp__recipe_free(recipe);
     return code;
 }
@@ -153,7 +155,7 @@ static int train(cli *c, const train_fields *fields, const cli_args *args)
 int cmd_train(cli *c, int argc, char **argv)
 {
     static const cli_option table[] = {
-        { "nproc", 0, CLI_INT, offsetof(train_fields, nproc), "N", "run on N ranks of this machine", 1, 4096 },
+        { "nproc", 0, CLI_INT, offsetof(train_fields, nproc), "N", "run on N ranks of this machine, by its mpirun", 1, 4096 },
     };
     static const cli_options options = {
         "CONFIG [KEY=VALUE ...] [--nproc N]",
@@ -161,12 +163,13 @@ int cmd_train(cli *c, int argc, char **argv)
         "~KEY removes one. Metrics, states and the trained model are written under output_dir.",
         table, RP_COUNT(table), 1, 1, true,
     };
-    train_fields fields = { 1 };
+    train_fields fields = { 0 };
     cli_args args;
 
     int code = cli_parse(c, &options, argc, argv, &fields, &args);
     if (code != CLI_GO) return code;
-    code = train(c, &fields, &args);
+    bool alone = fields.nproc <= 1 && !(fields.nproc && rp__comm_launched());
+    code       = alone ? train(c, &args) : launch(c, fields.nproc, &args);
     cli_args_free(&args);
     return code;
 }

@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,6 +137,7 @@ typedef struct {
     cli_end end;
     sigset_t before;                            /* signals are taken only while we wait */
     int n_handed_on, first_signal;
+    int notes, ranks;                           /* notes: a file that has no name; -1: none could be made */
 } running;
 
 static volatile sig_atomic_t n_signals, last_signal;
@@ -172,15 +174,18 @@ static void hand_on_signals(running *r)
 /* In the child: mpirun, which goes when we go. Its standard input is nobody's: in the background it could not read a terminal. */
 static void become_mpirun(const command_line *l, const running *r, int out, int err, pid_t parent)
 {
-    int columns = 0;
-    char text[16];
+    int columns   = 0;
+    bool terminal = cli_terminal(&columns);
+    char text[64];
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);
-    snprintf(text, sizeof text, "%d", cli_terminal(&columns) ? columns : 0);
-    if (isatty(STDERR_FILENO)) setenv(CLI_TERMINAL, text, 1);
-    else unsetenv(CLI_TERMINAL);
+    snprintf(text, sizeof text, "%d", terminal ? columns : -1);
+    setenv(CLI_LAUNCHER, text, 1);
+    snprintf(text, sizeof text, "/proc/%d/fd/%d", (int)parent, r->notes);
+    if (r->notes >= 0) setenv(CLI_NOTES, text, 1);
+    else unsetenv(CLI_NOTES);
     if (!freopen("/dev/null", "r", stdin)) _exit(1);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
@@ -236,12 +241,31 @@ static int follow(running *r)
     return status;
 }
 
-static void tell_killed(const cli *c, const cli_end *end)
+static cli_note note_of(const running *r, int rank)
 {
-    char who[64] = "a rank";
+    cli_note note = { 0, 0 };
 
-    if (end->rank >= 0) snprintf(who, sizeof who, "rank %d", end->rank);
-    else if (end->process) snprintf(who, sizeof who, "a rank (process %ld)", end->process);
+    if (r->notes < 0 || pread(r->notes, &note, sizeof note, rank * (off_t)sizeof note) != sizeof note) note = (cli_note){ 0, 0 };
+    return note;
+}
+
+/* Of the first rank that ended badly by itself; 0: none did. */
+static int noted_code(const running *r)
+{
+    for (int rank = 0; rank < r->ranks; rank++)
+        if (note_of(r, rank).code > 1) return note_of(r, rank).code - 1;
+    return 0;
+}
+
+static void tell_killed(const cli *c, const running *r)
+{
+    const cli_end *end = &r->end;
+    int rank           = end->rank;
+    char who[32]       = "a rank";
+
+    for (int i = 0; rank < 0 && i < r->ranks; i++)
+        if (end->process && note_of(r, i).process == end->process) rank = i;
+    if (rank >= 0) snprintf(who, sizeof who, "rank %d", rank);
     cli_say(c, "%s was ended by signal %d (%s), so the others were ended, too; the last state that was saved is kept", who, end->signal, end->name);
 }
 
@@ -249,13 +273,14 @@ static int tell_end(const cli *c, const running *r, const char *mpirun, int stat
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 
+    if (!code) code = noted_code(r);
     if (r->n_handed_on > 1) {
         cli_say(c, "stopped at once; the last state that was saved is kept");
         return 128 + r->first_signal;
     }
     if (r->n_handed_on && (code == 128 + SIGINT || r->end.signal == SIGUSR1)) return 128 + r->first_signal;
     if (r->end.signal) {
-        tell_killed(c, &r->end);
+        tell_killed(c, r);
         return 1;
     }
     if (WIFSIGNALED(status)) cli_say(c, "'%s' was ended by signal %d (%s), and the ranks with it; the last state that was saved is kept", mpirun,
@@ -263,14 +288,15 @@ static int tell_end(const cli *c, const running *r, const char *mpirun, int stat
     return code;
 }
 
-static int run_job(const cli *c, const command_line *l)
+static int run_job(const cli *c, const command_line *l, int ranks)
 {
-    running r = { 0 };
+    running r = { .notes = memfd_create("notes", MFD_CLOEXEC), .ranks = ranks };
 
     take_signals(&r);
     fflush(NULL);
-    if (!start(c, l, &r)) return 1;
-    return tell_end(c, &r, l->word[0], follow(&r));
+    int code = start(c, l, &r) ? tell_end(c, &r, l->word[0], follow(&r)) : 1;
+    if (r.notes >= 0) close(r.notes);
+    return code;
 }
 
 int cli_launch(cli *c, const cli_job *job)
@@ -289,7 +315,7 @@ int cli_launch(cli *c, const cli_job *job)
     l.word = rp__host_alloc(c->ctx, (MOST_WORDS + job->args->n_settings + job->args->n_words) * (int64_t)sizeof *l.word);
     if (!l.word) return cli_fail(c, RP_ERR_MEMORY);
     code = fill_line(c, job, program, mpi, &l);
-    if (code == CLI_GO) code = run_job(c, &l);
+    if (code == CLI_GO) code = run_job(c, &l, (int)job->ranks);
     rp__release(l.word);
     return code;
 }

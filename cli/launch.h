@@ -9,8 +9,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#define CLI_TERMINAL "REPRISE_TERMINAL"         /* columns of the terminal that rank 0's stderr is handed on to */
+/* What tells ranks that this launcher has started them: columns of the terminal that their stderr is handed on to, -1 where it is none. */
+#define CLI_LAUNCHER "REPRISE_LAUNCHER"
+
+/* A file in which each rank writes of itself, at its number: its process when it begins, its exit code when it ends. MPICH tells no rank, and
+ * now and then the exit code 0 of a job that a signal has stopped. */
+#define CLI_NOTES "REPRISE_NOTES"
+typedef struct { int32_t process, code; } cli_note;     /* code: 1 above the exit code; 0: it has not ended by itself */
 
 /* How ranks ended, as far as mpirun tells. Open MPI names the rank, MPICH the process. */
 typedef struct {
@@ -25,7 +32,7 @@ enum { CLI_HELD = 8192 };
 typedef struct {
     int from, to;                               /* descriptors; from < 0: it has ended */
     cli_end *end;
-    bool inside_line, inside_notice, after_banner;
+    bool inside_line, inside_notice, after_banner, blank_held;     /* an empty line may belong to a notice */
     size_t n_held;
     char held[CLI_HELD];                        /* of a line or a notice that is not yet whole */
 } cli_output;

@@ -6,7 +6,7 @@
  *      mpirun noticed that process rank 1 with PID 0 on node a exited on signal 9 (…)      =   BAD TERMINATION OF ONE OF YOUR APPLICATION…
  *      ----------------------------------------------------------------------------        =   PID 4711 RUNNING AT a
  *
- * MPICH adds three lines after the second rule. A notice that is of something else than an end is handed on whole.
+ * MPICH adds an empty line before the first rule and three lines after the second. A notice of something else than an end is handed on whole.
  */
 #include "cli/launch.h"
 
@@ -17,8 +17,12 @@
 
 enum { RULE = 70 };
 
-static void put(const cli_output *o, const char *text, size_t n)
+static void put(cli_output *o, const char *text, size_t n)
 {
+    bool blank = o->blank_held && n;
+
+    o->blank_held = o->blank_held && !n;
+    if (blank) put(o, "\n", 1);
     while (n) {
         ssize_t written = write(o->to, text, n);
         if (written < 0 && errno == EINTR) continue;
@@ -96,6 +100,7 @@ static void end_notice(cli_output *o, size_t n)
     if (known) read_end(o->end, text);
     else put(o, text, n);
     o->after_banner  = known && text[0] == '=';
+    o->blank_held    = o->blank_held && !o->after_banner;
     o->inside_notice = false;
 }
 
@@ -123,6 +128,7 @@ static void take_line(cli_output *o, size_t n)
 
     cut(o, n, line);
     if (!o->inside_line && is_noise(o, line, n)) read_end(o->end, line);
+    else if (!o->inside_line && n == 1 && !o->blank_held) o->blank_held = true;
     else put(o, line, n);
     o->inside_line = false;
 }

@@ -1,5 +1,6 @@
 /* cli/main.c -- finds the command and runs it. The only place that ends the program. */
 #include "cli/cli.h"
+#include "comm/comm.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -13,20 +14,23 @@ static const cli_command commands[] = {
 
 /* ---- messages ---- */
 
+/* In one piece: lines of several ranks do not mix. */
 void cli_say(const cli *c, const char *fmt, ...)
 {
+    char text[RP_ERROR_CHARS + 512];
     va_list args;
 
-    fprintf(stderr, "reprise%s%s: ", c->command ? " " : "", c->command ? c->command : "");
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "reprise%s%s: %s\n", c->command ? " " : "", c->command ? c->command : "", text);
 }
 
 int cli_fail(const cli *c, rp_status status)
 {
-    cli_say(c, "%s", rp_error(c->ctx)[0] ? rp_error(c->ctx) : rp_status_text(status));
+    bool said = !cli_is_first(c) && rp__comm_agreed(c->comm) == status;
+
+    if (!said) cli_say(c, "%s", rp_error(c->ctx)[0] ? rp_error(c->ctx) : rp_status_text(status));
     return rp_status_exit_code(status);
 }
 

@@ -4,6 +4,7 @@
 #include "comm/comm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ static void on_signal(int number)
     stop_signal = number == SIGUSR1 ? SIGINT : number;
 }
 
+/* Where our own launcher asks for the end it sends SIGUSR1; SIGTERM then comes from an mpirun that ends the job because a rank has gone. */
 const volatile int *cli_catch_stop(void)
 {
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
@@ -29,7 +31,7 @@ const volatile int *cli_catch_stop(void)
     is_quiet = rp__comm_launched_rank() > 0;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    if (!rp__comm_launched() || !getenv(CLI_LAUNCHER)) sigaction(SIGTERM, &action, NULL);
     if (rp__comm_launched()) sigaction(SIGUSR1, &action, NULL);
     return &stop_signal;
 }
@@ -86,22 +88,39 @@ static void tell_slow(void *user, const char *text) { cli_say(user, "%s", text);
 
 bool cli_terminal(int *columns)
 {
-    const char *told    = getenv(CLI_TERMINAL);
+    const char *told    = rp__comm_launched() ? getenv(CLI_LAUNCHER) : NULL;
     struct winsize size = { 0 };
-    int64_t width       = 0;
+    int64_t width;
 
-    if (isatty(STDERR_FILENO)) ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
-    else if (!told || !rp__comm_launched() || !rp__parse_int(told, 0, 10000, &width)) return false;
-    *columns = told ? (int)width : size.ws_col;
+    *columns = 0;
+    if (told && rp__parse_int(told, 0, 10000, &width)) {
+        *columns = (int)width;
+        return true;
+    }
+    if (!isatty(STDERR_FILENO)) return false;
+    if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size)) *columns = size.ws_col;
     return true;
 }
 
 /* ---- joining and leaving ---- */
 
+/* What cannot be written is not missed: the launcher then knows what mpirun tells. */
+static void write_note(int32_t code)
+{
+    const char *path = getenv(CLI_NOTES);
+    cli_note note    = { getpid(), code };
+    int file         = path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+
+    if (file < 0) return;
+    if (pwrite(file, &note, sizeof note, rp__comm_launched_rank() * (off_t)sizeof note) < 0) errno = 0;
+    close(file);
+}
+
 int cli_open_ranks(cli *c, const volatile int *stop)
 {
     if (!rp__comm_launched()) return CLI_GO;
     if (rp__comm_launched_rank() > 0) prefix_lines(rp__comm_launched_rank());
+    write_note(0);
     rp_status status = rp__comm_open(c->ctx, &c->comm);
     if (status != RP_OK) return cli_fail(c, status);
     c->ctx->comm = c->comm;
@@ -109,10 +128,24 @@ int cli_open_ranks(cli *c, const volatile int *stop)
     return CLI_GO;
 }
 
+bool cli_is_first(const cli *c) { return rp__comm_rank(c->comm) == 0; }
+
+/* The ranks agree upon a status of the same exit code; what it says has been said. */
+int cli_agree(cli *c, int code)
+{
+    static const rp_status of_code[] = { [1] = RP_ERR_IO, [2] = RP_ERR_CONFIG, [3] = RP_ERR_BUDGET };
+    rp_status mine = code == CLI_GO ? RP_OK : code > 0 && code < RP_COUNT(of_code) ? of_code[code] : RP_ERR_CONFIG;
+
+    if (rp__comm_ranks(c->comm) == 1) return code;
+    rp_status all = rp__comm_agree(c->ctx, c->comm, mine);
+    return all == RP_OK ? CLI_GO : rp_status_exit_code(all);
+}
+
 int cli_close_ranks(cli *c, int code)
 {
     fflush(stdout);
     fflush(stderr);
+    if (c->comm) write_note(code + 1);
     if (code != 0 && rp__comm_ranks(c->comm) > 1 && rp__comm_agreed(c->comm) == RP_OK) rp__comm_abort(c->comm, code);
     if (c->comm) c->ctx->comm = NULL;
     rp__comm_close(c->comm);
