@@ -32,7 +32,7 @@ static rp_status try_rule(rp_stage *stage, rp_explain_trial *trial, bool *counts
     }
     rp_policy_free(policy);
     if (status != RP_OK) return status == RP_ERR_MEMORY ? status : RP_OK;
-    trial->saved_bytes = x->saved_bytes - step.saved_bytes;
+    trial->saved_bytes = stage->steps->found.saved_bytes - step.saved_bytes;      /* of one class: gathered weights are of another */
     trial->peak_bytes  = x->peak_bytes - step.memory.peak_bytes;
     trial->flops       = step.work.recompute_flops - x->recompute_flops;
     *counts            = trial->saved_bytes > 0 && trial->peak_bytes >= 0;

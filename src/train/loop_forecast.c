@@ -3,9 +3,14 @@
 
 rp_status rp__stage_costs(rp_stage *stage)
 {
+    int ranks = rp__comm_ranks(stage->ctx->comm);
+
     if (stage->costs) return RP_OK;
-    if (stage->device) return rp__cost_table_device(stage->ctx, stage->device, &stage->costs);
-    return rp__cost_table_open(stage->ctx, &stage->costs);
+    if (!stage->device) return rp__cost_table_open(stage->ctx, &stage->costs);
+    RP_TRY(rp__cost_table_device(stage->ctx, stage->device, &stage->costs));
+    RP_CHECK(stage->ctx, ranks == 1 || rp__cost_link(stage->costs) > 0, RP_ERR_CONFIG,
+             "device '%s': link is missing: what each of %d ranks sends the others a second, such as link=25GB/s", stage->device, ranks);
+    return RP_OK;
 }
 
 rp_status rp__stage_watch(rp_stage *stage)

@@ -24,3 +24,5 @@ reprise plan "$@" dist.modules_to_wrap='[layers.*.mpl]' dist.custom_sharded_laye
 echo "exit $?"
 reprise plan "$@" dist.custom_sharded_layers='[layers]'
 echo "exit $?"
+reprise plan "$@" --device 'flops=1T, bandwidth=1T'
+echo "exit $?"
