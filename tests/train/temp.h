@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define TEMP_NAME "reprise-test-"
 typedef struct { char path[128]; } temp_dir;
 
 static inline temp_dir temp_make(void)
@@ -13,7 +14,7 @@ static inline temp_dir temp_make(void)
     temp_dir d;
     const char *base = getenv("TMPDIR");
 
-    snprintf(d.path, sizeof d.path, "%s/reprise-test-XXXXXX", base && *base ? base : "/tmp");
+    snprintf(d.path, sizeof d.path, "%s/" TEMP_NAME "XXXXXX", base && *base ? base : "/tmp");
     assert_non_null(mkdtemp(d.path));
     return d;
 }
