@@ -29,6 +29,13 @@ rp_status rp__comm_barrier(rp_ctx *ctx, rp_comm *comm, const char *what)
     return comm ? rp__comm_share(ctx, comm, &here, sizeof here, comm->said, what) : RP_OK;
 }
 
+rp_status rp__comm_tell(rp_ctx *ctx, rp_comm *comm, int from, void *data, int64_t bytes, const char *what)
+{
+    if (!comm) return RP_OK;
+    for (int r = 0; r < comm->group.ranks; r++) comm->part[r] = (rp_comm_part){ .count = r == from ? bytes : 0 };
+    return gather_now(ctx, comm, data, data, what);
+}
+
 /* ---- agreement ---- */
 
 /* The rank whose status all take: the first that failed, else the first that was interrupted; -1 where all is well. */
@@ -72,8 +79,7 @@ static rp_status hear(rp_ctx *ctx, rp_comm *comm, int from, rp_status status)
     char text[RP_ERROR_CHARS] = { 0 };
 
     if (from == comm->group.rank) memcpy(text, ctx->error, sizeof text);
-    for (int r = 0; r < comm->group.ranks; r++) comm->part[r] = (rp_comm_part){ .count = r == from ? RP_ERROR_CHARS : 0 };
-    RP_TRY(gather_now(ctx, comm, text, text, "the message of a rank that failed"));
+    RP_TRY(rp__comm_tell(ctx, comm, from, text, sizeof text, "the message of a rank that failed"));
     text[sizeof text - 1] = 0;
     if (from != comm->group.rank) repeat(ctx, status, from, text);
     return RP_OK;

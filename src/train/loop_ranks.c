@@ -6,7 +6,9 @@
 
 /* ---- who takes part ---- */
 
-rp_status rp__trainer_join(rp_trainer *t)
+static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_SEED); }
+
+static rp_status check_number(const rp_trainer *t)
 {
     const rp_recipe *r = t->recipe;
     int ranks          = rp__comm_ranks(t->ctx->comm);
@@ -14,17 +16,33 @@ rp_status rp__trainer_join(rp_trainer *t)
     RP_CHECK(t->ctx, !r->dist.ranks.set || r->dist.ranks.value == ranks, RP_ERR_CONFIG,
              "dist.ranks is %" PRId64 ", but this is a run of %d rank%s: start it with --nproc %" PRId64 " or mpirun -n %" PRId64 ", or leave the key out",
              r->dist.ranks.value, ranks, ranks == 1 ? "" : "s", r->dist.ranks.value, r->dist.ranks.value);
-    if (ranks == 1) return RP_OK;
-    return rp__ranks_join(t->ctx, t->ctx->comm, r->dist.replicate_dim);
+    return RP_OK;
+}
+
+/* Before the ranks are split: one that splits otherwise would be waited for without end. */
+static rp_status check_recipe(const rp_trainer *t)
+{
+    rp_ctx *ctx   = t->ctx;
+    uint64_t mine = hash_text(t->recipe_text), first = mine;
+
+    RP_TRY(rp__comm_tell(ctx, ctx->comm, 0, &first, sizeof first, "the comparison of recipes"));
+    RP_CHECK(ctx, mine == first, RP_ERR_CONFIG, "rank %d has another recipe than rank 0: all ranks of a run need the same", rp__comm_rank(ctx->comm));
+    return RP_OK;
+}
+
+rp_status rp__trainer_join(rp_trainer *t)
+{
+    rp_ctx *ctx = t->ctx;
+
+    RP_TRY(rp__comm_agree(ctx, ctx->comm, check_number(t)));
+    if (rp__comm_ranks(ctx->comm) == 1) return RP_OK;
+    RP_TRY(rp__comm_agree(ctx, ctx->comm, check_recipe(t)));
+    return rp__comm_agree(ctx, ctx->comm, rp__ranks_join(ctx, ctx->comm, t->recipe->dist.replicate_dim));
 }
 
 /* ---- what they have in common ---- */
 
 typedef struct { const char *what; uint64_t hash; } common;
-
-enum { MOST_COMMON = 8 };
-
-static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_SEED); }
 
 static uint64_t hash_plan(const rp_step_plan *plan)
 {
@@ -39,12 +57,12 @@ static uint64_t hash_plan(const rp_step_plan *plan)
 }
 
 /* The first thing that differs between this rank and rank 0. */
-static rp_status compare(rp_ctx *ctx, const common *mine, int n, const uint64_t *all)
+static rp_status compare(rp_ctx *ctx, const common *mine, int n, const uint64_t *first)
 {
     int rank = rp__comm_rank(ctx->comm);
 
     for (int i = 0; i < n; i++)
-        RP_CHECK(ctx, mine[i].hash == all[i], RP_ERR_CONFIG, "rank %d has %s than rank 0: all ranks of a run need the same", rank, mine[i].what);
+        RP_CHECK(ctx, mine[i].hash == first[i], RP_ERR_CONFIG, "rank %d has %s than rank 0: all ranks of a run need the same", rank, mine[i].what);
     return RP_OK;
 }
 
@@ -52,23 +70,18 @@ rp_status rp__trainer_alike(rp_trainer *t)
 {
     const common mine[] = {
         { "another version of reprise", hash_text(rp_version()) },
-        { "another recipe", hash_text(t->recipe_text) },
         { "a CPU of another level", hash_text(rp__kernels_cpu()->level) },
         { "another number of threads", (uint64_t)t->ctx->threads },
         { "other data", t->info.data.hash },
         { "another plan of the step", hash_plan(t->steps) },
     };
-    int n = RP_COUNT(mine), ranks = rp__comm_ranks(t->ctx->comm);
-    uint64_t own[MOST_COMMON], *all;
+    int n = RP_COUNT(mine);
+    uint64_t first[RP_COUNT(mine)];
 
-    if (ranks == 1) return RP_OK;
-    for (int i = 0; i < n; i++) own[i] = mine[i].hash;
-    all              = rp__host_alloc(t->ctx, ranks * n * (int64_t)sizeof *all);
-    if (!all) return RP_ERR_MEMORY;
-    rp_status status = rp__comm_share(t->ctx, t->ctx->comm, own, n * (int64_t)sizeof *own, all, "the comparison of plans");
-    if (status == RP_OK) status = compare(t->ctx, mine, n, all);
-    rp__release(all);
-    return status;
+    if (rp__comm_ranks(t->ctx->comm) == 1) return RP_OK;
+    for (int i = 0; i < n; i++) first[i] = mine[i].hash;
+    RP_TRY(rp__comm_tell(t->ctx, t->ctx->comm, 0, first, sizeof first, "the comparison of plans"));
+    return compare(t->ctx, mine, n, first);
 }
 
 /* ---- a line of metrics ---- */

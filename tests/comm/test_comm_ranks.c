@@ -288,6 +288,18 @@ static void share_puts_values_in_the_order_of_ranks(void **state)
     }
 }
 
+static void tell_brings_one_ranks_bytes_to_all(void **state)
+{
+    (void)state;
+    for (int from = 0; from < ranks; from++) {
+        int32_t data[3] = { rank, rank * 10, -1 };
+        assert_ok(ctx, rp__comm_tell(ctx, world, from, data, sizeof *data * 2, "two numbers"));
+        assert_int_equal(data[0], from);
+        assert_int_equal(data[1], from * 10);
+        assert_int_equal(data[2], -1);
+    }
+}
+
 static void all_ranks_take_the_status_and_the_sentence_of_the_one_that_failed(void **state)
 {
     (void)state;
@@ -341,6 +353,7 @@ int main(void)
         cmocka_unit_test(a_split_holds_those_of_one_color_in_their_order),
         cmocka_unit_test(blocks_and_lines_across_meet_only_their_own),
         cmocka_unit_test(share_puts_values_in_the_order_of_ranks),
+        cmocka_unit_test(tell_brings_one_ranks_bytes_to_all),
         cmocka_unit_test(all_ranks_take_the_status_and_the_sentence_of_the_one_that_failed),
         cmocka_unit_test(of_many_failures_the_first_ranks_is_told_before_any_interruption),
         cmocka_unit_test(after_a_stop_messages_still_come),
