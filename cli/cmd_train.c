@@ -30,7 +30,7 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
     const rp_rehearsal *found   = &info->rehearsal;
-    char peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS];
+    char peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], gathered[RP_UNITS_CHARS];
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
@@ -41,6 +41,8 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
             info->first_step + 1, info->n_steps, r->gradient_accumulation_steps, r->batch_size, s_of(r->batch_size),
             r->max_seq_len);
     print_checkpointing(r, t, found);
+    const char *units = rp__trainer_units_text(t, gathered);
+    if (units) fprintf(stderr, "sharding       %s\n", units);
     fprintf(stderr, "memory         peak %s, reserved %s\n", rp__size_text(peak, found->memory.peak_bytes),
             rp__size_text(reserved, found->memory.reserved_bytes));
 }

@@ -16,19 +16,20 @@ static int print_text(cli *c, rp_status status, const char *text)
 static int try_model(cli *c, const rp_recipe *recipe, const char *name)
 {
     const char *missing = rp__recipe_missing_file(recipe);
-    char regions[RP_REGIONS_CHARS] = "";
+    rp_recipe_words words;
     rp_report report;
 
     rp__report_open(&report, c->ctx);
     rp_status status = rp__recipe_open_plugins(recipe, &report) ? RP_ERR_MATCH : RP_OK;
-    if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, regions);
+    if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, &words);
     rp__report_sort(&report);
     cli_print_report(&report);
     bool told = report.n_errors > 0;
     rp__report_close(&report);
     if (status != RP_OK) return told ? rp_status_exit_code(status) : cli_fail(c, status);
     if (missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", missing);
-    else fprintf(stderr, "checkpointing: %s\n", regions);
+    else fprintf(stderr, "checkpointing: %s\n", words.regions);
+    if (!missing && *words.units) fprintf(stderr, "sharding: %s\n", words.units);
     fprintf(stderr, "'%s' is a valid recipe\n", name);
     return 0;
 }

@@ -112,10 +112,10 @@ static void find_config(rp_recipe *recipe)
 /* Names that the model does not have are told together with what is wrong in the recipe itself. */
 static void add_names(cli *c, const rp_recipe *recipe, rp_report *report)
 {
-    char regions[RP_REGIONS_CHARS];
+    rp_recipe_words words;
 
     if (rp__recipe_missing_file(recipe)) return;
-    (void)rp__recipe_try(c->ctx, recipe, report, regions);
+    (void)rp__recipe_try(c->ctx, recipe, report, &words);
     rp__report_sort(report);
 }
 

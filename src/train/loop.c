@@ -6,6 +6,11 @@
 #include "train/state_json.h"
 
 rp_model *rp__trainer_model(rp_trainer *t) { return t->engine.model; }
+const char *rp__trainer_units_text(const rp_trainer *t, char out[RP_UNITS_CHARS])
+{
+    return t->engine.gather ? rp__units_text(&t->engine.units, out) : NULL;
+}
+
 int rp__trainer_n_rules(const rp_trainer *t) { return rp__engine_n_rules(&t->engine); }
 const rp_trainer_info *rp__trainer_info(const rp_trainer *t) { return &t->info; }
 int64_t rp__trainer_done(const rp_trainer *t) { return t->done; }

@@ -41,8 +41,12 @@ const char *rp__regions_text(rp_module *root, int n_rules, char out[RP_REGIONS_C
 /* The first file of the model or the tokenizer that the recipe names and that is not there, NULL: all are. */
 const char *rp__recipe_missing_file(const rp_recipe *recipe);
 /* Hold the recipe against its model and rehearse a step on shapes, as a run would: what is wrong is in the report as well as in the
- * status. `regions` as above. */
-rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, char regions[RP_REGIONS_CHARS]);
+ * status; "" is told then, and of units where weights are whole. */
+typedef struct {
+    char regions[RP_REGIONS_CHARS];     /* as above */
+    char units[RP_UNITS_CHARS];         /* what is gathered together */
+} rp_recipe_words;
+rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_recipe_words *words);
 
 /* ---- a forecast: what steps on batches of full length will take, by a rehearsal; neither weights nor data are read ---- */
 
@@ -149,6 +153,8 @@ void rp__trainer_free(rp_trainer *trainer);
 
 rp_model *rp__trainer_model(rp_trainer *trainer);
 const rp_trainer_info *rp__trainer_info(const rp_trainer *trainer);
+/* Its shard units in a line; NULL: weights are whole. */
+const char *rp__trainer_units_text(const rp_trainer *trainer, char out[RP_UNITS_CHARS]);
 /* The rules that decide in its steps: the recipe's and its mode's. */
 int rp__trainer_n_rules(const rp_trainer *trainer);
 int64_t rp__trainer_done(const rp_trainer *trainer);        /* steps done, those before a resume included */

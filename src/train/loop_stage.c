@@ -280,13 +280,16 @@ rp_status rp__stage_try(rp_ctx *ctx, const rp_recipe *recipe, rp_explain *explai
     return status == RP_OK && report->n_errors > told ? rp__report_status(report, RP_ERR_CONFIG) : status;
 }
 
-rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, char regions[RP_REGIONS_CHARS])
+rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_recipe_words *words)
 {
     rp_stage stage;
     rp_status status = rp__stage_try(ctx, recipe, NULL, report, &stage);
 
-    if (status == RP_OK && report->n_errors == 0)
-        rp__regions_text(rp__model_root(stage.engine.model), rp__engine_n_rules(&stage.engine), regions);
+    *words = (rp_recipe_words){ "", "" };
+    if (status == RP_OK && report->n_errors == 0) {
+        rp__regions_text(rp__model_root(stage.engine.model), rp__engine_n_rules(&stage.engine), words->regions);
+        if (stage.engine.gather) rp__units_text(&stage.engine.units, words->units);
+    }
     rp__stage_close(&stage);
     return status;
 }
