@@ -265,7 +265,8 @@ static void an_index_that_makes_no_sense_is_refused(void **state)
 
     for (int i = 0; i < RP_COUNT(wrong); i++) {
         assert_ok(ctx, try_write(ctx, &dir, 2, 1));
-        json_t *root = read_state_index(temp_path(&dir, "state/step-20/state.json")), *entry = json_object_get(json_object_get(root, "tensors"), "layers.0.w");
+        json_t *root  = read_state_index(temp_path(&dir, "state/step-20/state.json"));
+        json_t *entry = json_object_get(json_object_get(root, "tensors"), "layers.0.w");
         json_object_set_new(entry, wrong[i].key, json_loads(wrong[i].value, JSON_DECODE_ANY, NULL));
         write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
         holding h        = hold(ctx, 1, 2, 2);
