@@ -5,8 +5,8 @@
  *    "tensors": {name: {"dtype": "BF16", "shape": […], "room": 4096, "checksums": "… … … …"}, …}, "checksum": "…"}
  *
  * Part p of a tensor has its elements from p * room on, `room` of them or what there is; the checksums are of the parts in turn. 64-bit
- * numbers that may pass 2^63 are hexadecimal texts. "checksum" is of the object without it, compact, keys sorted. Format 1, of one part, has {name: checksum} for tensors, whose
- * shapes are in their file.
+ * numbers that may pass 2^63 are hexadecimal texts. "checksum" is of the object without it, compact, keys sorted. Format 1, of one part,
+ * has {name: checksum} for tensors, whose shapes are in their file.
  */
 #ifndef RP_TRAIN_STATE_JSON_H
 #define RP_TRAIN_STATE_JSON_H

@@ -1,5 +1,6 @@
 /* Claims about runs that were stopped, killed or changed, and went on. */
 #include "loop_test.h"
+#include "state_index.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -147,6 +148,42 @@ static void a_damaged_state_is_passed_over_with_a_note(void **state)
     assert_same_run("whole", "part");
 }
 
+/* The state at step 4 as 2 ranks of half the batch would have left it in one copy each: bits do not tell, the index does. */
+static void as_of_two_ranks(const char *out)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/state/step-4/state.json", out);
+    json_t *root = read_state_index(temp_path(&dir, path));
+    char *recipe = strdup(json_string_value(json_object_get(root, "recipe"))), *batch = strstr(recipe, "\nbatch_size: 2\n");
+    assert_non_null(batch);
+    batch[strlen("\nbatch_size: ")] = '1';
+    json_object_set_new(root, "recipe", json_string(recipe));
+    json_object_set_new(root, "ranks", json_integer(2));
+    write_state_index(temp_path(&dir, path), root);
+    free(recipe);
+}
+
+static void a_state_of_more_ranks_is_resumed_where_the_global_batch_is_the_same(void **state)
+{
+    (void)state;
+    bool told = false;
+
+    run_whole(&dir, "gpt2", "whole", RUN(NULL));
+    run_part("out", 4, true, RUN(NULL));
+    as_of_two_ranks("out");
+    assert_not_resumed("the global batch is 1 samples (ranks * batch_size * gradient_accumulation_steps), but the run to resume has 2",
+                       RUN("resume=auto", "batch_size=1"));
+    run r = run_open(&dir, "gpt2", "out", RUN("resume=auto"));
+    assert_ok(r.ctx, r.status);
+    for (rp_report_item *item = r.report.first; item; item = item->next)
+        told = told || (item->note && strstr(item->text, "state/step-4', written by 2 ranks"));
+    assert_true(told);
+    assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
+    run_close(&r);
+    assert_same_run("whole", "out");
+}
+
 /* ---- killed ---- */
 
 enum { NEVER = -1 };
@@ -210,6 +247,7 @@ int main(void)
         TEST(resume_auto_in_an_empty_folder_starts_a_run),
         TEST(another_recipe_or_other_data_is_not_resumed),
         TEST(a_damaged_state_is_passed_over_with_a_note),
+        TEST(a_state_of_more_ranks_is_resumed_where_the_global_batch_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

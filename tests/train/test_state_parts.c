@@ -2,10 +2,9 @@
  * named. No rank talks to another: each is played by its number, one after the other. */
 #include "rp_test.h"
 
-#include <jansson.h>
-
 #include "base/file.h"
 #include "held_tensors.h"
+#include "state_index.h"
 #include "temp.h"
 
 enum { MOST = 8 };
@@ -219,29 +218,6 @@ static void slices_of_another_model_are_refused_before_a_byte_is_written(void **
 
 /* ---- the index ---- */
 
-static json_t *read_index(const temp_dir *dir)
-{
-    json_t *root = json_load_file(temp_path(dir, "state/step-20/state.json"), 0, NULL);
-
-    assert_non_null(root);
-    return root;
-}
-
-/* Written back as if it had been written so: with the checksum of what it says now. */
-static void write_index(const temp_dir *dir, json_t *root)
-{
-    char hex[17];
-
-    json_object_del(root, "checksum");
-    char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
-    assert_non_null(text);
-    snprintf(hex, sizeof hex, "%016" PRIx64, rp__hash(text, strlen(text), RP_HASH_SEED));
-    assert_int_equal(json_object_set_new(root, "checksum", json_string(hex)), 0);
-    assert_int_equal(json_dump_file(root, temp_path(dir, "state/step-20/state.json"), JSON_INDENT(1)), 0);
-    free(text);
-    json_decref(root);
-}
-
 /* As versions before sharding wrote it. */
 static void an_index_of_format_1_is_read(void **state)
 {
@@ -252,23 +228,23 @@ static void an_index_of_format_1_is_read(void **state)
     json_t *entry;
 
     assert_ok(ctx, try_write(ctx, &dir, 1, 1));
-    json_t *root = read_index(&dir), *tensors = json_object();
+    json_t *root = read_state_index(temp_path(&dir, "state/step-20/state.json")), *tensors = json_object();
     json_object_foreach(json_object_get(root, "tensors"), name, entry)
         json_object_set(tensors, name, json_object_get(entry, "checksums"));
     json_object_set_new(root, "tensors", tensors);
     json_object_set_new(root, "format", json_integer(1));
     json_object_del(root, "ranks");
     json_object_del(root, "parts");
-    write_index(&dir, root);
+    write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
     for (int rank = 0; rank < 3; rank++) {
         holding h = hold(ctx, rank, 3, 2);
         assert_ok(ctx, try_read(ctx, &dir, &h));
         assert_holds(&h, 1);
         let_go(&h);
     }
-    root = read_index(&dir);
+    root = read_state_index(temp_path(&dir, "state/step-20/state.json"));
     json_object_set_new(json_object_get(root, "tensors"), "more", json_string("0123456789abcdef"));
-    write_index(&dir, root);
+    write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
     assert_refused(ctx, &dir, RP_ERR_FORMAT, "lists a tensor that '");
     temp_remove(&dir);
     test_ctx_free(ctx);
@@ -289,9 +265,10 @@ static void an_index_that_makes_no_sense_is_refused(void **state)
 
     for (int i = 0; i < RP_COUNT(wrong); i++) {
         assert_ok(ctx, try_write(ctx, &dir, 2, 1));
-        json_t *root = read_index(&dir), *entry = json_object_get(json_object_get(root, "tensors"), "layers.0.w");
+        json_t *root  = read_state_index(temp_path(&dir, "state/step-20/state.json"));
+        json_t *entry = json_object_get(json_object_get(root, "tensors"), "layers.0.w");
         json_object_set_new(entry, wrong[i].key, json_loads(wrong[i].value, JSON_DECODE_ANY, NULL));
-        write_index(&dir, root);
+        write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
         holding h        = hold(ctx, 1, 2, 2);
         rp_status status = try_read(ctx, &dir, &h);
         if (status != RP_ERR_FORMAT && status != RP_ERR_CONFIG) fail_msg("%s %s: status %d", wrong[i].key, wrong[i].value, (int)status);
@@ -300,9 +277,9 @@ static void an_index_that_makes_no_sense_is_refused(void **state)
     static const char *const parts[] = { "0", "-1", "3", "99999999999", "\"2\"" };
     for (int i = 0; i < RP_COUNT(parts); i++) {
         assert_ok(ctx, try_write(ctx, &dir, 2, 1));
-        json_t *root = read_index(&dir);
+        json_t *root = read_state_index(temp_path(&dir, "state/step-20/state.json"));
         json_object_set_new(root, "parts", json_loads(parts[i], JSON_DECODE_ANY, NULL));
-        write_index(&dir, root);
+        write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
         assert_refused(ctx, &dir, RP_ERR_FORMAT, "");
     }
     temp_remove(&dir);
