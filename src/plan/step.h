@@ -28,7 +28,7 @@ struct rp_step_plan {
     bool in_backward;                   /* the program's own affair: the optimizer's update */
     rp_rehearsal found;
     double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table */
-    double comm_seconds;                /* of both, in talk with other ranks … */
+    double comm_seconds, comm_again_seconds;    /* of both, in talk with other ranks; of replays alone … */
     int64_t comm_bytes;                 /* … to whom a rank sends so many */
     char machine[128];                  /* of that table … */
     uint64_t costs;                     /* … and its hash */

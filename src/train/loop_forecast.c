@@ -52,8 +52,9 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     f->again_seconds   = s->again_seconds;
     f->away_seconds    = s->plan ? s->plan->facts.away_seconds : 0;
     f->ranks           = rp__comm_ranks(stage->ctx->comm);
-    f->comm_seconds    = s->comm_seconds;
-    f->comm_bytes      = s->comm_bytes;
+    f->comm_seconds       = s->comm_seconds;
+    f->comm_again_seconds = s->comm_again_seconds;
+    f->comm_bytes         = s->comm_bytes;
     if (stage->engine.gather) rp__units_text(&stage->engine.units, f->units);
     f->bound_seconds   = s->plan ? s->plan->facts.bound_seconds : 0;
     f->solve_seconds   = stage->solve_seconds;

@@ -47,7 +47,7 @@ typedef struct { int64_t rows, length; } rp_micro_shape;
 typedef struct {                        /* what a step's calls take by the machine's cost table */
     const rp_cost_table *costs;
     double seconds, again_seconds;      /* forward, backward and update · replays */
-    double comm_seconds;                /* of both, in talk with other ranks */
+    double comm_seconds, comm_again_seconds;    /* of both, in talk with other ranks; of replays alone */
     int64_t comm_bytes;                 /* that a rank sends, replays included */
 } rp_step_time;
 

@@ -36,8 +36,9 @@ static rp_status run_step(void *self, rp_step_plan *how)
     how->found         = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops, step.work.offloaded_bytes };
     how->seconds       = time.seconds;
     how->again_seconds = time.again_seconds + (how->plan ? how->plan->facts.away_seconds : 0);
-    how->comm_seconds  = time.comm_seconds;
-    how->comm_bytes    = time.comm_bytes;
+    how->comm_seconds       = time.comm_seconds;
+    how->comm_again_seconds = time.comm_again_seconds;
+    how->comm_bytes         = time.comm_bytes;
     how->budget        = w->stage->budget;
     return RP_OK;
 }

@@ -229,10 +229,12 @@ static void count_forward(rp_engine *e)
 
 static void count_replay(void *user, int at, const char *path, const char *op)
 {
-    rp_engine *e = user;
+    rp_engine *e  = user;
+    double before = e->time->comm_seconds;
 
     (void)path, (void)op;
     count_call(e->time, rp__tape_call_at(e->ctx, at).meta, RP_FORWARD, &e->time->again_seconds);
+    e->time->comm_again_seconds += e->time->comm_seconds - before;
 }
 
 /* The update reads and writes weights and states, and reads gradients. */

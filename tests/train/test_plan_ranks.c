@@ -103,6 +103,7 @@ static void weights_that_go_are_sent_again(void **state)
 
     (void)state;
     assert_int_equal(go.comm_bytes - stay.comm_bytes, 4 * blocks);
+    assert_true(stay.comm_again_seconds == 0 && go.comm_again_seconds > 0 && go.comm_again_seconds < go.again_seconds);
     assert_true(go.found.memory.peak_bytes < stay.found.memory.peak_bytes);
 }
 
