@@ -276,12 +276,12 @@ static void blocks_and_lines_across_meet_only_their_own(void **state)
 static void share_puts_values_in_the_order_of_ranks(void **state)
 {
     (void)state;
-    struct { double loss; char text[13]; } mine = { .loss = 0.5 * rank }, all[64];
+    struct { double loss; char text[20]; } mine = { .loss = 0.5 * rank }, all[64];
 
     snprintf(mine.text, sizeof mine.text, "rank %d", rank);
     assert_ok(ctx, rp__comm_share(ctx, world, &mine, sizeof mine, all, "losses"));
     for (int r = 0; r < ranks; r++) {
-        char text[13];
+        char text[20];
         snprintf(text, sizeof text, "rank %d", r);
         assert_true(all[r].loss == 0.5 * r);
         assert_string_equal(all[r].text, text);
