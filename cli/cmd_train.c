@@ -26,20 +26,28 @@ static void print_checkpointing(const rp_recipe *r, rp_trainer *t, const rp_rehe
     fputc('\n', stderr);
 }
 
+/* "4 ranks x " */
+static const char *ranks_text(int n, char out[RP_SIZE_CHARS])
+{
+    if (n > 1) snprintf(out, RP_SIZE_CHARS, "%d ranks x ", n);
+    else *out = 0;
+    return out;
+}
+
 static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
     const rp_rehearsal *found   = &info->rehearsal;
-    char peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], gathered[RP_UNITS_CHARS];
+    char ranks[RP_SIZE_CHARS], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], gathered[RP_UNITS_CHARS];
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
     fprintf(stderr, "data           %s: %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " sample%s\n", r->dataset.path,
             info->data.n_documents, s_of(info->data.n_documents), info->data.n_tokens, info->data.n_samples,
             s_of(info->data.n_samples));
-    fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",
-            info->first_step + 1, info->n_steps, r->gradient_accumulation_steps, r->batch_size, s_of(r->batch_size),
-            r->max_seq_len);
+    fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %s%" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",
+            info->first_step + 1, info->n_steps, ranks_text(info->n_ranks, ranks), r->gradient_accumulation_steps, r->batch_size,
+            s_of(r->batch_size), r->max_seq_len);
     print_checkpointing(r, t, found);
     const char *units = rp__trainer_units_text(t, gathered);
     if (units) fprintf(stderr, "sharding       %s\n", units);

@@ -137,6 +137,7 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
 {
     RP_TRY(rp__recipe_write(t->recipe, &t->texts, &t->recipe_text));
     RP_TRY(rp__trainer_join(t));
+    t->info.n_ranks = rp__comm_ranks(t->ctx->comm);
     RP_TRY(agreed(t, look(t, o, report)));
     RP_TRY(agreed(t, rp__resume_find(t, report, &o->state)));
     RP_TRY(agreed(t, rehearse(t, o, report)));
