@@ -89,6 +89,15 @@ static void sum_piece(const summing *s, int64_t n, int threads)
 
 /* ---- what is sent ---- */
 
+/* "all_gather of layers.3.mlp.up" */
+static rp_status wait_for(const rp_op_call *c, rp_comm *group, rp_comm_request *request)
+{
+    char what[256];
+
+    snprintf(what, sizeof what, "%s%s%.200s", c->meta->op->name, c->ctx->path ? " of " : "", c->ctx->path ? c->ctx->path : "");
+    return rp__comm_wait(c->ctx, group, request, what);
+}
+
 int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t) { return m->dense ? 0 : rp_meta_bytes(t); }
 
 rp_tensor rp__dense_in(const rp_tensor *t, rp_dtype dtype, rp_storage *storage, void *room)
@@ -136,7 +145,7 @@ void rp__gather_slices(const rp_op_call *c, const void *slice, rp_tensor *whole)
         part[r]    = (rp_comm_part){ s.first, s.count };
     }
     rp_status status = rp__comm_gather(c->ctx, rp__group(c->ctx), slice, rp_tensor_data(whole), part, bytes, &request);
-    if (status == RP_OK) status = rp__comm_wait(c->ctx, rp__group(c->ctx), &request, c->meta->op->name);
+    if (status == RP_OK) status = wait_for(c, rp__group(c->ctx), &request);
     if (status != RP_OK) rp__op_failed(c, status);
 }
 
@@ -189,7 +198,7 @@ static reduction reduction_of(const rp_op_call *c, int64_t n, rp_dtype dtype)
 
 rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request)
 {
-    return request->id ? rp__comm_wait(c->ctx, rp__group(c->ctx), request, c->meta->op->name) : RP_OK;
+    return request->id ? wait_for(c, rp__group(c->ctx), request) : RP_OK;
 }
 
 /* part[r]: what of the whole rank r sums; `origin`: the element of the whole that `from` begins with. Alone, it is there already. */
@@ -225,7 +234,7 @@ static rp_status between_groups(const reduction *r, summing s, int64_t n)
     sum_piece(&own, n, r->c->meta->threads);
     for (int g = 0; g < r->copies; g++) part[g] = (rp_comm_part){ g * r->stride, n };
     RP_TRY(rp__comm_gather(r->c->ctx, r->replicas, own.to, r->between, part, (int)elem, &request));
-    RP_TRY(rp__comm_wait(r->c->ctx, r->replicas, &request, r->c->meta->op->name));
+    RP_TRY(wait_for(r->c, r->replicas, &request));
     s.parts      = r->between;
     s.from_dtype = dtype;
     s.ranks      = r->copies;

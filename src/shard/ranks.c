@@ -13,25 +13,22 @@ static rp_status check(rp_ctx *ctx, int ranks, int64_t replicate_dim)
 
 rp_status rp__ranks_join(rp_ctx *ctx, rp_comm *world, int64_t replicate_dim)
 {
-    int ranks = rp__comm_ranks(world), rank = rp__comm_rank(world);
+    int ranks = rp__comm_ranks(world);
 
     RP_TRY(check(ctx, ranks, replicate_dim));
     ctx->comm = world;
     if (ranks == 1) return RP_OK;
     int together = (int)(ranks / replicate_dim);
-    RP_TRY(rp__comm_split(ctx, world, rank / together, &ctx->shards));
-    return replicate_dim == 1 ? RP_OK : rp__comm_split(ctx, world, rank % together, &ctx->replicas);
+    RP_TRY(rp__comm_block(ctx, world, together, &ctx->shards));
+    return replicate_dim == 1 ? RP_OK : rp__comm_across(ctx, world, together, &ctx->replicas);
 }
 
 rp_status rp__ranks_pretend(rp_ctx *ctx, int rank, int ranks, int64_t replicate_dim)
 {
-    RP_TRY(check(ctx, ranks, replicate_dim));
     if (ranks == 1) return RP_OK;
-    int together = (int)(ranks / replicate_dim);
     RP_TRY(rp__comm_shapes(ctx, rank, ranks, &ctx->comm));
     ctx->pretends = true;
-    RP_TRY(rp__comm_shapes(ctx, rank % together, together, &ctx->shards));
-    return replicate_dim == 1 ? RP_OK : rp__comm_shapes(ctx, rank / together, (int)replicate_dim, &ctx->replicas);
+    return rp__ranks_join(ctx, ctx->comm, replicate_dim);
 }
 
 void rp__ranks_leave(rp_ctx *ctx)
@@ -48,14 +45,13 @@ void rp__ranks_leave(rp_ctx *ctx)
 rp_status rp__ranks_sum(rp_ctx *ctx, rp_comm *over, double *value, const char *what)
 {
     int ranks = rp__comm_ranks(over);
+    double all[RP_MOST_RANKS];          /* no memory is taken: a rank alone cannot fail here */
 
     if (ranks == 1) return RP_OK;
-    double *all = rp__host_alloc(ctx, ranks * (int64_t)sizeof *all);
-    if (!all) return RP_ERR_MEMORY;
-    rp_status status = rp__comm_share(ctx, over, value, sizeof *value, all, what);
-    for (int r = 0; r < ranks && status == RP_OK; r++) *value = r ? *value + all[r] : all[0];
-    rp__release(all);
-    return status;
+    RP_TRY(rp__comm_share(ctx, over, value, sizeof *value, all, what));
+    *value = all[0];
+    for (int r = 1; r < ranks; r++) *value += all[r];
+    return RP_OK;
 }
 
 rp_status rp__ranks_any(rp_ctx *ctx, bool *flag, const char *what)
