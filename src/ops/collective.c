@@ -2,10 +2,12 @@
 #include "ops/collective.h"
 
 #include "base/team.h"
+#include "ops/ahead.h"
 
 enum {
     PIECES_BYTES = 4 << 20,             /* of scratch for one piece of all ranks: enough that latency does not show, little beside a block's weights */
-    BLOCK        = 512                  /* elements summed at a time, in the first cache */
+    BLOCK        = 512,                 /* elements summed at a time, in the first cache */
+    WHAT_CHARS   = 256
 };
 
 rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return rp__slice_of(n, rp__comm_rank(rp__group(ctx)), rp__comm_ranks(rp__group(ctx))); }
@@ -90,12 +92,17 @@ static void sum_piece(const summing *s, int64_t n, int threads)
 /* ---- what is sent ---- */
 
 /* "all_gather of layers.3.mlp.up" */
+static const char *what_waits(const rp_op_call *c, char out[WHAT_CHARS])
+{
+    snprintf(out, WHAT_CHARS, "%s%s%.200s", c->meta->op->name, c->ctx->path ? " of " : "", c->ctx->path ? c->ctx->path : "");
+    return out;
+}
+
 static rp_status wait_for(const rp_op_call *c, rp_comm *group, rp_comm_request *request)
 {
-    char what[256];
+    char what[WHAT_CHARS];
 
-    snprintf(what, sizeof what, "%s%s%.200s", c->meta->op->name, c->ctx->path ? " of " : "", c->ctx->path ? c->ctx->path : "");
-    return rp__comm_wait(c->ctx, group, request, what);
+    return rp__comm_wait(c->ctx, group, request, what_waits(c, what));
 }
 
 int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t) { return m->dense ? 0 : rp_meta_bytes(t); }
@@ -133,19 +140,13 @@ void rp__gather_slices(const rp_op_call *c, const void *slice, rp_tensor *whole)
 {
     int64_t n     = rp_meta_elems(&whole->m);
     int bytes     = (int)rp_dtype_bytes(whole->m.dtype), ranks = rp__comm_ranks(rp__group(c->ctx));
-    rp_comm_request request;
-    rp_comm_part part[RP_MOST_RANKS];
+    char what[WHAT_CHARS];
 
     if (ranks == 1) {
         memcpy(rp_tensor_data(whole), slice, (size_t)(n * bytes));
         return;
     }
-    for (int r = 0; r < ranks; r++) {
-        rp_slice s = rp__slice_of(n, r, ranks);
-        part[r]    = (rp_comm_part){ s.first, s.count };
-    }
-    rp_status status = rp__comm_gather(c->ctx, rp__group(c->ctx), slice, rp_tensor_data(whole), part, bytes, &request);
-    if (status == RP_OK) status = wait_for(c, rp__group(c->ctx), &request);
+    rp_status status = rp__ahead_gather(c->ctx, slice, n, bytes, rp_tensor_data(whole), what_waits(c, what));
     if (status != RP_OK) rp__op_failed(c, status);
 }
 

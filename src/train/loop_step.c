@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/watch.h"
+#include "ops/ahead.h"
 #include "train/loop_inside.h"
 
 /* ---- model and optimizer ---- */
@@ -78,6 +79,19 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     return rp__recipe_offloads(recipe) ? open_offload(e) : RP_OK;
 }
 
+/* As large as so many blocks; a larger unit, such as an embedding, is not asked for ahead. */
+static rp_status open_ahead(rp_engine *e)
+{
+    int64_t most = 0, layer;
+
+    for (int u = 0; u < e->units.n_units; u++) {
+        const rp_unit *unit = &e->units.unit[u];
+        int64_t bytes       = unit->whole_bytes + unit->n_params * RP_ALIGN;
+        if (rp_path_layer(unit->path, &layer) && bytes > most) most = bytes;
+    }
+    return most && e->recipe->dist.prefetch ? rp__ahead_open(e->ctx, e->recipe->dist.prefetch * most) : RP_OK;
+}
+
 rp_status rp__engine_ready(rp_engine *e)
 {
     static const char *const names[] = { [RP_OPTIMIZER_ADAMW] = "adamw", [RP_OPTIMIZER_SGD] = "sgd" };
@@ -92,6 +106,7 @@ rp_status rp__engine_ready(rp_engine *e)
     int n                  = rp__model_n_params(e->model);
 
     RP_TRY(rp__model_reserve_length(e->model, r->max_seq_len));
+    if (rp__comm_ranks(e->ctx->shards) > 1) RP_TRY(open_ahead(e));
     rp_optim_param *params = rp__host_alloc(e->ctx, n * (int64_t)sizeof *params);
     if (!params) return RP_ERR_MEMORY;
     for (int i = 0; i < n; i++) {
@@ -113,6 +128,7 @@ void rp__engine_close(rp_engine *e)
     if (e->offloads) rp_set_offload(e->ctx, NULL);
     rp__selection_close(&e->selection);
     rp__optim_free(e->optim);
+    if (e->ctx) rp__ahead_close(e->ctx);
     rp__gather_free(e->gather);
     rp__units_close(&e->units);
     rp__model_free(e->model);
@@ -276,6 +292,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     if (e->micro) b = (rp_data_batch){ .rows = e->micro[micro].rows, .length = e->micro[micro].length };
     RP_TRY(read_batch(e, data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
+    RP_TRY(rp__ahead_pass(e->ctx));
     RP_TRY(recorded_loss(e, &b, targets, &loss));
     count_forward(e);
     rp_mem_read(e->ctx, 0, false, &now);
@@ -412,6 +429,7 @@ static rp_status score_batch(rp_engine *e, rp_data *data, const rp_data_batch *b
 {
     rp_tensor *loss;
 
+    RP_TRY(rp__ahead_pass(e->ctx));
     RP_TRY(batch_loss(e, b, targets, &loss));
     rp_status status = read_loss(e, data, loss, mean);
     rp_tensor_unref(loss);
