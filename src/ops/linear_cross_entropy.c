@@ -20,7 +20,7 @@
  * Where ranks share w, a block of it comes while the one before is multiplied, and the gradient of a block goes to those whose slices it lies
  * in while the next one is made: neither the head nor its gradient is ever whole at a rank. The bits are those of a w that was gathered.
  */
-#include "ops/collective.h"
+#include "ops/streamed.h"
 
 enum { X, W, LABELS };
 enum { LOSS };
@@ -321,87 +321,13 @@ static void reference_gradients(const rp_op_call *c, double factor)
     rp__reduce_whole(&reduce, &w.gradient.m, rp_tensor_data(&w.gradient), c->grad_in[W], c->grad_adds[W]);
 }
 
-/* ---- w and its gradient, whole or a block at a time ---- */
+/* ---- w and its gradient, a block of classes at a time ---- */
 
-typedef struct {
-    const rp_op_call *c;
-    int64_t q;
-    uint8_t *window[2];
-    rp_comm_request coming[2];
-} weights;
-
-/* The block from class v on begins to come. */
-static rp_status ask_block(weights *w, int64_t v)
+static rp_streamed open_weights(const rp_op_call *c, uint8_t *scratch, const layout *l)
 {
-    const rp_op_meta *m = w->c->meta;
-    int which           = (int)(v / w->q % 2);
-
-    if (v >= classes_of(m)) return RP_OK;
-    return rp__window_fetch(w->c, elems_of(m), rp__data(w->c->in[W]), (int)rp_dtype_bytes(m->in[W].dtype), v * width_of(m),
-                            least(w->q, classes_of(m) - v) * width_of(m), w->window[which], &w->coming[which]);
-}
-
-static rp_status open_weights(const rp_op_call *c, uint8_t *scratch, const layout *l, weights *out)
-{
-    *out = (weights){ .c = c, .q = block_classes(c->meta), .window = { scratch + l->window[0], scratch + l->window[1] } };
-    return is_sliced(c->meta) ? ask_block(out, 0) : RP_OK;
-}
-
-/* Of the block from class v on; blocks come in order, and one is good until the next but one is asked for. */
-static rp_status block_weights(weights *w, int64_t v, const void **out)
-{
-    int which = (int)(v / w->q % 2);
-
-    if (!is_sliced(w->c->meta)) {
-        *out = rp__data_at(w->c->in[W], v * width_of(w->c->meta));
-        return RP_OK;
-    }
-    RP_TRY(ask_block(w, v + w->q));
-    *out = w->window[which];
-    return rp__group_wait(w->c, &w->coming[which]);
-}
-
-typedef struct {
-    const rp_op_call *c;
-    rp_dtype dtype;
-    int64_t q, v;                       /* v: the block that is on its way; -1: none */
-    uint8_t *block[2], *received;
-    rp_comm_request sent;
-} gradients;
-
-static gradients open_gradients(const rp_op_call *c, uint8_t *scratch, const layout *l)
-{
-    return (gradients){ .c = c, .dtype = rp__grad_dtype(c, W), .q = block_classes(c->meta), .v = -1, .received = scratch + l->received,
-                        .block = { scratch + l->gradient[0], scratch + l->gradient[1] } };
-}
-
-/* Where the gradient of the block from class v on is to be written. */
-static void *gradient_place(const gradients *g, int64_t v)
-{
-    return is_sliced(g->c->meta) ? g->block[v / g->q % 2] : rp__data_at(g->c->grad_in[W], v * width_of(g->c->meta));
-}
-
-/* What is on its way is summed. */
-static rp_status settle_gradient(gradients *g)
-{
-    const rp_op_meta *m = g->c->meta;
-    int64_t v           = g->v;
-
-    if (v < 0) return RP_OK;
-    g->v = -1;
-    return rp__window_sum(g->c, elems_of(m), g->dtype, v * width_of(m), least(g->q, classes_of(m) - v) * width_of(m), g->received, &g->sent,
-                          g->c->grad_in[W], g->c->grad_adds[W]);
-}
-
-static rp_status send_gradient(gradients *g, int64_t v)
-{
-    const rp_op_meta *m = g->c->meta;
-
-    if (!is_sliced(m)) return RP_OK;
-    RP_TRY(settle_gradient(g));
-    g->v = v;
-    return rp__window_send(g->c, elems_of(m), g->dtype, g->block[v / g->q % 2], v * width_of(m), least(g->q, classes_of(m) - v) * width_of(m),
-                           g->received, &g->sent);
+    return (rp_streamed){ .c = c, .in = W, .rows = classes_of(c->meta), .width = width_of(c->meta), .block = block_classes(c->meta),
+                          .sliced = is_sliced(c->meta), .window = { scratch + l->window[0], scratch + l->window[1] },
+                          .gradient = { scratch + l->gradient[0], scratch + l->gradient[1] }, .received = scratch + l->received, .on_its_way = -1 };
 }
 
 /* ---- kernels, a block of classes at a time ---- */
@@ -417,15 +343,14 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
     const rp_op_meta *m = c->meta;
     int64_t q = block_classes(m), rows = rows_of(m);
     float *top = (float *)(scratch + l->rows[0]), *sum = (float *)(scratch + l->rows[1]), *picked = (float *)(scratch + l->rows[2]);
-    weights w;
+    rp_streamed w = open_weights(c, scratch, l);
 
-    RP_TRY(open_weights(c, scratch, l, &w));
     for (int64_t v = 0; v < classes_of(m); v += q) {
         int64_t classes = least(q, classes_of(m) - v);
         rp_gemm product = product_logits(m, classes);
         void *kept = kept_logits(c, v), *logits = kept ? kept : scratch + l->logits;
         const void *block;
-        RP_TRY(block_weights(&w, v, &block));
+        RP_TRY(rp__streamed_block(&w, v, &block));
         RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), block, logits, NULL, scratch + l->products));
         rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, rp__data(c->in[LABELS]), v, top, sum, picked, rows, classes,
                                               m->threads);
@@ -467,7 +392,7 @@ static void linear_cross_entropy_forward(const rp_op_call *c)
 }
 
 /* dx of all blocks is summed in fp32: in the gradient itself where that is fp32. */
-typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float factor; weights w; gradients dw; } backward_run;
+typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float factor; rp_streamed w; } backward_run;
 
 /* The block's logits: kept, or made again where their gradient will stand. */
 static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void *block, const void **logits)
@@ -487,15 +412,15 @@ static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v,
     const void *x       = rp__data(c->in[X]), *logits, *block;
     rp_gemm dx          = product_dx(m, classes, v > 0 || b->dx_adds);
 
-    RP_TRY(block_weights(&b->w, v, &block));
+    RP_TRY(rp__streamed_block(&b->w, v, &block));
     RP_TRY(block_logits(c, b, v, classes, block, &logits));
     rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, b->logits, rp__data(c->in[LABELS]), a->ignore_index, v, rp__data(c->slot[LSE]),
                                             b->factor, rows_of(m), classes, m->threads);
     if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, block, b->dx, NULL, b->products));
     if (!c->grad_in[W]) return RP_OK;
     rp_gemm dw = product_dw(m, classes, rp__grad_dtype(c, W), c->grad_adds[W] && !is_sliced(m));
-    RP_TRY(rp__gemm(c->ctx, &dw, b->logits, x, gradient_place(&b->dw, v), NULL, b->products));
-    return send_gradient(&b->dw, v);
+    RP_TRY(rp__gemm(c->ctx, &dw, b->logits, x, rp__streamed_gradient(&b->w, v), NULL, b->products));
+    return rp__streamed_send(&b->w, v);
 }
 
 static rp_status run_backward(const rp_op_call *c, float factor)
@@ -506,16 +431,14 @@ static rp_status run_backward(const rp_op_call *c, float factor)
     bool in_place       = c->grad_in[X] && rp__grad_dtype(c, X) == RP_F32;
     int64_t q = block_classes(m), n = rp_meta_elems(&m->in[X]);
     backward_run b = { scratch + l.logits, scratch + l.products, in_place ? rp__data(c->grad_in[X]) : (float *)(scratch + l.dx),
-                       in_place && c->grad_adds[X], factor, .dw = open_gradients(c, scratch, &l) };
+                       in_place && c->grad_adds[X], factor, open_weights(c, scratch, &l) };
 
     if (rows_of(m) == 0) {
         if (c->grad_in[W] && !c->grad_adds[W]) rp__tensor_zero(c->grad_in[W]);
         return RP_OK;
     }
-    RP_TRY(open_weights(c, scratch, &l, &b.w));
     for (int64_t v = 0; v < classes_of(m); v += q) RP_TRY(backward_block(c, &b, v, least(q, classes_of(m) - v)));
-    RP_TRY(settle_gradient(&b.dw));
-    if (is_sliced(m) && c->grad_in[W] && !c->grad_adds[W]) rp__clear_rest(c->ctx, elems_of(m), c->grad_in[W]);
+    if (c->grad_in[W]) RP_TRY(rp__streamed_end(&b.w));
     if (c->grad_in[X] && !in_place)
         rp__op_kernels(c)->copy_strips(RP_F32, b.dx, n, rp__grad_dtype(c, X), rp__data(c->grad_in[X]), n, c->grad_adds[X], 1, n, m->threads);
     return RP_OK;

@@ -1,0 +1,68 @@
+/* ops/streamed.c -- blocks of a matrix that come and go: see streamed.h. */
+#include "ops/streamed.h"
+
+static int which(const rp_streamed *s, int64_t row) { return (int)(row / s->block % 2); }
+
+static int64_t elems_from(const rp_streamed *s, int64_t row)
+{
+    return (s->rows - row < s->block ? s->rows - row : s->block) * s->width;
+}
+
+/* ---- blocks ---- */
+
+static rp_status ask(rp_streamed *s, int64_t row)
+{
+    const rp_tensor *slice = s->c->in[s->in];
+
+    if (row >= s->rows) return RP_OK;
+    return rp__window_fetch(s->c, s->rows * s->width, rp__data(slice), (int)rp_dtype_bytes(slice->m.dtype), row * s->width, elems_from(s, row),
+                            s->window[which(s, row)], &s->coming[which(s, row)]);
+}
+
+rp_status rp__streamed_block(rp_streamed *s, int64_t row, const void **out)
+{
+    if (!s->sliced) {
+        *out = rp__data_at(s->c->in[s->in], row * s->width);
+        return RP_OK;
+    }
+    if (!s->begun) RP_TRY(ask(s, row));
+    s->begun = true;
+    RP_TRY(ask(s, row + s->block));
+    *out = s->window[which(s, row)];
+    return rp__group_wait(s->c, &s->coming[which(s, row)]);
+}
+
+/* ---- gradients ---- */
+
+void *rp__streamed_gradient(const rp_streamed *s, int64_t row)
+{
+    return s->sliced ? s->gradient[which(s, row)] : rp__data_at(s->c->grad_in[s->in], row * s->width);
+}
+
+/* What is on its way is summed. */
+static rp_status settle(rp_streamed *s)
+{
+    int64_t row = s->on_its_way;
+
+    if (row < 0) return RP_OK;
+    s->on_its_way = -1;
+    return rp__window_sum(s->c, s->rows * s->width, rp__grad_dtype(s->c, s->in), row * s->width, elems_from(s, row), s->received, &s->sent,
+                          s->c->grad_in[s->in], s->c->grad_adds[s->in]);
+}
+
+rp_status rp__streamed_send(rp_streamed *s, int64_t row)
+{
+    if (!s->sliced) return RP_OK;
+    RP_TRY(settle(s));
+    s->on_its_way = row;
+    return rp__window_send(s->c, s->rows * s->width, rp__grad_dtype(s->c, s->in), s->gradient[which(s, row)], row * s->width,
+                           elems_from(s, row), s->received, &s->sent);
+}
+
+rp_status rp__streamed_end(rp_streamed *s)
+{
+    if (!s->sliced) return RP_OK;
+    RP_TRY(settle(s));
+    if (!s->c->grad_adds[s->in]) rp__clear_rest(s->c->ctx, s->rows * s->width, s->c->grad_in[s->in]);
+    return RP_OK;
+}

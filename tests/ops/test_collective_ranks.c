@@ -1,0 +1,332 @@
+/* Claims about ops that ranks make together. Run alone they are those of one rank; CMake runs them as jobs of 2, 3 and 4 ranks of each MPI. */
+#include "rp_test.h"
+
+#include "ops/ahead.h"
+#include "ops/collective.h"
+#include "shard/ranks.h"
+
+static rp_ctx *ctx;
+static rp_comm *world;
+static int rank, ranks;
+
+static int setup(void **state)
+{
+    (void)state;
+    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    assert_ok(ctx, rp__comm_open(ctx, &world));
+    assert_ok(ctx, rp__ranks_join(ctx, world, 1));
+    rank  = rp__comm_rank(world);
+    ranks = rp__comm_ranks(world);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rp__ranks_leave(ctx);
+    rp__comm_close(world);
+    test_ctx_free(ctx);
+    return 0;
+}
+
+/* ---- tensors that every rank can draw ---- */
+
+static rp_tensor *make(const rp_meta *m)
+{
+    rp_tensor *t;
+
+    assert_ok(ctx, rp_tensor_new(ctx, m, RP_MEM_TEMP, &t));
+    return t;
+}
+
+/* Element e of what rank `who` has under this number: a sixteenth from -2 to 2, exact in bf16, and so are sums of some of them. */
+static double value(int number, int who, int64_t e)
+{
+    uint64_t x = ((uint64_t)number * 131 + (uint64_t)who) * 0x9E3779B97F4A7C15u + (uint64_t)e * 0xD1B54A32D192ED03u;
+
+    x ^= x >> 29;
+    x *= 0xBF58476D1CE4E5B9u;
+    return (double)((int64_t)(x >> 40) % 33 - 16) / 8;
+}
+
+static void draw(rp_tensor *t, int number, int who)
+{
+    for (int64_t e = 0; e < rp_meta_elems(&t->m); e++) rp_elem_put(t, e, value(number, who, e));
+}
+
+/* This rank's slice of a whole that all draw. */
+static rp_tensor *draw_slice(rp_dtype dtype, int64_t n, int number)
+{
+    rp_slice here = rp__slice_of(n, rank, ranks);
+    rp_meta m     = rp_meta_1d(dtype, here.room);
+    rp_tensor *t  = make(&m);
+
+    for (int64_t e = 0; e < here.room; e++) rp_elem_put(t, e, e < here.count ? value(number, 0, here.first + e) : 0);
+    return t;
+}
+
+static void assert_slice(const rp_tensor *slice, int64_t n, double (*expected)(int64_t e))
+{
+    rp_slice here = rp__slice_of(n, rank, ranks);
+
+    for (int64_t e = 0; e < here.room; e++) {
+        double wanted = e < here.count ? expected(here.first + e) : 0, got = rp_elem_get(slice, e);
+        if (got != wanted) fail_msg("rank %d of %d: element %lld of a slice of %lld is %g, not %g", rank, ranks, (long long)e, (long long)n, got, wanted);
+    }
+}
+
+/* ---- one call ---- */
+
+typedef struct { rp_op_meta m; rp_tensor *out, *slot[RP_MAX_SLOT]; } call;
+
+static void forward(const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, call *c)
+{
+    bool wants[RP_MAX_IN] = { true, true };
+
+    *c = (call){ 0 };
+    assert_ok(ctx, rp__op_prepare(ctx, op, attr, in, n_in, true, wants, &c->m));
+    assert_ok(ctx, rp__op_forward(&c->m, (rp_op_stream){ 0 }, false, in, &c->out, c->slot));
+}
+
+static void end(call *c)
+{
+    rp_tensor_unref(c->out);
+    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(c->slot[i]);
+}
+
+static const int64_t sizes[] = { 1, 15, 16, 17, 1000, 70001 };
+
+static rp_attr_whole flat(int64_t n) { return (rp_attr_whole){ .ndim = 1, .dim = { n } }; }
+
+static void check_gather(rp_dtype dtype, int64_t n)
+{
+    rp_attr_whole whole = flat(n);
+    rp_tensor *slice    = draw_slice(dtype, n, 1);
+    call c;
+
+    forward(&rp_op_all_gather, &whole, &slice, 1, &c);
+    for (int64_t e = 0; e < n; e++) assert_true(rp_elem_get(c.out, e) == value(1, 0, e));
+    end(&c);
+    rp_tensor_unref(slice);
+}
+
+static void every_rank_gathers_the_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RP_COUNT(sizes); i++)
+        for (int d = 0; d < 3; d++) check_gather((rp_dtype[]){ RP_F32, RP_BF16, RP_F64 }[d], sizes[i]);
+}
+
+static double sum_of_ranks(int64_t e)
+{
+    double sum = 0;
+
+    for (int r = 0; r < ranks; r++) sum += value(2, r, e);
+    return sum;
+}
+
+static double twice_the_sum(int64_t e) { return 2 * sum_of_ranks(e); }
+
+/* Added to and assigned; more than one piece of a slice where n is large. */
+static void check_gradient(rp_dtype dtype, rp_dtype grad_dtype, int64_t n)
+{
+    rp_attr_whole whole = flat(n);
+    rp_tensor *slice    = draw_slice(dtype, n, 1), *sum;
+    rp_meta m           = rp_meta_1d(grad_dtype, slice->m.dim[0]);
+    call c;
+
+    forward(&rp_op_all_gather, &whole, &slice, 1, &c);
+    rp_meta dy_meta = rp_meta_1d(grad_dtype, n);
+    rp_tensor *dy   = make(&dy_meta);
+    sum             = make(&m);
+    draw(dy, 2, rank);
+    rp_op_call back = { .meta = &c.m, .grad_out = { dy }, .grad_in = { sum } };
+    assert_ok(ctx, rp__op_backward(&back));
+    assert_slice(sum, n, sum_of_ranks);
+    back.grad_adds[0] = true;
+    assert_ok(ctx, rp__op_backward(&back));
+    assert_slice(sum, n, twice_the_sum);
+    end(&c);
+    rp_tensor_unref(dy);
+    rp_tensor_unref(sum);
+    rp_tensor_unref(slice);
+}
+
+static void the_gradient_of_a_slice_is_the_sum_over_ranks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RP_COUNT(sizes); i++) {
+        check_gradient(RP_F32, RP_F32, sizes[i]);
+        check_gradient(RP_BF16, RP_BF16, sizes[i]);
+        check_gradient(RP_BF16, RP_F32, sizes[i]);
+        check_gradient(RP_F64, RP_F64, sizes[i]);
+    }
+    check_gradient(RP_BF16, RP_BF16, 1200007);
+}
+
+static void a_sum_that_is_scattered_has_the_gathered_gradient(void **state)
+{
+    rp_meta m    = rp_meta_2d(RP_F32, 29, 37);
+    rp_tensor *x = make(&m), *dx = make(&m), *dy = draw_slice(RP_F32, 29 * 37, 3);
+    call c;
+
+    (void)state;
+    draw(x, 2, rank);
+    forward(&rp_op_reduce_scatter, NULL, &x, 1, &c);
+    assert_slice(c.out, 29 * 37, sum_of_ranks);
+    assert_ok(ctx, rp__op_backward(&(rp_op_call){ .meta = &c.m, .grad_out = { dy }, .grad_in = { dx } }));
+    for (int64_t e = 0; e < 29 * 37; e++) assert_true(rp_elem_get(dx, e) == value(3, 0, e));
+    end(&c);
+    rp_tensor_unref(x);
+    rp_tensor_unref(dx);
+    rp_tensor_unref(dy);
+}
+
+/* ---- the head ---- */
+
+enum { ROWS = 24, WIDTH = 40, CLASSES = 333 };
+
+typedef struct { rp_tensor *loss, *dx, *dw; } head;
+
+static rp_tensor *labels_of(void)
+{
+    rp_meta m    = rp_meta_1d(RP_I32, ROWS);
+    rp_tensor *t = make(&m);
+    int32_t label[ROWS];
+
+    for (int i = 0; i < ROWS; i++) label[i] = i % 7 ? (i * 53 + rank * 11) % CLASSES : -1;
+    assert_ok(ctx, rp_tensor_write_i32(t, label, ROWS));
+    return t;
+}
+
+/* dw: of a sliced head its slice, else the whole one's, which differs from rank to rank. */
+static head run_head(rp_dtype dtype, rp_tensor *w, bool sliced)
+{
+    rp_attr_cross_entropy how = { 1.0f / ROWS, -1, 5, 0, sliced ? CLASSES : 0 };
+    rp_meta xm = rp_meta_2d(dtype, ROWS, WIDTH), gm = rp_meta_1d(RP_F32, 1);
+    rp_tensor *x = make(&xm), *labels = labels_of(), *g = make(&gm);
+    head h = { .dx = make(&xm), .dw = make(&w->m) };
+    call c;
+
+    draw(x, 5, rank);
+    rp_elem_put(g, 0, 1);
+    forward(&rp_op_linear_cross_entropy, &how, (rp_tensor *[]){ x, w, labels }, 3, &c);
+    h.loss = rp_tensor_ref(c.out);
+    assert_ok(ctx, rp__op_backward(&(rp_op_call){ .meta = &c.m, .in = { x, w, labels }, .out = { c.out }, .slot = { c.slot[0], c.slot[1] },
+                                                  .grad_out = { g }, .grad_in = { h.dx, h.dw } }));
+    end(&c);
+    rp_tensor_unref(x);
+    rp_tensor_unref(labels);
+    rp_tensor_unref(g);
+    return h;
+}
+
+static void drop_head(head *h)
+{
+    rp_tensor_unref(h->loss);
+    rp_tensor_unref(h->dx);
+    rp_tensor_unref(h->dw);
+}
+
+static void assert_same_bits(const rp_tensor *a, const rp_tensor *b)
+{
+    assert_memory_equal(rp_tensor_data(a), rp_tensor_data(b), (size_t)rp_meta_bytes(&a->m));
+}
+
+static void check_head(rp_dtype dtype)
+{
+    rp_attr_whole whole = { .ndim = 2, .dim = { CLASSES, WIDTH } };
+    rp_tensor *slice    = draw_slice(dtype, CLASSES * WIDTH, 4), *sum = make(&slice->m);
+    call c;
+
+    forward(&rp_op_all_gather, &whole, &slice, 1, &c);
+    head gathered = run_head(dtype, c.out, false), streamed = run_head(dtype, slice, true);
+    assert_ok(ctx, rp__op_backward(&(rp_op_call){ .meta = &c.m, .grad_out = { gathered.dw }, .grad_in = { sum } }));
+    assert_same_bits(gathered.loss, streamed.loss);
+    assert_same_bits(gathered.dx, streamed.dx);
+    assert_same_bits(sum, streamed.dw);
+    drop_head(&gathered);
+    drop_head(&streamed);
+    end(&c);
+    rp_tensor_unref(sum);
+    rp_tensor_unref(slice);
+}
+
+static void a_head_that_comes_in_blocks_has_the_bits_of_a_gathered_one(void **state)
+{
+    (void)state;
+    check_head(RP_F32);
+    check_head(RP_BF16);
+}
+
+/* ---- asked for ahead ---- */
+
+enum { WEIGHTS = 9 };
+static const int64_t elems[WEIGHTS] = { 100, 3000, 17, 3000, 50000, 64, 1, 900, 2500 };
+
+static void check_pass(rp_tensor *const *slice, const int *order, int n)
+{
+    assert_ok(ctx, rp__ahead_pass(ctx));
+    for (int i = 0; i < n; i++) {
+        rp_attr_whole whole = flat(elems[order[i]]);
+        call c;
+        forward(&rp_op_all_gather, &whole, &slice[order[i]], 1, &c);
+        for (int64_t e = 0; e < elems[order[i]]; e++) assert_true(rp_elem_get(c.out, e) == value(10 + order[i], 0, e));
+        end(&c);
+    }
+}
+
+/* Passes alike, shorter ones, others, and with a weight that never fits the buffer. */
+static void what_is_asked_for_ahead_is_what_is_gathered(void **state)
+{
+    static const int usual[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 3, 1 }, other[] = { 3, 3, 8, 0, 4, 4, 1 };
+    rp_tensor *slice[WEIGHTS];
+
+    (void)state;
+    for (int i = 0; i < WEIGHTS; i++) slice[i] = draw_slice(RP_F32, elems[i], 10 + i);
+    for (int64_t bytes = 64; bytes <= 1 << 17; bytes *= 8) {
+        assert_ok(ctx, rp__ahead_open(ctx, bytes));
+        for (int i = 0; i < 3; i++) check_pass(slice, usual, RP_COUNT(usual));
+        check_pass(slice, usual, 4);
+        check_pass(slice, usual, RP_COUNT(usual));
+        for (int i = 0; i < 2; i++) check_pass(slice, other, RP_COUNT(other));
+        check_pass(slice, usual, RP_COUNT(usual));
+        check_pass(slice, usual, 1);
+        rp__ahead_close(ctx);           /* with some on their way */
+    }
+    for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
+}
+
+/* What changes between passes is gathered as it is in the pass. */
+static void nothing_is_gathered_before_its_pass(void **state)
+{
+    rp_tensor *slice[WEIGHTS] = { draw_slice(RP_F32, elems[0], 10) };
+
+    (void)state;
+    assert_ok(ctx, rp__ahead_open(ctx, 1 << 12));
+    for (int pass = 0; pass < 4; pass++) {
+        rp_attr_whole whole = flat(elems[0]);
+        call c;
+        assert_ok(ctx, rp__ahead_pass(ctx));
+        forward(&rp_op_all_gather, &whole, &slice[0], 1, &c);
+        for (int64_t e = 0; e < elems[0]; e++) assert_true(rp_elem_get(c.out, e) == value(10, 0, e) + pass);
+        end(&c);
+        for (int64_t e = 0; e < slice[0]->m.dim[0]; e++) rp_elem_put(slice[0], e, rp_elem_get(slice[0], e) + 1);
+    }
+    rp__ahead_close(ctx);
+    rp_tensor_unref(slice[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rank_gathers_the_whole),
+        cmocka_unit_test(the_gradient_of_a_slice_is_the_sum_over_ranks),
+        cmocka_unit_test(a_sum_that_is_scattered_has_the_gathered_gradient),
+        cmocka_unit_test(a_head_that_comes_in_blocks_has_the_bits_of_a_gathered_one),
+        cmocka_unit_test(what_is_asked_for_ahead_is_what_is_gathered),
+        cmocka_unit_test(nothing_is_gathered_before_its_pass),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
