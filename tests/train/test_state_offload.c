@@ -267,7 +267,7 @@ static void a_plan_counts_the_way_to_the_disk_and_back(void **state)
 
     assert_ok(r.ctx, r.status);
     double disk = 2 * (double)rp__optim_away_bytes(r.trainer->engine.optim) / 1e6;
-    assert_true(disk > 0.1 && there >= disk && there <= here + disk);
+    assert_true(disk > 0.1 && there > disk && there < 1.3 * disk + here);       /* a device reaches 0.8 of its peaks */
     run_close(&r);
 }
 
