@@ -58,7 +58,7 @@ static rp_status take_chunks(rp_spool *s)
 
     s->chunk = rp__host_alloc(s->ctx, s->n_chunks * (int64_t)sizeof *s->chunk);
     if (!s->chunk) return RP_ERR_MEMORY;
-    RP_TRY(rp__mem_take(s->ctx, space, RP_MEM_TEMP, bytes, "the buffer of offloading", &s->taken_at));
+    RP_TRY(rp__mem_take(s->ctx, space, s->mem_class, bytes, "the buffer of offloading", &s->taken_at));
     s->taken_bytes = bytes;
     uint8_t *at    = rp__mem_at(space, s->taken_at);
     if (!at) return RP_OK;
@@ -76,11 +76,11 @@ static rp_status fill(rp_spool *s, const char *folder)
     if (!s->folder) return RP_ERR_MEMORY;
     RP_TRY(take_chunks(s));
     if (s->ctx->options.shapes_only) return RP_OK;
-    RP_TRY(rp__spool_io_open(s->ctx, folder, s->n_chunks, &s->io));
+    RP_TRY(rp__spool_io_open(s->ctx, folder, s->what, s->n_chunks, &s->io));
     return rp__spool_start(s);
 }
 
-rp_status rp__spool_open(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, rp_spool **out)
+rp_status rp__spool_open_for(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, const char *what, rp_mem_class mem_class, rp_spool **out)
 {
     RP_CHECK(ctx, buffer_bytes >= least_buffer_bytes && buffer_bytes <= most_buffer_bytes, RP_ERR_ARG,
              "the buffer of offloading is %" PRId64 " bytes, not %" PRId64 " to %" PRId64, buffer_bytes, least_buffer_bytes,
@@ -88,7 +88,7 @@ rp_status rp__spool_open(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, 
     rp_spool *s = rp__host_alloc(ctx, sizeof *s);
     if (!s) return RP_ERR_MEMORY;
     int64_t blocks = buffer_bytes / RP_SPOOL_BLOCK;
-    *s = (rp_spool){ .ctx = ctx, .io.fd = -1, .spare = RP_SPOOL_NONE, .read_first = RP_SPOOL_NONE, .read_last = RP_SPOOL_NONE,
+    *s = (rp_spool){ .ctx = ctx, .what = what, .mem_class = mem_class, .io.fd = -1, .spare = RP_SPOOL_NONE, .read_first = RP_SPOOL_NONE, .read_last = RP_SPOOL_NONE,
                      .n_chunks = blocks < MOST_CHUNKS ? (int)blocks : MOST_CHUNKS };
     s->chunk_bytes = blocks / s->n_chunks * RP_SPOOL_BLOCK;
     s->queue_end   = &s->queue;
@@ -99,6 +99,11 @@ rp_status rp__spool_open(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, 
     if (status == RP_OK) *out = s;
     else rp__spool_close(s);
     return status;
+}
+
+rp_status rp__spool_open(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, rp_spool **out)
+{
+    return rp__spool_open_for(ctx, folder, buffer_bytes, "offloaded slots", RP_MEM_TEMP, out);
 }
 
 void rp__spool_close(rp_spool *s)
@@ -112,7 +117,7 @@ void rp__spool_close(rp_spool *s)
         pthread_join(s->worker, NULL);
     }
     rp__spool_io_close(&s->io);
-    if (s->taken_bytes) rp__mem_give(s->ctx->space[0], RP_MEM_TEMP, s->taken_bytes, s->taken_at);
+    if (s->taken_bytes) rp__mem_give(s->ctx->space[0], s->mem_class, s->taken_bytes, s->taken_at);
     pthread_cond_destroy(&s->progress);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
@@ -125,11 +130,10 @@ void rp__spool_close(rp_spool *s)
 
 /* ---- tickets ---- */
 
-static rp_status make_room(rp_spool *s)
+static rp_status grow(rp_spool *s, int64_t room)
 {
-    int64_t room = s->room * 2 + 64, old = s->room;
+    int64_t old = s->room;
 
-    if (s->spare != RP_SPOOL_NONE || s->n_entries < s->room) return RP_OK;
     rp_spool_hole *holes =
         rp__host_grow(s->ctx, s->hole, (old ? old + 1 : 0) * (int64_t)sizeof *holes, (room + 1) * (int64_t)sizeof *holes);
     if (!holes) return RP_ERR_MEMORY;
@@ -142,6 +146,13 @@ static rp_status make_room(rp_spool *s)
     s->room = room;
     return RP_OK;
 }
+
+static rp_status make_room(rp_spool *s)
+{
+    return s->spare != RP_SPOOL_NONE || s->n_entries < s->room ? RP_OK : grow(s, s->room * 2 + 64);
+}
+
+rp_status rp__spool_reserve(rp_spool *s, int64_t tickets) { return tickets > s->room ? grow(s, tickets) : RP_OK; }
 
 static rp_status new_ticket(rp_spool *s, int64_t bytes, int64_t *ticket)
 {
@@ -165,8 +176,8 @@ static rp_status tell_failure(rp_spool *s)
 {
     static const char *const verbs[] = { [RP_SPOOL_READ] = "read", [RP_SPOOL_WRITE] = "write" };
 
-    RP_CHECK(s->ctx, !s->failed.number, RP_ERR_IO, "cannot %s %" PRId64 " bytes of offloaded slots under '%s': %s",
-             verbs[s->failed.operation], s->failed.bytes, s->folder, strerror(s->failed.number));
+    RP_CHECK(s->ctx, !s->failed.number, RP_ERR_IO, "cannot %s %" PRId64 " bytes of %s under '%s': %s",
+             verbs[s->failed.operation], s->failed.bytes, s->what, s->folder, strerror(s->failed.number));
     return RP_OK;
 }
 
@@ -197,6 +208,7 @@ static void queue_chunk(rp_spool *s, rp_spool_piece *p)
 {
     pthread_mutex_lock(&s->lock);
     s->entry[p->ticket].n_writing++;
+    s->n_writing++;
     *s->queue_end = p;
     s->queue_end  = &p->next;
     pthread_cond_signal(&s->work);
@@ -270,6 +282,15 @@ rp_status rp__spool_wait(rp_spool *s, int64_t ticket)
 {
     pthread_mutex_lock(&s->lock);
     wait_for_entry(s, entry_of(s, ticket));
+    rp_status status = tell_failure(s);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+rp_status rp__spool_flush(rp_spool *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->n_writing) pthread_cond_wait(&s->progress, &s->lock);
     rp_status status = tell_failure(s);
     pthread_mutex_unlock(&s->lock);
     return status;

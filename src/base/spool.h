@@ -31,7 +31,12 @@ typedef struct {
 /* The folder must exist. buffer_bytes is what the chunks may take together.
  * errors  RP_ERR_IO the folder · RP_ERR_ARG the buffer is below 8 KiB or above 16 GiB · RP_ERR_MEMORY */
 rp_status rp__spool_open(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, rp_spool **out);
+/* The same for something else than offloaded slots: messages call it `what` (static text), and the chunks are of that class. */
+rp_status rp__spool_open_for(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, const char *what, rp_mem_class mem_class, rp_spool **out);
 void rp__spool_close(rp_spool *spool);      /* with tickets or without; NULL is fine */
+
+/* That many tickets can be there at a time without taking more memory: writes then give no RP_ERR_MEMORY. errors RP_ERR_MEMORY */
+rp_status rp__spool_reserve(rp_spool *spool, int64_t tickets);
 
 /* When it returns the caller may write to `data` again. errors RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__spool_write(rp_spool *spool, const void *data, int64_t bytes, int64_t *ticket);
@@ -40,6 +45,8 @@ rp_status rp__spool_write(rp_spool *spool, const void *data, int64_t bytes, int6
 rp_status rp__spool_read(rp_spool *spool, int64_t ticket, void *into);
 /* For the end of what goes on with the ticket: its read, or else its write. After it, failed or not, the worker has let go of `into`. */
 rp_status rp__spool_wait(rp_spool *spool, int64_t ticket);
+/* For the end of all writes: what was written until now is in the file, or this tells why it is not. */
+rp_status rp__spool_flush(rp_spool *spool);
 /* Forget the contents, once I/O in flight on them has ended. */
 void rp__spool_drop(rp_spool *spool, int64_t ticket);
 

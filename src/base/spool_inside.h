@@ -43,7 +43,7 @@ typedef struct {
 } rp_spool_io;
 
 /* An unnamed file in the folder, and a ring for `depth` pieces where there can be one; else depth becomes 1. */
-rp_status rp__spool_io_open(rp_ctx *ctx, const char *folder, int depth, rp_spool_io *io);
+rp_status rp__spool_io_open(rp_ctx *ctx, const char *folder, const char *what, int depth, rp_spool_io *io);
 void rp__spool_io_close(rp_spool_io *io);
 
 void rp__spool_io_begin(rp_spool_io *io, rp_spool_piece *piece);
@@ -70,6 +70,8 @@ typedef struct { int64_t after, times; int number; } rp_spool_fault;
 struct rp_spool {
     rp_ctx *ctx;
     char *folder;
+    const char *what;               /* is in it, for messages */
+    rp_mem_class mem_class;
     rp_spool_io io;
     rp_spool_piece *chunk;
     int n_chunks;
@@ -87,6 +89,7 @@ struct rp_spool {
     rp_spool_entry *entry;
     rp_spool_piece *idle, *queue, **queue_end;
     int64_t read_first, read_last;
+    int n_writing;                  /* chunks that are queued or under way to the file */
     bool stop;
     rp_spool_fault fault[2];
     struct { int number; rp_spool_operation operation; int64_t bytes; } failed;

@@ -80,7 +80,7 @@ static rp_spool_piece *ring_next(rp_spool_io *io)
 /* ---- the file ---- */
 
 /* Where the file system makes no unnamed files, one whose name is gone at once. */
-static rp_status open_unnamed(rp_ctx *ctx, const char *folder, int *fd)
+static rp_status open_unnamed(rp_ctx *ctx, const char *folder, const char *what, int *fd)
 {
     *fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*fd >= 0) return RP_OK;
@@ -90,14 +90,14 @@ static rp_status open_unnamed(rp_ctx *ctx, const char *folder, int *fd)
     int number = *folder ? errno : ENOENT;
     if (*fd >= 0) unlink(path);
     rp__release(path);
-    RP_CHECK(ctx, *fd >= 0, RP_ERR_IO, "cannot make a file for offloaded slots under '%s': %s", folder, strerror(number));
+    RP_CHECK(ctx, *fd >= 0, RP_ERR_IO, "cannot make a file for %s under '%s': %s", what, folder, strerror(number));
     return RP_OK;
 }
 
-rp_status rp__spool_io_open(rp_ctx *ctx, const char *folder, int depth, rp_spool_io *io)
+rp_status rp__spool_io_open(rp_ctx *ctx, const char *folder, const char *what, int depth, rp_spool_io *io)
 {
     *io = (rp_spool_io){ .fd = -1, .depth = depth };
-    RP_TRY(open_unnamed(ctx, folder, &io->fd));
+    RP_TRY(open_unnamed(ctx, folder, what, &io->fd));
     io->direct = fcntl(io->fd, F_SETFL, O_DIRECT) == 0;
     ring_open(io);
     if (!io->has_ring) io->depth = 1;

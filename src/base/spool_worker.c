@@ -16,8 +16,12 @@ static void give_chunk(rp_spool *s, rp_spool_piece *p)
 {
     rp_spool_entry *e = &s->entry[p->ticket];
 
-    if (p->write) e->n_writing--;
-    else e->n_reading--;
+    if (p->write) {
+        e->n_writing--;
+        s->n_writing--;
+    } else {
+        e->n_reading--;
+    }
     p->next = s->idle;
     s->idle = p;
     pthread_cond_signal(&s->progress);

@@ -76,21 +76,21 @@ static rp_status set_length(rp_trainer *t)
 
 static rp_status list_tensors(rp_trainer *t)
 {
-    int n_params = rp__model_n_params(t->engine.model), n = n_params;
-    const char *name;
+    int n_params = rp__model_n_params(t->engine.model), n = n_params + rp__optim_n_tensors(t->engine.optim);
 
-    while (rp__optim_tensor(t->engine.optim, n - n_params, &name)) n++;
     t->tensors = rp__host_alloc(t->ctx, n * (int64_t)sizeof *t->tensors);
     if (!t->tensors) return RP_ERR_MEMORY;
     t->n_tensors = n;
     for (int i = 0; i < n_params; i++) {
         const rp_param *p = rp__model_param(t->engine.model, i);
-        t->tensors[i]     = (rp_state_tensor){ p->path, p->tensor, p->whole, p->slice };
+        t->tensors[i]     = (rp_state_tensor){ .name = p->path, .tensor = p->tensor, .whole = p->whole, .slice = p->slice };
     }
     for (int i = n_params; i < n; i++) {
         t->tensors[i]             = t->tensors[rp__optim_tensor_param(t->engine.optim, i - n_params)];      /* the same slice of … */
         t->tensors[i].tensor      = rp__optim_tensor(t->engine.optim, i - n_params, &t->tensors[i].name);
-        t->tensors[i].whole.dtype = t->tensors[i].tensor->m.dtype;
+        t->tensors[i].whole.dtype = rp__optim_tensor_dtype(t->engine.optim, i - n_params);
+        t->tensors[i].optim       = t->engine.optim;
+        t->tensors[i].at          = i - n_params;
     }
     return RP_OK;
 }

@@ -12,7 +12,13 @@
 
 /* ---- model and optimizer ---- */
 
-/* A rehearsal makes no folder. Where the program has said where slots go, there they go. */
+/* A rehearsal makes none. */
+static rp_status make_folder(const rp_engine *e)
+{
+    return e->ctx->options.shapes_only ? RP_OK : rp__make_dirs(e->ctx, e->recipe->activation_checkpointing.offload.path);
+}
+
+/* Where the program has said where slots go, there they go. */
 static rp_status open_offload(rp_engine *e)
 {
     if (e->ctx->away) return RP_OK;
@@ -20,7 +26,7 @@ static rp_status open_offload(rp_engine *e)
     bool memory               = e->recipe->activation_checkpointing.offload.to == RP_OFFLOAD_MEMORY;
     rp_offload_options options = { .folder = memory ? NULL : folder, .device = memory ? "sim" : NULL };
 
-    if (!memory && !e->ctx->options.shapes_only) RP_TRY(rp__make_dirs(e->ctx, folder));
+    if (!memory) RP_TRY(make_folder(e));
     RP_TRY(rp_set_offload(e->ctx, &options));
     e->offloads = true;
     return RP_OK;
@@ -102,11 +108,13 @@ rp_status rp__engine_ready(rp_engine *e)
         .no_decay = r->optimizer.no_decay.item, .n_no_decay = r->optimizer.no_decay.n,
         .state_dtype = r->optimizer.state_dtype == RP_STATE_BF16 ? RP_BF16 : RP_F32,
         .master_weights = r->optimizer.master_weights, .stochastic = r->optimizer.rounding == RP_ROUND_STOCHASTIC,
+        .away = r->dist.state_offload ? r->activation_checkpointing.offload.path : NULL,
     };
     int n                  = rp__model_n_params(e->model);
 
     RP_TRY(rp__model_reserve_length(e->model, r->max_seq_len));
     if (rp__comm_ranks(e->ctx->shards) > 1) RP_TRY(open_ahead(e));
+    if (config.away) RP_TRY(make_folder(e));
     rp_optim_param *params = rp__host_alloc(e->ctx, n * (int64_t)sizeof *params);
     if (!params) return RP_ERR_MEMORY;
     for (int i = 0; i < n; i++) {
@@ -253,14 +261,18 @@ static void count_replay(void *user, int at, const char *path, const char *op)
     e->time->comm_again_seconds += e->time->comm_seconds - before;
 }
 
-/* The update reads and writes weights and states, and reads gradients. */
+/* The update reads and writes weights and states, and reads gradients. States on disk come and go meanwhile, as fast as slots do. */
 static void count_update(rp_engine *e)
 {
     rp_dtype dtype = e->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
+    int64_t away   = rp__optim_away_bytes(e->optim);
+    double disk    = rp__cost_offload_bandwidth(e->time->costs);
     rp_mem now;
 
     rp_mem_read(e->ctx, 0, false, &now);
-    e->time->seconds += rp__cost_move(e->time->costs, dtype, 3 * now.live_at[RP_MEM_PARAM] + 2 * now.live_at[RP_MEM_OPTIM]);
+    int64_t states = away ? away : now.live_at[RP_MEM_OPTIM];
+    double move    = rp__cost_move(e->time->costs, dtype, 3 * now.live_at[RP_MEM_PARAM] + 2 * states);
+    e->time->seconds += disk > 0 ? fmax(move, 2 * (double)away / disk) : move;
 }
 
 static rp_status read_batch(const rp_engine *e, rp_data *data, int64_t step, int64_t micro, rp_data_batch *b)
@@ -414,6 +426,7 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
     rp_mem_read(e->ctx, 0, true, &result.memory);
     rp_status status = set_out(e);
     if (status == RP_OK) status = run_step(e, data, step, e->in_backward, &result);
+    if (status == RP_OK) status = rp__optim_settle(e->optim);
     clear(e);
     if (status != RP_OK) return status;
     if (e->time) count_update(e);

@@ -1,30 +1,11 @@
 /* train/optim.c -- what all optimizers share: the table, the states, the norm, the call of an update. */
-#include "train/optim.h"
+#include "train/optim_inside.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/watch.h"
-
-typedef struct {
-    rp_optim_param param;
-    bool decays;
-    uint64_t key;                       /* of the random bits that round it */
-    rp_tensor *state[RP_OPTIM_MAX_STATES], *master;
-    double sum_squares;
-} slot;
-
-typedef struct { char *name; rp_tensor *tensor; int param; } named;
-
-struct rp_optim {
-    rp_ctx *ctx;
-    const rp_optim_kind *kind;
-    rp_optim_config config;             /* no_decay is not kept: `decays` holds the answers */
-    int n_params, n_named;
-    slot *slots;
-    named *names;
-};
 
 #define RP_OPTIM(name) extern const rp_optim_kind rp__optim_##name;
 #include "train/optim.def"
@@ -95,38 +76,58 @@ static rp_status choose_decay(rp_optim *o, const rp_optim_config *c)
     return RP_OK;
 }
 
-static rp_status make_tensor(rp_optim *o, int i, rp_dtype dtype, const char *state, rp_tensor **out)
+static rp_status make_named(rp_optim *o, int i, rp_dtype dtype, int part, const char *state)
 {
-    const rp_optim_param *p = &o->slots[i].param;
-    rp_meta meta            = p->tensor->m;
     char name[768];
 
-    meta.dtype = dtype;
-    snprintf(name, sizeof name, "%s.%s", p->path, state);
+    snprintf(name, sizeof name, "%s.%s", o->slots[i].param.path, state);
     char *kept = rp__host_text(o->ctx, name);
     if (!kept) return RP_ERR_MEMORY;
-    o->names[o->n_named].name  = kept;
-    o->names[o->n_named].param = i;
-    RP_TRY(rp__tensor_new_named(o->ctx, &meta, RP_MEM_OPTIM, kept, out));
-    (*out)->name                  = kept;
-    o->names[o->n_named++].tensor = *out;
+    o->names[o->n_named++] = (rp_optim_named){ .name = kept, .dtype = dtype, .param = i, .part = part };
+    return RP_OK;
+}
+
+static rp_status make_tensor(rp_optim *o, int i, rp_dtype dtype, int part, const char *state, rp_tensor **out)
+{
+    rp_meta meta = o->slots[i].param.tensor->m;
+
+    meta.dtype = dtype;
+    RP_TRY(make_named(o, i, dtype, part, state));
+    if (o->config.away) return RP_OK;
+    rp_optim_named *named = &o->names[o->n_named - 1];
+    RP_TRY(rp__tensor_new_named(o->ctx, &meta, RP_MEM_OPTIM, named->name, out));
+    (*out)->name  = named->name;
+    named->tensor = *out;
     rp__tensor_zero(*out);
     return RP_OK;
 }
 
 static rp_status make_states(rp_optim *o, int i)
 {
-    slot *s = &o->slots[i];
+    rp_optim_slot *s = &o->slots[i];
 
     RP_CHECK(o->ctx, rp_meta_is_float(&s->param.tensor->m), RP_ERR_DTYPE,
              "the parameter '%s' is %s: only floating-point ones are optimized", s->param.path,
              rp_meta_str(&s->param.tensor->m));
     for (int k = 0; k < RP_OPTIM_MAX_STATES && o->kind->state_name[k]; k++)
         if (o->kind->wants_state(&o->config, k))
-            RP_TRY(make_tensor(o, i, o->config.state_dtype, o->kind->state_name[k], &s->state[k]));
+            RP_TRY(make_tensor(o, i, o->config.state_dtype, k, o->kind->state_name[k], &s->state[k]));
     if (o->config.master_weights && s->param.tensor->m.dtype == RP_BF16)
-        RP_TRY(make_tensor(o, i, RP_F32, "master", &s->master));
+        RP_TRY(make_tensor(o, i, RP_F32, RP_OPTIM_MASTER, "master", &s->master));
     return RP_OK;
+}
+
+/* SGD without momentum has nothing to keep anywhere. */
+static rp_status open_shelf(rp_optim *o)
+{
+    if (!o->config.away || !o->n_named) return RP_OK;
+    rp_shelf_group *groups = rp__host_alloc(o->ctx, o->n_params * (int64_t)sizeof *groups);
+    if (!groups) return RP_ERR_MEMORY;
+    for (int i = 0; i < o->n_params; i++) groups[i].n = o->slots[i].param.slice.count;
+    for (int i = 0; i < o->n_named; i++) groups[o->names[i].param].elem_bytes[o->names[i].part] = (int)rp_dtype_bytes(o->names[i].dtype);
+    rp_status status = rp__shelf_open(o->ctx, o->config.away, groups, o->n_params, &o->shelf);
+    rp__release(groups);
+    return status;
 }
 
 static uint64_t key_of(uint64_t seed, const char *path)
@@ -148,6 +149,7 @@ static rp_status fill(rp_optim *o, const rp_optim_config *config, const rp_optim
     }
     RP_TRY(choose_decay(o, config));
     for (int i = 0; i < n_params; i++) RP_TRY(make_states(o, i));
+    RP_TRY(open_shelf(o));
     rp__optim_refresh_masters(o);
     return RP_OK;
 }
@@ -161,6 +163,7 @@ rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_opt
     *o = (rp_optim){ .ctx = ctx, .kind = find_kind(config->name), .config = *config };
     o->config.no_decay = NULL;
     rp_status status   = fill(o, config, params, n_params);
+    o->config.away     = NULL;
     if (status != RP_OK) rp__optim_free(o);
     else *out = o;
     return status;
@@ -169,6 +172,7 @@ rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_opt
 void rp__optim_free(rp_optim *o)
 {
     if (!o) return;
+    rp__shelf_close(o->shelf);
     for (int i = 0; i < o->n_params; i++) {
         for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) rp_tensor_unref(o->slots[i].state[k]);
         rp_tensor_unref(o->slots[i].master);
@@ -181,74 +185,13 @@ void rp__optim_free(rp_optim *o)
 
 void rp__optim_refresh_masters(rp_optim *o)
 {
+    if (o->shelf) rp__shelf_forget(o->shelf, RP_OPTIM_MASTER);
     for (int i = 0; i < o->n_params; i++) {
-        slot *s = &o->slots[i];
+        rp_optim_slot *s = &o->slots[i];
         if (!s->master) continue;
         rp__tensor_copy(s->master, s->param.tensor);
         rp__tensor_wrote(s->master, "the optimizer");
     }
-}
-
-/* The machine's kernels where they apply; the empty table sends an update to its reference. */
-static const rp_kernels *kernels_for(const rp_optim *o, const rp_tensor *param, const rp_tensor *grad)
-{
-    bool fast = o->ctx->device[0]->has_kernels && param->m.dtype != RP_F64 && grad->m.dtype != RP_F64 &&
-                rp_tensor_is_dense(param) && rp_tensor_is_dense(grad);
-
-    return fast ? rp__kernels_cpu() : rp__kernels_none();
-}
-
-static void *data_of(const rp_tensor *t) { return t ? rp_tensor_data(t) : NULL; }
-
-static rp_optim_call make_call(const rp_optim *o, slot *s, const rp_tensor *grad, const rp_optim_step *step)
-{
-    const rp_optim_config *c = &o->config;
-    rp_optim_call call       = {
-              .threads = o->ctx->threads, .n = s->param.slice.count, .first = s->param.slice.first, .param_dtype = s->param.tensor->m.dtype,
-              .grad_dtype = grad->m.dtype, .state_dtype = c->state_dtype, .param = data_of(s->param.tensor),
-              .master = data_of(s->master), .grad = data_of(grad), .lr = step->lr, .grad_scale = step->grad_scale,
-              .weight_decay = s->decays ? c->weight_decay : 0, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps,
-              .momentum = c->momentum, .bias1 = 1 - pow(c->beta1, (double)step->step),
-              .bias2 = 1 - pow(c->beta2, (double)step->step), .step = step->step, .stochastic = c->stochastic, .key = s->key,
-              .sum_squares = step->measure ? &s->sum_squares : NULL,
-    };
-
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) call.state[k] = data_of(s->state[k]);
-    return call;
-}
-
-/* Weights, states and masters are read and written, the gradient is read. */
-static int64_t bytes_of(const slot *s, const rp_tensor *grad)
-{
-    int64_t bytes = rp_meta_bytes(&s->param.tensor->m) + (s->master ? rp_meta_bytes(&s->master->m) : 0);
-
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) bytes += s->state[k] ? rp_meta_bytes(&s->state[k]->m) : 0;
-    return 2 * bytes + rp_meta_bytes(&grad->m);
-}
-
-static void compute(const rp_optim *o, slot *s, const rp_tensor *grad, const rp_optim_step *step)
-{
-    double began       = rp__watch_begin(o->ctx);
-    rp_optim_call call = make_call(o, s, grad, step);
-    unsigned mode      = rp__fp_enter();
-
-    o->kind->update(kernels_for(o, s->param.tensor, grad), &call);
-    rp__fp_leave(mode);
-    rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = o->kind->name, .path = s->param.path, .bytes = bytes_of(s, grad),
-                                     .began = began });
-}
-
-void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
-{
-    slot *s = &o->slots[i];
-
-    RP_BUG_IF(i < 0 || i >= o->n_params || !rp_meta_same_shape(&grad->m, &s->param.tensor->m));
-    RP_BUG_IF(!rp_tensor_is_dense(s->param.tensor) || !rp_tensor_is_dense(grad));
-    if (grad->storage->data) compute(o, s, grad, step);
-    rp__tensor_wrote(s->param.tensor, "the optimizer");
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
-        if (s->state[k]) rp__tensor_wrote(s->state[k], "the optimizer");
-    if (s->master) rp__tensor_wrote(s->master, "the optimizer");
 }
 
 static double squares_in_order(const rp_tensor *grad, int64_t n)
@@ -261,7 +204,7 @@ static double squares_in_order(const rp_tensor *grad, int64_t n)
 
 void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
 {
-    const rp_kernels *k = kernels_for(o, o->slots[i].param.tensor, grad);
+    const rp_kernels *k = rp__optim_kernels(o, o->slots[i].param.tensor, grad);
     rp_slice slice      = o->slots[i].param.slice;
     double *sum         = &o->slots[i].sum_squares;
     double began        = rp__watch_begin(o->ctx);
@@ -300,4 +243,6 @@ rp_tensor *rp__optim_tensor(const rp_optim *o, int i, const char **name)
     return o->names[i].tensor;
 }
 
+int rp__optim_n_tensors(const rp_optim *o) { return o->n_named; }
+rp_dtype rp__optim_tensor_dtype(const rp_optim *o, int i) { return o->names[i].dtype; }
 int rp__optim_tensor_param(const rp_optim *o, int i) { return o->names[i].param; }

@@ -12,6 +12,9 @@
  *
  * Of a sharded parameter the optimizer has one rank's slice: its states are such slices, an element is updated to the bits it
  * has in the whole, and sums of squares are of this rank's elements.
+ *
+ * States may live on disk between updates: an update then goes over its parameter window by window, reads a window's states, works on it
+ * and writes them behind. Elements do not know of windows, so the bits are the same.
  */
 #ifndef RP_TRAIN_OPTIM_H
 #define RP_TRAIN_OPTIM_H
@@ -28,6 +31,7 @@ typedef struct {
     rp_dtype state_dtype;               /* fp32 or bf16 */
     bool master_weights;                /* an fp32 copy beside every bf16 parameter */
     bool stochastic;
+    const char *away;                   /* a folder that exists: states and masters live on disk (train/shelf.h); NULL: in memory */
 } rp_optim_config;
 
 /* `slice` says which elements of the parameter the tensor holds; zeros: all of them. What it has room for beyond them is left alone. */
@@ -50,13 +54,16 @@ typedef struct rp_optim rp_optim;
 
 /* States start at zero, masters at their parameters. `params` is copied: paths and tensors stay the caller's and must live
  * as long.  errors  RP_ERR_CONFIG unknown name, a number out of range · RP_ERR_DTYPE · RP_ERR_MATCH a no_decay entry
- * that fits no parameter · RP_ERR_MEMORY */
+ * that fits no parameter · RP_ERR_IO the folder of `away` · RP_ERR_MEMORY */
 rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_optim_param *params, int n_params,
                         rp_optim **out);
 void rp__optim_free(rp_optim *optim);
 
-/* Update parameter i by its gradient, of the same shape, bf16 or fp32. Nothing is computed without data. */
+/* Update parameter i by its gradient, of the same shape, bf16 or fp32. Nothing is computed without data. After the disk failed nothing is
+ * updated any more: settle tells. */
 void rp__optim_update(rp_optim *optim, int i, const rp_tensor *grad, const rp_optim_step *step);
+/* For the end of a step's updates: they are whole, and what lives on disk is there. errors RP_ERR_IO; parameters and states are then lost */
+rp_status rp__optim_settle(rp_optim *optim);
 
 /* Remember the sum of squares of the gradient of parameter i. */
 void rp__optim_measure(rp_optim *optim, int i, const rp_tensor *grad);
@@ -67,10 +74,20 @@ double rp__optim_norm(const rp_optim *optim);
 double rp__clip_scale(double norm, double max_norm);
 
 /* Every tensor the optimizer owns, in a fixed order, for states on disk: name is "<parameter path>.exp_avg" and so on,
- * borrowed. NULL past the end. */
+ * borrowed. NULL past the end, and of those that live on disk. */
 rp_tensor *rp__optim_tensor(const rp_optim *optim, int i, const char **name);
+int rp__optim_n_tensors(const rp_optim *optim);
+rp_dtype rp__optim_tensor_dtype(const rp_optim *optim, int i);
 /* The parameter it belongs to, whose slice it has. */
 int rp__optim_tensor_param(const rp_optim *optim, int i);
+
+/* Of tensor i, which lives on disk, the elements from `at` on (counted from the slice's first) that are at hand together: *count of them at
+ * *data, until the next window or update. What was never written is zero, or the parameter. errors RP_ERR_IO */
+rp_status rp__optim_window(rp_optim *optim, int i, int64_t at, void **data, int64_t *count);
+/* The window that was asked for last was written to. errors RP_ERR_IO */
+rp_status rp__optim_window_keep(rp_optim *optim);
+/* What lives on disk, kept or not. */
+int64_t rp__optim_away_bytes(const rp_optim *optim);
 
 /* Copy the parameters into their masters, after parameters were loaded without a state. */
 void rp__optim_refresh_masters(rp_optim *optim);

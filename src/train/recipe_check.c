@@ -172,7 +172,7 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, "optimizer.master_weights", c->optimizer.master_weights && c->dtype == RP_TRAIN_FP32,
                 "parameters are fp32 already");
     note_unused(r, "grad_dtype", c->grad_dtype == RP_GRAD_FP32 && c->dtype == RP_TRAIN_FP32, "gradients are fp32 already");
-    note_unused(r, AC "offload.path", !rp__recipe_offloads(c), "no rule offloads");
+    note_unused(r, AC "offload.path", !rp__recipe_offloads(c) && !c->dist.state_offload, "no rule offloads");
     note_unused(r, AC "offload.to", !rp__recipe_offloads(c), "no rule offloads");
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);

@@ -116,7 +116,7 @@ const rp_recipe_key rp__recipe_keys[] = {
       .flags = KEY_FREE, .help = "memory needs a second device" },
     { "activation_checkpointing.offload.path", KEY_TEXT, AT(activation_checkpointing.offload.path), "offload/",
       .flags = KEY_FREE,
-      .help = "folder of offloaded slots" },
+      .help = "folder of offloaded slots, and of states (`dist.state_offload`)" },
     { "activation_checkpointing.verify", KEY_WORD, AT(activation_checkpointing.verify), "never", "never step always",
       .flags = KEY_FREE,
       .help = "hash what a replay produces against the first pass; step: one region a step, in turn" },
@@ -133,8 +133,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "modules that are shard units of their own, beside them" },
     { "dist.modules_to_wrap", KEY_TYPES, AT(dist.modules_to_wrap), "[]", .flags = KEY_SHARE,
       .help = "modules that are shard units in place of every block" },
-    { "dist.state_offload", KEY_BOOL, AT(dist.state_offload), "false", .flags = KEY_LATER | KEY_SHARE,
-      .help = "optimizer states live on disk between steps" },
+    { "dist.state_offload", KEY_BOOL, AT(dist.state_offload), "false", .flags = KEY_FREE,
+      .help = "optimizer states and masters live on disk between steps, in the folder of offloaded slots; with one rank, too" },
 };
 const int rp__recipe_n_keys = RP_COUNT(rp__recipe_keys);
 _Static_assert(RP_COUNT(rp__recipe_keys) <= RP_RECIPE_MAX_KEYS, "raise RP_RECIPE_MAX_KEYS");

@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "io/safetensors.h"
+#include "train/optim.h"
 #include "train/state_parts.h"
 
 enum { WINDOW_BYTES = 1 << 20 };
@@ -307,27 +308,45 @@ static elem_range common(const rp_state *s, const rp_state_tensor *t, int part, 
                          want.first + want.count < has.first + has.count ? want.first + want.count : has.first + has.count };
 }
 
+static bool has_data(const rp_state_tensor *t) { return !t->tensor || t->tensor->storage->data; }
+
 static bool is_wanted(const rp_state *s, const rp_state_tensor *tensors, int n, int part)
 {
     int64_t first;
 
     for (int i = 0; i < n; i++) {
         elem_range r = common(s, &tensors[i], part, &first);
-        if (r.from < r.to && tensors[i].tensor->storage->data) return true;
+        if (r.from < r.to && has_data(&tensors[i])) return true;
     }
     return false;
+}
+
+/* `offset`: of the file, where element r.from is; `at`: how many of the slice are before it. */
+static rp_status read_windows(const part_file *f, const rp_state_tensor *t, elem_range r, int64_t offset, int64_t at)
+{
+    int64_t size = rp_dtype_bytes(t->whole.dtype), count;
+    void *data;
+
+    for (int64_t done = 0, left = r.to - r.from; left; done += count, left -= count) {
+        RP_TRY(rp__optim_window(t->optim, t->at, at + done, &data, &count));
+        if (count > left) count = left;
+        RP_TRY(read_at(f, offset + done * size, count * size, data));
+        RP_TRY(rp__optim_window_keep(t->optim));
+    }
+    return RP_OK;
 }
 
 static rp_status read_tensor(const rp_state *s, const part_file *f, const rp_state_tensor *t)
 {
     const rp_safetensor *has = rp__safetensors_find(f->set, t->name);
-    int64_t size = rp_dtype_bytes(t->tensor->m.dtype), first;
+    int64_t size = rp_dtype_bytes(rp__state_whole(t)->dtype), first;
     elem_range r = common(s, t, f->part, &first);
 
     RP_CHECK(s->ctx, has, RP_ERR_FORMAT, "the state file '%s' has no tensor '%s'", f->path, t->name);
-    if (r.from >= r.to || !t->tensor->storage->data) return RP_OK;
-    return read_at(f, has->offset + (r.from - first) * size, (r.to - r.from) * size,
-                   (char *)rp_tensor_data(t->tensor) + (r.from - rp__state_slice(t).first) * size);
+    if (r.from >= r.to || !has_data(t)) return RP_OK;
+    int64_t offset = has->offset + (r.from - first) * size, at = r.from - rp__state_slice(t).first;
+    if (!t->tensor) return read_windows(f, t, r, offset, at);
+    return read_at(f, offset, (r.to - r.from) * size, (char *)rp_tensor_data(t->tensor) + at * size);
 }
 
 static rp_status read_part(const rp_state *s, const rp_state_tensor *tensors, int n, int part)
@@ -342,6 +361,7 @@ static rp_status read_part(const rp_state *s, const rp_state_tensor *tensors, in
 
 static void finish_tensor(const rp_state_tensor *t)
 {
+    if (!t->tensor) return;
     int64_t size = rp_dtype_bytes(t->tensor->m.dtype), count = rp__state_slice(t).count, rest = rp_meta_elems(&t->tensor->m) - count;
 
     if (rest && t->tensor->storage->data) memset((char *)rp_tensor_data(t->tensor) + count * size, 0, (size_t)(rest * size));
@@ -350,7 +370,7 @@ static void finish_tensor(const rp_state_tensor *t)
 
 static rp_status load(const rp_state *s, const rp_state_tensor *tensors, int n)
 {
-    for (int i = 0; i < n; i++) RP_BUG_IF(!rp_tensor_is_dense(tensors[i].tensor));
+    for (int i = 0; i < n; i++) RP_BUG_IF(tensors[i].tensor && !rp_tensor_is_dense(tensors[i].tensor));
     for (int part = 0; part < s->parts; part++)
         if (is_wanted(s, tensors, n, part)) RP_TRY(read_part(s, tensors, n, part));
     for (int i = 0; i < n; i++) finish_tensor(&tensors[i]);

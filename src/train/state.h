@@ -24,8 +24,8 @@
 #include "tensor/tensor.h"
 
 /* Dense; names differ. The tensor holds a slice of what has the shape `whole`, in a row with room for more; a slice of zeros: it is the
- * whole itself, and `whole` is not read. */
-typedef struct { const char *name; rp_tensor *tensor; rp_meta whole; rp_slice slice; } rp_state_tensor;
+ * whole itself, and `whole` is not read. No tensor: it lives on disk, and `optim` has it as its tensor `at` in windows; `whole` is read. */
+typedef struct { const char *name; rp_tensor *tensor; rp_meta whole; rp_slice slice; struct rp_optim *optim; int at; } rp_state_tensor;
 
 typedef struct {
     int64_t step;                       /* optimizer steps done */

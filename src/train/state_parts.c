@@ -8,6 +8,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "io/safetensors.h"
+#include "train/optim.h"
 
 const char *rp__state_part_name(int part, int parts, char out[RP_STATE_PART_CHARS])
 {
@@ -29,8 +30,8 @@ static rp_status declare(const rp_state_tensor *t, int part, int parts, rp_safet
     const rp_meta *whole = rp__state_whole(t);
     rp_slice mine = rp__state_slice(t), due = rp__slice_of(rp_meta_elems(whole), part, parts);
 
-    RP_TRY(rp__tensor_needs_data(t->tensor, "saving a state"));
-    RP_BUG_IF(!rp_tensor_is_dense(t->tensor) || mine.first != due.first || mine.count != due.count);
+    if (t->tensor) RP_TRY(rp__tensor_needs_data(t->tensor, "saving a state"));
+    RP_BUG_IF((t->tensor && !rp_tensor_is_dense(t->tensor)) || mine.first != due.first || mine.count != due.count);
     *d = (rp_safetensor){ .name = t->name, .dtype = rp__safetensors_dtype_of(whole->dtype), .ndim = 1, .dim = { mine.count } };
     if (parts > 1) return RP_OK;
     d->ndim = whole->ndim;
@@ -38,16 +39,24 @@ static rp_status declare(const rp_state_tensor *t, int part, int parts, rp_safet
     return RP_OK;
 }
 
+static rp_status put_tensor(rp_safetensors_writer *w, const rp_state_tensor *t, uint64_t *checksum)
+{
+    int64_t size = rp_dtype_bytes(rp__state_whole(t)->dtype), all = rp__state_slice(t).count, n = all;
+    rp_checksum sum = rp__checksum_begin();
+    void *data      = t->tensor ? rp_tensor_data(t->tensor) : NULL;
+
+    for (int64_t at = 0; at < all; at += n) {
+        if (!t->tensor) RP_TRY(rp__optim_window(t->optim, t->at, at, &data, &n));
+        rp__checksum_add(&sum, data, n * size);
+        RP_TRY(rp__safetensors_put(w, data, n * size));
+    }
+    *checksum = rp__checksum_end(&sum);
+    return RP_OK;
+}
+
 static rp_status put_tensors(rp_safetensors_writer *w, const rp_state_tensor *tensors, int n, uint64_t *checksums)
 {
-    for (int i = 0; i < n; i++) {
-        const void *data = rp_tensor_data(tensors[i].tensor);
-        int64_t bytes    = rp__state_slice(&tensors[i]).count * rp_dtype_bytes(tensors[i].tensor->m.dtype);
-        rp_checksum sum  = rp__checksum_begin();
-        rp__checksum_add(&sum, data, bytes);
-        checksums[i] = rp__checksum_end(&sum);
-        RP_TRY(rp__safetensors_put(w, data, bytes));
-    }
+    for (int i = 0; i < n; i++) RP_TRY(put_tensor(w, &tensors[i], &checksums[i]));
     return RP_OK;
 }
 

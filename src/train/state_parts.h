@@ -16,7 +16,7 @@ const char *rp__state_part_name(int part, int parts, char out[RP_STATE_PART_CHAR
 rp_slice rp__state_slice(const rp_state_tensor *tensor);
 static inline const rp_meta *rp__state_whole(const rp_state_tensor *tensor)
 {
-    return tensor->slice.room ? &tensor->whole : &tensor->tensor->m;
+    return tensor->slice.room || !tensor->tensor ? &tensor->whole : &tensor->tensor->m;
 }
 
 /* Synced and under its name in the folder. checksums[n] are of its tensors. */

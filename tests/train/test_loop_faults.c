@@ -46,13 +46,15 @@ static void sweep_step(const char *out, const char *const *setting)
 static void every_allocation_of_a_step_may_fail(void **state)
 {
     (void)state;
-    char set[300];
+    char set[300], path[300];
 
+    snprintf(path, sizeof path, "activation_checkpointing.offload.path=%s/slots", dir.path);
     snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
     sweep_step("plain", RUN("model.overrides.n_layer=1", set, "run_val_every_n_steps=1"));
     sweep_step("full", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "optimizer_in_bwd=true"));
     sweep_step("rules", RUN("model.overrides.n_layer=1", REGIONS, RULES));
     sweep_step("profiled", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "profile=true", "max_steps=3"));
+    sweep_step("away", RUN("model.overrides.n_layer=1", "dist.state_offload=true", path, "clip_grad_norm=1"));
     sweep_step("accumulated", RUN("model.overrides.n_layer=1", "gradient_accumulation_steps=2", "clip_grad_norm=1"));
 }
 
@@ -70,8 +72,11 @@ static int n_files(const char *path)
 /* Opening a run: nothing leaks, and until output_dir is made, last of all, nothing is written. */
 static void any_allocation_of_opening_a_run_may_fail(void **state)
 {
+    char path[300];
+
     (void)state;
-    run r = run_open(&dir, "llama", "probe", RUN("model.overrides.num_hidden_layers=1", REGIONS, RULES));
+    snprintf(path, sizeof path, "activation_checkpointing.offload.path=%s/slots", dir.path);
+    run r = run_open(&dir, "llama", "probe", RUN("model.overrides.num_hidden_layers=1", REGIONS, RULES, "dist.state_offload=true", path));
     rp_status status = RP_ERR_MEMORY;
     int failed       = 0, early = 0;
 
@@ -106,8 +111,11 @@ static void any_allocation_of_opening_a_run_may_fail(void **state)
 /* A state or final/ that could not be written leaves those there were, and no half of a new one. */
 static void any_allocation_of_the_end_may_fail(void **state)
 {
+    char path[300];
+
     (void)state;
-    run r = run_open(&dir, "llama", "out", RUN("save_every_n_steps=11"));
+    snprintf(path, sizeof path, "activation_checkpointing.offload.path=%s/slots", dir.path);
+    run r = run_open(&dir, "llama", "out", RUN("save_every_n_steps=11", "dist.state_offload=true", path));
     rp_metrics line;
     rp_status status;
     int64_t k = 0;

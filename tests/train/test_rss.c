@@ -95,13 +95,16 @@ static void a_whole_run_takes_what_it_reserves_and_64_mib(void **state)
 #ifdef RP_SANITIZED
     skip();     /* a sanitizer takes what it likes */
 #endif
-    char val[300], path[300];
+    char val[300], path[300], slots[300];
 
     temp_text(&dir, "medium.json", MEDIUM);
     snprintf(val, sizeof val, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
     snprintf(path, sizeof path, "model={path: %s/fresh/final}", dir.path);
     check_run("fresh", 1, RUN("max_steps=1", val, "run_val_every_n_steps=1"));
     check_run("loaded", 2, RUN("max_steps=2", "~model.config", path, val, "run_val_every_n_steps=1", "save_every_n_steps=1"));
+    snprintf(slots, sizeof slots, "activation_checkpointing.offload.path=%s/slots", dir.path);
+    check_run("away", 2, RUN("max_steps=2", "~model.config", path, "dist.state_offload=true", slots, "save_every_n_steps=1"));
+    check_run("away", 3, RUN("max_steps=5", "~model.config", path, "dist.state_offload=true", slots, "resume=auto"));
     check_run("planned", 1, RUN("max_steps=1", "~model.config", path, val, "run_val_every_n_steps=1", "optimizer_in_bwd=auto", "memory_budget=400MB"));
 }
 
@@ -143,6 +146,9 @@ static void steps_take_no_page_faults_after_the_first_one(void **state)
     temp_text(&dir, "medium.json", MEDIUM);
     check_faults("plain", RUN("max_steps=4", "threads=2"));
     check_faults("bf16", RUN("max_steps=4", "threads=2", "dtype=bf16", "clip_grad_norm=1.0"));
+    char slots[300];
+    snprintf(slots, sizeof slots, "activation_checkpointing.offload.path=%s/slots", dir.path);
+    check_faults("away", RUN("max_steps=4", "threads=2", "dist.state_offload=true", slots));
     check_faults("planned", RUN("max_steps=4", "threads=2", "optimizer_in_bwd=auto", "memory_budget=400MB"));
 }
 
