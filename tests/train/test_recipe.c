@@ -221,13 +221,13 @@ static void what_this_version_cannot_do_is_listed(void **state)
     (void)state;
     reading r =
         read_one(MODEL
-                 "max_steps: 2\nplan: null\nprofile: true\ndist: {ranks: 2, prefetch: 3}\nactivation_checkpointing:\n"
+                 "max_steps: 2\nplan: null\nprofile: true\ndist: {ranks: 2, reshard_after_forward: 3}\nactivation_checkpointing:\n"
                  "  verify: step\n  mode: selective_op\n",
                  NULL);
 
     assert_read(&r);
     assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 1);
-    assert_told(&r, "r.yaml:5: 'dist.prefetch' is not available in this version");
+    assert_told(&r, "r.yaml:5: 'dist.reshard_after_forward' with a number of ranks is not available in this version");
     end(&r);
 }
 
