@@ -249,12 +249,17 @@ static cli_note note_of(const running *r, int rank)
     return note;
 }
 
-/* Of the first rank that ended badly by itself; 0: none did. */
+/* What the ranks themselves say: the exit code of the first that ended badly, 0 where all ended well, -1 where one has said nothing. */
 static int noted_code(const running *r)
 {
-    for (int rank = 0; rank < r->ranks; rank++)
-        if (note_of(r, rank).code > 1) return note_of(r, rank).code - 1;
-    return 0;
+    bool all = true;
+
+    for (int rank = 0; rank < r->ranks; rank++) {
+        int32_t code = note_of(r, rank).code;
+        if (code > 1) return code - 1;
+        all = all && code;
+    }
+    return all ? 0 : -1;
 }
 
 static void tell_killed(const cli *c, const running *r)
@@ -271,9 +276,10 @@ static void tell_killed(const cli *c, const running *r)
 
 static int tell_end(const cli *c, const running *r, const char *mpirun, int status)
 {
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1, noted = noted_code(r);
 
-    if (!code) code = noted_code(r);
+    if (noted == 0) return 0;           /* all work was done, however MPI fared with its own end */
+    if (noted > 0 && !code) code = noted;
     if (r->n_handed_on > 1) {
         cli_say(c, "stopped at once; the last state that was saved is kept");
         return 128 + r->first_signal;

@@ -143,12 +143,14 @@ int cli_agree(cli *c, int code)
 
 int cli_close_ranks(cli *c, int code)
 {
+    rp_comm *world = c->comm;
+
     fflush(stdout);
     fflush(stderr);
-    if (c->comm) write_note(code + 1);
-    if (code != 0 && rp__comm_ranks(c->comm) > 1 && rp__comm_agreed(c->comm) == RP_OK) rp__comm_abort(c->comm, code);
-    if (c->comm) c->ctx->comm = NULL;
-    rp__comm_close(c->comm);
-    c->comm = NULL;
+    if (!world) return code;
+    write_note(code + 1);
+    if (code != 0 && rp__comm_ranks(world) > 1 && rp__comm_agreed(world) == RP_OK) rp__comm_abort(world, code);
+    c->ctx->comm = c->comm = NULL;
+    rp__comm_leave(world, code);
     return code;
 }

@@ -122,15 +122,17 @@ rp_status rp__comm_across(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
 /* ---- the end ---- */
 
 /* Where the others cannot be waited for, the library is left as it is: the job's launcher sees this process go. */
-void rp__comm_close(rp_comm *comm)
+void rp__comm_leave(rp_comm *comm, int code)
 {
     if (!comm) return;
     if (!comm->world->broken) {
-        if (comm->world == comm) comm->engine->finish(&comm->group);
+        if (comm->world == comm) comm->engine->finish(&comm->group, code);
         else comm->engine->close(&comm->group);
     }
     release(comm);
 }
+
+void rp__comm_close(rp_comm *comm) { rp__comm_leave(comm, 1); }
 
 void rp__comm_abort(rp_comm *comm, int code)
 {

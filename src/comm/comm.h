@@ -40,6 +40,9 @@ rp_status rp__comm_split(rp_ctx *ctx, rp_comm *whole, int color, rp_comm **out);
 rp_status rp__comm_block(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out);
 rp_status rp__comm_across(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out);
 void rp__comm_close(rp_comm *comm);             /* parts before the whole; NULL is fine */
+/* The same for the world of a process that is about to exit with `code`: libraries do not always come back from their end, and then it
+ * exits at once. rp__comm_close takes 1. */
+void rp__comm_leave(rp_comm *world, int code);
 
 int rp__comm_rank(const rp_comm *comm);         /* NULL is one rank alone */
 int rp__comm_ranks(const rp_comm *comm);

@@ -31,7 +31,8 @@ typedef struct {
     bool (*open)(rp_engine_group *world, char name[RP_ENGINE_NAME_CHARS], char *why);
     bool (*split)(const rp_engine_group *whole, int color, rp_engine_group *out, char *why);
     void (*close)(rp_engine_group *part);
-    void (*finish)(rp_engine_group *world);     /* waits for all ranks to do so */
+    /* Waits for all ranks to do so; ends the process with `code` where the library does not come back. */
+    void (*finish)(rp_engine_group *world, int code);
     /* Both start and return; *done says that nothing is left to wait for, and *request is then nothing. elem_bytes is 1, 2, 4 or 8. */
     bool (*gather)(const rp_engine_group *g, const void *mine, void *all, rp_engine_parts parts, int elem_bytes,
                    rp_engine_request *request, bool *done, char *why);

@@ -18,6 +18,8 @@ static bool split_self(const rp_engine_group *whole, int color, rp_engine_group 
 
 static void close_none(rp_engine_group *group) { (void)group; }
 
+static void finish_none(rp_engine_group *world, int code) { (void)world, (void)code; }
+
 static bool gather_self(const rp_engine_group *g, const void *mine, void *all, rp_engine_parts parts, int elem_bytes,
                         rp_engine_request *request, bool *done, char *why)
 {
@@ -63,11 +65,11 @@ static bool test_done(rp_engine_request *request, bool *done, char *why)
 static void abort_none(const rp_engine_group *g, int code) { (void)g, (void)code; }
 
 const rp_engine rp__engine_self = {
-    .version = RP_ENGINE_VERSION, .open = open_self, .split = split_self, .close = close_none, .finish = close_none,
+    .version = RP_ENGINE_VERSION, .open = open_self, .split = split_self, .close = close_none, .finish = finish_none,
     .gather = gather_self, .exchange = exchange_self, .test = test_done, .abort = abort_none,
 };
 
 const rp_engine rp__engine_shapes = {
-    .version = RP_ENGINE_VERSION, .open = open_self, .split = split_self, .close = close_none, .finish = close_none,
+    .version = RP_ENGINE_VERSION, .open = open_self, .split = split_self, .close = close_none, .finish = finish_none,
     .gather = gather_shapes, .exchange = exchange_shapes, .test = test_done, .abort = abort_none,
 };
