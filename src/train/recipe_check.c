@@ -208,12 +208,6 @@ int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)
 {
     int before = report->n_errors;
 
-    for (int i = 0; i < rp__recipe_n_keys; i++) {
-        const rp_recipe_key *key = &rp__recipe_keys[i];
-        if ((key->flags & KEY_LATER) && !rp__recipe_is_default(recipe, key))
-            rp__report_error(report, rp__recipe_place(recipe, key->path), "'%s' is not available in this version",
-                             key->path);
-    }
     if (recipe->dist.reshard_after_forward.kind == RP_RESHARD_GROUP)
         rp__report_error(report, rp__recipe_place(recipe, "dist.reshard_after_forward"),
                          "'dist.reshard_after_forward' with a number of ranks is not available in this version: true and false are");
