@@ -165,6 +165,7 @@ static void note_effects(rp_recipe_reader *r)
 {
     const rp_recipe *c = r->recipe;
     bool sgd           = c->optimizer.name == RP_OPTIMIZER_SGD;
+    bool masters       = c->optimizer.master_weights && c->dtype == RP_TRAIN_BF16;
 
     note_unused(r, "optimizer.betas", sgd, "the optimizer is sgd");
     note_unused(r, "optimizer.eps", sgd, "the optimizer is sgd");
@@ -174,6 +175,7 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, "grad_dtype", c->grad_dtype == RP_GRAD_FP32 && c->dtype == RP_TRAIN_FP32, "gradients are fp32 already");
     note_unused(r, AC "offload.path", !rp__recipe_offloads(c) && !c->dist.state_offload, "no rule offloads");
     note_unused(r, AC "offload.to", !rp__recipe_offloads(c), "no rule offloads");
+    note_unused(r, "dist.state_offload", sgd && c->optimizer.momentum == 0 && !masters, "sgd without momentum has no states");
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);
     if (c->has_dataset_val) note_dataset(r, "dataset_val", &c->dataset_val);
