@@ -95,7 +95,8 @@ static rp_status keep(rp_optim *o)
     double began = rp__watch_begin(o->ctx);
 
     RP_TRY(rp__shelf_keep(o->shelf, &o->window));
-    rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = "states written", .path = o->slots[o->window.group].param.path, .began = began });
+    rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = "states written", .path = o->slots[o->window.group].param.path,
+                                     .began = began });
     return RP_OK;
 }
 

@@ -133,7 +133,7 @@ const rp_yaml_node *rp__recipe_given(const rp_recipe *recipe, const char *path);
 /* Where to point for a key: where it was written, else the recipe's name. */
 rp_place rp__recipe_place(const rp_recipe *recipe, const char *path);
 
-/* Report what the recipe asks for and this version cannot do, an error each ("'plan' is not available in this version").
+/* Report what the recipe asks for and this version cannot do, an error each ("… is not available in this version").
  * Returns how many. A caller refuses with RP_ERR_UNSUPPORTED. */
 int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report);
 

@@ -165,6 +165,7 @@ static void note_effects(rp_recipe_reader *r)
 {
     const rp_recipe *c = r->recipe;
     bool sgd           = c->optimizer.name == RP_OPTIMIZER_SGD;
+    bool masters       = c->optimizer.master_weights && c->dtype == RP_TRAIN_BF16;
 
     note_unused(r, "optimizer.betas", sgd, "the optimizer is sgd");
     note_unused(r, "optimizer.eps", sgd, "the optimizer is sgd");
@@ -174,6 +175,7 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, "grad_dtype", c->grad_dtype == RP_GRAD_FP32 && c->dtype == RP_TRAIN_FP32, "gradients are fp32 already");
     note_unused(r, AC "offload.path", !rp__recipe_offloads(c) && !c->dist.state_offload, "no rule offloads");
     note_unused(r, AC "offload.to", !rp__recipe_offloads(c), "no rule offloads");
+    note_unused(r, "dist.state_offload", sgd && c->optimizer.momentum == 0 && !masters, "sgd without momentum has no states");
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);
     if (c->has_dataset_val) note_dataset(r, "dataset_val", &c->dataset_val);
@@ -208,12 +210,6 @@ int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)
 {
     int before = report->n_errors;
 
-    for (int i = 0; i < rp__recipe_n_keys; i++) {
-        const rp_recipe_key *key = &rp__recipe_keys[i];
-        if ((key->flags & KEY_LATER) && !rp__recipe_is_default(recipe, key))
-            rp__report_error(report, rp__recipe_place(recipe, key->path), "'%s' is not available in this version",
-                             key->path);
-    }
     if (recipe->dist.reshard_after_forward.kind == RP_RESHARD_GROUP)
         rp__report_error(report, rp__recipe_place(recipe, "dist.reshard_after_forward"),
                          "'dist.reshard_after_forward' with a number of ranks is not available in this version: true and false are");

@@ -18,6 +18,8 @@ static void every_step_takes_what_was_said_and_no_bit_changes(void **state)
 
         write_model(&rng, pick(&rng, 2));
         draw_settings(&rng, &s);
+        set_drawn(&s, "dist.state_offload=%s", seed % 3 ? "false" : "true");
+        set_drawn(&s, "activation_checkpointing.offload.path=%s/slots", dir.path);
         snprintf(name, sizeof name, "%u-all", seed);
         uint64_t expected = run_drawn(&s, name, 0, &all, &refused);
         int64_t least     = least_of(&s), most = all.memory.reserved_bytes;

@@ -227,8 +227,31 @@ static void what_this_version_cannot_do_is_listed(void **state)
 
     assert_read(&r);
     assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 1);
-    assert_told(&r, "r.yaml:5: 'dist.reshard_after_forward' with a number of ranks is not available in this version");
+    assert_told(&r, "r.yaml:5: 'dist.reshard_after_forward' with a number of ranks is not available in this version: true and false are");
     end(&r);
+}
+
+static void states_on_disk_of_an_optimizer_without_states_are_noted(void **state)
+{
+    static const struct { const char *text; bool noted; } cases[] = {
+        { "optimizer: {name: sgd}\n", true },
+        { "optimizer: {name: sgd, momentum: 0.9}\n", false },
+        { "optimizer: {name: sgd, master_weights: true}\n", false },
+        { "optimizer: {name: sgd, master_weights: true}\ndtype: fp32\n", true },
+        { "", false },
+    };
+    char text[512];
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        snprintf(text, sizeof text, MODEL "%sdist: {state_offload: true}\n", cases[i].text);
+        reading r  = read_one(text, NULL);
+        bool noted = false;
+        assert_int_equal(r.report.n_errors, 0);
+        for (const rp_report_item *m = r.report.first; m; m = m->next) noted |= strstr(m->text, "'dist.state_offload' has no effect") != NULL;
+        assert_int_equal(noted, cases[i].noted);
+        end(&r);
+    }
 }
 
 static void a_resumed_run_may_change_resources_and_no_more(void **state)
@@ -499,6 +522,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_errors),
         cmocka_unit_test(the_mode_follows_switch_budget_and_conditions),
         cmocka_unit_test(what_this_version_cannot_do_is_listed),
+        cmocka_unit_test(states_on_disk_of_an_optimizer_without_states_are_noted),
         cmocka_unit_test(a_resumed_run_may_change_resources_and_no_more),
         cmocka_unit_test(training_needs_data_and_a_plan_does_not),
         cmocka_unit_test(settings_change_keys_of_any_depth),

@@ -75,6 +75,40 @@ static void each_fault_is_an_error_that_says_what_where_and_why(void **state)
     }
 }
 
+static void flush_tells_of_every_write_before_it(void **state)
+{
+    (void)state;
+    for (int64_t after = 0; after < 4; after++) {
+        rp_spool *s = open_spool();
+        for (uint32_t i = 0; i < 4; i++) put(s, 1000, i);
+        assert_ok(ctx, rp__spool_flush(s));
+        rp__spool_fail(s, RP_SPOOL_WRITE, after, 1, ENOSPC);
+        for (int i = 0; i < 4; i++) {
+            int64_t ticket;
+            if (rp__spool_write(s, data, 1000, &ticket) != RP_OK) break;
+        }
+        assert_int_equal(rp__spool_flush(s), RP_ERR_IO);
+        assert_int_equal(rp__spool_flush(s), RP_ERR_IO);
+        close_spool(s);
+    }
+}
+
+static void reserved_tickets_take_no_more_memory(void **state)
+{
+    (void)state;
+    rp_spool *s = open_spool();
+    int64_t ticket[500];
+
+    assert_ok(ctx, rp__spool_reserve(s, RP_COUNT(ticket)));
+    int64_t before = ctx->alloc_count;
+    for (int i = 0; i < RP_COUNT(ticket); i++) ticket[i] = put(s, 100 + i, (uint32_t)i);
+    for (int i = 0; i < RP_COUNT(ticket); i += 2) rp__spool_drop(s, ticket[i]);
+    for (int i = 0; i < RP_COUNT(ticket); i += 2) ticket[i] = put(s, 5000, (uint32_t)i);
+    for (int i = 1; i < RP_COUNT(ticket); i += 2) get(s, ticket[i], 100 + i, (uint32_t)i);
+    assert_int_equal(ctx->alloc_count, before);
+    close_spool(s);
+}
+
 static void a_failed_write_is_told_at_the_latest_when_its_ticket_is_waited_for(void **state)
 {
     (void)state;
@@ -294,6 +328,8 @@ static int run(void)
     const struct CMUnitTest tests[] = {
         BOTH_WAYS(moves_cut_short_or_interrupted_are_continued),
         BOTH_WAYS(each_fault_is_an_error_that_says_what_where_and_why),
+        BOTH_WAYS(flush_tells_of_every_write_before_it),
+        BOTH_WAYS(reserved_tickets_take_no_more_memory),
         BOTH_WAYS(a_failed_write_is_told_at_the_latest_when_its_ticket_is_waited_for),
         BOTH_WAYS(a_file_that_may_not_grow_is_an_error_and_no_signal),
         BOTH_WAYS(a_folder_that_is_none_is_refused_with_the_reason),
