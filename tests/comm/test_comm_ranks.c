@@ -3,28 +3,7 @@
 
 #include "comm/inside.h"
 
-static rp_ctx *ctx;
-static rp_comm *world;
-static int rank, ranks;
-
-static int setup(void **state)
-{
-    (void)state;
-    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    assert_ok(ctx, rp__comm_open(ctx, &world));
-    rank  = rp__comm_rank(world);
-    ranks = rp__comm_ranks(world);
-    if (!rank) printf("%d ranks by %s\n", ranks, rp__comm_engine(world));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    rp__comm_close(world);
-    test_ctx_free(ctx);
-    return 0;
-}
+#include "ranks_test.h"      /* last: its names are short */
 
 /* The byte at `at` of what `from` sends to `to` in message `n`. */
 static uint8_t letter(int from, int to, int n, int64_t at)
@@ -359,5 +338,5 @@ int main(void)
         cmocka_unit_test(after_a_stop_messages_still_come),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);
 }

@@ -7,9 +7,7 @@
 #include "shard/ranks.h"
 #include "train/refused_calls.h"
 
-static rp_ctx *ctx;
-static rp_comm *world;
-static int rank, ranks;
+#include "ranks_test.h"      /* last: its names are short */
 
 /* The second's embedding is longer than a window on 2 ranks. */
 static const char *const configs[] = {
@@ -19,40 +17,6 @@ static const char *const configs[] = {
     "\"num_attention_heads\":1,\"tie_word_embeddings\":true}",
     "{\"model_type\":\"gpt2\",\"vocab_size\":50,\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"n_positions\":48}",
 };
-
-static int setup(void **state)
-{
-    (void)state;
-    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    assert_ok(ctx, rp__comm_open(ctx, &world));
-    rank  = rp__comm_rank(world);
-    ranks = rp__comm_ranks(world);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    rp__comm_close(world);
-    test_ctx_free(ctx);
-    return 0;
-}
-
-/* The first rank's, which removes it. */
-static temp_dir share_dir(void)
-{
-    temp_dir mine = { "" }, all[64];
-
-    if (!rank) mine = temp_make();
-    assert_ok(ctx, rp__comm_share(ctx, world, &mine, sizeof mine, all, "a folder"));
-    return all[0];
-}
-
-static void leave_dir(const temp_dir *dir)
-{
-    assert_ok(ctx, rp__comm_barrier(ctx, world, "the end of a folder"));
-    if (!rank) temp_remove(dir);
-}
 
 static rp_model *fresh(const temp_dir *dir, int config, rp_dtype dtype)
 {
@@ -167,5 +131,5 @@ int main(void)
         cmocka_unit_test(a_writer_that_fails_fails_all),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);
 }

@@ -5,28 +5,19 @@
 #include "ops/collective.h"
 #include "shard/ranks.h"
 
-static rp_ctx *ctx;
-static rp_comm *world;
-static int rank, ranks;
+#include "ranks_test.h"      /* last: its names are short */
 
 static int setup(void **state)
 {
-    (void)state;
-    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    assert_ok(ctx, rp__comm_open(ctx, &world));
+    ranks_setup(state);
     assert_ok(ctx, rp__ranks_join(ctx, world, 1));
-    rank  = rp__comm_rank(world);
-    ranks = rp__comm_ranks(world);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     rp__ranks_leave(ctx);
-    rp__comm_close(world);
-    test_ctx_free(ctx);
-    return 0;
+    return ranks_teardown(state);
 }
 
 /* ---- tensors that every rank can draw ---- */

@@ -7,45 +7,9 @@
 #include "refused_calls.h"
 #include "shard/ranks.h"
 
-static rp_ctx *ctx;
-static rp_comm *world;
-static int rank, ranks;
-
-static int setup(void **state)
-{
-    (void)state;
-    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    assert_ok(ctx, rp__comm_open(ctx, &world));
-    rank  = rp__comm_rank(world);
-    ranks = rp__comm_ranks(world);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    rp__comm_close(world);
-    test_ctx_free(ctx);
-    return 0;
-}
+#include "ranks_test.h"      /* last: its names are short */
 
 /* ---- together ---- */
-
-/* The first rank's, which removes it. */
-static temp_dir share_dir(void)
-{
-    temp_dir mine = { "" }, all[64];
-
-    if (!rank) mine = temp_make();
-    assert_ok(ctx, rp__comm_share(ctx, world, &mine, sizeof mine, all, "a folder"));
-    return all[0];
-}
-
-static void leave_dir(const temp_dir *dir)
-{
-    assert_ok(ctx, rp__comm_barrier(ctx, world, "the end of a folder"));
-    if (!rank) temp_remove(dir);
-}
 
 /* One rank's answer at all of them. */
 static bool said_by(int who, bool mine)
@@ -228,5 +192,5 @@ int main(void)
         cmocka_unit_test(failing_allocations_of_any_rank_fail_all),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);
 }
