@@ -92,7 +92,8 @@ static int cores(void)
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* Ranks are bound to no core: each has threads, and which cores they run on is the system's to choose. */
+/* Ranks are bound to no core: each has threads, and which cores they run on is the system's to choose. No other machine is reached, but
+ * Open MPI wants a program that would reach one: there may be no ssh. */
 static void add_mpirun(command_line *l, const char *program, const rp_comm_mpi *mpi)
 {
     add(l, program);
@@ -100,6 +101,9 @@ static void add_mpirun(command_line *l, const char *program, const rp_comm_mpi *
         add(l, "--oversubscribe");
         add(l, "--bind-to");
         add(l, "none");
+        add(l, "--mca");
+        add(l, "plm_rsh_agent");
+        add(l, "sh");
         if (geteuid() == 0) add(l, "--allow-run-as-root");
     }
     add(l, "-n");
