@@ -16,7 +16,6 @@
  *   embedding              table [V, n]  ids int32 [...]           [..., n]
  *   cross_entropy          logits [..., V]  labels int32 [...]     [1]                    rp_attr_cross_entropy
  *   linear_cross_entropy   x [..., n]  w [V, n]  labels            [1]                    rp_attr_cross_entropy
- *
  *   all_gather             x [room], this rank's slice             the whole              rp_attr_whole
  *   reduce_scatter         x                                       [room]
  *

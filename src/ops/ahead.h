@@ -19,12 +19,12 @@ typedef struct rp_ahead rp_ahead;
 
 /* A buffer of so many bytes, for the context's gathers from here on. errors RP_ERR_MEMORY */
 rp_status rp__ahead_open(rp_ctx *ctx, int64_t bytes);
-/* No longer; NULL contexts' and contexts' without one are fine. */
+/* No longer; a context without one is fine. */
 void rp__ahead_close(rp_ctx *ctx);
 /* A pass begins: weights are what they will be in it. errors RP_ERR_BACKEND */
 rp_status rp__ahead_pass(rp_ctx *ctx);
 
-/* A whole of n elements from the slices, `part` of each rank. errors as rp__comm_gather */
+/* A whole of n elements from the ranks' slices; `what` is told where it is waited for. errors as rp__comm_gather · RP_ERR_MEMORY */
 rp_status rp__ahead_gather(rp_ctx *ctx, const void *slice, int64_t n, int elem_bytes, void *whole, const char *what);
 
 #endif

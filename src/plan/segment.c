@@ -137,26 +137,13 @@ static rp_status copy_fixed(cutter *k)
     return RP_OK;
 }
 
-static bool lists(const int *list, int n, int value)
+/* The tick from which on it is gone: the program has let go of it, and its first reader's backward has been. */
+static int gone_at(const rp_trace_pass *p, int v)
 {
-    for (int i = 0; i < n; i++)
-        if (list[i] == value) return true;
-    return false;
-}
+    int n = p->n_calls, until = p->value[v].until, reader = rp__trace_first_reader(p, v);
+    int held = until == INT_MAX ? n : until + 1, read = reader == NONE ? 0 : 2 * n - reader;
 
-/* The tick from which on it is gone: its first reader's backward has been, if that needs it, or may run again. */
-static int gone_at(const cutter *k, int v)
-{
-    const rp_trace_pass *p = k->pass;
-    int n = p->n_calls, until = p->value[v].until;
-    int held = until == INT_MAX ? n : until + 1;
-
-    for (int c = p->value[v].call; c < n; c++) {
-        const rp_trace_call *call = &p->call[c];
-        if (lists(call->needs, call->n_needs, v) || (!is_last(k, call) && lists(call->in, call->n_in, v)))
-            return 2 * n - c > held ? 2 * n - c : held;
-    }
-    return held;
+    return read > held ? read : held;
 }
 
 /* What is fixed though it is a value is live from its call on until nobody reads it any more in backward. */
@@ -171,7 +158,7 @@ static void add_fixed_values(cutter *k)
         bool whole_pass             = value->until == INT_MAX && !value->must;
         if (value->call == NONE || k->role[v] != FIXED || away) continue;
         for (int i = 0; i < k->n_kinds; i++)
-            for (int t = value->call, end = whole_pass ? ticks : gone_at(k, v); t < end; t++) {
+            for (int t = value->call, end = whole_pass ? ticks : gone_at(p, v); t < end; t++) {
                 k->most[i][t] += value->bytes;
                 k->before[i][t] += t > value->call ? value->bytes : 0;
             }

@@ -268,9 +268,7 @@ static bool reads(const int *list, int n, int value)
     return false;
 }
 
-/* The first call that reads a constant, unless that is the last call of the pass, which never runs again as its backward comes at once, and
- * does not need it; NONE: nobody reads it after the forward. */
-static int first_reader(const rp_trace_pass *pass, int value)
+int rp__trace_first_reader(const rp_trace_pass *pass, int value)
 {
     for (int at = 0; at < pass->n_calls; at++) {
         const rp_trace_call *c = &pass->call[at];
@@ -289,7 +287,7 @@ static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
         rp_tape_value v = rp__tape_value_at(t->ctx, i);
         rp_block *b     = v.producer == NONE && v.offset >= 0 ? rp__blocks_find(&t->blocks, v.offset) : NULL;
         if (!b || !b->bytes || b->ignored || b->tag != NONE) continue;
-        int reader = first_reader(pass, i), tick = reader == NONE ? pass->n_calls : 2 * pass->n_calls - reader;
+        int reader = rp__trace_first_reader(pass, i), tick = reader == NONE ? pass->n_calls : 2 * pass->n_calls - reader;
         b->tag     = CONSTANT - tick;
         t->gone[tick] += b->bytes;
     }

@@ -69,4 +69,8 @@ rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **o
 rp_status rp__trace_end(rp_tracer *tracer, rp_trace *out);
 void rp__trace_close(rp_trace *trace);
 
+/* The first call that reads a value, for its backward or to run again. The last call of a pass never runs again, as its backward comes at once.
+ * -1: nobody reads it after the forward. */
+int rp__trace_first_reader(const rp_trace_pass *pass, int value);
+
 #endif

@@ -39,7 +39,6 @@ static rp_status build(rp_stage *stage)
     rp_status status       = stage->explain ? rp__explain_watch_ctx(stage->explain, stage->ctx) : RP_OK;
 
     if (status == RP_OK) status = pretend(stage);
-
     if (status == RP_OK) status = share(stage);
     if (status == RP_OK) status = rp__engine_open(&stage->engine, stage->ctx, stage->recipe, &config);
     rp__model_config_drop(&config);

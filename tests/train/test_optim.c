@@ -122,10 +122,7 @@ static variant variant_at(int i)
 
 typedef struct { double norm; rp_tensor *param; uint64_t hash; } outcome;
 
-static uint64_t hash_tensor(const rp_tensor *t, uint64_t h) { return rp__hash(rp_tensor_data(t), (size_t)rp_meta_bytes(&t->m), h); }
-
-/* Some steps on a device and kernel table of choice; the hash covers the parameter and every state. */
-static outcome run_variant(rp_ctx *ctx, const variant *v, int64_t n, int steps)
+static rp_optim_config config_of_variant(const variant *v)
 {
     rp_optim_config config = config_of(v->name);
     config.momentum        = v->momentum;
@@ -133,6 +130,15 @@ static outcome run_variant(rp_ctx *ctx, const variant *v, int64_t n, int steps)
     config.state_dtype     = v->state;
     config.master_weights  = v->master;
     config.stochastic      = v->stochastic;
+    return config;
+}
+
+static uint64_t hash_tensor(const rp_tensor *t, uint64_t h) { return rp__hash(rp_tensor_data(t), (size_t)rp_meta_bytes(&t->m), h); }
+
+/* Some steps on a device and kernel table of choice; the hash covers the parameter and every state. */
+static outcome run_variant(rp_ctx *ctx, const variant *v, int64_t n, int steps)
+{
+    rp_optim_config config = config_of_variant(v);
     outcome out  = { .param = make(ctx, v->param, n, RP_MEM_PARAM), .hash = RP_HASH_SEED };
     rp_tensor *g = make(ctx, v->grad, n, RP_MEM_GRAD), *t;
     rp_optim *optim;
@@ -207,12 +213,7 @@ typedef struct { rp_optim *optim; rp_tensor *param, *grad; } updated;
 /* Elements of a parameter of n, stepped three times; beyond them the tensors have NaN, and keep it. */
 static updated run_slice(rp_ctx *ctx, const variant *v, rp_slice slice)
 {
-    rp_optim_config config = config_of(v->name);
-    config.momentum        = v->momentum;
-    config.weight_decay    = 0.1;
-    config.state_dtype     = v->state;
-    config.master_weights  = v->master;
-    config.stochastic      = v->stochastic;
+    rp_optim_config config = config_of_variant(v);
     updated u = { .param = make(ctx, v->param, slice.room, RP_MEM_PARAM), .grad = make(ctx, v->grad, slice.room, RP_MEM_GRAD) };
 
     for (int64_t i = 0; i < slice.room; i++) rp_elem_put(u.param, i, i < slice.count ? noise(slice.first + i, 1) : NAN);
