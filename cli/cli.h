@@ -60,16 +60,13 @@ int cli_fail(const cli *c, rp_status status);
 int cli_fail_input(const cli *c, rp_status status);
 /* Every message of a report on stderr, one a line. */
 void cli_print_report(const rp_report *report);
-/* What the recipe asks for and this version cannot do, as notes on stderr: a run would refuse it. */
-void cli_note_unsupported(const cli *c, const rp_recipe *recipe);
 /* Flush stdout; 1 after telling that it could not be written, else `code`. */
 int cli_finish(const cli *c, int code);
 
 /* CLI_GO when something of that name is there; else the exit code after telling that it cannot be opened. */
 int cli_find_input(const cli *c, const char *path);
 
-/* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code. What this version
- * cannot do is not asked: a command that runs the recipe calls rp__recipe_unsupported. */
+/* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code. */
 int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out);
 
 /* ---- a model to compute with (cli/model.c) ---- */

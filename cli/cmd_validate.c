@@ -52,7 +52,6 @@ static int validate(cli *c, const validate_fields *fields, const cli_args *args)
     }
     int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
     if (code != CLI_GO) return code;
-    cli_note_unsupported(c, recipe);
     code = 0;
     if (fields->resolved) {
         rp_status status = rp__recipe_write(recipe, &bump, &text);

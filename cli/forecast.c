@@ -45,7 +45,6 @@ int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes,
         cli_say(c, "cannot open a context of %" PRId64 " threads: %s", x->recipe->threads, rp_status_text(status));
         return rp_status_exit_code(status);
     }
-    cli_note_unsupported(c, x->recipe);
     return CLI_GO;
 }
 

@@ -49,17 +49,6 @@ void cli_print_report(const rp_report *report)
         fprintf(stderr, "%s\n", rp__report_line(item, line, sizeof line));
 }
 
-void cli_note_unsupported(const cli *c, const rp_recipe *recipe)
-{
-    rp_report report;
-
-    rp__report_open(&report, c->ctx);
-    rp__recipe_unsupported(recipe, &report);
-    for (rp_report_item *item = report.first; item; item = item->next) item->note = true;
-    cli_print_report(&report);
-    rp__report_close(&report);
-}
-
 int cli_finish(const cli *c, int code)
 {
     if (!fflush(stdout) && !ferror(stdout)) return code;

@@ -16,7 +16,8 @@
  *   embedding              table [V, n]  ids int32 [...]           [..., n]
  *   cross_entropy          logits [..., V]  labels int32 [...]     [1]                    rp_attr_cross_entropy
  *   linear_cross_entropy   x [..., n]  w [V, n]  labels            [1]                    rp_attr_cross_entropy
- *   all_gather             x [room], this rank's slice             the whole              rp_attr_whole
+ *   all_gather             x [room], this rank's slice; its part?  the whole              rp_attr_whole
+ *   all_gather_far         x                                       its part               rp_attr_whole
  *   reduce_scatter         x                                       [room]
  *
  * Each src/ops/<name>.c says what it computes, from which paper, and what its backward reads.
@@ -33,7 +34,7 @@ typedef struct { float eps; } rp_attr_norm;                   /* rmsnorm, layern
  * else they are read. */
 typedef struct { float eps, momentum; } rp_attr_batch_norm;
 typedef struct { float factor; } rp_attr_scale;
-typedef struct { int ndim; int64_t dim[RP_MAX_DIM]; } rp_attr_whole;   /* all_gather: the shape of what the ranks hold slices of */
+typedef struct { int ndim; int64_t dim[RP_MAX_DIM]; } rp_attr_whole;   /* all_gather, all_gather_far: the shape of what the ranks hold slices of */
 typedef struct { float p; } rp_attr_dropout;                  /* probability of zero; acts in train mode */
 typedef struct { bool erf; } rp_attr_gelu;                    /* false: tanh approximation */
 typedef struct { int dim; } rp_attr_dim;                      /* concat, sum, mean, max; negative counts from the end */

@@ -63,6 +63,8 @@ struct rp_ctx {
     struct rp_comm *comm;               /* the ranks that run steps together (comm/comm.h), the caller's; NULL: this one alone */
     struct rp_comm *shards;             /* those of them that hold one copy of the weights together; NULL: weights are whole here */
     struct rp_comm *replicas;           /* those that hold the same part of a copy; NULL: no other does */
+    struct rp_comm *near, *far;         /* of `shards`: those that gather again among themselves, and those at the same place of every such
+                                           group (shard/ranks.h); NULL: what is gathered again comes from all */
     struct rp_ahead *ahead;             /* gathers that are under way before they are asked for (ops/ahead.h); NULL: none are */
     bool pretends;                      /* `comm` is the context's own: of shapes */
     const char *path;                   /* of the call that runs, or ran last, for messages; NULL: none has. The tape sets it */

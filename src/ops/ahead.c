@@ -5,38 +5,82 @@
 
 #include "ops/collective.h"
 
-typedef struct { const void *slice; int64_t n; int elem_bytes; } gather;
+enum { NONE = -1 };
+
+typedef struct {
+    rp_gathering ask;
+    const void *to;                     /* where it came */
+    int maker;                          /* the gather of this sequence that brings what it sends; NONE: that is there anyway */
+} gather;
 
 typedef struct { gather *at; int n, room; } sequence;
-
-typedef struct { int64_t offset; rp_comm_request request; } asked;
 
 struct rp_ahead {
     rp_ctx *ctx;
     rp_tensor *buffer;
     sequence known, seen;               /* of the last pass · of this one, so far */
-    asked *of;                          /* each of `known` that has been asked for and not taken */
+    int64_t *offset;                    /* of each of `known` that has been asked for and not taken … */
+    rp_comm_request *request;           /* … and its `pieces` requests */
+    int pieces;
     int next, first_out;                /* of `known`: the next to be asked for · the next to be taken */
     int64_t head, tail;                 /* bytes [tail, head) are in use; head < tail: all but [head, tail) */
     bool lost;                          /* this pass goes another way */
 };
 
-static rp_status start(rp_ctx *ctx, const gather *g, void *to, rp_comm_request *out)
-{
-    rp_comm *group = rp__group(ctx);
-    int ranks      = rp__comm_ranks(group);
-    rp_comm_part part[RP_MOST_RANKS];
+/* ---- a gather ---- */
 
-    for (int r = 0; r < ranks; r++) {
-        rp_slice s = rp__slice_of(g->n, r, ranks);
-        part[r]    = (rp_comm_part){ s.first, s.count };
+/* A part lies in as many pieces of the whole as there are ranks far; all else is sent at once. */
+static int pieces_of(const rp_ctx *ctx, rp_gather_from from) { return from == RP_FROM_NEAR ? rp__comm_ranks(ctx->far) : 1; }
+
+/* Where each rank's elements come to. */
+static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_comm_part *part)
+{
+    int all = rp__comm_ranks(rp__group(ctx)), near = rp__comm_ranks(ctx->near);
+
+    for (int r = 0; r < rp__comm_ranks(rp__gather_group(ctx, ask->from)); r++) {
+        rp_slice s = rp__slice_of(ask->n, ask->from == RP_FROM_NEAR ? piece * near + r : r, all);
+        part[r]    = ask->from == RP_FROM_FAR ? (rp_comm_part){ r * s.room, s.room } : (rp_comm_part){ s.first, s.count };
     }
-    return rp__comm_gather(ctx, group, g->slice, to, part, g->elem_bytes, out);
+}
+
+/* request[]: of each piece. Those begun before one that cannot be are waited for by nobody: the ranks are out of step then. */
+static rp_status start(rp_ctx *ctx, const rp_gathering *ask, void *to, rp_comm_request *request)
+{
+    rp_comm_part part[RP_MOST_RANKS];
+    int64_t room = rp__slice_here(ctx, ask->n).room;
+
+    for (int i = 0; i < pieces_of(ctx, ask->from); i++) {
+        lay_out(ctx, ask, i, part);
+        RP_TRY(rp__comm_gather(ctx, rp__gather_group(ctx, ask->from), (const uint8_t *)ask->mine + i * room * ask->elem_bytes, to, part,
+                               ask->elem_bytes, &request[i]));
+    }
+    return RP_OK;
+}
+
+static rp_status wait_for(rp_ctx *ctx, const rp_gathering *ask, rp_comm_request *request, const char *what)
+{
+    rp_status first = RP_OK;
+
+    for (int i = 0; i < pieces_of(ctx, ask->from); i++) {
+        rp_status status = request[i].id ? rp__comm_wait(ctx, rp__gather_group(ctx, ask->from), &request[i], what) : RP_OK;
+        if (first == RP_OK) first = status;
+    }
+    return first;
+}
+
+void rp__ahead_push(rp_ctx *ctx)
+{
+    rp__comm_progress(ctx->shards);
+    rp__comm_progress(ctx->far);
+    rp__comm_progress(ctx->near);
 }
 
 /* ---- the buffer ---- */
 
-static int64_t bytes_of(const gather *g) { return rp__align_up(g->n * g->elem_bytes); }
+static int64_t bytes_of(const rp_ctx *ctx, const rp_gathering *ask)
+{
+    return (ask->from == RP_FROM_FAR ? rp__part_elems(ctx, ask->n) : ask->n) * ask->elem_bytes;
+}
 static bool is_empty(const rp_ahead *a) { return a->first_out == a->next; }
 
 /* Room behind the newest, else at the beginning; false: there is none now. */
@@ -58,20 +102,25 @@ static bool find_room(rp_ahead *a, int64_t bytes, int64_t *offset)
 static void give_room(rp_ahead *a)
 {
     a->first_out++;
-    a->tail = is_empty(a) ? a->head : a->of[a->first_out].offset;
+    a->tail = is_empty(a) ? a->head : a->offset[a->first_out];
 }
 
 static void *place(const rp_ahead *a, int64_t offset) { return (uint8_t *)rp_tensor_data(a->buffer) + offset; }
+
+static rp_comm_request *requests(const rp_ahead *a, int i) { return &a->request[(int64_t)i * a->pieces]; }
+
+/* A part can be sent when it has come. */
+static bool is_ready(const rp_ahead *a, const gather *g) { return g->maker == NONE || g->maker < a->first_out; }
 
 static rp_status ask(rp_ahead *a)
 {
     int64_t offset;
 
-    while (!a->lost && a->next < a->known.n && find_room(a, bytes_of(&a->known.at[a->next]), &offset)) {
-        asked *to  = &a->of[a->next];
-        to->offset = offset;
-        RP_TRY(start(a->ctx, &a->known.at[a->next], place(a, offset), &to->request));
-        a->next++;
+    for (; !a->lost && a->next < a->known.n; a->next++) {
+        const gather *g = &a->known.at[a->next];
+        if (!is_ready(a, g) || !find_room(a, rp__align_up(bytes_of(a->ctx, &g->ask)), &offset)) return RP_OK;
+        a->offset[a->next] = offset;
+        RP_TRY(start(a->ctx, &g->ask, place(a, offset), requests(a, a->next)));
     }
     return RP_OK;
 }
@@ -82,7 +131,7 @@ static rp_status drain(rp_ahead *a)
     rp_status first = RP_OK;
 
     for (; !is_empty(a); a->first_out++) {
-        rp_status status = rp__comm_wait(a->ctx, rp__group(a->ctx), &a->of[a->first_out].request, "a gather that was asked for ahead");
+        rp_status status = wait_for(a->ctx, &a->known.at[a->first_out].ask, requests(a, a->first_out), "a gather that was asked for ahead");
         if (first == RP_OK) first = status;
     }
     a->head = a->tail = 0;
@@ -91,7 +140,10 @@ static rp_status drain(rp_ahead *a)
 
 /* ---- passes ---- */
 
-static bool same(const gather *a, const gather *b) { return a->slice == b->slice && a->n == b->n; }
+static bool same(const gather *a, const gather *b)
+{
+    return a->ask.from == b->ask.from && a->ask.mine == b->ask.mine && a->ask.n == b->ask.n;
+}
 
 static bool begins_with(const sequence *whole, const sequence *part)
 {
@@ -116,16 +168,40 @@ static rp_status note(rp_ahead *a, const gather *g)
     return RP_OK;
 }
 
+/* The newest that came to where this one is sent from. Where none did, it is itself, and not sent before its turn. */
+static int maker_of(const sequence *s, int i)
+{
+    if (s->at[i].ask.from != RP_FROM_NEAR) return NONE;
+    for (int j = i - 1; j >= 0; j--)
+        if (s->at[j].ask.from == RP_FROM_FAR && s->at[j].to == s->at[i].ask.mine) return j;
+    return i;
+}
+
+static rp_status make_lists(rp_ahead *a, int n)
+{
+    rp_comm_request *request = rp__host_alloc(a->ctx, (int64_t)n * a->pieces * (int64_t)sizeof *request);
+    int64_t *offset          = rp__host_alloc(a->ctx, n * (int64_t)sizeof *offset);
+
+    if (!offset || !request) {
+        rp__release(offset);
+        rp__release(request);
+        return RP_ERR_MEMORY;
+    }
+    rp__release(a->offset);
+    rp__release(a->request);
+    a->offset  = offset;
+    a->request = request;
+    return RP_OK;
+}
+
 /* A pass that was the beginning of the remembered one, as a score is, changes nothing. */
 static rp_status remember(rp_ahead *a)
 {
     sequence before = a->known;
 
     if (!begins_with(&a->known, &a->seen)) {
-        asked *of = rp__host_alloc(a->ctx, a->seen.n * (int64_t)sizeof *of);
-        if (!of) return RP_ERR_MEMORY;
-        rp__release(a->of);
-        a->of    = of;
+        RP_TRY(make_lists(a, a->seen.n));
+        for (int i = 0; i < a->seen.n; i++) a->seen.at[i].maker = maker_of(&a->seen, i);
         a->known = a->seen;
         a->seen  = before;
     }
@@ -145,43 +221,42 @@ rp_status rp__ahead_pass(rp_ctx *ctx)
     return ask(a);
 }
 
-/* ---- a gather ---- */
+/* ---- what a call asks for ---- */
 
-static rp_status gather_now(rp_ctx *ctx, const gather *g, void *whole, const char *what)
+static rp_status gather_now(rp_ctx *ctx, const rp_gathering *g, void *to, const char *what)
 {
-    rp_comm_request request = { 0 };
+    rp_comm_request request[RP_MOST_RANKS] = { { 0 } };
 
-    RP_TRY(start(ctx, g, whole, &request));
-    return rp__comm_wait(ctx, rp__group(ctx), &request, what);
+    RP_TRY(start(ctx, g, to, request));
+    return wait_for(ctx, g, request, what);
 }
 
-/* The one that comes next: from the buffer, or because it does not fit in there by itself. */
-static rp_status take(rp_ahead *a, const gather *g, void *whole, const char *what)
+/* The one that comes next: from the buffer; or because it does not fit in there, or could not be sent before, by itself. */
+static rp_status take(rp_ahead *a, const rp_gathering *g, void *to, const char *what)
 {
     if (is_empty(a)) {
         a->first_out = ++a->next;
-        return gather_now(a->ctx, g, whole, what);
+        return gather_now(a->ctx, g, to, what);
     }
-    asked *from = &a->of[a->first_out];
-    RP_TRY(rp__comm_wait(a->ctx, rp__group(a->ctx), &from->request, what));
-    memcpy(whole, place(a, from->offset), (size_t)(g->n * g->elem_bytes));
+    RP_TRY(wait_for(a->ctx, g, requests(a, a->first_out), what));
+    memcpy(to, place(a, a->offset[a->first_out]), (size_t)bytes_of(a->ctx, g));
     give_room(a);
     return RP_OK;
 }
 
-rp_status rp__ahead_gather(rp_ctx *ctx, const void *slice, int64_t n, int elem_bytes, void *whole, const char *what)
+rp_status rp__ahead_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to, const char *what)
 {
     rp_ahead *a = ctx->ahead;
-    gather g    = { slice, n, elem_bytes };
+    gather g    = { *wanted, to, NONE };
 
-    if (!a) return gather_now(ctx, &g, whole, what);
+    if (!a) return gather_now(ctx, wanted, to, what);
     RP_TRY(note(a, &g));
     if (!a->lost && (a->first_out == a->known.n || !same(&g, &a->known.at[a->first_out]))) {
         a->lost = true;
         RP_TRY(drain(a));
     }
-    if (a->lost) return gather_now(ctx, &g, whole, what);
-    RP_TRY(take(a, &g, whole, what));
+    if (a->lost) return gather_now(ctx, wanted, to, what);
+    RP_TRY(take(a, wanted, to, what));
     return ask(a);
 }
 
@@ -194,6 +269,7 @@ rp_status rp__ahead_open(rp_ctx *ctx, int64_t bytes)
 
     if (!a) return RP_ERR_MEMORY;
     a->ctx           = ctx;
+    a->pieces        = rp__comm_ranks(ctx->far);
     rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "gathers asked for ahead", &a->buffer);
     if (status == RP_OK) ctx->ahead = a;
     else rp__release(a);
@@ -207,7 +283,8 @@ void rp__ahead_close(rp_ctx *ctx)
     if (!a) return;
     (void)drain(a);
     rp_tensor_unref(a->buffer);
-    rp__release(a->of);
+    rp__release(a->offset);
+    rp__release(a->request);
     rp__release(a->known.at);
     rp__release(a->seen.at);
     rp__release(a);

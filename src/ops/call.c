@@ -1,6 +1,6 @@
 /* ops/call.c -- the registry and the running of one op. */
 #include "base/watch.h"
-#include "comm/comm.h"
+#include "ops/ahead.h"
 #include "ops/declared.h"
 #include "ops/op_internal.h"
 
@@ -106,7 +106,7 @@ static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t sc
     RP_TRY(take_scratch(ctx, c->meta->op, scratch_bytes, &offset, &c->scratch));
     ctx->op_status = RP_OK;
     if (!ctx->options.shapes_only) compute(c, code, doing);
-    if (ctx->ahead) rp__comm_progress(ctx->shards);     /* what is under way moves in calls alone */
+    if (ctx->ahead) rp__ahead_push(ctx);
     rp__mem_give(ctx->space[0], class_of(c->meta->op), scratch_bytes, offset);
     return ctx->op_status;
 }

@@ -2,7 +2,6 @@
 #include "ops/collective.h"
 
 #include "base/team.h"
-#include "ops/ahead.h"
 
 enum {
     PIECES_BYTES = 4 << 20,             /* of scratch for one piece of all ranks: enough that latency does not show, little beside a block's weights */
@@ -10,11 +9,17 @@ enum {
     WHAT_CHARS   = 256
 };
 
-rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return rp__slice_of(n, rp__comm_rank(rp__group(ctx)), rp__comm_ranks(rp__group(ctx))); }
+static rp_slice slice_in(const rp_comm *group, int64_t n) { return rp__slice_of(n, rp__comm_rank(group), rp__comm_ranks(group)); }
+rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return slice_in(rp__group(ctx), n); }
 
-int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole)
+int64_t rp__part_elems(const rp_ctx *ctx, int64_t n) { return rp__comm_ranks(ctx->far) * rp__slice_here(ctx, n).room; }
+
+int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
-    return (rp__comm_ranks(rp__group(ctx)) - 1) * rp__slice_here(ctx, rp_meta_elems(whole)).room * rp_dtype_bytes(whole->dtype);
+    const rp_comm *group = rp__gather_group(ctx, from);
+    int64_t n            = rp_meta_elems(whole), mine = from == RP_FROM_NEAR ? rp__part_elems(ctx, n) : rp__slice_here(ctx, n).room;
+
+    return (rp__comm_ranks(group) - 1) * mine * rp_dtype_bytes(whole->dtype);
 }
 
 /* ---- elements ---- */
@@ -136,17 +141,16 @@ const void *rp__dense_data(const rp_tensor *t, void *room)
 
 /* ---- gather ---- */
 
-void rp__gather_slices(const rp_op_call *c, const void *slice, rp_tensor *whole)
+void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to)
 {
-    int64_t n     = rp_meta_elems(&whole->m);
-    int bytes     = (int)rp_dtype_bytes(whole->m.dtype), ranks = rp__comm_ranks(rp__group(c->ctx));
     char what[WHAT_CHARS];
 
-    if (ranks == 1) {
-        memcpy(rp_tensor_data(whole), slice, (size_t)(n * bytes));
+    ask.elem_bytes = (int)rp_dtype_bytes(to->m.dtype);
+    if (rp__comm_ranks(rp__group(c->ctx)) == 1) {
+        memcpy(rp_tensor_data(to), ask.mine, (size_t)rp_meta_bytes(&to->m));
         return;
     }
-    rp_status status = rp__ahead_gather(c->ctx, slice, n, bytes, rp_tensor_data(whole), what_waits(c, what));
+    rp_status status = rp__ahead_gather(c->ctx, &ask, rp_tensor_data(to), what_waits(c, what));
     if (status != RP_OK) rp__op_failed(c, status);
 }
 
@@ -168,13 +172,13 @@ int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
 {
     int64_t room = rp__slice_here(ctx, rp_meta_elems(whole)).room, others = rp__comm_ranks(ctx->replicas) - 1;
 
-    return rp__gather_sends(ctx, whole) + others * room * rp_dtype_bytes(between_dtype(rp_dtype_bytes(whole->dtype)));
+    return rp__gather_sends(ctx, whole, RP_FROM_ALL) + others * room * rp_dtype_bytes(between_dtype(rp_dtype_bytes(whole->dtype)));
 }
 
-int64_t rp__reduce_scratch(const rp_ctx *ctx, int64_t n, int64_t bytes)
+int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
 {
-    int ranks = rp__comm_ranks(rp__group(ctx)), copies = rp__comm_ranks(ctx->replicas);
-    int64_t piece = piece_elems(rp__slice_here(ctx, n).room, ranks, bytes), own = 2 * ranks * piece * bytes;
+    int ranks = rp__comm_ranks(group), copies = rp__comm_ranks(ctx->replicas);
+    int64_t piece = piece_elems(slice_in(group, n).room, ranks, bytes), own = 2 * ranks * piece * bytes;
 
     return copies == 1 ? own : own + copies * piece * rp_dtype_bytes(between_dtype(bytes));
 }
@@ -190,10 +194,10 @@ typedef struct {
     uint8_t *between;                   /* where sums between groups stand */
 } reduction;
 
-static reduction reduction_of(const rp_op_call *c, int64_t n, rp_dtype dtype)
+static reduction reduction_over(const rp_op_call *c, rp_comm *group, int64_t n, rp_dtype dtype)
 {
-    return (reduction){ .c = c, .group = rp__group(c->ctx), .replicas = c->ctx->replicas, .n = n, .ranks = rp__comm_ranks(rp__group(c->ctx)),
-                        .rank = rp__comm_rank(rp__group(c->ctx)), .bytes = (int)rp_dtype_bytes(dtype),
+    return (reduction){ .c = c, .group = group, .replicas = c->ctx->replicas, .n = n, .ranks = rp__comm_ranks(group),
+                        .rank = rp__comm_rank(group), .bytes = (int)rp_dtype_bytes(dtype),
                         .copies = rp__comm_ranks(c->ctx->replicas), .dtype = dtype };
 }
 
@@ -248,15 +252,15 @@ static rp_status finish_parts(const reduction *r, const uint8_t *received, int64
 {
     summing s = { received, r->dtype, slice->m.dtype, r->ranks, r->stride, at, rp_tensor_data(slice), adds };
 
-    RP_TRY(rp__group_wait(r->c, request));
+    if (request->id) RP_TRY(wait_for(r->c, r->group, request));
     if (r->copies > 1) return between_groups(r, s, mine);
     if (mine) sum_piece(&s, mine, r->c->meta->threads);
     return RP_OK;
 }
 
-void rp__clear_rest(const rp_ctx *ctx, int64_t n, rp_tensor *slice)
+void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)
 {
-    rp_slice here = rp__slice_here(ctx, n);
+    rp_slice here = slice_in(group, n);
     int64_t bytes = rp_dtype_bytes(slice->m.dtype);
 
     memset((uint8_t *)rp_tensor_data(slice) + here.count * bytes, 0, (size_t)((here.room - here.count) * bytes));
@@ -298,16 +302,16 @@ static rp_status reduce_pieces(const reduction *r, const void *whole, int64_t ro
     return RP_OK;
 }
 
-void rp__reduce_whole(const rp_op_call *c, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds)
+void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds)
 {
-    int64_t n   = rp_meta_elems(meta), room = rp__slice_here(c->ctx, n).room;
-    reduction r = reduction_of(c, n, meta->dtype);
+    int64_t n   = rp_meta_elems(meta), room = slice_in(group, n).room;
+    reduction r = reduction_over(c, group, n, meta->dtype);
 
     r.stride         = piece_elems(room, r.ranks, r.bytes);
     r.between        = (uint8_t *)c->scratch + 2 * r.ranks * r.stride * r.bytes;
     rp_status status = reduce_pieces(&r, whole, room, slice, adds);
     if (status != RP_OK) rp__op_failed(c, status);
-    else if (!adds) rp__clear_rest(c->ctx, n, slice);
+    else if (!adds) rp__clear_rest(group, n, slice);
 }
 
 /* ---- a stretch of a whole ---- */
@@ -338,7 +342,7 @@ int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t byt
 
 rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, int bytes, int64_t first, int64_t count, void *to, rp_comm_request *out)
 {
-    reduction r = reduction_of(c, n, RP_F32);
+    reduction r = reduction_over(c, rp__group(c->ctx), n, RP_F32);
     rp_comm_part part[RP_MOST_RANKS];
     int64_t mine = 0;
 
@@ -356,7 +360,7 @@ rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, in
 rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,
                           rp_comm_request *out)
 {
-    reduction r = reduction_of(c, n, dtype);
+    reduction r = reduction_over(c, rp__group(c->ctx), n, dtype);
     rp_comm_part part[RP_MOST_RANKS];
 
     r.stride = window_stride(c->ctx, n, count);
@@ -370,7 +374,7 @@ rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const 
 rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, int64_t first, int64_t count, void *received, rp_comm_request *sent,
                          rp_tensor *slice, bool adds)
 {
-    reduction r       = reduction_of(c, n, dtype);
+    reduction r       = reduction_over(c, rp__group(c->ctx), n, dtype);
     rp_comm_part mine = in_slice(&r, r.rank, first, count);
 
     r.stride  = window_stride(c->ctx, n, count);

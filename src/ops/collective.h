@@ -1,7 +1,8 @@
 /* ops/collective.h -- what the collective ops share: a whole tensor from the ranks' slices of it, and the sum over ranks back into slices.
  *
  *   slice [room]     rank r's elements r * room … of the whole, in row-major order, zeros behind the last (comm/comm.h)
- *   gather           every slice to every rank
+ *   gather           every slice to every rank; or a part of them first, from those who are far, and what is kept of it again and again, among
+ *                    those who are near (ahead.h)
  *   reduce           in pieces: of each piece every rank gets the others' values of its slice, and adds them up in the order of ranks, in
  *                    fp32; one piece is on its way while the one before it is summed
  *
@@ -17,6 +18,7 @@
 #define RP_OPS_COLLECTIVE_H
 
 #include "comm/comm.h"
+#include "ops/ahead.h"
 #include "ops/common.h"
 
 /* Lists of ranks stand on the stack. */
@@ -28,7 +30,7 @@ static inline rp_comm *rp__group(const rp_ctx *ctx) { return ctx->shards; }
 rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n);
 
 /* Bytes that a rank sends: its slice to each other, or the others' slices of the gradient that it has; a sum also between groups. */
-int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole);
+int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from);
 int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole);
 
 /* A tensor of t's shape and `dtype`, dense, in `room`. It lives as long as *storage. */
@@ -37,8 +39,10 @@ rp_tensor rp__dense_in(const rp_tensor *t, rp_dtype dtype, rp_storage *storage, 
 const void *rp__dense_data(const rp_tensor *t, void *room);
 int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t);
 
-/* whole = the slices of all ranks. Same dtypes. slice: see rp__dense_data. */
-void rp__gather_slices(const rp_op_call *c, const void *slice, rp_tensor *whole);
+/* to = what is asked for (to->from: see rp__dense_data), of the same dtype. */
+void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to);
+/* Of so many elements in all, those of a rank's part: the slices that those who are far have at its place. */
+int64_t rp__part_elems(const rp_ctx *ctx, int64_t n);
 
 /* A stretch of a whole of n elements comes here from the slices it lies in: `to` is there when its request has been waited for. */
 rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, int bytes, int64_t first, int64_t count, void *to, rp_comm_request *out);
@@ -53,11 +57,11 @@ int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t byt
 /* Waits for a request; RP_OK where there is none. */
 rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request);
 /* Zeros behind a slice's last element. */
-void rp__clear_rest(const rp_ctx *ctx, int64_t n, rp_tensor *slice);
+void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice);
 
-/* slice = the sum over ranks of their whole, or is added to: `adds`. dtypes may differ. scratch: rp__reduce_scratch bytes. */
-void rp__reduce_whole(const rp_op_call *c, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds);
+/* slice = the sum over a group's ranks of their whole, or is added to: `adds`. dtypes may differ. scratch: rp__reduce_scratch bytes. */
+void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds);
 /* For a whole of up to `bytes` an element. */
-int64_t rp__reduce_scratch(const rp_ctx *ctx, int64_t n, int64_t bytes);
+int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes);
 
 #endif

@@ -160,7 +160,7 @@ static reference_layout lay_out_whole(const rp_op_meta *m, bool backward)
 {
     reference_layout l = { 0 };
 
-    if (backward) l.reduce = rp__scratch_add(&l.total, rp__reduce_scratch(m->ctx, elems_of(m), (int64_t)sizeof(double)));
+    if (backward) l.reduce = rp__scratch_add(&l.total, rp__reduce_scratch(m->ctx, rp__group(m->ctx), elems_of(m), (int64_t)sizeof(double)));
     l.whole = rp__scratch_add(&l.total, elems_of(m) * rp_dtype_bytes(m->in[W].dtype) + rp__dense_room(m, &m->in[W]));
     if (backward) l.gradient = rp__scratch_add(&l.total, elems_of(m) * (int64_t)sizeof(double));
     return l;
@@ -192,7 +192,7 @@ static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
     int64_t blocks = (classes_of(m) + block_classes(m) - 1) / block_classes(m), logits = rows * classes_of(m) * rp_dtype_bytes(m->in[X].dtype);
 
     rp_meta whole   = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
-    int64_t fetched = is_sliced(m) ? rp__gather_sends(m->ctx, &whole) : 0, summed = is_sliced(m) && m->in_grad[W] ? rp__reduce_sends(m->ctx, &whole) : 0;
+    int64_t fetched = is_sliced(m) ? rp__gather_sends(m->ctx, &whole, RP_FROM_ALL) : 0, summed = is_sliced(m) && m->in_grad[W] ? rp__reduce_sends(m->ctx, &whole) : 0;
 
     if (pass == RP_FORWARD)
         return (rp_cost){ .flops = product + 15 * rows * classes_of(m), .read_bytes = blocks * x + w + logits, .write_bytes = logits,
@@ -288,7 +288,8 @@ static void with_whole(const rp_op_call *c, bool backward, whole_call *w)
     shape.m   = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
     w->call   = *c;
     w->weight = rp__dense_in(&shape, shape.m.dtype, &w->storage[0], room + l.whole);
-    rp__gather_slices(c, rp__dense_data(c->in[W], room + l.whole + rp_meta_bytes(&shape.m)), &w->weight);
+    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_ALL, .mine = rp__dense_data(c->in[W], room + l.whole + rp_meta_bytes(&shape.m)),
+                                         .n = rp_meta_elems(&shape.m) }, &w->weight);
     w->call.in[W] = &w->weight;
     if (!backward || !c->grad_in[W]) return;
     w->gradient            = rp__dense_in(&shape, rp__grad_dtype(c, W), &w->storage[1], room + l.gradient);
@@ -318,7 +319,7 @@ static void reference_gradients(const rp_op_call *c, double factor)
     if (!c->grad_in[W]) return;
     rp_op_call reduce = *c;
     reduce.scratch    = (uint8_t *)c->scratch + reference_bytes(c->meta, true) + lay_out_whole(c->meta, true).reduce;
-    rp__reduce_whole(&reduce, &w.gradient.m, rp_tensor_data(&w.gradient), c->grad_in[W], c->grad_adds[W]);
+    rp__reduce_whole(&reduce, rp__group(c->ctx), &w.gradient.m, rp_tensor_data(&w.gradient), c->grad_in[W], c->grad_adds[W]);
 }
 
 /* ---- w and its gradient, a block of classes at a time ---- */

@@ -16,7 +16,7 @@ static rp_status reduce_scatter_shape(rp_op_meta *m)
 
     RP_CHECK(m->ctx, rp_meta_is_float(x), RP_ERR_DTYPE, "reduce_scatter: x is %s, expected a floating dtype", rp_meta_str(x));
     m->out[Y]        = rp_meta_1d(x->dtype, rp__slice_here(m->ctx, n).room);
-    m->scratch_bytes = rp__align_up(rp__reduce_scratch(m->ctx, n, rp_dtype_bytes(x->dtype))) + rp__dense_room(m, x);
+    m->scratch_bytes = rp__align_up(rp__reduce_scratch(m->ctx, rp__group(m->ctx), n, rp_dtype_bytes(x->dtype))) + rp__dense_room(m, x);
     if (m->want_grad) m->scratch_backward_bytes = n * rp_dtype_bytes(x->dtype);
     return RP_OK;
 }
@@ -25,16 +25,16 @@ static rp_cost reduce_scatter_cost(const rp_op_meta *m, rp_pass pass)
 {
     rp_cost cost = rp__cost(m, pass, pass == RP_FORWARD ? rp_meta_elems(&m->in[X]) : 0);
 
-    cost.comm_bytes = pass == RP_FORWARD ? rp__reduce_sends(m->ctx, &m->in[X]) : rp__gather_sends(m->ctx, &m->in[X]);
+    cost.comm_bytes = pass == RP_FORWARD ? rp__reduce_sends(m->ctx, &m->in[X]) : rp__gather_sends(m->ctx, &m->in[X], RP_FROM_ALL);
     return cost;
 }
 
 static void reduce_scatter_forward(const rp_op_call *c)
 {
     const rp_meta *x = &c->meta->in[X];
-    int64_t pieces   = rp__align_up(rp__reduce_scratch(c->ctx, rp_meta_elems(x), rp_dtype_bytes(x->dtype)));
+    int64_t pieces   = rp__align_up(rp__reduce_scratch(c->ctx, rp__group(c->ctx), rp_meta_elems(x), rp_dtype_bytes(x->dtype)));
 
-    rp__reduce_whole(c, x, rp__dense_data(c->in[X], (uint8_t *)c->scratch + pieces), c->out[Y], false);
+    rp__reduce_whole(c, rp__group(c->ctx), x, rp__dense_data(c->in[X], (uint8_t *)c->scratch + pieces), c->out[Y], false);
 }
 
 /* Gathered aside, as the gradient may be added to, and of another width. */
@@ -43,7 +43,7 @@ static void reduce_scatter_backward(const rp_op_call *c)
     rp_storage aside;
     rp_tensor whole = rp__dense_in(c->grad_in[X], c->grad_out[Y]->m.dtype, &aside, c->scratch);
 
-    rp__gather_slices(c, rp_tensor_data(c->grad_out[Y]), &whole);
+    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_ALL, .mine = rp_tensor_data(c->grad_out[Y]), .n = rp_meta_elems(&whole.m) }, &whole);
     for (int64_t e = 0, n = rp_meta_elems(&whole.m); e < n && c->ctx->op_status == RP_OK; e++) rp__elem_grad(c, X, e, rp_elem_get(&whole, e));
 }
 

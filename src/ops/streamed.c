@@ -63,6 +63,6 @@ rp_status rp__streamed_end(rp_streamed *s)
 {
     if (!s->sliced) return RP_OK;
     RP_TRY(settle(s));
-    if (!s->c->grad_adds[s->in]) rp__clear_rest(s->c->ctx, s->rows * s->width, s->c->grad_in[s->in]);
+    if (!s->c->grad_adds[s->in]) rp__clear_rest(rp__group(s->c->ctx), s->rows * s->width, s->c->grad_in[s->in]);
     return RP_OK;
 }

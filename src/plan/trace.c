@@ -178,7 +178,7 @@ static rp_status copy_call(rp_tracer *t, const rp_tape_call *from, rp_trace_call
     for (int i = 0; i < to->n_made; i++)
         to->run_bytes += rp__align_up(rp_meta_bytes(i < to->meta.n_out ? &to->meta.out[i] : &to->meta.slot[i - to->meta.n_out]));
     to->forward  = seconds(t->costs, &to->meta, RP_FORWARD);
-    to->backward = seconds(t->costs, &to->meta, RP_BACKWARD);
+    to->backward = from->runs_back ? seconds(t->costs, &to->meta, RP_BACKWARD) : 0;
     return to->path ? RP_OK : RP_ERR_MEMORY;
 }
 

@@ -9,6 +9,7 @@ typedef struct {
     const rp_unit *unit;
     rp_module **holder;                 /* of each parameter: the module it stands in, whose path its call has */
     rp_policy *policy;                  /* what becomes of the gathered weights */
+    bool parts;                         /* its weights stay in parts (ctx->near) */
     int depth;                          /* entries of it that are open: the first gathers, the last lets go */
 } gathering;
 
@@ -22,37 +23,52 @@ struct rp_gather {
 
 /* ---- a unit ---- */
 
-static void let_go(const gathering *g, int n)
+static void let_go(const gathering *g)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < g->unit->n_params; i++) {
         rp_tensor_unref(g->unit->param[i]->gathered);
         g->unit->param[i]->gathered = NULL;
     }
 }
 
-static rp_status gather_one(rp_ctx *ctx, rp_param *p, rp_module *holder)
+static rp_status call(rp_ctx *ctx, const rp_op *op, const rp_param *p, rp_module *holder, rp_tensor *const *in, int n_in, rp_tensor **out)
 {
     rp_attr_whole whole = { .ndim = p->whole.ndim };
     rp_scope *outer     = ctx->scope;
-    rp_tensor *made;
 
     memcpy(whole.dim, p->whole.dim, (size_t)p->whole.ndim * sizeof *whole.dim);
     ctx->scope       = &holder->scope;
-    rp_status status = rp__apply(ctx, &rp_op_all_gather, &whole, &p->tensor, 1, &made);
+    rp_status status = rp__apply(ctx, op, &whole, in, n_in, out);
     ctx->scope       = outer;
-    if (status == RP_OK) p->gathered = made;
     return status;
+}
+
+/* p->gathered is the part … */
+static rp_status gather_part(rp_ctx *ctx, rp_param *p, rp_module *holder)
+{
+    return call(ctx, &rp_op_all_gather_far, p, holder, &p->tensor, 1, &p->gathered);
+}
+
+/* … and then the whole. */
+static rp_status gather_whole(rp_ctx *ctx, rp_param *p, rp_module *holder)
+{
+    rp_tensor *in[] = { p->tensor, p->gathered }, *whole;
+
+    RP_TRY(call(ctx, &rp_op_all_gather, p, holder, in, p->gathered ? 2 : 1, &whole));
+    rp_tensor_unref(p->gathered);
+    p->gathered = whole;
+    return RP_OK;
 }
 
 static rp_status gather_all(rp_ctx *ctx, const gathering *g)
 {
-    for (int i = 0; i < g->unit->n_params; i++) {
-        rp_status status = gather_one(ctx, g->unit->param[i], g->holder[i]);
-        if (status == RP_OK) continue;
-        let_go(g, i);
-        return status;
-    }
-    return RP_OK;
+    const rp_unit *unit = g->unit;
+    rp_status status    = RP_OK;
+
+    for (int i = 0; i < unit->n_params && g->parts && status == RP_OK; i++) status = gather_part(ctx, unit->param[i], g->holder[i]);
+    for (int i = 0; i < unit->n_params && status == RP_OK; i++) status = gather_whole(ctx, unit->param[i], g->holder[i]);
+    if (status != RP_OK) let_go(g);
+    return status;
 }
 
 static gathering *entered(rp_gather *gather, const rp_module *m)
@@ -79,7 +95,7 @@ static void after(void *user, rp_module *m)
 {
     gathering *g = entered(user, m);
 
-    if (--g->depth == 0) let_go(g, g->unit->n_params);
+    if (--g->depth == 0) let_go(g);
 }
 
 /* ---- life ---- */
@@ -108,9 +124,10 @@ static rp_status list_holders(rp_gather *gather)
     return RP_OK;
 }
 
-static rp_status make_policy(rp_ctx *ctx, rp_fate fate, rp_policy **out)
+static rp_status make_policy(rp_ctx *ctx, rp_fate fate, rp_fate keep, rp_policy **out)
 {
     RP_TRY(rp_policy_new(ctx, "dist.reshard_after_forward", out));
+    RP_TRY(rp_policy_rule(*out, NULL, "all_gather_far", keep));
     return rp_policy_rule(*out, NULL, "all_gather", fate);
 }
 
@@ -129,11 +146,14 @@ static rp_status open(rp_gather *gather, bool reshard, bool planned)
     gather->of = rp__host_alloc(gather->ctx, units->n_units * (int64_t)sizeof *gather->of);
     if (!gather->of) return RP_ERR_MEMORY;
     RP_TRY(list_holders(gather));
-    RP_TRY(make_policy(gather->ctx, planned ? RP_KEEP : RP_PREFER_KEEP, &gather->keeps));
-    RP_TRY(make_policy(gather->ctx, planned ? RP_RECOMPUTE : RP_PREFER_RECOMPUTE, &gather->again));
+    rp_fate keep = planned ? RP_KEEP : RP_PREFER_KEEP;
+    RP_TRY(make_policy(gather->ctx, keep, keep, &gather->keeps));
+    RP_TRY(make_policy(gather->ctx, planned ? RP_RECOMPUTE : RP_PREFER_RECOMPUTE, keep, &gather->again));
     for (int u = 0; u < units->n_units; u++) {
-        const rp_unit *unit   = &units->unit[u];
-        gather->of[u].policy = reshard && !kept_anyway(units, unit) ? gather->again : gather->keeps;
+        const rp_unit *unit  = &units->unit[u];
+        bool goes            = reshard && !kept_anyway(units, unit);
+        gather->of[u].policy = goes ? gather->again : gather->keeps;
+        gather->of[u].parts  = goes && gather->ctx->near;
         for (int i = 0; i < unit->n_entries; i++) unit->entry[i]->hook = &gather->hook;
     }
     return RP_OK;

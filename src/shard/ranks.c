@@ -31,12 +31,26 @@ rp_status rp__ranks_pretend(rp_ctx *ctx, int rank, int ranks, int64_t replicate_
     return rp__ranks_join(ctx, ctx->comm, replicate_dim);
 }
 
+rp_status rp__ranks_stay(rp_ctx *ctx, int64_t ranks)
+{
+    int all = rp__comm_ranks(ctx->shards);
+
+    if (!ranks || all == 1) return RP_OK;
+    RP_CHECK(ctx, ranks > 1 && ranks < all && all % ranks == 0, RP_ERR_CONFIG,
+             "dist.reshard_after_forward: groups of %" PRId64 " do not divide the %d ranks that hold the weights together (true is all of them, "
+             "false is one)", ranks, all);
+    RP_TRY(rp__comm_block(ctx, ctx->shards, (int)ranks, &ctx->near));
+    return rp__comm_across(ctx, ctx->shards, (int)ranks, &ctx->far);
+}
+
 void rp__ranks_leave(rp_ctx *ctx)
 {
+    rp__comm_close(ctx->far);
+    rp__comm_close(ctx->near);
     rp__comm_close(ctx->replicas);
     rp__comm_close(ctx->shards);
     if (ctx->pretends) rp__comm_close(ctx->comm);
-    ctx->comm = ctx->shards = ctx->replicas = NULL;
+    ctx->comm = ctx->shards = ctx->replicas = ctx->near = ctx->far = NULL;
     ctx->pretends = false;
 }
 

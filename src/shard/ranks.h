@@ -2,6 +2,9 @@
  *
  *   8 ranks, replicate_dim 2      shards     0 1 2 3 | 4 5 6 7      a copy of the weights in each row
  *                                 replicas   0 4 | 1 5 | 2 6 | 3 7  the same slices
+ *
+ *   reshard_after_forward 2       near       0 1 | 2 3 | 4 5 | 6 7  keep a half of a copy each from forward to backward, and gather it there
+ *                                 far        0 2 | 1 3 | 4 6 | 5 7  the others of whose slices that half is made
  */
 #ifndef RP_SHARD_RANKS_H
 #define RP_SHARD_RANKS_H
@@ -14,6 +17,10 @@
 rp_status rp__ranks_join(rp_ctx *ctx, rp_comm *world, int64_t replicate_dim);
 /* The same on shapes alone: rank `rank` of `ranks`, whom the context owns from here on. */
 rp_status rp__ranks_pretend(rp_ctx *ctx, int rank, int ranks, int64_t replicate_dim);
+/* After one of these: weights that were gathered stay in parts on every `ranks` neighbours of those that hold a copy together. 0: they do not.
+ * Nothing is done where the context is alone.
+ * errors  RP_ERR_CONFIG not more than 1 and fewer than those, or they do not divide them · RP_ERR_BACKEND · RP_ERR_MEMORY */
+rp_status rp__ranks_stay(rp_ctx *ctx, int64_t ranks);
 /* The context is alone again; no parameter of it is left. Nothing is done where nobody joined. */
 void rp__ranks_leave(rp_ctx *ctx);
 

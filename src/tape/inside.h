@@ -62,6 +62,7 @@ typedef struct {
     rp_op_stream stream;
     const char *path;
     int region;
+    bool read_on;                   /* a call reads what it made and passes a gradient on to it */
     bool changed;                   /* it read what had been written since it was made: running it again would not read the same */
     bool again;                     /* it can run again alone: what it reads stays, or can be made again, until backward has passed it */
     bool may, runs;                 /* it could be made so, as things stand · it is in the run under way */

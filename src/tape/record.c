@@ -254,6 +254,7 @@ static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp
         tape_value *v = &tape->value[c->in[i].value];
         c->changed    = c->changed || (!is_written(c, i) && in[i]->storage->version != v->version);
         v->readers++;
+        if (c->meta.in_grad[i] && v->producer != NONE) tape->call[v->producer]->read_on = true;
         rp__value_touch(tape, v);
     }
     for (int i = 0; i < n_out; i++) make_value(tape, p, i, out[i], &c->out[i]);

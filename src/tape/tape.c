@@ -187,10 +187,17 @@ int rp__region_outermost(const rp_tape *tape, int region)
 int rp__tape_n_calls(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->n_call : 0; }
 int rp__tape_n_values(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->n_value : 0; }
 
+static bool any_reader(const rp_tape *tape, const tape_call *c)
+{
+    for (int i = 0; i < c->meta.n_out; i++)
+        if (tape->value[c->out[i]].readers) return true;
+    return false;
+}
+
 rp_tape_call rp__tape_call_at(const rp_ctx *ctx, int at)
 {
     const tape_call *c = ctx->tape->call[at];
-    rp_tape_call out   = { .meta = &c->meta, .path = c->path };
+    rp_tape_call out   = { .meta = &c->meta, .path = c->path, .runs_back = c->read_on || !any_reader(ctx->tape, c) };
 
     for (int i = 0; i < c->meta.n_in; i++) out.in[i] = c->in[i].value;
     rp__call_makes(c, out.made);

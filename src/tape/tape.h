@@ -152,6 +152,7 @@ rp_tape_work rp__tape_now(const rp_ctx *ctx);
 typedef struct {
     const rp_op_meta *meta;
     const char *path;
+    bool runs_back;                           /* its backward runs, if it is asked for at all: a gradient comes to it, or nobody reads what it made */
     int in[RP_MAX_IN], made[RP_MAX_OUT + RP_MAX_SLOT];     /* values: meta->n_in, then meta->n_out outputs and meta->n_slot by-products */
     int n_needs, needs[RP_MAX_IN + RP_MAX_OUT + RP_MAX_SLOT];      /* what its backward reads */
 } rp_tape_call;

@@ -37,7 +37,8 @@ rp_status rp__trainer_join(rp_trainer *t)
     RP_TRY(rp__comm_agree(ctx, ctx->comm, check_number(t)));
     if (rp__comm_ranks(ctx->comm) == 1) return RP_OK;
     RP_TRY(rp__comm_agree(ctx, ctx->comm, check_recipe(t)));
-    return rp__comm_agree(ctx, ctx->comm, rp__ranks_join(ctx, ctx->comm, t->recipe->dist.replicate_dim));
+    RP_TRY(rp__comm_agree(ctx, ctx->comm, rp__ranks_join(ctx, ctx->comm, t->recipe->dist.replicate_dim)));
+    return rp__comm_agree(ctx, ctx->comm, rp__ranks_stay(ctx, rp__recipe_stay(t->recipe)));
 }
 
 /* ---- what they have in common ---- */

@@ -30,7 +30,8 @@ static rp_status pretend(rp_stage *stage)
     int asked          = r->dist.ranks.set ? (int)r->dist.ranks.value : 1;
     bool run           = stage->caller->comm != NULL;
 
-    return rp__ranks_pretend(stage->ctx, rp__comm_rank(stage->caller->comm), run ? rp__comm_ranks(stage->caller->comm) : asked, r->dist.replicate_dim);
+    RP_TRY(rp__ranks_pretend(stage->ctx, rp__comm_rank(stage->caller->comm), run ? rp__comm_ranks(stage->caller->comm) : asked, r->dist.replicate_dim));
+    return rp__ranks_stay(stage->ctx, rp__recipe_stay(r));
 }
 
 static rp_status build(rp_stage *stage)

@@ -245,9 +245,9 @@ static void count_call(rp_step_time *t, const rp_op_meta *call, rp_pass pass, do
 static void count_forward(rp_engine *e)
 {
     for (int at = 0; e->time && at < rp__tape_n_calls(e->ctx); at++) {
-        const rp_op_meta *call = rp__tape_call_at(e->ctx, at).meta;
-        count_call(e->time, call, RP_FORWARD, &e->time->seconds);
-        count_call(e->time, call, RP_BACKWARD, &e->time->seconds);
+        rp_tape_call c = rp__tape_call_at(e->ctx, at);
+        count_call(e->time, c.meta, RP_FORWARD, &e->time->seconds);
+        if (c.runs_back) count_call(e->time, c.meta, RP_BACKWARD, &e->time->seconds);
     }
 }
 

@@ -76,16 +76,14 @@ static rp_status plan_points(rp_stage *stage, rp_step_plan **steps, rp_sweep *ou
 static rp_status check(rp_stage *stage, const rp_sweep_options *options, rp_report *report)
 {
     const rp_recipe *r = stage->recipe;
-    int unsupported    = 0;
 
     if (options->pairs) {
         rp__recipe_check_train(r, report);
-        unsupported = rp__recipe_unsupported(r, report);
         if (!r->dataset.packed)
             rp__report_error(report, rp__recipe_place(r, "dataset.packed"), "steps are measured on batches of full length: set 'dataset.packed' to true");
     }
     rp_status status = rp__stage_check_names(stage, report);
-    return status == RP_OK ? rp__report_status(report, unsupported ? RP_ERR_UNSUPPORTED : RP_ERR_CONFIG) : status;
+    return status == RP_OK ? rp__report_status(report, RP_ERR_CONFIG) : status;
 }
 
 static rp_status sweep(rp_stage *stage, rp_step_plan **steps, const rp_sweep_options *options, rp_report *report, rp_sweep *out)

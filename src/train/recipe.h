@@ -133,9 +133,13 @@ const rp_yaml_node *rp__recipe_given(const rp_recipe *recipe, const char *path);
 /* Where to point for a key: where it was written, else the recipe's name. */
 rp_place rp__recipe_place(const rp_recipe *recipe, const char *path);
 
-/* Report what the recipe asks for and this version cannot do, an error each ("… is not available in this version").
- * Returns how many. A caller refuses with RP_ERR_UNSUPPORTED. */
-int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report);
+/* In parts of how many ranks gathered weights stay; 0: they do not, or stay whole. */
+static inline int64_t rp__recipe_stay(const rp_recipe *recipe)
+{
+    const rp_reshard *r = &recipe->dist.reshard_after_forward;
+
+    return r->kind == RP_RESHARD_GROUP ? r->ranks : 0;
+}
 
 /* Open the libraries of its plug-ins; what is not there is an error in the report. Returns how many. They stay open until the recipe
  * goes; a second call does nothing. */

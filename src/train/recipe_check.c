@@ -203,15 +203,3 @@ void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report)
 {
     if (!recipe->dataset.path) rp__report_error(report, (rp_place){ recipe->file, 0 }, "no data: set 'dataset.path'");
 }
-
-/* ---- what this version does not serve ---- */
-
-int rp__recipe_unsupported(const rp_recipe *recipe, rp_report *report)
-{
-    int before = report->n_errors;
-
-    if (recipe->dist.reshard_after_forward.kind == RP_RESHARD_GROUP)
-        rp__report_error(report, rp__recipe_place(recipe, "dist.reshard_after_forward"),
-                         "'dist.reshard_after_forward' with a number of ranks is not available in this version: true and false are");
-    return report->n_errors - before;
-}

@@ -267,6 +267,97 @@ static void check_pass(rp_tensor *const *slice, const int *order, int n)
     }
 }
 
+/* ---- parts ---- */
+
+/* Groups of two. False: they do not come out even, or are all there are. */
+static bool in_pairs(void)
+{
+    if (ranks % 2 || ranks == 2) return false;
+    assert_ok(ctx, rp__ranks_stay(ctx, 2));
+    return true;
+}
+
+static void leave_pairs(void)
+{
+    rp__comm_close(ctx->near);
+    rp__comm_close(ctx->far);
+    ctx->near = ctx->far = NULL;
+}
+
+/* The weights of a unit: all parts, then all wholes; backward makes the wholes again. */
+static void check_parts(rp_tensor *const *slice, int first, int n)
+{
+    call part[WEIGHTS];
+
+    for (int i = first; i < first + n; i++) {
+        rp_attr_whole whole = flat(elems[i]);
+        forward(&rp_op_all_gather_far, &whole, &slice[i], 1, &part[i]);
+        for (int64_t e = 0, room = slice[i]->m.dim[0]; e < 2 * room; e++) {
+            int64_t at = (e / room * 2 + rank % 2) * room + e % room;
+            assert_true(rp_elem_get(part[i].out, e) == (at < elems[i] ? value(10 + i, 0, at) : 0));
+        }
+    }
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = first; i < first + n; i++) {
+            rp_attr_whole whole = flat(elems[i]);
+            call c;
+            forward(&rp_op_all_gather, &whole, (rp_tensor *[]){ slice[i], part[i].out }, 2, &c);
+            for (int64_t e = 0; e < elems[i]; e++) assert_true(rp_elem_get(c.out, e) == value(10 + i, 0, e));
+            end(&c);
+        }
+    for (int i = first; i < first + n; i++) end(&part[i]);
+}
+
+/* Asked for ahead in room for nothing, for some and for all of them; what is not made yet is not sent. */
+static void a_whole_is_made_of_parts_that_were_kept(void **state)
+{
+    rp_tensor *slice[WEIGHTS];
+
+    (void)state;
+    if (!in_pairs()) skip();
+    for (int i = 0; i < WEIGHTS; i++) slice[i] = draw_slice(RP_F32, elems[i], 10 + i);
+    for (int64_t bytes = 64; bytes <= 1 << 20; bytes *= 8) {
+        assert_ok(ctx, rp__ahead_open(ctx, bytes));
+        for (int pass = 0; pass < 3; pass++) {
+            assert_ok(ctx, rp__ahead_pass(ctx));
+            for (int unit = 0; unit < WEIGHTS; unit += 3) check_parts(slice, unit, 3);
+        }
+        rp__ahead_close(ctx);
+    }
+    for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
+    leave_pairs();
+}
+
+static double sum_of_far(int64_t e)
+{
+    int64_t room = rp__slice_of(70001, 0, ranks).room, in_part = e - rank * room + rank / 2 * room;
+    double sum   = 0;
+
+    for (int r = rank % 2; r < ranks; r += 2) sum += value(2, r, in_part);
+    return sum;
+}
+
+static void the_gradient_of_a_part_is_the_sum_over_those_who_are_far(void **state)
+{
+    rp_attr_whole whole = flat(70001);
+    call c;
+
+    (void)state;
+    if (!in_pairs()) skip();
+    rp_tensor *slice = draw_slice(RP_F32, 70001, 1), *sum = make(&slice->m);
+    forward(&rp_op_all_gather_far, &whole, &slice, 1, &c);
+    rp_tensor *dy = make(&c.out->m);
+    draw(dy, 2, rank);
+    assert_ok(ctx, rp__op_backward(&(rp_op_call){ .meta = &c.m, .grad_out = { dy }, .grad_in = { sum } }));
+    rp_slice here = rp__slice_of(70001, rank, ranks);
+    for (int64_t e = 0; e < here.count; e++) assert_true(rp_elem_get(sum, e) == sum_of_far(here.first + e));
+    end(&c);
+    rp_tensor_unref(dy);
+    rp_tensor_unref(sum);
+    rp_tensor_unref(slice);
+    leave_pairs();
+}
+
 /* Passes alike, shorter ones, others, and with a weight that never fits the buffer. */
 static void what_is_asked_for_ahead_is_what_is_gathered(void **state)
 {
@@ -317,6 +408,8 @@ int main(void)
         cmocka_unit_test(a_head_that_comes_in_blocks_has_the_bits_of_a_gathered_one),
         cmocka_unit_test(what_is_asked_for_ahead_is_what_is_gathered),
         cmocka_unit_test(nothing_is_gathered_before_its_pass),
+        cmocka_unit_test(a_whole_is_made_of_parts_that_were_kept),
+        cmocka_unit_test(the_gradient_of_a_part_is_the_sum_over_those_who_are_far),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -341,7 +341,6 @@ static void a_wrong_recipe_is_refused_and_nothing_is_written(void **state)
     (void)state;
     assert_refused("new", RP_ERR_CONFIG, "'max_seq_len' 65 is beyond the model's context of 64", RUN("max_seq_len=65"));
     assert_refused("new", RP_ERR_CONFIG, "no module matches '*attn.z'", RUN("optimizer.no_decay=['*attn.z']"));
-    assert_refused("new", RP_ERR_UNSUPPORTED, "'dist.reshard_after_forward' with a number of ranks is not available", RUN("dist.reshard_after_forward=2"));
     assert_refused("new", RP_ERR_CONFIG, "no data: set 'dataset.path'", RUN("~dataset"));
     assert_refused("new", RP_ERR_MATCH, "no file matches", RUN("dataset.path=/nowhere/*.bin"));
     assert_refused("new", RP_ERR_CONFIG, "there is no such file", RUN("model.config=/nowhere/config.json"));
@@ -353,9 +352,9 @@ static void a_wrong_recipe_is_refused_and_nothing_is_written(void **state)
 static void all_messages_of_a_wrong_recipe_come_at_once(void **state)
 {
     (void)state;
-    run r = run_open(&dir, "llama", "new", RUN("max_seq_len=65", "optimizer.no_decay=['*attn.z']", "dist.reshard_after_forward=2", "~dataset"));
+    run r = run_open(&dir, "llama", "new", RUN("max_seq_len=65", "optimizer.no_decay=['*attn.z']", "~dataset"));
 
-    assert_int_equal(r.report.n_errors, 4);
+    assert_int_equal(r.report.n_errors, 3);
     assert_false(is_there(&dir, "new"));
     run_close(&r);
 }

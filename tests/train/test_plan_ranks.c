@@ -107,6 +107,17 @@ static void weights_that_go_are_sent_again(void **state)
     assert_true(go.found.memory.peak_bytes < stay.found.memory.peak_bytes);
 }
 
+/* A part and then the whole are as much as the whole at once; for backward the parts of one neighbour are enough. */
+static void weights_that_stay_in_parts_are_sent_again_by_neighbours_alone(void **state)
+{
+    rp_forecast stay = TINY("dist.ranks=4", "dist.reshard_after_forward=false"), parts = TINY("dist.ranks=4", "dist.reshard_after_forward=2"),
+                go = TINY("dist.ranks=4", "dist.reshard_after_forward=true");
+
+    (void)state;
+    assert_int_equal(3 * (parts.comm_bytes - stay.comm_bytes), 2 * (go.comm_bytes - stay.comm_bytes));
+    assert_true(parts.found.memory.peak_bytes < stay.found.memory.peak_bytes && parts.found.memory.peak_bytes > go.found.memory.peak_bytes);
+}
+
 /* Two groups of two: slices are halves, and a group's sums go to the other in fp32. */
 static void groups_that_hold_copies_send_each_other_their_sums(void **state)
 {
@@ -243,6 +254,7 @@ int main(void)
         cmocka_unit_test(alone_nothing_is_sent),
         cmocka_unit_test(weights_that_stay_are_sent_once_and_their_gradients_once),
         cmocka_unit_test(weights_that_go_are_sent_again),
+        cmocka_unit_test(weights_that_stay_in_parts_are_sent_again_by_neighbours_alone),
         cmocka_unit_test(groups_that_hold_copies_send_each_other_their_sums),
         cmocka_unit_test(more_ranks_take_less_each),
         cmocka_unit_test(units_are_told),

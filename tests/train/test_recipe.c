@@ -44,7 +44,6 @@ static void every_default_is_in_the_form_it_is_written_in(void **state)
     for (int i = 0; i < rp__recipe_n_keys; i++)
         if (strcmp(rp__recipe_keys[i].path, "model.config") && !rp__recipe_is_default(r.recipe, &rp__recipe_keys[i]))
             fail_msg("the default of '%s' is written differently", rp__recipe_keys[i].path);
-    assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 0);
     end(&r);
 }
 
@@ -214,21 +213,6 @@ static void the_mode_follows_switch_budget_and_conditions(void **state)
         assert_string_equal(r.recipe->activation_checkpointing.layers, "layers");
         end(&r);
     }
-}
-
-static void what_this_version_cannot_do_is_listed(void **state)
-{
-    (void)state;
-    reading r =
-        read_one(MODEL
-                 "max_steps: 2\nplan: null\nprofile: true\ndist: {ranks: 2, reshard_after_forward: 3}\nactivation_checkpointing:\n"
-                 "  verify: step\n  mode: selective_op\n",
-                 NULL);
-
-    assert_read(&r);
-    assert_int_equal(rp__recipe_unsupported(r.recipe, &r.report), 1);
-    assert_told(&r, "r.yaml:5: 'dist.reshard_after_forward' with a number of ranks is not available in this version: true and false are");
-    end(&r);
 }
 
 static void states_on_disk_of_an_optimizer_without_states_are_noted(void **state)
@@ -521,7 +505,6 @@ int main(void)
         cmocka_unit_test(all_errors_are_told_at_once_in_the_order_of_lines),
         cmocka_unit_test(contradictions_are_errors),
         cmocka_unit_test(the_mode_follows_switch_budget_and_conditions),
-        cmocka_unit_test(what_this_version_cannot_do_is_listed),
         cmocka_unit_test(states_on_disk_of_an_optimizer_without_states_are_noted),
         cmocka_unit_test(a_resumed_run_may_change_resources_and_no_more),
         cmocka_unit_test(training_needs_data_and_a_plan_does_not),

@@ -1,0 +1,68 @@
+/* ops/all_gather_far.c -- a part of a tensor of which every rank holds a slice: the slices of those who are far (ahead.h), this rank's own
+ * among them. It is kept while the whole, which all_gather makes of such parts, goes and comes. Such an all_gather passes no gradient on to it but
+ * gives the slice its own; of whoever else reads the part, the gradient is the sum over those who are far.
+ *
+ *   in     x [room]           this rank's slice, zeros behind its last element
+ *   out    y [far * room]     the slices, one behind the other, in the order of ranks
+ */
+#include "ops/collective.h"
+
+enum { X };
+enum { Y };
+
+static int64_t whole_elems(const rp_op_meta *m)
+{
+    const rp_attr_whole *a = m->attr;
+    const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
+
+    return rp_meta_elems(&whole);
+}
+
+static rp_status all_gather_far_shape(rp_op_meta *m)
+{
+    const rp_attr_whole *a = m->attr;
+    const rp_meta *x       = &m->in[X];
+
+    RP_CHECK(m->ctx, a && a->ndim >= 1 && a->ndim <= RP_MAX_DIM, RP_ERR_ARG, "all_gather_far: the shape of the whole has %d dimensions, 1 to %d are expected",
+             a ? a->ndim : 0, RP_MAX_DIM);
+    RP_CHECK(m->ctx, rp_meta_is_float(x), RP_ERR_DTYPE, "all_gather_far: x is %s, expected a floating dtype", rp_meta_str(x));
+    RP_CHECK(m->ctx, x->ndim == 1 && x->dim[0] == rp__slice_here(m->ctx, whole_elems(m)).room, RP_ERR_SHAPE,
+             "all_gather_far: x is %s, a slice has %" PRId64 " elements", rp_meta_str(x), rp__slice_here(m->ctx, whole_elems(m)).room);
+    m->out[Y]        = rp_meta_1d(x->dtype, rp__part_elems(m->ctx, whole_elems(m)));
+    m->scratch_bytes = rp__dense_room(m, x);
+    m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, m->ctx->far, rp_meta_elems(&m->out[Y]), x->dtype == RP_F64 ? 8 : 4);
+    return RP_OK;
+}
+
+static rp_cost all_gather_far_cost(const rp_op_meta *m, rp_pass pass)
+{
+    const rp_attr_whole *a = m->attr;
+    const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
+    rp_cost cost           = rp__cost(m, pass, pass == RP_FORWARD ? 0 : rp_meta_elems(&m->out[Y]));
+
+    cost.comm_bytes = rp__gather_sends(m->ctx, &whole, RP_FROM_FAR);     /* in backward those of a gradient that is as large */
+    return cost;
+}
+
+static void all_gather_far_forward(const rp_op_call *c)
+{
+    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_FAR, .mine = rp__dense_data(c->in[X], c->scratch), .n = whole_elems(c->meta) }, c->out[Y]);
+}
+
+static void all_gather_far_backward(const rp_op_call *c)
+{
+    rp__reduce_whole(c, c->ctx->far, &c->grad_out[Y]->m, rp_tensor_data(c->grad_out[Y]), c->grad_in[X], c->grad_adds[X]);
+}
+
+static const rp_op_case all_gather_far_cases[] = {
+    { "a matrix", .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } } },
+    { "too long", .in = { { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } }, .expect = RP_ERR_SHAPE },
+    { "no whole", .in = { { 16 } }, .attr = &(rp_attr_whole){ 0 }, .expect = RP_ERR_ARG },
+};
+
+const rp_op rp_op_all_gather_far = {
+    .name = "all_gather_far", .n_in = 1, .n_out = 1, .attr_size = sizeof(rp_attr_whole), .flags = RP_OP_COLLECTIVE | RP_OP_REPLAYS,
+    .wide_grad_in = RP_IN(X), .shape = all_gather_far_shape, .cost = all_gather_far_cost,
+    .forward = all_gather_far_forward, .backward = all_gather_far_backward,
+    .cases = all_gather_far_cases, .n_case = RP_COUNT(all_gather_far_cases),
+};
