@@ -67,7 +67,7 @@ static const rp_op_case all_gather_cases[] = {
 };
 
 const rp_op rp_op_all_gather = {
-    .name = "all_gather", .n_in = 2, .n_out = 1, .attr_size = sizeof(rp_attr_whole), .flags = RP_OP_VARIADIC | RP_OP_COLLECTIVE | RP_OP_REPLAYS,
+    .name = "all_gather", .n_in = 2, .n_out = 1, .attr_size = sizeof(rp_attr_whole), .flags = RP_OP_VARIADIC | RP_OP_COLLECTIVE | RP_OP_REPLAYS | RP_OP_SUMS,
     .no_grad_in = RP_IN(PART), .wide_grad_in = RP_IN(X), .shape = all_gather_shape, .cost = all_gather_cost,
     .forward = all_gather_forward, .backward = all_gather_backward,
     .cases = all_gather_cases, .n_case = RP_COUNT(all_gather_cases),

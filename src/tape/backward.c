@@ -63,8 +63,9 @@ static rp_status fetch_ahead(rp_tape *tape, int at)
 
 /* ---- one call ---- */
 
-static bool has_grad(const rp_tape *tape, const tape_call *c)
+static bool has_grad(rp_tape *tape, const tape_call *c)
 {
+    if (c->meta.n_out == 1) rp__grad_resume(tape, &tape->value[c->out[0]]);
     for (int i = 0; i < c->meta.n_out; i++)
         if (tape->value[c->out[i]].grad) return true;
     return false;
@@ -113,7 +114,9 @@ static rp_status walk(rp_tape *tape)
     for (int at = tape->n_call - 1; at >= 0; at--) {
         tape_call *c = tape->call[at];
         rp__tape_work(tape, RP_TAPE_BACKWARD, c, at);
-        if (has_grad(tape, c)) {
+        bool reached = has_grad(tape, c);
+        if (reached && rp__grad_carries(tape, c)) rp__grad_carry(tape, c);
+        else if (reached) {
             pin_needs(tape, c, 1);
             RP_TRY(run_call(tape, at));
             pin_needs(tape, c, -1);

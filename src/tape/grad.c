@@ -5,6 +5,8 @@
  *
  *   add (RP_OP_GRAD_PASS)  passes its output's gradient on as the gradient of its inputs: one tensor with several owners. Whoever adds
  *                          to a gradient that has another owner adds to a copy.
+ *   carried                a weight that ranks have put together has a gradient of the whole in every pass, and one sum over ranks is enough for
+ *                          all of them: a pass that carries hands its gradient to the slice's tensor, and the next begins with it
  *   views                  a gradient into a view goes into that view of the value's whole gradient, which starts as zeros unless the
  *                          views of one call cover it, as q, k and v cover the value they are slices of
  */
@@ -46,10 +48,36 @@ static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
     return RP_OK;
 }
 
+/* What a collective's sum goes to. */
+static rp_tensor *summed_into(const rp_tape *tape, const tape_call *c)
+{
+    return (c->meta.op->flags & RP_OP_SUMS) ? tape->value[c->in[0].value].held : NULL;
+}
+
+void rp__grad_resume(rp_tape *tape, tape_value *v)
+{
+    rp_tensor *leaf = v->producer == NONE ? NULL : summed_into(tape, tape->call[v->producer]);
+
+    if (!leaf || !leaf->carried || v->grad) return;
+    v->grad       = leaf->carried;
+    leaf->carried = NULL;
+}
+
+bool rp__grad_carries(const rp_tape *tape, const tape_call *c) { return tape->carries && (c->meta.op->flags & RP_OP_SUMS) && c->in[0].whole; }
+
+void rp__grad_carry(rp_tape *tape, const tape_call *c)
+{
+    tape_value *v = &tape->value[c->out[0]];
+
+    summed_into(tape, c)->carried = v->grad;
+    v->grad = NULL;
+}
+
 rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh)
 {
     rp_tensor **g = rp__grad_place(v), *mine;
 
+    rp__grad_resume(tape, v);
     *fresh = !*g;
     if (*g && (*g)->refs == 1) return RP_OK;
     RP_TRY(grad_new(tape, v, &mine));
@@ -105,6 +133,7 @@ static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
     rp_tensor *to;
     bool adds;
 
+    rp__grad_resume(tape, v);
     if (in->whole && v->producer != NONE && !v->grad) {
         v->grad = rp_tensor_ref(g);
         return RP_OK;

@@ -98,7 +98,7 @@ struct rp_tape {
     int passed;                     /* calls from it on have been passed by the backward that runs; NONE: none does */
     bool deferred;                  /* outermost regions are planned later, when it is known which of them are one */
     uint64_t plannings;             /* numbers them, for tape_value.bound_at */
-    bool no_grad, wide_grads;
+    bool no_grad, wide_grads, carries;
     bool retain, keep_replays;      /* of the backward that runs */
     int ahead;                      /* calls below this have not been searched for values to fetch */
     int coming;                     /* the value that was fetched ahead last; NONE */
@@ -247,6 +247,11 @@ static inline bool rp__input_wants(const rp_tape *tape, const tape_call *c, int 
 rp_tensor **rp__grad_place(tape_value *v);
 /* The value's own gradient tensor: made when there is none, copied when somebody else owns it, too. *fresh: contents undefined. */
 rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh);
+/* What earlier passes have carried on is there again, and its gradient is the value's. */
+void rp__grad_resume(rp_tape *tape, tape_value *v);
+/* Is the call's backward left to a later pass? Then its gradient is carried on to there. */
+bool rp__grad_carries(const rp_tape *tape, const tape_call *c);
+void rp__grad_carry(rp_tape *tape, const tape_call *c);
 /* Run the backward of a call whose needs are held. */
 rp_status rp__call_backward(rp_tape *tape, const tape_call *c);
 

@@ -35,7 +35,8 @@ void rp_tensor_drop_grad(rp_tensor *t)
     rp_tensor *whole = rp__tensor_whole(t);
 
     rp_tensor_unref(whole->grad);
-    whole->grad = NULL;
+    rp_tensor_unref(whole->carried);
+    whole->grad = whole->carried = NULL;
 }
 
 void rp_forget(rp_ctx *ctx) { rp__tape_reset(ctx); }

@@ -97,6 +97,13 @@ void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify)
     if (tape) tape->verify = verify;
 }
 
+void rp__tape_carries(rp_ctx *ctx, bool carries)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (tape) tape->carries = carries;
+}
+
 void rp__tape_wide_grads(rp_ctx *ctx, bool wide)
 {
     rp_tape *tape = rp__tape(ctx);
@@ -197,7 +204,7 @@ static bool any_reader(const rp_tape *tape, const tape_call *c)
 rp_tape_call rp__tape_call_at(const rp_ctx *ctx, int at)
 {
     const tape_call *c = ctx->tape->call[at];
-    rp_tape_call out   = { .meta = &c->meta, .path = c->path, .runs_back = c->read_on || !any_reader(ctx->tape, c) };
+    rp_tape_call out   = { .meta = &c->meta, .path = c->path, .runs_back = (c->read_on || !any_reader(ctx->tape, c)) && !rp__grad_carries(ctx->tape, c) };
 
     for (int i = 0; i < c->meta.n_in; i++) out.in[i] = c->in[i].value;
     rp__call_makes(c, out.made);

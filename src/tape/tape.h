@@ -109,6 +109,9 @@ void rp__tape_on_replay(rp_ctx *ctx, rp_replay_hook hook, void *user);
 
 /* Gradients of bf16 parameters are kept in fp32. */
 void rp__tape_wide_grads(rp_ctx *ctx, bool wide);
+/* Passes that are recorded from here on leave the sums over ranks of gradients (RP_OP_SUMS) to the first one after `carries` was set back. Until
+ * then each leaf holds the gradient of its whole. */
+void rp__tape_carries(rp_ctx *ctx, bool carries);
 
 /* Compare what replays make with the first pass: never, one outermost region a step in turn, always. rp_set_verify overrules it. */
 typedef enum { RP_TAPE_VERIFY_NEVER, RP_TAPE_VERIFY_STEP, RP_TAPE_VERIFY_ALWAYS } rp_tape_verify;

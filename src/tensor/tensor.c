@@ -66,6 +66,7 @@ void rp_tensor_unref(rp_tensor *t)
 {
     if (!t || --t->refs) return;
     rp_tensor_unref(t->grad);
+    rp_tensor_unref(t->carried);
     rp_tensor_unref(t->base);
     storage_unref(t->storage);
     rp__release(t);
@@ -97,7 +98,7 @@ rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out)
     if (!v) return RP_ERR_MEMORY;
     *v      = *t;
     v->refs = 1;
-    v->grad = NULL;
+    v->grad = v->carried = NULL;
     v->requires_grad = false;
     v->base = rp_tensor_ref(t->base ? t->base : t);
     v->storage->refs++;

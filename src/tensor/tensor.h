@@ -41,6 +41,7 @@ struct rp_tensor {
     const char *name;                       /* borrowed, for messages; may be NULL */
     bool requires_grad;                     /* a leaf whose gradient is wanted */
     rp_tensor *grad;                        /* of a leaf */
+    rp_tensor *carried;                     /* of a leaf: the gradient of what a collective makes of it, on its way to the next pass (tape/grad.c) */
     uint64_t tape_id;                       /* which tape `value` belongs to */
     int value;                              /* index on that tape */
     rp_tensor *base;                        /* of a view: the tensor it was first taken of, counted; NULL for that tensor */

@@ -326,8 +326,10 @@ static rp_status accumulate(rp_engine *e, rp_data *data, int64_t step, rp_step_r
 
     if (data) RP_TRY(rp__data_step(data, step, &all));
     rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_DATA, .name = "targets", .began = began });
-    for (int64_t i = 0; i < e->recipe->gradient_accumulation_steps; i++)
+    for (int64_t i = 0, n = e->recipe->gradient_accumulation_steps; i < n; i++) {
+        rp__tape_carries(e->ctx, !e->recipe->dist.sync_each_batch && i + 1 < n);
         RP_TRY(micro_batch(e, data, step, i, all.targets, out));
+    }
     return RP_OK;
 }
 
@@ -411,6 +413,7 @@ static void clear(rp_engine *e)
 {
     rp__tape_on_grad(e->ctx, NULL, NULL);
     if (e->time) rp__tape_on_replay(e->ctx, NULL, NULL);
+    rp__tape_carries(e->ctx, false);
     rp__tape_reset(e->ctx);
     for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);
     if (e->follow) rp__step_follow(e->ctx, NULL);

@@ -103,7 +103,7 @@ struct rp_recipe {
         rp_reshard reshard_after_forward;
         int64_t prefetch, replicate_dim;
         rp_text_list custom_sharded_layers, modules_to_wrap;
-        bool state_offload;
+        bool state_offload, sync_each_batch;
     } dist;
 
     const char *file;                           /* the name it was read under */

@@ -133,6 +133,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "modules that are shard units of their own, beside them" },
     { "dist.modules_to_wrap", KEY_TYPES, AT(dist.modules_to_wrap), "[]", .flags = KEY_SHARE,
       .help = "modules that are shard units in place of every block" },
+    { "dist.sync_each_batch", KEY_BOOL, AT(dist.sync_each_batch), "true", .flags = KEY_SHARE,
+      .help = "sum gradients over ranks in every micro-batch; false: once a step, and until then each rank holds them whole" },
     { "dist.state_offload", KEY_BOOL, AT(dist.state_offload), "false", .flags = KEY_FREE,
       .help = "optimizer states and masters live on disk between steps, in the folder of offloaded slots; with one rank, too" },
 };
