@@ -3,7 +3,7 @@
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
  *              measured, estimated, planned, optimizer_in_bwd, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
- *              units, comm_bytes, comm_seconds, comm_again_seconds }      the last three of a rank in a step */
+ *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds }      the last four of a rank in a step */
 #include "cli/forecast.h"
 #include "plan/cost.h"
 
@@ -29,7 +29,7 @@ static void print_json(const rp_forecast *f)
 {
     const rp_explain *e = &f->explain;
     json_t *all         = json_pack(
-        "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:s?, s:I, s:f, s:f}",
+        "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:s?, s:I, s:f, s:f, s:f}",
         "feasible", f->feasible, "budget_bytes", f->budget ? json_integer(f->budget) : json_null(), "peak_bytes", (json_int_t)e->peak_bytes,
         "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes",
         (json_int_t)f->found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
@@ -39,7 +39,7 @@ static void print_json(const rp_forecast *f)
         "solve_seconds", f->solve_seconds, "machine", f->machine, "measured", f->measured, "estimated", f->estimated, "planned", f->planned,
         "optimizer_in_bwd", f->in_backward, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
         *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds,
-        "comm_again_seconds", f->comm_again_seconds);
+        "comm_again_seconds", f->comm_again_seconds, "hidden_seconds", f->hidden_seconds);
 
     json_dumpf(all, stdout, 0);
     putchar('\n');
@@ -67,20 +67,20 @@ static void print_time(const rp_forecast *f)
     if (!f->measured && !f->estimated) printf(" ('reprise calibrate' measures)");
     printf("\n%-14s %.2f %% of it computed%s again%s", "overhead", 100 * ratio(f->again_seconds, f->seconds),
            f->comm_again_seconds > 0 ? " or sent" : "", f->away_seconds > 0 ? " or waited for" : "");
-    if (f->comm_again_seconds > 0) printf(", %.2f %% sent", 100 * ratio(f->comm_again_seconds, f->seconds));
-    if (f->planned) printf("; no plan for this budget gets below %.2f %%", 100 * ratio(f->bound_seconds, f->seconds));
+    if (f->comm_again_seconds > 0 && f->hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->comm_again_seconds, f->seconds));
+    if (f->planned && f->bound_seconds > 0) printf("; no plan for this budget gets below %.2f %%", 100 * ratio(f->bound_seconds, f->seconds));
     if (f->in_backward) printf("; the optimizer updates in backward");
     printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
 }
 
-/* The seconds are in those of the step, as if nothing were computed meanwhile. */
 static void print_ranks(const rp_forecast *f)
 {
     char sent[RP_SIZE_CHARS];
 
     if (f->ranks == 1) return;
     printf("%-14s %d, and each takes this; %s\n", "ranks", f->ranks, f->units);
-    printf("%-14s a rank sends %s a step, %.3f s of it\n", "communication", rp__size_text(sent, f->comm_bytes), f->comm_seconds);
+    printf("%-14s a rank sends %s a step, %.3f s", "communication", rp__size_text(sent, f->comm_bytes), f->comm_seconds);
+    printf(f->hidden_seconds > 0 ? ", %.3f s of them beside computing\n" : " of it\n", f->hidden_seconds);
 }
 
 /* Outputs of one op are a line, by what becomes of them. */

@@ -276,6 +276,8 @@ rp_status rp__ahead_open(rp_ctx *ctx, int64_t bytes)
     return status;
 }
 
+int64_t rp__ahead_bytes(const rp_ctx *ctx) { return ctx->ahead ? rp_meta_bytes(&ctx->ahead->buffer->m) : 0; }
+
 void rp__ahead_close(rp_ctx *ctx)
 {
     rp_ahead *a = ctx->ahead;

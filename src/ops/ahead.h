@@ -42,6 +42,8 @@ static inline rp_comm *rp__gather_group(const rp_ctx *ctx, rp_gather_from from)
 rp_status rp__ahead_open(rp_ctx *ctx, int64_t bytes);
 /* No longer; a context without one is fine. */
 void rp__ahead_close(rp_ctx *ctx);
+/* Of the buffer; 0 without one. */
+int64_t rp__ahead_bytes(const rp_ctx *ctx);
 /* A pass begins: weights are what they will be in it. errors RP_ERR_BACKEND */
 rp_status rp__ahead_pass(rp_ctx *ctx);
 

@@ -144,6 +144,7 @@ double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call,
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes) { return (double)bytes / table->move[dtype]; }
 double rp__cost_offload_bandwidth(const rp_cost_table *table) { return table->offload; }
 double rp__cost_link(const rp_cost_table *table) { return table->link; }
+bool rp__cost_beside(const rp_cost_table *table) { return table->beside; }
 const char *rp__cost_machine(const rp_cost_table *table) { return table->name; }
 bool rp__cost_measured(const rp_cost_table *table) { return table->origin == RP_COST_QUICK || table->origin == RP_COST_FULL; }
 double rp__cost_unsteady(const rp_cost_table *table) { return table->unsteady; }

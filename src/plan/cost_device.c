@@ -208,6 +208,7 @@ rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **o
     t->offload = 0.8 * d.offload;
     t->link    = 0.8 * (d.link > 0 ? d.link : d.offload);
     t->latency = d.latency;
+    t->beside  = true;
     *out       = t;
     return RP_OK;
 }

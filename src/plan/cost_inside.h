@@ -40,6 +40,7 @@ struct rp_cost_table {
     char name[RP_COST_NAME_CHARS];
     rp_cost_row *row;               /* [ops of the registry + 1][RP_DTYPES][RP_COST_PASSES] */
     double move[RP_DTYPES], offload;        /* bytes/s */
+    bool beside;                    /* what ranks send each other is moved by others than their cores */
     double link, latency;           /* bytes/s, 0: unknown · seconds; never measured, not in its file */
     double unsteady;                /* of one that was measured just now; not in its file */
     int64_t memory;

@@ -27,8 +27,11 @@ struct rp_step_plan {
     uint64_t before;                    /* what is live when a step begins, and where */
     bool in_backward;                   /* the program's own affair: the optimizer's update */
     rp_rehearsal found;
-    double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table */
-    double comm_seconds, comm_again_seconds;    /* of both, in talk with other ranks; of replays alone … */
+    double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table. What runs beside
+                                           something else takes no time (plan/beside.h) … */
+    double bound_seconds;               /* no plan for this budget has less of these again */
+    double comm_seconds, comm_again_seconds;    /* … of both, in talk with other ranks; of replays alone … */
+    double hidden_seconds;              /* … all of it; so much of a step runs beside something else */
     int64_t comm_bytes;                 /* … to whom a rank sends so many */
     char machine[128];                  /* of that table … */
     uint64_t costs;                     /* … and its hash */

@@ -106,6 +106,7 @@ static rp_status run_call(rp_tape *tape, int at)
 
     RP_TRY(make_needs(tape, c));
     RP_TRY(fetch_ahead(tape, at));
+    if (tape->backward_hook) tape->backward_hook(tape->backward_user, at, c->path, c->meta.op->name);
     return rp__call_backward(tape, c);
 }
 

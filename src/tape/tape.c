@@ -73,6 +73,15 @@ void rp__tape_on_replay(rp_ctx *ctx, rp_replay_hook hook, void *user)
     tape->replay_user = user;
 }
 
+void rp__tape_on_backward(rp_ctx *ctx, rp_replay_hook hook, void *user)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (!tape) return;
+    tape->backward_hook = hook;
+    tape->backward_user = user;
+}
+
 void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
 {
     rp_tape *tape = rp__tape(ctx);

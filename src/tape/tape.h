@@ -106,6 +106,8 @@ void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user);
 /* Called after each call that a replay ran; `at` is its place on the tape. */
 typedef void (*rp_replay_hook)(void *user, int at, const char *path, const char *op);
 void rp__tape_on_replay(rp_ctx *ctx, rp_replay_hook hook, void *user);
+/* The same for backwards: each, before it runs; not one that is left to a later pass. */
+void rp__tape_on_backward(rp_ctx *ctx, rp_replay_hook hook, void *user);
 
 /* Gradients of bf16 parameters are kept in fp32. */
 void rp__tape_wide_grads(rp_ctx *ctx, bool wide);

@@ -60,7 +60,8 @@ typedef struct {
     int64_t bound;                      /* no arena for these steps is smaller */
     double seconds, again_seconds, bound_seconds;   /* a step without replays · replays and waiting · what no plan for this budget gets below */
     int ranks;                          /* they all take the same: slices are padded to one room */
-    double comm_seconds, comm_again_seconds;    /* of the step and its replays, in talk with other ranks; of replays alone … */
+    double hidden_seconds;              /* of a step, what runs beside something else: it is in none of these */
+    double comm_seconds, comm_again_seconds;    /* all of the step and its replays, in talk with other ranks; of replays alone … */
     int64_t comm_bytes;                 /* … to whom each sends so many bytes */
     char units[RP_UNITS_CHARS];         /* what is gathered together; "" for one rank */
     double away_seconds;                /* of again_seconds, what a plan's offloading takes: copied, waited for */

@@ -54,9 +54,10 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     f->ranks           = rp__comm_ranks(stage->ctx->comm);
     f->comm_seconds       = s->comm_seconds;
     f->comm_again_seconds = s->comm_again_seconds;
+    f->hidden_seconds     = s->hidden_seconds;
     f->comm_bytes         = s->comm_bytes;
     if (stage->engine.gather) rp__units_text(&stage->engine.units, f->units);
-    f->bound_seconds   = s->plan ? s->plan->facts.bound_seconds : 0;
+    f->bound_seconds   = s->bound_seconds;
     f->solve_seconds   = stage->solve_seconds;
     f->measured        = s->measured;
     f->estimated       = stage->device != NULL;

@@ -12,6 +12,7 @@
  *   loop_explain.c what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
  *   loop_step.c    the engine: one optimizer step, one score; the same on shapes and on data
+ *   loop_time.c    what a rehearsed step takes, by the cost table
  *   loop_dir.c     output_dir: what is there already, config.yaml, final/
  *   loop_resume.c  the state to go on from
  *   loop_ranks.c   what ranks have in common and tell each other
@@ -21,6 +22,7 @@
 
 #include "io/tokenizer.h"
 #include "models/weights.h"
+#include "plan/beside.h"
 #include "plan/explain.h"
 #include "plan/plan_file.h"
 #include "plan/step.h"
@@ -48,6 +50,7 @@ typedef struct {                        /* what a step's calls take by the machi
     const rp_cost_table *costs;
     double seconds, again_seconds;      /* forward, backward and update · replays */
     double comm_seconds, comm_again_seconds;    /* of both, in talk with other ranks; of replays alone */
+    rp_beside *beside;                  /* what of it runs beside something else is told here; NULL: nothing does */
     int64_t comm_bytes;                 /* that a rank sends, replays included */
 } rp_step_time;
 
@@ -89,6 +92,11 @@ int rp__engine_n_rules(const rp_engine *e);
 /* One optimizer step, counted from 0. data NULL: a rehearsal, on batches of full length.
  * errors  RP_ERR_NONFINITE before the update where that can be known, "loss of step 7 is nan" */
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out);
+/* Where e->time is wanted: before a step and after it; after a forward; after the update (loop_time.c). */
+void rp__time_begin(rp_engine *e);
+void rp__time_end(rp_engine *e);
+void rp__time_forward(rp_engine *e);
+void rp__time_update(rp_engine *e);
 /* Mean loss over all targets, in evaluation mode, in batches of `rows`; NaN where there are no targets. data NULL: one batch. */
 rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss);
 

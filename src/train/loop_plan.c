@@ -4,6 +4,9 @@
  *      │ does not
  *   planned for the budget (plan/step.h), with the update after backward and, where that is left open, within it: the cheaper of the two
  */
+#include <math.h>
+
+#include "ops/ahead.h"
 #include "train/loop_inside.h"
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
@@ -19,11 +22,36 @@ typedef struct {
     rp_step_question question;
 } way;
 
+/* What was added up, less what runs beside something else. */
+static rp_status tell_time(const rp_stage *stage, const rp_step_time *t, rp_step_plan *how)
+{
+    const rp_plan_facts *facts = how->plan ? &how->plan->facts : NULL;
+
+    how->seconds            = t->seconds;
+    how->again_seconds      = t->again_seconds;
+    how->bound_seconds      = facts ? facts->bound_seconds : 0;
+    how->comm_seconds       = t->comm_seconds;
+    how->comm_again_seconds = t->comm_again_seconds;
+    how->comm_bytes         = t->comm_bytes;
+    how->budget             = stage->budget;
+    if (t->beside) {
+        RP_TRY(t->beside->status);
+        how->seconds        = rp__beside_seconds(t->beside, false);
+        how->again_seconds  = fmax(0, rp__beside_seconds(t->beside, true) - how->seconds);
+        how->bound_seconds  = rp__beside_bound(t->beside, how->bound_seconds);
+        how->hidden_seconds = t->seconds + t->again_seconds - how->seconds - how->again_seconds;
+    }
+    RP_CHECK(stage->ctx, isfinite(how->again_seconds), RP_ERR_MEMORY, "cannot allocate memory for the time of a step");
+    if (facts) how->again_seconds += facts->away_seconds;
+    return RP_OK;
+}
+
 static rp_status run_step(void *self, rp_step_plan *how)
 {
-    way *w            = self;
-    rp_engine *e      = &w->stage->engine;
-    rp_step_time time = { .costs = w->stage->costs };
+    way *w             = self;
+    rp_engine *e       = &w->stage->engine;
+    rp_beside beside   = { .ctx = w->stage->ctx, .buffer_bytes = rp__ahead_bytes(w->stage->ctx) };
+    rp_step_time time  = { .costs = w->stage->costs, .beside = beside.buffer_bytes && rp__cost_beside(w->stage->costs) ? &beside : NULL };
     rp_step_result step;
 
     e->in_backward   = w->program.in_backward;
@@ -32,15 +60,12 @@ static rp_status run_step(void *self, rp_step_plan *how)
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
     e->follow        = NULL;
     e->time          = NULL;
-    if (status != RP_OK || !how) return status;
-    how->found         = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops, step.work.offloaded_bytes };
-    how->seconds       = time.seconds;
-    how->again_seconds = time.again_seconds + (how->plan ? how->plan->facts.away_seconds : 0);
-    how->comm_seconds       = time.comm_seconds;
-    how->comm_again_seconds = time.comm_again_seconds;
-    how->comm_bytes         = time.comm_bytes;
-    how->budget        = w->stage->budget;
-    return RP_OK;
+    if (status == RP_OK && how) {
+        how->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops, step.work.offloaded_bytes };
+        status     = tell_time(w->stage, &time, how);
+    }
+    rp__beside_close(&beside);
+    return status;
 }
 
 /* A way is closed whatever open and ask said. */
@@ -185,7 +210,7 @@ rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const char *re
     const rp_plan_stamp stamp = { rp_version(), p->machine, ctx->threads, p->costs, p->budget };
     const rp_plan_takes takes = {
         p->found.memory.peak_bytes, p->found.memory.reserved_bytes, p->found.saved_bytes, p->found.step_flops, p->found.recompute_flops,
-        ratio(p->again_seconds, p->seconds), p->plan ? ratio(p->plan->facts.bound_seconds, p->seconds) : 0,
+        ratio(p->again_seconds, p->seconds), ratio(p->bound_seconds, p->seconds),
     };
 
     return rp__plan_write(ctx, path, p->plan, p->in_backward, &stamp, &takes, recipe);

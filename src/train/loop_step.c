@@ -233,48 +233,6 @@ static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t tar
     return status;
 }
 
-/* ---- time, by the cost table ---- */
-
-static void count_call(rp_step_time *t, const rp_op_meta *call, rp_pass pass, double *seconds)
-{
-    *seconds += rp__cost_seconds(t->costs, call, pass);
-    t->comm_seconds += rp__cost_comm_seconds(t->costs, call, pass);
-    t->comm_bytes += rp__cost_comm_bytes(call, pass);
-}
-
-static void count_forward(rp_engine *e)
-{
-    for (int at = 0; e->time && at < rp__tape_n_calls(e->ctx); at++) {
-        rp_tape_call c = rp__tape_call_at(e->ctx, at);
-        count_call(e->time, c.meta, RP_FORWARD, &e->time->seconds);
-        if (c.runs_back) count_call(e->time, c.meta, RP_BACKWARD, &e->time->seconds);
-    }
-}
-
-static void count_replay(void *user, int at, const char *path, const char *op)
-{
-    rp_engine *e  = user;
-    double before = e->time->comm_seconds;
-
-    (void)path, (void)op;
-    count_call(e->time, rp__tape_call_at(e->ctx, at).meta, RP_FORWARD, &e->time->again_seconds);
-    e->time->comm_again_seconds += e->time->comm_seconds - before;
-}
-
-/* The update reads and writes weights and states, and reads gradients. States on disk come and go meanwhile, as fast as slots do. */
-static void count_update(rp_engine *e)
-{
-    rp_dtype dtype = e->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
-    int64_t away   = rp__optim_away_bytes(e->optim);
-    double disk    = rp__cost_offload_bandwidth(e->time->costs);
-    rp_mem now;
-
-    rp_mem_read(e->ctx, 0, false, &now);
-    int64_t states = away ? away : now.live_at[RP_MEM_OPTIM];
-    double move    = rp__cost_move(e->time->costs, dtype, 3 * now.live_at[RP_MEM_PARAM] + 2 * states);
-    e->time->seconds += disk > 0 ? fmax(move, 2 * (double)away / disk) : move;
-}
-
 static rp_status read_batch(const rp_engine *e, rp_data *data, int64_t step, int64_t micro, rp_data_batch *b)
 {
     double began     = rp__watch_begin(e->ctx);
@@ -306,7 +264,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     rp__pass_begin(e->ctx, step, b.sample_base);
     RP_TRY(rp__ahead_pass(e->ctx));
     RP_TRY(recorded_loss(e, &b, targets, &loss));
-    count_forward(e);
+    if (e->time) rp__time_forward(e);
     rp_mem_read(e->ctx, 0, false, &now);
     out->saved_bytes = now.live_at[RP_MEM_SAVED];
     rp_status status = e->explain ? rp__explain_slots(e->explain) : RP_OK;
@@ -404,7 +362,7 @@ static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, bool in_bac
 static rp_status set_out(rp_engine *e)
 {
     rp__tape_on_grad(e->ctx, e->in_backward ? update_in_backward : NULL, e);
-    if (e->time) rp__tape_on_replay(e->ctx, count_replay, e);
+    if (e->time) rp__time_begin(e);
     return e->follow ? rp__step_follow(e->ctx, e->follow) : RP_OK;
 }
 
@@ -412,7 +370,7 @@ static rp_status set_out(rp_engine *e)
 static void clear(rp_engine *e)
 {
     rp__tape_on_grad(e->ctx, NULL, NULL);
-    if (e->time) rp__tape_on_replay(e->ctx, NULL, NULL);
+    if (e->time) rp__time_end(e);
     rp__tape_carries(e->ctx, false);
     rp__tape_reset(e->ctx);
     for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);
@@ -432,7 +390,7 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
     if (status == RP_OK) status = rp__optim_settle(e->optim);
     clear(e);
     if (status != RP_OK) return status;
-    if (e->time) count_update(e);
+    if (e->time) rp__time_update(e);
     rp__tape_stats(e->ctx, &result.work);
     rp_mem_read(e->ctx, 0, false, &result.memory);
     *out = result;

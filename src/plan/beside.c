@@ -1,0 +1,107 @@
+/* plan/beside.c -- two clocks, of computing and of talk: see beside.h. */
+#include "plan/beside.h"
+
+#include <math.h>
+
+void rp__beside_note(rp_beside *b, rp_beside_event event)
+{
+    if (b->n == b->room) {
+        int room              = 2 * b->room + 256;
+        int64_t each          = sizeof *b->at;
+        rp_beside_event *more = rp__host_grow(b->ctx, b->at, b->room * each, room * each);
+        if (!more) {
+            b->status = RP_ERR_MEMORY;
+            return;
+        }
+        b->at   = more;
+        b->room = room;
+    }
+    b->at[b->n++] = event;
+}
+
+void rp__beside_close(rp_beside *b)
+{
+    rp__release(b->at);
+    *b = (rp_beside){ 0 };
+}
+
+/* ---- a step ---- */
+
+typedef struct {
+    const rp_beside *b;
+    bool again;
+    double computing, talk;             /* until when */
+    int next;                           /* the event from which on gathers are looked for to ask for ahead */
+    int64_t in_use;                     /* of the buffer */
+    double *done;                       /* of each event that was asked for ahead: when it is there; 0: it was not */
+} clocks;
+
+static bool counts(const clocks *c, int i) { return c->again || !c->b->at[i].again; }
+
+/* In order, and of this pass alone. */
+static void ask(clocks *c)
+{
+    for (; c->next < c->b->n; c->next++) {
+        const rp_beside_event *e = &c->b->at[c->next];
+        if (e->kind == RP_BESIDE_PASS) return;
+        if (e->kind != RP_BESIDE_GATHER || !counts(c, c->next)) continue;
+        if (c->in_use + e->bytes > c->b->buffer_bytes) return;
+        c->in_use += e->bytes;
+        c->talk          = fmax(c->talk, c->computing) + e->seconds;
+        c->done[c->next] = c->talk;
+    }
+}
+
+/* Computing stands still until it is over. */
+static void talk(clocks *c, double seconds) { c->computing = c->talk = fmax(c->talk, c->computing) + seconds; }
+
+static void take(clocks *c, int i)
+{
+    const rp_beside_event *e = &c->b->at[i];
+
+    if (c->done[i] > 0) {
+        c->computing = fmax(c->computing, c->done[i]);
+        c->in_use -= e->bytes;
+    } else {
+        talk(c, e->seconds);
+        c->next = i + 1;
+    }
+    ask(c);
+}
+
+static void run(clocks *c)
+{
+    for (int i = 0; i < c->b->n; i++) {
+        const rp_beside_event *e = &c->b->at[i];
+        if (!counts(c, i)) continue;
+        if (e->kind == RP_BESIDE_COMPUTE) c->computing += e->seconds;
+        else if (e->kind == RP_BESIDE_TALK) talk(c, e->seconds);
+        else if (e->kind == RP_BESIDE_GATHER) take(c, i);
+        else {
+            c->next   = i + 1;
+            c->in_use = 0;
+            ask(c);
+        }
+    }
+}
+
+double rp__beside_seconds(const rp_beside *b, bool again)
+{
+    clocks c = { .b = b, .again = again, .done = rp__host_alloc(b->ctx, (b->n + 1) * (int64_t)sizeof *c.done) };
+
+    if (!c.done) return NAN;
+    run(&c);
+    rp__release(c.done);
+    return c.computing;
+}
+
+double rp__beside_bound(const rp_beside *b, double again_seconds)
+{
+    double sum[4] = { 0 }, base = rp__beside_seconds(b, false);
+
+    for (int i = 0; i < b->n; i++)
+        if (!b->at[i].again) sum[b->at[i].kind] += b->at[i].seconds;
+    double computing = sum[RP_BESIDE_COMPUTE] + sum[RP_BESIDE_TALK], sent = sum[RP_BESIDE_GATHER] + sum[RP_BESIDE_TALK];
+    double level     = (computing + sent + again_seconds) / 2;     /* where what is done again is shared out so that both take as long */
+    return fmax(0, fmax(fmax(computing, sent), level) - base);
+}

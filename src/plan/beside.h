@@ -1,0 +1,48 @@
+/* plan/beside.h -- how long a step takes whose gathers run beside its computing.
+ *
+ *   computing   ████ ██████ ███░░██████ ███         ░ waits for a gather
+ *   talk         ▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒   ▓▓▓▓             ▒ asked for ahead (ops/ahead.h)   ▓ a sum, which waits for itself
+ *
+ * A gather is begun when those before it are through and the buffer of what is asked for ahead has room for it: room that what comes before it
+ * gives back when it is taken, by the call that reads it. One that is larger than the buffer is begun by that call itself.
+ *
+ * With what is computed and sent again left out, the same gives a step without replays. What is hidden costs nothing: neither a gather under
+ * computing, nor a replay that fills the wait for a gather.
+ */
+#ifndef RP_PLAN_BESIDE_H
+#define RP_PLAN_BESIDE_H
+
+#include "base/base.h"
+
+typedef enum {
+    RP_BESIDE_PASS,                     /* another micro-batch: nothing is under way */
+    RP_BESIDE_COMPUTE,
+    RP_BESIDE_GATHER,                   /* may be asked for ahead */
+    RP_BESIDE_TALK                      /* what else is said to other ranks: nothing is computed meanwhile */
+} rp_beside_kind;
+
+typedef struct {
+    rp_beside_kind kind;
+    bool again;                         /* a replay */
+    double seconds;
+    int64_t bytes;                      /* of a gather's result */
+} rp_beside_event;
+
+/* Of one step, in the order in which it does things. */
+typedef struct {
+    rp_ctx *ctx;
+    rp_beside_event *at;
+    int n, room;
+    int64_t buffer_bytes;               /* 0: nothing is asked for ahead */
+    rp_status status;                   /* RP_ERR_MEMORY: an event was lost */
+} rp_beside;
+
+void rp__beside_note(rp_beside *beside, rp_beside_event event);
+/* Seconds of the step; without replays where `again` is false. */
+double rp__beside_seconds(const rp_beside *beside, bool again);
+/* No way to do again what takes so many seconds at least, added up, makes a step take less than this beyond one without replays: computing
+ * takes its own time, and talk its own, whatever of the two is done again. */
+double rp__beside_bound(const rp_beside *beside, double again_seconds);
+void rp__beside_close(rp_beside *beside);
+
+#endif

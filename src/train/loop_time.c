@@ -1,0 +1,79 @@
+/* train/loop_time.c -- the time of a rehearsed step, call by call as it runs them, by the machine's cost table. */
+#include <math.h>
+
+#include "train/loop_inside.h"
+
+/* A sum waits for itself; so does in forward a whole that is made of a part, for that comes just before. */
+static bool comes_ahead(const rp_op_meta *call, rp_pass pass, bool again) { return pass == RP_FORWARD && (again || call->n_in == 1); }
+
+/* What is no collective but talks, the head by blocks, computes one block while others are on their way. */
+static void note_call(rp_step_time *t, const rp_op_meta *call, rp_pass pass, bool again, double seconds, double comm)
+{
+    bool collective = call->op->flags & RP_OP_COLLECTIVE, ahead = collective && comes_ahead(call, pass, again);
+    double computed = seconds - comm - (collective ? 0 : fmin(seconds - comm, comm));
+
+    if (!t->beside) return;
+    if (computed > 0) rp__beside_note(t->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, again, computed, 0 });
+    if (comm <= 0) return;
+    rp__beside_note(t->beside, (rp_beside_event){ ahead ? RP_BESIDE_GATHER : RP_BESIDE_TALK, again, comm, rp__align_up(rp_meta_bytes(&call->out[0])) });
+}
+
+/* Added up, and noted one by one. */
+static void count_call(rp_engine *e, int at, rp_pass pass, bool again)
+{
+    rp_step_time *t        = e->time;
+    const rp_op_meta *call = rp__tape_call_at(e->ctx, at).meta;
+    double seconds         = rp__cost_seconds(t->costs, call, pass), comm = rp__cost_comm_seconds(t->costs, call, pass);
+
+    *(again ? &t->again_seconds : &t->seconds) += seconds;
+    t->comm_seconds += comm;
+    if (again) t->comm_again_seconds += comm;
+    t->comm_bytes += rp__cost_comm_bytes(call, pass);
+    note_call(t, call, pass, again, seconds, comm);
+}
+
+void rp__time_forward(rp_engine *e)
+{
+    if (e->time->beside) rp__beside_note(e->time->beside, (rp_beside_event){ .kind = RP_BESIDE_PASS });
+    for (int at = 0; at < rp__tape_n_calls(e->ctx); at++) count_call(e, at, RP_FORWARD, false);
+}
+
+static void count_backward(void *user, int at, const char *path, const char *op)
+{
+    (void)path, (void)op;
+    count_call(user, at, RP_BACKWARD, false);
+}
+
+static void count_replay(void *user, int at, const char *path, const char *op)
+{
+    (void)path, (void)op;
+    count_call(user, at, RP_FORWARD, true);
+}
+
+void rp__time_begin(rp_engine *e)
+{
+    rp__tape_on_replay(e->ctx, count_replay, e);
+    rp__tape_on_backward(e->ctx, count_backward, e);
+}
+
+void rp__time_end(rp_engine *e)
+{
+    rp__tape_on_replay(e->ctx, NULL, NULL);
+    rp__tape_on_backward(e->ctx, NULL, NULL);
+}
+
+/* The update reads and writes weights and states, and reads gradients. States on disk come and go meanwhile, as fast as slots do. */
+void rp__time_update(rp_engine *e)
+{
+    rp_dtype dtype = e->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
+    int64_t away   = rp__optim_away_bytes(e->optim);
+    double disk    = rp__cost_offload_bandwidth(e->time->costs);
+    rp_mem now;
+
+    rp_mem_read(e->ctx, 0, false, &now);
+    int64_t states = away ? away : now.live_at[RP_MEM_OPTIM];
+    double move    = rp__cost_move(e->time->costs, dtype, 3 * now.live_at[RP_MEM_PARAM] + 2 * states);
+    double seconds = disk > 0 ? fmax(move, 2 * (double)away / disk) : move;
+    e->time->seconds += seconds;
+    if (e->time->beside) rp__beside_note(e->time->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, seconds, 0 });
+}
