@@ -98,7 +98,7 @@ static json_t *gather_flags(const rp_op *op)
 {
     static const struct { uint32_t flag; const char *name; } flags[] = {
         { RP_OP_RANDOM, "random" }, { RP_OP_EFFECT, "effect" }, { RP_OP_COLLECTIVE, "collective" }, { RP_OP_VARIADIC, "variadic" },
-        { RP_OP_GRAD_PASS, "grad_pass" }, { RP_OP_REPLAYS, "replays" },
+        { RP_OP_GRAD_PASS, "grad_pass" }, { RP_OP_REPLAYS, "replays" }, { RP_OP_SUMS, "sums" },
     };
     json_t *list = json_array();
 
