@@ -66,6 +66,7 @@ struct rp_ctx {
     struct rp_comm *near, *far;         /* of `shards`: those that gather again among themselves, and those at the same place of every such
                                            group (shard/ranks.h); NULL: what is gathered again comes from all */
     struct rp_ahead *ahead;             /* gathers that are under way before they are asked for (ops/ahead.h); NULL: none are */
+    struct rp_behind *behind;           /* sums over ranks that are left to come by themselves (ops/behind.h); NULL: none are */
     bool pretends;                      /* `comm` is the context's own: of shapes */
     const char *path;                   /* of the call that runs, or ran last, for messages; NULL: none has. The tape sets it */
     struct rp_policy_stack *policies;   /* policy/ owns it … */

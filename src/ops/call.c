@@ -106,7 +106,7 @@ static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t sc
     RP_TRY(take_scratch(ctx, c->meta->op, scratch_bytes, &offset, &c->scratch));
     ctx->op_status = RP_OK;
     if (!ctx->options.shapes_only) compute(c, code, doing);
-    if (ctx->ahead) rp__ahead_push(ctx);
+    if (ctx->ahead || ctx->behind) rp__ahead_push(ctx);
     rp__mem_give(ctx->space[0], class_of(c->meta->op), scratch_bytes, offset);
     return ctx->op_status;
 }

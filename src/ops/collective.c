@@ -1,5 +1,5 @@
 /* ops/collective.c -- gather and reduce over a group of ranks: see collective.h. */
-#include "ops/collective.h"
+#include "ops/behind.h"
 
 #include "base/team.h"
 
@@ -97,17 +97,17 @@ static void sum_piece(const summing *s, int64_t n, int threads)
 /* ---- what is sent ---- */
 
 /* "all_gather of layers.3.mlp.up" */
-static const char *what_waits(const rp_op_call *c, char out[WHAT_CHARS])
+static const char *what_waits(const char *op, const char *path, char out[WHAT_CHARS])
 {
-    snprintf(out, WHAT_CHARS, "%s%s%.200s", c->meta->op->name, c->ctx->path ? " of " : "", c->ctx->path ? c->ctx->path : "");
+    snprintf(out, WHAT_CHARS, "%s%s%.200s", op, path ? " of " : "", path ? path : "");
     return out;
 }
 
-static rp_status wait_for(const rp_op_call *c, rp_comm *group, rp_comm_request *request)
+static rp_status wait_for(const rp_reduction *r, rp_comm *group, rp_comm_request *request)
 {
     char what[WHAT_CHARS];
 
-    return rp__comm_wait(c->ctx, group, request, what_waits(c, what));
+    return request->id ? rp__comm_wait(r->ctx, group, request, what_waits(r->op, r->path, what)) : RP_OK;
 }
 
 int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t) { return m->dense ? 0 : rp_meta_bytes(t); }
@@ -150,7 +150,7 @@ void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to)
         memcpy(rp_tensor_data(to), ask.mine, (size_t)rp_meta_bytes(&to->m));
         return;
     }
-    rp_status status = rp__ahead_gather(c->ctx, &ask, rp_tensor_data(to), what_waits(c, what));
+    rp_status status = rp__ahead_gather(c->ctx, &ask, rp_tensor_data(to), what_waits(c->meta->op->name, c->ctx->path, what));
     if (status != RP_OK) rp__op_failed(c, status);
 }
 
@@ -166,13 +166,13 @@ static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
 }
 
 /* What sums between groups are kept in. */
-static rp_dtype between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
+rp_dtype rp__between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
 
 int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
 {
     int64_t room = rp__slice_here(ctx, rp_meta_elems(whole)).room, others = rp__comm_ranks(ctx->replicas) - 1;
 
-    return rp__gather_sends(ctx, whole, RP_FROM_ALL) + others * room * rp_dtype_bytes(between_dtype(rp_dtype_bytes(whole->dtype)));
+    return rp__gather_sends(ctx, whole, RP_FROM_ALL) + others * room * rp_dtype_bytes(rp__between_dtype(rp_dtype_bytes(whole->dtype)));
 }
 
 int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
@@ -180,34 +180,27 @@ int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, i
     int ranks = rp__comm_ranks(group), copies = rp__comm_ranks(ctx->replicas);
     int64_t piece = piece_elems(slice_in(group, n).room, ranks, bytes), own = 2 * ranks * piece * bytes;
 
-    return copies == 1 ? own : own + copies * piece * rp_dtype_bytes(between_dtype(bytes));
+    return copies == 1 ? own : own + copies * piece * rp_dtype_bytes(rp__between_dtype(bytes));
 }
 
 /* ---- parts of slices on their way to where they are summed ---- */
 
-typedef struct {
-    const rp_op_call *c;
-    rp_comm *group, *replicas;
-    int64_t n, stride;                  /* stride: of the received parts, in elements */
-    int ranks, rank, bytes, copies;
-    rp_dtype dtype;
-    uint8_t *between;                   /* where sums between groups stand */
-} reduction;
-
-static reduction reduction_over(const rp_op_call *c, rp_comm *group, int64_t n, rp_dtype dtype)
+rp_reduction rp__reduction_over(const rp_op_call *c, rp_comm *group, int64_t n, rp_dtype dtype)
 {
-    return (reduction){ .c = c, .group = group, .replicas = c->ctx->replicas, .n = n, .ranks = rp__comm_ranks(group),
-                        .rank = rp__comm_rank(group), .bytes = (int)rp_dtype_bytes(dtype),
-                        .copies = rp__comm_ranks(c->ctx->replicas), .dtype = dtype };
+    return (rp_reduction){ .ctx = c->ctx, .op = c->meta->op->name, .path = c->ctx->path, .threads = c->meta->threads, .group = group,
+                           .replicas = c->ctx->replicas, .n = n, .ranks = rp__comm_ranks(group), .rank = rp__comm_rank(group),
+                           .bytes = (int)rp_dtype_bytes(dtype), .copies = rp__comm_ranks(c->ctx->replicas), .dtype = dtype };
 }
 
 rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request)
 {
-    return request->id ? wait_for(c, rp__group(c->ctx), request) : RP_OK;
+    char what[WHAT_CHARS];
+
+    return request->id ? rp__comm_wait(c->ctx, rp__group(c->ctx), request, what_waits(c->meta->op->name, c->ctx->path, what)) : RP_OK;
 }
 
-/* part[r]: what of the whole rank r sums; `origin`: the element of the whole that `from` begins with. Alone, it is there already. */
-static rp_status start_parts(const reduction *r, const rp_comm_part *part, const uint8_t *from, int64_t origin, void *received, rp_comm_request *out)
+/* Alone, it is there already. */
+rp_status rp__reduction_start(const rp_reduction *r, const rp_comm_part *part, const uint8_t *from, int64_t origin, void *received, rp_comm_request *out)
 {
     rp_comm_part send[RP_MOST_RANKS], receive[RP_MOST_RANKS];
 
@@ -220,13 +213,13 @@ static rp_status start_parts(const reduction *r, const rp_comm_part *part, const
         send[to]    = (rp_comm_part){ part[to].first - origin, part[to].count };
         receive[to] = (rp_comm_part){ to * r->stride, part[r->rank].count };
     }
-    return rp__comm_exchange(r->c->ctx, r->group, from, send, received, receive, r->bytes, out);
+    return rp__comm_exchange(r->ctx, r->group, from, send, received, receive, r->bytes, out);
 }
 
 /* The group's sum to those who hold the same slice, and theirs here. */
-static rp_status between_groups(const reduction *r, summing s, int64_t n)
+static rp_status between_groups(const rp_reduction *r, summing s, int64_t n)
 {
-    rp_dtype dtype          = between_dtype(r->bytes);
+    rp_dtype dtype          = rp__between_dtype(r->bytes);
     int64_t elem            = rp_dtype_bytes(dtype);
     rp_comm_request request = { 0 };
     rp_comm_part part[RP_MOST_RANKS];
@@ -236,25 +229,24 @@ static rp_status between_groups(const reduction *r, summing s, int64_t n)
     own.to_dtype = dtype;
     own.at       = 0;
     own.adds     = false;
-    sum_piece(&own, n, r->c->meta->threads);
+    sum_piece(&own, n, r->threads);
     for (int g = 0; g < r->copies; g++) part[g] = (rp_comm_part){ g * r->stride, n };
-    RP_TRY(rp__comm_gather(r->c->ctx, r->replicas, own.to, r->between, part, (int)elem, &request));
-    RP_TRY(wait_for(r->c, r->replicas, &request));
+    RP_TRY(rp__comm_gather(r->ctx, r->replicas, own.to, r->between, part, (int)elem, &request));
+    RP_TRY(wait_for(r, r->replicas, &request));
     s.parts      = r->between;
     s.from_dtype = dtype;
     s.ranks      = r->copies;
-    sum_piece(&s, n, r->c->meta->threads);
+    sum_piece(&s, n, r->threads);
     return RP_OK;
 }
 
-/* `mine` elements of this rank's slice, from `at` on. */
-static rp_status finish_parts(const reduction *r, const uint8_t *received, int64_t mine, int64_t at, rp_tensor *slice, bool adds, rp_comm_request *request)
+rp_status rp__reduction_finish(const rp_reduction *r, const uint8_t *received, int64_t mine, int64_t at, rp_tensor *slice, bool adds, rp_comm_request *request)
 {
     summing s = { received, r->dtype, slice->m.dtype, r->ranks, r->stride, at, rp_tensor_data(slice), adds };
 
-    if (request->id) RP_TRY(wait_for(r->c, r->group, request));
+    RP_TRY(wait_for(r, r->group, request));
     if (r->copies > 1) return between_groups(r, s, mine);
-    if (mine) sum_piece(&s, mine, r->c->meta->threads);
+    if (mine) sum_piece(&s, mine, r->threads);
     return RP_OK;
 }
 
@@ -268,7 +260,7 @@ void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)
 
 /* ---- a whole, in pieces of every slice at once ---- */
 
-static void pieces_of(const reduction *r, int64_t i, rp_comm_part *part)
+void rp__reduction_piece(const rp_reduction *r, int64_t i, rp_comm_part *part)
 {
     for (int rank = 0; rank < r->ranks; rank++) {
         rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
@@ -277,17 +269,17 @@ static void pieces_of(const reduction *r, int64_t i, rp_comm_part *part)
     }
 }
 
-static uint8_t *scratch_of(const reduction *r, int64_t i) { return (uint8_t *)r->c->scratch + i % 2 * r->ranks * r->stride * r->bytes; }
+static uint8_t *scratch_of(const rp_reduction *r, int64_t i) { return r->scratch + i % 2 * r->ranks * r->stride * r->bytes; }
 
-static rp_status start_piece(const reduction *r, const void *whole, int64_t i, rp_comm_request *out)
+static rp_status start_piece(const rp_reduction *r, const void *whole, int64_t i, rp_comm_request *out)
 {
     rp_comm_part part[RP_MOST_RANKS];
 
-    pieces_of(r, i, part);
-    return start_parts(r, part, whole, 0, scratch_of(r, i), out);
+    rp__reduction_piece(r, i, part);
+    return rp__reduction_start(r, part, whole, 0, scratch_of(r, i), out);
 }
 
-static rp_status reduce_pieces(const reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds)
+static rp_status reduce_pieces(const rp_reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds)
 {
     rp_comm_request under_way[2] = { { 0 }, { 0 } };
     rp_comm_part part[RP_MOST_RANKS];
@@ -296,8 +288,8 @@ static rp_status reduce_pieces(const reduction *r, const void *whole, int64_t ro
     RP_TRY(start_piece(r, whole, 0, &under_way[0]));
     for (int64_t i = 0; i < n; i++) {
         if (i + 1 < n) RP_TRY(start_piece(r, whole, i + 1, &under_way[(i + 1) % 2]));
-        pieces_of(r, i, part);
-        RP_TRY(finish_parts(r, scratch_of(r, i), part[r->rank].count, i * r->stride, slice, adds, &under_way[i % 2]));
+        rp__reduction_piece(r, i, part);
+        RP_TRY(rp__reduction_finish(r, scratch_of(r, i), part[r->rank].count, i * r->stride, slice, adds, &under_way[i % 2]));
     }
     return RP_OK;
 }
@@ -305,11 +297,15 @@ static rp_status reduce_pieces(const reduction *r, const void *whole, int64_t ro
 void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds)
 {
     int64_t n   = rp_meta_elems(meta), room = slice_in(group, n).room;
-    reduction r = reduction_over(c, group, n, meta->dtype);
+    rp_reduction r = rp__reduction_over(c, group, n, meta->dtype);
 
     r.stride         = piece_elems(room, r.ranks, r.bytes);
-    r.between        = (uint8_t *)c->scratch + 2 * r.ranks * r.stride * r.bytes;
-    rp_status status = reduce_pieces(&r, whole, room, slice, adds);
+    r.scratch        = c->scratch;
+    r.between        = r.scratch + 2 * r.ranks * r.stride * r.bytes;
+    bool left        = false;
+    rp_status status = rp__behind_reduce(&r, whole, room, slice, adds, &left);
+    if (left) return;
+    if (status == RP_OK) status = reduce_pieces(&r, whole, room, slice, adds);
     if (status != RP_OK) rp__op_failed(c, status);
     else if (!adds) rp__clear_rest(group, n, slice);
 }
@@ -317,7 +313,7 @@ void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, 
 /* ---- a stretch of a whole ---- */
 
 /* What of [first, first + count) lies in a rank's slice. */
-static rp_comm_part in_slice(const reduction *r, int rank, int64_t first, int64_t count)
+static rp_comm_part in_slice(const rp_reduction *r, int rank, int64_t first, int64_t count)
 {
     rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
     int64_t from = s.first > first ? s.first : first, end = s.first + s.count < first + count ? s.first + s.count : first + count;
@@ -337,12 +333,12 @@ int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t byt
     int64_t stride = window_stride(ctx, n, count), copies = rp__comm_ranks(ctx->replicas);
     int64_t own    = rp__align_up(rp__comm_ranks(rp__group(ctx)) * stride * bytes);
 
-    return copies == 1 ? own : own + copies * stride * rp_dtype_bytes(between_dtype(bytes));
+    return copies == 1 ? own : own + copies * stride * rp_dtype_bytes(rp__between_dtype(bytes));
 }
 
 rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, int bytes, int64_t first, int64_t count, void *to, rp_comm_request *out)
 {
-    reduction r = reduction_over(c, rp__group(c->ctx), n, RP_F32);
+    rp_reduction r = rp__reduction_over(c, rp__group(c->ctx), n, RP_F32);
     rp_comm_part part[RP_MOST_RANKS];
     int64_t mine = 0;
 
@@ -360,7 +356,7 @@ rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, in
 rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,
                           rp_comm_request *out)
 {
-    reduction r = reduction_over(c, rp__group(c->ctx), n, dtype);
+    rp_reduction r = rp__reduction_over(c, rp__group(c->ctx), n, dtype);
     rp_comm_part part[RP_MOST_RANKS];
 
     r.stride = window_stride(c->ctx, n, count);
@@ -368,16 +364,16 @@ rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const 
         part[rank] = in_slice(&r, rank, first, count);
         if (!part[rank].count) part[rank].first = first;
     }
-    return start_parts(&r, part, from, first, received, out);
+    return rp__reduction_start(&r, part, from, first, received, out);
 }
 
 rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, int64_t first, int64_t count, void *received, rp_comm_request *sent,
                          rp_tensor *slice, bool adds)
 {
-    reduction r       = reduction_over(c, rp__group(c->ctx), n, dtype);
+    rp_reduction r       = rp__reduction_over(c, rp__group(c->ctx), n, dtype);
     rp_comm_part mine = in_slice(&r, r.rank, first, count);
 
     r.stride  = window_stride(c->ctx, n, count);
     r.between = (uint8_t *)received + rp__align_up(r.ranks * r.stride * r.bytes);
-    return finish_parts(&r, received, mine.count, mine.count ? mine.first - rp__slice_of(n, r.rank, r.ranks).first : 0, slice, adds, sent);
+    return rp__reduction_finish(&r, received, mine.count, mine.count ? mine.first - rp__slice_of(n, r.rank, r.ranks).first : 0, slice, adds, sent);
 }

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#define NOT -1.0
+
 void rp__beside_note(rp_beside *b, rp_beside_event event)
 {
     if (b->n == b->room) {
@@ -33,7 +35,9 @@ typedef struct {
     double computing, talk;             /* until when */
     int next;                           /* the event from which on gathers are looked for to ask for ahead */
     int64_t in_use;                     /* of the buffer */
-    double *done;                       /* of each event that was asked for ahead: when it is there; 0: it was not */
+    double *done;                       /* of each event that was asked for ahead, or left to come: when it is there; NOT: it was neither */
+    int oldest;                         /* no sum before it is under way */
+    int64_t summing;                    /* of the sums' buffer, in use */
 } clocks;
 
 static bool counts(const clocks *c, int i) { return c->again || !c->b->at[i].again; }
@@ -59,7 +63,7 @@ static void take(clocks *c, int i)
 {
     const rp_beside_event *e = &c->b->at[i];
 
-    if (c->done[i] > 0) {
+    if (c->done[i] != NOT) {
         c->computing = fmax(c->computing, c->done[i]);
         c->in_use -= e->bytes;
     } else {
@@ -67,6 +71,28 @@ static void take(clocks *c, int i)
         c->next = i + 1;
     }
     ask(c);
+}
+
+/* The oldest sum that is under way comes. */
+static void settle_one(clocks *c)
+{
+    while (c->b->at[c->oldest].kind != RP_BESIDE_SUM || c->done[c->oldest] == NOT) c->oldest++;
+    c->computing = fmax(c->computing, c->done[c->oldest]);
+    c->summing -= c->b->at[c->oldest++].bytes;
+}
+
+static void sum(clocks *c, int i)
+{
+    const rp_beside_event *e = &c->b->at[i];
+
+    if (e->bytes > c->b->sums_bytes) {
+        talk(c, e->seconds);
+        return;
+    }
+    while (c->summing + e->bytes > c->b->sums_bytes) settle_one(c);
+    c->summing += e->bytes;
+    c->talk    = fmax(c->talk, c->computing) + e->seconds;
+    c->done[i] = c->talk;
 }
 
 static void run(clocks *c)
@@ -77,7 +103,9 @@ static void run(clocks *c)
         if (e->kind == RP_BESIDE_COMPUTE) c->computing += e->seconds;
         else if (e->kind == RP_BESIDE_TALK) talk(c, e->seconds);
         else if (e->kind == RP_BESIDE_GATHER) take(c, i);
+        else if (e->kind == RP_BESIDE_SUM) sum(c, i);
         else {
+            while (c->summing) settle_one(c);
             c->next   = i + 1;
             c->in_use = 0;
             ask(c);
@@ -90,18 +118,20 @@ double rp__beside_seconds(const rp_beside *b, bool again)
     clocks c = { .b = b, .again = again, .done = rp__host_alloc(b->ctx, (b->n + 1) * (int64_t)sizeof *c.done) };
 
     if (!c.done) return NAN;
+    for (int i = 0; i < b->n; i++) c.done[i] = NOT;
     run(&c);
+    while (c.summing) settle_one(&c);
     rp__release(c.done);
     return c.computing;
 }
 
 double rp__beside_bound(const rp_beside *b, double again_seconds)
 {
-    double sum[4] = { 0 }, base = rp__beside_seconds(b, false);
+    double sum[5] = { 0 }, base = rp__beside_seconds(b, false);
 
     for (int i = 0; i < b->n; i++)
         if (!b->at[i].again) sum[b->at[i].kind] += b->at[i].seconds;
-    double computing = sum[RP_BESIDE_COMPUTE] + sum[RP_BESIDE_TALK], sent = sum[RP_BESIDE_GATHER] + sum[RP_BESIDE_TALK];
+    double computing = sum[RP_BESIDE_COMPUTE] + sum[RP_BESIDE_TALK], sent = sum[RP_BESIDE_GATHER] + sum[RP_BESIDE_SUM] + sum[RP_BESIDE_TALK];
     double level     = (computing + sent + again_seconds) / 2;     /* where what is done again is shared out so that both take as long */
     return fmax(0, fmax(fmax(computing, sent), level) - base);
 }

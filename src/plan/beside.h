@@ -1,10 +1,11 @@
 /* plan/beside.h -- how long a step takes whose gathers run beside its computing.
  *
  *   computing   ████ ██████ ███░░██████ ███         ░ waits for a gather
- *   talk         ▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒   ▓▓▓▓             ▒ asked for ahead (ops/ahead.h)   ▓ a sum, which waits for itself
+ *   talk         ▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒   ▓▓▓▓             ▒ asked for ahead (ops/ahead.h)   ▓ a sum (ops/behind.h)
  *
  * A gather is begun when those before it are through and the buffer of what is asked for ahead has room for it: room that what comes before it
- * gives back when it is taken, by the call that reads it. One that is larger than the buffer is begun by that call itself.
+ * gives back when it is taken, by the call that reads it. One that is larger than the buffer is begun by that call itself. A sum is begun when it
+ * is asked for, and waited for when its room is wanted, or at the end of its pass; one that is larger than its buffer at once.
  *
  * With what is computed and sent again left out, the same gives a step without replays. What is hidden costs nothing: neither a gather under
  * computing, nor a replay that fills the wait for a gather.
@@ -18,6 +19,7 @@ typedef enum {
     RP_BESIDE_PASS,                     /* another micro-batch: nothing is under way */
     RP_BESIDE_COMPUTE,
     RP_BESIDE_GATHER,                   /* may be asked for ahead */
+    RP_BESIDE_SUM,                      /* may be left to come by itself */
     RP_BESIDE_TALK                      /* what else is said to other ranks: nothing is computed meanwhile */
 } rp_beside_kind;
 
@@ -25,7 +27,7 @@ typedef struct {
     rp_beside_kind kind;
     bool again;                         /* a replay */
     double seconds;
-    int64_t bytes;                      /* of a gather's result */
+    int64_t bytes;                      /* of its buffer: of a gather, of a sum */
 } rp_beside_event;
 
 /* Of one step, in the order in which it does things. */
@@ -33,7 +35,7 @@ typedef struct {
     rp_ctx *ctx;
     rp_beside_event *at;
     int n, room;
-    int64_t buffer_bytes;               /* 0: nothing is asked for ahead */
+    int64_t buffer_bytes, sums_bytes;   /* 0: nothing is asked for ahead · no sum is left to come */
     rp_status status;                   /* RP_ERR_MEMORY: an event was lost */
 } rp_beside;
 

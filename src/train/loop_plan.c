@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "ops/ahead.h"
+#include "ops/behind.h"
 #include "train/loop_inside.h"
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
@@ -50,8 +50,8 @@ static rp_status run_step(void *self, rp_step_plan *how)
 {
     way *w             = self;
     rp_engine *e       = &w->stage->engine;
-    rp_beside beside   = { .ctx = w->stage->ctx, .buffer_bytes = rp__ahead_bytes(w->stage->ctx) };
-    rp_step_time time  = { .costs = w->stage->costs, .beside = beside.buffer_bytes && rp__cost_beside(w->stage->costs) ? &beside : NULL };
+    rp_beside beside   = { .ctx = w->stage->ctx, .buffer_bytes = rp__ahead_bytes(w->stage->ctx), .sums_bytes = rp__behind_bytes(w->stage->ctx) };
+    rp_step_time time  = { .costs = w->stage->costs, .beside = (beside.buffer_bytes || beside.sums_bytes) && rp__cost_beside(w->stage->costs) ? &beside : NULL };
     rp_step_result step;
 
     e->in_backward   = w->program.in_backward;

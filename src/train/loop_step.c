@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/watch.h"
-#include "ops/ahead.h"
+#include "ops/behind.h"
 #include "train/loop_inside.h"
 
 /* ---- model and optimizer ---- */
@@ -98,6 +98,24 @@ static rp_status open_ahead(rp_engine *e)
     return most && e->recipe->dist.prefetch ? rp__ahead_open(e->ctx, e->recipe->dist.prefetch * most) : RP_OK;
 }
 
+/* The same for sums. */
+static rp_status open_behind(rp_engine *e)
+{
+    int64_t most = 0, layer;
+
+    for (int u = 0; u < e->units.n_units; u++) {
+        const rp_unit *unit = &e->units.unit[u];
+        int64_t bytes       = 0;
+        for (int i = 0; i < unit->n_params && rp_path_layer(unit->path, &layer); i++) {
+            const rp_meta *whole = &unit->param[i]->whole;
+            bool wide            = e->recipe->grad_dtype == RP_GRAD_FP32;
+            bytes += rp__behind_room(e->ctx, e->ctx->shards, rp_meta_elems(whole), wide ? (int64_t)sizeof(float) : rp_dtype_bytes(whole->dtype));
+        }
+        if (bytes > most) most = bytes;
+    }
+    return most && e->recipe->dist.reduce_behind ? rp__behind_open(e->ctx, e->recipe->dist.reduce_behind * most) : RP_OK;
+}
+
 rp_status rp__engine_ready(rp_engine *e)
 {
     static const char *const names[] = { [RP_OPTIMIZER_ADAMW] = "adamw", [RP_OPTIMIZER_SGD] = "sgd" };
@@ -113,7 +131,10 @@ rp_status rp__engine_ready(rp_engine *e)
     int n                  = rp__model_n_params(e->model);
 
     RP_TRY(rp__model_reserve_length(e->model, r->max_seq_len));
-    if (rp__comm_ranks(e->ctx->shards) > 1) RP_TRY(open_ahead(e));
+    if (rp__comm_ranks(e->ctx->shards) > 1) {
+        RP_TRY(open_ahead(e));
+        RP_TRY(open_behind(e));
+    }
     if (config.away) RP_TRY(make_folder(e));
     rp_optim_param *params = rp__host_alloc(e->ctx, n * (int64_t)sizeof *params);
     if (!params) return RP_ERR_MEMORY;
@@ -137,6 +158,7 @@ void rp__engine_close(rp_engine *e)
     rp__selection_close(&e->selection);
     rp__optim_free(e->optim);
     if (e->ctx) rp__ahead_close(e->ctx);
+    if (e->ctx) rp__behind_close(e->ctx);
     rp__gather_free(e->gather);
     rp__units_close(&e->units);
     rp__model_free(e->model);
@@ -247,6 +269,7 @@ static rp_status backward(const rp_engine *e, rp_tensor *loss)
     double began     = rp__watch_begin(e->ctx);
     rp_status status = rp__backward(e->ctx, loss);
 
+    if (status == RP_OK) status = rp__behind_settle(e->ctx, NULL);
     part_ends(e, "backward", began);
     return status;
 }
@@ -306,6 +329,7 @@ static rp_status update_in_backward(void *user, rp_tensor *leaf)
 {
     rp_engine *e = user;
 
+    RP_TRY(rp__behind_settle(e->ctx, leaf->grad));
     for (int i = 0; i < rp__model_n_params(e->model); i++)
         if (rp__model_param(e->model, i)->tensor == leaf) update_param(e, i);
     return RP_OK;
@@ -371,6 +395,7 @@ static void clear(rp_engine *e)
 {
     rp__tape_on_grad(e->ctx, NULL, NULL);
     if (e->time) rp__time_end(e);
+    rp__behind_drop(e->ctx);
     rp__tape_carries(e->ctx, false);
     rp__tape_reset(e->ctx);
     for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);

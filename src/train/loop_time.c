@@ -1,21 +1,32 @@
 /* train/loop_time.c -- the time of a rehearsed step, call by call as it runs them, by the machine's cost table. */
 #include <math.h>
 
+#include "ops/behind.h"
 #include "train/loop_inside.h"
 
-/* A sum waits for itself; so does in forward a whole that is made of a part, for that comes just before. */
-static bool comes_ahead(const rp_op_meta *call, rp_pass pass, bool again) { return pass == RP_FORWARD && (again || call->n_in == 1); }
+/* In forward a whole that is made of a part waits for that, which comes just before. Updates in backward wait for their sums. */
+static rp_beside_event talk_of(const rp_engine *e, const rp_op_meta *call, rp_pass pass, bool again, double seconds)
+{
+    rp_beside_event t = { RP_BESIDE_TALK, again, seconds, rp__align_up(rp_meta_bytes(&call->out[0])) };
+
+    if (!(call->op->flags & RP_OP_COLLECTIVE)) return t;
+    if (pass == RP_FORWARD && (again || call->n_in == 1)) t.kind = RP_BESIDE_GATHER;
+    if (pass == RP_BACKWARD && !e->in_backward) t.kind = RP_BESIDE_SUM;
+    if (pass == RP_BACKWARD) {
+        bool wide = e->recipe->grad_dtype == RP_GRAD_FP32;
+        t.bytes   = rp__behind_room(e->ctx, e->ctx->shards, rp_meta_elems(&call->out[0]), wide ? (int64_t)sizeof(float) : rp_dtype_bytes(call->out[0].dtype));
+    }
+    return t;
+}
 
 /* What is no collective but talks, the head by blocks, computes one block while others are on their way. */
-static void note_call(rp_step_time *t, const rp_op_meta *call, rp_pass pass, bool again, double seconds, double comm)
+static void note_call(const rp_engine *e, const rp_op_meta *call, rp_pass pass, bool again, double seconds, double comm)
 {
-    bool collective = call->op->flags & RP_OP_COLLECTIVE, ahead = collective && comes_ahead(call, pass, again);
+    bool collective = call->op->flags & RP_OP_COLLECTIVE;
     double computed = seconds - comm - (collective ? 0 : fmin(seconds - comm, comm));
 
-    if (!t->beside) return;
-    if (computed > 0) rp__beside_note(t->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, again, computed, 0 });
-    if (comm <= 0) return;
-    rp__beside_note(t->beside, (rp_beside_event){ ahead ? RP_BESIDE_GATHER : RP_BESIDE_TALK, again, comm, rp__align_up(rp_meta_bytes(&call->out[0])) });
+    if (computed > 0) rp__beside_note(e->time->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, again, computed, 0 });
+    if (comm > 0) rp__beside_note(e->time->beside, talk_of(e, call, pass, again, comm));
 }
 
 /* Added up, and noted one by one. */
@@ -29,7 +40,7 @@ static void count_call(rp_engine *e, int at, rp_pass pass, bool again)
     t->comm_seconds += comm;
     if (again) t->comm_again_seconds += comm;
     t->comm_bytes += rp__cost_comm_bytes(call, pass);
-    note_call(t, call, pass, again, seconds, comm);
+    if (t->beside) note_call(e, call, pass, again, seconds, comm);
 }
 
 void rp__time_forward(rp_engine *e)

@@ -101,7 +101,7 @@ struct rp_recipe {
     struct {
         rp_opt_int ranks;
         rp_reshard reshard_after_forward;
-        int64_t prefetch, replicate_dim;
+        int64_t prefetch, reduce_behind, replicate_dim;
         rp_text_list custom_sharded_layers, modules_to_wrap;
         bool state_offload, sync_each_batch;
     } dist;

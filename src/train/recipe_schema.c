@@ -126,6 +126,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "free gathered weights after forward; N: keep them within groups of N ranks" },
     { "dist.prefetch", KEY_INT, AT(dist.prefetch), "1", NULL, 0, 1024, KEY_SHARE,
       .help = "blocks whose weights are gathered ahead of their use, in a buffer as large as they are" },
+    { "dist.reduce_behind", KEY_INT, AT(dist.reduce_behind), "0", NULL, 0, 1024, KEY_SHARE,
+      .help = "blocks whose gradients are summed over ranks while those before them run backward, in a buffer of twice their size" },
     { "dist.replicate_dim", KEY_INT, AT(dist.replicate_dim), "1", NULL, 1, 1048576, KEY_SHARE,
       .help = "groups of ranks that hold whole copies" },
     { "dist.custom_sharded_layers", KEY_TEXTS, AT(dist.custom_sharded_layers), "[]",

@@ -2,7 +2,7 @@
 #include "rp_test.h"
 
 #include "ops/ahead.h"
-#include "ops/collective.h"
+#include "ops/behind.h"
 #include "shard/ranks.h"
 
 #include "ranks_test.h"      /* last: its names are short */
@@ -133,9 +133,12 @@ static void check_gradient(rp_dtype dtype, rp_dtype grad_dtype, int64_t n)
     draw(dy, 2, rank);
     rp_op_call back = { .meta = &c.m, .grad_out = { dy }, .grad_in = { sum } };
     assert_ok(ctx, rp__op_backward(&back));
+    assert_ok(ctx, rp__behind_settle(ctx, sum));
     assert_slice(sum, n, sum_of_ranks);
+    assert_ok(ctx, rp__op_backward(&back));
     back.grad_adds[0] = true;
     assert_ok(ctx, rp__op_backward(&back));
+    assert_ok(ctx, rp__behind_settle(ctx, NULL));
     assert_slice(sum, n, twice_the_sum);
     end(&c);
     rp_tensor_unref(dy);
@@ -153,6 +156,17 @@ static void the_gradient_of_a_slice_is_the_sum_over_ranks(void **state)
         check_gradient(RP_F64, RP_F64, sizes[i]);
     }
     check_gradient(RP_BF16, RP_BF16, 1200007);
+}
+
+/* What was left to come is there when it is asked for: the same sums, one after the other where they share a slice. */
+static void sums_that_are_left_to_come_are_the_same(void **state)
+{
+    (void)state;
+    for (int64_t bytes = 64; bytes <= 1 << 23; bytes *= 32) {
+        assert_ok(ctx, rp__behind_open(ctx, bytes));
+        the_gradient_of_a_slice_is_the_sum_over_ranks(state);
+        rp__behind_close(ctx);
+    }
 }
 
 static void a_sum_that_is_scattered_has_the_gathered_gradient(void **state)
@@ -404,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rank_gathers_the_whole),
         cmocka_unit_test(the_gradient_of_a_slice_is_the_sum_over_ranks),
+        cmocka_unit_test(sums_that_are_left_to_come_are_the_same),
         cmocka_unit_test(a_sum_that_is_scattered_has_the_gathered_gradient),
         cmocka_unit_test(a_head_that_comes_in_blocks_has_the_bits_of_a_gathered_one),
         cmocka_unit_test(what_is_asked_for_ahead_is_what_is_gathered),

@@ -76,6 +76,23 @@ static void nothing_is_asked_for_before_its_pass(void **state)
     assert_true(rp__beside_seconds(&b, true) == 7);
 }
 
+static void leave(double seconds, int64_t bytes) { rp__beside_note(&b, (rp_beside_event){ RP_BESIDE_SUM, false, seconds, bytes }); }
+
+static void a_sum_that_is_left_to_come_is_waited_for_when_its_room_is_wanted_and_at_the_end(void **state)
+{
+    (void)state;
+    b.sums_bytes = 10;
+    pass();
+    compute(1, false);
+    leave(3, 6);                        /* 1 to 4 */
+    compute(1, false);
+    leave(1, 6);                        /* at 2 there is no room: 4 to 5 */
+    assert_true(rp__beside_seconds(&b, true) == 5);
+    compute(7, false);
+    leave(1, 12);                       /* too large: 11 to 12 */
+    assert_true(rp__beside_seconds(&b, true) == 12);
+}
+
 static void draw_step(uint64_t seed, double *computed, double *sent, double *summed, double *again)
 {
     rp__beside_close(&b);
@@ -89,6 +106,7 @@ static void draw_step(uint64_t seed, double *computed, double *sent, double *sum
         if (kind == 0) pass();
         else if (kind < 8) compute(length, repeats), *computed += length;
         else if (kind < 14) gather(length, part + 1, repeats), *sent += length;
+        else if (kind == 14) leave(length, part + 1), *sent += length;
         else sum(length), *summed += length;
         if (repeats && kind > 0 && kind < 14) *again += length;
     }
@@ -102,7 +120,7 @@ static void no_step_is_faster_than_its_computing_or_its_talk(void **state)
         double computed, sent, summed, again;
         draw_step(seed, &computed, &sent, &summed, &again);
         for (int64_t bytes = 0; bytes <= 128; bytes = 2 * bytes + 4) {
-            b.buffer_bytes = bytes;
+            b.buffer_bytes = b.sums_bytes = bytes;
             double took    = rp__beside_seconds(&b, true);
             assert_true(took <= computed + sent + summed && took >= computed + summed && took >= sent + summed);
             if (bytes == 0) assert_true(took == computed + sent + summed);
@@ -117,7 +135,7 @@ static void the_bound_of_what_is_done_again_holds(void **state)
         double computed, sent, summed, again;
         draw_step(seed, &computed, &sent, &summed, &again);
         for (int64_t bytes = 0; bytes <= 64; bytes += 16) {
-            b.buffer_bytes = bytes;
+            b.buffer_bytes = b.sums_bytes = bytes;
             double more = rp__beside_seconds(&b, true) - rp__beside_seconds(&b, false), bound = rp__beside_bound(&b, again);
             assert_true(bound >= 0 && bound <= (more > 0 ? more : 0) + 1e-12);
         }
@@ -131,6 +149,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_larger_than_the_buffer_waits_for_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(a_replay_under_a_gather_costs_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_asked_for_before_its_pass, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sum_that_is_left_to_come_is_waited_for_when_its_room_is_wanted_and_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(no_step_is_faster_than_its_computing_or_its_talk, setup, teardown),
         cmocka_unit_test_setup_teardown(the_bound_of_what_is_done_again_holds, setup, teardown),
     };

@@ -1,0 +1,151 @@
+/* ops/behind.c -- sums that are left to come by themselves: see behind.h. */
+#include "ops/behind.h"
+
+enum { MOST_UNDER_WAY = 256 };
+
+typedef struct {
+    rp_reduction sum;
+    rp_tensor *slice;                   /* backward's; not counted, so that nobody takes it for shared */
+    bool adds;
+    int64_t offset, bytes;              /* in the buffer */
+    uint8_t *received;
+    rp_comm_request request;
+} left;
+
+struct rp_behind {
+    rp_tensor *buffer;
+    left under_way[MOST_UNDER_WAY];     /* a ring: `n` of them from `first` on */
+    int first, n;
+    int64_t head;                       /* where the newest ends */
+};
+
+static left *at(rp_behind *b, int i) { return &b->under_way[(b->first + i) % MOST_UNDER_WAY]; }
+
+/* ---- one sum ---- */
+
+static int64_t between_bytes(const rp_ctx *ctx, int64_t room, int64_t bytes)
+{
+    int copies = rp__comm_ranks(ctx->replicas);
+
+    return copies > 1 ? copies * room * rp_dtype_bytes(rp__between_dtype(bytes)) : 0;
+}
+
+int64_t rp__behind_room(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
+{
+    int64_t room = rp__slice_of(n, 0, rp__comm_ranks(group)).room;
+
+    return rp__align_up(n * bytes) + rp__align_up(rp__comm_ranks(group) * room * bytes) + rp__align_up(between_bytes(ctx, room, bytes));
+}
+
+/* The oldest comes. */
+static rp_status finish(rp_behind *b)
+{
+    left *l       = at(b, 0);
+    rp_slice mine = rp__slice_of(l->sum.n, l->sum.rank, l->sum.ranks);
+
+    b->first = (b->first + 1) % MOST_UNDER_WAY;
+    b->n--;
+    RP_TRY(rp__reduction_finish(&l->sum, l->received, mine.count, 0, l->slice, l->adds, &l->request));
+    if (!l->adds) rp__clear_rest(l->sum.group, l->sum.n, l->slice);
+    return RP_OK;
+}
+
+/* ---- the buffer ---- */
+
+/* Is [offset, offset + bytes) nobody's? */
+static bool is_free(rp_behind *b, int64_t offset, int64_t bytes)
+{
+    for (int i = 0; i < b->n; i++) {
+        const left *l = at(b, i);
+        if (offset < l->offset + l->bytes && l->offset < offset + bytes) return false;
+    }
+    return true;
+}
+
+/* Behind the newest, else at the beginning; the oldest come until there is room. */
+static rp_status make_room(rp_behind *b, int64_t bytes, int64_t *offset)
+{
+    int64_t size = rp_meta_bytes(&b->buffer->m);
+
+    *offset = b->head + bytes <= size ? b->head : 0;
+    while (b->n == MOST_UNDER_WAY || !is_free(b, *offset, bytes)) RP_TRY(finish(b));
+    b->head = *offset + bytes;
+    return RP_OK;
+}
+
+static rp_status begin(rp_behind *b, left *l, const void *whole, int64_t room)
+{
+    rp_comm_part part[RP_MOST_RANKS];
+    uint8_t *copy = (uint8_t *)rp_tensor_data(b->buffer) + l->offset;
+    int64_t sent  = rp__align_up(l->sum.n * l->sum.bytes);
+
+    l->sum.stride  = room;
+    l->received    = copy + sent;
+    l->sum.between = l->received + rp__align_up(l->sum.ranks * room * l->sum.bytes);
+    memcpy(copy, whole, (size_t)(l->sum.n * l->sum.bytes));
+    rp__reduction_piece(&l->sum, 0, part);
+    return rp__reduction_start(&l->sum, part, copy, 0, l->received, &l->request);
+}
+
+/* ---- sums ---- */
+
+rp_status rp__behind_settle(rp_ctx *ctx, const rp_tensor *slice)
+{
+    rp_behind *b = ctx->behind;
+
+    for (int last = b ? b->n - 1 : -1; last >= 0; last--) {
+        if (slice && at(b, last)->slice->storage != slice->storage) continue;
+        for (int i = 0; i <= last; i++) RP_TRY(finish(b));
+        return RP_OK;
+    }
+    return RP_OK;
+}
+
+rp_status rp__behind_reduce(const rp_reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds, bool *is_left)
+{
+    rp_behind *b  = r->ctx->behind;
+    int64_t bytes = b ? rp__behind_room(r->ctx, r->group, r->n, r->bytes) : 0;
+    left l        = { .sum = *r, .slice = slice, .adds = adds, .bytes = bytes };
+
+    if (!b || r->ranks == 1) return RP_OK;
+    if (bytes > rp_meta_bytes(&b->buffer->m)) return rp__behind_settle(r->ctx, slice);
+    RP_TRY(make_room(b, bytes, &l.offset));
+    RP_TRY(begin(b, &l, whole, room));
+    *at(b, b->n++) = l;
+    *is_left       = true;
+    return RP_OK;
+}
+
+/* The requests are waited for, as their memory goes. */
+void rp__behind_drop(rp_ctx *ctx)
+{
+    rp_behind *b = ctx->behind;
+
+    for (; b && b->n; b->n--, b->first = (b->first + 1) % MOST_UNDER_WAY)
+        if (at(b, 0)->request.id) (void)rp__comm_wait(ctx, at(b, 0)->sum.group, &at(b, 0)->request, "a sum that was left to come");
+}
+
+/* ---- life ---- */
+
+int64_t rp__behind_bytes(const rp_ctx *ctx) { return ctx->behind ? rp_meta_bytes(&ctx->behind->buffer->m) : 0; }
+
+rp_status rp__behind_open(rp_ctx *ctx, int64_t bytes)
+{
+    rp_meta meta = rp_meta_1d(RP_F32, rp__align_up(bytes) / (int64_t)sizeof(float));
+    rp_behind *b = rp__host_alloc(ctx, sizeof *b);
+
+    if (!b) return RP_ERR_MEMORY;
+    rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "sums that are left to come", &b->buffer);
+    if (status == RP_OK) ctx->behind = b;
+    else rp__release(b);
+    return status;
+}
+
+void rp__behind_close(rp_ctx *ctx)
+{
+    if (!ctx->behind) return;
+    rp__behind_drop(ctx);
+    rp_tensor_unref(ctx->behind->buffer);
+    rp__release(ctx->behind);
+    ctx->behind = NULL;
+}
