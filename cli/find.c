@@ -1,7 +1,7 @@
 /* cli/find.c -- plan --find: the settings of a recipe that fit so much memory, the fastest first.
  *
  *   --json   { budget_bytes, samples, tried, machine, measured, settings: [{ ranks, batch_size, gradient_accumulation_steps,
- *              custom_sharded_layers, reshard_after_forward, optimizer_in_bwd, reserved_bytes, peak_bytes, comm_bytes, overhead,
+ *              custom_sharded_layers, reshard_after_forward, reduce_behind, optimizer_in_bwd, reserved_bytes, peak_bytes, comm_bytes, overhead,
  *              step_seconds, tokens_per_second }] } */
 #include "cli/forecast.h"
 
@@ -31,9 +31,9 @@ static void print_json(const rp_find *f, const rp_recipe *recipe)
     for (int i = 0; i < f->n; i++) {
         const rp_setting *s = &f->setting[i];
         json_array_append_new(settings, json_pack(
-            "{s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "batch_size", (json_int_t)s->batch_size,
+            "{s:I, s:I, s:I, s:o, s:b, s:I, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "batch_size", (json_int_t)s->batch_size,
             "gradient_accumulation_steps", (json_int_t)s->accumulation, "custom_sharded_layers", units_json(s, recipe), "reshard_after_forward",
-            s->reshard, "optimizer_in_bwd", s->in_backward, "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
+            s->reshard, "reduce_behind", (json_int_t)s->behind, "optimizer_in_bwd", s->in_backward, "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
             "comm_bytes", (json_int_t)s->comm_bytes, "overhead", s->overhead, "step_seconds", s->seconds, "tokens_per_second",
             s->tokens_per_second));
     }
@@ -48,8 +48,8 @@ static const char *units_of(const rp_setting *s) { return s->own_units ? "both" 
 
 static void print_setting(const rp_setting *s)
 {
-    printf("%5" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %16" PRId64 "  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->batch_size, s->accumulation,
-           s->ranks > 1 ? units_of(s) : "-", s->ranks == 1 ? "-" : s->reshard ? "yes" : "no", s->reserved, 100 * s->overhead, s->seconds,
+    printf("%5" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %6" PRId64 "  %16" PRId64 "  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->batch_size, s->accumulation,
+           s->ranks > 1 ? units_of(s) : "-", s->ranks == 1 ? "-" : s->reshard ? "yes" : "no", s->behind, s->reserved, 100 * s->overhead, s->seconds,
            s->tokens_per_second);
 }
 
@@ -65,7 +65,7 @@ static void print_keys(const rp_setting *s, int64_t budget)
 {
     printf("\nthe first: batch_size=%" PRId64 " gradient_accumulation_steps=%" PRId64 " activation_checkpointing.mode=auto", s->batch_size, s->accumulation);
     if (s->ranks > 1) {
-        printf(" dist.ranks=%" PRId64 " dist.reshard_after_forward=%s", s->ranks, s->reshard ? "true" : "false");
+        printf(" dist.ranks=%" PRId64 " dist.reshard_after_forward=%s dist.reduce_behind=%" PRId64, s->ranks, s->reshard ? "true" : "false", s->behind);
         if (!s->recipes_units) printf(" 'dist.custom_sharded_layers=[%s]'", s->own_units ? "tok_embeddings, output" : "");
     }
     printf(" memory_budget=%" PRId64 "\n", budget);
@@ -78,7 +78,7 @@ static void print_text(const rp_find *f)
 
     printf("%d of %d settings fit %s a rank, each with %" PRId64 " sample%s a step\n\n", f->n, f->n_tried, rp__size_text(budget, f->budget), f->samples,
            f->samples == 1 ? "" : "s");
-    printf("%5s  %5s  %12s  %9s  %7s  %16s  %9s  %10s  %8s\n", "ranks", "batch", "accumulation", "own units", "reshard", "reserved, bytes", "overhead",
+    printf("%5s  %5s  %12s  %9s  %7s  %6s  %16s  %9s  %10s  %8s\n", "ranks", "batch", "accumulation", "own units", "reshard", "behind", "reserved, bytes", "overhead",
            "step, s", "tokens/s");
     for (int i = 0; i < f->n; i++) {
         if (i < MOST_SHOWN || first_of_its_ranks(f, i)) print_setting(&f->setting[i]);

@@ -125,6 +125,7 @@ typedef struct {
     bool own_units;                     /* dist.custom_sharded_layers: [tok_embeddings, output] … */
     bool recipes_units;                 /* … or what the recipe names; neither: none */
     bool reshard;
+    int64_t behind;                     /* dist.reduce_behind */
     bool fits, in_backward;             /* in_backward: the update */
     int64_t reserved, peak, comm_bytes; /* of a rank */
     double seconds, overhead, tokens_per_second;    /* of a step by the cost table · again / seconds without replays · of all ranks */
@@ -140,7 +141,7 @@ typedef struct {
 
 typedef struct { const char *device; } rp_find_options;     /* as of a forecast */
 
-/* Ranks, wrapping, resharding, batch and accumulation of the recipe are tried; what is kept is a plan's, under the recipe's rules. The context
+/* Ranks, wrapping, resharding, sums behind, batch and accumulation of the recipe are tried; what is kept is a plan's, under the recipe's rules. The context
  * as for a forecast, with the budget to fit.
  * errors  RP_ERR_BUDGET no setting fits: the message has the least · RP_ERR_CONFIG no budget · as of a forecast */
 rp_status rp__recipe_find(rp_ctx *ctx, const rp_recipe *recipe, const rp_find_options *options, rp_report *report, rp_find *out);

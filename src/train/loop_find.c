@@ -3,6 +3,7 @@
  *   ranks        those of the recipe, and halves of them for as long as that comes out even
  *   wrapping     as the recipe says, and with embedding and head in units of their own, and without
  *   reshard      gathered weights go after the forward, or stay
+ *   sums         over ranks wait for themselves, or are left to come while a block runs backward (as many blocks as the recipe says)
  *   batch        whatever divides the samples of a rank, the rest by accumulation: the samples of a step stay what they are
  *   fates        a plan's, for the memory that is there
  *
@@ -41,6 +42,7 @@ static rp_recipe recipe_of(const rp_recipe *recipe, const rp_setting *s)
     r.dist.ranks                            = (rp_opt_int){ true, s->ranks };
     r.dist.custom_sharded_layers            = wrapping(recipe, s);
     r.dist.reshard_after_forward.kind       = s->reshard ? RP_RESHARD_YES : RP_RESHARD_NO;
+    r.dist.reduce_behind                    = s->behind;
     r.activation_checkpointing.mode         = RP_MODE_AUTO;
     r.activation_checkpointing.n_conditions = 0;
     return r;
@@ -123,17 +125,18 @@ static bool names_both(const rp_text_list *list) { return list->n == 2 && !strcm
 /* Alone there is nothing to gather. */
 static rp_status try_ranks(search *x, int64_t ranks, int64_t samples)
 {
+    int64_t behind          = x->recipe->dist.reduce_behind ? x->recipe->dist.reduce_behind : 1;
     const rp_text_list *own = &x->recipe->dist.custom_sharded_layers;
     const rp_setting wraps[] = { { .own_units = true }, { .own_units = false }, { .recipes_units = true } };
     int n = own->n && !names_both(own) ? 3 : 2;
 
+    if (ranks == 1) return try_batches(x, (rp_setting){ .ranks = 1, .reshard = true }, samples);
     for (int w = 0; w < n; w++)
-        for (int keeps = 0; keeps < 2; keeps++) {
+        for (int i = 0; i < 4; i++) {
             rp_setting s = wraps[w];
             s.ranks      = ranks;
-            s.reshard    = !keeps;
-            if (ranks == 1 && (w || keeps)) continue;
-            if (ranks == 1) s.own_units = false;
+            s.reshard    = i < 2;
+            s.behind     = i % 2 ? behind : 0;
             RP_TRY(try_batches(x, s, samples));
         }
     return RP_OK;

@@ -119,6 +119,17 @@ static void what_comes_ahead_takes_no_time_where_it_is_hidden(void **state)
     assert_true(ahead.seconds + ahead.again_seconds < by_itself.seconds + by_itself.again_seconds);
 }
 
+static void sums_that_come_behind_are_hidden_too(void **state)
+{
+    rp_forecast waited_for = TINY("dist.ranks=4"), behind = TINY("dist.ranks=4", "dist.reduce_behind=1"),
+                in_backward = TINY("dist.ranks=4", "dist.reduce_behind=1", "optimizer_in_bwd=true", "clip_grad_norm=null");
+
+    (void)state;
+    assert_int_equal(waited_for.comm_bytes, behind.comm_bytes);
+    assert_true(behind.hidden_seconds > waited_for.hidden_seconds && behind.hidden_seconds > in_backward.hidden_seconds);
+    assert_true(behind.found.memory.peak_bytes > waited_for.found.memory.peak_bytes);
+}
+
 static void gradients_summed_once_a_step_are_sent_once(void **state)
 {
     rp_forecast each = TINY("dist.ranks=4", "gradient_accumulation_steps=3"),
@@ -217,14 +228,15 @@ static rp_status search(asked *a, rp_find *out)
 /* As a recipe of its own it takes just that. */
 static void check_setting(const rp_setting *s, int64_t budget)
 {
-    char text[4][96];
-    const char *const setting[] = { text[0], text[1], text[2], text[3], s->own_units ? "dist.custom_sharded_layers=[tok_embeddings, output]" :
+    char text[5][96];
+    const char *const setting[] = { text[0], text[1], text[2], text[3], text[4], s->own_units ? "dist.custom_sharded_layers=[tok_embeddings, output]" :
                                     "dist.custom_sharded_layers=[]", "activation_checkpointing={mode: auto}", NULL };
 
     snprintf(text[0], sizeof *text, "dist.ranks=%lld", (long long)s->ranks);
     snprintf(text[1], sizeof *text, "batch_size=%lld", (long long)s->batch_size);
     snprintf(text[2], sizeof *text, "gradient_accumulation_steps=%lld", (long long)s->accumulation);
     snprintf(text[3], sizeof *text, "dist.reshard_after_forward=%s", s->reshard ? "true" : "false");
+    snprintf(text[4], sizeof *text, "dist.reduce_behind=%lld", (long long)s->behind);
     rp_forecast f = forecast("tiny_from_scratch", tiny, setting, budget);
     assert_true(f.feasible);
     assert_int_equal(f.found.memory.reserved_bytes, s->reserved);
@@ -277,6 +289,7 @@ int main(void)
         cmocka_unit_test(weights_that_stay_are_sent_once_and_their_gradients_once),
         cmocka_unit_test(weights_that_go_are_sent_again),
         cmocka_unit_test(what_comes_ahead_takes_no_time_where_it_is_hidden),
+        cmocka_unit_test(sums_that_come_behind_are_hidden_too),
         cmocka_unit_test(gradients_summed_once_a_step_are_sent_once),
         cmocka_unit_test(weights_that_stay_in_parts_are_sent_again_by_neighbours_alone),
         cmocka_unit_test(groups_that_hold_copies_send_each_other_their_sums),
