@@ -137,6 +137,19 @@ static int load_recipe(cli *c, const cli_args *args, rp_recipe **out)
     return cli_agree(c, code);
 }
 
+/* Each would write the files of all. */
+static int check_joined(const cli *c, const rp_recipe *recipe)
+{
+    const char *task = getenv("SLURM_PROCID");
+    int tasks        = rp__comm_unjoined();
+
+    if (tasks == 1 || recipe->dist.ranks.set) return CLI_GO;
+    if (!task || !strcmp(task, "0"))
+        cli_say(c, "Slurm runs this as %d tasks, and no MPI joins them: srun --mpi=pmix does for Open MPI, --mpi=pmi2 for MPICH; where each is to "
+                "train by itself, with an 'output_dir' of its own, set dist.ranks=1", tasks);
+    return CLI_USAGE;
+}
+
 static int train(cli *c, const cli_args *args)
 {
     const volatile int *stop = cli_catch_stop();
@@ -145,6 +158,7 @@ static int train(cli *c, const cli_args *args)
 
     if (code != CLI_GO) return code;
     code = load_recipe(c, args, &recipe);
+    if (code == CLI_GO) code = check_joined(c, recipe);
     if (code == CLI_GO) code = train_recipe(c, recipe, stop);
     rp__recipe_free(recipe);
     return cli_close_ranks(c, code);

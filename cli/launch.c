@@ -85,6 +85,11 @@ typedef struct { const char **word; int n; char ranks[16], threads[32], program[
 
 static void add(command_line *l, const char *word) { l->word[l->n++] = word; }
 
+static void add_all(command_line *l, const char *const word[], int n)
+{
+    for (int i = 0; i < n; i++) add(l, word[i]);
+}
+
 static int cores(void)
 {
     cpu_set_t set;
@@ -92,20 +97,19 @@ static int cores(void)
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* Ranks are bound to no core: each has threads, and which cores they run on is the system's to choose. No other machine is reached, but
- * Open MPI wants a program that would reach one: there may be no ssh. */
+/* Ranks are bound to no core: each has threads, and which cores they run on is the system's to choose. No other machine is reached, not even
+ * where Slurm has lent some and mpirun would ask it; but Open MPI wants a program that would reach one: there may be no ssh. */
 static void add_mpirun(command_line *l, const char *program, const rp_comm_mpi *mpi)
 {
+    static const char *const open_mpi[] = { "--oversubscribe", "--bind-to", "none", "--mca", "plm_rsh_agent", "sh", "--mca", "plm", "^slurm",
+                                            "--mca", "ras", "^slurm" };
+    static const char *const mpich[]    = { "-launcher", "fork", "-hosts", "localhost" };
+    bool is_open_mpi                    = mpi == &rp__comm_mpis[0];
+
     add(l, program);
-    if (mpi == &rp__comm_mpis[0]) {
-        add(l, "--oversubscribe");
-        add(l, "--bind-to");
-        add(l, "none");
-        add(l, "--mca");
-        add(l, "plm_rsh_agent");
-        add(l, "sh");
-        if (geteuid() == 0) add(l, "--allow-run-as-root");
-    }
+    if (is_open_mpi) add_all(l, open_mpi, RP_COUNT(open_mpi));
+    else add_all(l, mpich, RP_COUNT(mpich));
+    if (is_open_mpi && geteuid() == 0) add(l, "--allow-run-as-root");
     add(l, "-n");
     add(l, l->ranks);
 }

@@ -51,6 +51,8 @@ const char *rp__comm_engine(const rp_comm *comm);       /* "self", "Open MPI v4.
 /* Is this process one of an MPI job? No library is loaded to know that. */
 bool rp__comm_launched(void);
 int rp__comm_launched_rank(void);               /* as the job's launcher tells it; -1: it is none of a job */
+/* How many processes Slurm runs this program as, where none of them is one of an MPI job; 1 elsewhere. */
+int rp__comm_unjoined(void);
 /* Which MPI a module is for; NULL-ended by .name. Does this program find a module for it (or for any: REPRISE_MPI names one)? */
 typedef struct { const char *name, *module, *package; } rp_comm_mpi;
 extern const rp_comm_mpi rp__comm_mpis[];

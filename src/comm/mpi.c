@@ -16,19 +16,15 @@ const rp_comm_mpi rp__comm_mpis[] = {
     { NULL, NULL, NULL },
 };
 
-/* What launchers tell their processes, the surest first. Both PMIs are spoken by other launchers, too: then it may be another MPI. */
+#define TASKS_OF_STEP "SLURM_STEP_NUM_TASKS"
+
+/* What launchers tell their processes, the surest first. Both PMIs are spoken by other launchers, too: then it may be another MPI. Where both
+ * are there, mpirun of MPICH has reached its machines by an srun whose default is PMIx, so that one is of mpirun's own helpers. */
 static const struct { const char *rank, *ranks; int mpi[2]; } launchers[] = {
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", { 0, 0 } },
-    { "PMIX_RANK", "SLURM_STEP_NUM_TASKS", { 0, 1 } },
     { "PMI_RANK", "PMI_SIZE", { 1, 0 } },
+    { "PMIX_RANK", TASKS_OF_STEP, { 0, 1 } },
 };
-
-static int find_launcher(void)
-{
-    for (int i = 0; i < RP_COUNT(launchers); i++)
-        if (getenv(launchers[i].rank)) return i;
-    return -1;
-}
 
 /* A number that the launcher has told this process; -1: none. */
 static int told(const char *variable)
@@ -39,6 +35,25 @@ static int told(const char *variable)
     return text && rp__parse_int(text, 0, INT32_MAX, &number) ? (int)number : -1;
 }
 
+/* PMIx itself tells no number of ranks: Slurm's is that of the job only where the job is Slurm's, not that of a launcher inside one of its tasks. */
+static int told_ranks(int launcher)
+{
+    const char *job = getenv("PMIX_NAMESPACE");
+    bool of_slurm   = job && !strncmp(job, "slurm.", 6);
+
+    return strcmp(launchers[launcher].ranks, TASKS_OF_STEP) || of_slurm ? told(launchers[launcher].ranks) : -1;
+}
+
+/* A lone task of Slurm joins nobody. It is often a shell: all that starts there has its variables, but a PMI lets in one process, once. */
+static bool is_lone_task(int launcher) { return told(TASKS_OF_STEP) == 1 && told_ranks(launcher) == 1; }
+
+static int find_launcher(void)
+{
+    for (int i = 0; i < RP_COUNT(launchers); i++)
+        if (getenv(launchers[i].rank)) return is_lone_task(i) ? -1 : i;
+    return -1;
+}
+
 bool rp__comm_launched(void) { return find_launcher() >= 0; }
 
 int rp__comm_launched_rank(void)
@@ -46,6 +61,13 @@ int rp__comm_launched_rank(void)
     int launcher = find_launcher();
 
     return launcher < 0 ? -1 : told(launchers[launcher].rank);
+}
+
+int rp__comm_unjoined(void)
+{
+    int tasks = told(TASKS_OF_STEP);
+
+    return tasks < 1 || rp__comm_launched() ? 1 : tasks;
 }
 
 /* ---- files ---- */
@@ -121,7 +143,7 @@ rp_status rp__engine_load(rp_ctx *ctx, const rp_engine **out, rp_engine_group *j
     int launcher = find_launcher();
     char path[PATH_CHARS];
 
-    *job = (rp_engine_group){ .rank = told(launchers[launcher].rank), .ranks = told(launchers[launcher].ranks) };
+    *job = (rp_engine_group){ .rank = told(launchers[launcher].rank), .ranks = told_ranks(launcher) };
     RP_TRY(find_for(ctx, launcher, path));
     /* Global: Open MPI opens components of its own that look for its symbols. It stays: no MPI bears to be closed and opened again. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);

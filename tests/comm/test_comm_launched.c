@@ -1,0 +1,175 @@
+/* Claims about who has started a process: what mpirun and Slurm tell in its environment, as Open MPI 4.1, MPICH 4.0 and Slurm 22.05 tell it. */
+#include "rp_test.h"
+
+#include "comm/inside.h"
+
+static rp_ctx *ctx;
+
+static const char *const TOLD[] = {
+    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_PROCID",
+    "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "REPRISE_MPI",
+};
+
+static int setup(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RP_COUNT(TOLD); i++) unsetenv(TOLD[i]);
+    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    test_ctx_free(ctx);
+    return 0;
+}
+
+typedef struct { const char *name, *value; } variable;
+
+static void tell(const variable *v)
+{
+    for (; v->name; v++) setenv(v->name, v->value, 1);
+}
+
+#define TELL(...) tell((const variable[]){ __VA_ARGS__, { NULL, NULL } })
+
+/* A task of a step, whatever MPI it was started for. */
+static void tell_task(const char *task, const char *tasks)
+{
+    TELL({ "SLURM_JOB_ID", "23" }, { "SLURM_PROCID", task }, { "SLURM_NTASKS", tasks }, { "SLURM_STEP_NUM_TASKS", tasks });
+}
+
+/* Its module is not there: what is known of the job without it. */
+static rp_engine_group find_job(void)
+{
+    const rp_engine *engine;
+    rp_engine_group job = { .rank = -2, .ranks = -2 };
+
+    setenv("REPRISE_MPI", "/nowhere/reprise-mpi.so", 1);
+    assert_int_equal(rp__engine_load(ctx, &engine, &job), RP_ERR_BACKEND);
+    assert_non_null(strstr(rp_error(ctx), "/nowhere/reprise-mpi.so"));
+    return job;
+}
+
+static void expect_rank(int rank, int ranks)
+{
+    assert_true(rp__comm_launched());
+    assert_int_equal(rp__comm_launched_rank(), rank);
+    assert_int_equal(rp__comm_unjoined(), 1);
+    rp_engine_group job = find_job();
+    assert_int_equal(job.rank, rank);
+    assert_int_equal(job.ranks, ranks);
+}
+
+static void expect_alone(int unjoined)
+{
+    rp_comm *comm;
+
+    assert_false(rp__comm_launched());
+    assert_int_equal(rp__comm_launched_rank(), -1);
+    assert_int_equal(rp__comm_unjoined(), unjoined);
+    assert_ok(ctx, rp__comm_open(ctx, &comm));
+    assert_string_equal(rp__comm_engine(comm), "self");
+    rp__comm_close(comm);
+}
+
+/* ---- ranks ---- */
+
+static void a_task_that_slurm_starts_by_pmix_is_a_rank(void **state)
+{
+    (void)state;
+    tell_task("3", "4");
+    TELL({ "PMIX_RANK", "3" }, { "PMIX_NAMESPACE", "slurm.pmix.23.0" });
+    expect_rank(3, 4);
+}
+
+static void a_task_that_slurm_starts_by_pmi2_is_a_rank(void **state)
+{
+    (void)state;
+    tell_task("3", "4");
+    TELL({ "PMI_RANK", "3" }, { "PMI_SIZE", "4" });
+    expect_rank(3, 4);
+}
+
+/* mpirun reaches each machine by a task of srun, whose variables its ranks have, too. */
+static void of_mpirun_in_an_allocation_its_own_word_counts(void **state)
+{
+    (void)state;
+    tell_task("1", "2");
+    TELL({ "PMIX_RANK", "5" }, { "PMIX_NAMESPACE", "1234567" }, { "OMPI_COMM_WORLD_RANK", "5" }, { "OMPI_COMM_WORLD_SIZE", "8" });
+    expect_rank(5, 8);
+}
+
+static void of_mpich_in_an_allocation_whose_default_is_pmix_its_own_word_counts(void **state)
+{
+    (void)state;
+    tell_task("1", "2");
+    TELL({ "PMIX_RANK", "1" }, { "PMIX_NAMESPACE", "slurm.pmix.23.0" }, { "PMI_RANK", "5" }, { "PMI_SIZE", "8" });
+    expect_rank(5, 8);
+}
+
+static void of_mpirun_inside_a_lone_task_its_own_word_counts(void **state)
+{
+    (void)state;
+    tell_task("0", "1");
+    TELL({ "PMI_RANK", "1" }, { "PMI_SIZE", "2" });
+    expect_rank(1, 2);
+    TELL({ "OMPI_COMM_WORLD_RANK", "2" }, { "OMPI_COMM_WORLD_SIZE", "3" });
+    expect_rank(2, 3);
+}
+
+/* How many there are is then MPI's to tell. */
+static void of_another_pmix_inside_a_lone_task_slurm_tells_no_number(void **state)
+{
+    (void)state;
+    tell_task("0", "1");
+    TELL({ "PMIX_RANK", "2" }, { "PMIX_NAMESPACE", "prterun-login-77@1" });
+    expect_rank(2, -1);
+}
+
+/* ---- nobody's rank ---- */
+
+static void a_batch_script_is_alone(void **state)
+{
+    (void)state;
+    TELL({ "SLURM_JOB_ID", "23" }, { "SLURM_PROCID", "0" }, { "SLURM_NTASKS", "4" });
+    expect_alone(1);
+}
+
+/* As in `srun --pty bash`, where one program runs after the other. */
+static void a_lone_task_is_alone_whatever_mpi_slurm_speaks(void **state)
+{
+    (void)state;
+    tell_task("0", "1");
+    expect_alone(1);
+    TELL({ "PMIX_RANK", "0" }, { "PMIX_NAMESPACE", "slurm.pmix.23.0" });
+    expect_alone(1);
+    unsetenv("PMIX_RANK");
+    TELL({ "PMI_RANK", "0" }, { "PMI_SIZE", "1" });
+    expect_alone(1);
+}
+
+static void tasks_that_no_mpi_joins_are_counted(void **state)
+{
+    (void)state;
+    tell_task("2", "4");
+    expect_alone(4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_task_that_slurm_starts_by_pmix_is_a_rank, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_task_that_slurm_starts_by_pmi2_is_a_rank, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_mpirun_in_an_allocation_its_own_word_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_mpich_in_an_allocation_whose_default_is_pmix_its_own_word_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_mpirun_inside_a_lone_task_its_own_word_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_another_pmix_inside_a_lone_task_slurm_tells_no_number, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_batch_script_is_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lone_task_is_alone_whatever_mpi_slurm_speaks, setup, teardown),
+        cmocka_unit_test_setup_teardown(tasks_that_no_mpi_joins_are_counted, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
