@@ -1,0 +1,328 @@
+/* io/template_methods.c -- methods of texts, maps and lists: Python's names and meanings. None changes what it is called on. */
+#include "io/template_inside.h"
+
+#define METHOD(name) static rp_status name(rp_run *run, const rp_value *self, const rp_arguments *a, rp_value *out)
+
+/* ---- texts: ends ---- */
+
+static rp_status strip_sides(rp_run *run, const rp_value *self, const rp_arguments *a, bool left, bool right, rp_value *out)
+{
+    const rp_value *chars = rp__argument(a, 0, NULL);
+    rp_text text;
+
+    if (chars && chars->kind != RP_V_TEXT && chars->kind != RP_V_NONE)
+        return rp__run_fail(run, RP_ERR_FORMAT, "what is stripped must be a text, not %s", rp__value_kind_name(chars));
+    RP_TRY(rp__run_step(run, self->text.bytes / 64));
+    text = rp__text_strip(self->text, chars && chars->kind == RP_V_TEXT ? &chars->text : NULL, left, right);
+    *out = RP_TEXT_VALUE(text.at, text.bytes);
+    return RP_OK;
+}
+
+METHOD(text_strip) { return strip_sides(run, self, a, true, true, out); }
+METHOD(text_lstrip) { return strip_sides(run, self, a, true, false, out); }
+METHOD(text_rstrip) { return strip_sides(run, self, a, false, true, out); }
+
+static bool has_end(rp_text text, rp_text end, bool last)
+{
+    return end.bytes <= text.bytes && (!end.bytes || !memcmp(text.at + (last ? text.bytes - end.bytes : 0), end.at, (size_t)end.bytes));
+}
+
+/* One text, or any of a tuple. */
+static rp_status has_any_end(rp_run *run, const rp_value *self, const rp_arguments *a, bool last, rp_value *out)
+{
+    const rp_value *v    = rp__argument(a, 0, NULL);
+    int64_t n            = v && v->kind == RP_V_LIST ? v->list->n : 1;
+    const rp_value *each = v && v->kind == RP_V_LIST ? v->list->item : v;
+
+    *out = RP_BOOL_VALUE(false);
+    for (int64_t i = 0; i < n; i++) {
+        if (!each || each[i].kind != RP_V_TEXT) return rp__run_fail(run, RP_ERR_FORMAT, "the end of a text must be a text");
+        if (has_end(self->text, each[i].text, last)) *out = RP_BOOL_VALUE(true);
+    }
+    return rp__run_step(run, n);
+}
+
+METHOD(text_startswith) { return has_any_end(run, self, a, false, out); }
+METHOD(text_endswith) { return has_any_end(run, self, a, true, out); }
+
+static rp_status remove_end(rp_run *run, const rp_value *self, const rp_arguments *a, bool last, rp_value *out)
+{
+    rp_text end, text = self->text;
+
+    RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &end));
+    bool has = has_end(text, end, last);
+    *out     = RP_TEXT_VALUE(text.at + (has && !last ? end.bytes : 0), text.bytes - (has ? end.bytes : 0));
+    return RP_OK;
+}
+
+METHOD(text_removeprefix) { return remove_end(run, self, a, false, out); }
+METHOD(text_removesuffix) { return remove_end(run, self, a, true, out); }
+
+/* ---- texts: pieces ---- */
+
+static rp_status add_piece(rp_run *run, rp_list *list, const char *at, int64_t bytes)
+{
+    rp_value piece = RP_TEXT_VALUE(at, bytes);
+
+    RP_TRY(rp__run_step(run, 1));
+    return rp__list_add(run, list, &piece);
+}
+
+/* At runs of blanks, none at the ends; after `most` cuts the rest is one piece. */
+static rp_status split_blanks(rp_run *run, rp_text text, int64_t most, rp_list *list)
+{
+    text = rp__text_strip(text, NULL, true, false);
+    while (text.bytes) {
+        int64_t end = 0, n;
+        uint32_t point;
+        while (end < text.bytes && (n = rp__utf8_next(text.at + end, text.bytes - end, &point), !rp__is_python_space(point))) end += n;
+        if (most-- == 0) end = text.bytes;
+        RP_TRY(add_piece(run, list, text.at, end));
+        text = rp__text_strip((rp_text){ text.at + end, text.bytes - end }, NULL, true, false);
+    }
+    return RP_OK;
+}
+
+static rp_status split_at(rp_run *run, rp_text text, rp_text at, int64_t most, rp_list *list)
+{
+    int64_t from = 0, found;
+
+    while (most-- != 0 && (found = rp__text_find(text, at, from)) >= 0) {
+        RP_TRY(add_piece(run, list, text.at + from, found - from));
+        from = found + at.bytes;
+    }
+    return add_piece(run, list, text.at + from, text.bytes - from);
+}
+
+static int64_t find_last(rp_text text, rp_text what)
+{
+    for (int64_t at = text.bytes - what.bytes; at >= 0; at--)
+        if (!what.bytes || !memcmp(text.at + at, what.at, (size_t)what.bytes)) return at;
+    return -1;
+}
+
+/* From the end: pieces come last first. */
+static rp_status split_from_end(rp_run *run, rp_text text, rp_text at, int64_t most, rp_list *list)
+{
+    int64_t found;
+
+    while (most-- != 0 && (found = find_last(text, at)) >= 0) {
+        RP_TRY(add_piece(run, list, text.at + found + at.bytes, text.bytes - found - at.bytes));
+        text.bytes = found;
+    }
+    RP_TRY(add_piece(run, list, text.at, text.bytes));
+    for (int64_t i = 0; i < list->n / 2; i++) {
+        rp_value swap               = list->item[i];
+        list->item[i]               = list->item[list->n - 1 - i];
+        list->item[list->n - 1 - i] = swap;
+    }
+    return RP_OK;
+}
+
+static rp_status split(rp_run *run, const rp_value *self, const rp_arguments *a, bool from_end, rp_value *out)
+{
+    const rp_value *at = rp__argument(a, 0, "sep");
+    rp_value list;
+    int64_t most;
+
+    RP_TRY(rp__argument_int(run, a, 1, "maxsplit", -1, &most));
+    RP_TRY(rp__run_step(run, self->text.bytes / 16));
+    RP_TRY(rp__list_new(run, &list));
+    *out = list;
+    if (!at || at->kind == RP_V_NONE) {
+        if (from_end && most >= 0) return rp__run_fail(run, RP_ERR_UNSUPPORTED, "'rsplit' with a number of cuts needs a text to cut at");
+        return split_blanks(run, self->text, most, list.list);
+    }
+    if (at->kind != RP_V_TEXT || !at->text.bytes) return rp__run_fail(run, RP_ERR_FORMAT, "what a text is split at must be a text that is not empty");
+    return from_end ? split_from_end(run, self->text, at->text, most, list.list) : split_at(run, self->text, at->text, most, list.list);
+}
+
+METHOD(text_split) { return split(run, self, a, false, out); }
+METHOD(text_rsplit) { return split(run, self, a, true, out); }
+
+static bool ends_line(uint32_t p) { return (p >= '\n' && p <= '\r') || (p >= 0x1c && p <= 0x1e) || p == 0x85 || p == 0x2028 || p == 0x2029; }
+
+METHOD(text_splitlines)
+{
+    rp_text text = self->text;
+    bool keep    = rp__argument_true(a, 0, "keepends", false);
+    int64_t from = 0;
+
+    RP_TRY(rp__list_new(run, out));
+    RP_TRY(rp__run_step(run, text.bytes / 16));
+    for (int64_t at = 0; at < text.bytes;) {
+        uint32_t point;
+        int64_t end = at + rp__utf8_next(text.at + at, text.bytes - at, &point);
+        if (point == '\r' && end < text.bytes && text.at[end] == '\n') end++;
+        if (ends_line(point)) {
+            RP_TRY(add_piece(run, out->list, text.at + from, (keep ? end : at) - from));
+            from = end;
+        }
+        at = end;
+    }
+    return from < text.bytes ? add_piece(run, out->list, text.at + from, text.bytes - from) : RP_OK;
+}
+
+METHOD(text_join)
+{
+    const rp_value *v = rp__argument(a, 0, NULL);
+    rp_list *items;
+
+    if (!v) return rp__run_fail(run, RP_ERR_FORMAT, "'join' is given nothing to join");
+    RP_TRY(rp__value_items(run, v, &items));
+    return rp__text_join(run, self->text, items, true, out);
+}
+
+/* ---- texts: the rest ---- */
+
+METHOD(text_replace)
+{
+    rp_text old, new;
+    int64_t most;
+
+    RP_TRY(rp__argument_text(run, a, 0, "old", (rp_text){ 0 }, &old));
+    RP_TRY(rp__argument_text(run, a, 1, "new", (rp_text){ 0 }, &new));
+    RP_TRY(rp__argument_int(run, a, 2, "count", -1, &most));
+    return rp__text_replace(run, self->text, old, new, most, out);
+}
+
+static rp_status find(rp_run *run, const rp_value *self, const rp_arguments *a, bool last, rp_value *out)
+{
+    rp_text what;
+
+    RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &what));
+    RP_TRY(rp__run_step(run, self->text.bytes / 16));
+    int64_t at = last ? find_last(self->text, what) : rp__text_find(self->text, what, 0);
+    *out       = RP_INT_VALUE(at < 0 ? -1 : rp__text_chars((rp_text){ self->text.at, at }));
+    return RP_OK;
+}
+
+METHOD(text_find) { return find(run, self, a, false, out); }
+METHOD(text_rfind) { return find(run, self, a, true, out); }
+
+METHOD(text_count)
+{
+    rp_text what;
+    int64_t n = 0, at = 0;
+
+    RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &what));
+    RP_TRY(rp__run_step(run, self->text.bytes / 16));
+    if (!what.bytes) n = rp__text_chars(self->text) + 1;
+    else
+        for (; (at = rp__text_find(self->text, what, at)) >= 0; at += what.bytes) n++;
+    *out = RP_INT_VALUE(n);
+    return RP_OK;
+}
+
+METHOD(text_upper) { (void)a; return rp__text_case(run, self->text, RP_CASE_UPPER, out); }
+METHOD(text_lower) { (void)a; return rp__text_case(run, self->text, RP_CASE_LOWER, out); }
+METHOD(text_capitalize) { (void)a; return rp__text_case(run, self->text, RP_CASE_CAPITAL, out); }
+
+static bool all_ascii(rp_text text, bool (*is)(char c))
+{
+    for (int64_t i = 0; i < text.bytes; i++)
+        if (!is(text.at[i])) return false;
+    return text.bytes > 0;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+METHOD(text_isdigit)
+{
+    (void)a;
+    *out = RP_BOOL_VALUE(all_ascii(self->text, is_digit));
+    return rp__run_step(run, self->text.bytes / 16);
+}
+
+METHOD(text_isspace)
+{
+    (void)a;
+    *out = RP_BOOL_VALUE(self->text.bytes && !rp__text_strip(self->text, NULL, true, false).bytes);
+    return rp__run_step(run, self->text.bytes / 16);
+}
+
+const rp_named_call rp__template_text_methods[] = {
+    { "strip", text_strip }, { "lstrip", text_lstrip }, { "rstrip", text_rstrip }, { "split", text_split }, { "rsplit", text_rsplit },
+    { "splitlines", text_splitlines }, { "startswith", text_startswith }, { "endswith", text_endswith }, { "upper", text_upper },
+    { "lower", text_lower }, { "capitalize", text_capitalize }, { "replace", text_replace }, { "find", text_find },
+    { "rfind", text_rfind }, { "count", text_count }, { "join", text_join }, { "removeprefix", text_removeprefix },
+    { "removesuffix", text_removesuffix }, { "isdigit", text_isdigit }, { "isspace", text_isspace }, { 0 },
+};
+
+/* ---- maps ---- */
+
+static rp_status map_pairs(rp_run *run, const rp_map *map, bool keys, bool values, rp_value *out)
+{
+    rp_value pair;
+
+    RP_TRY(rp__run_step(run, map->n));
+    RP_TRY(rp__list_new(run, out));
+    for (int64_t i = 0; i < map->n; i++) {
+        if (keys != values) {
+            RP_TRY(rp__list_add(run, out->list, keys ? &map->pair[i].key : &map->pair[i].value));
+            continue;
+        }
+        RP_TRY(rp__list_new(run, &pair));
+        pair.tuple = true;
+        RP_TRY(rp__list_add(run, pair.list, &map->pair[i].key));
+        RP_TRY(rp__list_add(run, pair.list, &map->pair[i].value));
+        RP_TRY(rp__list_add(run, out->list, &pair));
+    }
+    return RP_OK;
+}
+
+METHOD(map_items) { (void)a; return map_pairs(run, self->map, true, true, out); }
+METHOD(map_keys) { (void)a; return map_pairs(run, self->map, true, false, out); }
+METHOD(map_values) { (void)a; return map_pairs(run, self->map, false, true, out); }
+
+METHOD(map_get)
+{
+    const rp_value *key = rp__argument(a, 0, NULL), *fallback = rp__argument(a, 1, "default"), *found;
+
+    if (!key) return rp__run_fail(run, RP_ERR_FORMAT, "'get' is given no key");
+    RP_TRY(rp__map_get(run, self->map, key, &found));
+    *out = found ? *found : fallback ? *fallback : RP_NONE_VALUE;
+    return RP_OK;
+}
+
+const rp_named_call rp__template_map_methods[] = {
+    { "items", map_items }, { "keys", map_keys }, { "values", map_values }, { "get", map_get }, { 0 },
+};
+
+/* ---- lists ---- */
+
+static rp_status look_for(rp_run *run, const rp_value *self, const rp_arguments *a, int64_t *first, int64_t *n)
+{
+    const rp_value *what = rp__argument(a, 0, NULL);
+    bool same;
+
+    *n = 0;
+    if (!what) return rp__run_fail(run, RP_ERR_FORMAT, "nothing is named to look for");
+    RP_TRY(rp__run_step(run, self->list->n));
+    for (int64_t i = self->list->n - 1; i >= 0; i--) {
+        RP_TRY(rp__value_equal(run, &self->list->item[i], what, &same));
+        if (same) *first = i;
+        *n += same;
+    }
+    return RP_OK;
+}
+
+METHOD(list_count)
+{
+    int64_t first, n;
+
+    RP_TRY(look_for(run, self, a, &first, &n));
+    *out = RP_INT_VALUE(n);
+    return RP_OK;
+}
+
+METHOD(list_index)
+{
+    int64_t first = 0, n;
+
+    RP_TRY(look_for(run, self, a, &first, &n));
+    *out = RP_INT_VALUE(first);
+    return n ? RP_OK : rp__run_fail(run, RP_ERR_FORMAT, "'index' looks for what is not in the list");
+}
+
+const rp_named_call rp__template_list_methods[] = { { "count", list_count }, { "index", list_index }, { 0 } };
