@@ -42,8 +42,8 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
-    fprintf(stderr, "data           %s: %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " sample%s\n", r->dataset.path,
-            info->data.n_documents, s_of(info->data.n_documents), info->data.n_tokens, info->data.n_samples,
+    fprintf(stderr, "data           %s%s: %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " sample%s\n", r->dataset.path.first,
+            r->dataset.path.all.n > 1 ? " and others" : "", info->data.n_documents, s_of(info->data.n_documents), info->data.n_tokens, info->data.n_samples,
             s_of(info->data.n_samples));
     fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %s%" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",
             info->first_step + 1, info->n_steps, ranks_text(info->n_ranks, ranks), r->gradient_accumulation_steps, r->batch_size,

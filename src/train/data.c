@@ -45,16 +45,18 @@ static rp_status find_format(rp_ctx *ctx, const char *what, const char *name, co
 
 static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_config *c, const rp_data_source *s)
 {
-    bool jsonl = !strcmp(c->format, "jsonl"), tokens = !strcmp(c->format, "tokens");
+    bool jsonl = !strcmp(c->format, "jsonl"), tokens = !strcmp(c->format, "tokens"), chat = !strcmp(c->format, "chat");
     int64_t samples;
 
-    RP_CHECK(ctx, c->path && *c->path, RP_ERR_CONFIG, "%s.path is not set", what);
+    RP_CHECK(ctx, c->n_paths || (c->path && *c->path), RP_ERR_CONFIG, "%s.path is not set", what);
     RP_CHECK(ctx, tokens || s->encode, RP_ERR_CONFIG, "%s.format: %s needs a tokenizer; set tokenizer.path", what,
              c->format);
     RP_CHECK(ctx, jsonl || !c->prompt_column, RP_ERR_CONFIG, "%s.prompt_column needs format jsonl, not %s", what, c->format);
-    RP_CHECK(ctx, c->train_on_input || c->prompt_column, RP_ERR_CONFIG, "%s.train_on_input: false needs %s.prompt_column",
+    RP_CHECK(ctx, c->train_on_input || c->prompt_column || chat, RP_ERR_CONFIG, "%s.train_on_input: false needs %s.prompt_column",
              what, what);
-    RP_CHECK(ctx, !jsonl || c->column, RP_ERR_CONFIG, "%s.column is not set", what);
+    RP_CHECK(ctx, !chat || s->chat, RP_ERR_CONFIG,
+             "%s.format: chat needs a chat template, and the model's tokenizer has none; set tokenizer.chat_template", what);
+    RP_CHECK(ctx, !(jsonl || chat) || c->column, RP_ERR_CONFIG, "%s.column is not set", what);
     RP_CHECK(ctx, c->max_seq_len >= 2, RP_ERR_CONFIG, "max_seq_len: %" PRId64 " leaves no target; at least 2 are needed",
              c->max_seq_len);
     RP_CHECK(ctx, c->batch_size >= 1 && c->accumulation >= 1 && c->ranks >= 1 && c->rank >= 0 && c->rank < c->ranks,
@@ -97,7 +99,7 @@ static rp_status read_matches(rp_read_job *job, const format *f, glob_t *g)
 }
 
 /* A path that exists is itself, brackets and stars in its name or not. */
-static rp_status read_all(rp_read_job *job, const format *f)
+static rp_status read_path(rp_read_job *job, const format *f)
 {
     struct stat info;
     glob_t g = { 0 };
@@ -110,6 +112,16 @@ static rp_status read_all(rp_read_job *job, const format *f)
                                 : read_matches(job, f, &g);
     globfree(&g);
     return status;
+}
+
+/* In the order of the list, the files of a glob bytewise. */
+static rp_status read_all(rp_read_job *job, const format *f)
+{
+    for (int i = 0; i < job->config->n_paths; i++) {
+        job->path = job->config->paths[i];
+        RP_TRY(read_path(job, f));
+    }
+    return job->config->n_paths ? RP_OK : read_path(job, f);
 }
 
 /* ---- opening ---- */

@@ -26,12 +26,15 @@ typedef struct {
     int32_t bos, eos;                   /* -1: none */
     bool adds_bos;
     int32_t vocab;                      /* of the model */
+    struct rp_chat *chat;               /* the model's chat template (io/chat.h); NULL: it has none */
 } rp_data_source;
 
 typedef struct {
-    const char *path;                   /* a file or a glob */
+    const char *path;                   /* a file or a glob … */
+    int n_paths;                        /* … or so many of them, in place of it */
+    const char *const *paths;
     const char *format;                 /* a line of data_formats.def */
-    const char *column, *prompt_column; /* jsonl; prompt_column may be NULL */
+    const char *column, *prompt_column; /* jsonl, chat; prompt_column may be NULL */
     bool packed, cross_documents, train_on_input, wide_tokens;      /* wide_tokens: token_type u32 */
     int64_t max_seq_len, batch_size, accumulation;
     int ranks, rank;

@@ -8,6 +8,8 @@
 #ifndef RP_TRAIN_DATA_STORE_H
 #define RP_TRAIN_DATA_STORE_H
 
+#include <jansson.h>
+
 #include "train/data.h"
 
 #define RP_TOKEN_FIRST UINT32_C(0x80000000)
@@ -45,10 +47,15 @@ typedef struct {
 #include "train/data_formats.def"
 #undef RP_DATA_FORMAT
 
-/* A piece of text of the current document; the readers' common step. `place` says where in the file, for messages. */
+/* An id of the current document, checked against the vocabulary. `place` says where in the file, for messages. */
+rp_status rp__read_id(const rp_read_job *job, const char *place, int32_t id, bool target);
+/* A piece of text of the current document; the readers' common step. */
 rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *text, int64_t bytes, bool target);
 /* bos and eos, where they are not inert. */
 rp_status rp__read_bos(const rp_read_job *job, bool target);
 rp_status rp__read_eos(const rp_read_job *job);
+/* Each line that is not blank, a JSON object; the object dies when `put` returns. */
+typedef rp_status (*rp_json_line_fn)(const rp_read_job *job, const char *place, const json_t *line);
+rp_status rp__read_json_lines(const rp_read_job *job, rp_json_line_fn put);
 
 #endif

@@ -98,6 +98,7 @@ rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
         line.has_val_loss = true;
     }
     if (t->metrics) RP_TRY(rp__metrics_put(t->metrics, &line));
+    if (t->board) RP_TRY(rp__tensorboard_put(t->board, &line));
     bool whole = profiled(t, rp__profile_ends);
     t->done    = line.step;
     *out       = line;
@@ -125,6 +126,7 @@ rp_status rp__trainer_save(rp_trainer *t)
     char *path = rp__state_name(t->ctx, r->output_dir, "step-#", t->done);
     if (!path) return RP_ERR_MEMORY;
     rp_status status = t->metrics ? rp__metrics_sync(t->metrics) : RP_OK;
+    if (status == RP_OK && t->board) status = rp__tensorboard_sync(t->board);
     int keep         = r->keep_last_n < INT32_MAX ? (int)r->keep_last_n : INT32_MAX;
     if (status == RP_OK) status = rp__state_save(t->ctx, r->output_dir, &info, t->tensors, t->n_tensors, keep);
     if (status != RP_OK) {

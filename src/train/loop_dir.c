@@ -5,7 +5,7 @@
 /* What of a run is in the folder, or NULL. */
 static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
 {
-    static const char *const names[] = { "config.yaml", "metrics.jsonl", "state", "final" };
+    static const char *const names[] = { "config.yaml", "metrics.jsonl", "tensorboard", "state", "final" };
 
     *found = NULL;
     for (int i = 0; i < RP_COUNT(names) && !*found; i++) {
@@ -57,6 +57,15 @@ static rp_status open_metrics(rp_trainer *t, const char *folder)
     return status;
 }
 
+static rp_status open_board(rp_trainer *t, const char *folder)
+{
+    char *path       = rp__path_join(t->ctx, folder, "tensorboard");
+    rp_status status = path ? rp__tensorboard_open(t->ctx, path, t->done, &t->board) : RP_ERR_MEMORY;
+
+    rp__release(path);
+    return status;
+}
+
 rp_status rp__run_dir_begin(rp_trainer *t)
 {
     const rp_recipe *r = t->recipe;
@@ -66,7 +75,8 @@ rp_status rp__run_dir_begin(rp_trainer *t)
     RP_TRY(write_plan(t, r->output_dir));
     if (r->resume.kind != RP_RESUME_NO)
         RP_TRY(rp__state_prune(t->ctx, r->output_dir, t->done, r->keep_last_n < INT32_MAX ? (int)r->keep_last_n : INT32_MAX));
-    return open_metrics(t, r->output_dir);
+    RP_TRY(open_metrics(t, r->output_dir));
+    return r->tensorboard ? open_board(t, r->output_dir) : RP_OK;
 }
 
 /* ---- final/ ---- */

@@ -1,5 +1,6 @@
 /* train/loop_inputs.c -- what a recipe names: the model's config and files, the tokenizer, the data. */
 #include "base/file.h"
+#include "io/chat.h"
 #include "train/loop_inside.h"
 
 /* ---- model ---- */
@@ -42,6 +43,7 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     check_there(r, "model.path", r->model.path, report);
     check_there(r, "model.config", r->model.config, report);
     check_there(r, "tokenizer.path", r->tokenizer.path, report);
+    check_there(r, "tokenizer.chat_template", r->tokenizer.chat_template, report);
     if (report->n_errors > told) return rp__report_status(report, RP_ERR_CONFIG);
     RP_TRY(settle(ctx, r, key, read_config(ctx, r, report, out), told, report));
     if (r->model.dropout.set) rp__model_config_dropout(&out->config, r->model.dropout.value);
@@ -102,6 +104,24 @@ static rp_status open_tokenizer(rp_trainer *t)
     return status;
 }
 
+static bool reads_chat(const rp_recipe *r)
+{
+    return r->dataset.format == RP_FORMAT_CHAT || (r->has_dataset_val && r->dataset_val.format == RP_FORMAT_CHAT);
+}
+
+/* Beside the tokenizer, wherever that was. */
+static rp_status open_chat(rp_trainer *t, rp_chat **out)
+{
+    const rp_recipe *r = t->recipe;
+
+    if (!reads_chat(r)) return RP_OK;
+    if (r->tokenizer.path) return rp__chat_load(t->ctx, r->tokenizer.path, r->tokenizer.chat_template, out);
+    char *path       = beside_model(t->ctx, r);
+    rp_status status = path ? rp__chat_load(t->ctx, path, r->tokenizer.chat_template, out) : RP_ERR_MEMORY;
+    rp__release(path);
+    return status;
+}
+
 static rp_status encode(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
 {
     return rp__tokenizer_encode(user, text, bytes, ids, n_ids);
@@ -109,7 +129,7 @@ static rp_status encode(void *user, const char *text, int64_t bytes, int32_t **i
 
 /* ---- data ---- */
 
-static rp_data_source data_source(rp_trainer *t, const rp_model_config *config)
+static rp_data_source data_source(rp_trainer *t, const rp_model_config *config, rp_chat *chat)
 {
     int32_t bos = t->tokenizer ? rp__tokenizer_bos(t->tokenizer) : -1;
     int32_t eos = t->tokenizer ? rp__tokenizer_eos(t->tokenizer) : -1;
@@ -117,19 +137,20 @@ static rp_data_source data_source(rp_trainer *t, const rp_model_config *config)
     return (rp_data_source){
         .user = t->tokenizer, .encode = t->tokenizer ? encode : NULL, .bos = bos >= 0 ? bos : config->bos,
         .eos = eos >= 0 ? eos : config->eos, .adds_bos = t->tokenizer && rp__tokenizer_adds_bos(t->tokenizer),
-        .vocab = (int32_t)config->vocab,
+        .vocab = (int32_t)config->vocab, .chat = chat,
     };
 }
 
 static rp_data_config data_config(const rp_ctx *ctx, const rp_recipe *r, const rp_recipe_dataset *d)
 {
-    static const char *const formats[] = { [RP_FORMAT_TEXT] = "text", [RP_FORMAT_JSONL] = "jsonl", [RP_FORMAT_TOKENS] = "tokens" };
+    static const char *const formats[] = { [RP_FORMAT_TEXT] = "text", [RP_FORMAT_JSONL] = "jsonl", [RP_FORMAT_TOKENS] = "tokens",
+                                           [RP_FORMAT_CHAT] = "chat" };
 
     return (rp_data_config){
-        .path = d->path, .format = formats[d->format], .column = d->column,
+        .path = d->path.first, .n_paths = d->path.all.n, .paths = d->path.all.item, .format = formats[d->format], .column = d->column,
         .prompt_column = d->format == RP_FORMAT_JSONL ? d->prompt_column : NULL, .packed = d->packed,
         .cross_documents = d->cross_documents,
-        .train_on_input = d->train_on_input || d->format != RP_FORMAT_JSONL,
+        .train_on_input = d->train_on_input || (d->format != RP_FORMAT_JSONL && d->format != RP_FORMAT_CHAT),
         .wide_tokens = d->token_type == RP_TOKEN_U32, .max_seq_len = r->max_seq_len, .batch_size = r->batch_size,
         .accumulation = 1, .ranks = rp__comm_ranks(ctx->comm), .rank = rp__comm_rank(ctx->comm), .seed = (uint64_t)r->seed, .ignore_index = (int32_t)r->loss.ignore_index,
     };
@@ -149,14 +170,24 @@ static rp_status open_val(rp_trainer *t, const rp_data_source *source)
     return status;
 }
 
-rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)
+static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat *chat)
 {
-    rp_data_config c = data_config(t->ctx, t->recipe, &t->recipe->dataset);
+    rp_data_config c      = data_config(t->ctx, t->recipe, &t->recipe->dataset);
+    rp_data_source source = data_source(t, config, chat);
 
-    RP_TRY(open_tokenizer(t));
-    rp_data_source source = data_source(t, config);
     c.accumulation        = t->recipe->gradient_accumulation_steps;
     c.shuffle             = t->recipe->shuffle;
     RP_TRY(rp__data_open(t->ctx, "dataset", &c, &source, &t->data));
     return t->recipe->has_dataset_val && t->recipe->run_val_every_n_steps.set ? open_val(t, &source) : RP_OK;
+}
+
+rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)
+{
+    rp_chat *chat = NULL;
+
+    RP_TRY(open_tokenizer(t));
+    rp_status status = open_chat(t, &chat);
+    if (status == RP_OK) status = open_data(t, config, chat);
+    rp__chat_free(chat);
+    return status;
 }

@@ -34,6 +34,7 @@
 #include "train/profile.h"
 #include "train/schedule.h"
 #include "train/state.h"
+#include "train/tensorboard.h"
 
 /* ---- how a step runs: plan/step.h ---- */
 
@@ -198,6 +199,7 @@ struct rp_trainer {
     rp_state_tensor *tensors;           /* all of a state */
     int n_tensors;
     rp_metrics_file *metrics;           /* the first rank's; NULL at others */
+    rp_tensorboard *board;              /* as metrics; NULL, too, where it is not asked for */
     rp_profile *profile;                /* NULL: not asked for */
     bool stopping;                      /* a rank was asked to: all do after this step */
     int64_t done, state_step;           /* state_step: of the newest state, 0 without one */

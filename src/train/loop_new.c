@@ -169,6 +169,7 @@ void rp__trainer_free(rp_trainer *t)
     rp__step_plan_free(t->steps);
     rp__shape_plans_free(t->shapes);
     rp__metrics_close(t->metrics);
+    rp__tensorboard_close(t->board);
     rp__profile_free(t->profile);
     rp__data_close(t->val);
     rp__data_close(t->data);

@@ -6,11 +6,10 @@
  */
 #include "train/data_store.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "io/text_file.h"
 
 typedef struct { const char *text; int64_t bytes; } span;
 
@@ -43,7 +42,7 @@ static rp_status put_document(const rp_read_job *job, const char *place, const j
 }
 
 /* Integers past 64 bits may stand in columns nobody asked for, NUL characters in text. */
-static rp_status put_line(const rp_read_job *job, int64_t number, const char *text, size_t bytes)
+static rp_status put_line(const rp_read_job *job, int64_t number, const char *text, int64_t bytes, rp_json_line_fn put)
 {
     char place[48];
     json_error_t e;
@@ -55,35 +54,37 @@ static rp_status put_line(const rp_read_job *job, int64_t number, const char *te
     while (bytes && strchr(" \t\r\n", text[bytes - 1]) && text[bytes - 1]) bytes--;
     if (!bytes) return RP_OK;
     snprintf(place, sizeof place, ", line %" PRId64, number);
-    json_t *line = json_loadb(text, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
+    json_t *line = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
     if (!line && json_error_code(&e) == json_error_out_of_memory)
         return rp__fail(job->ctx, RP_ERR_MEMORY, "cannot parse '%s'%s: memory ran out", job->path, place);
     RP_CHECK(job->ctx, line, RP_ERR_FORMAT, "'%s'%s, column %d: %s", job->path, place, e.column, e.text);
     rp_status status = json_is_object(line)
-                           ? put_document(job, place, line)
+                           ? put(job, place, line)
                            : rp__fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: not a JSON object", job->path, place);
     json_decref(line);
     return status;
 }
 
-rp_status rp__read_jsonl(const rp_read_job *job)
+static rp_status put_lines(const rp_read_job *job, rp_text_file *file, rp_json_line_fn put)
 {
-    FILE *f = fopen(job->path, "re");
-    char *line = NULL;
-    size_t room = 0;
-    rp_status status = RP_OK;
+    const char *line;
+    int64_t bytes;
 
-    RP_CHECK(job->ctx, f, RP_ERR_CONFIG, "cannot open '%s': %s", job->path, strerror(errno));
-    errno = 0;
-    for (int64_t number = 1; status == RP_OK; number++) {
-        ssize_t bytes = getline(&line, &room, f);
-        if (bytes < 0) break;
-        status = put_line(job, number, line, (size_t)bytes);
+    for (int64_t number = 1;; number++) {
+        RP_TRY(rp__text_file_line(file, &line, &bytes));
+        if (!line) return RP_OK;
+        RP_TRY(put_line(job, number, line, bytes, put));
     }
-    if (status == RP_OK && !feof(f))
-        status = rp__fail(job->ctx, errno == ENOMEM ? RP_ERR_MEMORY : RP_ERR_IO, "cannot read '%s': %s", job->path,
-                          strerror(errno));
-    free(line);
-    fclose(f);
+}
+
+rp_status rp__read_json_lines(const rp_read_job *job, rp_json_line_fn put)
+{
+    rp_text_file *file;
+
+    RP_TRY(rp__text_file_open(job->ctx, job->path, &file));
+    rp_status status = put_lines(job, file, put);
+    rp__text_file_close(file);
     return status;
 }
+
+rp_status rp__read_jsonl(const rp_read_job *job) { return rp__read_json_lines(job, put_document); }

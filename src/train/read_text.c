@@ -1,10 +1,9 @@
 /* train/read_text.c -- a text file is a document; and the steps that readers of text share. */
 #include "train/data_store.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
+
+#include "io/text_file.h"
 
 static bool inert(const rp_data_source *s, int32_t id) { return id < 0 || id >= s->vocab; }
 
@@ -19,65 +18,66 @@ rp_status rp__read_eos(const rp_read_job *job)
     return inert(job->source, job->source->eos) ? RP_OK : rp__store_put(job->store, job->source->eos, true);
 }
 
+rp_status rp__read_id(const rp_read_job *job, const char *place, int32_t id, bool target)
+{
+    RP_CHECK(job->ctx, !inert(job->source, id), RP_ERR_CONFIG,
+             "'%s'%s: the tokenizer gives id %" PRId32 ", beyond the model's vocabulary of %" PRId32, job->path, place, id,
+             job->source->vocab);
+    return rp__store_put(job->store, id, target);
+}
+
 rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *text, int64_t bytes, bool target)
 {
     int32_t *ids     = NULL;
     int64_t n        = 0;
     rp_status status = job->source->encode(job->source->user, text, bytes, &ids, &n);
 
-    for (int64_t i = 0; i < n && status == RP_OK; i++) {
-        if (inert(job->source, ids[i]))
-            status = rp__fail(job->ctx, RP_ERR_CONFIG,
-                              "'%s'%s: the tokenizer gives id %" PRId32 ", beyond the model's vocabulary of %" PRId32,
-                              job->path, place, ids[i], job->source->vocab);
-        else
-            status = rp__store_put(job->store, ids[i], target);
-    }
+    for (int64_t i = 0; i < n && status == RP_OK; i++) status = rp__read_id(job, place, ids[i], target);
     rp__release(ids);
     return status;
 }
 
-/* Sizes of special files are no use and files may grow: read until the end. */
-static rp_status read_whole(const rp_read_job *job, FILE *f, char **text, int64_t *bytes)
+/* Sizes of special files are no use, packed ones are larger than they look, and files may grow: read until the end. */
+static rp_status read_whole(const rp_read_job *job, rp_text_file *file, char **text, int64_t *bytes)
 {
     struct stat info;
-    int64_t room = 0, used = 0, next = fstat(fileno(f), &info) ? 0 : (int64_t)info.st_size;
-    char *held = NULL;
+    int64_t room = 0, used = 0, n = 1, next = stat(job->path, &info) ? 0 : (int64_t)info.st_size;
+    rp_status status = RP_OK;
 
-    for (;;) {
+    *text = NULL;
+    while (n && status == RP_OK) {
         if (used == room) {
             next        = (next > room ? next : room + room / 2) + 4096;
-            char *grown = rp__host_grow(job->ctx, held, room, next);
-            if (!grown) break;
-            held = grown;
-            room = next;
+            char *grown = rp__host_grow(job->ctx, *text, room, next);
+            if (!grown) return RP_ERR_MEMORY;
+            *text = grown;
+            room  = next;
         }
-        size_t n = fread(held + used, 1, (size_t)(room - used), f);
-        used += (int64_t)n;
-        if (n) continue;
-        *text  = held;
-        *bytes = used;
-        if (!ferror(f)) return RP_OK;
-        rp__release(held);
-        return rp__fail(job->ctx, RP_ERR_IO, "cannot read '%s': %s", job->path, strerror(errno));
+        status = rp__text_file_read(file, *text + used, room - used, &n);
+        if (status == RP_OK) used += n;
     }
-    rp__release(held);
-    return RP_ERR_MEMORY;
+    *bytes = used;
+    return status;
+}
+
+static rp_status put_document(const rp_read_job *job, const char *text, int64_t bytes)
+{
+    rp__store_begin(job->store);
+    RP_TRY(rp__read_bos(job, true));
+    RP_TRY(rp__read_piece(job, "", text, bytes, true));
+    return rp__read_eos(job);
 }
 
 rp_status rp__read_text(const rp_read_job *job)
 {
-    FILE *f = fopen(job->path, "re");
+    rp_text_file *file;
     char *text;
     int64_t bytes;
 
-    RP_CHECK(job->ctx, f, RP_ERR_CONFIG, "cannot open '%s': %s", job->path, strerror(errno));
-    rp_status status = read_whole(job, f, &text, &bytes);
-    fclose(f);
-    RP_TRY(status);
-    rp__store_begin(job->store);
-    status = rp__read_bos(job, true);
-    if (status == RP_OK) status = rp__read_piece(job, "", text, bytes, true);
+    RP_TRY(rp__text_file_open(job->ctx, job->path, &file));
+    rp_status status = read_whole(job, file, &text, &bytes);
+    rp__text_file_close(file);
+    if (status == RP_OK) status = put_document(job, text, bytes);
     rp__release(text);
-    return status == RP_OK ? rp__read_eos(job) : status;
+    return status;
 }

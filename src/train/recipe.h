@@ -13,11 +13,12 @@
 typedef struct { bool set; int64_t value; } rp_opt_int;
 typedef struct { bool set; double value; } rp_opt_number;
 typedef struct { int n; const char **item; } rp_text_list;
+typedef struct { const char *first; rp_text_list all; } rp_file_list;       /* first NULL: none */
 
 /* The words of the schema, in the order of the table. */
 typedef enum { RP_NO, RP_YES, RP_AUTO } rp_choice;                         /* optimizer_in_bwd */
 typedef enum { RP_SWITCH_UNSET, RP_SWITCH_ON, RP_SWITCH_OFF } rp_switch;   /* enable_activation_checkpointing */
-enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS };
+enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS, RP_FORMAT_CHAT };
 enum { RP_TOKEN_U16, RP_TOKEN_U32 };
 enum { RP_TRAIN_BF16, RP_TRAIN_FP32 };
 enum { RP_GRAD_AS_DTYPE, RP_GRAD_FP32 };
@@ -43,7 +44,7 @@ typedef struct {
 } rp_reshard;
 
 typedef struct {
-    const char *path;                           /* NULL: none */
+    rp_file_list path;
     int format;
     const char *column;
     bool packed, cross_documents;
@@ -56,7 +57,7 @@ typedef struct {
 
 struct rp_recipe {
     struct { const char *path, *config; rp_opt_number dropout; const rp_yaml_node *overrides; } model;
-    struct { const char *path; } tokenizer;
+    struct { const char *path, *chat_template; } tokenizer;
     rp_recipe_dataset dataset, dataset_val;
     bool has_dataset_val;
     rp_opt_int run_val_every_n_steps;
@@ -82,7 +83,7 @@ struct rp_recipe {
     int64_t keep_last_n;
     rp_resume resume;
     int64_t log_every_n_steps, threads;
-    bool profile;
+    bool tensorboard, profile;
     const char *plan;
     rp_budget memory_budget;
     int enable_activation_checkpointing;        /* rp_switch */

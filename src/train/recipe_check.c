@@ -132,7 +132,7 @@ static void check_dataset(rp_recipe_reader *r, const char *group, const rp_recip
                          "'%s' true and '%s.packed' false contradict: only packed samples hold several documents", path,
                          group);
     snprintf(path, sizeof path, "%s.train_on_input", group);
-    if (!d->train_on_input && !d->prompt_column)
+    if (!d->train_on_input && !d->prompt_column && d->format != RP_FORMAT_CHAT)
         rp__report_error(r->report, place(r, path), "'%s' false needs '%s.prompt_column'", path, group);
 }
 
@@ -148,16 +148,16 @@ static void note_unused(rp_recipe_reader *r, const char *path, bool unused, cons
 
 static void note_dataset(rp_recipe_reader *r, const char *group, const rp_recipe_dataset *d)
 {
-    static const struct { const char *key; int format; const char *why; } keys[] = {
-        { "column", RP_FORMAT_JSONL, "the format is not jsonl" },
-        { "prompt_column", RP_FORMAT_JSONL, "the format is not jsonl" },
-        { "token_type", RP_FORMAT_TOKENS, "the format is not tokens" },
+    static const struct { const char *key; int formats; const char *why; } keys[] = {
+        { "column", 1 << RP_FORMAT_JSONL | 1 << RP_FORMAT_CHAT, "the format is neither jsonl nor chat" },
+        { "prompt_column", 1 << RP_FORMAT_JSONL, "the format is not jsonl" },
+        { "token_type", 1 << RP_FORMAT_TOKENS, "the format is not tokens" },
     };
     char path[64];
 
     for (int i = 0; i < RP_COUNT(keys); i++) {
         snprintf(path, sizeof path, "%s.%s", group, keys[i].key);
-        note_unused(r, path, d->format != keys[i].format, keys[i].why);
+        note_unused(r, path, !(1 << d->format & keys[i].formats), keys[i].why);
     }
 }
 
@@ -176,6 +176,8 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, AC "offload.path", !rp__recipe_offloads(c) && !c->dist.state_offload, "no rule offloads");
     note_unused(r, AC "offload.to", !rp__recipe_offloads(c), "no rule offloads");
     note_unused(r, "dist.state_offload", sgd && c->optimizer.momentum == 0 && !masters, "sgd without momentum has no states");
+    note_unused(r, "tokenizer.chat_template", c->dataset.format != RP_FORMAT_CHAT && (!c->has_dataset_val || c->dataset_val.format != RP_FORMAT_CHAT),
+                "no dataset has format chat");
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);
     if (c->has_dataset_val) note_dataset(r, "dataset_val", &c->dataset_val);
@@ -194,12 +196,12 @@ void rp__recipe_check(rp_recipe_reader *r)
     if (c->has_dataset_val) check_dataset(r, "dataset_val", &c->dataset_val);
     if (c->run_val_every_n_steps.set && !c->has_dataset_val)
         rp__report_error(r->report, place(r, "run_val_every_n_steps"), "'run_val_every_n_steps' needs 'dataset_val'");
-    if (c->has_dataset_val && !c->dataset_val.path)
+    if (c->has_dataset_val && !c->dataset_val.path.first)
         rp__report_error(r->report, place(r, "dataset_val.path"), "'dataset_val' needs 'dataset_val.path'");
     note_effects(r);
 }
 
 void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report)
 {
-    if (!recipe->dataset.path) rp__report_error(report, (rp_place){ recipe->file, 0 }, "no data: set 'dataset.path'");
+    if (!recipe->dataset.path.first) rp__report_error(report, (rp_place){ recipe->file, 0 }, "no data: set 'dataset.path'");
 }

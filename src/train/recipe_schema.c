@@ -6,10 +6,12 @@
 #define MOST 9007199254740992.0             /* 2^53: whole numbers are exact in a double up to here */
 
 #define DATASET(group, field)                                                                                             \
-    { group ".path", KEY_TEXT, AT(field.path), "null", .flags = KEY_NULL, .help = "a file, or a glob of files" },         \
-    { group ".format", KEY_WORD, AT(field.format), "text", "text jsonl tokens",                                           \
-      .help = "`text`: a file is a document; `jsonl`: a line is; `tokens`: ids, little-endian, eos ends a document" },    \
-    { group ".column", KEY_TEXT, AT(field.column), "text", .help = "jsonl: the field that holds the text" },              \
+    { group ".path", KEY_FILES, AT(field.path), "null", .help = "a file, a glob of files, or a list of them" },           \
+    { group ".format", KEY_WORD, AT(field.format), "text", "text jsonl tokens chat",                                      \
+      .help = "`text`: a file is a document; `jsonl`: a line is; `tokens`: ids, little-endian, eos ends a document; "     \
+              "`chat`: a line of JSON is a conversation" },                                                               \
+    { group ".column", KEY_TEXT, AT(field.column), "text",                                                \
+      .help = "jsonl: the field that holds the text; chat: the messages, where they are not `messages`" },                \
     { group ".packed", KEY_BOOL, AT(field.packed), "true",                                                                \
       .help = "documents are joined and cut into samples of max_seq_len; false: a document a sample, padded" },           \
     { group ".cross_documents", KEY_BOOL, AT(field.cross_documents), "false",                                             \
@@ -18,7 +20,7 @@
     { group ".prompt_column", KEY_TEXT, AT(field.prompt_column), "null", .flags = KEY_NULL,                               \
       .help = "jsonl: the field that holds the prompt before the text" },                                                 \
     { group ".train_on_input", KEY_BOOL, AT(field.train_on_input), "true",                                                \
-      .help = "false: the prompt's tokens are no targets" }
+      .help = "false: jsonl: the prompt's tokens are no targets; chat: only what the assistant says is one" }
 
 const rp_recipe_key rp__recipe_keys[] = {
     { "model.path", KEY_TEXT, AT(model.path), "null", .flags = KEY_NULL,
@@ -30,6 +32,8 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "model.overrides", KEY_MAP, AT(model.overrides), "{}", .help = "keys of the model's config set to other values" },
     { "tokenizer.path", KEY_TEXT, AT(tokenizer.path), "null", .flags = KEY_NULL,
       .help = "null: beside the model; needed only where text is read or written" },
+    { "tokenizer.chat_template", KEY_TEXT, AT(tokenizer.chat_template), "null", .flags = KEY_NULL,
+      .help = "chat: a file with a template in place of the model's own" },
     DATASET("dataset", dataset),
     DATASET("dataset_val", dataset_val),
     { "run_val_every_n_steps", KEY_OPT_INT, AT(run_val_every_n_steps), "null", "null", 1, MOST,
@@ -88,6 +92,8 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "log_every_n_steps", KEY_INT, AT(log_every_n_steps), "1", NULL, 1, MOST,
       .flags = KEY_FREE, .help = "steps between lines on the terminal" },
     { "threads", KEY_INT, AT(threads), "0", NULL, 0, 4096, .help = "0: all cores of this process" },
+    { "tensorboard", KEY_BOOL, AT(tensorboard), "false", .flags = KEY_FREE,
+      .help = "the numbers of metrics.jsonl as event files, too, in output_dir/tensorboard" },
     { "profile", KEY_BOOL, AT(profile), "false", .flags = KEY_FREE,
       .help = "a Chrome trace and a table by op in output_dir, of steps 2 to 4 of the run" },
     { "plan", KEY_TEXT, AT(plan), "null", .flags = KEY_NULL | KEY_FREE, .help = "a plan file to replay" },

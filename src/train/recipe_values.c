@@ -40,6 +40,7 @@ const char *rp__recipe_wants(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
     static const char *const plain[] = {
         [KEY_BOOL]   = "true or false",
         [KEY_TEXTS]  = "a list of texts",
+        [KEY_FILES]  = "a text, a list of texts, or null",
         [KEY_TYPES]  = "a list of module types, paths and globs",
         [KEY_MAP]    = "a map",
         [KEY_BUDGET] = "null, auto, or a size: bytes, or a number with KB, MB, GB, KiB, MiB or GiB",
@@ -135,6 +136,23 @@ static rp_status read_texts(rp_recipe_reader *r, const rp_recipe_key *key, const
     return RP_OK;
 }
 
+static rp_status read_files(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node, void *field)
+{
+    rp_file_list files = { 0 };
+
+    if (rp__yaml_is_text(node)) {
+        files.all.item = rp__bump_alloc(&r->recipe->doc.bump, (int64_t)sizeof *files.all.item);
+        if (!files.all.item) return RP_ERR_MEMORY;
+        files.all.item[files.all.n++] = node->text;
+    } else if (!rp__yaml_is_null(node)) {
+        if (node->kind == RP_YAML_LIST && !node->n) return mismatch(r, key, node);
+        RP_TRY(read_texts(r, key, node, &files.all));
+    }
+    files.first = files.all.n ? files.all.item[0] : NULL;
+    *(rp_file_list *)field = files;
+    return RP_OK;
+}
+
 /* Types begin with a capital, paths do not. */
 static rp_status read_types(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node, void *field)
 {
@@ -165,6 +183,13 @@ static rp_status write_texts(const rp_recipe_key *key, const void *field, rp_yam
         rp__yaml_append(*out, each);
     }
     return *out ? RP_OK : RP_ERR_MEMORY;
+}
+
+static rp_status write_files(const rp_recipe_key *key, const void *field, rp_yaml_doc *doc, rp_yaml_node **out)
+{
+    const rp_file_list *files = field;
+
+    return files->all.n > 1 ? write_texts(key, &files->all, doc, out) : write_text(key, &files->first, doc, out);
 }
 
 /* ---- words ---- */
@@ -486,6 +511,7 @@ static const value_kind kinds[] = {
     [KEY_OPT_NUMBER] = { read_opt_number, write_opt_number },
     [KEY_PAIR]       = { read_pair, write_pair },
     [KEY_TEXTS]      = { read_texts, write_texts },
+    [KEY_FILES]      = { read_files, write_files },
     [KEY_TYPES]      = { read_types, write_texts },
     [KEY_MAP]        = { read_map, write_map },
     [KEY_BUDGET]     = { read_budget, write_budget },

@@ -298,7 +298,7 @@ static void settings_change_keys_of_any_depth(void **state)
     assert_string_equal(r.recipe->model.config, "c.json");
     assert_true(r.recipe->optimizer.lr == 3e-4);
     assert_int_equal(r.recipe->optimizer.no_decay.n, 2);
-    assert_string_equal(r.recipe->dataset.path, "*.txt");
+    assert_string_equal(r.recipe->dataset.path.first, "*.txt");
     assert_int_equal(r.recipe->activation_checkpointing.mode, RP_MODE_FULL);
     assert_string_equal(rp__yaml_find(r.recipe->model.overrides, "num_hidden_layers")->text, "2");
     assert_false(r.recipe->max_steps.set);
@@ -340,9 +340,9 @@ static void references_take_other_keys_values(void **state)
                  "max_seq_len=${batch_size}");
     assert_read(&r);
     assert_string_equal(r.recipe->output_dir, "runs/text-7${x}$${y}$z");
-    assert_string_equal(r.recipe->dataset.path, "t/2e-5");
+    assert_string_equal(r.recipe->dataset.path.first, "t/2e-5");
     assert_true(r.recipe->has_dataset_val);
-    assert_string_equal(r.recipe->dataset_val.path, "t/2e-5");
+    assert_string_equal(r.recipe->dataset_val.path.first, "t/2e-5");
     assert_int_equal(r.recipe->max_seq_len, 2);
     end(&r);
     assert_error(MODEL "output_dir: ${outpt_dir}\n", NULL,

@@ -1,0 +1,157 @@
+/* io/text_file.c -- the file, what unpacks it, and lines: see text_file.h. */
+#include "io/text_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "io/text_file_inside.h"
+
+static const rp_unpacker *const kinds[] = { &rp__text_file_gzip, &rp__text_file_zstd };
+
+struct rp_text_file {
+    rp_ctx *ctx;
+    char *path;
+    FILE *file;
+    const rp_unpacker *kind;            /* NULL: it is read as it is */
+    void *state;
+    uint8_t *raw;                       /* RP_TEXT_FILE_BYTES of the file */
+    rp_packed packed;                   /* what is left of them */
+    int64_t raw_end;                    /* of the file's bytes, how many were read into raw */
+    bool at_end, between;               /* of the file; whether the packed data may end here */
+    char *line;
+    int64_t room, begin, end;           /* of line: what was read and not given out */
+};
+
+/* ---- the file ---- */
+
+static rp_status fill(rp_text_file *in)
+{
+    size_t n = fread(in->raw, 1, RP_TEXT_FILE_BYTES, in->file);
+
+    RP_CHECK(in->ctx, !ferror(in->file), RP_ERR_IO, "cannot read '%s': %s", in->path, strerror(errno));
+    in->packed = (rp_packed){ in->raw, (int64_t)n };
+    in->raw_end += (int64_t)n;
+    in->at_end = n < RP_TEXT_FILE_BYTES;
+    return RP_OK;
+}
+
+static rp_status find_kind(rp_text_file *in)
+{
+    for (int i = 0; i < RP_COUNT(kinds); i++)
+        if (in->packed.bytes >= kinds[i]->magic_bytes && !memcmp(in->packed.at, kinds[i]->magic, (size_t)kinds[i]->magic_bytes))
+            in->kind = kinds[i];
+    if (!in->kind) return RP_OK;
+    in->state = in->kind->open();
+    RP_CHECK(in->ctx, in->state, RP_ERR_MEMORY, "cannot unpack '%s': memory ran out", in->path);
+    return RP_OK;
+}
+
+static rp_status open_file(rp_text_file *in, const char *path)
+{
+    in->path = rp__host_text(in->ctx, path);
+    in->raw  = in->path ? rp__host_alloc(in->ctx, RP_TEXT_FILE_BYTES) : NULL;
+    if (!in->raw) return RP_ERR_MEMORY;
+    in->file = fopen(path, "re");
+    RP_CHECK(in->ctx, in->file, RP_ERR_CONFIG, "cannot open '%s': %s", path, strerror(errno));
+    RP_TRY(fill(in));
+    return find_kind(in);
+}
+
+rp_status rp__text_file_open(rp_ctx *ctx, const char *path, rp_text_file **out)
+{
+    rp_text_file *in = rp__host_alloc(ctx, sizeof *in);
+
+    if (!in) return RP_ERR_MEMORY;
+    *in              = (rp_text_file){ .ctx = ctx };
+    rp_status status = open_file(in, path);
+    if (status == RP_OK) *out = in;
+    else rp__text_file_close(in);
+    return status;
+}
+
+void rp__text_file_close(rp_text_file *in)
+{
+    if (!in) return;
+    if (in->state) in->kind->close(in->state);
+    if (in->file) fclose(in->file);
+    rp__release(in->line);
+    rp__release(in->raw);
+    rp__release(in->path);
+    rp__release(in);
+}
+
+/* ---- bytes ---- */
+
+static rp_status read_plain(rp_text_file *in, char *to, int64_t room, int64_t *n)
+{
+    if (!in->packed.bytes && !in->at_end) RP_TRY(fill(in));
+    *n = in->packed.bytes < room ? in->packed.bytes : room;
+    if (*n) memcpy(to, in->packed.at, (size_t)*n);
+    in->packed.at += *n;
+    in->packed.bytes -= *n;
+    return RP_OK;
+}
+
+/* One step with nothing to read lets out what the unpacker still holds. */
+static rp_status read_packed(rp_text_file *in, char *to, int64_t room, int64_t *n)
+{
+    for (*n = 0; !*n;) {
+        if (!in->packed.bytes && !in->at_end) RP_TRY(fill(in));
+        int64_t before    = in->packed.bytes;
+        const char *wrong = in->kind->step(in->state, &in->packed, (uint8_t *)to, room, n, &in->between);
+        RP_CHECK(in->ctx, !wrong, RP_ERR_FORMAT, "'%s' is damaged at byte %" PRId64 " of its %s data: %s", in->path,
+                 in->raw_end - in->packed.bytes, in->kind->name, wrong);
+        if (*n || in->packed.bytes < before || !in->at_end) continue;
+        RP_CHECK(in->ctx, in->between, RP_ERR_FORMAT, "'%s' is cut short: its %s data goes on after byte %" PRId64, in->path, in->kind->name,
+                 in->raw_end);
+        return RP_OK;
+    }
+    return RP_OK;
+}
+
+rp_status rp__text_file_read(rp_text_file *in, char *to, int64_t room, int64_t *n)
+{
+    return in->kind ? read_packed(in, to, room, n) : read_plain(in, to, room, n);
+}
+
+/* ---- lines ---- */
+
+/* What was given out goes, and there is room for more behind what was not. */
+static rp_status make_room(rp_text_file *in)
+{
+    if (in->begin) memmove(in->line, in->line + in->begin, (size_t)(in->end - in->begin));
+    in->end -= in->begin;
+    in->begin = 0;
+    if (in->room - in->end >= RP_TEXT_FILE_BYTES) return RP_OK;
+    int64_t room = in->room + in->room / 2 + RP_TEXT_FILE_BYTES;
+    char *grown  = rp__host_grow(in->ctx, in->line, in->room, room);
+    if (!grown) return RP_ERR_MEMORY;
+    in->line = grown;
+    in->room = room;
+    return RP_OK;
+}
+
+rp_status rp__text_file_line(rp_text_file *in, const char **line, int64_t *bytes)
+{
+    int64_t looked = 0, n;
+
+    for (;;) {
+        char *from = in->line + in->begin, *found = NULL;
+        if (in->end > in->begin + looked) found = memchr(from + looked, '\n', (size_t)(in->end - in->begin - looked));
+        if (found) {
+            *line  = from;
+            *bytes = found + 1 - from;
+            in->begin += *bytes;
+            return RP_OK;
+        }
+        looked = in->end - in->begin;
+        RP_TRY(make_room(in));
+        RP_TRY(rp__text_file_read(in, in->line + in->end, RP_TEXT_FILE_BYTES, &n));
+        in->end += n;
+        if (n) continue;
+        *line     = looked ? in->line : NULL;
+        *bytes    = looked;
+        in->begin = in->end;
+        return RP_OK;
+    }
+}

@@ -1,0 +1,26 @@
+/* io/text_file_inside.h -- what unpacks a packed file; included by text_file*.c alone. A kind is a file and a line of `kinds` in text_file.c. */
+#ifndef RP_TEXT_FILE_INSIDE_H
+#define RP_TEXT_FILE_INSIDE_H
+
+#include <string.h>
+
+#include "io/text_file.h"
+
+enum { RP_TEXT_FILE_BYTES = 1 << 16 };
+
+typedef struct { const uint8_t *at; int64_t bytes; } rp_packed;        /* not yet unpacked; moves on as it is */
+
+typedef struct {
+    const char *name;                   /* for messages: "gzip" */
+    const char *magic;
+    int magic_bytes;
+    /* What unpacks, NULL without memory. */
+    void *(*open)(void);
+    void (*close)(void *state);
+    /* Unpack into `to`: *n bytes were made. Returns NULL, or what is wrong. *between: the packed data may end here. */
+    const char *(*step)(void *state, rp_packed *from, uint8_t *to, int64_t room, int64_t *n, bool *between);
+} rp_unpacker;
+
+extern const rp_unpacker rp__text_file_gzip, rp__text_file_zstd;
+
+#endif

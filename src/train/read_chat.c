@@ -1,0 +1,150 @@
+/* train/read_chat.c -- one conversation a line, as the model's chat template writes it.
+ *
+ *   {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}
+ *   {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}]}
+ *
+ * Messages go to the template as they are; of the second kind first become of the first. The template writes what begins and ends a
+ * text, so neither bos nor eos is added. Without train_on_input only answers are targets (io/chat.h).
+ */
+#include "train/data_store.h"
+
+#include <string.h>
+
+#include "io/chat.h"
+
+typedef struct { const rp_read_job *job; const char *place; } reader;
+
+/* ---- tokens ---- */
+
+typedef struct { int32_t *id; int64_t n; } ids;
+
+static rp_status encode(const rp_read_job *job, const char *text, int64_t bytes, ids *out)
+{
+    *out = (ids){ 0 };
+    return job->source->encode(job->source->user, text, bytes, &out->id, &out->n);
+}
+
+/* The first token that ends beyond byte `at`: what a text cut there and the whole have in common are the tokens before it. A token that
+ * straddles the border belongs to what follows, as in transformers' mask. */
+static rp_status token_at(const rp_read_job *job, const rp_template_text *text, int64_t at, const ids *all, int64_t *out)
+{
+    ids before;
+
+    RP_TRY(encode(job, text->text, at, &before));
+    for (*out = 0; *out < before.n && *out < all->n && before.id[*out] == all->id[*out];) ++*out;
+    rp__release(before.id);
+    return RP_OK;
+}
+
+static rp_status put_ids(const reader *r, const ids *all, int64_t from, int64_t to, bool targets)
+{
+    for (int64_t i = from; i < to; i++) RP_TRY(rp__read_id(r->job, r->place, all->id[i], targets));
+    return RP_OK;
+}
+
+static rp_status put_answers(const reader *r, const rp_template_text *text, const ids *all)
+{
+    int64_t done = 0, from, to;
+
+    for (int64_t i = 0; i < text->n_spans; i++) {
+        RP_TRY(token_at(r->job, text, text->span[i].from, all, &from));
+        RP_TRY(token_at(r->job, text, text->span[i].to, all, &to));
+        if (from < done) from = done;
+        if (to < from) to = from;
+        RP_TRY(put_ids(r, all, done, from, false));
+        RP_TRY(put_ids(r, all, from, to, true));
+        done = to;
+    }
+    return put_ids(r, all, done, all->n, false);
+}
+
+static rp_status put_text(void *user, const rp_template_text *text)
+{
+    const reader *r = user;
+    ids all;
+
+    RP_TRY(encode(r->job, text->text, text->bytes, &all));
+    rp__store_begin(r->job->store);
+    rp_status status = r->job->config->train_on_input ? put_ids(r, &all, 0, all.n, true) : put_answers(r, text, &all);
+    rp__release(all.id);
+    return status;
+}
+
+/* ---- lines ---- */
+
+#define WRONG(r, ...) rp__fail((r)->job->ctx, RP_ERR_FORMAT, __VA_ARGS__)
+
+/* The column the recipe names; its default is where such files have it. */
+static const json_t *conversation(const rp_read_job *job, const json_t *line, const char **name)
+{
+    static const char *const usual[] = { "messages", "conversations" };
+    const json_t *found              = json_object_get(line, job->config->column);
+
+    *name = job->config->column;
+    for (int i = 0; i < RP_COUNT(usual) && !found && !strcmp(job->config->column, "text"); i++) {
+        found = json_object_get(line, usual[i]);
+        *name = found || !i ? usual[i] : *name;
+    }
+    return found;
+}
+
+static const char *role_of(const char *from)
+{
+    static const char *const roles[][2] = {
+        { "human", "user" }, { "gpt", "assistant" }, { "chatgpt", "assistant" }, { "bard", "assistant" }, { "model", "assistant" },
+        { "observation", "tool" },
+    };
+
+    for (int i = 0; i < RP_COUNT(roles); i++)
+        if (!strcmp(from, roles[i][0])) return roles[i][1];
+    return from;
+}
+
+/* {"from", "value"} becomes {"role", "content"}. */
+static rp_status add_message(const reader *r, const json_t *message, size_t i, json_t *out)
+{
+    const char *from = json_string_value(json_object_get(message, "from"));
+    const char *role = json_string_value(json_object_get(message, "role"));
+
+    if (role || !from) {
+        RP_CHECK(r->job->ctx, role, RP_ERR_FORMAT, "'%s'%s: message %zu has no 'role'", r->job->path, r->place, i + 1);
+        return json_array_append(out, (json_t *)message) ? rp__fail(r->job->ctx, RP_ERR_MEMORY, "cannot allocate a conversation") : RP_OK;
+    }
+    json_t *value = json_object_get(message, "value");
+    RP_CHECK(r->job->ctx, json_is_string(value), RP_ERR_FORMAT, "'%s'%s: message %zu has no text 'value'", r->job->path, r->place, i + 1);
+    json_t *made = json_pack("{s:s, s:O}", "role", role_of(from), "content", value);
+    RP_CHECK(r->job->ctx, made && !json_array_append_new(out, made), RP_ERR_MEMORY, "cannot allocate a conversation");
+    return RP_OK;
+}
+
+static rp_status put_messages(reader *r, const json_t *line, const json_t *list, json_t *messages)
+{
+    const json_t *message, *tools = json_object_get(line, "tools");
+    size_t i;
+
+    json_array_foreach((json_t *)list, i, message) RP_TRY(add_message(r, message, i, messages));
+    rp_status status = rp__chat_render(r->job->source->chat, messages, json_is_array(tools) ? tools : NULL, !r->job->config->train_on_input,
+                                       put_text, r);
+    if (status != RP_ERR_FORMAT && status != RP_ERR_UNSUPPORTED) return status;
+    char why[RP_ERROR_CHARS];
+    memcpy(why, r->job->ctx->error, sizeof why);
+    return rp__fail(r->job->ctx, status, "'%s'%s: %s", r->job->path, r->place, why);
+}
+
+static rp_status put_conversation(const rp_read_job *job, const char *place, const json_t *line)
+{
+    reader r = { job, place };
+    const char *name;
+    const json_t *list = conversation(job, line, &name);
+
+    if (!list) return WRONG(&r, "'%s'%s: no column '%s'", job->path, place, name);
+    if (!json_is_array(list) || !json_array_size(list))
+        return WRONG(&r, "'%s'%s: the column '%s' is not a list of messages", job->path, place, name);
+    json_t *messages = json_array();
+    RP_CHECK(job->ctx, messages, RP_ERR_MEMORY, "cannot allocate a conversation");
+    rp_status status = put_messages(&r, line, list, messages);
+    json_decref(messages);
+    return status;
+}
+
+rp_status rp__read_chat(const rp_read_job *job) { return rp__read_json_lines(job, put_conversation); }
