@@ -91,6 +91,7 @@ static void add_REAL(tags *t, const char *name, double value)
     RP_BUG_IF(t->n == MOST_TAGS);
     *v              = (Rp__Summary__Value)RP__SUMMARY__VALUE__INIT;
     v->tag          = (char *)name;
+    v->value_case   = RP__SUMMARY__VALUE__VALUE_SIMPLE_VALUE;
     v->simple_value = (float)value;
     t->list[t->n++] = v;
 }

@@ -1,0 +1,219 @@
+/* Claims about chat templates: what transformers makes of a template, these make; and no template can run away. */
+#include "rp_test.h"
+
+#include "base/file.h"
+#include "io/chat.h"
+
+static json_t *golden(const char *name)
+{
+    char path[512];
+    json_error_t e;
+
+    snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/chat/%s", name);
+    json_t *root = json_load_file(path, JSON_ALLOW_NUL, &e);
+    if (!root) fail_msg("%s: %s", path, e.text);
+    return root;
+}
+
+static rp_status render(rp_ctx *ctx, const char *text, int64_t bytes, const json_t *variables, rp_template_text *out)
+{
+    rp_template *t = NULL;
+    json_t *none   = json_object();
+
+    RP_TRY(rp__template_new(ctx, "m", text, bytes, &t));
+    rp_status status = rp__template_render(t, variables ? variables : none, RP_CHAT_DATE, out);
+    rp__template_free(t);
+    json_decref(none);
+    return status;
+}
+
+static void assert_spans(const rp_template_text *got, const json_t *spans, const char *what)
+{
+    if ((size_t)got->n_spans != json_array_size(spans)) fail_msg("%s: %d spans", what, (int)got->n_spans);
+    for (size_t i = 0; i < json_array_size(spans); i++) {
+        const json_t *span = json_array_get(spans, i);
+        assert_int_equal(got->span[i].from, json_integer_value(json_array_get(span, 0)));
+        assert_int_equal(got->span[i].to, json_integer_value(json_array_get(span, 1)));
+    }
+}
+
+/* A case of a golden: its text and spans, or a refusal. */
+static void assert_case(rp_ctx *ctx, const char *text, int64_t bytes, const json_t *wanted, const char *what)
+{
+    rp_template_text got = { 0 };
+    rp_status status     = render(ctx, text, bytes, json_object_get(wanted, "vars"), &got);
+
+    if (json_object_get(wanted, "refused")) {
+        if (status != RP_ERR_FORMAT && status != RP_ERR_UNSUPPORTED) fail_msg("%s: made '%s', but is refused by transformers", what, got.text);
+        return;
+    }
+    const char *want = json_string_value(json_object_get(wanted, "text"));
+    if (status != RP_OK) fail_msg("%s: %s", what, rp_error(ctx));
+    if (strcmp(got.text, want)) fail_msg("%s:\n'%s', not\n'%s'", what, got.text, want);
+    assert_spans(&got, json_object_get(wanted, "spans"), what);
+    rp__template_text_free(&got);
+}
+
+static void statements_and_expressions_mean_what_jinja_means(void **state)
+{
+    rp_ctx *ctx = test_ctx(NULL);
+    json_t *all = golden("language.json"), *each;
+    size_t i;
+
+    (void)state;
+    assert_true(json_array_size(all) > 60);
+    json_array_foreach(all, i, each) {
+        const json_t *text = json_object_get(each, "template");
+        assert_case(ctx, json_string_value(text), (int64_t)json_string_length(text), each, json_string_value(text));
+    }
+    json_decref(all);
+    test_ctx_free(ctx);
+}
+
+static void templates_of_all_families_render_as_in_transformers(void **state)
+{
+    rp_ctx *ctx = test_ctx(NULL);
+    json_t *all = golden("rendered.json"), *each;
+    char path[512], *text;
+    int64_t bytes;
+    size_t i;
+
+    (void)state;
+    assert_true(json_array_size(all) > 200);
+    json_array_foreach(all, i, each) {
+        snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/chat/%s.jinja", json_string_value(json_object_get(each, "template")));
+        assert_ok(ctx, rp__file_read(ctx, path, 1 << 20, &text, &bytes));
+        char *what = json_dumps(json_object_get(each, "vars"), 0);
+        assert_case(ctx, text, bytes, each, what);
+        free(what);
+        rp__release(text);
+    }
+    json_decref(all);
+    test_ctx_free(ctx);
+}
+
+static void assert_refused(rp_ctx *ctx, const char *text, rp_status expected, const char *message)
+{
+    rp_template_text out = { 0 };
+    rp_status status     = render(ctx, text, (int64_t)strlen(text), NULL, &out);
+
+    if (status != expected) fail_msg("'%.60s': status %d (%s), not %d", text, (int)status, rp_error(ctx), (int)expected);
+    assert_null(out.text);
+    if (message) assert_string_equal(rp_error(ctx), message);
+}
+
+static void what_is_wrong_is_told_with_its_line(void **state)
+{
+    static const struct { const char *text; rp_status status; const char *message; } cases[] = {
+        { "a\n{% if x %}", RP_ERR_FORMAT, "the chat template of 'm', line 2: it ends where 'endif' was expected" },
+        { "{{ 'a", RP_ERR_FORMAT, "the chat template of 'm', line 1: a string does not end" },
+        { "\n\n{{ a b }}", RP_ERR_FORMAT, "the chat template of 'm', line 3: '}}' was expected, not 'b'" },
+        { "{% call f() %}{% endcall %}", RP_ERR_UNSUPPORTED, "the chat template of 'm', line 1: the statement 'call' is not supported" },
+        { "{{ 'a' | format }}", RP_ERR_UNSUPPORTED, "the chat template of 'm', line 1: the filter 'format' is not known" },
+        { "{{ 1 is prime }}", RP_ERR_UNSUPPORTED, "the chat template of 'm', line 1: the test 'prime' is not known" },
+        { "\n{{ messages[0].role }}", RP_ERR_FORMAT, "the chat template of 'm', line 2: 'messages' is not defined, and a part of it is asked for" },
+        { "{{ 'a' + 1 }}", RP_ERR_FORMAT, "the chat template of 'm', line 1: '+' has no meaning between a text and a whole number" },
+        { "a\n{{ raise_exception('only so') }}", RP_ERR_FORMAT, "the chat template of 'm', line 2: it refuses the conversation: only so" },
+        { "{{ 9223372036854775807 + 1 }}", RP_ERR_FORMAT, "the chat template of 'm', line 1: a whole number does not fit 64 bits" },
+        { "\xff", RP_ERR_FORMAT, "the chat template of 'm', line 1: byte 0 is not UTF-8" },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) assert_refused(ctx, cases[i].text, cases[i].status, cases[i].message);
+    test_ctx_free(ctx);
+}
+
+/* Each would take minutes or gigabytes. */
+static void no_template_takes_more_than_its_limits(void **state)
+{
+    static const char *const greedy[] = {
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{% set n = namespace(x='a') %}{% for a in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "{{ 'abcdefgh' * 9999999999 }}", "{{ [1] * 9999999999 }}", "{{ range(999999999) }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "{% macro f(n) %}{{ f(n) ~ f(n) }}{% endmacro %}{{ f(1) }}",
+        "{% set n = namespace() %}{% set n.n = n %}{{ n }}", "{% set x = 'ab' * 1000000 %}{{ x.replace('', x) }}",
+        "{% set x = 'ab' * 1000000 %}{{ x | list | map('replace', 'a', x) | join }}", "{{ 'a' | indent(99999999999) }}",
+        "{{ 10 ** 400 ** 400 }}", "{% for i in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(greedy); i++) {
+        double began = rp__seconds();
+        assert_refused(ctx, greedy[i], RP_ERR_FORMAT, NULL);
+        if (rp__seconds() - began > (test_is_slow() ? 60 : 10)) fail_msg("'%s' took %.1f s", greedy[i], rp__seconds() - began);
+    }
+    test_ctx_free(ctx);
+}
+
+static char *repeated(const char *begin, const char *part, int n, const char *end)
+{
+    size_t at = strlen(begin), step = strlen(part);
+    char *text = malloc(at + (size_t)n * step + strlen(end) + 1);
+
+    assert_non_null(text);
+    memcpy(text, begin, at);
+    for (int i = 0; i < n; i++, at += step) memcpy(text + at, part, step);
+    memcpy(text + at, end, strlen(end) + 1);
+    return text;
+}
+
+static void depth_has_a_limit_wherever_it_comes_from(void **state)
+{
+    static const struct { const char *begin, *part, *end; } deep[] = {
+        { "{{ ", "(", "" }, { "{{ ", "[", "" }, { "{{ ", "not ", "1 }}" }, { "{{ ", "-", "1 }}" }, { "", "{% if 1 %}", "" }, { "{{ 1", "+1", " }}" },
+        { "{{ x", ".x", " }}" }, { "{{ x", "|trim", " }}" }, { "{{ x", "[0]", " }}" }, { "{{ 1", " if 1 else 1", " }}" }, { "{{ 1", " and 1", " }}" },
+        { "{% if 1 %}", "{% elif 1 %}", "{% endif %}" }, { "{{ {1:", "{1:", "" }, { "{{ f", "(f", "" },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(deep); i++) {
+        char *text = repeated(deep[i].begin, deep[i].part, 50000, deep[i].end);
+        assert_refused(ctx, text, RP_ERR_FORMAT, NULL);
+        free(text);
+    }
+    test_ctx_free(ctx);
+}
+
+static void every_failed_allocation_is_told(void **state)
+{
+    static const char text[] = "{% macro f(a) %}{{ a }}{% endmacro %}{% set x = [1, 2] %}{% for i in x %}{{ f(i) ~ {'a': i}|tojson }}{% endfor %}"
+                               "{% generation %}{{ 'a b'.split() | join('-') }}{% endgeneration %}";
+    rp_ctx *ctx = test_ctx(NULL);
+    int k       = 1;
+
+    (void)state;
+    for (;; k++) {
+        rp_template_text out = { 0 };
+        ctx->fault_countdown = k;
+        rp_status status     = render(ctx, text, sizeof text - 1, NULL, &out);
+        bool fired           = ctx->fault_countdown == 0;
+        ctx->fault_countdown = 0;
+        if (!fired) {
+            assert_ok(ctx, status);
+            assert_string_equal(out.text, "1{\"a\": 1}2{\"a\": 2}a-b");
+            rp__template_text_free(&out);
+            break;
+        }
+        assert_int_equal(status, RP_ERR_MEMORY);
+        assert_null(out.text);
+    }
+    assert_true(k > 10);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statements_and_expressions_mean_what_jinja_means),
+        cmocka_unit_test(templates_of_all_families_render_as_in_transformers),
+        cmocka_unit_test(what_is_wrong_is_told_with_its_line),
+        cmocka_unit_test(no_template_takes_more_than_its_limits),
+        cmocka_unit_test(depth_has_a_limit_wherever_it_comes_from),
+        cmocka_unit_test(every_failed_allocation_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
