@@ -74,18 +74,21 @@ static rp_status put_text(void *user, const rp_template_text *text)
 
 #define WRONG(r, ...) rp__fail((r)->job->ctx, RP_ERR_FORMAT, __VA_ARGS__)
 
-/* The column the recipe names; its default is where such files have it. */
+/* The column the recipe names. Its default, `text`, means where such files have conversations, unless one is there. */
 static const json_t *conversation(const rp_read_job *job, const json_t *line, const char **name)
 {
     static const char *const usual[] = { "messages", "conversations" };
     const json_t *found              = json_object_get(line, job->config->column);
 
     *name = job->config->column;
-    for (int i = 0; i < RP_COUNT(usual) && !found && !strcmp(job->config->column, "text"); i++) {
+    if (json_is_array(found) || strcmp(*name, "text")) return found;
+    for (int i = 0; i < RP_COUNT(usual); i++) {
+        *name = usual[i];
         found = json_object_get(line, usual[i]);
-        *name = found || !i ? usual[i] : *name;
+        if (found) return found;
     }
-    return found;
+    *name = usual[0];
+    return NULL;
 }
 
 static const char *role_of(const char *from)

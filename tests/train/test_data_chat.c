@@ -177,6 +177,7 @@ static void other_spellings_of_a_conversation_are_the_same_data(void **state)
         "{\"conversations\": [{\"from\": \"human\", \"value\": \"What is it?\"}, {\"from\": \"gpt\", \"value\": \"A cat.\"}], \"id\": 7}",
         "{\"text\": [" ASK ", " SAY("A cat.") "]}",
         "{\"messages\": [{\"from\": \"user\", \"value\": \"What is it?\"}, {\"from\": \"assistant\", \"value\": \"A cat.\"}], \"conversations\": 1}",
+        "{\"text\": \"of another use\", \"messages\": [" ASK ", " SAY("A cat.") "]}",
     };
     world w       = world_of("chatml");
     uint64_t hash = 0;
