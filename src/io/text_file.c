@@ -136,7 +136,7 @@ rp_status rp__text_file_line(rp_text_file *in, const char **line, int64_t *bytes
     int64_t looked = 0, n;
 
     for (;;) {
-        char *from = in->line + in->begin, *found = NULL;
+        char *from = in->line ? in->line + in->begin : NULL, *found = NULL;
         if (in->end > in->begin + looked) found = memchr(from + looked, '\n', (size_t)(in->end - in->begin - looked));
         if (found) {
             *line  = from;

@@ -119,6 +119,28 @@ static void text_files_are_documents_in_bytewise_order(void **state)
     test_ctx_free(ctx);
 }
 
+static void listed_files_keep_their_order_and_globs_within_sort_bytewise(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_data_batch b;
+
+    const char *paths[] = { temp_text(&dir, "z.txt", "z"), temp_path(&dir, "?.log"), temp_text(&dir, "a.txt", "a") };
+    temp_text(&dir, "b.log", "b");
+    temp_text(&dir, "B.log", "B");
+    rp_data_config c = config_of(NULL, "text");
+    c.paths          = paths;
+    c.n_paths        = 3;
+    c.max_seq_len    = 8;
+    rp_data *d       = open_data(ctx, &c);
+    assert_ok(ctx, rp__data_batch(d, 0, 0, &b));
+    assert_row(b.tokens, 'z', EOS, 'B', EOS, 'b', EOS, 'a', EOS);
+    rp__data_close(d);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void bos_and_eos_beyond_the_vocabulary_are_inert(void **state)
 {
     (void)state;
@@ -606,6 +628,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_samples_shift_labels_and_restart_at_documents),
         cmocka_unit_test(text_files_are_documents_in_bytewise_order),
+        cmocka_unit_test(listed_files_keep_their_order_and_globs_within_sort_bytewise),
         cmocka_unit_test(bos_and_eos_beyond_the_vocabulary_are_inert),
         cmocka_unit_test(unpacked_documents_are_cut_and_padded_to_the_longest),
         cmocka_unit_test(unpacked_batches_are_as_long_on_every_rank),

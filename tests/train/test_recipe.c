@@ -404,6 +404,7 @@ static void draw_value(const rp_recipe_key *key, char *out, size_t bytes)
     case KEY_OPT_NUMBER: snprintf(out, bytes, "%.17g", (draw(65536) + 1) / 65538.0 / (1 + draw(60000))); break;
     case KEY_PAIR: snprintf(out, bytes, "[%.17g, 0]", draw(65536) / 65537.0); break;
     case KEY_TEXTS: snprintf(out, bytes, "[\"%s\", \"%s\"]", draw_text(), draw_text()); break;
+    case KEY_FILES: snprintf(out, bytes, draw(2) ? "\"%s\"" : "[\"%s\", b.txt]", draw_text()); break;
     case KEY_TYPES: snprintf(out, bytes, "[MLP, LlamaDecoderLayer]"); break;
     case KEY_MAP: snprintf(out, bytes, "{a: \"%s\", b: {c: [1, %s]}, \"<<\": 2}", draw_text(), "null"); break;
     case KEY_BUDGET: snprintf(out, bytes, draw(2) ? "auto" : "%u.5 MiB", draw(5000)); break;
@@ -435,6 +436,38 @@ static int draw_settings(char text[MAX_SETTINGS][256], const char **setting)
         n++;
     }
     return n;
+}
+
+static void data_is_a_file_or_a_list_of_files(void **state)
+{
+    (void)state;
+    reading r = read_one(MODEL "dataset: {path: one.txt}\ndataset_val: {path: [b.txt, \"*.gz\"]}\n", NULL);
+
+    assert_read(&r);
+    assert_int_equal(r.recipe->dataset.path.all.n, 1);
+    assert_string_equal(r.recipe->dataset.path.first, "one.txt");
+    assert_int_equal(r.recipe->dataset_val.path.all.n, 2);
+    assert_string_equal(r.recipe->dataset_val.path.all.item[1], "*.gz");
+    end(&r);
+    assert_error(MODEL "dataset: {path: []}\n", NULL, "r.yaml:2: 'dataset.path' wants a text, a list of texts, or null, not an empty list");
+    assert_error(MODEL "dataset: {path: [a, [b]]}\n", NULL, "r.yaml:2: 'dataset.path' wants a text, a list of texts, or null, not a list");
+}
+
+static void conversations_need_no_prompt_column_to_train_on_answers_alone(void **state)
+{
+    (void)state;
+    reading r = read_one(MODEL "dataset: {path: a, format: chat, train_on_input: false, column: talk}\n", NULL);
+
+    assert_read(&r);
+    assert_int_equal(r.recipe->dataset.format, RP_FORMAT_CHAT);
+    assert_int_equal(r.report.n_notes, 0);
+    end(&r);
+    r = read_one(MODEL "dataset: {path: a, format: chat, prompt_column: p}\ntokenizer: {chat_template: t.jinja}\n", NULL);
+    assert_told(&r, "r.yaml:2: note: 'dataset.prompt_column' has no effect: the format is not jsonl");
+    end(&r);
+    r = read_one(MODEL "tokenizer: {chat_template: t.jinja}\n", NULL);
+    assert_told(&r, "r.yaml:2: note: 'tokenizer.chat_template' has no effect: no dataset has format chat");
+    end(&r);
 }
 
 static void a_written_recipe_reads_back_the_same(void **state)
@@ -512,6 +545,8 @@ int main(void)
         cmocka_unit_test(wrong_settings_name_the_argument),
         cmocka_unit_test(references_take_other_keys_values),
         cmocka_unit_test(references_that_multiply_are_refused),
+        cmocka_unit_test(data_is_a_file_or_a_list_of_files),
+        cmocka_unit_test(conversations_need_no_prompt_column_to_train_on_answers_alone),
         cmocka_unit_test(a_written_recipe_reads_back_the_same),
         cmocka_unit_test(a_refused_allocation_anywhere_leaves_nothing_behind),
     };
