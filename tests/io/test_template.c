@@ -18,9 +18,9 @@ static json_t *golden(const char *name)
 static rp_status render(rp_ctx *ctx, const char *text, int64_t bytes, const json_t *variables, rp_template_text *out)
 {
     rp_template *t = NULL;
-    json_t *none   = json_object();
 
     RP_TRY(rp__template_new(ctx, "m", text, bytes, &t));
+    json_t *none     = json_object();
     rp_status status = rp__template_render(t, variables ? variables : none, RP_CHAT_DATE, out);
     rp__template_free(t);
     json_decref(none);
