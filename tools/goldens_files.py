@@ -35,6 +35,11 @@ def dtypes(folder):
         "bf16": torch.tensor([1.0, -3.25, 1e38, float("inf"), -float("inf"), 1e-3], dtype=torch.bfloat16),
         "f32": torch.tensor([[[1.5]], [[-2.75]]]),
         "f64": torch.tensor([1 / 3, -1e30, 16777217.0], dtype=torch.float64),
+        "f8_e4m3": torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn),
+        "f8_e5m2": torch.arange(256, dtype=torch.uint8).view(torch.float8_e5m2),
+        "u16": torch.tensor([0, 65535], dtype=torch.uint16),
+        "u32": torch.tensor([2**32 - 1, 2**24 + 1], dtype=torch.uint32),
+        "u64": torch.tensor([2**64 - 1, 2**40 + 2**16 - 1], dtype=torch.uint64),
         "scalar": torch.tensor(42.0),
         "empty": torch.empty(2, 0, 3),
         "naïve.名前": torch.tensor([5.0]),
@@ -54,14 +59,22 @@ def saved(folder):
     }, folder / "saved.safetensors", metadata={"format": "pt"})
 
 
+# Where the halves of a block that scale it are; blocks of random bits get every finite one, denormals and the largest included.
+SCALES_AT = {Q.Q4_0: [0], Q.Q4_1: [0, 2], Q.Q5_0: [0], Q.Q5_1: [0, 2], Q.Q8_0: [0], Q.Q2_K: [80, 82], Q.Q3_K: [108],
+             Q.Q4_K: [0, 2], Q.Q5_K: [0, 2], Q.Q6_K: [208], Q.IQ4_NL: [0], Q.IQ4_XS: [0], Q.TQ1_0: [52], Q.TQ2_0: [64],
+             Q.MXFP4: [], Q.NVFP4: []}
+EXTREME = np.array([0x7BFF, 0xFBFF, 0x0001, 0x8001, 0x03FF, 0x0400, 0x0000, 0x8000], dtype=np.uint16)
+
+
 def random_blocks(rng, kind, rows, columns):
     elems, size = gguf.GGML_QUANT_SIZES[kind]
     blocks = rng.integers(0, 256, (rows * columns // elems, size), dtype=np.uint8)
-    n_scales = 2 if kind in (Q.Q4_1, Q.Q5_1, Q.Q4_K, Q.Q5_K) else 1
-    scales = rng.integers(0, 2**16, (blocks.shape[0], n_scales)).astype(np.uint16)
-    scales &= np.where((scales & 0x7C00) == 0x7C00, 0x83FF, 0xFFFF).astype(np.uint16)   # finite; denormals stay
-    at = size - 2 if kind == Q.Q6_K else 0
-    blocks[:, at : at + 2 * n_scales] = scales.view(np.uint8)
+    for at in SCALES_AT[kind]:
+        scales = rng.integers(0, 2**16, len(blocks)).astype(np.uint16)
+        scales &= np.where((scales & 0x7C00) == 0x7C00, 0x83FF, 0xFFFF).astype(np.uint16)
+        extreme = rng.permutation(EXTREME)[: len(blocks) // 2]
+        scales[: len(extreme)] = extreme
+        blocks[:, at : at + 2] = scales.view(np.uint8).reshape(-1, 2)
     return blocks.reshape(rows, -1)
 
 
@@ -94,8 +107,8 @@ def types(folder):
     for kind in (Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0):
         add(f"bits.{kind.name}", random_blocks(rng, kind, 3, 64), kind)
         add(f"values.{kind.name}", gguf.quantize(values, kind), kind)
-    for kind in (Q.Q4_K, Q.Q5_K, Q.Q6_K):
-        add(f"bits.{kind.name}", random_blocks(rng, kind, 2, 512), kind)
+    for kind in (Q.Q2_K, Q.Q3_K, Q.Q4_K, Q.Q5_K, Q.Q6_K, Q.IQ4_NL, Q.IQ4_XS, Q.TQ1_0, Q.TQ2_0, Q.MXFP4, Q.NVFP4):
+        add(f"bits.{kind.name}", random_blocks(rng, kind, 4, 512), kind)
     add("f32", values, Q.F32)
     add("f16", values[:, :5].astype(np.float16), Q.F16)
     add("bf16", gguf.quantize(values, Q.BF16), Q.BF16)
@@ -106,7 +119,7 @@ def types(folder):
         expected.append(data.astype(np.float32))
     w.add_tensor("four", np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2))
     expected.append(np.arange(24, dtype=np.float32))
-    w.add_tensor("listed", rng.integers(0, 256, (1, 84), dtype=np.uint8), raw_dtype=Q.Q2_K)
+    w.add_tensor("listed", rng.integers(0, 256, (1, 66), dtype=np.uint8), raw_dtype=Q.IQ2_XXS)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

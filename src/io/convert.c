@@ -21,6 +21,8 @@
 CONVERT(f64, double, (float)v)
 CONVERT(f16, uint16_t, rp__f32_from_f16(v))
 CONVERT(bf16, uint16_t, rp__f32_from_bf16(v))
+CONVERT(f8_e5m2, uint8_t, rp__f32_from_f16((uint16_t)(v << 8)))     /* the upper half of a half */
+CONVERT(f8_e4m3, uint8_t, rp__f32_from_f8_e4m3(v))
 CONVERT(i64, int64_t, (float)v)
 CONVERT(i32, int32_t, (float)v)
 CONVERT(i16, int16_t, (float)v)

@@ -4,8 +4,8 @@
  *
  * The file is mapped while open; everything returned is borrowed and lives until close. Every offset, length and count is
  * checked against the file before use: a malformed file is RP_ERR_FORMAT with one sentence, never a crash. Read are F64 F32
- * F16 BF16 I64 I32 I16 I8 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K, with exactly the values of gguf-py; tensors of the other
- * types that ggml has are listed only.
+ * F16 BF16 I64 I32 I16 I8 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 NVFP4, with exactly
+ * the values of gguf-py; tensors of the other types that ggml has are listed only.
  */
 #ifndef RP_GGUF_H
 #define RP_GGUF_H

@@ -12,8 +12,8 @@
 
 const st_dtype rp__st_dtypes[RP_ST_DTYPES] = {
     [RP_ST_BOOL] = { "BOOL", 1, rp__convert_bool }, [RP_ST_U8] = { "U8", 1, rp__convert_u8 },
-    [RP_ST_I8] = { "I8", 1, rp__convert_i8 },       [RP_ST_F8_E5M2] = { "F8_E5M2", 1, NULL },
-    [RP_ST_F8_E4M3] = { "F8_E4M3", 1, NULL },       [RP_ST_I16] = { "I16", 2, rp__convert_i16 },
+    [RP_ST_I8] = { "I8", 1, rp__convert_i8 },       [RP_ST_F8_E5M2] = { "F8_E5M2", 1, rp__convert_f8_e5m2 },
+    [RP_ST_F8_E4M3] = { "F8_E4M3", 1, rp__convert_f8_e4m3 },       [RP_ST_I16] = { "I16", 2, rp__convert_i16 },
     [RP_ST_U16] = { "U16", 2, rp__convert_u16 },    [RP_ST_F16] = { "F16", 2, rp__convert_f16 },
     [RP_ST_BF16] = { "BF16", 2, rp__convert_bf16 }, [RP_ST_I32] = { "I32", 4, rp__convert_i32 },
     [RP_ST_U32] = { "U32", 4, rp__convert_u32 },    [RP_ST_F32] = { "F32", 4, rp__convert_f32 },

@@ -18,8 +18,8 @@ static void every_type_that_is_read_has_the_values_of_gguf_py(void **state)
     rp_gguf *g;
 
     assert_ok(ctx, rp__gguf_open(ctx, golden("types.gguf"), &g));
-    assert_int_equal(rp__gguf_n_tensors(g), 23);
-    for (int64_t i = 0; i < 22; i++) {
+    assert_int_equal(rp__gguf_n_tensors(g), 31);
+    for (int64_t i = 0; i < 30; i++) {
         const rp_gguf_tensor *t = rp__gguf_tensor_at(g, i);
         float *got              = calloc((size_t)t->elems, sizeof *got);
         assert_ok(ctx, rp__gguf_read(g, t, 0, t->elems, got));
@@ -166,9 +166,10 @@ static void a_type_that_is_only_listed_is_refused_with_those_that_are_read(void 
     assert_ok(ctx, rp__gguf_open(ctx, golden("types.gguf"), &g));
     const rp_gguf_tensor *t = rp__gguf_find(g, "listed");
     assert_int_equal(t->elems, 256);
-    assert_string_equal(t->type, "Q2_K");
+    assert_string_equal(t->type, "IQ2_XXS");
     assert_int_equal(rp__gguf_read(g, t, 0, 256, out), RP_ERR_UNSUPPORTED);
-    assert_non_null(strstr(rp_error(ctx), "type Q2_K, which is not read; read are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K I8"));
+    assert_non_null(strstr(rp_error(ctx), "type IQ2_XXS, which is not read; read are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K "
+                                            "IQ4_NL IQ4_XS I8 I16 I32 I64 F64 BF16 TQ1_0 TQ2_0 MXFP4 NVFP4"));
     rp__gguf_close(g);
 }
 
