@@ -9,6 +9,7 @@
   types.f32             gguf.dequantize of each, one after another in the order of the file
   types.txt             ggml's table: number, name, elements of a block, bytes of a block
   vocab.gguf            metadata without tensors
+  split-0000?-of-00003.gguf   five tensors in three files
 
 The numbers come from fixed seeds, so a second run makes the same bytes.
 """
@@ -137,8 +138,19 @@ def vocab(folder):
     w.close()
 
 
+def split(folder):
+    w = gguf.GGUFWriter(folder / "split.gguf", "llama", split_max_tensors=2)
+    w.add_name("in three files")
+    for i, name in enumerate(("c", "a", "e", "b", "d")):
+        w.add_tensor(name, np.full((2, 4), i, np.float32))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
 if __name__ == "__main__":
     to = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent / "tests/io/golden")
     to.mkdir(parents=True, exist_ok=True)
-    for make in (dtypes, saved, types, vocab):
+    for make in (dtypes, saved, types, vocab, split):
         make(to)

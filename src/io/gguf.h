@@ -2,6 +2,8 @@
  *
  *   magic "GGUF" · version · counts | metadata key-values | tensor infos | padding | tensor data
  *
+ *   x-00001-of-00003.gguf   a model split over files: named by the first, read as one
+ *
  * The file is mapped while open; everything returned is borrowed and lives until close. Every offset, length and count is
  * checked against the file before use: a malformed file is RP_ERR_FORMAT with one sentence, never a crash. Read are F64 F32
  * F16 BF16 I64 I32 I16 I8 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 NVFP4, with exactly
@@ -35,10 +37,11 @@ typedef struct {
     int64_t elems, bytes;
 } rp_gguf_tensor;
 
-/* errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED version 1, big endian, arrays of
+/* errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed, parts of a split model that do not belong together, or not the
+ *         first of them · RP_ERR_UNSUPPORTED version 1, big endian, arrays of
  *         arrays (llama.cpp reads none either), a tensor type that is not known here */
 rp_status rp__gguf_open(rp_ctx *ctx, const char *path, rp_gguf **out);
-/* As open, over the bytes of a file, which the caller keeps until close. `label` names them in messages. */
+/* As open, over the bytes of one file, which the caller keeps until close. `label` names them in messages. */
 rp_status rp__gguf_open_bytes(rp_ctx *ctx, const char *label, const void *data, int64_t bytes, rp_gguf **out);
 void rp__gguf_close(rp_gguf *file);
 

@@ -131,6 +131,27 @@ static void a_file_of_metadata_alone_opens(void **state)
     rp__gguf_close(g);
 }
 
+static void version_2_reads_as_version_3_does(void **state)
+{
+    (void)state;
+    int64_t bytes;
+    char *text = whole(ctx, golden("types.gguf"), &bytes);
+    float two[192], three[192];
+    rp_gguf *g, *newer;
+
+    assert_int_equal(text[4], 3);
+    text[4] = 2;
+    assert_ok(ctx, rp__gguf_open_bytes(ctx, "version 2", text, bytes, &g));
+    assert_ok(ctx, rp__gguf_open(ctx, golden("types.gguf"), &newer));
+    assert_int_equal(rp__gguf_n_tensors(g), rp__gguf_n_tensors(newer));
+    assert_ok(ctx, rp__gguf_read(g, rp__gguf_find(g, "values.Q5_1"), 0, 192, two));
+    assert_ok(ctx, rp__gguf_read(newer, rp__gguf_find(newer, "values.Q5_1"), 0, 192, three));
+    assert_memory_equal(two, three, sizeof two);
+    rp__gguf_close(g);
+    rp__gguf_close(newer);
+    rp__release(text);
+}
+
 /* ---- reading ---- */
 
 static void shapes_are_slowest_first_and_rows_read_as_the_whole_does(void **state)
@@ -171,6 +192,68 @@ static void a_type_that_is_only_listed_is_refused_with_those_that_are_read(void 
     assert_non_null(strstr(rp_error(ctx), "type IQ2_XXS, which is not read; read are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K "
                                             "IQ4_NL IQ4_XS I8 I16 I32 I64 F64 BF16 TQ1_0 TQ2_0 MXFP4 NVFP4"));
     rp__gguf_close(g);
+}
+
+/* ---- several files ---- */
+
+#define PART(no) "split-0000" no "-of-00003.gguf"
+
+static void a_model_in_several_files_is_read_as_one(void **state)
+{
+    (void)state;
+    static const char *const in_order[] = { "c", "a", "e", "b", "d" };
+    float row[4], all[8];
+    rp_gguf *g;
+
+    assert_ok(ctx, rp__gguf_open(ctx, golden(PART("1")), &g));
+    assert_int_equal(rp__gguf_n_tensors(g), 5);
+    for (int i = 0; i < 5; i++) {
+        const rp_gguf_tensor *t = rp__gguf_find(g, in_order[i]);
+        assert_ptr_equal(t, rp__gguf_tensor_at(g, i));
+        assert_ok(ctx, rp__gguf_read(g, t, 0, 8, all));
+        for (int k = 0; k < 8; k++) assert_true(all[k] == (float)i);
+        rp__gguf_drop(g, t);
+        assert_ok(ctx, rp__gguf_read(g, t, 4, 4, row));
+        assert_true(row[3] == (float)i);
+    }
+    assert_null(rp__gguf_find(g, "f"));
+    assert_memory_equal(rp__gguf_get(g, "general.name")->s.text, "in three files", 14);
+    rp__gguf_close(g);
+}
+
+static void copy_part(const char *from, const char *to)
+{
+    int64_t bytes;
+    char *text = whole(ctx, golden(from), &bytes);
+
+    assert_ok(ctx, rp__file_write(ctx, temp_path(to), text, bytes));
+    rp__release(text);
+}
+
+static void assert_split_refused(const char *name, rp_status expected, const char *message)
+{
+    rp_gguf *g       = NULL;
+    rp_status status = rp__gguf_open(ctx, temp_path(name), &g);
+
+    assert_null(g);
+    if (status != expected || !strstr(rp_error(ctx), message))
+        fail_msg("expected status %d and '%s', got %d: %s", (int)expected, message, (int)status, rp_error(ctx));
+}
+
+static void parts_that_do_not_make_a_model_are_refused(void **state)
+{
+    (void)state;
+
+    copy_part(PART("2"), PART("2"));
+    assert_split_refused(PART("2"), RP_ERR_FORMAT, "is part 2 of a model in 3 files; name the first, which ends in '-00001-of-00003.gguf'");
+    copy_part(PART("1"), "renamed.gguf");
+    assert_split_refused("renamed.gguf", RP_ERR_FORMAT, "its own does not end in '-00001-of-00003.gguf'");
+    copy_part(PART("1"), PART("1"));
+    assert_split_refused(PART("1"), RP_ERR_IO, PART("3") "': No such file");
+    copy_part(PART("2"), PART("3"));
+    assert_split_refused(PART("1"), RP_ERR_FORMAT, PART("3") "' is not part 3 of 3");
+    copy_part("vocab.gguf", PART("3"));
+    assert_split_refused(PART("1"), RP_ERR_FORMAT, PART("3") "' is not part 3 of 3");
 }
 
 /* ---- files made here ---- */
@@ -407,10 +490,13 @@ static void absent_files_and_folders_are_refused(void **state)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    rp_gguf *g = NULL;
+    static const char *const files[] = { "types.gguf", PART("1") };
 
-    until_no_fault_fires(ctx, rp__gguf_open(ctx, golden("types.gguf"), &g), assert_null(g));
-    rp__gguf_close(g);
+    for (int i = 0; i < RP_COUNT(files); i++) {
+        rp_gguf *g = NULL;
+        until_no_fault_fires(ctx, rp__gguf_open(ctx, golden(files[i]), &g), assert_null(g));
+        rp__gguf_close(g);
+    }
 }
 
 int main(void)
@@ -423,6 +509,9 @@ int main(void)
         cmocka_unit_test(a_file_of_metadata_alone_opens),
         cmocka_unit_test(shapes_are_slowest_first_and_rows_read_as_the_whole_does),
         cmocka_unit_test(a_type_that_is_only_listed_is_refused_with_those_that_are_read),
+        cmocka_unit_test(version_2_reads_as_version_3_does),
+        cmocka_unit_test(a_model_in_several_files_is_read_as_one),
+        cmocka_unit_test(parts_that_do_not_make_a_model_are_refused),
         cmocka_unit_test(headers_that_lie_are_refused),
         cmocka_unit_test(malformed_metadata_is_refused),
         cmocka_unit_test(alignment_must_be_a_power_of_two_and_is_then_followed),
@@ -432,8 +521,10 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
     };
 
-    ctx        = test_ctx(NULL);
+    ctx = test_ctx(NULL);
+    temp_enter();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    temp_leave(ctx);
     test_ctx_free(ctx);
     return failed;
 }
