@@ -250,13 +250,20 @@ static rp_status check_names(const rp_safetensors *set)
     return RP_OK;
 }
 
+static rp_status add_path(rp_safetensors *set, const char *path)
+{
+    if (rp__file_is_dir(path)) return rp__st_open_folder(set, path);
+    if (rp__file_exists(path) && rp__safetensors_is_pickle(path)) return rp__safetensors_refuse_pickle(set->ctx, NULL, path);
+    return rp__st_add_file(set, path, NULL);
+}
+
 static rp_status open_set(rp_ctx *ctx, const char *path, const rp_file_map *map, rp_safetensors **out)
 {
     rp_safetensors *set = rp__host_alloc(ctx, sizeof *set);
 
     if (!set) return RP_ERR_MEMORY;
     set->ctx         = ctx;
-    rp_status status = !map && rp__file_is_dir(path) ? rp__st_open_folder(set, path) : rp__st_add_file(set, path, map);
+    rp_status status = map ? rp__st_add_file(set, path, map) : add_path(set, path);
     if (status == RP_OK) {
         rp__st_sort(set);
         status = check_names(set);
@@ -325,8 +332,6 @@ rp_status rp__safetensors_read(const rp_safetensors *set, const rp_safetensor *t
     const rp_file_map *map = &set->file[tensor->file].map;
     int64_t window         = RP_FILE_WINDOW_BYTES / dtype->bytes;
 
-    RP_CHECK(set->ctx, dtype->convert, RP_ERR_UNSUPPORTED, "tensor '" NAME "' has the dtype '%s', which is not converted to fp32",
-             tensor->name, dtype->name);
     RP_CHECK(set->ctx, start >= 0 && count >= 0 && start <= tensor->elems && count <= tensor->elems - start, RP_ERR_ARG,
              "elements [%" PRId64 ", +%" PRId64 ") are outside tensor '" NAME "', which has %" PRId64, start, count, tensor->name,
              tensor->elems);

@@ -43,11 +43,16 @@ typedef struct rp_safetensors rp_safetensors;
 
 /* `path` is a file or a folder.
  * owner   yours; the tensors, names and bytes it returns live until close
- * errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED a dtype or rank not known here */
+ * errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED a dtype or rank not known here,
+ *         a folder or file of PyTorch's pickles */
 rp_status rp__safetensors_open(rp_ctx *ctx, const char *path, rp_safetensors **out);
 /* As open, over the bytes of a single file, which the caller keeps until close. `label` names them in messages. */
 rp_status rp__safetensors_open_bytes(rp_ctx *ctx, const char *label, const void *data, int64_t bytes, rp_safetensors **out);
 void rp__safetensors_close(rp_safetensors *set);
+
+/* PyTorch's own files, by their names / the sentence about one of them, RP_ERR_UNSUPPORTED; folder NULL: `name` is the path. */
+bool rp__safetensors_is_pickle(const char *name);
+rp_status rp__safetensors_refuse_pickle(rp_ctx *ctx, const char *folder, const char *name);
 
 int64_t rp__safetensors_n_tensors(const rp_safetensors *set);
 /* In bytewise order of names. */
@@ -58,7 +63,7 @@ const char *rp__safetensors_file_name(const rp_safetensors *set, int file);
 const char *rp__safetensors_metadata(const rp_safetensors *set, const char *key);
 
 /* Elements [start, start + count) in row-major order as fp32.
- * errors  RP_ERR_ARG outside the tensor · RP_ERR_UNSUPPORTED a dtype (F8) that is only read as bytes */
+ * F8 are the codes' own values: what scales them, where a model is quantised, is another tensor. errors RP_ERR_ARG outside */
 rp_status rp__safetensors_read(const rp_safetensors *set, const rp_safetensor *tensor, int64_t start, int64_t count, float *out);
 /* The tensor's bytes as the file has them, little endian, at any alignment. */
 const uint8_t *rp__safetensors_bytes(const rp_safetensors *set, const rp_safetensor *tensor);

@@ -111,6 +111,24 @@ static rp_status open_indexed(rp_safetensors *set, const char *folder, const cha
     return status;
 }
 
+/* ---- files of PyTorch ---- */
+
+bool rp__safetensors_is_pickle(const char *name)
+{
+    static const char *const endings[] = { ".bin", ".pth", ".pt", ".ckpt" };
+
+    for (int i = 0; i < RP_COUNT(endings); i++)
+        if (rp__ends_with(name, endings[i])) return true;
+    return false;
+}
+
+rp_status rp__safetensors_refuse_pickle(rp_ctx *ctx, const char *folder, const char *name)
+{
+    return rp__fail(ctx, RP_ERR_UNSUPPORTED, "'%.200s%s%.100s' is PyTorch's pickle, which may run code and is not read; transformers turns "
+                    "its folder into safetensors: from_pretrained(folder).save_pretrained(folder)",
+                    folder ? folder : "", folder ? "/" : "", name);
+}
+
 /* ---- a folder without either ---- */
 
 static int is_safetensors(const struct dirent *entry)
@@ -122,6 +140,25 @@ static int is_safetensors(const struct dirent *entry)
 
 static int bytewise(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
+static int is_pickled(const struct dirent *entry) { return entry->d_name[0] != '.' && rp__safetensors_is_pickle(entry->d_name); }
+
+static void free_entries(struct dirent **entry, int n)
+{
+    for (int i = 0; i < n; i++) free(entry[i]);
+    free(entry);
+}
+
+static rp_status none_found(rp_ctx *ctx, const char *folder)
+{
+    struct dirent **entry = NULL;
+    int n                 = scandir(folder, &entry, is_pickled, bytewise);
+    rp_status status      = n > 0 ? rp__safetensors_refuse_pickle(ctx, folder, entry[0]->d_name)
+                                  : rp__fail(ctx, RP_ERR_IO, "cannot find a .safetensors file in '%s'", folder);
+
+    free_entries(entry, n);
+    return status;
+}
+
 static rp_status open_all(rp_safetensors *set, const char *folder)
 {
     struct dirent **entry = NULL;
@@ -129,12 +166,9 @@ static rp_status open_all(rp_safetensors *set, const char *folder)
     rp_status status      = RP_OK;
 
     RP_CHECK(set->ctx, n >= 0, RP_ERR_IO, "cannot list '%s': %s", folder, strerror(errno));
-    if (n == 0) status = rp__fail(set->ctx, RP_ERR_IO, "cannot find a .safetensors file in '%s'", folder);
-    for (int i = 0; i < n; i++) {
-        if (status == RP_OK) status = add_shard(set, folder, entry[i]->d_name);
-        free(entry[i]);
-    }
-    free(entry);
+    if (n == 0) status = none_found(set->ctx, folder);
+    for (int i = 0; i < n && status == RP_OK; i++) status = add_shard(set, folder, entry[i]->d_name);
+    free_entries(entry, n);
     return status;
 }
 

@@ -1,7 +1,8 @@
 /* models/export.c -- writes a model as transformers would: config.json and safetensors under its names.
  *
  * Tensors stand in bytewise order of their names, each parameter once: a tied output is not written. Weights go to the file from
- * where they are; config.json comes last, so a directory that has one is whole.
+ * where they are; config.json comes last, so a directory that has one is whole. generation_config.json, which says how to sample
+ * from the model, is carried over as it is where the source has one.
  *
  *   rank 0     [ slice 0 ]────────────────────────────────▶ file      as it lies
  *   rank 1     [ slice 1 ]─ window by window ─▶ [ window ]─▶ file      what rank 0 holds of it at a time
@@ -14,7 +15,7 @@
 #include "base/file.h"
 #include "io/safetensors.h"
 
-enum { WINDOW_BYTES = 4 << 20 };
+enum { WINDOW_BYTES = 4 << 20, CARRIED_CAP_BYTES = 1 << 20 };
 
 typedef struct { char name[RP_WEIGHT_NAME_CHARS]; const rp_param *param; } named;
 
@@ -49,6 +50,7 @@ static rp_status name_all(rp_model *model, named *all, rp_safetensor *tensor)
 typedef struct {
     rp_ctx *ctx;
     const char *directory;
+    int64_t max_shard_bytes;            /* 0: as the writer has it */
     int n, rank, ranks;                 /* rank: of those that hold the weights together */
     bool brings, writes;                /* it is one of the first copy's ranks; it is the first of all */
     named *all;
@@ -88,7 +90,7 @@ static rp_status prepare(exporter *x, rp_model *model)
     RP_TRY(name_all(model, x->all, x->tensor));
     if (!x->writes) return RP_OK;
     if (x->ranks > 1) RP_TRY(take_window(x));
-    return rp__safetensors_create_folder(x->ctx, x->directory, 0, x->n, x->tensor, 0, NULL, &x->writer);
+    return rp__safetensors_create_folder(x->ctx, x->directory, x->max_shard_bytes, x->n, x->tensor, 0, NULL, &x->writer);
 }
 
 /* After a failure no more is written, but what other ranks send is still taken: they do not know yet. */
@@ -138,11 +140,11 @@ static rp_status commit(exporter *x)
     return writer ? rp__safetensors_commit(writer) : RP_OK;
 }
 
-static rp_status write_weights(rp_model *model, const char *directory)
+static rp_status write_weights(rp_model *model, const char *directory, int64_t max_shard_bytes)
 {
     rp_ctx *ctx = rp__model_ctx(model);
-    exporter x  = { .ctx = ctx, .directory = directory, .n = rp__model_n_params(model), .rank = rp__comm_rank(ctx->shards),
-                    .ranks = rp__comm_ranks(ctx->shards), .brings = rp__comm_rank(ctx->replicas) == 0,
+    exporter x  = { .ctx = ctx, .directory = directory, .max_shard_bytes = max_shard_bytes,
+                    .n = rp__model_n_params(model), .rank = rp__comm_rank(ctx->shards), .ranks = rp__comm_ranks(ctx->shards), .brings = rp__comm_rank(ctx->replicas) == 0,
                     .writes = rp__comm_rank(ctx->comm) == 0 };
     rp_status status = rp__comm_agree(ctx, ctx->comm, prepare(&x, model));
 
@@ -216,11 +218,32 @@ static rp_status write_config(rp_model *model, const char *directory)
     return status;
 }
 
-rp_status rp__model_export(rp_model *model, const char *directory)
+rp_status rp__model_export_shards(rp_model *model, const char *directory, int64_t max_shard_bytes)
 {
     rp_ctx *ctx      = rp__model_ctx(model);
-    rp_status status = write_weights(model, directory);
+    rp_status status = write_weights(model, directory, max_shard_bytes);
 
     if (status == RP_OK && rp__comm_rank(ctx->comm) == 0) status = write_config(model, directory);
     return rp__comm_agree(ctx, ctx->comm, status);
+}
+
+rp_status rp__model_export(rp_model *model, const char *directory) { return rp__model_export_shards(model, directory, 0); }
+
+/* ---- beside it ---- */
+
+rp_status rp__model_carry(rp_ctx *ctx, const char *source, const char *directory)
+{
+    static const char name[] = "generation_config.json";
+    char *from = rp__path_join(ctx, source, name), *to = from ? rp__path_join(ctx, directory, name) : NULL, *text = NULL;
+    int64_t bytes;
+    rp_status status = to ? RP_OK : RP_ERR_MEMORY;
+
+    if (status == RP_OK && rp__file_exists(from)) {
+        status = rp__file_read(ctx, from, CARRIED_CAP_BYTES, &text, &bytes);
+        if (status == RP_OK) status = rp__file_write(ctx, to, text, bytes);
+    }
+    rp__release(text);
+    rp__release(to);
+    rp__release(from);
+    return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "io/safetensors.h"
 
 #define CONFIG_CAP_BYTES (INT64_C(16) << 20)
 
@@ -56,6 +57,8 @@ rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node
     rp_model_files *files;
     rp_status status;
 
+    if (!rp__file_is_dir(path) && rp__file_exists(path) && rp__safetensors_is_pickle(path))
+        return rp__safetensors_refuse_pickle(ctx, NULL, path);
     RP_CHECK(ctx, is_gguf || rp__file_is_dir(path), rp__file_exists(path) ? RP_ERR_FORMAT : RP_ERR_IO,
              "cannot open the model '%s': %s", path,
              rp__file_exists(path) ? "neither a directory nor a .gguf file" : "no such file or directory");

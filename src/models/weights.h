@@ -37,5 +37,10 @@ void rp__model_init(rp_model *model, uint64_t seed);
  * which exists. The dtype field of config.json is the parameters'. Where weights are sharded all ranks call it: the first one writes, and
  * holds a window of what is another's (class comm, from the pool). errors RP_ERR_IO · RP_ERR_META · on one rank, on all of them */
 rp_status rp__model_export(rp_model *model, const char *directory);
+/* As export, with another most bytes of data a file; 0: 5 GB. errors RP_ERR_ARG below 0 */
+rp_status rp__model_export_shards(rp_model *model, const char *directory, int64_t max_shard_bytes);
+/* What else of the folder `source` belongs to the model and does not change with its weights: generation_config.json, where it has
+ * one. One rank calls it. errors RP_ERR_IO · RP_ERR_FORMAT larger than 1 MiB */
+rp_status rp__model_carry(rp_ctx *ctx, const char *source, const char *directory);
 
 #endif

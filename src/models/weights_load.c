@@ -112,6 +112,13 @@ static int find_param(const loader *l, const char *path)
     return -1;
 }
 
+/* Where codes are weights only together with what scales them, as in DeepSeek's F8 blocks and compressed-tensors. */
+static bool is_scale(const char *name)
+{
+    return rp__ends_with(name, ".weight_scale_inv") || rp__ends_with(name, ".weight_scale") || rp__ends_with(name, ".weight_packed") ||
+           rp__ends_with(name, ".qzeros");
+}
+
 static void pair_tensor(loader *l, file_tensor t)
 {
     const char *name = name_of(t);
@@ -121,6 +128,9 @@ static void pair_tensor(loader *l, file_tensor t)
 
     if (globs_match(l->config->family->inert_tensor, name)) return;
     if (known && l->config->tied && !strcmp(path, "output.weight")) l->head = t;
+    else if (param < 0 && is_scale(name))
+        FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' belongs to a quantised weight, which is read from GGUF alone; a copy of the model in "
+             "bfloat16 is read", name);
     else if (param < 0) FAIL(l, RP_ERR_FORMAT, "tensor '%.200s' is no weight of this model", name);
     else if (is_some(l->from[param])) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' are the same weight, '%s'",
                                            name_of(l->from[param]), name, path);
@@ -154,9 +164,10 @@ static void check_shape(loader *l, const rp_param *p, file_tensor t)
 static void check_readable(loader *l, file_tensor t)
 {
     rp_safetensors_dtype d = t.st ? t.st->dtype : RP_ST_F32;
+    bool is_float          = d == RP_ST_F64 || d == RP_ST_F32 || d == RP_ST_F16 || d == RP_ST_BF16 || d == RP_ST_F8_E4M3 || d == RP_ST_F8_E5M2;
 
-    if (t.st && d != RP_ST_F64 && d != RP_ST_F32 && d != RP_ST_F16 && d != RP_ST_BF16)
-        FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' is of dtype '%s'; these are read: F64, F32, F16, BF16", t.st->name,
+    if (t.st && !is_float)
+        FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' is of dtype '%s'; these are read: F64, F32, F16, BF16, F8_E4M3, F8_E5M2", t.st->name,
              rp__safetensors_dtype_name(d));
     else if (t.gguf && rp__gguf_read(l->gguf, t.gguf, 0, 0, NULL) != RP_OK) FAIL(l, RP_ERR_UNSUPPORTED, "%s", rp_error(l->ctx));
 }

@@ -87,8 +87,20 @@ static rp_status make_aside(rp_trainer *t, const char *aside)
     return rp__make_dirs(t->ctx, aside);
 }
 
+/* A folder's files; a GGUF file has none beside it. */
+static rp_status carry(rp_trainer *t, const char *aside)
+{
+    char *source = rp__beside_model(t->ctx, t->recipe);
+
+    if (!source) return RP_ERR_MEMORY;
+    rp_status status = rp__file_is_dir(source) ? rp__model_carry(t->ctx, source, aside) : RP_OK;
+    rp__release(source);
+    return status;
+}
+
 static rp_status give_name(rp_trainer *t, const char *aside, const char *final)
 {
+    RP_TRY(carry(t, aside));
     if (t->tokenizer) RP_TRY(rp__tokenizer_export(t->tokenizer, aside));
     return rp__dir_commit(t->ctx, aside, final);
 }

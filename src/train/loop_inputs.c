@@ -68,8 +68,7 @@ rp_model_config rp__config_share(const rp_model_config *config)
 
 /* ---- tokenizer ---- */
 
-/* The folder of a config.json; everything else is where it says. */
-static char *beside_model(rp_ctx *ctx, const rp_recipe *r)
+char *rp__beside_model(rp_ctx *ctx, const rp_recipe *r)
 {
     const char *path = r->model.config ? r->model.config : r->model.path, *slash = strrchr(path, '/');
 
@@ -98,7 +97,7 @@ static rp_status load_beside(rp_trainer *t, const char *path)
 static rp_status open_tokenizer(rp_trainer *t)
 {
     if (t->recipe->tokenizer.path) return rp__tokenizer_load(t->ctx, t->recipe->tokenizer.path, &t->tokenizer);
-    char *path       = beside_model(t->ctx, t->recipe);
+    char *path       = rp__beside_model(t->ctx, t->recipe);
     rp_status status = path ? load_beside(t, path) : RP_ERR_MEMORY;
     rp__release(path);
     return status;

@@ -151,6 +151,7 @@ static const char *examine(const json_t *root, rp_state_info *info)
     if (!unhex(json_object_get(root, "seed"), &info->seed) || !unhex(json_object_get(root, "data_hash"), &info->data_hash))
         return "lacks seed or data_hash";
     info->ranks = 1;
+    if (format == 1 && json_object_get(root, "parts")) return "is of format 1, which has no parts";
     if (format > 1 && (!read_int(root, "ranks", &info->ranks) || !read_int(root, "parts", &parts) || parts < 1 || parts > INT32_MAX))
         return "lacks ranks or parts";
     return json_is_object(json_object_get(root, "tensors")) ? NULL : "lists no tensors";

@@ -476,6 +476,29 @@ static void a_folder_without_index_gives_the_tensors_of_all_its_files(void **sta
     assert_ok(ctx, rp__remove_tree(ctx, temp_path("three")));
 }
 
+static void files_of_pytorch_are_refused_with_the_way_to_convert_them(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "three/pytorch_model.bin", "three/consolidated.00.pth" };
+    rp_safetensors *set = NULL;
+
+    assert_ok(ctx, rp__make_dirs(ctx, temp_path("three")));
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        put_text(names[i], "PK\003\004");
+        assert_int_equal(rp__safetensors_open(ctx, temp_path("three"), &set), RP_ERR_UNSUPPORTED);
+        assert_non_null(strstr(rp_error(ctx), names[i]));
+        assert_non_null(strstr(rp_error(ctx), "from_pretrained(folder).save_pretrained(folder)"));
+        assert_int_equal(rp__safetensors_open(ctx, temp_path(names[i]), &set), RP_ERR_UNSUPPORTED);
+        assert_int_equal(unlink(temp_path(names[i])), 0);
+    }
+    assert_null(set);
+    put_text("three/pytorch_model.bin", "PK\003\004");
+    assert_ok(ctx, save_three(1000));
+    assert_ok(ctx, rp__safetensors_open(ctx, temp_path("three"), &set));        /* beside safetensors they are not looked at */
+    rp__safetensors_close(set);
+    assert_ok(ctx, rp__remove_tree(ctx, temp_path("three")));
+}
+
 /* ---- without memory ---- */
 
 static void every_allocation_may_fail(void **state)
@@ -512,6 +535,7 @@ int main(void)
         cmocka_unit_test(parts_of_a_tensor_read_as_the_whole_does_and_not_beyond_it),
         cmocka_unit_test(long_reads_and_drops_leave_little_of_a_file_resident),
         cmocka_unit_test(an_index_that_does_not_fit_its_shards_is_refused),
+        cmocka_unit_test(files_of_pytorch_are_refused_with_the_way_to_convert_them),
         cmocka_unit_test(a_folder_without_index_gives_the_tensors_of_all_its_files),
         cmocka_unit_test(every_allocation_may_fail),
     };

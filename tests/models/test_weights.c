@@ -277,6 +277,31 @@ static void exported_model_loads_to_the_same_bits(void **state)
 
 /* ---- GGUF ---- */
 
+static void a_model_exported_in_shards_loads_to_the_same_bits(void **state)
+{
+    (void)state;
+    char path[RP_GOLDEN_PATH];
+    rp_safetensors *original, *written;
+    opened o = load_model(variant_path(path, "smollm2"), RP_F32);
+
+    assert_ok(ctx, rp__model_export_shards(o.model, temp_dir, 20000));
+    assert_true(rp__file_exists(temp_path("model.safetensors.index.json")));
+    assert_false(rp__file_exists(temp_path("model.safetensors")));
+    assert_ok(ctx, rp__safetensors_open(ctx, path, &original));
+    assert_ok(ctx, rp__safetensors_open(ctx, temp_dir, &written));
+    const rp_safetensor *last = rp__safetensors_at(written, rp__safetensors_n_tensors(written) - 1);
+    assert_true(last->file > 1);
+    assert_same_tensors("smollm2", original, written);
+    rp__safetensors_close(original);
+    rp__safetensors_close(written);
+    opened again = load_model(temp_dir, RP_F32);
+    close_model(&again);
+    assert_int_equal(rp__model_export_shards(o.model, temp_dir, -1), RP_ERR_ARG);
+    assert_ok(ctx, rp__model_export(o.model, temp_dir));        /* the shards' index goes, or it would be taken for the model */
+    assert_false(rp__file_exists(temp_path("model.safetensors.index.json")));
+    close_model(&o);
+}
+
 static void assert_loaded_is(const char *gguf, const char *truth)
 {
     char path[RP_GOLDEN_PATH];
@@ -483,7 +508,30 @@ static void codes_of_a_quantisation_are_no_weights(void **state)
 {
     (void)state;
     write_folder(TINY "}", TINY_N, tiny, RP_ST_I8);
-    assert_not_loaded(RP_ERR_UNSUPPORTED, "is of dtype 'I8'; these are read: F64, F32, F16, BF16");
+    assert_not_loaded(RP_ERR_UNSUPPORTED, "is of dtype 'I8'; these are read: F64, F32, F16, BF16, F8_E4M3, F8_E5M2");
+}
+
+/* write_folder puts the bytes of 1.0f, 00 00 80 3f, whatever the dtype: as e4m3 those are 0, 0, -0 and 1.875. */
+static void codes_of_eight_bit_floats_are_read_as_their_values(void **state)
+{
+    (void)state;
+    write_folder(TINY "}", TINY_N, tiny, RP_ST_F8_E4M3);
+    opened o         = load_model(temp_dir, RP_F32);
+    const float *row = rp_tensor_data(rp__model_param(o.model, 0)->tensor);
+
+    assert_true(row[0] == 0 && row[1] == 0 && row[2] == 0 && row[3] == 1.875f);
+    close_model(&o);
+}
+
+static void scales_of_a_quantisation_are_refused_with_a_way_out(void **state)
+{
+    (void)state;
+    made all[TINY_N + 1];
+
+    memcpy(all, tiny, sizeof tiny);
+    all[TINY_N] = (made){ "model.layers.0.mlp.up_proj.weight_scale_inv", 1, 1, 1 };
+    write_folder(TINY "}", TINY_N + 1, all, RP_ST_F8_E4M3);
+    assert_not_loaded(RP_ERR_UNSUPPORTED, "'model.layers.0.mlp.up_proj.weight_scale_inv' belongs to a quantised weight");
 }
 
 static void tied_head_in_the_file_must_be_the_embedding(void **state)
@@ -528,7 +576,10 @@ static void folder_that_is_no_model_is_refused(void **state)
     rp__report_open(&report, ctx);
     assert_int_equal(rp__model_files_open(ctx, temp_path("absent"), NULL, &report, &files), RP_ERR_IO);
     assert_ok(ctx, rp__file_write(ctx, temp_path("some.bin"), "x", 1));
-    assert_int_equal(rp__model_files_open(ctx, temp_path("some.bin"), NULL, &report, &files), RP_ERR_FORMAT);
+    assert_int_equal(rp__model_files_open(ctx, temp_path("some.bin"), NULL, &report, &files), RP_ERR_UNSUPPORTED);
+    assert_non_null(strstr(rp_error(ctx), "is PyTorch's pickle, which may run code and is not read"));
+    assert_ok(ctx, rp__file_write(ctx, temp_path("some.txt"), "x", 1));
+    assert_int_equal(rp__model_files_open(ctx, temp_path("some.txt"), NULL, &report, &files), RP_ERR_FORMAT);
     assert_non_null(strstr(rp_error(ctx), "neither a directory nor a .gguf file"));
     assert_ok(ctx, rp__file_write(ctx, temp_path("config.json"), "{\"a\": 1, \"a\": 2}", 16));
     assert_int_equal(rp__model_files_open(ctx, temp_dir, NULL, &report, &files), RP_ERR_FORMAT);
@@ -764,6 +815,9 @@ int main(void)
         TEST(tensor_that_is_no_weight_is_named),
         TEST(wrong_shape_names_both_sides),
         TEST(codes_of_a_quantisation_are_no_weights),
+        TEST(codes_of_eight_bit_floats_are_read_as_their_values),
+        TEST(scales_of_a_quantisation_are_refused_with_a_way_out),
+        TEST(a_model_exported_in_shards_loads_to_the_same_bits),
         TEST(tied_head_in_the_file_must_be_the_embedding),
         TEST(a_rank_compares_a_tied_head_where_its_slice_is),
         TEST(folder_that_is_no_model_is_refused),

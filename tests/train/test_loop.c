@@ -35,6 +35,18 @@ static void a_finished_run_leaves_its_recipe_its_last_state_and_a_model(void **s
     assert_false(is_there(&dir, "out/.final.tmp"));
 }
 
+static void what_says_how_to_sample_from_a_model_goes_with_it(void **state)
+{
+    (void)state;
+    const char *text = "{\"temperature\": 0.6, \"eos_token_id\": [0, 2]}\n";
+
+    run_whole(&dir, "llama", "without", RUN("max_steps=1"));
+    assert_false(is_there(&dir, "without/final/generation_config.json"));
+    temp_text(&dir, "generation_config.json", text);
+    run_whole(&dir, "llama", "out", RUN("max_steps=1"));
+    assert_same_file(&dir, "out/final/generation_config.json", "generation_config.json");
+}
+
 /* On one sample that is all data, without dropout, the loss of a step of rate 0 is the validation's. */
 static void val_loss_is_the_mean_loss_of_the_validation_set(void **state)
 {
@@ -479,6 +491,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_run_learns),
         TEST(a_finished_run_leaves_its_recipe_its_last_state_and_a_model),
+        TEST(what_says_how_to_sample_from_a_model_goes_with_it),
         TEST(val_loss_is_the_mean_loss_of_the_validation_set),
         TEST(validation_rests_dropout_and_changes_no_bit_of_the_run),
         TEST(a_validation_set_shorter_than_a_batch_is_scored_sample_by_sample),
