@@ -8,6 +8,9 @@
   grouped.json          the fields of the config it makes of it; rope_scaling is what rope_freqs was made from
   tied.gguf             tied embeddings, biases, linear scaling, no vocab_size; all F32
   tied.safetensors      the weights it was made from: transformers leaves biases out when it reads GGUF
+  gpt2.gguf             GPT-2 as llama.cpp's converter writes it: projections turned to [out, in], the embedding again as output
+  gpt2.safetensors      the weights it was made from, as gguf-py dequantises them, turned back
+  gpt2.json             the config it was made from (transformers reads the context of a GGUF into a key of no effect)
 
 Rows of q and k are permuted as the converter does it: [heads, 2, D/2] becomes [heads, D/2, 2]. Seeded: two runs write the same.
 """
@@ -19,7 +22,7 @@ import gguf
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 Q = gguf.GGMLQuantizationType
@@ -109,6 +112,48 @@ def tied(folder):
     save_file(weights(m), os.path.join(folder, "tied.safetensors"))
 
 
+GPT2_KINDS = {"token_embd": Q.Q8_0, "output": Q.Q8_0, "position_embd": Q.F32, "attn_qkv": Q.Q4_0, "ffn_up": Q.F16, "ffn_down": Q.Q5_1}
+
+
+def gpt2(folder):
+    torch.manual_seed(8)
+    m = GPT2LMHeadModel(GPT2Config(n_embd=HIDDEN, n_head=HEADS, n_layer=LAYERS, n_inner=MLP, vocab_size=VOCAB, n_positions=48,
+                                   bos_token_id=1, eos_token_id=2))
+    for p in m.parameters():
+        p.data.normal_(std=0.2)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, LAYERS)
+    w = gguf.GGUFWriter(os.path.join(folder, "gpt2.gguf"), "gpt2")
+    w.add_block_count(LAYERS)
+    w.add_context_length(48)
+    w.add_embedding_length(HIDDEN)
+    w.add_feed_forward_length(MLP)
+    w.add_head_count(HEADS)
+    w.add_layer_norm_eps(1e-5)
+    w.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0)
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    made = {}
+    for name, p in m.state_dict().items():
+        module, part = name.rsplit(".", 1)
+        theirs, data = names.get_name(module), p.float().numpy()
+        turned = part == "weight" and module.rsplit(".", 1)[-1] in ("c_attn", "c_proj", "c_fc")
+        data = np.ascontiguousarray(data.T if turned else data)
+        q = GPT2_KINDS.get(theirs.split(".")[-1], Q.F32) if part == "weight" else Q.F32
+        raw = data if q == Q.F32 else gguf.quantize(data, q)
+        w.add_tensor(f"{theirs}.{part}", raw, raw_dtype=q)
+        back = np.asarray(gguf.dequantize(raw, q), np.float32).reshape(data.shape)
+        if name != "lm_head.weight":
+            made[name] = torch.from_numpy(np.ascontiguousarray(back.T if turned else back))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    save_file(made, os.path.join(folder, "gpt2.safetensors"))
+    with open(os.path.join(folder, "gpt2.json"), "w", encoding="utf-8") as f:
+        json.dump(m.config.to_dict(), f, indent=1, sort_keys=True)
+        f.write("\n")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--out", default=os.path.join(os.path.dirname(__file__), "../tests/golden/gguf"))
@@ -116,3 +161,4 @@ if __name__ == "__main__":
     os.makedirs(to, exist_ok=True)
     grouped(to)
     tied(to)
+    gpt2(to)

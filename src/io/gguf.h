@@ -60,6 +60,8 @@ const rp_gguf_tensor *rp__gguf_find(const rp_gguf *file, const char *name);
  * Long reads leave at most 8 MiB of the file resident; rp__gguf_drop lets go of what is left of the tensor.
  * errors  RP_ERR_UNSUPPORTED the type is not one that is read (the message lists those that are) · RP_ERR_ARG outside */
 rp_status rp__gguf_read(rp_gguf *file, const rp_gguf_tensor *tensor, int64_t start, int64_t count, float *out);
+/* Two tensors of one type and shape that hold the same bytes. Nothing of them stays resident. */
+bool rp__gguf_same_bytes(rp_gguf *file, const rp_gguf_tensor *a, const rp_gguf_tensor *b);
 void rp__gguf_drop(rp_gguf *file, const rp_gguf_tensor *tensor);
 
 #endif

@@ -123,3 +123,18 @@ void rp__gguf_drop(rp_gguf *g, const rp_gguf_tensor *tensor)
     (void)g;
     rp__file_drop(((const gguf_tensor_entry *)tensor)->map, ((const gguf_tensor_entry *)tensor)->offset, tensor->bytes);
 }
+
+bool rp__gguf_same_bytes(rp_gguf *g, const rp_gguf_tensor *a, const rp_gguf_tensor *b)
+{
+    const gguf_tensor_entry *x = (const gguf_tensor_entry *)a, *y = (const gguf_tensor_entry *)b;
+    bool same = x->type == y->type && a->ndim == b->ndim && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]);
+
+    for (int64_t at = 0; at < a->bytes && same; at += RP_FILE_WINDOW_BYTES) {
+        int64_t n = a->bytes - at < RP_FILE_WINDOW_BYTES ? a->bytes - at : RP_FILE_WINDOW_BYTES;
+        same      = !memcmp(x->map->data + x->offset + at, y->map->data + y->offset + at, (size_t)n);
+        rp__file_drop(x->map, x->offset + at, n);
+        rp__file_drop(y->map, y->offset + at, n);
+    }
+    (void)g;
+    return same;
+}

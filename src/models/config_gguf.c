@@ -11,7 +11,7 @@
 
 typedef enum { WHOLE, NUMBER, LATER, INERT, ZERO, ONE } treatment;      /* ZERO, ONE: the only value that is honoured */
 
-/* Below the name of the architecture. LATER: theirs is unused. */
+/* Below the name of the architecture. LATER: theirs is unused. A family's own table may say otherwise what theirs is. */
 static const struct { const char *gguf, *theirs; treatment treatment; bool required; } keys[] = {
     { "vocab_size",                       "vocab_size",              WHOLE,  false },
     { "context_length",                   "max_position_embeddings", WHOLE,  true },
@@ -21,6 +21,7 @@ static const struct { const char *gguf, *theirs; treatment treatment; bool requi
     { "attention.head_count",             "num_attention_heads",     WHOLE,  true },
     { "attention.head_count_kv",          "num_key_value_heads",     WHOLE,  false },
     { "attention.layer_norm_rms_epsilon", "rms_norm_eps",            NUMBER, true },
+    { "attention.layer_norm_epsilon",     NULL,                      NUMBER, true },
     { "rope.freq_base",                   "rope_theta",              NUMBER, false },
     { "rope.dimension_count",             NULL,                      LATER,  false },
     { "attention.key_length",             NULL,                      LATER,  false },
@@ -94,17 +95,28 @@ static double shortest(double value)
 
 /* ---- metadata ---- */
 
+static const char *name_of(const reader *r, int i)
+{
+    for (int k = 0; k < r->family->n_gguf_keys; k++)
+        if (!strcmp(r->family->gguf_key[k].ours, keys[i].gguf)) return r->family->gguf_key[k].theirs;
+    return keys[i].theirs;
+}
+
+/* False: config.json of this family says nothing of the kind. */
+static bool has_key(const reader *r, int i) { return (keys[i].treatment != WHOLE && keys[i].treatment != NUMBER) || name_of(r, i); }
+
 static void read_key(reader *r, int i)
 {
     const rp_gguf_value *v = get(r, keys[i].gguf);
-    const char *arch       = r->family->gguf_architecture;
+    const char *arch = r->family->gguf_architecture, *theirs = name_of(r, i);
     bool is_number         = v && (is_whole(v) || v->kind == RP_GGUF_FLOAT || v->kind == RP_GGUF_BOOL);
 
+    if (!has_key(r, i)) return;
     if (!v && keys[i].required) FAIL(r, RP_ERR_CONFIG, "metadata '%s.%s' is missing", arch, keys[i].gguf);
     if (!v || keys[i].treatment == INERT || keys[i].treatment == LATER) return;
-    if (keys[i].treatment == WHOLE && is_whole(v)) set(r, keys[i].theirs, json_integer(v->i));
+    if (keys[i].treatment == WHOLE && is_whole(v)) set(r, theirs, json_integer(v->i));
     else if (keys[i].treatment == NUMBER && (is_whole(v) || v->kind == RP_GGUF_FLOAT) && isfinite(v->f))
-        set(r, keys[i].theirs, json_real(shortest(v->f)));
+        set(r, theirs, json_real(shortest(v->f)));
     else if (keys[i].treatment == WHOLE || keys[i].treatment == NUMBER)
         FAIL(r, RP_ERR_CONFIG, "metadata '%s.%s' is not a %snumber", arch, keys[i].gguf, keys[i].treatment == WHOLE ? "whole " : "");
     else if (!is_number || v->f != (keys[i].treatment == ONE))
@@ -119,7 +131,7 @@ static void check_unknown(reader *r)
     for (int64_t i = 0; i < rp__gguf_n_values(r->file); i++) {
         const char *key = rp__gguf_value_at(r->file, i)->key;
         bool known      = strncmp(key, r->family->gguf_architecture, n) || key[n] != '.';
-        for (int k = 0; k < RP_COUNT(keys) && !known; k++) known = !strcmp(keys[k].gguf, key + n + 1);
+        for (int k = 0; k < RP_COUNT(keys) && !known; k++) known = has_key(r, k) && !strcmp(keys[k].gguf, key + n + 1);
         if (!known) FAIL(r, RP_ERR_UNSUPPORTED, "unknown metadata '%.200s'", key);
     }
 }
@@ -236,13 +248,22 @@ static const rp_family *find_family(reader *r)
     return NULL;
 }
 
+/* Some converters write the embedding once more where a model has no output of its own. */
+static bool has_own_output(const reader *r)
+{
+    const rp_gguf_tensor *output = rp__gguf_find(r->file, "output.weight"), *embedding = rp__gguf_find(r->file, "token_embd.weight");
+
+    return output && !(embedding && rp__gguf_same_bytes(r->file, output, embedding));
+}
+
 static void read_tensors(reader *r)
 {
     const rp_gguf_tensor *embedding = rp__gguf_find(r->file, "token_embd.weight");
 
     if (!json_object_get(r->json, "vocab_size") && embedding && embedding->ndim == 2)
         set(r, "vocab_size", json_integer(embedding->dim[0]));
-    set(r, "tie_word_embeddings", json_boolean(!rp__gguf_find(r->file, "output.weight")));
+    set(r, "tie_word_embeddings", json_boolean(!has_own_output(r)));
+    if (!r->family->gguf_rotated) return;
     set(r, "attention_bias", json_boolean(rp__gguf_find(r->file, "blk.0.attn_q.bias") != NULL));
     set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
 }
@@ -253,13 +274,14 @@ static rp_status read_all(reader *r)
     if (!r->family) return RP_OK;
     set(r, "architectures", json_pack("[s]", r->family->architecture));
     set(r, "model_type", json_string(r->family->model_type));
-    set(r, "hidden_act", json_string("silu"));
     for (int i = 0; i < RP_COUNT(keys); i++) read_key(r, i);
     check_unknown(r);
-    read_head_dim(r);
     read_tokens(r);
-    read_scaling(r);
     read_tensors(r);
+    if (!r->family->gguf_rotated) return RP_OK;
+    set(r, "hidden_act", json_string("silu"));
+    read_head_dim(r);
+    read_scaling(r);
     return read_frequencies(r);
 }
 

@@ -81,7 +81,38 @@ static const rp_name_pair names[] = {
 /* The causal mask, kept as a buffer by old versions. */
 static const char *const inert_tensors[] = { "*h.*.attn.bias", "*h.*.attn.masked_bias", NULL };
 
+/* ---- GGUF ---- */
+
+static const rp_name_pair gguf_keys[] = {
+    { "context_length",                   "n_positions" },
+    { "embedding_length",                 "n_embd" },
+    { "feed_forward_length",              "n_inner" },
+    { "block_count",                      "n_layer" },
+    { "attention.head_count",             "n_head" },
+    { "attention.layer_norm_epsilon",     "layer_norm_epsilon" },
+    { "attention.layer_norm_rms_epsilon", NULL },
+    { "attention.head_count_kv",          NULL },
+    { "rope.freq_base",                   NULL },
+};
+
+static const rp_name_pair gguf_names[] = {
+    { "tok_embeddings",       "token_embd" },
+    { "pos_embeddings",       "position_embd" },
+    { "layers.*.attn_norm",   "blk.*.attn_norm" },
+    { "layers.*.attn.qkv",    "blk.*.attn_qkv" },
+    { "layers.*.attn.output", "blk.*.attn_output" },
+    { "layers.*.mlp_norm",    "blk.*.ffn_norm" },
+    { "layers.*.mlp.up",      "blk.*.ffn_up" },
+    { "layers.*.mlp.down",    "blk.*.ffn_down" },
+    { "norm",                 "output_norm" },
+    { "output",               "output" },
+};
+
+static const char *const turned[] = { "layers.*.attn.*.weight", "layers.*.mlp.*.weight", NULL };
+
 const rp_family rp__family_gpt2 = {
     .model_type = "gpt2", .architecture = "GPT2LMHeadModel", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
     .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "transformer.", .inert_tensor = inert_tensors,
+    .gguf_architecture = "gpt2", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names), .gguf_turned = turned,
+    .gguf_key = gguf_keys, .n_gguf_keys = RP_COUNT(gguf_keys),
 };

@@ -150,14 +150,22 @@ static void pair_all(loader *l)
 
 /* ---- checking ---- */
 
+/* Rows of the file are columns of the parameter. */
+static bool is_turned(const loader *l, const rp_param *p)
+{
+    return l->gguf && p->whole.ndim == 2 && globs_match(l->config->family->gguf_turned, p->path);
+}
+
 static void check_shape(loader *l, const rp_param *p, file_tensor t)
 {
     const rp_meta *m = &p->whole;
     char have[128], want[128];
+    int64_t dim[RP_MAX_DIM] = { 0 };
 
-    if (m->ndim == ndim_of(t) && !memcmp(m->dim, dim_of(t), (size_t)m->ndim * sizeof m->dim[0])) return;
+    for (int i = 0; i < m->ndim; i++) dim[i] = m->dim[is_turned(l, p) ? m->ndim - 1 - i : i];
+    if (m->ndim == ndim_of(t) && !memcmp(dim, dim_of(t), (size_t)m->ndim * sizeof dim[0])) return;
     FAIL(l, RP_ERR_SHAPE, "tensor '%.200s' is %s where '%s' is %s", name_of(t), show_dims(ndim_of(t), dim_of(t), have), p->path,
-         show_dims(m->ndim, m->dim, want));
+         show_dims(m->ndim, dim, want));
 }
 
 /* Integers are no weights but codes of some quantisation. */
@@ -199,6 +207,7 @@ static elem_range range_of(const loader *l, const rp_param *p, file_tensor t)
     int64_t end   = p->slice.first + p->slice.count;
 
     if (!p->slice.count) return (elem_range){ 0, 0 };
+    if (is_turned(l, p)) return (elem_range){ 0, elems };
     elem_range r = { p->slice.first / whole * whole, (end + whole - 1) / whole * whole };
     if (r.to > elems) r.to = elems;
     return r;
@@ -265,15 +274,28 @@ static void store_rotated(const loader *l, const rp_param *p, int64_t at, int64_
     for (int64_t i = 0; i < n; i += unit) store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit);
 }
 
+/* Rows at/row … of the file, which are columns here; a column's part is gathered behind them in the window. */
+static void store_turned(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t row)
+{
+    int64_t first = at / row, rows = n / row, columns = p->whole.dim[1];
+    float *part = l->window + n;
+
+    for (int64_t c = 0; c < row; c++) {
+        for (int64_t r = 0; r < rows; r++) part[r] = l->window[r * row + c];
+        store(p, c * columns + first, part, rows);
+    }
+}
+
 static rp_status read_param(loader *l, const rp_param *p, file_tensor t)
 {
-    int64_t row = row_of(t), step = row ? l->window_elems / row * row : 0;
+    int64_t row = row_of(t), room = is_turned(l, p) ? l->window_elems / 2 : l->window_elems, step = row ? room / row * row : 0;
     elem_range r = range_of(l, p, t);
 
     for (int64_t at = r.from; at < r.to; at += step) {
         int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, t, at, n, l->window));
-        if (is_rotated(l, p)) store_rotated(l, p, at, n, ndim_of(t) > 1 ? row : 1);
+        if (is_turned(l, p)) store_turned(l, p, at, n, row);
+        else if (is_rotated(l, p)) store_rotated(l, p, at, n, ndim_of(t) > 1 ? row : 1);
         else store(p, at, l->window, n);
     }
     rp__param_pad(p);
@@ -291,8 +313,9 @@ static rp_status prepare(loader *l)
     l->from = rp__host_alloc(l->ctx, (l->n_params + 1) * (int64_t)sizeof *l->from);
     if (!l->from) return RP_ERR_MEMORY;
     for (int i = 0; i < l->n_params; i++) {
-        const rp_meta *m = &rp__model_param(l->model, i)->whole;
-        int64_t row = rp_meta_dim(m, -1), elems = rp_meta_elems(m), need = elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
+        const rp_param *p = rp__model_param(l->model, i);
+        const rp_meta *m  = &p->whole;
+        int64_t row = rp_meta_dim(m, is_turned(l, p) ? 0 : -1), elems = rp_meta_elems(m), need = elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
         if (need < row) need = row;
         if (need > most) most = need;
     }

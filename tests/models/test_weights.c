@@ -275,8 +275,6 @@ static void exported_model_loads_to_the_same_bits(void **state)
     }
 }
 
-/* ---- GGUF ---- */
-
 static void a_model_exported_in_shards_loads_to_the_same_bits(void **state)
 {
     (void)state;
@@ -301,6 +299,8 @@ static void a_model_exported_in_shards_loads_to_the_same_bits(void **state)
     assert_false(rp__file_exists(temp_path("model.safetensors.index.json")));
     close_model(&o);
 }
+
+/* ---- GGUF ---- */
 
 static void assert_loaded_is(const char *gguf, const char *truth)
 {
@@ -328,6 +328,26 @@ static void gguf_gives_back_the_weights_it_was_made_from_biases_too(void **state
 {
     (void)state;
     assert_loaded_is("gguf/tied.gguf", "gguf/tied.safetensors");
+}
+
+/* GPT-2's projections are [in, out] in safetensors, [out, in] in GGUF; an output that is a copy of the embedding is tied. */
+static void gguf_of_gpt2_gives_back_the_weights_it_was_made_from(void **state)
+{
+    (void)state;
+    static const char *const same[] = { "vocab_size", "n_embd", "n_layer", "n_head", "n_positions", "n_inner", "tie_word_embeddings",
+                                        "layer_norm_epsilon", "model_type", "bos_token_id", "eos_token_id" };
+    char path[RP_GOLDEN_PATH];
+    json_t *want = json_load_file(golden_path(path, "gguf/gpt2.json"), 0, NULL);
+
+    assert_loaded_is("gguf/gpt2.gguf", "gguf/gpt2.safetensors");
+    opened o = open_model(golden_path(path, "gguf/gpt2.gguf"), NULL, RP_F32);
+    for (int i = 0; i < RP_COUNT(same); i++) {
+        const json_t *value = json_object_get(want, same[i]), *got = json_object_get(rp__model_config(o.model)->source, same[i]);
+        bool equal = json_is_real(value) ? json_number_value(got) == json_real_value(value) : json_equal(got, value);
+        if (!equal) fail_msg("'%s' differs", same[i]);
+    }
+    json_decref(want);
+    close_model(&o);
 }
 
 static void gguf_config_is_the_one_transformers_makes_of_it(void **state)
@@ -808,6 +828,7 @@ int main(void)
         TEST(exported_model_loads_to_the_same_bits),
         TEST(gguf_gives_the_weights_transformers_reads_from_it),
         TEST(gguf_gives_back_the_weights_it_was_made_from_biases_too),
+        TEST(gguf_of_gpt2_gives_back_the_weights_it_was_made_from),
         TEST(gguf_config_is_the_one_transformers_makes_of_it),
         TEST(gguf_without_output_or_vocab_size_is_tied_and_measured),
         TEST(gguf_metadata_that_is_not_honoured_is_named),
