@@ -327,6 +327,19 @@ static void every_malformed_header_is_refused_with_one_sentence(void **state)
     assert_refused("\x03\0\0\0\0\0\0\0{}", 10, RP_ERR_FORMAT, "3 bytes, the file has 10");
 }
 
+static void a_header_beyond_what_the_format_allows_is_refused_unread(void **state)
+{
+    (void)state;
+    uint64_t n          = 100000001;
+    rp_safetensors *set = NULL;
+
+    assert_ok(ctx, rp__file_write(ctx, temp_path("long"), &n, sizeof n));
+    assert_int_equal(truncate(temp_path("long"), (off_t)n + 8), 0);
+    assert_int_equal(rp__safetensors_open(ctx, temp_path("long"), &set), RP_ERR_FORMAT);
+    assert_non_null(strstr(rp_error(ctx), "header has 100000001 bytes, at most 100000000 are allowed"));
+    assert_int_equal(unlink(temp_path("long")), 0);
+}
+
 static void a_file_cut_anywhere_is_refused(void **state)
 {
     (void)state;
@@ -530,6 +543,7 @@ int main(void)
         cmocka_unit_test(too_few_or_too_many_bytes_are_refused_and_leave_nothing),
         cmocka_unit_test(a_full_disk_leaves_no_shard_behind),
         cmocka_unit_test(every_malformed_header_is_refused_with_one_sentence),
+        cmocka_unit_test(a_header_beyond_what_the_format_allows_is_refused_unread),
         cmocka_unit_test(a_file_cut_anywhere_is_refused),
         cmocka_unit_test(nesting_without_end_is_refused),
         cmocka_unit_test(parts_of_a_tensor_read_as_the_whole_does_and_not_beyond_it),

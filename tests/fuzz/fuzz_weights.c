@@ -1,0 +1,79 @@
+/* fuzz_weights.c -- any bytes as the weights of a tiny model, the first byte says of which family and from which kind of file: refused
+ * with a sentence and no weight written, or loaded. */
+#include "fuzz_folder.h"
+
+#include "models/weights_inside.h"
+
+static const char *const configs[] = {
+    "{\"model_type\":\"llama\",\"hidden_size\":4,\"intermediate_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+    "\"num_key_value_heads\":1,\"vocab_size\":4,\"max_position_embeddings\":8,\"tie_word_embeddings\":true}",
+    "{\"model_type\":\"gpt2\",\"n_embd\":4,\"n_layer\":1,\"n_head\":2,\"n_positions\":4,\"vocab_size\":4}",
+};
+
+static rp_model *make(rp_ctx *ctx, const char *text)
+{
+    rp_model_config config = { .family = NULL };
+    rp_model *model        = NULL;
+    json_t *json           = json_loads(text, 0, NULL);
+    rp_report report;
+
+    rp__report_open(&report, ctx);
+    FUZZ_CHECK(rp__model_config_parse(ctx, "made", json, NULL, &report, &config) == RP_OK);
+    FUZZ_CHECK(rp__model_build(ctx, &config, RP_F32, &model) == RP_OK);
+    rp__report_close(&report);
+    json_decref(json);
+    return model;
+}
+
+enum { MARK = 0x7b };
+
+/* Bytes of the weights that are MARK, all of them where they are marked before. */
+static int64_t n_marked(const rp_model *model, bool mark)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < rp__model_n_params(model); i++) {
+        rp_tensor *t  = rp__model_param(model, i)->tensor;
+        int64_t bytes = rp_meta_bytes(rp_tensor_meta(t));
+        uint8_t *data = rp_tensor_data(t);
+        if (mark) memset(data, MARK, (size_t)bytes);
+        for (int64_t k = 0; k < bytes; k++) n += data[k] == MARK;
+    }
+    return n;
+}
+
+static void load(int how, const uint8_t *data, size_t size)
+{
+    static rp_model *made[RP_COUNT(configs)];
+    rp_ctx *ctx  = fuzz_ctx();
+    bool is_gguf = how & 2;
+
+    if (!made[how & 1]) made[how & 1] = make(ctx, configs[how & 1]);
+    char *path = (char *)fuzz_file(is_gguf ? "model.gguf" : "model.safetensors", data, size);
+    rp_model_files files = { .ctx = ctx, .path = path, .is_gguf = is_gguf };
+    int64_t all      = n_marked(made[how & 1], true);
+    rp_status status = rp__model_load(made[how & 1], &files);
+    if (status == RP_OK) return;
+    FUZZ_CHECK(n_marked(made[how & 1], false) == all);
+    FUZZ_CHECK(status == RP_ERR_FORMAT || status == RP_ERR_UNSUPPORTED || status == RP_ERR_SHAPE);
+    FUZZ_CHECK(rp_error(ctx)[0] && !strchr(rp_error(ctx), '\n'));
+}
+
+/* As in fuzz_safetensors.c: the JSON ends at the last brace and the spaces after it, whatever its length says. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (!size) return 0;
+    load(data[0], data + 1, size - 1);
+    uint64_t n = size - 1;
+    while (n > 8 && data[n] != '}') n--;
+    if (n <= 8 || data[0] & 2) return 0;
+    while (n + 1 < size && data[n + 1] == ' ') n++;
+    uint8_t *right = malloc(size - 1);
+    FUZZ_CHECK(right);
+    memcpy(right, data + 1, size - 1);
+    n -= 8;
+    memcpy(right, &n, sizeof n);
+    load(data[0], right, size - 1);
+    free(right);
+    return 0;
+}
