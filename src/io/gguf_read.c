@@ -76,7 +76,8 @@ double rp__gguf_array_number(const rp_gguf *g, const rp_gguf_value *array, int64
     rp_gguf_value v      = { 0 };
 
     (void)g;
-    if (e->data && i >= 0 && i < array->count) rp__gguf_number_at(e->element_type, e->data + i * rp__gguf_value_types[e->element_type].bytes, &v);
+    if (e->data && i >= 0 && i < array->count)
+        rp__gguf_number_at(e->element_type, e->data + i * rp__gguf_value_types[e->element_type].bytes, &v);
     return v.f;
 }
 

@@ -143,9 +143,9 @@ static rp_status commit(exporter *x)
 static rp_status write_weights(rp_model *model, const char *directory, int64_t max_shard_bytes)
 {
     rp_ctx *ctx = rp__model_ctx(model);
-    exporter x  = { .ctx = ctx, .directory = directory, .max_shard_bytes = max_shard_bytes,
-                    .n = rp__model_n_params(model), .rank = rp__comm_rank(ctx->shards), .ranks = rp__comm_ranks(ctx->shards), .brings = rp__comm_rank(ctx->replicas) == 0,
-                    .writes = rp__comm_rank(ctx->comm) == 0 };
+    exporter x  = { .ctx = ctx, .directory = directory, .max_shard_bytes = max_shard_bytes, .n = rp__model_n_params(model),
+                    .rank = rp__comm_rank(ctx->shards), .ranks = rp__comm_ranks(ctx->shards),
+                    .brings = rp__comm_rank(ctx->replicas) == 0, .writes = rp__comm_rank(ctx->comm) == 0 };
     rp_status status = rp__comm_agree(ctx, ctx->comm, prepare(&x, model));
 
     if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, put_all(&x));

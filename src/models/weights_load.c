@@ -172,7 +172,8 @@ static void check_shape(loader *l, const rp_param *p, file_tensor t)
 static void check_readable(loader *l, file_tensor t)
 {
     rp_safetensors_dtype d = t.st ? t.st->dtype : RP_ST_F32;
-    bool is_float          = d == RP_ST_F64 || d == RP_ST_F32 || d == RP_ST_F16 || d == RP_ST_BF16 || d == RP_ST_F8_E4M3 || d == RP_ST_F8_E5M2;
+    bool is_f8             = d == RP_ST_F8_E4M3 || d == RP_ST_F8_E5M2;
+    bool is_float          = d == RP_ST_F64 || d == RP_ST_F32 || d == RP_ST_F16 || d == RP_ST_BF16 || is_f8;
 
     if (t.st && !is_float)
         FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' is of dtype '%s'; these are read: F64, F32, F16, BF16, F8_E4M3, F8_E5M2", t.st->name,
@@ -315,7 +316,8 @@ static rp_status prepare(loader *l)
     for (int i = 0; i < l->n_params; i++) {
         const rp_param *p = rp__model_param(l->model, i);
         const rp_meta *m  = &p->whole;
-        int64_t row = rp_meta_dim(m, is_turned(l, p) ? 0 : -1), elems = rp_meta_elems(m), need = elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
+        int64_t row = rp_meta_dim(m, is_turned(l, p) ? 0 : -1), elems = rp_meta_elems(m);
+        int64_t need = elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
         if (need < row) need = row;
         if (need > most) most = need;
     }

@@ -246,6 +246,10 @@ static void an_index_of_format_1_is_read(void **state)
     json_object_set_new(json_object_get(root, "tensors"), "more", json_string("0123456789abcdef"));
     write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
     assert_refused(ctx, &dir, RP_ERR_FORMAT, "lists a tensor that '");
+    root = read_state_index(temp_path(&dir, "state/step-20/state.json"));
+    json_object_set_new(root, "parts", json_integer(-1));       /* none, of which each is as it should be */
+    write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
+    assert_refused(ctx, &dir, RP_ERR_FORMAT, "is of format 1, which has no parts");
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
