@@ -95,15 +95,21 @@ static double shortest(double value)
 
 /* ---- metadata ---- */
 
-static const char *name_of(const reader *r, int i)
+/* What config.json of this family calls it; `otherwise` where its own table says nothing. */
+static const char *theirs_of(const reader *r, const char *gguf, const char *otherwise)
 {
     for (int k = 0; k < r->family->n_gguf_keys; k++)
-        if (!strcmp(r->family->gguf_key[k].ours, keys[i].gguf)) return r->family->gguf_key[k].theirs;
-    return keys[i].theirs;
+        if (!strcmp(r->family->gguf_key[k].ours, gguf)) return r->family->gguf_key[k].theirs;
+    return otherwise;
 }
+
+static const char *name_of(const reader *r, int i) { return theirs_of(r, keys[i].gguf, keys[i].theirs); }
 
 /* False: config.json of this family says nothing of the kind. */
 static bool has_key(const reader *r, int i) { return (keys[i].treatment != WHOLE && keys[i].treatment != NUMBER) || name_of(r, i); }
+
+/* Or else positions are learned. */
+static bool is_rotary(const reader *r) { return theirs_of(r, "rope.freq_base", "rope_theta") != NULL; }
 
 static void read_key(reader *r, int i)
 {
@@ -263,7 +269,7 @@ static void read_tensors(reader *r)
     if (!json_object_get(r->json, "vocab_size") && embedding && embedding->ndim == 2)
         set(r, "vocab_size", json_integer(embedding->dim[0]));
     set(r, "tie_word_embeddings", json_boolean(!has_own_output(r)));
-    if (!r->family->gguf_rotated) return;
+    if (!is_rotary(r)) return;
     set(r, "attention_bias", json_boolean(rp__gguf_find(r->file, "blk.0.attn_q.bias") != NULL));
     set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
 }
@@ -278,7 +284,7 @@ static rp_status read_all(reader *r)
     check_unknown(r);
     read_tokens(r);
     read_tensors(r);
-    if (!r->family->gguf_rotated) return RP_OK;
+    if (!is_rotary(r)) return RP_OK;
     set(r, "hidden_act", json_string("silu"));
     read_head_dim(r);
     read_scaling(r);

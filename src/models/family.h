@@ -58,7 +58,7 @@ struct rp_family {
     const char *gguf_architecture;      /* of GGUF metadata; NULL: not read from there, and what follows is unused */
     const rp_name_pair *gguf_name;
     int n_gguf_names;
-    const char *const *gguf_rotated;    /* globs of our paths whose rows GGUF orders for another rotary; NULL: positions are learned */
+    const char *const *gguf_rotated;    /* globs of our paths whose rows GGUF orders for another rotary; NULL-ended, or NULL */
     const char *const *gguf_turned;     /* globs of our paths whose matrices GGUF has the other way round; NULL-ended, or NULL */
     const rp_name_pair *gguf_key;       /* metadata that config.json calls otherwise than llama's; NULL there: not in this family */
     int n_gguf_keys;
