@@ -115,7 +115,7 @@ static rp_status open_chat(rp_trainer *t, rp_chat **out)
 
     if (!reads_chat(r)) return RP_OK;
     if (r->tokenizer.path) return rp__chat_load(t->ctx, r->tokenizer.path, r->tokenizer.chat_template, out);
-    char *path       = beside_model(t->ctx, r);
+    char *path       = rp__beside_model(t->ctx, r);
     rp_status status = path ? rp__chat_load(t->ctx, path, r->tokenizer.chat_template, out) : RP_ERR_MEMORY;
     rp__release(path);
     return status;
