@@ -48,14 +48,14 @@ static void run_add(place *p)
 
 static void run_rmsnorm(place *p)
 {
-    p->k->rmsnorm_forward(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, WIDTH), fresh(p, TOKENS * WIDTH), p->small, TOKENS, WIDTH, 1e-5f,
-                          p->threads);
+    p->k->rmsnorm_forward(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, WIDTH), 0, fresh(p, TOKENS * WIDTH), p->small, TOKENS, WIDTH,
+                          1e-5f, p->threads);
 }
 
 static void run_rmsnorm_backward(place *p)
 {
-    p->k->rmsnorm_backward(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, WIDTH), p->small, fresh(p, TOKENS * WIDTH), fresh(p, TOKENS * WIDTH),
-                           true, fresh(p, WIDTH), p->dtype, false, TOKENS, WIDTH, p->scratch, p->threads);
+    p->k->rmsnorm_backward(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, WIDTH), 0, p->small, fresh(p, TOKENS * WIDTH),
+                           fresh(p, TOKENS * WIDTH), true, fresh(p, WIDTH), p->dtype, false, TOKENS, WIDTH, p->scratch, p->threads);
 }
 
 static void run_swiglu(place *p)

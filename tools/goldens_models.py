@@ -40,6 +40,31 @@ GPT2 = {
     "n_layer": 2, "n_positions": 48, "n_ctx": 48, "vocab_size": 96, "layer_norm_epsilon": 1e-5, "bos_token_id": EOS,
     "eos_token_id": EOS, "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "initializer_range": 0.02,
 }
+SHARED = {k: LLAMA[k] for k in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size",
+                                "max_position_embeddings", "tie_word_embeddings", "initializer_range", "bos_token_id", "eos_token_id")}
+QWEN2 = {**SHARED, "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_act": "silu", "num_key_value_heads": 2,
+         "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "attention_dropout": 0.0, "use_sliding_window": False,
+         "sliding_window": 5, "max_window_layers": 1}
+QWEN3 = {**QWEN2, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "head_dim": 12, "attention_bias": False,
+         "rope_scaling": None}
+MISTRAL = {**SHARED, "architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_act": "silu", "num_key_value_heads": 2,
+           "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "sliding_window": 6, "attention_dropout": 0.0}
+# Weights of norms are stored less 1. Caps and windows are small enough to count at 24 tokens and scores of about 1.
+GEMMA2 = {**SHARED, "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh",
+          "hidden_activation": "gelu_pytorch_tanh", "num_key_value_heads": 2, "head_dim": 12, "rms_norm_eps": 1e-6,
+          "num_hidden_layers": 3, "query_pre_attn_scalar": 10, "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.0,
+          "sliding_window": 7, "attention_bias": False, "attention_dropout": 0.0, "rope_theta": 10000.0, "pad_token_id": 0,
+          "cache_implementation": "hybrid", "tie_word_embeddings": True}
+GEMMA3 = {**{k: v for k, v in GEMMA2.items() if k != "hidden_act"}, "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
+          "attn_logit_softcapping": None, "final_logit_softcapping": None, "sliding_window": 5, "rope_theta": 20000.0,
+          "rope_local_base_freq": 300.0, "rope_scaling": {"rope_type": "linear", "factor": 4.0}, "sliding_window_pattern": 2}
+PHI3 = {**SHARED, "architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "hidden_act": "silu", "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "rope_scaling": None, "sliding_window": None, "pad_token_id": 0,
+        "attention_dropout": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "attention_bias": False,
+        "original_max_position_embeddings": 64}
+OLMO2 = {**SHARED, "architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "hidden_act": "silu", "num_key_value_heads": 2,
+         "rms_norm_eps": 1e-6, "rope_theta": 500000, "rope_scaling": None, "attention_bias": False, "attention_dropout": 0.0,
+         "pad_token_id": 0}
 # Wavelengths of 8 frequencies at theta 10000 are 6, 20, 63, 199, …: with these bounds one is kept, two are blended, five divided.
 LLAMA3_ROPE = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 64}
 
@@ -64,6 +89,25 @@ VARIANTS = {
     "gpt2_gelu": (GPT2, {"activation_function": "gelu", "eos_token_id": 50256, "bos_token_id": 50256}, set()),
     "gpt2_dropout": (GPT2, {"activation_function": "relu", "attn_pdrop": 0.1, "embd_pdrop": 0.2, "resid_pdrop": 0.15,
                             "n_head": 2}, set()),
+    "qwen2": (QWEN2, {"tie_word_embeddings": True}, set()),
+    "qwen2_window": (QWEN2, {"use_sliding_window": True}, {"packed"}),
+    "qwen3": (QWEN3, {}, set()),
+    "qwen3_layer_types": (QWEN3, {"use_sliding_window": True, "layer_types": ["sliding_attention", "full_attention"],
+                                  "attention_bias": True, "tie_word_embeddings": True}, set()),
+    "mistral": (MISTRAL, {}, {"packed"}),
+    "mistral_whole": (MISTRAL, {"sliding_window": None, "head_dim": 12}, set()),
+    "gemma2": (GEMMA2, {}, {"packed"}),
+    "gemma2_uncapped": (GEMMA2, {"attn_logit_softcapping": None, "final_logit_softcapping": None, "num_hidden_layers": 2,
+                                 "tie_word_embeddings": False}, set()),
+    "gemma3_text": (GEMMA3, {}, {"packed"}),
+    "gemma3_text_parameters": (
+        {k: v for k, v in GEMMA3.items() if k not in ("rope_theta", "rope_local_base_freq", "rope_scaling", "sliding_window_pattern")},
+        {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "final_logit_softcapping": 2.5, "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 7000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 90.0}}}, {"ignore"}),
+    "phi3": (PHI3, {}, {"packed"}),
+    "phi3_partial": (PHI3, {"partial_rotary_factor": 0.5, "sliding_window": 9, "resid_pdrop": 0.1, "tie_word_embeddings": True}, set()),
+    "olmo2": (OLMO2, {}, {"packed"}),
 }
 
 
@@ -74,8 +118,8 @@ def fill(model):
     for name, p in model.named_parameters():
         g = torch.Generator().manual_seed(zlib.crc32(name.encode()))
         noise = torch.randn(p.shape, generator=g)
-        is_norm = name.endswith("weight") and p.dim() == 1
-        p.data.copy_(1 + 0.2 * noise if is_norm else 0.2 * noise)
+        is_one = name.endswith("weight") and p.dim() == 1 and not model.config.model_type.startswith("gemma")
+        p.data.copy_(1 + 0.2 * noise if is_one else 0.2 * noise)
 
 
 def rename_as_hub_gpt2(directory, config):
@@ -102,9 +146,14 @@ def write_model(directory, config, options):
         os.remove(extra)
 
 
+def config_of(directory):
+    with open(os.path.join(directory, "config.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
 def load(directory, dtype):
-    model, info = AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, attn_implementation="sdpa",
-                                                       output_loading_info=True)
+    model, info = AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, output_loading_info=True,
+                                                       attn_implementation="eager" if config_of(directory)["model_type"] == "gemma2" else "sdpa")
     assert not info["missing_keys"] and not info["mismatched_keys"], info
     model.eval()                             # dropout off; gradients flow all the same
     return model
@@ -155,16 +204,23 @@ def errors(got, want):
 
 # ---- the packed and the ignored case ----
 
-def packed_inputs(ids, dtype):
-    """Documents end after EOS: where each token's document starts, its position there, and the mask of who sees whom."""
+def additive(sees, dtype):
+    return torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)[:, None]
+
+
+def packed_inputs(config, ids, dtype):
+    """Documents end after EOS: where each token's document starts, its position there, and the masks of who sees whom."""
     start = torch.zeros_like(ids)
     for row in range(ids.shape[0]):
         for t in range(1, ids.shape[1]):
             start[row, t] = t if ids[row, t - 1] == EOS else start[row, t - 1]
     at = torch.arange(ids.shape[1])
     sees = (start[:, :, None] == start[:, None, :]) & (at[None, :, None] >= at[None, None, :])
-    mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)
-    return start, at[None] - start, mask[:, None]
+    near = sees & (at[None, :, None] - at[None, None, :] < (getattr(config, "sliding_window", None) or ids.shape[1]))
+    mask = additive(near, dtype)
+    if getattr(config, "layer_types", None):
+        mask = {"full_attention": additive(sees, dtype), "sliding_attention": mask}
+    return start, at[None] - start, mask
 
 
 def check_documents_alone(model, ids, start, logits):
@@ -181,7 +237,7 @@ def packed_case(model, ids):
     the first of the next."""
     ids = ids.clone()
     ids[0, 8] = ids[0, 9] = ids[1, 14] = EOS
-    start, positions, mask = packed_inputs(ids, torch.float32)
+    start, positions, mask = packed_inputs(model.config, ids, torch.float32)
     logits, loss, grads = run(model, ids, position_ids=positions, attention_mask=mask)
     check_documents_alone(model, ids, start, logits)
     _, crossing, _ = run(model, ids)

@@ -8,6 +8,7 @@
  *   rotary                 x [B,T,H,D]  positions  cos  sin        [B,T,H,D]
  *   add mul swiglu         a, b of one shape                       the same
  *   silu relu gelu scale   x                                       the same               - - rp_attr_gelu rp_attr_scale
+ *   softcap                x                                       the same               rp_attr_softcap
  *   dropout                x                                       the same               rp_attr_dropout
  *   softmax                x [..., n]                              the same
  *   sum mean max concat    x, or several                           the dimension reduced  rp_attr_dim
@@ -29,11 +30,12 @@
 
 /* Plain data without padding bytes that matter: a call keeps a copy. */
 typedef struct { bool transpose_w; } rp_attr_matmul;          /* w stored [n, k] (a linear layer) rather than [k, n] */
-typedef struct { float eps; } rp_attr_norm;                   /* rmsnorm, layernorm */
+typedef struct { float eps, plus; } rp_attr_norm;             /* rmsnorm, layernorm; plus: added to each weight of rmsnorm */
 /* Over all rows, feature by feature. In train mode the inputs mean and var, fp32 running statistics, move by `momentum`, once a call;
  * else they are read. */
 typedef struct { float eps, momentum; } rp_attr_batch_norm;
 typedef struct { float factor; } rp_attr_scale;
+typedef struct { float cap; } rp_attr_softcap;                /* cap * tanh(x / cap) */
 typedef struct { int ndim; int64_t dim[RP_MAX_DIM]; } rp_attr_whole;   /* all_gather, all_gather_far: the shape of what the ranks hold slices of */
 typedef struct { float p; } rp_attr_dropout;                  /* probability of zero; acts in train mode */
 typedef struct { bool erf; } rp_attr_gelu;                    /* false: tanh approximation */
@@ -41,12 +43,13 @@ typedef struct { int dim; } rp_attr_dim;                      /* concat, sum, me
 typedef struct { int dim, n; int64_t length[8]; } rp_attr_split;   /* at most 8 parts; lengths add up to the dimension */
 typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
 /* Query t stands at position S - T + t. It sees keys from its doc_start (an optional fourth input [B, T] int32, else 0) to its
- * own position when causal, else to the end; with window w none before position - w + 1. dropout acts in train mode. */
-typedef struct { float scale, dropout; bool causal; int32_t window; } rp_attr_attention;   /* window 0: none */
+ * own position when causal, else to the end; with window w none before position - w + 1. A score s becomes softcap * tanh(s / softcap).
+ * dropout acts in train mode. window 0, softcap 0: none. */
+typedef struct { float scale, dropout; bool causal; int32_t window; float softcap; } rp_attr_attention;
 /* loss = weight * sum of -log p over rows whose label is not ignore_index; the mean over rows is the caller's weight. */
 /* Of linear_cross_entropy alone: chunks, the pieces its classes come in, 0: fixed by shape; keeps_logits, not 0: backward is given the
  * logits of forward instead of making them again, for their bytes and with the same bits; classes, not 0: w is this rank's slice [room] of
- * [classes, n], and comes and goes a block at a time. */
-typedef struct { float weight; int32_t ignore_index; int64_t chunks, keeps_logits, classes; } rp_attr_cross_entropy;
+ * [classes, n], and comes and goes a block at a time; softcap, not 0: a logit z becomes softcap * tanh(z / softcap). */
+typedef struct { float weight; int32_t ignore_index; int64_t chunks, keeps_logits, classes; double softcap; } rp_attr_cross_entropy;
 
 #endif

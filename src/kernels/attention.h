@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
     int64_t batch, queries, keys, heads, kv_heads, dim;
-    float scale, dropout;               /* dropout 0: none */
+    float scale, dropout, softcap;      /* dropout 0, softcap 0: none; else a score s counts as softcap * tanh(s / softcap) */
     bool causal;
     int64_t window;                     /* 0: none; else a query sees that many keys back, its own included */
     const int32_t *doc_start;           /* NULL: zero everywhere */

@@ -150,8 +150,8 @@ static void read_int(rp_config_reader *r, const rp_config_field *f, rp_model_con
     const json_t *value = value_of(r, f, &key);
     double given        = (double)json_integer_value(value);
 
-    *out = (int64_t)f->otherwise;
-    if (!value) return;
+    *out = json_is_null(value) && f->null_is_zero ? 0 : (int64_t)f->otherwise;
+    if (!value || (json_is_null(value) && f->null_is_zero)) return;
     if (json_is_integer(value) && given >= f->low && given <= f->high) {
         *out = json_integer_value(value);
         return;
@@ -168,8 +168,8 @@ static void read_number(rp_config_reader *r, const rp_config_field *f, rp_model_
     const char *key;
     const json_t *value = value_of(r, f, &key);
 
-    *out = f->otherwise;
-    if (!value) return;
+    *out = json_is_null(value) && f->null_is_zero ? 0 : f->otherwise;
+    if (!value || (json_is_null(value) && f->null_is_zero)) return;
     *out = json_number_value(value);
     if (json_is_number(value) && *out >= f->low && *out <= f->high) return;
     rp__config_error(r, key, RP_ERR_CONFIG, "'%s' is %s, expected a number from %g to %g", key, rp__config_show(value, shown),
@@ -252,8 +252,10 @@ static void read_field(rp_config_reader *r, const rp_config_field *f, rp_model_c
     }
 }
 
+static bool is_kind(const json_t *type, const char *kind) { return json_is_string(type) && !strcmp(json_string_value(type), kind); }
+
 /* transformers 5 names the kind of attention block by block. */
-static void check_layer_types(rp_config_reader *r)
+static void check_layer_types(rp_config_reader *r, const rp_family *family)
 {
     const json_t *types = json_object_get(r->json, "layer_types"), *type;
     char shown[RP_SHOWN_CHARS];
@@ -262,11 +264,40 @@ static void check_layer_types(rp_config_reader *r)
     if (types && !json_is_null(types) && !json_is_array(types))
         rp__config_error(r, "layer_types", RP_ERR_CONFIG, "'layer_types' is %s, expected a list", rp__config_show(types, shown));
     json_array_foreach(types, i, type) {
-        if (json_is_string(type) && !strcmp(json_string_value(type), "full_attention")) continue;
+        if (is_kind(type, "full_attention") || (family->honours_layer_types && is_kind(type, "sliding_attention"))) continue;
         rp__config_error(r, "layer_types", RP_ERR_UNSUPPORTED, "'layer_types' has %s; only \"full_attention\" is honoured",
                          rp__config_show(type, shown));
         return;
     }
+}
+
+/* And what the list says beside the other fields. */
+static void check_windows(rp_config_reader *r, const rp_model_config *c)
+{
+    const json_t *types = json_object_get(r->json, "layer_types"), *type;
+    size_t i;
+
+    if (!json_is_array(types)) return;
+    if (c->family->honours_layer_types && c->n_layers && json_array_size(types) != (size_t)c->n_layers)
+        rp__config_error(r, "layer_types", RP_ERR_CONFIG, "'layer_types' is for %zu blocks, there are %" PRId64, json_array_size(types),
+                         c->n_layers);
+    if (!c->family->honours_layer_types && c->window)
+        rp__config_error(r, "layer_types", RP_ERR_UNSUPPORTED, "'layer_types' beside 'sliding_window' is not honoured for model_type '%s', "
+                         "whose window is of all blocks", c->family->model_type);
+    json_array_foreach(types, i, type)
+        if (is_kind(type, "sliding_attention") && !c->window) {
+            rp__config_error(r, "layer_types", RP_ERR_CONFIG, "'layer_types' has \"sliding_attention\", but there is no window");
+            return;
+        }
+}
+
+int64_t rp__model_config_window(const rp_model_config *c, int64_t layer)
+{
+    const json_t *types = c->family && c->family->honours_layer_types ? json_object_get(c->source, "layer_types") : NULL;
+    bool has            = c->window_every ? (layer + 1) % c->window_every != 0 : layer >= c->window_from;
+
+    if (json_is_array(types)) has = is_kind(json_array_get(types, (size_t)layer), "sliding_attention");
+    return has ? c->window : 0;
 }
 
 /* ---- keys that stand in no table ---- */
@@ -325,15 +356,24 @@ static const rp_family *find_family(rp_config_reader *r)
     return NULL;
 }
 
+static bool has_field(const rp_family *family, const char *key)
+{
+    for (int i = 0; i < family->n_fields; i++)
+        if (!strcmp(family->field[i].key, key)) return true;
+    return false;
+}
+
 static void read_all(rp_config_reader *r, rp_model_config *c)
 {
     c->family = find_family(r);
     if (!c->family) return;
     for (int i = 0; i < c->family->n_fields; i++) read_field(r, &c->family->field[i], c);
-    for (int i = 0; i < RP_COUNT(common_fields); i++) read_field(r, &common_fields[i], c);
-    check_layer_types(r);
+    for (int i = 0; i < RP_COUNT(common_fields); i++)
+        if (!has_field(c->family, common_fields[i].key)) read_field(r, &common_fields[i], c);
+    check_layer_types(r, c->family);
     check_unknown(r, c->family);
     c->family->finish(r, c);
+    check_windows(r, c);
 }
 
 rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *json, const rp_yaml_node *overrides,

@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "base/report.h"
 #include "base/yaml.h"
+#include "nn/layers.h"
 
 typedef enum { RP_ACT_SILU, RP_ACT_GELU_TANH, RP_ACT_GELU_ERF, RP_ACT_RELU } rp_activation;
 typedef enum { RP_NORM_RMS, RP_NORM_LAYER } rp_norm_kind;
@@ -21,6 +22,7 @@ typedef enum { RP_ROPE_NONE, RP_ROPE_DEFAULT, RP_ROPE_LINEAR, RP_ROPE_LLAMA3 } r
 typedef struct {
     rp_rope_kind kind;
     double theta, factor, low_freq_factor, high_freq_factor;
+    double part;                        /* of a head that is turned; 0: not said */
     int64_t original_context;
 } rp_rope_config;
 
@@ -30,15 +32,23 @@ typedef struct {
     const rp_family *family;
     int64_t vocab, hidden, n_layers, n_heads, n_kv_heads, head_dim, mlp_hidden, context;
     rp_norm_kind norm;
-    double norm_eps;
+    rp_norm_places norms;               /* of a block */
+    double norm_eps, norm_plus;         /* norm_plus: added to each weight of RMSNorm */
+    rp_qk_norm qk_norm;
     rp_activation activation;
     bool gated_mlp;                     /* down(act(gate(x)) * up(x)); else down(act(up(x))) */
     bool fused_qkv;                     /* one projection attn.qkv; else q, k, v */
+    bool fused_gate_up;                 /* one projection mlp.gate_up; else gate, up */
     bool qkv_bias, attn_output_bias, mlp_bias;
     bool tied;                          /* output reads tok_embeddings' weight */
     bool weights_in_out;                /* linear weights are stored [in, out] (GPT-2's Conv1D); else [out, in] */
     bool learned_positions;
-    rp_rope_config rope;
+    rp_rope_config rope, window_rope;   /* window_rope: of blocks with a window; RP_ROPE_NONE: they have the other, too */
+    int64_t rotary_dim;                 /* elements of a head that are turned; 0: all */
+    int64_t window;                     /* keys a query sees, its own included; 0: all. In which blocks: rp__model_config_window */
+    int64_t window_every, window_from;  /* every: all but each so manieth block; else from: blocks from that one on */
+    double embedding_scale;             /* 0: none; rounded to the parameters' dtype, as is the product */
+    double attn_softcap, logit_softcap; /* of scores and of logits: cap * tanh(x / cap); 0: none */
     double attn_scale;                  /* of the scores; 1 / sqrt(head_dim) unless the config says otherwise */
     bool attn_scale_by_layer;           /* divided by the block's number, from 1, too (GPT-2) */
     double embd_dropout, attn_dropout, resid_dropout;
@@ -47,6 +57,9 @@ typedef struct {
     int32_t bos, eos;                   /* -1: none; may be beyond the vocabulary, then inert */
     json_t *source;                     /* config.json with the overrides applied, as export writes it; owned */
 } rp_model_config;
+
+/* The window of a block, from 0; 0: it sees all. `layer_types` of the config counts before window_every and window_from. */
+int64_t rp__model_config_window(const rp_model_config *config, int64_t layer);
 
 /* Parse. `overrides` (may be NULL) is a YAML map of config.json's own fields set over the file's; `json` is borrowed.
  * `label` names it in messages. Every error is found in one reading: *report gets each, rp_error the first.

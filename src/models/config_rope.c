@@ -80,11 +80,15 @@ static int read_number(object *o, const char *key, const json_t *value)
 static void read_key(object *o, const char *key, const json_t *value)
 {
     char shown[RP_SHOWN_CHARS];
-    bool whole = !strcmp(key, "partial_rotary_factor") && json_is_number(value) && json_number_value(value) == 1;
-    int bit    = 0;
+    int bit;
 
-    if (!strcmp(key, "rope_type") || !strcmp(key, "type") || json_is_null(value) || whole) return;
-    if (strcmp(key, "partial_rotary_factor")) bit = read_number(o, key, value);
+    if (!strcmp(key, "rope_type") || !strcmp(key, "type") || json_is_null(value)) return;
+    if (!strcmp(key, "partial_rotary_factor")) {
+        o->rope.part = json_number_value(value);
+        if (!(o->rope.part > 0 && o->rope.part <= 1)) expected(o, key, value, "a number above 0, at most 1");
+        return;
+    }
+    bit = read_number(o, key, value);
     if (bit & types[o->type].reads) o->given |= bit;
     else rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.%.100s' is %s, which rope type '%s' does not honour", o->name,
                           key, rp__config_show(value, shown), types[o->type].name);
@@ -104,13 +108,13 @@ static void check_needs(const object *o)
 }
 
 /* False where the object is absent or of an unknown type. */
-static bool read_object(rp_config_reader *reader, const char *name, object *o)
+static bool read_object(rp_config_reader *reader, const char *name, const json_t *json, object *o)
 {
     char shown[RP_SHOWN_CHARS];
     const char *key;
     json_t *value;
 
-    *o = (object){ .reader = reader, .name = name, .json = json_object_get(reader->json, name) };
+    *o = (object){ .reader = reader, .name = name, .json = json };
     if (!o->json || json_is_null(o->json)) return false;
     if (!json_is_object(o->json)) {
         rp__config_error(reader, name, RP_ERR_CONFIG, "'%s' is %s, expected an object or null", name,
@@ -143,30 +147,91 @@ static void set_theta(rp_config_reader *reader, const char *place, const char *k
     else if (theta > 0) out->theta = theta;
 }
 
-static double top_theta(rp_config_reader *reader)
+/* A number above 0 at the top of the file; 0 where there is none. */
+static double top_number(rp_config_reader *reader, const char *key)
 {
-    const json_t *value = json_object_get(reader->json, "rope_theta");
+    const json_t *value = json_object_get(reader->json, key);
     char shown[RP_SHOWN_CHARS];
 
     if (!value || json_is_null(value)) return 0;
     if (!json_is_number(value) || !(json_number_value(value) > 0))
-        rp__config_error(reader, "rope_theta", RP_ERR_CONFIG, "'rope_theta' is %s, expected a positive number",
-                         rp__config_show(value, shown));
+        rp__config_error(reader, key, RP_ERR_CONFIG, "'%s' is %s, expected a positive number", key, rp__config_show(value, shown));
     return json_number_value(value);
 }
 
-void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *config, rp_rope_config *out)
+/* From rope_scaling, the object of rope_parameters in `json`, and a theta beside them. */
+static rp_rope_config merge(rp_config_reader *reader, const rp_model_config *config, const char *name, const json_t *json, double theta)
 {
     object scaling, parameters;
-    bool old = read_object(reader, "rope_scaling", &scaling), new = read_object(reader, "rope_parameters", &parameters);
+    bool old = read_object(reader, "rope_scaling", json_object_get(reader->json, "rope_scaling"), &scaling);
+    bool new = read_object(reader, name, json, &parameters);
     rp_rope_config rope = old ? scaling.rope : new ? parameters.rope : (rp_rope_config){ .kind = RP_ROPE_DEFAULT };
 
     if (old && new) check_agreement(&scaling, &parameters);
     rope.theta = 0;
-    set_theta(reader, "rope_theta", "rope_theta", top_theta(reader), &rope);
+    rope.part  = parameters.rope.part > 0 ? parameters.rope.part : scaling.rope.part;
+    set_theta(reader, "rope_theta", "rope_theta", theta, &rope);
     set_theta(reader, "rope_scaling.rope_theta", "rope_scaling", scaling.rope.theta, &rope);
     set_theta(reader, "rope_parameters.rope_theta", "rope_parameters", parameters.rope.theta, &rope);
-    if (!rope.theta) rope.theta = 10000;
     if (rope.kind == RP_ROPE_LLAMA3 && !rope.original_context) rope.original_context = config->context;
-    *out = rope;
+    return rope;
+}
+
+static void check_whole(rp_config_reader *reader, const rp_rope_config *rope)
+{
+    if (rope->part > 0 && rope->part < 1)
+        rp__config_error(reader, json_object_get(reader->json, "rope_parameters") ? "rope_parameters" : "rope_scaling", RP_ERR_UNSUPPORTED,
+                         "'partial_rotary_factor' is %g; this family turns whole heads", rope->part);
+}
+
+void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *config, rp_rope_config *out)
+{
+    *out = merge(reader, config, "rope_parameters", json_object_get(reader->json, "rope_parameters"), top_number(reader, "rope_theta"));
+    if (!(out->theta > 0)) out->theta = 10000;
+    check_whole(reader, out);
+}
+
+void rp__config_read_partial_rope(rp_config_reader *reader, rp_model_config *c)
+{
+    double top = top_number(reader, "partial_rotary_factor");
+
+    c->rope = merge(reader, c, "rope_parameters", json_object_get(reader->json, "rope_parameters"), top_number(reader, "rope_theta"));
+    if (!(c->rope.theta > 0)) c->rope.theta = 10000;
+    if (c->rope.part > 0 && top > 0 && c->rope.part != top)
+        rp__config_error(reader, "partial_rotary_factor", RP_ERR_CONFIG, "'partial_rotary_factor' is %g, but %g in another place", top,
+                         c->rope.part);
+    double part   = c->rope.part > 0 ? c->rope.part : top > 0 ? top : 1;
+    c->rotary_dim = (int64_t)((double)c->head_dim * part);
+    if (part > 1 || c->rotary_dim % 2 || (c->head_dim && c->rotary_dim < 2))
+        rp__config_error(reader, "partial_rotary_factor", RP_ERR_CONFIG, "'partial_rotary_factor' %g leaves %" PRId64 " of %" PRId64
+                         " elements of a head, which cannot be turned in pairs", part, c->rotary_dim, c->head_dim);
+}
+
+/* rope_parameters of one kind of block; NULL: none. */
+static const json_t *parameters_of(rp_config_reader *reader, const char *kind)
+{
+    const json_t *all = json_object_get(reader->json, "rope_parameters"), *full = json_object_get(all, "full_attention");
+    const json_t *sliding = json_object_get(all, "sliding_attention");
+    size_t known          = (full != NULL) + (size_t)(sliding != NULL);
+    char shown[RP_SHOWN_CHARS];
+
+    if (all && !json_is_null(all) && (!json_is_object(all) || json_object_size(all) != known))
+        rp__config_error(reader, "rope_parameters", RP_ERR_UNSUPPORTED, "'rope_parameters' is %s, expected an object of 'full_attention' "
+                         "and 'sliding_attention'", rp__config_show(all, shown));
+    return !strcmp(kind, "full_attention") ? full : sliding;
+}
+
+void rp__config_read_two_ropes(rp_config_reader *reader, rp_model_config *c)
+{
+    object window;
+    bool said = read_object(reader, "rope_parameters", parameters_of(reader, "sliding_attention"), &window);
+
+    c->rope        = merge(reader, c, "rope_parameters", parameters_of(reader, "full_attention"), top_number(reader, "rope_theta"));
+    c->window_rope = said ? window.rope : (rp_rope_config){ .kind = RP_ROPE_DEFAULT };
+    set_theta(reader, "rope_local_base_freq", "rope_local_base_freq", top_number(reader, "rope_local_base_freq"), &c->window_rope);
+    if (!(c->rope.theta > 0)) c->rope.theta = 1000000;
+    if (!(c->window_rope.theta > 0)) c->window_rope.theta = 10000;
+    if (c->window_rope.kind == RP_ROPE_LLAMA3 && !c->window_rope.original_context) c->window_rope.original_context = c->context;
+    check_whole(reader, &c->rope);
+    check_whole(reader, &c->window_rope);
 }

@@ -27,6 +27,7 @@ typedef struct {
     rp_field_kind kind;
     size_t offset;                      /* of the field in rp_model_config; unused for ONLY and LATER */
     bool required, nullable;            /* nullable: null is as good as absent */
+    bool null_is_zero;                  /* of INT and NUMBER: null is 0, which no number in the range is: "none" */
     double low, high, otherwise;        /* range and default of numbers; the default of BOOL and WORD too */
     const rp_field_word *word;          /* ended by a NULL */
     const char *only;                   /* ONLY: that value as JSON */
@@ -50,6 +51,7 @@ struct rp_family {
     const rp_config_field *field;
     int n_fields;
     const char *const *inert;           /* globs of keys that change no number here; NULL-ended */
+    bool honours_layer_types;           /* config.json may say block by block which have the window */
     void (*finish)(rp_config_reader *reader, rp_model_config *config);     /* a size that was wrong is 0 here */
     const rp_name_pair *name;           /* in safetensors files */
     int n_names;
@@ -77,6 +79,11 @@ const char *rp__config_show(const json_t *value, char out[RP_SHOWN_CHARS]);
 bool rp__config_same(const json_t *a, const json_t *b);
 /* rope_theta, rope_scaling and rope_parameters, in the spellings of transformers 4 and 5 (models/config_rope.c). */
 void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *config, rp_rope_config *out);
+/* The same where part of a head may be turned (partial_rotary_factor): into config's rope and rotary_dim. */
+void rp__config_read_partial_rope(rp_config_reader *reader, rp_model_config *config);
+/* Where blocks with a window have a rope of their own: rope_parameters by kind of block, or rope_theta and rope_scaling for the others
+ * and rope_local_base_freq for those. */
+void rp__config_read_two_ropes(rp_config_reader *reader, rp_model_config *config);
 
 /* ---- names (models/weights_names.c) ---- */
 

@@ -89,7 +89,7 @@ void rp__model_init(rp_model *model, uint64_t seed)
         uint64_t key      = rp__hash(p->path, strlen(p->path), rp__hash(&seed, sizeof seed, RP_HASH_SEED));
         if (!rp__tensor_real(p->tensor)) continue;
         if (!strcmp(p->name, "bias")) fill(p, 0);
-        else if (p->whole.ndim == 1) fill(p, 1);
+        else if (p->whole.ndim == 1) fill(p, 1 - c->norm_plus);
         else draw(p, key, std_of(c, p->path), rp__model_ctx(model)->threads);
         rp__param_pad(p);
         rp__tensor_wrote(p->tensor, "rp__model_init");

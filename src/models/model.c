@@ -7,11 +7,14 @@
 #include "nn/layers.h"
 #include "policy/stack.h"
 
+enum { WHOLE_ROPE, WINDOW_ROPE, ROPES };       /* of blocks that see all, and of those with a window where they have their own */
+typedef struct { rp_tensor *cos, *sin; } rope_tables;
+
 struct rp_model {
     rp_ctx *ctx;
     rp_model_config config;
     rp_module *root, *tokens, *positions, *layers, *norm, *output;   /* positions NULL: rotary */
-    rp_tensor *cos, *sin;                       /* NULL until a length is known, and in families without them */
+    rope_tables rope[ROPES];                    /* NULL until a length is known, and where there is no such rope */
     const rp_param **param;
     int n_params;
     int64_t cached;
@@ -19,6 +22,11 @@ struct rp_model {
 };
 
 /* ---- building ---- */
+
+static rp_norm_config norm_config(const rp_model_config *c)
+{
+    return (rp_norm_config){ .n = c->hidden, .eps = (float)c->norm_eps, .plus = (float)c->norm_plus, .layer = c->norm == RP_NORM_LAYER };
+}
 
 static rp_block_config block_config(const rp_model_config *c, int64_t layer)
 {
@@ -31,12 +39,15 @@ static rp_block_config block_config(const rp_model_config *c, int64_t layer)
     double scale = c->attn_scale_by_layer ? c->attn_scale / (double)(layer + 1) : c->attn_scale;
 
     return (rp_block_config){
-        .norm    = { .n = c->hidden, .eps = (float)c->norm_eps, .layer = c->norm == RP_NORM_LAYER },
+        .norm    = norm_config(c),
+        .norms   = c->norms,
         .attn    = { .n = c->hidden, .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim, .fused_qkv = c->fused_qkv,
                      .qkv_bias = c->qkv_bias, .output_bias = c->attn_output_bias, .in_out = c->weights_in_out, .scale = (float)scale,
-                     .dropout = (float)c->attn_dropout },
-        .mlp     = { .n = c->hidden, .hidden = c->mlp_hidden, .gated = c->gated_mlp, .bias = c->mlp_bias, .in_out = c->weights_in_out,
-                     .activation = activation[c->activation] },
+                     .dropout = (float)c->attn_dropout, .softcap = (float)c->attn_softcap,
+                     .window = (int32_t)rp__model_config_window(c, layer), .qk_norm = c->qk_norm, .norm_eps = (float)c->norm_eps,
+                     .norm_plus = (float)c->norm_plus },
+        .mlp     = { .n = c->hidden, .hidden = c->mlp_hidden, .gated = c->gated_mlp, .fused = c->fused_gate_up, .bias = c->mlp_bias,
+                     .in_out = c->weights_in_out, .activation = activation[c->activation] },
         .dropout = (float)c->resid_dropout,
     };
 }
@@ -54,7 +65,7 @@ static rp_status build_layers(rp_model *m, rp_dtype dtype)
     return RP_OK;
 }
 
-/* in { tokens, positions, cos, sin, doc_start }: the hidden states after the last norm. */
+/* in { tokens, positions, -, -, doc_start }: the hidden states after the last norm. Each block is given the tables of its rope. */
 static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out);
 
 static const rp_module_kind decoder_type = { .name = "Decoder", .forward = decoder_forward };
@@ -64,7 +75,7 @@ typedef struct { rp_module m; rp_model *model; } decoder;
 static rp_status build(rp_model *m, rp_dtype dtype)
 {
     const rp_model_config *c = &m->config;
-    rp_norm_config norm      = { .n = c->hidden, .eps = (float)c->norm_eps, .layer = c->norm == RP_NORM_LAYER };
+    rp_norm_config norm      = norm_config(c);
     rp_linear_config output  = { .in = c->hidden, .out = c->vocab };
     decoder *root;
 
@@ -115,8 +126,10 @@ void rp__model_free(rp_model *m)
 {
     if (!m) return;
     rp__module_free(m->root);
-    rp_tensor_unref(m->cos);
-    rp_tensor_unref(m->sin);
+    for (int i = 0; i < ROPES; i++) {
+        rp_tensor_unref(m->rope[i].cos);
+        rp_tensor_unref(m->rope[i].sin);
+    }
     rp__release(m->param);
     rp__model_config_drop(&m->config);
     rp__release(m);
@@ -135,23 +148,38 @@ const rp_param *rp__model_find_param(const rp_model *m, const char *path)
     return NULL;
 }
 
-rp_status rp__model_reserve_length(rp_model *m, int64_t length)
+static rp_status reserve_tables(rp_model *m, const rp_rope_config *rope, int64_t length, rope_tables *tables)
 {
-    rp_tensor *cos, *sin;
+    int64_t dim = m->config.rotary_dim ? m->config.rotary_dim : m->config.head_dim;
+    rope_tables longer;
 
-    RP_CHECK(m->ctx, length <= m->config.context, RP_ERR_ARG, "%" PRId64 " tokens are more than the model's context of %" PRId64, length,
-             m->config.context);
-    if (m->config.rope.kind == RP_ROPE_NONE || (m->cos && m->cos->m.dim[0] >= length)) return RP_OK;
-    RP_TRY(rp__rope_tables(m->ctx, &m->config.rope, m->config.head_dim, length,
-                           rp_meta_stat_dtype(&m->tokens->param[0].tensor->m), &cos, &sin));
-    rp_tensor_unref(m->cos);
-    rp_tensor_unref(m->sin);
-    m->cos = cos;
-    m->sin = sin;
+    if (rope->kind == RP_ROPE_NONE || (tables->cos && tables->cos->m.dim[0] >= length)) return RP_OK;
+    RP_TRY(rp__rope_tables(m->ctx, rope, dim, length, rp_meta_stat_dtype(&m->tokens->param[0].tensor->m), &longer.cos, &longer.sin));
+    rp_tensor_unref(tables->cos);
+    rp_tensor_unref(tables->sin);
+    *tables = longer;
     return RP_OK;
 }
 
+rp_status rp__model_reserve_length(rp_model *m, int64_t length)
+{
+    RP_CHECK(m->ctx, length <= m->config.context, RP_ERR_ARG, "%" PRId64 " tokens are more than the model's context of %" PRId64, length,
+             m->config.context);
+    RP_TRY(reserve_tables(m, &m->config.rope, length, &m->rope[WHOLE_ROPE]));
+    return reserve_tables(m, &m->config.window_rope, length, &m->rope[WINDOW_ROPE]);
+}
+
 /* ---- passes ---- */
+
+/* Gemma's factor, in the dtype of what it multiplies. */
+static rp_status scale_embedding(rp_model *m, rp_tensor **x)
+{
+    rp_attr_scale by = { (float)m->config.embedding_scale };
+
+    if (by.factor == 0) return RP_OK;
+    if (rp_tensor_meta(*x)->dtype == RP_BF16) by.factor = rp__f32_from_bf16(rp__bf16_from_f32(by.factor));
+    return rp__op_step(m->ctx, &rp_op_scale, &by, x);
+}
 
 static rp_status embed(rp_model *m, rp_tensor *tokens, rp_tensor *positions, rp_tensor **out)
 {
@@ -159,6 +187,7 @@ static rp_status embed(rp_model *m, rp_tensor *tokens, rp_tensor *positions, rp_
     rp_status status = RP_OK;
 
     RP_TRY_GOTO(rp__module_call(m->tokens, &tokens, &x));
+    RP_TRY_GOTO(scale_embedding(m, &x));
     if (m->positions) {
         RP_TRY_GOTO(rp__module_call(m->positions, &positions, &p));
         RP_TRY_GOTO(rp__apply(m->ctx, &rp_op_add, NULL, (rp_tensor *[]){ x, p }, 2, &sum));
@@ -176,16 +205,28 @@ done:
     return status;
 }
 
+/* The rope of a block, from 0. */
+static void with_rope(const rp_model *m, int64_t layer, rp_tensor **with)
+{
+    bool own             = m->rope[WINDOW_ROPE].cos && rp__model_config_window(&m->config, layer);
+    const rope_tables *t = &m->rope[own ? WINDOW_ROPE : WHOLE_ROPE];
+
+    with[RP_BLOCK_COS] = t->cos;
+    with[RP_BLOCK_SIN] = t->sin;
+}
+
 static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out)
 {
     rp_model *m = ((decoder *)root)->model;
     rp_tensor *with[RP_BLOCK_INPUTS], *x = NULL, *y;
     rp_status status = RP_OK;
+    int64_t layer    = 0;
 
     memcpy(with, in, sizeof with);
     RP_TRY(embed(m, in[RP_BLOCK_X], in[RP_BLOCK_POSITIONS], &x));
     for (rp_module *block = m->layers->first_child; block; block = block->next) {
         with[RP_BLOCK_X] = x;
+        with_rope(m, layer++, with);
         RP_TRY_GOTO(rp__module_call(block, with, &y));
         rp_tensor_unref(x);
         x = y;
@@ -220,7 +261,7 @@ static rp_status hidden(rp_model *m, const rp_model_batch *batch, rp_tensor **ou
     RP_TRY(rp__model_reserve_length(m, m->cached + tokens->dim[1]));
     if (batch->positions) positions = rp_tensor_ref(batch->positions);
     else RP_TRY(count_positions(m, tokens, &positions));
-    rp_tensor *in[RP_BLOCK_INPUTS] = { batch->tokens, positions, m->cos, m->sin, batch->doc_start };
+    rp_tensor *in[RP_BLOCK_INPUTS] = { batch->tokens, positions, NULL, NULL, batch->doc_start };
     rp_status status               = rp__module_call(m->root, in, out);
     rp_tensor_unref(positions);
     if (status == RP_OK && m->has_cache) m->cached += tokens->dim[1];
@@ -234,12 +275,20 @@ static rp_status finish_pass(rp_model *m, rp_status status, rp_tape_mark before)
     return status;
 }
 
+static rp_status project_logits(rp_model *m, rp_tensor **x)
+{
+    rp_attr_softcap cap = { (float)m->config.logit_softcap };
+
+    RP_TRY(rp__layer_step(m->output, x));
+    return cap.cap > 0 ? rp__op_step(m->ctx, &rp_op_softcap, &cap, x) : RP_OK;
+}
+
 static rp_status all_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
 {
     rp_tensor *x = NULL;
 
     RP_TRY(hidden(m, batch, &x));
-    rp_status status = rp__layer_step(m->output, &x);
+    rp_status status = project_logits(m, &x);
     if (status == RP_OK) *logits = x;
     else rp_tensor_unref(x);
     return status;
@@ -278,7 +327,7 @@ rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_ten
 
     RP_TRY(hidden(m, batch, &x));
     rp_status status = keep_last_position(m->ctx, &x);
-    if (status == RP_OK) status = rp__layer_step(m->output, &x);
+    if (status == RP_OK) status = project_logits(m, &x);
     if (status == RP_OK) *logits = x;
     else rp_tensor_unref(x);
     return status;
@@ -294,6 +343,7 @@ static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_a
     rp_status status = m->output->policy ? rp__policy_push(m->ctx, m->output->policy) : RP_OK;
     if (status == RP_OK) {
         rp_attr_cross_entropy how = *attr;
+        how.softcap = m->config.logit_softcap;
         if (rp__module_is_sliced(m->output, 0)) how.classes = m->config.vocab;
         m->ctx->scope = &m->output->scope;
         status        = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &how,

@@ -1,8 +1,8 @@
 /* nn/attention.c -- causal self-attention with grouped heads, rotary embedding and, to generate, a cache.
  *
- *   x ─ q ─ [B,T,Hq,D] ─ rotary ┐
- *   x ─ k ─ [B,T,Hk,D] ─ rotary ┼ attention ─ [B,T,Hq*D] ─ output
- *   x ─ v ─ [B,T,Hk,D] ─────────┘
+ *   x ─ q ─ q_norm ─ [B,T,Hq,D] ─ rotary ┐
+ *   x ─ k ─ k_norm ─ [B,T,Hk,D] ─ rotary ┼ attention ─ [B,T,Hq*D] ─ output
+ *   x ─ v ───────────[B,T,Hk,D] ─────────┘
  *
  * A fused projection qkv gives [B,T,3H,D], of which q, k and v are views. With a cache, k and v are first written behind those
  * of earlier tokens, and attention reads the whole stretch.
@@ -15,6 +15,7 @@ typedef struct {
     rp_module m;
     rp_attention_config config;
     rp_module *part[PARTS], *qkv, *output;      /* q, k, v or qkv */
+    rp_module *norm[PARTS];                     /* of Q and K, or NULL */
     rp_tensor *cache[PARTS];                    /* of K and V: [rows, length, Hk, D] */
     int64_t cached;                             /* tokens in it */
 } attention;
@@ -47,10 +48,14 @@ static rp_status project_fused(attention *a, rp_tensor *const *in, rp_tensor **p
 
 static rp_status project(attention *a, rp_tensor *const *in, rp_tensor **part)
 {
+    bool whole = a->config.qk_norm == RP_QK_NORM_WHOLE;
+
     if (a->qkv) return project_fused(a, in, part);
     for (int i = 0; i < PARTS; i++) {
         RP_TRY(rp__module_call(a->part[i], in, &part[i]));
+        if (a->norm[i] && whole) RP_TRY(rp__layer_step(a->norm[i], &part[i]));
         RP_TRY(as_heads(&part[i], i == Q ? a->config.n_heads : a->config.n_kv_heads, a->config.head_dim));
+        if (a->norm[i] && !whole) RP_TRY(rp__layer_step(a->norm[i], &part[i]));
     }
     return RP_OK;
 }
@@ -88,7 +93,7 @@ static rp_status into_cache(attention *a, int part, rp_tensor **x)
 static rp_status attend(attention *a, rp_tensor *const *part, rp_tensor *doc_start, rp_tensor **out)
 {
     const rp_attention_config *c = &a->config;
-    rp_attr_attention attr       = { .scale = c->scale, .dropout = c->dropout, .causal = true };
+    rp_attr_attention attr       = { .scale = c->scale, .dropout = c->dropout, .causal = true, .window = c->window, .softcap = c->softcap };
     rp_tensor *with[4]           = { part[Q], part[K], part[V], doc_start }, *y, *flat;
     const rp_meta *m             = rp_tensor_meta(part[Q]);
 
@@ -147,6 +152,19 @@ rp_status rp__attention_cache(rp_module *m, int64_t rows, int64_t length)
     return rp__tensor_new_named(m->ctx, &meta, RP_MEM_TEMP, "cached values", &a->cache[V]);
 }
 
+static rp_status new_norms(attention *a, const int64_t *width, rp_dtype dtype)
+{
+    static const char *const names[PARTS] = { "q_norm", "k_norm" };
+    const rp_attention_config *c          = &a->config;
+
+    RP_BUG_IF(c->fused_qkv && c->qk_norm);      /* norms read dense rows */
+    for (int i = Q; i <= K && c->qk_norm; i++) {
+        rp_norm_config norm = { .n = c->qk_norm == RP_QK_NORM_WHOLE ? width[i] : c->head_dim, .eps = c->norm_eps, .plus = c->norm_plus };
+        RP_TRY(rp__norm_new(&a->m, names[i], &norm, dtype, &a->norm[i]));
+    }
+    return RP_OK;
+}
+
 rp_status rp__attention_new(rp_module *parent, const char *name, const rp_attention_config *c, rp_dtype dtype, rp_module **out)
 {
     static const rp_module_kind type       = { .name = "Attention", .forward = attention_forward, .drop = attention_drop };
@@ -162,6 +180,7 @@ rp_status rp__attention_new(rp_module *parent, const char *name, const rp_attent
         in.out = width[i];
         RP_TRY(rp__linear_new(&a->m, names[i], &in, dtype, &a->part[i]));
     }
+    RP_TRY(new_norms(a, width, dtype));
     rp_linear_config output = { .in = q, .out = c->n, .bias = c->output_bias, .in_out = c->in_out };
     RP_TRY(rp__linear_new(&a->m, "output", &output, dtype, &a->output));
     *out = &a->m;

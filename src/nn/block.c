@@ -1,16 +1,20 @@
-/* nn/block.c -- a pre-norm transformer block.
+/* nn/block.c -- a transformer block: two halves alike, each a layer with norms before it, behind it, or both.
  *
- *   x ─┬ attn_norm ─ attn ─ dropout ─ + ─┬ mlp_norm ─ mlp ─ dropout ─ + ─▶
- *      └──────────────────────────────┘  └────────────────────────────┘
+ *   x ─┬ attn_norm ─ attn ─ post_attn_norm ─ dropout ─ + ─┬ mlp_norm ─ mlp ─ post_mlp_norm ─ dropout ─ + ─▶
+ *      └───────────────────────────────────────────────┘  └─────────────────────────────────────────┘
+ *
+ * A half does not know what its layer is: a block of another kind gives another layer of the same inputs.
  */
 #include "nn/layers.h"
 
 #include <string.h>
 
+typedef struct { rp_module *norm, *layer, *post_norm; } half;       /* a norm that is not there is NULL */
+
 typedef struct {
     rp_module m;
     float dropout;
-    rp_module *attn_norm, *attn, *mlp_norm, *mlp;
+    half attn, mlp;
 } block;
 
 /* x + dropout(h); h is used up. */
@@ -23,17 +27,19 @@ static rp_status add_back(block *b, rp_tensor *x, rp_tensor **h, rp_tensor **out
     return RP_OK;
 }
 
-static rp_status attention_half(block *b, rp_tensor *const *in, rp_tensor **out)
+/* The normed input is let go of before the sum, so that only what a backward reads of it stays. */
+static rp_status half_forward(block *b, const half *part, rp_tensor *const *in, rp_tensor **out)
 {
     rp_tensor *with[RP_BLOCK_INPUTS], *h = NULL, *y = NULL;
     rp_status status = RP_OK;
 
     memcpy(with, in, sizeof with);
-    RP_TRY_GOTO(rp__module_call(b->attn_norm, in, &h));
-    with[RP_BLOCK_X] = h;
-    RP_TRY_GOTO(rp__module_call(b->attn, with, &y));
+    if (part->norm) RP_TRY_GOTO(rp__module_call(part->norm, in, &h));
+    if (h) with[RP_BLOCK_X] = h;
+    RP_TRY_GOTO(rp__module_call(part->layer, with, &y));
     rp_tensor_unref(h);
     h = NULL;
+    if (part->post_norm) RP_TRY_GOTO(rp__layer_step(part->post_norm, &y));
     RP_TRY_GOTO(add_back(b, in[RP_BLOCK_X], &y, out));
 done:
     rp_tensor_unref(h);
@@ -43,18 +49,20 @@ done:
 
 static rp_status block_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
-    block *b         = (block *)self;
-    rp_tensor *x     = NULL, *h = NULL;
-    rp_status status = RP_OK;
+    rp_tensor *with[RP_BLOCK_INPUTS], *x = NULL;
+    block *b = (block *)self;
 
-    RP_TRY_GOTO(attention_half(b, in, &x));
-    RP_TRY_GOTO(rp__module_call(b->mlp_norm, &x, &h));
-    RP_TRY_GOTO(rp__layer_step(b->mlp, &h));
-    RP_TRY_GOTO(add_back(b, x, &h, out));
-done:
+    memcpy(with, in, sizeof with);
+    RP_TRY(half_forward(b, &b->attn, in, &x));
+    with[RP_BLOCK_X] = x;
+    rp_status status = half_forward(b, &b->mlp, with, out);
     rp_tensor_unref(x);
-    rp_tensor_unref(h);
     return status;
+}
+
+static rp_status norm_at(block *b, const rp_block_config *config, rp_norm_places not_with, const char *name, rp_dtype dtype, rp_module **out)
+{
+    return config->norms == not_with ? RP_OK : rp__norm_new(&b->m, name, &config->norm, dtype, out);
 }
 
 rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_config *config, rp_dtype dtype, rp_module **out)
@@ -64,10 +72,12 @@ rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_conf
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *b, &b));
     b->dropout = config->dropout;
-    RP_TRY(rp__norm_new(&b->m, "attn_norm", &config->norm, dtype, &b->attn_norm));
-    RP_TRY(rp__attention_new(&b->m, "attn", &config->attn, dtype, &b->attn));
-    RP_TRY(rp__norm_new(&b->m, "mlp_norm", &config->norm, dtype, &b->mlp_norm));
-    RP_TRY(rp__mlp_new(&b->m, "mlp", &config->mlp, dtype, &b->mlp));
+    RP_TRY(norm_at(b, config, RP_NORMS_BEHIND, "attn_norm", dtype, &b->attn.norm));
+    RP_TRY(rp__attention_new(&b->m, "attn", &config->attn, dtype, &b->attn.layer));
+    RP_TRY(norm_at(b, config, RP_NORMS_BEFORE, "post_attn_norm", dtype, &b->attn.post_norm));
+    RP_TRY(norm_at(b, config, RP_NORMS_BEHIND, "mlp_norm", dtype, &b->mlp.norm));
+    RP_TRY(rp__mlp_new(&b->m, "mlp", &config->mlp, dtype, &b->mlp.layer));
+    RP_TRY(norm_at(b, config, RP_NORMS_BEFORE, "post_mlp_norm", dtype, &b->mlp.post_norm));
     *out = &b->m;
     return RP_OK;
 }

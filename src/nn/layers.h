@@ -28,8 +28,8 @@ rp_status rp__linear_new_tied(rp_module *parent, const char *name, rp_param *wei
 /* y = weight[ids] */
 rp_status rp__embedding_new(rp_module *parent, const char *name, int64_t n_ids, int64_t n, rp_dtype dtype, rp_module **out);
 
-/* RMSNorm (weight), or LayerNorm (weight and bias). */
-typedef struct { int64_t n; float eps; bool layer; } rp_norm_config;
+/* RMSNorm (weight, to each of which `plus` is added), or LayerNorm (weight and bias). */
+typedef struct { int64_t n; float eps, plus; bool layer; } rp_norm_config;
 rp_status rp__norm_new(rp_module *parent, const char *name, const rp_norm_config *config, rp_dtype dtype, rp_module **out);
 
 /* Over the rows. Its running statistics begin at 0 and 1 and move by `momentum` with each call in train mode. */
@@ -40,19 +40,24 @@ void rp__batch_norm_running(rp_module *batch_norm, rp_tensor **mean, rp_tensor *
 
 /* A table of activations: silu, gelu with tanh, gelu with erf, relu. */
 typedef enum { RP_MLP_SILU, RP_MLP_GELU_TANH, RP_MLP_GELU_ERF, RP_MLP_RELU } rp_mlp_activation;
-/* down(act(gate x) * up x) with children gate, up, down; or down(act(up x)). */
+/* down(act(gate x) * up x) with children gate, up, down, or gate_up, down where one projection gives both; or down(act(up x)). */
 typedef struct {
     int64_t n, hidden;
-    bool gated, bias, in_out;
+    bool gated, fused, bias, in_out;
     rp_mlp_activation activation;
 } rp_mlp_config;
 rp_status rp__mlp_new(rp_module *parent, const char *name, const rp_mlp_config *config, rp_dtype dtype, rp_module **out);
 
-/* Causal attention with grouped heads. Children q, k, v, or qkv; output. */
+/* Which norm, if any, queries and keys pass before they are turned: one over each head, or one over all heads together. */
+typedef enum { RP_QK_PLAIN, RP_QK_NORM_HEAD, RP_QK_NORM_WHOLE } rp_qk_norm;
+/* Causal attention with grouped heads. Children q, k, v, or qkv; q_norm and k_norm where there are such; output. */
 typedef struct {
     int64_t n, n_heads, n_kv_heads, head_dim;
     bool fused_qkv, qkv_bias, output_bias, in_out;
-    float scale, dropout;
+    rp_qk_norm qk_norm;             /* not with fused_qkv */
+    float norm_eps, norm_plus;      /* of those norms */
+    float scale, dropout, softcap;  /* softcap 0: none */
+    int32_t window;                 /* keys a query sees, its own included; 0: all */
 } rp_attention_config;
 rp_status rp__attention_new(rp_module *parent, const char *name, const rp_attention_config *config, rp_dtype dtype, rp_module **out);
 
@@ -60,9 +65,12 @@ rp_status rp__attention_new(rp_module *parent, const char *name, const rp_attent
  * 0 rows: no more. errors RP_ERR_MEMORY */
 rp_status rp__attention_cache(rp_module *attention, int64_t rows, int64_t length);
 
-/* x + dropout(attn(attn_norm x)), then + dropout(mlp(mlp_norm ·)). */
+/* Where a block's norms stand: before attention and MLP (attn_norm, mlp_norm), behind each (post_attn_norm, post_mlp_norm), or both. */
+typedef enum { RP_NORMS_BEFORE, RP_NORMS_BEHIND, RP_NORMS_AROUND } rp_norm_places;
+/* x + dropout(post_attn_norm(attn(attn_norm x))), then + dropout(post_mlp_norm(mlp(mlp_norm ·))), with the norms that are there. */
 typedef struct {
     rp_norm_config norm;
+    rp_norm_places norms;
     rp_attention_config attn;
     rp_mlp_config mlp;
     float dropout;                  /* of both sums */

@@ -2,6 +2,7 @@
  *
  *   gated   x ─┬ gate ┐              swiglu where act is silu: one op for the product
  *              └ up ──┴ act(g) * u ─ down
+ *   fused   gate and up are parts of one projection, gate_up, copied apart: what follows wants them dense
  *   plain   x ── up ── act ── down
  */
 #include "nn/layers.h"
@@ -9,7 +10,8 @@
 typedef struct {
     rp_module m;
     rp_mlp_activation activation;
-    rp_module *gate, *up, *down;                /* gate NULL: plain */
+    int64_t hidden;
+    rp_module *gate, *up, *gate_up, *down;      /* gate and gate_up NULL: plain; gate_up: neither gate nor up */
 } mlp;
 
 static rp_status activate(rp_ctx *ctx, rp_mlp_activation a, rp_tensor **x)
@@ -38,15 +40,33 @@ static rp_status combine(mlp *l, rp_tensor **g, rp_tensor *u)
     return RP_OK;
 }
 
+/* The two operands of the gated product. */
+static rp_status gate_and_up(mlp *l, rp_tensor *const *in, rp_tensor **gate, rp_tensor **up)
+{
+    rp_attr_split halves = { .dim = -1, .n = 2, .length = { l->hidden, l->hidden } };
+    rp_tensor *both = NULL, *part[2];
+
+    if (!l->gate_up) {
+        RP_TRY(rp__module_call(l->gate, in, gate));
+        return rp__module_call(l->up, in, up);
+    }
+    RP_TRY(rp__module_call(l->gate_up, in, &both));
+    rp_status status = rp__apply(l->m.ctx, &rp_op_split, &halves, &both, 1, part);
+    rp_tensor_unref(both);
+    if (status != RP_OK) return status;
+    *gate = part[0];
+    *up   = part[1];
+    return RP_OK;
+}
+
 static rp_status mlp_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
     mlp *l           = (mlp *)self;
     rp_tensor *h     = NULL, *u = NULL;
     rp_status status = RP_OK;
 
-    if (l->gate) {
-        RP_TRY_GOTO(rp__module_call(l->gate, in, &h));
-        RP_TRY_GOTO(rp__module_call(l->up, in, &u));
+    if (l->gate || l->gate_up) {
+        RP_TRY_GOTO(gate_and_up(l, in, &h, &u));
         RP_TRY_GOTO(combine(l, &h, u));
         rp_tensor_unref(u);
         u = NULL;
@@ -67,13 +87,16 @@ rp_status rp__mlp_new(rp_module *parent, const char *name, const rp_mlp_config *
 {
     static const rp_module_kind type = { .name = "MLP", .forward = mlp_forward };
     rp_linear_config up   = { .in = config->n, .out = config->hidden, .bias = config->bias, .in_out = config->in_out };
+    rp_linear_config both = { .in = config->n, .out = 2 * config->hidden, .bias = config->bias, .in_out = config->in_out };
     rp_linear_config down = { .in = config->hidden, .out = config->n, .bias = config->bias, .in_out = config->in_out };
     mlp *l;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *l, &l));
     l->activation = config->activation;
-    if (config->gated) RP_TRY(rp__linear_new(&l->m, "gate", &up, dtype, &l->gate));
-    RP_TRY(rp__linear_new(&l->m, "up", &up, dtype, &l->up));
+    l->hidden     = config->hidden;
+    if (config->fused) RP_TRY(rp__linear_new(&l->m, "gate_up", &both, dtype, &l->gate_up));
+    else if (config->gated) RP_TRY(rp__linear_new(&l->m, "gate", &up, dtype, &l->gate));
+    if (!config->fused) RP_TRY(rp__linear_new(&l->m, "up", &up, dtype, &l->up));
     RP_TRY(rp__linear_new(&l->m, "down", &down, dtype, &l->down));
     *out = &l->m;
     return RP_OK;

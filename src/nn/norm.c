@@ -6,7 +6,7 @@ typedef struct { rp_module m; rp_norm_config config; } norm;
 static rp_status norm_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
     const rp_norm_config *c = &((norm *)self)->config;
-    rp_attr_norm attr       = { c->eps };
+    rp_attr_norm attr       = { .eps = c->eps, .plus = c->plus };
     rp_tensor *with[3]      = { in[0], rp__module_weight(self, 0), c->layer ? rp__module_weight(self, 1) : NULL };
 
     return rp__apply(self->ctx, c->layer ? &rp_op_layernorm : &rp_op_rmsnorm, &attr, with, 1 + self->n_params, out);

@@ -6,6 +6,7 @@
  *   slot   lse [B, Hq, T]   log of the sum of exp of a query's scores; 4 bytes a query and head
  *   sees   query t stands at position S - T + t. It sees keys from doc_start to its own position (causal) or to the end, and
  *          with a window no key further back than window - 1. One that sees no key gives zeros
+ *   softcap  a score s = scale * q k is taken as softcap * tanh(s / softcap), before what is not seen is left out (Gemma 2)
  *   random dropout of probabilities in train mode: element (head * T + t) * S + key of the sample's stream; backward draws
  *          the same numbers again
  *   needs  q, k, v, doc_start, out and lse; probabilities are made again
@@ -35,7 +36,7 @@ static rp_attention describe(const rp_op_meta *m)
     sizes s                    = sizes_of(m);
 
     return (rp_attention){ .batch = s.batch, .queries = s.queries, .keys = s.keys, .heads = s.heads, .kv_heads = s.kv_heads,
-                           .dim = s.dim, .scale = a->scale, .dropout = dropout_of(m), .causal = a->causal, .window = a->window,
+                           .dim = s.dim, .scale = a->scale, .softcap = a->softcap, .dropout = dropout_of(m), .causal = a->causal, .window = a->window,
                            .threads = m->threads, .q = { .dtype = m->in[Q].dtype } };
 }
 
@@ -79,6 +80,7 @@ static rp_status check_attr(const rp_op_meta *m)
 
     RP_CHECK(m->ctx, a->dropout >= 0 && a->dropout < 1, RP_ERR_ARG, "attention: dropout is %g, expected [0, 1)", (double)a->dropout);
     RP_CHECK(m->ctx, a->window >= 0, RP_ERR_ARG, "attention: window is %d, expected 0 or more", (int)a->window);
+    RP_CHECK(m->ctx, isfinite(a->softcap) && a->softcap >= 0, RP_ERR_ARG, "attention: softcap is %g, expected 0 or more", (double)a->softcap);
     RP_CHECK(m->ctx, isfinite(a->scale), RP_ERR_ARG, "attention: scale is %g, expected a finite number", (double)a->scale);
     RP_CHECK(m->ctx, a->dropout == 0 || s.heads * s.queries < (INT64_C(1) << 34) / larger(s.keys, 1), RP_ERR_SHAPE,
              "attention: a sample has %" PRId64 " x %" PRId64 " x %" PRId64 " probabilities, dropout draws for at most 2^34", s.heads,
@@ -107,15 +109,25 @@ static rp_status attention_shape(rp_op_meta *m)
     return RP_OK;
 }
 
-/* Two products forward, five backward; documents and windows are contents and are not counted. */
-static rp_cost attention_cost(const rp_op_meta *m, rp_pass pass)
+/* Pairs of a query and a key it sees. */
+static int64_t pairs_seen(const rp_op_meta *m)
 {
     const rp_attr_attention *a = m->attr;
     sizes s                    = sizes_of(m);
-    int64_t below = s.queries > s.keys ? s.keys : s.queries, seen = s.queries * s.keys;
+    int64_t below = s.queries > s.keys ? s.keys : s.queries, most = a->window ? a->window : s.keys, first = s.keys - below;
 
-    if (a->causal) seen = below * s.keys - below * (below - 1) / 2;
-    int64_t product = 2 * s.batch * s.heads * seen * s.dim;
+    if (!a->causal) return s.queries * s.keys;
+    if (most > s.keys) most = s.keys;
+    int64_t grows = most > first ? most - first : 0;            /* queries at first … most - 1 see a key more each */
+    return grows * first + grows * (grows + 1) / 2 + (below - grows) * most;
+}
+
+/* Two products forward, five backward; documents are contents and are not counted. */
+static rp_cost attention_cost(const rp_op_meta *m, rp_pass pass)
+{
+    sizes s         = sizes_of(m);
+    int64_t product = 2 * s.batch * s.heads * pairs_seen(m) * s.dim;
+
     return rp__cost(m, pass, (pass == RP_FORWARD ? 2 : 5) * product);
 }
 
@@ -210,6 +222,14 @@ static void add_scaled(double *to, double factor, const double *from, int64_t n)
     for (int64_t i = 0; i < n; i++) to[i] += factor * from[i];
 }
 
+/* The score as it counts, of the product of q and k. */
+static double score_of(const rp_attr_attention *a, double product)
+{
+    double s = (double)a->scale * product, cap = (double)a->softcap;
+
+    return cap > 0 ? cap * tanh(s / cap) : s;
+}
+
 static void reference_query(const rp_op_call *c, int64_t b, int64_t t, int64_t h)
 {
     const rp_attr_attention *a = c->attr;
@@ -221,7 +241,7 @@ static void reference_query(const rp_op_call *c, int64_t b, int64_t t, int64_t h
     get_query(c, c->in[Q], b, t, h, q);
     for (int64_t i = seen.low; i < seen.high; i++) {
         get_key(c, c->in[K], b, i, h / s.group, row);
-        score[i] = (double)a->scale * dot(q, row, s.dim);
+        score[i] = score_of(a, dot(q, row, s.dim));
         top      = score[i] > top ? score[i] : top;
     }
     for (int64_t i = seen.low; i < seen.high; i++) sum += score[i] = exp(score[i] - top);
@@ -249,7 +269,7 @@ static void attention_forward(const rp_op_call *c)
 }
 
 /* Probability of a key and the gradient of its score: with g = dout, keep the dropout factor and delta = sum(dout * out),
- *   p = exp(scale q k - lse)    ds = p (keep g v - delta) */
+ *   p = exp(score - lse)    ds = p (keep g v - delta) * (1 - (score / softcap)^2) */
 typedef struct { double p, ds; } derivative;
 
 static derivative differentiate(const rp_op_call *c, int64_t b, int64_t h, int64_t t, int64_t key, double delta, const double *q,
@@ -258,9 +278,9 @@ static derivative differentiate(const rp_op_call *c, int64_t b, int64_t h, int64
     const rp_attr_attention *a = c->attr;
     sizes s     = sizes_of(c->meta);
     double lse  = rp_elem_get(c->slot[LSE], (b * s.heads + h) * s.queries + t), keep = keep_of(c, b, h, t, key);
-    double p    = exp((double)a->scale * dot(q, k, s.dim) - lse);
+    double score = score_of(a, dot(q, k, s.dim)), bent = a->softcap > 0 ? score / (double)a->softcap : 0, p = exp(score - lse);
 
-    return (derivative){ p * keep, p * (keep * dot(g, v, s.dim) - delta) };
+    return (derivative){ p * keep, p * (keep * dot(g, v, s.dim) - delta) * (1 - bent * bent) };
 }
 
 static void reference_dq(const rp_op_call *c, int64_t b, int64_t t, int64_t h, double *delta)
@@ -347,6 +367,12 @@ static const rp_op_case attention_cases[] = {
     { "dropout",          .in = { QKV(2, 7, 7, 4, 2, 4) },            .attr = CAUSAL(.dropout = 0.3f), .roundings = 1 },
     { "dropout, eval",    .in = { QKV(1, 4, 4, 2, 2, 4) },            .attr = CAUSAL(.dropout = 0.3f), .eval = true, .roundings = 1 },
     { "many tiles",       .in = { QKV(1, 99, 99, 1, 1, 5) },          .attr = CAUSAL(.window = 80), .roundings = 1 },
+    { "capped",           .in = { QKV(2, 7, 7, 2, 1, 4) },            .attr = CAUSAL(.softcap = 0.4f), .roundings = 1 },
+    { "capped, window, documents", .in = { QKV(1, 13, 13, 3, 1, 6), { 1, 13 } }, .attr = CAUSAL(.softcap = 1.5f, .window = 4), .int_inputs = 8,
+      .ascending = 8, .roundings = 1 },
+    { "capped, dropout",  .in = { QKV(1, 9, 9, 2, 2, 4) },            .attr = CAUSAL(.softcap = 0.7f, .dropout = 0.25f), .roundings = 1 },
+    { "capped, many tiles", .in = { QKV(1, 130, 130, 1, 1, 5) },      .attr = CAUSAL(.softcap = 0.5f, .window = 40), .roundings = 1 },
+    { "negative cap",     .in = { QKV(1, 4, 4, 2, 2, 4) },            .attr = CAUSAL(.softcap = -1), .expect = RP_ERR_ARG },
     { "heads differ",     .in = { QKV(1, 4, 4, 3, 2, 4) },            .attr = CAUSAL(), .expect = RP_ERR_SHAPE },
     { "dims differ",      .in = { { 1, 4, 2, 4 }, { 1, 4, 2, 5 }, { 1, 4, 2, 5 } }, .attr = CAUSAL(), .expect = RP_ERR_SHAPE },
     { "bad documents",    .in = { QKV(1, 4, 4, 2, 2, 4), { 4 } },     .attr = CAUSAL(), .int_inputs = 8, .expect = RP_ERR_SHAPE },

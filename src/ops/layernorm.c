@@ -100,11 +100,11 @@ static void layernorm_backward(const rp_op_call *c)
 }
 
 static const rp_op_case layernorm_cases[] = {
-    { "one row",    .in = { { 1, 8 },     { 8 },  { 8 } },  .attr = &(rp_attr_norm){ 1e-6f } },
-    { "odd sizes",  .in = { { 3, 5, 7 },  { 7 },  { 7 } },  .attr = &(rp_attr_norm){ 1e-5f } },
-    { "wide rows",  .in = { { 9, 67 },    { 67 }, { 67 } }, .attr = &(rp_attr_norm){ 1e-5f } },
-    { "bad weight", .in = { { 2, 4 },     { 5 },  { 4 } },  .attr = &(rp_attr_norm){ 1e-5f }, .expect = RP_ERR_SHAPE },
-    { "bad bias",   .in = { { 2, 4 },     { 4 },  { 5 } },  .attr = &(rp_attr_norm){ 1e-5f }, .expect = RP_ERR_SHAPE },
+    { "one row",    .in = { { 1, 8 },     { 8 },  { 8 } },  .attr = &(rp_attr_norm){ .eps = 1e-6f } },
+    { "odd sizes",  .in = { { 3, 5, 7 },  { 7 },  { 7 } },  .attr = &(rp_attr_norm){ .eps = 1e-5f } },
+    { "wide rows",  .in = { { 9, 67 },    { 67 }, { 67 } }, .attr = &(rp_attr_norm){ .eps = 1e-5f } },
+    { "bad weight", .in = { { 2, 4 },     { 5 },  { 4 } },  .attr = &(rp_attr_norm){ .eps = 1e-5f }, .expect = RP_ERR_SHAPE },
+    { "bad bias",   .in = { { 2, 4 },     { 4 },  { 5 } },  .attr = &(rp_attr_norm){ .eps = 1e-5f }, .expect = RP_ERR_SHAPE },
 };
 
 const rp_op rp_op_layernorm = {

@@ -1,10 +1,11 @@
-/* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T)[label], by blocks of classes.
+/* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T)[label], by blocks of classes. With the attribute
+ * softcap, logits are softcap * tanh(z / softcap) of the products z.
  *
  *   in     x [..., n]   w [V, n]     one floating dtype      labels [...] int32; rows labelled ignore_index lose nothing
  *          or w [room], this rank's slice of it (collective.h), with the attribute `classes`: V
  *   out    loss [1]                  fp32 (fp64 in fp64), rows summed in order
  *   slots  lse [rows] dtype of loss  log of the sum of exp(logits)
- *          logits [V, rows]          only if `keeps_logits`: block after block, each [rows][its classes]
+ *          logits [V, rows]          only if `keeps_logits`: block after block, each [rows][its classes]; the products, before any cap
  *   needs  x, w, labels, lse, logits
  *
  *              classes ->   0 … q  | q … 2q | …        forward: the block's logits, folded into each row's maximum and sum
@@ -36,6 +37,7 @@ static int64_t elems_of(const rp_op_meta *m) { return classes_of(m) * width_of(m
 static int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[X]); }
 /* The reference makes each row's again. */
 static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->keeps_logits && m->want_grad && rp__op_fast(m); }
+static double softcap_of(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->softcap; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Classes of a block: the largest power of two whose logits fit LOGITS_BYTES, FEWEST_CLASSES at least. */
@@ -150,6 +152,7 @@ static rp_status check(const rp_op_meta *m)
     RP_CHECK(m->ctx, rp_meta_elems(labels) == rp_meta_rows(x), RP_ERR_SHAPE,
              "linear_cross_entropy: x is %s and labels %s, expected a label for each row", rp_meta_str(x), rp_meta_str(labels));
     RP_CHECK(m->ctx, a->chunks >= 0, RP_ERR_ARG, "linear_cross_entropy: chunks is %" PRId64, a->chunks);
+    RP_CHECK(m->ctx, a->softcap >= 0 && isfinite(a->softcap), RP_ERR_ARG, "linear_cross_entropy: softcap is %g", a->softcap);
     return RP_OK;
 }
 
@@ -206,6 +209,13 @@ static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
 
 /* ---- reference, a row at a time ---- */
 
+static double capped(const rp_op_call *c, double z)
+{
+    double cap = softcap_of(c->meta);
+
+    return cap > 0 ? cap * tanh(z / cap) : z;
+}
+
 /* x of a row, and logits of all classes. */
 static void reference_logits(const rp_op_call *c, int64_t r, double *x, double *logits)
 {
@@ -215,6 +225,7 @@ static void reference_logits(const rp_op_call *c, int64_t r, double *x, double *
     for (int64_t v = 0; v < classes_of(c->meta); v++) {
         logits[v] = 0;
         for (int64_t i = 0; i < n; i++) logits[v] += x[i] * rp_elem_get(c->in[W], v * n + i);
+        logits[v] = capped(c, logits[v]);
     }
 }
 
@@ -259,7 +270,8 @@ static void reference_class(const rp_op_call *c, int64_t v, double factor, doubl
         if (label == a->ignore_index) continue;
         rp_row_get(c->in[X], r, x);
         for (int64_t i = 0; i < n; i++) logit += x[i] * w[i];
-        double d = factor * (exp(logit - rp_elem_get(c->slot[LSE], r)) - (v == label));
+        double z = capped(c, logit), t = softcap_of(c->meta) > 0 ? z / softcap_of(c->meta) : 0;
+        double d = factor * (exp(z - rp_elem_get(c->slot[LSE], r)) - (v == label)) * (1 - t * t);
         for (int64_t i = 0; i < n; i++) dw[i] += d * x[i], dx[r * n + i] += d * w[i];
     }
     if (c->grad_in[W]) rp_row_grad(c, W, v, dw);
@@ -353,8 +365,8 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
         const void *block;
         RP_TRY(rp__streamed_block(&w, v, &block));
         RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), block, logits, NULL, scratch + l->products));
-        rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, rp__data(c->in[LABELS]), v, top, sum, picked, rows, classes,
-                                              m->threads);
+        rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, (float)softcap_of(m), rp__data(c->in[LABELS]), v, top, sum, picked,
+                                              rows, classes, m->threads);
     }
     return RP_OK;
 }
@@ -415,8 +427,8 @@ static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v,
 
     RP_TRY(rp__streamed_block(&b->w, v, &block));
     RP_TRY(block_logits(c, b, v, classes, block, &logits));
-    rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, b->logits, rp__data(c->in[LABELS]), a->ignore_index, v, rp__data(c->slot[LSE]),
-                                            b->factor, rows_of(m), classes, m->threads);
+    rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, (float)softcap_of(m), b->logits, rp__data(c->in[LABELS]), a->ignore_index, v,
+                                            rp__data(c->slot[LSE]), b->factor, rows_of(m), classes, m->threads);
     if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, block, b->dx, NULL, b->products));
     if (!c->grad_in[W]) return RP_OK;
     rp_gemm dw = product_dw(m, classes, rp__grad_dtype(c, W), c->grad_adds[W] && !is_sliced(m));
@@ -457,9 +469,10 @@ static void linear_cross_entropy_backward(const rp_op_call *c)
 
 #define LABELS_FROM(low, high) .int_inputs = RP_IN(LABELS), .int_low = { [LABELS] = low }, .int_high = { [LABELS] = high }
 /* In bf16 the logits and their gradient are rounded on the way. */
-#define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 0, 0 }, .roundings = 2
-#define KEEPING(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 1, 0 }, .roundings = 2
-#define SLICED(rows, chunk, classes) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -1, chunk, 0, classes }, .roundings = 2
+#define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 0, 0, 0 }, .roundings = 2
+#define KEEPING(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 1, 0, 0 }, .roundings = 2
+#define CAPPED(rows, ignore, chunk, keeps, cap) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, keeps, 0, cap }, .roundings = 2
+#define SLICED(rows, chunk, classes) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -1, chunk, 0, classes, 0 }, .roundings = 2
 
 static const rp_op_case linear_cross_entropy_cases[] = {
     { "one row",        .in = { { 1, 8 },    { 5, 8 },   { 1 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -100, 0) },
@@ -468,6 +481,10 @@ static const rp_op_case linear_cross_entropy_cases[] = {
     { "even chunks",    .in = { { 6, 16 },   { 33, 16 }, { 6 } },    LABELS_FROM(0, 32),  MEAN_OF(6, -100, 2) },
     { "all ignored",    .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(-1, -1), MEAN_OF(1, -1, 2) },
     { "kept logits",    .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), KEEPING(7, -1, 3) },
+    { "capped",         .in = { { 7, 5 },    { 37, 5 },  { 7 } },    LABELS_FROM(-1, 36), CAPPED(7, -1, 3, 0, 0.75) },
+    { "capped, one block", .in = { { 4, 6 }, { 9, 6 },   { 4 } },    LABELS_FROM(0, 8),   CAPPED(4, -1, 0, 0, 2.5), .scale = 3 },
+    { "capped, kept",   .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), CAPPED(7, -1, 3, 1, 0.5) },
+    { "negative cap",   .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(0, 4),   CAPPED(1, -1, 0, 0, -1), .expect = RP_ERR_ARG },
     { "a slice",        .in = { { 7, 5 },    { 64 },     { 7 } },    LABELS_FROM(-1, 10), SLICED(7, 3, 11) },
     { "a whole slice",  .in = { { 4, 8 },    { 48 },     { 4 } },    LABELS_FROM(0, 5),   SLICED(4, 0, 6) },
     { "no such slice",  .in = { { 7, 5 },    { 48 },     { 7 } },    LABELS_FROM(0, 10),  SLICED(7, 3, 11),   .expect = RP_ERR_SHAPE },

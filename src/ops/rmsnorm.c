@@ -1,4 +1,5 @@
-/* ops/rmsnorm.c -- y = x * rstd * w, rstd = 1/sqrt(mean(x*x) + eps), over the last dimension (Zhang and Sennrich 2019).
+/* ops/rmsnorm.c -- y = x * rstd * w, rstd = 1/sqrt(mean(x*x) + eps), over the last dimension (Zhang and Sennrich 2019). With the
+ * attribute plus w stands for w + plus, which is not rounded: Gemma stores weights less 1.
  *
  *   in     x [..., n]   w [n]     fp32 or bf16, one dtype for both
  *   out    y [..., n]             dtype of x
@@ -42,8 +43,8 @@ static void rmsnorm_forward(const rp_op_call *c)
     int64_t n = rp_meta_dim(&c->meta->in[X], -1), rows = rp_meta_rows(&c->meta->in[X]);
 
     if (k->rmsnorm_forward) {
-        k->rmsnorm_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->out[Y]), rp__data(c->slot[RSTD]),
-                           rows, n, a->eps, c->meta->threads);
+        k->rmsnorm_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), a->plus, rp__data(c->out[Y]),
+                           rp__data(c->slot[RSTD]), rows, n, a->eps, c->meta->threads);
         return;
     }
     double *x = c->scratch, *w = x + n, *y = w + n;
@@ -53,26 +54,28 @@ static void rmsnorm_forward(const rp_op_call *c)
         rp_row_get(c->in[X], r, x);
         for (int64_t i = 0; i < n; i++) sum += x[i] * x[i];
         double rstd = 1 / sqrt(sum / (double)n + (double)a->eps);
-        for (int64_t i = 0; i < n; i++) y[i] = x[i] * rstd * w[i];
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * rstd * (w[i] + (double)a->plus);
         rp_row_put(c->out[Y], r, y);
         if (c->slot[RSTD]) rp_elem_put(c->slot[RSTD], r, rstd);
     }
 }
 
-/* With g = dL/dy:  dx = rstd * (g*w - x * rstd^2 * mean(g*w*x)),  dw = sum over rows of g*x*rstd. */
+/* With g = dL/dy and w with plus:  dx = rstd * (g*w - x * rstd^2 * mean(g*w*x)),  dw = sum over rows of g*x*rstd. */
 static void rmsnorm_backward(const rp_op_call *c)
 {
-    const rp_kernels *k = rp__op_kernels(c);
+    const rp_attr_norm *a = c->attr;
+    const rp_kernels *k   = rp__op_kernels(c);
     int64_t n = rp_meta_dim(&c->meta->in[X], -1), rows = rp_meta_rows(&c->meta->in[X]);
 
     if (k->rmsnorm_backward) {
-        k->rmsnorm_backward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->slot[RSTD]),
+        k->rmsnorm_backward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), a->plus, rp__data(c->slot[RSTD]),
                             rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), c->grad_adds[X], rp__data(c->grad_in[W]),
                             c->grad_in[W] ? c->grad_in[W]->m.dtype : RP_F32, c->grad_adds[W], rows, n, c->scratch, c->meta->threads);
         return;
     }
     double *x = c->scratch, *w = x + n, *g = w + n, *d = g + n, *dw = d + n;
     rp_row_get(c->in[W], 0, w);
+    for (int64_t i = 0; i < n; i++) w[i] += (double)a->plus;
     memset(dw, 0, (size_t)n * sizeof *dw);         /* summed whole, rounded once */
     for (int64_t r = 0; r < rows; r++) {
         double rstd = rp_elem_get(c->slot[RSTD], r), dot = 0;
@@ -89,10 +92,11 @@ static void rmsnorm_backward(const rp_op_call *c)
 
 /* Every check in tests/ops/run_cases.c runs on each line, for each dtype and each registered kernel. */
 static const rp_op_case rmsnorm_cases[] = {
-    { "one row",    .in = { { 1, 8 },     { 8 } },  .attr = &(rp_attr_norm){ 1e-6f } },
-    { "odd sizes",  .in = { { 3, 5, 7 },  { 7 } },  .attr = &(rp_attr_norm){ 1e-5f } },
-    { "wide rows",  .in = { { 9, 67 },    { 67 } }, .attr = &(rp_attr_norm){ 1e-5f } },
-    { "bad weight", .in = { { 2, 4 },     { 5 } },  .attr = &(rp_attr_norm){ 1e-5f }, .expect = RP_ERR_SHAPE },
+    { "one row",    .in = { { 1, 8 },     { 8 } },  .attr = &(rp_attr_norm){ .eps = 1e-6f } },
+    { "odd sizes",  .in = { { 3, 5, 7 },  { 7 } },  .attr = &(rp_attr_norm){ .eps = 1e-5f } },
+    { "wide rows",  .in = { { 9, 67 },    { 67 } }, .attr = &(rp_attr_norm){ .eps = 1e-5f } },
+    { "weights less 1", .in = { { 5, 37 }, { 37 } }, .attr = &(rp_attr_norm){ .eps = 1e-6f, .plus = 1 } },
+    { "bad weight", .in = { { 2, 4 },     { 5 } },  .attr = &(rp_attr_norm){ .eps = 1e-5f }, .expect = RP_ERR_SHAPE },
 };
 
 const rp_op rp_op_rmsnorm = {

@@ -22,14 +22,14 @@
 #define MATMUL(when, rows, k, n) { "matmul", when, { .in = { { rows, k }, { n, k } }, .attr = &(rp_attr_matmul){ true } } }
 #define ATTENTION(when, b, t, heads, kv_heads, d) \
     { "attention", when, \
-      { .in = { { b, t, heads, d }, { b, t, kv_heads, d }, { b, t, kv_heads, d } }, .attr = &(rp_attr_attention){ 0.125f, 0, true, 0 } } }
+      { .in = { { b, t, heads, d }, { b, t, kv_heads, d }, { b, t, kv_heads, d } }, .attr = &(rp_attr_attention){ 0.125f, 0, true, 0, 0 } } }
 #define ROTARY(when, b, t, heads, d) \
     { "rotary", when, \
       { .in = { { b, t, heads, d }, { b, t }, { t, (d) / 2 }, { t, (d) / 2 } }, .int_inputs = RP_IN(1), .int_high = { 0, (t) - 1 }, \
         .stat_inputs = RP_IN(2) | RP_IN(3) } }
 #define EMBEDDING(when, rows, ids, n) \
     { "embedding", when, { .in = { { ids, n }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 } } }
-#define LOSS_OF(rows) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -100, 0, 0, 0 }
+#define LOSS_OF(rows) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -100, 0, 0, 0, 0 }
 #define CROSS_ENTROPY(when, rows, ids) \
     { "cross_entropy", when, { .in = { { rows, ids }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 }, LOSS_OF(rows) } }
 #define HEAD(when, rows, n, ids) \
@@ -49,8 +49,8 @@ static const rp_cost_call calls[] = {
     EMBEDDING(RP_COST_LATE, 2048, 32768, 576),
     ROTARY(RP_COST_TINY, 1, 2, 1, 8),       ROTARY(RP_COST_SLOW, 1, 32, 9, 64),      ROTARY(RP_COST_SOON, 2, 512, 9, 64),
     ROTARY(RP_COST_LATE, 1, 2048, 32, 64),
-    EACH_SIZE(RMS, "rmsnorm", .attr = &(rp_attr_norm){ 1e-5f }),
-    EACH_SIZE(LAYER, "layernorm", .attr = &(rp_attr_norm){ 1e-5f }),
+    EACH_SIZE(RMS, "rmsnorm", .attr = &(rp_attr_norm){ .eps = 1e-5f }),
+    EACH_SIZE(LAYER, "layernorm", .attr = &(rp_attr_norm){ .eps = 1e-5f }),
     EACH_SIZE(BATCH, "batch_norm", .attr = &(rp_attr_batch_norm){ 1e-5f, 0.1f }),
     BINARY("add", .name = NULL),
     BINARY("mul", .name = NULL),

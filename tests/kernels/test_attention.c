@@ -19,33 +19,42 @@ typedef struct {
 } problem;
 
 static const problem problems[] = {
-    { "one query, one key", 1, 1, 1, 1, 1, 1, { 1.0f, 0, true, 0 }, false, 2 },
-    { "odd sizes", 2, 37, 37, 3, 3, 7, { 0.4f, 0, true, 0 }, false, 2 },
-    { "groups of three", 2, 130, 130, 9, 3, 64, { 0.125f, 0, true, 0 }, false, 2 },
-    { "one key head", 1, 101, 101, 5, 1, 48, { 0.2f, 0, true, 0 }, false, 2 },
-    { "documents", 2, 211, 211, 2, 1, 33, { 0.2f, 0, true, 0 }, true, 2 },
-    { "documents, all keys", 1, 140, 140, 2, 1, 16, { 0.2f, 0, false, 0 }, true, 2 },
-    { "window", 1, 300, 300, 2, 2, 32, { 0.2f, 0, true, 70 }, false, 2 },
-    { "documents, window", 2, 240, 240, 4, 2, 20, { 0.2f, 0, true, 33 }, true, 2 },
-    { "all keys", 1, 50, 230, 4, 2, 24, { 0.2f, 0, false, 0 }, false, 2 },
-    { "decoding", 3, 1, 200, 9, 3, 64, { 0.125f, 0, true, 0 }, false, 2 },
-    { "some keys are cached", 1, 30, 150, 2, 1, 64, { 0.125f, 0, true, 0 }, false, 2 },
-    { "more queries than keys", 1, 120, 20, 2, 1, 8, { 0.3f, 0, true, 0 }, false, 2 },
-    { "dropout", 2, 110, 110, 4, 2, 16, { 0.25f, 0.3f, true, 0 }, false, 2 },
-    { "dropout, odd keys", 1, 50, 163, 6, 2, 12, { 0.25f, 0.1f, false, 0 }, true, 2 },
-    { "fewer pairs than threads", 1, 333, 333, 2, 1, 40, { 0.15f, 0, true, 0 }, false, 4 },
-    { "fewer pairs, dropout", 1, 200, 200, 9, 3, 40, { 0.15f, 0.2f, true, 0 }, true, 5 },
-    { "large scores", 1, 64, 64, 1, 1, 32, { 30.0f, 0, true, 0 }, false, 2 },
-    { "groups of eight, long heads", 1, 70, 70, 8, 1, 128, { 0.09f, 0, true, 0 }, false, 2 },
-    { "a head of one more than two tiles", 1, 97, 97, 2, 2, 65, { 0.12f, 0, true, 0 }, false, 2 },
-    { "a long head, all keys", 1, 40, 130, 2, 1, 160, { 0.08f, 0, false, 0 }, false, 3 },
-    { "many blocks of rows", 1, 290, 290, 2, 1, 16, { 0.25f, 0, true, 0 }, false, 2 },
-    { "a window of three", 1, 270, 270, 3, 3, 32, { 0.2f, 0, true, 3 }, false, 2 },
-    { "documents, chunks, dropout", 1, 401, 401, 2, 2, 32, { 0.2f, 0.1f, true, 0 }, true, 3 },
-    { "a scale below zero", 1, 75, 75, 2, 1, 24, { -0.2f, 0, true, 0 }, false, 2 },
-    { "a scale of zero", 1, 75, 75, 2, 1, 24, { 0.0f, 0, true, 0 }, false, 2 },
-    { "a block filled by one row", 1, 129, 129, 1, 1, 32, { 0.2f, 0, true, 0 }, false, 2 },
-    { "sixteen rows", 2, 4, 100, 4, 1, 64, { 0.125f, 0, true, 0 }, false, 2 },
+    { "one query, one key", 1, 1, 1, 1, 1, 1, { 1.0f, 0, true, 0, 0 }, false, 2 },
+    { "odd sizes", 2, 37, 37, 3, 3, 7, { 0.4f, 0, true, 0, 0 }, false, 2 },
+    { "groups of three", 2, 130, 130, 9, 3, 64, { 0.125f, 0, true, 0, 0 }, false, 2 },
+    { "one key head", 1, 101, 101, 5, 1, 48, { 0.2f, 0, true, 0, 0 }, false, 2 },
+    { "documents", 2, 211, 211, 2, 1, 33, { 0.2f, 0, true, 0, 0 }, true, 2 },
+    { "documents, all keys", 1, 140, 140, 2, 1, 16, { 0.2f, 0, false, 0, 0 }, true, 2 },
+    { "window", 1, 300, 300, 2, 2, 32, { 0.2f, 0, true, 70, 0 }, false, 2 },
+    { "documents, window", 2, 240, 240, 4, 2, 20, { 0.2f, 0, true, 33, 0 }, true, 2 },
+    { "all keys", 1, 50, 230, 4, 2, 24, { 0.2f, 0, false, 0, 0 }, false, 2 },
+    { "decoding", 3, 1, 200, 9, 3, 64, { 0.125f, 0, true, 0, 0 }, false, 2 },
+    { "some keys are cached", 1, 30, 150, 2, 1, 64, { 0.125f, 0, true, 0, 0 }, false, 2 },
+    { "more queries than keys", 1, 120, 20, 2, 1, 8, { 0.3f, 0, true, 0, 0 }, false, 2 },
+    { "dropout", 2, 110, 110, 4, 2, 16, { 0.25f, 0.3f, true, 0, 0 }, false, 2 },
+    { "dropout, odd keys", 1, 50, 163, 6, 2, 12, { 0.25f, 0.1f, false, 0, 0 }, true, 2 },
+    { "fewer pairs than threads", 1, 333, 333, 2, 1, 40, { 0.15f, 0, true, 0, 0 }, false, 4 },
+    { "fewer pairs, dropout", 1, 200, 200, 9, 3, 40, { 0.15f, 0.2f, true, 0, 0 }, true, 5 },
+    { "large scores", 1, 64, 64, 1, 1, 32, { 30.0f, 0, true, 0, 0 }, false, 2 },
+    { "groups of eight, long heads", 1, 70, 70, 8, 1, 128, { 0.09f, 0, true, 0, 0 }, false, 2 },
+    { "a head of one more than two tiles", 1, 97, 97, 2, 2, 65, { 0.12f, 0, true, 0, 0 }, false, 2 },
+    { "a long head, all keys", 1, 40, 130, 2, 1, 160, { 0.08f, 0, false, 0, 0 }, false, 3 },
+    { "many blocks of rows", 1, 290, 290, 2, 1, 16, { 0.25f, 0, true, 0, 0 }, false, 2 },
+    { "a window of three", 1, 270, 270, 3, 3, 32, { 0.2f, 0, true, 3, 0 }, false, 2 },
+    { "documents, chunks, dropout", 1, 401, 401, 2, 2, 32, { 0.2f, 0.1f, true, 0, 0 }, true, 3 },
+    { "a scale below zero", 1, 75, 75, 2, 1, 24, { -0.2f, 0, true, 0, 0 }, false, 2 },
+    { "a scale of zero", 1, 75, 75, 2, 1, 24, { 0.0f, 0, true, 0, 0 }, false, 2 },
+    { "a block filled by one row", 1, 129, 129, 1, 1, 32, { 0.2f, 0, true, 0, 0 }, false, 2 },
+    { "capped", 2, 130, 130, 6, 2, 40, { 0.3f, 0, true, 0, 0.8f }, false, 2 },
+    { "capped, window, documents", 2, 240, 240, 4, 2, 20, { 0.2f, 0, true, 33, 0.5f }, true, 2 },
+    { "capped, dropout", 1, 200, 200, 4, 2, 32, { 0.25f, 0.2f, true, 0, 1.5f }, true, 3 },
+    { "capped, all keys", 1, 50, 230, 4, 2, 24, { 0.4f, 0, false, 0, 2.0f }, false, 2 },
+    { "capped, decoding", 3, 1, 200, 9, 3, 64, { 0.125f, 0, true, 50, 1.0f }, false, 2 },
+    { "capped far below the scores", 1, 64, 64, 1, 1, 32, { 30.0f, 0, true, 0, 4.0f }, false, 2 },
+    { "a cap far above the scores", 1, 97, 97, 2, 1, 32, { 0.1f, 0, true, 0, 50.0f }, false, 2 },
+    { "capped, a scale below zero", 1, 75, 75, 2, 1, 24, { -0.2f, 0, true, 0, 0.5f }, false, 2 },
+    { "capped, a scale of zero", 1, 75, 75, 2, 1, 24, { 0.0f, 0, true, 0, 0.5f }, false, 2 },
+    { "sixteen rows", 2, 4, 100, 4, 1, 64, { 0.125f, 0, true, 0, 0 }, false, 2 },
 };
 
 static const rp_stream stream = { 0x123456789abcdefull, 3, 40 };
@@ -176,7 +185,7 @@ static kernel_call kernel_new(const problem *p, const rp_kernels *level, rp_dtyp
 {
     kernel_call k = { .apart = apart, .a = { .batch = p->batch, .queries = p->queries, .keys = p->keys, .heads = p->heads,
                       .kv_heads = p->kv_heads, .dim = p->dim, .scale = p->attr.scale, .dropout = p->attr.dropout,
-                      .causal = p->attr.causal, .window = p->attr.window, .stream = stream, .threads = p->threads } };
+                      .causal = p->attr.causal, .window = p->attr.window, .softcap = p->attr.softcap, .stream = stream, .threads = p->threads } };
     int64_t forward, backward;
 
     if (p->documents) {
@@ -295,10 +304,11 @@ static void the_reference_has_the_gradients_of_central_differences(void **state)
 {
     (void)state;
     static const problem small[] = {
-        { "dropout", 2, 5, 7, 4, 2, 3, { 0.7f, 0.25f, true, 0 }, false, 2 },
-        { "window", 1, 8, 8, 2, 1, 4, { 0.7f, 0, true, 3 }, false, 2 },
-        { "more queries than keys", 1, 6, 4, 2, 2, 3, { 0.7f, 0, true, 0 }, false, 2 },
-        { "all keys", 1, 3, 6, 2, 1, 2, { 0.7f, 0, false, 0 }, true, 2 },
+        { "dropout", 2, 5, 7, 4, 2, 3, { 0.7f, 0.25f, true, 0, 0 }, false, 2 },
+        { "window", 1, 8, 8, 2, 1, 4, { 0.7f, 0, true, 3, 0 }, false, 2 },
+        { "capped", 1, 8, 8, 2, 1, 4, { 0.7f, 0, true, 3, 0.6f }, false, 2 },
+        { "more queries than keys", 1, 6, 4, 2, 2, 3, { 0.7f, 0, true, 0, 0 }, false, 2 },
+        { "all keys", 1, 3, 6, 2, 1, 2, { 0.7f, 0, false, 0, 0 }, true, 2 },
     };
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
     const double h = 1e-5;
@@ -328,7 +338,7 @@ static void the_reference_has_the_gradients_of_central_differences(void **state)
 static void dropout_keeps_its_share_and_scales_what_it_keeps(void **state)
 {
     (void)state;
-    problem p = { "share", 1, 1, 20000, 1, 1, 1, { 0.0f, 0.3f, true, 0 }, false, 1 };
+    problem p = { "share", 1, 1, 20000, 1, 1, 1, { 0.0f, 0.3f, true, 0, 0 }, false, 1 };
     const rp_kernels *levels[RP_MAX_LEVELS];
     int n     = rp__kernels_levels(levels, RP_MAX_LEVELS);
     numbers x = numbers_new(&p);
@@ -346,7 +356,7 @@ static void dropout_keeps_its_share_and_scales_what_it_keeps(void **state)
 static void a_mask_belongs_to_the_sample_not_to_its_place_in_the_batch(void **state)
 {
     (void)state;
-    problem two = { "two", 2, 40, 40, 2, 1, 8, { 0.3f, 0.4f, true, 0 }, false, 2 }, one = two;
+    problem two = { "two", 2, 40, 40, 2, 1, 8, { 0.3f, 0.4f, true, 0, 0 }, false, 2 }, one = two;
     const rp_kernels *levels[RP_MAX_LEVELS];
     const rp_kernels *level = levels[rp__kernels_levels(levels, RP_MAX_LEVELS) - 1];
     numbers x = numbers_new(&two), second;
@@ -428,7 +438,7 @@ static void the_op_takes_views_of_a_fused_projection(void **state)
     enum { B = 2, T = 33, HQ = 4, HK = 2, D = 16, ALL = HQ + 2 * HK };
     rp_ctx *ctx     = test_ctx(&(rp_ctx_options){ .threads = 2 });
     const rp_op *op = rp__op_find("attention");
-    rp_attr_attention attr = { 0.25f, 0, true, 0 };
+    rp_attr_attention attr = { 0.25f, 0, true, 0, 0 };
     rp_meta fused = rp_meta_make(RP_F32, 4, (int64_t[]){ B, T, ALL, D });
     rp_tensor *whole, *view[3], *own[3], *out[2] = { NULL }, *slot[2] = { NULL };
     double *value = calloc(B * T * ALL * D, sizeof *value), *a = calloc(B * T * HQ * D, sizeof *a), *b = calloc(B * T * HQ * D, sizeof *b);

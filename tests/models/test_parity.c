@@ -2,7 +2,7 @@
  * labels; bf16 by PyTorch's own error. tests/golden/README.md says what is in the goldens and who made them. */
 #include "golden.h"
 
-#include "base/module_path.h"
+#include "models/family.h"
 #include "models/weights.h"
 #include "train/optim.h"
 
@@ -117,9 +117,11 @@ static double loss_and_gradients(rp_ctx *ctx, rp_model *m, const rp_model_batch 
 
 static const rp_param *param_of(rp_model *m, const char *theirs)
 {
-    char path[RP_MODULE_PATH_CHARS];
-    const rp_param *p = rp__model_find_param(m, rp__module_path_translate(theirs, path));
+    const rp_family *family = rp__model_config(m)->family;
+    char path[RP_WEIGHT_NAME_CHARS];
 
+    if (!rp__weight_name_ours(family->name, family->n_names, theirs, path)) fail_msg("no name for '%s'", theirs);
+    const rp_param *p = rp__model_find_param(m, path);
     if (!p) fail_msg("no parameter for '%s' ('%s')", theirs, path);
     return p;
 }
@@ -390,7 +392,9 @@ static void check_bfloat16(const char *variant)
     static void name##_is_transformers_in_fp32(void **state) { (void)state; check_float32(#name); } \
     static void name##_errs_in_bf16_as_little_as_torch(void **state) { (void)state; check_bfloat16(#name); }
 #define VARIANTS VARIANT(llama2) VARIANT(llama3) VARIANT(llama3_parameters) VARIANT(llama_linear) VARIANT(smollm2) VARIANT(llama_head_dim) \
-    VARIANT(llama_bias) VARIANT(gpt2) VARIANT(gpt2_inner) VARIANT(gpt2_gelu) VARIANT(gpt2_dropout)
+    VARIANT(llama_bias) VARIANT(gpt2) VARIANT(gpt2_inner) VARIANT(gpt2_gelu) VARIANT(gpt2_dropout) VARIANT(qwen2) VARIANT(qwen2_window) \
+    VARIANT(qwen3) VARIANT(qwen3_layer_types) VARIANT(mistral) VARIANT(mistral_whole) VARIANT(gemma2) VARIANT(gemma2_uncapped) \
+    VARIANT(gemma3_text) VARIANT(gemma3_text_parameters) VARIANT(phi3) VARIANT(phi3_partial) VARIANT(olmo2)
 VARIANTS
 #undef VARIANT
 #define VARIANT(name) cmocka_unit_test(name##_is_transformers_in_fp32), cmocka_unit_test(name##_errs_in_bf16_as_little_as_torch),

@@ -36,7 +36,7 @@ static void rmsnorm_moves_its_rows_the_weight_and_a_statistic_a_row(void **state
     const int64_t w = N * 4, rstd = ROWS * 4;
 
     (void)state;
-    check("rmsnorm", &(rp_attr_norm){ 1e-5f }, (rp_meta[]){ f32(ROWS, N), rp_meta_1d(RP_F32, N) }, 2, (traffic){ X_BYTES + w, X_BYTES + rstd },
+    check("rmsnorm", &(rp_attr_norm){ .eps = 1e-5f }, (rp_meta[]){ f32(ROWS, N), rp_meta_1d(RP_F32, N) }, 2, (traffic){ X_BYTES + w, X_BYTES + rstd },
           (traffic){ 2 * X_BYTES + w + rstd, X_BYTES + w });
 }
 
@@ -90,7 +90,7 @@ static void attention_moves_what_it_is_given_once(void **state)
     const int64_t kv = X_BYTES, lse = ROWS * 2 * 4;
 
     (void)state;
-    check("attention", &(rp_attr_attention){ 0.5f, 0, true, 0 }, (rp_meta[]){ q, k, k }, 3, (traffic){ X_BYTES + kv, X_BYTES + lse },
+    check("attention", &(rp_attr_attention){ 0.5f, 0, true, 0, 0 }, (rp_meta[]){ q, k, k }, 3, (traffic){ X_BYTES + kv, X_BYTES + lse },
           (traffic){ 3 * X_BYTES + kv + lse, X_BYTES + kv });
 }
 

@@ -120,7 +120,7 @@ static void a_call_whose_gradient_nobody_wants_has_no_backward(void **state)
 
 static rp_op_meta attend(rp_ctx *ctx)
 {
-    static const rp_attr_attention attr = { 0.125f, 0, true, 0 };
+    static const rp_attr_attention attr = { 0.125f, 0, true, 0, 0 };
     rp_meta x = rp_meta_make(RP_F32, 4, (int64_t[]){ 1, 256, 4, 64 });
     rp_op_meta m;
 

@@ -49,7 +49,7 @@ rp_tensor *block_forward(block_model *m, int i, rp_tensor *x, bool region)
     rp_ctx *ctx = m->ctx;
 
     if (region) assert_ok(ctx, rp__region_begin(ctx, "block"));
-    rp_tensor *y = call_op(ctx, "rmsnorm", &(rp_attr_norm){ 1e-5f }, x, m->gain[i], NULL);
+    rp_tensor *y = call_op(ctx, "rmsnorm", &(rp_attr_norm){ .eps = 1e-5f }, x, m->gain[i], NULL);
     y = then(ctx, "matmul", &(rp_attr_matmul){ true }, y, m->up[i]);
     y = then(ctx, "gelu", &(rp_attr_gelu){ false }, y, NULL);
     y = then(ctx, "matmul", &(rp_attr_matmul){ true }, y, m->down[i]);
@@ -73,7 +73,7 @@ rp_tensor *model_forward(block_model *m, block_regions regions)
         x = y;
     }
     if (around) assert_ok(m->ctx, rp__region_end(m->ctx));
-    loss = call_op(m->ctx, "linear_cross_entropy", &(rp_attr_cross_entropy){ 1.0f / T, -100, 0, 0, 0 }, x, m->head, m->labels, NULL);
+    loss = call_op(m->ctx, "linear_cross_entropy", &(rp_attr_cross_entropy){ 1.0f / T, -100, 0, 0, 0, 0 }, x, m->head, m->labels, NULL);
     rp_tensor_unref(x);
     return loss;
 }

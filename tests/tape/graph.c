@@ -33,8 +33,8 @@ static const kind kinds[] = {
     { "relu", NULL, 1, SQUARE, { 0 }, 0, false, true },
     { "dropout", &(rp_attr_dropout){ 0.25f }, 1, SQUARE, { 0 }, 0, false, false },
     { "softmax", NULL, 1, SQUARE, { 0 }, 0, false, false },
-    { "rmsnorm", &(rp_attr_norm){ 1e-2f }, 1, SQUARE, { LEAF_GAIN }, 1, false, false },
-    { "layernorm", &(rp_attr_norm){ 1e-2f }, 1, SQUARE, { LEAF_GAIN, LEAF_BIAS }, 2, false, false },
+    { "rmsnorm", &(rp_attr_norm){ .eps = 1e-2f }, 1, SQUARE, { LEAF_GAIN }, 1, false, false },
+    { "layernorm", &(rp_attr_norm){ .eps = 1e-2f }, 1, SQUARE, { LEAF_GAIN, LEAF_BIAS }, 2, false, false },
     { "matmul", &(rp_attr_matmul){ true }, 1, SQUARE, { LEAF_W }, 1, false, false },
     { "matmul", &(rp_attr_matmul){ false }, 1, SQUARE, { LEAF_V, LEAF_BIAS }, 2, false, false },
     { "matmul", &(rp_attr_matmul){ true }, 2, SQUARE, { 0 }, 0, true, false },
@@ -83,7 +83,7 @@ static void add_step(graph *g, const kind *k, draws *d)
     for (int i = 0; i < s->n_out; i++) g->is_half[g->n_value++] = split;
 }
 
-static const rp_attr_norm norm = { 1e-2f };
+static const rp_attr_norm norm = { .eps = 1e-2f };
 
 static void add_norm(graph *g)
 {
@@ -260,7 +260,7 @@ static rp_status run_steps(const graph *g, const nesting *regions, rp_ctx *ctx, 
 rp_status graph_forward(const graph *g, const nesting *regions, rp_ctx *ctx, const graph_leaves *leaves, rp_tensor **loss)
 {
     rp_tensor *value[MOST_VALUES] = { 0 }, *x = NULL;
-    rp_attr_cross_entropy mean = { 1.0f / SIDE, -100, 0, 0, 0 };
+    rp_attr_cross_entropy mean = { 1.0f / SIDE, -100, 0, 0, 0, 0 };
 
     ctx->pass++;
     memcpy(value, leaves->at, sizeof leaves->at);

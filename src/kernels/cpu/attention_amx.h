@@ -19,6 +19,7 @@
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/pairs.h"
+#include "kernels/cpu/wide.h"
 
 enum { TILE = 512, TILE_F = 256 };      /* elements of a tile: bf16, fp32 */
 
@@ -115,7 +116,9 @@ static inline void pack_rows32(const rows_block *r, const rp_attention_part *p, 
 /* A score counts scale * log2(e) times its product in powers of two. Queries carry the sign of scale, so that the largest product
  * is the largest score, and are zero where scale is. */
 static inline int scale_sign(const rp_attention *a) { return (a->scale > 0) - (a->scale < 0); }
-static inline float score_factor(const rp_attention *a) { return (a->scale != 0 ? fabsf(a->scale) : 1.0f) * 1.44269504f; }
+static inline float score_size(const rp_attention *a) { return a->scale != 0 ? fabsf(a->scale) : 1.0f; }
+/* Under a soft cap scores are made before they are counted. */
+static inline float score_factor(const rp_attention *a) { return (a->softcap > 0 ? 1.0f : score_size(a)) * 1.44269504f; }
 
 /* 2^x within 3e-6, which is far finer than what a probability is rounded to; 2^-inf is 0, NaN stays NaN. The polynomial is the least
  * relative error on [0, 1) with 2^0 = 1. */
@@ -128,6 +131,16 @@ INLINE __m512 power_of_two(__m512 x)
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693044834f));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
     return _mm512_scalef_ps(p, x);
+}
+
+/* tanh(scale * x / softcap) of products x, and its slope: `factor` is cap_factor. */
+static inline float cap_factor(const rp_attention *a) { return a->softcap > 0 ? score_size(a) / a->softcap : 0; }
+INLINE __m512 capped_tanh(__m512 x, __m512 factor, __m512 *slope)
+{
+    wide slopes, t = wide_tanh((wide)_mm512_mul_ps(x, factor), &slopes);
+
+    *slope = (__m512)slopes;
+    return (__m512)t;
 }
 
 static inline __m512i to_bf16(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }

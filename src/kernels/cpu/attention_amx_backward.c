@@ -3,6 +3,7 @@
  *
  *   s  [32 keys][32 rows] = k q'     p  = 2^(s - lse)              lines of k and v, transposed lines of q and dout
  *   dp [32 keys][32 rows] = v dout'  ds = p (dp - delta)           delta = sum(dout * out)
+ *                                    under a soft cap s is cap tanh(s / cap), and ds times the slope of that
  *
  *   dv [KEYS][dim] += p dout         dk [KEYS][dim] += ds q        lines of p and ds, pairs of dout and q
  *   dq'[dim][ROWS] += k' ds                                        columns of k, pairs of ds
@@ -124,11 +125,12 @@ static inline void multiply_block(int64_t depth, const uint16_t *keys, const uin
     tiles_store(to, 2 * TILE_F);
 }
 
-typedef struct { __m512 lse[2], delta[2], factor, kept; __m512i low[2], high[2], bits[2]; } row_lanes;
+typedef struct { __m512 lse[2], delta[2], factor, kept, cap, cap_factor; __m512i low[2], high[2], bits[2]; } row_lanes;
 
 static inline row_lanes row_lanes_of(const rows_block *r, const work *w, const place *at)
 {
-    row_lanes x = { .factor = _mm512_set1_ps(score_factor(r->a)), .kept = _mm512_set1_ps(1.0f / (1.0f - r->a->dropout)) };
+    row_lanes x = { .factor = _mm512_set1_ps(score_factor(r->a)), .kept = _mm512_set1_ps(1.0f / (1.0f - r->a->dropout)),
+                    .cap = _mm512_set1_ps(r->a->softcap), .cap_factor = _mm512_set1_ps(cap_factor(r->a)) };
 
     for (int h = 0; h < 2; h++) {
         int64_t row = 32 * at->row_step + 16 * h;
@@ -143,17 +145,24 @@ static inline row_lanes row_lanes_of(const rows_block *r, const work *w, const p
 
 typedef struct { __m512 p, ds; } derivative;
 
-INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, bool masks, bool drops)
+/* What is done besides: masking, dropout, a soft cap. Constants where it is inlined. */
+typedef struct { bool masks, drops, caps; } besides;
+
+INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, besides with)
 {
+    __m512 slope;
+
+    if (with.caps) s = _mm512_mul_ps(capped_tanh(s, x->cap_factor, &slope), x->cap);
     __m512 p = power_of_two(_mm512_fmsub_ps(s, x->factor, x->lse[h])), kept = p;
 
-    if (drops) {
+    if (with.drops) {
         __mmask16 k = _mm512_test_epi32_mask(x->bits[h], _mm512_set1_epi32((int)(1u << key)));
         dp          = _mm512_maskz_mul_ps(k, dp, x->kept);
         kept        = _mm512_maskz_mov_ps(k, p);
     }
     __m512 ds = _mm512_mul_ps(p, _mm512_sub_ps(dp, x->delta[h]));
-    if (masks) {
+    if (with.caps) ds = _mm512_mul_ps(ds, slope);
+    if (with.masks) {
         __mmask16 seen = within(_mm512_set1_epi32(at), x->low[h], x->high[h]);
         kept           = _mm512_maskz_mov_ps(seen, kept);
         ds             = _mm512_maskz_mov_ps(seen, ds);
@@ -163,7 +172,7 @@ INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m5
 
 /* 16 of the block's keys, two at a time, whose ds make pairs. A row's lane in a pair of vectors: [0 … 3 | 8 … 11 | 16 … 19 | 24 … 27],
  * then the others. */
-INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, bool masks, bool drops)
+INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, besides with)
 {
     const float *s = w->s + half * 2 * TILE_F, *dp = w->dp + half * 2 * TILE_F;
     int64_t lines   = ((2 * at->key_step + half) * ROW_STEPS + at->row_step) * TILE;
@@ -174,9 +183,9 @@ INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *a
 #pragma GCC unroll 2
         for (int e = i; e < i + 2; e++) {
             int key      = 16 * half + e;
-            derivative y = differentiate(x, 0, key, (int)at->key + key, _mm512_load_ps(s + 16 * e), _mm512_load_ps(dp + 16 * e), masks, drops);
+            derivative y = differentiate(x, 0, key, (int)at->key + key, _mm512_load_ps(s + 16 * e), _mm512_load_ps(dp + 16 * e), with);
             derivative z = differentiate(x, 1, key, (int)at->key + key, _mm512_load_ps(s + TILE_F + 16 * e),
-                                         _mm512_load_ps(dp + TILE_F + 16 * e), masks, drops);
+                                         _mm512_load_ps(dp + TILE_F + 16 * e), with);
             ds[e - i] = to_bf16(y.ds, z.ds);
             _mm512_store_si512(w->p + lines + 32 * e, to_bf16(y.p, z.p));
             _mm512_store_si512(w->ds + lines + 32 * e, ds[e - i]);
@@ -188,9 +197,9 @@ INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *a
 
 static int64_t row_of_lane(int64_t half, int64_t lane) { return lane / 4 * 8 + 4 * half + lane % 4; }
 
-INLINE void differentiate_block(const row_lanes *x, const work *w, const place *at, bool masks, bool drops)
+INLINE void differentiate_block(const row_lanes *x, const work *w, const place *at, besides with)
 {
-    for (int half = 0; half < 2; half++) differentiate_keys(x, w, at, half, masks, drops);
+    for (int half = 0; half < 2; half++) differentiate_keys(x, w, at, half, with);
 }
 
 static void one_step(const rows_block *r, const work *w, const rows32 *seen, const place *at)
@@ -202,10 +211,12 @@ static void one_step(const rows_block *r, const work *w, const rows32 *seen, con
     amx_stored();
     multiply_block(depth, w->keys + keys, w->rows_t + rows, w->s);
     multiply_block(depth, w->values + keys, w->grad_t + rows, w->dp);
-    if (masks && drops) differentiate_block(&x, w, at, true, true);
-    else if (masks) differentiate_block(&x, w, at, true, false);
-    else if (drops) differentiate_block(&x, w, at, false, true);
-    else differentiate_block(&x, w, at, false, false);
+    if (r->a->softcap > 0 && drops) differentiate_block(&x, w, at, (besides){ true, true, true });
+    else if (r->a->softcap > 0) differentiate_block(&x, w, at, (besides){ true, false, true });
+    else if (masks && drops) differentiate_block(&x, w, at, (besides){ true, true, false });
+    else if (masks) differentiate_block(&x, w, at, (besides){ true, false, false });
+    else if (drops) differentiate_block(&x, w, at, (besides){ false, true, false });
+    else differentiate_block(&x, w, at, (besides){ false, false, false });
 }
 
 static void clear_step(const work *w, const place *at)

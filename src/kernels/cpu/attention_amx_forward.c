@@ -69,6 +69,19 @@ static void score(const rp_attention *a, const work *w, const turn *t)
     }
 }
 
+/* Products of a turn become scores under the soft cap. */
+static void cap_scores(const rp_attention *a, const work *w, const turn *t)
+{
+    const __m512 factor = _mm512_set1_ps(cap_factor(a)), cap = _mm512_set1_ps(a->softcap);
+
+    for (int64_t half = 0; half < 2; half++)
+        for (int64_t i = 0; i < 2 * t->n * 16; i++) {
+            float *s = w->scores + half * 2 * STEPS * TILE_F + 16 * i;
+            __m512 slope;
+            _mm512_store_ps(s, _mm512_mul_ps(cap, capped_tanh(_mm512_load_ps(s), factor, &slope)));
+        }
+}
+
 /* Probabilities lie where the first of each two tiles of scores was. */
 static void add_values(const rp_attention *a, const work *w, const turn *t)
 {
@@ -237,6 +250,7 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, float 
                              .out = w.out + i * 4 * depth * TILE_F, .sum = w.sum + i * 32 * 16, .top = w.top + 32 * i };
             if (from >= to) continue;
             score(a, &w, &t);
+            if (a->softcap > 0) cap_scores(a, &w, &t);
             soften(&r, &w, &seen[i], &t);
             add_values(a, &w, &t);
         }

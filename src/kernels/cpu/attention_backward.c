@@ -2,13 +2,15 @@
  * log-sum-exp.
  *
  *   p = exp(s - lse)   dv += p' dout   dp = dout v'   ds = p (dp - sum(dout * out))   dq += ds k   dk += ds' q
+ *
+ * Under a soft cap s is cap tanh(s / cap), and ds times the slope of that.
  */
 #include "kernels/cpu/attention_fp32.h"
 
 typedef struct {
     float *rows_t, *grad_t, *rows, *grad;       /* q and dout: [dim][ROWS] twice, [ROWS][width] twice */
     float *keys_t, *values_t, *keys;            /* k and v: [dim][KEYS] twice, k as [KEYS][width] */
-    float *p, *ds;                              /* [KEYS][ROWS] */
+    float *p, *ds, *slopes;                     /* [KEYS][ROWS]; slopes under a soft cap alone */
     uint32_t *kept;                             /* [KEYS / 32][ROWS] bits */
     float *dq;                                  /* [ROWS][width] */
     float lse[ROWS], delta[ROWS];
@@ -27,6 +29,7 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->keys     = carve(base, &used, KEYS * width);
     w->p        = carve(base, &used, KEYS * ROWS);
     w->ds       = carve(base, &used, KEYS * ROWS);
+    w->slopes   = carve(base, &used, a->softcap > 0 ? KEYS * ROWS : 0);
     w->kept     = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEYS / 32 * ROWS : 0);
     w->dq       = carve(base, &used, ROWS * width);
     return used;
@@ -92,6 +95,17 @@ static void differentiate_dropped(const rows_block *r, const work *w, int64_t co
     }
 }
 
+/* A ds of 0 stays: what a row does not see may have any slope. */
+static void slope_down(const work *w, int64_t column, span seen)
+{
+    for (int64_t j = seen.from; j < seen.to; j++)
+        for (int64_t i = column; i < column + TILE_COLUMNS; i += WIDE) {
+            wide_at *at = (wide_at *)(w->ds + j * ROWS + i);
+            wide ds     = *at;
+            *at         = wide_select(ds == 0.0f, ds, ds * (wide)*(wide_at *)(w->slopes + j * ROWS + i));
+        }
+}
+
 static void differentiate_tile(const rows_block *r, work *w, int64_t key, int64_t n)
 {
     if (r->a->dropout > 0) draw_tile(r, key, w->kept);
@@ -103,9 +117,11 @@ static void differentiate_tile(const rows_block *r, work *w, int64_t key, int64_
             continue;
         }
         score(r, w->keys_t, w->rows_t, seen, c, w->p);
+        if (r->a->softcap > 0) cap_scores(r->a->softcap, seen.from, seen.to, w->p + c, w->slopes + c);
         score(r, w->values_t, w->grad_t, seen, c, w->ds);
         if (r->a->dropout > 0) differentiate_dropped(r, w, c, key, n);
         else differentiate(r, w, c, key, n);
+        if (r->a->softcap > 0) slope_down(w, c, seen);
     }
 }
 

@@ -86,6 +86,7 @@ static void probabilities(const rows_block *r, work *w, int64_t key, int64_t n)
             continue;
         }
         score(r, w->keys, w->rows, seen, c, w->scores);
+        if (r->a->softcap > 0) cap_scores(r->a->softcap, seen.from, seen.to, w->scores + c, NULL);
         if (!seen.whole) mask(r, c, key, n, w->scores);
         soften(n, w->scores + c, w->top + c, w->sum + c, w->shrink + c);
     }

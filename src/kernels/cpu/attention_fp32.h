@@ -10,6 +10,7 @@
 #include "kernels/cpu/attention_draw.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu/wide.h"
 
 enum { ROWS = 192, KEYS = 96 };          /* multiples of every level's TILE_ROWS and TILE_COLUMNS, and of 32 */
 
@@ -84,6 +85,18 @@ static inline void score(const rows_block *r, const float *keys, const float *ro
 {
     for (int64_t j = seen.from / TILE_ROWS * TILE_ROWS; j < seen.to; j += TILE_ROWS)
         tile_multiply(r->a->dim, keys + j, 1, KEYS, rows + column, ROWS, to + j * ROWS + column, ROWS, false);
+}
+
+/* Scores of keys from … to - 1 of the tile as they count under a soft cap, and where wanted the slope of it: 1 - tanh^2. */
+static inline void cap_scores(float cap, int64_t from, int64_t to, float *scores, float *slopes)
+{
+    for (int64_t j = from; j < to; j++)
+        for (int64_t i = 0; i < TILE_COLUMNS; i += WIDE) {
+            wide_at *s = (wide_at *)(scores + j * ROWS + i);
+            wide slope, t = wide_tanh((wide)*s / cap, &slope);
+            *s = cap * t;
+            if (slopes) *(wide_at *)(slopes + j * ROWS + i) = slope;
+        }
 }
 
 static inline void clear_columns(float *tile, int64_t column, int64_t n)

@@ -36,7 +36,7 @@ typedef struct {
     const void *logits;
     const int32_t *labels;
     int32_t ignore;
-    float *loss, *lse, factor;
+    float *loss, *lse, factor, cap;     /* cap 0: none */
     void *d;
     bool adds;
     int64_t first, n;           /* classes of a row: these */
@@ -86,12 +86,55 @@ void RP_AT_LEVEL(cross_entropy_backward)(rp_dtype dtype, const void *logits, con
 
 /* ---- a block of the classes at a time ---- */
 
+INLINE float capped_at(rp_dtype dtype, const void *logits, int64_t i, float cap, float *slope)
+{
+    float z = f32_at(dtype, logits, i);
+    wide slopes, t = wide_tanh(wide_of(z / cap), &slopes);
+
+    *slope = slopes[0];
+    return cap * t[0];
+}
+
+/* exp_fold of capped logits, SOFTMAX_BLOCK of them at a time in fp32. */
+static void exp_fold_capped(rp_dtype dtype, const void *logits, float cap, int64_t row, int64_t n, float *top, float *sum)
+{
+    float z[SOFTMAX_BLOCK];
+
+    for (int64_t at = 0; at < n; at += SOFTMAX_BLOCK) {
+        int64_t width = n - at < SOFTMAX_BLOCK ? n - at : SOFTMAX_BLOCK;
+        for (int64_t i = 0; i < width; i += WIDE) {
+            int64_t m = wide_width(i, width);
+            wide slope;
+            wide_store(RP_F32, z, i, m, cap * wide_tanh(wide_load(dtype, logits, row + at + i, m) / cap, &slope));
+        }
+        exp_fold(RP_F32, z, 0, width, top, sum);
+    }
+}
+
+/* row_gradient through the cap: with z = cap tanh(logit / cap), d = factor (exp(z - lse) - onehot) times the slope. */
+static void row_gradient_capped(const losses *c, int64_t row, int64_t label, float lse)
+{
+    const losses o = *c;
+    float target   = 0, slope;
+
+    if (label >= 0 && label < o.n) {
+        float z = capped_at(o.dtype, o.logits, row + label, o.cap, &slope);
+        target  = o.factor * expm1f(z - lse) * slope;
+    }
+    for (int64_t i = 0; i < o.n; i += WIDE) {
+        int64_t m = wide_width(i, o.n);
+        wide slopes, t = wide_tanh(wide_load(o.dtype, o.logits, row + i, m) / o.cap, &slopes);
+        wide_store(o.dtype, o.d, row + i, m, o.factor * wide_exp(o.cap * t - lse) * slopes);
+    }
+    if (label >= 0 && label < o.n) put_at(o.dtype, o.d, row + label, target);
+}
+
 typedef struct {
     rp_dtype dtype;
     const void *logits;
     const int32_t *labels;
     int64_t first, n;
-    float *top, *sum, *picked;
+    float cap, *top, *sum, *picked;
 } folding;
 
 static void fold_rows(const void *arg, int64_t from, int64_t to)
@@ -100,16 +143,20 @@ static void fold_rows(const void *arg, int64_t from, int64_t to)
 
     for (int64_t r = from; r < to; r++) {
         int64_t label = c->labels[r] - c->first;
+        float slope;
         if (c->first == 0) c->top[r] = -FLT_MAX, c->sum[r] = 0, c->picked[r] = 0;
-        exp_fold(c->dtype, c->logits, r * c->n, c->n, &c->top[r], &c->sum[r]);
-        if (label >= 0 && label < c->n) c->picked[r] = f32_at(c->dtype, c->logits, r * c->n + label);
+        if (c->cap > 0) exp_fold_capped(c->dtype, c->logits, c->cap, r * c->n, c->n, &c->top[r], &c->sum[r]);
+        else exp_fold(c->dtype, c->logits, r * c->n, c->n, &c->top[r], &c->sum[r]);
+        if (label < 0 || label >= c->n) continue;
+        if (c->cap > 0) c->picked[r] = capped_at(c->dtype, c->logits, r * c->n + label, c->cap, &slope);
+        else c->picked[r] = f32_at(c->dtype, c->logits, r * c->n + label);
     }
 }
 
-void RP_AT_LEVEL(cross_entropy_fold)(rp_dtype dtype, const void *logits, const int32_t *labels, int64_t first, float *top, float *sum,
-                                     float *picked, int64_t rows, int64_t n, int threads)
+void RP_AT_LEVEL(cross_entropy_fold)(rp_dtype dtype, const void *logits, float cap, const int32_t *labels, int64_t first, float *top,
+                                     float *sum, float *picked, int64_t rows, int64_t n, int threads)
 {
-    folding c = { dtype, logits, labels, first, n, top, sum, picked };
+    folding c = { dtype, logits, labels, first, n, cap, top, sum, picked };
 
     rp__team_ranges(threads, rows, 1, rows * n * width_of(dtype), fold_rows, &c);
 }
@@ -120,16 +167,17 @@ static void unfold_rows(const void *arg, int64_t from, int64_t to)
     int64_t n       = c->n;
 
     for (int64_t r = from; r < to; r++)
-        if (c->labels[r] != c->ignore)
+        if (c->labels[r] != c->ignore && c->cap > 0) row_gradient_capped(c, r * n, c->labels[r] - c->first, c->lse[r]);
+        else if (c->labels[r] != c->ignore)
             row_gradient(c->dtype, c->logits, r * n, n, c->labels[r] - c->first, c->lse[r], c->factor, c->d, c->dtype, false);
         else row_zero(c->dtype, c->d, r * n, n);
 }
 
-void RP_AT_LEVEL(cross_entropy_unfold)(rp_dtype dtype, const void *logits, void *d, const int32_t *labels, int32_t ignore, int64_t first,
-                                       const float *lse, float factor, int64_t rows, int64_t n, int threads)
+void RP_AT_LEVEL(cross_entropy_unfold)(rp_dtype dtype, const void *logits, float cap, void *d, const int32_t *labels, int32_t ignore,
+                                       int64_t first, const float *lse, float factor, int64_t rows, int64_t n, int threads)
 {
     losses c = { .dtype = dtype, .logits = logits, .labels = labels, .ignore = ignore, .first = first, .lse = (float *)lse, .factor = factor,
-                 .d = d, .n = n };
+                 .cap = cap, .d = d, .n = n };
 
     rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), unfold_rows, &c);
 }

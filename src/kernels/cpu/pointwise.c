@@ -128,11 +128,23 @@ UNARY(relu)
 INLINE wide add(wide a, wide b, float factor) { return (void)factor, a + b; }
 INLINE wide mul(wide a, wide b, float factor) { return (void)factor, a * b; }
 INLINE wide scale(wide a, wide same, float factor) { return (void)same, factor * a; }
+INLINE wide softcap(wide x, wide same, float cap) { return cap * wide_tanh(x / cap, &same); }
+
+INLINE wide softcap_gradient(wide x, wide dy, float cap)
+{
+    wide slope;
+
+    (void)wide_tanh(x / cap, &slope);
+    return dy * slope;
+}
+
 INLINE wide swiglu(wide gate, wide up, float factor) { return (void)factor, silu(gate) * up; }
 
 static void add_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, add); }
 static void mul_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, mul); }
 static void scale_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, scale); }
+static void softcap_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, softcap); }
+static void softcap_gradient_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, softcap_gradient); }
 static void swiglu_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, swiglu); }
 
 void RP_AT_LEVEL(add)(rp_dtype dtype, const void *a, const void *b, void *to, int64_t n, int threads)
@@ -149,6 +161,18 @@ void RP_AT_LEVEL(scale)(rp_dtype dtype, const void *x, float factor, void *to, r
 {
     flat_run(threads, n, scale_range,
              &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = x, .to = to, .factor = factor, .adds = adds });
+}
+
+void RP_AT_LEVEL(softcap_forward)(rp_dtype dtype, const void *x, float cap, void *y, int64_t n, int threads)
+{
+    flat_run(threads, n, softcap_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y, .factor = cap });
+}
+
+void RP_AT_LEVEL(softcap_backward)(rp_dtype dtype, const void *x, float cap, const void *dy, void *dx, rp_dtype dx_dtype, bool adds,
+                                   int64_t n, int threads)
+{
+    flat_run(threads, n, softcap_gradient_range,
+             &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .a = x, .b = dy, .to = dx, .factor = cap, .adds = adds });
 }
 
 void RP_AT_LEVEL(swiglu_forward)(rp_dtype dtype, const void *gate, const void *up, void *y, int64_t n, int threads)

@@ -13,12 +13,14 @@ typedef struct {
     void *to;                   /* y or dx */
     float *rstd;
     int64_t rows, n;
-    float eps;
+    float eps, plus;            /* plus is added to each of w */
     bool dx_adds, dw_adds;
     void *dw;
     float *sums;                /* [parts, stride] */
     int64_t parts, stride;
 } norm;
+
+INLINE wide weights(const norm *c, int64_t i, int64_t m) { return wide_load(c->dtype, c->w, i, m) + c->plus; }
 
 /* ---- forward ---- */
 
@@ -38,7 +40,7 @@ static void forward_row(const norm *c, int64_t r)
     for (int64_t i = 0; i < n; i += WIDE) {
         int64_t m = wide_width(i, n);
         wide_ahead(o.dtype, o.to, at + i);
-        wide_store(o.dtype, o.to, at + i, m, wide_load(o.dtype, o.x, at + i, m) * s * wide_load(o.dtype, o.w, i, m));
+        wide_store(o.dtype, o.to, at + i, m, wide_load(o.dtype, o.x, at + i, m) * s * weights(&o, i, m));
     }
 }
 
@@ -47,10 +49,10 @@ static void forward_rows(const void *arg, int64_t from, int64_t to)
     for (int64_t r = from; r < to; r++) forward_row(arg, r);
 }
 
-void RP_AT_LEVEL(rmsnorm_forward)(rp_dtype dtype, const void *x, const void *w, void *y, float *rstd, int64_t rows, int64_t n, float eps,
-                                  int threads)
+void RP_AT_LEVEL(rmsnorm_forward)(rp_dtype dtype, const void *x, const void *w, float plus, void *y, float *rstd, int64_t rows, int64_t n,
+                                  float eps, int threads)
 {
-    norm c = { .dtype = dtype, .x = x, .w = w, .to = y, .rstd = rstd, .n = n, .eps = eps };
+    norm c = { .dtype = dtype, .x = x, .w = w, .to = y, .rstd = rstd, .n = n, .eps = eps, .plus = plus };
 
     rp__team_ranges(threads, rows, 1, rows * n * 2 * width_of(dtype), forward_rows, &c);
 }
@@ -66,7 +68,7 @@ static float row_dot(const norm *c, int64_t at)
         int64_t m = wide_width(i, o.n);
         wide_ahead(o.dtype, o.x, at + i);
         wide_ahead(o.dtype, o.dy, at + i);
-        sum += wide_load(o.dtype, o.dy, at + i, m) * wide_load(o.dtype, o.w, i, m) * wide_load(o.dtype, o.x, at + i, m);
+        sum += wide_load(o.dtype, o.dy, at + i, m) * weights(&o, i, m) * wide_load(o.dtype, o.x, at + i, m);
     }
     return wide_sum(sum);
 }
@@ -84,7 +86,7 @@ static void backward_row(const norm *c, int64_t r, float *dw)
         *(wide_at *)(dw + i) += g * x * s;
         if (!o.to) continue;
         wide_ahead(o.dtype, o.to, at + i);
-        wide_add(o.dtype, o.to, at + i, m, s * (g * wide_load(o.dtype, o.w, i, m) - x * k), o.dx_adds);
+        wide_add(o.dtype, o.to, at + i, m, s * (g * weights(&o, i, m) - x * k), o.dx_adds);
     }
 }
 
@@ -112,12 +114,12 @@ static void add_sums(const void *arg, int64_t from, int64_t to)
     row_store_add(c->dw_dtype, c->dw, from, to - from, c->sums + from, c->dw_adds);
 }
 
-void RP_AT_LEVEL(rmsnorm_backward)(rp_dtype dtype, const void *x, const void *w, const float *rstd, const void *dy, void *dx,
-                                   bool dx_adds, void *dw, rp_dtype dw_dtype, bool dw_adds, int64_t rows, int64_t n, void *scratch,
+void RP_AT_LEVEL(rmsnorm_backward)(rp_dtype dtype, const void *x, const void *w, float plus, const float *rstd, const void *dy,
+                                   void *dx, bool dx_adds, void *dw, rp_dtype dw_dtype, bool dw_adds, int64_t rows, int64_t n, void *scratch,
                                    int threads)
 {
     norm c = { .dtype = dtype, .dw_dtype = dw_dtype, .x = x, .w = w, .dy = dy, .to = dx, .rstd = (float *)rstd, .rows = rows, .n = n,
-               .dx_adds = dx_adds, .dw_adds = dw_adds, .dw = dw, .sums = scratch, .parts = SUMS_A_THREAD * (int64_t)threads,
+               .plus = plus, .dx_adds = dx_adds, .dw_adds = dw_adds, .dw = dw, .sums = scratch, .parts = SUMS_A_THREAD * (int64_t)threads,
                .stride = (n + 15) / 16 * 16 };
 
     rp__team_run(rows * n * 3 * width_of(dtype) < RP_TEAM_BYTES ? 1 : threads, c.parts, backward_part, &c);

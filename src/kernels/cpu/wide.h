@@ -209,6 +209,21 @@ INLINE wide wide_reciprocal(wide x)
 #endif
 }
 
+/* tanh(x), within 2 ulp or so: an odd polynomial (Cephes) near 0, where the quotient would cancel. Its slope, 1 - tanh^2, is made of
+ * q = 1/(1 + exp(2|x|)), which keeps its digits far out. */
+INLINE wide wide_tanh(wide x, wide *slope)
+{
+    wide size = (wide)((wide_bits)x & 0x7fffffffu), square = x * x, p = -5.70498872745e-3f * square + 2.06390887954e-2f;
+    wide q = wide_reciprocal(1.0f + wide_exp(2.0f * wide_min(wide_of(40.0f), size))), far = 1.0f - 2.0f * q;
+    wide_bits sign = (wide_bits)x & 0x80000000u;
+
+    p = p * square - 5.37397155531e-2f;
+    p = p * square + 1.33314422036e-1f;
+    p = p * square - 3.33332819422e-1f;
+    *slope = 4.0f * q * (1.0f - q);
+    return wide_select(size < 0.625f, p * square * x + x, (wide)((wide_bits)far | sign));
+}
+
 INLINE wide wide_sigmoid(wide x) { return wide_reciprocal(1.0f + wide_exp(-x)); }
 
 #endif

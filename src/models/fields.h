@@ -1,0 +1,67 @@
+/* models/fields.h -- lines of the tables of config.json's fields that many families share, and what follows from them.
+ *
+ * A line that stands in a family's own words there has another default here or is no number of it. Defaults are those of transformers,
+ * but sizes must be there. */
+#ifndef RP_MODELS_FIELDS_H
+#define RP_MODELS_FIELDS_H
+
+#include "models/family.h"
+
+#define RP_FIELD_SIZE(name, at, most) { name, .kind = RP_FIELD_INT, RP_AT(at), .required = true, .low = 1, .high = most }
+
+#define RP_FIELDS_SIZES \
+    RP_FIELD_SIZE("vocab_size", vocab, INT32_MAX), \
+    RP_FIELD_SIZE("hidden_size", hidden, 1 << 24), \
+    RP_FIELD_SIZE("intermediate_size", mlp_hidden, 1 << 26), \
+    RP_FIELD_SIZE("num_hidden_layers", n_layers, 1 << 16), \
+    RP_FIELD_SIZE("num_attention_heads", n_heads, 1 << 16)
+
+/* Null, or nothing where it may be missing: as many as query heads. */
+#define RP_FIELD_KV_HEADS(must) \
+    { "num_key_value_heads", .kind = RP_FIELD_INT, RP_AT(n_kv_heads), .required = must, .nullable = true, .low = 1, .high = 1 << 16 }
+
+#define RP_FIELD_HEAD_DIM(usual) \
+    { "head_dim", .kind = RP_FIELD_INT, RP_AT(head_dim), .nullable = true, .low = 2, .high = 1 << 16, .otherwise = usual }
+
+#define RP_FIELD_CONTEXT(usual) \
+    { "max_position_embeddings", .kind = RP_FIELD_INT, RP_AT(context), .low = 1, .high = INT32_MAX, .otherwise = usual }
+
+#define RP_FIELD_ACTIVATION(name) \
+    { name, .kind = RP_FIELD_WORD, RP_AT(activation), .word = rp__config_activations, .otherwise = RP_ACT_SILU }
+
+#define RP_FIELD_EPS(usual) { "rms_norm_eps", .kind = RP_FIELD_NUMBER, RP_AT(norm_eps), .low = 0, .high = 1, .otherwise = usual }
+
+#define RP_FIELDS_WEIGHTS \
+    { "initializer_range", .kind = RP_FIELD_NUMBER, RP_AT(init_std), .low = 0, .high = 1, .otherwise = 0.02 }, \
+    { "attention_dropout", .kind = RP_FIELD_NUMBER, RP_AT(attn_dropout), .nullable = true, .low = 0, .high = 1 }
+
+#define RP_FIELD_TIED(usual) { "tie_word_embeddings", .kind = RP_FIELD_BOOL, RP_AT(tied), .otherwise = usual }
+
+#define RP_FIELDS_TOKENS(first, last) \
+    { "bos_token_id", .kind = RP_FIELD_ID, RP_AT(bos), .otherwise = first }, \
+    { "eos_token_id", .kind = RP_FIELD_ID, RP_AT(eos), .otherwise = last }
+
+#define RP_FIELDS_ROPE \
+    { "rope_theta", .kind = RP_FIELD_LATER }, \
+    { "rope_scaling", .kind = RP_FIELD_LATER }, \
+    { "rope_parameters", .kind = RP_FIELD_LATER }
+
+/* Null is no window. */
+#define RP_FIELD_WINDOW(usual) \
+    { "sliding_window", .kind = RP_FIELD_INT, RP_AT(window), .null_is_zero = true, .low = 1, .high = INT32_MAX, .otherwise = usual }
+
+/* Null is no cap. */
+#define RP_FIELD_CAP(name, at, usual) \
+    { name, .kind = RP_FIELD_NUMBER, RP_AT(at), .null_is_zero = true, .low = 1e-6, .high = 1e9, .otherwise = usual }
+
+/* "silu", "gelu", "gelu_pytorch_tanh", … */
+extern const rp_field_word rp__config_activations[];
+
+/* A true or false that no number of rp_model_config holds, for finish functions. */
+bool rp__config_flag(rp_config_reader *reader, const char *key, bool otherwise);
+
+/* What all decoders with RMSNorm, a gated MLP and rotary positions have in common: numbers of heads that fit, their size and scale.
+ * An attn_scale that is there already is kept. */
+void rp__config_finish_decoder(rp_config_reader *reader, rp_model_config *config);
+
+#endif

@@ -1,0 +1,44 @@
+/* models/olmo2.c -- OLMo 2: norms behind attention and MLP only, and over all of q and all of k before they are turned.
+ */
+#include "models/fields.h"
+
+static const rp_config_field fields[] = {
+    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(false), RP_FIELD_CONTEXT(2048), RP_FIELD_ACTIVATION("hidden_act"), RP_FIELD_EPS(1e-5),
+    RP_FIELDS_WEIGHTS, RP_FIELD_TIED(0), RP_FIELDS_TOKENS(-1, 50279), RP_FIELDS_ROPE,
+    { "attention_bias", .kind = RP_FIELD_BOOL, RP_AT(qkv_bias) },
+};
+
+static const char *const inert[] = { NULL };
+
+static void finish(rp_config_reader *reader, rp_model_config *c)
+{
+    rp__config_finish_decoder(reader, c);
+    c->attn_output_bias = c->qkv_bias;
+    c->norms            = RP_NORMS_BEHIND;
+    c->qk_norm          = RP_QK_NORM_WHOLE;
+    rp__config_read_rope(reader, c, &c->rope);
+}
+
+static const rp_name_pair names[] = {
+    { "tok_embeddings",           "model.embed_tokens" },
+    { "layers.*.attn.q",          "model.layers.*.self_attn.q_proj" },
+    { "layers.*.attn.k",          "model.layers.*.self_attn.k_proj" },
+    { "layers.*.attn.v",          "model.layers.*.self_attn.v_proj" },
+    { "layers.*.attn.q_norm",     "model.layers.*.self_attn.q_norm" },
+    { "layers.*.attn.k_norm",     "model.layers.*.self_attn.k_norm" },
+    { "layers.*.attn.output",     "model.layers.*.self_attn.o_proj" },
+    { "layers.*.post_attn_norm",  "model.layers.*.post_attention_layernorm" },
+    { "layers.*.mlp.gate",        "model.layers.*.mlp.gate_proj" },
+    { "layers.*.mlp.up",          "model.layers.*.mlp.up_proj" },
+    { "layers.*.mlp.down",        "model.layers.*.mlp.down_proj" },
+    { "layers.*.post_mlp_norm",   "model.layers.*.post_feedforward_layernorm" },
+    { "norm",                     "model.norm" },
+    { "output",                   "lm_head" },
+};
+
+static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
+
+const rp_family rp__family_olmo2 = {
+    .model_type = "olmo2", .architecture = "Olmo2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+};

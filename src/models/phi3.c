@@ -1,0 +1,44 @@
+/* models/phi3.c -- Phi-3 and Phi-4 mini: Llama with q, k, v in one projection and gate and up in another, dropout on the way back to the residual,
+ * a window in every block where there is one, and heads that may be turned in part.
+ */
+#include "models/fields.h"
+
+static const rp_config_field fields[] = {
+    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(false), RP_FIELD_CONTEXT(4096), RP_FIELD_ACTIVATION("hidden_act"), RP_FIELD_EPS(1e-5),
+    RP_FIELDS_WEIGHTS, RP_FIELD_TIED(0), RP_FIELDS_TOKENS(1, 32000), RP_FIELDS_ROPE, RP_FIELD_WINDOW(0),
+    { "resid_pdrop", .kind = RP_FIELD_NUMBER, RP_AT(resid_dropout), .low = 0, .high = 1 },
+    { "partial_rotary_factor", .kind = RP_FIELD_LATER },
+    { "attention_bias", .kind = RP_FIELD_ONLY, .only = "false" },
+    { "mlp_bias", .kind = RP_FIELD_ONLY, .only = "false" },
+    { "lm_head_bias", .kind = RP_FIELD_ONLY, .only = "false" },
+};
+
+/* transformers reads neither: embd_pdrop acts nowhere, and the bounds of long contexts act only with longrope, which is refused. */
+static const char *const inert[] = { "embd_pdrop", "original_max_position_embeddings", "interpolate_factor", NULL };
+
+static void finish(rp_config_reader *reader, rp_model_config *c)
+{
+    rp__config_finish_decoder(reader, c);
+    c->fused_qkv     = true;
+    c->fused_gate_up = true;
+    rp__config_read_partial_rope(reader, c);
+}
+
+static const rp_name_pair names[] = {
+    { "tok_embeddings",        "model.embed_tokens" },
+    { "layers.*.attn_norm",    "model.layers.*.input_layernorm" },
+    { "layers.*.attn.qkv",     "model.layers.*.self_attn.qkv_proj" },
+    { "layers.*.attn.output",  "model.layers.*.self_attn.o_proj" },
+    { "layers.*.mlp_norm",     "model.layers.*.post_attention_layernorm" },
+    { "layers.*.mlp.gate_up",  "model.layers.*.mlp.gate_up_proj" },
+    { "layers.*.mlp.down",     "model.layers.*.mlp.down_proj" },
+    { "norm",                  "model.norm" },
+    { "output",                "lm_head" },
+};
+
+static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
+
+const rp_family rp__family_phi3 = {
+    .model_type = "phi3", .architecture = "Phi3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+};

@@ -1,0 +1,46 @@
+/* models/qwen3.c -- Qwen 3, dense: Llama with a norm over each head of q and k before they are turned.
+ */
+#include "models/fields.h"
+
+static const rp_config_field fields[] = {
+    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(true), RP_FIELD_HEAD_DIM(128), RP_FIELD_CONTEXT(32768), RP_FIELD_ACTIVATION("hidden_act"),
+    RP_FIELD_EPS(1e-6), RP_FIELDS_WEIGHTS, RP_FIELD_TIED(0), RP_FIELDS_TOKENS(-1, -1), RP_FIELDS_ROPE, RP_FIELD_WINDOW(4096),
+    { "attention_bias", .kind = RP_FIELD_BOOL, RP_AT(qkv_bias) },
+    { "use_sliding_window", .kind = RP_FIELD_LATER },
+    { "max_window_layers", .kind = RP_FIELD_INT, RP_AT(window_from), .low = 0, .high = 1 << 16, .otherwise = 28 },
+};
+
+static const char *const inert[] = { NULL };
+
+static void finish(rp_config_reader *reader, rp_model_config *c)
+{
+    rp__config_finish_decoder(reader, c);
+    c->attn_output_bias = c->qkv_bias;
+    c->qk_norm          = RP_QK_NORM_HEAD;
+    if (!rp__config_flag(reader, "use_sliding_window", false)) c->window = 0;
+    rp__config_read_rope(reader, c, &c->rope);
+}
+
+static const rp_name_pair names[] = {
+    { "tok_embeddings",        "model.embed_tokens" },
+    { "layers.*.attn_norm",    "model.layers.*.input_layernorm" },
+    { "layers.*.attn.q",       "model.layers.*.self_attn.q_proj" },
+    { "layers.*.attn.k",       "model.layers.*.self_attn.k_proj" },
+    { "layers.*.attn.v",       "model.layers.*.self_attn.v_proj" },
+    { "layers.*.attn.q_norm",  "model.layers.*.self_attn.q_norm" },
+    { "layers.*.attn.k_norm",  "model.layers.*.self_attn.k_norm" },
+    { "layers.*.attn.output",  "model.layers.*.self_attn.o_proj" },
+    { "layers.*.mlp_norm",     "model.layers.*.post_attention_layernorm" },
+    { "layers.*.mlp.gate",     "model.layers.*.mlp.gate_proj" },
+    { "layers.*.mlp.up",       "model.layers.*.mlp.up_proj" },
+    { "layers.*.mlp.down",     "model.layers.*.mlp.down_proj" },
+    { "norm",                  "model.norm" },
+    { "output",                "lm_head" },
+};
+
+static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
+
+const rp_family rp__family_qwen3 = {
+    .model_type = "qwen3", .architecture = "Qwen3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert, .honours_layer_types = true,
+    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+};
