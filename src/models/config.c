@@ -278,6 +278,7 @@ static void check_windows(rp_config_reader *r, const rp_model_config *c)
     size_t i;
 
     if (!json_is_array(types)) return;
+    if (!c->family->honours_layer_types && !c->window) return;
     if (c->family->honours_layer_types && c->n_layers && json_array_size(types) != (size_t)c->n_layers)
         rp__config_error(r, "layer_types", RP_ERR_CONFIG, "'layer_types' is for %zu blocks, there are %" PRId64, json_array_size(types),
                          c->n_layers);

@@ -207,26 +207,24 @@ void rp__config_read_partial_rope(rp_config_reader *reader, rp_model_config *c)
                          " elements of a head, which cannot be turned in pairs", part, c->rotary_dim, c->head_dim);
 }
 
-/* rope_parameters of one kind of block; NULL: none. */
-static const json_t *parameters_of(rp_config_reader *reader, const char *kind)
+static void check_kinds(rp_config_reader *reader, const json_t *all)
 {
-    const json_t *all = json_object_get(reader->json, "rope_parameters"), *full = json_object_get(all, "full_attention");
-    const json_t *sliding = json_object_get(all, "sliding_attention");
-    size_t known          = (full != NULL) + (size_t)(sliding != NULL);
+    size_t known = (json_object_get(all, "full_attention") != NULL) + (size_t)(json_object_get(all, "sliding_attention") != NULL);
     char shown[RP_SHOWN_CHARS];
 
-    if (all && !json_is_null(all) && (!json_is_object(all) || json_object_size(all) != known))
-        rp__config_error(reader, "rope_parameters", RP_ERR_UNSUPPORTED, "'rope_parameters' is %s, expected an object of 'full_attention' "
-                         "and 'sliding_attention'", rp__config_show(all, shown));
-    return !strcmp(kind, "full_attention") ? full : sliding;
+    if (!all || json_is_null(all) || (json_is_object(all) && json_object_size(all) == known)) return;
+    rp__config_error(reader, "rope_parameters", RP_ERR_UNSUPPORTED, "'rope_parameters' is %s, expected an object of 'full_attention' and "
+                     "'sliding_attention'", rp__config_show(all, shown));
 }
 
 void rp__config_read_two_ropes(rp_config_reader *reader, rp_model_config *c)
 {
+    const json_t *all = json_object_get(reader->json, "rope_parameters");
     object window;
-    bool said = read_object(reader, "rope_parameters", parameters_of(reader, "sliding_attention"), &window);
 
-    c->rope        = merge(reader, c, "rope_parameters", parameters_of(reader, "full_attention"), top_number(reader, "rope_theta"));
+    check_kinds(reader, all);
+    bool said      = read_object(reader, "rope_parameters", json_object_get(all, "sliding_attention"), &window);
+    c->rope        = merge(reader, c, "rope_parameters", json_object_get(all, "full_attention"), top_number(reader, "rope_theta"));
     c->window_rope = said ? window.rope : (rp_rope_config){ .kind = RP_ROPE_DEFAULT };
     set_theta(reader, "rope_local_base_freq", "rope_local_base_freq", top_number(reader, "rope_local_base_freq"), &c->window_rope);
     if (!(c->rope.theta > 0)) c->rope.theta = 1000000;

@@ -87,6 +87,107 @@ static void defaults_of_gpt2_are_those_of_transformers(void **state)
     assert_true(config.weights_in_out && config.learned_positions && config.scaled_residual_init && !config.gated_mlp);
 }
 
+/* What config.json of TinyLlama-1.1B-Chat-v1.0 has. */
+static void tinyllama_is_a_llama(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse("{'architectures': ['LlamaForCausalLM'], 'attention_bias': false, 'bos_token_id': 1, 'eos_token_id': 2, 'hidden_act':"
+                         "'silu', 'hidden_size': 2048, 'initializer_range': 0.02, 'intermediate_size': 5632, 'max_position_embeddings': 2048,"
+                         "'model_type': 'llama', 'num_attention_heads': 32, 'num_hidden_layers': 22, 'num_key_value_heads': 4,"
+                         "'pretraining_tp': 1, 'rms_norm_eps': 1e-05, 'rope_scaling': null, 'rope_theta': 10000.0,"
+                         "'tie_word_embeddings': false, 'torch_dtype': 'bfloat16', 'transformers_version': '4.35.0', 'use_cache': true,"
+                         "'vocab_size': 32000}", NULL));
+    assert_true(config.n_kv_heads == 4 && config.head_dim == 64 && config.norms == RP_NORMS_BEFORE && config.window == 0);
+}
+
+#define SIZES "'vocab_size': 96, 'hidden_size': 32, 'intermediate_size': 48, 'num_hidden_layers': 6, 'num_attention_heads': 4," \
+              "'num_key_value_heads': 2"
+#define FAMILY(name) "{'model_type': '" name "', " SIZES
+
+/* The windows of six blocks as digits, "0" where a block sees all. */
+static void assert_windows(const char *text, const char *expected)
+{
+    char got[7] = "";
+
+    assert_ok(ctx, parse(text, NULL));
+    for (int i = 0; i < 6; i++) got[i] = (char)('0' + rp__model_config_window(&config, i));
+    if (strcmp(got, expected)) fail_msg("%s: %s, expected %s", text, got, expected);
+}
+
+static void windows_are_of_the_blocks_that_transformers_gives_them(void **state)
+{
+    (void)state;
+    assert_windows(FAMILY("mistral") ", 'sliding_window': 7}", "777777");
+    assert_windows(FAMILY("mistral") ", 'sliding_window': null}", "000000");
+    assert_windows(FAMILY("phi3") ", 'sliding_window': 7}", "777777");
+    assert_windows(FAMILY("phi3") "}", "000000");
+    assert_windows(FAMILY("qwen2") ", 'sliding_window': 7, 'max_window_layers': 2}", "000000");
+    assert_windows(FAMILY("qwen2") ", 'sliding_window': 7, 'max_window_layers': 2, 'use_sliding_window': true}", "007777");
+    assert_windows(FAMILY("qwen3") ", 'sliding_window': 7, 'use_sliding_window': true}", "000000");      /* from block 28 on */
+    assert_windows(FAMILY("gemma2") ", 'sliding_window': 7}", "707070");
+    assert_windows(FAMILY("gemma3_text") ", 'sliding_window': 7}", "777770");
+    assert_windows(FAMILY("gemma3_text") ", 'sliding_window': 7, 'sliding_window_pattern': 3}", "770770");
+    assert_windows(FAMILY("gemma3_text") ", 'sliding_window': 7, 'layer_types': ['full_attention', 'sliding_attention', 'full_attention',"
+                   "'full_attention', 'full_attention', 'sliding_attention']}", "070007");
+}
+
+static void a_window_that_cannot_be_honoured_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(FAMILY("mistral") ", 'layer_types': ['full_attention']}", RP_ERR_UNSUPPORTED, "'layer_types' beside 'sliding_window' is not");
+    assert_refused(FAMILY("qwen2") ", 'layer_types': ['full_attention']}", RP_ERR_CONFIG, "'layer_types' is for 1 blocks, there are 6");
+    assert_refused(FAMILY("qwen2") ", 'layer_types': ['sliding_attention', 'full_attention', 'full_attention', 'full_attention',"
+                   "'full_attention', 'full_attention']}", RP_ERR_CONFIG, "but there is no window");
+    assert_refused(FAMILY("gemma2") ", 'layer_types': ['full_attention', 'full_attention', 'full_attention', 'full_attention',"
+                   "'full_attention', 'chunked_attention']}", RP_ERR_UNSUPPORTED, "'layer_types' has \"chunked_attention\"");
+    assert_refused(FAMILY("olmo2") ", 'sliding_window': 7}", RP_ERR_UNSUPPORTED, "'sliding_window' is 7; only null is honoured");
+    assert_refused(FAMILY("gemma2") ", 'use_bidirectional_attention': true}", RP_ERR_UNSUPPORTED, "'use_bidirectional_attention' is true");
+    assert_refused(FAMILY("gemma2") ", 'sliding_window': 0}", RP_ERR_CONFIG, "'sliding_window' is 0, expected a whole number from 1");
+}
+
+static void soft_caps_are_there_unless_null(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(FAMILY("gemma2") "}", NULL));
+    assert_true(config.attn_softcap == 50 && config.logit_softcap == 30 && config.attn_scale == 1 / 16.0 && config.norm_plus == 1);
+    assert_ok(ctx, parse(FAMILY("gemma2") ", 'attn_logit_softcapping': null, 'final_logit_softcapping': 7.5}", NULL));
+    assert_true(config.attn_softcap == 0 && config.logit_softcap == 7.5);
+    assert_ok(ctx, parse(FAMILY("gemma3_text") "}", NULL));
+    assert_true(config.attn_softcap == 0 && config.logit_softcap == 0 && config.embedding_scale == sqrt(32));
+    /* transformers' Gemma 3 reads the field and does nothing with it. */
+    assert_refused(FAMILY("gemma3_text") ", 'attn_logit_softcapping': 50.0}", RP_ERR_UNSUPPORTED, "'attn_logit_softcapping' is 50.0");
+    assert_refused(FAMILY("gemma2") ", 'final_logit_softcapping': -1}", RP_ERR_CONFIG, "'final_logit_softcapping' is -1, expected a number");
+}
+
+static void blocks_with_a_window_have_their_own_rope_in_gemma3(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(FAMILY("gemma3_text") "}", NULL));
+    assert_true(config.rope.theta == 1000000 && config.window_rope.theta == 10000 && config.window_rope.kind == RP_ROPE_DEFAULT);
+    assert_ok(ctx, parse(FAMILY("gemma3_text") ", 'rope_theta': 5e5, 'rope_local_base_freq': 500, 'rope_scaling': {'rope_type': 'linear',"
+                         "'factor': 8}}", NULL));
+    assert_true(config.rope.theta == 500000 && config.rope.kind == RP_ROPE_LINEAR && config.rope.factor == 8);
+    assert_true(config.window_rope.theta == 500 && config.window_rope.kind == RP_ROPE_DEFAULT);
+    assert_ok(ctx, parse(FAMILY("gemma3_text") ", 'rope_parameters': {'full_attention': {'rope_type': 'linear', 'factor': 2, 'rope_theta':"
+                         "7}, 'sliding_attention': {'rope_type': 'default', 'rope_theta': 9}}}", NULL));
+    assert_true(config.rope.theta == 7 && config.rope.factor == 2 && config.window_rope.theta == 9);
+    assert_refused(FAMILY("gemma3_text") ", 'rope_parameters': {'rope_theta': 9}}", RP_ERR_UNSUPPORTED, "expected an object of 'full_attention'");
+}
+
+static void part_of_a_head_is_turned_in_phi3_alone(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(FAMILY("phi3") ", 'partial_rotary_factor': 0.75}", NULL));
+    assert_true(config.head_dim == 8 && config.rotary_dim == 6 && config.fused_qkv && config.fused_gate_up);
+    assert_ok(ctx, parse(FAMILY("phi3") ", 'rope_parameters': {'rope_type': 'default', 'rope_theta': 1e4, 'partial_rotary_factor': 0.5}}", NULL));
+    assert_int_equal(config.rotary_dim, 4);
+    assert_refused(FAMILY("phi3") ", 'partial_rotary_factor': 0.4}", RP_ERR_CONFIG, "leaves 3 of 8 elements of a head");
+    assert_refused(FAMILY("qwen2") ", 'rope_parameters': {'rope_theta': 1e4, 'partial_rotary_factor': 0.5}}", RP_ERR_UNSUPPORTED,
+                   "this family turns whole heads");
+    assert_refused(FAMILY("phi3") ", 'rope_scaling': {'type': 'longrope', 'short_factor': [1], 'long_factor': [1]}}", RP_ERR_UNSUPPORTED,
+                   "'rope_scaling.rope_type' is \"longrope\"");
+}
+
 static void every_honoured_field_arrives(void **state)
 {
     (void)state;
@@ -166,6 +267,13 @@ static void every_golden_config_is_read(void **state)
         { "gpt2_inner", 4, 8, 80, true, RP_ROPE_NONE, RP_ACT_GELU_TANH },
         { "gpt2_gelu", 4, 8, 128, true, RP_ROPE_NONE, RP_ACT_GELU_ERF },
         { "gpt2_dropout", 2, 16, 128, true, RP_ROPE_NONE, RP_ACT_RELU },
+        { "qwen2", 2, 8, 48, true, RP_ROPE_DEFAULT, RP_ACT_SILU },
+        { "qwen3", 2, 12, 48, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
+        { "mistral", 2, 8, 48, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
+        { "gemma2", 2, 12, 48, true, RP_ROPE_DEFAULT, RP_ACT_GELU_TANH },
+        { "gemma3_text", 2, 12, 48, true, RP_ROPE_LINEAR, RP_ACT_GELU_TANH },
+        { "phi3_partial", 2, 8, 48, true, RP_ROPE_DEFAULT, RP_ACT_SILU },
+        { "olmo2", 2, 8, 48, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
     };
 
     for (int i = 0; i < RP_COUNT(all); i++) {
@@ -345,6 +453,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(defaults_of_llama_are_those_of_transformers),
         TEST(defaults_of_gpt2_are_those_of_transformers),
+        TEST(tinyllama_is_a_llama),
+        TEST(windows_are_of_the_blocks_that_transformers_gives_them),
+        TEST(a_window_that_cannot_be_honoured_is_refused),
+        TEST(soft_caps_are_there_unless_null),
+        TEST(blocks_with_a_window_have_their_own_rope_in_gemma3),
+        TEST(part_of_a_head_is_turned_in_phi3_alone),
         TEST(every_honoured_field_arrives),
         TEST(rope_is_read_in_both_spellings),
         TEST(original_context_of_llama3_is_the_context_where_it_is_not_given),

@@ -1,6 +1,7 @@
 /* Every model variant against PyTorch and transformers: logits, loss, gradients, twelve optimizer steps, packed documents, ignored
  * labels; bf16 by PyTorch's own error. tests/golden/README.md says what is in the goldens and who made them. */
 #include "golden.h"
+#include "golden_variants.h"
 
 #include "models/family.h"
 #include "models/weights.h"
@@ -391,17 +392,13 @@ static void check_bfloat16(const char *variant)
 #define VARIANT(name) \
     static void name##_is_transformers_in_fp32(void **state) { (void)state; check_float32(#name); } \
     static void name##_errs_in_bf16_as_little_as_torch(void **state) { (void)state; check_bfloat16(#name); }
-#define VARIANTS VARIANT(llama2) VARIANT(llama3) VARIANT(llama3_parameters) VARIANT(llama_linear) VARIANT(smollm2) VARIANT(llama_head_dim) \
-    VARIANT(llama_bias) VARIANT(gpt2) VARIANT(gpt2_inner) VARIANT(gpt2_gelu) VARIANT(gpt2_dropout) VARIANT(qwen2) VARIANT(qwen2_window) \
-    VARIANT(qwen3) VARIANT(qwen3_layer_types) VARIANT(mistral) VARIANT(mistral_whole) VARIANT(gemma2) VARIANT(gemma2_uncapped) \
-    VARIANT(gemma3_text) VARIANT(gemma3_text_parameters) VARIANT(phi3) VARIANT(phi3_partial) VARIANT(olmo2)
-VARIANTS
+GOLDEN_VARIANTS(VARIANT)
 #undef VARIANT
 #define VARIANT(name) cmocka_unit_test(name##_is_transformers_in_fp32), cmocka_unit_test(name##_errs_in_bf16_as_little_as_torch),
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { VARIANTS };
+    const struct CMUnitTest tests[] = { GOLDEN_VARIANTS(VARIANT) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Claims about weights in files: every golden model loads whole and is written back to the byte, GGUF gives what transformers reads
  * from it, whatever does not fit is an error that names it, and fresh weights are what they are said to be. */
 #include "io_test.h"
+#include "golden_variants.h"
 
 #include <math.h>
 
@@ -11,8 +12,7 @@
 
 static rp_ctx *ctx;
 
-static const char *const variants[] = { "llama2", "llama3", "llama3_parameters", "llama_linear", "smollm2", "llama_head_dim",
-                                        "llama_bias", "gpt2", "gpt2_inner", "gpt2_gelu", "gpt2_dropout" };
+static const char *const variants[] = { GOLDEN_VARIANTS(GOLDEN_VARIANT_NAME) };
 
 /* Files and a model for them, not loaded yet. `overrides` is YAML or NULL. */
 typedef struct { rp_model_files *files; rp_model *model; rp_report report; } opened;
@@ -116,6 +116,12 @@ static void tensor_arrives_under_its_path(void **state)
         { "gpt2", "layers.1.attn.qkv.weight", "transformer.h.1.attn.c_attn.weight" },
         { "gpt2_inner", "layers.0.mlp.down.weight", "h.0.mlp.c_proj.weight" },
         { "gpt2", "norm.bias", "transformer.ln_f.bias" },
+        { "qwen2", "layers.1.attn.v.bias", "model.layers.1.self_attn.v_proj.bias" },
+        { "qwen3", "layers.0.attn.k_norm.weight", "model.layers.0.self_attn.k_norm.weight" },
+        { "gemma2", "layers.2.mlp_norm.weight", "model.layers.2.pre_feedforward_layernorm.weight" },
+        { "gemma3_text", "layers.1.post_attn_norm.weight", "model.layers.1.post_attention_layernorm.weight" },
+        { "phi3", "layers.1.mlp.gate_up.weight", "model.layers.1.mlp.gate_up_proj.weight" },
+        { "olmo2", "layers.0.post_mlp_norm.weight", "model.layers.0.post_feedforward_layernorm.weight" },
     };
 
     for (int i = 0; i < RP_COUNT(pairs); i++) {
@@ -218,7 +224,8 @@ static void exported_model_is_the_one_that_was_read(void **state)
 static void exported_file_is_byte_for_byte_what_the_python_library_writes(void **state)
 {
     (void)state;
-    static const char *const single[] = { "llama2", "smollm2", "gpt2", "llama_head_dim" };
+    static const char *const single[] = { "llama2", "smollm2", "gpt2", "llama_head_dim", "qwen2_window", "qwen3", "mistral", "gemma2",
+                                          "gemma3_text", "phi3", "olmo2" };
     char path[RP_GOLDEN_PATH], file[RP_GOLDEN_PATH + 32];
 
     for (int i = 0; i < RP_COUNT(single); i++) {

@@ -207,7 +207,7 @@ static rp_tensor *labels_of(void)
 /* dw: of a sliced head its slice, else the whole one's, which differs from rank to rank. */
 static head run_head(rp_dtype dtype, rp_tensor *w, bool sliced)
 {
-    rp_attr_cross_entropy how = { 1.0f / ROWS, -1, 5, 0, sliced ? CLASSES : 0 };
+    rp_attr_cross_entropy how = { 1.0f / ROWS, -1, 5, 0, sliced ? CLASSES : 0, 0.7 };
     rp_meta xm = rp_meta_2d(dtype, ROWS, WIDTH), gm = rp_meta_1d(RP_F32, 1);
     rp_tensor *x = make(&xm), *labels = labels_of(), *g = make(&gm);
     head h = { .dx = make(&xm), .dw = make(&w->m) };

@@ -1,0 +1,13 @@
+/* golden_variants.h -- the models of tests/golden/models, one name a folder; tests/golden/README.md says what each is there for. */
+#ifndef RP_GOLDEN_VARIANTS_H
+#define RP_GOLDEN_VARIANTS_H
+
+#define GOLDEN_VARIANTS(VARIANT) \
+    VARIANT(llama2) VARIANT(llama3) VARIANT(llama3_parameters) VARIANT(llama_linear) VARIANT(smollm2) VARIANT(llama_head_dim) \
+    VARIANT(llama_bias) VARIANT(gpt2) VARIANT(gpt2_inner) VARIANT(gpt2_gelu) VARIANT(gpt2_dropout) VARIANT(qwen2) VARIANT(qwen2_window) \
+    VARIANT(qwen3) VARIANT(qwen3_layer_types) VARIANT(mistral) VARIANT(mistral_whole) VARIANT(gemma2) VARIANT(gemma2_uncapped) \
+    VARIANT(gemma3_text) VARIANT(gemma3_text_parameters) VARIANT(phi3) VARIANT(phi3_partial) VARIANT(olmo2)
+
+#define GOLDEN_VARIANT_NAME(name) #name,
+
+#endif

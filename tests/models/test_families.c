@@ -1,0 +1,146 @@
+/* Claims that hold for each family alike, on every golden model: the cache of generation, and what the ranks and the planner ask of it. */
+#include "golden.h"
+#include "golden_variants.h"
+
+#include "models/generate.h"
+#include "models/weights.h"
+#include "tape/tape.h"
+
+enum { TOKENS = 20, VOCAB = 96 };
+
+static const char *const variants[] = { GOLDEN_VARIANTS(GOLDEN_VARIANT_NAME) };
+
+static rp_model *load(rp_ctx *ctx, const char *variant)
+{
+    char path[RP_GOLDEN_PATH], name[128];
+    rp_model_config config;
+    rp_model_files *files;
+    rp_report report;
+    rp_model *m;
+
+    snprintf(name, sizeof name, "models/%s", variant);
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, golden_path(path, name), NULL, &report, &files));
+    assert_ok(ctx, rp__model_files_config(files, &config));
+    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &m));
+    assert_ok(ctx, rp__model_load(m, files));
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    return m;
+}
+
+static void some_ids(int32_t *ids)
+{
+    for (int i = 0; i < TOKENS; i++) ids[i] = (int32_t)((i * i * 7 + i * 3 + 5) % VOCAB);
+}
+
+/* Of ids … ids + n - 1, which follow what the cache holds; [n, VOCAB]. */
+static void logits_of(rp_ctx *ctx, rp_model *m, const int32_t *ids, int64_t n, double *out)
+{
+    rp_meta meta         = rp_meta_2d(RP_I32, 1, n);
+    rp_model_batch batch = { 0 };
+    rp_tensor *logits;
+
+    assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &batch.tokens));
+    assert_ok(ctx, rp_tensor_write_i32(batch.tokens, ids, n));
+    assert_ok(ctx, rp__model_logits(m, &batch, &logits));
+    assert_ok(ctx, rp_tensor_read(logits, out, n * VOCAB));
+    rp_tensor_unref(logits);
+    rp_tensor_unref(batch.tokens);
+}
+
+/* Windows shorter than the text, caps, and both ropes: token by token as all at once. */
+static void the_cache_gives_the_logits_of_the_whole_text(void **state)
+{
+    (void)state;
+    for (int v = 0; v < RP_COUNT(variants); v++) {
+        rp_ctx *ctx = test_ctx(NULL);
+        rp_model *m = load(ctx, variants[v]);
+        static double whole[TOKENS * VOCAB], part[TOKENS * VOCAB];
+        int32_t ids[TOKENS];
+
+        some_ids(ids);
+        ctx->eval = true;
+        assert_ok(ctx, rp__tape_no_grad(ctx, true));
+        logits_of(ctx, m, ids, TOKENS, whole);
+        assert_ok(ctx, rp__model_cache_new(m, 1, TOKENS));
+        for (int64_t at = 0, n = 5; at < TOKENS; at += n, n = 1) logits_of(ctx, m, ids + at, n, part + at * VOCAB);
+        rp__model_cache_drop(m);
+        for (int i = 0; i < TOKENS * VOCAB; i++)
+            if (!(fabs(whole[i] - part[i]) <= 2e-5))
+                fail_msg("%s: logit %d of token %d is %.9g, %.9g without a cache", variants[v], i % VOCAB, i / VOCAB, part[i], whole[i]);
+        rp__model_free(m);
+        test_ctx_free(ctx);
+    }
+}
+
+typedef struct { const int32_t *expected; int n; } written;
+
+static bool compare(void *user, int32_t id)
+{
+    written *w = user;
+
+    assert_int_equal(id, w->expected[w->n++]);
+    return true;
+}
+
+/* Greedy generation is the likeliest token of the whole text so far, under the cap of logits too. */
+static void generation_follows_the_logits(void **state)
+{
+    (void)state;
+    for (int v = 0; v < RP_COUNT(variants); v++) {
+        rp_ctx *ctx = test_ctx(NULL);
+        rp_model *m = load(ctx, variants[v]);
+        static double logits[TOKENS * VOCAB];
+        int32_t ids[TOKENS];
+        rp_generate_end end;
+
+        some_ids(ids);
+        ctx->eval = true;
+        assert_ok(ctx, rp__tape_no_grad(ctx, true));
+        for (int n = 8; n < TOKENS; n++) {
+            logits_of(ctx, m, ids, n, logits);
+            const double *last = logits + (n - 1) * VOCAB;
+            ids[n] = 0;
+            for (int32_t i = 1; i < VOCAB; i++)
+                if (last[i] > last[ids[n]]) ids[n] = i;
+        }
+        written w = { ids + 8, 0 };
+        assert_ok(ctx, rp__generate(m, ids, 8, &(rp_generate_options){ .max_new_tokens = TOKENS - 8 }, compare, &w, &end));
+        assert_int_equal(w.n, TOKENS - 8);
+        rp__model_free(m);
+        test_ctx_free(ctx);
+    }
+}
+
+/* Fresh weights stand for norms that do nothing, however they are stored. */
+static void fresh_norms_are_neutral(void **state)
+{
+    (void)state;
+    for (int v = 0; v < RP_COUNT(variants); v++) {
+        rp_ctx *ctx = test_ctx(NULL);
+        rp_model *m = load(ctx, variants[v]);
+        double plus = rp__model_config(m)->norm_plus, value[96];
+
+        rp__model_init(m, 3);
+        for (int i = 0; i < rp__model_n_params(m); i++) {
+            const rp_param *p = rp__model_param(m, i);
+            if (p->whole.ndim != 1 || strcmp(p->name, "weight")) continue;
+            assert_ok(ctx, rp_tensor_read(p->tensor, value, p->whole.dim[0]));
+            for (int64_t j = 0; j < p->whole.dim[0]; j++) assert_true(value[j] + plus == 1);
+        }
+        rp__model_free(m);
+        test_ctx_free(ctx);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cache_gives_the_logits_of_the_whole_text),
+        cmocka_unit_test(generation_follows_the_logits),
+        cmocka_unit_test(fresh_norms_are_neutral),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
