@@ -51,6 +51,8 @@ def norms():
     for case, shape, eps, scale in (("rmsnorm", (3, 5, 48), usual, 1.0), ("rmsnorm_small", (4, 33), large, 0.05)):
         record(case, lambda x, w: F.rms_norm(x, w.shape, w, eps),
                {"x": draw(case, "x", *shape, scale=scale), "w": 1 + draw(case, "w", shape[-1], scale=0.3)}, {"eps": eps})
+    record("rmsnorm_plus", lambda x, w: F.rms_norm(x, w.shape, 1 + w, usual),
+           {"x": draw("rmsnorm_plus", "x", 3, 5, 48), "w": draw("rmsnorm_plus", "w", 48, scale=0.3)}, {"eps": usual, "plus": 1})
     record("layernorm", lambda x, w, b: F.layer_norm(x, w.shape, w, b, usual),
            {"x": 0.7 + draw("layernorm", "x", 3, 5, 48), "w": 1 + draw("layernorm", "w", 48, scale=0.3),
             "b": draw("layernorm", "b", 48)}, {"eps": usual})
@@ -82,6 +84,7 @@ def pointwise():
         record(f"gelu_tanh{end}", lambda x: F.gelu(x, approximate="tanh"), {"x": x})
         record(f"gelu_erf{end}", lambda x: F.gelu(x), {"x": x})
         record(f"silu{end}", lambda x: F.silu(x), {"x": x})
+        record(f"softcap{end}", lambda x: 1.5 * torch.tanh(x / 1.5), {"x": x}, {"cap": 1.5})
     record("swiglu", lambda gate, up: F.silu(gate) * up,
            {"gate": draw("swiglu", "gate", 4, 29, scale=3.0), "up": draw("swiglu", "up", 4, 29)})
 
@@ -95,6 +98,9 @@ def losses():
     record("linear_cross_entropy", lambda x, w, target: F.cross_entropy(x @ w.T, target, ignore_index=7),
            {"x": draw("linear_cross_entropy", "x", 10, 16), "w": draw("linear_cross_entropy", "w", 33, 16)},
            {"ignore_index": 7, "targets": 8}, {"target": target.clamp(min=0)})
+    record("linear_cross_entropy_capped", lambda x, w, target: F.cross_entropy(1.25 * torch.tanh(x @ w.T / 1.25), target),
+           {"x": draw("linear_cross_entropy_capped", "x", 10, 16), "w": draw("linear_cross_entropy_capped", "w", 33, 16, scale=0.5)},
+           {"ignore_index": -100, "targets": 8, "softcap": 1.25}, {"target": target})
     record("embedding", lambda w, ids: F.embedding(ids, w), {"w": draw("embedding", "w", 11, 6)},
            constants={"ids": torch.tensor([[0, 10, 3, 3], [3, 0, 9, 10]])})
 
@@ -116,6 +122,14 @@ def attention_case(case, queries, keys, heads, groups, doc_start=None, **how):
            {"doc_start": torch.zeros(2, queries).long() if doc_start is None else doc_start})
 
 
+def attend_capped(q, k, v, mask, cap):
+    """transformers' eager attention of Gemma 2: scores under a soft cap before the mask."""
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+    scores = cap * torch.tanh(q @ k.transpose(2, 3) * 8 ** -0.5 / cap)
+    return (scores.masked_fill(~mask, -torch.inf).softmax(-1) @ v).transpose(1, 2)
+
+
 def attention():
     attention_case("attention", 19, 19, 3, 3, causal=True)
     attention_case("attention_grouped", 19, 19, 6, 2, causal=True)
@@ -130,6 +144,9 @@ def attention():
     attention_case("attention_cached", 4, 15, 4, 2, mask=torch.arange(15) <= torch.arange(15)[-4:, None])
     near = (at[:, None] >= at) & (at[:, None] - at < 5)
     attention_case("attention_window", 21, 21, 4, 2, mask=near, window=5)
+    inputs = {n: draw("attention_capped", n, 2, 21, h, 8, scale=1.5) for n, h in (("q", 4), ("k", 2), ("v", 2))}
+    record("attention_capped", lambda q, k, v, doc_start: attend_capped(q, k, v, near, 0.75), inputs,
+           {"causal": True, "scale": 8 ** -0.5, "window": 5, "softcap": 0.75}, {"doc_start": torch.zeros(2, 21).long()})
 
 
 # ---- rotary embedding ----

@@ -67,6 +67,7 @@ static const rp_cost_call calls[] = {
     UNARY("mean", .attr = &(rp_attr_dim){ -1 }),
     UNARY("max", .attr = &(rp_attr_dim){ -1 }),
     UNARY("softmax", .name = NULL),
+    UNARY("softcap", .attr = &(rp_attr_softcap){ 30.0f }),
 };
 
 int rp__cost_n_calls(void) { return RP_COUNT(calls); }

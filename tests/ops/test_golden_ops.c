@@ -11,6 +11,7 @@ typedef struct {
 static const golden_op row[] = {
     { "rmsnorm", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ .eps = 1e-5f } },
     { "rmsnorm_small", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ .eps = 1e-2f } },
+    { "rmsnorm_plus", "rmsnorm", { "x", "w" }, &(rp_attr_norm){ 1e-5f, 1 } },
     { "layernorm", "layernorm", { "x", "w", "b" }, &(rp_attr_norm){ .eps = 1e-5f } },
     { "batch_norm", "batch_norm", { "x", "w", "b", "rm", "rv" }, &(rp_attr_batch_norm){ 1e-5f, 0.1f } },
     { "batch_norm_rows", "batch_norm", { "x", "w", "b", "rm", "rv" }, &(rp_attr_batch_norm){ 1e-5f, 0.1f } },
@@ -22,11 +23,14 @@ static const golden_op row[] = {
     { "gelu_erf_far", "gelu", { "x" }, &(rp_attr_gelu){ true } },
     { "silu", "silu", { "x" }, NULL },
     { "silu_far", "silu", { "x" }, NULL },
+    { "softcap", "softcap", { "x" }, &(rp_attr_softcap){ 1.5f } },
+    { "softcap_far", "softcap", { "x" }, &(rp_attr_softcap){ 1.5f } },
     { "swiglu", "swiglu", { "gate", "up" }, NULL },
     { "embedding", "embedding", { "w", "ids" }, NULL },
     { "rope", "rotary", { "x", "positions", "cos", "sin" }, NULL },
     { "cross_entropy", "cross_entropy", { "x", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0, 0, 0, 0 } },
     { "linear_cross_entropy", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, 7, 0, 0, 0, 0 } },
+    { "linear_cross_entropy_capped", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0, 0, 0, 1.25 } },
 };
 
 /* An input without a gradient in the file wants none: ids, positions, tables. */
