@@ -1,6 +1,7 @@
 /* base/module_path.h -- paths of modules: names of other systems, and what a glob covers.
  *
- * Here a model is tok_embeddings, layers.N.{attn_norm, attn.*, mlp_norm, mlp.*}, norm, output, whatever its family. */
+ * Here a model is tok_embeddings, layers.N.{attn_norm, attn.*, post_attn_norm, mlp_norm, mlp.*, post_mlp_norm}, norm, output, whatever
+ * its family; norms that a family has not are not there. */
 #ifndef RP_MODULE_PATH_H
 #define RP_MODULE_PATH_H
 

@@ -87,7 +87,12 @@ static void drop_batch(rp_model_batch *b)
 
 /* ---- what a model gives ---- */
 
-static void check_logits(rp_ctx *ctx, rp_model *m, const golden *g, const char *name, const rp_model_batch *batch)
+/* How far one variant was from the golden at its worst; tools/families makes a table of what is printed of it. */
+typedef struct { double logits, loss, gradients, losses; } distance;
+
+static void worse(double *worst, double off) { *worst = off > *worst ? off : *worst; }
+
+static void check_logits(rp_ctx *ctx, rp_model *m, const golden *g, const char *name, const rp_model_batch *batch, distance *d)
 {
     golden_tensor want = golden_get(g, name);
     double *got        = malloc((size_t)want.elems * sizeof *got);
@@ -98,6 +103,7 @@ static void check_logits(rp_ctx *ctx, rp_model *m, const golden *g, const char *
     assert_ok(ctx, rp__tape_no_grad(ctx, false));
     assert_ok(ctx, rp_tensor_read(logits, got, want.elems));
     assert_max_abs(got, &want, 1e-4);
+    worse(&d->logits, golden_max_abs(got, want.value, want.elems));
     rp_tensor_unref(logits);
     golden_tensor_free(&want);
     free(got);
@@ -148,7 +154,7 @@ static void drop_gradients(rp_model *m)
 
 /* Every gradient of the golden under `prefix`, and none besides; then they are dropped. GPT-2's key bias is zero in exact
  * arithmetic but one part of the fused bias, so the bias as a whole can be compared. */
-static void check_gradients(rp_ctx *ctx, rp_model *m, const golden *g, const char *prefix, double limit)
+static void check_gradients(rp_ctx *ctx, rp_model *m, const golden *g, const char *prefix, distance *d)
 {
     int64_t at = 0;
     int n      = 0;
@@ -158,7 +164,8 @@ static void check_gradients(rp_ctx *ctx, rp_model *m, const golden *g, const cha
         snprintf(name, sizeof name, "%s%s", prefix, theirs);
         golden_tensor want = golden_get(g, name);
         double *got        = gradient(ctx, param_of(m, theirs));
-        assert_rel_l2(got, &want, limit);
+        assert_rel_l2(got, &want, 1e-5);
+        worse(&d->gradients, golden_rel_l2(got, want.value, want.elems));
         golden_tensor_free(&want);
         free(got);
     }
@@ -173,18 +180,19 @@ static void assert_near(const char *what, double got, double want, double limit)
 
 /* ---- one variant ---- */
 
-static void check_one_pass(rp_ctx *ctx, rp_model *m, const golden *g)
+static void check_one_pass(rp_ctx *ctx, rp_model *m, const golden *g, distance *d)
 {
     rp_model_batch batch = text_batch(ctx, g, 0);
 
-    check_logits(ctx, m, g, "logits", &batch);
+    check_logits(ctx, m, g, "logits", &batch, d);
     double want = golden_number(g, "loss"), got = loss_and_gradients(ctx, m, &batch, ROWS * (TOKENS - 1), -100);
     assert_near("loss", got, want, 1e-6 * fabs(want));
-    check_gradients(ctx, m, g, "grad.", 1e-5);
+    worse(&d->loss, fabs(got - want));
+    check_gradients(ctx, m, g, "grad.", d);
     drop_batch(&batch);
 }
 
-static void check_packed(rp_ctx *ctx, rp_model *m, const golden *g)
+static void check_packed(rp_ctx *ctx, rp_model *m, const golden *g, distance *d)
 {
     int32_t *ids         = golden_ints(g, "packed.input_ids", 0, ALL);
     rp_model_batch batch = { ints(ctx, ids), shifted(ctx, ids, -100), golden_batch(ctx, g, "packed.positions"),
@@ -192,9 +200,9 @@ static void check_packed(rp_ctx *ctx, rp_model *m, const golden *g)
     rp_model_batch across = { batch.tokens, batch.labels, NULL, NULL };
     double want           = golden_number(g, "packed/loss");
 
-    check_logits(ctx, m, g, "packed.logits", &batch);
+    check_logits(ctx, m, g, "packed.logits", &batch, d);
     assert_near("packed loss", loss_and_gradients(ctx, m, &batch, ROWS * (TOKENS - 1), -100), want, 1e-6 * want);
-    check_gradients(ctx, m, g, "packed.grad.", 1e-5);
+    check_gradients(ctx, m, g, "packed.grad.", d);
     want = golden_number(g, "packed/loss_across_documents");
     assert_near("loss across documents", loss_and_gradients(ctx, m, &across, ROWS * (TOKENS - 1), -100), want, 1e-6 * want);
     drop_gradients(m);
@@ -202,7 +210,7 @@ static void check_packed(rp_ctx *ctx, rp_model *m, const golden *g)
     free(ids);
 }
 
-static void check_ignored(rp_ctx *ctx, rp_model *m, const golden *g)
+static void check_ignored(rp_ctx *ctx, rp_model *m, const golden *g, distance *d)
 {
     int32_t *labels      = golden_ints(g, "ignore.labels", 0, ALL), *seen = golden_ints(g, "ignore.token_labels", 0, ALL);
     int32_t token        = (int32_t)golden_number(g, "ignore/token");
@@ -212,7 +220,7 @@ static void check_ignored(rp_ctx *ctx, rp_model *m, const golden *g)
     rp_tensor_unref(batch.labels);
     batch.labels = shifted(ctx, labels, -100);
     assert_near("loss of some targets", loss_and_gradients(ctx, m, &batch, golden_number(g, "ignore/targets"), -100), want, 1e-6 * want);
-    check_gradients(ctx, m, g, "ignore.grad.", 1e-5);
+    check_gradients(ctx, m, g, "ignore.grad.", d);
     rp_tensor_unref(batch.labels);
     batch.labels = shifted(ctx, seen, token);
     want         = golden_number(g, "ignore/token_loss");
@@ -277,7 +285,7 @@ static void check_final(rp_ctx *ctx, rp_model *m, const golden *g)
     }
 }
 
-static void check_steps(rp_ctx *ctx, rp_model *m, const golden *g)
+static void check_steps(rp_ctx *ctx, rp_model *m, const golden *g, distance *d)
 {
     rp_optim *optim = golden_optim(ctx, m, g);
     rp_optim_step s = { .lr = golden_number(g, "adamw/lr"), .grad_scale = 1, .measure = true };
@@ -289,6 +297,7 @@ static void check_steps(rp_ctx *ctx, rp_model *m, const golden *g)
         double loss = loss_and_gradients(ctx, m, &batch, ROWS * (TOKENS - 1), -100), norm = update(m, optim, &s);
         snprintf(key, sizeof key, "adamw/losses/%d", i);
         assert_near(key, loss, golden_number(g, key), 2e-4);
+        worse(&d->losses, fabs(loss - golden_number(g, key)));
         snprintf(key, sizeof key, "adamw/grad_norms/%d", i);
         assert_near(key, norm, golden_number(g, key), 2e-4 * golden_number(g, key));
         drop_batch(&batch);
@@ -302,14 +311,17 @@ static void check_float32(const char *variant)
     rp_ctx *ctx = test_ctx(NULL);
     golden *g   = open_golden(ctx, variant);
     rp_model *m = load(ctx, variant, RP_F32);
+    distance d  = { 0 };
 
     ctx->eval = true;               /* the goldens are made with dropout off */
-    check_one_pass(ctx, m, g);
+    check_one_pass(ctx, m, g, &d);
     rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
-    check_one_pass(ctx, m, g);
-    if (golden_at(g, "packed/loss")) check_packed(ctx, m, g);
-    if (golden_at(g, "ignore/loss")) check_ignored(ctx, m, g);
-    check_steps(ctx, m, g);
+    check_one_pass(ctx, m, g, &d);
+    if (golden_at(g, "packed/loss")) check_packed(ctx, m, g, &d);
+    if (golden_at(g, "ignore/loss")) check_ignored(ctx, m, g, &d);
+    check_steps(ctx, m, g, &d);
+    print_message("fp32 %s: logits %.1e, loss %.1e, gradients %.1e, losses of twelve steps %.1e\n", variant, d.logits, d.loss, d.gradients,
+                  d.losses);
     rp__model_free(m);
     golden_close(g);
     test_ctx_free(ctx);
@@ -341,7 +353,7 @@ static bf16_error error_of(rp_ctx *ctx, rp_model *m, const golden *g, const char
 
 /* Over the gradient as a whole the error may be half as much again as PyTorch's. One parameter of 32 elements is a throw of the
  * dice, so each is held to twice the greater of its own error there and the whole's. */
-static void check_bf16_gradients(rp_ctx *ctx, rp_model *m, const golden *g)
+static void check_bf16_gradients(rp_ctx *ctx, rp_model *m, const golden *g, const char *variant)
 {
     bf16_error all = { 0 };
     int64_t at     = 0;
@@ -352,7 +364,7 @@ static void check_bf16_gradients(rp_ctx *ctx, rp_model *m, const golden *g)
         all.torch_off += e.torch_off;
         all.size += e.size;
     }
-    print_message("relative L2 of the gradient %.4f, PyTorch's %.4f\n", sqrt(all.off / all.size), sqrt(all.torch_off / all.size));
+    print_message("bf16 %s: relative L2 of the gradient %.4f, PyTorch's %.4f\n", variant, sqrt(all.off / all.size), sqrt(all.torch_off / all.size));
     assert_true(sqrt(all.off) <= 1.5 * sqrt(all.torch_off));
     at = 0;
     for (const char *theirs; (theirs = golden_next(g, "grad.", &at)) != NULL;) {
@@ -381,7 +393,7 @@ static void check_bfloat16(const char *variant)
     free(got);
     rp__tape_reset(ctx);
     (void)loss_and_gradients(ctx, m, &batch, ROWS * (TOKENS - 1), -100);
-    check_bf16_gradients(ctx, m, g);
+    check_bf16_gradients(ctx, m, g, variant);
     drop_gradients(m);
     drop_batch(&batch);
     rp__model_free(m);

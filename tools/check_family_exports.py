@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Export every golden model with `reprise train` and read it back with transformers.
+
+    check_family_exports.py BUILD [VARIANT ...]       tools/goldens_setup makes the environment
+
+A run of one step at rate 0 exports the weights as they came: transformers must load final/ without a missing or unexpected tensor, find
+the same bits, and make the golden's logits again. Prints a line a variant; exit 1 if any differs.
+"""
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+MODELS = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "models"
+
+
+def load(folder, implementation):
+    model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation=implementation,
+                                                       output_loading_info=True)
+    wrong = {k: info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys") if info.get(k)}
+    return model.eval(), wrong
+
+
+def export(build, variant, scratch):
+    data, out = scratch / "tokens.bin", scratch / variant
+    data.write_bytes(struct.pack("<400H", *(3 + i * i % 90 for i in range(400))))
+    recipe = scratch / "recipe.yaml"
+    recipe.write_text(f"model: {{path: {MODELS / variant}}}\ndataset: {{path: {data}, format: tokens}}\nmax_seq_len: 24\nbatch_size: 2\n"
+                      f"max_steps: 1\ndtype: fp32\noptimizer: {{lr: 0.0}}\noutput_dir: {out}\n")
+    subprocess.run([build / "reprise", "train", recipe], check=True, capture_output=True)
+    return out / "final"
+
+
+def check(build, variant, scratch):
+    folder = export(build, variant, scratch)
+    config = json.loads((MODELS / variant / "config.json").read_text(encoding="utf-8"))
+    implementation = "eager" if config["model_type"] == "gemma2" else "sdpa"
+    (ours, wrong), (theirs, _) = load(folder, implementation), load(MODELS / variant, implementation)
+    wrong.update({"bits of": [n for n, p in theirs.named_parameters() if not torch.equal(p, dict(ours.named_parameters())[n])]})
+    golden = load_file(MODELS / variant / "golden.safetensors")
+    with torch.no_grad():
+        logits = ours(input_ids=golden["input_ids"][0].long(), use_cache=False).logits
+    off = (logits - golden["logits"]).abs().max().item()
+    wrong = {k: v for k, v in wrong.items() if v}
+    print(f"{variant}: {'the same' if not wrong and off < 1e-5 else 'differs'}, logits off by {off:.1e} {wrong or ''}")
+    return not wrong and off < 1e-5
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory() as scratch:
+        good = [check(build, v, pathlib.Path(scratch)) for v in sys.argv[2:] or sorted(p.name for p in MODELS.iterdir() if p.is_dir())]
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
