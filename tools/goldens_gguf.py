@@ -12,7 +12,10 @@
   gpt2.safetensors      the weights it was made from, as gguf-py dequantises them, turned back
   gpt2.json             the config it was made from (transformers reads the context of a GGUF into a key of no effect)
 
-Rows of q and k are permuted as the converter does it: [heads, 2, D/2] becomes [heads, D/2, 2]. Seeded: two runs write the same.
+  qwen2.gguf, qwen3.gguf, gemma2.gguf, gemma3_text.gguf, phi3.gguf, olmo2.gguf
+                        the golden models of these names, all F32, under the names of the gguf package
+
+Rows of a llama's q and k are permuted as the converter does it: [heads, 2, D/2] becomes [heads, D/2, 2]. Seeded: two runs write the same.
 """
 import argparse
 import json
@@ -21,7 +24,7 @@ import os
 import gguf
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -154,6 +157,67 @@ def gpt2(folder):
         f.write("\n")
 
 
+# ---- the other families, from their golden models ----
+
+FAMILIES = {"qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3, "gemma2": gguf.MODEL_ARCH.GEMMA2,
+            "gemma3_text": gguf.MODEL_ARCH.GEMMA3, "phi3": gguf.MODEL_ARCH.PHI3, "olmo2": gguf.MODEL_ARCH.OLMO2}
+
+
+def add_metadata(w, c):
+    """What llama.cpp's converter writes of these families."""
+    head = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
+    w.add_vocab_size(c["vocab_size"])
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_block_count(c["num_hidden_layers"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    w.add_rope_freq_base(c["rope_theta"])
+    if "head_dim" in c:
+        w.add_key_length(head)
+        w.add_value_length(head)
+    if c["model_type"] == "phi3":
+        w.add_rope_dimension_count(head)
+    if c["model_type"] in ("gemma2", "gemma3_text", "phi3"):
+        w.add_sliding_window(c["sliding_window"] or 0)
+    if c.get("attn_logit_softcapping"):
+        w.add_attn_logit_softcapping(c["attn_logit_softcapping"])
+    if c.get("final_logit_softcapping"):
+        w.add_final_logit_softcapping(c["final_logit_softcapping"])
+    if "rope_local_base_freq" in c:
+        w.add_rope_freq_base_swa(c["rope_local_base_freq"])
+        w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        w.add_rope_scaling_factor(c["rope_scaling"]["factor"])
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+
+
+def family(folder, name):
+    """Gemma's norms stand as they act, 1 more than in safetensors. What transformers reads too must be the same."""
+    source, path = os.path.join(folder, "..", "models", name), os.path.join(folder, f"{name}.gguf")
+    with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    arch = FAMILIES[name]
+    names = gguf.get_tensor_name_map(arch, config["num_hidden_layers"])
+    w = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
+    w.add_name("tiny")
+    add_metadata(w, config)
+    tensors = load_file(os.path.join(source, "model.safetensors"))
+    for key, t in tensors.items():
+        module, kind = key.rsplit(".", 1)
+        plus = 1 if name.startswith("gemma") and t.dim() == 1 else 0
+        w.add_tensor(f"{names.get_name(module)}.{kind}", (t + plus).numpy())
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    if name in ("qwen2", "gemma2", "gemma3_text"):       # of qwen3 it reads no head_dim, the others not at all
+        read = AutoModelForCausalLM.from_pretrained(folder, gguf_file=f"{name}.gguf", dtype=torch.float32).state_dict()
+        assert all((read[k] - t).abs().max() < 1e-6 for k, t in tensors.items()), name
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--out", default=os.path.join(os.path.dirname(__file__), "../tests/golden/gguf"))
@@ -162,3 +226,5 @@ if __name__ == "__main__":
     grouped(to)
     tied(to)
     gpt2(to)
+    for one in FAMILIES:
+        family(to, one)

@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-typedef enum { WHOLE, NUMBER, LATER, INERT, ZERO, ONE } treatment;      /* ZERO, ONE: the only value that is honoured */
+/* ZERO, ONE: the only value that is honoured. OF_SOME: a number of families whose config.json has the field, else ZERO. */
+typedef enum { WHOLE, NUMBER, LATER, INERT, ZERO, ONE, OF_SOME } treatment;
 
 /* Below the name of the architecture. LATER: theirs is unused. A family's own table may say otherwise what theirs is. */
 static const struct { const char *gguf, *theirs; treatment treatment; bool required; } keys[] = {
@@ -33,7 +34,10 @@ static const struct { const char *gguf, *theirs; treatment treatment; bool requi
     { "rope.scaling.finetuned",           NULL,                      INERT,  false },
     { "tensor_data_layout",               NULL,                      INERT,  false },
     { "attention.causal",                 NULL,                      ONE,    false },
-    { "attention.sliding_window",         NULL,                      ZERO,   false },
+    { "attention.sliding_window",         "sliding_window",          OF_SOME, false },
+    { "attn_logit_softcapping",           "attn_logit_softcapping",  OF_SOME, false },
+    { "final_logit_softcapping",          "final_logit_softcapping", OF_SOME, false },
+    { "rope.freq_base_swa",               "rope_local_base_freq",    OF_SOME, false },
     { "use_parallel_residual",            NULL,                      ZERO,   false },
     { "expert_count",                     NULL,                      ZERO,   false },
     { "expert_used_count",                NULL,                      ZERO,   false },
@@ -93,6 +97,14 @@ static double shortest(double value)
     return value;
 }
 
+/* NULL where the family's config.json has no such field. */
+static const rp_config_field *field_of(const reader *r, const char *key)
+{
+    for (int i = 0; i < r->family->n_fields; i++)
+        if (!strcmp(r->family->field[i].key, key)) return &r->family->field[i];
+    return NULL;
+}
+
 /* ---- metadata ---- */
 
 /* What config.json of this family calls it; `otherwise` where its own table says nothing. */
@@ -111,6 +123,13 @@ static bool has_key(const reader *r, int i) { return (keys[i].treatment != WHOLE
 /* Or else positions are learned. */
 static bool is_rotary(const reader *r) { return theirs_of(r, "rope.freq_base", "rope_theta") != NULL; }
 
+/* 0 is none: llama.cpp's converter writes it where config.json has null. */
+static void set_or_null(reader *r, const char *key, const rp_gguf_value *v)
+{
+    if (v->f == 0) set(r, key, json_null());
+    else set(r, key, is_whole(v) ? json_integer(v->i) : json_real(shortest(v->f)));
+}
+
 static void read_key(reader *r, int i)
 {
     const rp_gguf_value *v = get(r, keys[i].gguf);
@@ -125,6 +144,7 @@ static void read_key(reader *r, int i)
         set(r, theirs, json_real(shortest(v->f)));
     else if (keys[i].treatment == WHOLE || keys[i].treatment == NUMBER)
         FAIL(r, RP_ERR_CONFIG, "metadata '%s.%s' is not a %snumber", arch, keys[i].gguf, keys[i].treatment == WHOLE ? "whole " : "");
+    else if (keys[i].treatment == OF_SOME && is_number && field_of(r, keys[i].theirs)) set_or_null(r, keys[i].theirs, v);
     else if (!is_number || v->f != (keys[i].treatment == ONE))
         FAIL(r, RP_ERR_UNSUPPORTED, "metadata '%s.%s' has a value other than %d, which is not honoured", arch, keys[i].gguf,
              keys[i].treatment == ONE);
@@ -142,7 +162,22 @@ static void check_unknown(reader *r)
     }
 }
 
-/* Heads of one size, all of it turned. llama.cpp takes embedding_length / head_count where nothing is said. */
+/* Gemma's scale of scores is not in the file: llama.cpp, too, knows the 27B models by their blocks. */
+static void read_scale(reader *r, double plain, double dim)
+{
+    double blocks = number_of(r, "block_count"), largest = !strcmp(r->family->gguf_architecture, "gemma2") ? 46 : 62;
+
+    if (field_of(r, "query_pre_attn_scalar")) set(r, "query_pre_attn_scalar", json_real(blocks == largest ? plain : dim));
+}
+
+static bool turns_parts(const reader *r)
+{
+    const rp_config_field *f = field_of(r, "partial_rotary_factor");
+
+    return f && f->kind == RP_FIELD_LATER;
+}
+
+/* Heads of one size, all of it turned unless the family may turn a part. llama.cpp takes embedding_length / head_count where nothing is said. */
 static void read_head_dim(reader *r)
 {
     static const char *const sizes[] = { "attention.key_length", "rope.dimension_count", "attention.value_length" };
@@ -151,10 +186,15 @@ static void read_head_dim(reader *r)
     if (get(r, sizes[0])) dim = number_of(r, sizes[0]);
     for (int i = 0; i < RP_COUNT(sizes); i++) {
         double size = get(r, sizes[i]) ? number_of(r, sizes[i]) : i == 1 ? dim : plain;
-        if (size != dim)
+        bool part   = i == 1 && turns_parts(r) && size < dim;
+        if (part) set(r, "partial_rotary_factor", json_real(size / dim));
+        else if (size != dim)
             FAIL(r, RP_ERR_UNSUPPORTED, "'%s' is %g where heads have %g elements, which is not honoured", sizes[i], size, dim);
     }
-    if (dim >= 1 && dim <= INT32_MAX && dim == floor(dim)) set(r, "head_dim", json_integer((json_int_t)dim));
+    if (!field_of(r, "head_dim") && dim != plain)
+        FAIL(r, RP_ERR_UNSUPPORTED, "heads have %g elements, not %g, which '%s' does not honour", dim, plain, r->family->model_type);
+    else if (field_of(r, "head_dim") && dim >= 1 && dim <= INT32_MAX && dim == floor(dim)) set(r, "head_dim", json_integer((json_int_t)dim));
+    read_scale(r, plain, dim);
 }
 
 static void read_tokens(reader *r)
@@ -269,9 +309,8 @@ static void read_tensors(reader *r)
     if (!json_object_get(r->json, "vocab_size") && embedding && embedding->ndim == 2)
         set(r, "vocab_size", json_integer(embedding->dim[0]));
     set(r, "tie_word_embeddings", json_boolean(!has_own_output(r)));
-    if (!is_rotary(r)) return;
-    set(r, "attention_bias", json_boolean(rp__gguf_find(r->file, "blk.0.attn_q.bias") != NULL));
-    set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
+    if (field_of(r, "attention_bias")) set(r, "attention_bias", json_boolean(rp__gguf_find(r->file, "blk.0.attn_q.bias") != NULL));
+    if (field_of(r, "mlp_bias")) set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
 }
 
 static rp_status read_all(reader *r)
@@ -285,7 +324,7 @@ static rp_status read_all(reader *r)
     read_tokens(r);
     read_tensors(r);
     if (!is_rotary(r)) return RP_OK;
-    set(r, "hidden_act", json_string("silu"));
+    if (!field_of(r, "hidden_activation")) set(r, "hidden_act", json_string("silu"));
     read_head_dim(r);
     read_scaling(r);
     return read_frequencies(r);

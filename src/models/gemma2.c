@@ -50,9 +50,27 @@ static const rp_name_pair names[] = {
     { "output",                   "lm_head" },
 };
 
+static const rp_name_pair gguf_names[] = {
+    { "tok_embeddings",          "token_embd" },
+    { "layers.*.attn_norm",      "blk.*.attn_norm" },
+    { "layers.*.attn.q",         "blk.*.attn_q" },
+    { "layers.*.attn.k",         "blk.*.attn_k" },
+    { "layers.*.attn.v",         "blk.*.attn_v" },
+    { "layers.*.attn.output",    "blk.*.attn_output" },
+    { "layers.*.post_attn_norm", "blk.*.post_attention_norm" },
+    { "layers.*.mlp_norm",       "blk.*.ffn_norm" },
+    { "layers.*.mlp.gate",       "blk.*.ffn_gate" },
+    { "layers.*.mlp.up",         "blk.*.ffn_up" },
+    { "layers.*.mlp.down",       "blk.*.ffn_down" },
+    { "layers.*.post_mlp_norm",  "blk.*.post_ffw_norm" },
+    { "norm",                    "output_norm" },
+    { "output",                  "output" },
+};
+
 static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
 
 const rp_family rp__family_gemma2 = {
-    .model_type = "gemma2", .architecture = "Gemma2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert, .honours_layer_types = true,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .model_type = "gemma2", .architecture = "Gemma2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .honours_layer_types = true, .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .gguf_architecture = "gemma2", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

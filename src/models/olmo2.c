@@ -36,9 +36,27 @@ static const rp_name_pair names[] = {
     { "output",                   "lm_head" },
 };
 
+static const rp_name_pair gguf_names[] = {
+    { "tok_embeddings",          "token_embd" },
+    { "layers.*.attn.q",         "blk.*.attn_q" },
+    { "layers.*.attn.k",         "blk.*.attn_k" },
+    { "layers.*.attn.v",         "blk.*.attn_v" },
+    { "layers.*.attn.q_norm",    "blk.*.attn_q_norm" },
+    { "layers.*.attn.k_norm",    "blk.*.attn_k_norm" },
+    { "layers.*.attn.output",    "blk.*.attn_output" },
+    { "layers.*.post_attn_norm", "blk.*.post_attention_norm" },
+    { "layers.*.mlp.gate",       "blk.*.ffn_gate" },
+    { "layers.*.mlp.up",         "blk.*.ffn_up" },
+    { "layers.*.mlp.down",       "blk.*.ffn_down" },
+    { "layers.*.post_mlp_norm",  "blk.*.post_ffw_norm" },
+    { "norm",                    "output_norm" },
+    { "output",                  "output" },
+};
+
 static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
 
 const rp_family rp__family_olmo2 = {
     .model_type = "olmo2", .architecture = "Olmo2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
     .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .gguf_architecture = "olmo2", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

@@ -36,9 +36,22 @@ static const rp_name_pair names[] = {
     { "output",                "lm_head" },
 };
 
+static const rp_name_pair gguf_names[] = {
+    { "tok_embeddings",       "token_embd" },
+    { "layers.*.attn_norm",   "blk.*.attn_norm" },
+    { "layers.*.attn.qkv",    "blk.*.attn_qkv" },
+    { "layers.*.attn.output", "blk.*.attn_output" },
+    { "layers.*.mlp_norm",    "blk.*.ffn_norm" },
+    { "layers.*.mlp.gate_up", "blk.*.ffn_up" },
+    { "layers.*.mlp.down",    "blk.*.ffn_down" },
+    { "norm",                 "output_norm" },
+    { "output",               "output" },
+};
+
 static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
 
 const rp_family rp__family_phi3 = {
     .model_type = "phi3", .architecture = "Phi3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
     .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .gguf_architecture = "phi3", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

@@ -287,6 +287,15 @@ static void store_turned(const loader *l, const rp_param *p, int64_t at, int64_t
     }
 }
 
+/* Gemma's norms stand in GGUF as they act, in safetensors less 1. */
+static void subtract_plus(const loader *l, const rp_param *p, int64_t n)
+{
+    float plus = (float)l->config->norm_plus;
+
+    if (!l->gguf || p->whole.ndim != 1 || strcmp(p->name, "weight") || plus == 0) return;
+    for (int64_t i = 0; i < n; i++) l->window[i] -= plus;
+}
+
 static rp_status read_param(loader *l, const rp_param *p, file_tensor t)
 {
     int64_t row = row_of(t), room = is_turned(l, p) ? l->window_elems / 2 : l->window_elems, step = row ? room / row * row : 0;
@@ -295,6 +304,7 @@ static rp_status read_param(loader *l, const rp_param *p, file_tensor t)
     for (int64_t at = r.from; at < r.to; at += step) {
         int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, t, at, n, l->window));
+        subtract_plus(l, p, n);
         if (is_turned(l, p)) store_turned(l, p, at, n, row);
         else if (is_rotated(l, p)) store_rotated(l, p, at, n, ndim_of(t) > 1 ? row : 1);
         else store(p, at, l->window, n);

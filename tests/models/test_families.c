@@ -29,6 +29,30 @@ static rp_model *load(rp_ctx *ctx, const char *variant)
     return m;
 }
 
+/* The same from a GGUF file, which has not all that config.json has. */
+static rp_model *load_gguf(rp_ctx *ctx, const char *variant, const char *overrides)
+{
+    rp_yaml_doc doc    = { .bump = { .ctx = ctx } };
+    rp_yaml_node *tree = NULL;
+    char path[RP_GOLDEN_PATH], name[128];
+    rp_model_config config;
+    rp_model_files *files;
+    rp_report report;
+    rp_model *m;
+
+    snprintf(name, sizeof name, "gguf/%s.gguf", variant);
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__yaml_parse(&doc, "recipe", overrides, (int64_t)strlen(overrides), &report, &tree));
+    assert_ok(ctx, rp__model_files_open(ctx, golden_path(path, name), tree, &report, &files));
+    assert_ok(ctx, rp__model_files_config(files, &config));
+    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &m));
+    assert_ok(ctx, rp__model_load(m, files));
+    rp__model_files_close(files);
+    rp__bump_free(&doc.bump);
+    rp__report_close(&report);
+    return m;
+}
+
 static void some_ids(int32_t *ids)
 {
     for (int i = 0; i < TOKENS; i++) ids[i] = (int32_t)((i * i * 7 + i * 3 + 5) % VOCAB);
@@ -113,6 +137,36 @@ static void generation_follows_the_logits(void **state)
     }
 }
 
+/* Windows, caps, both ropes and norms less 1 come from the metadata of GGUF as from config.json. */
+static void a_gguf_file_gives_the_logits_of_the_model_it_was_made_from(void **state)
+{
+    static const struct { const char *variant, *overrides; } files[] = {
+        { "qwen2", "{}" }, { "qwen3", "{}" }, { "phi3", "{}" }, { "olmo2", "{}" },
+        /* llama.cpp knows these of Gemma by the size of the model. */
+        { "gemma2", "{query_pre_attn_scalar: 10}" },
+        { "gemma3_text", "{query_pre_attn_scalar: 10, sliding_window_pattern: 2}" },
+    };
+
+    (void)state;
+    for (int v = 0; v < RP_COUNT(files); v++) {
+        rp_ctx *ctx = test_ctx(NULL);
+        rp_model *a = load(ctx, files[v].variant), *b = load_gguf(ctx, files[v].variant, files[v].overrides);
+        static double want[TOKENS * VOCAB], got[TOKENS * VOCAB];
+        int32_t ids[TOKENS];
+
+        some_ids(ids);
+        ctx->eval = true;
+        assert_ok(ctx, rp__tape_no_grad(ctx, true));
+        logits_of(ctx, a, ids, TOKENS, want);
+        logits_of(ctx, b, ids, TOKENS, got);
+        for (int i = 0; i < TOKENS * VOCAB; i++)
+            if (!(fabs(want[i] - got[i]) <= 1e-5)) fail_msg("%s: logit %d is %.9g, %.9g from safetensors", files[v].variant, i, got[i], want[i]);
+        rp__model_free(a);
+        rp__model_free(b);
+        test_ctx_free(ctx);
+    }
+}
+
 /* Fresh weights stand for norms that do nothing, however they are stored. */
 static void fresh_norms_are_neutral(void **state)
 {
@@ -139,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cache_gives_the_logits_of_the_whole_text),
         cmocka_unit_test(generation_follows_the_logits),
+        cmocka_unit_test(a_gguf_file_gives_the_logits_of_the_model_it_was_made_from),
         cmocka_unit_test(fresh_norms_are_neutral),
     };
 
