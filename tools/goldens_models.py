@@ -107,6 +107,9 @@ VARIANTS = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 90.0}}}, {"ignore"}),
     "phi3": (PHI3, {}, {"packed"}),
     "phi3_partial": (PHI3, {"partial_rotary_factor": 0.5, "sliding_window": 9, "resid_pdrop": 0.1, "tie_word_embeddings": True}, set()),
+    # A row of 24 is beyond the original context, documents of at most 15 are not.
+    "phi3_longrope": (PHI3, {"original_max_position_embeddings": 16, "rope_scaling": {
+        "type": "longrope", "short_factor": [1.0, 1.1, 1.3, 2.0], "long_factor": [1.5, 2.5, 4.0, 9.0]}}, {"packed"}),
     "olmo2": (OLMO2, {}, {"packed"}),
 }
 

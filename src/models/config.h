@@ -17,13 +17,15 @@
 
 typedef enum { RP_ACT_SILU, RP_ACT_GELU_TANH, RP_ACT_GELU_ERF, RP_ACT_RELU } rp_activation;
 typedef enum { RP_NORM_RMS, RP_NORM_LAYER } rp_norm_kind;
-typedef enum { RP_ROPE_NONE, RP_ROPE_DEFAULT, RP_ROPE_LINEAR, RP_ROPE_LLAMA3 } rp_rope_kind;
+typedef enum { RP_ROPE_NONE, RP_ROPE_DEFAULT, RP_ROPE_LINEAR, RP_ROPE_LLAMA3, RP_ROPE_LONG } rp_rope_kind;
 
 typedef struct {
     rp_rope_kind kind;
     double theta, factor, low_freq_factor, high_freq_factor;
     double part;                        /* of a head that is turned; 0: not said */
     int64_t original_context;
+    double attention_factor;            /* of cos and sin; 0: none */
+    const json_t *divisors, *long_divisors;     /* RP_ROPE_LONG: of each frequency, and beyond original_context; of the config's source */
 } rp_rope_config;
 
 typedef struct rp_family rp_family;     /* models/family.h */

@@ -6,14 +6,17 @@
  * What stands in several places must say the same. A key that the type does not read is an error: it was meant to do something. */
 #include "models/family.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { THETA = 1, FACTOR = 2, LOW = 4, HIGH = 8, ORIGINAL = 16 };
+enum { THETA = 1, FACTOR = 2, LOW = 4, HIGH = 8, ORIGINAL = 16, ATTENTION = 32, SHORT = 64, LONG = 128 };
 
 static const struct { const char *name; rp_rope_kind kind; int reads, needs; } types[] = {
     { "default", RP_ROPE_DEFAULT, THETA, 0 },
     { "linear",  RP_ROPE_LINEAR,  THETA | FACTOR, FACTOR },
     { "llama3",  RP_ROPE_LLAMA3,  THETA | FACTOR | LOW | HIGH | ORIGINAL, FACTOR | LOW | HIGH },
+    { "longrope", RP_ROPE_LONG,   THETA | FACTOR | ORIGINAL | ATTENTION | SHORT | LONG, SHORT | LONG },
+    { "su",      RP_ROPE_LONG,    THETA | FACTOR | ORIGINAL | ATTENTION | SHORT | LONG, SHORT | LONG },
 };
 
 static const struct { const char *key; int bit; size_t offset; } numbers[] = {
@@ -21,6 +24,7 @@ static const struct { const char *key; int bit; size_t offset; } numbers[] = {
     { "factor",           FACTOR, offsetof(rp_rope_config, factor) },
     { "low_freq_factor",  LOW,    offsetof(rp_rope_config, low_freq_factor) },
     { "high_freq_factor", HIGH,   offsetof(rp_rope_config, high_freq_factor) },
+    { "attention_factor", ATTENTION, offsetof(rp_rope_config, attention_factor) },
 };
 
 /* One object, rope_scaling or rope_parameters, being read. */
@@ -47,7 +51,7 @@ static int find_type(const object *o)
     if (!type) return 0;
     for (int i = 0; i < RP_COUNT(types); i++)
         if (json_is_string(type) && !strcmp(types[i].name, json_string_value(type))) return i;
-    rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.rope_type' is %s; these are honoured: default, linear, llama3",
+    rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.rope_type' is %s; these are honoured: default, linear, llama3, longrope",
                      o->name, rp__config_show(type, one));
     return -1;
 }
@@ -77,6 +81,18 @@ static int read_number(object *o, const char *key, const json_t *value)
     return ORIGINAL;
 }
 
+static int read_list(const object *o, const char *key, const json_t *value, const json_t **out, int bit)
+{
+    bool good = json_is_array(value);
+    const json_t *each;
+    size_t i;
+
+    json_array_foreach(value, i, each) good = good && json_is_number(each) && json_number_value(each) > 0;
+    if (!good) expected(o, key, value, "a list of positive numbers");
+    *out = value;
+    return bit;
+}
+
 static void read_key(object *o, const char *key, const json_t *value)
 {
     char shown[RP_SHOWN_CHARS];
@@ -88,7 +104,9 @@ static void read_key(object *o, const char *key, const json_t *value)
         if (!(o->rope.part > 0 && o->rope.part <= 1)) expected(o, key, value, "a number above 0, at most 1");
         return;
     }
-    bit = read_number(o, key, value);
+    if (!strcmp(key, "short_factor")) bit = read_list(o, key, value, &o->rope.divisors, SHORT);
+    else if (!strcmp(key, "long_factor")) bit = read_list(o, key, value, &o->rope.long_divisors, LONG);
+    else bit = read_number(o, key, value);
     if (bit & types[o->type].reads) o->given |= bit;
     else rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.%.100s' is %s, which rope type '%s' does not honour", o->name,
                           key, rp__config_show(value, shown), types[o->type].name);
@@ -102,6 +120,9 @@ static void check_needs(const object *o)
         if (missing & numbers[i].bit)
             rp__config_error(o->reader, o->name, RP_ERR_CONFIG, "'%s.%s' is missing, rope type '%s' needs it", o->name,
                              numbers[i].key, types[o->type].name);
+    if (missing & (SHORT | LONG))
+        rp__config_error(o->reader, o->name, RP_ERR_CONFIG, "'%s.%s' is missing, rope type '%s' needs it", o->name,
+                         missing & SHORT ? "short_factor" : "long_factor", types[o->type].name);
     if (o->given & LOW && o->given & HIGH && !(o->rope.high_freq_factor > o->rope.low_freq_factor))
         rp__config_error(o->reader, o->name, RP_ERR_CONFIG, "'%s.high_freq_factor' %g is not above 'low_freq_factor' %g", o->name,
                          o->rope.high_freq_factor, o->rope.low_freq_factor);
@@ -129,6 +150,8 @@ static bool read_object(rp_config_reader *reader, const char *name, const json_t
     return true;
 }
 
+static bool same_list(const json_t *a, const json_t *b) { return a == b || (a && b && json_equal(a, b)); }
+
 /* transformers writes one or the other; where both are, a reader of either must get the same. */
 static void check_agreement(const object *scaling, const object *parameters)
 {
@@ -136,7 +159,8 @@ static void check_agreement(const object *scaling, const object *parameters)
 
     a.theta = b.theta = 0;
     if (a.kind != b.kind || a.factor != b.factor || a.low_freq_factor != b.low_freq_factor ||
-        a.high_freq_factor != b.high_freq_factor || a.original_context != b.original_context)
+        a.high_freq_factor != b.high_freq_factor || a.original_context != b.original_context || a.attention_factor != b.attention_factor ||
+        !same_list(a.divisors, b.divisors) || !same_list(a.long_divisors, b.long_divisors))
         rp__config_error(scaling->reader, scaling->name, RP_ERR_CONFIG, "'rope_scaling' and 'rope_parameters' disagree");
 }
 
@@ -179,6 +203,8 @@ static rp_rope_config merge(rp_config_reader *reader, const rp_model_config *con
 
 static void check_whole(rp_config_reader *reader, const rp_rope_config *rope)
 {
+    if (rope->kind == RP_ROPE_LONG)
+        rp__config_error(reader, "rope_scaling", RP_ERR_UNSUPPORTED, "rope type 'longrope' is honoured for model_type 'phi3' alone");
     if (rope->part > 0 && rope->part < 1)
         rp__config_error(reader, json_object_get(reader->json, "rope_parameters") ? "rope_parameters" : "rope_scaling", RP_ERR_UNSUPPORTED,
                          "'partial_rotary_factor' is %g; this family turns whole heads", rope->part);
@@ -189,6 +215,28 @@ void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *confi
     *out = merge(reader, config, "rope_parameters", json_object_get(reader->json, "rope_parameters"), top_number(reader, "rope_theta"));
     if (!(out->theta > 0)) out->theta = 10000;
     check_whole(reader, out);
+}
+
+/* Chen et al., LongRoPE, 2024, as Phi-3 has it: the stretch is that of the context, and scores grow with it. */
+static void finish_long(rp_config_reader *reader, rp_model_config *c)
+{
+    const json_t *top = json_object_get(reader->json, "original_max_position_embeddings");
+    rp_rope_config *r = &c->rope;
+    size_t pairs      = (size_t)(c->rotary_dim / 2);
+    char shown[RP_SHOWN_CHARS];
+
+    if (top && !json_is_null(top) && (!json_is_integer(top) || json_integer_value(top) < 1))
+        rp__config_error(reader, "original_max_position_embeddings", RP_ERR_CONFIG, "'original_max_position_embeddings' is %s, expected a "
+                         "positive whole number", rp__config_show(top, shown));
+    if (r->kind != RP_ROPE_LONG) return;
+    if (json_is_integer(top)) r->original_context = json_integer_value(top);
+    if (r->original_context < 1) r->original_context = c->context;
+    if (json_array_size(r->divisors) != pairs || json_array_size(r->long_divisors) != pairs)
+        rp__config_error(reader, "rope_scaling", RP_ERR_CONFIG, "'short_factor' has %zu numbers and 'long_factor' %zu, expected %zu",
+                         json_array_size(r->divisors), json_array_size(r->long_divisors), pairs);
+    double stretch = r->factor > 0 ? r->factor : (double)c->context / (double)r->original_context;
+    if (!(r->attention_factor > 0))
+        r->attention_factor = stretch <= 1 ? 1 : sqrt(1 + log(stretch) / log((double)r->original_context));
 }
 
 void rp__config_read_partial_rope(rp_config_reader *reader, rp_model_config *c)
@@ -205,6 +253,7 @@ void rp__config_read_partial_rope(rp_config_reader *reader, rp_model_config *c)
     if (part > 1 || c->rotary_dim % 2 || (c->head_dim && c->rotary_dim < 2))
         rp__config_error(reader, "partial_rotary_factor", RP_ERR_CONFIG, "'partial_rotary_factor' %g leaves %" PRId64 " of %" PRId64
                          " elements of a head, which cannot be turned in pairs", part, c->rotary_dim, c->head_dim);
+    finish_long(reader, c);
 }
 
 static void check_kinds(rp_config_reader *reader, const json_t *all)

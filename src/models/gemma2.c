@@ -1,5 +1,5 @@
-/* models/gemma2.c -- Gemma 2: norms around attention and MLP, weights of norms stored less 1, embeddings scaled by sqrt(hidden), soft caps of
- * scores and logits, a window in every other block from the first on.
+/* models/gemma2.c -- Gemma 2: norms around attention and MLP, weights of norms stored less 1, embeddings scaled by sqrt(hidden), soft
+ * caps of scores and logits, a window in every other block from the first on.
  */
 #include "models/fields.h"
 

@@ -7,7 +7,8 @@
 #include "nn/layers.h"
 #include "policy/stack.h"
 
-enum { WHOLE_ROPE, WINDOW_ROPE, ROPES };       /* of blocks that see all, and of those with a window where they have their own */
+/* Of blocks that see all, of those with a window where they have their own, and of all for texts beyond the original context. */
+enum { WHOLE_ROPE, WINDOW_ROPE, LONG_ROPE, ROPES };
 typedef struct { rp_tensor *cos, *sin; } rope_tables;
 
 struct rp_model {
@@ -18,7 +19,7 @@ struct rp_model {
     const rp_param **param;
     int n_params;
     int64_t cached;
-    bool has_cache;
+    bool has_cache, beyond;                     /* beyond: this pass has positions beyond the original context */
 };
 
 /* ---- building ---- */
@@ -166,7 +167,11 @@ rp_status rp__model_reserve_length(rp_model *m, int64_t length)
     RP_CHECK(m->ctx, length <= m->config.context, RP_ERR_ARG, "%" PRId64 " tokens are more than the model's context of %" PRId64, length,
              m->config.context);
     RP_TRY(reserve_tables(m, &m->config.rope, length, &m->rope[WHOLE_ROPE]));
-    return reserve_tables(m, &m->config.window_rope, length, &m->rope[WINDOW_ROPE]);
+    RP_TRY(reserve_tables(m, &m->config.window_rope, length, &m->rope[WINDOW_ROPE]));
+    if (m->config.rope.kind != RP_ROPE_LONG || length <= m->config.rope.original_context) return RP_OK;
+    rp_rope_config longer = m->config.rope;
+    longer.divisors       = longer.long_divisors;
+    return reserve_tables(m, &longer, length, &m->rope[LONG_ROPE]);
 }
 
 /* ---- passes ---- */
@@ -209,7 +214,7 @@ done:
 static void with_rope(const rp_model *m, int64_t layer, rp_tensor **with)
 {
     bool own             = m->rope[WINDOW_ROPE].cos && rp__model_config_window(&m->config, layer);
-    const rope_tables *t = &m->rope[own ? WINDOW_ROPE : WHOLE_ROPE];
+    const rope_tables *t = &m->rope[m->beyond ? LONG_ROPE : own ? WINDOW_ROPE : WHOLE_ROPE];
 
     with[RP_BLOCK_COS] = t->cos;
     with[RP_BLOCK_SIN] = t->sin;
@@ -251,6 +256,17 @@ static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor *
     return RP_OK;
 }
 
+/* As transformers chooses: for a whole batch by its last position. Both tables are of one size, so shapes alone need not know. */
+static bool goes_beyond(const rp_model *m, const rp_tensor *positions)
+{
+    bool beyond = false;
+
+    if (!m->rope[LONG_ROPE].cos || !rp__tensor_real(positions)) return false;
+    for (int64_t i = 0; i < rp_meta_elems(&positions->m) && !beyond; i++)
+        beyond = rp_int_get(positions, i) >= m->config.rope.original_context;
+    return beyond;
+}
+
 static rp_status hidden(rp_model *m, const rp_model_batch *batch, rp_tensor **out)
 {
     const rp_meta *tokens = rp_tensor_meta(batch->tokens);
@@ -261,6 +277,7 @@ static rp_status hidden(rp_model *m, const rp_model_batch *batch, rp_tensor **ou
     RP_TRY(rp__model_reserve_length(m, m->cached + tokens->dim[1]));
     if (batch->positions) positions = rp_tensor_ref(batch->positions);
     else RP_TRY(count_positions(m, tokens, &positions));
+    m->beyond = goes_beyond(m, positions);
     rp_tensor *in[RP_BLOCK_INPUTS] = { batch->tokens, positions, NULL, NULL, batch->doc_start };
     rp_status status               = rp__module_call(m->root, in, out);
     rp_tensor_unref(positions);

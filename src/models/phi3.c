@@ -1,5 +1,5 @@
-/* models/phi3.c -- Phi-3 and Phi-4 mini: Llama with q, k, v in one projection and gate and up in another, dropout on the way back to the residual,
- * a window in every block where there is one, and heads that may be turned in part.
+/* models/phi3.c -- Phi-3 and Phi-4 mini: Llama with q, k, v in one projection and gate and up in another, dropout on the way back to
+ * the residual, a window in every block where there is one, heads that may be turned in part, and other frequencies for long texts.
  */
 #include "models/fields.h"
 
@@ -8,13 +8,14 @@ static const rp_config_field fields[] = {
     RP_FIELDS_WEIGHTS, RP_FIELD_TIED(0), RP_FIELDS_TOKENS(1, 32000), RP_FIELDS_ROPE, RP_FIELD_WINDOW(0),
     { "resid_pdrop", .kind = RP_FIELD_NUMBER, RP_AT(resid_dropout), .low = 0, .high = 1 },
     { "partial_rotary_factor", .kind = RP_FIELD_LATER },
+    { "original_max_position_embeddings", .kind = RP_FIELD_LATER },
     { "attention_bias", .kind = RP_FIELD_ONLY, .only = "false" },
     { "mlp_bias", .kind = RP_FIELD_ONLY, .only = "false" },
     { "lm_head_bias", .kind = RP_FIELD_ONLY, .only = "false" },
 };
 
-/* transformers reads neither: embd_pdrop acts nowhere, and the bounds of long contexts act only with longrope, which is refused. */
-static const char *const inert[] = { "embd_pdrop", "original_max_position_embeddings", "interpolate_factor", NULL };
+/* transformers drops out no embeddings. */
+static const char *const inert[] = { "embd_pdrop", "interpolate_factor", NULL };
 
 static void finish(rp_config_reader *reader, rp_model_config *c)
 {

@@ -14,12 +14,18 @@ static double llama3(const rp_rope_config *rope, double f)
     return (1 - smooth) * f / rope->factor + smooth * f;
 }
 
+static double divisor(const rp_rope_config *rope, int64_t i)
+{
+    return (double)(float)json_number_value(json_array_get(rope->divisors, (size_t)i));
+}
+
 void rp__rope_frequencies(const rp_rope_config *rope, int64_t dim, float *frequency)
 {
     for (int64_t i = 0; i < dim / 2; i++) {
         double f = (double)(float)(1 / pow(rope->theta, (double)(2 * i) / (double)dim));
         if (rope->kind == RP_ROPE_LINEAR) f /= rope->factor;
         if (rope->kind == RP_ROPE_LLAMA3) f = llama3(rope, f);
+        if (rope->kind == RP_ROPE_LONG) f = 1 / (divisor(rope, i) * pow(rope->theta, (double)(2 * i) / (double)dim));
         frequency[i] = (float)f;
     }
 }
@@ -27,6 +33,7 @@ void rp__rope_frequencies(const rp_rope_config *rope, int64_t dim, float *freque
 static rp_status fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_tensor *cos_table, rp_tensor *sin_table)
 {
     int64_t half = dim / 2, length = cos_table->m.dim[0];
+    double size  = rope->attention_factor > 0 ? rope->attention_factor : 1;
     float *frequency = rp__host_alloc(ctx, half * (int64_t)sizeof(float));
 
     if (!frequency) return RP_ERR_MEMORY;
@@ -34,8 +41,8 @@ static rp_status fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_t
     for (int64_t p = 0; p < length; p++) {
         for (int64_t i = 0; i < half; i++) {
             float angle = (float)p * frequency[i];
-            rp_elem_put(cos_table, p * half + i, cos((double)angle));
-            rp_elem_put(sin_table, p * half + i, sin((double)angle));
+            rp_elem_put(cos_table, p * half + i, size * cos((double)angle));
+            rp_elem_put(sin_table, p * half + i, size * sin((double)angle));
         }
     }
     rp__tensor_wrote(cos_table, "the rope table");

@@ -184,8 +184,21 @@ static void part_of_a_head_is_turned_in_phi3_alone(void **state)
     assert_refused(FAMILY("phi3") ", 'partial_rotary_factor': 0.4}", RP_ERR_CONFIG, "leaves 3 of 8 elements of a head");
     assert_refused(FAMILY("qwen2") ", 'rope_parameters': {'rope_theta': 1e4, 'partial_rotary_factor': 0.5}}", RP_ERR_UNSUPPORTED,
                    "this family turns whole heads");
-    assert_refused(FAMILY("phi3") ", 'rope_scaling': {'type': 'longrope', 'short_factor': [1], 'long_factor': [1]}}", RP_ERR_UNSUPPORTED,
-                   "'rope_scaling.rope_type' is \"longrope\"");
+}
+
+static void longrope_is_phi3s(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(FAMILY("phi3") ", 'max_position_embeddings': 64, 'original_max_position_embeddings': 16, 'rope_scaling': {'type':"
+                         "'su', 'short_factor': [1, 1, 1, 1], 'long_factor': [1, 2, 3, 4]}}", NULL));
+    assert_true(config.rope.kind == RP_ROPE_LONG && config.rope.original_context == 16);
+    assert_true(fabs(config.rope.attention_factor - sqrt(1.5)) < 1e-15);       /* 64 is 16 times 4, and 4 the root of 16 */
+    assert_refused(FAMILY("phi3") ", 'rope_scaling': {'type': 'longrope', 'short_factor': [1], 'long_factor': [1]}}", RP_ERR_CONFIG,
+                   "'short_factor' has 1 numbers and 'long_factor' 1, expected 4");
+    assert_refused(FAMILY("phi3") ", 'rope_scaling': {'type': 'longrope', 'short_factor': [1, 1, 1, -1], 'long_factor': [1, 1, 1, 1]}}",
+                   RP_ERR_CONFIG, "'rope_scaling.short_factor' is [1,1,1,-1], expected a list of positive numbers");
+    assert_refused(FAMILY("qwen2") ", 'rope_scaling': {'type': 'longrope', 'short_factor': [1], 'long_factor': [1]}}", RP_ERR_UNSUPPORTED,
+                   "rope type 'longrope' is honoured for model_type 'phi3' alone");
 }
 
 static void every_honoured_field_arrives(void **state)
@@ -459,6 +472,7 @@ int main(void)
         TEST(soft_caps_are_there_unless_null),
         TEST(blocks_with_a_window_have_their_own_rope_in_gemma3),
         TEST(part_of_a_head_is_turned_in_phi3_alone),
+        TEST(longrope_is_phi3s),
         TEST(every_honoured_field_arrives),
         TEST(rope_is_read_in_both_spellings),
         TEST(original_context_of_llama3_is_the_context_where_it_is_not_given),
