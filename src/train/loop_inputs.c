@@ -44,7 +44,7 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     check_there(r, "model.config", r->model.config, report);
     check_there(r, "tokenizer.path", r->tokenizer.path, report);
     check_there(r, "tokenizer.chat_template", r->tokenizer.chat_template, report);
-    if (report->n_errors > told) return rp__report_status(report, RP_ERR_CONFIG);
+    if (report->n_errors > told || !(r->model.path || r->model.config)) return rp__report_status(report, RP_ERR_CONFIG);   /* no model: told before */
     RP_TRY(settle(ctx, r, key, read_config(ctx, r, report, out), told, report));
     if (r->model.dropout.set) rp__model_config_dropout(&out->config, r->model.dropout.value);
     check_length(r, &out->config, report);

@@ -1,0 +1,2 @@
+: > empty.yaml
+reprise validate empty.yaml
