@@ -234,6 +234,9 @@ static void finish_long(rp_config_reader *reader, rp_model_config *c)
     if (json_array_size(r->divisors) != pairs || json_array_size(r->long_divisors) != pairs)
         rp__config_error(reader, "rope_scaling", RP_ERR_CONFIG, "'short_factor' has %zu numbers and 'long_factor' %zu, expected %zu",
                          json_array_size(r->divisors), json_array_size(r->long_divisors), pairs);
+    if (r->original_context < 2)
+        rp__config_error(reader, "original_max_position_embeddings", RP_ERR_CONFIG, "an original context of %" PRId64 " cannot be stretched",
+                         r->original_context);
     double stretch = r->factor > 0 ? r->factor : (double)c->context / (double)r->original_context;
     if (!(r->attention_factor > 0))
         r->attention_factor = stretch <= 1 ? 1 : sqrt(1 + log(stretch) / log((double)r->original_context));

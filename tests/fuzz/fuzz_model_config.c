@@ -2,6 +2,8 @@
  * config whose sizes a model can be built from, and whose source is read again to the same. */
 #include "fuzz.h"
 
+#include <math.h>
+
 #include "models/weights_inside.h"
 
 static void refused(const rp_ctx *ctx, rp_status status, const rp_report *report)
@@ -18,6 +20,12 @@ static void check_sizes(const rp_model_config *c)
     FUZZ_CHECK(c->attn_scale > 0 && c->norm_eps >= 0 && c->norm_eps <= 1 && c->init_std >= 0 && c->init_std <= 1);
     FUZZ_CHECK(c->rope.kind == RP_ROPE_NONE || (c->head_dim % 2 == 0 && c->rope.theta > 0));
     FUZZ_CHECK(c->rope.kind != RP_ROPE_LLAMA3 || (c->rope.original_context > 0 && c->rope.factor > 0));
+    FUZZ_CHECK(c->window_rope.kind == RP_ROPE_NONE || c->window_rope.theta > 0);
+    FUZZ_CHECK(c->rotary_dim % 2 == 0 && c->rotary_dim >= 0 && c->rotary_dim <= c->head_dim);
+    FUZZ_CHECK(c->rope.kind != RP_ROPE_LONG || (c->rope.original_context > 0 && isfinite(c->rope.attention_factor) &&
+                                                2 * (int64_t)json_array_size(c->rope.long_divisors) == c->rotary_dim));
+    FUZZ_CHECK(c->attn_softcap >= 0 && c->logit_softcap >= 0 && c->embedding_scale >= 0);
+    for (int64_t i = 0; i < c->n_layers; i += 1 + i / 8) FUZZ_CHECK(rp__model_config_window(c, i) >= 0 && rp__model_config_window(c, i) <= INT32_MAX);
 }
 
 static void parse(rp_ctx *ctx, const json_t *json, rp_report *report)
