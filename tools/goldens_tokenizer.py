@@ -7,8 +7,12 @@ tests/golden/tokenizer/strings.jsonl   a text a line (`text`, or `hex` where it 
                                        `times` repeats it) and its ids by tokenizer; of more than 60 ids their number and hash
 tests/golden/tokenizer/points.txt      the hash of the ids of every code point in a setting, by tokenizer and block of 4096;
                                        planes without characters of their own for two of the tokenizers only
+tests/golden/tokenizer/families/strings.jsonl   more texts, for the tokenizers of tools/make_tokenizer_families.py
+tests/golden/tokenizer/families/NAME.bin        for each text of both files three hashes, of 8 bytes each in little endian: of its ids, of
+                                       the bytes of what they decode to, and of the same without special tokens
+tests/golden/tokenizer/families/points.txt      as points.txt, planes 0 and 1
 
-The hash of ids is h = h * 6364136223846793005 + id + 1 from 0, modulo 2^64. The tokenizers are those of
+The hash of ids (or bytes) is h = h * 6364136223846793005 + id + 1 from 0, modulo 2^64. The tokenizers are those of
 tools/make_tokenizers.py and, where a GGUF file of SmolLM2 is named, the whole of it as `smollm2`.
 """
 import json
@@ -24,6 +28,7 @@ from tokenizers import Tokenizer
 import make_tokenizers
 
 FOLDER = make_tokenizers.OUT
+FAMILIES = FOLDER / "families"
 FACTOR = 6364136223846793005
 BLOCK = 4096
 EMPTY_PLANES = {*range(4, 14), 15, 16}      # unassigned or private
@@ -95,6 +100,45 @@ def hash_of(ids):
         return int((ids * numpy.cumprod(powers, dtype=numpy.uint64)[::-1]).sum(dtype=numpy.uint64))
 
 
+FAMILY_POOLS = ["ab \u2581", "the  of\t\n", "\u2581 \u2581te", "caf\u00e9 Stra\u00dfe\u0301 \u0130I\u0307", "a.b,c!d (e) [f] -- g's h n't i've", "\u4f60\u597d ab\u3002", "\U0001f600\U0001f44d\U0001f3fd\u200d a",
+                "``a'' \"b\" ", "\u00a0\u2003\u3000 a\u200b\u200d", "0123 4,5.6", "\u0915\u094d\u0937\u093f \u0e2a\u0e27\u0e31", "<s></s><unk>ab ", "[INST] a [/INST]", "<0x0A> ab<0xC3>", "\ufb01\ufb03x\u2460\uff21\u212b", "e\u0301\u0323o\u0308\u0304 ",
+                "return x;\n    if (a == b) {\n        c += 1; }\n", "\ud55c\uad6d\uc5b4 \u1112\u1161\u11ab ", "\x00\x01\x1f\x7f\u0085 a", "\r\n\r \n\n\n"]
+FAMILY_WORDS = ["the", "of", "License", " ", "  ", "    ", "\n", "\n\n", "\t", "<s>", "</s>", "<unk>", "[CLS]", "[MASK]", "<|im_start|>", "<|end|>", "<extra_id_1>", "[INST]", "don't",
+                "caf\u00e9", "\u4e16\u754c", "\U0001f600", "\u2581", "x = [i for i in range(10)]", "antidisestablishmentarianism", "12345", "...", "<r>", "<l>", "of the", "HELLO", "\u0130", "\u0301", "<b>", "</b>"]
+FAMILY_LONG = [("a", 130), ("abab", 2000), ("\u2581", 500), ("\u00e9\u4f60", 300), ("the of ", 400), ("<s>a", 200), ("x\u0301", 101), ("\U0001f600 ", 150), ("un\u00adbelievable", 40), ("\n\n ", 300), ("lon\u2060g", 900)]
+
+
+def family_cases():
+    draw = random.Random(20260207)
+    for i in range(260):
+        pool = FAMILY_POOLS[i % len(FAMILY_POOLS)]
+        yield {"text": "".join(draw.choice(pool) for _ in range(draw.randint(2, 50)))}
+    for _ in range(240):
+        yield {"text": draw.choice(["", " "]).join(draw.choice(FAMILY_WORDS) for _ in range(draw.randint(1, 12)))}
+    for _ in range(60):
+        yield {"text": "".join(chr(draw.choice([draw.randint(0, 0x7F), draw.randint(0x80, 0x24F), draw.randint(0x300, 0xD7FF), draw.randint(0xE000, 0x1FFFF)]))
+                               for _ in range(draw.randint(2, 25)))}
+    for text, times in FAMILY_LONG:
+        yield {"text": text, "times": times}
+
+
+def write_families():
+    names = sorted(p.name for p in FAMILIES.iterdir() if p.is_dir())
+    tokenizers = {n: Tokenizer.from_file(str(FAMILIES / n / "tokenizer.json")) for n in names}
+    more = list(family_cases())
+    with open(FAMILIES / "strings.jsonl", "w") as out:
+        out.writelines(json.dumps(case, separators=(",", ":")) + "\n" for case in more)
+    texts = [text_of(case) for case in list(cases()) + more]
+    for name, tokenizer in tokenizers.items():
+        found = []
+        for text in texts:
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            found.append(hash_of(ids))
+            found += [hash_of(list(tokenizer.decode(ids, skip_special_tokens=skip).encode())) for skip in (False, True)]
+        (FAMILIES / (name + ".bin")).write_bytes(numpy.asarray(found, dtype="<u8").tobytes())
+    write_points(tokenizers, FAMILIES / "points.txt", last=0x20000)
+
+
 def golden(ids):
     return ids if len(ids) <= 60 else {"n": len(ids), "hash": "%016x" % hash_of(ids)}
 
@@ -107,11 +151,11 @@ def write_strings(tokenizers):
             out.write(json.dumps(dict(case, ids=ids), separators=(",", ":")) + "\n")
 
 
-def write_points(tokenizers):
-    with open(FOLDER / "points.txt", "w") as out:
+def write_points(tokenizers, path, last=0x110000):
+    with open(path, "w") as out:
         for name, tokenizer in tokenizers.items():
             setting = SETTINGS.get(name, SETTINGS[""])
-            for base in range(0, 0x110000, BLOCK):
+            for base in range(0, last, BLOCK):
                 if base >> 16 in EMPTY_PLANES and name not in ("gpt2", "odd"):
                     continue
                 text = "".join(setting.replace("{c}", chr(c)) for c in range(base, base + BLOCK) if not 0xD800 <= c < 0xE000)
@@ -122,7 +166,8 @@ def write_points(tokenizers):
 def main(arguments):
     names = ["gpt2", "llama3", "qwen2", "o200k", "smollm", "odd"]
     tokenizers = {n: Tokenizer.from_file(str(FOLDER / n / "tokenizer.json")) for n in names}
-    write_points(tokenizers)
+    write_points(tokenizers, FOLDER / "points.txt")
+    write_families()
     if arguments:
         fields = gguf.GGUFReader(arguments[0]).fields
         tokens, merges, types = (fields["tokenizer.ggml." + k].contents() for k in ("tokens", "merges", "token_type"))

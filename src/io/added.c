@@ -8,44 +8,20 @@
 
 #include <string.h>
 
-static rp_status child_of(rp_ctx *ctx, rp_added_set *set, int32_t parent, uint8_t byte, int32_t *out)
-{
-    int32_t head = parent ? set->node[parent].child : set->root[byte];
-
-    for (int32_t c = head; c; c = set->node[c].sibling)
-        if (set->node[c].byte == byte) return *out = c, RP_OK;
-    if (set->n_nodes >= set->node_room) {
-        int64_t room = set->node_room ? 2 * (int64_t)set->node_room : 256, size = (int64_t)sizeof *set->node;
-        RP_CHECK(ctx, room < INT32_MAX, RP_ERR_FORMAT, "the added tokens are too long");
-        rp_trie_node *node = rp__host_grow(ctx, set->node, set->node_room * size, room * size);
-        if (!node) return RP_ERR_MEMORY;
-        set->node      = node;
-        set->node_room = (int32_t)room;
-    }
-    if (!set->n_nodes) set->n_nodes = 1;        /* the root */
-    *out = set->n_nodes++;
-    set->node[*out] = (rp_trie_node){ .sibling = head, .added = -1, .byte = byte };
-    if (parent) set->node[parent].child = *out;
-    else set->root[byte] = *out;
-    return RP_OK;
-}
-
 rp_status rp__added_insert(rp_ctx *ctx, rp_added_set *set, const char *text, int64_t bytes, rp_added added)
 {
-    int32_t node = 0;
+    bool fresh = false;
 
     if (!bytes) return RP_OK;
-    for (int64_t i = 0; i < bytes; i++) RP_TRY(child_of(ctx, set, node, (uint8_t)text[i], &node));
-    if (set->node[node].added >= 0) return RP_OK;       /* the first of equals is the one */
-    if (set->n_added == set->added_room) {
-        int64_t room = set->added_room ? 2 * (int64_t)set->added_room : 32, size = (int64_t)sizeof *set->added;
-        rp_added *grown = rp__host_grow(ctx, set->added, set->added_room * size, room * size);
+    if (set->n_added == set->room) {
+        int64_t room = set->room ? 2 * (int64_t)set->room : 32, size = (int64_t)sizeof *set->added;
+        rp_added *grown = rp__host_grow(ctx, set->added, set->room * size, room * size);
         if (!grown) return RP_ERR_MEMORY;
-        set->added      = grown;
-        set->added_room = (int32_t)room;
+        set->added = grown;
+        set->room  = (int32_t)room;
     }
-    set->node[node].added     = set->n_added;
-    set->added[set->n_added++] = added;
+    RP_TRY(rp__trie_insert(ctx, &set->trie, text, bytes, set->n_added, &fresh));
+    if (fresh) set->added[set->n_added++] = added;      /* the first of equals is the one */
     return RP_OK;
 }
 
@@ -53,16 +29,14 @@ rp_status rp__added_insert(rp_ctx *ctx, rp_added_set *set, const char *text, int
 static const rp_added *longest_at(const rp_added_set *set, const char *text, int64_t bytes, int64_t *length)
 {
     const rp_added *best = NULL;
-    int32_t node         = set->root[(uint8_t)text[0]];
+    int32_t node = 0, value;
 
-    for (int64_t i = 1; node; i++) {
-        if (set->node[node].added >= 0) {
-            best    = &set->added[set->node[node].added];
-            *length = i;
-        }
-        if (i == bytes) break;
-        node = set->node[node].child;
-        while (node && set->node[node].byte != (uint8_t)text[i]) node = set->node[node].sibling;
+    for (int64_t i = 0; i < bytes; i++) {
+        node = rp__trie_step(&set->trie, node, (uint8_t)text[i], &value);
+        if (!node) break;
+        if (value < 0) continue;
+        best    = &set->added[value];
+        *length = i + 1;
     }
     return best;
 }
@@ -83,7 +57,7 @@ static bool stands_alone(const char *text, int64_t bytes, int64_t start, int64_t
     return end >= bytes || (rp__utf8_next(text + end, bytes - end, &point), !rp__is_word(point));
 }
 
-static int64_t skip_space_back(const char *text, int64_t low, int64_t at)
+int64_t rp__skip_space_back(const char *text, int64_t low, int64_t at)
 {
     uint32_t point;
 
@@ -95,7 +69,7 @@ static int64_t skip_space_back(const char *text, int64_t low, int64_t at)
     return at;
 }
 
-static int64_t skip_space(const char *text, int64_t bytes, int64_t at)
+int64_t rp__skip_space(const char *text, int64_t bytes, int64_t at)
 {
     uint32_t point;
 
@@ -120,9 +94,9 @@ rp_status rp__added_split(const rp_added_set *set, const char *text, int64_t byt
         int64_t start = at, end = at + length;
         at = end;
         if (token->single_word && !stands_alone(text, bytes, start, end)) continue;
-        if (token->lstrip && start > done) start = skip_space_back(text, done, start);
+        if (token->lstrip && start > done) start = rp__skip_space_back(text, done, start);
         if (token->rstrip) {            /* the end of a run of spaces is looked for once, however many tokens are in it */
-            if (end >= space_end) space_end = skip_space(text, bytes, end);
+            if (end >= space_end) space_end = rp__skip_space(text, bytes, end);
             end = space_end;
         }
         if (done < start) RP_TRY(fn(user, text + done, start - done, -1));
@@ -135,5 +109,5 @@ rp_status rp__added_split(const rp_added_set *set, const char *text, int64_t byt
 void rp__added_free(rp_added_set *set)
 {
     rp__release(set->added);
-    rp__release(set->node);
+    rp__trie_free(&set->trie);
 }

@@ -2,7 +2,8 @@
  *
  * Symbols are a linked list in an array; candidates wait in a heap. A candidate whose pair has changed in the meantime
  * no longer has the rank it was queued with and is dropped. A piece of n bytes takes O(n log n) steps at most. Short pieces and
- * their ids are cached by hash: text repeats its words.
+ * their ids are cached by hash: text repeats its words. Where no pre-tokenizer cuts, a whole document is one piece; it is cut
+ * here between characters that no merge joins (before the space that begins a word, as a rule), which changes no id.
  */
 #include "io/tokenizer_inside.h"
 
@@ -104,6 +105,61 @@ static int32_t first_symbols(rp_bpe *bpe, const char *piece, int64_t bytes)
     return n;
 }
 
+/* What the characters of a piece have become so far. A character without a token waits: the next may fuse with it. */
+typedef struct { int32_t n; bool unk_waits; } spelling;
+
+static void add_symbol(rp_bpe *bpe, spelling *s, int32_t id)
+{
+    bpe->symbol[s->n] = (rp_symbol){ .id = id, .prev = s->n - 1, .next = s->n + 1, .rank = -1 };
+    s->n++;
+}
+
+static rp_status find_char(rp_bpe *bpe, const char *text, int n, bool first, bool last, int32_t *id)
+{
+    bool has_prefix = !first && bpe->prefix.n, has_suffix = last && bpe->suffix.n;
+
+    if (!has_prefix && !has_suffix) {
+        *id = rp__vocab_find_model(bpe->vocab, text, n);
+        return RP_OK;
+    }
+    bpe->affixed.n = 0;
+    if (has_prefix) RP_TRY(rp__bytes_push(bpe->ctx, &bpe->affixed, bpe->prefix.at, bpe->prefix.n));
+    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->affixed, text, n));
+    if (has_suffix) RP_TRY(rp__bytes_push(bpe->ctx, &bpe->affixed, bpe->suffix.at, bpe->suffix.n));
+    *id = rp__vocab_find_model(bpe->vocab, bpe->affixed.at, bpe->affixed.n);
+    return RP_OK;
+}
+
+static bool fall_back(rp_bpe *bpe, spelling *s, const char *text, int n)
+{
+    if (!bpe->byte_fallback) return false;
+    for (int i = 0; i < n; i++)
+        if (bpe->fallback_id[(uint8_t)text[i]] < 0) return false;
+    for (int i = 0; i < n; i++) add_symbol(bpe, s, bpe->fallback_id[(uint8_t)text[i]]);
+    return true;
+}
+
+/* Characters to symbols. As in the package, an unknown character that waits does not come before bytes but after them. */
+static rp_status spell(rp_bpe *bpe, const char *piece, int64_t bytes, int32_t *n_symbols)
+{
+    spelling s = { 0 };
+    uint32_t point;
+    int32_t id;
+
+    for (int64_t at = 0, n; at < bytes; at += n) {
+        n = rp__utf8_next(piece + at, bytes - at, &point);
+        RP_TRY(find_char(bpe, piece + at, (int)n, !at, at + n == bytes, &id));
+        if (id < 0 && (fall_back(bpe, &s, piece + at, (int)n) || bpe->unk < 0)) continue;
+        if (s.unk_waits && (id >= 0 || !bpe->fuse_unk)) add_symbol(bpe, &s, bpe->unk);
+        s.unk_waits = id < 0;
+        if (id >= 0) add_symbol(bpe, &s, id);
+    }
+    if (s.unk_waits) add_symbol(bpe, &s, bpe->unk);
+    if (s.n) bpe->symbol[s.n - 1].next = -1;
+    *n_symbols = s.n;
+    return RP_OK;
+}
+
 static bool score(rp_bpe *bpe, int32_t at)
 {
     rp_symbol *s = &bpe->symbol[at];
@@ -133,8 +189,11 @@ static void join(rp_bpe *bpe, int32_t at)
 
 static rp_status merge_piece(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids)
 {
+    int32_t n = 0;
+
     RP_TRY(make_room(bpe, bytes));
-    int32_t n   = first_symbols(bpe, piece, bytes);
+    if (bpe->by_char) RP_TRY(spell(bpe, piece, bytes, &n));
+    else n = first_symbols(bpe, piece, bytes);
     bpe->n_heap = 0;
     for (int32_t i = 0; i < n; i++)
         if (score(bpe, i)) bpe->heap[bpe->n_heap++] = (rp_candidate){ bpe->symbol[i].rank, i };
@@ -155,14 +214,17 @@ static rp_status whole_piece(rp_bpe *bpe, const char *piece, int64_t bytes, int3
 {
     *id = -1;
     if (!bpe->ignore_merges || bytes > bpe->vocab->longest_bytes) return RP_OK;
+    if (bpe->by_char) {
+        *id = rp__vocab_find_model(bpe->vocab, piece, bytes);
+        return RP_OK;
+    }
     bpe->mapped.n = 0;
     RP_TRY(rp__byte_text(bpe->ctx, piece, bytes, &bpe->mapped));
-    *id = rp__vocab_find(bpe->vocab, bpe->mapped.at, bpe->mapped.n);
-    if (*id >= 0 && !(bpe->vocab->token[*id].flags & RP_TOKEN_IN_MODEL)) *id = -1;
+    *id = rp__vocab_find_model(bpe->vocab, bpe->mapped.at, bpe->mapped.n);
     return RP_OK;
 }
 
-rp_status rp__bpe_encode(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids)
+static rp_status encode_cached(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids)
 {
     rp_cached_piece *cached = NULL;
     int64_t first           = ids->n;
@@ -187,21 +249,71 @@ rp_status rp__bpe_encode(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *
     return RP_OK;
 }
 
+/* Between two characters of which the second has a token and no merge joins them, what is left and right is independent. */
+static int64_t end_of_part(rp_bpe *bpe, const char *piece, int64_t bytes, int64_t at)
+{
+    uint32_t last, next;
+
+    at += rp__utf8_next(piece + at, bytes - at, &last);
+    while (at < bytes) {
+        int n = rp__utf8_next(piece + at, bytes - at, &next);
+        if (!rp__seams_have(&bpe->seams, last, next) && rp__vocab_find_model(bpe->vocab, piece + at, n) >= 0) break;
+        at  += n;
+        last = next;
+    }
+    return at;
+}
+
+rp_status rp__bpe_encode(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids)
+{
+    if (!bpe->by_char || bpe->seams.never || bpe->ignore_merges) return encode_cached(bpe, piece, bytes, ids);
+    for (int64_t at = 0, end; at < bytes; at = end) {
+        end = end_of_part(bpe, piece, bytes, at);
+        RP_TRY(encode_cached(bpe, piece + at, end - at, ids));
+    }
+    return RP_OK;
+}
+
+/* Symbols that stand for no text of their own could be joined where no seam is known: nothing is cut then. */
+static rp_status add_seam(rp_bpe *bpe, const char *left, int64_t left_bytes, const char *right, int64_t right_bytes)
+{
+    uint32_t last = 0, first = 0;
+
+    if (!left_bytes || !right_bytes || bpe->prefix.n || bpe->suffix.n) {
+        bpe->seams.never = true;
+        return RP_OK;
+    }
+    int64_t at = left_bytes - 1;
+    while (at > 0 && ((uint8_t)left[at] & 0xc0) == 0x80) at--;
+    rp__utf8_next(left + at, left_bytes - at, &last);
+    rp__utf8_next(right, right_bytes, &first);
+    return rp__seams_add(bpe->ctx, &bpe->seams, last, first);
+}
+
+static bool stands_for_bytes(const rp_bpe *bpe, int32_t id)
+{
+    const rp_token *t = &bpe->vocab->token[id];
+
+    return id == bpe->unk || (t->bytes == 6 && !memcmp(rp__vocab_text(bpe->vocab, id), "<0x", 3));
+}
+
 rp_status rp__bpe_add_merge(rp_bpe *bpe, int32_t rank, int32_t left, int32_t right)
 {
     const rp_vocab *vocab = bpe->vocab;
     const rp_token *l = &vocab->token[left], *r = &vocab->token[right];
+    const char *left_text = rp__vocab_text(vocab, left), *right_text = rp__vocab_text(vocab, right);
+    int64_t skip = bpe->prefix.n < r->bytes ? bpe->prefix.n : r->bytes;
 
     bpe->mapped.n = 0;
-    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, rp__vocab_text(vocab, left), l->bytes));
-    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, rp__vocab_text(vocab, right), r->bytes));
-    int32_t id = rp__vocab_find(vocab, bpe->mapped.at, bpe->mapped.n);
+    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, left_text, l->bytes));
+    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, right_text + skip, r->bytes - skip));
+    int32_t id = rp__vocab_find_model(vocab, bpe->mapped.at, bpe->mapped.n);
     RP_CHECK(bpe->ctx, id >= 0, RP_ERR_FORMAT,
-             "merge %d ('%.80s' with '%.80s') makes a token that the vocabulary does not have", rank,
-             rp__vocab_text(vocab, left), rp__vocab_text(vocab, right));
+             "merge %d ('%.80s' with '%.80s') makes a token that the vocabulary does not have", rank, left_text, right_text);
     *merge_slot(bpe, left, right) = (rp_merge){ left, right, rank };
     bpe->result[rank]             = id;
-    return RP_OK;
+    if (stands_for_bytes(bpe, left) || stands_for_bytes(bpe, right)) bpe->seams.never = true;
+    return bpe->seams.never ? RP_OK : add_seam(bpe, left_text, l->bytes, right_text, r->bytes);
 }
 
 rp_status rp__bpe_new(rp_ctx *ctx, const rp_vocab *vocab, int64_t n_merges, rp_bpe *bpe)
@@ -210,7 +322,6 @@ rp_status rp__bpe_new(rp_ctx *ctx, const rp_vocab *vocab, int64_t n_merges, rp_b
 
     bpe->ctx   = ctx;
     bpe->vocab = vocab;
-    bpe->unk   = -1;
     for (bpe->n_slots = 64; bpe->n_slots < 2 * n_merges; bpe->n_slots *= 2) {}
     bpe->merge  = rp__host_alloc(ctx, bpe->n_slots * (int64_t)sizeof *bpe->merge);
     bpe->result = rp__host_alloc(ctx, n_merges * (int64_t)sizeof *bpe->result);
@@ -225,10 +336,10 @@ rp_status rp__bpe_new(rp_ctx *ctx, const rp_vocab *vocab, int64_t n_merges, rp_b
             rp__release(one.at);
             return status;
         }
-        int32_t id = rp__vocab_find(vocab, one.at, one.n);
-        bpe->byte_id[b] = id >= 0 && (vocab->token[id].flags & RP_TOKEN_IN_MODEL) ? id : -1;
+        bpe->byte_id[b] = rp__vocab_find_model(vocab, one.at, one.n);
     }
     rp__release(one.at);
+    rp__fallback_ids(vocab, bpe->fallback_id);
     return RP_OK;
 }
 
@@ -239,5 +350,9 @@ void rp__bpe_free(rp_bpe *bpe)
     rp__release(bpe->symbol);
     rp__release(bpe->heap);
     rp__release(bpe->mapped.at);
+    rp__release(bpe->prefix.at);
+    rp__release(bpe->suffix.at);
+    rp__release(bpe->affixed.at);
+    rp__release(bpe->seams.slot);
     rp__release(bpe->cache);
 }

@@ -256,7 +256,7 @@ static void give(void *p, void *ctx) { (void)ctx; rp__release(p); }
 
 static rp_status compile(rp_pattern *p, const rewriter *r)
 {
-    uint32_t options = PCRE2_UTF | PCRE2_UCP | (r->flags & RP_PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_MULTILINE);
+    uint32_t options = PCRE2_UTF | (r->flags & RP_PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
     pcre2_compile_context *context = NULL;
     int error = 0;
     PCRE2_SIZE at = 0;

@@ -1,7 +1,7 @@
 /* io/pretokenize.c -- cut text into the pieces inside which merging happens.
  *
- * A pipeline of stages (Split, Digits, ByteLevel; Sequence is their order). Each stage cuts what the one before hands
- * it and sees only that: a look-ahead ends where its piece ends. Pieces are handed on as they are found; nothing is kept.
+ * A pipeline of stages. Each stage may change the spaces of what the one before hands it, cuts it, and sees only that: a
+ * look-ahead ends where its piece ends. Pieces are handed on as they are found; nothing is kept.
  */
 #include "io/tokenizer_inside.h"
 
@@ -9,13 +9,14 @@
 
 typedef struct { rp_pretokenizer *pre; rp_piece_fn fn; void *user; } walk;
 typedef struct { int64_t start, end; bool match; } span;
-typedef struct { walk *walk; int stage; const char *text; span held; bool holds; } cutter;
+typedef struct { walk *walk; int stage; const char *text; span held; bool holds, first; } cutter;
 
-static rp_status run_stage(walk *w, int k, const char *text, int64_t bytes);
+static rp_status run_stage(walk *w, int k, const char *text, int64_t bytes, bool first);
 
 static rp_status emit(cutter *c, span s)
 {
-    return s.end > s.start ? run_stage(c->walk, c->stage + 1, c->text + s.start, s.end - s.start) : RP_OK;
+    if (s.end <= s.start) return RP_OK;
+    return run_stage(c->walk, c->stage + 1, c->text + s.start, s.end - s.start, c->first && !s.start);
 }
 
 static rp_status emit_held(cutter *c)
@@ -53,50 +54,81 @@ static rp_status cut(cutter *c, rp_split behaviour, span s)
     return behaviour == RP_SPLIT_WITH_NEXT ? emit_held(c) : RP_OK;
 }
 
-/* After an empty match the search goes on one character later; an empty match right after another match does not count. */
-static rp_status cut_by_pattern(cutter *c, rp_stage *stage, int64_t bytes)
+/* The next match, as rp__matches_next, of whatever the stage cuts at. */
+static rp_status next_match(const rp_stage *stage, rp_matches *m)
 {
-    int64_t done = 0, from = 0, start, end, last_end = -1;
     uint32_t point;
 
-    while (from <= bytes) {
-        RP_TRY(rp__pattern_next(stage->pattern, c->text, bytes, from, &start, &end));
-        if (start < 0) break;
-        from = end > start || end >= bytes ? end + (end == start) : end + rp__utf8_next(c->text + end, bytes - end, &point);
-        if (start == end && end == last_end) continue;
-        last_end = end;
-        if (done < start) RP_TRY(cut(c, stage->behaviour, (span){ done, start, stage->invert }));
-        RP_TRY(cut(c, stage->behaviour, (span){ start, end, !stage->invert }));
-        done = end;
+    if (stage->pattern) return rp__matches_next(m);
+    while (m->from < m->bytes) {
+        m->start = m->from;
+        m->from += rp__utf8_next(m->text + m->from, m->bytes - m->from, &point);
+        m->end   = m->from;
+        if (stage->member(point)) return RP_OK;
+    }
+    m->start = -1;
+    return RP_OK;
+}
+
+static rp_status cut_at_matches(cutter *c, rp_stage *stage, int64_t bytes)
+{
+    rp_matches m = { .pattern = stage->pattern, .text = c->text, .bytes = bytes, .last_end = -1 };
+    int64_t done = 0;
+
+    for (;;) {
+        RP_TRY(next_match(stage, &m));
+        if (m.start < 0) break;
+        if (done < m.start) RP_TRY(cut(c, stage->behaviour, (span){ done, m.start, stage->invert }));
+        RP_TRY(cut(c, stage->behaviour, (span){ m.start, m.end, !stage->invert }));
+        done = m.end;
     }
     if (done < bytes) RP_TRY(cut(c, stage->behaviour, (span){ done, bytes, stage->invert }));
     return emit_held(c);
 }
 
-static rp_status run_stage(walk *w, int k, const char *text, int64_t bytes)
+/* The text with another character for its spaces and, where it begins with none, one in front. */
+static rp_status change_spaces(rp_ctx *ctx, rp_stage *stage, const char *text, int64_t bytes, bool first)
+{
+    const rp_bytes *space = &stage->space;
+    rp_bytes *out         = &stage->changed;
+    bool leads            = text[0] == ' ' || (bytes >= space->n && !memcmp(text, space->at, (size_t)space->n));
+
+    out->n = 0;
+    if (!leads && (stage->prepend == RP_PREPEND_ALWAYS || (stage->prepend == RP_PREPEND_FIRST && first)))
+        RP_TRY(rp__bytes_push(ctx, out, space->at, space->n));
+    for (int64_t done = 0; done < bytes;) {
+        const char *next = memchr(text + done, ' ', (size_t)(bytes - done));
+        int64_t end      = next ? next - text : bytes;
+        RP_TRY(rp__bytes_push(ctx, out, text + done, end - done));
+        if (next) RP_TRY(rp__bytes_push(ctx, out, space->at, space->n));
+        done = end + 1;
+    }
+    return RP_OK;
+}
+
+static rp_status run_stage(walk *w, int k, const char *text, int64_t bytes, bool first)
 {
     if (k == w->pre->n_stages) return w->fn(w->user, text, bytes);
     rp_stage *stage = &w->pre->stage[k];
-    if (stage->prefix_space && text[0] != ' ') {
-        stage->prefixed.n = 0;
-        RP_TRY(rp__bytes_push(w->pre->ctx, &stage->prefixed, " ", 1));
-        RP_TRY(rp__bytes_push(w->pre->ctx, &stage->prefixed, text, bytes));
-        text = stage->prefixed.at;
-        bytes++;
+    if (stage->space.n) {
+        RP_TRY(change_spaces(w->pre->ctx, stage, text, bytes, first));
+        text  = stage->changed.at;
+        bytes = stage->changed.n;
     }
-    if (!stage->pattern) return run_stage(w, k + 1, text, bytes);
-    return cut_by_pattern(&(cutter){ .walk = w, .stage = k, .text = text }, stage, bytes);
+    if (!stage->pattern && !stage->member) return run_stage(w, k + 1, text, bytes, first);
+    return cut_at_matches(&(cutter){ .walk = w, .stage = k, .text = text, .first = first }, stage, bytes);
 }
 
-rp_status rp__pretokenize(rp_pretokenizer *pre, const char *text, int64_t bytes, rp_piece_fn fn, void *user)
+rp_status rp__pretokenize(rp_pretokenizer *pre, const char *text, int64_t bytes, bool first, rp_piece_fn fn, void *user)
 {
-    return bytes ? run_stage(&(walk){ pre, fn, user }, 0, text, bytes) : RP_OK;
+    return bytes ? run_stage(&(walk){ pre, fn, user }, 0, text, bytes, first) : RP_OK;
 }
 
 void rp__pretokenizer_free(rp_pretokenizer *pre)
 {
     for (int i = 0; i < pre->n_stages; i++) {
         rp__pattern_free(pre->stage[i].pattern);
-        rp__release(pre->stage[i].prefixed.at);
+        rp__release(pre->stage[i].space.at);
+        rp__release(pre->stage[i].changed.at);
     }
 }

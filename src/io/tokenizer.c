@@ -118,18 +118,26 @@ void rp__tokenizer_free(rp_tokenizer *t)
     rp__added_free(&t->normalized);
     rp__pretokenizer_free(&t->pre);
     rp__bpe_free(&t->bpe);
+    rp__unigram_free(&t->unigram);
+    rp__wordpiece_free(&t->wordpiece);
+    rp__normalizers_free(&t->normalizers);
+    rp__decoders_free(&t->decoders);
+    rp__release(t->mapped.at);
     rp__release(t);
 }
 
 /* ---- encode: each step hands spans to the next ---- */
 
-typedef struct { rp_tokenizer *t; rp_ids ids; } encoder;
+typedef struct { rp_tokenizer *t; rp_ids ids; const char *text, *normalized; bool first; } encoder;
 
 static rp_status on_piece(void *user, const char *text, int64_t bytes)
 {
     encoder *e = user;
 
-    return rp__bpe_encode(&e->t->bpe, text, bytes, &e->ids);
+    if (!e->t->maps_bytes) return e->t->encode_piece(e->t, text, bytes, &e->ids);
+    e->t->mapped.n = 0;
+    RP_TRY(rp__byte_text(e->t->ctx, text, bytes, &e->t->mapped));
+    return e->t->encode_piece(e->t, e->t->mapped.at, e->t->mapped.n, &e->ids);
 }
 
 static rp_status on_normalized(void *user, const char *text, int64_t bytes, int32_t id)
@@ -137,7 +145,7 @@ static rp_status on_normalized(void *user, const char *text, int64_t bytes, int3
     encoder *e = user;
 
     if (id >= 0) return rp__ids_push(e->t->ctx, &e->ids, id);
-    return rp__pretokenize(&e->t->pre, text, bytes, on_piece, e);
+    return rp__pretokenize(&e->t->pre, text, bytes, e->first && text == e->normalized, on_piece, e);
 }
 
 static bool is_ascii(const char *text, int64_t bytes)
@@ -148,33 +156,22 @@ static bool is_ascii(const char *text, int64_t bytes)
     return any < 0x80;
 }
 
-rp_status rp__tokenizer_normalize(rp_tokenizer *t, const char *text, int64_t bytes, rp_bytes *out)
-{
-    rp_bytes from = { 0 };
-    rp_status status;
-
-    out->n = 0;
-    status = rp__bytes_push(t->ctx, out, text, bytes);
-    for (int i = 0; status == RP_OK && i < t->n_normalizers; i++) {
-        rp_bytes swap = from;
-        from   = *out;
-        *out   = swap;
-        out->n = 0;
-        status = rp__normalize(t->ctx, t->normalizer[i], from.at, from.n, out);
-    }
-    rp__release(from.at);
-    return status;
-}
-
 static rp_status on_raw(void *user, const char *text, int64_t bytes, int32_t id)
 {
-    encoder *e    = user;
-    rp_bytes norm = { 0 };
+    encoder *e           = user;
+    rp_normalizers *all  = &e->t->normalizers;
+    rp_bytes norm        = { 0 };
+    rp_status status     = RP_OK;
 
     if (id >= 0) return rp__ids_push(e->t->ctx, &e->ids, id);
-    if (!e->t->n_normalizers || is_ascii(text, bytes)) return rp__added_split(&e->t->normalized, text, bytes, on_normalized, e);
-    rp_status status = rp__tokenizer_normalize(e->t, text, bytes, &norm);
-    if (status == RP_OK) status = rp__added_split(&e->t->normalized, norm.at, norm.n, on_normalized, e);
+    e->first      = text == e->text;
+    e->normalized = text;
+    if (all->n_steps && (all->changes_ascii || !is_ascii(text, bytes))) {
+        status        = rp__normalize_all(e->t->ctx, all, text, bytes, &norm);
+        e->normalized = norm.at;
+        bytes         = norm.n;
+    }
+    if (status == RP_OK) status = rp__added_split(&e->t->normalized, e->normalized, bytes, on_normalized, e);
     rp__release(norm.at);
     return status;
 }
@@ -191,6 +188,7 @@ rp_status rp__tokenizer_encode(rp_tokenizer *t, const char *text, int64_t bytes,
         text  = repaired.at;
         bytes = repaired.n;
     }
+    e.text = text;
     RP_TRY_GOTO(rp__added_split(&t->raw, text, bytes, on_raw, &e));
     *ids   = e.ids.at;
     *n_ids = e.ids.n;
@@ -223,18 +221,32 @@ static rp_status put_token(rp_ctx *ctx, const rp_vocab *vocab, int32_t id, rp_by
     return RP_OK;
 }
 
+static rp_status decode_all(rp_tokenizer *t, rp_decoding *d, const int32_t *ids, int64_t n_ids, bool skip_special)
+{
+    bool any = false;
+
+    for (int64_t i = 0; i < n_ids; i++) {
+        const rp_token *token = &t->vocab.token[ids[i]];
+        if (!token->flags || (skip_special && (token->flags & RP_TOKEN_SPECIAL))) continue;
+        if (any && t->decoders.joins) RP_TRY(rp__bytes_push(t->ctx, d->out, " ", 1));
+        any = true;
+        if (t->decoders.bytes) RP_TRY(put_token(t->ctx, &t->vocab, ids[i], d->out));
+        else RP_TRY(rp__decode_token(d, rp__vocab_text(&t->vocab, ids[i]), token->bytes));
+    }
+    return rp__decode_end(d);
+}
+
 rp_status rp__tokenizer_decode(rp_tokenizer *t, const int32_t *ids, int64_t n_ids, bool skip_special, char **text, int64_t *bytes)
 {
     rp_bytes out     = { 0 };
+    rp_decoding d    = { .ctx = t->ctx, .step = t->decoders.step, .n_steps = t->decoders.n_steps, .out = &out };
     rp_status status = RP_OK;
 
     for (int64_t i = 0; i < n_ids; i++)
         RP_CHECK(t->ctx, ids[i] >= 0 && ids[i] < t->vocab.n_ids, RP_ERR_ARG, "token %d is outside the vocabulary of %d",
                  ids[i], t->vocab.n_ids);
-    for (int64_t i = 0; i < n_ids; i++) {
-        uint32_t flags = t->vocab.token[ids[i]].flags;
-        if (flags && !(skip_special && (flags & RP_TOKEN_SPECIAL))) RP_TRY_GOTO(put_token(t->ctx, &t->vocab, ids[i], &out));
-    }
+    for (int k = 0; k < d.n_steps; k++) d.step[k].n = d.step[k].held.n = d.step[k].made.n = 0;
+    RP_TRY_GOTO(decode_all(t, &d, ids, n_ids, skip_special));
     RP_TRY_GOTO(rp__bytes_push(t->ctx, &out, "", 1));
     *text  = out.at;
     *bytes = out.n - 1;

@@ -90,6 +90,26 @@ int32_t rp__vocab_find(const rp_vocab *vocab, const char *text, int64_t bytes)
     return vocab->n_slots ? vocab->slot[slot_of(vocab, text, bytes)] - 1 : -1;
 }
 
+int32_t rp__vocab_find_model(const rp_vocab *vocab, const char *text, int64_t bytes)
+{
+    int32_t id = rp__vocab_find(vocab, text, bytes);
+
+    return id >= 0 && vocab->token[id].flags & RP_TOKEN_IN_MODEL ? id : -1;
+}
+
+bool rp__fallback_ids(const rp_vocab *vocab, int32_t id[256])
+{
+    static const char hex[] = "0123456789ABCDEF";
+    bool all                = true;
+
+    for (int b = 0; b < 256; b++) {
+        char name[] = { '<', '0', 'x', hex[b >> 4], hex[b & 15], '>' };
+        id[b]       = rp__vocab_find_model(vocab, name, (int64_t)sizeof name);
+        all         = all && id[b] >= 0;
+    }
+    return all;
+}
+
 const char *rp__vocab_text(const rp_vocab *vocab, int32_t id) { return vocab->text.at + vocab->token[id].at; }
 
 rp_status rp__vocab_add(rp_ctx *ctx, rp_vocab *vocab, const char *text, int64_t bytes, int64_t id, uint32_t flags)

@@ -1,0 +1,228 @@
+/* io/normalizers.c -- the steps that a text goes through before it is cut: each takes a text and appends what it makes of it. */
+#include "io/tokenizer_reader.h"
+
+#include <string.h>
+
+/* ---- steps ---- */
+
+static rp_status put_point(rp_ctx *ctx, rp_bytes *out, uint32_t point)
+{
+    RP_TRY(rp__bytes_room(ctx, out, 4));
+    out->n += rp__utf8_put(out->at + out->n, point);
+    return RP_OK;
+}
+
+static rp_status run_form(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    return rp__normalize(ctx, step->form, text, bytes, out);
+}
+
+static rp_status run_prepend(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    if (bytes) RP_TRY(rp__bytes_push(ctx, out, step->content.at, step->content.n));
+    return rp__bytes_push(ctx, out, text, bytes);
+}
+
+static rp_status run_replace(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    return rp__pattern_replace(ctx, step->pattern, text, bytes, &step->content, out);
+}
+
+static rp_status run_strip(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    int64_t start = step->left ? rp__skip_space(text, bytes, 0) : 0;
+    int64_t end   = step->right ? rp__skip_space_back(text, start, bytes) : bytes;
+
+    return rp__bytes_push(ctx, out, text + start, end - start);
+}
+
+static rp_status run_lower(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    uint32_t point, lower[2];
+
+    (void)step;
+    for (int64_t at = 0; at < bytes;) {
+        at   += rp__utf8_next(text + at, bytes - at, &point);
+        int n = rp__lower(point, lower);
+        for (int i = 0; i < n; i++) RP_TRY(put_point(ctx, out, lower[i]));
+    }
+    return RP_OK;
+}
+
+static rp_status run_clean(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    uint32_t point;
+
+    (void)step;
+    for (int64_t at = 0; at < bytes;) {
+        at += rp__utf8_next(text + at, bytes - at, &point);
+        if (!rp__is_dropped(point)) RP_TRY(put_point(ctx, out, rp__is_space(point) ? ' ' : point));
+    }
+    return RP_OK;
+}
+
+static rp_status run_cjk(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    uint32_t point;
+
+    (void)step;
+    for (int64_t at = 0; at < bytes;) {
+        at      += rp__utf8_next(text + at, bytes - at, &point);
+        bool cjk = rp__is_cjk(point);
+        if (cjk) RP_TRY(put_point(ctx, out, ' '));
+        RP_TRY(put_point(ctx, out, point));
+        if (cjk) RP_TRY(put_point(ctx, out, ' '));
+    }
+    return RP_OK;
+}
+
+static rp_status drop(rp_ctx *ctx, bool (*member)(uint32_t point), const char *text, int64_t bytes, rp_bytes *out)
+{
+    uint32_t point;
+
+    for (int64_t at = 0; at < bytes;) {
+        at += rp__utf8_next(text + at, bytes - at, &point);
+        if (!member(point)) RP_TRY(put_point(ctx, out, point));
+    }
+    return RP_OK;
+}
+
+static rp_status run_drop_marks(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    (void)step;
+    return drop(ctx, rp__is_mark, text, bytes, out);
+}
+
+static rp_status run_drop_nonspacing(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    (void)step;
+    return drop(ctx, rp__is_nonspacing, text, bytes, out);
+}
+
+static rp_status run_charsmap(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+{
+    return rp__charsmap_apply(ctx, &step->map, text, bytes, out);
+}
+
+rp_status rp__normalize_all(rp_ctx *ctx, rp_normalizers *normalizers, const char *text, int64_t bytes, rp_bytes *out)
+{
+    rp_bytes from    = { 0 };
+    rp_status status = RP_OK;
+
+    out->n = 0;
+    if (!normalizers->n_steps) return rp__bytes_push(ctx, out, text, bytes);
+    for (int i = 0; i < normalizers->n_steps && status == RP_OK; i++) {
+        rp_normalizer *step = &normalizers->step[i];
+        if (i) {
+            rp_bytes swap = from;
+            from   = *out;
+            *out   = swap;
+            out->n = 0;
+        }
+        status = step->run(ctx, step, i ? from.at : text, i ? from.n : bytes, out);
+    }
+    rp__release(from.at);
+    return status;
+}
+
+void rp__normalizers_free(rp_normalizers *normalizers)
+{
+    for (int i = 0; i < normalizers->n_steps; i++) {
+        rp__pattern_free(normalizers->step[i].pattern);
+        rp__release(normalizers->step[i].content.at);
+        rp__release(normalizers->step[i].map.blob.at);
+    }
+}
+
+/* ---- from JSON ---- */
+
+/* A step is on the list before it is filled, so that whatever it holds is freed with the list. */
+static rp_status add(rp_reader *r, rp_normalizer step, rp_normalizer **out)
+{
+    rp_normalizers *all = &r->t->normalizers;
+
+    RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, all->n_steps < RP_MAX_NORMALIZERS, "more than %d normalizers are not supported",
+                  r->name, RP_MAX_NORMALIZERS);
+    all->step[all->n_steps] = step;
+    if (out) *out = &all->step[all->n_steps];
+    all->n_steps++;
+    if (step.run != run_form) all->changes_ascii = true;
+    return RP_OK;
+}
+
+static rp_status read_form(rp_reader *r, json_t *part)
+{
+    static const char *const forms[] = { [RP_NFC] = "NFC", [RP_NFD] = "NFD", [RP_NFKC] = "NFKC", [RP_NFKD] = "NFKD" };
+    int form = 0;
+
+    while (strcmp(rp__kind_of(part), forms[form])) form++;
+    return add(r, (rp_normalizer){ .run = run_form, .form = (rp_normal_form)form }, NULL);
+}
+
+static rp_status read_prepend(rp_reader *r, json_t *part)
+{
+    rp_normalizer *step = NULL;
+
+    RP_TRY(add(r, (rp_normalizer){ .run = run_prepend }, &step));
+    return rp__read_text(r, part, "prepend", &step->content);
+}
+
+static rp_status read_replace(rp_reader *r, json_t *part)
+{
+    rp_normalizer *step = NULL;
+
+    RP_TRY(add(r, (rp_normalizer){ .run = run_replace }, &step));
+    RP_TRY(rp__read_pattern(r, part, &step->pattern));
+    return rp__read_text(r, part, "content", &step->content);
+}
+
+static rp_status read_strip(rp_reader *r, json_t *part)
+{
+    return add(r, (rp_normalizer){ .run = run_strip, .left = rp__flag_of(part, "strip_left", true),
+                                   .right = rp__flag_of(part, "strip_right", true) }, NULL);
+}
+
+static rp_status read_lowercase(rp_reader *r, json_t *part)
+{
+    (void)part;
+    return add(r, (rp_normalizer){ .run = run_lower }, NULL);
+}
+
+static rp_status read_strip_accents(rp_reader *r, json_t *part)
+{
+    (void)part;
+    return add(r, (rp_normalizer){ .run = run_drop_marks }, NULL);
+}
+
+static rp_status read_bert(rp_reader *r, json_t *part)
+{
+    bool lower = rp__flag_of(part, "lowercase", true), accents = rp__flag_of(part, "strip_accents", lower);
+
+    if (rp__flag_of(part, "clean_text", true)) RP_TRY(add(r, (rp_normalizer){ .run = run_clean }, NULL));
+    if (rp__flag_of(part, "handle_chinese_chars", true)) RP_TRY(add(r, (rp_normalizer){ .run = run_cjk }, NULL));
+    if (accents) RP_TRY(add(r, (rp_normalizer){ .run = run_form, .form = RP_NFD }, NULL));
+    if (accents) RP_TRY(add(r, (rp_normalizer){ .run = run_drop_nonspacing }, NULL));
+    return lower ? add(r, (rp_normalizer){ .run = run_lower }, NULL) : RP_OK;
+}
+
+static rp_status read_charsmap(rp_reader *r, json_t *part)
+{
+    const json_t *text = json_object_get(part, "precompiled_charsmap");
+    rp_normalizer *step = NULL;
+
+    RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_string(text), "a Precompiled normalizer has no precompiled_charsmap", r->name);
+    if (!json_string_length(text)) return RP_OK;
+    RP_TRY(add(r, (rp_normalizer){ .run = run_charsmap }, &step));
+    return rp__charsmap_new(r->ctx, json_string_value(text), (int64_t)json_string_length(text), &step->map);
+}
+
+rp_status rp__read_normalizer(rp_reader *r, json_t *part)
+{
+    static const rp_part_kind kinds[] = {
+        { "NFC", read_form }, { "NFD", read_form }, { "NFKC", read_form }, { "NFKD", read_form },
+        { "Prepend", read_prepend }, { "Replace", read_replace }, { "Strip", read_strip }, { "Lowercase", read_lowercase },
+        { "StripAccents", read_strip_accents }, { "BertNormalizer", read_bert }, { "Precompiled", read_charsmap },
+    };
+
+    return rp__read_parts(r, part, "a normalizer", "normalizers", kinds, RP_COUNT(kinds));
+}
