@@ -214,8 +214,8 @@ static rp_status read_replace(rp_reader *r, json_t *part)
     rp_decoder *step = NULL;
 
     RP_TRY(add(r, (rp_decoder){ .run = run_replace }, &step));
-    RP_TRY(rp__read_pattern(r, part, &step->pattern));
-    return rp__read_text(r, part, "content", &step->content);
+    RP_TRY(rp__part_pattern(r, part, &step->pattern));
+    return rp__part_text(r, part, "content", &step->content);
 }
 
 static rp_status read_byte_fallback(rp_reader *r, json_t *part) { return (void)part, add(r, (rp_decoder){ .run = run_byte_fallback }, NULL); }
@@ -229,7 +229,7 @@ static rp_status read_strip(rp_reader *r, json_t *part)
 
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_integer(start) && json_is_integer(stop), "a Strip has no start or no stop", r->name);
     RP_TRY(add(r, (rp_decoder){ .run = run_strip, .start = json_integer_value(start), .stop = json_integer_value(stop) }, &step));
-    return rp__read_text(r, part, "content", &step->content);
+    return rp__part_text(r, part, "content", &step->content);
 }
 
 static rp_status read_metaspace(rp_reader *r, json_t *part)
@@ -237,9 +237,9 @@ static rp_status read_metaspace(rp_reader *r, json_t *part)
     rp_prepend prepend;
     rp_decoder *step = NULL;
 
-    RP_TRY(rp__read_prepend_scheme(r, part, &prepend));
+    RP_TRY(rp__part_prepend(r, part, &prepend));
     RP_TRY(add(r, (rp_decoder){ .run = run_metaspace, .flag = prepend != RP_PREPEND_NEVER }, &step));
-    RP_TRY(rp__read_text(r, part, "replacement", &step->content));
+    RP_TRY(rp__part_text(r, part, "replacement", &step->content));
     RP_READ_CHECK(r, RP_ERR_FORMAT, step->content.n, "a Metaspace has an empty replacement", r->name);
     return RP_OK;
 }
@@ -248,8 +248,8 @@ static rp_status read_wordpiece(rp_reader *r, json_t *part)
 {
     rp_decoder *step = NULL;
 
-    RP_TRY(add(r, (rp_decoder){ .run = run_wordpiece, .flag = rp__flag_of(part, "cleanup", true) }, &step));
-    return rp__read_text(r, part, "prefix", &step->content);
+    RP_TRY(add(r, (rp_decoder){ .run = run_wordpiece, .flag = rp__part_flag(part, "cleanup", true) }, &step));
+    return rp__part_text(r, part, "prefix", &step->content);
 }
 
 static rp_status read_suffix(rp_reader *r, json_t *part)
@@ -257,13 +257,13 @@ static rp_status read_suffix(rp_reader *r, json_t *part)
     rp_decoder *step = NULL;
 
     RP_TRY(add(r, (rp_decoder){ .run = run_suffix }, &step));
-    RP_TRY(rp__read_text(r, part, "suffix", &step->content));
+    RP_TRY(rp__part_text(r, part, "suffix", &step->content));
     RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, step->content.n, "a BPEDecoder without a suffix is not supported", r->name);
     return rp__pattern_new(r->ctx, step->content.at, step->content.n, RP_PATTERN_LITERAL, &step->pattern);
 }
 
 /* The byte-level alphabet alone gives back bytes as they were, invalid ones included. */
-rp_status rp__read_decoder(rp_reader *r, json_t *part)
+rp_status rp__tokenizer_read_decoder(rp_reader *r, json_t *part)
 {
     static const rp_part_kind kinds[] = {
         { "Replace", read_replace }, { "ByteFallback", read_byte_fallback }, { "Fuse", read_fuse }, { "Strip", read_strip },

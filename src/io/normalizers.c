@@ -155,7 +155,7 @@ static rp_status read_form(rp_reader *r, json_t *part)
     static const char *const forms[] = { [RP_NFC] = "NFC", [RP_NFD] = "NFD", [RP_NFKC] = "NFKC", [RP_NFKD] = "NFKD" };
     int form = 0;
 
-    while (strcmp(rp__kind_of(part), forms[form])) form++;
+    while (strcmp(rp__part_kind(part), forms[form])) form++;
     return add(r, (rp_normalizer){ .run = run_form, .form = (rp_normal_form)form }, NULL);
 }
 
@@ -164,7 +164,7 @@ static rp_status read_prepend(rp_reader *r, json_t *part)
     rp_normalizer *step = NULL;
 
     RP_TRY(add(r, (rp_normalizer){ .run = run_prepend }, &step));
-    return rp__read_text(r, part, "prepend", &step->content);
+    return rp__part_text(r, part, "prepend", &step->content);
 }
 
 static rp_status read_replace(rp_reader *r, json_t *part)
@@ -172,14 +172,14 @@ static rp_status read_replace(rp_reader *r, json_t *part)
     rp_normalizer *step = NULL;
 
     RP_TRY(add(r, (rp_normalizer){ .run = run_replace }, &step));
-    RP_TRY(rp__read_pattern(r, part, &step->pattern));
-    return rp__read_text(r, part, "content", &step->content);
+    RP_TRY(rp__part_pattern(r, part, &step->pattern));
+    return rp__part_text(r, part, "content", &step->content);
 }
 
 static rp_status read_strip(rp_reader *r, json_t *part)
 {
-    return add(r, (rp_normalizer){ .run = run_strip, .left = rp__flag_of(part, "strip_left", true),
-                                   .right = rp__flag_of(part, "strip_right", true) }, NULL);
+    return add(r, (rp_normalizer){ .run = run_strip, .left = rp__part_flag(part, "strip_left", true),
+                                   .right = rp__part_flag(part, "strip_right", true) }, NULL);
 }
 
 static rp_status read_lowercase(rp_reader *r, json_t *part)
@@ -196,10 +196,10 @@ static rp_status read_strip_accents(rp_reader *r, json_t *part)
 
 static rp_status read_bert(rp_reader *r, json_t *part)
 {
-    bool lower = rp__flag_of(part, "lowercase", true), accents = rp__flag_of(part, "strip_accents", lower);
+    bool lower = rp__part_flag(part, "lowercase", true), accents = rp__part_flag(part, "strip_accents", lower);
 
-    if (rp__flag_of(part, "clean_text", true)) RP_TRY(add(r, (rp_normalizer){ .run = run_clean }, NULL));
-    if (rp__flag_of(part, "handle_chinese_chars", true)) RP_TRY(add(r, (rp_normalizer){ .run = run_cjk }, NULL));
+    if (rp__part_flag(part, "clean_text", true)) RP_TRY(add(r, (rp_normalizer){ .run = run_clean }, NULL));
+    if (rp__part_flag(part, "handle_chinese_chars", true)) RP_TRY(add(r, (rp_normalizer){ .run = run_cjk }, NULL));
     if (accents) RP_TRY(add(r, (rp_normalizer){ .run = run_form, .form = RP_NFD }, NULL));
     if (accents) RP_TRY(add(r, (rp_normalizer){ .run = run_drop_nonspacing }, NULL));
     return lower ? add(r, (rp_normalizer){ .run = run_lower }, NULL) : RP_OK;
@@ -216,7 +216,7 @@ static rp_status read_charsmap(rp_reader *r, json_t *part)
     return rp__charsmap_new(r->ctx, json_string_value(text), (int64_t)json_string_length(text), &step->map);
 }
 
-rp_status rp__read_normalizer(rp_reader *r, json_t *part)
+rp_status rp__tokenizer_read_normalizer(rp_reader *r, json_t *part)
 {
     static const rp_part_kind kinds[] = {
         { "NFC", read_form }, { "NFD", read_form }, { "NFKC", read_form }, { "NFKD", read_form },

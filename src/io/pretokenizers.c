@@ -30,15 +30,15 @@ static rp_status read_behaviour(rp_reader *r, const json_t *part, const char *mi
     for (int i = 0; i < RP_COUNT(names); i++)
         if (!strcmp(name, names[i])) return *out = (rp_split)i, RP_OK;
     return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a %.80s that is '%.80s' is not supported", r->name,
-                    rp__kind_of(part), name);
+                    rp__part_kind(part), name);
 }
 
 static rp_status read_split(rp_reader *r, json_t *part)
 {
     rp_stage *stage = NULL;
 
-    RP_TRY(add(r, (rp_stage){ .invert = rp__flag_of(part, "invert", false) }, &stage));
-    RP_TRY(rp__read_pattern(r, part, &stage->pattern));
+    RP_TRY(add(r, (rp_stage){ .invert = rp__part_flag(part, "invert", false) }, &stage));
+    RP_TRY(rp__part_pattern(r, part, &stage->pattern));
     return read_behaviour(r, part, "without a behavior", &stage->behaviour);
 }
 
@@ -48,7 +48,7 @@ static rp_status read_delimiter(rp_reader *r, json_t *part)
     rp_stage *stage = NULL;
 
     RP_TRY(add(r, (rp_stage){ .behaviour = RP_SPLIT_REMOVED }, &stage));
-    rp_status status = rp__read_text(r, part, "delimiter", &text);
+    rp_status status = rp__part_text(r, part, "delimiter", &text);
     if (status == RP_OK) status = rp__pattern_new(r->ctx, text.at, text.n, RP_PATTERN_LITERAL, &stage->pattern);
     rp__release(text.at);
     return status;
@@ -56,7 +56,7 @@ static rp_status read_delimiter(rp_reader *r, json_t *part)
 
 static rp_status read_digits(rp_reader *r, json_t *part)
 {
-    bool each = rp__flag_of(part, "individual_digits", false);
+    bool each = rp__part_flag(part, "individual_digits", false);
     rp_stage *stage = NULL;
 
     RP_TRY(add(r, (rp_stage){ .behaviour = each ? RP_SPLIT_ISOLATED : RP_SPLIT_CONTIGUOUS }, &stage));
@@ -90,12 +90,12 @@ static rp_status read_bert(rp_reader *r, json_t *part)
     return add(r, (rp_stage){ .member = rp__is_punctuation, .behaviour = RP_SPLIT_ISOLATED }, NULL);
 }
 
-rp_status rp__read_prepend_scheme(rp_reader *r, const json_t *part, rp_prepend *out)
+rp_status rp__part_prepend(rp_reader *r, const json_t *part, rp_prepend *out)
 {
     static const char *const names[] = { [RP_PREPEND_NEVER] = "never", [RP_PREPEND_FIRST] = "first", [RP_PREPEND_ALWAYS] = "always" };
     const char *name = json_string_value(json_object_get(part, "prepend_scheme"));
 
-    *out = rp__flag_of(part, "add_prefix_space", true) ? RP_PREPEND_ALWAYS : RP_PREPEND_NEVER;
+    *out = rp__part_flag(part, "add_prefix_space", true) ? RP_PREPEND_ALWAYS : RP_PREPEND_NEVER;
     for (int i = 0; name && i < RP_COUNT(names); i++)
         if (!strcmp(name, names[i])) return *out = (rp_prepend)i, RP_OK;
     RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, !name, "a Metaspace with a prepend_scheme '%.80s' is not supported", r->name, name);
@@ -107,10 +107,10 @@ static rp_status read_metaspace(rp_reader *r, json_t *part)
     rp_stage *stage = NULL;
 
     RP_TRY(add(r, (rp_stage){ .behaviour = RP_SPLIT_WITH_NEXT }, &stage));
-    RP_TRY(rp__read_prepend_scheme(r, part, &stage->prepend));
-    RP_TRY(rp__read_text(r, part, "replacement", &stage->space));
+    RP_TRY(rp__part_prepend(r, part, &stage->prepend));
+    RP_TRY(rp__part_text(r, part, "replacement", &stage->space));
     RP_READ_CHECK(r, RP_ERR_FORMAT, stage->space.n, "a Metaspace has an empty replacement", r->name);
-    if (!rp__flag_of(part, "split", true)) return RP_OK;
+    if (!rp__part_flag(part, "split", true)) return RP_OK;
     return rp__pattern_new(r->ctx, stage->space.at, stage->space.n, RP_PATTERN_LITERAL, &stage->pattern);
 }
 
@@ -120,12 +120,12 @@ static rp_status read_byte_level(rp_reader *r, json_t *part)
 
     RP_TRY(add(r, (rp_stage){ .behaviour = RP_SPLIT_ISOLATED, .prepend = RP_PREPEND_ALWAYS }, &stage));
     r->byte_level = true;
-    if (rp__flag_of(part, "add_prefix_space", true)) RP_TRY(rp__bytes_push(r->ctx, &stage->space, " ", 1));
-    if (!rp__flag_of(part, "use_regex", true)) return RP_OK;
+    if (rp__part_flag(part, "add_prefix_space", true)) RP_TRY(rp__bytes_push(r->ctx, &stage->space, " ", 1));
+    if (!rp__part_flag(part, "use_regex", true)) return RP_OK;
     return rp__pattern_new(r->ctx, GPT2, (int64_t)strlen(GPT2), 0, &stage->pattern);
 }
 
-rp_status rp__read_pre_tokenizer(rp_reader *r, json_t *part)
+rp_status rp__tokenizer_read_pre_tokenizer(rp_reader *r, json_t *part)
 {
     static const rp_part_kind kinds[] = {
         { "Split", read_split }, { "Digits", read_digits }, { "ByteLevel", read_byte_level }, { "Metaspace", read_metaspace },

@@ -116,7 +116,7 @@ rp_status rp__pattern_replace(rp_ctx *ctx, rp_pattern *pattern, const char *text
 
 /* ---- sets of characters as the package has them (unicode_sets.c) ---- */
 
-bool rp__is_punctuation(uint32_t point);            /* ASCII's and general category P */
+bool rp__is_punctuation(uint32_t point);            /* what Punctuation and BertPreTokenizer cut at */
 bool rp__is_dropped(uint32_t point);                /* what BertNormalizer's clean_text drops */
 bool rp__is_cjk(uint32_t point);                    /* what it puts spaces around */
 bool rp__is_nonspacing(uint32_t point);             /* what its strip_accents drops, after NFD */

@@ -7,40 +7,40 @@
 
 #include <string.h>
 
-const char *rp__kind_of(const json_t *part)
+const char *rp__part_kind(const json_t *part)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
 
     return type ? type : "without a type";
 }
 
-bool rp__flag_of(const json_t *part, const char *key, bool missing)
+bool rp__part_flag(const json_t *part, const char *key, bool missing)
 {
     const json_t *value = json_object_get(part, key);
 
     return json_is_boolean(value) ? json_is_true(value) : missing;
 }
 
-bool rp__is_empty(const json_t *value)
+bool rp__part_empty(const json_t *value)
 {
     return !value || json_is_null(value) || (json_is_string(value) && !json_string_length(value));
 }
 
-rp_status rp__read_text(rp_reader *r, const json_t *part, const char *key, rp_bytes *out)
+rp_status rp__part_text(rp_reader *r, const json_t *part, const char *key, rp_bytes *out)
 {
     const json_t *value = json_object_get(part, key);
 
-    RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_string(value), "a %.80s has no %s", r->name, rp__kind_of(part), key);
+    RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_string(value), "a %.80s has no %s", r->name, rp__part_kind(part), key);
     return rp__bytes_push(r->ctx, out, json_string_value(value), (int64_t)json_string_length(value));
 }
 
-rp_status rp__read_pattern(rp_reader *r, const json_t *part, rp_pattern **out)
+rp_status rp__part_pattern(rp_reader *r, const json_t *part, rp_pattern **out)
 {
     const json_t *pattern = json_object_get(part, "pattern");
     const json_t *regex   = json_object_get(pattern, "Regex"), *literal = json_object_get(pattern, "String");
     const json_t *text    = json_is_string(regex) ? regex : literal;
 
-    RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_string(text), "a %.80s has neither a Regex nor a String", r->name, rp__kind_of(part));
+    RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_string(text), "a %.80s has neither a Regex nor a String", r->name, rp__part_kind(part));
     return rp__pattern_new(r->ctx, json_string_value(text), (int64_t)json_string_length(text),
                            text == regex ? 0 : RP_PATTERN_LITERAL, out);
 }
@@ -51,13 +51,13 @@ rp_status rp__read_parts(rp_reader *r, json_t *part, const char *what, const cha
     size_t i;
 
     if (!part || json_is_null(part)) return RP_OK;
-    if (!strcmp(rp__kind_of(part), "Sequence")) {
+    if (!strcmp(rp__part_kind(part), "Sequence")) {
         json_array_foreach(json_object_get(part, list), i, inner) RP_TRY(rp__read_parts(r, inner, what, list, kinds, n_kinds));
         return RP_OK;
     }
     for (int k = 0; k < n_kinds; k++)
-        if (!strcmp(rp__kind_of(part), kinds[k].type)) return kinds[k].read(r, part);
-    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': %s '%.80s' is not supported", r->name, what, rp__kind_of(part));
+        if (!strcmp(rp__part_kind(part), kinds[k].type)) return kinds[k].read(r, part);
+    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': %s '%.80s' is not supported", r->name, what, rp__part_kind(part));
 }
 
 /* ---- added tokens ---- */
@@ -77,13 +77,13 @@ static rp_status read_added_token(rp_reader *r, const json_t *token, int32_t *gr
     const json_t *content = json_object_get(token, "content");
     const char *text      = json_string_value(content);
     int64_t bytes         = (int64_t)json_string_length(content);
-    bool special          = rp__flag_of(token, "special", false), normalized = rp__flag_of(token, "normalized", !special);
+    bool special          = rp__part_flag(token, "special", false), normalized = rp__part_flag(token, "normalized", !special);
     rp_bytes normal       = { 0 };
 
     RP_READ_CHECK(r, RP_ERR_FORMAT, text, "an added token has no content", r->name);
     if (!bytes) return RP_OK;
-    rp_added added = { .id = id_for(vocab, text, bytes, *greatest), .lstrip = rp__flag_of(token, "lstrip", false),
-                       .rstrip = rp__flag_of(token, "rstrip", false), .single_word = rp__flag_of(token, "single_word", false) };
+    rp_added added = { .id = id_for(vocab, text, bytes, *greatest), .lstrip = rp__part_flag(token, "lstrip", false),
+                       .rstrip = rp__part_flag(token, "rstrip", false), .single_word = rp__part_flag(token, "single_word", false) };
     RP_TRY(rp__vocab_add(r->ctx, vocab, text, bytes, added.id, RP_TOKEN_ADDED | (special ? RP_TOKEN_SPECIAL : 0)));
     if (added.id > *greatest) *greatest = added.id;
     if (!normalized) return rp__added_insert(r->ctx, &r->t->raw, text, bytes, added);
@@ -110,11 +110,11 @@ static rp_status read_template(rp_reader *r, json_t *part, bool *adds_bos)
     json_t *inner;
     size_t i;
 
-    if (!strcmp(rp__kind_of(part), "Sequence")) {
+    if (!strcmp(rp__part_kind(part), "Sequence")) {
         json_array_foreach(json_object_get(part, "processors"), i, inner) RP_TRY(read_template(r, inner, adds_bos));
         return RP_OK;
     }
-    if (strcmp(rp__kind_of(part), "TemplateProcessing")) return RP_OK;
+    if (strcmp(rp__part_kind(part), "TemplateProcessing")) return RP_OK;
     const json_t *first = json_array_get(json_object_get(part, "single"), 0);
     const char *token   = json_string_value(json_object_get(json_object_get(first, "SpecialToken"), "id"));
     if (!token) return RP_OK;
@@ -145,18 +145,18 @@ static rp_status read_ends(rp_reader *r, json_t *post, const json_t *config)
     t->bos = special_id(t, config, "bos_token", "bos_token_id");
     t->eos = special_id(t, config, "eos_token", "eos_token_id");
     RP_TRY(read_template(r, post, &adds_bos));
-    t->adds_bos = rp__flag_of(config, "add_bos_token", adds_bos) && t->bos >= 0;
+    t->adds_bos = rp__part_flag(config, "add_bos_token", adds_bos) && t->bos >= 0;
     return RP_OK;
 }
 
 static rp_status read_all(rp_reader *r, json_t *root, const json_t *config)
 {
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_object(root), "it is not a JSON object", r->name);
-    RP_TRY(rp__read_model(r, json_object_get(root, "model")));
-    RP_TRY(rp__read_normalizer(r, json_object_get(root, "normalizer")));
-    RP_TRY(rp__read_pre_tokenizer(r, json_object_get(root, "pre_tokenizer")));
-    RP_TRY(rp__finish_model(r, json_object_get(root, "model")));
-    RP_TRY(rp__read_decoder(r, json_object_get(root, "decoder")));
+    RP_TRY(rp__tokenizer_read_model(r, json_object_get(root, "model")));
+    RP_TRY(rp__tokenizer_read_normalizer(r, json_object_get(root, "normalizer")));
+    RP_TRY(rp__tokenizer_read_pre_tokenizer(r, json_object_get(root, "pre_tokenizer")));
+    RP_TRY(rp__tokenizer_finish_model(r, json_object_get(root, "model")));
+    RP_TRY(rp__tokenizer_read_decoder(r, json_object_get(root, "decoder")));
     RP_TRY(read_added(r, json_object_get(root, "added_tokens")));
     return read_ends(r, json_object_get(root, "post_processor"), config);
 }

@@ -30,11 +30,15 @@ static uint64_t hash_of_ids(const int32_t *ids, int64_t n)
     return h;
 }
 
-static uint64_t hash_of_text(const char *text, int64_t n)
+/* The package repairs what the byte-level alphabet makes; here that is left to the caller. */
+static uint64_t hash_of_text(rp_ctx *ctx, const char *text, int64_t n)
 {
-    uint64_t h = 0;
+    rp_bytes repaired = { 0 };
+    uint64_t h        = 0;
 
-    for (int64_t i = 0; i < n; i++) h = h * 6364136223846793005ull + (uint8_t)text[i] + 1;
+    assert_ok(ctx, rp__utf8_repair(ctx, text, n, &repaired));
+    for (int64_t i = 0; i < repaired.n; i++) h = h * 6364136223846793005ull + (uint8_t)repaired.at[i] + 1;
+    rp__release(repaired.at);
     return h;
 }
 
@@ -100,10 +104,10 @@ static hashes hashes_of(rp_ctx *ctx, rp_tokenizer *t, const rp_bytes *text)
     assert_ok(ctx, rp__tokenizer_encode(t, text->at ? text->at : "", text->n, &ids, &n));
     h.ids = hash_of_ids(ids, n);
     assert_ok(ctx, rp__tokenizer_decode(t, ids, n, false, &back, &bytes));
-    h.text = hash_of_text(back, bytes);
+    h.text = hash_of_text(ctx, back, bytes);
     rp__release(back);
     assert_ok(ctx, rp__tokenizer_decode(t, ids, n, true, &back, &bytes));
-    h.plain = hash_of_text(back, bytes);
+    h.plain = hash_of_text(ctx, back, bytes);
     rp__release(back);
     rp__release(ids);
     return h;

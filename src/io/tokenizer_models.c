@@ -1,4 +1,4 @@
-/* io/models.c -- the model of a tokenizer.json: vocabulary, and what bpe.c, unigram.c or wordpiece.c need beside it. */
+/* io/tokenizer_models.c -- the model of a tokenizer.json: vocabulary, and what bpe.c, unigram.c or wordpiece.c need beside it. */
 #include "io/tokenizer_reader.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static int32_t find(const rp_reader *r, const json_t *text)
 
 static rp_status read_affix(rp_reader *r, const json_t *model, const char *key, rp_bytes *out)
 {
-    return rp__is_empty(json_object_get(model, key)) ? RP_OK : rp__read_text(r, model, key, out);
+    return rp__part_empty(json_object_get(model, key)) ? RP_OK : rp__part_text(r, model, key, out);
 }
 
 /* ---- BPE ---- */
@@ -63,7 +63,7 @@ static rp_status read_bpe(rp_reader *r, json_t *model)
     json_t *merges        = json_object_get(model, "merges");
     rp_bpe *bpe           = &r->t->bpe;
 
-    RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, rp__is_empty(dropout) || (json_is_number(dropout) && json_number_value(dropout) == 0),
+    RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, rp__part_empty(dropout) || (json_is_number(dropout) && json_number_value(dropout) == 0),
                   "dropout of merges is not supported", r->name);
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_array(merges), "the model has no merges", r->name);
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_array_size(merges) < RP_MAX_TOKENS, "it has %zu merges", r->name,
@@ -72,9 +72,9 @@ static rp_status read_bpe(rp_reader *r, json_t *model)
     RP_TRY(read_affix(r, model, "continuing_subword_prefix", &bpe->prefix));
     RP_TRY(read_affix(r, model, "end_of_word_suffix", &bpe->suffix));
     bpe->unk           = find(r, json_object_get(model, "unk_token"));
-    bpe->fuse_unk      = rp__flag_of(model, "fuse_unk", false);
-    bpe->byte_fallback = rp__flag_of(model, "byte_fallback", false);
-    bpe->ignore_merges = rp__flag_of(model, "ignore_merges", false);
+    bpe->fuse_unk      = rp__part_flag(model, "fuse_unk", false);
+    bpe->byte_fallback = rp__part_flag(model, "byte_fallback", false);
+    bpe->ignore_merges = rp__part_flag(model, "ignore_merges", false);
     RP_TRY(rp__bpe_new(r->ctx, &r->t->vocab, (int64_t)json_array_size(merges), bpe));
     for (size_t i = 0; i < json_array_size(merges); i++) RP_TRY(read_merge(r, json_array_get(merges, i), (int32_t)i));
     r->t->encode_piece = encode_bpe;
@@ -90,7 +90,7 @@ static rp_status finish_bpe(rp_reader *r, const json_t *model)
     bpe->by_char = !r->byte_level || bpe->prefix.n || bpe->suffix.n;
     for (int b = 0; b < 256 && !bpe->by_char; b++) complete = complete && bpe->byte_id[b] >= 0;
     if (bpe->by_char) complete = false;
-    RP_READ_CHECK(r, RP_ERR_FORMAT, complete || rp__is_empty(json_object_get(model, "unk_token")) || bpe->unk >= 0,
+    RP_READ_CHECK(r, RP_ERR_FORMAT, complete || rp__part_empty(json_object_get(model, "unk_token")) || bpe->unk >= 0,
                   "the unk_token is not in the vocabulary", r->name);
     RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, complete || bpe->by_char || !bpe->byte_fallback,
                   "a model with byte_fallback that lacks some of the 256 bytes is not supported", r->name);
@@ -132,7 +132,7 @@ static rp_status read_unigram(rp_reader *r, json_t *model)
     u->ctx           = r->ctx;
     u->vocab         = &r->t->vocab;
     u->unk           = (int32_t)unk_id;
-    u->byte_fallback = rp__flag_of(model, "byte_fallback", false);
+    u->byte_fallback = rp__part_flag(model, "byte_fallback", false);
     u->score         = rp__host_alloc(r->ctx, n * (int64_t)sizeof *u->score);
     if (!u->score) return RP_ERR_MEMORY;
     for (int64_t i = 0; i < n; i++) RP_TRY(read_scored(r, json_array_get(vocab, (size_t)i), (int32_t)i, &least));
@@ -177,7 +177,7 @@ static rp_status read_wordpiece(rp_reader *r, json_t *model)
     w->max_chars = json_is_integer(most) ? json_integer_value(most) : 100;
     w->unk       = unk ? find(r, unk) : rp__vocab_find_model(w->vocab, "[UNK]", 5);
     RP_READ_CHECK(r, RP_ERR_FORMAT, w->unk >= 0, "the unk_token is not in the vocabulary", r->name);
-    if (json_object_get(model, "continuing_subword_prefix")) RP_TRY(rp__read_text(r, model, "continuing_subword_prefix", &w->prefix));
+    if (json_object_get(model, "continuing_subword_prefix")) RP_TRY(rp__part_text(r, model, "continuing_subword_prefix", &w->prefix));
     else RP_TRY(rp__bytes_push(r->ctx, &w->prefix, "##", 2));
     r->t->encode_piece = encode_wordpiece;
     return fill_tries(r);
@@ -196,12 +196,12 @@ static const struct {
 /* Old files leave the type out; what has merges is BPE, what has scores Unigram. */
 static const char *type_of(const json_t *model)
 {
-    if (json_object_get(model, "type")) return rp__kind_of(model);
+    if (json_object_get(model, "type")) return rp__part_kind(model);
     if (json_object_get(model, "merges")) return "BPE";
     return json_is_array(json_object_get(model, "vocab")) ? "Unigram" : "WordPiece";
 }
 
-rp_status rp__read_model(rp_reader *r, json_t *model)
+rp_status rp__tokenizer_read_model(rp_reader *r, json_t *model)
 {
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_object(model), "there is no model", r->name);
     for (int k = 0; k < RP_COUNT(kinds); k++)
@@ -210,7 +210,7 @@ rp_status rp__read_model(rp_reader *r, json_t *model)
                     r->name, type_of(model));
 }
 
-rp_status rp__finish_model(rp_reader *r, const json_t *model)
+rp_status rp__tokenizer_finish_model(rp_reader *r, const json_t *model)
 {
     r->t->maps_bytes = r->byte_level;
     for (int k = 0; k < RP_COUNT(kinds); k++)
