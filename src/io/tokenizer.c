@@ -231,7 +231,7 @@ static rp_status decode_all(rp_tokenizer *t, rp_decoding *d, const int32_t *ids,
         if (any && t->decoders.joins) RP_TRY(rp__bytes_push(t->ctx, d->out, " ", 1));
         any = true;
         if (t->decoders.bytes) RP_TRY(put_token(t->ctx, &t->vocab, ids[i], d->out));
-        else RP_TRY(rp__decode_token(d, rp__vocab_text(&t->vocab, ids[i]), token->bytes));
+        else RP_TRY(rp__decode_token(d, t->vocab.text.at + token->shown, token->shown_bytes));
     }
     return rp__decode_end(d);
 }

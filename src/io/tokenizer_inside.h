@@ -47,7 +47,8 @@ rp_status rp__byte_text(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *
 enum { RP_TOKEN_IN_MODEL = 1, RP_TOKEN_ADDED = 2, RP_TOKEN_SPECIAL = 4 };
 #define RP_MAX_TOKENS (1 << 22)
 
-typedef struct { int64_t at; int32_t bytes; uint32_t flags; } rp_token;   /* flags 0: no token has this id */
+/* flags 0: no token has this id. What an added token that is looked for in normalized text decodes to is its normalized text. */
+typedef struct { int64_t at, shown; int32_t bytes, shown_bytes; uint32_t flags; } rp_token;
 typedef struct {
     rp_bytes text;                  /* all tokens as the file writes them, each terminated */
     rp_token *token;
@@ -63,6 +64,8 @@ rp_status rp__vocab_add(rp_ctx *ctx, rp_vocab *vocab, const char *text, int64_t 
 int32_t rp__vocab_find(const rp_vocab *vocab, const char *text, int64_t bytes);     /* -1 where absent */
 int32_t rp__vocab_find_model(const rp_vocab *vocab, const char *text, int64_t bytes);     /* -1 where the model has none */
 const char *rp__vocab_text(const rp_vocab *vocab, int32_t id);
+/* Give a token that is there another text to decode to. */
+rp_status rp__vocab_show(rp_ctx *ctx, rp_vocab *vocab, int32_t id, const char *text, int64_t bytes);
 void rp__vocab_free(rp_vocab *vocab);
 
 /* ---- strings by their bytes (trie.c) ---- */

@@ -89,6 +89,7 @@ static rp_status read_added_token(rp_reader *r, const json_t *token, int32_t *gr
     if (!normalized) return rp__added_insert(r->ctx, &r->t->raw, text, bytes, added);
     rp_status status = rp__normalize_all(r->ctx, &r->t->normalizers, text, bytes, &normal);
     if (status == RP_OK) status = rp__added_insert(r->ctx, &r->t->normalized, normal.at, normal.n, added);
+    if (status == RP_OK) status = rp__vocab_show(r->ctx, vocab, added.id, normal.at, normal.n);
     rp__release(normal.at);
     return status;
 }

@@ -133,12 +133,24 @@ rp_status rp__vocab_add(rp_ctx *ctx, rp_vocab *vocab, const char *text, int64_t 
     RP_TRY(rp__bytes_room(ctx, &vocab->text, bytes + 1));
     RP_TRY(rp__bytes_push(ctx, &vocab->text, text, bytes));
     RP_TRY(rp__bytes_push(ctx, &vocab->text, "", 1));
-    vocab->token[id]  = (rp_token){ .at = at, .bytes = (int32_t)bytes, .flags = flags };
+    vocab->token[id]  = (rp_token){ .at = at, .shown = at, .bytes = (int32_t)bytes, .shown_bytes = (int32_t)bytes, .flags = flags };
     vocab->slot[slot] = (int32_t)id + 1;
     vocab->n_used++;
     if (flags & RP_TOKEN_IN_MODEL) vocab->n_model++;
     if (id >= vocab->n_ids) vocab->n_ids = (int32_t)id + 1;
     if (bytes > vocab->longest_bytes) vocab->longest_bytes = (int32_t)bytes;
+    return RP_OK;
+}
+
+rp_status rp__vocab_show(rp_ctx *ctx, rp_vocab *vocab, int32_t id, const char *text, int64_t bytes)
+{
+    rp_token *token = &vocab->token[id];
+
+    RP_CHECK(ctx, bytes < INT32_MAX / 2, RP_ERR_FORMAT, "token %d has %" PRId64 " bytes when normalized", id, bytes);
+    int64_t at = vocab->text.n;
+    RP_TRY(rp__bytes_push(ctx, &vocab->text, text, bytes));
+    token->shown       = at;
+    token->shown_bytes = (int32_t)bytes;
     return RP_OK;
 }
 
