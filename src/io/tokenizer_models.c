@@ -2,6 +2,8 @@
 #include "io/tokenizer_reader.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static rp_status read_vocab(rp_reader *r, json_t *vocab)
@@ -105,6 +107,24 @@ static rp_status encode_unigram(rp_tokenizer *t, const char *piece, int64_t byte
     return rp__unigram_encode(&t->unigram, piece, bytes, ids);
 }
 
+/* The double that the package reads where a file says `value`: it divides the digits, rounded, by a power of ten, rounded again, which
+ * may be one unit off. Equal ways to write a text differ by as little, so it decides ids. The digits are the fewest that say the value. */
+static double as_the_package_reads(double value)
+{
+    char text[40];
+    int precision  = 0;
+    int64_t digits = 0;
+
+    do snprintf(text, sizeof text, "%.*e", precision, fabs(value));
+    while (strtod(text, NULL) != fabs(value) && ++precision < 17);
+    for (const char *c = text; *c && *c != 'e'; c++)
+        if (*c >= '0' && *c <= '9') digits = 10 * digits + (*c - '0');
+    long exponent = strtol(strchr(text, 'e') + 1, NULL, 10) - precision;
+    if (exponent >= 0 || exponent < -300) return value;
+    snprintf(text, sizeof text, "1e%ld", -exponent);
+    return copysign((double)digits / strtod(text, NULL), value);
+}
+
 static rp_status read_scored(rp_reader *r, const json_t *pair, int32_t id, double *least)
 {
     rp_unigram *u     = &r->t->unigram;
@@ -115,7 +135,7 @@ static rp_status read_scored(rp_reader *r, const json_t *pair, int32_t id, doubl
                   "token %d is not a text with a score", r->name, id);
     RP_TRY(rp__vocab_add(r->ctx, &r->t->vocab, json_string_value(text), (int64_t)json_string_length(text), id, RP_TOKEN_IN_MODEL));
     RP_TRY(rp__trie_insert(r->ctx, &u->trie, json_string_value(text), (int64_t)json_string_length(text), id, &fresh));
-    u->score[id] = json_number_value(score);
+    u->score[id] = as_the_package_reads(json_number_value(score));
     if (u->score[id] < *least) *least = u->score[id];
     return RP_OK;
 }

@@ -3,7 +3,7 @@
 
 #include <utf8proc.h>
 
-typedef enum { punctuation, dropped, nonspacing, mark, cjk } set_name;
+typedef enum { punctuation, dropped, nonspacing, mark, cjk, joiner } set_name;
 
 /* Ranges of one set are in order and come after those of the sets before it. */
 static bool has(set_name set, uint32_t point)
@@ -52,8 +52,10 @@ int rp__lower(uint32_t c, uint32_t out[2])
     return 1;
 }
 
-/* utf8proc's rules of Unicode 14; marks that came later join what is before them. */
+/* By utf8proc's rules; what came after the Unicode that it may know joins as U+0300 does. */
 bool rp__breaks_between(uint32_t left, uint32_t right, int32_t *state)
 {
-    return utf8proc_grapheme_break_stateful((utf8proc_int32_t)left, (utf8proc_int32_t)right, state);
+    bool late = right >= 0x300 && has(joiner, right);
+
+    return utf8proc_grapheme_break_stateful((utf8proc_int32_t)left, late ? 0x300 : (utf8proc_int32_t)right, state);
 }
