@@ -158,7 +158,6 @@ def t5():
     t.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, "always", True)
     t.decoder = decoders.Metaspace(SPACE, "always")
     t.add_special_tokens(special("<pad>", "</s>", "<unk>"))
-    t.add_special_tokens([AddedToken("<extra_id_%d>" % i, normalized=False, special=True, lstrip=True) for i in range(3)])
     template(t, "$A </s>", "</s>")
     save("t5", t, eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
     write_gguf("t5", "t5", proto, eos=1, unk=2, pad=0)
@@ -168,6 +167,7 @@ def t5():
     t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(SPACE, "always", True)])
     t.decoder = decoders.Metaspace(SPACE, "always")
     t.add_special_tokens(special("<pad>", "</s>", "<unk>"))
+    t.add_special_tokens([AddedToken("<extra_id_%d>" % i, normalized=False, special=True, lstrip=True) for i in range(3)])
     template(t, "$A </s>", "</s>")
     save("t5_old", t, eos_token="</s>")
 

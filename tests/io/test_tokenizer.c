@@ -335,10 +335,8 @@ static void what_is_not_known_is_refused_by_name(void **state)
         { "{", RP_ERR_FORMAT, "line 1" },
         { "[]", RP_ERR_FORMAT, "not a JSON object" },
         { "{}", RP_ERR_FORMAT, "no model" },
-        { "{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", RP_ERR_UNSUPPORTED, "a model 'Unigram'" },
+        { "{\"model\":{\"type\":\"WordLevel\",\"vocab\":[]}}", RP_ERR_UNSUPPORTED, "a model 'WordLevel'" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[],\"dropout\":0.1}}", RP_ERR_UNSUPPORTED, "dropout" },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[],\"end_of_word_suffix\":\"</w>\"}}", RP_ERR_UNSUPPORTED,
-          "suffix" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", RP_ERR_FORMAT, "merge 0" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a x\"]}}", RP_ERR_FORMAT, "merge 0 names" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", RP_ERR_FORMAT, "merge 0 is not a pair" },
@@ -346,10 +344,12 @@ static void what_is_not_known_is_refused_by_name(void **state)
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", RP_ERR_FORMAT, "same id 0" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999999},\"merges\":[]}}", RP_ERR_FORMAT, "id 99999999999" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"x\"},\"merges\":[]}}", RP_ERR_FORMAT, "not an integer" },
-        { "{" MODEL "}", RP_ERR_UNSUPPORTED, "without a pre-tokenizer" },
-        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\"}}", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'Metaspace'" },
-        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Digits\"}}", RP_ERR_UNSUPPORTED, "without ByteLevel" },
-        { "{" MODEL ",\"normalizer\":{\"type\":\"Lowercase\"}," BYTES "}", RP_ERR_UNSUPPORTED, "a normalizer 'Lowercase'" },
+        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'UnicodeScripts'" },
+        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}}",
+          RP_ERR_UNSUPPORTED, "after ByteLevel" },
+        { "{" MODEL ",\"normalizer\":{\"type\":\"Nmt\"}," BYTES "}", RP_ERR_UNSUPPORTED, "a normalizer 'Nmt'" },
+        { "{" MODEL ",\"decoder\":{\"type\":\"CTC\"}," BYTES "}", RP_ERR_UNSUPPORTED, "a decoder 'CTC'" },
+        { "{" MODEL ",\"post_processor\":{\"type\":\"Other\"}," BYTES "}", RP_ERR_UNSUPPORTED, "a post-processor 'Other'" },
         { REGEX("(?P<a>x)"), RP_ERR_UNSUPPORTED, "a group of another kind" },
         { REGEX("(*UTF)x"), RP_ERR_UNSUPPORTED, "'(*'" },
         { REGEX("\\\\bx"), RP_ERR_UNSUPPORTED, "'\\b'" },
@@ -578,7 +578,8 @@ static void every_kind_that_gguf_may_name_can_be_built(void **state)
 static void gguf_tokenizers_that_are_not_known_are_refused_by_name(void **state)
 {
     static const struct { const char *model, *pre, *merge; rp_status status; const char *says; } cases[] = {
-        { "llama", "default", "a b", RP_ERR_UNSUPPORTED, "a tokenizer model 'llama' is not supported, only gpt2" },
+        { "rwkv", "default", "a b", RP_ERR_UNSUPPORTED, "a tokenizer model 'rwkv' is not supported, only gpt2, llama, t5 and bert" },
+        { "llama", "default", "a b", RP_ERR_FORMAT, "has no scores" },
         { "gpt2", "tekken", "a b", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'tekken'" },
         { "gpt2", "gpt-2", "ab", RP_ERR_FORMAT, "merge 0 is not a pair" },
     };

@@ -154,6 +154,20 @@ static void ids_and_decoded_texts_of_1000_strings_agree_for_every_family(void **
     test_ctx_free(ctx);
 }
 
+/* GGUF names no normalizer: what it stands for is what the families that are written so have. */
+static void ids_and_decoded_texts_agree_for_families_from_gguf(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    texts *all  = all_texts(ctx);
+
+    agrees(ctx, all, "llama2.gguf", "llama2");
+    agrees(ctx, all, "bert.gguf", "bert");
+    agrees(ctx, all, "t5.gguf", "t5");
+    free_texts(all);
+    test_ctx_free(ctx);
+}
+
 /* ---- every code point ---- */
 
 static rp_bytes block_text(rp_ctx *ctx, uint32_t base)
@@ -209,11 +223,179 @@ static void every_code_point_of_two_planes_agrees_for_every_family(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- bos, eos ---- */
+
+static void bos_and_eos_come_from_every_post_processor(void **state)
+{
+    static const struct { const char *name, *bos, *eos; bool adds; } want[] = {
+        { "llama2", "<s>", "</s>", true }, { "llama2.gguf", "<s>", "</s>", true }, { "mistral", "<s>", "</s>", true },
+        { "bert", "[CLS]", "[SEP]", true }, { "bert.gguf", "[CLS]", "[SEP]", true }, { "bert_cased", "[CLS]", "[SEP]", true },
+        { "t5", NULL, "</s>", false }, { "t5.gguf", NULL, "</s>", false }, { "unigram_bytes", "<s>", "</s>", true },
+        { "clip", "<|startoftext|>", "<|endoftext|>", true }, { "rest", NULL, NULL, false },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(want); i++) {
+        rp_tokenizer *t = load(ctx, want[i].name);
+        assert_int_equal(rp__tokenizer_bos(t), want[i].bos ? rp__tokenizer_id(t, want[i].bos) : -1);
+        assert_int_equal(rp__tokenizer_eos(t), want[i].eos ? rp__tokenizer_id(t, want[i].eos) : -1);
+        assert_true(!want[i].eos || rp__tokenizer_eos(t) >= 0);
+        assert_int_equal(rp__tokenizer_adds_bos(t), want[i].adds);
+        rp__tokenizer_free(t);
+    }
+    test_ctx_free(ctx);
+}
+
+/* ---- cost ---- */
+
+/* A document is one piece to these. It is cut where no merge joins, so that room for symbols is that of the longest part. */
+static void a_document_without_pre_tokenizer_takes_the_memory_of_a_word(void **state)
+{
+    enum { N = 1 << 20 };
+    rp_ctx *ctx     = test_ctx(NULL);
+    rp_tokenizer *t = load(ctx, "llama2");
+    char *text      = malloc(N);
+    int32_t *ids    = NULL;
+    int64_t n       = 0;
+
+    (void)state;
+    for (int i = 0; i < N; i++) text[i] = "the quick brown fox "[i % 20];
+    assert_ok(ctx, rp__tokenizer_encode(t, text, N, &ids, &n));
+    assert_true(n > N / 8);
+    assert_true(t->bpe.symbol_room < 100);
+    rp__release(ids);
+    rp__tokenizer_free(t);
+    free(text);
+    test_ctx_free(ctx);
+}
+
+/* Words without end: nothing in them can be cut. Counts, not clocks. */
+static void a_word_without_end_takes_time_in_proportion_for_every_model(void **state)
+{
+    static const struct { const char *name, *unit; } cases[] = {
+        { "llama2", "a" }, { "llama2", "ab" }, { "llama2", " " }, { "gemma", "\xc3\xa9" }, { "unigram_bytes", "a" }, { "t5", "e" }, { "bert", "a" }, { "clip", "a" },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        int64_t steps[2], allocations[2], unit = (int64_t)strlen(cases[i].unit);
+        rp_tokenizer *t = load(ctx, cases[i].name);
+        for (int k = 0; k < 2; k++) {
+            int64_t bytes = (int64_t)(1 << 20) >> (1 - k) * 3, before = t->bpe.n_steps, asked = ctx->alloc_count, n = 0;
+            char *text    = malloc((size_t)bytes);
+            int32_t *ids  = NULL;
+            for (int64_t b = 0; b < bytes; b++) text[b] = cases[i].unit[b % unit];
+            assert_ok(ctx, rp__tokenizer_encode(t, text, bytes, &ids, &n));
+            assert_true(n > 0);
+            steps[k]       = t->bpe.n_steps - before;
+            allocations[k] = ctx->alloc_count - asked;
+            rp__release(ids);
+            free(text);
+        }
+        assert_true(steps[1] <= 11 * steps[0] + 1000);          /* eight times the text; a heap is three levels deeper */
+        assert_true(allocations[1] <= allocations[0] + 60);
+        rp__tokenizer_free(t);
+    }
+    test_ctx_free(ctx);
+}
+
+/* ---- failing allocations ---- */
+
+static rp_status whole_life(rp_ctx *ctx, const char *name, const char *out)
+{
+    static const char text[] = "<r>  Caf\xc3\xa9 e\xcc\x81\xcc\xa3 the 1234 \xff <s>\n\n  x's `` a longword";
+    rp_tokenizer *t = NULL;
+    char path[512], *back = NULL;
+    int32_t *ids = NULL;
+    int64_t n = 0, bytes = 0;
+
+    snprintf(path, sizeof path, GOLDEN "families/%s", name);
+    rp_status status = rp__tokenizer_load(ctx, path, &t);
+    if (status == RP_OK) status = rp__tokenizer_encode(t, text, (int64_t)sizeof text - 1, &ids, &n);
+    if (status == RP_OK) status = rp__tokenizer_decode(t, ids, n, false, &back, &bytes);
+    if (status == RP_OK) status = rp__tokenizer_export(t, out);
+    rp__release(back);
+    rp__release(ids);
+    rp__tokenizer_free(t);
+    return status;
+}
+
+static void each_failing_allocation_is_an_error_that_leaks_nothing(void **state)
+{
+    static const char *const names[] = { "rest", "mixed", "albert", "bert", "llama2.gguf", "t5.gguf", "bert.gguf", "clip", "openai" };
+    char folder[] = "/tmp/rp_families_XXXXXX";
+    rp_ctx *ctx   = test_ctx(NULL);
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        int n_failed = 0;
+        for (int64_t k = 1;; k++) {
+            ctx->fault_countdown = k;
+            rp_status status     = whole_life(ctx, names[i], folder);
+            bool fired           = ctx->fault_countdown == 0;
+            ctx->fault_countdown = 0;
+            if (!fired) {
+                assert_int_equal(status, RP_OK);
+                break;
+            }
+            if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
+            n_failed += status != RP_OK;
+        }
+        assert_true(n_failed > 20);
+    }
+    assert_ok(ctx, rp__remove_tree(ctx, folder));
+    test_ctx_free(ctx);
+}
+
+/* ---- export ---- */
+
+static void what_is_exported_from_gguf_encodes_alike(void **state)
+{
+    static const char *const names[] = { "llama2", "bert", "t5" };
+    char folder[] = "/tmp/rp_families_XXXXXX", path[64], file[64];
+    rp_ctx *ctx   = test_ctx(NULL);
+    texts *all    = all_texts(ctx);
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        rp_tokenizer *again = NULL;
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        snprintf(file, sizeof file, "%s.gguf", names[i]);
+        rp_tokenizer *t = load(ctx, file);
+        hashes *want    = read_hashes(ctx, names[i], all->n);
+        assert_ok(ctx, rp__tokenizer_export(t, path));
+        assert_ok(ctx, rp__tokenizer_load(ctx, path, &again));
+        for (int k = 0; k < all->n; k++) {
+            hashes h = hashes_of(ctx, again, &all->text[k]);
+            assert_memory_equal(&h, &want[k], sizeof h);
+        }
+        assert_int_equal(rp__tokenizer_bos(again), rp__tokenizer_bos(t));
+        assert_int_equal(rp__tokenizer_eos(again), rp__tokenizer_eos(t));
+        assert_int_equal(rp__tokenizer_adds_bos(again), rp__tokenizer_adds_bos(t));
+        rp__release(want);
+        rp__tokenizer_free(again);
+        rp__tokenizer_free(t);
+    }
+    assert_ok(ctx, rp__remove_tree(ctx, folder));
+    free_texts(all);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_and_decoded_texts_of_1000_strings_agree_for_every_family),
+        cmocka_unit_test(ids_and_decoded_texts_agree_for_families_from_gguf),
         cmocka_unit_test(every_code_point_of_two_planes_agrees_for_every_family),
+        cmocka_unit_test(bos_and_eos_come_from_every_post_processor),
+        cmocka_unit_test(a_document_without_pre_tokenizer_takes_the_memory_of_a_word),
+        cmocka_unit_test(a_word_without_end_takes_time_in_proportion_for_every_model),
+        cmocka_unit_test(each_failing_allocation_is_an_error_that_leaks_nothing),
+        cmocka_unit_test(what_is_exported_from_gguf_encodes_alike),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
