@@ -20,8 +20,34 @@ static const struct { const char *stages, *normalizer; } kinds[] = {
     { ENDS "true}", "{\"type\":\"NFKD\"}" },
 };
 
+#define SPACE "\xe2\x96\x81"
+#define MERGED \
+    "\"vocab\":{\"<unk>\":0,\"" SPACE "\":1,\"a\":2,\"b\":3,\"" SPACE "a\":4,\"ab\":5,\"" SPACE SPACE "\":6,\"abab\":7,\"<0xC3>\":8,\"<0xA9>\":9,\"\xc3\xa0\":10," \
+    "\"a\xc3\xa0\":11,\"" SPACE "ab\":12,\"<0x0A>\":13},\"merges\":[\"a b\",\"" SPACE " " SPACE "\",\"" SPACE " a\",\"ab ab\",\"a \xc3\xa0\",\"" SPACE " ab\"]"
+#define SCORED \
+    "\"vocab\":[[\"<unk>\",0],[\"" SPACE "\",-1],[\"a\",-2.5],[\"b\",-2.25],[\"ab\",-3.1],[\"" SPACE "a\",-3],[\"<0xC3>\",-4],[\"<0xA9>\",-4],[\"aba\",-5.3]]"
+#define WORDS "\"vocab\":{\"[UNK]\":0,\"a\":1,\"##a\":2,\"ab\":3,\"##b\":4,\"##ab\":5,\"!\":6,\"12\":7,\"e\":8}"
+#define METASPACE(scheme, split) "{\"type\":\"Metaspace\",\"replacement\":\"" SPACE "\",\"prepend_scheme\":\"" scheme "\",\"split\":" split "}"
+#define REPLACE(from, to) "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" from "\"},\"content\":\"" to "\"}"
+
+/* Whole ones of the other kinds. */
+static const char *const whole[] = {
+    "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"fuse_unk\":true,\"unk_token\":\"<unk>\"," MERGED "},\"normalizer\":{\"type\":\"Sequence\","
+    "\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"}," REPLACE(" ", SPACE) "]},\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
+    REPLACE(SPACE, " ") ",{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}}",
+    "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"unk_token\":\"<unk>\"," MERGED "},\"pre_tokenizer\":" METASPACE("first", "false")
+    ",\"decoder\":" METASPACE("first", "false") "}",
+    "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true," SCORED "},\"normalizer\":{\"type\":\"Strip\",\"strip_left\":true,"
+    "\"strip_right\":false},\"pre_tokenizer\":" METASPACE("always", "true") ",\"decoder\":{\"type\":\"ByteFallback\"}}",
+    "{\"model\":{\"type\":\"WordPiece\",\"max_input_chars_per_word\":20," WORDS "},\"normalizer\":{\"type\":\"BertNormalizer\"},\"pre_tokenizer\":"
+    "{\"type\":\"BertPreTokenizer\"},\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\"}}",
+    "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":true," MERGED "},\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
+    "{\"type\":\"NFKC\"},{\"type\":\"StripAccents\"},{\"type\":\"Lowercase\"}]},\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"decoder\":{\"type\":"
+    "\"BPEDecoder\",\"suffix\":\"b\"},\"added_tokens\":[" ADDED(20, "<a>", "true") "]}",
+};
+
 /* All bytes, and merges of some that text has. */
-static rp_tokenizer *make(rp_ctx *ctx, int kind)
+static rp_tokenizer *make_bytes(rp_ctx *ctx, int kind)
 {
     static const char *const merges[][2] = { { "a", "b" }, { "ab", "ab" }, { "\xc4\xa0", "a" }, { "\xc4\xa0", "\xc4\xa0" },
         { "b", "a" }, { "\xc3\x83", "\xc2\xa9" }, { "abab", "abab" }, { "1", "2" }, { "'", "s" } };
@@ -55,6 +81,33 @@ static rp_tokenizer *make(rp_ctx *ctx, int kind)
     return t;
 }
 
+static rp_tokenizer *make(rp_ctx *ctx, int kind)
+{
+    rp_tokenizer *t = NULL;
+    json_t *root    = NULL;
+
+    if (kind < RP_COUNT(kinds)) return make_bytes(ctx, kind);
+    const char *text = whole[kind - RP_COUNT(kinds)];
+    FUZZ_CHECK(rp__tokenizer_json(ctx, "whole", text, (int64_t)strlen(text), &root) == RP_OK);
+    FUZZ_CHECK(rp__tokenizer_build(ctx, "whole", root, NULL, &t) == RP_OK);
+    json_decref(root);
+    return t;
+}
+
+/* Where a document is cut does not show in its ids. */
+static void check_seams(rp_tokenizer *t, const char *text, int64_t bytes, const int32_t *ids, int64_t n)
+{
+    bool never        = t->bpe.seams.never;
+    int32_t *whole_id = NULL;
+    int64_t n_whole;
+
+    t->bpe.seams.never = true;
+    FUZZ_CHECK(rp__tokenizer_encode(t, text, bytes, &whole_id, &n_whole) == RP_OK);
+    FUZZ_CHECK(n == n_whole && (!n || !memcmp(ids, whole_id, (size_t)n * sizeof *ids)));
+    t->bpe.seams.never = never;
+    rp__release(whole_id);
+}
+
 static void check(rp_ctx *ctx, rp_tokenizer *t, const char *text, int64_t bytes)
 {
     rp_bytes repaired = { 0 };
@@ -68,7 +121,8 @@ static void check(rp_ctx *ctx, rp_tokenizer *t, const char *text, int64_t bytes)
     FUZZ_CHECK(rp__tokenizer_encode(t, text, bytes, &again, &n_again) == RP_OK);
     FUZZ_CHECK(n == n_again && (!n || !memcmp(ids, again, (size_t)n * sizeof *ids)));       /* the cache does not show */
     FUZZ_CHECK(rp__tokenizer_decode(t, ids, n, false, &back, &back_bytes) == RP_OK);
-    if (!t->n_normalizers)
+    check_seams(t, text, bytes, ids, n);
+    if (!t->normalizers.n_steps && t->decoders.bytes)
         FUZZ_CHECK(back_bytes == repaired.n && (!repaired.n || !memcmp(back, repaired.at, (size_t)repaired.n)));
     FUZZ_CHECK(rp__utf8_valid(back, back_bytes) == back_bytes);
     rp__release(back);
@@ -79,11 +133,11 @@ static void check(rp_ctx *ctx, rp_tokenizer *t, const char *text, int64_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static rp_tokenizer *made[RP_COUNT(kinds)];
+    static rp_tokenizer *made[RP_COUNT(kinds) + RP_COUNT(whole)];
     rp_ctx *ctx = fuzz_ctx();
 
     if (!size) return 0;
-    int kind = data[0] % RP_COUNT(kinds);
+    int kind = data[0] % RP_COUNT(made);
     if (!made[kind]) made[kind] = make(ctx, kind);
     check(ctx, made[kind], (const char *)data + 1, (int64_t)size - 1);
     return 0;
