@@ -16,6 +16,7 @@ typedef struct {
 
 typedef struct {
     cli_model *m;
+    rp_decode_stream stream;
     char waiting[8];                            /* the beginning of a character */
     int64_t n_waiting, n_tokens;
     rp_status status;
@@ -53,7 +54,7 @@ static rp_status write_token(writer *w, int32_t id)
     char *text    = NULL;
     int64_t bytes = 0;
 
-    RP_TRY(rp__tokenizer_decode(w->m->tokenizer, &id, 1, true, &text, &bytes));
+    RP_TRY(rp__decode_stream_next(&w->stream, id, &text, &bytes));
     char *all = rp__host_alloc(w->m->run.ctx, w->n_waiting + bytes + 1);
     if (all) {
         memcpy(all, w->waiting, (size_t)w->n_waiting);
@@ -132,7 +133,8 @@ static int generate(cli_model *m, const generate_fields *fields)
     int code = cli_model_load(m);
     if (code == CLI_GO) {
         double start = rp__seconds();
-        status       = rp__generate(m->model, ids, n_ids, &options, take_token, &w, &why);
+        status       = rp__decode_stream_begin(m->tokenizer, ids, n_ids, &w.stream);
+        if (status == RP_OK) status = rp__generate(m->model, ids, n_ids, &options, take_token, &w, &why);
         if (status == RP_OK) status = w.status;
         code = status == RP_OK ? end(&w, why, rp__seconds() - start) : cli_fail(&m->run, status);
     }

@@ -11,6 +11,7 @@ has, to try what the others leave out. llama2.gguf, bert.gguf and t5.gguf are th
 import collections
 import io
 import json
+import tempfile
 import unicodedata
 
 import gguf
@@ -86,11 +87,11 @@ def rules():
 
 
 def rule_file():
-    path = OUT / "rules.tsv"
-    with open(path, "w") as out:
-        for text, to in sorted(rules().items()):
-            out.write("%s\t%s\n" % (" ".join("%X" % ord(c) for c in text), " ".join("%X" % ord(c) for c in to)))
-    return path
+    out = tempfile.NamedTemporaryFile("w", suffix=".tsv")
+    for text, to in sorted(rules().items()):
+        out.write("%s\t%s\n" % (" ".join("%X" % ord(c) for c in text), " ".join("%X" % ord(c) for c in to)))
+    out.flush()
+    return out
 
 
 def save(name, tokenizer, **config):
@@ -152,7 +153,8 @@ def gemma():
 
 
 def t5():
-    proto = spm("unigram", 900, normalization_rule_tsv=str(rule_file()), unk_id=2, bos_id=-1, eos_id=1, pad_id=0)
+    with rule_file() as kept:
+        proto = spm("unigram", 900, normalization_rule_tsv=kept.name, unk_id=2, bos_id=-1, eos_id=1, pad_id=0)
     t = unigram(proto)
     t.normalizer = normalizers.Sequence([charsmap(proto), normalizers.Strip(False, True), normalizers.Replace(Regex(" {2,}"), SPACE)])
     t.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, "always", True)

@@ -1,4 +1,5 @@
-/* io/tokenizer.h -- text to token ids and back. Byte-level BPE here; other kinds are further files behind this interface.
+/* io/tokenizer.h -- text to token ids and back: byte-level BPE (GPT-2, Llama 3, Qwen2), SentencePiece's BPE with byte fallback and
+ * its unigram models (Llama 2, Mistral, Gemma, T5, ALBERT), WordPiece (BERT).
  *
  * Encoding adds neither bos nor eos: the caller knows where documents begin and end. Special and added tokens written in
  * the text are recognised, as the `tokenizers` package does.
@@ -20,10 +21,21 @@ void rp__tokenizer_free(rp_tokenizer *tokenizer);
  * grow linearly. */
 rp_status rp__tokenizer_encode(rp_tokenizer *tokenizer, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
 
-/* The bytes of the ids, invalid UTF-8 left as it is; special tokens are skipped when asked. *text is terminated and yours to
+/* The text of the ids; special tokens are skipped when asked. What the byte-level alphabet makes is left as it is where it is no
+ * UTF-8; bytes of a byte fallback that make no character are U+FFFD each, as in the package. *text is terminated and yours to
  * rp__release. errors RP_ERR_ARG an id outside the vocabulary */
 rp_status rp__tokenizer_decode(rp_tokenizer *tokenizer, const int32_t *ids, int64_t n_ids, bool skip_special, char **text,
                                int64_t *bytes);
+
+/* Text while ids still come, special tokens skipped. Begin behind a prompt (0 ids: at the beginning of a text); each next gives what
+ * the id adds, often nothing while a character is incomplete. *text is terminated and yours to rp__release. Holds no memory. */
+typedef struct {
+    rp_tokenizer *tokenizer;
+    int32_t id[64];                 /* those whose text was handed on last, and those that wait */
+    int64_t n, n_said, said_bytes;
+} rp_decode_stream;
+rp_status rp__decode_stream_begin(rp_tokenizer *tokenizer, const int32_t *prompt, int64_t n_prompt, rp_decode_stream *out);
+rp_status rp__decode_stream_next(rp_decode_stream *stream, int32_t id, char **text, int64_t *bytes);
 
 int32_t rp__tokenizer_vocab(const rp_tokenizer *tokenizer);       /* number of ids, added tokens included */
 int32_t rp__tokenizer_bos(const rp_tokenizer *tokenizer);         /* -1 where there is none */

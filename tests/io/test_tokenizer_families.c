@@ -247,6 +247,47 @@ static void bos_and_eos_come_from_every_post_processor(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- text while ids come ---- */
+
+/* Of any text, cut anywhere into prompt and continuation, what ids add one by one makes the whole. */
+static void ids_that_come_one_by_one_add_what_decoding_all_at_once_says(void **state)
+{
+    static const char text[] = "the of  License caf\xc3\xa9 \xe4\xb8\x96\xe7\x95\x8c \xf0\x9f\x98\x80\n\n x = [i for i in range(10)] don't";
+    static const char *const names[] = { "llama2", "mistral", "gemma", "unigram_bytes", "bert_cased", "t5_old", "clip" };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        rp_tokenizer *t = load(ctx, names[i]);
+        int32_t *ids    = NULL;
+        int64_t n = 0, bytes = 0, piece_bytes = 0;
+        char *all = NULL, *piece = NULL;
+        assert_ok(ctx, rp__tokenizer_encode(t, text, (int64_t)sizeof text - 1, &ids, &n));
+        assert_ok(ctx, rp__tokenizer_decode(t, ids, n, true, &all, &bytes));
+        for (int64_t cut = 0; cut < 3; cut++) {
+            rp_decode_stream stream;
+            rp_bytes said = { 0 };
+            char *front   = NULL;
+            assert_ok(ctx, rp__tokenizer_decode(t, ids, cut, true, &front, &piece_bytes));
+            assert_ok(ctx, rp__bytes_push(ctx, &said, front, piece_bytes));
+            assert_ok(ctx, rp__decode_stream_begin(t, ids, cut, &stream));
+            for (int64_t k = cut; k < n; k++) {
+                assert_ok(ctx, rp__decode_stream_next(&stream, ids[k], &piece, &piece_bytes));
+                assert_ok(ctx, rp__bytes_push(ctx, &said, piece, piece_bytes));
+                rp__release(piece);
+            }
+            assert_int_equal(said.n, bytes);
+            assert_memory_equal(said.at, all, (size_t)bytes);
+            rp__release(front);
+            rp__release(said.at);
+        }
+        rp__release(all);
+        rp__release(ids);
+        rp__tokenizer_free(t);
+    }
+    test_ctx_free(ctx);
+}
+
 /* ---- cost ---- */
 
 /* A document is one piece to these. It is cut where no merge joins, so that room for symbols is that of the longest part. */
@@ -392,6 +433,7 @@ int main(void)
         cmocka_unit_test(ids_and_decoded_texts_agree_for_families_from_gguf),
         cmocka_unit_test(every_code_point_of_two_planes_agrees_for_every_family),
         cmocka_unit_test(bos_and_eos_come_from_every_post_processor),
+        cmocka_unit_test(ids_that_come_one_by_one_add_what_decoding_all_at_once_says),
         cmocka_unit_test(a_document_without_pre_tokenizer_takes_the_memory_of_a_word),
         cmocka_unit_test(a_word_without_end_takes_time_in_proportion_for_every_model),
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaks_nothing),
