@@ -114,28 +114,27 @@ static void add_symbol(rp_bpe *bpe, spelling *s, int32_t id)
     s->n++;
 }
 
-static rp_status find_char(rp_bpe *bpe, const char *text, int n, bool first, bool last, int32_t *id)
+/* The character as the vocabulary would have it; its bytes, too, are taken with prefix and suffix. */
+static rp_status affix(rp_bpe *bpe, bool first, bool last, const char **text, int64_t *n)
 {
     bool has_prefix = !first && bpe->prefix.n, has_suffix = last && bpe->suffix.n;
 
-    if (!has_prefix && !has_suffix) {
-        *id = rp__vocab_find_model(bpe->vocab, text, n);
-        return RP_OK;
-    }
+    if (!has_prefix && !has_suffix) return RP_OK;
     bpe->affixed.n = 0;
     if (has_prefix) RP_TRY(rp__bytes_push(bpe->ctx, &bpe->affixed, bpe->prefix.at, bpe->prefix.n));
-    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->affixed, text, n));
+    RP_TRY(rp__bytes_push(bpe->ctx, &bpe->affixed, *text, *n));
     if (has_suffix) RP_TRY(rp__bytes_push(bpe->ctx, &bpe->affixed, bpe->suffix.at, bpe->suffix.n));
-    *id = rp__vocab_find_model(bpe->vocab, bpe->affixed.at, bpe->affixed.n);
+    *text = bpe->affixed.at;
+    *n    = bpe->affixed.n;
     return RP_OK;
 }
 
-static bool fall_back(rp_bpe *bpe, spelling *s, const char *text, int n)
+static bool fall_back(rp_bpe *bpe, spelling *s, const char *text, int64_t n)
 {
     if (!bpe->byte_fallback) return false;
-    for (int i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++)
         if (bpe->fallback_id[(uint8_t)text[i]] < 0) return false;
-    for (int i = 0; i < n; i++) add_symbol(bpe, s, bpe->fallback_id[(uint8_t)text[i]]);
+    for (int64_t i = 0; i < n; i++) add_symbol(bpe, s, bpe->fallback_id[(uint8_t)text[i]]);
     return true;
 }
 
@@ -147,9 +146,11 @@ static rp_status spell(rp_bpe *bpe, const char *piece, int64_t bytes, int32_t *n
     int32_t id;
 
     for (int64_t at = 0, n; at < bytes; at += n) {
-        n = rp__utf8_next(piece + at, bytes - at, &point);
-        RP_TRY(find_char(bpe, piece + at, (int)n, !at, at + n == bytes, &id));
-        if (id < 0 && (fall_back(bpe, &s, piece + at, (int)n) || bpe->unk < 0)) continue;
+        const char *text = piece + at;
+        int64_t length   = n = rp__utf8_next(text, bytes - at, &point);
+        RP_TRY(affix(bpe, !at, at + n == bytes, &text, &length));
+        id = rp__vocab_find_model(bpe->vocab, text, length);
+        if (id < 0 && (fall_back(bpe, &s, text, length) || bpe->unk < 0)) continue;
         if (s.unk_waits && (id >= 0 || !bpe->fuse_unk)) add_symbol(bpe, &s, bpe->unk);
         s.unk_waits = id < 0;
         if (id >= 0) add_symbol(bpe, &s, id);
@@ -191,7 +192,8 @@ static rp_status merge_piece(rp_bpe *bpe, const char *piece, int64_t bytes, rp_i
 {
     int32_t n = 0;
 
-    RP_TRY(make_room(bpe, bytes));
+    /* a character is at most as many symbols as it has bytes, with its prefix and suffix */
+    RP_TRY(make_room(bpe, bytes * (1 + bpe->prefix.n) + bpe->suffix.n));
     if (bpe->by_char) RP_TRY(spell(bpe, piece, bytes, &n));
     else n = first_symbols(bpe, piece, bytes);
     bpe->n_heap = 0;

@@ -29,7 +29,11 @@ static rp_status run_replace(rp_decoding *d, int k, const char *text, int64_t by
     return emit(d, k, s->made.n ? s->made.at : "", s->made.n);
 }
 
-static int hex_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex_of(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
 
 /* "<0x0A>"; as Rust reads numbers, a plus may stand for the first digit. */
 static int byte_of(const char *text, int64_t bytes)
@@ -140,7 +144,8 @@ static rp_status clean_up(rp_ctx *ctx, rp_bytes *text, rp_bytes *spare)
         spare->n  = 0;
         for (int64_t at = 0; at < text->n;) {
             bool found = text->n - at >= n && !memcmp(text->at + at, pairs[i][0], (size_t)n);
-            RP_TRY(found ? rp__bytes_push(ctx, spare, pairs[i][1], (int64_t)strlen(pairs[i][1])) : rp__bytes_push(ctx, spare, text->at + at, 1));
+            if (found) RP_TRY(rp__bytes_push(ctx, spare, pairs[i][1], (int64_t)strlen(pairs[i][1])));
+            else RP_TRY(rp__bytes_push(ctx, spare, text->at + at, 1));
             at += found ? n : 1;
         }
         rp_bytes swap = *text;
@@ -218,9 +223,23 @@ static rp_status read_replace(rp_reader *r, json_t *part)
     return rp__part_text(r, part, "content", &step->content);
 }
 
-static rp_status read_byte_fallback(rp_reader *r, json_t *part) { return (void)part, add(r, (rp_decoder){ .run = run_byte_fallback }, NULL); }
-static rp_status read_fuse(rp_reader *r, json_t *part) { return (void)part, add(r, (rp_decoder){ .run = run_fuse }, NULL); }
-static rp_status read_byte_level(rp_reader *r, json_t *part) { return (void)part, add(r, (rp_decoder){ .run = run_byte_level }, NULL); }
+static rp_status read_byte_fallback(rp_reader *r, json_t *part)
+{
+    (void)part;
+    return add(r, (rp_decoder){ .run = run_byte_fallback }, NULL);
+}
+
+static rp_status read_fuse(rp_reader *r, json_t *part)
+{
+    (void)part;
+    return add(r, (rp_decoder){ .run = run_fuse }, NULL);
+}
+
+static rp_status read_byte_level(rp_reader *r, json_t *part)
+{
+    (void)part;
+    return add(r, (rp_decoder){ .run = run_byte_level }, NULL);
+}
 
 static rp_status read_strip(rp_reader *r, json_t *part)
 {

@@ -30,7 +30,9 @@ bool rp__words_flag(const rp_gguf_words *w, const char *key, bool missing)
 
 int rp__words_type(const rp_gguf_words *w, int64_t id)
 {
-    return w->types ? (int)rp__gguf_array_number(w->file, w->types, id) : RP_GGUF_TOKEN_NORMAL;
+    double type = w->types ? rp__gguf_array_number(w->file, w->types, id) : RP_GGUF_TOKEN_NORMAL;
+
+    return type >= 0 && type < 100 ? (int)type : 0;
 }
 
 json_t *rp__words_named(const rp_gguf_words *w, const char *key)

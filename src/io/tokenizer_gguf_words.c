@@ -107,14 +107,20 @@ static rp_status make_merges(const rp_gguf_words *w, json_t *merges)
 
 /* ---- llama ---- */
 
-static json_t *replace(const char *from, const char *to) { return json_pack("{sss{ss}ss}", "type", "Replace", "pattern", "String", from, "content", to); }
+static json_t *replace(const char *from, const char *to)
+{
+    return json_pack("{sss{ss}ss}", "type", "Replace", "pattern", "String", from, "content", to);
+}
 
 static void make_llama_pipeline(bool prefix, rp_gguf_parts *out)
 {
-    if (prefix) out->normalizer = json_pack("{sss[{ssss}o]}", "type", "Sequence", "normalizers", "type", "Prepend", "prepend", SPACE, replace(" ", SPACE));
+    json_t *strip = prefix ? json_pack("{sssssisi}", "type", "Strip", "content", " ", "start", 1, "stop", 0) : NULL;
+
+    if (prefix) out->normalizer = json_pack("{sss[{ssss}o]}", "type", "Sequence", "normalizers",
+                                            "type", "Prepend", "prepend", SPACE, replace(" ", SPACE));
     else out->normalizer = replace(" ", SPACE);
-    out->decoder = json_pack("{sss[o{ss}{ss}o*]}", "type", "Sequence", "decoders", replace(SPACE, " "), "type", "ByteFallback", "type", "Fuse",
-                             prefix ? json_pack("{sssssisi}", "type", "Strip", "content", " ", "start", 1, "stop", 0) : NULL);
+    out->decoder = json_pack("{sss[o{ss}{ss}o*]}", "type", "Sequence", "decoders", replace(SPACE, " "), "type", "ByteFallback",
+                             "type", "Fuse", strip);
 }
 
 rp_status rp__gguf_make_llama(const rp_gguf_words *w, rp_gguf_parts *out)
@@ -132,7 +138,8 @@ rp_status rp__gguf_make_llama(const rp_gguf_words *w, rp_gguf_parts *out)
     make_llama_pipeline(rp__words_flag(w, "tokenizer.ggml.add_space_prefix", true), out);
     out->adds_bos = true;
     out->model    = json_pack("{sssnsO?snsnsbsbsbsOsO}", "type", "BPE", "dropout", "unk_token", unk, "continuing_subword_prefix",
-                              "end_of_word_suffix", "fuse_unk", 1, "byte_fallback", 1, "ignore_merges", 0, "vocab", vocab, "merges", merges);
+                              "end_of_word_suffix", "fuse_unk", 1, "byte_fallback", 1, "ignore_merges", 0, "vocab", vocab,
+                              "merges", merges);
 done:
     json_decref(vocab);
     json_decref(merges);
@@ -141,6 +148,13 @@ done:
 }
 
 /* ---- t5 ---- */
+
+static uint32_t byte_at(const rp_gguf_words *w, const rp_gguf_value *bytes, int64_t i)
+{
+    double value = rp__gguf_array_number(w->file, bytes, i);        /* 0 past the end */
+
+    return value > 0 && value < 256 ? (uint32_t)value : 0;
+}
 
 static json_t *base64(const rp_gguf_words *w, const rp_gguf_value *bytes)
 {
@@ -151,7 +165,7 @@ static json_t *base64(const rp_gguf_words *w, const rp_gguf_value *bytes)
     if (!text) return NULL;
     for (int64_t i = 0; i < n; i += 3) {
         uint32_t bits = 0;
-        for (int k = 0; k < 3; k++) bits = bits << 8 | (i + k < n ? (uint32_t)rp__gguf_array_number(w->file, bytes, i + k) & 0xff : 0);
+        for (int k = 0; k < 3; k++) bits = bits << 8 | byte_at(w, bytes, i + k);
         for (int k = 0; k < 4; k++) text[at++] = i + k > n ? '=' : digits[bits >> (18 - 6 * k) & 63];
     }
     json_t *made = json_stringn(text, (size_t)at);
@@ -199,7 +213,8 @@ rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out)
     RP_TRY_GOTO(make_t5_normalizer(w, out));
     out->pre_tokenizer = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", 1);
     out->decoder       = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", 1);
-    out->model         = json_pack("{sssIsOsb}", "type", "Unigram", "unk_id", (json_int_t)(unk ? unk->i : 2), "vocab", vocab, "byte_fallback", 0);
+    out->model         = json_pack("{sssIsOsb}", "type", "Unigram", "unk_id", (json_int_t)(unk ? unk->i : 2), "vocab", vocab,
+                                   "byte_fallback", 0);
 done:
     json_decref(vocab);
     return status;
@@ -239,7 +254,8 @@ rp_status rp__gguf_make_bert(const rp_gguf_words *w, rp_gguf_parts *out)
 
     if (!vocab) RP_TRY_GOTO(rp__words_no_memory(w));
     RP_TRY_GOTO(make_words(w, vocab, &lower));
-    out->normalizer    = json_pack("{sssbsbsnsb}", "type", "BertNormalizer", "clean_text", 1, "handle_chinese_chars", 1, "strip_accents", "lowercase", lower);
+    out->normalizer    = json_pack("{sssbsbsnsb}", "type", "BertNormalizer", "clean_text", 1, "handle_chinese_chars", 1,
+                                   "strip_accents", "lowercase", lower);
     out->pre_tokenizer = json_pack("{ss}", "type", "BertPreTokenizer");
     out->decoder       = json_pack("{sssssb}", "type", "WordPiece", "prefix", "##", "cleanup", 1);
     out->adds_bos      = true;

@@ -135,8 +135,8 @@ static void agrees(rp_ctx *ctx, const texts *all, const char *file, const char *
     for (int i = 0; i < all->n; i++) {
         hashes h = hashes_of(ctx, t, &all->text[i]);
         if (!memcmp(&h, &want[i], sizeof h) || n_wrong++ >= 20) continue;
-        print_error("%s: %s of text %d '%.*s' differ\n", file, h.ids != want[i].ids ? "ids" : h.text != want[i].text ? "decoded texts" : "plain texts",
-                    i, (int)(all->text[i].n < 100 ? all->text[i].n : 100), all->text[i].at);
+        const char *what = h.ids != want[i].ids ? "ids" : h.text != want[i].text ? "decoded texts" : "plain texts";
+        print_error("%s: %s of text %d '%.*s' differ\n", file, what, i, (int)(all->text[i].n < 100 ? all->text[i].n : 100), all->text[i].at);
     }
     if (n_wrong) fail_msg("%s: %d of %d texts differ", file, n_wrong, all->n);
     rp__release(want);
@@ -178,7 +178,8 @@ static rp_bytes block_text(rp_ctx *ctx, uint32_t base)
     for (uint32_t c = base; c < base + 4096; c++) {
         if (c >= 0xd800 && c < 0xe000) continue;
         int n = rp__utf8_put(point, c);
-        for (const char *p = "a@1@ @@'@\xcc\xa3\xcc\x81\n@"; *p; p++) assert_ok(ctx, rp__bytes_push(ctx, &text, *p == '@' ? point : p, *p == '@' ? n : 1));
+        for (const char *p = "a@1@ @@'@\xcc\xa3\xcc\x81\n@"; *p; p++)
+            assert_ok(ctx, rp__bytes_push(ctx, &text, *p == '@' ? point : p, *p == '@' ? n : 1));
     }
     return text;
 }
@@ -315,7 +316,8 @@ static void a_document_without_pre_tokenizer_takes_the_memory_of_a_word(void **s
 static void a_word_without_end_takes_time_in_proportion_for_every_model(void **state)
 {
     static const struct { const char *name, *unit; } cases[] = {
-        { "llama2", "a" }, { "llama2", "ab" }, { "llama2", " " }, { "gemma", "\xc3\xa9" }, { "unigram_bytes", "a" }, { "t5", "e" }, { "bert", "a" }, { "clip", "a" },
+        { "llama2", "a" }, { "llama2", "ab" }, { "llama2", " " }, { "gemma", "\xc3\xa9" }, { "unigram_bytes", "a" }, { "t5", "e" },
+        { "bert", "a" }, { "clip", "a" },
     };
     rp_ctx *ctx = test_ctx(NULL);
 
