@@ -251,16 +251,19 @@ static rp_status encode_cached(rp_bpe *bpe, const char *piece, int64_t bytes, rp
     return RP_OK;
 }
 
-/* Between two characters of which the second has a token and no merge joins them, what is left and right is independent. */
+/* Between two characters that have tokens and that no merge joins, what is left and right is independent. (Others may vanish,
+ * or wait for the next.) */
 static int64_t end_of_part(rp_bpe *bpe, const char *piece, int64_t bytes, int64_t at)
 {
     uint32_t last, next;
+    int n      = rp__utf8_next(piece + at, bytes - at, &last);
+    bool known = rp__vocab_find_model(bpe->vocab, piece + at, n) >= 0;
 
-    at += rp__utf8_next(piece + at, bytes - at, &last);
-    while (at < bytes) {
-        int n = rp__utf8_next(piece + at, bytes - at, &next);
-        if (!rp__seams_have(&bpe->seams, last, next) && rp__vocab_find_model(bpe->vocab, piece + at, n) >= 0) break;
-        at  += n;
+    for (at += n; at < bytes; at += n) {
+        bool left = known;
+        n         = rp__utf8_next(piece + at, bytes - at, &next);
+        known     = rp__vocab_find_model(bpe->vocab, piece + at, n) >= 0;
+        if (left && known && !rp__seams_have(&bpe->seams, last, next)) break;
         last = next;
     }
     return at;

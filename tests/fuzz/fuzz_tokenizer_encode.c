@@ -35,7 +35,7 @@ static const char *const whole[] = {
     "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"fuse_unk\":true,\"unk_token\":\"<unk>\"," MERGED "},\"normalizer\":{\"type\":\"Sequence\","
     "\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"}," REPLACE(" ", SPACE) "]},\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
     REPLACE(SPACE, " ") ",{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}}",
-    "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"unk_token\":\"<unk>\"," MERGED "},\"pre_tokenizer\":" METASPACE("first", "false")
+    "{\"model\":{\"type\":\"BPE\"," MERGED "},\"pre_tokenizer\":" METASPACE("first", "false")
     ",\"decoder\":" METASPACE("first", "false") "}",
     "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true," SCORED "},\"normalizer\":{\"type\":\"Strip\",\"strip_left\":true,"
     "\"strip_right\":false},\"pre_tokenizer\":" METASPACE("always", "true") ",\"decoder\":{\"type\":\"ByteFallback\"}}",

@@ -312,6 +312,28 @@ static void a_document_without_pre_tokenizer_takes_the_memory_of_a_word(void **s
     test_ctx_free(ctx);
 }
 
+/* Without a token for what is unknown it vanishes, and its neighbours may be joined: no cut beside it. */
+static void what_vanishes_lets_its_neighbours_join(void **state)
+{
+    static const char text[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"c\":3},\"merges\":[\"a b\"]}}";
+    rp_ctx *ctx     = test_ctx(NULL);
+    rp_tokenizer *t = NULL;
+    json_t *root    = NULL;
+    int32_t *ids    = NULL;
+    int64_t n       = 0;
+
+    (void)state;
+    assert_ok(ctx, rp__tokenizer_json(ctx, "t.json", text, (int64_t)sizeof text - 1, &root));
+    assert_ok(ctx, rp__tokenizer_build(ctx, "t.json", root, NULL, &t));
+    assert_ok(ctx, rp__tokenizer_encode(t, "a?bca?cb", 8, &ids, &n));
+    assert_int_equal(n, 5);
+    assert_memory_equal(ids, ((int32_t[]){ 2, 3, 0, 3, 1 }), 20);
+    rp__release(ids);
+    json_decref(root);
+    rp__tokenizer_free(t);
+    test_ctx_free(ctx);
+}
+
 /* Words without end: nothing in them can be cut. Counts, not clocks. */
 static void a_word_without_end_takes_time_in_proportion_for_every_model(void **state)
 {
@@ -437,6 +459,7 @@ int main(void)
         cmocka_unit_test(bos_and_eos_come_from_every_post_processor),
         cmocka_unit_test(ids_that_come_one_by_one_add_what_decoding_all_at_once_says),
         cmocka_unit_test(a_document_without_pre_tokenizer_takes_the_memory_of_a_word),
+        cmocka_unit_test(what_vanishes_lets_its_neighbours_join),
         cmocka_unit_test(a_word_without_end_takes_time_in_proportion_for_every_model),
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaks_nothing),
         cmocka_unit_test(what_is_exported_from_gguf_encodes_alike),
