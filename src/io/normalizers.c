@@ -119,7 +119,7 @@ rp_status rp__normalize_all(rp_ctx *ctx, rp_normalizers *normalizers, const char
             *out   = swap;
             out->n = 0;
         }
-        status = step->run(ctx, step, i ? from.at : text, i ? from.n : bytes, out);
+        status = i ? step->run(ctx, step, from.at ? from.at : "", from.n, out) : step->run(ctx, step, text, bytes, out);
     }
     rp__release(from.at);
     return status;
