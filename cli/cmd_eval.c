@@ -85,8 +85,8 @@ int cmd_eval(cli *c, int argc, char **argv)
         "MODEL --data FILE [KEY=VALUE ...]",
         "Score a text: the mean of -log p of its tokens in nats, and its exponential. The file is one document; neither bos\n"
         "nor eos is added. It is cut into windows of max_seq_len tokens (default: the model's context), scored one by one,\n"
-        "the shorter last one too. MODEL is a Hugging Face folder or a .gguf file. Keys: max_seq_len, dtype (default: fp32),\n"
-        "threads, tokenizer.path, model.overrides.",
+        "the shorter last one too. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter. Keys: max_seq_len,\n"
+        "dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter.",
         table, RP_COUNT(table), 1, 1, true,
     };
     eval_fields fields = { 0 };

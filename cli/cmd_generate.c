@@ -156,8 +156,8 @@ int cmd_generate(cli *c, int argc, char **argv)
     static const cli_options options = {
         "MODEL --prompt TEXT [KEY=VALUE ...]",
         "Write the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos\n"
-        "is put first where the tokenizer adds it. MODEL is a Hugging Face folder or a .gguf file. Keys: dtype (default:\n"
-        "bf16), threads, tokenizer.path, model.overrides.",
+        "is put first where the tokenizer adds it. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter.\n"
+        "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter.",
         table, RP_COUNT(table), 1, 1, true,
     };
     generate_fields fields = { .max_new_tokens = 128, .top_k = 40, .temperature = 0.8 };

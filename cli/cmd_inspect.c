@@ -2,7 +2,7 @@
  *
  * Everything is gathered into one JSON value first; --json prints it as it is, the table is made from it:
  *   { path, format, parameters, bytes, config: {…} | null, tokenizer: {…} | null, tensors: [{ name, dtype, shape, bytes }] }
- * config is config.json, or the key-values of a GGUF file, in which a long array is only counted. */
+ * config is config.json, adapter_config.json of an adapter's folder, or the key-values of a GGUF file, in which a long array is only counted. */
 #include "cli/cli.h"
 
 #include <jansson.h>
@@ -11,6 +11,7 @@
 #include "io/gguf.h"
 #include "io/safetensors.h"
 #include "io/tokenizer.h"
+#include "models/adapter.h"
 
 enum { SHOWN_ELEMENTS = 16, CONFIG_BYTES = 1 << 20 };
 
@@ -29,9 +30,12 @@ static void add_tensor(json_t *tensors, const char *name, const char *dtype, int
 
 static rp_status gather_safetensors(cli *c, const char *path, json_t *tensors)
 {
+    char *adapter = rp__adapter_is_folder(path) ? rp__path_join(c->ctx, path, "adapter_model.safetensors") : NULL;
     rp_safetensors *set;
 
-    RP_TRY(rp__safetensors_open(c->ctx, path, &set));
+    rp_status status = rp__safetensors_open(c->ctx, adapter ? adapter : path, &set);
+    rp__release(adapter);
+    RP_TRY(status);
     for (int64_t i = 0; i < rp__safetensors_n_tensors(set); i++) {
         const rp_safetensor *t = rp__safetensors_at(set, i);
         add_tensor(tensors, t->name, rp__safetensors_dtype_name(t->dtype), t->ndim, t->dim, t->bytes);
@@ -40,10 +44,11 @@ static rp_status gather_safetensors(cli *c, const char *path, json_t *tensors)
     return RP_OK;
 }
 
-/* config.json of a folder; none is no error. */
+/* config.json of a folder, adapter_config.json of an adapter's; none is no error. */
 static rp_status gather_config(cli *c, const char *folder, json_t **config)
 {
-    char *path = rp__path_join(c->ctx, folder, "config.json"), *text = NULL;
+    bool adapter = rp__adapter_is_folder(folder);
+    char *path   = rp__path_join(c->ctx, folder, adapter ? "adapter_config.json" : "config.json"), *text = NULL;
     json_error_t error;
     int64_t bytes;
 
@@ -224,8 +229,8 @@ int cmd_inspect(cli *c, int argc, char **argv)
     };
     static const cli_options options = {
         "MODEL|FILE",
-        "Show the tensors, shapes and dtypes of a model, its config and its tokenizer. MODEL is a Hugging Face folder or a\n"
-        ".gguf file, FILE a .safetensors file.",
+        "Show the tensors, shapes and dtypes of a model, its config and its tokenizer. MODEL is a Hugging Face folder, a .gguf\n"
+        "file or the folder of an adapter, FILE a .safetensors file.",
         table, RP_COUNT(table), 1, 1, false,
     };
     inspect_fields fields = { 0 };

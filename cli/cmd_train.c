@@ -42,6 +42,7 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
+    if (info->n_trained < info->n_params) fprintf(stderr, "trained        %" PRId64 " of them; the others are frozen\n", info->n_trained);
     fprintf(stderr, "data           %s%s: %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " sample%s\n", r->dataset.path.first,
             r->dataset.path.all.n > 1 ? " and others" : "", info->data.n_documents, s_of(info->data.n_documents), info->data.n_tokens, info->data.n_samples,
             s_of(info->data.n_samples));

@@ -3,8 +3,10 @@
  * The settings are recipe keys, so the recipe's schema reads them; a command takes only those that mean something to it. */
 #include "cli/cli.h"
 
+#include "models/adapter.h"
+
 /* A key stands for all under it. The first one only where a length is asked for. */
-static const char *const keys[] = { "max_seq_len", "dtype", "threads", "tokenizer.path", "model.overrides", NULL };
+static const char *const keys[] = { "max_seq_len", "dtype", "threads", "tokenizer.path", "model.overrides", "model.adapter", NULL };
 
 static bool is_under(const char *setting, const char *key)
 {
@@ -26,7 +28,7 @@ static void refuse(const char *setting, const char *const *taken, rp_report *rep
     else if (near) rp__report_error(report, place, "unknown key '%s' (did you mean '%s'?)", name, near);
     else
         rp__report_error(report, place, "unknown key '%s'; the keys here are %s%s", name, taken == keys ? "max_seq_len, " : "",
-                         "dtype, threads, tokenizer.path and model.overrides");
+                         "dtype, threads, tokenizer.path, model.overrides and model.adapter");
 }
 
 /* The settings a command takes, read by the recipe's schema; the others are errors. */
@@ -70,20 +72,29 @@ static int open_context(cli *c, cli_model *m)
     return rp_status_exit_code(status);
 }
 
+static int open_tokenizer(cli_model *m, const char *path)
+{
+    char *beside     = NULL;
+    rp_status status = m->settings->tokenizer.path ? RP_OK : rp__tokenizer_place(m->run.ctx, path, &beside);
+    const char *at   = beside ? beside : m->settings->tokenizer.path;
+    int code         = status == RP_OK ? cli_find_input(&m->run, at) : CLI_GO;
+
+    if (status == RP_OK && code == CLI_GO) status = rp__tokenizer_load(m->run.ctx, at, &m->tokenizer);
+    rp__release(beside);
+    return status == RP_OK ? code : cli_fail_input(&m->run, status);
+}
+
 static int open_files(cli_model *m, const char *path)
 {
-    const char *tokenizer = m->settings->tokenizer.path ? m->settings->tokenizer.path : path;
+    const char *adapter = m->settings->model.adapter;
     rp_report report;
 
     rp__report_open(&report, m->run.ctx);
     rp_status status = rp__model_files_open(m->run.ctx, path, m->settings->model.overrides, &report, &m->files);
+    if (status == RP_OK && adapter) status = rp__model_files_adapter(m->files, adapter);
     if (status == RP_OK) status = rp__model_files_config(m->files, &m->config);
     int code = tell(&m->run, &report, status);
-    if (code != CLI_GO) return code;
-    code = cli_find_input(&m->run, tokenizer);
-    if (code != CLI_GO) return code;
-    status = rp__tokenizer_load(m->run.ctx, tokenizer, &m->tokenizer);
-    return status == RP_OK ? CLI_GO : cli_fail_input(&m->run, status);
+    return code == CLI_GO ? open_tokenizer(m, path) : code;
 }
 
 int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out)

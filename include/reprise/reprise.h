@@ -333,7 +333,8 @@ typedef struct {
     rp_policy *policy;            /* fates of what the model computes; must outlive it. NULL: none of its own */
 } rp_model_options;
 
-/* A model with its weights, from a Hugging Face directory or a .gguf file; NULL options are all zero.
+/* A model with its weights, from a Hugging Face directory, a .gguf file, or the folder of an adapter as peft writes it: then the weights that
+ * the adapter goes beside want no gradient. NULL options are all zero.
  * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED a family or field not honoured, named · RP_ERR_MEMORY */
 RP_API rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out);
 /* The same with random weights, from a config.json and the context's seed. */
@@ -352,7 +353,8 @@ RP_API rp_status rp_model_logits(rp_model *model, rp_tensor *tokens, rp_tensor *
 /* labels int32 [rows, length]: what each place should predict, -100 where nothing. loss [1] = weight * the sum of -log p. */
 RP_API rp_status rp_model_loss(rp_model *model, rp_tensor *tokens, rp_tensor *labels, float weight, rp_tensor **loss);
 
-/* Write config.json and model.safetensors as transformers reads them into a directory that exists. errors RP_ERR_IO */
+/* Write config.json and model.safetensors as transformers reads them into a directory that exists; an adapter is added into the weights.
+ * errors RP_ERR_IO */
 RP_API rp_status rp_model_save(rp_model *model, const char *directory);
 
 /* ---- tokenizers ---- */

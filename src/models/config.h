@@ -14,6 +14,7 @@
 #include "base/report.h"
 #include "base/yaml.h"
 #include "nn/layers.h"
+#include "nn/lora.h"
 
 typedef enum { RP_ACT_SILU, RP_ACT_GELU_TANH, RP_ACT_GELU_ERF, RP_ACT_RELU } rp_activation;
 typedef enum { RP_NORM_RMS, RP_NORM_LAYER } rp_norm_kind;
@@ -29,6 +30,14 @@ typedef struct {
 } rp_rope_config;
 
 typedef struct rp_family rp_family;     /* models/family.h */
+
+/* Which linear layers get an adapter; none where lora.rank is 0. A name is a path, the end of one ("attn.q"), a glob, or all-linear; without names it is
+ * attn.q and attn.v, or attn.qkv where they are one. Borrowed until the model is built. */
+typedef struct {
+    rp_lora lora;
+    int n_modules;
+    const char *const *module;
+} rp_adapter_config;
 
 typedef struct {
     const rp_family *family;
@@ -57,6 +66,7 @@ typedef struct {
     double init_std;                    /* of fresh weights */
     bool scaled_residual_init;          /* projections into the residual: init_std / sqrt(2 * n_layers) (GPT-2) */
     int32_t bos, eos;                   /* -1: none; may be beyond the vocabulary, then inert */
+    rp_adapter_config adapter;          /* not config.json's: a recipe's, or that of an adapter's files */
     json_t *source;                     /* config.json with the overrides applied, as export writes it; owned */
 } rp_model_config;
 

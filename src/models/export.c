@@ -1,12 +1,15 @@
-/* models/export.c -- writes a model as transformers would: config.json and safetensors under its names.
+/* models/export.c -- writes a model as transformers would, config.json and safetensors under its names, or its adapters as peft would.
  *
  * Tensors stand in bytewise order of their names, each parameter once: a tied output is not written. Weights go to the file from
- * where they are; config.json comes last, so a directory that has one is whole. generation_config.json, which says how to sample
- * from the model, is carried over as it is where the source has one.
+ * where they are, or through a buffer where an adapter is added into them; config.json comes last, so a directory that has one is whole.
+ * generation_config.json, which says how to sample from the model, is carried over as it is where the source has one.
  *
  *   rank 0     [ slice 0 ]────────────────────────────────▶ file      as it lies
  *   rank 1     [ slice 1 ]─ window by window ─▶ [ window ]─▶ file      what rank 0 holds of it at a time
  *   rank 2     [ slice 2 ]─ … */
+#include "models/adapter.h"
+#include "models/adapter_names.h"
+#include "models/merge.h"
 #include "models/weights_inside.h"
 
 #include <stdlib.h>
@@ -17,7 +20,8 @@
 
 enum { WINDOW_BYTES = 4 << 20, CARRIED_CAP_BYTES = 1 << 20 };
 
-typedef struct { char name[RP_WEIGHT_NAME_CHARS]; const rp_param *param; } named;
+/* module: whose parameter it is. */
+typedef struct { char name[RP_WEIGHT_NAME_CHARS]; const rp_param *param; const rp_module *module; } named;
 
 static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
 
@@ -30,27 +34,54 @@ static rp_safetensor declared(const named *n)
     return out;
 }
 
-/* ---- weights ---- */
+/* ---- names ---- */
 
-static rp_status name_all(rp_model *model, named *all, rp_safetensor *tensor)
+/* Either what adapters are made of, or all else. */
+static bool is_wanted(const rp_param *p, bool adapters)
 {
-    const rp_family *f = rp__model_config(model)->family;
-    int n              = rp__model_n_params(model);
+    int unused;
 
-    for (int i = 0; i < n; i++) {
-        all[i].param = rp__model_param(model, i);
-        RP_TRY(rp__tensor_needs_data(all[i].param->tensor, "rp__model_export"));
-        RP_BUG_IF(!rp__weight_name_theirs(f->name, f->n_names, all[i].param->path, all[i].name));
-    }
+    return !p->owner && (rp__lora_part_of(p->path, &unused) != RP_LORA_NONE) == adapters;
+}
+
+static int count_wanted(rp_model *model, bool adapters)
+{
+    int n = 0;
+
+    for (int i = 0; i < rp__model_n_params(model); i++) n += is_wanted(rp__model_param(model, i), adapters);
+    return n;
+}
+
+static bool name_one(const rp_family *f, const rp_param *p, bool adapters, char out[RP_WEIGHT_NAME_CHARS])
+{
+    return adapters ? rp__adapter_name_theirs(f, p->path, out) : rp__weight_name_theirs(f->name, f->n_names, p->path, out);
+}
+
+static rp_status name_all(rp_model *model, bool adapters, named *all, rp_safetensor *tensor)
+{
+    int n = 0;
+
+    for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
+        for (int i = 0; i < m->n_params; i++) {
+            const rp_param *p = &m->param[i];
+            if (!is_wanted(p, adapters)) continue;
+            all[n] = (named){ .param = p, .module = m };
+            RP_TRY(rp__tensor_needs_data(p->tensor, "rp__model_export"));
+            RP_BUG_IF(!name_one(rp__model_config(model)->family, p, adapters, all[n++].name));
+        }
     qsort(all, (size_t)n, sizeof *all, by_name);
     for (int i = 0; i < n; i++) tensor[i] = declared(&all[i]);
     return RP_OK;
 }
 
-typedef struct {
+/* ---- weights ---- */
+
+typedef struct exporter exporter;
+struct exporter {
     rp_ctx *ctx;
     const char *directory;
     int64_t max_shard_bytes;            /* 0: as the writer has it */
+    bool adapters;                      /* they alone, in a file of peft's */
     int n, rank, ranks;                 /* rank: of those that hold the weights together */
     bool brings, writes;                /* it is one of the first copy's ranks; it is the first of all */
     named *all;
@@ -58,8 +89,13 @@ typedef struct {
     rp_safetensors_writer *writer;      /* of the one that writes */
     rp_tensor *window;                  /* … where other ranks' elements come to */
     rp_comm_part *send, *receive;       /* by rank */
+    void (*sink)(exporter *x, const rp_param *p, const void *data, int64_t n);     /* where the elements of a parameter go, one behind the other */
+    int64_t at;                         /* how many have gone there */
+    float *into;
+    rp_merge merge;                     /* of the one that writes */
+    void *merged;                       /* a row of it */
     rp_status status;                   /* of writing */
-} exporter;
+};
 
 /* It fits where a gathered weight was in a step: it is no larger than a slice. */
 static int64_t window_bytes(const exporter *x)
@@ -80,6 +116,36 @@ static rp_status take_window(exporter *x)
     return rp__tensor_new_named(x->ctx, &m, RP_MEM_COMM, "the window of an export", &x->window);
 }
 
+/* Room for the largest adapter, where they are added in. */
+static rp_status prepare_merge(exporter *x)
+{
+    int64_t a = 0, b = 0, width = 0;
+    rp_lora_parts parts;
+
+    for (int i = 0; i < x->n && x->writes && !x->adapters; i++) {
+        const rp_meta *w = &x->all[i].param->whole;
+        if (!rp__lora_parts(x->all[i].module, &parts)) continue;
+        if (rp_meta_elems(&parts.a->whole) > a) a = rp_meta_elems(&parts.a->whole);
+        if (rp_meta_elems(&parts.b->whole) > b) b = rp_meta_elems(&parts.b->whole);
+        if (rp_meta_dim(w, -1) > width) width = rp_meta_dim(w, -1);
+    }
+    if (!a) return RP_OK;
+    x->merge.a     = rp__host_alloc(x->ctx, a * (int64_t)sizeof(float));
+    x->merge.b     = x->merge.a ? rp__host_alloc(x->ctx, b * (int64_t)sizeof(float)) : NULL;
+    x->merge.delta = x->merge.b ? rp__host_alloc(x->ctx, width * (int64_t)sizeof(float)) : NULL;
+    x->merged      = x->merge.delta ? rp__host_alloc(x->ctx, width * (int64_t)sizeof(double)) : NULL;
+    return x->merged ? RP_OK : RP_ERR_MEMORY;
+}
+
+static rp_status create(exporter *x)
+{
+    if (!x->adapters) return rp__safetensors_create_folder(x->ctx, x->directory, x->max_shard_bytes, x->n, x->tensor, 0, NULL, &x->writer);
+    char *path       = rp__path_join(x->ctx, x->directory, "adapter_model.safetensors");
+    rp_status status = path ? rp__safetensors_create(x->ctx, path, x->n, x->tensor, 0, NULL, &x->writer) : RP_ERR_MEMORY;
+    rp__release(path);
+    return status;
+}
+
 static rp_status prepare(exporter *x, rp_model *model)
 {
     x->all     = rp__host_alloc(x->ctx, x->n * (int64_t)sizeof *x->all);
@@ -87,16 +153,41 @@ static rp_status prepare(exporter *x, rp_model *model)
     x->send    = x->tensor ? rp__host_alloc(x->ctx, x->ranks * (int64_t)sizeof *x->send) : NULL;
     x->receive = x->send ? rp__host_alloc(x->ctx, x->ranks * (int64_t)sizeof *x->receive) : NULL;
     if (!x->receive) return RP_ERR_MEMORY;
-    RP_TRY(name_all(model, x->all, x->tensor));
+    RP_TRY(name_all(model, x->adapters, x->all, x->tensor));
+    RP_TRY(prepare_merge(x));
     if (!x->writes) return RP_OK;
     if (x->ranks > 1) RP_TRY(take_window(x));
-    return rp__safetensors_create_folder(x->ctx, x->directory, x->max_shard_bytes, x->n, x->tensor, 0, NULL, &x->writer);
+    return create(x);
 }
 
 /* After a failure no more is written, but what other ranks send is still taken: they do not know yet. */
-static void put(exporter *x, const void *data, int64_t bytes)
+static void into_file(exporter *x, const rp_param *p, const void *data, int64_t n)
 {
-    if (x->writes && x->status == RP_OK) x->status = rp__safetensors_put(x->writer, data, bytes);
+    if (x->status == RP_OK) x->status = rp__safetensors_put(x->writer, data, n * rp_dtype_bytes(p->whole.dtype));
+}
+
+static void into_floats(exporter *x, const rp_param *p, const void *data, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x->into[x->at + i] = p->whole.dtype == RP_BF16 ? rp__f32_from_bf16(((const uint16_t *)data)[i]) :
+                             p->whole.dtype == RP_F64 ? (float)((const double *)data)[i] : ((const float *)data)[i];
+}
+
+static void into_file_merged(exporter *x, const rp_param *p, const void *data, int64_t n)
+{
+    int64_t width = rp__merge_width(&x->merge), size = rp_dtype_bytes(p->whole.dtype);
+
+    for (int64_t done = 0, part; done < n; done += part) {
+        part = n - done < width ? n - done : width;
+        rp__merge_elems(&x->merge, p->whole.dtype, x->at + done, part, (const char *)data + done * size, x->merged);
+        into_file(x, p, x->merged, part);
+    }
+}
+
+static void put(exporter *x, const rp_param *p, const void *data, int64_t n)
+{
+    if (x->writes) x->sink(x, p, data, n);
+    x->at += n;
 }
 
 /* Elements [at, at + n) of the owner's slice come to the window. */
@@ -111,7 +202,7 @@ static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, in
     RP_TRY(rp__comm_exchange(x->ctx, x->ctx->shards, rp_tensor_data(p->tensor), x->send, into, x->receive, (int)size, &request));
     RP_TRY(rp__comm_wait(x->ctx, x->ctx->shards, &request, "an export"));
     x->send[0] = x->receive[owner] = (rp_comm_part){ 0, 0 };
-    put(x, into, n * size);
+    put(x, p, into, n);
     return RP_OK;
 }
 
@@ -120,15 +211,42 @@ static rp_status put_slice(exporter *x, const rp_param *p, int owner)
     int64_t size = rp_dtype_bytes(p->whole.dtype), count = rp__slice_of(rp_meta_elems(&p->whole), owner, x->ranks).count;
     int64_t step = WINDOW_BYTES / size;
 
-    if (owner == 0) put(x, rp_tensor_data(p->tensor), count * size);
+    if (owner == 0) put(x, p, rp_tensor_data(p->tensor), count);
     for (int64_t at = 0; owner && at < count; at += step) RP_TRY(bring(x, p, owner, at, count - at < step ? count - at : step));
     return RP_OK;
 }
 
+static rp_status put_param(exporter *x, const rp_param *p, void (*sink)(exporter *, const rp_param *, const void *, int64_t))
+{
+    x->sink = sink;
+    x->at   = 0;
+    for (int owner = 0; owner < x->ranks; owner++) RP_TRY(put_slice(x, p, owner));
+    return RP_OK;
+}
+
+/* The adapter comes whole to the one that writes before the weight does. */
+static rp_status put_merged(exporter *x, const named *n, const rp_lora_parts *parts)
+{
+    const rp_meta *a = &parts->a->whole, *b = &parts->b->whole;
+
+    x->into = x->merge.a;
+    RP_TRY(put_param(x, parts->a, into_floats));
+    x->into = x->merge.b;
+    RP_TRY(put_param(x, parts->b, into_floats));
+    x->merge = (rp_merge){ .rank = a->dim[0], .in = a->dim[1], .out = b->dim[0], .scale = rp__lora_scale(&parts->lora), .in_out = parts->in_out,
+                           .a = x->merge.a, .b = x->merge.b, .delta = x->merge.delta, .row = -1 };
+    return put_param(x, n->param, into_file_merged);
+}
+
 static rp_status put_all(exporter *x)
 {
-    for (int i = 0; i < x->n && x->brings; i++)
-        for (int owner = 0; owner < x->ranks; owner++) RP_TRY(put_slice(x, x->all[i].param, owner));
+    rp_lora_parts parts;
+
+    for (int i = 0; i < x->n && x->brings; i++) {
+        const named *n = &x->all[i];
+        bool merges    = !x->adapters && n->param == &n->module->param[0] && rp__lora_parts(n->module, &parts);
+        RP_TRY(merges ? put_merged(x, n, &parts) : put_param(x, n->param, into_file));
+    }
     return x->status;
 }
 
@@ -140,10 +258,11 @@ static rp_status commit(exporter *x)
     return writer ? rp__safetensors_commit(writer) : RP_OK;
 }
 
-static rp_status write_weights(rp_model *model, const char *directory, int64_t max_shard_bytes)
+static rp_status write_weights(rp_model *model, const char *directory, int64_t max_shard_bytes, bool adapters)
 {
     rp_ctx *ctx = rp__model_ctx(model);
-    exporter x  = { .ctx = ctx, .directory = directory, .max_shard_bytes = max_shard_bytes, .n = rp__model_n_params(model),
+    exporter x  = { .ctx = ctx, .directory = directory, .max_shard_bytes = max_shard_bytes, .adapters = adapters,
+                    .n = count_wanted(model, adapters),
                     .rank = rp__comm_rank(ctx->shards), .ranks = rp__comm_ranks(ctx->shards),
                     .brings = rp__comm_rank(ctx->replicas) == 0, .writes = rp__comm_rank(ctx->comm) == 0 };
     rp_status status = rp__comm_agree(ctx, ctx->comm, prepare(&x, model));
@@ -152,6 +271,10 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
     if (status == RP_OK) status = commit(&x);
     rp__safetensors_discard(x.writer);
     rp_tensor_unref(x.window);
+    rp__release(x.merged);
+    rp__release(x.merge.delta);
+    rp__release(x.merge.b);
+    rp__release(x.merge.a);
     rp__release(x.receive);
     rp__release(x.send);
     rp__release(x.tensor);
@@ -200,17 +323,16 @@ static json_t *config_of(rp_model *model)
     return NULL;
 }
 
-static rp_status write_config(rp_model *model, const char *directory)
+/* The object is taken over; NULL: there was no memory for it. */
+static rp_status write_json(rp_ctx *ctx, json_t *json, const char *directory, const char *name)
 {
-    rp_ctx *ctx  = rp__model_ctx(model);
-    json_t *json = config_of(model);
     char *text   = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15 : 17)) : NULL;
-    char *path   = text ? rp__path_join(ctx, directory, "config.json") : NULL;
+    char *path   = text ? rp__path_join(ctx, directory, name) : NULL;
     size_t n     = text ? strlen(text) : 0;
     rp_status status;
 
     if (text) text[n] = '\n';           /* in place of the zero */
-    if (!text) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of config.json");
+    if (!text) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of %s", name);
     else status = path ? rp__file_write(ctx, path, text, (int64_t)n + 1) : RP_ERR_MEMORY;
     rp__release(path);
     free(text);
@@ -221,9 +343,19 @@ static rp_status write_config(rp_model *model, const char *directory)
 rp_status rp__model_export_shards(rp_model *model, const char *directory, int64_t max_shard_bytes)
 {
     rp_ctx *ctx      = rp__model_ctx(model);
-    rp_status status = write_weights(model, directory, max_shard_bytes);
+    rp_status status = write_weights(model, directory, max_shard_bytes, false);
 
-    if (status == RP_OK && rp__comm_rank(ctx->comm) == 0) status = write_config(model, directory);
+    if (status == RP_OK && rp__comm_rank(ctx->comm) == 0) status = write_json(ctx, config_of(model), directory, "config.json");
+    return rp__comm_agree(ctx, ctx->comm, status);
+}
+
+rp_status rp__adapters_export(rp_model *model, const char *base, const char *directory)
+{
+    rp_ctx *ctx      = rp__model_ctx(model);
+    rp_status status = write_weights(model, directory, 0, true);
+
+    if (status == RP_OK && rp__comm_rank(ctx->comm) == 0)
+        status = write_json(ctx, rp__adapter_json(model, base), directory, "adapter_config.json");
     return rp__comm_agree(ctx, ctx->comm, status);
 }
 

@@ -3,7 +3,9 @@
  *   key      hash of the seed and the parameter's path
  *   counter  element / 4: four words make four normal numbers
  *
- * So a weight is a function of (seed, path, element): of neither threads, ranks, other parameters nor the dtype. */
+ * So a weight is a function of (seed, path, element): of neither threads, ranks, other parameters nor the dtype. Parts of adapters are uniform, a
+ * number a word. */
+#include "models/adapter.h"
 #include "models/weights_inside.h"
 
 #include <math.h>
@@ -28,6 +30,16 @@ static four normals(uint64_t key, int64_t block)
     return out;
 }
 
+/* Four numbers of [-1, 1). */
+static four uniforms(uint64_t key, int64_t block)
+{
+    rp_philox bits = rp__stream_block(&(rp_stream){ .key = key }, 0, block);
+    four out;
+
+    for (int i = 0; i < 4; i++) out.number[i] = (float)(bits.word[i] >> 8) * 0x1p-23f - 1;
+    return out;
+}
+
 static void put(void *data, rp_dtype dtype, int64_t i, double value)
 {
     switch (dtype) {
@@ -42,7 +54,8 @@ typedef struct {
     rp_dtype dtype;
     rp_slice slice;                     /* of the whole, which `data` holds */
     uint64_t key;
-    double std;
+    four (*of)(uint64_t key, int64_t block);
+    double times;
 } drawing;
 
 static void draw_blocks(const void *arg, int64_t from, int64_t to)
@@ -51,15 +64,15 @@ static void draw_blocks(const void *arg, int64_t from, int64_t to)
     int64_t end      = d->slice.first + d->slice.count;
 
     for (int64_t block = d->slice.first / 4 + from; block < d->slice.first / 4 + to; block++) {
-        four z    = normals(d->key, block);
+        four z    = d->of(d->key, block);
         int64_t i = 4 * block < d->slice.first ? d->slice.first : 4 * block;
-        for (; i < end && i < 4 * block + 4; i++) put(d->data, d->dtype, i - d->slice.first, d->std * (double)z.number[i % 4]);
+        for (; i < end && i < 4 * block + 4; i++) put(d->data, d->dtype, i - d->slice.first, d->times * (double)z.number[i % 4]);
     }
 }
 
-static void draw(const rp_param *p, uint64_t key, double std, int threads)
+static void draw(const rp_param *p, uint64_t key, four (*of)(uint64_t, int64_t), double times, int threads)
 {
-    drawing d      = { rp_tensor_data(p->tensor), p->whole.dtype, p->slice, key, std };
+    drawing d      = { rp_tensor_data(p->tensor), p->whole.dtype, p->slice, key, of, times };
     int64_t blocks = (p->slice.first % 4 + p->slice.count + 3) / 4;
 
     rp__team_ranges(threads, blocks, 1, blocks * (int64_t)sizeof(four), draw_blocks, &d);
@@ -80,18 +93,38 @@ static double std_of(const rp_model_config *c, const char *path)
     return c->scaled_residual_init && into_residual ? c->init_std / sqrt(2 * (double)c->n_layers) : c->init_std;
 }
 
-void rp__model_init(rp_model *model, uint64_t seed)
+static uint64_t key_of(const rp_param *p, uint64_t seed)
 {
-    const rp_model_config *c = rp__model_config(model);
+    return rp__hash(p->path, strlen(p->path), rp__hash(&seed, sizeof seed, RP_HASH_SEED));
+}
+
+static void init_part(const rp_param *p, rp_lora_part part, uint64_t seed, int threads)
+{
+    if (part == RP_LORA_A) draw(p, key_of(p, seed), uniforms, 1 / sqrt((double)p->whole.dim[1]), threads);
+    else fill(p, 0);
+}
+
+static void init_param(const rp_model_config *c, const rp_param *p, uint64_t seed, int threads)
+{
+    if (!strcmp(p->name, "bias")) fill(p, 0);
+    else if (p->whole.ndim == 1) fill(p, 1 - c->norm_plus);
+    else draw(p, key_of(p, seed), normals, std_of(c, p->path), threads);
+}
+
+static void init_all(rp_model *model, uint64_t seed, bool parts_alone)
+{
+    int threads = rp__model_ctx(model)->threads, unused;
 
     for (int i = 0; i < rp__model_n_params(model); i++) {
         const rp_param *p = rp__model_param(model, i);
-        uint64_t key      = rp__hash(p->path, strlen(p->path), rp__hash(&seed, sizeof seed, RP_HASH_SEED));
-        if (!rp__tensor_real(p->tensor)) continue;
-        if (!strcmp(p->name, "bias")) fill(p, 0);
-        else if (p->whole.ndim == 1) fill(p, 1 - c->norm_plus);
-        else draw(p, key, std_of(c, p->path), rp__model_ctx(model)->threads);
+        rp_lora_part part = rp__lora_part_of(p->path, &unused);
+        if (!rp__tensor_real(p->tensor) || (parts_alone && part == RP_LORA_NONE)) continue;
+        if (part != RP_LORA_NONE) init_part(p, part, seed, threads);
+        else init_param(rp__model_config(model), p, seed, threads);
         rp__param_pad(p);
         rp__tensor_wrote(p->tensor, "rp__model_init");
     }
 }
+
+void rp__model_init(rp_model *model, uint64_t seed) { init_all(model, seed, false); }
+void rp__adapters_init(rp_model *model, uint64_t seed) { init_all(model, seed, true); }

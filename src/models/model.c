@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "models/adapter.h"
 #include "models/rope.h"
 #include "nn/layers.h"
 #include "policy/stack.h"
@@ -112,7 +113,9 @@ rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, 
     m->ctx           = ctx;
     m->config        = *config;
     rp_status status = build(m, dtype);
+    if (status == RP_OK && config->adapter.lora.rank) status = rp__adapters_attach(m->root, &config->adapter);
     if (status == RP_OK) status = list_params(m);
+    m->config.adapter.n_modules = 0;                  /* the names were borrowed */
     if (status != RP_OK) {
         memset(&m->config, 0, sizeof m->config);      /* still the caller's */
         rp__model_free(m);

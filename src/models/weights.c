@@ -1,6 +1,7 @@
 /* models/weights.c -- finds a model's config: config.json of a directory, or the metadata of a GGUF file.
  *
  * Files are open only while something reads them: here for the config, in rp__model_load for the weights. */
+#include "models/adapter.h"
 #include "models/weights_inside.h"
 
 #include <string.h>
@@ -50,8 +51,7 @@ static rp_status config_of_gguf(rp_ctx *ctx, const char *path, const rp_yaml_nod
     return status;
 }
 
-rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
-                               rp_model_files **out)
+static rp_status open_base(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report, rp_model_files **out)
 {
     bool is_gguf = !rp__file_is_dir(path) && rp__ends_with(path, ".gguf");
     rp_model_files *files;
@@ -71,9 +71,40 @@ rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node
     return status;
 }
 
+rp_status rp__model_files_adapter(rp_model_files *files, const char *path)
+{
+    RP_CHECK(files->ctx, !files->adapter, RP_ERR_CONFIG, "cannot put the adapter '%s' beside '%s': there is another", path, files->path);
+    RP_TRY(rp__adapter_files_open(files->ctx, path, &files->config, &files->adapter));
+    files->config.adapter = *rp__adapter_files_config(files->adapter);
+    return RP_OK;
+}
+
+static rp_status open_adapted(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report, rp_model_files **out)
+{
+    rp_model_files *files = NULL;
+    char *base            = NULL;
+
+    RP_TRY(rp__adapter_base(ctx, path, &base));
+    rp_status status = open_base(ctx, base, overrides, report, &files);
+    if (status == RP_OK) status = rp__model_files_adapter(files, path);
+    rp__release(base);
+    if (status == RP_OK) *out = files;
+    else rp__model_files_close(files);
+    return status;
+}
+
+rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
+                               rp_model_files **out)
+{
+    return (rp__adapter_is_folder(path) ? open_adapted : open_base)(ctx, path, overrides, report, out);
+}
+
+const char *rp__model_files_base(const rp_model_files *files) { return files->path; }
+
 void rp__model_files_close(rp_model_files *files)
 {
     if (!files) return;
+    rp__adapter_files_close(files->adapter);
     rp__model_config_drop(&files->config);
     rp__release(files->path);
     rp__release(files);
@@ -86,4 +117,21 @@ rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out)
     files->config = (rp_model_config){ .family = NULL };
     files->taken  = true;
     return RP_OK;
+}
+
+void rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n)
+{
+    int64_t first = p->slice.first, end = first + p->slice.count;
+    int64_t low = at > first ? at : first, high = at + n < end ? at + n : end;
+    void *data  = rp_tensor_data(p->tensor);
+
+    if (low >= high) return;
+    from += low - at;
+    n  = high - low;
+    at = low - first;
+    switch (p->whole.dtype) {
+    case RP_BF16: for (int64_t i = 0; i < n; i++) ((uint16_t *)data)[at + i] = rp__bf16_from_f32(from[i]); break;
+    case RP_F64: for (int64_t i = 0; i < n; i++) ((double *)data)[at + i] = (double)from[i]; break;
+    default: memcpy((float *)data + at, from, (size_t)n * sizeof *from); break;
+    }
 }

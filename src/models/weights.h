@@ -13,10 +13,15 @@
 
 typedef struct rp_model_files rp_model_files;
 
-/* `path`: a Hugging Face directory or a .gguf file; `overrides` may be NULL. The config is parsed at once.
+/* `path`: a Hugging Face directory, a .gguf file, or the folder of an adapter, which names the model it is of; the config then has the adapter.
+ * `overrides` may be NULL. The config is parsed at once.
  * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED; every error of a config is in the report */
 rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                rp_model_files **out);
+/* The adapter in this folder goes beside the model: before the config is taken. errors RP_ERR_CONFIG it has one · as rp__adapter_files_open */
+rp_status rp__model_files_adapter(rp_model_files *files, const char *path);
+/* The model's own directory or file; borrowed. */
+const char *rp__model_files_base(const rp_model_files *files);
 void rp__model_files_close(rp_model_files *files);
 /* Taken over by the caller: rp__model_build takes it from there. */
 rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out);
@@ -24,7 +29,7 @@ rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out);
 rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                 rp_model_config *out);
 
-/* Fill every parameter, or this rank's slice of it, without a word to others. A parameter that is missing, a tensor that is no parameter of this model (but for buffers known to be
+/* Fill every parameter, or this rank's slice of it, without a word to others; adapters from their own files, fresh where they have none. A parameter that is missing, a tensor that is no parameter of this model (but for buffers known to be
  * inert) and a shape that differs are errors that name both sides; shapes are checked before the first byte is written.
  * Does nothing in a shapes-only context. errors RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_UNSUPPORTED · RP_ERR_IO */
 rp_status rp__model_load(rp_model *model, rp_model_files *files);
@@ -33,8 +38,8 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files);
  * both dtypes up to rounding, and in any slice. */
 void rp__model_init(rp_model *model, uint64_t seed);
 
-/* Write config.json and model.safetensors (sharded with an index above 5 GB) under transformers' names into `directory`,
- * which exists. The dtype field of config.json is the parameters'. Where weights are sharded all ranks call it: the first one writes, and
+/* Write config.json and model.safetensors, adapters added into their layers' weights (sharded with an index above 5 GB), under transformers'
+ * names into `directory`, which exists. The dtype field of config.json is the parameters'. Where weights are sharded all ranks call it: the first one writes, and
  * holds a window of what is another's (class comm, from the pool). errors RP_ERR_IO · RP_ERR_META · on one rank, on all of them */
 rp_status rp__model_export(rp_model *model, const char *directory);
 /* As export, with another most bytes of data a file; 0: 5 GB. errors RP_ERR_ARG below 0 */

@@ -13,12 +13,16 @@ struct rp_model_files {
     char *path;
     bool is_gguf, taken;                /* taken: the config is another's now */
     rp_model_config config;
+    struct rp_adapter_files *adapter;   /* NULL: none */
 };
 
 /* The config.json that the metadata of a GGUF file amounts to, with the fields transformers reads. Every error is reported.
  * owner   *out is yours to json_decref
  * errors  RP_ERR_CONFIG · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY */
 rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_report *report, json_t **out);
+
+/* Elements [at, at + n) of the whole, those of them that are in the slice. */
+void rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n);
 
 /* What a slice's tensor has room for beyond the slice is zero. */
 static inline void rp__param_pad(const rp_param *p)

@@ -4,6 +4,7 @@
  *
  * Nothing is written before everything is known to fit; every mismatch is found, the first is told and the others are counted.
  * At most a window of fp32 is held beside the parameters. Where they are sharded a rank reads the windows that its slices are in. */
+#include "models/adapter.h"
 #include "models/weights_inside.h"
 
 #include <string.h>
@@ -181,6 +182,13 @@ static void check_readable(loader *l, file_tensor t)
     else if (t.gguf && rp__gguf_read(l->gguf, t.gguf, 0, 0, NULL) != RP_OK) FAIL(l, RP_ERR_UNSUPPORTED, "%s", rp_error(l->ctx));
 }
 
+static bool is_adapters(const rp_param *p)
+{
+    int unused;
+
+    return rp__lora_part_of(p->path, &unused) != RP_LORA_NONE;
+}
+
 static void check_param(loader *l, int i)
 {
     const rp_param *p = rp__model_param(l->model, i);
@@ -243,24 +251,6 @@ static rp_status check_head(loader *l)
 
 /* ---- reading ---- */
 
-/* Elements [at, at + n) of the whole, those of them that are in the slice. */
-static void store(const rp_param *p, int64_t at, const float *from, int64_t n)
-{
-    int64_t first = p->slice.first, end = first + p->slice.count;
-    int64_t low = at > first ? at : first, high = at + n < end ? at + n : end;
-    void *data  = rp_tensor_data(p->tensor);
-
-    if (low >= high) return;
-    from += low - at;
-    n  = high - low;
-    at = low - first;
-    switch (p->whole.dtype) {
-    case RP_BF16: for (int64_t i = 0; i < n; i++) ((uint16_t *)data)[at + i] = rp__bf16_from_f32(from[i]); break;
-    case RP_F64: for (int64_t i = 0; i < n; i++) ((double *)data)[at + i] = (double)from[i]; break;
-    default: memcpy((float *)data + at, from, (size_t)n * sizeof *from); break;
-    }
-}
-
 /* llama.cpp turns neighbours against each other, transformers the halves of a head: row (j, s) of a head [D/2, 2] there is
  * row (s, j) of [2, D/2] here. */
 static int64_t unrotated(int64_t row, int64_t head_dim)
@@ -272,7 +262,7 @@ static int64_t unrotated(int64_t row, int64_t head_dim)
 
 static void store_rotated(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t unit)
 {
-    for (int64_t i = 0; i < n; i += unit) store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit);
+    for (int64_t i = 0; i < n; i += unit) rp__param_store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit);
 }
 
 /* Rows at/row … of the file, which are columns here; a column's part is gathered behind them in the window. */
@@ -283,7 +273,7 @@ static void store_turned(const loader *l, const rp_param *p, int64_t at, int64_t
 
     for (int64_t c = 0; c < row; c++) {
         for (int64_t r = 0; r < rows; r++) part[r] = l->window[r * row + c];
-        store(p, c * columns + first, part, rows);
+        rp__param_store(p, c * columns + first, part, rows);
     }
 }
 
@@ -307,7 +297,7 @@ static rp_status read_param(loader *l, const rp_param *p, file_tensor t)
         subtract_plus(l, p, n);
         if (is_turned(l, p)) store_turned(l, p, at, n, row);
         else if (is_rotated(l, p)) store_rotated(l, p, at, n, ndim_of(t) > 1 ? row : 1);
-        else store(p, at, l->window, n);
+        else rp__param_store(p, at, l->window, n);
     }
     rp__param_pad(p);
     rp__tensor_wrote(p->tensor, "rp__model_load");
@@ -340,10 +330,12 @@ static rp_status load(loader *l)
 {
     RP_TRY(prepare(l));
     pair_all(l);
-    for (int i = 0; i < l->n_params; i++) check_param(l, i);
+    for (int i = 0; i < l->n_params; i++)
+        if (!is_adapters(rp__model_param(l->model, i))) check_param(l, i);
     if (l->status == RP_OK) RP_TRY(check_head(l));
     RP_TRY(rp__report_status(&l->report, l->status));
-    for (int i = 0; i < l->n_params; i++) RP_TRY(read_param(l, rp__model_param(l->model, i), l->from[i]));
+    for (int i = 0; i < l->n_params; i++)
+        if (!is_adapters(rp__model_param(l->model, i))) RP_TRY(read_param(l, rp__model_param(l->model, i), l->from[i]));
     return RP_OK;
 }
 
@@ -362,5 +354,7 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files)
     rp__release(l.window);
     rp__release(l.from);
     rp__report_close(&l.report);
+    if (status == RP_OK && files->adapter) return rp__adapter_files_load(files->adapter, model);
+    if (status == RP_OK) rp__adapters_init(model, ctx->seed);
     return status;
 }

@@ -99,6 +99,7 @@ struct rp_tape {
     bool deferred;                  /* outermost regions are planned later, when it is known which of them are one */
     uint64_t plannings;             /* numbers them, for tape_value.bound_at */
     bool no_grad, wide_grads, carries;
+    bool records_frozen;            /* calls without a backward, too */
     bool retain, keep_replays;      /* of the backward that runs */
     int ahead;                      /* calls below this have not been searched for values to fetch */
     int coming;                     /* the value that was fetched ahead last; NONE */

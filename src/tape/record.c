@@ -217,6 +217,7 @@ static void settle(const rp_tape *tape, const tape_call *c, tape_value *v, const
 /* What a call that is about to be recorded may need, so that recording it cannot run out of memory. */
 typedef struct {
     tape_call *c;
+    bool recorded;                  /* else none of the rest */
     bool alone;                     /* it gets a region of its own … */
     int *lists;                     /* … with these lists, where no other is around it */
     rp_verdict verdict[MOST_MADE];
@@ -230,7 +231,7 @@ static void make_value(rp_tape *tape, pending_call *p, int i, rp_tensor *t, int 
     v->producer   = tape->n_call - 1;
     v->region     = p->c->region;
     v->output     = i;
-    v->wants_grad = i < p->c->meta.n_out && rp_meta_is_float(&t->m);
+    v->wants_grad = p->c->meta.want_grad && i < p->c->meta.n_out && rp_meta_is_float(&t->m);
     settle(tape, p->c, v, &p->verdict[i]);
     v->print    = p->print[i];
     p->print[i] = NULL;
@@ -286,7 +287,7 @@ static void count_forward(rp_tape *tape, const rp_op_meta *m)
 /* Before the call runs: who keeps what. */
 static rp_status decide(rp_tape *tape, pending_call *p)
 {
-    if (!p->c->meta.want_grad) return RP_OK;
+    if (!p->recorded) return RP_OK;
     RP_TRY(ask(tape, &p->c->meta, p->verdict));
     p->alone = any_alone(tape, &p->c->meta, p->verdict);
     if (!p->alone || tape->open != NONE) return RP_OK;
@@ -298,7 +299,7 @@ static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor **out, rp
 {
     const rp_op_meta *m = &p->c->meta;
 
-    if (!m->want_grad || (!p->lists && tape->open == NONE) || !rp__verify_wanted(tape)) return RP_OK;
+    if (!p->recorded || (!p->lists && tape->open == NONE) || !rp__verify_wanted(tape)) return RP_OK;
     for (int i = 0; i < m->n_out + m->n_slot; i++)
         RP_TRY(rp__print_take(tape->ctx, i < m->n_out ? out[i] : slot[i - m->n_out], &p->print[i]));
     return RP_OK;
@@ -322,9 +323,11 @@ static rp_status run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor
     for (int i = 0; i < n_in && i < RP_MAX_IN; i++) wants[i] = !tape->no_grad && in[i] && wants_grad(tape, in[i]);
     if (attr) memcpy(c->attr, attr, op->attr_size);
     RP_TRY(rp__op_prepare(tape->ctx, op, attr ? c->attr : NULL, in, n_in, !tape->ctx->eval, wants, &c->meta));
-    c->stream = stream_of(tape, op);
-    c->region = tape->open;
-    c->path   = path_here(tape);
+    p->recorded = rp__tape_records(tape->ctx, &c->meta);
+    c->stream   = stream_of(tape, op);
+    c->region   = tape->open;
+    c->path     = path_here(tape);
+    if (!c->meta.want_grad) c->meta.needs = 0;
     RP_TRY(decide(tape, p));
     rp_tape_work before = rp__tape_work(tape, RP_TAPE_FORWARD, c, tape->n_call);
     rp_status status    = rp__op_forward(&c->meta, c->stream, false, in, made, slot);
@@ -347,10 +350,9 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
         give_up(&p, made, slot);
         return status;
     }
-    int n_out     = p.c->meta.n_out;
-    bool recorded = p.c->meta.want_grad;
+    int n_out = p.c->meta.n_out;
     count_forward(tape, &p.c->meta);
-    if (recorded) status = record(tape, &p, in, made, slot);
+    if (p.recorded) status = record(tape, &p, in, made, slot);
     else rp__release(p.c);
     if (status == RP_OK && (op->flags & RP_OP_RANDOM)) scope_of(tape)->n_random++;      /* a call that failed has drawn nothing */
     for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);

@@ -120,6 +120,18 @@ void rp__tape_wide_grads(rp_ctx *ctx, bool wide)
     if (tape) tape->wide_grads = wide;
 }
 
+void rp__tape_record_frozen(rp_ctx *ctx, bool on)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (tape) tape->records_frozen = on;
+}
+
+bool rp__tape_records(const rp_ctx *ctx, const rp_op_meta *call)
+{
+    return call->want_grad || (ctx->tape && ctx->tape->records_frozen && !ctx->tape->no_grad);
+}
+
 void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
 {
     *out = ctx->tape ? ctx->tape->stats : (rp_tape_stats){ 0 };

@@ -115,6 +115,13 @@ void rp__tape_wide_grads(rp_ctx *ctx, bool wide);
  * then each leaf holds the gradient of its whole. */
 void rp__tape_carries(rp_ctx *ctx, bool carries);
 
+/* While on, a call that reads nothing that wants a gradient is recorded as well, unless gradients are off: it has no backward, but what it
+ * makes, such as the first block's projections by frozen weights, or frozen weights that ranks have put together, can be made again for whoever
+ * reads it. Else that is a constant, held from the forward. */
+void rp__tape_record_frozen(rp_ctx *ctx, bool on);
+/* Is this call, now, recorded? */
+bool rp__tape_records(const rp_ctx *ctx, const rp_op_meta *call);
+
 /* Compare what replays make with the first pass: never, one outermost region a step in turn, always. rp_set_verify overrules it. */
 typedef enum { RP_TAPE_VERIFY_NEVER, RP_TAPE_VERIFY_STEP, RP_TAPE_VERIFY_ALWAYS } rp_tape_verify;
 void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify);

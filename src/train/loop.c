@@ -121,7 +121,7 @@ rp_status rp__trainer_save(rp_trainer *t)
     rp_state_info info = {
         .step = t->done, .epoch = t->done / t->info.data.steps_per_epoch,
         .samples = t->done * r->batch_size * r->gradient_accumulation_steps * rp__comm_ranks(t->ctx->comm), .seed = t->ctx->seed,
-        .data_hash = t->info.data.hash, .recipe = t->recipe_text,
+        .data_hash = t->info.data.hash, .frozen_mark = t->frozen_mark, .recipe = t->recipe_text,
     };
     char *path = rp__state_name(t->ctx, r->output_dir, "step-#", t->done);
     if (!path) return RP_ERR_MEMORY;

@@ -26,6 +26,7 @@
 typedef struct {
     int n_ranks;                        /* that make a step together */
     int64_t n_params;                   /* elements, a tied weight once */
+    int64_t n_trained;                  /* of them, those that are not frozen */
     int64_t n_steps;                    /* of the whole run */
     int64_t first_step;                 /* steps done before this trainer: 0 unless a state was resumed */
     rp_data_info data;

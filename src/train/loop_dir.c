@@ -1,5 +1,6 @@
 /* train/loop_dir.c -- output_dir: what may be there before, what is written first, final/ at the end. */
 #include "base/file.h"
+#include "models/adapter.h"
 #include "train/loop_inside.h"
 
 /* What of a run is in the folder, or NULL. */
@@ -87,6 +88,14 @@ static rp_status make_aside(rp_trainer *t, const char *aside)
     return rp__make_dirs(t->ctx, aside);
 }
 
+static bool writes_whole(const rp_trainer *t) { return t->recipe->lora.merge || !rp__model_is_adapted(t->engine.model); }
+
+/* An adapter names the model that it goes beside, as the recipe does. */
+static rp_status export(rp_trainer *t, const char *aside)
+{
+    return writes_whole(t) ? rp__model_export(t->engine.model, aside) : rp__adapters_export(t->engine.model, t->base, aside);
+}
+
 /* A folder's files; a GGUF file has none beside it. */
 static rp_status carry(rp_trainer *t, const char *aside)
 {
@@ -100,7 +109,7 @@ static rp_status carry(rp_trainer *t, const char *aside)
 
 static rp_status give_name(rp_trainer *t, const char *aside, const char *final)
 {
-    RP_TRY(carry(t, aside));
+    if (writes_whole(t)) RP_TRY(carry(t, aside));
     if (t->tokenizer) RP_TRY(rp__tokenizer_export(t->tokenizer, aside));
     return rp__dir_commit(t->ctx, aside, final);
 }
@@ -112,7 +121,7 @@ static rp_status write_final(rp_trainer *t, const char *aside, const char *final
     bool first  = rp__comm_rank(ctx->comm) == 0;
 
     RP_TRY(rp__comm_agree(ctx, ctx->comm, !final ? RP_ERR_MEMORY : first ? make_aside(t, aside) : RP_OK));
-    RP_TRY(rp__model_export(t->engine.model, aside));
+    RP_TRY(export(t, aside));
     return rp__comm_agree(ctx, ctx->comm, first ? give_name(t, aside, final) : RP_OK);
 }
 

@@ -1,6 +1,7 @@
 /* train/loop_inputs.c -- what a recipe names: the model's config and files, the tokenizer, the data. */
 #include "base/file.h"
 #include "io/chat.h"
+#include "models/adapter.h"
 #include "train/loop_inside.h"
 
 /* ---- model ---- */
@@ -27,11 +28,35 @@ static rp_status settle(rp_ctx *ctx, const rp_recipe *r, const char *key, rp_sta
     return status;
 }
 
+/* Fresh adapters as the recipe has them; those of files bring rank, scale and layers along, the dropout may be another. */
+static rp_status set_adapter(rp_ctx *ctx, const rp_recipe *r, rp_model_config *config)
+{
+    rp_adapter_config *a = &config->adapter;
+    bool fresh           = r->lora.rank.set;
+
+    RP_CHECK(ctx, !fresh || !a->lora.rank, RP_ERR_CONFIG, "'lora.rank' is set, and the model comes with an adapter already");
+    if (fresh) {
+        a->lora   = (rp_lora){ .rank = r->lora.rank.value, .alpha = 2 * (double)r->lora.rank.value, .rslora = r->lora.rslora };
+        a->module = r->lora.modules.item;
+        a->n_modules = r->lora.modules.n;
+        if (r->lora.alpha.set) a->lora.alpha = r->lora.alpha.value;
+    }
+    if (r->lora.dropout.set) a->lora.dropout = r->lora.dropout.value;
+    return RP_OK;
+}
+
+static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
+{
+    RP_TRY(rp__model_files_open(ctx, r->model.path, r->model.overrides, report, &out->files));
+    if (r->model.adapter) RP_TRY(rp__model_files_adapter(out->files, r->model.adapter));
+    return rp__model_files_config(out->files, &out->config);
+}
+
 static rp_status read_config(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
 {
-    if (r->model.config) return rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config);
-    RP_TRY(rp__model_files_open(ctx, r->model.path, r->model.overrides, report, &out->files));
-    return rp__model_files_config(out->files, &out->config);
+    if (r->model.config) RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
+    else RP_TRY(read_files(ctx, r, report, out));
+    return set_adapter(ctx, r, &out->config);
 }
 
 rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
@@ -42,6 +67,7 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     *out = (rp_model_source){ 0 };
     check_there(r, "model.path", r->model.path, report);
     check_there(r, "model.config", r->model.config, report);
+    check_there(r, "model.adapter", r->model.adapter, report);
     check_there(r, "tokenizer.path", r->tokenizer.path, report);
     check_there(r, "tokenizer.chat_template", r->tokenizer.chat_template, report);
     if (report->n_errors > told || !(r->model.path || r->model.config)) return rp__report_status(report, RP_ERR_CONFIG);   /* no model: told before */
@@ -71,8 +97,10 @@ rp_model_config rp__config_share(const rp_model_config *config)
 char *rp__beside_model(rp_ctx *ctx, const rp_recipe *r)
 {
     const char *path = r->model.config ? r->model.config : r->model.path, *slash = strrchr(path, '/');
+    char *place      = NULL;
 
-    if (r->model.path || rp__file_is_dir(path)) return rp__host_text(ctx, path);
+    if (r->model.path) return rp__tokenizer_place(ctx, path, &place) == RP_OK ? place : NULL;
+    if (rp__file_is_dir(path)) return rp__host_text(ctx, path);
     if (!slash) return rp__host_text(ctx, ".");
     char *folder = rp__host_text(ctx, path);
     if (folder) folder[slash == path ? 1 : slash - path] = 0;

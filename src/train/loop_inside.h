@@ -15,6 +15,7 @@
  *   loop_time.c    what a rehearsed step takes, by the cost table
  *   loop_dir.c     output_dir: what is there already, config.yaml, final/
  *   loop_resume.c  the state to go on from
+ *   loop_frozen.c  the weights that a state does not have
  *   loop_ranks.c   what ranks have in common and tell each other
  */
 #ifndef RP_TRAIN_LOOP_INSIDE_H
@@ -198,6 +199,8 @@ struct rp_trainer {
     rp_schedule schedule;
     rp_state_tensor *tensors;           /* all of a state */
     int n_tensors;
+    uint64_t frozen_mark;
+    const char *base;                   /* the model that adapters go beside; NULL: it has random weights */
     rp_metrics_file *metrics;           /* the first rank's; NULL at others */
     rp_tensorboard *board;              /* as metrics; NULL, too, where it is not asked for */
     rp_profile *profile;                /* NULL: not asked for */
@@ -247,5 +250,12 @@ rp_status rp__run_dir_final(rp_trainer *t);
 rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out);
 /* Parameters and optimizer states from it; the trainer stands after its step. */
 rp_status rp__resume_load(rp_trainer *t, rp_state *state);
+
+/* ---- frozen weights ---- */
+
+/* The trainer's mark of them: 0 where there are none. All ranks call it. */
+rp_status rp__frozen_mark(rp_trainer *t);
+/* errors RP_ERR_CONFIG they are others than when the state was written */
+rp_status rp__frozen_check(const rp_trainer *t, const rp_state *state);
 
 #endif

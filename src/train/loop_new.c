@@ -4,6 +4,7 @@
  *   └────────── reads, and a second context that has shapes alone ─┘   └──── the context of the run ────┘
  */
 #include "base/machine.h"
+#include "models/adapter.h"
 #include "train/loop_inside.h"
 
 typedef struct {                        /* open until the trainer stands */
@@ -73,24 +74,38 @@ static rp_status set_length(rp_trainer *t)
 
 /* ---- the run itself ---- */
 
+static rp_state_tensor of_param(const rp_param *p)
+{
+    return (rp_state_tensor){ .name = p->path, .tensor = p->tensor, .whole = p->whole, .slice = p->slice };
+}
+
+/* The same slice of … */
+static rp_state_tensor of_optim(const rp_trainer *t, int at)
+{
+    rp_optim *optim     = t->engine.optim;
+    rp_state_tensor out = of_param(rp__model_param(t->engine.model, rp__optim_tensor_param(optim, at)));
+
+    out.tensor      = rp__optim_tensor(optim, at, &out.name);
+    out.whole.dtype = rp__optim_tensor_dtype(optim, at);
+    out.optim       = optim;
+    out.at          = at;
+    return out;
+}
+
+/* What training changes; the frozen is where it came from. */
 static rp_status list_tensors(rp_trainer *t)
 {
-    int n_params = rp__model_n_params(t->engine.model), n = n_params + rp__optim_n_tensors(t->engine.optim);
+    int n_params = rp__model_n_params(t->engine.model), n_optim = rp__optim_n_tensors(t->engine.optim);
 
-    t->tensors = rp__host_alloc(t->ctx, n * (int64_t)sizeof *t->tensors);
+    t->tensors = rp__host_alloc(t->ctx, (n_params + n_optim) * (int64_t)sizeof *t->tensors);
     if (!t->tensors) return RP_ERR_MEMORY;
-    t->n_tensors = n;
     for (int i = 0; i < n_params; i++) {
         const rp_param *p = rp__model_param(t->engine.model, i);
-        t->tensors[i]     = (rp_state_tensor){ .name = p->path, .tensor = p->tensor, .whole = p->whole, .slice = p->slice };
+        if (!p->tensor->requires_grad) continue;
+        t->tensors[t->n_tensors++] = of_param(p);
+        t->info.n_trained += rp_meta_elems(&p->whole);
     }
-    for (int i = n_params; i < n; i++) {
-        t->tensors[i]             = t->tensors[rp__optim_tensor_param(t->engine.optim, i - n_params)];      /* the same slice of … */
-        t->tensors[i].tensor      = rp__optim_tensor(t->engine.optim, i - n_params, &t->tensors[i].name);
-        t->tensors[i].whole.dtype = rp__optim_tensor_dtype(t->engine.optim, i - n_params);
-        t->tensors[i].optim       = t->engine.optim;
-        t->tensors[i].at          = i - n_params;
-    }
+    for (int i = 0; i < n_optim; i++) t->tensors[t->n_tensors++] = of_optim(t, i);
     return RP_OK;
 }
 
@@ -104,16 +119,28 @@ rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *so
     return rp__engine_ready(&t->engine);
 }
 
+static rp_status note_base(rp_trainer *t, const rp_model_source *source)
+{
+    const char *base = source->files ? rp__model_files_base(source->files) : NULL;
+
+    if (base) t->base = rp__bump_text(&t->texts, base, (int64_t)strlen(base));
+    return base && !t->base ? RP_ERR_MEMORY : RP_OK;
+}
+
 static rp_status stand(rp_trainer *t, opening *o)
 {
-    RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->stage.source, !o->state));
+    bool weights = !o->state || rp__model_is_frozen(o->stage.engine.model);      /* a state has those that are trained */
+
+    RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->stage.source, weights));
     t->engine.follow = t->steps;
+    RP_TRY(note_base(t, &o->stage.source));
     return list_tensors(t);
 }
 
 static rp_status build(rp_trainer *t, opening *o)
 {
     RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, stand(t, o)));
+    RP_TRY(rp__frozen_mark(t));
     if (o->state) RP_TRY(rp__resume_load(t, o->state));
     rp__mem_populate(t->ctx, t->ctx->space[0]);         /* after what needs memory of its own to read weights */
     return RP_OK;

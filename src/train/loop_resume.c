@@ -73,6 +73,7 @@ rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out)
 
 rp_status rp__resume_load(rp_trainer *t, rp_state *state)
 {
+    RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, rp__frozen_check(t, state)));
     RP_TRY(rp__state_load(state, t->tensors, t->n_tensors));        /* first: all ranks come to it */
     RP_TRY(rp__optim_settle(t->engine.optim));
     t->state_path = rp__host_text(t->ctx, rp__state_path(state));

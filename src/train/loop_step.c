@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/watch.h"
+#include "models/adapter.h"
 #include "ops/behind.h"
 #include "train/loop_inside.h"
 
@@ -78,6 +79,8 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     RP_TRY(rp__tape_open(ctx));
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
+    if (recipe->freeze.n) RP_TRY(rp__model_freeze(e->model, recipe->freeze.n, recipe->freeze.item));
+    rp__tape_record_frozen(ctx, rp__model_is_frozen(e->model));
     if (ctx->shards) RP_TRY(open_units(e));
     RP_TRY(rp__recipe_selection(recipe, ctx, &e->selection));
     rp__engine_regions(e);
@@ -140,7 +143,7 @@ rp_status rp__engine_ready(rp_engine *e)
     if (!params) return RP_ERR_MEMORY;
     for (int i = 0; i < n; i++) {
         const rp_param *p = rp__model_param(e->model, i);
-        params[i]         = (rp_optim_param){ p->path, p->tensor, p->slice };
+        params[i]         = (rp_optim_param){ p->path, p->tensor, p->slice, .frozen = !p->tensor->requires_grad };
     }
     rp_status status = rp__optim_new(e->ctx, &config, params, n, &e->optim);
     rp__release(params);
@@ -152,6 +155,7 @@ void rp__engine_close(rp_engine *e)
     if (e->ctx) {
         rp__tape_reset(e->ctx);             /* before what decided about it goes */
         rp__tape_wide_grads(e->ctx, false);
+        rp__tape_record_frozen(e->ctx, false);
         rp__tape_verify(e->ctx, RP_TAPE_VERIFY_NEVER);
     }
     if (e->offloads) rp_set_offload(e->ctx, NULL);

@@ -73,6 +73,17 @@ void rp__time_end(rp_engine *e)
     rp__tape_on_backward(e->ctx, NULL, NULL);
 }
 
+static int64_t trained_bytes(const rp_engine *e)
+{
+    int64_t bytes = 0;
+
+    for (int i = 0; i < rp__model_n_params(e->model); i++) {
+        const rp_tensor *t = rp__model_param(e->model, i)->tensor;
+        bytes += t->requires_grad ? rp_meta_bytes(&t->m) : 0;
+    }
+    return bytes;
+}
+
 /* The update reads and writes weights and states, and reads gradients. States on disk come and go meanwhile, as fast as slots do. */
 void rp__time_update(rp_engine *e)
 {
@@ -83,7 +94,7 @@ void rp__time_update(rp_engine *e)
 
     rp_mem_read(e->ctx, 0, false, &now);
     int64_t states = away ? away : now.live_at[RP_MEM_OPTIM];
-    double move    = rp__cost_move(e->time->costs, dtype, 3 * now.live_at[RP_MEM_PARAM] + 2 * states);
+    double move    = rp__cost_move(e->time->costs, dtype, 3 * trained_bytes(e) + 2 * states);
     double seconds = disk > 0 ? fmax(move, 2 * (double)away / disk) : move;
     e->time->seconds += seconds;
     if (e->time->beside) rp__beside_note(e->time->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, seconds, 0 });

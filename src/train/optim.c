@@ -106,6 +106,7 @@ static rp_status make_states(rp_optim *o, int i)
 {
     rp_optim_slot *s = &o->slots[i];
 
+    if (s->param.frozen) return RP_OK;
     RP_CHECK(o->ctx, rp_meta_is_float(&s->param.tensor->m), RP_ERR_DTYPE,
              "the parameter '%s' is %s: only floating-point ones are optimized", s->param.path,
              rp_meta_str(&s->param.tensor->m));

@@ -13,6 +13,8 @@
  * Of a sharded parameter the optimizer has one rank's slice: its states are such slices, an element is updated to the bits it
  * has in the whole, and sums of squares are of this rank's elements.
  *
+ * A frozen parameter has no state and is never updated; it is listed so that names of it are known.
+ *
  * States may live on disk between updates: an update then goes over its parameter window by window, reads a window's states, works on it
  * and writes them behind. Elements do not know of windows, so the bits are the same.
  */
@@ -35,7 +37,7 @@ typedef struct {
 } rp_optim_config;
 
 /* `slice` says which elements of the parameter the tensor holds; zeros: all of them. What it has room for beyond them is left alone. */
-typedef struct { const char *path; rp_tensor *tensor; rp_slice slice; } rp_optim_param;
+typedef struct { const char *path; rp_tensor *tensor; rp_slice slice; bool frozen; } rp_optim_param;
 
 typedef struct {                        /* what an update needs to know of the step */
     int64_t step;                       /* from 1 */

@@ -108,6 +108,17 @@ static void check_model(rp_recipe_reader *r)
                          "no model: set 'model.path', or 'model.config' for random weights");
 }
 
+/* Fresh adapters, adapters of files, or none. */
+static void check_lora(rp_recipe_reader *r)
+{
+    const rp_recipe *c = r->recipe;
+
+    if (c->model.adapter && c->model.config)
+        rp__report_error(r->report, place(r, "model.adapter"), "'model.adapter' goes beside 'model.path', not 'model.config'");
+    if (c->model.adapter && c->lora.rank.set)
+        rp__report_error(r->report, place(r, "lora.rank"), "'model.adapter' and 'lora.rank' are both set: go on with the one, or begin another");
+}
+
 static void check_optimizer(rp_recipe_reader *r)
 {
     const rp_recipe *c = r->recipe;
@@ -167,6 +178,9 @@ static void note_effects(rp_recipe_reader *r)
     bool sgd           = c->optimizer.name == RP_OPTIMIZER_SGD;
     bool masters       = c->optimizer.master_weights && c->dtype == RP_TRAIN_BF16;
 
+    note_unused(r, "lora.alpha", !c->lora.rank.set && c->lora.alpha.set, "'lora.rank' is not set");
+    note_unused(r, "lora.modules", !c->lora.rank.set && c->lora.modules.n, "'lora.rank' is not set");
+    note_unused(r, "lora.rslora", !c->lora.rank.set && c->lora.rslora, "'lora.rank' is not set");
     note_unused(r, "optimizer.betas", sgd, "the optimizer is sgd");
     note_unused(r, "optimizer.eps", sgd, "the optimizer is sgd");
     note_unused(r, "optimizer.momentum", !sgd, "the optimizer is adamw");
@@ -191,6 +205,7 @@ void rp__recipe_check(rp_recipe_reader *r)
     check_plain_switch(r);
     check_ignored(r);
     check_model(r);
+    check_lora(r);
     check_optimizer(r);
     check_dataset(r, "dataset", &c->dataset);
     if (c->has_dataset_val) check_dataset(r, "dataset_val", &c->dataset_val);

@@ -3,6 +3,7 @@
 #include "train/recipe_internal.h"
 
 #include "base/module_path.h"
+#include "models/adapter.h"
 
 typedef struct {
     const rp_recipe *recipe;
@@ -40,6 +41,42 @@ static void no_such_path(const checker *c, rp_place place, const char *key, cons
     if (near) rp__report_error(c->report, place, "'%s': no module matches '%s' (did you mean '%s'?)", key, path, near);
     else rp__report_error(c->report, place, "'%s': no module matches '%s'", key, path);
 }
+
+/* ---- adapters ---- */
+
+static bool takes_adapter(const rp_recipe_module *m) { return m->type && !strcmp(m->type, "Linear"); }
+
+/* The end of a path that is spelled alike. */
+static const char *nearest_layer(const checker *c, const char *name)
+{
+    const char *best = NULL;
+
+    for (int i = 0; i < c->n_modules; i++) {
+        if (!takes_adapter(&c->module[i])) continue;
+        for (const char *end = strchr(c->module[i].path, '.'); end; end = strchr(end + 1, '.')) {
+            const char *pair[] = { end + 1, best, NULL }, *near = rp__nearest(name, pair);
+            if (near) best = near;
+        }
+    }
+    return best;
+}
+
+static void check_adapted(const checker *c)
+{
+    static const char key[]  = "lora.modules";
+    const rp_text_list *list = &c->recipe->lora.modules;
+
+    for (int i = 0; i < list->n; i++) {
+        const char *name = list->item[i], *near = nearest_layer(c, name);
+        bool found       = false;
+        for (int k = 0; k < c->n_modules && !found; k++) found = takes_adapter(&c->module[k]) && rp__adapter_names(name, c->module[k].path);
+        if (!found)
+            rp__report_error(c->report, rp__recipe_place(c->recipe, key), "'%s': no linear layer that takes an adapter is called '%s'%s%s%s", key, name,
+                             near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    }
+}
+
+/* ---- paths ---- */
 
 static void check_paths(const checker *c, const char *key, const rp_text_list *list)
 {
@@ -155,6 +192,8 @@ void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_rec
         for (int i = 0; i < recipe->activation_checkpointing.save.n; i++)
             check_op(&c, rp__recipe_place(recipe, "activation_checkpointing.save"),
                      recipe->activation_checkpointing.save.item[i]);
+    check_paths(&c, "freeze", &recipe->freeze);
+    check_adapted(&c);
     check_paths(&c, "optimizer.no_decay", &recipe->optimizer.no_decay);
     check_paths(&c, "dist.custom_sharded_layers", &recipe->dist.custom_sharded_layers);
     check_wrapped(&c);

@@ -1,6 +1,6 @@
 /* train/state.h -- what a run can go on from, on disk.
  *
- *   <output_dir>/state/step-20/tensors.safetensors      parameters and optimizer states, their raw bytes
+ *   <output_dir>/state/step-20/tensors.safetensors      parameters that are trained and optimizer states, their raw bytes
  *                              state.json               step, seed, recipe, shapes, checksums; written last
  *   <output_dir>/state/.step-30.tmp                     one being written; .step-10.old one being removed
  *
@@ -32,6 +32,7 @@ typedef struct {
     int64_t epoch, samples;             /* for people: epochs finished, samples seen */
     int64_t ranks;                      /* of the run that wrote it; set by save */
     uint64_t seed, data_hash;
+    uint64_t frozen_mark;               /* of the weights that are not in it (train/loop_frozen.c); 0: it has them all */
     const char *recipe;                 /* resolved, as YAML */
 } rp_state_info;
 

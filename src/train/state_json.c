@@ -98,12 +98,13 @@ static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, 
 
 static json_t *build(const rp_state_info *info, json_t *tensors, int parts)
 {
-    char seed[HEX_CHARS], data[HEX_CHARS], recipe[HEX_CHARS], sum[HEX_CHARS];
+    char seed[HEX_CHARS], data[HEX_CHARS], recipe[HEX_CHARS], sum[HEX_CHARS], frozen[HEX_CHARS];
     json_t *root =
         !tensors ? NULL
-                 : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:I, s:i, s:o}", "format", RP_STATE_FORMAT, "reprise",
+                 : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s*, s:s, s:s, s:I, s:i, s:o}", "format", RP_STATE_FORMAT, "reprise",
                              rp_version(), "step", (json_int_t)info->step, "epoch", (json_int_t)info->epoch, "samples",
                              (json_int_t)info->samples, "seed", hex(seed, info->seed), "data_hash", hex(data, info->data_hash),
+                             "frozen_mark", info->frozen_mark ? hex(frozen, info->frozen_mark) : NULL,
                              "recipe", info->recipe, "recipe_hash", hex(recipe, text_hash(info->recipe)), "ranks",
                              (json_int_t)info->ranks, "parts", parts, "tensors", tensors);
     uint64_t checksum;
@@ -150,6 +151,8 @@ static const char *examine(const json_t *root, rp_state_info *info)
         return "lacks step, epoch or samples";
     if (!unhex(json_object_get(root, "seed"), &info->seed) || !unhex(json_object_get(root, "data_hash"), &info->data_hash))
         return "lacks seed or data_hash";
+    const json_t *frozen = json_object_get(root, "frozen_mark");
+    if (frozen && !unhex(frozen, &info->frozen_mark)) return "has a wrong frozen_mark";
     info->ranks = 1;
     if (format == 1 && json_object_get(root, "parts")) return "is of format 1, which has no parts";
     if (format > 1 && (!read_int(root, "ranks", &info->ranks) || !read_int(root, "parts", &parts) || parts < 1 || parts > INT32_MAX))

@@ -1,6 +1,6 @@
 /* train/state_json.h -- state.json, shared by those who write and read states.
  *
- *   {"format": 2, "reprise": …, "step": …, "epoch": …, "samples": …, "seed": "…", "data_hash": "…", "recipe": "…",
+ *   {"format": 2, "reprise": …, "step": …, "epoch": …, "samples": …, "seed": "…", "data_hash": "…", "frozen_mark": "…" (or not), "recipe": "…",
  *    "recipe_hash": "…", "ranks": 4, "parts": 4,
  *    "tensors": {name: {"dtype": "BF16", "shape": […], "room": 4096, "checksums": "… … … …"}, …}, "checksum": "…"}
  *

@@ -51,6 +51,57 @@ static void a_frozen_part_is_not_recorded(void **state)
     test_ctx_free(ctx);
 }
 
+/* The block is frozen up to its last product. Its calls before that one have no backward; recorded, they make again what that one reads, which is
+ * a constant else, held from the forward. */
+static void a_frozen_part_that_is_recorded_is_made_again(void **state)
+{
+    (void)state;
+    enum { WAYS = 2 };
+    tensor_bits grad[WAYS];
+    int64_t saved[WAYS], constants[WAYS];
+
+    for (int way = 0; way < WAYS; way++) {
+        rp_ctx *ctx   = test_ctx(NULL);
+        block_model m = model_new(ctx, 1);
+        rp_tape_stats stats;
+        m.gain[0]->requires_grad = m.up[0]->requires_grad = false;
+        rp__tape_record_frozen(ctx, way == 1);
+        int64_t own     = ledger(ctx).live_bytes;
+        rp_tensor *loss = model_forward(&m, A_REGION_A_BLOCK);
+        saved[way]      = saved_bytes(ctx);
+        constants[way]  = ledger(ctx).live_bytes - own - saved[way];
+        rp__tape_stats(ctx, &stats);
+        assert_ok(ctx, rp__backward(ctx, loss));
+        rp__tape_stats(ctx, &stats);
+        assert_int_equal(stats.n_replayed, way == 1 ? 3 : 0);      /* rmsnorm, matmul, gelu */
+        assert_null(m.up[0]->grad);
+        bits_of(m.down[0]->grad, &grad[way]);
+        rp_tensor_unref(loss);
+        model_drop_grads(&m);
+        model_free(&m);
+        test_ctx_free(ctx);
+    }
+    assert_same_bits(&grad[1], &grad[0], "the gradient of the last product");
+    assert_int_equal(saved[0], saved[1]);
+    assert_int_equal(constants[0] - constants[1], MIDDLE_BYTES);      /* the gelu's output */
+}
+
+static void without_gradients_a_frozen_part_is_not_recorded_whatever_is_asked(void **state)
+{
+    (void)state;
+    rp_ctx *ctx   = test_ctx(NULL);
+    block_model m = model_new(ctx, 1);
+
+    rp__tape_record_frozen(ctx, true);
+    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    rp_tensor *loss = model_forward(&m, A_REGION_A_BLOCK);
+    assert_int_equal(rp__tape_n_calls(ctx), 0);
+    assert_ok(ctx, rp__tape_no_grad(ctx, false));
+    rp_tensor_unref(loss);
+    model_free(&m);
+    test_ctx_free(ctx);
+}
+
 /* ---- train and eval ---- */
 
 static void dropout_rests_in_evaluation(void **state)
@@ -370,6 +421,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_recorded_or_kept_without_gradients),
         cmocka_unit_test(a_frozen_part_is_not_recorded),
+        cmocka_unit_test(a_frozen_part_that_is_recorded_is_made_again),
+        cmocka_unit_test(without_gradients_a_frozen_part_is_not_recorded_whatever_is_asked),
         cmocka_unit_test(dropout_rests_in_evaluation),
         cmocka_unit_test(a_replay_runs_in_the_mode_and_stream_of_the_forward),
         cmocka_unit_test(masks_differ_by_call_seed_step_and_path_and_by_nothing_else),

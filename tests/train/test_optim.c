@@ -217,7 +217,7 @@ static updated run_slice(rp_ctx *ctx, const variant *v, rp_slice slice)
     updated u = { .param = make(ctx, v->param, slice.room, RP_MEM_PARAM), .grad = make(ctx, v->grad, slice.room, RP_MEM_GRAD) };
 
     for (int64_t i = 0; i < slice.room; i++) rp_elem_put(u.param, i, i < slice.count ? noise(slice.first + i, 1) : NAN);
-    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ "layers.0.w", u.param, slice }, 1, &u.optim));
+    assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "layers.0.w", .tensor = u.param, .slice = slice }, 1, &u.optim));
     for (int s = 1; s <= 3; s++) {
         for (int64_t i = 0; i < slice.room; i++) rp_elem_put(u.grad, i, i < slice.count ? noise(slice.first + i, 100 + (uint32_t)s) : NAN);
         rp__optim_update(u.optim, 0, u.grad, &(rp_optim_step){ .step = s, .lr = 1e-2, .grad_scale = 0.5, .measure = true });

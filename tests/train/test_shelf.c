@@ -224,7 +224,7 @@ static result train(const variant *v, const char *away, bool save_between)
     plain.has_kernels = false;
     if (v->reference) ctx->device[0] = &plain;
     for (int i = 0; i < 3; i++) {
-        params[i] = (rp_optim_param){ names[i], noise(ctx, v->param, slices[i].room, RP_MEM_PARAM, (uint32_t)i), slices[i] };
+        params[i] = (rp_optim_param){ .path = names[i], .tensor = noise(ctx, v->param, slices[i].room, RP_MEM_PARAM, (uint32_t)i), .slice = slices[i] };
         grads[i]  = noise(ctx, v->grad, slices[i].room, RP_MEM_GRAD, 100 + (uint32_t)i);
     }
     assert_ok(ctx, rp__optim_new(ctx, &config, params, 3, &o));

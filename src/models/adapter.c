@@ -1,0 +1,99 @@
+/* models/adapter.c -- what of a model is frozen, and which layers have adapters. */
+#include "models/adapter.h"
+
+#include <string.h>
+
+#include "base/module_path.h"
+
+/* The head is the only layer right under the root. */
+static bool takes_adapter(const rp_module *m)
+{
+    int unused;
+
+    return !strcmp(m->type->name, "Linear") && m->parent && m->parent->parent && rp__lora_part_of(m->param[0].path, &unused) == RP_LORA_NONE;
+}
+
+bool rp__adapter_names(const char *name, const char *path)
+{
+    if (!strchr(path, '.')) return false;
+    if (rp__glob(name, path) || !strcmp(name, "all-linear")) return true;
+    for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.'))
+        if (rp__glob(name, dot + 1)) return true;
+    return false;
+}
+
+static const char *const by_default[] = { "attn.q", "attn.v", "attn.qkv" };
+
+/* *matched: of each name, whether it does. */
+static bool is_named(const rp_adapter_config *c, const rp_module *m, bool *matched)
+{
+    int n                   = c->n_modules ? c->n_modules : RP_COUNT(by_default);
+    const char *const *name = c->n_modules ? c->module : by_default;
+    bool any                = false;
+
+    for (int i = 0; i < n; i++) {
+        if (!rp__adapter_names(name[i], m->path)) continue;
+        if (c->n_modules) matched[i] = true;
+        any = true;
+    }
+    return any;
+}
+
+static rp_status attach_all(rp_module *root, const rp_adapter_config *c, bool *matched)
+{
+    for (rp_module *m = root; m; m = rp__module_next(root, m))
+        if (takes_adapter(m) && is_named(c, m, matched)) RP_TRY(rp__lora_attach(m, &c->lora));
+    for (int i = 0; i < c->n_modules && !root->ctx->options.shapes_only; i++)
+        RP_CHECK(root->ctx, matched[i], RP_ERR_MATCH, "no linear layer that takes an adapter is called '%s'", c->module[i]);
+    return RP_OK;
+}
+
+rp_status rp__adapters_attach(rp_module *root, const rp_adapter_config *c)
+{
+    bool *matched = rp__host_alloc(root->ctx, c->n_modules + 1);
+
+    if (!matched) return RP_ERR_MEMORY;
+    for (rp_module *m = root; m; m = rp__module_next(root, m))
+        for (int i = 0; i < m->n_params; i++) m->param[i].tensor->requires_grad = false;
+    rp_status status = attach_all(root, c, matched);
+    rp__release(matched);
+    return status;
+}
+
+/* ---- frozen ---- */
+
+rp_status rp__model_freeze(rp_model *model, int n, const char *const *globs)
+{
+    rp_ctx *ctx = rp__model_ctx(model);
+    int n_params = rp__model_n_params(model), left = 0;
+
+    for (int g = 0; g < n; g++) {
+        int matched = 0;
+        for (int i = 0; i < n_params; i++) {
+            const rp_param *p = rp__model_param(model, i);
+            if (!rp__module_path_covers(globs[g], p->path)) continue;
+            p->tensor->requires_grad = false;
+            matched++;
+        }
+        RP_CHECK(ctx, matched || ctx->options.shapes_only, RP_ERR_MATCH, "freeze: '%s' matches no parameter", globs[g]);
+    }
+    for (int i = 0; i < n_params; i++) left += rp__model_param(model, i)->tensor->requires_grad;
+    RP_CHECK(ctx, left, RP_ERR_CONFIG, "'freeze' leaves no parameter to train");
+    return RP_OK;
+}
+
+bool rp__model_is_frozen(const rp_model *model)
+{
+    for (int i = 0; i < rp__model_n_params(model); i++)
+        if (!rp__model_param(model, i)->tensor->requires_grad) return true;
+    return false;
+}
+
+bool rp__model_is_adapted(rp_model *model)
+{
+    rp_lora_parts parts;
+
+    for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
+        if (rp__lora_parts(m, &parts)) return true;
+    return false;
+}

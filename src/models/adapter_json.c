@@ -1,0 +1,87 @@
+/* models/adapter_json.c -- adapter_config.json as the peft package reads it.
+ *
+ *   target_modules   an end of the layers' names that no other linear layer has, as short as can be: "q_proj", "attn.c_proj", or the whole name
+ *
+ * Fields that are not written have peft's defaults, which are those of an adapter such as ours. */
+#include <string.h>
+
+#include "models/adapter.h"
+#include "models/adapter_names.h"
+
+static bool layer_name(const rp_family *f, const rp_module *m, char out[RP_WEIGHT_NAME_CHARS])
+{
+    return !strcmp(m->type->name, "Linear") && rp__layer_name_theirs(f, m->path, (int)strlen(m->path), out);
+}
+
+/* As peft matches: the whole name, or what follows a dot. */
+static bool ends_so(const char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+
+    return n >= k && !strcmp(name + n - k, end) && (n == k || name[n - k - 1] == '.');
+}
+
+/* Has any layer without an adapter such an end? */
+static bool names_others(rp_model *model, const char *end)
+{
+    const rp_family *f = rp__model_config(model)->family;
+    char name[RP_WEIGHT_NAME_CHARS];
+    rp_lora_parts parts;
+
+    for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
+        if (layer_name(f, m, name) && ends_so(name, end) && !rp__lora_parts(m, &parts)) return true;
+    return false;
+}
+
+static const char *shortest_end(rp_model *model, const char *name)
+{
+    const char *end = name + strlen(name);
+
+    while (end > name) {
+        for (end -= 1; end > name && end[-1] != '.';) end--;
+        if (!names_others(model, end)) return end;
+    }
+    return name;
+}
+
+static bool has_text(const json_t *list, const char *text)
+{
+    const json_t *each;
+    size_t i;
+
+    json_array_foreach(list, i, each)
+        if (!strcmp(json_string_value(each), text)) return true;
+    return false;
+}
+
+/* *any: one of the adapters, which are all alike. */
+static json_t *target_modules(rp_model *model, rp_lora_parts *any)
+{
+    const rp_family *f = rp__model_config(model)->family;
+    json_t *list       = json_array();
+    char name[RP_WEIGHT_NAME_CHARS];
+
+    for (rp_module *root = rp__model_root(model), *m = root; m && list; m = rp__module_next(root, m)) {
+        if (!rp__lora_parts(m, any) || !layer_name(f, m, name)) continue;
+        const char *end = shortest_end(model, name);
+        if (has_text(list, end) || !json_array_append_new(list, json_string(end))) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
+/* peft says it is an int. */
+static json_t *number(double value) { return value == (double)(int64_t)value ? json_integer((json_int_t)value) : json_real(value); }
+
+json_t *rp__adapter_json(rp_model *model, const char *base)
+{
+    rp_lora_parts any = { .in_out = false };
+    json_t *targets   = target_modules(model, &any);
+
+    if (!targets) return NULL;
+    return json_pack("{s:s, s:s, s:s?, s:I, s:o, s:f, s:b, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type", "CAUSAL_LM",
+                     "base_model_name_or_path", base, "r", (json_int_t)any.lora.rank, "lora_alpha", number(any.lora.alpha), "lora_dropout",
+                     any.lora.dropout, "use_rslora", any.lora.rslora, "bias", "none", "fan_in_fan_out", any.in_out, "inference_mode", 1,
+                     "init_lora_weights", 1, "target_modules", targets);
+}

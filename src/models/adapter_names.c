@@ -1,0 +1,50 @@
+/* models/adapter_names.c -- a layer's name by the family's table, and peft's parts around it. */
+#include "models/adapter_names.h"
+
+#include <string.h>
+
+#define BEFORE "base_model.model."
+
+static const char *const theirs[] = { [RP_LORA_A] = ".lora_A.weight", [RP_LORA_B] = ".lora_B.weight" };
+
+bool rp__layer_name_theirs(const rp_family *family, const char *layer, int chars, char out[RP_WEIGHT_NAME_CHARS])
+{
+    char weight[RP_WEIGHT_NAME_CHARS];
+
+    if (snprintf(weight, sizeof weight, "%.*s.weight", chars, layer) >= (int)sizeof weight) return false;
+    if (!rp__weight_name_theirs(family->name, family->n_names, weight, out)) return false;
+    *strrchr(out, '.') = 0;
+    return true;
+}
+
+bool rp__adapter_name_theirs(const rp_family *family, const char *path, char out[RP_WEIGHT_NAME_CHARS])
+{
+    char layer[RP_WEIGHT_NAME_CHARS];
+    int chars;
+    rp_lora_part part = rp__lora_part_of(path, &chars);
+
+    if (part == RP_LORA_NONE || !rp__layer_name_theirs(family, path, chars, layer)) return false;
+    return snprintf(out, RP_WEIGHT_NAME_CHARS, "%s%s%s", BEFORE, layer, theirs[part]) < RP_WEIGHT_NAME_CHARS;
+}
+
+static bool layer_ours(const rp_family *family, const char *weight, char layer[RP_WEIGHT_NAME_CHARS])
+{
+    if (!rp__weight_name_ours(family->name, family->n_names, weight, layer)) return false;
+    *strrchr(layer, '.') = 0;
+    return true;
+}
+
+rp_lora_part rp__adapter_name_ours(const rp_family *family, const char *name, char layer[RP_WEIGHT_NAME_CHARS])
+{
+    size_t before = sizeof BEFORE - 1;
+    char weight[RP_WEIGHT_NAME_CHARS];
+
+    if (strncmp(name, BEFORE, before)) return RP_LORA_NONE;
+    for (rp_lora_part part = RP_LORA_A; part <= RP_LORA_B; part++) {
+        if (!rp__ends_with(name, theirs[part])) continue;
+        int chars = (int)(strlen(name) - before - strlen(theirs[part]));
+        bool fits = snprintf(weight, sizeof weight, "%.*s.weight", chars, name + before) < (int)sizeof weight;
+        return fits && layer_ours(family, weight, layer) ? part : RP_LORA_NONE;
+    }
+    return RP_LORA_NONE;
+}

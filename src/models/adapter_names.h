@@ -1,0 +1,21 @@
+/* models/adapter_names.h -- names of adapters' tensors between ours and peft's.
+ *
+ *   "layers.3.attn.q.lora_a.weight"   "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight"
+ */
+#ifndef RP_MODELS_ADAPTER_NAMES_H
+#define RP_MODELS_ADAPTER_NAMES_H
+
+#include "models/family.h"
+#include "models/model.h"
+
+/* False where the parameter is none of an adapter's, or has no name there. */
+bool rp__adapter_name_theirs(const rp_family *family, const char *param_path, char out[RP_WEIGHT_NAME_CHARS]);
+/* The path of the layer that a tensor is of, and which part. */
+rp_lora_part rp__adapter_name_ours(const rp_family *family, const char *name, char layer[RP_WEIGHT_NAME_CHARS]);
+/* "model.layers.3.self_attn.q_proj" for "layers.3.attn.q" */
+bool rp__layer_name_theirs(const rp_family *family, const char *layer, int layer_chars, char out[RP_WEIGHT_NAME_CHARS]);
+
+/* adapter_config.json of a model that has adapters (models/adapter_json.c); NULL: no memory. base: base_model_name_or_path, may be NULL. Yours. */
+json_t *rp__adapter_json(rp_model *model, const char *base);
+
+#endif

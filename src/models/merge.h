@@ -1,0 +1,23 @@
+/* models/merge.h -- an adapter added into its layer's weight, a row at a time.
+ *
+ *   w + scale · b a       fp32: a [r, in] and b [out, r] are widened once, a row's sum runs over r in order, and is rounded once
+ *
+ * Where the weight is stored [in, out] a row of it is a column of b a. */
+#ifndef RP_MODELS_MERGE_H
+#define RP_MODELS_MERGE_H
+
+#include "nn/lora.h"
+
+typedef struct {
+    int64_t rank, in, out;
+    float scale;
+    bool in_out;
+    float *a, *b, *delta;               /* whole; of one row of the weight, scaled */
+    int64_t row;                        /* that delta is of; -1: none */
+} rp_merge;
+
+/* Elements [at, at + n) of the weight, from where they are to `out`, both of `dtype`. */
+void rp__merge_elems(rp_merge *merge, rp_dtype dtype, int64_t at, int64_t n, const void *from, void *out);
+static inline int64_t rp__merge_width(const rp_merge *m) { return m->in_out ? m->out : m->in; }
+
+#endif
