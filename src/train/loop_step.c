@@ -101,7 +101,7 @@ static rp_status open_ahead(rp_engine *e)
     return most && e->recipe->dist.prefetch ? rp__ahead_open(e->ctx, e->recipe->dist.prefetch * most) : RP_OK;
 }
 
-/* The same for sums. */
+/* The same for sums, which there are none of for what is frozen. */
 static rp_status open_behind(rp_engine *e)
 {
     int64_t most = 0, layer;
@@ -111,6 +111,7 @@ static rp_status open_behind(rp_engine *e)
         int64_t bytes       = 0;
         for (int i = 0; i < unit->n_params && rp_path_layer(unit->path, &layer); i++) {
             const rp_meta *whole = &unit->param[i]->whole;
+            if (!unit->param[i]->tensor->requires_grad) continue;
             bool wide            = e->recipe->grad_dtype == RP_GRAD_FP32;
             bytes += rp__behind_room(e->ctx, e->ctx->shards, rp_meta_elems(whole), wide ? (int64_t)sizeof(float) : rp_dtype_bytes(whole->dtype));
         }
