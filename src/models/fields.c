@@ -8,6 +8,8 @@ const rp_field_word rp__config_activations[] = {
     { "gelu_pytorch_tanh", RP_ACT_GELU_TANH }, { "relu", RP_ACT_RELU }, { NULL, 0 },
 };
 
+const char *const rp__inert_rotary[] = { "*rotary_emb.inv_freq", NULL };
+
 bool rp__config_flag(rp_config_reader *reader, const char *key, bool otherwise)
 {
     const json_t *value = json_object_get(reader->json, key);

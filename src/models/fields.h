@@ -1,4 +1,5 @@
-/* models/fields.h -- lines of the tables of config.json's fields that many families share, and what follows from them.
+/* models/fields.h -- lines of the tables of config.json's fields, and of the names of weights, that many families share, and what follows
+ * from them.
  *
  * A line that stands in a family's own words there has another default here or is no number of it. Defaults are those of transformers,
  * but sizes must be there. */
@@ -53,6 +54,53 @@
 /* Null is no cap. */
 #define RP_FIELD_CAP(name, at, usual) \
     { name, .kind = RP_FIELD_NUMBER, RP_AT(at), .null_is_zero = true, .low = 1e-6, .high = 1e9, .otherwise = usual }
+
+/* ---- names of weights: in safetensors files, in GGUF ---- */
+
+#define RP_NAMES_ENDS \
+    { "tok_embeddings", "model.embed_tokens" }, \
+    { "layers.*.attn.output", "model.layers.*.self_attn.o_proj" }, \
+    { "layers.*.mlp.down", "model.layers.*.mlp.down_proj" }, \
+    { "norm", "model.norm" }, \
+    { "output", "lm_head" }
+#define RP_GGUF_ENDS \
+    { "tok_embeddings", "token_embd" }, \
+    { "layers.*.attn.output", "blk.*.attn_output" }, \
+    { "layers.*.mlp.down", "blk.*.ffn_down" }, \
+    { "norm", "output_norm" }, \
+    { "output", "output" }
+
+/* Projections that are not fused. */
+#define RP_NAMES_QKV \
+    { "layers.*.attn.q", "model.layers.*.self_attn.q_proj" }, \
+    { "layers.*.attn.k", "model.layers.*.self_attn.k_proj" }, \
+    { "layers.*.attn.v", "model.layers.*.self_attn.v_proj" }
+#define RP_GGUF_QKV \
+    { "layers.*.attn.q", "blk.*.attn_q" }, { "layers.*.attn.k", "blk.*.attn_k" }, { "layers.*.attn.v", "blk.*.attn_v" }
+#define RP_NAMES_GATE_UP \
+    { "layers.*.mlp.gate", "model.layers.*.mlp.gate_proj" }, { "layers.*.mlp.up", "model.layers.*.mlp.up_proj" }
+#define RP_GGUF_GATE_UP { "layers.*.mlp.gate", "blk.*.ffn_gate" }, { "layers.*.mlp.up", "blk.*.ffn_up" }
+
+#define RP_NAMES_QK_NORMS \
+    { "layers.*.attn.q_norm", "model.layers.*.self_attn.q_norm" }, { "layers.*.attn.k_norm", "model.layers.*.self_attn.k_norm" }
+#define RP_GGUF_QK_NORMS { "layers.*.attn.q_norm", "blk.*.attn_q_norm" }, { "layers.*.attn.k_norm", "blk.*.attn_k_norm" }
+
+/* Norms before attention and MLP; behind them; both. One name in files is another norm in each. */
+#define RP_NAMES_NORMS_BEFORE \
+    { "layers.*.attn_norm", "model.layers.*.input_layernorm" }, { "layers.*.mlp_norm", "model.layers.*.post_attention_layernorm" }
+#define RP_GGUF_NORMS_BEFORE { "layers.*.attn_norm", "blk.*.attn_norm" }, { "layers.*.mlp_norm", "blk.*.ffn_norm" }
+#define RP_NAMES_NORMS_BEHIND \
+    { "layers.*.post_attn_norm", "model.layers.*.post_attention_layernorm" }, \
+    { "layers.*.post_mlp_norm", "model.layers.*.post_feedforward_layernorm" }
+#define RP_GGUF_NORMS_BEHIND \
+    { "layers.*.post_attn_norm", "blk.*.post_attention_norm" }, { "layers.*.post_mlp_norm", "blk.*.post_ffw_norm" }
+#define RP_NAMES_NORMS_AROUND \
+    RP_NAMES_NORMS_BEHIND, { "layers.*.attn_norm", "model.layers.*.input_layernorm" }, \
+    { "layers.*.mlp_norm", "model.layers.*.pre_feedforward_layernorm" }
+#define RP_GGUF_NORMS_AROUND RP_GGUF_NORMS_BEHIND, RP_GGUF_NORMS_BEFORE
+
+/* Buffers that old files have beside their parameters. */
+extern const char *const rp__inert_rotary[];
 
 /* "silu", "gelu", "gelu_pytorch_tanh", … */
 extern const rp_field_word rp__config_activations[];

@@ -35,48 +35,11 @@ static void finish(rp_config_reader *reader, rp_model_config *c)
     rp__config_read_two_ropes(reader, c);
 }
 
-static const rp_name_pair names[] = {
-    { "tok_embeddings",           "model.embed_tokens" },
-    { "layers.*.attn_norm",       "model.layers.*.input_layernorm" },
-    { "layers.*.attn.q",          "model.layers.*.self_attn.q_proj" },
-    { "layers.*.attn.k",          "model.layers.*.self_attn.k_proj" },
-    { "layers.*.attn.v",          "model.layers.*.self_attn.v_proj" },
-    { "layers.*.attn.q_norm",     "model.layers.*.self_attn.q_norm" },
-    { "layers.*.attn.k_norm",     "model.layers.*.self_attn.k_norm" },
-    { "layers.*.attn.output",     "model.layers.*.self_attn.o_proj" },
-    { "layers.*.post_attn_norm",  "model.layers.*.post_attention_layernorm" },
-    { "layers.*.mlp_norm",        "model.layers.*.pre_feedforward_layernorm" },
-    { "layers.*.mlp.gate",        "model.layers.*.mlp.gate_proj" },
-    { "layers.*.mlp.up",          "model.layers.*.mlp.up_proj" },
-    { "layers.*.mlp.down",        "model.layers.*.mlp.down_proj" },
-    { "layers.*.post_mlp_norm",   "model.layers.*.post_feedforward_layernorm" },
-    { "norm",                     "model.norm" },
-    { "output",                   "lm_head" },
-};
-
-static const rp_name_pair gguf_names[] = {
-    { "tok_embeddings",          "token_embd" },
-    { "layers.*.attn_norm",      "blk.*.attn_norm" },
-    { "layers.*.attn.q",         "blk.*.attn_q" },
-    { "layers.*.attn.k",         "blk.*.attn_k" },
-    { "layers.*.attn.v",         "blk.*.attn_v" },
-    { "layers.*.attn.q_norm",    "blk.*.attn_q_norm" },
-    { "layers.*.attn.k_norm",    "blk.*.attn_k_norm" },
-    { "layers.*.attn.output",    "blk.*.attn_output" },
-    { "layers.*.post_attn_norm", "blk.*.post_attention_norm" },
-    { "layers.*.mlp_norm",       "blk.*.ffn_norm" },
-    { "layers.*.mlp.gate",       "blk.*.ffn_gate" },
-    { "layers.*.mlp.up",         "blk.*.ffn_up" },
-    { "layers.*.mlp.down",       "blk.*.ffn_down" },
-    { "layers.*.post_mlp_norm",  "blk.*.post_ffw_norm" },
-    { "norm",                    "output_norm" },
-    { "output",                  "output" },
-};
-
-static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
+static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_QK_NORMS, RP_NAMES_GATE_UP, RP_NAMES_NORMS_AROUND };
+static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK_NORMS, RP_GGUF_GATE_UP, RP_GGUF_NORMS_AROUND };
 
 const rp_family rp__family_gemma3_text = {
     .model_type = "gemma3_text", .architecture = "Gemma3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .honours_layer_types = true, .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .honours_layer_types = true, .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "gemma3", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

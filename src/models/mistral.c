@@ -17,24 +17,9 @@ static void finish(rp_config_reader *reader, rp_model_config *c)
     rp__config_read_rope(reader, c, &c->rope);
 }
 
-static const rp_name_pair names[] = {
-    { "tok_embeddings",        "model.embed_tokens" },
-    { "layers.*.attn_norm",    "model.layers.*.input_layernorm" },
-    { "layers.*.attn.q",       "model.layers.*.self_attn.q_proj" },
-    { "layers.*.attn.k",       "model.layers.*.self_attn.k_proj" },
-    { "layers.*.attn.v",       "model.layers.*.self_attn.v_proj" },
-    { "layers.*.attn.output",  "model.layers.*.self_attn.o_proj" },
-    { "layers.*.mlp_norm",     "model.layers.*.post_attention_layernorm" },
-    { "layers.*.mlp.gate",     "model.layers.*.mlp.gate_proj" },
-    { "layers.*.mlp.up",       "model.layers.*.mlp.up_proj" },
-    { "layers.*.mlp.down",     "model.layers.*.mlp.down_proj" },
-    { "norm",                  "model.norm" },
-    { "output",                "lm_head" },
-};
-
-static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
+static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_GATE_UP, RP_NAMES_NORMS_BEFORE };
 
 const rp_family rp__family_mistral = {
     .model_type = "mistral", .architecture = "MistralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
 };

@@ -26,33 +26,16 @@ static void finish(rp_config_reader *reader, rp_model_config *c)
 }
 
 static const rp_name_pair names[] = {
-    { "tok_embeddings",        "model.embed_tokens" },
-    { "layers.*.attn_norm",    "model.layers.*.input_layernorm" },
-    { "layers.*.attn.qkv",     "model.layers.*.self_attn.qkv_proj" },
-    { "layers.*.attn.output",  "model.layers.*.self_attn.o_proj" },
-    { "layers.*.mlp_norm",     "model.layers.*.post_attention_layernorm" },
-    { "layers.*.mlp.gate_up",  "model.layers.*.mlp.gate_up_proj" },
-    { "layers.*.mlp.down",     "model.layers.*.mlp.down_proj" },
-    { "norm",                  "model.norm" },
-    { "output",                "lm_head" },
+    RP_NAMES_ENDS, RP_NAMES_NORMS_BEFORE,
+    { "layers.*.attn.qkv", "model.layers.*.self_attn.qkv_proj" }, { "layers.*.mlp.gate_up", "model.layers.*.mlp.gate_up_proj" },
 };
 
 static const rp_name_pair gguf_names[] = {
-    { "tok_embeddings",       "token_embd" },
-    { "layers.*.attn_norm",   "blk.*.attn_norm" },
-    { "layers.*.attn.qkv",    "blk.*.attn_qkv" },
-    { "layers.*.attn.output", "blk.*.attn_output" },
-    { "layers.*.mlp_norm",    "blk.*.ffn_norm" },
-    { "layers.*.mlp.gate_up", "blk.*.ffn_up" },
-    { "layers.*.mlp.down",    "blk.*.ffn_down" },
-    { "norm",                 "output_norm" },
-    { "output",               "output" },
+    RP_GGUF_ENDS, RP_GGUF_NORMS_BEFORE, { "layers.*.attn.qkv", "blk.*.attn_qkv" }, { "layers.*.mlp.gate_up", "blk.*.ffn_up" },
 };
-
-static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
 
 const rp_family rp__family_phi3 = {
     .model_type = "phi3", .architecture = "Phi3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "phi3", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };
