@@ -1,0 +1,105 @@
+/* cli/cmd_download.c -- a model from the Hugging Face hub: what is asked for, in words and in the environment. */
+#include "cli/hub/download.h"
+
+#include <ctype.h>
+
+typedef struct { const char *folder, *file; int64_t retries; double wait_seconds; } download_fields;
+
+enum { NAME_CHARS = 256 };
+
+static const char *const hub_address = "https://huggingface.co";
+
+/* "owner/name" or "name", of letters, digits, '-', '_' and '.'; no part begins with a dot. */
+static bool is_repo(const char *text)
+{
+    int n_slashes = 0;
+
+    for (const char *p = text; *p; p++) {
+        bool begins = p == text || p[-1] == '/';
+        n_slashes += *p == '/';
+        if (begins ? !isalnum((unsigned char)*p) && *p != '_' : !isalnum((unsigned char)*p) && !strchr("-_./", *p)) return false;
+    }
+    return *text && n_slashes <= 1 && !rp__ends_with(text, "/");
+}
+
+/* What a header or a URL would take for its end must not be in what goes into one. */
+static bool is_printable(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text <= 32 || (unsigned char)*text >= 127) return false;
+    return true;
+}
+
+/* "REPO@REVISION" in two. */
+static int split(const cli *c, const char *word, char repo[NAME_CHARS], char revision[NAME_CHARS])
+{
+    const char *at = strchr(word, '@');
+    int n          = at ? (int)(at - word) : (int)strlen(word);
+
+    if (n < NAME_CHARS && strlen(word) < NAME_CHARS) {
+        snprintf(repo, NAME_CHARS, "%.*s", n, word);
+        snprintf(revision, NAME_CHARS, "%s", at ? at + 1 : "main");
+        if (is_repo(repo) && revision[0] && is_printable(revision)) return CLI_GO;
+    }
+    cli_say(c, "'%.*s' is no repository of a hub: OWNER/NAME, or OWNER/NAME@REVISION", NAME_CHARS, word);
+    return CLI_USAGE;
+}
+
+static int read_environment(const cli *c, cli_download *order, char endpoint[NAME_CHARS])
+{
+    const char *set = getenv("HF_ENDPOINT"), *token = getenv("HF_TOKEN");
+
+    if (!set || !*set) set = hub_address;
+    if ((strncmp(set, "https://", 8) && strncmp(set, "http://", 7)) || !is_printable(set) || strlen(set) >= NAME_CHARS) {
+        cli_say(c, "HF_ENDPOINT is '%.*s', and no address that begins with https:// or http://", NAME_CHARS, set);
+        return CLI_USAGE;
+    }
+    if (token && !is_printable(token)) {
+        cli_say(c, "HF_TOKEN holds a space, or what no token holds");
+        return CLI_USAGE;
+    }
+    size_t n = strlen(set);
+    while (n && set[n - 1] == '/') n--;
+    snprintf(endpoint, NAME_CHARS, "%.*s", (int)n, set);
+    order->endpoint = endpoint;
+    order->token    = token && *token ? token : NULL;
+    return CLI_GO;
+}
+
+static int download(cli *c, const download_fields *fields, const char *word)
+{
+    char repo[NAME_CHARS], revision[NAME_CHARS], endpoint[NAME_CHARS], folder[NAME_CHARS + 16];
+    cli_download order = { .repo = repo, .revision = revision, .file = fields->file, .retries = fields->retries, .wait_seconds = fields->wait_seconds };
+
+    int code = split(c, word, repo, revision);
+    if (code == CLI_GO) code = read_environment(c, &order, endpoint);
+    if (code != CLI_GO) return code;
+    snprintf(folder, sizeof folder, "models/%s", strchr(repo, '/') ? strchr(repo, '/') + 1 : repo);
+    order.folder = fields->folder ? fields->folder : folder;
+    return cli_download_run(c, &order);
+}
+
+int cmd_download(cli *c, int argc, char **argv)
+{
+    static const cli_option table[] = {
+        { "output", 'o', CLI_TEXT, offsetof(download_fields, folder), "DIR", "where to put it; models/NAME if not given", 0, 0 },
+        { "file", 'f', CLI_TEXT, offsetof(download_fields, file), "NAME", "this file alone, a .gguf for example", 0, 0 },
+        { "retries", 0, CLI_INT, offsetof(download_fields, retries), "N", "give up after so many tries that brought nothing; 5 if not given", 0, 1000 },
+        { "retry-wait", 0, CLI_NUMBER, offsetof(download_fields, wait_seconds), "SECONDS", "before the second try, then twice as long each; 1 if not given", 0, 3600 },
+    };
+    static const cli_options options = {
+        "REPO[@REVISION] [-o DIR] [--file NAME]",
+        "Download a model from the Hugging Face hub: its config, tokenizer and weights in safetensors, or one file. What was\n"
+        "interrupted goes on where it stopped; every file is compared with the digest the hub tells. DIR is printed at the end.\n"
+        "The environment: HF_TOKEN for models that are gated or private, HF_ENDPOINT for another hub than huggingface.co.",
+        table, RP_COUNT(table), 1, 1, false,
+    };
+    download_fields fields = { .retries = 5, .wait_seconds = 1 };
+    cli_args args;
+
+    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code != CLI_GO) return code;
+    code = download(c, &fields, args.word[0]);
+    cli_args_free(&args);
+    return code;
+}

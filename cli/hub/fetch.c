@@ -1,0 +1,252 @@
+/* cli/hub/fetch.c -- one file of a model: NAME.part grows by what comes, in this run or in later ones, and becomes NAME when it is whole
+ * and has the digest the hub tells. Two programs that fetch the same file do not write into one another: NAME.part is locked. */
+#include "cli/hub/hub.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+typedef struct {
+    hub *h;
+    hub_file *file;
+    hub_progress *progress;
+    char *path, *part;
+    int fd;
+    int64_t have;                               /* bytes of the part that are there */
+    bool begun;                                 /* the answer to the last request has */
+} fetch;
+
+static rp_status io_fail(const fetch *f, const char *verb, const char *path)
+{
+    return rp__fail(f->h->ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
+}
+
+static rp_status set_names(fetch *f, const char *folder)
+{
+    int64_t room = 0;
+
+    if (!(f->path = rp__path_join(f->h->ctx, folder, f->file->name))) return RP_ERR_MEMORY;
+    room = (int64_t)strlen(f->path) + 6;
+    if (!(f->part = rp__host_alloc(f->h->ctx, room))) return RP_ERR_MEMORY;
+    snprintf(f->part, (size_t)room, "%s.part", f->path);
+    return RP_OK;
+}
+
+/* The folder of a name that lies in one. */
+static rp_status make_folder(fetch *f)
+{
+    char *slash = strrchr(f->path, '/');
+
+    if (!slash) return RP_OK;
+    *slash           = 0;
+    rp_status status = rp__make_dirs(f->h->ctx, f->path);
+    *slash           = '/';
+    return status;
+}
+
+/* ---- what is there already ---- */
+
+/* Whole files are left: of the right length and digest. */
+static rp_status look(const fetch *f, bool *there)
+{
+    char digest[HUB_DIGEST_CHARS];
+    struct stat s;
+    int fd = f->file->kind ? open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+
+    *there = false;
+    if (fd < 0) return RP_OK;
+    bool alike       = !fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_size == f->file->bytes;
+    rp_status status = alike ? hub_digest_of(f->h->ctx, fd, f->path, f->file->bytes, f->file->kind, digest) : RP_OK;
+    close(fd);
+    *there = alike && status == RP_OK && !strcmp(digest, f->file->digest);
+    return status;
+}
+
+int64_t hub_bytes_left(hub *h, const hub_file *file, const char *folder)
+{
+    fetch f      = { .h = h, .file = (hub_file *)file };
+    int64_t left = file->bytes < 0 ? 0 : file->bytes;
+    struct stat s;
+
+    if (set_names(&f, folder) == RP_OK) {
+        if (!stat(f.path, &s) && s.st_size == file->bytes) left = 0;
+        else if (!stat(f.part, &s)) left -= s.st_size < left ? s.st_size : left;
+    }
+    rp__release(f.part);
+    rp__release(f.path);
+    return left;
+}
+
+/* ---- the part ---- */
+
+static rp_status restart(fetch *f)
+{
+    f->have = 0;
+    return ftruncate(f->fd, 0) ? io_fail(f, "write", f->part) : RP_OK;
+}
+
+static rp_status open_part(fetch *f)
+{
+    struct stat s;
+
+    f->fd = open(f->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (f->fd < 0 || fstat(f->fd, &s)) return io_fail(f, "create", f->part);
+    if (flock(f->fd, LOCK_EX | LOCK_NB)) {
+        close(f->fd);
+        f->fd = -1;                                         /* it is not ours to remove */
+        return rp__fail(f->h->ctx, RP_ERR_IO, "cannot write '%s': another program is downloading it", f->part);
+    }
+    f->have = s.st_size;
+    return f->file->bytes >= 0 && f->have > f->file->bytes ? restart(f) : RP_OK;
+}
+
+static rp_status put(fetch *f, const char *data, int64_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = pwrite(f->fd, data, (size_t)bytes, f->have);
+        if (n < 0 && errno == EINTR) continue;
+        if (n == 0) errno = EIO;
+        if (n <= 0) return io_fail(f, "write", f->part);
+        f->have += n;
+        data += n;
+        bytes -= n;
+    }
+    return RP_OK;
+}
+
+/* A server that knows no ranges sends all again. */
+static rp_status begin(fetch *f, const hub_answer *answer)
+{
+    f->begun = true;
+    if (answer->code != 206 && f->have) {
+        RP_TRY(restart(f));
+        hub_progress_begin(f->progress, 0);
+    }
+    RP_CHECK(f->h->ctx, answer->from == f->have, RP_ERR_FORMAT, "the server sends '%s' from byte %" PRId64 ", and was asked for it from byte %" PRId64,
+             f->file->name, answer->from, f->have);
+    return RP_OK;
+}
+
+static rp_status take(void *user, const hub_answer *answer, const void *data, int64_t bytes)
+{
+    fetch *f = user;
+
+    if (!f->begun) RP_TRY(begin(f, answer));
+    if (f->file->bytes >= 0 && f->have + bytes > f->file->bytes) {      /* another file: nothing of it is worth keeping */
+        RP_TRY(restart(f));
+        return rp__fail(f->h->ctx, RP_ERR_FORMAT, "'%s' is longer than the %" PRId64 " bytes the hub tells", f->file->name, f->file->bytes);
+    }
+    RP_TRY(put(f, data, bytes));
+    hub_progress_show(f->progress, f->file->name, f->have, f->file->bytes);
+    return RP_OK;
+}
+
+/* One request for what is missing. */
+static rp_status ask(fetch *f, const char *url, hub_answer *answer)
+{
+    char what[256];
+
+    snprintf(what, sizeof what, "'%.200s'", f->file->name);
+    int64_t from     = f->have;
+    f->begun         = false;
+    rp_status status = hub_get(f->h, url, what, from, take, f, answer);
+    if (!f->file->kind && answer->digest[0]) f->file->kind = hub_digest_parse(answer->digest, f->file->digest);
+    if (answer->code == 416 && from) {                      /* the part is of another file */
+        RP_TRY(restart(f));
+        return rp__fail(f->h->ctx, RP_ERR_IO, "cannot go on with %s: the server has no such bytes of it", what);
+    }
+    return status;
+}
+
+/* Until all is there. Tries that bring bytes do not count. */
+static rp_status fill(fetch *f, const char *url)
+{
+    int64_t tried = 0;
+    hub_answer answer;
+
+    for (bool whole = f->file->bytes >= 0 && f->have == f->file->bytes; !whole;) {
+        int64_t had      = f->have;
+        rp_status status = ask(f, url, &answer);
+        whole            = status == RP_OK && (f->file->bytes < 0 || f->have == f->file->bytes);
+        if (whole) break;
+        if (status == RP_OK) {
+            answer.again = true;
+            status = rp__fail(f->h->ctx, RP_ERR_IO, "cannot download '%s': the server ended after %" PRId64 " bytes", f->file->name, f->have);
+        }
+        if (f->have > had) tried = 0;
+        if (!answer.again || tried >= f->h->retries) return status;
+        RP_TRY(hub_wait(f->h, &answer, tried++));
+    }
+    return RP_OK;
+}
+
+/* ---- the whole ---- */
+
+/* *right false: its digest is another. A file of which the hub tells none is taken as it is. */
+static rp_status check(fetch *f, char digest[HUB_DIGEST_CHARS], bool *right)
+{
+    *right = true;
+    if (!f->file->kind) return RP_OK;
+    RP_TRY(hub_digest_of(f->h->ctx, f->fd, f->part, f->have, f->file->kind, digest));
+    *right = !strcmp(digest, f->file->digest);
+    return RP_OK;
+}
+
+static rp_status wrong_digest(const fetch *f, const char *digest)
+{
+    unlink(f->part);
+    return rp__fail(f->h->ctx, RP_ERR_IO, "'%s' came with the digest %s, and the hub tells %s; what came was removed", f->file->name, digest, f->file->digest);
+}
+
+static rp_status give_name(const fetch *f, const char *folder)
+{
+    if (fsync(f->fd)) return io_fail(f, "write", f->part);
+    if (rename(f->part, f->path)) return io_fail(f, "write", f->path);
+    return rp__dir_sync(f->h->ctx, folder);
+}
+
+static rp_status bring(fetch *f, const char *url, const char *folder)
+{
+    char digest[HUB_DIGEST_CHARS] = "", size[32], said[64];
+    bool right = false, resumed;
+
+    RP_TRY(make_folder(f));
+    RP_TRY(open_part(f));
+    resumed = f->have > 0;
+    if (resumed) fprintf(stderr, "%s: going on after %s\n", f->file->name, hub_size_text(size, f->have));
+    hub_progress_begin(f->progress, f->have);
+    RP_TRY(fill(f, url));
+    RP_TRY(check(f, digest, &right));
+    if (!right && resumed) {                                /* what an earlier run left was of another file: once more, from the start */
+        fprintf(stderr, "%s: what was there is of another file; downloading all of it\n", f->file->name);
+        RP_TRY(restart(f));
+        hub_progress_begin(f->progress, 0);
+        RP_TRY(fill(f, url));
+        RP_TRY(check(f, digest, &right));
+    }
+    if (!right) return wrong_digest(f, digest);
+    RP_TRY(give_name(f, folder));
+    snprintf(said, sizeof said, "%s%s", hub_size_text(size, f->have), f->file->kind ? "" : ", without a digest to check it by");
+    hub_progress_done(f->progress, f->file->name, said);
+    return RP_OK;
+}
+
+rp_status hub_fetch(hub *h, hub_file *file, const char *url, const char *folder, hub_progress *progress)
+{
+    fetch f    = { .h = h, .file = file, .progress = progress, .fd = -1 };
+    bool there = false;
+
+    rp_status status = set_names(&f, folder);
+    if (status == RP_OK) status = look(&f, &there);
+    if (status == RP_OK && there) hub_progress_done(progress, file->name, "there already");
+    else if (status == RP_OK) status = bring(&f, url, folder);
+    if (status != RP_OK && f.fd >= 0 && !f.have) unlink(f.part);
+    if (f.fd >= 0) close(f.fd);
+    rp__release(f.part);
+    rp__release(f.path);
+    return status;
+}
