@@ -25,6 +25,9 @@ rp_find_of_mpi(RP_MPIRUN_mpich "HYDRA|Intel" --version mpirun.mpich mpirun)
 # With the system's compiler and without sanitizers in every build: what it does is call MPI.
 set(RP_ENGINE_SOURCE ${CMAKE_SOURCE_DIR}/src/comm/mpi/engine.c)
 foreach(mpi openmpi mpich)
+  if(NOT RP_WITH_MPI)
+    set(RP_MPICC_${mpi} "")
+  endif()
   if(NOT RP_MPICC_${mpi})
     message(STATUS "ranks: no module for ${mpi}")
     continue()
@@ -35,7 +38,7 @@ foreach(mpi openmpi mpich)
     COMMAND ${RP_MPICC_${mpi}} -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -fPIC -shared -I${CMAKE_SOURCE_DIR}/src -o ${RP_MPI_MODULE_${mpi}} ${RP_ENGINE_SOURCE}
     DEPENDS ${RP_ENGINE_SOURCE} ${CMAKE_SOURCE_DIR}/src/comm/engine.h VERBATIM)
   add_custom_target(reprise_${mpi} ALL DEPENDS ${RP_MPI_MODULE_${mpi}})
-  install(FILES ${RP_MPI_MODULE_${mpi}} DESTINATION ${CMAKE_INSTALL_LIBDIR}/reprise)
+  install(FILES ${RP_MPI_MODULE_${mpi}} DESTINATION ${CMAKE_INSTALL_LIBDIR}/reprise COMPONENT ${mpi})
 endforeach()
 
 # Where the library looks for them.

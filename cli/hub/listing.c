@@ -185,8 +185,9 @@ static rp_status check_map(rp_ctx *ctx, const hub_listing *listing, const json_t
     json_object_foreach((json_t *)map, tensor, place) {
         const char *name = json_string_value(place);
         hub_file *file   = name ? find((hub_listing *)listing, name) : NULL;
-        RP_CHECK(ctx, file && file->chosen, RP_ERR_MATCH, "the index of the weights says that '%.128s' is in '%.128s', which the repository does not have",
-                 tensor, name ? name : "");
+        bool shown       = name && hub_name_is_safe(name);
+        RP_CHECK(ctx, file && file->chosen, RP_ERR_MATCH, "the index of the weights names %s%.128s%s, which the repository does not have",
+                 shown ? "'" : "a file", shown ? name : "", shown ? "'" : "");
     }
     return RP_OK;
 }
