@@ -1,7 +1,7 @@
 # make: the release program at build/reprise. make check: set up and test. make demo: fine-tune a real model.
-# make bench: the benchmarks, build/bench_NAME.
+# make bench: the benchmarks, build/bench_NAME. make site: the documentation as HTML, build/site. make deb: Debian packages, build/deb.
 BUILD ?= build
-.PHONY: all build setup check check-long demo bench install clean
+.PHONY: all build setup check check-long demo bench site deb install clean
 all: build
 build:
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null && cmake --build $(BUILD) -j $$(nproc)
@@ -17,6 +17,10 @@ demo: setup
 	@tools/demo
 bench: build
 	@cmake --build $(BUILD) -j $$(nproc) --target bench
+site: build
+	@tools/make_site $(BUILD)/site
+deb:
+	@tools/make_deb $(BUILD)/deb
 install: build
 	cmake --install $(BUILD)
 clean:

@@ -24,6 +24,13 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/recipes)
   install(DIRECTORY recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/reprise COMPONENT program FILES_MATCHING PATTERN "*.yaml" PATTERN "*.json")
 endif()
 
+add_custom_target(installed DEPENDS reprise reprise_program)       # what a package needs of a build
+foreach(mpi openmpi mpich)
+  if(TARGET reprise_${mpi})
+    add_dependencies(installed reprise_${mpi})
+  endif()
+endforeach()
+
 # Man pages and completions are made from what the built program says of itself, so they cannot lag behind it. It must be able to run here.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(NOT Python3_FOUND OR CMAKE_CROSSCOMPILING OR RP_SANITIZE)
@@ -39,7 +46,8 @@ add_custom_command(OUTPUT ${RP_PAGES}/made
   COMMAND ${CMAKE_COMMAND} -E touch ${RP_PAGES}/made
   DEPENDS reprise_program ${RP_PAGE_TOOLS} COMMENT "Making man pages and completions" VERBATIM)
 add_custom_target(pages ALL DEPENDS ${RP_PAGES}/made)
-install(DIRECTORY ${RP_PAGES}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
+add_dependencies(installed pages)
+install(DIRECTORY ${RP_PAGES}/man.gz/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
 install(FILES ${RP_PAGES}/completions/reprise.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME reprise COMPONENT program)
 install(FILES ${RP_PAGES}/completions/_reprise DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT program)
 install(FILES ${RP_PAGES}/completions/reprise.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT program)

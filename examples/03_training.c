@@ -54,7 +54,8 @@ static int train(rp_ctx *ctx, const char *path, int n_settings, const char *cons
 int main(int argc, char **argv)
 {
     char folder[] = "/tmp/reprise-example-XXXXXX", text[64], data[96], output[96];
-    const char *own[] = { data, output, "max_steps=120", "epochs=100", "max_seq_len=64", "batch_size=4" };
+    const char *own[] = { data, output, "max_steps=120", "epochs=100", "max_seq_len=64", "batch_size=4",
+                          "model.config=recipes/tiny_llama/config.json" };
     rp_ctx *ctx;
 
     if (!mkdtemp(folder) || rp_ctx_new(NULL, &ctx)) return 1;
@@ -63,7 +64,7 @@ int main(int argc, char **argv)
     snprintf(output, sizeof output, "output_dir=%s/run", folder);
     write_text(text);
     int code = argc > 1 ? train(ctx, argv[1], argc - 2, (const char *const *)argv + 2)
-                        : train(ctx, "recipes/tiny_from_scratch.yaml", 6, own);
+                        : train(ctx, "recipes/tiny_from_scratch.yaml", 7, own);
     rp_ctx_free(ctx);
     return code;
 }
