@@ -18,6 +18,7 @@ demo: setup
 bench: build
 	@cmake --build $(BUILD) -j $$(nproc) --target bench
 site: build
+	@tools/doctest $(BUILD)
 	@tools/make_site $(BUILD)/site
 deb:
 	@tools/make_deb $(BUILD)/deb
