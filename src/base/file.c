@@ -1,11 +1,13 @@
 /* base/file.c -- files mapped, read, written aside and renamed; folders. See file.h for what is promised. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -131,6 +133,32 @@ static int open_aside(rp_file_writer *w, size_t room)
         if (fd >= 0 || errno != EEXIST) return fd;
     }
     return -1;
+}
+
+/* "NAME.1234-0.tmp" */
+static bool is_aside(const char *entry, const char *name)
+{
+    size_t n   = strlen(name);
+    int used   = 0;
+    long pid   = 0, attempt = 0;
+
+    return !strncmp(entry, name, n) && sscanf(entry + n, ".%ld-%ld.tmp%n", &pid, &attempt, &used) == 2 && used && !entry[n + (size_t)used];
+}
+
+rp_status rp__file_tidy(rp_ctx *ctx, const char *folder, const char *name)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    rp_status status = RP_OK;
+
+    while (dir && status == RP_OK && (entry = readdir(dir))) {
+        if (!is_aside(entry->d_name, name)) continue;
+        char *path = rp__path_join(ctx, folder, entry->d_name);
+        status     = path ? rp__remove_tree(ctx, path) : RP_ERR_MEMORY;
+        rp__release(path);
+    }
+    if (dir) closedir(dir);
+    return status;
 }
 
 /* A device or a pipe cannot be replaced by a file without breaking it for everyone. */
@@ -343,4 +371,37 @@ rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status)
     memcpy(why, ctx->error, sizeof why);
     rp__remove_tree(ctx, aside);        /* its own failure is not the story */
     return rp__fail(ctx, status, "%s", why);
+}
+
+/* ---- folders of one process ---- */
+
+static int open_lock_file(rp_ctx *ctx, const char *folder)
+{
+    char *path = rp__path_join(ctx, folder, ".lock");
+    int fd     = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+
+    rp__release(path);
+    return fd;
+}
+
+rp_status rp__dir_lock(rp_ctx *ctx, const char *path, int *lock)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), file;
+
+    if (fd < 0) return io_fail(ctx, "open", path);
+    bool failed = flock(fd, LOCK_EX | LOCK_NB), taken = failed && errno == EWOULDBLOCK;
+    if (failed && !taken && (file = open_lock_file(ctx, path)) >= 0) {
+        close(fd);
+        fd    = file;
+        taken = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    }
+    if (taken) close(fd);
+    RP_CHECK(ctx, !taken, RP_ERR_EXISTS, "'%s' is in use by another process", path);
+    *lock = fd;
+    return RP_OK;
+}
+
+void rp__dir_unlock(int lock)
+{
+    if (lock >= 0) close(lock);
 }

@@ -66,6 +66,13 @@ rp_status rp__make_dirs(rp_ctx *ctx, const char *path);
 rp_status rp__dir_commit(rp_ctx *ctx, const char *aside, const char *name);
 /* What led to `status` is in the context; the folder is removed and status returned, the message as it was. */
 rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status);
+/* The folder is this caller's alone until rp__dir_unlock, or until the process has ended, however it did: nothing is left that could be stale. It
+ * is the folder itself that is locked; where its file system locks only what can be written to (NFS), a file ".lock" in it stands for it. One
+ * that locks nothing at all keeps nobody out. errors RP_ERR_EXISTS another has it · RP_ERR_IO */
+rp_status rp__dir_lock(rp_ctx *ctx, const char *path, int *lock);
+void rp__dir_unlock(int lock);                      /* below 0 is fine */
+/* What writers that were killed have left of the file `name` in a folder: their files aside. The folder may be absent.  */
+rp_status rp__file_tidy(rp_ctx *ctx, const char *folder, const char *name);
 /* What was made, renamed and removed in the folder is on the disk. */
 rp_status rp__dir_sync(rp_ctx *ctx, const char *path);
 /* A file, or a folder with all in it; links are removed, not followed. Absent is fine. */

@@ -1,4 +1,4 @@
-/* train/loop_dir.c -- output_dir: what may be there before, what is written first, final/ at the end. */
+/* train/loop_dir.c -- output_dir: what may be there before, whose it is, what is written first, final/ at the end. */
 #include "base/file.h"
 #include "models/adapter.h"
 #include "train/loop_inside.h"
@@ -18,12 +18,25 @@ static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
     return RP_OK;
 }
 
-rp_status rp__run_dir_check(const rp_trainer *t)
+/* Two runs would cut each other's metrics and remove each other's states. The first rank's lock stands for all. */
+static rp_status take(rp_trainer *t)
+{
+    const char *folder = t->recipe->output_dir;
+
+    if (rp__comm_rank(t->ctx->comm)) return RP_OK;
+    rp_status status = rp__dir_lock(t->ctx, folder, &t->lock);
+    RP_CHECK(t->ctx, status != RP_ERR_EXISTS, status, "output_dir '%s' is in use by another run: wait for its end or stop it, or name another "
+             "output_dir", folder);
+    return status;
+}
+
+rp_status rp__run_dir_check(rp_trainer *t)
 {
     const char *folder = t->recipe->output_dir, *found;
 
     RP_CHECK(t->ctx, !rp__file_exists(folder) || rp__file_is_dir(folder), RP_ERR_EXISTS, "output_dir '%s' is no folder",
              folder);
+    if (rp__file_exists(folder)) RP_TRY(take(t));
     RP_TRY(find_run(t->ctx, folder, &found));
     RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,
              "output_dir '%s' holds a run already (%s): go on with it by resume=auto, or name another output_dir", folder,
@@ -67,11 +80,34 @@ static rp_status open_board(rp_trainer *t, const char *folder)
     return status;
 }
 
+/* One that was not there when it was looked for may have been made by another run since. */
+static rp_status make_folder(rp_trainer *t)
+{
+    const char *folder = t->recipe->output_dir, *found;
+
+    RP_TRY(rp__make_dirs(t->ctx, folder));
+    if (t->lock >= 0) return RP_OK;
+    RP_TRY(take(t));
+    RP_TRY(find_run(t->ctx, folder, &found));
+    RP_CHECK(t->ctx, !found, RP_ERR_EXISTS, "another run has begun in output_dir '%s' (%s): name another, or go on with it by resume=auto", folder,
+             found);
+    return RP_OK;
+}
+
+static rp_status tidy(const rp_trainer *t)
+{
+    static const char *const names[] = { "config.yaml", "plan.json", "profile.txt", "profile.trace.json" };
+
+    for (int i = 0; i < RP_COUNT(names); i++) RP_TRY(rp__file_tidy(t->ctx, t->recipe->output_dir, names[i]));
+    return RP_OK;
+}
+
 rp_status rp__run_dir_begin(rp_trainer *t)
 {
     const rp_recipe *r = t->recipe;
 
-    RP_TRY(rp__make_dirs(t->ctx, r->output_dir));
+    RP_TRY(make_folder(t));
+    RP_TRY(tidy(t));
     RP_TRY(write_config(t, r->output_dir));
     RP_TRY(write_plan(t, r->output_dir));
     if (r->resume.kind != RP_RESUME_NO)

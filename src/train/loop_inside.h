@@ -207,6 +207,7 @@ struct rp_trainer {
     bool stopping;                      /* a rank was asked to: all do after this step */
     int64_t done, state_step;           /* state_step: of the newest state, 0 without one */
     char *state_path;
+    int lock;                           /* of output_dir; below 0: not taken, or the first rank's */
     rp_trainer_info info;
 };
 
@@ -238,8 +239,8 @@ rp_status rp__trainer_share_line(rp_trainer *t, rp_metrics *line);
 
 /* ---- output_dir ---- */
 
-/* errors RP_ERR_EXISTS it holds a run, and this is no resume */
-rp_status rp__run_dir_check(const rp_trainer *t);
+/* From here on it is this run's alone, where it is there. errors RP_ERR_EXISTS it holds a run, and this is no resume · another run has it */
+rp_status rp__run_dir_check(rp_trainer *t);
 /* Made, config.yaml written, what a resume passes over removed, metrics.jsonl opened. */
 rp_status rp__run_dir_begin(rp_trainer *t);
 rp_status rp__run_dir_final(rp_trainer *t);

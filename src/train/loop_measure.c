@@ -170,7 +170,7 @@ static rp_status open_run(measuring *m, rp_stage *stage)
     m->seconds = rp__host_alloc(m->ctx, points * (int64_t)sizeof *m->seconds);
     m->t       = rp__host_alloc(m->ctx, sizeof *m->t);
     if (!m->ratio || !m->seconds || !m->t) return RP_ERR_MEMORY;
-    *m->t = (rp_trainer){ .ctx = m->ctx, .recipe = &m->recipe[0], .texts = { .ctx = m->ctx } };
+    *m->t = (rp_trainer){ .ctx = m->ctx, .recipe = &m->recipe[0], .texts = { .ctx = m->ctx }, .lock = -1 };
     for (int i = 0; i < N_WAYS; i++) m->recipe[i] = rp__sweep_recipe(stage->recipe, i);
     RP_TRY(rp__inputs_open(m->t, &stage->source.config));
     m->t->info.data = rp__data_info(m->t->data);

@@ -3,6 +3,7 @@
  *   recipe ─ config ─ names ─ output_dir ─ data ─ state ─ rehearsal ─▶ pool ─ model ─ optimizer ─ state's bytes ─▶ output_dir
  *   └────────── reads, and a second context that has shapes alone ─┘   └──── the context of the run ────┘
  */
+#include "base/file.h"
 #include "base/machine.h"
 #include "models/adapter.h"
 #include "train/loop_inside.h"
@@ -180,7 +181,7 @@ rp_status rp__trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_report *repor
 
     if (!t) return RP_ERR_MEMORY;
     ctx->seed        = (uint64_t)recipe->seed;
-    *t               = (rp_trainer){ .ctx = ctx, .recipe = recipe, .texts = { .ctx = ctx } };
+    *t               = (rp_trainer){ .ctx = ctx, .recipe = recipe, .texts = { .ctx = ctx }, .lock = -1 };
     rp_status status = open_all(t, report, &o);
     rp__stage_close(&o.stage);
     rp__state_close(o.state);
@@ -204,6 +205,7 @@ void rp__trainer_free(rp_trainer *t)
     rp__release(t->state_path);
     rp__release(t->tensors);
     rp__ranks_leave(t->ctx);
+    rp__dir_unlock(t->lock);
     rp__bump_free(&t->texts);
     rp__release(t);
 }
