@@ -23,11 +23,15 @@ typedef struct {
     const uint8_t *data;        /* not NULL, an empty file's neither */
     int64_t bytes;
     bool mapped;                /* false: the bytes are not ours to unmap (an empty file, memory of a caller) */
+    int fd;                     /* of a mapped one */
 } rp_file_map;
 
-/* Map a regular file read-only. A file that another process cuts short while it is mapped kills the reader (SIGBUS), as with
- * every mapping. errors RP_ERR_IO absent, unreadable or not a regular file */
+/* Map a regular file read-only. A file that another process cuts short, or a disk that is gone, kills who looks at `data` then (SIGBUS), as with
+ * every mapping: what is large, or read later than at once, is read by rp__file_get.
+ * errors RP_ERR_IO absent, unreadable or not a regular file */
 rp_status rp__file_map(rp_ctx *ctx, const char *path, rp_file_map *out);
+/* These bytes of it, copied. errors RP_ERR_IO the file has become shorter, or cannot be read */
+rp_status rp__file_get(rp_ctx *ctx, const char *path, const rp_file_map *map, int64_t offset, int64_t bytes, void *to);
 void rp__file_unmap(rp_file_map *map);
 /* The pages of these bytes leave resident memory; reading them again fetches them again. Pages shared with neighbours go too. */
 void rp__file_drop(const rp_file_map *map, int64_t offset, int64_t bytes);
@@ -71,7 +75,7 @@ rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status);
  * that locks nothing at all keeps nobody out. errors RP_ERR_EXISTS another has it · RP_ERR_IO */
 rp_status rp__dir_lock(rp_ctx *ctx, const char *path, int *lock);
 void rp__dir_unlock(int lock);                      /* below 0 is fine */
-/* What writers that were killed have left of the file `name` in a folder: their files aside. The folder may be absent.  */
+/* What writers that were killed have left of the file `name` in a folder: their files aside. The folder may be absent. */
 rp_status rp__file_tidy(rp_ctx *ctx, const char *folder, const char *name);
 /* What was made, renamed and removed in the folder is on the disk. */
 rp_status rp__dir_sync(rp_ctx *ctx, const char *path);

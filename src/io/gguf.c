@@ -190,7 +190,7 @@ static rp_status parse_tensor(rp_gguf *g)
     *e                   = (gguf_tensor_entry){ 0 };
     RP_TRY(take_name(g, "a tensor's name", &e->name));
     e->t.name = e->name;
-    e->map    = &g->map;
+    e->file   = g;
     RP_TRY(parse_dims(g, e));
     RP_TRY(parse_type(g, e));
     return take_count(g, "a tensor's offset", &e->offset);

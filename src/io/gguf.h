@@ -57,10 +57,10 @@ int64_t rp__gguf_n_tensors(const rp_gguf *file);
 const rp_gguf_tensor *rp__gguf_tensor_at(const rp_gguf *file, int64_t i);
 const rp_gguf_tensor *rp__gguf_find(const rp_gguf *file, const char *name);
 /* Elements [start, start + count) of a tensor, dequantised to fp32. start and count are whole rows of the last dimension.
- * Long reads leave at most 8 MiB of the file resident; rp__gguf_drop lets go of what is left of the tensor.
- * errors  RP_ERR_UNSUPPORTED the type is not one that is read (the message lists those that are) · RP_ERR_ARG outside */
+ * They come by pread, through 8 MiB of memory at most: a file that is cut meanwhile is an error. rp__gguf_drop lets go of pages of the tensor.
+ * errors  RP_ERR_UNSUPPORTED the type is not one that is read (the message lists those that are) · RP_ERR_ARG outside · RP_ERR_IO */
 rp_status rp__gguf_read(rp_gguf *file, const rp_gguf_tensor *tensor, int64_t start, int64_t count, float *out);
-/* Two tensors of one type and shape that hold the same bytes. Nothing of them stays resident. */
+/* Two tensors of one type and shape that hold the same bytes; two that cannot be read do not. */
 bool rp__gguf_same_bytes(rp_gguf *file, const rp_gguf_tensor *a, const rp_gguf_tensor *b);
 void rp__gguf_drop(rp_gguf *file, const rp_gguf_tensor *tensor);
 

@@ -30,7 +30,7 @@ typedef struct {
     rp_gguf_tensor t;
     char *name;
     const rp_gguf_type *type;
-    const rp_file_map *map;     /* of the file that has it */
+    const rp_gguf *file;        /* that has it */
     int64_t offset;             /* in the data; then in the file */
 } gguf_tensor_entry;
 

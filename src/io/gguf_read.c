@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SAME_BYTES = 1 << 16 };
+
 /* ---- values ---- */
 
 const gguf_value_type rp__gguf_value_types[GTYPES] = {
@@ -98,6 +100,24 @@ static rp_status unreadable(const rp_gguf *g, const gguf_tensor_entry *e)
                     e->name, e->type->name, list);
 }
 
+static rp_status get(const rp_gguf *g, const gguf_tensor_entry *e, int64_t offset, int64_t bytes, void *to)
+{
+    return rp__file_get(g->ctx, e->file->label, &e->file->map, offset, bytes, to);
+}
+
+static rp_status read_windows(const rp_gguf *g, const gguf_tensor_entry *e, int64_t start, int64_t count, void *memory, int64_t window, float *out)
+{
+    const rp_gguf_type *type = e->type;
+
+    for (int64_t done = 0; done < count; done += window) {
+        int64_t n    = count - done < window ? count - done : window;
+        int64_t from = e->offset + (start + done) / type->block_elems * type->block_bytes;
+        RP_TRY(get(g, e, from, n / type->block_elems * type->block_bytes, memory));
+        type->convert(memory, n, out + done);
+    }
+    return RP_OK;
+}
+
 rp_status rp__gguf_read(rp_gguf *g, const rp_gguf_tensor *tensor, int64_t start, int64_t count, float *out)
 {
     const gguf_tensor_entry *e    = (const gguf_tensor_entry *)tensor;
@@ -110,19 +130,21 @@ rp_status rp__gguf_read(rp_gguf *g, const rp_gguf_tensor *tensor, int64_t start,
              tensor->elems);
     RP_CHECK(g->ctx, !row || (start % row == 0 && count % row == 0), RP_ERR_ARG, "elements [%" PRId64 ", +%" PRId64
              ") of tensor '" NAME "' are not whole rows of %" PRId64, start, count, e->name, row);
-    for (int64_t done = 0; done < count; done += window) {
-        int64_t n    = count - done < window ? count - done : window;
-        int64_t from = e->offset + (start + done) / type->block_elems * type->block_bytes;
-        type->convert(e->map->data + from, n, out + done);
-        if (count > window) rp__file_drop(e->map, from, n / type->block_elems * type->block_bytes);
-    }
-    return RP_OK;
+    if (!count) return RP_OK;
+    if (count < window) window = count;
+    void *memory = rp__host_alloc(g->ctx, window / type->block_elems * type->block_bytes);
+    if (!memory) return RP_ERR_MEMORY;
+    rp_status status = read_windows(g, e, start, count, memory, window, out);
+    rp__release(memory);
+    return status;
 }
 
 void rp__gguf_drop(rp_gguf *g, const rp_gguf_tensor *tensor)
 {
+    const gguf_tensor_entry *e = (const gguf_tensor_entry *)tensor;
+
     (void)g;
-    rp__file_drop(((const gguf_tensor_entry *)tensor)->map, ((const gguf_tensor_entry *)tensor)->offset, tensor->bytes);
+    rp__file_drop(&e->file->map, e->offset, tensor->bytes);
 }
 
 bool rp__gguf_same_bytes(rp_gguf *g, const rp_gguf_tensor *a, const rp_gguf_tensor *b)
@@ -130,12 +152,11 @@ bool rp__gguf_same_bytes(rp_gguf *g, const rp_gguf_tensor *a, const rp_gguf_tens
     const gguf_tensor_entry *x = (const gguf_tensor_entry *)a, *y = (const gguf_tensor_entry *)b;
     bool same = x->type == y->type && a->ndim == b->ndim && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]);
 
-    for (int64_t at = 0; at < a->bytes && same; at += RP_FILE_WINDOW_BYTES) {
-        int64_t n = a->bytes - at < RP_FILE_WINDOW_BYTES ? a->bytes - at : RP_FILE_WINDOW_BYTES;
-        same      = !memcmp(x->map->data + x->offset + at, y->map->data + y->offset + at, (size_t)n);
-        rp__file_drop(x->map, x->offset + at, n);
-        rp__file_drop(y->map, y->offset + at, n);
+    uint8_t left[SAME_BYTES], right[SAME_BYTES];
+
+    for (int64_t at = 0; at < a->bytes && same; at += SAME_BYTES) {
+        int64_t n = a->bytes - at < SAME_BYTES ? a->bytes - at : SAME_BYTES;
+        same      = get(g, x, x->offset + at, n, left) == RP_OK && get(g, y, y->offset + at, n, right) == RP_OK && !memcmp(left, right, (size_t)n);
     }
-    (void)g;
     return same;
 }

@@ -191,18 +191,22 @@ static rp_status parse_file(rp_safetensors *set, const st_file *file)
 {
     rp_ctx *ctx = set->ctx;
     uint64_t n  = 0;
-    json_t *top;
+    json_t *top = NULL;
+    char *text;
 
     RP_CHECK(ctx, file->map.bytes >= 8, RP_ERR_FORMAT, "'%s' has %" PRId64 " bytes, too few for a safetensors header", file->name,
              file->map.bytes);
-    memcpy(&n, file->map.data, sizeof n);       /* little endian: convert.c refuses other machines */
+    RP_TRY(rp__file_get(ctx, file->name, &file->map, 0, sizeof n, &n));     /* little endian: convert.c refuses other machines */
     RP_CHECK(ctx, n <= (uint64_t)file->map.bytes - 8, RP_ERR_FORMAT, "'%s' says its header has %" PRIu64 " bytes, the file has %" PRId64,
              file->name, n, file->map.bytes);
     RP_CHECK(ctx, n <= ST_MAX_HEADER_BYTES, RP_ERR_FORMAT, "'%s' says its header has %" PRIu64 " bytes, at most %" PRId64 " are allowed",
              file->name, n, ST_MAX_HEADER_BYTES);
     header h = { .ctx = ctx, .label = file->name, .data_at = 8 + (int64_t)n, .data_bytes = file->map.bytes - 8 - (int64_t)n };
-    RP_TRY(rp__st_json(ctx, file->name, (const char *)file->map.data + 8, (int64_t)n, &top));
-    rp_status status = parse_entries(set, &h, top);
+    if (!(text = rp__host_alloc(ctx, (int64_t)n + 1))) return RP_ERR_MEMORY;
+    rp_status status = rp__file_get(ctx, file->name, &file->map, 8, (int64_t)n, text);
+    if (status == RP_OK) status = rp__st_json(ctx, file->name, text, (int64_t)n, &top);
+    rp__release(text);
+    if (status == RP_OK) status = parse_entries(set, &h, top);
     json_decref(top);
     return status;
 }
@@ -328,19 +332,33 @@ void rp__safetensors_drop(const rp_safetensors *set, const rp_safetensor *tensor
     rp__file_drop(&set->file[tensor->file].map, tensor->offset, tensor->bytes);
 }
 
+/* `window`: elements that there is memory for. */
+static rp_status read_windows(const rp_safetensors *set, const rp_safetensor *tensor, int64_t start, int64_t count, void *memory, int64_t window,
+                              float *out)
+{
+    const st_dtype *dtype = &rp__st_dtypes[tensor->dtype];
+    const st_file *file   = &set->file[tensor->file];
+
+    for (int64_t done = 0; done < count; done += window) {
+        int64_t n = count - done < window ? count - done : window, from = tensor->offset + (start + done) * dtype->bytes;
+        RP_TRY(rp__file_get(set->ctx, file->name, &file->map, from, n * dtype->bytes, memory));
+        dtype->convert(memory, n, out + done);
+    }
+    return RP_OK;
+}
+
 rp_status rp__safetensors_read(const rp_safetensors *set, const rp_safetensor *tensor, int64_t start, int64_t count, float *out)
 {
-    const st_dtype *dtype  = &rp__st_dtypes[tensor->dtype];
-    const rp_file_map *map = &set->file[tensor->file].map;
-    int64_t window         = RP_FILE_WINDOW_BYTES / dtype->bytes;
+    int64_t size = rp__st_dtypes[tensor->dtype].bytes, window = RP_FILE_WINDOW_BYTES / size;
 
     RP_CHECK(set->ctx, start >= 0 && count >= 0 && start <= tensor->elems && count <= tensor->elems - start, RP_ERR_ARG,
              "elements [%" PRId64 ", +%" PRId64 ") are outside tensor '" NAME "', which has %" PRId64, start, count, tensor->name,
              tensor->elems);
-    for (int64_t done = 0; done < count; done += window) {
-        int64_t n = count - done < window ? count - done : window, from = tensor->offset + (start + done) * dtype->bytes;
-        dtype->convert(map->data + from, n, out + done);
-        if (count > window) rp__file_drop(map, from, n * dtype->bytes);
-    }
-    return RP_OK;
+    if (!count) return RP_OK;
+    if (count < window) window = count;
+    void *memory = rp__host_alloc(set->ctx, window * size);
+    if (!memory) return RP_ERR_MEMORY;
+    rp_status status = read_windows(set, tensor, start, count, memory, window, out);
+    rp__release(memory);
+    return status;
 }

@@ -3,8 +3,8 @@
  *   8 bytes n | n bytes of JSON {"__metadata__": {…}, "name": {"dtype", "shape", "data_offsets"}, …} | data
  *
  *   folder    model.safetensors, else model.safetensors.index.json and the shards it names, else every *.safetensors there
- *   reading   files are mapped while open and unmapped by close. Long reads leave at most RP_FILE_WINDOW_BYTES resident;
- *             rp__safetensors_drop lets go of the rest
+ *   reading   by pread, through RP_FILE_WINDOW_BYTES of memory at most: a file that is cut meanwhile is an error, no SIGBUS. They are mapped,
+ *             too, for who asks for rp__safetensors_bytes; rp__safetensors_drop lets go of what that has made resident
  *   checking  everything is checked on opening: the header, every offset, that the data has no gap, overlap or rest. What is
  *             malformed is RP_ERR_FORMAT with one sentence, never a crash
  *   writing   all tensors are declared, then their bytes come in that order in chunks of any size; the files get their names

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
@@ -18,6 +19,7 @@ struct rp_tensorboard {
     rp_ctx *ctx;
     char *path;
     int fd;
+    double newest;              /* time of what was put */
 };
 
 /* A bit at a time: a step has less than a kilobyte. */
@@ -63,13 +65,14 @@ static rp_status write_all(const rp_tensorboard *b, const uint8_t *data, int64_t
     return RP_OK;
 }
 
-static rp_status put_event(const rp_tensorboard *b, Rp__Event *event)
+static rp_status put_event(rp_tensorboard *b, Rp__Event *event)
 {
     uint8_t record[RECORD_BYTES];
     struct timeval now;
 
     gettimeofday(&now, NULL);
-    event->wall_time = (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+    b->newest        = fmax(b->newest, (double)now.tv_sec + 1e-6 * (double)now.tv_usec);
+    event->wall_time = b->newest;
     size_t bytes     = rp__event__get_packed_size(event);
     RP_BUG_IF(bytes > RECORD_BYTES - HEAD_BYTES - TAIL_BYTES);
     put_u32(record, (uint32_t)bytes);
@@ -149,7 +152,7 @@ static rp_status make_name(rp_tensorboard *b, const char *folder)
     return b->path ? RP_OK : RP_ERR_MEMORY;
 }
 
-static rp_status put_head(const rp_tensorboard *b, int64_t done)
+static rp_status put_head(rp_tensorboard *b, int64_t done)
 {
     Rp__SessionLog log  = RP__SESSION_LOG__INIT;
     Rp__Event version   = RP__EVENT__INIT, start = RP__EVENT__INIT;

@@ -6,7 +6,8 @@
  *   events   file_version "brain.Event:2" · session_log START with the first step to come · a summary each step
  *
  * A run that goes on begins a file of its own; its START voids what files before it say of steps that are made again. A clock that
- * was set back does not put it before them: it is named a second after the last. Tags are the keys of metrics.jsonl, values are fp32,
+ * was set back does not put it before them: it is named a second after the last, and of one file times stand still until the clock has come
+ * to them again. Tags are the keys of metrics.jsonl, values are fp32,
  * as TensorBoard's scalars are; a step is one write. CRC-32C (Castagnoli), masked as in TensorFlow's record format:
  * ((crc >> 15) | (crc << 17)) + 0xa282ead8.
  */
