@@ -12,10 +12,14 @@ typedef struct { const char *data; bool json; } eval_fields;
 
 static rp_status read_ids(cli_model *m, const char *path, int32_t **ids, int64_t *n_ids)
 {
+    rp_ctx *ctx = m->run.ctx;
     rp_file_map file;
 
-    RP_TRY(rp__file_map(m->run.ctx, path, &file));
-    rp_status status = cli_model_encode(m, (const char *)file.data, file.bytes, ids, n_ids);
+    RP_TRY(rp__file_map(ctx, path, &file));
+    char *text       = rp__host_alloc(ctx, file.bytes + 1);
+    rp_status status = text ? rp__file_get(ctx, path, &file, 0, file.bytes, text) : RP_ERR_MEMORY;
+    if (status == RP_OK) status = cli_model_encode(m, text, file.bytes, ids, n_ids);
+    rp__release(text);
     rp__file_unmap(&file);
     return status;
 }

@@ -65,14 +65,15 @@ static rp_status read_recipe(cli *c, const places *p, rp_report *report, rp_reci
     return status;
 }
 
-static int told(const cli *c, rp_report *report, rp_status status)
+/* `input`: a file that cannot be read is one that was named. */
+static int told(const cli *c, rp_report *report, rp_status status, bool input)
 {
     rp__report_sort(report);
     cli_print_report(report);
     bool said = report->n_errors > 0;
     rp__report_close(report);
     if (status == RP_OK) return CLI_GO;
-    return said ? rp_status_exit_code(status) : cli_fail_input(c, status);
+    return said ? rp_status_exit_code(status) : input ? cli_fail_input(c, status) : cli_fail(c, status);
 }
 
 /* ---- the page ---- */
@@ -111,7 +112,7 @@ static int view(cli *c, const view_fields *fields, const cli_args *args)
 
     if (code == CLI_GO) {
         rp__report_open(&report, c->ctx);
-        code = told(c, &report, read_recipe(c, &p, &report, &recipe));
+        code = told(c, &report, read_recipe(c, &p, &report, &recipe), true);
     }
     if (code == CLI_GO) {
         rp_ctx_options options = rp__recipe_ctx_options(recipe);
@@ -120,7 +121,7 @@ static int view(cli *c, const view_fields *fields, const cli_args *args)
         if (status != RP_OK) code = cli_fail(c, status);
         else {
             rp__report_open(&report, own.ctx);
-            code = told(&own, &report, make_page(&own, recipe, &p, &report));
+            code = told(&own, &report, make_page(&own, recipe, &p, &report), false);
             rp_ctx_free(own.ctx);
         }
     }

@@ -11,8 +11,8 @@
 
 #define JSON_CAP_BYTES (INT64_C(512) << 20)
 
-/* An absent file is no error where `optional`: *out stays NULL. */
-static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bool optional, json_t **out)
+/* An absent file is no error where `optional`: *out stays NULL. mark, a hash of the bytes, may be NULL. */
+static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bool optional, json_t **out, uint64_t *mark)
 {
     char *path = rp__path_join(ctx, folder, name), *text = NULL;
     rp_status status = path ? RP_OK : RP_ERR_MEMORY;
@@ -21,6 +21,7 @@ static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bo
     if (path && !(optional && !rp__file_exists(path))) {
         status = rp__file_read(ctx, path, JSON_CAP_BYTES, &text, &bytes);
         if (status == RP_OK) status = rp__tokenizer_json(ctx, path, text, bytes, out);
+        if (status == RP_OK && mark) *mark = rp__hash(text, (size_t)bytes, RP_HASH_SEED);
     }
     rp__release(text);
     rp__release(path);
@@ -34,11 +35,11 @@ static rp_status read_config(rp_ctx *ctx, const char *folder, json_t **out)
     json_t *map = NULL, *model = NULL;
     rp_status status = RP_OK;
 
-    RP_TRY_GOTO(read_json(ctx, folder, "tokenizer_config.json", true, out));
+    RP_TRY_GOTO(read_json(ctx, folder, "tokenizer_config.json", true, out, NULL));
     if (!*out) *out = json_object();
     if (!*out) RP_TRY_GOTO(rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate a JSON object"));
-    RP_TRY_GOTO(read_json(ctx, folder, "special_tokens_map.json", true, &map));
-    RP_TRY_GOTO(read_json(ctx, folder, "config.json", true, &model));
+    RP_TRY_GOTO(read_json(ctx, folder, "special_tokens_map.json", true, &map, NULL));
+    RP_TRY_GOTO(read_json(ctx, folder, "config.json", true, &model, NULL));
     if (json_is_object(map)) json_object_update_missing(*out, map);
     for (int i = 0; i < RP_COUNT(ids); i++)
         if (json_object_get(model, ids[i])) json_object_set(*out, ids[i], json_object_get(model, ids[i]));
@@ -51,13 +52,15 @@ done:
 static rp_status load_folder(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
 {
     json_t *root = NULL, *config = NULL;
+    uint64_t mark    = 0;
     char *path       = rp__path_join(ctx, folder, name);
     rp_status status = path ? RP_OK : RP_ERR_MEMORY;
 
     if (status != RP_OK) return status;
-    RP_TRY_GOTO(read_json(ctx, folder, name, false, &root));
+    RP_TRY_GOTO(read_json(ctx, folder, name, false, &root, &mark));
     RP_TRY_GOTO(read_config(ctx, folder, &config));
     RP_TRY_GOTO(rp__tokenizer_build(ctx, path, root, config, out));
+    (*out)->mark = mark;
 done:
     json_decref(root);
     json_decref(config);

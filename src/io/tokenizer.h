@@ -46,7 +46,8 @@ bool rp__tokenizer_adds_bos(const rp_tokenizer *tokenizer);
 int32_t rp__tokenizer_id(const rp_tokenizer *tokenizer, const char *token);
 
 /* Write the files a Hugging Face directory needs (tokenizer.json, tokenizer_config.json, special_tokens_map.json when known) so that
- * AutoTokenizer loads them and gives the same ids; from a directory its files are copied, from GGUF they are made. */
+ * AutoTokenizer loads them and gives the same ids; from a directory its files are copied, from GGUF they are made.
+ * errors RP_ERR_IO · tokenizer.json is another than the one that was loaded */
 rp_status rp__tokenizer_export(rp_tokenizer *tokenizer, const char *directory);
 
 #endif

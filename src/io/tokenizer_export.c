@@ -9,16 +9,25 @@
 
 #define COPY_CAP_BYTES (INT64_C(512) << 20)
 
+/* What tokens were made by goes with the model, or nothing does: a file that was changed meanwhile may be half of one. mark NULL: any will do. */
+static rp_status check_mark(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, const uint64_t *mark)
+{
+    RP_CHECK(ctx, !mark || rp__hash(text, (size_t)bytes, RP_HASH_SEED) == *mark, RP_ERR_IO,
+             "'%s' has changed since it was read: what it was has to be put back", path);
+    return RP_OK;
+}
+
 static rp_status copy(rp_ctx *ctx, const char *from_folder, const char *from_name, const char *to_folder, const char *to_name,
-                      bool optional)
+                      const uint64_t *mark)
 {
     char *from = rp__path_join(ctx, from_folder, from_name), *text = NULL;
     char *to   = from ? rp__path_join(ctx, to_folder, to_name) : NULL;
     rp_status status = to ? RP_OK : RP_ERR_MEMORY;
     int64_t bytes    = 0;
 
-    if (status == RP_OK && !(optional && !rp__file_exists(from))) {
+    if (status == RP_OK && (mark || rp__file_exists(from))) {
         status = rp__file_read(ctx, from, COPY_CAP_BYTES, &text, &bytes);
+        if (status == RP_OK) status = check_mark(ctx, from, text, bytes, mark);
         if (status == RP_OK) status = rp__file_write(ctx, to, text, bytes);
     }
     rp__release(text);
@@ -32,8 +41,8 @@ static rp_status copy_all(rp_tokenizer *t, const char *folder, const char *name,
     static const char *const beside[] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
                                           "merges.txt", "chat_template.jinja", "chat_template.json" };
 
-    RP_TRY(copy(t->ctx, folder, name, directory, "tokenizer.json", false));
-    for (int i = 0; i < RP_COUNT(beside); i++) RP_TRY(copy(t->ctx, folder, beside[i], directory, beside[i], true));
+    RP_TRY(copy(t->ctx, folder, name, directory, "tokenizer.json", &t->mark));
+    for (int i = 0; i < RP_COUNT(beside); i++) RP_TRY(copy(t->ctx, folder, beside[i], directory, beside[i], NULL));
     return RP_OK;
 }
 

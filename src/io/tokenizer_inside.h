@@ -286,6 +286,7 @@ struct rp_tokenizer {
     rp_ctx *ctx;
     char *path;                     /* where it came from: what an export copies or converts */
     bool from_gguf;
+    uint64_t mark;                  /* hash of tokenizer.json, which an export finds unchanged or refuses */
     rp_vocab vocab;
     rp_added_set raw, normalized;   /* tokens looked for before and after normalizing */
     rp_normalizers normalizers;
