@@ -52,6 +52,7 @@ void rp__file_unmap(rp_file_map *map)
 {
     if (map->mapped) {
         munmap((void *)map->data, (size_t)map->bytes);
+        if (map->head) munmap(map->head, (size_t)map->bytes);
         close(map->fd);
     }
     *map = (rp_file_map){ 0 };
@@ -75,6 +76,28 @@ rp_status rp__file_get(rp_ctx *ctx, const char *path, const rp_file_map *map, in
         RP_CHECK(ctx, n, RP_ERR_IO, "cannot read '%s': it had %" PRId64 " bytes and ends at byte %" PRId64 " now", path, map->bytes, offset + done);
         done += n;
     }
+    return RP_OK;
+}
+
+/* Addresses for the whole file; what is not needed of them is no memory. */
+rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t upto, const uint8_t **head)
+{
+    int64_t step = 1 << 20, want = (upto + step - 1) / step * step;
+
+    RP_BUG_IF(upto < 0 || upto > map->bytes);
+    if (want > map->bytes) want = map->bytes;
+    if (map->mapped && !map->head) {
+        errno   = ENOMEM;
+        void *p = rp__fault_fires(ctx) ? MAP_FAILED : mmap(NULL, (size_t)map->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED) return rp__io_fail(ctx, "map", path);
+        map->head = p;
+    }
+    if (map->mapped && upto > map->head_bytes) {
+        if (mprotect(map->head, (size_t)want, PROT_READ | PROT_WRITE)) return rp__io_fail(ctx, "map", path);
+        RP_TRY(rp__file_get(ctx, path, map, map->head_bytes, want - map->head_bytes, map->head + map->head_bytes));
+        map->head_bytes = want;
+    }
+    *head = map->mapped ? map->head : map->data;
     return RP_OK;
 }
 

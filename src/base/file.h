@@ -24,6 +24,8 @@ typedef struct {
     int64_t bytes;
     bool mapped;                /* false: the bytes are not ours to unmap (an empty file, memory of a caller) */
     int fd;                     /* of a mapped one */
+    uint8_t *head;              /* of rp__file_head; head_bytes of it are there */
+    int64_t head_bytes;
 } rp_file_map;
 
 /* Map a regular file read-only. A file that another process cuts short, or a disk that is gone, kills who looks at `data` then (SIGBUS), as with
@@ -33,6 +35,9 @@ rp_status rp__file_map(rp_ctx *ctx, const char *path, rp_file_map *out);
 /* These bytes of it, copied. errors RP_ERR_IO the file has become shorter, or cannot be read */
 rp_status rp__file_get(rp_ctx *ctx, const char *path, const rp_file_map *map, int64_t offset, int64_t bytes, void *to);
 void rp__file_unmap(rp_file_map *map);
+/* The first bytes of it, `upto` at least, as memory that stays where it is until the file is unmapped, however many more are asked for later; the
+ * more are read, not mapped. errors as rp__file_get · RP_ERR_MEMORY */
+rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t upto, const uint8_t **head);
 /* The pages of these bytes leave resident memory; reading them again fetches them again. Pages shared with neighbours go too. */
 void rp__file_drop(const rp_file_map *map, int64_t offset, int64_t bytes);
 

@@ -13,24 +13,22 @@
 
 /* ---- the cursor ---- */
 
-/* NULL after recording RP_ERR_FORMAT. */
-static const uint8_t *take(rp_gguf *g, int64_t bytes, const char *inside)
+static rp_status take(rp_gguf *g, int64_t bytes, const char *inside, const uint8_t **out)
 {
-    const uint8_t *from = g->map.data + g->at;
+    const uint8_t *head = NULL;
 
-    if (bytes > g->map.bytes - g->at) {
-        rp__fail(g->ctx, RP_ERR_FORMAT, "'%s' ends at byte %" PRId64 ", inside %s", g->label, g->map.bytes, inside);
-        return NULL;
-    }
+    RP_CHECK(g->ctx, bytes <= g->map.bytes - g->at, RP_ERR_FORMAT, "'%s' ends at byte %" PRId64 ", inside %s", g->label, g->map.bytes, inside);
+    RP_TRY(rp__file_head(g->ctx, g->label, &g->map, g->at + bytes, &head));
+    *out = head + g->at;
     g->at += bytes;
-    return from;
+    return RP_OK;
 }
 
 static rp_status take_number(rp_gguf *g, size_t bytes, const char *inside, void *out)
 {
-    const uint8_t *from = take(g, (int64_t)bytes, inside);
+    const uint8_t *from = NULL;
 
-    if (!from) return RP_ERR_FORMAT;
+    RP_TRY(take(g, (int64_t)bytes, inside, &from));
     memcpy(out, from, bytes);           /* little endian: convert.c refuses other machines */
     return RP_OK;
 }
@@ -48,9 +46,12 @@ static rp_status take_count(rp_gguf *g, const char *inside, int64_t *out)
 
 static rp_status take_string(rp_gguf *g, const char *inside, rp_gguf_string *out)
 {
+    const uint8_t *from = NULL;
+
     RP_TRY(take_count(g, inside, &out->bytes));
-    out->text = (const char *)take(g, out->bytes, inside);
-    return out->text ? RP_OK : RP_ERR_FORMAT;
+    RP_TRY(take(g, out->bytes, inside, &from));
+    out->text = (const char *)from;
+    return RP_OK;
 }
 
 /* A name is used as terminated text, so it must not end early. */
@@ -83,9 +84,10 @@ static rp_status check_bools(const rp_gguf *g, const char *key, const uint8_t *p
 
 static rp_status parse_scalar(rp_gguf *g, uint32_t type, gguf_value_entry *e)
 {
+    const uint8_t *from = NULL;
+
     if (type == GSTRING) return take_string(g, "a metadata value", &e->v.s);
-    const uint8_t *from = take(g, rp__gguf_value_types[type].bytes, "a metadata value");
-    if (!from) return RP_ERR_FORMAT;
+    RP_TRY(take(g, rp__gguf_value_types[type].bytes, "a metadata value", &from));
     if (type == GBOOL) RP_TRY(check_bools(g, e->key, from, 1));
     rp__gguf_number_at(type, from, &e->v);
     return RP_OK;
@@ -115,7 +117,7 @@ static rp_status parse_array(rp_gguf *g, gguf_value_entry *e)
     int64_t size = rp__gguf_value_types[e->element_type].bytes;
     RP_CHECK(g->ctx, e->v.count <= (g->map.bytes - g->at) / size, RP_ERR_FORMAT, "'%s': the array '" NAME "' of %" PRId64
              " elements does not fit in the file", g->label, e->key, e->v.count);
-    e->data = take(g, e->v.count * size, "an array");
+    RP_TRY(take(g, e->v.count * size, "an array", &e->data));
     return e->element_type == GBOOL ? check_bools(g, e->key, e->data, e->v.count) : RP_OK;
 }
 

@@ -53,6 +53,7 @@ static const struct { const char *name; int operations, number; deed deed; bool 
     { "kill_writing", WRITE, 0, KILL_WRITING, false },      /* half of it, and then the end */
     { "unlockable", LOCK, EBADF, FAIL, true },              /* as NFS says of a folder */
     { "truncate", MAP, 0, TRUNCATE, false },                /* another process cuts what has just been mapped */
+    { "empty", MAP, 0, TRUNCATE, false },                   /* … to nothing */
 };
 
 static int counted;
@@ -256,7 +257,7 @@ static void *mapped(void *p, int fd)
     struct stat s;
 
     if (fd < 0 || p == MAP_FAILED || judge_fd(MAP, fd) != TRUNCATE || !path_of(fd, path) || stat(path, &s)) return p;
-    if (truncate(path, s.st_size / 2)) abort();
+    if (truncate(path, strcmp(getenv("FAULTS_KIND"), "empty") ? s.st_size / 2 : 0)) abort();
     return p;
 }
 
