@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static rp_ctx *ctx;
 
@@ -213,6 +214,108 @@ static void paths_join_with_one_slash_and_absolute_names_stand_alone(void **stat
     }
 }
 
+/* ---- files that others change ---- */
+
+static void a_file_that_is_cut_while_it_is_open_is_an_error_that_says_where_it_ends_now(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    const char *path    = temp_path("cut");
+    uint8_t *bytes      = calloc(1, BYTES);
+    const uint8_t *head = NULL, *more = NULL;
+    rp_file_map map;
+
+    memset(bytes, 7, BYTES);
+    assert_ok(ctx, rp__file_write(ctx, path, bytes, BYTES));
+    assert_ok(ctx, rp__file_map(ctx, path, &map));
+    assert_ok(ctx, rp__file_head(ctx, path, &map, 10, &head));
+    assert_ok(ctx, rp__file_get(ctx, path, &map, BYTES - 9, 9, bytes));
+    assert_int_equal(bytes[8], 7);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(head[9], 7);                                   /* what was read stays */
+    assert_int_equal(rp__file_get(ctx, path, &map, BYTES - 9, 9, bytes), RP_ERR_IO);
+    assert_non_null(strstr(rp_error(ctx), "cut': it had 3145728 bytes and ends at byte 3145719 now"));
+    assert_int_equal(rp__file_head(ctx, path, &map, BYTES, &more), RP_ERR_IO);
+    assert_null(more);
+    rp__file_unmap(&map);
+    free(bytes);
+}
+
+static void the_head_of_a_file_stays_where_it_is_while_it_grows(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    const char *path    = temp_path("long");
+    uint8_t *bytes      = calloc(1, BYTES);
+    const uint8_t *head = NULL, *more = NULL;
+    rp_file_map map;
+
+    for (int i = 0; i < BYTES; i++) bytes[i] = (uint8_t)(i % 251);
+    assert_ok(ctx, rp__file_write(ctx, path, bytes, BYTES));
+    assert_ok(ctx, rp__file_map(ctx, path, &map));
+    until_no_fault_fires(ctx, rp__file_head(ctx, path, &map, 1, &head), assert_null(head));
+    assert_ok(ctx, rp__file_head(ctx, path, &map, BYTES, &more));
+    assert_ptr_equal(head, more);
+    assert_memory_equal(head, bytes, BYTES);
+    rp__file_unmap(&map);
+    free(bytes);
+}
+
+/* ---- folders of one process ---- */
+
+static void a_folder_is_locked_once_and_free_when_its_holder_has_died(void **state)
+{
+    (void)state;
+    const char *path = temp_path("mine");
+    int first = -1, second = -1, ready[2];
+    char byte;
+
+    assert_ok(ctx, rp__make_dirs(ctx, path));
+    assert_ok(ctx, rp__dir_lock(ctx, path, &first));
+    assert_int_equal(rp__dir_lock(ctx, path, &second), RP_ERR_EXISTS);
+    assert_int_equal(second, -1);
+    rp__dir_unlock(first);
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (!child) {
+        bool has = rp__dir_lock(ctx, path, &first) == RP_OK;
+        if (write(ready[1], has ? "y" : "n", 1) == 1) pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    assert_int_equal(rp__dir_lock(ctx, path, &second), RP_ERR_EXISTS);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_ok(ctx, rp__dir_lock(ctx, path, &second));
+    rp__dir_unlock(second);
+    close(ready[0]);
+    close(ready[1]);
+    assert_int_equal(n_files_in(path), 0);
+}
+
+static void files_aside_of_killed_writers_go_and_nothing_else(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a.json.12-0.tmp", "a.json.99999-17.tmp", "a.json", "a.json.tmp", "a.json.12-0.tmp.bak", "b.json.12-0.tmp",
+                                         "a.json.x-0.tmp" };
+    const char *folder = temp_path("left");
+
+    assert_ok(ctx, rp__file_tidy(ctx, folder, "a.json"));
+    assert_ok(ctx, rp__make_dirs(ctx, folder));
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        char *path = rp__path_join(ctx, folder, names[i]);
+        put_file(path, "x");
+        rp__release(path);
+    }
+    assert_ok(ctx, rp__file_tidy(ctx, folder, "a.json"));
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        char *path = rp__path_join(ctx, folder, names[i]);
+        assert_int_equal(rp__file_exists(path), i >= 2);
+        rp__release(path);
+    }
+}
+
 static void without_memory_nothing_is_left_behind(void **state)
 {
     (void)state;
@@ -243,6 +346,10 @@ int main(void)
         cmocka_unit_test(folders_are_made_with_those_above_and_removed_with_all_in_them),
         cmocka_unit_test(a_folder_takes_a_name_whole_whether_it_was_taken_or_not),
         cmocka_unit_test(paths_join_with_one_slash_and_absolute_names_stand_alone),
+        cmocka_unit_test(a_file_that_is_cut_while_it_is_open_is_an_error_that_says_where_it_ends_now),
+        cmocka_unit_test(the_head_of_a_file_stays_where_it_is_while_it_grows),
+        cmocka_unit_test(a_folder_is_locked_once_and_free_when_its_holder_has_died),
+        cmocka_unit_test(files_aside_of_killed_writers_go_and_nothing_else),
         cmocka_unit_test(without_memory_nothing_is_left_behind),
     };
 
