@@ -34,6 +34,7 @@ enum {                                      /* flags */
     RP_OP_REPLAYS    = 32,                  /* … but this one leaves that out when c->replaying, or does it again as often as asked */
     RP_OP_SUMS       = 64,                  /* collective: its backward reads nothing but the output's gradient, and that of a sum of gradients is
                                                the sum of theirs: of several passes only the last runs it, where a context says so */
+    RP_OP_DECIDES    = 128,                 /* what follows is laid out by what it made: kept, whatever a policy says, and never made again */
     RP_OP_GRAD_PASS  = 16                   /* the gradient of every input of the output's shape is the output's gradient itself;
                                                backward is only called for the others (may be NULL) */
 };

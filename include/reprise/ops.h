@@ -15,6 +15,10 @@
  *   split                  x                                       up to 8 parts          rp_attr_split
  *   cast                   x                                       another dtype          rp_attr_cast
  *   embedding              table [V, n]  ids int32 [...]           [..., n]
+ *   route                  logits [..., n]                         weights, choices int32 [..., k]   rp_attr_route
+ *   spread                 x [..., n]  choices int32 [..., k]      rows by expert [R, n]  rp_attr_experts
+ *   grouped_matmul         x [R, k]  w [experts, n, k]  choices    [R, n]
+ *   combine                y [R, n]  weights  choices [..., k]     [..., n]               rp_attr_experts
  *   cross_entropy          logits [..., V]  labels int32 [...]     [1]                    rp_attr_cross_entropy
  *   linear_cross_entropy   x [..., n]  w [V, n]  labels            [1]                    rp_attr_cross_entropy
  *   all_gather             x [room], this rank's slice; its part?  the whole              rp_attr_whole
@@ -41,6 +45,8 @@ typedef struct { float p; } rp_attr_dropout;                  /* probability of 
 typedef struct { bool erf; } rp_attr_gelu;                    /* false: tanh approximation */
 typedef struct { int dim; } rp_attr_dim;                      /* concat, sum, mean, max; negative counts from the end */
 typedef struct { int dim, n; int64_t length[8]; } rp_attr_split;   /* at most 8 parts; lengths add up to the dimension */
+typedef struct { int64_t k; bool renormalise; } rp_attr_route;    /* the k largest of n; renormalise: their weights sum to 1 */
+typedef struct { int64_t experts; } rp_attr_experts;          /* choices are in [0, experts); R is how many choices there are */
 typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
 /* Query t stands at position S - T + t. It sees keys from its doc_start (an optional fourth input [B, T] int32, else 0) to its
  * own position when causal, else to the end; with window w none before position - w + 1. A score s becomes softcap * tanh(s / softcap).

@@ -19,6 +19,15 @@ rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
     return RP_OK;
 }
 
+rp_status rp__gemm_scratch_most(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
+{
+    const rp_kernels *kernels;
+
+    RP_TRY(find_kernels(ctx, &kernels));
+    kernels->gemm_scratch_most(g, bytes);
+    return RP_OK;
+}
+
 rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
 {
     const rp_kernels *kernels;

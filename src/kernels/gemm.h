@@ -23,6 +23,10 @@ typedef struct {
  * errors  RP_ERR_BACKEND the CPU level has no kernels */
 rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes);
 
+/* Scratch bytes that are enough for every product of at most g->m rows and at most g->k deep that is like g in all else: where how
+ * many rows there are follows from data. errors RP_ERR_BACKEND the CPU level has no kernels */
+rp_status rp__gemm_scratch_most(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes);
+
 /* scratch: at least that many bytes, 64-byte aligned; contents do not matter. Fewer threads than described give the same bits.
  * errors  RP_ERR_BACKEND the CPU level has no kernels */
 rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch);

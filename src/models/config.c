@@ -301,6 +301,16 @@ int64_t rp__model_config_window(const rp_model_config *c, int64_t layer)
     return has ? c->window : 0;
 }
 
+int64_t rp__model_config_experts(const rp_model_config *c, int64_t layer)
+{
+    const json_t *without = json_object_get(c->source, "mlp_only_layers"), *number;
+    size_t i;
+
+    json_array_foreach(without, i, number)
+        if (json_integer_value(number) == layer) return 0;
+    return c->experts_every && (layer + 1) % c->experts_every ? 0 : c->experts;
+}
+
 /* ---- keys that stand in no table ---- */
 
 enum { MAX_KNOWN = 256 };

@@ -48,6 +48,9 @@ typedef struct {
     rp_qk_norm qk_norm;
     rp_activation activation;
     bool gated_mlp;                     /* down(act(gate(x)) * up(x)); else down(act(up(x))) */
+    int64_t experts, experts_chosen, expert_hidden;     /* of blocks that have such (rp__model_config_experts) in place of an MLP; 0: none */
+    int64_t experts_every;              /* each so manieth block; 0: all */
+    bool experts_renormalise;           /* weights of the chosen sum to 1 */
     bool fused_qkv;                     /* one projection attn.qkv; else q, k, v */
     bool fused_gate_up;                 /* one projection mlp.gate_up; else gate, up */
     bool qkv_bias, attn_output_bias, mlp_bias;
@@ -72,6 +75,9 @@ typedef struct {
 
 /* The window of a block, from 0; 0: it sees all. `layer_types` of the config counts before window_every and window_from. */
 int64_t rp__model_config_window(const rp_model_config *config, int64_t layer);
+
+/* How many experts a block has, from 0; 0: it has an MLP. `mlp_only_layers` of the config counts before experts_every. */
+int64_t rp__model_config_experts(const rp_model_config *config, int64_t layer);
 
 /* Parse. `overrides` (may be NULL) is a YAML map of config.json's own fields set over the file's; `json` is borrowed.
  * `label` names it in messages. Every error is found in one reading: *report gets each, rp_error the first.

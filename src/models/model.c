@@ -50,6 +50,8 @@ static rp_block_config block_config(const rp_model_config *c, int64_t layer)
                      .norm_plus = (float)c->norm_plus },
         .mlp     = { .n = c->hidden, .hidden = c->mlp_hidden, .gated = c->gated_mlp, .fused = c->fused_gate_up, .bias = c->mlp_bias,
                      .in_out = c->weights_in_out, .activation = activation[c->activation] },
+        .moe     = { .n = c->hidden, .hidden = c->expert_hidden, .experts = rp__model_config_experts(c, layer), .chosen = c->experts_chosen,
+                     .renormalise = c->experts_renormalise },
         .dropout = (float)c->resid_dropout,
     };
 }

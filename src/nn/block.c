@@ -76,7 +76,8 @@ rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_conf
     RP_TRY(rp__attention_new(&b->m, "attn", &config->attn, dtype, &b->attn.layer));
     RP_TRY(norm_at(b, config, RP_NORMS_BEFORE, "post_attn_norm", dtype, &b->attn.post_norm));
     RP_TRY(norm_at(b, config, RP_NORMS_BEHIND, "mlp_norm", dtype, &b->mlp.norm));
-    RP_TRY(rp__mlp_new(&b->m, "mlp", &config->mlp, dtype, &b->mlp.layer));
+    if (config->moe.experts) RP_TRY(rp__moe_new(&b->m, "mlp", &config->moe, dtype, &b->mlp.layer));
+    else RP_TRY(rp__mlp_new(&b->m, "mlp", &config->mlp, dtype, &b->mlp.layer));
     RP_TRY(norm_at(b, config, RP_NORMS_BEFORE, "post_mlp_norm", dtype, &b->mlp.post_norm));
     *out = &b->m;
     return RP_OK;

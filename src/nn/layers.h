@@ -1,6 +1,7 @@
 /* nn/layers.h -- the layers a decoder is made of. Each *_new makes a child of `parent` with parameters of `dtype`.
  *
- *   Linear, Embedding, Norm, BatchNorm, MLP    in { x }                                              out y
+ *   Linear, Embedding, Norm, BatchNorm, MLP,
+ *   MixtureOfExperts                           in { x }                                              out y
  *   Attention, TransformerBlock                in { x, positions, cos, sin, doc_start }              out y
  *                                              x [B,T,n]; positions int32 [B,T] and the rope tables cos, sin [P, half] fp32 are
  *                                              NULL without rotary embedding; doc_start int32 [B,T] where a row is one document
@@ -48,6 +49,11 @@ typedef struct {
 } rp_mlp_config;
 rp_status rp__mlp_new(rp_module *parent, const char *name, const rp_mlp_config *config, rp_dtype dtype, rp_module **out);
 
+/* sum of weight_e * down_e(silu(gate_e x) * up_e x) over the `chosen` of the experts that the router gives most to. Children router, and
+ * experts with gate, up, down, each one parameter [experts, out, in]. renormalise: the weights of the chosen sum to 1. */
+typedef struct { int64_t n, hidden, experts, chosen; bool renormalise; } rp_moe_config;
+rp_status rp__moe_new(rp_module *parent, const char *name, const rp_moe_config *config, rp_dtype dtype, rp_module **out);
+
 /* Which norm, if any, queries and keys pass before they are turned: one over each head, or one over all heads together. */
 typedef enum { RP_QK_PLAIN, RP_QK_NORM_HEAD, RP_QK_NORM_WHOLE } rp_qk_norm;
 /* Causal attention with grouped heads. Children q, k, v, or qkv; q_norm and k_norm where there are such; output. */
@@ -73,6 +79,7 @@ typedef struct {
     rp_norm_places norms;
     rp_attention_config attn;
     rp_mlp_config mlp;
+    rp_moe_config moe;              /* with experts: in place of the MLP, under its name */
     float dropout;                  /* of both sums */
 } rp_block_config;
 rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_config *config, rp_dtype dtype, rp_module **out);

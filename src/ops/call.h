@@ -19,7 +19,7 @@ const rp_op *rp__op_find(const char *name);
 /* May it run again? Else a replay keeps what it made. */
 static inline bool rp__op_replays(const rp_op *op)
 {
-    return !(op->flags & (RP_OP_COLLECTIVE | RP_OP_EFFECT)) || (op->flags & RP_OP_REPLAYS);
+    return !(op->flags & (RP_OP_COLLECTIVE | RP_OP_EFFECT | RP_OP_DECIDES)) || (op->flags & RP_OP_REPLAYS);
 }
 int rp__op_count(void);
 const rp_op *rp__op_at(int i);

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KNOWN_FLAGS = RP_OP_RANDOM | RP_OP_EFFECT | RP_OP_COLLECTIVE | RP_OP_VARIADIC | RP_OP_GRAD_PASS | RP_OP_REPLAYS | RP_OP_SUMS };
+enum {
+    KNOWN_FLAGS = RP_OP_RANDOM | RP_OP_EFFECT | RP_OP_COLLECTIVE | RP_OP_VARIADIC | RP_OP_GRAD_PASS | RP_OP_REPLAYS | RP_OP_SUMS | RP_OP_DECIDES
+};
 
 /* ---- one call ---- */
 

@@ -62,6 +62,16 @@ void RP_AT_LEVEL(gemm_scratch)(const rp_gemm *g, int64_t *bytes)
     *bytes = wants_dots(g) ? dots_scratch(g).all * (int64_t)sizeof(float) * g->threads : RP_AT_LEVEL(gemm_blocks_scratch)(g);
 }
 
+void RP_AT_LEVEL(gemm_scratch_most)(const rp_gemm *g, int64_t *bytes)
+{
+    rp_gemm few    = *g;
+    int64_t blocks = RP_AT_LEVEL(gemm_blocks_scratch_most)(g), dots;
+
+    few.m  = gemm_least(g->m, DOT_ROWS);
+    dots   = wants_dots(&few) ? dots_scratch(&few).all * (int64_t)sizeof(float) * g->threads : 0;
+    *bytes = blocks > dots ? blocks : dots;
+}
+
 void RP_AT_LEVEL(gemm)(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
 {
     dots_call dots = { g, a, b, bias, c, scratch };

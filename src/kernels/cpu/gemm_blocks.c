@@ -119,6 +119,39 @@ static void cut_up(const rp_gemm *g, cut *c)
     c->thread_bytes = c->panels_bytes + c->sums_bytes + c->tile_bytes + c->strips_bytes;
 }
 
+/* A depth block is padded by less than a step, so that n of them together are deeper than k by less than n steps. */
+static int64_t padded_most(int64_t k, const gemm_engine *e)
+{
+    int64_t deep = gemm_up(k, e->step);
+
+    return most_of(deep + ceiling(deep, e->depth) * e->step, e->step);
+}
+
+/* Panels of all columns at most, and never more than the rooms above, but for the padding of depth blocks. */
+static int64_t panels_most(const rp_gemm *g, const gemm_engine *e)
+{
+    int64_t block = gemm_up(e->depth, e->step) * e->columns * e->element, room = most_of(ALL_BYTES + ALL_BYTES / 8, block);
+
+    return gemm_least(gemm_up(g->n, e->columns) * padded_most(g->k, e) * e->element, room);
+}
+
+/* None where one depth block holds all of k. Else a strip's, or those of a part: as many rows as SUMS_BYTES hold and what rounds them up. */
+static int64_t sums_most(const rp_gemm *g, const gemm_engine *e)
+{
+    int64_t row = gemm_up(g->n, e->columns) * (int64_t)sizeof(float);
+
+    if (g->c == RP_F32 || gemm_up(g->k, e->step) <= e->depth) return 0;
+    return gemm_least((gemm_up(g->m, e->rows) + e->rows) * row, SUMS_BYTES + 3 * e->rows * row);
+}
+
+/* A stretch is all rows, or what STRETCH_BYTES hold, rounded up to eight strips. */
+static int64_t packed_most(const rp_gemm *g, const gemm_engine *e)
+{
+    int64_t row = gemm_up(most_of(g->k, 1), e->step) * e->element;
+
+    return gemm_least(gemm_up(most_of(g->m, 1), e->rows) * row, STRETCH_BYTES + 9 * e->rows * row);
+}
+
 /* ---- one tile ---- */
 
 typedef struct {
@@ -314,6 +347,16 @@ int64_t RP_AT_LEVEL(gemm_blocks_scratch)(const rp_gemm *g)
 
     cut_up(g, &c);
     return c.packed_bytes + c.thread_bytes * g->threads;
+}
+
+int64_t RP_AT_LEVEL(gemm_blocks_scratch_most)(const rp_gemm *g)
+{
+    const gemm_engine *e = RP_AT_LEVEL(gemm_engine_for)(g);
+    int64_t tile         = rp__align_up(e->rows * e->columns * (int64_t)sizeof(float));
+    int64_t strips       = rp__align_up(STRIPS_A_PACK * e->rows * padded_most(g->k, e) * e->element);
+    int64_t thread       = rp__align_up(panels_most(g, e)) + rp__align_up(sums_most(g, e)) + tile + strips;
+
+    return rp__align_up(packed_most(g, e)) + thread * g->threads;
 }
 
 void RP_AT_LEVEL(gemm_blocks)(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)

@@ -47,6 +47,8 @@ const gemm_engine *RP_AT_LEVEL(gemm_engine_for)(const rp_gemm *g);
 
 /* All of it: cut into parts, packed, multiplied; in gemm_blocks.c. */
 int64_t RP_AT_LEVEL(gemm_blocks_scratch)(const rp_gemm *g);
+/* Enough for every product of at most g->m rows and at most g->k deep that is like g in all else. */
+int64_t RP_AT_LEVEL(gemm_blocks_scratch_most)(const rp_gemm *g);
 void RP_AT_LEVEL(gemm_blocks)(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch);
 
 #endif

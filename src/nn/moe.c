@@ -1,0 +1,138 @@
+/* nn/moe.c -- a mixture of experts in place of an MLP: each token goes to a few of many gated MLPs (Shazeer et al. 2017).
+ *
+ *   x ─┬ router ─ route ─┬ choices ───────────┬───────────────────────────┐
+ *      │                 └ weights ───────────│─────────────────────────┐ │
+ *      └───────────────────────────── spread ─┴ experts: gate, up, down ┴ combine ─▶
+ *
+ * The choices are a decision: they are kept under every policy, and everything behind them has the size of tokens * k rows, whichever
+ * experts these fall to. An expert projection's weight is one parameter [experts, out, in].
+ */
+#include "nn/layers.h"
+
+typedef struct { rp_module m; } grouped;
+
+typedef struct {
+    rp_module m;
+    int64_t n;
+    rp_module *gate, *up, *down;
+} experts;
+
+typedef struct {
+    rp_module m;
+    rp_attr_route route;
+    rp_module *router, *experts;
+} moe;
+
+enum { ROWS, WEIGHTS, CHOICES, EXPERT_INPUTS };     /* of experts; ROWS and CHOICES of grouped */
+
+/* ---- one projection of all experts ---- */
+
+static rp_status grouped_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_tensor *with[3] = { in[ROWS], rp__module_weight(self, 0), in[CHOICES] };
+
+    return rp__apply(self->ctx, &rp_op_grouped_matmul, NULL, with, 3, out);
+}
+
+static rp_status grouped_new(rp_module *parent, const char *name, int64_t n, int64_t in, int64_t out, rp_dtype dtype, rp_module **made)
+{
+    static const rp_module_kind type = { .name = "GroupedLinear", .forward = grouped_forward };
+    rp_meta weight = rp_meta_make(dtype, 3, (int64_t[]){ n, out, in });
+    rp_tensor *t;
+    grouped *g;
+
+    RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *g, &g));
+    RP_TRY(rp__module_param(&g->m, "weight", &weight, &t));
+    *made = &g->m;
+    return RP_OK;
+}
+
+/* ---- the experts ---- */
+
+/* *rows of tokens, by expert, become what the experts make of them. */
+static rp_status pass_through(experts *x, rp_tensor *choices, rp_tensor **rows)
+{
+    rp_tensor *in[EXPERT_INPUTS] = { [ROWS] = *rows, [CHOICES] = choices }, *gate = NULL, *up = NULL, *h = NULL, *y = NULL;
+    rp_status status = RP_OK;
+
+    RP_TRY_GOTO(rp__module_call(x->gate, in, &gate));
+    RP_TRY_GOTO(rp__module_call(x->up, in, &up));
+    RP_TRY_GOTO(rp__apply(x->m.ctx, &rp_op_swiglu, NULL, (rp_tensor *[]){ gate, up }, 2, &h));
+    rp_tensor_unref(gate);
+    rp_tensor_unref(up);
+    gate = up = NULL;
+    in[ROWS]  = h;
+    RP_TRY_GOTO(rp__module_call(x->down, in, &y));
+    rp_tensor_unref(*rows);
+    *rows = y;
+done:
+    rp_tensor_unref(gate);
+    rp_tensor_unref(up);
+    rp_tensor_unref(h);
+    return status;
+}
+
+/* in { x, weights, choices } */
+static rp_status experts_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
+{
+    experts *x          = (experts *)self;
+    rp_attr_experts all = { x->n };
+    rp_tensor *rows     = NULL;
+    rp_status status    = RP_OK;
+
+    RP_TRY_GOTO(rp__apply(self->ctx, &rp_op_spread, &all, (rp_tensor *[]){ in[ROWS], in[CHOICES] }, 2, &rows));
+    RP_TRY_GOTO(pass_through(x, in[CHOICES], &rows));
+    RP_TRY_GOTO(rp__apply(self->ctx, &rp_op_combine, &all, (rp_tensor *[]){ rows, in[WEIGHTS], in[CHOICES] }, 3, out));
+done:
+    rp_tensor_unref(rows);
+    return status;
+}
+
+static rp_status experts_new(rp_module *parent, const rp_moe_config *config, rp_dtype dtype, rp_module **out)
+{
+    static const rp_module_kind type = { .name = "Experts", .forward = experts_forward };
+    int64_t n = config->n, hidden = config->hidden;
+    experts *x;
+
+    RP_TRY(rp__module_new(parent->ctx, parent, "experts", &type, sizeof *x, &x));
+    x->n = config->experts;
+    RP_TRY(grouped_new(&x->m, "gate", x->n, n, hidden, dtype, &x->gate));
+    RP_TRY(grouped_new(&x->m, "up", x->n, n, hidden, dtype, &x->up));
+    RP_TRY(grouped_new(&x->m, "down", x->n, hidden, n, dtype, &x->down));
+    *out = &x->m;
+    return RP_OK;
+}
+
+/* ---- all of it ---- */
+
+static rp_status moe_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
+{
+    moe *l = (moe *)self;
+    rp_tensor *logits = NULL, *routed[2] = { 0 };
+    rp_status status = RP_OK;
+
+    RP_TRY_GOTO(rp__module_call(l->router, in, &logits));
+    RP_TRY_GOTO(rp__apply(self->ctx, &rp_op_route, &l->route, &logits, 1, routed));
+    rp_tensor_unref(logits);
+    logits = NULL;
+    RP_TRY_GOTO(rp__module_call(l->experts, (rp_tensor *[]){ in[0], routed[0], routed[1] }, out));
+done:
+    rp_tensor_unref(logits);
+    rp_tensor_unref(routed[0]);
+    rp_tensor_unref(routed[1]);
+    return status;
+}
+
+rp_status rp__moe_new(rp_module *parent, const char *name, const rp_moe_config *config, rp_dtype dtype, rp_module **out)
+{
+    static const rp_module_kind type = { .name = "MixtureOfExperts", .forward = moe_forward };
+    rp_linear_config router = { .in = config->n, .out = config->experts };
+    moe *l;
+
+    RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *l, &l));
+    l->route = (rp_attr_route){ .k = config->chosen, .renormalise = config->renormalise };
+    RP_TRY(rp__linear_new(&l->m, "router", &router, dtype, &l->router));
+    RP_TRY(experts_new(&l->m, config, dtype, &l->experts));
+    *out = &l->m;
+    return RP_OK;
+}
