@@ -65,6 +65,13 @@ PHI3 = {**SHARED, "architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "h
 OLMO2 = {**SHARED, "architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "hidden_act": "silu", "num_key_value_heads": 2,
          "rms_norm_eps": 1e-6, "rope_theta": 500000, "rope_scaling": None, "attention_bias": False, "attention_dropout": 0.0,
          "pad_token_id": 0}
+# Routers are filled five times as wide as the rest, so that few choices are close; some of 8 experts get no token of 48.
+QWEN3_MOE = {**{k: v for k, v in QWEN3.items() if k != "max_window_layers"}, "architectures": ["Qwen3MoeForCausalLM"],
+             "model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 20, "norm_topk_prob": True,
+             "decoder_sparse_step": 1, "mlp_only_layers": [], "output_router_logits": False, "router_aux_loss_coef": 0.001}
+MIXTRAL = {**SHARED, "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu", "num_key_value_heads": 2,
+           "rms_norm_eps": 1e-5, "rope_theta": 1000000.0, "sliding_window": None, "attention_dropout": 0.0, "num_local_experts": 4,
+           "num_experts_per_tok": 2, "intermediate_size": 24, "output_router_logits": False, "router_aux_loss_coef": 0.02}
 # Wavelengths of 8 frequencies at theta 10000 are 6, 20, 63, 199, …: with these bounds one is kept, two are blended, five divided.
 LLAMA3_ROPE = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 64}
 
@@ -111,10 +118,35 @@ VARIANTS = {
     "phi3_longrope": (PHI3, {"original_max_position_embeddings": 16, "rope_scaling": {
         "type": "longrope", "short_factor": [1.0, 1.1, 1.3, 2.0], "long_factor": [1.5, 2.5, 4.0, 9.0]}}, {"packed"}),
     "olmo2": (OLMO2, {}, {"packed"}),
+    "qwen3_moe": (QWEN3_MOE, {}, {"packed"}),
+    "qwen3_moe_mixed": (QWEN3_MOE, {"num_hidden_layers": 5, "decoder_sparse_step": 2, "mlp_only_layers": [3], "norm_topk_prob": False,
+                                    "num_experts": 5, "num_experts_per_tok": 3, "use_sliding_window": True}, set()),
+    "mixtral": (MIXTRAL, {}, {"ignore"}),
+    "mixtral_window": (MIXTRAL, {"sliding_window": 6, "num_local_experts": 3, "num_experts_per_tok": 1}, {"packed"}),
 }
 
 
 # ---- the model ----
+
+def is_router(name):
+    return name.endswith("mlp.gate.weight")
+
+
+def as_saved(model, tensors):
+    """Experts are two parameters of all in memory, gate and up in one, and three files' tensors each in a model that is saved."""
+    gate, up, down = ("w1", "w3", "w2") if model.config.model_type == "mixtral" else ("gate_proj", "up_proj", "down_proj")
+    out = {}
+    for name, t in tensors.items():
+        base, _, last = name.rpartition(".")
+        if not base.endswith("mlp.experts"):
+            out[name.replace(".mlp.", ".block_sparse_moe.") if gate == "w1" else name] = t
+            continue
+        base = base.replace(".mlp.", ".block_sparse_moe.") if gate == "w1" else base
+        for i, of in enumerate(t):
+            parts = {down: of} if last == "down_proj" else dict(zip((gate, up), of.chunk(2)))
+            out.update({f"{base}.{i}.{part}.weight": p.contiguous() for part, p in parts.items()})
+    return out
+
 
 def fill(model):
     """Random weights large enough that attention is far from uniform and no bias or norm weight is a neutral element."""
@@ -122,7 +154,7 @@ def fill(model):
         g = torch.Generator().manual_seed(zlib.crc32(name.encode()))
         noise = torch.randn(p.shape, generator=g)
         is_one = name.endswith("weight") and p.dim() == 1 and not model.config.model_type.startswith("gemma")
-        p.data.copy_(1 + 0.2 * noise if is_one else 0.2 * noise)
+        p.data.copy_(1 + 0.2 * noise if is_one else (1.0 if is_router(name) else 0.2) * noise)
 
 
 def rename_as_hub_gpt2(directory, config):
@@ -156,7 +188,8 @@ def config_of(directory):
 
 def load(directory, dtype):
     model, info = AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, output_loading_info=True,
-                                                       attn_implementation="eager" if config_of(directory)["model_type"] == "gemma2" else "sdpa")
+                                                       attn_implementation="eager" if config_of(directory)["model_type"] == "gemma2" else "sdpa",
+                                                       **({"experts_implementation": "eager"} if "num_experts_per_tok" in config_of(directory) else {}))
     assert not info["missing_keys"] and not info["mismatched_keys"], info
     model.eval()                             # dropout off; gradients flow all the same
     return model
@@ -176,7 +209,7 @@ def run(model, ids, labels=None, **inputs):
     logits = model(input_ids=ids, use_cache=False, **inputs).logits
     loss = loss_of(logits, ids if labels is None else labels)
     loss.backward()
-    return logits.detach(), loss.item(), {name: p.grad.clone() for name, p in model.named_parameters()}
+    return logits.detach(), loss.item(), as_saved(model, {name: p.grad.clone() for name, p in model.named_parameters()})
 
 
 def train(model, batches):
@@ -188,7 +221,7 @@ def train(model, batches):
         losses.append(loss)
         norms.append(torch.stack([g.double().norm() for g in grads.values()]).norm().item())
         optimizer.step()
-    return losses, norms, {name: p.detach().double() for name, p in model.named_parameters()}
+    return losses, norms, as_saved(model, {name: p.detach().double() for name, p in model.named_parameters()})
 
 
 def rel_l2(got, want):
@@ -295,7 +328,7 @@ def golden(directory, name, config, options):
     out["float32_error"] = errors(want, run(double, batches[0]))
     out["bfloat16_error"] = errors(run(half, batches[0]), want)
 
-    first = {n: p.detach().double().clone() for n, p in model.named_parameters()}
+    first = as_saved(model, {n: p.detach().double().clone() for n, p in model.named_parameters()})
     losses, norms, last = train(model, batches)
     exact_losses, _, exact_last = train(double, batches)
     half_losses, _, _ = train(half, batches)

@@ -20,14 +20,20 @@
 
 enum { WINDOW_BYTES = 4 << 20, CARRIED_CAP_BYTES = 1 << 20 };
 
-/* module: whose parameter it is. */
-typedef struct { char name[RP_WEIGHT_NAME_CHARS]; const rp_param *param; const rp_module *module; } named;
+/* A parameter, or a piece of it: elements [from, to). module: whose parameter it is. */
+typedef struct {
+    char name[RP_WEIGHT_NAME_CHARS];
+    const rp_param *param;
+    const rp_module *module;
+    rp_meta m;
+    int64_t from, to;
+} named;
 
 static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
 
 static rp_safetensor declared(const named *n)
 {
-    const rp_meta *m  = &n->param->whole;
+    const rp_meta *m  = &n->m;
     rp_safetensor out = { .name = n->name, .dtype = rp__safetensors_dtype_of(m->dtype), .ndim = m->ndim };
 
     for (int i = 0; i < m->ndim; i++) out.dim[i] = m->dim[i];
@@ -44,30 +50,50 @@ static bool is_wanted(const rp_param *p, bool adapters)
     return !p->owner && (rp__lora_part_of(p->path, &unused) != RP_LORA_NONE) == adapters;
 }
 
+static int64_t pieces_of(const rp_family *f, const rp_param *p)
+{
+    return rp__weight_in_pieces(f->name, f->n_names, p->path) ? p->whole.dim[0] : 1;
+}
+
 static int count_wanted(rp_model *model, bool adapters)
 {
-    int n = 0;
+    const rp_family *f = rp__model_config(model)->family;
+    int n              = 0;
 
-    for (int i = 0; i < rp__model_n_params(model); i++) n += is_wanted(rp__model_param(model, i), adapters);
+    for (int i = 0; i < rp__model_n_params(model); i++)
+        if (is_wanted(rp__model_param(model, i), adapters)) n += (int)pieces_of(f, rp__model_param(model, i));
     return n;
 }
 
-static bool name_one(const rp_family *f, const rp_param *p, bool adapters, char out[RP_WEIGHT_NAME_CHARS])
+static bool name_one(const rp_family *f, const rp_param *p, int64_t piece, bool adapters, char out[RP_WEIGHT_NAME_CHARS])
 {
-    return adapters ? rp__adapter_name_theirs(f, p->path, out) : rp__weight_name_theirs(f->name, f->n_names, p->path, out);
+    return adapters ? rp__adapter_name_theirs(f, p->path, out) : rp__weight_piece_theirs(f->name, f->n_names, p->path, piece, out);
+}
+
+static rp_status name_pieces(const rp_family *f, const rp_module *m, const rp_param *p, bool adapters, named *to)
+{
+    int64_t pieces = pieces_of(f, p);
+    rp_meta each   = p->whole;
+
+    RP_TRY(rp__tensor_needs_data(p->tensor, "rp__model_export"));
+    if (rp__weight_in_pieces(f->name, f->n_names, p->path)) each = rp_meta_make(each.dtype, each.ndim - 1, each.dim + 1);
+    for (int64_t i = 0, elems = rp_meta_elems(&each); i < pieces; i++) {
+        to[i] = (named){ .param = p, .module = m, .m = each, .from = i * elems, .to = (i + 1) * elems };
+        RP_BUG_IF(!name_one(f, p, i, adapters, to[i].name));
+    }
+    return RP_OK;
 }
 
 static rp_status name_all(rp_model *model, bool adapters, named *all, rp_safetensor *tensor)
 {
-    int n = 0;
+    const rp_family *f = rp__model_config(model)->family;
+    int n              = 0;
 
     for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
         for (int i = 0; i < m->n_params; i++) {
-            const rp_param *p = &m->param[i];
-            if (!is_wanted(p, adapters)) continue;
-            all[n] = (named){ .param = p, .module = m };
-            RP_TRY(rp__tensor_needs_data(p->tensor, "rp__model_export"));
-            RP_BUG_IF(!name_one(rp__model_config(model)->family, p, adapters, all[n++].name));
+            if (!is_wanted(&m->param[i], adapters)) continue;
+            RP_TRY(name_pieces(f, m, &m->param[i], adapters, all + n));
+            n += (int)pieces_of(f, &m->param[i]);
         }
     qsort(all, (size_t)n, sizeof *all, by_name);
     for (int i = 0; i < n; i++) tensor[i] = declared(&all[i]);
@@ -206,23 +232,29 @@ static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, in
     return RP_OK;
 }
 
-static rp_status put_slice(exporter *x, const rp_param *p, int owner)
+/* What of elements [from, to) is in the owner's slice. */
+static rp_status put_slice(exporter *x, const rp_param *p, int64_t from, int64_t to, int owner)
 {
-    int64_t size = rp_dtype_bytes(p->whole.dtype), count = rp__slice_of(rp_meta_elems(&p->whole), owner, x->ranks).count;
-    int64_t step = WINDOW_BYTES / size;
+    rp_slice slice = rp__slice_of(rp_meta_elems(&p->whole), owner, x->ranks);
+    int64_t size = rp_dtype_bytes(p->whole.dtype), step = WINDOW_BYTES / size;
+    int64_t at = from > slice.first ? from - slice.first : 0, end = to - slice.first < slice.count ? to - slice.first : slice.count;
 
-    if (owner == 0) put(x, p, rp_tensor_data(p->tensor), count);
-    for (int64_t at = 0; owner && at < count; at += step) RP_TRY(bring(x, p, owner, at, count - at < step ? count - at : step));
+    if (owner == 0 && at < end) put(x, p, (char *)rp_tensor_data(p->tensor) + at * size, end - at);
+    for (; owner && at < end; at += step) RP_TRY(bring(x, p, owner, at, end - at < step ? end - at : step));
     return RP_OK;
 }
 
-static rp_status put_param(exporter *x, const rp_param *p, void (*sink)(exporter *, const rp_param *, const void *, int64_t))
+typedef void sink(exporter *x, const rp_param *p, const void *data, int64_t n);
+
+static rp_status put_range(exporter *x, const rp_param *p, int64_t from, int64_t to, sink *into)
 {
-    x->sink = sink;
+    x->sink = into;
     x->at   = 0;
-    for (int owner = 0; owner < x->ranks; owner++) RP_TRY(put_slice(x, p, owner));
+    for (int owner = 0; owner < x->ranks; owner++) RP_TRY(put_slice(x, p, from, to, owner));
     return RP_OK;
 }
+
+static rp_status put_param(exporter *x, const rp_param *p, sink *into) { return put_range(x, p, 0, rp_meta_elems(&p->whole), into); }
 
 /* The adapter comes whole to the one that writes before the weight does. */
 static rp_status put_merged(exporter *x, const named *n, const rp_lora_parts *parts)
@@ -245,7 +277,7 @@ static rp_status put_all(exporter *x)
     for (int i = 0; i < x->n && x->brings; i++) {
         const named *n = &x->all[i];
         bool merges    = !x->adapters && n->param == &n->module->param[0] && rp__lora_parts(n->module, &parts);
-        RP_TRY(merges ? put_merged(x, n, &parts) : put_param(x, n->param, into_file));
+        RP_TRY(merges ? put_merged(x, n, &parts) : put_range(x, n->param, n->from, n->to, into_file));
     }
     return x->status;
 }

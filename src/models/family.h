@@ -2,7 +2,8 @@
  *
  *   config.json ─▶ fields by their table, one by one ─▶ finish: what follows from several ─▶ rp_model_config
  *
- * A family is a file with one rp_family and a line in models.def. In names `*` stands for the number of the block.
+ * A family is a file with one rp_family and a line in models.def. In names `*` stands for the number of the block; a second one on their
+ * side for that of a piece: ours is one parameter, each of theirs a part of it along its first dimension.
  */
 #ifndef RP_MODELS_FAMILY_H
 #define RP_MODELS_FAMILY_H
@@ -93,5 +94,10 @@ void rp__config_read_two_ropes(rp_config_reader *reader, rp_model_config *config
  * False where the table has no such name, or it is longer than `out`. */
 bool rp__weight_name_theirs(const rp_name_pair *table, int n, const char *path, char out[RP_WEIGHT_NAME_CHARS]);
 bool rp__weight_name_ours(const rp_name_pair *table, int n, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
+/* Does a parameter of ours stand there in pieces, one for each index of its first dimension? Then the functions above give, and take, any of
+ * them as if it were the first; these name the piece. */
+bool rp__weight_in_pieces(const rp_name_pair *table, int n, const char *path);
+bool rp__weight_piece_theirs(const rp_name_pair *table, int n, const char *path, int64_t piece, char out[RP_WEIGHT_NAME_CHARS]);
+bool rp__weight_piece_ours(const rp_name_pair *table, int n, const char *name, char out[RP_WEIGHT_NAME_CHARS], int64_t *piece);
 
 #endif

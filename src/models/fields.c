@@ -42,3 +42,10 @@ void rp__config_finish_decoder(rp_config_reader *reader, rp_model_config *c)
     c->gated_mlp = true;
     if (!(c->attn_scale > 0)) c->attn_scale = c->head_dim ? 1 / sqrt((double)c->head_dim) : 0;
 }
+
+void rp__config_finish_experts(rp_config_reader *reader, const rp_model_config *c)
+{
+    if (c->experts && c->experts_chosen > c->experts)
+        rp__config_error(reader, "num_experts_per_tok", RP_ERR_CONFIG, "'num_experts_per_tok' %" PRId64 " is more than there are experts, %" PRId64,
+                         c->experts_chosen, c->experts);
+}

@@ -51,6 +51,16 @@
 #define RP_FIELD_WINDOW(usual) \
     { "sliding_window", .kind = RP_FIELD_INT, RP_AT(window), .null_is_zero = true, .low = 1, .high = INT32_MAX, .otherwise = usual }
 
+/* A mixture of experts: how many there are, under either name, and how many a token goes to; rp__config_finish_experts checks the rest. The
+ * loss that balances them is added only where output_router_logits is true. */
+#define RP_FIELDS_EXPERTS(name, other, usual, usual_chosen) \
+    { name, .also = other, .kind = RP_FIELD_INT, RP_AT(experts), .low = 1, .high = 1 << 16, .otherwise = usual }, \
+    { "num_experts_per_tok", .kind = RP_FIELD_INT, RP_AT(experts_chosen), .low = 1, .high = 1 << 16, .otherwise = usual_chosen }, \
+    { "output_router_logits", .kind = RP_FIELD_ONLY, .only = "false" }
+
+/* Experts are gated by silu. */
+#define RP_FIELD_EXPERT_ACTIVATION { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"silu\"" }
+
 /* Null is no cap. */
 #define RP_FIELD_CAP(name, at, usual) \
     { name, .kind = RP_FIELD_NUMBER, RP_AT(at), .null_is_zero = true, .low = 1e-6, .high = 1e9, .otherwise = usual }
@@ -111,5 +121,8 @@ bool rp__config_flag(rp_config_reader *reader, const char *key, bool otherwise);
 /* What all decoders with RMSNorm, a gated MLP and rotary positions have in common: numbers of heads that fit, their size and scale.
  * An attn_scale that is there already is kept. */
 void rp__config_finish_decoder(rp_config_reader *reader, rp_model_config *config);
+
+/* No more experts are chosen than there are. */
+void rp__config_finish_experts(rp_config_reader *reader, const rp_model_config *config);
 
 #endif

@@ -16,6 +16,15 @@ enum { WINDOW_ELEMS = 1 << 18 };        /* 1 MiB of fp32; a longer row is read w
 /* One of the two. */
 typedef struct { const rp_safetensor *st; const rp_gguf_tensor *gguf; } file_tensor;
 
+/* What one tensor of the file fills: a parameter, or one of its pieces. */
+typedef struct {
+    const rp_param *param;
+    int64_t piece, pieces;              /* of the parameter; its parts stand one behind the other */
+    rp_meta m;                          /* as the file has it */
+    int64_t first;                      /* its first element, in the parameter */
+    file_tensor from;
+} part;
+
 typedef struct {
     rp_ctx *ctx;
     rp_model *model;
@@ -25,8 +34,8 @@ typedef struct {
     rp_gguf *gguf;
     rp_report report;
     rp_status status;                   /* of the first error */
-    int n_params;
-    file_tensor *from;                  /* by parameter */
+    int n_parts;
+    part *part;
     file_tensor head;                   /* lm_head of a file whose embeddings are tied; none: both NULL */
     float *window;
     int64_t window_elems;
@@ -84,33 +93,33 @@ static bool globs_match(const char *const *glob, const char *name)
     return false;
 }
 
-/* Our path for a tensor of the file; false where the family has no such name. */
-static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS])
+/* Our path for a tensor of the file, and which piece of it; false where the family has no such name. */
+static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS], int64_t *piece)
 {
     const rp_family *f = l->config->family;
     char full[RP_WEIGHT_NAME_CHARS];
 
-    if (l->gguf) return rp__weight_name_ours(f->gguf_name, f->n_gguf_names, name, out);
-    if (rp__weight_name_ours(f->name, f->n_names, name, out)) return true;
+    if (l->gguf) return rp__weight_piece_ours(f->gguf_name, f->n_gguf_names, name, out, piece);
+    if (rp__weight_piece_ours(f->name, f->n_names, name, out, piece)) return true;
     if (!f->prefix || snprintf(full, sizeof full, "%s%s", f->prefix, name) >= (int)sizeof full) return false;
-    return rp__weight_name_ours(f->name, f->n_names, full, out);
+    return rp__weight_piece_ours(f->name, f->n_names, full, out, piece);
 }
 
-/* How the file would call a parameter. */
-static const char *their_name(const loader *l, const char *path, char out[RP_WEIGHT_NAME_CHARS])
+/* How the file would call it. */
+static const char *their_name(const loader *l, const part *p, char out[RP_WEIGHT_NAME_CHARS])
 {
     const rp_family *f = l->config->family;
-    bool found         = l->gguf ? rp__weight_name_theirs(f->gguf_name, f->n_gguf_names, path, out)
-                                 : rp__weight_name_theirs(f->name, f->n_names, path, out);
+    bool found         = l->gguf ? rp__weight_piece_theirs(f->gguf_name, f->n_gguf_names, p->param->path, p->piece, out)
+                                 : rp__weight_piece_theirs(f->name, f->n_names, p->param->path, p->piece, out);
 
-    return found ? out : path;
+    return found ? out : p->param->path;
 }
 
-static int find_param(const loader *l, const char *path)
+static part *find_part(const loader *l, const char *path, int64_t piece)
 {
-    for (int i = 0; i < l->n_params; i++)
-        if (!strcmp(rp__model_param(l->model, i)->path, path)) return i;
-    return -1;
+    for (int i = 0; i < l->n_parts; i += (int)l->part[i].pieces)
+        if (!strcmp(l->part[i].param->path, path)) return piece < l->part[i].pieces ? &l->part[i + piece] : NULL;
+    return NULL;
 }
 
 /* Where codes are weights only together with what scales them, as in DeepSeek's F8 blocks and compressed-tensors. */
@@ -124,29 +133,29 @@ static void pair_tensor(loader *l, file_tensor t)
 {
     const char *name = name_of(t);
     char path[RP_WEIGHT_NAME_CHARS];
-    bool known = path_of(l, name, path);
-    int param  = known ? find_param(l, path) : -1;
+    int64_t piece;
+    bool known = path_of(l, name, path, &piece);
+    part *to   = known ? find_part(l, path, piece) : NULL;
 
     if (globs_match(l->config->family->inert_tensor, name)) return;
     if (known && l->config->tied && !strcmp(path, "output.weight")) l->head = t;
-    else if (param < 0 && is_scale(name))
+    else if (!to && is_scale(name))
         FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' belongs to a quantised weight, which is read from GGUF alone; a copy of the model in "
              "bfloat16 is read", name);
-    else if (param < 0) FAIL(l, RP_ERR_FORMAT, "tensor '%.200s' is no weight of this model", name);
-    else if (is_some(l->from[param])) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' are the same weight, '%s'",
-                                           name_of(l->from[param]), name, path);
-    else l->from[param] = t;
+    else if (!to) FAIL(l, RP_ERR_FORMAT, "tensor '%.200s' is no weight of this model", name);
+    else if (is_some(to->from)) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' are the same weight, '%s'", name_of(to->from), name, path);
+    else to->from = t;
 }
 
 /* With tied embeddings one tensor is enough, under either name, as for transformers. */
 static void pair_all(loader *l)
 {
-    int embedding = find_param(l, "tok_embeddings.weight");
+    part *embedding = find_part(l, "tok_embeddings.weight", 0);
 
     for (int64_t i = 0; i < n_tensors(l); i++) pair_tensor(l, tensor_at(l, i));
-    if (embedding < 0 || is_some(l->from[embedding]) || !is_some(l->head)) return;
-    l->from[embedding] = l->head;
-    l->head            = (file_tensor){ .st = NULL };
+    if (!embedding || is_some(embedding->from) || !is_some(l->head)) return;
+    embedding->from = l->head;
+    l->head         = (file_tensor){ .st = NULL };
 }
 
 /* ---- checking ---- */
@@ -157,15 +166,15 @@ static bool is_turned(const loader *l, const rp_param *p)
     return l->gguf && p->whole.ndim == 2 && globs_match(l->config->family->gguf_turned, p->path);
 }
 
-static void check_shape(loader *l, const rp_param *p, file_tensor t)
+static void check_shape(loader *l, const part *p, file_tensor t)
 {
-    const rp_meta *m = &p->whole;
+    const rp_meta *m = &p->m;
     char have[128], want[128];
     int64_t dim[RP_MAX_DIM] = { 0 };
 
-    for (int i = 0; i < m->ndim; i++) dim[i] = m->dim[is_turned(l, p) ? m->ndim - 1 - i : i];
+    for (int i = 0; i < m->ndim; i++) dim[i] = m->dim[is_turned(l, p->param) ? m->ndim - 1 - i : i];
     if (m->ndim == ndim_of(t) && !memcmp(dim, dim_of(t), (size_t)m->ndim * sizeof dim[0])) return;
-    FAIL(l, RP_ERR_SHAPE, "tensor '%.200s' is %s where '%s' is %s", name_of(t), show_dims(ndim_of(t), dim_of(t), have), p->path,
+    FAIL(l, RP_ERR_SHAPE, "tensor '%.200s' is %s where '%s' is %s", name_of(t), show_dims(ndim_of(t), dim_of(t), have), p->param->path,
          show_dims(m->ndim, dim, want));
 }
 
@@ -182,26 +191,17 @@ static void check_readable(loader *l, file_tensor t)
     else if (t.gguf && rp__gguf_read(l->gguf, t.gguf, 0, 0, NULL) != RP_OK) FAIL(l, RP_ERR_UNSUPPORTED, "%s", rp_error(l->ctx));
 }
 
-static bool is_adapters(const rp_param *p)
+static void check_part(loader *l, const part *p)
 {
-    int unused;
-
-    return rp__lora_part_of(p->path, &unused) != RP_LORA_NONE;
-}
-
-static void check_param(loader *l, int i)
-{
-    const rp_param *p = rp__model_param(l->model, i);
-    const rp_meta *m  = &p->whole;
     char name[RP_WEIGHT_NAME_CHARS], want[128];
-    bool is_head = !strcmp(p->path, "output.weight");
+    bool is_head = !strcmp(p->param->path, "output.weight");
 
-    if (is_some(l->from[i])) {
-        check_shape(l, p, l->from[i]);
-        check_readable(l, l->from[i]);
+    if (is_some(p->from)) {
+        check_shape(l, p, p->from);
+        check_readable(l, p->from);
     } else {
-        FAIL(l, RP_ERR_FORMAT, "tensor '%s' is missing, '%s' %s%s", their_name(l, p->path, name), p->path,
-             show_dims(m->ndim, m->dim, want), is_head ? "; where it shares the embedding, set 'tie_word_embeddings' to true" : "");
+        FAIL(l, RP_ERR_FORMAT, "tensor '%s' is missing, '%s' %s%s", their_name(l, p, name), p->param->path,
+             show_dims(p->m.ndim, p->m.dim, want), is_head ? "; where it shares the embedding, set 'tie_word_embeddings' to true" : "");
     }
 }
 
@@ -210,14 +210,17 @@ static bool is_rotated(const loader *l, const rp_param *p) { return l->gguf && g
 typedef struct { int64_t from, to; } elem_range;
 
 /* The elements of the file among which those of a slice are: whole rows, and whole heads where rows change places within them. */
-static elem_range range_of(const loader *l, const rp_param *p, file_tensor t)
+static elem_range range_of(const loader *l, const part *p, file_tensor t)
 {
-    int64_t elems = elems_of(t), whole = is_rotated(l, p) && ndim_of(t) > 1 ? row_of(t) * l->config->head_dim : row_of(t);
-    int64_t end   = p->slice.first + p->slice.count;
+    const rp_param *of = p->param;
+    int64_t elems = elems_of(t), whole = is_rotated(l, of) && ndim_of(t) > 1 ? row_of(t) * l->config->head_dim : row_of(t);
+    int64_t first = of->slice.first - p->first, end = first + of->slice.count;
 
-    if (!p->slice.count) return (elem_range){ 0, 0 };
-    if (is_turned(l, p)) return (elem_range){ 0, elems };
-    elem_range r = { p->slice.first / whole * whole, (end + whole - 1) / whole * whole };
+    if (first < 0) first = 0;
+    if (end > elems) end = elems;
+    if (first >= end) return (elem_range){ 0, 0 };
+    if (is_turned(l, of)) return (elem_range){ 0, elems };
+    elem_range r = { first / whole * whole, (end + whole - 1) / whole * whole };
     if (r.to > elems) r.to = elems;
     return r;
 }
@@ -225,18 +228,18 @@ static elem_range range_of(const loader *l, const rp_param *p, file_tensor t)
 /* Two different matrices where the config says there is one: neither is taken for the other. A rank compares the part it reads. */
 static rp_status check_head(loader *l)
 {
-    int embedding = find_param(l, "tok_embeddings.weight");
-    file_tensor e = embedding < 0 ? (file_tensor){ .st = NULL } : l->from[embedding];
+    const part *embedding = find_part(l, "tok_embeddings.weight", 0);
+    file_tensor e = embedding ? embedding->from : (file_tensor){ .st = NULL };
     bool same     = true;
     int64_t row, step;
 
     if (!is_some(l->head) || !is_some(e) || elems_of(e) == 0) return RP_OK;
-    check_shape(l, rp__model_param(l->model, embedding), l->head);
+    check_shape(l, embedding, l->head);
     check_readable(l, l->head);
     if (l->status != RP_OK) return RP_OK;
     row          = row_of(e);
     step         = l->window_elems / 2 / row * row;
-    elem_range r = range_of(l, rp__model_param(l->model, embedding), e);
+    elem_range r = range_of(l, embedding, e);
     for (int64_t at = r.from; at < r.to && same; at += step) {
         int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, e, at, n, l->window));
@@ -265,15 +268,15 @@ static void store_rotated(const loader *l, const rp_param *p, int64_t at, int64_
     for (int64_t i = 0; i < n; i += unit) rp__param_store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit);
 }
 
-/* Rows at/row … of the file, which are columns here; a column's part is gathered behind them in the window. */
+/* Rows at/row … of the file, which are columns here; a column is gathered behind them in the window. */
 static void store_turned(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t row)
 {
     int64_t first = at / row, rows = n / row, columns = p->whole.dim[1];
-    float *part = l->window + n;
+    float *column = l->window + n;
 
     for (int64_t c = 0; c < row; c++) {
-        for (int64_t r = 0; r < rows; r++) part[r] = l->window[r * row + c];
-        rp__param_store(p, c * columns + first, part, rows);
+        for (int64_t r = 0; r < rows; r++) column[r] = l->window[r * row + c];
+        rp__param_store(p, c * columns + first, column, rows);
     }
 }
 
@@ -286,37 +289,81 @@ static void subtract_plus(const loader *l, const rp_param *p, int64_t n)
     for (int64_t i = 0; i < n; i++) l->window[i] -= plus;
 }
 
-static rp_status read_param(loader *l, const rp_param *p, file_tensor t)
+static rp_status read_part(loader *l, const part *p)
 {
-    int64_t row = row_of(t), room = is_turned(l, p) ? l->window_elems / 2 : l->window_elems, step = row ? room / row * row : 0;
+    const rp_param *to = p->param;
+    file_tensor t      = p->from;
+    int64_t row = row_of(t), room = is_turned(l, to) ? l->window_elems / 2 : l->window_elems, step = row ? room / row * row : 0;
     elem_range r = range_of(l, p, t);
 
     for (int64_t at = r.from; at < r.to; at += step) {
         int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, t, at, n, l->window));
-        subtract_plus(l, p, n);
-        if (is_turned(l, p)) store_turned(l, p, at, n, row);
-        else if (is_rotated(l, p)) store_rotated(l, p, at, n, ndim_of(t) > 1 ? row : 1);
-        else rp__param_store(p, at, l->window, n);
+        subtract_plus(l, to, n);
+        if (is_turned(l, to)) store_turned(l, to, at, n, row);
+        else if (is_rotated(l, to)) store_rotated(l, to, at, n, ndim_of(t) > 1 ? row : 1);
+        else rp__param_store(to, p->first + at, l->window, n);
     }
-    rp__param_pad(p);
-    rp__tensor_wrote(p->tensor, "rp__model_load");
     drop(l, t);
+    if (p->piece + 1 < p->pieces) return RP_OK;
+    rp__param_pad(to);
+    rp__tensor_wrote(to->tensor, "rp__model_load");
     return RP_OK;
 }
 
 /* ---- the whole ---- */
 
-static rp_status prepare(loader *l)
+static bool in_pieces(const loader *l, const rp_param *p)
+{
+    const rp_family *f = l->config->family;
+
+    return l->gguf ? rp__weight_in_pieces(f->gguf_name, f->n_gguf_names, p->path) : rp__weight_in_pieces(f->name, f->n_names, p->path);
+}
+
+static int64_t pieces_of(const loader *l, const rp_param *p) { return in_pieces(l, p) ? p->whole.dim[0] : 1; }
+
+/* An adapter has files of its own. */
+static bool is_wanted(const rp_param *p)
+{
+    int unused;
+
+    return rp__lora_part_of(p->path, &unused) == RP_LORA_NONE;
+}
+
+static void list_pieces(const loader *l, const rp_param *p, part *to)
+{
+    int64_t pieces = pieces_of(l, p);
+    rp_meta m      = p->whole;
+
+    if (in_pieces(l, p)) m = rp_meta_make(m.dtype, m.ndim - 1, m.dim + 1);
+    for (int64_t i = 0; i < pieces; i++)
+        to[i] = (part){ .param = p, .piece = i, .pieces = pieces, .m = m, .first = i * rp_meta_elems(&m) };
+}
+
+static rp_status list_parts(loader *l)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < rp__model_n_params(l->model); i++) n += pieces_of(l, rp__model_param(l->model, i));
+    RP_CHECK(l->ctx, n < INT32_MAX, RP_ERR_SHAPE, "'%s': %" PRId64 " tensors are too many", l->path, n);
+    l->part = rp__host_alloc(l->ctx, (n + 1) * (int64_t)sizeof *l->part);
+    if (!l->part) return RP_ERR_MEMORY;
+    for (int i = 0; i < rp__model_n_params(l->model); i++) {
+        const rp_param *p = rp__model_param(l->model, i);
+        if (!is_wanted(p)) continue;
+        list_pieces(l, p, l->part + l->n_parts);
+        l->n_parts += (int)pieces_of(l, p);
+    }
+    return RP_OK;
+}
+
+static rp_status take_window(loader *l)
 {
     int64_t most = 2;
 
-    l->from = rp__host_alloc(l->ctx, (l->n_params + 1) * (int64_t)sizeof *l->from);
-    if (!l->from) return RP_ERR_MEMORY;
-    for (int i = 0; i < l->n_params; i++) {
-        const rp_param *p = rp__model_param(l->model, i);
-        const rp_meta *m  = &p->whole;
-        int64_t row = rp_meta_dim(m, is_turned(l, p) ? 0 : -1), elems = rp_meta_elems(m);
+    for (int i = 0; i < l->n_parts; i++) {
+        const rp_meta *m = &l->part[i].m;
+        int64_t row = rp_meta_dim(m, is_turned(l, l->part[i].param) ? 0 : -1), elems = rp_meta_elems(m);
         int64_t need = elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
         if (need < row) need = row;
         if (need > most) most = need;
@@ -328,22 +375,20 @@ static rp_status prepare(loader *l)
 
 static rp_status load(loader *l)
 {
-    RP_TRY(prepare(l));
+    RP_TRY(list_parts(l));
+    RP_TRY(take_window(l));
     pair_all(l);
-    for (int i = 0; i < l->n_params; i++)
-        if (!is_adapters(rp__model_param(l->model, i))) check_param(l, i);
+    for (int i = 0; i < l->n_parts; i++) check_part(l, &l->part[i]);
     if (l->status == RP_OK) RP_TRY(check_head(l));
     RP_TRY(rp__report_status(&l->report, l->status));
-    for (int i = 0; i < l->n_params; i++)
-        if (!is_adapters(rp__model_param(l->model, i))) RP_TRY(read_param(l, rp__model_param(l->model, i), l->from[i]));
+    for (int i = 0; i < l->n_parts; i++) RP_TRY(read_part(l, &l->part[i]));
     return RP_OK;
 }
 
 rp_status rp__model_load(rp_model *model, rp_model_files *files)
 {
     rp_ctx *ctx = rp__model_ctx(model);
-    loader l    = { .ctx = ctx, .model = model, .config = rp__model_config(model), .path = files->path,
-                    .n_params = rp__model_n_params(model) };
+    loader l    = { .ctx = ctx, .model = model, .config = rp__model_config(model), .path = files->path };
 
     if (ctx->options.shapes_only) return RP_OK;
     rp__report_open(&l.report, ctx);
@@ -352,7 +397,7 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files)
     rp__safetensors_close(l.st);
     rp__gguf_close(l.gguf);
     rp__release(l.window);
-    rp__release(l.from);
+    rp__release(l.part);
     rp__report_close(&l.report);
     if (status == RP_OK && files->adapter) return rp__adapter_files_load(files->adapter, model);
     if (status == RP_OK) rp__adapters_init(model, ctx->seed);

@@ -9,8 +9,6 @@
  */
 #include "nn/layers.h"
 
-typedef struct { rp_module m; } grouped;
-
 typedef struct {
     rp_module m;
     int64_t n;
@@ -24,6 +22,27 @@ typedef struct {
 } moe;
 
 enum { ROWS, WEIGHTS, CHOICES, EXPERT_INPUTS };     /* of experts; ROWS and CHOICES of grouped */
+
+/* ---- the router: no linear layer that rules and adapters of such would mean ---- */
+
+static rp_status router_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
+{
+    return rp__apply(self->ctx, &rp_op_matmul, &(rp_attr_matmul){ .transpose_w = true }, (rp_tensor *[]){ in[0], rp__module_weight(self, 0) }, 2,
+                     out);
+}
+
+static rp_status router_new(rp_module *parent, const rp_moe_config *config, rp_dtype dtype, rp_module **out)
+{
+    static const rp_module_kind type = { .name = "Router", .forward = router_forward };
+    rp_meta weight = rp_meta_2d(dtype, config->experts, config->n);
+    rp_module *r;
+    rp_tensor *t;
+
+    RP_TRY(rp__module_new(parent->ctx, parent, "router", &type, sizeof *r, &r));
+    RP_TRY(rp__module_param(r, "weight", &weight, &t));
+    *out = r;
+    return RP_OK;
+}
 
 /* ---- one projection of all experts ---- */
 
@@ -39,11 +58,11 @@ static rp_status grouped_new(rp_module *parent, const char *name, int64_t n, int
     static const rp_module_kind type = { .name = "GroupedLinear", .forward = grouped_forward };
     rp_meta weight = rp_meta_make(dtype, 3, (int64_t[]){ n, out, in });
     rp_tensor *t;
-    grouped *g;
+    rp_module *g;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *g, &g));
-    RP_TRY(rp__module_param(&g->m, "weight", &weight, &t));
-    *made = &g->m;
+    RP_TRY(rp__module_param(g, "weight", &weight, &t));
+    *made = g;
     return RP_OK;
 }
 
@@ -126,12 +145,11 @@ done:
 rp_status rp__moe_new(rp_module *parent, const char *name, const rp_moe_config *config, rp_dtype dtype, rp_module **out)
 {
     static const rp_module_kind type = { .name = "MixtureOfExperts", .forward = moe_forward };
-    rp_linear_config router = { .in = config->n, .out = config->experts };
     moe *l;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *l, &l));
     l->route = (rp_attr_route){ .k = config->chosen, .renormalise = config->renormalise };
-    RP_TRY(rp__linear_new(&l->m, "router", &router, dtype, &l->router));
+    RP_TRY(router_new(&l->m, config, dtype, &l->router));
     RP_TRY(experts_new(&l->m, config, dtype, &l->experts));
     *out = &l->m;
     return RP_OK;

@@ -122,25 +122,44 @@ static double loss_and_gradients(rp_ctx *ctx, rp_model *m, const rp_model_batch 
     return value;
 }
 
-static const rp_param *param_of(rp_model *m, const char *theirs)
+/* What has a name of its own there: a parameter, or a piece of one that is several there. */
+typedef struct { const rp_param *param; int64_t first, elems; } named;
+
+static named param_of(rp_model *m, const char *theirs)
 {
     const rp_family *family = rp__model_config(m)->family;
     char path[RP_WEIGHT_NAME_CHARS];
+    int64_t piece;
 
-    if (!rp__weight_name_ours(family->name, family->n_names, theirs, path)) fail_msg("no name for '%s'", theirs);
+    if (!rp__weight_piece_ours(family->name, family->n_names, theirs, path, &piece)) fail_msg("no name for '%s'", theirs);
     const rp_param *p = rp__model_find_param(m, path);
     if (!p) fail_msg("no parameter for '%s' ('%s')", theirs, path);
-    return p;
+    int64_t pieces = rp__weight_in_pieces(family->name, family->n_names, path) ? p->whole.dim[0] : 1, elems = rp_meta_elems(&p->whole) / pieces;
+    return (named){ p, piece * elems, elems };
 }
 
-static double *gradient(rp_ctx *ctx, const rp_param *p)
+static double *part_of(rp_ctx *ctx, const rp_tensor *t, named what)
 {
-    int64_t n = rp_meta_elems(&p->tensor->m);
-    double *v = malloc((size_t)n * sizeof *v);
+    int64_t n   = rp_meta_elems(rp_tensor_meta(t));
+    double *all = malloc((size_t)n * sizeof *all);
 
-    if (!p->tensor->grad) fail_msg("'%s' has no gradient", p->path);
-    assert_ok(ctx, rp_tensor_read(p->tensor->grad, v, n));
-    return v;
+    assert_ok(ctx, rp_tensor_read(t, all, n));
+    memmove(all, all + what.first, (size_t)what.elems * sizeof *all);
+    return all;
+}
+
+static double *gradient(rp_ctx *ctx, named what)
+{
+    if (!what.param->tensor->grad) fail_msg("'%s' has no gradient", what.param->path);
+    return part_of(ctx, what.param->tensor->grad, what);
+}
+
+static int64_t elems_of(rp_model *m)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < rp__model_n_params(m); i++) n += rp_meta_elems(&rp__model_param(m, i)->whole);
+    return n;
 }
 
 static void drop_gradients(rp_model *m)
@@ -156,20 +175,20 @@ static void drop_gradients(rp_model *m)
  * arithmetic but one part of the fused bias, so the bias as a whole can be compared. */
 static void check_gradients(rp_ctx *ctx, rp_model *m, const golden *g, const char *prefix, distance *d)
 {
-    int64_t at = 0;
-    int n      = 0;
+    int64_t at = 0, n = 0;
 
-    for (const char *theirs; (theirs = golden_next(g, prefix, &at)) != NULL; n++) {
+    for (const char *theirs; (theirs = golden_next(g, prefix, &at)) != NULL;) {
         char name[256];
         snprintf(name, sizeof name, "%s%s", prefix, theirs);
         golden_tensor want = golden_get(g, name);
         double *got        = gradient(ctx, param_of(m, theirs));
         assert_rel_l2(got, &want, 1e-5);
         worse(&d->gradients, golden_rel_l2(got, want.value, want.elems));
+        n += want.elems;
         golden_tensor_free(&want);
         free(got);
     }
-    assert_int_equal(n, rp__model_n_params(m));
+    assert_int_equal(n, elems_of(m));
     drop_gradients(m);
 }
 
@@ -266,12 +285,10 @@ static void check_final(rp_ctx *ctx, rp_model *m, const golden *g)
 
     for (; at; at = json_object_iter_next((json_t *)(uintptr_t)golden_at(g, "adamw/final"), at)) {
         const char *theirs = json_object_iter_key(at);
-        const rp_param *p  = param_of(m, theirs);
-        int64_t n          = rp_meta_elems(&p->tensor->m);
-        double *v = malloc((size_t)n * sizeof *v), l2 = 0, l1 = 0;
+        named what = param_of(m, theirs);
+        double *v  = part_of(ctx, what.param->tensor, what), l2 = 0, l1 = 0;
         char key[512];
-        assert_ok(ctx, rp_tensor_read(p->tensor, v, n));
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < what.elems; i++) {
             l2 += v[i] * v[i];
             l1 += fabs(v[i]);
         }

@@ -1,0 +1,46 @@
+/* models/mixtral.c -- Mixtral: Mistral with a mixture of experts in every block, whose chosen weigh 1 together.
+ *
+ * The load-balancing loss is part of the loss only where output_router_logits asks for it; it is not honoured.
+ */
+#include "models/fields.h"
+
+static const rp_config_field fields[] = {
+    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(true), RP_FIELD_HEAD_DIM(0), RP_FIELD_CONTEXT(131072), RP_FIELD_EPS(1e-5), RP_FIELDS_WEIGHTS,
+    RP_FIELD_TIED(0), RP_FIELDS_TOKENS(1, 2), RP_FIELDS_ROPE, RP_FIELD_WINDOW(0), RP_FIELD_EXPERT_ACTIVATION,
+    RP_FIELDS_EXPERTS("num_local_experts", "num_experts", 8, 2),
+    { "router_jitter_noise", .kind = RP_FIELD_ONLY, .only = "0" },
+};
+
+static const char *const inert[] = { "router_aux_loss_coef", NULL };
+
+static void finish(rp_config_reader *reader, rp_model_config *c)
+{
+    rp__config_finish_decoder(reader, c);
+    c->expert_hidden       = c->mlp_hidden;
+    c->experts_renormalise = true;
+    rp__config_finish_experts(reader, c);
+    rp__config_read_rope(reader, c, &c->rope);
+}
+
+static const rp_name_pair names[] = {
+    { "tok_embeddings",             "model.embed_tokens" },
+    { "layers.*.attn_norm",         "model.layers.*.input_layernorm" },
+    { "layers.*.attn.q",            "model.layers.*.self_attn.q_proj" },
+    { "layers.*.attn.k",            "model.layers.*.self_attn.k_proj" },
+    { "layers.*.attn.v",            "model.layers.*.self_attn.v_proj" },
+    { "layers.*.attn.output",       "model.layers.*.self_attn.o_proj" },
+    { "layers.*.mlp_norm",          "model.layers.*.post_attention_layernorm" },
+    { "layers.*.mlp.router",        "model.layers.*.block_sparse_moe.gate" },
+    { "layers.*.mlp.experts.gate",  "model.layers.*.block_sparse_moe.experts.*.w1" },
+    { "layers.*.mlp.experts.up",    "model.layers.*.block_sparse_moe.experts.*.w3" },
+    { "layers.*.mlp.experts.down",  "model.layers.*.block_sparse_moe.experts.*.w2" },
+    { "norm",                       "model.norm" },
+    { "output",                     "lm_head" },
+};
+
+static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
+
+const rp_family rp__family_mixtral = {
+    .model_type = "mixtral", .architecture = "MixtralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+};
