@@ -23,24 +23,14 @@ static void finish(rp_config_reader *reader, rp_model_config *c)
 }
 
 static const rp_name_pair names[] = {
-    { "tok_embeddings",             "model.embed_tokens" },
-    { "layers.*.attn_norm",         "model.layers.*.input_layernorm" },
-    { "layers.*.attn.q",            "model.layers.*.self_attn.q_proj" },
-    { "layers.*.attn.k",            "model.layers.*.self_attn.k_proj" },
-    { "layers.*.attn.v",            "model.layers.*.self_attn.v_proj" },
-    { "layers.*.attn.output",       "model.layers.*.self_attn.o_proj" },
-    { "layers.*.mlp_norm",          "model.layers.*.post_attention_layernorm" },
-    { "layers.*.mlp.router",        "model.layers.*.block_sparse_moe.gate" },
-    { "layers.*.mlp.experts.gate",  "model.layers.*.block_sparse_moe.experts.*.w1" },
-    { "layers.*.mlp.experts.up",    "model.layers.*.block_sparse_moe.experts.*.w3" },
-    { "layers.*.mlp.experts.down",  "model.layers.*.block_sparse_moe.experts.*.w2" },
-    { "norm",                       "model.norm" },
-    { "output",                     "lm_head" },
+    RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_NORMS_BEFORE,
+    { "layers.*.mlp.router",       "model.layers.*.block_sparse_moe.gate" },
+    { "layers.*.mlp.experts.gate", "model.layers.*.block_sparse_moe.experts.*.w1" },
+    { "layers.*.mlp.experts.up",   "model.layers.*.block_sparse_moe.experts.*.w3" },
+    { "layers.*.mlp.experts.down", "model.layers.*.block_sparse_moe.experts.*.w2" },
 };
-
-static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
 
 const rp_family rp__family_mixtral = {
     .model_type = "mixtral", .architecture = "MixtralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
 };

@@ -48,29 +48,14 @@ static void finish(rp_config_reader *reader, rp_model_config *c)
 }
 
 static const rp_name_pair names[] = {
-    { "tok_embeddings",             "model.embed_tokens" },
-    { "layers.*.attn_norm",         "model.layers.*.input_layernorm" },
-    { "layers.*.attn.q",            "model.layers.*.self_attn.q_proj" },
-    { "layers.*.attn.k",            "model.layers.*.self_attn.k_proj" },
-    { "layers.*.attn.v",            "model.layers.*.self_attn.v_proj" },
-    { "layers.*.attn.q_norm",       "model.layers.*.self_attn.q_norm" },
-    { "layers.*.attn.k_norm",       "model.layers.*.self_attn.k_norm" },
-    { "layers.*.attn.output",       "model.layers.*.self_attn.o_proj" },
-    { "layers.*.mlp_norm",          "model.layers.*.post_attention_layernorm" },
-    { "layers.*.mlp.gate",          "model.layers.*.mlp.gate_proj" },
-    { "layers.*.mlp.up",            "model.layers.*.mlp.up_proj" },
-    { "layers.*.mlp.down",          "model.layers.*.mlp.down_proj" },
-    { "layers.*.mlp.router",        "model.layers.*.mlp.gate" },
-    { "layers.*.mlp.experts.gate",  "model.layers.*.mlp.experts.*.gate_proj" },
-    { "layers.*.mlp.experts.up",    "model.layers.*.mlp.experts.*.up_proj" },
-    { "layers.*.mlp.experts.down",  "model.layers.*.mlp.experts.*.down_proj" },
-    { "norm",                       "model.norm" },
-    { "output",                     "lm_head" },
+    RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_QK_NORMS, RP_NAMES_GATE_UP, RP_NAMES_NORMS_BEFORE,
+    { "layers.*.mlp.router",       "model.layers.*.mlp.gate" },
+    { "layers.*.mlp.experts.gate", "model.layers.*.mlp.experts.*.gate_proj" },
+    { "layers.*.mlp.experts.up",   "model.layers.*.mlp.experts.*.up_proj" },
+    { "layers.*.mlp.experts.down", "model.layers.*.mlp.experts.*.down_proj" },
 };
-
-static const char *const inert_tensors[] = { "*rotary_emb.inv_freq", NULL };
 
 const rp_family rp__family_qwen3_moe = {
     .model_type = "qwen3_moe", .architecture = "Qwen3MoeForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
 };

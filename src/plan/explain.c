@@ -99,6 +99,7 @@ static const char *reason(rp_explain *e, const rp_tape_slot *s)
 {
     if (s->by && s->overruled) return rp__bump_format(&e->bump, "%s, but read outside %s", s->by, s->region ? s->region : s->path);
     if (s->by) return rp__explain_text(e, s->by);
+    if (s->call->op->flags & RP_OP_DECIDES) return rp__explain_text(e, "kept: a decision");
     if (s->overruled) return rp__bump_format(&e->bump, "kept: read outside %s", s->region);
     if (s->region && s->fate == RP_RECOMPUTE) return rp__bump_format(&e->bump, "region %s", s->region);
     if (s->region && !rp__op_replays(s->call->op)) return rp__explain_text(e, "kept: never run again");

@@ -221,16 +221,18 @@ static const char *slot_name(const rp_slot_info *slot, char out[256])
 static const char *why_not_again(const rp_op *op)
 {
     if (rp__op_replays(op)) return NULL;
+    if (op->flags & RP_OP_DECIDES) return "it decides";
     return op->flags & RP_OP_COLLECTIVE ? "it talks to other ranks" : "it has effects";
 }
 
-/* Can it be done? errors RP_ERR_CONFIG it cannot and must */
+/* Can it be done? What decides is passed over even by a must: "recompute everything" means all that can be, and a decision costs next to
+ * nothing to keep. errors RP_ERR_CONFIG it cannot and must */
 static rp_status check_possible(rp_ctx *ctx, const rp_op *op, const rp_slot_info *slot, rp_answer *a)
 {
     const char *why = a->fate == RP_RECOMPUTE || a->fate == RP_PREFER_RECOMPUTE ? why_not_again(op) : NULL;
     char name[256];
 
-    RP_CHECK(ctx, !why || !is_must(a->fate), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never run again: %s",
+    RP_CHECK(ctx, !why || !is_must(a->fate) || (op->flags & RP_OP_DECIDES), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never run again: %s",
              slot_name(slot, name), kind_of(a), a->by, op->name, why);
     if (why) a->fate = RP_NO_FATE;
     return RP_OK;
