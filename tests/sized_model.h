@@ -18,6 +18,7 @@
 
 typedef struct {
     int64_t batch, length, layers, hidden, heads, kv_heads, head_dim, mlp, vocab;
+    int64_t experts;                /* of a Llama, two of which a token goes to; 0: an MLP */
     bool gpt2, packed;              /* packed: two documents a row */
     double dropout;
     rp_dtype dtype;
@@ -45,6 +46,7 @@ static inline sized_model sized_model_new(rp_ctx *ctx, const sizes *s)
         .tied = s->gpt2, .weights_in_out = s->gpt2, .learned_positions = s->gpt2,
         .rope = { .kind = s->gpt2 ? RP_ROPE_NONE : RP_ROPE_DEFAULT, .theta = 10000, .factor = 1 }, .attn_scale = 0.5,
         .embd_dropout = s->dropout, .attn_dropout = s->dropout, .resid_dropout = s->dropout, .bos = -1, .eos = -1, .init_std = 0.3,
+        .experts = s->experts, .experts_chosen = 2, .expert_hidden = s->mlp,
     };
     sized_model m = { .ctx = ctx, .sizes = *s };
 

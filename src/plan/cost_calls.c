@@ -27,6 +27,16 @@
     { "rotary", when, \
       { .in = { { b, t, heads, d }, { b, t }, { t, (d) / 2 }, { t, (d) / 2 } }, .int_inputs = RP_IN(1), .int_high = { 0, (t) - 1 }, \
         .stat_inputs = RP_IN(2) | RP_IN(3) } }
+/* A mixture of `experts`, `k` of which each of the rows goes to. */
+#define OF_EXPERTS(at, n) .int_inputs = RP_IN(at), .int_high = { [at] = (n) - 1 }
+#define ROUTE(when, rows, experts, k) { "route", when, { .in = { { rows, experts } }, .attr = &(rp_attr_route){ k, true } } }
+#define SPREAD(when, rows, n, experts, k) \
+    { "spread", when, { .in = { { rows, n }, { rows, k } }, OF_EXPERTS(1, experts), .attr = &(rp_attr_experts){ experts } } }
+#define COMBINE(when, rows, n, experts, k) \
+    { "combine", when, \
+      { .in = { { (rows) * (k), n }, { rows, k }, { rows, k } }, OF_EXPERTS(2, experts), .stat_inputs = RP_IN(1), \
+        .attr = &(rp_attr_experts){ experts } } }
+#define GROUPED(when, rows, k, n, experts) { "grouped_matmul", when, { .in = { { rows, k }, { experts, n, k }, { rows } }, OF_EXPERTS(2, experts) } }
 #define EMBEDDING(when, rows, ids, n) \
     { "embedding", when, { .in = { { ids, n }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 } } }
 #define LOSS_OF(rows) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -100, 0, 0, 0, 0 }
@@ -49,6 +59,14 @@ static const rp_cost_call calls[] = {
     EMBEDDING(RP_COST_LATE, 2048, 32768, 576),
     ROTARY(RP_COST_TINY, 1, 2, 1, 8),       ROTARY(RP_COST_SLOW, 1, 32, 9, 64),      ROTARY(RP_COST_SOON, 2, 512, 9, 64),
     ROTARY(RP_COST_LATE, 1, 2048, 32, 64),
+    ROUTE(RP_COST_TINY, 2, 4, 1),           ROUTE(RP_COST_SLOW, 64, 16, 2),          ROUTE(RP_COST_SOON, 1024, 64, 4),
+    ROUTE(RP_COST_LATE, 2048, 128, 8),
+    SPREAD(RP_COST_TINY, 2, 8, 4, 1),       SPREAD(RP_COST_SLOW, 32, 64, 8, 2),      SPREAD(RP_COST_SOON, 512, 576, 16, 2),
+    SPREAD(RP_COST_LATE, 1024, 2048, 64, 4),
+    COMBINE(RP_COST_TINY, 2, 8, 4, 1),      COMBINE(RP_COST_SLOW, 32, 64, 8, 2),     COMBINE(RP_COST_SOON, 512, 576, 16, 2),
+    COMBINE(RP_COST_LATE, 1024, 2048, 64, 4),
+    GROUPED(RP_COST_TINY, 2, 8, 8, 2),      GROUPED(RP_COST_SLOW, 64, 64, 64, 4),    GROUPED(RP_COST_SOON, 1024, 576, 576, 8),
+    GROUPED(RP_COST_LATE, 2048, 1024, 768, 16),
     EACH_SIZE(RMS, "rmsnorm", .attr = &(rp_attr_norm){ .eps = 1e-5f }),
     EACH_SIZE(LAYER, "layernorm", .attr = &(rp_attr_norm){ .eps = 1e-5f }),
     EACH_SIZE(BATCH, "batch_norm", .attr = &(rp_attr_batch_norm){ 1e-5f, 0.1f }),

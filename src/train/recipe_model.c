@@ -152,7 +152,7 @@ static bool list_has(const char *const *list, const char *glob)
 /* Ops a recipe may name whatever the registry of this build holds: they exist where ranks or other models do. */
 static bool is_standing_op(const char *glob)
 {
-    static const char *const ops[] = { "matmul", "attention", "reduce_scatter", "max", NULL };
+    static const char *const ops[] = { "matmul", "grouped_matmul", "attention", "reduce_scatter", "max", NULL };
 
     return list_has(ops, glob);
 }

@@ -215,6 +215,44 @@ static void an_empty_product_is_the_bias_or_nothing(void **state)
     test_ctx_free(ctx);
 }
 
+/* Where rows follow from data: what is enough for as many as there can be is enough for fewer, although a product of fewer rows, or less
+ * deep, may be cut so that it takes more than one of all. */
+static void assert_enough(const rp_kernels *k, rp_gemm most)
+{
+    static const int64_t less[] = { 1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 47, 63, 64, 65, 96, 127, 128, 129, 200, 255, 257, 511, 639, 640, 641,
+                                    700, 1023, 1025, 1281, 1500, 2047, 2560, 3001, 4097, 6000, 8192, 12345, 20000 };
+    int64_t enough = 0, bytes = 0;
+
+    k->gemm_scratch_most(&most, &enough);
+    for (int m = 0; m < RP_COUNT(less); m++)
+        for (int d = 0; d < RP_COUNT(less); d++) {
+            rp_gemm g = most;
+            if (less[m] < g.m) g.m = less[m];
+            if (less[d] < g.k) g.k = less[d];
+            k->gemm_scratch(&g, &bytes);
+            if (bytes > enough)
+                fail_msg("%s [%d,%d,%d] ta %d tb %d %s->%s, %d threads: %d bytes of scratch, %d are for up to [%d,%d,%d]", k->level, (int)g.m,
+                         (int)g.n, (int)g.k, g.transpose_a, g.transpose_b, rp_dtype_name(g.ab), rp_dtype_name(g.c), g.threads, (int)bytes,
+                         (int)enough, (int)most.m, (int)most.n, (int)most.k);
+        }
+}
+
+static void scratch_for_the_most_rows_is_enough_for_fewer(void **state)
+{
+    static const int64_t n[] = { 1, 8, 33, 64, 576, 768, 1536, 2048, 6144 }, threads[] = { 1, 2, 3, 16, 64 };
+    static const struct { int64_t m, k; } most[] = { { 1, 1 }, { 40, 20 }, { 300, 768 }, { 768, 300 }, { 8192, 2048 }, { 2048, 20000 }, { 20000, 1536 } };
+    const rp_kernels *level[RP_MAX_LEVELS];
+
+    (void)state;
+    for (int l = rp__kernels_levels(level, RP_COUNT(level)) - 1; l >= 0; l--)
+        for (int i = 0; i < RP_COUNT(n) * RP_COUNT(threads) * RP_COUNT(most) * RP_COUNT(dtypes) * 4; i++) {
+            int at = i / 4, j = at % RP_COUNT(n), t = at / RP_COUNT(n) % RP_COUNT(threads);
+            int s = at / RP_COUNT(n) / RP_COUNT(threads) % RP_COUNT(most), d = at / RP_COUNT(n) / RP_COUNT(threads) / RP_COUNT(most);
+            assert_enough(level[l], (rp_gemm){ .ab = dtypes[d].ab, .c = dtypes[d].c, .m = most[s].m, .n = n[j], .k = most[s].k,
+                                               .transpose_a = i & 1, .transpose_b = i & 2, .adds = i & 1, .threads = (int)threads[t] });
+        }
+}
+
 static void a_rehearsal_on_shapes_asks_for_the_same_scratch(void **state)
 {
     (void)state;
@@ -337,6 +375,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_kernel_of_every_level_is_right_and_repeats_its_bits),
         cmocka_unit_test(the_same_bits_come_from_any_team),
         cmocka_unit_test(an_empty_product_is_the_bias_or_nothing),
+        cmocka_unit_test(scratch_for_the_most_rows_is_enough_for_fewer),
         cmocka_unit_test(a_rehearsal_on_shapes_asks_for_the_same_scratch),
         cmocka_unit_test(two_contexts_in_two_threads_get_the_bits_of_one),
         cmocka_unit_test(a_forced_level_runs_whether_it_pays_or_not),

@@ -11,7 +11,7 @@
  */
 typedef struct { const char *path, *op, *again; } line;
 
-enum { MOST_LINES = 24, MOST_CALLS = 64 };
+enum { MOST_LINES = 32, MOST_CALLS = 80 };
 typedef struct { int n_before, n_block, n_after; line line[MOST_LINES]; } table;      /* the lines of a block stand for each of them */
 
 static const table llama = { 2, 17, 2, {
@@ -32,6 +32,35 @@ static const table llama = { 2, 17, 2, {
     { "mlp.up", "matmul",                 "FP  X   AQ  Z " },
     { "mlp", "swiglu",                    "FP  X SMAQ sZo" },
     { "mlp.down", "matmul",               "            Z " },
+    { "", "dropout",                      "            Z " },
+    { "", "add",                          "            Z " },
+    { "norm", "rmsnorm",                  "          n Z " },
+    { "output", "linear_cross_entropy",   "            Z " },
+} };
+
+/* What decides never runs again, whatever asks for it. */
+static const table mixture = { 2, 21, 2, {
+    { "tok_embeddings", "embedding",      "            Z " },
+    { "", "dropout",                      "            Z " },
+    { "attn_norm", "rmsnorm",             "F   X SMAQn Zo" },
+    { "attn.q", "matmul",                 "F T XX  AQ  Z " },
+    { "attn.k", "matmul",                 "F T XX  AQ  Z " },
+    { "attn.v", "matmul",                 "F T XX  AQ  Z " },
+    { "attn", "rotary",                   "F T XXSMAQ  Zo" },
+    { "attn", "rotary",                   "F T XXSMAQ  Zo" },
+    { "attn", "attention",                "F T XX M Q  Z " },
+    { "attn.output", "matmul",            "F   X   A   Zo" },
+    { "", "dropout",                      "F   X SMAQ  Zo" },
+    { "", "add",                          "F   X SMAQ  Zo" },
+    { "mlp_norm", "rmsnorm",              "F   X SMAQn Zo" },
+    { "mlp.router", "matmul",             "FP  X   AQ  Z " },
+    { "mlp", "route",                     "              " },
+    { "mlp.experts", "spread",            "FP  X SMAQ  Zo" },
+    { "mlp.experts.gate", "grouped_matmul", "FP  X  MAQ  Z " },
+    { "mlp.experts.up", "grouped_matmul", "FP  X  MAQ  Z " },
+    { "mlp.experts", "swiglu",            "FP  X SMAQ sZo" },
+    { "mlp.experts.down", "grouped_matmul", "FP  X  MAQ  Z " },
+    { "mlp.experts", "combine",           "            Z " },
     { "", "dropout",                      "            Z " },
     { "", "add",                          "            Z " },
     { "norm", "rmsnorm",                  "          n Z " },
@@ -59,6 +88,8 @@ static const table gpt2 = { 4, 12, 2, {
     { "output", "linear_cross_entropy",   "            Z " },
 } };
 
+static const table *table_of(const sizes *d) { return d->gpt2 ? &gpt2 : d->experts ? &mixture : &llama; }
+
 /* ---- the tape that a table stands for ---- */
 
 typedef struct { char path[64]; const char *op, *again; int seen; } call;
@@ -76,7 +107,7 @@ static void add_line(tape_calls *t, const line *l, int64_t block, bool dropout)
 
 static tape_calls calls_of(const sizes *d)
 {
-    const table *t   = d->gpt2 ? &gpt2 : &llama;
+    const table *t   = table_of(d);
     const line *at   = t->line;
     tape_calls calls = { .n = 0 };
 
@@ -119,8 +150,8 @@ static const counted_way ways[] = {
     { { "blocks, and every mlp", .mode = RP_MODE_FULL, .conditions = { "path: '*.mlp'" } }, 'F' },
     { { "blocks, every attn and mlp, every linear", .mode = RP_MODE_FULL,
         .conditions = { "any: [{ path: '*.mlp' }, { path: '*.attn' }]", "module_type: Linear" } }, 'X' },
-    { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" } }, 'S' },
-    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" },
+    { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" } }, 'S' },
+    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" },
         .rules = "[{ path: '*.attn.output', fate: recompute }]" }, 'o' },
     { { "selective_op, matmul", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul" } }, 'M' },
     { { "selective_op, attention", .mode = RP_MODE_SELECTIVE_OP, .save = { "attention" } }, 'A' },
@@ -158,7 +189,7 @@ static void check_way(sized_model *m, const counted_way *w)
         int expected  = times(c->again, w->letter);
         if (c->seen != expected)
             fail_msg("%s, %s, dropout %g: %s of '%s' (call %d) ran again %d times, %d by the rules", w->way.name,
-                     d->gpt2 ? "gpt2" : "llama", d->dropout, c->op, c->path, i, c->seen, expected);
+                     d->gpt2 ? "gpt2" : d->experts ? "mixture" : "llama", d->dropout, c->op, c->path, i, c->seen, expected);
         stats.n_replayed -= expected;
     }
     assert_int_equal(stats.n_replayed, 0);
@@ -170,8 +201,8 @@ static void each_call_runs_again_as_often_as_the_rules_imply(void **state)
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
 
     assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .device = "sim" }));
-    for (int i = 0; i < 4; i++) {
-        sized_model m = sized_model_new(ctx, &(sizes){ SIZES_TINY, .gpt2 = i & 1, .dropout = i & 2 ? 0.1 : 0 });
+    for (int i = 0; i < 6; i++) {
+        sized_model m = sized_model_new(ctx, &(sizes){ SIZES_TINY, .gpt2 = i % 3 == 1, .experts = i % 3 == 2 ? 5 : 0, .dropout = i > 2 ? 0.1 : 0 });
         for (int w = 0; w < RP_COUNT(ways); w++) check_way(&m, &ways[w]);
         sized_model_free(&m);
     }

@@ -9,7 +9,7 @@
  *   N none                    F every block a region          P every mlp           T every attn          X blocks, and every mlp in them
  *   S selective_op as it is   M … save: [matmul]   A … save: [attention]   R … save: [rmsnorm, layernorm]    K F and everything kept
  *   n no region, norms made again op by op        s no region, the activation made again op by op           b both
- *   o S, and attn.output made again               Z everything made again
+ *   o S, and attn.output made again               Z everything made again                                   - everything elsewhere
  *
  * "The activation" is swiglu or gelu. What add, down and dropout make is read by no backward.
  */
@@ -19,7 +19,7 @@ typedef struct {
     const char *saved_by;
 } line;
 
-enum { MOST_LINES = 24 };
+enum { MOST_LINES = 32 };
 typedef struct { line line[MOST_LINES]; int n; } table;
 
 static table llama_block(const sizes *d)
@@ -46,6 +46,28 @@ static table llama_block(const sizes *d)
         { "mlp.up matmul",                 R * M * e,         "N  T SM  Knsob" },
         { "mlp swiglu",                    R * M * e,         "N  T     Kn   " },
     } };
+}
+
+/* Weights and choices are what is decided: saved by every way. */
+static table mixture_block(const sizes *d)
+{
+    int64_t R = d->batch * d->length, k = 2, e = rp_dtype_bytes(d->dtype), H = d->hidden, M = d->mlp;
+    table t   = llama_block(d);
+
+    t.n -= 3;                       /* gate, up, swiglu of an MLP */
+    const line more[] = {
+        { "mlp.router matmul",             R * d->experts * e, "N  T SM  Knsob" },
+        { "mlp route, weights",            R * k * 4,          "NFPTXSMARKnsobZ" },
+        { "mlp route, choices",            R * k * 4,          "NFPTXSMARKnsobZ" },
+        { "mlp.experts spread",            R * k * H * e,      "N  T     Kns b" },
+        { "mlp.experts.gate",              R * k * M * e,      "N  T S   Knsob" },
+        { "mlp.experts.up",                R * k * M * e,      "N  T S   Knsob" },
+        { "mlp.experts swiglu",            R * k * M * e,      "N  T     Kn   " },
+        { "mlp.experts.down",              R * k * H * e,      "N  T S   Knsob" },
+    };
+    memcpy(t.line + t.n, more, sizeof more);
+    t.n += RP_COUNT(more);
+    return t;
 }
 
 static table gpt2_block(const sizes *d)
@@ -94,7 +116,7 @@ static int64_t sum(const table *t, char letter)
 /* The ways of the blocks, one letter each, again from the first when there are more; the first one is that of what is around them. */
 static int64_t formula(const sizes *d, const char *letters)
 {
-    table block = d->gpt2 ? gpt2_block(d) : llama_block(d), rest = around(d);
+    table block = d->gpt2 ? gpt2_block(d) : d->experts ? mixture_block(d) : llama_block(d), rest = around(d);
     int64_t bytes = sum(&rest, *letters), n = (int64_t)strlen(letters);
 
     for (int64_t i = 0; i < d->layers; i++) bytes += sum(&block, letters[i % n]);
@@ -113,8 +135,8 @@ static const checked_way ways[] = {
     { { "selective_layer, every 2nd", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2 }, "NF" },
     { { "selective_layer, every 2nd, offset 1", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2, .offset = 1 }, "FN" },
     { { "selective_layer, every 3rd, offset 2", .mode = RP_MODE_SELECTIVE_LAYER, .every = 3, .offset = 2 }, "NFN" },
-    { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" } }, "S" },
-    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" },
+    { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" } }, "S" },
+    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" },
         .rules = "[{ path: '*.attn.output', fate: recompute }]" }, "o" },
     { { "selective_op, matmul", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul" } }, "M" },
     { { "selective_op, attention", .mode = RP_MODE_SELECTIVE_OP, .save = { "attention" } }, "A" },
@@ -134,7 +156,7 @@ static const checked_way ways[] = {
         .rules = EVERYTHING }, "K" },
     { { "everything made again", .mode = RP_MODE_NONE, .rules = "[{ op: '*', fate: recompute }]" }, "Z" },
     { { "everything made again, in regions", .mode = RP_MODE_FULL, .rules = "[{ op: '*', fate: recompute }]" }, "Z" },
-    { { "everything offloaded", .mode = RP_MODE_NONE, .rules = "[{ op: '*', fate: offload }]" }, "Z" },
+    { { "everything offloaded", .mode = RP_MODE_NONE, .rules = "[{ op: '*', fate: offload }]" }, "-" },
 };
 
 static int64_t saved_now(rp_ctx *ctx)
@@ -148,7 +170,7 @@ static int64_t saved_now(rp_ctx *ctx)
 static void describe(const sizes *d, char out[256])
 {
     snprintf(out, 256, "%s %s, batch %d of %d, %d layers, hidden %d, heads %d/%d of %d, mlp %d, vocabulary %d, dropout %g%s",
-             d->gpt2 ? "gpt2" : "llama", rp_dtype_name(d->dtype), (int)d->batch, (int)d->length, (int)d->layers, (int)d->hidden,
+             d->gpt2 ? "gpt2" : d->experts ? "mixture" : "llama", rp_dtype_name(d->dtype), (int)d->batch, (int)d->length, (int)d->layers, (int)d->hidden,
              (int)d->heads, (int)d->kv_heads, (int)d->head_dim, (int)d->mlp, (int)d->vocab, d->dropout, d->packed ? ", packed" : "");
 }
 
@@ -215,13 +237,15 @@ static void check_sizes(rp_ctx *ctx, const sizes *d)
     sized_model_free(&m);
 }
 
-/* Both families, both dtypes, with and without dropout, of one document or two. */
+/* Both families and experts, both dtypes, with and without dropout, of one document or two. */
 static void check_kinds(rp_ctx *ctx, const sizes *llama, const sizes *gpt2)
 {
     assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .device = "sim" }));
-    for (int i = 0; i < 16; i++) {
-        sizes d   = i & 1 ? *gpt2 : *llama;
-        d.gpt2    = i & 1;
+    for (int i = 0; i < 32; i++) {
+        bool mixture = i & 16;
+        sizes d      = i & 1 && !mixture ? *gpt2 : *llama;
+        d.gpt2       = i & 1 && !mixture;
+        d.experts    = mixture ? 3 + 2 * (i & 1) : 0;
         d.dtype   = i & 2 ? RP_BF16 : RP_F32;
         d.dropout = i & 4 ? 0.1 : 0;
         d.packed  = i & 8;
