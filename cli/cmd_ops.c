@@ -19,6 +19,9 @@ static const struct { const char *op, *prefix[2]; } borrowed[] = {
     { "concat", { "copy_strips" } },
     { "split", { "copy_strips" } },
     { "mean", { "sum" } },
+    { "spread", { "spread_rows", "gather_rows" } },
+    { "grouped_matmul", { "gemm" } },
+    { "combine", { "gather_rows", "spread_rows" } },
 };
 
 static const char *const kernel_names[] = {
@@ -98,7 +101,7 @@ static json_t *gather_flags(const rp_op *op)
 {
     static const struct { uint32_t flag; const char *name; } flags[] = {
         { RP_OP_RANDOM, "random" }, { RP_OP_EFFECT, "effect" }, { RP_OP_COLLECTIVE, "collective" }, { RP_OP_VARIADIC, "variadic" },
-        { RP_OP_GRAD_PASS, "grad_pass" }, { RP_OP_REPLAYS, "replays" }, { RP_OP_SUMS, "sums" },
+        { RP_OP_GRAD_PASS, "grad_pass" }, { RP_OP_REPLAYS, "replays" }, { RP_OP_SUMS, "sums" }, { RP_OP_DECIDES, "decides" },
     };
     json_t *list = json_array();
 

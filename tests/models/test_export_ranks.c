@@ -9,13 +9,15 @@
 
 #include "ranks_test.h"      /* last: its names are short */
 
-/* The second's embedding is longer than a window on 2 ranks. */
+/* The second's embedding is longer than a window on 2 ranks; a slice of the last one's experts ends within one. */
 static const char *const configs[] = {
     "{\"model_type\":\"llama\",\"vocab_size\":61,\"hidden_size\":10,\"intermediate_size\":7,\"num_hidden_layers\":2,"
     "\"num_attention_heads\":1,\"attention_bias\":true}",
     "{\"model_type\":\"llama\",\"vocab_size\":200001,\"hidden_size\":18,\"intermediate_size\":7,\"num_hidden_layers\":1,"
     "\"num_attention_heads\":1,\"tie_word_embeddings\":true}",
     "{\"model_type\":\"gpt2\",\"vocab_size\":50,\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"n_positions\":48}",
+    "{\"model_type\":\"qwen3_moe\",\"vocab_size\":61,\"hidden_size\":10,\"intermediate_size\":7,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":1,\"num_key_value_heads\":1,\"num_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":3}",
 };
 
 static rp_model *fresh(const temp_dir *dir, int config, rp_dtype dtype)
