@@ -145,6 +145,44 @@ static void a_window_that_cannot_be_honoured_is_refused(void **state)
     assert_refused(FAMILY("gemma2") ", 'sliding_window': 0}", RP_ERR_CONFIG, "'sliding_window' is 0, expected a whole number from 1");
 }
 
+/* The experts of each of six blocks, as digits. */
+static void assert_experts(const char *text, const char *expected)
+{
+    char found[7] = "";
+
+    assert_ok(ctx, parse(text, NULL));
+    for (int i = 0; i < 6; i++) found[i] = (char)('0' + rp__model_config_experts(&config, i));
+    assert_string_equal(found, expected);
+}
+
+static void experts_are_in_the_blocks_that_the_config_says(void **state)
+{
+    (void)state;
+    assert_experts(FAMILY("qwen3_moe") ", 'num_experts': 8}", "888888");
+    assert_experts(FAMILY("qwen3_moe") ", 'num_local_experts': 9, 'decoder_sparse_step': 2}", "090909");
+    assert_experts(FAMILY("qwen3_moe") ", 'num_experts': 8, 'mlp_only_layers': [0, 3]}", "088088");
+    assert_experts(FAMILY("qwen3_moe") ", 'num_experts': 8, 'decoder_sparse_step': 3, 'mlp_only_layers': [2]}", "000008");
+    assert_experts(FAMILY("mixtral") "}", "888888");
+    assert_experts(FAMILY("qwen3") "}", "000000");
+    assert_ok(ctx, parse(FAMILY("qwen3_moe") "}", NULL));
+    assert_true(config.experts == 128 && config.experts_chosen == 8 && config.expert_hidden == 768 && !config.experts_renormalise);
+    assert_ok(ctx, parse(FAMILY("mixtral") "}", NULL));
+    assert_true(config.experts_chosen == 2 && config.expert_hidden == config.mlp_hidden && config.experts_renormalise);
+}
+
+static void experts_that_cannot_be_honoured_are_refused(void **state)
+{
+    (void)state;
+    assert_refused(FAMILY("mixtral") ", 'output_router_logits': true}", RP_ERR_UNSUPPORTED, "'output_router_logits' is true; only false");
+    assert_refused(FAMILY("mixtral") ", 'router_jitter_noise': 0.5}", RP_ERR_UNSUPPORTED, "'router_jitter_noise' is 0.5; only 0");
+    assert_refused(FAMILY("mixtral") ", 'hidden_act': 'gelu'}", RP_ERR_UNSUPPORTED, "'hidden_act' is \"gelu\"; only \"silu\"");
+    assert_refused(FAMILY("qwen3_moe") ", 'num_experts': 7}", RP_ERR_CONFIG, "'num_experts_per_tok' 8 is more than there are experts, 7");
+    assert_refused(FAMILY("qwen3_moe") ", 'num_experts': 16, 'num_local_experts': 8}", RP_ERR_CONFIG, "the same thing");
+    assert_refused(FAMILY("qwen3_moe") ", 'mlp_only_layers': [6]}", RP_ERR_CONFIG, "'mlp_only_layers' has 6, expected the numbers of blocks");
+    assert_refused(FAMILY("qwen3_moe") ", 'mlp_only_layers': 1}", RP_ERR_CONFIG, "'mlp_only_layers' is 1, expected a list");
+    assert_refused(FAMILY("qwen3_moe") ", 'decoder_sparse_step': 0}", RP_ERR_CONFIG, "'decoder_sparse_step' is 0");
+}
+
 static void soft_caps_are_there_unless_null(void **state)
 {
     (void)state;
@@ -289,6 +327,8 @@ static void every_golden_config_is_read(void **state)
         { "gemma3_text", 2, 12, 48, true, RP_ROPE_LINEAR, RP_ACT_GELU_TANH },
         { "phi3_partial", 2, 8, 48, true, RP_ROPE_DEFAULT, RP_ACT_SILU },
         { "olmo2", 2, 8, 48, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
+        { "qwen3_moe", 2, 12, 48, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
+        { "mixtral", 2, 8, 24, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
     };
 
     for (int i = 0; i < RP_COUNT(all); i++) {
@@ -445,6 +485,29 @@ static void names_go_there_and_back(void **state)
     for (int i = 0; i < RP_COUNT(none); i++) assert_false(rp__weight_name_ours(llama->name, llama->n_names, none[i], out));
 }
 
+/* Both have a ".gate", of different things. */
+static void a_second_number_is_that_of_a_piece(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(FAMILY("qwen3_moe") "}", NULL));
+    const rp_family *f = config.family;
+    char out[RP_WEIGHT_NAME_CHARS];
+    int64_t piece;
+
+    assert_true(rp__weight_piece_theirs(f->name, f->n_names, "layers.3.mlp.experts.gate.weight", 127, out));
+    assert_string_equal(out, "model.layers.3.mlp.experts.127.gate_proj.weight");
+    assert_true(rp__weight_piece_ours(f->name, f->n_names, out, out, &piece));
+    assert_string_equal(out, "layers.3.mlp.experts.gate.weight");
+    assert_int_equal(piece, 127);
+    assert_true(rp__weight_in_pieces(f->name, f->n_names, out));
+    assert_true(rp__weight_piece_ours(f->name, f->n_names, "model.layers.3.mlp.gate.weight", out, &piece));
+    assert_string_equal(out, "layers.3.mlp.router.weight");
+    assert_false(rp__weight_in_pieces(f->name, f->n_names, out));
+    static const char *const none[] = { "model.layers.3.mlp.experts.gate_proj.weight", "model.layers.3.mlp.experts.01.gate_proj.weight",
+                                        "model.layers.3.mlp.experts.99999999999999999999999.up_proj.weight", "model.layers.3.mlp.experts..up_proj.weight" };
+    for (int i = 0; i < RP_COUNT(none); i++) assert_false(rp__weight_piece_ours(f->name, f->n_names, none[i], out, &piece));
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -471,6 +534,8 @@ int main(void)
         TEST(tinyllama_is_a_llama),
         TEST(windows_are_of_the_blocks_that_transformers_gives_them),
         TEST(a_window_that_cannot_be_honoured_is_refused),
+        TEST(experts_are_in_the_blocks_that_the_config_says),
+        TEST(experts_that_cannot_be_honoured_are_refused),
         TEST(soft_caps_are_there_unless_null),
         TEST(blocks_with_a_window_have_their_own_rope_in_gemma3),
         TEST(part_of_a_head_is_turned_in_phi3_alone),
@@ -490,6 +555,7 @@ int main(void)
         TEST(spellings_that_disagree_are_refused),
         TEST(all_errors_come_at_once),
         TEST(names_go_there_and_back),
+        TEST(a_second_number_is_that_of_a_piece),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

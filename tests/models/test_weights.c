@@ -515,6 +515,63 @@ static void missing_tensor_is_named(void **state)
                                      "'tie_word_embeddings' to true");
 }
 
+#define MIXTURE "{\"model_type\":\"mixtral\",\"vocab_size\":4,\"hidden_size\":4,\"intermediate_size\":6,\"num_hidden_layers\":1," \
+                "\"num_attention_heads\":1,\"num_key_value_heads\":1,\"num_local_experts\":2"
+static const made mixture[] = {
+    { "model.embed_tokens.weight", 4, 4, 1 },
+    { "model.layers.0.input_layernorm.weight", 4, 0, 1 },
+    { "model.layers.0.self_attn.q_proj.weight", 4, 4, 1 },
+    { "model.layers.0.self_attn.k_proj.weight", 4, 4, 1 },
+    { "model.layers.0.self_attn.v_proj.weight", 4, 4, 1 },
+    { "model.layers.0.self_attn.o_proj.weight", 4, 4, 1 },
+    { "model.layers.0.post_attention_layernorm.weight", 4, 0, 1 },
+    { "model.norm.weight", 4, 0, 1 },
+    { "lm_head.weight", 4, 4, 1 },
+    { "model.layers.0.block_sparse_moe.gate.weight", 2, 4, 1 },
+    { "model.layers.0.block_sparse_moe.experts.0.w1.weight", 6, 4, 1 },
+    { "model.layers.0.block_sparse_moe.experts.0.w2.weight", 4, 6, 2 },
+    { "model.layers.0.block_sparse_moe.experts.0.w3.weight", 6, 4, 3 },
+    { "model.layers.0.block_sparse_moe.experts.1.w1.weight", 6, 4, 4 },
+    { "model.layers.0.block_sparse_moe.experts.1.w2.weight", 4, 6, 5 },
+    { "model.layers.0.block_sparse_moe.experts.1.w3.weight", 6, 4, 6 },
+};
+enum { MIXTURE_N = RP_COUNT(mixture) };
+
+static void assert_experts(const rp_model *m, const char *path, float first, float second)
+{
+    const rp_param *p = rp__model_find_param(m, path);
+    double value[48];
+
+    assert_non_null(p);
+    assert_ok(ctx, rp_tensor_read(p->tensor, value, 48));
+    for (int i = 0; i < 48; i++) assert_true(value[i] == (i < 24 ? first : second));
+}
+
+static void each_expert_is_a_tensor_of_its_own(void **state)
+{
+    (void)state;
+    made other[MIXTURE_N];
+
+    write_folder(MIXTURE "}", MIXTURE_N, mixture, RP_ST_F32);
+    opened o = load_model(temp_dir, RP_F32);
+    assert_experts(o.model, "layers.0.mlp.experts.gate.weight", 1, 4);
+    assert_experts(o.model, "layers.0.mlp.experts.down.weight", 2, 5);
+    assert_experts(o.model, "layers.0.mlp.experts.up.weight", 3, 6);
+    close_model(&o);
+
+    write_folder(MIXTURE "}", MIXTURE_N - 1, mixture, RP_ST_F32);
+    assert_not_loaded(RP_ERR_FORMAT, "tensor 'model.layers.0.block_sparse_moe.experts.1.w3.weight' is missing, "
+                                     "'layers.0.mlp.experts.up.weight' [6,4]");
+    memcpy(other, mixture, sizeof other);
+    other[MIXTURE_N - 1].rows = 5;
+    write_folder(MIXTURE "}", MIXTURE_N, other, RP_ST_F32);
+    assert_not_loaded(RP_ERR_SHAPE, "tensor 'model.layers.0.block_sparse_moe.experts.1.w3.weight' is [5,4] where "
+                                    "'layers.0.mlp.experts.up.weight' is [6,4]");
+    other[MIXTURE_N - 1] = (made){ "model.layers.0.block_sparse_moe.experts.2.w3.weight", 6, 4, 1 };
+    write_folder(MIXTURE "}", MIXTURE_N, other, RP_ST_F32);
+    assert_not_loaded(RP_ERR_FORMAT, "tensor 'model.layers.0.block_sparse_moe.experts.2.w3.weight' is no weight of this model (and 1 more)");
+}
+
 static void tensor_that_is_no_weight_is_named(void **state)
 {
     (void)state;
@@ -852,6 +909,7 @@ int main(void)
         TEST(gguf_without_output_or_vocab_size_is_tied_and_measured),
         TEST(gguf_metadata_that_is_not_honoured_is_named),
         TEST(missing_tensor_is_named),
+        TEST(each_expert_is_a_tensor_of_its_own),
         TEST(tensor_that_is_no_weight_is_named),
         TEST(wrong_shape_names_both_sides),
         TEST(codes_of_a_quantisation_are_no_weights),

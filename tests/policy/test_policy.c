@@ -164,6 +164,7 @@ static const rp_op matmul = { .name = "matmul", .n_out = 1, .cost = hundred }, a
 static const rp_op attention = { .name = "attention", .n_out = 1, .n_slot = 1 };
 static const rp_op effect = { .name = "effect", .n_out = 1, .flags = RP_OP_EFFECT };
 static const rp_op effect_left_out = { .name = "effect_left_out", .n_out = 1, .flags = RP_OP_EFFECT | RP_OP_REPLAYS };
+static const rp_op route = { .name = "route", .n_out = 1, .flags = RP_OP_DECIDES };
 static const rp_op gather = { .name = "gather", .n_out = 1, .flags = RP_OP_COLLECTIVE };
 
 /* The call `at` of a pass: `rows` is its shape. */
@@ -262,6 +263,22 @@ static void what_never_runs_again_is_recomputed_by_no_must_and_no_preference(voi
     assert_int_equal(decide_one(ctx, &effect, "b").fate, RP_NO_FATE);
     assert_int_equal(decide_one(ctx, &gather, "b").fate, RP_NO_FATE);
     assert_int_equal(decide_one(ctx, &effect_left_out, "b").fate, RP_RECOMPUTE);
+    rp_set_policy(ctx, NULL);
+    rp_policy_free(policy);
+    test_ctx_free(ctx);
+}
+
+/* "Recompute everything" means all that can be: it is not an error where a decision is among it. */
+static void a_decision_is_passed_over_by_whoever_would_recompute_it(void **state)
+{
+    (void)state;
+    rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_policy *policy = read_policy(ctx, "- { path: a, fate: recompute }\n- { path: b, fate: prefer_recompute }\n- { path: c, fate: offload }");
+
+    rp_set_policy(ctx, policy);
+    assert_int_equal(decide_one(ctx, &route, "a").fate, RP_NO_FATE);
+    assert_int_equal(decide_one(ctx, &route, "b").fate, RP_NO_FATE);
+    assert_int_equal(decide_one(ctx, &route, "c").fate, RP_OFFLOAD);
     rp_set_policy(ctx, NULL);
     rp_policy_free(policy);
     test_ctx_free(ctx);
@@ -602,6 +619,7 @@ int main(void)
         cmocka_unit_test(musts_that_differ_are_an_error_that_names_both),
         cmocka_unit_test(a_must_beats_preferences_and_of_these_the_innermost_counts),
         cmocka_unit_test(what_never_runs_again_is_recomputed_by_no_must_and_no_preference),
+        cmocka_unit_test(a_decision_is_passed_over_by_whoever_would_recompute_it),
         cmocka_unit_test(without_a_policy_nobody_decides),
         cmocka_unit_test(each_slot_of_a_shape_is_asked_about_once_in_the_order_of_the_calls),
         cmocka_unit_test(a_rehearsal_is_told_so),

@@ -52,7 +52,8 @@ static void no_way_to_checkpoint_changes_a_bit(void **state)
         "activation_checkpointing={mode: selective_layer, every: 2}",
         "activation_checkpointing={mode: selective_op}",
         "activation_checkpointing={conditions: [{path: '*.mlp'}, {module_type: {types: [Norm]}}]}",
-        "activation_checkpointing={rules: [{op: '*', fate: recompute}]}",
+        "activation_checkpointing={mode: full, conditions: [{path: '*.mlp'}, {path: '*.attn'}], verify: always}",
+        "activation_checkpointing={rules: [{op: '*', fate: recompute}], verify: always}",
         "activation_checkpointing={rules: [{path: '*.attn.q_norm', fate: recompute}, {path: '*.post_*_norm', fate: recompute}]}",
     };
 
