@@ -20,7 +20,7 @@
  *   grouped_matmul         x [R, k]  w [experts, n, k]  choices    [R, n]
  *   combine                y [R, n]  weights  choices [..., k]     [..., n]               rp_attr_experts
  *   cross_entropy          logits [..., V]  labels int32 [...]     [1]                    rp_attr_cross_entropy
- *   linear_cross_entropy   x [..., n]  w [V, n]  labels            [1]                    rp_attr_cross_entropy
+ *   linear_cross_entropy   x [..., n]  w [V, n]  labels  b [V]?    [1]                    rp_attr_cross_entropy
  *   all_gather             x [room], this rank's slice; its part?  the whole              rp_attr_whole
  *   all_gather_far         x                                       its part               rp_attr_whole
  *   reduce_scatter         x                                       [room]
@@ -49,7 +49,7 @@ typedef struct { int64_t k; bool renormalise; } rp_attr_route;    /* the k large
 typedef struct { int64_t experts; } rp_attr_experts;          /* choices are in [0, experts); R is how many choices there are */
 typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
 /* Query t stands at position S - T + t. It sees keys from its doc_start (an optional fourth input [B, T] int32, else 0) to its
- * own position when causal, else to the end; with window w none before position - w + 1. A score s becomes softcap * tanh(s / softcap).
+ * own position when causal, else to before the next position that is its own doc_start, or the end; with window w none before position - w + 1. A score s becomes softcap * tanh(s / softcap).
  * dropout acts in train mode. window 0, softcap 0: none. */
 typedef struct { float scale, dropout; bool causal; int32_t window; float softcap; } rp_attr_attention;
 /* loss = weight * sum of -log p over rows whose label is not ignore_index; the mean over rows is the caller's weight. */

@@ -57,6 +57,10 @@ typedef struct {
     bool tied;                          /* output reads tok_embeddings' weight */
     bool weights_in_out;                /* linear weights are stored [in, out] (GPT-2's Conv1D); else [out, in] */
     bool learned_positions;
+    bool both_ways;                     /* an encoder: attention sees what follows, too; positions' targets are masked tokens */
+    bool masked_head;                   /* dense, activation, norm before the output, which has a bias */
+    bool embed_norm;                    /* behind the sum of embeddings */
+    int64_t token_types;                /* rows of type_embeddings, added to each token; 0: none */
     rp_rope_config rope, window_rope;   /* window_rope: of blocks with a window; RP_ROPE_NONE: they have the other, too */
     int64_t rotary_dim;                 /* elements of a head that are turned; 0: all */
     int64_t window;                     /* keys a query sees, its own included; 0: all. In which blocks: rp__model_config_window */

@@ -57,6 +57,9 @@ struct rp_family {
     const rp_name_pair *name;           /* in safetensors files */
     int n_names;
     const char *prefix;                 /* of their names; files may leave it away. NULL: none */
+    const rp_name_pair *tail;           /* last parts of names that files may have in another spelling: { "weight", "gamma" } */
+    int n_tails;
+    const char *const *may_be_fresh;    /* globs of our paths that files may be without, all of them together; NULL-ended, or NULL: none */
     const char *const *inert_tensor;    /* globs of buffers in files that are no parameters; NULL-ended */
     const char *gguf_architecture;      /* of GGUF metadata; NULL: not read from there, and what follows is unused */
     const rp_name_pair *gguf_name;

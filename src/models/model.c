@@ -9,13 +9,14 @@
 #include "policy/stack.h"
 
 /* Of blocks that see all, of those with a window where they have their own, and of all for texts beyond the original context. */
+enum { TYPES = RP_BLOCK_COS };          /* in what the root is given */
 enum { WHOLE_ROPE, WINDOW_ROPE, LONG_ROPE, ROPES };
 typedef struct { rp_tensor *cos, *sin; } rope_tables;
 
 struct rp_model {
     rp_ctx *ctx;
     rp_model_config config;
-    rp_module *root, *tokens, *positions, *layers, *norm, *output;   /* positions NULL: rotary */
+    rp_module *root, *tokens, *positions, *types, *embed_norm, *layers, *norm, *head, *output;    /* NULL where there is none */
     rope_tables rope[ROPES];                    /* NULL until a length is known, and where there is no such rope */
     const rp_param **param;
     int n_params;
@@ -30,21 +31,22 @@ static rp_norm_config norm_config(const rp_model_config *c)
     return (rp_norm_config){ .n = c->hidden, .eps = (float)c->norm_eps, .plus = (float)c->norm_plus, .layer = c->norm == RP_NORM_LAYER };
 }
 
+static const rp_mlp_activation activation[] = {
+    [RP_ACT_SILU] = RP_MLP_SILU,
+    [RP_ACT_GELU_TANH] = RP_MLP_GELU_TANH,
+    [RP_ACT_GELU_ERF] = RP_MLP_GELU_ERF,
+    [RP_ACT_RELU] = RP_MLP_RELU,
+};
+
 static rp_block_config block_config(const rp_model_config *c, int64_t layer)
 {
-    static const rp_mlp_activation activation[] = {
-        [RP_ACT_SILU] = RP_MLP_SILU,
-        [RP_ACT_GELU_TANH] = RP_MLP_GELU_TANH,
-        [RP_ACT_GELU_ERF] = RP_MLP_GELU_ERF,
-        [RP_ACT_RELU] = RP_MLP_RELU,
-    };
     double scale = c->attn_scale_by_layer ? c->attn_scale / (double)(layer + 1) : c->attn_scale;
 
     return (rp_block_config){
         .norm    = norm_config(c),
         .norms   = c->norms,
         .attn    = { .n = c->hidden, .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim, .fused_qkv = c->fused_qkv,
-                     .qkv_bias = c->qkv_bias, .output_bias = c->attn_output_bias, .in_out = c->weights_in_out, .scale = (float)scale,
+                     .qkv_bias = c->qkv_bias, .output_bias = c->attn_output_bias, .in_out = c->weights_in_out, .both_ways = c->both_ways, .scale = (float)scale,
                      .dropout = (float)c->attn_dropout, .softcap = (float)c->attn_softcap,
                      .window = (int32_t)rp__model_config_window(c, layer), .qk_norm = c->qk_norm, .norm_eps = (float)c->norm_eps,
                      .norm_plus = (float)c->norm_plus },
@@ -69,29 +71,49 @@ static rp_status build_layers(rp_model *m, rp_dtype dtype)
     return RP_OK;
 }
 
-/* in { tokens, positions, -, -, doc_start }: the hidden states after the last norm. Each block is given the tables of its rope. */
+/* in { tokens, positions, types, -, doc_start }: the hidden states after the last norm. Each block is given the tables of its rope. */
 static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out);
 
 static const rp_module_kind decoder_type = { .name = "Decoder", .forward = decoder_forward };
 
 typedef struct { rp_module m; rp_model *model; } decoder;
 
-static rp_status build(rp_model *m, rp_dtype dtype)
+static rp_status build_embeddings(rp_model *m, rp_dtype dtype)
 {
     const rp_model_config *c = &m->config;
     rp_norm_config norm      = norm_config(c);
-    rp_linear_config output  = { .in = c->hidden, .out = c->vocab };
+
+    RP_TRY(rp__embedding_new(m->root, "tok_embeddings", c->vocab, c->hidden, dtype, &m->tokens));
+    if (c->learned_positions) RP_TRY(rp__embedding_new(m->root, "pos_embeddings", c->context, c->hidden, dtype, &m->positions));
+    if (c->token_types) RP_TRY(rp__embedding_new(m->root, "type_embeddings", c->token_types, c->hidden, dtype, &m->types));
+    return c->embed_norm ? rp__norm_new(m->root, "embed_norm", &norm, dtype, &m->embed_norm) : RP_OK;
+}
+
+/* What stands behind the blocks. Blocks that norm their sums have normed the last one. */
+static rp_status build_output(rp_model *m, rp_dtype dtype)
+{
+    const rp_model_config *c   = &m->config;
+    rp_norm_config norm        = norm_config(c);
+    rp_linear_config output    = { .in = c->hidden, .out = c->vocab };
+    rp_masked_head_config head = { .n = c->hidden, .classes = c->vocab, .activation = activation[c->activation], .norm = norm };
+
+    if (c->norms != RP_NORMS_BEHIND_SUM) RP_TRY(rp__norm_new(m->root, "norm", &norm, dtype, &m->norm));
+    if (c->masked_head) RP_TRY(rp__masked_head_new(m->root, "head", &head, dtype, &m->head));
+    if (c->tied) RP_TRY(rp__linear_new_tied(m->root, "output", &m->tokens->param[0], &m->output));
+    else RP_TRY(rp__linear_new(m->root, "output", &output, dtype, &m->output));
+    return m->head ? rp__module_share(m->output, "bias", &m->head->param[0]) : RP_OK;
+}
+
+static rp_status build(rp_model *m, rp_dtype dtype)
+{
     decoder *root;
 
     RP_TRY(rp__module_new(m->ctx, NULL, "", &decoder_type, sizeof *root, &root));
     root->model = m;
     m->root     = &root->m;
-    RP_TRY(rp__embedding_new(m->root, "tok_embeddings", c->vocab, c->hidden, dtype, &m->tokens));
-    if (c->learned_positions) RP_TRY(rp__embedding_new(m->root, "pos_embeddings", c->context, c->hidden, dtype, &m->positions));
+    RP_TRY(build_embeddings(m, dtype));
     RP_TRY(build_layers(m, dtype));
-    RP_TRY(rp__norm_new(m->root, "norm", &norm, dtype, &m->norm));
-    if (c->tied) return rp__linear_new_tied(m->root, "output", &m->tokens->param[0], &m->output);
-    return rp__linear_new(m->root, "output", &output, dtype, &m->output);
+    return build_output(m, dtype);
 }
 
 static rp_status list_params(rp_model *m)
@@ -191,27 +213,36 @@ static rp_status scale_embedding(rp_model *m, rp_tensor **x)
     return rp__op_step(m->ctx, &rp_op_scale, &by, x);
 }
 
-static rp_status embed(rp_model *m, rp_tensor *tokens, rp_tensor *positions, rp_tensor **out)
+/* *x + the rows of another table; nothing where there is none. */
+static rp_status add_embedding(rp_module *table, rp_tensor *ids, rp_tensor **x)
 {
-    rp_tensor *x = NULL, *p = NULL, *sum;
-    rp_status status = RP_OK;
+    rp_tensor *rows, *sum;
+
+    if (!table) return RP_OK;
+    RP_TRY(rp__module_call(table, &ids, &rows));
+    rp_status status = rp__apply(table->ctx, &rp_op_add, NULL, (rp_tensor *[]){ *x, rows }, 2, &sum);
+    rp_tensor_unref(rows);
+    if (status != RP_OK) return status;
+    rp_tensor_unref(*x);
+    *x = sum;
+    return RP_OK;
+}
+
+static rp_status embed(rp_model *m, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_tensor *tokens = in[RP_BLOCK_X], *x = NULL;
+    rp_status status  = RP_OK;
 
     RP_TRY_GOTO(rp__module_call(m->tokens, &tokens, &x));
     RP_TRY_GOTO(scale_embedding(m, &x));
-    if (m->positions) {
-        RP_TRY_GOTO(rp__module_call(m->positions, &positions, &p));
-        RP_TRY_GOTO(rp__apply(m->ctx, &rp_op_add, NULL, (rp_tensor *[]){ x, p }, 2, &sum));
-        rp_tensor_unref(p);
-        rp_tensor_unref(x);
-        p = NULL;
-        x = sum;
-    }
+    RP_TRY_GOTO(add_embedding(m->types, in[TYPES], &x));
+    RP_TRY_GOTO(add_embedding(m->positions, in[RP_BLOCK_POSITIONS], &x));
+    if (m->embed_norm) RP_TRY_GOTO(rp__layer_step(m->embed_norm, &x));
     RP_TRY_GOTO(rp__dropout_step(m->ctx, (float)m->config.embd_dropout, &x));
     *out = x;
     return RP_OK;
 done:
     rp_tensor_unref(x);
-    rp_tensor_unref(p);
     return status;
 }
 
@@ -233,7 +264,7 @@ static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tenso
     int64_t layer    = 0;
 
     memcpy(with, in, sizeof with);
-    RP_TRY(embed(m, in[RP_BLOCK_X], in[RP_BLOCK_POSITIONS], &x));
+    RP_TRY(embed(m, in, &x));
     for (rp_module *block = m->layers->first_child; block; block = block->next) {
         with[RP_BLOCK_X] = x;
         with_rope(m, layer++, with);
@@ -241,7 +272,7 @@ static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tenso
         rp_tensor_unref(x);
         x = y;
     }
-    RP_TRY_GOTO(rp__layer_step(m->norm, &x));
+    if (m->norm) RP_TRY_GOTO(rp__layer_step(m->norm, &x));
     *out = x;
     return RP_OK;
 done:
@@ -261,6 +292,21 @@ static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor *
     return RP_OK;
 }
 
+/* Of the batch, or all 0; NULL where the model has none. */
+static rp_status types_of(rp_model *m, const rp_model_batch *batch, rp_tensor **out)
+{
+    const rp_meta *tokens = rp_tensor_meta(batch->tokens);
+    rp_tensor *t          = NULL;
+
+    if (m->types && batch->types) t = rp_tensor_ref(batch->types);
+    else if (m->types) {
+        RP_TRY(rp__tensor_new_named(m->ctx, tokens, RP_MEM_TEMP, "token types", &t));
+        if (rp__tensor_real(t)) memset(rp_tensor_data(t), 0, (size_t)rp_meta_bytes(tokens));
+    }
+    *out = t;
+    return RP_OK;
+}
+
 /* As transformers chooses: for a whole batch by its last position. Both tables are of one size, so shapes alone need not know. */
 static bool goes_beyond(const rp_model *m, const rp_tensor *positions)
 {
@@ -275,18 +321,22 @@ static bool goes_beyond(const rp_model *m, const rp_tensor *positions)
 static rp_status hidden(rp_model *m, const rp_model_batch *batch, rp_tensor **out)
 {
     const rp_meta *tokens = rp_tensor_meta(batch->tokens);
-    rp_tensor *positions  = NULL;
+    rp_tensor *positions = NULL, *types = NULL;
+    rp_status status     = RP_OK;
 
     RP_CHECK(m->ctx, tokens->ndim == 2 && tokens->dtype == RP_I32 && tokens->dim[1] > 0, RP_ERR_SHAPE,
              "tokens are %s, expected int32 [rows, length]", rp_meta_str(tokens));
     RP_TRY(rp__model_reserve_length(m, m->cached + tokens->dim[1]));
     if (batch->positions) positions = rp_tensor_ref(batch->positions);
     else RP_TRY(count_positions(m, tokens, &positions));
+    RP_TRY_GOTO(types_of(m, batch, &types));
     m->beyond = goes_beyond(m, positions);
-    rp_tensor *in[RP_BLOCK_INPUTS] = { batch->tokens, positions, NULL, NULL, batch->doc_start };
-    rp_status status               = rp__module_call(m->root, in, out);
+    rp_tensor *in[RP_BLOCK_INPUTS] = { batch->tokens, positions, types, NULL, batch->doc_start };
+    RP_TRY_GOTO(rp__module_call(m->root, in, out));
+    if (m->has_cache) m->cached += tokens->dim[1];
+done:
+    rp_tensor_unref(types);
     rp_tensor_unref(positions);
-    if (status == RP_OK && m->has_cache) m->cached += tokens->dim[1];
     return status;
 }
 
@@ -301,6 +351,7 @@ static rp_status project_logits(rp_model *m, rp_tensor **x)
 {
     rp_attr_softcap cap = { (float)m->config.logit_softcap };
 
+    if (m->head) RP_TRY(rp__layer_step(m->head, x));
     RP_TRY(rp__layer_step(m->output, x));
     return cap.cap > 0 ? rp__op_step(m->ctx, &rp_op_softcap, &cap, x) : RP_OK;
 }
@@ -355,24 +406,40 @@ rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_ten
     return status;
 }
 
-/* The loss takes a head that is not whole a block at a time: the module is not entered, so a shard unit of the head alone gathers nothing. */
+/* The loss takes an output that is not whole a block at a time: the module is not entered, so a shard unit of the output alone gathers nothing. */
+static rp_status output_loss(rp_model *m, rp_tensor *x, rp_tensor *labels, const rp_attr_cross_entropy *attr, rp_tensor **loss)
+{
+    rp_scope *outer           = m->ctx->scope;
+    rp_attr_cross_entropy how = *attr;
+    rp_tensor *with[4]        = { x, rp__module_weight(m->output, 0), labels, m->head ? rp__module_weight(m->output, 1) : NULL };
+
+    if (m->output->policy) RP_TRY(rp__policy_push(m->ctx, m->output->policy));
+    how.softcap = m->config.logit_softcap;
+    if (rp__module_is_sliced(m->output, 0)) how.classes = m->config.vocab;
+    m->ctx->scope    = &m->output->scope;
+    rp_status status = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &how, with, m->head ? 4 : 3, loss);
+    m->ctx->scope    = outer;
+    if (m->output->policy) rp__policy_pop(m->ctx);
+    return status;
+}
+
+/* The head stays entered while the loss reads its bias, which is gathered with it. */
+static rp_status head_loss(rp_model *m, rp_tensor **x, rp_tensor *labels, const rp_attr_cross_entropy *attr, rp_tensor **loss)
+{
+    if (!m->head) return output_loss(m, *x, labels, attr, loss);
+    RP_TRY(rp__module_enter(m->head));
+    rp_status status = rp__layer_step(m->head, x);
+    if (status == RP_OK) status = output_loss(m, *x, labels, attr, loss);
+    rp__module_leave(m->head);
+    return status;
+}
+
 static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss)
 {
-    rp_scope *outer = m->ctx->scope;
-    rp_tensor *x    = NULL;
+    rp_tensor *x = NULL;
 
     RP_TRY(hidden(m, batch, &x));
-    rp_status status = m->output->policy ? rp__policy_push(m->ctx, m->output->policy) : RP_OK;
-    if (status == RP_OK) {
-        rp_attr_cross_entropy how = *attr;
-        how.softcap = m->config.logit_softcap;
-        if (rp__module_is_sliced(m->output, 0)) how.classes = m->config.vocab;
-        m->ctx->scope = &m->output->scope;
-        status        = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &how,
-                                  (rp_tensor *[]){ x, rp__module_weight(m->output, 0), batch->labels }, 3, loss);
-        m->ctx->scope = outer;
-        if (m->output->policy) rp__policy_pop(m->ctx);
-    }
+    rp_status status = head_loss(m, &x, batch->labels, attr, loss);
     rp_tensor_unref(x);
     return status;
 }
@@ -407,6 +474,8 @@ static rp_status set_cache(rp_model *m, int64_t rows, int64_t length)
 
 rp_status rp__model_cache_new(rp_model *m, int64_t rows, int64_t length)
 {
+    RP_CHECK(m->ctx, !m->config.both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' sees what follows and keeps no cache",
+             m->config.family->model_type);
     RP_TRY(rp__model_reserve_length(m, length));
     rp_status status = set_cache(m, rows, length);
     if (status != RP_OK) rp__model_cache_drop(m);

@@ -3,6 +3,9 @@
  *   tokens [B,T] ─ tok_embeddings (+ pos_embeddings) ─ layers.0 … layers.N-1 ─ norm ─ output ─▶ logits [B,T,vocab]
  *                                                                                └ linear_cross_entropy ─▶ loss [1]
  *
+ * An encoder (BERT): the sum of embeddings (+ type_embeddings) is normed (embed_norm), attention sees both ways, in place of norm stands
+ * a head (dense, activation, norm) and the output has the head's bias.
+ *
  * One decoder serves every family: what differs is in rp_model_config. Paths are those of the contract in each of them.
  * The rope tables are the model's, class temp, computed in double once.
  */
@@ -12,8 +15,9 @@
 #include "models/config.h"
 #include "nn/module.h"
 
-/* int32, [B, T] each. doc_start may be NULL: one document a row. positions may be NULL: 0, 1, … (a cache counts on). */
-typedef struct { rp_tensor *tokens, *labels, *positions, *doc_start; } rp_model_batch;
+/* int32, [B, T] each. doc_start may be NULL: one document a row. positions may be NULL: 0, 1, … (a cache counts on). types, of an encoder
+ * that has such, may be NULL: all are of type 0. */
+typedef struct { rp_tensor *tokens, *labels, *positions, *doc_start, *types; } rp_model_batch;
 
 /* The model with its parameters allocated (class param, `dtype`), their contents undefined until loaded or initialised.
  * owner   yours; the config is taken over on success (*config is then empty)

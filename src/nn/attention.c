@@ -1,4 +1,4 @@
-/* nn/attention.c -- causal self-attention with grouped heads, rotary embedding and, to generate, a cache.
+/* nn/attention.c -- self-attention, causal or both ways, with grouped heads, rotary embedding and, to generate, a cache.
  *
  *   x ─ q ─ q_norm ─ [B,T,Hq,D] ─ rotary ┐
  *   x ─ k ─ k_norm ─ [B,T,Hk,D] ─ rotary ┼ attention ─ [B,T,Hq*D] ─ output
@@ -93,7 +93,7 @@ static rp_status into_cache(attention *a, int part, rp_tensor **x)
 static rp_status attend(attention *a, rp_tensor *const *part, rp_tensor *doc_start, rp_tensor **out)
 {
     const rp_attention_config *c = &a->config;
-    rp_attr_attention attr       = { .scale = c->scale, .dropout = c->dropout, .causal = true, .window = c->window, .softcap = c->softcap };
+    rp_attr_attention attr       = { .scale = c->scale, .dropout = c->dropout, .causal = !c->both_ways, .window = c->window, .softcap = c->softcap };
     rp_tensor *with[4]           = { part[Q], part[K], part[V], doc_start }, *y, *flat;
     const rp_meta *m             = rp_tensor_meta(part[Q]);
 

@@ -1,4 +1,4 @@
-/* nn/block.c -- a transformer block: two halves alike, each a layer with norms before it, behind it, or both.
+/* nn/block.c -- a transformer block: two halves alike, each a layer with norms before it, behind it, both, or behind the sum.
  *
  *   x ─┬ attn_norm ─ attn ─ post_attn_norm ─ dropout ─ + ─┬ mlp_norm ─ mlp ─ post_mlp_norm ─ dropout ─ + ─▶
  *      └───────────────────────────────────────────────┘  └─────────────────────────────────────────┘
@@ -14,6 +14,7 @@ typedef struct { rp_module *norm, *layer, *post_norm; } half;       /* a norm th
 typedef struct {
     rp_module m;
     float dropout;
+    bool norms_sum;                                                 /* post_norm stands behind the sum */
     half attn, mlp;
 } block;
 
@@ -39,8 +40,11 @@ static rp_status half_forward(block *b, const half *part, rp_tensor *const *in, 
     RP_TRY_GOTO(rp__module_call(part->layer, with, &y));
     rp_tensor_unref(h);
     h = NULL;
-    if (part->post_norm) RP_TRY_GOTO(rp__layer_step(part->post_norm, &y));
-    RP_TRY_GOTO(add_back(b, in[RP_BLOCK_X], &y, out));
+    if (part->post_norm && !b->norms_sum) RP_TRY_GOTO(rp__layer_step(part->post_norm, &y));
+    RP_TRY_GOTO(add_back(b, in[RP_BLOCK_X], &y, &h));
+    if (b->norms_sum) RP_TRY_GOTO(rp__layer_step(part->post_norm, &h));
+    *out = h;
+    h    = NULL;
 done:
     rp_tensor_unref(h);
     rp_tensor_unref(y);
@@ -60,25 +64,27 @@ static rp_status block_forward(rp_module *self, rp_tensor *const *in, rp_tensor 
     return status;
 }
 
-static rp_status norm_at(block *b, const rp_block_config *config, rp_norm_places not_with, const char *name, rp_dtype dtype, rp_module **out)
+static rp_status norm_at(block *b, const rp_block_config *config, bool stands, const char *name, rp_dtype dtype, rp_module **out)
 {
-    return config->norms == not_with ? RP_OK : rp__norm_new(&b->m, name, &config->norm, dtype, out);
+    return !stands ? RP_OK : rp__norm_new(&b->m, name, &config->norm, dtype, out);
 }
 
 rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_config *config, rp_dtype dtype, rp_module **out)
 {
     static const rp_module_kind type = { .name = "TransformerBlock", .forward = block_forward };
+    bool before = config->norms == RP_NORMS_BEFORE || config->norms == RP_NORMS_AROUND, post = config->norms != RP_NORMS_BEFORE;
     block *b;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *b, &b));
-    b->dropout = config->dropout;
-    RP_TRY(norm_at(b, config, RP_NORMS_BEHIND, "attn_norm", dtype, &b->attn.norm));
+    b->dropout   = config->dropout;
+    b->norms_sum = config->norms == RP_NORMS_BEHIND_SUM;
+    RP_TRY(norm_at(b, config, before, "attn_norm", dtype, &b->attn.norm));
     RP_TRY(rp__attention_new(&b->m, "attn", &config->attn, dtype, &b->attn.layer));
-    RP_TRY(norm_at(b, config, RP_NORMS_BEFORE, "post_attn_norm", dtype, &b->attn.post_norm));
-    RP_TRY(norm_at(b, config, RP_NORMS_BEHIND, "mlp_norm", dtype, &b->mlp.norm));
+    RP_TRY(norm_at(b, config, post, "post_attn_norm", dtype, &b->attn.post_norm));
+    RP_TRY(norm_at(b, config, before, "mlp_norm", dtype, &b->mlp.norm));
     if (config->moe.experts) RP_TRY(rp__moe_new(&b->m, "mlp", &config->moe, dtype, &b->mlp.layer));
     else RP_TRY(rp__mlp_new(&b->m, "mlp", &config->mlp, dtype, &b->mlp.layer));
-    RP_TRY(norm_at(b, config, RP_NORMS_BEFORE, "post_mlp_norm", dtype, &b->mlp.post_norm));
+    RP_TRY(norm_at(b, config, post, "post_mlp_norm", dtype, &b->mlp.post_norm));
     *out = &b->m;
     return RP_OK;
 }

@@ -56,10 +56,11 @@ rp_status rp__moe_new(rp_module *parent, const char *name, const rp_moe_config *
 
 /* Which norm, if any, queries and keys pass before they are turned: one over each head, or one over all heads together. */
 typedef enum { RP_QK_PLAIN, RP_QK_NORM_HEAD, RP_QK_NORM_WHOLE } rp_qk_norm;
-/* Causal attention with grouped heads. Children q, k, v, or qkv; q_norm and k_norm where there are such; output. */
+/* Attention with grouped heads, causal or both ways. Children q, k, v, or qkv; q_norm and k_norm where there are such; output. */
 typedef struct {
     int64_t n, n_heads, n_kv_heads, head_dim;
     bool fused_qkv, qkv_bias, output_bias, in_out;
+    bool both_ways;                 /* a query sees what follows in its document, too */
     rp_qk_norm qk_norm;             /* not with fused_qkv */
     float norm_eps, norm_plus;      /* of those norms */
     float scale, dropout, softcap;  /* softcap 0: none */
@@ -71,8 +72,9 @@ rp_status rp__attention_new(rp_module *parent, const char *name, const rp_attent
  * 0 rows: no more. errors RP_ERR_MEMORY */
 rp_status rp__attention_cache(rp_module *attention, int64_t rows, int64_t length);
 
-/* Where a block's norms stand: before attention and MLP (attn_norm, mlp_norm), behind each (post_attn_norm, post_mlp_norm), or both. */
-typedef enum { RP_NORMS_BEFORE, RP_NORMS_BEHIND, RP_NORMS_AROUND } rp_norm_places;
+/* Where a block's norms stand: before attention and MLP (attn_norm, mlp_norm), behind each (post_attn_norm, post_mlp_norm), or both;
+ * or behind the sum (post_attn_norm, post_mlp_norm again): post_attn_norm(x + dropout(attn x)), as in BERT. */
+typedef enum { RP_NORMS_BEFORE, RP_NORMS_BEHIND, RP_NORMS_AROUND, RP_NORMS_BEHIND_SUM } rp_norm_places;
 /* x + dropout(post_attn_norm(attn(attn_norm x))), then + dropout(post_mlp_norm(mlp(mlp_norm ·))), with the norms that are there. */
 typedef struct {
     rp_norm_config norm;
@@ -83,6 +85,18 @@ typedef struct {
     float dropout;                  /* of both sums */
 } rp_block_config;
 rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_config *config, rp_dtype dtype, rp_module **out);
+
+/* What an encoder does before its output: norm(act(dense x)); and the bias [classes] of that output, parameter 0, for others to read.
+ * Children dense, norm. */
+typedef struct {
+    int64_t n, classes;
+    rp_mlp_activation activation;
+    rp_norm_config norm;
+} rp_masked_head_config;
+rp_status rp__masked_head_new(rp_module *parent, const char *name, const rp_masked_head_config *config, rp_dtype dtype, rp_module **out);
+
+/* *x = act(*x) */
+rp_status rp__activation_step(rp_ctx *ctx, rp_mlp_activation activation, rp_tensor **x);
 
 /* A named list: children are called by their owner. type "ModuleList" */
 rp_status rp__module_list_new(rp_module *parent, const char *name, rp_module **out);

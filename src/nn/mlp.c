@@ -14,7 +14,7 @@ typedef struct {
     rp_module *gate, *up, *gate_up, *down;      /* gate and gate_up NULL: plain; gate_up: neither gate nor up */
 } mlp;
 
-static rp_status activate(rp_ctx *ctx, rp_mlp_activation a, rp_tensor **x)
+rp_status rp__activation_step(rp_ctx *ctx, rp_mlp_activation a, rp_tensor **x)
 {
     switch (a) {
     case RP_MLP_SILU:      return rp__op_step(ctx, &rp_op_silu, NULL, x);
@@ -33,7 +33,7 @@ static rp_status combine(mlp *l, rp_tensor **g, rp_tensor *u)
     const rp_op *op  = l->activation == RP_MLP_SILU ? &rp_op_swiglu : &rp_op_mul;
     rp_tensor *y     = NULL;
 
-    if (op == &rp_op_mul) RP_TRY(activate(ctx, l->activation, g));
+    if (op == &rp_op_mul) RP_TRY(rp__activation_step(ctx, l->activation, g));
     RP_TRY(rp__apply(ctx, op, NULL, (rp_tensor *[]){ *g, u }, 2, &y));
     rp_tensor_unref(*g);
     *g = y;
@@ -72,7 +72,7 @@ static rp_status mlp_forward(rp_module *self, rp_tensor *const *in, rp_tensor **
         u = NULL;
     } else {
         RP_TRY_GOTO(rp__module_call(l->up, in, &h));
-        RP_TRY_GOTO(activate(self->ctx, l->activation, &h));
+        RP_TRY_GOTO(rp__activation_step(self->ctx, l->activation, &h));
     }
     RP_TRY_GOTO(rp__layer_step(l->down, &h));
     *out = h;

@@ -1,11 +1,11 @@
 /* ops/attention.c -- out = softmax(scale * q k') v, fused: no tensor of the size of queries x keys exists.
  *
  *   in     q [B, T, Hq, D]   k, v [B, S, Hkv, D], one floating dtype; Hq is a multiple of Hkv: heads share keys in groups
- *          doc_start [B, T] int32, optional: the first key a query sees
+ *          doc_start [B, T] int32, optional: the first key a query sees; where it is the query's own position a document begins
  *   out    out [B, T, Hq, D]
  *   slot   lse [B, Hq, T]   log of the sum of exp of a query's scores; 4 bytes a query and head
- *   sees   query t stands at position S - T + t. It sees keys from doc_start to its own position (causal) or to the end, and
- *          with a window no key further back than window - 1. One that sees no key gives zeros
+ *   sees   query t stands at position S - T + t. It sees keys from doc_start to its own position (causal) or to where the
+ *          next document begins, else the end; with a window no key further back than window - 1. One that sees no key gives zeros
  *   softcap  a score s = scale * q k is taken as softcap * tanh(s / softcap), before what is not seen is left out (Gemma 2)
  *   random dropout of probabilities in train mode: element (head * T + t) * S + key of the sample's stream; backward draws
  *          the same numbers again
@@ -173,6 +173,19 @@ static rp_attention call_of(const rp_op_call *c)
 
 typedef struct { int64_t low, high; } keys_seen;
 
+static int32_t doc_start_of(const rp_op_call *c, int64_t b, int64_t t) { return rp_int_get(c->in[DOC], b * sizes_of(c->meta).queries + t); }
+
+/* Behind the document of query t: where the next one begins. */
+static int64_t document_end(const rp_op_call *c, int64_t b, int64_t t)
+{
+    sizes s       = sizes_of(c->meta);
+    int64_t ahead = s.keys - s.queries;
+
+    for (int64_t next = t + 1; next < s.queries; next++)
+        if (doc_start_of(c, b, next) >= ahead + next) return larger(ahead + next, 0);
+    return s.keys;
+}
+
 static keys_seen see(const rp_op_call *c, int64_t b, int64_t t)
 {
     const rp_attr_attention *a = c->attr;
@@ -180,7 +193,8 @@ static keys_seen see(const rp_op_call *c, int64_t b, int64_t t)
     int64_t position = s.keys - s.queries + t, high = a->causal ? position + 1 : s.keys;
     int64_t low = a->window ? larger(position - a->window + 1, 0) : 0;
 
-    if (c->meta->n_in > DOC) low = larger(low, rp_int_get(c->in[DOC], b * s.queries + t));
+    if (c->meta->n_in > DOC) low = larger(low, doc_start_of(c, b, t));
+    if (c->meta->n_in > DOC && !a->causal) high = document_end(c, b, t);
     return (keys_seen){ low, high };
 }
 
@@ -365,6 +379,10 @@ static const rp_op_case attention_cases[] = {
     { "some are cached",  .in = { QKV(1, 3, 8, 2, 1, 17) },           .attr = CAUSAL(), .roundings = 1 },
     { "more queries than keys", .in = { QKV(1, 5, 3, 1, 1, 4) },      .attr = CAUSAL(), .roundings = 1 },
     { "dropout",          .in = { QKV(2, 7, 7, 4, 2, 4) },            .attr = CAUSAL(.dropout = 0.3f), .roundings = 1 },
+    { "documents both ways", .in = { QKV(2, 11, 11, 4, 2, 3), { 2, 11 } }, .attr = &(rp_attr_attention){ .scale = 0.4f }, .int_inputs = 8,
+      .ascending = 8, .roundings = 1 },
+    { "both ways, dropout", .in = { QKV(2, 40, 40, 2, 2, 4), { 2, 40 } }, .attr = &(rp_attr_attention){ .scale = 0.4f, .dropout = 0.2f },
+      .int_inputs = 8, .ascending = 8, .roundings = 1 },
     { "dropout, eval",    .in = { QKV(1, 4, 4, 2, 2, 4) },            .attr = CAUSAL(.dropout = 0.3f), .eval = true, .roundings = 1 },
     { "many tiles",       .in = { QKV(1, 99, 99, 1, 1, 5) },          .attr = CAUSAL(.window = 80), .roundings = 1 },
     { "capped",           .in = { QKV(2, 7, 7, 2, 1, 4) },            .attr = CAUSAL(.softcap = 0.4f), .roundings = 1 },

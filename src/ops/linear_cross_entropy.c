@@ -1,12 +1,13 @@
-/* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T)[label], by blocks of classes. With the attribute
- * softcap, logits are softcap * tanh(z / softcap) of the products z.
+/* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T + bias)[label], by blocks of classes. With the
+ * attribute softcap, logits are softcap * tanh(z / softcap) of these z.
  *
  *   in     x [..., n]   w [V, n]     one floating dtype      labels [...] int32; rows labelled ignore_index lose nothing
  *          or w [room], this rank's slice of it (collective.h), with the attribute `classes`: V
+ *          bias [V], optional, dtype of w; whole, sliced w or not: one class is one number
  *   out    loss [1]                  fp32 (fp64 in fp64), rows summed in order
  *   slots  lse [rows] dtype of loss  log of the sum of exp(logits)
  *          logits [V, rows]          only if `keeps_logits`: block after block, each [rows][its classes]; the products, before any cap
- *   needs  x, w, labels, lse, logits
+ *   needs  x, w, labels, bias, lse, logits
  *
  *              classes ->   0 … q  | q … 2q | …        forward: the block's logits, folded into each row's maximum and sum
  *            +------+  w:  +-------+--------+---
@@ -23,7 +24,7 @@
  */
 #include "ops/streamed.h"
 
-enum { X, W, LABELS };
+enum { X, W, LABELS, BIAS };
 enum { LOSS };
 enum { LSE, LOGITS };
 
@@ -37,6 +38,7 @@ static int64_t elems_of(const rp_op_meta *m) { return classes_of(m) * width_of(m
 static int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[X]); }
 /* The reference makes each row's again. */
 static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->keeps_logits && m->want_grad && rp__op_fast(m); }
+static bool has_bias(const rp_op_meta *m) { return m->n_in > BIAS; }
 static double softcap_of(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->softcap; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -55,7 +57,7 @@ static int64_t block_classes(const rp_op_meta *m)
 static rp_gemm product_logits(const rp_op_meta *m, int64_t classes)
 {
     return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows_of(m), .n = classes, .k = width_of(m), .transpose_b = true,
-                      .threads = m->threads };
+                      .bias = has_bias(m), .threads = m->threads };
 }
 
 static rp_gemm product_dx(const rp_op_meta *m, int64_t classes, bool adds)
@@ -138,6 +140,7 @@ static rp_status check(const rp_op_meta *m)
     const rp_attr_cross_entropy *a = m->attr;
     const rp_meta *x = &m->in[X], *w = &m->in[W], *labels = &m->in[LABELS];
 
+    RP_CHECK(m->ctx, m->n_in > LABELS, RP_ERR_ARG, "linear_cross_entropy: x, w and labels are needed");
     RP_CHECK(m->ctx, rp_meta_is_float(x) && w->dtype == x->dtype, RP_ERR_DTYPE,
              "linear_cross_entropy: x is %s and w %s, expected one floating dtype", rp_meta_str(x), rp_meta_str(w));
     RP_TRY(rp__check_int32(m, LABELS, "labels"));
@@ -151,6 +154,9 @@ static rp_status check(const rp_op_meta *m)
              rp_meta_dim(x, -1));
     RP_CHECK(m->ctx, rp_meta_elems(labels) == rp_meta_rows(x), RP_ERR_SHAPE,
              "linear_cross_entropy: x is %s and labels %s, expected a label for each row", rp_meta_str(x), rp_meta_str(labels));
+    RP_CHECK(m->ctx, !has_bias(m) || (m->in[BIAS].dtype == w->dtype && m->in[BIAS].ndim == 1 && m->in[BIAS].dim[0] == classes_of(m)),
+             RP_ERR_SHAPE, "linear_cross_entropy: w is %s and bias %s, expected [%" PRId64 "] of its dtype", rp_meta_str(w),
+             rp_meta_str(&m->in[BIAS]), classes_of(m));
     RP_CHECK(m->ctx, a->chunks >= 0, RP_ERR_ARG, "linear_cross_entropy: chunks is %" PRId64, a->chunks);
     RP_CHECK(m->ctx, a->softcap >= 0 && isfinite(a->softcap), RP_ERR_ARG, "linear_cross_entropy: softcap is %g", a->softcap);
     return RP_OK;
@@ -171,7 +177,8 @@ static reference_layout lay_out_whole(const rp_op_meta *m, bool backward)
 
 static int64_t reference_bytes(const rp_op_meta *m, bool backward)
 {
-    int64_t n = backward ? 3 * width_of(m) + rows_of(m) * width_of(m) : width_of(m) + classes_of(m);
+    int64_t bias = has_bias(m) ? classes_of(m) : 0;
+    int64_t n    = backward ? 3 * width_of(m) + rows_of(m) * width_of(m) + bias : width_of(m) + classes_of(m);
 
     return rp__align_up(n * (int64_t)sizeof(double));
 }
@@ -216,6 +223,8 @@ static double capped(const rp_op_call *c, double z)
     return cap > 0 ? cap * tanh(z / cap) : z;
 }
 
+static double bias_of(const rp_op_call *c, int64_t v) { return has_bias(c->meta) ? rp_elem_get(c->in[BIAS], v) : 0; }
+
 /* x of a row, and logits of all classes. */
 static void reference_logits(const rp_op_call *c, int64_t r, double *x, double *logits)
 {
@@ -223,7 +232,7 @@ static void reference_logits(const rp_op_call *c, int64_t r, double *x, double *
 
     rp_row_get(c->in[X], r, x);
     for (int64_t v = 0; v < classes_of(c->meta); v++) {
-        logits[v] = 0;
+        logits[v] = bias_of(c, v);
         for (int64_t i = 0; i < n; i++) logits[v] += x[i] * rp_elem_get(c->in[W], v * n + i);
         logits[v] = capped(c, logits[v]);
     }
@@ -256,34 +265,41 @@ static double reference_sum(const rp_op_call *c)
     return sum;
 }
 
-/* d of one class: its part of dx of every row, and the row of dw, whole. */
-static void reference_class(const rp_op_call *c, int64_t v, double factor, double *x, double *w, double *dw, double *dx)
+/* d of one class: its part of dx of every row, and the row of dw, whole. Returns the sum of d, which is the bias's. */
+static double reference_class(const rp_op_call *c, int64_t v, double factor, double *x, double *w, double *dw, double *dx)
 {
     const rp_attr_cross_entropy *a = c->attr;
-    int64_t n = width_of(c->meta);
+    int64_t n  = width_of(c->meta);
+    double sum = 0;
 
     rp_row_get(c->in[W], v, w);
     memset(dw, 0, (size_t)n * sizeof *dw);
     for (int64_t r = 0; r < rows_of(c->meta); r++) {
         int32_t label = rp_int_get(c->in[LABELS], r);
-        double logit  = 0;
+        double logit  = bias_of(c, v);
         if (label == a->ignore_index) continue;
         rp_row_get(c->in[X], r, x);
         for (int64_t i = 0; i < n; i++) logit += x[i] * w[i];
         double z = capped(c, logit), t = softcap_of(c->meta) > 0 ? z / softcap_of(c->meta) : 0;
         double d = factor * (exp(z - rp_elem_get(c->slot[LSE], r)) - (v == label)) * (1 - t * t);
         for (int64_t i = 0; i < n; i++) dw[i] += d * x[i], dx[r * n + i] += d * w[i];
+        sum += d;
     }
     if (c->grad_in[W]) rp_row_grad(c, W, v, dw);
+    return sum;
 }
 
 static void reference_backward(const rp_op_call *c, double factor)
 {
     int64_t n = width_of(c->meta), rows = rows_of(c->meta);
-    double *x = c->scratch, *w = x + n, *dw = w + n, *dx = dw + n;
+    double *x = c->scratch, *w = x + n, *dw = w + n, *dx = dw + n, *dbias = dx + rows * n;
 
     memset(dx, 0, (size_t)(rows * n) * sizeof *dx);
-    for (int64_t v = 0; v < classes_of(c->meta); v++) reference_class(c, v, factor, x, w, dw, dx);
+    for (int64_t v = 0; v < classes_of(c->meta); v++) {
+        double sum = reference_class(c, v, factor, x, w, dw, dx);
+        if (has_bias(c->meta)) dbias[v] = sum;
+    }
+    if (has_bias(c->meta) && c->grad_in[BIAS]) rp_row_grad(c, BIAS, 0, dbias);
     for (int64_t r = 0; r < rows && c->grad_in[X]; r++) rp_row_grad(c, X, r, dx + r * n);
 }
 
@@ -351,6 +367,8 @@ static void *kept_logits(const rp_op_call *c, int64_t v)
     return c->meta->n_slot > LOGITS ? rp__data_at(c->slot[LOGITS], v * rows_of(c->meta)) : NULL;
 }
 
+static const void *bias_at(const rp_op_call *c, int64_t v) { return has_bias(c->meta) ? rp__data_at(c->in[BIAS], v) : NULL; }
+
 static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout *l)
 {
     const rp_op_meta *m = c->meta;
@@ -364,7 +382,7 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
         void *kept = kept_logits(c, v), *logits = kept ? kept : scratch + l->logits;
         const void *block;
         RP_TRY(rp__streamed_block(&w, v, &block));
-        RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), block, logits, NULL, scratch + l->products));
+        RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), block, logits, bias_at(c, v), scratch + l->products));
         rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, (float)softcap_of(m), rp__data(c->in[LABELS]), v, top, sum, picked,
                                               rows, classes, m->threads);
     }
@@ -415,7 +433,17 @@ static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_
     *logits = kept_logits(c, v);
     if (*logits) return RP_OK;
     *logits = b->logits;
-    return rp__gemm(c->ctx, &again, rp__data(c->in[X]), block, b->logits, NULL, b->products);
+    return rp__gemm(c->ctx, &again, rp__data(c->in[X]), block, b->logits, bias_at(c, v), b->products);
+}
+
+/* Of the block's classes: rows in order. */
+static void add_dbias(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes)
+{
+    const rp_op_meta *m = c->meta;
+
+    if (!has_bias(m) || !c->grad_in[BIAS]) return;
+    rp__op_kernels(c)->column_sum(m->in[X].dtype, b->logits, rows_of(m), classes, rp__data_at(c->grad_in[BIAS], v), rp__grad_dtype(c, BIAS),
+                                  c->grad_adds[BIAS], m->threads);
 }
 
 static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v, int64_t classes)
@@ -429,6 +457,7 @@ static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v,
     RP_TRY(block_logits(c, b, v, classes, block, &logits));
     rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, (float)softcap_of(m), b->logits, rp__data(c->in[LABELS]), a->ignore_index, v,
                                             rp__data(c->slot[LSE]), b->factor, rows_of(m), classes, m->threads);
+    add_dbias(c, b, v, classes);
     if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, block, b->dx, NULL, b->products));
     if (!c->grad_in[W]) return RP_OK;
     rp_gemm dw = product_dw(m, classes, rp__grad_dtype(c, W), c->grad_adds[W] && !is_sliced(m));
@@ -447,7 +476,8 @@ static rp_status run_backward(const rp_op_call *c, float factor)
                        in_place && c->grad_adds[X], factor, open_weights(c, scratch, &l) };
 
     if (rows_of(m) == 0) {
-        if (c->grad_in[W] && !c->grad_adds[W]) rp__tensor_zero(c->grad_in[W]);
+        for (int i = W; i < m->n_in; i++)
+            if (c->grad_in[i] && !c->grad_adds[i]) rp__tensor_zero(c->grad_in[i]);
         return RP_OK;
     }
     for (int64_t v = 0; v < classes_of(m); v += q) RP_TRY(backward_block(c, &b, v, least(q, classes_of(m) - v)));
@@ -488,6 +518,12 @@ static const rp_op_case linear_cross_entropy_cases[] = {
     { "a slice",        .in = { { 7, 5 },    { 64 },     { 7 } },    LABELS_FROM(-1, 10), SLICED(7, 3, 11) },
     { "a whole slice",  .in = { { 4, 8 },    { 48 },     { 4 } },    LABELS_FROM(0, 5),   SLICED(4, 0, 6) },
     { "no such slice",  .in = { { 7, 5 },    { 48 },     { 7 } },    LABELS_FROM(0, 10),  SLICED(7, 3, 11),   .expect = RP_ERR_SHAPE },
+    { "a bias",         .in = { { 7, 5 },    { 11, 5 },  { 7 }, { 11 } },    LABELS_FROM(-1, 10), MEAN_OF(7, -1, 3) },
+    { "a bias, one block", .in = { { 2, 3, 7 }, { 9, 7 }, { 2, 3 }, { 9 } }, LABELS_FROM(0, 8),   MEAN_OF(6, -100, 0) },
+    { "a bias, kept",   .in = { { 7, 5 },    { 11, 5 },  { 7 }, { 11 } },    LABELS_FROM(-1, 10), KEEPING(7, -1, 3) },
+    { "a bias, capped", .in = { { 7, 5 },    { 37, 5 },  { 7 }, { 37 } },    LABELS_FROM(-1, 36), CAPPED(7, -1, 3, 0, 0.75) },
+    { "a bias, a slice", .in = { { 7, 5 },   { 64 },     { 7 }, { 11 } },    LABELS_FROM(-1, 10), SLICED(7, 3, 11) },
+    { "short bias",     .in = { { 3, 4 },    { 5, 4 },   { 3 }, { 4 } },     LABELS_FROM(0, 4),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_SHAPE },
     { "evaluation",     .in = { { 5, 4 },    { 7, 4 },   { 5 } },    LABELS_FROM(-1, 6),  MEAN_OF(5, -1, 2), .eval = true },
     { "no such class",  .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(5, 5),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_ARG },
     { "inner differs",  .in = { { 3, 4 },    { 5, 3 },   { 3 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_SHAPE },
@@ -496,10 +532,10 @@ static const rp_op_case linear_cross_entropy_cases[] = {
 };
 
 const rp_op rp_op_linear_cross_entropy = {
-    .name = "linear_cross_entropy", .n_in = 3, .n_out = 1, .n_slot = 2, .attr_size = sizeof(rp_attr_cross_entropy),
-    .no_grad_in = RP_IN(LABELS),
-    .wide_grad_in = RP_IN(W),
-    .needs = RP_IN(X) | RP_IN(W) | RP_IN(LABELS) | RP_SLOT(LSE) | RP_SLOT(LOGITS),
+    .name = "linear_cross_entropy", .n_in = 4, .n_out = 1, .n_slot = 2, .attr_size = sizeof(rp_attr_cross_entropy),
+    .flags = RP_OP_VARIADIC, .no_grad_in = RP_IN(LABELS),
+    .wide_grad_in = RP_IN(W) | RP_IN(BIAS),
+    .needs = RP_IN(X) | RP_IN(W) | RP_IN(LABELS) | RP_IN(BIAS) | RP_SLOT(LSE) | RP_SLOT(LOGITS),
     .shape = linear_cross_entropy_shape, .cost = linear_cross_entropy_cost,
     .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,
     .cases = linear_cross_entropy_cases, .n_case = RP_COUNT(linear_cross_entropy_cases),

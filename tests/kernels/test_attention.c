@@ -25,6 +25,8 @@ static const problem problems[] = {
     { "one key head", 1, 101, 101, 5, 1, 48, { 0.2f, 0, true, 0, 0 }, false, 2 },
     { "documents", 2, 211, 211, 2, 1, 33, { 0.2f, 0, true, 0, 0 }, true, 2 },
     { "documents, all keys", 1, 140, 140, 2, 1, 16, { 0.2f, 0, false, 0, 0 }, true, 2 },
+    { "documents both ways", 2, 333, 333, 6, 2, 32, { 0.2f, 0, false, 0, 0 }, true, 2 },
+    { "documents both ways, chunks, dropout", 1, 401, 401, 2, 2, 32, { 0.2f, 0.1f, false, 0, 0 }, true, 3 },
     { "window", 1, 300, 300, 2, 2, 32, { 0.2f, 0, true, 70, 0 }, false, 2 },
     { "documents, window", 2, 240, 240, 4, 2, 20, { 0.2f, 0, true, 33, 0 }, true, 2 },
     { "all keys", 1, 50, 230, 4, 2, 24, { 0.2f, 0, false, 0, 0 }, false, 2 },

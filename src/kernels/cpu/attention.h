@@ -59,16 +59,51 @@ static inline float *carve(float *base, int64_t *used, int64_t n)
     return at;
 }
 
-static inline void see(rows_block *r, int64_t row)
+static inline int64_t position_of(const rp_attention *a, int64_t query) { return a->keys - a->queries + query; }
+
+static inline bool begins_document(const rows_block *r, int64_t query)
 {
     const rp_attention *a = r->a;
-    int64_t query = (r->first + row) / r->group, position = a->keys - a->queries + query;
-    int64_t low = a->window ? at_least(position - a->window + 1, 0) : 0, high = a->causal ? at_least(position + 1, 0) : a->keys;
+
+    return a->doc_start[r->batch * a->doc_batch_step + query * a->doc_row_step] >= position_of(a, query);
+}
+
+/* Behind the document of a query: where the next one begins. */
+static inline int64_t document_end(const rows_block *r, int64_t query)
+{
+    const rp_attention *a = r->a;
+
+    for (int64_t q = query + 1; a->doc_start && q < a->queries; q++)
+        if (begins_document(r, q)) return at_least(position_of(a, q), 0);
+    return a->keys;
+}
+
+/* end: of the row's document, which counts where the future is seen. */
+static inline void see(rows_block *r, int64_t row, int64_t end)
+{
+    const rp_attention *a = r->a;
+    int64_t query = (r->first + row) / r->group, position = position_of(a, query);
+    int64_t low = a->window ? at_least(position - a->window + 1, 0) : 0, high = a->causal ? at_least(position + 1, 0) : end;
 
     if (a->doc_start) low = at_least(low, a->doc_start[r->batch * a->doc_batch_step + query * a->doc_row_step]);
     if (low >= high) low = high = 0;
     r->low[row]  = (int32_t)low;
     r->high[row] = (int32_t)high;
+}
+
+static inline int64_t query_of(const rows_block *r, int64_t row) { return (r->first + row) / r->group; }
+
+/* What each row sees, from the last one up: a document ends where the one behind it begins. */
+static inline void see_all(rows_block *r)
+{
+    bool both_ways = !r->a->causal && r->a->doc_start;
+    int64_t end    = both_ways ? document_end(r, query_of(r, r->n - 1)) : r->a->keys;
+
+    for (int64_t i = r->n - 1; i >= 0; i--) {
+        see(r, i, end);
+        bool last_of_query = i == 0 || query_of(r, i - 1) != query_of(r, i);
+        if (both_ways && last_of_query && begins_document(r, query_of(r, i))) end = at_least(position_of(r->a, query_of(r, i)), 0);
+    }
 }
 
 /* Block `index` of pair (batch, key head) number `pair`, cut into blocks of `room` rows. */
@@ -83,8 +118,8 @@ static inline void rows_begin(rows_block *r, const rp_attention *a, int64_t pair
     r->n        = at_most(room, rows_of(a) - r->first);
     r->key_low  = a->keys;
     r->key_high = 0;
+    see_all(r);
     for (int64_t i = 0; i < r->n; i++) {
-        see(r, i);
         if (r->low[i] == r->high[i]) continue;
         r->key_low  = at_most(r->key_low, r->low[i]);
         r->key_high = at_least(r->key_high, r->high[i]);
@@ -92,7 +127,6 @@ static inline void rows_begin(rows_block *r, const rp_attention *a, int64_t pair
     for (int64_t i = r->n; i < room; i++) r->low[i] = r->high[i] = 0;
 }
 
-static inline int64_t query_of(const rows_block *r, int64_t row) { return (r->first + row) / r->group; }
 static inline int64_t head_of(const rows_block *r, int64_t row) { return r->kv_head * r->group + (r->first + row) % r->group; }
 
 static inline int64_t row_at(const rows_block *r, const rp_attention_part *p, int64_t row)
