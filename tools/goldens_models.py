@@ -6,6 +6,7 @@
 A variant holds a Hugging Face model (config.json, model.safetensors) and
 
     golden.safetensors  input_ids [3, 2, T]; logits [2, T, V] and grad.<parameter> of batch 0; the packed and ignore cases
+                        encoders: also labels [3, 2, T], not shifted, -100 where there is no target
     golden.json         losses, norms, and the errors of PyTorch's own fp32 and bf16 (tests/golden/README.md has the keys)
 
 The model is always loaded back from the files written here, so config.json as committed is what the numbers belong to.
@@ -22,12 +23,13 @@ import torch
 import torch.nn.functional as F
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 BATCHES, ROWS, TOKENS, EOS = 3, 2, 24, 2
 ADAMW = {"lr": 5e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 STEPS = 12
 IGNORED_TOKEN = 7
+MASK = 4
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": 32,
@@ -72,10 +74,15 @@ QWEN3_MOE = {**{k: v for k, v in QWEN3.items() if k != "max_window_layers"}, "ar
 MIXTRAL = {**SHARED, "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu", "num_key_value_heads": 2,
            "rms_norm_eps": 1e-5, "rope_theta": 1000000.0, "sliding_window": None, "attention_dropout": 0.0, "num_local_experts": 4,
            "num_experts_per_tok": 2, "intermediate_size": 24, "output_router_logits": False, "router_aux_loss_coef": 0.02}
+BERT = {**{k: v for k, v in SHARED.items() if k not in ("bos_token_id", "eos_token_id")}, "architectures": ["BertForMaskedLM"],
+        "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2, "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1, "position_embedding_type": "absolute", "pad_token_id": 0, "use_cache": True,
+        "tie_word_embeddings": True}
 # Wavelengths of 8 frequencies at theta 10000 are 6, 20, 63, 199, …: with these bounds one is kept, two are blended, five divided.
 LLAMA3_ROPE = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 64}
 
 # name: (base, what differs, options). Options: packed and ignore add those cases, shards splits the file and adds an index,
+# padded a batch with attention_mask and token types, gamma the names of norms in files that came from TensorFlow,
 # bare writes the names and the mask buffers of the original GPT-2 files.
 VARIANTS = {
     "llama2": (LLAMA, {}, {"ignore"}),
@@ -123,6 +130,9 @@ VARIANTS = {
                                     "num_experts": 5, "num_experts_per_tok": 3, "use_sliding_window": True}, set()),
     "mixtral": (MIXTRAL, {}, {"ignore"}),
     "mixtral_window": (MIXTRAL, {"sliding_window": 5, "num_local_experts": 6}, {"packed"}),
+    "bert": (BERT, {}, {"packed", "padded"}),
+    "bert_gamma": (BERT, {"hidden_act": "gelu_new", "type_vocab_size": 3, "num_hidden_layers": 3,
+                           "layer_norm_eps": 1e-5, "num_attention_heads": 2, "max_position_embeddings": 48}, {"gamma", "padded"}),
 }
 
 
@@ -167,12 +177,29 @@ def rename_as_hub_gpt2(directory, config):
     save_file(tensors, path, metadata={"format": "pt"})
 
 
+def rename_norms(directory):
+    """Google's BERT files call a norm's weight gamma and its bias beta, and carry the pooler and the head of the other loss."""
+    path = os.path.join(directory, "model.safetensors")
+    tensors = {}
+    for name, t in load_file(path).items():
+        if ".LayerNorm." in name:
+            name = name.replace(".weight", ".gamma").removesuffix(".bias") + (".beta" if name.endswith(".bias") else "")
+        tensors[name] = t
+    tensors["bert.pooler.dense.weight"] = torch.ones(32, 32)
+    tensors["bert.pooler.dense.bias"] = torch.ones(32)
+    tensors["cls.seq_relationship.weight"] = torch.ones(2, 32)
+    tensors["cls.seq_relationship.bias"] = torch.ones(2)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
 def write_model(directory, config, options):
     config_path = os.path.join(directory, "config.json")
     write_json(config_path, config)
-    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(directory), dtype=torch.float32)
+    model = maker(config).from_config(AutoConfig.from_pretrained(directory), dtype=torch.float32)
     fill(model)
     model.save_pretrained(directory, max_shard_size="40KB" if "shards" in options else "1GB")
+    if "gamma" in options:
+        rename_norms(directory)
     if "bare" in options:
         rename_as_hub_gpt2(directory, config)
     write_json(config_path, config)          # save_pretrained wrote its own spelling over it
@@ -187,7 +214,7 @@ def config_of(directory):
 
 
 def load(directory, dtype):
-    model, info = AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, output_loading_info=True,
+    model, info = maker(config_of(directory)).from_pretrained(directory, dtype=dtype, output_loading_info=True,
                                                        attn_implementation="eager" if config_of(directory)["model_type"] == "gemma2" else "sdpa",
                                                        **({"experts_implementation": "eager"} if "num_experts_per_tok" in config_of(directory) else {}))
     assert not info["missing_keys"] and not info["mismatched_keys"], info
@@ -197,27 +224,39 @@ def load(directory, dtype):
 
 # ---- what is computed ----
 
-def loss_of(logits, labels, ignore_index=-100):
-    """A sample has T-1 targets: position t predicts label t+1. Mean over targets, in fp32 as transformers does."""
+def is_encoder(config):
+    return config["architectures"][0].endswith("ForMaskedLM")
+
+
+def maker(config):
+    return AutoModelForMaskedLM if is_encoder(config) else AutoModelForCausalLM
+
+
+def loss_of(logits, labels, ignore_index=-100, shifted=True):
+    """A sample has T-1 targets: position t predicts label t+1; an encoder's label is of its own position. Mean over targets, in
+    fp32 as transformers does."""
     wide = logits.double() if logits.dtype == torch.float64 else logits.float()
+    if not shifted:
+        return F.cross_entropy(wide.reshape(-1, wide.shape[-1]), labels.reshape(-1), ignore_index=ignore_index)
     return F.cross_entropy(wide[:, :-1].reshape(-1, wide.shape[-1]), labels[:, 1:].reshape(-1), ignore_index=ignore_index)
 
 
 def run(model, ids, labels=None, **inputs):
     """Logits, loss and every parameter's gradient."""
     model.zero_grad(set_to_none=True)
-    logits = model(input_ids=ids, use_cache=False, **inputs).logits
-    loss = loss_of(logits, ids if labels is None else labels)
+    encoder = is_encoder(model.config.to_dict())
+    logits = model(input_ids=ids, **({} if encoder else {"use_cache": False}), **inputs).logits
+    loss = loss_of(logits, ids if labels is None else labels, shifted=not encoder)
     loss.backward()
     return logits.detach(), loss.item(), as_saved(model, {name: p.grad.clone() for name, p in model.named_parameters()})
 
 
-def train(model, batches):
+def train(model, batches, labels):
     """STEPS AdamW steps over the batches in turn: the loss and gradient norm of each, and the parameters at the end."""
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False, **ADAMW)
     losses, norms = [], []
     for step in range(STEPS):
-        _, loss, grads = run(model, batches[step % BATCHES])
+        _, loss, grads = run(model, batches[step % BATCHES], None if labels is None else labels[step % BATCHES])
         losses.append(loss)
         norms.append(torch.stack([g.double().norm() for g in grads.values()]).norm().item())
         optimizer.step()
@@ -251,7 +290,9 @@ def packed_inputs(config, ids, dtype):
         for t in range(1, ids.shape[1]):
             start[row, t] = t if ids[row, t - 1] == EOS else start[row, t - 1]
     at = torch.arange(ids.shape[1])
-    sees = (start[:, :, None] == start[:, None, :]) & (at[None, :, None] >= at[None, None, :])
+    sees = start[:, :, None] == start[:, None, :]
+    if not is_encoder(config.to_dict()):
+        sees = sees & (at[None, :, None] >= at[None, None, :])
     near = sees & (at[None, :, None] - at[None, None, :] < (getattr(config, "sliding_window", None) or ids.shape[1]))
     mask = additive(near, dtype)
     if getattr(config, "layer_types", None):
@@ -264,25 +305,37 @@ def check_documents_alone(model, ids, start, logits):
     for row in range(ids.shape[0]):
         for s in sorted(set(start[row].tolist())):
             of = start[row] == s
-            alone = model(input_ids=ids[row][of][None], use_cache=False).logits[0]
+            alone = model(input_ids=ids[row][of][None]).logits[0]
             assert max_abs(alone, logits[row][of]) < 1e-4
 
 
-def packed_case(model, ids):
+def packed_case(model, ids, labels):
     """Row 0: documents of 9, 1 and the rest; row 1: of 15 and the rest. Targets cross documents: the last token of one predicts
     the first of the next."""
     ids = ids.clone()
     ids[0, 8] = ids[0, 9] = ids[1, 14] = EOS
     start, positions, mask = packed_inputs(model.config, ids, torch.float32)
-    logits, loss, grads = run(model, ids, position_ids=positions, attention_mask=mask)
+    logits, loss, grads = run(model, ids, labels, position_ids=positions, attention_mask=mask)
     check_documents_alone(model, ids, start, logits)
-    _, crossing, _ = run(model, ids)
+    _, crossing, _ = run(model, ids, labels)
     tensors = {"packed.input_ids": ids.int(), "packed.document_start": start.int(), "packed.positions": positions.int(),
                "packed.logits": logits, **{f"packed.grad.{n}": g for n, g in grads.items()}}
     return tensors, {"loss": loss, "loss_across_documents": crossing}
 
 
-def ignore_case(model, ids):
+def padded_case(model, ids, labels):
+    """Row 0 is whole, row 1 ends after 15 tokens: behind that there is nothing to see and no target. Token types of all kinds."""
+    mask = torch.ones_like(ids)
+    mask[1, 15:] = 0
+    ids, labels = ids * mask, labels.where(mask == 1, -100)
+    types = torch.arange(ids.numel()).reshape(ids.shape) // 5 % model.config.type_vocab_size
+    logits, loss, grads = run(model, ids, labels, attention_mask=mask, token_type_ids=types)
+    tensors = {"padded.input_ids": ids.int(), "padded.labels": labels.int(), "padded.types": types.int(),
+               "padded.logits": logits[mask == 1], **{f"padded.grad.{n}": g for n, g in grads.items()}}
+    return tensors, {"loss": loss, "first_row": int(mask[0].sum()), "second_row": int(mask[1].sum())}
+
+
+def ignore_case(model, ids, _):
     """Row 0 masks its first 10 labels as a prompt is, row 1 its last 6 as padding is; and a loss that ignores one token's id."""
     labels = ids.clone()
     labels[0, :10] = -100
@@ -305,6 +358,15 @@ def draw_batches(name, vocab):
     return torch.randint(EOS + 1, vocab, (BATCHES, ROWS, TOKENS), generator=g)
 
 
+def hide(name, batches):
+    """As BERT does, but of more tokens: most become MASK, some another token, some stay. Labels are what stood there."""
+    g = torch.Generator().manual_seed(zlib.crc32(name.encode()) + 1)
+    chosen, how = torch.rand(batches.shape, generator=g) < 0.4, torch.rand(batches.shape, generator=g)
+    other = torch.randint(EOS + 1, 96, batches.shape, generator=g)
+    hidden = torch.where(how < 0.8, torch.full_like(batches, MASK), torch.where(how < 0.9, other, batches))
+    return torch.where(chosen, hidden, batches), torch.where(chosen, batches, torch.full_like(batches, -100))
+
+
 def write_json(path, value):
     with open(path, "w", encoding="utf-8") as f:
         json.dump(value, f, indent=1)
@@ -312,26 +374,29 @@ def write_json(path, value):
 
 
 def golden(directory, name, config, options):
-    batches = draw_batches(name, config["vocab_size"])
+    batches, labels = draw_batches(name, config["vocab_size"]), None
+    if is_encoder(config):
+        batches, labels = hide(name, batches)
+    first_labels = None if labels is None else labels[0]
     model = load(directory, torch.float32)
-    want = run(model, batches[0])
-    tensors = {"input_ids": batches.int(), "logits": want[0], **{f"grad.{n}": g for n, g in want[2].items()}}
+    want = run(model, batches[0], first_labels)
+    tensors = {"input_ids": batches.int(), **({} if labels is None else {"labels": labels.int()}), "logits": want[0], **{f"grad.{n}": g for n, g in want[2].items()}}
     out = {"variant": name, "made_by": "tools/goldens_models.py",
            "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
            "vocab": config["vocab_size"], "rows": ROWS, "tokens": TOKENS, "loss": want[1]}
-    for case, make in (("packed", packed_case), ("ignore", ignore_case)):
+    for case, make in (("packed", packed_case), ("padded", padded_case), ("ignore", ignore_case)):
         if case in options:
-            more, out[case] = make(model, batches[0])
+            more, out[case] = make(model, batches[0], first_labels)
             tensors.update(more)
 
     double, half = load(directory, torch.float64), load(directory, torch.bfloat16)
-    out["float32_error"] = errors(want, run(double, batches[0]))
-    out["bfloat16_error"] = errors(run(half, batches[0]), want)
+    out["float32_error"] = errors(want, run(double, batches[0], first_labels))
+    out["bfloat16_error"] = errors(run(half, batches[0], first_labels), want)
 
     first = as_saved(model, {n: p.detach().double().clone() for n, p in model.named_parameters()})
-    losses, norms, last = train(model, batches)
-    exact_losses, _, exact_last = train(double, batches)
-    half_losses, _, _ = train(half, batches)
+    losses, norms, last = train(model, batches, labels)
+    exact_losses, _, exact_last = train(double, batches, labels)
+    half_losses, _, _ = train(half, batches, labels)
     out["float32_error"]["losses_max_abs"] = max(abs(a - b) for a, b in zip(losses, exact_losses))
     out["bfloat16_error"]["losses_max_abs"] = max(abs(a - b) for a, b in zip(half_losses, losses))
     out["adamw"] = {"lr": ADAMW["lr"], "beta1": ADAMW["betas"][0], "beta2": ADAMW["betas"][1], "eps": ADAMW["eps"],

@@ -12,13 +12,14 @@
 #include <math.h>
 
 static const rp_config_field fields[] = {
-    RP_FIELDS_SIZES, RP_FIELD_CONTEXT(512), RP_FIELD_TIED(1), RP_FIELDS_TOKENS(-1, -1),
+    RP_FIELDS_SIZES, RP_FIELD_CONTEXT(512), RP_FIELDS_TOKENS(-1, -1),
     { "hidden_act", .kind = RP_FIELD_WORD, RP_AT(activation), .word = rp__config_activations, .otherwise = RP_ACT_GELU_ERF },
     { "type_vocab_size", .kind = RP_FIELD_INT, RP_AT(token_types), .low = 1, .high = 1 << 16, .otherwise = 2 },
     { "layer_norm_eps", .kind = RP_FIELD_NUMBER, RP_AT(norm_eps), .low = 0, .high = 1, .otherwise = 1e-12 },
     { "initializer_range", .kind = RP_FIELD_NUMBER, RP_AT(init_std), .low = 0, .high = 1, .otherwise = 0.02 },
     { "hidden_dropout_prob", .kind = RP_FIELD_NUMBER, RP_AT(resid_dropout), .low = 0, .high = 1, .otherwise = 0.1 },
     { "attention_probs_dropout_prob", .kind = RP_FIELD_NUMBER, RP_AT(attn_dropout), .low = 0, .high = 1, .otherwise = 0.1 },
+    { "tie_word_embeddings", .kind = RP_FIELD_ONLY, .only = "true" },
     { "position_embedding_type", .kind = RP_FIELD_ONLY, .only = "\"absolute\"" },
     { "is_decoder", .kind = RP_FIELD_ONLY, .only = "false" },
 };
@@ -33,6 +34,7 @@ static void finish(rp_config_reader *reader, rp_model_config *c)
                          "'num_attention_heads' %" PRId64, c->hidden, c->n_heads);
     c->n_kv_heads        = c->n_heads;
     c->head_dim          = c->n_heads ? c->hidden / c->n_heads : 0;
+    c->tied              = true;
     c->norm              = RP_NORM_LAYER;
     c->norms             = RP_NORMS_BEHIND_SUM;
     c->embd_dropout      = c->resid_dropout;

@@ -111,19 +111,25 @@ static void init_param(const rp_model_config *c, const rp_param *p, uint64_t see
     else draw(p, key_of(p, seed), normals, std_of(c, p->path), threads);
 }
 
+void rp__model_init_one(rp_model *model, int i, uint64_t seed)
+{
+    const rp_param *p = rp__model_param(model, i);
+    int threads       = rp__model_ctx(model)->threads, unused;
+    rp_lora_part part = rp__lora_part_of(p->path, &unused);
+
+    if (!rp__tensor_real(p->tensor)) return;
+    if (part != RP_LORA_NONE) init_part(p, part, seed, threads);
+    else init_param(rp__model_config(model), p, seed, threads);
+    rp__param_pad(p);
+    rp__tensor_wrote(p->tensor, "rp__model_init");
+}
+
 static void init_all(rp_model *model, uint64_t seed, bool parts_alone)
 {
-    int threads = rp__model_ctx(model)->threads, unused;
+    int unused;
 
-    for (int i = 0; i < rp__model_n_params(model); i++) {
-        const rp_param *p = rp__model_param(model, i);
-        rp_lora_part part = rp__lora_part_of(p->path, &unused);
-        if (!rp__tensor_real(p->tensor) || (parts_alone && part == RP_LORA_NONE)) continue;
-        if (part != RP_LORA_NONE) init_part(p, part, seed, threads);
-        else init_param(rp__model_config(model), p, seed, threads);
-        rp__param_pad(p);
-        rp__tensor_wrote(p->tensor, "rp__model_init");
-    }
+    for (int i = 0; i < rp__model_n_params(model); i++)
+        if (!parts_alone || rp__lora_part_of(rp__model_param(model, i)->path, &unused) != RP_LORA_NONE) rp__model_init_one(model, i, seed);
 }
 
 void rp__model_init(rp_model *model, uint64_t seed) { init_all(model, seed, false); }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/adapter.h"
+#include "models/family.h"
 #include "models/rope.h"
 #include "nn/layers.h"
 #include "policy/stack.h"

@@ -101,6 +101,8 @@ rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node
 
 const char *rp__model_files_base(const rp_model_files *files) { return files->path; }
 
+bool rp__model_files_fresh_head(const rp_model_files *files) { return files->fresh; }
+
 void rp__model_files_close(rp_model_files *files)
 {
     if (!files) return;

@@ -34,6 +34,9 @@ rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_nod
  * Does nothing in a shapes-only context. errors RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_UNSUPPORTED · RP_ERR_IO */
 rp_status rp__model_load(rp_model *model, rp_model_files *files);
 
+/* After rp__model_load: the files had no head (a bare encoder), and it is fresh, drawn as by rp__model_init from the context's seed. */
+bool rp__model_files_fresh_head(const rp_model_files *files);
+
 /* Fresh weights: normal(0, init_std), norms 1, biases 0, drawn by Philox from (seed, parameter path, element); the same for
  * both dtypes up to rounding, and in any slice. */
 void rp__model_init(rp_model *model, uint64_t seed);

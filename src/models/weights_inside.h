@@ -11,7 +11,7 @@
 struct rp_model_files {
     rp_ctx *ctx;
     char *path;
-    bool is_gguf, taken;                /* taken: the config is another's now */
+    bool is_gguf, taken, fresh;         /* taken: the config is another's now; fresh: loading found no head and drew one */
     rp_model_config config;
     struct rp_adapter_files *adapter;   /* NULL: none */
 };
@@ -23,6 +23,9 @@ rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_repo
 
 /* Elements [at, at + n) of the whole, those of them that are in the slice. */
 void rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n);
+
+/* Parameter i as rp__model_init would have it. */
+void rp__model_init_one(rp_model *model, int i, uint64_t seed);
 
 /* What a slice's tensor has room for beyond the slice is zero. */
 static inline void rp__param_pad(const rp_param *p)

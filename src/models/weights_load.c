@@ -36,6 +36,7 @@ typedef struct {
     rp_status status;                   /* of the first error */
     int n_parts;
     part *part;
+    bool fresh;                         /* what may be fresh is: the file has none of it */
     file_tensor head;                   /* lm_head of a file whose embeddings are tied; none: both NULL */
     float *window;
     int64_t window_elems;
@@ -93,13 +94,25 @@ static bool globs_match(const char *const *glob, const char *name)
     return false;
 }
 
+/* Its last part as the table of names has it. */
+static bool respelled(const rp_family *f, const char *name, char out[RP_WEIGHT_NAME_CHARS])
+{
+    const char *tail = strrchr(name, '.');
+
+    for (int i = 0; tail && i < f->n_tails; i++)
+        if (!strcmp(tail + 1, f->tail[i].theirs))
+            return snprintf(out, RP_WEIGHT_NAME_CHARS, "%.*s%s", (int)(tail + 1 - name), name, f->tail[i].ours) < RP_WEIGHT_NAME_CHARS;
+    return false;
+}
+
 /* Our path for a tensor of the file, and which piece of it; false where the family has no such name. */
 static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS], int64_t *piece)
 {
     const rp_family *f = l->config->family;
-    char full[RP_WEIGHT_NAME_CHARS];
+    char full[RP_WEIGHT_NAME_CHARS], spelled[RP_WEIGHT_NAME_CHARS];
 
     if (l->gguf) return rp__weight_piece_ours(f->gguf_name, f->n_gguf_names, name, out, piece);
+    if (respelled(f, name, spelled)) name = spelled;
     if (rp__weight_piece_ours(f->name, f->n_names, name, out, piece)) return true;
     if (!f->prefix || snprintf(full, sizeof full, "%s%s", f->prefix, name) >= (int)sizeof full) return false;
     return rp__weight_piece_ours(f->name, f->n_names, full, out, piece);
@@ -146,6 +159,22 @@ static void pair_tensor(loader *l, file_tensor t)
     else if (is_some(to->from)) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' are the same weight, '%s'", name_of(to->from), name, path);
     else to->from = t;
 }
+
+static bool may_be_fresh(const loader *l, const rp_param *p) { return globs_match(l->config->family->may_be_fresh, p->path); }
+
+/* All of it together: a file that has a part of a head is not whole. */
+static void find_fresh(loader *l)
+{
+    int n = 0, found = 0;
+
+    for (int i = 0; i < l->n_parts; i++) {
+        n += may_be_fresh(l, l->part[i].param);
+        found += may_be_fresh(l, l->part[i].param) && is_some(l->part[i].from);
+    }
+    l->fresh = n && !found;
+}
+
+static bool is_of_file(const loader *l, const part *p) { return !(l->fresh && may_be_fresh(l, p->param)); }
 
 /* With tied embeddings one tensor is enough, under either name, as for transformers. */
 static void pair_all(loader *l)
@@ -378,10 +407,15 @@ static rp_status load(loader *l)
     RP_TRY(list_parts(l));
     RP_TRY(take_window(l));
     pair_all(l);
-    for (int i = 0; i < l->n_parts; i++) check_part(l, &l->part[i]);
+    find_fresh(l);
+    for (int i = 0; i < l->n_parts; i++)
+        if (is_of_file(l, &l->part[i])) check_part(l, &l->part[i]);
     if (l->status == RP_OK) RP_TRY(check_head(l));
     RP_TRY(rp__report_status(&l->report, l->status));
-    for (int i = 0; i < l->n_parts; i++) RP_TRY(read_part(l, &l->part[i]));
+    for (int i = 0; i < l->n_parts; i++)
+        if (is_of_file(l, &l->part[i])) RP_TRY(read_part(l, &l->part[i]));
+    for (int i = 0; i < rp__model_n_params(l->model) && l->fresh; i++)
+        if (may_be_fresh(l, rp__model_param(l->model, i))) rp__model_init_one(l->model, i, l->ctx->seed);
     return RP_OK;
 }
 
@@ -394,6 +428,7 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files)
     rp__report_open(&l.report, ctx);
     rp_status status = files->is_gguf ? rp__gguf_open(ctx, files->path, &l.gguf) : rp__safetensors_open(ctx, files->path, &l.st);
     if (status == RP_OK) status = load(&l);
+    files->fresh = l.fresh;
     rp__safetensors_close(l.st);
     rp__gguf_close(l.gguf);
     rp__release(l.window);
