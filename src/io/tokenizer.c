@@ -266,6 +266,11 @@ int32_t rp__tokenizer_bos(const rp_tokenizer *t) { return t->bos; }
 int32_t rp__tokenizer_eos(const rp_tokenizer *t) { return t->eos; }
 bool rp__tokenizer_adds_bos(const rp_tokenizer *t) { return t->adds_bos; }
 
+bool rp__tokenizer_is_special(const rp_tokenizer *t, int32_t id)
+{
+    return id >= 0 && id < rp__tokenizer_vocab(t) && t->vocab.token[id].flags & RP_TOKEN_SPECIAL;
+}
+
 int32_t rp__tokenizer_id(const rp_tokenizer *t, const char *token)
 {
     return rp__vocab_find(&t->vocab, token, (int64_t)strlen(token));

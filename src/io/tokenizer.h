@@ -42,6 +42,8 @@ int32_t rp__tokenizer_bos(const rp_tokenizer *tokenizer);         /* -1 where th
 int32_t rp__tokenizer_eos(const rp_tokenizer *tokenizer);
 /* Does this tokenizer put bos before a document (post-processor or add_bos_token, GGUF tokenizer.ggml.add_bos_token)? */
 bool rp__tokenizer_adds_bos(const rp_tokenizer *tokenizer);
+/* Does the tokenizer call this id special ("[CLS]", "<s>")? */
+bool rp__tokenizer_is_special(const rp_tokenizer *tokenizer, int32_t id);
 /* The id of a token written out ("<|im_start|>"), or -1. */
 int32_t rp__tokenizer_id(const rp_tokenizer *tokenizer, const char *token);
 

@@ -292,6 +292,8 @@ static void check_windows(rp_config_reader *r, const rp_model_config *c)
         }
 }
 
+const char *rp__model_type(const rp_model_config *config) { return config->family->model_type; }
+
 int64_t rp__model_config_window(const rp_model_config *c, int64_t layer)
 {
     const json_t *types = c->family && c->family->honours_layer_types ? json_object_get(c->source, "layer_types") : NULL;

@@ -95,6 +95,9 @@ static inline void rp__model_config_drop(rp_model_config *config)
     config->source = NULL;
 }
 
+/* "llama" */
+const char *rp__model_type(const rp_model_config *config);
+
 /* model.dropout of a recipe: all three rates. */
 static inline void rp__model_config_dropout(rp_model_config *c, double p)
 {

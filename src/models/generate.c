@@ -155,6 +155,8 @@ rp_status rp__generate(rp_model *model, const int32_t *prompt, int64_t n_prompt,
     generator g = { .model = model, .ctx = ctx, .o = options, .vocab = rp__model_config(model)->vocab };
     bool eval   = ctx->eval;
 
+    RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder: it fills in hidden tokens and "
+             "does not write on", rp__model_type(rp__model_config(model)));
     ctx->eval        = true;
     rp_status status = start(&g, n_prompt);
     if (status == RP_OK) status = go_on(&g, prompt, n_prompt, sink, user, end);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "models/adapter.h"
-#include "models/family.h"
 #include "models/rope.h"
 #include "nn/layers.h"
 #include "policy/stack.h"
@@ -476,7 +475,7 @@ static rp_status set_cache(rp_model *m, int64_t rows, int64_t length)
 rp_status rp__model_cache_new(rp_model *m, int64_t rows, int64_t length)
 {
     RP_CHECK(m->ctx, !m->config.both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' sees what follows and keeps no cache",
-             m->config.family->model_type);
+             rp__model_type(&m->config));
     RP_TRY(rp__model_reserve_length(m, length));
     rp_status status = set_cache(m, rows, length);
     if (status != RP_OK) rp__model_cache_drop(m);

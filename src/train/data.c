@@ -57,6 +57,8 @@ static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_confi
     RP_CHECK(ctx, !chat || s->chat, RP_ERR_CONFIG,
              "%s.format: chat needs a chat template, and the model's tokenizer has none; set tokenizer.chat_template", what);
     RP_CHECK(ctx, !(jsonl || chat) || c->column, RP_ERR_CONFIG, "%s.column is not set", what);
+    RP_CHECK(ctx, c->masking.probability == 0 || (c->masking.mask_id >= 0 && c->masking.mask_id < s->vocab), RP_ERR_CONFIG,
+             "the tokenizer has no '[MASK]' to hide tokens behind; set loss.mask_token_id to an id below %" PRId32, s->vocab);
     RP_CHECK(ctx, c->max_seq_len >= 2, RP_ERR_CONFIG, "max_seq_len: %" PRId64 " leaves no target; at least 2 are needed",
              c->max_seq_len);
     RP_CHECK(ctx, c->batch_size >= 1 && c->accumulation >= 1 && c->ranks >= 1 && c->rank >= 0 && c->rank < c->ranks,
@@ -228,6 +230,33 @@ static int32_t label_of(const rp_data *d, uint32_t word)
     return word & RP_TOKEN_NO_TARGET ? d->config.ignore_index : (int32_t)(word & RP_TOKEN_ID);
 }
 
+/* The number that a sample's masks follow from. */
+static int64_t masked_as(const rp_data *d, int64_t step, int64_t i)
+{
+    return d->config.masking.fixed ? step % d->steps_per_epoch * d->step_samples + i : i;
+}
+
+/* Is the token at place k of `sample` a masked target? Then *seen stands there. */
+static bool is_masked(const rp_data *d, int64_t step, int64_t sample, int64_t k, int32_t *seen)
+{
+    uint32_t word = d->words[k];
+
+    if (word & RP_TOKEN_NO_TARGET) return false;
+    return rp__masking_chooses(&d->config.masking, step, sample, k, (int32_t)(word & RP_TOKEN_ID), seen);
+}
+
+/* Targets of the sample that was read. */
+static int64_t count_targets(const rp_data *d, int64_t step, int64_t i, int64_t n)
+{
+    bool masks      = d->config.masking.probability > 0;
+    int64_t targets = 0;
+    int32_t seen;
+
+    for (int64_t k = 0; masks && k < n; k++) targets += is_masked(d, step, masked_as(d, step, i), k, &seen);
+    for (int64_t k = 1; !masks && k < n; k++) targets += label_of(d, d->words[k]) != d->config.ignore_index;
+    return targets;
+}
+
 rp_status rp__data_step(rp_data *d, int64_t step, rp_data_step *out)
 {
     rp_data_step sum = { 0 };
@@ -240,7 +269,7 @@ rp_status rp__data_step(rp_data *d, int64_t step, rp_data_step *out)
         int64_t n;
         RP_TRY(read_sample(d, step, i, &n));
         sum.tokens += n;
-        for (int64_t k = 1; k < n; k++) sum.targets += label_of(d, d->words[k]) != d->config.ignore_index;
+        sum.targets += count_targets(d, step, i, n);
     }
     d->counted_step = step;
     d->counted      = sum;
@@ -262,6 +291,17 @@ static void fill_row(const rp_data *d, const row *r, int64_t count, int64_t leng
         r->labels[k]    = k + 1 < count ? label_of(d, d->words[k + 1]) : d->config.ignore_index;
         r->positions[k] = (int32_t)k - start;
         r->doc_start[k] = start;
+    }
+}
+
+/* In place of the shifted labels. */
+static void mask_row(const rp_data *d, const row *r, int64_t step, int64_t sample, int64_t count, int64_t length)
+{
+    for (int64_t k = 0; k < length; k++) {
+        int32_t seen, id = r->tokens[k];
+        bool hidden  = k < count && is_masked(d, step, sample, k, &seen);
+        r->labels[k] = hidden ? id : d->config.ignore_index;
+        if (hidden) r->tokens[k] = seen;
     }
 }
 
@@ -290,7 +330,9 @@ rp_status rp__data_batch(rp_data *d, int64_t step, int64_t micro, rp_data_batch 
     for (int64_t i = 0; i < rows; i++) {
         int64_t count, at = i * length;
         RP_TRY(read_sample(d, step, base + i, &count));
-        fill_row(d, &(row){ tokens + at, labels + at, positions + at, doc_start + at }, count, length);
+        row r = { tokens + at, labels + at, positions + at, doc_start + at };
+        fill_row(d, &r, count, length);
+        if (d->config.masking.probability > 0) mask_row(d, &r, step, masked_as(d, step, base + i), count, length);
     }
     *out = (rp_data_batch){ rows, length, tokens, labels, positions, doc_start, base };
     return RP_OK;

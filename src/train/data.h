@@ -6,7 +6,7 @@
  *   packed       ... d d d e|D D D D D e|x x ...      the store cut every max_seq_len tokens
  *   not packed   one document a sample, cut at max_seq_len, padded to the longest of its micro-batch, all ranks' rows together
  *
- * Labels are the tokens shifted by one within the sample, so the last place has none; in a packed sample the first token of
+ * With masking (masking.h) labels are hidden tokens at their own places. Else they are the tokens shifted by one within the sample, so the last place has none; in a packed sample the first token of
  * the next document is a target of the last of this one. `doc_start` says where the document of a place begins in its sample:
  * attention reaches back to there and positions count from there; with cross_documents both are the sample's.
  * The sample at a place of the run is a function of (seed, epoch, place): nothing is remembered between steps.
@@ -17,6 +17,7 @@
 #define RP_TRAIN_DATA_H
 
 #include "base/base.h"
+#include "train/masking.h"
 
 /* Where ids come from. Ids at or past `vocab` are refused; a bos or eos there is inert. */
 typedef struct {
@@ -26,6 +27,7 @@ typedef struct {
     int32_t bos, eos;                   /* -1: none */
     bool adds_bos;
     int32_t vocab;                      /* of the model */
+    bool (*is_special)(void *user, int32_t id);     /* never a masked target; NULL: bos and eos alone are not */
     struct rp_chat *chat;               /* the model's chat template (io/chat.h); NULL: it has none */
 } rp_data_source;
 
@@ -41,6 +43,7 @@ typedef struct {
     bool shuffle;
     uint64_t seed;
     int32_t ignore_index;
+    rp_masking masking;                 /* probability 0: targets are the next tokens */
     const char *scratch_dir;            /* for the store; NULL: $TMPDIR, /var/tmp or /tmp */
 } rp_data_config;
 

@@ -47,6 +47,8 @@ typedef struct {
 #include "train/data_formats.def"
 #undef RP_DATA_FORMAT
 
+/* The next token of the current document, whose id is known to be good. One that is special is no target of a masked loss. */
+rp_status rp__read_put(const rp_read_job *job, int32_t id, bool target);
 /* An id of the current document, checked against the vocabulary. `place` says where in the file, for messages. */
 rp_status rp__read_id(const rp_read_job *job, const char *place, int32_t id, bool target);
 /* A piece of text of the current document; the readers' common step. */

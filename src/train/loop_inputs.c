@@ -20,6 +20,23 @@ static void check_length(const rp_recipe *r, const rp_model_config *config, rp_r
                          config->context);
 }
 
+/* What is asked of a model follows from what it sees. */
+static void check_objective(const rp_recipe *r, const rp_model_config *config, rp_report *report)
+{
+    static const char *const masked_keys[] = { "loss.mask_probability", "loss.mask_token_id" };
+
+    if (r->loss.objective == RP_OBJECTIVE_CAUSAL && config->both_ways)
+        rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: causal' asks for the next token, which a model "
+                         "of type '%s' sees; its objective is masked", rp__model_type(config));
+    if (r->loss.objective == RP_OBJECTIVE_MASKED && !config->both_ways)
+        rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: masked' asks for tokens amid what is around them, "
+                         "and a model of type '%s' sees the past alone; its objective is causal", rp__model_type(config));
+    for (int i = 0; i < RP_COUNT(masked_keys); i++)
+        if (!config->both_ways && rp__recipe_given(r, masked_keys[i]))
+            rp__report_error(report, rp__recipe_place(r, masked_keys[i]), "'%s' has no effect: a model of type '%s' is asked for the next token",
+                             masked_keys[i], rp__model_type(config));
+}
+
 /* The report tells every error; what only a status tells is added to it. */
 static rp_status settle(rp_ctx *ctx, const rp_recipe *r, const char *key, rp_status status, int told, rp_report *report)
 {
@@ -74,6 +91,7 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     RP_TRY(settle(ctx, r, key, read_config(ctx, r, report, out), told, report));
     if (r->model.dropout.set) rp__model_config_dropout(&out->config, r->model.dropout.value);
     check_length(r, &out->config, report);
+    check_objective(r, &out->config, report);
     return RP_OK;
 }
 
@@ -154,6 +172,8 @@ static rp_status encode(void *user, const char *text, int64_t bytes, int32_t **i
     return rp__tokenizer_encode(user, text, bytes, ids, n_ids);
 }
 
+static bool is_special(void *user, int32_t id) { return rp__tokenizer_is_special(user, id); }
+
 /* ---- data ---- */
 
 static rp_data_source data_source(rp_trainer *t, const rp_model_config *config, rp_chat *chat)
@@ -164,7 +184,7 @@ static rp_data_source data_source(rp_trainer *t, const rp_model_config *config, 
     return (rp_data_source){
         .user = t->tokenizer, .encode = t->tokenizer ? encode : NULL, .bos = bos >= 0 ? bos : config->bos,
         .eos = eos >= 0 ? eos : config->eos, .adds_bos = t->tokenizer && rp__tokenizer_adds_bos(t->tokenizer),
-        .vocab = (int32_t)config->vocab, .chat = chat,
+        .vocab = (int32_t)config->vocab, .is_special = t->tokenizer ? is_special : NULL, .chat = chat,
     };
 }
 
@@ -183,10 +203,25 @@ static rp_data_config data_config(const rp_ctx *ctx, const rp_recipe *r, const r
     };
 }
 
+/* What an encoder is asked for; probability 0 for the others. */
+static rp_masking masking_of(const rp_trainer *t, const rp_model_config *config)
+{
+    const rp_recipe *r = t->recipe;
+    int32_t mask_id    = t->tokenizer ? rp__tokenizer_id(t->tokenizer, "[MASK]") : -1;
+
+    if (!config->both_ways) return (rp_masking){ 0 };
+    if (r->loss.mask_token_id.set) mask_id = (int32_t)r->loss.mask_token_id.value;
+    return (rp_masking){ .probability = r->loss.mask_probability, .mask_id = mask_id, .vocab = (int32_t)config->vocab,
+                         .key = rp__masking_key((uint64_t)r->seed) };
+}
+
 /* A set that is shorter than a batch is scored sample by sample. */
-static rp_status open_val(rp_trainer *t, const rp_data_source *source)
+static rp_status open_val(rp_trainer *t, const rp_data_source *source, const rp_masking *masking)
 {
     rp_data_config c = data_config(t->ctx, t->recipe, &t->recipe->dataset_val);
+
+    c.masking       = *masking;
+    c.masking.fixed = true;
     rp_status status = rp__data_open(t->ctx, "dataset_val", &c, source, &t->val);
 
     if (status == RP_ERR_CONFIG && c.batch_size > 1) {
@@ -204,8 +239,9 @@ static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat
 
     c.accumulation        = t->recipe->gradient_accumulation_steps;
     c.shuffle             = t->recipe->shuffle;
+    c.masking             = masking_of(t, config);
     RP_TRY(rp__data_open(t->ctx, "dataset", &c, &source, &t->data));
-    return t->recipe->has_dataset_val && t->recipe->run_val_every_n_steps.set ? open_val(t, &source) : RP_OK;
+    return t->recipe->has_dataset_val && t->recipe->run_val_every_n_steps.set ? open_val(t, &source, &c.masking) : RP_OK;
 }
 
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)

@@ -147,6 +147,13 @@ static rp_status build(rp_trainer *t, opening *o)
     return RP_OK;
 }
 
+static void note_fresh_head(rp_trainer *t, const opening *o, rp_report *report)
+{
+    if (!o->state && o->stage.source.files && rp__model_files_fresh_head(o->stage.source.files))
+        rp__report_note(report, rp__recipe_place(t->recipe, "model.path"), "'%s' has no masked-language head: the run begins with a fresh one",
+                        t->recipe->model.path);
+}
+
 /* Nothing is written; at several ranks, nobody waits for one that has stopped. */
 static rp_status look(rp_trainer *t, opening *o, rp_report *report)
 {
@@ -170,6 +177,7 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
     RP_TRY(agreed(t, rehearse(t, o, report)));
     RP_TRY(agreed(t, rp__trainer_alike(t)));
     RP_TRY(agreed(t, build(t, o)));
+    note_fresh_head(t, o, report);
     if (t->recipe->profile && rp__ranks_first(t->ctx)) RP_TRY(rp__profile_new(t->ctx, &t->profile));
     return agreed(t, rp__ranks_first(t->ctx) ? rp__run_dir_begin(t) : RP_OK);
 }

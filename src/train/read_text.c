@@ -7,15 +7,27 @@
 
 static bool inert(const rp_data_source *s, int32_t id) { return id < 0 || id >= s->vocab; }
 
+static bool is_special(const rp_data_source *s, int32_t id)
+{
+    return id == s->bos || id == s->eos || (s->is_special && s->is_special(s->user, id));
+}
+
+rp_status rp__read_put(const rp_read_job *job, int32_t id, bool target)
+{
+    bool masked = job->config->masking.probability > 0;
+
+    return rp__store_put(job->store, id, target && !(masked && (id == job->config->masking.mask_id || is_special(job->source, id))));
+}
+
 rp_status rp__read_bos(const rp_read_job *job, bool target)
 {
     if (!job->source->adds_bos || inert(job->source, job->source->bos)) return RP_OK;
-    return rp__store_put(job->store, job->source->bos, target);
+    return rp__read_put(job, job->source->bos, target);
 }
 
 rp_status rp__read_eos(const rp_read_job *job)
 {
-    return inert(job->source, job->source->eos) ? RP_OK : rp__store_put(job->store, job->source->eos, true);
+    return inert(job->source, job->source->eos) ? RP_OK : rp__read_put(job, job->source->eos, true);
 }
 
 rp_status rp__read_id(const rp_read_job *job, const char *place, int32_t id, bool target)
@@ -23,7 +35,7 @@ rp_status rp__read_id(const rp_read_job *job, const char *place, int32_t id, boo
     RP_CHECK(job->ctx, !inert(job->source, id), RP_ERR_CONFIG,
              "'%s'%s: the tokenizer gives id %" PRId32 ", beyond the model's vocabulary of %" PRId32, job->path, place, id,
              job->source->vocab);
-    return rp__store_put(job->store, id, target);
+    return rp__read_put(job, id, target);
 }
 
 rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *text, int64_t bytes, bool target)

@@ -23,7 +23,7 @@ static rp_status put_chunk(const rp_read_job *job, const uint8_t *chunk, int64_t
         RP_CHECK(job->ctx, id < (uint32_t)s->vocab, RP_ERR_FORMAT,
                  "'%s': the token %" PRIu32 " at byte %" PRId64 " is beyond the model's vocabulary of %" PRId32, job->path,
                  id, offset + i, s->vocab);
-        RP_TRY(rp__store_put(job->store, (int32_t)id, true));
+        RP_TRY(rp__read_put(job, (int32_t)id, true));
         if (s->eos >= 0 && id == (uint32_t)s->eos) rp__store_begin(job->store);
     }
     return RP_OK;

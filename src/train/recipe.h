@@ -22,6 +22,7 @@ enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS, RP_FORMAT_CHAT };
 enum { RP_TOKEN_U16, RP_TOKEN_U32 };
 enum { RP_TRAIN_BF16, RP_TRAIN_FP32 };
 enum { RP_GRAD_AS_DTYPE, RP_GRAD_FP32 };
+enum { RP_OBJECTIVE_OF_MODEL, RP_OBJECTIVE_CAUSAL, RP_OBJECTIVE_MASKED };
 enum { RP_OPTIMIZER_ADAMW, RP_OPTIMIZER_SGD };
 enum { RP_STATE_FP32, RP_STATE_BF16 };
 enum { RP_ROUND_NEAREST, RP_ROUND_STOCHASTIC };
@@ -79,7 +80,8 @@ struct rp_recipe {
     int optimizer_in_bwd;                       /* rp_choice */
     struct { int name; int64_t num_warmup_steps; } lr_scheduler;
     rp_opt_number clip_grad_norm;
-    struct { rp_opt_int num_output_chunks; int64_t ignore_index; bool keep_logits; } loss;   /* chunks not set: auto */
+    struct { rp_opt_int num_output_chunks; int64_t ignore_index; bool keep_logits; int objective; double mask_probability; rp_opt_int mask_token_id; }
+        loss;                                   /* chunks not set: auto */
     const char *output_dir;
     rp_opt_int save_every_n_steps;
     int64_t keep_last_n;

@@ -70,6 +70,8 @@ rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t 
     bool eval       = ctx->eval;
     rp_score score  = { 0 };
 
+    RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' sees the tokens it would be asked for; it is "
+             "scored on hidden ones, by 'dataset_val' of a recipe", rp__model_type(rp__model_config(model)));
     RP_CHECK(ctx, window >= 2, RP_ERR_ARG, "a window of %" PRId64 " tokens has no targets", window);
     RP_CHECK(ctx, window <= context, RP_ERR_ARG, "a window of %" PRId64 " tokens is more than the model's context of %" PRId64, window,
              context);
