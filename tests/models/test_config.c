@@ -140,6 +140,9 @@ static void a_window_that_cannot_be_honoured_is_refused(void **state)
                    "'full_attention', 'full_attention']}", RP_ERR_CONFIG, "but there is no window");
     assert_refused(FAMILY("gemma2") ", 'layer_types': ['full_attention', 'full_attention', 'full_attention', 'full_attention',"
                    "'full_attention', 'chunked_attention']}", RP_ERR_UNSUPPORTED, "'layer_types' has \"chunked_attention\"");
+    assert_refused(FAMILY("bert") ", 'is_decoder': true}", RP_ERR_UNSUPPORTED, "'is_decoder' is true; only false is honoured");
+    assert_refused(FAMILY("bert") ", 'tie_word_embeddings': false}", RP_ERR_UNSUPPORTED, "'tie_word_embeddings' is false; only true is honoured");
+    assert_refused(FAMILY("bert") ", 'position_embedding_type': 'relative_key'}", RP_ERR_UNSUPPORTED, "only \"absolute\" is honoured");
     assert_refused(FAMILY("olmo2") ", 'sliding_window': 7}", RP_ERR_UNSUPPORTED, "'sliding_window' is 7; only null is honoured");
     assert_refused(FAMILY("gemma2") ", 'use_bidirectional_attention': true}", RP_ERR_UNSUPPORTED, "'use_bidirectional_attention' is true");
     assert_refused(FAMILY("gemma2") ", 'sliding_window': 0}", RP_ERR_CONFIG, "'sliding_window' is 0, expected a whole number from 1");
@@ -329,6 +332,8 @@ static void every_golden_config_is_read(void **state)
         { "olmo2", 2, 8, 48, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
         { "qwen3_moe", 2, 12, 48, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
         { "mixtral", 2, 8, 24, false, RP_ROPE_DEFAULT, RP_ACT_SILU },
+        { "bert", 4, 8, 48, true, RP_ROPE_NONE, RP_ACT_GELU_ERF },
+        { "bert_gamma", 2, 16, 48, true, RP_ROPE_NONE, RP_ACT_GELU_TANH },
     };
 
     for (int i = 0; i < RP_COUNT(all); i++) {

@@ -67,11 +67,22 @@ static const char *variant_path(char out[RP_GOLDEN_PATH], const char *variant)
     return golden_path(out, name);
 }
 
+/* As TensorFlow's first files called the weight and bias of a norm. */
+static const rp_safetensor *find_gamma(const rp_safetensors *set, const char *name)
+{
+    const char *norm = strstr(name, ".LayerNorm.");
+    char gamma[256];
+
+    snprintf(gamma, sizeof gamma, "%.*s.LayerNorm.%s", norm ? (int)(norm - name) : 0, name, rp__ends_with(name, "weight") ? "gamma" : "beta");
+    return norm ? rp__safetensors_find(set, gamma) : NULL;
+}
+
 /* The tensor of a file by its name, with or without the family's prefix. */
 static const rp_safetensor *find_either(const rp_safetensors *set, const char *name)
 {
     const rp_safetensor *t = rp__safetensors_find(set, name);
 
+    if (!t) t = find_gamma(set, name);
     return t || strncmp(name, "transformer.", 12) ? t : rp__safetensors_find(set, name + 12);
 }
 
@@ -237,7 +248,7 @@ static void exported_file_is_byte_for_byte_what_the_python_library_writes(void *
 {
     (void)state;
     static const char *const single[] = { "llama2", "smollm2", "gpt2", "llama_head_dim", "qwen2_window", "qwen3", "mistral", "gemma2",
-                                          "gemma3_text", "phi3", "olmo2", "qwen3_moe", "mixtral" };
+                                          "gemma3_text", "phi3", "olmo2", "qwen3_moe", "mixtral", "bert" };
     char path[RP_GOLDEN_PATH], file[RP_GOLDEN_PATH + 32];
 
     for (int i = 0; i < RP_COUNT(single); i++) {
