@@ -23,7 +23,9 @@ static void check_length(const rp_recipe *r, const rp_model_config *config, rp_r
 /* What is asked of a model follows from what it sees. */
 static void check_objective(const rp_recipe *r, const rp_model_config *config, rp_report *report)
 {
-    static const char *const masked_keys[] = { "loss.mask_probability", "loss.mask_token_id" };
+    const struct { const char *key; bool is_set; } masked[] = {
+        { "loss.mask_probability", r->loss.mask_probability != RP_MASK_PROBABILITY }, { "loss.mask_token_id", r->loss.mask_token_id.set },
+    };
 
     if (r->loss.objective == RP_OBJECTIVE_CAUSAL && config->both_ways)
         rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: causal' asks for the next token, which a model "
@@ -31,10 +33,10 @@ static void check_objective(const rp_recipe *r, const rp_model_config *config, r
     if (r->loss.objective == RP_OBJECTIVE_MASKED && !config->both_ways)
         rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: masked' asks for tokens amid what is around them, "
                          "and a model of type '%s' sees the past alone; its objective is causal", rp__model_type(config));
-    for (int i = 0; i < RP_COUNT(masked_keys); i++)
-        if (!config->both_ways && rp__recipe_given(r, masked_keys[i]))
-            rp__report_error(report, rp__recipe_place(r, masked_keys[i]), "'%s' has no effect: a model of type '%s' is asked for the next token",
-                             masked_keys[i], rp__model_type(config));
+    for (int i = 0; i < RP_COUNT(masked); i++)
+        if (!config->both_ways && masked[i].is_set)
+            rp__report_error(report, rp__recipe_place(r, masked[i].key), "'%s' has no effect: a model of type '%s' is asked for the next token",
+                             masked[i].key, rp__model_type(config));
 }
 
 /* The report tells every error; what only a status tells is added to it. */
