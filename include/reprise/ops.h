@@ -48,9 +48,9 @@ typedef struct { int dim, n; int64_t length[8]; } rp_attr_split;   /* at most 8 
 typedef struct { int64_t k; bool renormalise; } rp_attr_route;    /* the k largest of n; renormalise: their weights sum to 1 */
 typedef struct { int64_t experts; } rp_attr_experts;          /* choices are in [0, experts); R is how many choices there are */
 typedef struct { int dtype; } rp_attr_cast;                   /* an rp_dtype */
-/* Query t stands at position S - T + t. It sees keys from its doc_start (an optional fourth input [B, T] int32, else 0) to its
- * own position when causal, else to before the next position that is its own doc_start, or the end; with window w none before position - w + 1. A score s becomes softcap * tanh(s / softcap).
- * dropout acts in train mode. window 0, softcap 0: none. */
+/* Query t stands at position S - T + t. It sees keys from its doc_start (an optional fourth input [B, T] int32, else 0) to its own position
+ * when causal, else to where the next document begins (the next position that is its own doc_start), or to the end; with window w none
+ * before position - w + 1. A score s becomes softcap * tanh(s / softcap). dropout acts in train mode. window 0, softcap 0: none. */
 typedef struct { float scale, dropout; bool causal; int32_t window; float softcap; } rp_attr_attention;
 /* loss = weight * sum of -log p over rows whose label is not ignore_index; the mean over rows is the caller's weight. */
 /* Of linear_cross_entropy alone: chunks, the pieces its classes come in, 0: fixed by shape; keeps_logits, not 0: backward is given the

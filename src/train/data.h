@@ -6,9 +6,10 @@
  *   packed       ... d d d e|D D D D D e|x x ...      the store cut every max_seq_len tokens
  *   not packed   one document a sample, cut at max_seq_len, padded to the longest of its micro-batch, all ranks' rows together
  *
- * With masking (masking.h) labels are hidden tokens at their own places. Else they are the tokens shifted by one within the sample, so the last place has none; in a packed sample the first token of
- * the next document is a target of the last of this one. `doc_start` says where the document of a place begins in its sample:
- * attention reaches back to there and positions count from there; with cross_documents both are the sample's.
+ * Labels are the tokens shifted by one within the sample, so the last place has none; in a packed sample the first token of the
+ * next document is a target of the last of this one. With masking (masking.h) they are the hidden tokens at their own places instead.
+ * `doc_start` says where the document of a place begins in its sample: attention reaches back to there, both ways as far as the document
+ * goes, and positions count from there; with cross_documents both are the sample's.
  * The sample at a place of the run is a function of (seed, epoch, place): nothing is remembered between steps.
  *
  *   sample i of a global step --> micro-batch i / (ranks * batch_size), rank i / batch_size % ranks, row i % batch_size
