@@ -102,6 +102,7 @@ static void tinyllama_is_a_llama(void **state)
 
 #define SIZES "'vocab_size': 96, 'hidden_size': 32, 'intermediate_size': 48, 'num_hidden_layers': 6, 'num_attention_heads': 4," \
               "'num_key_value_heads': 2"
+#define BERT "{'model_type': 'bert', 'vocab_size': 96, 'hidden_size': 32, 'intermediate_size': 48, 'num_hidden_layers': 2, 'num_attention_heads': 4"
 #define FAMILY(name) "{'model_type': '" name "', " SIZES
 
 /* The windows of six blocks as digits, "0" where a block sees all. */
@@ -140,9 +141,9 @@ static void a_window_that_cannot_be_honoured_is_refused(void **state)
                    "'full_attention', 'full_attention']}", RP_ERR_CONFIG, "but there is no window");
     assert_refused(FAMILY("gemma2") ", 'layer_types': ['full_attention', 'full_attention', 'full_attention', 'full_attention',"
                    "'full_attention', 'chunked_attention']}", RP_ERR_UNSUPPORTED, "'layer_types' has \"chunked_attention\"");
-    assert_refused(FAMILY("bert") ", 'is_decoder': true}", RP_ERR_UNSUPPORTED, "'is_decoder' is true; only false is honoured");
-    assert_refused(FAMILY("bert") ", 'tie_word_embeddings': false}", RP_ERR_UNSUPPORTED, "'tie_word_embeddings' is false; only true is honoured");
-    assert_refused(FAMILY("bert") ", 'position_embedding_type': 'relative_key'}", RP_ERR_UNSUPPORTED, "only \"absolute\" is honoured");
+    assert_refused(BERT ", 'is_decoder': true}", RP_ERR_UNSUPPORTED, "'is_decoder' is true; only false is honoured");
+    assert_refused(BERT ", 'tie_word_embeddings': false}", RP_ERR_UNSUPPORTED, "'tie_word_embeddings' is false; only true is honoured");
+    assert_refused(BERT ", 'position_embedding_type': 'relative_key'}", RP_ERR_UNSUPPORTED, "only \"absolute\" is honoured");
     assert_refused(FAMILY("olmo2") ", 'sliding_window': 7}", RP_ERR_UNSUPPORTED, "'sliding_window' is 7; only null is honoured");
     assert_refused(FAMILY("gemma2") ", 'use_bidirectional_attention': true}", RP_ERR_UNSUPPORTED, "'use_bidirectional_attention' is true");
     assert_refused(FAMILY("gemma2") ", 'sliding_window': 0}", RP_ERR_CONFIG, "'sliding_window' is 0, expected a whole number from 1");
