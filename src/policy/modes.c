@@ -38,7 +38,10 @@ static rp_status add_saved_ops(rp_selection *c, const rp_mode_input *in)
     const char *by = rp__place_text(&c->bump, in->save_place);
 
     if (!by) return RP_ERR_MEMORY;
-    for (int i = 0; i < in->n_save; i++) RP_TRY(add_saved_op(c, in, in->save[i], by));
+    for (int i = 0; i < in->n_save; i++) {
+        RP_TRY(add_saved_op(c, in, in->save[i], by));
+        if (!strcmp(in->save[i], "matmul")) RP_TRY(add_saved_op(c, in, "grouped_matmul", by));     /* the linear layers of experts */
+    }
     return RP_OK;
 }
 
