@@ -343,7 +343,7 @@ static void a_wrong_declaration_is_refused_with_its_name(void **state)
     REFUSED(wide_grad_in, RP_IN(3), "own op 'swish': wide_grad_in names what the op does not have (bits 0x8)");
     REFUSED(writes_in, RP_IN(1), "own op 'swish': writes_in names what the op does not have (bits 0x2)");
     REFUSED(writes_in, RP_IN(0), "own op 'swish': it writes inputs without RP_OP_EFFECT");
-    REFUSED(flags, 128, "own op 'swish': unknown flags 0x80");
+    REFUSED(flags, 256, "own op 'swish': unknown flags 0x100");
     test_ctx_free(ctx);
 }
 
