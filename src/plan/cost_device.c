@@ -189,6 +189,7 @@ static void set_dtype(rp_cost_table *t, const device *d, rp_dtype dtype)
     double products = dtype == RP_BF16 ? 0.65 * peak : 0.85 * peak, rest = 0.5 * d->flops_fp32;
 
     set_rows(t, &rp_op_matmul, dtype, products, products, d->bandwidth);
+    set_rows(t, &rp_op_grouped_matmul, dtype, products, products, d->bandwidth);
     set_rows(t, &rp_op_linear_cross_entropy, dtype, 0.8 * products, 0.8 * products, d->bandwidth);
     set_rows(t, &rp_op_attention, dtype, 0.5 * peak, 0.4 * peak, d->bandwidth);
     set_rows(t, NULL, dtype, rest, rest, d->bandwidth);
