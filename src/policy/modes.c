@@ -29,7 +29,7 @@ static rp_status add_saved_op(rp_selection *c, const rp_mode_input *in, const ch
     rp_condition *named = condition_new(c, RP_CONDITION_OP);
 
     if (!named) return RP_ERR_MEMORY;
-    named->glob = op;
+    named->glob = strcmp(op, "matmul") ? op : "*matmul";     /* the layers of experts are linear layers */
     return rp__policy_add(c->policy, &(rp_rule){ .place = in->save_place, .by = by, .when = named, .fate = RP_KEEP });
 }
 
@@ -38,10 +38,7 @@ static rp_status add_saved_ops(rp_selection *c, const rp_mode_input *in)
     const char *by = rp__place_text(&c->bump, in->save_place);
 
     if (!by) return RP_ERR_MEMORY;
-    for (int i = 0; i < in->n_save; i++) {
-        RP_TRY(add_saved_op(c, in, in->save[i], by));
-        if (!strcmp(in->save[i], "matmul")) RP_TRY(add_saved_op(c, in, "grouped_matmul", by));     /* the linear layers of experts */
-    }
+    for (int i = 0; i < in->n_save; i++) RP_TRY(add_saved_op(c, in, in->save[i], by));
     return RP_OK;
 }
 
