@@ -60,10 +60,10 @@ static table mixture_block(const sizes *d)
         { "mlp route, weights",            R * k * 4,          "NFPTXSMARKnsobZ" },
         { "mlp route, choices",            R * k * 4,          "NFPTXSMARKnsobZ" },
         { "mlp.experts spread",            R * k * H * e,      "N  T     Kns b" },
-        { "mlp.experts.gate",              R * k * M * e,      "N  T S   Knsob" },
-        { "mlp.experts.up",                R * k * M * e,      "N  T S   Knsob" },
+        { "mlp.experts.gate",              R * k * M * e,      "N  T SM  Knsob" },
+        { "mlp.experts.up",                R * k * M * e,      "N  T SM  Knsob" },
         { "mlp.experts swiglu",            R * k * M * e,      "N  T     Kn   " },
-        { "mlp.experts.down",              R * k * H * e,      "N  T S   Knsob" },
+        { "mlp.experts.down",              R * k * H * e,      "N  T SM  Knsob" },
     };
     memcpy(t.line + t.n, more, sizeof more);
     t.n += RP_COUNT(more);
@@ -135,8 +135,8 @@ static const checked_way ways[] = {
     { { "selective_layer, every 2nd", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2 }, "NF" },
     { { "selective_layer, every 2nd, offset 1", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2, .offset = 1 }, "FN" },
     { { "selective_layer, every 3rd, offset 2", .mode = RP_MODE_SELECTIVE_LAYER, .every = 3, .offset = 2 }, "NFN" },
-    { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" } }, "S" },
-    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" },
+    { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" } }, "S" },
+    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" },
         .rules = "[{ path: '*.attn.output', fate: recompute }]" }, "o" },
     { { "selective_op, matmul", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul" } }, "M" },
     { { "selective_op, attention", .mode = RP_MODE_SELECTIVE_OP, .save = { "attention" } }, "A" },
