@@ -87,7 +87,7 @@ static float weight_of(const routes_of *c, int64_t row, int64_t i, float max, fl
 static void backward_row(const routes_of *c, int64_t row)
 {
     const int32_t *choice = c->choices + row * c->k;
-    const float *dw = c->dw + row * c->k, *w = c->weights + row * c->k;
+    const float *dw = c->dw + row * c->k, *w = c->renormalise ? c->weights + row * c->k : NULL;
     float max = 0, all = c->renormalise ? 1 : exp_sum(c->dtype, c->x, row * c->n, c->n, &max), dot = 0;
 
     for (int64_t j = 0; j < c->k; j++) dot += dw[j] * (c->renormalise ? w[j] : weight_of(c, row, choice[j], max, all));
