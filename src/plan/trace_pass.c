@@ -7,13 +7,6 @@
 
 enum { NONE = -1 };
 
-static uint64_t hash_meta(const rp_meta *m, uint64_t hash)
-{
-    hash = rp__hash(&m->dtype, sizeof m->dtype, hash);
-    hash = rp__hash(&m->ndim, sizeof m->ndim, hash);
-    return rp__hash(m->dim, (size_t)m->ndim * sizeof *m->dim, hash);
-}
-
 static uint64_t hash_call(const rp_tape_call *c, uint64_t hash)
 {
     const rp_op_meta *m = c->meta;
@@ -23,8 +16,8 @@ static uint64_t hash_call(const rp_tape_call *c, uint64_t hash)
     hash = rp__hash(c->in, (size_t)m->n_in * sizeof *c->in, hash);
     hash = rp__hash(c->made, (size_t)(m->n_out + m->n_slot) * sizeof *c->made, hash);
     hash = rp__hash(c->needs, (size_t)c->n_needs * sizeof *c->needs, hash);
-    for (int i = 0; i < m->n_in; i++) hash = hash_meta(&m->in[i], hash);
-    for (int i = 0; i < m->n_out; i++) hash = hash_meta(&m->out[i], hash);
+    for (int i = 0; i < m->n_in; i++) hash = rp__meta_hash(&m->in[i], hash);
+    for (int i = 0; i < m->n_out; i++) hash = rp__meta_hash(&m->out[i], hash);
     hash = rp__hash(&m->scratch_bytes, sizeof m->scratch_bytes, hash);
     return rp__hash(&m->scratch_backward_bytes, sizeof m->scratch_backward_bytes, hash);
 }

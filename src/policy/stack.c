@@ -86,14 +86,6 @@ static rp_status list_active(rp_policy_stack *s, logged_call *c)
     return RP_OK;
 }
 
-static uint64_t hash_meta(const rp_meta *m, uint64_t h)
-{
-    int64_t head[] = { (int64_t)m->dtype, m->ndim };
-
-    h = rp__hash(head, sizeof head, h);
-    return rp__hash(m->dim, (size_t)m->ndim * sizeof *m->dim, h);
-}
-
 static uint64_t hash_call(const rp_policy_stack *s, const rp_op_meta *m, const rp_scope *scope, int64_t flops, const logged_call *c)
 {
     uint64_t h = s->log.n ? call_at(s, s->log.n - 1)->hash : RP_HASH_SEED;
@@ -101,9 +93,9 @@ static uint64_t hash_call(const rp_policy_stack *s, const rp_op_meta *m, const r
     h = rp__hash(&c->kind, sizeof c->kind, h);
     h = rp__hash(&scope->module, sizeof scope->module, h);
     h = rp__hash(&flops, sizeof flops, h);
-    for (int i = 0; i < m->n_in; i++) h = hash_meta(&m->in[i], h);
-    for (int i = 0; i < m->n_out; i++) h = hash_meta(&m->out[i], h);
-    for (int i = 0; i < m->n_slot; i++) h = hash_meta(&m->slot[i], h);
+    for (int i = 0; i < m->n_in; i++) h = rp__meta_hash(&m->in[i], h);
+    for (int i = 0; i < m->n_out; i++) h = rp__meta_hash(&m->out[i], h);
+    for (int i = 0; i < m->n_slot; i++) h = rp__meta_hash(&m->slot[i], h);
     for (int i = 0; i < c->n_active; i++) {
         const rp_policy *p = ((rp_policy **)s->active.at)[c->first_active + i];
         h = rp__hash(&p->id, sizeof p->id, h);
