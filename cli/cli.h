@@ -1,9 +1,11 @@
 /* cli/cli.h -- the frame of the program: one file a command, one line of commands.def each, options as tables.
  *
- * A command parses its arguments with cli_parse, calls the library and returns an exit code: rp_status_exit_code of
- * what failed, 2 for usage. Data goes to stdout, all else to stderr. Only main.c ends the program. */
+ * A command is given its options and words, calls the library and returns an exit code: rp_status_exit_code of what
+ * failed, 2 for usage. Data goes to stdout, all else to stderr. Only main.c ends the program. */
 #ifndef RP_CLI_H
 #define RP_CLI_H
+
+#include <jansson.h>
 
 #include "io/tokenizer.h"
 #include "models/weights.h"
@@ -23,11 +25,16 @@ typedef struct {
     const char *name;                           /* without dashes */
     char letter;                                /* 0: it has no short form */
     cli_option_kind kind;
-    size_t offset;                              /* of its field in the struct given to cli_parse */
+    size_t offset;                              /* of its field in the struct that cli_command.run is given */
     const char *value;                          /* what --help calls the value: "FILE" */
     const char *help;                           /* NULL: not listed */
     double low, high;                           /* of a number; both 0: any */
 } cli_option;
+
+typedef struct {
+    int n_words, n_settings;
+    const char **word, **setting;               /* borrowed from argv */
+} cli_args;
 
 typedef struct {
     const char *usage;                          /* after the command's name: "CONFIG [KEY=VALUE ...]" */
@@ -35,19 +42,23 @@ typedef struct {
     const cli_option *option;
     int n_options, least_words, most_words;
     bool settings;                              /* KEY=VALUE and ~KEY may come, in any order */
-} cli_options;
+    size_t fields_bytes;                        /* of the struct that the options fill … */
+    const void *defaults;                       /* … and what is in it before; NULL: zeros */
+    int (*run)(cli *c, const void *fields, const cli_args *args);
+} cli_command;
 
-typedef struct {
-    int n_words, n_settings;
-    const char **word, **setting;               /* borrowed from argv; both arrays are one block */
-} cli_args;
+#define CLI_OPTIONS(fields, table) .option = table, .n_options = RP_COUNT(table), .fields_bytes = sizeof(fields)
 
-/* Fill `fields` and *args from argv (argv[0] is the command). Options and words come in any order; "--" ends options;
- * "--name=value", "--name value", "-nvalue" and "-n value" are alike; a name may be cut while it stays unique.
- * Returns CLI_GO to go on (release with cli_args_free), else the exit code: 0 after --help, 2 after saying what is wrong. */
-#define CLI_GO (-1)
-int cli_parse(cli *c, const cli_options *options, int argc, char **argv, void *fields, cli_args *args);
-void cli_args_free(cli_args *args);
+#define CLI_COMMAND(name, summary, command) extern const cli_command command;
+#include "cli/commands.def"
+#undef CLI_COMMAND
+
+/* argv (argv[0] is the command) read as the command's table says, and the command run. Options and words come in any order; "--" ends
+ * options; "--name=value", "--name value", "-nvalue" and "-n value" are alike; a name may be cut while it stays unique.
+ * Returns the exit code: the command's, 0 after --help, 2 after saying what is wrong. */
+int cli_run(cli *c, const cli_command *command, int argc, char **argv);
+
+#define CLI_GO (-1)                             /* no exit code yet: go on */
 
 /* CLI_GO when a required option came, else 2 after telling that it is missing. */
 int cli_need(const cli *c, const char *option, const char *value, const char *given);
@@ -60,8 +71,17 @@ int cli_fail(const cli *c, rp_status status);
 int cli_fail_input(const cli *c, rp_status status);
 /* Every message of a report on stderr, one a line. */
 void cli_print_report(const rp_report *report);
+/* The same, sorted, and the report closed. CLI_GO where the status is RP_OK, else its exit code: the context's sentence is told only if the
+ * report has told no error. Ranks above 0 leave the report to the first. _input: as cli_fail_input. */
+int cli_tell(const cli *c, rp_report *report, rp_status status);
+int cli_tell_input(const cli *c, rp_report *report, rp_status status);
+/* One line on stdout; jansson's flags. The value is taken over. */
+void cli_print_json(json_t *value, size_t flags);
 /* Flush stdout; 1 after telling that it could not be written, else `code`. */
 int cli_finish(const cli *c, int code);
+
+/* The command with a context of its own, to be freed with rp_ctx_free; tells what is wrong. CLI_GO, or the exit code. */
+int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out);
 
 /* CLI_GO when something of that name is there; else the exit code after telling that it cannot be opened. */
 int cli_find_input(const cli *c, const char *path);
@@ -128,14 +148,5 @@ void cli_shipped_free(cli_shipped *shipped);
 bool cli_shipped_path(const cli_shipped *shipped, const char *name, char *out, size_t out_bytes);
 /* Tell that there is no such recipe, with the nearest name. */
 void cli_shipped_missing(const cli *c, const cli_shipped *shipped, const char *name);
-
-typedef struct {
-    const char *name, *summary;
-    int (*run)(cli *c, int argc, char **argv);
-} cli_command;
-
-#define CLI_COMMAND(name, summary, run) int run(cli *c, int argc, char **argv);
-#include "cli/commands.def"
-#undef CLI_COMMAND
 
 #endif

@@ -1,7 +1,6 @@
 /* cli/cmd_bench.c -- kernels and steps timed on this machine, beside what it does at best. */
 #include "cli/cli.h"
 
-#include <jansson.h>
 #include <math.h>
 
 #include "plan/cost.h"
@@ -90,9 +89,7 @@ static void print_json(rp_ctx *ctx, json_t *rows, const rp_bench_ceilings *c)
     json_t *all = json_pack("{s:s, s:s, s:i, s:{s:f, s:f, s:f}, s:O}", "version", rp_version(), "machine", rp__cost_machine_text(ctx, machine),
                             "threads", ctx->threads, "ceilings", "fp32", c->fp32, "bf16", c->bf16, "memory", c->memory, "benches", rows);
 
-    json_dumpf(all, stdout, JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(all);
+    cli_print_json(all, JSON_REAL_PRECISION(6));
 }
 
 /* ---- the command ---- */
@@ -130,56 +127,54 @@ static int unknown(const cli *c, const char *word)
     return CLI_USAGE;
 }
 
-static int run(cli *c, const bench_fields *fields, const cli_args *args)
+static int time_all(cli *c, const bench_fields *fields, const cli_args *args)
 {
-    cli measured             = { .command = c->command };
-    json_t *rows             = fields->json ? json_array() : NULL;
+    cli measured;
+    int code     = cli_open_context(c, &(rp_ctx_options){ .threads = (int)fields->threads }, &measured);
+    json_t *rows = code == CLI_GO && fields->json ? json_array() : NULL;
     rp_bench_options options = { .name = args->word, .n_names = args->n_words, .rounds = (int)fields->rounds,
                                  .told = rows ? add_row : print_row, .user = rows };
     rp_bench_ceilings ceilings;
     char machine[RP_COST_MACHINE_CHARS];
-    rp_status status = rp_ctx_new(&(rp_ctx_options){ .threads = (int)fields->threads }, &measured.ctx);
 
-    if (status != RP_OK) {
-        cli_say(c, "%s", rp_status_text(status));
-        return rp_status_exit_code(status);
-    }
+    if (code != CLI_GO) return code;
     if (!rows) printf("%s\n\n", rp__cost_machine_text(measured.ctx, machine));
     if (!rows) print_head();
-    status = rp__bench_run(measured.ctx, &options, &ceilings);
+    rp_status status = rp__bench_run(measured.ctx, &options, &ceilings);
     if (status == RP_OK && rows) print_json(measured.ctx, rows, &ceilings);
     else if (status == RP_OK) print_ceilings(&ceilings);
     json_decref(rows);
-    int code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
+    code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
     rp_ctx_free(measured.ctx);
     return code;
 }
 
-int cmd_bench(cli *c, int argc, char **argv)
+static int bench(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_option table[] = {
-        { "json", 0, CLI_FLAG, offsetof(bench_fields, json), NULL, "print one JSON object", 0, 0 },
-        { "list", 0, CLI_FLAG, offsetof(bench_fields, list), NULL, "print the names there are", 0, 0 },
-        { "rounds", 0, CLI_INT, offsetof(bench_fields, rounds), "N", "of each; else as many as a third of a second holds", 1, 101 },
-        { "threads", 0, CLI_INT, offsetof(bench_fields, threads), "N", "else all cores", 1, 256 },
-    };
-    static const cli_options options = {
-        "[NAME ...] [--json] [--rounds N] [--threads N]",
-        "Time kernels, through their ops, and training steps on this machine: the median of rounds with its quartiles, GFLOP/s and GB/s\n"
-        "by what an op declares, and the share of the ceiling that is nearer: multiply-adds from registers in fp32 or bf16, or memory,\n"
-        "measured in the same rounds. Of a step also what its products take alone. A NAME is one of --list, or its beginning before a\n"
-        "colon (matmul, attention:2x512x9/3x64, step), or a glob ('*:bf16:dw'). Without a NAME a usual set runs, about a minute, in\n"
-        "which nothing else should run.",
-        table, RP_COUNT(table), 0, 64, false,
-    };
-    bench_fields fields = { 0 };
-    cli_args args;
+    const bench_fields *fields = given;
+    int code                   = CLI_GO;
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    for (int i = 0; i < args->n_words && code == CLI_GO; i++)
+        if (!rp__bench_matches(args->word[i])) code = unknown(c, args->word[i]);
     if (code != CLI_GO) return code;
-    for (int i = 0; i < args.n_words && code == CLI_GO; i++)
-        if (!rp__bench_matches(args.word[i])) code = unknown(c, args.word[i]);
-    if (code == CLI_GO) code = fields.list ? print_names(c) : run(c, &fields, &args);
-    cli_args_free(&args);
-    return code;
+    return fields->list ? print_names(c) : time_all(c, fields, args);
 }
+
+static const cli_option options[] = {
+    { "json", 0, CLI_FLAG, offsetof(bench_fields, json), NULL, "print one JSON object", 0, 0 },
+    { "list", 0, CLI_FLAG, offsetof(bench_fields, list), NULL, "print the names there are", 0, 0 },
+    { "rounds", 0, CLI_INT, offsetof(bench_fields, rounds), "N", "of each; else as many as a third of a second holds", 1, 101 },
+    { "threads", 0, CLI_INT, offsetof(bench_fields, threads), "N", "else all cores", 1, 256 },
+};
+
+const cli_command cmd_bench = {
+    .usage = "[NAME ...] [--json] [--rounds N] [--threads N]",
+    .about = "Time kernels, through their ops, and training steps on this machine: the median of rounds with its quartiles, GFLOP/s and GB/s\n"
+             "by what an op declares, and the share of the ceiling that is nearer: multiply-adds from registers in fp32 or bf16, or memory,\n"
+             "measured in the same rounds. Of a step also what its products take alone. A NAME is one of --list, or its beginning before a\n"
+             "colon (matmul, attention:2x512x9/3x64, step), or a glob ('*:bf16:dw'). Without a NAME a usual set runs, about a minute, in\n"
+             "which nothing else should run.",
+    CLI_OPTIONS(bench_fields, options),
+    .most_words = 64,
+    .run = bench,
+};

@@ -13,7 +13,7 @@ static void print_row(void *user, const char *line)
     puts(line);
 }
 
-static rp_status calibrate(rp_ctx *ctx, const calibrate_fields *fields)
+static rp_status measure(rp_ctx *ctx, const calibrate_fields *fields)
 {
     double start = rp__seconds();
     rp_cost_table *table;
@@ -31,45 +31,34 @@ static rp_status calibrate(rp_ctx *ctx, const calibrate_fields *fields)
     return status;
 }
 
-static int run(cli *c, const calibrate_fields *fields)
+static int calibrate(cli *c, const void *given, const cli_args *args)
 {
-    cli measured     = { .command = c->command };
-    rp_status status = rp_ctx_new(&(rp_ctx_options){ .threads = (int)fields->threads }, &measured.ctx);
+    const calibrate_fields *fields = given;
+    cli measured;
+    int code = cli_open_context(c, &(rp_ctx_options){ .threads = (int)fields->threads }, &measured);
 
-    if (status != RP_OK) {
-        cli_say(c, "%s", rp_status_text(status));
-        return rp_status_exit_code(status);
-    }
-    int code = CLI_GO;
-    status   = rp__cost_table_place(measured.ctx);
+    (void)args;
+    if (code != CLI_GO) return code;
+    rp_status status = rp__cost_table_place(measured.ctx);
     if (status != RP_OK) code = cli_fail_input(&measured, status);
-    if (status == RP_OK) status = calibrate(measured.ctx, fields);
+    if (status == RP_OK) status = measure(measured.ctx, fields);
     if (code == CLI_GO) code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
     rp_ctx_free(measured.ctx);
     return code;
 }
 
-int cmd_calibrate(cli *c, int argc, char **argv)
-{
-    static const cli_option table[] = {
-        { "quick",   0, CLI_FLAG, offsetof(calibrate_fields, quick),   NULL, "in seconds: fewer sizes, each measured once", 0, 0 },
-        { "threads", 0, CLI_INT,  offsetof(calibrate_fields, threads), "N",  "of runs that set `threads`; else all cores", 1, 4096 },
-    };
-    static const cli_options options = {
-        "",
-        "Measure how fast this machine runs each op, forward and backward, in each dtype, how fast its memory and the\n"
-        "disk of the current folder are. It takes a minute, in which nothing else should run. Until it is done, plans go\n"
-        "by what the CPU says about itself. What ranks send to each other is not measured, as that takes several: plans go by\n"
-        "2.2 GB/s a rank, or by 'link' and 'latency' of --device. The table is kept for this CPU and number of threads in\n"
-        "$REPRISE_COSTS, else in $XDG_CACHE_HOME/reprise or ~/.cache/reprise; no other command changes it.",
-        table, RP_COUNT(table), 0, 0, false,
-    };
-    calibrate_fields fields = { 0 };
-    cli_args args;
+static const cli_option options[] = {
+    { "quick",   0, CLI_FLAG, offsetof(calibrate_fields, quick),   NULL, "in seconds: fewer sizes, each measured once", 0, 0 },
+    { "threads", 0, CLI_INT,  offsetof(calibrate_fields, threads), "N",  "of runs that set `threads`; else all cores", 1, 4096 },
+};
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    code = run(c, &fields);
-    cli_args_free(&args);
-    return code;
-}
+const cli_command cmd_calibrate = {
+    .usage = "",
+    .about = "Measure how fast this machine runs each op, forward and backward, in each dtype, how fast its memory and the\n"
+             "disk of the current folder are. It takes a minute, in which nothing else should run. Until it is done, plans go\n"
+             "by what the CPU says about itself. What ranks send to each other is not measured, as that takes several: plans go by\n"
+             "2.2 GB/s a rank, or by 'link' and 'latency' of --device. The table is kept for this CPU and number of threads in\n"
+             "$REPRISE_COSTS, else in $XDG_CACHE_HOME/reprise or ~/.cache/reprise; no other command changes it.",
+    CLI_OPTIONS(calibrate_fields, options),
+    .run = calibrate,
+};

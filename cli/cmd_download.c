@@ -66,12 +66,13 @@ static int read_environment(const cli *c, cli_download *order, char endpoint[NAM
     return CLI_GO;
 }
 
-static int download(cli *c, const download_fields *fields, const char *word)
+static int download(cli *c, const void *given, const cli_args *args)
 {
+    const download_fields *fields = given;
     char repo[NAME_CHARS], revision[NAME_CHARS], endpoint[NAME_CHARS], folder[NAME_CHARS + 16];
     cli_download order = { .repo = repo, .revision = revision, .file = fields->file, .retries = fields->retries, .wait_seconds = fields->wait_seconds };
 
-    int code = split(c, word, repo, revision);
+    int code = split(c, args->word[0], repo, revision);
     if (code == CLI_GO) code = read_environment(c, &order, endpoint);
     if (code != CLI_GO) return code;
     snprintf(folder, sizeof folder, "models/%s", strchr(repo, '/') ? strchr(repo, '/') + 1 : repo);
@@ -79,27 +80,20 @@ static int download(cli *c, const download_fields *fields, const char *word)
     return cli_download_run(c, &order);
 }
 
-int cmd_download(cli *c, int argc, char **argv)
-{
-    static const cli_option table[] = {
-        { "output", 'o', CLI_TEXT, offsetof(download_fields, folder), "DIR", "where to put it; models/NAME if not given", 0, 0 },
-        { "file", 'f', CLI_TEXT, offsetof(download_fields, file), "NAME", "this file alone, a .gguf for example", 0, 0 },
-        { "retries", 0, CLI_INT, offsetof(download_fields, retries), "N", "give up after so many tries that brought nothing; 5 if not given", 0, 1000 },
-        { "retry-wait", 0, CLI_NUMBER, offsetof(download_fields, wait_seconds), "SECONDS", "before the second try, then twice as long each; 1 if not given", 0, 3600 },
-    };
-    static const cli_options options = {
-        "REPO[@REVISION] [-o DIR] [--file NAME]",
-        "Download a model from the Hugging Face hub: its config, tokenizer and weights in safetensors, or one file. What was\n"
-        "interrupted goes on where it stopped; every file is compared with the digest the hub tells. DIR is printed at the end.\n"
-        "The environment: HF_TOKEN for models that are gated or private, HF_ENDPOINT for another hub than huggingface.co.",
-        table, RP_COUNT(table), 1, 1, false,
-    };
-    download_fields fields = { .retries = 5, .wait_seconds = 1 };
-    cli_args args;
+static const cli_option options[] = {
+    { "output", 'o', CLI_TEXT, offsetof(download_fields, folder), "DIR", "where to put it; models/NAME if not given", 0, 0 },
+    { "file", 'f', CLI_TEXT, offsetof(download_fields, file), "NAME", "this file alone, a .gguf for example", 0, 0 },
+    { "retries", 0, CLI_INT, offsetof(download_fields, retries), "N", "give up after so many tries that brought nothing; 5 if not given", 0, 1000 },
+    { "retry-wait", 0, CLI_NUMBER, offsetof(download_fields, wait_seconds), "SECONDS", "before the second try, then twice as long each; 1 if not given", 0, 3600 },
+};
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    code = download(c, &fields, args.word[0]);
-    cli_args_free(&args);
-    return code;
-}
+const cli_command cmd_download = {
+    .usage = "REPO[@REVISION] [-o DIR] [--file NAME]",
+    .about = "Download a model from the Hugging Face hub: its config, tokenizer and weights in safetensors, or one file. What was\n"
+             "interrupted goes on where it stopped; every file is compared with the digest the hub tells. DIR is printed at the end.\n"
+             "The environment: HF_TOKEN for models that are gated or private, HF_ENDPOINT for another hub than huggingface.co.",
+    CLI_OPTIONS(download_fields, options),
+    .defaults = &(const download_fields){ .retries = 5, .wait_seconds = 1 },
+    .least_words = 1, .most_words = 1,
+    .run = download,
+};

@@ -1,7 +1,6 @@
 /* cli/cmd_eval.c -- how well a model predicts a text. */
 #include "cli/cli.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -53,13 +52,11 @@ static int print(const cli_model *m, const rp_score *s, int64_t n_ids, int64_t w
     json_t *all = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "loss", s->loss, "perplexity", perplexity, "targets",
                             (json_int_t)s->targets, "tokens", (json_int_t)n_ids, "windows", (json_int_t)s->windows, "max_seq_len",
                             (json_int_t)window, "dtype", rp_dtype_name(m->dtype));
-    json_dumpf(all, stdout, 0);
-    putchar('\n');
-    json_decref(all);
+    cli_print_json(all, 0);
     return cli_finish(&m->run, 0);
 }
 
-static int eval(cli_model *m, const eval_fields *fields)
+static int score(cli_model *m, const eval_fields *fields)
 {
     int64_t window = find_window(m), n_ids = 0;
     int32_t *ids   = NULL;
@@ -79,33 +76,32 @@ static int eval(cli_model *m, const eval_fields *fields)
     return code;
 }
 
-int cmd_eval(cli *c, int argc, char **argv)
+static int eval(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_option table[] = {
-        { "data", 0, CLI_TEXT, offsetof(eval_fields, data), "FILE", "the text", 0, 0 },
-        { "json", 0, CLI_FLAG, offsetof(eval_fields, json), NULL, "print one JSON object", 0, 0 },
-    };
-    static const cli_options options = {
-        "MODEL --data FILE [KEY=VALUE ...]",
-        "Score a text: the mean of -log p of its tokens in nats, and its exponential. The file is one document; neither bos\n"
-        "nor eos is added. It is cut into windows of max_seq_len tokens (default: the model's context), scored one by one,\n"
-        "the shorter last one too. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter. Keys: max_seq_len,\n"
-        "dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter.",
-        table, RP_COUNT(table), 1, 1, true,
-    };
-    eval_fields fields = { 0 };
+    const eval_fields *fields = given;
     cli_model model;
-    cli_args args;
+    int code = cli_need(c, "data", "FILE", fields->data);
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
+    if (code == CLI_GO) code = cli_find_input(c, fields->data);
     if (code != CLI_GO) return code;
-    code = cli_need(c, "data", "FILE", fields.data);
-    if (code == CLI_GO) code = cli_find_input(c, fields.data);
-    if (code == CLI_GO) {
-        code = cli_model_open(c, args.word[0], &args, RP_F32, true, &model);
-        if (code == CLI_GO) code = eval(&model, &fields);
-        cli_model_close(&model);
-    }
-    cli_args_free(&args);
+    code = cli_model_open(c, args->word[0], args, RP_F32, true, &model);
+    if (code == CLI_GO) code = score(&model, fields);
+    cli_model_close(&model);
     return code;
 }
+
+static const cli_option options[] = {
+    { "data", 0, CLI_TEXT, offsetof(eval_fields, data), "FILE", "the text", 0, 0 },
+    { "json", 0, CLI_FLAG, offsetof(eval_fields, json), NULL, "print one JSON object", 0, 0 },
+};
+
+const cli_command cmd_eval = {
+    .usage = "MODEL --data FILE [KEY=VALUE ...]",
+    .about = "Score a text: the mean of -log p of its tokens in nats, and its exponential. The file is one document; neither bos\n"
+             "nor eos is added. It is cut into windows of max_seq_len tokens (default: the model's context), scored one by one,\n"
+             "the shorter last one too. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter. Keys: max_seq_len,\n"
+             "dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter.",
+    CLI_OPTIONS(eval_fields, options),
+    .least_words = 1, .most_words = 1, .settings = true,
+    .run = eval,
+};

@@ -73,9 +73,7 @@ static void print_json(const rp_explain *e)
                             (json_int_t)e->recompute_flops, "slots", slots_json(e), "modules", cli_modules_json(e), "owners", owners_json(e),
                             "rules", trials_json(e));
 
-    json_dumpf(all, stdout, 0);
-    putchar('\n');
-    json_decref(all);
+    cli_print_json(all, 0);
 }
 
 /* ---- slots ---- */
@@ -232,8 +230,9 @@ static rp_status print_text(rp_explain *e, const rp_recipe *recipe, bool budget)
 
 /* ---- the command ---- */
 
-static int explain(cli *c, const explain_fields *fields, const cli_args *args)
+static int explain(cli *c, const void *given, const cli_args *args)
 {
+    const explain_fields *fields = given;
     cli_forecast x;
     int code = cli_forecast_open(c, args, NULL, &(rp_forecast_options){ .trials = true }, &x);
 
@@ -247,24 +246,16 @@ static int explain(cli *c, const explain_fields *fields, const cli_args *args)
     return code;
 }
 
-int cmd_explain(cli *c, int argc, char **argv)
-{
-    static const cli_option table[] = {
-        { "json", 0, CLI_FLAG, offsetof(explain_fields, json), NULL, "print one JSON object, every slot by itself", 0, 0 },
-    };
-    static const cli_options options = {
-        "CONFIG [KEY=VALUE ...] [--json]",
-        "Tell of every slot of a recipe's step what becomes of it, which rule or region decided that and what its replay\n"
-        "costs; what modules and classes of memory add up to; and whose the memory is at the peak. Neither weights nor data\n"
-        "are read. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key, ~KEY removes one.",
-        table, RP_COUNT(table), 1, 1, true,
-    };
-    explain_fields fields = { 0 };
-    cli_args args;
+static const cli_option options[] = {
+    { "json", 0, CLI_FLAG, offsetof(explain_fields, json), NULL, "print one JSON object, every slot by itself", 0, 0 },
+};
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    code = explain(c, &fields, &args);
-    cli_args_free(&args);
-    return code;
-}
+const cli_command cmd_explain = {
+    .usage = "CONFIG [KEY=VALUE ...] [--json]",
+    .about = "Tell of every slot of a recipe's step what becomes of it, which rule or region decided that and what its replay\n"
+             "costs; what modules and classes of memory add up to; and whose the memory is at the peak. Neither weights nor data\n"
+             "are read. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key, ~KEY removes one.",
+    CLI_OPTIONS(explain_fields, options),
+    .least_words = 1, .most_words = 1, .settings = true,
+    .run = explain,
+};

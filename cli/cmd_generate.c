@@ -119,7 +119,7 @@ static int end(writer *w, rp_generate_end why, double seconds)
     return code;
 }
 
-static int generate(cli_model *m, const generate_fields *fields)
+static int go_on(cli_model *m, const generate_fields *fields)
 {
     int32_t stop[2] = { rp__tokenizer_eos(m->tokenizer), m->config.eos }, *ids = NULL;
     rp_generate_options options = { .max_new_tokens = fields->max_new_tokens, .temperature = fields->temperature,
@@ -142,36 +142,36 @@ static int generate(cli_model *m, const generate_fields *fields)
     return code;
 }
 
-int cmd_generate(cli *c, int argc, char **argv)
+static int generate(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_option table[] = {
-        { "prompt", 'p', CLI_TEXT, offsetof(generate_fields, prompt), "TEXT", "what the text begins with", 0, 0 },
-        { "max-new-tokens", 'n', CLI_INT, offsetof(generate_fields, max_new_tokens), "N", "at most so many (default: 128)", 0, 1e9 },
-        { "temperature", 't', CLI_NUMBER, offsetof(generate_fields, temperature), "T",
-          "below 1 likelier, 0 always the likeliest (default: 0.8)", 0, 1e9 },
-        { "top-k", 'k', CLI_INT, offsetof(generate_fields, top_k), "K", "draw from the K likeliest, 0: from all (default: 40)", 0, 1e9 },
-        { "seed", 's', CLI_INT, offsetof(generate_fields, seed), "S", "of what is drawn; the same gives the same text (default: 0)", 0,
-          9e15 },
-    };
-    static const cli_options options = {
-        "MODEL --prompt TEXT [KEY=VALUE ...]",
-        "Write the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos\n"
-        "is put first where the tokenizer adds it. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter.\n"
-        "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter.",
-        table, RP_COUNT(table), 1, 1, true,
-    };
-    generate_fields fields = { .max_new_tokens = 128, .top_k = 40, .temperature = 0.8 };
+    const generate_fields *fields = given;
     cli_model model;
-    cli_args args;
+    int code = cli_need(c, "prompt", "TEXT", fields->prompt);
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
     if (code != CLI_GO) return code;
-    code = cli_need(c, "prompt", "TEXT", fields.prompt);
-    if (code == CLI_GO) {
-        code = cli_model_open(c, args.word[0], &args, RP_BF16, false, &model);
-        if (code == CLI_GO) code = generate(&model, &fields);
-        cli_model_close(&model);
-    }
-    cli_args_free(&args);
+    code = cli_model_open(c, args->word[0], args, RP_BF16, false, &model);
+    if (code == CLI_GO) code = go_on(&model, fields);
+    cli_model_close(&model);
     return code;
 }
+
+static const cli_option options[] = {
+    { "prompt", 'p', CLI_TEXT, offsetof(generate_fields, prompt), "TEXT", "what the text begins with", 0, 0 },
+    { "max-new-tokens", 'n', CLI_INT, offsetof(generate_fields, max_new_tokens), "N", "at most so many (default: 128)", 0, 1e9 },
+    { "temperature", 't', CLI_NUMBER, offsetof(generate_fields, temperature), "T",
+      "below 1 likelier, 0 always the likeliest (default: 0.8)", 0, 1e9 },
+    { "top-k", 'k', CLI_INT, offsetof(generate_fields, top_k), "K", "draw from the K likeliest, 0: from all (default: 40)", 0, 1e9 },
+    { "seed", 's', CLI_INT, offsetof(generate_fields, seed), "S", "of what is drawn; the same gives the same text (default: 0)", 0,
+      9e15 },
+};
+
+const cli_command cmd_generate = {
+    .usage = "MODEL --prompt TEXT [KEY=VALUE ...]",
+    .about = "Write the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos\n"
+             "is put first where the tokenizer adds it. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter.\n"
+             "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter.",
+    CLI_OPTIONS(generate_fields, options),
+    .defaults = &(const generate_fields){ .max_new_tokens = 128, .top_k = 40, .temperature = 0.8 },
+    .least_words = 1, .most_words = 1, .settings = true,
+    .run = generate,
+};

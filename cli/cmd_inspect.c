@@ -5,8 +5,6 @@
  * config is config.json, adapter_config.json of an adapter's folder, or the key-values of a GGUF file, in which a long array is only counted. */
 #include "cli/cli.h"
 
-#include <jansson.h>
-
 #include "base/file.h"
 #include "io/gguf.h"
 #include "io/safetensors.h"
@@ -211,41 +209,32 @@ static void print_table(const json_t *all)
     json_array_foreach(json_object_get(all, "tensors"), i, tensor) print_tensor(tensor);
 }
 
-static int print(cli *c, const json_t *all, bool json)
+static int inspect(cli *c, const void *given, const cli_args *args)
 {
-    if (json) {
-        json_dumpf(all, stdout, JSON_COMPACT);
-        putchar('\n');
-    } else {
-        print_table(all);
-    }
-    return cli_finish(c, 0);
-}
+    const inspect_fields *fields = given;
+    int code                     = cli_find_input(c, args->word[0]);
 
-int cmd_inspect(cli *c, int argc, char **argv)
-{
-    static const cli_option table[] = {
-        { "json", 0, CLI_FLAG, offsetof(inspect_fields, json), NULL, "print one JSON object", 0, 0 },
-    };
-    static const cli_options options = {
-        "MODEL|FILE",
-        "Show the tensors, shapes and dtypes of a model, its config and its tokenizer. MODEL is a Hugging Face folder, a .gguf\n"
-        "file or the folder of an adapter, FILE a .safetensors file.",
-        table, RP_COUNT(table), 1, 1, false,
-    };
-    inspect_fields fields = { 0 };
-    cli_args args;
-
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
     if (code != CLI_GO) return code;
-    code = cli_find_input(c, args.word[0]);
-    if (code == CLI_GO) {
-        json_t *all      = json_object();
-        rp_status status = gather(c, args.word[0], all);
-        if (status != RP_OK) code = cli_fail(c, status);
-        else code = print(c, all, fields.json);
+    json_t *all      = json_object();
+    rp_status status = gather(c, args->word[0], all);
+    if (status == RP_OK && fields->json) {
+        cli_print_json(all, JSON_COMPACT);
+    } else {
+        if (status == RP_OK) print_table(all);
         json_decref(all);
     }
-    cli_args_free(&args);
-    return code;
+    return status == RP_OK ? cli_finish(c, 0) : cli_fail(c, status);
 }
+
+static const cli_option options[] = {
+    { "json", 0, CLI_FLAG, offsetof(inspect_fields, json), NULL, "print one JSON object", 0, 0 },
+};
+
+const cli_command cmd_inspect = {
+    .usage = "MODEL|FILE",
+    .about = "Show the tensors, shapes and dtypes of a model, its config and its tokenizer. MODEL is a Hugging Face folder, a .gguf\n"
+             "file or the folder of an adapter, FILE a .safetensors file.",
+    CLI_OPTIONS(inspect_fields, options),
+    .least_words = 1, .most_words = 1,
+    .run = inspect,
+};

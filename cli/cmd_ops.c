@@ -5,8 +5,6 @@
  * An op's kernels are those of kernels.def that begin with its name, or those its line in `borrowed` lists. */
 #include "cli/cli.h"
 
-#include <jansson.h>
-
 #include "kernels/kernels.h"
 #include "ops/call.h"
 
@@ -169,28 +167,29 @@ static void print_table(const json_t *all)
                joined(json_object_get(op, "levels"), levels, sizeof levels), joined(json_object_get(op, "flags"), flags, sizeof flags));
 }
 
-int cmd_ops(cli *c, int argc, char **argv)
+static int list_ops(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_option table[] = {
-        { "json", 0, CLI_FLAG, offsetof(ops_fields, json), NULL, "print one JSON array, kernels by name", 0, 0 },
-    };
-    static const cli_options options = {
-        "",
-        "List the ops there are: inputs, outputs and slots, what the backward of each reads (in, out, slot and their\n"
-        "number), the CPU levels of this machine that have kernels for it, and its flags. Rules and save lists name ops so.",
-        table, RP_COUNT(table), 0, 0, false,
-    };
-    ops_fields fields = { 0 };
-    cli_args args;
+    const ops_fields *fields = given;
+    json_t *all              = gather();
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    json_t *all = gather();
-    if (fields.json) {
-        json_dumpf(all, stdout, 0);
-        putchar('\n');
-    } else print_table(all);
-    json_decref(all);
-    cli_args_free(&args);
+    (void)args;
+    if (fields->json) {
+        cli_print_json(all, 0);
+    } else {
+        print_table(all);
+        json_decref(all);
+    }
     return cli_finish(c, 0);
 }
+
+static const cli_option options[] = {
+    { "json", 0, CLI_FLAG, offsetof(ops_fields, json), NULL, "print one JSON array, kernels by name", 0, 0 },
+};
+
+const cli_command cmd_ops = {
+    .usage = "",
+    .about = "List the ops there are: inputs, outputs and slots, what the backward of each reads (in, out, slot and their\n"
+             "number), the CPU levels of this machine that have kernels for it, and its flags. Rules and save lists name ops so.",
+    CLI_OPTIONS(ops_fields, options),
+    .run = list_ops,
+};

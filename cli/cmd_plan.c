@@ -41,9 +41,7 @@ static void print_json(const rp_forecast *f)
         *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds,
         "comm_again_seconds", f->comm_again_seconds, "hidden_seconds", f->hidden_seconds);
 
-    json_dumpf(all, stdout, 0);
-    putchar('\n');
-    json_decref(all);
+    cli_print_json(all, 0);
 }
 
 /* ---- text ---- */
@@ -135,8 +133,9 @@ static bool has_budget(const cli_args *args)
     return false;
 }
 
-static int plan(cli *c, const plan_fields *fields, const cli_args *args)
+static int plan(cli *c, const void *given, const cli_args *args)
 {
+    const plan_fields *fields         = given;
     const rp_forecast_options options = { .device = fields->device, .least = true, .file = fields->file };
     char budget[64];
     cli_forecast x;
@@ -156,27 +155,19 @@ static int plan(cli *c, const plan_fields *fields, const cli_args *args)
     return code;
 }
 
-int cmd_plan(cli *c, int argc, char **argv)
-{
-    static const cli_option table[] = {
-        { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
-        { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=25GB/s, latency=10us'",
-          0, 0 },
-        { "find", 0, CLI_FLAG, offsetof(plan_fields, find), NULL, "search ranks, wrapping, resharding, batch and accumulation for the fastest that fits", 0, 0 },
-        { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
-    };
-    static const cli_options options = {
-        "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE]",
-        "Tell whether a recipe's step fits its memory budget, to the byte; where its peak is; what the fit costs in time, and\n"
-        "how close that is to the best there is. Neither weights nor data are read. Exit code 3: nothing fits.",
-        table, RP_COUNT(table), 1, 1, true,
-    };
-    plan_fields fields = { 0 };
-    cli_args args;
+static const cli_option options[] = {
+    { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
+    { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=25GB/s, latency=10us'",
+      0, 0 },
+    { "find", 0, CLI_FLAG, offsetof(plan_fields, find), NULL, "search ranks, wrapping, resharding, batch and accumulation for the fastest that fits", 0, 0 },
+    { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
+};
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    code = plan(c, &fields, &args);
-    cli_args_free(&args);
-    return code;
-}
+const cli_command cmd_plan = {
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE]",
+    .about = "Tell whether a recipe's step fits its memory budget, to the byte; where its peak is; what the fit costs in time, and\n"
+             "how close that is to the best there is. Neither weights nor data are read. Exit code 3: nothing fits.",
+    CLI_OPTIONS(plan_fields, options),
+    .least_words = 1, .most_words = 1, .settings = true,
+    .run = plan,
+};

@@ -21,16 +21,13 @@ static void read_summary(const char *path, char out[128])
     fclose(file);
 }
 
-int cmd_ls(cli *c, int argc, char **argv)
-{
-    static const cli_options options = { .usage = "",
-                                         .about = "List the recipes that are shipped: names, and what each is for." };
-    cli_shipped shipped;
-    cli_args args;
+/* ---- ls ---- */
 
-    int code = cli_parse(c, &options, argc, argv, NULL, &args);
-    if (code != CLI_GO) return code;
-    cli_args_free(&args);
+static int ls(cli *c, const void *given, const cli_args *args)
+{
+    cli_shipped shipped;
+
+    (void)given, (void)args;
     if (!cli_shipped_list(&shipped)) {
         cli_say(c, "cannot find the shipped recipes; set REPRISE_RECIPES to their folder");
         return 1;
@@ -44,6 +41,10 @@ int cmd_ls(cli *c, int argc, char **argv)
     cli_shipped_free(&shipped);
     return cli_finish(c, 0);
 }
+
+const cli_command cmd_ls = { .usage = "", .about = "List the recipes that are shipped: names, and what each is for.", .run = ls };
+
+/* ---- cat ---- */
 
 /* The shipped recipe opened for reading; NULL after telling why not. */
 static FILE *open_shipped(cli *c, const char *name, int *code)
@@ -75,24 +76,21 @@ static bool copy_stream(FILE *from, FILE *to)
     return !ferror(from);
 }
 
-int cmd_cat(cli *c, int argc, char **argv)
+static int cat(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_options options = {
-        .usage = "NAME", .about = "Print a shipped recipe.", .least_words = 1, .most_words = 1
-    };
-    cli_args args;
+    int code;
+    FILE *file = open_shipped(c, args->word[0], &code);
 
-    int code = cli_parse(c, &options, argc, argv, NULL, &args);
-    if (code != CLI_GO) return code;
-    FILE *file = open_shipped(c, args.word[0], &code);
-    if (file) {
-        copy_stream(file, stdout);
-        fclose(file);
-        code = cli_finish(c, 0);
-    }
-    cli_args_free(&args);
-    return code;
+    (void)given;
+    if (!file) return code;
+    copy_stream(file, stdout);
+    fclose(file);
+    return cli_finish(c, 0);
 }
+
+const cli_command cmd_cat = { .usage = "NAME", .about = "Print a shipped recipe.", .least_words = 1, .most_words = 1, .run = cat };
+
+/* ---- cp ---- */
 
 typedef struct { bool no_clobber, make_parents; } cp_fields;
 
@@ -126,29 +124,31 @@ static int write_copy(cli *c, const cp_fields *fields, FILE *from, char *to)
     return 0;
 }
 
-int cmd_cp(cli *c, int argc, char **argv)
+static int cp(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_option table[] = {
-        { "no-clobber", 'n', CLI_FLAG, offsetof(cp_fields, no_clobber), NULL, "leave a file that is there already", 0, 0 },
-        { "make-parents", 0, CLI_FLAG, offsetof(cp_fields, make_parents), NULL, "make the folders DEST lies in", 0, 0 },
-    };
-    static const cli_options options = {
-        "NAME DEST", "Copy a shipped recipe to the file or folder DEST.", table, RP_COUNT(table), 2, 2, false
-    };
-    cp_fields fields = { 0 };
     struct stat s;
     char to[8192];
-    cli_args args;
+    int code;
+    FILE *from     = open_shipped(c, args->word[0], &code);
+    bool to_folder = !stat(args->word[1], &s) && S_ISDIR(s.st_mode);
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    FILE *from     = open_shipped(c, args.word[0], &code);
-    bool to_folder = !stat(args.word[1], &s) && S_ISDIR(s.st_mode);
-    if (to_folder) snprintf(to, sizeof to, "%s/%s.yaml", args.word[1], args.word[0]);
-    else snprintf(to, sizeof to, "%s", args.word[1]);
-    cli_args_free(&args);
     if (!from) return code;
-    code = write_copy(c, &fields, from, to);
+    if (to_folder) snprintf(to, sizeof to, "%s/%s.yaml", args->word[1], args->word[0]);
+    else snprintf(to, sizeof to, "%s", args->word[1]);
+    code = write_copy(c, given, from, to);
     fclose(from);
     return code;
 }
+
+static const cli_option cp_options[] = {
+    { "no-clobber", 'n', CLI_FLAG, offsetof(cp_fields, no_clobber), NULL, "leave a file that is there already", 0, 0 },
+    { "make-parents", 0, CLI_FLAG, offsetof(cp_fields, make_parents), NULL, "make the folders DEST lies in", 0, 0 },
+};
+
+const cli_command cmd_cp = {
+    .usage = "NAME DEST",
+    .about = "Copy a shipped recipe to the file or folder DEST.",
+    CLI_OPTIONS(cp_fields, cp_options),
+    .least_words = 2, .most_words = 2,
+    .run = cp,
+};

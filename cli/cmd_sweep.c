@@ -40,9 +40,7 @@ static void print_json(const rp_sweep *s)
         json_object_update_new(all, json_pack("{s:i, s:I, s:f}", "pairs", s->pairs, "steps", (json_int_t)s->n_steps, "coverage",
                                               s->point[s->n_points - 1].overhead.coverage));
     json_object_set_new(all, "points", points);
-    json_dumpf(all, stdout, 0);
-    putchar('\n');
-    json_decref(all);
+    cli_print_json(all, 0);
 }
 
 /* ---- text ---- */
@@ -143,15 +141,11 @@ static int sweep_on(cli_forecast *x, const sweep_fields *fields)
     rp_sweep s;
 
     if (fields->measure) options.pairs = (int)fields->pairs;
-
     rp__report_open(&report, x->run.ctx);
     rp_status status = rp__recipe_open_plugins(x->recipe, &report) ? RP_ERR_MATCH : RP_OK;
     if (status == RP_OK) status = rp__recipe_sweep(x->run.ctx, x->recipe, &options, &report, &s);
-    rp__report_sort(&report);
-    cli_print_report(&report);
-    bool told = report.n_errors > 0;
-    rp__report_close(&report);
-    if (status != RP_OK) return told ? rp_status_exit_code(status) : cli_fail(&x->run, status);
+    int code = cli_tell(&x->run, &report, status);
+    if (code != CLI_GO) return code;
     if (fields->json) print_json(&s);
     else if (s.pairs) print_measured(&s);
     else print_text(&s);
@@ -171,34 +165,33 @@ static int settle(const cli *c, sweep_fields *fields)
     return CLI_USAGE;
 }
 
-int cmd_sweep(cli *c, int argc, char **argv)
+static int sweep(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_option table[] = {
-        { "json", 0, CLI_FLAG, offsetof(sweep_fields, json), NULL, "print one JSON object", 0, 0 },
-        { "points", 'n', CLI_INT, offsetof(sweep_fields, points), "N", "budgets on the curve (20; measured, 8)", 2, 1000 },
-        { "measure", 0, CLI_FLAG, offsetof(sweep_fields, measure), NULL, "run each point for real, beside steps that keep all", 0, 0 },
-        { "pairs", 0, CLI_INT, offsetof(sweep_fields, pairs), "N", "pairs of steps at each point, with --measure (15)", 1, 10000 },
-        { "device", 0, CLI_TEXT, offsetof(sweep_fields, device), "SPEC", "reckon for another machine, as 'reprise plan' does", 0, 0 },
-    };
-    static const cli_options options = {
-        "CONFIG [KEY=VALUE ...] [--json] [--points N] [--measure [--pairs N] | --device SPEC]",
-        "Tell what a recipe's step takes and what it costs at budgets from the least that a plan fits to what keeping all takes,\n"
-        "with modes everybody knows as points beside the curve. Neither weights nor data are read, unless --measure runs the\n"
-        "steps: in pairs with mode none, on the recipe's weights and data, learning nothing and writing nothing.",
-        table, RP_COUNT(table), 1, 1, true,
-    };
-    sweep_fields fields = { 0 };
+    sweep_fields fields = *(const sweep_fields *)given;
     cli_forecast x;
-    cli_args args;
+    int code = settle(c, &fields);
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
     if (code != CLI_GO) return code;
-    code = settle(c, &fields);
-    if (code == CLI_GO) {
-        code = cli_recipe_open(c, &args, NULL, !fields.measure, &x);
-        if (code == CLI_GO) code = sweep_on(&x, &fields);
-        cli_forecast_close(&x);
-    }
-    cli_args_free(&args);
+    code = cli_recipe_open(c, args, NULL, !fields.measure, &x);
+    if (code == CLI_GO) code = sweep_on(&x, &fields);
+    cli_forecast_close(&x);
     return code;
 }
+
+static const cli_option options[] = {
+    { "json", 0, CLI_FLAG, offsetof(sweep_fields, json), NULL, "print one JSON object", 0, 0 },
+    { "points", 'n', CLI_INT, offsetof(sweep_fields, points), "N", "budgets on the curve (20; measured, 8)", 2, 1000 },
+    { "measure", 0, CLI_FLAG, offsetof(sweep_fields, measure), NULL, "run each point for real, beside steps that keep all", 0, 0 },
+    { "pairs", 0, CLI_INT, offsetof(sweep_fields, pairs), "N", "pairs of steps at each point, with --measure (15)", 1, 10000 },
+    { "device", 0, CLI_TEXT, offsetof(sweep_fields, device), "SPEC", "reckon for another machine, as 'reprise plan' does", 0, 0 },
+};
+
+const cli_command cmd_sweep = {
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--points N] [--measure [--pairs N] | --device SPEC]",
+    .about = "Tell what a recipe's step takes and what it costs at budgets from the least that a plan fits to what keeping all takes,\n"
+             "with modes everybody knows as points beside the curve. Neither weights nor data are read, unless --measure runs the\n"
+             "steps: in pairs with mode none, on the recipe's weights and data, learning nothing and writing nothing.",
+    CLI_OPTIONS(sweep_fields, options),
+    .least_words = 1, .most_words = 1, .settings = true,
+    .run = sweep,
+};

@@ -37,7 +37,7 @@ static void print_ids(const int32_t *ids, int64_t n_ids, bool json)
     if (json) printf("]\n");
 }
 
-static rp_status tokenize(cli *c, const char *model, bool json)
+static rp_status tokenize_stdin(cli *c, const char *model, bool json)
 {
     rp_tokenizer *tokenizer = NULL;
     char *text              = NULL;
@@ -56,27 +56,25 @@ done:
     return status;
 }
 
-int cmd_tokenize(cli *c, int argc, char **argv)
+static int tokenize(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_option table[] = {
-        { "json", 0, CLI_FLAG, offsetof(tokenize_fields, json), NULL, "print one JSON array", 0, 0 },
-    };
-    static const cli_options options = {
-        "MODEL < text",
-        "Print the token ids of a text, one a line. All of the standard input is one document; neither bos nor eos is\n"
-        "added. MODEL is a Hugging Face folder, a tokenizer.json or a .gguf file.",
-        table, RP_COUNT(table), 1, 1, false,
-    };
-    tokenize_fields fields = { 0 };
-    cli_args args;
+    const tokenize_fields *fields = given;
+    int code                      = cli_find_input(c, args->word[0]);
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
     if (code != CLI_GO) return code;
-    code = cli_find_input(c, args.word[0]);
-    if (code == CLI_GO) {
-        rp_status status = tokenize(c, args.word[0], fields.json);
-        code             = status == RP_OK ? cli_finish(c, 0) : cli_fail(c, status);
-    }
-    cli_args_free(&args);
-    return code;
+    rp_status status = tokenize_stdin(c, args->word[0], fields->json);
+    return status == RP_OK ? cli_finish(c, 0) : cli_fail(c, status);
 }
+
+static const cli_option options[] = {
+    { "json", 0, CLI_FLAG, offsetof(tokenize_fields, json), NULL, "print one JSON array", 0, 0 },
+};
+
+const cli_command cmd_tokenize = {
+    .usage = "MODEL < text",
+    .about = "Print the token ids of a text, one a line. All of the standard input is one document; neither bos nor eos is\n"
+             "added. MODEL is a Hugging Face folder, a tokenizer.json or a .gguf file.",
+    CLI_OPTIONS(tokenize_fields, options),
+    .least_words = 1, .most_words = 1,
+    .run = tokenize,
+};

@@ -91,7 +91,6 @@ static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t, con
     return status == RP_ERR_INTERRUPTED ? 128 + (*stop ? *stop : SIGINT) : code;
 }
 
-/* What the report has told is not said twice. */
 static int train_on(const cli *c, const rp_recipe *recipe, const volatile int *stop)
 {
     rp_trainer *t = NULL;
@@ -99,12 +98,9 @@ static int train_on(const cli *c, const rp_recipe *recipe, const volatile int *s
 
     rp__report_open(&report, c->ctx);
     rp_status status = rp__trainer_new(c->ctx, recipe, &report, &t);
-    rp__report_sort(&report);
-    if (cli_is_first(c)) cli_print_report(&report);
-    bool told = report.n_errors > 0;
-    rp__report_close(&report);
-    if (status != RP_OK) return told && cli_is_first(c) ? rp_status_exit_code(status) : cli_fail(c, status);
-    int code = run_trainer(c, recipe, t, stop);
+    int code = cli_tell(c, &report, status);
+    if (code != CLI_GO) return code;
+    code = run_trainer(c, recipe, t, stop);
     rp__trainer_free(t);
     return code;
 }
@@ -151,7 +147,7 @@ static int check_joined(const cli *c, const rp_recipe *recipe)
     return CLI_USAGE;
 }
 
-static int train(cli *c, const cli_args *args)
+static int train_here(cli *c, const cli_args *args)
 {
     const volatile int *stop = cli_catch_stop();
     rp_recipe *recipe        = NULL;
@@ -177,24 +173,23 @@ static int launch(cli *c, int64_t ranks, const cli_args *args)
     return code;
 }
 
-int cmd_train(cli *c, int argc, char **argv)
+static int train(cli *c, const void *given, const cli_args *args)
 {
-    static const cli_option table[] = {
-        { "nproc", 0, CLI_INT, offsetof(train_fields, nproc), "N", "run on N ranks of this machine, by its mpirun", 1, 4096 },
-    };
-    static const cli_options options = {
-        "CONFIG [KEY=VALUE ...] [--nproc N]",
-        "Train the model of a recipe. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key,\n"
-        "~KEY removes one. Metrics, states and the trained model are written under output_dir.",
-        table, RP_COUNT(table), 1, 1, true,
-    };
-    train_fields fields = { 0 };
-    cli_args args;
+    const train_fields *fields = given;
+    bool alone                 = fields->nproc <= 1 && !(fields->nproc && rp__comm_launched());
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    bool alone = fields.nproc <= 1 && !(fields.nproc && rp__comm_launched());
-    code       = alone ? train(c, &args) : launch(c, fields.nproc, &args);
-    cli_args_free(&args);
-    return code;
+    return alone ? train_here(c, args) : launch(c, fields->nproc, args);
 }
+
+static const cli_option options[] = {
+    { "nproc", 0, CLI_INT, offsetof(train_fields, nproc), "N", "run on N ranks of this machine, by its mpirun", 1, 4096 },
+};
+
+const cli_command cmd_train = {
+    .usage = "CONFIG [KEY=VALUE ...] [--nproc N]",
+    .about = "Train the model of a recipe. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key,\n"
+             "~KEY removes one. Metrics, states and the trained model are written under output_dir.",
+    CLI_OPTIONS(train_fields, options),
+    .least_words = 1, .most_words = 1, .settings = true,
+    .run = train,
+};

@@ -22,11 +22,8 @@ static int try_model(cli *c, const rp_recipe *recipe, const char *name)
     rp__report_open(&report, c->ctx);
     rp_status status = rp__recipe_open_plugins(recipe, &report) ? RP_ERR_MATCH : RP_OK;
     if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, &words);
-    rp__report_sort(&report);
-    cli_print_report(&report);
-    bool told = report.n_errors > 0;
-    rp__report_close(&report);
-    if (status != RP_OK) return told ? rp_status_exit_code(status) : cli_fail(c, status);
+    int code = cli_tell(c, &report, status);
+    if (code != CLI_GO) return code;
     if (missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", missing);
     else fprintf(stderr, "checkpointing: %s\n", words.regions);
     if (!missing && *words.units) fprintf(stderr, "sharding: %s\n", words.units);
@@ -34,10 +31,11 @@ static int try_model(cli *c, const rp_recipe *recipe, const char *name)
     return 0;
 }
 
-static int validate(cli *c, const validate_fields *fields, const cli_args *args)
+static int validate(cli *c, const void *given, const cli_args *args)
 {
-    rp_bump bump = { .ctx = c->ctx };
-    const char *text = NULL;
+    const validate_fields *fields = given;
+    rp_bump bump                  = { .ctx = c->ctx };
+    const char *text              = NULL;
     rp_recipe *recipe;
 
     if (fields->keys) {
@@ -62,26 +60,18 @@ static int validate(cli *c, const validate_fields *fields, const cli_args *args)
     return code;
 }
 
-int cmd_validate(cli *c, int argc, char **argv)
-{
-    static const cli_option table[] = {
-        { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe, defaults filled in",
-          0, 0 },
-        { "keys", 0, CLI_FLAG, offsetof(validate_fields, keys), NULL, NULL, 0, 0 },
-    };
-    static const cli_options options = {
-        "CONFIG [KEY=VALUE ...]",
-        "Check a recipe and tell every error it has, with its line. CONFIG is a path or the name of a shipped\n"
-        "recipe; KEY=VALUE sets a key, ~KEY removes one. Where the model's files are there, names are held\n"
-        "against it, and the modules that become regions are told.",
-        table, RP_COUNT(table), 0, 1, true,
-    };
-    validate_fields fields = { 0 };
-    cli_args args;
+static const cli_option options[] = {
+    { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe, defaults filled in",
+      0, 0 },
+    { "keys", 0, CLI_FLAG, offsetof(validate_fields, keys), NULL, NULL, 0, 0 },
+};
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    code = validate(c, &fields, &args);
-    cli_args_free(&args);
-    return code;
-}
+const cli_command cmd_validate = {
+    .usage = "CONFIG [KEY=VALUE ...]",
+    .about = "Check a recipe and tell every error it has, with its line. CONFIG is a path or the name of a shipped\n"
+             "recipe; KEY=VALUE sets a key, ~KEY removes one. Where the model's files are there, names are held\n"
+             "against it, and the modules that become regions are told.",
+    CLI_OPTIONS(validate_fields, options),
+    .most_words = 1, .settings = true,
+    .run = validate,
+};

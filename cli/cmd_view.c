@@ -65,17 +65,6 @@ static rp_status read_recipe(cli *c, const places *p, rp_report *report, rp_reci
     return status;
 }
 
-/* `input`: a file that cannot be read is one that was named. */
-static int told(const cli *c, rp_report *report, rp_status status, bool input)
-{
-    rp__report_sort(report);
-    cli_print_report(report);
-    bool said = report->n_errors > 0;
-    rp__report_close(report);
-    if (status == RP_OK) return CLI_GO;
-    return said ? rp_status_exit_code(status) : input ? cli_fail_input(c, status) : cli_fail(c, status);
-}
-
 /* ---- the page ---- */
 
 static const char *title_of(const rp_recipe *r, char out[512])
@@ -102,29 +91,34 @@ static rp_status make_page(const cli *c, const rp_recipe *recipe, const places *
     return status;
 }
 
-static int view(cli *c, const view_fields *fields, const cli_args *args)
+static int write_page(const cli *c, const rp_recipe *recipe, const places *p)
 {
-    places p          = { 0 };
-    rp_recipe *recipe = NULL;
-    cli own           = *c;
+    rp_ctx_options options = rp__recipe_ctx_options(recipe);
+    cli own;
+    rp_report report;
+
+    options.shapes_only = true;
+    int code            = cli_open_context(c, &options, &own);
+    if (code != CLI_GO) return code;
+    rp__report_open(&report, own.ctx);
+    code = cli_tell(&own, &report, make_page(&own, recipe, p, &report));
+    rp_ctx_free(own.ctx);
+    return code;
+}
+
+static int view(cli *c, const void *given, const cli_args *args)
+{
+    const view_fields *fields = given;
+    places p                  = { 0 };
+    rp_recipe *recipe         = NULL;
     rp_report report;
     int code = find(c, args->word[0], fields->file, &p);
 
     if (code == CLI_GO) {
         rp__report_open(&report, c->ctx);
-        code = told(c, &report, read_recipe(c, &p, &report, &recipe), true);
+        code = cli_tell_input(c, &report, read_recipe(c, &p, &report, &recipe));
     }
-    if (code == CLI_GO) {
-        rp_ctx_options options = rp__recipe_ctx_options(recipe);
-        options.shapes_only    = true;
-        rp_status status       = rp_ctx_new(&options, &own.ctx);
-        if (status != RP_OK) code = cli_fail(c, status);
-        else {
-            rp__report_open(&report, own.ctx);
-            code = told(&own, &report, make_page(&own, recipe, &p, &report), false);
-            rp_ctx_free(own.ctx);
-        }
-    }
+    if (code == CLI_GO) code = write_page(c, recipe, &p);
     if (code == CLI_GO) {
         printf("%s\n", p.out);
         code = cli_finish(c, 0);
@@ -134,23 +128,15 @@ static int view(cli *c, const view_fields *fields, const cli_args *args)
     return code;
 }
 
-int cmd_view(cli *c, int argc, char **argv)
-{
-    static const cli_option table[] = {
-        { "output", 'o', CLI_TEXT, offsetof(view_fields, file), "FILE", "where to write the page: report.html in the run, or beside the plan", 0, 0 },
-    };
-    static const cli_options options = {
-        "RUN_DIR|PLAN [-o FILE.html]",
-        "Make the report of a run or of a plan: memory over the step, the arena, what becomes of every slot, the curve of\n"
-        "budgets, the losses. One page that needs nothing beside it. PLAN is what 'reprise plan -o' wrote.",
-        table, RP_COUNT(table), 1, 1, false,
-    };
-    view_fields fields = { 0 };
-    cli_args args;
+static const cli_option options[] = {
+    { "output", 'o', CLI_TEXT, offsetof(view_fields, file), "FILE", "where to write the page: report.html in the run, or beside the plan", 0, 0 },
+};
 
-    int code = cli_parse(c, &options, argc, argv, &fields, &args);
-    if (code != CLI_GO) return code;
-    code = view(c, &fields, &args);
-    cli_args_free(&args);
-    return code;
-}
+const cli_command cmd_view = {
+    .usage = "RUN_DIR|PLAN [-o FILE.html]",
+    .about = "Make the report of a run or of a plan: memory over the step, the arena, what becomes of every slot, the curve of\n"
+             "budgets, the losses. One page that needs nothing beside it. PLAN is what 'reprise plan -o' wrote.",
+    CLI_OPTIONS(view_fields, options),
+    .least_words = 1, .most_words = 1,
+    .run = view,
+};

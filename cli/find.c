@@ -37,9 +37,7 @@ static void print_json(const rp_find *f, const rp_recipe *recipe)
             "comm_bytes", (json_int_t)s->comm_bytes, "overhead", s->overhead, "step_seconds", s->seconds, "tokens_per_second",
             s->tokens_per_second));
     }
-    json_dumpf(all, stdout, 0);
-    putchar('\n');
-    json_decref(all);
+    cli_print_json(all, 0);
 }
 
 /* ---- text ---- */
@@ -109,14 +107,12 @@ int cli_find(cli *c, const cli_args *args, const char *more, const char *device,
     if (code == CLI_GO) {
         rp__report_open(&report, x.run.ctx);
         rp_status status = find(&x, device, &report, &found);
-        rp__report_sort(&report);
-        cli_print_report(&report);
-        bool told = report.n_errors > 0;
-        rp__report_close(&report);
-        if (status != RP_OK) code = told ? rp_status_exit_code(status) : cli_fail(&x.run, status);
-        else if (json) print_json(&found, x.recipe);
-        else print_text(&found);
-        if (status == RP_OK) code = cli_finish(&x.run, 0);
+        code = cli_tell(&x.run, &report, status);
+        if (code == CLI_GO) {
+            if (json) print_json(&found, x.recipe);
+            else print_text(&found);
+            code = cli_finish(&x.run, 0);
+        }
         rp__find_close(&found);
     }
     cli_forecast_close(&x);

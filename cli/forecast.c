@@ -15,7 +15,6 @@ static int load(cli *c, const cli_args *args, const char *more, rp_recipe **out)
     return code;
 }
 
-/* What the report has told is not said twice. */
 static int rehearse(cli_forecast *x, const rp_forecast_options *options)
 {
     rp_report report;
@@ -23,12 +22,7 @@ static int rehearse(cli_forecast *x, const rp_forecast_options *options)
     rp__report_open(&report, x->run.ctx);
     rp_status status = rp__recipe_open_plugins(x->recipe, &report) ? RP_ERR_MATCH : RP_OK;
     if (status == RP_OK) status = rp__recipe_forecast(x->run.ctx, x->recipe, options, &report, &x->f);
-    rp__report_sort(&report);
-    cli_print_report(&report);
-    bool told = report.n_errors > 0;
-    rp__report_close(&report);
-    if (status == RP_OK) return CLI_GO;
-    return told ? rp_status_exit_code(status) : cli_fail(&x->run, status);
+    return cli_tell(&x->run, &report, status);
 }
 
 int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes, cli_forecast *x)

@@ -2,8 +2,6 @@
 #ifndef RP_CLI_FORECAST_H
 #define RP_CLI_FORECAST_H
 
-#include <jansson.h>
-
 #include "cli/cli.h"
 #include "train/loop.h"
 

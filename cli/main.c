@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-static const cli_command commands[] = {
-#define CLI_COMMAND(name, summary, run) { name, summary, run },
+static const struct { const char *name, *summary; const cli_command *command; } commands[] = {
+#define CLI_COMMAND(name, summary, command) { name, summary, &command },
 #include "cli/commands.def"
 #undef CLI_COMMAND
 };
@@ -49,6 +49,28 @@ void cli_print_report(const rp_report *report)
         fprintf(stderr, "%s\n", rp__report_line(item, line, sizeof line));
 }
 
+static int tell(const cli *c, rp_report *report, rp_status status, int (*fail)(const cli *, rp_status))
+{
+    bool first = cli_is_first(c), said = first && report->n_errors > 0;
+
+    rp__report_sort(report);
+    if (first) cli_print_report(report);
+    rp__report_close(report);
+    if (status == RP_OK) return CLI_GO;
+    return said ? rp_status_exit_code(status) : fail(c, status);
+}
+
+int cli_tell(const cli *c, rp_report *report, rp_status status) { return tell(c, report, status, cli_fail); }
+
+int cli_tell_input(const cli *c, rp_report *report, rp_status status) { return tell(c, report, status, cli_fail_input); }
+
+void cli_print_json(json_t *value, size_t flags)
+{
+    json_dumpf(value, stdout, flags);
+    putchar('\n');
+    json_decref(value);
+}
+
 int cli_finish(const cli *c, int code)
 {
     if (!fflush(stdout) && !ferror(stdout)) return code;
@@ -61,6 +83,16 @@ int cli_find_input(const cli *c, const char *path)
     if (!access(path, R_OK)) return CLI_GO;
     cli_say(c, "cannot open '%s': %s", path, strerror(errno));
     return CLI_USAGE;
+}
+
+int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out)
+{
+    *out             = (cli){ .command = c->command };
+    rp_status status = rp_ctx_new(options, &out->ctx);
+
+    if (status == RP_OK) return CLI_GO;
+    cli_say(c, "%s", rp_status_text(status));
+    return rp_status_exit_code(status);
 }
 
 /* ---- commands ---- */
@@ -86,7 +118,7 @@ static int unknown_command(const cli *c, const char *name)
     return CLI_USAGE;
 }
 
-static int run(cli *c, int argc, char **argv)
+static int find_and_run(cli *c, int argc, char **argv)
 {
     if (argc < 2) {
         print_help(stderr);
@@ -103,21 +135,18 @@ static int run(cli *c, int argc, char **argv)
     for (int i = 0; i < RP_COUNT(commands); i++) {
         if (strcmp(argv[1], commands[i].name)) continue;
         c->command = commands[i].name;
-        return commands[i].run(c, argc - 1, argv + 1);
+        return cli_run(c, commands[i].command, argc - 1, argv + 1);
     }
     return unknown_command(c, argv[1]);
 }
 
 int main(int argc, char **argv)
 {
-    cli c            = { 0 };
-    rp_status status = rp_ctx_new(&(rp_ctx_options){ .threads = 1, .shapes_only = true }, &c.ctx);
+    cli c;
+    int code = cli_open_context(&(cli){ 0 }, &(rp_ctx_options){ .threads = 1, .shapes_only = true }, &c);
 
-    if (status != RP_OK) {
-        cli_say(&c, "%s", rp_status_text(status));
-        return rp_status_exit_code(status);
-    }
-    int code = run(&c, argc, argv);
+    if (code != CLI_GO) return code;
+    code = find_and_run(&c, argc, argv);
     rp_ctx_free(c.ctx);
     return code;
 }

@@ -51,17 +51,6 @@ static rp_status read_settings(cli *c, const cli_args *args, bool length, rp_rep
     return status;
 }
 
-/* Every message of the report, or the context's sentence where it has none. */
-static int tell(const cli *c, rp_report *report, rp_status status)
-{
-    int code = CLI_GO;
-
-    cli_print_report(report);
-    if (status != RP_OK) code = report->n_errors ? rp_status_exit_code(status) : cli_fail_input(c, status);
-    rp__report_close(report);
-    return code;
-}
-
 static int open_context(cli *c, cli_model *m)
 {
     rp_ctx_options options = { .threads = (int)m->settings->threads };
@@ -93,7 +82,7 @@ static int open_files(cli_model *m, const char *path)
     rp_status status = rp__model_files_open(m->run.ctx, path, m->settings->model.overrides, &report, &m->files);
     if (status == RP_OK && adapter) status = rp__model_files_adapter(m->files, adapter);
     if (status == RP_OK) status = rp__model_files_config(m->files, &m->config);
-    int code = tell(&m->run, &report, status);
+    int code = cli_tell_input(&m->run, &report, status);
     return code == CLI_GO ? open_tokenizer(m, path) : code;
 }
 
@@ -106,7 +95,7 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
     if (code != CLI_GO) return code;
     rp__report_open(&report, c->ctx);
     rp_status status = read_settings(c, args, length, &report, &out->settings);
-    code             = tell(c, &report, status);
+    code             = cli_tell_input(c, &report, status);
     if (code == CLI_GO) code = open_context(c, out);
     if (code != CLI_GO) return code;
     out->dtype = otherwise;

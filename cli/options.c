@@ -5,7 +5,7 @@
 
 typedef struct {
     cli *c;
-    const cli_options *options;
+    const cli_command *command;
     int argc, next;
     char **argv;
     void *fields;
@@ -32,10 +32,10 @@ static void print_option(const cli_option *o)
 
 static void print_help(const parser *p)
 {
-    const char *gap = p->options->usage[0] ? " " : "";
+    const char *gap = p->command->usage[0] ? " " : "";
 
-    printf("usage: reprise %s%s%s\n\n%s\n\n", p->c->command, gap, p->options->usage, p->options->about);
-    for (int i = 0; i < p->options->n_options; i++) print_option(&p->options->option[i]);
+    printf("usage: reprise %s%s%s\n\n%s\n\n", p->c->command, gap, p->command->usage, p->command->about);
+    for (int i = 0; i < p->command->n_options; i++) print_option(&p->command->option[i]);
     print_option(&(cli_option){ .name = "help", .letter = 'h', .help = "print this" });
 }
 
@@ -77,8 +77,8 @@ static const cli_option *find_long(const parser *p, const char *name, size_t n, 
     const cli_option *found = NULL;
 
     *n_found = 0;
-    for (int i = 0; i < p->options->n_options; i++) {
-        const cli_option *o = &p->options->option[i];
+    for (int i = 0; i < p->command->n_options; i++) {
+        const cli_option *o = &p->command->option[i];
         if (strncmp(o->name, name, n)) continue;
         found = o;
         if (!o->name[n]) {
@@ -95,7 +95,7 @@ static int unknown_option(const parser *p, const char *shown, int n_found)
     const char *names[64];
     int n = 0;
 
-    for (; n < p->options->n_options && n < RP_COUNT(names) - 2; n++) names[n] = p->options->option[n].name;
+    for (; n < p->command->n_options && n < RP_COUNT(names) - 2; n++) names[n] = p->command->option[n].name;
     names[n++]       = "help";
     names[n]         = NULL;
     const char *near = !strncmp(shown, "--", 2) ? rp__nearest(shown + 2, names) : NULL;
@@ -136,8 +136,8 @@ static int read_short(parser *p, const char *argument)
     for (const char *letter = argument + 1; *letter; letter++) {
         const cli_option *o = NULL;
         char shown[3]       = { '-', *letter, 0 };
-        for (int i = 0; i < p->options->n_options; i++)
-            if (p->options->option[i].letter == *letter) o = &p->options->option[i];
+        for (int i = 0; i < p->command->n_options; i++)
+            if (p->command->option[i].letter == *letter) o = &p->command->option[i];
         if (!o) return unknown_option(p, shown, 0);
         if (o->kind != CLI_FLAG) return letter[1] ? set_option(p, o, shown, letter + 1) : take_value(p, o, shown);
         set_option(p, o, shown, NULL);
@@ -159,10 +159,10 @@ static bool is_setting(const char *argument)
 
 static int check_words(const parser *p, const cli_args *args)
 {
-    if (args->n_words < p->options->least_words)
-        cli_say(p->c, "an argument is missing: reprise %s %s", p->c->command, p->options->usage);
-    else if (args->n_words > p->options->most_words)
-        cli_say(p->c, "unexpected argument '%s'", args->word[p->options->most_words]);
+    if (args->n_words < p->command->least_words)
+        cli_say(p->c, "an argument is missing: reprise %s %s", p->c->command, p->command->usage);
+    else if (args->n_words > p->command->most_words)
+        cli_say(p->c, "unexpected argument '%s'", args->word[p->command->most_words]);
     else return CLI_GO;
     return usage_error(p->c);
 }
@@ -181,22 +181,27 @@ static int read_all(parser *p, cli_args *args)
         if (!only_words && !strcmp(argument, "--")) only_words = true;
         else if (!only_words && !strncmp(argument, "--", 2)) code = read_long(p, argument);
         else if (!only_words && argument[0] == '-' && argument[1]) code = read_short(p, argument);
-        else if (p->options->settings && is_setting(argument)) args->setting[args->n_settings++] = argument;
+        else if (p->command->settings && is_setting(argument)) args->setting[args->n_settings++] = argument;
         else args->word[args->n_words++] = argument;
         if (code != CLI_GO) return code;
     }
     return check_words(p, args);
 }
 
-int cli_parse(cli *c, const cli_options *options, int argc, char **argv, void *fields, cli_args *args)
+/* Fields and words are one block. */
+int cli_run(cli *c, const cli_command *command, int argc, char **argv)
 {
-    parser p = { c, options, argc, 1, argv, fields };
+    size_t fields_bytes = (command->fields_bytes + 15) / 16 * 16;
+    char *block         = rp__host_alloc(c->ctx, (int64_t)(fields_bytes + 2 * (size_t)argc * sizeof(char *)));
 
-    const char **words = rp__host_alloc(c->ctx, 2 * (int64_t)argc * (int64_t)sizeof *words);
-    if (!words) return cli_fail(c, RP_ERR_MEMORY);
-    *args    = (cli_args){ .word = words, .setting = words + argc };
-    int code = read_all(&p, args);
-    if (code != CLI_GO) cli_args_free(args);
+    if (!block) return cli_fail(c, RP_ERR_MEMORY);
+    parser p           = { c, command, argc, 1, argv, block };
+    const char **words = (const char **)(block + fields_bytes);
+    cli_args args      = { .word = words, .setting = words + argc };
+    if (command->defaults) memcpy(block, command->defaults, command->fields_bytes);
+    int code = read_all(&p, &args);
+    if (code == CLI_GO) code = command->run(c, block, &args);
+    rp__release(block);
     return code;
 }
 
@@ -206,5 +211,3 @@ int cli_need(const cli *c, const char *option, const char *value, const char *gi
     cli_say(c, "an option is missing: --%s %s", option, value);
     return usage_error(c);
 }
-
-void cli_args_free(cli_args *args) { rp__release(args->word); }

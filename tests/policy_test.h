@@ -1,10 +1,11 @@
-/* policy_test.h -- a tree of modules like a model's, for what is asked about modules and slots. */
+/* policy_test.h -- a tree of modules like a model's, for what is asked about modules and slots; policies from text. */
 #ifndef RP_POLICY_TEST_H
 #define RP_POLICY_TEST_H
 
 #include "rp_test.h"
 
 #include "nn/module.h"
+#include "policy/policy.h"
 
 enum { TREE_BLOCKS = 4 };
 
@@ -42,6 +43,14 @@ static inline rp_module *tree_new(rp_ctx *ctx)
 static inline rp_slot_info tree_slot(rp_module *root, const char *path, const char *op)
 {
     return (rp_slot_info){ .path = path, .module = root ? rp_module_find(root, path) : NULL, .op = op, .bytes = 1024, .flops = 1000 };
+}
+
+static inline rp_policy *read_policy(rp_ctx *ctx, const char *text)
+{
+    rp_policy *policy;
+
+    assert_ok(ctx, rp_policy_read(ctx, "r.yaml", text, &policy));
+    return policy;
 }
 
 #endif

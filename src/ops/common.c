@@ -63,6 +63,16 @@ rp_cost rp__cost(const rp_op_meta *m, rp_pass pass, int64_t flops)
                       .write_bytes = bytes_of(m->out, m->n_out) + bytes_of(m->slot, m->n_slot) };
 }
 
+rp_cost rp__product_cost(const rp_op_meta *m, rp_pass pass, int x, int w, int64_t flops)
+{
+    int64_t x_bytes = rp_meta_bytes(&m->in[x]), w_bytes = rp_meta_bytes(&m->in[w]), y_bytes = rp_meta_bytes(&m->out[0]);
+
+    if (pass == RP_FORWARD) return (rp_cost){ .flops = flops, .read_bytes = x_bytes + w_bytes, .write_bytes = y_bytes };
+    return (rp_cost){ .flops       = flops * (m->in_grad[x] + m->in_grad[w]),
+                      .read_bytes  = m->in_grad[x] * (y_bytes + w_bytes) + m->in_grad[w] * (x_bytes + y_bytes),
+                      .write_bytes = m->in_grad[x] * x_bytes + m->in_grad[w] * w_bytes };
+}
+
 rp_around rp__around(const rp_meta *m, int dim)
 {
     rp_around a = { 1, m->dim[dim], 1 };

@@ -17,6 +17,9 @@ rp_status rp__check_dim(const rp_op_meta *m, int given, int *dim);
  * `needs` lists and the outputs' gradients and writes the wanted gradients. */
 rp_cost rp__cost(const rp_op_meta *m, rp_pass pass, int64_t flops);
 
+/* Of y = x w, in[x] and in[w], whose forward takes so many flops: each operand is read once, for the gradient of the other. */
+rp_cost rp__product_cost(const rp_op_meta *m, rp_pass pass, int x, int w, int64_t flops);
+
 /* A tensor seen as [outer, n, inner] around one dimension. */
 typedef struct { int64_t outer, n, inner; } rp_around;
 rp_around rp__around(const rp_meta *m, int dim);

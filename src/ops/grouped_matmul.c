@@ -91,13 +91,7 @@ static rp_status grouped_matmul_shape(rp_op_meta *m)
 /* Every weight counts as read once: with few rows some are not, with many all are. */
 static rp_cost grouped_matmul_cost(const rp_op_meta *m, rp_pass pass)
 {
-    int64_t x = rp_meta_bytes(&m->in[X]), w = rp_meta_bytes(&m->in[W]), y = rp_meta_bytes(&m->out[Y]);
-    int64_t flops = 2 * rp_meta_elems(&m->in[X]) * width(m);
-
-    if (pass == RP_FORWARD) return (rp_cost){ .flops = flops, .read_bytes = x + w, .write_bytes = y };
-    return (rp_cost){ .flops       = flops * (m->in_grad[X] + m->in_grad[W]),
-                      .read_bytes  = m->in_grad[X] * (y + w) + m->in_grad[W] * (x + y),
-                      .write_bytes = m->in_grad[X] * x + m->in_grad[W] * w };
+    return rp__product_cost(m, pass, X, W, 2 * rp_meta_elems(&m->in[X]) * width(m));
 }
 
 /* ---- the reference ---- */

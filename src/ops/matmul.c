@@ -5,7 +5,7 @@
  *   needs  x for the gradient of w, w for that of x; the bias gradient is a sum over rows of dy
  *   kernel kernels/gemm.h where it is fast; the reference below sums in double
  */
-#include "ops/op_internal.h"
+#include "ops/common.h"
 
 enum { X, W, B };
 enum { Y };
@@ -91,13 +91,7 @@ static rp_status matmul_shape(rp_op_meta *m)
 
 static rp_cost matmul_cost(const rp_op_meta *m, rp_pass pass)
 {
-    int64_t x = rp_meta_bytes(&m->in[X]), w = rp_meta_bytes(&m->in[W]), y = rp_meta_bytes(&m->out[Y]);
-    int64_t flops = 2 * rp_meta_elems(&m->in[X]) * width(m);
-
-    if (pass == RP_FORWARD) return (rp_cost){ .flops = flops, .read_bytes = x + w, .write_bytes = y };
-    return (rp_cost){ .flops       = flops * (m->in_grad[X] + m->in_grad[W]),
-                      .read_bytes  = m->in_grad[X] * (y + w) + m->in_grad[W] * (x + y),
-                      .write_bytes = m->in_grad[X] * x + m->in_grad[W] * w };
+    return rp__product_cost(m, pass, X, W, 2 * rp_meta_elems(&m->in[X]) * width(m));
 }
 
 static double weight_at(const rp_op_call *c, int64_t k, int64_t n)

@@ -4,21 +4,18 @@
  * Then whatever a forward gives back was held by the program alone; what backward takes, the replay left out, is fixed.
  */
 #include "plan/blocks.h"
-#include "plan/trace.h"
+#include "plan/trace_inside.h"
 
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 enum { NONE = -1, CONSTANT = -2 };         /* constant - tick: gone from that tick on */
-
-enum { MOST = RP_MAX_OUT + RP_MAX_SLOT };
 
 struct rp_tracer {
     rp_ctx *ctx;
     const rp_cost_table *costs;
     rp_trace *trace;
-    rp_blocks blocks;                           /* tag: call * MOST + nth of a value; NONE: fixed; a constant's. Ignored: of the replay that recording causes */
+    rp_blocks blocks;                           /* tag: call * RP_TRACE_MADE + nth of a value; NONE: fixed; a constant's. Ignored: of the replay that recording causes */
     int64_t live, most;                         /* fixed bytes: now, and most since the tick began */
     bool lost;
     uint64_t serial;                            /* of the running that had the last event */
@@ -42,7 +39,7 @@ static bool reach(rp_tracer *t, int tick)
 {
     if (tick >= t->room_ticks) {
         int room       = (tick + 1) * 2;
-        int64_t ticks  = (int64_t)sizeof *t->before, until = MOST * (int64_t)sizeof *t->until;
+        int64_t ticks  = (int64_t)sizeof *t->before, until = RP_TRACE_MADE * (int64_t)sizeof *t->until;
         int64_t *before = rp__host_grow(t->ctx, t->before, t->room_ticks * ticks, room * ticks);
         if (before) t->before = before;
         int64_t *peak = rp__host_grow(t->ctx, t->peak, t->room_ticks * ticks, room * ticks);
@@ -56,7 +53,7 @@ static bool reach(rp_tracer *t, int tick)
         t->tick++;
         if (t->n_calls != NONE && t->tick >= t->n_calls) t->live -= t->gone[t->tick];
         t->before[t->tick] = t->peak[t->tick] = t->live;
-        for (int i = 0; i < MOST; i++) t->until[t->tick * MOST + i] = NONE;
+        for (int i = 0; i < RP_TRACE_MADE; i++) t->until[t->tick * RP_TRACE_MADE + i] = NONE;
     }
     return true;
 }
@@ -83,7 +80,7 @@ static void take(rp_tracer *t, const rp_mem_event *event, const rp_tape_work *no
     bool forward = now->phase == RP_TAPE_FORWARD && rp__tape_records(t->ctx, now->call);
     rp_block b   = { event->offset, rp__align_up(event->bytes), NONE, now->phase == RP_TAPE_REPLAY };
 
-    if (t->n_takes++ < (forward ? now->call->n_out + now->call->n_slot : 0)) b.tag = now->at * MOST + t->n_takes - 1;
+    if (t->n_takes++ < (forward ? now->call->n_out + now->call->n_slot : 0)) b.tag = now->at * RP_TRACE_MADE + t->n_takes - 1;
     if (!b.bytes) return;
     t->lost = !rp__blocks_reserve(t->ctx, &t->blocks);
     if (t->lost) return;
@@ -118,165 +115,6 @@ static void observe(void *user, const rp_mem_event *event)
 
 /* ---- a pass ---- */
 
-static uint64_t hash_meta(const rp_meta *m, uint64_t hash)
-{
-    hash = rp__hash(&m->dtype, sizeof m->dtype, hash);
-    hash = rp__hash(&m->ndim, sizeof m->ndim, hash);
-    return rp__hash(m->dim, (size_t)m->ndim * sizeof *m->dim, hash);
-}
-
-static uint64_t hash_call(const rp_tape_call *c, uint64_t hash)
-{
-    const rp_op_meta *m = c->meta;
-
-    hash = rp__hash(m->op->name, strlen(m->op->name), hash);
-    hash = rp__hash(c->path, strlen(c->path), hash);
-    hash = rp__hash(c->in, (size_t)m->n_in * sizeof *c->in, hash);
-    hash = rp__hash(c->made, (size_t)(m->n_out + m->n_slot) * sizeof *c->made, hash);
-    hash = rp__hash(c->needs, (size_t)c->n_needs * sizeof *c->needs, hash);
-    for (int i = 0; i < m->n_in; i++) hash = hash_meta(&m->in[i], hash);
-    for (int i = 0; i < m->n_out; i++) hash = hash_meta(&m->out[i], hash);
-    hash = rp__hash(&m->scratch_bytes, sizeof m->scratch_bytes, hash);
-    return rp__hash(&m->scratch_backward_bytes, sizeof m->scratch_backward_bytes, hash);
-}
-
-static uint64_t hash_pass(const rp_tracer *t)
-{
-    uint64_t hash = RP_HASH_SEED;
-
-    for (int at = 0; at < rp__tape_n_calls(t->ctx); at++) {
-        rp_tape_call c = rp__tape_call_at(t->ctx, at);
-        hash           = hash_call(&c, hash);
-        if (t->goes[at]) hash = rp__hash(&t->goes[at], sizeof t->goes[at], hash);
-    }
-    return hash;
-}
-
-static double seconds(const rp_cost_table *costs, const rp_op_meta *m, rp_pass pass)
-{
-    if (costs) return rp__cost_seconds(costs, m, pass);
-    return m->op->cost ? 1e-12 * (double)m->op->cost(m, pass).flops : 0;
-}
-
-static rp_status copy_call(rp_tracer *t, const rp_tape_call *from, rp_trace_call *to)
-{
-    rp_bump *bump = &t->trace->bump;
-    size_t attr   = from->meta->attr ? from->meta->op->attr_size : 0;
-
-    *to      = (rp_trace_call){ .meta = *from->meta, .n_in = from->meta->n_in, .n_made = from->meta->n_out + from->meta->n_slot,
-                                .n_needs = from->n_needs, .replays = rp__op_replays(from->meta->op) };
-    to->path = rp__bump_text(bump, from->path, (int64_t)strlen(from->path));
-    if (attr) {
-        void *copy = rp__bump_alloc(bump, (int64_t)attr);
-        if (!copy) return RP_ERR_MEMORY;
-        to->meta.attr = memcpy(copy, from->meta->attr, attr);
-    }
-    memcpy(to->in, from->in, sizeof to->in);
-    memcpy(to->made, from->made, sizeof to->made);
-    memcpy(to->needs, from->needs, sizeof to->needs);
-    to->run_bytes = rp__align_up(from->meta->scratch_bytes);
-    for (int i = 0; i < to->n_made; i++)
-        to->run_bytes += rp__align_up(rp_meta_bytes(i < to->meta.n_out ? &to->meta.out[i] : &to->meta.slot[i - to->meta.n_out]));
-    to->forward  = seconds(t->costs, &to->meta, RP_FORWARD);
-    to->backward = from->runs_back ? seconds(t->costs, &to->meta, RP_BACKWARD) : 0;
-    return to->path ? RP_OK : RP_ERR_MEMORY;
-}
-
-/* Out: read here, written there; in: the other way round. */
-static double copy_seconds(const rp_tracer *t, const rp_meta *m)
-{
-    rp_dtype dtype = m->dtype == RP_BF16 || m->dtype == RP_F64 ? m->dtype : RP_F32;
-
-    return rp__cost_move(t->costs, dtype, 4 * rp_meta_bytes(m));
-}
-
-static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
-{
-    rp_tape_value v = rp__tape_value_at(ctx, i);
-
-    *to = (rp_trace_value){ .call = v.producer, .bytes = rp__align_up(rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
-}
-
-static double rounded(double seconds, int power) { return ldexp(nearbyint(ldexp(seconds, 40 - power)), power - 40); }
-
-/* To 40 bits of the pass's: then sums of any of them are the same in any order, and what takes equally long is found equal. */
-static void round_seconds(rp_trace_pass *pass)
-{
-    double sum = 0;
-    int power;
-
-    for (int at = 0; at < pass->n_calls; at++) sum += pass->call[at].forward + pass->call[at].backward;
-    frexp(sum, &power);
-    for (int at = 0; at < pass->n_calls; at++) {
-        rp_trace_call *c = &pass->call[at];
-        c->forward       = rounded(c->forward, power);
-        c->backward      = rounded(c->backward, power);
-    }
-    for (int v = 0; v < pass->n_values; v++) pass->value[v].copy = rounded(pass->value[v].copy, power);
-}
-
-static rp_status copy_pass(rp_tracer *t, uint64_t hash, rp_trace_pass *to)
-{
-    rp_bump *bump = &t->trace->bump;
-    int n = rp__tape_n_calls(t->ctx), n_values = rp__tape_n_values(t->ctx);
-
-    *to = (rp_trace_pass){ .hash = hash, .n_calls = n, .n_values = n_values, .bandwidth = t->bandwidth,
-                           .call = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *to->call),
-                           .value = rp__bump_alloc(bump, (n_values + 1) * (int64_t)sizeof *to->value) };
-    if (!to->call || !to->value) return RP_ERR_MEMORY;
-    for (int i = 0; i < n_values; i++) copy_value(t->ctx, i, &to->value[i]);
-    for (int at = 0; at < n; at++) {
-        rp_tape_call c = rp__tape_call_at(t->ctx, at);
-        RP_TRY(copy_call(t, &c, &to->call[at]));
-        for (int i = 0; i < to->call[at].n_made; i++) {
-            rp_trace_value *v = &to->value[c.made[i]];
-            int until         = t->until[at * MOST + i];
-            v->nth            = i;
-            if (until != NONE) v->until = until;
-            v->may_go = t->goes[at] >> i & 1;
-            if (v->may_go) v->copy = copy_seconds(t, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
-        }
-    }
-    round_seconds(to);
-    return RP_OK;
-}
-
-static int known_pass(const rp_trace *trace, uint64_t hash)
-{
-    for (int i = 0; i < trace->n_passes; i++)
-        if (trace->pass[i].hash == hash) return i;
-    return NONE;
-}
-
-static rp_status new_pass(rp_tracer *t, uint64_t hash)
-{
-    rp_trace *trace     = t->trace;
-    rp_trace_pass *list = rp__bump_alloc(&trace->bump, (trace->n_passes + 1) * (int64_t)sizeof *list);
-
-    if (!list) return RP_ERR_MEMORY;
-    if (trace->n_passes) memcpy(list, trace->pass, (size_t)trace->n_passes * sizeof *list);
-    trace->pass = list;
-    RP_TRY(copy_pass(t, hash, &list[trace->n_passes]));
-    trace->n_passes++;
-    return RP_OK;
-}
-
-static bool reads(const int *list, int n, int value)
-{
-    for (int i = 0; i < n; i++)
-        if (list[i] == value) return true;
-    return false;
-}
-
-int rp__trace_first_reader(const rp_trace_pass *pass, int value)
-{
-    for (int at = 0; at < pass->n_calls; at++) {
-        const rp_trace_call *c = &pass->call[at];
-        if (reads(c->needs, c->n_needs, value) || (at < pass->n_calls - 1 && reads(c->in, c->n_in, value))) return at;
-    }
-    return NONE;
-}
-
 /* Constants, such as labels and positions, go at the backward of their first reader, as that may run again. In this step, in which the whole
  * pass runs again at once, the tape lets go of them at some other time. */
 static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
@@ -297,12 +135,11 @@ static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
 /* The forward is over: all its calls are known. */
 static rp_status recorded(void *self)
 {
-    rp_tracer *t  = self;
+    rp_tracer *t = self;
 
     if (t->lost || !reach(t, rp__tape_n_calls(t->ctx) - 1)) return RP_ERR_MEMORY;
-    uint64_t hash = hash_pass(t);
-    if (known_pass(t->trace, hash) == NONE) RP_TRY(new_pass(t, hash));
-    t->pass             = known_pass(t->trace, hash);
+    rp_trace_notes notes = { t->ctx, t->trace, t->costs, t->until, t->goes, t->bandwidth };
+    RP_TRY(rp__trace_add(&notes, &t->pass));
     rp_trace_pass *pass = &t->trace->pass[t->pass];
     pass->n_passes++;
     for (int at = 0; at < pass->n_calls; at++) t->trace->seconds += pass->call[at].forward + pass->call[at].backward;

@@ -10,8 +10,6 @@
 
 #include <stdatomic.h>
 
-#include "tape/tape.h"
-
 enum { NONE = -1, MOST_KNOWN = 1 << 16, MAX_SLOTS = RP_MAX_OUT + RP_MAX_SLOT };
 
 typedef struct {
@@ -88,14 +86,6 @@ static rp_status list_active(rp_policy_stack *s, logged_call *c)
     return RP_OK;
 }
 
-static uint64_t hash_meta(const rp_meta *m, uint64_t h)
-{
-    int64_t head[] = { (int64_t)m->dtype, m->ndim };
-
-    h = rp__hash(head, sizeof head, h);
-    return rp__hash(m->dim, (size_t)m->ndim * sizeof *m->dim, h);
-}
-
 static uint64_t hash_call(const rp_policy_stack *s, const rp_op_meta *m, const rp_scope *scope, int64_t flops, const logged_call *c)
 {
     uint64_t h = s->log.n ? call_at(s, s->log.n - 1)->hash : RP_HASH_SEED;
@@ -103,9 +93,9 @@ static uint64_t hash_call(const rp_policy_stack *s, const rp_op_meta *m, const r
     h = rp__hash(&c->kind, sizeof c->kind, h);
     h = rp__hash(&scope->module, sizeof scope->module, h);
     h = rp__hash(&flops, sizeof flops, h);
-    for (int i = 0; i < m->n_in; i++) h = hash_meta(&m->in[i], h);
-    for (int i = 0; i < m->n_out; i++) h = hash_meta(&m->out[i], h);
-    for (int i = 0; i < m->n_slot; i++) h = hash_meta(&m->slot[i], h);
+    for (int i = 0; i < m->n_in; i++) h = rp__meta_hash(&m->in[i], h);
+    for (int i = 0; i < m->n_out; i++) h = rp__meta_hash(&m->out[i], h);
+    for (int i = 0; i < m->n_slot; i++) h = rp__meta_hash(&m->slot[i], h);
     for (int i = 0; i < c->n_active; i++) {
         const rp_policy *p = ((rp_policy **)s->active.at)[c->first_active + i];
         h = rp__hash(&p->id, sizeof p->id, h);
@@ -205,70 +195,6 @@ static rp_status remember(rp_policy_stack *s, uint64_t hash, const rp_verdict *v
     return RP_OK;
 }
 
-/* ---- one slot ---- */
-
-static bool is_must(int fate) { return fate < RP_PREFER_KEEP; }
-
-/* What "who" is called in a message: a rule by its place, a policy by its name. */
-static const char *kind_of(const rp_answer *a) { return a->is_rule ? "" : "policy "; }
-
-static const char *slot_name(const rp_slot_info *slot, char out[256])
-{
-    snprintf(out, 256, "slot '%.160s' %.48s %s %d", slot->path, slot->op, slot->by_product ? "by-product" : "output", slot->output);
-    return out;
-}
-
-static const char *why_not_again(const rp_op *op)
-{
-    if (rp__op_replays(op)) return NULL;
-    if (op->flags & RP_OP_DECIDES) return "it decides";
-    return op->flags & RP_OP_COLLECTIVE ? "it talks to other ranks" : "it has effects";
-}
-
-/* Can it be done? What decides is passed over even by a must: "recompute everything" means all that can be, and a decision costs next to
- * nothing to keep. errors RP_ERR_CONFIG it cannot and must */
-static rp_status check_possible(rp_ctx *ctx, const rp_op *op, const rp_slot_info *slot, rp_answer *a)
-{
-    const char *why = a->fate == RP_RECOMPUTE || a->fate == RP_PREFER_RECOMPUTE ? why_not_again(op) : NULL;
-    char name[256];
-
-    RP_CHECK(ctx, !why || !is_must(a->fate) || (op->flags & RP_OP_DECIDES), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never run again: %s",
-             slot_name(slot, name), kind_of(a), a->by, op->name, why);
-    if (why) a->fate = RP_NO_FATE;
-    return RP_OK;
-}
-
-/* `inner` beside what those outside said. */
-static rp_status combine(rp_ctx *ctx, const rp_slot_info *slot, const rp_answer *inner, rp_answer *so_far)
-{
-    bool both_must = is_must(inner->fate) && is_must(so_far->fate);
-    char name[256];
-
-    RP_CHECK(ctx, !both_must || inner->fate == so_far->fate, RP_ERR_CONFIG, "%s: %s'%s' says %s, %s'%s' says %s", slot_name(slot, name),
-             kind_of(so_far), so_far->by, rp__fate_name(so_far->fate), kind_of(inner), inner->by, rp__fate_name(inner->fate));
-    if (inner->fate != RP_NO_FATE && !is_must(so_far->fate)) *so_far = *inner;
-    return RP_OK;
-}
-
-static rp_status ask_slot(rp_policy_stack *s, const logged_call *c, const rp_slot_info *slot, rp_verdict *out)
-{
-    rp_policy **active = (rp_policy **)s->active.at + c->first_active;
-    rp_answer all      = { .fate = RP_NO_FATE }, one;
-
-    for (int i = 0; i < c->n_active; i++) {
-        RP_TRY(rp__policy_ask(s->ctx, active[i], slot, &one));
-        RP_TRY(check_possible(s->ctx, c->op, slot, &one));
-        RP_TRY(combine(s->ctx, slot, &one, &all));
-    }
-    *out = (rp_verdict){ .fate = (unsigned char)all.fate };
-    if (all.fate == RP_NO_FATE) return RP_OK;
-    out->must           = is_must(all.fate);
-    out->fate           = (unsigned char)(out->must ? all.fate : all.fate - RP_PREFER_KEEP);
-    out->allow_mutation = all.allow_mutation;
-    out->by             = all.by;
-    return RP_OK;
-}
-
 /* ---- one call ---- */
 
 static int count_call(const rp_policy_stack *s, int at)
@@ -293,7 +219,7 @@ static rp_status ask_call(rp_policy_stack *s, int at, rp_verdict *verdict)
     }
     for (int i = 0; i < c->n_infos; i++) {
         info[i].call = c->call;
-        RP_TRY(ask_slot(s, c, &info[i], &verdict[i]));
+        RP_TRY(rp__policies_verdict(s->ctx, active, c->n_active, c->op, &info[i], &verdict[i]));
     }
     s->asked = at + 1;
     return RP_OK;

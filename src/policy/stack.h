@@ -10,6 +10,7 @@
 #define RP_POLICY_STACK_H
 
 #include "policy/policy.h"
+#include "tape/tape.h"
 
 /* Between push and pop the policy decides, too. errors RP_ERR_MEMORY */
 rp_status rp__policy_push(rp_ctx *ctx, rp_policy *policy);
@@ -21,6 +22,9 @@ rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of);
 /* A policy of the context came to be, or went: while there is one the calls of a pass are counted. errors RP_ERR_MEMORY */
 rp_status rp__policy_born(rp_ctx *ctx);
 void rp__policy_died(rp_ctx *ctx);
+
+/* What the n policies, from outside in, say together about a slot of `op`. errors RP_ERR_CONFIG musts differ, or one says what cannot be done */
+rp_status rp__policies_verdict(rp_ctx *ctx, rp_policy *const *active, int n, const rp_op *op, const rp_slot_info *slot, rp_verdict *out);
 
 /* Was an op that the glob matches called in the pass that was counted last? */
 bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob);

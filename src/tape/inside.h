@@ -1,13 +1,14 @@
 /* tape/inside.h -- the tape's own structures; nobody outside tape/ and its tests includes this.
  *
- *   tape.c       the tape's life and settings
- *   record.c     an op is called: fates are asked for, what later readers need is held
- *   value.c      a value's life: held, away, made again; versions
- *   region.c     plans of replays, and the replay
- *   rollback.c   calls that never were: errors inside a region; regions joined after the fact
- *   backward.c   from the loss to the leaves;  grad.c   where gradients are put together
- *   pressure.c   what is dropped when memory is short;  again.c   calls run again alone, to make it again
- *   verify.c     fingerprints of a first pass;  away.c   where offloaded values are
+ *   tape.c         the tape's life and settings
+ *   record.c       an op is called: fates are asked for, what later readers need is held
+ *   value.c        a value's life: held, away, made again; versions
+ *   region_open.c  where regions begin and end
+ *   region.c       plans of replays, and the replay
+ *   rollback.c     calls that never were: errors inside a region; regions joined after the fact
+ *   backward.c     from the loss to the leaves;  grad.c   where gradients are put together
+ *   pressure.c     what is dropped when memory is short;  again.c   calls run again alone, to make it again
+ *   verify.c       fingerprints of a first pass;  away.c   where offloaded values are
  */
 #ifndef RP_TAPE_INSIDE_H
 #define RP_TAPE_INSIDE_H
@@ -125,6 +126,9 @@ uint64_t rp__tape_next_id(void);        /* never the same twice, in any tape */
 
 /* From here on memory is this call's; what it was before, for `now` to be set back to. */
 rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *call, int at);
+
+/* Room for `more` entries of `size` bytes behind *n. */
+bool rp__tape_grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t size);
 
 /* ---- regions ---- */
 

@@ -7,18 +7,6 @@
 
 #include <string.h>
 
-/* Room for `more` entries of `size` bytes behind *n. */
-static bool grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t size)
-{
-    if (n + more <= *room) return true;
-    int wanted  = (n + more) * 2 + 32;
-    void *grown = rp__host_grow(ctx, *array, *room * size, wanted * size);
-    if (!grown) return false;
-    *array = grown;
-    *room  = wanted;
-    return true;
-}
-
 static tape_value *value_new(rp_tape *tape, rp_tensor *t)
 {
     tape_value *v = &tape->value[tape->n_value];
@@ -270,9 +258,9 @@ static rp_status reserve(rp_tape *tape, tape_call **c)
 {
     rp_ctx *ctx = tape->ctx;
 
-    if (!grow(ctx, (void **)&tape->value, tape->n_value, &tape->room_value, RP_MAX_IN + MOST_MADE, sizeof *tape->value) ||
-        !grow(ctx, (void **)&tape->call, tape->n_call, &tape->room_call, 1, sizeof *tape->call) ||
-        !grow(ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region) ||
+    if (!rp__tape_grow(ctx, (void **)&tape->value, tape->n_value, &tape->room_value, RP_MAX_IN + MOST_MADE, sizeof *tape->value) ||
+        !rp__tape_grow(ctx, (void **)&tape->call, tape->n_call, &tape->room_call, 1, sizeof *tape->call) ||
+        !rp__tape_grow(ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region) ||
         !(*c = rp__host_alloc(ctx, sizeof **c)))
         return RP_ERR_MEMORY;
     return RP_OK;
@@ -360,81 +348,4 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
     for (int i = 0; i < n_out && status != RP_OK; i++) rp_tensor_unref(made[i]);
     if (status != RP_OK) rp__tape_rewind(ctx, before);
     return status;
-}
-
-/* ---- regions ---- */
-
-static rp_status region_open(rp_tape *tape, const char *path)
-{
-    if (!grow(tape->ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region)) return RP_ERR_MEMORY;
-    tape->region[tape->n_region] = (tape_region){ .path = path, .parent = tape->open, .first = tape->n_call };
-    if (tape->open == NONE) tape->n_outermost++;
-    tape->open = tape->n_region++;
-    return RP_OK;
-}
-
-static rp_status region_close(rp_tape *tape)
-{
-    int closed = tape->open, parent = tape->region[closed].parent;
-
-    tape->region[closed].end = tape->n_call;
-    if (parent == NONE && !tape->deferred) RP_TRY(rp__region_plan(tape, closed));
-    tape->open = parent;
-    return RP_OK;
-}
-
-rp_status rp__regions_planned_here(rp_tape *tape)
-{
-    const rp_planner *p = &tape->planner;
-
-    if (tape->no_grad) return RP_OK;
-    while (tape->open != NONE && tape->region[tape->open].planned && tape->region[tape->open].end <= tape->n_call)
-        RP_TRY(region_close(tape));
-    while (tape->n_planned < p->n_regions && p->region[tape->n_planned].first == tape->n_call) {
-        RP_TRY(region_open(tape, p->region[tape->n_planned].path));
-        tape->region[tape->open].planned = true;
-        tape->region[tape->open].end     = p->region[tape->n_planned++].end;
-    }
-    return RP_OK;
-}
-
-rp_status rp__regions_planned_end(rp_tape *tape)
-{
-    while (tape->open != NONE && tape->region[tape->open].planned) RP_TRY(region_close(tape));
-    return RP_OK;
-}
-
-rp_status rp__region_begin(rp_ctx *ctx, const char *path)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (!tape) return RP_ERR_MEMORY;
-    if (tape->planner.fate) {
-        tape->n_ignored++;
-        return RP_OK;
-    }
-    if (tape->no_grad) {
-        ++*rp__tape_n_off(tape);
-        return RP_OK;
-    }
-    return region_open(tape, path);
-}
-
-rp_status rp__region_end(rp_ctx *ctx)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (!tape) return RP_ERR_MEMORY;
-    if (tape->n_ignored > 0) {
-        tape->n_ignored--;
-        return RP_OK;
-    }
-    if (*rp__tape_n_off(tape) > 0) {
-        --*rp__tape_n_off(tape);
-        return RP_OK;
-    }
-    RP_CHECK(ctx, tape->open != NONE && !tape->region[tape->open].planned, RP_ERR_STATE, "a checkpointed region is ended that was not begun");
-    RP_CHECK(ctx, !tape->no_grad, RP_ERR_STATE, "gradients were turned off inside the checkpointed region '%s' and are off at its end",
-             tape->region[tape->open].path);
-    return region_close(tape);
 }

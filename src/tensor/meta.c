@@ -42,6 +42,13 @@ bool rp_meta_same_shape(const rp_meta *a, const rp_meta *b)
 
 bool rp_meta_same(const rp_meta *a, const rp_meta *b) { return a->dtype == b->dtype && rp_meta_same_shape(a, b); }
 
+uint64_t rp__meta_hash(const rp_meta *m, uint64_t seed)
+{
+    int64_t head[] = { (int64_t)m->dtype, m->ndim };
+
+    return rp__hash(m->dim, (size_t)m->ndim * sizeof *m->dim, rp__hash(head, sizeof head, seed));
+}
+
 rp_meta rp_meta_make(rp_dtype dtype, int ndim, const int64_t *dim)
 {
     rp_meta m = { .dtype = dtype, .ndim = ndim };

@@ -64,6 +64,8 @@ void rp__tensor_copy(rp_tensor *to, const rp_tensor *from);
 /* to += from, same shape, summed in fp32 (fp64 in fp64). */
 void rp__tensor_add(rp_tensor *to, const rp_tensor *from);
 rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m);
+/* Of dtype and shape. */
+uint64_t rp__meta_hash(const rp_meta *m, uint64_t seed);
 static inline bool rp__tensor_real(const rp_tensor *t) { return t->storage->data != NULL || t->storage->bytes == 0; }
 
 #endif

@@ -11,7 +11,8 @@
  *   loop_find.c    the fastest of many settings, told to the same
  *   loop_explain.c what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
- *   loop_step.c    the engine: one optimizer step, one score; the same on shapes and on data
+ *   loop_engine.c  the engine: what a step needs, opened and closed
+ *   loop_step.c    one optimizer step, one score; the same on shapes and on data
  *   loop_time.c    what a rehearsed step takes, by the cost table
  *   loop_dir.c     output_dir: what is there already, config.yaml, final/
  *   loop_resume.c  the state to go on from

@@ -1,22 +1,11 @@
 /* Claims about encoders: who sees whom, what a bare encoder's files give, and what an encoder is not asked. */
-#include "io_test.h"
+#include "weights_test.h"
 
-#include "io/safetensors.h"
 #include "models/generate.h"
-#include "models/weights.h"
 #include "tape/tape.h"
 #include "train/score.h"
 
 enum { TOKENS = 20, VOCAB = 96, MANY = 64 };
-
-static rp_ctx *ctx;
-
-#define RP_GOLDEN_PATH 512
-static const char *golden_path(char out[RP_GOLDEN_PATH], const char *name)
-{
-    assert_in_range(snprintf(out, RP_GOLDEN_PATH, "%s/tests/golden/%s", RP_SOURCE_DIR, name), 1, RP_GOLDEN_PATH - 1);
-    return out;
-}
 
 static rp_model_files *open_files(const char *path)
 {
@@ -218,24 +207,6 @@ static void an_encoder_neither_writes_on_nor_is_scored_on_what_it_sees(void **st
     assert_int_equal(rp__model_cache_new(m, 1, 8), RP_ERR_UNSUPPORTED);
     rp__model_free(m);
 }
-
-static int setup(void **state)
-{
-    (void)state;
-    ctx = test_ctx(NULL);
-    temp_enter();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    temp_leave(ctx);
-    test_ctx_free(ctx);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

@@ -1,20 +1,8 @@
 /* Claims about sharded weights: what a rank draws or reads is what the whole has in its slice, to the bit, and beyond the slice there
  * is zero. No rank talks to another: each is made by its number. */
-#include "io_test.h"
-
-#include "models/weights.h"
-
-static rp_ctx *ctx;
+#include "weights_test.h"
 
 typedef struct { const char *path; rp_dtype dtype; bool fresh; } source;        /* fresh: the path is of a config alone */
-
-static const char *golden_model(const char *name)
-{
-    static char path[1024];
-
-    snprintf(path, sizeof path, "%s/tests/golden/%s", RP_SOURCE_DIR, name);
-    return path;
-}
 
 static rp_model *open_fresh(const source *s, rp_report *report)
 {
@@ -35,15 +23,6 @@ static rp_model *open_files(const source *s, rp_report *report, rp_model_files *
     assert_ok(ctx, rp__model_files_config(*files, &config));
     assert_ok(ctx, rp__model_build(ctx, &config, s->dtype, &model));
     return model;
-}
-
-/* What is not written is a NaN, and shows. */
-static void spoil(rp_model *model)
-{
-    for (int i = 0; i < rp__model_n_params(model); i++) {
-        rp_tensor *t = rp__model_param(model, i)->tensor;
-        memset(rp_tensor_data(t), 0xff, (size_t)rp_meta_bytes(rp_tensor_meta(t)));
-    }
 }
 
 static rp_model *model_of(const source *s, int rank, int ranks)
@@ -99,10 +78,11 @@ static void slices_read_from_safetensors_are_those_of_the_whole(void **state)
 {
     (void)state;
     static const char *const names[] = { "models/llama3", "models/llama_bias", "models/smollm2", "models/gpt2", "models/qwen3_moe_mixed", "models/mixtral" };
+    char path[RP_GOLDEN_PATH];
 
     for (int i = 0; i < RP_COUNT(names); i++)
         for (int ranks = 2; ranks <= 7; ranks += i ? 5 : 1)
-            assert_true(assert_slices(&(source){ golden_model(names[i]), i % 2 ? RP_BF16 : RP_F32, false }, ranks) > ranks);
+            assert_true(assert_slices(&(source){ golden_path(path, names[i]), i % 2 ? RP_BF16 : RP_F32, false }, ranks) > ranks);
 }
 
 /* Its rows change places within heads, and quantised rows can only be read whole. */
@@ -110,10 +90,11 @@ static void slices_read_from_gguf_are_those_of_the_whole(void **state)
 {
     (void)state;
     static const char *const names[] = { "gguf/grouped.gguf", "gguf/tied.gguf" };
+    char path[RP_GOLDEN_PATH];
 
     for (int i = 0; i < RP_COUNT(names); i++)
         for (int ranks = 2; ranks <= 7; ranks++)
-            assert_true(assert_slices(&(source){ golden_model(names[i]), RP_F32, false }, ranks) > ranks);
+            assert_true(assert_slices(&(source){ golden_path(path, names[i]), RP_F32, false }, ranks) > ranks);
 }
 
 static const char *write_config(const char *text)
@@ -153,25 +134,8 @@ static void slices_of_fresh_weights_are_those_of_the_whole(void **state)
     assert_true(assert_slices(&small, 5) > 5);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    ctx = test_ctx(NULL);
-    temp_enter();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    temp_leave(ctx);
-    test_ctx_free(ctx);
-    return 0;
-}
-
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(slices_read_from_safetensors_are_those_of_the_whole),
         TEST(slices_read_from_gguf_are_those_of_the_whole),

@@ -86,4 +86,22 @@ static inline rp_cost_table *as_measured(rp_ctx *ctx)
     return t;
 }
 
+/* For a group of tests that has a folder. */
+static inline int enter(void **state)
+{
+    (void)state;
+    temp_enter();
+    return 0;
+}
+
+static inline int leave(void **state)
+{
+    rp_ctx *ctx = shapes_ctx();
+
+    (void)state;
+    temp_leave(ctx);
+    test_ctx_free(ctx);
+    return 0;
+}
+
 #endif

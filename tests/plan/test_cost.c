@@ -319,23 +319,6 @@ static void a_device_without_kernels_is_a_machine_of_its_own(void **state)
     test_ctx_free(sim);
 }
 
-static int enter(void **state)
-{
-    (void)state;
-    temp_enter();
-    return 0;
-}
-
-static int leave(void **state)
-{
-    rp_ctx *ctx = shapes_ctx();
-
-    (void)state;
-    temp_leave(ctx);
-    test_ctx_free(ctx);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -318,23 +318,6 @@ static void no_memory_is_told(void **state)
     test_ctx_free(ctx);
 }
 
-static int enter(void **state)
-{
-    (void)state;
-    temp_enter();
-    return 0;
-}
-
-static int leave(void **state)
-{
-    rp_ctx *ctx = shapes_ctx();
-
-    (void)state;
-    temp_leave(ctx);
-    test_ctx_free(ctx);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

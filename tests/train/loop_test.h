@@ -109,6 +109,22 @@ static inline void run_close(run *r)
     test_ctx_free(r->ctx);
 }
 
+/* As wrong input, before any work: `words` are in what was told. */
+static inline void assert_refused(const char *out, rp_status status, const char *words, const char *const *setting)
+{
+    run r = run_open(&dir, "llama", out, setting);
+    char line[2048];
+    bool told = strstr(rp_error(r.ctx), words) != NULL;
+
+    for (const rp_report_item *item = r.report.first; item; item = item->next)
+        told = told || strstr(rp__report_line(item, line, sizeof line), words);
+    if (!told) fail_msg("'%s' is missing in: %s", words, rp_error(r.ctx));
+    assert_int_equal(r.status, status);
+    assert_int_equal(rp_status_exit_code(r.status), 2);
+    assert_null(r.trainer);
+    run_close(&r);
+}
+
 /* From beginning to end; it must succeed. */
 static inline void run_whole(const temp_dir *d, const char *model, const char *out, const char *const *setting)
 {

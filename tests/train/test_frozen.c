@@ -271,21 +271,6 @@ static const char *model_in(char out[400], const char *name)
     return out;
 }
 
-static void assert_refused(const char *out, rp_status status, const char *words, const char *const *setting)
-{
-    run r = run_open(&dir, "llama", out, setting);
-    char line[2048];
-    bool told = strstr(rp_error(r.ctx), words) != NULL;
-
-    for (const rp_report_item *item = r.report.first; item; item = item->next)
-        told = told || strstr(rp__report_line(item, line, sizeof line), words);
-    if (!told) fail_msg("'%s' is missing in: %s", words, rp_error(r.ctx));
-    assert_int_equal(r.status, status);
-    assert_int_equal(rp_status_exit_code(r.status), 2);
-    assert_null(r.trainer);
-    run_close(&r);
-}
-
 /* The recipe is the same, and the config still fits. */
 static void a_state_does_not_go_on_over_other_frozen_weights(void **state)
 {

@@ -333,21 +333,6 @@ static void documents_of_any_length_stay_inside_the_rehearsed_pool(void **state)
 
 /* ---- refusals ---- */
 
-static void assert_refused(const char *out, rp_status status, const char *words, const char *const *setting)
-{
-    run r = run_open(&dir, "llama", out, setting);
-    char line[2048];
-    bool told = strstr(rp_error(r.ctx), words) != NULL;
-
-    for (const rp_report_item *item = r.report.first; item; item = item->next)
-        told = told || strstr(rp__report_line(item, line, sizeof line), words);
-    if (!told) fail_msg("'%s' is missing in: %s", words, rp_error(r.ctx));
-    assert_int_equal(r.status, status);
-    assert_int_equal(rp_status_exit_code(r.status), 2);
-    assert_null(r.trainer);
-    run_close(&r);
-}
-
 static void a_wrong_recipe_is_refused_and_nothing_is_written(void **state)
 {
     (void)state;

@@ -2,7 +2,7 @@
  * else one could have chosen. Machines are named, so that every one that runs this gives the same figures. */
 #include "rp_test.h"
 
-#include "temp.h"
+#include "temp_test.h"
 #include "train/loop.h"
 
 #include <math.h>
@@ -28,22 +28,6 @@ static const model models[] = {
     { "GPT-2, 4 x 1024 tokens", gpt2_124m, "1024", "4", "false" },
 };
 static const char *const machines[] = { "h100", "name=laptop, memory=64GB, flops=1e12, bandwidth=50e9" };
-
-static temp_dir dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = temp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    temp_remove(&dir);
-    return 0;
-}
 
 typedef struct { int64_t reserved; double seconds, again, bound; } answer;
 
@@ -127,8 +111,8 @@ static void no_mode_is_better_in_the_bytes_that_it_takes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_printed_gap_is_at_most_0_3_percent_of_a_step, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_mode_is_better_in_the_bytes_that_it_takes, setup, teardown),
+        TEST(the_printed_gap_is_at_most_0_3_percent_of_a_step),
+        TEST(no_mode_is_better_in_the_bytes_that_it_takes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,28 +5,10 @@
 #include <errno.h>
 
 #include "base/spool.h"
-#include "temp.h"
+#include "temp_test.h"
 #include "train/optim_inside.h"
 
 enum { W = RP_SHELF_WINDOW };
-
-static temp_dir dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = temp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    temp_remove(&dir);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static int64_t live(rp_ctx *ctx, rp_mem_class c)
 {

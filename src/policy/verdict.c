@@ -1,0 +1,63 @@
+/* policy/verdict.c -- what several policies say about one slot, and whether it can be done. */
+#include "policy/stack.h"
+
+static bool is_must(int fate) { return fate < RP_PREFER_KEEP; }
+
+/* What "who" is called in a message: a rule by its place, a policy by its name. */
+static const char *kind_of(const rp_answer *a) { return a->is_rule ? "" : "policy "; }
+
+static const char *slot_name(const rp_slot_info *slot, char out[256])
+{
+    snprintf(out, 256, "slot '%.160s' %.48s %s %d", slot->path, slot->op, slot->by_product ? "by-product" : "output", slot->output);
+    return out;
+}
+
+static const char *why_not_again(const rp_op *op)
+{
+    if (rp__op_replays(op)) return NULL;
+    if (op->flags & RP_OP_DECIDES) return "it decides";
+    return op->flags & RP_OP_COLLECTIVE ? "it talks to other ranks" : "it has effects";
+}
+
+/* Can it be done? What decides is passed over even by a must: "recompute everything" means all that can be, and a decision costs next to
+ * nothing to keep. errors RP_ERR_CONFIG it cannot and must */
+static rp_status check_possible(rp_ctx *ctx, const rp_op *op, const rp_slot_info *slot, rp_answer *a)
+{
+    const char *why = a->fate == RP_RECOMPUTE || a->fate == RP_PREFER_RECOMPUTE ? why_not_again(op) : NULL;
+    char name[256];
+
+    RP_CHECK(ctx, !why || !is_must(a->fate) || (op->flags & RP_OP_DECIDES), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never run again: %s",
+             slot_name(slot, name), kind_of(a), a->by, op->name, why);
+    if (why) a->fate = RP_NO_FATE;
+    return RP_OK;
+}
+
+/* `inner` beside what those outside said. */
+static rp_status combine(rp_ctx *ctx, const rp_slot_info *slot, const rp_answer *inner, rp_answer *so_far)
+{
+    bool both_must = is_must(inner->fate) && is_must(so_far->fate);
+    char name[256];
+
+    RP_CHECK(ctx, !both_must || inner->fate == so_far->fate, RP_ERR_CONFIG, "%s: %s'%s' says %s, %s'%s' says %s", slot_name(slot, name),
+             kind_of(so_far), so_far->by, rp__fate_name(so_far->fate), kind_of(inner), inner->by, rp__fate_name(inner->fate));
+    if (inner->fate != RP_NO_FATE && !is_must(so_far->fate)) *so_far = *inner;
+    return RP_OK;
+}
+
+rp_status rp__policies_verdict(rp_ctx *ctx, rp_policy *const *active, int n, const rp_op *op, const rp_slot_info *slot, rp_verdict *out)
+{
+    rp_answer all = { .fate = RP_NO_FATE }, one;
+
+    for (int i = 0; i < n; i++) {
+        RP_TRY(rp__policy_ask(ctx, active[i], slot, &one));
+        RP_TRY(check_possible(ctx, op, slot, &one));
+        RP_TRY(combine(ctx, slot, &one, &all));
+    }
+    *out = (rp_verdict){ .fate = (unsigned char)all.fate };
+    if (all.fate == RP_NO_FATE) return RP_OK;
+    out->must           = is_must(all.fate);
+    out->fate           = (unsigned char)(out->must ? all.fate : all.fate - RP_PREFER_KEEP);
+    out->allow_mutation = all.allow_mutation;
+    out->by             = all.by;
+    return RP_OK;
+}

@@ -1,0 +1,81 @@
+/* tape/region_open.c -- where regions begin and end: those of the program, or those of a plan in their place.
+ *
+ * A region is open from its begin to its end, and calls are recorded in the innermost one. When the outermost closes, it is known what its
+ * replay has to run (region.c).
+ */
+#include "tape/inside.h"
+
+static rp_status region_open(rp_tape *tape, const char *path)
+{
+    if (!rp__tape_grow(tape->ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region)) return RP_ERR_MEMORY;
+    tape->region[tape->n_region] = (tape_region){ .path = path, .parent = tape->open, .first = tape->n_call };
+    if (tape->open == NONE) tape->n_outermost++;
+    tape->open = tape->n_region++;
+    return RP_OK;
+}
+
+static rp_status region_close(rp_tape *tape)
+{
+    int closed = tape->open, parent = tape->region[closed].parent;
+
+    tape->region[closed].end = tape->n_call;
+    if (parent == NONE && !tape->deferred) RP_TRY(rp__region_plan(tape, closed));
+    tape->open = parent;
+    return RP_OK;
+}
+
+rp_status rp__regions_planned_here(rp_tape *tape)
+{
+    const rp_planner *p = &tape->planner;
+
+    if (tape->no_grad) return RP_OK;
+    while (tape->open != NONE && tape->region[tape->open].planned && tape->region[tape->open].end <= tape->n_call)
+        RP_TRY(region_close(tape));
+    while (tape->n_planned < p->n_regions && p->region[tape->n_planned].first == tape->n_call) {
+        RP_TRY(region_open(tape, p->region[tape->n_planned].path));
+        tape->region[tape->open].planned = true;
+        tape->region[tape->open].end     = p->region[tape->n_planned++].end;
+    }
+    return RP_OK;
+}
+
+rp_status rp__regions_planned_end(rp_tape *tape)
+{
+    while (tape->open != NONE && tape->region[tape->open].planned) RP_TRY(region_close(tape));
+    return RP_OK;
+}
+
+rp_status rp__region_begin(rp_ctx *ctx, const char *path)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (!tape) return RP_ERR_MEMORY;
+    if (tape->planner.fate) {
+        tape->n_ignored++;
+        return RP_OK;
+    }
+    if (tape->no_grad) {
+        ++*rp__tape_n_off(tape);
+        return RP_OK;
+    }
+    return region_open(tape, path);
+}
+
+rp_status rp__region_end(rp_ctx *ctx)
+{
+    rp_tape *tape = rp__tape(ctx);
+
+    if (!tape) return RP_ERR_MEMORY;
+    if (tape->n_ignored > 0) {
+        tape->n_ignored--;
+        return RP_OK;
+    }
+    if (*rp__tape_n_off(tape) > 0) {
+        --*rp__tape_n_off(tape);
+        return RP_OK;
+    }
+    RP_CHECK(ctx, tape->open != NONE && !tape->region[tape->open].planned, RP_ERR_STATE, "a checkpointed region is ended that was not begun");
+    RP_CHECK(ctx, !tape->no_grad, RP_ERR_STATE, "gradients were turned off inside the checkpointed region '%s' and are off at its end",
+             tape->region[tape->open].path);
+    return region_close(tape);
+}

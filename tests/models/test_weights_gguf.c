@@ -1,0 +1,135 @@
+/* Claims about weights in GGUF: what transformers reads from a file, its config too; metadata that is not honoured is named. */
+#include "weights_test.h"
+
+static void assert_loaded_is(const char *gguf, const char *truth)
+{
+    char path[RP_GOLDEN_PATH];
+    rp_safetensors *want, *got;
+    opened o = load_model(golden_path(path, gguf), RP_F32);
+
+    assert_ok(ctx, rp__model_export(o.model, temp_dir));
+    assert_ok(ctx, rp__safetensors_open(ctx, golden_path(path, truth), &want));
+    assert_ok(ctx, rp__safetensors_open(ctx, temp_dir, &got));
+    assert_int_equal(rp__safetensors_n_tensors(got), rp__safetensors_n_tensors(want));
+    assert_same_tensors(gguf, want, got);
+    rp__safetensors_close(want);
+    rp__safetensors_close(got);
+    close_model(&o);
+}
+
+static void gguf_gives_the_weights_transformers_reads_from_it(void **state)
+{
+    (void)state;
+    assert_loaded_is("gguf/grouped.gguf", "gguf/grouped.safetensors");
+}
+
+static void gguf_gives_back_the_weights_it_was_made_from_biases_too(void **state)
+{
+    (void)state;
+    assert_loaded_is("gguf/tied.gguf", "gguf/tied.safetensors");
+}
+
+/* GPT-2's projections are [in, out] in safetensors, [out, in] in GGUF; an output that is a copy of the embedding is tied. */
+static void gguf_of_gpt2_gives_back_the_weights_it_was_made_from(void **state)
+{
+    (void)state;
+    static const char *const same[] = { "vocab_size", "n_embd", "n_layer", "n_head", "n_positions", "n_inner", "tie_word_embeddings",
+                                        "layer_norm_epsilon", "model_type", "bos_token_id", "eos_token_id" };
+    char path[RP_GOLDEN_PATH];
+    json_t *want = json_load_file(golden_path(path, "gguf/gpt2.json"), 0, NULL);
+
+    assert_loaded_is("gguf/gpt2.gguf", "gguf/gpt2.safetensors");
+    opened o = open_model(golden_path(path, "gguf/gpt2.gguf"), NULL, RP_F32);
+    for (int i = 0; i < RP_COUNT(same); i++) {
+        const json_t *value = json_object_get(want, same[i]), *got = json_object_get(rp__model_config(o.model)->source, same[i]);
+        bool equal = json_is_real(value) ? json_number_value(got) == json_real_value(value) : json_equal(got, value);
+        if (!equal) fail_msg("'%s' differs", same[i]);
+    }
+    json_decref(want);
+    close_model(&o);
+}
+
+static void gguf_config_is_the_one_transformers_makes_of_it(void **state)
+{
+    (void)state;
+    char path[RP_GOLDEN_PATH];
+    json_t *want = json_load_file(golden_path(path, "gguf/grouped.json"), 0, NULL), *value;
+    opened o     = open_model(golden_path(path, "gguf/grouped.gguf"), NULL, RP_F32);
+    const rp_model_config *c = rp__model_config(o.model);
+    const char *key;
+
+    json_object_foreach(want, key, value) {
+        const json_t *got = json_object_get(c->source, key);
+        bool same = json_is_real(value) ? (float)json_number_value(got) == (float)json_real_value(value) : json_equal(got, value);
+        if (!same) fail_msg("'%s' differs", key);
+    }
+    assert_true(c->norm_eps == 1e-5 && c->bos == 1 && c->eos == 2 && c->rope.kind == RP_ROPE_LLAMA3 && c->rope.factor == 32);
+    json_decref(want);
+    close_model(&o);
+}
+
+static void gguf_without_output_or_vocab_size_is_tied_and_measured(void **state)
+{
+    (void)state;
+    char path[RP_GOLDEN_PATH];
+    opened o = open_model(golden_path(path, "gguf/tied.gguf"), NULL, RP_F32);
+    const rp_model_config *c = rp__model_config(o.model);
+
+    assert_true(c->tied && c->vocab == 64 && c->qkv_bias && c->mlp_bias);
+    assert_true(c->rope.kind == RP_ROPE_LINEAR && c->rope.factor == 2.5);
+    close_model(&o);
+}
+
+/* tied.gguf with some bytes of its metadata changed, as temp_dir/edited.gguf. Both texts are of one length. */
+static void edit_gguf(const char *name, const char *old, const char *new, size_t n)
+{
+    char path[RP_GOLDEN_PATH];
+    int64_t bytes;
+    char *text = whole(ctx, golden_path(path, name), &bytes), *at = memmem(text, (size_t)bytes, old, n);
+
+    assert_non_null(at);
+    memcpy(at, new, n);
+    assert_ok(ctx, rp__file_write(ctx, temp_path("edited.gguf"), text, bytes));
+    rp__release(text);
+}
+
+static void assert_gguf_refused(rp_status want, const char *message)
+{
+    rp_model_files *files = NULL;
+    rp_report report;
+
+    rp__report_open(&report, ctx);
+    rp_status status = rp__model_files_open(ctx, temp_path("edited.gguf"), NULL, &report, &files);
+    if (status != want || files || !strstr(rp_error(ctx), message))
+        fail_msg("status %d, said '%s', expected '%s'", (int)status, rp_error(ctx), message);
+    rp__report_close(&report);
+}
+
+static void gguf_metadata_that_is_not_honoured_is_named(void **state)
+{
+    (void)state;
+    edit_gguf("gguf/tied.gguf", "llama.block_count", "llama.block_xount", 17);
+    assert_gguf_refused(RP_ERR_CONFIG, "metadata 'llama.block_count' is missing (and 1 more)");
+    edit_gguf("gguf/tied.gguf", "\x05\0\0\0\0\0\0\0llama", "\x05\0\0\0\0\0\0\0mamba", 13);
+    assert_gguf_refused(RP_ERR_UNSUPPORTED, "architecture 'mamba' is not read from GGUF");
+    edit_gguf("gguf/tied.gguf", "llama.rope.dimension_count\x04\0\0\0\x08", "llama.rope.dimension_count\x04\0\0\0\x04", 31);
+    assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope.dimension_count' is 4 where heads have 8 elements");
+    edit_gguf("gguf/tied.gguf", "\x06\0\0\0\0\0\0\0linear", "\x06\0\0\0\0\0\0\0linyar", 14);
+    assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope.scaling.type' is 'linyar'");
+    edit_gguf("gguf/grouped.gguf", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x48", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x47", 28);
+    assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope_freqs.weight' holds other divisors");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(gguf_gives_the_weights_transformers_reads_from_it),
+        TEST(gguf_gives_back_the_weights_it_was_made_from_biases_too),
+        TEST(gguf_of_gpt2_gives_back_the_weights_it_was_made_from),
+        TEST(gguf_config_is_the_one_transformers_makes_of_it),
+        TEST(gguf_without_output_or_vocab_size_is_tied_and_measured),
+        TEST(gguf_metadata_that_is_not_honoured_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
