@@ -345,8 +345,8 @@ static void what_is_not_known_is_refused_by_name(void **state)
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999999},\"merges\":[]}}", RP_ERR_FORMAT, "id 99999999999" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"x\"},\"merges\":[]}}", RP_ERR_FORMAT, "not an integer" },
         { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'UnicodeScripts'" },
-        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}}",
-          RP_ERR_UNSUPPORTED, "after ByteLevel" },
+        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"ByteLevel\"}]}}",
+          RP_ERR_UNSUPPORTED, "a pre-tokenizer 'ByteLevel' after ByteLevel" },
         { "{" MODEL ",\"normalizer\":{\"type\":\"Nmt\"}," BYTES "}", RP_ERR_UNSUPPORTED, "a normalizer 'Nmt'" },
         { "{" MODEL ",\"decoder\":{\"type\":\"CTC\"}," BYTES "}", RP_ERR_UNSUPPORTED, "a decoder 'CTC'" },
         { "{" MODEL ",\"post_processor\":{\"type\":\"Other\"}," BYTES "}", RP_ERR_UNSUPPORTED, "a post-processor 'Other'" },
@@ -578,9 +578,9 @@ static void every_kind_that_gguf_may_name_can_be_built(void **state)
 static void gguf_tokenizers_that_are_not_known_are_refused_by_name(void **state)
 {
     static const struct { const char *model, *pre, *merge; rp_status status; const char *says; } cases[] = {
-        { "rwkv", "default", "a b", RP_ERR_UNSUPPORTED, "a tokenizer model 'rwkv' is not supported, only gpt2, llama, t5 and bert" },
+        { "rwkv", "default", "a b", RP_ERR_UNSUPPORTED, "a tokenizer model 'rwkv' is not supported, only gpt2, gemma4, llama, t5 and bert" },
         { "llama", "default", "a b", RP_ERR_FORMAT, "has no scores" },
-        { "gpt2", "tekken", "a b", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'tekken'" },
+        { "gpt2", "kimi-k2", "a b", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'kimi-k2'" },
         { "gpt2", "gpt-2", "ab", RP_ERR_FORMAT, "merge 0 is not a pair" },
     };
     rp_ctx *ctx = test_ctx(NULL);
