@@ -25,6 +25,7 @@ import gguf
 import numpy
 from tokenizers import Tokenizer
 
+import gguf_names
 import make_tokenizers
 
 FOLDER = make_tokenizers.OUT
@@ -139,6 +140,19 @@ def write_families():
     write_points(tokenizers, FAMILIES / "points.txt", last=0x20000)
 
 
+def write_named():
+    """Of each name that GGUF has for a pre-tokenizer, a hash of the lengths of all pieces of all texts, each text ended by a zero."""
+    texts = [text_of(case) for case in [*cases(), *family_cases()]]
+    with open(FAMILIES / "named.txt", "w") as out:
+        for names, _ in gguf_names.named():
+            for name in names:
+                normalizer, cut = gguf_names.parts(name)
+                lengths = []
+                for text in texts:
+                    lengths += [len(p) for p, _ in cut.pre_tokenize_str(normalizer.normalize_str(text) if normalizer else text)] + [0]
+                out.write("%s %016x\n" % (name, hash_of(lengths)))
+
+
 def golden(ids):
     return ids if len(ids) <= 60 else {"n": len(ids), "hash": "%016x" % hash_of(ids)}
 
@@ -168,6 +182,7 @@ def main(arguments):
     tokenizers = {n: Tokenizer.from_file(str(FOLDER / n / "tokenizer.json")) for n in names}
     write_points(tokenizers, FOLDER / "points.txt")
     write_families()
+    write_named()
     if arguments:
         fields = gguf.GGUFReader(arguments[0]).fields
         tokens, merges, types = (fields["tokenizer.ggml." + k].contents() for k in ("tokens", "merges", "token_type"))

@@ -5,7 +5,7 @@
 
 A folder a family, named after the model whose normalizer, pre-tokenizer, model kind, decoder and post-processor it has; the
 vocabularies are trained on texts every Debian has, by SentencePiece where the family's was. mixed and rest are what no model
-has, to try what the others leave out. llama2.gguf, bert.gguf and t5.gguf are the same as GGUF. Needs the packages
+has, to try what the others leave out. Files of GGUF are the same as the folder of their name. Needs the packages
 `tokenizers`, `sentencepiece`, `protobuf` and `gguf`.
 """
 import collections
@@ -19,6 +19,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+import gguf_names
 import make_tokenizers
 
 OUT = make_tokenizers.OUT / "families"
@@ -150,6 +151,7 @@ def gemma():
     t.add_tokens([AddedToken(k, normalized=False) for k in ("\n", "\n\n", "\n\n\n", SPACE * 2, SPACE * 3, SPACE * 4, "<b>", "</b>")])
     template(t, "<s> $A", "<s>")
     save("gemma", t, bos_token="<s>", eos_token="</s>")
+    write_merges_gguf("gemma", "gemma4", None, t)
 
 
 def t5():
@@ -255,6 +257,17 @@ def mixed():
     save("rest", t)
 
 
+def falcon():
+    """Pre-tokenizers behind the byte-level alphabet, whose letters are digits now and then."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = gguf_names.falcon()
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(make_tokenizers.corpus(), trainers.BpeTrainer(vocab_size=900, show_progress=False, special_tokens=["<|endoftext|>"],
+                                                                     initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    save("falcon", t, eos_token="<|endoftext|>")
+    write_merges_gguf("falcon", "gpt2", "falcon", t)
+
+
 def write_tokens(writer, tokens, scores, types, **ids):
     writer.add_context_length(512)
     writer.add_token_list(tokens)
@@ -286,6 +299,24 @@ def write_gguf(name, model, proto, **ids):
     finish(writer)
 
 
+def write_merges_gguf(name, model, pre, tokenizer):
+    """As llama.cpp's convert_hf_to_gguf.py writes a list of merges; what is added and not special is of the user's kind."""
+    file = json.loads(tokenizer.to_str())
+    kinds = {a["id"]: 3 if a["special"] else 4 for a in file["added_tokens"]}
+    writer = gguf.GGUFWriter(str(OUT / (name + ".gguf")), "llama")
+    writer.add_tokenizer_model(model)
+    if pre:
+        writer.add_tokenizer_pre(pre)
+    writer.add_token_list([tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())])
+    writer.add_token_types([kinds.get(i, 1) for i in range(tokenizer.get_vocab_size())])
+    writer.add_token_merges([" ".join(m) for m in file["model"]["merges"]])
+    for key, text in (("bos", "<s>"), ("eos", "</s>"), ("unknown", "<unk>")):
+        if tokenizer.token_to_id(text) is not None:
+            writer.add_uint32(f"tokenizer.ggml.{key}_token_id", tokenizer.token_to_id(text))
+    finish(writer)
+    return OUT / (name + ".gguf")
+
+
 def write_wordpiece_gguf(name, tokenizer):
     """As llama.cpp's convert_hf_to_gguf.py writes BERT: a token that begins a word has a space in front, "##" is gone."""
     writer = gguf.GGUFWriter(str(OUT / (name + ".gguf")), "bert")
@@ -302,7 +333,7 @@ def write_wordpiece_gguf(name, tokenizer):
 
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
-    for make in (llama2, gemma, t5, bert, clip, mixed):
+    for make in (llama2, gemma, t5, bert, clip, mixed, falcon):
         make()
 
 

@@ -1,6 +1,6 @@
 /* io/pretokenize.c -- cut text into the pieces inside which merging happens.
  *
- * A pipeline of stages. Each stage may change the spaces of what the one before hands it, cuts it, and sees only that: a
+ * A pipeline of stages. Each stage may change the spaces of what the one before hands it, or its alphabet, cuts it, and sees only that: a
  * look-ahead ends where its piece ends. Pieces are handed on as they are found; nothing is kept.
  */
 #include "io/tokenizer_inside.h"
@@ -112,6 +112,11 @@ static rp_status run_stage(walk *w, int k, const char *text, int64_t bytes, bool
     rp_stage *stage = &w->pre->stage[k];
     if (stage->space.n) {
         RP_TRY(change_spaces(w->pre->ctx, stage, text, bytes, first));
+        text  = stage->changed.at;
+        bytes = stage->changed.n;
+    } else if (stage->maps_bytes) {
+        stage->changed.n = 0;
+        RP_TRY(rp__byte_text(w->pre->ctx, text, bytes, &stage->changed));
         text  = stage->changed.at;
         bytes = stage->changed.n;
     }

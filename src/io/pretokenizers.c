@@ -10,7 +10,8 @@ static rp_status add(rp_reader *r, rp_stage stage, rp_stage **out)
 {
     rp_pretokenizer *pre = &r->t->pre;
 
-    RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, !r->byte_level, "a pre-tokenizer after ByteLevel is not supported", r->name);
+    stage.maps_bytes = r->byte_level && !r->maps_early;
+    r->maps_early    = r->byte_level;
     RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, pre->n_stages < RP_MAX_STAGES, "more than %d pre-tokenizers are not supported",
                   r->name, RP_MAX_STAGES);
     pre->stage[pre->n_stages] = stage;
@@ -102,10 +103,19 @@ rp_status rp__part_prepend(rp_reader *r, const json_t *part, rp_prepend *out)
     return RP_OK;
 }
 
+/* Behind the byte-level alphabet there are no spaces. */
+static rp_status check_spaces(rp_reader *r, const json_t *part)
+{
+    RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, !r->byte_level, "a pre-tokenizer '%.80s' after ByteLevel is not supported", r->name,
+                  rp__part_kind(part));
+    return RP_OK;
+}
+
 static rp_status read_metaspace(rp_reader *r, json_t *part)
 {
     rp_stage *stage = NULL;
 
+    RP_TRY(check_spaces(r, part));
     RP_TRY(add(r, (rp_stage){ .behaviour = RP_SPLIT_WITH_NEXT }, &stage));
     RP_TRY(rp__part_prepend(r, part, &stage->prepend));
     RP_TRY(rp__part_text(r, part, "replacement", &stage->space));
@@ -118,6 +128,7 @@ static rp_status read_byte_level(rp_reader *r, json_t *part)
 {
     rp_stage *stage = NULL;
 
+    RP_TRY(check_spaces(r, part));
     RP_TRY(add(r, (rp_stage){ .behaviour = RP_SPLIT_ISOLATED, .prepend = RP_PREPEND_ALWAYS }, &stage));
     r->byte_level = true;
     if (rp__part_flag(part, "add_prefix_space", true)) RP_TRY(rp__bytes_push(r->ctx, &stage->space, " ", 1));

@@ -4,15 +4,19 @@
  */
 #include "io/tokenizer_gguf.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct { const char *name; rp_status (*make)(const rp_gguf_words *w, rp_gguf_parts *out); } maker;
 
 static const maker makers[] = {
-    { "gpt2", rp__gguf_make_gpt2 }, { "llama", rp__gguf_make_llama }, { "t5", rp__gguf_make_t5 }, { "bert", rp__gguf_make_bert },
+    { "gpt2", rp__gguf_make_gpt2 }, { "gemma4", rp__gguf_make_gemma4 }, { "llama", rp__gguf_make_llama }, { "t5", rp__gguf_make_t5 },
+    { "bert", rp__gguf_make_bert },
 };
 
 /* ---- what the makers share ---- */
+
+static bool is_text(rp_gguf_string t, const char *text) { return t.bytes == (int64_t)strlen(text) && !memcmp(t.text, text, strlen(text)); }
 
 const rp_gguf_value *rp__words_get(const rp_gguf_words *w, const char *key, rp_gguf_kind want, rp_gguf_kind element)
 {
@@ -74,10 +78,9 @@ static rp_status find_maker(const rp_gguf_words *w, const maker **out)
 
     RP_CHECK(w->ctx, model, RP_ERR_FORMAT, "cannot read '%s': it has no tokenizer (tokenizer.ggml.model)", w->name);
     for (int i = 0; i < RP_COUNT(makers); i++)
-        if (model->s.bytes == (int64_t)strlen(makers[i].name) && !memcmp(model->s.text, makers[i].name, strlen(makers[i].name)))
-            return *out = &makers[i], RP_OK;
+        if (is_text(model->s, makers[i].name)) return *out = &makers[i], RP_OK;
     return rp__fail(w->ctx, RP_ERR_UNSUPPORTED,
-                    "cannot read '%s': a tokenizer model '%.*s' is not supported, only gpt2, llama, t5 and bert", w->name,
+                    "cannot read '%s': a tokenizer model '%.*s' is not supported, only gpt2, gemma4, llama, t5 and bert", w->name,
                     (int)(model->s.bytes < 80 ? model->s.bytes : 80), model->s.text);
 }
 
@@ -99,14 +102,43 @@ static rp_status find_arrays(rp_gguf_words *w)
     return RP_OK;
 }
 
+/* Which added tokens take the white space beside them a GGUF file does not say; here by what it does say of its model. */
+static const struct { const char *key, *value, *token; bool lstrip, rstrip; } strips[] = {
+    { "general.architecture", "phi3", "<unk>", false, false }, { "general.architecture", "phi3", "<s>", false, false },
+    { "general.architecture", "phi3", "<|endoftext|>", false, false }, { "general.architecture", "phi3", NULL, false, true },
+    { "general.architecture", "nomic-bert-moe", "<mask>", true, false }, { "tokenizer.ggml.pre", "roberta-bpe", "<mask>", true, false },
+    { "tokenizer.ggml.pre", "modern-bert", "[MASK]", true, false },
+};
+
+/* Index into strips, -1 where the token takes nothing. */
+static int find_strip(const rp_gguf_words *w, rp_gguf_string token)
+{
+    for (int i = 0; i < RP_COUNT(strips); i++) {
+        const rp_gguf_value *v = rp__words_get(w, strips[i].key, RP_GGUF_STRING, 0);
+        if (v && is_text(v->s, strips[i].value) && (!strips[i].token || is_text(token, strips[i].token))) return i;
+    }
+    return -1;
+}
+
+/* "[PAD7]" fills id 7 where a model has more rows than its tokenizer has tokens. */
+static bool is_filler(rp_gguf_string t, int64_t id)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "[PAD%" PRId64 "]", id);
+    return is_text(t, text);
+}
+
 static rp_status make_added(const rp_gguf_words *w, json_t *added)
 {
     for (int64_t i = 0; w->types && i < w->types->count; i++) {
         int type         = rp__words_type(w, i);
         rp_gguf_string t = rp__gguf_array_string(w->file, w->tokens, i);
-        if (type < RP_GGUF_TOKEN_UNKNOWN || type > RP_GGUF_TOKEN_USER) continue;
+        if (type < RP_GGUF_TOKEN_UNKNOWN || type > RP_GGUF_TOKEN_USER || is_filler(t, i)) continue;
+        int strip     = find_strip(w, t);
         json_t *token = json_pack("{sIss%sbsbsbsbsb}", "id", (json_int_t)i, "content", t.text, (size_t)t.bytes, "single_word", 0,
-                                  "lstrip", 0, "rstrip", 0, "normalized", 0, "special", type != RP_GGUF_TOKEN_USER);
+                                  "lstrip", strip >= 0 && strips[strip].lstrip, "rstrip", strip >= 0 && strips[strip].rstrip,
+                                  "normalized", 0, "special", type != RP_GGUF_TOKEN_USER);
         if (!token || json_array_append_new(added, token)) return rp__words_bad(w, i);
     }
     return RP_OK;

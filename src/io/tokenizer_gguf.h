@@ -1,7 +1,7 @@
 /* io/tokenizer_gguf.h -- what the files that make a tokenizer.json of a GGUF file share.
  *
  *   tokenizer_gguf.c        finds the lists, asks a maker for the parts by tokenizer.ggml.model, puts them together
- *   tokenizer_gguf_bytes.c  gpt2: byte-level BPE, its pre-tokenizer by name
+ *   tokenizer_gguf_bytes.c  gpt2: byte-level BPE, its pre-tokenizer by name (tokenizer_gguf_names.def); gemma4
  *   tokenizer_gguf_words.c  llama, t5, bert: what SentencePiece and BERT make
  */
 #ifndef RP_TOKENIZER_GGUF_H
@@ -31,7 +31,11 @@ rp_status rp__words_no_memory(const rp_gguf_words *w);
 /* Add a token with its id to a vocabulary; one that is there already, or is not UTF-8, is an error. */
 rp_status rp__words_add(const rp_gguf_words *w, json_t *vocab, const char *text, int64_t bytes, int64_t id);
 
+/* The parts of a BPE whose tokens have U+2581 for spaces and bytes for what is no token; `prefix`: a space goes in front of a text. */
+void rp__gguf_marked_spaces(const rp_gguf_words *w, json_t *vocab, json_t *merges, bool prefix, rp_gguf_parts *out);
+
 rp_status rp__gguf_make_gpt2(const rp_gguf_words *w, rp_gguf_parts *out);
+rp_status rp__gguf_make_gemma4(const rp_gguf_words *w, rp_gguf_parts *out);
 rp_status rp__gguf_make_llama(const rp_gguf_words *w, rp_gguf_parts *out);
 rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out);
 rp_status rp__gguf_make_bert(const rp_gguf_words *w, rp_gguf_parts *out);

@@ -1,52 +1,18 @@
-/* io/tokenizer_gguf_bytes.c -- the parts of a byte-level tokenizer ("gpt2") in a GGUF file.
+/* io/tokenizer_gguf_bytes.c -- the parts of a tokenizer with merges ("gpt2", "gemma4") in a GGUF file.
  *
- * A GGUF names its pre-tokenizer instead of writing it down; `kinds` holds what the names stand for in the models they come from.
+ * A byte-level one names its pre-tokenizer instead of writing it down; tokenizer_gguf_names.def has what the names stand for. Gemma 4 has none:
+ * spaces are marked, and what has no token becomes bytes.
  */
 #include "io/tokenizer_gguf.h"
 
 #include <string.h>
 
-#define BYTE_LEVEL(regex) "{'type':'ByteLevel','add_prefix_space':false,'trim_offsets':true,'use_regex':" regex "}"
-#define SPLIT(pattern) "{'type':'Split','pattern':{'Regex':\"" pattern "\"},'behavior':'Isolated','invert':false}"
-#define SEQUENCE(parts) "{'type':'Sequence','pretokenizers':[" parts "]}"
-#define DIGITS "{'type':'Digits','individual_digits':true}"
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)"
-#define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define QWEN(digits) \
-    CONTRACTION "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" digits \
-    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define O200K_WORD(upper, lower) \
-    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]" upper \
-    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]" lower CONTRACTION "?"
-#define O200K \
-    O200K_WORD("*", "+") "|" O200K_WORD("+", "*") "|" \
-    "\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-/* What llama.cpp does where a file says "default" or nothing. */
-#define DEFAULT \
-    SPLIT("[\\\\p{P}\\\\$\\\\+<=>\\\\^~\\\\|]+") "," SPLIT(GPT2) "," SPLIT("\\\\p{N}+") "," SPLIT("[0-9][0-9][0-9]")
-
 typedef struct { const char *name, *pre_tokenizer, *normalizer; bool ignore_merges, adds_bos; } kind;
 
 static const kind kinds[] = {
-    { "smollm",         SEQUENCE(DIGITS "," BYTE_LEVEL("true")), NULL, false, false },
-    { "starcoder",      SEQUENCE(DIGITS "," BYTE_LEVEL("true")), NULL, false, false },
-    { "refact",         SEQUENCE(DIGITS "," BYTE_LEVEL("true")), NULL, false, false },
-    { "command-r",      SEQUENCE(DIGITS "," BYTE_LEVEL("true")), "NFC", false, true },
-    { "gpt-2",          BYTE_LEVEL("true"), NULL, false, false },
-    { "phi-2",          BYTE_LEVEL("true"), NULL, false, false },
-    { "mpt",            BYTE_LEVEL("true"), "NFC", false, false },
-    { "olmo",           BYTE_LEVEL("true"), "NFC", false, false },
-    { "llama-bpe",      SEQUENCE(SPLIT(QWEN("{1,3}")) "," BYTE_LEVEL("false")), NULL, true, true },
-    { "llama3",         SEQUENCE(SPLIT(QWEN("{1,3}")) "," BYTE_LEVEL("false")), NULL, true, true },
-    { "llama-v3",       SEQUENCE(SPLIT(QWEN("{1,3}")) "," BYTE_LEVEL("false")), NULL, true, true },
-    { "smaug-bpe",      SEQUENCE(SPLIT(QWEN("{1,3}")) "," BYTE_LEVEL("false")), NULL, true, false },
-    { "dbrx",           SEQUENCE(SPLIT(QWEN("{1,3}")) "," BYTE_LEVEL("false")), NULL, false, false },
-    { "qwen2",          SEQUENCE(SPLIT(QWEN("")) "," BYTE_LEVEL("false")), "NFC", false, false },
-    { "deepseek-r1-qwen", SEQUENCE(SPLIT(QWEN("")) "," BYTE_LEVEL("false")), "NFC", false, false },
-    { "stablelm2",      SEQUENCE(SPLIT(QWEN("")) "," BYTE_LEVEL("false")), "NFC", false, false },
-    { "gpt-4o",         SEQUENCE(SPLIT(O200K) "," BYTE_LEVEL("false")), NULL, false, false },
-    { "llama4",         SEQUENCE(SPLIT(O200K) "," BYTE_LEVEL("false")), NULL, false, true },
-    { "default",        SEQUENCE(DEFAULT "," BYTE_LEVEL("false")), NULL, false, false },
+#define RP_PRE(name, pre_tokenizer, normalizer, ignore_merges, adds_bos) { name, pre_tokenizer, normalizer, ignore_merges, adds_bos },
+#include "io/tokenizer_gguf_names.def"
+#undef RP_PRE
 };
 
 static bool text_is(const rp_gguf_value *v, const char *text)
@@ -106,10 +72,12 @@ static json_t *parse_kind(rp_ctx *ctx, const char *text)
 
 static void set_prefix_space(const rp_gguf_words *w, json_t *part)
 {
-    json_t *parts = json_object_get(part, "pretokenizers");
-    json_t *last  = parts ? json_array_get(parts, json_array_size(parts) - 1) : part;
+    json_t *inner;
+    size_t i;
 
-    if (rp__words_flag(w, "tokenizer.ggml.add_space_prefix", false)) json_object_set_new(last, "add_prefix_space", json_true());
+    if (json_object_get(part, "add_prefix_space") && rp__words_flag(w, "tokenizer.ggml.add_space_prefix", false))
+        json_object_set_new(part, "add_prefix_space", json_true());
+    json_array_foreach(json_object_get(part, "pretokenizers"), i, inner) set_prefix_space(w, inner);
 }
 
 static void make_parts(const kind *k, json_t *vocab, json_t *merges, rp_gguf_parts *out)
@@ -122,6 +90,14 @@ static void make_parts(const kind *k, json_t *vocab, json_t *merges, rp_gguf_par
                              "vocab", vocab, "merges", merges);
 }
 
+static rp_status make_lists(const rp_gguf_words *w, json_t *vocab, json_t *merges)
+{
+    RP_CHECK(w->ctx, w->merges, RP_ERR_FORMAT, "cannot read '%s': the tokenizer has no merges", w->name);
+    if (!vocab || !merges) return rp__words_no_memory(w);
+    RP_TRY(make_vocab(w, vocab));
+    return make_merges(w, merges);
+}
+
 rp_status rp__gguf_make_gpt2(const rp_gguf_words *w, rp_gguf_parts *out)
 {
     json_t *vocab = json_object(), *merges = json_array();
@@ -129,15 +105,23 @@ rp_status rp__gguf_make_gpt2(const rp_gguf_words *w, rp_gguf_parts *out)
     const kind *k    = NULL;
 
     RP_TRY_GOTO(find_kind(w, &k));
-    if (!w->merges) RP_TRY_GOTO(rp__fail(w->ctx, RP_ERR_FORMAT, "cannot read '%s': the tokenizer has no merges", w->name));
-    if (!vocab || !merges) RP_TRY_GOTO(rp__words_no_memory(w));
-    RP_TRY_GOTO(make_vocab(w, vocab));
-    RP_TRY_GOTO(make_merges(w, merges));
+    RP_TRY_GOTO(make_lists(w, vocab, merges));
     out->pre_tokenizer = parse_kind(w->ctx, k->pre_tokenizer);
     if (!out->pre_tokenizer) RP_TRY_GOTO(rp__words_no_memory(w));
     set_prefix_space(w, out->pre_tokenizer);
     make_parts(k, vocab, merges, out);
 done:
+    json_decref(vocab);
+    json_decref(merges);
+    return status;
+}
+
+rp_status rp__gguf_make_gemma4(const rp_gguf_words *w, rp_gguf_parts *out)
+{
+    json_t *vocab = json_object(), *merges = json_array();
+    rp_status status = make_lists(w, vocab, merges);
+
+    if (status == RP_OK) rp__gguf_marked_spaces(w, vocab, merges, rp__words_flag(w, "tokenizer.ggml.add_space_prefix", false), out);
     json_decref(vocab);
     json_decref(merges);
     return status;

@@ -123,9 +123,21 @@ static void make_llama_pipeline(bool prefix, rp_gguf_parts *out)
                              "type", "Fuse", strip);
 }
 
+void rp__gguf_marked_spaces(const rp_gguf_words *w, json_t *vocab, json_t *merges, bool prefix, rp_gguf_parts *out)
+{
+    json_t *unk = rp__words_named(w, "tokenizer.ggml.unknown_token_id");
+
+    make_llama_pipeline(prefix, out);
+    out->adds_bos = true;
+    out->model    = json_pack("{sssnsO?snsnsbsbsbsOsO}", "type", "BPE", "dropout", "unk_token", unk, "continuing_subword_prefix",
+                              "end_of_word_suffix", "fuse_unk", 1, "byte_fallback", 1, "ignore_merges", 0, "vocab", vocab,
+                              "merges", merges);
+    json_decref(unk);
+}
+
 rp_status rp__gguf_make_llama(const rp_gguf_words *w, rp_gguf_parts *out)
 {
-    json_t *vocab = json_object(), *merges = json_array(), *unk = rp__words_named(w, "tokenizer.ggml.unknown_token_id");
+    json_t *vocab = json_object(), *merges = json_array();
     rp_status status = RP_OK;
 
     if (!w->scores) RP_TRY_GOTO(rp__fail(w->ctx, RP_ERR_FORMAT, "cannot read '%s': the tokenizer has no scores", w->name));
@@ -135,15 +147,10 @@ rp_status rp__gguf_make_llama(const rp_gguf_words *w, rp_gguf_parts *out)
         RP_TRY_GOTO(rp__words_add(w, vocab, t.text, t.bytes, i));
     }
     RP_TRY_GOTO(make_merges(w, merges));
-    make_llama_pipeline(rp__words_flag(w, "tokenizer.ggml.add_space_prefix", true), out);
-    out->adds_bos = true;
-    out->model    = json_pack("{sssnsO?snsnsbsbsbsOsO}", "type", "BPE", "dropout", "unk_token", unk, "continuing_subword_prefix",
-                              "end_of_word_suffix", "fuse_unk", 1, "byte_fallback", 1, "ignore_merges", 0, "vocab", vocab,
-                              "merges", merges);
+    rp__gguf_marked_spaces(w, vocab, merges, rp__words_flag(w, "tokenizer.ggml.add_space_prefix", true), out);
 done:
     json_decref(vocab);
     json_decref(merges);
-    json_decref(unk);
     return status;
 }
 

@@ -172,7 +172,8 @@ typedef struct {
     bool invert;
     rp_bytes space;                 /* stands for spaces (Metaspace); empty: nothing does */
     rp_prepend prepend;             /* a space goes in front of a text that has none there */
-    rp_bytes changed;               /* the text with its spaces replaced, one in front */
+    bool maps_bytes;                /* the text comes to this stage in the byte-level alphabet */
+    rp_bytes changed;               /* the text with its spaces replaced, one in front, or in that alphabet */
 } rp_stage;
 #define RP_MAX_STAGES 16
 typedef struct { rp_ctx *ctx; rp_stage stage[RP_MAX_STAGES]; int n_stages; } rp_pretokenizer;

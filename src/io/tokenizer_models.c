@@ -89,14 +89,14 @@ static rp_status finish_bpe(rp_reader *r, const json_t *model)
     rp_bpe *bpe   = &r->t->bpe;
     bool complete = true;
 
-    bpe->by_char = !r->byte_level || bpe->prefix.n || bpe->suffix.n;
+    bpe->by_char = !r->byte_level || r->maps_early || bpe->prefix.n || bpe->suffix.n;
     for (int b = 0; b < 256 && !bpe->by_char; b++) complete = complete && bpe->byte_id[b] >= 0;
     if (bpe->by_char) complete = false;
     RP_READ_CHECK(r, RP_ERR_FORMAT, complete || rp__part_empty(json_object_get(model, "unk_token")) || bpe->unk >= 0,
                   "the unk_token is not in the vocabulary", r->name);
     RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, complete || bpe->by_char || !bpe->byte_fallback,
                   "a model with byte_fallback that lacks some of the 256 bytes is not supported", r->name);
-    r->t->maps_bytes = r->byte_level && bpe->by_char;
+    r->t->maps_bytes = r->byte_level && !r->maps_early && bpe->by_char;
     return RP_OK;
 }
 
@@ -232,7 +232,7 @@ rp_status rp__tokenizer_read_model(rp_reader *r, json_t *model)
 
 rp_status rp__tokenizer_finish_model(rp_reader *r, const json_t *model)
 {
-    r->t->maps_bytes = r->byte_level;
+    r->t->maps_bytes = r->byte_level && !r->maps_early;
     for (int k = 0; k < RP_COUNT(kinds); k++)
         if (!strcmp(type_of(model), kinds[k].type) && kinds[k].finish) return kinds[k].finish(r, model);
     return RP_OK;

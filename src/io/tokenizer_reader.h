@@ -14,7 +14,8 @@ typedef struct {
     rp_ctx *ctx;
     const char *name;               /* of the file, for messages */
     rp_tokenizer *t;                /* being built */
-    bool byte_level;                /* the pre-tokenizer ends in ByteLevel */
+    bool byte_level;                /* a pre-tokenizer is ByteLevel */
+    bool maps_early;                /* and others follow it */
 } rp_reader;
 
 typedef struct { const char *type; rp_status (*read)(rp_reader *r, json_t *part); } rp_part_kind;

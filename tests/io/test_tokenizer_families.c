@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "io/small_gguf.h"
 #include "io/tokenizer_inside.h"
 
 #define GOLDEN RP_SOURCE_DIR "/tests/golden/tokenizer/"
 
-static const char *const families[] = { "albert", "bert", "bert_cased", "clip", "gemma", "llama2", "mistral", "mixed", "openai", "phi3",
+static const char *const families[] = { "albert", "bert", "bert_cased", "clip", "falcon", "gemma", "llama2", "mistral", "mixed", "openai", "phi3",
                                         "rest", "t5", "t5_old", "unigram_bytes" };
 
 static rp_tokenizer *load(rp_ctx *ctx, const char *name)
@@ -164,6 +165,60 @@ static void ids_and_decoded_texts_agree_for_families_from_gguf(void **state)
     agrees(ctx, all, "llama2.gguf", "llama2");
     agrees(ctx, all, "bert.gguf", "bert");
     agrees(ctx, all, "t5.gguf", "t5");
+    agrees(ctx, all, "gemma.gguf", "gemma");
+    agrees(ctx, all, "falcon.gguf", "falcon");
+    free_texts(all);
+    test_ctx_free(ctx);
+}
+
+/* ---- pre-tokenizers that GGUF names ---- */
+
+static rp_status add_length(void *user, const char *text, int64_t bytes)
+{
+    uint64_t *hash = user;
+
+    (void)text;
+    *hash = *hash * 6364136223846793005ull + (uint64_t)bytes + 1;
+    return RP_OK;
+}
+
+static void add_pieces(rp_ctx *ctx, rp_tokenizer *t, const rp_bytes *text, uint64_t *hash)
+{
+    rp_bytes repaired = { 0 }, normal = { 0 };
+
+    assert_ok(ctx, rp__utf8_repair(ctx, text->at ? text->at : "", text->n, &repaired));
+    assert_ok(ctx, rp__normalize_all(ctx, &t->normalizers, repaired.at ? repaired.at : "", repaired.n, &normal));
+    assert_ok(ctx, rp__pretokenize(&t->pre, normal.at ? normal.at : "", normal.n, true, add_length, hash));
+    assert_ok(ctx, add_length(hash, NULL, 0));
+    rp__release(repaired.at);
+    rp__release(normal.at);
+}
+
+static void every_name_of_a_pre_tokenizer_cuts_as_the_package_does(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    texts *all  = all_texts(ctx);
+    FILE *file  = fopen(GOLDEN "families/named.txt", "re");
+    char name[40];
+    unsigned long long want;
+    int n_names = 0;
+
+    assert_non_null(file);
+    for (; fscanf(file, "%39s %llx", name, &want) == 2; n_names++) {
+        json_t *root = NULL, *config = NULL;
+        rp_tokenizer *t = NULL;
+        uint64_t hash   = 0;
+        assert_ok(ctx, small_gguf(ctx, "gpt2", name, (const char *const[]){ "a b" }, &root, &config));
+        assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
+        for (int i = 0; i < all->n; i++) add_pieces(ctx, t, &all->text[i], &hash);
+        if (hash != want) fail_msg("%s cuts otherwise", name);
+        rp__tokenizer_free(t);
+        json_decref(root);
+        json_decref(config);
+    }
+    fclose(file);
+    assert_true(n_names >= 50);
     free_texts(all);
     test_ctx_free(ctx);
 }
@@ -455,6 +510,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_and_decoded_texts_of_1000_strings_agree_for_every_family),
         cmocka_unit_test(ids_and_decoded_texts_agree_for_families_from_gguf),
+        cmocka_unit_test(every_name_of_a_pre_tokenizer_cuts_as_the_package_does),
         cmocka_unit_test(every_code_point_of_two_planes_agrees_for_every_family),
         cmocka_unit_test(bos_and_eos_come_from_every_post_processor),
         cmocka_unit_test(ids_that_come_one_by_one_add_what_decoding_all_at_once_says),
