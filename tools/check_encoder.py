@@ -10,6 +10,7 @@ Prints one JSON object; exit 1 if anything differs.
 """
 import argparse
 import json
+import math
 import pathlib
 import struct
 import sys
@@ -41,16 +42,14 @@ def hide(samples, special, recipe, mask_id, vocab):
     key = fnv(b"masked tokens\0", fnv(struct.pack("<Q", recipe["seed"]), 0xCBF29CE484222325))
     seen, labels = samples.clone(), torch.full_like(samples, -100)
     for i in range(samples.shape[0]):
-        for k in range(samples.shape[1]):
-            token = samples[i, k].item()
-            word = philox(key, (k, i, 0, 0))
-            if token in special or word[0] / 2**32 >= recipe["loss"]["mask_probability"]:
-                continue
-            labels[i, k] = token
-            if word[1] / 2**32 < 0.8:
+        drawn = {k: philox(key, (k, i, 0, 0)) for k in range(samples.shape[1]) if samples[i, k].item() not in special}
+        count = math.floor(len(drawn) * recipe["loss"]["mask_probability"] + philox(key, (M32, i, 0, 0))[0] / 2**32)
+        for k in sorted(drawn, key=lambda k: (drawn[k][0], k))[:count]:
+            labels[i, k] = samples[i, k]
+            if drawn[k][1] / 2**32 < 0.8:
                 seen[i, k] = mask_id
-            elif word[1] / 2**32 < 0.9:
-                seen[i, k] = word[2] * vocab >> 32
+            elif drawn[k][1] / 2**32 < 0.9:
+                seen[i, k] = drawn[k][2] * vocab >> 32
     return seen, labels
 
 

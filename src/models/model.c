@@ -434,12 +434,29 @@ static rp_status head_loss(rp_model *m, rp_tensor **x, rp_tensor *labels, const 
     return status;
 }
 
+/* x becomes those of its rows: an embedding's, whose table is x. */
+static rp_status take_targets(rp_model *m, rp_tensor *targets, rp_tensor **x)
+{
+    const rp_meta *all = rp_tensor_meta(*x);
+    rp_tensor *table, *rows;
+
+    if (!targets) return RP_OK;
+    RP_TRY(rp_tensor_reshape(*x, 2, (int64_t[]){ rp_meta_rows(all), rp_meta_dim(all, -1) }, &table));
+    rp_status status = rp__apply(m->ctx, &rp_op_embedding, NULL, (rp_tensor *[]){ table, targets }, 2, &rows);
+    rp_tensor_unref(table);
+    if (status != RP_OK) return status;
+    rp_tensor_unref(*x);
+    *x = rows;
+    return RP_OK;
+}
+
 static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss)
 {
     rp_tensor *x = NULL;
 
     RP_TRY(hidden(m, batch, &x));
-    rp_status status = head_loss(m, &x, batch->labels, attr, loss);
+    rp_status status = take_targets(m, batch->targets, &x);
+    if (status == RP_OK) status = head_loss(m, &x, batch->labels, attr, loss);
     rp_tensor_unref(x);
     return status;
 }

@@ -18,6 +18,7 @@ struct rp_data {
     int64_t counted_step;               /* of which `counted` tells; -1: none */
     rp_data_step counted;
     uint32_t *words;                    /* one sample */
+    uint64_t *places;                   /* in it, that may be masked */
     int32_t *arrays;                    /* four of batch_size * max_seq_len */
 };
 
@@ -154,7 +155,8 @@ static rp_status make_room(rp_data *d)
              RP_ERR_CONFIG, "a batch of %" PRId64 " samples of %" PRId64 " tokens is too large", c->batch_size,
              c->max_seq_len);
     d->words  = rp__host_alloc(d->ctx, c->max_seq_len * (int64_t)sizeof *d->words);
-    d->arrays = d->words ? rp__host_alloc(d->ctx, 4 * places * (int64_t)sizeof *d->arrays) : NULL;
+    d->places = d->words ? rp__host_alloc(d->ctx, c->max_seq_len * (int64_t)sizeof *d->places) : NULL;
+    d->arrays = d->places ? rp__host_alloc(d->ctx, 4 * places * (int64_t)sizeof *d->arrays) : NULL;
     return d->arrays ? RP_OK : RP_ERR_MEMORY;
 }
 
@@ -190,6 +192,7 @@ void rp__data_close(rp_data *d)
     if (!d) return;
     rp__store_free(d->store);
     rp__release(d->words);
+    rp__release(d->places);
     rp__release(d->arrays);
     rp__release(d);
 }
@@ -230,31 +233,22 @@ static int32_t label_of(const rp_data *d, uint32_t word)
     return word & RP_TOKEN_NO_TARGET ? d->config.ignore_index : (int32_t)(word & RP_TOKEN_ID);
 }
 
+static bool may_be_target(const rp_data *d, uint32_t word) { return label_of(d, word) != d->config.ignore_index; }
+
 /* The number that a sample's masks follow from. */
 static int64_t masked_as(const rp_data *d, int64_t step, int64_t i)
 {
     return d->config.masking.fixed ? step % d->steps_per_epoch * d->step_samples + i : i;
 }
 
-/* Is the token at place k of `sample` a masked target? Then *seen stands there. */
-static bool is_masked(const rp_data *d, int64_t step, int64_t sample, int64_t k, int32_t *seen)
-{
-    uint32_t word = d->words[k];
-
-    if (word & RP_TOKEN_NO_TARGET) return false;
-    return rp__masking_chooses(&d->config.masking, step, sample, k, (int32_t)(word & RP_TOKEN_ID), seen);
-}
-
 /* Targets of the sample that was read. */
 static int64_t count_targets(const rp_data *d, int64_t step, int64_t i, int64_t n)
 {
-    bool masks      = d->config.masking.probability > 0;
-    int64_t targets = 0;
-    int32_t seen;
+    bool masks     = d->config.masking.probability > 0;
+    int64_t may_be = 0;
 
-    for (int64_t k = 0; masks && k < n; k++) targets += is_masked(d, step, masked_as(d, step, i), k, &seen);
-    for (int64_t k = 1; !masks && k < n; k++) targets += label_of(d, d->words[k]) != d->config.ignore_index;
-    return targets;
+    for (int64_t k = !masks; k < n; k++) may_be += may_be_target(d, d->words[k]);
+    return masks ? rp__masking_count(&d->config.masking, step, masked_as(d, step, i), may_be) : may_be;
 }
 
 rp_status rp__data_step(rp_data *d, int64_t step, rp_data_step *out)
@@ -297,11 +291,16 @@ static void fill_row(const rp_data *d, const row *r, int64_t count, int64_t leng
 /* In place of the shifted labels. */
 static void mask_row(const rp_data *d, const row *r, int64_t step, int64_t sample, int64_t count, int64_t length)
 {
-    for (int64_t k = 0; k < length; k++) {
-        int32_t seen, id = r->tokens[k];
-        bool hidden  = k < count && is_masked(d, step, sample, k, &seen);
-        r->labels[k] = hidden ? id : d->config.ignore_index;
-        if (hidden) r->tokens[k] = seen;
+    int64_t n = 0;
+
+    for (int64_t k = 0; k < length; k++) r->labels[k] = d->config.ignore_index;
+    for (int64_t k = 0; k < count; k++)
+        if (may_be_target(d, d->words[k])) d->places[n++] = (uint64_t)k;
+    n = rp__masking_choose(&d->config.masking, step, sample, d->places, n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k    = (int64_t)d->places[i];
+        r->labels[k] = r->tokens[k];
+        r->tokens[k] = rp__masking_seen(&d->config.masking, step, sample, k, r->tokens[k]);
     }
 }
 

@@ -95,6 +95,8 @@ int rp__engine_n_rules(const rp_engine *e);
 /* One optimizer step, counted from 0. data NULL: a rehearsal, on batches of full length.
  * errors  RP_ERR_NONFINITE before the update where that can be known, "loss of step 7 is nan" */
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out);
+/* Sum of -log p over the batch's targets, over `targets`. Of a batch without data: its shape alone (loop_batch.c). */
+rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *batch, int64_t targets, rp_tensor **loss);
 /* Where e->time is wanted: before a step and after it; after a forward; after the update (loop_time.c). */
 void rp__time_begin(rp_engine *e);
 void rp__time_end(rp_engine *e);

@@ -11,56 +11,6 @@
 
 /* ---- a batch ---- */
 
-static rp_status put_tensor(rp_ctx *ctx, const rp_data_batch *b, const char *what, const int32_t *from, rp_tensor **out)
-{
-    rp_meta m = rp_meta_2d(RP_I32, b->rows, b->length);
-    rp_tensor *t;
-
-    RP_TRY(rp__tensor_new_named(ctx, &m, RP_MEM_TEMP, what, &t));
-    t->name          = what;
-    rp_status status = from ? rp_tensor_write_i32(t, from, b->rows * b->length) : RP_OK;
-    if (status != RP_OK) rp_tensor_unref(t);
-    else *out = t;
-    return status;
-}
-
-static void drop_batch(rp_model_batch *t)
-{
-    rp_tensor_unref(t->tokens);
-    rp_tensor_unref(t->labels);
-    rp_tensor_unref(t->positions);
-    rp_tensor_unref(t->doc_start);
-}
-
-static rp_status put_batch(rp_ctx *ctx, const rp_data_batch *b, rp_model_batch *out)
-{
-    rp_model_batch t = { 0 };
-    rp_status status = put_tensor(ctx, b, "tokens", b->tokens, &t.tokens);
-
-    if (status == RP_OK) status = put_tensor(ctx, b, "labels", b->labels, &t.labels);
-    if (status == RP_OK) status = put_tensor(ctx, b, "positions", b->positions, &t.positions);
-    if (status == RP_OK) status = put_tensor(ctx, b, "doc_start", b->doc_start, &t.doc_start);
-    if (status != RP_OK) drop_batch(&t);
-    else *out = t;
-    return status;
-}
-
-/* The model reads the batch through the tape from here on, so its tensors need no owner of ours. */
-static rp_status batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
-{
-    const rp_opt_int *chunks  = &e->recipe->loss.num_output_chunks;
-    rp_attr_cross_entropy how = { .weight       = targets ? 1.0f / (float)targets : 0,
-                                  .ignore_index = (int32_t)e->recipe->loss.ignore_index,
-                                  .chunks       = chunks->set ? chunks->value : 0,
-                                  .keeps_logits = e->recipe->loss.keep_logits };
-    rp_model_batch t;
-
-    RP_TRY(put_batch(e->ctx, b, &t));
-    rp_status status = rp__model_loss(e->model, &t, &how, loss);
-    drop_batch(&t);
-    return status;
-}
-
 static rp_data_batch full_batch(const rp_recipe *r, int64_t rows)
 {
     return (rp_data_batch){ .rows = rows, .length = r->max_seq_len };
@@ -91,7 +41,7 @@ static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t tar
     double began      = rp__watch_begin(e->ctx);
 
     if (policy) RP_TRY(rp__policy_push(e->ctx, policy));
-    rp_status status = batch_loss(e, b, targets, loss);
+    rp_status status = rp__batch_loss(e, b, targets, loss);
     if (policy) rp__policy_pop(e->ctx);
     part_ends(e, "forward", began);
     return status;
@@ -271,7 +221,7 @@ static rp_status score_batch(rp_engine *e, rp_data *data, const rp_data_batch *b
     rp_tensor *loss;
 
     RP_TRY(rp__ahead_pass(e->ctx));
-    RP_TRY(batch_loss(e, b, targets, &loss));
+    RP_TRY(rp__batch_loss(e, b, targets, &loss));
     rp_status status = read_loss(e, data, loss, mean);
     rp_tensor_unref(loss);
     return status;

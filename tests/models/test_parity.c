@@ -89,9 +89,28 @@ static int targets_of(const rp_model_batch *b)
     return n;
 }
 
+/* Instead of labels for all, the rows that have one; of the room for them a part is left. */
+static void ask_for_targets_alone(rp_ctx *ctx, rp_model_batch *b)
+{
+    enum { LEFT = 3 };
+    int n                      = targets_of(b) + LEFT;
+    int32_t target[ALL + LEFT] = { 0 }, label[ALL + LEFT];
+    rp_meta m                  = rp_meta_1d(RP_I32, n);
+
+    for (int i = 0, k = 0; i < ALL; i++)
+        if (rp_int_get(b->labels, i) != -100) target[k] = i, label[k++] = rp_int_get(b->labels, i);
+    for (int k = n - LEFT; k < n; k++) label[k] = -100;
+    rp_tensor_unref(b->labels);
+    assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &b->labels));
+    assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &b->targets));
+    assert_ok(ctx, rp_tensor_write_i32(b->labels, label, n));
+    assert_ok(ctx, rp_tensor_write_i32(b->targets, target, n));
+}
+
 static void drop_batch(rp_model_batch *b)
 {
     rp_tensor_unref(b->tokens);
+    rp_tensor_unref(b->targets);
     rp_tensor_unref(b->labels);
     rp_tensor_unref(b->positions);
     rp_tensor_unref(b->doc_start);
@@ -226,6 +245,10 @@ static void check_one_pass(rp_ctx *ctx, rp_model *m, const golden *g, distance *
     double want = golden_number(g, "loss"), got = loss_and_gradients(ctx, m, &batch, targets_of(&batch), -100);
     assert_near("loss", got, want, 1e-6 * fabs(want));
     worse(&d->loss, fabs(got - want));
+    check_gradients(ctx, m, g, "grad.", d);
+    int targets = targets_of(&batch);
+    ask_for_targets_alone(ctx, &batch);
+    assert_near("loss of targets alone", loss_and_gradients(ctx, m, &batch, targets, -100), want, 1e-6 * fabs(want));
     check_gradients(ctx, m, g, "grad.", d);
     drop_batch(&batch);
 }

@@ -67,28 +67,68 @@ static void labels_are_what_stood_there_and_the_rest_stands_as_it_was(void **sta
     test_ctx_free(ctx);
 }
 
-/* Over 100,000 tokens; bounds are five standard deviations. */
-static void so_many_are_chosen_and_of_those_so_many_hidden_replaced_and_kept(void **state)
+/* Of samples of 1 to 64 tokens: their mean is exact although each count is rounded, and none is more than what is planned for. */
+static void a_sample_has_its_share_of_targets_rounded_up_or_down(void **state)
+{
+    (void)state;
+    enum { MOST = 64, SAMPLES = 2000 };
+    static const double probabilities[] = { 0.01, 0.15, 0.3, 0.5, 1 };
+
+    for (int p = 0; p < RP_COUNT(probabilities); p++) {
+        rp_masking m = { .probability = probabilities[p], .key = rp__masking_key(9) };
+        for (int n = 1; n <= MOST; n++) {
+            double sum = 0, share = n * m.probability;
+            for (int i = 0; i < SAMPLES; i++) {
+                int64_t count = rp__masking_count(&m, i / 50, i % 50, n);
+                if (!(fabs((double)count - share) < 1)) fail_msg("%d of %g: %d", n, m.probability, (int)count);
+                assert_true(count <= rp__masking_most(m.probability, n) && count <= rp__masking_most(m.probability, MOST));
+                sum += (double)count;
+            }
+            double part = share - floor(share);
+            assert_true(fabs(sum / SAMPLES - share) <= 5 * sqrt(part * (1 - part) / SAMPLES) + 1e-9);
+            assert_true(rp__masking_most(m.probability, n) < share + 1);
+        }
+    }
+}
+
+/* Each place of a sample as often as any other; bounds are five standard deviations. */
+static void any_token_is_chosen_as_often_as_another(void **state)
+{
+    (void)state;
+    enum { N = 37, SAMPLES = 20000 };
+    rp_masking m = { .probability = 0.15, .key = rp__masking_key(9) };
+    int often[3 * N] = { 0 };
+
+    for (int i = 0; i < SAMPLES; i++) {
+        uint64_t place[N];
+        for (int k = 0; k < N; k++) place[k] = 3 * (uint64_t)k;
+        int64_t n = rp__masking_choose(&m, i / 100, i % 100, place, N);
+        assert_int_equal(n, rp__masking_count(&m, i / 100, i % 100, N));
+        for (int64_t k = 0; k < n; k++) often[place[k]]++;
+    }
+    for (int k = 0; k < 3 * N; k++)
+        if (!(fabs((double)often[k] / SAMPLES - (k % 3 ? 0 : 0.15)) <= 5 * sqrt(0.15 * 0.85 / SAMPLES) * !(k % 3))) fail_msg("place %d: %d", k, often[k]);
+}
+
+/* Of 100,000 chosen; bounds are five standard deviations. */
+static void of_those_chosen_so_many_are_hidden_replaced_and_kept(void **state)
 {
     (void)state;
     rp_masking m = { .probability = 0.15, .mask_id = MASK, .vocab = 50000, .key = rp__masking_key(9) };
     enum { ALL = 100000, ID = 7 };
-    double chosen = 0, masked = 0, kept = 0, other = 0, sum = 0;
+    double masked = 0, kept = 0, other = 0, sum = 0;
 
     for (int i = 0; i < ALL; i++) {
-        int32_t seen = -1;
-        if (!rp__masking_chooses(&m, i / 5000, i % 50, i % 5000 / 50, ID, &seen)) continue;
+        int32_t seen = rp__masking_seen(&m, i / 5000, i % 50, i % 5000 / 50, ID);
         assert_in_range(seen, 0, m.vocab - 1);
-        chosen++;
         masked += seen == MASK;
         kept += seen == ID;
         other += seen != MASK && seen != ID;
         sum += seen != MASK && seen != ID ? seen : 0;
     }
-    assert_true(fabs(chosen / ALL - 0.15) < 5 * sqrt(0.15 * 0.85 / ALL));
-    assert_true(fabs(masked / chosen - 0.8) < 5 * sqrt(0.8 * 0.2 / chosen));
-    assert_true(fabs(other / chosen - 0.1) < 5 * sqrt(0.1 * 0.9 / chosen));
-    assert_true(fabs(kept / chosen - 0.1) < 5 * sqrt(0.1 * 0.9 / chosen));
+    assert_true(fabs(masked / ALL - 0.8) < 5 * sqrt(0.8 * 0.2 / ALL));
+    assert_true(fabs(other / ALL - 0.1) < 5 * sqrt(0.1 * 0.9 / ALL));
+    assert_true(fabs(kept / ALL - 0.1) < 5 * sqrt(0.1 * 0.9 / ALL));
     assert_true(fabs(sum / other / m.vocab - 0.5) < 5 * sqrt(1.0 / 12 / other));
 }
 
@@ -241,7 +281,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(labels_are_what_stood_there_and_the_rest_stands_as_it_was),
-        TEST(so_many_are_chosen_and_of_those_so_many_hidden_replaced_and_kept),
+        TEST(a_sample_has_its_share_of_targets_rounded_up_or_down),
+        TEST(any_token_is_chosen_as_often_as_another),
+        TEST(of_those_chosen_so_many_are_hidden_replaced_and_kept),
         TEST(any_cut_into_ranks_and_micro_batches_gives_the_same_masks),
         TEST(masks_change_with_step_and_seed_unless_they_are_fixed),
         TEST(padding_is_no_target),
