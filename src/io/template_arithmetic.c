@@ -100,7 +100,7 @@ static rp_status repeat(rp_run *run, const rp_value *what, int64_t times, rp_val
     rp_value list;
 
     if (times < 0 || !parts) times = 0;
-    if (__builtin_mul_overflow(parts, times, &all) || all > RP_TEMPLATE_BYTES) all = RP_TEMPLATE_STEPS;      /* more than any run has */
+    if (__builtin_mul_overflow(parts, times, &all) || all > RP_TEMPLATE_BYTES) return rp__run_step(run, RP_TEMPLATE_STEPS + 1);     /* an error */
     RP_TRY(rp__run_step(run, what->kind == RP_V_TEXT ? all / 16 + times / 16 : all));
     if (what->kind == RP_V_TEXT) {
         char *text = rp__run_alloc(run, all + 1);

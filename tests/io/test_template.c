@@ -133,6 +133,7 @@ static void no_template_takes_more_than_its_limits(void **state)
         "{{ 'abcdefgh' * 9999999999 }}", "{{ [1] * 9999999999 }}", "{{ range(999999999) }}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "{% macro f(n) %}{{ f(n) ~ f(n) }}{% endmacro %}{{ f(1) }}",
         "{% set n = namespace() %}{% set n.n = n %}{{ n }}", "{% set x = 'ab' * 1000000 %}{{ x.replace('', x) }}",
+        "{% set x = 'ab' * 1000000 %}{{ x * 1000 }}",
         "{% set x = 'ab' * 1000000 %}{{ x | list | map('replace', 'a', x) | join }}", "{{ 'a' | indent(99999999999) }}",
         "{{ 10 ** 400 ** 400 }}", "{% for i in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
     };
