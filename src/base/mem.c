@@ -1,5 +1,6 @@
-/* base/mem.c -- the ledger and the pool of base/mem.h. */
+/* base/mem.c -- the ledger of base/mem.h, and memory behind its pool. */
 #include "base/base.h"
+#include "base/pool.h"
 #include "base/team.h"
 
 #include <stdio.h>
@@ -20,13 +21,11 @@
 enum { POISON_BYTE = 0xff };        /* a NaN in every float format */
 enum { HUGE_PAGE = 1 << 21 };
 
-typedef struct { int64_t offset, bytes; } extent;
-
 struct rp_mem_space {
     uint8_t *base;                  /* NULL: shapes only */
-    int64_t mapped_bytes, top;      /* top: everything above was never used */
-    extent *free;                   /* sorted by offset, no two touch */
-    int n_free, free_room, n_live;
+    int64_t mapped_bytes;
+    rp_pool pool;                   /* its top is reserved_bytes */
+    int n_live;
     rp_mem ledger;
     const rp_mem_place *place;      /* of the takes to come; n_place of them */
     int n_place;
@@ -78,7 +77,7 @@ static void populate_range(const void *base, int64_t from, int64_t to)
 
 void rp__mem_populate(const rp_ctx *ctx, const rp_mem_space *s)
 {
-    if (s->base) rp__team_ranges(ctx->threads, s->top, HUGE_PAGE, s->top, populate_range, s->base);
+    if (s->base) rp__team_ranges(ctx->threads, s->pool.top, HUGE_PAGE, s->pool.top, populate_range, s->base);
 }
 
 rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, rp_mem_space **out)
@@ -92,7 +91,8 @@ rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, 
         rp__release(s);
         return rp__fail(ctx, RP_ERR_MEMORY, "cannot reserve address space for the pool");
     }
-    *out = s;
+    s->pool.most = limit_bytes && limit_bytes < s->mapped_bytes ? limit_bytes : s->mapped_bytes;
+    *out         = s;
     return RP_OK;
 }
 
@@ -100,10 +100,10 @@ void rp__mem_space_free(rp_mem_space *s)
 {
     if (!s) return;
     if (s->base) {
-        UNPOISON(s->base, s->top);
+        UNPOISON(s->base, s->pool.top);
         munmap(s->base, (size_t)s->mapped_bytes);
     }
-    rp__release(s->free);
+    rp__release(s->pool.free);
     rp__release(s);
 }
 
@@ -136,101 +136,31 @@ static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
 #endif
 }
 
-static void remove_extent(rp_mem_space *s, int i)
+/* The pool was larger than `top`: what is new is in no block. */
+static void note_top(rp_mem_space *s, int64_t top)
 {
-    memmove(s->free + i, s->free + i + 1, (size_t)(s->n_free - i - 1) * sizeof *s->free);
-    s->n_free--;
+    s->ledger.reserved_bytes = s->pool.top;
+    poison(s, top, s->pool.top - top);
 }
 
-/* Between n live blocks there are n + 1 gaps at most. A take makes room for those and for what it splits, so a release never has to
- * allocate. */
-static bool ensure_room(rp_ctx *ctx, rp_mem_space *s, int needed)
-{
-    if (s->free_room >= needed) return true;
-    int room = needed * 2 + 64;
-    extent *grown = rp__host_grow(ctx, s->free, s->free_room * (int64_t)sizeof *grown, room * (int64_t)sizeof *grown);
-    if (!grown) return false;
-    s->free      = grown;
-    s->free_room = room;
-    return true;
-}
-
-static int64_t extent_end(const extent *e) { return e->offset + e->bytes; }
-
-static bool last_touches_top(const rp_mem_space *s) { return s->n_free && extent_end(&s->free[s->n_free - 1]) == s->top; }
-
-/* Where what was never used begins, with the free extent below it. */
-static int64_t top_hole(const rp_mem_space *s) { return last_touches_top(s) ? s->free[s->n_free - 1].offset : s->top; }
-
-static int64_t most_bytes(const rp_mem_space *s)
-{
-    int64_t limit = s->ledger.limit_bytes;
-
-    return limit && limit < s->mapped_bytes ? limit : s->mapped_bytes;
-}
-
-enum { PAST_LIMIT = -1, IN_USE = -2 };
-
-/* Best fit, lowest address on ties; else the last extent grown from the top, else fresh; or PAST_LIMIT. */
 static int64_t find_place(rp_mem_space *s, int64_t need)
 {
-    int best = -1;
+    int64_t top = s->pool.top, place = rp__pool_take(&s->pool, need);
 
-    for (int i = 0; i < s->n_free; i++)
-        if (s->free[i].bytes >= need && (best < 0 || s->free[i].bytes < s->free[best].bytes)) best = i;
-    if (best >= 0) {
-        int64_t offset = s->free[best].offset;
-        s->free[best].offset += need;
-        s->free[best].bytes -= need;
-        if (s->free[best].bytes == 0) remove_extent(s, best);
-        return offset;
-    }
-    int64_t start = top_hole(s), end = start + need;
-    if (end < start || end > most_bytes(s)) return PAST_LIMIT;
-    if (last_touches_top(s)) s->n_free--;
-    poison(s, s->top, end - s->top);
-    s->top = end;
-    return start;
+    note_top(s, top);
+    return place;
 }
 
-/* The pool ends at `end` or later: what is new is free. */
-static bool extend(rp_mem_space *s, int64_t end)
-{
-    int64_t old_top = s->top;
-
-    if (end <= old_top) return true;
-    if (end > most_bytes(s)) return false;
-    if (last_touches_top(s)) s->free[s->n_free - 1].bytes += end - old_top;
-    else s->free[s->n_free++] = (extent){ old_top, end - old_top };
-    s->top = s->ledger.reserved_bytes = end;
-    poison(s, old_top, end - old_top);
-    return true;
-}
-
-/* The planned place, PAST_LIMIT or IN_USE: other blocks were given back than in the planned step. */
+/* Where other blocks were given back than in the planned step, RP_POOL_IN_USE. */
 static int64_t take_place(rp_mem_space *s, int64_t need)
 {
-    int64_t offset = s->place->offset, end = offset + need;
-    int i          = 0;
+    int64_t top = s->pool.top, place = rp__pool_take_at(&s->pool, s->place->offset, need);
 
-    if (!extend(s, end)) return PAST_LIMIT;
-    while (need && i < s->n_free && extent_end(&s->free[i]) < end) i++;
-    if (need && (i == s->n_free || s->free[i].offset > offset)) return IN_USE;
+    note_top(s, top);
+    if (place < 0) return place;
     s->place++;
     s->n_place--;
-    if (!need) return offset;
-    extent right = { end, s->free[i].offset + s->free[i].bytes - end };
-    s->free[i].bytes = offset - s->free[i].offset;
-    if (right.bytes && s->free[i].bytes) {
-        memmove(s->free + i + 2, s->free + i + 1, (size_t)(s->n_free - i - 1) * sizeof *s->free);
-        s->free[i + 1] = right;
-        s->n_free++;
-    } else if (right.bytes) {
-        s->free[i] = right;
-    } else if (!s->free[i].bytes) {
-        remove_extent(s, i);
-    }
-    return offset;
+    return place;
 }
 
 void rp__mem_follow(rp_mem_space *s, const rp_mem_place *place, int n)
@@ -239,16 +169,7 @@ void rp__mem_follow(rp_mem_space *s, const rp_mem_place *place, int n)
     s->n_place = n;
 }
 
-void rp__mem_used(const rp_mem_space *s, void (*visit)(void *, int64_t, int64_t), void *user)
-{
-    int64_t at = 0;
-
-    for (int i = 0; i <= s->n_free; i++) {
-        int64_t end = i < s->n_free ? s->free[i].offset : s->top;
-        if (end > at) visit(user, at, end - at);
-        if (i < s->n_free) at = end + s->free[i].bytes;
-    }
-}
+void rp__mem_used(const rp_mem_space *s, void (*visit)(void *, int64_t, int64_t), void *user) { rp__pool_used(&s->pool, visit, user); }
 
 static int64_t place_under_pressure(rp_mem_space *s, int64_t need, int64_t *droppable)
 {
@@ -271,7 +192,6 @@ static void count(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t rounde
         memcpy(l->peak_at, l->live_at, sizeof l->peak_at);
     }
     if (l->live_alloc_bytes > l->peak_alloc_bytes) l->peak_alloc_bytes = l->live_alloc_bytes;
-    l->reserved_bytes = s->top;
 }
 
 static rp_status no_place(rp_ctx *ctx, const rp_mem_space *s, int64_t bytes, const char *what, int64_t droppable)
@@ -294,12 +214,12 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
         return rp__fail(ctx, RP_ERR_MEMORY, "%s needs %s: refused by fault injection", what, rp__size_text(need, bytes));
     RP_CHECK(ctx, bytes < INT64_MAX / 2, RP_ERR_MEMORY, "%s needs %s: more than any machine has", what,
              rp__size_text(need, bytes));
-    if (!ensure_room(ctx, s, s->n_live + 4)) return RP_ERR_MEMORY;
+    if (!rp__pool_prepare(ctx, &s->pool, s->n_live)) return RP_ERR_MEMORY;
     RP_CHECK(ctx, !s->n_place || s->place->bytes == bytes, RP_ERR_STATE, "%s needs %s where the planned step takes %" PRId64, what,
              rp__size_text(need, bytes), s->place->bytes);
     int64_t rounded = rp__align_up(bytes), droppable = 0;
     int64_t place   = s->n_place ? take_place(s, rounded) : place_under_pressure(s, rounded, &droppable);
-    RP_CHECK(ctx, place != IN_USE, RP_ERR_STATE, "%s needs %s where something else of the step is: it is not the planned one", what,
+    RP_CHECK(ctx, place != RP_POOL_IN_USE, RP_ERR_STATE, "%s needs %s where something else of the step is: it is not the planned one", what,
              rp__size_text(need, bytes));
     if (place < 0) return no_place(ctx, s, bytes, what, droppable);
     s->n_live++;
@@ -320,24 +240,7 @@ void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset
     if (rounded == 0) return;
     check_guard(s, offset, bytes);
     poison(s, offset, rounded);
-    int i = s->n_free;
-    while (i > 0 && s->free[i - 1].offset > offset) i--;
-    bool joins_left  = i > 0 && s->free[i - 1].offset + s->free[i - 1].bytes == offset;
-    bool joins_right = i < s->n_free && offset + rounded == s->free[i].offset;
-    if (joins_left && joins_right) {
-        s->free[i - 1].bytes += rounded + s->free[i].bytes;
-        remove_extent(s, i);
-    } else if (joins_left) {
-        s->free[i - 1].bytes += rounded;
-    } else if (joins_right) {
-        s->free[i].offset = offset;
-        s->free[i].bytes += rounded;
-    } else {
-        RP_BUG_IF(s->n_free >= s->free_room);
-        memmove(s->free + i + 1, s->free + i, (size_t)(s->n_free - i) * sizeof *s->free);
-        s->free[i] = (extent){ offset, rounded };
-        s->n_free++;
-    }
+    rp__pool_give(&s->pool, offset, rounded);
 }
 
 void rp__mem_reclass(rp_mem_space *s, rp_mem_class from, rp_mem_class to, int64_t bytes, int64_t offset)
@@ -363,14 +266,16 @@ rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
 {
     char need[RP_SIZE_CHARS], limit[RP_SIZE_CHARS];
 
-    if (bytes <= s->top) return RP_OK;
+    if (bytes <= s->pool.top) return RP_OK;
     RP_CHECK(ctx, !s->ledger.limit_bytes || bytes <= s->ledger.limit_bytes, RP_ERR_MEMORY,
              "the step reserves %s; the memory limit is %s", rp__size_text(need, bytes),
              rp__size_text(limit, s->ledger.limit_bytes));
     RP_CHECK(ctx, bytes <= s->mapped_bytes, RP_ERR_MEMORY, "the step reserves %s: more than can be mapped",
              rp__size_text(need, bytes));
-    if (!ensure_room(ctx, s, s->n_free + 2)) return RP_ERR_MEMORY;
-    extend(s, bytes);
+    if (!rp__pool_prepare(ctx, &s->pool, s->n_live)) return RP_ERR_MEMORY;
+    int64_t top = s->pool.top;
+    rp__pool_extend(&s->pool, bytes);
+    note_top(s, top);
     return RP_OK;
 }
 
@@ -386,42 +291,25 @@ void rp__mem_on_pressure(rp_mem_space *s, rp_mem_pressure hook, void *user)
     s->pressure_user = user;
 }
 
-int rp__mem_n_holes(const rp_mem_space *s) { return s->n_free + !last_touches_top(s); }
+int rp__mem_n_holes(const rp_mem_space *s) { return rp__pool_n_holes(&s->pool); }
 
 void rp__mem_hole(const rp_mem_space *s, int i, int64_t *offset, int64_t *bytes)
 {
-    bool last = i == rp__mem_n_holes(s) - 1;
+    rp_extent hole = rp__pool_hole(&s->pool, i);
 
-    *offset = last ? top_hole(s) : s->free[i].offset;
-    *bytes  = last ? most_bytes(s) - *offset : s->free[i].bytes;
-}
-
-static int hole_that_ends_at(const rp_mem_space *s, int64_t offset)
-{
-    int i = 0;
-
-    while (i < s->n_free && extent_end(&s->free[i]) != offset) i++;
-    return i;
+    *offset = hole.offset;
+    *bytes  = hole.bytes;
 }
 
 int64_t rp__mem_slide(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset)
 {
-    int64_t rounded = rp__align_up(bytes);
-    int i           = hole_that_ends_at(s, offset);
+    int64_t rounded = rp__align_up(bytes), to = rp__pool_slide(&s->pool, offset, rounded);
 
-    RP_BUG_IF(i == s->n_free);
-    int64_t to = s->free[i].offset;
     check_guard(s, offset, bytes);
     if (s->base) {
         UNPOISON(s->base + to, offset + rounded - to);
         memmove(s->base + to, s->base + offset, (size_t)bytes);
         poison(s, to + bytes, offset + rounded - to - bytes);
-    }
-    s->free[i].offset = to + rounded;
-    s->free[i].bytes  = offset - to;
-    if (i + 1 < s->n_free && extent_end(&s->free[i]) == s->free[i + 1].offset) {
-        s->free[i].bytes += s->free[i + 1].bytes;
-        remove_extent(s, i + 1);
     }
     note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .what = "moved" });

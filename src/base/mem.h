@@ -4,7 +4,7 @@
  *   [ used | free | used | used | free ........ | never used yet ................ ]
  *                                               ^ reserved_bytes = high water of the pool
  *
- * The ledger counts every byte by class. The pool gives offsets: best fit over free extents, lowest address on
+ * The ledger counts every byte by class. The pool (pool.h) gives offsets: best fit over free extents, lowest address on
  * ties, so the same sequence of requests gives the same offsets, with memory behind it or without. That is what
  * makes a run on shapes alone predict a real one to the byte. A step that was placed beforehand takes its blocks at given offsets instead.
  */
@@ -66,7 +66,7 @@ rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *space, int64_t bytes);
 void rp__mem_populate(const rp_ctx *ctx, const rp_mem_space *space);
 
 /* From here on the next n takes get these offsets, in order, and are of these sizes: a take of another size is RP_ERR_STATE. After them, and
- * after follow(NULL, 0), best fit again. An offset that is not free is a mistake of the placement, and ends the program. */
+ * after follow(NULL, 0), best fit again. An offset that is not free is RP_ERR_STATE, too: the step is not the one that was placed. */
 typedef struct { int64_t bytes, offset; } rp_mem_place;
 void rp__mem_follow(rp_mem_space *space, const rp_mem_place *place, int n);
 

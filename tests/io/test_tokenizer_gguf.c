@@ -1,0 +1,105 @@
+/* Claims about byte-level tokenizers in GGUF: the names of their pre-tokenizers stand for the parts of the models' own, and a name that is not
+ * known is refused. */
+#include "rp_test.h"
+
+#include "base/file.h"
+#include "io/small_gguf.h"
+
+static json_t *golden_json(rp_ctx *ctx, const char *name)
+{
+    char path[512], *text = NULL;
+    json_t *root = NULL;
+    int64_t bytes;
+
+    snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/tokenizer/%s/tokenizer.json", name);
+    assert_ok(ctx, rp__file_read(ctx, path, 1 << 24, &text, &bytes));
+    assert_ok(ctx, rp__tokenizer_json(ctx, path, text, bytes, &root));
+    rp__release(text);
+    return root;
+}
+
+static void pre_tokenizers_that_gguf_names_are_those_of_the_models(void **state)
+{
+    static const struct { const char *pre, *golden; bool adds_bos; } cases[] = {
+        { "smollm", "smollm", false }, { "gpt-2", "gpt2", false }, { "llama-bpe", "llama3", true }, { "qwen2", "qwen2", false },
+        { "gpt-4o", "o200k", false },
+    };
+    static const char *const parts[] = { "pre_tokenizer", "normalizer" };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        json_t *root = NULL, *config = NULL, *golden = golden_json(ctx, cases[i].golden);
+        rp_tokenizer *t = NULL;
+        assert_ok(ctx, small_gguf(ctx, "gpt2", cases[i].pre, (const char *const[]){ "a b" }, &root, &config));
+        for (int p = 0; p < RP_COUNT(parts); p++)
+            if (!json_equal(json_object_get(root, parts[p]), json_object_get(golden, parts[p])))
+                fail_msg("%s of '%s': %s", parts[p], cases[i].pre, json_dumps(json_object_get(root, parts[p]), JSON_ENCODE_ANY));
+        assert_true(json_equal(json_object_get(json_object_get(root, "model"), "ignore_merges"),
+                               json_object_get(json_object_get(golden, "model"), "ignore_merges")));
+        assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
+        assert_int_equal(rp__tokenizer_adds_bos(t), cases[i].adds_bos);
+        assert_int_equal(rp__tokenizer_bos(t), 0);
+        rp__tokenizer_free(t);
+        json_decref(golden);
+        json_decref(root);
+        json_decref(config);
+    }
+    test_ctx_free(ctx);
+}
+
+static void every_kind_that_gguf_may_name_can_be_built(void **state)
+{
+    static const char *const names[] = { NULL, "default", "starcoder", "refact", "command-r", "phi-2", "mpt", "olmo", "llama3",
+        "llama-v3", "smaug-bpe", "dbrx", "deepseek-r1-qwen", "stablelm2", "llama4" };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        json_t *root = NULL, *config = NULL;
+        rp_tokenizer *t = NULL;
+        assert_ok(ctx, small_gguf(ctx, "gpt2", names[i], (const char *const[]){ "a b" }, &root, &config));
+        assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
+        rp_ids ids = { 0 };
+        assert_ok(ctx, rp__tokenizer_encode(t, "ab<s>ba", 7, &ids.at, &ids.n));
+        assert_int_equal(ids.n, 4);
+        assert_memory_equal(ids.at, ((int32_t[]){ 3, 0, 2, 1 }), 16);
+        rp__release(ids.at);
+        rp__tokenizer_free(t);
+        json_decref(root);
+        json_decref(config);
+    }
+    test_ctx_free(ctx);
+}
+
+static void gguf_tokenizers_that_are_not_known_are_refused_by_name(void **state)
+{
+    static const struct { const char *model, *pre, *merge; rp_status status; const char *says; } cases[] = {
+        { "rwkv", "default", "a b", RP_ERR_UNSUPPORTED, "a tokenizer model 'rwkv' is not supported, only gpt2, gemma4, llama, t5 and bert" },
+        { "llama", "default", "a b", RP_ERR_FORMAT, "has no scores" },
+        { "gpt2", "kimi-k2", "a b", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'kimi-k2'" },
+        { "gpt2", "gpt-2", "ab", RP_ERR_FORMAT, "merge 0 is not a pair" },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+    json_t *root = NULL, *config = NULL;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        assert_int_equal(small_gguf(ctx, cases[i].model, cases[i].pre, &cases[i].merge, &root, &config), cases[i].status);
+        assert_non_null(strstr(rp_error(ctx), cases[i].says));
+        assert_null(root);
+        assert_null(config);
+    }
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pre_tokenizers_that_gguf_names_are_those_of_the_models),
+        cmocka_unit_test(every_kind_that_gguf_may_name_can_be_built),
+        cmocka_unit_test(gguf_tokenizers_that_are_not_known_are_refused_by_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
