@@ -207,10 +207,26 @@ static rp_status make_t5_normalizer(const rp_gguf_words *w, rp_gguf_parts *out)
     return RP_OK;
 }
 
+/* Are there tokens for bytes? Then what has no token becomes those. */
+static bool has_bytes(const rp_gguf_words *w)
+{
+    for (int64_t i = 0; w->types && i < w->types->count; i++)
+        if (rp__words_type(w, i) == RP_GGUF_TOKEN_BYTE) return true;
+    return false;
+}
+
+static json_t *make_t5_decoder(const char *prepend, bool bytes)
+{
+    json_t *spaces = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", 1);
+
+    return bytes ? json_pack("{sss[{ss}o]}", "type", "Sequence", "decoders", "type", "ByteFallback", spaces) : spaces;
+}
+
 rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out)
 {
     const rp_gguf_value *unk = rp__gguf_get(w->file, "tokenizer.ggml.unknown_token_id");
     const char *prepend      = rp__words_flag(w, "tokenizer.ggml.add_space_prefix", true) ? "always" : "never";
+    bool bytes               = has_bytes(w);
     json_t *vocab            = json_array();
     rp_status status         = RP_OK;
 
@@ -219,9 +235,9 @@ rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out)
     RP_TRY_GOTO(make_scored(w, vocab));
     RP_TRY_GOTO(make_t5_normalizer(w, out));
     out->pre_tokenizer = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", 1);
-    out->decoder       = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", 1);
+    out->decoder       = make_t5_decoder(prepend, bytes);
     out->model         = json_pack("{sssIsOsb}", "type", "Unigram", "unk_id", (json_int_t)(unk ? unk->i : 2), "vocab", vocab,
-                                   "byte_fallback", 0);
+                                   "byte_fallback", bytes);
 done:
     json_decref(vocab);
     return status;
