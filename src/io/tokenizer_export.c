@@ -1,6 +1,6 @@
 /* io/tokenizer_export.c -- write a tokenizer as the files of a Hugging Face directory.
  *
- * From a directory (or a tokenizer.json and its neighbours) the files are copied byte for byte; from GGUF they are made.
+ * From a directory (or a tokenizer.json and its neighbours) the files are copied byte for byte; from GGUF and SentencePiece they are made.
  */
 #include "base/file.h"
 #include "io/tokenizer_inside.h"
@@ -71,6 +71,13 @@ static rp_status write_map(rp_ctx *ctx, const char *directory, const json_t *con
     return status;
 }
 
+static rp_status write_made(rp_ctx *ctx, const char *directory, const json_t *root, const json_t *config)
+{
+    RP_TRY(write_json(ctx, directory, "tokenizer.json", root));
+    RP_TRY(write_json(ctx, directory, "tokenizer_config.json", config));
+    return write_map(ctx, directory, config);
+}
+
 static rp_status write_gguf(rp_tokenizer *t, const char *directory)
 {
     json_t *root = NULL, *config = NULL;
@@ -78,26 +85,48 @@ static rp_status write_gguf(rp_tokenizer *t, const char *directory)
 
     RP_TRY(rp__gguf_open(t->ctx, t->path, &file));
     rp_status status = rp__tokenizer_from_gguf(t->ctx, file, t->path, &root, &config);
-    if (status == RP_OK) status = write_json(t->ctx, directory, "tokenizer.json", root);
-    if (status == RP_OK) status = write_json(t->ctx, directory, "tokenizer_config.json", config);
-    if (status == RP_OK) status = write_map(t->ctx, directory, config);
+    if (status == RP_OK) status = write_made(t->ctx, directory, root, config);
     json_decref(root);
     json_decref(config);
     rp__gguf_close(file);
     return status;
 }
 
+static rp_status write_spm(rp_tokenizer *t, const char *folder, const char *name, const char *directory)
+{
+    static const char *const beside[] = { "chat_template.jinja", "chat_template.json" };
+    json_t *root = NULL, *config = NULL;
+    uint64_t mark    = 0;
+    rp_status status = rp__tokenizer_spm_folder(t->ctx, folder, name, &root, &config, &mark);
+
+    if (status == RP_OK && mark != t->mark)
+        status = rp__fail(t->ctx, RP_ERR_IO, "'%s' in '%s' has changed since it was read: what it was has to be put back", name, folder);
+    if (status == RP_OK) status = write_made(t->ctx, directory, root, config);
+    for (int i = 0; i < RP_COUNT(beside) && status == RP_OK; i++) status = copy(t->ctx, folder, beside[i], directory, beside[i], NULL);
+    json_decref(root);
+    json_decref(config);
+    return status;
+}
+
+static rp_status write_from(rp_tokenizer *t, const char *folder, const char *name, const char *directory)
+{
+    return rp__is_spm(name) ? write_spm(t, folder, name, directory) : copy_all(t, folder, name, directory);
+}
+
 rp_status rp__tokenizer_export(rp_tokenizer *t, const char *directory)
 {
-    const char *slash = strrchr(t->path, '/');
+    const char *slash = strrchr(t->path, '/'), *name;
 
     RP_TRY(rp__make_dirs(t->ctx, directory));
     if (t->from_gguf) return write_gguf(t, directory);
-    if (rp__file_is_dir(t->path)) return copy_all(t, t->path, "tokenizer.json", directory);
+    if (rp__file_is_dir(t->path)) {
+        RP_TRY(rp__tokenizer_file(t->ctx, t->path, &name));
+        return write_from(t, t->path, name, directory);
+    }
     char *folder = rp__host_text(t->ctx, slash ? t->path : "");
     if (!folder) return RP_ERR_MEMORY;
     if (slash) folder[slash + 1 - t->path] = 0;
-    rp_status status = copy_all(t, folder, slash ? slash + 1 : t->path, directory);
+    rp_status status = write_from(t, folder, slash ? slash + 1 : t->path, directory);
     rp__release(folder);
     return status;
 }

@@ -9,7 +9,7 @@
 
 #include "io/tokenizer_inside.h"
 
-enum { RP_GGUF_TOKEN_NORMAL = 1, RP_GGUF_TOKEN_UNKNOWN, RP_GGUF_TOKEN_CONTROL, RP_GGUF_TOKEN_USER };
+enum { RP_GGUF_TOKEN_NORMAL = 1, RP_GGUF_TOKEN_UNKNOWN, RP_GGUF_TOKEN_CONTROL, RP_GGUF_TOKEN_USER, RP_GGUF_TOKEN_BYTE = 6 };
 
 typedef struct {
     rp_ctx *ctx;

@@ -190,10 +190,12 @@ static rp_status make_scored(const rp_gguf_words *w, json_t *vocab)
     return RP_OK;
 }
 
+static bool trims_spaces(const rp_gguf_words *w) { return rp__words_flag(w, "tokenizer.ggml.remove_extra_whitespaces", true); }
+
 static rp_status make_t5_normalizer(const rp_gguf_words *w, rp_gguf_parts *out)
 {
     const rp_gguf_value *map = rp__words_get(w, "tokenizer.ggml.precompiled_charsmap", RP_GGUF_ARRAY, RP_GGUF_UINT);
-    bool trims               = rp__words_flag(w, "tokenizer.ggml.remove_extra_whitespaces", true);
+    bool trims               = trims_spaces(w);
     json_t *steps = json_array(), *text = map ? base64(w, map) : NULL;
 
     if (!steps || (map && !text)) {
@@ -207,10 +209,27 @@ static rp_status make_t5_normalizer(const rp_gguf_words *w, rp_gguf_parts *out)
     return RP_OK;
 }
 
+/* Are there tokens for bytes? Then what has no token becomes those. */
+static bool has_bytes(const rp_gguf_words *w)
+{
+    for (int64_t i = 0; w->types && i < w->types->count; i++)
+        if (rp__words_type(w, i) == RP_GGUF_TOKEN_BYTE) return true;
+    return false;
+}
+
+static json_t *make_t5_decoder(const char *prepend, bool bytes)
+{
+    json_t *spaces = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", 1);
+
+    return bytes ? json_pack("{sss[{ss}o]}", "type", "Sequence", "decoders", "type", "ByteFallback", spaces) : spaces;
+}
+
 rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out)
 {
     const rp_gguf_value *unk = rp__gguf_get(w->file, "tokenizer.ggml.unknown_token_id");
     const char *prepend      = rp__words_flag(w, "tokenizer.ggml.add_space_prefix", true) ? "always" : "never";
+    bool bytes               = has_bytes(w);
+    bool trims               = trims_spaces(w);         /* if not, there are tokens with more of them than one in front */
     json_t *vocab            = json_array();
     rp_status status         = RP_OK;
 
@@ -218,10 +237,10 @@ rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out)
     if (!vocab) RP_TRY_GOTO(rp__words_no_memory(w));
     RP_TRY_GOTO(make_scored(w, vocab));
     RP_TRY_GOTO(make_t5_normalizer(w, out));
-    out->pre_tokenizer = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", 1);
-    out->decoder       = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", 1);
+    out->pre_tokenizer = json_pack("{sssssssb}", "type", "Metaspace", "replacement", SPACE, "prepend_scheme", prepend, "split", trims);
+    out->decoder       = make_t5_decoder(prepend, bytes);
     out->model         = json_pack("{sssIsOsb}", "type", "Unigram", "unk_id", (json_int_t)(unk ? unk->i : 2), "vocab", vocab,
-                                   "byte_fallback", 0);
+                                   "byte_fallback", bytes);
 done:
     json_decref(vocab);
     return status;

@@ -6,7 +6,7 @@
  *
  * Each part hands spans to the next through a callback; what is proportional to the text are its normalized copy, where there
  * are normalizers, and the ids. tokenizer_json.c builds all parts from tokenizer.json; tokenizer_gguf.c makes that JSON from
- * a GGUF file.
+ * a GGUF file, tokenizer_spm.c from SentencePiece's tokenizer.model.
  */
 #ifndef RP_TOKENIZER_INSIDE_H
 #define RP_TOKENIZER_INSIDE_H
@@ -308,5 +308,14 @@ rp_status rp__tokenizer_build(rp_ctx *ctx, const char *name, json_t *root, json_
 rp_status rp__tokenizer_json(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, json_t **out);
 /* The tokenizer.json and tokenizer_config.json that a GGUF file amounts to; both are yours to json_decref. */
 rp_status rp__tokenizer_from_gguf(rp_ctx *ctx, const rp_gguf *file, const char *name, json_t **root, json_t **config);
+/* The same of SentencePiece's tokenizer.model. */
+rp_status rp__tokenizer_from_spm(rp_ctx *ctx, const char *name, const char *data, int64_t bytes, json_t **root, json_t **config);
+/* … and of the files beside it. *mark: a hash of the model. */
+rp_status rp__tokenizer_spm_folder(rp_ctx *ctx, const char *folder, const char *name, json_t **root, json_t **config, uint64_t *mark);
+/* tokenizer_config.json, and what it leaves out from special_tokens_map.json and config.json; absent files are no error. */
+rp_status rp__tokenizer_config(rp_ctx *ctx, const char *folder, json_t **out);
+/* Which file of a folder is its tokenizer: tokenizer.json, or where there is none a model of SentencePiece. */
+rp_status rp__tokenizer_file(rp_ctx *ctx, const char *folder, const char **out);
+bool rp__is_spm(const char *name);
 
 #endif

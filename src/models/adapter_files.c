@@ -229,8 +229,7 @@ static rp_status find_base(rp_ctx *ctx, const char *path, const char *named, cha
         base = rp__path_join(ctx, path, named);
     }
     if (!base) return RP_ERR_MEMORY;
-    *out = base;
-    if (rp__file_exists(base)) return RP_OK;
+    if (rp__file_exists(base)) return *out = base, RP_OK;
     rp__release(base);
     return rp__fail(ctx, RP_ERR_IO, "the adapter '%s' is of the model '%s', which is not here: name a copy of it as the model and '%s' as "
                     "'model.adapter'", path, named, path);

@@ -24,22 +24,33 @@ static void put_texts(rp_ctx *ctx, rp_bytes *file, const char *key, const char *
     for (uint64_t i = 0; i < n; i++) put_text(ctx, file, texts[i]);
 }
 
-rp_status small_gguf(rp_ctx *ctx, const char *model, const char *pre, const char *const *merges, json_t **root, json_t **config)
+static void put_types(rp_ctx *ctx, rp_bytes *file, const int32_t *types, uint64_t n)
 {
-    static const char *const tokens[] = { "<s>", "a", "b", "ab" };
-    rp_bytes file = { 0 };
-    rp_gguf *gguf = NULL;
+    put_key(ctx, file, "tokenizer.ggml.token_type", 9);
+    put(ctx, file, &(uint32_t){ 5 }, 4);        /* int32 */
+    put(ctx, file, &n, 8);
+    put(ctx, file, types, (int64_t)n * 4);
+}
 
+rp_status small_gguf_of(rp_ctx *ctx, const small_words *w, json_t **root, json_t **config)
+{
+    const char *const named[][2] = { { "general.architecture", w->architecture }, { "tokenizer.ggml.model", w->model },
+                                     { "tokenizer.ggml.pre", w->pre } };
+    rp_bytes file   = { 0 };
+    rp_gguf *gguf   = NULL;
+    uint64_t n_keys = 4;
+
+    for (int i = 0; i < RP_COUNT(named); i++) n_keys += named[i][1] != NULL;
     put(ctx, &file, "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16);
-    put(ctx, &file, &(uint64_t){ pre ? 6 : 5 }, 8);
-    put_key(ctx, &file, "tokenizer.ggml.model", 8);
-    put_text(ctx, &file, model);
-    if (pre) put_key(ctx, &file, "tokenizer.ggml.pre", 8);
-    if (pre) put_text(ctx, &file, pre);
-    put_texts(ctx, &file, "tokenizer.ggml.tokens", tokens, RP_COUNT(tokens));
-    put_texts(ctx, &file, "tokenizer.ggml.merges", merges, 1);
-    put_key(ctx, &file, "tokenizer.ggml.token_type", 9);
-    put(ctx, &file, (uint32_t[]){ 5, 4, 0, 3, 1, 1, 1 }, 28);       /* int32; four, as 64 bits; control, normal, … */
+    put(ctx, &file, &n_keys, 8);
+    for (int i = 0; i < RP_COUNT(named); i++) {
+        if (!named[i][1]) continue;
+        put_key(ctx, &file, named[i][0], 8);
+        put_text(ctx, &file, named[i][1]);
+    }
+    put_texts(ctx, &file, "tokenizer.ggml.tokens", w->tokens, w->n_tokens);
+    put_texts(ctx, &file, "tokenizer.ggml.merges", w->merges, w->n_merges);
+    put_types(ctx, &file, w->types, w->n_tokens);
     put_key(ctx, &file, "tokenizer.ggml.bos_token_id", 4);
     put(ctx, &file, &(uint32_t){ 0 }, 4);
     assert_ok(ctx, rp__gguf_open_bytes(ctx, "t.gguf", file.at, file.n, &gguf));
@@ -47,4 +58,11 @@ rp_status small_gguf(rp_ctx *ctx, const char *model, const char *pre, const char
     rp__gguf_close(gguf);
     rp__release(file.at);
     return status;
+}
+
+rp_status small_gguf(rp_ctx *ctx, const char *model, const char *pre, const char *const *merges, json_t **root, json_t **config)
+{
+    return small_gguf_of(ctx, &(small_words){ .model = model, .pre = pre, .tokens = (const char *const[]){ "<s>", "a", "b", "ab" },
+                                              .types = (int32_t[]){ 3, 1, 1, 1 }, .n_tokens = 4, .merges = merges, .n_merges = 1 },
+                         root, config);
 }

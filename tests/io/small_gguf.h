@@ -1,9 +1,18 @@
-/* The JSON of a GGUF file with the tokens "<s>", "a", "b" and "ab" and one merge; a NULL `pre` leaves tokenizer.ggml.pre out. */
+/* The JSON that the metadata of a small GGUF file amounts to; token 0 is bos. Strings that are NULL are left out. */
 #ifndef SMALL_GGUF_H
 #define SMALL_GGUF_H
 
 #include "io/tokenizer_inside.h"
 
+typedef struct {
+    const char *architecture, *model, *pre;
+    const char *const *tokens, *const *merges;
+    const int32_t *types;           /* 1 normal, 3 control, 4 the user's */
+    uint64_t n_tokens, n_merges;
+} small_words;
+
+rp_status small_gguf_of(rp_ctx *ctx, const small_words *words, json_t **root, json_t **config);
+/* With the tokens "<s>", "a", "b" and "ab" and one merge. */
 rp_status small_gguf(rp_ctx *ctx, const char *model, const char *pre, const char *const *merges, json_t **root, json_t **config);
 
 #endif

@@ -1,5 +1,5 @@
 /* Texts encoded for tools/check_vocabularies.py: a tokenizer as argument, texts as lines of hexadecimal digits in; lines of ids and the digits of
- * the text that they decode to, with special tokens and without, out. */
+ * the text that they decode to, with special tokens and without, out. A second argument is a folder to export the tokenizer to. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,7 +39,7 @@ static rp_status one(rp_tokenizer *t, const char *text, int64_t bytes)
     return status;
 }
 
-static rp_status all(rp_ctx *ctx, const char *path)
+static rp_status all(rp_ctx *ctx, const char *path, const char *folder)
 {
     rp_tokenizer *t = NULL;
     char *line      = NULL;
@@ -47,6 +47,7 @@ static rp_status all(rp_ctx *ctx, const char *path)
     ssize_t n;
     rp_status status = rp__tokenizer_load(ctx, path, &t);
 
+    if (status == RP_OK && folder) status = rp__tokenizer_export(t, folder);
     while (status == RP_OK && (n = getline(&line, &room, stdin)) > 0) status = one(t, line, from_digits(line, n - 1));
     free(line);
     rp__tokenizer_free(t);
@@ -57,8 +58,8 @@ int main(int argc, char **argv)
 {
     rp_ctx *ctx;
 
-    if (argc != 2 || rp_ctx_new(&(rp_ctx_options){ .threads = 1 }, &ctx) != RP_OK) return 2;
-    rp_status status = all(ctx, argv[1]);
+    if (argc < 2 || rp_ctx_new(&(rp_ctx_options){ .threads = 1 }, &ctx) != RP_OK) return 2;
+    rp_status status = all(ctx, argv[1], argv[2]);
     if (status != RP_OK) fprintf(stderr, "%s\n", rp_error(ctx));
     rp_ctx_free(ctx);
     return status != RP_OK;
