@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/adapter.h"
+#include "models/family.h"
 #include "models/rope.h"
 #include "nn/layers.h"
 #include "policy/stack.h"
@@ -74,9 +75,18 @@ static rp_status build_layers(rp_model *m, rp_dtype dtype)
 /* in { tokens, positions, types, -, doc_start }: the hidden states after the last norm. Each block is given the tables of its rope. */
 static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out);
 
-static const rp_module_kind decoder_type = { .name = "Decoder", .forward = decoder_forward };
+static bool decoder_called(const rp_module *root, const char *path, const char *glob, rp_called how);
+
+static const rp_module_kind decoder_type = { .name = "Decoder", .forward = decoder_forward, .called = decoder_called };
 
 typedef struct { rp_module m; rp_model *model; } decoder;
+
+static bool decoder_called(const rp_module *root, const char *path, const char *glob, rp_called how)
+{
+    const rp_model_config *c = &((const decoder *)root)->model->config;
+
+    return rp__family_calls(c->family, c->experts, path, glob, how);
+}
 
 static rp_status build_embeddings(rp_model *m, rp_dtype dtype)
 {
