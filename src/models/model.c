@@ -85,7 +85,7 @@ static bool decoder_called(const rp_module *root, const char *path, const char *
 {
     const rp_model_config *c = &((const decoder *)root)->model->config;
 
-    return rp__family_calls(c->family, c->experts, path, glob, how);
+    return c->family && rp__family_calls(c->family, c->experts, path, glob, how);
 }
 
 static rp_status build_embeddings(rp_model *m, rp_dtype dtype)
