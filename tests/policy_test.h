@@ -18,9 +18,20 @@ static inline rp_module *tree_add(rp_module *parent, const char *name, const rp_
 }
 
 /* tok_embeddings, layers.0 … 3 with attn (q, output) and mlp (up), norm. Free with rp__module_free. */
+/* Files call what is "layers.0.attn" here "files.blocks.0.attn". */
+static inline bool tree_called(const rp_module *root, const char *path, const char *glob, rp_called how)
+{
+    char name[RP_MODULE_PATH_CHARS];
+
+    (void)root;
+    if (strncmp(path, "layers.", 7)) return false;
+    snprintf(name, sizeof name, "files.blocks.%s", path + 7);
+    return rp__path_called(name, glob, how);
+}
+
 static inline rp_module *tree_new(rp_ctx *ctx)
 {
-    static const rp_module_kind root_kind = { .name = "Decoder" }, embedding = { .name = "Embedding" }, norm = { .name = "Norm" };
+    static const rp_module_kind root_kind = { .name = "Decoder", .called = tree_called }, embedding = { .name = "Embedding" }, norm = { .name = "Norm" };
     static const rp_module_kind block = { .name = "TransformerBlock" }, attention = { .name = "Attention" };
     static const rp_module_kind mlp = { .name = "MLP" }, linear = { .name = "Linear" };
     rp_module *root = tree_add(NULL, "", &root_kind, ctx);

@@ -1,7 +1,7 @@
-/* base/module_path.h -- paths of modules: names of other systems, and what a glob covers.
+/* base/module_path.h -- paths of modules, and what a glob says of them.
  *
  * Here a model is tok_embeddings, layers.N.{attn_norm, attn.*, post_attn_norm, mlp_norm, mlp.*, post_mlp_norm}, norm, output, whatever
- * its family; norms that a family has not are not there. */
+ * its family; norms that a family has not are not there. What files call the same modules is asked of their tree (policy/names.h). */
 #ifndef RP_MODULE_PATH_H
 #define RP_MODULE_PATH_H
 
@@ -9,12 +9,12 @@
 
 #define RP_MODULE_PATH_CHARS 512
 
-/* A Hugging Face path or glob ("model.layers.*.self_attn.q_proj", "transformer.h") in our names ("layers.*.attn.q",
- * "layers"); one of ours comes back as it is. A text of RP_MODULE_PATH_CHARS / 6 or
- * more comes back untranslated. */
-const char *rp__module_path_translate(const char *path, char out[RP_MODULE_PATH_CHARS]);
+typedef enum {
+    RP_CALLED,                          /* the glob names the path … */
+    RP_CALLED_WITHIN,                   /* … or one above it: "layers.*.mlp" and "layers.0.mlp.gate" */
+    RP_CALLED_AT_END                    /* … or an end of it: "mlp.gate" */
+} rp_called;
 
-/* Does the glob match the path or a module above it? "layers.*.mlp" covers "layers.0.mlp.gate". */
-bool rp__module_path_covers(const char *glob, const char *path);
+bool rp__path_called(const char *path, const char *glob, rp_called how);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/module_path.h"
+#include "policy/names.h"
 
 /* The head is the only layer right under the root. */
 static bool takes_adapter(const rp_module *m)
@@ -13,13 +13,9 @@ static bool takes_adapter(const rp_module *m)
     return !strcmp(m->type->name, "Linear") && m->parent && m->parent->parent && rp__lora_part_of(m->param[0].path, &unused) == RP_LORA_NONE;
 }
 
-bool rp__adapter_names(const char *name, const char *path)
+bool rp__adapter_names(const rp_module *in, const char *name, const char *path)
 {
-    if (!strchr(path, '.')) return false;
-    if (rp__glob(name, path) || !strcmp(name, "all-linear")) return true;
-    for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.'))
-        if (rp__glob(name, dot + 1)) return true;
-    return false;
+    return strchr(path, '.') && (!strcmp(name, "all-linear") || rp__module_called(in, path, name, RP_CALLED_AT_END));
 }
 
 static const char *const by_default[] = { "attn.q", "attn.v", "attn.qkv" };
@@ -32,7 +28,7 @@ static bool is_named(const rp_adapter_config *c, const rp_module *m, bool *match
     bool any                = false;
 
     for (int i = 0; i < n; i++) {
-        if (!rp__adapter_names(name[i], m->path)) continue;
+        if (!rp__adapter_names(m, name[i], m->path)) continue;
         if (c->n_modules) matched[i] = true;
         any = true;
     }
@@ -71,7 +67,7 @@ rp_status rp__model_freeze(rp_model *model, int n, const char *const *globs)
         int matched = 0;
         for (int i = 0; i < n_params; i++) {
             const rp_param *p = rp__model_param(model, i);
-            if (!rp__module_path_covers(globs[g], p->path)) continue;
+            if (!rp__module_called(rp__model_root(model), p->path, globs[g], RP_CALLED_WITHIN)) continue;
             p->tensor->requires_grad = false;
             matched++;
         }

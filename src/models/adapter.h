@@ -15,7 +15,7 @@
  * errors  RP_ERR_MATCH a name that matches none · RP_ERR_MEMORY */
 rp_status rp__adapters_attach(rp_module *root, const rp_adapter_config *config);
 /* Would the name have this layer adapted? The output head takes none: the loss reads its weight alone. */
-bool rp__adapter_names(const char *name, const char *path);
+bool rp__adapter_names(const rp_module *in, const char *name, const char *path);
 
 /* Parameters that a glob matches, or under a module that it does, want no gradient.
  * errors  RP_ERR_MATCH a glob matches nothing · RP_ERR_CONFIG nothing is left to train */

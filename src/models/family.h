@@ -8,6 +8,7 @@
 #ifndef RP_MODELS_FAMILY_H
 #define RP_MODELS_FAMILY_H
 
+#include "base/module_path.h"
 #include "models/config.h"
 
 typedef struct { const char *ours, *theirs; } rp_name_pair;        /* module paths: "layers.*.attn.q", "model.layers.*.self_attn.q_proj" */
@@ -102,5 +103,11 @@ bool rp__weight_name_ours(const rp_name_pair *table, int n, const char *name, ch
 bool rp__weight_in_pieces(const rp_name_pair *table, int n, const char *path);
 bool rp__weight_piece_theirs(const rp_name_pair *table, int n, const char *path, int64_t piece, char out[RP_WEIGHT_NAME_CHARS]);
 bool rp__weight_piece_ours(const rp_name_pair *table, int n, const char *name, char out[RP_WEIGHT_NAME_CHARS], int64_t *piece);
+/* Of a module or a parameter, whichever the path is of; *pieces: it stands there in pieces, and this is one. A module that holds others and
+ * has no line is called as they all begin. */
+bool rp__module_name_theirs(const rp_name_pair *table, int n, const char *path, int64_t piece, char out[RP_WEIGHT_NAME_CHARS], bool *pieces);
+
+/* Is what stands at `path` called so in the family's files? Where a parameter stands there in pieces, there are so many. */
+bool rp__family_calls(const rp_family *family, int64_t pieces, const char *path, const char *glob, rp_called how);
 
 #endif

@@ -67,12 +67,13 @@
 
 /* ---- names of weights: in safetensors files, in GGUF ---- */
 
-#define RP_NAMES_ENDS \
+/* Of a family whose blocks have no MLP. What stands in a table and in no model would blur what a block's parts are called as a whole. */
+#define RP_NAMES_BUT_MLP \
     { "tok_embeddings", "model.embed_tokens" }, \
     { "layers.*.attn.output", "model.layers.*.self_attn.o_proj" }, \
-    { "layers.*.mlp.down", "model.layers.*.mlp.down_proj" }, \
     { "norm", "model.norm" }, \
     { "output", "lm_head" }
+#define RP_NAMES_ENDS RP_NAMES_BUT_MLP, { "layers.*.mlp.down", "model.layers.*.mlp.down_proj" }
 #define RP_GGUF_ENDS \
     { "tok_embeddings", "token_embd" }, \
     { "layers.*.attn.output", "blk.*.attn_output" }, \

@@ -23,7 +23,7 @@ static void finish(rp_config_reader *reader, rp_model_config *c)
 }
 
 static const rp_name_pair names[] = {
-    RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_NORMS_BEFORE,
+    RP_NAMES_BUT_MLP, RP_NAMES_QKV, RP_NAMES_NORMS_BEFORE,
     { "layers.*.mlp.router",       "model.layers.*.block_sparse_moe.gate" },
     { "layers.*.mlp.experts.gate", "model.layers.*.block_sparse_moe.experts.*.w1" },
     { "layers.*.mlp.experts.up",   "model.layers.*.block_sparse_moe.experts.*.w3" },

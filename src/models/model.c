@@ -1,28 +1,12 @@
-/* models/model.c -- a config into a tree of modules, and its passes. */
-#include "models/model.h"
+/* models/model.c -- a config into a tree of modules, its parameters and tables. What runs it is in model_pass.c. */
+#include "models/model_inside.h"
 
 #include <string.h>
 
 #include "models/adapter.h"
+#include "models/family.h"
 #include "models/rope.h"
 #include "nn/layers.h"
-#include "policy/stack.h"
-
-/* Of blocks that see all, of those with a window where they have their own, and of all for texts beyond the original context. */
-enum { TYPES = RP_BLOCK_COS };          /* in what the root is given */
-enum { WHOLE_ROPE, WINDOW_ROPE, LONG_ROPE, ROPES };
-typedef struct { rp_tensor *cos, *sin; } rope_tables;
-
-struct rp_model {
-    rp_ctx *ctx;
-    rp_model_config config;
-    rp_module *root, *tokens, *positions, *types, *embed_norm, *layers, *norm, *head, *output;    /* NULL where there is none */
-    rope_tables rope[ROPES];                    /* NULL until a length is known, and where there is no such rope */
-    const rp_param **param;
-    int n_params;
-    int64_t cached;
-    bool has_cache, beyond;                     /* beyond: this pass has positions beyond the original context */
-};
 
 /* ---- building ---- */
 
@@ -71,12 +55,14 @@ static rp_status build_layers(rp_model *m, rp_dtype dtype)
     return RP_OK;
 }
 
-/* in { tokens, positions, types, -, doc_start }: the hidden states after the last norm. Each block is given the tables of its rope. */
-static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out);
+static bool decoder_called(const rp_module *root, const char *path, const char *glob, rp_called how)
+{
+    const rp_model_config *c = &((const rp_decoder *)root)->model->config;
 
-static const rp_module_kind decoder_type = { .name = "Decoder", .forward = decoder_forward };
+    return c->family && rp__family_calls(c->family, c->experts, path, glob, how);
+}
 
-typedef struct { rp_module m; rp_model *model; } decoder;
+static const rp_module_kind decoder_type = { .name = "Decoder", .forward = rp__decoder_forward, .called = decoder_called };
 
 static rp_status build_embeddings(rp_model *m, rp_dtype dtype)
 {
@@ -106,7 +92,7 @@ static rp_status build_output(rp_model *m, rp_dtype dtype)
 
 static rp_status build(rp_model *m, rp_dtype dtype)
 {
-    decoder *root;
+    rp_decoder *root;
 
     RP_TRY(rp__module_new(m->ctx, NULL, "", &decoder_type, sizeof *root, &root));
     root->model = m;
@@ -128,6 +114,8 @@ static rp_status list_params(rp_model *m)
             if (!at->param[i].owner) m->param[m->n_params++] = &at->param[i];
     return RP_OK;
 }
+
+/* ---- life ---- */
 
 rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, rp_model **out)
 {
@@ -176,6 +164,8 @@ const rp_param *rp__model_find_param(const rp_model *m, const char *path)
     return NULL;
 }
 
+/* ---- ropes ---- */
+
 static rp_status reserve_tables(rp_model *m, const rp_rope_config *rope, int64_t length, rope_tables *tables)
 {
     int64_t dim = m->config.rotary_dim ? m->config.rotary_dim : m->config.head_dim;
@@ -200,305 +190,3 @@ rp_status rp__model_reserve_length(rp_model *m, int64_t length)
     longer.divisors       = longer.long_divisors;
     return reserve_tables(m, &longer, length, &m->rope[LONG_ROPE]);
 }
-
-/* ---- passes ---- */
-
-/* Gemma's factor, in the dtype of what it multiplies. */
-static rp_status scale_embedding(rp_model *m, rp_tensor **x)
-{
-    rp_attr_scale by = { (float)m->config.embedding_scale };
-
-    if (by.factor == 0) return RP_OK;
-    if (rp_tensor_meta(*x)->dtype == RP_BF16) by.factor = rp__f32_from_bf16(rp__bf16_from_f32(by.factor));
-    return rp__op_step(m->ctx, &rp_op_scale, &by, x);
-}
-
-/* *x + the rows of another table; nothing where there is none. */
-static rp_status add_embedding(rp_module *table, rp_tensor *ids, rp_tensor **x)
-{
-    rp_tensor *rows, *sum;
-
-    if (!table) return RP_OK;
-    RP_TRY(rp__module_call(table, &ids, &rows));
-    rp_status status = rp__apply(table->ctx, &rp_op_add, NULL, (rp_tensor *[]){ *x, rows }, 2, &sum);
-    rp_tensor_unref(rows);
-    if (status != RP_OK) return status;
-    rp_tensor_unref(*x);
-    *x = sum;
-    return RP_OK;
-}
-
-static rp_status embed(rp_model *m, rp_tensor *const *in, rp_tensor **out)
-{
-    rp_tensor *tokens = in[RP_BLOCK_X], *x = NULL;
-    rp_status status  = RP_OK;
-
-    RP_TRY_GOTO(rp__module_call(m->tokens, &tokens, &x));
-    RP_TRY_GOTO(scale_embedding(m, &x));
-    RP_TRY_GOTO(add_embedding(m->types, in[TYPES], &x));
-    RP_TRY_GOTO(add_embedding(m->positions, in[RP_BLOCK_POSITIONS], &x));
-    if (m->embed_norm) RP_TRY_GOTO(rp__layer_step(m->embed_norm, &x));
-    RP_TRY_GOTO(rp__dropout_step(m->ctx, (float)m->config.embd_dropout, &x));
-    *out = x;
-    return RP_OK;
-done:
-    rp_tensor_unref(x);
-    return status;
-}
-
-/* The rope of a block, from 0. */
-static void with_rope(const rp_model *m, int64_t layer, rp_tensor **with)
-{
-    bool own             = m->rope[WINDOW_ROPE].cos && rp__model_config_window(&m->config, layer);
-    const rope_tables *t = &m->rope[m->beyond ? LONG_ROPE : own ? WINDOW_ROPE : WHOLE_ROPE];
-
-    with[RP_BLOCK_COS] = t->cos;
-    with[RP_BLOCK_SIN] = t->sin;
-}
-
-static rp_status decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out)
-{
-    rp_model *m = ((decoder *)root)->model;
-    rp_tensor *with[RP_BLOCK_INPUTS], *x = NULL, *y;
-    rp_status status = RP_OK;
-    int64_t layer    = 0;
-
-    memcpy(with, in, sizeof with);
-    RP_TRY(embed(m, in, &x));
-    for (rp_module *block = m->layers->first_child; block; block = block->next) {
-        with[RP_BLOCK_X] = x;
-        with_rope(m, layer++, with);
-        RP_TRY_GOTO(rp__module_call(block, with, &y));
-        rp_tensor_unref(x);
-        x = y;
-    }
-    if (m->norm) RP_TRY_GOTO(rp__layer_step(m->norm, &x));
-    *out = x;
-    return RP_OK;
-done:
-    rp_tensor_unref(x);
-    return status;
-}
-
-/* 0, 1, … of each row, counted on from what the cache holds. */
-static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor **out)
-{
-    rp_tensor *t;
-
-    RP_TRY(rp__tensor_new_named(m->ctx, tokens, RP_MEM_TEMP, "positions", &t));
-    int32_t *p = rp__tensor_real(t) ? rp_tensor_data(t) : NULL;
-    for (int64_t i = 0; p && i < rp_meta_elems(tokens); i++) p[i] = (int32_t)(m->cached + i % tokens->dim[1]);
-    *out = t;
-    return RP_OK;
-}
-
-/* Of the batch, or all 0; NULL where the model has none. */
-static rp_status types_of(rp_model *m, const rp_model_batch *batch, rp_tensor **out)
-{
-    const rp_meta *tokens = rp_tensor_meta(batch->tokens);
-    rp_tensor *t          = NULL;
-
-    if (m->types && batch->types) t = rp_tensor_ref(batch->types);
-    else if (m->types) {
-        RP_TRY(rp__tensor_new_named(m->ctx, tokens, RP_MEM_TEMP, "token types", &t));
-        if (rp__tensor_real(t)) memset(rp_tensor_data(t), 0, (size_t)rp_meta_bytes(tokens));
-    }
-    *out = t;
-    return RP_OK;
-}
-
-/* As transformers chooses: for a whole batch by its last position. Both tables are of one size, so shapes alone need not know. */
-static bool goes_beyond(const rp_model *m, const rp_tensor *positions)
-{
-    bool beyond = false;
-
-    if (!m->rope[LONG_ROPE].cos || !rp__tensor_real(positions)) return false;
-    for (int64_t i = 0; i < rp_meta_elems(&positions->m) && !beyond; i++)
-        beyond = rp_int_get(positions, i) >= m->config.rope.original_context;
-    return beyond;
-}
-
-static rp_status hidden(rp_model *m, const rp_model_batch *batch, rp_tensor **out)
-{
-    const rp_meta *tokens = rp_tensor_meta(batch->tokens);
-    rp_tensor *positions = NULL, *types = NULL;
-    rp_status status     = RP_OK;
-
-    RP_CHECK(m->ctx, tokens->ndim == 2 && tokens->dtype == RP_I32 && tokens->dim[1] > 0, RP_ERR_SHAPE,
-             "tokens are %s, expected int32 [rows, length]", rp_meta_str(tokens));
-    RP_TRY(rp__model_reserve_length(m, m->cached + tokens->dim[1]));
-    if (batch->positions) positions = rp_tensor_ref(batch->positions);
-    else RP_TRY(count_positions(m, tokens, &positions));
-    RP_TRY_GOTO(types_of(m, batch, &types));
-    m->beyond = goes_beyond(m, positions);
-    rp_tensor *in[RP_BLOCK_INPUTS] = { batch->tokens, positions, types, NULL, batch->doc_start };
-    RP_TRY_GOTO(rp__module_call(m->root, in, out));
-    if (m->has_cache) m->cached += tokens->dim[1];
-done:
-    rp_tensor_unref(types);
-    rp_tensor_unref(positions);
-    return status;
-}
-
-/* A pass that fails is forgotten, as far as it was recorded. */
-static rp_status finish_pass(rp_model *m, rp_status status, rp_tape_mark before)
-{
-    if (status != RP_OK) rp__tape_rewind(m->ctx, before);
-    return status;
-}
-
-static rp_status project_logits(rp_model *m, rp_tensor **x)
-{
-    rp_attr_softcap cap = { (float)m->config.logit_softcap };
-
-    if (m->head) RP_TRY(rp__layer_step(m->head, x));
-    RP_TRY(rp__layer_step(m->output, x));
-    return cap.cap > 0 ? rp__op_step(m->ctx, &rp_op_softcap, &cap, x) : RP_OK;
-}
-
-static rp_status all_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
-{
-    rp_tensor *x = NULL;
-
-    RP_TRY(hidden(m, batch, &x));
-    rp_status status = project_logits(m, &x);
-    if (status == RP_OK) *logits = x;
-    else rp_tensor_unref(x);
-    return status;
-}
-
-rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
-{
-    rp_tape_mark before = rp__tape_mark(m->ctx);
-
-    RP_TRY(rp__module_enter(m->root));
-    rp_status status = all_logits(m, batch, logits);
-    rp__module_leave(m->root);
-    return finish_pass(m, status, before);
-}
-
-/* A copy, as the product wants its rows dense. */
-static rp_status keep_last_position(rp_ctx *ctx, rp_tensor **x)
-{
-    rp_meta meta    = *rp_tensor_meta(*x);
-    int64_t length  = meta.dim[1];
-    rp_tensor *view = NULL, *last;
-
-    meta.dim[1] = 1;
-    RP_TRY(rp__tensor_new_named(ctx, &meta, RP_MEM_TEMP, "last position", &last));
-    rp_status status = rp_tensor_slice(*x, 1, length - 1, 1, &view);
-    if (status == RP_OK && rp__tensor_real(last)) rp__tensor_copy(last, view);
-    rp_tensor_unref(view);
-    rp_tensor_unref(status == RP_OK ? *x : last);
-    if (status == RP_OK) *x = last;
-    return status;
-}
-
-rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
-{
-    rp_tensor *x = NULL;
-
-    RP_TRY(hidden(m, batch, &x));
-    rp_status status = keep_last_position(m->ctx, &x);
-    if (status == RP_OK) status = project_logits(m, &x);
-    if (status == RP_OK) *logits = x;
-    else rp_tensor_unref(x);
-    return status;
-}
-
-/* The loss takes an output that is not whole a block at a time: the module is not entered, so a shard unit of the output alone gathers nothing. */
-static rp_status output_loss(rp_model *m, rp_tensor *x, rp_tensor *labels, const rp_attr_cross_entropy *attr, rp_tensor **loss)
-{
-    rp_scope *outer           = m->ctx->scope;
-    rp_attr_cross_entropy how = *attr;
-    rp_tensor *with[4]        = { x, rp__module_weight(m->output, 0), labels, m->head ? rp__module_weight(m->output, 1) : NULL };
-
-    if (m->output->policy) RP_TRY(rp__policy_push(m->ctx, m->output->policy));
-    how.softcap = m->config.logit_softcap;
-    if (rp__module_is_sliced(m->output, 0)) how.classes = m->config.vocab;
-    m->ctx->scope    = &m->output->scope;
-    rp_status status = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &how, with, m->head ? 4 : 3, loss);
-    m->ctx->scope    = outer;
-    if (m->output->policy) rp__policy_pop(m->ctx);
-    return status;
-}
-
-/* The head stays entered while the loss reads its bias, which is gathered with it. */
-static rp_status head_loss(rp_model *m, rp_tensor **x, rp_tensor *labels, const rp_attr_cross_entropy *attr, rp_tensor **loss)
-{
-    if (!m->head) return output_loss(m, *x, labels, attr, loss);
-    RP_TRY(rp__module_enter(m->head));
-    rp_status status = rp__layer_step(m->head, x);
-    if (status == RP_OK) status = output_loss(m, *x, labels, attr, loss);
-    rp__module_leave(m->head);
-    return status;
-}
-
-/* x becomes those of its rows: an embedding's, whose table is x. */
-static rp_status take_targets(rp_model *m, rp_tensor *targets, rp_tensor **x)
-{
-    const rp_meta *all = rp_tensor_meta(*x);
-    rp_tensor *table, *rows;
-
-    if (!targets) return RP_OK;
-    RP_TRY(rp_tensor_reshape(*x, 2, (int64_t[]){ rp_meta_rows(all), rp_meta_dim(all, -1) }, &table));
-    rp_status status = rp__apply(m->ctx, &rp_op_embedding, NULL, (rp_tensor *[]){ table, targets }, 2, &rows);
-    rp_tensor_unref(table);
-    if (status != RP_OK) return status;
-    rp_tensor_unref(*x);
-    *x = rows;
-    return RP_OK;
-}
-
-static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss)
-{
-    rp_tensor *x = NULL;
-
-    RP_TRY(hidden(m, batch, &x));
-    rp_status status = take_targets(m, batch->targets, &x);
-    if (status == RP_OK) status = head_loss(m, &x, batch->labels, attr, loss);
-    rp_tensor_unref(x);
-    return status;
-}
-
-rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss)
-{
-    rp_tape_mark before = rp__tape_mark(m->ctx);
-
-    RP_TRY(rp__module_enter(m->root));
-    rp_status status = whole_loss(m, batch, how, loss);
-    rp__module_leave(m->root);
-    return finish_pass(m, status, before);
-}
-
-/* ---- generation ---- */
-
-static rp_module *attention_of(rp_module *block)
-{
-    for (rp_module *child = block->first_child; child; child = child->next)
-        if (!strcmp(child->name, "attn")) return child;
-    return NULL;
-}
-
-static rp_status set_cache(rp_model *m, int64_t rows, int64_t length)
-{
-    m->cached    = 0;
-    m->has_cache = rows > 0;
-    for (rp_module *block = m->layers->first_child; block; block = block->next)
-        RP_TRY(rp__attention_cache(attention_of(block), rows, length));
-    return RP_OK;
-}
-
-rp_status rp__model_cache_new(rp_model *m, int64_t rows, int64_t length)
-{
-    RP_CHECK(m->ctx, !m->config.both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' sees what follows and keeps no cache",
-             rp__model_type(&m->config));
-    RP_TRY(rp__model_reserve_length(m, length));
-    rp_status status = set_cache(m, rows, length);
-    if (status != RP_OK) rp__model_cache_drop(m);
-    return status;
-}
-
-void rp__model_cache_drop(rp_model *m) { (void)set_cache(m, 0, 0); }
-
-int64_t rp__model_cache_used(const rp_model *m) { return m->cached; }

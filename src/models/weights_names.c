@@ -128,3 +128,91 @@ bool rp__weight_name_ours(const rp_name_pair *table, int n, const char *name, ch
 
     return rp__weight_piece_ours(table, n, name, out, &piece);
 }
+
+/* ---- modules ---- */
+
+/* The pair of the module itself. */
+static const rp_name_pair *find_module(const rp_name_pair *table, int n, const char *path, numbers *found)
+{
+    for (int i = 0; i < n; i++)
+        if (matches(table[i].ours, path, path + strlen(path), found)) return &table[i];
+    return NULL;
+}
+
+/* Is the pair's module in the one at `path`? */
+static bool is_inside(const rp_name_pair *pair, const char *path, numbers *found)
+{
+    char first[RP_WEIGHT_NAME_CHARS];
+    const char *end = strchr(pair->ours, '.');
+
+    for (const char *dot = strchr(path, '.'); dot && end; dot = strchr(dot + 1, '.')) end = strchr(end + 1, '.');
+    if (!end) return false;
+    snprintf(first, sizeof first, "%.*s", (int)(end - pair->ours), pair->ours);
+    return matches(first, path, path + strlen(path), found);
+}
+
+/* How many of the first characters are whole parts that both have. */
+static size_t common_parts(const char *a, const char *b, size_t most)
+{
+    size_t same = 0, i = 0;
+
+    for (; i < most && a[i] == b[i] && a[i]; i++)
+        if (a[i] == '.') same = i;
+    return i == most && (b[i] == '.' || !b[i]) ? i : same;
+}
+
+/* With more stars than numbers it would be one of several. */
+static size_t cut_at_star(const char *name, size_t length, int most)
+{
+    for (size_t i = 0; i < length; i++)
+        if (name[i] == '*' && most-- == 0) return i ? i - 1 : 0;
+    return length;
+}
+
+/* What the names of all that is inside begin with, in the table's words; "" where nothing is. */
+static void shared_name(const rp_name_pair *table, int n, const char *path, numbers *found, char out[RP_WEIGHT_NAME_CHARS])
+{
+    const char *first = NULL;
+    size_t length     = 0;
+    numbers here;
+
+    for (int i = 0; i < n; i++) {
+        if (!is_inside(&table[i], path, &here)) continue;
+        const char *last = strrchr(table[i].theirs, '.');
+        if (!first) length = last ? (size_t)(last - table[i].theirs) : 0;
+        if (!first) first = table[i].theirs;
+        *found = here;
+        length = common_parts(first, table[i].theirs, length);
+    }
+    length = first ? cut_at_star(first, length, found->n) : 0;
+    snprintf(out, RP_WEIGHT_NAME_CHARS, "%.*s", (int)length, first ? first : "");
+}
+
+/* Theirs need not hold together what ours does: what is called as that around it is has no name of its own. */
+static bool shared_theirs(const rp_name_pair *table, int n, const char *path, char out[RP_WEIGHT_NAME_CHARS])
+{
+    char own[RP_WEIGHT_NAME_CHARS], around[RP_WEIGHT_NAME_CHARS] = "", parent[RP_WEIGHT_NAME_CHARS];
+    const char *dot = strrchr(path, '.');
+    numbers found   = { 0 }, unused;
+
+    shared_name(table, n, path, &found, own);
+    snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : 0, path);
+    if (dot) shared_name(table, n, parent, &unused, around);
+    return strlen(own) > strlen(around) && fill(own, &found, "", out);
+}
+
+bool rp__module_name_theirs(const rp_name_pair *table, int n, const char *path, int64_t piece, char out[RP_WEIGHT_NAME_CHARS], bool *pieces)
+{
+    numbers found;
+    char number[24];
+    const rp_name_pair *pair = find_module(table, n, path, &found);
+
+    *pieces = pair ? has_pieces(pair) : rp__weight_in_pieces(table, n, path);
+    if (!pair) return rp__weight_piece_theirs(table, n, path, piece, out) || shared_theirs(table, n, path, out);
+    if (*pieces && found.n == MAX_NUMBERS) return false;
+    if (*pieces) {
+        found.digits[found.n] = snprintf(number, sizeof number, "%" PRId64, piece);
+        found.text[found.n++] = number;
+    }
+    return fill(pair->theirs, &found, "", out);
+}

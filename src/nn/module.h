@@ -11,6 +11,7 @@
 #ifndef RP_NN_MODULE_H
 #define RP_NN_MODULE_H
 
+#include "base/module_path.h"
 #include "comm/comm.h"
 #include "reprise/ops.h"
 #include "policy/stack.h"
@@ -24,6 +25,8 @@ typedef struct {
     rp_status (*forward)(rp_module *self, rp_tensor *const *in, rp_tensor **out);
     void (*drop)(rp_module *self);              /* what the layer holds besides parameters and children; may be NULL */
     bool is_list;                               /* its members are called, it never is */
+    /* Of a root: is what stands at `path` called so in the files of the model? May be NULL. */
+    bool (*called)(const rp_module *root, const char *path, const char *glob, rp_called how);
 } rp_module_kind;
 
 /* Where weights are sharded `tensor` is this rank's slice of the whole, a row of slice.room elements; those past slice.count are zero. */

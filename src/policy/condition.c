@@ -1,5 +1,5 @@
 /* policy/condition.c -- the table of conditions: how each is read, and when it holds. */
-#include "base/module_path.h"
+#include "policy/names.h"
 #include "policy/plugin.h"
 #include "policy/read.h"
 
@@ -109,7 +109,7 @@ READ(glob)
 /* ---- blocks ---- */
 
 /* The number of a block of the list: the last part of its path. */
-static bool block_of(const rp_condition *c, const char *path, int64_t *i)
+static bool block_of(const rp_condition *c, const char *path, const rp_module *module, int64_t *i)
 {
     char list[RP_MODULE_PATH_CHARS];
     const char *dot = strrchr(path, '.');
@@ -117,23 +117,21 @@ static bool block_of(const rp_condition *c, const char *path, int64_t *i)
     if (!rp__parse_int(dot ? dot + 1 : path, 0, INT64_C(1) << 53, i)) return false;
     if (!c->layers) return true;
     snprintf(list, sizeof list, "%.*s", dot ? (int)(dot - path) : 0, path);
-    return rp__glob(c->layers, list);
+    return rp__module_called(module, list, c->layers, RP_CALLED);
 }
 
 static bool every_k_layers(const rp_condition *c, const char *path, const rp_module *module)
 {
     int64_t i;
 
-    (void)module;
-    return block_of(c, path, &i) && rp__every(i, c->k, c->offset);
+    return block_of(c, path, module, &i) && rp__every(i, c->k, c->offset);
 }
 
 static bool layers(const rp_condition *c, const char *path, const rp_module *module)
 {
     int64_t block;
 
-    (void)module;
-    if (!block_of(c, path, &block)) return false;
+    if (!block_of(c, path, module, &block)) return false;
     for (int i = 0; i < c->n_ranges; i++)
         if (block >= c->range[i].first && block <= c->range[i].last) return true;
     return false;
@@ -217,19 +215,13 @@ READ(module_type)
 
 static bool path_is(const rp_condition *c, const char *path, const rp_module *module)
 {
-    (void)module;
-    return rp__glob(c->glob, path);
+    return rp__module_called(module, path, c->glob, RP_CALLED);
 }
 
 /* Where blocks hang in the tree says nothing about their paths: "layers" covers "layers.0", whatever module is above that. */
-static bool path_covers(const rp_condition *c, const rp_slot_info *slot) { return rp__module_path_covers(c->glob, slot->path); }
-
-READ(path)
+static bool path_covers(const rp_condition *c, const rp_slot_info *slot)
 {
-    RP_TRY(read_glob(r, value, c));
-    if (!c->glob) return RP_OK;
-    c->glob = rp__module_path_ours(r->bump, c->glob);
-    return c->glob ? RP_OK : RP_ERR_MEMORY;
+    return rp__module_called(slot->module, slot->path, c->glob, RP_CALLED_WITHIN);
 }
 
 /* ---- plug-ins: one that is not open holds for nothing ---- */
@@ -315,7 +307,7 @@ const rp_condition_line rp__conditions[RP_CONDITION_KINDS] = {
     { "every_k_layers", RP_CONDITION_EVERY_K_LAYERS, "k offset", read_every, every_k_layers, NULL },
     { "layers", RP_CONDITION_LAYERS, "list", read_layers, layers, NULL },
     { "module_type", RP_CONDITION_MODULE_TYPE, "types", read_module_type, module_type, NULL },
-    { "path", RP_CONDITION_PATH, "glob", read_path, path_is, path_covers },
+    { "path", RP_CONDITION_PATH, "glob", read_glob, path_is, path_covers },
     { "plugin", RP_CONDITION_PLUGIN, "library symbol args", read_plugin, plugin_module, plugin_slot },
     { "op", RP_CONDITION_OP, "glob", read_glob, NULL, op },
     { "call", RP_CONDITION_CALL, NULL, read_call, NULL, call },

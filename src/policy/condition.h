@@ -34,7 +34,7 @@ struct rp_condition {
     const char *layers;                         /* every_k_layers, layers: path or glob of the list of blocks; NULL: any list */
     int n_types;                                /* module_type: our names */
     const char **type;
-    const char *glob;                           /* path (our names), op */
+    const char *glob;                           /* path, op */
     const char *library, *symbol;               /* plugin; library is absolute */
     rp_args args;
     void *opened;                               /* the library … */

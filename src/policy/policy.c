@@ -93,7 +93,6 @@ static rp_condition *glob_part(rp_policy *policy, rp_condition_kind kind, const 
     c->kind  = kind;
     c->place = (rp_place){ policy->name, 0 };
     c->glob  = rp__bump_text(bump, glob, (int64_t)strlen(glob));
-    if (c->glob && kind == RP_CONDITION_PATH) c->glob = rp__module_path_ours(bump, c->glob);
     return c->glob ? c : NULL;
 }
 

@@ -3,18 +3,7 @@
 
 #include <limits.h>
 
-#include "base/module_path.h"
-
 static rp_status read_any(rp_condition_reader *r, const rp_yaml_node *node, bool slots, rp_condition **out);
-
-const char *rp__module_path_ours(rp_bump *bump, const char *path)
-{
-    char ours[RP_MODULE_PATH_CHARS];
-
-    if (strlen(path) >= sizeof ours) return path;
-    rp__module_path_translate(path, ours);
-    return rp__bump_text(bump, ours, (int64_t)strlen(ours));
-}
 
 const char *rp__place_text(rp_bump *bump, rp_place place)
 {

@@ -38,8 +38,6 @@ rp_status rp__condition_read(rp_condition_reader *r, const rp_yaml_node *node, r
 /* The good ones of a list. */
 rp_status rp__conditions_read(rp_condition_reader *r, const rp_yaml_node *list, int *n, rp_condition ***out);
 rp_status rp__rules_read(rp_condition_reader *r, const rp_yaml_node *list, int *n, rp_rule **out);
-/* A module path of any system in our names. NULL: memory. */
-const char *rp__module_path_ours(rp_bump *bump, const char *path);
 /* "recipe.yaml:12"; what has no line is its origin. NULL: memory. */
 const char *rp__place_text(rp_bump *bump, rp_place place);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "policy/condition.h"
+#include "policy/names.h"
 
 /* The tree as a walk of it, parents first; a module is its place there, and a unit the first of its entries. */
 typedef struct {
@@ -110,7 +111,7 @@ static void make_entry(tree *t, int at)
 
 static bool matches(const rp_module *m, const char *name, const char *type)
 {
-    return (type && !strcmp(m->type->name, type)) || (m->path[0] && rp__glob(name, m->path));
+    return (type && !strcmp(m->type->name, type)) || (m->path[0] && rp__module_called(m, m->path, name, RP_CALLED));
 }
 
 static rp_status take_rule(tree *t, const char *key, const char *name, bool types)
@@ -136,7 +137,7 @@ static rp_status take_blocks(tree *t, const char *layers)
 
     for (int i = 1; i < t->n; i++) {
         const rp_module *list = t->module[t->parent[i]];
-        if (!list->type->is_list || !rp__glob(layers, list->path) || !t->has_params[i]) continue;
+        if (!list->type->is_list || !rp__module_called(list, list->path, layers, RP_CALLED) || !t->has_params[i]) continue;
         make_entry(t, i);
         taken++;
     }

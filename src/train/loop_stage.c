@@ -123,9 +123,9 @@ static int list_names(rp_module *root, rp_recipe_module *out)
     int n = 0;
 
     for (rp_module *m = rp__module_next(root, root); m; m = rp__module_next(root, m)) {
-        out[n++] = (rp_recipe_module){ m->path, m->type->name };
+        out[n++] = (rp_recipe_module){ m->path, m->type->name, m };
         for (int i = 0; i < m->n_params; i++)
-            if (!m->param[i].owner) out[n++] = (rp_recipe_module){ m->param[i].path, NULL };
+            if (!m->param[i].owner) out[n++] = (rp_recipe_module){ m->param[i].path, NULL, m };
     }
     return n;
 }

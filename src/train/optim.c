@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/watch.h"
+#include "policy/names.h"
 
 #define RP_OPTIM(name) extern const rp_optim_kind rp__optim_##name;
 #include "train/optim.def"
@@ -46,28 +47,13 @@ static rp_status check_config(rp_ctx *ctx, const rp_optim_config *c)
     return RP_OK;
 }
 
-/* The glob fits the parameter's whole path, or the path of a module above it. */
-static bool covers(const char *glob, const char *path)
-{
-    char module[512];
-    size_t length = strlen(path);
-
-    if (rp__glob(glob, path)) return true;
-    for (size_t i = 0; i < length && i < sizeof module; i++) {
-        module[i] = 0;
-        if (path[i] == '.' && rp__glob(glob, module)) return true;
-        module[i] = path[i];
-    }
-    return false;
-}
-
 static rp_status choose_decay(rp_optim *o, const rp_optim_config *c)
 {
     for (int i = 0; i < o->n_params; i++) o->slots[i].decays = true;
     for (int g = 0; g < c->n_no_decay; g++) {
         bool matched = false;
         for (int i = 0; i < o->n_params; i++) {
-            if (!covers(c->no_decay[g], o->slots[i].param.path)) continue;
+            if (!rp__module_called(c->model, o->slots[i].param.path, c->no_decay[g], RP_CALLED_WITHIN)) continue;
             o->slots[i].decays = false;
             matched            = true;
         }

@@ -30,6 +30,7 @@ typedef struct {
     double beta1, beta2, eps, momentum, weight_decay;
     const char *const *no_decay;        /* globs over parameter paths, or over modules above them */
     int n_no_decay;
+    const rp_module *model;             /* whose names globs may be in, too; NULL: of paths alone */
     rp_dtype state_dtype;               /* fp32 or bf16 */
     bool master_weights;                /* an fp32 copy beside every bf16 parameter */
     bool stochastic;

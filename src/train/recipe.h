@@ -165,7 +165,7 @@ void rp__recipe_check_resume(const rp_recipe *before, int64_t before_ranks, cons
                              rp_report *report);
 
 /* The model as far as a recipe's names go. A parameter has a NULL type. */
-typedef struct { const char *path, *type; } rp_recipe_module;
+typedef struct { const char *path, *type; const rp_module *in; } rp_recipe_module;
 /* Paths and globs that match no module, `layers` that is no list of modules, block numbers beyond the last, ops that are
  * not in `known_ops` (ends with NULL): errors. */
 void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_recipe_module *module,

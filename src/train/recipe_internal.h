@@ -14,7 +14,6 @@ enum {
     KEY_NULL     = 1,           /* a text that may be null */
     KEY_ABOVE    = 2,           /* `low` itself is out of range … */
     KEY_BELOW    = 4,           /* … and `high` */
-    KEY_PATHS    = 16,          /* module paths: other systems' names are translated */
     KEY_FREE     = 32,          /* may change when a run is resumed … */
     KEY_SHARE    = 64           /* … this one as long as the global batch stays */
 };

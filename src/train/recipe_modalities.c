@@ -114,5 +114,8 @@ rp_status rp__foreign_modalities(rp_foreign *t)
         return RP_OK;
     }
     RP_TRY(translate_variant(t, variant, which));
+    /* Their own model's list of blocks is ours, whatever this model's files call it. */
+    if (layers && !strcmp(rp__foreign_word(layers), "transformer.h"))
+        return rp__foreign_become(t, layers, "layers_fqn", "activation_checkpointing.layers", "layers");
     return layers ? rp__foreign_move(t, layers, "layers_fqn", "activation_checkpointing.layers") : RP_OK;
 }

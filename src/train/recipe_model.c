@@ -2,8 +2,8 @@
  * the last, ops the registry does not know. Works on plain lists of names, so it needs no model. */
 #include "train/recipe_internal.h"
 
-#include "base/module_path.h"
 #include "models/adapter.h"
+#include "policy/names.h"
 
 typedef struct {
     const rp_recipe *recipe;
@@ -18,7 +18,7 @@ typedef struct {
 static const rp_recipe_module *find_match(const checker *c, const char *glob)
 {
     for (int i = 0; i < c->n_modules; i++)
-        if (rp__glob(glob, c->module[i].path)) return &c->module[i];
+        if (rp__module_called(c->module[i].in, c->module[i].path, glob, RP_CALLED)) return &c->module[i];
     return NULL;
 }
 
@@ -69,7 +69,7 @@ static void check_adapted(const checker *c)
     for (int i = 0; i < list->n; i++) {
         const char *name = list->item[i], *near = nearest_layer(c, name);
         bool found       = false;
-        for (int k = 0; k < c->n_modules && !found; k++) found = takes_adapter(&c->module[k]) && rp__adapter_names(name, c->module[k].path);
+        for (int k = 0; k < c->n_modules && !found; k++) found = takes_adapter(&c->module[k]) && rp__adapter_names(c->module[k].in, name, c->module[k].path);
         if (!found)
             rp__report_error(c->report, rp__recipe_place(c->recipe, key), "'%s': no linear layer that takes an adapter is called '%s'%s%s%s", key, name,
                              near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
@@ -106,7 +106,7 @@ static void check_layers(checker *c)
     const rp_recipe_module *found = find_match(c, path);
     rp_place place                = rp__recipe_place(c->recipe, key);
 
-    c->n_blocks = count_children(c, path);
+    c->n_blocks = count_children(c, found ? found->path : path);
     if (c->n_blocks) return;
     c->n_blocks = -1;
     if (c->recipe->activation_checkpointing.mode == RP_MODE_NONE && !rp__recipe_given(c->recipe, key)) return;

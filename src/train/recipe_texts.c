@@ -35,8 +35,7 @@ static rp_status read_text(rp_recipe_reader *r, const rp_recipe_key *key, const 
 
     if (!((key->flags & KEY_NULL) && rp__yaml_is_null(node))) {
         if (!rp__yaml_is_text(node)) return rp__recipe_mismatch(r, key, node);
-        text = key->flags & KEY_PATHS ? rp__module_path_ours(&r->recipe->doc.bump, node->text) : node->text;
-        if (!text) return RP_ERR_MEMORY;
+        text = node->text;
     }
     *(const char **)field = text;
     return RP_OK;
@@ -63,9 +62,7 @@ static rp_status read_texts(rp_recipe_reader *r, const rp_recipe_key *key, const
             rp__recipe_mismatch(r, key, each);
             continue;
         }
-        const char *text = key->flags & KEY_PATHS ? rp__module_path_ours(&r->recipe->doc.bump, each->text) : each->text;
-        if (!text) return RP_ERR_MEMORY;
-        list.item[list.n++] = text;
+        list.item[list.n++] = each->text;
     }
     *(rp_text_list *)field = list;
     return RP_OK;
@@ -100,8 +97,7 @@ static rp_status read_types(rp_recipe_reader *r, const rp_recipe_key *key, const
         bool is_type     = name[0] >= 'A' && name[0] <= 'Z';
         if (is_type && !type) rp__report_error(r->report, node->place, "'%s': unknown module type '%s'%s", key->path, name,
                                                rp__hint(name, rp__module_types, hint));
-        list->item[i] = type ? type : is_type ? name : rp__module_path_ours(&r->recipe->doc.bump, name);
-        if (!list->item[i]) return RP_ERR_MEMORY;
+        if (type) list->item[i] = type;
     }
     return RP_OK;
 }

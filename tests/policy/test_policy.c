@@ -98,7 +98,7 @@ static void rules_and_functions_of_a_program_answer_in_their_order(void **state)
     rp_answer answer = { .fate = 77 };
 
     assert_ok(ctx, rp_policy_new(ctx, "mine", &policy));
-    assert_ok(ctx, rp_policy_rule(policy, "model.layers.*.self_attn", "mat*", RP_PREFER_KEEP));
+    assert_ok(ctx, rp_policy_rule(policy, "layers.*.attn", "mat*", RP_PREFER_KEEP));
     assert_ok(ctx, rp_policy_rule(policy, "norm", NULL, (rp_fate)(RP_KEEP | RP_ALLOW_MUTATION)));
     assert_ok(ctx, rp_policy_call(policy, by_op, NULL, NULL));
     assert_ok(ctx, rp_policy_keep_if(policy, is_matmul, NULL, NULL));

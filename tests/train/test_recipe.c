@@ -198,7 +198,7 @@ static void the_mode_follows_switch_budget_and_conditions(void **state)
           RP_MODE_FULL },
         { "enable_activation_checkpointing: false\nmemory_budget: auto\n", RP_MODE_NONE },
         { "memory_budget: 100\n", RP_MODE_AUTO },
-        { "memory_budget: auto\nactivation_checkpointing: {mode: selective_layer, every: 2, layers: transformer.h}\n",
+        { "memory_budget: auto\nactivation_checkpointing: {mode: selective_layer, every: 2, layers: layers}\n",
           RP_MODE_SELECTIVE_LAYER },
         { "activation_checkpointing: {conditions: [{every_k_layers: 2}], layers: layers}\n", RP_MODE_CONDITIONS },
         { "activation_checkpointing: {rules: [{op: matmul, fate: keep}]}\n", RP_MODE_NONE },

@@ -143,24 +143,25 @@ static void a_written_tree_reads_back(void **state)
     end(&r);
 }
 
-static void hugging_face_paths_become_ours(void **state)
+static void a_glob_names_a_path_one_above_it_or_an_end(void **state)
 {
     (void)state;
-    static const char *const pairs[][2] = {
-        { "model.layers.0.self_attn.q_proj", "layers.0.attn.q" }, { "model.layers.*.mlp.gate_proj", "layers.*.mlp.gate" },
-        { "transformer.h", "layers" }, { "transformer.h.3.attn.c_proj", "layers.3.attn.output" },
-        { "h.3.mlp.c_proj", "layers.3.mlp.down" }, { "transformer.h.*.attn.c_attn", "layers.*.attn.qkv" },
-        { "model.embed_tokens.weight", "tok_embeddings.weight" }, { "lm_head", "output" }, { "transformer.ln_f", "norm" },
-        { "model.layers.1.post_attention_layernorm", "layers.1.mlp_norm" }, { "*.self_attn", "*.attn" },
-        { "layers.2.attn.k_norm", "layers.2.attn.k_norm" }, { "model", "" }, { "*", "*" }, { "", "" }, { "a..b", "a..b" },
-        { "modelling.x", "modelling.x" },
+    static const struct { const char *path, *glob; bool called, within, at_end; } cases[] = {
+        { "layers.3.mlp.gate", "layers.*.mlp.gate", true, true, true },
+        { "layers.3.mlp.gate", "layers.*.mlp", false, true, false },
+        { "layers.3.mlp.gate", "mlp.gate", false, false, true },
+        { "layers.3.mlp.gate", "lp.gate", false, false, false },
+        { "layers.3", "layers.3", true, true, true },
+        { "layers.30.mlp", "layers.3", false, false, false },
+        { "norm", "norm", true, true, true },
+        { "norm", "", false, false, false },
     };
-    char out[RP_MODULE_PATH_CHARS];
 
-    for (int i = 0; i < RP_COUNT(pairs); i++) assert_string_equal(rp__module_path_translate(pairs[i][0], out), pairs[i][1]);
-    assert_true(rp__module_path_covers("layers.*.mlp", "layers.3.mlp.gate"));
-    assert_true(rp__module_path_covers("layers.3", "layers.3"));
-    assert_false(rp__module_path_covers("layers.3", "layers.30.mlp"));
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        assert_int_equal(rp__path_called(cases[i].path, cases[i].glob, RP_CALLED), cases[i].called);
+        assert_int_equal(rp__path_called(cases[i].path, cases[i].glob, RP_CALLED_WITHIN), cases[i].within);
+        assert_int_equal(rp__path_called(cases[i].path, cases[i].glob, RP_CALLED_AT_END), cases[i].at_end);
+    }
 }
 
 int main(void)
@@ -172,7 +173,7 @@ int main(void)
         cmocka_unit_test(aliases_that_multiply_are_refused),
         cmocka_unit_test(merge_keys_fill_in_what_a_map_lacks),
         cmocka_unit_test(a_written_tree_reads_back),
-        cmocka_unit_test(hugging_face_paths_become_ours),
+        cmocka_unit_test(a_glob_names_a_path_one_above_it_or_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
