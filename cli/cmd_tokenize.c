@@ -73,7 +73,7 @@ static const cli_option options[] = {
 const cli_command cmd_tokenize = {
     .usage = "MODEL < text",
     .about = "Print the token ids of a text, one a line. All of the standard input is one document; neither bos nor eos is\n"
-             "added. MODEL is a Hugging Face folder, a tokenizer.json or a .gguf file.",
+             "added. MODEL is a Hugging Face folder, a tokenizer.json, a tokenizer.model or a .gguf file.",
     CLI_OPTIONS(tokenize_fields, options),
     .least_words = 1, .most_words = 1,
     .run = tokenize,

@@ -110,7 +110,8 @@ static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
     return status;
 }
 
-bool rp__is_spm(const char *name) { return strstr(name, ".model") != NULL; }
+/* Mistral's end in the number of a version: "tokenizer.model.v3". */
+bool rp__is_spm(const char *name) { return strstr(name, ".model") && !rp__ends_with(name, ".json"); }
 
 rp_status rp__tokenizer_file(rp_ctx *ctx, const char *folder, const char **out)
 {

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-/* `path` is a Hugging Face directory, a tokenizer.json, or a .gguf file.
+/* `path` is a Hugging Face directory, a tokenizer.json, SentencePiece's tokenizer.model, or a .gguf file.
  * owner   yours; keeps no pointer to the file
  * errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED a model, normalizer or
  *         pre-tokenizer that is not known here, named */
@@ -48,7 +48,7 @@ bool rp__tokenizer_is_special(const rp_tokenizer *tokenizer, int32_t id);
 int32_t rp__tokenizer_id(const rp_tokenizer *tokenizer, const char *token);
 
 /* Write the files a Hugging Face directory needs (tokenizer.json, tokenizer_config.json, special_tokens_map.json when known) so that
- * AutoTokenizer loads them and gives the same ids; from a directory its files are copied, from GGUF they are made.
+ * AutoTokenizer loads them and gives the same ids; from a directory its files are copied, from GGUF and SentencePiece's model they are made.
  * errors RP_ERR_IO · tokenizer.json is another than the one that was loaded */
 rp_status rp__tokenizer_export(rp_tokenizer *tokenizer, const char *directory);
 

@@ -6,6 +6,7 @@
  * GGUF keeps the same lists with the same numbers for kinds of pieces (llama.cpp takes them from there), so there is one way from lists to a
  * tokenizer. The field numbers are SentencePiece's (sentencepiece.proto).
  */
+#include "base/bump.h"
 #include "base/file.h"
 #include "io/sentencepiece.pb-c.h"
 #include "io/tokenizer_inside.h"
@@ -21,12 +22,13 @@ enum { U8, U32 = 4, I32, F32, BOOL, STRING, ARRAY };       /* kinds of values in
 
 /* ---- protobuf ---- */
 
-typedef struct { rp_ctx *ctx; bool failed; } memory;
+/* What is unpacked lies in one piece of memory and goes with it: where a message is malformed libprotobuf-c does not give back all it took. */
+typedef struct { rp_bump bump; bool failed; } memory;
 
 static void *take(void *user, size_t bytes)
 {
     memory *m = user;
-    void *p   = rp__host_alloc(m->ctx, (int64_t)bytes + !bytes);
+    void *p   = rp__bump_alloc(&m->bump, (int64_t)bytes + !bytes);
 
     m->failed = m->failed || !p;
     return p;
@@ -35,7 +37,7 @@ static void *take(void *user, size_t bytes)
 static void give(void *user, void *p)
 {
     (void)user;
-    rp__release(p);
+    (void)p;
 }
 
 /* ---- lists ---- */
@@ -144,16 +146,24 @@ static rp_status make(rp_ctx *ctx, const char *name, const Rp__Spm__Model *m, js
     return status;
 }
 
+static rp_status unpack(memory *m, const char *name, const char *data, int64_t bytes, Rp__Spm__Model **out)
+{
+    ProtobufCAllocator alloc = { .alloc = take, .free = give, .allocator_data = m };
+
+    *out = rp__spm__model__unpack(&alloc, (size_t)bytes, (const uint8_t *)data);
+    if (!*out && m->failed) return RP_ERR_MEMORY;
+    RP_CHECK(m->bump.ctx, *out && (*out)->n_pieces, RP_ERR_FORMAT, "cannot read '%s': it is no SentencePiece model", name);
+    return RP_OK;
+}
+
 rp_status rp__tokenizer_from_spm(rp_ctx *ctx, const char *name, const char *data, int64_t bytes, json_t **root, json_t **config)
 {
-    memory m                 = { .ctx = ctx };
-    ProtobufCAllocator alloc = { .alloc = take, .free = give, .allocator_data = &m };
-    Rp__Spm__Model *model    = rp__spm__model__unpack(&alloc, (size_t)bytes, (const uint8_t *)data);
+    memory m              = { .bump = { .ctx = ctx } };
+    Rp__Spm__Model *model = NULL;
+    rp_status status      = unpack(&m, name, data, bytes, &model);
 
-    if (!model && m.failed) return RP_ERR_MEMORY;
-    RP_CHECK(ctx, model && model->n_pieces, RP_ERR_FORMAT, "cannot read '%s': it is no SentencePiece model", name);
-    rp_status status = make(ctx, name, model, root, config);
-    rp__spm__model__free_unpacked(model, &alloc);
+    if (status == RP_OK) status = make(ctx, name, model, root, config);
+    rp__bump_free(&m.bump);
     return status;
 }
 
