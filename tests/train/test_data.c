@@ -8,8 +8,9 @@
 /* A tokenizer whose ids are bytes. */
 enum { BOS = 256, EOS = 257, VOCAB = 258, MARK = -100 };
 
-static rp_status encode_bytes(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
+static rp_status encode_bytes(void *user, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
 {
+    (void)part;
     int32_t *out = bytes ? rp__host_alloc(user, bytes * (int64_t)sizeof *out) : NULL;
 
     if (bytes && !out) return RP_ERR_MEMORY;
