@@ -115,15 +115,25 @@ static rp_status take_token(walk *w, const rp_added *token, int64_t length, bool
     return RP_OK;
 }
 
+/* From `at` to a byte that begins some token. */
+static int64_t next_start(const rp_added_set *set, const char *text, int64_t bytes, int64_t at)
+{
+    const int32_t *root = set->trie.root;
+
+    while (at < bytes && !root[(uint8_t)text[at]]) at++;
+    return at;
+}
+
 static rp_status find_tokens(walk *w)
 {
     const rp_added_set *set = w->level->set;
     rp_cursor *c            = &w->level->cursor;
     int64_t length          = 0;
 
-    if (!set->n_added) c->at = w->bytes;
-    while (c->at < w->bytes) {
-        bool waits            = false;
+    for (;;) {
+        bool waits = false;
+        c->at      = next_start(set, w->text, w->bytes, c->at);
+        if (c->at == w->bytes) return RP_OK;
         const rp_added *token = longest_at(set, w->text + c->at, w->bytes - c->at, &length, &waits);
         waits                 = waits && !w->ends;
         if (waits) return RP_OK;
@@ -131,7 +141,6 @@ static rp_status find_tokens(walk *w)
         else RP_TRY(take_token(w, token, length, &waits));
         if (waits) return RP_OK;
     }
-    return RP_OK;
 }
 
 /* Spaces before the next token may be its own, and whether it stands alone depends on the character before it. */

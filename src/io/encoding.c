@@ -36,7 +36,7 @@ static void start_again(rp_level *l)
     l->held.n = 0;
     l->past   = 0;
     l->wait   = 0;
-    l->cursor = RP_CURSOR_START;
+    if (l->moves) l->cursor = RP_CURSOR_START;
 }
 
 rp_status rp__encoding_give(rp_encoding *e, int k, const char *text, int64_t bytes, bool first, bool ends)
@@ -87,6 +87,7 @@ static rp_status model(rp_encoding *e, int k, const char *text, int64_t bytes, b
 
 static void add(rp_encoding *e, rp_level level)
 {
+    level.moves  = level.set || level.step || level.stage;
     level.cursor = RP_CURSOR_START;
     RP_BUG_IF(e->n_levels == RP_MAX_LEVELS);
     e->level[e->n_levels++] = level;

@@ -64,12 +64,22 @@ static rp_status hold(cutter *c, rp_span s)
     return RP_OK;
 }
 
+/* A whole span that waits for no neighbour, as most are. */
+static rp_status put_whole(cutter *c, rp_span s)
+{
+    rp_level *l = c->level;
+
+    if (s.end <= s.start || (s.match && l->stage->behaviour == RP_SPLIT_REMOVED)) return RP_OK;
+    return rp__encoding_give(c->e, c->k + 1, c->text + s.start, s.end - s.start, l->first && !(l->past + s.start), true);
+}
+
 /* The next span, or more of the one that grows; what has to wait for its neighbour is held. */
 static rp_status cut(cutter *c, rp_span s, bool grows)
 {
     rp_cursor *at      = &c->level->cursor;
     rp_split behaviour = c->level->stage->behaviour;
 
+    if (!at->grows && !grows && (behaviour == RP_SPLIT_ISOLATED || behaviour == RP_SPLIT_REMOVED)) return put_whole(c, s);
     if (at->grows) at->span.end = s.end;
     else RP_TRY(hold(c, s));
     at->grows = grows;

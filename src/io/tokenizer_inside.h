@@ -306,6 +306,7 @@ typedef struct {
     const rp_added_set *set;        /* that of what it does which it needs */
     rp_normalizer *step;
     const rp_stage *stage;
+    bool moves;                     /* it has a cursor */
     bool first;                     /* its text is where the document begins */
     int64_t past;                   /* bytes of the text before those it holds */
     int64_t wait;                   /* it is not run again before it has so many */
