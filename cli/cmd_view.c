@@ -128,7 +128,8 @@ static const cli_option options[] = {
 const cli_command cmd_view = {
     .usage = "RUN_DIR|PLAN [-o FILE.html]",
     .about = "Make the report of a run or of a plan: memory over the step, the arena, what becomes of every slot, the curve of\n"
-             "budgets, the losses. One page that needs nothing beside it. PLAN is what 'reprise plan -o' wrote.",
+             "budgets, the losses. One page that needs nothing beside it. A run leaves the same without the curve. PLAN is what\n"
+             "'reprise plan -o' wrote.",
     CLI_OPTIONS(view_fields, options),
     .least_words = 1, .most_words = 1,
     .run = view,
