@@ -2,9 +2,9 @@
 #include "texts_test.h"
 
 static const char *const tokenizers[] = {
-    "families/albert", "families/bert", "families/bert_cased", "families/clip", "families/gemma", "families/llama2", "families/mistral",
+    "families/albert", "families/bert", "families/bert_cased", "families/clip", "families/falcon", "families/gemma", "families/llama2", "families/mistral",
     "families/mixed", "families/openai", "families/phi3", "families/rest", "families/t5", "families/t5_old", "families/unigram_bytes",
-    "families/llama2.gguf", "families/bert.gguf", "families/t5.gguf", "gpt2", "llama3", "qwen2", "o200k", "odd", "smollm", "smollm.gguf",
+    "families/llama2.gguf", "families/bert.gguf", "families/t5.gguf", "gpt2", "llama3", "qwen2", "o200k", "odd", "smollm", "smollm.gguf", "spm",
 };
 
 static rp_tokenizer *load(rp_ctx *ctx, const char *name)
@@ -136,6 +136,12 @@ static const char *const stages[] = {
     "{\"type\":\"WhitespaceSplit\"}", "{\"type\":\"BertPreTokenizer\"}", "{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"b\"}",
     "{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}",
 };
+/* What ends a pipeline that goes over to the byte-level alphabet. */
+#define BYTES(prefix, regex) "{\"type\":\"ByteLevel\",\"add_prefix_space\":" prefix ",\"use_regex\":" regex "}"
+static const char *const ends[] = {
+    BYTES("true", "true"), BYTES("false", "true"), BYTES("true", "false"), BYTES("false", "false") "," SPLIT("a+", "MergedWithNext", "false"),
+    BYTES("true", "true") ",{\"type\":\"Digits\",\"individual_digits\":false}",
+};
 static const char *const normalizers[] = {
     "{\"type\":\"NFC\"}", "{\"type\":\"NFKD\"}", "{\"type\":\"Lowercase\"}", "{\"type\":\"StripAccents\"}", "{\"type\":\"BertNormalizer\"}",
     "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}", "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":false}",
@@ -185,7 +191,13 @@ static rp_tokenizer *draw_tokenizer(rp_ctx *ctx, rp_bytes *made, uint64_t *rando
     put(ctx, made, ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
     put_some(ctx, made, normalizers, RP_COUNT(normalizers), 3, ",", random);
     put(ctx, made, "]},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
+    int64_t none = made->n;
     put_some(ctx, made, stages, RP_COUNT(stages), 3, ",", random);
+    if (draw(random) % 3 == 0) {
+        put(ctx, made, made->n > none ? "," : "");
+        put_some(ctx, made, ends, RP_COUNT(ends), 1, "", random);
+        if (made->at[made->n - 1] == ',') made->n--;
+    }
     put(ctx, made, "]},\"added_tokens\":[");
     put_some(ctx, made, added, RP_COUNT(added), 3, "", random);
     if (made->at[made->n - 1] == ',') made->n--;

@@ -249,23 +249,29 @@ static void tokens_beside_a_model_that_would_get_other_ids_are_refused(void **st
 
 /* ---- pre-tokenizers that GGUF names ---- */
 
-static rp_status add_length(void *user, const char *text, int64_t bytes)
-{
-    uint64_t *hash = user;
+static void add_length(uint64_t *hash, int64_t bytes) { *hash = *hash * 6364136223846793005ull + (uint64_t)bytes + 1; }
 
-    (void)text;
-    *hash = *hash * 6364136223846793005ull + (uint64_t)bytes + 1;
-    return RP_OK;
+/* In place of a model: a piece is its length. */
+static rp_status encode_length(rp_tokenizer *t, const char *piece, int64_t bytes, rp_ids *ids)
+{
+    (void)piece;
+    return rp__ids_push(t->ctx, ids, (int32_t)bytes);
 }
 
+/* Behind the normalizers, past both sets of added tokens: what the stages hand to the model. */
 static void add_pieces(rp_ctx *ctx, rp_tokenizer *t, const rp_bytes *text, uint64_t *hash)
 {
     rp_bytes repaired = { 0 }, normal = { 0 };
+    rp_ids *lengths   = &t->encoding.ids;
 
+    t->encode_piece = encode_length;
+    t->maps_bytes   = false;
     assert_ok(ctx, rp__utf8_repair(ctx, text->at ? text->at : "", text->n, &repaired));
     assert_ok(ctx, rp__normalize_all(ctx, &t->normalizers, repaired.at ? repaired.at : "", repaired.n, &normal));
-    assert_ok(ctx, rp__pretokenize(&t->pre, normal.at ? normal.at : "", normal.n, true, add_length, hash));
-    assert_ok(ctx, add_length(hash, NULL, 0));
+    rp__encoding_begin(&t->encoding);
+    assert_ok(ctx, rp__encoding_give(&t->encoding, 3 + t->normalizers.n_steps, normal.at ? normal.at : "", normal.n, true, true));
+    for (int64_t i = 0; i < lengths->n; i++) add_length(hash, lengths->at[i]);
+    add_length(hash, 0);
     rp__release(repaired.at);
     rp__release(normal.at);
 }
