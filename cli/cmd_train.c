@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "train/loop.h"
+#include "view/report.h"
 
 typedef struct { int64_t nproc; } train_fields;
 
@@ -66,6 +67,14 @@ static rp_progress shown_progress(rp_trainer *t)
     return (rp_progress){ stderr, terminal, rp__trainer_info(t)->n_steps, columns };
 }
 
+/* Of what was done so far: an interrupted run has one, too, unless no step was. The first rank's stands for all. */
+static rp_status write_report(const cli *c, const rp_recipe *recipe, rp_trainer *t, rp_status ended)
+{
+    if (!cli_is_first(c) || !rp__trainer_done(t)) return ended;
+    rp_status status = rp__run_report_write(c->ctx, recipe, t);
+    return status == RP_OK ? ended : status;
+}
+
 static void print_end(const rp_recipe *recipe, const rp_trainer *t)
 {
     char out[RP_PROFILE_TEXT_CHARS];
@@ -84,6 +93,7 @@ static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t, con
 
     if (first && rp__trainer_done(t) < rp__trainer_info(t)->n_steps) print_head(recipe, t);
     rp_status status = rp__trainer_run(t, stop, first ? &progress : NULL);
+    if (status == RP_OK || status == RP_ERR_INTERRUPTED) status = write_report(c, recipe, t, status);
     if (status == RP_OK || status == RP_ERR_INTERRUPTED) status = rp__comm_agree(c->ctx, c->comm, status);
     if (status == RP_OK && first) print_end(recipe, t);
     if (status == RP_OK) return 0;
@@ -188,7 +198,7 @@ static const cli_option options[] = {
 const cli_command cmd_train = {
     .usage = "CONFIG [KEY=VALUE ...] [--nproc N]",
     .about = "Train the model of a recipe. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key,\n"
-             "~KEY removes one. Metrics, states and the trained model are written under output_dir.",
+             "~KEY removes one. Metrics, states, the trained model and a report are written under output_dir.",
     CLI_OPTIONS(train_fields, options),
     .least_words = 1, .most_words = 1, .settings = true,
     .run = train,

@@ -67,25 +67,18 @@ static rp_status read_recipe(cli *c, const places *p, rp_report *report, rp_reci
 
 /* ---- the page ---- */
 
-static const char *title_of(const rp_recipe *r, char out[512])
-{
-    snprintf(out, 512, "%.300s, %" PRId64 " x %" PRId64 " tokens, %s", r->model.path ? r->model.path : r->model.config, r->batch_size, r->max_seq_len,
-             r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
-    return out;
-}
-
 static rp_status make_page(const cli *c, const rp_recipe *recipe, const places *p, rp_report *report)
 {
     const rp_forecast_options options = { .events = true, .least = false };
     rp_forecast f = { 0 };
     rp_sweep s    = { 0 };
-    char title[512];
+    char title[RP_TITLE_CHARS];
 
     rp_status status = rp__recipe_open_plugins(recipe, report) ? RP_ERR_MATCH : RP_OK;
     if (status == RP_OK) status = rp__recipe_forecast(c->ctx, recipe, &options, report, &f);
     if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, &(rp_sweep_options){ .n = POINTS }, report, &s);
     if (status == RP_OK)
-        status = rp__report_page_write(c->ctx, &(rp_report_page){ &f, &s, title_of(recipe, title), p->metrics }, p->out);
+        status = rp__report_page_write(c->ctx, &(rp_report_page){ &f, &s, rp__report_title(recipe, title), p->metrics }, p->out);
     rp__release(s.point);
     rp__forecast_close(&f);
     return status;
@@ -135,7 +128,8 @@ static const cli_option options[] = {
 const cli_command cmd_view = {
     .usage = "RUN_DIR|PLAN [-o FILE.html]",
     .about = "Make the report of a run or of a plan: memory over the step, the arena, what becomes of every slot, the curve of\n"
-             "budgets, the losses. One page that needs nothing beside it. PLAN is what 'reprise plan -o' wrote.",
+             "budgets, the losses. One page that needs nothing beside it. A run leaves the same without the curve. PLAN is what\n"
+             "'reprise plan -o' wrote.",
     CLI_OPTIONS(view_fields, options),
     .least_words = 1, .most_words = 1,
     .run = view,

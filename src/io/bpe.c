@@ -269,14 +269,31 @@ static int64_t end_of_part(rp_bpe *bpe, const char *piece, int64_t bytes, int64_
     return at;
 }
 
-rp_status rp__bpe_encode(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids)
+/* The parts but the last, which may have to grow; all of them where the piece ends. */
+static rp_status encode_parts(rp_bpe *bpe, const char *piece, int64_t bytes, bool ends, rp_ids *ids, int64_t *used)
 {
-    if (!bpe->by_char || bpe->seams.never || bpe->ignore_merges) return encode_cached(bpe, piece, bytes, ids);
     for (int64_t at = 0, end; at < bytes; at = end) {
-        end = end_of_part(bpe, piece, bytes, at);
+        end   = end_of_part(bpe, piece, bytes, at);
+        *used = at;
+        if (!ends && end == bytes) return RP_OK;
         RP_TRY(encode_cached(bpe, piece + at, end - at, ids));
     }
     return RP_OK;
+}
+
+static bool has_parts(const rp_bpe *bpe) { return bpe->by_char && !bpe->seams.never && !bpe->ignore_merges; }
+
+rp_status rp__bpe_encode(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids)
+{
+    int64_t used;
+
+    return has_parts(bpe) ? encode_parts(bpe, piece, bytes, true, ids, &used) : encode_cached(bpe, piece, bytes, ids);
+}
+
+rp_status rp__bpe_encode_open(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids, int64_t *used)
+{
+    *used = 0;
+    return has_parts(bpe) ? encode_parts(bpe, piece, bytes, false, ids, used) : RP_OK;
 }
 
 /* Symbols that stand for no text of their own could be joined where no seam is known: nothing is cut then. */
@@ -325,8 +342,9 @@ rp_status rp__bpe_new(rp_ctx *ctx, const rp_vocab *vocab, int64_t n_merges, rp_b
 {
     rp_bytes one = { 0 };
 
-    bpe->ctx   = ctx;
-    bpe->vocab = vocab;
+    bpe->ctx         = ctx;
+    bpe->vocab       = vocab;
+    bpe->seams.never = bpe->prefix.n || bpe->suffix.n;
     for (bpe->n_slots = 64; bpe->n_slots < 2 * n_merges; bpe->n_slots *= 2) {}
     bpe->merge  = rp__host_alloc(ctx, bpe->n_slots * (int64_t)sizeof *bpe->merge);
     bpe->result = rp__host_alloc(ctx, n_merges * (int64_t)sizeof *bpe->result);

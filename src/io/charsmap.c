@@ -68,14 +68,19 @@ static int64_t grapheme(const char *text, int64_t bytes)
     return at;
 }
 
-rp_status rp__charsmap_apply(rp_ctx *ctx, const rp_charsmap *map, const char *text, int64_t bytes, rp_bytes *out)
+rp_status rp__charsmap_apply(rp_ctx *ctx, const rp_charsmap *map, const char *text, int64_t bytes, bool ends, int64_t *used, rp_bytes *out)
 {
     uint32_t point;
     bool found;
 
+    *used = bytes;
     for (int64_t at = 0, n; at < bytes; at += n) {
         n     = grapheme(text + at, bytes - at);
         found = false;
+        if (!ends && at + n == bytes) {
+            *used = at;
+            break;
+        }
         if (n < WHOLE_BELOW) RP_TRY(replace(ctx, map, text + at, n, out, &found));
         for (int64_t i = 0, m; !found && i < n; i += m) {
             bool one = false;

@@ -1,13 +1,18 @@
 /* io/matches.c -- all matches of a pattern in a text, and the text with them replaced. */
 #include "io/tokenizer_inside.h"
 
+/* An empty match at the end of a text that goes on is not certain, whatever was looked at. */
 rp_status rp__matches_next(rp_matches *m)
 {
     uint32_t point;
 
-    while (m->from <= m->bytes) {
-        RP_TRY(rp__pattern_next(m->pattern, m->text, m->bytes, m->from, &m->start, &m->end));
-        if (m->start < 0) return RP_OK;
+    while (m->open ? m->from < m->bytes : m->from <= m->bytes) {
+        RP_TRY(rp__pattern_next(m->pattern, m->text, m->bytes, m->open, m->from, &m->start, &m->end));
+        if (m->start < 0 || (m->open && m->start == m->bytes)) {
+            m->from  = m->end;
+            m->start = -1;
+            return RP_OK;
+        }
         bool empty = m->start == m->end;
         m->from    = m->end;
         if (empty) m->from += m->end < m->bytes ? rp__utf8_next(m->text + m->end, m->bytes - m->end, &point) : 1;

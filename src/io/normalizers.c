@@ -1,4 +1,4 @@
-/* io/normalizers.c -- the steps that a text goes through before it is cut: each takes a text and appends what it makes of it. */
+/* io/normalizers.c -- the steps that a text goes through before it is cut: each takes a passage and appends what it makes of it. */
 #include "io/tokenizer_reader.h"
 
 #include <string.h>
@@ -12,62 +12,101 @@ static rp_status put_point(rp_ctx *ctx, rp_bytes *out, uint32_t point)
     return RP_OK;
 }
 
-static rp_status run_form(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+static bool is_ascii(const char *text, int64_t bytes)
 {
-    return rp__normalize(ctx, step->form, text, bytes, out);
+    uint8_t any = 0;
+
+    for (int64_t i = 0; i < bytes; i++) any |= (uint8_t)text[i];
+    return any < 0x80;
 }
 
-static rp_status run_prepend(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+/* Nothing joins an ASCII character to what is before it; what comes behind it may. Normal forms leave ASCII as it is. */
+static rp_status run_form(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
-    if (bytes) RP_TRY(rp__bytes_push(ctx, out, step->content.at, step->content.n));
-    return rp__bytes_push(ctx, out, text, bytes);
+    if (!in->ends) {
+        if (in->used) in->used--;
+        while (in->used > 0 && (uint8_t)in->text[in->used] >= 0x80) in->used--;
+    }
+    if (is_ascii(in->text, in->used)) return rp__bytes_push(ctx, out, in->text, in->used);
+    return rp__normalize(ctx, step->form, in->text, in->used, out);
 }
 
-static rp_status run_replace(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+static rp_status run_prepend(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
-    return rp__pattern_replace(ctx, step->pattern, text, bytes, &step->content, out);
+    if (in->bytes && !in->cursor->begun) RP_TRY(rp__bytes_push(ctx, out, step->content.at, step->content.n));
+    in->cursor->begun |= in->bytes > 0;
+    return rp__bytes_push(ctx, out, in->text, in->bytes);
 }
 
-static rp_status run_strip(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+static rp_status run_replace(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
-    int64_t start = step->left ? rp__skip_space(text, bytes, 0) : 0;
-    int64_t end   = step->right ? rp__skip_space_back(text, start, bytes) : bytes;
+    rp_matches *m = &in->cursor->matches;
+    int64_t *done = &in->cursor->done;
 
-    return rp__bytes_push(ctx, out, text + start, end - start);
+    m->pattern = step->pattern;
+    m->text    = in->text;
+    m->bytes   = in->bytes;
+    m->open    = !in->ends;
+    for (;;) {
+        RP_TRY(rp__matches_next(m));
+        if (m->start < 0) break;
+        RP_TRY(rp__bytes_push(ctx, out, in->text + *done, m->start - *done));
+        RP_TRY(rp__bytes_push(ctx, out, step->content.at, step->content.n));
+        *done = m->end;
+    }
+    int64_t certain = in->ends ? in->bytes : m->from;
+    RP_TRY(rp__bytes_push(ctx, out, in->text + *done, certain - *done));
+    if (in->ends) return RP_OK;
+    in->used = rp__pattern_context(step->pattern, in->text, certain);
+    *done    = certain - in->used;
+    m->from -= in->used;
+    m->last_end -= in->used;
+    return RP_OK;
 }
 
-static rp_status run_lower(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+/* White space waits: it may be the text's end. */
+static rp_status run_strip(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
+{
+    int64_t start = step->left && !in->cursor->begun ? rp__skip_space(in->text, in->bytes, 0) : 0;
+    int64_t end   = step->right ? rp__skip_space_back(in->text, start, in->bytes) : in->bytes;
+
+    in->cursor->begun |= start < in->bytes;
+    in->used = end;
+    return rp__bytes_push(ctx, out, in->text + start, end - start);
+}
+
+static rp_status run_lower(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     uint32_t point, lower[2];
 
     (void)step;
-    for (int64_t at = 0; at < bytes;) {
-        at   += rp__utf8_next(text + at, bytes - at, &point);
+    for (int64_t at = 0; at < in->bytes;) {
+        at   += rp__utf8_next(in->text + at, in->bytes - at, &point);
         int n = rp__lower(point, lower);
         for (int i = 0; i < n; i++) RP_TRY(put_point(ctx, out, lower[i]));
     }
     return RP_OK;
 }
 
-static rp_status run_clean(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+static rp_status run_clean(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     uint32_t point;
 
     (void)step;
-    for (int64_t at = 0; at < bytes;) {
-        at += rp__utf8_next(text + at, bytes - at, &point);
+    for (int64_t at = 0; at < in->bytes;) {
+        at += rp__utf8_next(in->text + at, in->bytes - at, &point);
         if (!rp__is_dropped(point)) RP_TRY(put_point(ctx, out, rp__is_space(point) ? ' ' : point));
     }
     return RP_OK;
 }
 
-static rp_status run_cjk(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+static rp_status run_cjk(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     uint32_t point;
 
     (void)step;
-    for (int64_t at = 0; at < bytes;) {
-        at      += rp__utf8_next(text + at, bytes - at, &point);
+    for (int64_t at = 0; at < in->bytes;) {
+        at      += rp__utf8_next(in->text + at, in->bytes - at, &point);
         bool cjk = rp__is_cjk(point);
         if (cjk) RP_TRY(put_point(ctx, out, ' '));
         RP_TRY(put_point(ctx, out, point));
@@ -76,32 +115,32 @@ static rp_status run_cjk(rp_ctx *ctx, rp_normalizer *step, const char *text, int
     return RP_OK;
 }
 
-static rp_status drop(rp_ctx *ctx, bool (*member)(uint32_t point), const char *text, int64_t bytes, rp_bytes *out)
+static rp_status drop(rp_ctx *ctx, bool (*member)(uint32_t point), const rp_passage *in, rp_bytes *out)
 {
     uint32_t point;
 
-    for (int64_t at = 0; at < bytes;) {
-        at += rp__utf8_next(text + at, bytes - at, &point);
+    for (int64_t at = 0; at < in->bytes;) {
+        at += rp__utf8_next(in->text + at, in->bytes - at, &point);
         if (!member(point)) RP_TRY(put_point(ctx, out, point));
     }
     return RP_OK;
 }
 
-static rp_status run_drop_marks(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+static rp_status run_drop_marks(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     (void)step;
-    return drop(ctx, rp__is_mark, text, bytes, out);
+    return drop(ctx, rp__is_mark, in, out);
 }
 
-static rp_status run_drop_nonspacing(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+static rp_status run_drop_nonspacing(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     (void)step;
-    return drop(ctx, rp__is_nonspacing, text, bytes, out);
+    return drop(ctx, rp__is_nonspacing, in, out);
 }
 
-static rp_status run_charsmap(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out)
+static rp_status run_charsmap(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
-    return rp__charsmap_apply(ctx, &step->map, text, bytes, out);
+    return rp__charsmap_apply(ctx, &step->map, in->text, in->bytes, in->ends, &in->used, out);
 }
 
 rp_status rp__normalize_all(rp_ctx *ctx, rp_normalizers *normalizers, const char *text, int64_t bytes, rp_bytes *out)
@@ -113,16 +152,29 @@ rp_status rp__normalize_all(rp_ctx *ctx, rp_normalizers *normalizers, const char
     if (!normalizers->n_steps) return rp__bytes_push(ctx, out, text, bytes);
     for (int i = 0; i < normalizers->n_steps && status == RP_OK; i++) {
         rp_normalizer *step = &normalizers->step[i];
+        rp_cursor cursor    = RP_CURSOR_START;
         if (i) {
             rp_bytes swap = from;
             from   = *out;
             *out   = swap;
             out->n = 0;
         }
-        status = i ? step->run(ctx, step, from.at ? from.at : "", from.n, out) : step->run(ctx, step, text, bytes, out);
+        rp_passage in = { i ? (from.at ? from.at : "") : text, i ? from.n : bytes, i ? from.n : bytes, true, &cursor };
+        status = step->run(ctx, step, &in, out);
     }
     rp__release(from.at);
     return status;
+}
+
+rp_status rp__encoding_normalize(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used)
+{
+    rp_level *l   = &e->level[k];
+    rp_passage in = { text, bytes, bytes, ends, &l->cursor };
+
+    l->made.n = 0;
+    RP_TRY(l->step->run(e->ctx, l->step, &in, &l->made));
+    *used = in.used;
+    return rp__encoding_give(e, k + 1, l->made.at ? l->made.at : "", l->made.n, l->first, ends);
 }
 
 void rp__normalizers_free(rp_normalizers *normalizers)
@@ -146,7 +198,6 @@ static rp_status add(rp_reader *r, rp_normalizer step, rp_normalizer **out)
     all->step[all->n_steps] = step;
     if (out) *out = &all->step[all->n_steps];
     all->n_steps++;
-    if (step.run != run_form) all->changes_ascii = true;
     return RP_OK;
 }
 

@@ -18,6 +18,8 @@ struct rp_pattern {
     pcre2_match_data *data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
+    uint32_t look_back;             /* characters; one at least: `^` looks at what is before it */
+    bool made_open;                 /* machine code for texts that go on is there */
 };
 
 typedef struct { rp_ctx *ctx; const char *text; int64_t n, at; rp_bytes out; unsigned flags; } rewriter;
@@ -279,19 +281,41 @@ static rp_status compile(rp_pattern *p, const rewriter *r)
     p->stack   = pcre2_jit_stack_create(32 * 1024, 4 * 1024 * 1024, p->memory);
     if (!p->data || !p->context || !p->stack) return RP_ERR_MEMORY;
     pcre2_jit_stack_assign(p->context, NULL, p->stack);
+    pcre2_pattern_info(p->code, PCRE2_INFO_MAXLOOKBEHIND, &p->look_back);
+    if (!p->look_back) p->look_back = 1;
     return RP_OK;
 }
 
-rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, int64_t from, int64_t *start, int64_t *end)
+/* PCRE2's hard partial matching stops at the first attempt that asks for a character behind the end, be it to look at it only: what
+ * it finds before is found without knowing what follows. One that takes too many steps is tried again with more text, and more steps. */
+static bool hangs_on_what_follows(int found)
 {
-    PCRE2_UCHAR why[200];
+    return found == PCRE2_ERROR_PARTIAL || found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_JIT_STACKLIMIT;
+}
+
+static int match(rp_pattern *p, const char *text, int64_t bytes, bool open, int64_t from)
+{
     int64_t limit = LEAST_STEPS + STEPS_PER_BYTE * bytes;
 
+    if (open && !p->made_open) pcre2_jit_compile(p->code, PCRE2_JIT_PARTIAL_HARD);
+    if (open) p->made_open = true;
     pcre2_set_match_limit(p->context, limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
-    int found = pcre2_match(p->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)from, PCRE2_NO_UTF_CHECK, p->data,
-                            p->context);
+    return pcre2_match(p->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)from,
+                       PCRE2_NO_UTF_CHECK | (open ? PCRE2_PARTIAL_HARD : 0), p->data, p->context);
+}
 
-    *start = *end = -1;
+rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, bool open, int64_t from, int64_t *start, int64_t *end)
+{
+    PCRE2_UCHAR why[200];
+    int found              = match(p, text, bytes, open, from);
+    const PCRE2_SIZE *pair = pcre2_get_ovector_pointer(p->data);
+
+    *start = -1;
+    *end   = bytes;
+    if (open && hangs_on_what_follows(found)) {
+        *end = found == PCRE2_ERROR_PARTIAL ? (int64_t)pair[0] : from;
+        return RP_OK;
+    }
     if (found == PCRE2_ERROR_NOMATCH) return RP_OK;
     if (found == PCRE2_ERROR_NOMEMORY || found == PCRE2_ERROR_HEAPLIMIT)
         return rp__fail(p->ctx, RP_ERR_MEMORY, "matching the tokenizer's pattern ran out of memory");
@@ -300,10 +324,17 @@ rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, int64
         return rp__fail(p->ctx, RP_ERR_UNSUPPORTED, "the tokenizer's pattern cannot be matched against this text: %s",
                         (const char *)why);
     }
-    const PCRE2_SIZE *pair = pcre2_get_ovector_pointer(p->data);
     *start = (int64_t)pair[0];
     *end   = (int64_t)pair[1];
     return RP_OK;
+}
+
+int64_t rp__pattern_context(const rp_pattern *p, const char *text, int64_t from)
+{
+    uint32_t point;
+
+    for (uint32_t i = 0; i < p->look_back && from > 0; i++) from = rp__utf8_before(text, from, &point);
+    return from;
 }
 
 void rp__pattern_free(rp_pattern *p)

@@ -1,58 +1,94 @@
 /* io/pretokenize.c -- cut text into the pieces inside which merging happens.
  *
  * A pipeline of stages. Each stage may change the spaces of what the one before hands it, or its alphabet, cuts it, and sees only that: a
- * look-ahead ends where its piece ends. Pieces are handed on as they are found; nothing is kept.
+ * look-ahead ends where its piece ends. Pieces are handed on as they are found. Of a text that goes on a gap, which ends where the next
+ * match begins, is handed on as far as no match begins in it; a match only whole.
  */
 #include "io/tokenizer_inside.h"
 
 #include <string.h>
 
-typedef struct { rp_pretokenizer *pre; rp_piece_fn fn; void *user; } walk;
-typedef struct { int64_t start, end; bool match; } span;
-typedef struct { walk *walk; int stage; const char *text; span held; bool holds, first; } cutter;
+typedef struct { rp_encoding *e; int k; rp_level *level; const char *text; } cutter;
 
-static rp_status run_stage(walk *w, int k, const char *text, int64_t bytes, bool first);
+/* ---- spans, matches and gaps in turn, to pieces ---- */
 
-static rp_status emit(cutter *c, span s)
+/* The span up to `end`, of which some may have been handed on before. */
+static rp_status put(cutter *c, int64_t end, bool ends)
 {
-    if (s.end <= s.start) return RP_OK;
-    return run_stage(c->walk, c->stage + 1, c->text + s.start, s.end - s.start, c->first && !s.start);
+    rp_level *l   = c->level;
+    rp_cursor *at = &l->cursor;
+    int64_t start = at->given;
+
+    at->given = end;
+    if (l->stage->behaviour == RP_SPLIT_REMOVED && at->span.match) return RP_OK;
+    if (at->span.end <= at->span.start) return RP_OK;
+    return rp__encoding_give(c->e, c->k + 1, c->text + start, end - start, l->first && !(l->past + at->span.start), ends);
 }
 
-static rp_status emit_held(cutter *c)
+static rp_status put_held(cutter *c)
 {
-    span s = c->held;
+    rp_cursor *at = &c->level->cursor;
 
-    if (!c->holds) return RP_OK;
-    c->holds = false;
-    return emit(c, s);
+    if (!at->holds) return RP_OK;
+    at->holds = false;
+    return put(c, at->span.end, true);
 }
 
-static rp_status hold(cutter *c, span s)
+/* Does the next span belong to the one that is held? */
+static bool joins(rp_split behaviour, const rp_cursor *at, bool match)
 {
-    RP_TRY(emit_held(c));
-    c->held  = s;
-    c->holds = true;
+    if (!at->holds) return false;
+    switch (behaviour) {
+    case RP_SPLIT_CONTIGUOUS: return at->span.match == match;
+    case RP_SPLIT_WITH_PREVIOUS: return match && !at->span.match;
+    case RP_SPLIT_WITH_NEXT: return !match && at->span.match;
+    default: return false;
+    }
+}
+
+static rp_status hold(cutter *c, rp_span s)
+{
+    rp_cursor *at      = &c->level->cursor;
+    rp_split behaviour = c->level->stage->behaviour;
+
+    at->joined = joins(behaviour, at, s.match);
+    if (at->joined) {
+        at->span.end   = s.end;
+        at->span.match = at->span.match || behaviour == RP_SPLIT_WITH_PREVIOUS;
+        return RP_OK;
+    }
+    RP_TRY(put_held(c));
+    at->span  = s;
+    at->given = s.start;
+    at->holds = true;
     return RP_OK;
 }
 
-/* The next span, match or gap. What has to wait for its neighbour is held. */
-static rp_status cut(cutter *c, rp_split behaviour, span s)
+/* A whole span that waits for no neighbour, as most are. */
+static rp_status put_whole(cutter *c, rp_span s)
 {
-    bool joins = false;
+    rp_level *l = c->level;
 
-    switch (behaviour) {
-    case RP_SPLIT_ISOLATED: return emit(c, s);
-    case RP_SPLIT_REMOVED: return s.match ? RP_OK : emit(c, s);
-    case RP_SPLIT_CONTIGUOUS: joins = c->holds && c->held.match == s.match; break;
-    case RP_SPLIT_WITH_PREVIOUS: joins = c->holds && s.match && !c->held.match; break;
-    case RP_SPLIT_WITH_NEXT: joins = c->holds && !s.match && c->held.match; break;
-    }
-    if (!joins) return hold(c, s);
-    c->held.end = s.end;
-    if (behaviour == RP_SPLIT_WITH_PREVIOUS) c->held.match = true;
-    return behaviour == RP_SPLIT_WITH_NEXT ? emit_held(c) : RP_OK;
+    if (s.end <= s.start || (s.match && l->stage->behaviour == RP_SPLIT_REMOVED)) return RP_OK;
+    return rp__encoding_give(c->e, c->k + 1, c->text + s.start, s.end - s.start, l->first && !(l->past + s.start), true);
 }
+
+/* The next span, or more of the one that grows; what has to wait for its neighbour is held. */
+static rp_status cut(cutter *c, rp_span s, bool grows)
+{
+    rp_cursor *at      = &c->level->cursor;
+    rp_split behaviour = c->level->stage->behaviour;
+
+    if (!at->grows && !grows && (behaviour == RP_SPLIT_ISOLATED || behaviour == RP_SPLIT_REMOVED)) return put_whole(c, s);
+    if (at->grows) at->span.end = s.end;
+    else RP_TRY(hold(c, s));
+    at->grows = grows;
+    if (grows) return put(c, s.end, false);
+    bool waits = behaviour == RP_SPLIT_CONTIGUOUS || behaviour == RP_SPLIT_WITH_PREVIOUS || (behaviour == RP_SPLIT_WITH_NEXT && !at->joined);
+    return waits ? RP_OK : put_held(c);
+}
+
+/* ---- the text ---- */
 
 /* The next match, as rp__matches_next, of whatever the stage cuts at. */
 static rp_status next_match(const rp_stage *stage, rp_matches *m)
@@ -70,32 +106,67 @@ static rp_status next_match(const rp_stage *stage, rp_matches *m)
     return RP_OK;
 }
 
-static rp_status cut_at_matches(cutter *c, rp_stage *stage, int64_t bytes)
+static rp_status cut_at_matches(cutter *c, int64_t bytes, bool ends)
 {
-    rp_matches m = { .pattern = stage->pattern, .text = c->text, .bytes = bytes, .last_end = -1 };
-    int64_t done = 0;
+    const rp_stage *stage = c->level->stage;
+    rp_cursor *at         = &c->level->cursor;
+    rp_matches *m         = &at->matches;
 
+    m->pattern = stage->pattern;
+    m->text    = c->text;
+    m->bytes   = bytes;
+    m->open    = !ends;
     for (;;) {
-        RP_TRY(next_match(stage, &m));
-        if (m.start < 0) break;
-        if (done < m.start) RP_TRY(cut(c, stage->behaviour, (span){ done, m.start, stage->invert }));
-        RP_TRY(cut(c, stage->behaviour, (span){ m.start, m.end, !stage->invert }));
-        done = m.end;
+        RP_TRY(next_match(stage, m));
+        if (m->start < 0) break;
+        if (at->done < m->start || at->grows) RP_TRY(cut(c, (rp_span){ at->done, m->start, stage->invert }, false));
+        RP_TRY(cut(c, (rp_span){ m->start, m->end, !stage->invert }, false));
+        at->done = m->end;
     }
-    if (done < bytes) RP_TRY(cut(c, stage->behaviour, (span){ done, bytes, stage->invert }));
-    return emit_held(c);
+    int64_t certain = ends ? bytes : m->from;
+    if (at->done < certain || (ends && at->grows)) RP_TRY(cut(c, (rp_span){ at->done, certain, stage->invert }, !ends));
+    at->done = certain;
+    return ends ? put_held(c) : RP_OK;
 }
 
-/* The text with another character for its spaces and, where it begins with none, one in front. */
-static rp_status change_spaces(rp_ctx *ctx, rp_stage *stage, const char *text, int64_t bytes, bool first)
+/* What is held and was not handed on stays, and what the pattern may look back at. */
+static int64_t use_up(cutter *c)
 {
-    const rp_bytes *space = &stage->space;
-    rp_bytes *out         = &stage->changed;
-    bool leads            = text[0] == ' ' || (bytes >= space->n && !memcmp(text, space->at, (size_t)space->n));
+    rp_cursor *at = &c->level->cursor;
+    int64_t used  = at->holds && at->given < at->done ? at->given : at->done;
 
-    out->n = 0;
-    if (!leads && (stage->prepend == RP_PREPEND_ALWAYS || (stage->prepend == RP_PREPEND_FIRST && first)))
-        RP_TRY(rp__bytes_push(ctx, out, space->at, space->n));
+    if (c->level->stage->pattern) {
+        int64_t context = rp__pattern_context(c->level->stage->pattern, c->text, at->matches.from);
+        if (context < used) used = context;
+    }
+    at->done -= used;
+    at->given -= used;
+    at->span.start -= used;
+    at->span.end -= used;
+    at->matches.from -= used;
+    at->matches.last_end -= used;
+    return used;
+}
+
+rp_status rp__encoding_cut(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used)
+{
+    cutter c = { e, k, &e->level[k], text };
+
+    if (!bytes && !c.level->past) return RP_OK;
+    RP_TRY(cut_at_matches(&c, bytes, ends));
+    if (!ends) *used = use_up(&c);
+    return RP_OK;
+}
+
+/* ---- spaces ---- */
+
+static bool leads(const rp_bytes *space, const char *text, int64_t bytes)
+{
+    return text[0] == ' ' || (bytes >= space->n && !memcmp(text, space->at, (size_t)space->n));
+}
+
+static rp_status replace_spaces(rp_ctx *ctx, const rp_bytes *space, const char *text, int64_t bytes, rp_bytes *out)
+{
     for (int64_t done = 0; done < bytes;) {
         const char *next = memchr(text + done, ' ', (size_t)(bytes - done));
         int64_t end      = next ? next - text : bytes;
@@ -106,27 +177,33 @@ static rp_status change_spaces(rp_ctx *ctx, rp_stage *stage, const char *text, i
     return RP_OK;
 }
 
-static rp_status run_stage(walk *w, int k, const char *text, int64_t bytes, bool first)
+/* The text with another character for its spaces and, where it begins with none, one in front. */
+rp_status rp__encoding_spaces(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used)
 {
-    if (k == w->pre->n_stages) return w->fn(w->user, text, bytes);
-    rp_stage *stage = &w->pre->stage[k];
-    if (stage->space.n) {
-        RP_TRY(change_spaces(w->pre->ctx, stage, text, bytes, first));
-        text  = stage->changed.at;
-        bytes = stage->changed.n;
-    } else if (stage->maps_bytes) {
-        stage->changed.n = 0;
-        RP_TRY(rp__byte_text(w->pre->ctx, text, bytes, &stage->changed));
-        text  = stage->changed.at;
-        bytes = stage->changed.n;
-    }
-    if (!stage->pattern && !stage->member) return run_stage(w, k + 1, text, bytes, first);
-    return cut_at_matches(&(cutter){ .walk = w, .stage = k, .text = text, .first = first }, stage, bytes);
+    rp_level *l           = &e->level[k];
+    const rp_bytes *space = &l->stage->space;
+    rp_prepend prepend    = l->stage->prepend;
+    bool begins           = !l->cursor.begun;
+
+    if (begins && (!bytes || (!ends && bytes < space->n && text[0] != ' '))) return RP_OK;
+    l->made.n = 0;
+    if (begins && !leads(space, text, bytes) && (prepend == RP_PREPEND_ALWAYS || (prepend == RP_PREPEND_FIRST && l->first)))
+        RP_TRY(rp__bytes_push(e->ctx, &l->made, space->at, space->n));
+    RP_TRY(replace_spaces(e->ctx, space, text, bytes, &l->made));
+    l->cursor.begun = true;
+    *used           = bytes;
+    return rp__encoding_give(e, k + 1, l->made.at ? l->made.at : "", l->made.n, l->first, ends);
 }
 
-rp_status rp__pretokenize(rp_pretokenizer *pre, const char *text, int64_t bytes, bool first, rp_piece_fn fn, void *user)
+/* The text in the byte-level alphabet, a character a byte. */
+rp_status rp__encoding_bytes(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used)
 {
-    return bytes ? run_stage(&(walk){ pre, fn, user }, 0, text, bytes, first) : RP_OK;
+    rp_level *l = &e->level[k];
+
+    l->made.n = 0;
+    *used     = bytes;
+    RP_TRY(rp__byte_text(e->ctx, text, bytes, &l->made));
+    return rp__encoding_give(e, k + 1, l->made.at ? l->made.at : "", l->made.n, l->first, ends);
 }
 
 void rp__pretokenizer_free(rp_pretokenizer *pre)
@@ -134,6 +211,5 @@ void rp__pretokenizer_free(rp_pretokenizer *pre)
     for (int i = 0; i < pre->n_stages; i++) {
         rp__pattern_free(pre->stage[i].pattern);
         rp__release(pre->stage[i].space.at);
-        rp__release(pre->stage[i].changed.at);
     }
 }

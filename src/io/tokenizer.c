@@ -166,80 +166,30 @@ void rp__tokenizer_free(rp_tokenizer *t)
     rp__normalizers_free(&t->normalizers);
     rp__decoders_free(&t->decoders);
     rp__release(t->mapped.at);
+    rp__encoding_free(&t->encoding);
     rp__release(t);
 }
 
-/* ---- encode: each step hands spans to the next ---- */
+/* ---- encode ---- */
 
-typedef struct { rp_tokenizer *t; rp_ids ids; const char *text, *normalized; bool first; } encoder;
-
-static rp_status on_piece(void *user, const char *text, int64_t bytes)
+rp_status rp__tokenizer_feed(rp_tokenizer *t, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
 {
-    encoder *e = user;
+    rp_ids *made = &t->encoding.ids;
 
-    if (!e->t->maps_bytes) return e->t->encode_piece(e->t, text, bytes, &e->ids);
-    e->t->mapped.n = 0;
-    RP_TRY(rp__byte_text(e->t->ctx, text, bytes, &e->t->mapped));
-    return e->t->encode_piece(e->t, e->t->mapped.at, e->t->mapped.n, &e->ids);
-}
-
-static rp_status on_normalized(void *user, const char *text, int64_t bytes, int32_t id)
-{
-    encoder *e = user;
-
-    if (id >= 0) return rp__ids_push(e->t->ctx, &e->ids, id);
-    return rp__pretokenize(&e->t->pre, text, bytes, e->first && text == e->normalized, on_piece, e);
-}
-
-static bool is_ascii(const char *text, int64_t bytes)
-{
-    uint8_t any = 0;
-
-    for (int64_t i = 0; i < bytes; i++) any |= (uint8_t)text[i];
-    return any < 0x80;
-}
-
-static rp_status on_raw(void *user, const char *text, int64_t bytes, int32_t id)
-{
-    encoder *e           = user;
-    rp_normalizers *all  = &e->t->normalizers;
-    rp_bytes norm        = { 0 };
-    rp_status status     = RP_OK;
-
-    if (id >= 0) return rp__ids_push(e->t->ctx, &e->ids, id);
-    e->first      = text == e->text;
-    e->normalized = text;
-    if (all->n_steps && (all->changes_ascii || !is_ascii(text, bytes))) {
-        status        = rp__normalize_all(e->t->ctx, all, text, bytes, &norm);
-        e->normalized = norm.at;
-        bytes         = norm.n;
+    RP_CHECK(t->ctx, bytes >= 0, RP_ERR_ARG, "a text of %" PRId64 " bytes", bytes);
+    if (part & RP_TEXT_BEGINS) rp__encoding_begin(&t->encoding);
+    rp_status status = rp__encoding_give(&t->encoding, 0, text, bytes, true, part & RP_TEXT_ENDS);
+    if (status == RP_OK) {
+        *ids   = made->at;
+        *n_ids = made->n;
+        *made  = (rp_ids){ 0 };
     }
-    if (status == RP_OK) status = rp__added_split(&e->t->normalized, e->normalized, bytes, on_normalized, e);
-    rp__release(norm.at);
     return status;
 }
 
 rp_status rp__tokenizer_encode(rp_tokenizer *t, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
 {
-    encoder e         = { .t = t };
-    rp_bytes repaired = { 0 };
-    rp_status status  = RP_OK;
-
-    RP_CHECK(t->ctx, bytes >= 0, RP_ERR_ARG, "a text of %" PRId64 " bytes", bytes);
-    if (rp__utf8_valid(text, bytes) < bytes) {
-        RP_TRY_GOTO(rp__utf8_repair(t->ctx, text, bytes, &repaired));
-        text  = repaired.at;
-        bytes = repaired.n;
-    }
-    e.text = text;
-    RP_TRY_GOTO(rp__added_split(&t->raw, text, bytes, on_raw, &e));
-    *ids   = e.ids.at;
-    *n_ids = e.ids.n;
-    e.ids.at = NULL;
-done:
-    rp__release(e.ids.at);
-    rp__release(repaired.at);
-    return status;
+    return rp__tokenizer_feed(t, text, bytes, RP_TEXT_WHOLE, ids, n_ids);
 }
 
 /* ---- decode ---- */

@@ -21,6 +21,12 @@ void rp__tokenizer_free(rp_tokenizer *tokenizer);
  * grow linearly. */
 rp_status rp__tokenizer_encode(rp_tokenizer *tokenizer, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
 
+/* The same of a text that comes in any number of pieces, the first of which BEGINS it and forgets what came before: each call gives the
+ * ids that are certain whatever follows, the one that ENDS it the rest. One after another they are the ids of the whole text. Held is
+ * what is not certain: as a rule a word or a line. */
+typedef enum { RP_TEXT_BEGINS = 1, RP_TEXT_ENDS = 2, RP_TEXT_WHOLE = 3 } rp_text_part;
+rp_status rp__tokenizer_feed(rp_tokenizer *tokenizer, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids);
+
 /* The text of the ids; special tokens are skipped when asked. What the byte-level alphabet makes is left as it is where it is no
  * UTF-8; bytes of a byte fallback that make no character are U+FFFD each, as in the package. *text is terminated and yours to
  * rp__release. errors RP_ERR_ARG an id outside the vocabulary */

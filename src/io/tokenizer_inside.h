@@ -4,9 +4,10 @@
  *          utf8.c    added.c    normalizers.c    added.c    pretokenize.c   bpe.c, unigram.c, wordpiece.c
  *   ids ─ tokens ─ decoders.c ─ text
  *
- * Each part hands spans to the next through a callback; what is proportional to the text are its normalized copy, where there
- * are normalizers, and the ids. tokenizer_json.c builds all parts from tokenizer.json; tokenizer_gguf.c makes that JSON from
- * a GGUF file, tokenizer_spm.c from SentencePiece's tokenizer.model.
+ * Each part is a level (encoding.c): it is given a text in any number of pieces, hands on what is certain whatever comes behind it, and
+ * keeps the rest until more comes. What is proportional to a piece are its normalized copy, where there are normalizers, and the
+ * ids. tokenizer_json.c builds all parts from tokenizer.json; tokenizer_gguf.c makes that JSON from a GGUF file,
+ * tokenizer_spm.c from SentencePiece's tokenizer.model.
  */
 #ifndef RP_TOKENIZER_INSIDE_H
 #define RP_TOKENIZER_INSIDE_H
@@ -32,6 +33,10 @@ int rp__utf8_next(const char *text, int64_t bytes, uint32_t *point);
 int rp__utf8_put(char *out, uint32_t point);        /* 1 to 4 bytes */
 /* First byte that is not part of valid UTF-8, or `bytes`. */
 int64_t rp__utf8_valid(const char *text, int64_t bytes);
+/* How many bytes at the end begin a character whose rest may follow: 0 to 3. */
+int64_t rp__utf8_unfinished(const char *text, int64_t bytes);
+/* The character before text[at], at > 0: where it begins, and what it is. */
+int64_t rp__utf8_before(const char *text, int64_t at, uint32_t *point);
 /* Append the text with each maximal invalid subpart replaced by U+FFFD. */
 rp_status rp__utf8_repair(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *out);
 bool rp__is_space(uint32_t point);                  /* White_Space */
@@ -86,14 +91,9 @@ void rp__trie_free(rp_trie *trie);
 /* ---- added tokens (added.c) ---- */
 
 typedef struct { int32_t id; bool lstrip, rstrip, single_word; } rp_added;
-typedef struct { rp_trie trie; rp_added *added; int32_t n_added, room; } rp_added_set;
-
-/* `id` is -1 for text between tokens. */
-typedef rp_status (*rp_span_fn)(void *user, const char *text, int64_t bytes, int32_t id);
+typedef struct { rp_trie trie; rp_added *added; int32_t n_added, room; bool looks_back; } rp_added_set;     /* any lstrip or single_word */
 
 rp_status rp__added_insert(rp_ctx *ctx, rp_added_set *set, const char *text, int64_t bytes, rp_added added);
-/* Leftmost, longest matches, each span and each match in turn. */
-rp_status rp__added_split(const rp_added_set *set, const char *text, int64_t bytes, rp_span_fn fn, void *user);
 void rp__added_free(rp_added_set *set);
 /* From `at` over white space, forward to at most `bytes`, backward to at least `low`. */
 int64_t rp__skip_space(const char *text, int64_t bytes, int64_t at);
@@ -106,13 +106,17 @@ enum { RP_PATTERN_LITERAL = 1, RP_PATTERN_DIGITS = 2 };     /* a plain string ·
 /* A pattern in the dialect of the `tokenizers` package, made to mean the same under PCRE2.
  * errors  RP_ERR_UNSUPPORTED a construct not known to mean the same · RP_ERR_FORMAT PCRE2 refuses it */
 rp_status rp__pattern_new(rp_ctx *ctx, const char *text, int64_t bytes, unsigned flags, rp_pattern **out);
-/* The next match at or after `from`; *start is -1 when there is none. */
-rp_status rp__pattern_next(rp_pattern *pattern, const char *text, int64_t bytes, int64_t from, int64_t *start, int64_t *end);
+/* The next match at or after `from`; *start is -1 when there is none. Of a text that goes on behind `bytes`, `open`, a match counts
+ * only when no more text could change it; without one, none begins before *end, which is `bytes` or where it hangs on what follows. */
+rp_status rp__pattern_next(rp_pattern *pattern, const char *text, int64_t bytes, bool open, int64_t from, int64_t *start, int64_t *end);
+/* Where the text begins that matches at or after `from` may look back at. */
+int64_t rp__pattern_context(const rp_pattern *pattern, const char *text, int64_t from);
 void rp__pattern_free(rp_pattern *pattern);
 
 /* All matches as the package counts them: after an empty match the search goes on one character later, and an empty match
- * right after another match is none. Begin with { .pattern, .text, .bytes, .last_end = -1 }; start is -1 at the end. */
-typedef struct { rp_pattern *pattern; const char *text; int64_t bytes, from, last_end, start, end; } rp_matches;
+ * right after another match is none. Begin with { .pattern, .text, .bytes, .last_end = -1 }; start is -1 at the end, and `from` then
+ * the place before which no other match begins: where more text is to be looked at from. */
+typedef struct { rp_pattern *pattern; const char *text; int64_t bytes; bool open; int64_t from, last_end, start, end; } rp_matches;
 rp_status rp__matches_next(rp_matches *matches);
 /* Append the text with each match replaced. */
 rp_status rp__pattern_replace(rp_ctx *ctx, rp_pattern *pattern, const char *text, int64_t bytes, const rp_bytes *with, rp_bytes *out);
@@ -140,22 +144,34 @@ rp_status rp__normalize(rp_ctx *ctx, rp_normal_form form, const char *text, int6
 typedef struct { rp_bytes blob; const uint8_t *unit, *text; int64_t n_units, text_bytes; } rp_charsmap;
 /* `base64` is precompiled_charsmap. errors  RP_ERR_FORMAT not base64, or sizes that contradict each other */
 rp_status rp__charsmap_new(rp_ctx *ctx, const char *base64, int64_t bytes, rp_charsmap *out);
-rp_status rp__charsmap_apply(rp_ctx *ctx, const rp_charsmap *map, const char *text, int64_t bytes, rp_bytes *out);
+/* *used is all of the text where it ends, else up to its last grapheme. */
+rp_status rp__charsmap_apply(rp_ctx *ctx, const rp_charsmap *map, const char *text, int64_t bytes, bool ends, int64_t *used, rp_bytes *out);
+
+/* Where a level is in its text; offsets are from the first byte that it holds. */
+typedef struct { int64_t start, end; bool match; } rp_span;
+typedef struct {
+    rp_matches matches;
+    int64_t done;                   /* what is before it was handed on, or is in `span` */
+    int64_t at, space_end;          /* added tokens: looked for up to here · the end of the spaces last skipped */
+    int64_t given;                  /* of `span`, what was handed on */
+    rp_span span;                   /* what waits for its neighbour or its end */
+    bool begun, holds, grows, joined;       /* any text came · there is a span · its end is not known · it has its neighbour */
+} rp_cursor;
+#define RP_CURSOR_START ((rp_cursor){ .matches = { .last_end = -1 } })
+
+/* What a normalizer is given. Where the text goes on, it may lower `used`, which is `bytes`: to what it could be certain of. */
+typedef struct { const char *text; int64_t bytes, used; bool ends; rp_cursor *cursor; } rp_passage;
 
 typedef struct rp_normalizer rp_normalizer;
 struct rp_normalizer {
-    rp_status (*run)(rp_ctx *ctx, rp_normalizer *step, const char *text, int64_t bytes, rp_bytes *out);   /* appends */
+    rp_status (*run)(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out);      /* appends */
     rp_normal_form form;
     bool left, right;               /* the ends that Strip cuts */
     rp_pattern *pattern;            /* what Replace looks for */
     rp_bytes content;               /* what it puts there; what Prepend puts in front */
     rp_charsmap map;
 };
-typedef struct {
-    rp_normalizer step[RP_MAX_NORMALIZERS];
-    int n_steps;
-    bool changes_ascii;             /* normal forms alone leave ASCII as it is */
-} rp_normalizers;
+typedef struct { rp_normalizer step[RP_MAX_NORMALIZERS]; int n_steps; } rp_normalizers;
 
 /* Text through all the steps; `out` is replaced. */
 rp_status rp__normalize_all(rp_ctx *ctx, rp_normalizers *normalizers, const char *text, int64_t bytes, rp_bytes *out);
@@ -173,14 +189,10 @@ typedef struct {
     rp_bytes space;                 /* stands for spaces (Metaspace); empty: nothing does */
     rp_prepend prepend;             /* a space goes in front of a text that has none there */
     bool maps_bytes;                /* the text comes to this stage in the byte-level alphabet */
-    rp_bytes changed;               /* the text with its spaces replaced, one in front, or in that alphabet */
 } rp_stage;
 #define RP_MAX_STAGES 16
-typedef struct { rp_ctx *ctx; rp_stage stage[RP_MAX_STAGES]; int n_stages; } rp_pretokenizer;
-typedef rp_status (*rp_piece_fn)(void *user, const char *text, int64_t bytes);
+typedef struct { rp_stage stage[RP_MAX_STAGES]; int n_stages; } rp_pretokenizer;
 
-/* `first`: the text is where the document begins. */
-rp_status rp__pretokenize(rp_pretokenizer *pre, const char *text, int64_t bytes, bool first, rp_piece_fn fn, void *user);
 void rp__pretokenizer_free(rp_pretokenizer *pre);
 
 /* ---- models: a piece to ids ---- */
@@ -218,6 +230,8 @@ rp_status rp__bpe_new(rp_ctx *ctx, const rp_vocab *vocab, int64_t n_merges, rp_b
 /* Merges in order of rank. A pair that comes again takes the later rank, as in the package. */
 rp_status rp__bpe_add_merge(rp_bpe *bpe, int32_t rank, int32_t left, int32_t right);
 rp_status rp__bpe_encode(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids);
+/* Of a piece that goes on, as far as its ids are certain: *used. */
+rp_status rp__bpe_encode_open(rp_bpe *bpe, const char *piece, int64_t bytes, rp_ids *ids, int64_t *used);
 void rp__bpe_free(rp_bpe *bpe);
 
 /* Pairs of characters that some merge joins (seams.c): a text can be cut between any others without a change of its ids. */
@@ -281,6 +295,38 @@ rp_status rp__decode_token(rp_decoding *d, const char *text, int64_t bytes);
 rp_status rp__decode_end(rp_decoding *d);
 void rp__decoders_free(rp_decoders *decoders);
 
+/* ---- a text on its way to ids (encoding.c) ---- */
+
+typedef struct rp_encoding rp_encoding;
+/* What level k is to hand on goes by rp__encoding_give to k + 1. *used is how much of the text need not be seen again; the cursor's offsets are to
+ * be from there. At `ends` all is. */
+typedef rp_status (*rp_level_fn)(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used);
+typedef struct {
+    rp_level_fn run;
+    const rp_added_set *set;        /* that of what it does which it needs */
+    rp_normalizer *step;
+    const rp_stage *stage;
+    bool moves;                     /* it has a cursor */
+    bool first;                     /* its text is where the document begins */
+    int64_t past;                   /* bytes of the text before those it holds */
+    int64_t wait;                   /* it is not run again before it has so many */
+    rp_bytes held, made;
+    rp_cursor cursor;
+} rp_level;
+enum { RP_MAX_LEVELS = 4 + RP_MAX_NORMALIZERS + 2 * RP_MAX_STAGES };
+struct rp_encoding { rp_ctx *ctx; rp_tokenizer *t; rp_level level[RP_MAX_LEVELS]; int n_levels; rp_ids ids; };
+
+void rp__encoding_build(rp_encoding *e, rp_tokenizer *t);
+/* Forget what is held. */
+void rp__encoding_begin(rp_encoding *e);
+rp_status rp__encoding_give(rp_encoding *e, int k, const char *text, int64_t bytes, bool first, bool ends);
+void rp__encoding_free(rp_encoding *e);
+rp_status rp__encoding_added(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used);         /* added.c */
+rp_status rp__encoding_normalize(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used);     /* normalizers.c */
+rp_status rp__encoding_spaces(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used);        /* pretokenize.c */
+rp_status rp__encoding_bytes(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used);
+rp_status rp__encoding_cut(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used);
+
 /* ---- the whole ---- */
 
 struct rp_tokenizer {
@@ -293,11 +339,14 @@ struct rp_tokenizer {
     rp_normalizers normalizers;
     rp_pretokenizer pre;
     rp_status (*encode_piece)(rp_tokenizer *t, const char *piece, int64_t bytes, rp_ids *ids);   /* by the model it has: */
+    /* Of a piece that goes on; NULL: it has to be whole. */
+    rp_status (*encode_open)(rp_tokenizer *t, const char *piece, int64_t bytes, rp_ids *ids, int64_t *used);
     rp_bpe bpe;
     rp_unigram unigram;
     rp_wordpiece wordpiece;
     bool maps_bytes;                /* pieces reach the model in the byte-level alphabet */
     rp_bytes mapped;
+    rp_encoding encoding;
     rp_decoders decoders;
     int32_t bos, eos;
     bool adds_bos;

@@ -193,11 +193,15 @@ rp_status rp__tokenizer_build(rp_ctx *ctx, const char *name, json_t *root, json_
     rp_tokenizer *t = rp__host_alloc(ctx, sizeof *t);
 
     if (!t) return RP_ERR_MEMORY;
-    t->ctx = t->pre.ctx = ctx;
+    t->ctx = ctx;
     t->bos = t->eos = -1;
     rp_status status = read_all(&(rp_reader){ .ctx = ctx, .name = name, .t = t }, root, config);
-    if (status == RP_OK) *out = t;
-    else rp__tokenizer_free(t);
+    if (status == RP_OK) {
+        rp__encoding_build(&t->encoding, t);
+        *out = t;
+    } else {
+        rp__tokenizer_free(t);
+    }
     return status;
 }
 

@@ -59,6 +59,11 @@ static rp_status encode_bpe(rp_tokenizer *t, const char *piece, int64_t bytes, r
     return rp__bpe_encode(&t->bpe, piece, bytes, ids);
 }
 
+static rp_status encode_bpe_open(rp_tokenizer *t, const char *piece, int64_t bytes, rp_ids *ids, int64_t *used)
+{
+    return rp__bpe_encode_open(&t->bpe, piece, bytes, ids, used);
+}
+
 static rp_status read_bpe(rp_reader *r, json_t *model)
 {
     const json_t *dropout = json_object_get(model, "dropout");
@@ -80,6 +85,7 @@ static rp_status read_bpe(rp_reader *r, json_t *model)
     RP_TRY(rp__bpe_new(r->ctx, &r->t->vocab, (int64_t)json_array_size(merges), bpe));
     for (size_t i = 0; i < json_array_size(merges); i++) RP_TRY(read_merge(r, json_array_get(merges, i), (int32_t)i));
     r->t->encode_piece = encode_bpe;
+    r->t->encode_open  = encode_bpe_open;
     return RP_OK;
 }
 

@@ -42,6 +42,28 @@ int64_t rp__utf8_valid(const char *text, int64_t bytes)
     return at;
 }
 
+int64_t rp__utf8_unfinished(const char *text, int64_t bytes)
+{
+    for (int64_t n = 1; n <= 3 && n <= bytes; n++) {
+        const uint8_t *lead = (const uint8_t *)text + bytes - n;
+        int bad;
+        if ((*lead & 0xc0) == 0x80) continue;
+        int want = *lead >= 0xf0 ? 4 : *lead >= 0xe0 ? 3 : 2;
+        return *lead >= 0xc2 && *lead <= 0xf4 && n < want && !sequence(lead, n, &bad) && bad == n ? n : 0;
+    }
+    return 0;
+}
+
+int64_t rp__utf8_before(const char *text, int64_t at, uint32_t *point)
+{
+    int64_t end = at;
+
+    do at--;
+    while (at > 0 && ((uint8_t)text[at] & 0xc0) == 0x80);
+    rp__utf8_next(text + at, end - at, point);
+    return at;
+}
+
 rp_status rp__utf8_repair(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *out)
 {
     int64_t at = 0, from = 0;

@@ -6,6 +6,8 @@
  *   packed       ... d d d e|D D D D D e|x x ...      the store cut every max_seq_len tokens
  *   not packed   one document a sample, cut at max_seq_len, padded to the longest of its micro-batch, all ranks' rows together
  *
+ * A text file is a document and may be larger than memory: it is tokenised a window at a time, to the ids of the whole.
+ *
  * Labels are the tokens shifted by one within the sample, so the last place has none; in a packed sample the first token of the
  * next document is a target of the last of this one. With masking (masking.h) they are the hidden tokens at their own places instead.
  * `doc_start` says where the document of a place begins in its sample: attention reaches back to there, both ways as far as the document
@@ -18,13 +20,14 @@
 #define RP_TRAIN_DATA_H
 
 #include "base/base.h"
+#include "io/tokenizer.h"
 #include "train/masking.h"
 
 /* Where ids come from. Ids at or past `vocab` are refused; a bos or eos there is inert. */
 typedef struct {
     void *user;
-    /* As rp__tokenizer_encode; its errors stand in the context of the data. NULL: only format tokens can be read. */
-    rp_status (*encode)(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
+    /* As rp__tokenizer_feed; its errors stand in the context of the data. NULL: only format tokens can be read. */
+    rp_status (*encode)(void *user, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids);
     int32_t bos, eos;                   /* -1: none */
     bool adds_bos;
     int32_t vocab;                      /* of the model */

@@ -171,6 +171,10 @@ rp_status rp__trainer_step(rp_trainer *trainer, rp_metrics *line);
 /* Where the time of the profiled steps went, in a line (rp__profile_text); NULL: none was. */
 const char *rp__trainer_profile_text(const rp_trainer *trainer, char out[RP_PROFILE_TEXT_CHARS]);
 
+/* What its steps of full-length batches take, events included: by the plan that it has, so nothing is solved again. Close *out whatever this
+ * said. errors RP_ERR_MEMORY · as rp__cost_table_open */
+rp_status rp__trainer_forecast(rp_trainer *trainer, rp_forecast *out);
+
 /* A state of what was done so far, unless nothing was or there is one already. */
 rp_status rp__trainer_save(rp_trainer *trainer);
 /* The last state, and final/. */

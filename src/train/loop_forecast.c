@@ -112,6 +112,33 @@ rp_status rp__recipe_forecast(rp_ctx *ctx, const rp_recipe *recipe, const rp_for
     return status;
 }
 
+/* The plan is the run's own, and stays so. */
+static rp_status show(rp_trainer *t, rp_stage *stage, rp_forecast *f)
+{
+    stage->steps     = t->steps;
+    stage->budget    = t->steps->budget;
+    stage->val_rows  = t->val ? t->val_rows : 0;
+    rp_status status = rp__stage_renew(stage, &f->explain);
+    if (status == RP_OK) status = rp__stage_run(stage, rp__stage_show);
+    if (status == RP_OK) tell(stage, f);
+    stage->steps = NULL;
+    return status;
+}
+
+rp_status rp__trainer_forecast(rp_trainer *t, rp_forecast *out)
+{
+    rp_stage stage;
+
+    *out = (rp_forecast){ .feasible = true };
+    rp__explain_open(&out->explain, t->ctx);
+    out->explain.wants_events = true;
+    rp_status status = rp__stage_open_like(t->ctx, t->recipe, rp__model_config(t->engine.model), &stage);
+    if (status == RP_OK) status = show(t, &stage, out);
+    if (status != RP_OK) rp__forecast_close(out);
+    rp__stage_close(&stage);
+    return status;
+}
+
 void rp__forecast_close(rp_forecast *f)
 {
     rp__explain_close(&f->explain);

@@ -169,9 +169,9 @@ static rp_status open_chat(rp_trainer *t, rp_chat **out)
     return status;
 }
 
-static rp_status encode(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
+static rp_status encode(void *user, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
 {
-    return rp__tokenizer_encode(user, text, bytes, ids, n_ids);
+    return rp__tokenizer_feed(user, text, bytes, part, ids, n_ids);
 }
 
 static bool is_special(void *user, int32_t id) { return rp__tokenizer_is_special(user, id); }

@@ -167,8 +167,9 @@ rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out);
 rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps);
 /* The stage's cost table is open. errors as rp__cost_table_open, rp__cost_table_device */
 rp_status rp__stage_costs(rp_stage *stage);
-/* A step as planned, explained. */
+/* A step as planned, explained; on a stage where it has not run yet. */
 rp_status rp__stage_watch(rp_stage *stage);
+rp_status rp__stage_show(rp_stage *stage);
 /* Rules that would recompute what is kept, each tried in a step: they are the explanation's trials. */
 rp_status rp__stage_try_rules(rp_stage *stage);
 /* What runs on the stage counts for fault injection as if it ran on the caller's own context, and fails with its message. */

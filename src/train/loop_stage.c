@@ -215,7 +215,7 @@ static rp_status refuse(rp_stage *stage, bool chosen)
                     e->peak_op);
 }
 
-static rp_status watch_least(rp_stage *stage)
+rp_status rp__stage_show(rp_stage *stage)
 {
     RP_TRY(rp__engine_ready(&stage->engine));
     RP_TRY(rp__stage_follow(stage, stage->steps));
@@ -233,7 +233,7 @@ static rp_status tell_least(rp_stage *stage, rp_explain *explain)
     RP_TRY(rp__stage_run(stage, plan_least));
     if (mine) rp__explain_open(explain = &own, stage->caller);
     rp_status status = rp__stage_renew(stage, explain);
-    if (status == RP_OK) status = rp__stage_run(stage, watch_least);
+    if (status == RP_OK) status = rp__stage_run(stage, rp__stage_show);
     if (status == RP_OK) status = refuse(stage, chosen);
     if (mine) rp__explain_close(&own);
     return status;

@@ -21,7 +21,7 @@ typedef struct { int32_t *id; int64_t n; } ids;
 static rp_status encode(const rp_read_job *job, const char *text, int64_t bytes, ids *out)
 {
     *out = (ids){ 0 };
-    return job->source->encode(job->source->user, text, bytes, &out->id, &out->n);
+    return job->source->encode(job->source->user, text, bytes, RP_TEXT_WHOLE, &out->id, &out->n);
 }
 
 /* The first token that ends beyond byte `at`: what a text cut there and the whole have in common are the tokens before it. A token that

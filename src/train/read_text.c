@@ -1,9 +1,9 @@
 /* train/read_text.c -- a text file is a document; and the steps that readers of text share. */
 #include "train/data_store.h"
 
-#include <sys/stat.h>
-
 #include "io/text_file.h"
+
+enum { WINDOW_BYTES = 1 << 16 };
 
 static bool inert(const rp_data_source *s, int32_t id) { return id < 0 || id >= s->vocab; }
 
@@ -38,58 +38,46 @@ rp_status rp__read_id(const rp_read_job *job, const char *place, int32_t id, boo
     return rp__read_put(job, id, target);
 }
 
-rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *text, int64_t bytes, bool target)
+static rp_status put_part(const rp_read_job *job, const char *place, const char *text, int64_t bytes, rp_text_part part, bool target)
 {
     int32_t *ids     = NULL;
     int64_t n        = 0;
-    rp_status status = job->source->encode(job->source->user, text, bytes, &ids, &n);
+    rp_status status = job->source->encode(job->source->user, text, bytes, part, &ids, &n);
 
     for (int64_t i = 0; i < n && status == RP_OK; i++) status = rp__read_id(job, place, ids[i], target);
     rp__release(ids);
     return status;
 }
 
-/* Sizes of special files are no use, packed ones are larger than they look, and files may grow: read until the end. */
-static rp_status read_whole(const rp_read_job *job, rp_text_file *file, char **text, int64_t *bytes)
+rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *text, int64_t bytes, bool target)
 {
-    struct stat info;
-    int64_t room = 0, used = 0, n = 1, next = stat(job->path, &info) ? 0 : (int64_t)info.st_size;
-    rp_status status = RP_OK;
-
-    *text = NULL;
-    while (n && status == RP_OK) {
-        if (used == room) {
-            next        = (next > room ? next : room + room / 2) + 4096;
-            char *grown = rp__host_grow(job->ctx, *text, room, next);
-            if (!grown) return RP_ERR_MEMORY;
-            *text = grown;
-            room  = next;
-        }
-        status = rp__text_file_read(file, *text + used, room - used, &n);
-        if (status == RP_OK) used += n;
-    }
-    *bytes = used;
-    return status;
+    return put_part(job, place, text, bytes, RP_TEXT_WHOLE, target);
 }
 
-static rp_status put_document(const rp_read_job *job, const char *text, int64_t bytes)
+/* The tokenizer is given what there is, and the end of the text once there is no more. */
+static rp_status put_document(const rp_read_job *job, rp_text_file *file, char *window)
 {
+    int part  = RP_TEXT_BEGINS;
+    int64_t n = 0;
+
     rp__store_begin(job->store);
     RP_TRY(rp__read_bos(job, true));
-    RP_TRY(rp__read_piece(job, "", text, bytes, true));
+    for (; !(part & RP_TEXT_ENDS); part &= ~RP_TEXT_BEGINS) {
+        RP_TRY(rp__text_file_read(file, window, WINDOW_BYTES, &n));
+        if (!n) part |= RP_TEXT_ENDS;
+        RP_TRY(put_part(job, "", window, n, (rp_text_part)part, true));
+    }
     return rp__read_eos(job);
 }
 
 rp_status rp__read_text(const rp_read_job *job)
 {
-    rp_text_file *file;
-    char *text;
-    int64_t bytes;
+    rp_text_file *file = NULL;
+    char *window       = rp__host_alloc(job->ctx, WINDOW_BYTES);
+    rp_status status   = window ? rp__text_file_open(job->ctx, job->path, &file) : RP_ERR_MEMORY;
 
-    RP_TRY(rp__text_file_open(job->ctx, job->path, &file));
-    rp_status status = read_whole(job, file, &text, &bytes);
+    if (status == RP_OK) status = put_document(job, file, window);
     rp__text_file_close(file);
-    if (status == RP_OK) status = put_document(job, text, bytes);
-    rp__release(text);
+    rp__release(window);
     return status;
 }

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "io/text_file.h"
 #include "plan/blocks.h"
 
-enum { METRICS_BYTES = 256 << 20 };
+enum { MOST_LOSSES = 4096 };        /* steps, and as many where a validation was, on the page of a long run */
 
 typedef struct {
     rp_ctx *ctx;
@@ -19,6 +19,10 @@ typedef struct {
     rp_page_owner *owner;
     rp_page_work *work;
     rp_blocks live;                             /* tag: buffer */
+    rp_page_loss *loss;
+    int64_t n_lines, n_vals;                    /* of the metrics, and of those with a validation */
+    int64_t seen, seen_val;                     /* of them, before the line that is read */
+    bool has_val;                               /* it has one */
 } pages;
 
 /* ---- buffers and works ---- */
@@ -139,24 +143,16 @@ static rp_status add_points(pages *p, const rp_sweep *sweep)
     return RP_OK;
 }
 
-static int count_lines(const char *text)
-{
-    int n = 0;
-
-    for (; *text; text++) n += *text == '\n';
-    return n + 1;
-}
-
 /* What is not finite is null there. */
 static double number(const json_t *value) { return json_is_number(value) ? json_number_value(value) : (double)NAN; }
 
-static rp_status add_loss(pages *p, const char *file, char *line, rp_page_loss *out)
+static rp_status add_loss(pages *p, const char *file, int64_t number_of, const char *line, int64_t bytes, rp_page_loss *out)
 {
     json_error_t error;
-    json_t *o = json_loads(line, 0, &error);
+    json_t *o = json_loadb(line, (size_t)bytes, 0, &error);
     const json_t *val;
 
-    if (!o) return rp__fail(p->ctx, RP_ERR_FORMAT, "'%s' line %d is no JSON: %s", file, p->page.n_losses + 1, error.text);
+    if (!o) return rp__fail(p->ctx, RP_ERR_FORMAT, "'%s' line %" PRId64 " is no JSON: %s", file, number_of, error.text);
     val  = json_object_get(o, "val_loss");
     *out = (rp_page_loss){ .step = json_integer_value(json_object_get(o, "step")), .loss = number(json_object_get(o, "loss")),
                            .lr = number(json_object_get(o, "lr")), .val_loss = number(val), .has_val = val != NULL };
@@ -165,21 +161,50 @@ static rp_status add_loss(pages *p, const char *file, char *line, rp_page_loss *
     return RP_OK;
 }
 
+typedef rp_status on_line(pages *p, const char *file, const char *line, int64_t bytes);
+
+/* A line at a time: the metrics of a long run are never held. */
+static rp_status each_line(pages *p, const char *file, on_line *put)
+{
+    rp_text_file *text;
+    const char *line;
+    int64_t bytes;
+
+    p->seen          = p->seen_val = 0;
+    rp_status status = rp__text_file_open(p->ctx, file, &text);
+    if (status != RP_OK) return status == RP_ERR_CONFIG ? RP_ERR_IO : status;      /* it is no setting */
+    while (status == RP_OK && (status = rp__text_file_line(text, &line, &bytes)) == RP_OK && line) {
+        p->has_val = memmem(line, (size_t)bytes, "\"val_loss\"", 10) != NULL;
+        status     = put ? put(p, file, line, bytes) : RP_OK;
+        p->seen++;
+        p->seen_val += p->has_val;
+    }
+    rp__text_file_close(text);
+    return status;
+}
+
+/* One of so many, evenly, the first and the last among them; of lines with a validation the same. */
+static bool shown(int64_t i, int64_t n) { return n <= MOST_LOSSES || i == n - 1 || i % ((n - 1) / (MOST_LOSSES - 1) + 1) == 0; }
+
+static rp_status put_loss(pages *p, const char *file, const char *line, int64_t bytes)
+{
+    if (p->seen >= p->n_lines) return RP_OK;        /* it has grown meanwhile */
+    if (!shown(p->seen, p->n_lines) && !(p->has_val && p->seen_val < p->n_vals && shown(p->seen_val, p->n_vals))) return RP_OK;
+    RP_BUG_IF(p->page.n_losses == 2 * MOST_LOSSES);
+    return add_loss(p, file, p->seen + 1, line, bytes, &p->loss[p->page.n_losses]);
+}
+
 static rp_status add_losses(pages *p, const char *file)
 {
-    rp_status status = RP_OK;
-    int64_t bytes;
-    char *text, *rest;
-
     if (!file) return RP_OK;
-    RP_TRY(rp__file_read(p->ctx, file, METRICS_BYTES, &text, &bytes));
-    rp_page_loss *loss = rp__bump_alloc(&p->bump, (count_lines(text) + 1) * (int64_t)sizeof *loss);
-    if (!loss) status = RP_ERR_MEMORY;
-    for (char *line = strtok_r(text, "\n", &rest); line && status == RP_OK; line = strtok_r(NULL, "\n", &rest))
-        status = add_loss(p, file, line, &loss[p->page.n_losses]);
-    p->page.loss = loss;
-    rp__release(text);
-    return status;
+    RP_TRY(each_line(p, file, NULL));
+    p->n_lines   = p->seen;
+    p->n_vals    = p->seen_val;
+    int64_t most = p->n_lines < 2 * MOST_LOSSES ? p->n_lines : 2 * MOST_LOSSES;
+    p->loss      = rp__bump_alloc(&p->bump, (most + 1) * (int64_t)sizeof *p->loss);
+    if (!p->loss) return RP_ERR_MEMORY;
+    p->page.loss = p->loss;
+    return each_line(p, file, put_loss);
 }
 
 static const char *size_fact(pages *p, int64_t bytes)

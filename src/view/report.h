@@ -1,4 +1,8 @@
-/* view/report.h -- a forecast, a sweep and a run's losses as the page of view/page.h. */
+/* view/report.h -- a forecast, a sweep and a run's losses as the page of view/page.h.
+ *
+ *   a run, at its end      the plan that it has, rehearsed once more for its events; its losses
+ *   reprise view           the recipe planned again, so it works before any run, too; and the curve of budgets
+ */
 #ifndef RP_REPORT_PAGE_H
 #define RP_REPORT_PAGE_H
 
@@ -16,5 +20,12 @@ typedef struct {
 rp_status rp__report_page_fill(const rp_report_page *report, rp_bump *bump, rp_page *out);
 /* errors as above */
 rp_status rp__report_page_write(rp_ctx *ctx, const rp_report_page *report, const char *file);
+
+/* Of what, in a line: "models/smollm2.gguf, 2 x 512 tokens, bf16". */
+#define RP_TITLE_CHARS 512
+const char *rp__report_title(const rp_recipe *recipe, char out[RP_TITLE_CHARS]);
+
+/* report.html of a run, in its output_dir: whole, or as it was. errors as above */
+rp_status rp__run_report_write(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer *trainer);
 
 #endif

@@ -1,5 +1,5 @@
-/* fuzz_tokenizer_encode.c -- any bytes as text, the first a choice of tokenizer: the ids decode to the repaired text. The
- * tokenizers are small ones made here, so that the target needs no files. */
+/* fuzz_tokenizer_encode.c -- any bytes as text, the first a choice of tokenizer: the ids decode to the repaired text, and are the same when
+ * it comes in pieces. The tokenizers are small ones made here, so that the target needs no files. */
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -108,6 +108,28 @@ static void check_seams(rp_tokenizer *t, const char *text, int64_t bytes, const 
     rp__release(whole_id);
 }
 
+/* Nor where it is given in pieces; their lengths are drawn from the text. */
+static void check_pieces(rp_tokenizer *t, const char *text, int64_t bytes, const int32_t *ids, int64_t n)
+{
+    uint64_t random = rp__hash(text, (size_t)bytes, RP_HASH_SEED);
+    int64_t longest = 1 + (int64_t)(random % 50), done = 0;
+    int part        = RP_TEXT_BEGINS;
+
+    for (int64_t at = 0; !(part & RP_TEXT_ENDS); part &= ~RP_TEXT_BEGINS) {
+        int32_t *some = NULL;
+        int64_t n_some, piece;
+        random = random * 6364136223846793005ull + 1442695040888963407ull;
+        piece  = (int64_t)(random >> 33) % (longest + 1);
+        if (piece >= bytes - at) part |= RP_TEXT_ENDS, piece = bytes - at;
+        FUZZ_CHECK(rp__tokenizer_feed(t, text + at, piece, (rp_text_part)part, &some, &n_some) == RP_OK);
+        FUZZ_CHECK(n_some <= n - done && (!n_some || !memcmp(ids + done, some, (size_t)n_some * sizeof *ids)));
+        at += piece;
+        done += n_some;
+        rp__release(some);
+    }
+    FUZZ_CHECK(done == n);
+}
+
 static void check(rp_ctx *ctx, rp_tokenizer *t, const char *text, int64_t bytes)
 {
     rp_bytes repaired = { 0 };
@@ -122,6 +144,7 @@ static void check(rp_ctx *ctx, rp_tokenizer *t, const char *text, int64_t bytes)
     FUZZ_CHECK(n == n_again && (!n || !memcmp(ids, again, (size_t)n * sizeof *ids)));       /* the cache does not show */
     FUZZ_CHECK(rp__tokenizer_decode(t, ids, n, false, &back, &back_bytes) == RP_OK);
     check_seams(t, text, bytes, ids, n);
+    check_pieces(t, text, bytes, ids, n);
     if (!t->normalizers.n_steps && t->decoders.bytes)
         FUZZ_CHECK(back_bytes == repaired.n && (!repaired.n || !memcmp(back, repaired.at, (size_t)repaired.n)));
     FUZZ_CHECK(rp__utf8_valid(back, back_bytes) == back_bytes);

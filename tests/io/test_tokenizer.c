@@ -447,13 +447,13 @@ static void a_long_run_of_spaces_stays_within_the_limit_of_steps(void **state)
     memset(text, ' ', N - 1);
     text[N - 1] = 'x';
     assert_ok(ctx, rp__pattern_new(ctx, spaces, (int64_t)sizeof spaces - 1, 0, &p));
-    assert_ok(ctx, rp__pattern_next(p, text, N, 0, &start, &end));
+    assert_ok(ctx, rp__pattern_next(p, text, N, false, 0, &start, &end));
     assert_int_equal(start, 0);
     assert_int_equal(end, N - 2);
     rp__pattern_free(p);
     assert_ok(ctx, rp__pattern_new(ctx, "(a+)+[bd]", 9, 0, &p));
     memset(text, 'a', 40);
-    assert_int_equal(rp__pattern_next(p, text, 40, 0, &start, &end), RP_ERR_UNSUPPORTED);
+    assert_int_equal(rp__pattern_next(p, text, 40, false, 0, &start, &end), RP_ERR_UNSUPPORTED);
     rp__pattern_free(p);
     free(text);
     test_ctx_free(ctx);

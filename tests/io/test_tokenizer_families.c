@@ -7,8 +7,7 @@
 #include "base/file.h"
 #include "io/small_gguf.h"
 #include "io/tokenizer_inside.h"
-
-#define GOLDEN RP_SOURCE_DIR "/tests/golden/tokenizer/"
+#include "texts_test.h"
 
 static const char *const families[] = { "albert", "bert", "bert_cased", "clip", "falcon", "gemma", "llama2", "mistral", "mixed", "openai", "phi3",
                                         "rest", "t5", "t5_old", "unigram_bytes" };
@@ -44,54 +43,6 @@ static uint64_t hash_of_text(rp_ctx *ctx, const char *text, int64_t n)
 }
 
 /* ---- the golden strings ---- */
-
-enum { MAX_TEXTS = 2000 };
-typedef struct { rp_bytes text[MAX_TEXTS]; int n; } texts;
-
-static rp_bytes text_of(rp_ctx *ctx, const json_t *line)
-{
-    const json_t *text = json_object_get(line, "text"), *times = json_object_get(line, "times");
-    const char *hex    = json_string_value(json_object_get(line, "hex"));
-    rp_bytes out       = { 0 };
-
-    for (int64_t i = 0; text && i < (times ? json_integer_value(times) : 1); i++)
-        assert_ok(ctx, rp__bytes_push(ctx, &out, json_string_value(text), (int64_t)json_string_length(text)));
-    for (; hex && *hex; hex += 2)
-        assert_ok(ctx, rp__bytes_push(ctx, &out, &(char){ (char)strtol((char[]){ hex[0], hex[1], 0 }, NULL, 16) }, 1));
-    return out;
-}
-
-static void read_texts(rp_ctx *ctx, const char *path, texts *out)
-{
-    char *all = NULL, *line, *rest;
-    int64_t bytes;
-
-    assert_ok(ctx, rp__file_read(ctx, path, 1 << 24, &all, &bytes));
-    for (line = all; *line; line = rest + 1) {
-        rest          = strchr(line, '\n');
-        json_t *value = json_loadb(line, (size_t)(rest - line), JSON_ALLOW_NUL, NULL);
-        assert_true(value && out->n < MAX_TEXTS);
-        out->text[out->n++] = text_of(ctx, value);
-        json_decref(value);
-    }
-    rp__release(all);
-}
-
-static texts *all_texts(rp_ctx *ctx)
-{
-    texts *t = calloc(1, sizeof *t);
-
-    read_texts(ctx, GOLDEN "strings.jsonl", t);
-    read_texts(ctx, GOLDEN "families/strings.jsonl", t);
-    assert_true(t->n >= 1000);
-    return t;
-}
-
-static void free_texts(texts *t)
-{
-    for (int i = 0; i < t->n; i++) rp__release(t->text[i].at);
-    free(t);
-}
 
 typedef struct { uint64_t ids, text, plain; } hashes;
 
@@ -298,23 +249,29 @@ static void tokens_beside_a_model_that_would_get_other_ids_are_refused(void **st
 
 /* ---- pre-tokenizers that GGUF names ---- */
 
-static rp_status add_length(void *user, const char *text, int64_t bytes)
-{
-    uint64_t *hash = user;
+static void add_length(uint64_t *hash, int64_t bytes) { *hash = *hash * 6364136223846793005ull + (uint64_t)bytes + 1; }
 
-    (void)text;
-    *hash = *hash * 6364136223846793005ull + (uint64_t)bytes + 1;
-    return RP_OK;
+/* In place of a model: a piece is its length. */
+static rp_status encode_length(rp_tokenizer *t, const char *piece, int64_t bytes, rp_ids *ids)
+{
+    (void)piece;
+    return rp__ids_push(t->ctx, ids, (int32_t)bytes);
 }
 
+/* Behind the normalizers, past both sets of added tokens: what the stages hand to the model. */
 static void add_pieces(rp_ctx *ctx, rp_tokenizer *t, const rp_bytes *text, uint64_t *hash)
 {
     rp_bytes repaired = { 0 }, normal = { 0 };
+    rp_ids *lengths   = &t->encoding.ids;
 
+    t->encode_piece = encode_length;
+    t->maps_bytes   = false;
     assert_ok(ctx, rp__utf8_repair(ctx, text->at ? text->at : "", text->n, &repaired));
     assert_ok(ctx, rp__normalize_all(ctx, &t->normalizers, repaired.at ? repaired.at : "", repaired.n, &normal));
-    assert_ok(ctx, rp__pretokenize(&t->pre, normal.at ? normal.at : "", normal.n, true, add_length, hash));
-    assert_ok(ctx, add_length(hash, NULL, 0));
+    rp__encoding_begin(&t->encoding);
+    assert_ok(ctx, rp__encoding_give(&t->encoding, 3 + t->normalizers.n_steps, normal.at ? normal.at : "", normal.n, true, true));
+    for (int64_t i = 0; i < lengths->n; i++) add_length(hash, lengths->at[i]);
+    add_length(hash, 0);
     rp__release(repaired.at);
     rp__release(normal.at);
 }

@@ -8,8 +8,9 @@
 /* A tokenizer whose ids are bytes. */
 enum { BOS = 256, EOS = 257, VOCAB = 258, MARK = -100 };
 
-static rp_status encode_bytes(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
+static rp_status encode_bytes(void *user, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
 {
+    (void)part;
     int32_t *out = bytes ? rp__host_alloc(user, bytes * (int64_t)sizeof *out) : NULL;
 
     if (bytes && !out) return RP_ERR_MEMORY;
@@ -115,6 +116,62 @@ static void text_files_are_documents_in_bytewise_order(void **state)
     assert_row(b.tokens, BOS, 'z', EOS, BOS, EOS, BOS, 'x', 'y');
     assert_row(b.doc_start, 0, 0, 0, 3, 3, 5, 5, 5);
     rp__data_close(d);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* ---- texts of many windows ---- */
+
+static rp_status feed(void *user, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
+{
+    return rp__tokenizer_feed(user, text, bytes, part, ids, n_ids);
+}
+
+static rp_data_info info_of(rp_ctx *ctx, rp_tokenizer *t, const char *path, const char *format)
+{
+    rp_data_source s = { .user = t, .encode = feed, .bos = 1, .eos = 2, .adds_bos = true, .vocab = 1 << 20 };
+    rp_data_config c = config_of(path, format);
+    rp_data *d       = NULL;
+
+    assert_ok(ctx, rp__data_open(ctx, "dataset", &c, &s, &d));
+    rp_data_info info = rp__data_info(d);
+    rp__data_close(d);
+    return info;
+}
+
+/* One text as a file, and as the only line of a file of lines, which is held: runs of spaces and words that windows cut. */
+static void a_text_file_of_many_windows_has_the_ids_of_the_whole(void **state)
+{
+    (void)state;
+    enum { BYTES = 700000 };
+    static const char *const tokenizers[] = { "smollm", "llama3", "qwen2", "families/llama2", "families/gemma", "families/t5", "families/bert" };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    char *text   = malloc(BYTES + 64), *line = malloc(BYTES + 128);
+    uint32_t x   = 7;
+    size_t n     = 0, n_line;
+
+    while (n < BYTES) {
+        x = x * 1664525u + 1013904223u;
+        n += (size_t)snprintf(text + n, 64, "%s%.*s", (const char *[]){ " ", "  ", ", ", "\xc3\xa9", " 12", "'s ", "", "\xe4\xb8\xad" }[x >> 29],
+                             (int)(x >> 8 & 15), "characteristically");
+    }
+    n_line = (size_t)snprintf(line, BYTES + 128, "{\"text\": \"%s\"}\n", text);
+    temp_write(&dir, "a.txt", text, n);
+    temp_write(&dir, "a.jsonl", line, n_line);
+    for (int i = 0; i < RP_COUNT(tokenizers); i++) {
+        char path[512];
+        rp_tokenizer *t = NULL;
+        snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/tokenizer/%s", tokenizers[i]);
+        assert_ok(ctx, rp__tokenizer_load(ctx, path, &t));
+        rp_data_info a = info_of(ctx, t, temp_path(&dir, "a.txt"), "text"), b = info_of(ctx, t, temp_path(&dir, "a.jsonl"), "jsonl");
+        assert_int_equal(a.n_documents, 1);
+        assert_int_equal(a.n_tokens, b.n_tokens);
+        assert_true(a.n_tokens > 50000 && a.hash == b.hash);
+        rp__tokenizer_free(t);
+    }
+    free(line);
+    free(text);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
@@ -628,6 +685,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_samples_shift_labels_and_restart_at_documents),
         cmocka_unit_test(text_files_are_documents_in_bytewise_order),
+        cmocka_unit_test(a_text_file_of_many_windows_has_the_ids_of_the_whole),
         cmocka_unit_test(listed_files_keep_their_order_and_globs_within_sort_bytewise),
         cmocka_unit_test(bos_and_eos_beyond_the_vocabulary_are_inert),
         cmocka_unit_test(unpacked_documents_are_cut_and_padded_to_the_longest),

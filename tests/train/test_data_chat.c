@@ -8,9 +8,9 @@
 
 enum { MARK = -100, LENGTH = 4096 };
 
-static rp_status encode(void *user, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
+static rp_status encode(void *user, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
 {
-    return rp__tokenizer_encode(user, text, bytes, ids, n_ids);
+    return rp__tokenizer_feed(user, text, bytes, part, ids, n_ids);
 }
 
 typedef struct { rp_ctx *ctx; temp_dir dir; rp_tokenizer *tokenizer; rp_data_source source; rp_data_config config; } world;

@@ -1,0 +1,33 @@
+/* view/run_report.c -- the report that a run leaves behind. */
+#include "base/file.h"
+#include "view/report.h"
+
+const char *rp__report_title(const rp_recipe *r, char out[RP_TITLE_CHARS])
+{
+    snprintf(out, RP_TITLE_CHARS, "%.300s, %" PRId64 " x %" PRId64 " tokens, %s", r->model.path ? r->model.path : r->model.config, r->batch_size, r->max_seq_len,
+             r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
+    return out;
+}
+
+/* The metrics of a run whose folder was removed went with it. */
+static rp_status write_page(rp_ctx *ctx, const rp_recipe *recipe, const rp_forecast *forecast, const char *metrics, const char *file)
+{
+    char title[RP_TITLE_CHARS];
+
+    if (!metrics || !file) return RP_ERR_MEMORY;
+    return rp__report_page_write(ctx, &(rp_report_page){ forecast, NULL, rp__report_title(recipe, title), rp__file_exists(metrics) ? metrics : NULL }, file);
+}
+
+rp_status rp__run_report_write(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer *trainer)
+{
+    rp_forecast forecast;
+
+    RP_TRY(rp__trainer_forecast(trainer, &forecast));
+    char *metrics    = rp__path_join(ctx, recipe->output_dir, "metrics.jsonl");
+    char *file       = metrics ? rp__path_join(ctx, recipe->output_dir, "report.html") : NULL;
+    rp_status status = write_page(ctx, recipe, &forecast, metrics, file);
+    rp__release(file);
+    rp__release(metrics);
+    rp__forecast_close(&forecast);
+    return status;
+}
