@@ -51,6 +51,8 @@ typedef struct {
     int64_t experts, experts_chosen, expert_hidden;     /* of blocks that have such (rp__model_config_experts) in place of an MLP; 0: none */
     int64_t experts_every;              /* each so manieth block; 0: all */
     bool experts_renormalise;           /* weights of the chosen sum to 1 */
+    bool experts_balanced;              /* the loss has the term that balances them … */
+    double experts_balance;             /* … times this */
     bool fused_qkv;                     /* one projection attn.qkv; else q, k, v */
     bool fused_gate_up;                 /* one projection mlp.gate_up; else gate, up */
     bool qkv_bias, attn_output_bias, mlp_bias;

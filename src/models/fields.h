@@ -52,11 +52,12 @@
     { "sliding_window", .kind = RP_FIELD_INT, RP_AT(window), .null_is_zero = true, .low = 1, .high = INT32_MAX, .otherwise = usual }
 
 /* A mixture of experts: how many there are, under either name, and how many a token goes to; rp__config_finish_experts checks the rest. The
- * loss that balances them is added only where output_router_logits is true. */
+ * loss has the term that balances them where output_router_logits is true. */
 #define RP_FIELDS_EXPERTS(name, other, usual, usual_chosen) \
     { name, .also = other, .kind = RP_FIELD_INT, RP_AT(experts), .low = 1, .high = 1 << 16, .otherwise = usual }, \
     { "num_experts_per_tok", .kind = RP_FIELD_INT, RP_AT(experts_chosen), .low = 1, .high = 1 << 16, .otherwise = usual_chosen }, \
-    { "output_router_logits", .kind = RP_FIELD_ONLY, .only = "false" }
+    { "output_router_logits", .kind = RP_FIELD_BOOL, RP_AT(experts_balanced) }, \
+    { "router_aux_loss_coef", .kind = RP_FIELD_NUMBER, RP_AT(experts_balance), .low = 0, .high = 1e9, .otherwise = 0.001 }
 
 /* Experts are gated by silu. */
 #define RP_FIELD_EXPERT_ACTIVATION { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"silu\"" }

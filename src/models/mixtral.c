@@ -1,6 +1,4 @@
 /* models/mixtral.c -- Mixtral: Mistral with a mixture of experts in every block, whose chosen weigh 1 together.
- *
- * The load-balancing loss is part of the loss only where output_router_logits asks for it; it is not honoured.
  */
 #include "models/fields.h"
 
@@ -11,7 +9,7 @@ static const rp_config_field fields[] = {
     { "router_jitter_noise", .kind = RP_FIELD_ONLY, .only = "0" },
 };
 
-static const char *const inert[] = { "router_aux_loss_coef", NULL };
+static const char *const inert[] = { NULL };
 
 static void finish(rp_config_reader *reader, rp_model_config *c)
 {

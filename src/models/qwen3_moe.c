@@ -1,7 +1,7 @@
 /* models/qwen3_moe.c -- Qwen 3 with experts: the dense family's attention, and in most blocks a mixture of experts in place of the MLP.
  *
  * Which blocks have experts: each decoder_sparse_step-th of them, but those that mlp_only_layers lists. The window, where there is one, is of
- * all blocks. The load-balancing loss is part of the loss only where output_router_logits asks for it; it is not honoured.
+ * all blocks.
  */
 #include "models/fields.h"
 
@@ -17,8 +17,8 @@ static const rp_config_field fields[] = {
     { "use_sliding_window", .kind = RP_FIELD_LATER },
 };
 
-/* Of the load-balancing loss; and a number that files have and transformers does not read. */
-static const char *const inert[] = { "router_aux_loss_coef", "max_window_layers", NULL };
+/* A number that files have and transformers does not read. */
+static const char *const inert[] = { "max_window_layers", NULL };
 
 static void check_mlp_only(rp_config_reader *reader, const rp_model_config *c)
 {

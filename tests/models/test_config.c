@@ -174,10 +174,21 @@ static void experts_are_in_the_blocks_that_the_config_says(void **state)
     assert_true(config.experts_chosen == 2 && config.expert_hidden == config.mlp_hidden && config.experts_renormalise);
 }
 
+static void experts_are_balanced_where_the_config_says_so(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(FAMILY("mixtral") ", 'router_aux_loss_coef': 0.02}", NULL));
+    assert_false(config.experts_balanced);
+    assert_ok(ctx, parse(FAMILY("mixtral") ", 'router_aux_loss_coef': 0.02, 'output_router_logits': true}", NULL));
+    assert_true(config.experts_balanced && config.experts_balance == 0.02);
+    assert_ok(ctx, parse(FAMILY("qwen3_moe") ", 'output_router_logits': true}", NULL));
+    assert_true(config.experts_balanced && config.experts_balance == 0.001);
+}
+
 static void experts_that_cannot_be_honoured_are_refused(void **state)
 {
     (void)state;
-    assert_refused(FAMILY("mixtral") ", 'output_router_logits': true}", RP_ERR_UNSUPPORTED, "'output_router_logits' is true; only false");
+    assert_refused(FAMILY("mixtral") ", 'router_aux_loss_coef': -1}", RP_ERR_CONFIG, "'router_aux_loss_coef' is -1");
     assert_refused(FAMILY("mixtral") ", 'router_jitter_noise': 0.5}", RP_ERR_UNSUPPORTED, "'router_jitter_noise' is 0.5; only 0");
     assert_refused(FAMILY("mixtral") ", 'hidden_act': 'gelu'}", RP_ERR_UNSUPPORTED, "'hidden_act' is \"gelu\"; only \"silu\"");
     assert_refused(FAMILY("qwen3_moe") ", 'num_experts': 7}", RP_ERR_CONFIG, "'num_experts_per_tok' 8 is more than there are experts, 7");
@@ -541,6 +552,7 @@ int main(void)
         TEST(windows_are_of_the_blocks_that_transformers_gives_them),
         TEST(a_window_that_cannot_be_honoured_is_refused),
         TEST(experts_are_in_the_blocks_that_the_config_says),
+        TEST(experts_are_balanced_where_the_config_says_so),
         TEST(experts_that_cannot_be_honoured_are_refused),
         TEST(soft_caps_are_there_unless_null),
         TEST(blocks_with_a_window_have_their_own_rope_in_gemma3),
