@@ -97,6 +97,15 @@
     { "layers.*.attn.q_norm", "model.layers.*.self_attn.q_norm" }, { "layers.*.attn.k_norm", "model.layers.*.self_attn.k_norm" }
 #define RP_GGUF_QK_NORMS { "layers.*.attn.q_norm", "blk.*.attn_q_norm" }, { "layers.*.attn.k_norm", "blk.*.attn_k_norm" }
 
+/* All experts of a projection in one tensor; or each apart, as files had them before. */
+#define RP_GGUF_ROUTER { "layers.*.mlp.router", "blk.*.ffn_gate_inp" }
+#define RP_GGUF_EXPERTS \
+    RP_GGUF_ROUTER, { "layers.*.mlp.experts.gate", "blk.*.ffn_gate_exps" }, { "layers.*.mlp.experts.up", "blk.*.ffn_up_exps" }, \
+    { "layers.*.mlp.experts.down", "blk.*.ffn_down_exps" }
+#define RP_GGUF_EXPERTS_APART \
+    RP_GGUF_ROUTER, { "layers.*.mlp.experts.gate", "blk.*.ffn_gate.*" }, { "layers.*.mlp.experts.up", "blk.*.ffn_up.*" }, \
+    { "layers.*.mlp.experts.down", "blk.*.ffn_down.*" }
+
 /* Norms before attention and MLP; behind them; both. One name in files is another norm in each. */
 #define RP_NAMES_NORMS_BEFORE \
     { "layers.*.attn_norm", "model.layers.*.input_layernorm" }, { "layers.*.mlp_norm", "model.layers.*.post_attention_layernorm" }

@@ -55,7 +55,10 @@ static const rp_name_pair names[] = {
     { "layers.*.mlp.experts.down", "model.layers.*.mlp.experts.*.down_proj" },
 };
 
+static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK_NORMS, RP_GGUF_GATE_UP, RP_GGUF_NORMS_BEFORE, RP_GGUF_EXPERTS };
+
 const rp_family rp__family_qwen3_moe = {
     .model_type = "qwen3_moe", .architecture = "Qwen3MoeForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
     .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .gguf_architecture = "qwen3moe", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };
