@@ -92,6 +92,8 @@ VARIANTS = {
         **LLAMA3_ROPE, "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 5000.0, "rope_type": "llama3"}}, set()),
     "llama_linear": (LLAMA, {"num_key_value_heads": 2, "rope_theta": 10000.0,
                              "rope_scaling": {"type": "linear", "factor": 2.5}}, set()),
+    "llama_yarn": (LLAMA, {"num_attention_heads": 2, "num_key_value_heads": 1, "rope_theta": 10000.0, "rope_scaling": {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 2.0, "beta_slow": 0.25}}, {"packed"}),
     "smollm2": (LLAMA, {"hidden_size": 48, "intermediate_size": 64, "num_attention_heads": 6, "num_key_value_heads": 2,
                         "tie_word_embeddings": True, "rope_theta": 100000, "rope_scaling": None, "rope_interleaved": False,
                         "attention_bias": False, "mlp_bias": False, "attention_dropout": 0.0, "pretraining_tp": 1,
@@ -108,6 +110,9 @@ VARIANTS = {
     "qwen3": (QWEN3, {}, set()),
     "qwen3_layer_types": (QWEN3, {"use_sliding_window": True, "layer_types": ["sliding_attention", "full_attention"],
                                   "attention_bias": True, "tie_word_embeddings": True}, set()),
+    "qwen3_yarn": ({k: v for k, v in QWEN3.items() if k not in ("rope_theta", "rope_scaling")}, {"rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 2000.0, "factor": 6.0, "original_max_position_embeddings": 12, "beta_fast": 3.0, "beta_slow": 0.5,
+        "mscale": 0.8, "mscale_all_dim": 0.3, "truncate": False}}, set()),
     "mistral": (MISTRAL, {}, {"packed"}),
     "mistral_whole": (MISTRAL, {"sliding_window": None, "head_dim": 12}, set()),
     "gemma2": (GEMMA2, {}, {"packed"}),

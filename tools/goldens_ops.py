@@ -224,6 +224,14 @@ ROPES = {
     "inv_freq_linear": (64, {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}),
     "inv_freq_llama31": (128, {"rope_theta": 500000.0, **llama3(8.0, 1.0, 4.0, 8192)}),
     "inv_freq_llama32": (64, {"rope_theta": 500000.0, **llama3(32.0, 1.0, 4.0, 8192)}),
+    "inv_freq_yarn": (128, {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0, "original_max_position_embeddings": 32768}),
+    "inv_freq_yarn_exact": (64, {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "original_max_position_embeddings": 4096,
+                                 "beta_fast": 24.0, "beta_slow": 1.5, "mscale": 0.7, "mscale_all_dim": 1.0, "truncate": False}),
+    "inv_freq_yarn_said": (16, {"rope_type": "yarn", "rope_theta": 500.0, "factor": 2.0, "original_max_position_embeddings": 64,
+                                "attention_factor": 1.25}),
+    # Both ends of the ramp are one pair.
+    "inv_freq_yarn_step": (32, {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 16.0, "original_max_position_embeddings": 4,
+                                "beta_fast": 2.0, "beta_slow": 1.0}),
     "inv_freq_tiny": (16, {"rope_theta": 10000.0, **llama3(8.0, 1.0, 4.0, 64)}),
 }
 
@@ -232,8 +240,9 @@ def rotary():
     for case, (dim, parameters) in ROPES.items():
         config = LlamaConfig(hidden_size=dim, num_attention_heads=1, max_position_embeddings=131072,
                              rope_parameters=dict(parameters))
-        tensors[f"{case}.y"] = LlamaRotaryEmbedding(config).inv_freq.float()
-        attributes[case] = {"head_dim": dim, **parameters}
+        made = LlamaRotaryEmbedding(config)
+        tensors[f"{case}.y"] = made.inv_freq.float()
+        attributes[case] = {"head_dim": dim, "scaling": made.attention_scaling, "rope_parameters": parameters}
 
     angles = torch.arange(64).double()[:, None] * tensors["inv_freq_tiny.y"].double()
 

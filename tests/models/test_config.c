@@ -300,6 +300,19 @@ static void original_context_of_llama3_is_the_context_where_it_is_not_given(void
     assert_int_equal(config.rope.original_context, 2048);
 }
 
+/* 0.1 ln(4) + 1 is what the paper has cos and sin multiplied by. */
+static void yarn_takes_what_is_not_said_from_the_contexts_and_the_paper(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(ROPE("{'rope_type': 'yarn', 'factor': null, 'original_max_position_embeddings': 512}"), NULL));
+    assert_true(config.rope.kind == RP_ROPE_YARN && config.rope.factor == 4 && config.rope.beta_fast == 32 && config.rope.beta_slow == 1);
+    assert_true(config.rope.attention_factor == 0.1 * log(4) + 1 && !config.rope.exact_range);
+    assert_ok(ctx, parse(ROPE("{'rope_type': 'yarn', 'factor': 8, 'attention_factor': 1.5, 'mscale': 1, 'mscale_all_dim': 2, 'truncate': false}"), NULL));
+    assert_true(config.rope.attention_factor == 1.5 && config.rope.original_context == 2048 && config.rope.exact_range);
+    assert_ok(ctx, parse(FAMILY("qwen3_moe") ", 'rope_scaling': {'type': 'yarn', 'factor': 2}}", NULL));
+    assert_ok(ctx, parse(FAMILY("mistral") ", 'rope_scaling': {'type': 'yarn', 'factor': 2}}", NULL));
+}
+
 static void inert_fields_change_nothing(void **state)
 {
     (void)state;
@@ -443,7 +456,15 @@ static void unknown_family_is_named_with_those_there_are(void **state)
 static void wrong_rope_is_named(void **state)
 {
     (void)state;
-    assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4}"), RP_ERR_UNSUPPORTED, "'rope_scaling.rope_type' is \"yarn\"");
+    assert_refused(ROPE("{'rope_type': 'dynamic', 'factor': 4}"), RP_ERR_UNSUPPORTED, "'rope_scaling.rope_type' is \"dynamic\"");
+    assert_refused(ROPE("{'rope_type': 'yarn'}"), RP_ERR_CONFIG, "'rope_scaling.factor' is missing, rope type 'yarn' needs it");
+    assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4, 'beta_fast': 0}"), RP_ERR_CONFIG, "'rope_scaling.beta_fast' is 0");
+    assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4, 'truncate': 1}"), RP_ERR_CONFIG, "'rope_scaling.truncate' is 1, expected true or false");
+    assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4, 'low_freq_factor': 1}"), RP_ERR_UNSUPPORTED, "which rope type 'yarn' does not honour");
+    assert_refused(FAMILY("gemma3_text") ", 'rope_scaling': {'rope_type': 'yarn', 'factor': 4}}", RP_ERR_UNSUPPORTED,
+                   "rope type 'yarn' is not honoured for model_type 'gemma3_text'");
+    assert_refused(FAMILY("phi3") ", 'rope_scaling': {'rope_type': 'yarn', 'factor': 4}}", RP_ERR_UNSUPPORTED,
+                   "rope type 'yarn' is not honoured for model_type 'phi3'");
     assert_refused(ROPE("{'type': 'linear'}"), RP_ERR_CONFIG, "'rope_scaling.factor' is missing, rope type 'linear' needs it");
     assert_refused(ROPE("{'type': 'linear', 'factor': 0}"), RP_ERR_CONFIG, "'rope_scaling.factor' is 0, expected a positive number");
     assert_refused(ROPE("{'type': 'linear', 'factor': 2, 'beta_fast': 1}"), RP_ERR_UNSUPPORTED,
@@ -473,7 +494,7 @@ static void all_errors_come_at_once(void **state)
 {
     (void)state;
     assert_int_equal(parse("{'model_type': 'llama', 'vocab_size': 96, 'hidden_size': -1, 'num_hidden_layers': 2, 'foo': 1,"
-                           "'num_attention_heads': 4, 'hidden_act': 'mish', 'sliding_window': 7, 'rope_scaling': {'type': 'yarn'}}",
+                           "'num_attention_heads': 4, 'hidden_act': 'mish', 'sliding_window': 7, 'rope_scaling': {'type': 'dynamic'}}",
                            NULL), RP_ERR_CONFIG);
     assert_int_equal(report.n_errors, 6);
     assert_true(reported("'hidden_size' is -1") && reported("'intermediate_size' is missing") && reported("'hidden_act' is"));
@@ -561,6 +582,7 @@ int main(void)
         TEST(every_honoured_field_arrives),
         TEST(rope_is_read_in_both_spellings),
         TEST(original_context_of_llama3_is_the_context_where_it_is_not_given),
+        TEST(yarn_takes_what_is_not_said_from_the_contexts_and_the_paper),
         TEST(inert_fields_change_nothing),
         TEST(every_golden_config_is_read),
         TEST(overrides_are_set_over_the_file_and_typed),
