@@ -20,6 +20,7 @@ static const struct { const char *op, *prefix[2]; } borrowed[] = {
     { "spread", { "spread_rows", "gather_rows" } },
     { "grouped_matmul", { "gemm" } },
     { "combine", { "gather_rows", "spread_rows" } },
+    { "expert_load", { "softmax_sums" } },
 };
 
 static const char *const kernel_names[] = {

@@ -14,12 +14,16 @@
 
   qwen2.gguf, qwen3.gguf, gemma2.gguf, gemma3_text.gguf, phi3.gguf, olmo2.gguf
                         the golden models of these names, all F32, under the names of the gguf package
+  qwen3_moe.gguf, mixtral.gguf
+                        golden models of experts: those of a projection in one tensor; a Mixtral is a llama with experts
+  mixtral_apart.gguf    the same Mixtral as converters wrote it before, each expert a tensor
 
 Rows of a llama's q and k are permuted as the converter does it: [heads, 2, D/2] becomes [heads, D/2, 2]. Seeded: two runs write the same.
 """
 import argparse
 import json
 import os
+import re
 
 import gguf
 import numpy as np
@@ -160,7 +164,8 @@ def gpt2(folder):
 # ---- the other families, from their golden models ----
 
 FAMILIES = {"qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3, "gemma2": gguf.MODEL_ARCH.GEMMA2,
-            "gemma3_text": gguf.MODEL_ARCH.GEMMA3, "phi3": gguf.MODEL_ARCH.PHI3, "olmo2": gguf.MODEL_ARCH.OLMO2}
+            "gemma3_text": gguf.MODEL_ARCH.GEMMA3, "phi3": gguf.MODEL_ARCH.PHI3, "olmo2": gguf.MODEL_ARCH.OLMO2,
+            "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE, "mixtral": gguf.MODEL_ARCH.LLAMA}
 
 
 def add_metadata(w, c):
@@ -178,8 +183,13 @@ def add_metadata(w, c):
     if "head_dim" in c:
         w.add_key_length(head)
         w.add_value_length(head)
-    if c["model_type"] == "phi3":
+    if c["model_type"] in ("phi3", "mixtral"):
         w.add_rope_dimension_count(head)
+    if "num_experts_per_tok" in c:
+        w.add_expert_count(c.get("num_experts") or c["num_local_experts"])
+        w.add_expert_used_count(c["num_experts_per_tok"])
+    if "moe_intermediate_size" in c:
+        w.add_expert_feed_forward_length(c["moe_intermediate_size"])
     if c["model_type"] in ("gemma2", "gemma3_text", "phi3"):
         w.add_sliding_window(c["sliding_window"] or 0)
     if c.get("attn_logit_softcapping"):
@@ -194,9 +204,31 @@ def add_metadata(w, c):
     w.add_eos_token_id(2)
 
 
-def family(folder, name):
+def experts_in_one(tensors):
+    """Of `….experts.3.w1.weight`, … one `….experts.w1.weight`."""
+    out = {}
+    for key, t in tensors.items():
+        before, expert, after = re.fullmatch(r"(.*\.experts)\.(\d+)(\..*)|(.*)", key).group(1, 2, 3)
+        if expert is None:
+            out[key] = t
+        else:
+            out.setdefault(before + after, {})[int(expert)] = t
+    return {key: torch.stack([t[e] for e in range(len(t))]) if isinstance(t, dict) else t for key, t in out.items()}
+
+
+def theirs_of(names, module):
+    """The gguf package has no names of experts apart any more."""
+    apart = re.fullmatch(r"model\.layers\.(\d+)\.block_sparse_moe\.experts\.(\d+)\.(w\d)", module)
+    if not apart:
+        return names.get_name(module)
+    layer, expert, part = apart.groups()
+    return f"blk.{layer}.{dict(w1='ffn_gate', w2='ffn_down', w3='ffn_up')[part]}.{expert}"
+
+
+def family(folder, name, apart=False):
     """Gemma's norms stand as they act, 1 more than in safetensors. What transformers reads too must be the same."""
-    source, path = os.path.join(folder, "..", "models", name), os.path.join(folder, f"{name}.gguf")
+    source = os.path.join(folder, "..", "models", name)
+    path = os.path.join(folder, f"{name}_apart.gguf" if apart else f"{name}.gguf")
     with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
         config = json.load(f)
     arch = FAMILIES[name]
@@ -205,10 +237,12 @@ def family(folder, name):
     w.add_name("tiny")
     add_metadata(w, config)
     tensors = load_file(os.path.join(source, "model.safetensors"))
-    for key, t in tensors.items():
+    for key, t in (tensors if apart else experts_in_one(tensors)).items():
         module, kind = key.rsplit(".", 1)
         plus = 1 if name.startswith("gemma") and t.dim() == 1 else 0
-        w.add_tensor(f"{names.get_name(module)}.{kind}", (t + plus).numpy())
+        if name == "mixtral" and (".q_proj" in key or ".k_proj" in key):
+            t = permute(t, config["num_attention_heads" if ".q_proj" in key else "num_key_value_heads"])
+        w.add_tensor(f"{theirs_of(names, module)}.{kind}", np.ascontiguousarray((t + plus).numpy()))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -228,3 +262,4 @@ if __name__ == "__main__":
     gpt2(to)
     for one in FAMILIES:
         family(to, one)
+    family(to, "mixtral", apart=True)

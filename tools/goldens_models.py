@@ -82,7 +82,7 @@ BERT = {**{k: v for k, v in SHARED.items() if k not in ("bos_token_id", "eos_tok
 LLAMA3_ROPE = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 64}
 
 # name: (base, what differs, options). Options: packed and ignore add those cases, shards splits the file and adds an index,
-# padded a batch with attention_mask and token types, gamma the names of norms in files that came from TensorFlow,
+# padded a batch with attention_mask and, of encoders, token types, gamma the names of norms in files that came from TensorFlow,
 # bare writes the names and the mask buffers of the original GPT-2 files.
 VARIANTS = {
     "llama2": (LLAMA, {}, {"ignore"}),
@@ -92,6 +92,8 @@ VARIANTS = {
         **LLAMA3_ROPE, "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 5000.0, "rope_type": "llama3"}}, set()),
     "llama_linear": (LLAMA, {"num_key_value_heads": 2, "rope_theta": 10000.0,
                              "rope_scaling": {"type": "linear", "factor": 2.5}}, set()),
+    "llama_yarn": (LLAMA, {"num_attention_heads": 2, "num_key_value_heads": 1, "rope_theta": 10000.0, "rope_scaling": {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 2.0, "beta_slow": 0.25}}, {"packed"}),
     "smollm2": (LLAMA, {"hidden_size": 48, "intermediate_size": 64, "num_attention_heads": 6, "num_key_value_heads": 2,
                         "tie_word_embeddings": True, "rope_theta": 100000, "rope_scaling": None, "rope_interleaved": False,
                         "attention_bias": False, "mlp_bias": False, "attention_dropout": 0.0, "pretraining_tp": 1,
@@ -108,6 +110,9 @@ VARIANTS = {
     "qwen3": (QWEN3, {}, set()),
     "qwen3_layer_types": (QWEN3, {"use_sliding_window": True, "layer_types": ["sliding_attention", "full_attention"],
                                   "attention_bias": True, "tie_word_embeddings": True}, set()),
+    "qwen3_yarn": ({k: v for k, v in QWEN3.items() if k not in ("rope_theta", "rope_scaling")}, {"rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 2000.0, "factor": 6.0, "original_max_position_embeddings": 12, "beta_fast": 3.0, "beta_slow": 0.5,
+        "mscale": 0.8, "mscale_all_dim": 0.3, "truncate": False}}, set()),
     "mistral": (MISTRAL, {}, {"packed"}),
     "mistral_whole": (MISTRAL, {"sliding_window": None, "head_dim": 12}, set()),
     "gemma2": (GEMMA2, {}, {"packed"}),
@@ -128,7 +133,10 @@ VARIANTS = {
     "qwen3_moe": (QWEN3_MOE, {}, {"packed"}),
     "qwen3_moe_mixed": (QWEN3_MOE, {"num_hidden_layers": 5, "decoder_sparse_step": 2, "mlp_only_layers": [3], "norm_topk_prob": False,
                                     "num_experts": 5, "num_experts_per_tok": 3, "use_sliding_window": True}, set()),
+    "qwen3_moe_balanced": (QWEN3_MOE, {"num_hidden_layers": 3, "mlp_only_layers": [2], "norm_topk_prob": False, "num_experts": 4,
+                                       "output_router_logits": True, "router_aux_loss_coef": 0.3}, {"packed", "padded"}),
     "mixtral": (MIXTRAL, {}, {"ignore"}),
+    "mixtral_balanced": (MIXTRAL, {"num_local_experts": 5, "output_router_logits": True, "router_aux_loss_coef": 0.5}, {"ignore", "padded"}),
     "mixtral_window": (MIXTRAL, {"sliding_window": 5, "num_local_experts": 6}, {"packed"}),
     "bert": (BERT, {}, {"packed", "padded"}),
     "bert_gamma": (BERT, {"hidden_act": "gelu_new", "type_vocab_size": 3, "num_hidden_layers": 3,
@@ -241,12 +249,20 @@ def loss_of(logits, labels, ignore_index=-100, shifted=True):
     return F.cross_entropy(wide[:, :-1].reshape(-1, wide.shape[-1]), labels[:, 1:].reshape(-1), ignore_index=ignore_index)
 
 
+def balance_of(model, out):
+    """What transformers adds to the loss of a model whose config says so."""
+    return model.config.router_aux_loss_coef * out.aux_loss if getattr(model.config, "output_router_logits", False) else 0
+
+
 def run(model, ids, labels=None, **inputs):
     """Logits, loss and every parameter's gradient."""
     model.zero_grad(set_to_none=True)
     encoder = is_encoder(model.config.to_dict())
-    logits = model(input_ids=ids, **({} if encoder else {"use_cache": False}), **inputs).logits
-    loss = loss_of(logits, ids if labels is None else labels, shifted=not encoder)
+    labels = ids if labels is None else labels
+    out = model(input_ids=ids, labels=labels, **({} if encoder else {"use_cache": False}), **inputs)
+    logits = out.logits
+    loss = loss_of(logits, labels, shifted=not encoder) + balance_of(model, out)
+    assert abs(loss.item() - out.loss.item()) <= 1e-6 * abs(loss.item()) or logits.dtype == torch.bfloat16, (loss, out.loss)
     loss.backward()
     return logits.detach(), loss.item(), as_saved(model, {name: p.grad.clone() for name, p in model.named_parameters()})
 
@@ -315,7 +331,9 @@ def packed_case(model, ids, labels):
     ids = ids.clone()
     ids[0, 8] = ids[0, 9] = ids[1, 14] = EOS
     start, positions, mask = packed_inputs(model.config, ids, torch.float32)
-    logits, loss, grads = run(model, ids, labels, position_ids=positions, attention_mask=mask)
+    # The mask of a balanced model would have to be one of tokens: from positions that begin again transformers makes this one by itself.
+    with_mask = {} if getattr(model.config, "output_router_logits", False) else {"attention_mask": mask}
+    logits, loss, grads = run(model, ids, labels, position_ids=positions, **with_mask)
     check_documents_alone(model, ids, start, logits)
     _, crossing, _ = run(model, ids, labels)
     tensors = {"packed.input_ids": ids.int(), "packed.document_start": start.int(), "packed.positions": positions.int(),
@@ -324,13 +342,16 @@ def packed_case(model, ids, labels):
 
 
 def padded_case(model, ids, labels):
-    """Row 0 is whole, row 1 ends after 15 tokens: behind that there is nothing to see and no target. Token types of all kinds."""
+    """Row 0 is whole, row 1 ends after 15 tokens: behind that there is nothing to see and no target. Encoders: token types of all kinds."""
     mask = torch.ones_like(ids)
     mask[1, 15:] = 0
-    ids, labels = ids * mask, labels.where(mask == 1, -100)
-    types = torch.arange(ids.numel()).reshape(ids.shape) // 5 % model.config.type_vocab_size
-    logits, loss, grads = run(model, ids, labels, attention_mask=mask, token_type_ids=types)
-    tensors = {"padded.input_ids": ids.int(), "padded.labels": labels.int(), "padded.types": types.int(),
+    ids = ids * mask
+    labels = (ids if labels is None else labels).where(mask == 1, -100)
+    more = {}
+    if is_encoder(model.config.to_dict()):
+        more["token_type_ids"] = torch.arange(ids.numel()).reshape(ids.shape) // 5 % model.config.type_vocab_size
+    logits, loss, grads = run(model, ids, labels, attention_mask=mask, **more)
+    tensors = {"padded.input_ids": ids.int(), "padded.labels": labels.int(), **{"padded.types": t.int() for t in more.values()},
                "padded.logits": logits[mask == 1], **{f"padded.grad.{n}": g for n, g in grads.items()}}
     return tensors, {"loss": loss, "first_row": int(mask[0].sum()), "second_row": int(mask[1].sum())}
 
@@ -341,13 +362,14 @@ def ignore_case(model, ids, _):
     labels[0, :10] = -100
     labels[1, -6:] = -100
     _, loss, grads = run(model, ids, labels)
-    logits = model(input_ids=ids, use_cache=False).logits
+    out = model(input_ids=ids, use_cache=False)
+    logits = out.logits
     seen = ids.clone()
     seen[0, 4] = seen[1, 5] = seen[1, 20] = IGNORED_TOKEN
     tensors = {"ignore.labels": labels.int(), "ignore.token_labels": seen.int(),
                **{f"ignore.grad.{n}": g for n, g in grads.items()}}
     return tensors, {"loss": loss, "targets": int((labels[:, 1:] != -100).sum()), "token": IGNORED_TOKEN,
-                     "token_loss": loss_of(logits, seen, IGNORED_TOKEN).item(),
+                     "token_loss": (loss_of(logits, seen, IGNORED_TOKEN) + balance_of(model, out)).item(),
                      "token_targets": int((seen[:, 1:] != IGNORED_TOKEN).sum())}
 
 

@@ -20,6 +20,7 @@ import transformers
 from safetensors.torch import save_file
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
 tensors, attributes = {}, {}
 
@@ -105,6 +106,67 @@ def losses():
            constants={"ids": torch.tensor([[0, 10, 3, 3], [3, 0, 9, 10]])})
 
 
+# ---- experts: rows stand by expert, then by token, then by choice ----
+
+def choices_of(case, tokens, k, experts):
+    """Distinct for each token, and none goes to the last expert but one."""
+    return draw(case, "choices", tokens, experts).index_fill(1, torch.tensor([experts - 2]), -torch.inf).topk(k).indices
+
+
+def by_expert(choices):
+    return choices.flatten().argsort(stable=True)
+
+
+def spread(x, choices):
+    return x.repeat_interleave(choices.shape[-1], 0)[by_expert(choices)]
+
+
+def grouped(x, w, choices):
+    expert = choices.flatten()[by_expert(choices)]
+    return torch.stack([w[e] @ row for row, e in zip(x, expert)])
+
+
+def combine(rows, weights, choices):
+    slots = torch.empty_like(rows).index_copy(0, by_expert(choices), rows)
+    return (slots.view(*choices.shape, -1) * weights[..., None]).sum(1)
+
+
+def loads(x, choices, starts=None):
+    counts = torch.ones(len(x)) if starts is None else (starts == 0).float()
+    chosen = F.one_hot(choices, x.shape[-1]).sum(1).double()
+    return torch.stack([(t * counts[:, None]).sum(0) / counts.sum() for t in (chosen, x.softmax(-1))])
+
+
+def check_loads(x, choices, starts, k):
+    """The product of both rows is what transformers adds to a loss."""
+    theirs = load_balancing_loss_func((x.double(),), x.shape[-1], k, None if starts is None else starts == 0)
+    assert abs((loads(x.double(), choices, starts).prod(0).sum() * x.shape[-1] - theirs).item()) < 1e-6
+
+
+def experts():
+    for case, rows, n, k, renormalise in (("route", 11, 13, 4, False), ("route_renormalised", 11, 13, 4, True), ("route_one", 7, 5, 1, False)):
+        x = draw(case, "x", rows, n, scale=2.0)
+
+        def weigh(x):
+            p = x.softmax(-1).topk(k).values
+            return p / p.sum(-1, keepdim=True) if renormalise else p
+
+        record(case, weigh, {"x": x}, {"k": k, "renormalise": renormalise})
+        tensors[f"{case}.y1"] = x.topk(k).indices.int()
+    tokens, k, n = 9, 3, 6
+    of = {name: choices_of(name, tokens, k, n) for name in ("spread", "grouped_matmul", "combine")}
+    record("spread", spread, {"x": draw("spread", "x", tokens, 17)}, {"experts": n}, {"choices": of["spread"]})
+    record("grouped_matmul", grouped, {"x": draw("grouped_matmul", "x", tokens * k, 17), "w": draw("grouped_matmul", "w", n, 10, 17)}, None,
+           {"choices": of["grouped_matmul"]})
+    record("combine", combine, {"rows": draw("combine", "rows", tokens * k, 17), "weights": draw("combine", "weights", tokens, k)},
+           {"experts": n}, {"choices": of["combine"]})
+    for case, starts in (("expert_load", None), ("expert_load_padded", torch.tensor([0, 0, 0, 3, 3, 0, 0, 0, 8]))):
+        x = draw(case, "x", tokens, n, scale=2.0)
+        chosen = x.topk(k).indices
+        check_loads(x, chosen, starts, k)
+        record(case, loads, {"x": x}, None, {"choices": chosen, **({} if starts is None else {"starts": starts})})
+
+
 # ---- attention: q [B, T, Hq, D], k and v [B, S, Hkv, D], as the projections leave them ----
 
 def attend(q, k, v, mask=None, causal=False):
@@ -162,6 +224,14 @@ ROPES = {
     "inv_freq_linear": (64, {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}),
     "inv_freq_llama31": (128, {"rope_theta": 500000.0, **llama3(8.0, 1.0, 4.0, 8192)}),
     "inv_freq_llama32": (64, {"rope_theta": 500000.0, **llama3(32.0, 1.0, 4.0, 8192)}),
+    "inv_freq_yarn": (128, {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0, "original_max_position_embeddings": 32768}),
+    "inv_freq_yarn_exact": (64, {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "original_max_position_embeddings": 4096,
+                                 "beta_fast": 24.0, "beta_slow": 1.5, "mscale": 0.7, "mscale_all_dim": 1.0, "truncate": False}),
+    "inv_freq_yarn_said": (16, {"rope_type": "yarn", "rope_theta": 500.0, "factor": 2.0, "original_max_position_embeddings": 64,
+                                "attention_factor": 1.25}),
+    # Both ends of the ramp are one pair.
+    "inv_freq_yarn_step": (32, {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 16.0, "original_max_position_embeddings": 4,
+                                "beta_fast": 2.0, "beta_slow": 1.0}),
     "inv_freq_tiny": (16, {"rope_theta": 10000.0, **llama3(8.0, 1.0, 4.0, 64)}),
 }
 
@@ -170,8 +240,9 @@ def rotary():
     for case, (dim, parameters) in ROPES.items():
         config = LlamaConfig(hidden_size=dim, num_attention_heads=1, max_position_embeddings=131072,
                              rope_parameters=dict(parameters))
-        tensors[f"{case}.y"] = LlamaRotaryEmbedding(config).inv_freq.float()
-        attributes[case] = {"head_dim": dim, **parameters}
+        made = LlamaRotaryEmbedding(config)
+        tensors[f"{case}.y"] = made.inv_freq.float()
+        attributes[case] = {"head_dim": dim, "scaling": made.attention_scaling, "rope_parameters": parameters}
 
     angles = torch.arange(64).double()[:, None] * tensors["inv_freq_tiny.y"].double()
 
@@ -233,7 +304,7 @@ def main():
     out = parser.parse_args().out
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for part in (norms, batch_norms, pointwise, losses, attention, rotary):
+    for part in (norms, batch_norms, pointwise, losses, experts, attention, rotary):
         part()
     save_file({name: t.clone() for name, t in tensors.items()}, os.path.join(out, "ops.safetensors"))
     versions = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}

@@ -19,8 +19,10 @@
  *   spread                 x [..., n]  choices int32 [..., k]      rows by expert [R, n]  rp_attr_experts
  *   grouped_matmul         x [R, k]  w [experts, n, k]  choices    [R, n]
  *   combine                y [R, n]  weights  choices [..., k]     [..., n]               rp_attr_experts
+ *   expert_load            logits [..., n]  choices  doc?          [2, n]
  *   cross_entropy          logits [..., V]  labels int32 [...]     [1]                    rp_attr_cross_entropy
  *   linear_cross_entropy   x [..., n]  w [V, n]  labels  b [V]?    [1]                    rp_attr_cross_entropy
+ *   balance_loss           loss [1]  loads [2, n]  labels          [1]                    rp_attr_balance_loss
  *   all_gather             x [room], this rank's slice; its part?  the whole              rp_attr_whole
  *   all_gather_far         x                                       its part               rp_attr_whole
  *   reduce_scatter         x                                       [room]
@@ -57,5 +59,7 @@ typedef struct { float scale, dropout; bool causal; int32_t window; float softca
  * logits of forward instead of making them again, for their bytes and with the same bits; classes, not 0: w is this rank's slice [room] of
  * [classes, n], and comes and goes a block at a time; softcap, not 0: a logit z becomes softcap * tanh(z / softcap). */
 typedef struct { float weight; int32_t ignore_index; int64_t chunks, keeps_logits, classes; double softcap; } rp_attr_cross_entropy;
+/* loss + weight * (labels but ignore_index) * factor * sum over experts of what chose them and what they were given (expert_load). */
+typedef struct { double factor; float weight; int32_t ignore_index; } rp_attr_balance_loss;
 
 #endif

@@ -18,13 +18,16 @@
 
 typedef enum { RP_ACT_SILU, RP_ACT_GELU_TANH, RP_ACT_GELU_ERF, RP_ACT_RELU } rp_activation;
 typedef enum { RP_NORM_RMS, RP_NORM_LAYER } rp_norm_kind;
-typedef enum { RP_ROPE_NONE, RP_ROPE_DEFAULT, RP_ROPE_LINEAR, RP_ROPE_LLAMA3, RP_ROPE_LONG } rp_rope_kind;
+typedef enum { RP_ROPE_NONE, RP_ROPE_DEFAULT, RP_ROPE_LINEAR, RP_ROPE_LLAMA3, RP_ROPE_YARN, RP_ROPE_LONG } rp_rope_kind;
 
 typedef struct {
     rp_rope_kind kind;
+    int exact_range;                    /* RP_ROPE_YARN: where it blends is not widened to whole pairs */
     double theta, factor, low_freq_factor, high_freq_factor;
     double part;                        /* of a head that is turned; 0: not said */
     int64_t original_context;
+    double beta_fast, beta_slow;        /* RP_ROPE_YARN: turns within original_context from which on, and up to which, it blends */
+    double mscale, mscale_all_dim;      /* RP_ROPE_YARN: what attention_factor follows from where it is not said; 0: not there */
     double attention_factor;            /* of cos and sin; 0: none */
     const json_t *divisors, *long_divisors;     /* RP_ROPE_LONG: of each frequency, and beyond original_context; of the config's source */
 } rp_rope_config;
@@ -51,6 +54,8 @@ typedef struct {
     int64_t experts, experts_chosen, expert_hidden;     /* of blocks that have such (rp__model_config_experts) in place of an MLP; 0: none */
     int64_t experts_every;              /* each so manieth block; 0: all */
     bool experts_renormalise;           /* weights of the chosen sum to 1 */
+    bool experts_balanced;              /* the loss has the term that balances them … */
+    double experts_balance;             /* … times this */
     bool fused_qkv;                     /* one projection attn.qkv; else q, k, v */
     bool fused_gate_up;                 /* one projection mlp.gate_up; else gate, up */
     bool qkv_bias, attn_output_bias, mlp_bias;

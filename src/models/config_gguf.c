@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ZERO, ONE: the only value that is honoured. OF_SOME: a number of families whose config.json has the field, else ZERO. */
+/* ZERO, ONE: the only value that is honoured (a gating function of 1 is softmax). OF_SOME: a number of families whose config.json has the field, else ZERO. */
 typedef enum { WHOLE, NUMBER, LATER, INERT, ZERO, ONE, OF_SOME } treatment;
 
 /* Below the name of the architecture. LATER: theirs is unused. A family's own table may say otherwise what theirs is. */
@@ -39,8 +39,11 @@ static const struct { const char *gguf, *theirs; treatment treatment; bool requi
     { "final_logit_softcapping",          "final_logit_softcapping", OF_SOME, false },
     { "rope.freq_base_swa",               "rope_local_base_freq",    OF_SOME, false },
     { "use_parallel_residual",            NULL,                      ZERO,   false },
-    { "expert_count",                     NULL,                      ZERO,   false },
-    { "expert_used_count",                NULL,                      ZERO,   false },
+    { "expert_count",                     "num_experts",             OF_SOME, false },
+    { "expert_used_count",                "num_experts_per_tok",     OF_SOME, false },
+    { "expert_feed_forward_length",       "moe_intermediate_size",   OF_SOME, false },
+    { "expert_shared_count",              NULL,                      ZERO,   false },
+    { "expert_gating_func",               NULL,                      ONE,    false },
 };
 
 static const struct { const char *gguf, *theirs; } token_ids[] = {
@@ -144,7 +147,7 @@ static void read_key(reader *r, int i)
         set(r, theirs, json_real(shortest(v->f)));
     else if (keys[i].treatment == WHOLE || keys[i].treatment == NUMBER)
         FAIL(r, RP_ERR_CONFIG, "metadata '%s.%s' is not a %snumber", arch, keys[i].gguf, keys[i].treatment == WHOLE ? "whole " : "");
-    else if (keys[i].treatment == OF_SOME && is_number && field_of(r, keys[i].theirs)) set_or_null(r, keys[i].theirs, v);
+    else if (keys[i].treatment == OF_SOME && is_number && field_of(r, theirs)) set_or_null(r, theirs, v);
     else if (!is_number || v->f != (keys[i].treatment == ONE))
         FAIL(r, RP_ERR_UNSUPPORTED, "metadata '%s.%s' has a value other than %d, which is not honoured", arch, keys[i].gguf,
              keys[i].treatment == ONE);
@@ -275,6 +278,16 @@ static rp_status read_frequencies(reader *r)
 
 /* ---- the whole ---- */
 
+/* A Mixtral is a llama by its architecture: with experts, the family that has them. */
+static bool fits(reader *r, const rp_family *family, const rp_gguf_value *architecture)
+{
+    const char *name = family->gguf_architecture;
+
+    if ((int64_t)strlen(name) != architecture->s.bytes || memcmp(name, architecture->s.text, strlen(name))) return false;
+    r->family = family;
+    return strcmp(name, "llama") || (field_of(r, "num_experts_per_tok") != NULL) == (number_of(r, "expert_count") > 0);
+}
+
 static const rp_family *find_family(reader *r)
 {
     const rp_gguf_value *v = rp__gguf_get(r->file, "general.architecture");
@@ -285,7 +298,8 @@ static const rp_family *find_family(reader *r)
     for (const rp_family *const *f = rp__families; *f && is_text; f++) {
         const char *name = (*f)->gguf_architecture;
         if (!name) continue;
-        if ((int64_t)strlen(name) == v->s.bytes && !memcmp(name, v->s.text, strlen(name))) return *f;
+        if (fits(r, *f, v)) return *f;
+        if (strstr(known, name)) continue;
         if (used < sizeof known) used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
     }
     if (!is_text) FAIL(r, RP_ERR_CONFIG, "metadata 'general.architecture' is missing");
@@ -310,6 +324,8 @@ static void read_tensors(reader *r)
         set(r, "vocab_size", json_integer(embedding->dim[0]));
     set(r, "tie_word_embeddings", json_boolean(!has_own_output(r)));
     if (field_of(r, "attention_bias")) set(r, "attention_bias", json_boolean(rp__gguf_find(r->file, "blk.0.attn_q.bias") != NULL));
+    /* Nothing in a file says otherwise, and llama.cpp renormalises. */
+    if (field_of(r, "norm_topk_prob")) set(r, "norm_topk_prob", json_true());
     if (field_of(r, "mlp_bias")) set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
 }
 

@@ -9,12 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { THETA = 1, FACTOR = 2, LOW = 4, HIGH = 8, ORIGINAL = 16, ATTENTION = 32, SHORT = 64, LONG = 128 };
+enum { THETA = 1, FACTOR = 2, LOW = 4, HIGH = 8, ORIGINAL = 16, ATTENTION = 32, SHORT = 64, LONG = 128, FAST = 256, SLOW = 512,
+       SCALE = 1024, SCALE_ALL = 2048, TRUNCATE = 4096 };
+enum { YARN = THETA | FACTOR | ORIGINAL | ATTENTION | FAST | SLOW | SCALE | SCALE_ALL | TRUNCATE };
 
 static const struct { const char *name; rp_rope_kind kind; int reads, needs; } types[] = {
     { "default", RP_ROPE_DEFAULT, THETA, 0 },
     { "linear",  RP_ROPE_LINEAR,  THETA | FACTOR, FACTOR },
     { "llama3",  RP_ROPE_LLAMA3,  THETA | FACTOR | LOW | HIGH | ORIGINAL, FACTOR | LOW | HIGH },
+    { "yarn",    RP_ROPE_YARN,    YARN, FACTOR },
     { "longrope", RP_ROPE_LONG,   THETA | FACTOR | ORIGINAL | ATTENTION | SHORT | LONG, SHORT | LONG },
     { "su",      RP_ROPE_LONG,    THETA | FACTOR | ORIGINAL | ATTENTION | SHORT | LONG, SHORT | LONG },
 };
@@ -25,6 +28,10 @@ static const struct { const char *key; int bit; size_t offset; } numbers[] = {
     { "low_freq_factor",  LOW,    offsetof(rp_rope_config, low_freq_factor) },
     { "high_freq_factor", HIGH,   offsetof(rp_rope_config, high_freq_factor) },
     { "attention_factor", ATTENTION, offsetof(rp_rope_config, attention_factor) },
+    { "beta_fast",        FAST,   offsetof(rp_rope_config, beta_fast) },
+    { "beta_slow",        SLOW,   offsetof(rp_rope_config, beta_slow) },
+    { "mscale",           SCALE,  offsetof(rp_rope_config, mscale) },
+    { "mscale_all_dim",   SCALE_ALL, offsetof(rp_rope_config, mscale_all_dim) },
 };
 
 /* One object, rope_scaling or rope_parameters, being read. */
@@ -51,7 +58,7 @@ static int find_type(const object *o)
     if (!type) return 0;
     for (int i = 0; i < RP_COUNT(types); i++)
         if (json_is_string(type) && !strcmp(types[i].name, json_string_value(type))) return i;
-    rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.rope_type' is %s; these are honoured: default, linear, llama3, longrope",
+    rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.rope_type' is %s; these are honoured: default, linear, llama3, yarn, longrope",
                      o->name, rp__config_show(type, one));
     return -1;
 }
@@ -93,11 +100,20 @@ static int read_list(const object *o, const char *key, const json_t *value, cons
     return bit;
 }
 
+static int read_truncate(object *o, const char *key, const json_t *value)
+{
+    if (!json_is_boolean(value)) expected(o, key, value, "true or false");
+    o->rope.exact_range = json_is_false(value);
+    return TRUNCATE;
+}
+
 static void read_key(object *o, const char *key, const json_t *value)
 {
     char shown[RP_SHOWN_CHARS];
     int bit;
 
+    /* A yarn without a factor takes that of the contexts, but wants to be told so. */
+    if (!strcmp(key, "factor") && json_is_null(value) && types[o->type].kind == RP_ROPE_YARN) o->given |= FACTOR;
     if (!strcmp(key, "rope_type") || !strcmp(key, "type") || json_is_null(value)) return;
     if (!strcmp(key, "partial_rotary_factor")) {
         o->rope.part = json_number_value(value);
@@ -106,6 +122,7 @@ static void read_key(object *o, const char *key, const json_t *value)
     }
     if (!strcmp(key, "short_factor")) bit = read_list(o, key, value, &o->rope.divisors, SHORT);
     else if (!strcmp(key, "long_factor")) bit = read_list(o, key, value, &o->rope.long_divisors, LONG);
+    else if (!strcmp(key, "truncate")) bit = read_truncate(o, key, value);
     else bit = read_number(o, key, value);
     if (bit & types[o->type].reads) o->given |= bit;
     else rp__config_error(o->reader, o->name, RP_ERR_UNSUPPORTED, "'%s.%.100s' is %s, which rope type '%s' does not honour", o->name,
@@ -152,6 +169,12 @@ static bool read_object(rp_config_reader *reader, const char *name, const json_t
 
 static bool same_list(const json_t *a, const json_t *b) { return a == b || (a && b && json_equal(a, b)); }
 
+static bool same_yarn(const rp_rope_config *a, const rp_rope_config *b)
+{
+    return a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->mscale == b->mscale && a->mscale_all_dim == b->mscale_all_dim &&
+           a->exact_range == b->exact_range;
+}
+
 /* transformers writes one or the other; where both are, a reader of either must get the same. */
 static void check_agreement(const object *scaling, const object *parameters)
 {
@@ -160,7 +183,7 @@ static void check_agreement(const object *scaling, const object *parameters)
     a.theta = b.theta = 0;
     if (a.kind != b.kind || a.factor != b.factor || a.low_freq_factor != b.low_freq_factor ||
         a.high_freq_factor != b.high_freq_factor || a.original_context != b.original_context || a.attention_factor != b.attention_factor ||
-        !same_list(a.divisors, b.divisors) || !same_list(a.long_divisors, b.long_divisors))
+        !same_yarn(&a, &b) || !same_list(a.divisors, b.divisors) || !same_list(a.long_divisors, b.long_divisors))
         rp__config_error(scaling->reader, scaling->name, RP_ERR_CONFIG, "'rope_scaling' and 'rope_parameters' disagree");
 }
 
@@ -183,6 +206,20 @@ static double top_number(rp_config_reader *reader, const char *key)
     return json_number_value(value);
 }
 
+static double scale_of(double factor, double mscale) { return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1; }
+
+/* Peng et al., YaRN, 2023, with what transformers takes where nothing is said. */
+static void finish_yarn(const rp_model_config *config, rp_rope_config *r)
+{
+    bool both = r->mscale > 0 && r->mscale_all_dim > 0;
+
+    if (!(r->factor > 0)) r->factor = (double)config->context / (double)r->original_context;
+    if (!(r->beta_fast > 0)) r->beta_fast = 32;
+    if (!(r->beta_slow > 0)) r->beta_slow = 1;
+    if (!(r->attention_factor > 0))
+        r->attention_factor = both ? scale_of(r->factor, r->mscale) / scale_of(r->factor, r->mscale_all_dim) : scale_of(r->factor, 1);
+}
+
 /* From rope_scaling, the object of rope_parameters in `json`, and a theta beside them. */
 static rp_rope_config merge(rp_config_reader *reader, const rp_model_config *config, const char *name, const json_t *json, double theta)
 {
@@ -197,7 +234,8 @@ static rp_rope_config merge(rp_config_reader *reader, const rp_model_config *con
     set_theta(reader, "rope_theta", "rope_theta", theta, &rope);
     set_theta(reader, "rope_scaling.rope_theta", "rope_scaling", scaling.rope.theta, &rope);
     set_theta(reader, "rope_parameters.rope_theta", "rope_parameters", parameters.rope.theta, &rope);
-    if (rope.kind == RP_ROPE_LLAMA3 && !rope.original_context) rope.original_context = config->context;
+    if ((rope.kind == RP_ROPE_LLAMA3 || rope.kind == RP_ROPE_YARN) && !rope.original_context) rope.original_context = config->context;
+    if (rope.kind == RP_ROPE_YARN && rope.original_context) finish_yarn(config, &rope);
     return rope;
 }
 
@@ -215,6 +253,14 @@ void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *confi
     *out = merge(reader, config, "rope_parameters", json_object_get(reader->json, "rope_parameters"), top_number(reader, "rope_theta"));
     if (!(out->theta > 0)) out->theta = 10000;
     check_whole(reader, out);
+}
+
+/* transformers reads another rope's, or another key's, there. */
+static void refuse_yarn(rp_config_reader *reader, const rp_rope_config *rope, const char *model_type)
+{
+    if (rope->kind == RP_ROPE_YARN)
+        rp__config_error(reader, json_object_get(reader->json, "rope_parameters") ? "rope_parameters" : "rope_scaling", RP_ERR_UNSUPPORTED,
+                         "rope type 'yarn' is not honoured for model_type '%s'", model_type);
 }
 
 /* Chen et al., LongRoPE, 2024, as Phi-3 has it: the stretch is that of the context, and scores grow with it. */
@@ -256,6 +302,7 @@ void rp__config_read_partial_rope(rp_config_reader *reader, rp_model_config *c)
     if (part > 1 || c->rotary_dim % 2 || (c->head_dim && c->rotary_dim < 2))
         rp__config_error(reader, "partial_rotary_factor", RP_ERR_CONFIG, "'partial_rotary_factor' %g leaves %" PRId64 " of %" PRId64
                          " elements of a head, which cannot be turned in pairs", part, c->rotary_dim, c->head_dim);
+    refuse_yarn(reader, &c->rope, "phi3");
     finish_long(reader, c);
 }
 
@@ -284,4 +331,6 @@ void rp__config_read_two_ropes(rp_config_reader *reader, rp_model_config *c)
     if (c->window_rope.kind == RP_ROPE_LLAMA3 && !c->window_rope.original_context) c->window_rope.original_context = c->context;
     check_whole(reader, &c->rope);
     check_whole(reader, &c->window_rope);
+    refuse_yarn(reader, &c->rope, "gemma3_text");
+    refuse_yarn(reader, &c->window_rope, "gemma3_text");
 }

@@ -62,9 +62,12 @@ struct rp_family {
     int n_tails;
     const char *const *may_be_fresh;    /* globs of our paths that files may be without, all of them together; NULL-ended, or NULL: none */
     const char *const *inert_tensor;    /* globs of buffers in files that are no parameters; NULL-ended */
-    const char *gguf_architecture;      /* of GGUF metadata; NULL: not read from there, and what follows is unused */
+    const char *gguf_architecture;      /* of GGUF metadata; NULL: not read from there, and what follows is unused. A family of dense models and
+                                           one of mixtures may share it */
     const rp_name_pair *gguf_name;
     int n_gguf_names;
+    const rp_name_pair *gguf_apart;     /* names in files that have each expert apart; NULL: there are none */
+    int n_gguf_apart;
     const char *const *gguf_rotated;    /* globs of our paths whose rows GGUF orders for another rotary; NULL-ended, or NULL */
     const char *const *gguf_turned;     /* globs of our paths whose matrices GGUF has the other way round; NULL-ended, or NULL */
     const rp_name_pair *gguf_key;       /* metadata that config.json calls otherwise than llama's; NULL there: not in this family */

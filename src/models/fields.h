@@ -52,11 +52,12 @@
     { "sliding_window", .kind = RP_FIELD_INT, RP_AT(window), .null_is_zero = true, .low = 1, .high = INT32_MAX, .otherwise = usual }
 
 /* A mixture of experts: how many there are, under either name, and how many a token goes to; rp__config_finish_experts checks the rest. The
- * loss that balances them is added only where output_router_logits is true. */
+ * loss has the term that balances them where output_router_logits is true. */
 #define RP_FIELDS_EXPERTS(name, other, usual, usual_chosen) \
     { name, .also = other, .kind = RP_FIELD_INT, RP_AT(experts), .low = 1, .high = 1 << 16, .otherwise = usual }, \
     { "num_experts_per_tok", .kind = RP_FIELD_INT, RP_AT(experts_chosen), .low = 1, .high = 1 << 16, .otherwise = usual_chosen }, \
-    { "output_router_logits", .kind = RP_FIELD_ONLY, .only = "false" }
+    { "output_router_logits", .kind = RP_FIELD_BOOL, RP_AT(experts_balanced) }, \
+    { "router_aux_loss_coef", .kind = RP_FIELD_NUMBER, RP_AT(experts_balance), .low = 0, .high = 1e9, .otherwise = 0.001 }
 
 /* Experts are gated by silu. */
 #define RP_FIELD_EXPERT_ACTIVATION { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"silu\"" }
@@ -95,6 +96,15 @@
 #define RP_NAMES_QK_NORMS \
     { "layers.*.attn.q_norm", "model.layers.*.self_attn.q_norm" }, { "layers.*.attn.k_norm", "model.layers.*.self_attn.k_norm" }
 #define RP_GGUF_QK_NORMS { "layers.*.attn.q_norm", "blk.*.attn_q_norm" }, { "layers.*.attn.k_norm", "blk.*.attn_k_norm" }
+
+/* All experts of a projection in one tensor; or each apart, as files had them before. */
+#define RP_GGUF_ROUTER { "layers.*.mlp.router", "blk.*.ffn_gate_inp" }
+#define RP_GGUF_EXPERTS \
+    RP_GGUF_ROUTER, { "layers.*.mlp.experts.gate", "blk.*.ffn_gate_exps" }, { "layers.*.mlp.experts.up", "blk.*.ffn_up_exps" }, \
+    { "layers.*.mlp.experts.down", "blk.*.ffn_down_exps" }
+#define RP_GGUF_EXPERTS_APART \
+    RP_GGUF_ROUTER, { "layers.*.mlp.experts.gate", "blk.*.ffn_gate.*" }, { "layers.*.mlp.experts.up", "blk.*.ffn_up.*" }, \
+    { "layers.*.mlp.experts.down", "blk.*.ffn_down.*" }
 
 /* Norms before attention and MLP; behind them; both. One name in files is another norm in each. */
 #define RP_NAMES_NORMS_BEFORE \

@@ -1,6 +1,4 @@
 /* models/mixtral.c -- Mixtral: Mistral with a mixture of experts in every block, whose chosen weigh 1 together.
- *
- * The load-balancing loss is part of the loss only where output_router_logits asks for it; it is not honoured.
  */
 #include "models/fields.h"
 
@@ -11,7 +9,7 @@ static const rp_config_field fields[] = {
     { "router_jitter_noise", .kind = RP_FIELD_ONLY, .only = "0" },
 };
 
-static const char *const inert[] = { "router_aux_loss_coef", NULL };
+static const char *const inert[] = { NULL };
 
 static void finish(rp_config_reader *reader, rp_model_config *c)
 {
@@ -30,7 +28,16 @@ static const rp_name_pair names[] = {
     { "layers.*.mlp.experts.down", "model.layers.*.block_sparse_moe.experts.*.w2" },
 };
 
+static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_NORMS_BEFORE, RP_GGUF_EXPERTS };
+static const rp_name_pair gguf_apart[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_NORMS_BEFORE, RP_GGUF_EXPERTS_APART };
+static const char *const rotated[]     = { "layers.*.attn.q.*", "layers.*.attn.k.*", NULL };
+
+/* In GGUF a Mixtral is a llama with experts. */
+static const rp_name_pair gguf_keys[] = { { "expert_count", "num_local_experts" } };
+
 const rp_family rp__family_mixtral = {
     .model_type = "mixtral", .architecture = "MixtralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
     .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .gguf_architecture = "llama", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names), .gguf_apart = gguf_apart,
+    .n_gguf_apart = RP_COUNT(gguf_apart), .gguf_rotated = rotated, .gguf_key = gguf_keys, .n_gguf_keys = RP_COUNT(gguf_keys),
 };

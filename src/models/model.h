@@ -17,8 +17,9 @@
 
 /* int32, [B, T] each. doc_start may be NULL: one document a row. positions may be NULL: 0, 1, … (a cache counts on). types, of an encoder
  * that has such, may be NULL: all are of type 0. targets [n] may be NULL; else the loss is asked for these rows alone, b * T + t of each, and
- * `labels` are theirs, [n]. */
-typedef struct { rp_tensor *tokens, *labels, *positions, *doc_start, *types, *targets; } rp_model_batch;
+ * `labels` are theirs, [n]. padded: a row is one document, and what begins behind it is padding, which attention keeps apart as it does any
+ * document; experts are balanced without it. */
+typedef struct { rp_tensor *tokens, *labels, *positions, *doc_start, *types, *targets; bool padded; } rp_model_batch;
 
 /* The model with its parameters allocated (class param, `dtype`), their contents undefined until loaded or initialised.
  * owner   yours; the config is taken over on success (*config is then empty)
@@ -43,9 +44,12 @@ const rp_param *rp__model_find_param(const rp_model *model, const char *path);  
 rp_status rp__model_logits(rp_model *model, const rp_model_batch *batch, rp_tensor **logits);
 /* [rows, 1, vocab]: the logits of the last position alone, which say what comes next. For use without gradients. */
 rp_status rp__model_next_logits(rp_model *model, const rp_model_batch *batch, rp_tensor **logits);
-/* loss [1] fp32 = how->weight * the sum of -log p over all labels but how->ignore_index. What stands behind the blocks is computed for
- * targets alone, where they are given. */
+/* loss [1] fp32 = how->weight * the sum of -log p over all labels but how->ignore_index; and, where the config balances experts, that term
+ * (ops/balance_loss.c) over all mixtures together, times how->weight * the number of those labels. What stands behind the blocks is computed
+ * for targets alone, where they are given. */
 rp_status rp__model_loss(rp_model *model, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss);
+/* The first alone: how likely the labels are. */
+rp_status rp__model_label_loss(rp_model *model, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss);
 
 /* ---- generation ---- */
 

@@ -17,6 +17,9 @@ struct rp_model {
     int n_params;
     int64_t cached;
     bool has_cache, beyond;                     /* beyond: this pass has positions beyond the original context */
+    bool weighs;                                /* this pass sums the loads of experts … */
+    rp_tensor *counted, *loads;                 /* … over first documents of rows alone, where counted is not NULL; borrowed, owned */
+    int mixtures;                               /* … of so many blocks */
 };
 
 /* The root of the tree. */

@@ -63,6 +63,37 @@ static void with_rope(const rp_model *m, int64_t layer, rp_tensor **with)
     with[RP_BLOCK_SIN] = t->sin;
 }
 
+/* The sum so far, and those of one more block. */
+static rp_status add_loads(rp_model *m, rp_tensor *more)
+{
+    rp_tensor *sum   = more;
+    rp_status status = m->loads ? rp__apply(m->ctx, &rp_op_add, NULL, (rp_tensor *[]){ m->loads, more }, 2, &sum) : RP_OK;
+
+    if (m->loads) rp_tensor_unref(more);
+    if (status != RP_OK) return status;
+    rp_tensor_unref(m->loads);
+    m->loads = sum;
+    m->mixtures++;
+    return RP_OK;
+}
+
+static rp_status call_block(rp_model *m, rp_module *block, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_module *experts = m->weighs ? rp__block_experts(block) : NULL;
+
+    if (!experts) return rp__module_call(block, in, out);
+    rp__moe_weigh(experts, m->counted);
+    rp_status status = rp__module_call(block, in, out);
+    rp_tensor *loads = rp__moe_take_loads(experts);
+    if (status != RP_OK) {
+        rp_tensor_unref(loads);
+        return status;
+    }
+    status = add_loads(m, loads);
+    if (status != RP_OK) rp_tensor_unref(*out);
+    return status;
+}
+
 rp_status rp__decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor **out)
 {
     rp_model *m = ((rp_decoder *)root)->model;
@@ -75,7 +106,7 @@ rp_status rp__decoder_forward(rp_module *root, rp_tensor *const *in, rp_tensor *
     for (rp_module *block = m->layers->first_child; block; block = block->next) {
         with[RP_BLOCK_X] = x;
         with_rope(m, layer++, with);
-        RP_TRY_GOTO(rp__module_call(block, with, &y));
+        RP_TRY_GOTO(call_block(m, block, with, &y));
         rp_tensor_unref(x);
         x = y;
     }
@@ -263,7 +294,7 @@ static rp_status take_targets(rp_model *m, rp_tensor *targets, rp_tensor **x)
     return RP_OK;
 }
 
-static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss)
+static rp_status label_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss)
 {
     rp_tensor *x = NULL;
 
@@ -274,14 +305,57 @@ static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_a
     return status;
 }
 
-rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss)
+/* The loads are sums over mixtures, of which each counts alike. */
+static rp_status add_balance(rp_model *m, rp_tensor *labels, const rp_attr_cross_entropy *attr, rp_tensor **loss)
+{
+    double experts           = (double)m->config.experts, mixtures = (double)m->mixtures;
+    rp_attr_balance_loss how = { .factor = m->config.experts_balance * experts / (mixtures * mixtures), .weight = attr->weight,
+                                 .ignore_index = attr->ignore_index };
+    rp_tensor *total;
+
+    RP_TRY(rp__apply(m->ctx, &rp_op_balance_loss, &how, (rp_tensor *[]){ *loss, m->loads, labels }, 3, &total));
+    rp_tensor_unref(*loss);
+    *loss = total;
+    return RP_OK;
+}
+
+static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss)
+{
+    rp_tensor *made = NULL;
+
+    m->weighs        = m->config.experts_balanced && m->config.experts_balance > 0;
+    m->counted       = batch->padded ? batch->doc_start : NULL;
+    m->mixtures      = 0;
+    rp_status status = label_loss(m, batch, attr, &made);
+    if (status == RP_OK && m->loads) status = add_balance(m, batch->labels, attr, &made);
+    m->weighs = false;
+    rp_tensor_unref(m->loads);
+    m->loads = NULL;
+    if (status == RP_OK) *loss = made;
+    else rp_tensor_unref(made);
+    return status;
+}
+
+typedef rp_status loss_pass(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss);
+
+static rp_status pass_to_loss(rp_model *m, loss_pass *pass, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss)
 {
     rp_tape_mark before = rp__tape_mark(m->ctx);
 
     RP_TRY(rp__module_enter(m->root));
-    rp_status status = whole_loss(m, batch, how, loss);
+    rp_status status = pass(m, batch, how, loss);
     rp__module_leave(m->root);
     return finish_pass(m, status, before);
+}
+
+rp_status rp__model_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss)
+{
+    return pass_to_loss(m, whole_loss, batch, how, loss);
+}
+
+rp_status rp__model_label_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss)
+{
+    return pass_to_loss(m, label_loss, batch, how, loss);
 }
 
 /* ---- generation ---- */

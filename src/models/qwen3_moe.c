@@ -1,7 +1,7 @@
 /* models/qwen3_moe.c -- Qwen 3 with experts: the dense family's attention, and in most blocks a mixture of experts in place of the MLP.
  *
  * Which blocks have experts: each decoder_sparse_step-th of them, but those that mlp_only_layers lists. The window, where there is one, is of
- * all blocks. The load-balancing loss is part of the loss only where output_router_logits asks for it; it is not honoured.
+ * all blocks.
  */
 #include "models/fields.h"
 
@@ -17,8 +17,8 @@ static const rp_config_field fields[] = {
     { "use_sliding_window", .kind = RP_FIELD_LATER },
 };
 
-/* Of the load-balancing loss; and a number that files have and transformers does not read. */
-static const char *const inert[] = { "router_aux_loss_coef", "max_window_layers", NULL };
+/* A number that files have and transformers does not read. */
+static const char *const inert[] = { "max_window_layers", NULL };
 
 static void check_mlp_only(rp_config_reader *reader, const rp_model_config *c)
 {
@@ -55,7 +55,10 @@ static const rp_name_pair names[] = {
     { "layers.*.mlp.experts.down", "model.layers.*.mlp.experts.*.down_proj" },
 };
 
+static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK_NORMS, RP_GGUF_GATE_UP, RP_GGUF_NORMS_BEFORE, RP_GGUF_EXPERTS };
+
 const rp_family rp__family_qwen3_moe = {
     .model_type = "qwen3_moe", .architecture = "Qwen3MoeForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
     .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .gguf_architecture = "qwen3moe", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

@@ -3,15 +3,45 @@
 
 #include <math.h>
 
+#define TURN (2 * 3.14159265358979323846)
+
 static double llama3(const rp_rope_config *rope, double f)
 {
-    double wave = 2 * 3.14159265358979323846 / f, longest = (double)rope->original_context / rope->low_freq_factor;
+    double wave = TURN / f, longest = (double)rope->original_context / rope->low_freq_factor;
     double shortest = (double)rope->original_context / rope->high_freq_factor;
 
     if (wave < shortest) return f;
     if (wave > longest) return f / rope->factor;
     double smooth = ((double)rope->original_context / wave - rope->low_freq_factor) / (rope->high_freq_factor - rope->low_freq_factor);
     return (1 - smooth) * f / rope->factor + smooth * f;
+}
+
+/* The pair, as a fraction, that turns so many times within the original context. */
+static double pair_of(const rp_rope_config *rope, int64_t dim, double turns)
+{
+    return (double)dim * log((double)rope->original_context / (turns * TURN)) / (2 * log(rope->theta));
+}
+
+/* How much of frequency i is divided by the factor: none of those that turn fast, all of those that turn slowly, a ramp between. */
+static double yarn_share(const rp_rope_config *rope, int64_t dim, int64_t i)
+{
+    double low = pair_of(rope, dim, rope->beta_fast), high = pair_of(rope, dim, rope->beta_slow);
+
+    if (!rope->exact_range) {
+        low  = floor(low);
+        high = ceil(high);
+    }
+    low  = fmax(low, 0);
+    high = fmin(high, (double)(dim - 1));
+    if (low == high) high += 0.001;
+    return fmin(fmax(((double)i - low) / (high - low), 0), 1);
+}
+
+static double yarn(const rp_rope_config *rope, int64_t dim, int64_t i, double f)
+{
+    double share = yarn_share(rope, dim, i);
+
+    return f / rope->factor * share + f * (1 - share);
 }
 
 static double divisor(const rp_rope_config *rope, int64_t i)
@@ -25,6 +55,7 @@ void rp__rope_frequencies(const rp_rope_config *rope, int64_t dim, float *freque
         double f = (double)(float)(1 / pow(rope->theta, (double)(2 * i) / (double)dim));
         if (rope->kind == RP_ROPE_LINEAR) f /= rope->factor;
         if (rope->kind == RP_ROPE_LLAMA3) f = llama3(rope, f);
+        if (rope->kind == RP_ROPE_YARN) f = yarn(rope, dim, i, f);
         if (rope->kind == RP_ROPE_LONG) f = 1 / (divisor(rope, i) * pow(rope->theta, (double)(2 * i) / (double)dim));
         frequency[i] = (float)f;
     }

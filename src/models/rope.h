@@ -6,7 +6,8 @@
 #include "tensor/tensor.h"
 
 /* theta^(-2i/dim) for i < dim/2, scaled as the config says: "linear" divides all by the factor (Chen et al. 2023); "llama3" leaves
- * short waves, divides long ones and goes smoothly between (Llama 3.1's release); "longrope" divides each by its own (LongRoPE, 2024).
+ * short waves, divides long ones and goes smoothly between (Llama 3.1's release); "yarn" does so by turns, on a ramp (Peng et al. 2023);
+ * "longrope" divides each by its own (LongRoPE, 2024).
  * In fp32, as transformers has them. */
 void rp__rope_frequencies(const rp_rope_config *rope, int64_t dim, float *frequency);
 

@@ -36,6 +36,8 @@ typedef struct {
     rp_status status;                   /* of the first error */
     int n_parts;
     part *part;
+    const rp_name_pair *name;           /* of the file's tensors */
+    int n_names;
     bool fresh;                         /* what may be fresh is: the file has none of it */
     file_tensor head;                   /* lm_head of a file whose embeddings are tied; none: both NULL */
     float *window;
@@ -111,21 +113,16 @@ static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_C
     const rp_family *f = l->config->family;
     char full[RP_WEIGHT_NAME_CHARS], spelled[RP_WEIGHT_NAME_CHARS];
 
-    if (l->gguf) return rp__weight_piece_ours(f->gguf_name, f->n_gguf_names, name, out, piece);
-    if (respelled(f, name, spelled)) name = spelled;
-    if (rp__weight_piece_ours(f->name, f->n_names, name, out, piece)) return true;
-    if (!f->prefix || snprintf(full, sizeof full, "%s%s", f->prefix, name) >= (int)sizeof full) return false;
-    return rp__weight_piece_ours(f->name, f->n_names, full, out, piece);
+    if (!l->gguf && respelled(f, name, spelled)) name = spelled;
+    if (rp__weight_piece_ours(l->name, l->n_names, name, out, piece)) return true;
+    if (l->gguf || !f->prefix || snprintf(full, sizeof full, "%s%s", f->prefix, name) >= (int)sizeof full) return false;
+    return rp__weight_piece_ours(l->name, l->n_names, full, out, piece);
 }
 
 /* How the file would call it. */
 static const char *their_name(const loader *l, const part *p, char out[RP_WEIGHT_NAME_CHARS])
 {
-    const rp_family *f = l->config->family;
-    bool found         = l->gguf ? rp__weight_piece_theirs(f->gguf_name, f->n_gguf_names, p->param->path, p->piece, out)
-                                 : rp__weight_piece_theirs(f->name, f->n_names, p->param->path, p->piece, out);
-
-    return found ? out : p->param->path;
+    return rp__weight_piece_theirs(l->name, l->n_names, p->param->path, p->piece, out) ? out : p->param->path;
 }
 
 static part *find_part(const loader *l, const char *path, int64_t piece)
@@ -342,12 +339,7 @@ static rp_status read_part(loader *l, const part *p)
 
 /* ---- the whole ---- */
 
-static bool in_pieces(const loader *l, const rp_param *p)
-{
-    const rp_family *f = l->config->family;
-
-    return l->gguf ? rp__weight_in_pieces(f->gguf_name, f->n_gguf_names, p->path) : rp__weight_in_pieces(f->name, f->n_names, p->path);
-}
+static bool in_pieces(const loader *l, const rp_param *p) { return rp__weight_in_pieces(l->name, l->n_names, p->path); }
 
 static int64_t pieces_of(const loader *l, const rp_param *p) { return in_pieces(l, p) ? p->whole.dim[0] : 1; }
 
@@ -402,8 +394,18 @@ static rp_status take_window(loader *l)
     return l->window ? RP_OK : RP_ERR_MEMORY;
 }
 
+static void choose_names(loader *l)
+{
+    const rp_family *f = l->config->family;
+    bool apart         = l->gguf && f->gguf_apart && rp__gguf_find(l->gguf, "blk.0.ffn_gate.0.weight");
+
+    l->name    = !l->gguf ? f->name : apart ? f->gguf_apart : f->gguf_name;
+    l->n_names = !l->gguf ? f->n_names : apart ? f->n_gguf_apart : f->n_gguf_names;
+}
+
 static rp_status load(loader *l)
 {
+    choose_names(l);
     RP_TRY(list_parts(l));
     RP_TRY(take_window(l));
     pair_all(l);

@@ -15,6 +15,7 @@ typedef struct {
     rp_module m;
     float dropout;
     bool norms_sum;                                                 /* post_norm stands behind the sum */
+    bool has_experts;
     half attn, mlp;
 } block;
 
@@ -76,8 +77,9 @@ rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_conf
     block *b;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *b, &b));
-    b->dropout   = config->dropout;
-    b->norms_sum = config->norms == RP_NORMS_BEHIND_SUM;
+    b->dropout     = config->dropout;
+    b->norms_sum   = config->norms == RP_NORMS_BEHIND_SUM;
+    b->has_experts = config->moe.experts > 0;
     RP_TRY(norm_at(b, config, before, "attn_norm", dtype, &b->attn.norm));
     RP_TRY(rp__attention_new(&b->m, "attn", &config->attn, dtype, &b->attn.layer));
     RP_TRY(norm_at(b, config, post, "post_attn_norm", dtype, &b->attn.post_norm));
@@ -87,4 +89,11 @@ rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_conf
     RP_TRY(norm_at(b, config, post, "post_mlp_norm", dtype, &b->mlp.post_norm));
     *out = &b->m;
     return RP_OK;
+}
+
+rp_module *rp__block_experts(const rp_module *module)
+{
+    const block *b = (const block *)module;
+
+    return b->has_experts ? b->mlp.layer : NULL;
 }

@@ -53,6 +53,11 @@ rp_status rp__mlp_new(rp_module *parent, const char *name, const rp_mlp_config *
  * experts with gate, up, down, each one parameter [experts, out, in]. renormalise: the weights of the chosen sum to 1. */
 typedef struct { int64_t n, hidden, experts, chosen; bool renormalise; } rp_moe_config;
 rp_status rp__moe_new(rp_module *parent, const char *name, const rp_moe_config *config, rp_dtype dtype, rp_module **out);
+/* The next forward leaves the loads of its experts, too (ops/expert_load.c): of all tokens, or with `doc_start` (borrowed, may be NULL) of
+ * those in each row's first document. */
+void rp__moe_weigh(rp_module *moe, rp_tensor *doc_start);
+/* What the last forward left, yours. NULL: it failed, or was not asked. */
+rp_tensor *rp__moe_take_loads(rp_module *moe);
 
 /* Which norm, if any, queries and keys pass before they are turned: one over each head, or one over all heads together. */
 typedef enum { RP_QK_PLAIN, RP_QK_NORM_HEAD, RP_QK_NORM_WHOLE } rp_qk_norm;
@@ -85,6 +90,8 @@ typedef struct {
     float dropout;                  /* of both sums */
 } rp_block_config;
 rp_status rp__block_new(rp_module *parent, const char *name, const rp_block_config *config, rp_dtype dtype, rp_module **out);
+/* Its mixture of experts; NULL: it has an MLP. */
+rp_module *rp__block_experts(const rp_module *block);
 
 /* What an encoder does before its output: norm(act(dense x)); and the bias [classes] of that output, parameter 0, for others to read.
  * Children dense, norm. */

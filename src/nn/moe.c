@@ -1,7 +1,8 @@
 /* nn/moe.c -- a mixture of experts in place of an MLP: each token goes to a few of many gated MLPs (Shazeer et al. 2017).
  *
  *   x ─┬ router ─ route ─┬ choices ───────────┬───────────────────────────┐
- *      │                 └ weights ───────────│─────────────────────────┐ │
+ *      │          │      └ weights ───────────│─────────────────────────┐ │
+ *      │          └ expert_load ▶ loads       │                         │ │
  *      └───────────────────────────── spread ─┴ experts: gate, up, down ┴ combine ─▶
  *
  * The choices are a decision: they are kept under every policy, and everything behind them has the size of tokens * k rows, whichever
@@ -19,6 +20,8 @@ typedef struct {
     rp_module m;
     rp_attr_route route;
     rp_module *router, *experts;
+    bool weigh;                             /* the next forward leaves loads */
+    rp_tensor *counted, *loads;             /* counted: borrowed while weigh is set */
 } moe;
 
 enum { ROWS, WEIGHTS, CHOICES, EXPERT_INPUTS };     /* of experts; ROWS and CHOICES of grouped */
@@ -124,6 +127,34 @@ static rp_status experts_new(rp_module *parent, const rp_moe_config *config, rp_
 
 /* ---- all of it ---- */
 
+void rp__moe_weigh(rp_module *module, rp_tensor *doc_start)
+{
+    moe *l = (moe *)module;
+
+    l->weigh   = true;
+    l->counted = doc_start;
+}
+
+rp_tensor *rp__moe_take_loads(rp_module *module)
+{
+    moe *l           = (moe *)module;
+    rp_tensor *loads = l->loads;
+
+    l->loads = NULL;
+    l->weigh = false;
+    return loads;
+}
+
+static void moe_drop(rp_module *self) { rp_tensor_unref(((moe *)self)->loads); }
+
+static rp_status weigh(moe *l, rp_tensor *logits, rp_tensor *choices)
+{
+    rp_tensor *with[3] = { logits, choices, l->counted };
+
+    rp_tensor_unref(rp__moe_take_loads(&l->m));
+    return rp__apply(l->m.ctx, &rp_op_expert_load, NULL, with, l->counted ? 3 : 2, &l->loads);
+}
+
 static rp_status moe_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
     moe *l = (moe *)self;
@@ -132,6 +163,7 @@ static rp_status moe_forward(rp_module *self, rp_tensor *const *in, rp_tensor **
 
     RP_TRY_GOTO(rp__module_call(l->router, in, &logits));
     RP_TRY_GOTO(rp__apply(self->ctx, &rp_op_route, &l->route, &logits, 1, routed));
+    if (l->weigh) RP_TRY_GOTO(weigh(l, logits, routed[1]));
     rp_tensor_unref(logits);
     logits = NULL;
     RP_TRY_GOTO(rp__module_call(l->experts, (rp_tensor *[]){ in[0], routed[0], routed[1] }, out));
@@ -144,7 +176,7 @@ done:
 
 rp_status rp__moe_new(rp_module *parent, const char *name, const rp_moe_config *config, rp_dtype dtype, rp_module **out)
 {
-    static const rp_module_kind type = { .name = "MixtureOfExperts", .forward = moe_forward };
+    static const rp_module_kind type = { .name = "MixtureOfExperts", .forward = moe_forward, .drop = moe_drop };
     moe *l;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *l, &l));

@@ -36,6 +36,7 @@
     { "combine", when, \
       { .in = { { (rows) * (k), n }, { rows, k }, { rows, k } }, OF_EXPERTS(2, experts), .stat_inputs = RP_IN(1), \
         .attr = &(rp_attr_experts){ experts } } }
+#define LOAD(when, rows, experts, k) { "expert_load", when, { .in = { { rows, experts }, { rows, k } }, OF_EXPERTS(1, experts) } }
 #define GROUPED(when, rows, k, n, experts) { "grouped_matmul", when, { .in = { { rows, k }, { experts, n, k }, { rows } }, OF_EXPERTS(2, experts) } }
 #define EMBEDDING(when, rows, ids, n) \
     { "embedding", when, { .in = { { ids, n }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 } } }
@@ -61,6 +62,8 @@ static const rp_cost_call calls[] = {
     ROTARY(RP_COST_LATE, 1, 2048, 32, 64),
     ROUTE(RP_COST_TINY, 2, 4, 1),           ROUTE(RP_COST_SLOW, 64, 16, 2),          ROUTE(RP_COST_SOON, 1024, 64, 4),
     ROUTE(RP_COST_LATE, 2048, 128, 8),
+    LOAD(RP_COST_TINY, 2, 4, 1),            LOAD(RP_COST_SLOW, 64, 16, 2),           LOAD(RP_COST_SOON, 1024, 64, 4),
+    LOAD(RP_COST_LATE, 2048, 128, 8),
     SPREAD(RP_COST_TINY, 2, 8, 4, 1),       SPREAD(RP_COST_SLOW, 32, 64, 8, 2),      SPREAD(RP_COST_SOON, 512, 576, 16, 2),
     SPREAD(RP_COST_LATE, 1024, 2048, 64, 4),
     COMBINE(RP_COST_TINY, 2, 8, 4, 1),      COMBINE(RP_COST_SLOW, 32, 64, 8, 2),     COMBINE(RP_COST_SOON, 512, 576, 16, 2),

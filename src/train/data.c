@@ -333,6 +333,6 @@ rp_status rp__data_batch(rp_data *d, int64_t step, int64_t micro, rp_data_batch 
         fill_row(d, &r, count, length);
         if (d->config.masking.probability > 0) mask_row(d, &r, step, masked_as(d, step, base + i), count, length);
     }
-    *out = (rp_data_batch){ rows, length, tokens, labels, positions, doc_start, base };
+    *out = (rp_data_batch){ rows, length, !d->config.packed, tokens, labels, positions, doc_start, base };
     return RP_OK;
 }

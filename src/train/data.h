@@ -62,6 +62,7 @@ typedef struct {                        /* of a whole global step, over all rank
 
 typedef struct {                        /* [rows, length] each, borrowed until the next call on the same data */
     int64_t rows, length;
+    bool padded;                        /* not packed: a row is a document, and padding behind it */
     const int32_t *tokens, *labels, *positions, *doc_start;
     int64_t sample_base;                /* index in the global step of row 0 */
 } rp_data_batch;

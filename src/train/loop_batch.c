@@ -80,7 +80,7 @@ rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, 
                                   .ignore_index = (int32_t)e->recipe->loss.ignore_index,
                                   .chunks       = chunks->set ? chunks->value : 0,
                                   .keeps_logits = e->recipe->loss.keep_logits };
-    rp_model_batch t          = { 0 };
+    rp_model_batch t          = { .padded = b->padded };
     rp_status status          = fill(e, b, &t);
 
     if (status == RP_OK) status = rp__model_loss(e->model, &t, &how, loss);

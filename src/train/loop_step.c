@@ -11,9 +11,9 @@
 
 /* ---- a batch ---- */
 
-static rp_data_batch full_batch(const rp_recipe *r, int64_t rows)
+static rp_data_batch full_batch(const rp_recipe *r, const rp_recipe_dataset *of, int64_t rows)
 {
-    return (rp_data_batch){ .rows = rows, .length = r->max_seq_len };
+    return (rp_data_batch){ .rows = rows, .length = r->max_seq_len, .padded = !of->packed };
 }
 
 /* Of all ranks: each has the part of its own rows. */
@@ -69,12 +69,15 @@ static rp_status backward(const rp_engine *e, rp_tensor *loss)
 /* The loss is looked at before its backward, so nothing has been updated yet where updates happen in backward. */
 static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
 {
-    rp_data_batch b = full_batch(e->recipe, e->recipe->batch_size);
+    rp_data_batch b = full_batch(e->recipe, &e->recipe->dataset, e->recipe->batch_size);
     rp_tensor *loss = NULL;
     double value    = 0;
     rp_mem now;
 
-    if (e->micro) b = (rp_data_batch){ .rows = e->micro[micro].rows, .length = e->micro[micro].length };
+    if (e->micro) {
+        b.rows   = e->micro[micro].rows;
+        b.length = e->micro[micro].length;
+    }
     RP_TRY(read_batch(e, data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
     RP_TRY(rp__ahead_pass(e->ctx));
@@ -231,7 +234,7 @@ static rp_status score_all(rp_engine *e, rp_data *data, int64_t rows, double *lo
 {
     double sum = 0, mean = 0;
     int64_t targets   = 0;
-    rp_data_batch b   = full_batch(e->recipe, rows);
+    rp_data_batch b   = full_batch(e->recipe, &e->recipe->dataset_val, rows);
     rp_data_step part = { 0 };
 
     if (!data) return score_batch(e, NULL, &b, 0, &mean);

@@ -34,7 +34,7 @@ static rp_status score_window(rp_model *model, const int32_t *ids, int64_t n, do
     rp_status status;
 
     RP_TRY_GOTO(make_batch(rp__model_ctx(model), ids, n, &batch));
-    RP_TRY_GOTO(rp__model_loss(model, &batch, &(rp_attr_cross_entropy){ .weight = 1, .ignore_index = NO_LABEL }, &loss));
+    RP_TRY_GOTO(rp__model_label_loss(model, &batch, &(rp_attr_cross_entropy){ .weight = 1, .ignore_index = NO_LABEL }, &loss));
     status = rp_tensor_read(loss, sum, 1);
     rp_tensor_unref(loss);
 done:

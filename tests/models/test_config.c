@@ -174,10 +174,21 @@ static void experts_are_in_the_blocks_that_the_config_says(void **state)
     assert_true(config.experts_chosen == 2 && config.expert_hidden == config.mlp_hidden && config.experts_renormalise);
 }
 
+static void experts_are_balanced_where_the_config_says_so(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(FAMILY("mixtral") ", 'router_aux_loss_coef': 0.02}", NULL));
+    assert_false(config.experts_balanced);
+    assert_ok(ctx, parse(FAMILY("mixtral") ", 'router_aux_loss_coef': 0.02, 'output_router_logits': true}", NULL));
+    assert_true(config.experts_balanced && config.experts_balance == 0.02);
+    assert_ok(ctx, parse(FAMILY("qwen3_moe") ", 'output_router_logits': true}", NULL));
+    assert_true(config.experts_balanced && config.experts_balance == 0.001);
+}
+
 static void experts_that_cannot_be_honoured_are_refused(void **state)
 {
     (void)state;
-    assert_refused(FAMILY("mixtral") ", 'output_router_logits': true}", RP_ERR_UNSUPPORTED, "'output_router_logits' is true; only false");
+    assert_refused(FAMILY("mixtral") ", 'router_aux_loss_coef': -1}", RP_ERR_CONFIG, "'router_aux_loss_coef' is -1");
     assert_refused(FAMILY("mixtral") ", 'router_jitter_noise': 0.5}", RP_ERR_UNSUPPORTED, "'router_jitter_noise' is 0.5; only 0");
     assert_refused(FAMILY("mixtral") ", 'hidden_act': 'gelu'}", RP_ERR_UNSUPPORTED, "'hidden_act' is \"gelu\"; only \"silu\"");
     assert_refused(FAMILY("qwen3_moe") ", 'num_experts': 7}", RP_ERR_CONFIG, "'num_experts_per_tok' 8 is more than there are experts, 7");
@@ -287,6 +298,19 @@ static void original_context_of_llama3_is_the_context_where_it_is_not_given(void
     (void)state;
     assert_ok(ctx, parse(ROPE("{'rope_type': 'llama3', 'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4}"), NULL));
     assert_int_equal(config.rope.original_context, 2048);
+}
+
+/* 0.1 ln(4) + 1 is what the paper has cos and sin multiplied by. */
+static void yarn_takes_what_is_not_said_from_the_contexts_and_the_paper(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse(ROPE("{'rope_type': 'yarn', 'factor': null, 'original_max_position_embeddings': 512}"), NULL));
+    assert_true(config.rope.kind == RP_ROPE_YARN && config.rope.factor == 4 && config.rope.beta_fast == 32 && config.rope.beta_slow == 1);
+    assert_true(config.rope.attention_factor == 0.1 * log(4) + 1 && !config.rope.exact_range);
+    assert_ok(ctx, parse(ROPE("{'rope_type': 'yarn', 'factor': 8, 'attention_factor': 1.5, 'mscale': 1, 'mscale_all_dim': 2, 'truncate': false}"), NULL));
+    assert_true(config.rope.attention_factor == 1.5 && config.rope.original_context == 2048 && config.rope.exact_range);
+    assert_ok(ctx, parse(FAMILY("qwen3_moe") ", 'rope_scaling': {'type': 'yarn', 'factor': 2}}", NULL));
+    assert_ok(ctx, parse(FAMILY("mistral") ", 'rope_scaling': {'type': 'yarn', 'factor': 2}}", NULL));
 }
 
 static void inert_fields_change_nothing(void **state)
@@ -432,7 +456,15 @@ static void unknown_family_is_named_with_those_there_are(void **state)
 static void wrong_rope_is_named(void **state)
 {
     (void)state;
-    assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4}"), RP_ERR_UNSUPPORTED, "'rope_scaling.rope_type' is \"yarn\"");
+    assert_refused(ROPE("{'rope_type': 'dynamic', 'factor': 4}"), RP_ERR_UNSUPPORTED, "'rope_scaling.rope_type' is \"dynamic\"");
+    assert_refused(ROPE("{'rope_type': 'yarn'}"), RP_ERR_CONFIG, "'rope_scaling.factor' is missing, rope type 'yarn' needs it");
+    assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4, 'beta_fast': 0}"), RP_ERR_CONFIG, "'rope_scaling.beta_fast' is 0");
+    assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4, 'truncate': 1}"), RP_ERR_CONFIG, "'rope_scaling.truncate' is 1, expected true or false");
+    assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4, 'low_freq_factor': 1}"), RP_ERR_UNSUPPORTED, "which rope type 'yarn' does not honour");
+    assert_refused(FAMILY("gemma3_text") ", 'rope_scaling': {'rope_type': 'yarn', 'factor': 4}}", RP_ERR_UNSUPPORTED,
+                   "rope type 'yarn' is not honoured for model_type 'gemma3_text'");
+    assert_refused(FAMILY("phi3") ", 'rope_scaling': {'rope_type': 'yarn', 'factor': 4}}", RP_ERR_UNSUPPORTED,
+                   "rope type 'yarn' is not honoured for model_type 'phi3'");
     assert_refused(ROPE("{'type': 'linear'}"), RP_ERR_CONFIG, "'rope_scaling.factor' is missing, rope type 'linear' needs it");
     assert_refused(ROPE("{'type': 'linear', 'factor': 0}"), RP_ERR_CONFIG, "'rope_scaling.factor' is 0, expected a positive number");
     assert_refused(ROPE("{'type': 'linear', 'factor': 2, 'beta_fast': 1}"), RP_ERR_UNSUPPORTED,
@@ -462,7 +494,7 @@ static void all_errors_come_at_once(void **state)
 {
     (void)state;
     assert_int_equal(parse("{'model_type': 'llama', 'vocab_size': 96, 'hidden_size': -1, 'num_hidden_layers': 2, 'foo': 1,"
-                           "'num_attention_heads': 4, 'hidden_act': 'mish', 'sliding_window': 7, 'rope_scaling': {'type': 'yarn'}}",
+                           "'num_attention_heads': 4, 'hidden_act': 'mish', 'sliding_window': 7, 'rope_scaling': {'type': 'dynamic'}}",
                            NULL), RP_ERR_CONFIG);
     assert_int_equal(report.n_errors, 6);
     assert_true(reported("'hidden_size' is -1") && reported("'intermediate_size' is missing") && reported("'hidden_act' is"));
@@ -541,6 +573,7 @@ int main(void)
         TEST(windows_are_of_the_blocks_that_transformers_gives_them),
         TEST(a_window_that_cannot_be_honoured_is_refused),
         TEST(experts_are_in_the_blocks_that_the_config_says),
+        TEST(experts_are_balanced_where_the_config_says_so),
         TEST(experts_that_cannot_be_honoured_are_refused),
         TEST(soft_caps_are_there_unless_null),
         TEST(blocks_with_a_window_have_their_own_rope_in_gemma3),
@@ -549,6 +582,7 @@ int main(void)
         TEST(every_honoured_field_arrives),
         TEST(rope_is_read_in_both_spellings),
         TEST(original_context_of_llama3_is_the_context_where_it_is_not_given),
+        TEST(yarn_takes_what_is_not_said_from_the_contexts_and_the_paper),
         TEST(inert_fields_change_nothing),
         TEST(every_golden_config_is_read),
         TEST(overrides_are_set_over_the_file_and_typed),

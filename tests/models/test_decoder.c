@@ -5,7 +5,7 @@
 
 #include "models/model.h"
 
-typedef struct { bool gpt2, tied; double dropout; } tiny;
+typedef struct { bool gpt2, tied, experts, balanced; double dropout; } tiny;
 
 static rp_model_config tiny_config(tiny t)
 {
@@ -15,6 +15,7 @@ static rp_model_config tiny_config(tiny t)
         .activation = t.gpt2 ? RP_ACT_GELU_TANH : RP_ACT_SILU, .gated_mlp = !t.gpt2, .fused_qkv = t.gpt2, .qkv_bias = t.gpt2,
         .attn_output_bias = t.gpt2, .mlp_bias = t.gpt2, .tied = t.tied, .weights_in_out = t.gpt2, .learned_positions = t.gpt2,
         .rope = { .kind = t.gpt2 ? RP_ROPE_NONE : RP_ROPE_DEFAULT, .theta = 10000, .factor = 1 }, .attn_scale = 0.5,
+        .experts = t.experts ? 5 : 0, .experts_chosen = 2, .expert_hidden = 12, .experts_balanced = t.balanced, .experts_balance = 0.7,
         .embd_dropout = t.dropout, .attn_dropout = t.dropout, .resid_dropout = t.dropout, .bos = -1, .eos = -1,
     };
 }
@@ -133,9 +134,10 @@ static bool has_no_parts(const char *path, const rp_module *m, void *user)
 static void every_allocation_of_a_step_may_fail(void **state)
 {
     (void)state;
-    for (int gpt2 = 0; gpt2 < 2; gpt2++) {
+    for (int kind = 0; kind < 3; kind++) {
         rp_ctx *ctx          = test_ctx(&(rp_ctx_options){ .threads = 1 });
-        rp_model *m          = tiny_model(ctx, (tiny){ .gpt2 = gpt2, .tied = true, .dropout = 0.1 }, RP_F32);
+        tiny t               = { .gpt2 = kind == 1, .experts = kind == 2, .balanced = kind == 2, .tied = true, .dropout = 0.1 };
+        rp_model *m          = tiny_model(ctx, t, RP_F32);
         rp_model_batch batch = { .tokens = ids(ctx, 1, 5, 0), .labels = ids(ctx, 1, 5, 1) };
         bool fired           = true;
         rp_mem before, after;
@@ -185,21 +187,22 @@ static void nudge(rp_tensor *t, int64_t element, double by)
 static void gradients_are_the_slopes_of_the_loss(void **state)
 {
     (void)state;
-    for (int family = 0; family < 4; family++) {
+    for (int family = 0; family < 5; family++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *m = tiny_model(ctx, (tiny){ .gpt2 = family & 1, .tied = family & 2, .dropout = 0.2 }, RP_F64);
+        tiny t      = { .gpt2 = family & 1, .tied = family & 2, .experts = family & 4, .balanced = family & 4, .dropout = 0.2 };
+        rp_model *m = tiny_model(ctx, t, RP_F64);
         rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
         outcome o    = one_step(ctx, m);
         double *grad = o.grad, h = 1e-5;
         for (int i = 0; i < rp__model_n_params(m); i++) {
-            rp_tensor *t = rp__model_param(m, i)->tensor;
-            int64_t n    = rp_meta_elems(&t->m);
+            rp_tensor *w = rp__model_param(m, i)->tensor;
+            int64_t n    = rp_meta_elems(&w->m);
             for (int64_t e = i % 5; e < n; e += 1 + n / 3) {
-                nudge(t, e, h);
+                nudge(w, e, h);
                 double above = loss_of(ctx, m);
-                nudge(t, e, -2 * h);
+                nudge(w, e, -2 * h);
                 double below = loss_of(ctx, m), slope = (above - below) / (2 * h);
-                nudge(t, e, h);
+                nudge(w, e, h);
                 if (fabs(slope - grad[e]) > 1e-7 + 1e-6 * fabs(slope))
                     fail_msg("%s[%d]: %.10g, slope %.10g", rp__model_param(m, i)->path, (int)e, grad[e], slope);
             }
@@ -209,6 +212,68 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
         rp__model_free(m);
         test_ctx_free(ctx);
     }
+}
+
+typedef rp_status a_loss(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss);
+
+static double loss_by(rp_ctx *ctx, rp_model *m, a_loss *loss_of_batch, const rp_model_batch *batch, float weight)
+{
+    rp_tensor *loss;
+    double value;
+
+    assert_ok(ctx, loss_of_batch(m, batch, &(rp_attr_cross_entropy){ .weight = weight, .ignore_index = -100 }, &loss));
+    assert_ok(ctx, rp_tensor_read(loss, &value, 1));
+    rp_tensor_unref(loss);
+    rp__tape_reset(ctx);
+    return value;
+}
+
+/* Whose parts of a batch weigh alike is as with the labels' loss: by targets. */
+static void the_term_that_balances_is_weighed_as_the_loss_is_and_left_out_of_the_labels(void **state)
+{
+    (void)state;
+    rp_ctx *ctx          = test_ctx(NULL);
+    rp_model *plain      = tiny_model(ctx, (tiny){ .experts = true }, RP_F64), *m = tiny_model(ctx, (tiny){ .experts = true, .balanced = true }, RP_F64);
+    rp_model_batch batch = { .tokens = ids(ctx, 2, 9, 0), .labels = ids(ctx, 2, 9, 1) };
+    double without       = loss_by(ctx, plain, rp__model_loss, &batch, 1.0f / 16), with = loss_by(ctx, m, rp__model_loss, &batch, 1.0f / 16);
+
+    assert_true(with > without + 0.7);          /* the term is 1 where all experts get alike, and more where they do not */
+    assert_true(loss_by(ctx, m, rp__model_label_loss, &batch, 1.0f / 16) == without);
+    assert_true(fabs(loss_by(ctx, m, rp__model_loss, &batch, 1.0f / 64) - with / 4) < 1e-12);
+    rp_tensor_unref(batch.tokens);
+    rp_tensor_unref(batch.labels);
+    rp__model_free(m);
+    rp__model_free(plain);
+    test_ctx_free(ctx);
+}
+
+/* What stands in the padding is routed, and the term does not see it. */
+static void padding_does_not_count_among_what_is_balanced(void **state)
+{
+    static const int32_t start[2 * 9] = { 0, 0, 0, 0, 0, 5, 5, 5, 5 };         /* row 1 is whole */
+    double loss[2][2];
+
+    (void)state;
+    for (int padded = 0; padded < 2; padded++) {
+        for (int other = 0; other < 2; other++) {
+            rp_ctx *ctx          = test_ctx(NULL);
+            rp_model *m          = tiny_model(ctx, (tiny){ .experts = true, .balanced = true }, RP_F64);
+            rp_model_batch batch = { .tokens = ids(ctx, 2, 9, 0), .labels = ids(ctx, 2, 9, 1), .doc_start = ids(ctx, 2, 9, 0), .padded = padded };
+            assert_ok(ctx, rp_tensor_write_i32(batch.doc_start, start, 18));
+            for (int i = 5; i < 9; i++) {
+                rp_elem_put(batch.labels, i, -100);
+                if (other) rp_elem_put(batch.tokens, i, 60 - i);
+            }
+            loss[padded][other] = loss_by(ctx, m, rp__model_loss, &batch, 1.0f / 14);
+            rp_tensor_unref(batch.tokens);
+            rp_tensor_unref(batch.labels);
+            rp_tensor_unref(batch.doc_start);
+            rp__model_free(m);
+            test_ctx_free(ctx);
+        }
+    }
+    assert_true(loss[0][0] != loss[0][1]);
+    assert_true(loss[1][0] == loss[1][1]);
 }
 
 static void a_cache_continues_the_sequence(void **state)
@@ -276,6 +341,8 @@ int main(void)
         cmocka_unit_test(regions_keep_every_bit_with_dropout),
         cmocka_unit_test(every_allocation_of_a_step_may_fail),
         cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
+        cmocka_unit_test(the_term_that_balances_is_weighed_as_the_loss_is_and_left_out_of_the_labels),
+        cmocka_unit_test(padding_does_not_count_among_what_is_balanced),
         cmocka_unit_test(a_cache_continues_the_sequence),
         cmocka_unit_test(paths_are_those_of_the_contract),
     };

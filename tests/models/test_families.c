@@ -150,21 +150,23 @@ static void generation_follows_the_logits(void **state)
 /* Windows, caps, both ropes and norms less 1 come from the metadata of GGUF as from config.json. */
 static void a_gguf_file_gives_the_logits_of_the_model_it_was_made_from(void **state)
 {
-    static const struct { const char *variant, *overrides; } files[] = {
-        { "qwen2", "{}" }, { "qwen3", "{}" }, { "phi3", "{}" }, { "olmo2", "{}" },
+    static const struct { const char *variant, *overrides, *file; } files[] = {
+        { "qwen2", "{}", NULL }, { "qwen3", "{}", NULL }, { "phi3", "{}", NULL }, { "olmo2", "{}", NULL }, { "qwen3_moe", "{}", NULL },
+        { "mixtral", "{}", NULL }, { "mixtral", "{}", "mixtral_apart" },
         /* llama.cpp knows these of Gemma by the size of the model. */
-        { "gemma2", "{query_pre_attn_scalar: 10}" },
-        { "gemma3_text", "{query_pre_attn_scalar: 10, sliding_window_pattern: 2}" },
+        { "gemma2", "{query_pre_attn_scalar: 10}", NULL },
+        { "gemma3_text", "{query_pre_attn_scalar: 10, sliding_window_pattern: 2}", NULL },
     };
 
     (void)state;
     for (int v = 0; v < RP_COUNT(files); v++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *a = load(ctx, files[v].variant), *b = load_gguf(ctx, files[v].variant, files[v].overrides);
+        rp_model *a = load(ctx, files[v].variant), *b = load_gguf(ctx, files[v].file ? files[v].file : files[v].variant, files[v].overrides);
         static double want[TOKENS * VOCAB], got[TOKENS * VOCAB];
         int32_t ids[TOKENS];
 
         some_ids(ids);
+        assert_ptr_equal(rp__model_config(a)->family, rp__model_config(b)->family);
         ctx->eval = true;
         assert_ok(ctx, rp__tape_no_grad(ctx, true));
         logits_of(ctx, a, ids, TOKENS, want);

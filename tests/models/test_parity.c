@@ -284,11 +284,21 @@ static rp_tensor *padding_apart(rp_ctx *ctx, int first_row, int second_row)
     return ints(ctx, v);
 }
 
+static rp_tensor *padded_labels(rp_ctx *ctx, rp_model *m, const golden *g)
+{
+    int32_t *v   = golden_ints(g, "padded.labels", 0, ALL);
+    rp_tensor *t = is_encoder(m) ? ints(ctx, v) : shifted(ctx, v, -100);
+
+    free(v);
+    return t;
+}
+
 static void check_padded(rp_ctx *ctx, rp_model *m, const golden *g, distance *d)
 {
     int first = (int)golden_number(g, "padded/first_row"), second = (int)golden_number(g, "padded/second_row");
-    rp_model_batch batch = { .tokens = golden_batch(ctx, g, "padded.input_ids"), .labels = golden_batch(ctx, g, "padded.labels"),
-                             .doc_start = padding_apart(ctx, first, second), .types = golden_batch(ctx, g, "padded.types") };
+    rp_model_batch batch = { .tokens = golden_batch(ctx, g, "padded.input_ids"), .labels = padded_labels(ctx, m, g),
+                             .doc_start = padding_apart(ctx, first, second), .padded = true,
+                             .types = is_encoder(m) ? golden_batch(ctx, g, "padded.types") : NULL };
     golden_tensor want   = golden_get(g, "padded.logits");
     double got[ALL * VOCAB], loss = golden_number(g, "padded/loss");
     rp_tensor *logits;

@@ -89,7 +89,7 @@ static void slices_read_from_safetensors_are_those_of_the_whole(void **state)
 static void slices_read_from_gguf_are_those_of_the_whole(void **state)
 {
     (void)state;
-    static const char *const names[] = { "gguf/grouped.gguf", "gguf/tied.gguf" };
+    static const char *const names[] = { "gguf/grouped.gguf", "gguf/tied.gguf", "gguf/qwen3_moe.gguf", "gguf/mixtral.gguf", "gguf/mixtral_apart.gguf" };
     char path[RP_GOLDEN_PATH];
 
     for (int i = 0; i < RP_COUNT(names); i++)

@@ -116,6 +116,10 @@ static void gguf_metadata_that_is_not_honoured_is_named(void **state)
     assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope.dimension_count' is 4 where heads have 8 elements");
     edit_gguf("gguf/tied.gguf", "\x06\0\0\0\0\0\0\0linear", "\x06\0\0\0\0\0\0\0linyar", 14);
     assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope.scaling.type' is 'linyar'");
+    edit_gguf("gguf/mixtral.gguf", "llama.expert_used_count\x04\0\0\0\x02", "llama.expert_used_count\x04\0\0\0\x09", 28);
+    assert_gguf_refused(RP_ERR_CONFIG, "'num_experts_per_tok' 9 is more than there are experts, 4");
+    edit_gguf("gguf/mixtral.gguf", "llama.expert_count\x04\0\0\0\x04", "llama.expert_count\x04\0\0\0\0", 23);
+    assert_gguf_refused(RP_ERR_UNSUPPORTED, "metadata 'llama.expert_used_count' has a value other than 0");
     edit_gguf("gguf/grouped.gguf", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x48", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x47", 28);
     assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope_freqs.weight' holds other divisors");
 }

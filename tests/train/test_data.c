@@ -75,6 +75,7 @@ static void packed_samples_shift_labels_and_restart_at_documents(void **state)
     assert_int_equal(info.n_samples, 2);
     assert_int_equal(info.steps_per_epoch, 1);
     assert_ok(ctx, rp__data_batch(d, 0, 0, &b));
+    assert_false(b.padded);
     assert_int_equal(b.rows, 2);
     assert_int_equal(b.length, 4);
     assert_row(b.tokens, 'a', 'b', EOS, 'c', 'd', 'e', EOS, 'f');
@@ -240,6 +241,7 @@ static void unpacked_documents_are_cut_and_padded_to_the_longest(void **state)
     assert_int_equal(rp__data_info(d).steps_per_epoch, 2);     /* the fifth document is a short batch */
     assert_ok(ctx, rp__data_batch(d, 0, 0, &b));
     assert_int_equal(b.length, 4);
+    assert_true(b.padded);
     assert_row(b.tokens, 'a', EOS, 0, 0, 'b', 'c', 'd', EOS);
     assert_row(b.labels, EOS, MARK, MARK, MARK, 'c', 'd', EOS, MARK);
     assert_row(b.positions, 0, 1, 0, 1, 0, 1, 2, 3);
