@@ -119,8 +119,8 @@ static rp_status put_all(writer *w, const Rp__Spm__Model *m, const Rp__Spm__Trai
 
 static rp_status check(rp_ctx *ctx, const char *name, const Rp__Spm__Trainer *t, const Rp__Spm__Normalizer *n)
 {
-    SPM_CHECK(ctx, t->model_type == UNIGRAM || t->model_type == BPE, "a SentencePiece model of kind %d is not supported, only unigram (1) and BPE (2)",
-              name, t->model_type);
+    SPM_CHECK(ctx, t->model_type == UNIGRAM || t->model_type == BPE,
+              "a SentencePiece model of kind %d is not supported, only unigram (1) and BPE (2)", name, t->model_type);
     SPM_CHECK(ctx, !t->treat_whitespace_as_suffix && n->escape_whitespaces,
               "a SentencePiece model that marks spaces behind words, or not at all, is not supported", name);
     SPM_CHECK(ctx, t->model_type == UNIGRAM || (!n->precompiled_charsmap.len && !n->remove_extra_whitespaces),

@@ -66,3 +66,14 @@ rp_status small_gguf(rp_ctx *ctx, const char *model, const char *pre, const char
                                               .types = (int32_t[]){ 3, 1, 1, 1 }, .n_tokens = 4, .merges = merges, .n_merges = 1 },
                          root, config);
 }
+
+void assert_ids(rp_ctx *ctx, rp_tokenizer *t, const char *text, const int32_t *want, int64_t n_want)
+{
+    int32_t *ids = NULL;
+    int64_t n    = 0;
+
+    assert_ok(ctx, rp__tokenizer_encode(t, text, (int64_t)strlen(text), &ids, &n));
+    assert_int_equal(n, n_want);
+    assert_memory_equal(ids, want, (size_t)n * sizeof *ids);
+    rp__release(ids);
+}

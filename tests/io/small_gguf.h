@@ -15,4 +15,7 @@ rp_status small_gguf_of(rp_ctx *ctx, const small_words *words, json_t **root, js
 /* With the tokens "<s>", "a", "b" and "ab" and one merge. */
 rp_status small_gguf(rp_ctx *ctx, const char *model, const char *pre, const char *const *merges, json_t **root, json_t **config);
 
+/* The text has just these ids. */
+void assert_ids(rp_ctx *ctx, rp_tokenizer *t, const char *text, const int32_t *want, int64_t n_want);
+
 #endif

@@ -136,117 +136,6 @@ static void ids_and_decoded_texts_agree_for_models_of_sentencepiece(void **state
     test_ctx_free(ctx);
 }
 
-static void assert_ids(rp_ctx *ctx, rp_tokenizer *t, const char *text, const int32_t *want, int64_t n_want)
-{
-    int32_t *ids = NULL;
-    int64_t n    = 0;
-
-    assert_ok(ctx, rp__tokenizer_encode(t, text, (int64_t)strlen(text), &ids, &n));
-    assert_int_equal(n, n_want);
-    assert_memory_equal(ids, want, (size_t)n * sizeof *ids);
-    rp__release(ids);
-}
-
-static void assert_small(rp_ctx *ctx, rp_tokenizer *t)
-{
-    assert_int_equal(rp__tokenizer_vocab(t), 11);
-    assert_int_equal(rp__tokenizer_bos(t), 1);
-    assert_int_equal(rp__tokenizer_eos(t), 10);         /* tokenizer_config.json's, not the model's */
-    assert_true(rp__tokenizer_adds_bos(t));
-    assert_ids(ctx, t, "ab\nz<|end|>  ab", (int32_t[]){ 4, 8, 3, 0, 10, 4, 8 }, 7);
-}
-
-static void a_folder_with_a_model_of_sentencepiece_alone_is_a_tokenizer_and_exports_one(void **state)
-{
-    (void)state;
-    char folder[]       = "/tmp/rp_families_XXXXXX", path[64];
-    rp_ctx *ctx         = test_ctx(NULL);
-    rp_tokenizer *t     = load(ctx, "../spm"), *again = NULL;
-
-    assert_non_null(mkdtemp(folder));
-    assert_small(ctx, t);
-    assert_ok(ctx, rp__tokenizer_export(t, folder));
-    assert_ok(ctx, rp__tokenizer_load(ctx, folder, &again));
-    assert_small(ctx, again);
-    static const char *const files[] = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja" };
-    for (int i = 0; i < RP_COUNT(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        assert_true(rp__file_exists(path));
-    }
-    rp__tokenizer_free(again);
-    rp__tokenizer_free(t);
-    assert_ok(ctx, rp__remove_tree(ctx, folder));
-    test_ctx_free(ctx);
-}
-
-/* Pieces "<unk>" (unknown) and "a", and what follows them in the protobuf. */
-#define PIECES "\x0a\x09\x0a\x05<unk>\x18\x02\x0a\x08\x0a\x01" "a\x15\0\0\x80\xbf"
-
-static void models_of_sentencepiece_that_are_not_known_are_refused(void **state)
-{
-    static const struct { const char *bytes; int64_t n; rp_status status; const char *says; } cases[] = {
-#define CASE(bytes) bytes, sizeof bytes - 1
-        { CASE("dG9rZW4= 0\n"), RP_ERR_FORMAT, "no SentencePiece model" },
-        { CASE(""), RP_ERR_FORMAT, "no SentencePiece model" },
-        { CASE(PIECES "\x12\x02\x18\x03"), RP_ERR_UNSUPPORTED, "a SentencePiece model of kind 3" },
-        { CASE(PIECES "\x12\x03\xc0\x01\x01"), RP_ERR_UNSUPPORTED, "marks spaces behind words" },
-        { CASE(PIECES "\x1a\x02\x28\0"), RP_ERR_UNSUPPORTED, "marks spaces behind words, or not at all" },
-        { CASE(PIECES "\x12\x02\x18\x02"), RP_ERR_UNSUPPORTED, "a SentencePiece BPE that normalizes" },
-        { CASE(PIECES PIECES), RP_ERR_FORMAT, "<unk>" },
-        { CASE(PIECES "\x1a\x03\x12\x01x"), RP_ERR_FORMAT, "charsmap" },
-    };
-    rp_ctx *ctx = test_ctx(NULL);
-
-    (void)state;
-    for (int i = 0; i < RP_COUNT(cases); i++) {
-        json_t *root = NULL, *config = NULL;
-        rp_tokenizer *t  = NULL;
-        rp_status status = rp__tokenizer_from_spm(ctx, "t.model", cases[i].bytes, cases[i].n, &root, &config);
-        if (status == RP_OK) status = rp__tokenizer_build(ctx, "t.model", root, config, &t);
-        assert_int_equal(status, cases[i].status);
-        if (!strstr(rp_error(ctx), cases[i].says)) fail_msg("case %d: %s", i, rp_error(ctx));
-        json_decref(root);
-        json_decref(config);
-    }
-    test_ctx_free(ctx);
-}
-
-static rp_status load_beside(rp_ctx *ctx, const char *folder, const char *name, const char *text)
-{
-    char path[128];
-    rp_tokenizer *t = NULL;
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_ok(ctx, rp__file_write(ctx, path, text, (int64_t)strlen(text)));
-    rp_status status = rp__tokenizer_load(ctx, folder, &t);
-    rp__tokenizer_free(t);
-    unlink(path);
-    return status;
-}
-
-static void tokens_beside_a_model_that_would_get_other_ids_are_refused(void **state)
-{
-    char folder[] = "/tmp/rp_families_XXXXXX", path[64];
-    rp_ctx *ctx   = test_ctx(NULL);
-    char *text    = NULL;
-    int64_t bytes = 0;
-
-    (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/tokenizer.model", folder);
-    assert_ok(ctx, rp__file_read(ctx, GOLDEN "spm/tokenizer.model", 1 << 20, &text, &bytes));
-    assert_ok(ctx, rp__file_write(ctx, path, text, bytes));
-    assert_ok(ctx, load_beside(ctx, folder, "tokenizer_config.json", "{\"added_tokens_decoder\":{\"9\":{\"content\":\"x\"}}}"));
-    assert_int_equal(load_beside(ctx, folder, "tokenizer_config.json", "{\"added_tokens_decoder\":{\"12\":{\"content\":\"x\"}}}"), RP_ERR_UNSUPPORTED);
-    assert_non_null(strstr(rp_error(ctx), "none with the id 9"));
-    assert_int_equal(load_beside(ctx, folder, "added_tokens.json", "{\"<pad>\":9}"), RP_ERR_UNSUPPORTED);
-    assert_non_null(strstr(rp_error(ctx), "tokenizer.json"));
-    assert_int_equal(load_beside(ctx, folder, "tokenizer_config.json", "[]"), RP_ERR_FORMAT);
-    rp__release(text);
-    assert_ok(ctx, rp__remove_tree(ctx, folder));
-    test_ctx_free(ctx);
-}
-
 /* ---- pre-tokenizers that GGUF names ---- */
 
 static void add_length(uint64_t *hash, int64_t bytes) { *hash = *hash * 6364136223846793005ull + (uint64_t)bytes + 1; }
@@ -302,38 +191,6 @@ static void every_name_of_a_pre_tokenizer_cuts_as_the_package_does(void **state)
     fclose(file);
     assert_true(n_names >= 50);
     free_texts(all);
-    test_ctx_free(ctx);
-}
-
-/* ---- added tokens that GGUF says little of ---- */
-
-static void added_tokens_take_the_white_space_that_those_of_their_model_do(void **state)
-{
-    enum { S, A, SPACE, END, MASK };
-    static const char *const tokens[] = { "<s>", "a", "\xc4\xa0", "<|end|>", "<mask>", "[PAD5]" };
-    static const struct { const char *architecture, *pre, *text; int32_t ids[6]; int64_t n; } cases[] = {
-        { "phi3", "gpt-2", "a <|end|>  a", { A, SPACE, END, A }, 4 },
-        { "phi3", "gpt-2", "a <s>  a", { A, SPACE, S, SPACE, SPACE, A }, 6 },
-        { "llama", "gpt-2", "a <|end|>  a", { A, SPACE, END, SPACE, SPACE, A }, 6 },
-        { "nomic-bert-moe", "gpt-2", "a <mask> a", { A, MASK, SPACE, A }, 4 },
-        { "roberta", "roberta-bpe", "a <mask> a", { A, MASK, SPACE, A }, 4 },
-        { "roberta", "roberta-bpe", "a <|end|> a", { A, SPACE, END, SPACE, A }, 5 },
-        { "llama", "gpt-2", "a [PAD5]a", { A, SPACE, A }, 3 },       /* brackets and capitals have no token */
-    };
-    rp_ctx *ctx = test_ctx(NULL);
-
-    (void)state;
-    for (int i = 0; i < RP_COUNT(cases); i++) {
-        json_t *root = NULL, *config = NULL;
-        rp_tokenizer *t = NULL;
-        small_words w   = { cases[i].architecture, "gpt2", cases[i].pre, tokens, NULL, (int32_t[]){ 3, 1, 1, 3, 3, 4 }, RP_COUNT(tokens), 0 };
-        assert_ok(ctx, small_gguf_of(ctx, &w, &root, &config));
-        assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
-        assert_ids(ctx, t, cases[i].text, cases[i].ids, cases[i].n);
-        rp__tokenizer_free(t);
-        json_decref(root);
-        json_decref(config);
-    }
     test_ctx_free(ctx);
 }
 
@@ -626,11 +483,7 @@ int main(void)
         cmocka_unit_test(ids_and_decoded_texts_of_1000_strings_agree_for_every_family),
         cmocka_unit_test(ids_and_decoded_texts_agree_for_families_from_gguf),
         cmocka_unit_test(ids_and_decoded_texts_agree_for_models_of_sentencepiece),
-        cmocka_unit_test(a_folder_with_a_model_of_sentencepiece_alone_is_a_tokenizer_and_exports_one),
-        cmocka_unit_test(models_of_sentencepiece_that_are_not_known_are_refused),
-        cmocka_unit_test(tokens_beside_a_model_that_would_get_other_ids_are_refused),
         cmocka_unit_test(every_name_of_a_pre_tokenizer_cuts_as_the_package_does),
-        cmocka_unit_test(added_tokens_take_the_white_space_that_those_of_their_model_do),
         cmocka_unit_test(every_code_point_of_two_planes_agrees_for_every_family),
         cmocka_unit_test(bos_and_eos_come_from_every_post_processor),
         cmocka_unit_test(ids_that_come_one_by_one_add_what_decoding_all_at_once_says),

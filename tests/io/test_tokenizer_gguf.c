@@ -93,12 +93,43 @@ static void gguf_tokenizers_that_are_not_known_are_refused_by_name(void **state)
     test_ctx_free(ctx);
 }
 
+static void added_tokens_take_the_white_space_that_those_of_their_model_do(void **state)
+{
+    enum { S, A, SPACE, END, MASK };
+    static const char *const tokens[] = { "<s>", "a", "\xc4\xa0", "<|end|>", "<mask>", "[PAD5]" };
+    static const struct { const char *architecture, *pre, *text; int32_t ids[6]; int64_t n; } cases[] = {
+        { "phi3", "gpt-2", "a <|end|>  a", { A, SPACE, END, A }, 4 },
+        { "phi3", "gpt-2", "a <s>  a", { A, SPACE, S, SPACE, SPACE, A }, 6 },
+        { "llama", "gpt-2", "a <|end|>  a", { A, SPACE, END, SPACE, SPACE, A }, 6 },
+        { "nomic-bert-moe", "gpt-2", "a <mask> a", { A, MASK, SPACE, A }, 4 },
+        { "roberta", "roberta-bpe", "a <mask> a", { A, MASK, SPACE, A }, 4 },
+        { "roberta", "roberta-bpe", "a <|end|> a", { A, SPACE, END, SPACE, A }, 5 },
+        { "llama", "gpt-2", "a [PAD5]a", { A, SPACE, A }, 3 },       /* brackets and capitals have no token */
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        json_t *root = NULL, *config = NULL;
+        rp_tokenizer *t = NULL;
+        small_words w   = { cases[i].architecture, "gpt2", cases[i].pre, tokens, NULL, (int32_t[]){ 3, 1, 1, 3, 3, 4 }, RP_COUNT(tokens), 0 };
+        assert_ok(ctx, small_gguf_of(ctx, &w, &root, &config));
+        assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
+        assert_ids(ctx, t, cases[i].text, cases[i].ids, cases[i].n);
+        rp__tokenizer_free(t);
+        json_decref(root);
+        json_decref(config);
+    }
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pre_tokenizers_that_gguf_names_are_those_of_the_models),
         cmocka_unit_test(every_kind_that_gguf_may_name_can_be_built),
         cmocka_unit_test(gguf_tokenizers_that_are_not_known_are_refused_by_name),
+        cmocka_unit_test(added_tokens_take_the_white_space_that_those_of_their_model_do),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
