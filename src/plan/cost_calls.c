@@ -37,6 +37,10 @@
       { .in = { { (rows) * (k), n }, { rows, k }, { rows, k } }, OF_EXPERTS(2, experts), .stat_inputs = RP_IN(1), \
         .attr = &(rp_attr_experts){ experts } } }
 #define LOAD(when, rows, experts, k) { "expert_load", when, { .in = { { rows, experts }, { rows, k } }, OF_EXPERTS(1, experts) } }
+#define BALANCE(when, rows, experts) \
+    { "balance_loss", when, \
+      { .in = { { 1 }, { 2, experts }, { rows } }, OF_EXPERTS(2, experts), .stat_inputs = RP_IN(0) | RP_IN(1), \
+        .attr = &(rp_attr_balance_loss){ 1.0 / (experts), 1.0f / (rows), -100 } } }
 #define GROUPED(when, rows, k, n, experts) { "grouped_matmul", when, { .in = { { rows, k }, { experts, n, k }, { rows } }, OF_EXPERTS(2, experts) } }
 #define EMBEDDING(when, rows, ids, n) \
     { "embedding", when, { .in = { { ids, n }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 } } }
@@ -64,6 +68,8 @@ static const rp_cost_call calls[] = {
     ROUTE(RP_COST_LATE, 2048, 128, 8),
     LOAD(RP_COST_TINY, 2, 4, 1),            LOAD(RP_COST_SLOW, 64, 16, 2),           LOAD(RP_COST_SOON, 1024, 64, 4),
     LOAD(RP_COST_LATE, 2048, 128, 8),
+    BALANCE(RP_COST_TINY, 2, 4),            BALANCE(RP_COST_SLOW, 64, 16),           BALANCE(RP_COST_SOON, 1024, 64),
+    BALANCE(RP_COST_LATE, 2048, 128),
     SPREAD(RP_COST_TINY, 2, 8, 4, 1),       SPREAD(RP_COST_SLOW, 32, 64, 8, 2),      SPREAD(RP_COST_SOON, 512, 576, 16, 2),
     SPREAD(RP_COST_LATE, 1024, 2048, 64, 4),
     COMBINE(RP_COST_TINY, 2, 8, 4, 1),      COMBINE(RP_COST_SLOW, 32, 64, 8, 2),     COMBINE(RP_COST_SOON, 512, 576, 16, 2),
