@@ -150,13 +150,13 @@ static const char *const normalizers[] = {
     "{\"type\":\"Replace\"," REGEX("x*") ",\"content\":\"a\"}",
 };
 static const char *const models[] = {
-    "{\"type\":\"BPE\",\"unk_token\":\"?\",\"fuse_unk\":true,\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\" \":3,\"" SPACE "\":4,\"ab\":5,\"abab\":6,\"" SPACE "a\":7,"
-    "\"\\n\":8,\"1\":9,\"11\":10,\"ba\":11,\"<\":12},\"merges\":[\"a b\",\"ab ab\",\"" SPACE " a\",\"1 1\",\"b a\"]}",
+    ("{\"type\":\"BPE\",\"unk_token\":\"?\",\"fuse_unk\":true,\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\" \":3,\"" SPACE "\":4,\"ab\":5,\"abab\":6,\"" SPACE "a\":7,"
+    "\"\\n\":8,\"1\":9,\"11\":10,\"ba\":11,\"<\":12},\"merges\":[\"a b\",\"ab ab\",\"" SPACE " a\",\"1 1\",\"b a\"]}"),
     "{\"type\":\"BPE\",\"vocab\":{\"a\":1,\"b\":2,\"ab\":5,\"bab\":0,\"\xc3\xa9\":3,\"b1\":4,\"1\":6},\"merges\":[\"a b\",\"b ab\",\"b 1\"]}",
     "{\"type\":\"BPE\",\"unk_token\":\"?\",\"end_of_word_suffix\":\"~\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"a~\":3,\"b~\":4},\"merges\":[]}",
     "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"a\",-1.5],[\"b\",-1.7],[\"ab\",-2.9],[\"" SPACE "\",-2],[\"" SPACE "a\",-3],[\"1\",-2]]}",
-    "{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":12,\"vocab\":{\"?\":0,\"a\":1,\"##a\":2,"
-    "\"##b\":3,\"b\":4,\"1\":5,\"##ab\":6}}",
+    ("{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":12,\"vocab\":{\"?\":0,\"a\":1,\"##a\":2,"
+    "\"##b\":3,\"b\":4,\"1\":5,\"##ab\":6}}"),
 };
 #define ADDED(id, text, flags) "{\"id\":" #id ",\"content\":\"" text "\"," flags "},"
 #define FLAGS(lstrip, rstrip, word, normalized, special) \
