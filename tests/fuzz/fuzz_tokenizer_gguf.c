@@ -1,26 +1,8 @@
 /* fuzz_tokenizer_gguf.c -- any bytes as a GGUF file whose metadata may be a tokenizer: refused with a sentence, or the JSON that it
  * amounts to can be built, encodes, and decodes. */
-#include "fuzz.h"
+#include "fuzz_tokenizer.h"
 
-#include "io/tokenizer_inside.h"
-
-static void use(rp_ctx *ctx, rp_tokenizer *t)
-{
-    static const char text[] = "ab <s>  word's 12\xc3\xa9\xe2\x82\xac\xff e\xcc\x81\n\n  zz";
-    int32_t *ids = NULL;
-    int64_t n, bytes;
-    char *back       = NULL;
-    rp_status status = rp__tokenizer_encode(t, text, (int64_t)sizeof text - 1, &ids, &n);
-
-    if (status != RP_OK) {              /* a unigram may have no token for what is unknown */
-        fuzz_refused(ctx, status);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) FUZZ_CHECK(ids[i] >= 0 && ids[i] < rp__tokenizer_vocab(t));
-    FUZZ_CHECK(rp__tokenizer_decode(t, ids, n, n & 1, &back, &bytes) == RP_OK);
-    rp__release(back);
-    rp__release(ids);
-}
+static const char text[] = "ab <s>  word's 12\xc3\xa9\xe2\x82\xac\xff e\xcc\x81\n\n  zz";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -32,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rp_status status = rp__gguf_open_bytes(ctx, "input", data, (int64_t)size, &file);
     if (status == RP_OK) status = rp__tokenizer_from_gguf(ctx, file, "input", &root, &config);
     if (status == RP_OK) status = rp__tokenizer_build(ctx, "input", root, config, &t);
-    if (status == RP_OK) use(ctx, t);
+    if (status == RP_OK) fuzz_use_tokenizer(ctx, t, text);
     else fuzz_refused(ctx, status);
     rp__tokenizer_free(t);
     json_decref(root);

@@ -1,33 +1,13 @@
 /* Claims about names: in every family a module is found by the path that its files give it, and by no other family's. */
-#include "golden.h"
-#include "golden_variants.h"
+#include "golden_model.h"
 
 #include "io/safetensors.h"
 #include "models/adapter.h"
 #include "models/family.h"
-#include "models/weights.h"
 #include "policy/condition.h"
 #include "policy/names.h"
 
 static const char *const variants[] = { GOLDEN_VARIANTS(GOLDEN_VARIANT_NAME) };
-
-static rp_model *build(rp_ctx *ctx, const char *variant)
-{
-    char path[RP_GOLDEN_PATH], name[128];
-    rp_model_config config;
-    rp_model_files *files;
-    rp_report report;
-    rp_model *m;
-
-    snprintf(name, sizeof name, "models/%s", variant);
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, golden_path(path, name), NULL, &report, &files));
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &m));
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    return m;
-}
 
 /* The modules that a condition { path: glob } holds for, a blank between. */
 static const char *held(rp_model *m, const char *glob, char out[4096])
@@ -88,7 +68,7 @@ static void every_module_is_found_by_the_path_its_files_give_it(void **state)
 
     for (int v = 0; v < RP_COUNT(variants); v++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *m = build(ctx, variants[v]);
+        rp_model *m = golden_model(ctx, variants[v], RP_F32);
         rp_safetensors *set;
         snprintf(name, sizeof name, "models/%s", variants[v]);
         assert_ok(ctx, rp__safetensors_open(ctx, golden_path(path, name), &set));
@@ -135,7 +115,7 @@ static void one_name_of_theirs_is_another_module_in_another_family(void **state)
 
     for (int i = 0; i < RP_COUNT(cases); i++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *m = build(ctx, cases[i].variant);
+        rp_model *m = golden_model(ctx, cases[i].variant, RP_F32);
         if (strcmp(held(m, cases[i].glob, found), cases[i].held))
             fail_msg("%s: '%s' holds for '%s', expected '%s'", cases[i].variant, cases[i].glob, found, cases[i].held);
         rp__model_free(m);
@@ -148,7 +128,7 @@ static void a_glob_that_is_one_of_ours_is_meant_so(void **state)
 {
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
-    rp_model *m = build(ctx, "qwen3_moe_mixed");
+    rp_model *m = golden_model(ctx, "qwen3_moe_mixed", RP_F32);
     char found[4096];
 
     assert_non_null(strstr(held(m, "*.mlp.gate", found), "mlp.gate"));
@@ -171,7 +151,7 @@ static void what_is_frozen_by_their_names_is_what_they_name(void **state)
 
     for (int k = 0; k < RP_COUNT(cases); k++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *m = build(ctx, "gemma2");
+        rp_model *m = golden_model(ctx, "gemma2", RP_F32);
         int frozen  = 0;
         assert_ok(ctx, rp__model_freeze(m, 1, &cases[k].glob));
         for (int i = 0; i < rp__model_n_params(m); i++) {
@@ -190,7 +170,7 @@ static void adapters_are_asked_for_by_ends_of_their_names(void **state)
 {
     (void)state;
     rp_ctx *ctx     = test_ctx(NULL);
-    rp_model *m     = build(ctx, "bert");
+    rp_model *m     = golden_model(ctx, "bert", RP_F32);
     rp_module *root = rp__model_root(m);
 
     assert_true(rp__adapter_names(root, "query", "layers.0.attn.q"));

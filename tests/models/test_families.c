@@ -1,33 +1,12 @@
 /* Claims that hold for each family alike, on every golden model: the cache of generation, and what the ranks and the planner ask of it. */
-#include "golden.h"
-#include "golden_variants.h"
+#include "golden_model.h"
 
 #include "models/generate.h"
-#include "models/weights.h"
 #include "tape/tape.h"
 
 enum { TOKENS = 20, VOCAB = 96 };
 
 static const char *const variants[] = { GOLDEN_VARIANTS(GOLDEN_VARIANT_NAME) }, *const decoders[] = { GOLDEN_DECODERS(GOLDEN_VARIANT_NAME) };
-
-static rp_model *load(rp_ctx *ctx, const char *variant)
-{
-    char path[RP_GOLDEN_PATH], name[128];
-    rp_model_config config;
-    rp_model_files *files;
-    rp_report report;
-    rp_model *m;
-
-    snprintf(name, sizeof name, "models/%s", variant);
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, golden_path(path, name), NULL, &report, &files));
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &m));
-    assert_ok(ctx, rp__model_load(m, files));
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    return m;
-}
 
 /* The same from a GGUF file, which has not all that config.json has. */
 static rp_model *load_gguf(rp_ctx *ctx, const char *variant, const char *overrides)
@@ -87,7 +66,7 @@ static void the_cache_gives_the_logits_of_the_whole_text(void **state)
     (void)state;
     for (int v = 0; v < RP_COUNT(decoders); v++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *m = load(ctx, decoders[v]);
+        rp_model *m = golden_model(ctx, decoders[v], RP_F32);
         static double whole[TOKENS * VOCAB], part[TOKENS * VOCAB];
         int32_t ids[TOKENS];
         int tokens = tokens_of(m);
@@ -123,7 +102,7 @@ static void generation_follows_the_logits(void **state)
     (void)state;
     for (int v = 0; v < RP_COUNT(decoders); v++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *m = load(ctx, decoders[v]);
+        rp_model *m = golden_model(ctx, decoders[v], RP_F32);
         static double logits[TOKENS * VOCAB];
         int32_t ids[TOKENS];
         rp_generate_end end;
@@ -161,7 +140,7 @@ static void a_gguf_file_gives_the_logits_of_the_model_it_was_made_from(void **st
     (void)state;
     for (int v = 0; v < RP_COUNT(files); v++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *a = load(ctx, files[v].variant), *b = load_gguf(ctx, files[v].file ? files[v].file : files[v].variant, files[v].overrides);
+        rp_model *a = golden_model(ctx, files[v].variant, RP_F32), *b = load_gguf(ctx, files[v].file ? files[v].file : files[v].variant, files[v].overrides);
         static double want[TOKENS * VOCAB], got[TOKENS * VOCAB];
         int32_t ids[TOKENS];
 
@@ -185,7 +164,7 @@ static void fresh_norms_are_neutral(void **state)
     (void)state;
     for (int v = 0; v < RP_COUNT(variants); v++) {
         rp_ctx *ctx = test_ctx(NULL);
-        rp_model *m = load(ctx, variants[v]);
+        rp_model *m = golden_model(ctx, variants[v], RP_F32);
         double plus = rp__model_config(m)->norm_plus, value[96];
 
         rp__model_init(m, 3);

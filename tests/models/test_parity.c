@@ -1,34 +1,11 @@
 /* Every model variant against PyTorch and transformers: logits, loss, gradients, twelve optimizer steps, packed documents, ignored
  * labels; bf16 by PyTorch's own error. tests/golden/README.md says what is in the goldens and who made them. */
-#include "golden.h"
-#include "golden_variants.h"
+#include "golden_model.h"
 
 #include "models/family.h"
-#include "models/weights.h"
 #include "train/optim.h"
 
 enum { ROWS = 2, TOKENS = 24, VOCAB = 96, ALL = ROWS * TOKENS, BATCHES = 3, STEPS = 12 };
-
-/* A model from its folder, as a user loads it. */
-static rp_model *load(rp_ctx *ctx, const char *variant, rp_dtype dtype)
-{
-    char path[RP_GOLDEN_PATH], name[128];
-    rp_model_config config;
-    rp_model_files *files;
-    rp_report report;
-    rp_model *m;
-
-    snprintf(name, sizeof name, "models/%s", variant);
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, golden_path(path, name), NULL, &report, &files));
-    assert_int_equal(report.n_errors, 0);
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, dtype, &m));
-    assert_ok(ctx, rp__model_load(m, files));
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    return m;
-}
 
 static golden *open_golden(rp_ctx *ctx, const char *variant)
 {
@@ -415,7 +392,7 @@ static void check_float32(const char *variant)
 {
     rp_ctx *ctx = test_ctx(NULL);
     golden *g   = open_golden(ctx, variant);
-    rp_model *m = load(ctx, variant, RP_F32);
+    rp_model *m = golden_model(ctx, variant, RP_F32);
     distance d  = { 0 };
 
     ctx->eval = true;               /* the goldens are made with dropout off */
@@ -484,7 +461,7 @@ static void check_bfloat16(const char *variant)
 {
     rp_ctx *ctx          = test_ctx(NULL);
     golden *g            = open_golden(ctx, variant);
-    rp_model *m          = load(ctx, variant, RP_BF16);
+    rp_model *m          = golden_model(ctx, variant, RP_BF16);
     rp_model_batch batch = text_batch(ctx, m, g, 0);
     golden_tensor want   = golden_get(g, "logits");
     double *got          = malloc((size_t)want.elems * sizeof *got);
