@@ -105,9 +105,10 @@ typedef struct {
  * dtype where none is set; `length` says that max_seq_len may be. Tells what is wrong: CLI_GO, or the exit code.
  * Close it in both cases. */
 int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out);
-/* The ids of a text, all of them in the model's vocabulary. *ids is yours to rp__release.
- * errors  as rp__tokenizer_encode · RP_ERR_ARG the tokenizer is of another model */
+/* The ids of a text, or of a file of text (packed or not), all of them in the model's vocabulary. *ids is yours to rp__release.
+ * errors  as rp__tokenizer_encode, rp__text_ids · RP_ERR_ARG the tokenizer is of another model */
 rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
+rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, int64_t *n_ids);
 /* The parameters, from the files. */
 int cli_model_load(cli_model *m);
 void cli_model_close(cli_model *m);

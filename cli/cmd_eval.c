@@ -4,24 +4,9 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "train/score.h"
 
 typedef struct { const char *data; bool json; } eval_fields;
-
-static rp_status read_ids(cli_model *m, const char *path, int32_t **ids, int64_t *n_ids)
-{
-    rp_ctx *ctx = m->run.ctx;
-    rp_file_map file;
-
-    RP_TRY(rp__file_map(ctx, path, &file));
-    char *text       = rp__host_alloc(ctx, file.bytes + 1);
-    rp_status status = text ? rp__file_get(ctx, path, &file, 0, file.bytes, text) : RP_ERR_MEMORY;
-    if (status == RP_OK) status = cli_model_encode(m, text, file.bytes, ids, n_ids);
-    rp__release(text);
-    rp__file_unmap(&file);
-    return status;
-}
 
 /* The window, or 0 after telling that max_seq_len does not fit. */
 static int64_t find_window(const cli_model *m)
@@ -64,7 +49,7 @@ static int score(cli_model *m, const eval_fields *fields)
     int code = CLI_USAGE;
 
     if (!window) return code;
-    rp_status status = read_ids(m, fields->data, &ids, &n_ids);
+    rp_status status = cli_model_encode_file(m, fields->data, &ids, &n_ids);
     if (status != RP_OK) code = cli_fail_input(&m->run, status);
     else if (n_ids < 2)
         cli_say(&m->run, "'%s' has %" PRId64 " token%s: there is nothing to predict", fields->data, n_ids, n_ids == 1 ? "" : "s");
@@ -97,10 +82,10 @@ static const cli_option options[] = {
 
 const cli_command cmd_eval = {
     .usage = "MODEL --data FILE [KEY=VALUE ...]",
-    .about = "Score a text: the mean of -log p of its tokens in nats, and its exponential. The file is one document; neither bos\n"
-             "nor eos is added. It is cut into windows of max_seq_len tokens (default: the model's context), scored one by one,\n"
-             "the shorter last one too. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter. Keys: max_seq_len,\n"
-             "dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter.",
+    .about = "Score a text: the mean of -log p of its tokens in nats, and its exponential. The file, packed with gzip or zstd or not,\n"
+             "is one document; neither bos nor eos is added. It is cut into windows of max_seq_len tokens (default: the model's\n"
+             "context), scored one by one, the shorter last one too. MODEL is a Hugging Face folder, a .gguf file or the folder of\n"
+             "an adapter. Keys: max_seq_len, dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter.",
     CLI_OPTIONS(eval_fields, options),
     .least_words = 1, .most_words = 1, .settings = true,
     .run = eval,

@@ -3,6 +3,7 @@
  * The settings are recipe keys, so the recipe's schema reads them; a command takes only those that mean something to it. */
 #include "cli/cli.h"
 
+#include "io/text_ids.h"
 #include "models/adapter.h"
 
 /* A key stands for all under it. The first one only where a length is asked for. */
@@ -103,20 +104,66 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
     return open_files(out, path);
 }
 
+static rp_status check_ids(const cli_model *m, const int32_t *ids, int64_t n)
+{
+    int32_t greatest = -1;
+
+    for (int64_t i = 0; i < n; i++) greatest = ids[i] > greatest ? ids[i] : greatest;
+    RP_CHECK(m->run.ctx, greatest < m->config.vocab, RP_ERR_ARG, "the tokenizer gives id %" PRId32 ", and the model's vocabulary has %" PRId64
+             ": it is another model's", greatest, m->config.vocab);
+    return RP_OK;
+}
+
 rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
 {
-    int32_t *made = NULL, greatest = -1;
+    int32_t *made = NULL;
     int64_t n     = 0;
 
     RP_TRY(rp__tokenizer_encode(m->tokenizer, text, bytes, &made, &n));
-    for (int64_t i = 0; i < n; i++) greatest = made[i] > greatest ? made[i] : greatest;
-    if (greatest >= m->config.vocab) {
+    rp_status status = check_ids(m, made, n);
+    if (status != RP_OK) {
         rp__release(made);
-        return rp__fail(m->run.ctx, RP_ERR_ARG, "the tokenizer gives id %" PRId32 ", and the model's vocabulary has %" PRId64
-                        ": it is another model's", greatest, m->config.vocab);
+        return status;
     }
     *ids   = made;
     *n_ids = n;
+    return RP_OK;
+}
+
+typedef struct { cli_model *model; int32_t *ids; int64_t n, room; } id_list;
+
+static rp_status append(void *user, const int32_t *ids, int64_t n_ids)
+{
+    id_list *all = user;
+    rp_ctx *ctx  = all->model->run.ctx;
+
+    RP_TRY(check_ids(all->model, ids, n_ids));
+    if (all->n + n_ids > all->room) {
+        int64_t size  = (int64_t)sizeof *ids, room = 2 * (all->n + n_ids);
+        int32_t *grown = rp__host_grow(ctx, all->ids, all->n * size, room * size);
+        if (!grown) return RP_ERR_MEMORY;
+        all->ids  = grown;
+        all->room = room;
+    }
+    memcpy(all->ids + all->n, ids, (size_t)n_ids * sizeof *ids);
+    all->n += n_ids;
+    return RP_OK;
+}
+
+rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, int64_t *n_ids)
+{
+    rp_text_file *file = NULL;
+    id_list all        = { m, NULL, 0, 0 };
+
+    RP_TRY(rp__text_file_open(m->run.ctx, path, &file));
+    rp_status status = rp__text_ids(m->run.ctx, file, rp__text_ids_feed, m->tokenizer, append, &all);
+    rp__text_file_close(file);
+    if (status != RP_OK) {
+        rp__release(all.ids);
+        return status;
+    }
+    *ids   = all.ids;
+    *n_ids = all.n;
     return RP_OK;
 }
 

@@ -46,34 +46,38 @@ static rp_status find_kind(rp_text_file *in)
     return RP_OK;
 }
 
-static rp_status open_file(rp_text_file *in, const char *path)
+static rp_status open_file(rp_text_file *in, const char *path, FILE *file)
 {
     in->path = rp__host_text(in->ctx, path);
     in->raw  = in->path ? rp__host_alloc(in->ctx, RP_TEXT_FILE_BYTES) : NULL;
     if (!in->raw) return RP_ERR_MEMORY;
-    in->file = fopen(path, "re");
+    in->file = file ? file : fopen(path, "re");
     RP_CHECK(in->ctx, in->file, RP_ERR_CONFIG, "cannot open '%s': %s", path, strerror(errno));
     RP_TRY(fill(in));
     return find_kind(in);
 }
 
-rp_status rp__text_file_open(rp_ctx *ctx, const char *path, rp_text_file **out)
+static rp_status new_file(rp_ctx *ctx, const char *path, FILE *file, rp_text_file **out)
 {
     rp_text_file *in = rp__host_alloc(ctx, sizeof *in);
 
     if (!in) return RP_ERR_MEMORY;
     *in              = (rp_text_file){ .ctx = ctx };
-    rp_status status = open_file(in, path);
+    rp_status status = open_file(in, path, file);
     if (status == RP_OK) *out = in;
     else rp__text_file_close(in);
     return status;
 }
 
+rp_status rp__text_file_open(rp_ctx *ctx, const char *path, rp_text_file **out) { return new_file(ctx, path, NULL, out); }
+
+rp_status rp__text_file_stdin(rp_ctx *ctx, rp_text_file **out) { return new_file(ctx, "/dev/stdin", stdin, out); }
+
 void rp__text_file_close(rp_text_file *in)
 {
     if (!in) return;
     if (in->state) in->kind->close(in->state);
-    if (in->file) fclose(in->file);
+    if (in->file && in->file != stdin) fclose(in->file);
     rp__release(in->line);
     rp__release(in->raw);
     rp__release(in->path);

@@ -14,6 +14,8 @@ typedef struct rp_text_file rp_text_file;
 
 /* errors  RP_ERR_CONFIG it cannot be opened · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__text_file_open(rp_ctx *ctx, const char *path, rp_text_file **out);
+/* The standard input, from where it stands; closing leaves it open. */
+rp_status rp__text_file_stdin(rp_ctx *ctx, rp_text_file **out);
 void rp__text_file_close(rp_text_file *file);
 
 /* Up to `room` bytes; *n is 0 at the end alone. errors RP_ERR_FORMAT it is cut short or damaged, with the byte of the file · RP_ERR_IO */

@@ -20,14 +20,13 @@
 #define RP_TRAIN_DATA_H
 
 #include "base/base.h"
-#include "io/tokenizer.h"
+#include "io/text_ids.h"
 #include "train/masking.h"
 
 /* Where ids come from. Ids at or past `vocab` are refused; a bos or eos there is inert. */
 typedef struct {
     void *user;
-    /* As rp__tokenizer_feed; its errors stand in the context of the data. NULL: only format tokens can be read. */
-    rp_status (*encode)(void *user, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids);
+    rp_encode_part encode;              /* of `user`; its errors stand in the context of the data. NULL: only format tokens can be read */
     int32_t bos, eos;                   /* -1: none */
     bool adds_bos;
     int32_t vocab;                      /* of the model */

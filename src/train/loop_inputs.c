@@ -169,11 +169,6 @@ static rp_status open_chat(rp_trainer *t, rp_chat **out)
     return status;
 }
 
-static rp_status encode(void *user, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
-{
-    return rp__tokenizer_feed(user, text, bytes, part, ids, n_ids);
-}
-
 static bool is_special(void *user, int32_t id) { return rp__tokenizer_is_special(user, id); }
 
 /* ---- data ---- */
@@ -184,7 +179,7 @@ static rp_data_source data_source(rp_trainer *t, const rp_model_config *config, 
     int32_t eos = t->tokenizer ? rp__tokenizer_eos(t->tokenizer) : -1;
 
     return (rp_data_source){
-        .user = t->tokenizer, .encode = t->tokenizer ? encode : NULL, .bos = bos >= 0 ? bos : config->bos,
+        .user = t->tokenizer, .encode = t->tokenizer ? rp__text_ids_feed : NULL, .bos = bos >= 0 ? bos : config->bos,
         .eos = eos >= 0 ? eos : config->eos, .adds_bos = t->tokenizer && rp__tokenizer_adds_bos(t->tokenizer),
         .vocab = (int32_t)config->vocab, .is_special = t->tokenizer ? is_special : NULL, .chat = chat,
     };

@@ -1,10 +1,6 @@
 /* train/read_text.c -- a text file is a document; and the steps that readers of text share. */
 #include "train/data_store.h"
 
-#include "io/text_file.h"
-
-enum { WINDOW_BYTES = 1 << 16 };
-
 static bool inert(const rp_data_source *s, int32_t id) { return id < 0 || id >= s->vocab; }
 
 static bool is_special(const rp_data_source *s, int32_t id)
@@ -38,46 +34,37 @@ rp_status rp__read_id(const rp_read_job *job, const char *place, int32_t id, boo
     return rp__read_put(job, id, target);
 }
 
-static rp_status put_part(const rp_read_job *job, const char *place, const char *text, int64_t bytes, rp_text_part part, bool target)
+rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *text, int64_t bytes, bool target)
 {
     int32_t *ids     = NULL;
     int64_t n        = 0;
-    rp_status status = job->source->encode(job->source->user, text, bytes, part, &ids, &n);
+    rp_status status = job->source->encode(job->source->user, text, bytes, RP_TEXT_WHOLE, &ids, &n);
 
     for (int64_t i = 0; i < n && status == RP_OK; i++) status = rp__read_id(job, place, ids[i], target);
     rp__release(ids);
     return status;
 }
 
-rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *text, int64_t bytes, bool target)
-{
-    return put_part(job, place, text, bytes, RP_TEXT_WHOLE, target);
-}
+/* ---- a text file ---- */
 
-/* The tokenizer is given what there is, and the end of the text once there is no more. */
-static rp_status put_document(const rp_read_job *job, rp_text_file *file, char *window)
+static rp_status take(void *user, const int32_t *ids, int64_t n_ids)
 {
-    int part  = RP_TEXT_BEGINS;
-    int64_t n = 0;
+    rp_status status = RP_OK;
 
-    rp__store_begin(job->store);
-    RP_TRY(rp__read_bos(job, true));
-    for (; !(part & RP_TEXT_ENDS); part &= ~RP_TEXT_BEGINS) {
-        RP_TRY(rp__text_file_read(file, window, WINDOW_BYTES, &n));
-        if (!n) part |= RP_TEXT_ENDS;
-        RP_TRY(put_part(job, "", window, n, (rp_text_part)part, true));
-    }
-    return rp__read_eos(job);
+    for (int64_t i = 0; i < n_ids && status == RP_OK; i++) status = rp__read_id(user, "", ids[i], true);
+    return status;
 }
 
 rp_status rp__read_text(const rp_read_job *job)
 {
     rp_text_file *file = NULL;
-    char *window       = rp__host_alloc(job->ctx, WINDOW_BYTES);
-    rp_status status   = window ? rp__text_file_open(job->ctx, job->path, &file) : RP_ERR_MEMORY;
+    rp_read_job taker  = *job;
 
-    if (status == RP_OK) status = put_document(job, file, window);
+    RP_TRY(rp__text_file_open(job->ctx, job->path, &file));
+    rp__store_begin(job->store);
+    rp_status status = rp__read_bos(job, true);
+    if (status == RP_OK) status = rp__text_ids(job->ctx, file, job->source->encode, job->source->user, take, &taker);
+    if (status == RP_OK) status = rp__read_eos(job);
     rp__text_file_close(file);
-    rp__release(window);
     return status;
 }

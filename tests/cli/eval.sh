@@ -3,3 +3,6 @@ printf 'THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG. 0123456789 PACK MY BOX WITH
 reprise eval m --data text | cut -c 1-16
 reprise eval max_seq_len=16 m --json dtype=bf16 --data text threads=1 | sed 's/\(loss": 5\.[0-9]\)[0-9]*, "perp.*"targets/\1, "targets/'
 reprise eval m --data text max_seq_len=16 model.overrides.rope_theta=10 --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
+gzip -k text
+a=$(reprise eval m --data text max_seq_len=16 --json) b=$(reprise eval m --data text.gz max_seq_len=16 --json)
+[ "$a" = "$b" ] && echo 'packed: the same'

@@ -2,3 +2,6 @@ cd "$SOURCE/recipes"
 printf 'Hi \303\251\n' | reprise tokenize tiny_llama --json
 printf 'a<|end|>b' | reprise tokenize tiny_llama
 reprise tokenize --json tiny_llama </dev/null
+printf 'Hi \303\251\n' | gzip | reprise tokenize tiny_llama --json
+printf 'Hi \303\251\n' | gzip | head -c 20 | reprise tokenize tiny_llama
+echo $?
