@@ -67,11 +67,11 @@ static rp_progress shown_progress(rp_trainer *t)
     return (rp_progress){ stderr, terminal, rp__trainer_info(t)->n_steps, columns };
 }
 
-/* Of what was done so far: an interrupted run has one, too, unless no step was. The first rank's stands for all. */
-static rp_status write_report(const cli *c, const rp_recipe *recipe, rp_trainer *t, rp_status ended)
+/* Of what was done so far: an interrupted run has one, too, unless no step was. */
+static rp_status write_report(rp_trainer *t, rp_status ended)
 {
-    if (!cli_is_first(c) || !rp__trainer_done(t)) return ended;
-    rp_status status = rp__run_report_write(c->ctx, recipe, t);
+    if (!rp__trainer_done(t)) return ended;
+    rp_status status = rp_trainer_report(t);
     return status == RP_OK ? ended : status;
 }
 
@@ -93,7 +93,7 @@ static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t, con
 
     if (first && rp__trainer_done(t) < rp__trainer_info(t)->n_steps) print_head(recipe, t);
     rp_status status = rp__trainer_run(t, stop, first ? &progress : NULL);
-    if (status == RP_OK || status == RP_ERR_INTERRUPTED) status = write_report(c, recipe, t, status);
+    if (status == RP_OK || status == RP_ERR_INTERRUPTED) status = write_report(t, status);
     if (status == RP_OK || status == RP_ERR_INTERRUPTED) status = rp__comm_agree(c->ctx, c->comm, status);
     if (status == RP_OK && first) print_end(recipe, t);
     if (status == RP_OK) return 0;

@@ -43,7 +43,7 @@ static int train(rp_ctx *ctx, const char *path, int n_settings, const char *cons
         }
         alike = alike && line.peak_memory_active == peak;
     }
-    if (rp_trainer_finish(trainer)) return complain(ctx, "the end");
+    if (rp_trainer_finish(trainer) || rp_trainer_report(trainer)) return complain(ctx, "the end");
     printf("the loss fell from %s 5 to %s 1\n", first > 5 ? "above" : "below", line.loss > 1 ? "above" : "below");
     printf("every step peaked at %s\n", alike ? "the same byte" : "another byte");
     rp_trainer_free(trainer);

@@ -402,6 +402,9 @@ RP_API rp_status rp_trainer_step(rp_trainer *trainer, rp_metrics *line);
 RP_API rp_status rp_trainer_save(rp_trainer *trainer);
 /* The last state, and final/ for transformers to load. */
 RP_API rp_status rp_trainer_finish(rp_trainer *trainer);
+/* output_dir/report.html: what was learnt so far, and every byte of a step, as one page. Between any two steps; it changes no bit of the next.
+ * Of several ranks the first one writes it. errors RP_ERR_MEMORY · RP_ERR_IO; the page that was there stays */
+RP_API rp_status rp_trainer_report(rp_trainer *trainer);
 
 #ifdef __cplusplus
 }

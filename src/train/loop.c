@@ -6,6 +6,7 @@
 #include "train/state_json.h"
 
 rp_model *rp__trainer_model(rp_trainer *t) { return t->engine.model; }
+const rp_recipe *rp__trainer_recipe(const rp_trainer *t) { return t->recipe; }
 const char *rp__trainer_units_text(const rp_trainer *t, char out[RP_UNITS_CHARS])
 {
     return t->engine.gather ? rp__units_text(&t->engine.units, out) : NULL;

@@ -156,6 +156,7 @@ rp_status rp__trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_report *repor
 void rp__trainer_free(rp_trainer *trainer);
 
 rp_model *rp__trainer_model(rp_trainer *trainer);
+const rp_recipe *rp__trainer_recipe(const rp_trainer *trainer);
 const rp_trainer_info *rp__trainer_info(const rp_trainer *trainer);
 /* Its shard units in a line; NULL: weights are whole. */
 const char *rp__trainer_units_text(const rp_trainer *trainer, char out[RP_UNITS_CHARS]);

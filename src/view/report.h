@@ -1,6 +1,6 @@
 /* view/report.h -- a forecast, a sweep and a run's losses as the page of view/page.h.
  *
- *   a run, at its end      the plan that it has, rehearsed once more for its events; its losses
+ *   rp_trainer_report      the plan that it has, rehearsed once more for its events; its losses
  *   reprise view           the recipe planned again, so it works before any run, too; and the curve of budgets
  */
 #ifndef RP_REPORT_PAGE_H
@@ -24,8 +24,5 @@ rp_status rp__report_page_write(rp_ctx *ctx, const rp_report_page *report, const
 /* Of what, in a line: "models/smollm2.gguf, 2 x 512 tokens, bf16". */
 #define RP_TITLE_CHARS 512
 const char *rp__report_title(const rp_recipe *recipe, char out[RP_TITLE_CHARS]);
-
-/* report.html of a run, in its output_dir: whole, or as it was. errors as above */
-rp_status rp__run_report_write(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer *trainer);
 
 #endif

@@ -1,5 +1,6 @@
 /* view/run_report.c -- the report that a run leaves behind. */
 #include "base/file.h"
+#include "comm/comm.h"
 #include "view/report.h"
 
 const char *rp__report_title(const rp_recipe *r, char out[RP_TITLE_CHARS])
@@ -18,10 +19,13 @@ static rp_status write_page(rp_ctx *ctx, const rp_recipe *recipe, const rp_forec
     return rp__report_page_write(ctx, &(rp_report_page){ forecast, NULL, rp__report_title(recipe, title), rp__file_exists(metrics) ? metrics : NULL }, file);
 }
 
-rp_status rp__run_report_write(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer *trainer)
+rp_status rp_trainer_report(rp_trainer *trainer)
 {
+    const rp_recipe *recipe = rp__trainer_recipe(trainer);
+    rp_ctx *ctx             = rp__model_ctx(rp__trainer_model(trainer));
     rp_forecast forecast;
 
+    if (rp__comm_rank(ctx->comm) != 0) return RP_OK;
     RP_TRY(rp__trainer_forecast(trainer, &forecast));
     char *metrics    = rp__path_join(ctx, recipe->output_dir, "metrics.jsonl");
     char *file       = metrics ? rp__path_join(ctx, recipe->output_dir, "report.html") : NULL;

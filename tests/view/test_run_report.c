@@ -41,7 +41,7 @@ static void the_report_of_a_run_is_the_page_of_its_recipe(void **state)
         run r = run_open(&dir, "llama", out, RUN(settings[i][0], settings[i][1], settings[i][2]));
         assert_ok(r.ctx, r.status);
         assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
-        assert_ok(r.ctx, rp__run_report_write(r.ctx, r.recipe, r.trainer));
+        assert_ok(r.ctx, rp_trainer_report(r.trainer));
         make_page(&r, temp_path(&dir, again));
         assert_same_file(&dir, mine, again);
         run_close(&r);
@@ -58,7 +58,7 @@ static void a_report_between_steps_changes_no_bit(void **state)
         assert_ok(r.ctx, r.status);
         for (int i = 0; i < 4; i++) {
             assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
-            if (reports) assert_ok(r.ctx, rp__run_report_write(r.ctx, r.recipe, r.trainer));
+            if (reports) assert_ok(r.ctx, rp_trainer_report(r.trainer));
             assert_int_equal(line.peak_memory_active, rp__trainer_info(r.trainer)->rehearsal.memory.peak_bytes);
         }
         assert_ok(r.ctx, rp__trainer_finish(r.trainer));
@@ -80,7 +80,7 @@ static void a_failing_allocation_is_told_and_the_old_report_stays(void **state)
     for (int64_t k = 1; status != RP_OK; k += 1 + k / 8) {
         size_t bytes;
         r.ctx->fault_countdown = k;
-        status                 = rp__run_report_write(r.ctx, r.recipe, r.trainer);
+        status                 = rp_trainer_report(r.trainer);
         bool fired             = !r.ctx->fault_countdown;
         r.ctx->fault_countdown = 0;
         if (status == RP_OK) assert_false(fired && k < 10);
