@@ -60,16 +60,12 @@ static inline char *whole(rp_ctx *ctx, const char *path, int64_t *bytes)
 /* Runs `expr`, which gives a status, with allocation 1, 2, … failing until none does. `after` checks what a failure left. */
 #define until_no_fault_fires(ctx, expr, after) \
     do { \
-        int64_t k_ = 1; \
-        for (rp_status s_ = RP_ERR_MEMORY; s_ != RP_OK; k_++) { \
-            (ctx)->fault_countdown = k_; \
-            s_ = (expr); \
-            if ((ctx)->fault_countdown > 0) assert_int_equal(s_, RP_OK); \
-            else assert_int_equal(s_, RP_ERR_MEMORY); \
-            (ctx)->fault_countdown = 0; \
-            if (s_ != RP_OK) { after; } \
+        test_faults f_ = { 0 }; \
+        while (!f_.over) { \
+            test_fault_begin(&f_, ctx); \
+            if (test_fault_end(&f_, expr)) { after; } \
         } \
-        assert_true(k_ > 2); \
+        assert_true(f_.failed > 0); \
     } while (0)
 
 #endif

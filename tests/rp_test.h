@@ -56,4 +56,42 @@ static inline int test_draws(int n) { return getenv("REPRISE_TEST_ALL") ? 10 * n
         if (status_ != RP_OK) fail_msg("%s: status %d: %s", #expr, (int)status_, rp_error(ctx)); \
     } while (0)
 
+/* Host allocations that fail, another one in each round, until a round has none left to fail:
+ *
+ *     test_faults f = { 0 };
+ *     while (!f.over) {
+ *         test_fault_begin(&f, ctx);                  the first allocation from here on fails, in the next round the second …
+ *         rp_status status = …;
+ *         if (test_fault_end(&f, status)) …;          RP_ERR_MEMORY where one failed, RP_OK where none did; true: it has failed
+ *     }
+ *     assert_true(f.failed > 20);
+ */
+typedef struct {
+    int64_t each;                       /* each of so many, then ever fewer of those behind; 0: each of all */
+    bool survived;                      /* what fails may be done without: RP_OK is right, too */
+    rp_ctx *ctx;
+    int64_t k;                          /* of the allocation that fails in this round, from 1 */
+    int failed;                         /* rounds that did */
+    bool over;
+} test_faults;
+
+static inline void test_fault_begin(test_faults *f, rp_ctx *ctx)
+{
+    f->ctx = ctx;
+    f->k += 1 + (f->each ? f->k / f->each : 0);
+    ctx->fault_countdown = f->k;
+}
+
+static inline bool test_fault_end(test_faults *f, rp_status status)
+{
+    bool fired = f->ctx->fault_countdown == 0, failed = status != RP_OK;
+
+    f->ctx->fault_countdown = 0;
+    if (failed ? !fired || status != RP_ERR_MEMORY : fired && !f->survived)
+        fail_msg("allocation %lld %s: status %d: %s", (long long)f->k, fired ? "failed" : "was not made", (int)status, rp_error(f->ctx));
+    f->failed += failed;
+    f->over = !fired;
+    return failed;
+}
+
 #endif

@@ -203,18 +203,13 @@ static rp_status open_both(void)
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
-    int fired = 0;
+    test_faults f = { 0 };
 
-    for (int64_t k = 1;; k++) {
-        ctx->fault_countdown = k;
-        rp_status status     = open_both();
-        bool fires           = ctx->fault_countdown == 0;
-        ctx->fault_countdown = 0;
-        assert_int_equal(status, fires ? RP_ERR_MEMORY : RP_OK);
-        if (!fires) break;
-        fired++;
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        test_fault_end(&f, open_both());
     }
-    assert_true(fired > 8);
+    assert_true(f.failed > 8);
 }
 
 int main(void)

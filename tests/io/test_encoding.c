@@ -329,16 +329,13 @@ static void a_failing_allocation_in_a_piece_is_an_error_and_the_next_text_is_wel
 
     (void)state;
     for (int k = 0; k < RP_COUNT(tokenizers); k++) {
-        bool fired = true;
-        for (int64_t n = 1; fired; n++) {
+        test_faults f = { .survived = true };
+        while (!f.over) {
             rp_tokenizer *t = load(ctx, tokenizers[k]);
             uint64_t random = 4;
             rp_ids out      = { 0 };
-            ctx->fault_countdown = n;
-            rp_status status     = encode_pieces(ctx, t, &whole, 9, &random, &out);
-            fired                = !ctx->fault_countdown;
-            ctx->fault_countdown = 0;
-            if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
+            test_fault_begin(&f, ctx);
+            test_fault_end(&f, encode_pieces(ctx, t, &whole, 9, &random, &out));
             same_in_pieces(ctx, t, tokenizers[k], &whole, 9, &random);
             rp__release(out.at);
             rp__tokenizer_free(t);

@@ -240,18 +240,15 @@ static void any_allocation_may_fail(void **state)
     rp_model *m = tiny_model_new(ctx, (tiny_model){ 0 });
     rp_generate_options o = { .max_new_tokens = 2, .temperature = 1 };
     rp_generate_end end;
-    rp_status status = RP_ERR_MEMORY;
-    int64_t k;
+    test_faults f = { 0 };
     text t;
 
-    for (k = 1; status != RP_OK; k++) {
-        ctx->fault_countdown = k;
-        t                    = (text){ .n = 0 };
-        status               = rp__generate(m, prompt, PROMPT, &o, take, &t, &end);
-        assert_int_equal(status, ctx->fault_countdown > 0 ? RP_OK : RP_ERR_MEMORY);
-        ctx->fault_countdown = 0;
+    while (!f.over) {
+        t = (text){ .n = 0 };
+        test_fault_begin(&f, ctx);
+        test_fault_end(&f, rp__generate(m, prompt, PROMPT, &o, take, &t, &end));
     }
-    assert_true(k > 20 && t.n == 2);
+    assert_true(f.failed > 19 && t.n == 2);
     rp__model_free(m);
     test_ctx_free(ctx);
 }

@@ -205,17 +205,13 @@ static void a_text_without_memory_is_an_error_and_leaves_nothing(void **state)
     rp_ctx *ctx     = test_ctx(NULL);
     rp_module *root = printed_tree(ctx);
     char *text      = NULL;
-    int k           = 1;
+    test_faults f   = { 0 };
 
-    for (;; k++) {
-        ctx->fault_countdown = k;
-        rp_status status     = rp_module_print(root, &text);
-        if (ctx->fault_countdown) break;
-        assert_int_equal(status, RP_ERR_MEMORY);
-        assert_null(text);
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        if (test_fault_end(&f, rp_module_print(root, &text))) assert_null(text);
     }
-    ctx->fault_countdown = 0;
-    assert_true(k > 2);
+    assert_true(f.failed > 1);
     assert_string_equal(text, printed);
     rp_release(text);
     rp__module_free(root);

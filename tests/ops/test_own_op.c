@@ -285,20 +285,17 @@ static void every_allocation_of_a_step_with_an_own_op_may_fail(void **state)
     (void)state;
     chain c = chain_new(&swish);
     rp_mem before, after;
-    int k = 0;
+    test_faults f = { 0 };
 
     assert_ok(c.ctx, try_step(&c));
     rp_mem_read(c.ctx, 0, false, &before);
-    for (bool fired = true; fired;) {
-        c.ctx->fault_countdown = ++k;
-        rp_status status       = try_step(&c);
-        fired                  = c.ctx->fault_countdown == 0;
-        c.ctx->fault_countdown = 0;
-        assert_int_equal(status, fired ? RP_ERR_MEMORY : RP_OK);
+    while (!f.over) {
+        test_fault_begin(&f, c.ctx);
+        test_fault_end(&f, try_step(&c));
         rp_mem_read(c.ctx, 0, false, &after);
         assert_int_equal(after.live_bytes, before.live_bytes);
     }
-    assert_true(k > 10);
+    assert_true(f.failed > 9);
     chain_free(&c);
 }
 

@@ -123,7 +123,7 @@ static void a_function_of_a_sequence_may_go_back(void **state)
     rp_tensor *x = drawn(ctx, 1, true), *y;
     int64_t own  = ledger_of(ctx, 0).live_bytes;
     values grad[FUNCTIONS + 1];
-    bool fired = true;
+    test_faults f = { 0 };
 
     /* Without regions the backward inside would end the record: there it is kept. */
     assert_ok(ctx, rp__region_begin(ctx, "all"));
@@ -137,13 +137,9 @@ static void a_function_of_a_sequence_may_go_back(void **state)
         assert_same_values(&grad[segments], &grad[0], "both gradients");
         assert_int_equal(ledger_of(ctx, 0).live_bytes, own);
     }
-    for (int k = 1; fired; k++) {
-        ctx->fault_countdown = k;
-        rp_status status     = in_sequence(ctx, x, 2, &y);
-        fired                = ctx->fault_countdown == 0;
-        ctx->fault_countdown = 0;
-        assert_int_equal(status, fired ? RP_ERR_MEMORY : RP_OK);
-        if (!fired) rp_tensor_unref(y);
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        if (!test_fault_end(&f, in_sequence(ctx, x, 2, &y))) rp_tensor_unref(y);
         rp_forget(ctx);
         rp_tensor_drop_grad(x);
         assert_int_equal(ledger_of(ctx, 0).live_bytes, own);

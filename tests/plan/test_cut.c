@@ -514,30 +514,24 @@ static void a_step_without_calls_needs_nothing(void **state)
 
 static void a_failing_allocation_is_told_and_leaves_the_output_alone(void **state)
 {
-    rp_ctx *ctx      = test_ctx(NULL);
-    graph *g         = random_chain(3, 40);
-    rp_status status = RP_ERR_MEMORY;
-    int n_failed     = 0;
+    rp_ctx *ctx       = test_ctx(NULL);
+    graph *g          = random_chain(3, 40);
+    test_faults hulls = { 0 }, bounds = { 0 };
 
     (void)state;
-    for (int k = 1; status != RP_OK; k++) {
-        rp_cut_hull hull     = { .n_points = -7 };
-        ctx->fault_countdown = k;
-        status               = rp__cut_hull(ctx, &g->cut, &hull);
-        ctx->fault_countdown = 0;
-        if (status == RP_OK) rp__cut_hull_free(&hull);
-        else assert_true(status == RP_ERR_MEMORY && hull.n_points == -7 && !hull.point);
-        n_failed += status != RP_OK;
+    while (!hulls.over) {
+        rp_cut_hull hull = { .n_points = -7 };
+        test_fault_begin(&hulls, ctx);
+        if (!test_fault_end(&hulls, rp__cut_hull(ctx, &g->cut, &hull))) rp__cut_hull_free(&hull);
+        else assert_true(hull.n_points == -7 && !hull.point);
     }
-    assert_true(n_failed > 8);
-    status = RP_ERR_MEMORY;
-    for (int k = 1; status != RP_OK; k++) {
-        double seconds       = -7;
-        ctx->fault_countdown = k;
-        status               = rp__cut_bound(ctx, &g->cut, 100, &seconds);
-        ctx->fault_countdown = 0;
-        if (status != RP_OK) assert_true(status == RP_ERR_MEMORY && seconds == -7);
+    assert_true(hulls.failed > 8);
+    while (!bounds.over) {
+        double seconds = -7;
+        test_fault_begin(&bounds, ctx);
+        if (test_fault_end(&bounds, rp__cut_bound(ctx, &g->cut, 100, &seconds))) assert_true(seconds == -7);
     }
+    assert_true(bounds.failed > 0);
     free(g);
     test_ctx_free(ctx);
 }

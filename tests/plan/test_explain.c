@@ -318,23 +318,19 @@ static void a_failing_allocation_is_told_and_leaves_nothing(void **state)
 {
     (void)state;
     rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true });
-    rp_status status  = RP_ERR_MEMORY;
-    int n_failed      = 0;
+    test_faults fault = { .each = 6 };
     rp_report report, told;
     rp_recipe *recipe = read_recipe(ctx, "llama", AC "{mode: selective_op}\n", &report);
 
-    for (int64_t k = 1; status != RP_OK; k += 1 + k / 6) {
+    while (!fault.over) {
         rp_forecast f;
         rp__report_open(&told, ctx);
-        ctx->fault_countdown = k;
-        status               = rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .trials = true }, &told, &f);
-        ctx->fault_countdown = 0;
-        if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
-        n_failed += status != RP_OK;
+        test_fault_begin(&fault, ctx);
+        test_fault_end(&fault, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .trials = true }, &told, &f));
         rp__forecast_close(&f);
         rp__report_close(&told);
     }
-    assert_true(n_failed > 20);
+    assert_true(fault.failed > 20);
     rp__recipe_free(recipe);
     rp__report_close(&report);
     test_ctx_free(ctx);

@@ -244,20 +244,16 @@ static void without_memory_nothing_is_placed(void **state)
     rp_place_buffer b[120], before[120];
     rp_ctx *ctx = shapes();
     rp_placement out;
-    rp_status status = RP_ERR_MEMORY;
-    int n            = draw_hard(ctx, b, RP_COUNT(b)), n_refused = -1;
+    test_faults f = { .each = 15 };
+    int n         = draw_hard(ctx, b, RP_COUNT(b));
 
     (void)state;
     memcpy(before, b, sizeof b);
-    for (int k = 1; status != RP_OK; k += 1 + k / 15, n_refused++) {
-        ctx->fault_countdown = k;
-        status               = rp__place(ctx, b, n, &out);
-        ctx->fault_countdown = 0;
-        if (status == RP_OK) break;
-        assert_int_equal(status, RP_ERR_MEMORY);
-        assert_memory_equal(b, before, sizeof b);
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        if (test_fault_end(&f, rp__place(ctx, b, n, &out))) assert_memory_equal(b, before, sizeof b);
     }
-    assert_true(n_refused > 40);
+    assert_true(f.failed > 40);
     place_check("after all", before, b, n, &out);
     test_ctx_free(ctx);
 }

@@ -266,26 +266,26 @@ static void blocks_that_outlive_the_step_have_places(void **state)
 
 static void without_memory_a_log_ends_and_leaves_nothing(void **state)
 {
-    program p        = { .seed = 3, .n_micro = 4, .n_turns = 12 };
-    rp_status status = RP_ERR_MEMORY;
+    program p     = { .seed = 3, .n_micro = 4, .n_turns = 12 };
+    test_faults f = { .each = 12 };
 
     (void)state;
-    for (int k = 1; status != RP_OK; k += 1 + k / 12) {
+    while (!f.over) {
         machine *m = machine_new();
         rp_place_log *log;
-        noted n              = { 0 };
-        m->ctx->fault_countdown = k;
-        status               = rp__place_log_begin(m->ctx, &log);
+        noted n = { 0 };
+        test_fault_begin(&f, m->ctx);
+        rp_status status = rp__place_log_begin(m->ctx, &log);
         if (status == RP_OK) {
             rp_status ran = step(m, &p, log);
             status        = rp__place_log_end(log, &n.place, &n.n, &n.told);
             if (ran != RP_OK) status = ran;
         }
-        m->ctx->fault_countdown = 0;
-        if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
+        test_fault_end(&f, status);
         rp__release(n.place);
         machine_free(m);
     }
+    assert_true(f.failed > 0);
 }
 
 int main(void)

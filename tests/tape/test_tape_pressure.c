@@ -183,24 +183,22 @@ static void random_programs_drop_the_same_in_a_rehearsal(void **state)
 static int fail_each(const graph *g, const setting *s, const run *truth)
 {
     static run r;
-    int fine = 0;
+    test_faults f = { 0 };
+    int fine      = 0;
 
-    for (int k = 1;; k++) {
-        stage st                = stage_open(s);
-        st.ctx->fault_countdown = k;
+    while (!f.over) {
+        stage st = stage_open(s);
+        test_fault_begin(&f, st.ctx);
         run_on(&st, g, s, &r);
-        bool fired              = st.ctx->fault_countdown == 0;
-        st.ctx->fault_countdown = 0;
-        if (fired) assert_int_equal(r.status, RP_ERR_MEMORY);
+        test_fault_end(&f, r.status);
         assert_usable(&st);
         run_on(&st, g, s, &r);
         if (r.status == RP_OK) assert_same_result(&r.result, &truth->result, "after a failure", 0);
         fine += r.status == RP_OK;
         stage_close(&st);
-        if (fired) continue;
-        assert_true(fine > k * 3 / 4);
-        return k - 1;
     }
+    assert_true(fine > f.k * 3 / 4);
+    return f.failed;
 }
 
 /* The least limit of those that are tried under which a graph runs, and runs again on the addresses that the first run left. */

@@ -155,18 +155,14 @@ static void any_allocation_may_fail_and_nothing_is_left(void **state)
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
     rp_bench_ceilings c;
     rows r;
-    rp_status status = RP_ERR_MEMORY;
-    int failed       = 0;
+    test_faults f = { .each = 8 };
 
-    for (int64_t k = 1; status != RP_OK; k += 1 + k / 8) {
-        ctx->fault_countdown = k;
-        status               = run(ctx, "step:tiny:32x2:fp32:full", 1, &r, &c);
-        if (status != RP_OK && status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(ctx));
-        if (live(ctx)) fail_msg("allocation %d leaves %d bytes", (int)k, (int)live(ctx));
-        failed += status != RP_OK;
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        test_fault_end(&f, run(ctx, "step:tiny:32x2:fp32:full", 1, &r, &c));
+        if (live(ctx)) fail_msg("allocation %d leaves %d bytes", (int)f.k, (int)live(ctx));
     }
-    ctx->fault_countdown = 0;
-    assert_true(failed > 20);
+    assert_true(f.failed > 20);
     test_ctx_free(ctx);
 }
 

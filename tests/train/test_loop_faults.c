@@ -19,23 +19,17 @@ static void sweep_step(const char *out, const char *const *setting)
 {
     run r = run_open(&dir, "gpt2", out, setting);
     rp_metrics line;
-    int64_t k = 0;
-    rp_status status;
+    test_faults f = { 0 };
 
     assert_ok(r.ctx, r.status);
     assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
     int64_t before = live(r.ctx), done = rp__trainer_done(r.trainer);
-    do {
-        r.ctx->fault_countdown = ++k;
-        status                 = rp__trainer_step(r.trainer, &line);
-        if (status != RP_OK) {
-            if (status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(r.ctx));
-            assert_int_equal(rp__trainer_done(r.trainer), done);
-        }
-        if (live(r.ctx) != before) fail_msg("allocation %d leaks %d bytes", (int)k, (int)(live(r.ctx) - before));
-    } while (status != RP_OK);
-    r.ctx->fault_countdown = 0;
-    assert_true(k > 50);
+    while (!f.over) {
+        test_fault_begin(&f, r.ctx);
+        if (test_fault_end(&f, rp__trainer_step(r.trainer, &line))) assert_int_equal(rp__trainer_done(r.trainer), done);
+        if (live(r.ctx) != before) fail_msg("allocation %d leaks %d bytes", (int)f.k, (int)(live(r.ctx) - before));
+    }
+    assert_true(f.failed > 50);
     assert_int_equal(rp__trainer_done(r.trainer), done + 1);
     rp_mem m;
     rp_mem_read(r.ctx, 0, false, &m);
@@ -78,34 +72,30 @@ static void any_allocation_of_opening_a_run_may_fail(void **state)
     (void)state;
     snprintf(path, sizeof path, "activation_checkpointing.offload.path=%s/slots", dir.path);
     run r = run_open(&dir, "llama", "probe", RUN("model.overrides.num_hidden_layers=1", REGIONS, RULES, "dist.state_offload=true", path));
-    rp_status status = RP_ERR_MEMORY;
-    int failed       = 0, early = 0;
+    test_faults f = { .each = 64 };
+    int early     = 0;
 
     assert_ok(r.ctx, r.status);
     rp_recipe recipe  = *r.recipe;
     recipe.output_dir = temp_path(&dir, "out");
-    for (int64_t k = 1; status != RP_OK; k += 1 + k / 64) {
+    while (!f.over) {
         rp_ctx_options options = rp__recipe_ctx_options(&recipe);
         rp_ctx *ctx            = test_ctx(&options);
         rp_trainer *t          = NULL;
         rp_report report;
         rp__report_open(&report, ctx);
-        recipe.resume.kind   = RP_RESUME_AUTO;
-        ctx->fault_countdown = k;
-        status               = rp__trainer_new(ctx, &recipe, &report, &t);
-        if (status != RP_OK) {
-            if (status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(ctx));
+        recipe.resume.kind = RP_RESUME_AUTO;
+        test_fault_begin(&f, ctx);
+        if (test_fault_end(&f, rp__trainer_new(ctx, &recipe, &report, &t))) {
             assert_null(t);
-            failed++;
             early += !is_there(&dir, "out");
         }
-        ctx->fault_countdown = 0;
         rp__trainer_free(t);
         rp__report_close(&report);
         test_ctx_free(ctx);
     }
-    assert_true(failed > 50);
-    assert_true(early > failed - 20);
+    assert_true(f.failed > 50);
+    assert_true(early > f.failed - 20);
     run_close(&r);
 }
 
@@ -118,24 +108,20 @@ static void any_allocation_of_the_end_may_fail(void **state)
     snprintf(path, sizeof path, "activation_checkpointing.offload.path=%s/slots", dir.path);
     run r = run_open(&dir, "llama", "out", RUN("save_every_n_steps=11", "dist.state_offload=true", path));
     rp_metrics line;
-    rp_status status;
-    int64_t k = 0;
+    test_faults f = { 0 };
 
     assert_ok(r.ctx, r.status);
     while (rp__trainer_done(r.trainer) < 12) assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
-    do {
-        bool had_final         = is_there(&dir, "out/final/model.safetensors");
-        r.ctx->fault_countdown = ++k;
-        status                 = rp__trainer_finish(r.trainer);
-        if (status == RP_OK) break;
-        if (status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(r.ctx));
+    while (!f.over) {
+        bool had_final = is_there(&dir, "out/final/model.safetensors");
+        test_fault_begin(&f, r.ctx);
+        if (!test_fault_end(&f, rp__trainer_finish(r.trainer))) continue;
         assert_true(is_there(&dir, "out/state/step-11/state.json"));
         assert_true(n_files(temp_path(&dir, "out/state")) <= 3);
         assert_false(is_there(&dir, "out/.final.tmp"));
         assert_true(!had_final || is_there(&dir, "out/final/model.safetensors"));
-    } while (true);
-    r.ctx->fault_countdown = 0;
-    assert_true(k > 20);
+    }
+    assert_true(f.failed > 20);
     run_close(&r);
     run_whole(&dir, "llama", "again", RUN(NULL));
     assert_same_final(&dir, "out", "again");

@@ -295,27 +295,20 @@ static void failing_allocations_are_told(void **state)
     (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();
-    rp_status status;
-    int64_t k = 0;
+    test_faults writing = { 0 }, reading = { 0 };
 
-    do {
-        ctx->fault_countdown = ++k;
-        status               = try_write(ctx, &dir, 3, 1);
-        ctx->fault_countdown = 0;
-        if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
-    } while (status != RP_OK && k < 1000);
-    assert_true(k > 20 && k < 1000);
-    k = 0;
-    do {
-        holding h            = hold(ctx, 1, 2, 2);
-        ctx->fault_countdown = ++k;
-        status               = try_read(ctx, &dir, &h);
-        ctx->fault_countdown = 0;
-        if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
-        else assert_holds(&h, 1);
+    while (!writing.over) {
+        test_fault_begin(&writing, ctx);
+        test_fault_end(&writing, try_write(ctx, &dir, 3, 1));
+    }
+    assert_true(writing.failed > 19);
+    while (!reading.over) {
+        holding h = hold(ctx, 1, 2, 2);
+        test_fault_begin(&reading, ctx);
+        if (!test_fault_end(&reading, try_read(ctx, &dir, &h))) assert_holds(&h, 1);
         let_go(&h);
-    } while (status != RP_OK && k < 1000);
-    assert_true(k > 20 && k < 1000);
+    }
+    assert_true(reading.failed > 19);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }

@@ -177,22 +177,17 @@ static void any_allocation_of_a_measured_sweep_may_fail(void **state)
 {
     (void)state;
     sweep s          = sweep_open("llama", RUN("model.overrides.num_hidden_layers=1", "activation_checkpointing.rules=[{type: Norm, fate: keep}]"));
-    rp_status status = RP_ERR_MEMORY;
-    int failed       = 0;
+    test_faults f    = { .each = 16 };
 
-    for (int64_t k = 1; status != RP_OK; k += 1 + k / 16) {
-        s.ctx->fault_countdown = k;
-        status                 = sweep_run(&s, &(rp_sweep_options){ .n = 2, .pairs = 1 });
-        s.ctx->fault_countdown = 0;
-        if (status == RP_OK) break;
-        if (status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(s.ctx));
+    while (!f.over) {
+        test_fault_begin(&f, s.ctx);
+        if (!test_fault_end(&f, sweep_run(&s, &(rp_sweep_options){ .n = 2, .pairs = 1 }))) continue;
         assert_null(s.s.point);
-        failed++;
         rp_mem m;
         rp_mem_read(s.ctx, 0, false, &m);
         assert_int_equal(m.live_bytes, 0);
     }
-    assert_true(failed > 50);
+    assert_true(f.failed > 50);
     sweep_close(&s);
 }
 

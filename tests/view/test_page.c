@@ -361,23 +361,18 @@ static void a_failing_allocation_is_told_and_leaves_the_old_page(void **state)
     (void)state;
     rp_page page     = small();
     const char *file = temp_text(&dir, "page.html", "old");
-    rp_status status = RP_ERR_MEMORY;
-    int n_failed     = 0;
+    test_faults f    = { 0 };
 
-    for (int64_t k = 1; status != RP_OK; k++) {
+    while (!f.over) {
         char *text;
         int64_t bytes;
-        ctx->fault_countdown = k;
-        status               = rp__page_write(ctx, &page, file);
-        ctx->fault_countdown = 0;
-        if (status == RP_OK) break;
-        n_failed++;
-        assert_int_equal(status, RP_ERR_MEMORY);
+        test_fault_begin(&f, ctx);
+        if (!test_fault_end(&f, rp__page_write(ctx, &page, file))) continue;
         assert_ok(ctx, rp__file_read(ctx, file, 1 << 24, &text, &bytes));
         assert_string_equal(text, "old");
         rp__release(text);
     }
-    assert_true(n_failed >= 5);
+    assert_true(f.failed >= 5);
 }
 
 static void a_full_disk_is_told_and_leaves_the_old_page(void **state)
