@@ -170,9 +170,11 @@ rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, i
 int cli_model_load(cli_model *m)
 {
     rp_status status = rp__model_build(m->run.ctx, &m->config, m->dtype, &m->model);
+    char left_out[RP_LEFT_OUT_CHARS];
 
     if (status == RP_OK) status = rp__model_load(m->model, m->files);
     if (status != RP_OK) return cli_fail(&m->run, status);
+    if (rp__model_left_out_text(m->model, rp__model_files_left_out(m->files), left_out)) cli_say(&m->run, "%s", left_out);
     rp__model_files_close(m->files);
     m->files = NULL;
     return CLI_GO;

@@ -7,6 +7,7 @@ A variant holds a Hugging Face model (config.json, model.safetensors) and
 
     golden.safetensors  input_ids [3, 2, T]; logits [2, T, V] and grad.<parameter> of batch 0; the packed and ignore cases
                         encoders: also labels [3, 2, T], not shifted, -100 where there is no target
+                        wrappers: names are those that the text model would have alone; the other parts are there to be left out
     golden.json         losses, norms, and the errors of PyTorch's own fp32 and bf16 (tests/golden/README.md has the keys)
 
 The model is always loaded back from the files written here, so config.json as committed is what the numbers belong to.
@@ -23,7 +24,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForMaskedLM
 
 BATCHES, ROWS, TOKENS, EOS = 3, 2, 24, 2
 ADAMW = {"lr": 5e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
@@ -78,12 +79,22 @@ BERT = {**{k: v for k, v in SHARED.items() if k not in ("bos_token_id", "eos_tok
         "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2, "hidden_dropout_prob": 0.1,
         "attention_probs_dropout_prob": 0.1, "position_embedding_type": "absolute", "pad_token_id": 0, "use_cache": True,
         "tie_word_embeddings": True}
+# Text models inside wrappers, beside towers as small as can be.
+SIGHT = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 8, "patch_size": 4}
+MULTIMODAL_GEMMA3 = {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "mm_tokens_per_image": 4,
+                     "vision_config": {**SIGHT, "model_type": "siglip_vision_model"}}
+MULTIMODAL_MISTRAL = {"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "image_token_index": 10,
+                      "vision_config": {**SIGHT, "model_type": "pixtral", "head_dim": 8}}
+IDEFICS3 = {"architectures": ["Idefics3ForConditionalGeneration"], "model_type": "idefics3", "image_token_id": 90, "scale_factor": 2,
+            "vision_config": {**SIGHT, "model_type": "idefics3_vision"}}
+TINY = {"hidden_size": 16, "intermediate_size": 24, "vocab_size": 96}
 # Wavelengths of 8 frequencies at theta 10000 are 6, 20, 63, 199, …: with these bounds one is kept, two are blended, five divided.
 LLAMA3_ROPE = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 64}
 
 # name: (base, what differs, options). Options: packed and ignore add those cases, shards splits the file and adds an index,
 # padded a batch with attention_mask and, of encoders, token types, gamma the names of norms in files that came from TensorFlow,
-# bare writes the names and the mask buffers of the original GPT-2 files.
+# bare writes the names and the mask buffers of the original GPT-2 files, own_config keeps the config.json that transformers writes,
+# modules names the weights as the modules are, published those of the tower as they were when the wrapper was published.
 VARIANTS = {
     "llama2": (LLAMA, {}, {"ignore"}),
     "llama3": (LLAMA, {"num_key_value_heads": 1, "num_attention_heads": 2, "rope_theta": 10000.0, "max_position_embeddings": 128,
@@ -124,6 +135,24 @@ VARIANTS = {
         {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "final_logit_softcapping": 2.5, "rope_parameters": {
             "full_attention": {"rope_type": "default", "rope_theta": 7000.0},
             "sliding_attention": {"rope_type": "default", "rope_theta": 90.0}}}, {"ignore"}),
+    "gemma3": (MULTIMODAL_GEMMA3, {"text_config": {
+        **TINY, "model_type": "gemma3_text", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
+        "max_position_embeddings": 64, "sliding_window": 5, "query_pre_attn_scalar": 7, "sliding_window_pattern": 2}}, {"own_config"}),
+    # As sparse as Google's, which leave out the sizes that are their class's defaults, too.
+    "gemma3_published": (MULTIMODAL_GEMMA3, {
+        "boi_token_index": 80, "eoi_token_index": 81, "eos_token_id": [1, 6], "image_token_index": 82, "initializer_range": 0.02,
+        "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0", "text_config": {
+            **TINY, "head_dim": 4, "model_type": "gemma3_text", "num_hidden_layers": 6, "sliding_window": 5,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}}, {"published"}),
+    "mistral3": (MULTIMODAL_MISTRAL, {"tie_word_embeddings": False, "text_config": {
+        **TINY, "model_type": "mistral", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
+        "hidden_act": "silu", "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 1000000000.0, "sliding_window": None,
+        "attention_dropout": 0.0, "initializer_range": 0.02, "use_cache": True}}, {"modules"}),
+    "idefics3": (IDEFICS3, {"tie_word_embeddings": False, "text_config": {
+        **TINY, "model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4,
+        "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 100000, "rope_interleaved": False, "is_llama_config": True,
+        "neftune_noise_alpha": 0.0, "pixel_shuffle_factor": 4, "qk_layer_norms": False, "use_resampler": False, "pad_token_id": 2,
+        "perceiver_config": {"model_type": "vllama3", "qk_layer_norms_perceiver": False}}}, set()),
     "phi3": (PHI3, {}, {"packed"}),
     "phi3_partial": (PHI3, {"partial_rotary_factor": 0.5, "sliding_window": 9, "resid_pdrop": 0.1, "tie_word_embeddings": True}, set()),
     # A row of 24 is beyond the original context, documents of at most 15 are not.
@@ -152,6 +181,9 @@ def is_router(name):
 
 def as_saved(model, tensors):
     """Experts are two parameters of all in memory, gate and up in one, and three files' tensors each in a model that is saved."""
+    if is_wrapper(model.config.to_dict()):
+        inside = [path for path, m in model.named_modules() if path in ("model.language_model", "model.text_model")][0]
+        return {n.replace(inside, "model", 1): t for n, t in tensors.items() if n.startswith((inside + ".", "lm_head."))}
     gate, up, down = ("w1", "w3", "w2") if model.config.model_type == "mixtral" else ("gate_proj", "up_proj", "down_proj")
     out = {}
     for name, t in tensors.items():
@@ -200,6 +232,19 @@ def rename_norms(directory):
     save_file(tensors, path, metadata={"format": "pt"})
 
 
+def rename_as_modules(directory, model):
+    """What some programs save: names as they are in memory, where transformers writes those of published files."""
+    tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
+    save_file({n: t.contiguous() for n, t in model.state_dict().items() if n not in tied}, os.path.join(directory, "model.safetensors"),
+              metadata={"format": "pt"})
+
+
+def rename_as_published(directory):
+    """The tower was a model in a model then."""
+    path = os.path.join(directory, "model.safetensors")
+    save_file({n.replace("vision_tower.", "vision_tower.vision_model."): t for n, t in load_file(path).items()}, path, metadata={"format": "pt"})
+
+
 def write_model(directory, config, options):
     config_path = os.path.join(directory, "config.json")
     write_json(config_path, config)
@@ -210,7 +255,12 @@ def write_model(directory, config, options):
         rename_norms(directory)
     if "bare" in options:
         rename_as_hub_gpt2(directory, config)
-    write_json(config_path, config)          # save_pretrained wrote its own spelling over it
+    if "modules" in options:
+        rename_as_modules(directory, model)
+    if "published" in options:
+        rename_as_published(directory)
+    if "own_config" not in options:
+        write_json(config_path, config)      # save_pretrained wrote its own spelling over it
     extra = os.path.join(directory, "generation_config.json")
     if os.path.exists(extra):
         os.remove(extra)
@@ -236,8 +286,16 @@ def is_encoder(config):
     return config["architectures"][0].endswith("ForMaskedLM")
 
 
+def is_wrapper(config):
+    return "text_config" in config
+
+
+def text_of(config):
+    return config.get("text_config", config)
+
+
 def maker(config):
-    return AutoModelForMaskedLM if is_encoder(config) else AutoModelForCausalLM
+    return AutoModelForImageTextToText if is_wrapper(config) else AutoModelForMaskedLM if is_encoder(config) else AutoModelForCausalLM
 
 
 def loss_of(logits, labels, ignore_index=-100, shifted=True):
@@ -264,7 +322,7 @@ def run(model, ids, labels=None, **inputs):
     loss = loss_of(logits, labels, shifted=not encoder) + balance_of(model, out)
     assert abs(loss.item() - out.loss.item()) <= 1e-6 * abs(loss.item()) or logits.dtype == torch.bfloat16, (loss, out.loss)
     loss.backward()
-    return logits.detach(), loss.item(), as_saved(model, {name: p.grad.clone() for name, p in model.named_parameters()})
+    return logits.detach(), loss.item(), as_saved(model, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
 
 
 def train(model, batches, labels):
@@ -396,7 +454,7 @@ def write_json(path, value):
 
 
 def golden(directory, name, config, options):
-    batches, labels = draw_batches(name, config["vocab_size"]), None
+    batches, labels = draw_batches(name, text_of(config)["vocab_size"]), None
     if is_encoder(config):
         batches, labels = hide(name, batches)
     first_labels = None if labels is None else labels[0]
@@ -405,7 +463,7 @@ def golden(directory, name, config, options):
     tensors = {"input_ids": batches.int(), **({} if labels is None else {"labels": labels.int()}), "logits": want[0], **{f"grad.{n}": g for n, g in want[2].items()}}
     out = {"variant": name, "made_by": "tools/goldens_models.py",
            "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
-           "vocab": config["vocab_size"], "rows": ROWS, "tokens": TOKENS, "loss": want[1]}
+           "vocab": text_of(config)["vocab_size"], "rows": ROWS, "tokens": TOKENS, "loss": want[1]}
     for case, make in (("packed", packed_case), ("padded", padded_case), ("ignore", ignore_case)):
         if case in options:
             more, out[case] = make(model, batches[0], first_labels)

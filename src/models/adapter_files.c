@@ -105,7 +105,7 @@ static rp_status read_config(rp_adapter_files *f)
 
 /* ---- names ---- */
 
-static rp_status list_modules(rp_adapter_files *f, const rp_family *family)
+static rp_status list_modules(rp_adapter_files *f, const rp_model_config *model)
 {
     int64_t n         = rp__safetensors_n_tensors(f->set);
     const char **list = rp__bump_alloc(&f->bump, (n + 1) * (int64_t)sizeof *list);
@@ -115,7 +115,7 @@ static rp_status list_modules(rp_adapter_files *f, const rp_family *family)
     for (int64_t i = 0; i < n; i++) {
         const char *name = rp__safetensors_at(f->set, i)->name;
         char layer[RP_WEIGHT_NAME_CHARS];
-        rp_lora_part part = rp__adapter_name_ours(family, name, layer);
+        rp_lora_part part = rp__adapter_name_ours(model, name, layer);
         RP_CHECK(f->ctx, part != RP_LORA_NONE, RP_ERR_FORMAT, "'%s': tensor '%.200s' is no adapter of a layer of this model", f->path, name);
         if (part != RP_LORA_A) continue;
         list[f->config.n_modules] = rp__bump_text(&f->bump, layer, (int64_t)strlen(layer));
@@ -125,14 +125,14 @@ static rp_status list_modules(rp_adapter_files *f, const rp_family *family)
     return RP_OK;
 }
 
-static rp_status open_all(rp_adapter_files *f, const char *path, const rp_family *family)
+static rp_status open_all(rp_adapter_files *f, const char *path, const rp_model_config *model)
 {
     f->config_path = rp__path_join(f->ctx, path, "adapter_config.json");
     f->path        = f->config_path ? rp__path_join(f->ctx, path, "adapter_model.safetensors") : NULL;
     if (!f->path) return RP_ERR_MEMORY;
     RP_TRY(read_config(f));
     RP_TRY(rp__safetensors_open(f->ctx, f->path, &f->set));
-    return list_modules(f, family);
+    return list_modules(f, model);
 }
 
 rp_status rp__adapter_files_open(rp_ctx *ctx, const char *path, const rp_model_config *model, rp_adapter_files **out)
@@ -141,7 +141,7 @@ rp_status rp__adapter_files_open(rp_ctx *ctx, const char *path, const rp_model_c
 
     if (!f) return RP_ERR_MEMORY;
     *f               = (rp_adapter_files){ .ctx = ctx, .bump = { .ctx = ctx } };
-    rp_status status = open_all(f, path, model->family);
+    rp_status status = open_all(f, path, model);
     rp__safetensors_close(f->set);      /* open again when it is read */
     f->set = NULL;
     if (status != RP_OK) rp__adapter_files_close(f);
@@ -164,12 +164,27 @@ const rp_adapter_config *rp__adapter_files_config(const rp_adapter_files *f) { r
 
 /* ---- weights ---- */
 
-static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, const rp_family *family, const rp_param *p, const rp_safetensor **out)
+/* Of a wrapper's text, under any of the names that are read. */
+static const rp_safetensor *find_any(const rp_safetensors *set, const rp_model_config *model, const rp_param *p)
+{
+    char layer[RP_WEIGHT_NAME_CHARS];
+    int chars;
+    rp_lora_part part = rp__lora_part_of(p->path, &chars);
+
+    for (int64_t i = 0; i < rp__safetensors_n_tensors(set); i++) {
+        const rp_safetensor *t = rp__safetensors_at(set, i);
+        if (rp__adapter_name_ours(model, t->name, layer) == part && (int)strlen(layer) == chars && !strncmp(layer, p->path, (size_t)chars)) return t;
+    }
+    return NULL;
+}
+
+static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p, const rp_safetensor **out)
 {
     char name[RP_WEIGHT_NAME_CHARS];
 
-    RP_BUG_IF(!rp__adapter_name_theirs(family, p->path, name));
+    RP_BUG_IF(!rp__adapter_name_theirs(model, p->path, name));
     *out = rp__safetensors_find(set, name);
+    if (!*out && model->wrapper) *out = find_any(set, model, p);
     RP_CHECK(f->ctx, *out, RP_ERR_FORMAT, "'%s': tensor '%s' is missing", f->path, name);
     RP_CHECK(f->ctx, (*out)->ndim == 2 && (*out)->dim[0] == p->whole.dim[0] && (*out)->dim[1] == p->whole.dim[1], RP_ERR_SHAPE,
              "'%s': tensor '%s' has another shape than '%s', %s", f->path, name, p->path, rp_meta_str(&p->whole));
@@ -192,14 +207,14 @@ static rp_status fill(const rp_safetensors *set, const rp_safetensor *t, const r
 
 static rp_status load(const rp_adapter_files *f, const rp_safetensors *set, rp_model *model, float *window)
 {
-    const rp_family *family = rp__model_config(model)->family;
+    const rp_model_config *config = rp__model_config(model);
     const rp_safetensor *t;
     int unused;
 
     for (int i = 0; i < rp__model_n_params(model); i++) {
         const rp_param *p = rp__model_param(model, i);
         if (rp__lora_part_of(p->path, &unused) == RP_LORA_NONE) continue;
-        RP_TRY(find(f, set, family, p, &t));
+        RP_TRY(find(f, set, config, p, &t));
         RP_TRY(fill(set, t, p, window));
     }
     return RP_OK;

@@ -1,16 +1,18 @@
 /* models/adapter_json.c -- adapter_config.json as the peft package reads it.
  *
  *   target_modules   an end of the layers' names that no other linear layer has, as short as can be: "q_proj", "attn.c_proj", or the whole name
+ *                    of a wrapper's text, whose towers have a q_proj, too, peft's regular expression of such ends inside the text model
  *
  * Fields that are not written have peft's defaults, which are those of an adapter such as ours. */
 #include <string.h>
 
 #include "models/adapter.h"
 #include "models/adapter_names.h"
+#include "models/wrapper.h"
 
-static bool layer_name(const rp_family *f, const rp_module *m, char out[RP_WEIGHT_NAME_CHARS])
+static bool layer_name(const rp_model_config *c, const rp_module *m, char out[RP_WEIGHT_NAME_CHARS])
 {
-    return !strcmp(m->type->name, "Linear") && rp__layer_name_theirs(f, m->path, (int)strlen(m->path), out);
+    return !strcmp(m->type->name, "Linear") && rp__layer_name_theirs(c, m->path, (int)strlen(m->path), out);
 }
 
 /* As peft matches: the whole name, or what follows a dot. */
@@ -24,12 +26,12 @@ static bool ends_so(const char *name, const char *end)
 /* Has any layer without an adapter such an end? */
 static bool names_others(rp_model *model, const char *end)
 {
-    const rp_family *f = rp__model_config(model)->family;
+    const rp_model_config *c = rp__model_config(model);
     char name[RP_WEIGHT_NAME_CHARS];
     rp_lora_parts parts;
 
     for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
-        if (layer_name(f, m, name) && ends_so(name, end) && !rp__lora_parts(m, &parts)) return true;
+        if (layer_name(c, m, name) && ends_so(name, end) && !rp__lora_parts(m, &parts)) return true;
     return false;
 }
 
@@ -57,12 +59,12 @@ static bool has_text(const json_t *list, const char *text)
 /* *any: one of the adapters, which are all alike. */
 static json_t *target_modules(rp_model *model, rp_lora_parts *any)
 {
-    const rp_family *f = rp__model_config(model)->family;
-    json_t *list       = json_array();
+    const rp_model_config *c = rp__model_config(model);
+    json_t *list             = json_array();
     char name[RP_WEIGHT_NAME_CHARS];
 
     for (rp_module *root = rp__model_root(model), *m = root; m && list; m = rp__module_next(root, m)) {
-        if (!rp__lora_parts(m, any) || !layer_name(f, m, name)) continue;
+        if (!rp__lora_parts(m, any) || !layer_name(c, m, name)) continue;
         const char *end = shortest_end(model, name);
         if (has_text(list, end) || !json_array_append_new(list, json_string(end))) continue;
         json_decref(list);
@@ -71,14 +73,45 @@ static json_t *target_modules(rp_model *model, rp_lora_parts *any)
     return list;
 }
 
+/* With its dots escaped; returns the end of it. */
+static char *put_escaped(char *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '.') *out++ = '\\';
+        *out++ = *text;
+    }
+    return out;
+}
+
+/* "(?:model\.language_model\.(?:.*\.)?)?(?:q_proj|v_proj)": what is in no tower, and the head. The list is taken over. */
+static json_t *pattern_of(json_t *ends, const char *inside)
+{
+    size_t i, chars = 2 * strlen(inside) + 32;
+    const json_t *end;
+
+    json_array_foreach(ends, i, end) chars += 2 * json_string_length(end) + 1;
+    char *text = malloc(chars), *at = text;
+    if (text) {
+        at = stpcpy(put_escaped(stpcpy(at, "(?:"), inside), "(?:.*\\.)?)?(?:");
+        json_array_foreach(ends, i, end) at = put_escaped(i ? stpcpy(at, "|") : at, json_string_value(end));
+        stpcpy(at, ")");
+    }
+    json_t *out = text ? json_string(text) : NULL;
+    free(text);
+    json_decref(ends);
+    return out;
+}
+
 /* peft says it is an int. */
 static json_t *number(double value) { return value == (double)(int64_t)value ? json_integer((json_int_t)value) : json_real(value); }
 
 json_t *rp__adapter_json(rp_model *model, const char *base)
 {
-    rp_lora_parts any = { .in_out = false };
-    json_t *targets   = target_modules(model, &any);
+    rp_lora_parts any         = { .in_out = false };
+    json_t *targets           = target_modules(model, &any);
+    const rp_wrapper *wrapper = rp__model_config(model)->wrapper;
 
+    if (targets && wrapper) targets = pattern_of(targets, wrapper->prefix[0].theirs);
     if (!targets) return NULL;
     return json_pack("{s:s, s:s, s:s?, s:I, s:o, s:f, s:b, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type", "CAUSAL_LM",
                      "base_model_name_or_path", base, "r", (json_int_t)any.lora.rank, "lora_alpha", number(any.lora.alpha), "lora_dropout",

@@ -1,40 +1,48 @@
 /* models/adapter_names.c -- a layer's name by the family's table, and peft's parts around it. */
 #include "models/adapter_names.h"
 
+#include "models/wrapper.h"
+
 #include <string.h>
 
 #define BEFORE "base_model.model."
 
 static const char *const theirs[] = { [RP_LORA_A] = ".lora_A.weight", [RP_LORA_B] = ".lora_B.weight" };
 
-bool rp__layer_name_theirs(const rp_family *family, const char *layer, int chars, char out[RP_WEIGHT_NAME_CHARS])
+bool rp__layer_name_theirs(const rp_model_config *config, const char *layer, int chars, char out[RP_WEIGHT_NAME_CHARS])
 {
-    char weight[RP_WEIGHT_NAME_CHARS];
+    const rp_family *f = config->family;
+    char weight[RP_WEIGHT_NAME_CHARS], text[RP_WEIGHT_NAME_CHARS];
 
     if (snprintf(weight, sizeof weight, "%.*s.weight", chars, layer) >= (int)sizeof weight) return false;
-    if (!rp__weight_name_theirs(family->name, family->n_names, weight, out)) return false;
+    if (!rp__weight_name_theirs(f->name, f->n_names, weight, config->wrapper ? text : out)) return false;
+    if (config->wrapper && !rp__wrapper_outside(config->wrapper, text, out)) return false;
     *strrchr(out, '.') = 0;
     return true;
 }
 
-bool rp__adapter_name_theirs(const rp_family *family, const char *path, char out[RP_WEIGHT_NAME_CHARS])
+bool rp__adapter_name_theirs(const rp_model_config *config, const char *path, char out[RP_WEIGHT_NAME_CHARS])
 {
     char layer[RP_WEIGHT_NAME_CHARS];
     int chars;
     rp_lora_part part = rp__lora_part_of(path, &chars);
 
-    if (part == RP_LORA_NONE || !rp__layer_name_theirs(family, path, chars, layer)) return false;
+    if (part == RP_LORA_NONE || !rp__layer_name_theirs(config, path, chars, layer)) return false;
     return snprintf(out, RP_WEIGHT_NAME_CHARS, "%s%s%s", BEFORE, layer, theirs[part]) < RP_WEIGHT_NAME_CHARS;
 }
 
-static bool layer_ours(const rp_family *family, const char *weight, char layer[RP_WEIGHT_NAME_CHARS])
+static bool layer_ours(const rp_model_config *config, const char *weight, char layer[RP_WEIGHT_NAME_CHARS])
 {
-    if (!rp__weight_name_ours(family->name, family->n_names, weight, layer)) return false;
+    const rp_family *f = config->family;
+    char text[RP_WEIGHT_NAME_CHARS];
+    bool inside = config->wrapper && rp__wrapper_inside(config->wrapper, weight, text);
+
+    if (!(inside && rp__weight_name_ours(f->name, f->n_names, text, layer)) && !rp__weight_name_ours(f->name, f->n_names, weight, layer)) return false;
     *strrchr(layer, '.') = 0;
     return true;
 }
 
-rp_lora_part rp__adapter_name_ours(const rp_family *family, const char *name, char layer[RP_WEIGHT_NAME_CHARS])
+rp_lora_part rp__adapter_name_ours(const rp_model_config *config, const char *name, char layer[RP_WEIGHT_NAME_CHARS])
 {
     size_t before = sizeof BEFORE - 1;
     char weight[RP_WEIGHT_NAME_CHARS];
@@ -44,7 +52,7 @@ rp_lora_part rp__adapter_name_ours(const rp_family *family, const char *name, ch
         if (!rp__ends_with(name, theirs[part])) continue;
         int chars = (int)(strlen(name) - before - strlen(theirs[part]));
         bool fits = snprintf(weight, sizeof weight, "%.*s.weight", chars, name + before) < (int)sizeof weight;
-        return fits && layer_ours(family, weight, layer) ? part : RP_LORA_NONE;
+        return fits && layer_ours(config, weight, layer) ? part : RP_LORA_NONE;
     }
     return RP_LORA_NONE;
 }

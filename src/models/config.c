@@ -1,9 +1,9 @@
 /* models/config.c -- reads a config.json by the table of its family.
  *
- *   file's fields, overrides set over them ─▶ each field by its line ─▶ keys in no table ─▶ the family's finish
+ *   file's fields (a wrapper's: those of its text), overrides set over them ─▶ each field by its line ─▶ keys in no table ─▶ the family's finish
  *
  * Every step reports what is wrong and goes on, so one reading finds all. */
-#include "models/family.h"
+#include "models/wrapper.h"
 
 #include <math.h>
 #include <string.h>
@@ -355,7 +355,7 @@ static void check_unknown(rp_config_reader *r, const rp_family *family)
 static const rp_family *find_family(rp_config_reader *r)
 {
     const json_t *type = json_object_get(r->json, "model_type");
-    char known[256] = "", shown[RP_SHOWN_CHARS];
+    char known[256] = "", wrappers[256], shown[RP_SHOWN_CHARS];
     size_t used     = 0;
 
     for (const rp_family *const *f = rp__families; *f; f++) {
@@ -363,9 +363,10 @@ static const rp_family *find_family(rp_config_reader *r)
         if (used >= sizeof known) continue;
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", (*f)->model_type);
     }
+    rp__wrapper_names(wrappers, sizeof wrappers);
     if (!type) rp__config_error(r, "model_type", RP_ERR_CONFIG, "'model_type' is missing; these are honoured: %s", known);
-    else rp__config_error(r, "model_type", RP_ERR_UNSUPPORTED, "'model_type' is %s; these are honoured: %s",
-                          rp__config_show(type, shown), known);
+    else rp__config_error(r, "model_type", RP_ERR_UNSUPPORTED, "'model_type' is %s; these are honoured: %s, and the text models of %s",
+                          rp__config_show(type, shown), known, wrappers);
     return NULL;
 }
 
@@ -389,17 +390,38 @@ static void read_all(rp_config_reader *r, rp_model_config *c)
     check_windows(r, c);
 }
 
+/* Messages about a text_config say so. */
+static rp_status take_text(rp_config_reader *r, const rp_wrapper *wrapper, char label[RP_ERROR_CHARS])
+{
+    if (!wrapper) return RP_OK;
+    RP_TRY(rp__wrapper_take_text(r, wrapper));
+    snprintf(label, RP_ERROR_CHARS, "%s: text_config", r->label);
+    r->label = label;
+    return RP_OK;
+}
+
+static rp_status read_object(rp_config_reader *r, rp_model_config *c, char label[RP_ERROR_CHARS])
+{
+    c->wrapper       = rp__wrapper_find(r->json);
+    rp_status status = take_text(r, c->wrapper, label);
+    c->source        = r->json;
+    if (status != RP_OK || r->status != RP_OK) return status;
+    RP_TRY(apply_overrides(r));
+    read_all(r, c);
+    return RP_OK;
+}
+
 rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *json, const rp_yaml_node *overrides,
                                  rp_report *report, rp_model_config *out)
 {
     rp_config_reader r  = { ctx, label, json_deep_copy(json), overrides, report, RP_OK };
     rp_model_config c   = { .source = r.json };
     rp_status status    = RP_OK;
+    char inside[RP_ERROR_CHARS];
 
     if (!r.json) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the fields of '%s'", label);
     else if (!json_is_object(r.json)) rp__config_error(&r, "", RP_ERR_CONFIG, "not a JSON object");
-    else status = apply_overrides(&r);
-    if (status == RP_OK && json_is_object(r.json)) read_all(&r, &c);
+    else status = read_object(&r, &c, inside);
     if (status == RP_OK && r.status != RP_OK) status = rp__report_status(report, r.status);
     if (status == RP_OK) *out = c;
     else rp__model_config_drop(&c);

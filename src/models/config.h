@@ -1,6 +1,7 @@
 /* models/config.h -- what a config.json says, as the numbers a decoder is built from.
  *
  *   config.json, or the metadata of a GGUF file ─▶ family (by model_type) ─▶ table of fields ─▶ rp_model_config
+ *   a wrapper's config.json ─▶ its text_config ──────┘
  *
  * A family's file lists every field it honours, with its default, and every field that is inert. A field that is in neither
  * list, or has a value that would change the numbers and is not honoured, is an error that names it and the value.
@@ -33,6 +34,7 @@ typedef struct {
 } rp_rope_config;
 
 typedef struct rp_family rp_family;     /* models/family.h */
+typedef struct rp_wrapper rp_wrapper;   /* models/wrapper.h */
 
 /* Which linear layers get an adapter; none where lora.rank is 0. A name is a path, the end of one ("attn.q"), a glob, or all-linear; without names it is
  * attn.q and attn.v, or attn.qkv where they are one. Borrowed until the model is built. */
@@ -44,6 +46,7 @@ typedef struct {
 
 typedef struct {
     const rp_family *family;
+    const rp_wrapper *wrapper;          /* the files are those of a model around this one; NULL: its own */
     int64_t vocab, hidden, n_layers, n_heads, n_kv_heads, head_dim, mlp_hidden, context;
     rp_norm_kind norm;
     rp_norm_places norms;               /* of a block */
@@ -79,7 +82,7 @@ typedef struct {
     bool scaled_residual_init;          /* projections into the residual: init_std / sqrt(2 * n_layers) (GPT-2) */
     int32_t bos, eos;                   /* -1: none; may be beyond the vocabulary, then inert */
     rp_adapter_config adapter;          /* not config.json's: a recipe's, or that of an adapter's files */
-    json_t *source;                     /* config.json with the overrides applied, as export writes it; owned */
+    json_t *source;                     /* config.json, or a wrapper's text_config, with the overrides applied, as export writes it; owned */
 } rp_model_config;
 
 /* The window of a block, from 0; 0: it sees all. `layer_types` of the config counts before window_every and window_from. */

@@ -65,35 +65,38 @@ static int count_wanted(rp_model *model, bool adapters)
     return n;
 }
 
-static bool name_one(const rp_family *f, const rp_param *p, int64_t piece, bool adapters, char out[RP_WEIGHT_NAME_CHARS])
+static bool name_one(const rp_model_config *c, const rp_param *p, int64_t piece, bool adapters, char out[RP_WEIGHT_NAME_CHARS])
 {
-    return adapters ? rp__adapter_name_theirs(f, p->path, out) : rp__weight_piece_theirs(f->name, f->n_names, p->path, piece, out);
+    const rp_family *f = c->family;
+
+    return adapters ? rp__adapter_name_theirs(c, p->path, out) : rp__weight_piece_theirs(f->name, f->n_names, p->path, piece, out);
 }
 
-static rp_status name_pieces(const rp_family *f, const rp_module *m, const rp_param *p, bool adapters, named *to)
+static rp_status name_pieces(const rp_model_config *c, const rp_module *m, const rp_param *p, bool adapters, named *to)
 {
-    int64_t pieces = pieces_of(f, p);
-    rp_meta each   = p->whole;
+    const rp_family *f = c->family;
+    int64_t pieces     = pieces_of(f, p);
+    rp_meta each       = p->whole;
 
     RP_TRY(rp__tensor_needs_data(p->tensor, "rp__model_export"));
     if (rp__weight_in_pieces(f->name, f->n_names, p->path)) each = rp_meta_make(each.dtype, each.ndim - 1, each.dim + 1);
     for (int64_t i = 0, elems = rp_meta_elems(&each); i < pieces; i++) {
         to[i] = (named){ .param = p, .module = m, .m = each, .from = i * elems, .to = (i + 1) * elems };
-        RP_BUG_IF(!name_one(f, p, i, adapters, to[i].name));
+        RP_BUG_IF(!name_one(c, p, i, adapters, to[i].name));
     }
     return RP_OK;
 }
 
 static rp_status name_all(rp_model *model, bool adapters, named *all, rp_safetensor *tensor)
 {
-    const rp_family *f = rp__model_config(model)->family;
-    int n              = 0;
+    const rp_model_config *c = rp__model_config(model);
+    int n                    = 0;
 
     for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
         for (int i = 0; i < m->n_params; i++) {
             if (!is_wanted(&m->param[i], adapters)) continue;
-            RP_TRY(name_pieces(f, m, &m->param[i], adapters, all + n));
-            n += (int)pieces_of(f, &m->param[i]);
+            RP_TRY(name_pieces(c, m, &m->param[i], adapters, all + n));
+            n += (int)pieces_of(c->family, &m->param[i]);
         }
     qsort(all, (size_t)n, sizeof *all, by_name);
     for (int i = 0; i < n; i++) tensor[i] = declared(&all[i]);

@@ -110,7 +110,7 @@ bool rp__weight_piece_ours(const rp_name_pair *table, int n, const char *name, c
  * has no line is called as they all begin. */
 bool rp__module_name_theirs(const rp_name_pair *table, int n, const char *path, int64_t piece, char out[RP_WEIGHT_NAME_CHARS], bool *pieces);
 
-/* Is what stands at `path` called so in the family's files? Where a parameter stands there in pieces, there are so many. */
-bool rp__family_calls(const rp_family *family, int64_t pieces, const char *path, const char *glob, rp_called how);
+/* Is what stands at `path` called so in the family's files, or in those of the wrapper around the model? */
+bool rp__model_config_calls(const rp_model_config *config, const char *path, const char *glob, rp_called how);
 
 #endif

@@ -59,7 +59,7 @@ static bool decoder_called(const rp_module *root, const char *path, const char *
 {
     const rp_model_config *c = &((const rp_decoder *)root)->model->config;
 
-    return c->family && rp__family_calls(c->family, c->experts, path, glob, how);
+    return c->family && rp__model_config_calls(c, path, glob, how);
 }
 
 static const rp_module_kind decoder_type = { .name = "Decoder", .forward = rp__decoder_forward, .called = decoder_called };

@@ -3,6 +3,7 @@
  * Files are open only while something reads them: here for the config, in rp__model_load for the weights. */
 #include "models/adapter.h"
 #include "models/weights_inside.h"
+#include "models/wrapper.h"
 
 #include <string.h>
 
@@ -102,6 +103,19 @@ rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node
 const char *rp__model_files_base(const rp_model_files *files) { return files->path; }
 
 bool rp__model_files_fresh_head(const rp_model_files *files) { return files->fresh; }
+
+rp_left_out rp__model_files_left_out(const rp_model_files *files) { return files->left_out; }
+
+bool rp__model_left_out_text(const rp_model *model, rp_left_out left_out, char out[RP_LEFT_OUT_CHARS])
+{
+    const rp_model_config *c = rp__model_config(model);
+    char size[RP_SIZE_CHARS];
+
+    if (!c->wrapper || !left_out.tensors) return false;
+    snprintf(out, RP_LEFT_OUT_CHARS, "of this '%s' the text model, '%s', is read: %" PRId64 " tensors of its other parts, %s, are left out",
+             c->wrapper->model_type, rp__model_type(c), left_out.tensors, rp__size_text(size, left_out.bytes));
+    return true;
+}
 
 void rp__model_files_close(rp_model_files *files)
 {

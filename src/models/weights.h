@@ -37,6 +37,13 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files);
 /* After rp__model_load: the files had no head (a bare encoder), and it is fresh, drawn as by rp__model_init from the context's seed. */
 bool rp__model_files_fresh_head(const rp_model_files *files);
 
+/* After rp__model_load of the text of a wrapper: what of its files is no text, and was not read. */
+typedef struct { int64_t tensors, bytes; } rp_left_out;
+rp_left_out rp__model_files_left_out(const rp_model_files *files);
+/* "'gemma3' is read as its text model, 'gemma3_text': 439 tensors of other parts, 838 bytes (…), are left out"; false where there are none. */
+#define RP_LEFT_OUT_CHARS 256
+bool rp__model_left_out_text(const rp_model *model, rp_left_out left_out, char out[RP_LEFT_OUT_CHARS]);
+
 /* Fresh weights: normal(0, init_std), norms 1, biases 0, drawn by Philox from (seed, parameter path, element); the same for
  * both dtypes up to rounding, and in any slice. */
 void rp__model_init(rp_model *model, uint64_t seed);

@@ -14,6 +14,7 @@ struct rp_model_files {
     bool is_gguf, taken, fresh;         /* taken: the config is another's now; fresh: loading found no head and drew one */
     rp_model_config config;
     struct rp_adapter_files *adapter;   /* NULL: none */
+    rp_left_out left_out;
 };
 
 /* The config.json that the metadata of a GGUF file amounts to, with the fields transformers reads. Every error is reported.

@@ -6,6 +6,7 @@
  * At most a window of fp32 is held beside the parameters. Where they are sharded a rank reads the windows that its slices are in. */
 #include "models/adapter.h"
 #include "models/weights_inside.h"
+#include "models/wrapper.h"
 
 #include <string.h>
 
@@ -39,6 +40,7 @@ typedef struct {
     const rp_name_pair *name;           /* of the file's tensors */
     int n_names;
     bool fresh;                         /* what may be fresh is: the file has none of it */
+    rp_left_out left_out;               /* of a wrapper's files */
     file_tensor head;                   /* lm_head of a file whose embeddings are tied; none: both NULL */
     float *window;
     int64_t window_elems;
@@ -111,8 +113,12 @@ static bool respelled(const rp_family *f, const char *name, char out[RP_WEIGHT_N
 static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS], int64_t *piece)
 {
     const rp_family *f = l->config->family;
-    char full[RP_WEIGHT_NAME_CHARS], spelled[RP_WEIGHT_NAME_CHARS];
+    char inside[RP_WEIGHT_NAME_CHARS], full[RP_WEIGHT_NAME_CHARS], spelled[RP_WEIGHT_NAME_CHARS];
 
+    if (l->config->wrapper) {
+        if (!rp__wrapper_inside(l->config->wrapper, name, inside)) return false;
+        name = inside;
+    }
     if (!l->gguf && respelled(f, name, spelled)) name = spelled;
     if (rp__weight_piece_ours(l->name, l->n_names, name, out, piece)) return true;
     if (l->gguf || !f->prefix || snprintf(full, sizeof full, "%s%s", f->prefix, name) >= (int)sizeof full) return false;
@@ -122,7 +128,11 @@ static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_C
 /* How the file would call it. */
 static const char *their_name(const loader *l, const part *p, char out[RP_WEIGHT_NAME_CHARS])
 {
-    return rp__weight_piece_theirs(l->name, l->n_names, p->param->path, p->piece, out) ? out : p->param->path;
+    char text[RP_WEIGHT_NAME_CHARS];
+
+    if (!rp__weight_piece_theirs(l->name, l->n_names, p->param->path, p->piece, text)) return p->param->path;
+    if (!l->config->wrapper || !rp__wrapper_outside(l->config->wrapper, text, out)) snprintf(out, RP_WEIGHT_NAME_CHARS, "%s", text);
+    return out;
 }
 
 static part *find_part(const loader *l, const char *path, int64_t piece)
@@ -139,6 +149,15 @@ static bool is_scale(const char *name)
            rp__ends_with(name, ".qzeros");
 }
 
+/* Of a wrapper, what is no text. */
+static bool is_left_out(loader *l, file_tensor t)
+{
+    if (!l->config->wrapper || !rp__wrapper_leaves_out(l->config->wrapper, name_of(t))) return false;
+    l->left_out.tensors++;
+    l->left_out.bytes += t.st ? t.st->bytes : t.gguf->bytes;
+    return true;
+}
+
 static void pair_tensor(loader *l, file_tensor t)
 {
     const char *name = name_of(t);
@@ -147,7 +166,7 @@ static void pair_tensor(loader *l, file_tensor t)
     bool known = path_of(l, name, path, &piece);
     part *to   = known ? find_part(l, path, piece) : NULL;
 
-    if (globs_match(l->config->family->inert_tensor, name)) return;
+    if (globs_match(l->config->family->inert_tensor, name) || is_left_out(l, t)) return;
     if (known && l->config->tied && !strcmp(path, "output.weight")) l->head = t;
     else if (!to && is_scale(name))
         FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' belongs to a quantised weight, which is read from GGUF alone; a copy of the model in "
@@ -182,6 +201,17 @@ static void pair_all(loader *l)
     if (!embedding || is_some(embedding->from) || !is_some(l->head)) return;
     embedding->from = l->head;
     l->head         = (file_tensor){ .st = NULL };
+}
+
+/* One sentence in place of one for each weight. */
+static rp_status check_text(loader *l)
+{
+    int found = 0;
+
+    for (int i = 0; i < l->n_parts; i++) found += is_some(l->part[i].from);
+    RP_CHECK(l->ctx, !l->config->wrapper || found || l->status != RP_OK, RP_ERR_FORMAT, "'%s' has no weights of the text model of this '%s': all "
+             "of its %" PRId64 " tensors are other parts'", l->path, l->config->wrapper->model_type, n_tensors(l));
+    return RP_OK;
 }
 
 /* ---- checking ---- */
@@ -409,6 +439,7 @@ static rp_status load(loader *l)
     RP_TRY(list_parts(l));
     RP_TRY(take_window(l));
     pair_all(l);
+    RP_TRY(check_text(l));
     find_fresh(l);
     for (int i = 0; i < l->n_parts; i++)
         if (is_of_file(l, &l->part[i])) check_part(l, &l->part[i]);
@@ -430,7 +461,8 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files)
     rp__report_open(&l.report, ctx);
     rp_status status = files->is_gguf ? rp__gguf_open(ctx, files->path, &l.gguf) : rp__safetensors_open(ctx, files->path, &l.st);
     if (status == RP_OK) status = load(&l);
-    files->fresh = l.fresh;
+    files->fresh    = l.fresh;
+    files->left_out = l.left_out;
     rp__safetensors_close(l.st);
     rp__gguf_close(l.gguf);
     rp__release(l.window);

@@ -154,6 +154,14 @@ static void note_fresh_head(rp_trainer *t, const opening *o, rp_report *report)
                         t->recipe->model.path);
 }
 
+static void note_left_out(rp_trainer *t, const opening *o, rp_report *report)
+{
+    char text[RP_LEFT_OUT_CHARS];
+
+    if (o->stage.source.files && rp__model_left_out_text(t->engine.model, rp__model_files_left_out(o->stage.source.files), text))
+        rp__report_note(report, rp__recipe_place(t->recipe, "model.path"), "%s", text);
+}
+
 /* Nothing is written; at several ranks, nobody waits for one that has stopped. */
 static rp_status look(rp_trainer *t, opening *o, rp_report *report)
 {
@@ -178,6 +186,7 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
     RP_TRY(agreed(t, rp__trainer_alike(t)));
     RP_TRY(agreed(t, build(t, o)));
     note_fresh_head(t, o, report);
+    note_left_out(t, o, report);
     if (t->recipe->profile && rp__ranks_first(t->ctx)) RP_TRY(rp__profile_new(t->ctx, &t->profile));
     return agreed(t, rp__ranks_first(t->ctx) ? rp__run_dir_begin(t) : RP_OK);
 }

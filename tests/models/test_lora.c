@@ -141,7 +141,7 @@ static const rp_param *param_of(const opened *o, const char *theirs)
     rp_lora_part part;
     char layer[RP_WEIGHT_NAME_CHARS], path[RP_WEIGHT_NAME_CHARS + 16];
 
-    part = rp__adapter_name_ours(rp__model_config(o->m)->family, theirs, layer);
+    part = rp__adapter_name_ours(rp__model_config(o->m), theirs, layer);
     assert_int_not_equal(part, RP_LORA_NONE);
     snprintf(path, sizeof path, "%s.lora_%c.weight", layer, part == RP_LORA_A ? 'a' : 'b');
     const rp_param *p = rp__model_find_param(o->m, path);
