@@ -2,6 +2,7 @@
  *
  * Everything is gathered into one JSON value first; --json prints it as it is, the table is made from it:
  *   { path, format, parameters, bytes, config: {…} | null, tokenizer: {…} | null, tensors: [{ name, dtype, shape, bytes }] }
+ * and of a model around a text model, which is what of it is trained, text: { model_type, parameters, bytes, left_out: { tensors, bytes } }.
  * config is config.json, adapter_config.json of an adapter's folder, or the key-values of a GGUF file, in which a long array is only counted. */
 #include "cli/cli.h"
 
@@ -10,6 +11,7 @@
 #include "io/safetensors.h"
 #include "io/tokenizer.h"
 #include "models/adapter.h"
+#include "models/wrapper.h"
 
 enum { SHOWN_ELEMENTS = 16, CONFIG_BYTES = 1 << 20 };
 
@@ -124,20 +126,53 @@ static json_t *gather_tokenizer(cli *c, const char *path, bool expected)
     return summary;
 }
 
+static json_int_t elems_of(const json_t *tensor)
+{
+    json_int_t elems = 1;
+    size_t k;
+    json_t *dim;
+
+    json_array_foreach(json_object_get(tensor, "shape"), k, dim) elems *= json_integer_value(dim);
+    return elems;
+}
+
+static json_int_t bytes_of(const json_t *tensor) { return json_integer_value(json_object_get(tensor, "bytes")); }
+
 static void add_totals(json_t *all, const json_t *tensors)
 {
     json_int_t parameters = 0, bytes = 0;
-    size_t i, k;
-    json_t *tensor, *dim;
+    size_t i;
+    json_t *tensor;
 
     json_array_foreach(tensors, i, tensor) {
-        json_int_t elems = 1;
-        json_array_foreach(json_object_get(tensor, "shape"), k, dim) elems *= json_integer_value(dim);
-        parameters += elems;
-        bytes += json_integer_value(json_object_get(tensor, "bytes"));
+        parameters += elems_of(tensor);
+        bytes += bytes_of(tensor);
     }
     json_object_set_new(all, "parameters", json_integer(parameters));
     json_object_set_new(all, "bytes", json_integer(bytes));
+}
+
+/* What of the tensors is the text model's. */
+static void add_text(json_t *all, const json_t *config, const json_t *tensors)
+{
+    const rp_wrapper *wrapper = rp__wrapper_find(config);
+    const char *type          = json_string_value(json_object_get(json_object_get(config, "text_config"), "model_type"));
+    json_int_t parameters = 0, bytes = 0, other = 0, other_bytes = 0;
+    size_t i;
+    json_t *tensor;
+
+    if (!wrapper) return;
+    json_array_foreach(tensors, i, tensor) {
+        if (rp__wrapper_leaves_out(wrapper, json_string_value(json_object_get(tensor, "name")))) {
+            other++;
+            other_bytes += bytes_of(tensor);
+            continue;
+        }
+        parameters += elems_of(tensor);
+        bytes += bytes_of(tensor);
+    }
+    json_object_set_new(all, "text", json_pack("{s:s, s:I, s:I, s:{s:I, s:I}}", "model_type", type ? type : wrapper->text_type, "parameters", parameters,
+                                               "bytes", bytes, "left_out", "tensors", other, "bytes", other_bytes));
 }
 
 static rp_status gather(cli *c, const char *path, json_t *all)
@@ -158,6 +193,7 @@ static rp_status gather(cli *c, const char *path, json_t *all)
     json_object_set_new(all, "path", json_string(path));
     json_object_set_new(all, "format", json_string(is_gguf && !is_folder ? "gguf" : "safetensors"));
     add_totals(all, tensors);
+    add_text(all, config, tensors);
     json_object_set_new(all, "config", config ? config : json_null());
     json_object_set_new(all, "tokenizer", status == RP_OK ? gather_tokenizer(c, path, is_folder || is_gguf) : json_null());
     json_object_set_new(all, "tensors", tensors);
@@ -184,6 +220,16 @@ static void print_tensor(const json_t *tensor)
     printf("  %-48s %-5s [%s]\n", name, json_string_value(json_object_get(tensor, "dtype")), shape);
 }
 
+static void print_text(const json_t *text)
+{
+    const json_t *other = json_object_get(text, "left_out");
+    char size[RP_SIZE_CHARS], rest[RP_SIZE_CHARS];
+
+    printf("text model %s: %" JSON_INTEGER_FORMAT " parameters, %s; %" JSON_INTEGER_FORMAT " tensors of other parts, %s, are not read\n",
+           json_string_value(json_object_get(text, "model_type")), number_of(text, "parameters"), rp__size_text(size, number_of(text, "bytes")),
+           number_of(other, "tensors"), rp__size_text(rest, number_of(other, "bytes")));
+}
+
 static void print_table(const json_t *all)
 {
     const json_t *config = json_object_get(all, "config"), *tokenizer = json_object_get(all, "tokenizer"), *tensor;
@@ -195,6 +241,7 @@ static void print_table(const json_t *all)
     printf("%s: %s, %zu tensors, %" JSON_INTEGER_FORMAT " parameters, %s\n", json_string_value(json_object_get(all, "path")),
            json_string_value(json_object_get(all, "format")), json_array_size(json_object_get(all, "tensors")),
            number_of(all, "parameters"), rp__size_text(size, number_of(all, "bytes")));
+    if (json_object_get(all, "text")) print_text(json_object_get(all, "text"));
     if (json_is_object(config)) printf("\nconfig\n");
     json_object_foreach((json_t *)config, key, value) {
         char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));

@@ -4,7 +4,7 @@
     check_family_exports.py BUILD [VARIANT ...]       tools/goldens_setup makes the environment
 
 A run of one step at rate 0 exports the weights as they came: transformers must load final/ without a missing or unexpected tensor, find
-the same bits, and make the golden's logits again. Prints a line a variant; exit 1 if any differs.
+the same bits, and make the golden's logits again. Of a wrapper final/ is the text model, as its own family. Prints a line a variant; exit 1 if any differs.
 """
 import json
 import pathlib
@@ -15,13 +15,17 @@ import tempfile
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForMaskedLM
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "models"
 
 
+def maker_of(config):
+    return AutoModelForImageTextToText if "text_config" in config else AutoModelForMaskedLM if config["model_type"] == "bert" else AutoModelForCausalLM
+
+
 def load(folder, implementation):
-    maker = AutoModelForMaskedLM if json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"] == "bert" else AutoModelForCausalLM
+    maker = maker_of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     model, info = maker.from_pretrained(folder, dtype=torch.float32, attn_implementation=implementation,
                                                        output_loading_info=True)
     wrong = {k: info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys") if info.get(k)}
@@ -39,12 +43,20 @@ def export(build, variant, scratch):
     return out / "final"
 
 
+def text_names(model):
+    """Parameters by name; of a wrapper those of its text model, by the names they have in that alone."""
+    inside = [path for path, _ in model.named_modules() if path in ("model.language_model", "model.text_model")]
+    named = dict(model.named_parameters())
+    return named if not inside else {n.replace(inside[0], "model", 1): p for n, p in named.items() if n.startswith((inside[0] + ".", "lm_head."))}
+
+
 def check(build, variant, scratch):
     folder = export(build, variant, scratch)
     config = json.loads((MODELS / variant / "config.json").read_text(encoding="utf-8"))
     implementation = "eager" if config["model_type"] == "gemma2" else "sdpa"
     (ours, wrong), (theirs, _) = load(folder, implementation), load(MODELS / variant, implementation)
-    wrong.update({"bits of": [n for n, p in theirs.named_parameters() if not torch.equal(p, dict(ours.named_parameters())[n])]})
+    named = dict(ours.named_parameters())
+    wrong.update({"bits of": [n for n, p in text_names(theirs).items() if n not in named or not torch.equal(p, named[n])]})
     golden = load_file(MODELS / variant / "golden.safetensors")
     with torch.no_grad():
         logits = ours(input_ids=golden["input_ids"][0].long()).logits

@@ -40,8 +40,11 @@ rp_status rp__tokenizer_config(rp_ctx *ctx, const char *folder, json_t **out)
     RP_TRY_GOTO(read_json(ctx, folder, "special_tokens_map.json", true, &map, NULL));
     RP_TRY_GOTO(read_json(ctx, folder, "config.json", true, &model, NULL));
     if (json_is_object(map)) json_object_update_missing(*out, map);
-    for (int i = 0; i < RP_COUNT(ids); i++)
-        if (json_object_get(model, ids[i])) json_object_set(*out, ids[i], json_object_get(model, ids[i]));
+    for (int i = 0; i < RP_COUNT(ids); i++) {
+        json_t *id = json_object_get(model, ids[i]);
+        if (!id) id = json_object_get(json_object_get(model, "text_config"), ids[i]);      /* of a model with other parts, too */
+        if (id) json_object_set(*out, ids[i], id);
+    }
 done:
     json_decref(map);
     json_decref(model);

@@ -3,7 +3,7 @@
 
 #include "io/safetensors.h"
 #include "models/adapter.h"
-#include "models/family.h"
+#include "models/wrapper.h"
 #include "policy/condition.h"
 #include "policy/names.h"
 
@@ -28,11 +28,14 @@ static const char *held(rp_model *m, const char *glob, char out[4096])
 /* "model.layers.0.mlp.up_proj.weight" without its last part. */
 static void drop_last(char *path) { *strrchr(path, '.') = 0; }
 
-/* Ours of a tensor's module; false for buffers and heads that are not read. */
-static bool module_of(const rp_family *f, const char *tensor, char ours[RP_WEIGHT_NAME_CHARS])
+/* Ours of a tensor's module; false for buffers, heads that are not read and other parts than the text of a wrapper. */
+static bool module_of(const rp_model_config *c, const char *tensor, char ours[RP_WEIGHT_NAME_CHARS])
 {
-    char full[RP_WEIGHT_NAME_CHARS];
+    const rp_family *f = c->family;
+    char full[RP_WEIGHT_NAME_CHARS], inside[RP_WEIGHT_NAME_CHARS];
 
+    if (c->wrapper && !rp__wrapper_inside(c->wrapper, tensor, inside)) return false;
+    if (c->wrapper) tensor = inside;
     snprintf(full, sizeof full, "%s%s", f->prefix, tensor);
     if (!rp__weight_name_ours(f->name, f->n_names, tensor, ours) && !rp__weight_name_ours(f->name, f->n_names, full, ours)) return false;
     drop_last(ours);
@@ -47,11 +50,11 @@ static int check_tensors(rp_model *m, rp_safetensors *set)
 
     for (int64_t i = 0; i < rp__safetensors_n_tensors(set); i++) {
         const char *name = rp__safetensors_at(set, i)->name;
-        if (!module_of(f, name, ours)) continue;
+        if (!module_of(rp__model_config(m), name, ours)) continue;
         snprintf(theirs, sizeof theirs, "%s", name);
         drop_last(theirs);
         if (strcmp(held(m, theirs, found), ours)) fail_msg("%s: '%s' holds for '%s', not for '%s' alone", f->model_type, theirs, found, ours);
-        if (!strncmp(theirs, f->prefix, strlen(f->prefix)) && strcmp(held(m, theirs + strlen(f->prefix), found), ours) &&
+        if (!rp__model_config(m)->wrapper && !strncmp(theirs, f->prefix, strlen(f->prefix)) && strcmp(held(m, theirs + strlen(f->prefix), found), ours) &&
             !rp_module_find(rp__model_root(m), theirs + strlen(f->prefix)))
             fail_msg("%s: '%s' without prefix holds for '%s'", f->model_type, theirs, found);
         snprintf(theirs + strlen(theirs), sizeof theirs - strlen(theirs), "x");
@@ -110,6 +113,13 @@ static void one_name_of_theirs_is_another_module_in_another_family(void **state)
         { "mixtral", "model.layers.1.block_sparse_moe", "layers.1.mlp" },
         { "mixtral", "*.1.block_sparse_moe.experts.*.w2", "layers.1.mlp.experts.down" },
         { "mixtral", "model.layers.1.block_sparse_moe.experts.99.w2", "" },
+        { "gemma3", "model.language_model.layers.1.self_attn.q_proj", "layers.1.attn.q" },
+        { "gemma3", "language_model.model.layers.1.self_attn.q_proj", "layers.1.attn.q" },
+        { "gemma3", "model.layers.1.self_attn.q_proj", "layers.1.attn.q" },
+        { "gemma3", "model.language_model.layers.0.post_attention_layernorm", "layers.0.post_attn_norm" },
+        { "gemma3_text", "model.language_model.layers.1.self_attn.q_proj", "" },
+        { "mistral3", "language_model.lm_head", "output" },
+        { "idefics3", "model.text_model.layers", "layers" },
     };
     char found[4096];
 

@@ -323,7 +323,7 @@ static rp_optim *golden_optim(rp_ctx *ctx, rp_model *m, const golden *g)
     rp_optim_config config = { .name = "adamw", .beta1 = golden_number(g, "adamw/beta1"), .beta2 = golden_number(g, "adamw/beta2"),
                                .eps = golden_number(g, "adamw/eps"), .weight_decay = golden_number(g, "adamw/weight_decay"),
                                .state_dtype = RP_F32 };
-    rp_optim_param params[64];
+    rp_optim_param params[128];
     rp_optim *optim;
     int n = rp__model_n_params(m);
 

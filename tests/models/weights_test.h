@@ -114,12 +114,27 @@ static inline const rp_safetensor *find_gamma(const rp_safetensors *set, const c
     return norm ? rp__safetensors_find(set, gamma) : NULL;
 }
 
+/* As a model around this one has it. */
+static inline const rp_safetensor *find_wrapped(const rp_safetensors *set, const char *name)
+{
+    static const char *const before[] = { "language_model.", "model.language_", "model.text_" };   /* … model.layers.0… */
+    const rp_safetensor *t = NULL;
+    char wrapped[256];
+
+    for (int i = 0; i < RP_COUNT(before) && !t; i++) {
+        snprintf(wrapped, sizeof wrapped, "%s%s", before[i], name);
+        t = rp__safetensors_find(set, wrapped);
+    }
+    return t;
+}
+
 /* The tensor of a file by its name, with or without the family's prefix. */
 static inline const rp_safetensor *find_either(const rp_safetensors *set, const char *name)
 {
     const rp_safetensor *t = rp__safetensors_find(set, name);
 
     if (!t) t = find_gamma(set, name);
+    if (!t) t = find_wrapped(set, name);
     return t || strncmp(name, "transformer.", 12) ? t : rp__safetensors_find(set, name + 12);
 }
 
