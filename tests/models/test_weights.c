@@ -138,6 +138,8 @@ static void every_failing_allocation_leaves_nothing_behind(void **state)
 
     until_no_fault_fires(ctx, open_load_export(variant_path(path, "gpt2"), temp_dir),
                          (rp_mem_read(ctx, 0, false, &m), assert_int_equal(m.live_bytes, 0)));
+    until_no_fault_fires(ctx, open_load_export(variant_path(path, "gemma3"), temp_dir),
+                         (rp_mem_read(ctx, 0, false, &m), assert_int_equal(m.live_bytes, 0)));
     until_no_fault_fires(ctx, open_load_export(golden_path(gguf, "gguf/grouped.gguf"), temp_dir),
                          (rp_mem_read(ctx, 0, false, &m), assert_int_equal(m.live_bytes, 0)));
 }
