@@ -1,0 +1,26 @@
+# The text model of a multimodal one, wherever a model is taken; what is left of it is a model of its text's family.
+mkdir m && cp "$SOURCE"/tests/golden/models/gemma3_published/*.safetensors "$SOURCE"/tests/golden/models/gemma3_published/config.json "$SOURCE"/recipes/tiny_llama/tokenizer.json m
+rm m/golden.safetensors
+printf 'THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG. 0123456789 PACK MY BOX WITH FIVE DOZEN LIQUOR JUGS.' >text
+reprise inspect m | head -2
+reprise inspect --json m | sed 's/.*\("text":{[^}]*}}\).*/\1/'
+reprise eval m --data text max_seq_len=16 --json | cut -c 1-12
+reprise generate m --prompt 'ABC ' --max-new-tokens 3 --temperature 0 >made && test -s made && echo 'it writes'
+cat >recipe.yaml <<'Y'
+model: {path: m}
+dataset: {path: text, format: text}
+max_seq_len: 16
+max_steps: 1
+batch_size: 1
+output_dir: out
+Y
+reprise validate recipe.yaml
+reprise plan recipe.yaml >planned && grep -c '^peak' planned
+reprise train recipe.yaml 2>&1 | grep 'other parts'
+reprise inspect out/final | grep -E 'model_type|architectures'
+reprise eval out/final --data text max_seq_len=16 --json | cut -c 1-12
+
+mkdir other && echo '{"model_type": "llava", "text_config": {"model_type": "cohere2"}}' >other/config.json
+reprise eval other --data text 2>&1 | cut -c 1-80
+echo '{"model_type": "gemma3", "text_config": "gemma3_text"}' >other/config.json
+reprise eval other --data text
