@@ -115,6 +115,23 @@ static rp_status list_params(rp_model *m)
     return RP_OK;
 }
 
+/* The names that came with the config were borrowed: who builds a second model of this one's config means these layers. */
+static rp_status keep_adapted(rp_model *m)
+{
+    rp_lora_parts parts;
+    int n = 0;
+
+    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) n += rp__lora_parts(at, &parts);
+    m->adapted = rp__host_alloc(m->ctx, (n + 1) * (int64_t)sizeof *m->adapted);
+    if (!m->adapted) return RP_ERR_MEMORY;
+    m->config.adapter.module    = m->adapted;
+    m->config.adapter.n_modules = n;
+    n                           = 0;
+    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at))
+        if (rp__lora_parts(at, &parts)) m->adapted[n++] = at->path;
+    return RP_OK;
+}
+
 /* ---- life ---- */
 
 rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, rp_model **out)
@@ -126,8 +143,8 @@ rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, 
     m->config        = *config;
     rp_status status = build(m, dtype);
     if (status == RP_OK && config->adapter.lora.rank) status = rp__adapters_attach(m->root, &config->adapter);
+    if (status == RP_OK && config->adapter.lora.rank) status = keep_adapted(m);
     if (status == RP_OK) status = list_params(m);
-    m->config.adapter.n_modules = 0;                  /* the names were borrowed */
     if (status != RP_OK) {
         memset(&m->config, 0, sizeof m->config);      /* still the caller's */
         rp__model_free(m);
@@ -146,6 +163,7 @@ void rp__model_free(rp_model *m)
         rp_tensor_unref(m->rope[i].cos);
         rp_tensor_unref(m->rope[i].sin);
     }
+    rp__release(m->adapted);
     rp__release(m->param);
     rp__model_config_drop(&m->config);
     rp__release(m);

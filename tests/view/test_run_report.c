@@ -31,6 +31,7 @@ static void the_report_of_a_run_is_the_page_of_its_recipe(void **state)
     static const char *const settings[][3] = {
         { "max_steps=3" }, { "max_steps=3", "enable_activation_checkpointing=true" }, { "max_steps=3", "memory_budget=510KB", "dtype=bf16" },
         { "max_steps=3", "activation_checkpointing.rules=[{op: swiglu, fate: recompute}]", "gradient_accumulation_steps=2" },
+        { "max_steps=3", "lora={rank: 2, modules: [attn.q, layers.1.mlp.down]}" },
     };
 
     for (int i = 0; i < RP_COUNT(settings); i++) {
