@@ -8,7 +8,10 @@ static const char *const configs[] = {
     "{\"model_type\":\"llama\",\"hidden_size\":4,\"intermediate_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
     "\"num_key_value_heads\":1,\"vocab_size\":4,\"max_position_embeddings\":8,\"tie_word_embeddings\":true}",
     "{\"model_type\":\"gpt2\",\"n_embd\":4,\"n_layer\":1,\"n_head\":2,\"n_positions\":4,\"vocab_size\":4}",
+    "{\"model_type\":\"llava\",\"text_config\":{\"hidden_size\":4,\"intermediate_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+    "\"num_key_value_heads\":1,\"vocab_size\":4,\"max_position_embeddings\":8,\"tie_word_embeddings\":true}}",
 };
+enum { WRAPPER = 2 };
 
 static rp_model *make(rp_ctx *ctx, const char *text)
 {
@@ -47,14 +50,15 @@ static void load(int how, const uint8_t *data, size_t size)
     static rp_model *made[RP_COUNT(configs)];
     rp_ctx *ctx  = fuzz_ctx();
     bool is_gguf = how & 2;
+    int which    = how & 4 && !is_gguf ? WRAPPER : how & 1;
 
-    if (!made[how & 1]) made[how & 1] = make(ctx, configs[how & 1]);
+    if (!made[which]) made[which] = make(ctx, configs[which]);
     char *path = (char *)fuzz_file(is_gguf ? "model.gguf" : "model.safetensors", data, size);
     rp_model_files files = { .ctx = ctx, .path = path, .is_gguf = is_gguf };
-    int64_t all      = n_marked(made[how & 1], true);
-    rp_status status = rp__model_load(made[how & 1], &files);
+    int64_t all      = n_marked(made[which], true);
+    rp_status status = rp__model_load(made[which], &files);
     if (status == RP_OK) return;
-    FUZZ_CHECK(n_marked(made[how & 1], false) == all);
+    FUZZ_CHECK(n_marked(made[which], false) == all);
     FUZZ_CHECK(status == RP_ERR_FORMAT || status == RP_ERR_UNSUPPORTED || status == RP_ERR_SHAPE);
     FUZZ_CHECK(rp_error(ctx)[0] && !strchr(rp_error(ctx), '\n'));
 }
