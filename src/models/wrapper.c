@@ -49,7 +49,7 @@ static const struct { const char *model_type, *sizes; } unsaid[] = {
                "\"num_attention_heads\": 32, \"num_key_value_heads\": 32}" },
 };
 
-/* What stands outside counts before what stands inside: of generation, and of weights, which are quantised as a whole. */
+/* What is said outside, null is not, counts before what stands inside: of generation, and of weights, which are quantised as a whole. */
 static const char *const outer[] = { "bos_token_id", "eos_token_id", "pad_token_id", "quantization_config", "quantization" };
 
 /* Left in text_configs by what made the wrapper (SmolVLM's, Pixtral's); no class of a text model reads them. */
@@ -96,7 +96,7 @@ static int set_tied(const rp_wrapper *w, const json_t *whole, json_t *text)
     static const char key[] = "tie_word_embeddings";
     json_t *said            = json_object_get(whole, key);
 
-    if (!said || (w->text_ties && json_is_true(json_object_get(text, key)))) return 0;
+    if (!said || json_is_null(said) || (w->text_ties && json_is_true(json_object_get(text, key)))) return 0;
     return json_object_set(text, key, said);
 }
 
@@ -106,7 +106,7 @@ static int set_outer(const json_t *whole, json_t *text)
 
     for (int i = 0; i < RP_COUNT(outer); i++) {
         json_t *value = json_object_get(whole, outer[i]);
-        if (value) failed |= json_object_set(text, outer[i], value);
+        if (value && !json_is_null(value)) failed |= json_object_set(text, outer[i], value);
     }
     return failed;
 }

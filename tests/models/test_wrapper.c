@@ -120,6 +120,8 @@ static void what_stands_outside_counts(void **state)
     }
     assert_ok(ctx, parse("{'model_type': 'llava', 'eos_token_id': 7, 'text_config': {'eos_token_id': 8, 'bos_token_id': 9}}", NULL));
     assert_true(config.eos == 7 && config.bos == 9);
+    assert_ok(ctx, parse("{'model_type': 'gemma3', 'eos_token_id': null, 'tie_word_embeddings': null, 'text_config': {'eos_token_id': 8}}", NULL));
+    assert_true(config.eos == 8 && config.tied);
     assert_refused("{'model_type': 'gemma3', 'quantization_config': {'bits': 4}, 'text_config': {}}", RP_ERR_UNSUPPORTED,
                    "'quantization_config' is {\"bits\":4}; only null is honoured");
 }
