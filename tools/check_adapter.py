@@ -16,7 +16,7 @@ import warnings
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_export                                                                # noqa: E402
@@ -24,7 +24,9 @@ import check_export                                                             
 
 def adapted(args, dtype):
     """peft warns of what it does not find: here that is an end."""
-    base = AutoModelForCausalLM.from_pretrained(args.base, dtype=dtype)
+    with open(os.path.join(args.base, "config.json"), encoding="utf-8") as f:      # of a text model inside another peft adapts the whole
+        maker = AutoModelForImageTextToText if "text_config" in json.load(f) else AutoModelForCausalLM
+    base = maker.from_pretrained(args.base, dtype=dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         model = PeftModel.from_pretrained(base, args.adapter, autocast_adapter_dtype=False)
@@ -60,7 +62,7 @@ def main():
     args.base = args.base or json.load(open(os.path.join(args.adapter, "adapter_config.json")))["base_model_name_or_path"]
     model = adapted(args, check_export.DTYPES[args.dtype])
     ids = check_export.read_ids(args, {"pretrained_model_name_or_path": args.adapter})
-    window = args.max_seq_len or model.config.max_position_embeddings
+    window = args.max_seq_len or model.config.get_text_config().max_position_embeddings
     found = {"loss": loss_of(model, ids, window), "tokens": len(ids), "targets": len(ids) - -(-len(ids) // window)}
     if args.merged:
         merged = AutoModelForCausalLM.from_pretrained(args.merged, dtype=check_export.DTYPES[args.dtype]).eval()
