@@ -36,19 +36,22 @@ static inline void test_ctx_free(rp_ctx *ctx)
     rp_ctx_free(ctx);
 }
 
-/* Under a sanitizer, or with every op by its reference, all takes ten times as long and more. */
-static inline bool test_is_slow(void)
+/* Sweeps take samples under a sanitizer and with every op by its reference, where all takes ten times as long and more, and where
+ * REPRISE_TEST_FEW is set: before each commit, and under a second compiler. */
+static inline bool test_takes_samples(void)
 {
 #ifdef RP_SANITIZED
     return true;
 #else
     const char *device = getenv("REPRISE_TEST_DEVICE");
-    return device && !strcmp(device, "sim");
+    return getenv("REPRISE_TEST_FEW") || (device && !strcmp(device, "sim"));
 #endif
 }
 
-/* How many of n draws are taken: a tenth where it is slow; ten times as many when REPRISE_TEST_ALL is set. */
-static inline int test_draws(int n) { return getenv("REPRISE_TEST_ALL") ? 10 * n : test_is_slow() ? (n + 9) / 10 : n; }
+static inline int test_few_or(int few, int all) { return test_takes_samples() ? few : all; }
+
+/* How many of n draws are taken: a tenth of samples; ten times as many when REPRISE_TEST_ALL is set. */
+static inline int test_draws(int n) { return getenv("REPRISE_TEST_ALL") ? 10 * n : test_few_or((n + 9) / 10, n); }
 
 #define assert_ok(ctx, expr) \
     do { \

@@ -73,7 +73,7 @@ static void a_text_in_pieces_has_the_ids_of_the_whole(void **state)
 
     for (int k = 0; k < RP_COUNT(tokenizers); k++) {
         rp_tokenizer *t = load(ctx, tokenizers[k]);
-        for (int i = (int)(draw(&random) % 8) * test_is_slow(); i < all->n; i += test_is_slow() ? 8 : 1)
+        for (int i = (int)(draw(&random) % 8) * test_takes_samples(); i < all->n; i += test_takes_samples() ? 8 : 1)
             for (int64_t longest = 1; longest <= 49; longest = 7 * longest)
                 same_in_pieces(ctx, t, tokenizers[k], &all->text[i], longest, &random);
         rp__tokenizer_free(t);

@@ -42,7 +42,7 @@ static const way none    = { "none", .mode = RP_MODE_NONE };
 
 static sizes in_time(sizes s)
 {
-    if (!test_is_slow()) return s;
+    if (!test_takes_samples()) return s;
     s.layers = 4;
     s.hidden /= 2;
     s.head_dim /= 2;
@@ -54,7 +54,7 @@ static void check_model(const char *name, const sizes *of)
 {
     outcome whole, got, rehearsed;
     sizes sized = in_time(*of), *s = &sized;
-    int least   = test_is_slow() ? 70 : 60;     /* percent: of fewer layers a greater part is parameters */
+    int least   = test_takes_samples() ? 70 : 60;     /* percent: of fewer layers a greater part is parameters */
 
     run_model(s, &none, 0, false, &whole);
     assert_int_equal(whole.status, RP_OK);

@@ -26,7 +26,7 @@ enum { TINY_N = RP_COUNT(tiny), HEAD = TINY_N - 1 };
 
 static void write_folder(const char *config, int n, const made *all, rp_safetensors_dtype dtype)
 {
-    rp_safetensor declared[32];
+    rp_safetensor declared[32] = { 0 };
     rp_safetensors_writer *writer;
     float row[64];
 

@@ -4,11 +4,8 @@
 
 #include <jansson.h>
 
-#ifdef RP_SANITIZED
-enum { MANY = 60, BUDGETS = 60 };
-#else
-enum { MANY = 600, BUDGETS = 200 };
-#endif
+static int many(void) { return test_few_or(60, 600); }
+static int budgets(void) { return test_few_or(60, 200); }
 
 static rp_ctx *ctx;
 static random_chain drawn;
@@ -42,7 +39,7 @@ static void check_best(const all_plans *plans, int64_t budget)
 static void plans_are_the_best_of_all_to_the_byte(void **state)
 {
     (void)state;
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < many(); i++) {
         chain_sort sort = small_sort(i, true);
         random_chain_make(&drawn, &sort, (uint64_t)i);
         all_plans plans = best_plans(&drawn.chain);
@@ -58,7 +55,7 @@ static void plans_are_the_best_of_all_to_the_byte(void **state)
 static void plans_are_the_fastest_of_all_whatever_seconds_are(void **state)
 {
     (void)state;
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < many(); i++) {
         chain_sort sort = small_sort(i, false);
         random_chain_make(&drawn, &sort, (uint64_t)i + 7777);
         all_plans plans = best_plans(&drawn.chain);
@@ -75,7 +72,7 @@ static void plans_are_the_fastest_of_all_whatever_seconds_are(void **state)
 static void no_plan_takes_less_than_the_bound(void **state)
 {
     (void)state;
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < many(); i++) {
         chain_sort sort = small_sort(i, i % 2);
         random_chain_make(&drawn, &sort, (uint64_t)i + 55555);
         all_plans plans = best_plans(&drawn.chain);
@@ -171,10 +168,10 @@ static void more_memory_never_costs_time_and_a_plan_is_the_same_from_its_bytes_o
     for (int i = 0; i < 12; i++) {
         chain_sort sort = { .segments = 16 + i, .classes = 1 + i % 4, .options = 12, .bytes = i % 2 ? 1000003 : 50 };
         random_chain_make(&drawn, &sort, (uint64_t)i);
-        check_sweep(ctx, &drawn.chain, BUDGETS / 2);
+        check_sweep(ctx, &drawn.chain, budgets() / 2);
     }
     llama_chain_make(&llama, 12, &(llama_shape){ 1021, 576, 192, 1536 });
-    check_sweep(ctx, &llama.chain, BUDGETS / 2);
+    check_sweep(ctx, &llama.chain, budgets() / 2);
 }
 
 static void a_block_s_many_options_leave_a_gap_of_few_thousandths_of_a_step(void **state)

@@ -3,11 +3,9 @@
 #include "llama_chain.h"
 #include "plan/chain_inside.h"
 
-#ifdef RP_SANITIZED
-enum { MANY = 24, BUDGETS = 30, PARTS = 4 };
-#else
-enum { MANY = 240, BUDGETS = 200, PARTS = 24 };
-#endif
+static int many(void) { return test_few_or(24, 240); }
+static int budgets(void) { return test_few_or(30, 200); }
+static int parts(void) { return test_few_or(4, 24); }
 
 static rp_ctx *ctx;
 static random_chain drawn;
@@ -45,7 +43,7 @@ static void plans_are_the_best_of_all_nestings(void **state)
     int n_nested = 0;
 
     (void)state;
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < many(); i++) {
         int segments = 2 + i % 4;
         draw(segments, 3, options[segments], bytes[i / 4 % 3], (uint64_t)i);
         all_plans plans = best_plans(&drawn.chain);
@@ -56,7 +54,7 @@ static void plans_are_the_best_of_all_nestings(void **state)
         }
         free_plans(&plans);
     }
-    assert_true(n_nested > MANY / 4);
+    assert_true(n_nested > many() / 4);
 }
 
 /* ---- what the search leaves out ---- */
@@ -93,7 +91,7 @@ static void check_parts(void *user, const rp_chain *chain, const one_plan *plan,
 static void bounds_on_parts_hold_for_every_plan(void **state)
 {
     (void)state;
-    for (int i = 0; i < MANY / 4; i++) {
+    for (int i = 0; i < many() / 4; i++) {
         draw(3 + i % 3, 3, i % 3 == 2 ? 1 : 2, i % 2 ? 30 : 1000003, (uint64_t)i + 4000);
         all_plans plans = best_plans(&drawn.chain);
         for (int p = 0; p < plans.n; p++) {
@@ -142,8 +140,8 @@ static void thinned_fronts_are_the_same_under_a_greater_budget(void **state)
     int64_t least = least_budget(ctx, &llama.chain), most = greatest_budget(ctx, &llama.chain);
     assert_ok(ctx, rp__chain_open(&work, ctx, &llama.chain));
     rp_chain_nest *all = thin_fronts(&work, most);
-    for (int part = 1; part < PARTS; part++) {
-        int64_t budget      = least + (most - least) / PARTS * part;
+    for (int part = 1; part < parts(); part++) {
+        int64_t budget      = least + (most - least) / parts() * part;
         rp_chain_nest *some = thin_fronts(&work, budget);
         check_same_fronts(&llama.chain, some, all, budget);
         rp__nest_close(some);
@@ -212,7 +210,7 @@ static void more_memory_never_costs_time_with_regions_either(void **state)
     (void)state;
     for (int i = 0; i < 10; i++) {
         draw(8 + 2 * i, 1 + i % 3, 6, i % 2 ? 1000003 : 20, (uint64_t)i + 100);
-        check_sweep(ctx, &drawn.chain, BUDGETS);
+        check_sweep(ctx, &drawn.chain, budgets());
     }
 }
 
@@ -247,7 +245,7 @@ static void a_model_of_blocks_fits_below_one_level_s_least(void **state)
         for (int i = 0; i < 2; i++) {
             llama_chain_make(&llama, 32, i ? &odd : &llama_8b);
             llama.chain.n_kinds = kinds;
-            check_tight(BUDGETS / 2);
+            check_tight(budgets() / 2);
         }
 }
 

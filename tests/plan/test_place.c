@@ -1,11 +1,7 @@
 /* Claims about placement, on drawn buffers; those on the traces of training are test_place_steps.c's. */
 #include "place_test.h"
 
-#ifdef RP_SANITIZED
-enum { DRAWS = 60 };
-#else
-enum { DRAWS = 600 };
-#endif
+static uint32_t draws(void) { return (uint32_t)test_few_or(60, 600); }
 enum { MOST = 4096 };
 
 static rp_ctx *shapes(void) { return test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true }); }
@@ -58,7 +54,7 @@ static void nested_lives_waste_nothing(void **state)
     rp_ctx *ctx = shapes();
 
     (void)state;
-    for (uint32_t draw = 0; draw < DRAWS; draw++) {
+    for (uint32_t draw = 0; draw < draws(); draw++) {
         uint32_t seed = draw;
         int n         = 0;
         add(b, &n, 1, 0, 1000);
@@ -76,7 +72,7 @@ static void a_stack_and_the_gradients_that_cross_it_waste_nothing(void **state)
     rp_ctx *ctx = shapes();
 
     (void)state;
-    for (uint32_t draw = 0; draw < DRAWS; draw++) {
+    for (uint32_t draw = 0; draw < draws(); draw++) {
         uint32_t seed = draw + 77;
         int layers = 1 + (int)place_draw(&seed, 40), micro = 1 + (int)place_draw(&seed, 3), length = 2 * layers, n = 0;
         for (int m = 0; m < micro; m++)
@@ -130,7 +126,7 @@ static void few_buffers_are_placed_as_well_as_can_be(void **state)
     rp_ctx *ctx = shapes();
 
     (void)state;
-    for (uint32_t draw = 0; draw < DRAWS; draw++) {
+    for (uint32_t draw = 0; draw < draws(); draw++) {
         uint32_t seed = draw + 4242;
         rp_place_buffer b[8], done[8];
         char name[32];
@@ -150,7 +146,7 @@ static void whatever_is_drawn_has_places_not_far_above_the_bound(void **state)
     rp_ctx *ctx = shapes();
 
     (void)state;
-    for (uint32_t draw = 0; draw < DRAWS / 4; draw++) {
+    for (uint32_t draw = 0; draw < draws() / 4; draw++) {
         uint32_t seed = draw + 999;
         char name[32];
         snprintf(name, sizeof name, "draw %u", draw);
@@ -199,7 +195,7 @@ static void what_is_fixed_stays_and_nobody_lies_in_it(void **state)
     rp_ctx *ctx = shapes();
 
     (void)state;
-    for (uint32_t draw = 0; draw < DRAWS / 12; draw++) {
+    for (uint32_t draw = 0; draw < draws() / 12; draw++) {
         uint32_t seed = draw + 31;
         char name[32];
         snprintf(name, sizeof name, "draw %u", draw);

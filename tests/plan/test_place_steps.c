@@ -7,11 +7,8 @@
 #include "train/loop_test.h"
 #include "train/loop_inside.h"
 
-#ifdef RP_SANITIZED
-enum { EVERY = 11, N_BUDGETS = 2 };
-#else
-enum { EVERY = 1, N_BUDGETS = 12 };
-#endif
+static int every(void) { return test_few_or(11, 1); }
+static int n_budgets(void) { return test_few_or(2, 12); }
 
 /* ---- a step observed ---- */
 
@@ -197,7 +194,7 @@ static void steps_of_all_families_and_modes_waste_nothing(void **state)
         for (int d = 0; d < RP_COUNT(dtypes); d++)
             for (int w = 0; w < RP_COUNT(ways); w++)
                 for (int s = 0; s < RP_COUNT(steps); s++)
-                    if (draw++ % EVERY == 0) check_step(m, dtypes[d], ways[w], steps[s]);
+                    if (draw++ % every() == 0) check_step(m, dtypes[d], ways[w], steps[s]);
 }
 
 /* ---- planned steps ---- */
@@ -231,8 +228,8 @@ static void plans_of_all_budgets_waste_nothing(void **state)
     for (int m = 2; m < RP_COUNT(models); m++)
         for (int s = 0; s < 2; s++) {
             int64_t most = forecast_of(m, steps[s], 0).reserved, least = forecast_of(m, steps[s], 1).least;
-            for (int i = 0; i < N_BUDGETS; i++) {
-                int64_t budget = least + (most - least) / N_BUDGETS * (i + 1);
+            for (int i = 0; i < n_budgets(); i++) {
+                int64_t budget = least + (most - least) / n_budgets() * (i + 1);
                 told t         = forecast_of(m, steps[s], budget);
                 if (!t.feasible || t.reserved != t.bound || t.reserved > budget)
                     fail_msg("%s, %s, budget %" PRId64 ": %" PRId64 " over %" PRId64, models[m].name, steps[s], budget, t.reserved, t.bound);

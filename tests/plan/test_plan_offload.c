@@ -16,11 +16,8 @@
 #define NO_LANE "name=test, memory=1GB, flops=1e12, bandwidth=1e13"
 #define ALL_MAY_GO "[{ op: '*', fate: prefer_offload }]"
 
-#ifdef RP_SANITIZED
-enum { N_DRAWS = 4, N_BUDGETS = 2 };
-#else
-enum { N_DRAWS = 30, N_BUDGETS = 4 };
-#endif
+static int n_draws(void) { return test_few_or(4, 30); }
+static int n_budgets(void) { return test_few_or(2, 4); }
 
 enum { N_MICRO = 2 };
 
@@ -192,7 +189,7 @@ static void what_is_away_is_reckoned_to_the_byte_but_for_one_value(void **state)
         planner_open(&p, &models[i], NULL, FAST, ALL_MAY_GO);
         const rp_cut_pass *cut = &p.question.problem.pass[0];
         assert_int_equal(p.question.trace.n_passes, 1);
-        for (uint32_t seed = 0; seed < N_DRAWS; seed++) {
+        for (uint32_t seed = 0; seed < (uint32_t)n_draws(); seed++) {
             int option[64];
             rp_plan *plan;
             draw(cut, seed, option);
@@ -205,7 +202,7 @@ static void what_is_away_is_reckoned_to_the_byte_but_for_one_value(void **state)
             n_exact += n_away(plan) > 0 && said == measured;
             rp__plan_free(plan);
         }
-        assert_true(n_drawn >= N_DRAWS / 2 && 2 * n_exact >= n_drawn);
+        assert_true(n_drawn >= n_draws() / 2 && 2 * n_exact >= n_drawn);
         planner_close(&p);
     }
 }
@@ -255,8 +252,8 @@ static int compare(planner *a, planner *b, const sizes *s, const char *folder, u
     check_run(goes, s, folder, expected);
     rp__step_plan_free(goes);
     rp__step_plan_free(stays);
-    for (int i = 0; i <= N_BUDGETS; i++) {
-        int64_t budget = least + (all - least) * i / N_BUDGETS;
+    for (int i = 0; i <= n_budgets(); i++) {
+        int64_t budget = least + (all - least) * i / n_budgets();
         assert_ok(a->d.ctx, rp__step_within(&a->program, &a->question, budget, &goes));
         assert_ok(b->d.ctx, rp__step_within(&b->program, &b->question, budget, &stays));
         assert_true(goes && stays && goes->placement.height <= budget);
@@ -317,7 +314,7 @@ static void only_what_prefers_to_goes(void **state)
     assert_ok(p.d.ctx, rp__step_least(&p.program, &p.question, &plan));
     rp__step_plan_free(plan);
     const rp_cut_pass *cut = &p.question.problem.pass[0];
-    for (uint32_t seed = 0; seed < N_DRAWS; seed += 2) {
+    for (uint32_t seed = 0; seed < (uint32_t)n_draws(); seed += 2) {
         int option[64];
         rp_plan *drawn;
         draw(cut, seed, option);

@@ -4,11 +4,7 @@
 
 #include "reprise/ops.h"
 
-#ifdef RP_SANITIZED
-enum { N_BUDGETS = 3 };
-#else
-enum { N_BUDGETS = 6 };
-#endif
+static int n_budgets(void) { return test_few_or(3, 6); }
 
 /* ---- two steps that a program may have ---- */
 
@@ -187,8 +183,8 @@ static void check_budgets(program *p)
     least = plan_of(p, RP_LEAST_BUDGET, &plan);
     rp_step_plan_free(plan);
     assert_true(least.memory.reserved_bytes < all.memory.reserved_bytes);
-    for (int i = 0; i <= N_BUDGETS; i++) {
-        int64_t budget = least.memory.reserved_bytes + (all.memory.reserved_bytes - least.memory.reserved_bytes) * i / N_BUDGETS;
+    for (int i = 0; i <= n_budgets(); i++) {
+        int64_t budget = least.memory.reserved_bytes + (all.memory.reserved_bytes - least.memory.reserved_bytes) * i / n_budgets();
         uint64_t got   = run(p, budget, &facts);
         assert_int_equal(got, p->expected);
         assert_true(facts.memory.reserved_bytes <= budget);

@@ -257,7 +257,7 @@ static void every_failed_allocation_is_told(void **state)
 
     (void)state;
     w.config.path = temp_text(&w.dir, "chat.jsonl", "{\"messages\": [" ASK ", " SAY("a") ", " ASK ", " SAY("b") "]}\n");
-    for (;; k += test_is_slow() ? 7 : 1) {
+    for (;; k += test_takes_samples() ? 7 : 1) {
         rp_data *d             = NULL;
         w.ctx->fault_countdown = k;
         rp_status status       = rp__data_open(w.ctx, "dataset", &w.config, &w.source, &d);

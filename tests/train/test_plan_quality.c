@@ -72,7 +72,7 @@ static void the_printed_gap_is_at_most_0_3_percent_of_a_step(void **state)
             int64_t low = ask(&models[m], machines[d], "activation_checkpointing={mode: full}", 0).reserved;
             int64_t all = ask(&models[m], machines[d], NULL, 0).reserved;
             double most = 0;
-            for (int percent = 15; percent <= 95; percent += test_is_slow() ? 80 : 16) {
+            for (int percent = 15; percent <= 95; percent += test_takes_samples() ? 80 : 16) {
                 int64_t budget = low + (all - low) / 100 * percent;
                 answer a       = ask(&models[m], machines[d], NULL, budget);
                 double gap     = (a.again - a.bound) / a.seconds;
@@ -99,7 +99,7 @@ static void no_mode_is_better_in_the_bytes_that_it_takes(void **state)
     (void)state;
     for (int m = 0; m < RP_COUNT(models); m++)
         for (int d = 0; d < RP_COUNT(machines); d++)
-            for (int w = 0; w < RP_COUNT(ways); w += test_is_slow() ? 4 : 1) {
+            for (int w = 0; w < RP_COUNT(ways); w += test_takes_samples() ? 4 : 1) {
                 answer it   = ask(&models[m], machines[d], ways[w], 0);
                 answer plan = ask(&models[m], machines[d], NULL, it.reserved);
                 if (plan.reserved > it.reserved || plan.again > it.again * (1 + 1e-9))
