@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef RP_ASAN
 #include <sanitizer/asan_interface.h>
 #define POISON(p, n) __asan_poison_memory_region((p), (size_t)(n))
 #define UNPOISON(p, n) __asan_unpoison_memory_region((p), (size_t)(n))

@@ -186,7 +186,7 @@ static void with_scratch_watched(one_call *c, int64_t bytes, rp_status (*pass)(o
     rp__mem_observe(space, see_scratch, &s);
     assert_ok(c->ctx, pass(c));
     rp__mem_observe(space, NULL, NULL);
-#if !defined(__SANITIZE_ADDRESS__)
+#ifndef RP_ASAN
     if (!s.met) fail_call(c, "the scratch is not where the canary waits");
     for (int64_t i = bytes; i < room; i++)
         if (data[i] != 0xff) fail_call(c, "a write %" PRId64 " bytes past %" PRId64 " bytes of scratch", i - bytes, bytes);

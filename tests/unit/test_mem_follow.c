@@ -208,7 +208,7 @@ static void between_placed_blocks_lies_poison(void **state)
     for (int i = 0; i < 2; i++) give(ctx, apart[i].bytes, apart[i].offset);
     test_ctx_free(ctx);
 }
-#elif defined(__SANITIZE_ADDRESS__)
+#elif defined(RP_ASAN)
 #include <sanitizer/asan_interface.h>
 
 static void between_placed_blocks_lies_poison(void **state)
@@ -240,7 +240,7 @@ int main(void)
 #ifdef RP_POISON
         cmocka_unit_test(writing_behind_a_block_ends_the_program_when_it_goes),
         cmocka_unit_test(between_placed_blocks_lies_poison),
-#elif defined(__SANITIZE_ADDRESS__)
+#elif defined(RP_ASAN)
         cmocka_unit_test(between_placed_blocks_lies_poison),
 #endif
     };
