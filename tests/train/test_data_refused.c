@@ -1,0 +1,173 @@
+/* Claims about datasets: what is refused, and in which words; what tells other data; what stays behind. */
+#include "byte_data.h"
+#include "temp.h"
+
+static void wrong_files_are_named_with_their_place(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *format, *says; } cases[] = {
+        { "{\"text\":\"a\"}\n{\"body\":\"b\"}\n", "jsonl", "', line 2: no column 'text'" },
+        { "{\"text\":5}\n", "jsonl", "', line 1: the column 'text' is not a string" },
+        { "[1]\n", "jsonl", "', line 1: not a JSON object" },
+        { "\n\n{\"text\":\"a\"", "jsonl", "', line 3, column 11: '}' expected near end of file" },
+        { "abc", "tokens", "' has 3 bytes: not a whole number of u16 tokens" },
+        { "\1\1\2\1", "tokens", "': the token 258 at byte 2 is beyond the model's vocabulary of 258" },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    char expected[512];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        const char *path = temp_text(&dir, "f", cases[i].text);
+        rp_data_config c = config_of(path, cases[i].format);
+        snprintf(expected, sizeof expected, "'%s%s", path, cases[i].says);
+        refuse(ctx, &c, RP_ERR_FORMAT, expected);
+    }
+    rp_data_config c = config_of(temp_path(&dir, "*.txt"), "text");
+    snprintf(expected, sizeof expected, "dataset.path: no file matches '%s/*.txt'", dir.path);
+    refuse(ctx, &c, RP_ERR_MATCH, expected);
+    c = config_of(dir.path, "text");
+    snprintf(expected, sizeof expected, "dataset.path: '%s' is a folder; name files, as in '%s/*'", dir.path, dir.path);
+    refuse(ctx, &c, RP_ERR_CONFIG, expected);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void odd_lines_that_are_json_are_read(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_data_config c =
+        config_of(temp_text(&dir, "a", "\xef\xbb\xbf{\"id\":123456789012345678901234567890,\"text\":\"a\\u0000\xc3\xa9\"}\r\n  \t\n"),
+                  "jsonl");
+    rp_data *d = open_data(ctx, &c);
+    rp_data_batch b;
+
+    assert_ok(ctx, rp__data_batch(d, 0, 0, &b));
+    assert_row(b.tokens, 'a', 0, 0xc3, 0xa9);
+    rp__data_close(d);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void wrong_keys_and_too_little_data_say_what_to_change(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    const char *path = temp_text(&dir, "a.txt", "abcdefghij");
+    rp_data_config c = config_of(path, "text");
+
+    c.batch_size   = 2;
+    c.accumulation = 2;
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset has too little data: 11 tokens in 1 documents make 2 samples of max_seq_len 4, a step takes 4 "
+                                   "(batch_size 2 x gradient_accumulation_steps 2 x 1 ranks)");
+    c = config_of(path, "txt");
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset.format: unknown format 'txt'; did you mean 'text'?");
+    c = config_of(path, "text");
+    c.prompt_column = "p";
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset.prompt_column needs format jsonl, not text");
+    c = config_of(path, "jsonl");
+    c.train_on_input = false;
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset.train_on_input: false needs dataset.prompt_column");
+    c = config_of(path, "text");
+    c.max_seq_len = 1;
+    refuse(ctx, &c, RP_ERR_CONFIG, "max_seq_len: 1 leaves no target; at least 2 are needed");
+    c = config_of(NULL, "text");
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset.path is not set");
+    c = config_of(path, "text");
+    c.scratch_dir = "/nowhere";
+    refuse(ctx, &c, RP_ERR_IO, "cannot make a temporary file for tokens in '/nowhere': No such file or directory");
+    rp_data_source s = source_of(ctx);
+    rp_data *d       = NULL;
+    s.vocab          = 100;
+    c                = config_of(path, "text");
+    assert_int_equal(rp__data_open(ctx, "dataset", &c, &s, &d), RP_ERR_CONFIG);
+    assert_non_null(strstr(rp_error(ctx), "the tokenizer gives id 100, beyond the model's vocabulary of 100"));
+    s.encode = NULL;
+    assert_int_equal(rp__data_open(ctx, "dataset", &c, &s, &d), RP_ERR_CONFIG);
+    assert_string_equal(rp_error(ctx), "dataset.format: text needs a tokenizer; set tokenizer.path");
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void the_hash_tells_other_data(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "abcdefgh", "abcdefgh", "abcdefgi" };
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    uint64_t hash[3];
+
+    for (int i = 0; i < 3; i++) {
+        rp_data_config c = config_of(temp_text(&dir, "a", texts[i]), "text");
+        rp_data *d       = open_data(ctx, &c);
+        hash[i]          = rp__data_info(d).hash;
+        rp__data_close(d);
+    }
+    assert_true(hash[0] == hash[1] && hash[0] != hash[2]);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void files_that_change_during_a_run_are_not_noticed_and_nothing_stays_behind(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_data_config c = config_of(temp_text(&dir, "a", "abcdefgh"), "text");
+    rp_data_batch b;
+
+    c.scratch_dir = dir.path;
+    rp_data *d    = open_data(ctx, &c);
+    assert_int_equal(remove(temp_path(&dir, "a")), 0);
+    assert_ok(ctx, rp__data_batch(d, 1, 0, &b));
+    assert_row(b.tokens, 'e', 'f', 'g', 'h');
+    assert_int_equal(rmdir(dir.path), 0);       /* nothing visible is in it */
+    rp__data_close(d);
+    test_ctx_free(ctx);
+}
+
+static void failing_allocations_leave_nothing_behind(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_data_config c = config_of(temp_text(&dir, "a.jsonl", "{\"text\":\"abc\"}\n{\"text\":\"def\"}\n"), "jsonl");
+    rp_data_source s = source_of(ctx);
+    rp_status status;
+    int faults = 0;
+
+    for (int text = 0; text < 2; text++) {
+        if (text) c = config_of(temp_text(&dir, "a.txt", "abcdef"), "text");
+        do {
+            rp_data *d           = NULL;
+            ctx->fault_countdown = faults + 1;
+            status               = rp__data_open(ctx, "dataset", &c, &s, &d);
+            ctx->fault_countdown = 0;
+            rp__data_close(d);
+            if (status == RP_OK) break;
+            assert_int_equal(status, RP_ERR_MEMORY);
+            assert_null(d);
+            faults++;
+        } while (faults < 1000);
+        assert_true(faults > 5 && faults < 1000);
+        faults = 0;
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_files_are_named_with_their_place),
+        cmocka_unit_test(odd_lines_that_are_json_are_read),
+        cmocka_unit_test(wrong_keys_and_too_little_data_say_what_to_change),
+        cmocka_unit_test(the_hash_tells_other_data),
+        cmocka_unit_test(files_that_change_during_a_run_are_not_noticed_and_nothing_stays_behind),
+        cmocka_unit_test(failing_allocations_leave_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
