@@ -3,6 +3,7 @@
 #include "comm/comm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <unistd.h>
 
@@ -140,9 +141,21 @@ static int find_and_run(cli *c, int argc, char **argv)
     return unknown_command(c, argv[1]);
 }
 
+/* A standard descriptor that is closed would be given to the first file that is opened, and messages be written into it. So each is
+ * taken, in a direction that makes its use fail as that of a closed one does. */
+static void take_closed_descriptors(void)
+{
+    static const int useless[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+
+    for (int fd = 0; fd < RP_COUNT(useless); fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) open("/dev/null", useless[fd]);
+}
+
 int main(int argc, char **argv)
 {
     cli c;
+
+    take_closed_descriptors();
     int code = cli_open_context(&(cli){ 0 }, &(rp_ctx_options){ .threads = 1, .shapes_only = true }, &c);
 
     if (code != CLI_GO) return code;
