@@ -1,5 +1,6 @@
 /* cli/main.c -- finds the command and runs it. The only place that ends the program. */
 #include "cli/cli.h"
+#include "base/file.h"
 #include "comm/comm.h"
 
 #include <errno.h>
@@ -83,6 +84,19 @@ int cli_find_input(const cli *c, const char *path)
 {
     if (!access(path, R_OK)) return CLI_GO;
     cli_say(c, "cannot open '%s': %s", path, strerror(errno));
+    return CLI_USAGE;
+}
+
+int cli_find_output(const cli *c, const char *path)
+{
+    char folder[4096] = ".";
+    const char *slash = strrchr(path, '/');
+
+    if (slash) snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (!*path) cli_say(c, "cannot write '': a name is missing");
+    else if (rp__file_is_dir(path) || (slash && !slash[1])) cli_say(c, "cannot write '%s': it is a folder", path);
+    else if (!rp__file_is_dir(folder)) cli_say(c, "cannot write '%s': there is no folder '%s'", path, folder);
+    else return CLI_GO;
     return CLI_USAGE;
 }
 
