@@ -10,11 +10,13 @@
 static void unknown_key(rp_recipe_reader *r, const rp_yaml_node *node, const char *path)
 {
     char near[RP_KEY_CHARS];
+    const char *hint  = rp__recipe_elsewhere(path);
     const char *found = rp__recipe_nearest_key(path, near);
     rp_place place    = { node->place.origin, node->key_line ? node->key_line : node->place.line };
 
     if (strchr(node->key, '.') && place.line)
         rp__report_error(r->report, place, "unknown key '%s'; in a file, groups are nested maps", path);
+    else if (hint) rp__report_error(r->report, place, "unknown key '%s': %s", path, hint);
     else if (found) rp__report_error(r->report, place, "unknown key '%s' (did you mean '%s'?)", path, found);
     else rp__report_error(r->report, place, "unknown key '%s'", path);
 }

@@ -117,6 +117,36 @@ static void numbers_do_not_hang_on_the_locale(void **state)
 
 /* ---- keys ---- */
 
+static void keys_that_other_systems_have_say_what_to_write_here(void **state)
+{
+    (void)state;
+    assert_error(MODEL "gradient_checkpointing: true\n", NULL,
+                 "r.yaml:2: unknown key 'gradient_checkpointing': here it is 'enable_activation_checkpointing'");
+    assert_error(MODEL "enable_activation_offloading: true\n", NULL,
+                 "r.yaml:2: unknown key 'enable_activation_offloading': here what is offloaded is the fate of a rule: 'activation_checkpointing.rules'");
+    assert_error("model: {path: m, lora_rank: 8}\n", NULL, "r.yaml:1: unknown key 'model.lora_rank': here it is 'lora.rank'");
+    assert_error(MODEL "optimizer:\n  _component_: torch.optim.AdamW\n", NULL,
+                 "r.yaml:3: unknown key 'optimizer._component_': no constructors are named here: 'model.path' names the model, 'optimizer.name' the "
+                 "update rule");
+    assert_error(MODEL, "max_steps_per_epoch=3", "argument 'max_steps_per_epoch=3': unknown key 'max_steps_per_epoch': here it is 'max_steps', of the whole run");
+}
+
+/* What stands in quotes is a key of ours. */
+static void hints_for_other_systems_keys_name_keys_there_are(void **state)
+{
+    (void)state;
+    char key[RP_KEY_CHARS];
+    const char *hint;
+
+    for (int i = 0; (hint = rp__recipe_elsewhere_at(i)); i++)
+        for (const char *open = strchr(hint, '\''), *close; open; open = strchr(close + 1, '\'')) {
+            close = strchr(open + 1, '\'');
+            assert_non_null(close);
+            snprintf(key, sizeof key, "%.*s", (int)(close - open - 1), open + 1);
+            if (rp__recipe_find_key(key) < 0 && !rp__recipe_is_group(key)) fail_msg("'%s' in \"%s\" is no key", key, hint);
+        }
+}
+
 static void unknown_keys_get_the_nearest_name(void **state)
 {
     (void)state;
@@ -534,6 +564,8 @@ int main(void)
         cmocka_unit_test(scalars_are_typed_by_the_schema),
         cmocka_unit_test(wrong_values_are_told_with_what_is_wanted),
         cmocka_unit_test(numbers_do_not_hang_on_the_locale),
+        cmocka_unit_test(keys_that_other_systems_have_say_what_to_write_here),
+        cmocka_unit_test(hints_for_other_systems_keys_name_keys_there_are),
         cmocka_unit_test(unknown_keys_get_the_nearest_name),
         cmocka_unit_test(all_errors_are_told_at_once_in_the_order_of_lines),
         cmocka_unit_test(contradictions_are_errors),
