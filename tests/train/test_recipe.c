@@ -286,7 +286,7 @@ static void a_resumed_run_may_change_resources_and_no_more(void **state)
         assert_read(&now);
         rp__recipe_check_resume(before.recipe, 1, now.recipe, cases[i].ranks, &now.report);
         if (cases[i].error) assert_told(&now, cases[i].error);
-        else assert_null(now.report.first);
+        else assert_int_equal(now.report.n_errors, 0);
         end(&before);
         end(&now);
     }
@@ -500,6 +500,25 @@ static void conversations_need_no_prompt_column_to_train_on_answers_alone(void *
     end(&r);
 }
 
+static void loss_on_answers_alone_needs_data_that_has_answers(void **state)
+{
+    (void)state;
+    assert_error(MODEL "dataset: {path: a, prompt_column: p, train_on_input: false}\n", NULL,
+                 "r.yaml:2: 'dataset.train_on_input' false needs 'dataset.format' jsonl or chat: other data has no prompts");
+}
+
+static void data_to_validate_on_that_is_never_scored_is_noted(void **state)
+{
+    (void)state;
+    reading r = read_one(MODEL "dataset_val: {path: v}\n", NULL);
+
+    assert_told(&r, "r.yaml:2: note: 'dataset_val.path' has no effect: 'run_val_every_n_steps' is not set");
+    end(&r);
+    r = read_one(MODEL "dataset_val: {path: v}\nrun_val_every_n_steps: 5\n", NULL);
+    assert_int_equal(r.report.n_notes, 0);
+    end(&r);
+}
+
 static void a_written_recipe_reads_back_the_same(void **state)
 {
     (void)state;
@@ -579,6 +598,8 @@ int main(void)
         cmocka_unit_test(references_that_multiply_are_refused),
         cmocka_unit_test(data_is_a_file_or_a_list_of_files),
         cmocka_unit_test(conversations_need_no_prompt_column_to_train_on_answers_alone),
+        cmocka_unit_test(loss_on_answers_alone_needs_data_that_has_answers),
+        cmocka_unit_test(data_to_validate_on_that_is_never_scored_is_noted),
         cmocka_unit_test(a_written_recipe_reads_back_the_same),
         cmocka_unit_test(a_refused_allocation_anywhere_leaves_nothing_behind),
     };
