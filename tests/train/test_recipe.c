@@ -81,6 +81,9 @@ static void wrong_values_are_told_with_what_is_wanted(void **state)
                  "r.yaml:2: 'optimizer.betas' wants a list of two numbers from 0 and below 1, not a list");
     assert_error(MODEL "optimizer: {eps: 0}\n", NULL, "r.yaml:2: 'optimizer.eps' wants a number above 0, not '0'");
     assert_error(MODEL "optimizer: {lr: nan}\n", NULL, "r.yaml:2: 'optimizer.lr' wants a number from 0, not 'nan'");
+    assert_error(MODEL "seed: 18446744073709551615\n", NULL,
+                 "r.yaml:2: 'seed' wants a whole number from 0, at most 9007199254740992, not '18446744073709551615'");
+    assert_error(MODEL "optimizer: {lr: 1e30}\n", NULL, "r.yaml:2: 'optimizer.lr' wants a number from 0, at most 1000000000, not '1e30'");
     assert_error(MODEL "shuffle: 1\n", NULL, "r.yaml:2: 'shuffle' wants true or false, not '1'");
     assert_error(MODEL "dtype: fp16\n", NULL, "r.yaml:2: 'dtype' wants bf16 or fp32, not 'fp16'");
     assert_error(MODEL "output_dir:\n", NULL, "r.yaml:2: 'output_dir' wants a text, not nothing");
