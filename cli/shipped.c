@@ -119,6 +119,15 @@ static void add_names(cli *c, const rp_recipe *recipe, rp_report *report)
     rp__report_sort(report);
 }
 
+/* This version computes on the CPU alone. The test device is memory of the host that no budget counts: for tests that ask for it. */
+static void check_devices(const rp_recipe *recipe, rp_report *report)
+{
+    if (recipe->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY || getenv("REPRISE_TEST_DEVICE")) return;
+    rp__report_error(report, rp__recipe_place(recipe, "activation_checkpointing.offload.to"),
+                     "'activation_checkpointing.offload.to' memory needs a second device, and there is none: take disk");
+    rp__report_sort(report);
+}
+
 /* The file of CONFIG into `path`; tells, when asked to, that there is none. */
 static bool find_recipe(const cli *c, const char *config, bool tell, char *path, size_t path_bytes)
 {
@@ -161,7 +170,9 @@ int cli_load_recipe(cli *c, const char *config, int n_settings, const char *cons
     if (!find_recipe(c, config, true, path, sizeof path)) return CLI_USAGE;
     rp__report_open(&report, c->ctx);
     rp_status status = rp__recipe_load_with_errors(c->ctx, path, n_settings, setting, &report, &recipe);
-    bool told        = report.n_errors > 0;
+    if (recipe) check_devices(recipe, &report);
+    if (status == RP_OK) status = rp__report_status(&report, RP_ERR_CONFIG);
+    bool told = report.n_errors > 0;
     if (recipe) find_config(recipe);
     if (recipe && told) add_names(c, recipe, &report);
     cli_print_report(&report);
