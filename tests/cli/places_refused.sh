@@ -9,6 +9,8 @@ exits() {
 }
 exits reprise train "$@" output_dir=file
 exits reprise train "$@" output_dir=file/deep/er
+exits reprise train "$@" output_dir=new activation_checkpointing.rules='[{path: layers.0, fate: offload}]' \
+    activation_checkpointing.offload.path=file/slots
 exits reprise plan "$@" -o nowhere/p.json
 exits reprise plan "$@" -o folder
 exits reprise plan "$@" --output=
@@ -16,7 +18,7 @@ exits reprise tokenize folder </dev/null
 exits reprise inspect folder
 exits reprise view folder -o folder
 exits reprise view folder -o nowhere/page.html
-ls -A folder
+ls -A . folder
 # A folder's name is the same with a slash behind it.
 reprise train "$@" output_dir=folder/run// 2>err
 tail -1 err
