@@ -120,12 +120,23 @@ static void print_help(FILE *to)
     fprintf(to, "\n'reprise COMMAND --help' tells a command's arguments; 'reprise --version' the version.\n");
 }
 
+/* What torchtune and others call them. */
+static const char *known_elsewhere(const char *name)
+{
+    static const char *const names[][2] = { { "run", "train" }, { "finetune", "train" }, { "estimate", "plan" }, { "evaluate", "eval" } };
+
+    for (int i = 0; i < RP_COUNT(names); i++)
+        if (!strcmp(names[i][0], name)) return names[i][1];
+    return NULL;
+}
+
 static int unknown_command(const cli *c, const char *name)
 {
     const char *names[RP_COUNT(commands) + 1] = { NULL };
 
     for (int i = 0; i < RP_COUNT(commands); i++) names[i] = commands[i].name;
-    const char *near = rp__nearest(name, names);
+    const char *near = known_elsewhere(name);
+    if (!near) near  = rp__nearest(name, names);
     const char *what = name[0] == '-' ? "option" : "command";
     if (near) cli_say(c, "unknown %s '%s' (did you mean '%s'?)", what, name, near);
     else cli_say(c, "unknown %s '%s'", what, name);
@@ -139,7 +150,12 @@ static int find_and_run(cli *c, int argc, char **argv)
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+    if (!strcmp(argv[1], "help") && argc > 2) {             /* of a command */
+        argv[1] = argv[2];
+        argv[2] = "--help";
+        argc    = 3;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_help(stdout);
         return cli_finish(c, 0);
     }

@@ -21,4 +21,6 @@ const char *rp__recipe_elsewhere(const char *path)
     return NULL;
 }
 
+bool rp__recipe_has_key(const char *path) { return rp__recipe_find_key(path) >= 0; }
+
 const char *rp__recipe_elsewhere_at(int i) { return i < RP_COUNT(elsewhere) ? elsewhere[i].hint : NULL; }

@@ -39,9 +39,6 @@ bool rp__recipe_is_group(const char *path);
 /* The unknown key's nearest relative: the same name elsewhere, or a sibling spelled alike. NULL: none. */
 #define RP_KEY_CHARS 128
 const char *rp__recipe_nearest_key(const char *path, char out[RP_KEY_CHARS]);
-/* What to write for a key that other systems have; NULL: it is none of them. The i-th of all there are; NULL: past the last. */
-const char *rp__recipe_elsewhere(const char *path);
-const char *rp__recipe_elsewhere_at(int i);
 
 typedef struct {
     rp_ctx *ctx;
