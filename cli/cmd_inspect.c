@@ -185,7 +185,7 @@ static rp_status gather(cli *c, const char *path, json_t *all)
     else if (is_folder) status = gather_config(c, path, &config);
     if (status == RP_OK && (is_folder || !is_gguf)) {
         status = gather_safetensors(c, path, tensors);
-        if (status == RP_ERR_IO && config) {                 /* a model that is a config alone: random weights */
+        if (status == RP_ERR_MATCH && config) {                 /* a model that is a config alone: random weights */
             cli_say(c, "no tensors: %s", rp_error(c->ctx));
             status = RP_OK;
         }
