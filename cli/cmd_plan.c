@@ -49,13 +49,18 @@ static void print_json(const rp_forecast *f)
 static void print_verdict(const rp_forecast *f)
 {
     char budget[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
-    const char *verdict = !f->feasible ? "does not fit" : f->budget ? "fits" : "no budget";
 
-    printf("%-14s reserved %s", verdict, rp__size_text(reserved, f->found.memory.reserved_bytes));
-    if (f->budget) printf(" of %s", rp__size_text(budget, f->budget));
+    rp__size_text(budget, f->budget);
+    rp__size_text(least, f->least);
+    if (!f->feasible) {                                      /* what is known is known of the plan that would */
+        printf("%-14s a budget of %s\n%-14s %s; the plan that keeps to it is\n", "does not fit", budget, "least budget", least);
+        return;
+    }
+    printf("%-14s reserved %s", f->budget ? "fits" : "no budget", rp__size_text(reserved, f->found.memory.reserved_bytes));
+    if (f->budget) printf(" of %s", budget);
     if (f->bound == f->found.memory.reserved_bytes) printf("; no byte of it is never used at the peak\n");
     else printf("; %.4f of what is live at once\n", ratio((double)f->found.memory.reserved_bytes, (double)f->bound));
-    printf("%-14s %s\n", "least budget", rp__size_text(least, f->least));
+    printf("%-14s %s\n", "least budget", least);
 }
 
 static void print_time(const rp_forecast *f)
