@@ -185,7 +185,7 @@ static rp_status gather(cli *c, const char *path, json_t *all)
     else if (is_folder) status = gather_config(c, path, &config);
     if (status == RP_OK && (is_folder || !is_gguf)) {
         status = gather_safetensors(c, path, tensors);
-        if (status == RP_ERR_IO && config) {                 /* a model that is a config alone: random weights */
+        if (status == RP_ERR_MATCH && config) {                 /* a model that is a config alone: random weights */
             cli_say(c, "no tensors: %s", rp_error(c->ctx));
             status = RP_OK;
         }
@@ -270,7 +270,7 @@ static int inspect(cli *c, const void *given, const cli_args *args)
         if (status == RP_OK) print_table(all);
         json_decref(all);
     }
-    return status == RP_OK ? cli_finish(c, 0) : cli_fail(c, status);
+    return status == RP_OK ? cli_finish(c, 0) : cli_fail_input(c, status);
 }
 
 static const cli_option options[] = {

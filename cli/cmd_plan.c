@@ -49,13 +49,18 @@ static void print_json(const rp_forecast *f)
 static void print_verdict(const rp_forecast *f)
 {
     char budget[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
-    const char *verdict = !f->feasible ? "does not fit" : f->budget ? "fits" : "no budget";
 
-    printf("%-14s reserved %s", verdict, rp__size_text(reserved, f->found.memory.reserved_bytes));
-    if (f->budget) printf(" of %s", rp__size_text(budget, f->budget));
+    rp__size_text(budget, f->budget);
+    rp__size_text(least, f->least);
+    if (!f->feasible) {                                      /* what is known is known of the plan that would */
+        printf("%-14s a budget of %s\n%-14s %s; the plan that keeps to it is\n", "does not fit", budget, "least budget", least);
+        return;
+    }
+    printf("%-14s reserved %s", f->budget ? "fits" : "no budget", rp__size_text(reserved, f->found.memory.reserved_bytes));
+    if (f->budget) printf(" of %s", budget);
     if (f->bound == f->found.memory.reserved_bytes) printf("; no byte of it is never used at the peak\n");
     else printf("; %.4f of what is live at once\n", ratio((double)f->found.memory.reserved_bytes, (double)f->bound));
-    printf("%-14s %s\n", "least budget", rp__size_text(least, f->least));
+    printf("%-14s %s\n", "least budget", least);
 }
 
 static void print_time(const rp_forecast *f)
@@ -112,8 +117,15 @@ static void print_text(const rp_forecast *f)
 
 /* ---- the command ---- */
 
-/* A device's memory is the budget where the recipe has none. */
-static int device_budget(cli *c, const char *device, char *out, size_t n)
+static bool has_budget(const cli_args *args)
+{
+    for (int i = 0; i < args->n_settings; i++)
+        if (!strncmp(args->setting[i], "memory_budget=", 14)) return true;
+    return false;
+}
+
+/* A device's memory is the budget unless an argument says one, or the recipe a smaller one. */
+static int device_budget(cli *c, const char *device, const cli_args *args, char *out, size_t n)
 {
     rp_cost_table *table;
 
@@ -121,16 +133,12 @@ static int device_budget(cli *c, const char *device, char *out, size_t n)
     if (!device) return CLI_GO;
     rp_status status = rp__cost_table_device(c->ctx, device, &table);
     if (status != RP_OK) return cli_fail(c, status);
-    if (rp__cost_memory(table)) snprintf(out, n, "memory_budget=%" PRId64, rp__cost_memory(table));
+    int64_t memory = rp__cost_memory(table);
     rp__cost_table_free(table);
+    if (!memory || has_budget(args)) return CLI_GO;
+    int64_t own = cli_recipe_budget(c, args->word[0], args->n_settings, args->setting);
+    if (!own || own > memory) snprintf(out, n, "memory_budget=%" PRId64, memory);
     return CLI_GO;
-}
-
-static bool has_budget(const cli_args *args)
-{
-    for (int i = 0; i < args->n_settings; i++)
-        if (!strncmp(args->setting[i], "memory_budget=", 14)) return true;
-    return false;
 }
 
 static int plan(cli *c, const void *given, const cli_args *args)
@@ -139,10 +147,11 @@ static int plan(cli *c, const void *given, const cli_args *args)
     const rp_forecast_options options = { .device = fields->device, .least = true, .file = fields->file };
     char budget[64];
     cli_forecast x;
-    int code = device_budget(c, fields->device, budget, sizeof budget);
+    int code = fields->file ? cli_find_output(c, fields->file) : CLI_GO;
 
-    const char *more = *budget && !has_budget(args) ? budget : NULL;
+    if (code == CLI_GO) code = device_budget(c, fields->device, args, budget, sizeof budget);
     if (code != CLI_GO) return code;
+    const char *more = *budget ? budget : NULL;
     if (fields->find) return cli_find(c, args, more, fields->device, fields->json);
     code = cli_forecast_open(c, args, more, &options, &x);
     if (code == CLI_GO) {

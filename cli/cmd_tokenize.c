@@ -18,30 +18,29 @@ static rp_status print_ids(void *user, const int32_t *ids, int64_t n_ids)
     return RP_OK;
 }
 
-static rp_status tokenize_stdin(cli *c, const char *model, bool json)
+static rp_status tokenize_stdin(cli *c, rp_tokenizer *tokenizer, bool json)
 {
-    rp_tokenizer *tokenizer = NULL;
-    rp_text_file *text      = NULL;
-    rp_status status;
+    rp_text_file *text = NULL;
 
-    RP_TRY_GOTO(rp__tokenizer_load(c->ctx, model, &tokenizer));
-    RP_TRY_GOTO(rp__text_file_stdin(c->ctx, &text));
+    RP_TRY(rp__text_file_stdin(c->ctx, &text));
     if (json) putchar('[');
-    RP_TRY_GOTO(rp__text_ids(c->ctx, text, rp__text_ids_feed, tokenizer, print_ids, &(printer){ json, false }));
-    if (json) printf("]\n");
-done:
+    rp_status status = rp__text_ids(c->ctx, text, rp__text_ids_feed, tokenizer, print_ids, &(printer){ json, false });
+    if (status == RP_OK && json) printf("]\n");
     rp__text_file_close(text);
-    rp__tokenizer_free(tokenizer);
     return status;
 }
 
 static int tokenize(cli *c, const void *given, const cli_args *args)
 {
     const tokenize_fields *fields = given;
+    rp_tokenizer *tokenizer       = NULL;
     int code                      = cli_find_input(c, args->word[0]);
 
     if (code != CLI_GO) return code;
-    rp_status status = tokenize_stdin(c, args->word[0], fields->json);
+    rp_status status = rp__tokenizer_load(c->ctx, args->word[0], &tokenizer);
+    if (status != RP_OK) return cli_fail_input(c, status);
+    status = tokenize_stdin(c, tokenizer, fields->json);
+    rp__tokenizer_free(tokenizer);
     return status == RP_OK ? cli_finish(c, 0) : cli_fail(c, status);
 }
 

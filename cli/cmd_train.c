@@ -188,6 +188,8 @@ static int train(cli *c, const void *given, const cli_args *args)
     const train_fields *fields = given;
     bool alone                 = fields->nproc <= 1 && !(fields->nproc && rp__comm_launched());
 
+    signal(SIGPIPE, SIG_IGN);       /* who reads the progress may leave: what is made is in output_dir */
+    signal(SIGXFSZ, SIG_IGN);       /* a limit of file sizes is an error of a write, as a full disk is */
     return alone ? train_here(c, args) : launch(c, fields->nproc, args);
 }
 

@@ -105,8 +105,9 @@ static int view(cli *c, const void *given, const cli_args *args)
     places p                  = { 0 };
     rp_recipe *recipe         = NULL;
     rp_report report;
-    int code = find(c, args->word[0], fields->file, &p);
+    int code = fields->file ? cli_find_output(c, fields->file) : CLI_GO;
 
+    if (code == CLI_GO) code = find(c, args->word[0], fields->file, &p);
     if (code == CLI_GO) {
         rp__report_open(&report, c->ctx);
         code = cli_tell_input(c, &report, read_recipe(c, &p, &report, &recipe));

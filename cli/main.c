@@ -1,8 +1,10 @@
 /* cli/main.c -- finds the command and runs it. The only place that ends the program. */
 #include "cli/cli.h"
+#include "base/file.h"
 #include "comm/comm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <unistd.h>
 
@@ -85,6 +87,19 @@ int cli_find_input(const cli *c, const char *path)
     return CLI_USAGE;
 }
 
+int cli_find_output(const cli *c, const char *path)
+{
+    char folder[4096] = ".";
+    const char *slash = strrchr(path, '/');
+
+    if (slash) snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (!*path) cli_say(c, "cannot write '': a name is missing");
+    else if (rp__file_is_dir(path) || (slash && !slash[1])) cli_say(c, "cannot write '%s': it is a folder", path);
+    else if (!rp__file_is_dir(folder)) cli_say(c, "cannot write '%s': there is no folder '%s'", path, folder);
+    else return CLI_GO;
+    return CLI_USAGE;
+}
+
 int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out)
 {
     *out             = (cli){ .command = c->command };
@@ -105,12 +120,23 @@ static void print_help(FILE *to)
     fprintf(to, "\n'reprise COMMAND --help' tells a command's arguments; 'reprise --version' the version.\n");
 }
 
+/* What torchtune and others call them. */
+static const char *known_elsewhere(const char *name)
+{
+    static const char *const names[][2] = { { "run", "train" }, { "finetune", "train" }, { "estimate", "plan" }, { "evaluate", "eval" } };
+
+    for (int i = 0; i < RP_COUNT(names); i++)
+        if (!strcmp(names[i][0], name)) return names[i][1];
+    return NULL;
+}
+
 static int unknown_command(const cli *c, const char *name)
 {
     const char *names[RP_COUNT(commands) + 1] = { NULL };
 
     for (int i = 0; i < RP_COUNT(commands); i++) names[i] = commands[i].name;
-    const char *near = rp__nearest(name, names);
+    const char *near = known_elsewhere(name);
+    if (!near) near  = rp__nearest(name, names);
     const char *what = name[0] == '-' ? "option" : "command";
     if (near) cli_say(c, "unknown %s '%s' (did you mean '%s'?)", what, name, near);
     else cli_say(c, "unknown %s '%s'", what, name);
@@ -124,7 +150,12 @@ static int find_and_run(cli *c, int argc, char **argv)
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+    if (!strcmp(argv[1], "help") && argc > 2) {             /* of a command */
+        argv[1] = argv[2];
+        argv[2] = "--help";
+        argc    = 3;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_help(stdout);
         return cli_finish(c, 0);
     }
@@ -140,9 +171,21 @@ static int find_and_run(cli *c, int argc, char **argv)
     return unknown_command(c, argv[1]);
 }
 
+/* A standard descriptor that is closed would be given to the first file that is opened, and messages be written into it. So each is
+ * taken, in a direction that makes its use fail as that of a closed one does. */
+static void take_closed_descriptors(void)
+{
+    static const int useless[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+
+    for (int fd = 0; fd < RP_COUNT(useless); fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) open("/dev/null", useless[fd]);
+}
+
 int main(int argc, char **argv)
 {
     cli c;
+
+    take_closed_descriptors();
     int code = cli_open_context(&(cli){ 0 }, &(rp_ctx_options){ .threads = 1, .shapes_only = true }, &c);
 
     if (code != CLI_GO) return code;

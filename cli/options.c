@@ -90,16 +90,33 @@ static const cli_option *find_long(const parser *p, const char *name, size_t n, 
     return *n_found == 1 ? found : NULL;
 }
 
+/* "--max-steps", as other systems have it, is the key max_steps: how it is written here. NULL: it is no key, or the command has none. */
+static const char *key_hint(const parser *p, const char *shown, char out[192])
+{
+    char key[128];
+
+    if (!p->command->settings || strncmp(shown, "--", 2)) return NULL;
+    snprintf(key, sizeof key, "%s", shown + 2);
+    for (char *c = key; *c; c++)
+        if (*c == '-') *c = '_';
+    if (!rp__recipe_has_key(key)) return rp__recipe_elsewhere(key);
+    snprintf(out, 192, "a key is set as %s=VALUE", key);
+    return out;
+}
+
 static int unknown_option(const parser *p, const char *shown, int n_found)
 {
     const char *names[64];
-    int n = 0;
+    char room[192];
+    int n            = 0;
+    const char *hint = key_hint(p, shown, room);
 
     for (; n < p->command->n_options && n < RP_COUNT(names) - 2; n++) names[n] = p->command->option[n].name;
     names[n++]       = "help";
     names[n]         = NULL;
     const char *near = !strncmp(shown, "--", 2) ? rp__nearest(shown + 2, names) : NULL;
     if (n_found > 1) cli_say(p->c, "option '%s' is not unique", shown);
+    else if (hint) cli_say(p->c, "unknown option '%s': %s", shown, hint);
     else if (near) cli_say(p->c, "unknown option '%s' (did you mean '--%s'?)", shown, near);
     else cli_say(p->c, "unknown option '%s'", shown);
     return usage_error(p->c);

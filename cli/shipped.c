@@ -119,27 +119,60 @@ static void add_names(cli *c, const rp_recipe *recipe, rp_report *report)
     rp__report_sort(report);
 }
 
+/* This version computes on the CPU alone. The test device is memory of the host that no budget counts: for tests that ask for it. */
+static void check_devices(const rp_recipe *recipe, rp_report *report)
+{
+    if (recipe->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY || getenv("REPRISE_TEST_DEVICE")) return;
+    rp__report_error(report, rp__recipe_place(recipe, "activation_checkpointing.offload.to"),
+                     "'activation_checkpointing.offload.to' memory needs a second device, and there is none: take disk");
+    rp__report_sort(report);
+}
+
+/* The file of CONFIG into `path`; tells, when asked to, that there is none. */
+static bool find_recipe(const cli *c, const char *config, bool tell, char *path, size_t path_bytes)
+{
+    cli_shipped shipped = { 0 };
+
+    snprintf(path, path_bytes, "%s", config);
+    if (is_file(config)) return true;
+    cli_shipped_list(&shipped);
+    bool found = cli_shipped_path(&shipped, config, path, path_bytes);
+    if (!tell || found) goto done;
+    if (is_folder(config)) cli_say(c, "cannot read '%s': it is a folder", config);
+    else if (strchr(config, '/') || strchr(config, '.')) cli_say(c, "cannot open '%s': no such file", config);
+    else cli_shipped_missing(c, &shipped, config);
+done:
+    cli_shipped_free(&shipped);
+    return found;
+}
+
+int64_t cli_recipe_budget(cli *c, const char *config, int n_settings, const char *const *setting)
+{
+    char path[8192];
+    rp_recipe *recipe = NULL;
+    rp_report report;
+    int64_t bytes = 0;
+
+    if (!find_recipe(c, config, false, path, sizeof path)) return 0;
+    rp__report_open(&report, c->ctx);
+    if (rp__recipe_load(c->ctx, path, n_settings, setting, &report, &recipe) == RP_OK) bytes = recipe->memory_budget.bytes;
+    rp__report_close(&report);
+    rp__recipe_free(recipe);
+    return bytes;
+}
+
 int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out)
 {
     char path[8192];
-    cli_shipped shipped = { 0 };
-    rp_recipe *recipe   = NULL;
+    rp_recipe *recipe = NULL;
     rp_report report;
 
-    snprintf(path, sizeof path, "%s", config);
-    if (!is_file(config)) {
-        cli_shipped_list(&shipped);
-        bool found = cli_shipped_path(&shipped, config, path, sizeof path);
-        if (!found && is_folder(config)) cli_say(c, "cannot read '%s': it is a folder", config);
-        else if (!found && (strchr(config, '/') || strchr(config, '.')))
-            cli_say(c, "cannot open '%s': no such file", config);
-        else if (!found) cli_shipped_missing(c, &shipped, config);
-        cli_shipped_free(&shipped);
-        if (!found) return CLI_USAGE;
-    }
+    if (!find_recipe(c, config, true, path, sizeof path)) return CLI_USAGE;
     rp__report_open(&report, c->ctx);
     rp_status status = rp__recipe_load_with_errors(c->ctx, path, n_settings, setting, &report, &recipe);
-    bool told        = report.n_errors > 0;
+    if (recipe) check_devices(recipe, &report);
+    if (status == RP_OK) status = rp__report_status(&report, RP_ERR_CONFIG);
+    bool told = report.n_errors > 0;
     if (recipe) find_config(recipe);
     if (recipe && told) add_names(c, recipe, &report);
     cli_print_report(&report);

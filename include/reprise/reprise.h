@@ -335,7 +335,8 @@ typedef struct {
 
 /* A model with its weights, from a Hugging Face directory, a .gguf file, or the folder of an adapter as peft writes it: then the weights that
  * the adapter goes beside want no gradient. Of a directory with other parts, for images, it is the text model. NULL options are all zero.
- * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED a family or field not honoured, named · RP_ERR_MEMORY */
+ * errors  RP_ERR_IO · RP_ERR_MATCH a folder without weights · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED a family or field not honoured,
+ *         named · RP_ERR_MEMORY */
 RP_API rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out);
 /* The same with random weights, from a config.json and the context's seed. */
 RP_API rp_status rp_model_new(rp_ctx *ctx, const char *config, const rp_model_options *options, rp_model **out);

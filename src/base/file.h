@@ -68,7 +68,7 @@ bool rp__file_exists(const char *path);
 bool rp__file_is_dir(const char *path);
 /* `folder`/`name`, or `name` alone where it is absolute or the folder is ""; yours to rp__release, NULL without memory. */
 char *rp__path_join(rp_ctx *ctx, const char *folder, const char *name);
-/* The folder and those above it. One that is there already is fine. */
+/* The folder and those above it. One that is there already is fine. errors RP_ERR_EXISTS a file has the name of one · RP_ERR_IO */
 rp_status rp__make_dirs(rp_ctx *ctx, const char *path);
 /* `aside`, a folder whose files are on the disk, becomes `name` by one rename; what had the name before is removed. Both stand
  * in one folder. */

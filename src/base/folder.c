@@ -42,6 +42,7 @@ static rp_status make_dir(rp_ctx *ctx, const char *path)
     if (mkdir(path, 0777) == 0) return RP_OK;
     int number = errno;
     if (rp__file_is_dir(path)) return RP_OK;
+    RP_CHECK(ctx, number != EEXIST, RP_ERR_EXISTS, "cannot make the folder '%s': a file of that name is there", path);
     errno = number;
     return rp__io_fail(ctx, "make the folder", path);
 }

@@ -43,8 +43,8 @@ typedef struct rp_safetensors rp_safetensors;
 
 /* `path` is a file or a folder.
  * owner   yours; the tensors, names and bytes it returns live until close
- * errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED a dtype or rank not known here,
- *         a folder or file of PyTorch's pickles */
+ * errors  RP_ERR_IO absent or unreadable · RP_ERR_MATCH a folder without any · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED a dtype or rank not known
+ *         here, a folder or file of PyTorch's pickles */
 rp_status rp__safetensors_open(rp_ctx *ctx, const char *path, rp_safetensors **out);
 /* As open, over the bytes of a single file, which the caller keeps until close. `label` names them in messages. */
 rp_status rp__safetensors_open_bytes(rp_ctx *ctx, const char *label, const void *data, int64_t bytes, rp_safetensors **out);

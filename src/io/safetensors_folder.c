@@ -153,7 +153,7 @@ static rp_status none_found(rp_ctx *ctx, const char *folder)
     struct dirent **entry = NULL;
     int n                 = scandir(folder, &entry, is_pickled, bytewise);
     rp_status status      = n > 0 ? rp__safetensors_refuse_pickle(ctx, folder, entry[0]->d_name)
-                                  : rp__fail(ctx, RP_ERR_IO, "cannot find a .safetensors file in '%s'", folder);
+                                  : rp__fail(ctx, RP_ERR_MATCH, "cannot find a .safetensors file in '%s'", folder);
 
     free_entries(entry, n);
     return status;

@@ -129,21 +129,24 @@ static rp_status read_all(rp_read_job *job, const format *f)
 
 /* ---- opening ---- */
 
+static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
+
 static rp_status count_samples(rp_data *d, const char *what)
 {
+    char wants[160] = "one is needed";
     const rp_data_config *c = &d->config;
     int64_t tokens = rp__store_n_tokens(d->store), documents = rp__store_n_documents(d->store);
 
     d->step_samples    = c->batch_size * c->accumulation * c->ranks;
     d->n_samples       = c->packed ? tokens / c->max_seq_len : documents;
     d->steps_per_epoch = d->n_samples / d->step_samples;
-    RP_CHECK(d->ctx, d->steps_per_epoch >= 1, RP_ERR_CONFIG,
-             "%s has too little data: %" PRId64 " tokens in %" PRId64 " documents make %" PRId64
-             " samples of max_seq_len %" PRId64 ", a step takes %" PRId64 " (batch_size %" PRId64
-             " x gradient_accumulation_steps %" PRId64 " x %d ranks)",
-             what, tokens, documents, d->n_samples, c->max_seq_len, d->step_samples, c->batch_size, c->accumulation,
-             c->ranks);
-    return RP_OK;
+    if (d->steps_per_epoch >= 1) return RP_OK;
+    if (d->step_samples > 1)
+        snprintf(wants, sizeof wants, "a step takes %" PRId64 " (batch_size %" PRId64 " x gradient_accumulation_steps %" PRId64 " x %d rank%s)",
+                 d->step_samples, c->batch_size, c->accumulation, c->ranks, c->ranks == 1 ? "" : "s");
+    return rp__fail(d->ctx, RP_ERR_CONFIG, "%s has too little data: %" PRId64 " token%s in %" PRId64 " document%s make %" PRId64
+                    " sample%s of max_seq_len %" PRId64 ", %s", what, tokens, s_of(tokens), documents, s_of(documents), d->n_samples,
+                    s_of(d->n_samples), c->max_seq_len, wants);
 }
 
 static rp_status make_room(rp_data *d)

@@ -30,12 +30,27 @@ static rp_status take(rp_trainer *t)
     return status;
 }
 
+/* No folder can be made below a file. */
+static rp_status check_above(rp_ctx *ctx, const char *folder)
+{
+    char *above      = rp__host_text(ctx, folder), *slash;
+    rp_status status = RP_OK;
+
+    if (!above) return RP_ERR_MEMORY;
+    while (!rp__file_exists(above) && (slash = strrchr(above, '/')) && slash > above) *slash = 0;
+    if (rp__file_exists(above) && !rp__file_is_dir(above)) {
+        if (!strcmp(above, folder)) status = rp__fail(ctx, RP_ERR_EXISTS, "output_dir '%s' is no folder", folder);
+        else status = rp__fail(ctx, RP_ERR_EXISTS, "output_dir '%s' cannot be made: '%s' is no folder", folder, above);
+    }
+    rp__release(above);
+    return status;
+}
+
 rp_status rp__run_dir_check(rp_trainer *t)
 {
     const char *folder = t->recipe->output_dir, *found;
 
-    RP_CHECK(t->ctx, !rp__file_exists(folder) || rp__file_is_dir(folder), RP_ERR_EXISTS, "output_dir '%s' is no folder",
-             folder);
+    RP_TRY(check_above(t->ctx, folder));
     if (rp__file_exists(folder)) RP_TRY(take(t));
     RP_TRY(find_run(t->ctx, folder, &found));
     RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,

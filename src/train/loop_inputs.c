@@ -64,9 +64,21 @@ static rp_status set_adapter(rp_ctx *ctx, const rp_recipe *r, rp_model_config *c
     return RP_OK;
 }
 
+/* A folder that a recipe names and that has no such file is a wrong recipe, not a disk that fails. */
+static rp_status unless_absent(rp_ctx *ctx, rp_status status, const char *folder, const char *name)
+{
+    char *path = status == RP_ERR_IO && rp__file_is_dir(folder) ? rp__path_join(ctx, folder, name) : NULL;
+
+    if (path && !rp__file_exists(path)) status = RP_ERR_CONFIG;
+    rp__release(path);
+    return status;
+}
+
 static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
 {
-    RP_TRY(rp__model_files_open(ctx, r->model.path, r->model.overrides, report, &out->files));
+    rp_status status = rp__model_files_open(ctx, r->model.path, r->model.overrides, report, &out->files);
+
+    RP_TRY(unless_absent(ctx, status, r->model.path, "config.json"));
     if (r->model.adapter) RP_TRY(rp__model_files_adapter(out->files, r->model.adapter));
     return rp__model_files_config(out->files, &out->config);
 }
@@ -138,13 +150,15 @@ static rp_status load_beside(rp_trainer *t, const char *path)
     rp_ctx *ctx      = t->ctx;
     rp_status status = rp__tokenizer_load(ctx, path, &t->tokenizer);
 
-    if (status == RP_OK || status == RP_ERR_MEMORY || reads_text(t->recipe)) return status;
+    if (status == RP_OK || status == RP_ERR_MEMORY || reads_text(t->recipe)) return unless_absent(ctx, status, path, "tokenizer.json");
     return RP_OK;
 }
 
 static rp_status open_tokenizer(rp_trainer *t)
 {
-    if (t->recipe->tokenizer.path) return rp__tokenizer_load(t->ctx, t->recipe->tokenizer.path, &t->tokenizer);
+    const char *own = t->recipe->tokenizer.path;
+
+    if (own) return unless_absent(t->ctx, rp__tokenizer_load(t->ctx, own, &t->tokenizer), own, "tokenizer.json");
     char *path       = rp__beside_model(t->ctx, t->recipe);
     rp_status status = path ? load_beside(t, path) : RP_ERR_MEMORY;
     rp__release(path);

@@ -141,6 +141,19 @@ static void check_conditions(const rp_recipe *recipe, rp_module *root, rp_report
     }
 }
 
+/* Every k-th of fewer than k is no block. */
+static void check_every(const rp_recipe *recipe, rp_module *root, rp_report *report)
+{
+    int64_t every = recipe->activation_checkpointing.every, offset = recipe->activation_checkpointing.offset;
+    const char *layers  = recipe->activation_checkpointing.layers;
+    rp_condition blocks = { .kind = RP_CONDITION_EVERY_K_LAYERS, .k = every, .offset = offset, .layers = layers };
+
+    if (recipe->activation_checkpointing.mode == RP_MODE_SELECTIVE_LAYER && !rp__module_matches(root, rp_condition_holds, &blocks))
+        rp__report_error(report, rp__recipe_place(recipe, "activation_checkpointing.every"),
+                         "no block of '%s' is one of every %" PRId64 " with offset %" PRId64 ": lower 'activation_checkpointing.every'", layers, every,
+                         offset);
+}
+
 /* Names may all be there and be of modules that cannot be units. */
 static rp_status check_units(rp_stage *stage, rp_module *root, rp_report *report)
 {
@@ -168,6 +181,7 @@ rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
     for (int i = 0; ops && i < rp__op_count(); i++) ops[i] = rp__op_at(i)->name;
     if (ops) rp__recipe_check_model(stage->recipe, list_names(root, modules), modules, ops, report);
     if (ops && !report->n_errors) check_conditions(stage->recipe, root, report);
+    if (ops && !report->n_errors) check_every(stage->recipe, root, report);
     rp_status status = ops ? RP_OK : RP_ERR_MEMORY;
     if (ops && !report->n_errors) status = check_units(stage, root, report);
     rp__release(ops);
@@ -198,18 +212,42 @@ static rp_status follow(rp_stage *stage)
     return rp__stage_follow(stage, stage->steps);
 }
 
-/* The least budget, and the op that sets it. */
+/* What a recipe may say of weights, gradients and states so that they take less, as "'a', 'b' or 'c'". */
+static const char *smaller_states(const rp_recipe *r, char out[160])
+{
+    const char *way[4];
+    size_t used = 0;
+    int n       = 0;
+    bool states = r->optimizer.name == RP_OPTIMIZER_ADAMW || r->optimizer.momentum > 0;
+
+    if (r->optimizer_in_bwd == RP_NO && !r->clip_grad_norm.set && r->gradient_accumulation_steps == 1) way[n++] = "'optimizer_in_bwd'";
+    if (states && r->optimizer.state_dtype == RP_STATE_FP32) way[n++] = "'optimizer.state_dtype: bf16'";
+    if (states && !r->dist.state_offload) way[n++] = "'dist.state_offload'";
+    if (!r->lora.rank.set && !r->model.adapter) way[n++] = "'lora.rank'";
+    for (int i = 0; i < n; i++)
+        used += (size_t)snprintf(out + used, 160 - used, "%s%s", !i ? ", or take " : i + 1 == n ? " or " : ", ", way[i]);
+    out[used] = 0;
+    return out;
+}
+
+/* The least budget, and what sets it: an op, or what stands before the step. */
 static rp_status refuse(rp_stage *stage, bool chosen)
 {
     char asked[RP_SIZE_CHARS], own[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
     bool fits = stage->steps->placement.height <= stage->budget;
     const rp_explain *e = stage->explain;
+    int64_t stands      = e->peak_at[RP_MEM_PARAM] + e->peak_at[RP_MEM_GRAD] + e->peak_at[RP_MEM_OPTIM];
+    char ways[160];
 
     rp__size_text(asked, stage->budget);
     rp__size_text(least, stage->steps->placement.height);
     if (!chosen && fits)
         return rp__fail(stage->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
                         "take 'activation_checkpointing.mode: auto', or raise 'memory_budget'", rp__size_text(own, stage->own_bytes), asked, least);
+    if (stands > stage->budget)
+        return rp__fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, %s of it for weights, "
+                        "gradients and optimizer states: raise 'memory_budget'%s%s", asked, least, rp__size_text(own, stands),
+                        stage->recipe->dist.ranks.set && stage->recipe->dist.ranks.value > 1 ? " or 'dist.ranks'" : "", smaller_states(stage->recipe, ways));
     return rp__fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for the %s of %s%s%s: raise "
                     "'memory_budget', or lower 'batch_size' or 'max_seq_len'", asked, least, e->peak_event, e->peak_path, *e->peak_path ? " " : "",
                     e->peak_op);

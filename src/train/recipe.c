@@ -10,11 +10,13 @@
 static void unknown_key(rp_recipe_reader *r, const rp_yaml_node *node, const char *path)
 {
     char near[RP_KEY_CHARS];
+    const char *hint  = rp__recipe_elsewhere(path);
     const char *found = rp__recipe_nearest_key(path, near);
     rp_place place    = { node->place.origin, node->key_line ? node->key_line : node->place.line };
 
     if (strchr(node->key, '.') && place.line)
         rp__report_error(r->report, place, "unknown key '%s'; in a file, groups are nested maps", path);
+    else if (hint) rp__report_error(r->report, place, "unknown key '%s': %s", path, hint);
     else if (found) rp__report_error(r->report, place, "unknown key '%s' (did you mean '%s'?)", path, found);
     else rp__report_error(r->report, place, "unknown key '%s'", path);
 }
@@ -77,6 +79,18 @@ static rp_status find_folder(rp_recipe_reader *r, const char *name)
     return r->folder ? RP_OK : RP_ERR_MEMORY;
 }
 
+/* "runs/a/" is runs/a, in every name that is made of it. */
+static rp_status trim_output_dir(rp_recipe *recipe)
+{
+    const char *given = recipe->output_dir;
+    size_t n          = given ? strlen(given) : 0;
+
+    if (n < 2 || given[n - 1] != '/') return RP_OK;
+    while (n > 1 && given[n - 1] == '/') n--;
+    recipe->output_dir = rp__bump_text(&recipe->doc.bump, given, (int64_t)n);
+    return recipe->output_dir ? RP_OK : RP_ERR_MEMORY;
+}
+
 static rp_status read_tree(rp_recipe_reader *r, const char *text, int64_t bytes, int n_settings, const char *const *setting)
 {
     rp_yaml_node *root;
@@ -93,6 +107,7 @@ static rp_status read_tree(rp_recipe_reader *r, const char *text, int64_t bytes,
     RP_TRY(rp__recipe_translate(r, root));
     RP_TRY(set_defaults(r));
     RP_TRY(walk(r, root, ""));
+    RP_TRY(trim_output_dir(r->recipe));
     rp__recipe_bind_layers(r->recipe);
     rp__recipe_check(r);
     return RP_OK;

@@ -139,6 +139,12 @@ const rp_yaml_node *rp__recipe_given(const rp_recipe *recipe, const char *path);
 /* Where to point for a key: where it was written, else the recipe's name. */
 rp_place rp__recipe_place(const rp_recipe *recipe, const char *path);
 
+/* Is there a key of that path? */
+bool rp__recipe_has_key(const char *path);
+/* What to write for a key that other systems have; NULL: it is none of them. The i-th of all there are; NULL: past the last. */
+const char *rp__recipe_elsewhere(const char *path);
+const char *rp__recipe_elsewhere_at(int i);
+
 /* In parts of how many ranks gathered weights stay; 0: they do not, or stay whole. */
 static inline int64_t rp__recipe_stay(const rp_recipe *recipe)
 {

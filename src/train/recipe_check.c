@@ -145,6 +145,8 @@ static void check_dataset(rp_recipe_reader *r, const char *group, const rp_recip
     snprintf(path, sizeof path, "%s.train_on_input", group);
     if (!d->train_on_input && !d->prompt_column && d->format != RP_FORMAT_CHAT)
         rp__report_error(r->report, place(r, path), "'%s' false needs '%s.prompt_column'", path, group);
+    if (!d->train_on_input && d->prompt_column && d->format != RP_FORMAT_CHAT && d->format != RP_FORMAT_JSONL)
+        rp__report_error(r->report, place(r, path), "'%s' false needs '%s.format' jsonl or chat: other data has no prompts", path, group);
 }
 
 /* ---- notes on what has no effect ---- */
@@ -176,8 +178,10 @@ static void note_effects(rp_recipe_reader *r)
 {
     const rp_recipe *c = r->recipe;
     bool sgd           = c->optimizer.name == RP_OPTIMIZER_SGD;
+    bool unscored      = c->has_dataset_val && !c->run_val_every_n_steps.set;
     bool masters       = c->optimizer.master_weights && c->dtype == RP_TRAIN_BF16;
 
+    note_unused(r, "dataset_val.path", unscored, "'run_val_every_n_steps' is not set");
     note_unused(r, "lora.alpha", !c->lora.rank.set && c->lora.alpha.set, "'lora.rank' is not set");
     note_unused(r, "lora.modules", !c->lora.rank.set && c->lora.modules.n, "'lora.rank' is not set");
     note_unused(r, "lora.rslora", !c->lora.rank.set && c->lora.rslora, "'lora.rank' is not set");

@@ -53,8 +53,12 @@ const char *rp__recipe_wants(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
 rp_status rp__recipe_mismatch(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node)
 {
     char wants[RP_WANTS_CHARS];
+    double value;
 
-    rp__yaml_mismatch(r->report, key->path, rp__recipe_wants(key, wants), node);
+    rp__recipe_wants(key, wants);
+    if (key->high >= 1e9 && rp__yaml_number(node, &value) && value > key->high)      /* a bound that few meet is told to those */
+        snprintf(wants + strlen(wants), sizeof wants - strlen(wants), ", at most %.17g", key->high);
+    rp__yaml_mismatch(r->report, key->path, wants, node);
     return RP_OK;
 }
 

@@ -11,7 +11,7 @@ print(a["feasible"], a["reserved_bytes"] <= a["budget_bytes"] == 24000000000, a[
 print([r["rank"] for r in a["ranks"]], all(r["fits"] for r in a["ranks"]))
 print(all(r["peak_bytes"] == a["peak_bytes"] == sum(r["by_class"].values()) and r["reserved_bytes"] == a["reserved_bytes"] for r in a["ranks"]))
 PYTHON
-reprise plan llama3_8b_full_distributed --device rtx4090 max_seq_len=64 dist.ranks=2 2>err | grep -E '^(does|ranks)' | sed 's/  *reserved.*//'
+reprise plan llama3_8b_full_distributed --device rtx4090 max_seq_len=64 dist.ranks=2 2>err | grep -E '^(does|ranks)' | sed 's/  *a budget.*//'
 sed 's/[0-9]\{9,\} bytes ([^)]*)/BYTES/g; s/, for the .*: raise/, for …: raise/' err
 set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json threads=1 dist.ranks=2 batch_size=2
 reprise plan "$@" --find memory_budget=9MB | sed -n '1s/^[0-9]* of [0-9]* settings fit/… fit/p; 3p; s/^\(the first\).*/\1/p'

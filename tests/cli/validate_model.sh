@@ -27,3 +27,8 @@ printf '%s\n' "model: {config: $SOURCE/recipes/tiny_llama/config.json}" 'activat
 reprise validate plugin.yaml 2>err
 echo "exit $?"
 sed "s|'/.*/absent.so'|'ABSENT'|" err >&2
+# Every k-th of fewer blocks than k, too.
+printf '%s\n' "model: {config: $SOURCE/recipes/tiny_llama/config.json}" 'activation_checkpointing: {mode: selective_layer, every: 5}' >every.yaml
+reprise validate every.yaml
+echo "exit $?"
+reprise validate every.yaml $ac.offset=1

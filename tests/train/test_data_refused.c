@@ -61,8 +61,12 @@ static void wrong_keys_and_too_little_data_say_what_to_change(void **state)
 
     c.batch_size   = 2;
     c.accumulation = 2;
-    refuse(ctx, &c, RP_ERR_CONFIG, "dataset has too little data: 11 tokens in 1 documents make 2 samples of max_seq_len 4, a step takes 4 "
-                                   "(batch_size 2 x gradient_accumulation_steps 2 x 1 ranks)");
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset has too little data: 11 tokens in 1 document make 2 samples of max_seq_len 4, a step takes 4 "
+                                   "(batch_size 2 x gradient_accumulation_steps 2 x 1 rank)");
+    c            = config_of(path, "text");
+    c.batch_size = c.accumulation = 1;
+    c.max_seq_len = 12;
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset has too little data: 11 tokens in 1 document make 0 samples of max_seq_len 12, one is needed");
     c = config_of(path, "txt");
     refuse(ctx, &c, RP_ERR_CONFIG, "dataset.format: unknown format 'txt'; did you mean 'text'?");
     c = config_of(path, "text");

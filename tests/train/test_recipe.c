@@ -81,6 +81,9 @@ static void wrong_values_are_told_with_what_is_wanted(void **state)
                  "r.yaml:2: 'optimizer.betas' wants a list of two numbers from 0 and below 1, not a list");
     assert_error(MODEL "optimizer: {eps: 0}\n", NULL, "r.yaml:2: 'optimizer.eps' wants a number above 0, not '0'");
     assert_error(MODEL "optimizer: {lr: nan}\n", NULL, "r.yaml:2: 'optimizer.lr' wants a number from 0, not 'nan'");
+    assert_error(MODEL "seed: 18446744073709551615\n", NULL,
+                 "r.yaml:2: 'seed' wants a whole number from 0, at most 9007199254740992, not '18446744073709551615'");
+    assert_error(MODEL "optimizer: {lr: 1e30}\n", NULL, "r.yaml:2: 'optimizer.lr' wants a number from 0, at most 1000000000, not '1e30'");
     assert_error(MODEL "shuffle: 1\n", NULL, "r.yaml:2: 'shuffle' wants true or false, not '1'");
     assert_error(MODEL "dtype: fp16\n", NULL, "r.yaml:2: 'dtype' wants bf16 or fp32, not 'fp16'");
     assert_error(MODEL "output_dir:\n", NULL, "r.yaml:2: 'output_dir' wants a text, not nothing");
@@ -116,6 +119,36 @@ static void numbers_do_not_hang_on_the_locale(void **state)
 }
 
 /* ---- keys ---- */
+
+static void keys_that_other_systems_have_say_what_to_write_here(void **state)
+{
+    (void)state;
+    assert_error(MODEL "gradient_checkpointing: true\n", NULL,
+                 "r.yaml:2: unknown key 'gradient_checkpointing': here it is 'enable_activation_checkpointing'");
+    assert_error(MODEL "enable_activation_offloading: true\n", NULL,
+                 "r.yaml:2: unknown key 'enable_activation_offloading': here what is offloaded is the fate of a rule: 'activation_checkpointing.rules'");
+    assert_error("model: {path: m, lora_rank: 8}\n", NULL, "r.yaml:1: unknown key 'model.lora_rank': here it is 'lora.rank'");
+    assert_error(MODEL "optimizer:\n  _component_: torch.optim.AdamW\n", NULL,
+                 "r.yaml:3: unknown key 'optimizer._component_': no constructors are named here: 'model.path' names the model, 'optimizer.name' the "
+                 "update rule");
+    assert_error(MODEL, "max_steps_per_epoch=3", "argument 'max_steps_per_epoch=3': unknown key 'max_steps_per_epoch': here it is 'max_steps', of the whole run");
+}
+
+/* What stands in quotes is a key of ours. */
+static void hints_for_other_systems_keys_name_keys_there_are(void **state)
+{
+    (void)state;
+    char key[RP_KEY_CHARS];
+    const char *hint;
+
+    for (int i = 0; (hint = rp__recipe_elsewhere_at(i)); i++)
+        for (const char *open = strchr(hint, '\''), *close; open; open = strchr(close + 1, '\'')) {
+            close = strchr(open + 1, '\'');
+            assert_non_null(close);
+            snprintf(key, sizeof key, "%.*s", (int)(close - open - 1), open + 1);
+            if (rp__recipe_find_key(key) < 0 && !rp__recipe_is_group(key)) fail_msg("'%s' in \"%s\" is no key", key, hint);
+        }
+}
 
 static void unknown_keys_get_the_nearest_name(void **state)
 {
@@ -256,7 +289,7 @@ static void a_resumed_run_may_change_resources_and_no_more(void **state)
         assert_read(&now);
         rp__recipe_check_resume(before.recipe, 1, now.recipe, cases[i].ranks, &now.report);
         if (cases[i].error) assert_told(&now, cases[i].error);
-        else assert_null(now.report.first);
+        else assert_int_equal(now.report.n_errors, 0);
         end(&before);
         end(&now);
     }
@@ -470,6 +503,25 @@ static void conversations_need_no_prompt_column_to_train_on_answers_alone(void *
     end(&r);
 }
 
+static void loss_on_answers_alone_needs_data_that_has_answers(void **state)
+{
+    (void)state;
+    assert_error(MODEL "dataset: {path: a, prompt_column: p, train_on_input: false}\n", NULL,
+                 "r.yaml:2: 'dataset.train_on_input' false needs 'dataset.format' jsonl or chat: other data has no prompts");
+}
+
+static void data_to_validate_on_that_is_never_scored_is_noted(void **state)
+{
+    (void)state;
+    reading r = read_one(MODEL "dataset_val: {path: v}\n", NULL);
+
+    assert_told(&r, "r.yaml:2: note: 'dataset_val.path' has no effect: 'run_val_every_n_steps' is not set");
+    end(&r);
+    r = read_one(MODEL "dataset_val: {path: v}\nrun_val_every_n_steps: 5\n", NULL);
+    assert_int_equal(r.report.n_notes, 0);
+    end(&r);
+}
+
 static void a_written_recipe_reads_back_the_same(void **state)
 {
     (void)state;
@@ -534,6 +586,8 @@ int main(void)
         cmocka_unit_test(scalars_are_typed_by_the_schema),
         cmocka_unit_test(wrong_values_are_told_with_what_is_wanted),
         cmocka_unit_test(numbers_do_not_hang_on_the_locale),
+        cmocka_unit_test(keys_that_other_systems_have_say_what_to_write_here),
+        cmocka_unit_test(hints_for_other_systems_keys_name_keys_there_are),
         cmocka_unit_test(unknown_keys_get_the_nearest_name),
         cmocka_unit_test(all_errors_are_told_at_once_in_the_order_of_lines),
         cmocka_unit_test(contradictions_are_errors),
@@ -547,6 +601,8 @@ int main(void)
         cmocka_unit_test(references_that_multiply_are_refused),
         cmocka_unit_test(data_is_a_file_or_a_list_of_files),
         cmocka_unit_test(conversations_need_no_prompt_column_to_train_on_answers_alone),
+        cmocka_unit_test(loss_on_answers_alone_needs_data_that_has_answers),
+        cmocka_unit_test(data_to_validate_on_that_is_never_scored_is_noted),
         cmocka_unit_test(a_written_recipe_reads_back_the_same),
         cmocka_unit_test(a_refused_allocation_anywhere_leaves_nothing_behind),
     };

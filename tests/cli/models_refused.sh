@@ -1,0 +1,25 @@
+# A folder that is named as a model and is none, or lacks what the run needs of one, is wrong input: exit 2, before any work.
+printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
+set -- dataset.path=text max_seq_len=16 batch_size=2 max_steps=1 threads=1
+echo 'output_dir: out' >recipe.yaml
+reprise train recipe.yaml model.config=$SOURCE/recipes/tiny_llama/config.json output_dir=made "$@" 2>/dev/null
+mkdir empty
+for lacking in config.json model.safetensors tokenizer.json; do
+    rm -rf model
+    cp -r made/final model
+    rm model/$lacking
+    reprise train recipe.yaml model.path=model "$@"
+    echo "without $lacking: exit $? $(ls -d out 2>&1)"
+done
+reprise train recipe.yaml model.path=empty "$@"
+echo "exit $?"
+reprise train recipe.yaml model.path=made/final tokenizer.path=empty "$@"
+echo "exit $?"
+reprise plan recipe.yaml model.path=empty
+echo "exit $?"
+reprise validate recipe.yaml model.path=empty
+echo "exit $?"
+reprise eval empty --data text
+echo "exit $?"
+reprise generate model --prompt a
+echo "exit $?"

@@ -1,0 +1,26 @@
+# Where nothing can be written, or nothing is to be read, is told before any work: exit 2, and nothing is left there.
+: >file
+mkdir folder
+set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=$SOURCE/recipes/tiny_llama/config.json max_seq_len=16 \
+    batch_size=2 max_steps=1 threads=1
+exits() {
+    "$@"
+    echo "exit $?"
+}
+exits reprise train "$@" output_dir=file
+exits reprise train "$@" output_dir=file/deep/er
+exits reprise train "$@" output_dir=new activation_checkpointing.rules='[{path: layers.0, fate: offload}]' \
+    activation_checkpointing.offload.path=file/slots
+exits reprise plan "$@" -o nowhere/p.json
+exits reprise plan "$@" -o folder
+exits reprise plan "$@" --output=
+exits reprise tokenize folder </dev/null
+exits reprise inspect folder
+exits reprise view folder -o folder
+exits reprise view folder -o nowhere/page.html
+ls -A . folder
+# A folder's name is the same with a slash behind it.
+reprise train "$@" output_dir=folder/run// 2>err
+tail -1 err
+exits reprise train "$@" output_dir=folder/run
+grep output_dir folder/run/config.yaml
