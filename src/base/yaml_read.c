@@ -28,9 +28,21 @@ rp_place rp__yaml_key_place(const rp_yaml_node *node)
     return (rp_place){ node->place.origin, node->key_line ? node->key_line : node->place.line };
 }
 
+/* "[0.9, 1]", or that it is a list where that would be long. */
+static void show_list(const rp_yaml_node *list, char out[RP_YAML_SHOWN_CHARS])
+{
+    int used = snprintf(out, RP_YAML_SHOWN_CHARS, "[");
+
+    for (const rp_yaml_node *each = list->first; each && used < RP_YAML_SHOWN_CHARS; each = each->next)
+        used += each->kind != RP_YAML_SCALAR ? RP_YAML_SHOWN_CHARS
+                : snprintf(out + used, (size_t)(RP_YAML_SHOWN_CHARS - used), "%s%s", each->text, each->next ? ", " : "]");
+    if (used >= RP_YAML_SHOWN_CHARS) snprintf(out, RP_YAML_SHOWN_CHARS, "a list");
+}
+
 const char *rp__yaml_shown(const rp_yaml_node *node, char out[RP_YAML_SHOWN_CHARS])
 {
-    if (node->kind == RP_YAML_LIST) snprintf(out, RP_YAML_SHOWN_CHARS, node->n ? "a list" : "an empty list");
+    if (node->kind == RP_YAML_LIST && node->n) show_list(node, out);
+    else if (node->kind == RP_YAML_LIST) snprintf(out, RP_YAML_SHOWN_CHARS, "an empty list");
     else if (node->kind == RP_YAML_MAP) snprintf(out, RP_YAML_SHOWN_CHARS, "a map");
     else if (!node->text[0]) snprintf(out, RP_YAML_SHOWN_CHARS, node->quoted ? "an empty text" : "nothing");
     else snprintf(out, RP_YAML_SHOWN_CHARS, "%s'%.40s'%s", node->quoted ? "the quoted text " : "", node->text,

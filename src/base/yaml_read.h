@@ -15,7 +15,7 @@ bool rp__yaml_is_text(const rp_yaml_node *node);
 /* Where its key stands; of what has none, where it stands itself. */
 rp_place rp__yaml_key_place(const rp_yaml_node *node);
 
-/* "'text'", "a list", "nothing" … into out; returns out. */
+/* "'text'", "[1, 2]", "nothing" … into out; returns out. */
 #define RP_YAML_SHOWN_CHARS 96
 const char *rp__yaml_shown(const rp_yaml_node *node, char out[RP_YAML_SHOWN_CHARS]);
 /* Report "'KEY' wants WHAT, not 'what is there'". */

@@ -141,17 +141,16 @@ static void check_conditions(const rp_recipe *recipe, rp_module *root, rp_report
     }
 }
 
-/* Every k-th of fewer than k is no block. */
-static void check_every(const rp_recipe *recipe, rp_module *root, rp_report *report)
+/* Every k-th of fewer than k is no block: that may be meant, of a recipe for deeper models. */
+static void note_every(const rp_recipe *recipe, rp_module *root, rp_report *report)
 {
     int64_t every = recipe->activation_checkpointing.every, offset = recipe->activation_checkpointing.offset;
     const char *layers  = recipe->activation_checkpointing.layers;
     rp_condition blocks = { .kind = RP_CONDITION_EVERY_K_LAYERS, .k = every, .offset = offset, .layers = layers };
 
     if (recipe->activation_checkpointing.mode == RP_MODE_SELECTIVE_LAYER && !rp__module_matches(root, rp_condition_holds, &blocks))
-        rp__report_error(report, rp__recipe_place(recipe, "activation_checkpointing.every"),
-                         "no block of '%s' is one of every %" PRId64 " with offset %" PRId64 ": lower 'activation_checkpointing.every'", layers, every,
-                         offset);
+        rp__report_note(report, rp__recipe_place(recipe, "activation_checkpointing.every"),
+                        "no block of '%s' is one of every %" PRId64 " with offset %" PRId64 ", so none is computed again", layers, every, offset);
 }
 
 /* Names may all be there and be of modules that cannot be units. */
@@ -181,7 +180,7 @@ rp_status rp__stage_check_names(rp_stage *stage, rp_report *report)
     for (int i = 0; ops && i < rp__op_count(); i++) ops[i] = rp__op_at(i)->name;
     if (ops) rp__recipe_check_model(stage->recipe, list_names(root, modules), modules, ops, report);
     if (ops && !report->n_errors) check_conditions(stage->recipe, root, report);
-    if (ops && !report->n_errors) check_every(stage->recipe, root, report);
+    if (ops && !report->n_errors) note_every(stage->recipe, root, report);
     rp_status status = ops ? RP_OK : RP_ERR_MEMORY;
     if (ops && !report->n_errors) status = check_units(stage, root, report);
     rp__release(ops);

@@ -18,7 +18,7 @@
 
 typedef struct rp_tensorboard rp_tensorboard;
 
-/* A file in `folder`, which is made, for steps after `done`. errors RP_ERR_IO · RP_ERR_MEMORY */
+/* A file in `folder`, which is made, for steps after `done`. errors as rp__make_dirs · RP_ERR_MEMORY */
 rp_status rp__tensorboard_open(rp_ctx *ctx, const char *folder, int64_t done, rp_tensorboard **out);
 rp_status rp__tensorboard_put(rp_tensorboard *board, const rp_metrics *line);
 /* Everything put so far is on the disk. */

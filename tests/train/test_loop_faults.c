@@ -72,7 +72,7 @@ static void any_allocation_of_opening_a_run_may_fail(void **state)
     (void)state;
     snprintf(path, sizeof path, "activation_checkpointing.offload.path=%s/slots", dir.path);
     run r = run_open(&dir, "llama", "probe", RUN("model.overrides.num_hidden_layers=1", REGIONS, RULES, "dist.state_offload=true", path));
-    test_faults f = { .each = 64 };
+    test_faults f = { .each = 64, .survived = true };        /* a note may go without its words */
     int early     = 0;
 
     assert_ok(r.ctx, r.status);
@@ -90,7 +90,9 @@ static void any_allocation_of_opening_a_run_may_fail(void **state)
             assert_null(t);
             early += !is_there(&dir, "out");
         }
+        bool opened = t != NULL;
         rp__trainer_free(t);
+        if (opened) assert_ok(ctx, rp__remove_tree(ctx, recipe.output_dir));
         rp__report_close(&report);
         test_ctx_free(ctx);
     }

@@ -78,7 +78,7 @@ static void wrong_values_are_told_with_what_is_wanted(void **state)
     assert_error(MODEL "batch_size: \"2\"\n", NULL,
                  "r.yaml:2: 'batch_size' wants a whole number from 1 to 1048576, not the quoted text '2'");
     assert_error(MODEL "optimizer: {betas: [0.9, 1]}\n", NULL,
-                 "r.yaml:2: 'optimizer.betas' wants a list of two numbers from 0 and below 1, not a list");
+                 "r.yaml:2: 'optimizer.betas' wants a list of two numbers from 0 and below 1, not [0.9, 1]");
     assert_error(MODEL "optimizer: {eps: 0}\n", NULL, "r.yaml:2: 'optimizer.eps' wants a number above 0, not '0'");
     assert_error(MODEL "optimizer: {lr: nan}\n", NULL, "r.yaml:2: 'optimizer.lr' wants a number from 0, not 'nan'");
     assert_error(MODEL "seed: 18446744073709551615\n", NULL,
@@ -483,7 +483,7 @@ static void data_is_a_file_or_a_list_of_files(void **state)
     assert_string_equal(r.recipe->dataset_val.path.all.item[1], "*.gz");
     end(&r);
     assert_error(MODEL "dataset: {path: []}\n", NULL, "r.yaml:2: 'dataset.path' wants a text, a list of texts, or null, not an empty list");
-    assert_error(MODEL "dataset: {path: [a, [b]]}\n", NULL, "r.yaml:2: 'dataset.path' wants a text, a list of texts, or null, not a list");
+    assert_error(MODEL "dataset: {path: [a, [b]]}\n", NULL, "r.yaml:2: 'dataset.path' wants a text, a list of texts, or null, not [b]");
 }
 
 static void conversations_need_no_prompt_column_to_train_on_answers_alone(void **state)

@@ -183,7 +183,7 @@ static void a_folder_that_cannot_be_made_is_told(void **state)
     rp_tensorboard *board = NULL;
 
     (void)state;
-    assert_int_equal(rp__tensorboard_open(ctx, temp_text(&dir, "file", ""), 0, &board), RP_ERR_IO);
+    assert_int_equal(rp__tensorboard_open(ctx, temp_text(&dir, "file", ""), 0, &board), RP_ERR_EXISTS);
     assert_null(board);
     test_ctx_free(ctx);
 }
