@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 
+#include "base/file.h"
+
 #define REGIONS "activation_checkpointing.conditions=[{layers: [0]}, {path: \"*.attn\"}]"
 #define RULES "activation_checkpointing.rules=[{path: \"*.attn.*\", op: matmul, fate: keep}, {type: Norm, fate: recompute}]"
 
