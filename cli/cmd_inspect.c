@@ -126,30 +126,29 @@ static json_t *gather_tokenizer(cli *c, const char *path, bool expected)
     return summary;
 }
 
-static json_int_t elems_of(const json_t *tensor)
+typedef struct { json_int_t tensors, parameters, bytes; } totals;
+
+static void count_tensor(totals *to, const json_t *tensor)
 {
     json_int_t elems = 1;
     size_t k;
     json_t *dim;
 
     json_array_foreach(json_object_get(tensor, "shape"), k, dim) elems *= json_integer_value(dim);
-    return elems;
+    to->tensors++;
+    to->parameters += elems;
+    to->bytes += json_integer_value(json_object_get(tensor, "bytes"));
 }
-
-static json_int_t bytes_of(const json_t *tensor) { return json_integer_value(json_object_get(tensor, "bytes")); }
 
 static void add_totals(json_t *all, const json_t *tensors)
 {
-    json_int_t parameters = 0, bytes = 0;
+    totals sum = { 0 };
     size_t i;
     json_t *tensor;
 
-    json_array_foreach(tensors, i, tensor) {
-        parameters += elems_of(tensor);
-        bytes += bytes_of(tensor);
-    }
-    json_object_set_new(all, "parameters", json_integer(parameters));
-    json_object_set_new(all, "bytes", json_integer(bytes));
+    json_array_foreach(tensors, i, tensor) count_tensor(&sum, tensor);
+    json_object_set_new(all, "parameters", json_integer(sum.parameters));
+    json_object_set_new(all, "bytes", json_integer(sum.bytes));
 }
 
 /* What of the tensors is the text model's. */
@@ -157,22 +156,15 @@ static void add_text(json_t *all, const json_t *config, const json_t *tensors)
 {
     const rp_wrapper *wrapper = rp__wrapper_find(config);
     const char *type          = json_string_value(json_object_get(json_object_get(config, "text_config"), "model_type"));
-    json_int_t parameters = 0, bytes = 0, other = 0, other_bytes = 0;
+    totals text = { 0 }, other = { 0 };
     size_t i;
     json_t *tensor;
 
     if (!wrapper) return;
-    json_array_foreach(tensors, i, tensor) {
-        if (rp__wrapper_leaves_out(wrapper, json_string_value(json_object_get(tensor, "name")))) {
-            other++;
-            other_bytes += bytes_of(tensor);
-            continue;
-        }
-        parameters += elems_of(tensor);
-        bytes += bytes_of(tensor);
-    }
-    json_object_set_new(all, "text", json_pack("{s:s, s:I, s:I, s:{s:I, s:I}}", "model_type", type ? type : wrapper->text_type, "parameters", parameters,
-                                               "bytes", bytes, "left_out", "tensors", other, "bytes", other_bytes));
+    json_array_foreach(tensors, i, tensor)
+        count_tensor(rp__wrapper_leaves_out(wrapper, json_string_value(json_object_get(tensor, "name"))) ? &other : &text, tensor);
+    json_object_set_new(all, "text", json_pack("{s:s, s:I, s:I, s:{s:I, s:I}}", "model_type", type ? type : wrapper->text_type, "parameters",
+                                               text.parameters, "bytes", text.bytes, "left_out", "tensors", other.tensors, "bytes", other.bytes));
 }
 
 static rp_status gather(cli *c, const char *path, json_t *all)

@@ -9,8 +9,8 @@ static bool fits_outside(const rp_wrapper *w, const char *name, const char *glob
     char dotted[RP_WEIGHT_NAME_CHARS], outside[RP_WEIGHT_NAME_CHARS];
 
     if (snprintf(dotted, sizeof dotted, "%s.", name) >= (int)sizeof dotted) return false;
-    for (int i = 0; w->prefix[i].theirs; i++) {
-        if (!rp__wrapper_outside_by(w, i, dotted, outside)) continue;
+    for (const rp_prefix_pair *p = w->prefix; p->theirs; p++) {
+        if (!rp__prefix_outside(p, dotted, outside)) continue;
         outside[strlen(outside) - 1] = 0;
         if (rp__path_called(outside, glob, how)) return true;
     }

@@ -158,14 +158,11 @@ bool rp__wrapper_inside(const rp_wrapper *w, const char *name, char out[RP_WEIGH
 bool rp__wrapper_outside(const rp_wrapper *w, const char *name, char out[RP_WEIGHT_NAME_CHARS])
 {
     for (const rp_prefix_pair *p = w->prefix; p->theirs; p++)
-        if (exchange(p->ours, p->theirs, name, out)) return true;
+        if (rp__prefix_outside(p, name, out)) return true;
     return false;
 }
 
-bool rp__wrapper_outside_by(const rp_wrapper *w, int i, const char *name, char out[RP_WEIGHT_NAME_CHARS])
+bool rp__prefix_outside(const rp_prefix_pair *p, const char *name, char out[RP_WEIGHT_NAME_CHARS])
 {
-    const rp_prefix_pair *p = w->prefix;
-
-    while (p->theirs && i-- > 0) p++;
-    return p->theirs && exchange(p->ours, p->theirs, name, out);
+    return exchange(p->ours, p->theirs, name, out);
 }

@@ -30,9 +30,9 @@ rp_status rp__wrapper_take_text(rp_config_reader *reader, const rp_wrapper *wrap
 bool rp__wrapper_leaves_out(const rp_wrapper *wrapper, const char *name);
 /* "language_model.model.norm.weight" to "model.norm.weight"; false where it is no name of the text's. */
 bool rp__wrapper_inside(const rp_wrapper *wrapper, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
-/* "model.norm.weight" to "model.language_model.norm.weight", as transformers calls the module / to the name by prefix i; false where that is
- * not of it, or there is no such prefix. */
+/* "model.norm.weight" to "model.language_model.norm.weight", as transformers calls the module / to the name by one prefix; false where it is
+ * no name with it. */
 bool rp__wrapper_outside(const rp_wrapper *wrapper, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
-bool rp__wrapper_outside_by(const rp_wrapper *wrapper, int i, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
+bool rp__prefix_outside(const rp_prefix_pair *prefix, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
 
 #endif

@@ -143,7 +143,7 @@ static rp_status count_samples(rp_data *d, const char *what)
     if (d->steps_per_epoch >= 1) return RP_OK;
     if (d->step_samples > 1)
         snprintf(wants, sizeof wants, "a step takes %" PRId64 " (batch_size %" PRId64 " x gradient_accumulation_steps %" PRId64 " x %d rank%s)",
-                 d->step_samples, c->batch_size, c->accumulation, c->ranks, c->ranks == 1 ? "" : "s");
+                 d->step_samples, c->batch_size, c->accumulation, c->ranks, s_of(c->ranks));
     return rp__fail(d->ctx, RP_ERR_CONFIG, "%s has too little data: %" PRId64 " token%s in %" PRId64 " document%s make %" PRId64
                     " sample%s of max_seq_len %" PRId64 ", %s", what, tokens, s_of(tokens), documents, s_of(documents), d->n_samples,
                     s_of(d->n_samples), c->max_seq_len, wants);

@@ -34,26 +34,28 @@ rp_status rp__read_id(const rp_read_job *job, const char *place, int32_t id, boo
     return rp__read_put(job, id, target);
 }
 
+static rp_status read_ids(const rp_read_job *job, const char *place, const int32_t *ids, int64_t n_ids, bool target)
+{
+    rp_status status = RP_OK;
+
+    for (int64_t i = 0; i < n_ids && status == RP_OK; i++) status = rp__read_id(job, place, ids[i], target);
+    return status;
+}
+
 rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *text, int64_t bytes, bool target)
 {
     int32_t *ids     = NULL;
     int64_t n        = 0;
     rp_status status = job->source->encode(job->source->user, text, bytes, RP_TEXT_WHOLE, &ids, &n);
 
-    for (int64_t i = 0; i < n && status == RP_OK; i++) status = rp__read_id(job, place, ids[i], target);
+    if (status == RP_OK) status = read_ids(job, place, ids, n, target);
     rp__release(ids);
     return status;
 }
 
 /* ---- a text file ---- */
 
-static rp_status take(void *user, const int32_t *ids, int64_t n_ids)
-{
-    rp_status status = RP_OK;
-
-    for (int64_t i = 0; i < n_ids && status == RP_OK; i++) status = rp__read_id(user, "", ids[i], true);
-    return status;
-}
+static rp_status take(void *user, const int32_t *ids, int64_t n_ids) { return read_ids(user, "", ids, n_ids, true); }
 
 rp_status rp__read_text(const rp_read_job *job)
 {

@@ -139,18 +139,15 @@ static void every_allocation_of_a_step_may_fail(void **state)
         tiny t               = { .gpt2 = kind == 1, .experts = kind == 2, .balanced = kind == 2, .tied = true, .dropout = 0.1 };
         rp_model *m          = tiny_model(ctx, t, RP_F32);
         rp_model_batch batch = { .tokens = ids(ctx, 1, 5, 0), .labels = ids(ctx, 1, 5, 1) };
-        bool fired           = true;
+        test_faults f        = { 0 };
         rp_mem before, after;
 
         rp_module_checkpoint(rp__model_root(m), has_no_parts, NULL);
         assert_ok(ctx, try_step(ctx, m, &batch));
         rp_mem_read(ctx, 0, false, &before);
-        for (int k = 1; fired; k++) {
-            ctx->fault_countdown = k;
-            rp_status status     = try_step(ctx, m, &batch);
-            fired                = ctx->fault_countdown == 0;
-            ctx->fault_countdown = 0;
-            if (status != (fired ? RP_ERR_MEMORY : RP_OK)) fail_msg("allocation %d: status %d: %s", k, (int)status, rp_error(ctx));
+        while (!f.over) {
+            test_fault_begin(&f, ctx);
+            test_fault_end(&f, try_step(ctx, m, &batch));
             rp_mem_read(ctx, 0, false, &after);
             assert_int_equal(after.live_bytes, before.live_bytes);
         }

@@ -11,25 +11,10 @@ static const char *const variants[] = { GOLDEN_VARIANTS(GOLDEN_VARIANT_NAME) }, 
 /* The same from a GGUF file, which has not all that config.json has. */
 static rp_model *load_gguf(rp_ctx *ctx, const char *variant, const char *overrides)
 {
-    rp_yaml_doc doc    = { .bump = { .ctx = ctx } };
-    rp_yaml_node *tree = NULL;
     char path[RP_GOLDEN_PATH], name[128];
-    rp_model_config config;
-    rp_model_files *files;
-    rp_report report;
-    rp_model *m;
 
     snprintf(name, sizeof name, "gguf/%s.gguf", variant);
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__yaml_parse(&doc, "recipe", overrides, (int64_t)strlen(overrides), &report, &tree));
-    assert_ok(ctx, rp__model_files_open(ctx, golden_path(path, name), tree, &report, &files));
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &m));
-    assert_ok(ctx, rp__model_load(m, files));
-    rp__model_files_close(files);
-    rp__bump_free(&doc.bump);
-    rp__report_close(&report);
-    return m;
+    return model_at(ctx, golden_path(path, name), overrides, RP_F32);
 }
 
 static void some_ids(int32_t *ids)

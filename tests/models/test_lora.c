@@ -1,6 +1,6 @@
 /* Adapters against the peft package: logits, loss, gradients, twelve optimizer steps; its files read and written; merged weights.
  * tests/golden/README.md says what is in the goldens and who made them. */
-#include "golden.h"
+#include "golden_model.h"
 
 #include <unistd.h>
 
@@ -14,23 +14,6 @@
 enum { ROWS = 2, TOKENS = 24, ALL = ROWS * TOKENS, BATCHES = 3, STEPS = 12 };
 
 typedef struct { rp_ctx *ctx; golden *g; rp_model *m; } opened;
-
-static rp_model *load(rp_ctx *ctx, const char *path, rp_dtype dtype)
-{
-    rp_model_config config;
-    rp_model_files *files;
-    rp_report report;
-    rp_model *m;
-
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, path, NULL, &report, &files));
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, dtype, &m));
-    assert_ok(ctx, rp__model_load(m, files));
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    return m;
-}
 
 static const char *variant_path(char out[RP_GOLDEN_PATH], const char *variant)
 {
@@ -47,7 +30,7 @@ static opened open_variant(const char *variant)
 
     snprintf(name, sizeof name, "lora/%s/golden", variant);
     o.g         = golden_open(o.ctx, name);
-    o.m         = load(o.ctx, variant_path(path, variant), RP_F32);
+    o.m         = model_at(o.ctx, variant_path(path, variant), NULL, RP_F32);
     o.ctx->eval = true;
     return o;
 }
@@ -307,9 +290,9 @@ static void check_merged(const char *variant, const char *layer, rp_dtype dtype)
     rp_lora_parts parts;
 
     rp__model_free(o.m);
-    o.m = load(o.ctx, variant_path(path, variant), dtype);
+    o.m = model_at(o.ctx, variant_path(path, variant), NULL, dtype);
     assert_ok(o.ctx, rp__model_export(o.m, dir.path));
-    rp_model *merged = load(o.ctx, dir.path, dtype);
+    rp_model *merged = model_at(o.ctx, dir.path, NULL, dtype);
     assert_int_equal(rp__model_n_params(merged), rp__model_n_params(o.m) - count_trained(o.m, false));
     assert_true(rp__lora_parts(rp_module_find(rp__model_root(o.m), layer), &parts));
     snprintf(weight, sizeof weight, "%s.weight", layer);
@@ -519,7 +502,7 @@ static void every_family_is_adapted_written_and_read(void **state)
             fail_msg("%s: %d of %d adapters have a gradient", families[f], count_trained(o.m, true), count_trained(o.m, false));
         drop_gradients(o.m);
         assert_ok(o.ctx, rp__adapters_export(o.m, base, dir.path));
-        rp_model *back = load(o.ctx, dir.path, RP_F32);
+        rp_model *back = model_at(o.ctx, dir.path, NULL, RP_F32);
         assert_int_equal(count_trained(back, false), count_trained(o.m, false));
         assert_int_equal(count_adapted(back), count_adapted(o.m));
         rp__model_free(back);
@@ -559,19 +542,16 @@ static void any_allocation_of_reading_and_writing_an_adapter_may_fail(void **sta
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();
     char path[RP_GOLDEN_PATH];
-    int64_t k = 0;
-    rp_status status;
+    test_faults f = { 0 };
     rp_mem m;
 
-    do {
-        ctx->fault_countdown = ++k;
-        status               = open_load_export(ctx, variant_path(path, "gpt2"), dir.path);
-        if (status != RP_OK && status != RP_ERR_MEMORY) fail_msg("allocation %d: status %d: %s", (int)k, (int)status, rp_error(ctx));
-        if (status == RP_OK && ctx->fault_countdown == 0) fail_msg("allocation %d failed, and nobody says so", (int)k);
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        test_fault_end(&f, open_load_export(ctx, variant_path(path, "gpt2"), dir.path));
         rp_mem_read(ctx, 0, false, &m);
         assert_int_equal(m.live_bytes, 0);
-    } while (status != RP_OK);
-    assert_true(k > 100);
+    }
+    assert_true(f.failed > 99);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }

@@ -1,12 +1,10 @@
 /* Claims about the text model inside a wrapper: what its config is, which weights are its, what of it is written. That it is transformers'
  * own is test_parity's claim. */
 #include "weights_test.h"
+#include "config_parse.h"
 
 #include "models/adapter.h"
 #include "models/wrapper.h"
-
-static rp_report report;
-static rp_model_config config;
 
 static int begin(void **state)
 {
@@ -23,26 +21,6 @@ static int end(void **state)
 }
 
 #define CLAIM(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-/* JSON with single quotes; overrides are YAML or NULL. */
-static rp_status parse(const char *text, const char *overrides)
-{
-    char json[2048];
-    rp_yaml_doc doc    = { .bump = { .ctx = ctx } };
-    rp_yaml_node *tree = NULL;
-
-    rp__report_close(&report);
-    rp__model_config_drop(&config);
-    assert_in_range(snprintf(json, sizeof json, "%s", text), 0, sizeof json - 1);
-    for (char *p = json; *p; p++) *p = *p == '\'' ? '"' : *p;
-    json_t *value = json_loads(json, 0, NULL);
-    if (!value) fail_msg("no JSON: %s", json);
-    if (overrides) assert_ok(ctx, rp__yaml_parse(&doc, "recipe.yaml", overrides, (int64_t)strlen(overrides), &report, &tree));
-    rp_status status = rp__model_config_parse(ctx, "config.json", value, tree, &report, &config);
-    json_decref(value);
-    rp__bump_free(&doc.bump);
-    return status;
-}
 
 static void assert_refused(const char *text, rp_status want, const char *message)
 {

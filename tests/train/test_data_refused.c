@@ -140,24 +140,17 @@ static void failing_allocations_leave_nothing_behind(void **state)
     temp_dir dir = temp_make();
     rp_data_config c = config_of(temp_text(&dir, "a.jsonl", "{\"text\":\"abc\"}\n{\"text\":\"def\"}\n"), "jsonl");
     rp_data_source s = source_of(ctx);
-    rp_status status;
-    int faults = 0;
 
     for (int text = 0; text < 2; text++) {
+        test_faults f = { 0 };
         if (text) c = config_of(temp_text(&dir, "a.txt", "abcdef"), "text");
-        do {
-            rp_data *d           = NULL;
-            ctx->fault_countdown = faults + 1;
-            status               = rp__data_open(ctx, "dataset", &c, &s, &d);
-            ctx->fault_countdown = 0;
+        while (!f.over) {
+            rp_data *d = NULL;
+            test_fault_begin(&f, ctx);
+            if (test_fault_end(&f, rp__data_open(ctx, "dataset", &c, &s, &d))) assert_null(d);
             rp__data_close(d);
-            if (status == RP_OK) break;
-            assert_int_equal(status, RP_ERR_MEMORY);
-            assert_null(d);
-            faults++;
-        } while (faults < 1000);
-        assert_true(faults > 5 && faults < 1000);
-        faults = 0;
+        }
+        assert_true(f.failed > 5 && f.failed < 1000);
     }
     temp_remove(&dir);
     test_ctx_free(ctx);

@@ -471,57 +471,6 @@ static int draw_settings(char text[MAX_SETTINGS][256], const char **setting)
     return n;
 }
 
-static void data_is_a_file_or_a_list_of_files(void **state)
-{
-    (void)state;
-    reading r = read_one(MODEL "dataset: {path: one.txt}\ndataset_val: {path: [b.txt, \"*.gz\"]}\n", NULL);
-
-    assert_read(&r);
-    assert_int_equal(r.recipe->dataset.path.all.n, 1);
-    assert_string_equal(r.recipe->dataset.path.first, "one.txt");
-    assert_int_equal(r.recipe->dataset_val.path.all.n, 2);
-    assert_string_equal(r.recipe->dataset_val.path.all.item[1], "*.gz");
-    end(&r);
-    assert_error(MODEL "dataset: {path: []}\n", NULL, "r.yaml:2: 'dataset.path' wants a text, a list of texts, or null, not an empty list");
-    assert_error(MODEL "dataset: {path: [a, [b]]}\n", NULL, "r.yaml:2: 'dataset.path' wants a text, a list of texts, or null, not [b]");
-}
-
-static void conversations_need_no_prompt_column_to_train_on_answers_alone(void **state)
-{
-    (void)state;
-    reading r = read_one(MODEL "dataset: {path: a, format: chat, train_on_input: false, column: talk}\n", NULL);
-
-    assert_read(&r);
-    assert_int_equal(r.recipe->dataset.format, RP_FORMAT_CHAT);
-    assert_int_equal(r.report.n_notes, 0);
-    end(&r);
-    r = read_one(MODEL "dataset: {path: a, format: chat, prompt_column: p}\ntokenizer: {chat_template: t.jinja}\n", NULL);
-    assert_told(&r, "r.yaml:2: note: 'dataset.prompt_column' has no effect: the format is not jsonl");
-    end(&r);
-    r = read_one(MODEL "tokenizer: {chat_template: t.jinja}\n", NULL);
-    assert_told(&r, "r.yaml:2: note: 'tokenizer.chat_template' has no effect: no dataset has format chat");
-    end(&r);
-}
-
-static void loss_on_answers_alone_needs_data_that_has_answers(void **state)
-{
-    (void)state;
-    assert_error(MODEL "dataset: {path: a, prompt_column: p, train_on_input: false}\n", NULL,
-                 "r.yaml:2: 'dataset.train_on_input' false needs 'dataset.format' jsonl or chat: other data has no prompts");
-}
-
-static void data_to_validate_on_that_is_never_scored_is_noted(void **state)
-{
-    (void)state;
-    reading r = read_one(MODEL "dataset_val: {path: v}\n", NULL);
-
-    assert_told(&r, "r.yaml:2: note: 'dataset_val.path' has no effect: 'run_val_every_n_steps' is not set");
-    end(&r);
-    r = read_one(MODEL "dataset_val: {path: v}\nrun_val_every_n_steps: 5\n", NULL);
-    assert_int_equal(r.report.n_notes, 0);
-    end(&r);
-}
-
 static void a_written_recipe_reads_back_the_same(void **state)
 {
     (void)state;
@@ -599,10 +548,6 @@ int main(void)
         cmocka_unit_test(wrong_settings_name_the_argument),
         cmocka_unit_test(references_take_other_keys_values),
         cmocka_unit_test(references_that_multiply_are_refused),
-        cmocka_unit_test(data_is_a_file_or_a_list_of_files),
-        cmocka_unit_test(conversations_need_no_prompt_column_to_train_on_answers_alone),
-        cmocka_unit_test(loss_on_answers_alone_needs_data_that_has_answers),
-        cmocka_unit_test(data_to_validate_on_that_is_never_scored_is_noted),
         cmocka_unit_test(a_written_recipe_reads_back_the_same),
         cmocka_unit_test(a_refused_allocation_anywhere_leaves_nothing_behind),
     };
