@@ -3,6 +3,9 @@
 
 #include "comm/inside.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static rp_ctx *ctx;
 static uint64_t seed = 7;
 
@@ -212,6 +215,31 @@ static void each_allocation_may_fail(void **state)
     assert_true(f.failed > 8);
 }
 
+/* MPICH's launcher loses what a rank has said and it has not read when it is told to end all. */
+static void a_rank_ends_all_when_its_launcher_has_read_what_it_said(void **state)
+{
+    (void)state;
+    int into[2], status = 0;
+    char heard[32] = "";
+
+    assert_int_equal(pipe(into), 0);
+    pid_t rank = fork();
+    assert_true(rank >= 0);
+    if (!rank) {
+        dup2(into[1], STDERR_FILENO);
+        if (write(STDERR_FILENO, "why", 3) == 3) rp__comm_abort(NULL, 3);
+        _exit(99);
+    }
+    close(into[1]);
+    usleep(100000);
+    assert_int_equal(waitpid(rank, &status, WNOHANG), 0);
+    assert_int_equal(read(into[0], heard, sizeof heard), 3);
+    assert_int_equal(waitpid(rank, &status, 0), rank);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    assert_string_equal(heard, "why");
+    close(into[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +252,7 @@ int main(void)
         cmocka_unit_test(a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too),
         cmocka_unit_test(blocks_and_lines_across_are_where_the_drawing_has_them),
         cmocka_unit_test(nobody_tells_the_colors_of_ranks_only_thought_of),
+        cmocka_unit_test(a_rank_ends_all_when_its_launcher_has_read_what_it_said),
         cmocka_unit_test(each_allocation_may_fail),
     };
 

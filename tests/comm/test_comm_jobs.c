@@ -74,11 +74,14 @@ static int rank_missed(rp_ctx *ctx, rp_comm *world)
     return rp_status_exit_code(status);
 }
 
-/* Rank 1 ends all. */
+/* Rank 1 ends all, having said so. */
 static int rank_aborts(rp_ctx *ctx, rp_comm *world)
 {
     rp__comm_barrier(ctx, world, "the start");
-    if (rp__comm_rank(world) == 1) rp__comm_abort(world, 3);
+    if (rp__comm_rank(world) == 1) {
+        say(world, "ends all");
+        rp__comm_abort(world, 3);
+    }
     rp__comm_barrier(ctx, world, "the end");
     say(world, "came through");
     rp__comm_close(world);
@@ -238,6 +241,7 @@ static void one_rank_can_end_all(void **state)
         assert_true(o.seconds < 15);
         assert_int_equal(o.code, 3);
         assert_null(strstr(o.text, "came through"));
+        expect_text(&o, "[1] ends all");
     }
 }
 
