@@ -2,7 +2,7 @@
  *
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
- *              measured, estimated, planned, optimizer_in_bwd, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
+ *              measured, estimated, planned, optimizer_in_bwd, keep_logits, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
  *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds }      the last four of a rank in a step */
 #include "cli/forecast.h"
 #include "plan/cost.h"
@@ -29,7 +29,7 @@ static void print_json(const rp_forecast *f)
 {
     const rp_explain *e = &f->explain;
     json_t *all         = json_pack(
-        "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:s?, s:I, s:f, s:f, s:f}",
+        "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s?, s:I, s:f, s:f, s:f}",
         "feasible", f->feasible, "budget_bytes", f->budget ? json_integer(f->budget) : json_null(), "peak_bytes", (json_int_t)e->peak_bytes,
         "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes",
         (json_int_t)f->found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
@@ -37,7 +37,7 @@ static void print_json(const rp_forecast *f)
         (json_int_t)f->found.recompute_flops, "overhead", ratio(f->again_seconds, f->seconds), "overhead_lower_bound",
         ratio(f->bound_seconds, f->seconds), "step_seconds", f->seconds + f->again_seconds, "live_bound_bytes", (json_int_t)f->bound,
         "solve_seconds", f->solve_seconds, "machine", f->machine, "measured", f->measured, "estimated", f->estimated, "planned", f->planned,
-        "optimizer_in_bwd", f->in_backward, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
+        "optimizer_in_bwd", f->way.in_backward, "keep_logits", f->way.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
         *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds,
         "comm_again_seconds", f->comm_again_seconds, "hidden_seconds", f->hidden_seconds);
 
@@ -72,7 +72,8 @@ static void print_time(const rp_forecast *f)
            f->comm_again_seconds > 0 ? " or sent" : "", f->away_seconds > 0 ? " or waited for" : "");
     if (f->comm_again_seconds > 0 && f->hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->comm_again_seconds, f->seconds));
     if (f->planned && f->bound_seconds > 0) printf("; no plan for this budget gets below %.2f %%", 100 * ratio(f->bound_seconds, f->seconds));
-    if (f->in_backward) printf("; the optimizer updates in backward");
+    if (f->way.in_backward) printf("; the optimizer updates in backward");
+    if (f->way.keeps_logits) printf("; the head keeps its logits");
     printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
 }
 

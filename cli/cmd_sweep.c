@@ -1,7 +1,7 @@
 /* cli/cmd_sweep.c -- what a step takes and costs over budgets, from the least that a plan fits to all kept; modes as points beside it.
  *
  *   --json   { machine, measured, points: [{ mode, budget_bytes, reserved_bytes, peak_bytes, saved_bytes, recompute_flops, step_seconds,
- *              overhead, optimizer_in_bwd }] }      mode null: a point of the curve
+ *              overhead, optimizer_in_bwd, keep_logits }] }      mode null: a point of the curve
  *   --measure  adds pairs, steps and coverage to the whole, measured_step_seconds, measured_overhead and measured_interval to each point:
  *              the median and its interval, which holds the true one with the probability `coverage`. That each step reserved, peaked and
  *              saved as planned, and no bit differed, is checked: else it is an error */
@@ -11,16 +11,17 @@ enum { WIDTH = 64, HEIGHT = 16, POINTS = 20, MEASURED_POINTS = 8, PAIRS = 15 };
 
 typedef struct { bool json, measure; int64_t points, pairs; const char *device; } sweep_fields;
 
-static double overhead(const rp_sweep_point *p) { return p->seconds > 0 ? p->again_seconds / p->seconds : 0; }
-
 /* ---- JSON ---- */
 
-static json_t *point_json(const rp_sweep_point *p)
+static json_t *point_json(const rp_sweep *s, int i)
 {
-    return json_pack("{s:s?, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:b}", "mode", p->mode, "budget_bytes",
+    const rp_sweep_point *p = &s->point[i];
+
+    return json_pack("{s:s?, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "mode", p->mode, "budget_bytes",
                      p->budget ? json_integer(p->budget) : json_null(), "reserved_bytes", (json_int_t)p->reserved, "peak_bytes",
                      (json_int_t)p->peak, "saved_bytes", (json_int_t)p->saved, "recompute_flops", (json_int_t)p->recompute_flops,
-                     "step_seconds", p->seconds + p->again_seconds, "overhead", overhead(p), "optimizer_in_bwd", p->in_backward);
+                     "step_seconds", p->seconds + p->again_seconds, "overhead", rp__sweep_overhead(s, i), "optimizer_in_bwd", p->way.in_backward,
+                     "keep_logits", p->way.keeps_logits);
 }
 
 static void print_json(const rp_sweep *s)
@@ -30,7 +31,7 @@ static void print_json(const rp_sweep *s)
 
     for (int i = 0; i < s->n_points; i++) {
         const rp_sweep_point *p = &s->point[i];
-        json_t *point           = point_json(p);
+        json_t *point           = point_json(s, i);
         if (s->pairs)
             json_object_update_new(point, json_pack("{s:f, s:f, s:[f, f]}", "measured_step_seconds", p->step_seconds, "measured_overhead",
                                                     p->overhead.median, "measured_interval", p->overhead.low, p->overhead.high));
@@ -45,17 +46,18 @@ static void print_json(const rp_sweep *s)
 
 /* ---- text ---- */
 
-typedef struct { int64_t least, most; double highest; } frame;
+typedef struct { int64_t least, most; double lowest, highest; } frame;   /* lowest: 0, or below it */
 
 static frame frame_of(const rp_sweep *s)
 {
-    frame f = { INT64_MAX, 0, 0 };
+    frame f = { INT64_MAX, 0, 0, 0 };
 
     for (int i = 0; i < s->n_points; i++) {
         const rp_sweep_point *p = &s->point[i];
         if (p->reserved < f.least) f.least = p->reserved;
         if (p->reserved > f.most) f.most = p->reserved;
-        if (overhead(p) > f.highest) f.highest = overhead(p);
+        if (rp__sweep_overhead(s, i) > f.highest) f.highest = rp__sweep_overhead(s, i);
+        if (rp__sweep_overhead(s, i) < f.lowest) f.lowest = rp__sweep_overhead(s, i);
     }
     return f;
 }
@@ -65,7 +67,12 @@ static int column(const frame *f, int64_t reserved)
     return f->most > f->least ? (int)((double)(reserved - f->least) / (double)(f->most - f->least) * (WIDTH - 1) + 0.5) : 0;
 }
 
-static int row(const frame *f, double value) { return f->highest > 0 ? HEIGHT - 1 - (int)(value / f->highest * (HEIGHT - 1) + 0.5) : HEIGHT - 1; }
+static int row(const frame *f, double value)
+{
+    double height = f->highest - f->lowest;
+
+    return height > 0 ? HEIGHT - 1 - (int)((value - f->lowest) / height * (HEIGHT - 1) + 0.5) : HEIGHT - 1;
+}
 
 /* The curve of dots, a mode as its first letter. */
 static void print_picture(const rp_sweep *s)
@@ -80,12 +87,12 @@ static void print_picture(const rp_sweep *s)
     }
     for (int i = s->n_points - 1; i >= 0; i--) {
         const rp_sweep_point *p = &s->point[i];
-        picture[row(&f, overhead(p))][column(&f, p->reserved)] = p->mode ? p->mode[0] : '.';
+        picture[row(&f, rp__sweep_overhead(s, i))][column(&f, p->reserved)] = p->mode ? p->mode[0] : '.';
     }
     putchar('\n');
     for (int i = 0; i < HEIGHT; i++) {
         if (i == 0) printf("%6.1f %% |%s\n", 100 * f.highest, picture[i]);
-        else if (i == HEIGHT - 1) printf("%6.1f %% |%s\n", 0.0, picture[i]);
+        else if (i == HEIGHT - 1) printf("%6.1f %% |%s\n", 100 * f.lowest, picture[i]);
         else printf("         |%s\n", picture[i]);
     }
     printf("         +");
@@ -101,7 +108,7 @@ static void print_measured(const rp_sweep *s)
         if (p->mode) printf("%-18s", p->mode);
         else printf("%-18" PRId64, p->budget);
         printf("  %16" PRId64 "  %10.3f", p->reserved, p->step_seconds);
-        if (i) printf("  %7.2f %%  %7.2f %%  %.2f to %.2f %%", 100 * overhead(p), 100 * p->overhead.median, 100 * p->overhead.low, 100 * p->overhead.high);
+        if (i) printf("  %7.2f %%  %7.2f %%  %.2f to %.2f %%", 100 * rp__sweep_overhead(s, i), 100 * p->overhead.median, 100 * p->overhead.low, 100 * p->overhead.high);
         putchar('\n');
     }
     printf("\n%d pair%s of steps a point, each beside one of mode 'none': medians, and intervals that hold them with %.1f %%.\n", s->pairs, cli_s(s->pairs),
@@ -117,7 +124,7 @@ static void print_text(const rp_sweep *s)
         const rp_sweep_point *p = &s->point[i];
         if (p->mode) printf("%-18s", p->mode);
         else printf("%-18" PRId64, p->budget);
-        printf("  %16" PRId64 "  %16" PRId64 "  %10.3f  %7.2f %%\n", p->reserved, p->saved, p->seconds + p->again_seconds, 100 * overhead(p));
+        printf("  %16" PRId64 "  %16" PRId64 "  %10.3f  %7.2f %%\n", p->reserved, p->saved, p->seconds + p->again_seconds, 100 * rp__sweep_overhead(s, i));
     }
     print_picture(s);
     printf("\n.: planned; n, e, s, f: modes. Time by the %s table of %s\n", s->measured ? "measured" : "built-in", s->machine);

@@ -1,7 +1,7 @@
 /* cli/find.c -- plan --find: the settings of a recipe that fit so much memory, the fastest first.
  *
  *   --json   { budget_bytes, samples, tried, machine, measured, settings: [{ ranks, batch_size, gradient_accumulation_steps,
- *              custom_sharded_layers, reshard_after_forward, reduce_behind, optimizer_in_bwd, reserved_bytes, peak_bytes, comm_bytes, overhead,
+ *              custom_sharded_layers, reshard_after_forward, reduce_behind, optimizer_in_bwd, keep_logits, reserved_bytes, peak_bytes, comm_bytes, overhead,
  *              step_seconds, tokens_per_second }] } */
 #include "cli/forecast.h"
 
@@ -31,9 +31,10 @@ static void print_json(const rp_find *f, const rp_recipe *recipe)
     for (int i = 0; i < f->n; i++) {
         const rp_setting *s = &f->setting[i];
         json_array_append_new(settings, json_pack(
-            "{s:I, s:I, s:I, s:o, s:b, s:I, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "batch_size", (json_int_t)s->batch_size,
+            "{s:I, s:I, s:I, s:o, s:b, s:I, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "batch_size", (json_int_t)s->batch_size,
             "gradient_accumulation_steps", (json_int_t)s->accumulation, "custom_sharded_layers", units_json(s, recipe), "reshard_after_forward",
-            s->reshard, "reduce_behind", (json_int_t)s->behind, "optimizer_in_bwd", s->in_backward, "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
+            s->reshard, "reduce_behind", (json_int_t)s->behind, "optimizer_in_bwd", s->way.in_backward, "keep_logits", s->way.keeps_logits,
+            "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
             "comm_bytes", (json_int_t)s->comm_bytes, "overhead", s->overhead, "step_seconds", s->seconds, "tokens_per_second",
             s->tokens_per_second));
     }

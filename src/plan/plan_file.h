@@ -3,7 +3,7 @@
  *   { "reprise_plan": 1,
  *     "made_for": { "version", "machine", "threads", "costs", "budget_bytes", "calls" },       what a plan holds for; all hashes hexadecimal
  *     "takes": { "peak_bytes", "reserved_bytes", "saved_bytes", "step_flops", "recompute_flops", "overhead", "overhead_lower_bound" },
- *     "optimizer_in_bwd": false,
+ *     "optimizer_in_bwd": false, "keep_logits": false,
  *     "passes": [ { "calls": "<hash>", "regions": [ { "first", "end", "path" } ], "again": [ { "at", "path", "op" } ], "away": [ … ] } ],
  *     "recipe": "…" }
  *
@@ -14,7 +14,7 @@
 #ifndef RP_PLAN_FILE_H
 #define RP_PLAN_FILE_H
 
-#include "plan/plan.h"
+#include "plan/step.h"
 
 typedef struct {
     const char *version, *machine;              /* of the program · of the cost table */
@@ -29,7 +29,7 @@ typedef struct {
 } rp_plan_takes;
 
 /* plan NULL: nothing is planned, passes is empty. Replaced whole, or not at all. errors RP_ERR_IO · RP_ERR_MEMORY */
-rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, bool in_backward, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
+rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, rp_step_way way, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
                          const char *recipe);
 
 /* What a file says, before it is held against a step. */
@@ -38,7 +38,7 @@ typedef struct rp_plan_text rp_plan_text;
 rp_status rp__plan_read(rp_ctx *ctx, const char *path, rp_plan_text **out);
 rp_status rp__plan_parse(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, rp_plan_text **out);
 void rp__plan_text_free(rp_plan_text *text);
-bool rp__plan_text_in_backward(const rp_plan_text *text);
+rp_step_way rp__plan_text_way(const rp_plan_text *text);
 const char *rp__plan_text_recipe(const rp_plan_text *text);
 /* Is nothing planned in it? */
 bool rp__plan_text_is_empty(const rp_plan_text *text);

@@ -56,7 +56,7 @@ typedef struct {
     bool feasible;                      /* false: nothing fits the budget; then what is told is of the least plan */
     int64_t budget, least;              /* 0: no budget · the least any plan's arena takes, under the recipe's musts; 0: not asked */
     bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */
-    bool in_backward;                   /* the update */
+    rp_step_way way;
     rp_rehearsal found;
     int64_t bound;                      /* no arena for these steps is smaller */
     double seconds, again_seconds, bound_seconds;   /* a step without replays · replays and waiting · what no plan for this budget gets below */
@@ -91,7 +91,7 @@ typedef struct {
     int64_t budget;                     /* of the curve's; reserved keeps to it */
     int64_t reserved, peak, saved, recompute_flops;
     double seconds, again_seconds;      /* by the cost table, as in a forecast */
-    bool in_backward;
+    rp_step_way way;
     double step_seconds;                /* measured: the median of its steps … */
     rp_median overhead;                 /* … and of its pairs' ratios, less 1; of mode none 0 */
 } rp_sweep_point;
@@ -104,6 +104,9 @@ typedef struct {
     int pairs;                          /* of steps that were measured at each point; 0: none was */
     int64_t n_steps;                    /* of all of them, those to warm up included */
 } rp_sweep;
+
+/* What a point takes more of than mode none, as a part of its step; below 0 where a plan kept logits and was faster. By the cost table. */
+double rp__sweep_overhead(const rp_sweep *sweep, int i);
 
 typedef struct {
     int n;                              /* points of the curve, 2 at least */
@@ -127,7 +130,8 @@ typedef struct {
     bool recipes_units;                 /* … or what the recipe names; neither: none */
     bool reshard;
     int64_t behind;                     /* dist.reduce_behind */
-    bool fits, in_backward;             /* in_backward: the update */
+    bool fits;
+    rp_step_way way;
     int64_t reserved, peak, comm_bytes; /* of a rank */
     double seconds, overhead, tokens_per_second;    /* of a step by the cost table · again / seconds without replays · of all ranks */
 } rp_setting;

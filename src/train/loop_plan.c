@@ -2,7 +2,8 @@
  *
  *   as the recipe has it ──fits, and nothing goes that may stay──▶ done
  *      │ does not
- *   planned for the budget (plan/step.h), with the update after backward and, where that is left open, within it: the cheaper of the two
+ *   planned for the budget (plan/step.h), each way that the recipe leaves open: the update after backward or within it, the head's logits
+ *   kept or made again. The fastest stays. Where a way is left open, what fits as it is may still be planned: kept logits are faster
  */
 #include <math.h>
 
@@ -14,13 +15,42 @@ bool rp__recipe_leaves_open(const rp_recipe *r)
     return r->activation_checkpointing.mode == RP_MODE_AUTO && r->memory_budget.kind != RP_BUDGET_NONE;
 }
 
+/* ---- ways ---- */
+
+enum { MOST_WAYS = 4 };
+
+rp_step_way rp__recipe_way(const rp_recipe *r)
+{
+    return (rp_step_way){ .in_backward = r->optimizer_in_bwd == RP_YES, .keeps_logits = r->loss.keep_logits == RP_YES };
+}
+
+/* The update may go into backward where the recipe leaves that open, and where one micro-batch brings the whole gradient. */
+static bool may_update_in_backward(const rp_recipe *r)
+{
+    return r->optimizer_in_bwd == RP_AUTO && !r->clip_grad_norm.set && r->gradient_accumulation_steps == 1;
+}
+
+static bool may_keep_logits(const rp_recipe *r) { return r->loss.keep_logits == RP_AUTO; }
+
+/* What a plan chooses among; the recipe's own way is the first. */
+static int list_ways(const rp_recipe *r, rp_step_way out[MOST_WAYS])
+{
+    const rp_step_way own = rp__recipe_way(r);
+    int n                 = 0;
+
+    for (int backward = 0; backward <= may_update_in_backward(r); backward++)
+        for (int logits = 0; logits <= may_keep_logits(r); logits++)
+            out[n++] = (rp_step_way){ .in_backward = own.in_backward || backward, .keeps_logits = own.keeps_logits || logits };
+    return n;
+}
+
 /* ---- the stage's step, as a program ---- */
 
 typedef struct {
     rp_stage *stage;
     rp_step_program program;
     rp_step_question question;
-} way;
+} asked;
 
 /* What was added up, less what runs beside something else. */
 static rp_status tell_time(const rp_stage *stage, const rp_step_time *t, rp_step_plan *how)
@@ -48,13 +78,13 @@ static rp_status tell_time(const rp_stage *stage, const rp_step_time *t, rp_step
 
 static rp_status run_step(void *self, rp_step_plan *how)
 {
-    way *w             = self;
-    rp_engine *e       = &w->stage->engine;
-    rp_beside beside   = { .ctx = w->stage->ctx, .buffer_bytes = rp__ahead_bytes(w->stage->ctx), .sums_bytes = rp__behind_bytes(w->stage->ctx) };
-    rp_step_time time  = { .costs = w->stage->costs, .beside = (beside.buffer_bytes || beside.sums_bytes) && rp__cost_beside(w->stage->costs) ? &beside : NULL };
+    asked *a           = self;
+    rp_engine *e       = &a->stage->engine;
+    rp_beside beside   = { .ctx = a->stage->ctx, .buffer_bytes = rp__ahead_bytes(a->stage->ctx), .sums_bytes = rp__behind_bytes(a->stage->ctx) };
+    rp_step_time time  = { .costs = a->stage->costs, .beside = (beside.buffer_bytes || beside.sums_bytes) && rp__cost_beside(a->stage->costs) ? &beside : NULL };
     rp_step_result step;
 
-    e->in_backward   = w->program.in_backward;
+    e->way           = a->program.way;
     e->follow        = how;
     e->time          = how ? &time : NULL;
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
@@ -62,92 +92,104 @@ static rp_status run_step(void *self, rp_step_plan *how)
     e->time          = NULL;
     if (status == RP_OK && how) {
         how->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops, step.work.offloaded_bytes };
-        status     = tell_time(w->stage, &time, how);
+        status     = tell_time(a->stage, &time, how);
     }
     rp__beside_close(&beside);
     return status;
 }
 
-/* A way is closed whatever open and ask said. */
-static rp_status way_open(rp_stage *stage, bool in_backward, way *w)
+/* Closed whatever open and ask said. */
+static rp_status open_program(rp_stage *stage, rp_step_way way, asked *a)
 {
-    *w = (way){ .stage = stage };
+    *a = (asked){ .stage = stage };
     RP_TRY(rp__stage_costs(stage));
-    w->program = (rp_step_program){ .ctx = stage->ctx, .owner = stage->caller, .costs = stage->costs, .run = run_step, .self = w,
-                                    .in_backward = in_backward };
+    a->program = (rp_step_program){ .ctx = stage->ctx, .owner = stage->caller, .costs = stage->costs, .run = run_step, .self = a, .way = way };
     return RP_OK;
 }
 
-static rp_status way_ask(rp_stage *stage, bool in_backward, way *w)
+static rp_status ask(rp_stage *stage, rp_step_way way, asked *a)
 {
-    RP_TRY(way_open(stage, in_backward, w));
-    return rp__step_ask(&w->program, &w->question);
+    RP_TRY(open_program(stage, way, a));
+    return rp__step_ask(&a->program, &a->question);
 }
 
-static void way_close(way *w) { rp__step_question_close(&w->question); }
+static void close_asked(asked *a) { rp__step_question_close(&a->question); }
 
 /* The plan is taken over; NULL: the recipe's own fates. */
-static rp_status try_plan(rp_stage *stage, rp_plan *plan, bool in_backward, rp_step_plan **out)
+static rp_status try_plan(rp_stage *stage, rp_plan *plan, rp_step_way way, rp_step_plan **out)
 {
-    way w;
-    rp_status status = way_open(stage, in_backward, &w);
+    asked a;
+    rp_status status = open_program(stage, way, &a);
 
-    if (status == RP_OK) return rp__step_try(&w.program, plan, out);
+    if (status == RP_OK) return rp__step_try(&a.program, plan, out);
     rp__plan_free(plan);
     return status;
 }
 
 /* ---- a budget ---- */
 
-/* The update may go into backward where the recipe leaves that open, and where one micro-batch brings the whole gradient. */
-static bool may_update_in_backward(const rp_recipe *r)
+static rp_status plan_one(rp_stage *stage, rp_step_way way, int64_t budget, rp_step_plan **out)
 {
-    return r->optimizer_in_bwd == RP_AUTO && !r->clip_grad_norm.set && r->gradient_accumulation_steps == 1;
-}
-
-static rp_status plan_one(rp_stage *stage, bool in_backward, int64_t budget, rp_step_plan **out)
-{
-    way w;
+    asked a;
 
     *out             = NULL;
-    rp_status status = way_ask(stage, in_backward, &w);
-    if (status == RP_OK) status = rp__step_within(&w.program, &w.question, budget, out);
-    way_close(&w);
+    rp_status status = ask(stage, way, &a);
+    if (status == RP_OK) status = rp__step_within(&a.program, &a.question, budget, out);
+    close_asked(&a);
     return status;
 }
 
-static rp_status least_one(rp_stage *stage, bool in_backward, int64_t unused, rp_step_plan **out)
+static rp_status least_one(rp_stage *stage, rp_step_way way, int64_t unused, rp_step_plan **out)
 {
-    way w;
+    asked a;
 
     (void)unused;
-    rp_status status = way_ask(stage, in_backward, &w);
-    if (status == RP_OK) status = rp__step_least(&w.program, &w.question, out);
-    way_close(&w);
+    *out             = NULL;
+    rp_status status = ask(stage, way, &a);
+    if (status == RP_OK) status = rp__step_least(&a.program, &a.question, out);
+    close_asked(&a);
     return status;
 }
 
 static double seconds_of(const rp_step_plan *p) { return p->seconds + p->again_seconds; }
 /* By more than what the order of additions makes. */
 static bool faster(const rp_step_plan *a, const rp_step_plan *b) { return a && (!b || seconds_of(a) < seconds_of(b) * (1 - 1e-9)); }
+static bool smaller(const rp_step_plan *a, const rp_step_plan *b) { return a && (!b || a->placement.height < b->placement.height); }
 
-static bool smaller(const rp_step_plan *a, const rp_step_plan *b) { return a->placement.height < b->placement.height; }
+/* The better one stays at *best, the other goes. */
+static void keep_better(rp_step_plan **best, rp_step_plan *other, bool (*better)(const rp_step_plan *, const rp_step_plan *))
+{
+    rp_step_plan *worse = other;
 
-typedef rp_status plan_maker(rp_stage *stage, bool in_backward, int64_t budget, rp_step_plan **out);
+    if (better(other, *best)) {
+        worse = *best;
+        *best = other;
+    }
+    rp__step_plan_free(worse);
+}
 
-/* Planned with each place of the update that the recipe allows; the better plan stays. */
+typedef rp_status plan_maker(rp_stage *stage, rp_step_way way, int64_t budget, rp_step_plan **out);
+
+/* Planned each way; what no plan gets below is that of all of them. */
 static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, bool (*better)(const rp_step_plan *, const rp_step_plan *), rp_step_plan **out)
 {
-    bool in_backward    = stage->recipe->optimizer_in_bwd == RP_YES;
-    rp_step_plan *other = NULL;
+    rp_step_way way[MOST_WAYS];
+    int n            = list_ways(stage->recipe, way);
+    double bound     = INFINITY;
+    rp_status status = RP_OK;
 
-    RP_TRY(make(stage, in_backward, budget, out));
-    if (in_backward || !may_update_in_backward(stage->recipe)) return RP_OK;
-    rp_status status = make(stage, true, budget, &other);
-    if (status == RP_OK && better(other, *out)) {
-        rp__step_plan_free(*out);
-        *out = other;
-    } else rp__step_plan_free(other);
+    *out = NULL;
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        rp_step_plan *one;
+        status = make(stage, way[i], budget, &one);
+        if (status != RP_OK || !one) continue;
+        bound = fmin(bound, one->seconds + one->bound_seconds);
+        keep_better(out, one, better);
+    }
+    if (*out && bound < (*out)->seconds + (*out)->bound_seconds) (*out)->bound_seconds = fmax(0, bound - (*out)->seconds);
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
     return status;
 }
 
@@ -155,31 +197,58 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out) { return best_of(
 
 /* ---- many budgets ---- */
 
-rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
+/* All questions of a curve, each asked once. */
+typedef struct { asked way[MOST_WAYS]; int n; int64_t least, most; } curve;
+
+/* The right end is the fastest step that keeps all. */
+static rp_status open_curve(rp_stage *stage, curve *c, rp_step_plan **end)
 {
     bool in_backward = stage->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(stage->recipe);
-    int64_t least = 0, most = 0;
-    way w;
+    rp_step_way way[MOST_WAYS];
+    int n = list_ways(stage->recipe, way);
 
-    RP_TRY(try_plan(stage, NULL, in_backward, &steps[n - 1]));
-    most             = steps[n - 1]->budget = steps[n - 1]->placement.height;
-    rp_status status = way_ask(stage, in_backward, &w);
-    if (status == RP_OK) status = rp__plan_least(stage->ctx, &w.question.problem, &least);
-    for (int i = 0; i < n && status == RP_OK; i++) {
-        int64_t budget = least + (most - least) * i / (n - 1), more = (most - least) / n / 64 + 1;
-        while (status == RP_OK && !steps[i] && budget <= most) {
-            status = rp__step_within(&w.program, &w.question, budget, &steps[i]);
-            if (steps[i]) steps[i]->budget = budget;
-            budget += more;
-        }
+    *c = (curve){ .least = INT64_MAX };
+    for (int i = 0; i < n; i++) {
+        rp_step_plan *own;
+        int64_t least;
+        if (way[i].in_backward != in_backward) continue;
+        RP_TRY(try_plan(stage, NULL, way[i], &own));
+        keep_better(end, own, faster);
+        RP_TRY(ask(stage, way[i], &c->way[c->n++]));
+        RP_TRY(rp__plan_least(stage->ctx, &c->way[c->n - 1].question.problem, &least));
+        if (least < c->least) c->least = least;
     }
-    way_close(&w);
+    c->most = (*end)->budget = (*end)->placement.height;
+    return RP_OK;
+}
+
+static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
+{
+    for (int i = 0; i < c->n; i++) {
+        rp_step_plan *one;
+        RP_TRY(rp__step_within(&c->way[i].program, &c->way[i].question, budget, &one));
+        keep_better(out, one, faster);
+    }
+    if (*out) (*out)->budget = budget;
+    return RP_OK;
+}
+
+rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
+{
+    curve c;
+    rp_status status = open_curve(stage, &c, &steps[n - 1]);
+
+    for (int i = 0; i < n - 1 && status == RP_OK; i++) {
+        int64_t budget = c.least + (c.most - c.least) * i / (n - 1), more = (c.most - c.least) / n / 64 + 1;
+        for (; status == RP_OK && !steps[i] && budget <= c.most; budget += more) status = plan_point(&c, budget, &steps[i]);
+    }
+    for (int i = 0; i < c.n; i++) close_asked(&c.way[i]);
     return status;
 }
 
 rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out)
 {
-    return try_plan(stage, NULL, stage->recipe->optimizer_in_bwd == RP_YES, out);
+    return try_plan(stage, NULL, rp__recipe_way(stage->recipe), out);
 }
 
 /* ---- the rehearsal ---- */
@@ -212,22 +281,22 @@ rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const char *re
         ratio(p->again_seconds, p->seconds), ratio(p->bound_seconds, p->seconds),
     };
 
-    return rp__plan_write(ctx, path, p->plan, p->in_backward, &stamp, &takes, recipe);
+    return rp__plan_write(ctx, path, p->plan, p->way, &stamp, &takes, recipe);
 }
 
 static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, rp_step_plan **out)
 {
-    bool in_backward = rp__plan_text_in_backward(text);
-    rp_plan *plan    = NULL;
-    way w;
+    rp_step_way way = rp__plan_text_way(text);
+    rp_plan *plan   = NULL;
+    asked a;
 
-    rp_status status = way_ask(stage, in_backward, &w);
+    rp_status status = ask(stage, way, &a);
     if (status == RP_OK) {
         const rp_plan_stamp stamp = { rp_version(), rp__cost_machine(stage->costs), stage->ctx->threads, rp__cost_hash(stage->costs), stage->budget };
-        status = rp__plan_from_text(stage->ctx, text, &w.question.problem, &stamp, &plan);
+        status = rp__plan_from_text(stage->ctx, text, &a.question.problem, &stamp, &plan);
     }
-    way_close(&w);
-    return status == RP_OK ? try_plan(stage, plan, in_backward, out) : status;
+    close_asked(&a);
+    return status == RP_OK ? try_plan(stage, plan, way, out) : status;
 }
 
 static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
@@ -235,7 +304,7 @@ static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
     rp_plan_text *text;
 
     RP_TRY(rp__plan_read(stage->ctx, stage->recipe->plan, &text));
-    rp_status status = rp__plan_text_is_empty(text) ? try_plan(stage, NULL, rp__plan_text_in_backward(text), out) : plan_of_text(stage, text, out);
+    rp_status status = rp__plan_text_is_empty(text) ? try_plan(stage, NULL, rp__plan_text_way(text), out) : plan_of_text(stage, text, out);
     rp__plan_text_free(text);
     return status;
 }
@@ -243,13 +312,13 @@ static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
 /* Whether the recipe's own step offloads what need not go: then how much of it does is for a plan to say, though that step fits. */
 static rp_status may_stay(rp_stage *stage, const rp_step_plan *own, bool *out)
 {
-    way w;
+    asked a;
 
     *out = false;
     if (!own->found.offloaded_bytes) return RP_OK;
-    rp_status status = way_ask(stage, own->in_backward, &w);
-    if (status == RP_OK) *out = w.question.problem.stays != NULL;
-    way_close(&w);
+    rp_status status = ask(stage, own->way, &a);
+    if (status == RP_OK) *out = a.question.problem.stays != NULL;
+    close_asked(&a);
     return status;
 }
 
@@ -261,18 +330,31 @@ static rp_status solve(rp_stage *stage, int64_t budget, rp_step_plan **out)
     return status;
 }
 
+/* What fits as the recipe has it is planned where that may bring something, and stays where it has not. */
+static rp_status plan_open(rp_stage *stage, int64_t budget, bool fits, const rp_step_plan *own, rp_step_plan **out)
+{
+    bool stays = false;
+
+    if (fits) RP_TRY(may_stay(stage, own, &stays));
+    if (fits && !stays && !may_keep_logits(stage->recipe)) return RP_OK;
+    RP_TRY(solve(stage, budget, out));
+    if (!fits || stays || faster(*out, own)) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return RP_OK;
+}
+
 rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
 {
     rp_step_plan *own = NULL;
 
     *out = NULL;
     if (stage->recipe->plan) RP_TRY(plan_of_file(stage, &own));
-    else RP_TRY(try_plan(stage, NULL, stage->recipe->optimizer_in_bwd == RP_YES, &own));
+    else RP_TRY(rp__stage_own(stage, &own));
     *own_bytes       = own->placement.height;
-    bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !stage->recipe->plan;
+    bool fits        = !budget || *own_bytes <= budget;
     rp_status status = RP_OK;
-    if (fits && open) status = may_stay(stage, own, &open);
-    if (open && status == RP_OK) status = solve(stage, budget, out);
+    if (budget && rp__recipe_leaves_open(stage->recipe) && !stage->recipe->plan) status = plan_open(stage, budget, fits, own, out);
     if (fits && status == RP_OK && !*out) *out = own;
     else rp__step_plan_free(own);
     return status;

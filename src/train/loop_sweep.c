@@ -22,7 +22,14 @@ static rp_sweep_point point_of(const rp_step_plan *s, const char *mode)
 {
     return (rp_sweep_point){ .mode = mode, .budget = s->budget, .reserved = s->placement.height, .peak = s->found.memory.peak_bytes,
                              .saved = s->found.saved_bytes, .recompute_flops = s->found.recompute_flops, .seconds = s->seconds,
-                             .again_seconds = s->again_seconds, .in_backward = s->in_backward };
+                             .again_seconds = s->again_seconds, .way = s->way };
+}
+
+double rp__sweep_overhead(const rp_sweep *s, int i)
+{
+    const rp_sweep_point *none = &s->point[0], *p = &s->point[i];
+
+    return none->seconds > 0 ? (p->seconds - none->seconds + p->again_seconds) / none->seconds : 0;
 }
 
 static rp_status own(rp_stage *stage)

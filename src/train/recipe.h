@@ -16,7 +16,7 @@ typedef struct { int n; const char **item; } rp_text_list;
 typedef struct { const char *first; rp_text_list all; } rp_file_list;       /* first NULL: none */
 
 /* The words of the schema, in the order of the table. */
-typedef enum { RP_NO, RP_YES, RP_AUTO } rp_choice;                         /* optimizer_in_bwd */
+typedef enum { RP_NO, RP_YES, RP_AUTO } rp_choice;                         /* optimizer_in_bwd, loss.keep_logits */
 typedef enum { RP_SWITCH_UNSET, RP_SWITCH_ON, RP_SWITCH_OFF } rp_switch;   /* enable_activation_checkpointing */
 enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS, RP_FORMAT_CHAT };
 enum { RP_TOKEN_U16, RP_TOKEN_U32 };
@@ -81,7 +81,7 @@ struct rp_recipe {
     int optimizer_in_bwd;                       /* rp_choice */
     struct { int name; int64_t num_warmup_steps; } lr_scheduler;
     rp_opt_number clip_grad_norm;
-    struct { rp_opt_int num_output_chunks; int64_t ignore_index; bool keep_logits; int objective; double mask_probability; rp_opt_int mask_token_id; }
+    struct { rp_opt_int num_output_chunks; int64_t ignore_index; int keep_logits; int objective; double mask_probability; rp_opt_int mask_token_id; }
         loss;                                   /* chunks not set: auto */
     const char *output_dir;
     rp_opt_int save_every_n_steps;

@@ -438,7 +438,8 @@ function nameBeside(p, taken, {x, y, name}) {
 
 function drawCurve() {
     const all = [...points.map(q => q.bytes), data.reserved], low = least(all), high = most(all), pad = (high - low) / 16 || high / 10;
-    const p = open("curve", {...CURVE, right: 20}, [low - pad, high + pad], [0, 1.12 * most([1, ...points.map(q => q.percent)])]);
+    const percents = points.map(q => q.percent);
+    const p = open("curve", {...CURVE, right: 20}, [low - pad, high + pad], [1.12 * least([0, ...percents]), 1.12 * most([1, ...percents])]);
     axes(p, "bytes", "bytes reserved", "real", " %");
     for (const q of points) Object.assign(q, {x: p.x(q.bytes), y: p.y(q.percent)});
     const planned = points.filter(q => q.name === null), named = points.filter(q => q.name), ours = points.find(q => q.name === "");

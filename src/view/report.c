@@ -136,7 +136,7 @@ static rp_status add_points(pages *p, const rp_sweep *sweep)
     if (!point) return RP_ERR_MEMORY;
     for (int i = 0; i < sweep->n_points; i++) {
         const rp_sweep_point *s = &sweep->point[i];
-        point[i] = (rp_page_point){ s->mode, s->reserved, s->seconds > 0 ? s->again_seconds / s->seconds : 0, false };
+        point[i] = (rp_page_point){ s->mode, s->reserved, rp__sweep_overhead(sweep, i), false };
     }
     p->page.point    = point;
     p->page.n_points = sweep->n_points;
@@ -246,6 +246,14 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
     return RP_OK;
 }
 
+/* As of a point of the curve, where there is one. */
+static double overhead_of(const rp_forecast *f, const rp_sweep *sweep)
+{
+    double none = sweep && sweep->n_points ? sweep->point[0].seconds : f->seconds;
+
+    return none > 0 ? (f->seconds - none + f->again_seconds) / none : 0;
+}
+
 static rp_status fill(pages *p, const rp_report_page *r)
 {
     rp_forecast *f = (rp_forecast *)r->forecast;        /* rows are built in its own memory */
@@ -254,7 +262,7 @@ static rp_status fill(pages *p, const rp_report_page *r)
     p->page.budget   = f->budget;
     p->page.reserved = f->found.memory.reserved_bytes;
     p->page.peak     = f->explain.peak_bytes;
-    p->page.overhead = f->seconds > 0 ? f->again_seconds / f->seconds : 0;
+    p->page.overhead = overhead_of(f, r->sweep);
     RP_TRY(add_events(p, &f->explain));
     RP_TRY(add_slots(p, &f->explain));
     RP_TRY(add_points(p, r->sweep));

@@ -87,7 +87,6 @@ static record step_of(rp_ctx *ctx, const rp_recipe *recipe)
     rp__mem_observe(ctx->space[0], observe, &r);
     assert_ok(ctx, rp__engine_open(&engine, ctx, recipe, &source.config));
     assert_ok(ctx, rp__engine_ready(&engine));
-    engine.in_backward = recipe->optimizer_in_bwd == RP_YES;
     assert_ok(ctx, rp__engine_step(&engine, NULL, 0, 0, &step));
     r.in_step = true;
     assert_ok(ctx, rp__engine_step(&engine, NULL, 1, 0, &step));

@@ -34,7 +34,7 @@ static void draw_rest(uint32_t *rng, settings *s)
     set_drawn(s, "optimizer.master_weights=%s", coin(rng, "false", "true"));
     set_drawn(s, "optimizer.momentum=%s", coin(rng, "0", "0.9"));
     set_drawn(s, "loss.num_output_chunks=%s", coin(rng, "auto", "3"));
-    set_drawn(s, "loss.keep_logits=%s", coin(rng, "false", "true"));
+    set_drawn(s, "loss.keep_logits=%s", coin(rng, "auto", coin(rng, "false", "true")));
     set_drawn(s, "loss.ignore_index=%s", coin(rng, "-100", "3"));
 }
 
