@@ -37,7 +37,7 @@ static void print_json(const rp_forecast *f)
         (json_int_t)f->found.recompute_flops, "overhead", ratio(f->again_seconds, f->seconds), "overhead_lower_bound",
         ratio(f->bound_seconds, f->seconds), "step_seconds", f->seconds + f->again_seconds, "live_bound_bytes", (json_int_t)f->bound,
         "solve_seconds", f->solve_seconds, "machine", f->machine, "measured", f->measured, "estimated", f->estimated, "planned", f->planned,
-        "optimizer_in_bwd", f->way.in_backward, "keep_logits", f->way.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
+        "optimizer_in_bwd", f->variant.in_backward, "keep_logits", f->variant.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
         *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds,
         "comm_again_seconds", f->comm_again_seconds, "hidden_seconds", f->hidden_seconds);
 
@@ -72,8 +72,8 @@ static void print_time(const rp_forecast *f)
            f->comm_again_seconds > 0 ? " or sent" : "", f->away_seconds > 0 ? " or waited for" : "");
     if (f->comm_again_seconds > 0 && f->hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->comm_again_seconds, f->seconds));
     if (f->planned && f->bound_seconds > 0) printf("; no plan for this budget gets below %.2f %%", 100 * ratio(f->bound_seconds, f->seconds));
-    if (f->way.in_backward) printf("; the optimizer updates in backward");
-    if (f->way.keeps_logits) printf("; the head keeps its logits");
+    if (f->variant.in_backward) printf("; the optimizer updates in backward");
+    if (f->variant.keeps_logits) printf("; the head keeps its logits");
     printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
 }
 

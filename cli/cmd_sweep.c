@@ -20,8 +20,8 @@ static json_t *point_json(const rp_sweep *s, int i)
     return json_pack("{s:s?, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "mode", p->mode, "budget_bytes",
                      p->budget ? json_integer(p->budget) : json_null(), "reserved_bytes", (json_int_t)p->reserved, "peak_bytes",
                      (json_int_t)p->peak, "saved_bytes", (json_int_t)p->saved, "recompute_flops", (json_int_t)p->recompute_flops,
-                     "step_seconds", p->seconds + p->again_seconds, "overhead", rp__sweep_overhead(s, i), "optimizer_in_bwd", p->way.in_backward,
-                     "keep_logits", p->way.keeps_logits);
+                     "step_seconds", p->seconds + p->again_seconds, "overhead", rp__sweep_overhead(s, i), "optimizer_in_bwd", p->variant.in_backward,
+                     "keep_logits", p->variant.keeps_logits);
 }
 
 static void print_json(const rp_sweep *s)

@@ -33,7 +33,7 @@ static void print_json(const rp_find *f, const rp_recipe *recipe)
         json_array_append_new(settings, json_pack(
             "{s:I, s:I, s:I, s:o, s:b, s:I, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "batch_size", (json_int_t)s->batch_size,
             "gradient_accumulation_steps", (json_int_t)s->accumulation, "custom_sharded_layers", units_json(s, recipe), "reshard_after_forward",
-            s->reshard, "reduce_behind", (json_int_t)s->behind, "optimizer_in_bwd", s->way.in_backward, "keep_logits", s->way.keeps_logits,
+            s->reshard, "reduce_behind", (json_int_t)s->behind, "optimizer_in_bwd", s->variant.in_backward, "keep_logits", s->variant.keeps_logits,
             "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
             "comm_bytes", (json_int_t)s->comm_bytes, "overhead", s->overhead, "step_seconds", s->seconds, "tokens_per_second",
             s->tokens_per_second));

@@ -98,7 +98,7 @@ static void put_passes(writer *w, const rp_plan *plan)
     put(w, "]");
 }
 
-static void put_all(writer *w, const rp_plan *plan, rp_step_way way, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
+static void put_all(writer *w, const rp_plan *plan, rp_step_variant variant, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
 {
     put(w, "{\"reprise_plan\": 1,\n \"made_for\": ");
     put_json(w, json_pack("{s:s, s:s, s:i, s:o, s:I, s:o}", "version", s->version, "machine", s->machine, "threads", s->threads, "costs",
@@ -107,21 +107,21 @@ static void put_all(writer *w, const rp_plan *plan, rp_step_way way, const rp_pl
     put_json(w, json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "peak_bytes", (json_int_t)t->peak, "reserved_bytes", (json_int_t)t->reserved,
                           "saved_bytes", (json_int_t)t->saved, "step_flops", (json_int_t)t->step_flops, "recompute_flops",
                           (json_int_t)t->recompute_flops, "overhead", t->overhead, "overhead_lower_bound", t->bound));
-    put(w, way.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
-    put(w, way.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
+    put(w, variant.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
+    put(w, variant.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
     put_passes(w, plan);
     put(w, ",\n \"recipe\": ");
     put_json(w, json_string(recipe));
     put(w, "}\n");
 }
 
-rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, rp_step_way way, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
+rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, rp_step_variant variant, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
                          const char *recipe)
 {
     writer w = { .ctx = ctx };
 
     RP_TRY(rp__file_create(ctx, path, &w.file));
-    put_all(&w, plan, way, stamp, takes, recipe);
+    put_all(&w, plan, variant, stamp, takes, recipe);
     if (w.status == RP_OK) return rp__file_commit(w.file);
     rp__file_discard(w.file);
     return w.status;
@@ -215,9 +215,9 @@ void rp__plan_text_free(rp_plan_text *t)
     rp__release(t);
 }
 
-rp_step_way rp__plan_text_way(const rp_plan_text *t)
+rp_step_variant rp__plan_text_variant(const rp_plan_text *t)
 {
-    return (rp_step_way){ .in_backward = json_is_true(json_object_get(t->root, "optimizer_in_bwd")), .keeps_logits = json_is_true(json_object_get(t->root, "keep_logits")) };
+    return (rp_step_variant){ .in_backward = json_is_true(json_object_get(t->root, "optimizer_in_bwd")), .keeps_logits = json_is_true(json_object_get(t->root, "keep_logits")) };
 }
 const char *rp__plan_text_recipe(const rp_plan_text *t) { return json_string_value(json_object_get(t->root, "recipe")); }
 bool rp__plan_text_is_empty(const rp_plan_text *t) { return json_array_size(json_object_get(t->root, "passes")) == 0; }

@@ -29,7 +29,7 @@ typedef struct {
 } rp_plan_takes;
 
 /* plan NULL: nothing is planned, passes is empty. Replaced whole, or not at all. errors RP_ERR_IO · RP_ERR_MEMORY */
-rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, rp_step_way way, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
+rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, rp_step_variant variant, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
                          const char *recipe);
 
 /* What a file says, before it is held against a step. */
@@ -38,7 +38,7 @@ typedef struct rp_plan_text rp_plan_text;
 rp_status rp__plan_read(rp_ctx *ctx, const char *path, rp_plan_text **out);
 rp_status rp__plan_parse(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, rp_plan_text **out);
 void rp__plan_text_free(rp_plan_text *text);
-rp_step_way rp__plan_text_way(const rp_plan_text *text);
+rp_step_variant rp__plan_text_variant(const rp_plan_text *text);
 const char *rp__plan_text_recipe(const rp_plan_text *text);
 /* Is nothing planned in it? */
 bool rp__plan_text_is_empty(const rp_plan_text *text);

@@ -72,7 +72,7 @@ rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_pl
         return RP_ERR_MEMORY;
     }
     if (plan) plan->bump.ctx = program->owner;
-    *p = (rp_step_plan){ .plan = plan, .way = program->way };
+    *p = (rp_step_plan){ .plan = plan, .variant = program->variant };
     name_costs(program->costs, p);
     rp_status status = note(program, p);
     if (status == RP_OK) *out = p;

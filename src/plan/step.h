@@ -18,11 +18,11 @@ typedef struct {                        /* what a rehearsal found of a step */
     int64_t saved_bytes, step_flops, recompute_flops, offloaded_bytes;
 } rp_rehearsal;
 
-/* What the program may do in another way: its own affair, so what runs it reads this. Nothing of it changes a bit of what a step computes. */
+/* What a program may do otherwise without another bit in what a step computes. It is the program's own affair: whoever runs it reads this. */
 typedef struct {
     bool in_backward;                   /* the optimizer's update */
     bool keeps_logits;                  /* the head, for its backward */
-} rp_step_way;
+} rp_step_variant;
 
 /* Made for steps of one shape, on shapes; followed by every step of that shape. */
 struct rp_step_plan {
@@ -31,11 +31,11 @@ struct rp_step_plan {
     int n_places;
     rp_placement placement;             /* of a step; no step of another placement takes less than its bound */
     uint64_t before;                    /* what is live when a step begins, and where */
-    rp_step_way way;
+    rp_step_variant variant;
     rp_rehearsal found;
     double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table. What runs beside
                                            something else takes no time (plan/beside.h) … */
-    double bound_seconds;               /* no plan for this budget has less of these again, whichever way */
+    double bound_seconds;               /* no plan for this budget has less of these again, in any variant */
     double comm_seconds, comm_again_seconds;    /* … of both, in talk with other ranks; of replays alone … */
     double hidden_seconds;              /* … all of it; so much of a step runs beside something else */
     int64_t comm_bytes;                 /* … to whom a rank sends so many */
@@ -54,7 +54,7 @@ typedef struct {
     const rp_cost_table *costs;
     rp_step_run run;
     void *self;
-    rp_step_way way;
+    rp_step_variant variant;
 } rp_step_program;
 
 /* What may be chosen in a step, and what each choice takes. Close it whatever rp__step_ask said. errors as the program · RP_ERR_MEMORY */

@@ -56,7 +56,7 @@ typedef struct {
     bool feasible;                      /* false: nothing fits the budget; then what is told is of the least plan */
     int64_t budget, least;              /* 0: no budget · the least any plan's arena takes, under the recipe's musts; 0: not asked */
     bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */
-    rp_step_way way;
+    rp_step_variant variant;
     rp_rehearsal found;
     int64_t bound;                      /* no arena for these steps is smaller */
     double seconds, again_seconds, bound_seconds;   /* a step without replays · replays and waiting · what no plan for this budget gets below */
@@ -91,7 +91,7 @@ typedef struct {
     int64_t budget;                     /* of the curve's; reserved keeps to it */
     int64_t reserved, peak, saved, recompute_flops;
     double seconds, again_seconds;      /* by the cost table, as in a forecast */
-    rp_step_way way;
+    rp_step_variant variant;
     double step_seconds;                /* measured: the median of its steps … */
     rp_median overhead;                 /* … and of its pairs' ratios, less 1; of mode none 0 */
 } rp_sweep_point;
@@ -131,7 +131,7 @@ typedef struct {
     bool reshard;
     int64_t behind;                     /* dist.reduce_behind */
     bool fits;
-    rp_step_way way;
+    rp_step_variant variant;
     int64_t reserved, peak, comm_bytes; /* of a rank */
     double seconds, overhead, tokens_per_second;    /* of a step by the cost table · again / seconds without replays · of all ranks */
 } rp_setting;

@@ -79,7 +79,7 @@ rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, 
     rp_attr_cross_entropy how = { .weight       = targets ? 1.0f / (float)targets : 0,
                                   .ignore_index = (int32_t)e->recipe->loss.ignore_index,
                                   .chunks       = chunks->set ? chunks->value : 0,
-                                  .keeps_logits = e->way.keeps_logits };
+                                  .keeps_logits = e->variant.keeps_logits };
     rp_model_batch t          = { .padded = b->padded };
     rp_status status          = fill(e, b, &t);
 

@@ -66,7 +66,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
         [RP_VERIFY_NEVER] = RP_TAPE_VERIFY_NEVER, [RP_VERIFY_STEP] = RP_TAPE_VERIFY_STEP, [RP_VERIFY_ALWAYS] = RP_TAPE_VERIFY_ALWAYS,
     };
 
-    *e = (rp_engine){ .ctx = ctx, .recipe = recipe, .way = rp__recipe_way(recipe) };
+    *e = (rp_engine){ .ctx = ctx, .recipe = recipe, .variant = rp__recipe_variant(recipe) };
     RP_TRY(rp__tape_open(ctx));
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));

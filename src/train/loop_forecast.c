@@ -45,7 +45,7 @@ static void tell(const rp_stage *stage, rp_forecast *f)
 
     f->budget          = stage->budget;
     f->planned         = s->plan != NULL;
-    f->way             = s->way;
+    f->variant             = s->variant;
     f->found           = s->found;
     f->bound           = s->placement.bound;
     f->seconds         = s->seconds;

@@ -45,7 +45,7 @@ rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *plan, const char 
 /* Does a budget decide what is kept? */
 bool rp__recipe_leaves_open(const rp_recipe *recipe);
 /* How its steps run where no plan says otherwise. */
-rp_step_way rp__recipe_way(const rp_recipe *recipe);
+rp_step_variant rp__recipe_variant(const rp_recipe *recipe);
 
 /* ---- engine: what a step needs and nothing else ---- */
 
@@ -71,7 +71,7 @@ typedef struct {
     rp_gather *gather;                  /* … around forwards; NULL: weights are whole */
     rp_explain *explain;                /* looks at the slots when a forward ends; may be NULL */
     const rp_step_plan *follow;         /* how its steps run; NULL: fates are the recipe's, addresses the pool's */
-    rp_step_way way;                    /* of its steps, unless what it follows has one */
+    rp_step_variant variant;                    /* of its steps, unless what it follows has one */
     rp_step_time *time;                 /* is added to; may be NULL */
     const rp_micro_shape *micro;        /* of each micro-batch of a rehearsal; NULL: of full length */
 } rp_engine;

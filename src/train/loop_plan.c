@@ -2,8 +2,8 @@
  *
  *   as the recipe has it ──fits, and nothing goes that may stay──▶ done
  *      │ does not
- *   planned for the budget (plan/step.h), each way that the recipe leaves open: the update after backward or within it, the head's logits
- *   kept or made again. The fastest stays. Where a way is left open, what fits as it is may still be planned: kept logits are faster
+ *   planned for the budget (plan/step.h), every variant that the recipe leaves open: the update after backward or within it, the head's logits
+ *   kept or made again. The fastest stays. Where logits are left open, what fits as it is may still be planned: kept logits are faster
  */
 #include <math.h>
 
@@ -15,13 +15,13 @@ bool rp__recipe_leaves_open(const rp_recipe *r)
     return r->activation_checkpointing.mode == RP_MODE_AUTO && r->memory_budget.kind != RP_BUDGET_NONE;
 }
 
-/* ---- ways ---- */
+/* ---- variants ---- */
 
-enum { MOST_WAYS = 4 };
+enum { MOST_VARIANTS = 4 };
 
-rp_step_way rp__recipe_way(const rp_recipe *r)
+rp_step_variant rp__recipe_variant(const rp_recipe *r)
 {
-    return (rp_step_way){ .in_backward = r->optimizer_in_bwd == RP_YES, .keeps_logits = r->loss.keep_logits == RP_YES };
+    return (rp_step_variant){ .in_backward = r->optimizer_in_bwd == RP_YES, .keeps_logits = r->loss.keep_logits == RP_YES };
 }
 
 /* The update may go into backward where the recipe leaves that open, and where one micro-batch brings the whole gradient. */
@@ -32,15 +32,15 @@ static bool may_update_in_backward(const rp_recipe *r)
 
 static bool may_keep_logits(const rp_recipe *r) { return r->loss.keep_logits == RP_AUTO; }
 
-/* What a plan chooses among; the recipe's own way is the first. */
-static int list_ways(const rp_recipe *r, rp_step_way out[MOST_WAYS])
+/* What a plan chooses among; the recipe's own is the first. */
+static int list_variants(const rp_recipe *r, rp_step_variant out[MOST_VARIANTS])
 {
-    const rp_step_way own = rp__recipe_way(r);
+    const rp_step_variant own = rp__recipe_variant(r);
     int n                 = 0;
 
     for (int backward = 0; backward <= may_update_in_backward(r); backward++)
         for (int logits = 0; logits <= may_keep_logits(r); logits++)
-            out[n++] = (rp_step_way){ .in_backward = own.in_backward || backward, .keeps_logits = own.keeps_logits || logits };
+            out[n++] = (rp_step_variant){ .in_backward = own.in_backward || backward, .keeps_logits = own.keeps_logits || logits };
     return n;
 }
 
@@ -84,7 +84,7 @@ static rp_status run_step(void *self, rp_step_plan *how)
     rp_step_time time  = { .costs = a->stage->costs, .beside = (beside.buffer_bytes || beside.sums_bytes) && rp__cost_beside(a->stage->costs) ? &beside : NULL };
     rp_step_result step;
 
-    e->way           = a->program.way;
+    e->variant           = a->program.variant;
     e->follow        = how;
     e->time          = how ? &time : NULL;
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
@@ -99,27 +99,27 @@ static rp_status run_step(void *self, rp_step_plan *how)
 }
 
 /* Closed whatever open and ask said. */
-static rp_status open_program(rp_stage *stage, rp_step_way way, asked *a)
+static rp_status open_program(rp_stage *stage, rp_step_variant variant, asked *a)
 {
     *a = (asked){ .stage = stage };
     RP_TRY(rp__stage_costs(stage));
-    a->program = (rp_step_program){ .ctx = stage->ctx, .owner = stage->caller, .costs = stage->costs, .run = run_step, .self = a, .way = way };
+    a->program = (rp_step_program){ .ctx = stage->ctx, .owner = stage->caller, .costs = stage->costs, .run = run_step, .self = a, .variant = variant };
     return RP_OK;
 }
 
-static rp_status ask(rp_stage *stage, rp_step_way way, asked *a)
+static rp_status ask(rp_stage *stage, rp_step_variant variant, asked *a)
 {
-    RP_TRY(open_program(stage, way, a));
+    RP_TRY(open_program(stage, variant, a));
     return rp__step_ask(&a->program, &a->question);
 }
 
 static void close_asked(asked *a) { rp__step_question_close(&a->question); }
 
 /* The plan is taken over; NULL: the recipe's own fates. */
-static rp_status try_plan(rp_stage *stage, rp_plan *plan, rp_step_way way, rp_step_plan **out)
+static rp_status try_plan(rp_stage *stage, rp_plan *plan, rp_step_variant variant, rp_step_plan **out)
 {
     asked a;
-    rp_status status = open_program(stage, way, &a);
+    rp_status status = open_program(stage, variant, &a);
 
     if (status == RP_OK) return rp__step_try(&a.program, plan, out);
     rp__plan_free(plan);
@@ -128,24 +128,24 @@ static rp_status try_plan(rp_stage *stage, rp_plan *plan, rp_step_way way, rp_st
 
 /* ---- a budget ---- */
 
-static rp_status plan_one(rp_stage *stage, rp_step_way way, int64_t budget, rp_step_plan **out)
+static rp_status plan_one(rp_stage *stage, rp_step_variant variant, int64_t budget, rp_step_plan **out)
 {
     asked a;
 
     *out             = NULL;
-    rp_status status = ask(stage, way, &a);
+    rp_status status = ask(stage, variant, &a);
     if (status == RP_OK) status = rp__step_within(&a.program, &a.question, budget, out);
     close_asked(&a);
     return status;
 }
 
-static rp_status least_one(rp_stage *stage, rp_step_way way, int64_t unused, rp_step_plan **out)
+static rp_status least_one(rp_stage *stage, rp_step_variant variant, int64_t unused, rp_step_plan **out)
 {
     asked a;
 
     (void)unused;
     *out             = NULL;
-    rp_status status = ask(stage, way, &a);
+    rp_status status = ask(stage, variant, &a);
     if (status == RP_OK) status = rp__step_least(&a.program, &a.question, out);
     close_asked(&a);
     return status;
@@ -168,20 +168,20 @@ static void keep_better(rp_step_plan **best, rp_step_plan *other, bool (*better)
     rp__step_plan_free(worse);
 }
 
-typedef rp_status plan_maker(rp_stage *stage, rp_step_way way, int64_t budget, rp_step_plan **out);
+typedef rp_status plan_maker(rp_stage *stage, rp_step_variant variant, int64_t budget, rp_step_plan **out);
 
-/* Planned each way; what no plan gets below is that of all of them. */
+/* Every variant planned; what no plan gets below is that of all of them. */
 static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, bool (*better)(const rp_step_plan *, const rp_step_plan *), rp_step_plan **out)
 {
-    rp_step_way way[MOST_WAYS];
-    int n            = list_ways(stage->recipe, way);
+    rp_step_variant variant[MOST_VARIANTS];
+    int n            = list_variants(stage->recipe, variant);
     double bound     = INFINITY;
     rp_status status = RP_OK;
 
     *out = NULL;
     for (int i = 0; i < n && status == RP_OK; i++) {
         rp_step_plan *one;
-        status = make(stage, way[i], budget, &one);
+        status = make(stage, variant[i], budget, &one);
         if (status != RP_OK || !one) continue;
         bound = fmin(bound, one->seconds + one->bound_seconds);
         keep_better(out, one, better);
@@ -198,24 +198,24 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out) { return best_of(
 /* ---- many budgets ---- */
 
 /* All questions of a curve, each asked once. */
-typedef struct { asked way[MOST_WAYS]; int n; int64_t least, most; } curve;
+typedef struct { asked each[MOST_VARIANTS]; int n; int64_t least, most; } curve;
 
 /* The right end is the fastest step that keeps all. */
 static rp_status open_curve(rp_stage *stage, curve *c, rp_step_plan **end)
 {
     bool in_backward = stage->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(stage->recipe);
-    rp_step_way way[MOST_WAYS];
-    int n = list_ways(stage->recipe, way);
+    rp_step_variant variant[MOST_VARIANTS];
+    int n = list_variants(stage->recipe, variant);
 
     *c = (curve){ .least = INT64_MAX };
     for (int i = 0; i < n; i++) {
         rp_step_plan *own;
         int64_t least;
-        if (way[i].in_backward != in_backward) continue;
-        RP_TRY(try_plan(stage, NULL, way[i], &own));
+        if (variant[i].in_backward != in_backward) continue;
+        RP_TRY(try_plan(stage, NULL, variant[i], &own));
         keep_better(end, own, faster);
-        RP_TRY(ask(stage, way[i], &c->way[c->n++]));
-        RP_TRY(rp__plan_least(stage->ctx, &c->way[c->n - 1].question.problem, &least));
+        RP_TRY(ask(stage, variant[i], &c->each[c->n++]));
+        RP_TRY(rp__plan_least(stage->ctx, &c->each[c->n - 1].question.problem, &least));
         if (least < c->least) c->least = least;
     }
     c->most = (*end)->budget = (*end)->placement.height;
@@ -226,7 +226,7 @@ static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
 {
     for (int i = 0; i < c->n; i++) {
         rp_step_plan *one;
-        RP_TRY(rp__step_within(&c->way[i].program, &c->way[i].question, budget, &one));
+        RP_TRY(rp__step_within(&c->each[i].program, &c->each[i].question, budget, &one));
         keep_better(out, one, faster);
     }
     if (*out) (*out)->budget = budget;
@@ -242,13 +242,13 @@ rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
         int64_t budget = c.least + (c.most - c.least) * i / (n - 1), more = (c.most - c.least) / n / 64 + 1;
         for (; status == RP_OK && !steps[i] && budget <= c.most; budget += more) status = plan_point(&c, budget, &steps[i]);
     }
-    for (int i = 0; i < c.n; i++) close_asked(&c.way[i]);
+    for (int i = 0; i < c.n; i++) close_asked(&c.each[i]);
     return status;
 }
 
 rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out)
 {
-    return try_plan(stage, NULL, rp__recipe_way(stage->recipe), out);
+    return try_plan(stage, NULL, rp__recipe_variant(stage->recipe), out);
 }
 
 /* ---- the rehearsal ---- */
@@ -281,22 +281,22 @@ rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const char *re
         ratio(p->again_seconds, p->seconds), ratio(p->bound_seconds, p->seconds),
     };
 
-    return rp__plan_write(ctx, path, p->plan, p->way, &stamp, &takes, recipe);
+    return rp__plan_write(ctx, path, p->plan, p->variant, &stamp, &takes, recipe);
 }
 
 static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, rp_step_plan **out)
 {
-    rp_step_way way = rp__plan_text_way(text);
-    rp_plan *plan   = NULL;
+    rp_step_variant variant = rp__plan_text_variant(text);
+    rp_plan *plan           = NULL;
     asked a;
 
-    rp_status status = ask(stage, way, &a);
+    rp_status status = ask(stage, variant, &a);
     if (status == RP_OK) {
         const rp_plan_stamp stamp = { rp_version(), rp__cost_machine(stage->costs), stage->ctx->threads, rp__cost_hash(stage->costs), stage->budget };
         status = rp__plan_from_text(stage->ctx, text, &a.question.problem, &stamp, &plan);
     }
     close_asked(&a);
-    return status == RP_OK ? try_plan(stage, plan, way, out) : status;
+    return status == RP_OK ? try_plan(stage, plan, variant, out) : status;
 }
 
 static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
@@ -304,7 +304,7 @@ static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
     rp_plan_text *text;
 
     RP_TRY(rp__plan_read(stage->ctx, stage->recipe->plan, &text));
-    rp_status status = rp__plan_text_is_empty(text) ? try_plan(stage, NULL, rp__plan_text_way(text), out) : plan_of_text(stage, text, out);
+    rp_status status = rp__plan_text_is_empty(text) ? try_plan(stage, NULL, rp__plan_text_variant(text), out) : plan_of_text(stage, text, out);
     rp__plan_text_free(text);
     return status;
 }
@@ -316,7 +316,7 @@ static rp_status may_stay(rp_stage *stage, const rp_step_plan *own, bool *out)
 
     *out = false;
     if (!own->found.offloaded_bytes) return RP_OK;
-    rp_status status = ask(stage, own->way, &a);
+    rp_status status = ask(stage, own->variant, &a);
     if (status == RP_OK) *out = a.question.problem.stays != NULL;
     close_asked(&a);
     return status;

@@ -54,7 +54,7 @@ static uint64_t hash_plan(const rp_step_plan *plan)
         hash = rp__hash(&pass->hash, sizeof pass->hash, hash);
         for (int c = 0; c < pass->n_calls; c++) hash = rp__hash(&pass->call[c].again, sizeof pass->call[c].again, hash);
     }
-    return rp__hash(&plan->way, sizeof plan->way, hash);
+    return rp__hash(&plan->variant, sizeof plan->variant, hash);
 }
 
 /* The first thing that differs between this rank and rank 0. */

@@ -172,7 +172,7 @@ static rp_status update_all(rp_engine *e, bool real, double *norm)
 static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
 {
     RP_TRY(accumulate(e, data, step, out));
-    if (!e->way.in_backward) RP_TRY(update_all(e, data != NULL, &out->grad_norm));
+    if (!e->variant.in_backward) RP_TRY(update_all(e, data != NULL, &out->grad_norm));
     if (e->recipe->clip_grad_norm.set) return RP_OK;
     RP_TRY(norm_of_all(e, data != NULL, &out->grad_norm));
     return check_norm(e, out->grad_norm);
@@ -180,7 +180,7 @@ static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, rp_step_res
 
 static rp_status set_out(rp_engine *e)
 {
-    rp__tape_on_grad(e->ctx, e->way.in_backward ? update_in_backward : NULL, e);
+    rp__tape_on_grad(e->ctx, e->variant.in_backward ? update_in_backward : NULL, e);
     if (e->time) rp__time_begin(e);
     return e->follow ? rp__step_follow(e->ctx, e->follow) : RP_OK;
 }
@@ -201,7 +201,7 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
 {
     rp_step_result result = { 0 };
 
-    if (e->follow) e->way = e->follow->way;
+    if (e->follow) e->variant = e->follow->variant;
     e->update = (rp_optim_step){ .step = step + 1, .lr = lr, .grad_scale = 1, .measure = true };
     rp__tape_stats(e->ctx, &result.work);
     rp_mem_read(e->ctx, 0, true, &result.memory);

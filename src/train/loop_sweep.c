@@ -22,7 +22,7 @@ static rp_sweep_point point_of(const rp_step_plan *s, const char *mode)
 {
     return (rp_sweep_point){ .mode = mode, .budget = s->budget, .reserved = s->placement.height, .peak = s->found.memory.peak_bytes,
                              .saved = s->found.saved_bytes, .recompute_flops = s->found.recompute_flops, .seconds = s->seconds,
-                             .again_seconds = s->again_seconds, .way = s->way };
+                             .again_seconds = s->again_seconds, .variant = s->variant };
 }
 
 double rp__sweep_overhead(const rp_sweep *s, int i)

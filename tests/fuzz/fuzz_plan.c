@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     FUZZ_CHECK(rp__plan_text_recipe(text) != NULL);
     (void)rp__plan_text_is_empty(text);
-    (void)rp__plan_text_way(text);
+    (void)rp__plan_text_variant(text);
     rp__plan_text_free(text);
     return 0;
 }

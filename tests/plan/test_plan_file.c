@@ -53,7 +53,7 @@ static const char *write_it(subject *x, const char *name)
 {
     const char *path = temp_path(&x->dir, name);
 
-    assert_ok(x->ctx, rp__plan_write(x->ctx, path, x->plan, (rp_step_way){ true, true }, &STAMP, &TAKES, "seed: 1\n# \"quoted\"\n"));
+    assert_ok(x->ctx, rp__plan_write(x->ctx, path, x->plan, (rp_step_variant){ true, true }, &STAMP, &TAKES, "seed: 1\n# \"quoted\"\n"));
     return path;
 }
 
@@ -66,7 +66,7 @@ static void a_plan_read_back_plans_the_same_step(void **state)
     (void)state;
     begin(&x, &SMALL);
     assert_ok(x.ctx, rp__plan_read(x.ctx, write_it(&x, "p.json"), &text));
-    assert_true(rp__plan_text_way(text).in_backward && rp__plan_text_way(text).keeps_logits);
+    assert_true(rp__plan_text_variant(text).in_backward && rp__plan_text_variant(text).keeps_logits);
     assert_false(rp__plan_text_is_empty(text));
     assert_string_equal(rp__plan_text_recipe(text), "seed: 1\n# \"quoted\"\n");
     assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &again));

@@ -352,7 +352,7 @@ static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **s
     draw(&p.question.problem.pass[0], 0, option);
     rp_chain_plan chosen = { .feasible = true, .option = option };
     assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &chosen, INT64_MAX / 4, &plan));
-    assert_ok(p.d.ctx, rp__plan_write(p.d.ctx, temp_path("plan.json"), plan, (rp_step_way){ 0 }, &stamp, &takes, ""));
+    assert_ok(p.d.ctx, rp__plan_write(p.d.ctx, temp_path("plan.json"), plan, (rp_step_variant){ 0 }, &stamp, &takes, ""));
     assert_ok(p.d.ctx, rp__plan_read(p.d.ctx, temp_path("plan.json"), &text));
     assert_ok(p.d.ctx, rp__plan_from_text(p.d.ctx, text, &p.question.problem, &stamp, &back));
     assert_true(n_away(plan) > 0 && same_marks(plan, back));
