@@ -88,10 +88,9 @@ int cli_find_input(const cli *c, const char *path);
 /* CLI_GO when a file of that name could be made; else the exit code after telling why not. */
 int cli_find_output(const cli *c, const char *path);
 
-/* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code. */
-int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out);
-/* The bytes of its memory_budget; 0 where it names none, or cannot be read, which cli_load_recipe tells. */
-int64_t cli_recipe_budget(cli *c, const char *config, int n_settings, const char *const *setting);
+/* CONFIG, args' first word, a path or a shipped name, into a recipe with args' settings. Its budget is at most `most_bytes`, of a machine
+ * that has so much; 0: as it says. Tells what is wrong. CLI_GO, or the exit code. */
+int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe **out);
 
 /* ---- a model to compute with (cli/model.c) ---- */
 

@@ -234,7 +234,7 @@ static int explain(cli *c, const void *given, const cli_args *args)
 {
     const explain_fields *fields = given;
     cli_forecast x;
-    int code = cli_forecast_open(c, args, NULL, &(rp_forecast_options){ .trials = true }, &x);
+    int code = cli_forecast_open(c, args, 0, &(rp_forecast_options){ .trials = true }, &x);
 
     if (code == CLI_GO) {
         rp_status status = x.f.feasible ? RP_OK : RP_ERR_BUDGET;

@@ -172,7 +172,7 @@ static int sweep(cli *c, const void *given, const cli_args *args)
     int code = settle(c, &fields);
 
     if (code != CLI_GO) return code;
-    code = cli_recipe_open(c, args, NULL, !fields.measure, &x);
+    code = cli_recipe_open(c, args, 0, !fields.measure, &x);
     if (code == CLI_GO) code = sweep_on(&x, &fields);
     cli_forecast_close(&x);
     return code;

@@ -48,7 +48,7 @@ static int validate(cli *c, const void *given, const cli_args *args)
         cli_say(c, "an argument is missing: reprise validate CONFIG [KEY=VALUE ...]");
         return CLI_USAGE;
     }
-    int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
+    int code = cli_load_recipe(c, args, 0, &recipe);
     if (code != CLI_GO) return code;
     code = 0;
     if (fields->resolved) {

@@ -97,12 +97,12 @@ static rp_status find(cli_forecast *x, const char *device, rp_report *report, rp
     return rp__recipe_find(x->run.ctx, x->recipe, &options, report, out);
 }
 
-int cli_find(cli *c, const cli_args *args, const char *more, const char *device, bool json)
+int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json)
 {
     cli_forecast x;
     rp_report report;
     rp_find found = { 0 };
-    int code      = cli_recipe_open(c, args, more, true, &x);
+    int code      = cli_recipe_open(c, args, most_bytes, true, &x);
 
     if (code == CLI_GO) {
         rp__report_open(&report, x.run.ctx);

@@ -3,18 +3,6 @@
 
 /* ---- the recipe ---- */
 
-static int load(cli *c, const cli_args *args, const char *more, rp_recipe **out)
-{
-    const char **setting = rp__host_alloc(c->ctx, (args->n_settings + 1) * (int64_t)sizeof *setting);
-
-    if (!setting) return cli_fail(c, RP_ERR_MEMORY);
-    if (args->n_settings) memcpy(setting, args->setting, (size_t)args->n_settings * sizeof *setting);
-    setting[args->n_settings] = more;
-    int code                  = cli_load_recipe(c, args->word[0], args->n_settings + (more != NULL), setting, out);
-    rp__release(setting);
-    return code;
-}
-
 static int rehearse(cli_forecast *x, const rp_forecast_options *options)
 {
     rp_report report;
@@ -25,10 +13,10 @@ static int rehearse(cli_forecast *x, const rp_forecast_options *options)
     return cli_tell(&x->run, &report, status);
 }
 
-int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes, cli_forecast *x)
+int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *x)
 {
     *x       = (cli_forecast){ .run = { .command = c->command } };
-    int code = load(c, args, more, &x->recipe);
+    int code = cli_load_recipe(c, args, most_bytes, &x->recipe);
 
     if (code != CLI_GO) return code;
     rp_ctx_options options = rp__recipe_ctx_options(x->recipe);
@@ -42,9 +30,9 @@ int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes,
     return CLI_GO;
 }
 
-int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *x)
+int cli_forecast_open(cli *c, const cli_args *args, int64_t most_bytes, const rp_forecast_options *options, cli_forecast *x)
 {
-    int code = cli_recipe_open(c, args, more, true, x);
+    int code = cli_recipe_open(c, args, most_bytes, true, x);
 
     return code == CLI_GO ? rehearse(x, options) : code;
 }

@@ -126,9 +126,9 @@ rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const c
 rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings,
                           const char *const *setting, rp_report *report, rp_recipe **out);
 /* As load; a recipe whose keys are wrong is given, too, with defaults in their places: to find what else is wrong. *out NULL: it could not
- * be read that far. */
-rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
-                                      rp_recipe **out);
+ * be read that far. Where it names no budget, or a larger one, its budget is `most_bytes`; 0: as it says. */
+rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, int64_t most_bytes,
+                                      rp_report *report, rp_recipe **out);
 void rp__recipe_free(rp_recipe *recipe);
 
 /* The resolved recipe as YAML, in `bump`; reading it gives the same recipe. */
