@@ -161,6 +161,9 @@ rp_status rp__recipe_selection(const rp_recipe *recipe, rp_ctx *ctx, rp_selectio
 /* May a rule offload? */
 bool rp__recipe_offloads(const rp_recipe *recipe);
 
+/* Keys that say how ranks share are notes: there is one. */
+void rp__recipe_note_alone(const rp_recipe *recipe, rp_report *report);
+
 /* Report what training needs beside a valid recipe and a plan does not: data. */
 void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report);
 
