@@ -77,10 +77,10 @@ int cli_tell(const cli *c, rp_report *report, rp_status status);
 int cli_tell_input(const cli *c, rp_report *report, rp_status status);
 /* One line on stdout; jansson's flags. The value is taken over. */
 void cli_print_json(json_t *value, size_t flags);
-/* Flush stdout; 1 after telling that it could not be written, else `code`. */
-int cli_finish(const cli *c, int code);
+/* How a command ends: cli_fail of what failed, 1 after telling that stdout could not be written, or 0. */
+int cli_finish(const cli *c, rp_status status);
 
-/* The command with a context of its own, to be freed with rp_ctx_free; tells what is wrong. CLI_GO, or the exit code. */
+/* The command, in its job, with a context of its own, to be freed with rp_ctx_free; tells what is wrong. CLI_GO, or the exit code. */
 int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out);
 
 /* CLI_GO when something of that name is there; else the exit code after telling that it cannot be opened. */

@@ -153,7 +153,7 @@ static int plan(cli *c, const void *given, const cli_args *args)
     if (code == CLI_GO) {
         if (fields->json) print_json(&x.f);
         else print_text(&x.f);
-        code = cli_finish(c, 0);
+        code = cli_finish(c, RP_OK);
         if (!x.f.feasible) code = cli_fail(&x.run, RP_ERR_BUDGET);
     }
     cli_forecast_close(&x);

@@ -117,16 +117,13 @@ static int train_on(const cli *c, const rp_recipe *recipe, const volatile int *s
 
 static int train_recipe(const cli *c, const rp_recipe *recipe, const volatile int *stop)
 {
-    cli own                = *c;
     rp_ctx_options options = rp__recipe_ctx_options(recipe);
-    rp_status status       = rp_ctx_new(&options, &own.ctx);
+    cli own;
+    int code = cli_open_context(c, &options, &own);
 
-    if (status != RP_OK) {
-        cli_say(c, "cannot open a context of %" PRId64 " threads: %s", recipe->threads, rp_status_text(status));
-        return rp_status_exit_code(status);
-    }
+    if (code != CLI_GO) return code;
     own.ctx->comm = c->comm;
-    int code      = train_on(&own, recipe, stop);
+    code          = train_on(&own, recipe, stop);
     rp_ctx_free(own.ctx);
     return code;
 }

@@ -8,7 +8,7 @@ static int rehearse(cli_forecast *x, const rp_forecast_options *options)
     rp_report report;
 
     rp__report_open(&report, x->run.ctx);
-    rp_status status = rp__recipe_open_plugins(x->recipe, &report) ? RP_ERR_MATCH : RP_OK;
+    rp_status status = rp__recipe_open_plugins(x->recipe, &report);
     if (status == RP_OK) status = rp__recipe_forecast(x->run.ctx, x->recipe, options, &report, &x->f);
     return cli_tell(&x->run, &report, status);
 }
@@ -22,12 +22,7 @@ int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shape
     rp_ctx_options options = rp__recipe_ctx_options(x->recipe);
     options.shapes_only    = shapes;
     if (!shapes) options.memory_limit_bytes = 0;
-    rp_status status = rp_ctx_new(&options, &x->run.ctx);
-    if (status != RP_OK) {
-        cli_say(c, "cannot open a context of %" PRId64 " threads: %s", x->recipe->threads, rp_status_text(status));
-        return rp_status_exit_code(status);
-    }
-    return CLI_GO;
+    return cli_open_context(c, &options, &x->run);
 }
 
 int cli_forecast_open(cli *c, const cli_args *args, int64_t most_bytes, const rp_forecast_options *options, cli_forecast *x)

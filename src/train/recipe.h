@@ -153,9 +153,9 @@ static inline int64_t rp__recipe_stay(const rp_recipe *recipe)
     return r->kind == RP_RESHARD_GROUP ? r->ranks : 0;
 }
 
-/* Open the libraries of its plug-ins; what is not there is an error in the report. Returns how many. They stay open until the recipe
- * goes; a second call does nothing. */
-int rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report);
+/* Open the libraries of its plug-ins. They stay open until the recipe goes; a second call does nothing.
+ * errors  RP_ERR_MATCH the report says what is not there */
+rp_status rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report);
 /* Which modules become regions, and what decides fates. A selection borrows the recipe, whose plug-ins are open. errors RP_ERR_MEMORY */
 rp_status rp__recipe_selection(const rp_recipe *recipe, rp_ctx *ctx, rp_selection *out);
 /* May a rule offload? */
