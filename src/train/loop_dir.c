@@ -47,13 +47,24 @@ static const char *nearest(char *path)
     return path;
 }
 
+static bool has_long_name(const char *folder, long most)
+{
+    for (const char *name = folder; most > 0 && *name; name += strspn(name, "/")) {
+        size_t n = strcspn(name, "/");
+        if (n > (size_t)most) return true;
+        name += n;
+    }
+    return false;
+}
+
 /* errno, or 0 where this process may write there. */
 static int why_unwritable(const char *folder, const char *there)
 {
     struct stat s;
 
     if (stat(folder, &s) && errno != ENOENT) return errno;
-    return faccessat(AT_FDCWD, there, W_OK | X_OK, AT_EACCESS) ? errno : 0;
+    if (faccessat(AT_FDCWD, there, W_OK | X_OK, AT_EACCESS)) return errno;
+    return has_long_name(folder, pathconf(there, _PC_NAME_MAX)) ? ENAMETOOLONG : 0;
 }
 
 /* No folder can be made below a file, or where nothing may be written. The first rank makes it for all. */
