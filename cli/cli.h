@@ -77,10 +77,10 @@ int cli_tell(const cli *c, rp_report *report, rp_status status);
 int cli_tell_input(const cli *c, rp_report *report, rp_status status);
 /* One line on stdout; jansson's flags. The value is taken over. */
 void cli_print_json(json_t *value, size_t flags);
-/* Flush stdout; 1 after telling that it could not be written, else `code`. */
-int cli_finish(const cli *c, int code);
+/* How a command ends: cli_fail of what failed, 1 after telling that stdout could not be written, or 0. */
+int cli_finish(const cli *c, rp_status status);
 
-/* The command with a context of its own, to be freed with rp_ctx_free; tells what is wrong. CLI_GO, or the exit code. */
+/* The command, in its job, with a context of its own, to be freed with rp_ctx_free; tells what is wrong. CLI_GO, or the exit code. */
 int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out);
 
 /* CLI_GO when something of that name is there; else the exit code after telling that it cannot be opened. */
@@ -88,10 +88,9 @@ int cli_find_input(const cli *c, const char *path);
 /* CLI_GO when a file of that name could be made; else the exit code after telling why not. */
 int cli_find_output(const cli *c, const char *path);
 
-/* CONFIG, a path or a shipped name, into a recipe; tells what is wrong. CLI_GO, or the exit code. */
-int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out);
-/* The bytes of its memory_budget; 0 where it names none, or cannot be read, which cli_load_recipe tells. */
-int64_t cli_recipe_budget(cli *c, const char *config, int n_settings, const char *const *setting);
+/* CONFIG, args' first word, a path or a shipped name, into a recipe with args' settings. Its budget is at most `most_bytes`, of a machine
+ * that has so much; 0: as it says. Tells what is wrong. CLI_GO, or the exit code. */
+int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe **out);
 
 /* ---- a model to compute with (cli/model.c) ---- */
 

@@ -103,7 +103,7 @@ static int print_names(const cli *c)
         rp__bench_name(i, name, &usual);
         printf("%s%s\n", name, usual ? "" : "  (asked for by name)");
     }
-    return cli_finish(c, 0);
+    return cli_finish(c, RP_OK);
 }
 
 /* The nearest first part of a name: "matmul" for "matmull". */
@@ -144,7 +144,7 @@ static int time_all(cli *c, const bench_fields *fields, const cli_args *args)
     if (status == RP_OK && rows) print_json(measured.ctx, rows, &ceilings);
     else if (status == RP_OK) print_ceilings(&ceilings);
     json_decref(rows);
-    code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
+    code = cli_finish(&measured, status);
     rp_ctx_free(measured.ctx);
     return code;
 }

@@ -42,7 +42,7 @@ static int calibrate(cli *c, const void *given, const cli_args *args)
     rp_status status = rp__cost_table_place(measured.ctx);
     if (status != RP_OK) code = cli_fail_input(&measured, status);
     if (status == RP_OK) status = measure(measured.ctx, fields);
-    if (code == CLI_GO) code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&measured, status);
+    if (code == CLI_GO) code = cli_finish(&measured, status);
     rp_ctx_free(measured.ctx);
     return code;
 }

@@ -32,13 +32,13 @@ static int print(const cli_model *m, const rp_score *s, int64_t n_ids, int64_t w
 
     if (!json) {
         printf("loss        %.6f nats per target\nperplexity  %.6g\ntargets     %" PRId64 "\n", s->loss, perplexity, s->targets);
-        return cli_finish(&m->run, 0);
+        return cli_finish(&m->run, RP_OK);
     }
     json_t *all = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:s}", "loss", s->loss, "perplexity", perplexity, "targets",
                             (json_int_t)s->targets, "tokens", (json_int_t)n_ids, "windows", (json_int_t)s->windows, "max_seq_len",
                             (json_int_t)window, "dtype", rp_dtype_name(m->dtype));
     cli_print_json(all, 0);
-    return cli_finish(&m->run, 0);
+    return cli_finish(&m->run, RP_OK);
 }
 
 static int score(cli_model *m, const eval_fields *fields)

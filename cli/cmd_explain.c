@@ -234,13 +234,13 @@ static int explain(cli *c, const void *given, const cli_args *args)
 {
     const explain_fields *fields = given;
     cli_forecast x;
-    int code = cli_forecast_open(c, args, NULL, &(rp_forecast_options){ .trials = true }, &x);
+    int code = cli_forecast_open(c, args, 0, &(rp_forecast_options){ .trials = true }, &x);
 
     if (code == CLI_GO) {
         rp_status status = x.f.feasible ? RP_OK : RP_ERR_BUDGET;
         if (status == RP_OK && fields->json) print_json(&x.f.explain);
         else if (status == RP_OK) status = print_text(&x.f.explain, x.recipe, x.f.budget > 0);
-        code = status == RP_OK ? cli_finish(c, 0) : cli_fail(&x.run, status);
+        code = cli_finish(&x.run, status);
     }
     cli_forecast_close(&x);
     return code;

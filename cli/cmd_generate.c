@@ -112,7 +112,7 @@ static int end(writer *w, rp_generate_end why, double seconds)
 
     write_text(w->waiting, w->n_waiting);
     putchar('\n');
-    int code = cli_finish(c, 0);
+    int code = cli_finish(c, RP_OK);
     if (why == RP_GENERATED_CONTEXT)
         cli_say(c, "stopped: the model's context of %" PRId64 " tokens is full", rp__model_config(w->m->model)->context);
     if (isatty(2)) cli_say(c, "%" PRId64 " tokens, %.1f a second", w->n_tokens, (double)w->n_tokens / seconds);

@@ -262,7 +262,7 @@ static int inspect(cli *c, const void *given, const cli_args *args)
         if (status == RP_OK) print_table(all);
         json_decref(all);
     }
-    return status == RP_OK ? cli_finish(c, 0) : cli_fail_input(c, status);
+    return status == RP_OK ? cli_finish(c, RP_OK) : cli_fail_input(c, status);
 }
 
 static const cli_option options[] = {

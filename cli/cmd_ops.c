@@ -180,7 +180,7 @@ static int list_ops(cli *c, const void *given, const cli_args *args)
         print_table(all);
         json_decref(all);
     }
-    return cli_finish(c, 0);
+    return cli_finish(c, RP_OK);
 }
 
 static const cli_option options[] = {

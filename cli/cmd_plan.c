@@ -125,20 +125,17 @@ static bool has_budget(const cli_args *args)
     return false;
 }
 
-/* A device's memory is the budget unless an argument says one, or the recipe a smaller one. */
-static int device_budget(cli *c, const char *device, const cli_args *args, char *out, size_t n)
+/* A device's memory is the budget unless an argument says one, or the recipe a smaller one. 0: nothing bounds it. */
+static int device_memory(cli *c, const char *device, const cli_args *args, int64_t *bytes)
 {
     rp_cost_table *table;
 
-    *out = 0;
+    *bytes = 0;
     if (!device) return CLI_GO;
     rp_status status = rp__cost_table_device(c->ctx, device, &table);
     if (status != RP_OK) return cli_fail(c, status);
-    int64_t memory = rp__cost_memory(table);
+    if (!has_budget(args)) *bytes = rp__cost_memory(table);
     rp__cost_table_free(table);
-    if (!memory || has_budget(args)) return CLI_GO;
-    int64_t own = cli_recipe_budget(c, args->word[0], args->n_settings, args->setting);
-    if (!own || own > memory) snprintf(out, n, "memory_budget=%" PRId64, memory);
     return CLI_GO;
 }
 
@@ -146,19 +143,18 @@ static int plan(cli *c, const void *given, const cli_args *args)
 {
     const plan_fields *fields         = given;
     const rp_forecast_options options = { .device = fields->device, .least = true, .file = fields->file };
-    char budget[64];
+    int64_t most_bytes;
     cli_forecast x;
     int code = fields->file ? cli_find_output(c, fields->file) : CLI_GO;
 
-    if (code == CLI_GO) code = device_budget(c, fields->device, args, budget, sizeof budget);
+    if (code == CLI_GO) code = device_memory(c, fields->device, args, &most_bytes);
     if (code != CLI_GO) return code;
-    const char *more = *budget ? budget : NULL;
-    if (fields->find) return cli_find(c, args, more, fields->device, fields->json);
-    code = cli_forecast_open(c, args, more, &options, &x);
+    if (fields->find) return cli_find(c, args, most_bytes, fields->device, fields->json);
+    code = cli_forecast_open(c, args, most_bytes, &options, &x);
     if (code == CLI_GO) {
         if (fields->json) print_json(&x.f);
         else print_text(&x.f);
-        code = cli_finish(c, 0);
+        code = cli_finish(c, RP_OK);
         if (!x.f.feasible) code = cli_fail(&x.run, RP_ERR_BUDGET);
     }
     cli_forecast_close(&x);

@@ -39,7 +39,7 @@ static int ls(cli *c, const void *given, const cli_args *args)
         printf("%-28s %s\n", shipped.name[i], summary);
     }
     cli_shipped_free(&shipped);
-    return cli_finish(c, 0);
+    return cli_finish(c, RP_OK);
 }
 
 const cli_command cmd_ls = { .usage = "", .about = "List the recipes that are shipped: names, and what each is for.", .run = ls };
@@ -85,7 +85,7 @@ static int cat(cli *c, const void *given, const cli_args *args)
     if (!file) return code;
     copy_stream(file, stdout);
     fclose(file);
-    return cli_finish(c, 0);
+    return cli_finish(c, RP_OK);
 }
 
 const cli_command cmd_cat = { .usage = "NAME", .about = "Print a shipped recipe.", .least_words = 1, .most_words = 1, .run = cat };

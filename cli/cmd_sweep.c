@@ -149,7 +149,7 @@ static int sweep_on(cli_forecast *x, const sweep_fields *fields)
 
     if (fields->measure) options.pairs = (int)fields->pairs;
     rp__report_open(&report, x->run.ctx);
-    rp_status status = rp__recipe_open_plugins(x->recipe, &report) ? RP_ERR_MATCH : RP_OK;
+    rp_status status = rp__recipe_open_plugins(x->recipe, &report);
     if (status == RP_OK) status = rp__recipe_sweep(x->run.ctx, x->recipe, &options, &report, &s);
     int code = cli_tell(&x->run, &report, status);
     if (code != CLI_GO) return code;
@@ -157,7 +157,7 @@ static int sweep_on(cli_forecast *x, const sweep_fields *fields)
     else if (s.pairs) print_measured(&s);
     else print_text(&s);
     rp__release(s.point);
-    return cli_finish(&x->run, 0);
+    return cli_finish(&x->run, RP_OK);
 }
 
 static int settle(const cli *c, sweep_fields *fields)
@@ -179,7 +179,7 @@ static int sweep(cli *c, const void *given, const cli_args *args)
     int code = settle(c, &fields);
 
     if (code != CLI_GO) return code;
-    code = cli_recipe_open(c, args, NULL, !fields.measure, &x);
+    code = cli_recipe_open(c, args, 0, !fields.measure, &x);
     if (code == CLI_GO) code = sweep_on(&x, &fields);
     cli_forecast_close(&x);
     return code;

@@ -41,7 +41,7 @@ static int tokenize(cli *c, const void *given, const cli_args *args)
     if (status != RP_OK) return cli_fail_input(c, status);
     status = tokenize_stdin(c, tokenizer, fields->json);
     rp__tokenizer_free(tokenizer);
-    return status == RP_OK ? cli_finish(c, 0) : cli_fail(c, status);
+    return cli_finish(c, status);
 }
 
 static const cli_option options[] = {

@@ -117,16 +117,13 @@ static int train_on(const cli *c, const rp_recipe *recipe, const volatile int *s
 
 static int train_recipe(const cli *c, const rp_recipe *recipe, const volatile int *stop)
 {
-    cli own                = *c;
     rp_ctx_options options = rp__recipe_ctx_options(recipe);
-    rp_status status       = rp_ctx_new(&options, &own.ctx);
+    cli own;
+    int code = cli_open_context(c, &options, &own);
 
-    if (status != RP_OK) {
-        cli_say(c, "cannot open a context of %" PRId64 " threads: %s", recipe->threads, rp_status_text(status));
-        return rp_status_exit_code(status);
-    }
+    if (code != CLI_GO) return code;
     own.ctx->comm = c->comm;
-    int code      = train_on(&own, recipe, stop);
+    code          = train_on(&own, recipe, stop);
     rp_ctx_free(own.ctx);
     return code;
 }
@@ -137,10 +134,10 @@ static int load_recipe(cli *c, const cli_args *args, rp_recipe **out)
     bool first = cli_is_first(c);
     int code   = CLI_GO;
 
-    if (first) code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, out);
+    if (first) code = cli_load_recipe(c, args, 0, out);
     code = cli_agree(c, code);
     if (code != CLI_GO || rp__comm_ranks(c->comm) == 1) return code;
-    if (!first) code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, out);
+    if (!first) code = cli_load_recipe(c, args, 0, out);
     return cli_agree(c, code);
 }
 
@@ -175,7 +172,7 @@ static int train_here(cli *c, const cli_args *args)
 static int launch(cli *c, int64_t ranks, const cli_args *args)
 {
     rp_recipe *recipe;
-    int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
+    int code = cli_load_recipe(c, args, 0, &recipe);
 
     if (code != CLI_GO) return code;
     code = cli_launch(c, &(cli_job){ .ranks = ranks, .threads = recipe->threads, .args = args });

@@ -7,9 +7,8 @@ typedef struct { bool resolved, keys; } validate_fields;
 
 static int print_text(cli *c, rp_status status, const char *text)
 {
-    if (status != RP_OK) return cli_fail(c, status);
-    fputs(text, stdout);
-    return cli_finish(c, 0);
+    if (status == RP_OK) fputs(text, stdout);
+    return cli_finish(c, status);
 }
 
 /* The names in it, where the model's files are there, and what follows from them. */
@@ -20,7 +19,7 @@ static int try_model(cli *c, const rp_recipe *recipe, const char *name)
     rp_report report;
 
     rp__report_open(&report, c->ctx);
-    rp_status status = rp__recipe_open_plugins(recipe, &report) ? RP_ERR_MATCH : RP_OK;
+    rp_status status = rp__recipe_open_plugins(recipe, &report);
     if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, &words);
     int code = cli_tell(c, &report, status);
     if (code != CLI_GO) return code;
@@ -48,7 +47,7 @@ static int validate(cli *c, const void *given, const cli_args *args)
         cli_say(c, "an argument is missing: reprise validate CONFIG [KEY=VALUE ...]");
         return CLI_USAGE;
     }
-    int code = cli_load_recipe(c, args->word[0], args->n_settings, args->setting, &recipe);
+    int code = cli_load_recipe(c, args, 0, &recipe);
     if (code != CLI_GO) return code;
     code = 0;
     if (fields->resolved) {

@@ -74,7 +74,7 @@ static rp_status make_page(const cli *c, const rp_recipe *recipe, const places *
     rp_sweep s    = { 0 };
     char title[RP_TITLE_CHARS];
 
-    rp_status status = rp__recipe_open_plugins(recipe, report) ? RP_ERR_MATCH : RP_OK;
+    rp_status status = rp__recipe_open_plugins(recipe, report);
     if (status == RP_OK) status = rp__recipe_forecast(c->ctx, recipe, &options, report, &f);
     if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, &(rp_sweep_options){ .n = POINTS }, report, &s);
     if (status == RP_OK)
@@ -115,7 +115,7 @@ static int view(cli *c, const void *given, const cli_args *args)
     if (code == CLI_GO) code = write_page(c, recipe, &p);
     if (code == CLI_GO) {
         printf("%s\n", p.out);
-        code = cli_finish(c, 0);
+        code = cli_finish(c, RP_OK);
     }
     rp__recipe_free(recipe);
     drop(&p);

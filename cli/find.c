@@ -94,16 +94,16 @@ static rp_status find(cli_forecast *x, const char *device, rp_report *report, rp
 {
     const rp_find_options options = { .device = device };
 
-    if (rp__recipe_open_plugins(x->recipe, report)) return RP_ERR_MATCH;
+    RP_TRY(rp__recipe_open_plugins(x->recipe, report));
     return rp__recipe_find(x->run.ctx, x->recipe, &options, report, out);
 }
 
-int cli_find(cli *c, const cli_args *args, const char *more, const char *device, bool json)
+int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json)
 {
     cli_forecast x;
     rp_report report;
     rp_find found = { 0 };
-    int code      = cli_recipe_open(c, args, more, true, &x);
+    int code      = cli_recipe_open(c, args, most_bytes, true, &x);
 
     if (code == CLI_GO) {
         rp__report_open(&report, x.run.ctx);
@@ -112,7 +112,7 @@ int cli_find(cli *c, const cli_args *args, const char *more, const char *device,
         if (code == CLI_GO) {
             if (json) print_json(&found, x.recipe);
             else print_text(&found);
-            code = cli_finish(&x.run, 0);
+            code = cli_finish(&x.run, RP_OK);
         }
         rp__find_close(&found);
     }

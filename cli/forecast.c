@@ -3,48 +3,31 @@
 
 /* ---- the recipe ---- */
 
-static int load(cli *c, const cli_args *args, const char *more, rp_recipe **out)
-{
-    const char **setting = rp__host_alloc(c->ctx, (args->n_settings + 1) * (int64_t)sizeof *setting);
-
-    if (!setting) return cli_fail(c, RP_ERR_MEMORY);
-    if (args->n_settings) memcpy(setting, args->setting, (size_t)args->n_settings * sizeof *setting);
-    setting[args->n_settings] = more;
-    int code                  = cli_load_recipe(c, args->word[0], args->n_settings + (more != NULL), setting, out);
-    rp__release(setting);
-    return code;
-}
-
 static int rehearse(cli_forecast *x, const rp_forecast_options *options)
 {
     rp_report report;
 
     rp__report_open(&report, x->run.ctx);
-    rp_status status = rp__recipe_open_plugins(x->recipe, &report) ? RP_ERR_MATCH : RP_OK;
+    rp_status status = rp__recipe_open_plugins(x->recipe, &report);
     if (status == RP_OK) status = rp__recipe_forecast(x->run.ctx, x->recipe, options, &report, &x->f);
     return cli_tell(&x->run, &report, status);
 }
 
-int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes, cli_forecast *x)
+int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *x)
 {
     *x       = (cli_forecast){ .run = { .command = c->command } };
-    int code = load(c, args, more, &x->recipe);
+    int code = cli_load_recipe(c, args, most_bytes, &x->recipe);
 
     if (code != CLI_GO) return code;
     rp_ctx_options options = rp__recipe_ctx_options(x->recipe);
     options.shapes_only    = shapes;
     if (!shapes) options.memory_limit_bytes = 0;
-    rp_status status = rp_ctx_new(&options, &x->run.ctx);
-    if (status != RP_OK) {
-        cli_say(c, "cannot open a context of %" PRId64 " threads: %s", x->recipe->threads, rp_status_text(status));
-        return rp_status_exit_code(status);
-    }
-    return CLI_GO;
+    return cli_open_context(c, &options, &x->run);
 }
 
-int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *x)
+int cli_forecast_open(cli *c, const cli_args *args, int64_t most_bytes, const rp_forecast_options *options, cli_forecast *x)
 {
-    int code = cli_recipe_open(c, args, more, true, x);
+    int code = cli_recipe_open(c, args, most_bytes, true, x);
 
     return code == CLI_GO ? rehearse(x, options) : code;
 }

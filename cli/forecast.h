@@ -11,15 +11,15 @@ typedef struct {
     rp_forecast f;
 } cli_forecast;
 
-/* args' CONFIG and settings, and `more` of them behind (NULL: none). Tells what is wrong: CLI_GO, or the exit code. A budget that
- * nothing fits is no error here: look at f.feasible, cli_fail tells. Close it in both cases. */
-int cli_forecast_open(cli *c, const cli_args *args, const char *more, const rp_forecast_options *options, cli_forecast *out);
+/* A recipe as cli_load_recipe reads it, rehearsed. Tells what is wrong: CLI_GO, or the exit code. A budget that nothing fits is no
+ * error here: look at f.feasible, cli_fail tells. Close it in both cases. */
+int cli_forecast_open(cli *c, const cli_args *args, int64_t most_bytes, const rp_forecast_options *options, cli_forecast *out);
 /* The recipe and its context alone; `shapes` false: the context has memory, all that the machine gives. */
-int cli_recipe_open(cli *c, const cli_args *args, const char *more, bool shapes, cli_forecast *out);
+int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *out);
 void cli_forecast_close(cli_forecast *forecast);
 
 /* Settings of a recipe that fit its budget, printed (cli/find.c). The exit code. */
-int cli_find(cli *c, const cli_args *args, const char *more, const char *device, bool json);
+int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json);
 
 /* By class: { "param": bytes, … } */
 json_t *cli_classes_json(const int64_t *bytes);

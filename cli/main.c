@@ -73,9 +73,10 @@ void cli_print_json(json_t *value, size_t flags)
     json_decref(value);
 }
 
-int cli_finish(const cli *c, int code)
+int cli_finish(const cli *c, rp_status status)
 {
-    if (!fflush(stdout) && !ferror(stdout)) return code;
+    if (status != RP_OK) return cli_fail(c, status);
+    if (!fflush(stdout) && !ferror(stdout)) return 0;
     cli_say(c, "cannot write to the standard output: %s", strerror(errno));
     return 1;
 }
@@ -102,11 +103,11 @@ int cli_find_output(const cli *c, const char *path)
 
 int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out)
 {
-    *out             = (cli){ .command = c->command };
+    *out             = (cli){ .command = c->command, .comm = c->comm };
     rp_status status = rp_ctx_new(options, &out->ctx);
 
     if (status == RP_OK) return CLI_GO;
-    cli_say(c, "%s", rp_status_text(status));
+    cli_say(c, "cannot open a context of %d threads: %s", options->threads, rp_status_text(status));
     return rp_status_exit_code(status);
 }
 
@@ -157,11 +158,11 @@ static int find_and_run(cli *c, int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_help(stdout);
-        return cli_finish(c, 0);
+        return cli_finish(c, RP_OK);
     }
     if (!strcmp(argv[1], "--version")) {
         printf("reprise %s\n", rp_version());
-        return cli_finish(c, 0);
+        return cli_finish(c, RP_OK);
     }
     for (int i = 0; i < RP_COUNT(commands); i++) {
         if (strcmp(argv[1], commands[i].name)) continue;

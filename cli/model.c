@@ -52,16 +52,6 @@ static rp_status read_settings(cli *c, const cli_args *args, bool length, rp_rep
     return status;
 }
 
-static int open_context(cli *c, cli_model *m)
-{
-    rp_ctx_options options = { .threads = (int)m->settings->threads };
-    rp_status status       = rp_ctx_new(&options, &m->run.ctx);
-
-    if (status == RP_OK) return CLI_GO;
-    cli_say(c, "cannot compute with %d threads: %s", options.threads, rp_status_text(status));
-    return rp_status_exit_code(status);
-}
-
 static int open_tokenizer(cli_model *m, const char *path)
 {
     char *beside     = NULL;
@@ -97,7 +87,7 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
     rp__report_open(&report, c->ctx);
     rp_status status = read_settings(c, args, length, &report, &out->settings);
     code             = cli_tell_input(c, &report, status);
-    if (code == CLI_GO) code = open_context(c, out);
+    if (code == CLI_GO) code = cli_open_context(c, &(rp_ctx_options){ .threads = (int)out->settings->threads }, &out->run);
     if (code != CLI_GO) return code;
     out->dtype = otherwise;
     if (rp__recipe_given(out->settings, "dtype")) out->dtype = out->settings->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;

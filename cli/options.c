@@ -193,7 +193,7 @@ static int read_all(parser *p, cli_args *args)
         int code             = CLI_GO;
         if (!only_words && (!strcmp(argument, "--help") || !strcmp(argument, "-h"))) {
             print_help(p);
-            return cli_finish(p->c, 0);
+            return cli_finish(p->c, RP_OK);
         }
         if (!only_words && !strcmp(argument, "--")) only_words = true;
         else if (!only_words && !strncmp(argument, "--", 2)) code = read_long(p, argument);

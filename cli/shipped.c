@@ -128,8 +128,8 @@ static void check_devices(const rp_recipe *recipe, rp_report *report)
     rp__report_sort(report);
 }
 
-/* The file of CONFIG into `path`; tells, when asked to, that there is none. */
-static bool find_recipe(const cli *c, const char *config, bool tell, char *path, size_t path_bytes)
+/* The file of CONFIG into `path`; tells that there is none. */
+static bool find_recipe(const cli *c, const char *config, char *path, size_t path_bytes)
 {
     cli_shipped shipped = { 0 };
 
@@ -137,7 +137,7 @@ static bool find_recipe(const cli *c, const char *config, bool tell, char *path,
     if (is_file(config)) return true;
     cli_shipped_list(&shipped);
     bool found = cli_shipped_path(&shipped, config, path, path_bytes);
-    if (!tell || found) goto done;
+    if (found) goto done;
     if (is_folder(config)) cli_say(c, "cannot read '%s': it is a folder", config);
     else if (strchr(config, '/') || strchr(config, '.')) cli_say(c, "cannot open '%s': no such file", config);
     else cli_shipped_missing(c, &shipped, config);
@@ -146,30 +146,15 @@ done:
     return found;
 }
 
-int64_t cli_recipe_budget(cli *c, const char *config, int n_settings, const char *const *setting)
-{
-    char path[8192];
-    rp_recipe *recipe = NULL;
-    rp_report report;
-    int64_t bytes = 0;
-
-    if (!find_recipe(c, config, false, path, sizeof path)) return 0;
-    rp__report_open(&report, c->ctx);
-    if (rp__recipe_load(c->ctx, path, n_settings, setting, &report, &recipe) == RP_OK) bytes = recipe->memory_budget.bytes;
-    rp__report_close(&report);
-    rp__recipe_free(recipe);
-    return bytes;
-}
-
-int cli_load_recipe(cli *c, const char *config, int n_settings, const char *const *setting, rp_recipe **out)
+int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe **out)
 {
     char path[8192];
     rp_recipe *recipe = NULL;
     rp_report report;
 
-    if (!find_recipe(c, config, true, path, sizeof path)) return CLI_USAGE;
+    if (!find_recipe(c, args->word[0], path, sizeof path)) return CLI_USAGE;
     rp__report_open(&report, c->ctx);
-    rp_status status = rp__recipe_load_with_errors(c->ctx, path, n_settings, setting, &report, &recipe);
+    rp_status status = rp__recipe_load_with_errors(c->ctx, path, args->n_settings, args->setting, most_bytes, &report, &recipe);
     if (recipe) check_devices(recipe, &report);
     if (status == RP_OK) status = rp__report_status(&report, RP_ERR_CONFIG);
     bool told = report.n_errors > 0;

@@ -7,27 +7,36 @@
 
 #include "models/weights.h"
 
-/* `overrides` is YAML or NULL. The caller frees it. */
+/* Files and a model for them, not loaded yet. */
+typedef struct { rp_model_files *files; rp_model *model; rp_report report; } opened_model;
+
+/* `overrides` is YAML or NULL. */
+static inline opened_model open_at(rp_ctx *ctx, const char *path, const char *overrides, rp_dtype dtype)
+{
+    rp_yaml_doc doc        = { .bump = { .ctx = ctx } };
+    rp_yaml_node *tree     = NULL;
+    rp_model_config config = { .family = NULL };
+    opened_model o;
+
+    rp__report_open(&o.report, ctx);
+    if (overrides) assert_ok(ctx, rp__yaml_parse(&doc, "recipe", overrides, (int64_t)strlen(overrides), &o.report, &tree));
+    assert_ok(ctx, rp__model_files_open(ctx, path, tree, &o.report, &o.files));
+    assert_ok(ctx, rp__model_files_config(o.files, &config));
+    assert_ok(ctx, rp__model_build(ctx, &config, dtype, &o.model));
+    rp__bump_free(&doc.bump);
+    return o;
+}
+
+/* The caller frees it. */
 static inline rp_model *model_at(rp_ctx *ctx, const char *path, const char *overrides, rp_dtype dtype)
 {
-    rp_yaml_doc doc    = { .bump = { .ctx = ctx } };
-    rp_yaml_node *tree = NULL;
-    rp_model_config config;
-    rp_model_files *files;
-    rp_report report;
-    rp_model *m;
+    opened_model o = open_at(ctx, path, overrides, dtype);
 
-    rp__report_open(&report, ctx);
-    if (overrides) assert_ok(ctx, rp__yaml_parse(&doc, "recipe", overrides, (int64_t)strlen(overrides), &report, &tree));
-    assert_ok(ctx, rp__model_files_open(ctx, path, tree, &report, &files));
-    assert_int_equal(report.n_errors, 0);
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, dtype, &m));
-    assert_ok(ctx, rp__model_load(m, files));
-    rp__model_files_close(files);
-    rp__bump_free(&doc.bump);
-    rp__report_close(&report);
-    return m;
+    assert_int_equal(o.report.n_errors, 0);
+    assert_ok(ctx, rp__model_load(o.model, o.files));
+    rp__model_files_close(o.files);
+    rp__report_close(&o.report);
+    return o.model;
 }
 
 static inline rp_model *golden_model(rp_ctx *ctx, const char *variant, rp_dtype dtype)

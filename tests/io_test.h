@@ -41,7 +41,8 @@ static inline int n_files_in(const char *folder)
     return n;
 }
 
-static inline const char *golden(const char *name)
+/* A file of tests/io/golden. */
+static inline const char *io_golden(const char *name)
 {
     static char path[1024];
 

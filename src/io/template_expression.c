@@ -26,9 +26,9 @@ static rp_status nest(rp_template_parser *p, rp_status (*parse)(rp_template_pars
 /* a becomes a part of a new node, which takes its place. Chains of operators make trees as deep as they are long. */
 static rp_status wrap(rp_template_parser *p, rp_node_kind kind, rp_node **a, int *links)
 {
-    rp_node *node = rp__template_node(p, kind);
+    rp_node *node;
 
-    if (!node) return RP_ERR_MEMORY;
+    RP_TRY(rp__template_node(p, kind, &node));
     if (++*links > RP_TEMPLATE_DEPTH)
         return rp__template_wrong(p->of, p->at->line, RP_ERR_FORMAT, "an expression has more than %d parts in a row", RP_TEMPLATE_DEPTH);
     node->a = *a;
@@ -40,8 +40,7 @@ static rp_status wrap(rp_template_parser *p, rp_node_kind kind, rp_node **a, int
 
 static rp_status constant(rp_template_parser *p, rp_value value, rp_node **out)
 {
-    *out = rp__template_node(p, RP_N_CONSTANT);
-    if (!*out) return RP_ERR_MEMORY;
+    RP_TRY(rp__template_node(p, RP_N_CONSTANT, out));
     (*out)->constant = value;
     return RP_OK;
 }
@@ -59,8 +58,7 @@ static rp_status name(rp_template_parser *p, rp_node **out)
             p->at++;
             return constant(p, known[i].value, out);
         }
-    *out = rp__template_node(p, RP_N_NAME);
-    if (!*out) return RP_ERR_MEMORY;
+    RP_TRY(rp__template_node(p, RP_N_NAME, out));
     (*out)->name = text;
     p->at++;
     return RP_OK;
@@ -84,37 +82,37 @@ static rp_status string(rp_template_parser *p, rp_node **out)
 }
 
 /* Items up to a closing sign, which is taken; a comma may stand before it. */
-static rp_status items(rp_template_parser *p, const char *end, bool pairs, rp_node **last)
+static rp_status items(rp_template_parser *p, const char *end, rp_status (*item)(rp_template_parser *, rp_node **), rp_node **last)
 {
     while (!rp__template_is(p, RP_T_SIGN, end)) {
-        RP_TRY(choice(p, last));
-        last = &(*last)->next;
-        if (pairs) {
-            RP_TRY(rp__template_expect(p, RP_T_SIGN, ":"));
-            RP_TRY(choice(p, last));
-            last = &(*last)->next;
-        }
+        RP_TRY(item(p, last));
+        while (*last) last = &(*last)->next;
         if (!rp__template_take(p, RP_T_SIGN, ",")) break;
     }
     return rp__template_expect(p, RP_T_SIGN, end);
+}
+
+/* A key and its value, one behind the other. */
+static rp_status pair(rp_template_parser *p, rp_node **out)
+{
+    RP_TRY(choice(p, out));
+    RP_TRY(rp__template_expect(p, RP_T_SIGN, ":"));
+    return choice(p, &(*out)->next);
 }
 
 static rp_status list(rp_template_parser *p, rp_node **out)
 {
     bool map = rp__template_is(p, RP_T_SIGN, "{");
 
-    *out = rp__template_node(p, map ? RP_N_MAP : RP_N_LIST);
+    RP_TRY(rp__template_node(p, map ? RP_N_MAP : RP_N_LIST, out));
     p->at++;
-    return *out ? items(p, map ? "}" : "]", map, &(*out)->body) : RP_ERR_MEMORY;
+    return items(p, map ? "}" : "]", map ? pair : choice, &(*out)->body);
 }
 
 static rp_status parentheses(rp_template_parser *p, rp_node **out)
 {
     p->at++;
-    if (rp__template_take(p, RP_T_SIGN, ")")) {
-        *out = rp__template_node(p, RP_N_TUPLE);
-        return *out ? RP_OK : RP_ERR_MEMORY;
-    }
+    if (rp__template_take(p, RP_T_SIGN, ")")) return rp__template_node(p, RP_N_TUPLE, out);
     RP_TRY(rp__template_expression(p, true, true, out));
     return rp__template_expect(p, RP_T_SIGN, ")");
 }
@@ -146,23 +144,14 @@ static rp_status argument(rp_template_parser *p, rp_node **out)
         return rp__template_wrong(p->of, p->at->line, RP_ERR_UNSUPPORTED, "arguments given as '%.*s' are not supported", (int)p->at->text.bytes,
                                   p->at->text.at);
     if (!keyword) return choice(p, out);
-    *out = rp__template_node(p, RP_N_KEYWORD);
-    if (!*out) return RP_ERR_MEMORY;
+    RP_TRY(rp__template_node(p, RP_N_KEYWORD, out));
     (*out)->name = p->at->text;
     p->at += 2;
     return choice(p, &(*out)->b);
 }
 
 /* The opening parenthesis is behind. */
-static rp_status arguments(rp_template_parser *p, rp_node **last)
-{
-    while (!rp__template_is(p, RP_T_SIGN, ")")) {
-        RP_TRY(argument(p, last));
-        last = &(*last)->next;
-        if (!rp__template_take(p, RP_T_SIGN, ",")) break;
-    }
-    return rp__template_expect(p, RP_T_SIGN, ")");
-}
+static rp_status arguments(rp_template_parser *p, rp_node **out) { return items(p, ")", argument, out); }
 
 /* [a] or [a:b:c]; the bracket is behind. */
 static rp_status subscript(rp_template_parser *p, rp_node *node)
@@ -261,9 +250,9 @@ rp_status rp__template_filters(rp_template_parser *p, rp_node **node)
 
 static rp_status unary_sign(rp_template_parser *p, rp_node **out)
 {
-    *out = rp__template_node(p, rp__template_is(p, RP_T_SIGN, "-") ? RP_N_NEGATIVE : RP_N_POSITIVE);
+    RP_TRY(rp__template_node(p, rp__template_is(p, RP_T_SIGN, "-") ? RP_N_NEGATIVE : RP_N_POSITIVE, out));
     p->at++;
-    return *out ? unary(p, false, &(*out)->a) : RP_ERR_MEMORY;
+    return unary(p, false, &(*out)->a);
 }
 
 static rp_status unary(rp_template_parser *p, bool filters, rp_node **out)
@@ -300,17 +289,24 @@ static rp_status product(rp_template_parser *p, rp_node **out)
     return binary(p, (const char *const[]){ "*", "/", "//", "%", NULL }, power, out);
 }
 
+/* What has been read becomes the first of a new node's body, which takes its place; *last: where the next one goes. */
+static rp_status begin_row(rp_template_parser *p, rp_node_kind kind, rp_node **first, rp_node ***last)
+{
+    rp_node *body = *first;
+
+    RP_TRY(rp__template_node(p, kind, first));
+    (*first)->body = body;
+    *last          = &body->next;
+    return RP_OK;
+}
+
 static rp_status concat(rp_template_parser *p, rp_node **out)
 {
-    rp_node *first = NULL, **last;
+    rp_node **last;
 
-    RP_TRY(product(p, &first));
-    *out = first;
+    RP_TRY(product(p, out));
     if (!rp__template_is(p, RP_T_SIGN, "~")) return RP_OK;
-    *out = rp__template_node(p, RP_N_CONCAT);
-    if (!*out) return RP_ERR_MEMORY;
-    (*out)->body = first;
-    last         = &first->next;
+    RP_TRY(begin_row(p, RP_N_CONCAT, out, &last));
     while (rp__template_take(p, RP_T_SIGN, "~")) {
         RP_TRY(product(p, last));
         last = &(*last)->next;
@@ -346,8 +342,7 @@ static rp_status compare(rp_template_parser *p, rp_node **out)
             RP_TRY(wrap(p, RP_N_COMPARE, out, &links));
             last = &(*out)->body;
         }
-        *last = rp__template_node(p, RP_N_KEYWORD);
-        if (!*last) return RP_ERR_MEMORY;
+        RP_TRY(rp__template_node(p, RP_N_KEYWORD, last));
         (*last)->name = sign;
         RP_TRY(sum(p, &(*last)->a));
         last = &(*last)->next;
@@ -358,8 +353,8 @@ static rp_status compare(rp_template_parser *p, rp_node **out)
 static rp_status negation(rp_template_parser *p, rp_node **out)
 {
     if (!rp__template_take(p, RP_T_NAME, "not")) return compare(p, out);
-    *out = rp__template_node(p, RP_N_NOT);
-    return *out ? nest(p, negation, &(*out)->a) : RP_ERR_MEMORY;
+    RP_TRY(rp__template_node(p, RP_N_NOT, out));
+    return nest(p, negation, &(*out)->a);
 }
 
 static rp_status logic(rp_template_parser *p, const char *word, rp_node_kind kind, rp_status (*next)(rp_template_parser *, rp_node **), rp_node **out)
@@ -377,11 +372,13 @@ static rp_status logic(rp_template_parser *p, const char *word, rp_node_kind kin
 static rp_status both(rp_template_parser *p, rp_node **out) { return logic(p, "and", RP_N_AND, negation, out); }
 static rp_status either(rp_template_parser *p, rp_node **out) { return logic(p, "or", RP_N_OR, both, out); }
 
+static rp_status simple(rp_template_parser *p, rp_node **out) { return nest(p, either, out); }
+
 static rp_status choice(rp_template_parser *p, rp_node **out)
 {
     int links = 0;
 
-    RP_TRY(nest(p, either, out));
+    RP_TRY(simple(p, out));
     while (rp__template_take(p, RP_T_NAME, "if")) {
         RP_TRY(wrap(p, RP_N_CHOICE, out, &links));
         RP_TRY(either(p, &(*out)->b));
@@ -392,48 +389,16 @@ static rp_status choice(rp_template_parser *p, rp_node **out)
 
 rp_status rp__template_expression(rp_template_parser *p, bool tuples, bool choices, rp_node **out)
 {
-    rp_node *first = NULL, **last;
+    rp_status (*part)(rp_template_parser *, rp_node **) = choices ? choice : simple;
+    rp_node **last;
 
-    RP_TRY(choices ? choice(p, &first) : nest(p, either, &first));
-    *out = first;
+    RP_TRY(part(p, out));
     if (!tuples || !rp__template_is(p, RP_T_SIGN, ",")) return RP_OK;
-    *out = rp__template_node(p, RP_N_TUPLE);
-    if (!*out) return RP_ERR_MEMORY;
-    (*out)->body = first;
-    last         = &first->next;
+    RP_TRY(begin_row(p, RP_N_TUPLE, out, &last));
     while (rp__template_take(p, RP_T_SIGN, ",")) {
-        if (p->at->kind == RP_T_SIGN && rp__text_is(p->at->text, ")")) break;
-        if (p->at->kind == RP_T_BLOCK_END || p->at->kind == RP_T_PRINT_END) break;
-        RP_TRY(choices ? choice(p, last) : nest(p, either, last));
+        if (rp__template_is(p, RP_T_SIGN, ")") || rp__template_is(p, RP_T_BLOCK_END, NULL) || rp__template_is(p, RP_T_PRINT_END, NULL)) break;
+        RP_TRY(part(p, last));
         last = &(*last)->next;
     }
-    return RP_OK;
-}
-
-rp_status rp__template_target(rp_template_parser *p, rp_node **out)
-{
-    rp_node *first = NULL, **last = &first;
-    int names      = 0;
-
-    do {
-        *last = rp__template_node(p, RP_N_NAME);
-        if (!*last) return RP_ERR_MEMORY;
-        (*last)->name = p->at->text;
-        RP_TRY(rp__template_expect(p, RP_T_NAME, NULL));
-        last = &(*last)->next;
-        names++;
-    } while (rp__template_take(p, RP_T_SIGN, ","));
-    *out = first;
-    if (names == 1 && rp__template_take(p, RP_T_SIGN, ".")) {      /* of a namespace */
-        *out = rp__template_node(p, RP_N_ATTRIBUTE);
-        if (!*out) return RP_ERR_MEMORY;
-        (*out)->a    = first;
-        (*out)->name = p->at->text;
-        return rp__template_expect(p, RP_T_NAME, NULL);
-    }
-    if (names == 1) return RP_OK;
-    *out = rp__template_node(p, RP_N_TUPLE);
-    if (!*out) return RP_ERR_MEMORY;
-    (*out)->body = first;
     return RP_OK;
 }

@@ -120,11 +120,9 @@ typedef struct {
 } rp_template_parser;
 
 rp_status rp__template_parse(rp_template *template, const rp_template_tokens *tokens);
-rp_node *rp__template_node(rp_template_parser *p, rp_node_kind kind);      /* NULL: memory */
+rp_status rp__template_node(rp_template_parser *p, rp_node_kind kind, rp_node **out);
 /* An expression; `tuples`: a comma makes one, as in `set a, b = 1, 2`. `choices`: with the conditional form. */
 rp_status rp__template_expression(rp_template_parser *p, bool tuples, bool choices, rp_node **out);
-/* Names to assign to: one, or several with commas. */
-rp_status rp__template_target(rp_template_parser *p, rp_node **out);
 rp_status rp__template_filters(rp_template_parser *p, rp_node **node);     /* those behind a value already read */
 bool rp__template_is(const rp_template_parser *p, rp_token_kind kind, const char *text);       /* text NULL: any */
 bool rp__template_take(rp_template_parser *p, rp_token_kind kind, const char *text);

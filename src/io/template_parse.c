@@ -23,12 +23,12 @@ rp_status rp__template_wrong(const rp_template *t, int line, rp_status status, c
     return rp__fail(t->ctx, status, "the chat template of '%s', line %d: %s", t->name, line, why);
 }
 
-rp_node *rp__template_node(rp_template_parser *p, rp_node_kind kind)
+rp_status rp__template_node(rp_template_parser *p, rp_node_kind kind, rp_node **out)
 {
-    rp_node *node = rp__bump_alloc(&p->of->bump, sizeof *node);
-
-    if (node) *node = (rp_node){ .kind = kind, .line = p->at->line };
-    return node;
+    *out = rp__bump_alloc(&p->of->bump, sizeof **out);
+    if (!*out) return RP_ERR_MEMORY;
+    **out = (rp_node){ .kind = kind, .line = p->at->line };
+    return RP_OK;
 }
 
 bool rp__template_is(const rp_template_parser *p, rp_token_kind kind, const char *text)
@@ -85,8 +85,8 @@ static rp_status parse_if(rp_template_parser *p, rp_node *node)
     RP_TRY(body_until(p, ends, &node->body));
     if (rp__template_take(p, RP_T_NAME, "elif")) {
         RP_TRY(rp__template_enter(p));
-        node->other = rp__template_node(p, RP_N_IF);
-        RP_TRY(node->other ? parse_if(p, node->other) : RP_ERR_MEMORY);
+        RP_TRY(rp__template_node(p, RP_N_IF, &node->other));
+        RP_TRY(parse_if(p, node->other));
         p->depth--;
         return RP_OK;
     }
@@ -98,11 +98,37 @@ static rp_status parse_if(rp_template_parser *p, rp_node *node)
     return end_block(p);
 }
 
+/* Names to assign to: one, or several with commas. */
+static rp_status parse_target(rp_template_parser *p, rp_node **out)
+{
+    rp_node *first = NULL, **last = &first;
+    int names      = 0;
+
+    do {
+        RP_TRY(rp__template_node(p, RP_N_NAME, last));
+        (*last)->name = p->at->text;
+        RP_TRY(rp__template_expect(p, RP_T_NAME, NULL));
+        last = &(*last)->next;
+        names++;
+    } while (rp__template_take(p, RP_T_SIGN, ","));
+    *out = first;
+    if (names == 1 && rp__template_take(p, RP_T_SIGN, ".")) {      /* of a namespace */
+        RP_TRY(rp__template_node(p, RP_N_ATTRIBUTE, out));
+        (*out)->a    = first;
+        (*out)->name = p->at->text;
+        return rp__template_expect(p, RP_T_NAME, NULL);
+    }
+    if (names == 1) return RP_OK;
+    RP_TRY(rp__template_node(p, RP_N_TUPLE, out));
+    (*out)->body = first;
+    return RP_OK;
+}
+
 static rp_status parse_for(rp_template_parser *p, rp_node *node)
 {
     static const char *const ends[] = { "else", "endfor", NULL };
 
-    RP_TRY(rp__template_target(p, &node->a));
+    RP_TRY(parse_target(p, &node->a));
     RP_TRY(rp__template_expect(p, RP_T_NAME, "in"));
     RP_TRY(rp__template_expression(p, true, false, &node->b));
     if (rp__template_take(p, RP_T_NAME, "if")) RP_TRY(rp__template_expression(p, false, true, &node->c));
@@ -122,14 +148,13 @@ static rp_status parse_for(rp_template_parser *p, rp_node *node)
 
 static rp_status parse_set(rp_template_parser *p, rp_node *node)
 {
-    RP_TRY(rp__template_target(p, &node->a));
+    RP_TRY(parse_target(p, &node->a));
     if (rp__template_take(p, RP_T_SIGN, "=")) {
         RP_TRY(rp__template_expression(p, true, true, &node->b));
         return end_block(p);
     }
     node->kind = RP_N_SET_BLOCK;
-    node->b    = rp__template_node(p, RP_N_CONSTANT);       /* its value is the text of the body, for the filters around it */
-    if (!node->b) return RP_ERR_MEMORY;
+    RP_TRY(rp__template_node(p, RP_N_CONSTANT, &node->b));      /* its value is the text of the body, for the filters around it */
     node->b->flag = true;
     RP_TRY(rp__template_filters(p, &node->b));
     RP_TRY(end_block(p));
@@ -138,14 +163,10 @@ static rp_status parse_set(rp_template_parser *p, rp_node *node)
 
 static rp_status parse_parameter(rp_template_parser *p, rp_node **out)
 {
-    rp_node *node = rp__template_node(p, RP_N_KEYWORD);
-
-    if (!node) return RP_ERR_MEMORY;
-    node->name = p->at->text;
+    RP_TRY(rp__template_node(p, RP_N_KEYWORD, out));
+    (*out)->name = p->at->text;
     RP_TRY(rp__template_expect(p, RP_T_NAME, NULL));
-    if (rp__template_take(p, RP_T_SIGN, "=")) RP_TRY(rp__template_expression(p, false, true, &node->b));
-    *out = node;
-    return RP_OK;
+    return rp__template_take(p, RP_T_SIGN, "=") ? rp__template_expression(p, false, true, &(*out)->b) : RP_OK;
 }
 
 static rp_status parse_macro(rp_template_parser *p, rp_node *node)
@@ -202,8 +223,8 @@ static rp_status parse_statement(rp_template_parser *p, rp_node **out)
     RP_TRY(rp__template_expect(p, RP_T_NAME, NULL));
     for (int i = 0; i < RP_COUNT(statements); i++) {
         if (!rp__text_is(t->text, statements[i].name)) continue;
-        *out = rp__template_node(p, statements[i].kind);
-        RP_TRY(*out ? statements[i].parse(p, *out) : RP_ERR_MEMORY);
+        RP_TRY(rp__template_node(p, statements[i].kind, out));
+        RP_TRY(statements[i].parse(p, *out));
         p->depth--;
         return RP_OK;
     }
@@ -228,8 +249,7 @@ static rp_status parse_part(rp_template_parser *p, rp_node **out)
     const rp_template_token *t = p->at;
 
     if (rp__template_take(p, RP_T_BLOCK, NULL)) return parse_statement(p, out);
-    *out = rp__template_node(p, t->kind == RP_T_DATA ? RP_N_DATA : RP_N_PRINT);
-    if (!*out) return RP_ERR_MEMORY;
+    RP_TRY(rp__template_node(p, t->kind == RP_T_DATA ? RP_N_DATA : RP_N_PRINT, out));
     p->at++;
     (*out)->name = t->text;
     if (t->kind == RP_T_DATA) return RP_OK;

@@ -1,8 +1,8 @@
 /* models/export.c -- writes a model as transformers would, config.json and safetensors under its names, or its adapters as peft would.
  *
  * Tensors stand in bytewise order of their names, each parameter once: a tied output is not written. Weights go to the file from
- * where they are, or through a buffer where an adapter is added into them; config.json comes last, so a directory that has one is whole.
- * generation_config.json, which says how to sample from the model, is carried over as it is where the source has one.
+ * where they are, or through a buffer where an adapter is added into them; config.json (export_json.c) comes last, so a directory that has
+ * one is whole.
  *
  *   rank 0     [ slice 0 ]────────────────────────────────▶ file      as it lies
  *   rank 1     [ slice 1 ]─ window by window ─▶ [ window ]─▶ file      what rank 0 holds of it at a time
@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "io/safetensors.h"
 
-enum { WINDOW_BYTES = 4 << 20, CARRIED_CAP_BYTES = 1 << 20 };
+enum { WINDOW_BYTES = 4 << 20 };
 
 /* A parameter, or a piece of it: elements [from, to). module: whose parameter it is. */
 typedef struct {
@@ -317,70 +317,14 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
     return status;
 }
 
-/* ---- config.json ---- */
-
-/* jansson writes reals with the digits it is told: 15 keep 1e-5 as it was, 17 keep any number. */
-static bool reads_back_from_15(const json_t *value)
-{
-    const char *key;
-    char text[32];
-    double back;
-    json_t *child;
-    size_t i;
-    bool ok = true;
-
-    if (json_is_real(value)) {
-        snprintf(text, sizeof text, "%.15g", json_real_value(value));
-        return rp__parse_double(text, &back) && back == json_real_value(value);
-    }
-    json_object_foreach((json_t *)value, key, child) ok = ok && reads_back_from_15(child);
-    json_array_foreach(value, i, child) ok = ok && reads_back_from_15(child);
-    return ok;
-}
-
-static const char *torch_name(rp_dtype dtype)
-{
-    return dtype == RP_BF16 ? "bfloat16" : dtype == RP_F64 ? "float64" : "float32";
-}
-
-/* transformers 5 writes `dtype`, and so does 4 since 4.56; `torch_dtype` of an older file would contradict it. */
-static json_t *config_of(rp_model *model)
-{
-    const rp_model_config *c = rp__model_config(model);
-    json_t *out              = json_deep_copy(c->source);
-    rp_dtype dtype           = rp_tensor_meta(rp__model_param(model, 0)->tensor)->dtype;
-
-    json_object_del(out, "torch_dtype");
-    if (!json_object_set_new(out, "architectures", json_pack("[s]", c->family->architecture)) &&
-        !json_object_set_new(out, "dtype", json_string(torch_name(dtype))))
-        return out;
-    json_decref(out);
-    return NULL;
-}
-
-/* The object is taken over; NULL: there was no memory for it. */
-static rp_status write_json(rp_ctx *ctx, json_t *json, const char *directory, const char *name)
-{
-    char *text   = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15 : 17)) : NULL;
-    char *path   = text ? rp__path_join(ctx, directory, name) : NULL;
-    size_t n     = text ? strlen(text) : 0;
-    rp_status status;
-
-    if (text) text[n] = '\n';           /* in place of the zero */
-    if (!text) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of %s", name);
-    else status = path ? rp__file_write(ctx, path, text, (int64_t)n + 1) : RP_ERR_MEMORY;
-    rp__release(path);
-    free(text);
-    json_decref(json);
-    return status;
-}
+/* ---- the whole ---- */
 
 rp_status rp__model_export_shards(rp_model *model, const char *directory, int64_t max_shard_bytes)
 {
     rp_ctx *ctx      = rp__model_ctx(model);
     rp_status status = write_weights(model, directory, max_shard_bytes, false);
 
-    if (status == RP_OK && rp__comm_rank(ctx->comm) == 0) status = write_json(ctx, config_of(model), directory, "config.json");
+    if (status == RP_OK && rp__comm_rank(ctx->comm) == 0) status = rp__export_config(model, directory);
     return rp__comm_agree(ctx, ctx->comm, status);
 }
 
@@ -390,27 +334,8 @@ rp_status rp__adapters_export(rp_model *model, const char *base, const char *dir
     rp_status status = write_weights(model, directory, 0, true);
 
     if (status == RP_OK && rp__comm_rank(ctx->comm) == 0)
-        status = write_json(ctx, rp__adapter_json(model, base), directory, "adapter_config.json");
+        status = rp__export_json(ctx, rp__adapter_json(model, base), directory, "adapter_config.json");
     return rp__comm_agree(ctx, ctx->comm, status);
 }
 
 rp_status rp__model_export(rp_model *model, const char *directory) { return rp__model_export_shards(model, directory, 0); }
-
-/* ---- beside it ---- */
-
-rp_status rp__model_carry(rp_ctx *ctx, const char *source, const char *directory)
-{
-    static const char name[] = "generation_config.json";
-    char *from = rp__path_join(ctx, source, name), *to = from ? rp__path_join(ctx, directory, name) : NULL, *text = NULL;
-    int64_t bytes;
-    rp_status status = to ? RP_OK : RP_ERR_MEMORY;
-
-    if (status == RP_OK && rp__file_exists(from)) {
-        status = rp__file_read(ctx, from, CARRIED_CAP_BYTES, &text, &bytes);
-        if (status == RP_OK) status = rp__file_write(ctx, to, text, bytes);
-    }
-    rp__release(text);
-    rp__release(to);
-    rp__release(from);
-    return status;
-}

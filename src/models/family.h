@@ -76,7 +76,12 @@ struct rp_family {
 
 extern const rp_family *const rp__families[];       /* NULL-ended */
 
-/* ---- for finish functions (models/config.c) ---- */
+/* ---- fields (models/config_fields.c) ---- */
+
+/* The field that this line is of, into its place in `config`. */
+void rp__config_read_field(rp_config_reader *reader, const rp_config_field *field, rp_model_config *config);
+
+/* ---- for finish functions ---- */
 
 /* An error about `key`, at the override that set it or else in the file. */
 void rp__config_error(rp_config_reader *reader, const char *key, rp_status status, const char *fmt, ...) RP_PRINTF(4, 5);

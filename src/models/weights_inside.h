@@ -1,4 +1,4 @@
-/* models/weights_inside.h -- shared by the files that read models. */
+/* models/weights_inside.h -- shared by the files that read and write models. */
 #ifndef RP_MODELS_WEIGHTS_INSIDE_H
 #define RP_MODELS_WEIGHTS_INSIDE_H
 
@@ -24,6 +24,10 @@ rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_repo
 
 /* Elements [at, at + n) of the whole, those of them that are in the slice. */
 void rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n);
+
+/* config.json of an exported model; any object, taken over, as such a file. NULL: there was no memory for it. */
+rp_status rp__export_config(rp_model *model, const char *directory);
+rp_status rp__export_json(rp_ctx *ctx, json_t *json, const char *directory, const char *name);
 
 /* Parameter i as rp__model_init would have it. */
 void rp__model_init_one(rp_model *model, int i, uint64_t seed);

@@ -1,72 +1,22 @@
 /* models/weights_load.c -- fills a model's parameters from safetensors or GGUF.
  *
- *   name every tensor of the file ─▶ pair with parameters ─▶ check all ─▶ read window by window ─▶ convert ─▶ let go of the file
+ *   pair with parameters (weights_pair.c) ─▶ check all ─▶ read window by window ─▶ convert ─▶ let go of the file
  *
  * Nothing is written before everything is known to fit; every mismatch is found, the first is told and the others are counted.
  * At most a window of fp32 is held beside the parameters. Where they are sharded a rank reads the windows that its slices are in. */
-#include "models/adapter.h"
-#include "models/weights_inside.h"
-#include "models/wrapper.h"
+#include "models/weights_pair.h"
 
 #include <string.h>
 
-#include "io/safetensors.h"
+#include "models/adapter.h"
 
 enum { WINDOW_ELEMS = 1 << 18 };        /* 1 MiB of fp32; a longer row is read whole */
 
-/* One of the two. */
-typedef struct { const rp_safetensor *st; const rp_gguf_tensor *gguf; } file_tensor;
+typedef rp_weight_loader loader;
+typedef rp_weight_part part;
+typedef rp_file_tensor file_tensor;
 
-/* What one tensor of the file fills: a parameter, or one of its pieces. */
-typedef struct {
-    const rp_param *param;
-    int64_t piece, pieces;              /* of the parameter; its parts stand one behind the other */
-    rp_meta m;                          /* as the file has it */
-    int64_t first;                      /* its first element, in the parameter */
-    file_tensor from;
-} part;
-
-typedef struct {
-    rp_ctx *ctx;
-    rp_model *model;
-    const rp_model_config *config;
-    const char *path;
-    rp_safetensors *st;
-    rp_gguf *gguf;
-    rp_report report;
-    rp_status status;                   /* of the first error */
-    int n_parts;
-    part *part;
-    const rp_name_pair *name;           /* of the file's tensors */
-    int n_names;
-    bool fresh;                         /* what may be fresh is: the file has none of it */
-    rp_left_out left_out;               /* of a wrapper's files */
-    file_tensor head;                   /* lm_head of a file whose embeddings are tied; none: both NULL */
-    float *window;
-    int64_t window_elems;
-} loader;
-
-#define FAIL(l, s, ...) \
-    do { \
-        if ((l)->status == RP_OK) (l)->status = (s); \
-        rp__report_error(&(l)->report, (rp_place){ (l)->path, 0 }, __VA_ARGS__); \
-    } while (0)
-
-/* ---- tensors of either file ---- */
-
-static int64_t n_tensors(const loader *l) { return l->st ? rp__safetensors_n_tensors(l->st) : rp__gguf_n_tensors(l->gguf); }
-
-static file_tensor tensor_at(const loader *l, int64_t i)
-{
-    return l->st ? (file_tensor){ .st = rp__safetensors_at(l->st, i) } : (file_tensor){ .gguf = rp__gguf_tensor_at(l->gguf, i) };
-}
-
-static bool is_some(file_tensor t) { return t.st || t.gguf; }
-static const char *name_of(file_tensor t) { return t.st ? t.st->name : t.gguf->name; }
-static int ndim_of(file_tensor t) { return t.st ? t.st->ndim : t.gguf->ndim; }
-static const int64_t *dim_of(file_tensor t) { return t.st ? t.st->dim : t.gguf->dim; }
-static int64_t elems_of(file_tensor t) { return t.st ? t.st->elems : t.gguf->elems; }
-static int64_t row_of(file_tensor t) { return ndim_of(t) ? dim_of(t)[ndim_of(t) - 1] : 1; }
+#define FAIL RP_LOADER_FAIL
 
 static rp_status read_elems(loader *l, file_tensor t, int64_t start, int64_t count, float *out)
 {
@@ -87,131 +37,6 @@ static const char *show_dims(int ndim, const int64_t *dim, char out[128])
     for (int i = 0; i < ndim && used < 100; i++) used += (size_t)snprintf(out + used, 128 - used, "%s%" PRId64, i ? "," : "", dim[i]);
     snprintf(out + used, 128 - used, "]");
     return out;
-}
-
-/* ---- pairing ---- */
-
-static bool globs_match(const char *const *glob, const char *name)
-{
-    for (; glob && *glob; glob++)
-        if (rp__glob(*glob, name)) return true;
-    return false;
-}
-
-/* Its last part as the table of names has it. */
-static bool respelled(const rp_family *f, const char *name, char out[RP_WEIGHT_NAME_CHARS])
-{
-    const char *tail = strrchr(name, '.');
-
-    for (int i = 0; tail && i < f->n_tails; i++)
-        if (!strcmp(tail + 1, f->tail[i].theirs))
-            return snprintf(out, RP_WEIGHT_NAME_CHARS, "%.*s%s", (int)(tail + 1 - name), name, f->tail[i].ours) < RP_WEIGHT_NAME_CHARS;
-    return false;
-}
-
-/* Our path for a tensor of the file, and which piece of it; false where the family has no such name. */
-static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS], int64_t *piece)
-{
-    const rp_family *f = l->config->family;
-    char inside[RP_WEIGHT_NAME_CHARS], full[RP_WEIGHT_NAME_CHARS], spelled[RP_WEIGHT_NAME_CHARS];
-
-    if (l->config->wrapper) {
-        if (!rp__wrapper_inside(l->config->wrapper, name, inside)) return false;
-        name = inside;
-    }
-    if (!l->gguf && respelled(f, name, spelled)) name = spelled;
-    if (rp__weight_piece_ours(l->name, l->n_names, name, out, piece)) return true;
-    if (l->gguf || !f->prefix || snprintf(full, sizeof full, "%s%s", f->prefix, name) >= (int)sizeof full) return false;
-    return rp__weight_piece_ours(l->name, l->n_names, full, out, piece);
-}
-
-/* How the file would call it. */
-static const char *their_name(const loader *l, const part *p, char out[RP_WEIGHT_NAME_CHARS])
-{
-    char text[RP_WEIGHT_NAME_CHARS];
-
-    if (!rp__weight_piece_theirs(l->name, l->n_names, p->param->path, p->piece, text)) return p->param->path;
-    if (!l->config->wrapper || !rp__wrapper_outside(l->config->wrapper, text, out)) snprintf(out, RP_WEIGHT_NAME_CHARS, "%s", text);
-    return out;
-}
-
-static part *find_part(const loader *l, const char *path, int64_t piece)
-{
-    for (int i = 0; i < l->n_parts; i += (int)l->part[i].pieces)
-        if (!strcmp(l->part[i].param->path, path)) return piece < l->part[i].pieces ? &l->part[i + piece] : NULL;
-    return NULL;
-}
-
-/* Where codes are weights only together with what scales them, as in DeepSeek's F8 blocks and compressed-tensors. */
-static bool is_scale(const char *name)
-{
-    return rp__ends_with(name, ".weight_scale_inv") || rp__ends_with(name, ".weight_scale") || rp__ends_with(name, ".weight_packed") ||
-           rp__ends_with(name, ".qzeros");
-}
-
-/* Of a wrapper, what is no text. */
-static bool is_left_out(loader *l, file_tensor t)
-{
-    if (!l->config->wrapper || !rp__wrapper_leaves_out(l->config->wrapper, name_of(t))) return false;
-    l->left_out.tensors++;
-    l->left_out.bytes += t.st ? t.st->bytes : t.gguf->bytes;
-    return true;
-}
-
-static void pair_tensor(loader *l, file_tensor t)
-{
-    const char *name = name_of(t);
-    char path[RP_WEIGHT_NAME_CHARS];
-    int64_t piece;
-    bool known = path_of(l, name, path, &piece);
-    part *to   = known ? find_part(l, path, piece) : NULL;
-
-    if (globs_match(l->config->family->inert_tensor, name) || is_left_out(l, t)) return;
-    if (known && l->config->tied && !strcmp(path, "output.weight")) l->head = t;
-    else if (!to && is_scale(name))
-        FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' belongs to a quantised weight, which is read from GGUF alone; a copy of the model in "
-             "bfloat16 is read", name);
-    else if (!to) FAIL(l, RP_ERR_FORMAT, "tensor '%.200s' is no weight of this model", name);
-    else if (is_some(to->from)) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' are the same weight, '%s'", name_of(to->from), name, path);
-    else to->from = t;
-}
-
-static bool may_be_fresh(const loader *l, const rp_param *p) { return globs_match(l->config->family->may_be_fresh, p->path); }
-
-/* All of it together: a file that has a part of a head is not whole. */
-static void find_fresh(loader *l)
-{
-    int n = 0, found = 0;
-
-    for (int i = 0; i < l->n_parts; i++) {
-        n += may_be_fresh(l, l->part[i].param);
-        found += may_be_fresh(l, l->part[i].param) && is_some(l->part[i].from);
-    }
-    l->fresh = n && !found;
-}
-
-static bool is_of_file(const loader *l, const part *p) { return !(l->fresh && may_be_fresh(l, p->param)); }
-
-/* With tied embeddings one tensor is enough, under either name, as for transformers. */
-static void pair_all(loader *l)
-{
-    part *embedding = find_part(l, "tok_embeddings.weight", 0);
-
-    for (int64_t i = 0; i < n_tensors(l); i++) pair_tensor(l, tensor_at(l, i));
-    if (!embedding || is_some(embedding->from) || !is_some(l->head)) return;
-    embedding->from = l->head;
-    l->head         = (file_tensor){ .st = NULL };
-}
-
-/* One sentence in place of one for each weight. */
-static rp_status check_text(loader *l)
-{
-    int found = 0;
-
-    for (int i = 0; i < l->n_parts; i++) found += is_some(l->part[i].from);
-    RP_CHECK(l->ctx, !l->config->wrapper || found || l->status != RP_OK, RP_ERR_FORMAT, "'%s' has no weights of the text model of this '%s': all "
-             "of its %" PRId64 " tensors are other parts'", l->path, l->config->wrapper->model_type, n_tensors(l));
-    return RP_OK;
 }
 
 /* ---- checking ---- */
@@ -256,7 +81,7 @@ static void check_part(loader *l, const part *p)
         check_shape(l, p, p->from);
         check_readable(l, p->from);
     } else {
-        FAIL(l, RP_ERR_FORMAT, "tensor '%s' is missing, '%s' %s%s", their_name(l, p, name), p->param->path,
+        FAIL(l, RP_ERR_FORMAT, "tensor '%s' is missing, '%s' %s%s", rp__weight_part_name(l, p, name), p->param->path,
              show_dims(p->m.ndim, p->m.dim, want), is_head ? "; where it shares the embedding, set 'tie_word_embeddings' to true" : "");
     }
 }
@@ -284,7 +109,7 @@ static elem_range range_of(const loader *l, const part *p, file_tensor t)
 /* Two different matrices where the config says there is one: neither is taken for the other. A rank compares the part it reads. */
 static rp_status check_head(loader *l)
 {
-    const part *embedding = find_part(l, "tok_embeddings.weight", 0);
+    const part *embedding = rp__weight_part_find(l, "tok_embeddings.weight", 0);
     file_tensor e = embedding ? embedding->from : (file_tensor){ .st = NULL };
     bool same     = true;
     int64_t row, step;
@@ -369,45 +194,6 @@ static rp_status read_part(loader *l, const part *p)
 
 /* ---- the whole ---- */
 
-static bool in_pieces(const loader *l, const rp_param *p) { return rp__weight_in_pieces(l->name, l->n_names, p->path); }
-
-static int64_t pieces_of(const loader *l, const rp_param *p) { return in_pieces(l, p) ? p->whole.dim[0] : 1; }
-
-/* An adapter has files of its own. */
-static bool is_wanted(const rp_param *p)
-{
-    int unused;
-
-    return rp__lora_part_of(p->path, &unused) == RP_LORA_NONE;
-}
-
-static void list_pieces(const loader *l, const rp_param *p, part *to)
-{
-    int64_t pieces = pieces_of(l, p);
-    rp_meta m      = p->whole;
-
-    if (in_pieces(l, p)) m = rp_meta_make(m.dtype, m.ndim - 1, m.dim + 1);
-    for (int64_t i = 0; i < pieces; i++)
-        to[i] = (part){ .param = p, .piece = i, .pieces = pieces, .m = m, .first = i * rp_meta_elems(&m) };
-}
-
-static rp_status list_parts(loader *l)
-{
-    int64_t n = 0;
-
-    for (int i = 0; i < rp__model_n_params(l->model); i++) n += pieces_of(l, rp__model_param(l->model, i));
-    RP_CHECK(l->ctx, n < INT32_MAX, RP_ERR_SHAPE, "'%s': %" PRId64 " tensors are too many", l->path, n);
-    l->part = rp__host_alloc(l->ctx, (n + 1) * (int64_t)sizeof *l->part);
-    if (!l->part) return RP_ERR_MEMORY;
-    for (int i = 0; i < rp__model_n_params(l->model); i++) {
-        const rp_param *p = rp__model_param(l->model, i);
-        if (!is_wanted(p)) continue;
-        list_pieces(l, p, l->part + l->n_parts);
-        l->n_parts += (int)pieces_of(l, p);
-    }
-    return RP_OK;
-}
-
 static rp_status take_window(loader *l)
 {
     int64_t most = 2;
@@ -424,31 +210,18 @@ static rp_status take_window(loader *l)
     return l->window ? RP_OK : RP_ERR_MEMORY;
 }
 
-static void choose_names(loader *l)
-{
-    const rp_family *f = l->config->family;
-    bool apart         = l->gguf && f->gguf_apart && rp__gguf_find(l->gguf, "blk.0.ffn_gate.0.weight");
-
-    l->name    = !l->gguf ? f->name : apart ? f->gguf_apart : f->gguf_name;
-    l->n_names = !l->gguf ? f->n_names : apart ? f->n_gguf_apart : f->n_gguf_names;
-}
-
 static rp_status load(loader *l)
 {
-    choose_names(l);
-    RP_TRY(list_parts(l));
+    RP_TRY(rp__weights_pair(l));
     RP_TRY(take_window(l));
-    pair_all(l);
-    RP_TRY(check_text(l));
-    find_fresh(l);
     for (int i = 0; i < l->n_parts; i++)
-        if (is_of_file(l, &l->part[i])) check_part(l, &l->part[i]);
+        if (!rp__weight_is_fresh(l, l->part[i].param)) check_part(l, &l->part[i]);
     if (l->status == RP_OK) RP_TRY(check_head(l));
     RP_TRY(rp__report_status(&l->report, l->status));
     for (int i = 0; i < l->n_parts; i++)
-        if (is_of_file(l, &l->part[i])) RP_TRY(read_part(l, &l->part[i]));
-    for (int i = 0; i < rp__model_n_params(l->model) && l->fresh; i++)
-        if (may_be_fresh(l, rp__model_param(l->model, i))) rp__model_init_one(l->model, i, l->ctx->seed);
+        if (!rp__weight_is_fresh(l, l->part[i].param)) RP_TRY(read_part(l, &l->part[i]));
+    for (int i = 0; i < rp__model_n_params(l->model); i++)
+        if (rp__weight_is_fresh(l, rp__model_param(l->model, i))) rp__model_init_one(l->model, i, l->ctx->seed);
     return RP_OK;
 }
 

@@ -50,10 +50,11 @@ static bool read_rate(const char *text, double *out)
 
     if (n > 3 && (rp__ends_with(text, "B/s") || rp__ends_with(text, "Bps"))) n -= 3;
     const char *unit = n ? strchr(units, text[n - 1]) : NULL;
+    long thousands   = unit ? unit - units + 1 : 0;
 
     snprintf(number, sizeof number, "%.*s", (int)(unit ? n - 1 : n), text);
     if (!rp__parse_double(number, out)) return false;
-    for (; unit && unit >= units; unit--) *out *= 1e3;
+    while (thousands--) *out *= 1e3;
     return *out > 0 && *out < 1e21;
 }
 

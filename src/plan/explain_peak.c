@@ -23,7 +23,6 @@ static bool is_scratch(const rp_explain_watch *w, const rp_tape_work *now, const
 static const char *of_call(rp_explain *e, const rp_tape_work *now, const char *what)
 {
     const char *op = now->call->op->name, *role = "";
-
     char text[256];
 
     if (is_scratch(e->watch, now, what)) role = ": scratch";
@@ -68,8 +67,8 @@ static rp_explain_event event_of(rp_explain *e, const rp_mem_event *event)
 {
     rp_explain_watch *w = e->watch;
     rp_tape_work now    = rp__tape_now(w->ctx);
-    rp_explain_event out   = { .take = event->take, .reclass = event->reclass, .mem_class = event->mem_class, .bytes = event->bytes,
-                            .offset = event->offset, .phase = now.phase };
+    rp_explain_event out = { .take = event->take, .reclass = event->reclass, .mem_class = event->mem_class, .bytes = event->bytes,
+                             .offset = event->offset, .phase = now.phase };
 
     if (!event->take) return out;
     if (now.serial != w->serial) {
@@ -113,8 +112,8 @@ static bool apply(rp_ctx *ctx, explain_list *live, const rp_explain_event *event
 
 static void observe(void *user, const rp_mem_event *given)
 {
-    rp_explain *e       = user;
-    rp_explain_watch *w = e->watch;
+    rp_explain *e          = user;
+    rp_explain_watch *w    = e->watch;
     rp_explain_event event = event_of(e, given);
 
     if (w->lost) return;
@@ -156,7 +155,7 @@ void rp__explain_begin(rp_explain *e)
 static int by_owner(const void *left, const void *right)
 {
     const rp_explain_event *a = left, *b = right;
-    int order              = strcmp(a->path, b->path);
+    int order                 = strcmp(a->path, b->path);
 
     if (!order) order = strcmp(a->what, b->what);
     return order ? order : (int)a->mem_class - (int)b->mem_class;

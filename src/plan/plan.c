@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 /* ---- the problem ---- */
 
 static bool may_go(const rp_trace_pass *pass)

@@ -323,7 +323,7 @@ static rp_status take_regions(rp_ctx *ctx, const rp_plan_text *t, const json_t *
     json_array_foreach(list, i, e) {
         const char *path = json_string_value(json_object_get(e, "path"));
         int64_t first = json_integer_value(json_object_get(e, "first")), end = json_integer_value(json_object_get(e, "end"));
-        bool fits        = first >= 0 && end <= pass->n_calls;
+        bool fits        = first >= 0 && first < end && end <= pass->n_calls;
         pass->region[i]  = (rp_stretch){ fits ? (int)first : -1, fits ? (int)end : -1, rp__bump_text(&plan->bump, path, (int64_t)strlen(path)) };
         if (!pass->region[i].path) return RP_ERR_MEMORY;
         RP_CHECK(ctx, nests(pass, (int)i), RP_ERR_CONFIG, "plan '%s' is wrong: region %d, '%s', does not nest with those before it", t->name, (int)i, path);

@@ -119,8 +119,8 @@ static rp_status ask(own_step *own, rp_step_question *question)
     RP_TRY(rp__step_ask(&own->program, question));
     rp_mem_read(ctx, 0, false, &after);
     int64_t left = after.live_bytes - before.live_bytes;
-    RP_CHECK(ctx, left == 0, RP_ERR_STATE, "the step %s %lld bytes that were %slive before it: drop gradients, and make ahead what only a first step makes",
-             left > 0 ? "leaves" : "takes away", (long long)(left > 0 ? left : -left), left > 0 ? "not " : "");
+    RP_CHECK(ctx, left == 0, RP_ERR_STATE, "the step %s %" PRId64 " bytes that were %slive before it: drop gradients, and make ahead what only a first step makes",
+             left > 0 ? "leaves" : "takes away", left > 0 ? left : -left, left > 0 ? "not " : "");
     return RP_OK;
 }
 
@@ -145,7 +145,7 @@ rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t b
     rp_cost_table *costs;
 
     RP_CHECK(ctx, ctx->options.shapes_only, RP_ERR_ARG, "a step is planned on a context of shapes alone");
-    RP_CHECK(ctx, budget_bytes >= 0 || budget_bytes == RP_LEAST_BUDGET, RP_ERR_ARG, "a memory budget of %lld bytes", (long long)budget_bytes);
+    RP_CHECK(ctx, budget_bytes >= 0 || budget_bytes == RP_LEAST_BUDGET, RP_ERR_ARG, "a memory budget of %" PRId64 " bytes", budget_bytes);
     RP_TRY(rp__cost_table_open(ctx, &costs));
     own_step own     = { .program = { .ctx = ctx, .owner = ctx, .costs = costs, .run = run }, .step = step, .user = user };
     own.program.self = &own;

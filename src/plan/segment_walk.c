@@ -68,6 +68,11 @@ static int64_t forward_most(const walk *w, int behind)
     return most;
 }
 
+static void reach(walk *w, int64_t bytes)
+{
+    if (bytes > w->most) w->most = bytes;
+}
+
 /* ---- run again for a region ---- */
 
 typedef enum { MIDDLE, LAST, BARE } position;   /* bare: in a region inside, so that nothing is wanted but the output */
@@ -106,7 +111,7 @@ static void run_again(walk *w, position at, int c)
     bool *present               = w->room.present;
     int *pending                = w->room.pending;
 
-    if (w->live + call->run_bytes > w->most) w->most = w->live + call->run_bytes;
+    reach(w, w->live + call->run_bytes);
     for (int i = 0; i < call->n_made; i++) {
         int v      = call->made[i];
         present[v] = !is_there(w, at, v) && (is_wanted(w, at, v) || pending[v] > 0);
@@ -153,11 +158,6 @@ static int first_asking(const rp_segment *s, bool input)
 }
 
 /* ---- backward ---- */
-
-static void reach(walk *w, int64_t bytes)
-{
-    if (bytes > w->most) w->most = bytes;
-}
 
 static void used(walk *w, int v)
 {

@@ -143,8 +143,9 @@ static rp_status recorded(void *self)
     rp_trace_pass *pass = &t->trace->pass[t->pass];
     pass->n_passes++;
     for (int at = 0; at < pass->n_calls; at++) t->trace->seconds += pass->call[at].forward + pass->call[at].backward;
-    t->n_calls = pass->n_calls;
-    return let_constants_go(t, pass);
+    RP_TRY(let_constants_go(t, pass));
+    t->n_calls = pass->n_calls;                 /* from here on constants are looked up by tick */
+    return RP_OK;
 }
 
 static bool same_fixed(const rp_trace_fixed *a, const int64_t *before, const int64_t *most, int ticks)

@@ -29,13 +29,13 @@ static void drop_outputs(rp_tensor **outputs, int n)
 
 /* The recorded calls of fn are a region, or are not there at all; then its outputs are not either. */
 static rp_status run_region(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
-                            const rp_checkpoint_options *options, rp_tensor **outputs)
+                            const rp_checkpoint_options *options, rp_tensor **outputs, int n_outputs)
 {
     rp_tape_mark before = rp__tape_mark(ctx);
 
     RP_TRY(rp__region_begin(ctx, name_of(options)));
     rp_status status = call_function(ctx, fn, user, inputs, options ? options->policy : NULL, outputs);
-    if (status == RP_OK && (status = rp__region_end(ctx)) != RP_OK) drop_outputs(outputs, n_outputs_of(options));
+    if (status == RP_OK && (status = rp__region_end(ctx)) != RP_OK) drop_outputs(outputs, n_outputs);
     if (status != RP_OK) rp__tape_rewind(ctx, before);
     return status;
 }
@@ -45,7 +45,7 @@ rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_t
 {
     RP_CHECK(ctx, fn && outputs, RP_ERR_ARG, "rp_checkpoint: there is no %s", fn ? "place for outputs" : "function");
     RP_CHECK(ctx, n_outputs_of(options) > 0, RP_ERR_ARG, "rp_checkpoint: %d outputs", options->n_outputs);
-    return run_region(ctx, fn, user, inputs, options, outputs);
+    return run_region(ctx, fn, user, inputs, options, outputs, n_outputs_of(options));
 }
 
 /* ---- sequential ---- */
@@ -119,7 +119,7 @@ static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *
     for (int i = 0; i < n && status == RP_OK; i++) {
         part[i].region = rp__region_count(ctx);
         y              = NULL;
-        status         = run_region(ctx, fn[i], user ? user[i] : NULL, &x, options, &y);
+        status         = run_region(ctx, fn[i], user ? user[i] : NULL, &x, options, &y, 1);
         if (status != RP_OK) break;
         rp_tensor_unref(x);
         x = y;

@@ -226,9 +226,13 @@ rp_status rp__backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_opti
     rp_tape *tape         = rp__tape(ctx);
 
     if (!tape) return RP_ERR_MEMORY;
-    RP_TRY(rp__regions_planned_end(tape));
-    if (tape->planner.recorded) RP_TRY(tape->planner.recorded(tape->planner.self));
-    rp_status status = run_all(tape, loss, &o);
+    rp_status status = rp__regions_planned_end(tape);
+    if (status == RP_OK && tape->planner.recorded) status = tape->planner.recorded(tape->planner.self);
+    if (status != RP_OK) {
+        rp__tape_reset(ctx);                    /* its regions are the plan's: nobody has one open */
+        return status;
+    }
+    status = run_all(tape, loss, &o);
     if (tape->planner.done) tape->planner.done(tape->planner.self);
     return status;
 }

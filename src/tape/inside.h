@@ -111,10 +111,8 @@ struct rp_tape {
     rp_tape_verify verify;
     int n_outermost, last_outermost;   /* regions so far in this record, and in the one before: for `step` */
     rp_grad_hook hook;
-    void *hook_user;
     rp_replay_hook replay_hook, backward_hook;
-    void *backward_user;
-    void *replay_user;
+    void *hook_user, *replay_user, *backward_user;
     rp_tape_stats stats;
     rp_tape_work now;
     uint64_t works, walks;          /* numbers them */

@@ -76,6 +76,7 @@ void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region)
 {
     for (int i = tape->n_region - 1; i >= n_region; i--) {
         tape->n_planned -= tape->region[i].planned;
+        tape->n_outermost -= tape->region[i].parent == NONE && !tape->region[i].single;
         forget_region(tape, &tape->region[i]);
     }
     tape->n_region = n_region;

@@ -60,10 +60,9 @@ void rp__tape_reset(rp_ctx *ctx)
     if (tape->n_outermost) tape->last_outermost = tape->n_outermost;
     tape->n_value = tape->n_call = tape->n_region = tape->n_outermost = 0;
     tape->open = tape->replaying = tape->alone = tape->passed = NONE;
-    tape->n_off    = 0;
-    tape->n_planned = tape->n_ignored = 0;
+    tape->n_off = tape->n_planned = tape->n_ignored = 0;
     tape->deferred = false;
-    tape->id   = rp__tape_next_id();
+    tape->id       = rp__tape_next_id();
 }
 
 void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user)

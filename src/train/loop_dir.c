@@ -1,4 +1,9 @@
 /* train/loop_dir.c -- output_dir: what may be there before, whose it is, what is written first, final/ at the end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/file.h"
 #include "models/adapter.h"
 #include "train/loop_inside.h"
@@ -30,19 +35,55 @@ static rp_status take(rp_trainer *t)
     return status;
 }
 
-/* No folder can be made below a file. */
-static rp_status check_above(rp_ctx *ctx, const char *folder)
+/* What is there of a path: all of it, a folder above, or the one it begins in. Cut into `path`, or a constant. */
+static const char *nearest(char *path)
 {
-    char *above      = rp__host_text(ctx, folder), *slash;
-    rp_status status = RP_OK;
-
-    if (!above) return RP_ERR_MEMORY;
-    while (!rp__file_exists(above) && (slash = strrchr(above, '/')) && slash > above) *slash = 0;
-    if (rp__file_exists(above) && !rp__file_is_dir(above)) {
-        if (!strcmp(above, folder)) status = rp__fail(ctx, RP_ERR_EXISTS, "output_dir '%s' is no folder", folder);
-        else status = rp__fail(ctx, RP_ERR_EXISTS, "output_dir '%s' cannot be made: '%s' is no folder", folder, above);
+    while (!rp__file_exists(path)) {
+        char *slash = strrchr(path, '/');
+        if (!slash) return ".";
+        if (slash == path) return "/";
+        *slash = 0;
     }
-    rp__release(above);
+    return path;
+}
+
+static bool has_long_name(const char *folder, long most)
+{
+    for (const char *name = folder; most > 0 && *name; name += strspn(name, "/")) {
+        size_t n = strcspn(name, "/");
+        if (n > (size_t)most) return true;
+        name += n;
+    }
+    return false;
+}
+
+/* errno, or 0 where this process may write there. */
+static int why_unwritable(const char *folder, const char *there)
+{
+    struct stat s;
+
+    if (stat(folder, &s) && errno != ENOENT) return errno;
+    if (faccessat(AT_FDCWD, there, W_OK | X_OK, AT_EACCESS)) return errno;
+    return has_long_name(folder, pathconf(there, _PC_NAME_MAX)) ? ENAMETOOLONG : 0;
+}
+
+/* No folder can be made below a file, or where nothing may be written. The first rank makes it for all. */
+static rp_status check_place(rp_ctx *ctx, const char *folder)
+{
+    char *path = rp__host_text(ctx, folder);
+
+    if (!path) return RP_ERR_MEMORY;
+    const char *there = nearest(path);
+    bool whole        = !strcmp(there, folder);
+    int why           = rp__comm_rank(ctx->comm) ? 0 : why_unwritable(folder, there);
+    rp_status status  = RP_OK;
+    if (!rp__file_is_dir(there))
+        status = whole ? rp__fail(ctx, RP_ERR_EXISTS, "output_dir '%s' is no folder", folder)
+                       : rp__fail(ctx, RP_ERR_EXISTS, "output_dir '%s' cannot be made: '%s' is no folder", folder, there);
+    else if (why)
+        status = whole ? rp__fail(ctx, RP_ERR_CONFIG, "nothing can be written into output_dir '%s': %s", folder, strerror(why))
+                       : rp__fail(ctx, RP_ERR_CONFIG, "output_dir '%s' cannot be made in '%s': %s", folder, there, strerror(why));
+    rp__release(path);
     return status;
 }
 
@@ -50,7 +91,7 @@ rp_status rp__run_dir_check(rp_trainer *t)
 {
     const char *folder = t->recipe->output_dir, *found;
 
-    RP_TRY(check_above(t->ctx, folder));
+    RP_TRY(check_place(t->ctx, folder));
     if (rp__file_exists(folder)) RP_TRY(take(t));
     RP_TRY(find_run(t->ctx, folder, &found));
     RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,

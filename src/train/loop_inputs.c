@@ -144,25 +144,21 @@ static bool reads_text(const rp_recipe *r)
     return r->dataset.format != RP_FORMAT_TOKENS || (r->has_dataset_val && r->dataset_val.format != RP_FORMAT_TOKENS);
 }
 
-/* Where no text is read a model without a tokenizer is fine: a missing tokenizer.json, a .gguf that holds none. */
-static rp_status load_beside(rp_trainer *t, const char *path)
-{
-    rp_ctx *ctx      = t->ctx;
-    rp_status status = rp__tokenizer_load(ctx, path, &t->tokenizer);
-
-    if (status == RP_OK || status == RP_ERR_MEMORY || reads_text(t->recipe)) return unless_absent(ctx, status, path, "tokenizer.json");
-    return RP_OK;
-}
-
-static rp_status open_tokenizer(rp_trainer *t)
+/* Its folder or file: what the recipe names, else beside the model. */
+static char *tokenizer_place(const rp_trainer *t)
 {
     const char *own = t->recipe->tokenizer.path;
 
-    if (own) return unless_absent(t->ctx, rp__tokenizer_load(t->ctx, own, &t->tokenizer), own, "tokenizer.json");
-    char *path       = rp__beside_model(t->ctx, t->recipe);
-    rp_status status = path ? load_beside(t, path) : RP_ERR_MEMORY;
-    rp__release(path);
-    return status;
+    return own ? rp__host_text(t->ctx, own) : rp__beside_model(t->ctx, t->recipe);
+}
+
+/* Where no text is read a model without a tokenizer is fine: a missing tokenizer.json, a .gguf that holds none. */
+static rp_status open_tokenizer(rp_trainer *t, const char *place)
+{
+    rp_status status = rp__tokenizer_load(t->ctx, place, &t->tokenizer);
+    bool needed      = t->recipe->tokenizer.path || reads_text(t->recipe);
+
+    return needed || status == RP_ERR_MEMORY ? unless_absent(t->ctx, status, place, "tokenizer.json") : RP_OK;
 }
 
 static bool reads_chat(const rp_recipe *r)
@@ -171,16 +167,9 @@ static bool reads_chat(const rp_recipe *r)
 }
 
 /* Beside the tokenizer, wherever that was. */
-static rp_status open_chat(rp_trainer *t, rp_chat **out)
+static rp_status open_chat(const rp_trainer *t, const char *place, rp_chat **out)
 {
-    const rp_recipe *r = t->recipe;
-
-    if (!reads_chat(r)) return RP_OK;
-    if (r->tokenizer.path) return rp__chat_load(t->ctx, r->tokenizer.path, r->tokenizer.chat_template, out);
-    char *path       = rp__beside_model(t->ctx, r);
-    rp_status status = path ? rp__chat_load(t->ctx, path, r->tokenizer.chat_template, out) : RP_ERR_MEMORY;
-    rp__release(path);
-    return status;
+    return reads_chat(t->recipe) ? rp__chat_load(t->ctx, place, t->recipe->tokenizer.chat_template, out) : RP_OK;
 }
 
 static bool is_special(void *user, int32_t id) { return rp__tokenizer_is_special(user, id); }
@@ -257,11 +246,14 @@ static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat
 
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)
 {
+    char *place   = tokenizer_place(t);
     rp_chat *chat = NULL;
 
-    RP_TRY(open_tokenizer(t));
-    rp_status status = open_chat(t, &chat);
+    if (!place) return RP_ERR_MEMORY;
+    rp_status status = open_tokenizer(t, place);
+    if (status == RP_OK) status = open_chat(t, place, &chat);
     if (status == RP_OK) status = open_data(t, config, chat);
     rp__chat_free(chat);
+    rp__release(place);
     return status;
 }

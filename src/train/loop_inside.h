@@ -146,8 +146,9 @@ rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *rep
 void rp__stage_close(rp_stage *stage);
 /* Names that the model does not know are errors in the report. */
 rp_status rp__stage_check_names(rp_stage *stage, rp_report *report);
-/* Find how a step is to run and what it takes, with a validation in batches of val_rows (0: none) after it. Rules that decide nothing are
- * notes. errors RP_ERR_BUDGET nothing fits the context's limit, where the recipe has a budget: the least budget is named */
+/* Find how a step is to run and what it takes, with a validation in batches of val_rows (0: none) after it. Rules that decide nothing, and
+ * keys of ranks where there is one, are notes.
+ * errors  RP_ERR_BUDGET nothing fits the context's limit, where the recipe has a budget: the least budget is named */
 rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_explain *explain, rp_report *report);
 /* Open, check and rehearse, for those who only ask. Close it whatever this said. */
 rp_status rp__stage_try(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *out);

@@ -36,11 +36,11 @@ rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe)
 static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
 {
     rp__recipe_check_train(t->recipe, report);
-    int missing      = rp__recipe_open_plugins(t->recipe, report);
+    rp_status opened = rp__recipe_open_plugins(t->recipe, report);
     rp_status status = rp__stage_open(t->ctx, t->recipe, report, &o->stage);
     if (status == RP_OK) status = rp__stage_check_names(&o->stage, report);
     t->info.n_params = o->stage.n_params;
-    if (status == RP_OK && missing) status = RP_ERR_MATCH;
+    if (status == RP_OK) status = opened;
     if (status == RP_OK || (report->n_errors && status != RP_ERR_MEMORY))
         return rp__report_status(report, status == RP_OK ? RP_ERR_CONFIG : status);
     return status;

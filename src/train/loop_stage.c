@@ -293,6 +293,7 @@ rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_explain *expl
     RP_TRY(rp__stage_settle(stage, val_rows, explain));
     if (!stage->steps) return tell_least(stage, explain);
     rp__recipe_note_idle(stage->recipe, calls, stage, stage->engine.selection.policy, report);
+    if (rp__comm_ranks(stage->ctx->comm) == 1) rp__recipe_note_alone(stage->recipe, report);
     return RP_OK;
 }
 

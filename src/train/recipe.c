@@ -91,6 +91,14 @@ static rp_status trim_output_dir(rp_recipe *recipe)
     return recipe->output_dir ? RP_OK : RP_ERR_MEMORY;
 }
 
+static void lower_budget(rp_recipe_reader *r)
+{
+    rp_budget *budget = &r->recipe->memory_budget;
+
+    if (r->most_bytes && (budget->kind != RP_BUDGET_BYTES || budget->bytes > r->most_bytes))
+        *budget = (rp_budget){ .kind = RP_BUDGET_BYTES, .bytes = r->most_bytes };
+}
+
 static rp_status read_tree(rp_recipe_reader *r, const char *text, int64_t bytes, int n_settings, const char *const *setting)
 {
     rp_yaml_node *root;
@@ -108,29 +116,28 @@ static rp_status read_tree(rp_recipe_reader *r, const char *text, int64_t bytes,
     RP_TRY(set_defaults(r));
     RP_TRY(walk(r, root, ""));
     RP_TRY(trim_output_dir(r->recipe));
+    lower_budget(r);
     rp__recipe_bind_layers(r->recipe);
     rp__recipe_check(r);
     return RP_OK;
 }
 
-/* with_errors: a recipe that has them is given, too, as far as its keys could be read. */
-static rp_status read_text(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings, const char *const *setting,
-                           rp_report *report, bool with_errors, rp_recipe **out)
+static rp_status read_text(rp_recipe_reader *r, const char *name, const char *text, int64_t bytes, int n_settings,
+                           const char *const *setting, rp_recipe **out)
 {
-    rp_recipe *recipe  = rp__host_alloc(ctx, (int64_t)sizeof *recipe);
-    rp_recipe_reader r = { .ctx = ctx, .recipe = recipe, .report = report };
+    rp_recipe *recipe = r->recipe = rp__host_alloc(r->ctx, (int64_t)sizeof *recipe);
 
     if (!recipe) return RP_ERR_MEMORY;
-    recipe->doc.bump.ctx = ctx;
+    recipe->doc.bump.ctx = r->ctx;
     recipe->file         = rp__bump_text(&recipe->doc.bump, name, (int64_t)strlen(name));
-    rp_status status     = recipe->file ? find_folder(&r, name) : RP_ERR_MEMORY;
-    if (status == RP_OK) status = read_tree(&r, text, bytes, n_settings, setting);
+    rp_status status     = recipe->file ? find_folder(r, name) : RP_ERR_MEMORY;
+    if (status == RP_OK) status = read_tree(r, text, bytes, n_settings, setting);
     bool whole           = status == RP_OK;
     if (whole || status == RP_ERR_CONFIG) {
-        rp__report_sort(report);
-        status = rp__report_status(report, RP_ERR_CONFIG);
+        rp__report_sort(r->report);
+        status = rp__report_status(r->report, RP_ERR_CONFIG);
     }
-    if (status == RP_OK || (whole && with_errors)) *out = recipe;
+    if (status == RP_OK || (whole && r->with_errors)) *out = recipe;
     else rp__recipe_free(recipe);
     return status;
 }
@@ -138,7 +145,7 @@ static rp_status read_text(rp_ctx *ctx, const char *name, const char *text, int6
 rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings,
                           const char *const *setting, rp_report *report, rp_recipe **out)
 {
-    return read_text(ctx, name, text, bytes, n_settings, setting, report, false, out);
+    return read_text(&(rp_recipe_reader){ .ctx = ctx, .report = report }, name, text, bytes, n_settings, setting, out);
 }
 
 static rp_status read_file(rp_ctx *ctx, const char *path, char **text, int64_t *bytes)
@@ -160,14 +167,13 @@ static rp_status read_file(rp_ctx *ctx, const char *path, char **text, int64_t *
     return RP_OK;
 }
 
-static rp_status load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report, bool with_errors,
-                      rp_recipe **out)
+static rp_status load(rp_recipe_reader *r, const char *path, int n_settings, const char *const *setting, rp_recipe **out)
 {
     char *text    = NULL;
     int64_t bytes = 0;
 
-    RP_TRY(read_file(ctx, path, &text, &bytes));
-    rp_status status = read_text(ctx, path, text, bytes, n_settings, setting, report, with_errors, out);
+    RP_TRY(read_file(r->ctx, path, &text, &bytes));
+    rp_status status = read_text(r, path, text, bytes, n_settings, setting, out);
     rp__release(text);
     return status;
 }
@@ -175,14 +181,16 @@ static rp_status load(rp_ctx *ctx, const char *path, int n_settings, const char 
 rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
                           rp_recipe **out)
 {
-    return load(ctx, path, n_settings, setting, report, false, out);
+    return load(&(rp_recipe_reader){ .ctx = ctx, .report = report }, path, n_settings, setting, out);
 }
 
-rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
-                                      rp_recipe **out)
+rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, int64_t most_bytes,
+                                      rp_report *report, rp_recipe **out)
 {
+    rp_recipe_reader r = { .ctx = ctx, .report = report, .most_bytes = most_bytes, .with_errors = true };
+
     *out = NULL;
-    return load(ctx, path, n_settings, setting, report, true, out);
+    return load(&r, path, n_settings, setting, out);
 }
 
 void rp__recipe_free(rp_recipe *recipe)

@@ -126,9 +126,9 @@ rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const c
 rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings,
                           const char *const *setting, rp_report *report, rp_recipe **out);
 /* As load; a recipe whose keys are wrong is given, too, with defaults in their places: to find what else is wrong. *out NULL: it could not
- * be read that far. */
-rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
-                                      rp_recipe **out);
+ * be read that far. Where it names no budget, or a larger one, its budget is `most_bytes`; 0: as it says. */
+rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, int64_t most_bytes,
+                                      rp_report *report, rp_recipe **out);
 void rp__recipe_free(rp_recipe *recipe);
 
 /* The resolved recipe as YAML, in `bump`; reading it gives the same recipe. */
@@ -153,13 +153,16 @@ static inline int64_t rp__recipe_stay(const rp_recipe *recipe)
     return r->kind == RP_RESHARD_GROUP ? r->ranks : 0;
 }
 
-/* Open the libraries of its plug-ins; what is not there is an error in the report. Returns how many. They stay open until the recipe
- * goes; a second call does nothing. */
-int rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report);
+/* Open the libraries of its plug-ins. They stay open until the recipe goes; a second call does nothing.
+ * errors  RP_ERR_MATCH the report says what is not there */
+rp_status rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report);
 /* Which modules become regions, and what decides fates. A selection borrows the recipe, whose plug-ins are open. errors RP_ERR_MEMORY */
 rp_status rp__recipe_selection(const rp_recipe *recipe, rp_ctx *ctx, rp_selection *out);
 /* May a rule offload? */
 bool rp__recipe_offloads(const rp_recipe *recipe);
+
+/* Keys that say how ranks share are notes: there is one. */
+void rp__recipe_note_alone(const rp_recipe *recipe, rp_report *report);
 
 /* Report what training needs beside a valid recipe and a plan does not: data. */
 void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report);

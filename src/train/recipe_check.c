@@ -220,6 +220,17 @@ void rp__recipe_check(rp_recipe_reader *r)
     note_effects(r);
 }
 
+/* How weights and sums are shared out: of one rank nothing is. */
+void rp__recipe_note_alone(const rp_recipe *recipe, rp_report *report)
+{
+    for (int i = 0; i < rp__recipe_n_keys; i++) {
+        const rp_recipe_key *key = &rp__recipe_keys[i];
+        bool shares              = !strncmp(key->path, "dist.", 5) && key->flags & KEY_SHARE && strcmp(key->path, "dist.ranks");
+        if (shares && recipe->given[i] && !rp__recipe_is_default(recipe, key))
+            rp__report_note(report, rp__recipe_place(recipe, key->path), "'%s' has no effect: there is one rank", key->path);
+    }
+}
+
 void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report)
 {
     if (!recipe->dataset.path.first) rp__report_error(report, (rp_place){ recipe->file, 0 }, "no data: set 'dataset.path'");

@@ -34,7 +34,7 @@ void rp__recipe_bind_layers(rp_recipe *recipe)
         rp__condition_in_list(recipe->activation_checkpointing.rule[i].when, layers);
 }
 
-int rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report)
+rp_status rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report)
 {
     int before = report->n_errors;
 
@@ -42,7 +42,7 @@ int rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report)
         rp__condition_open(recipe->activation_checkpointing.condition[i], report);
     for (int i = 0; i < recipe->activation_checkpointing.n_rules; i++)
         rp__condition_open(recipe->activation_checkpointing.rule[i].when, report);
-    return report->n_errors - before;
+    return report->n_errors > before ? RP_ERR_MATCH : RP_OK;
 }
 
 void rp__recipe_close_plugins(rp_recipe *recipe)

@@ -45,6 +45,8 @@ typedef struct {
     rp_recipe *recipe;
     rp_report *report;
     const char *folder;         /* of the recipe, absolute: libraries are found from it */
+    int64_t most_bytes;         /* the budget is that at most; 0: as the recipe says */
+    bool with_errors;           /* a recipe that has them is given, too, as far as its keys could be read */
 } rp_recipe_reader;
 
 #define RP_WANTS_CHARS 256

@@ -9,6 +9,7 @@ exits() {
 }
 exits reprise train "$@" output_dir=file
 exits reprise train "$@" output_dir=file/deep/er
+exits reprise train "$@" output_dir=new/$(printf '%0300d' 0)
 exits reprise train "$@" output_dir=new activation_checkpointing.rules='[{path: layers.0, fate: offload}]' \
     activation_checkpointing.offload.path=file/slots
 exits reprise plan "$@" -o nowhere/p.json

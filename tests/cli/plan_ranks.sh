@@ -27,3 +27,5 @@ reprise plan "$@" dist.custom_sharded_layers='[layers]'
 echo "exit $?"
 reprise plan "$@" --device 'flops=1T, bandwidth=1T'
 echo "exit $?"
+reprise plan "$@" dist.ranks=1 dist.replicate_dim=3 dist.prefetch=2 dist.sync_each_batch=true >/dev/null
+echo "exit $?"

@@ -14,10 +14,10 @@ static void every_type_that_is_read_has_the_values_of_gguf_py(void **state)
 {
     (void)state;
     int64_t bytes, at = 0;
-    float *expected = (float *)whole(ctx, golden("types.f32"), &bytes);
+    float *expected = (float *)whole(ctx, io_golden("types.f32"), &bytes);
     rp_gguf *g;
 
-    assert_ok(ctx, rp__gguf_open(ctx, golden("types.gguf"), &g));
+    assert_ok(ctx, rp__gguf_open(ctx, io_golden("types.gguf"), &g));
     assert_int_equal(rp__gguf_n_tensors(g), 31);
     for (int64_t i = 0; i < 30; i++) {
         const rp_gguf_tensor *t = rp__gguf_tensor_at(g, i);
@@ -52,7 +52,7 @@ static void every_half_converts_exactly_whatever_the_floating_point_mode(void **
 static void the_table_of_types_is_the_one_of_ggml(void **state)
 {
     (void)state;
-    FILE *f = fopen(golden("types.txt"), "r");
+    FILE *f = fopen(io_golden("types.txt"), "r");
     unsigned id, n = 0;
     char name[32];
     long elems, bytes;
@@ -88,7 +88,7 @@ static void metadata_of_every_kind_has_its_value(void **state)
     };
     rp_gguf *g;
 
-    assert_ok(ctx, rp__gguf_open(ctx, golden("types.gguf"), &g));
+    assert_ok(ctx, rp__gguf_open(ctx, io_golden("types.gguf"), &g));
     for (int i = 0; i < RP_COUNT(numbers); i++) {
         const rp_gguf_value *v = rp__gguf_get(g, numbers[i].key);
         assert_non_null(v);
@@ -124,7 +124,7 @@ static void a_file_of_metadata_alone_opens(void **state)
     (void)state;
     rp_gguf *g;
 
-    assert_ok(ctx, rp__gguf_open(ctx, golden("vocab.gguf"), &g));
+    assert_ok(ctx, rp__gguf_open(ctx, io_golden("vocab.gguf"), &g));
     assert_int_equal(rp__gguf_n_tensors(g), 0);
     assert_null(rp__gguf_find(g, "absent"));
     assert_memory_equal(rp__gguf_array_string(g, rp__gguf_get(g, "tokenizer.ggml.tokens"), 2).text, "ab", 2);
@@ -135,14 +135,14 @@ static void version_2_reads_as_version_3_does(void **state)
 {
     (void)state;
     int64_t bytes;
-    char *text = whole(ctx, golden("types.gguf"), &bytes);
+    char *text = whole(ctx, io_golden("types.gguf"), &bytes);
     float two[192], three[192];
     rp_gguf *g, *newer;
 
     assert_int_equal(text[4], 3);
     text[4] = 2;
     assert_ok(ctx, rp__gguf_open_bytes(ctx, "version 2", text, bytes, &g));
-    assert_ok(ctx, rp__gguf_open(ctx, golden("types.gguf"), &newer));
+    assert_ok(ctx, rp__gguf_open(ctx, io_golden("types.gguf"), &newer));
     assert_int_equal(rp__gguf_n_tensors(g), rp__gguf_n_tensors(newer));
     assert_ok(ctx, rp__gguf_read(g, rp__gguf_find(g, "values.Q5_1"), 0, 192, two));
     assert_ok(ctx, rp__gguf_read(newer, rp__gguf_find(newer, "values.Q5_1"), 0, 192, three));
@@ -160,7 +160,7 @@ static void shapes_are_slowest_first_and_rows_read_as_the_whole_does(void **stat
     float all[192], rows[128];
     rp_gguf *g;
 
-    assert_ok(ctx, rp__gguf_open(ctx, golden("types.gguf"), &g));
+    assert_ok(ctx, rp__gguf_open(ctx, io_golden("types.gguf"), &g));
     const rp_gguf_tensor *four = rp__gguf_find(g, "four"), *t = rp__gguf_find(g, "values.Q4_1");
     assert_int_equal(four->ndim, 4);
     assert_memory_equal(four->dim, ((int64_t[]){ 2, 3, 2, 2 }), sizeof four->dim);
@@ -184,7 +184,7 @@ static void a_type_that_is_only_listed_is_refused_with_those_that_are_read(void 
     float out[256];
     rp_gguf *g;
 
-    assert_ok(ctx, rp__gguf_open(ctx, golden("types.gguf"), &g));
+    assert_ok(ctx, rp__gguf_open(ctx, io_golden("types.gguf"), &g));
     const rp_gguf_tensor *t = rp__gguf_find(g, "listed");
     assert_int_equal(t->elems, 256);
     assert_string_equal(t->type, "IQ2_XXS");
@@ -205,7 +205,7 @@ static void a_model_in_several_files_is_read_as_one(void **state)
     float row[4], all[8];
     rp_gguf *g;
 
-    assert_ok(ctx, rp__gguf_open(ctx, golden(PART("1")), &g));
+    assert_ok(ctx, rp__gguf_open(ctx, io_golden(PART("1")), &g));
     assert_int_equal(rp__gguf_n_tensors(g), 5);
     for (int i = 0; i < 5; i++) {
         const rp_gguf_tensor *t = rp__gguf_find(g, in_order[i]);
@@ -224,7 +224,7 @@ static void a_model_in_several_files_is_read_as_one(void **state)
 static void copy_part(const char *from, const char *to)
 {
     int64_t bytes;
-    char *text = whole(ctx, golden(from), &bytes);
+    char *text = whole(ctx, io_golden(from), &bytes);
 
     assert_ok(ctx, rp__file_write(ctx, temp_path(to), text, bytes));
     rp__release(text);
@@ -460,7 +460,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
 {
     (void)state;
     int64_t bytes, refused = 0;
-    char *all = whole(ctx, golden("types.gguf"), &bytes);
+    char *all = whole(ctx, io_golden("types.gguf"), &bytes);
 
     for (int64_t n = 0; n < bytes; n++) {
         uint8_t *cut     = malloc((size_t)n + 1);
@@ -494,7 +494,7 @@ static void every_allocation_may_fail(void **state)
 
     for (int i = 0; i < RP_COUNT(files); i++) {
         rp_gguf *g = NULL;
-        until_no_fault_fires(ctx, rp__gguf_open(ctx, golden(files[i]), &g), assert_null(g));
+        until_no_fault_fires(ctx, rp__gguf_open(ctx, io_golden(files[i]), &g), assert_null(g));
         rp__gguf_close(g);
     }
 }

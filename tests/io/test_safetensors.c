@@ -23,10 +23,10 @@ static void every_dtype_reads_with_the_values_torch_gives(void **state)
 {
     (void)state;
     int64_t bytes, at = 0;
-    float *expected = (float *)whole(ctx, golden("dtypes.f32"), &bytes);
+    float *expected = (float *)whole(ctx, io_golden("dtypes.f32"), &bytes);
     rp_safetensors *set;
 
-    assert_ok(ctx, rp__safetensors_open(ctx, golden("dtypes.safetensors"), &set));
+    assert_ok(ctx, rp__safetensors_open(ctx, io_golden("dtypes.safetensors"), &set));
     assert_int_equal(rp__safetensors_n_tensors(set), 18);
     for (int64_t i = 0; i < 18; i++) {
         const rp_safetensor *t = rp__safetensors_at(set, i);
@@ -68,7 +68,7 @@ static void a_saved_file_has_the_bytes_the_python_library_writes(void **state)
     for (size_t i = 0; i < sizeof data; i += 7)
         assert_ok(ctx, rp__safetensors_put(w, (char *)&data + i, (int64_t)(sizeof data - i < 7 ? sizeof data - i : 7)));
     assert_ok(ctx, rp__safetensors_commit(w));
-    char *got = whole(ctx, temp_path("saved"), &got_bytes), *expected = whole(ctx, golden("saved.safetensors"), &expected_bytes);
+    char *got = whole(ctx, temp_path("saved"), &got_bytes), *expected = whole(ctx, io_golden("saved.safetensors"), &expected_bytes);
     assert_int_equal(got_bytes, expected_bytes);
     assert_memory_equal(got, expected, (size_t)got_bytes);
     rp__release(got);
@@ -344,7 +344,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
 {
     (void)state;
     int64_t bytes;
-    char *file = whole(ctx, golden("saved.safetensors"), &bytes);
+    char *file = whole(ctx, io_golden("saved.safetensors"), &bytes);
 
     for (int64_t n = 0; n < bytes; n++) {
         uint8_t *cut = malloc((size_t)n + 1);
@@ -377,7 +377,7 @@ static void parts_of_a_tensor_read_as_the_whole_does_and_not_beyond_it(void **st
     float all[6], part[3] = { 9, 9, 9 };
     rp_safetensors *set;
 
-    assert_ok(ctx, rp__safetensors_open(ctx, golden("saved.safetensors"), &set));
+    assert_ok(ctx, rp__safetensors_open(ctx, io_golden("saved.safetensors"), &set));
     const rp_safetensor *t = rp__safetensors_find(set, "a.weight");
     assert_ok(ctx, rp__safetensors_read(set, t, 0, 6, all));
     assert_ok(ctx, rp__safetensors_read(set, t, 2, 3, part));

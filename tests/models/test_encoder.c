@@ -7,44 +7,7 @@
 
 enum { TOKENS = 20, VOCAB = 96, MANY = 64 };
 
-static rp_model_files *open_files(const char *path)
-{
-    rp_model_files *files;
-    rp_report report;
-
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, path, NULL, &report, &files));
-    rp__report_close(&report);
-    return files;
-}
-
-static rp_model *build(rp_model_files *files)
-{
-    rp_model_config config;
-    rp_model *m;
-
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &m));
-    return m;
-}
-
-static rp_model *load(const char *path, bool *fresh)
-{
-    rp_model_files *files = open_files(path);
-    rp_model *m           = build(files);
-
-    assert_ok(ctx, rp__model_load(m, files));
-    if (fresh) *fresh = rp__model_files_fresh_head(files);
-    rp__model_files_close(files);
-    return m;
-}
-
-static rp_model *load_golden(void)
-{
-    char path[RP_GOLDEN_PATH];
-
-    return load(golden_path(path, "models/bert"), NULL);
-}
+static rp_model *load_golden(void) { return golden_model(ctx, "bert", RP_F32); }
 
 /* ---- who sees whom ---- */
 
@@ -148,25 +111,24 @@ static bool same_param(const rp_model *a, const rp_model *b, int i)
 static void a_bare_encoder_gets_the_head_of_a_fresh_model(void **state)
 {
     (void)state;
-    bool fresh;
-
     copy_config();
     write_bare(NULL);
     ctx->seed       = 17;
-    rp_model *whole = load_golden(), *bare = load(temp_dir, &fresh), *drawn = load_golden();
+    rp_model *whole = load_golden(), *drawn = load_golden();
+    opened bare     = load_model(temp_dir, RP_F32);
     rp__model_init(drawn, 17);
-    assert_true(fresh);
-    for (int i = 0; i < rp__model_n_params(bare); i++) {
-        bool head = !strncmp(rp__model_param(bare, i)->path, "head.", 5);
-        if (!same_param(bare, head ? drawn : whole, i)) fail_msg("'%s' is not what it should be", rp__model_param(bare, i)->path);
+    assert_true(rp__model_files_fresh_head(bare.files));
+    for (int i = 0; i < rp__model_n_params(bare.model); i++) {
+        const char *path = rp__model_param(bare.model, i)->path;
+        if (!same_param(bare.model, strncmp(path, "head.", 5) ? whole : drawn, i)) fail_msg("'%s' is not what it should be", path);
     }
-    assert_ok(ctx, rp__model_export(bare, temp_dir));
-    rp_model *again = load(temp_dir, &fresh);
-    assert_false(fresh);
-    for (int i = 0; i < rp__model_n_params(bare); i++) assert_true(same_param(bare, again, i));
-    rp__model_free(again);
+    assert_ok(ctx, rp__model_export(bare.model, temp_dir));
+    opened again = load_model(temp_dir, RP_F32);
+    assert_false(rp__model_files_fresh_head(again.files));
+    for (int i = 0; i < rp__model_n_params(bare.model); i++) assert_true(same_param(bare.model, again.model, i));
+    close_model(&again);
+    close_model(&bare);
     rp__model_free(drawn);
-    rp__model_free(bare);
     rp__model_free(whole);
 }
 
@@ -175,13 +137,11 @@ static void a_part_of_a_head_is_no_head(void **state)
     (void)state;
     copy_config();
     write_bare("cls.predictions.bias");
-    rp_model_files *files = open_files(temp_dir);
-    rp_model *m           = build(files);
+    opened bare = open_model(temp_dir, NULL, RP_F32);
 
-    assert_int_equal(rp__model_load(m, files), RP_ERR_FORMAT);
+    assert_int_equal(rp__model_load(bare.model, bare.files), RP_ERR_FORMAT);
     assert_non_null(strstr(rp_error(ctx), "tensor 'cls.predictions.transform.dense.weight' is missing"));
-    rp__model_free(m);
-    rp__model_files_close(files);
+    close_model(&bare);
 }
 
 /* ---- what it is not asked ---- */

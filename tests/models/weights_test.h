@@ -2,10 +2,8 @@
 #ifndef RP_WEIGHTS_TEST_H
 #define RP_WEIGHTS_TEST_H
 
+#include "golden_model.h"
 #include "io_test.h"
-
-#include "io/safetensors.h"
-#include "models/weights.h"
 
 static rp_ctx *ctx;
 
@@ -27,13 +25,6 @@ static inline int teardown(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-#define RP_GOLDEN_PATH 512
-static inline const char *golden_path(char out[RP_GOLDEN_PATH], const char *name)
-{
-    assert_in_range(snprintf(out, RP_GOLDEN_PATH, "%s/tests/golden/%s", RP_SOURCE_DIR, name), 1, RP_GOLDEN_PATH - 1);
-    return out;
-}
-
 static inline const char *variant_path(char out[RP_GOLDEN_PATH], const char *variant)
 {
     char name[64];
@@ -42,24 +33,9 @@ static inline const char *variant_path(char out[RP_GOLDEN_PATH], const char *var
     return golden_path(out, name);
 }
 
-/* Files and a model for them, not loaded yet. `overrides` is YAML or NULL. */
-typedef struct { rp_model_files *files; rp_model *model; rp_report report; } opened;
+typedef opened_model opened;
 
-static inline opened open_model(const char *path, const char *overrides, rp_dtype dtype)
-{
-    rp_yaml_doc doc        = { .bump = { .ctx = ctx } };
-    rp_yaml_node *tree     = NULL;
-    rp_model_config config = { .family = NULL };
-    opened o;
-
-    rp__report_open(&o.report, ctx);
-    if (overrides) assert_ok(ctx, rp__yaml_parse(&doc, "recipe", overrides, (int64_t)strlen(overrides), &o.report, &tree));
-    assert_ok(ctx, rp__model_files_open(ctx, path, tree, &o.report, &o.files));
-    assert_ok(ctx, rp__model_files_config(o.files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, dtype, &o.model));
-    rp__bump_free(&doc.bump);
-    return o;
-}
+static inline opened open_model(const char *path, const char *overrides, rp_dtype dtype) { return open_at(ctx, path, overrides, dtype); }
 
 static inline void close_model(opened *o)
 {

@@ -331,6 +331,12 @@ static void a_function_that_leaves_gradients_off_is_an_error_that_leaves_no_regi
     assert_null(y);
     assert_null(rp_in_checkpoint(ctx));
     rp_tensor_unref(seen);
+    assert_ok(ctx, rp_set_grad(ctx, true));
+    assert_int_equal(rp_checkpoint_sequential(ctx, (rp_checkpoint_function[]){ square_and_off }, (void *[]){ &seen }, 1, 1, x,
+                                              &(rp_checkpoint_options){ .n_outputs = 9 }, &y), RP_ERR_STATE);      /* of a function it takes back one */
+    assert_null(y);
+    assert_null(rp_in_checkpoint(ctx));
+    rp_tensor_unref(seen);
     assert_ok(ctx, rp_checkpoint(ctx, square_and_off, &seen, &x, NULL, &y));       /* off before, off after */
     assert_null(rp_in_checkpoint(ctx));
     assert_ok(ctx, rp_set_grad(ctx, true));

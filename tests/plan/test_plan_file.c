@@ -128,6 +128,7 @@ static void what_is_no_plan_is_refused(void **state)
         { "\"at\": ", "\"in\": ", "one of 'passes' is incomplete", RP_ERR_FORMAT },
         { "\"at\": ", "\"at\": 9999", "is not in the step", RP_ERR_CONFIG },
         { "\"at\": ", "\"at\": -", "is not in the step", RP_ERR_CONFIG },
+        { "\"regions\": [", "\"regions\": [{\"first\": 4294967296, \"end\": 2, \"path\": \"x\"}", "does not nest", RP_ERR_CONFIG },
     };
     subject x;
     char *good, changed[65536];

@@ -360,6 +360,25 @@ static rp_status first_two_alone(void *self, int at, const rp_op_meta *meta, con
     return RP_OK;
 }
 
+static rp_status no_room(void *ctx) { return rp__fail(ctx, RP_ERR_MEMORY, "no room to note the pass"); }
+
+static void a_record_that_cannot_be_planned_is_forgotten(void **state)
+{
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_tensor *w = new_param(ctx, RP_F32, T, H, 1, 1, "w"), *loss;
+
+    (void)state;
+    assert_ok(ctx, rp__tape_open(ctx));
+    rp__tape_plan_by(ctx, &(rp_planner){ .fate = first_two_alone, .recorded = no_room, .self = ctx });
+    loss = sum_all(ctx, w);
+    assert_int_equal(rp__backward(ctx, loss), RP_ERR_MEMORY);
+    assert_int_equal(rp__tape_n_calls(ctx), 0);
+    rp__tape_plan_by(ctx, NULL);
+    rp_tensor_unref(loss);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
 static void calls_alone_in_a_region_run_once_for_it_and_once_for_themselves(void **state)
 {
     static const rp_stretch region = { 0, 4, "all but the sum" };
@@ -402,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_value_that_another_region_holds_is_not_made_again),
         cmocka_unit_test(calls_whose_readers_get_no_gradient_are_not_replayed),
         cmocka_unit_test(a_region_lets_go_of_what_it_read_once_it_has_run_again),
+        cmocka_unit_test(a_record_that_cannot_be_planned_is_forgotten),
         cmocka_unit_test(calls_alone_in_a_region_run_once_for_it_and_once_for_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

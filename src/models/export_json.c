@@ -1,0 +1,86 @@
+/* models/export_json.c -- what stands beside exported weights: config.json as transformers would write it, and what is carried over as it is,
+ * generation_config.json, which says how to sample from the model. */
+#include "models/weights_inside.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+
+enum { CARRIED_CAP_BYTES = 1 << 20 };
+
+/* jansson writes reals with the digits it is told: 15 keep 1e-5 as it was, 17 keep any number. */
+static bool reads_back_from_15(const json_t *value)
+{
+    const char *key;
+    char text[32];
+    double back;
+    json_t *child;
+    size_t i;
+    bool ok = true;
+
+    if (json_is_real(value)) {
+        snprintf(text, sizeof text, "%.15g", json_real_value(value));
+        return rp__parse_double(text, &back) && back == json_real_value(value);
+    }
+    json_object_foreach((json_t *)value, key, child) ok = ok && reads_back_from_15(child);
+    json_array_foreach(value, i, child) ok = ok && reads_back_from_15(child);
+    return ok;
+}
+
+static const char *torch_name(rp_dtype dtype)
+{
+    return dtype == RP_BF16 ? "bfloat16" : dtype == RP_F64 ? "float64" : "float32";
+}
+
+/* transformers 5 writes `dtype`, and so does 4 since 4.56; `torch_dtype` of an older file would contradict it. */
+static json_t *config_of(rp_model *model)
+{
+    const rp_model_config *c = rp__model_config(model);
+    json_t *out              = json_deep_copy(c->source);
+    rp_dtype dtype           = rp_tensor_meta(rp__model_param(model, 0)->tensor)->dtype;
+
+    json_object_del(out, "torch_dtype");
+    if (!json_object_set_new(out, "architectures", json_pack("[s]", c->family->architecture)) &&
+        !json_object_set_new(out, "dtype", json_string(torch_name(dtype))))
+        return out;
+    json_decref(out);
+    return NULL;
+}
+
+rp_status rp__export_json(rp_ctx *ctx, json_t *json, const char *directory, const char *name)
+{
+    char *text   = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15 : 17)) : NULL;
+    char *path   = text ? rp__path_join(ctx, directory, name) : NULL;
+    size_t n     = text ? strlen(text) : 0;
+    rp_status status;
+
+    if (text) text[n] = '\n';           /* in place of the zero */
+    if (!text) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of %s", name);
+    else status = path ? rp__file_write(ctx, path, text, (int64_t)n + 1) : RP_ERR_MEMORY;
+    rp__release(path);
+    free(text);
+    json_decref(json);
+    return status;
+}
+
+rp_status rp__export_config(rp_model *model, const char *directory)
+{
+    return rp__export_json(rp__model_ctx(model), config_of(model), directory, "config.json");
+}
+
+rp_status rp__model_carry(rp_ctx *ctx, const char *source, const char *directory)
+{
+    static const char name[] = "generation_config.json";
+    char *from = rp__path_join(ctx, source, name), *to = from ? rp__path_join(ctx, directory, name) : NULL, *text = NULL;
+    int64_t bytes;
+    rp_status status = to ? RP_OK : RP_ERR_MEMORY;
+
+    if (status == RP_OK && rp__file_exists(from)) {
+        status = rp__file_read(ctx, from, CARRIED_CAP_BYTES, &text, &bytes);
+        if (status == RP_OK) status = rp__file_write(ctx, to, text, bytes);
+    }
+    rp__release(text);
+    rp__release(to);
+    rp__release(from);
+    return status;
+}

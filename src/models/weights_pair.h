@@ -1,0 +1,73 @@
+/* models/weights_pair.h -- which tensor of a file fills which parameter: found by weights_pair.c, checked and read by weights_load.c. */
+#ifndef RP_MODELS_WEIGHTS_PAIR_H
+#define RP_MODELS_WEIGHTS_PAIR_H
+
+#include "io/safetensors.h"
+#include "models/weights_inside.h"
+
+/* One of the two. */
+typedef struct { const rp_safetensor *st; const rp_gguf_tensor *gguf; } rp_file_tensor;
+
+/* What one tensor of the file fills: a parameter, or one of its pieces. */
+typedef struct {
+    const rp_param *param;
+    int64_t piece, pieces;              /* of the parameter; its parts stand one behind the other */
+    rp_meta m;                          /* as the file has it */
+    int64_t first;                      /* its first element, in the parameter */
+    rp_file_tensor from;
+} rp_weight_part;
+
+typedef struct {
+    rp_ctx *ctx;
+    rp_model *model;
+    const rp_model_config *config;
+    const char *path;
+    rp_safetensors *st;
+    rp_gguf *gguf;
+    rp_report report;
+    rp_status status;                   /* of the first error */
+    int n_parts;
+    rp_weight_part *part;
+    const rp_name_pair *name;           /* of the file's tensors */
+    int n_names;
+    bool fresh;                         /* what may be fresh is: the file has none of it */
+    rp_left_out left_out;               /* of a wrapper's files */
+    rp_file_tensor head;                /* lm_head of a file whose embeddings are tied; none: both NULL */
+    float *window;
+    int64_t window_elems;
+} rp_weight_loader;
+
+/* The first is told, the others are counted. */
+#define RP_LOADER_FAIL(l, s, ...) \
+    do { \
+        if ((l)->status == RP_OK) (l)->status = (s); \
+        rp__report_error(&(l)->report, (rp_place){ (l)->path, 0 }, __VA_ARGS__); \
+    } while (0)
+
+static inline bool is_some(rp_file_tensor t) { return t.st || t.gguf; }
+static inline const char *name_of(rp_file_tensor t) { return t.st ? t.st->name : t.gguf->name; }
+static inline int ndim_of(rp_file_tensor t) { return t.st ? t.st->ndim : t.gguf->ndim; }
+static inline const int64_t *dim_of(rp_file_tensor t) { return t.st ? t.st->dim : t.gguf->dim; }
+static inline int64_t elems_of(rp_file_tensor t) { return t.st ? t.st->elems : t.gguf->elems; }
+static inline int64_t row_of(rp_file_tensor t) { return ndim_of(t) ? dim_of(t)[ndim_of(t) - 1] : 1; }
+
+/* NULL: none. */
+static inline bool globs_match(const char *const *glob, const char *name)
+{
+    for (; glob && *glob; glob++)
+        if (rp__glob(*glob, name)) return true;
+    return false;
+}
+
+/* From ctx, model, config, path and a file to parts, each with the tensor that fills it, if there is one; head, fresh and left_out. What fits
+ * nowhere is in the report.
+ * errors  RP_ERR_MEMORY · RP_ERR_SHAPE · RP_ERR_FORMAT a wrapper without a text model */
+rp_status rp__weights_pair(rp_weight_loader *l);
+/* NULL: the model has no such parameter, or it has fewer pieces. */
+rp_weight_part *rp__weight_part_find(const rp_weight_loader *l, const char *path, int64_t piece);
+/* How the file would call it. */
+const char *rp__weight_part_name(const rp_weight_loader *l, const rp_weight_part *p, char out[RP_WEIGHT_NAME_CHARS]);
+/* Is it drawn, as the file has none of what may be fresh? */
+bool rp__weight_is_fresh(const rp_weight_loader *l, const rp_param *p);
+
+#endif
