@@ -156,7 +156,8 @@ rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, i
     id_list all        = { m, NULL, 0, 0 };
 
     RP_TRY(rp__text_file_open(m->run.ctx, path, &file));
-    rp_status status = rp__text_ids(m->run.ctx, file, rp__text_ids_feed, m->tokenizer, append, &all);
+    rp_status status = rp__text_file_check(file);
+    if (status == RP_OK) status = rp__text_ids(m->run.ctx, file, rp__text_ids_feed, m->tokenizer, append, &all);
     rp__text_file_close(file);
     if (status != RP_OK) {
         rp__release(all.ids);
