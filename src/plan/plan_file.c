@@ -214,6 +214,7 @@ void rp__plan_text_free(rp_plan_text *t)
 
 bool rp__plan_text_in_backward(const rp_plan_text *t) { return json_is_true(json_object_get(t->root, "optimizer_in_bwd")); }
 const char *rp__plan_text_recipe(const rp_plan_text *t) { return json_string_value(json_object_get(t->root, "recipe")); }
+const char *rp__plan_text_machine(const rp_plan_text *t) { return json_string_value(json_object_get(json_object_get(t->root, "made_for"), "machine")); }
 bool rp__plan_text_is_empty(const rp_plan_text *t) { return json_array_size(json_object_get(t->root, "passes")) == 0; }
 
 /* ---- held against a step ---- */
