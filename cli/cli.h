@@ -112,6 +112,9 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
  * errors  as rp__tokenizer_encode, rp__text_ids · RP_ERR_ARG the tokenizer is of another model */
 rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
 rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, int64_t *n_ids);
+/* What a user says, as the model's chat template writes it, up to where the answer begins; `path` is MODEL. *text is yours to rp__release.
+ * errors  RP_ERR_ARG there is no template · as rp__chat_load, rp__chat_ask */
+rp_status cli_model_ask(cli_model *m, const char *path, const char *says, char **text);
 /* The parameters, from the files. */
 int cli_model_load(cli_model *m);
 void cli_model_close(cli_model *m);

@@ -12,6 +12,7 @@ typedef struct {
     const char *prompt;
     int64_t max_new_tokens, top_k, seed;
     double temperature;
+    bool chat;
 } generate_fields;
 
 typedef struct {
@@ -83,7 +84,7 @@ static bool take_token(void *user, int32_t id)
 /* ---- the prompt ---- */
 
 /* With bos where the tokenizer adds it, or where there is nothing else to begin with; one beyond the vocabulary is inert. */
-static rp_status encode_prompt(cli_model *m, const char *prompt, int32_t **out, int64_t *n_out)
+static rp_status encode_text(cli_model *m, const char *prompt, int32_t **out, int64_t *n_out)
 {
     rp_ctx *ctx  = m->run.ctx;
     int32_t *ids = NULL, bos = rp__tokenizer_bos(m->tokenizer);
@@ -104,6 +105,19 @@ static rp_status encode_prompt(cli_model *m, const char *prompt, int32_t **out, 
     return status;
 }
 
+/* A chat template writes bos itself. */
+static rp_status encode_prompt(cli_model *m, const char *path, const generate_fields *fields, int32_t **out, int64_t *n_out)
+{
+    char *text = NULL;
+
+    if (!fields->chat) return encode_text(m, fields->prompt, out, n_out);
+    RP_TRY(cli_model_ask(m, path, fields->prompt, &text));
+    rp_status status = cli_model_encode(m, text, (int64_t)strlen(text), out, n_out);
+    if (status == RP_OK && !*n_out) status = rp__fail(m->run.ctx, RP_ERR_ARG, "the chat template writes nothing");
+    rp__release(text);
+    return status;
+}
+
 /* ---- all ---- */
 
 static int end(writer *w, rp_generate_end why, double seconds)
@@ -119,7 +133,7 @@ static int end(writer *w, rp_generate_end why, double seconds)
     return code;
 }
 
-static int go_on(cli_model *m, const generate_fields *fields)
+static int go_on(cli_model *m, const char *path, const generate_fields *fields)
 {
     int32_t stop[2] = { rp__tokenizer_eos(m->tokenizer), m->config.eos }, *ids = NULL;
     rp_generate_options options = { .max_new_tokens = fields->max_new_tokens, .temperature = fields->temperature,
@@ -128,7 +142,7 @@ static int go_on(cli_model *m, const generate_fields *fields)
     int64_t n_ids   = 0;
     rp_generate_end why;
 
-    rp_status status = encode_prompt(m, fields->prompt, &ids, &n_ids);
+    rp_status status = encode_prompt(m, path, fields, &ids, &n_ids);
     if (status != RP_OK) return cli_fail(&m->run, status);
     int code = cli_model_load(m);
     if (code == CLI_GO) {
@@ -150,13 +164,14 @@ static int generate(cli *c, const void *given, const cli_args *args)
 
     if (code != CLI_GO) return code;
     code = cli_model_open(c, args->word[0], args, RP_BF16, false, &model);
-    if (code == CLI_GO) code = go_on(&model, fields);
+    if (code == CLI_GO) code = go_on(&model, args->word[0], fields);
     cli_model_close(&model);
     return code;
 }
 
 static const cli_option options[] = {
     { "prompt", 'p', CLI_TEXT, offsetof(generate_fields, prompt), "TEXT", "what the text begins with", 0, 0 },
+    { "chat", 'c', CLI_FLAG, offsetof(generate_fields, chat), NULL, "TEXT is what a user says: the model's chat template is put around it", 0, 0 },
     { "max-new-tokens", 'n', CLI_INT, offsetof(generate_fields, max_new_tokens), "N", "at most so many (default: 128)", 0, 1e9 },
     { "temperature", 't', CLI_NUMBER, offsetof(generate_fields, temperature), "T",
       "below 1 likelier, 0 always the likeliest (default: 0.8)", 0, 1e9 },
@@ -166,7 +181,7 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_generate = {
-    .usage = "MODEL --prompt TEXT [KEY=VALUE ...]",
+    .usage = "MODEL --prompt TEXT [--chat] [KEY=VALUE ...]",
     .about = "Write the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos\n"
              "is put first where the tokenizer adds it. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter.\n"
              "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter.",

@@ -58,8 +58,8 @@ static void print_verdict(const rp_forecast *f)
     }
     printf("%-14s reserved %s", f->budget ? "fits" : "no budget", rp__size_text(reserved, f->found.memory.reserved_bytes));
     if (f->budget) printf(" of %s", budget);
-    if (f->bound == f->found.memory.reserved_bytes) printf("; no byte of it is never used at the peak\n");
-    else printf("; %.4f of what is live at once\n", ratio((double)f->found.memory.reserved_bytes, (double)f->bound));
+    if (f->bound == f->found.memory.reserved_bytes) printf("; the peak uses every byte of it\n");
+    else printf("; %.4f times what is live at once\n", ratio((double)f->found.memory.reserved_bytes, (double)f->bound));
     printf("%-14s %s\n", "least budget", least);
 }
 

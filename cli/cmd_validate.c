@@ -45,6 +45,7 @@ static int validate(cli *c, const void *given, const cli_args *args)
     }
     if (!args->n_words) {
         cli_say(c, "an argument is missing: reprise validate CONFIG [KEY=VALUE ...]");
+        fprintf(stderr, "try 'reprise validate --help'\n");
         return CLI_USAGE;
     }
     int code = cli_load_recipe(c, args, 0, &recipe);

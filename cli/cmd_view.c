@@ -9,11 +9,13 @@
 
 enum { POINTS = 24 };
 
-typedef struct { const char *file; } view_fields;
+typedef struct { const char *file, *device; } view_fields;
 
 typedef struct {
     char *plan, *metrics;                       /* files; metrics NULL: no run */
     char *out;
+    char *machine;                              /* that the plan was made for */
+    const char *device;                         /* that the page is reckoned for; NULL: this machine */
 } places;
 
 /* ---- where things are ---- */
@@ -34,6 +36,7 @@ static void drop(places *p)
     rp__release(p->plan);
     rp__release(p->metrics);
     rp__release(p->out);
+    rp__release(p->machine);
 }
 
 /* RUN_DIR: its plan.json, its metrics, report.html in it. PLAN: beside it, the name with .html behind. */
@@ -54,12 +57,24 @@ static int find(cli *c, const char *word, const char *file, places *p)
 
 /* ---- the recipe of a plan ---- */
 
-static rp_status read_recipe(cli *c, const places *p, rp_report *report, rp_recipe **out)
+/* A device that has a name is known again; one that was described is to be described again. */
+static bool is_device(const cli *c, const char *machine)
+{
+    rp_cost_table *table;
+
+    if (rp__cost_table_device(c->ctx, machine, &table) != RP_OK) return false;
+    rp__cost_table_free(table);
+    return true;
+}
+
+static rp_status read_recipe(cli *c, places *p, rp_report *report, rp_recipe **out)
 {
     rp_plan_text *text;
 
     RP_TRY(rp__plan_read(c->ctx, p->plan, &text));
-    const char *recipe = rp__plan_text_recipe(text);
+    const char *recipe = rp__plan_text_recipe(text), *machine = rp__plan_text_machine(text);
+    if (machine) p->machine = rp__host_text(c->ctx, machine);
+    if (p->machine && !p->device && is_device(c, p->machine)) p->device = p->machine;
     rp_status status   = rp__recipe_read(c->ctx, p->plan, recipe, (int64_t)strlen(recipe), 0, NULL, report, out);
     rp__plan_text_free(text);
     return status;
@@ -69,16 +84,18 @@ static rp_status read_recipe(cli *c, const places *p, rp_report *report, rp_reci
 
 static rp_status make_page(const cli *c, const rp_recipe *recipe, const places *p, rp_report *report)
 {
-    const rp_forecast_options options = { .events = true, .least = false };
+    const rp_forecast_options options = { .events = true, .least = false, .device = p->device };
     rp_forecast f = { 0 };
     rp_sweep s    = { 0 };
     char title[RP_TITLE_CHARS];
 
     rp_status status = rp__recipe_open_plugins(recipe, report);
     if (status == RP_OK) status = rp__recipe_forecast(c->ctx, recipe, &options, report, &f);
-    if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, &(rp_sweep_options){ .n = POINTS }, report, &s);
+    if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, &(rp_sweep_options){ .n = POINTS, .device = p->device }, report, &s);
     if (status == RP_OK)
         status = rp__report_page_write(c->ctx, &(rp_report_page){ &f, &s, rp__report_title(recipe, title), p->metrics }, p->out);
+    if (status == RP_OK && p->machine && !p->device && strncmp(f.machine, p->machine, strlen(p->machine)))
+        cli_say(c, "note: the plan was made for '%s', the page's times are those of %s: --device describes another machine", p->machine, f.machine);
     rp__release(s.point);
     rp__forecast_close(&f);
     return status;
@@ -102,7 +119,7 @@ static int write_page(const cli *c, const rp_recipe *recipe, const places *p)
 static int view(cli *c, const void *given, const cli_args *args)
 {
     const view_fields *fields = given;
-    places p                  = { 0 };
+    places p                  = { .device = fields->device };
     rp_recipe *recipe         = NULL;
     rp_report report;
     int code = fields->file ? cli_find_output(c, fields->file) : CLI_GO;
@@ -124,10 +141,12 @@ static int view(cli *c, const void *given, const cli_args *args)
 
 static const cli_option options[] = {
     { "output", 'o', CLI_TEXT, offsetof(view_fields, file), "FILE", "where to write the page: report.html in the run, or beside the plan", 0, 0 },
+    { "device", 0, CLI_TEXT, offsetof(view_fields, device), "SPEC", "reckon for another machine, as 'reprise plan' does (default: a named one that the plan was made for)",
+      0, 0 },
 };
 
 const cli_command cmd_view = {
-    .usage = "RUN_DIR|PLAN [-o FILE.html]",
+    .usage = "RUN_DIR|PLAN [-o FILE.html] [--device SPEC]",
     .about = "Make the report of a run or of a plan: memory over the step, the arena, what becomes of every slot, the curve of\n"
              "budgets, the losses. One page that needs nothing beside it. A run leaves the same without the curve. PLAN is what\n"
              "'reprise plan -o' wrote.",

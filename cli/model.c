@@ -3,6 +3,7 @@
  * The settings are recipe keys, so the recipe's schema reads them; a command takes only those that mean something to it. */
 #include "cli/cli.h"
 
+#include "io/chat.h"
 #include "io/text_ids.h"
 #include "models/adapter.h"
 
@@ -146,7 +147,8 @@ rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, i
     id_list all        = { m, NULL, 0, 0 };
 
     RP_TRY(rp__text_file_open(m->run.ctx, path, &file));
-    rp_status status = rp__text_ids(m->run.ctx, file, rp__text_ids_feed, m->tokenizer, append, &all);
+    rp_status status = rp__text_file_check(file);
+    if (status == RP_OK) status = rp__text_ids(m->run.ctx, file, rp__text_ids_feed, m->tokenizer, append, &all);
     rp__text_file_close(file);
     if (status != RP_OK) {
         rp__release(all.ids);
@@ -155,6 +157,40 @@ rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, i
     *ids   = all.ids;
     *n_ids = all.n;
     return RP_OK;
+}
+
+/* ---- a question ---- */
+
+static rp_status open_chat(cli_model *m, const char *path, rp_chat **out)
+{
+    char *beside     = NULL;
+    rp_status status = m->settings->tokenizer.path ? RP_OK : rp__tokenizer_place(m->run.ctx, path, &beside);
+
+    if (status == RP_OK) status = rp__chat_load(m->run.ctx, beside ? beside : m->settings->tokenizer.path, NULL, out);
+    rp__release(beside);
+    if (status == RP_OK && !*out)
+        return rp__fail(m->run.ctx, RP_ERR_ARG, "no chat template is beside the tokenizer of '%s': leave out --chat", path);
+    return status;
+}
+
+rp_status cli_model_ask(cli_model *m, const char *path, const char *says, char **text)
+{
+    rp_chat *chat        = NULL;
+    rp_template_text all = { 0 };
+    json_error_t e;
+
+    RP_TRY(open_chat(m, path, &chat));
+    json_t *messages = json_pack_ex(&e, 0, "[{s:s, s:s}]", "role", "user", "content", says);
+    rp_status status = RP_OK;
+    if (messages) status = rp__chat_ask(chat, messages, &all);
+    else if (json_error_code(&e) == json_error_invalid_utf8)
+        status = rp__fail(m->run.ctx, RP_ERR_ARG, "the prompt is not UTF-8, as chat templates want it");
+    else status = rp__fail(m->run.ctx, RP_ERR_MEMORY, "cannot allocate a conversation");
+    json_decref(messages);
+    rp__chat_free(chat);
+    if (status == RP_OK) *text = all.text;
+    rp__release(all.span);
+    return status;
 }
 
 int cli_model_load(cli_model *m)

@@ -1,8 +1,8 @@
 /* op.h -- for authors of ops. An op is one file in src/ops and one line in src/ops/ops.def; docs/howto/op.md walks through one.
  *
  *   shape      runs first, in rehearsals too: checks everything, fills out[], slot[], scratch bytes, from shapes and
- *              attributes alone, never from contents
- *   cost       FLOPs and bytes of one pass
+ *              attributes alone, never from contents; what does not fit is rp_fail's to say
+ *   cost       FLOPs and bytes of one pass; NULL: one FLOP an element, every byte once
  *   needs      exactly what backward reads: RP_IN(i) | RP_OUT(i) | RP_SLOT(i); shape may take bits away from the call's own, where
  *              the gradients that are wanted read less. Reading anything else is caught in tests
  *   forward, backward   cannot fail, cannot allocate. Gradients have their tensor's dtype (a parameter's may be wider);
@@ -27,7 +27,7 @@ extern "C" {
 #define RP_SLOT(i) (UINT32_C(1) << (16 + (i)))
 
 enum {                                      /* flags */
-    RP_OP_RANDOM     = 1,                   /* forward and backward draw from call->key … */
+    RP_OP_RANDOM     = 1,                   /* forward and backward draw from call->stream */
     RP_OP_EFFECT     = 2,                   /* changes something besides its outputs: never replayed … */
     RP_OP_COLLECTIVE = 4,                   /* talks to other ranks: never replayed, but with RP_OP_REPLAYS; what it makes and takes is of class comm */
     RP_OP_VARIADIC   = 8,                   /* n_in is a maximum; the call brings its own count */
@@ -52,14 +52,15 @@ typedef struct {
     uint32_t needs;                         /* the op's, less what shape takes away */
     bool want_grad;                         /* a backward may follow. Where none does, the call has no slots: n_slot is 0 */
     bool train;                             /* the module's mode: dropout acts when true */
-    bool fast, dense;                       /* kernels exist for this device and dtype; every input is dense */
+    bool fast, dense;                       /* kernels exist for this device and dtype; every input, hence every gradient, is dense */
     bool in_grad[RP_MAX_IN];                /* which inputs want a gradient */
     int threads;                            /* the nominal team */
     rp_meta in[RP_MAX_IN], out[RP_MAX_OUT], slot[RP_MAX_SLOT];
     int64_t scratch_bytes, scratch_backward_bytes;
 } rp_op_meta;
 
-/* Where a random op draws from: see base/philox.h. */
+/* What the numbers of a random op may depend on, and nothing else: key, of the seed, the module path and the call under it; step; the sample,
+ * sample_base + i for row i of the batch; the element within the row. Then a replay, and another split of the batch, draw the same. */
 typedef struct { uint64_t key; int64_t step, sample_base; } rp_op_stream;
 
 /* A call with data. Tensors not listed in the meta's `needs` are NULL in backward; slots are NULL in a forward without one. */
@@ -107,12 +108,12 @@ struct rp_op {
     rp_cost (*cost)(const rp_op_meta *m, rp_pass pass);
     void (*forward)(const rp_op_call *c);
     void (*backward)(const rp_op_call *c);  /* NULL: no gradient flows */
-    const rp_op_case *cases;
+    const rp_op_case *cases;                /* for the tests of ops in this tree; NULL elsewhere */
     int n_case;
 };
 
 /* Make an op of your own known to the context under its name; rp_apply finds it there, and it takes part in everything. The op is
- * borrowed for as long as the context lives.
+ * borrowed for as long as the context lives, its name too.
  * errors  RP_ERR_ARG something is missing or out of range, or the name is taken · RP_ERR_MEMORY */
 RP_API rp_status rp_op_register(rp_ctx *ctx, const rp_op *op);
 

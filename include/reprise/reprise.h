@@ -6,7 +6,9 @@
  *            rp_tensor alone is counted: rp_tensor_ref, rp_tensor_unref. Every other pointer returned is borrowed
  *            and lives as long as the object that returned it.
  *   units    are suffixes: _bytes _flops _ns _elems _tokens. All sizes are int64_t.
- *   order    self, inputs, options, outputs.     threads: one ctx, one thread at a time.
+ *   order    self, inputs, options, outputs.     threads: one ctx, one thread at a time; each thread may have ctxs of its own.
+ *   misuse   wrong values and tensors of another ctx are errors. Undefined are NULL where a line does not allow it, an object after its
+ *            *_free or its last unref, and two threads on one ctx.
  */
 #ifndef REPRISE_H
 #define REPRISE_H
@@ -61,6 +63,10 @@ RP_API void rp_ctx_free(rp_ctx *ctx);
 /* The sentence of the last failing call, "" if none failed. */
 RP_API const char *rp_error(const rp_ctx *ctx);
 
+/* For functions of yours that a call runs (a step, an rp_checkpoint_function, the shape of an op): record why they fail, written as printf
+ * writes it, and return `status`. */
+RP_API rp_status rp_fail(rp_ctx *ctx, rp_status status, const char *format, ...) RP_PRINTF(3, 4);
+
 /* ---- memory ---- */
 
 typedef enum {
@@ -74,7 +80,8 @@ typedef struct {
     int64_t live_at[RP_MEM_CLASSES], peak_at[RP_MEM_CLASSES];
 } rp_mem;
 
-/* Read the ledger; when reset is true the peaks restart from the live bytes after reading. Cannot fail. */
+/* Read the ledger; when reset is true the peaks restart from the live bytes after reading. Device 0 is the context's, 1 the other one that
+ * rp_set_offload was given; where there is none, all is 0. Cannot fail. */
 RP_API void rp_mem_read(rp_ctx *ctx, int device, bool reset, rp_mem *out);
 
 /* "param", "grad", … Never NULL. */
@@ -98,25 +105,27 @@ typedef struct {
 } rp_meta;
 
 RP_API const char *rp_dtype_name(rp_dtype dtype);      /* "fp32", "bf16", "int32", "fp64" */
-RP_API int64_t rp_dtype_bytes(rp_dtype dtype);
+RP_API int64_t rp_dtype_bytes(rp_dtype dtype);         /* of one element; 0: no such dtype */
 
-/* A dense tensor on the context's device; contents are undefined until written.
- * owner   yours, with one reference · errors RP_ERR_SHAPE negative or overflowing dimensions · RP_ERR_MEMORY */
+/* A dense tensor on the context's device; contents are undefined until written. 0 dimensions are one element, a dimension of 0 is none.
+ * owner   yours, with one reference
+ * errors  RP_ERR_SHAPE negative, overflowing or too many dimensions · RP_ERR_DTYPE, RP_ERR_ARG no such dtype, no such class · RP_ERR_MEMORY */
 RP_API rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class mem_class, rp_tensor **out);
-RP_API rp_tensor *rp_tensor_ref(rp_tensor *tensor);
+RP_API rp_tensor *rp_tensor_ref(rp_tensor *tensor);      /* returns it; NULL is fine */
 RP_API void rp_tensor_unref(rp_tensor *tensor);
 
 RP_API const rp_meta *rp_tensor_meta(const rp_tensor *tensor);
 
 /* Copy all elements in or out, in row-major order, converting between the tensor's dtype and doubles or int32; `count` says how
  * many they are. A write raises the storage's version; on a context of shapes alone that is all it does.
- * errors  RP_ERR_META a read where there are shapes alone · RP_ERR_ARG wrong count */
+ * errors  RP_ERR_META a read where there are shapes alone · RP_ERR_ARG wrong count, a double that int32 does not hold */
 RP_API rp_status rp_tensor_write(rp_tensor *tensor, const double *from, int64_t count);
 RP_API rp_status rp_tensor_write_i32(rp_tensor *tensor, const int32_t *from, int64_t count);
 RP_API rp_status rp_tensor_read(const rp_tensor *tensor, double *to, int64_t count);
 
-/* Views share the storage. reshape: same number of elements, the tensor must be dense. slice: [start, start+length) of one
- * dimension (negative counts from the end). transpose: swap two dimensions. */
+/* Views share the storage, and gradients pass through them. reshape: same number of elements, the tensor must be dense. slice: [start,
+ * start+length) of dimension `dim`. transpose: swap two dimensions. A negative `dim` counts from the end.
+ * owner   the view is yours; it keeps the storage alive · errors RP_ERR_SHAPE · RP_ERR_MEMORY */
 RP_API rp_status rp_tensor_reshape(rp_tensor *tensor, int ndim, const int64_t *dim, rp_tensor **out);
 RP_API rp_status rp_tensor_slice(rp_tensor *tensor, int dim, int64_t start, int64_t length, rp_tensor **out);
 RP_API rp_status rp_tensor_transpose(rp_tensor *tensor, int dim_a, int dim_b, rp_tensor **out);
@@ -340,6 +349,7 @@ typedef struct {
 RP_API rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out);
 /* The same with random weights, from a config.json and the context's seed. */
 RP_API rp_status rp_model_new(rp_ctx *ctx, const char *config, const rp_model_options *options, rp_model **out);
+/* What was recorded with it must be gone: rp_backward or rp_forget. */
 RP_API void rp_model_free(rp_model *model);
 RP_API rp_module *rp_model_root(rp_model *model);
 
@@ -349,9 +359,10 @@ RP_API rp_tensor *rp_model_param(const rp_model *model, int i, const char **path
 /* Make what depends on the length of rows alone (tables of rotary positions) for rows up to `length`; else the first row that long makes it.
  * errors RP_ERR_ARG more than the model's context · RP_ERR_MEMORY */
 RP_API rp_status rp_model_reserve(rp_model *model, int64_t length);
-/* tokens int32 [rows, length] to logits [rows, length, vocabulary]. errors RP_ERR_SHAPE · RP_ERR_ARG an id outside · RP_ERR_MEMORY */
+/* tokens int32 [rows, length] to logits [rows, length, vocabulary] of the model's dtype, yours. errors RP_ERR_SHAPE · RP_ERR_ARG an id outside · RP_ERR_MEMORY */
 RP_API rp_status rp_model_logits(rp_model *model, rp_tensor *tokens, rp_tensor **logits);
-/* labels int32 [rows, length]: what each place should predict, -100 where nothing. loss [1] = weight * the sum of -log p. */
+/* labels int32 [rows, length]: what each place should predict (nothing is shifted here), -100 where nothing. loss fp32 [1] = weight * the sum
+ * of -log p, yours. errors as rp_model_logits */
 RP_API rp_status rp_model_loss(rp_model *model, rp_tensor *tokens, rp_tensor *labels, float weight, rp_tensor **loss);
 
 /* Write config.json and model.safetensors as transformers reads them into a directory that exists; an adapter is added into the weights.
@@ -363,7 +374,8 @@ RP_API rp_status rp_model_save(rp_model *model, const char *directory);
 /* `path`: a Hugging Face directory, a tokenizer.json, or a .gguf file. errors RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_UNSUPPORTED */
 RP_API rp_status rp_tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out);
 RP_API void rp_tokenizer_free(rp_tokenizer *tokenizer);
-/* UTF-8 to ids and back, neither bos nor eos added. *ids and *text are yours to rp_release. */
+/* UTF-8 to ids and back, neither bos nor eos added; bytes that are no UTF-8 are read as U+FFFD. *ids and *text are yours to rp_release, *ids NULL
+ * where there are none. errors RP_ERR_ARG an id outside the vocabulary, a negative count · RP_ERR_MEMORY */
 RP_API rp_status rp_tokenizer_encode(rp_tokenizer *tokenizer, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
 RP_API rp_status rp_tokenizer_decode(rp_tokenizer *tokenizer, const int32_t *ids, int64_t n_ids, char **text, int64_t *bytes);
 RP_API void rp_release(void *memory);
@@ -389,7 +401,8 @@ RP_API void rp_recipe_free(rp_recipe *recipe);
 
 /* Everything before step 1, or before the step a resume goes on with: model, data, optimizer states, a rehearsal of the step's
  * memory. The recipe is borrowed until free; its seed becomes the context's, and its threads, where set, must be the context's.
- * output_dir is made last.
+ * output_dir is made last. The context is not of shapes alone. It
+ * has one trainer at a time, and with a budget nothing else may live on it from here on.
  * errors  RP_ERR_CONFIG, RP_ERR_MATCH, RP_ERR_FORMAT, RP_ERR_UNSUPPORTED, RP_ERR_EXISTS input · RP_ERR_MEMORY · RP_ERR_IO */
 RP_API rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out);
 RP_API void rp_trainer_free(rp_trainer *trainer);

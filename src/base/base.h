@@ -38,6 +38,7 @@ void rp__bug(const char *file, int line, const char *condition);
 
 struct rp_ctx {
     char error[RP_ERROR_CHARS];
+    int64_t n_errors;                   /* sentences so far: did a function of a user's own say one? */
     rp_ctx_options options;
     int threads;                        /* the nominal team; part of the bits of a run */
     int n_devices;

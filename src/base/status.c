@@ -30,15 +30,33 @@ static void write_line(char *out, size_t room, const char *fmt, va_list args)
         if ((unsigned char)*p < 32) *p = '?';
 }
 
-rp_status rp__fail(rp_ctx *ctx, rp_status status, const char *fmt, ...)
+static rp_status fail(rp_ctx *ctx, rp_status status, const char *fmt, va_list args)
 {
     char text[RP_ERROR_CHARS];   /* the arguments may point into the old message */
+
+    write_line(text, sizeof text, fmt, args);
+    memcpy(ctx->error, text, sizeof text);
+    ctx->n_errors++;
+    return status;
+}
+
+rp_status rp__fail(rp_ctx *ctx, rp_status status, const char *fmt, ...)
+{
     va_list args;
 
     va_start(args, fmt);
-    write_line(text, sizeof text, fmt, args);
+    fail(ctx, status, fmt, args);
     va_end(args);
-    memcpy(ctx->error, text, sizeof text);
+    return status;
+}
+
+rp_status rp_fail(rp_ctx *ctx, rp_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fail(ctx, status, format, args);
+    va_end(args);
     return status;
 }
 

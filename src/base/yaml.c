@@ -266,8 +266,7 @@ rp_status rp__yaml_parse(rp_yaml_doc *doc, const char *origin, const char *text,
     rp_yaml_node *root = NULL;
 
     if (bytes > RP_YAML_MAX_BYTES) {
-        rp__report_error(report, (rp_place){ origin, 0 }, "too large: %" PRId64 " bytes, the limit is %" PRId64, bytes,
-                         RP_YAML_MAX_BYTES);
+        rp__report_error(report, (rp_place){ origin, 0 }, "too large: more than %" PRId64 " bytes", RP_YAML_MAX_BYTES);
         return RP_ERR_CONFIG;
     }
     RP_CHECK(doc->bump.ctx, yaml_parser_initialize(&w.parser), RP_ERR_MEMORY,

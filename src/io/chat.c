@@ -178,3 +178,8 @@ rp_status rp__chat_render(rp_chat *c, const json_t *messages, const json_t *tool
     rp__template_text_free(&whole);
     return status;
 }
+
+rp_status rp__chat_ask(rp_chat *c, const json_t *messages, rp_template_text *out)
+{
+    return render(&(talk){ .chat = c }, messages, json_array_size(messages), true, out);
+}

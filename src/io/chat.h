@@ -40,4 +40,8 @@ typedef rp_status (*rp_chat_fn)(void *user, const rp_template_text *text);
  * errors  RP_ERR_FORMAT the template refuses the conversation · as rp__template_render · what fn returns */
 rp_status rp__chat_render(rp_chat *chat, const json_t *messages, const json_t *tools, bool answers, rp_chat_fn fn, void *user);
 
+/* The conversation up to where the next answer begins, for the model to go on. The text is yours: rp__template_text_free.
+ * errors  RP_ERR_FORMAT the template refuses the conversation · as rp__template_render */
+rp_status rp__chat_ask(rp_chat *chat, const json_t *messages, rp_template_text *out);
+
 #endif

@@ -104,8 +104,8 @@ static rp_status parse_offsets(const header *h, const char *name, const json_t *
     RP_CHECK(h->ctx, json_array_size(offsets) == 2 && json_is_integer(begin) && json_is_integer(end), RP_ERR_FORMAT,
              "'%s': tensor '" NAME "' has no pair of data offsets", h->label, name);
     RP_CHECK(h->ctx, 0 <= b && b <= e && e <= h->data_bytes, RP_ERR_FORMAT,
-             "'%s': tensor '" NAME "' has the data offsets [%" PRId64 ", %" PRId64 "), the file has %" PRId64 " bytes of data",
-             h->label, name, b, e, h->data_bytes);
+             "'%s': tensor '" NAME "' has the data offsets [%" PRId64 ", %" PRId64 "), the file has %" PRId64 " bytes of data%s",
+             h->label, name, b, e, h->data_bytes, e > h->data_bytes ? ": it was cut short" : "");
     RP_CHECK(h->ctx, e - b == t->bytes, RP_ERR_FORMAT,
              "'%s': tensor '" NAME "' has %" PRId64 " bytes of data, its shape needs %" PRId64, h->label, name, e - b, t->bytes);
     t->offset = h->data_at + b;
@@ -194,12 +194,14 @@ static rp_status parse_file(rp_safetensors *set, const st_file *file)
     json_t *top = NULL;
     char *text;
 
-    RP_CHECK(ctx, file->map.bytes >= 8, RP_ERR_FORMAT, "'%s' has %" PRId64 " bytes, too few for a safetensors header", file->name,
-             file->map.bytes);
+    RP_CHECK(ctx, file->map.bytes >= 8, RP_ERR_FORMAT, "'%s' is no safetensors file: it has %" PRId64 " bytes, too few for a header",
+             file->name, file->map.bytes);
     RP_TRY(rp__file_get(ctx, file->name, &file->map, 0, sizeof n, &n));     /* little endian: convert.c refuses other machines */
-    RP_CHECK(ctx, n <= (uint64_t)file->map.bytes - 8, RP_ERR_FORMAT, "'%s' says its header has %" PRIu64 " bytes, the file has %" PRId64,
+    RP_CHECK(ctx, n <= (uint64_t)file->map.bytes - 8, RP_ERR_FORMAT, 
+             "'%s' is no safetensors file, or cut short: its header has %" PRIu64 " bytes, the file has %" PRId64,
              file->name, n, file->map.bytes);
-    RP_CHECK(ctx, n <= ST_MAX_HEADER_BYTES, RP_ERR_FORMAT, "'%s' says its header has %" PRIu64 " bytes, at most %" PRId64 " are allowed",
+    RP_CHECK(ctx, n <= ST_MAX_HEADER_BYTES, RP_ERR_FORMAT, 
+             "'%s' is no safetensors file: its header has %" PRIu64 " bytes, at most %" PRId64 " are allowed",
              file->name, n, ST_MAX_HEADER_BYTES);
     header h = { .ctx = ctx, .label = file->name, .data_at = 8 + (int64_t)n, .data_bytes = file->map.bytes - 8 - (int64_t)n };
     if (!(text = rp__host_alloc(ctx, (int64_t)n + 1))) return RP_ERR_MEMORY;

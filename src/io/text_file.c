@@ -84,6 +84,29 @@ void rp__text_file_close(rp_text_file *in)
     rp__release(in);
 }
 
+/* ---- what is no text ---- */
+
+typedef struct { const char *begins, *what, *advice; } other_kind;
+
+static const other_kind others[] = {
+    { "\xff\xfe", "UTF-16", ": turn it into UTF-8, as by iconv -f UTF-16 -t UTF-8" },
+    { "\xfe\xff", "UTF-16", ": turn it into UTF-8, as by iconv -f UTF-16 -t UTF-8" },
+    { "%PDF-", "a PDF", ": take its text out first, as by pdftotext" },
+};
+
+rp_status rp__text_file_check(const rp_text_file *in)
+{
+    if (in->kind) return RP_OK;
+    for (int i = 0; i < RP_COUNT(others); i++) {
+        int64_t n = (int64_t)strlen(others[i].begins);
+        RP_CHECK(in->ctx, in->packed.bytes < n || memcmp(in->packed.at, others[i].begins, (size_t)n), RP_ERR_FORMAT,
+                 "'%s' is no text but %s%s", in->path, others[i].what, others[i].advice);
+    }
+    const uint8_t *zero = in->packed.bytes ? memchr(in->packed.at, 0, (size_t)in->packed.bytes) : NULL;
+    RP_CHECK(in->ctx, !zero, RP_ERR_FORMAT, "'%s' is no text: byte %" PRId64 " is zero", in->path, (int64_t)(zero - in->packed.at));
+    return RP_OK;
+}
+
 /* ---- bytes ---- */
 
 static rp_status read_plain(rp_text_file *in, char *to, int64_t room, int64_t *n)

@@ -18,6 +18,10 @@ rp_status rp__text_file_open(rp_ctx *ctx, const char *path, rp_text_file **out);
 rp_status rp__text_file_stdin(rp_ctx *ctx, rp_text_file **out);
 void rp__text_file_close(rp_text_file *file);
 
+/* Before the first read: does the file look like text? Told from its first 64 KiB, and only of a file that is not packed.
+ * errors  RP_ERR_FORMAT another kind of file, named, or a zero byte, which no text has */
+rp_status rp__text_file_check(const rp_text_file *file);
+
 /* Up to `room` bytes; *n is 0 at the end alone. errors RP_ERR_FORMAT it is cut short or damaged, with the byte of the file · RP_ERR_IO */
 rp_status rp__text_file_read(rp_text_file *file, char *to, int64_t room, int64_t *n);
 /* The next line with its newline, which the last one may lack; borrowed until the next call. *line is NULL at the end. */

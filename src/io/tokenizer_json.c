@@ -214,7 +214,7 @@ rp_status rp__tokenizer_json(rp_ctx *ctx, const char *name, const char *text, in
     if (!root && json_error_code(&error) == json_error_numeric_overflow)
         root = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     RP_CHECK(ctx, root, json_error_code(&error) == json_error_out_of_memory ? RP_ERR_MEMORY : RP_ERR_FORMAT,
-             "cannot read '%s': line %d: %s", name, error.line, error.text);
+             "cannot read '%s' as a tokenizer.json: line %d: %s", name, error.line, error.text);
     *out = root;
     return RP_OK;
 }

@@ -62,7 +62,8 @@ static rp_status open_base(rp_ctx *ctx, const char *path, const rp_yaml_node *ov
         return rp__safetensors_refuse_pickle(ctx, NULL, path);
     RP_CHECK(ctx, is_gguf || rp__file_is_dir(path), rp__file_exists(path) ? RP_ERR_FORMAT : RP_ERR_IO,
              "cannot open the model '%s': %s", path,
-             rp__file_exists(path) ? "neither a directory nor a .gguf file" : "no such file or directory");
+             rp__file_exists(path) ? "neither a directory nor a .gguf file; the directory of a model holds config.json and *.safetensors"
+                                   : "no such file or directory");
     if (!(files = rp__host_alloc(ctx, (int64_t)sizeof *files))) return RP_ERR_MEMORY;
     *files = (rp_model_files){ .ctx = ctx, .path = rp__host_text(ctx, path), .is_gguf = is_gguf };
     if (!files->path) status = RP_ERR_MEMORY;

@@ -49,6 +49,16 @@ static void drop_dead_gradients(rp_op_meta *m)
     }
 }
 
+/* A shape of a user's own may fail without a word. */
+static rp_status ask_shape(rp_op_meta *m)
+{
+    int64_t before   = m->ctx->n_errors;
+    rp_status status = m->op->shape(m);
+
+    if (status == RP_OK || m->ctx->n_errors != before) return status;
+    return rp__fail(m->ctx, status, "own op '%s' refuses its inputs: %s", m->op->name, rp_status_text(status));
+}
+
 rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, bool train,
                          const bool *want_grad, rp_op_meta *m)
 {
@@ -66,7 +76,7 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
         m->want_grad |= m->in_grad[i];
     }
     find_speed(m, in);
-    RP_TRY(op->shape(m));
+    RP_TRY(ask_shape(m));
     RP_TRY(rp__op_check_declared(m, n_in));
     if (m->want_grad) drop_dead_gradients(m);
     if (!m->want_grad) m->n_slot = 0;

@@ -40,6 +40,8 @@ rp_status rp__plan_parse(rp_ctx *ctx, const char *name, const char *text, int64_
 void rp__plan_text_free(rp_plan_text *text);
 rp_step_variant rp__plan_text_variant(const rp_plan_text *text);
 const char *rp__plan_text_recipe(const rp_plan_text *text);
+/* That its seconds were reckoned for; NULL: it does not say. */
+const char *rp__plan_text_machine(const rp_plan_text *text);
 /* Is nothing planned in it? */
 bool rp__plan_text_is_empty(const rp_plan_text *text);
 

@@ -90,7 +90,8 @@ void rp_ctx_free(rp_ctx *ctx)
 
 void rp_mem_read(rp_ctx *ctx, int device, bool reset, rp_mem *out)
 {
-    RP_BUG_IF(device < 0 || device >= ctx->n_devices);
+    *out = (rp_mem){ 0 };
+    if (device < 0 || device >= ctx->n_devices) return;
     rp__mem_read(ctx->space[device], out);
     if (reset) rp__mem_reset_peak(ctx->space[device]);
 }

@@ -37,6 +37,7 @@ rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c,
 
 rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, rp_tensor **out)
 {
+    RP_CHECK(ctx, (unsigned)c < RP_MEM_CLASSES, RP_ERR_ARG, "memory class %d is unknown", (int)c);
     return rp__tensor_new_named(ctx, meta, c, "a tensor", out);
 }
 
@@ -171,7 +172,7 @@ rp_status rp_tensor_slice(rp_tensor *t, int dim, int64_t start, int64_t length, 
 {
     RP_TRY(check_dim(t, "slice", &dim));
     RP_CHECK(t->ctx, start >= 0 && length >= 0 && start <= t->m.dim[dim] && length <= t->m.dim[dim] - start, RP_ERR_SHAPE,
-             "slice: [%" PRId64 ", %" PRId64 ") is outside dimension %d of %s", start, start + length, dim, rp_meta_str(&t->m));
+             "slice: %" PRId64 " from %" PRId64 " is outside dimension %d of %s", length, start, dim, rp_meta_str(&t->m));
     RP_TRY(rp__tensor_alias(t, out));
     (*out)->m.dim[dim] = length;
     (*out)->start += start * t->stride[dim];
@@ -274,9 +275,19 @@ static rp_status check_count(const rp_tensor *t, int64_t count, const char *call
     return RP_OK;
 }
 
+static rp_status check_whole(const rp_tensor *t, const double *from, int64_t count)
+{
+    if (t->m.dtype != RP_I32) return RP_OK;
+    for (int64_t i = 0; i < count; i++)
+        RP_CHECK(t->ctx, from[i] > -2147483649.0 && from[i] < 2147483648.0, RP_ERR_ARG, "rp_tensor_write: element %" PRId64 " is %g, beyond int32",
+                 i, from[i]);
+    return RP_OK;
+}
+
 rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
 {
     RP_TRY(check_count(t, count, "rp_tensor_write"));
+    RP_TRY(check_whole(t, from, count));
     for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) rp_elem_put(t, i, from[i]);
     rp__tensor_wrote(t, "rp_tensor_write");
     return RP_OK;

@@ -59,5 +59,7 @@ rp_status rp__read_eos(const rp_read_job *job);
 /* Each line that is not blank, a JSON object; the object dies when `put` returns. */
 typedef rp_status (*rp_json_line_fn)(const rp_read_job *job, const char *place, const json_t *line);
 rp_status rp__read_json_lines(const rp_read_job *job, rp_json_line_fn put);
+/* RP_ERR_FORMAT, with the columns there are and the key that names one ("column"). */
+rp_status rp__read_no_column(const rp_read_job *job, const char *place, const json_t *line, const char *column, const char *key_of_it);
 
 #endif

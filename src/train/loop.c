@@ -58,7 +58,7 @@ static rp_status tell_kept(const rp_trainer *t, rp_status status)
 static rp_status run_step(rp_trainer *t, double lr, rp_step_result *out)
 {
     RP_TRY(rp__trainer_follow_shape(t));
-    return tell_kept(t, rp__engine_step(&t->engine, t->data, t->done, lr, out));
+    return rp__engine_step(&t->engine, t->data, t->done, lr, out);
 }
 
 static bool profiled(const rp_trainer *t, bool (*when)(int64_t here, int64_t n))
@@ -87,34 +87,7 @@ static rp_status train(rp_trainer *t, rp_metrics *line)
 
 static bool due(const rp_opt_int *every, int64_t step) { return every->set && step % every->value == 0; }
 
-rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
-{
-    rp_metrics line;
-
-    RP_CHECK(t->ctx, t->done < t->info.n_steps, RP_ERR_STATE, "the run has %" PRId64 " steps, and all are done",
-             t->info.n_steps);
-    RP_TRY(train(t, &line));
-    if (due(&t->recipe->run_val_every_n_steps, line.step)) {
-        RP_TRY(rp__engine_score(&t->engine, t->val, t->val_rows, &line.val_loss));
-        line.has_val_loss = true;
-    }
-    if (t->metrics) RP_TRY(rp__metrics_put(t->metrics, &line));
-    if (t->board) RP_TRY(rp__tensorboard_put(t->board, &line));
-    bool whole = profiled(t, rp__profile_ends);
-    t->done    = line.step;
-    *out       = line;
-    if (whole) RP_TRY(rp__profile_write(t->profile, t->recipe->output_dir));
-    return due(&t->recipe->save_every_n_steps, t->done) ? rp__trainer_save(t) : RP_OK;
-}
-
-/* ---- states ---- */
-
-const char *rp__trainer_profile_text(const rp_trainer *t, char out[RP_PROFILE_TEXT_CHARS])
-{
-    return t->profile && rp__profile_n_steps(t->profile) ? rp__profile_text(t->profile, out) : NULL;
-}
-
-rp_status rp__trainer_save(rp_trainer *t)
+static rp_status save(rp_trainer *t)
 {
     const rp_recipe *r = t->recipe;
 
@@ -140,10 +113,44 @@ rp_status rp__trainer_save(rp_trainer *t)
     return RP_OK;
 }
 
+static rp_status step_and_due(rp_trainer *t, rp_metrics *out)
+{
+    rp_metrics line;
+
+    RP_TRY(train(t, &line));
+    if (due(&t->recipe->run_val_every_n_steps, line.step)) {
+        RP_TRY(rp__engine_score(&t->engine, t->val, t->val_rows, &line.val_loss));
+        line.has_val_loss = true;
+    }
+    if (t->metrics) RP_TRY(rp__metrics_put(t->metrics, &line));
+    if (t->board) RP_TRY(rp__tensorboard_put(t->board, &line));
+    bool whole = profiled(t, rp__profile_ends);
+    t->done    = line.step;
+    *out       = line;
+    if (whole) RP_TRY(rp__profile_write(t->profile, t->recipe->output_dir));
+    return due(&t->recipe->save_every_n_steps, t->done) ? save(t) : RP_OK;
+}
+
+rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
+{
+    RP_CHECK(t->ctx, t->done < t->info.n_steps, RP_ERR_STATE, "the run has %" PRId64 " steps, and all are done",
+             t->info.n_steps);
+    return tell_kept(t, step_and_due(t, out));
+}
+
+/* ---- states ---- */
+
+const char *rp__trainer_profile_text(const rp_trainer *t, char out[RP_PROFILE_TEXT_CHARS])
+{
+    return t->profile && rp__profile_n_steps(t->profile) ? rp__profile_text(t->profile, out) : NULL;
+}
+
+rp_status rp__trainer_save(rp_trainer *t) { return tell_kept(t, save(t)); }
+
 rp_status rp__trainer_finish(rp_trainer *t)
 {
     RP_TRY(rp__trainer_save(t));
-    return rp__run_dir_final(t);
+    return tell_kept(t, rp__run_dir_final(t));
 }
 
 /* ---- a whole run ---- */

@@ -140,7 +140,7 @@ static rp_status put_conversation(const rp_read_job *job, const char *place, con
     const char *name;
     const json_t *list = conversation(job, line, &name);
 
-    if (!list) return WRONG(&r, "'%s'%s: no column '%s'", job->path, place, name);
+    if (!list) return rp__read_no_column(job, place, line, name, "column");
     if (!json_is_array(list) || !json_array_size(list))
         return WRONG(&r, "'%s'%s: the column '%s' is not a list of messages", job->path, place, name);
     json_t *messages = json_array();

@@ -13,11 +13,31 @@
 
 typedef struct { const char *text; int64_t bytes; } span;
 
-static rp_status column_of(const rp_read_job *job, const char *place, const json_t *line, const char *column, span *out)
+rp_status rp__read_no_column(const rp_read_job *job, const char *place, const json_t *line, const char *column, const char *key_of_it)
+{
+    bool talk       = !strcmp(job->config->format, "jsonl") && (json_object_get(line, "messages") || json_object_get(line, "conversations"));
+    char names[160] = "none";
+    const char *key;
+    json_t *value;
+    size_t used = 0;
+
+    json_object_foreach((json_t *)line, key, value) {
+        int n = snprintf(names + used, sizeof names - used, "%s'%s'", used ? ", " : "", key);
+        if (n >= (int)(sizeof names - used)) break;
+        used += (size_t)n;
+    }
+    if (used) names[used] = '\0';
+    if (talk) key_of_it = "format: chat";
+    return rp__fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: no column '%s', there is %s: set '%s.%s'", job->path, place, column, names, job->what,
+                    key_of_it);
+}
+
+static rp_status column_of(const rp_read_job *job, const char *place, const json_t *line, const char *column,
+                           const char *key_of_it, span *out)
 {
     const json_t *value = json_object_get(line, column);
 
-    RP_CHECK(job->ctx, value, RP_ERR_FORMAT, "'%s'%s: no column '%s'", job->path, place, column);
+    if (!value) return rp__read_no_column(job, place, line, column, key_of_it);
     RP_CHECK(job->ctx, json_is_string(value), RP_ERR_FORMAT, "'%s'%s: the column '%s' is not a string", job->path, place,
              column);
     *out = (span){ json_string_value(value), (int64_t)json_string_length(value) };
@@ -30,11 +50,11 @@ static rp_status put_document(const rp_read_job *job, const char *place, const j
     bool input_counts       = c->train_on_input || !c->prompt_column;
     span answer = { 0 }, prompt = { 0 };
 
-    RP_TRY(column_of(job, place, line, c->column, &answer));
+    RP_TRY(column_of(job, place, line, c->column, "column", &answer));
     rp__store_begin(job->store);
     RP_TRY(rp__read_bos(job, input_counts));
     if (c->prompt_column) {
-        RP_TRY(column_of(job, place, line, c->prompt_column, &prompt));
+        RP_TRY(column_of(job, place, line, c->prompt_column, "prompt_column", &prompt));
         RP_TRY(rp__read_piece(job, place, prompt.text, prompt.bytes, input_counts));
     }
     RP_TRY(rp__read_piece(job, place, answer.text, answer.bytes, true));
@@ -82,7 +102,8 @@ rp_status rp__read_json_lines(const rp_read_job *job, rp_json_line_fn put)
     rp_text_file *file;
 
     RP_TRY(rp__text_file_open(job->ctx, job->path, &file));
-    rp_status status = put_lines(job, file, put);
+    rp_status status = rp__text_file_check(file);
+    if (status == RP_OK) status = put_lines(job, file, put);
     rp__text_file_close(file);
     return status;
 }

@@ -64,7 +64,8 @@ rp_status rp__read_text(const rp_read_job *job)
 
     RP_TRY(rp__text_file_open(job->ctx, job->path, &file));
     rp__store_begin(job->store);
-    rp_status status = rp__read_bos(job, true);
+    rp_status status = rp__text_file_check(file);
+    if (status == RP_OK) status = rp__read_bos(job, true);
     if (status == RP_OK) status = rp__text_ids(job->ctx, file, job->source->encode, job->source->user, take, &taker);
     if (status == RP_OK) status = rp__read_eos(job);
     rp__text_file_close(file);

@@ -38,4 +38,9 @@ reprise plan "$@" --device 'name=small, memory=64MB, flops=1e12, bandwidth=1e11'
 reprise sweep "$@" -n 3 | sed -n 's/^\(none\|every 2nd layer\|selective_op\|full\) .*/\1/p'
 reprise sweep "$@" -n 4 --json | grep -o '"mode": [^,]*' | sort | uniq -c
 reprise view p.json && grep -c '<html' p.json.html
+reprise plan "$@" --device h100 -o h100.json >/dev/null
+reprise view h100.json && grep -c '<td>h100' h100.json.html
+reprise view p.json --device h100,link=1GB/s && grep -c '<td>h100' p.json.html
+reprise plan "$@" --device 'name=mine, memory=64GB, flops=1e12, bandwidth=1e11' -o mine.json >/dev/null
+reprise view mine.json 2>&1 | sed 's/times are .*: --/times are …: --/'
 reprise view nowhere

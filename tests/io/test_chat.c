@@ -208,6 +208,29 @@ static void a_gguf_file_brings_its_template_and_tokens(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_question_ends_where_its_answer_begins(void **state)
+{
+    static const struct { const char *family, *wanted; } cases[] = {
+        { "gemma", "<s><start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n" },
+        { "llama2", "<s>[INST] Hi [/INST]" },
+        { "zephyr", "<|user|>\nHi</s>\n<|assistant|>\n" },
+    };
+    rp_ctx *ctx      = test_ctx(NULL);
+    json_t *messages = parsed("[{\"role\": \"user\", \"content\": \"Hi\"}]");
+    rp_template_text text;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_chat *chat = chat_of(ctx, cases[i].family);
+        assert_ok(ctx, rp__chat_ask(chat, messages, &text));
+        assert_string_equal(text.text, cases[i].wanted);
+        rp__template_text_free(&text);
+        rp__chat_free(chat);
+    }
+    json_decref(messages);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_conversation_that_the_assistant_begins_has_its_answer_where_the_content_is),
         cmocka_unit_test(templates_are_found_where_models_keep_them),
         cmocka_unit_test(a_gguf_file_brings_its_template_and_tokens),
+        cmocka_unit_test(a_question_ends_where_its_answer_begins),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,6 +248,31 @@ static void what_follows_packed_data_must_be_packed(void **state)
     test_ctx_free(ctx);
 }
 
+static void what_is_no_text_is_named(void **state)
+{
+    static const struct { blob bytes; const char *says; } cases[] = {
+        { { (char *)"a\0b", 3 }, "is no text: byte 1 is zero" },
+        { { (char *)"\xff\xfe" "a\0", 4 }, "is no text but UTF-16: turn it into UTF-8, as by iconv -f UTF-16 -t UTF-8" },
+        { { (char *)"%PDF-1.7\n", 9 }, "is no text but a PDF: take its text out first, as by pdftotext" },
+        { { (char *)"", 0 }, NULL },
+        { { (char *)"%PDF", 4 }, NULL },
+        { { (char *)"\xef\xbb\xbf" "a", 4 }, NULL },
+    };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_text_file *file;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        assert_int_equal(rp__text_file_open(ctx, temp_write(&dir, "f", cases[i].bytes.at, cases[i].bytes.n), &file), RP_OK);
+        assert_int_equal(rp__text_file_check(file), cases[i].says ? RP_ERR_FORMAT : RP_OK);
+        if (cases[i].says) assert_non_null(strstr(rp_error(ctx), cases[i].says));
+        rp__text_file_close(file);
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +282,7 @@ int main(void)
         cmocka_unit_test(a_packed_file_cut_short_is_refused_wherever_it_was_cut),
         cmocka_unit_test(a_damaged_byte_never_changes_the_text),
         cmocka_unit_test(what_follows_packed_data_must_be_packed),
+        cmocka_unit_test(what_is_no_text_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -388,7 +388,7 @@ typedef struct { int mistake; } wrong_attr;
 
 enum {
     NEGATIVE, OVERFLOWING, NO_DTYPE, TOO_MANY_DIMS, NEGATIVE_DIMS, BAD_SLOT, MANY_OUT, NO_OUT, MANY_SLOTS, MINUS_SLOTS, OTHER_INPUTS,
-    MORE_NEEDS, MINUS_SCRATCH, MINUS_SCRATCH_BACKWARD, HUGE, REFUSED_BY_ITSELF, MISTAKES
+    MORE_NEEDS, MINUS_SCRATCH, MINUS_SCRATCH_BACKWARD, HUGE, REFUSED_BY_ITSELF, REFUSED_WITH_WORDS, MISTAKES
 };
 
 static rp_status wrong_shape(rp_op_meta *m)
@@ -411,6 +411,7 @@ static rp_status wrong_shape(rp_op_meta *m)
     case MINUS_SCRATCH_BACKWARD: m->scratch_backward_bytes = INT64_MIN; break;
     case HUGE: m->scratch_bytes = INT64_MAX; break;
     case REFUSED_BY_ITSELF: return RP_ERR_DTYPE;
+    case REFUSED_WITH_WORDS: return rp_fail(m->ctx, RP_ERR_DTYPE, "wrong: %s is not for it", rp_meta_str(&m->in[0]));
     }
     return RP_OK;
 }
@@ -438,7 +439,8 @@ static const struct { rp_status status; const char *message; } refusal[MISTAKES]
     [MINUS_SCRATCH]          = { RP_ERR_SHAPE, "own op 'wrong': forward needs -8 bytes of scratch, which is no size" },
     [MINUS_SCRATCH_BACKWARD] = { RP_ERR_SHAPE, "own op 'wrong': backward needs -9223372036854775808 bytes of scratch, which is no size" },
     [HUGE]                   = { RP_ERR_MEMORY, NULL },
-    [REFUSED_BY_ITSELF]      = { RP_ERR_DTYPE, NULL },
+    [REFUSED_BY_ITSELF]      = { RP_ERR_DTYPE, "own op 'wrong' refuses its inputs: a dtype is not supported here" },
+    [REFUSED_WITH_WORDS]     = { RP_ERR_DTYPE, "wrong: fp64 [3, 4] is not for it" },
 };
 
 static void a_mistake_of_shape_is_an_error_that_names_the_op_and_leaves_nothing(void **state)

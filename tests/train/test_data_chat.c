@@ -226,7 +226,7 @@ static void refuse(const char *family, const char *lines, rp_status expected, co
 static void what_is_no_conversation_is_refused_with_its_line(void **state)
 {
     (void)state;
-    refuse("chatml", "\n{\"prompt\": 1}\n", RP_ERR_FORMAT, "chat.jsonl', line 2: no column 'messages'");
+    refuse("chatml", "\n{\"prompt\": 1}\n", RP_ERR_FORMAT, "chat.jsonl', line 2: no column 'messages', there is 'prompt': set 'dataset.column'");
     refuse("chatml", "{\"messages\": \"hi\"}\n", RP_ERR_FORMAT, "', line 1: the column 'messages' is not a list of messages");
     refuse("chatml", "{\"messages\": []}\n", RP_ERR_FORMAT, "', line 1: the column 'messages' is not a list of messages");
     refuse("chatml", "{\"messages\": [{\"content\": \"x\"}]}\n", RP_ERR_FORMAT, "', line 1: message 1 has no 'role'");

@@ -6,7 +6,12 @@ static void wrong_files_are_named_with_their_place(void **state)
 {
     (void)state;
     static const struct { const char *text, *format, *says; } cases[] = {
-        { "{\"text\":\"a\"}\n{\"body\":\"b\"}\n", "jsonl", "', line 2: no column 'text'" },
+        { "{\"text\":\"a\"}\n{\"body\":\"b\"}\n", "jsonl", "', line 2: no column 'text', there is 'body': set 'dataset.column'" },
+        { "{\"q\":1,\"messages\":[]}\n", "jsonl", "', line 1: no column 'text', there is 'q', 'messages': set 'dataset.format: chat'" },
+        { "{}\n", "jsonl", "', line 1: no column 'text', there is none: set 'dataset.column'" },
+        { "\xff\xfe" "a", "text", "' is no text but UTF-16: turn it into UTF-8, as by iconv -f UTF-16 -t UTF-8" },
+        { "\xfe\xff" "a", "jsonl", "' is no text but UTF-16: turn it into UTF-8, as by iconv -f UTF-16 -t UTF-8" },
+        { "%PDF-1.4\n", "text", "' is no text but a PDF: take its text out first, as by pdftotext" },
         { "{\"text\":5}\n", "jsonl", "', line 1: the column 'text' is not a string" },
         { "[1]\n", "jsonl", "', line 1: not a JSON object" },
         { "\n\n{\"text\":\"a\"", "jsonl", "', line 3, column 11: '}' expected near end of file" },
