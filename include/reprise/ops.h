@@ -28,6 +28,9 @@
  *   all_gather_far         x                                       its part               rp_attr_whole
  *   reduce_scatter         x                                       [room]
  *
+ * What has a ? may be left out; it comes last. Norms and softmax are over the last dimension. silu is x / (1 + exp(-x)), swiglu silu(a) b. A
+ * table's cos and sin are those of positions 0 to P - 1. Floating inputs of a call have one dtype, tables and statistics fp32.
+ *
  * Each src/ops/<name>.c says what it computes, from which paper, and what its backward reads.
  */
 #ifndef REPRISE_OPS_H
