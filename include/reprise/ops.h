@@ -5,13 +5,14 @@
  *   rmsnorm layernorm      x [..., n]  w [n]  (b [n])              [..., n]               rp_attr_norm
  *   batch_norm             x [N, ..., n]  w [n]  b [n]  mean [n]  var [n]   [N, ..., n]   rp_attr_batch_norm
  *   attention              q [B,T,Hq,D]  k, v [B,S,Hk,D]  doc?     [B,T,Hq,D]             rp_attr_attention
- *   rotary                 x [B,T,H,D]  positions  cos  sin        [B,T,H,D]
+ *   rotary                 x [B,T,H,D]  positions int32 [B,T]  cos, sin fp32 [P, half]   [B,T,H,D]
  *   add mul swiglu         a, b of one shape                       the same
  *   silu relu gelu scale   x                                       the same               - - rp_attr_gelu rp_attr_scale
  *   softcap                x                                       the same               rp_attr_softcap
  *   dropout                x                                       the same               rp_attr_dropout
  *   softmax                x [..., n]                              the same
- *   sum mean max concat    x, or several                           the dimension reduced  rp_attr_dim
+ *   sum mean max           x                                       without the dimension  rp_attr_dim
+ *   concat                 1 to 8 of one shape but for `dim`   joined along it             rp_attr_dim
  *   split                  x                                       up to 8 parts          rp_attr_split
  *   cast                   x                                       another dtype          rp_attr_cast
  *   embedding              table [V, n]  ids int32 [...]           [..., n]
@@ -26,6 +27,9 @@
  *   all_gather             x [room], this rank's slice; its part?  the whole              rp_attr_whole
  *   all_gather_far         x                                       its part               rp_attr_whole
  *   reduce_scatter         x                                       [room]
+ *
+ * What has a ? may be left out; it comes last. Norms and softmax are over the last dimension. silu is x / (1 + exp(-x)), swiglu silu(a) b. A
+ * table's cos and sin are those of positions 0 to P - 1. Floating inputs of a call have one dtype, tables and statistics fp32.
  *
  * Each src/ops/<name>.c says what it computes, from which paper, and what its backward reads.
  */

@@ -359,7 +359,8 @@ RP_API rp_tensor *rp_model_param(const rp_model *model, int i, const char **path
 /* Make what depends on the length of rows alone (tables of rotary positions) for rows up to `length`; else the first row that long makes it.
  * errors RP_ERR_ARG more than the model's context · RP_ERR_MEMORY */
 RP_API rp_status rp_model_reserve(rp_model *model, int64_t length);
-/* tokens int32 [rows, length] to logits [rows, length, vocabulary] of the model's dtype, yours. errors RP_ERR_SHAPE · RP_ERR_ARG an id outside · RP_ERR_MEMORY */
+/* tokens int32 [rows, length] to logits [rows, length, vocabulary] of the model's dtype, yours.
+ * errors  RP_ERR_SHAPE · RP_ERR_ARG an id outside · RP_ERR_MEMORY */
 RP_API rp_status rp_model_logits(rp_model *model, rp_tensor *tokens, rp_tensor **logits);
 /* labels int32 [rows, length]: what each place should predict (nothing is shifted here), -100 where nothing. loss fp32 [1] = weight * the sum
  * of -log p, yours. errors as rp_model_logits */

@@ -187,7 +187,8 @@ static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, cons
     if (!*out && model->wrapper) *out = find_any(set, model, p);
     RP_CHECK(f->ctx, *out, RP_ERR_FORMAT, "'%s': tensor '%s' is missing", f->path, name);
     RP_CHECK(f->ctx, (*out)->ndim == 2 && (*out)->dim[0] == p->whole.dim[0] && (*out)->dim[1] == p->whole.dim[1], RP_ERR_SHAPE,
-             "'%s': tensor '%s' has another shape than '%s', %s", f->path, name, p->path, rp_meta_str(&p->whole));
+             "'%s': tensor '%s' has another shape than '%s', %s: it is of another model, or its config tells another rank", f->path, name, p->path,
+             rp_meta_str(&p->whole));
     return RP_OK;
 }
 
