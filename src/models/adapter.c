@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "models/weights_inside.h"
 #include "policy/names.h"
 
 /* The head is the only layer right under the root. */
@@ -54,6 +55,54 @@ rp_status rp__adapters_attach(rp_module *root, const rp_adapter_config *c)
     rp_status status = attach_all(root, c, matched);
     rp__release(matched);
     return status;
+}
+
+/* ---- magnitudes ---- */
+
+static rp_status begin_magnitude(rp_module *linear, const rp_param *magnitude)
+{
+    rp_tensor *norms;
+
+    RP_TRY(rp__magnitude_begin(linear, &norms));
+    for (int64_t i = 0; i < rp_meta_elems(&magnitude->whole); i++) {
+        float norm = (float)rp_elem_get(norms, i);
+        rp__param_store(magnitude, i, &norm, 1);
+    }
+    rp__param_pad(magnitude);
+    rp__tensor_wrote(magnitude->tensor, "rp__magnitudes_init");
+    rp_tensor_unref(norms);
+    return RP_OK;
+}
+
+static bool has_magnitude(const rp_module *m)
+{
+    rp_lora_parts parts;
+
+    for (const rp_module *at = m; at; at = rp__module_next(m, at))
+        if (rp__lora_parts(at, &parts) && parts.magnitude) return true;
+    return false;
+}
+
+/* In the order in which a forward comes to them. */
+static rp_status begin_under(rp_module *m)
+{
+    rp_lora_parts parts;
+
+    if (!has_magnitude(m)) return RP_OK;
+    RP_TRY(rp__module_enter(m));
+    rp_status status = rp__lora_parts(m, &parts) && parts.magnitude ? begin_magnitude(m, parts.magnitude) : RP_OK;
+    for (rp_module *child = m->first_child; child && status == RP_OK; child = child->next) status = begin_under(child);
+    rp__module_leave(m);
+    return status;
+}
+
+rp_status rp__magnitudes_init(rp_model *model)
+{
+    rp_ctx *ctx = rp__model_ctx(model);
+
+    RP_TRY(rp__tape_no_grad(ctx, true));
+    rp_status status = begin_under(rp__model_root(model)), after = rp__tape_no_grad(ctx, false);
+    return status == RP_OK ? after : status;
 }
 
 /* ---- frozen ---- */

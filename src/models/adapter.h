@@ -27,6 +27,10 @@ bool rp__model_is_frozen(const rp_model *model);
  * path, element), as all weights (models/init.c). */
 void rp__adapters_init(rp_model *model, uint64_t seed);
 bool rp__model_is_adapted(rp_model *model);
+/* Fresh magnitudes (DoRA): the norms of the rows of their layers' weights, which are there. Ranks that share the weights gather them for it, as a
+ * forward does.
+ * errors  RP_ERR_MEMORY · RP_ERR_COMM */
+rp_status rp__magnitudes_init(rp_model *model);
 
 /* ---- peft's files ---- */
 

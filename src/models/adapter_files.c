@@ -1,7 +1,8 @@
 /* models/adapter_files.c -- adapters as the peft package keeps them.
  *
- *   adapter_config.json          peft_type LORA, r, lora_alpha, lora_dropout, use_rslora, base_model_name_or_path, …
- *   adapter_model.safetensors    "base_model.model." + the layer's name in transformers + ".lora_A.weight" [r, in], ".lora_B.weight" [out, r]
+ *   adapter_config.json          peft_type LORA, r, lora_alpha, lora_dropout, use_rslora, use_dora, base_model_name_or_path, …
+ *   adapter_model.safetensors    "base_model.model." + the layer's name in transformers + ".lora_A.weight" [r, in], ".lora_B.weight" [out, r],
+ *                                of DoRA ".lora_magnitude_vector" [out], too
  *
  * Which layers have adapters is read from the names of the tensors: target_modules may be a regular expression. What of peft's config would
  * change numbers and is not honoured is an error that names it. */
@@ -65,7 +66,7 @@ static bool is_off(const json_t *v)
 
 static rp_status check_honoured(const rp_adapter_files *f)
 {
-    static const char *const off[] = { "bias", "modules_to_save", "use_dora", "rank_pattern", "alpha_pattern", "lora_bias", "trainable_token_indices",
+    static const char *const off[] = { "bias", "modules_to_save", "rank_pattern", "alpha_pattern", "lora_bias", "trainable_token_indices",
                                        "target_parameters", "layer_replication", "use_qalora", "use_bdlora", "alora_invocation_tokens",
                                        "arrow_config", "kasa_config", "velora_config", "monteclora_config" };
     const char *type = json_string_value(json_object_get(f->json, "peft_type"));
@@ -100,6 +101,7 @@ static rp_status read_config(rp_adapter_files *f)
     RP_TRY(read_number(f, "lora_dropout", 0, 0, 1, &l->dropout));
     l->rank   = (int64_t)rank;
     l->rslora = json_is_true(json_object_get(f->json, "use_rslora"));
+    l->dora   = json_is_true(json_object_get(f->json, "use_dora"));
     return RP_OK;
 }
 
@@ -117,6 +119,8 @@ static rp_status list_modules(rp_adapter_files *f, const rp_model_config *model)
         char layer[RP_WEIGHT_NAME_CHARS];
         rp_lora_part part = rp__adapter_name_ours(model, name, layer);
         RP_CHECK(f->ctx, part != RP_LORA_NONE, RP_ERR_FORMAT, "'%s': tensor '%.200s' is no adapter of a layer of this model", f->path, name);
+        RP_CHECK(f->ctx, part != RP_LORA_MAGNITUDE || f->config.lora.dora, RP_ERR_FORMAT, "'%s': '%.200s' is a magnitude, and 'use_dora' is not set",
+                 f->path, name);
         if (part != RP_LORA_A) continue;
         list[f->config.n_modules] = rp__bump_text(&f->bump, layer, (int64_t)strlen(layer));
         if (!list[f->config.n_modules++]) return RP_ERR_MEMORY;
@@ -178,6 +182,13 @@ static const rp_safetensor *find_any(const rp_safetensors *set, const rp_model_c
     return NULL;
 }
 
+static bool has_shape(const rp_safetensor *t, const rp_meta *m)
+{
+    for (int i = 0; i < m->ndim && i < t->ndim; i++)
+        if (t->dim[i] != m->dim[i]) return false;
+    return t->ndim == m->ndim;
+}
+
 static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p, const rp_safetensor **out)
 {
     char name[RP_WEIGHT_NAME_CHARS];
@@ -186,7 +197,7 @@ static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, cons
     *out = rp__safetensors_find(set, name);
     if (!*out && model->wrapper) *out = find_any(set, model, p);
     RP_CHECK(f->ctx, *out, RP_ERR_FORMAT, "'%s': tensor '%s' is missing", f->path, name);
-    RP_CHECK(f->ctx, (*out)->ndim == 2 && (*out)->dim[0] == p->whole.dim[0] && (*out)->dim[1] == p->whole.dim[1], RP_ERR_SHAPE,
+    RP_CHECK(f->ctx, has_shape(*out, &p->whole), RP_ERR_SHAPE,
              "'%s': tensor '%s' has another shape than '%s', %s", f->path, name, p->path, rp_meta_str(&p->whole));
     return RP_OK;
 }

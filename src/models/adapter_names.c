@@ -7,7 +7,8 @@
 
 #define BEFORE "base_model.model."
 
-static const char *const theirs[] = { [RP_LORA_A] = ".lora_A.weight", [RP_LORA_B] = ".lora_B.weight" };
+static const char *const theirs[] = { [RP_LORA_A] = ".lora_A.weight", [RP_LORA_B] = ".lora_B.weight",
+                                        [RP_LORA_MAGNITUDE] = ".lora_magnitude_vector" };
 
 bool rp__layer_name_theirs(const rp_model_config *config, const char *layer, int chars, char out[RP_WEIGHT_NAME_CHARS])
 {
@@ -48,7 +49,7 @@ rp_lora_part rp__adapter_name_ours(const rp_model_config *config, const char *na
     char weight[RP_WEIGHT_NAME_CHARS];
 
     if (strncmp(name, BEFORE, before)) return RP_LORA_NONE;
-    for (rp_lora_part part = RP_LORA_A; part <= RP_LORA_B; part++) {
+    for (rp_lora_part part = RP_LORA_A; part < RP_LORA_PARTS; part++) {
         if (!rp__ends_with(name, theirs[part])) continue;
         int chars = (int)(strlen(name) - before - strlen(theirs[part]));
         bool fits = snprintf(weight, sizeof weight, "%.*s.weight", chars, name + before) < (int)sizeof weight;

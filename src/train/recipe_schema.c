@@ -43,6 +43,8 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "lora.modules", KEY_TEXTS, AT(lora.modules), "[]",
       .help = "linear layers that get one: paths, ends of paths, globs; empty: attn.q and attn.v, or attn.qkv where they are one" },
     { "lora.rslora", KEY_BOOL, AT(lora.rslora), "false", .help = "scale by alpha / sqrt(rank) instead" },
+    { "lora.dora", KEY_BOOL, AT(lora.dora), "false",
+      .help = "DoRA: an adapter turns the rows of its layer's weight, whose magnitudes are trained apart" },
     { "lora.merge", KEY_BOOL, AT(lora.merge), "false", .flags = KEY_FREE,
       .help = "final/ is a whole model with the adapters added into its weights; else an adapter as peft reads it" },
     { "tokenizer.path", KEY_TEXT, AT(tokenizer.path), "null", .flags = KEY_NULL,

@@ -122,11 +122,11 @@ static void check_logits(const opened *o, rp_model *m, double limit)
 static const rp_param *param_of(const opened *o, const char *theirs)
 {
     rp_lora_part part;
-    char layer[RP_WEIGHT_NAME_CHARS], path[RP_WEIGHT_NAME_CHARS + 16];
+    char layer[RP_WEIGHT_NAME_CHARS], path[RP_WEIGHT_NAME_CHARS + 32];
 
     part = rp__adapter_name_ours(rp__model_config(o->m), theirs, layer);
     assert_int_not_equal(part, RP_LORA_NONE);
-    snprintf(path, sizeof path, "%s.lora_%c.weight", layer, part == RP_LORA_A ? 'a' : 'b');
+    snprintf(path, sizeof path, "%s%s", layer, rp__lora_part_end(part));
     const rp_param *p = rp__model_find_param(o->m, path);
     if (!p) fail_msg("no parameter for '%s' ('%s')", theirs, path);
     return p;
@@ -222,6 +222,14 @@ static void llama_with_query_and_value_adapted_is_pefts(void **state) { (void)st
 static void gpt2_with_fused_and_down_projection_adapted_is_pefts(void **state) { (void)state; check_variant("gpt2"); }
 static void layers_with_biases_and_of_the_mlp_adapted_are_pefts(void **state) { (void)state; check_variant("llama_bias"); }
 
+static void with_magnitudes_all_of_them_are_pefts_too(void **state)
+{
+    (void)state;
+    check_variant("smollm2_dora");
+    check_variant("gpt2_dora");
+    check_variant("llama_bias_dora");
+}
+
 /* ---- files ---- */
 
 static void assert_same_bytes(rp_ctx *ctx, const char *a, const char *b)
@@ -249,21 +257,21 @@ static json_t *json_in(const char *folder, const char *name)
 
 static void an_adapter_that_is_read_and_written_is_the_file_peft_wrote(void **state)
 {
-    static const char *const variants[] = { "smollm2", "gpt2", "llama_bias" }, *const same[] = { "peft_type", "task_type", "r", "lora_alpha",
-        "lora_dropout", "use_rslora", "bias", "fan_in_fan_out", "base_model_name_or_path" };
+    static const char *const variants[] = { "smollm2", "gpt2", "llama_bias", "smollm2_dora", "gpt2_dora",
+        "llama_bias_dora" }, *const same[] = { "peft_type", "task_type", "r", "lora_alpha",
+        "lora_dropout", "use_rslora", "use_dora", "bias", "fan_in_fan_out", "base_model_name_or_path" };
 
     (void)state;
     for (int v = 0; v < RP_COUNT(variants); v++) {
         opened o     = open_variant(variants[v]);
         temp_dir dir = temp_make();
-        char theirs[RP_GOLDEN_PATH], a[600], b[600], base[128];
-        snprintf(base, sizeof base, "../../models/%s", variants[v]);
-        assert_ok(o.ctx, rp__adapters_export(o.m, base, dir.path));
-        variant_path(theirs, variants[v]);
+        char theirs[RP_GOLDEN_PATH], a[600], b[600];
+        json_t *want = json_in(variant_path(theirs, variants[v]), "adapter_config.json");
+        assert_ok(o.ctx, rp__adapters_export(o.m, json_string_value(json_object_get(want, "base_model_name_or_path")), dir.path));
         snprintf(a, sizeof a, "%s/adapter_model.safetensors", dir.path);
         snprintf(b, sizeof b, "%s/adapter_model.safetensors", theirs);
         assert_same_bytes(o.ctx, a, b);
-        json_t *mine = json_in(dir.path, "adapter_config.json"), *want = json_in(theirs, "adapter_config.json");
+        json_t *mine = json_in(dir.path, "adapter_config.json");
         for (int i = 0; i < RP_COUNT(same); i++)
             if (!json_equal(json_object_get(mine, same[i]), json_object_get(want, same[i]))) fail_msg("%s: '%s' differs", variants[v], same[i]);
         const json_t *each, *targets = json_object_get(mine, "target_modules");
@@ -279,6 +287,24 @@ static void an_adapter_that_is_read_and_written_is_the_file_peft_wrote(void **st
         temp_remove(&dir);
         close_variant(&o);
     }
+}
+
+/* Of w + scale b a. */
+static double sum_at(const rp_lora_parts *parts, const rp_param *w, int64_t out, int64_t in)
+{
+    int64_t rank = parts->lora.rank, n_in = parts->a->whole.dim[1], n_out = parts->b->whole.dim[0];
+    double sum   = 0;
+
+    for (int64_t k = 0; k < rank; k++) sum += rp_elem_get(parts->b->tensor, out * rank + k) * rp_elem_get(parts->a->tensor, k * n_in + in);
+    return rp_elem_get(w->tensor, parts->in_out ? in * n_out + out : out * n_in + in) + (double)rp__lora_scale(&parts->lora) * sum;
+}
+
+static double norm_at(const rp_lora_parts *parts, const rp_param *w, int64_t out)
+{
+    double squares = 0;
+
+    for (int64_t in = 0; in < parts->a->whole.dim[1]; in++) squares += sum_at(parts, w, out, in) * sum_at(parts, w, out, in);
+    return sqrt(squares);
 }
 
 /* The merged weight against a sum in double, and the model of it against the adapted one. */
@@ -297,15 +323,10 @@ static void check_merged(const char *variant, const char *layer, rp_dtype dtype)
     assert_true(rp__lora_parts(rp_module_find(rp__model_root(o.m), layer), &parts));
     snprintf(weight, sizeof weight, "%s.weight", layer);
     const rp_param *w = rp__model_find_param(o.m, weight), *sum = rp__model_find_param(merged, weight);
-    int64_t columns   = w->whole.dim[1], rank = parts.lora.rank;
-    double scale      = (double)rp__lora_scale(&parts.lora);
     for (int64_t e = 0; e < rp_meta_elems(&w->whole); e++) {
-        int64_t out = parts.in_out ? e % columns : e / columns, in = parts.in_out ? e / columns : e % columns;
-        double want = 0;
-        for (int64_t k = 0; k < rank; k++)
-            want += rp_elem_get(parts.b->tensor, out * rank + k) * rp_elem_get(parts.a->tensor, k * parts.a->whole.dim[1] + in);
-        want = rp_elem_get(w->tensor, e) + scale * want;
-        double off = fabs(rp_elem_get(sum->tensor, e) - want), limit = dtype == RP_BF16 ? fabs(want) / 256 + 1e-6 : 1e-6;
+        int64_t columns = w->whole.dim[1], out = parts.in_out ? e % columns : e / columns, in = parts.in_out ? e / columns : e % columns;
+        double want = sum_at(&parts, w, out, in) * (parts.magnitude ? rp_elem_get(parts.magnitude->tensor, out) / norm_at(&parts, w, out) : 1);
+        double off = fabs(rp_elem_get(sum->tensor, e) - want), limit = dtype == RP_BF16 ? fabs(want) / (parts.magnitude ? 100 : 256) + 1e-6 : 1e-6;
         if (off > limit) fail_msg("element %d of '%s': %.9g, expected %.9g", (int)e, weight, rp_elem_get(sum->tensor, e), want);
     }
     if (dtype == RP_F32) check_logits(&o, merged, 2e-4);
@@ -321,6 +342,9 @@ static void an_exported_model_has_its_adapters_added_in(void **state)
     check_merged("smollm2", "layers.0.attn.q", RP_BF16);
     check_merged("gpt2", "layers.1.attn.qkv", RP_F32);
     check_merged("llama_bias", "layers.0.mlp.down", RP_F32);
+    check_merged("smollm2_dora", "layers.1.attn.v", RP_F32);
+    check_merged("smollm2_dora", "layers.0.attn.q", RP_BF16);
+    check_merged("gpt2_dora", "layers.1.attn.qkv", RP_F32);
 }
 
 /* ---- refusals ---- */
@@ -365,7 +389,6 @@ static void what_peft_would_compute_otherwise_is_refused_by_name(void **state)
 {
     (void)state;
     assert_refused("peft_type", json_string("IA3"), "'peft_type' is IA3, and only LORA is read");
-    assert_refused("use_dora", json_true(), "'use_dora' is set, and is not honoured here");
     assert_refused("bias", json_string("all"), "'bias' is set");
     assert_refused("rank_pattern", json_pack("{s:i}", "q_proj", 2), "'rank_pattern' is set");
     assert_refused("modules_to_save", json_pack("[s]", "lm_head"), "'modules_to_save' is set");
@@ -562,6 +585,7 @@ int main(void)
         cmocka_unit_test(llama_with_query_and_value_adapted_is_pefts),
         cmocka_unit_test(gpt2_with_fused_and_down_projection_adapted_is_pefts),
         cmocka_unit_test(layers_with_biases_and_of_the_mlp_adapted_are_pefts),
+        cmocka_unit_test(with_magnitudes_all_of_them_are_pefts_too),
         cmocka_unit_test(an_adapter_that_is_read_and_written_is_the_file_peft_wrote),
         cmocka_unit_test(an_exported_model_has_its_adapters_added_in),
         cmocka_unit_test(what_peft_would_compute_otherwise_is_refused_by_name),
