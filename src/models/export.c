@@ -42,12 +42,14 @@ static rp_safetensor declared(const named *n)
 
 /* ---- names ---- */
 
-/* Either what adapters are made of, or all else. */
+/* Either what adapters are made of and what is trained whole beside them, or the model's own. */
 static bool is_wanted(const rp_param *p, bool adapters)
 {
     int unused;
+    bool part = rp__lora_part_of(p->path, &unused) != RP_LORA_NONE;
 
-    return !p->owner && (rp__lora_part_of(p->path, &unused) != RP_LORA_NONE) == adapters;
+    if (p->owner) return adapters && p->owner->beside;      /* in peft's files a tied weight stands under both names */
+    return adapters ? part || p->beside : !part;
 }
 
 static int64_t pieces_of(const rp_family *f, const rp_param *p)
@@ -60,8 +62,9 @@ static int count_wanted(rp_model *model, bool adapters)
     const rp_family *f = rp__model_config(model)->family;
     int n              = 0;
 
-    for (int i = 0; i < rp__model_n_params(model); i++)
-        if (is_wanted(rp__model_param(model, i), adapters)) n += (int)pieces_of(f, rp__model_param(model, i));
+    for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
+        for (int i = 0; i < m->n_params; i++)
+            if (is_wanted(&m->param[i], adapters)) n += (int)pieces_of(f, &m->param[i]);
     return n;
 }
 

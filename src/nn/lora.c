@@ -1,4 +1,4 @@
-/* nn/lora.c -- the adapter's share of a linear layer. */
+/* nn/lora.c -- the adapter's share of a linear layer, and what its parts are called. */
 #include "nn/lora.h"
 
 #include <math.h>

@@ -59,6 +59,8 @@ static rp_status set_adapter(rp_ctx *ctx, const rp_recipe *r, rp_model_config *c
                                 .dora = r->lora.dora };
         a->module = r->lora.modules.item;
         a->n_modules = r->lora.modules.n;
+        a->whole     = r->lora.whole.item;
+        a->n_whole   = r->lora.whole.n;
         if (r->lora.alpha.set) a->lora.alpha = r->lora.alpha.value;
     }
     if (r->lora.dropout.set) a->lora.dropout = r->lora.dropout.value;

@@ -8,6 +8,9 @@
 
 #define AC "activation_checkpointing."
 
+/* A tied table, a norm, and a part that would get adapters. */
+#define WHOLE "lora.whole=[tok_embeddings, norm, layers.1.mlp]"
+
 /* Ends with settings of a caller's own. */
 #define LORA "lora.rank=3", "lora.dropout=0.1"
 #define DORA "lora.rank=3", "lora.dropout=0.1", "lora.dora=true"
@@ -42,6 +45,8 @@ static void frozen_weights_have_no_gradient_and_no_state(void **state)
     (void)state;
     static const struct { const char *set; int64_t elems; } cases[] = {
         { "lora.rank=3", ADAPTED_ELEMS },
+        { "lora={rank: 3, whole: [output, norm]}", ADAPTED_ELEMS + 61 * 32 + 32 },       /* the table is the head's, too */
+        { "lora={rank: 3, whole: [layers.1.attn]}", ADAPTED_ELEMS / 2 + 2 * 32 * 32 + 2 * 16 * 32 },
         { "freeze=['*attn*', '*mlp*', tok_embeddings]", 32 },                          /* the last norm is left */
         { "freeze=[layers.0, tok_embeddings, norm.weight]", 2 * 32 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32 },
     };
@@ -176,6 +181,8 @@ static void check_ways(const char *kind)
 static void no_mode_or_budget_changes_a_bit_of_an_adapter(void **state) { (void)state; check_ways("lora.dora=false"); }
 static void no_mode_or_budget_changes_a_bit_of_one_with_magnitudes(void **state) { (void)state; check_ways("lora.dora=true"); }
 
+static void no_mode_or_budget_changes_a_bit_of_what_is_trained_whole_beside_it(void **state) { (void)state; check_ways(WHOLE); }
+
 static void assert_as_rehearsed(const char *model, const char *const *setting)
 {
     temp_dir d = loop_dir();
@@ -213,6 +220,8 @@ static void every_step_measures_what_the_rehearsal_told(void **state)
     assert_as_rehearsed("llama", RUN(DORA, "dtype=bf16", "gradient_accumulation_steps=3"));
     assert_as_rehearsed("gpt2", RUN(DORA, full, "lora.modules=[all-linear]", "optimizer_in_bwd=true"));
     assert_as_rehearsed("gpt2", RUN("lora.rank=3", "lora.dora=true", "dtype=bf16", "grad_dtype=fp32", AC "mode=selective_op", "lora.merge=true"));
+    assert_as_rehearsed("llama", RUN(LORA, WHOLE, "dtype=bf16", "gradient_accumulation_steps=3"));
+    assert_as_rehearsed("gpt2", RUN(DORA, WHOLE, full, "optimizer_in_bwd=true"));
     assert_as_rehearsed("llama", RUN("freeze=[layers.0, tok_embeddings]", "optimizer.no_decay=[]"));
     assert_as_rehearsed("llama", RUN("freeze=[layers.0, tok_embeddings]", "optimizer.no_decay=[]", full));
     assert_as_rehearsed("llama", RUN("freeze=['*.mlp.*']", AC "mode=selective_op"));
@@ -256,6 +265,8 @@ static void check_resumed(const char *kind)
 
 static void a_run_of_adapters_stopped_and_resumed_is_the_run_that_was_not(void **state) { (void)state; check_resumed("lora.dora=false"); }
 static void one_with_magnitudes_is_too(void **state) { (void)state; check_resumed("lora.dora=true"); }
+
+static void one_with_modules_trained_whole_is_too(void **state) { (void)state; check_resumed(WHOLE); }
 
 static void a_state_holds_what_is_trained_alone(void **state)
 {
@@ -332,6 +343,8 @@ static void check_folder(const char *kind)
 static void an_adapters_folder_is_a_model_to_go_on_with(void **state) { (void)state; check_folder("lora.dora=false"); }
 static void so_is_that_of_one_with_magnitudes(void **state) { (void)state; check_folder("lora.dora=true"); }
 
+static void so_is_that_of_one_with_modules_trained_whole(void **state) { (void)state; check_folder(WHOLE); }
+
 /* To the bit where layers have no bias: what is scaled by m / n is scaled by 1. */
 static void a_fresh_adapter_changes_no_loss(void **state)
 {
@@ -360,6 +373,8 @@ static void a_wrong_name_is_refused_with_the_nearest(void **state)
     assert_refused("new", RP_ERR_CONFIG, "'lora.modules': no linear layer that takes an adapter is called 'attn.qq' (did you mean 'attn.q'?)",
                    RUN("lora.rank=2", "lora.modules=[attn.k, attn.qq]"));
     assert_refused("new", RP_ERR_CONFIG, "no linear layer that takes an adapter is called 'tok_embeddings'", RUN("lora.rank=2", "lora.modules=[tok_embeddings]"));
+    assert_refused("new", RP_ERR_CONFIG, "'lora.whole': no module matches 'nrm' (did you mean 'norm'?)", RUN("lora.rank=2", "lora.whole=[nrm]"));
+    assert_refused("new", RP_ERR_MATCH, "no layer is left for an adapter", RUN("lora.rank=2", "lora.whole=['layers.*']"));
     assert_refused("new", RP_ERR_CONFIG, "'freeze' leaves no parameter to train", RUN("freeze=['*']"));
     assert_false(is_there(&dir, "new"));
 }
@@ -382,13 +397,16 @@ int main(void)
         TEST(under_checkpointing_a_block_keeps_its_input_alone),
         TEST(no_mode_or_budget_changes_a_bit_of_an_adapter),
         TEST(no_mode_or_budget_changes_a_bit_of_one_with_magnitudes),
+        TEST(no_mode_or_budget_changes_a_bit_of_what_is_trained_whole_beside_it),
         TEST(every_step_measures_what_the_rehearsal_told),
         TEST(a_run_of_adapters_stopped_and_resumed_is_the_run_that_was_not),
         TEST(one_with_magnitudes_is_too),
+        TEST(one_with_modules_trained_whole_is_too),
         TEST(a_state_holds_what_is_trained_alone),
         TEST(a_state_does_not_go_on_over_other_frozen_weights),
         TEST(an_adapters_folder_is_a_model_to_go_on_with),
         TEST(so_is_that_of_one_with_magnitudes),
+        TEST(so_is_that_of_one_with_modules_trained_whole),
         TEST(a_fresh_adapter_changes_no_loss),
         TEST(a_wrong_name_is_refused_with_the_nearest),
         TEST(the_names_of_transformers_are_understood),
