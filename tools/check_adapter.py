@@ -5,7 +5,7 @@
     check_adapter.py ADAPTER --merged MODEL …         transformers reads what `lora.merge: true` wrote; both losses are told
 
 ADAPTER is final/ of a run with `lora.rank`; --base is its model as a Hugging Face directory, where adapter_config.json does not name one. The
-rest is as in check_export.py. Exit 1: peft finds tensors that are missing or too many, or a loss is not within --tolerance of the expected one.
+rest is as in check_export.py. Magnitudes and modules that are trained whole are read as halves are. Exit 1: peft finds tensors that are missing or too many, or a loss is not within --tolerance of the expected one.
 """
 import argparse
 import json

@@ -164,6 +164,29 @@ static void fresh_adapters_are_kaimings_and_change_nothing(void **state)
     test_ctx_free(ctx);
 }
 
+static void any_allocation_of_the_first_magnitudes_may_fail(void **state)
+{
+    (void)state;
+    rp_ctx *ctx   = test_ctx(NULL);
+    rp_model *m   = fresh(ctx, "smollm2", &(rp_adapter_config){ .lora = { .rank = 2, .alpha = 4, .dora = true } });
+    test_faults f = { 0 };
+    const rp_param *w = rp__model_find_param(m, "layers.1.attn.v.weight"), *got = rp__model_find_param(m, "layers.1.attn.v.lora_magnitude.weight");
+    int64_t n_in      = w->whole.dim[1];
+
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        test_fault_end(&f, rp__magnitudes_init(m));
+    }
+    assert_true(f.failed > 9);
+    for (int64_t o = 0; o < rp_meta_elems(&got->whole); o++) {
+        double squares = 0;
+        for (int64_t i = 0; i < n_in; i++) squares += rp_elem_get(w->tensor, o * n_in + i) * rp_elem_get(w->tensor, o * n_in + i);
+        if (fabs(rp_elem_get(got->tensor, o) - sqrt(squares)) > 1e-6) fail_msg("magnitude %d is %g", (int)o, rp_elem_get(got->tensor, o));
+    }
+    rp__model_free(m);
+    test_ctx_free(ctx);
+}
+
 static int count_adapted(rp_model *m)
 {
     rp_lora_parts parts;
@@ -261,6 +284,7 @@ int main(void)
         cmocka_unit_test(with_modules_trained_whole_they_are_pefts_too),
         cmocka_unit_test(with_magnitudes_all_of_them_are_pefts_too),
         cmocka_unit_test(fresh_adapters_are_kaimings_and_change_nothing),
+        cmocka_unit_test(any_allocation_of_the_first_magnitudes_may_fail),
         cmocka_unit_test(names_are_paths_their_ends_globs_or_all),
         cmocka_unit_test(what_is_trained_whole_is_a_module_that_peft_can_name),
         cmocka_unit_test(every_family_is_adapted_written_and_read),
