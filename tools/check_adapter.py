@@ -5,7 +5,7 @@
     check_adapter.py ADAPTER --merged MODEL …         transformers reads what `lora.merge: true` wrote; both losses are told
 
 ADAPTER is final/ of a run with `lora.rank`; --base is its model as a Hugging Face directory, where adapter_config.json does not name one. The
-rest is as in check_export.py. Exit 1: peft finds tensors that are missing or too many, or a loss is not within --tolerance of the expected one.
+rest is as in check_export.py. Magnitudes and modules that are trained whole are read as halves are. Exit 1: peft finds tensors that are missing or too many, or a loss is not within --tolerance of the expected one.
 """
 import argparse
 import json
@@ -22,6 +22,16 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_export                                                                # noqa: E402
 
 
+def names_of(model):
+    """Of halves, magnitudes and what is trained whole, as they are called in files."""
+    names = set()
+    for name in model.state_dict():
+        if ".lora_" in name or ".modules_to_save." in name:
+            name = name.replace("magnitude_vector.default.weight", "magnitude_vector").replace(".modules_to_save.default.", ".")
+            names.add(name.replace(".default.", "."))
+    return names
+
+
 def adapted(args, dtype):
     """peft warns of what it does not find: here that is an end."""
     with open(os.path.join(args.base, "config.json"), encoding="utf-8") as f:      # of a text model inside another peft adapts the whole
@@ -30,8 +40,7 @@ def adapted(args, dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         model = PeftModel.from_pretrained(base, args.adapter, autocast_adapter_dtype=False)
-    names = {n.replace(".default.", ".") for n in model.state_dict() if "lora_" in n}
-    if names != set(load_file(os.path.join(args.adapter, "adapter_model.safetensors"))):
+    if names_of(model) != set(load_file(os.path.join(args.adapter, "adapter_model.safetensors"))):
         sys.exit("check_adapter: peft has adapters where the file has none, or the other way round")
     return model.eval()
 

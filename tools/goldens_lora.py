@@ -29,19 +29,32 @@ import goldens_models as models                                                 
 VARIANTS = {
     "smollm2": ("smollm2", {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "v_proj"]}),
     "gpt2": ("gpt2", {"r": 3, "lora_alpha": 5, "target_modules": ["c_attn", "mlp.c_proj"], "use_rslora": True, "fan_in_fan_out": True}),
+    "smollm2_dora": ("smollm2", {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "v_proj"], "use_dora": True}),
+    "gpt2_dora": ("gpt2", {"r": 3, "lora_alpha": 5, "target_modules": ["c_attn", "mlp.c_proj"], "use_dora": True, "fan_in_fan_out": True}),
+    "llama_bias_dora": ("llama_bias", {"r": 2, "lora_alpha": 4, "target_modules": ["o_proj", "gate_proj", "down_proj", "k_proj"], "use_rslora": True,
+                                       "use_dora": True}),
+    "smollm2_whole": ("smollm2", {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["embed_tokens", "model.norm"],
+                                  "ensure_weight_tying": True}),
+    "gpt2_whole": ("gpt2", {"r": 3, "lora_alpha": 5, "target_modules": ["c_attn"], "modules_to_save": ["wpe", "ln_f"], "fan_in_fan_out": True}),
+    "llama_bias_whole": ("llama_bias", {"r": 2, "lora_alpha": 4, "target_modules": ["o_proj", "k_proj"], "use_dora": True,
+                                        "modules_to_save": ["embed_tokens", "lm_head", "layers.0.self_attn.k_proj", "input_layernorm"]}),
     "llama_bias": ("llama_bias", {"r": 2, "lora_alpha": 4, "target_modules": ["o_proj", "gate_proj", "up_proj", "down_proj", "k_proj"]}),
 }
 
 
 def saved_name(name):
-    return name.replace(".default.", ".")
+    for theirs, saved in (("magnitude_vector.default.weight", "magnitude_vector"), (".modules_to_save.default.", "."), (".default.", ".")):
+        name = name.replace(theirs, saved)
+    return name
 
 
 def fill(model):
+    """Halves of adapters become random, magnitudes and weights that are trained whole are moved."""
     for name, p in model.named_parameters():
         if p.requires_grad:
             g = torch.Generator().manual_seed(zlib.crc32(saved_name(name).encode()))
-            p.data.copy_(0.2 * torch.randn(p.shape, generator=g))
+            noise = 0.2 * torch.randn(p.shape, generator=g)
+            p.data.copy_(noise if ".lora_A." in name or ".lora_B." in name else p.data * (1 + noise))
 
 
 def make(base, adapter, directory):
@@ -93,7 +106,8 @@ def write(directory, base, adapter):
     wide_logits, _, wide_grads = run(load(base, directory, torch.float64), ids[0])
     error = max([models.rel_l2(logits, wide_logits)] + [models.rel_l2(g, wide_grads[n]) for n, g in grads.items()])
     saved = load_file(os.path.join(directory, "adapter_model.safetensors"))
-    assert set(grads) == set(saved), sorted(set(grads) ^ set(saved))
+    tied = {"base_model.model.lm_head.weight"} if adapter.get("ensure_weight_tying") else set()         # saved under both names
+    assert set(grads) | tied == set(saved), sorted(set(grads) ^ set(saved))
     losses, norms, end = train(model, ids)
     tensors = {"input_ids": ids.to(torch.int32), "logits": logits}
     tensors |= {f"grad.{n}": g for n, g in grads.items()} | {f"end.{n}": p.contiguous() for n, p in end.items()}

@@ -36,7 +36,8 @@ def record(case, function, inputs, attr=None, constants=None):
     y = function(**leaves, **(constants or {}))
     y = y if y.dim() else y[None]
     g = draw(case, "g", *y.shape)
-    y.backward(g.double())
+    if leaves:
+        y.backward(g.double())
     kept = {**inputs, **(constants or {}), "y": y.detach(), "g": g, **{f"g.{n}": t.grad for n, t in leaves.items()}}
     for name, t in kept.items():
         tensors[f"{case}.{name}"] = t.contiguous() if t.is_floating_point() else t.int().contiguous()
@@ -58,6 +59,17 @@ def norms():
            {"x": 0.7 + draw("layernorm", "x", 3, 5, 48), "w": 1 + draw("layernorm", "w", 48, scale=0.3),
             "b": draw("layernorm", "b", 48)}, {"eps": usual})
     record("softmax", lambda x: torch.softmax(x, -1), {"x": draw("softmax", "x", 6, 37, scale=4.0)})
+
+
+def magnitudes():
+    """DoRA: norms of the rows of a weight with its adapter, which have no gradient; columns that are given other norms."""
+    for case, scale, in_out in (("weight_norm", 1.5, False), ("weight_norm_in_out", 0.75, True)):
+        w, a, b = draw(case, "w", *((19, 33) if in_out else (33, 19))), draw(case, "a", 3, 19), draw(case, "b", 33, 3)
+        record(case, lambda w, a, b: torch.linalg.norm((w.T if in_out else w).double() + scale * b.double() @ a.double(), dim=1), {},
+               {"factor": scale}, {"w": w, "a": a, "b": b})
+    for case, bias in (("magnitude", True), ("magnitude_plain", False)):
+        inputs = {"x": draw(case, "x", 3, 5, 21), "m": 1 + draw(case, "m", 21, scale=0.3)} | ({"b": draw(case, "b", 21)} if bias else {})
+        record(case, lambda x, m, n, b=0: x * m / n.double() + b, inputs, constants={"n": 1 + draw(case, "n", 21).abs()})
 
 
 def batch_norms():
@@ -304,7 +316,7 @@ def main():
     out = parser.parse_args().out
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for part in (norms, batch_norms, pointwise, losses, experts, attention, rotary):
+    for part in (norms, magnitudes, batch_norms, pointwise, losses, experts, attention, rotary):
         part()
     save_file({name: t.clone() for name, t in tensors.items()}, os.path.join(out, "ops.safetensors"))
     versions = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}

@@ -2,6 +2,8 @@
  *
  *   op                     inputs                                  out                    attributes
  *   matmul                 x [..., k]  w [k, n] or [n, k]  b [n]?  [..., n]               rp_attr_matmul
+ *   weight_norm            w [out, in] or [in, out]  a [r, in]  b [out, r]   [out]         rp_attr_weight_norm
+ *   magnitude              x [..., k]  m [k]  n [k]  b [k]?        [..., k]
  *   rmsnorm layernorm      x [..., n]  w [n]  (b [n])              [..., n]               rp_attr_norm
  *   batch_norm             x [N, ..., n]  w [n]  b [n]  mean [n]  var [n]   [N, ..., n]   rp_attr_batch_norm
  *   attention              q [B,T,Hq,D]  k, v [B,S,Hk,D]  doc?     [B,T,Hq,D]             rp_attr_attention
@@ -40,6 +42,7 @@
 
 /* Plain data without padding bytes that matter: a call keeps a copy. */
 typedef struct { bool transpose_w; } rp_attr_matmul;          /* w stored [n, k] (a linear layer) rather than [k, n] */
+typedef struct { float factor; bool in_out; } rp_attr_weight_norm;   /* of the rows of w + factor * b a; in_out: w is stored [in, out] */
 typedef struct { float eps, plus; } rp_attr_norm;             /* rmsnorm, layernorm; plus: added to each weight of rmsnorm */
 /* Over all rows, feature by feature. In train mode the inputs mean and var, fp32 running statistics, move by `momentum`, once a call;
  * else they are read. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "models/weights_inside.h"
 #include "policy/names.h"
 
 /* The head is the only layer right under the root. */
@@ -10,7 +11,8 @@ static bool takes_adapter(const rp_module *m)
 {
     int unused;
 
-    return !strcmp(m->type->name, "Linear") && m->parent && m->parent->parent && rp__lora_part_of(m->param[0].path, &unused) == RP_LORA_NONE;
+    return !strcmp(m->type->name, "Linear") && m->parent && m->parent->parent && rp__lora_part_of(m->param[0].path, &unused) == RP_LORA_NONE &&
+           !m->param[0].beside;
 }
 
 bool rp__adapter_names(const rp_module *in, const char *name, const char *path)
@@ -37,11 +39,53 @@ static bool is_named(const rp_adapter_config *c, const rp_module *m, bool *match
 
 static rp_status attach_all(rp_module *root, const rp_adapter_config *c, bool *matched)
 {
-    for (rp_module *m = root; m; m = rp__module_next(root, m))
-        if (takes_adapter(m) && is_named(c, m, matched)) RP_TRY(rp__lora_attach(m, &c->lora));
+    bool any = false;
+
+    for (rp_module *m = root; m; m = rp__module_next(root, m)) {
+        if (!takes_adapter(m) || !is_named(c, m, matched)) continue;
+        RP_TRY(rp__lora_attach(m, &c->lora));
+        any = true;
+    }
+    RP_CHECK(root->ctx, any || !c->n_whole, RP_ERR_MATCH, "no layer is left for an adapter: those that would get one are trained whole");
     for (int i = 0; i < c->n_modules && !root->ctx->options.shapes_only; i++)
         RP_CHECK(root->ctx, matched[i], RP_ERR_MATCH, "no linear layer that takes an adapter is called '%s'", c->module[i]);
     return RP_OK;
+}
+
+/* ---- what is trained whole ---- */
+
+/* What it matches, or what is under that; of a tied weight, whichever module is named. */
+static bool free_matching(rp_module *root, const char *glob)
+{
+    bool any = false;
+
+    for (rp_module *m = root; m; m = rp__module_next(root, m))
+        for (int i = 0; i < m->n_params; i++) {
+            rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
+            if (!rp__module_called(m, m->param[i].path, glob, RP_CALLED_WITHIN)) continue;
+            p->beside = p->tensor->requires_grad = any = true;
+        }
+    return any;
+}
+
+/* Files of adapters name modules, not parameters. */
+static rp_status check_parts(const rp_module *root)
+{
+    for (const rp_module *m = root; m; m = rp__module_next(root, m))
+        for (int i = 1; i < m->n_params; i++)
+            RP_CHECK(root->ctx, m->param[i].owner || m->param[i].beside == m->param[0].beside, RP_ERR_MATCH,
+                     "'%s' is to be trained whole beside adapters, and '%s' is not: it is all of a module or none", m->param[m->param[i].beside ? i : 0].path,
+                     m->param[m->param[i].beside ? 0 : i].path);
+    return RP_OK;
+}
+
+static rp_status free_whole(rp_module *root, const rp_adapter_config *c)
+{
+    for (int i = 0; i < c->n_whole; i++) {
+        bool any = free_matching(root, c->whole[i]);
+        RP_CHECK(root->ctx, any || root->ctx->options.shapes_only, RP_ERR_MATCH, "nothing to train whole beside adapters is called '%s'", c->whole[i]);
+    }
+    return check_parts(root);
 }
 
 rp_status rp__adapters_attach(rp_module *root, const rp_adapter_config *c)
@@ -51,9 +95,58 @@ rp_status rp__adapters_attach(rp_module *root, const rp_adapter_config *c)
     if (!matched) return RP_ERR_MEMORY;
     for (rp_module *m = root; m; m = rp__module_next(root, m))
         for (int i = 0; i < m->n_params; i++) m->param[i].tensor->requires_grad = false;
-    rp_status status = attach_all(root, c, matched);
+    rp_status status = free_whole(root, c);
+    if (status == RP_OK) status = attach_all(root, c, matched);
     rp__release(matched);
     return status;
+}
+
+/* ---- magnitudes ---- */
+
+static rp_status begin_magnitude(rp_module *linear, const rp_param *magnitude)
+{
+    rp_tensor *norms;
+
+    RP_TRY(rp__magnitude_begin(linear, &norms));
+    for (int64_t i = 0; i < rp_meta_elems(&magnitude->whole); i++) {
+        float norm = (float)rp_elem_get(norms, i);
+        rp__param_store(magnitude, i, &norm, 1);
+    }
+    rp__param_pad(magnitude);
+    rp__tensor_wrote(magnitude->tensor, "rp__magnitudes_init");
+    rp_tensor_unref(norms);
+    return RP_OK;
+}
+
+static bool has_magnitude(const rp_module *m)
+{
+    rp_lora_parts parts;
+
+    for (const rp_module *at = m; at; at = rp__module_next(m, at))
+        if (rp__lora_parts(at, &parts) && parts.magnitude) return true;
+    return false;
+}
+
+/* In the order in which a forward comes to them. */
+static rp_status begin_under(rp_module *m)
+{
+    rp_lora_parts parts;
+
+    if (!has_magnitude(m)) return RP_OK;
+    RP_TRY(rp__module_enter(m));
+    rp_status status = rp__lora_parts(m, &parts) && parts.magnitude ? begin_magnitude(m, parts.magnitude) : RP_OK;
+    for (rp_module *child = m->first_child; child && status == RP_OK; child = child->next) status = begin_under(child);
+    rp__module_leave(m);
+    return status;
+}
+
+rp_status rp__magnitudes_init(rp_model *model)
+{
+    rp_ctx *ctx = rp__model_ctx(model);
+
+    RP_TRY(rp__tape_no_grad(ctx, true));
+    rp_status status = begin_under(rp__model_root(model)), after = rp__tape_no_grad(ctx, false);
+    return status == RP_OK ? after : status;
 }
 
 /* ---- frozen ---- */

@@ -3,6 +3,7 @@
  *   a frozen parameter   is a leaf that wants no gradient: no gradient, no optimizer state, no call of a backward that only it would need;
  *                        what backward would read for its gradient alone is not kept
  *   an adapter           nn/lora.h; made with the model (rp_model_config.adapter), its parts among the model's parameters
+ *   trained whole        a module's own weights, beside adapters: rp_param.beside
  *   its files            a folder as the peft package writes it: adapter_config.json, adapter_model.safetensors (models/adapter_files.c)
  */
 #ifndef RP_MODELS_ADAPTER_H
@@ -10,9 +11,9 @@
 
 #include "models/model.h"
 
-/* Every parameter of the tree is frozen, and the layers that are named get adapters, which are not. On shapes alone a name that matches no
+/* Every parameter of the tree is frozen but what is named to be trained whole, and the layers that are named get adapters, which are not. On shapes alone a name that matches no
  * linear layer is passed over: who rehearses tells of it in his own words (train/recipe_model.c).
- * errors  RP_ERR_MATCH a name that matches none · RP_ERR_MEMORY */
+ * errors  RP_ERR_MATCH a name that matches none, a part of a module, nothing left for an adapter · RP_ERR_MEMORY */
 rp_status rp__adapters_attach(rp_module *root, const rp_adapter_config *config);
 /* Would the name have this layer adapted? The output head takes none: the loss reads its weight alone. */
 bool rp__adapter_names(const rp_module *in, const char *name, const char *path);
@@ -27,6 +28,10 @@ bool rp__model_is_frozen(const rp_model *model);
  * path, element), as all weights (models/init.c). */
 void rp__adapters_init(rp_model *model, uint64_t seed);
 bool rp__model_is_adapted(rp_model *model);
+/* Fresh magnitudes (DoRA): the norms of the rows of their layers' weights, which are there. Ranks that share the weights gather them for it, as a
+ * forward does.
+ * errors  RP_ERR_MEMORY · RP_ERR_COMM */
+rp_status rp__magnitudes_init(rp_model *model);
 
 /* ---- peft's files ---- */
 

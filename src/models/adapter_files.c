@@ -1,10 +1,13 @@
 /* models/adapter_files.c -- adapters as the peft package keeps them.
  *
- *   adapter_config.json          peft_type LORA, r, lora_alpha, lora_dropout, use_rslora, base_model_name_or_path, …
- *   adapter_model.safetensors    "base_model.model." + the layer's name in transformers + ".lora_A.weight" [r, in], ".lora_B.weight" [out, r]
+ *   adapter_config.json          peft_type LORA, r, lora_alpha, lora_dropout, use_rslora, use_dora, base_model_name_or_path, …
+ *   adapter_model.safetensors    "base_model.model." + the layer's name in transformers + ".lora_A.weight" [r, in], ".lora_B.weight" [out, r],
+ *                                of DoRA ".lora_magnitude_vector" [out], too
  *
- * Which layers have adapters is read from the names of the tensors: target_modules may be a regular expression. What of peft's config would
- * change numbers and is not honoured is an error that names it. */
+ *                                "base_model.model." + the weight's name in transformers where it is trained whole (modules_to_save)
+ *
+ * Which layers have adapters, and what is trained whole, is read from the names of the tensors: target_modules may be a regular expression. What
+ * of peft's config would change numbers and is not honoured is an error that names it. */
 #include "models/adapter.h"
 
 #include <string.h>
@@ -65,7 +68,7 @@ static bool is_off(const json_t *v)
 
 static rp_status check_honoured(const rp_adapter_files *f)
 {
-    static const char *const off[] = { "bias", "modules_to_save", "use_dora", "rank_pattern", "alpha_pattern", "lora_bias", "trainable_token_indices",
+    static const char *const off[] = { "bias", "rank_pattern", "alpha_pattern", "lora_bias", "trainable_token_indices",
                                        "target_parameters", "layer_replication", "use_qalora", "use_bdlora", "alora_invocation_tokens",
                                        "arrow_config", "kasa_config", "velora_config", "monteclora_config" };
     const char *type = json_string_value(json_object_get(f->json, "peft_type"));
@@ -100,28 +103,56 @@ static rp_status read_config(rp_adapter_files *f)
     RP_TRY(read_number(f, "lora_dropout", 0, 0, 1, &l->dropout));
     l->rank   = (int64_t)rank;
     l->rslora = json_is_true(json_object_get(f->json, "use_rslora"));
+    l->dora   = json_is_true(json_object_get(f->json, "use_dora"));
     return RP_OK;
 }
 
 /* ---- names ---- */
 
+static bool is_set(const rp_adapter_files *f, const char *key) { return !is_off(json_object_get(f->json, key)); }
+
+static rp_status append(rp_adapter_files *f, const char **list, int *n, const char *text)
+{
+    list[*n] = rp__bump_text(&f->bump, text, (int64_t)strlen(text));
+    return list[*n] ? (++*n, RP_OK) : RP_ERR_MEMORY;
+}
+
+/* Of a tied pair, which peft has apart unless it is told to keep them one, the table counts. */
+static rp_status take_whole(rp_adapter_files *f, const rp_model_config *model, const char *name, const char **list)
+{
+    char path[RP_WEIGHT_NAME_CHARS];
+    bool known = rp__adapter_whole_ours(model, name, path), head = known && !strcmp(path, "output.weight");
+
+    RP_CHECK(f->ctx, known && is_set(f, "modules_to_save"), RP_ERR_FORMAT, "'%s': tensor '%.200s' is no adapter of a layer of this model", f->path, name);
+    RP_CHECK(f->ctx, !model->tied || !(head || !strcmp(path, "tok_embeddings.weight")) || is_set(f, "ensure_weight_tying"), RP_ERR_UNSUPPORTED,
+             "'%s': '%.200s' is trained apart from the weight that it is tied to ('ensure_weight_tying' is not set), and here they are one", f->path,
+             name);
+    return model->tied && head ? RP_OK : append(f, list, &f->config.n_whole, path);
+}
+
+static rp_status take_name(rp_adapter_files *f, const rp_model_config *model, const char *name, const char **modules, const char **whole)
+{
+    char layer[RP_WEIGHT_NAME_CHARS];
+    rp_lora_part part = rp__adapter_name_ours(model, name, layer);
+
+    if (part == RP_LORA_NONE) return take_whole(f, model, name, whole);
+    RP_CHECK(f->ctx, part != RP_LORA_MAGNITUDE || f->config.lora.dora, RP_ERR_FORMAT, "'%s': '%.200s' is a magnitude, and 'use_dora' is not set",
+             f->path, name);
+    return part == RP_LORA_A ? append(f, modules, &f->config.n_modules, layer) : RP_OK;
+}
+
 static rp_status list_modules(rp_adapter_files *f, const rp_model_config *model)
 {
     int64_t n         = rp__safetensors_n_tensors(f->set);
-    const char **list = rp__bump_alloc(&f->bump, (n + 1) * (int64_t)sizeof *list);
+    const char **list = rp__bump_alloc(&f->bump, 2 * (n + 1) * (int64_t)sizeof *list);
 
     if (!list) return RP_ERR_MEMORY;
     f->config.module = list;
-    for (int64_t i = 0; i < n; i++) {
-        const char *name = rp__safetensors_at(f->set, i)->name;
-        char layer[RP_WEIGHT_NAME_CHARS];
-        rp_lora_part part = rp__adapter_name_ours(model, name, layer);
-        RP_CHECK(f->ctx, part != RP_LORA_NONE, RP_ERR_FORMAT, "'%s': tensor '%.200s' is no adapter of a layer of this model", f->path, name);
-        if (part != RP_LORA_A) continue;
-        list[f->config.n_modules] = rp__bump_text(&f->bump, layer, (int64_t)strlen(layer));
-        if (!list[f->config.n_modules++]) return RP_ERR_MEMORY;
-    }
+    f->config.whole  = list + n + 1;
+    for (int64_t i = 0; i < n; i++) RP_TRY(take_name(f, model, rp__safetensors_at(f->set, i)->name, list, list + n + 1));
     RP_CHECK(f->ctx, f->config.n_modules > 0, RP_ERR_FORMAT, "'%s' holds no adapter", f->path);
+    RP_CHECK(f->ctx, f->config.n_whole || !is_set(f, "modules_to_save"), RP_ERR_FORMAT, "'%s': 'modules_to_save' is set, and '%s' has no weight of such",
+             f->config_path, f->path);
     return RP_OK;
 }
 
@@ -168,14 +199,23 @@ const rp_adapter_config *rp__adapter_files_config(const rp_adapter_files *f) { r
 static const rp_safetensor *find_any(const rp_safetensors *set, const rp_model_config *model, const rp_param *p)
 {
     char layer[RP_WEIGHT_NAME_CHARS];
-    int chars;
+    int chars         = 0;
     rp_lora_part part = rp__lora_part_of(p->path, &chars);
 
     for (int64_t i = 0; i < rp__safetensors_n_tensors(set); i++) {
         const rp_safetensor *t = rp__safetensors_at(set, i);
-        if (rp__adapter_name_ours(model, t->name, layer) == part && (int)strlen(layer) == chars && !strncmp(layer, p->path, (size_t)chars)) return t;
+        if (part == RP_LORA_NONE && rp__adapter_whole_ours(model, t->name, layer) && !strcmp(layer, p->path)) return t;
+        if (part == RP_LORA_NONE || rp__adapter_name_ours(model, t->name, layer) != part) continue;
+        if ((int)strlen(layer) == chars && !strncmp(layer, p->path, (size_t)chars)) return t;
     }
     return NULL;
+}
+
+static bool has_shape(const rp_safetensor *t, const rp_meta *m)
+{
+    for (int i = 0; i < m->ndim && i < t->ndim; i++)
+        if (t->dim[i] != m->dim[i]) return false;
+    return t->ndim == m->ndim;
 }
 
 static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p, const rp_safetensor **out)
@@ -186,7 +226,7 @@ static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, cons
     *out = rp__safetensors_find(set, name);
     if (!*out && model->wrapper) *out = find_any(set, model, p);
     RP_CHECK(f->ctx, *out, RP_ERR_FORMAT, "'%s': tensor '%s' is missing", f->path, name);
-    RP_CHECK(f->ctx, (*out)->ndim == 2 && (*out)->dim[0] == p->whole.dim[0] && (*out)->dim[1] == p->whole.dim[1], RP_ERR_SHAPE,
+    RP_CHECK(f->ctx, has_shape(*out, &p->whole), RP_ERR_SHAPE,
              "'%s': tensor '%s' has another shape than '%s', %s: it is of another model, or its config tells another rank", f->path, name, p->path,
              rp_meta_str(&p->whole));
     return RP_OK;
@@ -214,7 +254,7 @@ static rp_status load(const rp_adapter_files *f, const rp_safetensors *set, rp_m
 
     for (int i = 0; i < rp__model_n_params(model); i++) {
         const rp_param *p = rp__model_param(model, i);
-        if (rp__lora_part_of(p->path, &unused) == RP_LORA_NONE) continue;
+        if (!p->beside && rp__lora_part_of(p->path, &unused) == RP_LORA_NONE) continue;
         RP_TRY(find(f, set, config, p, &t));
         RP_TRY(fill(set, t, p, window));
     }

@@ -3,6 +3,8 @@
  *   target_modules   an end of the layers' names that no other linear layer has, as short as can be: "q_proj", "attn.c_proj", or the whole name
  *                    of a wrapper's text, whose towers have a q_proj, too, peft's regular expression of such ends inside the text model
  *
+ *   modules_to_save  what is trained whole, by whole names, only where there is such
+ *
  * Fields that are not written have peft's defaults, which are those of an adapter such as ours. */
 #include <string.h>
 
@@ -23,7 +25,7 @@ static bool ends_so(const char *name, const char *end)
     return n >= k && !strcmp(name + n - k, end) && (n == k || name[n - k - 1] == '.');
 }
 
-/* Has any layer without an adapter such an end? */
+/* Has any layer without an adapter such an end? One that is trained whole may: peft gives it none. */
 static bool names_others(rp_model *model, const char *end)
 {
     const rp_model_config *c = rp__model_config(model);
@@ -31,7 +33,7 @@ static bool names_others(rp_model *model, const char *end)
     rp_lora_parts parts;
 
     for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
-        if (layer_name(c, m, name) && ends_so(name, end) && !rp__lora_parts(m, &parts)) return true;
+        if (layer_name(c, m, name) && ends_so(name, end) && !rp__lora_parts(m, &parts) && !m->param[0].beside) return true;
     return false;
 }
 
@@ -102,6 +104,32 @@ static json_t *pattern_of(json_t *ends, const char *inside)
     return out;
 }
 
+/* The whole names of the modules: peft takes any module whose name has such an end, whatever stands before it. NULL: no memory. */
+static json_t *modules_to_save(rp_model *model)
+{
+    const rp_model_config *c = rp__model_config(model);
+    json_t *list             = json_array();
+    char name[RP_WEIGHT_NAME_CHARS];
+
+    for (int i = 0; i < c->adapter.n_whole && list; i++) {
+        const char *path = c->adapter.whole[i];
+        if (rp__layer_name_theirs(c, path, (int)strlen(path), name) && !json_array_append_new(list, json_string(name))) continue;
+        json_decref(list);
+        list = NULL;
+    }
+    return list;
+}
+
+/* Names of what is trained whole, and that a tied weight stays tied. False: no memory. */
+static bool add_whole(json_t *json, rp_model *model)
+{
+    const rp_param *table = rp__model_find_param(model, "tok_embeddings.weight");
+
+    if (!rp__model_config(model)->adapter.n_whole) return true;
+    return !json_object_set_new(json, "modules_to_save", modules_to_save(model)) &&
+           !json_object_set_new(json, "ensure_weight_tying", json_boolean(rp__model_config(model)->tied && table->beside));
+}
+
 /* peft says it is an int. */
 static json_t *number(double value) { return value == (double)(int64_t)value ? json_integer((json_int_t)value) : json_real(value); }
 
@@ -113,8 +141,11 @@ json_t *rp__adapter_json(rp_model *model, const char *base)
 
     if (targets && wrapper) targets = pattern_of(targets, wrapper->prefix[0].theirs);
     if (!targets) return NULL;
-    return json_pack("{s:s, s:s, s:s?, s:I, s:o, s:f, s:b, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type", "CAUSAL_LM",
+    json_t *out = json_pack("{s:s, s:s, s:s?, s:I, s:o, s:f, s:b, s:b, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type", "CAUSAL_LM",
                      "base_model_name_or_path", base, "r", (json_int_t)any.lora.rank, "lora_alpha", number(any.lora.alpha), "lora_dropout",
-                     any.lora.dropout, "use_rslora", any.lora.rslora, "bias", "none", "fan_in_fan_out", any.in_out, "inference_mode", 1,
+                     any.lora.dropout, "use_rslora", any.lora.rslora, "use_dora", any.lora.dora, "bias", "none", "fan_in_fan_out", any.in_out, "inference_mode", 1,
                      "init_lora_weights", 1, "target_modules", targets);
+    if (!out || add_whole(out, model)) return out;
+    json_decref(out);
+    return NULL;
 }

@@ -37,11 +37,12 @@ typedef struct rp_family rp_family;     /* models/family.h */
 typedef struct rp_wrapper rp_wrapper;   /* models/wrapper.h */
 
 /* Which linear layers get an adapter; none where lora.rank is 0. A name is a path, the end of one ("attn.q"), a glob, or all-linear; without names it is
- * attn.q and attn.v, or attn.qkv where they are one. Borrowed until the model is built. */
+ * attn.q and attn.v, or attn.qkv where they are one. whole: globs of modules that are trained as they are beside them, and take none. Borrowed
+ * until the model is built. */
 typedef struct {
     rp_lora lora;
-    int n_modules;
-    const char *const *module;
+    int n_modules, n_whole;
+    const char *const *module, *const *whole;
 } rp_adapter_config;
 
 typedef struct {

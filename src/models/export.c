@@ -42,12 +42,14 @@ static rp_safetensor declared(const named *n)
 
 /* ---- names ---- */
 
-/* Either what adapters are made of, or all else. */
+/* Either what adapters are made of and what is trained whole beside them, or the model's own. */
 static bool is_wanted(const rp_param *p, bool adapters)
 {
     int unused;
+    bool part = rp__lora_part_of(p->path, &unused) != RP_LORA_NONE;
 
-    return !p->owner && (rp__lora_part_of(p->path, &unused) != RP_LORA_NONE) == adapters;
+    if (p->owner) return adapters && p->owner->beside;      /* in peft's files a tied weight stands under both names */
+    return adapters ? part || p->beside : !part;
 }
 
 static int64_t pieces_of(const rp_family *f, const rp_param *p)
@@ -60,8 +62,9 @@ static int count_wanted(rp_model *model, bool adapters)
     const rp_family *f = rp__model_config(model)->family;
     int n              = 0;
 
-    for (int i = 0; i < rp__model_n_params(model); i++)
-        if (is_wanted(rp__model_param(model, i), adapters)) n += (int)pieces_of(f, rp__model_param(model, i));
+    for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
+        for (int i = 0; i < m->n_params; i++)
+            if (is_wanted(&m->param[i], adapters)) n += (int)pieces_of(f, &m->param[i]);
     return n;
 }
 
@@ -122,6 +125,7 @@ struct exporter {
     int64_t at;                         /* how many have gone there */
     float *into;
     rp_merge merge;                     /* of the one that writes */
+    float *magnitude;                   /* … room for one, where any adapter has such */
     void *merged;                       /* a row of it */
     rp_status status;                   /* of writing */
 };
@@ -148,7 +152,7 @@ static rp_status take_window(exporter *x)
 /* Room for the largest adapter, where they are added in. */
 static rp_status prepare_merge(exporter *x)
 {
-    int64_t a = 0, b = 0, width = 0;
+    int64_t a = 0, b = 0, width = 0, out = 0;
     rp_lora_parts parts;
 
     for (int i = 0; i < x->n && x->writes && !x->adapters; i++) {
@@ -157,13 +161,17 @@ static rp_status prepare_merge(exporter *x)
         if (rp_meta_elems(&parts.a->whole) > a) a = rp_meta_elems(&parts.a->whole);
         if (rp_meta_elems(&parts.b->whole) > b) b = rp_meta_elems(&parts.b->whole);
         if (rp_meta_dim(w, -1) > width) width = rp_meta_dim(w, -1);
+        if (parts.magnitude && parts.b->whole.dim[0] > out) out = parts.b->whole.dim[0];
     }
     if (!a) return RP_OK;
     x->merge.a     = rp__host_alloc(x->ctx, a * (int64_t)sizeof(float));
     x->merge.b     = x->merge.a ? rp__host_alloc(x->ctx, b * (int64_t)sizeof(float)) : NULL;
     x->merge.delta = x->merge.b ? rp__host_alloc(x->ctx, width * (int64_t)sizeof(float)) : NULL;
     x->merged      = x->merge.delta ? rp__host_alloc(x->ctx, width * (int64_t)sizeof(double)) : NULL;
-    return x->merged ? RP_OK : RP_ERR_MEMORY;
+    if (!x->merged || !out) return x->merged ? RP_OK : RP_ERR_MEMORY;
+    x->merge.squares = rp__host_alloc(x->ctx, out * (int64_t)sizeof(double));
+    x->magnitude     = x->merge.squares ? rp__host_alloc(x->ctx, out * (int64_t)sizeof(float)) : NULL;
+    return x->magnitude ? RP_OK : RP_ERR_MEMORY;
 }
 
 static rp_status create(exporter *x)
@@ -213,6 +221,11 @@ static void into_file_merged(exporter *x, const rp_param *p, const void *data, i
     }
 }
 
+static void into_norms(exporter *x, const rp_param *p, const void *data, int64_t n)
+{
+    rp__merge_measure(&x->merge, p->whole.dtype, x->at, n, data);
+}
+
 static void put(exporter *x, const rp_param *p, const void *data, int64_t n)
 {
     if (x->writes) x->sink(x, p, data, n);
@@ -259,6 +272,18 @@ static rp_status put_range(exporter *x, const rp_param *p, int64_t from, int64_t
 
 static rp_status put_param(exporter *x, const rp_param *p, sink *into) { return put_range(x, p, 0, rp_meta_elems(&p->whole), into); }
 
+/* The weight comes to the one that writes once more, for the norms of its rows. */
+static rp_status put_norms(exporter *x, const rp_param *weight, const rp_lora_parts *parts)
+{
+    x->into = x->magnitude;
+    RP_TRY(put_param(x, parts->magnitude, into_floats));
+    if (x->writes) memset(x->merge.squares, 0, (size_t)x->merge.out * sizeof *x->merge.squares);
+    RP_TRY(put_param(x, weight, into_norms));
+    x->merge.magnitude = x->magnitude;
+    if (x->writes) rp__merge_measured(&x->merge, weight->whole.dtype);
+    return RP_OK;
+}
+
 /* The adapter comes whole to the one that writes before the weight does. */
 static rp_status put_merged(exporter *x, const named *n, const rp_lora_parts *parts)
 {
@@ -269,7 +294,8 @@ static rp_status put_merged(exporter *x, const named *n, const rp_lora_parts *pa
     x->into = x->merge.b;
     RP_TRY(put_param(x, parts->b, into_floats));
     x->merge = (rp_merge){ .rank = a->dim[0], .in = a->dim[1], .out = b->dim[0], .scale = rp__lora_scale(&parts->lora), .in_out = parts->in_out,
-                           .a = x->merge.a, .b = x->merge.b, .delta = x->merge.delta, .row = -1 };
+                           .a = x->merge.a, .b = x->merge.b, .delta = x->merge.delta, .row = -1, .squares = x->merge.squares };
+    if (parts->magnitude) RP_TRY(put_norms(x, n->param, parts));
     return put_param(x, n->param, into_file_merged);
 }
 
@@ -307,6 +333,8 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
     rp__safetensors_discard(x.writer);
     rp_tensor_unref(x.window);
     rp__release(x.merged);
+    rp__release(x.magnitude);
+    rp__release(x.merge.squares);
     rp__release(x.merge.delta);
     rp__release(x.merge.b);
     rp__release(x.merge.a);

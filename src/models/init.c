@@ -101,7 +101,7 @@ static uint64_t key_of(const rp_param *p, uint64_t seed)
 static void init_part(const rp_param *p, rp_lora_part part, uint64_t seed, int threads)
 {
     if (part == RP_LORA_A) draw(p, key_of(p, seed), uniforms, 1 / sqrt((double)p->whole.dim[1]), threads);
-    else fill(p, 0);
+    else fill(p, part == RP_LORA_MAGNITUDE ? 1 : 0);
 }
 
 static void init_param(const rp_model_config *c, const rp_param *p, uint64_t seed, int threads)

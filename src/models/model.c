@@ -115,21 +115,63 @@ static rp_status list_params(rp_model *m)
     return RP_OK;
 }
 
+static bool is_adapted(const rp_module *m)
+{
+    rp_lora_parts parts;
+
+    return rp__lora_parts(m, &parts);
+}
+
+static bool is_whole(const rp_module *m) { return m->n_params && m->param[0].beside; }
+
+/* The paths go to *n and on; NULL: they are counted. */
+static void list_paths(rp_model *m, bool (*belongs)(const rp_module *), const char **path, int *n)
+{
+    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) {
+        if (!belongs(at)) continue;
+        if (path) path[*n] = at->path;
+        ++*n;
+    }
+}
+
 /* The names that came with the config were borrowed: who builds a second model of this one's config means these layers. */
 static rp_status keep_adapted(rp_model *m)
 {
-    rp_lora_parts parts;
-    int n = 0;
+    rp_adapter_config *c = &m->config.adapter;
+    int n                = 0;
 
-    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) n += rp__lora_parts(at, &parts);
+    list_paths(m, is_adapted, NULL, &n);
+    c->n_modules = n;
+    list_paths(m, is_whole, NULL, &n);
+    c->n_whole = n - c->n_modules;
     m->adapted = rp__host_alloc(m->ctx, (n + 1) * (int64_t)sizeof *m->adapted);
     if (!m->adapted) return RP_ERR_MEMORY;
-    m->config.adapter.module    = m->adapted;
-    m->config.adapter.n_modules = n;
-    n                           = 0;
-    for (rp_module *at = m->root; at; at = rp__module_next(m->root, at))
-        if (rp__lora_parts(at, &parts)) m->adapted[n++] = at->path;
+    c->module = m->adapted;
+    c->whole  = m->adapted + c->n_modules;
+    n         = 0;
+    list_paths(m, is_adapted, m->adapted, &n);
+    list_paths(m, is_whole, m->adapted, &n);
     return RP_OK;
+}
+
+/* What peft has no module for of its own. */
+static rp_status check_whole(const rp_model *m)
+{
+    const rp_family *f = m->config.family;
+
+    RP_CHECK(m->ctx, !m->config.adapter.n_whole || !m->config.masked_head, RP_ERR_UNSUPPORTED, "of an encoder nothing is trained whole beside adapters");
+    for (rp_module *at = m->root; at && f; at = rp__module_next(m->root, at))
+        for (int i = 0; i < at->n_params; i++)
+            RP_CHECK(m->ctx, !at->param[i].beside || !rp__weight_in_pieces(f->name, f->n_names, at->param[i].path), RP_ERR_UNSUPPORTED,
+                     "'%s', weights of experts, is not trained whole beside adapters", at->param[i].path);
+    return RP_OK;
+}
+
+static rp_status adapt(rp_model *m, const rp_adapter_config *c)
+{
+    RP_TRY(rp__adapters_attach(m->root, c));
+    RP_TRY(check_whole(m));
+    return keep_adapted(m);
 }
 
 /* ---- life ---- */
@@ -142,8 +184,7 @@ rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, 
     m->ctx           = ctx;
     m->config        = *config;
     rp_status status = build(m, dtype);
-    if (status == RP_OK && config->adapter.lora.rank) status = rp__adapters_attach(m->root, &config->adapter);
-    if (status == RP_OK && config->adapter.lora.rank) status = keep_adapted(m);
+    if (status == RP_OK && config->adapter.lora.rank) status = adapt(m, &config->adapter);
     if (status == RP_OK) status = list_params(m);
     if (status != RP_OK) {
         memset(&m->config, 0, sizeof m->config);      /* still the caller's */

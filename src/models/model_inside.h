@@ -15,7 +15,7 @@ struct rp_model {
     rope_tables rope[ROPES];                    /* NULL until a length is known, and where there is no such rope */
     const rp_param **param;
     int n_params;
-    const char **adapted;                       /* paths of the layers that have adapters: config.adapter.module */
+    const char **adapted;                       /* paths of the layers that have adapters, then of what is trained whole: config.adapter's */
     int64_t cached;
     bool has_cache, beyond;                     /* beyond: this pass has positions beyond the original context */
     bool weighs;                                /* this pass sums the loads of experts … */

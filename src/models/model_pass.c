@@ -23,16 +23,13 @@ static rp_status scale_embedding(rp_model *m, rp_tensor **x)
 /* *x + the rows of another table; nothing where there is none. */
 static rp_status add_embedding(rp_module *table, rp_tensor *ids, rp_tensor **x)
 {
-    rp_tensor *rows, *sum;
+    rp_tensor *rows;
 
     if (!table) return RP_OK;
     RP_TRY(rp__module_call(table, &ids, &rows));
-    rp_status status = rp__apply(table->ctx, &rp_op_add, NULL, (rp_tensor *[]){ *x, rows }, 2, &sum);
+    rp_status status = rp__add_step(table->ctx, rows, x);
     rp_tensor_unref(rows);
-    if (status != RP_OK) return status;
-    rp_tensor_unref(*x);
-    *x = sum;
-    return RP_OK;
+    return status;
 }
 
 static rp_status embed(rp_model *m, rp_tensor *const *in, rp_tensor **out)

@@ -25,6 +25,15 @@ rp_status rp__op_step(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor 
     return RP_OK;
 }
 
+rp_status rp__add_step(rp_ctx *ctx, rp_tensor *added, rp_tensor **x)
+{
+    rp_tensor *sum;
+
+    RP_TRY(rp__apply(ctx, &rp_op_add, NULL, (rp_tensor *[]){ *x, added }, 2, &sum));
+    put(x, sum);
+    return RP_OK;
+}
+
 rp_status rp__dropout_step(rp_ctx *ctx, float p, rp_tensor **x)
 {
     return p > 0 ? rp__op_step(ctx, &rp_op_dropout, &(rp_attr_dropout){ p }, x) : RP_OK;

@@ -17,6 +17,8 @@ enum { RP_BLOCK_X, RP_BLOCK_POSITIONS, RP_BLOCK_COS, RP_BLOCK_SIN, RP_BLOCK_DOC_
 rp_status rp__layer_step(rp_module *layer, rp_tensor **x);
 /* The same with an op of one input. */
 rp_status rp__op_step(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor **x);
+/* *x + added */
+rp_status rp__add_step(rp_ctx *ctx, rp_tensor *added, rp_tensor **x);
 /* Dropout at rate p; nothing at all at 0. */
 rp_status rp__dropout_step(rp_ctx *ctx, float p, rp_tensor **x);
 

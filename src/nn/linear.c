@@ -9,17 +9,20 @@ typedef struct {
     rp_lora_beside beside;              /* rank 0: no adapter */
 } linear;
 
+rp_status rp__linear_product(rp_module *self, bool in_out, bool bias, rp_tensor *x, rp_tensor **y)
+{
+    bool with_bias = bias && self->n_params > 1;
+
+    return rp__apply(self->ctx, &rp_op_matmul, &(rp_attr_matmul){ .transpose_w = !in_out },
+                     (rp_tensor *[]){ x, rp__module_weight(self, 0), with_bias ? rp__module_weight(self, 1) : NULL }, 2 + with_bias, y);
+}
+
 static rp_status linear_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
-    linear *l           = (linear *)self;
-    rp_attr_matmul attr = { .transpose_w = !l->in_out };
-    rp_tensor *with[3]  = { in[0], rp__module_weight(self, 0), self->n_params > 1 ? rp__module_weight(self, 1) : NULL }, *y;
+    const linear *l = (linear *)self;
 
-    RP_TRY(rp__apply(self->ctx, &rp_op_matmul, &attr, with, 1 + self->n_params, &y));
-    rp_status status = l->beside.lora.rank ? rp__lora_step(&l->beside, in[0], &y) : RP_OK;
-    if (status == RP_OK) *out = y;
-    else rp_tensor_unref(y);
-    return status;
+    if (!l->beside.lora.rank) return rp__linear_product(self, l->in_out, true, in[0], out);
+    return (l->beside.lora.dora ? rp__dora_forward : rp__lora_forward)(&l->beside, self, in[0], out);
 }
 
 static const rp_module_kind type = { .name = "Linear", .forward = linear_forward };
@@ -64,7 +67,9 @@ rp_status rp__lora_attach(rp_module *m, const rp_lora *lora)
     RP_BUG_IF(m->type != &type || l->beside.lora.rank);
     RP_TRY(rp__linear_new(m, "lora_a", &(rp_linear_config){ .in = l->in, .out = lora->rank }, dtype, &l->beside.a));
     RP_TRY(rp__linear_new(m, "lora_b", &(rp_linear_config){ .in = lora->rank, .out = l->out }, dtype, &l->beside.b));
-    l->beside.lora = *lora;
+    if (lora->dora) RP_TRY(rp__magnitude_new(m, l->out, dtype, &l->beside.magnitude));
+    l->beside.in_out = l->in_out;
+    l->beside.lora   = *lora;
     return RP_OK;
 }
 
@@ -73,6 +78,12 @@ bool rp__lora_parts(const rp_module *m, rp_lora_parts *out)
     const rp_lora_beside *beside = &((const linear *)m)->beside;
 
     if (m->type != &type || !beside->lora.rank) return false;
-    *out = (rp_lora_parts){ beside->lora, &beside->a->param[0], &beside->b->param[0], ((const linear *)m)->in_out };
+    *out = (rp_lora_parts){ beside->lora, &beside->a->param[0], &beside->b->param[0], beside->magnitude ? &beside->magnitude->param[0] : NULL,
+                            beside->in_out };
     return true;
+}
+
+rp_status rp__magnitude_begin(rp_module *m, rp_tensor **norms)
+{
+    return rp__lora_norms(m, &((const linear *)m)->beside, norms);
 }

@@ -1,4 +1,4 @@
-/* nn/lora.c -- the adapter's share of a linear layer. */
+/* nn/lora.c -- the adapter's share of a linear layer, and what its parts are called. */
 #include "nn/lora.h"
 
 #include <math.h>
@@ -13,33 +13,53 @@ float rp__lora_scale(const rp_lora *l)
 
 static rp_status share(const rp_lora_beside *l, rp_tensor **x)
 {
-    rp_ctx *ctx = l->a->ctx;
-
-    RP_TRY(rp__dropout_step(ctx, (float)l->lora.dropout, x));
     RP_TRY(rp__layer_step(l->a, x));
-    RP_TRY(rp__op_step(ctx, &rp_op_scale, &(rp_attr_scale){ rp__lora_scale(&l->lora) }, x));
+    RP_TRY(rp__op_step(l->a->ctx, &rp_op_scale, &(rp_attr_scale){ rp__lora_scale(&l->lora) }, x));
     return rp__layer_step(l->b, x);
 }
 
-rp_status rp__lora_step(const rp_lora_beside *l, rp_tensor *x, rp_tensor **y)
+rp_status rp__lora_share_take(const rp_lora_beside *l, rp_tensor *x, rp_tensor **y)
 {
-    rp_tensor *added = rp_tensor_ref(x), *sum;
-    rp_status status = share(l, &added);
+    rp_status status = share(l, &x);
 
-    if (status == RP_OK) status = rp__apply(l->a->ctx, &rp_op_add, NULL, (rp_tensor *[]){ *y, added }, 2, &sum);
-    rp_tensor_unref(added);
-    if (status != RP_OK) return status;
-    rp_tensor_unref(*y);
-    *y = sum;
-    return RP_OK;
+    if (status == RP_OK) status = rp__add_step(l->a->ctx, x, y);
+    rp_tensor_unref(x);
+    return status;
 }
+
+static rp_status add_share(const rp_lora_beside *l, rp_tensor *x, rp_tensor **y)
+{
+    rp_tensor *dropped = rp_tensor_ref(x);
+    rp_status status   = rp__dropout_step(l->a->ctx, (float)l->lora.dropout, &dropped);
+
+    if (status == RP_OK) return rp__lora_share_take(l, dropped, y);
+    rp_tensor_unref(dropped);
+    return status;
+}
+
+rp_status rp__lora_forward(const rp_lora_beside *l, rp_module *linear, rp_tensor *x, rp_tensor **out)
+{
+    rp_tensor *y;
+
+    RP_TRY(rp__linear_product(linear, l->in_out, true, x, &y));
+    rp_status status = add_share(l, x, &y);
+    if (status == RP_OK) *out = y;
+    else rp_tensor_unref(y);
+    return status;
+}
+
+static const char *const ends[RP_LORA_PARTS] = {
+    [RP_LORA_A] = ".lora_a.weight", [RP_LORA_B] = ".lora_b.weight", [RP_LORA_MAGNITUDE] = ".lora_magnitude.weight",
+};
+
+const char *rp__lora_part_end(rp_lora_part part) { return ends[part]; }
 
 rp_lora_part rp__lora_part_of(const char *path, int *layer_chars)
 {
-    static const char a[] = ".lora_a.weight", b[] = ".lora_b.weight";
-    bool is_a = rp__ends_with(path, a);
-
-    if (!is_a && !rp__ends_with(path, b)) return RP_LORA_NONE;
-    *layer_chars = (int)(strlen(path) - (sizeof a - 1));
-    return is_a ? RP_LORA_A : RP_LORA_B;
+    for (rp_lora_part part = RP_LORA_A; part < RP_LORA_PARTS; part++) {
+        if (!rp__ends_with(path, ends[part])) continue;
+        *layer_chars = (int)(strlen(path) - strlen(ends[part]));
+        return part;
+    }
+    return RP_LORA_NONE;
 }

@@ -38,6 +38,7 @@ struct rp_param {
     rp_tensor *gathered;                        /* the whole, from when it is gathered to when it is let go; NULL else, and where tensor is it */
     rp_meta whole;
     rp_slice slice;                             /* of the whole's elements, which `tensor` holds */
+    bool beside;                                /* trained whole beside adapters, and in their files (models/adapter.h) */
     rp_param *owner;                            /* this is another module's parameter: tied embeddings; NULL: its own */
 };
 

@@ -14,6 +14,9 @@
 #define BINARY(op, ...) EACH_SIZE(TWO, op, __VA_ARGS__)
 
 #define RMS(op, when, rows, n, ...) { op, when, { .in = { { rows, n }, { n } }, __VA_ARGS__ } }
+#define MAGNITUDE(op, when, rows, n, ...) { op, when, { .in = { { rows, n }, { n }, { n } }, __VA_ARGS__ } }
+#define NORMS(op, when, rows, n, ...) \
+    { op, when, { .in = { { rows, n }, { 8, n }, { rows, 8 } }, .attr = &(rp_attr_weight_norm){ 2, false }, __VA_ARGS__ } }
 #define LAYER(op, when, rows, n, ...) { op, when, { .in = { { rows, n }, { n }, { n } }, __VA_ARGS__ } }
 #define BATCH(op, when, rows, n, ...) \
     { op, when, { .in = { { rows, n }, { n }, { n }, { n }, { n } }, .stat_inputs = RP_IN(3) | RP_IN(4), __VA_ARGS__ } }
@@ -77,6 +80,8 @@ static const rp_cost_call calls[] = {
     GROUPED(RP_COST_TINY, 2, 8, 8, 2),      GROUPED(RP_COST_SLOW, 64, 64, 64, 4),    GROUPED(RP_COST_SOON, 1024, 576, 576, 8),
     GROUPED(RP_COST_LATE, 2048, 1024, 768, 16),
     EACH_SIZE(RMS, "rmsnorm", .attr = &(rp_attr_norm){ .eps = 1e-5f }),
+    EACH_SIZE(MAGNITUDE, "magnitude", .name = NULL),
+    EACH_SIZE(NORMS, "weight_norm", .name = NULL),
     EACH_SIZE(LAYER, "layernorm", .attr = &(rp_attr_norm){ .eps = 1e-5f }),
     EACH_SIZE(BATCH, "batch_norm", .attr = &(rp_attr_batch_norm){ 1e-5f, 0.1f }),
     BINARY("add", .name = NULL),

@@ -111,13 +111,25 @@ static rp_status list_tensors(rp_trainer *t)
 }
 
 /* The pool first: a limit that is too low refuses before anything is read. */
-rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights)
+static rp_status open_filled(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights)
 {
     RP_TRY(rp__mem_reserve(t->ctx, t->ctx->space[0], reserved));
     RP_TRY(rp__engine_open(&t->engine, t->ctx, t->recipe, &source->config));
-    if (weights && source->files) RP_TRY(rp__model_load(t->engine.model, source->files));
-    else if (weights) rp__model_init(t->engine.model, t->ctx->seed);
-    return rp__engine_ready(&t->engine);
+    if (weights && source->files) return rp__model_load(t->engine.model, source->files);
+    if (weights) rp__model_init(t->engine.model, t->ctx->seed);
+    return RP_OK;
+}
+
+/* Magnitudes are of weights, which ranks have to have read before they gather them. */
+rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights)
+{
+    rp_status status = open_filled(t, reserved, source, weights);
+
+    if (weights && t->recipe->lora.rank.set && t->recipe->lora.dora) {
+        RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, status));
+        status = rp__magnitudes_init(t->engine.model);
+    }
+    return status == RP_OK ? rp__engine_ready(&t->engine) : status;
 }
 
 static rp_status note_base(rp_trainer *t, const rp_model_source *source)

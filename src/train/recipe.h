@@ -60,7 +60,7 @@ typedef struct {
 struct rp_recipe {
     struct { const char *path, *config, *adapter; rp_opt_number dropout; const rp_yaml_node *overrides; } model;
     rp_text_list freeze;
-    struct { rp_opt_int rank; rp_opt_number alpha, dropout; rp_text_list modules; bool rslora, merge; } lora;
+    struct { rp_opt_int rank; rp_opt_number alpha, dropout; rp_text_list modules, whole; bool rslora, dora, merge; } lora;
     struct { const char *path, *chat_template; } tokenizer;
     rp_recipe_dataset dataset, dataset_val;
     bool has_dataset_val;

@@ -184,7 +184,9 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, "dataset_val.path", unscored, "'run_val_every_n_steps' is not set");
     note_unused(r, "lora.alpha", !c->lora.rank.set && c->lora.alpha.set, "'lora.rank' is not set");
     note_unused(r, "lora.modules", !c->lora.rank.set && c->lora.modules.n, "'lora.rank' is not set");
+    note_unused(r, "lora.whole", !c->lora.rank.set && c->lora.whole.n, "'lora.rank' is not set");
     note_unused(r, "lora.rslora", !c->lora.rank.set && c->lora.rslora, "'lora.rank' is not set");
+    note_unused(r, "lora.dora", !c->lora.rank.set && c->lora.dora, "'lora.rank' is not set");
     note_unused(r, "optimizer.betas", sgd, "the optimizer is sgd");
     note_unused(r, "optimizer.eps", sgd, "the optimizer is sgd");
     note_unused(r, "optimizer.momentum", !sgd, "the optimizer is adamw");

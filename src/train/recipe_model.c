@@ -194,6 +194,7 @@ void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_rec
                      recipe->activation_checkpointing.save.item[i]);
     check_paths(&c, "freeze", &recipe->freeze);
     check_adapted(&c);
+    check_paths(&c, "lora.whole", &recipe->lora.whole);
     check_paths(&c, "optimizer.no_decay", &recipe->optimizer.no_decay);
     check_paths(&c, "dist.custom_sharded_layers", &recipe->dist.custom_sharded_layers);
     check_wrapped(&c);

@@ -1,132 +1,21 @@
-/* Adapters against the peft package: logits, loss, gradients, twelve optimizer steps; its files read and written; merged weights.
+/* Adapters against the peft package: logits, loss, gradients, twelve optimizer steps; fresh ones, and of every family.
  * tests/golden/README.md says what is in the goldens and who made them. */
-#include "golden_model.h"
+#include "lora_test.h"
 
-#include <unistd.h>
-
-#include "base/file.h"
-#include "models/adapter.h"
 #include "models/adapter_names.h"
-#include "models/weights.h"
 #include "train/optim.h"
 #include "../train/temp.h"
-
-enum { ROWS = 2, TOKENS = 24, ALL = ROWS * TOKENS, BATCHES = 3, STEPS = 12 };
-
-typedef struct { rp_ctx *ctx; golden *g; rp_model *m; } opened;
-
-static const char *variant_path(char out[RP_GOLDEN_PATH], const char *variant)
-{
-    char name[128];
-
-    snprintf(name, sizeof name, "lora/%s", variant);
-    return golden_path(out, name);
-}
-
-static opened open_variant(const char *variant)
-{
-    opened o = { .ctx = test_ctx(NULL) };
-    char path[RP_GOLDEN_PATH], name[128];
-
-    snprintf(name, sizeof name, "lora/%s/golden", variant);
-    o.g         = golden_open(o.ctx, name);
-    o.m         = model_at(o.ctx, variant_path(path, variant), NULL, RP_F32);
-    o.ctx->eval = true;
-    return o;
-}
-
-static void drop_gradients(rp_model *m)
-{
-    for (int i = 0; i < rp__model_n_params(m); i++) rp_tensor_drop_grad(rp__model_param(m, i)->tensor);
-}
-
-static void close_variant(opened *o)
-{
-    drop_gradients(o->m);
-    rp__model_free(o->m);
-    golden_close(o->g);
-    test_ctx_free(o->ctx);
-}
-
-/* ---- batches ---- */
-
-static rp_tensor *ints(rp_ctx *ctx, const int32_t *v)
-{
-    rp_meta meta = rp_meta_2d(RP_I32, ROWS, TOKENS);
-    rp_tensor *t;
-
-    assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &t));
-    assert_ok(ctx, rp_tensor_write_i32(t, v, ALL));
-    return t;
-}
-
-/* Position t is asked for the token of t + 1; the last has no target. */
-static rp_model_batch batch_of(const opened *o, int batch)
-{
-    int32_t *v = golden_ints(o->g, "input_ids", batch * ALL, ALL), labels[ALL];
-
-    for (int i = 0; i < ALL; i++) labels[i] = i % TOKENS == TOKENS - 1 ? -100 : v[i + 1];
-    rp_model_batch out = { .tokens = ints(o->ctx, v), .labels = ints(o->ctx, labels) };
-    free(v);
-    return out;
-}
-
-static void drop_batch(rp_model_batch *b)
-{
-    rp_tensor_unref(b->tokens);
-    rp_tensor_unref(b->labels);
-}
-
-static double loss_and_gradients(const opened *o, int batch)
-{
-    rp_model_batch b = batch_of(o, batch);
-    rp_tensor *loss;
-    double value;
-
-    rp__pass_begin(o->ctx, 1, 0);
-    assert_ok(o->ctx, rp__model_loss(o->m, &b, &(rp_attr_cross_entropy){ .weight = 1.0f / (ROWS * (TOKENS - 1)), .ignore_index = -100 }, &loss));
-    assert_ok(o->ctx, rp_tensor_read(loss, &value, 1));
-    assert_ok(o->ctx, rp__backward(o->ctx, loss));
-    rp_tensor_unref(loss);
-    drop_batch(&b);
-    return value;
-}
-
-static double *logits_of(rp_ctx *ctx, rp_model *m, const rp_model_batch *batch, int64_t n)
-{
-    double *got = malloc((size_t)n * sizeof *got);
-    rp_tensor *logits;
-
-    assert_ok(ctx, rp__tape_no_grad(ctx, true));
-    assert_ok(ctx, rp__model_logits(m, batch, &logits));
-    assert_ok(ctx, rp__tape_no_grad(ctx, false));
-    assert_ok(ctx, rp_tensor_read(logits, got, n));
-    rp_tensor_unref(logits);
-    return got;
-}
-
-static void check_logits(const opened *o, rp_model *m, double limit)
-{
-    golden_tensor want   = golden_get(o->g, "logits");
-    rp_model_batch batch = batch_of(o, 0);
-    double *got          = logits_of(o->ctx, m, &batch, want.elems);
-
-    assert_max_abs(got, &want, limit);
-    free(got);
-    golden_tensor_free(&want);
-    drop_batch(&batch);
-}
 
 /* ---- parameters ---- */
 
 static const rp_param *param_of(const opened *o, const char *theirs)
 {
     rp_lora_part part;
-    char layer[RP_WEIGHT_NAME_CHARS], path[RP_WEIGHT_NAME_CHARS + 16];
+    char layer[RP_WEIGHT_NAME_CHARS], path[RP_WEIGHT_NAME_CHARS + 32];
 
     part = rp__adapter_name_ours(rp__model_config(o->m), theirs, layer);
-    assert_int_not_equal(part, RP_LORA_NONE);
-    snprintf(path, sizeof path, "%s.lora_%c.weight", layer, part == RP_LORA_A ? 'a' : 'b');
+    if (part != RP_LORA_NONE) snprintf(path, sizeof path, "%s%s", layer, rp__lora_part_end(part));
+    else assert_true(rp__adapter_whole_ours(rp__model_config(o->m), theirs, path));
     const rp_param *p = rp__model_find_param(o->m, path);
     if (!p) fail_msg("no parameter for '%s' ('%s')", theirs, path);
     return p;
@@ -147,17 +36,6 @@ static int check_tensors(const opened *o, const char *prefix, bool gradients, do
         assert_rel_l2(got, &want, limit);
         golden_tensor_free(&want);
         free(got);
-    }
-    return n;
-}
-
-static int count_trained(const rp_model *m, bool gradients)
-{
-    int n = 0;
-
-    for (int i = 0; i < rp__model_n_params(m); i++) {
-        const rp_tensor *t = rp__model_param(m, i)->tensor;
-        n += gradients ? t->grad != NULL : t->requires_grad;
     }
     return n;
 }
@@ -222,204 +100,42 @@ static void llama_with_query_and_value_adapted_is_pefts(void **state) { (void)st
 static void gpt2_with_fused_and_down_projection_adapted_is_pefts(void **state) { (void)state; check_variant("gpt2"); }
 static void layers_with_biases_and_of_the_mlp_adapted_are_pefts(void **state) { (void)state; check_variant("llama_bias"); }
 
-/* ---- files ---- */
-
-static void assert_same_bytes(rp_ctx *ctx, const char *a, const char *b)
-{
-    rp_file_map x, y;
-
-    assert_ok(ctx, rp__file_map(ctx, a, &x));
-    assert_ok(ctx, rp__file_map(ctx, b, &y));
-    assert_int_equal(x.bytes, y.bytes);
-    assert_memory_equal(x.data, y.data, (size_t)x.bytes);
-    rp__file_unmap(&x);
-    rp__file_unmap(&y);
-}
-
-static json_t *json_in(const char *folder, const char *name)
-{
-    char path[600];
-    json_t *json;
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    json = json_load_file(path, 0, NULL);
-    if (!json) fail_msg("no JSON in '%s'", path);
-    return json;
-}
-
-static void an_adapter_that_is_read_and_written_is_the_file_peft_wrote(void **state)
-{
-    static const char *const variants[] = { "smollm2", "gpt2", "llama_bias" }, *const same[] = { "peft_type", "task_type", "r", "lora_alpha",
-        "lora_dropout", "use_rslora", "bias", "fan_in_fan_out", "base_model_name_or_path" };
-
-    (void)state;
-    for (int v = 0; v < RP_COUNT(variants); v++) {
-        opened o     = open_variant(variants[v]);
-        temp_dir dir = temp_make();
-        char theirs[RP_GOLDEN_PATH], a[600], b[600], base[128];
-        snprintf(base, sizeof base, "../../models/%s", variants[v]);
-        assert_ok(o.ctx, rp__adapters_export(o.m, base, dir.path));
-        variant_path(theirs, variants[v]);
-        snprintf(a, sizeof a, "%s/adapter_model.safetensors", dir.path);
-        snprintf(b, sizeof b, "%s/adapter_model.safetensors", theirs);
-        assert_same_bytes(o.ctx, a, b);
-        json_t *mine = json_in(dir.path, "adapter_config.json"), *want = json_in(theirs, "adapter_config.json");
-        for (int i = 0; i < RP_COUNT(same); i++)
-            if (!json_equal(json_object_get(mine, same[i]), json_object_get(want, same[i]))) fail_msg("%s: '%s' differs", variants[v], same[i]);
-        const json_t *each, *targets = json_object_get(mine, "target_modules");
-        size_t i;
-        assert_int_equal(json_array_size(targets), json_array_size(json_object_get(want, "target_modules")));
-        json_array_foreach(targets, i, each) {
-            bool found = false;
-            for (size_t k = 0; k < json_array_size(targets); k++) found = found || json_equal(each, json_array_get(json_object_get(want, "target_modules"), k));
-            if (!found) fail_msg("%s: target '%s' is not peft's", variants[v], json_string_value(each));
-        }
-        json_decref(mine);
-        json_decref(want);
-        temp_remove(&dir);
-        close_variant(&o);
-    }
-}
-
-/* The merged weight against a sum in double, and the model of it against the adapted one. */
-static void check_merged(const char *variant, const char *layer, rp_dtype dtype)
-{
-    opened o     = open_variant(variant);
-    temp_dir dir = temp_make();
-    char path[RP_GOLDEN_PATH], weight[128];
-    rp_lora_parts parts;
-
-    rp__model_free(o.m);
-    o.m = model_at(o.ctx, variant_path(path, variant), NULL, dtype);
-    assert_ok(o.ctx, rp__model_export(o.m, dir.path));
-    rp_model *merged = model_at(o.ctx, dir.path, NULL, dtype);
-    assert_int_equal(rp__model_n_params(merged), rp__model_n_params(o.m) - count_trained(o.m, false));
-    assert_true(rp__lora_parts(rp_module_find(rp__model_root(o.m), layer), &parts));
-    snprintf(weight, sizeof weight, "%s.weight", layer);
-    const rp_param *w = rp__model_find_param(o.m, weight), *sum = rp__model_find_param(merged, weight);
-    int64_t columns   = w->whole.dim[1], rank = parts.lora.rank;
-    double scale      = (double)rp__lora_scale(&parts.lora);
-    for (int64_t e = 0; e < rp_meta_elems(&w->whole); e++) {
-        int64_t out = parts.in_out ? e % columns : e / columns, in = parts.in_out ? e / columns : e % columns;
-        double want = 0;
-        for (int64_t k = 0; k < rank; k++)
-            want += rp_elem_get(parts.b->tensor, out * rank + k) * rp_elem_get(parts.a->tensor, k * parts.a->whole.dim[1] + in);
-        want = rp_elem_get(w->tensor, e) + scale * want;
-        double off = fabs(rp_elem_get(sum->tensor, e) - want), limit = dtype == RP_BF16 ? fabs(want) / 256 + 1e-6 : 1e-6;
-        if (off > limit) fail_msg("element %d of '%s': %.9g, expected %.9g", (int)e, weight, rp_elem_get(sum->tensor, e), want);
-    }
-    if (dtype == RP_F32) check_logits(&o, merged, 2e-4);
-    rp__model_free(merged);
-    temp_remove(&dir);
-    close_variant(&o);
-}
-
-static void an_exported_model_has_its_adapters_added_in(void **state)
+static void with_modules_trained_whole_they_are_pefts_too(void **state)
 {
     (void)state;
-    check_merged("smollm2", "layers.1.attn.v", RP_F32);
-    check_merged("smollm2", "layers.0.attn.q", RP_BF16);
-    check_merged("gpt2", "layers.1.attn.qkv", RP_F32);
-    check_merged("llama_bias", "layers.0.mlp.down", RP_F32);
+    check_variant("smollm2_whole");
+    check_variant("gpt2_whole");
+    check_variant("llama_bias_whole");
 }
 
-/* ---- refusals ---- */
-
-static void copy_into(rp_ctx *ctx, const temp_dir *d, const char *variant, const char *name)
-{
-    char path[RP_GOLDEN_PATH + 64], folder[RP_GOLDEN_PATH];
-    rp_file_map file;
-
-    snprintf(path, sizeof path, "%s/%s", variant_path(folder, variant), name);
-    assert_ok(ctx, rp__file_map(ctx, path, &file));
-    temp_write(d, name, file.data, (size_t)file.bytes);
-    rp__file_unmap(&file);
-}
-
-static void assert_refused(const char *key, json_t *value, const char *wanted)
-{
-    rp_ctx *ctx  = test_ctx(NULL);
-    temp_dir dir = temp_make();
-    char folder[RP_GOLDEN_PATH], base[RP_GOLDEN_PATH];
-    rp_model_files *files = NULL;
-    rp_report report;
-
-    json_t *config = json_in(variant_path(folder, "smollm2"), "adapter_config.json");
-    copy_into(ctx, &dir, "smollm2", "adapter_model.safetensors");
-    json_object_set_new(config, "base_model_name_or_path", json_string(golden_path(base, "models/smollm2")));
-    json_object_set_new(config, key, value);
-    char *text = json_dumps(config, 0);
-    temp_text(&dir, "adapter_config.json", text);
-    rp__report_open(&report, ctx);
-    rp_status status = rp__model_files_open(ctx, dir.path, NULL, &report, &files);
-    assert_int_not_equal(status, RP_OK);
-    if (!strstr(rp_error(ctx), wanted)) fail_msg("'%s' is not told but: %s", wanted, rp_error(ctx));
-    rp__report_close(&report);
-    free(text);
-    json_decref(config);
-    temp_remove(&dir);
-    test_ctx_free(ctx);
-}
-
-static void what_peft_would_compute_otherwise_is_refused_by_name(void **state)
+static void with_magnitudes_all_of_them_are_pefts_too(void **state)
 {
     (void)state;
-    assert_refused("peft_type", json_string("IA3"), "'peft_type' is IA3, and only LORA is read");
-    assert_refused("use_dora", json_true(), "'use_dora' is set, and is not honoured here");
-    assert_refused("bias", json_string("all"), "'bias' is set");
-    assert_refused("rank_pattern", json_pack("{s:i}", "q_proj", 2), "'rank_pattern' is set");
-    assert_refused("modules_to_save", json_pack("[s]", "lm_head"), "'modules_to_save' is set");
-    assert_refused("r", json_string("four"), "'r' is no number from 1");
-    assert_refused("base_model_name_or_path", json_null(), "does not say which model it is of");
-    assert_refused("base_model_name_or_path", json_string("someone/some-model"), "is of the model 'someone/some-model', which is not here");
-}
-
-static void an_adapter_of_another_rank_than_it_says_is_refused(void **state)
-{
-    (void)state;
-    rp_ctx *ctx  = test_ctx(NULL);
-    temp_dir dir = temp_make();
-    char folder[RP_GOLDEN_PATH], base[RP_GOLDEN_PATH];
-    rp_model_config model;
-    rp_model_files *files;
-    rp_report report;
-    rp_model *m;
-
-    json_t *config = json_in(variant_path(folder, "smollm2"), "adapter_config.json");
-    copy_into(ctx, &dir, "smollm2", "adapter_model.safetensors");
-    json_object_set_new(config, "r", json_integer(3));
-    char *text = json_dumps(config, 0);
-    temp_text(&dir, "adapter_config.json", text);
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, golden_path(base, "models/smollm2"), NULL, &report, &files));
-    assert_ok(ctx, rp__model_files_adapter(files, dir.path));
-    assert_int_equal(rp__model_files_adapter(files, dir.path), RP_ERR_CONFIG);
-    assert_ok(ctx, rp__model_files_config(files, &model));
-    assert_ok(ctx, rp__model_build(ctx, &model, RP_F32, &m));
-    assert_int_equal(rp__model_load(m, files), RP_ERR_SHAPE);
-    assert_non_null(strstr(rp_error(ctx), "self_attn.q_proj.lora_A.weight' has another shape than 'layers.0.attn.q.lora_a.weight'"));
-    rp__model_free(m);
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    free(text);
-    json_decref(config);
-    temp_remove(&dir);
-    test_ctx_free(ctx);
+    check_variant("smollm2_dora");
+    check_variant("gpt2_dora");
+    check_variant("llama_bias_dora");
 }
 
 /* ---- fresh ---- */
 
-static rp_model *fresh(rp_ctx *ctx, const char *variant, const rp_adapter_config *adapter)
+static rp_model_config config_of(rp_ctx *ctx, const char *variant)
 {
     char path[RP_GOLDEN_PATH], name[128];
     rp_model_config config;
     rp_report report;
-    rp_model *m;
 
     snprintf(name, sizeof name, "models/%s", variant);
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__model_config_load(ctx, golden_path(path, name), NULL, &report, &config));
     rp__report_close(&report);
+    return config;
+}
+
+static rp_model *fresh(rp_ctx *ctx, const char *variant, const rp_adapter_config *adapter)
+{
+    rp_model_config config = config_of(ctx, variant);
+    rp_model *m;
+
     config.adapter = *adapter;
     assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &m));
     rp__model_init(m, 5);
@@ -444,6 +160,29 @@ static void fresh_adapters_are_kaimings_and_change_nothing(void **state)
     assert_true(most <= bound && most > 0.98 * bound);
     if (fabs(squares / (double)n * 3 / (bound * bound) - 1) > 0.1) fail_msg("variance %g, a uniform's is %g", squares / (double)n, bound * bound / 3);
     assert_null(rp__model_find_param(m, "layers.0.attn.k.lora_a.weight"));
+    rp__model_free(m);
+    test_ctx_free(ctx);
+}
+
+static void any_allocation_of_the_first_magnitudes_may_fail(void **state)
+{
+    (void)state;
+    rp_ctx *ctx   = test_ctx(NULL);
+    rp_model *m   = fresh(ctx, "smollm2", &(rp_adapter_config){ .lora = { .rank = 2, .alpha = 4, .dora = true } });
+    test_faults f = { 0 };
+    const rp_param *w = rp__model_find_param(m, "layers.1.attn.v.weight"), *got = rp__model_find_param(m, "layers.1.attn.v.lora_magnitude.weight");
+    int64_t n_in      = w->whole.dim[1];
+
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        test_fault_end(&f, rp__magnitudes_init(m));
+    }
+    assert_true(f.failed > 9);
+    for (int64_t o = 0; o < rp_meta_elems(&got->whole); o++) {
+        double squares = 0;
+        for (int64_t i = 0; i < n_in; i++) squares += rp_elem_get(w->tensor, o * n_in + i) * rp_elem_get(w->tensor, o * n_in + i);
+        if (fabs(rp_elem_get(got->tensor, o) - sqrt(squares)) > 1e-6) fail_msg("magnitude %d is %g", (int)o, rp_elem_get(got->tensor, o));
+    }
     rp__model_free(m);
     test_ctx_free(ctx);
 }
@@ -473,6 +212,29 @@ static void names_are_paths_their_ends_globs_or_all(void **state)
         rp__model_free(m);
         test_ctx_free(ctx);
     }
+}
+
+static void assert_not_whole(const char *variant, const char *whole, rp_status expected, const char *wanted)
+{
+    rp_ctx *ctx            = test_ctx(NULL);
+    rp_model_config config = config_of(ctx, variant);
+    rp_model *m;
+
+    config.adapter = (rp_adapter_config){ .lora = { .rank = 2, .alpha = 4 }, .whole = &whole, .n_whole = 1 };
+    assert_int_equal(rp__model_build(ctx, &config, RP_F32, &m), expected);
+    if (!strstr(rp_error(ctx), wanted)) fail_msg("'%s' is not told but: %s", wanted, rp_error(ctx));
+    rp__model_config_drop(&config);
+    test_ctx_free(ctx);
+}
+
+static void what_is_trained_whole_is_a_module_that_peft_can_name(void **state)
+{
+    (void)state;
+    assert_not_whole("llama_bias", "*.k.bias", RP_ERR_MATCH, "'layers.0.attn.k.bias' is to be trained whole beside adapters, and 'layers.0.attn.k.weight' is not");
+    assert_not_whole("mixtral", "layers.0.mlp.experts", RP_ERR_UNSUPPORTED, "weights of experts");
+    assert_not_whole("bert", "tok_embeddings", RP_ERR_UNSUPPORTED, "of an encoder");
+    assert_not_whole("smollm2", "layers.7", RP_ERR_MATCH, "nothing to train whole beside adapters is called 'layers.7'");
+    assert_not_whole("smollm2", "attn.q", RP_ERR_MATCH, "nothing to train whole beside adapters is called 'attn.q'");
 }
 
 /* Each linear layer of each family runs its adapter, and has a name that peft would know it by. */
@@ -513,63 +275,19 @@ static void every_family_is_adapted_written_and_read(void **state)
     }
 }
 
-/* ---- faults ---- */
-
-static rp_status open_load_export(rp_ctx *ctx, const char *path, const char *folder)
-{
-    rp_model_files *files  = NULL;
-    rp_model_config config = { .family = NULL };
-    rp_model *m            = NULL;
-    rp_report report;
-
-    rp__report_open(&report, ctx);
-    rp_status status = rp__model_files_open(ctx, path, NULL, &report, &files);
-    if (status == RP_OK) status = rp__model_files_config(files, &config);
-    if (status == RP_OK) status = rp__model_build(ctx, &config, RP_BF16, &m);
-    if (status == RP_OK) status = rp__model_load(m, files);
-    if (status == RP_OK) status = rp__adapters_export(m, "base", folder);
-    if (status == RP_OK) status = rp__model_export(m, folder);
-    rp__model_config_drop(&config);
-    rp__model_free(m);
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    return status;
-}
-
-static void any_allocation_of_reading_and_writing_an_adapter_may_fail(void **state)
-{
-    (void)state;
-    rp_ctx *ctx  = test_ctx(NULL);
-    temp_dir dir = temp_make();
-    char path[RP_GOLDEN_PATH];
-    test_faults f = { 0 };
-    rp_mem m;
-
-    while (!f.over) {
-        test_fault_begin(&f, ctx);
-        test_fault_end(&f, open_load_export(ctx, variant_path(path, "gpt2"), dir.path));
-        rp_mem_read(ctx, 0, false, &m);
-        assert_int_equal(m.live_bytes, 0);
-    }
-    assert_true(f.failed > 99);
-    temp_remove(&dir);
-    test_ctx_free(ctx);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama_with_query_and_value_adapted_is_pefts),
         cmocka_unit_test(gpt2_with_fused_and_down_projection_adapted_is_pefts),
         cmocka_unit_test(layers_with_biases_and_of_the_mlp_adapted_are_pefts),
-        cmocka_unit_test(an_adapter_that_is_read_and_written_is_the_file_peft_wrote),
-        cmocka_unit_test(an_exported_model_has_its_adapters_added_in),
-        cmocka_unit_test(what_peft_would_compute_otherwise_is_refused_by_name),
-        cmocka_unit_test(an_adapter_of_another_rank_than_it_says_is_refused),
+        cmocka_unit_test(with_modules_trained_whole_they_are_pefts_too),
+        cmocka_unit_test(with_magnitudes_all_of_them_are_pefts_too),
         cmocka_unit_test(fresh_adapters_are_kaimings_and_change_nothing),
+        cmocka_unit_test(any_allocation_of_the_first_magnitudes_may_fail),
         cmocka_unit_test(names_are_paths_their_ends_globs_or_all),
+        cmocka_unit_test(what_is_trained_whole_is_a_module_that_peft_can_name),
         cmocka_unit_test(every_family_is_adapted_written_and_read),
-        cmocka_unit_test(any_allocation_of_reading_and_writing_an_adapter_may_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

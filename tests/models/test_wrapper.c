@@ -244,9 +244,12 @@ static void an_export_is_the_text_model_alone(void **state)
 
 static const char *base_of(char out[RP_GOLDEN_PATH]) { return variant_path(out, "gemma3"); }
 
+/* Two halves of two layers in two blocks, and a norm that is trained whole. */
+enum { ADAPTER_TENSORS = 2 * 2 * 2 + 1 };
+
 static void write_adapter(void)
 {
-    static const char *const modules[] = { "attn.q", "attn.v" };
+    static const char *const modules[] = { "attn.q", "attn.v" }, *const whole[] = { "norm" };
     char path[RP_GOLDEN_PATH];
     rp_model_files *files;
     rp_model *m;
@@ -254,7 +257,7 @@ static void write_adapter(void)
     rp__model_config_drop(&config);
     assert_ok(ctx, rp__model_files_open(ctx, base_of(path), NULL, &report, &files));
     assert_ok(ctx, rp__model_files_config(files, &config));
-    config.adapter = (rp_adapter_config){ .lora = { .rank = 2, .alpha = 4 }, .n_modules = 2, .module = modules };
+    config.adapter = (rp_adapter_config){ .lora = { .rank = 2, .alpha = 4 }, .n_modules = 2, .module = modules, .n_whole = 1, .whole = whole };
     assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &m));
     assert_ok(ctx, rp__model_load(m, files));
     assert_ok(ctx, rp__adapters_export(m, path, temp_dir));
@@ -269,12 +272,14 @@ static void an_adapter_is_of_the_wrappers_modules_as_peft_calls_them(void **stat
     (void)state;
     write_adapter();
     assert_ok(ctx, rp__safetensors_open(ctx, temp_path("adapter_model.safetensors"), &set));
-    assert_int_equal(rp__safetensors_n_tensors(set), 8);
+    assert_int_equal(rp__safetensors_n_tensors(set), ADAPTER_TENSORS);
     assert_string_equal(rp__safetensors_at(set, 0)->name, "base_model.model.model.language_model.layers.0.self_attn.q_proj.lora_A.weight");
+    assert_string_equal(rp__safetensors_at(set, 8)->name, "base_model.model.model.language_model.norm.weight");
     rp__safetensors_close(set);
     json_t *written = json_load_file(temp_path("adapter_config.json"), 0, NULL);
     assert_string_equal(json_string_value(json_object_get(written, "target_modules")),
                         "(?:model\\.language_model\\.(?:.*\\.)?)?(?:q_proj|v_proj)");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(written, "modules_to_save"), 0)), "model.language_model.norm");
     json_decref(written);
 }
 
@@ -282,13 +287,13 @@ static void an_adapter_is_of_the_wrappers_modules_as_peft_calls_them(void **stat
 static void rename_adapter(const char *to)
 {
     static const char ours[] = "base_model.model.model.language_model.";
-    rp_safetensor declared[8];
-    char name[8][256], data[8][4096];
+    rp_safetensor declared[ADAPTER_TENSORS];
+    char name[ADAPTER_TENSORS][256], data[ADAPTER_TENSORS][4096];
     rp_safetensors_writer *writer;
     rp_safetensors *set;
 
     assert_ok(ctx, rp__safetensors_open(ctx, temp_path("adapter_model.safetensors"), &set));
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < ADAPTER_TENSORS; i++) {
         const rp_safetensor *t = rp__safetensors_at(set, i);
         snprintf(name[i], sizeof name[i], "base_model.model.%s%s", to, t->name + sizeof ours - 1);
         declared[i]      = *t;
@@ -296,8 +301,8 @@ static void rename_adapter(const char *to)
         assert_in_range(t->bytes, 1, sizeof data[i]);
         memcpy(data[i], rp__safetensors_bytes(set, t), (size_t)t->bytes);
     }
-    assert_ok(ctx, rp__safetensors_create(ctx, temp_path("adapter_model.safetensors"), 8, declared, 0, NULL, &writer));
-    for (int i = 0; i < 8; i++) assert_ok(ctx, rp__safetensors_put(writer, data[i], declared[i].bytes));
+    assert_ok(ctx, rp__safetensors_create(ctx, temp_path("adapter_model.safetensors"), ADAPTER_TENSORS, declared, 0, NULL, &writer));
+    for (int i = 0; i < ADAPTER_TENSORS; i++) assert_ok(ctx, rp__safetensors_put(writer, data[i], declared[i].bytes));
     rp__safetensors_close(set);
     assert_ok(ctx, rp__safetensors_commit(writer));
 }
@@ -314,6 +319,7 @@ static void an_adapter_is_read_under_any_name_of_the_text_models_modules(void **
         opened o = load_model(temp_dir, RP_F32);
         const rp_param *p = rp__model_find_param(o.model, "layers.1.attn.v.lora_a.weight");
         assert_non_null(p);
+        assert_true(rp__model_find_param(o.model, "norm.weight")->beside);
         assert_ok(ctx, rp__safetensors_open(ctx, temp_path("adapter_model.safetensors"), &set));
         const rp_safetensor *t = rp__safetensors_at(set, 6);
         assert_non_null(strstr(t->name, "layers.1.self_attn.v_proj.lora_A"));

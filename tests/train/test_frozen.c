@@ -8,8 +8,12 @@
 
 #define AC "activation_checkpointing."
 
+/* A tied table, a norm, and a part that would get adapters. */
+#define WHOLE "lora.whole=[tok_embeddings, norm, layers.1.mlp]"
+
 /* Ends with settings of a caller's own. */
 #define LORA "lora.rank=3", "lora.dropout=0.1"
+#define DORA "lora.rank=3", "lora.dropout=0.1", "lora.dora=true"
 
 static void assert_same_adapter(const temp_dir *d, const char *a, const char *b)
 {
@@ -41,6 +45,8 @@ static void frozen_weights_have_no_gradient_and_no_state(void **state)
     (void)state;
     static const struct { const char *set; int64_t elems; } cases[] = {
         { "lora.rank=3", ADAPTED_ELEMS },
+        { "lora={rank: 3, whole: [output, norm]}", ADAPTED_ELEMS + 61 * 32 + 32 },       /* the table is the head's, too */
+        { "lora={rank: 3, whole: [layers.1.attn]}", ADAPTED_ELEMS / 2 + 2 * 32 * 32 + 2 * 16 * 32 },
         { "freeze=['*attn*', '*mlp*', tok_embeddings]", 32 },                          /* the last norm is left */
         { "freeze=[layers.0, tok_embeddings, norm.weight]", 2 * 32 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32 },
     };
@@ -141,9 +147,8 @@ static void under_checkpointing_a_block_keeps_its_input_alone(void **state)
 
 /* ---- bits and bytes ---- */
 
-static void no_mode_or_budget_changes_a_bit_of_an_adapter(void **state)
+static void check_ways(const char *kind)
 {
-    (void)state;
     static const char *const models[] = { "llama", "gpt2" }, *const dtypes[] = { "dtype=fp32", "dtype=bf16" };
     static const struct { const char *name, *first, *second; } ways[] = {
         { "full", AC "mode=full", AC "verify=always" },
@@ -159,19 +164,24 @@ static void no_mode_or_budget_changes_a_bit_of_an_adapter(void **state)
     for (int m = 0; m < 2; m++)
         for (int t = 0; t < 2; t++) {
             temp_dir d = loop_dir();
-            run_whole(&d, models[m], "none", RUN(dtypes[t], "model.dropout=0.1", LORA, "lora.modules=['attn.*', down]"));
+            run_whole(&d, models[m], "none", RUN(dtypes[t], "model.dropout=0.1", LORA, kind, "lora.modules=['attn.*', down]"));
             metrics lines = metrics_of(&d, "none");
-            snprintf(budget, sizeof budget, "memory_budget=%d", (int)(0.93 * metric_number(lines.line[0], "peak_memory_reserved")));
+            snprintf(budget, sizeof budget, "memory_budget=%d", (int)(0.95 * metric_number(lines.line[0], "peak_memory_reserved")));
             free(lines.text);
             for (int i = 0; i < RP_COUNT(ways); i++) {
                 const char *first = strchr(ways[i].first, '%') ? budget : ways[i].first;
-                run_whole(&d, models[m], ways[i].name, RUN(dtypes[t], "model.dropout=0.1", LORA, "lora.modules=['attn.*', down]", first, ways[i].second));
+                run_whole(&d, models[m], ways[i].name, RUN(dtypes[t], "model.dropout=0.1", LORA, kind, "lora.modules=['attn.*', down]", first, ways[i].second));
                 assert_same_losses(&d, "none", ways[i].name);
                 assert_same_adapter(&d, "none", ways[i].name);
             }
             temp_remove(&d);
         }
 }
+
+static void no_mode_or_budget_changes_a_bit_of_an_adapter(void **state) { (void)state; check_ways("lora.dora=false"); }
+static void no_mode_or_budget_changes_a_bit_of_one_with_magnitudes(void **state) { (void)state; check_ways("lora.dora=true"); }
+
+static void no_mode_or_budget_changes_a_bit_of_what_is_trained_whole_beside_it(void **state) { (void)state; check_ways(WHOLE); }
 
 static void assert_as_rehearsed(const char *model, const char *const *setting)
 {
@@ -207,6 +217,11 @@ static void every_step_measures_what_the_rehearsal_told(void **state)
     assert_as_rehearsed("llama", RUN(LORA, "dtype=bf16", "grad_dtype=fp32", "gradient_accumulation_steps=3", "clip_grad_norm=1"));
     assert_as_rehearsed("gpt2", RUN(LORA, "lora.modules=[all-linear]", "dtype=bf16", "optimizer.master_weights=true"));
     assert_as_rehearsed("gpt2", RUN(LORA, full, "threads=2", "loss.num_output_chunks=4", "lora.merge=true"));
+    assert_as_rehearsed("llama", RUN(DORA, "dtype=bf16", "gradient_accumulation_steps=3"));
+    assert_as_rehearsed("gpt2", RUN(DORA, full, "lora.modules=[all-linear]", "optimizer_in_bwd=true"));
+    assert_as_rehearsed("gpt2", RUN("lora.rank=3", "lora.dora=true", "dtype=bf16", "grad_dtype=fp32", AC "mode=selective_op", "lora.merge=true"));
+    assert_as_rehearsed("llama", RUN(LORA, WHOLE, "dtype=bf16", "gradient_accumulation_steps=3"));
+    assert_as_rehearsed("gpt2", RUN(DORA, WHOLE, full, "optimizer_in_bwd=true"));
     assert_as_rehearsed("llama", RUN("freeze=[layers.0, tok_embeddings]", "optimizer.no_decay=[]"));
     assert_as_rehearsed("llama", RUN("freeze=[layers.0, tok_embeddings]", "optimizer.no_decay=[]", full));
     assert_as_rehearsed("llama", RUN("freeze=['*.mlp.*']", AC "mode=selective_op"));
@@ -234,20 +249,24 @@ static void run_part(const char *out, int64_t k, const char *const *setting)
     run_close(&r);
 }
 
-static void a_run_of_adapters_stopped_and_resumed_is_the_run_that_was_not(void **state)
+static void check_resumed(const char *kind)
 {
-    (void)state;
     char out[16];
 
-    run_whole(&dir, "gpt2", "whole", RUN(LORA, "lr_scheduler.name=cosine"));
+    run_whole(&dir, "gpt2", "whole", RUN(LORA, kind, "lr_scheduler.name=cosine"));
     for (int k = 1; k < 12; k += 4) {
         snprintf(out, sizeof out, "part%d", k);
-        run_part(out, k, RUN(LORA, "lr_scheduler.name=cosine"));
-        run_whole(&dir, "gpt2", out, RUN(LORA, "lr_scheduler.name=cosine", "resume=auto"));
+        run_part(out, k, RUN(LORA, kind, "lr_scheduler.name=cosine"));
+        run_whole(&dir, "gpt2", out, RUN(LORA, kind, "lr_scheduler.name=cosine", "resume=auto"));
         assert_same_metrics(&dir, "whole", out);
         assert_same_adapter(&dir, "whole", out);
     }
 }
+
+static void a_run_of_adapters_stopped_and_resumed_is_the_run_that_was_not(void **state) { (void)state; check_resumed("lora.dora=false"); }
+static void one_with_magnitudes_is_too(void **state) { (void)state; check_resumed("lora.dora=true"); }
+
+static void one_with_modules_trained_whole_is_too(void **state) { (void)state; check_resumed(WHOLE); }
 
 static void a_state_holds_what_is_trained_alone(void **state)
 {
@@ -291,24 +310,23 @@ static void a_state_does_not_go_on_over_other_frozen_weights(void **state)
 
 /* ---- adapters of before, and merged ---- */
 
-static double first_loss(const char *out)
+static double first_loss(const temp_dir *d, const char *out)
 {
-    metrics lines = metrics_of(&dir, out);
+    metrics lines = metrics_of(d, out);
     double loss   = metric_number(lines.line[0], "loss");
 
     free(lines.text);
     return loss;
 }
 
-static void an_adapters_folder_is_a_model_to_go_on_with(void **state)
+static void check_folder(const char *kind)
 {
-    (void)state;
     char base[400], adapted[400], beside[300], merged[400];
 
     model_in(base, "base");
     run_whole(&dir, "llama", "base", RUN("max_steps=1"));
-    run_whole(&dir, "llama", "adapted", RUN("lora.rank=2", "lora.alpha=8", "optimizer.lr=0.02", "max_steps=30", "epochs=9", base));
-    run_whole(&dir, "llama", "merged", RUN("lora.rank=2", "lora.alpha=8", "optimizer.lr=0.02", "max_steps=30", "epochs=9", base, "lora.merge=true"));
+    run_whole(&dir, "llama", "adapted", RUN("lora.rank=2", "lora.alpha=8", kind, "optimizer.lr=0.02", "max_steps=30", "epochs=9", base));
+    run_whole(&dir, "llama", "merged", RUN("lora.rank=2", "lora.alpha=8", kind, "optimizer.lr=0.02", "max_steps=30", "epochs=9", base, "lora.merge=true"));
     run_whole(&dir, "llama", "again", RUN(model_in(adapted, "adapted"), "max_steps=1"));
     snprintf(beside, sizeof beside, "model.adapter=%s/adapted/final", dir.path);
     run_whole(&dir, "llama", "beside", RUN(base, beside, "max_steps=1"));
@@ -316,10 +334,36 @@ static void an_adapters_folder_is_a_model_to_go_on_with(void **state)
     run_whole(&dir, "llama", "fresh", RUN(base, "max_steps=1"));
     assert_same_losses(&dir, "again", "beside");
     assert_same_adapter(&dir, "again", "beside");
-    if (fabs(first_loss("again") - first_loss("whole")) > 1e-5) fail_msg("%.9g beside, %.9g merged", first_loss("again"), first_loss("whole"));
-    assert_true(fabs(first_loss("again") - first_loss("fresh")) > 1e-2);
+    if (fabs(first_loss(&dir, "again") - first_loss(&dir, "whole")) > 1e-5) fail_msg("%.9g beside, %.9g merged", first_loss(&dir, "again"), first_loss(&dir, "whole"));
+    assert_true(fabs(first_loss(&dir, "again") - first_loss(&dir, "fresh")) > 1e-2);
     assert_true(is_there(&dir, "merged/final/config.json") && !is_there(&dir, "merged/final/adapter_config.json"));
     assert_true(is_there(&dir, "again/final/adapter_config.json") && !is_there(&dir, "again/final/config.json"));
+}
+
+static void an_adapters_folder_is_a_model_to_go_on_with(void **state) { (void)state; check_folder("lora.dora=false"); }
+static void so_is_that_of_one_with_magnitudes(void **state) { (void)state; check_folder("lora.dora=true"); }
+
+static void so_is_that_of_one_with_modules_trained_whole(void **state) { (void)state; check_folder(WHOLE); }
+
+/* To the bit where layers have no bias: what is scaled by m / n is scaled by 1. */
+static void a_fresh_adapter_changes_no_loss(void **state)
+{
+    static const char *const models[] = { "llama", "gpt2" }, *const dtypes[] = { "dtype=fp32", "dtype=bf16" };
+    char base[400];
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        temp_dir d        = loop_dir();
+        const char *model = models[i / 2], *dtype = dtypes[i % 2];
+        run_whole(&d, model, "base", RUN("max_steps=1"));
+        snprintf(base, sizeof base, "model={path: %s/base/final}", d.path);
+        run_whole(&d, model, "bare", RUN("max_steps=1", dtype, base));
+        run_whole(&d, model, "plain", RUN("max_steps=1", dtype, base, "lora.rank=2", "lora.modules=[all-linear]"));
+        run_whole(&d, model, "turned", RUN("max_steps=1", dtype, base, "lora.rank=2", "lora.modules=[all-linear]", "lora.dora=true"));
+        double bare = first_loss(&d, "bare"), off = fabs(first_loss(&d, "turned") - bare), limit = i < 2 ? 0 : i == 2 ? 1e-5 : 1e-2;
+        if (first_loss(&d, "plain") != bare || off > limit) fail_msg("%s %s: %.9g off", model, dtype, off);
+        temp_remove(&d);
+    }
 }
 
 static void a_wrong_name_is_refused_with_the_nearest(void **state)
@@ -329,6 +373,8 @@ static void a_wrong_name_is_refused_with_the_nearest(void **state)
     assert_refused("new", RP_ERR_CONFIG, "'lora.modules': no linear layer that takes an adapter is called 'attn.qq' (did you mean 'attn.q'?)",
                    RUN("lora.rank=2", "lora.modules=[attn.k, attn.qq]"));
     assert_refused("new", RP_ERR_CONFIG, "no linear layer that takes an adapter is called 'tok_embeddings'", RUN("lora.rank=2", "lora.modules=[tok_embeddings]"));
+    assert_refused("new", RP_ERR_CONFIG, "'lora.whole': no module matches 'nrm' (did you mean 'norm'?)", RUN("lora.rank=2", "lora.whole=[nrm]"));
+    assert_refused("new", RP_ERR_MATCH, "no layer is left for an adapter", RUN("lora.rank=2", "lora.whole=['layers.*']"));
     assert_refused("new", RP_ERR_CONFIG, "'freeze' leaves no parameter to train", RUN("freeze=['*']"));
     assert_false(is_there(&dir, "new"));
 }
@@ -350,11 +396,18 @@ int main(void)
         TEST(nothing_below_the_first_trained_weight_runs_backward_or_is_kept),
         TEST(under_checkpointing_a_block_keeps_its_input_alone),
         TEST(no_mode_or_budget_changes_a_bit_of_an_adapter),
+        TEST(no_mode_or_budget_changes_a_bit_of_one_with_magnitudes),
+        TEST(no_mode_or_budget_changes_a_bit_of_what_is_trained_whole_beside_it),
         TEST(every_step_measures_what_the_rehearsal_told),
         TEST(a_run_of_adapters_stopped_and_resumed_is_the_run_that_was_not),
+        TEST(one_with_magnitudes_is_too),
+        TEST(one_with_modules_trained_whole_is_too),
         TEST(a_state_holds_what_is_trained_alone),
         TEST(a_state_does_not_go_on_over_other_frozen_weights),
         TEST(an_adapters_folder_is_a_model_to_go_on_with),
+        TEST(so_is_that_of_one_with_magnitudes),
+        TEST(so_is_that_of_one_with_modules_trained_whole),
+        TEST(a_fresh_adapter_changes_no_loss),
         TEST(a_wrong_name_is_refused_with_the_nearest),
         TEST(the_names_of_transformers_are_understood),
     };

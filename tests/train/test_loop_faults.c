@@ -52,6 +52,7 @@ static void every_allocation_of_a_step_may_fail(void **state)
     sweep_step("profiled", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "profile=true", "max_steps=3"));
     sweep_step("away", RUN("model.overrides.n_layer=1", "dist.state_offload=true", path, "clip_grad_norm=1"));
     sweep_step("adapters", RUN("model.overrides.n_layer=1", "lora.rank=2", "lora.dropout=0.1", REGIONS));
+    sweep_step("magnitudes", RUN("model.overrides.n_layer=1", "lora.rank=2", "lora.dropout=0.1", "lora.dora=true", "lora.whole=[norm]", REGIONS));
     sweep_step("accumulated", RUN("model.overrides.n_layer=1", "gradient_accumulation_steps=2", "clip_grad_norm=1"));
 }
 

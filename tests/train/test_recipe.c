@@ -128,6 +128,8 @@ static void keys_that_other_systems_have_say_what_to_write_here(void **state)
     assert_error(MODEL "enable_activation_offloading: true\n", NULL,
                  "r.yaml:2: unknown key 'enable_activation_offloading': here what is offloaded is the fate of a rule: 'activation_checkpointing.rules'");
     assert_error("model: {path: m, lora_rank: 8}\n", NULL, "r.yaml:1: unknown key 'model.lora_rank': here it is 'lora.rank'");
+    assert_error("model: {path: m, use_dora: true}\n", NULL, "r.yaml:1: unknown key 'model.use_dora': here it is 'lora.dora'");
+    assert_error(MODEL "lora_modules_to_save: [lm_head]\n", NULL, "r.yaml:2: unknown key 'lora_modules_to_save': here it is 'lora.whole'");
     assert_error(MODEL "optimizer:\n  _component_: torch.optim.AdamW\n", NULL,
                  "r.yaml:3: unknown key 'optimizer._component_': no constructors are named here: 'model.path' names the model, 'optimizer.name' the "
                  "update rule");
