@@ -55,9 +55,9 @@ static rp_status set_adapter(rp_ctx *ctx, const rp_recipe *r, rp_model_config *c
 
     RP_CHECK(ctx, !fresh || !a->lora.rank, RP_ERR_CONFIG, "'lora.rank' is set, and the model comes with an adapter already");
     if (fresh) {
-        a->lora   = (rp_lora){ .rank = r->lora.rank.value, .alpha = 2 * (double)r->lora.rank.value, .rslora = r->lora.rslora,
-                                .dora = r->lora.dora };
-        a->module = r->lora.modules.item;
+        a->lora      = (rp_lora){ .rank = r->lora.rank.value, .alpha = 2 * (double)r->lora.rank.value, .rslora = r->lora.rslora,
+                                  .dora = r->lora.dora };
+        a->module    = r->lora.modules.item;
         a->n_modules = r->lora.modules.n;
         a->whole     = r->lora.whole.item;
         a->n_whole   = r->lora.whole.n;
