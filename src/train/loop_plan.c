@@ -1,7 +1,7 @@
 /* train/loop_plan.c -- how every step on full-length batches runs: what is kept for backward, and the address of each buffer.
  *
- *   as the recipe has it ──fits, and nothing goes that may stay──▶ done
- *      │ does not
+ *   as the recipe has it ──fits, and nothing is done again or goes that may stay──▶ done
+ *      │ else
  *   planned for the budget (plan/step.h), with the update after backward and, where that is left open, within it: the cheaper of the two
  */
 #include <math.h>
@@ -135,6 +135,16 @@ static bool smaller(const rp_step_plan *a, const rp_step_plan *b) { return a->pl
 
 typedef rp_status plan_maker(rp_stage *stage, bool in_backward, int64_t budget, rp_step_plan **out);
 
+/* The other is freed. */
+static void take_faster(rp_step_plan **plan, rp_step_plan *other)
+{
+    bool take          = faster(other, *plan);
+    rp_step_plan *slow = take ? *plan : other;
+
+    if (take) *plan = other;
+    rp__step_plan_free(slow);
+}
+
 /* Planned with each place of the update that the recipe allows; the better plan stays. */
 static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, bool (*better)(const rp_step_plan *, const rp_step_plan *), rp_step_plan **out)
 {
@@ -155,15 +165,27 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out) { return best_of(
 
 /* ---- many budgets ---- */
 
+/* With room for all: the recipe's own step, or, where that computes again what a plan may keep, the plan that does not. */
+static rp_status roomiest(rp_stage *stage, way *w, rp_step_plan **out)
+{
+    rp_step_plan *planned = NULL;
+
+    RP_TRY(try_plan(stage, NULL, w->program.in_backward, out));
+    if (!(*out)->found.recompute_flops) return RP_OK;
+    RP_TRY(rp__step_within(&w->program, &w->question, INT64_MAX / 2, &planned));
+    take_faster(out, planned);
+    return RP_OK;
+}
+
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
 {
     bool in_backward = stage->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(stage->recipe);
     int64_t least = 0, most = 0;
     way w;
 
-    RP_TRY(try_plan(stage, NULL, in_backward, &steps[n - 1]));
-    most             = steps[n - 1]->budget = steps[n - 1]->placement.height;
     rp_status status = way_ask(stage, in_backward, &w);
+    if (status == RP_OK) status = roomiest(stage, &w, &steps[n - 1]);
+    if (status == RP_OK) most = steps[n - 1]->budget = steps[n - 1]->placement.height;
     if (status == RP_OK) status = rp__plan_least(stage->ctx, &w.question.problem, &least);
     for (int i = 0; i < n && status == RP_OK; i++) {
         int64_t budget = least + (most - least) * i / (n - 1), more = (most - least) / n / 64 + 1;
@@ -240,7 +262,7 @@ static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
     return status;
 }
 
-/* Whether the recipe's own step offloads what need not go: then how much of it does is for a plan to say, though that step fits. */
+/* Whether the recipe's own step offloads what need not go: how much of it does is for a plan to say. */
 static rp_status may_stay(rp_stage *stage, const rp_step_plan *own, bool *out)
 {
     way w;
@@ -261,6 +283,23 @@ static rp_status solve(rp_stage *stage, int64_t budget, rp_step_plan **out)
     return status;
 }
 
+/* What fits as the recipe has it is planned all the same where it does something again or offloads: a preference for that is a plan's to
+ * follow. */
+static rp_status settle_own(rp_stage *stage, int64_t budget, rp_step_plan *own, rp_step_plan **out)
+{
+    bool stays;
+
+    RP_TRY(may_stay(stage, own, &stays));
+    if (stays || own->found.recompute_flops) RP_TRY(solve(stage, budget, out));
+    if (stays && *out) {
+        rp__step_plan_free(own);
+        return RP_OK;
+    }
+    take_faster(&own, *out);
+    *out = own;
+    return RP_OK;
+}
+
 rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
 {
     rp_step_plan *own = NULL;
@@ -271,9 +310,9 @@ rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, in
     *own_bytes       = own->placement.height;
     bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !stage->recipe->plan;
     rp_status status = RP_OK;
-    if (fits && open) status = may_stay(stage, own, &open);
-    if (open && status == RP_OK) status = solve(stage, budget, out);
-    if (fits && status == RP_OK && !*out) *out = own;
-    else rp__step_plan_free(own);
+    if (fits && !open) *out = own;
+    else if (fits) status = settle_own(stage, budget, own, out);
+    else if (open) status = solve(stage, budget, out);
+    if (status != RP_OK || !fits) rp__step_plan_free(own);
     return status;
 }
