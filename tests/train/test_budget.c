@@ -58,11 +58,11 @@ static double overhead_within(settings *s, const char *name, int64_t bytes)
     return overhead;
 }
 
-/* Nor where rules prefer that something is computed again. */
+/* Nor where rules prefer that something is computed again, or say so of one of several results of a call. */
 static void a_larger_budget_never_costs_more(void **state)
 {
     static const char *const rules[] = {
-        "[]", "[]", "[{op: '*', fate: prefer_recompute}]", "[{op: matmul, every: 2, fate: prefer_recompute}]",
+        "[]", "[]", "[{op: '*', fate: prefer_recompute}]", "[{op: matmul, every: 2, fate: prefer_recompute}, {every: 3, fate: offload}]",
     };
     int n_budgets = test_draws(50);
     rp_rehearsal all;
