@@ -330,6 +330,7 @@ static void a_wrong_name_is_refused_with_the_nearest(void **state)
                    RUN("lora.rank=2", "lora.modules=[attn.k, attn.qq]"));
     assert_refused("new", RP_ERR_CONFIG, "no linear layer that takes an adapter is called 'tok_embeddings'", RUN("lora.rank=2", "lora.modules=[tok_embeddings]"));
     assert_refused("new", RP_ERR_CONFIG, "'freeze' leaves no parameter to train", RUN("freeze=['*']"));
+    assert_refused("new", RP_ERR_CONFIG, "'freeze': no parameter stands in 'output'", RUN("freeze=[output]"));       /* it is tied */
     assert_false(is_there(&dir, "new"));
 }
 
