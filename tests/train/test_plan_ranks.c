@@ -95,6 +95,16 @@ static void weights_that_stay_are_sent_once_and_their_gradients_once(void **stat
     }
 }
 
+/* They are of another class: what is told of slots adds up to what is saved. */
+static void weights_that_stay_are_no_saved_slots(void **state)
+{
+    rp_forecast f = TINY("dist.ranks=2", "dist.reshard_after_forward=false");
+
+    (void)state;
+    assert_true(f.explain.saved_bytes > 0);
+    assert_int_equal(f.explain.saved_bytes, f.found.saved_bytes);
+}
+
 /* The root's stay; of the blocks all are asked for again. */
 static void weights_that_go_are_sent_again(void **state)
 {
@@ -287,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_nothing_is_sent),
         cmocka_unit_test(weights_that_stay_are_sent_once_and_their_gradients_once),
+        cmocka_unit_test(weights_that_stay_are_no_saved_slots),
         cmocka_unit_test(weights_that_go_are_sent_again),
         cmocka_unit_test(what_comes_ahead_takes_no_time_where_it_is_hidden),
         cmocka_unit_test(sums_that_come_behind_are_hidden_too),
