@@ -302,13 +302,14 @@ static rp_status settle_own(rp_stage *stage, int64_t budget, rp_step_plan *own, 
 
 rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
 {
+    bool of_file      = stage->recipe->plan && !stage->micro;      /* a file is of batches of full length */
     rp_step_plan *own = NULL;
 
     *out = NULL;
-    if (stage->recipe->plan) RP_TRY(plan_of_file(stage, &own));
+    if (of_file) RP_TRY(plan_of_file(stage, &own));
     else RP_TRY(try_plan(stage, NULL, stage->recipe->optimizer_in_bwd == RP_YES, &own));
     *own_bytes       = own->placement.height;
-    bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !stage->recipe->plan;
+    bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !of_file;
     rp_status status = RP_OK;
     if (fits && !open) *out = own;
     else if (fits) status = settle_own(stage, budget, own, out);
