@@ -3,7 +3,6 @@
 A recipe is a flat map {"optimizer.lr": 0.01, …}; keys that begin with "#" are for the claims and stand in no file.
 """
 import json
-import os
 import pathlib
 import random
 import struct
@@ -108,27 +107,29 @@ def lengths(r, length, samples, packed, full):
     return [r.randint(length, length + 5) if full else r.randint(2, length + 5) for _ in range(samples)]
 
 
-def write_text(r, path, sizes, vocab, eos):
+def write_text(r, folder, name, sizes, vocab, eos):
     """A file is a document."""
     for i, size in enumerate(sizes):
-        pathlib.Path(f"{path}-{i:04}.txt").write_text(text(r, size), encoding="utf-8")
-    return {"format": "text", "path": f"{path}-*.txt"}
+        pathlib.Path(folder, f"{name}-{i:04}.txt").write_text(text(r, size), encoding="utf-8")
+    return {"format": "text", "path": f"{name}-*.txt"}
 
 
-def write_jsonl(r, path, sizes, vocab, eos):
-    prompts, column = r.chance(0.5), r.one("text", "body")
-    with open(f"{path}.jsonl", "w", encoding="utf-8") as f:
+def write_jsonl(r, folder, name, sizes, vocab, eos):
+    """A line is one, with a prompt before it or without."""
+    column, prompts = r.one("text", "body"), r.chance(0.5)
+    with open(f"{folder}/{name}.jsonl", "w", encoding="utf-8") as f:
         for size in sizes:
-            f.write(json.dumps({column: text(r, size), **({"ask": text(r, r.randint(0, 6))} if prompts else {})}, ensure_ascii=r.chance(0.5)) + "\n")
-    return {"format": "jsonl", "path": f"{path}.jsonl", "column": column, **({"prompt_column": "ask", "train_on_input": r.one(*BOOL)} if prompts else {})}
+            line = {column: text(r, size)} | ({"ask": text(r, r.randint(0, 6))} if prompts else {})
+            f.write(json.dumps(line, ensure_ascii=r.chance(0.5)) + "\n")
+    return {"format": "jsonl", "path": f"{name}.jsonl", "column": column} | ({"prompt_column": "ask", "train_on_input": r.one(*BOOL)} if prompts else {})
 
 
-def write_tokens(r, path, sizes, vocab, eos):
-    ids, wide = [], r.chance(0.5)
-    for size in sizes:
-        ids += [r.one(*range(0, eos), *range(eos + 1, vocab)) for _ in range(size - 1)] + [eos]
-    pathlib.Path(f"{path}.bin").write_bytes(struct.pack(f"<{len(ids)}{'I' if wide else 'H'}", *ids))
-    return {"format": "tokens", "path": f"{path}.bin", "token_type": "u32" if wide else "u16"}
+def write_tokens(r, folder, name, sizes, vocab, eos):
+    """The end of a document is one of its tokens."""
+    wide, others = r.chance(0.5), [i for i in range(vocab) if i != eos]
+    ids = [i for size in sizes for i in [*(r.choice(others) for _ in range(size - 1)), eos]]
+    pathlib.Path(folder, f"{name}.bin").write_bytes(struct.pack(f"<{len(ids)}{'I' if wide else 'H'}", *ids))
+    return {"format": "tokens", "path": f"{name}.bin", "token_type": "u32" if wide else "u16"}
 
 
 WRITERS = {"text": write_text, "jsonl": write_jsonl, "tokens": write_tokens}
@@ -144,9 +145,8 @@ def data(r, folder, base, config, samples, ranks):
     out    = {"#full": full}
     for name, n in (("dataset", samples), ("dataset_val", ranks * r.randint(1, 5))):
         sizes = lengths(r, base["max_seq_len"], n, packed, full)
-        keys  = WRITERS[kind](r, f"{folder}/{name}", sizes, vocab, eos or 0)
-        out  |= {f"{name}.{key}": value for key, value in {"packed": packed, "cross_documents": packed and r.chance(0.2), **keys}.items()}
-        out[f"{name}.path"] = os.path.basename(out[f"{name}.path"])
+        keys  = {"packed": packed, "cross_documents": packed and r.chance(0.2)} | WRITERS[kind](r, folder, name, sizes, vocab, eos or 0)
+        out  |= {f"{name}.{key}": value for key, value in keys.items()}
     return out
 
 
@@ -158,15 +158,16 @@ NUMBERS = {                             # what the numbers of a run follow from,
     "optimizer.name": ("adamw", "adamw", "sgd"), "optimizer.lr": (0.0, 1e-3, 1e-2), "optimizer.momentum": (0, 0.9), "optimizer.weight_decay": (0, 0.1),
     "optimizer.no_decay": ([], ["*norm*"]), "optimizer.state_dtype": ("fp32", "bf16"), "optimizer.master_weights": BOOL,
     "optimizer.rounding": ("nearest", "stochastic"), "lr_scheduler.name": ("constant", "cosine", "linear"), "lr_scheduler.num_warmup_steps": (0, 1),
-    "clip_grad_norm": (None, None, 0.1, 1.0), "loss.num_output_chunks": ("auto", 1, 3, 7), "loss.ignore_index": (-100, 5), "model.dropout": (ABSENT, 0, 0.1, 0.4),
+    "clip_grad_norm": (None, None, 0.1, 1.0), "loss.num_output_chunks": ("auto", 1, 3, 7), "loss.ignore_index": (-100, 5),
+    "model.dropout": (ABSENT, 0, 0.1, 0.4),
 }
 FILES = {                               # what else a run writes
     "save_every_n_steps": (None, 1, 2), "keep_last_n": (1, 2), "run_val_every_n_steps": (None, 1, 2), "tensorboard": (False, False, True),
     "profile": (False, False, False, True), "log_every_n_steps": (1, 2),
 }
 FROZEN = (["tok_embeddings"], ["layers.0"], ["*norm*"], ["*.mlp"], ["layers.*.attn"], ["output", "norm"], ["layers.*"], ["*.weight"])
-LORA   = {"lora.rank": (1, 3, 4), "lora.alpha": (ABSENT, 0.5, 16), "lora.dropout": (ABSENT, 0.2), "lora.modules": (ABSENT, ["*"], ["mlp.down"], ["attn.output"], ["layers.0.*"]),
-          "lora.rslora": BOOL, "lora.merge": BOOL}
+LORA   = {"lora.rank": (1, 3, 4), "lora.alpha": (ABSENT, 0.5, 16), "lora.dropout": (ABSENT, 0.2), "lora.rslora": BOOL, "lora.merge": BOOL,
+          "lora.modules": (ABSENT, ["*"], ["mlp.down"], ["attn.output"], ["layers.0.*"])}
 DIST   = {"dist.reshard_after_forward": (True, False), "dist.prefetch": (0, 1, 3), "dist.reduce_behind": (0, 0, 1, 9), "dist.replicate_dim": (1, 1, 2),
           "dist.custom_sharded_layers": ([], [], ["tok_embeddings", "output"]), "dist.modules_to_wrap": ([], [], ["Attention", "MLP"]),
           "dist.sync_each_batch": (True, True, False)}
@@ -273,9 +274,9 @@ MODES = {
 
 
 MISTAKES = {                            # every one of them is refused, whatever stands beside it
-    "max_seq_len": 65, "batch_size": 0, "dtype": "fp8", "nothing": 1, f"{AC}.mode": "some", f"{AC}.layers": "blocks", f"{AC}.rules": [{"op": "matmull", "fate": "keep"}],
-    f"{AC}.conditions": [{"path": "*.nothing"}], "optimizer.no_decay": ["nowhere"], "freeze": ["*"], "memory_budget": "much", "threads": -1,
-    "activation_checkpointing.verify": "sometimes", "model.overrides": {"num_key_value_heads": 5}, "loss.num_output_chunks": 0, "optimizer.betas": [0.9],
+    "max_seq_len": 65, "batch_size": 0, "dtype": "fp8", "nothing": 1, "freeze": ["*"], "memory_budget": "much", "threads": -1, "loss.num_output_chunks": 0,
+    "optimizer.betas": [0.9], "optimizer.no_decay": ["nowhere"], "model.overrides": {"num_key_value_heads": 5}, f"{AC}.mode": "some",
+    f"{AC}.layers": "blocks", f"{AC}.verify": "sometimes", f"{AC}.rules": [{"op": "matmull", "fate": "keep"}], f"{AC}.conditions": [{"path": "*.nothing"}],
 }
 
 
