@@ -180,7 +180,7 @@ static rp_status roomiest(rp_stage *stage, way *w, rp_step_plan **out)
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
 {
     bool in_backward = stage->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(stage->recipe);
-    int64_t least = 0, most = 0;
+    int64_t least = 0, most = 0, before = 0;
     way w;
 
     rp_status status = way_ask(stage, in_backward, &w);
@@ -189,9 +189,10 @@ rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
     if (status == RP_OK) status = rp__plan_least(stage->ctx, &w.question.problem, &least);
     for (int i = 0; i < n && status == RP_OK; i++) {
         int64_t budget = least + (most - least) * i / (n - 1), more = (most - least) / n / 64 + 1;
+        if (budget < before) budget = before;           /* no smaller one had a plan */
         while (status == RP_OK && !steps[i] && budget <= most) {
             status = rp__step_within(&w.program, &w.question, budget, &steps[i]);
-            if (steps[i]) steps[i]->budget = budget;
+            if (steps[i]) steps[i]->budget = before = budget;
             budget += more;
         }
     }
