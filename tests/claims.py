@@ -4,6 +4,7 @@ last line counts them.
 A runner is given PROGRAM and SOURCE first, and names of cases last (none: all). Where it needs an MPI that is not there: exit 77, for "skipped".
 """
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -49,6 +50,11 @@ def lines(folder):
         return [json.loads(line) for line in f]
 
 
+def digests(folder):
+    """Of each file in it."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(pathlib.Path(folder).glob("*"))}
+
+
 @functools.lru_cache
 def is_open_mpi(mpirun):
     return "Open" in subprocess.run([mpirun, "--version"], capture_output=True, text=True).stdout
@@ -57,6 +63,12 @@ def is_open_mpi(mpirun):
 def mpirun_words(mpirun, ranks):
     """More ranks than cores are fine."""
     return [mpirun, *(["--oversubscribe", "--bind-to", "none"] if is_open_mpi(mpirun) else []), "-n", str(ranks)]
+
+
+def any_mpirun(ranks):
+    """The command of the first MPI that is here; None: there is none."""
+    found = next(filter(shutil.which, ("mpirun.mpich", "mpirun.openmpi", "mpirun")), None)
+    return found and mpirun_words(found, ranks)
 
 
 def find_mpirun(given):

@@ -24,15 +24,16 @@ static bool is_fixed(const rp_trace_value *v)
     return v->call >= 0 && (v->may_go || (v->must && v->fate == RP_OFFLOAD) || (v->until == INT_MAX && !v->must));
 }
 
+/* For what of its results no must keeps or has away: a plan may have a call run again for one of several. */
 static bool may_run_again(const rp_trace_pass *pass, int call)
 {
     const rp_trace_call *c = &pass->call[call];
 
     for (int i = 0; i < c->n_made; i++) {
         const rp_trace_value *v = &pass->value[c->made[i]];
-        if (v->must && v->fate != RP_RECOMPUTE) return false;
+        if (!v->must || v->fate == RP_RECOMPUTE) return c->replays;
     }
-    return c->replays;
+    return false;
 }
 
 static void fill(graph *g)

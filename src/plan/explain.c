@@ -111,10 +111,12 @@ static void add_slot(void *user, const rp_tape_slot *s)
     rp_explain *e         = user;
     rp_explain_slot *slot = &e->slot[e->n_slots];
     int64_t flops         = s->call->op->cost ? s->call->op->cost(s->call, RP_FORWARD).flops : 0;
+    bool gathered         = s->call->op->flags & RP_OP_COLLECTIVE;
 
     *slot = (rp_explain_slot){
         .path = rp__explain_text(e, s->path), .op = rp__explain_text(e, s->op), .call = s->nth, .output = s->output,
-        .by_product = s->by_product, .saved = s->saved && !s->away, .away = s->away, .reads = s->backward_reads, .fate = s->fate,
+        .by_product = s->by_product, .saved = s->saved && !s->away && !gathered, .away = s->away, .gathered = s->saved && gathered,
+        .reads = s->backward_reads, .fate = s->fate,
         .by = reason(e, s), .region = s->region ? rp__explain_text(e, s->region) : NULL, .meta = s->meta,
         .bytes = rp_meta_bytes(&s->meta), .flops = flops, .seconds = e->costs ? rp__cost_seconds(e->costs, s->call, RP_FORWARD) : 0,
     };
@@ -151,7 +153,7 @@ static rp_status total_slots(rp_explain *e)
         const rp_explain_slot *s = &e->slot[i];
         rp_explain_module *m     = rp__explain_module_of(e, s->path);
         if (!m) return RP_ERR_MEMORY;
-        *(s->saved ? &m->saved_bytes : s->away ? &m->away_bytes : &m->recomputed_bytes) += s->bytes;
+        if (!s->gathered) *(s->saved ? &m->saved_bytes : s->away ? &m->away_bytes : &m->recomputed_bytes) += s->bytes;
         m->n_slots++;
         e->saved_bytes += s->saved ? s->bytes : 0;
         e->away_bytes += s->away ? s->bytes : 0;

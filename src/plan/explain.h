@@ -18,6 +18,7 @@ typedef struct {
     int call, output;                   /* among the calls of this op under this path; output, or by-product where by_product */
     bool by_product;
     bool saved, away, reads;            /* held when the forward ends, or offloaded then; backward reads it, not replays alone */
+    bool gathered;                      /* held then, and a whole weight of slices: no class of slots, but comm */
     rp_fate fate;                       /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD */
     const char *by;                     /* "recipe.yaml:12", "region layers.3", "kept: no region" */
     const char *region;                 /* innermost; NULL: none */

@@ -167,7 +167,7 @@ rp_status rp__policy_ask(rp_ctx *ctx, rp_policy *policy, const rp_slot_info *slo
         at    = i;
         rule->n_decided++;
     }
-    *out = (rp_answer){ .fate = given & ~RP_ALLOW_MUTATION, .allow_mutation = given & RP_ALLOW_MUTATION, .by = policy->name };
+    *out = (rp_answer){ .fate = given & ~RP_ALLOW_MUTATION, .allow_mutation = given & RP_ALLOW_MUTATION, .by = policy->name, .yields = policy->yields };
     if (at >= 0 && policy->rule[at].by) {
         out->by      = policy->rule[at].by;
         out->is_rule = true;

@@ -30,12 +30,14 @@ struct rp_policy {
     int n_rules, room;
     rp_yaml_doc doc;                            /* texts and conditions of its own rules */
     bool owns_plugins;                          /* the libraries were opened for it */
+    bool yields;                                /* its musts give way to those of other policies */
 };
 
 /* What one policy says about one slot. */
 typedef struct {
     int fate;                                   /* RP_KEEP to RP_PREFER_OFFLOAD, or RP_NO_FATE */
     bool allow_mutation, is_rule;               /* is_rule: `by` is a place */
+    bool yields;                                /* as of the policy */
     const char *by;
 } rp_answer;
 

@@ -2,7 +2,7 @@
  *
  *   rp_set_policy ── module ── region ── …      from outside in
  *
- *   one slot    different musts are an error that names both; a must beats preferences; of preferences the innermost counts
+ *   one slot    different musts are an error that names both, but that one may yield; a must beats preferences; of preferences the innermost counts
  *   one shape   each slot is asked about once. What was decided is found again by the calls of the pass so far; a pass that leaves the
  *               known way asks from its beginning, after a reset, so that a policy with a state has seen the same as ever
  */

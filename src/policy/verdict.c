@@ -35,12 +35,12 @@ static rp_status check_possible(rp_ctx *ctx, const rp_op *op, const rp_slot_info
 /* `inner` beside what those outside said. */
 static rp_status combine(rp_ctx *ctx, const rp_slot_info *slot, const rp_answer *inner, rp_answer *so_far)
 {
-    bool both_must = is_must(inner->fate) && is_must(so_far->fate);
+    bool both_must = is_must(inner->fate) && is_must(so_far->fate) && !inner->yields && !so_far->yields;
     char name[256];
 
     RP_CHECK(ctx, !both_must || inner->fate == so_far->fate, RP_ERR_CONFIG, "%s: %s'%s' says %s, %s'%s' says %s", slot_name(slot, name),
              kind_of(so_far), so_far->by, rp__fate_name(so_far->fate), kind_of(inner), inner->by, rp__fate_name(inner->fate));
-    if (inner->fate != RP_NO_FATE && !is_must(so_far->fate)) *so_far = *inner;
+    if (inner->fate != RP_NO_FATE && (!is_must(so_far->fate) || (so_far->yields && is_must(inner->fate)))) *so_far = *inner;
     return RP_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/call.h"
+#include "policy/policy.h"
 
 typedef struct {
     const rp_unit *unit;
@@ -127,6 +128,7 @@ static rp_status list_holders(rp_gather *gather)
 static rp_status make_policy(rp_ctx *ctx, rp_fate fate, rp_fate keep, rp_policy **out)
 {
     RP_TRY(rp_policy_new(ctx, "dist.reshard_after_forward", out));
+    (*out)->yields = true;              /* to rules of a recipe, as its preferences do */
     RP_TRY(rp_policy_rule(*out, NULL, "all_gather_far", keep));
     return rp_policy_rule(*out, NULL, "all_gather", fate);
 }

@@ -1,9 +1,9 @@
 /* train/loop_plan.c -- how every step on full-length batches runs: what is kept for backward, and the address of each buffer.
  *
- *   as the recipe has it ──fits, and nothing goes that may stay──▶ done
- *      │ does not
- *   planned for the budget (plan/step.h), every variant that the recipe leaves open: the update after backward or within it, the head's logits
- *   kept or made again. The fastest stays. Where logits are left open, what fits as it is may still be planned: kept logits are faster
+ *   as the recipe has it ──fits, and nothing is done again or goes that may stay──▶ done
+ *      │ else
+ *   planned for the budget (plan/step.h), every variant that the recipe leaves open: the update after backward or within it, the head's
+ *   logits kept or made again. The fastest stays. Where logits are left open, what fits as it is may still be planned: kept ones are faster
  */
 #include <math.h>
 
@@ -200,6 +200,20 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out) { return best_of(
 /* All questions of a curve, each asked once. */
 typedef struct { asked each[MOST_VARIANTS]; int n; int64_t least, most; } curve;
 
+/* With room for all: the recipe's own step, or, where that computes again what a plan may keep, the plan that does not. */
+static rp_status roomiest(asked *a, rp_step_plan **best)
+{
+    rp_step_plan *own, *planned;
+
+    RP_TRY(try_plan(a->stage, NULL, a->program.variant, &own));
+    bool again = own->found.recompute_flops > 0;
+    keep_better(best, own, faster);
+    if (!again) return RP_OK;
+    RP_TRY(rp__step_within(&a->program, &a->question, INT64_MAX / 2, &planned));
+    keep_better(best, planned, faster);
+    return RP_OK;
+}
+
 /* The right end is the fastest step that keeps all. */
 static rp_status open_curve(rp_stage *stage, curve *c, rp_step_plan **end)
 {
@@ -209,13 +223,13 @@ static rp_status open_curve(rp_stage *stage, curve *c, rp_step_plan **end)
 
     *c = (curve){ .least = INT64_MAX };
     for (int i = 0; i < n; i++) {
-        rp_step_plan *own;
+        asked *a = &c->each[c->n];
         int64_t least;
         if (variant[i].in_backward != in_backward) continue;
-        RP_TRY(try_plan(stage, NULL, variant[i], &own));
-        keep_better(end, own, faster);
-        RP_TRY(ask(stage, variant[i], &c->each[c->n++]));
-        RP_TRY(rp__plan_least(stage->ctx, &c->each[c->n - 1].question.problem, &least));
+        c->n++;
+        RP_TRY(ask(stage, variant[i], a));
+        RP_TRY(roomiest(a, end));
+        RP_TRY(rp__plan_least(stage->ctx, &a->question.problem, &least));
         if (least < c->least) c->least = least;
     }
     c->most = (*end)->budget = (*end)->placement.height;
@@ -235,12 +249,15 @@ static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
 
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
 {
+    int64_t before = 0;
     curve c;
     rp_status status = open_curve(stage, &c, &steps[n - 1]);
 
     for (int i = 0; i < n - 1 && status == RP_OK; i++) {
         int64_t budget = c.least + (c.most - c.least) * i / (n - 1), more = (c.most - c.least) / n / 64 + 1;
+        if (budget < before) budget = before;           /* no smaller one had a plan */
         for (; status == RP_OK && !steps[i] && budget <= c.most; budget += more) status = plan_point(&c, budget, &steps[i]);
+        if (status == RP_OK && steps[i]) before = steps[i]->budget;
     }
     for (int i = 0; i < c.n; i++) close_asked(&c.each[i]);
     return status;
@@ -309,7 +326,7 @@ static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
     return status;
 }
 
-/* Whether the recipe's own step offloads what need not go: then how much of it does is for a plan to say, though that step fits. */
+/* Whether the recipe's own step offloads what need not go: how much of it does is for a plan to say. */
 static rp_status may_stay(rp_stage *stage, const rp_step_plan *own, bool *out)
 {
     asked a;
@@ -330,32 +347,37 @@ static rp_status solve(rp_stage *stage, int64_t budget, rp_step_plan **out)
     return status;
 }
 
-/* What fits as the recipe has it is planned where that may bring something, and stays where it has not. */
-static rp_status plan_open(rp_stage *stage, int64_t budget, bool fits, const rp_step_plan *own, rp_step_plan **out)
+/* What fits as the recipe has it is planned all the same where a plan may do better: where it does something again or offloads, as a preference
+ * for that is a plan's to follow, and where logits are left open. It stays where no plan is faster. */
+static rp_status settle_own(rp_stage *stage, int64_t budget, rp_step_plan *own, rp_step_plan **out)
 {
-    bool stays = false;
+    bool stays;
 
-    if (fits) RP_TRY(may_stay(stage, own, &stays));
-    if (fits && !stays && !may_keep_logits(stage->recipe)) return RP_OK;
-    RP_TRY(solve(stage, budget, out));
-    if (!fits || stays || faster(*out, own)) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
+    RP_TRY(may_stay(stage, own, &stays));
+    if (stays || own->found.recompute_flops || may_keep_logits(stage->recipe)) RP_TRY(solve(stage, budget, out));
+    if (stays && *out) {
+        rp__step_plan_free(own);
+        return RP_OK;
+    }
+    keep_better(&own, *out, faster);
+    *out = own;
     return RP_OK;
 }
 
 rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
 {
+    bool of_file      = stage->recipe->plan && !stage->micro;      /* a file is of batches of full length */
     rp_step_plan *own = NULL;
 
     *out = NULL;
-    if (stage->recipe->plan) RP_TRY(plan_of_file(stage, &own));
+    if (of_file) RP_TRY(plan_of_file(stage, &own));
     else RP_TRY(rp__stage_own(stage, &own));
     *own_bytes       = own->placement.height;
-    bool fits        = !budget || *own_bytes <= budget;
+    bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !of_file;
     rp_status status = RP_OK;
-    if (budget && rp__recipe_leaves_open(stage->recipe) && !stage->recipe->plan) status = plan_open(stage, budget, fits, own, out);
-    if (fits && status == RP_OK && !*out) *out = own;
-    else rp__step_plan_free(own);
+    if (fits && !open) *out = own;
+    else if (fits) status = settle_own(stage, budget, own, out);
+    else if (open) status = solve(stage, budget, out);
+    if (status != RP_OK || !fits) rp__step_plan_free(own);
     return status;
 }

@@ -110,7 +110,10 @@ static rp_status open_shelf(rp_optim *o)
     if (!o->config.away || !o->n_named) return RP_OK;
     rp_shelf_group *groups = rp__host_alloc(o->ctx, o->n_params * (int64_t)sizeof *groups);
     if (!groups) return RP_ERR_MEMORY;
-    for (int i = 0; i < o->n_params; i++) groups[i].n = o->slots[i].param.slice.count;
+    for (int i = 0; i < o->n_params; i++) {
+        groups[i].n    = o->slots[i].param.slice.count;
+        groups[i].room = o->slots[i].param.slice.room;
+    }
     for (int i = 0; i < o->n_named; i++) groups[o->names[i].param].elem_bytes[o->names[i].part] = (int)rp_dtype_bytes(o->names[i].dtype);
     rp_status status = rp__shelf_open(o->ctx, o->config.away, groups, o->n_params, &o->shelf);
     rp__release(groups);

@@ -84,6 +84,22 @@ static void check_paths(const checker *c, const char *key, const rp_text_list *l
         if (!find_match(c, list->item[i])) no_such_path(c, rp__recipe_place(c->recipe, key), key, list->item[i]);
 }
 
+/* A parameter that two modules share stands in one of them. */
+static void check_frozen(const checker *c)
+{
+    static const char key[]  = "freeze";
+    const rp_text_list *list = &c->recipe->freeze;
+
+    check_paths(c, key, list);
+    for (int i = 0; i < list->n; i++) {
+        bool found = !find_match(c, list->item[i]);          /* an error already */
+        for (int k = 0; k < c->n_modules && !found; k++)
+            found = !c->module[k].type && rp__module_called(c->module[k].in, c->module[k].path, list->item[i], RP_CALLED_WITHIN);
+        if (!found)
+            rp__report_error(c->report, rp__recipe_place(c->recipe, key), "'%s': no parameter stands in '%s'", key, list->item[i]);
+    }
+}
+
 /* ---- the list of blocks ---- */
 
 static int64_t count_children(const checker *c, const char *path)
@@ -192,7 +208,7 @@ void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_rec
         for (int i = 0; i < recipe->activation_checkpointing.save.n; i++)
             check_op(&c, rp__recipe_place(recipe, "activation_checkpointing.save"),
                      recipe->activation_checkpointing.save.item[i]);
-    check_paths(&c, "freeze", &recipe->freeze);
+    check_frozen(&c);
     check_adapted(&c);
     check_paths(&c, "lora.whole", &recipe->lora.whole);
     check_paths(&c, "optimizer.no_decay", &recipe->optimizer.no_decay);

@@ -139,7 +139,7 @@ static const char page_tail[] =
     "`metrics.jsonl` has a line an optimizer step. `tensorboard: true` writes the same numbers, as fp32, to event files in\n"
     "`output_dir/tensorboard`, a file each time the run is started: `tensorboard --logdir output_dir` shows them under the keys of\n"
     "metrics.jsonl. A run that goes on voids what files before say of the steps that it makes again. `run_val_every_n_steps` puts\n"
-    "`val_loss`, the mean over all targets of `dataset_val`, into both, into the report and beside the step on the terminal.\n"
+    "`val_loss`, the mean over all targets of the whole batches of `dataset_val`, into both, into the report and beside the step on the terminal.\n"
     "\n"
     "`report.html` is written when a run ends or is interrupted: memory over the step, the arena, what becomes of every slot, by the\n"
     "plan that the run had, and its losses; of a run of more than 4,096 steps some. Nothing is planned again for it. The same page\n"

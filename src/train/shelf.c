@@ -27,12 +27,8 @@ struct rp_shelf {
 
 static int64_t n_windows(const rp_shelf_group *g) { return (g->n + RP_SHELF_WINDOW - 1) / RP_SHELF_WINDOW; }
 
-static int64_t window_elems(const rp_shelf_group *g, int64_t window)
-{
-    int64_t left = g->n - window * RP_SHELF_WINDOW;
-
-    return left < RP_SHELF_WINDOW ? left : RP_SHELF_WINDOW;
-}
+static int64_t at_most_a_window(int64_t n) { return n < RP_SHELF_WINDOW ? n : RP_SHELF_WINDOW; }
+static int64_t window_elems(const rp_shelf_group *g, int64_t window) { return at_most_a_window(g->n - window * RP_SHELF_WINDOW); }
 
 static unsigned parts_of(const rp_shelf_group *g)
 {
@@ -51,12 +47,12 @@ static int64_t *ticket_of(const rp_shelf *s, int g, int64_t window, int part)
 
 static void measure(rp_shelf *s, const rp_shelf_group *g)
 {
-    int64_t bytes = 0;
+    int64_t bytes = 0, elems = at_most_a_window(g->room > g->n ? g->room : g->n);
 
     for (int k = 0; k < RP_SHELF_PARTS; k++) {
         s->bytes += g->n * g->elem_bytes[k];
         s->n_kept += g->elem_bytes[k] ? n_windows(g) : 0;
-        if (g->n) bytes += rp__align_up(window_elems(g, 0) * g->elem_bytes[k]);
+        bytes += rp__align_up(elems * g->elem_bytes[k]);
     }
     if (bytes > s->buffer_bytes) s->buffer_bytes = bytes;
     s->n_tickets += n_windows(g) * RP_SHELF_PARTS;

@@ -21,7 +21,8 @@
 
 enum { RP_SHELF_PARTS = 3, RP_SHELF_WINDOW = 256 << 10 };      /* whole tiles of kernels/optim.h, whole blocks of the spool */
 
-typedef struct { int64_t n; int elem_bytes[RP_SHELF_PARTS]; } rp_shelf_group;      /* 0 bytes: it has no such part */
+/* 0 bytes: it has no such part. room: buffers are measured as if n were this, where it is more; on ranks they are then alike, the slices are not. */
+typedef struct { int64_t n; int elem_bytes[RP_SHELF_PARTS]; int64_t room; } rp_shelf_group;
 
 typedef struct {
     int group;

@@ -398,6 +398,32 @@ static void scratch_does_not_grow_with_the_square_of_the_length(void **state)
     }
 }
 
+/* Whatever way it takes: what a step of full length has room for has room for a shorter one. */
+static void shorter_rows_take_no_more_scratch(void **state)
+{
+    static const int64_t sizes[][4] = { { 1, 1, 1, 64 }, { 2, 1, 1, 2 }, { 1, 4, 2, 16 }, { 3, 6, 1, 8 }, { 2, 8, 8, 128 } };     /* batch, heads, kv_heads, dim */
+    const rp_kernels *levels[RP_MAX_LEVELS];
+    int n = rp__kernels_levels(levels, RP_MAX_LEVELS);
+
+    (void)state;
+    for (int l = 0; l < 2 * n; l++)
+        for (int c = 0; c < 4 * RP_COUNT(sizes); c++) {
+            const int64_t *size = sizes[c / 4];
+            rp_attention a = { .batch = size[0], .heads = size[1], .kv_heads = size[2], .dim = size[3], .causal = true, .threads = 1 + c % 4,
+                               .q = { .dtype = l % 2 ? RP_BF16 : RP_F32 } };
+            int64_t forward, backward, most_forward = 0, most_backward = 0;
+            for (a.queries = a.keys = 1; a.keys <= 300; a.queries = ++a.keys) {
+                levels[l / 2]->attention_forward_scratch(&a, &forward);
+                levels[l / 2]->attention_backward_scratch(&a, &backward);
+                if (forward < most_forward || backward < most_backward)
+                    fail_msg("level %d, size %d, %d threads, %d rows: %" PRId64 " bytes after %" PRId64 ", backward %" PRId64 " after %" PRId64, l, c / 4,
+                             a.threads, (int)a.keys, forward, most_forward, backward, most_backward);
+                most_forward  = forward;
+                most_backward = backward;
+            }
+        }
+}
+
 /* ---- the op: declarations, and the kernel behind it ---- */
 
 static rp_status prepare_case(rp_ctx *ctx, const rp_op *op, const rp_op_case *k, rp_tensor **in, int *n_in, rp_op_meta *m)
@@ -478,6 +504,7 @@ int main(void)
         cmocka_unit_test(dropout_keeps_its_share_and_scales_what_it_keeps),
         cmocka_unit_test(a_mask_belongs_to_the_sample_not_to_its_place_in_the_batch),
         cmocka_unit_test(scratch_does_not_grow_with_the_square_of_the_length),
+        cmocka_unit_test(shorter_rows_take_no_more_scratch),
         cmocka_unit_test(every_case_is_accepted_or_refused_as_it_says),
         cmocka_unit_test(the_op_takes_views_of_a_fused_projection),
     };

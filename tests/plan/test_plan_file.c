@@ -57,6 +57,28 @@ static const char *write_it(subject *x, const char *name)
     return path;
 }
 
+/* A budget may be below what the least plan is reckoned to take, as a must's slots are reckoned with for longer than they are there. What is told
+ * of such a plan are numbers, too. */
+static void a_plan_that_takes_less_than_was_reckoned_is_read_back(void **state)
+{
+    rp_plan_stamp stamp = STAMP;
+    subject x;
+    rp_plan_text *text;
+    rp_plan *again;
+
+    (void)state;
+    stamp.budget = 1;
+    begin(&x, &SMALL);
+    const char *path = temp_path(&x.dir, "p.json");
+    assert_ok(x.ctx, rp__plan_write(x.ctx, path, x.plan, true, &stamp, &TAKES, ""));
+    assert_ok(x.ctx, rp__plan_read(x.ctx, path, &text));
+    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &stamp, &again));
+    assert_true(isfinite(again->facts.bound_seconds) && again->facts.bound_seconds == x.plan->facts.bound_seconds);
+    rp__plan_free(again);
+    rp__plan_text_free(text);
+    end(&x);
+}
+
 static void a_plan_read_back_plans_the_same_step(void **state)
 {
     subject x;
@@ -156,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_read_back_plans_the_same_step),
+        cmocka_unit_test(a_plan_that_takes_less_than_was_reckoned_is_read_back),
         cmocka_unit_test(what_has_changed_is_named),
         cmocka_unit_test(what_is_no_plan_is_refused),
     };

@@ -64,6 +64,30 @@ static void musts_that_differ_are_an_error_that_names_both(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_must_that_yields_gives_way_to_another_and_beats_preferences(void **state)
+{
+    (void)state;
+    rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_policy *recipe = read_policy(ctx, "[{ path: layers.0, fate: keep }, { path: layers.1, fate: prefer_keep }]"), *yields;
+
+    assert_ok(ctx, rp_policy_new(ctx, "yields", &yields));
+    assert_ok(ctx, rp_policy_rule(yields, NULL, NULL, RP_RECOMPUTE));
+    yields->yields = true;
+    for (int inner = 0; inner < 2; inner++) {
+        rp_set_policy(ctx, inner ? recipe : yields);
+        assert_ok(ctx, rp__policy_push(ctx, inner ? yields : recipe));
+        assert_int_equal(decide_one(ctx, &matmul, "layers.0.attn").fate, RP_KEEP);
+        assert_int_equal(decide_one(ctx, &matmul, "layers.1.attn").fate, RP_RECOMPUTE);
+        assert_int_equal(decide_one(ctx, &matmul, "layers.2.attn").fate, RP_RECOMPUTE);
+        assert_true(decide_one(ctx, &matmul, "layers.2.attn").must);
+        rp__policy_pop(ctx);
+    }
+    rp_set_policy(ctx, NULL);
+    rp_policy_free(recipe);
+    rp_policy_free(yields);
+    test_ctx_free(ctx);
+}
+
 /* Outer, middle, inner: what they say, and what comes of it. */
 static void a_must_beats_preferences_and_of_these_the_innermost_counts(void **state)
 {
@@ -401,6 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(musts_that_differ_are_an_error_that_names_both),
+        cmocka_unit_test(a_must_that_yields_gives_way_to_another_and_beats_preferences),
         cmocka_unit_test(a_must_beats_preferences_and_of_these_the_innermost_counts),
         cmocka_unit_test(what_never_runs_again_is_recomputed_by_no_must_and_no_preference),
         cmocka_unit_test(a_decision_is_passed_over_by_whoever_would_recompute_it),

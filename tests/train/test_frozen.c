@@ -376,6 +376,7 @@ static void a_wrong_name_is_refused_with_the_nearest(void **state)
     assert_refused("new", RP_ERR_CONFIG, "'lora.whole': no module matches 'nrm' (did you mean 'norm'?)", RUN("lora.rank=2", "lora.whole=[nrm]"));
     assert_refused("new", RP_ERR_MATCH, "no layer is left for an adapter", RUN("lora.rank=2", "lora.whole=['layers.*']"));
     assert_refused("new", RP_ERR_CONFIG, "'freeze' leaves no parameter to train", RUN("freeze=['*']"));
+    assert_refused("new", RP_ERR_CONFIG, "'freeze': no parameter stands in 'output'", RUN("freeze=[output]"));       /* it is tied */
     assert_false(is_there(&dir, "new"));
 }
 

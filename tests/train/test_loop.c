@@ -331,6 +331,29 @@ static void documents_of_any_length_stay_inside_the_rehearsed_pool(void **state)
     run_close(&r);
 }
 
+/* The file is of batches of full length; the others are planned for its budget as they come. */
+static void documents_of_any_length_train_by_a_plan_file(void **state)
+{
+    char budget[64], plan[300];
+
+    (void)state;
+    run all = run_open(&dir, "gpt2", "all", RUN("dataset.packed=false", "max_seq_len=24"));
+    assert_ok(all.ctx, all.status);
+    snprintf(budget, sizeof budget, "memory_budget=%" PRId64, rp__trainer_info(all.trainer)->rehearsal.memory.reserved_bytes - 1);
+    snprintf(plan, sizeof plan, "plan=%s/first/plan.json", dir.path);
+    run_close(&all);
+    for (int i = 0; i < 2; i++) {
+        run r = run_open(&dir, "gpt2", i ? "second" : "first", RUN("dataset.packed=false", "max_seq_len=24", budget, i ? plan : NULL));
+        assert_ok(r.ctx, r.status);
+        assert_true(rp__trainer_info(r.trainer)->rehearsal.recompute_flops > 0);
+        while (rp__trainer_done(r.trainer) < rp__trainer_info(r.trainer)->n_steps) {
+            rp_metrics line;
+            assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+        }
+        run_close(&r);
+    }
+}
+
 /* ---- refusals ---- */
 
 static void a_wrong_recipe_is_refused_and_nothing_is_written(void **state)
@@ -488,6 +511,7 @@ int main(void)
         TEST(every_step_measures_what_the_rehearsal_told),
         TEST(a_policy_of_the_program_is_rehearsed_too),
         TEST(documents_of_any_length_stay_inside_the_rehearsed_pool),
+        TEST(documents_of_any_length_train_by_a_plan_file),
         TEST(a_wrong_recipe_is_refused_and_nothing_is_written),
         TEST(all_messages_of_a_wrong_recipe_come_at_once),
         TEST(a_folder_that_holds_a_run_is_refused_unless_resumed),

@@ -95,6 +95,16 @@ static void weights_that_stay_are_sent_once_and_their_gradients_once(void **stat
     }
 }
 
+/* They are of another class: what is told of slots adds up to what is saved. */
+static void weights_that_stay_are_no_saved_slots(void **state)
+{
+    rp_forecast f = TINY("dist.ranks=2", "dist.reshard_after_forward=false");
+
+    (void)state;
+    assert_true(f.explain.saved_bytes > 0);
+    assert_int_equal(f.explain.saved_bytes, f.found.saved_bytes);
+}
+
 /* The root's stay; of the blocks all are asked for again. */
 static void weights_that_go_are_sent_again(void **state)
 {
@@ -108,6 +118,21 @@ static void weights_that_go_are_sent_again(void **state)
 }
 
 /* A device's link moves bytes while it computes, this machine's cores do not. */
+/* Rules for everything are rules for gathered weights, too: with a budget and without they come before what reshard_after_forward says. */
+static void a_recipe_may_have_all_gathered_again_or_kept_and_be_planned(void **state)
+{
+    static const char again[] = "activation_checkpointing.rules=[{op: '*', fate: recompute}]", kept[] = "activation_checkpointing.rules=[{op: '*', fate: keep}]";
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const char *const setting[] = { "dist.ranks=2", i ? kept : again, NULL };
+        rp_forecast own             = forecast("tiny_from_scratch", tiny, setting, 0);
+        rp_forecast planned         = forecast("tiny_from_scratch", tiny, setting, own.found.memory.reserved_bytes);
+        assert_true(own.feasible && own.least <= own.found.memory.reserved_bytes);
+        assert_true(planned.feasible && planned.comm_bytes == own.comm_bytes);
+    }
+}
+
 static void what_comes_ahead_takes_no_time_where_it_is_hidden(void **state)
 {
     rp_forecast ahead = TINY("dist.ranks=4"), by_itself = TINY("dist.ranks=4", "dist.prefetch=0");
@@ -287,7 +312,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_nothing_is_sent),
         cmocka_unit_test(weights_that_stay_are_sent_once_and_their_gradients_once),
+        cmocka_unit_test(weights_that_stay_are_no_saved_slots),
         cmocka_unit_test(weights_that_go_are_sent_again),
+        cmocka_unit_test(a_recipe_may_have_all_gathered_again_or_kept_and_be_planned),
         cmocka_unit_test(what_comes_ahead_takes_no_time_where_it_is_hidden),
         cmocka_unit_test(sums_that_come_behind_are_hidden_too),
         cmocka_unit_test(gradients_summed_once_a_step_are_sent_once),

@@ -20,6 +20,8 @@ static int64_t live(rp_ctx *ctx, rp_mem_class c)
 
 /* ---- the shelf ---- */
 
+#define GROUP(elems, ...) { .n = elems, .elem_bytes = { __VA_ARGS__ } }
+
 /* What element e of a part holds after it was kept n times. */
 static uint32_t contents(int group, int part, int64_t e, int n) { return (uint32_t)(e * 2654435761u) ^ (uint32_t)(group * 97 + part * 31 + n * 7919); }
 
@@ -48,7 +50,7 @@ static void visit(rp_ctx *ctx, rp_shelf *s, const rp_shelf_group *groups, int g,
 static void whatever_order_windows_are_taken_in_they_hold_what_was_kept(void **state)
 {
     static const rp_shelf_group groups[] = {
-        { 2 * W + 5, { 4, 4, 4 } }, { 1, { 4, 4 } }, { 0, { 4, 4, 4 } }, { W, { 4, 0, 4 } }, { 300, { 4, 4, 4 } }, { W + 1, { 4 } },
+        GROUP(2 * W + 5, 4, 4, 4), GROUP(1, 4, 4), GROUP(0, 4, 4, 4), GROUP(W, 4, 0, 4), GROUP(300, 4, 4, 4), GROUP(W + 1, 4),
     };
     int n = RP_COUNT(groups), kept[RP_COUNT(groups)][RP_SHELF_PARTS] = { 0 };
     rp_ctx *ctx = test_ctx(NULL);
@@ -71,7 +73,7 @@ static void whatever_order_windows_are_taken_in_they_hold_what_was_kept(void **s
 
 static void a_forgotten_part_is_fresh_and_the_others_are_not(void **state)
 {
-    static const rp_shelf_group groups[] = { { W + 9, { 4, 4, 4 } }, { 12, { 4, 4, 4 } } };
+    static const rp_shelf_group groups[] = { GROUP(W + 9, 4, 4, 4), GROUP(12, 4, 4, 4) };
     int kept[RP_COUNT(groups)][RP_SHELF_PARTS] = { 0 };
     rp_ctx *ctx = test_ctx(NULL);
     rp_shelf *s;
@@ -88,7 +90,7 @@ static void a_forgotten_part_is_fresh_and_the_others_are_not(void **state)
 
 static void shapes_take_the_same_memory_and_no_file(void **state)
 {
-    static const rp_shelf_group groups[] = { { 2 * W + 5, { 2, 2, 4 } }, { 7, { 2, 2 } } };
+    static const rp_shelf_group groups[] = { GROUP(2 * W + 5, 2, 2, 4), GROUP(7, 2, 2) };
     rp_ctx *ctx = test_ctx(NULL), *shapes = test_ctx(&(rp_ctx_options){ .shapes_only = true });
     rp_shelf *a, *b;
 
@@ -104,9 +106,30 @@ static void shapes_take_the_same_memory_and_no_file(void **state)
     test_ctx_free(shapes);
 }
 
+/* Ranks that hold the slices of one parameter reserve alike, whoever has its short end, or nothing of it. */
+static void slices_of_one_room_take_the_same_memory(void **state)
+{
+    static const int64_t counts[] = { 48, 41, 1, 0 };
+    int64_t first = 0;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(counts); i++) {
+        const rp_shelf_group groups[] = { { .n = 16, .elem_bytes = { 4, 4, 4 }, .room = 16 }, { .n = counts[i], .elem_bytes = { 4, 4, 4 }, .room = 48 } };
+        int kept[RP_COUNT(groups)][RP_SHELF_PARTS] = { 0 };
+        rp_ctx *ctx = test_ctx(NULL);
+        rp_shelf *s;
+        assert_ok(ctx, rp__shelf_open(ctx, dir.path, groups, 2, &s));
+        if (i == 0) first = live(ctx, RP_MEM_OPTIM);
+        assert_int_equal(live(ctx, RP_MEM_OPTIM), first);
+        for (int step = 0; step < 4; step++) visit(ctx, s, groups, step % 2, ~0u, kept);
+        rp__shelf_close(s);
+        test_ctx_free(ctx);
+    }
+}
+
 static void any_allocation_of_opening_may_fail(void **state)
 {
-    static const rp_shelf_group groups[] = { { W + 5, { 4, 4, 4 } } };
+    static const rp_shelf_group groups[] = { GROUP(W + 5, 4, 4, 4) };
     rp_ctx *ctx   = test_ctx(NULL);
     rp_shelf *s   = NULL;
     test_faults f = { 0 };
@@ -124,7 +147,7 @@ static void any_allocation_of_opening_may_fail(void **state)
 /* Memory may be out from the moment it is open: nothing it does takes any. */
 static void what_is_open_needs_no_more_memory(void **state)
 {
-    static const rp_shelf_group groups[] = { { 2 * W + 5, { 4, 4, 4 } }, { 40, { 4, 4 } } };
+    static const rp_shelf_group groups[] = { GROUP(2 * W + 5, 4, 4, 4), GROUP(40, 4, 4) };
     int kept[RP_COUNT(groups)][RP_SHELF_PARTS] = { 0 };
     rp_ctx *ctx = test_ctx(NULL);
     rp_shelf *s;
@@ -283,6 +306,7 @@ int main(void)
         TEST(whatever_order_windows_are_taken_in_they_hold_what_was_kept),
         TEST(a_forgotten_part_is_fresh_and_the_others_are_not),
         TEST(shapes_take_the_same_memory_and_no_file),
+        TEST(slices_of_one_room_take_the_same_memory),
         TEST(any_allocation_of_opening_may_fail),
         TEST(what_is_open_needs_no_more_memory),
         TEST(states_on_disk_give_the_bits_of_states_in_memory),

@@ -88,6 +88,26 @@ static void every_point_runs_as_planned_and_writes_nothing(void **state)
     assert_true(again > RP_COUNT(settings));
 }
 
+/* With a must that offloads the least budgets of all have no plan, and the points that ask for them move up. */
+static void points_stand_in_the_order_of_their_budgets(void **state)
+{
+    int moved = 0;
+
+    (void)state;
+    sweep s = sweep_open("llama", RUN("lora.rank=4", "lora.modules=[attn.output]", "optimizer.no_decay=[]", "max_seq_len=8",
+                                      "activation_checkpointing.offload.to=memory",
+                                      "activation_checkpointing.rules=[{path: 'layers.*.attn.output', fate: offload}, {op: '*', fate: prefer_recompute}]"));
+    assert_ok(s.ctx, sweep_run(&s, &(rp_sweep_options){ .n = 19 }));
+    for (int i = MODES + 1; i < s.s.n_points; i++) {
+        const rp_sweep_point *a = &s.s.point[i - 1], *b = &s.s.point[i];
+        assert_true(a->budget <= b->budget);
+        assert_true(a->again_seconds / a->seconds >= b->again_seconds / b->seconds);
+        moved += a->reserved == b->reserved;
+    }
+    assert_true(moved > 0 && s.s.point[s.s.n_points - 1].recompute_flops == 0);
+    sweep_close(&s);
+}
+
 /* What is predicted does not depend on whether it is measured. */
 static void measuring_changes_no_prediction(void **state)
 {
@@ -195,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_point_runs_as_planned_and_writes_nothing),
+        TEST(points_stand_in_the_order_of_their_budgets),
         TEST(measuring_changes_no_prediction),
         TEST(a_step_that_takes_something_else_is_an_error),
         TEST(a_step_of_other_bits_is_an_error),

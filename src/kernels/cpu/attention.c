@@ -5,6 +5,7 @@
  *              fill the team, each is cut into chunks of row blocks with sums of their own, added afterwards in the order of the chunks
  *
  *   scratch    [ of each thread: the pair it has packed | the way's own ]  [ dk and dv of each thread, or of each chunk ]
+ *              Fewer rows never ask for more: what is planned for batches of full length has room for shorter ones.
  */
 #include "kernels/cpu/attention.h"
 
@@ -42,15 +43,17 @@ static cut cut_for(const rp_attention *a, const attention_way *way)
     if (!way->put_keys) return c;
     c.chunks    = chunks_of(a, c.blocks);
     c.sums_size = round_up(a->keys, way->keys) * way->width(a);
-    c.n_sums    = c.chunks > 1 ? pairs_of(a) * c.chunks : a->threads;
+    c.n_sums    = c.chunks > 1 && pairs_of(a) * c.chunks > a->threads ? pairs_of(a) * c.chunks : a->threads;
     return c;
 }
 
 /* ---- which way ---- */
 
 #if defined(__AMX_BF16__)
+enum { FEW_ROWS = 16 };
+
 /* Tiles filled up with zeros for a row or two would cost more than they save. */
-static bool on_amx(const rp_attention *a) { return a->q.dtype == RP_BF16 && rows_of(a) >= 16; }
+static bool on_amx(const rp_attention *a) { return a->q.dtype == RP_BF16 && rows_of(a) >= FEW_ROWS; }
 #endif
 
 static cut cut_forward(const rp_attention *a)
@@ -72,6 +75,21 @@ static cut cut_backward(const rp_attention *a)
 static int64_t bytes_of(const cut *c)
 {
     return (c->thread_size * c->a->threads + 2 * c->sums_size * c->n_sums) * (int64_t)sizeof(float);
+}
+
+/* For the call, and for one of fewer rows that goes the other way. */
+static int64_t bytes_for(const rp_attention *a, const cut *c, const attention_way *other)
+{
+    int64_t bytes = bytes_of(c), few = 0;
+
+#if defined(__AMX_BF16__)
+    few = on_amx(a) ? (FEW_ROWS - 1) / (a->heads / a->kv_heads) : 0;
+#endif
+    if (!few) return bytes;
+    rp_attention shorter = *a;
+    shorter.queries      = shorter.keys = few;
+    cut instead          = cut_for(&shorter, other);
+    return bytes_of(&instead) > bytes ? bytes_of(&instead) : bytes;
 }
 
 /* ---- a thread's turn ---- */
@@ -119,7 +137,7 @@ void RP_AT_LEVEL(attention_forward_scratch)(const rp_attention *a, int64_t *byte
 {
     cut c = cut_forward(a);
 
-    *bytes = bytes_of(&c);
+    *bytes = bytes_for(a, &c, &RP_AT_LEVEL(attention_fp32_forward));
 }
 
 void RP_AT_LEVEL(attention_forward)(const rp_attention *a)
@@ -183,7 +201,7 @@ void RP_AT_LEVEL(attention_backward_scratch)(const rp_attention *a, int64_t *byt
 {
     cut c = cut_backward(a);
 
-    *bytes = bytes_of(&c);
+    *bytes = bytes_for(a, &c, &RP_AT_LEVEL(attention_fp32_backward));
 }
 
 void RP_AT_LEVEL(attention_backward)(const rp_attention *a)
