@@ -176,7 +176,12 @@ rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bud
     *plan = (rp_plan){ .bump = { .ctx = ctx }, .n_passes = n,
                        .facts = { .bytes = problem->trace->outside, .seconds = problem->trace->seconds, .proved = true } };
     plan->pass       = rp__bump_alloc(&plan->bump, (n + 1) * (int64_t)sizeof *plan->pass);
-    rp_status status = plan->pass ? RP_OK : RP_ERR_MEMORY;
+    plan->order      = rp__bump_alloc(&plan->bump, (problem->trace->n_order + 1) * (int64_t)sizeof *plan->order);
+    rp_status status = plan->pass && plan->order ? RP_OK : RP_ERR_MEMORY;
+    if (status == RP_OK) {
+        plan->n_order = problem->trace->n_order;
+        memcpy(plan->order, problem->trace->order, (size_t)plan->n_order * sizeof *plan->order);
+    }
     for (int i = 0; i < n && status == RP_OK; i++) status = bare_pass(plan, problem, i, budget);
     if (status == RP_OK) *out = plan;
     else rp__plan_free(plan);
@@ -285,14 +290,7 @@ static bool is_planned(const rp_plan_pass *pass, int at, const rp_op_meta *meta,
     return !strcmp(call->op, meta->op->name) && !strcmp(call->path, path) && rp_meta_same(&call->out, &meta->out[0]);
 }
 
-/* The pass that begins: the first of the plan's that begins so. */
-static rp_status begin_pass(rp_plan *plan, const rp_op_meta *meta, const char *path)
-{
-    for (plan->now = 0; plan->now < plan->n_passes; plan->now++)
-        if (is_planned(&plan->pass[plan->now], 0, meta, path)) return RP_OK;
-    plan->now = 0;
-    return RP_OK;
-}
+static const rp_plan_pass *pass_now(const rp_plan *plan) { return &plan->pass[plan->n_order ? plan->order[plan->done % plan->n_order] : 0]; }
 
 static rp_status refuse(const rp_plan_pass *pass, int at, const rp_op_meta *meta, const char *path)
 {
@@ -307,10 +305,8 @@ static rp_status refuse(const rp_plan_pass *pass, int at, const rp_op_meta *meta
 
 static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
 {
-    rp_plan *plan = self;
+    const rp_plan_pass *pass = pass_now(self);
 
-    if (at == 0) RP_TRY(begin_pass(plan, meta, scope->path));
-    const rp_plan_pass *pass = &plan->pass[plan->now];
     if (!is_planned(pass, at, meta, scope->path)) return refuse(pass, at, meta, scope->path);
     const rp_plan_call *call = &pass->call[at];
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
@@ -323,11 +319,19 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
     return RP_OK;
 }
 
+/* Its backward begins: the next call is of the next pass. */
+static rp_status recorded(void *self)
+{
+    ((rp_plan *)self)->done++;
+    return RP_OK;
+}
+
 void rp__plan_follow(rp_ctx *ctx, rp_plan *plan)
 {
     if (!plan) {
         rp__tape_plan_by(ctx, NULL);
         return;
     }
-    rp__tape_plan_by(ctx, &(rp_planner){ .fate = fate, .region = plan->pass[0].region, .n_regions = plan->pass[0].n_regions, .self = plan });
+    plan->done = 0;
+    rp__tape_plan_by(ctx, &(rp_planner){ .fate = fate, .recorded = recorded, .region = plan->pass[0].region, .n_regions = plan->pass[0].n_regions, .self = plan });
 }

@@ -39,7 +39,8 @@ typedef struct {
     rp_plan_pass *pass;                         /* different ones */
     int n_passes;
     rp_plan_facts facts;
-    int now;                                    /* the pass that is being recorded */
+    int *order, n_order;                        /* which pass each of a step's is: some begin alike */
+    int done;                                   /* passes of the step so far */
 } rp_plan;
 
 /* Every way there is to solve a trace for, made once. Where a step has different passes, regions are not among them. */

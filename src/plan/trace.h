@@ -57,6 +57,7 @@ typedef struct {
     rp_bump bump;
     rp_trace_pass *pass;
     int n_passes;                               /* different ones, in the order in which they came */
+    int *order, n_order;                        /* which of them the first, the second … pass of the step is */
     int64_t outside;                            /* the most there was between passes and behind them */
     double seconds;                             /* of all passes, nothing computed again */
 } rp_trace;

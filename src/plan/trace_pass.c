@@ -143,6 +143,21 @@ static rp_status new_pass(const rp_trace_notes *notes, uint64_t hash)
     return RP_OK;
 }
 
+/* Room for a power of two of them. */
+static rp_status add_to_order(rp_trace *trace, int pass)
+{
+    int n = trace->n_order;
+
+    if (!(n & (n - 1))) {
+        int *order = rp__bump_alloc(&trace->bump, (n ? 2 * n : 1) * (int64_t)sizeof *order);
+        if (!order) return RP_ERR_MEMORY;
+        if (n) memcpy(order, trace->order, (size_t)n * sizeof *order);
+        trace->order = order;
+    }
+    trace->order[trace->n_order++] = pass;
+    return RP_OK;
+}
+
 rp_status rp__trace_add(const rp_trace_notes *notes, int *pass)
 {
     uint64_t hash = hash_pass(notes);
@@ -150,7 +165,7 @@ rp_status rp__trace_add(const rp_trace_notes *notes, int *pass)
 
     if (known == NONE) RP_TRY(new_pass(notes, hash));
     *pass = known == NONE ? notes->trace->n_passes - 1 : known;
-    return RP_OK;
+    return add_to_order(notes->trace, *pass);
 }
 
 static bool reads(const int *list, int n, int value)

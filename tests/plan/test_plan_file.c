@@ -70,7 +70,7 @@ static void a_plan_that_takes_less_than_was_reckoned_is_read_back(void **state)
     stamp.budget = 1;
     begin(&x, &SMALL);
     const char *path = temp_path(&x.dir, "p.json");
-    assert_ok(x.ctx, rp__plan_write(x.ctx, path, x.plan, true, &stamp, &TAKES, ""));
+    assert_ok(x.ctx, rp__plan_write(x.ctx, path, x.plan, (rp_step_variant){ .in_backward = true }, &stamp, &TAKES, ""));
     assert_ok(x.ctx, rp__plan_read(x.ctx, path, &text));
     assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &stamp, &again));
     assert_true(isfinite(again->facts.bound_seconds) && again->facts.bound_seconds == x.plan->facts.bound_seconds);
