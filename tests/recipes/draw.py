@@ -287,7 +287,7 @@ def way(r, world, base):
         out[f"{AC}.rules"] = [rule(r, world) for _ in range(r.randint(1, 4))]
     out[f"{AC}.verify"]       = r.one(*VERIFY)
     out[f"{AC}.offload.path"] = "away"
-    out["loss.keep_logits"]   = r.chance(0.3)
+    out["loss.keep_logits"]   = r.one("false", "false", "true", "auto")
     out["dist.state_offload"] = r.chance(0.15)
     if base["clip_grad_norm"] is None and base["gradient_accumulation_steps"] == 1:
         out["optimizer_in_bwd"] = r.one("false", "false", "true", "auto")
