@@ -494,6 +494,21 @@ static void a_signal_ends_the_run_after_its_step_with_a_state(void **state)
 }
 
 
+static void there_is_no_training_on_shapes_alone(void **state)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_recipe *recipe;
+    rp_trainer *t = NULL;
+
+    (void)state;
+    assert_ok(ctx, rp_recipe_load(ctx, RP_SOURCE_DIR "/recipes/tiny_from_scratch.yaml", 0, NULL, &recipe));
+    assert_int_equal(rp_trainer_new(ctx, recipe, &t), RP_ERR_META);
+    assert_string_equal(rp_error(ctx), "cannot train on a context of shapes alone");
+    assert_null(t);
+    rp_recipe_free(recipe);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +534,7 @@ int main(void)
         TEST(a_loss_that_is_not_finite_ends_the_run_and_names_the_state_kept),
         TEST(a_loss_is_looked_at_before_it_touches_a_parameter),
         TEST(a_signal_ends_the_run_after_its_step_with_a_state),
+        TEST(there_is_no_training_on_shapes_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
