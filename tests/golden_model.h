@@ -5,6 +5,7 @@
 #include "golden.h"
 #include "golden_variants.h"
 
+#include "models/adapter.h"
 #include "models/weights.h"
 
 /* Files and a model for them, not loaded yet. */
@@ -45,6 +46,28 @@ static inline rp_model *golden_model(rp_ctx *ctx, const char *variant, rp_dtype 
 
     snprintf(name, sizeof name, "models/%s", variant);
     return model_at(ctx, golden_path(path, name), NULL, dtype);
+}
+
+/* Files to a model and back, so that any allocation of it may fail. `base`: what adapters name theirs; NULL: the model has none. */
+static inline rp_status open_load_export(rp_ctx *ctx, const char *path, const char *base, const char *folder)
+{
+    rp_model_files *files  = NULL;
+    rp_model_config config = { .family = NULL };
+    rp_model *model        = NULL;
+    rp_report report;
+
+    rp__report_open(&report, ctx);
+    rp_status status = rp__model_files_open(ctx, path, NULL, &report, &files);
+    if (status == RP_OK) status = rp__model_files_config(files, &config);
+    if (status == RP_OK) status = rp__model_build(ctx, &config, RP_BF16, &model);
+    if (status == RP_OK) status = rp__model_load(model, files);
+    if (status == RP_OK && base) status = rp__adapters_export(model, base, folder);
+    if (status == RP_OK) status = rp__model_export(model, folder);
+    rp__model_config_drop(&config);
+    rp__model_free(model);
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    return status;
 }
 
 #endif

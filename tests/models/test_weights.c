@@ -110,37 +110,17 @@ static void config_is_taken_once(void **state)
 
 /* ---- memory ---- */
 
-static rp_status open_load_export(const char *path, const char *folder)
-{
-    rp_model_files *files  = NULL;
-    rp_model_config config = { .family = NULL };
-    rp_model *model        = NULL;
-    rp_report report;
-
-    rp__report_open(&report, ctx);
-    rp_status status = rp__model_files_open(ctx, path, NULL, &report, &files);
-    if (status == RP_OK) status = rp__model_files_config(files, &config);
-    if (status == RP_OK) status = rp__model_build(ctx, &config, RP_BF16, &model);
-    if (status == RP_OK) status = rp__model_load(model, files);
-    if (status == RP_OK) status = rp__model_export(model, folder);
-    rp__model_config_drop(&config);
-    rp__model_free(model);
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    return status;
-}
-
 static void every_failing_allocation_leaves_nothing_behind(void **state)
 {
     (void)state;
     char path[RP_GOLDEN_PATH], gguf[RP_GOLDEN_PATH];
     rp_mem m;
 
-    until_no_fault_fires(ctx, open_load_export(variant_path(path, "gpt2"), temp_dir),
+    until_no_fault_fires(ctx, open_load_export(ctx, variant_path(path, "gpt2"), NULL, temp_dir),
                          (rp_mem_read(ctx, 0, false, &m), assert_int_equal(m.live_bytes, 0)));
-    until_no_fault_fires(ctx, open_load_export(variant_path(path, "gemma3"), temp_dir),
+    until_no_fault_fires(ctx, open_load_export(ctx, variant_path(path, "gemma3"), NULL, temp_dir),
                          (rp_mem_read(ctx, 0, false, &m), assert_int_equal(m.live_bytes, 0)));
-    until_no_fault_fires(ctx, open_load_export(golden_path(gguf, "gguf/grouped.gguf"), temp_dir),
+    until_no_fault_fires(ctx, open_load_export(ctx, golden_path(gguf, "gguf/grouped.gguf"), NULL, temp_dir),
                          (rp_mem_read(ctx, 0, false, &m), assert_int_equal(m.live_bytes, 0)));
 }
 
