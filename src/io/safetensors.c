@@ -197,10 +197,10 @@ static rp_status parse_file(rp_safetensors *set, const st_file *file)
     RP_CHECK(ctx, file->map.bytes >= 8, RP_ERR_FORMAT, "'%s' is no safetensors file: it has %" PRId64 " bytes, too few for a header",
              file->name, file->map.bytes);
     RP_TRY(rp__file_get(ctx, file->name, &file->map, 0, sizeof n, &n));     /* little endian: convert.c refuses other machines */
-    RP_CHECK(ctx, n <= (uint64_t)file->map.bytes - 8, RP_ERR_FORMAT, 
+    RP_CHECK(ctx, n <= (uint64_t)file->map.bytes - 8, RP_ERR_FORMAT,
              "'%s' is no safetensors file, or cut short: its header has %" PRIu64 " bytes, the file has %" PRId64,
              file->name, n, file->map.bytes);
-    RP_CHECK(ctx, n <= ST_MAX_HEADER_BYTES, RP_ERR_FORMAT, 
+    RP_CHECK(ctx, n <= ST_MAX_HEADER_BYTES, RP_ERR_FORMAT,
              "'%s' is no safetensors file: its header has %" PRIu64 " bytes, at most %" PRId64 " are allowed",
              file->name, n, ST_MAX_HEADER_BYTES);
     header h = { .ctx = ctx, .label = file->name, .data_at = 8 + (int64_t)n, .data_bytes = file->map.bytes - 8 - (int64_t)n };

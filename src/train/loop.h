@@ -107,6 +107,8 @@ typedef struct {
 
 /* What a point takes more of than mode none, as a part of its step; below 0 where a plan kept logits and was faster. By the cost table. */
 double rp__sweep_overhead(const rp_sweep *sweep, int i);
+/* The same of any step, beside one that takes `none` seconds. */
+double rp__overhead(double none, double seconds, double again_seconds);
 
 typedef struct {
     int n;                              /* points of the curve, 2 at least */

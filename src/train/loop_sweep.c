@@ -25,11 +25,11 @@ static rp_sweep_point point_of(const rp_step_plan *s, const char *mode)
                              .again_seconds = s->again_seconds, .variant = s->variant };
 }
 
+double rp__overhead(double none, double seconds, double again_seconds) { return none > 0 ? (seconds - none + again_seconds) / none : 0; }
+
 double rp__sweep_overhead(const rp_sweep *s, int i)
 {
-    const rp_sweep_point *none = &s->point[0], *p = &s->point[i];
-
-    return none->seconds > 0 ? (p->seconds - none->seconds + p->again_seconds) / none->seconds : 0;
+    return rp__overhead(s->point[0].seconds, s->point[i].seconds, s->point[i].again_seconds);
 }
 
 static rp_status own(rp_stage *stage)

@@ -246,14 +246,6 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
     return RP_OK;
 }
 
-/* As of a point of the curve, where there is one. */
-static double overhead_of(const rp_forecast *f, const rp_sweep *sweep)
-{
-    double none = sweep && sweep->n_points ? sweep->point[0].seconds : f->seconds;
-
-    return none > 0 ? (f->seconds - none + f->again_seconds) / none : 0;
-}
-
 static rp_status fill(pages *p, const rp_report_page *r)
 {
     rp_forecast *f = (rp_forecast *)r->forecast;        /* rows are built in its own memory */
@@ -262,7 +254,7 @@ static rp_status fill(pages *p, const rp_report_page *r)
     p->page.budget   = f->budget;
     p->page.reserved = f->found.memory.reserved_bytes;
     p->page.peak     = f->explain.peak_bytes;
-    p->page.overhead = overhead_of(f, r->sweep);
+    p->page.overhead = rp__overhead(r->sweep && r->sweep->n_points ? r->sweep->point[0].seconds : f->seconds, f->seconds, f->again_seconds);
     RP_TRY(add_events(p, &f->explain));
     RP_TRY(add_slots(p, &f->explain));
     RP_TRY(add_points(p, r->sweep));
