@@ -213,9 +213,7 @@ static const rp_safetensor *find_any(const rp_safetensors *set, const rp_model_c
 
 static bool has_shape(const rp_safetensor *t, const rp_meta *m)
 {
-    for (int i = 0; i < m->ndim && i < t->ndim; i++)
-        if (t->dim[i] != m->dim[i]) return false;
-    return t->ndim == m->ndim;
+    return t->ndim == m->ndim && !memcmp(t->dim, m->dim, (size_t)m->ndim * sizeof *m->dim);
 }
 
 static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p, const rp_safetensor **out)
