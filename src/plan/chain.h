@@ -62,7 +62,7 @@ typedef struct {
     double bare_seconds;            /* of such a forward run again */
     int64_t waiting[RP_CHAIN_KINDS], begun[RP_CHAIN_KINDS];     /* of the last of a region: in its backward before the region runs again, and
                                                                  * what is fixed when it does, over fixed_backward */
-    bool never_last;                /* of a region: its backward reads nothing of its own, or its input first */
+    bool never_last;                /* of a region: its backward reads nothing of its own, or its input first; or nobody behind holds its output */
 } rp_chain_class;
 
 typedef struct {

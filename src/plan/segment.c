@@ -167,6 +167,16 @@ static void add_fixed_values(cutter *k)
 
 /* ---- a segment ---- */
 
+/* From there on it is held, since a backward reads it and no must has it made again. */
+static bool is_held_from(const rp_trace_pass *p, int v, int from)
+{
+    if (p->value[v].must) return false;
+    for (int c = from; c < p->n_calls; c++)
+        for (int i = 0; i < p->call[c].n_needs; i++)
+            if (p->call[c].needs[i] == v) return true;
+    return false;
+}
+
 static int small_value(cutter *k, rp_segment *s, int v)
 {
     if (k->small[v] != NONE || k->role[v] == FIXED) return k->small[v];
@@ -177,6 +187,7 @@ static int small_value(cutter *k, rp_segment *s, int v)
     value->bytes  = k->pass->value[v].bytes;
     value->until  = (until < end ? until : end - 1) - s->first;
     value->output = k->last_reader[v] >= end;
+    value->stays  = value->output && is_held_from(k->pass, v, end);
     value->goes   = !k->stays && k->pass->value[v].may_go && value->call != NONE && !value->output;
     value->nth    = value->goes ? k->pass->value[v].nth : 0;
     value->copy   = value->goes ? k->pass->value[v].copy : 0;

@@ -397,15 +397,17 @@ void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp
 {
     walk w     = { .s = s, .again = again, .room = room };
     int asking = first_asking(s, true);
+    bool held  = true;
 
     for (int v = 0; v < s->n_values; v++) {
         room.left[v] = 0;
         out->output += is_output(&s->value[v]) ? s->value[v].bytes : 0;
+        held = held && (s->value[v].stays || !is_output(&s->value[v]));
     }
     memset(again, false, (size_t)s->n_calls);
     for (int behind = 0; behind < 3; behind++) out->bare[behind] = forward_most(&w, behind);
     for (int behind = 0; behind < 2; behind++) out->bare_again[behind] = again_most(&w, BARE, behind, &out->bare_seconds);
-    out->never_last = asking == NONE || asking != first_asking(s, false);
+    out->never_last = !held || asking == NONE || asking != first_asking(s, false);
     for (int k = 0; k < s->n_kinds; k++) {
         out->waiting[k] = waiting_most(s, k, asking);
         out->begun[k]   = asking == NONE ? 0 : s->backward_before[k][asking];

@@ -2,6 +2,7 @@
 #include "plan/step.h"
 
 enum { MOST_TRIES = 64 };
+#define SAME 1e-9                       /* part of a step: what the order of additions makes */
 
 void rp__step_plan_free(rp_step_plan *p)
 {
@@ -9,6 +10,23 @@ void rp__step_plan_free(rp_step_plan *p)
     rp__plan_free(p->plan);
     rp__release(p->place);
     rp__release(p);
+}
+
+/* ---- the better one ---- */
+
+static double seconds_of(const rp_step_plan *p) { return p->seconds + p->again_seconds; }
+bool rp__step_is_faster(const rp_step_plan *a, const rp_step_plan *b) { return seconds_of(a) < seconds_of(b) * (1 - SAME); }
+bool rp__step_is_smaller(const rp_step_plan *a, const rp_step_plan *b) { return a->placement.height < b->placement.height; }
+
+void rp__step_keep(rp_step_plan **best, rp_step_plan *other, rp_step_better *better)
+{
+    rp_step_plan *worse = other;
+
+    if (other && (!*best || better(other, *best))) {
+        worse = *best;
+        *best = other;
+    }
+    rp__step_plan_free(worse);
 }
 
 /* ---- followed ---- */
@@ -122,28 +140,51 @@ static int64_t next_most(const rp_step_plan *p, int64_t budget, int64_t least, i
     return bytes - excess > least ? bytes - excess : least;
 }
 
+/* What to ask for after a plan that was tried; less than the least: nothing. What rules have made again may take longer than is reckoned: then
+ * a plan of fewer bytes may be faster. */
+static int64_t next_after(const rp_step_plan *p, int64_t budget, int64_t least, int tries)
+{
+    const rp_plan_facts *reckoned = &p->plan->facts;
+    bool over = p->placement.height > budget, slower = p->again_seconds > reckoned->again_seconds + SAME * seconds_of(p);
+
+    if (reckoned->bytes <= least || (!over && !slower)) return least - 1;
+    return over ? next_most(p, budget, least, tries) : next_below(reckoned->bytes, least, tries);
+}
+
+/* The fastest that is reckoned to take so many bytes, tried. NULL: there is none, or it is reckoned to be no faster than the best. */
+static rp_status next_plan(const rp_step_program *program, const rp_plan_problem *problem, int64_t most, const rp_step_plan *best, rp_step_plan **out)
+{
+    rp_plan *plan;
+
+    *out = NULL;
+    RP_TRY(rp__plan_solve(program->ctx, problem, most, &plan));
+    if (!plan) return RP_OK;
+    if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(program, plan, out);
+    rp__plan_free(plan);
+    return RP_OK;
+}
+
 /* Values that a must keeps are reckoned as there for as long as they could be, so the least plan may take less than is reckoned: it is tried
  * in any case. */
 static rp_status within(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **out)
 {
-    int64_t most, least;
-    rp_plan *plan;
+    int64_t least;
 
-    *out = NULL;
-    RP_TRY(rp__plan_least(program->ctx, problem, &least));
-    most = budget > least ? budget : least;
-    for (int i = 0; most >= least; i++) {
-        RP_TRY(rp__plan_solve(program->ctx, problem, most, &plan));
-        if (!plan) return RP_OK;
-        int64_t bytes = plan->facts.bytes;
-        RP_TRY(rp__step_try(program, plan, out));
-        if ((*out)->placement.height <= budget) return RP_OK;
-        most = next_most(*out, budget, least, i);
-        rp__step_plan_free(*out);
-        *out = NULL;
-        if (bytes <= least) return RP_OK;
+    *out             = NULL;
+    rp_status status = rp__plan_least(program->ctx, problem, &least);
+    int64_t most     = budget > least ? budget : least;
+    for (int i = 0; most >= least && status == RP_OK; i++) {
+        rp_step_plan *one;
+        status = next_plan(program, problem, most, *out, &one);
+        if (status != RP_OK || !one) break;
+        most = next_after(one, budget, least, i);
+        if (one->placement.height <= budget) rp__step_keep(out, one, rp__step_is_faster);
+        else rp__step_plan_free(one);
     }
-    return RP_OK;
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return status;
 }
 
 /* A plan of more bytes may have a smaller arena, where that of the least plan has holes. */
@@ -179,27 +220,22 @@ static rp_status least_of(const rp_step_program *program, const rp_plan_problem 
 
 /* ---- with what goes, and without ---- */
 
-static bool cheaper(const rp_step_plan *a, const rp_step_plan *b) { return a->plan->facts.again_seconds < b->plan->facts.again_seconds; }
-static bool smaller(const rp_step_plan *a, const rp_step_plan *b) { return a->placement.height < b->placement.height; }
-
 typedef rp_status plan_maker(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **out);
 
 /* Consent to offloading makes no plan worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. */
-static rp_status best_of(const rp_step_program *program, const rp_step_question *q, int64_t budget, plan_maker *make,
-                         bool (*better)(const rp_step_plan *, const rp_step_plan *), rp_step_plan **out)
+static rp_status best_of(const rp_step_program *program, const rp_step_question *q, int64_t budget, plan_maker *make, rp_step_better *better,
+                         rp_step_plan **out)
 {
-    rp_step_plan *stays = NULL;
+    rp_step_plan *goes = NULL;
+    rp_status status   = RP_OK;
 
-    RP_TRY(make(program, &q->problem, budget, out));
-    if (!q->problem.stays) return RP_OK;
-    rp_plan_problem view = rp__plan_problem_stays(&q->problem);
-    rp_status status     = make(program, &view, budget, &stays);
-    if (status == RP_OK && stays && (!*out || !better(*out, stays))) {
-        rp_step_plan *worse = *out;
-        *out                = stays;
-        stays               = worse;
+    *out = NULL;
+    if (q->problem.stays) {
+        rp_plan_problem view = rp__plan_problem_stays(&q->problem);
+        status               = make(program, &view, budget, out);
     }
-    rp__step_plan_free(stays);
+    if (status == RP_OK) status = make(program, &q->problem, budget, &goes);
+    rp__step_keep(out, goes, better);
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*out);
     *out = NULL;
@@ -208,10 +244,10 @@ static rp_status best_of(const rp_step_program *program, const rp_step_question 
 
 rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
 {
-    return best_of(program, q, budget, within, cheaper, out);
+    return best_of(program, q, budget, within, rp__step_is_faster, out);
 }
 
 rp_status rp__step_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
 {
-    return best_of(program, q, 0, least_of, smaller, out);
+    return best_of(program, q, 0, least_of, rp__step_is_smaller, out);
 }

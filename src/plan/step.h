@@ -67,12 +67,18 @@ void rp__step_question_close(rp_step_question *question);
 
 /* The way to run steps with these fates, which are taken over whatever this says; NULL: the program's own. */
 rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_plan **out);
-/* The cheapest plan whose arena keeps to the budget; something goes only where that is cheaper than any plan in which all stays. *out NULL:
+/* The fastest plan whose arena keeps to the budget; something goes only where that is faster than any plan in which all stays. *out NULL:
  * there is none. */
 rp_status rp__step_within(const rp_step_program *program, const rp_step_question *question, int64_t budget, rp_step_plan **out);
 /* The plan with the least arena. */
 rp_status rp__step_least(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);
 void rp__step_plan_free(rp_step_plan *plan);
+
+/* Of two plans that fit the better one stays at *best, the other goes; at first there may be none, and `other` may be NULL. */
+typedef bool rp_step_better(const rp_step_plan *a, const rp_step_plan *b);
+bool rp__step_is_faster(const rp_step_plan *a, const rp_step_plan *b);      /* by more than what the order of additions makes */
+bool rp__step_is_smaller(const rp_step_plan *a, const rp_step_plan *b);     /* its arena is */
+void rp__step_keep(rp_step_plan **best, rp_step_plan *other, rp_step_better *better);
 
 /* Steps on this context run so from here on, until told otherwise: NULL. What is live must be what was live when it was planned.
  * errors RP_ERR_STATE it is not */

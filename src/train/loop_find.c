@@ -66,7 +66,7 @@ static void tell(const search *x, rp_setting *s)
     s->seconds           = p->seconds + p->again_seconds;
     s->overhead          = p->seconds > 0 ? p->again_seconds / p->seconds : 0;
     s->comm_bytes        = p->comm_bytes;
-    s->variant               = p->variant;
+    s->variant           = p->variant;
     s->tokens_per_second = s->seconds > 0 ? (double)tokens / s->seconds : 0;
 }
 

@@ -45,7 +45,7 @@ static void tell(const rp_stage *stage, rp_forecast *f)
 
     f->budget          = stage->budget;
     f->planned         = s->plan != NULL;
-    f->variant             = s->variant;
+    f->variant         = s->variant;
     f->found           = s->found;
     f->bound           = s->placement.bound;
     f->seconds         = s->seconds;

@@ -84,7 +84,7 @@ static rp_status run_step(void *self, rp_step_plan *how)
     rp_step_time time  = { .costs = a->stage->costs, .beside = (beside.buffer_bytes || beside.sums_bytes) && rp__cost_beside(a->stage->costs) ? &beside : NULL };
     rp_step_result step;
 
-    e->variant           = a->program.variant;
+    e->variant       = a->program.variant;
     e->follow        = how;
     e->time          = how ? &time : NULL;
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
@@ -151,27 +151,10 @@ static rp_status least_one(rp_stage *stage, rp_step_variant variant, int64_t unu
     return status;
 }
 
-static double seconds_of(const rp_step_plan *p) { return p->seconds + p->again_seconds; }
-/* By more than what the order of additions makes. */
-static bool faster(const rp_step_plan *a, const rp_step_plan *b) { return a && (!b || seconds_of(a) < seconds_of(b) * (1 - 1e-9)); }
-static bool smaller(const rp_step_plan *a, const rp_step_plan *b) { return a && (!b || a->placement.height < b->placement.height); }
-
-/* The better one stays at *best, the other goes. */
-static void keep_better(rp_step_plan **best, rp_step_plan *other, bool (*better)(const rp_step_plan *, const rp_step_plan *))
-{
-    rp_step_plan *worse = other;
-
-    if (better(other, *best)) {
-        worse = *best;
-        *best = other;
-    }
-    rp__step_plan_free(worse);
-}
-
 typedef rp_status plan_maker(rp_stage *stage, rp_step_variant variant, int64_t budget, rp_step_plan **out);
 
 /* Every variant planned; what no plan gets below is that of all of them. */
-static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, bool (*better)(const rp_step_plan *, const rp_step_plan *), rp_step_plan **out)
+static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, rp_step_better *better, rp_step_plan **out)
 {
     rp_step_variant variant[MOST_VARIANTS];
     int n            = list_variants(stage->recipe, variant);
@@ -184,7 +167,7 @@ static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, bool
         status = make(stage, variant[i], budget, &one);
         if (status != RP_OK || !one) continue;
         bound = fmin(bound, one->seconds + one->bound_seconds);
-        keep_better(out, one, better);
+        rp__step_keep(out, one, better);
     }
     if (*out && bound < (*out)->seconds + (*out)->bound_seconds) (*out)->bound_seconds = fmax(0, bound - (*out)->seconds);
     if (status == RP_OK) return RP_OK;
@@ -193,7 +176,16 @@ static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, bool
     return status;
 }
 
-rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out) { return best_of(stage, 0, least_one, smaller, out); }
+/* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
+rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
+{
+    rp_step_plan *own;
+
+    RP_TRY(best_of(stage, 0, least_one, rp__step_is_smaller, out));
+    rp_status status = rp__stage_own(stage, &own);
+    if (status == RP_OK) rp__step_keep(out, own, rp__step_is_smaller);
+    return status;
+}
 
 /* ---- many budgets ---- */
 
@@ -207,10 +199,10 @@ static rp_status roomiest(asked *a, rp_step_plan **best)
 
     RP_TRY(try_plan(a->stage, NULL, a->program.variant, &own));
     bool again = own->found.recompute_flops > 0;
-    keep_better(best, own, faster);
+    rp__step_keep(best, own, rp__step_is_faster);
     if (!again) return RP_OK;
     RP_TRY(rp__step_within(&a->program, &a->question, INT64_MAX / 2, &planned));
-    keep_better(best, planned, faster);
+    rp__step_keep(best, planned, rp__step_is_faster);
     return RP_OK;
 }
 
@@ -241,7 +233,7 @@ static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
     for (int i = 0; i < c->n; i++) {
         rp_step_plan *one;
         RP_TRY(rp__step_within(&c->each[i].program, &c->each[i].question, budget, &one));
-        keep_better(out, one, faster);
+        rp__step_keep(out, one, rp__step_is_faster);
     }
     if (*out) (*out)->budget = budget;
     return RP_OK;
@@ -342,7 +334,7 @@ static rp_status may_stay(rp_stage *stage, const rp_step_plan *own, bool *out)
 static rp_status solve(rp_stage *stage, int64_t budget, rp_step_plan **out)
 {
     double began         = rp__seconds();
-    rp_status status     = best_of(stage, budget, plan_one, faster, out);
+    rp_status status     = best_of(stage, budget, plan_one, rp__step_is_faster, out);
     stage->solve_seconds = rp__seconds() - began;
     return status;
 }
@@ -359,7 +351,7 @@ static rp_status settle_own(rp_stage *stage, int64_t budget, rp_step_plan *own, 
         rp__step_plan_free(own);
         return RP_OK;
     }
-    keep_better(&own, *out, faster);
+    rp__step_keep(&own, *out, rp__step_is_faster);
     *out = own;
     return RP_OK;
 }

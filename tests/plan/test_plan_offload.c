@@ -94,7 +94,16 @@ typedef struct {
     rp_cost_table *costs;
     rp_step_program program;
     rp_step_question question;
+    double again_seconds;               /* of the replays of a step */
 } planner;
+
+static void count_again(void *self, int at, const char *path, const char *op)
+{
+    planner *p = self;
+
+    (void)path, (void)op;
+    p->again_seconds += rp__cost_seconds(p->costs, rp__tape_call_at(p->d.ctx, at).meta, RP_FORWARD);
+}
 
 static rp_status run(void *self, rp_step_plan *how)
 {
@@ -103,15 +112,20 @@ static rp_status run(void *self, rp_step_plan *how)
     rp_mem memory;
 
     if (how) RP_TRY(rp__step_follow(p->d.ctx, how));
+    if (how) rp__tape_on_replay(p->d.ctx, count_again, p);
+    p->again_seconds = 0;
     rp__tape_stats(p->d.ctx, &work);
     rp_mem_read(p->d.ctx, 0, true, &memory);
     rp_status status = step(&p->d);
+    rp__tape_on_replay(p->d.ctx, NULL, NULL);
     rp__tape_reset(p->d.ctx);
     rp__tape_stats(p->d.ctx, &work);
     rp_mem_read(p->d.ctx, 0, false, &memory);
     if (!how) return status;
     rp__step_follow(p->d.ctx, NULL);
-    how->found = (rp_rehearsal){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
+    how->found         = (rp_rehearsal){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
+    how->seconds       = p->question.trace.seconds;
+    how->again_seconds = p->again_seconds + how->plan->facts.away_seconds;
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 A recipe is a flat map {"optimizer.lr": 0.01, …}; keys that begin with "#" are for the claims and stand in no file.
 """
+import gzip
 import json
 import pathlib
 import random
@@ -114,14 +115,29 @@ def write_text(r, folder, name, sizes, vocab, eos):
     return {"format": "text", "path": f"{name}-*.txt"}
 
 
+def write_lines(r, folder, name, lines):
+    """One JSON value a line, packed or not: the file's name."""
+    out    = "".join(json.dumps(line, ensure_ascii=r.chance(0.5)) + "\n" for line in lines).encode()
+    packed = r.chance(0.2)
+    path   = f"{name}.jsonl" + (".gz" if packed else "")
+    pathlib.Path(folder, path).write_bytes(gzip.compress(out, mtime=0) if packed else out)
+    return path
+
+
 def write_jsonl(r, folder, name, sizes, vocab, eos):
     """A line is one, with a prompt before it or without."""
     column, prompts = r.one("text", "body"), r.chance(0.5)
-    with open(f"{folder}/{name}.jsonl", "w", encoding="utf-8") as f:
-        for size in sizes:
-            line = {column: text(r, size)} | ({"ask": text(r, r.randint(0, 6))} if prompts else {})
-            f.write(json.dumps(line, ensure_ascii=r.chance(0.5)) + "\n")
-    return {"format": "jsonl", "path": f"{name}.jsonl", "column": column} | ({"prompt_column": "ask", "train_on_input": r.one(*BOOL)} if prompts else {})
+    path = write_lines(r, folder, name, [{column: text(r, size)} | ({"ask": text(r, r.randint(0, 6))} if prompts else {}) for size in sizes])
+    return {"format": "jsonl", "path": path, "column": column} | ({"prompt_column": "ask", "train_on_input": r.one(*BOOL)} if prompts else {})
+
+
+def write_chat(r, folder, name, sizes, vocab, eos):
+    """A line is a conversation, whose last answer is as long as is asked for."""
+    role, said = r.one(("role", "content"), ("from", "value"))
+    turns = [[*(text(r, r.randint(1, 6)) for _ in range(r.one(1, 1, 3))), text(r, size)] for size in sizes]
+    field = "messages" if role == "role" else "conversations"
+    path  = write_lines(r, folder, name, [{field: [{role: ("user", "assistant")[i % 2], said: turn} for i, turn in enumerate(line)]} for line in turns])
+    return {"format": "chat", "path": path, "train_on_input": r.one(*BOOL)}
 
 
 def write_tokens(r, folder, name, sizes, vocab, eos):
@@ -132,17 +148,21 @@ def write_tokens(r, folder, name, sizes, vocab, eos):
     return {"format": "tokens", "path": f"{name}.bin", "token_type": "u32" if wide else "u16"}
 
 
-WRITERS = {"text": write_text, "jsonl": write_jsonl, "tokens": write_tokens}
+WRITERS = {"text": write_text, "jsonl": write_jsonl, "chat": write_chat, "tokens": write_tokens}
 
 
-def data(r, folder, base, config, samples, ranks):
+CHAT_TEMPLATES = ("chatml", "gemma", "gemma3", "llama3", "marked", "qwen3")       # that ask for no eos, which the tokenizer has no word for
+
+
+def data(r, folder, source, base, config, samples, ranks):
     """Two sets of one kind. "#full": every micro-batch is as long as max_seq_len, which is what a plan is of."""
     vocab  = config["vocab_size"]
-    eos    = 256 if vocab > 256 else config.get("eos_token_id")         # the tokenizer's, where there is one
-    kind   = r.one("text", "jsonl", "tokens", "tokens") if vocab > 256 else "tokens"
+    named  = config.get("eos_token_id")
+    eos    = 256 if vocab > 256 else named if named in range(vocab) else None       # the tokenizer's, where there is one
+    kind   = r.one("text", "jsonl", "chat", "tokens", "tokens") if vocab > 256 else "tokens"
     packed = r.chance(0.7) or (kind == "tokens" and eos is None)        # without it a file is one document
     full   = packed or r.chance(0.5)
-    out    = {"#full": full}
+    out    = {"#full": full} | ({"tokenizer.chat_template": f"{source}/tests/golden/chat/{r.one(*CHAT_TEMPLATES)}.jinja"} if kind == "chat" else {})
     for name, n in (("dataset", samples), ("dataset_val", ranks * r.randint(1, 5))):
         sizes = lengths(r, base["max_seq_len"], n, packed, full)
         keys  = {"packed": packed, "cross_documents": packed and r.chance(0.2)} | WRITERS[kind](r, folder, name, sizes, vocab, eos or 0)
@@ -167,18 +187,20 @@ FILES = {                               # what else a run writes
 }
 FROZEN = (["tok_embeddings"], ["layers.0"], ["*norm*"], ["*.mlp"], ["layers.*.attn"], ["output", "norm"], ["layers.*"], ["*.weight"])
 LORA   = {"lora.rank": (1, 3, 4), "lora.alpha": (ABSENT, 0.5, 16), "lora.dropout": (ABSENT, 0.2), "lora.rslora": BOOL, "lora.merge": BOOL,
-          "lora.modules": (ABSENT, ["*"], ["mlp.down"], ["attn.output"], ["layers.0.*"])}
+          "lora.modules": (ABSENT, ["*"], ["mlp.down"], ["attn.output"], ["layers.0.*"]), "lora.dora": (False, False, True),
+          "lora.whole": (ABSENT, ABSENT, ["norm"], ["output"], ["layers.0.mlp"])}
 DIST   = {"dist.reshard_after_forward": (True, False), "dist.prefetch": (0, 1, 3), "dist.reduce_behind": (0, 0, 1, 9), "dist.replicate_dim": (1, 1, 2),
           "dist.custom_sharded_layers": ([], [], ["tok_embeddings", "output"]), "dist.modules_to_wrap": ([], [], ["Attention", "MLP"]),
           "dist.sync_each_batch": (True, True, False)}
 
 
 def given_model(r, source):
-    """A model of files, and its vocabulary: transformers' golden ones."""
-    folders = [path.parent for path in sorted(pathlib.Path(source, "tests/golden/models").glob("*/model.safetensors"))]
-    folder  = r.one(*folders)
-    config  = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return str(folder), config.get("text_config", config)
+    """A model of files, and its config: transformers' golden ones, or what was made of them in GGUF."""
+    models  = pathlib.Path(source, "tests/golden/models")
+    packed  = [path for path in sorted(pathlib.Path(source, "tests/golden/gguf").glob("*.gguf")) if (models / path.stem).exists() and not path.with_suffix(".safetensors").exists()]
+    path    = r.one(*packed) if r.chance(0.3) else r.one(*(path.parent for path in sorted(models.glob("*/model.safetensors"))))
+    config  = json.loads((models / path.stem / "config.json").read_text(encoding="utf-8"))
+    return str(path), config.get("text_config", config)
 
 
 def base(r, folder, source, ranks):
@@ -201,7 +223,7 @@ def base(r, folder, source, ranks):
     if ranks > 1:
         out |= r.table(DIST)
     samples = out["batch_size"] * out["gradient_accumulation_steps"] * out["max_steps"] * ranks
-    out    |= data(r, folder, out, config, samples + r.randint(0, 3), ranks)
+    out    |= data(r, folder, source, out, config, samples + r.randint(0, 3), ranks)
     out    |= {"#encoder": config["model_type"] == "bert", "#balanced": config.get("output_router_logits", False), "output_dir": "out"}
     if out["run_val_every_n_steps"] is None and r.chance(0.7):
         out = {key: value for key, value in out.items() if not key.startswith("dataset_val.")}

@@ -1,10 +1,11 @@
-/* Claims about budgets on SmolLM2-135M, on shapes: from the least to all there is none is exceeded, no byte of an arena is wasted, and more
+/* Claims about budgets on SmolLM2-135M and some tiny models, on shapes: from the least to all there is none is exceeded, no byte of an arena is wasted, and more
  * memory never costs more. Of a kernel's scratch they know what this CPU takes; the test device has another. */
 #include "loop_test.h"
 
 #include <math.h>
 
-#define SIZES "max_seq_len=512", "batch_size=2", "optimizer.lr=2e-5"
+#define SIZES "model.config=" RP_SOURCE_DIR "/bench/configs/smollm2-135m.json", "max_seq_len=512", "batch_size=2", "optimizer.lr=2e-5"
+#define TINY(name) "model.path=" RP_SOURCE_DIR "/tests/golden/models/" name, "max_seq_len=16", "batch_size=2"
 
 static const char *const *steps_of(int way)
 {
@@ -25,16 +26,14 @@ typedef struct { bool feasible, keeps_logits; int64_t least, reserved, bound; do
 static told forecast_of(const char *const *setting, int64_t budget)
 {
     const char *all[MOST_SETTINGS] = { 0 };
-    char model[300], size[64];
+    char size[64];
     rp_recipe *recipe = NULL;
     rp_forecast f;
     rp_report report;
     int n = 0;
 
     for (; setting[n]; n++) all[n] = setting[n];
-    snprintf(model, sizeof model, "model.config=%s/bench/configs/smollm2-135m.json", RP_SOURCE_DIR);
     snprintf(size, sizeof size, "memory_budget=%" PRId64, budget);
-    all[n++] = model;
     if (budget) all[n++] = size;
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2, .shapes_only = true, .memory_limit_bytes = budget });
     rp__report_open(&report, ctx);
@@ -74,6 +73,32 @@ static void fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more(void **s
     for (int way = 0; steps_of(way); way++) check_budgets(steps_of(way), way ? 15 : test_draws(50));
 }
 
+/* What a rule has made again, or keeps though nothing reads it, is not reckoned with to the byte, nor to the second: plans are tried. */
+static void where_rules_have_slots_made_again_more_memory_never_costs_more_either(void **state)
+{
+    static const char *const ways[][MOST_SETTINGS] = {
+        { TINY("mistral"), "lora.rank=1", "lora.modules=['*']", "activation_checkpointing.rules=[{every: {k: 2, offset: 1}, fate: recompute}]" },
+        { TINY("gemma2"), "optimizer_in_bwd=auto", "activation_checkpointing.rules=[{not: {module_type: Linear}, type: MLP, fate: keep}]" },
+        { TINY("qwen3"), "activation_checkpointing.rules=[{op: add, fate: recompute}]" },
+        { TINY("smollm2"), "activation_checkpointing.rules=[{every: 3, fate: recompute}, {every: 5, fate: keep}]" },
+    };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(ways); i++) {
+        told all      = forecast_of(ways[i], 0);
+        double before = INFINITY;
+        int n         = test_draws(40);
+        assert_true(forecast_of(ways[i], all.least).feasible && !forecast_of(ways[i], all.least - 1).feasible);
+        for (int j = 0; j < n; j++) {
+            int64_t budget = all.least + (all.reserved - all.least) * j / (n - 1);
+            told t         = forecast_of(ways[i], budget);
+            if (!t.feasible || t.reserved > budget || t.seconds > before * (1 + 1e-9))
+                fail_msg("way %d, budget %" PRId64 ": %" PRId64 " reserved, %.9g s after %.9g", i, budget, t.reserved, t.seconds, before);
+            before = t.seconds;
+        }
+    }
+}
+
 static void where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_faster(void **state)
 {
     static const char *const never[MOST_SETTINGS] = { SIZES, "dtype=bf16" }, *const may[MOST_SETTINGS] = { SIZES, "dtype=bf16", "loss.keep_logits=auto" };
@@ -96,7 +121,9 @@ static void where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_fa
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more), TEST(where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_faster),
+        TEST(fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more),
+        TEST(where_rules_have_slots_made_again_more_memory_never_costs_more_either),
+        TEST(where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_faster),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
