@@ -195,7 +195,8 @@ RP_API bool rp_path_layer(const char *path, int64_t *layer);
 typedef bool (*rp_module_condition)(const char *path, const rp_module *module, void *user);
 RP_API int rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user);
 
-/* A condition as recipes write it: "{ every_k_layers: { k: 2 } }", "{ any: [{ path: '*.mlp' }, { layers: [0, 7-9] }] }".
+/* A condition as recipes write it: "{ every_k_layers: { k: 2 } }", "{ any: [{ path: '*.mlp' }, { layers: [0, 7-9] }] }". A module type may be
+ * one of your own.
  * errors  RP_ERR_CONFIG the text is no condition · RP_ERR_MATCH a plug-in that is not there · RP_ERR_MEMORY */
 RP_API rp_status rp_condition_read(rp_ctx *ctx, const char *text, rp_condition **out);
 RP_API void rp_condition_free(rp_condition *condition);
@@ -219,6 +220,18 @@ RP_API rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *use
  * errors  RP_ERR_ARG segments is below 1 or above n · those of the functions */
 RP_API rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
                                           rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output);
+
+/* A module of your own: conditions, policies, random numbers and messages know what it computes by its path and type, as they know a model's.
+ * Its forward is a function as rp_checkpoint runs them, with one output; its weights are the program's tensors. NULL: a list, whose members
+ * alone are called. parent NULL: a root, whose name may be ""; a module under one of a model's belongs to the model. name and type are copied.
+ * errors  RP_ERR_ARG no type; a name that is empty, has a dot, or is a sibling's · RP_ERR_MEMORY */
+RP_API rp_status rp_module_new(rp_ctx *ctx, rp_module *parent, const char *name, const char *type, rp_checkpoint_function forward, void *user,
+                               rp_module **out);
+/* Run its forward, as a region where the module is one, by its policy and in its mode. *output is a new reference.
+ * errors  RP_ERR_ARG it is a list, or not made by rp_module_new · RP_ERR_STATE its forward made nothing · those of the forward · RP_ERR_MEMORY */
+RP_API rp_status rp_module_call(rp_module *module, rp_tensor *const *inputs, rp_tensor **output);
+/* A root that rp_module_new made, with all under it; no record has any of it. NULL is fine. */
+RP_API void rp_module_free(rp_module *root);
 
 /* Is an op being run again for a backward? */
 RP_API bool rp_is_replaying(const rp_ctx *ctx);

@@ -204,6 +204,7 @@ READ(module_type)
     if (!c->type) return RP_ERR_MEMORY;
     for (; each; each = list->kind == RP_YAML_LIST ? each->next : NULL) {
         const char *ours = rp__yaml_is_text(each) ? rp__module_type_name(each->text) : NULL;
+        if (!ours && rp__yaml_is_text(each) && r->own_types) ours = each->text;
         if (ours) c->type[c->n_types++] = ours;
         else if (!rp__yaml_is_text(each)) rp__yaml_mismatch(r->report, "module_type", "module types", each);
         else rp__report_error(r->report, each->place, "unknown module type '%s'%s", each->text,

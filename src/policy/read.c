@@ -213,7 +213,7 @@ static rp_status parse(rp_yaml_doc *doc, const char *name, const char *text, rp_
     char folder[PATH_MAX];
 
     doc->bump.ctx = report->bump.ctx;
-    *r            = (rp_condition_reader){ .ctx = doc->bump.ctx, .bump = &doc->bump, .report = report };
+    *r            = (rp_condition_reader){ .ctx = doc->bump.ctx, .bump = &doc->bump, .report = report, .own_types = true };
     if (!realpath(".", folder)) snprintf(folder, sizeof folder, ".");
     const char *origin = rp__bump_text(&doc->bump, name, (int64_t)strlen(name));
     r->folder          = rp__bump_text(&doc->bump, folder, (int64_t)strlen(folder));

@@ -15,6 +15,7 @@ typedef struct {
     rp_bump *bump;
     rp_report *report;
     const char *folder;         /* absolute: libraries are found from it */
+    bool own_types;             /* a module type that no model has is one of the program's */
 } rp_condition_reader;
 
 /* A line of the table of conditions. */

@@ -83,7 +83,7 @@ static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, r
     if (status == RP_OK) status = rp__report_status(report, RP_ERR_CONFIG);
     if (status != RP_OK) return status;
     stage->device = options ? options->device : NULL;
-    status        = rp__stage_rehearse(stage, stage->recipe->has_dataset_val ? stage->recipe->batch_size : 0, &f->explain, report);
+    status        = rp__stage_rehearse(stage, rp__recipe_validates(stage->recipe) ? stage->recipe->batch_size : 0, &f->explain, report);
     f->feasible   = status == RP_OK;
     if (status != RP_OK && status != RP_ERR_BUDGET) return status;
     if (f->feasible) RP_TRY(rp__stage_run(stage, rp__stage_watch));

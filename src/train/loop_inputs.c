@@ -219,6 +219,8 @@ static rp_masking masking_of(const rp_trainer *t, const rp_model_config *config)
 }
 
 /* A set that is shorter than a batch is scored sample by sample. */
+bool rp__recipe_validates(const rp_recipe *r) { return r->has_dataset_val && r->run_val_every_n_steps.set; }
+
 static rp_status open_val(rp_trainer *t, const rp_data_source *source, const rp_masking *masking)
 {
     rp_data_config c = data_config(t->ctx, t->recipe, &t->recipe->dataset_val);
@@ -244,7 +246,7 @@ static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat
     c.shuffle             = t->recipe->shuffle;
     c.masking             = masking_of(t, config);
     RP_TRY(rp__data_open(t->ctx, "dataset", &c, &source, &t->data));
-    return t->recipe->has_dataset_val && t->recipe->run_val_every_n_steps.set ? open_val(t, &source, &c.masking) : RP_OK;
+    return rp__recipe_validates(t->recipe) ? open_val(t, &source, &c.masking) : RP_OK;
 }
 
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)

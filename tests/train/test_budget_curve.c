@@ -118,11 +118,24 @@ static void where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_fa
     assert_in_range(n_kept, 1, 9);
 }
 
+/* The step of this model takes less than scoring a batch: what is told of it shows which is meant. */
+static void a_validation_that_is_never_run_takes_nothing(void **state)
+{
+    #define STEP TINY("phi3"), "freeze=[layers.0]", "lora.rank=1", "lora.modules=[layers.0.*]", "lora.whole=[norm]"
+    static const char *const none[MOST_SETTINGS] = { STEP }, *const idle[MOST_SETTINGS] = { STEP, "dataset_val={path: val.txt}" },
+                      *const due[MOST_SETTINGS] = { STEP, "dataset_val={path: val.txt}", "run_val_every_n_steps=1" };
+
+    (void)state;
+    assert_int_equal(forecast_of(idle, 0).reserved, forecast_of(none, 0).reserved);
+    assert_true(forecast_of(due, 0).reserved > forecast_of(none, 0).reserved);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more),
         TEST(where_rules_have_slots_made_again_more_memory_never_costs_more_either),
+        TEST(a_validation_that_is_never_run_takes_nothing),
         TEST(where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_faster),
     };
 
