@@ -67,31 +67,41 @@ static int why_unwritable(const char *folder, const char *there)
     return has_long_name(folder, pathconf(there, _PC_NAME_MAX)) ? ENAMETOOLONG : 0;
 }
 
-/* No folder can be made below a file, or where nothing may be written. The first rank makes it for all. */
-static rp_status check_place(rp_ctx *ctx, const char *folder)
+/* No folder can be made below a file, or where nothing may be written. */
+static rp_status check_place(rp_ctx *ctx, const char *key, const char *folder, bool writes)
 {
     char *path = rp__host_text(ctx, folder);
 
     if (!path) return RP_ERR_MEMORY;
     const char *there = nearest(path);
     bool whole        = !strcmp(there, folder);
-    int why           = rp__comm_rank(ctx->comm) ? 0 : why_unwritable(folder, there);
+    int why           = writes ? why_unwritable(folder, there) : 0;
     rp_status status  = RP_OK;
     if (!rp__file_is_dir(there))
-        status = whole ? rp__fail(ctx, RP_ERR_EXISTS, "output_dir '%s' is no folder", folder)
-                       : rp__fail(ctx, RP_ERR_EXISTS, "output_dir '%s' cannot be made: '%s' is no folder", folder, there);
+        status = whole ? rp__fail(ctx, RP_ERR_EXISTS, "%s '%s' is no folder", key, folder)
+                       : rp__fail(ctx, RP_ERR_EXISTS, "%s '%s' cannot be made: '%s' is no folder", key, folder, there);
     else if (why)
-        status = whole ? rp__fail(ctx, RP_ERR_CONFIG, "nothing can be written into output_dir '%s': %s", folder, strerror(why))
-                       : rp__fail(ctx, RP_ERR_CONFIG, "output_dir '%s' cannot be made in '%s': %s", folder, there, strerror(why));
+        status = whole ? rp__fail(ctx, RP_ERR_CONFIG, "nothing can be written into %s '%s': %s", key, folder, strerror(why))
+                       : rp__fail(ctx, RP_ERR_CONFIG, "%s '%s' cannot be made in '%s': %s", key, folder, there, strerror(why));
     rp__release(path);
     return status;
+}
+
+/* The first rank makes output_dir for all; each keeps what is away by itself. */
+static rp_status check_places(rp_ctx *ctx, const rp_recipe *r)
+{
+    bool slots = rp__recipe_offloads(r) && r->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY;
+
+    RP_TRY(check_place(ctx, "output_dir", r->output_dir, rp__comm_rank(ctx->comm) == 0));
+    if (!slots && !r->dist.state_offload) return RP_OK;
+    return check_place(ctx, "activation_checkpointing.offload.path", r->activation_checkpointing.offload.path, true);
 }
 
 rp_status rp__run_dir_check(rp_trainer *t)
 {
     const char *folder = t->recipe->output_dir, *found;
 
-    RP_TRY(check_place(t->ctx, folder));
+    RP_TRY(check_places(t->ctx, t->recipe));
     if (rp__file_exists(folder)) RP_TRY(take(t));
     RP_TRY(find_run(t->ctx, folder, &found));
     RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,
