@@ -94,7 +94,7 @@ static rp_status encode_text(cli_model *m, const char *prompt, int32_t **out, in
     bool begins      = bos >= 0 && bos < m->config.vocab && (n == 0 || rp__tokenizer_adds_bos(m->tokenizer));
     int32_t *with    = rp__host_alloc(ctx, (n + 1) * (int64_t)sizeof *with);
     rp_status status = with ? RP_OK : RP_ERR_MEMORY;
-    if (with && n + begins == 0) status = rp__fail(ctx, RP_ERR_ARG, "the prompt is empty and the tokenizer has no bos to begin with");
+    if (with && n + begins == 0) status = rp_fail(ctx, RP_ERR_ARG, "the prompt is empty and the tokenizer has no bos to begin with");
     if (status == RP_OK) {
         if (begins) with[0] = bos;
         if (n) memcpy(with + begins, ids, (size_t)n * sizeof *with);
@@ -113,7 +113,7 @@ static rp_status encode_prompt(cli_model *m, const char *path, const generate_fi
     if (!fields->chat) return encode_text(m, fields->prompt, out, n_out);
     RP_TRY(cli_model_ask(m, path, fields->prompt, &text));
     rp_status status = cli_model_encode(m, text, (int64_t)strlen(text), out, n_out);
-    if (status == RP_OK && !*n_out) status = rp__fail(m->run.ctx, RP_ERR_ARG, "the chat template writes nothing");
+    if (status == RP_OK && !*n_out) status = rp_fail(m->run.ctx, RP_ERR_ARG, "the chat template writes nothing");
     rp__release(text);
     return status;
 }

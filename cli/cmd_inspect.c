@@ -57,7 +57,7 @@ static rp_status gather_config(cli *c, const char *folder, json_t **config)
     if (rp__file_exists(path)) {
         status = rp__file_read(c->ctx, path, CONFIG_BYTES, &text, &bytes);
         if (status == RP_OK && !(*config = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error)))
-            status = rp__fail(c->ctx, RP_ERR_FORMAT, "'%s' line %d: %s", path, error.line, error.text);
+            status = rp_fail(c->ctx, RP_ERR_FORMAT, "'%s' line %d: %s", path, error.line, error.text);
     }
     rp__release(text);
     rp__release(path);

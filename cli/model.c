@@ -169,7 +169,7 @@ static rp_status open_chat(cli_model *m, const char *path, rp_chat **out)
     if (status == RP_OK) status = rp__chat_load(m->run.ctx, beside ? beside : m->settings->tokenizer.path, NULL, out);
     rp__release(beside);
     if (status == RP_OK && !*out)
-        return rp__fail(m->run.ctx, RP_ERR_ARG, "no chat template is beside the tokenizer of '%s': leave out --chat", path);
+        return rp_fail(m->run.ctx, RP_ERR_ARG, "no chat template is beside the tokenizer of '%s': leave out --chat", path);
     return status;
 }
 
@@ -184,8 +184,8 @@ rp_status cli_model_ask(cli_model *m, const char *path, const char *says, char *
     rp_status status = RP_OK;
     if (messages) status = rp__chat_ask(chat, messages, &all);
     else if (json_error_code(&e) == json_error_invalid_utf8)
-        status = rp__fail(m->run.ctx, RP_ERR_ARG, "the prompt is not UTF-8, as chat templates want it");
-    else status = rp__fail(m->run.ctx, RP_ERR_MEMORY, "cannot allocate a conversation");
+        status = rp_fail(m->run.ctx, RP_ERR_ARG, "the prompt is not UTF-8, as chat templates want it");
+    else status = rp_fail(m->run.ctx, RP_ERR_MEMORY, "cannot allocate a conversation");
     json_decref(messages);
     rp__chat_free(chat);
     if (status == RP_OK) *text = all.text;

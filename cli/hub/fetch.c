@@ -22,7 +22,7 @@ typedef struct {
 
 static rp_status io_fail(const fetch *f, const char *verb, const char *path)
 {
-    return rp__fail(f->h->ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
+    return rp_fail(f->h->ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
 }
 
 static rp_status set_names(fetch *f, const char *folder)
@@ -98,7 +98,7 @@ static rp_status open_part(fetch *f)
     if (flock(f->fd, LOCK_EX | LOCK_NB)) {
         close(f->fd);
         f->fd = -1;                                         /* it is not ours to remove */
-        return rp__fail(f->h->ctx, RP_ERR_IO, "cannot write '%s': another program is downloading it", f->part);
+        return rp_fail(f->h->ctx, RP_ERR_IO, "cannot write '%s': another program is downloading it", f->part);
     }
     f->have = s.st_size;
     return f->file->bytes >= 0 && f->have > f->file->bytes ? restart(f) : RP_OK;
@@ -138,7 +138,7 @@ static rp_status take(void *user, const hub_answer *answer, const void *data, in
     if (!f->begun) RP_TRY(begin(f, answer));
     if (f->file->bytes >= 0 && f->have + bytes > f->file->bytes) {      /* another file: nothing of it is worth keeping */
         RP_TRY(restart(f));
-        return rp__fail(f->h->ctx, RP_ERR_FORMAT, "'%s' is longer than the %" PRId64 " bytes the hub tells", f->file->name, f->file->bytes);
+        return rp_fail(f->h->ctx, RP_ERR_FORMAT, "'%s' is longer than the %" PRId64 " bytes the hub tells", f->file->name, f->file->bytes);
     }
     RP_TRY(put(f, data, bytes));
     hub_progress_show(f->progress, f->file->name, f->have, f->file->bytes);
@@ -157,7 +157,7 @@ static rp_status ask(fetch *f, const char *url, hub_answer *answer)
     if (!f->file->kind && answer->digest[0]) f->file->kind = hub_digest_parse(answer->digest, f->file->digest);
     if (answer->code == 416 && from) {                      /* the part is of another file */
         RP_TRY(restart(f));
-        return rp__fail(f->h->ctx, RP_ERR_IO, "cannot go on with %s: the server has no such bytes of it", what);
+        return rp_fail(f->h->ctx, RP_ERR_IO, "cannot go on with %s: the server has no such bytes of it", what);
     }
     return status;
 }
@@ -175,7 +175,7 @@ static rp_status fill(fetch *f, const char *url)
         if (whole) break;
         if (status == RP_OK) {
             answer.again = true;
-            status = rp__fail(f->h->ctx, RP_ERR_IO, "cannot download '%s': the server ended after %" PRId64 " bytes", f->file->name, f->have);
+            status = rp_fail(f->h->ctx, RP_ERR_IO, "cannot download '%s': the server ended after %" PRId64 " bytes", f->file->name, f->have);
         }
         if (f->have > had) tried = 0;
         if (!answer.again || tried >= f->h->retries) return status;
@@ -199,7 +199,7 @@ static rp_status check(fetch *f, char digest[HUB_DIGEST_CHARS], bool *right)
 static rp_status wrong_digest(const fetch *f, const char *digest)
 {
     unlink(f->part);
-    return rp__fail(f->h->ctx, RP_ERR_IO, "'%s' came with the digest %s, and the hub tells %s; what came was removed", f->file->name, digest, f->file->digest);
+    return rp_fail(f->h->ctx, RP_ERR_IO, "'%s' came with the digest %s, and the hub tells %s; what came was removed", f->file->name, digest, f->file->digest);
 }
 
 static rp_status give_name(const fetch *f, const char *folder)

@@ -196,14 +196,14 @@ static rp_status not_given(const hub *h, const hub_answer *a)
     RP_CHECK(ctx, strcmp(a->why, "GatedRepo"), RP_ERR_MATCH, "'%s' is gated: ask for access at %s/%s%s", h->repo, h->endpoint, h->repo,
              h->token ? ", with the account of HF_TOKEN" : " and set HF_TOKEN");
     RP_CHECK(ctx, h->token, RP_ERR_MATCH, "the hub does not give '%s': there is none of that name, or it is private or gated and HF_TOKEN is not set", h->repo);
-    return rp__fail(ctx, RP_ERR_MATCH, "the hub does not give '%s': there is none of that name, or HF_TOKEN may not read it", h->repo);
+    return rp_fail(ctx, RP_ERR_MATCH, "the hub does not give '%s': there is none of that name, or HF_TOKEN may not read it", h->repo);
 }
 
 static rp_status not_there(const hub *h, const hub_answer *a, const char *what)
 {
     RP_CHECK(h->ctx, strcmp(a->why, "RevisionNotFound"), RP_ERR_MATCH, "'%s' has no revision '%s'", h->repo, h->revision);
     RP_CHECK(h->ctx, strcmp(a->why, "RepoNotFound"), RP_ERR_MATCH, "there is no model '%s' at %s", h->repo, h->endpoint);
-    return rp__fail(h->ctx, RP_ERR_MATCH, "cannot find %s at %s", what, h->endpoint);
+    return rp_fail(h->ctx, RP_ERR_MATCH, "cannot find %s at %s", what, h->endpoint);
 }
 
 static rp_status refused(const hub *h, hub_answer *a, const char *what)
@@ -211,7 +211,7 @@ static rp_status refused(const hub *h, hub_answer *a, const char *what)
     if (a->code == 401 || a->code == 403) return not_given(h, a);
     if (a->code == 404) return not_there(h, a, what);
     a->again = a->code == 429 || a->code == 408 || a->code / 100 == 5 || a->code == 416;
-    return rp__fail(h->ctx, RP_ERR_IO, "cannot download %s: the server answers %ld", what, a->code);
+    return rp_fail(h->ctx, RP_ERR_IO, "cannot download %s: the server answers %ld", what, a->code);
 }
 
 rp_status hub_get(hub *h, const char *url, const char *what, int64_t from, hub_sink sink, void *user, hub_answer *answer)
@@ -221,13 +221,13 @@ rp_status hub_get(hub *h, const char *url, const char *what, int64_t from, hub_s
 
     *answer  = (hub_answer){ .code = 0 };
     bool end = hops(&t, url, from, &rc);
-    if (*h->stop) return rp__fail(h->ctx, RP_ERR_INTERRUPTED, "interrupted");
+    if (*h->stop) return rp_fail(h->ctx, RP_ERR_INTERRUPTED, "interrupted");
     if (t.status != RP_OK) return t.status;
     RP_CHECK(h->ctx, end, RP_ERR_IO, "cannot download %s: it leads from place to place without an end", what);
     if (!rc && answer->code / 100 == 2) return RP_OK;
     if (!rc) return refused(h, answer, what);
     answer->again = may_pass(rc);
-    return rp__fail(h->ctx, RP_ERR_IO, "cannot download %s: %s", what, h->http->error[0] ? h->http->error : curl_easy_strerror(rc));
+    return rp_fail(h->ctx, RP_ERR_IO, "cannot download %s: %s", what, h->http->error[0] ? h->http->error : curl_easy_strerror(rc));
 }
 
 rp_status hub_wait(hub *h, const hub_answer *answer, int64_t tried)
@@ -279,7 +279,7 @@ rp_status hub_get_text(hub *h, const char *url, const char *what, int64_t cap_by
         if (status == RP_OK || !answer.again || tried >= h->retries) break;
         if ((status = hub_wait(h, &answer, tried)) != RP_OK) break;
     }
-    if (status == RP_OK && !g.text) status = rp__fail(h->ctx, RP_ERR_FORMAT, "%s is empty", what);
+    if (status == RP_OK && !g.text) status = rp_fail(h->ctx, RP_ERR_FORMAT, "%s is empty", what);
     if (status != RP_OK) {
         rp__release(g.text);
         return status;

@@ -146,7 +146,7 @@ static rp_status no_weights(rp_ctx *ctx, const hub_listing *listing)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s'%.90s'", n++ ? ", " : "", listing->file[i].name);
     }
     RP_CHECK(ctx, !n, RP_ERR_MATCH, "the repository has no *.safetensors; choose a file of it with --file: %s", names);
-    return rp__fail(ctx, RP_ERR_MATCH, "the repository has no *.safetensors and no *.gguf");
+    return rp_fail(ctx, RP_ERR_MATCH, "the repository has no *.safetensors and no *.gguf");
 }
 
 static rp_status no_file(rp_ctx *ctx, const hub_listing *listing, const char *name)
@@ -156,7 +156,7 @@ static rp_status no_file(rp_ctx *ctx, const hub_listing *listing, const char *na
 
     if (!names) return RP_ERR_MEMORY;
     for (int64_t i = 0; i < listing->n; i++) names[i] = listing->file[i].name;
-    rp_status status = rp__fail(ctx, RP_ERR_MATCH, "the repository has no file '%s'%s", name, rp__hint(name, names, hint));
+    rp_status status = rp_fail(ctx, RP_ERR_MATCH, "the repository has no file '%s'%s", name, rp__hint(name, names, hint));
     rp__release(names);
     return status;
 }

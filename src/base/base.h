@@ -19,13 +19,11 @@
 #define RP_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define RP_MAX_DEVICES 4
 
-/* Record one sentence (lower case, what failed first, the subject quoted) and return `status`. */
-rp_status rp__fail(rp_ctx *ctx, rp_status status, const char *fmt, ...) RP_PRINTF(3, 4);
-/* One more line under it, for the few errors that show what stands around them. */
+/* One more line under an error's sentence, for the few errors that show what stands around them. */
 void rp__fail_line(rp_ctx *ctx, const char *fmt, ...) RP_PRINTF(2, 3);
 
 #define RP_CHECK(ctx, cond, status, ...) \
-    do { if (!(cond)) return rp__fail((ctx), (status), __VA_ARGS__); } while (0)
+    do { if (!(cond)) return rp_fail((ctx), (status), __VA_ARGS__); } while (0)
 #define RP_TRY(expr) \
     do { rp_status rp_try_ = (expr); if (rp_try_ != RP_OK) return rp_try_; } while (0)
 /* As RP_TRY, for functions that clean up: sets `status` and goes to `done`. */

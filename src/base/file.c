@@ -13,7 +13,7 @@ rp_status rp__io_fail(rp_ctx *ctx, const char *verb, const char *path)
 {
     int number = errno;
 
-    return rp__fail(ctx, number == ENOMEM ? RP_ERR_MEMORY : RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(number));
+    return rp_fail(ctx, number == ENOMEM ? RP_ERR_MEMORY : RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(number));
 }
 
 /* ---- reading ---- */

@@ -134,7 +134,7 @@ static rp_status give_name(rp_ctx *ctx, const char *aside, const char *name)
     if (rename(aside, name) == 0) return RP_OK;
     if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, aside, AT_FDCWD, name, RENAME_EXCHANGE) == 0)
         return RP_OK;
-    return rp__fail(ctx, RP_ERR_IO, "cannot rename '%s' to '%s': %s", aside, name, strerror(errno));
+    return rp_fail(ctx, RP_ERR_IO, "cannot rename '%s' to '%s': %s", aside, name, strerror(errno));
 }
 
 rp_status rp__dir_commit(rp_ctx *ctx, const char *aside, const char *name)
@@ -155,7 +155,7 @@ rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status)
 
     memcpy(why, ctx->error, sizeof why);
     rp__remove_tree(ctx, aside);        /* its own failure is not the story */
-    return rp__fail(ctx, status, "%s", why);
+    return rp_fail(ctx, status, "%s", why);
 }
 
 /* ---- folders of one process ---- */

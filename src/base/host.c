@@ -19,7 +19,7 @@ void *rp__host_alloc(rp_ctx *ctx, int64_t bytes)
 {
     void *p = bytes < 0 || rp__fault_fires(ctx) ? NULL : calloc(1, bytes ? (size_t)bytes : 1);
 
-    if (!p) rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate %" PRId64 " bytes of host memory", bytes);
+    if (!p) rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate %" PRId64 " bytes of host memory", bytes);
     return p;
 }
 
@@ -28,7 +28,7 @@ void *rp__host_grow(rp_ctx *ctx, void *old, int64_t old_bytes, int64_t new_bytes
     void *p = new_bytes < 0 || rp__fault_fires(ctx) ? NULL : realloc(old, new_bytes ? (size_t)new_bytes : 1);
 
     if (!p) {
-        rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate %" PRId64 " bytes of host memory", new_bytes);
+        rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate %" PRId64 " bytes of host memory", new_bytes);
         return NULL;
     }
     if (new_bytes > old_bytes) memset((char *)p + old_bytes, 0, (size_t)(new_bytes - old_bytes));

@@ -89,7 +89,7 @@ rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, 
     s->mapped_bytes       = INT64_MAX;
     if (!shapes_only && !(s->base = map_range(&s->mapped_bytes))) {
         rp__release(s);
-        return rp__fail(ctx, RP_ERR_MEMORY, "cannot reserve address space for the pool");
+        return rp_fail(ctx, RP_ERR_MEMORY, "cannot reserve address space for the pool");
     }
     s->pool.most = limit_bytes && limit_bytes < s->mapped_bytes ? limit_bytes : s->mapped_bytes;
     *out         = s;
@@ -200,9 +200,9 @@ static rp_status no_place(rp_ctx *ctx, const rp_mem_space *s, int64_t bytes, con
 
     if (s->pressure)
         snprintf(could, sizeof could, "; %s could be dropped%s", rp__size_text(more, droppable), droppable ? ", but not in one place" : "");
-    return rp__fail(ctx, RP_ERR_MEMORY, "%s needs %s; %s are live and the memory limit is %s%s", what, rp__size_text(need, bytes),
-                    rp__size_text(live, s->ledger.live_bytes),
-                    rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes), could);
+    return rp_fail(ctx, RP_ERR_MEMORY, "%s needs %s; %s are live and the memory limit is %s%s", what, rp__size_text(need, bytes),
+                   rp__size_text(live, s->ledger.live_bytes),
+                   rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes), could);
 }
 
 rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t bytes, const char *what, int64_t *offset)
@@ -211,7 +211,7 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
 
     RP_BUG_IF(bytes < 0);
     if (rp__fault_fires(ctx))
-        return rp__fail(ctx, RP_ERR_MEMORY, "%s needs %s: refused by fault injection", what, rp__size_text(need, bytes));
+        return rp_fail(ctx, RP_ERR_MEMORY, "%s needs %s: refused by fault injection", what, rp__size_text(need, bytes));
     RP_CHECK(ctx, bytes < INT64_MAX / 2, RP_ERR_MEMORY, "%s needs %s: more than any machine has", what,
              rp__size_text(need, bytes));
     if (!rp__pool_prepare(ctx, &s->pool, s->n_live)) return RP_ERR_MEMORY;

@@ -89,10 +89,10 @@ rp_status rp__report_status(const rp_report *report, rp_status status)
     char line[RP_ERROR_CHARS - 64];
     const rp_report_item *item = report->first;
 
-    if (report->lost) return rp__fail(report->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory for a message");
+    if (report->lost) return rp_fail(report->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory for a message");
     if (!report->n_errors) return RP_OK;
     while (item->note) item = item->next;
     rp__report_line(item, line, sizeof line);
-    if (report->n_errors == 1) return rp__fail(report->bump.ctx, status, "%s", line);
-    return rp__fail(report->bump.ctx, status, "%s (and %d more)", line, report->n_errors - 1);
+    if (report->n_errors == 1) return rp_fail(report->bump.ctx, status, "%s", line);
+    return rp_fail(report->bump.ctx, status, "%s (and %d more)", line, report->n_errors - 1);
 }

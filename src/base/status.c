@@ -30,33 +30,16 @@ static void write_line(char *out, size_t room, const char *fmt, va_list args)
         if ((unsigned char)*p < 32) *p = '?';
 }
 
-static rp_status fail(rp_ctx *ctx, rp_status status, const char *fmt, va_list args)
-{
-    char text[RP_ERROR_CHARS];   /* the arguments may point into the old message */
-
-    write_line(text, sizeof text, fmt, args);
-    memcpy(ctx->error, text, sizeof text);
-    ctx->n_errors++;
-    return status;
-}
-
-rp_status rp__fail(rp_ctx *ctx, rp_status status, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    fail(ctx, status, fmt, args);
-    va_end(args);
-    return status;
-}
-
 rp_status rp_fail(rp_ctx *ctx, rp_status status, const char *format, ...)
 {
+    char text[RP_ERROR_CHARS];          /* the arguments may point into the old message */
     va_list args;
 
     va_start(args, format);
-    fail(ctx, status, format, args);
+    write_line(text, sizeof text, format, args);
     va_end(args);
+    memcpy(ctx->error, text, sizeof text);
+    ctx->n_errors++;
     return status;
 }
 

@@ -59,7 +59,7 @@ static rp_status syntax_error(walk *w)
     int line               = undecodable ? line_at(w, p->problem_offset) : (int)p->problem_mark.line + 1;
 
     if (p->error == YAML_MEMORY_ERROR)
-        return rp__fail(w->doc->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory to read '%s'", w->origin);
+        return rp_fail(w->doc->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory to read '%s'", w->origin);
     rp__report_error(w->report, (rp_place){ w->origin, line }, "cannot read this as YAML: %s%s",
                      p->problem ? p->problem : "unknown error", undecodable ? "" : hint(w, line));
     return RP_ERR_CONFIG;

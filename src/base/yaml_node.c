@@ -6,7 +6,7 @@
 rp_yaml_node *rp__yaml_new(rp_yaml_doc *doc, rp_yaml_kind kind, rp_place place)
 {
     if (doc->n_nodes >= RP_YAML_MAX_NODES) {
-        rp__fail(doc->bump.ctx, RP_ERR_MEMORY, "%s holds more than %d values", place.origin, RP_YAML_MAX_NODES);
+        rp_fail(doc->bump.ctx, RP_ERR_MEMORY, "%s holds more than %d values", place.origin, RP_YAML_MAX_NODES);
         return NULL;
     }
     rp_yaml_node *node = rp__bump_alloc(&doc->bump, (int64_t)sizeof *node);

@@ -95,7 +95,7 @@ static rp_status split(rp_ctx *ctx, rp_comm *whole, int color, const rp_engine_g
     part->group      = known ? *known : whole->group;
     rp_status status = furnish(ctx, part);
     if (status == RP_OK && !known && !whole->engine->split(&whole->group, color, &part->group, part->why))
-        status = rp__fail(ctx, RP_ERR_BACKEND, "cannot split %d ranks: %s", whole->group.ranks, part->why);
+        status = rp_fail(ctx, RP_ERR_BACKEND, "cannot split %d ranks: %s", whole->group.ranks, part->why);
     if (status == RP_OK) *out = part;
     else release(part);
     return status;

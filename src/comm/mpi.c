@@ -131,9 +131,9 @@ static rp_status find_for(rp_ctx *ctx, int launcher, char path[PATH_CHARS])
     }
     for (int i = 0; i < 2; i++)
         if (find_module(rp__comm_mpis[launchers[launcher].mpi[i]].module, path)) return RP_OK;
-    return rp__fail(ctx, RP_ERR_BACKEND,
-                    "cannot join the MPI job that has started this process: '%s' is not beside the program; it is built where %s is (package %s), "
-                    "or REPRISE_MPI names it", mpi->module, mpi->name, mpi->package);
+    return rp_fail(ctx, RP_ERR_BACKEND,
+                   "cannot join the MPI job that has started this process: '%s' is not beside the program; it is built where %s is (package %s), "
+                   "or REPRISE_MPI names it", mpi->module, mpi->name, mpi->package);
 }
 
 /* ---- the module ---- */

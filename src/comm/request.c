@@ -64,7 +64,7 @@ static rp_status started(rp_ctx *ctx, rp_comm *comm, int id, bool well, bool don
 {
     if (!well) {
         comm->world->broken = true;
-        return rp__fail(ctx, RP_ERR_BACKEND, "cannot start a collective on %d ranks: %s", comm->group.ranks, comm->why);
+        return rp_fail(ctx, RP_ERR_BACKEND, "cannot start a collective on %d ranks: %s", comm->group.ranks, comm->why);
     }
     *out = (rp_comm_request){ done ? 0 : id };
     if (done) return RP_OK;
@@ -160,8 +160,8 @@ static rp_status turn(rp_ctx *ctx, rp_comm *comm, waiting *w, const char *what)
     tell_slow(ctx, comm, w, what);
     if (!is_given_up(comm->world, w)) return RP_OK;
     comm->world->broken = true;
-    return rp__fail(ctx, RP_ERR_BACKEND, "a rank is gone: rank %d waited for the others in %s (step %" PRId64 ") until %.0f s after the stop",
-                    comm->world->group.rank, what, ctx->step, w->patience);
+    return rp_fail(ctx, RP_ERR_BACKEND, "a rank is gone: rank %d waited for the others in %s (step %" PRId64 ") until %.0f s after the stop",
+                   comm->world->group.rank, what, ctx->step, w->patience);
 }
 
 rp_status rp__comm_wait_for(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what, double patience)
@@ -182,7 +182,7 @@ rp_status rp__comm_wait_for(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request
     r->state  = RP_REQUEST_FREE;
     if (well) return RP_OK;
     comm->world->broken = true;
-    return rp__fail(ctx, RP_ERR_BACKEND, "%s failed: %s", what, comm->why);
+    return rp_fail(ctx, RP_ERR_BACKEND, "%s failed: %s", what, comm->why);
 }
 
 rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what)

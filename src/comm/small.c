@@ -64,8 +64,8 @@ static void repeat(rp_ctx *ctx, rp_status status, int rank, char *text)
     char *line = text, *end = strchr(text, '\n');
 
     if (end) *end = 0;
-    if (names_rank(line)) rp__fail(ctx, status, "%s", line);
-    else rp__fail(ctx, status, "rank %d: %s", rank, line[0] ? line : rp_status_text(status));
+    if (names_rank(line)) rp_fail(ctx, status, "%s", line);
+    else rp_fail(ctx, status, "rank %d: %s", rank, line[0] ? line : rp_status_text(status));
     while (end) {
         line = end + 1;
         end  = strchr(line, '\n');

@@ -94,7 +94,7 @@ static rp_status begin_by_content(const talk *t, size_t i, const rp_template_tex
     rp_status status         = RP_ERR_MEMORY;
 
     if (!copy || !other || json_object_set(json_array_get(copy, i), "content", other))
-        rp__fail(t->chat->ctx, RP_ERR_MEMORY, "cannot allocate a conversation");
+        rp_fail(t->chat->ctx, RP_ERR_MEMORY, "cannot allocate a conversation");
     else status = render(t, copy, i + 1, false, &changed);
     json_decref(other);
     json_decref(copy);

@@ -11,7 +11,7 @@ typedef struct { rp_ctx *ctx; json_t *tokens; char *text; int64_t bytes; } findi
 
 static const char *const token_names[] = { "bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token" };
 
-static rp_status no_memory(rp_ctx *ctx) { return rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate a chat template"); }
+static rp_status no_memory(rp_ctx *ctx) { return rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate a chat template"); }
 
 static rp_status keep_text(finding *f, const char *text, int64_t bytes)
 {
@@ -68,7 +68,7 @@ static rp_status read_beside(finding *f, const char *folder, const char *name)
     if (status == RP_OK && text && rp__ends_with(name, ".jinja")) status = keep_text(f, text, bytes);
     else if (status == RP_OK && text) {
         root   = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
-        status = root ? keep_from_json(f, root) : rp__fail(f->ctx, RP_ERR_FORMAT, "cannot read '%s': line %d: %s", path, e.line, e.text);
+        status = root ? keep_from_json(f, root) : rp_fail(f->ctx, RP_ERR_FORMAT, "cannot read '%s': line %d: %s", path, e.line, e.text);
     }
     json_decref(root);
     rp__release(text);

@@ -96,8 +96,8 @@ static rp_status unreadable(const rp_gguf *g, const gguf_tensor_entry *e)
         const rp_gguf_type *type = rp__gguf_type(id);
         if (type && type->convert) used += snprintf(list + used, sizeof list - (size_t)used, " %s", type->name);
     }
-    return rp__fail(g->ctx, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %s, which is not read; read are%s", g->label,
-                    e->name, e->type->name, list);
+    return rp_fail(g->ctx, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %s, which is not read; read are%s", g->label,
+                   e->name, e->type->name, list);
 }
 
 static rp_status get(const rp_gguf *g, const gguf_tensor_entry *e, int64_t offset, int64_t bytes, void *to)

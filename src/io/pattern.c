@@ -38,8 +38,8 @@ static rp_status put(rewriter *r, const char *text) { return rp__bytes_push(r->c
 
 static rp_status refuse(rewriter *r, const char *what)
 {
-    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "the pattern '%.*s' uses %s, which is not supported",
-                    (int)(r->n < 200 ? r->n : 200), r->text, what);
+    return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "the pattern '%.*s' uses %s, which is not supported",
+                   (int)(r->n < 200 ? r->n : 200), r->text, what);
 }
 
 static char peek(const rewriter *r, int64_t ahead) { return r->at + ahead < r->n ? r->text[r->at + ahead] : 0; }
@@ -192,7 +192,7 @@ static rp_status rewrite_class(rewriter *r)
         if (c == '\\') RP_TRY(escape(r, true));
         else RP_TRY(c ? put(r, text) : put(r, "\\x00"));
     }
-    return rp__fail(r->ctx, RP_ERR_FORMAT, "the pattern '%.*s' has a class without end", (int)(r->n < 200 ? r->n : 200), r->text);
+    return rp_fail(r->ctx, RP_ERR_FORMAT, "the pattern '%.*s' has a class without end", (int)(r->n < 200 ? r->n : 200), r->text);
 }
 
 static rp_status rewrite_group(rewriter *r)
@@ -272,8 +272,8 @@ static rp_status compile(rp_pattern *p, const rewriter *r)
     if (!p->code && error == PCRE2_ERROR_HEAP_FAILED) return RP_ERR_MEMORY;
     if (!p->code) {
         pcre2_get_error_message(error, why, sizeof why);
-        return rp__fail(p->ctx, RP_ERR_FORMAT, "the pattern '%.*s' is malformed: %s",
-                        (int)(r->n < 200 ? r->n : 200), r->text, (const char *)why);
+        return rp_fail(p->ctx, RP_ERR_FORMAT, "the pattern '%.*s' is malformed: %s",
+                       (int)(r->n < 200 ? r->n : 200), r->text, (const char *)why);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);     /* without it the interpreter runs: slower, the same matches */
     p->data    = pcre2_match_data_create(1, p->memory);
@@ -318,11 +318,11 @@ rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, bool 
     }
     if (found == PCRE2_ERROR_NOMATCH) return RP_OK;
     if (found == PCRE2_ERROR_NOMEMORY || found == PCRE2_ERROR_HEAPLIMIT)
-        return rp__fail(p->ctx, RP_ERR_MEMORY, "matching the tokenizer's pattern ran out of memory");
+        return rp_fail(p->ctx, RP_ERR_MEMORY, "matching the tokenizer's pattern ran out of memory");
     if (found < 0) {
         pcre2_get_error_message(found, why, sizeof why);
-        return rp__fail(p->ctx, RP_ERR_UNSUPPORTED, "the tokenizer's pattern cannot be matched against this text: %s",
-                        (const char *)why);
+        return rp_fail(p->ctx, RP_ERR_UNSUPPORTED, "the tokenizer's pattern cannot be matched against this text: %s",
+                       (const char *)why);
     }
     *start = (int64_t)pair[0];
     *end   = (int64_t)pair[1];

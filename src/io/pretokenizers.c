@@ -30,8 +30,8 @@ static rp_status read_behaviour(rp_reader *r, const json_t *part, const char *mi
     if (!name) name = missing;
     for (int i = 0; i < RP_COUNT(names); i++)
         if (!strcmp(name, names[i])) return *out = (rp_split)i, RP_OK;
-    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a %.80s that is '%.80s' is not supported", r->name,
-                    rp__part_kind(part), name);
+    return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a %.80s that is '%.80s' is not supported", r->name,
+                   rp__part_kind(part), name);
 }
 
 static rp_status read_split(rp_reader *r, json_t *part)

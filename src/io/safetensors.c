@@ -44,7 +44,7 @@ rp_status rp__st_json(rp_ctx *ctx, const char *label, const char *text, int64_t 
     RP_CHECK(ctx, top, RP_ERR_FORMAT, "'%s' has malformed JSON at byte %d: %s", label, error.position, error.text);
     if (!json_is_object(top)) {
         json_decref(top);
-        return rp__fail(ctx, RP_ERR_FORMAT, "'%s' has JSON that is not an object", label);
+        return rp_fail(ctx, RP_ERR_FORMAT, "'%s' has JSON that is not an object", label);
     }
     *out = top;
     return RP_OK;
@@ -74,8 +74,8 @@ static rp_status parse_dtype(const header *h, const char *name, const json_t *te
         t->dtype = (rp_safetensors_dtype)i;
         return RP_OK;
     }
-    return rp__fail(h->ctx, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the dtype '%.40s', which is not known here", h->label,
-                    name, json_string_value(text));
+    return rp_fail(h->ctx, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the dtype '%.40s', which is not known here", h->label,
+                   name, json_string_value(text));
 }
 
 static rp_status parse_shape(const header *h, const char *name, const json_t *shape, rp_safetensor *t)

@@ -99,7 +99,7 @@ static rp_status open_indexed(rp_safetensors *set, const char *folder, const cha
     json_t *weight_map = NULL, *shards = json_object();
     char *text         = NULL;
     int64_t bytes      = 0;
-    rp_status status   = shards ? RP_OK : rp__fail(set->ctx, RP_ERR_MEMORY, "cannot allocate memory for the shards of '%s'", index);
+    rp_status status   = shards ? RP_OK : rp_fail(set->ctx, RP_ERR_MEMORY, "cannot allocate memory for the shards of '%s'", index);
 
     if (status == RP_OK) status = rp__file_read(set->ctx, index, ST_MAX_INDEX_BYTES, &text, &bytes);
     if (status == RP_OK) status = rp__st_index_parse(set->ctx, index, text, bytes, &weight_map);
@@ -124,9 +124,9 @@ bool rp__safetensors_is_pickle(const char *name)
 
 rp_status rp__safetensors_refuse_pickle(rp_ctx *ctx, const char *folder, const char *name)
 {
-    return rp__fail(ctx, RP_ERR_UNSUPPORTED, "'%.200s%s%.100s' is PyTorch's pickle, which may run code and is not read; transformers turns "
-                    "its folder into safetensors: from_pretrained(folder).save_pretrained(folder)",
-                    folder ? folder : "", folder ? "/" : "", name);
+    return rp_fail(ctx, RP_ERR_UNSUPPORTED, "'%.200s%s%.100s' is PyTorch's pickle, which may run code and is not read; transformers turns "
+                   "its folder into safetensors: from_pretrained(folder).save_pretrained(folder)",
+                   folder ? folder : "", folder ? "/" : "", name);
 }
 
 /* ---- a folder without either ---- */
@@ -153,7 +153,7 @@ static rp_status none_found(rp_ctx *ctx, const char *folder)
     struct dirent **entry = NULL;
     int n                 = scandir(folder, &entry, is_pickled, bytewise);
     rp_status status      = n > 0 ? rp__safetensors_refuse_pickle(ctx, folder, entry[0]->d_name)
-                                  : rp__fail(ctx, RP_ERR_MATCH, "cannot find a .safetensors file in '%s'", folder);
+                                  : rp_fail(ctx, RP_ERR_MATCH, "cannot find a .safetensors file in '%s'", folder);
 
     free_entries(entry, n);
     return status;

@@ -54,7 +54,7 @@ void rp__safetensors_discard(rp_safetensors_writer *w)
 
 /* ---- declarations ---- */
 
-static rp_status no_memory(rp_ctx *ctx) { return rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate memory for a safetensors header"); }
+static rp_status no_memory(rp_ctx *ctx) { return rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate memory for a safetensors header"); }
 
 static rp_status check_declared(rp_ctx *ctx, const rp_safetensor *t)
 {
@@ -103,8 +103,8 @@ static rp_status check_names(rp_ctx *ctx, const rp_safetensors_writer *w)
     for (int64_t i = 0; i < w->n_tensors && status == RP_OK; i++) {
         const char *name = w->tensor[i].name;
         json_t *text     = json_string(name);
-        if (!text) status = rp__fail(ctx, RP_ERR_ARG, "the tensor name '%.200s' is not UTF-8", name);
-        else if (json_object_get(seen, name)) status = rp__fail(ctx, RP_ERR_ARG, "tensor '%.200s' is declared twice", name);
+        if (!text) status = rp_fail(ctx, RP_ERR_ARG, "the tensor name '%.200s' is not UTF-8", name);
+        else if (json_object_get(seen, name)) status = rp_fail(ctx, RP_ERR_ARG, "tensor '%.200s' is declared twice", name);
         else if (json_object_set(seen, name, text)) status = no_memory(ctx);
         json_decref(text);
     }
@@ -380,8 +380,8 @@ rp_status rp__safetensors_commit(rp_safetensors_writer *w)
     rp_status status;
 
     if (w->at == w->n_tensors) status = commit_all(w);
-    else status = rp__fail(w->ctx, RP_ERR_STATE, "tensor '%.200s' lacks %" PRId64 " of its %" PRId64 " bytes",
-                           w->tensor[w->at].name, w->tensor[w->at].bytes - w->done_bytes, w->tensor[w->at].bytes);
+    else status = rp_fail(w->ctx, RP_ERR_STATE, "tensor '%.200s' lacks %" PRId64 " of its %" PRId64 " bytes",
+                          w->tensor[w->at].name, w->tensor[w->at].bytes - w->done_bytes, w->tensor[w->at].bytes);
     rp__safetensors_discard(w);
     return status;
 }

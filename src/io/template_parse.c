@@ -20,7 +20,7 @@ rp_status rp__template_wrong(const rp_template *t, int line, rp_status status, c
     va_start(args, fmt);
     vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
-    return rp__fail(t->ctx, status, "the chat template of '%s', line %d: %s", t->name, line, why);
+    return rp_fail(t->ctx, status, "the chat template of '%s', line %d: %s", t->name, line, why);
 }
 
 rp_status rp__template_node(rp_template_parser *p, rp_node_kind kind, rp_node **out)

@@ -22,7 +22,7 @@ static rp_status put_float(rp_run *run, rp_bytes *out, double value)
         if (!json || (rp__parse_double(json, &back) && back == value)) break;
     }
     json_decref(real);
-    if (!json) return rp__fail(run->ctx, RP_ERR_MEMORY, "cannot allocate the text of a number");
+    if (!json) return rp_fail(run->ctx, RP_ERR_MEMORY, "cannot allocate the text of a number");
     e                 = strchr(json, 'e');
     double magnitude  = fabs(value);
     if (e && magnitude >= 1e-4 && magnitude < 1e16) snprintf(text, sizeof text, "%.1f", value);     /* 1e2 of one digit is 100.0 */

@@ -36,7 +36,7 @@ rp_status rp__tokenizer_config(rp_ctx *ctx, const char *folder, json_t **out)
 
     RP_TRY_GOTO(read_json(ctx, folder, "tokenizer_config.json", true, out, NULL));
     if (!*out) *out = json_object();
-    if (!*out) RP_TRY_GOTO(rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate a JSON object"));
+    if (!*out) RP_TRY_GOTO(rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate a JSON object"));
     RP_TRY_GOTO(read_json(ctx, folder, "special_tokens_map.json", true, &map, NULL));
     RP_TRY_GOTO(read_json(ctx, folder, "config.json", true, &model, NULL));
     if (json_is_object(map)) json_object_update_missing(*out, map);

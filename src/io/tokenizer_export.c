@@ -52,7 +52,7 @@ static rp_status write_json(rp_ctx *ctx, const char *directory, const char *name
     rp_status status = RP_ERR_MEMORY;
 
     if (text) status = rp__file_write(ctx, path, text, (int64_t)strlen(text));
-    else if (path) rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate the text of '%s'", path);
+    else if (path) rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate the text of '%s'", path);
     free(text);
     rp__release(path);
     return status;
@@ -100,7 +100,7 @@ static rp_status write_spm(rp_tokenizer *t, const char *folder, const char *name
     rp_status status = rp__tokenizer_spm_folder(t->ctx, folder, name, &root, &config, &mark);
 
     if (status == RP_OK && mark != t->mark)
-        status = rp__fail(t->ctx, RP_ERR_IO, "'%s' in '%s' has changed since it was read: what it was has to be put back", name, folder);
+        status = rp_fail(t->ctx, RP_ERR_IO, "'%s' in '%s' has changed since it was read: what it was has to be put back", name, folder);
     if (status == RP_OK) status = write_made(t->ctx, directory, root, config);
     for (int i = 0; i < RP_COUNT(beside) && status == RP_OK; i++) status = copy(t->ctx, folder, beside[i], directory, beside[i], NULL);
     json_decref(root);

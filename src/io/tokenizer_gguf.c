@@ -52,13 +52,13 @@ rp_status rp__words_bad(const rp_gguf_words *w, int64_t i)
 {
     rp_gguf_string t = rp__gguf_array_string(w->file, w->tokens, i);
 
-    return rp__fail(w->ctx, RP_ERR_FORMAT, "cannot read '%s': token %" PRId64 " ('%.*s') comes twice or is not UTF-8", w->name, i,
-                    (int)(t.bytes < 80 ? t.bytes : 80), t.text);
+    return rp_fail(w->ctx, RP_ERR_FORMAT, "cannot read '%s': token %" PRId64 " ('%.*s') comes twice or is not UTF-8", w->name, i,
+                   (int)(t.bytes < 80 ? t.bytes : 80), t.text);
 }
 
 rp_status rp__words_no_memory(const rp_gguf_words *w)
 {
-    return rp__fail(w->ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", w->name);
+    return rp_fail(w->ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", w->name);
 }
 
 rp_status rp__words_add(const rp_gguf_words *w, json_t *vocab, const char *text, int64_t bytes, int64_t id)
@@ -79,9 +79,9 @@ static rp_status find_maker(const rp_gguf_words *w, const maker **out)
     RP_CHECK(w->ctx, model, RP_ERR_FORMAT, "cannot read '%s': it has no tokenizer (tokenizer.ggml.model)", w->name);
     for (int i = 0; i < RP_COUNT(makers); i++)
         if (is_text(model->s, makers[i].name)) return *out = &makers[i], RP_OK;
-    return rp__fail(w->ctx, RP_ERR_UNSUPPORTED,
-                    "cannot read '%s': a tokenizer model '%.*s' is not supported, only gpt2, gemma4, llama, t5 and bert", w->name,
-                    (int)(model->s.bytes < 80 ? model->s.bytes : 80), model->s.text);
+    return rp_fail(w->ctx, RP_ERR_UNSUPPORTED,
+                   "cannot read '%s': a tokenizer model '%.*s' is not supported, only gpt2, gemma4, llama, t5 and bert", w->name,
+                   (int)(model->s.bytes < 80 ? model->s.bytes : 80), model->s.text);
 }
 
 static rp_status find_arrays(rp_gguf_words *w)

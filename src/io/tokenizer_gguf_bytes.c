@@ -26,9 +26,9 @@ static rp_status find_kind(const rp_gguf_words *w, const kind **out)
 
     for (int i = 0; i < RP_COUNT(kinds); i++)
         if (pre ? text_is(pre, kinds[i].name) : !strcmp(kinds[i].name, "default")) return *out = &kinds[i], RP_OK;
-    return rp__fail(w->ctx, RP_ERR_UNSUPPORTED,
-                    "cannot read '%s': a pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not supported", w->name,
-                    (int)(pre->s.bytes < 80 ? pre->s.bytes : 80), pre->s.text);
+    return rp_fail(w->ctx, RP_ERR_UNSUPPORTED,
+                   "cannot read '%s': a pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not supported", w->name,
+                   (int)(pre->s.bytes < 80 ? pre->s.bytes : 80), pre->s.text);
 }
 
 static rp_status make_vocab(const rp_gguf_words *w, json_t *vocab)

@@ -140,7 +140,7 @@ rp_status rp__gguf_make_llama(const rp_gguf_words *w, rp_gguf_parts *out)
     json_t *vocab = json_object(), *merges = json_array();
     rp_status status = RP_OK;
 
-    if (!w->scores) RP_TRY_GOTO(rp__fail(w->ctx, RP_ERR_FORMAT, "cannot read '%s': the tokenizer has no scores", w->name));
+    if (!w->scores) RP_TRY_GOTO(rp_fail(w->ctx, RP_ERR_FORMAT, "cannot read '%s': the tokenizer has no scores", w->name));
     if (!vocab || !merges) RP_TRY_GOTO(rp__words_no_memory(w));
     for (int64_t i = 0; i < w->tokens->count; i++) {
         rp_gguf_string t = rp__gguf_array_string(w->file, w->tokens, i);
@@ -233,7 +233,7 @@ rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out)
     json_t *vocab            = json_array();
     rp_status status         = RP_OK;
 
-    if (!w->scores) RP_TRY_GOTO(rp__fail(w->ctx, RP_ERR_FORMAT, "cannot read '%s': the tokenizer has no scores", w->name));
+    if (!w->scores) RP_TRY_GOTO(rp_fail(w->ctx, RP_ERR_FORMAT, "cannot read '%s': the tokenizer has no scores", w->name));
     if (!vocab) RP_TRY_GOTO(rp__words_no_memory(w));
     RP_TRY_GOTO(make_scored(w, vocab));
     RP_TRY_GOTO(make_t5_normalizer(w, out));

@@ -57,7 +57,7 @@ rp_status rp__read_parts(rp_reader *r, json_t *part, const char *what, const cha
     }
     for (int k = 0; k < n_kinds; k++)
         if (!strcmp(rp__part_kind(part), kinds[k].type)) return kinds[k].read(r, part);
-    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': %s '%.80s' is not supported", r->name, what, rp__part_kind(part));
+    return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': %s '%.80s' is not supported", r->name, what, rp__part_kind(part));
 }
 
 /* ---- added tokens ---- */
@@ -144,8 +144,8 @@ static rp_status read_post_processor(rp_reader *r, json_t *part, ends *out)
         if (kinds[k].read) kinds[k].read(part, out);
         return RP_OK;
     }
-    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a post-processor '%.80s' is not supported", r->name,
-                    rp__part_kind(part));
+    return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a post-processor '%.80s' is not supported", r->name,
+                   rp__part_kind(part));
 }
 
 /* "bos_token" is the token or an object with it; "bos_token_id", from config.json, is an id or a list of them. */

@@ -47,7 +47,7 @@ static rp_status read_merge(rp_reader *r, const json_t *merge, int32_t rank)
         left  = find(r, a);
         right = find(r, b);
     } else {
-        return rp__fail(r->ctx, RP_ERR_FORMAT, "cannot read '%s': merge %d is not a pair of tokens", r->name, rank);
+        return rp_fail(r->ctx, RP_ERR_FORMAT, "cannot read '%s': merge %d is not a pair of tokens", r->name, rank);
     }
     RP_READ_CHECK(r, RP_ERR_FORMAT, left >= 0 && right >= 0, "merge %d names a token that the vocabulary does not have",
                   r->name, rank);
@@ -232,8 +232,8 @@ rp_status rp__tokenizer_read_model(rp_reader *r, json_t *model)
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_object(model), "there is no model", r->name);
     for (int k = 0; k < RP_COUNT(kinds); k++)
         if (!strcmp(type_of(model), kinds[k].type)) return kinds[k].read(r, model);
-    return rp__fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a model '%.80s' is not supported, only BPE, Unigram and WordPiece",
-                    r->name, type_of(model));
+    return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a model '%.80s' is not supported, only BPE, Unigram and WordPiece",
+                   r->name, type_of(model));
 }
 
 rp_status rp__tokenizer_finish_model(rp_reader *r, const json_t *model)

@@ -185,7 +185,7 @@ static rp_status add_later(rp_ctx *ctx, const char *name, json_t *root, const js
         token = json_object_get(later, key);
         RP_CHECK(ctx, json_is_object(token), RP_ERR_UNSUPPORTED, "cannot read '%s': tokenizer_config.json adds tokens, but none with the id %s", name,
                  key);
-        if (json_array_append(added, token)) return rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", name);
+        if (json_array_append(added, token)) return rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", name);
     }
     return RP_OK;
 }
@@ -215,7 +215,7 @@ rp_status rp__tokenizer_spm_folder(rp_ctx *ctx, const char *folder, const char *
     *mark = rp__hash(data, (size_t)bytes, RP_HASH_SEED);
     RP_TRY_GOTO(rp__tokenizer_from_spm(ctx, path, data, bytes, root, &made));
     RP_TRY_GOTO(rp__tokenizer_config(ctx, folder, config));
-    if (!json_is_object(*config)) RP_TRY_GOTO(rp__fail(ctx, RP_ERR_FORMAT, "cannot read 'tokenizer_config.json' beside '%s': it is no object", path));
+    if (!json_is_object(*config)) RP_TRY_GOTO(rp_fail(ctx, RP_ERR_FORMAT, "cannot read 'tokenizer_config.json' beside '%s': it is no object", path));
     RP_TRY_GOTO(check_later(ctx, folder, path, *config));
     RP_TRY_GOTO(add_later(ctx, path, *root, *config));
     json_object_update_missing(*config, made);

@@ -285,8 +285,8 @@ static rp_status find_base(rp_ctx *ctx, const char *path, const char *named, cha
     if (!base) return RP_ERR_MEMORY;
     if (rp__file_exists(base)) return *out = base, RP_OK;
     rp__release(base);
-    return rp__fail(ctx, RP_ERR_IO, "the adapter '%s' is of the model '%s', which is not here: name a copy of it as the model and '%s' as "
-                    "'model.adapter'", path, named, path);
+    return rp_fail(ctx, RP_ERR_IO, "the adapter '%s' is of the model '%s', which is not here: name a copy of it as the model and '%s' as "
+                   "'model.adapter'", path, named, path);
 }
 
 rp_status rp__adapter_base(rp_ctx *ctx, const char *path, char **out)

@@ -261,7 +261,7 @@ rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *j
     rp_status status    = RP_OK;
     char inside[RP_ERROR_CHARS];
 
-    if (!r.json) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the fields of '%s'", label);
+    if (!r.json) status = rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the fields of '%s'", label);
     else if (!json_is_object(r.json)) rp__config_error(&r, "", RP_ERR_CONFIG, "not a JSON object");
     else status = read_object(&r, &c, inside);
     if (status == RP_OK && r.status != RP_OK) status = rp__report_status(report, r.status);

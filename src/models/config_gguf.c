@@ -84,7 +84,7 @@ static double number_of(const reader *r, const char *key)
 static void set(reader *r, const char *key, json_t *value)
 {
     if (json_object_set_new(r->json, key, value) && r->status == RP_OK)
-        r->status = rp__fail(r->report->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", key);
+        r->status = rp_fail(r->report->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", key);
 }
 
 /* The number as someone wrote it before it became a float: 9.99999975e-06 was 1e-05. */
@@ -350,7 +350,7 @@ rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_repo
 {
     reader r         = { .file = file, .place = { label, 0 }, .report = report, .json = json_object() };
     int before       = report->n_errors;
-    rp_status status = r.json ? read_all(&r) : rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", label);
+    rp_status status = r.json ? read_all(&r) : rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", label);
 
     if (status == RP_OK) status = report->n_errors > before ? rp__report_status(report, r.status) : r.status;
     if (status == RP_OK) *out = r.json;

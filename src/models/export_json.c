@@ -55,7 +55,7 @@ rp_status rp__export_json(rp_ctx *ctx, json_t *json, const char *directory, cons
     rp_status status;
 
     if (text) text[n] = '\n';           /* in place of the zero */
-    if (!text) status = rp__fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of %s", name);
+    if (!text) status = rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of %s", name);
     else status = path ? rp__file_write(ctx, path, text, (int64_t)n + 1) : RP_ERR_MEMORY;
     rp__release(path);
     free(text);

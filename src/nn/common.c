@@ -43,7 +43,7 @@ static rp_status list_forward(rp_module *self, rp_tensor *const *in, rp_tensor *
 {
     (void)in;
     (void)out;
-    return rp__fail(self->ctx, RP_ERR_STATE, "'%s' is a list of modules; call its members", self->path);
+    return rp_fail(self->ctx, RP_ERR_STATE, "'%s' is a list of modules; call its members", self->path);
 }
 
 rp_status rp__module_list_new(rp_module *parent, const char *name, rp_module **out)

@@ -56,7 +56,7 @@ static rp_status ask_shape(rp_op_meta *m)
     rp_status status = m->op->shape(m);
 
     if (status == RP_OK || m->ctx->n_errors != before) return status;
-    return rp__fail(m->ctx, status, "own op '%s' refuses its inputs: %s", m->op->name, rp_status_text(status));
+    return rp_fail(m->ctx, status, "own op '%s' refuses its inputs: %s", m->op->name, rp_status_text(status));
 }
 
 rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, bool train,

@@ -173,7 +173,7 @@ rp_status rp__cost_text(rp_ctx *ctx, const rp_cost_table *table, char **text)
         return RP_OK;
     }
     rp__release(w.text);
-    return rp__fail(ctx, RP_ERR_MEMORY, "out of memory: the text of a cost table");
+    return rp_fail(ctx, RP_ERR_MEMORY, "out of memory: the text of a cost table");
 }
 
 /* ---- reading: each gives NULL, or what is wrong ---- */
@@ -275,8 +275,8 @@ static rp_status damaged(rp_ctx *ctx, const char *path, int line, const char *wh
     char where[32] = "";
 
     if (line) snprintf(where, sizeof where, "line %d: ", line);
-    return rp__fail(ctx, RP_ERR_FORMAT, "the cost table '%s' is damaged: %s%.*s; 'reprise calibrate' makes it anew", path, where,
-                    (int)strcspn(why, "\n"), why);
+    return rp_fail(ctx, RP_ERR_FORMAT, "the cost table '%s' is damaged: %s%.*s; 'reprise calibrate' makes it anew", path, where,
+                   (int)strcspn(why, "\n"), why);
 }
 
 rp_status rp__cost_parse(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, bool *foreign, rp_cost_table **out)

@@ -243,7 +243,7 @@ static rp_status place_all(rp_place_log *log, rp_mem_place **place, rp_placement
 rp_status rp__place_log_end(rp_place_log *log, rp_mem_place **place, int *n, rp_placement *out)
 {
     rp__mem_observe(log->ctx->space[0], NULL, NULL);
-    rp_status status = log->lost ? rp__fail(log->ctx, RP_ERR_MEMORY, "no memory to note what a step takes") : place_all(log, place, out);
+    rp_status status = log->lost ? rp_fail(log->ctx, RP_ERR_MEMORY, "no memory to note what a step takes") : place_all(log, place, out);
     *n               = log->n_takes;
     log_free(log);
     return status;

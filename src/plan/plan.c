@@ -298,9 +298,9 @@ static rp_status refuse(const rp_plan_pass *pass, int at, const rp_op_meta *meta
     const rp_plan_call *call = &pass->call[at];
 
     if (at >= pass->n_calls)
-        return rp__fail(meta->ctx, RP_ERR_STATE, "%s: %s of '%s' is one call more than the %d there were", what, meta->op->name, path, pass->n_calls);
-    return rp__fail(meta->ctx, RP_ERR_STATE, "%s: call %d is %s of '%s' with output %s, planned was %s of '%s' with output %s", what, at,
-                    meta->op->name, path, rp_meta_str(&meta->out[0]), call->op, call->path, rp_meta_str(&call->out));
+        return rp_fail(meta->ctx, RP_ERR_STATE, "%s: %s of '%s' is one call more than the %d there were", what, meta->op->name, path, pass->n_calls);
+    return rp_fail(meta->ctx, RP_ERR_STATE, "%s: call %d is %s of '%s' with output %s, planned was %s of '%s' with output %s", what, at,
+                   meta->op->name, path, rp_meta_str(&meta->out[0]), call->op, call->path, rp_meta_str(&call->out));
 }
 
 static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)

@@ -27,7 +27,7 @@ static void put_json(writer *w, json_t *value)
 {
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
 
-    if (!text && w->status == RP_OK) w->status = rp__fail(w->ctx, RP_ERR_MEMORY, "no memory to write a plan");
+    if (!text && w->status == RP_OK) w->status = rp_fail(w->ctx, RP_ERR_MEMORY, "no memory to write a plan");
     if (text) put(w, text);
     free(text);
     json_decref(value);
@@ -129,7 +129,7 @@ rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, rp_
 
 /* ---- reading ---- */
 
-static rp_status no_plan(rp_ctx *ctx, const char *name, const char *why) { return rp__fail(ctx, RP_ERR_FORMAT, "'%s' is no plan: %s", name, why); }
+static rp_status no_plan(rp_ctx *ctx, const char *name, const char *why) { return rp_fail(ctx, RP_ERR_FORMAT, "'%s' is no plan: %s", name, why); }
 
 static bool is_text(const json_t *object, const char *key) { return json_is_string(json_object_get(object, key)); }
 static bool is_number(const json_t *object, const char *key) { return json_is_integer(json_object_get(object, key)); }
@@ -178,7 +178,7 @@ rp_status rp__plan_parse(rp_ctx *ctx, const char *name, const char *text, int64_
     json_t *root   = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
     rp_plan_text *t;
 
-    if (!root) return rp__fail(ctx, RP_ERR_FORMAT, "'%s' is no plan: line %d: %s", name, error.line, error.text);
+    if (!root) return rp_fail(ctx, RP_ERR_FORMAT, "'%s' is no plan: line %d: %s", name, error.line, error.text);
     const char *fault = fault_in(root);
     if (fault) {
         json_decref(root);
@@ -227,7 +227,7 @@ bool rp__plan_text_is_empty(const rp_plan_text *t) { return json_array_size(json
 
 static rp_status stale(rp_ctx *ctx, const rp_plan_text *t, const char *what, const char *was, const char *is)
 {
-    return rp__fail(ctx, RP_ERR_CONFIG, "plan '%s' is stale: it was made for %s %s, this is %s; make it again with 'reprise plan'", t->name, what, was, is);
+    return rp_fail(ctx, RP_ERR_CONFIG, "plan '%s' is stale: it was made for %s %s, this is %s; make it again with 'reprise plan'", t->name, what, was, is);
 }
 
 static rp_status check_number(rp_ctx *ctx, const rp_plan_text *t, const char *key, const char *what, int64_t is)

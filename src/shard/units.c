@@ -78,8 +78,8 @@ static rp_status no_module(const tree *t, const char *key, const char *name, boo
     for (int i = 0; types && rp__module_types[i] && n < 15; i++) list[n++] = rp__module_types[i];
     for (int i = 1; i < t->n; i++)
         if (!t->module[i]->type->is_list) list[n++] = t->module[i]->path;
-    return rp__fail(t->ctx, RP_ERR_MATCH, "'%s': no module %s '%s'%s", key, types ? "is of type, or matches," : "matches", name,
-                    strchr(name, '*') ? "" : rp__hint(name, list, hint));
+    return rp_fail(t->ctx, RP_ERR_MATCH, "'%s': no module %s '%s'%s", key, types ? "is of type, or matches," : "matches", name,
+                   strchr(name, '*') ? "" : rp__hint(name, list, hint));
 }
 
 static const rp_module *module_of_param(const tree *t, const char *path)

@@ -102,8 +102,8 @@ rp_status rp__value_check(rp_tape *tape, const tape_value *v, const tape_call *r
     char name[VALUE_CHARS];
 
     if (s->version == v->version || v->allow_mutation) return RP_OK;
-    return rp__fail(tape->ctx, RP_ERR_MUTATED, "'%s' (%s) was changed by %s between forward and backward; %s of '%s' reads it",
-                    rp__value_name(tape, v, name), rp_meta_str(&v->m), s->writer, reader->meta.op->name, reader->path);
+    return rp_fail(tape->ctx, RP_ERR_MUTATED, "'%s' (%s) was changed by %s between forward and backward; %s of '%s' reads it",
+                   rp__value_name(tape, v, name), rp_meta_str(&v->m), s->writer, reader->meta.op->name, reader->path);
 }
 
 /* ---- away ---- */

@@ -129,8 +129,8 @@ rp_status rp__print_check(rp_tape *tape, int at, const tape_value *v, const rp_t
     int64_t first = i * print->block_elems, last = least(first + print->block_elems, rp_meta_elems(&t->m)) - 1;
     place_of(&t->m, first, place, sizeof place);
     if (last > first) snprintf(range, sizeof range, " to %" PRId64, last);
-    rp_status status = rp__fail(tape->ctx, RP_ERR_REPLAY, "a replay differs from the first pass: %s (%s), first at element %" PRId64 "%s, %s",
-                                rp__value_name(tape, v, name), rp_meta_str(&t->m), first, range, place);
+    rp_status status = rp_fail(tape->ctx, RP_ERR_REPLAY, "a replay differs from the first pass: %s (%s), first at element %" PRId64 "%s, %s",
+                               rp__value_name(tape, v, name), rp_meta_str(&t->m), first, range, place);
     show_calls(tape, at);
     return status;
 }

@@ -31,7 +31,7 @@ static rp_status add_device(rp_ctx *ctx, const char *name)
         ctx->n_devices  = at + 1;
         return RP_OK;
     }
-    return rp__fail(ctx, RP_ERR_ARG, "unknown device '%s'", name);
+    return rp_fail(ctx, RP_ERR_ARG, "unknown device '%s'", name);
 }
 
 static rp_verify verify_of(const char *word)

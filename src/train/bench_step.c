@@ -86,7 +86,7 @@ static rp_status open_model(stepping *s)
     rp_report report;
     json_t *json = json_loads(config_of(s->what->model), 0, NULL);
 
-    if (!json) return rp__fail(s->ctx, RP_ERR_MEMORY, "out of memory for the config of '%s'", s->what->model);
+    if (!json) return rp_fail(s->ctx, RP_ERR_MEMORY, "out of memory for the config of '%s'", s->what->model);
     rp__report_open(&report, s->ctx);
     rp_status status = rp__model_config_parse(s->ctx, s->what->model, json, NULL, &report, &config);
     rp__report_close(&report);

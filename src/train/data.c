@@ -40,8 +40,8 @@ static rp_status find_format(rp_ctx *ctx, const char *what, const char *name, co
         if (!strcmp(formats[i].name, name)) return RP_OK;
     }
     const char *near = rp__nearest(name, names);
-    return rp__fail(ctx, RP_ERR_CONFIG, "%s.format: unknown format '%s'%s%s%s", what, name, near ? "; did you mean '" : "",
-                    near ? near : "", near ? "'?" : "");
+    return rp_fail(ctx, RP_ERR_CONFIG, "%s.format: unknown format '%s'%s%s%s", what, name, near ? "; did you mean '" : "",
+                   near ? near : "", near ? "'?" : "");
 }
 
 static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_config *c, const rp_data_source *s)
@@ -110,8 +110,8 @@ static rp_status read_path(rp_read_job *job, const format *f)
     if (!stat(job->path, &info)) return read_file(job, f);
     int failed = glob(job->path, GLOB_NOSORT, NULL, &g);
     rp_status status = failed == GLOB_NOSPACE
-                           ? rp__fail(job->ctx, RP_ERR_MEMORY, "cannot list '%s': memory ran out", job->path)
-                       : failed ? rp__fail(job->ctx, RP_ERR_MATCH, "%s.path: no file matches '%s'", job->what, job->path)
+                           ? rp_fail(job->ctx, RP_ERR_MEMORY, "cannot list '%s': memory ran out", job->path)
+                       : failed ? rp_fail(job->ctx, RP_ERR_MATCH, "%s.path: no file matches '%s'", job->what, job->path)
                                 : read_matches(job, f, &g);
     globfree(&g);
     return status;
@@ -144,9 +144,9 @@ static rp_status count_samples(rp_data *d, const char *what)
     if (d->step_samples > 1)
         snprintf(wants, sizeof wants, "a step takes %" PRId64 " (batch_size %" PRId64 " x gradient_accumulation_steps %" PRId64 " x %d rank%s)",
                  d->step_samples, c->batch_size, c->accumulation, c->ranks, s_of(c->ranks));
-    return rp__fail(d->ctx, RP_ERR_CONFIG, "%s has too little data: %" PRId64 " token%s in %" PRId64 " document%s make %" PRId64
-                    " sample%s of max_seq_len %" PRId64 ", %s", what, tokens, s_of(tokens), documents, s_of(documents), d->n_samples,
-                    s_of(d->n_samples), c->max_seq_len, wants);
+    return rp_fail(d->ctx, RP_ERR_CONFIG, "%s has too little data: %" PRId64 " token%s in %" PRId64 " document%s make %" PRId64
+                   " sample%s of max_seq_len %" PRId64 ", %s", what, tokens, s_of(tokens), documents, s_of(documents), d->n_samples,
+                   s_of(d->n_samples), c->max_seq_len, wants);
 }
 
 static rp_status make_room(rp_data *d)

@@ -52,7 +52,7 @@ static rp_status tell_kept(const rp_trainer *t, rp_status status)
         return status;
     }
     memcpy(why, t->ctx->error, sizeof why);
-    return rp__fail(t->ctx, status, "%s; %s", why, kept);
+    return rp_fail(t->ctx, status, "%s; %s", why, kept);
 }
 
 static rp_status run_step(rp_trainer *t, double lr, rp_step_result *out)
@@ -175,10 +175,10 @@ static rp_status stop_here(rp_trainer *t)
 {
     RP_TRY(rp__trainer_save(t));
     RP_TRY(write_early(t));
-    if (!t->done) return rp__fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
-    return rp__fail(t->ctx, RP_ERR_INTERRUPTED,
-                    "interrupted after step %" PRId64 " of %" PRId64 "; its state is '%s': go on with resume=auto", t->done,
-                    t->info.n_steps, t->state_path);
+    if (!t->done) return rp_fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
+    return rp_fail(t->ctx, RP_ERR_INTERRUPTED,
+                   "interrupted after step %" PRId64 " of %" PRId64 "; its state is '%s': go on with resume=auto", t->done,
+                   t->info.n_steps, t->state_path);
 }
 
 /* Any rank may have been asked; all stop after the same step. */

@@ -78,11 +78,11 @@ static rp_status check_place(rp_ctx *ctx, const char *key, const char *folder, b
     int why           = writes ? why_unwritable(folder, there) : 0;
     rp_status status  = RP_OK;
     if (!rp__file_is_dir(there))
-        status = whole ? rp__fail(ctx, RP_ERR_EXISTS, "%s '%s' is no folder", key, folder)
-                       : rp__fail(ctx, RP_ERR_EXISTS, "%s '%s' cannot be made: '%s' is no folder", key, folder, there);
+        status = whole ? rp_fail(ctx, RP_ERR_EXISTS, "%s '%s' is no folder", key, folder)
+                       : rp_fail(ctx, RP_ERR_EXISTS, "%s '%s' cannot be made: '%s' is no folder", key, folder, there);
     else if (why)
-        status = whole ? rp__fail(ctx, RP_ERR_CONFIG, "nothing can be written into %s '%s': %s", key, folder, strerror(why))
-                       : rp__fail(ctx, RP_ERR_CONFIG, "%s '%s' cannot be made in '%s': %s", key, folder, there, strerror(why));
+        status = whole ? rp_fail(ctx, RP_ERR_CONFIG, "nothing can be written into %s '%s': %s", key, folder, strerror(why))
+                       : rp_fail(ctx, RP_ERR_CONFIG, "%s '%s' cannot be made in '%s': %s", key, folder, there, strerror(why));
     rp__release(path);
     return status;
 }

@@ -168,10 +168,10 @@ static rp_status refuse(const search *x)
 {
     char asked[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
 
-    return rp__fail(x->stage->caller, RP_ERR_BUDGET, "no setting fits a memory budget of %s; the least that one fits is %s, with dist.ranks=%" PRId64
-                    " batch_size=%" PRId64 "%s: raise 'memory_budget' or 'dist.ranks', or lower 'max_seq_len'", rp__size_text(asked, x->stage->budget),
-                    rp__size_text(least, x->least), x->smallest.ranks, x->smallest.batch_size,
-                    x->smallest.own_units ? " 'dist.custom_sharded_layers=[tok_embeddings, output]'" : "");
+    return rp_fail(x->stage->caller, RP_ERR_BUDGET, "no setting fits a memory budget of %s; the least that one fits is %s, with dist.ranks=%" PRId64
+                   " batch_size=%" PRId64 "%s: raise 'memory_budget' or 'dist.ranks', or lower 'max_seq_len'", rp__size_text(asked, x->stage->budget),
+                   rp__size_text(least, x->least), x->smallest.ranks, x->smallest.batch_size,
+                   x->smallest.own_units ? " 'dist.custom_sharded_layers=[tok_embeddings, output]'" : "");
 }
 
 static rp_status find(search *x, const rp_find_options *options, rp_report *report)

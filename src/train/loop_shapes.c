@@ -62,9 +62,9 @@ static rp_status refuse(const rp_trainer *t, const rp_stage *stage, const rp_mic
 {
     char budget[RP_SIZE_CHARS], own[RP_SIZE_CHARS];
 
-    return rp__fail(t->ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s for a step on batches of %" PRId64 " x %" PRId64 "; as the recipe has it "
-                    "it takes %s: raise 'memory_budget', or lower 'batch_size'", rp__size_text(budget, stage->budget), micro->rows, micro->length,
-                    rp__size_text(own, stage->own_bytes));
+    return rp_fail(t->ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s for a step on batches of %" PRId64 " x %" PRId64 "; as the recipe has it "
+                   "it takes %s: raise 'memory_budget', or lower 'batch_size'", rp__size_text(budget, stage->budget), micro->rows, micro->length,
+                   rp__size_text(own, stage->own_bytes));
 }
 
 static rp_status plan_shape(rp_trainer *t, rp_micro_shape *micro, rp_step_plan **out)

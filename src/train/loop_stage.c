@@ -11,7 +11,7 @@ rp_status rp__stage_run(rp_stage *stage, rp_status (*run)(rp_stage *stage))
     stage->ctx->fault_countdown   = stage->caller->fault_countdown;
     rp_status status              = run(stage);
     stage->caller->fault_countdown = stage->ctx->fault_countdown;
-    return status == RP_OK ? RP_OK : rp__fail(stage->caller, status, "%s", stage->ctx->error);
+    return status == RP_OK ? RP_OK : rp_fail(stage->caller, status, "%s", stage->ctx->error);
 }
 
 /* What the program told the caller's context about fates and offloading holds for the rehearsal, too. */
@@ -241,15 +241,15 @@ static rp_status refuse(rp_stage *stage, bool chosen)
     rp__size_text(asked, stage->budget);
     rp__size_text(least, stage->steps->placement.height);
     if (!chosen && fits)
-        return rp__fail(stage->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
-                        "take 'activation_checkpointing.mode: auto', or raise 'memory_budget'", rp__size_text(own, stage->own_bytes), asked, least);
+        return rp_fail(stage->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
+                       "take 'activation_checkpointing.mode: auto', or raise 'memory_budget'", rp__size_text(own, stage->own_bytes), asked, least);
     if (stands > stage->budget)
-        return rp__fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, %s of it for weights, "
-                        "gradients and optimizer states: raise 'memory_budget'%s%s", asked, least, rp__size_text(own, stands),
-                        stage->recipe->dist.ranks.set && stage->recipe->dist.ranks.value > 1 ? " or 'dist.ranks'" : "", smaller_states(stage->recipe, ways));
-    return rp__fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for the %s of %s%s%s: raise "
-                    "'memory_budget', or lower 'batch_size' or 'max_seq_len'", asked, least, e->peak_event, e->peak_path, *e->peak_path ? " " : "",
-                    e->peak_op);
+        return rp_fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, %s of it for weights, "
+                       "gradients and optimizer states: raise 'memory_budget'%s%s", asked, least, rp__size_text(own, stands),
+                       stage->recipe->dist.ranks.set && stage->recipe->dist.ranks.value > 1 ? " or 'dist.ranks'" : "", smaller_states(stage->recipe, ways));
+    return rp_fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for the %s of %s%s%s: raise "
+                   "'memory_budget', or lower 'batch_size' or 'max_seq_len'", asked, least, e->peak_event, e->peak_path, *e->peak_path ? " " : "",
+                   e->peak_op);
 }
 
 rp_status rp__stage_show(rp_stage *stage)

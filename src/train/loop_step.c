@@ -89,7 +89,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     if (status == RP_OK) status = read_loss(e, data, loss, &value);
     out->loss += value;
     if (status == RP_OK && !isfinite(value))
-        status = rp__fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step + 1, number_name(value));
+        status = rp_fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step + 1, number_name(value));
     if (status == RP_OK) status = backward(e, loss);
     rp_tensor_unref(loss);
     return status;

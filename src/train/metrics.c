@@ -68,7 +68,7 @@ static int64_t kept_bytes(FILE *f, int64_t keep_steps)
 
 static rp_status io_fail(rp_ctx *ctx, const char *verb, const char *path)
 {
-    return rp__fail(ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
+    return rp_fail(ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
 }
 
 static rp_status cut(rp_metrics_file *m, int64_t keep_steps)

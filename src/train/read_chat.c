@@ -72,7 +72,7 @@ static rp_status put_text(void *user, const rp_template_text *text)
 
 /* ---- lines ---- */
 
-#define WRONG(r, ...) rp__fail((r)->job->ctx, RP_ERR_FORMAT, __VA_ARGS__)
+#define WRONG(r, ...) rp_fail((r)->job->ctx, RP_ERR_FORMAT, __VA_ARGS__)
 
 /* The column the recipe names. Its default, `text`, means where such files have conversations, unless one is there. */
 static const json_t *conversation(const rp_read_job *job, const json_t *line, const char **name)
@@ -111,7 +111,7 @@ static rp_status add_message(const reader *r, const json_t *message, size_t i, j
 
     if (role || !from) {
         RP_CHECK(r->job->ctx, role, RP_ERR_FORMAT, "'%s'%s: message %zu has no 'role'", r->job->path, r->place, i + 1);
-        return json_array_append(out, (json_t *)message) ? rp__fail(r->job->ctx, RP_ERR_MEMORY, "cannot allocate a conversation") : RP_OK;
+        return json_array_append(out, (json_t *)message) ? rp_fail(r->job->ctx, RP_ERR_MEMORY, "cannot allocate a conversation") : RP_OK;
     }
     json_t *value = json_object_get(message, "value");
     RP_CHECK(r->job->ctx, json_is_string(value), RP_ERR_FORMAT, "'%s'%s: message %zu has no text 'value'", r->job->path, r->place, i + 1);
@@ -131,7 +131,7 @@ static rp_status put_messages(reader *r, const json_t *line, const json_t *list,
     if (status != RP_ERR_FORMAT && status != RP_ERR_UNSUPPORTED) return status;
     char why[RP_ERROR_CHARS];
     memcpy(why, r->job->ctx->error, sizeof why);
-    return rp__fail(r->job->ctx, status, "'%s'%s: %s", r->job->path, r->place, why);
+    return rp_fail(r->job->ctx, status, "'%s'%s: %s", r->job->path, r->place, why);
 }
 
 static rp_status put_conversation(const rp_read_job *job, const char *place, const json_t *line)

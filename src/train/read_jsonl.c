@@ -28,8 +28,8 @@ rp_status rp__read_no_column(const rp_read_job *job, const char *place, const js
     }
     if (used) names[used] = '\0';
     if (talk) key_of_it = "format: chat";
-    return rp__fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: no column '%s', there is %s: set '%s.%s'", job->path, place, column, names, job->what,
-                    key_of_it);
+    return rp_fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: no column '%s', there is %s: set '%s.%s'", job->path, place, column, names, job->what,
+                   key_of_it);
 }
 
 static rp_status column_of(const rp_read_job *job, const char *place, const json_t *line, const char *column,
@@ -76,11 +76,11 @@ static rp_status put_line(const rp_read_job *job, int64_t number, const char *te
     snprintf(place, sizeof place, ", line %" PRId64, number);
     json_t *line = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
     if (!line && json_error_code(&e) == json_error_out_of_memory)
-        return rp__fail(job->ctx, RP_ERR_MEMORY, "cannot parse '%s'%s: memory ran out", job->path, place);
+        return rp_fail(job->ctx, RP_ERR_MEMORY, "cannot parse '%s'%s: memory ran out", job->path, place);
     RP_CHECK(job->ctx, line, RP_ERR_FORMAT, "'%s'%s, column %d: %s", job->path, place, e.column, e.text);
     rp_status status = json_is_object(line)
                            ? put(job, place, line)
-                           : rp__fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: not a JSON object", job->path, place);
+                           : rp_fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: not a JSON object", job->path, place);
     json_decref(line);
     return status;
 }

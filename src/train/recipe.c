@@ -160,7 +160,7 @@ static rp_status read_file(rp_ctx *ctx, const char *path, char **text, int64_t *
     if (!buffer) return RP_ERR_MEMORY;
     if (failed) {
         rp__release(buffer);
-        return rp__fail(ctx, RP_ERR_IO, "cannot read '%s': %s", path, strerror(failed));
+        return rp_fail(ctx, RP_ERR_IO, "cannot read '%s': %s", path, strerror(failed));
     }
     *text  = buffer;
     *bytes = (int64_t)n;

@@ -105,8 +105,8 @@ static rp_status check_tensors(const rp_state *s, const part_file *f)
     rp_status status = window ? RP_OK : RP_ERR_MEMORY;
 
     if (status == RP_OK && n != listed)
-        status = rp__fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists %" PRId64 " tensors, '%s' holds %" PRId64, s->path, listed, f->path,
-                          n);
+        status = rp_fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists %" PRId64 " tensors, '%s' holds %" PRId64, s->path, listed, f->path,
+                         n);
     for (int64_t i = 0; i < n && status == RP_OK; i++) status = check_tensor(s, f, rp__safetensors_at(f->set, i), window);
     rp__release(window);
     return status;
@@ -138,7 +138,7 @@ static rp_status read_json(rp_state *s)
     rp_status status = path ? RP_OK : RP_ERR_MEMORY;
 
     if (status == RP_OK && !rp__file_exists(path))
-        status = rp__fail(s->ctx, RP_ERR_FORMAT, "the state '%s' is partial: it has no %s", s->path, RP_STATE_JSON);
+        status = rp_fail(s->ctx, RP_ERR_FORMAT, "the state '%s' is partial: it has no %s", s->path, RP_STATE_JSON);
     if (status == RP_OK) status = rp__file_read(s->ctx, path, RP_STATE_JSON_BYTES, &text, &bytes);
     if (status == RP_OK) status = rp__state_json_parse(s->ctx, path, text, bytes, &s->root, &s->info);
     rp__release(text);
@@ -154,7 +154,7 @@ static rp_status update_index(rp_state *s)
     if (rp__state_json_has_shapes(s->root)) return RP_OK;
     rp_status status = open_part(s, 0, &f);
     if (status == RP_OK && !rp__state_json_update(s->root, f.set))
-        status = rp__fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists a tensor that '%s' does not hold", s->path, f.path);
+        status = rp_fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists a tensor that '%s' does not hold", s->path, f.path);
     close_part(&f);
     return status;
 }
@@ -228,7 +228,7 @@ static rp_status open_newest(rp_ctx *ctx, const char *output_dir, const int64_t 
         if (status != RP_OK && !*why) memcpy(why, ctx->error, RP_ERROR_CHARS);
     }
     if (status == RP_OK) *out = state;
-    else if (status != RP_ERR_MEMORY && status != RP_ERR_BACKEND) rp__fail(ctx, status, "%s", why);
+    else if (status != RP_ERR_MEMORY && status != RP_ERR_BACKEND) rp_fail(ctx, status, "%s", why);
     return status;
 }
 

@@ -173,7 +173,7 @@ rp_status rp__state_json_parse(rp_ctx *ctx, const char *path, const char *text, 
         return RP_OK;
     }
     json_decref(root);
-    return rp__fail(ctx, RP_ERR_FORMAT, "the state file '%s' %s", path, wrong);
+    return rp_fail(ctx, RP_ERR_FORMAT, "the state file '%s' %s", path, wrong);
 }
 
 int rp__state_json_parts(const json_t *root)

@@ -67,7 +67,7 @@ rp_status rp__state_list(rp_ctx *ctx, const char *output_dir, int64_t **steps, i
     *n     = 0;
     if (!folder) status = RP_ERR_MEMORY;
     else if (dir) status = collect(ctx, dir, steps, n);
-    else if (errno != ENOENT) status = rp__fail(ctx, RP_ERR_IO, "cannot list '%s': %s", folder, strerror(errno));
+    else if (errno != ENOENT) status = rp_fail(ctx, RP_ERR_IO, "cannot list '%s': %s", folder, strerror(errno));
     if (dir) closedir(dir);
     rp__release(folder);
     if (status == RP_OK) return RP_OK;

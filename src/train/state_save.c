@@ -36,7 +36,7 @@ static rp_status remove_state(rp_ctx *ctx, const char *output_dir, int64_t step)
     rp_status status = name && old ? RP_OK : RP_ERR_MEMORY;
 
     if (status == RP_OK && rename(name, old))
-        status = rp__fail(ctx, RP_ERR_IO, "cannot remove '%s': %s", name, strerror(errno));
+        status = rp_fail(ctx, RP_ERR_IO, "cannot remove '%s': %s", name, strerror(errno));
     if (status == RP_OK) status = rp__remove_tree(ctx, old);
     rp__release(name);
     rp__release(old);

@@ -51,7 +51,7 @@ static void put_crc(uint8_t *to, const uint8_t *data, int64_t bytes)
 
 static rp_status fail(const rp_tensorboard *b, const char *verb)
 {
-    return rp__fail(b->ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, b->path, strerror(errno));
+    return rp_fail(b->ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, b->path, strerror(errno));
 }
 
 static rp_status write_all(const rp_tensorboard *b, const uint8_t *data, int64_t bytes)

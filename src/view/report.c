@@ -152,7 +152,7 @@ static rp_status add_loss(pages *p, const char *file, int64_t number_of, const c
     json_t *o = json_loadb(line, (size_t)bytes, 0, &error);
     const json_t *val;
 
-    if (!o) return rp__fail(p->ctx, RP_ERR_FORMAT, "'%s' line %" PRId64 " is no JSON: %s", file, number_of, error.text);
+    if (!o) return rp_fail(p->ctx, RP_ERR_FORMAT, "'%s' line %" PRId64 " is no JSON: %s", file, number_of, error.text);
     val  = json_object_get(o, "val_loss");
     *out = (rp_page_loss){ .step = json_integer_value(json_object_get(o, "step")), .loss = number(json_object_get(o, "loss")),
                            .lr = number(json_object_get(o, "lr")), .val_loss = number(val), .has_val = val != NULL };

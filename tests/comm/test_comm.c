@@ -99,7 +99,7 @@ static void alone_the_own_status_stands(void **state)
 
     assert_ok(ctx, rp__comm_open(ctx, &comm));
     assert_ok(ctx, rp__comm_agree(ctx, comm, RP_OK));
-    rp__fail(ctx, RP_ERR_IO, "cannot open 'x'");
+    rp_fail(ctx, RP_ERR_IO, "cannot open 'x'");
     assert_int_equal(rp__comm_agree(ctx, comm, RP_ERR_IO), RP_ERR_IO);
     assert_int_equal(rp__comm_agreed(comm), RP_ERR_IO);
     assert_string_equal(rp_error(ctx), "cannot open 'x'");

@@ -284,7 +284,7 @@ static void all_ranks_take_the_status_and_the_sentence_of_the_one_that_failed(vo
     (void)state;
     for (int failing = 0; failing < ranks; failing++) {
         char told[128];
-        rp_status mine = rank == failing ? rp__fail(ctx, RP_ERR_FORMAT, "shard %d is too short", failing) : RP_OK;
+        rp_status mine = rank == failing ? rp_fail(ctx, RP_ERR_FORMAT, "shard %d is too short", failing) : RP_OK;
         if (mine != RP_OK) rp__fail_line(ctx, "  and this stands around it");
         assert_int_equal(rp__comm_agree(ctx, world, mine), RP_ERR_FORMAT);
         snprintf(told, sizeof told, "%sshard %d is too short\n  and this stands around it", "", failing);
@@ -300,11 +300,11 @@ static void of_many_failures_the_first_ranks_is_told_before_any_interruption(voi
 {
     (void)state;
     int first = ranks > 1 ? 1 : 0;
-    rp_status mine = rank == 0 && ranks > 1 ? rp__fail(ctx, RP_ERR_INTERRUPTED, "interrupted") : rp__fail(ctx, RP_ERR_MEMORY, "no memory at %d", rank);
+    rp_status mine = rank == 0 && ranks > 1 ? rp_fail(ctx, RP_ERR_INTERRUPTED, "interrupted") : rp_fail(ctx, RP_ERR_MEMORY, "no memory at %d", rank);
 
     assert_int_equal(rp__comm_agree(ctx, world, mine), RP_ERR_MEMORY);
     assert_non_null(strstr(rp_error(ctx), first ? "no memory at 1" : "no memory at 0"));
-    mine = rank == ranks - 1 ? rp__fail(ctx, RP_ERR_INTERRUPTED, "stopped") : RP_OK;
+    mine = rank == ranks - 1 ? rp_fail(ctx, RP_ERR_INTERRUPTED, "stopped") : RP_OK;
     assert_int_equal(rp__comm_agree(ctx, world, mine), RP_ERR_INTERRUPTED);
 }
 

@@ -32,7 +32,7 @@ static rp_status refuse(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
     (void)in;
     (void)out;
-    return rp__fail(self->ctx, RP_ERR_STATE, "refused");
+    return rp_fail(self->ctx, RP_ERR_STATE, "refused");
 }
 
 static probe *probe_new(rp_ctx *ctx, rp_module *parent, const char *name)

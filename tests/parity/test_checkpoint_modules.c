@@ -242,7 +242,7 @@ static rp_status refuse(rp_module *self, rp_tensor *const *in, rp_tensor **out)
     if (!r->fails) return RP_OK;
     rp_tensor_unref(out[0]);
     out[0] = NULL;
-    return rp__fail(self->ctx, RP_ERR_STATE, "not today");
+    return rp_fail(self->ctx, RP_ERR_STATE, "not today");
 }
 
 static void an_error_in_a_checkpointed_module_takes_its_calls_back(void **state)

@@ -360,7 +360,7 @@ static rp_status first_two_alone(void *self, int at, const rp_op_meta *meta, con
     return RP_OK;
 }
 
-static rp_status no_room(void *ctx) { return rp__fail(ctx, RP_ERR_MEMORY, "no room to note the pass"); }
+static rp_status no_room(void *ctx) { return rp_fail(ctx, RP_ERR_MEMORY, "no room to note the pass"); }
 
 static void a_record_that_cannot_be_planned_is_forgotten(void **state)
 {

@@ -256,7 +256,7 @@ static void a_leaf_waits_for_readers_that_give_it_no_gradient(void **state)
     test_ctx_free(ctx);
 }
 
-static rp_status refuse(void *user, rp_tensor *leaf) { return rp__fail(leaf->ctx, RP_ERR_NONFINITE, "%s", (const char *)user); }
+static rp_status refuse(void *user, rp_tensor *leaf) { return rp_fail(leaf->ctx, RP_ERR_NONFINITE, "%s", (const char *)user); }
 
 static void an_error_of_the_hook_ends_the_backward(void **state)
 {
