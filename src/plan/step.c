@@ -1,6 +1,8 @@
 /* plan/step.c -- plans for a budget, their steps tried on shapes until the arena keeps to it, too. */
 #include "plan/step.h"
 
+#include <math.h>
+
 enum { MOST_TRIES = 64 };
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
 
@@ -151,14 +153,17 @@ static int64_t next_after(const rp_step_plan *p, int64_t budget, int64_t least, 
     return over ? next_most(p, budget, least, tries) : next_below(reckoned->bytes, least, tries);
 }
 
-/* The fastest that is reckoned to take so many bytes, tried. NULL: there is none, or it is reckoned to be no faster than the best. */
-static rp_status next_plan(const rp_step_program *program, const rp_plan_problem *problem, int64_t most, const rp_step_plan *best, rp_step_plan **out)
+/* The fastest that is reckoned to take so many bytes, tried. NULL: there is none, or it is reckoned to be no faster than the best. *bound: what no
+ * plan for the budget gets below, which is what was said where the most was asked for. */
+static rp_status next_plan(const rp_step_program *program, const rp_plan_problem *problem, int64_t most, double *bound, const rp_step_plan *best,
+                           rp_step_plan **out)
 {
     rp_plan *plan;
 
     *out = NULL;
     RP_TRY(rp__plan_solve(program->ctx, problem, most, &plan));
     if (!plan) return RP_OK;
+    plan->facts.bound_seconds = *bound = fmin(*bound, plan->facts.bound_seconds);
     if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(program, plan, out);
     rp__plan_free(plan);
     return RP_OK;
@@ -168,6 +173,7 @@ static rp_status next_plan(const rp_step_program *program, const rp_plan_problem
  * in any case. */
 static rp_status within(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **out)
 {
+    double bound = INFINITY;
     int64_t least;
 
     *out             = NULL;
@@ -175,7 +181,7 @@ static rp_status within(const rp_step_program *program, const rp_plan_problem *p
     int64_t most     = budget > least ? budget : least;
     for (int i = 0; most >= least && status == RP_OK; i++) {
         rp_step_plan *one;
-        status = next_plan(program, problem, most, *out, &one);
+        status = next_plan(program, problem, most, &bound, *out, &one);
         if (status != RP_OK || !one) break;
         most = next_after(one, budget, least, i);
         if (one->placement.height <= budget) rp__step_keep(out, one, rp__step_is_faster);

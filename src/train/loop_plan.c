@@ -183,7 +183,12 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
 
     RP_TRY(best_of(stage, 0, least_one, rp__step_is_smaller, out));
     rp_status status = rp__stage_own(stage, &own);
-    if (status == RP_OK) rp__step_keep(out, own, rp__step_is_smaller);
+    if (status == RP_OK) {
+        rp__step_keep(out, own, rp__step_is_smaller);
+        return RP_OK;
+    }
+    rp__step_plan_free(*out);
+    *out = NULL;
     return status;
 }
 

@@ -317,6 +317,51 @@ static void nothing_goes_where_the_lane_is_slow_or_unknown(void **state)
     assert_int_equal(compare_on(&models[0], NULL, NO_LANE), 0);
 }
 
+/* What no schedule gets below. */
+static double bound_at(const planner *p, int64_t budget)
+{
+    const rp_plan_problem *problem = &p->question.problem;
+    double bound                   = 0;
+
+    for (int i = 0; i < p->question.trace.n_passes; i++) bound += rp__pass_bound_seconds(&problem->bound[i], budget) * p->question.trace.pass[i].n_passes;
+    return bound;
+}
+
+/* What rules have made again is reckoned as less than it takes, so that plans of fewer bytes are asked for: their bound is that of the budget. */
+static int check_bounds(const sizes *model, const char *rules)
+{
+    planner p;
+    rp_step_plan *plan;
+    rp_plan *asked;
+    int64_t least;
+    int n_fewer = 0;
+
+    planner_open(&p, model, NULL, NO_LANE, rules);
+    assert_ok(p.d.ctx, rp__plan_least(p.d.ctx, &p.question.problem, &least));
+    for (int64_t budget = least, all = height_of_all(&p); budget <= all; budget += (all - least) / 20 + 1) {
+        assert_ok(p.d.ctx, rp__step_within(&p.program, &p.question, budget, &plan));
+        if (!plan) continue;
+        assert_ok(p.d.ctx, rp__plan_solve(p.d.ctx, &p.question.problem, budget, &asked));
+        n_fewer += plan->plan->facts.bytes < asked->facts.bytes;
+        assert_true(plan->plan->facts.bound_seconds <= bound_at(&p, budget) * (1 + 1e-9));
+        rp__plan_free(asked);
+        rp__step_plan_free(plan);
+    }
+    planner_close(&p);
+    return n_fewer;
+}
+
+static void the_bound_that_is_told_is_that_of_the_budget(void **state)
+{
+    static const char *const rules[] = { "[{ op: add, fate: recompute }]", "[{ every: 2, fate: recompute }]", "[{ every: 3, fate: recompute }]" };
+    int n_fewer = 0;
+
+    (void)state;
+    for (int m = 0; m < RP_COUNT(models); m++)
+        for (int i = 0; i < RP_COUNT(rules); i++) n_fewer += check_bounds(&models[m], rules[i]);
+    assert_true(n_fewer > 0);
+}
+
 static void only_what_prefers_to_goes(void **state)
 {
     planner p;
@@ -389,7 +434,7 @@ int main(void)
         cmocka_unit_test(a_fast_lane_makes_plans_cheaper_and_changes_no_bit),
         cmocka_unit_test(slots_go_to_a_folder_as_well),
         cmocka_unit_test(nothing_goes_where_the_lane_is_slow_or_unknown),
-        cmocka_unit_test(only_what_prefers_to_goes),
+        cmocka_unit_test(the_bound_that_is_told_is_that_of_the_budget), cmocka_unit_test(only_what_prefers_to_goes),
         cmocka_unit_test(what_goes_is_in_the_plans_file_and_refused_where_it_may_not),
     };
     temp_enter();
