@@ -123,6 +123,7 @@ static void close_net(net *n)
 
 /* ---- ways to run it ---- */
 
+/* In tens of a hundred: a CPU takes a little more scratch than another. */
 static void tell(const net *n, const char *how, int64_t peak_bytes)
 {
     static double first[WIDTH];
@@ -130,8 +131,8 @@ static void tell(const net *n, const char *how, int64_t peak_bytes)
 
     if (!all) all = peak_bytes;
     if (all == peak_bytes) memcpy(first, n->slope, sizeof first);
-    printf("%-62s about %3.0f %% of the memory, %s\n", how, round(10.0 * (double)peak_bytes / (double)all) * 10,
-           memcmp(first, n->slope, sizeof first) ? "OTHER gradients" : "the same gradients");
+    printf("%-62s %3.0f %% of the memory, %s\n", how, round(10.0 * (double)peak_bytes / (double)all) * 10,
+           memcmp(first, n->slope, sizeof first) ? "OTHER gradients" : "same gradients");
 }
 
 /* A condition as recipes write it, and rules; either may be NULL. */
