@@ -167,10 +167,10 @@ static void add_fixed_values(cutter *k)
 
 /* ---- a segment ---- */
 
-/* From there on it is held, since a backward reads it and no must has it made again. */
-static bool is_held_from(const rp_trace_pass *p, int v, int from)
+/* By a backward of the calls from there on, or by a rule that has it made again, wherever that is. */
+static bool is_wanted_from(const rp_trace_pass *p, int v, int from)
 {
-    if (p->value[v].must) return false;
+    if (p->value[v].must) return true;
     for (int c = from; c < p->n_calls; c++)
         for (int i = 0; i < p->call[c].n_needs; i++)
             if (p->call[c].needs[i] == v) return true;
@@ -187,7 +187,7 @@ static int small_value(cutter *k, rp_segment *s, int v)
     value->bytes  = k->pass->value[v].bytes;
     value->until  = (until < end ? until : end - 1) - s->first;
     value->output = k->last_reader[v] >= end;
-    value->stays  = value->output && is_held_from(k->pass, v, end);
+    value->wanted = value->output && is_wanted_from(k->pass, v, end);
     value->goes   = !k->stays && k->pass->value[v].may_go && value->call != NONE && !value->output;
     value->nth    = value->goes ? k->pass->value[v].nth : 0;
     value->copy   = value->goes ? k->pass->value[v].copy : 0;

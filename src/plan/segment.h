@@ -34,7 +34,7 @@ typedef struct {
     int64_t bytes;
     int until;                                  /* the last call during which the program holds it */
     bool output;                                /* the next segment's input … */
-    bool stays;                                 /* … for whose backward it is there in any case */
+    bool wanted;                                /* … for whose backward it is there, or a rule has it made again */
     bool lingers;                               /* the input of the segment before, which the program still holds in its forward */
     bool goes;                                  /* it may go; then its place among what its call makes, and the seconds of copying it out and in */
     int nth;

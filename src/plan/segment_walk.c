@@ -402,7 +402,7 @@ void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp
     for (int v = 0; v < s->n_values; v++) {
         room.left[v] = 0;
         out->output += is_output(&s->value[v]) ? s->value[v].bytes : 0;
-        held = held && (s->value[v].stays || !is_output(&s->value[v]));
+        held = held && (s->value[v].wanted || !is_output(&s->value[v]));
     }
     memset(again, false, (size_t)s->n_calls);
     for (int behind = 0; behind < 3; behind++) out->bare[behind] = forward_most(&w, behind);

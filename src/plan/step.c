@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { MOST_TRIES = 64 };
+enum { MOST_TRIES = 64, MOST_MORE = 16 };      /* plans for a budget · after the first that fits */
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
 
 void rp__step_plan_free(rp_step_plan *p)
@@ -179,11 +179,12 @@ static rp_status within(const rp_step_program *program, const rp_plan_problem *p
     *out             = NULL;
     rp_status status = rp__plan_least(program->ctx, problem, &least);
     int64_t most     = budget > least ? budget : least;
-    for (int i = 0; most >= least && status == RP_OK; i++) {
+    for (int i = 0, more = 0; most >= least && more <= MOST_MORE && status == RP_OK; i++) {
         rp_step_plan *one;
         status = next_plan(program, problem, most, &bound, *out, &one);
         if (status != RP_OK || !one) break;
         most = next_after(one, budget, least, i);
+        more += *out != NULL;
         if (one->placement.height <= budget) rp__step_keep(out, one, rp__step_is_faster);
         else rp__step_plan_free(one);
     }

@@ -244,9 +244,23 @@ static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
     return RP_OK;
 }
 
+/* What keeps to a smaller budget keeps to this one: where it is faster it is planned again. *at: the budget that the fastest so far was asked for. */
+static rp_status no_slower(curve *c, const rp_step_plan *before, int64_t *at, rp_step_plan **step)
+{
+    int64_t budget = (*step)->budget;
+
+    if (!before || !rp__step_is_faster(before, *step)) {
+        *at = budget;
+        return RP_OK;
+    }
+    RP_TRY(plan_point(c, *at, step));
+    (*step)->budget = budget;
+    return RP_OK;
+}
+
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
 {
-    int64_t before = 0;
+    int64_t before = 0, at = 0;
     curve c;
     rp_status status = open_curve(stage, &c, &steps[n - 1]);
 
@@ -254,7 +268,9 @@ rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
         int64_t budget = c.least + (c.most - c.least) * i / (n - 1), more = (c.most - c.least) / n / 64 + 1;
         if (budget < before) budget = before;           /* no smaller one had a plan */
         for (; status == RP_OK && !steps[i] && budget <= c.most; budget += more) status = plan_point(&c, budget, &steps[i]);
-        if (status == RP_OK && steps[i]) before = steps[i]->budget;
+        if (status != RP_OK || !steps[i]) continue;
+        before = steps[i]->budget;
+        status = no_slower(&c, i ? steps[i - 1] : NULL, &at, &steps[i]);
     }
     for (int i = 0; i < c.n; i++) close_asked(&c.each[i]);
     return status;
