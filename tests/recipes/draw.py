@@ -244,7 +244,7 @@ class World:
     def __init__(self, explained):
         self.ops      = sorted({slot["op"] for slot in explained["slots"]})
         self.bytes    = sorted({slot["bytes"] for slot in explained["slots"]})
-        self.n_layers = 1 + max(int(slot["path"].split(".")[1]) for slot in explained["slots"] if slot["path"].startswith("layers."))
+        self.n_layers = 1 + max((int(slot["path"].split(".")[1]) for slot in explained["slots"] if slot["path"].startswith("layers.")), default=0)
         paths         = {slot["path"] for slot in explained["slots"]} - {""}
         self.paths    = sorted(paths | {path[:i] for path in paths for i in range(len(path)) if path[i] == "." and path[:i] != "layers"})
 
