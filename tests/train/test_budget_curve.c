@@ -115,7 +115,7 @@ static void where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_fa
         if (with.keeps_logits != (with.seconds < without.seconds)) fail_msg("budget %" PRId64 ": kept for nothing, or not for something", budget);
         n_kept += with.keeps_logits;
     }
-    assert_in_range(n_kept, 1, 9);
+    assert_true(n_kept > 0);            /* all of them, where products are slow */
 }
 
 /* The step of this model takes less than scoring a batch: what is told of it shows which is meant. */
