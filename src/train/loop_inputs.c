@@ -219,8 +219,6 @@ static rp_masking masking_of(const rp_trainer *t, const rp_model_config *config)
 }
 
 /* A set that is shorter than a batch is scored sample by sample. */
-bool rp__recipe_validates(const rp_recipe *r) { return r->has_dataset_val && r->run_val_every_n_steps.set; }
-
 static rp_status open_val(rp_trainer *t, const rp_data_source *source, const rp_masking *masking)
 {
     rp_data_config c = data_config(t->ctx, t->recipe, &t->recipe->dataset_val);

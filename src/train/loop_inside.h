@@ -223,8 +223,6 @@ struct rp_trainer {
 rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights);
 /* The tokenizer, where there is one, then dataset and dataset_val. */
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config);
-/* Whether a run scores a validation set: one alone, without a word on when, is not read. */
-bool rp__recipe_validates(const rp_recipe *recipe);
 /* The model's folder, or the one that its config.json is in, or its .gguf file; yours to rp__release, NULL without memory. */
 char *rp__beside_model(rp_ctx *ctx, const rp_recipe *recipe);
 

@@ -160,6 +160,8 @@ rp_status rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report);
 rp_status rp__recipe_selection(const rp_recipe *recipe, rp_ctx *ctx, rp_selection *out);
 /* May a rule offload? */
 bool rp__recipe_offloads(const rp_recipe *recipe);
+/* Is a validation set scored? One alone, without a word on when, is not read. */
+bool rp__recipe_validates(const rp_recipe *recipe);
 
 /* Keys that say how ranks share are notes: there is one. */
 void rp__recipe_note_alone(const rp_recipe *recipe, rp_report *report);

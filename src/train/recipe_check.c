@@ -174,11 +174,13 @@ static void note_dataset(rp_recipe_reader *r, const char *group, const rp_recipe
     }
 }
 
+bool rp__recipe_validates(const rp_recipe *r) { return r->has_dataset_val && r->run_val_every_n_steps.set; }
+
 static void note_effects(rp_recipe_reader *r)
 {
     const rp_recipe *c = r->recipe;
     bool sgd           = c->optimizer.name == RP_OPTIMIZER_SGD;
-    bool unscored      = c->has_dataset_val && !c->run_val_every_n_steps.set;
+    bool unscored      = c->has_dataset_val && !rp__recipe_validates(c);
     bool masters       = c->optimizer.master_weights && c->dtype == RP_TRAIN_BF16;
 
     note_unused(r, "dataset_val.path", unscored, "'run_val_every_n_steps' is not set");
