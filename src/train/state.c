@@ -81,7 +81,8 @@ static bool fits_entry(const rp_safetensor *t, const rp_state_entry *e, int part
     return parts > 1 || (t->ndim == e->ndim && !memcmp(t->dim, e->dim, (size_t)t->ndim * sizeof t->dim[0]));
 }
 
-static rp_status check_tensor(const rp_state *s, const part_file *f, const rp_safetensor *t, uint8_t *window)
+/* Its checksum is its own, or adds to the part's. */
+static rp_status check_tensor(const rp_state *s, const part_file *f, const rp_safetensor *t, uint8_t *window, uint64_t *part)
 {
     rp_checksum sum = rp__checksum_begin();
     rp_state_entry e;
@@ -93,8 +94,21 @@ static rp_status check_tensor(const rp_state *s, const part_file *f, const rp_sa
         RP_TRY(read_at(f, t->offset + at, bytes, window));
         rp__checksum_add(&sum, window, bytes);
     }
-    RP_CHECK(s->ctx, rp__checksum_end(&sum) == rp__state_entry_checksum(&e, f->part), RP_ERR_FORMAT,
+    uint64_t found = rp__checksum_end(&sum);
+    *part += rp__state_json_mark(t->name, found);
+    RP_CHECK(s->ctx, !e.checksums || found == rp__state_entry_checksum(&e, f->part), RP_ERR_FORMAT,
              "the state file '%s' is damaged: the tensor '%s' does not match its checksum", f->path, t->name);
+    return RP_OK;
+}
+
+static rp_status check_sum(const rp_state *s, const part_file *f, uint64_t found)
+{
+    uint64_t listed;
+
+    if (!rp__state_json_sums_parts(s->root)) return RP_OK;
+    RP_CHECK(s->ctx, rp__state_json_part_checksum(s->root, f->part, &listed), RP_ERR_FORMAT, "the state '%s' has wrong checksums of its parts",
+             s->path);
+    RP_CHECK(s->ctx, found == listed, RP_ERR_FORMAT, "the state file '%s' is damaged: it does not match its checksum", f->path);
     return RP_OK;
 }
 
@@ -103,13 +117,14 @@ static rp_status check_tensors(const rp_state *s, const part_file *f)
     int64_t n = rp__safetensors_n_tensors(f->set), listed = (int64_t)json_object_size(json_object_get(s->root, "tensors"));
     uint8_t *window  = rp__host_alloc(s->ctx, WINDOW_BYTES);
     rp_status status = window ? RP_OK : RP_ERR_MEMORY;
+    uint64_t sum     = 0;
 
     if (status == RP_OK && n != listed)
         status = rp_fail(s->ctx, RP_ERR_FORMAT, "the state '%s' lists %" PRId64 " tensors, '%s' holds %" PRId64, s->path, listed, f->path,
                          n);
-    for (int64_t i = 0; i < n && status == RP_OK; i++) status = check_tensor(s, f, rp__safetensors_at(f->set, i), window);
+    for (int64_t i = 0; i < n && status == RP_OK; i++) status = check_tensor(s, f, rp__safetensors_at(f->set, i), window, &sum);
     rp__release(window);
-    return status;
+    return status == RP_OK ? check_sum(s, f, sum) : status;
 }
 
 static rp_status check_part(const rp_state *s, int part)

@@ -42,12 +42,11 @@ static bool object_checksum(const json_t *root, uint64_t *out)
 /* ---- writing ---- */
 
 /* One after the other, apart by a space; yours to free(). NULL without memory. */
-static char *checksums_text(int i, int n, int parts, const uint64_t *checksums)
+static char *checksums_text(int parts, const uint64_t *checksums)
 {
     char *text = malloc((size_t)parts * HEX_CHARS + 1), number[HEX_CHARS];
 
-    for (int p = 0; text && p < parts; p++)
-        snprintf(text + (size_t)p * HEX_CHARS, HEX_CHARS + 1, "%s ", hex(number, checksums[(int64_t)p * n + i]));
+    for (int p = 0; text && p < parts; p++) snprintf(text + (size_t)p * HEX_CHARS, HEX_CHARS + 1, "%s ", hex(number, checksums[p]));
     if (text) text[(size_t)parts * HEX_CHARS - 1] = 0;
     return text;
 }
@@ -63,25 +62,21 @@ static json_t *shape_array(int ndim, const int64_t *dim)
     return NULL;
 }
 
-/* Takes the shape. NULL without memory, or one of the two. */
-static json_t *entry_object(rp_safetensors_dtype dtype, json_t *shape, int64_t room, const char *checksums)
+/* Takes the shape. `checksum`: of format 2. NULL without memory, or a shape. */
+static json_t *entry_object(rp_safetensors_dtype dtype, json_t *shape, int64_t room, const char *checksum)
 {
-    if (shape && checksums)
-        return json_pack("{s:s, s:o, s:I, s:s}", "dtype", rp__safetensors_dtype_name(dtype), "shape", shape, "room", (json_int_t)room,
-                         "checksums", checksums);
-    json_decref(shape);
-    return NULL;
+    return shape ? json_pack("{s:s, s:o, s:I, s:s*}", "dtype", rp__safetensors_dtype_name(dtype), "shape", shape, "room", (json_int_t)room,
+                             "checksums", checksum) : NULL;
 }
 
-static json_t *entry_of(const rp_state_tensor *t, int i, int n, int parts, const uint64_t *checksums)
+/* checksum: of its only part; NULL: there are several. */
+static json_t *entry_of(const rp_state_tensor *t, int parts, const uint64_t *checksum)
 {
     const rp_meta *whole = rp__state_whole(t);
-    char *text           = checksums_text(i, n, parts, checksums);
-    json_t *entry        = entry_object(rp__safetensors_dtype_of(whole->dtype), shape_array(whole->ndim, whole->dim),
-                                        rp__slice_of(rp_meta_elems(whole), 0, parts).room, text);
+    char text[HEX_CHARS];
 
-    free(text);
-    return entry;
+    return entry_object(rp__safetensors_dtype_of(whole->dtype), shape_array(whole->ndim, whole->dim),
+                        rp__slice_of(rp_meta_elems(whole), 0, parts).room, checksum ? hex(text, *checksum) : NULL);
 }
 
 static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums)
@@ -89,24 +84,25 @@ static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, 
     json_t *object = json_object();
 
     for (int i = 0; object && i < n; i++) {
-        if (!json_object_set_new(object, tensors[i].name, entry_of(&tensors[i], i, n, parts, checksums))) continue;
+        if (!json_object_set_new(object, tensors[i].name, entry_of(&tensors[i], parts, parts == 1 ? &checksums[i] : NULL))) continue;
         json_decref(object);
         object = NULL;
     }
     return object;
 }
 
-static json_t *build(const rp_state_info *info, json_t *tensors, int parts)
+/* sums: of parts; NULL: there is one. */
+static json_t *build(const rp_state_info *info, json_t *tensors, int parts, const char *sums)
 {
     char seed[HEX_CHARS], data[HEX_CHARS], recipe[HEX_CHARS], sum[HEX_CHARS], frozen[HEX_CHARS];
     json_t *root =
         !tensors ? NULL
-                 : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s*, s:s, s:s, s:I, s:i, s:o}", "format", RP_STATE_FORMAT, "reprise",
+                 : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s*, s:s, s:s, s:I, s:i, s:s*, s:o}", "format", sums ? 3 : 2, "reprise",
                              rp_version(), "step", (json_int_t)info->step, "epoch", (json_int_t)info->epoch, "samples",
                              (json_int_t)info->samples, "seed", hex(seed, info->seed), "data_hash", hex(data, info->data_hash),
                              "frozen_mark", info->frozen_mark ? hex(frozen, info->frozen_mark) : NULL,
                              "recipe", info->recipe, "recipe_hash", hex(recipe, text_hash(info->recipe)), "ranks",
-                             (json_int_t)info->ranks, "parts", parts, "tensors", tensors);
+                             (json_int_t)info->ranks, "parts", parts, "part_checksums", sums, "tensors", tensors);
     uint64_t checksum;
 
     if (root && object_checksum(root, &checksum) && !json_object_set_new(root, "checksum", json_string(hex(sum, checksum))))
@@ -117,9 +113,11 @@ static json_t *build(const rp_state_info *info, json_t *tensors, int parts)
 
 char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums)
 {
-    json_t *root = build(info, tensors_object(tensors, n, parts, checksums), parts);
+    char *sums   = parts > 1 ? checksums_text(parts, checksums) : NULL;
+    json_t *root = sums || parts == 1 ? build(info, tensors_object(tensors, n, parts, checksums), parts, sums) : NULL;
     char *text   = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
 
+    free(sums);
     json_decref(root);
     return text;
 }
@@ -220,17 +218,45 @@ static bool read_shape(const json_t *shape, rp_state_entry *out)
     return true;
 }
 
-/* Parts have room for all of it, and each has its checksum. */
-static bool check_parts(const rp_state_entry *e, int parts)
+/* A number for each part. */
+static bool are_checksums(const char *text, int parts)
 {
+    if (!text || strlen(text) != (size_t)parts * HEX_CHARS - 1) return false;
+    for (size_t i = 0; text[i]; i++)
+        if (i % HEX_CHARS == HEX_CHARS - 1 ? text[i] != ' ' : !strchr("0123456789abcdef", text[i])) return false;
+    return true;
+}
+
+static uint64_t checksum_at(const char *checksums, int part)
+{
+    char text[HEX_CHARS] = { 0 };
+
+    memcpy(text, checksums + (size_t)part * HEX_CHARS, HEX_CHARS - 1);
+    return strtoull(text, NULL, 16);
+}
+
+/* Parts have room for all of it, and each has its checksum: here or there. */
+static bool check_parts(const json_t *root, const json_t *entry, const rp_state_entry *e)
+{
+    int parts = rp__state_json_parts(root);
     int64_t all;
 
     if (e->room < 0 || __builtin_mul_overflow(e->room, (int64_t)parts, &all) || all < e->elems) return false;
-    if (!e->checksums || strlen(e->checksums) != (size_t)parts * HEX_CHARS - 1) return false;
-    for (size_t i = 0; e->checksums[i]; i++)
-        if (i % HEX_CHARS == HEX_CHARS - 1 ? e->checksums[i] != ' ' : !strchr("0123456789abcdef", e->checksums[i])) return false;
+    return rp__state_json_sums_parts(root) ? !json_object_get(entry, "checksums") : are_checksums(e->checksums, parts);
+}
+
+bool rp__state_json_sums_parts(const json_t *root) { return json_object_get(root, "part_checksums") != NULL; }
+
+bool rp__state_json_part_checksum(const json_t *root, int part, uint64_t *out)
+{
+    const char *text = json_string_value(json_object_get(root, "part_checksums"));
+
+    if (!are_checksums(text, rp__state_json_parts(root))) return false;
+    *out = checksum_at(text, part);
     return true;
 }
+
+uint64_t rp__state_json_mark(const char *name, uint64_t checksum) { return rp__hash(&checksum, sizeof checksum, text_hash(name)); }
 
 bool rp__state_json_tensor(const json_t *root, const char *name, rp_state_entry *out)
 {
@@ -238,7 +264,7 @@ bool rp__state_json_tensor(const json_t *root, const char *name, rp_state_entry 
 
     *out = (rp_state_entry){ .checksums = json_string_value(json_object_get(entry, "checksums")) };
     return find_dtype(json_object_get(entry, "dtype"), &out->dtype) && read_shape(json_object_get(entry, "shape"), out) &&
-           read_int(entry, "room", &out->room) && check_parts(out, rp__state_json_parts(root));
+           read_int(entry, "room", &out->room) && check_parts(root, entry, out);
 }
 
 rp_slice rp__state_entry_slice(const rp_state_entry *e, int part)
@@ -248,10 +274,4 @@ rp_slice rp__state_entry_slice(const rp_state_entry *e, int part)
     return (rp_slice){ .room = e->room, .first = first, .count = left < e->room ? left : e->room };
 }
 
-uint64_t rp__state_entry_checksum(const rp_state_entry *e, int part)
-{
-    char text[HEX_CHARS] = { 0 };
-
-    memcpy(text, e->checksums + (size_t)part * HEX_CHARS, HEX_CHARS - 1);
-    return strtoull(text, NULL, 16);
-}
+uint64_t rp__state_entry_checksum(const rp_state_entry *e, int part) { return checksum_at(e->checksums, part); }

@@ -79,6 +79,14 @@ rp_status rp__state_write_part(rp_ctx *ctx, const char *folder, int part, int pa
     return status;
 }
 
+uint64_t rp__state_part_checksum(const rp_state_tensor *tensors, int n, const uint64_t *checksums)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < n; i++) sum += rp__state_json_mark(tensors[i].name, checksums[i]);
+    return sum;
+}
+
 rp_status rp__state_write_index(rp_ctx *ctx, const char *folder, const rp_state_info *info, const rp_state_tensor *tensors, int n, int parts,
                                 const uint64_t *checksums)
 {

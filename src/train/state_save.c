@@ -69,7 +69,7 @@ typedef struct {
     const rp_state_info *info;
     const rp_state_tensor *tensors;
     int n, part, parts, keep_last_n;
-    uint64_t *checksums, *mine;         /* of all parts' tensors, of this rank's */
+    uint64_t *mine, *checksums;         /* of this rank's tensors · of all parts, where there are several */
 } saving;
 
 /* Of several copies of the weights one is written. */
@@ -80,8 +80,8 @@ static rp_status prepare(saving *s)
     s->folder    = rp__state_name(s->ctx, s->output_dir, "", 0);
     s->aside     = s->folder ? rp__state_name(s->ctx, s->output_dir, ".step-#.tmp", s->info->step) : NULL;
     s->name      = s->aside ? rp__state_name(s->ctx, s->output_dir, "step-#", s->info->step) : NULL;
-    s->checksums = s->name ? rp__host_alloc(s->ctx, (s->parts + 1) * (int64_t)s->n * (int64_t)sizeof *s->checksums) : NULL;
-    s->mine      = s->checksums ? s->checksums + (int64_t)s->parts * s->n : NULL;
+    s->mine      = s->name ? rp__host_alloc(s->ctx, (s->n + s->parts) * (int64_t)sizeof *s->mine) : NULL;
+    s->checksums = s->mine && s->parts > 1 ? s->mine + s->n : s->mine;
     return s->mine ? RP_OK : RP_ERR_MEMORY;
 }
 
@@ -99,11 +99,10 @@ static rp_status write_mine(const saving *s)
 
 static rp_status share_checksums(const saving *s)
 {
-    int64_t bytes = s->n * (int64_t)sizeof *s->mine;
+    uint64_t sum = rp__state_part_checksum(s->tensors, s->n, s->mine);
 
-    if (s->parts > 1 && writes(s->ctx)) return rp__comm_share(s->ctx, s->ctx->shards, s->mine, bytes, s->checksums, "checksums of a state");
-    memcpy(s->checksums, s->mine, (size_t)bytes);
-    return RP_OK;
+    if (s->parts == 1 || !writes(s->ctx)) return RP_OK;
+    return rp__comm_share(s->ctx, s->ctx->shards, &sum, sizeof sum, s->checksums, "checksums of a state");
 }
 
 /* A state of the same step is there when a run was resumed from before it: the new one takes its place. */
@@ -154,6 +153,6 @@ rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_inf
     rp__release(s.folder);
     rp__release(s.aside);
     rp__release(s.name);
-    rp__release(s.checksums);
+    rp__release(s.mine);
     return status;
 }

@@ -39,15 +39,21 @@ static void open_folder(const char *json, size_t json_bytes, const uint8_t *tens
     rp__state_close(state);
 }
 
-/* Of a tensor, once for each of two parts. */
-static json_t *right_sums(const rp_safetensors *set, const rp_safetensor *t, bool two)
+static uint64_t sum_of(const rp_safetensors *set, const rp_safetensor *t)
 {
     rp_checksum sum = rp__checksum_begin();
-    char text[48];
 
     rp__checksum_add(&sum, rp__safetensors_bytes(set, t), t->bytes);
-    unsigned long long value = rp__checksum_end(&sum);
-    if (two) snprintf(text, sizeof text, "%016llx %016llx", value, value);
+    return rp__checksum_end(&sum);
+}
+
+/* Once for each of two parts. */
+static json_t *number_for(int parts, uint64_t sum)
+{
+    unsigned long long value = sum;
+    char text[48];
+
+    if (parts == 2) snprintf(text, sizeof text, "%016llx %016llx", value, value);
     else snprintf(text, sizeof text, "%016llx", value);
     return json_string(text);
 }
@@ -57,16 +63,19 @@ static void put_tensors_right(json_t *root, const uint8_t *tensors, size_t bytes
     rp_safetensors *set = NULL;
     bool old            = !json_object_get(root, "parts");
     json_t *listed      = json_object_get(root, "tensors");
+    uint64_t part       = 0;
 
     if (rp__safetensors_open_bytes(fuzz_ctx(), "input", tensors, (int64_t)bytes, &set) != RP_OK) return;
     for (int64_t i = 0; i < rp__safetensors_n_tensors(set); i++) {
         const rp_safetensor *t = rp__safetensors_at(set, i);
         json_t *entry          = json_object_get(listed, t->name);
-        json_t *sums           = right_sums(set, t, json_integer_value(json_object_get(root, "parts")) == 2);
+        part += rp__state_json_mark(t->name, sum_of(set, t));
+        json_t *sums           = number_for((int)json_integer_value(json_object_get(root, "parts")), sum_of(set, t));
         if (old && entry) json_object_set_new(listed, t->name, sums);
-        else if (json_is_object(entry)) json_object_set_new(entry, "checksums", sums);
+        else if (json_object_get(entry, "checksums")) json_object_set_new(entry, "checksums", sums);
         else json_decref(sums);
     }
+    if (rp__state_json_sums_parts(root)) json_object_set_new(root, "part_checksums", number_for(2, part));
     rp__safetensors_close(set);
 }
 

@@ -14,7 +14,7 @@ static const rp_state_info info = { .step = 20, .epoch = 1, .samples = 160, .ran
 /* state/step-20 as `parts` ranks leave it; *status is of the first call that fails. */
 static rp_status try_write(rp_ctx *ctx, const temp_dir *dir, int parts, uint32_t salt)
 {
-    uint64_t checksums[MOST * N_TENSORS];
+    uint64_t checksums[N_TENSORS], sums[MOST];
     const char *folder = temp_path(dir, "state/step-20");
     rp_status status   = rp__make_dirs(ctx, folder);
 
@@ -23,8 +23,10 @@ static rp_status try_write(rp_ctx *ctx, const temp_dir *dir, int parts, uint32_t
         ctx->fault_countdown = 0;
         holding h            = hold(ctx, part, parts, salt);
         ctx->fault_countdown = countdown;
-        status               = rp__state_write_part(ctx, folder, part, parts, h.at, N_TENSORS, checksums + part * N_TENSORS);
-        if (status == RP_OK && part == parts - 1) status = rp__state_write_index(ctx, folder, &info, h.at, N_TENSORS, parts, checksums);
+        status               = rp__state_write_part(ctx, folder, part, parts, h.at, N_TENSORS, checksums);
+        sums[part]           = status == RP_OK ? rp__state_part_checksum(h.at, N_TENSORS, checksums) : 0;
+        if (status == RP_OK && part == parts - 1)
+            status = rp__state_write_index(ctx, folder, &info, h.at, N_TENSORS, parts, parts == 1 ? checksums : sums);
         let_go(&h);
     }
     return status;
@@ -71,7 +73,7 @@ static void a_state_goes_from_ranks_to_ranks_unchanged(void **state)
 
     assert_ok(ctx, try_write(ctx, &dir, chain[0], 5));
     for (int i = 1; i < RP_COUNT(chain); i++) {
-        uint64_t checksums[MOST * N_TENSORS];
+        uint64_t checksums[N_TENSORS], sums[MOST];
         const char *folder = temp_path(&dir, "state/step-20");
         for (int r = 0; r < chain[i]; r++) {
             h[r] = hold(ctx, r, chain[i], 6);
@@ -79,9 +81,11 @@ static void a_state_goes_from_ranks_to_ranks_unchanged(void **state)
         }
         assert_ok(ctx, rp__remove_tree(ctx, folder));
         assert_ok(ctx, rp__make_dirs(ctx, folder));
-        for (int r = 0; r < chain[i]; r++)
-            assert_ok(ctx, rp__state_write_part(ctx, folder, r, chain[i], h[r].at, N_TENSORS, checksums + r * N_TENSORS));
-        assert_ok(ctx, rp__state_write_index(ctx, folder, &info, h[0].at, N_TENSORS, chain[i], checksums));
+        for (int r = 0; r < chain[i]; r++) {
+            assert_ok(ctx, rp__state_write_part(ctx, folder, r, chain[i], h[r].at, N_TENSORS, checksums));
+            sums[r] = rp__state_part_checksum(h[r].at, N_TENSORS, checksums);
+        }
+        assert_ok(ctx, rp__state_write_index(ctx, folder, &info, h[0].at, N_TENSORS, chain[i], chain[i] == 1 ? checksums : sums));
         for (int r = 0; r < chain[i]; r++) let_go(&h[r]);
     }
     h[0] = hold(ctx, 0, 0, 7);
@@ -164,7 +168,7 @@ static void a_missing_or_damaged_file_is_named(void **state)
         int c = fgetc(f);
         assert_int_equal(fseek(f, -1, SEEK_END), 0);
         assert_true(fputc(c ^ 4, f) != EOF && !fclose(f));
-        snprintf(expected, sizeof expected, "%s' is damaged: the tensor '", name);
+        snprintf(expected, sizeof expected, "%s' is damaged: it does not match its checksum", name);
         assert_refused(ctx, &dir, RP_ERR_FORMAT, expected);
         assert_int_equal(remove(path), 0);
         snprintf(expected, sizeof expected, "is partial: it has no %s", name);
@@ -254,6 +258,83 @@ static void an_index_of_format_1_is_read(void **state)
     test_ctx_free(ctx);
 }
 
+/* As versions before format 3 wrote it: every tensor with a checksum of each of two parts. */
+static json_t *index_of_format_2(rp_ctx *ctx, const temp_dir *dir)
+{
+    const char *folder = temp_path(dir, "state/step-20");
+    uint64_t checksums[2][N_TENSORS];
+    json_t *root = read_state_index(temp_path(dir, "state/step-20/state.json"));
+
+    for (int part = 0; part < 2; part++) {
+        holding h = hold(ctx, part, 2, 1);
+        assert_ok(ctx, rp__state_write_part(ctx, folder, part, 2, h.at, N_TENSORS, checksums[part]));
+        let_go(&h);
+    }
+    for (int i = 0; i < N_TENSORS; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "%016" PRIx64 " %016" PRIx64, checksums[0][i], checksums[1][i]);
+        json_object_set_new(json_object_get(json_object_get(root, "tensors"), names[i]), "checksums", json_string(text));
+    }
+    json_object_set_new(root, "format", json_integer(2));
+    json_object_del(root, "part_checksums");
+    return root;
+}
+
+static void an_index_of_format_2_is_read(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+
+    assert_ok(ctx, try_write(ctx, &dir, 2, 1));
+    write_state_index(temp_path(&dir, "state/step-20/state.json"), index_of_format_2(ctx, &dir));
+    for (int rank = 0; rank < 3; rank++) {
+        holding h = hold(ctx, rank, 3, 2);
+        assert_ok(ctx, try_read(ctx, &dir, &h));
+        assert_holds(&h, 1);
+        let_go(&h);
+    }
+    json_t *root = index_of_format_2(ctx, &dir);
+    json_object_set_new(json_object_get(json_object_get(root, "tensors"), names[1]), "checksums", json_string("0123456789abcdef 0123456789abcdef"));
+    write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
+    assert_refused(ctx, &dir, RP_ERR_FORMAT, "is damaged: the tensor 'layers.0.w' does not match its checksum");
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* Llama 3.1 405B has 1,137 weights, each with two moments. */
+static void the_index_of_405b_on_16384_ranks_is_small_and_read(void **state)
+{
+    (void)state;
+    enum { PARTS = 16384, N = 3 * 1137, NAME = 64 };
+    rp_ctx *ctx              = test_ctx(NULL);
+    rp_state_tensor *tensors = calloc(N, sizeof *tensors);
+    char (*name)[NAME]       = calloc(N, sizeof *name);
+    uint64_t *sums           = calloc(PARTS, sizeof *sums), sum;
+    rp_state_info found;
+    rp_state_entry e;
+    json_t *root;
+
+    for (int i = 0; i < N; i++) {
+        snprintf(name[i], NAME, "layers.%d.feed_forward.w%d.weight.exp_avg", i / 27, i % 27);
+        tensors[i] = (rp_state_tensor){ .name = name[i], .whole = rp_meta_2d(RP_BF16, 53248, 16384), .slice = rp__slice_of(53248 * 16384, 0, PARTS) };
+    }
+    for (int p = 0; p < PARTS; p++) sums[p] = (uint64_t)p * 0x9e3779b97f4a7c15u;
+    char *text = rp__state_json_text(&info, tensors, N, PARTS, sums);
+    assert_non_null(text);
+    assert_true((int64_t)strlen(text) < N * 300 + PARTS * 17 + 1000);
+    assert_ok(ctx, rp__state_json_parse(ctx, "state.json", text, (int64_t)strlen(text), &root, &found));
+    assert_int_equal(rp__state_json_parts(root), PARTS);
+    assert_true(rp__state_json_part_checksum(root, PARTS - 1, &sum) && sum == sums[PARTS - 1]);
+    assert_true(rp__state_json_tensor(root, name[N - 1], &e) && rp__state_entry_slice(&e, PARTS - 1).count == tensors[0].slice.count);
+    json_decref(root);
+    free(text);
+    free(sums);
+    free(name);
+    free(tensors);
+    test_ctx_free(ctx);
+}
+
 /* The checksum is right, so somebody wrote it so. */
 static void an_index_that_makes_no_sense_is_refused(void **state)
 {
@@ -267,16 +348,26 @@ static void an_index_that_makes_no_sense_is_refused(void **state)
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();
 
-    for (int i = 0; i < RP_COUNT(wrong); i++) {
+    for (int i = 0; i < 2 * RP_COUNT(wrong); i++) {
         assert_ok(ctx, try_write(ctx, &dir, 2, 1));
-        json_t *root  = read_state_index(temp_path(&dir, "state/step-20/state.json"));
+        json_t *root  = i < RP_COUNT(wrong) ? read_state_index(temp_path(&dir, "state/step-20/state.json")) : index_of_format_2(ctx, &dir);
         json_t *entry = json_object_get(json_object_get(root, "tensors"), "layers.0.w");
-        json_object_set_new(entry, wrong[i].key, json_loads(wrong[i].value, JSON_DECODE_ANY, NULL));
+        const char *key = wrong[i % RP_COUNT(wrong)].key, *value = wrong[i % RP_COUNT(wrong)].value;
+        json_object_set_new(entry, key, json_loads(value, JSON_DECODE_ANY, NULL));
         write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
         holding h        = hold(ctx, 1, 2, 2);
         rp_status status = try_read(ctx, &dir, &h);
-        if (status != RP_ERR_FORMAT && status != RP_ERR_CONFIG) fail_msg("%s %s: status %d", wrong[i].key, wrong[i].value, (int)status);
+        if (status != RP_ERR_FORMAT && status != RP_ERR_CONFIG) fail_msg("%s %s: status %d", key, value, (int)status);
         let_go(&h);
+    }
+    static const char *const sums[] = { "1", "\"\"", "\"0123456789abcdef\"", "\"0123456789abcdef 0123456789abcdeg\"", "\"0123456789abcdef-0123456789abcdef\"",
+                                        "\"0123456789abcdef 0123456789abcdef\"" };
+    for (int i = 0; i < RP_COUNT(sums); i++) {
+        assert_ok(ctx, try_write(ctx, &dir, 2, 1));
+        json_t *root = read_state_index(temp_path(&dir, "state/step-20/state.json"));
+        json_object_set_new(root, "part_checksums", json_loads(sums[i], JSON_DECODE_ANY, NULL));
+        write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
+        assert_refused(ctx, &dir, RP_ERR_FORMAT, i + 1 < RP_COUNT(sums) ? "has wrong checksums of its parts" : "is damaged: it does not match its checksum");
     }
     static const char *const parts[] = { "0", "-1", "3", "99999999999", "\"2\"" };
     for (int i = 0; i < RP_COUNT(parts); i++) {
@@ -324,6 +415,8 @@ int main(void)
         cmocka_unit_test(a_file_of_another_state_is_refused),
         cmocka_unit_test(slices_of_another_model_are_refused_before_a_byte_is_written),
         cmocka_unit_test(an_index_of_format_1_is_read),
+        cmocka_unit_test(an_index_of_format_2_is_read),
+        cmocka_unit_test(the_index_of_405b_on_16384_ranks_is_small_and_read),
         cmocka_unit_test(an_index_that_makes_no_sense_is_refused),
         cmocka_unit_test(failing_allocations_are_told),
     };
