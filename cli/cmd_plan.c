@@ -3,7 +3,10 @@
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
  *              measured, estimated, planned, optimizer_in_bwd, keep_logits, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
- *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds }      the last four of a rank in a step */
+ *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
+ *              offloaded_bytes, offload_seconds,            activations that leave and come back in a step; what that takes, part of overhead
+ *              state_offload_bytes, state_offload_seconds,  optimizer states that are read and written in a step; what that takes
+ *              offload_bandwidth, offload_guessed }         bytes per second of both; whether nobody has measured or given it */
 #include "cli/forecast.h"
 #include "plan/cost.h"
 
@@ -41,6 +44,10 @@ static void print_json(const rp_forecast *f)
         *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds,
         "comm_again_seconds", f->comm_again_seconds, "hidden_seconds", f->hidden_seconds);
 
+    json_object_update_new(all, json_pack("{s:I, s:f, s:I, s:f, s:f, s:b}", "offloaded_bytes", (json_int_t)f->found.offloaded_bytes, "offload_seconds",
+                                          f->away_seconds, "state_offload_bytes", (json_int_t)f->state_bytes, "state_offload_seconds",
+                                          f->state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
+
     cli_print_json(all, 0);
 }
 
@@ -77,6 +84,26 @@ static void print_time(const rp_forecast *f)
     printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
 }
 
+/* At what speed, and who says so. */
+static const char *speed_text(const rp_forecast *f, char *out, size_t out_bytes)
+{
+    snprintf(out, out_bytes, "%.3g GB/s%s", f->offload_bandwidth / 1e9,
+             !f->offload_guessed ? "" : f->estimated ? ", a guess: 'offload=' in --device names it" : ", a guess: 'reprise calibrate' measures it");
+    return out;
+}
+
+static void print_moved(const rp_forecast *f)
+{
+    char bytes[RP_SIZE_CHARS], speed[96];
+
+    if (f->found.offloaded_bytes > 0)
+        printf("%-14s %s of activations leave and come back each step: %.3f s, at %s\n", "offloaded", rp__size_text(bytes, f->found.offloaded_bytes),
+               f->away_seconds, speed_text(f, speed, sizeof speed));
+    if (f->state_bytes > 0)
+        printf("%-14s %s of optimizer states are read and written each step: %.3f s, at %s\n", "states",
+               rp__size_text(bytes, f->state_bytes), f->state_seconds, speed_text(f, speed, sizeof speed));
+}
+
 static void print_ranks(const rp_forecast *f)
 {
     char sent[RP_SIZE_CHARS];
@@ -108,6 +135,7 @@ static void print_text(const rp_forecast *f)
 {
     print_verdict(f);
     if (f->feasible) print_time(f);
+    print_moved(f);
     print_ranks(f);
     putchar('\n');
     cli_print_peak(&f->explain);

@@ -142,7 +142,30 @@ double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call,
 }
 
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes) { return (double)bytes / table->move[dtype]; }
-double rp__cost_offload_bandwidth(const rp_cost_table *table) { return table->offload; }
+
+/* ---- offloading ---- */
+
+/* A SATA SSD writes as much. Memory of this machine is as fast as its memory, that of a device is behind its link to the host. */
+static const double disk_guess = 500e6;
+
+static bool in_memory(const rp_cost_table *t, bool to_memory) { return to_memory && t->origin != RP_COST_OF_DEVICE; }
+
+double rp__cost_offload_bandwidth(const rp_cost_table *t, bool to_memory)
+{
+    if (in_memory(t, to_memory)) return t->move[RP_F32] / 2;
+    return t->offload > 0 ? t->offload : disk_guess;
+}
+
+bool rp__cost_offload_guessed(const rp_cost_table *t, bool to_memory) { return !in_memory(t, to_memory) && t->offload <= 0; }
+
+double rp__cost_offload_seconds(const rp_cost_table *t, bool to_memory, rp_dtype dtype, int64_t bytes, double forward, double backward)
+{
+    double transfer = (double)bytes / rp__cost_offload_bandwidth(t, to_memory);
+
+    if (bytes <= 0) return 0;
+    return rp__cost_move(t, dtype, 4 * bytes) + fmax(transfer - forward, 0) + fmax(transfer - backward, 0);
+}
+
 double rp__cost_link(const rp_cost_table *table) { return table->link; }
 bool rp__cost_beside(const rp_cost_table *table) { return table->beside; }
 const char *rp__cost_machine(const rp_cost_table *table) { return table->name; }

@@ -32,8 +32,13 @@ double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call,
 int64_t rp__cost_comm_bytes(const rp_op_meta *call, rp_pass pass);
 /* Of moving bytes of that dtype through memory once, as the optimizer's update does: those it reads and those it writes. */
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
-/* Of writing bytes to where offloaded slots go, or reading them back; 0: unknown, nothing is to be offloaded. */
-double rp__cost_offload_bandwidth(const rp_cost_table *table);
+/* Bytes per second to the place of offloaded slots, and back: a disk, or another device's memory (`to_memory`). Never 0: a disk that nobody
+ * has measured is taken for a slow one, which is a guess. */
+double rp__cost_offload_bandwidth(const rp_cost_table *table, bool to_memory);
+bool rp__cost_offload_guessed(const rp_cost_table *table, bool to_memory);
+/* Seconds that a step takes longer because so many bytes of dtype go there and come back. Each byte is copied out and in, which hides behind
+ * nothing. Transfers out hide behind the step's forward, transfers back behind its backward, replays included. */
+double rp__cost_offload_seconds(const rp_cost_table *table, bool to_memory, rp_dtype dtype, int64_t bytes, double forward, double backward);
 
 /* Bytes a second that one rank sends to others; 0: unknown. */
 double rp__cost_link(const rp_cost_table *table);

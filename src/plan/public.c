@@ -1,5 +1,8 @@
 /* plan/public.c -- a step of the program's own, planned and run: reprise.h says what each promises. */
 #include "plan/step.h"
+#include "tape/away.h"
+
+#include <math.h>
 
 typedef struct {
     rp_step_program program;
@@ -38,6 +41,21 @@ static void end(own_step *own, rp_tape_stats *work, rp_mem *memory)
     rp_mem_read(ctx, 0, false, memory);
 }
 
+/* What a plan offloads by its own reckoning, and what musts offload besides. */
+static double away_seconds(const own_step *own, const rp_step_plan *how)
+{
+    const rp_trace *trace = &own->question->trace;
+    double forward        = 0;
+
+    for (int i = 0; i < trace->n_order; i++) {
+        const rp_trace_pass *pass = &trace->pass[trace->order[i]];
+        for (int c = 0; c < pass->n_calls; c++) forward += pass->call[c].forward;
+    }
+    double all = rp__cost_offload_seconds(own->program.costs, rp__away_in_memory(own->program.ctx->away), RP_F32, how->found.offloaded_bytes, forward,
+                                          how->seconds - forward + how->again_seconds);
+    return fmax(all, how->plan ? how->plan->facts.away_seconds : 0);
+}
+
 static rp_status run(void *self, rp_step_plan *how)
 {
     own_step *own = self;
@@ -55,7 +73,8 @@ static rp_status run(void *self, rp_step_plan *how)
     rp__step_follow(ctx, NULL);
     how->found   = (rp_rehearsal){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     how->seconds = own->question->trace.seconds;
-    if (how->plan) how->again_seconds += how->plan->facts.away_seconds;
+    how->away_seconds = away_seconds(own, how);
+    how->again_seconds += how->away_seconds;
     return status;
 }
 

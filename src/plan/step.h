@@ -36,6 +36,9 @@ struct rp_step_plan {
     double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table. What runs beside
                                            something else takes no time (plan/beside.h) … */
     double bound_seconds;               /* no plan for this budget has less of these again, in any variant */
+    double away_seconds;                /* of again_seconds: offloaded slots copied and waited for, whoever offloads them */
+    int64_t state_bytes;                /* of optimizer states that an update reads from disk, and writes back … */
+    double state_seconds;               /* … and what it takes longer for that, of seconds */
     double comm_seconds, comm_again_seconds;    /* … of both, in talk with other ranks; of replays alone … */
     double hidden_seconds;              /* … all of it; so much of a step runs beside something else */
     int64_t comm_bytes;                 /* … to whom a rank sends so many */

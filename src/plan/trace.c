@@ -5,6 +5,7 @@
  */
 #include "plan/blocks.h"
 #include "plan/trace_inside.h"
+#include "tape/away.h"
 
 #include <limits.h>
 #include <string.h>
@@ -242,7 +243,7 @@ rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **o
         return RP_ERR_MEMORY;
     }
     t->trace->bump.ctx = ctx;
-    t->bandwidth       = costs && ctx->away ? rp__cost_offload_bandwidth(costs) : 0;
+    t->bandwidth       = costs && ctx->away ? rp__cost_offload_bandwidth(costs, rp__away_in_memory(ctx->away)) : 0;
     rp__tape_plan_by(ctx, &(rp_planner){ .fate = leave_open, .recorded = recorded, .done = done, .region = &t->whole, .n_regions = 1, .self = t });
     rp__mem_observe(ctx->space[0], observe, t);
     *out = t;

@@ -155,6 +155,8 @@ rp_offload_options rp__away_options(const rp_away *a)
     return (rp_offload_options){ .folder = "/", .buffer_bytes = a->buffer_bytes };
 }
 
+bool rp__away_in_memory(const rp_away *a) { return a && a->place == &memory; }
+
 void rp__away_close(rp_away *a)
 {
     if (!a) return;

@@ -17,6 +17,8 @@ typedef struct rp_away rp_away;
 rp_status rp__away_open(rp_ctx *ctx, const rp_offload_options *options, rp_away **out);
 /* For a place of the same kind in a shapes-only context, which needs no folder of its own. */
 rp_offload_options rp__away_options(const rp_away *away);
+/* In another device's memory? NULL: nowhere, so false. */
+bool rp__away_in_memory(const rp_away *away);
 void rp__away_close(rp_away *away);         /* with tickets or without; NULL is fine */
 
 /* t is dense and begins its storage. errors RP_ERR_IO · RP_ERR_MEMORY */

@@ -65,7 +65,11 @@ typedef struct {
     double comm_seconds, comm_again_seconds;    /* all of the step and its replays, in talk with other ranks; of replays alone … */
     int64_t comm_bytes;                 /* … to whom each sends so many bytes */
     char units[RP_UNITS_CHARS];         /* what is gathered together; "" for one rank */
-    double away_seconds;                /* of again_seconds, what a plan's offloading takes: copied, waited for */
+    double away_seconds;                /* of again_seconds: offloaded slots are copied and waited for (found.offloaded_bytes) */
+    int64_t state_bytes;                /* of optimizer states that each update reads from disk and writes back … */
+    double state_seconds;               /* … for which it takes so much longer; of seconds */
+    double offload_bandwidth;           /* that both are reckoned with, bytes per second … */
+    bool offload_guessed;               /* … which nobody has measured or given */
     bool measured, estimated;           /* the cost table was measured here · is that of another machine, scratch is of this one */
     double solve_seconds;
     char machine[128], regions[RP_REGIONS_CHARS];

@@ -1,4 +1,5 @@
 /* train/loop_forecast.c -- what a recipe's steps will take: the stage asked, the step it settles on watched once more. */
+#include "tape/away.h"
 #include "train/loop_inside.h"
 
 rp_status rp__stage_costs(rp_stage *stage)
@@ -50,7 +51,11 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     f->bound           = s->placement.bound;
     f->seconds         = s->seconds;
     f->again_seconds   = s->again_seconds;
-    f->away_seconds    = s->plan ? s->plan->facts.away_seconds : 0;
+    f->away_seconds    = s->away_seconds;
+    f->state_bytes     = s->state_bytes;
+    f->state_seconds   = s->state_seconds;
+    f->offload_bandwidth = rp__cost_offload_bandwidth(stage->costs, rp__away_in_memory(stage->ctx->away));
+    f->offload_guessed   = rp__cost_offload_guessed(stage->costs, rp__away_in_memory(stage->ctx->away));
     f->ranks           = rp__comm_ranks(stage->ctx->comm);
     f->comm_seconds       = s->comm_seconds;
     f->comm_again_seconds = s->comm_again_seconds;

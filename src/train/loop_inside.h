@@ -54,7 +54,10 @@ typedef struct { int64_t rows, length; } rp_micro_shape;
 typedef struct {                        /* what a step's calls take by the machine's cost table */
     const rp_cost_table *costs;
     double seconds, again_seconds;      /* forward, backward and update · replays */
+    double forward_seconds;             /* of `seconds`, forwards */
     double comm_seconds, comm_again_seconds;    /* of both, in talk with other ranks; of replays alone */
+    int64_t state_bytes;                /* of optimizer states that an update reads from disk, and writes back … */
+    double state_seconds;               /* … and what it takes longer for that */
     rp_beside *beside;                  /* what of it runs beside something else is told here; NULL: nothing does */
     int64_t comm_bytes;                 /* that a rank sends, replays included */
 } rp_step_time;

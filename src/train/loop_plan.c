@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "ops/behind.h"
+#include "tape/away.h"
 #include "train/loop_inside.h"
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
@@ -52,6 +53,17 @@ typedef struct {
     rp_step_question question;
 } asked;
 
+/* A plan reckons segment by segment with what it offloads; musts and preferences that are followed offload besides. */
+static double away_seconds(const rp_stage *stage, const rp_step_time *t, const rp_step_plan *how)
+{
+    rp_dtype dtype  = stage->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
+    double backward = t->seconds - t->forward_seconds + t->again_seconds;
+    double all      = rp__cost_offload_seconds(stage->costs, rp__away_in_memory(stage->ctx->away), dtype, how->found.offloaded_bytes,
+                                               t->forward_seconds, backward);
+
+    return fmax(all, how->plan ? how->plan->facts.away_seconds : 0);
+}
+
 /* What was added up, less what runs beside something else. */
 static rp_status tell_time(const rp_stage *stage, const rp_step_time *t, rp_step_plan *how)
 {
@@ -72,7 +84,10 @@ static rp_status tell_time(const rp_stage *stage, const rp_step_time *t, rp_step
         how->hidden_seconds = t->seconds + t->again_seconds - how->seconds - how->again_seconds;
     }
     RP_CHECK(stage->ctx, isfinite(how->again_seconds), RP_ERR_MEMORY, "cannot allocate memory for the time of a step");
-    if (facts) how->again_seconds += facts->away_seconds;
+    how->away_seconds = away_seconds(stage, t, how);
+    how->again_seconds += how->away_seconds;
+    how->state_bytes   = t->state_bytes;
+    how->state_seconds = t->state_seconds;
     return RP_OK;
 }
 

@@ -37,6 +37,7 @@ static void count_call(rp_engine *e, int at, rp_pass pass, bool again)
     double seconds         = rp__cost_seconds(t->costs, call, pass), comm = rp__cost_comm_seconds(t->costs, call, pass);
 
     *(again ? &t->again_seconds : &t->seconds) += seconds;
+    if (pass == RP_FORWARD && !again) t->forward_seconds += seconds;
     t->comm_seconds += comm;
     if (again) t->comm_again_seconds += comm;
     t->comm_bytes += rp__cost_comm_bytes(call, pass);
@@ -84,18 +85,20 @@ static int64_t trained_bytes(const rp_engine *e)
     return bytes;
 }
 
-/* The update reads and writes weights and states, and reads gradients. States on disk come and go meanwhile, as fast as slots do. */
+/* The update reads and writes weights and states, and reads gradients. States on disk are read and written meanwhile, one after the other. */
 void rp__time_update(rp_engine *e)
 {
-    rp_dtype dtype = e->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
-    int64_t away   = rp__optim_away_bytes(e->optim);
-    double disk    = rp__cost_offload_bandwidth(e->time->costs);
+    rp_step_time *t = e->time;
+    rp_dtype dtype  = e->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
+    int64_t away    = rp__optim_away_bytes(e->optim);
+    double disk     = rp__cost_offload_bandwidth(t->costs, false);
     rp_mem now;
 
     rp_mem_read(e->ctx, 0, false, &now);
-    int64_t states = away ? away : now.live_at[RP_MEM_OPTIM];
-    double move    = rp__cost_move(e->time->costs, dtype, 3 * trained_bytes(e) + 2 * states);
-    double seconds = disk > 0 ? fmax(move, 2 * (double)away / disk) : move;
-    e->time->seconds += seconds;
-    if (e->time->beside) rp__beside_note(e->time->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, seconds, 0 });
+    int64_t states   = away ? away : now.live_at[RP_MEM_OPTIM];
+    double move      = rp__cost_move(t->costs, dtype, 3 * trained_bytes(e) + 2 * states);
+    t->state_bytes   = away;
+    t->state_seconds = fmax(2 * (double)away / disk - move, 0);
+    t->seconds += move + t->state_seconds;
+    if (t->beside) rp__beside_note(t->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, move + t->state_seconds, 0 });
 }

@@ -23,7 +23,7 @@ static void a_name_alone_is_a_data_sheet(void **state)
     assert_int_equal(rp__cost_memory(t), INT64_C(80000000000));
     assert_false(rp__cost_measured(t));
     assert_true(took > peak && took < 2 * peak);
-    assert_true(rp__cost_offload_bandwidth(t) > 40e9 && rp__cost_offload_bandwidth(t) <= 64e9);
+    assert_true(rp__cost_offload_bandwidth(t, false) > 40e9 && rp__cost_offload_bandwidth(t, false) <= 64e9);
     rp__cost_table_free(t);
     test_ctx_free(ctx);
 }
@@ -77,7 +77,7 @@ static void a_word_of_its_own_goes_before_the_data_sheet(void **state)
     (void)state;
     assert_true(rp__cost_seconds(as_it_is, &m, RP_FORWARD) > 1.9 * rp__cost_seconds(faster, &m, RP_FORWARD));
     assert_true(rp__cost_memory(as_it_is) == rp__cost_memory(faster));
-    assert_true(fabs(rp__cost_offload_bandwidth(faster) - 8e9) < 1);
+    assert_true(fabs(rp__cost_offload_bandwidth(faster, false) - 8e9) < 1);
     rp__cost_table_free(as_it_is);
     rp__cost_table_free(faster);
     test_ctx_free(ctx);
@@ -124,7 +124,7 @@ static void what_is_sent_to_other_ranks_goes_by_the_link(void **state)
     check_link("flops=1T, bandwidth=1T, offload=32G, link=64G, latency=0", 0.8 * 64e9, 0);
 }
 
-static void what_is_not_said_is_unknown(void **state)
+static void a_link_that_is_not_said_is_unknown_and_a_disk_is_guessed_to_be_slow(void **state)
 {
     rp_ctx *ctx      = shapes_ctx();
     rp_cost_table *t = device(ctx, "flops=1T, bandwidth=1T");
@@ -132,7 +132,8 @@ static void what_is_not_said_is_unknown(void **state)
     (void)state;
     assert_string_equal(rp__cost_machine(t), "device");
     assert_int_equal(rp__cost_memory(t), 0);
-    assert_true(rp__cost_offload_bandwidth(t) == 0);
+    assert_true(rp__cost_offload_guessed(t, false) && rp__cost_offload_guessed(t, true));
+    assert_true(rp__cost_offload_bandwidth(t, false) > 100e6 && rp__cost_offload_bandwidth(t, false) <= 1e9);
     assert_true(rp__cost_link(t) == 0);
     rp__cost_table_free(t);
     test_ctx_free(ctx);
@@ -197,7 +198,7 @@ int main(void)
         cmocka_unit_test(order_units_and_spaces_mean_nothing),
         cmocka_unit_test(a_word_of_its_own_goes_before_the_data_sheet),
         cmocka_unit_test(what_is_sent_to_other_ranks_goes_by_the_link),
-        cmocka_unit_test(what_is_not_said_is_unknown),
+        cmocka_unit_test(a_link_that_is_not_said_is_unknown_and_a_disk_is_guessed_to_be_slow),
         cmocka_unit_test(what_is_wrong_is_told_in_one_sentence),
         cmocka_unit_test(no_memory_is_told),
     };

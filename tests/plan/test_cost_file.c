@@ -32,7 +32,7 @@ static void a_file_gives_back_the_table(void **state)
     assert_string_equal(rp__cost_machine(back), rp__cost_machine(t));
     assert_true(rp__cost_seconds(back, &m, RP_FORWARD) == rp__cost_seconds(t, &m, RP_FORWARD));
     assert_true(rp__cost_move(back, RP_BF16, 1 << 20) == rp__cost_move(t, RP_BF16, 1 << 20));
-    assert_true(rp__cost_offload_bandwidth(back) == 1.25e9);
+    assert_true(rp__cost_offload_bandwidth(back, false) == 1.25e9);
     assert_true(rp__cost_measured(back));
     char *again = text_of(ctx, back);
     assert_string_equal(text, again);

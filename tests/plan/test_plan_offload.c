@@ -13,7 +13,7 @@
 
 #define FAST "name=test, memory=1GB, flops=1e12, bandwidth=1e13, offload=1e15"
 #define SLOW "name=test, memory=1GB, flops=1e12, bandwidth=1e13, offload=1e3"
-#define NO_LANE "name=test, memory=1GB, flops=1e12, bandwidth=1e13"
+#define GUESSED "name=test, memory=1GB, flops=1e12, bandwidth=1e13"
 #define ALL_MAY_GO "[{ op: '*', fate: prefer_offload }]"
 
 static int n_draws(void) { return test_few_or(4, 30); }
@@ -310,11 +310,10 @@ static void slots_go_to_a_folder_as_well(void **state)
     assert_int_equal(n_files_in(temp_dir), 0);
 }
 
-static void nothing_goes_where_the_lane_is_slow_or_unknown(void **state)
+static void nothing_goes_where_the_lane_is_slow(void **state)
 {
     (void)state;
     assert_int_equal(compare_on(&models[0], NULL, SLOW), 0);
-    assert_int_equal(compare_on(&models[0], NULL, NO_LANE), 0);
 }
 
 /* What no schedule gets below. */
@@ -336,7 +335,7 @@ static int check_bounds(const sizes *model, const char *rules)
     int64_t least;
     int n_fewer = 0;
 
-    planner_open(&p, model, NULL, NO_LANE, rules);
+    planner_open(&p, model, NULL, GUESSED, rules);
     assert_ok(p.d.ctx, rp__plan_least(p.d.ctx, &p.question.problem, &least));
     for (int64_t budget = least, all = height_of_all(&p); budget <= all; budget += (all - least) / 20 + 1) {
         assert_ok(p.d.ctx, rp__step_within(&p.program, &p.question, budget, &plan));
@@ -433,7 +432,7 @@ int main(void)
         cmocka_unit_test(what_is_away_is_reckoned_to_the_byte_but_for_one_value),
         cmocka_unit_test(a_fast_lane_makes_plans_cheaper_and_changes_no_bit),
         cmocka_unit_test(slots_go_to_a_folder_as_well),
-        cmocka_unit_test(nothing_goes_where_the_lane_is_slow_or_unknown),
+        cmocka_unit_test(nothing_goes_where_the_lane_is_slow),
         cmocka_unit_test(the_bound_that_is_told_is_that_of_the_budget), cmocka_unit_test(only_what_prefers_to_goes),
         cmocka_unit_test(what_goes_is_in_the_plans_file_and_refused_where_it_may_not),
     };
