@@ -40,7 +40,7 @@ static rp_status make(rp_ctx *ctx, const rp_engine *engine, rp_comm **out)
 /* What a step needs is there before the first one: a rank alone that finds no memory keeps all others waiting. */
 static rp_status furnish(rp_ctx *ctx, rp_comm *comm)
 {
-    comm->part = rp__host_alloc(ctx, comm->group.ranks * (int64_t)sizeof *comm->part);
+    comm->part = rp__host_alloc(ctx, (1 + RP_LISTS) * comm->group.ranks * (int64_t)sizeof *comm->part);
     comm->said = rp__host_alloc(ctx, comm->group.ranks * (int64_t)sizeof *comm->said);
     if (!comm->part || !comm->said) return RP_ERR_MEMORY;
     return rp__comm_make_room(ctx, comm, comm->group.ranks > 1 ? FIRST_REQUESTS : 0);
@@ -124,6 +124,8 @@ rp_status rp__comm_across(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
     const rp_engine_group known = { .rank = rank / ranks, .ranks = whole->group.ranks / ranks };
     return split(ctx, whole, rank % ranks, whole->engine == &rp__engine_shapes ? &known : NULL, out);
 }
+
+rp_comm_part *rp__comm_list(rp_comm *comm, rp_comm_list list) { return comm->part + (1 + list) * comm->group.ranks; }
 
 /* ---- the end ---- */
 

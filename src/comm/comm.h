@@ -94,6 +94,11 @@ rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, co
 /* Push what is under way: the libraries move bytes in calls alone. Cheap where nothing is. */
 void rp__comm_progress(rp_comm *comm);
 
+/* Room for one part of each rank, for those who lay out what is sent and received. It is the communicator's own, so that it is there on every
+ * rank, and good until the same list is asked for again. */
+typedef enum { RP_LIST_WHAT, RP_LIST_SEND, RP_LIST_RECEIVE, RP_LISTS } rp_comm_list;
+rp_comm_part *rp__comm_list(rp_comm *comm, rp_comm_list list);
+
 /* ---- small things, blocking ---- */
 
 /* Rank r's bytes come to all[r * bytes], at every rank. A NULL communicator is one rank alone, in all of these. */

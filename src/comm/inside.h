@@ -28,7 +28,7 @@ struct rp_comm {
     rp_comm *world;                     /* itself, or the one it is a part of */
     rp_request *request;                /* request id i is at i - 1 */
     int n_request, n_under_way;
-    rp_comm_part *part;                 /* of small things */
+    rp_comm_part *part;                 /* of small things, and RP_LISTS more (rp__comm_list) */
     int32_t *said;                      /* one of each rank, where all are asked for their status */
     char why[RP_ENGINE_WHY_CHARS];      /* of the last that failed */
     /* of the world alone */

@@ -46,8 +46,8 @@ static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_co
 /* request[]: of each piece. Those begun before one that cannot be are waited for by nobody: the ranks are out of step then. */
 static rp_status start(rp_ctx *ctx, const rp_gathering *ask, void *to, rp_comm_request *request)
 {
-    rp_comm_part part[RP_MOST_RANKS];
-    int64_t room = rp__slice_here(ctx, ask->n).room;
+    rp_comm_part *part = rp__comm_list(rp__gather_group(ctx, ask->from), RP_LIST_WHAT);
+    int64_t room       = rp__slice_here(ctx, ask->n).room;
 
     for (int i = 0; i < pieces_of(ctx, ask->from); i++) {
         lay_out(ctx, ask, i, part);
@@ -225,8 +225,9 @@ rp_status rp__ahead_pass(rp_ctx *ctx)
 
 static rp_status gather_now(rp_ctx *ctx, const rp_gathering *g, void *to, const char *what)
 {
-    rp_comm_request request[RP_MOST_RANKS] = { { 0 } };
+    rp_comm_request request[RP_MOST_RANKS];
 
+    for (int i = 0; i < pieces_of(ctx, g->from); i++) request[i] = (rp_comm_request){ 0 };
     RP_TRY(start(ctx, g, to, request));
     return wait_for(ctx, g, request, what);
 }

@@ -23,18 +23,11 @@ static left *at(rp_behind *b, int i) { return &b->under_way[(b->first + i) % MOS
 
 /* ---- one sum ---- */
 
-static int64_t between_bytes(const rp_ctx *ctx, int64_t room, int64_t bytes)
-{
-    int copies = rp__comm_ranks(ctx->replicas);
-
-    return copies > 1 ? copies * room * rp_dtype_bytes(rp__between_dtype(bytes)) : 0;
-}
-
 int64_t rp__behind_room(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
 {
     int64_t room = rp__slice_of(n, 0, rp__comm_ranks(group)).room;
 
-    return rp__align_up(n * bytes) + rp__align_up(rp__comm_ranks(group) * room * bytes) + rp__align_up(between_bytes(ctx, room, bytes));
+    return rp__align_up(n * bytes) + rp__align_up(rp__comm_ranks(group) * room * bytes) + rp__align_up(rp__between_room(ctx, room, bytes));
 }
 
 /* The oldest comes. */
@@ -75,7 +68,7 @@ static rp_status make_room(rp_behind *b, int64_t bytes, int64_t *offset)
 
 static rp_status begin(rp_behind *b, left *l, const void *whole, int64_t room)
 {
-    rp_comm_part part[RP_MOST_RANKS];
+    rp_comm_part *part = rp__comm_list(l->sum.group, RP_LIST_WHAT);
     uint8_t *copy = (uint8_t *)rp_tensor_data(b->buffer) + l->offset;
     int64_t sent  = rp__align_up(l->sum.n * l->sum.bytes);
 

@@ -35,8 +35,8 @@ rp_status rp__reduction_start(const rp_reduction *r, const rp_comm_part *part, c
 /* `mine` elements of this rank's slice, from `at` on. */
 rp_status rp__reduction_finish(const rp_reduction *r, const uint8_t *received, int64_t mine, int64_t at, rp_tensor *slice, bool adds,
                                rp_comm_request *request);
-/* What sums between groups are kept in, of gradients of so many bytes an element. */
-rp_dtype rp__between_dtype(int64_t bytes);
+/* Bytes of `between` for received parts `stride` elements apart; 0 where there are no groups. */
+int64_t rp__between_room(const rp_ctx *ctx, int64_t stride, int64_t bytes);
 
 /* A buffer of so many bytes, for the context's sums from here on. errors RP_ERR_MEMORY */
 rp_status rp__behind_open(rp_ctx *ctx, int64_t bytes);

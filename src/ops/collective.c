@@ -5,6 +5,7 @@
 
 enum {
     PIECES_BYTES = 4 << 20,             /* of scratch for one piece of all ranks: enough that latency does not show, little beside a block's weights */
+    WINDOW_BLOCKS = 4,                  /* stretches of a window that come to a rank at once */
     BLOCK        = 512,                 /* elements summed at a time, in the first cache */
     WHAT_CHARS   = 256
 };
@@ -166,21 +167,28 @@ static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
 }
 
 /* What sums between groups are kept in. */
-rp_dtype rp__between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
+static rp_dtype between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
+
+int64_t rp__between_room(const rp_ctx *ctx, int64_t stride, int64_t bytes)
+{
+    int copies = rp__comm_ranks(ctx->replicas);
+
+    return copies == 1 ? 0 : copies * piece_elems(stride, copies, bytes) * rp_dtype_bytes(between_dtype(bytes));
+}
 
 int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
 {
     int64_t room = rp__slice_here(ctx, rp_meta_elems(whole)).room, others = rp__comm_ranks(ctx->replicas) - 1;
 
-    return rp__gather_sends(ctx, whole, RP_FROM_ALL) + others * room * rp_dtype_bytes(rp__between_dtype(rp_dtype_bytes(whole->dtype)));
+    return rp__gather_sends(ctx, whole, RP_FROM_ALL) + others * room * rp_dtype_bytes(between_dtype(rp_dtype_bytes(whole->dtype)));
 }
 
 int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
 {
-    int ranks = rp__comm_ranks(group), copies = rp__comm_ranks(ctx->replicas);
-    int64_t piece = piece_elems(slice_in(group, n).room, ranks, bytes), own = 2 * ranks * piece * bytes;
+    int ranks     = rp__comm_ranks(group);
+    int64_t piece = piece_elems(slice_in(group, n).room, ranks, bytes);
 
-    return copies == 1 ? own : own + copies * piece * rp_dtype_bytes(rp__between_dtype(bytes));
+    return 2 * ranks * piece * bytes + rp__between_room(ctx, piece, bytes);
 }
 
 /* ---- parts of slices on their way to where they are summed ---- */
@@ -202,13 +210,12 @@ rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request)
 /* Alone, it is there already. */
 rp_status rp__reduction_start(const rp_reduction *r, const rp_comm_part *part, const uint8_t *from, int64_t origin, void *received, rp_comm_request *out)
 {
-    rp_comm_part send[RP_MOST_RANKS], receive[RP_MOST_RANKS];
-
     *out = (rp_comm_request){ 0 };
     if (r->ranks == 1) {
         memcpy(received, from + (part[0].first - origin) * r->bytes, (size_t)(part[0].count * r->bytes));
         return RP_OK;
     }
+    rp_comm_part *send = rp__comm_list(r->group, RP_LIST_SEND), *receive = rp__comm_list(r->group, RP_LIST_RECEIVE);
     for (int to = 0; to < r->ranks; to++) {
         send[to]    = (rp_comm_part){ part[to].first - origin, part[to].count };
         receive[to] = (rp_comm_part){ to * r->stride, part[r->rank].count };
@@ -216,27 +223,42 @@ rp_status rp__reduction_start(const rp_reduction *r, const rp_comm_part *part, c
     return rp__comm_exchange(r->ctx, r->group, from, send, received, receive, r->bytes, out);
 }
 
-/* The group's sum to those who hold the same slice, and theirs here. */
-static rp_status between_groups(const rp_reduction *r, summing s, int64_t n)
+/* The group's sum to those who hold the same slice, and theirs here: of n elements, `apart` from the next group's. */
+static rp_status between_groups(const rp_reduction *r, summing s, int64_t n, int64_t apart)
 {
-    rp_dtype dtype          = rp__between_dtype(r->bytes);
+    rp_dtype dtype          = between_dtype(r->bytes);
     int64_t elem            = rp_dtype_bytes(dtype);
     rp_comm_request request = { 0 };
-    rp_comm_part part[RP_MOST_RANKS];
-    summing own = s;
+    rp_comm_part *part      = rp__comm_list(r->replicas, RP_LIST_WHAT);
+    summing own             = s;
 
-    own.to       = r->between + rp__comm_rank(r->replicas) * r->stride * elem;
+    own.to       = r->between + rp__comm_rank(r->replicas) * apart * elem;
     own.to_dtype = dtype;
     own.at       = 0;
     own.adds     = false;
     sum_piece(&own, n, r->threads);
-    for (int g = 0; g < r->copies; g++) part[g] = (rp_comm_part){ g * r->stride, n };
+    for (int g = 0; g < r->copies; g++) part[g] = (rp_comm_part){ g * apart, n };
     RP_TRY(rp__comm_gather(r->ctx, r->replicas, own.to, r->between, part, (int)elem, &request));
     RP_TRY(wait_for(r, r->replicas, &request));
     s.parts      = r->between;
     s.from_dtype = dtype;
     s.ranks      = r->copies;
+    s.stride     = apart;
     sum_piece(&s, n, r->threads);
+    return RP_OK;
+}
+
+/* In pieces, so that many groups take no more room than two. */
+static rp_status all_between_groups(const rp_reduction *r, summing s, int64_t n)
+{
+    int64_t most = piece_elems(r->stride, r->copies, r->bytes), bytes = rp_dtype_bytes(s.from_dtype);
+
+    for (int64_t at = 0; at < n; at += most) {
+        summing piece = s;
+        piece.parts   = s.parts + at * bytes;
+        piece.at      = s.at + at;
+        RP_TRY(between_groups(r, piece, n - at < most ? n - at : most, most));
+    }
     return RP_OK;
 }
 
@@ -245,7 +267,7 @@ rp_status rp__reduction_finish(const rp_reduction *r, const uint8_t *received, i
     summing s = { received, r->dtype, slice->m.dtype, r->ranks, r->stride, at, rp_tensor_data(slice), adds };
 
     RP_TRY(wait_for(r, r->group, request));
-    if (r->copies > 1) return between_groups(r, s, mine);
+    if (r->copies > 1) return all_between_groups(r, s, mine);
     if (mine) sum_piece(&s, mine, r->threads);
     return RP_OK;
 }
@@ -260,20 +282,34 @@ void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)
 
 /* ---- a whole, in pieces of every slice at once ---- */
 
+/* Piece i of what is a rank's. */
+static rp_comm_part piece_of(const rp_reduction *r, rp_comm_part all, int64_t i)
+{
+    int64_t left = all.count - i * r->stride;
+
+    return (rp_comm_part){ all.first + i * r->stride, left < 0 ? 0 : left < r->stride ? left : r->stride };
+}
+
+static rp_comm_part slice_piece(const rp_reduction *r, int rank, int64_t i)
+{
+    rp_slice s = rp__slice_of(r->n, rank, r->ranks);
+
+    return piece_of(r, (rp_comm_part){ s.first, s.count }, i);
+}
+
 void rp__reduction_piece(const rp_reduction *r, int64_t i, rp_comm_part *part)
 {
-    for (int rank = 0; rank < r->ranks; rank++) {
-        rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
-        int64_t left = s.count - i * r->stride;
-        part[rank]   = (rp_comm_part){ s.first + i * r->stride, left < 0 ? 0 : left < r->stride ? left : r->stride };
-    }
+    for (int rank = 0; rank < r->ranks; rank++) part[rank] = slice_piece(r, rank, i);
 }
+
+/* A rank alone has no lists. */
+static rp_comm_part *list_of(const rp_reduction *r, rp_comm_part *alone) { return r->group ? rp__comm_list(r->group, RP_LIST_WHAT) : alone; }
 
 static uint8_t *scratch_of(const rp_reduction *r, int64_t i) { return r->scratch + i % 2 * r->ranks * r->stride * r->bytes; }
 
 static rp_status start_piece(const rp_reduction *r, const void *whole, int64_t i, rp_comm_request *out)
 {
-    rp_comm_part part[RP_MOST_RANKS];
+    rp_comm_part alone, *part = list_of(r, &alone);
 
     rp__reduction_piece(r, i, part);
     return rp__reduction_start(r, part, whole, 0, scratch_of(r, i), out);
@@ -282,14 +318,12 @@ static rp_status start_piece(const rp_reduction *r, const void *whole, int64_t i
 static rp_status reduce_pieces(const rp_reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds)
 {
     rp_comm_request under_way[2] = { { 0 }, { 0 } };
-    rp_comm_part part[RP_MOST_RANKS];
     int64_t n = (room + r->stride - 1) / r->stride;
 
     RP_TRY(start_piece(r, whole, 0, &under_way[0]));
     for (int64_t i = 0; i < n; i++) {
         if (i + 1 < n) RP_TRY(start_piece(r, whole, i + 1, &under_way[(i + 1) % 2]));
-        rp__reduction_piece(r, i, part);
-        RP_TRY(rp__reduction_finish(r, scratch_of(r, i), part[r->rank].count, i * r->stride, slice, adds, &under_way[i % 2]));
+        RP_TRY(rp__reduction_finish(r, scratch_of(r, i), slice_piece(r, r->rank, i).count, i * r->stride, slice, adds, &under_way[i % 2]));
     }
     return RP_OK;
 }
@@ -321,25 +355,27 @@ static rp_comm_part in_slice(const rp_reduction *r, int rank, int64_t first, int
     return (rp_comm_part){ from, end > from ? end - from : 0 };
 }
 
+/* Elements that one rank sums at a time: of each rank it gets as many, so many ranks send less at once. */
 static int64_t window_stride(const rp_ctx *ctx, int64_t n, int64_t count)
 {
-    int64_t room = rp__slice_here(ctx, n).room;
+    int64_t room = rp__slice_here(ctx, n).room, ranks = rp__comm_ranks(rp__group(ctx));
+    int64_t most = ranks > WINDOW_BLOCKS ? (WINDOW_BLOCKS * count + ranks - 1) / ranks : count;
 
-    return room < count ? room : (count + RP_SLICE_ELEMS - 1) / RP_SLICE_ELEMS * RP_SLICE_ELEMS;
+    most = (most + RP_SLICE_ELEMS - 1) / RP_SLICE_ELEMS * RP_SLICE_ELEMS;
+    return room < most ? room : most;
 }
 
 int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t bytes)
 {
-    int64_t stride = window_stride(ctx, n, count), copies = rp__comm_ranks(ctx->replicas);
-    int64_t own    = rp__align_up(rp__comm_ranks(rp__group(ctx)) * stride * bytes);
+    int64_t stride = window_stride(ctx, n, count);
 
-    return copies == 1 ? own : own + copies * stride * rp_dtype_bytes(rp__between_dtype(bytes));
+    return rp__align_up(rp__comm_ranks(rp__group(ctx)) * stride * bytes) + rp__between_room(ctx, stride, bytes);
 }
 
 rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, int bytes, int64_t first, int64_t count, void *to, rp_comm_request *out)
 {
     rp_reduction r = rp__reduction_over(c, rp__group(c->ctx), n, RP_F32);
-    rp_comm_part part[RP_MOST_RANKS];
+    rp_comm_part alone, *part = list_of(&r, &alone);
     int64_t mine = 0;
 
     *out = (rp_comm_request){ 0 };
@@ -353,27 +389,53 @@ rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, in
     return RP_OK;
 }
 
+/* Piece i of the stretch: of every rank's part of it as many elements. */
+static rp_status send_piece(const rp_reduction *r, const void *from, int64_t first, int64_t count, int64_t i, void *received, rp_comm_request *out)
+{
+    rp_comm_part alone, *part = list_of(r, &alone);
+
+    for (int rank = 0; rank < r->ranks; rank++) {
+        part[rank] = piece_of(r, in_slice(r, rank, first, count), i);
+        if (!part[rank].count) part[rank].first = first;
+    }
+    return rp__reduction_start(r, part, from, first, received, out);
+}
+
+/* As many as the longest part of a rank has. */
+static int64_t pieces_of(const rp_reduction *r, int64_t first, int64_t count)
+{
+    int64_t most = 0;
+
+    for (int rank = 0; rank < r->ranks; rank++) {
+        rp_comm_part part = in_slice(r, rank, first, count);
+        if (part.count > most) most = part.count;
+    }
+    return (most + r->stride - 1) / r->stride;
+}
+
 rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,
                           rp_comm_request *out)
 {
     rp_reduction r = rp__reduction_over(c, rp__group(c->ctx), n, dtype);
-    rp_comm_part part[RP_MOST_RANKS];
 
     r.stride = window_stride(c->ctx, n, count);
-    for (int rank = 0; rank < r.ranks; rank++) {
-        part[rank] = in_slice(&r, rank, first, count);
-        if (!part[rank].count) part[rank].first = first;
-    }
-    return rp__reduction_start(&r, part, from, first, received, out);
+    return send_piece(&r, from, first, count, 0, received, out);
 }
 
-rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, int64_t first, int64_t count, void *received, rp_comm_request *sent,
-                         rp_tensor *slice, bool adds)
+rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,
+                         rp_comm_request *sent, rp_tensor *slice, bool adds)
 {
-    rp_reduction r       = rp__reduction_over(c, rp__group(c->ctx), n, dtype);
+    rp_reduction r    = rp__reduction_over(c, rp__group(c->ctx), n, dtype);
     rp_comm_part mine = in_slice(&r, r.rank, first, count);
+    int64_t here      = rp__slice_of(n, r.rank, r.ranks).first, pieces;
 
     r.stride  = window_stride(c->ctx, n, count);
     r.between = (uint8_t *)received + rp__align_up(r.ranks * r.stride * r.bytes);
-    return rp__reduction_finish(&r, received, mine.count, mine.count ? mine.first - rp__slice_of(n, r.rank, r.ranks).first : 0, slice, adds, sent);
+    pieces    = pieces_of(&r, first, count);
+    for (int64_t i = 0; i < pieces; i++) {
+        rp_comm_part piece = piece_of(&r, mine, i);
+        if (i) RP_TRY(send_piece(&r, from, first, count, i, received, sent));
+        RP_TRY(rp__reduction_finish(&r, received, piece.count, piece.count ? piece.first - here : 0, slice, adds, sent));
+    }
+    return RP_OK;
 }

@@ -21,8 +21,8 @@
 #include "ops/ahead.h"
 #include "ops/common.h"
 
-/* Lists of ranks stand on the stack. */
-enum { RP_MOST_RANKS = 4096 };
+/* One number of each rank stands on the stack. */
+enum { RP_MOST_RANKS = 16384 };
 
 /* The group that a call talks in: those who hold one copy of the weights together. */
 static inline rp_comm *rp__group(const rp_ctx *ctx) { return ctx->shards; }
@@ -46,13 +46,14 @@ int64_t rp__part_elems(const rp_ctx *ctx, int64_t n);
 
 /* A stretch of a whole of n elements comes here from the slices it lies in: `to` is there when its request has been waited for. */
 rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, int bytes, int64_t first, int64_t count, void *to, rp_comm_request *out);
-/* A stretch of every rank's whole goes to those who hold it, whose own goes to `received` … */
+/* A stretch of every rank's whole goes to those who hold it, whose own goes to `received`. Where they are many, in several pieces: the first
+ * is begun … */
 rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,
                           rp_comm_request *out);
-/* … where, when that request has been waited for, it is summed, into this rank's slice. */
-rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, int64_t first, int64_t count, void *received, rp_comm_request *sent,
-                         rp_tensor *slice, bool adds);
-/* Bytes of `received` for stretches of up to `count` elements of `bytes` each. */
+/* … and waited for here, summed into this rank's slice, and followed by the others. */
+rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,
+                         rp_comm_request *sent, rp_tensor *slice, bool adds);
+/* Bytes of `received` for stretches of up to `count` elements of `bytes` each: at most four such stretches, and 4 MiB where there are groups. */
 int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t bytes);
 /* Waits for a request; RP_OK where there is none. */
 rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request);

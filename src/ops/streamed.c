@@ -48,8 +48,8 @@ static rp_status settle(rp_streamed *s)
 
     if (row < 0) return RP_OK;
     s->on_its_way = -1;
-    return rp__window_sum(s->c, s->rows * s->width, rp__grad_dtype(s->c, s->in), row * s->width, elems_from(s, row), s->received, &s->sent,
-                          s->c->grad_in[s->in], s->c->grad_adds[s->in]);
+    return rp__window_sum(s->c, s->rows * s->width, rp__grad_dtype(s->c, s->in), s->gradient[which(s, row)], row * s->width, elems_from(s, row),
+                          s->received, &s->sent, s->c->grad_in[s->in], s->c->grad_adds[s->in]);
 }
 
 rp_status rp__streamed_send(rp_streamed *s, int64_t row)

@@ -1,4 +1,4 @@
-/* Claims about ops that ranks make together. Run alone they are those of one rank; CMake runs them as jobs of 2, 3 and 4 ranks of each MPI. */
+/* Claims about ops that ranks make together. Run alone they are those of one rank; CMake runs them as jobs of 2, 3, 4 and 6 ranks of each MPI. */
 #include "rp_test.h"
 
 #include "ops/ahead.h"
@@ -167,6 +167,45 @@ static void sums_that_are_left_to_come_are_the_same(void **state)
         the_gradient_of_a_slice_is_the_sum_over_ranks(state);
         rp__behind_close(ctx);
     }
+}
+
+/* Two pieces of each slice's sum go between more than two groups. */
+static void check_copies(rp_dtype dtype, int copies, int64_t n)
+{
+    int together    = ranks / copies;
+    rp_slice here   = rp__slice_of(n, rank % together, together);
+    rp_meta m       = rp_meta_1d(dtype, here.room), whole_meta = rp_meta_1d(dtype, n);
+    rp_tensor *part = make(&m), *sum = make(&m), *dy = make(&whole_meta);
+    rp_attr_whole whole = flat(n);
+    call c;
+
+    draw(part, 1, 0);
+    draw(dy, 2, rank);
+    forward(&rp_op_all_gather, &whole, &part, 1, &c);
+    assert_ok(ctx, rp__op_backward(&(rp_op_call){ .meta = &c.m, .grad_out = { dy }, .grad_in = { sum } }));
+    assert_ok(ctx, rp__behind_settle(ctx, NULL));
+    for (int64_t e = 0; e < here.room; e++) assert_true(rp_elem_get(sum, e) == (e < here.count ? sum_of_ranks(here.first + e) : 0));
+    end(&c);
+    rp_tensor_unref(part);
+    rp_tensor_unref(sum);
+    rp_tensor_unref(dy);
+}
+
+static void groups_that_hold_copies_sum_over_all_of_them(void **state)
+{
+    (void)state;
+    for (int copies = 2; copies <= ranks; copies++) {
+        if (ranks % copies) continue;
+        rp__ranks_leave(ctx);
+        assert_ok(ctx, rp__ranks_join(ctx, world, copies));
+        check_copies(RP_BF16, copies, 33);
+        check_copies(RP_F32, copies, 900007);
+        assert_ok(ctx, rp__behind_open(ctx, 1 << 24));
+        check_copies(RP_F32, copies, 900007);
+        rp__behind_close(ctx);
+    }
+    rp__ranks_leave(ctx);
+    assert_ok(ctx, rp__ranks_join(ctx, world, 1));
 }
 
 static void a_sum_that_is_scattered_has_the_gathered_gradient(void **state)
@@ -419,6 +458,7 @@ int main(void)
         cmocka_unit_test(every_rank_gathers_the_whole),
         cmocka_unit_test(the_gradient_of_a_slice_is_the_sum_over_ranks),
         cmocka_unit_test(sums_that_are_left_to_come_are_the_same),
+        cmocka_unit_test(groups_that_hold_copies_sum_over_all_of_them),
         cmocka_unit_test(a_sum_that_is_scattered_has_the_gathered_gradient),
         cmocka_unit_test(a_head_that_comes_in_blocks_has_the_bits_of_a_gathered_one),
         cmocka_unit_test(what_is_asked_for_ahead_is_what_is_gathered),

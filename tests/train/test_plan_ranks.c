@@ -200,6 +200,39 @@ static void more_ranks_take_less_each(void **state)
     }
 }
 
+/* What one rank gets from the others of a block's gradient is bounded, however many they are. */
+static void a_head_takes_less_on_more_ranks_up_to_16384(void **state)
+{
+    (void)state;
+    int64_t before = INT64_MAX;
+
+    for (int ranks = 4; ranks <= 16384; ranks *= test_takes_samples() ? 64 : 4) {
+        char text[32];
+        rp_forecast f = forecast("llama3_8b_full_distributed", of_8b, (const char *const[]){ ranks_text(ranks, text), "gradient_accumulation_steps=1",
+                                 "enable_activation_checkpointing=true", NULL }, 0);
+        assert_int_equal(f.ranks, ranks);
+        assert_true(f.found.memory.peak_bytes < before);
+        before = f.found.memory.peak_bytes;
+    }
+}
+
+/* Llama 3.1 405B. */
+static void the_largest_model_is_planned_on_16384_ranks_and_no_more(void **state)
+{
+    static const char large[] = "model.overrides={num_hidden_layers: 126, hidden_size: 16384, intermediate_size: 53248, num_attention_heads: 128}";
+    const char *const setting[] = { "dist.ranks=16384", large, "gradient_accumulation_steps=1", "max_seq_len=2048", NULL };
+    const char *const more[]    = { "dist.ranks=16385", large, NULL };
+    rp_forecast f = forecast("llama3_70b_full_distributed", of_70b, setting, INT64_C(80000000000));
+    asked a       = ask("llama3_70b_full_distributed", of_70b, more, 0);
+    rp_forecast none;
+
+    (void)state;
+    assert_true(f.feasible && f.ranks == 16384 && f.found.memory.reserved_bytes <= INT64_C(80000000000));
+    assert_int_equal(rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = "h100" }, &a.report, &none), RP_ERR_UNSUPPORTED);
+    assert_non_null(strstr(rp_error(a.ctx), "16385 ranks are more than 16384"));
+    done(&a);
+}
+
 static void units_are_told(void **state)
 {
     rp_forecast f = TINY("dist.ranks=2", "dist.custom_sharded_layers=[output]");
@@ -321,6 +354,8 @@ int main(void)
         cmocka_unit_test(weights_that_stay_in_parts_are_sent_again_by_neighbours_alone),
         cmocka_unit_test(groups_that_hold_copies_send_each_other_their_sums),
         cmocka_unit_test(more_ranks_take_less_each),
+        cmocka_unit_test(a_head_takes_less_on_more_ranks_up_to_16384),
+        cmocka_unit_test(the_largest_model_is_planned_on_16384_ranks_and_no_more),
         cmocka_unit_test(units_are_told),
         cmocka_unit_test(llama_3_8b_fits_4_ranks_of_24_gb_and_70b_8_of_80),
         cmocka_unit_test(embedding_and_head_in_units_of_their_own_take_less),
