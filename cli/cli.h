@@ -17,6 +17,7 @@ typedef struct {
     rp_ctx *ctx;                                /* for messages and recipes; a command that computes opens its own */
     const char *command;
     struct rp_comm *comm;                       /* of cli_open_ranks; NULL: this process alone */
+    bool allow_plugins;                         /* --allow-plugins was given: recipes may load the libraries that they name */
 } cli;
 
 typedef enum { CLI_FLAG, CLI_TEXT, CLI_INT, CLI_NUMBER } cli_option_kind;   /* bool, const char *, int64_t, double */
@@ -42,6 +43,7 @@ typedef struct {
     const cli_option *option;
     int n_options, least_words, most_words;
     bool settings;                              /* KEY=VALUE and ~KEY may come, in any order */
+    bool plugins;                               /* it runs what a recipe names: --allow-plugins may come */
     size_t fields_bytes;                        /* of the struct that the options fill … */
     const void *defaults;                       /* … and what is in it before; NULL: zeros */
     int (*run)(cli *c, const void *fields, const cli_args *args);

@@ -251,11 +251,11 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_explain = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--allow-plugins]",
     .about = "Tell of every slot of a recipe's step what becomes of it, which rule or region decided that and what its replay\n"
              "costs; what modules and classes of memory add up to; and whose the memory is at the peak. Neither weights nor data\n"
              "are read. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key, ~KEY removes one.",
     CLI_OPTIONS(explain_fields, options),
-    .least_words = 1, .most_words = 1, .settings = true,
+    .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = explain,
 };

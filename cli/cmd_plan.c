@@ -198,10 +198,10 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_plan = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE] [--allow-plugins]",
     .about = "Tell whether a recipe's step fits its memory budget, to the byte; where its peak is; what the fit costs in time, and\n"
              "how close that is to the best there is. Neither weights nor data are read. Exit code 3: nothing fits.",
     CLI_OPTIONS(plan_fields, options),
-    .least_words = 1, .most_words = 1, .settings = true,
+    .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = plan,
 };

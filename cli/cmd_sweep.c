@@ -194,11 +194,11 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_sweep = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json] [--points N] [--measure [--pairs N] | --device SPEC]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--points N] [--measure [--pairs N] | --device SPEC] [--allow-plugins]",
     .about = "Tell what a recipe's step takes and what it costs at budgets from the least that a plan fits to what keeping all takes,\n"
              "with modes everybody knows as points beside the curve. Neither weights nor data are read, unless --measure runs the\n"
              "steps: in pairs with mode none, on the recipe's weights and data, learning nothing and writing nothing.",
     CLI_OPTIONS(sweep_fields, options),
-    .least_words = 1, .most_words = 1, .settings = true,
+    .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = sweep,
 };

@@ -195,10 +195,10 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_train = {
-    .usage = "CONFIG [KEY=VALUE ...] [--nproc N]",
+    .usage = "CONFIG [KEY=VALUE ...] [--nproc N] [--allow-plugins]",
     .about = "Train the model of a recipe. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key,\n"
              "~KEY removes one. Metrics, states, the trained model and a report are written under output_dir.",
     CLI_OPTIONS(train_fields, options),
-    .least_words = 1, .most_words = 1, .settings = true,
+    .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = train,
 };

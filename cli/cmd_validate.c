@@ -19,7 +19,7 @@ static int try_model(cli *c, const rp_recipe *recipe, const char *name)
     rp_report report;
 
     rp__report_open(&report, c->ctx);
-    rp_status status = rp__recipe_open_plugins(recipe, &report);
+    rp_status status = rp__recipe_look_at_plugins(recipe, &report);
     if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, &words);
     int code = cli_tell(c, &report, status);
     if (code != CLI_GO) return code;

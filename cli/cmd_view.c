@@ -77,6 +77,7 @@ static rp_status read_recipe(cli *c, places *p, rp_report *report, rp_recipe **o
     if (p->machine && !p->device && is_device(c, p->machine)) p->device = p->machine;
     rp_status status   = rp__recipe_read(c->ctx, p->plan, recipe, (int64_t)strlen(recipe), 0, NULL, report, out);
     rp__plan_text_free(text);
+    if (status == RP_OK) rp_recipe_allow_plugins(*out, c->allow_plugins);
     return status;
 }
 
@@ -146,11 +147,11 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_view = {
-    .usage = "RUN_DIR|PLAN [-o FILE.html] [--device SPEC]",
+    .usage = "RUN_DIR|PLAN [-o FILE.html] [--device SPEC] [--allow-plugins]",
     .about = "Make the report of a run or of a plan: memory over the step, the arena, what becomes of every slot, the curve of\n"
              "budgets, the losses. One page that needs nothing beside it. A run leaves the same without the curve. PLAN is what\n"
              "'reprise plan -o' wrote.",
     CLI_OPTIONS(view_fields, options),
-    .least_words = 1, .most_words = 1,
+    .least_words = 1, .most_words = 1, .plugins = true,
     .run = view,
 };

@@ -131,6 +131,7 @@ static int fill_line(const cli *c, const cli_job *job, const char *program, cons
     add(l, c->command);
     for (int i = 0; i < job->args->n_settings; i++) add(l, job->args->setting[i]);
     if (!job->threads) add(l, l->threads);
+    if (c->allow_plugins) add(l, "--allow-plugins");
     add(l, "--");
     for (int i = 0; i < job->args->n_words; i++) add(l, job->args->word[i]);
     add(l, NULL);

@@ -30,12 +30,24 @@ static void print_option(const cli_option *o)
     printf("  %-28s %s\n", left, o->help);
 }
 
+/* Of every command that runs what a recipe names. Its field is the command's cli. */
+static const cli_option allow_plugins = {
+    "allow-plugins", 0, CLI_FLAG, offsetof(cli, allow_plugins), NULL, "load the libraries that the recipe names: they run code", 0, 0,
+};
+
+/* The i-th of a command's options, NULL past the last. */
+static const cli_option *option_at(const cli_command *command, int i)
+{
+    if (i < command->n_options) return &command->option[i];
+    return i == command->n_options && command->plugins ? &allow_plugins : NULL;
+}
+
 static void print_help(const parser *p)
 {
     const char *gap = p->command->usage[0] ? " " : "";
 
     printf("usage: reprise %s%s%s\n\n%s\n\n", p->c->command, gap, p->command->usage, p->command->about);
-    for (int i = 0; i < p->command->n_options; i++) print_option(&p->command->option[i]);
+    for (int i = 0; option_at(p->command, i); i++) print_option(option_at(p->command, i));
     print_option(&(cli_option){ .name = "help", .letter = 'h', .help = "print this" });
 }
 
@@ -52,7 +64,7 @@ static int wrong_value(const parser *p, const cli_option *o, const char *shown, 
 
 static int set_option(parser *p, const cli_option *o, const char *shown, const char *value)
 {
-    void *field = (char *)p->fields + o->offset;
+    void *field = (o == &allow_plugins ? (char *)p->c : (char *)p->fields) + o->offset;
     bool any    = o->low == 0 && o->high == 0;
     double number;
 
@@ -77,8 +89,8 @@ static const cli_option *find_long(const parser *p, const char *name, size_t n, 
     const cli_option *found = NULL;
 
     *n_found = 0;
-    for (int i = 0; i < p->command->n_options; i++) {
-        const cli_option *o = &p->command->option[i];
+    for (int i = 0; option_at(p->command, i); i++) {
+        const cli_option *o = option_at(p->command, i);
         if (strncmp(o->name, name, n)) continue;
         found = o;
         if (!o->name[n]) {
@@ -111,7 +123,7 @@ static int unknown_option(const parser *p, const char *shown, int n_found)
     int n            = 0;
     const char *hint = key_hint(p, shown, room);
 
-    for (; n < p->command->n_options && n < RP_COUNT(names) - 2; n++) names[n] = p->command->option[n].name;
+    for (; option_at(p->command, n) && n < RP_COUNT(names) - 2; n++) names[n] = option_at(p->command, n)->name;
     names[n++]       = "help";
     names[n]         = NULL;
     const char *near = !strncmp(shown, "--", 2) ? rp__nearest(shown + 2, names) : NULL;

@@ -163,6 +163,7 @@ int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe 
     cli_print_report(&report);
     rp__report_close(&report);
     if (status == RP_OK) {
+        rp_recipe_allow_plugins(recipe, c->allow_plugins);
         *out = recipe;
         return CLI_GO;
     }

@@ -1,4 +1,5 @@
-/* 07_plugin -- conditions in a library, plugin/stages.c. A recipe names it in the same words, with a path from its own folder:
+/* 07_plugin -- conditions in a library, plugin/stages.c. A recipe names it in the same words, with a path from its own folder, and commands
+ * load it with --allow-plugins:
  *
  *   activation_checkpointing:
  *     conditions: [{ plugin: { library: ./stages.so, symbol: stage, args: { first: 1, last: 2 } } }]

@@ -197,6 +197,7 @@ RP_API int rp_module_checkpoint(rp_module *root, rp_module_condition condition, 
 
 /* A condition as recipes write it: "{ every_k_layers: { k: 2 } }", "{ any: [{ path: '*.mlp' }, { layers: [0, 7-9] }] }". A module type may be
  * one of your own.
+ * A plug-in in the text is loaded and runs code: pass no text that you do not trust.
  * errors  RP_ERR_CONFIG the text is no condition · RP_ERR_MATCH a plug-in that is not there · RP_ERR_MEMORY */
 RP_API rp_status rp_condition_read(rp_ctx *ctx, const char *text, rp_condition **out);
 RP_API void rp_condition_free(rp_condition *condition);
@@ -264,6 +265,7 @@ typedef struct {
  * used for every later step of that shape. */
 RP_API rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out);
 /* Rules as recipes write them: "[{ op: matmul, fate: keep }, { path: 'layers.0', fate: recompute }]".
+ * A plug-in in the text is loaded and runs code: pass no text that you do not trust.
  * errors  RP_ERR_CONFIG the text is no list of rules · RP_ERR_MATCH a plug-in that is not there · RP_ERR_MEMORY */
 RP_API rp_status rp_policy_read(rp_ctx *ctx, const char *name, const char *text, rp_policy **out);
 /* It must be in use nowhere: no module, no context, no record has it. */
@@ -411,6 +413,9 @@ typedef struct {
 /* Read a recipe: a YAML or JSON file with n_settings KEY=VALUE changes. The sentence of rp_error names the first error and how many
  * more there are. errors RP_ERR_CONFIG · RP_ERR_IO */
 RP_API rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_recipe **out);
+/* Allow rp_trainer_new to load the libraries that the recipe names as plug-ins (default: false). A library runs code of its author as soon as
+ * it is loaded: allow it for recipes that you trust. Without it such a recipe is refused with RP_ERR_CONFIG. */
+RP_API void rp_recipe_allow_plugins(rp_recipe *recipe, bool allow);
 RP_API void rp_recipe_free(rp_recipe *recipe);
 
 /* Everything before step 1, or before the step a resume goes on with: model, data, optimizer states, a rehearsal of the step's

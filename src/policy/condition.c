@@ -325,10 +325,20 @@ void rp__condition_in_list(rp_condition *c, const char *list)
     for (int i = 0; i < c->n_parts; i++) rp__condition_in_list(c->part[i], list);
 }
 
-void rp__condition_open(rp_condition *c, rp_report *report)
+void rp__condition_plugins(rp_condition *c, rp_plugin_use *use, rp_report *report)
 {
-    if (c->kind == RP_CONDITION_PLUGIN) rp__plugin_open(c, report);
-    for (int i = 0; i < c->n_parts; i++) rp__condition_open(c->part[i], report);
+    if (c->kind == RP_CONDITION_PLUGIN) use(c, report);
+    for (int i = 0; i < c->n_parts; i++) rp__condition_plugins(c->part[i], use, report);
+}
+
+void rp__condition_open(rp_condition *c, rp_report *report) { rp__condition_plugins(c, rp__plugin_open, report); }
+
+bool rp__condition_is_open(const rp_condition *c)
+{
+    if (c->kind == RP_CONDITION_PLUGIN && !c->opened) return false;
+    for (int i = 0; i < c->n_parts; i++)
+        if (!rp__condition_is_open(c->part[i])) return false;
+    return true;
 }
 
 void rp__condition_close(rp_condition *c)

@@ -52,8 +52,12 @@ static inline bool rp__every(int64_t i, int64_t k, int64_t offset) { return (i +
 /* Count the blocks of this list alone. `layers` must outlive the condition. */
 void rp__condition_in_list(rp_condition *condition, const char *layers);
 
+/* Use each of its plug-ins in the same way. */
+void rp__condition_plugins(rp_condition *condition, void (*use)(rp_condition *c, rp_report *report), rp_report *report);
 /* Open the libraries of its plug-ins; what is not there is an error in the report. A condition that was opened must be closed. */
 void rp__condition_open(rp_condition *condition, rp_report *report);
+/* Are all its plug-ins open? If not, nothing is known of what it holds for. */
+bool rp__condition_is_open(const rp_condition *condition);
 void rp__condition_close(rp_condition *condition);
 
 /* Our name of a module type ("TransformerBlock") from any accepted one, NULL if it is none. */

@@ -2,6 +2,8 @@
 #include "policy/plugin.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <sys/stat.h>
 
 /* What went wrong, as dlopen tells it, without the path that it begins with. */
 static const char *reason(const char *library)
@@ -11,6 +13,23 @@ static const char *reason(const char *library)
 
     if (!text) return "no reason given";
     return !strncmp(text, library, n) && !strncmp(text + n, ": ", 2) ? text + n + 2 : text;
+}
+
+void rp__plugin_refuse(rp_condition *c, rp_report *report)
+{
+    rp__report_error(report, c->place, "the plug-in '%s' runs code, and plug-ins are not allowed: '--allow-plugins' allows them "
+                     "(in C rp_recipe_allow_plugins)", c->library);
+}
+
+void rp__plugin_look(rp_condition *c, rp_report *report)
+{
+    struct stat file;
+
+    if (stat(c->library, &file))
+        rp__report_error(report, c->place, "cannot open the library '%s' for '%s': %s", c->library, c->symbol, strerror(errno));
+    else if (!S_ISREG(file.st_mode))
+        rp__report_error(report, c->place, "cannot open the library '%s' for '%s': it is no file", c->library, c->symbol);
+    else rp__report_note(report, c->place, "the plug-in '%s' is not run here: what '%s' chooses is not known", c->library, c->symbol);
 }
 
 void rp__plugin_open(rp_condition *c, rp_report *report)

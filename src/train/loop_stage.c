@@ -135,7 +135,7 @@ static void check_conditions(const rp_recipe *recipe, rp_module *root, rp_report
 {
     for (int i = 0; i < recipe->activation_checkpointing.n_conditions; i++) {
         rp_condition *c = recipe->activation_checkpointing.condition[i];
-        if (!rp__module_matches(root, rp_condition_holds, c))
+        if (rp__condition_is_open(c) && !rp__module_matches(root, rp_condition_holds, c))
             rp__report_error(report, c->place, "this condition holds for no module that is computed%s",
                              c->kind == RP_CONDITION_PATH ? " (of a list, name the members: 'layers.*')" : "");
     }

@@ -11,6 +11,7 @@ rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const ch
     return status;
 }
 
+void rp_recipe_allow_plugins(rp_recipe *recipe, bool allow) { recipe->allow_plugins = allow; }
 void rp_recipe_free(rp_recipe *recipe) { rp__recipe_free(recipe); }
 
 rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out)

@@ -112,6 +112,7 @@ struct rp_recipe {
         bool state_offload, sync_each_batch;
     } dist;
 
+    bool allow_plugins;                         /* whoever loads it says so; no key does */
     const char *file;                           /* the name it was read under */
     const rp_yaml_node *given[RP_RECIPE_MAX_KEYS];   /* by line of the table: what the user wrote, NULL for a default */
     rp_yaml_doc doc;
@@ -153,9 +154,12 @@ static inline int64_t rp__recipe_stay(const rp_recipe *recipe)
     return r->kind == RP_RESHARD_GROUP ? r->ranks : 0;
 }
 
-/* Open the libraries of its plug-ins. They stay open until the recipe goes; a second call does nothing.
- * errors  RP_ERR_MATCH the report says what is not there */
+/* Open the libraries of its plug-ins. They stay open until the recipe goes; a second call does nothing. The only place where what a file
+ * names is run: without `allow_plugins` a recipe that has a plug-in is refused here.
+ * errors  RP_ERR_CONFIG a plug-in is not allowed · RP_ERR_MATCH the report says what is not there */
 rp_status rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report);
+/* Check that the files of its plug-ins are there, and run nothing. errors RP_ERR_MATCH */
+rp_status rp__recipe_look_at_plugins(const rp_recipe *recipe, rp_report *report);
 /* Which modules become regions, and what decides fates. A selection borrows the recipe, whose plug-ins are open. errors RP_ERR_MEMORY */
 rp_status rp__recipe_selection(const rp_recipe *recipe, rp_ctx *ctx, rp_selection *out);
 /* May a rule offload? */

@@ -1,4 +1,5 @@
 /* train/recipe_conditions.c -- the conditions and rules of a recipe: read, and what its mode makes of them. */
+#include "policy/plugin.h"
 #include "policy/read.h"
 #include "train/recipe_internal.h"
 
@@ -34,15 +35,26 @@ void rp__recipe_bind_layers(rp_recipe *recipe)
         rp__condition_in_list(recipe->activation_checkpointing.rule[i].when, layers);
 }
 
-rp_status rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report)
+static bool use_plugins(const rp_recipe *recipe, rp_plugin_use *use, rp_report *report)
 {
     int before = report->n_errors;
 
     for (int i = 0; i < recipe->activation_checkpointing.n_conditions; i++)
-        rp__condition_open(recipe->activation_checkpointing.condition[i], report);
+        rp__condition_plugins(recipe->activation_checkpointing.condition[i], use, report);
     for (int i = 0; i < recipe->activation_checkpointing.n_rules; i++)
-        rp__condition_open(recipe->activation_checkpointing.rule[i].when, report);
-    return report->n_errors > before ? RP_ERR_MATCH : RP_OK;
+        rp__condition_plugins(recipe->activation_checkpointing.rule[i].when, use, report);
+    return report->n_errors == before;
+}
+
+rp_status rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report)
+{
+    if (!recipe->allow_plugins) return use_plugins(recipe, rp__plugin_refuse, report) ? RP_OK : RP_ERR_CONFIG;
+    return use_plugins(recipe, rp__plugin_open, report) ? RP_OK : RP_ERR_MATCH;
+}
+
+rp_status rp__recipe_look_at_plugins(const rp_recipe *recipe, rp_report *report)
+{
+    return use_plugins(recipe, rp__plugin_look, report) ? RP_OK : RP_ERR_MATCH;
 }
 
 void rp__recipe_close_plugins(rp_recipe *recipe)

@@ -243,7 +243,7 @@ void rp__recipe_note_idle(const rp_recipe *recipe, bool (*calls)(void *user, con
     const witness w          = { calls, user, report };
 
     for (int i = 0; i < recipe->activation_checkpointing.n_rules; i++)
-        if (!note_ops(&w, rule[i].when) && !policy->rule[i].n_decided)
+        if (!note_ops(&w, rule[i].when) && !policy->rule[i].n_decided && rp__condition_is_open(rule[i].when))
             rp__report_note(report, rule[i].place, "this rule decides nothing: no slot that is left to it matches");
     if (recipe->activation_checkpointing.mode != RP_MODE_SELECTIVE_OP || !rp__recipe_given(recipe, save)) return;
     for (int i = 0; i < recipe->activation_checkpointing.save.n; i++)

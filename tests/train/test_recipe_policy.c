@@ -80,6 +80,23 @@ static void wrong_conditions_and_rules_are_told(void **state)
     }
 }
 
+static void no_plugin_is_loaded_that_nobody_allowed(void **state)
+{
+    (void)state;
+    static const char *const text = MODEL "activation_checkpointing:\n  conditions: [{not: {plugin: {library: /absent.so, symbol: f}}}]\n"
+                                          "  rules: [{plugin: {library: /absent.so, symbol: f}, fate: keep}]\n";
+    reading r = read_one(text, NULL);
+
+    assert_read(&r);
+    assert_int_equal(rp__recipe_open_plugins(r.recipe, &r.report), RP_ERR_CONFIG);
+    assert_told(&r, "r.yaml:3: the plug-in '/absent.so' runs code, and plug-ins are not allowed: '--allow-plugins' allows them "
+                    "(in C rp_recipe_allow_plugins)");
+    assert_int_equal(r.report.n_errors, 2);
+    rp_recipe_allow_plugins(r.recipe, true);
+    assert_int_equal(rp__recipe_open_plugins(r.recipe, &r.report), RP_ERR_MATCH);
+    end(&r);
+}
+
 /* ---- other systems ---- */
 
 static void foreign_keys_are_translated_and_told(void **state)
@@ -257,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conditions_and_rules_become_trees),
         cmocka_unit_test(wrong_conditions_and_rules_are_told),
+        cmocka_unit_test(no_plugin_is_loaded_that_nobody_allowed),
         cmocka_unit_test(foreign_keys_are_translated_and_told),
         cmocka_unit_test(foreign_keys_without_equivalent_are_errors),
         cmocka_unit_test(names_are_checked_against_the_model),
