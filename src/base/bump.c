@@ -12,18 +12,30 @@ struct rp_bump_block {
     alignas(PIECE_ALIGN) char bytes[];
 };
 
+static int64_t aligned(int64_t bytes) { return (bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN; }
+
+int64_t rp__bump_more(const rp_bump *bump, int64_t bytes)
+{
+    const rp_bump_block *block = bump->block;
+    int64_t piece              = aligned(bytes);
+
+    if (block && block->size_bytes - block->used_bytes >= piece) return 0;
+    return (int64_t)sizeof *block + (piece > BLOCK_BYTES ? piece : BLOCK_BYTES);
+}
+
 void *rp__bump_alloc(rp_bump *bump, int64_t bytes)
 {
     rp_bump_block *block = bump->block;
+    int64_t more         = rp__bump_more(bump, bytes);
 
-    bytes = (bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
-    if (!block || block->size_bytes - block->used_bytes < bytes) {
-        int64_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        block = rp__host_alloc(bump->ctx, (int64_t)sizeof *block + size);
+    bytes = aligned(bytes);
+    if (more) {
+        block = rp__host_alloc(bump->ctx, more);
         if (!block) return NULL;
         block->older      = bump->block;
-        block->size_bytes = size;
+        block->size_bytes = more - (int64_t)sizeof *block;
         bump->block       = block;
+        bump->held_bytes += more;
     }
     void *piece = block->bytes + block->used_bytes;
     block->used_bytes += bytes;

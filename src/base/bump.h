@@ -7,7 +7,7 @@
 #include "base/base.h"
 
 typedef struct rp_bump_block rp_bump_block;
-typedef struct { rp_ctx *ctx; rp_bump_block *block; } rp_bump;   /* { .ctx = ctx } is an empty one */
+typedef struct { rp_ctx *ctx; rp_bump_block *block; int64_t held_bytes; } rp_bump;   /* { .ctx = ctx } is an empty one */
 
 /* Zeroed and aligned for any type. NULL after recording RP_ERR_MEMORY. */
 void *rp__bump_alloc(rp_bump *bump, int64_t bytes);
@@ -15,5 +15,8 @@ void *rp__bump_alloc(rp_bump *bump, int64_t bytes);
 char *rp__bump_text(rp_bump *bump, const char *text, int64_t bytes);
 char *rp__bump_format(rp_bump *bump, const char *fmt, ...) RP_PRINTF(2, 3);
 void rp__bump_free(rp_bump *bump);
+/* Of all its blocks. By how much they grow when a piece of `bytes` is cut. */
+static inline int64_t rp__bump_bytes(const rp_bump *bump) { return bump->held_bytes; }
+int64_t rp__bump_more(const rp_bump *bump, int64_t bytes);
 
 #endif

@@ -55,11 +55,13 @@ rp_status rp__template_render(rp_template *t, const json_t *variables, int64_t d
     rp_run run = { .of = t, .ctx = t->ctx, .bump = { .ctx = t->ctx }, .date = date, .out = &text, .result = &result, .line = 1 };
     rp_status status = run_all(&run, variables);
 
-    if (status == RP_OK) status = rp__bytes_push(t->ctx, &text, "", 1);
-    if (status == RP_ERR_MEMORY && run.over) status = RP_ERR_FORMAT;
+    if (status == RP_OK) status = rp__run_push(&run, &text, "", 1);
+    if (status == RP_ERR_MEMORY && run.over) status = RP_TEMPLATE_LIMIT;
     rp__bump_free(&run.bump);
-    result.text  = text.at;
-    result.bytes = text.n - 1;
+    result.text       = text.at;
+    result.bytes      = text.n - 1;
+    result.steps      = run.steps;
+    result.peak_bytes = run.peak_bytes;
     if (status == RP_OK) *out = result;
     else rp__template_text_free(&result);
     return status;

@@ -17,7 +17,8 @@
  * What is not there (extends, include, import, call, filter blocks, raw) is an error that names it: of a statement when the
  * template is read, of a filter, test or method when it is reached.
  *
- * A template is a stranger's program: depth, steps, memory and output have limits, so any template ends, and soon.
+ * A template is a stranger's program: depth, steps and memory have limits. A run ends after 4,000,000 steps, less than a second of a
+ * processor's time, and holds at most 64 MiB beside its variables.
  */
 #ifndef RP_TEMPLATE_H
 #define RP_TEMPLATE_H
@@ -35,6 +36,7 @@ typedef struct {
     int64_t bytes;
     rp_template_span *span;             /* what stood between {% generation %} and {% endgeneration %}, in order */
     int64_t n_spans;
+    int64_t steps, peak_bytes;          /* what the run took: work, and memory at once */
 } rp_template_text;
 
 /* `name` says in messages whose template it is. Nothing of the arguments is kept.
@@ -47,8 +49,8 @@ bool rp__template_marks_answers(const rp_template *template);
 
 /* `variables` is a JSON object; `date` is the second since 1970 that strftime_now tells, in UTC.
  * owner   the text is yours: rp__template_text_free
- * errors  RP_ERR_FORMAT it fails on these variables, refuses them (raise_exception) or runs into a limit, with its line ·
- *         RP_ERR_UNSUPPORTED a filter, test, method that is not known · RP_ERR_MEMORY */
+ * errors  RP_ERR_FORMAT it fails on these variables or refuses them (raise_exception), with its line · RP_ERR_UNSUPPORTED it exceeds a limit,
+ *         or a filter, test, method is not known · RP_ERR_MEMORY */
 rp_status rp__template_render(rp_template *template, const json_t *variables, int64_t date, rp_template_text *out);
 void rp__template_text_free(rp_template_text *text);
 

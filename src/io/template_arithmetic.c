@@ -85,8 +85,8 @@ static rp_status add_lists(rp_run *run, const rp_value *a, const rp_value *b, rp
 
 static rp_status add_texts(rp_run *run, rp_text a, rp_text b, rp_value *out)
 {
+    RP_TRY(rp__run_bytes(run, a.bytes + b.bytes, RP_BYTES_MOVED));
     char *both = rp__run_alloc(run, a.bytes + b.bytes + 1);
-
     if (!both) return RP_ERR_MEMORY;
     if (a.bytes) memcpy(both, a.at, (size_t)a.bytes);
     if (b.bytes) memcpy(both + a.bytes, b.at, (size_t)b.bytes);
@@ -101,7 +101,7 @@ static rp_status repeat(rp_run *run, const rp_value *what, int64_t times, rp_val
 
     if (times < 0 || !parts) times = 0;
     if (__builtin_mul_overflow(parts, times, &all) || all > RP_TEMPLATE_BYTES) return rp__run_step(run, RP_TEMPLATE_STEPS + 1);     /* an error */
-    RP_TRY(rp__run_step(run, what->kind == RP_V_TEXT ? all / 16 + times / 16 : all));
+    RP_TRY(rp__run_step(run, what->kind == RP_V_TEXT ? all / RP_BYTES_MOVED + times / RP_BYTES_SEEN : all));
     if (what->kind == RP_V_TEXT) {
         char *text = rp__run_alloc(run, all + 1);
         if (!text) return RP_ERR_MEMORY;
@@ -121,16 +121,16 @@ static rp_status format(rp_run *run, rp_text text, const rp_value *b, rp_value *
 {
     rp_bytes made  = { 0 };
     int64_t used   = 0, given = b->kind == RP_V_LIST && b->tuple ? b->list->n : 1;
-    rp_status status = RP_OK;
+    rp_status status = rp__run_bytes(run, text.bytes, RP_BYTES_MADE);
 
     for (int64_t i = 0; i < text.bytes && status == RP_OK; i++) {
         char next = i + 1 < text.bytes ? text.at[i + 1] : 0;
         rp_value part;
-        if (text.at[i] != '%') status = rp__bytes_push(run->ctx, &made, text.at + i, 1);
-        else if (next == '%') status = rp__bytes_push(run->ctx, &made, text.at + i++, 1);
+        if (text.at[i] != '%') status = rp__run_push(run, &made, text.at + i, 1);
+        else if (next == '%') status = rp__run_push(run, &made, text.at + i++, 1);
         else if ((next == 's' || next == 'd') && used < given) {
             status = rp__value_text(run, b->kind == RP_V_LIST && b->tuple ? &b->list->item[used] : b, &part);
-            if (status == RP_OK) status = rp__bytes_push(run->ctx, &made, part.text.at, part.text.bytes);
+            if (status == RP_OK) status = rp__run_push(run, &made, part.text.at, part.text.bytes);
             used++;
             i++;
         } else status = rp__run_fail(run, RP_ERR_UNSUPPORTED, "'%%' formats %%s and %%d alone, one for each value");

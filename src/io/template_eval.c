@@ -80,8 +80,9 @@ rp_status rp__run_attribute(rp_run *run, const rp_value *of, rp_text name, rp_va
     if (of->kind == RP_V_UNDEFINED) return not_defined(run, of, "a part of it is asked for");
     if (methods) RP_TRY(bound(run, methods, of, name, out, &found));
     if (found) return RP_OK;
-    const rp_value *entry = of->kind == RP_V_MAP || of->kind == RP_V_NAMESPACE ? rp__map_find(of->map, name) : NULL;
-    *out                  = entry ? *entry : (rp_value){ .kind = RP_V_UNDEFINED, .text = name };
+    const rp_value *entry = NULL;
+    if (of->kind == RP_V_MAP || of->kind == RP_V_NAMESPACE) RP_TRY(rp__map_find(run, of->map, name, &entry));
+    *out = entry ? *entry : (rp_value){ .kind = RP_V_UNDEFINED, .text = name };
     return RP_OK;
 }
 
@@ -95,12 +96,13 @@ static rp_status eval_attribute(rp_run *run, const rp_node *n, rp_value *out)
 
 static rp_status character(rp_run *run, rp_text text, int64_t i, rp_value *out)
 {
-    int64_t chars = rp__text_chars(text);
+    int64_t chars, at;
 
-    RP_TRY(rp__run_step(run, text.bytes / 64));
+    RP_TRY(rp__text_chars(run, text, &chars));
     if (i < 0) i += chars;
     if (i < 0 || i >= chars) return RP_OK;
-    int64_t at = rp__text_at(text, i), end = at + 1;
+    RP_TRY(rp__text_at(run, text, i, &at));
+    int64_t end = at + 1;
     while (end < text.bytes && ((uint8_t)text.at[end] & 0xc0) == 0x80) end++;
     *out = RP_TEXT_VALUE(text.at + at, end - at);
     return RP_OK;
@@ -187,12 +189,14 @@ static rp_status eval_slice(rp_run *run, const rp_node *n, rp_value *out)
     RP_TRY(rp__run_eval(run, n->a, &of));
     if (of.kind == RP_V_UNDEFINED) return not_defined(run, &of, "a part of it is asked for");
     if (of.kind != RP_V_LIST && of.kind != RP_V_TEXT) return rp__run_fail(run, RP_ERR_FORMAT, "%s has no slices", rp__value_kind_name(&of));
-    int64_t length = of.kind == RP_V_TEXT ? rp__text_chars(of.text) : of.list->n;
+    int64_t length = of.kind == RP_V_LIST ? of.list->n : 0, from, to;
+    if (of.kind == RP_V_TEXT) RP_TRY(rp__text_chars(run, of.text, &length));
     RP_TRY(slice_of(run, n, &of, length, &first, &last, &step));
     if (of.kind == RP_V_TEXT && step == 1) {
-        int64_t from = rp__text_at(of.text, first), to = rp__text_at(of.text, last);
+        RP_TRY(rp__text_at(run, of.text, first, &from));
+        RP_TRY(rp__text_at(run, of.text, last, &to));
         *out = RP_TEXT_VALUE(of.text.at + from, to > from ? to - from : 0);
-        return rp__run_step(run, of.text.bytes / 64);
+        return RP_OK;
     }
     RP_TRY(rp__value_items(run, &of, &items));
     RP_TRY(rp__list_new(run, out));

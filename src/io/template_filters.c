@@ -13,9 +13,9 @@ FILTER(f_trim)
     rp_value text;
 
     RP_TRY(rp__value_text(run, self, &text));
-    RP_TRY(rp__run_step(run, text.text.bytes / 64));
-    rp_text kept = rp__text_strip(text.text, chars && chars->kind == RP_V_TEXT ? &chars->text : NULL, true, true);
-    *out         = RP_TEXT_VALUE(kept.at, kept.bytes);
+    rp_text kept;
+    RP_TRY(rp__text_strip(run, text.text, chars && chars->kind == RP_V_TEXT ? &chars->text : NULL, true, true, &kept));
+    *out = RP_TEXT_VALUE(kept.at, kept.bytes);
     return RP_OK;
 }
 
@@ -60,10 +60,9 @@ static rp_status indented(rp_run *run, rp_text text, rp_text by, bool first, boo
     for (int64_t at = 0, line = 0; at < text.bytes || (line && at == text.bytes); line++) {
         const char *found = at < text.bytes ? memchr(text.at + at, '\n', (size_t)(text.bytes - at)) : NULL;
         int64_t end       = found ? found - text.at : text.bytes;
-        RP_TRY(rp__run_step(run, 1 + by.bytes / 16));
-        if (line ? blank || end > at : first && (blank || end > at)) RP_TRY(rp__bytes_push(run->ctx, out, by.at, by.bytes));
-        RP_TRY(rp__bytes_push(run->ctx, out, text.at + at, end - at + (found ? 1 : 0)));
-        if (out->n > RP_TEMPLATE_BYTES) return rp__run_fail(run, RP_ERR_FORMAT, "'indent' makes too long a text");
+        RP_TRY(rp__run_step(run, 1));
+        if (line ? blank || end > at : first && (blank || end > at)) RP_TRY(rp__run_push(run, out, by.at, by.bytes));
+        RP_TRY(rp__run_push(run, out, text.at + at, end - at + (found ? 1 : 0)));
         if (!found) break;
         at = end + 1;
     }
@@ -115,18 +114,19 @@ FILTER(f_tojson)
 /* ---- numbers ---- */
 
 /* What is no number is the default. */
-static double number_of(const rp_value *v, double fallback)
+static rp_status number_of(rp_run *run, const rp_value *v, double fallback, double *out)
 {
     char digits[64];
-    double read;
+    rp_text t;
 
-    if (rp__value_is_number(v)) return rp__value_number(v);
-    if (v->kind != RP_V_TEXT) return fallback;
-    rp_text t = rp__text_strip(v->text, NULL, true, true);
-    if (t.bytes >= (int64_t)sizeof digits) return fallback;
+    *out = rp__value_is_number(v) ? rp__value_number(v) : fallback;
+    if (v->kind != RP_V_TEXT) return RP_OK;
+    RP_TRY(rp__text_strip(run, v->text, NULL, true, true, &t));
+    if (t.bytes >= (int64_t)sizeof digits) return RP_OK;
     memcpy(digits, t.at, (size_t)t.bytes);
     digits[t.bytes] = 0;
-    return rp__parse_double(digits, &read) ? read : fallback;
+    if (!rp__parse_double(digits, out)) *out = fallback;
+    return rp__run_step(run, 2);
 }
 
 FILTER(f_int)
@@ -134,7 +134,8 @@ FILTER(f_int)
     int64_t fallback;
 
     RP_TRY(rp__argument_int(run, a, 0, "default", 0, &fallback));
-    double read = number_of(self, NAN);
+    double read;
+    RP_TRY(number_of(run, self, NAN, &read));
     if (self->kind == RP_V_INT) *out = *self;
     else if (!(fabs(read) < 0x1p62)) *out = RP_INT_VALUE(fallback);
     else *out = RP_INT_VALUE((int64_t)read);
@@ -144,9 +145,11 @@ FILTER(f_int)
 FILTER(f_float)
 {
     const rp_value *fallback = rp__argument(a, 0, "default");
+    double read = 0;
 
-    (void)run;
-    *out = RP_FLOAT_VALUE(number_of(self, fallback ? number_of(fallback, 0) : 0));
+    if (fallback) RP_TRY(number_of(run, fallback, 0, &read));
+    RP_TRY(number_of(run, self, read, &read));
+    *out = RP_FLOAT_VALUE(read);
     return RP_OK;
 }
 
@@ -187,10 +190,14 @@ FILTER(f_default)
 
 FILTER(f_length)
 {
+    int64_t n;
+
     (void)a;
-    RP_TRY(rp__run_step(run, self->kind == RP_V_TEXT ? self->text.bytes / 16 : 1));
     switch (self->kind) {
-    case RP_V_TEXT: *out = RP_INT_VALUE(rp__text_chars(self->text)); return RP_OK;
+    case RP_V_TEXT:
+        RP_TRY(rp__text_chars(run, self->text, &n));
+        *out = RP_INT_VALUE(n);
+        return RP_OK;
     case RP_V_LIST: *out = RP_INT_VALUE(self->list->n); return RP_OK;
     case RP_V_MAP: *out = RP_INT_VALUE(self->map->n); return RP_OK;
     case RP_V_UNDEFINED: *out = RP_INT_VALUE(0); return RP_OK;

@@ -2,6 +2,9 @@
  *
  * All of a template lives in one bump, all of a run in another: nothing is released alone, and a run that asks for more than its
  * limit ends with an error. Values never change once made, namespaces excepted, so lists and maps share what they hold.
+ *
+ * A run pays for all it does in steps, before it is done: one for a node, a comparison or an item, and for bytes by what is done with them.
+ * A step takes up to 0.1 us on the slowest CPU that was measured, so that RP_TEMPLATE_STEPS stay below a second with room to spare.
  */
 #ifndef RP_TEMPLATE_INSIDE_H
 #define RP_TEMPLATE_INSIDE_H
@@ -18,9 +21,14 @@ enum { RP_TEMPLATE_DEPTH = 100, RP_TEMPLATE_RUN_DEPTH = 400, RP_TEMPLATE_RANGE =
 #define RP_TEMPLATE_STEPS INT64_C(200000)
 #define RP_TEMPLATE_BYTES (INT64_C(4) << 20)
 #else
-#define RP_TEMPLATE_STEPS INT64_C(20000000)
-#define RP_TEMPLATE_BYTES (INT64_C(256) << 20)      /* of a run, its output included */
+#define RP_TEMPLATE_STEPS INT64_C(4000000)
+#define RP_TEMPLATE_BYTES (INT64_C(64) << 20)       /* that a run holds at once, its output included */
 #endif
+#define RP_TEMPLATE_LIMIT RP_ERR_UNSUPPORTED        /* what a run ends with that exceeds either */
+
+/* Bytes a step pays for: copied, compared or zeroed · looked at one by one or searched · made one by one. */
+enum { RP_BYTES_MOVED = 64, RP_BYTES_SEEN = 8, RP_BYTES_MADE = 2 };
+enum { RP_STEPS_CALL = 8, RP_STEPS_NUMBER = 100, RP_STEPS_DATE = 100 };     /* of a macro's call · a number as text · a date as text */
 
 typedef struct { const char *at; int64_t bytes; } rp_text;
 
@@ -147,10 +155,12 @@ struct rp_run {
     rp_template *of;
     rp_ctx *ctx;
     rp_bump bump;
-    int64_t bytes, steps, date;
+    int64_t steps, date;
+    int64_t loose;                      /* bytes held outside of the bump: texts that grow */
     int depth, line, captures;          /* captures: macros and set blocks around */
     rp_flow flow;
     bool over;                          /* an allocation was refused by the limit: not the machine's memory */
+    int64_t peak_bytes;                 /* that were held at once */
     rp_scope_frame *frame;
     rp_bytes *out;                      /* where text goes: the output's, or a captured one's */
     rp_template_text *result;
@@ -161,6 +171,11 @@ rp_status rp__run_fail(rp_run *run, rp_status status, const char *fmt, ...) RP_P
 void *rp__run_alloc(rp_run *run, int64_t bytes);           /* NULL after the error */
 rp_status rp__run_copy(rp_run *run, const char *at, int64_t bytes, rp_value *out);
 rp_status rp__run_step(rp_run *run, int64_t steps);
+/* Steps for `bytes` of which a step pays for `each`. */
+static inline rp_status rp__run_bytes(rp_run *run, int64_t bytes, int64_t each) { return rp__run_step(run, bytes / each); }
+/* Append to a text that grows, within the limits. It is the run's until rp__bytes_value or rp__run_drop. */
+rp_status rp__run_push(rp_run *run, rp_bytes *to, const char *at, int64_t bytes);
+void rp__run_drop(rp_run *run, rp_bytes *bytes);
 rp_status rp__run_put(rp_run *run, const char *at, int64_t bytes);         /* to run->out */
 rp_status rp__run_body(rp_run *run, const rp_node *body);
 /* The same into a text of its own. */
@@ -189,14 +204,15 @@ rp_status rp__list_new(rp_run *run, rp_value *out);
 rp_status rp__list_add(rp_run *run, rp_list *list, const rp_value *v);
 rp_status rp__map_new(rp_run *run, rp_value *out);
 rp_status rp__map_put(rp_run *run, rp_map *map, const rp_value *key, const rp_value *v);
-const rp_value *rp__map_find(const rp_map *map, rp_text key);
-rp_status rp__map_get(rp_run *run, const rp_map *map, const rp_value *key, const rp_value **out);      /* NULL: none */
+/* NULL: none. */
+rp_status rp__map_find(rp_run *run, const rp_map *map, rp_text key, const rp_value **out);
+rp_status rp__map_get(rp_run *run, const rp_map *map, const rp_value *key, const rp_value **out);
 rp_status rp__value_from_json(rp_run *run, const json_t *json, rp_value *out);
 /* What a loop goes over: the characters of a text, the keys of a map, nothing of what is undefined. */
 rp_status rp__value_items(rp_run *run, const rp_value *v, rp_list **out);
 /* The length of a text in characters; where character i begins. */
-int64_t rp__text_chars(rp_text text);
-int64_t rp__text_at(rp_text text, int64_t i);
+rp_status rp__text_chars(rp_run *run, rp_text text, int64_t *out);
+rp_status rp__text_at(rp_run *run, rp_text text, int64_t i, int64_t *out);
 /* As {{ v }} prints it, as it stands in a printed list, and as JSON (indent < 0: on one line). */
 rp_status rp__value_text(rp_run *run, const rp_value *v, rp_value *out);
 rp_status rp__value_repr(rp_run *run, const rp_value *v, rp_bytes *out);
@@ -221,9 +237,9 @@ rp_status rp__argument_int(rp_run *run, const rp_arguments *a, int i, const char
 bool rp__argument_true(const rp_arguments *a, int i, const char *name, bool fallback);
 
 /* Python's texts, for filters and methods alike. */
-rp_text rp__text_strip(rp_text text, const rp_text *chars, bool left, bool right);
+rp_status rp__text_strip(rp_run *run, rp_text text, const rp_text *chars, bool left, bool right, rp_text *out);
 rp_status rp__text_replace(rp_run *run, rp_text text, rp_text old, rp_text new, int64_t most, rp_value *out);
-int64_t rp__text_find(rp_text text, rp_text what, int64_t from);       /* bytes; -1: not there */
+rp_status rp__text_find(rp_run *run, rp_text text, rp_text what, int64_t from, int64_t *out);      /* bytes; -1: not there */
 typedef enum { RP_CASE_UPPER, RP_CASE_LOWER, RP_CASE_TITLE, RP_CASE_CAPITAL } rp_case;
 rp_status rp__text_case(rp_run *run, rp_text text, rp_case to, rp_value *out);
 rp_status rp__text_join(rp_run *run, rp_text between, const rp_list *list, bool strict, rp_value *out);

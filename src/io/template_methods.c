@@ -12,8 +12,7 @@ static rp_status strip_sides(rp_run *run, const rp_value *self, const rp_argumen
 
     if (chars && chars->kind != RP_V_TEXT && chars->kind != RP_V_NONE)
         return rp__run_fail(run, RP_ERR_FORMAT, "what is stripped must be a text, not %s", rp__value_kind_name(chars));
-    RP_TRY(rp__run_step(run, self->text.bytes / 64));
-    text = rp__text_strip(self->text, chars && chars->kind == RP_V_TEXT ? &chars->text : NULL, left, right);
+    RP_TRY(rp__text_strip(run, self->text, chars && chars->kind == RP_V_TEXT ? &chars->text : NULL, left, right, &text));
     *out = RP_TEXT_VALUE(text.at, text.bytes);
     return RP_OK;
 }
@@ -22,9 +21,11 @@ METHOD(text_strip) { return strip_sides(run, self, a, true, true, out); }
 METHOD(text_lstrip) { return strip_sides(run, self, a, true, false, out); }
 METHOD(text_rstrip) { return strip_sides(run, self, a, false, true, out); }
 
-static bool has_end(rp_text text, rp_text end, bool last)
+static rp_status has_end(rp_run *run, rp_text text, rp_text end, bool last, bool *out)
 {
-    return end.bytes <= text.bytes && (!end.bytes || !memcmp(text.at + (last ? text.bytes - end.bytes : 0), end.at, (size_t)end.bytes));
+    RP_TRY(rp__run_bytes(run, end.bytes, RP_BYTES_MOVED));
+    *out = end.bytes <= text.bytes && (!end.bytes || !memcmp(text.at + (last ? text.bytes - end.bytes : 0), end.at, (size_t)end.bytes));
+    return RP_OK;
 }
 
 /* One text, or any of a tuple. */
@@ -37,9 +38,12 @@ static rp_status has_any_end(rp_run *run, const rp_value *self, const rp_argumen
     *out = RP_BOOL_VALUE(false);
     for (int64_t i = 0; i < n; i++) {
         if (!each || each[i].kind != RP_V_TEXT) return rp__run_fail(run, RP_ERR_FORMAT, "the end of a text must be a text");
-        if (has_end(self->text, each[i].text, last)) *out = RP_BOOL_VALUE(true);
+        bool has;
+        RP_TRY(rp__run_step(run, 1));
+        RP_TRY(has_end(run, self->text, each[i].text, last, &has));
+        if (has) *out = RP_BOOL_VALUE(true);
     }
-    return rp__run_step(run, n);
+    return RP_OK;
 }
 
 METHOD(text_startswith) { return has_any_end(run, self, a, false, out); }
@@ -50,8 +54,9 @@ static rp_status remove_end(rp_run *run, const rp_value *self, const rp_argument
     rp_text end, text = self->text;
 
     RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &end));
-    bool has = has_end(text, end, last);
-    *out     = RP_TEXT_VALUE(text.at + (has && !last ? end.bytes : 0), text.bytes - (has ? end.bytes : 0));
+    bool has;
+    RP_TRY(has_end(run, text, end, last, &has));
+    *out = RP_TEXT_VALUE(text.at + (has && !last ? end.bytes : 0), text.bytes - (has ? end.bytes : 0));
     return RP_OK;
 }
 
@@ -71,14 +76,14 @@ static rp_status add_piece(rp_run *run, rp_list *list, const char *at, int64_t b
 /* At runs of blanks, none at the ends; after `most` cuts the rest is one piece. */
 static rp_status split_blanks(rp_run *run, rp_text text, int64_t most, rp_list *list)
 {
-    text = rp__text_strip(text, NULL, true, false);
+    RP_TRY(rp__text_strip(run, text, NULL, true, false, &text));
     while (text.bytes) {
         int64_t end = 0, n;
         uint32_t point;
         while (end < text.bytes && (n = rp__utf8_next(text.at + end, text.bytes - end, &point), !rp__is_python_space(point))) end += n;
         if (most-- == 0) end = text.bytes;
         RP_TRY(add_piece(run, list, text.at, end));
-        text = rp__text_strip((rp_text){ text.at + end, text.bytes - end }, NULL, true, false);
+        RP_TRY(rp__text_strip(run, (rp_text){ text.at + end, text.bytes - end }, NULL, true, false, &text));
     }
     return RP_OK;
 }
@@ -87,18 +92,29 @@ static rp_status split_at(rp_run *run, rp_text text, rp_text at, int64_t most, r
 {
     int64_t from = 0, found;
 
-    while (most-- != 0 && (found = rp__text_find(text, at, from)) >= 0) {
+    while (most-- != 0) {
+        RP_TRY(rp__text_find(run, text, at, from, &found));
+        if (found < 0) break;
         RP_TRY(add_piece(run, list, text.at + from, found - from));
         from = found + at.bytes;
     }
     return add_piece(run, list, text.at + from, text.bytes - from);
 }
 
-static int64_t find_last(rp_text text, rp_text what)
+/* A step pays for 8 places, and for the bytes that are compared at them. */
+static rp_status find_last(rp_run *run, rp_text text, rp_text what, int64_t *out)
 {
-    for (int64_t at = text.bytes - what.bytes; at >= 0; at--)
-        if (!what.bytes || !memcmp(text.at + at, what.at, (size_t)what.bytes)) return at;
-    return -1;
+    int64_t each = 1 + what.bytes / RP_BYTES_MOVED, unpaid = 0;
+
+    for (*out = text.bytes - what.bytes; *out >= 0; --*out) {
+        if ((unpaid += each) >= RP_BYTES_SEEN) {
+            RP_TRY(rp__run_step(run, unpaid / RP_BYTES_SEEN));
+            unpaid = 0;
+        }
+        if (!what.bytes || !memcmp(text.at + *out, what.at, (size_t)what.bytes)) return RP_OK;
+    }
+    *out = -1;
+    return RP_OK;
 }
 
 /* From the end: pieces come last first. */
@@ -106,7 +122,9 @@ static rp_status split_from_end(rp_run *run, rp_text text, rp_text at, int64_t m
 {
     int64_t found;
 
-    while (most-- != 0 && (found = find_last(text, at)) >= 0) {
+    while (most-- != 0) {
+        RP_TRY(find_last(run, text, at, &found));
+        if (found < 0) break;
         RP_TRY(add_piece(run, list, text.at + found + at.bytes, text.bytes - found - at.bytes));
         text.bytes = found;
     }
@@ -126,7 +144,7 @@ static rp_status split(rp_run *run, const rp_value *self, const rp_arguments *a,
     int64_t most;
 
     RP_TRY(rp__argument_int(run, a, 1, "maxsplit", -1, &most));
-    RP_TRY(rp__run_step(run, self->text.bytes / 16));
+    RP_TRY(rp__run_bytes(run, self->text.bytes, RP_BYTES_SEEN));
     RP_TRY(rp__list_new(run, &list));
     *out = list;
     if (!at || at->kind == RP_V_NONE) {
@@ -149,7 +167,7 @@ METHOD(text_splitlines)
     int64_t from = 0;
 
     RP_TRY(rp__list_new(run, out));
-    RP_TRY(rp__run_step(run, text.bytes / 16));
+    RP_TRY(rp__run_bytes(run, text.bytes, RP_BYTES_SEEN));
     for (int64_t at = 0; at < text.bytes;) {
         uint32_t point;
         int64_t end = at + rp__utf8_next(text.at + at, text.bytes - at, &point);
@@ -191,9 +209,10 @@ static rp_status find(rp_run *run, const rp_value *self, const rp_arguments *a, 
     rp_text what;
 
     RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &what));
-    RP_TRY(rp__run_step(run, self->text.bytes / 16));
-    int64_t at = last ? find_last(self->text, what) : rp__text_find(self->text, what, 0);
-    *out       = RP_INT_VALUE(at < 0 ? -1 : rp__text_chars((rp_text){ self->text.at, at }));
+    int64_t at, chars = -1;
+    RP_TRY(last ? find_last(run, self->text, what, &at) : rp__text_find(run, self->text, what, 0, &at));
+    if (at >= 0) RP_TRY(rp__text_chars(run, (rp_text){ self->text.at, at }, &chars));
+    *out = RP_INT_VALUE(chars);
     return RP_OK;
 }
 
@@ -206,11 +225,13 @@ METHOD(text_count)
     int64_t n = 0, at = 0;
 
     RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &what));
-    RP_TRY(rp__run_step(run, self->text.bytes / 16));
-    if (!what.bytes) n = rp__text_chars(self->text) + 1;
-    else
-        for (; (at = rp__text_find(self->text, what, at)) >= 0; at += what.bytes) n++;
-    *out = RP_INT_VALUE(n);
+    if (!what.bytes) RP_TRY(rp__text_chars(run, self->text, &n));
+    for (; what.bytes; at += what.bytes, n++) {
+        RP_TRY(rp__run_step(run, 1));
+        RP_TRY(rp__text_find(run, self->text, what, at, &at));
+        if (at < 0) break;
+    }
+    *out = RP_INT_VALUE(n + !what.bytes);
     return RP_OK;
 }
 
@@ -230,15 +251,19 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 METHOD(text_isdigit)
 {
     (void)a;
+    RP_TRY(rp__run_bytes(run, self->text.bytes, RP_BYTES_SEEN));
     *out = RP_BOOL_VALUE(all_ascii(self->text, is_digit));
-    return rp__run_step(run, self->text.bytes / 16);
+    return RP_OK;
 }
 
 METHOD(text_isspace)
 {
+    rp_text rest;
+
     (void)a;
-    *out = RP_BOOL_VALUE(self->text.bytes && !rp__text_strip(self->text, NULL, true, false).bytes);
-    return rp__run_step(run, self->text.bytes / 16);
+    RP_TRY(rp__text_strip(run, self->text, NULL, true, false, &rest));
+    *out = RP_BOOL_VALUE(self->text.bytes && !rest.bytes);
+    return RP_OK;
 }
 
 const rp_named_call rp__template_text_methods[] = {

@@ -5,13 +5,14 @@
 
 #include "io/template_inside.h"
 
-static rp_status put(rp_run *run, rp_bytes *out, const char *text) { return rp__bytes_push(run->ctx, out, text, (int64_t)strlen(text)); }
+static rp_status put(rp_run *run, rp_bytes *out, const char *text) { return rp__run_push(run, out, text, (int64_t)strlen(text)); }
 
 /* The shortest that reads back, in Python's spelling: 1.0, 1e+20, 1e-05. */
 static rp_status put_float(rp_run *run, rp_bytes *out, double value)
 {
     char text[40], *e;
     double back;
+    RP_TRY(rp__run_step(run, RP_STEPS_NUMBER));
     json_t *real = isfinite(value) ? json_real(value) : NULL;
     char *json   = NULL;
 
@@ -48,13 +49,6 @@ static rp_status enter(rp_run *run)
     return rp__run_fail(run, RP_ERR_FORMAT, "what is printed is nested more than %d deep", RP_TEMPLATE_RUN_DEPTH);
 }
 
-/* What is gathered outside of the run's memory has the same limit. */
-static rp_status check_size(rp_run *run, const rp_bytes *out)
-{
-    if (out->n <= RP_TEMPLATE_BYTES) return RP_OK;
-    return rp__run_fail(run, RP_ERR_FORMAT, "it makes a text of more than %" PRId64 " bytes", RP_TEMPLATE_BYTES);
-}
-
 /* ---- as Python shows them ---- */
 
 static rp_status repr_text(rp_run *run, rp_text text, rp_bytes *out)
@@ -62,7 +56,8 @@ static rp_status repr_text(rp_run *run, rp_text text, rp_bytes *out)
     bool single = text.bytes && memchr(text.at, '\'', (size_t)text.bytes), both = single && memchr(text.at, '"', (size_t)text.bytes);
     char quote  = single && !both ? '"' : '\'', escaped[8];
 
-    RP_TRY(rp__bytes_push(run->ctx, out, &quote, 1));
+    RP_TRY(rp__run_bytes(run, text.bytes, RP_BYTES_MADE));
+    RP_TRY(rp__run_push(run, out, &quote, 1));
     for (int64_t i = 0; i < text.bytes; i++) {
         char c           = text.at[i];
         const char *says = c == '\n' ? "\\n" : c == '\t' ? "\\t" : c == '\r' ? "\\r" : c == '\\' ? "\\\\" : NULL;
@@ -71,9 +66,9 @@ static rp_status repr_text(rp_run *run, rp_text text, rp_bytes *out)
             snprintf(escaped, sizeof escaped, "\\x%02x", (unsigned char)c);
             says = escaped;
         }
-        RP_TRY(says ? put(run, out, says) : rp__bytes_push(run->ctx, out, &c, 1));
+        RP_TRY(says ? put(run, out, says) : rp__run_push(run, out, &c, 1));
     }
-    return rp__bytes_push(run->ctx, out, &quote, 1);
+    return rp__run_push(run, out, &quote, 1);
 }
 
 static rp_status repr_list(rp_run *run, const rp_value *v, rp_bytes *out)
@@ -105,7 +100,7 @@ static rp_status repr_parts(rp_run *run, const rp_value *v, rp_bytes *out)
     RP_TRY(v->kind == RP_V_LIST ? repr_list(run, v, out) : repr_map(run, v->map, out));
     if (v->kind == RP_V_NAMESPACE) RP_TRY(put(run, out, ">"));
     run->depth--;
-    return check_size(run, out);
+    return RP_OK;
 }
 
 rp_status rp__value_repr(rp_run *run, const rp_value *v, rp_bytes *out)
@@ -128,8 +123,7 @@ rp_status rp__value_repr(rp_run *run, const rp_value *v, rp_bytes *out)
 rp_status rp__bytes_value(rp_run *run, rp_bytes *bytes, rp_status status, rp_value *out)
 {
     if (status == RP_OK) status = rp__run_copy(run, bytes->at, bytes->n, out);
-    rp__release(bytes->at);
-    *bytes = (rp_bytes){ 0 };
+    rp__run_drop(run, bytes);
     return status;
 }
 
@@ -170,6 +164,7 @@ static rp_status json_text(writer *w, rp_text text)
 {
     static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
 
+    RP_TRY(rp__run_bytes(w->run, text.bytes, RP_BYTES_MADE));
     RP_TRY(put(w->run, w->out, "\""));
     for (int64_t at = 0; at < text.bytes;) {
         uint32_t point;
@@ -177,9 +172,9 @@ static rp_status json_text(writer *w, rp_text text)
         const char *known = point && point < 0x80 ? strchr(from, (int)point) : NULL;
         if (known) {
             char two[2] = { '\\', to[known - from] };
-            RP_TRY(rp__bytes_push(w->run->ctx, w->out, two, 2));
+            RP_TRY(rp__run_push(w->run, w->out, two, 2));
         } else if (point < 0x20 || (w->ascii && point >= 0x7f)) RP_TRY(json_point(w, point));
-        else RP_TRY(rp__bytes_push(w->run->ctx, w->out, text.at + at, n));
+        else RP_TRY(rp__run_push(w->run, w->out, text.at + at, n));
         at += n;
     }
     return put(w->run, w->out, "\"");
@@ -189,8 +184,9 @@ static rp_status json_break(writer *w)
 {
     if (w->indent < 0) return RP_OK;
     RP_TRY(put(w->run, w->out, "\n"));
+    RP_TRY(rp__run_bytes(w->run, w->indent * w->level, RP_BYTES_MADE));
     for (int64_t i = 0; i < w->indent * w->level; i++) RP_TRY(put(w->run, w->out, " "));
-    return check_size(w->run, w->out);
+    return RP_OK;
 }
 
 static rp_status json_list(writer *w, const rp_list *list)
@@ -245,7 +241,7 @@ static rp_status json_parts(writer *w, const rp_value *v)
     RP_TRY(enter(w->run));
     RP_TRY(v->kind == RP_V_LIST ? json_list(w, v->list) : json_map(w, v));
     w->run->depth--;
-    return check_size(w->run, w->out);
+    return RP_OK;
 }
 
 static rp_status json_value(writer *w, const rp_value *v)

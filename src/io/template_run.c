@@ -20,25 +20,35 @@ rp_status rp__run_fail(rp_run *run, rp_status status, const char *fmt, ...)
 
 static rp_status out_of(rp_run *run)
 {
-    return rp__run_fail(run, RP_ERR_FORMAT, "it takes more than %" PRId64 " bytes", RP_TEMPLATE_BYTES);
+    return rp__run_fail(run, RP_TEMPLATE_LIMIT, "it takes more than %" PRId64 " bytes", RP_TEMPLATE_BYTES);
+}
+
+/* False after the error: `more` bytes at once would exceed the limit. */
+static bool holds(rp_run *run, int64_t more)
+{
+    int64_t held = rp__bump_bytes(&run->bump) + run->loose;
+
+    if (more > RP_TEMPLATE_BYTES - held) {
+        run->over = true;
+        (void)out_of(run);
+        return false;
+    }
+    if (held + more > run->peak_bytes) run->peak_bytes = held + more;
+    return true;
 }
 
 /* The caller passes RP_ERR_MEMORY on whatever the reason; the limit's own sentence stands in the context. */
 void *rp__run_alloc(rp_run *run, int64_t bytes)
 {
-    if (bytes > RP_TEMPLATE_BYTES - run->bytes) {
-        run->over = true;
-        (void)out_of(run);
-        return NULL;
-    }
-    run->bytes += bytes + 16;
-    return rp__bump_alloc(&run->bump, bytes ? bytes : 1);
+    bytes += !bytes;
+    if (!holds(run, rp__bump_more(&run->bump, bytes))) return NULL;
+    return rp__bump_alloc(&run->bump, bytes);
 }
 
 rp_status rp__run_copy(rp_run *run, const char *at, int64_t bytes, rp_value *out)
 {
+    RP_TRY(rp__run_bytes(run, bytes, RP_BYTES_MOVED));
     char *text = rp__run_alloc(run, bytes + 1);
-
     if (!text) return RP_ERR_MEMORY;
     if (bytes) memcpy(text, at, (size_t)bytes);
     *out = RP_TEXT_VALUE(text, bytes);
@@ -49,16 +59,29 @@ rp_status rp__run_step(rp_run *run, int64_t steps)
 {
     run->steps += steps;
     if (run->steps <= RP_TEMPLATE_STEPS) return RP_OK;
-    return rp__run_fail(run, RP_ERR_FORMAT, "it takes more than %" PRId64 " steps", RP_TEMPLATE_STEPS);
+    return rp__run_fail(run, RP_TEMPLATE_LIMIT, "it takes more than %" PRId64 " steps", RP_TEMPLATE_STEPS);
 }
 
-rp_status rp__run_put(rp_run *run, const char *at, int64_t bytes)
+/* While it grows, the old room is held beside the new one. */
+rp_status rp__run_push(rp_run *run, rp_bytes *to, const char *at, int64_t bytes)
 {
-    run->bytes += bytes;
-    if (run->bytes > RP_TEMPLATE_BYTES) return out_of(run);
-    RP_TRY(rp__run_step(run, bytes / 64));
-    return rp__bytes_push(run->ctx, run->out, at, bytes);
+    int64_t before = to->room;
+
+    RP_TRY(rp__run_bytes(run, bytes, RP_BYTES_MOVED));
+    if (to->n + bytes > before && !holds(run, rp__bytes_next_room(to, bytes))) return RP_TEMPLATE_LIMIT;
+    RP_TRY(rp__bytes_push(run->ctx, to, at, bytes));
+    run->loose += to->room - before;
+    return RP_OK;
 }
+
+void rp__run_drop(rp_run *run, rp_bytes *bytes)
+{
+    run->loose -= bytes->room;
+    rp__release(bytes->at);
+    *bytes = (rp_bytes){ 0 };
+}
+
+rp_status rp__run_put(rp_run *run, const char *at, int64_t bytes) { return rp__run_push(run, run->out, at, bytes); }
 
 /* ---- scopes ---- */
 
@@ -72,8 +95,12 @@ static rp_status frame_new(rp_run *run, rp_scope_frame *outer, rp_scope_frame **
 
 rp_status rp__run_lookup(rp_run *run, rp_text name, rp_value *out)
 {
+    int64_t frames = 0;
+
     for (const rp_scope_frame *f = run->frame; f; f = f->outer) {
-        const rp_value *v = rp__map_find(&f->names, name);
+        const rp_value *v;
+        RP_TRY(rp__map_find(run, &f->names, name, &v));
+        if (++frames % 16 == 0) RP_TRY(rp__run_step(run, 1));
         if (!v) continue;
         *out = *v;
         return RP_OK;
@@ -182,8 +209,10 @@ static rp_status add_span(rp_run *run, int64_t from)
 
     if (r->n_spans == run->span_room) {
         int64_t room = run->span_room ? 2 * run->span_room : 8, size = (int64_t)sizeof *r->span;
+        if (!holds(run, room * size)) return RP_TEMPLATE_LIMIT;
         void *grown  = rp__host_grow(run->ctx, r->span, run->span_room * size, room * size);
         if (!grown) return RP_ERR_MEMORY;
+        run->loose += (room - run->span_room) * size;
         r->span        = grown;
         run->span_room = room;
     }
@@ -353,6 +382,7 @@ rp_status rp__run_call_macro(rp_run *run, const rp_macro *macro, const rp_argume
 {
     rp_scope_frame *caller = run->frame, *frame;
 
+    RP_TRY(rp__run_step(run, RP_STEPS_CALL));
     RP_TRY(frame_new(run, macro->frame, &frame));
     run->frame       = frame;
     rp_status status = bind(run, macro->node->a, a);

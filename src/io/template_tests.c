@@ -220,6 +220,7 @@ FUNCTION(f_strftime)
     rp_text f;
 
     (void)self;
+    RP_TRY(rp__run_step(run, RP_STEPS_DATE));
     RP_TRY(rp__argument_text(run, a, 0, "format", (rp_text){ 0 }, &f));
     if (f.bytes >= (int64_t)sizeof format || !gmtime_r(&second, &day))
         return rp__run_fail(run, RP_ERR_FORMAT, "the format of a date has more than %d bytes", (int)sizeof format - 1);

@@ -26,58 +26,61 @@ static bool strips(const rp_text *chars, uint32_t point)
     return false;
 }
 
-rp_text rp__text_strip(rp_text text, const rp_text *chars, bool left, bool right)
+rp_status rp__text_strip(rp_run *run, rp_text text, const rp_text *chars, bool left, bool right, rp_text *out)
 {
-    int64_t from = 0, to = text.bytes;
+    int64_t from = 0, to = text.bytes, each = 1 + (chars ? chars->bytes / RP_BYTES_SEEN : 0);
     uint32_t point;
 
     while (left && from < to) {
         int n = rp__utf8_next(text.at + from, to - from, &point);
+        RP_TRY(rp__run_step(run, each));
         if (!strips(chars, point)) break;
         from += n;
     }
     while (right && from < to) {
         int n = last_char(text, to, &point);
+        RP_TRY(rp__run_step(run, each));
         if (!strips(chars, point)) break;
         to -= n;
     }
-    return (rp_text){ text.at + from, to - from };
+    *out = (rp_text){ text.at + from, to - from };
+    return RP_OK;
 }
 
-int64_t rp__text_find(rp_text text, rp_text what, int64_t from)
+rp_status rp__text_find(rp_run *run, rp_text text, rp_text what, int64_t from, int64_t *out)
 {
-    if (!what.bytes) return from <= text.bytes ? from : -1;
-    if (from >= text.bytes) return -1;
+    *out = what.bytes || from > text.bytes ? -1 : from;
+    if (!what.bytes || from >= text.bytes) return RP_OK;
     const char *found = memmem(text.at + from, (size_t)(text.bytes - from), what.at, (size_t)what.bytes);
-    return found ? found - text.at : -1;
+    *out              = found ? found - text.at : -1;
+    return rp__run_bytes(run, (found ? *out : text.bytes) - from + what.bytes, RP_BYTES_SEEN);
 }
 
 /* An empty `old` stands before every character and at the end. */
-static int64_t next_match(rp_text text, rp_text old, int64_t from)
+static rp_status next_match(rp_run *run, rp_text text, rp_text old, int64_t from, int64_t *out)
 {
-    if (old.bytes || from == 0) return rp__text_find(text, old, from);
-    if (from > text.bytes) return -1;
+    if (old.bytes || from == 0) return rp__text_find(run, text, old, from, out);
     while (from < text.bytes && ((uint8_t)text.at[from] & 0xc0) == 0x80) from++;
-    return from;
+    *out = from > text.bytes ? -1 : from;
+    return RP_OK;
 }
 
 rp_status rp__text_replace(rp_run *run, rp_text text, rp_text old, rp_text new, int64_t most, rp_value *out)
 {
     rp_bytes made    = { 0 };
-    rp_status status = rp__run_step(run, text.bytes / 16);
-    int64_t done = 0, from = 0;
+    rp_status status = RP_OK;
+    int64_t done = 0, from = 0, at;
 
     for (int64_t n = 0; status == RP_OK && (most < 0 || n < most); n++) {
-        int64_t at = next_match(text, old, from);
-        if (at < 0) break;
-        status = rp__run_step(run, 1 + new.bytes / 16);
-        if (status == RP_OK) status = rp__bytes_push(run->ctx, &made, text.at + done, at - done);
-        if (status == RP_OK) status = rp__bytes_push(run->ctx, &made, new.at, new.bytes);
+        status = next_match(run, text, old, from, &at);
+        if (status != RP_OK || at < 0) break;
+        status = rp__run_step(run, 1);
+        if (status == RP_OK) status = rp__run_push(run, &made, text.at + done, at - done);
+        if (status == RP_OK) status = rp__run_push(run, &made, new.at, new.bytes);
         done = at + old.bytes;
         from = old.bytes ? done : at + 1;
-        if (made.n > RP_TEMPLATE_BYTES) status = rp__run_fail(run, RP_ERR_FORMAT, "a replacement makes too long a text");
     }
-    if (status == RP_OK) status = rp__bytes_push(run->ctx, &made, text.at + done, text.bytes - done);
+    if (status == RP_OK) status = rp__run_push(run, &made, text.at + done, text.bytes - done);
     return rp__bytes_value(run, &made, status, out);
 }
 
@@ -87,7 +90,7 @@ static rp_status put_case(rp_run *run, rp_bytes *out, uint32_t point, bool upper
     char text[4];
     utf8proc_int32_t other = upper ? utf8proc_toupper((utf8proc_int32_t)point) : utf8proc_tolower((utf8proc_int32_t)point);
 
-    return rp__bytes_push(run->ctx, out, text, rp__utf8_put(text, (uint32_t)other));
+    return rp__run_push(run, out, text, rp__utf8_put(text, (uint32_t)other));
 }
 
 /* Words of `title`, as Jinja has them: after blanks, hyphens and opening brackets. */
@@ -96,7 +99,7 @@ static bool begins_word(uint32_t before) { return rp__is_python_space(before) ||
 rp_status rp__text_case(rp_run *run, rp_text text, rp_case to, rp_value *out)
 {
     rp_bytes made    = { 0 };
-    rp_status status = rp__run_step(run, text.bytes / 4);
+    rp_status status = rp__run_bytes(run, text.bytes, RP_BYTES_MADE);
     uint32_t point, before = ' ';
 
     for (int64_t at = 0; at < text.bytes && status == RP_OK; before = point) {
@@ -114,13 +117,11 @@ rp_status rp__text_join(rp_run *run, rp_text between, const rp_list *list, bool 
     rp_value part;
 
     for (int64_t i = 0; i < list->n && status == RP_OK; i++) {
-        if (i) status = rp__bytes_push(run->ctx, &made, between.at, between.bytes);
+        if (i) status = rp__run_push(run, &made, between.at, between.bytes);
         if (status == RP_OK && strict && list->item[i].kind != RP_V_TEXT)
             status = rp__run_fail(run, RP_ERR_FORMAT, "'join' needs texts, not %s", rp__value_kind_name(&list->item[i]));
         if (status == RP_OK) status = rp__value_text(run, &list->item[i], &part);
-        if (status == RP_OK) status = rp__run_step(run, part.text.bytes / 16);
-        if (status == RP_OK) status = rp__bytes_push(run->ctx, &made, part.text.at, part.text.bytes);
-        if (status == RP_OK && made.n > RP_TEMPLATE_BYTES) status = rp__run_fail(run, RP_ERR_FORMAT, "'join' makes too long a text");
+        if (status == RP_OK) status = rp__run_push(run, &made, part.text.at, part.text.bytes);
     }
     return rp__bytes_value(run, &made, status, out);
 }

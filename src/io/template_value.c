@@ -84,7 +84,11 @@ rp_status rp__value_equal(rp_run *run, const rp_value *a, const rp_value *b, boo
     switch (a->kind) {
     case RP_V_UNDEFINED:
     case RP_V_NONE: *out = true; return RP_OK;
-    case RP_V_TEXT: *out = same_text(a->text, b->text); return rp__run_step(run, a->text.bytes / 256);
+    case RP_V_TEXT:
+        *out = a->text.bytes == b->text.bytes;
+        if (*out) RP_TRY(rp__run_bytes(run, a->text.bytes, RP_BYTES_MOVED));
+        *out = same_text(a->text, b->text);
+        return RP_OK;
     case RP_V_LIST: return a->tuple == b->tuple ? parts_equal(run, a, b, out) : RP_OK;
     case RP_V_MAP: return parts_equal(run, a, b, out);
     case RP_V_NAMESPACE: *out = a->map == b->map; return RP_OK;
@@ -117,8 +121,9 @@ static rp_status compare_lists(rp_run *run, const rp_list *a, const rp_list *b, 
 rp_status rp__value_compare(rp_run *run, const rp_value *a, const rp_value *b, int *out)
 {
     if (a->kind == RP_V_TEXT && b->kind == RP_V_TEXT) {
+        RP_TRY(rp__run_bytes(run, a->text.bytes < b->text.bytes ? a->text.bytes : b->text.bytes, RP_BYTES_MOVED));
         *out = compare_texts(a->text, b->text);
-        return rp__run_step(run, a->text.bytes / 256);
+        return RP_OK;
     }
     if (rp__value_is_number(a) && rp__value_is_number(b)) {
         double x = rp__value_number(a), y = rp__value_number(b);
@@ -138,8 +143,10 @@ rp_status rp__value_contains(rp_run *run, const rp_value *in, const rp_value *wh
     if (in->kind == RP_V_TEXT) {
         if (what->kind != RP_V_TEXT)
             return rp__run_fail(run, RP_ERR_FORMAT, "'in' a text needs a text on its left, not %s", rp__value_kind_name(what));
-        *out = rp__text_find(in->text, what->text, 0) >= 0;
-        return rp__run_step(run, in->text.bytes / 64);
+        int64_t at;
+        RP_TRY(rp__text_find(run, in->text, what->text, 0, &at));
+        *out = at >= 0;
+        return RP_OK;
     }
     if (in->kind == RP_V_MAP) {
         RP_TRY(rp__map_get(run, in->map, what, &found));
@@ -147,8 +154,11 @@ rp_status rp__value_contains(rp_run *run, const rp_value *in, const rp_value *wh
         return RP_OK;
     }
     RP_TRY(rp__value_items(run, in, &items));
-    for (int64_t i = 0; !*out && i < items->n; i++) RP_TRY(rp__value_equal(run, &items->item[i], what, out));
-    return rp__run_step(run, items->n);
+    for (int64_t i = 0; !*out && i < items->n; i++) {
+        RP_TRY(rp__run_step(run, i % 8 == 0));
+        RP_TRY(rp__value_equal(run, &items->item[i], what, out));
+    }
+    return RP_OK;
 }
 
 /* ---- lists and maps ---- */
@@ -186,23 +196,30 @@ rp_status rp__map_new(rp_run *run, rp_value *out)
     return out->map ? RP_OK : RP_ERR_MEMORY;
 }
 
-const rp_value *rp__map_find(const rp_map *map, rp_text key)
+/* A step pays for 8 keys that are passed, and for the bytes of those as long as this one. */
+rp_status rp__map_find(rp_run *run, const rp_map *map, rp_text key, const rp_value **out)
 {
-    for (int64_t i = 0; i < map->n; i++)
-        if (map->pair[i].key.kind == RP_V_TEXT && same_text(map->pair[i].key.text, key)) return &map->pair[i].value;
-    return NULL;
+    *out = NULL;
+    for (int64_t i = 0; i < map->n; i++) {
+        const rp_value *other = &map->pair[i].key;
+        if (i % 8 == 7) RP_TRY(rp__run_step(run, 1));
+        if (other->kind != RP_V_TEXT || other->text.bytes != key.bytes) continue;
+        RP_TRY(rp__run_bytes(run, key.bytes, RP_BYTES_MOVED));
+        if (!same_text(other->text, key)) continue;
+        *out = &map->pair[i].value;
+        break;
+    }
+    return RP_OK;
 }
 
 rp_status rp__map_get(rp_run *run, const rp_map *map, const rp_value *key, const rp_value **out)
 {
     *out = NULL;
-    RP_TRY(rp__run_step(run, 1 + map->n / 16));
-    if (key->kind == RP_V_TEXT) {
-        *out = rp__map_find(map, key->text);
-        return RP_OK;
-    }
+    RP_TRY(rp__run_step(run, 1));
+    if (key->kind == RP_V_TEXT) return rp__map_find(run, map, key->text, out);
     for (int64_t i = 0; i < map->n; i++) {
         bool same;
+        RP_TRY(rp__run_step(run, i % 8 == 0));
         RP_TRY(rp__value_equal(run, &map->pair[i].key, key, &same));
         if (same) {
             *out = &map->pair[i].value;
@@ -311,19 +328,23 @@ rp_status rp__value_items(rp_run *run, const rp_value *v, rp_list **out)
     return RP_OK;
 }
 
-int64_t rp__text_chars(rp_text text)
+rp_status rp__text_chars(rp_run *run, rp_text text, int64_t *out)
 {
     int64_t n = 0;
 
+    RP_TRY(rp__run_bytes(run, text.bytes, RP_BYTES_SEEN));
     for (int64_t i = 0; i < text.bytes; i++) n += ((uint8_t)text.at[i] & 0xc0) != 0x80;
-    return n;
+    *out = n;
+    return RP_OK;
 }
 
-int64_t rp__text_at(rp_text text, int64_t i)
+rp_status rp__text_at(rp_run *run, rp_text text, int64_t i, int64_t *out)
 {
     int64_t at = 0;
 
+    RP_TRY(rp__run_bytes(run, text.bytes, RP_BYTES_SEEN));
     for (; at < text.bytes; at++)
         if (((uint8_t)text.at[at] & 0xc0) != 0x80 && i-- == 0) break;
-    return at;
+    *out = at;
+    return RP_OK;
 }

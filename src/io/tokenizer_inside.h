@@ -24,6 +24,7 @@ typedef struct { char *at; int64_t n, room; } rp_bytes;
 
 rp_status rp__ids_push(rp_ctx *ctx, rp_ids *ids, int32_t id);
 rp_status rp__bytes_room(rp_ctx *ctx, rp_bytes *bytes, int64_t more);    /* room for `more` beyond n */
+int64_t rp__bytes_next_room(const rp_bytes *bytes, int64_t more);       /* what `room` is after that */
 rp_status rp__bytes_push(rp_ctx *ctx, rp_bytes *bytes, const char *text, int64_t n);
 
 /* ---- utf8.c ---- */

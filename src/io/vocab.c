@@ -24,10 +24,16 @@ rp_status rp__ids_push(rp_ctx *ctx, rp_ids *ids, int32_t id)
     return RP_OK;
 }
 
+int64_t rp__bytes_next_room(const rp_bytes *bytes, int64_t more)
+{
+    return bytes->n + more <= bytes->room ? bytes->room : roomier(bytes->room, bytes->n + more);
+}
+
 rp_status rp__bytes_room(rp_ctx *ctx, rp_bytes *bytes, int64_t more)
 {
-    if (bytes->n + more <= bytes->room) return RP_OK;
-    int64_t room = roomier(bytes->room, bytes->n + more);
+    int64_t room = rp__bytes_next_room(bytes, more);
+
+    if (room == bytes->room) return RP_OK;
     char *at     = rp__host_grow(ctx, bytes->at, bytes->room, room);
     if (!at) return RP_ERR_MEMORY;
     bytes->at   = at;
