@@ -6,7 +6,9 @@
  *   needs      exactly what backward reads: RP_IN(i) | RP_OUT(i) | RP_SLOT(i); shape may take bits away from the call's own, where
  *              the gradients that are wanted read less. Reading anything else is caught in tests
  *   forward, backward   cannot fail, cannot allocate. Gradients have their tensor's dtype (a parameter's may be wider);
- *              grad_in[i] is NULL where not wanted; rp_row_grad and RP_ADDS say whether to add or to assign
+ *              grad_in[i] is NULL where not wanted; rp_row_grad and c->grad_adds[i] say whether to add or to assign
+ *   empty      an extent may be 0. An op is not called to write nothing: not forward, if all outputs and slots are empty (and the op has no
+ *              effect), and not backward for a gradient without elements. A sum or product over nothing is 0
  */
 #ifndef REPRISE_OP_H
 #define REPRISE_OP_H

@@ -33,6 +33,9 @@
  * What has a ? may be left out; it comes last. Norms and softmax are over the last dimension. silu is x / (1 + exp(-x)), swiglu silu(a) b. A
  * table's cos and sin are those of positions 0 to P - 1. Floating inputs of a call have one dtype, tables and statistics fp32.
  *
+ * Extents may be 0. A sum or a product over nothing is 0: [4, 0] times [0, 8] is zeros. An op that has no value for nothing (max, mean,
+ * softmax over no classes) returns RP_ERR_SHAPE.
+ *
  * Each src/ops/<name>.c says what it computes, from which paper, and what its backward reads.
  */
 #ifndef REPRISE_OPS_H

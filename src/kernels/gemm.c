@@ -1,5 +1,6 @@
-/* kernels/gemm.c -- a product is run by the kernel of the CPU's level. */
+/* kernels/gemm.c -- a product is run by the kernel of the CPU's level. Kernels never see an empty one: it is done here. */
 #include "kernels/gemm.h"
+
 
 #include "kernels/kernels.h"
 
@@ -10,12 +11,15 @@ static rp_status find_kernels(rp_ctx *ctx, const rp_kernels **out)
     return RP_OK;
 }
 
+static bool is_empty(const rp_gemm *g) { return g->m == 0 || g->n == 0 || g->k == 0; }
+
 rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
 {
     const rp_kernels *kernels;
 
     RP_TRY(find_kernels(ctx, &kernels));
-    kernels->gemm_scratch(g, bytes);
+    *bytes = 0;
+    if (!is_empty(g)) kernels->gemm_scratch(g, bytes);
     return RP_OK;
 }
 
@@ -24,8 +28,28 @@ rp_status rp__gemm_scratch_most(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
     const rp_kernels *kernels;
 
     RP_TRY(find_kernels(ctx, &kernels));
-    kernels->gemm_scratch_most(g, bytes);
+    *bytes = 0;
+    if (!is_empty(g)) kernels->gemm_scratch_most(g, bytes);
     return RP_OK;
+}
+
+static float bias_at(const rp_gemm *g, const void *bias, int64_t i)
+{
+    if (!g->bias) return 0;
+    return g->ab == RP_BF16 ? rp__f32_from_bf16(((const uint16_t *)bias)[i]) : ((const float *)bias)[i];
+}
+
+/* A sum of no products is zero; what is added to it is as ever. */
+static void multiply_nothing(const rp_gemm *g, void *c, const void *bias)
+{
+    float *wide    = c;
+    uint16_t *half = c;
+
+    for (int64_t e = 0; e < g->m * g->n; e++) {
+        float value = bias_at(g, bias, e % g->n);
+        if (g->c == RP_F32) wide[e] = g->adds ? wide[e] + value : value;
+        else half[e] = rp__bf16_from_f32(g->adds ? rp__f32_from_bf16(half[e]) + value : value);
+    }
 }
 
 rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
@@ -33,6 +57,7 @@ rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, 
     const rp_kernels *kernels;
 
     RP_TRY(find_kernels(ctx, &kernels));
-    kernels->gemm(g, a, b, c, g->bias ? bias : NULL, scratch);
+    if (is_empty(g)) multiply_nothing(g, c, bias);
+    else kernels->gemm(g, a, b, c, g->bias ? bias : NULL, scratch);
     return RP_OK;
 }

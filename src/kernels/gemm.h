@@ -2,6 +2,8 @@
  *
  *   C[m,n] = op(A)[m,k] op(B)[k,n] (+ C) (+ bias[n])      row-major, dense; op transposes what is stored
  *
+ * Each of m, n and k may be 0. Without products (k is 0) C is the bias, or zero.
+ *
  * The kernel is that of the CPU's level: the same description gives the same bits in every call of a process and on every machine of the level.
  */
 #ifndef RP_GEMM_H

@@ -14,15 +14,9 @@ enum { Y };
 
 static rp_status all_gather_shape(rp_op_meta *m)
 {
-    const rp_attr_whole *a = m->attr;
-    const rp_meta *x       = &m->in[X];
+    const rp_meta *x = &m->in[X];
 
-    RP_CHECK(m->ctx, a && a->ndim >= 1 && a->ndim <= RP_MAX_DIM, RP_ERR_ARG, "all_gather: the shape of the whole has %d dimensions, 1 to %d are expected",
-             a ? a->ndim : 0, RP_MAX_DIM);
-    RP_CHECK(m->ctx, rp_meta_is_float(x), RP_ERR_DTYPE, "all_gather: x is %s, expected a floating dtype", rp_meta_str(x));
-    for (int i = 0; i < a->ndim; i++)
-        RP_CHECK(m->ctx, a->dim[i] >= 1, RP_ERR_ARG, "all_gather: dimension %d of the whole is %" PRId64, i, a->dim[i]);
-    m->out[Y]     = rp_meta_make(x->dtype, a->ndim, a->dim);
+    RP_TRY(rp__check_whole(m, &m->out[Y]));
     int64_t n     = rp_meta_elems(&m->out[Y]);
     rp_slice here = rp__slice_here(m->ctx, n);
     RP_CHECK(m->ctx, x->ndim == 1 && x->dim[0] == here.room, RP_ERR_SHAPE, "all_gather: x is %s, a slice of %s over %d ranks has %" PRId64 " elements",
@@ -63,6 +57,8 @@ static const rp_op_case all_gather_cases[] = {
     { "another part",    .in = { { 16 }, { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } }, .expect = RP_ERR_SHAPE },
     { "too long",        .in = { { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } }, .expect = RP_ERR_SHAPE },
     { "no whole",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 0 }, .expect = RP_ERR_ARG },
+    { "negative",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { -3, -5 } }, .expect = RP_ERR_ARG },
+    { "too large",       .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { INT64_MAX, 3 } }, .expect = RP_ERR_ARG },
     { "an empty whole",  .in = { { 16 } }, .attr = &(rp_attr_whole){ 1, { 0 } }, .expect = RP_ERR_ARG },
 };
 

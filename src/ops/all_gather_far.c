@@ -20,15 +20,14 @@ static int64_t whole_elems(const rp_op_meta *m)
 
 static rp_status all_gather_far_shape(rp_op_meta *m)
 {
-    const rp_attr_whole *a = m->attr;
-    const rp_meta *x       = &m->in[X];
+    const rp_meta *x = &m->in[X];
+    rp_meta whole;
 
-    RP_CHECK(m->ctx, a && a->ndim >= 1 && a->ndim <= RP_MAX_DIM, RP_ERR_ARG, "all_gather_far: the shape of the whole has %d dimensions, 1 to %d are expected",
-             a ? a->ndim : 0, RP_MAX_DIM);
-    RP_CHECK(m->ctx, rp_meta_is_float(x), RP_ERR_DTYPE, "all_gather_far: x is %s, expected a floating dtype", rp_meta_str(x));
-    RP_CHECK(m->ctx, x->ndim == 1 && x->dim[0] == rp__slice_here(m->ctx, whole_elems(m)).room, RP_ERR_SHAPE,
-             "all_gather_far: x is %s, a slice has %" PRId64 " elements", rp_meta_str(x), rp__slice_here(m->ctx, whole_elems(m)).room);
-    m->out[Y]        = rp_meta_1d(x->dtype, rp__part_elems(m->ctx, whole_elems(m)));
+    RP_TRY(rp__check_whole(m, &whole));
+    int64_t n = rp_meta_elems(&whole), room = rp__slice_here(m->ctx, n).room;
+    RP_CHECK(m->ctx, x->ndim == 1 && x->dim[0] == room, RP_ERR_SHAPE, "all_gather_far: x is %s, a slice has %" PRId64 " elements",
+             rp_meta_str(x), room);
+    m->out[Y]        = rp_meta_1d(x->dtype, rp__part_elems(m->ctx, n));
     m->scratch_bytes = rp__dense_room(m, x);
     m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, m->ctx->far, rp_meta_elems(&m->out[Y]), x->dtype == RP_F64 ? 8 : 4);
     return RP_OK;
@@ -58,6 +57,9 @@ static const rp_op_case all_gather_far_cases[] = {
     { "a matrix", .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } } },
     { "too long", .in = { { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } }, .expect = RP_ERR_SHAPE },
     { "no whole", .in = { { 16 } }, .attr = &(rp_attr_whole){ 0 }, .expect = RP_ERR_ARG },
+    { "negative", .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { -3, -5 } }, .expect = RP_ERR_ARG },
+    { "too large", .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { INT64_MAX, 3 } }, .expect = RP_ERR_ARG },
+    { "an empty whole", .in = { { 16 } }, .attr = &(rp_attr_whole){ 1, { 0 } }, .expect = RP_ERR_ARG },
 };
 
 const rp_op rp_op_all_gather_far = {

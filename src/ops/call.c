@@ -1,4 +1,8 @@
-/* ops/call.c -- the registry and the running of one op. */
+/* ops/call.c -- the registry and the running of one op.
+ *
+ * An op is never called to write nothing: a forward whose outputs and slots are all empty does not run, and backward is asked for no gradient
+ * without elements. If all outputs are empty, the gradients of the inputs are zero. An op still sees empty inputs beside outputs that are not.
+ */
 #include "base/watch.h"
 #include "ops/ahead.h"
 #include "ops/declared.h"
@@ -98,6 +102,15 @@ static rp_status take_scratch(rp_ctx *ctx, const rp_op *op, int64_t bytes, int64
     return RP_OK;
 }
 
+static bool is_empty(const rp_tensor *t) { return !t || rp_meta_elems(&t->m) == 0; }
+
+static bool all_empty(rp_tensor *const *t, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!is_empty(t[i])) return false;
+    return true;
+}
+
 static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_doing doing)
 {
     double began  = rp__watch_begin(c->ctx);
@@ -108,6 +121,7 @@ static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_do
     rp__watch_end(c->ctx, (rp_span){ .doing = doing, .name = c->meta->op->name, .call = c->meta, .began = began });
 }
 
+/* code NULL: the same memory is taken, and nothing is computed. */
 static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t scratch_bytes, rp_doing doing)
 {
     rp_ctx *ctx = c->ctx;
@@ -115,7 +129,7 @@ static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t sc
 
     RP_TRY(take_scratch(ctx, c->meta->op, scratch_bytes, &offset, &c->scratch));
     ctx->op_status = RP_OK;
-    if (!ctx->options.shapes_only) compute(c, code, doing);
+    if (code && !ctx->options.shapes_only) compute(c, code, doing);
     if (ctx->ahead || ctx->behind) rp__ahead_push(ctx);
     rp__mem_give(ctx->space[0], class_of(c->meta->op), scratch_bytes, offset);
     return ctx->op_status;
@@ -147,6 +161,12 @@ static rp_status make(const rp_op_meta *m, const rp_meta *metas, rp_tensor **t, 
     return RP_OK;
 }
 
+/* An op with an effect writes more than its outputs. */
+static bool forward_writes(const rp_op_call *c)
+{
+    return (c->meta->op->flags & RP_OP_EFFECT) || !all_empty(c->out, c->meta->n_out) || !all_empty(c->slot, c->meta->n_slot);
+}
+
 rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replaying, rp_tensor *const *in, rp_tensor **out,
                          rp_tensor **slot)
 {
@@ -159,7 +179,7 @@ rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replayin
     memcpy(c.in, in, (size_t)m->n_in * sizeof *in);
     memcpy(c.out, out, (size_t)m->n_out * sizeof *out);
     memcpy(c.slot, slot, (size_t)m->n_slot * sizeof *slot);
-    RP_TRY_GOTO(run(&c, m->op->forward, m->scratch_bytes, replaying ? RP_DOING_REPLAY : RP_DOING_FORWARD));
+    RP_TRY_GOTO(run(&c, forward_writes(&c) ? m->op->forward : NULL, m->scratch_bytes, replaying ? RP_DOING_REPLAY : RP_DOING_FORWARD));
     hand_over(out, made_out, m->n_out);
     hand_over(slot, made_slot, m->n_slot);
     for (int i = 0; i < m->n_out; i++) rp__tensor_wrote(out[i], m->op->name);
@@ -172,9 +192,23 @@ done:
     return status;
 }
 
-rp_status rp__op_backward(rp_op_call *c)
+/* Nothing depends on outputs without elements. */
+static void zero_gradients(rp_op_call *c)
 {
-    c->ctx  = c->meta->ctx;
-    c->attr = c->meta->attr;
-    return run(c, c->meta->op->backward, c->meta->scratch_backward_bytes, RP_DOING_BACKWARD);
+    for (int i = 0; i < c->meta->n_in; i++) {
+        if (c->grad_in[i] && !c->grad_adds[i]) rp__tensor_zero(c->grad_in[i]);
+        c->grad_in[i] = NULL;
+    }
+}
+
+rp_status rp__op_backward(rp_op_call *call)
+{
+    rp_op_call c = *call;
+
+    c.ctx  = c.meta->ctx;
+    c.attr = c.meta->attr;
+    for (int i = 0; i < c.meta->n_in; i++)
+        if (is_empty(c.grad_in[i])) c.grad_in[i] = NULL;
+    if (all_empty(c.grad_out, c.meta->n_out)) zero_gradients(&c);
+    return run(&c, all_empty(c.grad_in, c.meta->n_in) ? NULL : c.meta->op->backward, c.meta->scratch_backward_bytes, RP_DOING_BACKWARD);
 }

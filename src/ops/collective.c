@@ -13,6 +13,20 @@ enum {
 static rp_slice slice_in(const rp_comm *group, int64_t n) { return rp__slice_of(n, rp__comm_rank(group), rp__comm_ranks(group)); }
 rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return slice_in(rp__group(ctx), n); }
 
+rp_status rp__check_whole(const rp_op_meta *m, rp_meta *whole)
+{
+    const rp_attr_whole *a = m->attr;
+
+    RP_CHECK(m->ctx, a && a->ndim >= 1 && a->ndim <= RP_MAX_DIM, RP_ERR_ARG, "%s: the shape of the whole has %d dimensions, 1 to %d are expected",
+             m->op->name, a ? a->ndim : 0, RP_MAX_DIM);
+    RP_CHECK(m->ctx, rp_meta_is_float(&m->in[0]), RP_ERR_DTYPE, "%s: x is %s, expected a floating dtype", m->op->name, rp_meta_str(&m->in[0]));
+    for (int i = 0; i < a->ndim; i++)
+        RP_CHECK(m->ctx, a->dim[i] >= 1, RP_ERR_ARG, "%s: dimension %d of the whole is %" PRId64, m->op->name, i, a->dim[i]);
+    *whole = rp_meta_make(m->in[0].dtype, a->ndim, a->dim);
+    RP_CHECK(m->ctx, rp__meta_check(m->ctx, whole) == RP_OK, RP_ERR_ARG, "%s: the whole, %s, is too large", m->op->name, rp_meta_str(whole));
+    return RP_OK;
+}
+
 int64_t rp__part_elems(const rp_ctx *ctx, int64_t n) { return rp__comm_ranks(ctx->far) * rp__slice_here(ctx, n).room; }
 
 int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)

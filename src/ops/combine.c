@@ -11,6 +11,7 @@ enum { Z };
 
 static int64_t experts_of(const rp_op_meta *m) { return ((const rp_attr_experts *)m->attr)->experts; }
 static int64_t slots_of(const rp_op_meta *m) { return rp_meta_elems(&m->in[CHOICES]); }
+static int64_t tokens_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[CHOICES]); }
 static int64_t each_of(const rp_op_meta *m) { return rp_meta_dim(&m->in[CHOICES], -1); }
 static int64_t width(const rp_op_meta *m) { return rp_meta_dim(&m->in[ROWS], -1); }
 
@@ -52,7 +53,7 @@ static void reference_forward(const rp_op_call *c, const int32_t *place)
     int64_t n   = width(c->meta), k = each_of(c->meta);
     double *sum = row_of(c), *row = sum + n;
 
-    for (int64_t t = 0, tokens = slots_of(c->meta) / k; t < tokens; t++) {
+    for (int64_t t = 0; t < tokens_of(c->meta); t++) {
         memset(sum, 0, (size_t)n * sizeof *sum);
         for (int64_t j = 0; j < k; j++) {
             rp_row_get(c->in[ROWS], place[t * k + j], row);
@@ -75,7 +76,7 @@ static void combine_forward(const rp_op_call *c)
     const int32_t *place = rp__experts_sort(c, CHOICES, experts_of(c->meta));
     if (kernels->gather_rows)
         kernels->gather_rows(c->meta->in[ROWS].dtype, rp__data(c->in[ROWS]), place, rp__data(c->in[WEIGHTS]), rp__data(c->out[Z]),
-                             c->meta->in[ROWS].dtype, false, slots_of(c->meta) / k, k, width(c->meta), c->meta->threads);
+                             c->meta->in[ROWS].dtype, false, tokens_of(c->meta), k, width(c->meta), c->meta->threads);
     else reference_forward(c, place);
 }
 
@@ -102,7 +103,7 @@ static void combine_backward(const rp_op_call *c)
 {
     const rp_kernels *kernels = rp__op_kernels(c);
     rp_dtype dtype       = c->meta->in[ROWS].dtype;
-    int64_t k            = each_of(c->meta), tokens = slots_of(c->meta) / k, n = width(c->meta);
+    int64_t k            = each_of(c->meta), tokens = tokens_of(c->meta), n = width(c->meta);
     const int32_t *place = rp__experts_sort(c, CHOICES, experts_of(c->meta));
 
     if (!kernels->spread_rows) {

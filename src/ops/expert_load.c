@@ -120,7 +120,7 @@ static void put_given(const rp_op_call *c, double share)
 
 static void expert_load_forward(const rp_op_call *c)
 {
-    int64_t n = experts_of(c->meta), k = rp_meta_elems(&c->meta->in[CHOICES]) / rows_of(c->meta);
+    int64_t n = experts_of(c->meta), rows = rows_of(c->meta), slots = rp_meta_elems(&c->meta->in[CHOICES]);
     double share = share_of(c), *chosen = c->scratch;
     rp_status status = rp__check_choices(c, CHOICES, n);
 
@@ -129,8 +129,8 @@ static void expert_load_forward(const rp_op_call *c)
         return;
     }
     memset(chosen, 0, (size_t)n * sizeof *chosen);
-    for (int64_t s = 0; s < rows_of(c->meta) * k; s++)
-        if (counts(c, s / k)) chosen[rp_int_get(c->in[CHOICES], s)]++;
+    for (int64_t s = 0; s < slots; s++)
+        if (counts(c, s / (slots / rows))) chosen[rp_int_get(c->in[CHOICES], s)]++;
     for (int64_t i = 0; i < n; i++) rp_elem_put(c->out[LOADS], CHOSEN * n + i, share * chosen[i]);
     put_given(c, share);
 }

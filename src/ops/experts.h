@@ -13,7 +13,7 @@
 
 #include "ops/common.h"
 
-/* For shape: choices of in[choices] are int32, for each of `tokens` rows at least one, and there is at least one expert.
+/* For shape: choices of in[choices] are int32, as many for each of `tokens` rows, and there is at least one expert.
  * errors RP_ERR_DTYPE · RP_ERR_SHAPE */
 rp_status rp__check_routes(const rp_op_meta *m, int choices, int64_t tokens, int64_t experts);
 /* For forward: each is in [0, experts). errors RP_ERR_ARG names the first that is not */

@@ -95,11 +95,44 @@ static void a_pass_that_fails_is_forgotten(void **state)
     test_ctx_free(ctx);
 }
 
+static void loss_of_no_rows(rp_ctx *ctx, rp_model *m)
+{
+    rp_meta meta      = rp_meta_2d(RP_I32, 0, LENGTH);
+    rp_tensor *tokens = NULL, *labels = NULL, *loss = NULL;
+    double value;
+
+    assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &tokens));
+    assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &labels));
+    assert_ok(ctx, rp_model_loss(m, tokens, labels, 1, &loss));
+    assert_ok(ctx, rp_tensor_read(loss, &value, 1));
+    assert_true(value == 0);
+    assert_ok(ctx, rp_backward(ctx, loss));
+    assert_true(rp_elem_get(rp_tensor_grad(rp_model_param(m, 3, NULL)), 5) == 0);
+    rp_tensor_unref(loss);
+    rp_tensor_unref(tokens);
+    rp_tensor_unref(labels);
+}
+
+static void a_batch_without_rows_loses_nothing_and_teaches_nothing(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .seed = 3 });
+
+    for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
+        rp_model *m;
+        assert_ok(ctx, rp_model_new(ctx, RP_SOURCE_DIR "/recipes/tiny_llama/config.json", &(rp_model_options){ .checkpoint = checkpoint }, &m));
+        loss_of_no_rows(ctx, m);
+        rp_model_free(m);
+    }
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_model_takes_its_checkpointing_along),
         cmocka_unit_test(a_pass_that_fails_is_forgotten),
+        cmocka_unit_test(a_batch_without_rows_loses_nothing_and_teaches_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

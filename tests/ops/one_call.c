@@ -97,7 +97,10 @@ rp_meta case_meta(const rp_op_case *test, int in, rp_dtype dtype)
     int ndim = 0;
 
     while (ndim < RP_MAX_DIM && test->in[in][ndim]) ndim++;
-    return rp_meta_make(input_dtype(test, in, dtype), ndim, test->in[in]);
+    rp_meta meta = rp_meta_make(input_dtype(test, in, dtype), ndim, test->in[in]);
+    for (int d = 0; d < ndim; d++)
+        if (meta.dim[d] == EMPTY) meta.dim[d] = 0;
+    return meta;
 }
 
 bool case_wants(const rp_op *op, const rp_op_case *test, int in)

@@ -55,6 +55,8 @@ typedef struct {
 /* Fail the test with op, case, dtype and variant before the sentence. */
 void fail_call(const one_call *c, const char *fmt, ...) RP_PRINTF(2, 3);
 
+enum { EMPTY = -1 };                /* in the dimensions of a case, which 0 ends: an extent of 0 */
+
 int case_inputs(const rp_op_case *test);
 rp_meta case_meta(const rp_op_case *test, int in, rp_dtype dtype);
 bool case_wants(const rp_op *op, const rp_op_case *test, int in);
