@@ -123,13 +123,19 @@ void cli_model_close(cli_model *m);
 
 /* ---- ranks (cli/ranks.c, cli/launch.c) ---- */
 
-/* What a signal has asked for: 0, SIGINT or SIGTERM; the step is finished and saved. A second signal of the kind ends the process at once.
- * In a job SIGUSR1 is SIGINT, too: it is what MPI's launchers hand on to all ranks. Exit code of a run that was stopped: 128 + signal. */
+/* The signals that stop a run after a step, 0-ended: SIGINT, SIGTERM, SIGHUP, SIGXCPU. The exit code is then 128 + signal. */
+const int *cli_stop_signals(void);
+/* Catches one of them, unblocked. False: it is SIGHUP, and the caller ignores it, as `nohup` does. */
+bool cli_take_signal(int number, void (*handler)(int), int flags);
+/* Says on stderr that the step is finished first. For handlers, too. */
+void cli_say_stopping(int number);
+/* Catches them all. *stop becomes the first signal that came, or, in a job that `--nproc` started, the one that any of its processes got.
+ * A second SIGINT or SIGTERM ends the process at once. In a job SIGUSR1 counts as SIGINT: MPI's launchers pass it on to all ranks. */
 const volatile int *cli_catch_stop(void);
 
-/* In a process of an MPI job: the ranks of it, into c->comm and c->ctx->comm, each of which is told `stop` while it waits. Lines that ranks
+/* In a process of an MPI job: the ranks of it, into c->comm and c->ctx->comm. Lines that ranks
  * above 0 write to stderr begin with "[rank] " from then on. Else nothing is done. Tells what is wrong: CLI_GO, or the exit code. */
-int cli_open_ranks(cli *c, const volatile int *stop);
+int cli_open_ranks(cli *c);
 /* Leaves the job and returns `code`. A failure that the ranks have not agreed upon is this one's own: it ends the others, who wait for it. */
 int cli_close_ranks(cli *c, int code);
 

@@ -98,7 +98,7 @@ static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t, con
     if (status == RP_OK && first) print_end(recipe, t);
     if (status == RP_OK) return 0;
     int code = cli_fail(c, status);
-    return status == RP_ERR_INTERRUPTED ? 128 + (*stop ? *stop : SIGINT) : code;
+    return status == RP_ERR_INTERRUPTED ? 128 + rp__trainer_stopped_by(t) : code;
 }
 
 static int train_on(const cli *c, const rp_recipe *recipe, const volatile int *stop)
@@ -158,7 +158,7 @@ static int train_here(cli *c, const cli_args *args)
 {
     const volatile int *stop = cli_catch_stop();
     rp_recipe *recipe        = NULL;
-    int code                 = cli_open_ranks(c, stop);
+    int code                 = cli_open_ranks(c);
 
     if (code != CLI_GO) return code;
     code = load_recipe(c, args, &recipe);
@@ -197,7 +197,8 @@ static const cli_option options[] = {
 const cli_command cmd_train = {
     .usage = "CONFIG [KEY=VALUE ...] [--nproc N] [--allow-plugins]",
     .about = "Train the model of a recipe. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key,\n"
-             "~KEY removes one. Metrics, states, the trained model and a report are written under output_dir.",
+             "~KEY removes one. Metrics, states, the trained model and a report are written under output_dir.\n"
+             "SIGINT, SIGTERM, SIGHUP and SIGXCPU finish the step and save a state; 'resume=auto' continues from it.",
     CLI_OPTIONS(train_fields, options),
     .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = train,

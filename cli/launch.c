@@ -4,8 +4,9 @@
  *        └─ mpirun -n 4 reprise train CONFIG threads=2      a process group of its own: Ctrl-C reaches this process alone
  *             ├─ rank 0 …                                   its stderr comes through us, to the terminal we have
  *
- *   signals   SIGINT or SIGTERM here becomes SIGUSR1 to mpirun, which is what both MPIs hand on to all ranks (of SIGINT, Open MPI kills them):
- *             they finish the step and save. A second one reaches ranks that take it no more: the job ends at once. A third one kills mpirun.
+ *   signals   SIGINT, SIGTERM, SIGHUP or SIGXCPU here goes into the notes (cli/notes.c), where ranks see it after each step: they save and end.
+ *             mpirun is asked for nothing, unless no rank has joined the notes: then it gets SIGUSR1, which both MPIs pass on to ranks.
+ *             A second SIGINT or SIGTERM kills the ranks and asks mpirun to end, a third one kills mpirun.
  *   ends      the ranks' exit code; 1 where one was killed, told in a sentence with what mpirun says of it
  */
 #include "cli/cli.h"
@@ -17,7 +18,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -144,38 +144,59 @@ typedef struct {
     pid_t mpirun;
     cli_output output[2];
     cli_end end;
-    sigset_t before;                            /* signals are taken only while we wait */
+    sigset_t before, waiting;                   /* signals are taken only while we wait */
     int n_handed_on, first_signal;
-    int notes, ranks;                           /* notes: a file that has no name; -1: none could be made */
+    cli_notes *notes;
+    int notes_file;
 } running;
 
 static volatile sig_atomic_t n_signals, last_signal;
 
+/* A terminal that closes sends SIGHUP twice, and SIGXCPU comes every second: neither asks again. */
 static void count_signal(int number)
 {
+    if (n_signals && (number == SIGHUP || number == SIGXCPU)) return;
     n_signals++;
     last_signal = number;
 }
 
 static void take_signals(running *r)
 {
-    struct sigaction action = { .sa_handler = count_signal };
+    const int *number = cli_stop_signals();
     sigset_t ours;
 
-    sigemptyset(&action.sa_mask);
     sigemptyset(&ours);
-    sigaddset(&ours, SIGINT);
-    sigaddset(&ours, SIGTERM);
+    for (; *number; number++)
+        if (cli_take_signal(*number, count_signal, 0)) sigaddset(&ours, *number);
     sigprocmask(SIG_BLOCK, &ours, &r->before);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    r->waiting = r->before;
+    for (number = cli_stop_signals(); *number; number++) sigdelset(&r->waiting, *number);
+}
+
+/* The ranks are processes of this machine, as they have joined the notes. */
+static void kill_ranks(const running *r)
+{
+    for (int i = 0; i < r->notes->ranks; i++)
+        if (r->notes->rank[i].process > 0 && !r->notes->rank[i].code) kill(r->notes->rank[i].process, SIGKILL);
+    kill(-r->mpirun, SIGTERM);
+}
+
+static void ask_ranks(running *r)
+{
+    bool joined = false;
+
+    r->first_signal = last_signal;
+    for (int i = 0; i < r->notes->ranks; i++) joined = joined || r->notes->rank[i].process;
+    r->notes->stop = last_signal;
+    cli_say_stopping(last_signal);
+    if (!joined) kill(r->mpirun, SIGUSR1);
 }
 
 static void hand_on_signals(running *r)
 {
     for (; r->n_handed_on < n_signals; r->n_handed_on++) {
-        if (!r->n_handed_on) r->first_signal = last_signal;
-        if (r->n_handed_on < 2) kill(r->mpirun, SIGUSR1);
+        if (r->n_handed_on == 0) ask_ranks(r);
+        else if (r->n_handed_on == 1) kill_ranks(r);
         else kill(-r->mpirun, SIGKILL);
     }
 }
@@ -192,15 +213,13 @@ static void become_mpirun(const command_line *l, const running *r, int out, int 
     if (getppid() != parent) _exit(1);
     snprintf(text, sizeof text, "%d", terminal ? columns : -1);
     setenv(CLI_LAUNCHER, text, 1);
-    snprintf(text, sizeof text, "/proc/%d/fd/%d", (int)parent, r->notes);
-    if (r->notes >= 0) setenv(CLI_NOTES, text, 1);
-    else unsetenv(CLI_NOTES);
+    snprintf(text, sizeof text, "/proc/%d/fd/%d", (int)parent, r->notes_file);
+    setenv(CLI_NOTES, text, 1);
     if (!freopen("/dev/null", "r", stdin)) _exit(1);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &r->before, NULL);
+    signal(SIGTERM, SIG_DFL);           /* the others get theirs from exec */
+    sigprocmask(SIG_SETMASK, &r->waiting, NULL);
     execvp(l->word[0], (char *const *)l->word);
     _exit(127);
 }
@@ -229,7 +248,7 @@ static bool pump(running *r, int milliseconds)
 {
     struct pollfd p[2] = { { r->output[0].from, POLLIN, 0 }, { r->output[1].from, POLLIN, 0 } };
     struct timespec t  = { milliseconds / 1000, milliseconds % 1000 * 1000000L };
-    int n              = ppoll(p, 2, &t, &r->before);
+    int n              = ppoll(p, 2, &t, &r->waiting);
 
     hand_on_signals(r);
     for (int i = 0; n > 0 && i < 2; i++)
@@ -250,21 +269,13 @@ static int follow(running *r)
     return status;
 }
 
-static cli_note note_of(const running *r, int rank)
-{
-    cli_note note = { 0, 0 };
-
-    if (r->notes < 0 || pread(r->notes, &note, sizeof note, rank * (off_t)sizeof note) != sizeof note) note = (cli_note){ 0, 0 };
-    return note;
-}
-
 /* What the ranks themselves say: the exit code of the first that ended badly, 0 where all ended well, -1 where one has said nothing. */
 static int noted_code(const running *r)
 {
     bool all = true;
 
-    for (int rank = 0; rank < r->ranks; rank++) {
-        int32_t code = note_of(r, rank).code;
+    for (int rank = 0; rank < r->notes->ranks; rank++) {
+        int32_t code = r->notes->rank[rank].code;
         if (code > 1) return code - 1;
         all = all && code;
     }
@@ -277,8 +288,8 @@ static void tell_killed(const cli *c, const running *r)
     int rank           = end->rank;
     char who[32]       = "a rank";
 
-    for (int i = 0; rank < 0 && i < r->ranks; i++)
-        if (end->process && note_of(r, i).process == end->process) rank = i;
+    for (int i = 0; rank < 0 && i < r->notes->ranks; i++)
+        if (end->process && r->notes->rank[i].process == end->process) rank = i;
     if (rank >= 0) snprintf(who, sizeof who, "rank %d", rank);
     cli_say(c, "%s was ended by signal %d (%s), so the others were ended, too; the last state that was saved is kept", who, end->signal, end->name);
 }
@@ -288,6 +299,7 @@ static int tell_end(const cli *c, const running *r, const char *mpirun, int stat
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1, noted = noted_code(r);
 
     if (noted == 0) return 0;           /* all work was done, however MPI fared with its own end */
+    if (noted > 128) return noted;      /* all ranks have stopped after a step */
     if (noted > 0 && !code) code = noted;
     if (r->n_handed_on > 1) {
         cli_say(c, "stopped at once; the last state that was saved is kept");
@@ -305,12 +317,17 @@ static int tell_end(const cli *c, const running *r, const char *mpirun, int stat
 
 static int run_job(const cli *c, const command_line *l, int ranks)
 {
-    running r = { .notes = memfd_create("notes", MFD_CLOEXEC), .ranks = ranks };
+    running r = { .mpirun = 0 };
 
+    r.notes = cli_notes_make(ranks, &r.notes_file);
+    if (!r.notes) {
+        cli_say(c, "cannot make the memory that ranks share with their launcher: %s", strerror(errno));
+        return 1;
+    }
     take_signals(&r);
     fflush(NULL);
     int code = start(c, l, &r) ? tell_end(c, &r, l->word[0], follow(&r)) : 1;
-    if (r.notes >= 0) close(r.notes);
+    cli_notes_drop(r.notes, r.notes_file);
     return code;
 }
 

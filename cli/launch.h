@@ -14,10 +14,22 @@
 /* What tells ranks that this launcher has started them: columns of the terminal that their stderr is handed on to, -1 where it is none. */
 #define CLI_LAUNCHER "REPRISE_LAUNCHER"
 
-/* A file in which each rank writes of itself, at its number: its process when it begins, its exit code when it ends. MPICH tells no rank, and
- * now and then the exit code 0 of a job that a signal has stopped. */
+/* Where ranks find the notes: a page that the launcher and its ranks share, whatever mpirun does (cli/notes.c). */
 #define CLI_NOTES "REPRISE_NOTES"
-typedef struct { int32_t process, code; } cli_note;     /* code: 1 above the exit code; 0: it has not ended by itself */
+typedef struct { volatile int32_t process, code; } cli_note;    /* code: 1 above the exit code; 0: the rank has not ended by itself */
+typedef struct {
+    int32_t magic, ranks;
+    volatile int stop;                          /* the signal that asks all ranks to stop after a step; 0: none has come */
+    cli_note rank[];
+} cli_notes;
+
+/* The launcher's: zeros, and *file is open for as long as ranks may join. NULL: the system has no such memory, errno says why. */
+cli_notes *cli_notes_make(int ranks, int *file);
+void cli_notes_drop(cli_notes *notes, int file);
+/* A rank's, which notes its process there; NULL: no launcher of ours has started it, or its notes are out of reach. */
+cli_notes *cli_notes_join(int rank);
+/* Has the launcher of the joined notes gone without a word? */
+bool cli_notes_are_left(void);
 
 /* How ranks ended, as far as mpirun tells. Open MPI names the rank, MPICH the process. */
 typedef struct {

@@ -4,36 +4,78 @@
 #include "comm/comm.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 /* ---- signals ---- */
 
-static volatile int stop_signal;
-static bool is_quiet;                           /* rank 0 speaks for all; set before the handler is */
+static volatile int own_stop, *stop = &own_stop;        /* in the launcher's notes, where there are any: then all ranks see it at once */
+static bool is_quiet;                                   /* rank 0 speaks for all; set before the handler is */
 
-/* The handler is gone after its first call: a second signal of the kind ends the program at once. */
-static void on_signal(int number)
+const int *cli_stop_signals(void)
 {
-    static const char text[] = "\nfinishing the step and saving its state; once more to stop at once\n";
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGXCPU, 0 };
 
-    if (!is_quiet && !stop_signal && write(STDERR_FILENO, text, sizeof text - 1) < 0) errno = 0;
-    stop_signal = number == SIGUSR1 ? SIGINT : number;
+    return numbers;
 }
 
-/* Where our own launcher asks for the end it sends SIGUSR1; SIGTERM then comes from an mpirun that ends the job because a rank has gone. */
+/* SIGHUP that is ignored stays so: `nohup` asks for it. A caller may have blocked any of them. */
+bool cli_take_signal(int number, void (*handler)(int), int flags)
+{
+    struct sigaction action = { .sa_handler = handler, .sa_flags = flags }, before;
+    sigset_t one;
+
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    if (number == SIGHUP && !sigaction(number, NULL, &before) && before.sa_handler == SIG_IGN) return false;
+    sigaction(number, &action, NULL);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    return true;
+}
+
+void cli_say_stopping(int number)
+{
+    static const char text[] = "\nfinishing the step and saving its state", once_more[] = "; once more to stop at once";
+    bool again               = number == SIGINT || number == SIGTERM;
+
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0 || (again && write(STDERR_FILENO, once_more, sizeof once_more - 1) < 0) ||
+        write(STDERR_FILENO, "\n", 1) < 0)
+        errno = 0;
+}
+
+static void on_signal(int number)
+{
+    if (!is_quiet && !*stop) cli_say_stopping(number);
+    if (!*stop) *stop = number == SIGUSR1 ? SIGINT : number;
+}
+
+static bool below_launcher(void) { return rp__comm_launched() && getenv(CLI_LAUNCHER); }
+
+/* After a first SIGINT, SIGTERM or SIGUSR1 the handler is gone, so a second one ends the process at once. SIGHUP and SIGXCPU may come several
+ * times by themselves. Below our own launcher SIGTERM comes from an mpirun that ends the job because a rank has gone. */
+static void take_signals(void)
+{
+    static bool hangup_ignored;
+
+    for (const int *number = cli_stop_signals(); *number; number++) {
+        bool repeats = *number == SIGHUP || *number == SIGXCPU;
+        if (*number == SIGTERM && below_launcher()) continue;
+        if (*number == SIGHUP && hangup_ignored) signal(SIGHUP, SIG_IGN);
+        hangup_ignored = !cli_take_signal(*number, on_signal, SA_RESTART | (repeats ? 0 : (int)SA_RESETHAND)) || hangup_ignored;
+    }
+    if (rp__comm_launched()) cli_take_signal(SIGUSR1, on_signal, (int)(SA_RESETHAND | SA_RESTART));
+}
+
 const volatile int *cli_catch_stop(void)
 {
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+    cli_notes *notes = cli_notes_join(rp__comm_launched_rank());
 
-    is_quiet = rp__comm_launched_rank() > 0;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    if (!rp__comm_launched() || !getenv(CLI_LAUNCHER)) sigaction(SIGTERM, &action, NULL);
-    if (rp__comm_launched()) sigaction(SIGUSR1, &action, NULL);
-    return &stop_signal;
+    if (notes) stop = &notes->stop;
+    is_quiet = rp__comm_launched_rank() > 0 || (below_launcher() && !notes);    /* the launcher has said it */
+    take_signals();
+    return stop;
 }
 
 /* ---- what is said ---- */
@@ -104,26 +146,21 @@ bool cli_terminal(int *columns)
 
 /* ---- joining and leaving ---- */
 
-/* What cannot be written is not missed: the launcher then knows what mpirun tells. */
-static void write_note(int32_t code)
+static void note_end(int code)
 {
-    const char *path = getenv(CLI_NOTES);
-    cli_note note    = { getpid(), code };
-    int file         = path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    cli_notes *notes = cli_notes_join(rp__comm_launched_rank());
 
-    if (file < 0) return;
-    if (pwrite(file, &note, sizeof note, rp__comm_launched_rank() * (off_t)sizeof note) < 0) errno = 0;
-    close(file);
+    if (notes) notes->rank[rp__comm_launched_rank()].code = code + 1;
 }
 
-int cli_open_ranks(cli *c, const volatile int *stop)
+int cli_open_ranks(cli *c)
 {
     if (!rp__comm_launched()) return CLI_GO;
     if (rp__comm_launched_rank() > 0) prefix_lines(rp__comm_launched_rank());
-    write_note(0);
     rp_status status = rp__comm_open(c->ctx, &c->comm);
     if (status != RP_OK) return cli_fail(c, status);
     c->ctx->comm = c->comm;
+    if (!*stop) take_signals();         /* MPI's libraries catch some for themselves: UCX takes SIGHUP */
     rp__comm_watch(c->comm, &(rp_comm_watch){ .stop = stop, .slow = tell_slow, .user = c });
     return CLI_GO;
 }
@@ -148,7 +185,7 @@ int cli_close_ranks(cli *c, int code)
     fflush(stdout);
     fflush(stderr);
     if (!world) return code;
-    write_note(code + 1);
+    note_end(code);
     if (code != 0 && rp__comm_ranks(world) > 1 && rp__comm_agreed(world) == RP_OK) rp__comm_abort(world, code);
     c->ctx->comm = c->comm = NULL;
     rp__comm_leave(world, code);

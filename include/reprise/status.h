@@ -40,7 +40,7 @@ typedef enum {
 /* The status as one short sentence ("memory ran out"). Never NULL. */
 RP_API const char *rp_status_text(rp_status status);
 
-/* The exit code a program should end with for this status (0, 1, 2, 3 or 130). */
+/* The exit code a program should end with for this status: 0, 1, 2, 3, or 130 for RP_ERR_INTERRUPTED, where 128 + the signal says more. */
 RP_API int rp_status_exit_code(rp_status status);
 
 #ifdef __cplusplus

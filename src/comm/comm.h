@@ -106,6 +106,8 @@ rp_status rp__comm_share(rp_ctx *ctx, rp_comm *comm, const void *mine, int64_t b
 /* What rank `from` has in `data` comes to `data` at every rank. No memory is taken, in this as in the others: none fails on one rank alone. */
 rp_status rp__comm_tell(rp_ctx *ctx, rp_comm *comm, int from, void *data, int64_t bytes, const char *what);
 rp_status rp__comm_barrier(rp_ctx *ctx, rp_comm *comm, const char *what);
+/* *value becomes that of the first rank where it is not 0; the same on all ranks. */
+rp_status rp__comm_any(rp_ctx *ctx, rp_comm *comm, int32_t *value, const char *what);
 /* What the first rank that failed says, else the first that was interrupted; the same on all ranks. Where that is another rank, the
  * message is its own with its number: "rank 2: cannot open 'a.tokens': no such file". */
 rp_status rp__comm_agree(rp_ctx *ctx, rp_comm *comm, rp_status mine);

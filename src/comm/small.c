@@ -36,6 +36,17 @@ rp_status rp__comm_tell(rp_ctx *ctx, rp_comm *comm, int from, void *data, int64_
     return gather_now(ctx, comm, data, data, what);
 }
 
+rp_status rp__comm_any(rp_ctx *ctx, rp_comm *comm, int32_t *value, const char *what)
+{
+    int32_t own = *value;
+
+    if (rp__comm_ranks(comm) == 1) return RP_OK;
+    RP_TRY(rp__comm_share(ctx, comm, &own, sizeof own, comm->said, what));
+    *value = 0;
+    for (int r = 0; r < comm->group.ranks && !*value; r++) *value = comm->said[r];
+    return RP_OK;
+}
+
 /* ---- agreement ---- */
 
 /* The rank whose status all take: the first that failed, else the first that was interrupted; -1 where all is well. */

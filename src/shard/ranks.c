@@ -67,12 +67,3 @@ rp_status rp__ranks_sum(rp_ctx *ctx, rp_comm *over, double *value, const char *w
     for (int r = 1; r < ranks; r++) *value += all[r];
     return RP_OK;
 }
-
-rp_status rp__ranks_any(rp_ctx *ctx, bool *flag, const char *what)
-{
-    double sum = *flag;
-
-    RP_TRY(rp__ranks_sum(ctx, ctx->comm, &sum, what));
-    *flag = sum > 0;
-    return RP_OK;
-}

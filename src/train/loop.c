@@ -15,6 +15,7 @@ const char *rp__trainer_units_text(const rp_trainer *t, char out[RP_UNITS_CHARS]
 int rp__trainer_n_rules(const rp_trainer *t) { return rp__engine_n_rules(&t->engine); }
 const rp_trainer_info *rp__trainer_info(const rp_trainer *t) { return &t->info; }
 int64_t rp__trainer_done(const rp_trainer *t) { return t->done; }
+int rp__trainer_stopped_by(const rp_trainer *t) { return t->stopping; }
 
 /* ---- one step ---- */
 
@@ -184,8 +185,8 @@ static rp_status stop_here(rp_trainer *t)
 /* Any rank may have been asked; all stop after the same step. */
 static rp_status asked_to_stop(rp_trainer *t, const volatile int *stop)
 {
-    t->stopping = stop && *stop;
-    return rp__ranks_any(t->ctx, &t->stopping, "the end of a step");
+    t->stopping = stop ? *stop : 0;
+    return rp__comm_any(t->ctx, t->ctx->comm, &t->stopping, "the end of a step");
 }
 
 static rp_status run_steps(rp_trainer *t, const volatile int *stop, const rp_progress *progress)

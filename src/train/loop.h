@@ -194,5 +194,7 @@ rp_status rp__trainer_finish(rp_trainer *trainer);
 /* All of it: steps to the end, then finish. When *stop is not 0 (a signal's number; stop may be NULL) the step is finished and
  * a state saved, and that is RP_ERR_INTERRUPTED: the message says how to go on. `progress` may be NULL. */
 rp_status rp__trainer_run(rp_trainer *trainer, const volatile int *stop, const rp_progress *progress);
+/* After RP_ERR_INTERRUPTED: the signal that the first rank was stopped by; the same on all ranks. */
+int rp__trainer_stopped_by(const rp_trainer *trainer);
 
 #endif

@@ -214,7 +214,7 @@ struct rp_trainer {
     rp_metrics_file *metrics;           /* the first rank's; NULL at others */
     rp_tensorboard *board;              /* as metrics; NULL, too, where it is not asked for */
     rp_profile *profile;                /* NULL: not asked for */
-    bool stopping;                      /* a rank was asked to: all do after this step */
+    int32_t stopping;                   /* the signal that a rank was asked to stop by: all do after this step; 0: none */
     int64_t done, state_step;           /* state_step: of the newest state, 0 without one */
     char *state_path;
     int lock;                           /* of output_dir; below 0: not taken, or the first rank's */

@@ -4,7 +4,7 @@ run() {
     exec reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=text max_seq_len=16 \
         batch_size=2 epochs=100000 output_dir=$1 log_every_n_steps=1000000 $2 2>$1.err
 }
-for signal in INT TERM; do
+for signal in INT TERM HUP XCPU; do
     run $signal max_steps=1000000 &
     tries=0
     until [ -s $signal/metrics.jsonl ] || [ $((tries += 1)) -gt 200 ]; do sleep 0.05; done
