@@ -122,6 +122,8 @@ void rp__encoding_begin(rp_encoding *e)
         start_again(&e->level[k]);
         trim(&e->level[k].held);
         trim(&e->level[k].made);
+        if (e->level[k].step && e->level[k].step->pattern) rp__pattern_begin(e->level[k].step->pattern);
+        if (e->level[k].stage && e->level[k].stage->pattern) rp__pattern_begin(e->level[k].stage->pattern);
     }
     e->ids.n = 0;
 }

@@ -2,7 +2,7 @@
 #include "io/tokenizer_inside.h"
 
 /* An empty match at the end of a text that goes on is not certain, whatever was looked at. */
-rp_status rp__matches_next(rp_matches *m)
+static rp_status next(rp_matches *m)
 {
     uint32_t point;
 
@@ -22,6 +22,15 @@ rp_status rp__matches_next(rp_matches *m)
     }
     m->start = -1;
     return RP_OK;
+}
+
+rp_status rp__matches_next(rp_matches *m)
+{
+    int64_t from     = m->from;
+    rp_status status = next(m);
+
+    if (m->from > from) rp__pattern_pass(m->pattern, m->from - from);
+    return status;
 }
 
 rp_status rp__pattern_replace(rp_ctx *ctx, rp_pattern *pattern, const char *text, int64_t bytes, const rp_bytes *with, rp_bytes *out)

@@ -20,12 +20,15 @@ struct rp_pattern {
     pcre2_jit_stack *stack;
     uint32_t look_back;             /* characters; one at least: `^` looks at what is before it */
     bool made_open;                 /* machine code for texts that go on is there */
+    int64_t spent, passed;          /* of the text that began last: steps beyond the first ones of a place; bytes that were searched */
 };
 
 typedef struct { rp_ctx *ctx; const char *text; int64_t n, at; rp_bytes out; unsigned flags; } rewriter;
 
-/* How far one match may backtrack: a run of spaces is gone through twice, a pattern that explodes is stopped. */
-enum { LEAST_STEPS = 10000000, STEPS_PER_BYTE = 16 };
+/* How far a pattern may backtrack. PCRE2 counts the steps at each place where a match may begin and does not say how many it took, so each
+ * place has a few for nothing; one that needs more is tried with eight times as many, until the text's own steps are spent. What a text
+ * has grows with its length: a run of spaces is gone through twice, a pattern that explodes is stopped whatever it matches between. */
+enum { FREE_STEPS = 256, TIMES_MORE = 8, TEXT_STEPS = 10000000, STEPS_PER_BYTE = 64 };
 
 #define SPACES "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define NOT_SPACES \
@@ -258,7 +261,7 @@ static void give(void *p, void *ctx) { (void)ctx; rp__release(p); }
 
 static rp_status compile(rp_pattern *p, const rewriter *r)
 {
-    uint32_t options = PCRE2_UTF | (r->flags & RP_PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
+    uint32_t options = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT | (r->flags & RP_PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
     pcre2_compile_context *context = NULL;
     int error = 0;
     PCRE2_SIZE at = 0;
@@ -286,28 +289,65 @@ static rp_status compile(rp_pattern *p, const rewriter *r)
     return RP_OK;
 }
 
+void rp__pattern_begin(rp_pattern *p) { p->spent = p->passed = 0; }
+void rp__pattern_pass(rp_pattern *p, int64_t bytes) { p->passed += bytes; }
+
 /* PCRE2's hard partial matching stops at the first attempt that asks for a character behind the end, be it to look at it only: what
- * it finds before is found without knowing what follows. One that takes too many steps is tried again with more text, and more steps. */
+ * it finds before is found without knowing what follows. One for which the text has too few steps is tried again when there is more of it. */
 static bool hangs_on_what_follows(int found)
 {
     return found == PCRE2_ERROR_PARTIAL || found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_JIT_STACKLIMIT;
 }
 
-static int match(rp_pattern *p, const char *text, int64_t bytes, bool open, int64_t from)
-{
-    int64_t limit = LEAST_STEPS + STEPS_PER_BYTE * bytes;
+typedef struct { rp_pattern *p; const char *text; int64_t bytes; bool open; } subject;
 
-    if (open && !p->made_open) pcre2_jit_compile(p->code, PCRE2_JIT_PARTIAL_HARD);
-    if (open) p->made_open = true;
-    pcre2_set_match_limit(p->context, limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
-    return pcre2_match(p->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)from,
-                       PCRE2_NO_UTF_CHECK | (open ? PCRE2_PARTIAL_HARD : 0), p->data, p->context);
+/* A match that begins from `from` to `last`, in so many steps at each place. */
+static int match(const subject *s, int64_t from, PCRE2_SIZE last, int64_t steps)
+{
+    pcre2_set_match_limit(s->p->context, (uint32_t)steps);
+    pcre2_set_offset_limit(s->p->context, last);
+    return pcre2_match(s->p->code, (PCRE2_SPTR)s->text, (PCRE2_SIZE)s->bytes, (PCRE2_SIZE)from,
+                       PCRE2_NO_UTF_CHECK | (s->open ? PCRE2_PARTIAL_HARD : 0), s->p->data, s->p->context);
+}
+
+/* One that begins at `at`, for the text's own steps. *spent: it took more than there are for nothing. */
+static int match_at(const subject *s, int64_t at, bool *spent)
+{
+    int64_t most = TEXT_STEPS + STEPS_PER_BYTE * (s->p->passed + s->bytes), steps = FREE_STEPS;
+    int found    = match(s, at, (PCRE2_SIZE)at, steps);
+
+    *spent = found == PCRE2_ERROR_MATCHLIMIT;
+    while (found == PCRE2_ERROR_MATCHLIMIT) {
+        steps *= TIMES_MORE;
+        if (steps > most - s->p->spent || steps > UINT32_MAX) break;
+        s->p->spent += steps;
+        found = match(s, at, (PCRE2_SIZE)at, steps);
+    }
+    return found;
+}
+
+/* Place by place where one needs more than there is for nothing, from `from` to it: what it took is known of it alone. */
+static int search(const subject *s, int64_t from)
+{
+    int found  = match(s, from, PCRE2_UNSET, FREE_STEPS);
+    bool spent = false;
+    uint32_t point;
+
+    for (int64_t at = from; found == PCRE2_ERROR_MATCHLIMIT && at <= s->bytes;) {
+        found = match_at(s, at, &spent);
+        if (found != PCRE2_ERROR_NOMATCH || at == s->bytes) break;
+        at += rp__utf8_next(s->text + at, s->bytes - at, &point);
+        found = spent ? match(s, at, PCRE2_UNSET, FREE_STEPS) : PCRE2_ERROR_MATCHLIMIT;
+    }
+    return found;
 }
 
 rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, bool open, int64_t from, int64_t *start, int64_t *end)
 {
     PCRE2_UCHAR why[200];
-    int found              = match(p, text, bytes, open, from);
+    if (open && !p->made_open) pcre2_jit_compile(p->code, PCRE2_JIT_PARTIAL_HARD);
+    p->made_open |= open;
+    int found              = search(&(subject){ p, text, bytes, open }, from);
     const PCRE2_SIZE *pair = pcre2_get_ovector_pointer(p->data);
 
     *start = -1;
@@ -319,9 +359,12 @@ rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, bool 
     if (found == PCRE2_ERROR_NOMATCH) return RP_OK;
     if (found == PCRE2_ERROR_NOMEMORY || found == PCRE2_ERROR_HEAPLIMIT)
         return rp_fail(p->ctx, RP_ERR_MEMORY, "matching the tokenizer's pattern ran out of memory");
+    if (found == PCRE2_ERROR_MATCHLIMIT)
+        return rp_fail(p->ctx, RP_ERR_UNSUPPORTED, "its pattern takes more than %d steps and %d a byte on this text, at byte %" PRId64,
+                       TEXT_STEPS, STEPS_PER_BYTE, p->passed);
     if (found < 0) {
         pcre2_get_error_message(found, why, sizeof why);
-        return rp_fail(p->ctx, RP_ERR_UNSUPPORTED, "the tokenizer's pattern cannot be matched against this text: %s",
+        return rp_fail(p->ctx, RP_ERR_UNSUPPORTED, "its pattern cannot be matched against this text: %s",
                        (const char *)why);
     }
     *start = (int64_t)pair[0];

@@ -175,6 +175,16 @@ void rp__tokenizer_free(rp_tokenizer *t)
 
 /* ---- encode ---- */
 
+/* A pattern that gives up says why and after how many bytes; which tokenizer has it is known here. */
+static rp_status named(const rp_tokenizer *t, rp_status status)
+{
+    char why[RP_ERROR_CHARS];
+
+    if (status != RP_ERR_UNSUPPORTED || !t->path) return status;
+    memcpy(why, t->ctx->error, sizeof why);
+    return rp_fail(t->ctx, status, "the tokenizer '%s': %s", t->path, why);
+}
+
 rp_status rp__tokenizer_feed(rp_tokenizer *t, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
 {
     rp_ids *made = &t->encoding.ids;
@@ -187,7 +197,7 @@ rp_status rp__tokenizer_feed(rp_tokenizer *t, const char *text, int64_t bytes, r
         *n_ids = made->n;
         *made  = (rp_ids){ 0 };
     }
-    return status;
+    return named(t, status);
 }
 
 rp_status rp__tokenizer_encode(rp_tokenizer *t, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
@@ -241,7 +251,10 @@ rp_status rp__tokenizer_decode(rp_tokenizer *t, const int32_t *ids, int64_t n_id
     for (int64_t i = 0; i < n_ids; i++)
         RP_CHECK(t->ctx, ids[i] >= 0 && ids[i] < t->vocab.n_ids, RP_ERR_ARG, "token %d is outside the vocabulary of %d",
                  ids[i], t->vocab.n_ids);
-    for (int k = 0; k < d.n_steps; k++) d.step[k].n = d.step[k].held.n = d.step[k].made.n = 0;
+    for (int k = 0; k < d.n_steps; k++) {
+        d.step[k].n = d.step[k].held.n = d.step[k].made.n = 0;
+        if (d.step[k].pattern) rp__pattern_begin(d.step[k].pattern);
+    }
     RP_TRY_GOTO(decode_all(t, &d, ids, n_ids, skip_special));
     RP_TRY_GOTO(rp__bytes_push(t->ctx, &out, "", 1));
     *text  = out.at;

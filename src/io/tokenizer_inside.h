@@ -110,6 +110,9 @@ rp_status rp__pattern_new(rp_ctx *ctx, const char *text, int64_t bytes, unsigned
 /* The next match at or after `from`; *start is -1 when there is none. Of a text that goes on behind `bytes`, `open`, a match counts
  * only when no more text could change it; without one, none begins before *end, which is `bytes` or where it hangs on what follows. */
 rp_status rp__pattern_next(rp_pattern *pattern, const char *text, int64_t bytes, bool open, int64_t from, int64_t *start, int64_t *end);
+/* A text begins: it has its own steps, some and a few for each byte, and the matches in it share them. Bytes that have been searched. */
+void rp__pattern_begin(rp_pattern *pattern);
+void rp__pattern_pass(rp_pattern *pattern, int64_t bytes);
 /* Where the text begins that matches at or after `from` may look back at. */
 int64_t rp__pattern_context(const rp_pattern *pattern, const char *text, int64_t from);
 void rp__pattern_free(rp_pattern *pattern);

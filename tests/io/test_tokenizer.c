@@ -456,6 +456,60 @@ static void a_long_run_of_spaces_stays_within_the_limit_of_steps(void **state)
     test_ctx_free(ctx);
 }
 
+/* The searches of one text share its steps: each here is far below what the text has, and all of them are not. */
+static void a_text_has_so_many_steps_however_many_matches(void **state)
+{
+    (void)state;
+    enum { N = 4000 };
+    static const char slow[] = "(?:a|a){16}b|a";
+    rp_ctx *ctx      = test_ctx(NULL);
+    rp_pattern *p    = NULL;
+    char *text       = malloc(N);
+    rp_matches m     = { .text = text, .bytes = N, .last_end = -1 };
+    rp_status status = RP_OK;
+
+    memset(text, 'a', N);
+    assert_ok(ctx, rp__pattern_new(ctx, slow, (int64_t)sizeof slow - 1, 0, &p));
+    m.pattern = p;
+    for (int text_number = 0; text_number < 2; text_number++) {
+        rp__pattern_begin(p);
+        m.from = 0;
+        while ((status = rp__matches_next(&m)) == RP_OK && m.start >= 0) assert_int_equal(m.end, m.start + 1);
+        assert_int_equal(status, RP_ERR_UNSUPPORTED);
+        assert_in_range(m.from, 5, 300);             /* 2^16 backtracks each, and 10,000,000 steps */
+        assert_non_null(strstr(rp_error(ctx), "its pattern takes more than 10000000 steps and 64 a byte on this text, at byte "));
+    }
+    rp__pattern_free(p);
+    free(text);
+    test_ctx_free(ctx);
+}
+
+/* Places before a match cost as much as the match: a search that finds nothing pays at each. */
+static void a_search_that_finds_nothing_shares_the_steps_too(void **state)
+{
+    (void)state;
+    enum { N = 4000 };
+    rp_ctx *ctx   = test_ctx(NULL);
+    rp_pattern *p = NULL;
+    char *text    = malloc(N);
+    int64_t start, end;
+
+    memset(text, 'a', N);
+    assert_ok(ctx, rp__pattern_new(ctx, "(?:a|a){16}c", 12, 0, &p));
+    text[N - 1] = 'c';
+    assert_int_equal(rp__pattern_next(p, text, N, false, 0, &start, &end), RP_ERR_UNSUPPORTED);
+    rp__pattern_free(p);
+    assert_ok(ctx, rp__pattern_new(ctx, "(?:a|a){9}c", 11, 0, &p));      /* dear at some places, and found */
+    assert_ok(ctx, rp__pattern_next(p, text, 200, false, 0, &start, &end));
+    assert_int_equal(start, -1);
+    assert_ok(ctx, rp__pattern_next(p, text, N, false, N - 200, &start, &end));
+    assert_int_equal(start, N - 10);
+    assert_int_equal(end, N);
+    rp__pattern_free(p);
+    free(text);
+    test_ctx_free(ctx);
+}
+
 /* ---- failing allocations ---- */
 
 static rp_status whole_life(rp_ctx *ctx, const char *name, const char *out)
@@ -545,6 +599,8 @@ int main(void)
         cmocka_unit_test(what_is_not_known_is_refused_by_name),
         cmocka_unit_test(bytes_without_a_token_are_unk_or_nothing),
         cmocka_unit_test(a_piece_without_end_takes_time_and_memory_in_proportion),
+        cmocka_unit_test(a_text_has_so_many_steps_however_many_matches),
+        cmocka_unit_test(a_search_that_finds_nothing_shares_the_steps_too),
         cmocka_unit_test(a_long_run_of_spaces_stays_within_the_limit_of_steps),
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaks_nothing),
         cmocka_unit_test(what_is_exported_encodes_alike),
