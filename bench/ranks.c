@@ -167,7 +167,7 @@ int main(int argc, char **argv)
 
     if (argc > 3 && !strcmp(argv[2], "--rounds")) rounds = (int)strtol(argv[3], NULL, 10), at = 4;
     if (argc < 2 || rounds < 1 || rounds > MOST_ROUNDS) fail(NULL, "mpirun -n N bench_ranks RECIPE [--rounds N] [KEY=VALUE ...]");
-    if (rp_ctx_new(&(rp_ctx_options){ .shapes_only = true }, &first) || rp__comm_open(first, &world)) fail(first, "ranks");
+    if (rp_ctx_new(&(rp_ctx_options){ .shapes_only = true }, &first) || rp__comm_open(first, NULL, &world)) fail(first, "ranks");
     open_side(&alone, NULL, argv[1], argc - at, argv + at);
     open_side(&sharded, world, argv[1], argc - at, argv + at);
     for (int i = -WARM; i < rounds; i++) {

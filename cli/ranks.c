@@ -128,6 +128,27 @@ static void prefix_lines(int rank)
 
 static void tell_slow(void *user, const char *text) { cli_say(user, "%s", text); }
 
+static void note_end(int code)
+{
+    cli_notes *notes = cli_notes_join(rp__comm_launched_rank());
+
+    if (notes) notes->rank[rp__comm_launched_rank()].code = code + 1;
+}
+
+/* The main thread is inside MPI, and does not come back. */
+static void end_lost(void *user, const char *text)
+{
+    cli_say(user, "%s", text);
+    note_end(1);
+    _exit(1);
+}
+
+static bool launcher_left(void *user)
+{
+    (void)user;
+    return cli_notes_are_left();
+}
+
 bool cli_terminal(int *columns)
 {
     const char *told    = rp__comm_launched() ? getenv(CLI_LAUNCHER) : NULL;
@@ -146,22 +167,15 @@ bool cli_terminal(int *columns)
 
 /* ---- joining and leaving ---- */
 
-static void note_end(int code)
-{
-    cli_notes *notes = cli_notes_join(rp__comm_launched_rank());
-
-    if (notes) notes->rank[rp__comm_launched_rank()].code = code + 1;
-}
-
 int cli_open_ranks(cli *c)
 {
     if (!rp__comm_launched()) return CLI_GO;
     if (rp__comm_launched_rank() > 0) prefix_lines(rp__comm_launched_rank());
-    rp_status status = rp__comm_open(c->ctx, &c->comm);
+    rp_comm_watch watch = { .left = launcher_left, .lost = end_lost, .slow = tell_slow, .user = c };
+    rp_status status    = rp__comm_open(c->ctx, &watch, &c->comm);
     if (status != RP_OK) return cli_fail(c, status);
     c->ctx->comm = c->comm;
     if (!*stop) take_signals();         /* MPI's libraries catch some for themselves: UCX takes SIGHUP */
-    rp__comm_watch(c->comm, &(rp_comm_watch){ .stop = stop, .slow = tell_slow, .user = c });
     return CLI_GO;
 }
 

@@ -15,7 +15,7 @@ static inline int ranks_setup(void **state)
 {
     (void)state;
     ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    assert_ok(ctx, rp__comm_open(ctx, &world));
+    assert_ok(ctx, rp__comm_open(ctx, NULL, &world));
     rank  = rp__comm_rank(world);
     ranks = rp__comm_ranks(world);
     if (!rank) printf("%d ranks by %s\n", ranks, rp__comm_engine(world));

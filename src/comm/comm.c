@@ -1,6 +1,7 @@
 /* comm/comm.c -- communicators: the world of a process, parts of it, and ranks that are only thought of. */
-#include "comm/inside.h"
+#include "comm/guard.h"
 
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@ enum {
     FIRST_REQUESTS = 16,                /* under way at once without more memory */
     TAKEN_TRIES    = 2000,
     TAKEN_NAP_US   = 1000,
+    ABORT_SECONDS  = 5,                 /* then the process ends without the library */
 };
 
 int rp__comm_rank(const rp_comm *comm) { return comm ? comm->group.rank : 0; }
@@ -19,6 +21,7 @@ rp_status rp__comm_agreed(const rp_comm *comm) { return comm ? comm->world->agre
 static void release(rp_comm *comm)
 {
     if (!comm) return;
+    rp__guard_close(comm);
     for (int i = 0; i < comm->n_request; i++) rp__release(comm->request[i].number);
     rp__release(comm->request);
     rp__release(comm->part);
@@ -49,12 +52,17 @@ static rp_status furnish(rp_ctx *ctx, rp_comm *comm)
 /* Where it fails the library is not ended: that would wait for the other ranks, and they for this one. */
 static rp_status open_world(rp_ctx *ctx, const rp_engine_group *job, rp_comm *comm)
 {
-    RP_CHECK(ctx, comm->engine->open(&comm->group, comm->name, comm->why), RP_ERR_BACKEND, "cannot start MPI: %s", comm->why);
+    if (job) RP_TRY(rp__guard_open(ctx, comm));
+    rp__guard_enter(comm, "the start of MPI");
+    bool opened = comm->engine->open(&comm->group, comm->name, comm->why);
+    rp__guard_leave(comm);
+    RP_CHECK(ctx, opened, RP_ERR_BACKEND, "cannot start MPI: %s", comm->why);
     if (job) RP_TRY(rp__engine_check(ctx, job, &comm->group, comm->name));
-    return furnish(ctx, comm);
+    RP_TRY(furnish(ctx, comm));
+    return rp__guard_meet(ctx, comm);
 }
 
-rp_status rp__comm_open(rp_ctx *ctx, rp_comm **out)
+rp_status rp__comm_open(rp_ctx *ctx, const rp_comm_watch *watch, rp_comm **out)
 {
     const rp_engine *engine = &rp__engine_self;
     rp_engine_group job;
@@ -63,6 +71,8 @@ rp_status rp__comm_open(rp_ctx *ctx, rp_comm **out)
 
     if (launched) RP_TRY(rp__engine_load(ctx, &engine, &job));
     RP_TRY(make(ctx, engine, &comm));
+    if (watch) comm->watch = *watch;
+    if (comm->watch.timeout <= 0) comm->watch.timeout = RP_COMM_TIMEOUT;
     rp_status status = open_world(ctx, launched ? &job : NULL, comm);
     if (status == RP_OK) *out = comm;
     else release(comm);
@@ -89,13 +99,15 @@ static rp_status split(rp_ctx *ctx, rp_comm *whole, int color, const rp_engine_g
 {
     rp_comm *part;
 
-    RP_CHECK(ctx, !whole->world->broken, RP_ERR_BACKEND, "the ranks of this job are out of step");
+    RP_TRY(rp__comm_check(ctx, whole));
     RP_TRY(make(ctx, whole->engine, &part));
     part->world      = whole->world;
     part->group      = known ? *known : whole->group;
     rp_status status = furnish(ctx, part);
+    rp__guard_enter(whole, "a split of the ranks");
     if (status == RP_OK && !known && !whole->engine->split(&whole->group, color, &part->group, part->why))
         status = rp_fail(ctx, RP_ERR_BACKEND, "cannot split %d ranks: %s", whole->group.ranks, part->why);
+    rp__guard_leave(whole);
     if (status == RP_OK) *out = part;
     else release(part);
     return status;
@@ -133,10 +145,11 @@ rp_comm_part *rp__comm_list(rp_comm *comm, rp_comm_list list) { return comm->par
 void rp__comm_leave(rp_comm *comm, int code)
 {
     if (!comm) return;
-    if (!comm->world->broken) {
-        if (comm->world == comm) comm->engine->finish(&comm->group, code);
-        else comm->engine->close(&comm->group);
-    }
+    if (comm->world == comm) rp__guard_part(comm);
+    rp__guard_enter(comm, "the end of MPI");
+    if (!comm->world->broken && comm->world == comm) comm->engine->finish(&comm->group, code);
+    else if (!comm->world->broken) comm->engine->close(&comm->group);
+    rp__guard_leave(comm);
     release(comm);
 }
 
@@ -153,12 +166,33 @@ static void wait_until_taken(int file)
     for (int i = 0; i < TAKEN_TRIES && !ioctl(file, FIONREAD, &bytes) && bytes > 0; i++) usleep(TAKEN_NAP_US);
 }
 
+static volatile int code_of_exit;
+
+static void exit_now(int number)
+{
+    (void)number;
+    _exit(code_of_exit);
+}
+
+/* A library whose launcher has gone may not come back from its end. */
 void rp__comm_abort(rp_comm *comm, int code)
 {
+    struct sigaction action = { .sa_handler = exit_now };
+
     wait_until_taken(STDOUT_FILENO);
     wait_until_taken(STDERR_FILENO);
+    if (comm) rp__guard_close(comm->world);
+    code_of_exit = code;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    alarm(ABORT_SECONDS);
     if (comm) comm->engine->abort(&comm->group, code);
     _exit(code);
 }
 
-void rp__comm_watch(rp_comm *world, const rp_comm_watch *watch) { world->watch = *watch; }
+void rp__comm_timeout(rp_comm *world, double seconds)
+{
+    if (!world) return;
+    world->watch.timeout = seconds;
+    rp__guard_limit(world->guard, seconds);
+}

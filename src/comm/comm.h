@@ -13,6 +13,9 @@
  * No rank waits for one that has returned: what may fail on one rank alone is agreed upon (rp__comm_agree) before the next collective.
  * A rank that fails outside an agreement (rp__comm_agreed is RP_OK) ends the job with rp__comm_abort; rp__comm_close would wait for the
  * others, who wait for it. After an error of a wait the world is broken: all that needs the others fails at once, closing does not wait.
+ *
+ * No rank waits forever. A wait fails after the watch's timeout, and within seconds where the launcher or a rank of this machine has gone
+ * (guard.h). A call of the library that does not come back is told to watch.lost, which ends the process.
  */
 #ifndef RP_COMM_H
 #define RP_COMM_H
@@ -21,11 +24,23 @@
 
 typedef struct rp_comm rp_comm;
 
+/* How long a rank waits for others, and who is told. */
+#define RP_COMM_TIMEOUT 600.0
+typedef struct {
+    double timeout;                             /* seconds; 0: RP_COMM_TIMEOUT */
+    bool (*left)(void *user);                   /* has the launcher gone? Asked each second by another thread; NULL: its process alone is watched */
+    void (*lost)(void *user, const char *text); /* by another thread: the library does not come back, end the process. NULL: it is waited for */
+    void (*slow)(void *user, const char *text); /* once a wait that lasts 60 s; NULL: nobody */
+    void *user;
+} rp_comm_watch;
+
 /* ---- ranks ---- */
 
 /* The world of this process: all processes of its MPI job, or itself alone where it was started by none. Once in a process; `close` ends MPI.
- * errors  RP_ERR_BACKEND the job's library has no module here, or fails · RP_ERR_MEMORY */
-rp_status rp__comm_open(rp_ctx *ctx, rp_comm **out);
+ * watch NULL: all defaults. errors  RP_ERR_BACKEND the job's library has no module here, or fails · RP_ERR_MEMORY */
+rp_status rp__comm_open(rp_ctx *ctx, const rp_comm_watch *watch, rp_comm **out);
+/* From here on a rank waits so many seconds. NULL and ranks that are only thought of are fine. */
+void rp__comm_timeout(rp_comm *world, double seconds);
 /* Rank `rank` of `ranks`, without the others. errors RP_ERR_MEMORY */
 rp_status rp__comm_shapes(rp_ctx *ctx, int rank, int ranks, rp_comm **out);
 /* Those ranks of `whole` that give the same color, in the order of their ranks there. All ranks call it. color >= 0.
@@ -57,15 +72,6 @@ int rp__comm_unjoined(void);
 typedef struct { const char *name, *module, *package; } rp_comm_mpi;
 extern const rp_comm_mpi rp__comm_mpis[];
 bool rp__comm_has_module(const rp_comm_mpi *mpi);
-
-/* Who is told, and asked, while a rank waits. */
-typedef struct {
-    const volatile int *stop;                   /* not 0: a signal asked for the end. A wait for a rank that does not come is then given
-                                                   up, after 10 s (small things: 300 s). NULL: waits last as long as they last */
-    void (*slow)(void *user, const char *text); /* once a wait that lasts 60 s; NULL: nobody */
-    void *user;
-} rp_comm_watch;
-void rp__comm_watch(rp_comm *world, const rp_comm_watch *watch);
 
 /* ---- slices: n elements over ranks ---- */
 

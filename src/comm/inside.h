@@ -36,12 +36,12 @@ struct rp_comm {
     bool broken;                        /* a wait was given up, or the library failed: nothing that needs the others is begun any more */
     rp_status agreed;                   /* what all ranks said last */
     rp_comm_watch watch;
-    double stopped;                     /* when a wait first saw the stop; 0: none has */
+    struct rp_guard *guard;             /* NULL: no launcher has started this process */
 };
 
 /* Room for `n` requests in all. errors RP_ERR_MEMORY */
 rp_status rp__comm_make_room(rp_ctx *ctx, rp_comm *comm, int n);
-/* As rp__comm_wait; after a stop it is given up when `patience` seconds have passed. */
-rp_status rp__comm_wait_for(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what, double patience);
+/* Before a collective is begun. errors RP_ERR_BACKEND a wait was given up, or somebody of the job has gone */
+rp_status rp__comm_check(rp_ctx *ctx, rp_comm *comm);
 
 #endif

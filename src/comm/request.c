@@ -3,7 +3,7 @@
  * The numbers of a request (who sends how many elements from where) are kept with it: MPI reads them until it is done. Requests take their
  * records from a list that stays, so that steps allocate nothing.
  */
-#include "comm/inside.h"
+#include "comm/guard.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -15,7 +15,6 @@ enum {
 };
 #define YIELD_SECONDS 0.002             /* then naps: ranks that compute need the core more than this one its promptness */
 #define SLOW_SECONDS 60.0
-#define REQUEST_PATIENCE 10.0           /* ranks run the same step: none is this much later than another, unless it is gone */
 
 /* ---- starting ---- */
 
@@ -32,12 +31,26 @@ rp_status rp__comm_make_room(rp_ctx *ctx, rp_comm *comm, int n)
     return RP_OK;
 }
 
+static rp_status fail_gone(rp_ctx *ctx, rp_comm *comm, const char *who, const char *what)
+{
+    comm->world->broken = true;
+    return rp_fail(ctx, RP_ERR_BACKEND, "%s; rank %d was in %s (step %" PRId64 ")", who, comm->world->group.rank, what, ctx->step);
+}
+
+rp_status rp__comm_check(rp_ctx *ctx, rp_comm *comm)
+{
+    const char *gone = rp__guard_verdict(comm);
+
+    RP_CHECK(ctx, !comm->world->broken, RP_ERR_BACKEND, "the ranks of this job are out of step");
+    return gone ? fail_gone(ctx, comm, gone, "its own work") : RP_OK;
+}
+
 static rp_status take(rp_ctx *ctx, rp_comm *comm, int elem_bytes, int *id)
 {
     int i = 0;
 
     RP_BUG_IF(elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4 && elem_bytes != 8);
-    RP_CHECK(ctx, !comm->world->broken, RP_ERR_BACKEND, "the ranks of this job are out of step");
+    RP_TRY(rp__comm_check(ctx, comm));
     while (i < comm->n_request && comm->request[i].state != RP_REQUEST_FREE) i++;
     if (i == comm->n_request) RP_TRY(rp__comm_make_room(ctx, comm, 2 * i + 1));
     *id = i + 1;
@@ -83,7 +96,9 @@ rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *al
     RP_TRY(take(ctx, comm, elem_bytes, &id));
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, part, r->number, &parts));
+    rp__guard_enter(comm, "the start of a gather");
     bool well = comm->engine->gather(&comm->group, mine, all, parts, elem_bytes, &r->handle, &done, comm->why);
+    rp__guard_leave(comm);
     return started(ctx, comm, id, well, done, out);
 }
 
@@ -98,7 +113,9 @@ rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const 
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, send, r->number, &sent));
     RP_TRY(narrow(ctx, comm, receive, r->number + 2 * comm->group.ranks, &received));
+    rp__guard_enter(comm, "the start of an exchange");
     bool well = comm->engine->exchange(&comm->group, from, sent, into, received, elem_bytes, &r->handle, &done, comm->why);
+    rp__guard_leave(comm);
     return started(ctx, comm, id, well, done, out);
 }
 
@@ -109,7 +126,9 @@ static void test(rp_comm *comm, rp_request *r)
     bool done = false;
 
     if (r->state != RP_REQUEST_UNDER_WAY) return;
+    rp__guard_enter(comm, "a message between ranks");
     bool well = comm->engine->test(&r->handle, &done, comm->why);
+    rp__guard_leave(comm);
     if (well && !done) return;
     r->state = well ? RP_REQUEST_DONE : RP_REQUEST_FAILED;
     comm->n_under_way--;
@@ -122,7 +141,7 @@ void rp__comm_progress(rp_comm *comm)
 
 /* ---- waiting ---- */
 
-typedef struct { double began, now, patience; int64_t turn; bool told; } waiting;
+typedef struct { double began, now; int64_t turn; bool told; } waiting;
 
 static void give_way(const waiting *w)
 {
@@ -143,31 +162,29 @@ static void tell_slow(const rp_ctx *ctx, const rp_comm *comm, waiting *w, const 
     w->told = true;
 }
 
-/* A stop is seen by all ranks within moments, so whoever does not come any more has gone. */
-static bool is_given_up(rp_comm *world, const waiting *w)
-{
-    if (!world->watch.stop || !*world->watch.stop) return false;
-    if (world->stopped == 0) world->stopped = w->now;
-    return w->now - (world->stopped > w->began ? world->stopped : w->began) > w->patience;
-}
-
+/* The clock is looked at now and then, which is when the time limit counts. */
 static rp_status turn(rp_ctx *ctx, rp_comm *comm, waiting *w, const char *what)
 {
+    double limit     = comm->world->watch.timeout;
+    const char *gone = rp__guard_verdict(comm);
+    char stopped[RP_GUARD_CHARS];
+
     if (w->turn % LOOKS == 0 || w->turn > SPINS + 1000) w->now = rp__seconds();
     if (w->turn == 0) w->began = w->now;
     give_way(w);
     w->turn++;
     tell_slow(ctx, comm, w, what);
-    if (!is_given_up(comm->world, w)) return RP_OK;
+    if (gone) return fail_gone(ctx, comm, gone, what);
+    if (w->now - w->began < limit) return RP_OK;
     comm->world->broken = true;
-    return rp_fail(ctx, RP_ERR_BACKEND, "a rank is gone: rank %d waited for the others in %s (step %" PRId64 ") until %.0f s after the stop",
-                   comm->world->group.rank, what, ctx->step, w->patience);
+    return rp_fail(ctx, RP_ERR_BACKEND, "rank %d has waited %g s ('dist.timeout') for the others in %s (step %" PRId64 ")%s", comm->world->group.rank,
+                   limit, what, ctx->step, rp__guard_stopped(comm, stopped));
 }
 
-rp_status rp__comm_wait_for(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what, double patience)
+rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what)
 {
     int id    = request->id;
-    waiting w = { .patience = patience };
+    waiting w = { .began = 0 };
 
     *request = (rp_comm_request){ 0 };
     if (!id) return RP_OK;
@@ -183,9 +200,4 @@ rp_status rp__comm_wait_for(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request
     if (well) return RP_OK;
     comm->world->broken = true;
     return rp_fail(ctx, RP_ERR_BACKEND, "%s failed: %s", what, comm->why);
-}
-
-rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what)
-{
-    return rp__comm_wait_for(ctx, comm, request, what, REQUEST_PATIENCE);
 }

@@ -1,15 +1,12 @@
 /* comm/small.c -- what ranks tell each other in a few bytes, waiting for it: values, that they are there, how they fare. */
 #include "comm/inside.h"
 
-/* Between steps one rank may write a state or read a file while the others wait: a stop leaves it time for that. */
-#define SMALL_PATIENCE 300.0
-
 static rp_status gather_now(rp_ctx *ctx, rp_comm *comm, const void *mine, void *all, const char *what)
 {
     rp_comm_request request = { 0 };
 
     RP_TRY(rp__comm_gather(ctx, comm, mine, all, comm->part, 1, &request));
-    return rp__comm_wait_for(ctx, comm, &request, what, SMALL_PATIENCE);
+    return rp__comm_wait(ctx, comm, &request, what);
 }
 
 rp_status rp__comm_share(rp_ctx *ctx, rp_comm *comm, const void *mine, int64_t bytes, void *all, const char *what)
@@ -40,6 +37,7 @@ rp_status rp__comm_any(rp_ctx *ctx, rp_comm *comm, int32_t *value, const char *w
 {
     int32_t own = *value;
 
+    if (comm) RP_TRY(rp__comm_check(ctx, comm));        /* a rank alone waits for nobody, and has a launcher, too */
     if (rp__comm_ranks(comm) == 1) return RP_OK;
     RP_TRY(rp__comm_share(ctx, comm, &own, sizeof own, comm->said, what));
     *value = 0;

@@ -190,6 +190,7 @@ static rp_status agreed(rp_trainer *t, rp_status mine) { return rp__comm_agree(t
 static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
 {
     RP_TRY(rp__recipe_write(t->recipe, &t->texts, &t->recipe_text));
+    rp__comm_timeout(t->ctx->comm, (double)t->recipe->dist.timeout);
     RP_TRY(rp__trainer_join(t));
     t->info.n_ranks = rp__comm_ranks(t->ctx->comm);
     RP_TRY(agreed(t, look(t, o, report)));

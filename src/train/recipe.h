@@ -110,6 +110,7 @@ struct rp_recipe {
         int64_t prefetch, reduce_behind, replicate_dim;
         rp_text_list custom_sharded_layers, modules_to_wrap;
         bool state_offload, sync_each_batch;
+        int64_t timeout;                        /* seconds */
     } dist;
 
     bool allow_plugins;                         /* whoever loads it says so; no key does */

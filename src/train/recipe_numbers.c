@@ -134,6 +134,52 @@ static rp_status write_pair(const rp_recipe_key *key, const void *field, rp_yaml
     return RP_OK;
 }
 
+/* ---- times, in seconds ---- */
+
+static const struct { const char *name; int64_t seconds; } units[] = { { "h", 3600 }, { "min", 60 }, { "s", 1 } };
+
+static bool parse_duration(const char *text, int64_t *out)
+{
+    size_t n = strspn(text, "0123456789");
+    char number[20];
+    int64_t value;
+
+    if (n >= sizeof number) return false;
+    memcpy(number, text, n);
+    number[n] = 0;
+    if (!rp__parse_int(number, 0, INT64_MAX / 3600, &value)) return false;
+    for (text += n; *text == ' '; text++) {}
+    for (int i = 0; i < RP_COUNT(units); i++) {
+        if (strcmp(text, units[i].name)) continue;
+        *out = value * units[i].seconds;
+        return true;
+    }
+    return false;
+}
+
+static rp_status read_duration(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node, void *field)
+{
+    int64_t value;
+
+    if (node->kind != RP_YAML_SCALAR || !parse_duration(node->text, &value) || (double)value < key->low || (double)value > key->high)
+        return rp__recipe_mismatch(r, key, node);
+    *(int64_t *)field = value;
+    return RP_OK;
+}
+
+static rp_status write_duration(const rp_recipe_key *key, const void *field, rp_yaml_doc *doc, rp_yaml_node **out)
+{
+    int64_t value = *(const int64_t *)field;
+    char text[32];
+    int i = 0;
+
+    (void)key;
+    while (value % units[i].seconds) i++;
+    snprintf(text, sizeof text, "%" PRId64 "%s", value / units[i].seconds, units[i].name);
+    return rp__recipe_write_scalar(doc, text, out);
+}
+
+const rp_recipe_kind rp__kind_duration   = { read_duration, write_duration };
 const rp_recipe_kind rp__kind_int        = { read_int, write_int };
 const rp_recipe_kind rp__kind_opt_int    = { read_opt_int, write_opt_int };
 const rp_recipe_kind rp__kind_number     = { read_number, write_number };

@@ -168,6 +168,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "modules that are shard units in place of every block" },
     { "dist.sync_each_batch", KEY_BOOL, AT(dist.sync_each_batch), "true", .flags = KEY_SHARE,
       .help = "sum gradients over ranks in every micro-batch; false: once a step, and until then each rank holds them whole" },
+    { "dist.timeout", KEY_DURATION, AT(dist.timeout), "10min", NULL, 1, 2592000, KEY_FREE | KEY_SHARE,
+      .help = "the longest that a rank waits for another: `90s`, `10min`, `2h`; then it ends with exit code 1" },
     { "dist.state_offload", KEY_BOOL, AT(dist.state_offload), "false", .flags = KEY_FREE,
       .help = "optimizer states and masters live on disk between steps, in the folder of offloaded slots; with one rank, too" },
 };

@@ -39,6 +39,7 @@ const char *rp__recipe_wants(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
         [KEY_BUDGET] = "null, auto, or a size: bytes, or a number with KB, MB, GB, KiB, MiB or GiB",
         [KEY_RESUME] = "false, auto, or a path", [KEY_RESHARD] = "true, false, or a number of ranks from 1",
         [KEY_CONDITIONS] = "a list of conditions", [KEY_RULES] = "a list of rules",
+        [KEY_DURATION] = "a time from 1s to 720h: a whole number with s, min or h",
     };
 
     if (key->type == KEY_WORD) wants_words(key, out);
@@ -216,6 +217,7 @@ static const rp_recipe_kind *const kinds[] = {
     [KEY_RESHARD]    = &reshard,
     [KEY_CONDITIONS] = &conditions,
     [KEY_RULES]      = &rules,
+    [KEY_DURATION]   = &rp__kind_duration,
 };
 
 rp_status rp__recipe_value_read(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node)

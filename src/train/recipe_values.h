@@ -12,7 +12,7 @@ typedef struct {
 } rp_recipe_kind;
 
 extern const rp_recipe_kind rp__kind_text, rp__kind_texts, rp__kind_files, rp__kind_types, rp__kind_word, rp__kind_bool;
-extern const rp_recipe_kind rp__kind_int, rp__kind_opt_int, rp__kind_number, rp__kind_opt_number, rp__kind_pair;
+extern const rp_recipe_kind rp__kind_int, rp__kind_opt_int, rp__kind_number, rp__kind_opt_number, rp__kind_pair, rp__kind_duration;
 
 /* Where a node stands that was read from no file. */
 #define RP_MADE_HERE ((rp_place){ "the resolved recipe", 0 })

@@ -79,7 +79,7 @@ static void alone_everything_comes_back_to_its_place(void **state)
     rp_comm_request request = { 5 };
     uint16_t mine[5] = { 1, 2, 3, 4, 5 }, all[9] = { 0 }, back[9] = { 0 };
 
-    assert_ok(ctx, rp__comm_open(ctx, &comm));
+    assert_ok(ctx, rp__comm_open(ctx, NULL, &comm));
     assert_int_equal(rp__comm_rank(comm), 0);
     assert_int_equal(rp__comm_ranks(comm), 1);
     assert_string_equal(rp__comm_engine(comm), "self");
@@ -97,7 +97,7 @@ static void alone_the_own_status_stands(void **state)
     (void)state;
     rp_comm *comm;
 
-    assert_ok(ctx, rp__comm_open(ctx, &comm));
+    assert_ok(ctx, rp__comm_open(ctx, NULL, &comm));
     assert_ok(ctx, rp__comm_agree(ctx, comm, RP_OK));
     rp_fail(ctx, RP_ERR_IO, "cannot open 'x'");
     assert_int_equal(rp__comm_agree(ctx, comm, RP_ERR_IO), RP_ERR_IO);

@@ -51,22 +51,20 @@ static int rank_killed(rp_ctx *ctx, rp_comm *world)
     return rp_status_exit_code(status);
 }
 
-/* Rank 1 does not come, and the others have been asked to stop. */
+/* Rank 1 does not come. */
 static int rank_missed(rp_ctx *ctx, rp_comm *world)
 {
-    static volatile int stop;
     int32_t mine = 0, all[64];
     rp_comm_part part[64];
     rp_comm_request request = { 0 };
 
     ctx->step = 12;
-    rp__comm_watch(world, &(rp_comm_watch){ .stop = &stop });
     rp__comm_barrier(ctx, world, "the start");
-    if (rp__comm_rank(world) == 1) pause();
-    stop = SIGTERM;
+    if (rp__comm_rank(world) == 1) raise(SIGSTOP);
+    rp__comm_timeout(world, 0.5);
     for (int r = 0; r < rp__comm_ranks(world); r++) part[r] = (rp_comm_part){ r, 1 };
     rp_status status = rp__comm_gather(ctx, world, &mine, all, part, 4, &request);
-    if (status == RP_OK) status = rp__comm_wait_for(ctx, world, &request, "gather of layers.3", 0.5);
+    if (status == RP_OK) status = rp__comm_wait(ctx, world, &request, "gather of layers.3");
     say(world, status == RP_OK ? "came through" : rp_error(ctx));
     status = rp__comm_gather(ctx, world, &mine, all, part, 4, &request);
     say(world, status == RP_OK ? "began again" : rp_error(ctx));
@@ -99,6 +97,13 @@ static int rank_ends(rp_ctx *ctx, rp_comm *world)
     return 0;
 }
 
+static void end_lost(void *user, const char *text)
+{
+    (void)user;
+    say(NULL, text);
+    _exit(1);
+}
+
 static int be_rank(const char *what)
 {
     static const struct { const char *name; int (*run)(rp_ctx *ctx, rp_comm *world); } parts[] = {
@@ -107,7 +112,13 @@ static int be_rank(const char *what)
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
     rp_comm *world;
 
-    rp_status status = rp__comm_open(ctx, &world);
+    rp_comm_watch watch = { .lost = end_lost };
+    const char *number  = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
+    if (!strcmp(what, "absent")) {
+        watch.timeout = 2;
+        if (number && !strcmp(number, "1")) raise(SIGSTOP);
+    }
+    rp_status status = rp__comm_open(ctx, &watch, &world);
     if (status != RP_OK) {
         say(NULL, rp_error(ctx));
         return rp_status_exit_code(status);
@@ -220,15 +231,26 @@ static void when_a_rank_is_killed_the_job_ends_within_seconds(void **state)
     }
 }
 
-static void after_a_stop_a_rank_that_does_not_come_is_not_waited_for(void **state)
+static void a_rank_that_does_not_come_is_waited_for_no_longer_than_the_limit(void **state)
 {
     need_mpi(state);
     FOR_EACH_MPI(mpi) {
         run_job(mpi, 3, "missed", &o);
         assert_true(o.seconds < 15);
-        expect_text(&o, "a rank is gone: rank ");       /* 0 or 2: with the first that ends mpirun ends the other */
-        expect_text(&o, " waited for the others in gather of layers.3 (step 12)");
+        /* 0 or 2: with the first that ends mpirun ends the other */
+        expect_text(&o, " has waited 0.5 s ('dist.timeout') for the others in gather of layers.3 (step 12); rank 1 (process ");
+        expect_text(&o, ") is stopped");
         expect_text(&o, "the ranks of this job are out of step");
+        assert_int_not_equal(o.code, 0);
+    }
+}
+
+static void a_call_of_mpi_that_does_not_come_back_is_ended(void **state)
+{
+    need_mpi(state);
+    FOR_EACH_MPI(mpi) {
+        run_job(mpi, 2, "absent", &o);
+        expect_text(&o, "the start of MPI has not ended within 2 s ('dist.timeout')");
         assert_int_not_equal(o.code, 0);
     }
 }
@@ -286,7 +308,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_ends_by_itself_with_all_its_ranks),
         cmocka_unit_test(when_a_rank_is_killed_the_job_ends_within_seconds),
-        cmocka_unit_test(after_a_stop_a_rank_that_does_not_come_is_not_waited_for),
+        cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_the_limit),
+        cmocka_unit_test(a_call_of_mpi_that_does_not_come_back_is_ended),
         cmocka_unit_test(one_rank_can_end_all),
         cmocka_unit_test(a_module_that_is_not_there_is_told),
         cmocka_unit_test(a_library_that_is_no_module_is_told),

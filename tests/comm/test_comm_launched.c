@@ -69,7 +69,7 @@ static void expect_alone(int unjoined)
     assert_false(rp__comm_launched());
     assert_int_equal(rp__comm_launched_rank(), -1);
     assert_int_equal(rp__comm_unjoined(), unjoined);
-    assert_ok(ctx, rp__comm_open(ctx, &comm));
+    assert_ok(ctx, rp__comm_open(ctx, NULL, &comm));
     assert_string_equal(rp__comm_engine(comm), "self");
     rp__comm_close(comm);
 }

@@ -308,17 +308,6 @@ static void of_many_failures_the_first_ranks_is_told_before_any_interruption(voi
     assert_int_equal(rp__comm_agree(ctx, world, mine), RP_ERR_INTERRUPTED);
 }
 
-static void after_a_stop_messages_still_come(void **state)
-{
-    (void)state;
-    static volatile int stop = 15;
-
-    rp__comm_watch(world, &(rp_comm_watch){ .stop = &stop });
-    for (int n = 0; n < 10; n++) gather_once(n, 4, false);
-    assert_ok(ctx, rp__comm_barrier(ctx, world, "the end"));
-    rp__comm_watch(world, &(rp_comm_watch){ .stop = NULL });
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,7 +324,6 @@ int main(void)
         cmocka_unit_test(tell_brings_one_ranks_bytes_to_all),
         cmocka_unit_test(all_ranks_take_the_status_and_the_sentence_of_the_one_that_failed),
         cmocka_unit_test(of_many_failures_the_first_ranks_is_told_before_any_interruption),
-        cmocka_unit_test(after_a_stop_messages_still_come),
     };
 
     return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);

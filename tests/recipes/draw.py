@@ -191,7 +191,7 @@ LORA   = {"lora.rank": (1, 3, 4), "lora.alpha": (ABSENT, 0.5, 16), "lora.dropout
           "lora.whole": (ABSENT, ABSENT, ["norm"], ["output"], ["layers.0.mlp"])}
 DIST   = {"dist.reshard_after_forward": (True, False), "dist.prefetch": (0, 1, 3), "dist.reduce_behind": (0, 0, 1, 9), "dist.replicate_dim": (1, 1, 2),
           "dist.custom_sharded_layers": ([], [], ["tok_embeddings", "output"]), "dist.modules_to_wrap": ([], [], ["Attention", "MLP"]),
-          "dist.sync_each_batch": (True, True, False)}
+          "dist.sync_each_batch": (True, True, False), "dist.timeout": (ABSENT, ABSENT, "300s", "5 min")}
 
 
 def given_model(r, source):

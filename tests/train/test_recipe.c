@@ -47,6 +47,30 @@ static void every_default_is_in_the_form_it_is_written_in(void **state)
     end(&r);
 }
 
+static void times_have_a_unit(void **state)
+{
+    (void)state;
+    static const struct { const char *text; int64_t seconds; } good[] = {
+        { "dist.timeout=90s", 90 }, { "dist.timeout=10min", 600 }, { "dist.timeout=2 h", 7200 }, { "dist.timeout=720h", 2592000 },
+    };
+    static const char *const bad[] = { "10", "0s", "721h", "-1s", "1.5h", "min", "10 minutes", "99999999999999999999s", "[1s]" };
+
+    for (int i = 0; i < RP_COUNT(good); i++) {
+        reading r = read_one(MODEL, good[i].text);
+        assert_read(&r);
+        assert_int_equal(r.recipe->dist.timeout, good[i].seconds);
+        end(&r);
+    }
+    for (int i = 0; i < RP_COUNT(bad); i++) {
+        char text[128], error[256];
+        snprintf(text, sizeof text, MODEL "dist: {timeout: %s}\n", bad[i]);
+        const char *quote = bad[i][0] == '[' ? "" : "'";
+        snprintf(error, sizeof error, "r.yaml:2: 'dist.timeout' wants a time from 1s to 720h: a whole number with s, min or h, not %s%s%s", quote,
+                 bad[i], quote);
+        assert_error(text, NULL, error);
+    }
+}
+
 static void scalars_are_typed_by_the_schema(void **state)
 {
     (void)state;
@@ -444,6 +468,7 @@ static void draw_value(const rp_recipe_key *key, char *out, size_t bytes)
     case KEY_MAP: snprintf(out, bytes, "{a: \"%s\", b: {c: [1, %s]}, \"<<\": 2}", draw_text(), "null"); break;
     case KEY_BUDGET: snprintf(out, bytes, draw(2) ? "auto" : "%u.5 MiB", draw(5000)); break;
     case KEY_RESUME: snprintf(out, bytes, draw(2) ? "auto" : "\"%s\"", draw_text()); break;
+    case KEY_DURATION: snprintf(out, bytes, "%u%s", 1 + draw(700), (const char *[]){ "s", " min", "h" }[draw(3)]); break;
     case KEY_RESHARD: snprintf(out, bytes, draw(2) ? "no" : "%u", 1 + draw(8)); break;
     case KEY_CONDITIONS: snprintf(out, bytes, "%s", conditions[draw(RP_COUNT(conditions))]); break;
     case KEY_RULES: snprintf(out, bytes, "%s", rules[draw(RP_COUNT(rules))]); break;
@@ -534,6 +559,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_contract),
         cmocka_unit_test(every_default_is_in_the_form_it_is_written_in),
+        cmocka_unit_test(times_have_a_unit),
         cmocka_unit_test(scalars_are_typed_by_the_schema),
         cmocka_unit_test(wrong_values_are_told_with_what_is_wanted),
         cmocka_unit_test(numbers_do_not_hang_on_the_locale),
