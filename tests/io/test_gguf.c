@@ -330,7 +330,7 @@ static void headers_that_lie_are_refused(void **state)
     f = head(1, 0, 0);
     assert_opens(&f, RP_ERR_UNSUPPORTED, "version 1, only 2 and 3 are read");
     f = head(3u << 24, 0, 0);
-    assert_opens(&f, RP_ERR_UNSUPPORTED, "big-endian");
+    assert_opens(&f, RP_ERR_UNSUPPORTED, "is a big-endian GGUF file, which is not read");
     f = head(3, 0, 0);
     f.data[0] = 'X';
     assert_opens(&f, RP_ERR_FORMAT, "not a GGUF file");
@@ -340,6 +340,19 @@ static void headers_that_lie_are_refused(void **state)
     assert_opens(&f, RP_ERR_FORMAT, "ends at byte 24, inside a metadata key");
     f.bytes = 0;
     assert_opens(&f, RP_ERR_FORMAT, "inside its first four bytes");
+}
+
+static void a_first_part_that_says_it_is_none_is_refused(void **state)
+{
+    (void)state;
+    file f = head(3, 0, 2);
+
+    add_value(&f, "split.count", 4);
+    add_u32(&f, 2);
+    add_value(&f, "split.no", 4);
+    add_u32(&f, 2);
+    assert_ok(ctx, rp__file_write(ctx, temp_path("lies.gguf"), f.data, f.bytes));
+    assert_split_refused("lies.gguf", RP_ERR_FORMAT, "says it is part 2 of 2");
 }
 
 static void malformed_metadata_is_refused(void **state)
@@ -371,7 +384,7 @@ static void malformed_metadata_is_refused(void **state)
     add_value(&f, "a", 9);
     add_u32(&f, 9);
     add_u64(&f, 0);
-    assert_opens(&f, RP_ERR_UNSUPPORTED, "array of arrays");
+    assert_opens(&f, RP_ERR_UNSUPPORTED, "'a' is an array of arrays, which is not read");
     f = head(3, 0, 1);
     add_value(&f, "a", 9);
     add_u32(&f, 77);
@@ -382,7 +395,7 @@ static void malformed_metadata_is_refused(void **state)
         add_value(&f, "a", 9);
         add_u32(&f, type);
         add_u64(&f, 46);            /* within the file's length, beyond its end */
-        assert_opens(&f, RP_ERR_FORMAT, "does not fit in the file");
+        assert_opens(&f, RP_ERR_FORMAT, type == 8 ? "the array 'a' of 46 strings does not fit" : "the array 'a' of 46 elements does not fit");
     }
     f = head(3, 0, 1);
     add_value(&f, "a", 9);
@@ -424,9 +437,9 @@ static void malformed_tensors_are_refused(void **state)
         { 32, 2, 8, 0, RP_OK, "" },
         { 32, 0, 8, 0, RP_OK, "" },
         { 16, 4, 8, 0, RP_ERR_FORMAT, "rows of tensor 't' have 16 elements, which is not a multiple of the 32 of a block of Q8_0" },
-        { UINT64_MAX, 1, 0, 0, RP_ERR_FORMAT, "overflows" },
+        { UINT64_MAX, 1, 0, 0, RP_ERR_FORMAT, "tensor 't' has a shape whose size overflows" },
         { UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 0, RP_ERR_FORMAT, "overflows" },
-        { UINT64_C(1) << 62, 1, 0, 0, RP_ERR_FORMAT, "overflows" },
+        { UINT64_C(1) << 62, 1, 0, 0, RP_ERR_FORMAT, "tensor 't' has a shape whose size overflows" },
         { 1, 1, 4, 0, RP_ERR_UNSUPPORTED, "has the type 4, which is not known here" },
         { 1, 1, UINT32_MAX, 0, RP_ERR_UNSUPPORTED, "has the type 4294967295" },
         { 32, 3, 8, 0, RP_ERR_FORMAT, "ends beyond the end of the file" },
@@ -443,7 +456,7 @@ static void malformed_tensors_are_refused(void **state)
     file f = head(3, 1, 0);
     add_text(&f, "t");
     add_u32(&f, 5);
-    assert_opens(&f, RP_ERR_FORMAT, "has 5 dimensions, at most 4");
+    assert_opens(&f, RP_ERR_FORMAT, "tensor 't' has 5 dimensions, at most 4 are possible");
     f = head(3, 2, 0);
     add_tensor(&f, "t", 9, 1, 0, 0);
     add_tensor(&f, "u", 1, 1, 0, 32);
@@ -513,6 +526,7 @@ int main(void)
         cmocka_unit_test(a_model_in_several_files_is_read_as_one),
         cmocka_unit_test(parts_that_do_not_make_a_model_are_refused),
         cmocka_unit_test(headers_that_lie_are_refused),
+        cmocka_unit_test(a_first_part_that_says_it_is_none_is_refused),
         cmocka_unit_test(malformed_metadata_is_refused),
         cmocka_unit_test(alignment_must_be_a_power_of_two_and_is_then_followed),
         cmocka_unit_test(malformed_tensors_are_refused),

@@ -207,12 +207,13 @@ static void declarations_that_cannot_be_written_are_refused_and_make_no_file(voi
     (void)state;
     static const struct { rp_safetensor t[2]; const char *message; } cases[] = {
         { { { .name = "a" }, { .name = "a" } }, "tensor 'a' is declared twice" },
-        { { { .name = "__metadata__" }, { .name = "b" } }, "reserved name" },
-        { { { .name = "\xff" }, { .name = "b" } }, "not UTF-8" },
+        { { { .name = "__metadata__" }, { .name = "b" } }, "a tensor cannot have the reserved name '__metadata__'" },
+        { { { .name = "\xff" }, { .name = "b" } }, "the tensor name '\xff' is not UTF-8" },
         { { { .name = "a", .ndim = 9 }, { .name = "b" } }, "9 dimensions" },
         { { { .name = "a", .ndim = 1, .dim = { -1 } }, { .name = "b" } }, "is -1" },
-        { { { .name = "a", .ndim = 2, .dim = { INT64_C(1) << 40, INT64_C(1) << 40 } }, { .name = "b" } }, "overflows" },
+        { { { .name = "a", .ndim = 2, .dim = { INT64_C(1) << 40, INT64_C(1) << 40 } }, { .name = "b" } }, "tensor 'a' has a shape whose size overflows" },
         { { { .name = "a", .dtype = RP_ST_DTYPES }, { .name = "b" } }, "unknown dtype" },
+        { { { .name = "a", .ndim = 1, .dim = { INT64_MAX } }, { .name = "b", .ndim = 1, .dim = { INT64_MAX } } }, "overflow a file's size" },
     };
 
     for (int i = 0; i < RP_COUNT(cases); i++) {
@@ -236,6 +237,7 @@ static void too_few_or_too_many_bytes_are_refused_and_leave_nothing(void **state
     assert_string_equal(rp_error(ctx), "tensor 'b' lacks 2 of its 4 bytes");
     assert_ok(ctx, rp__safetensors_create(ctx, temp_path("never"), 3, three, 0, NULL, &w));
     assert_int_equal(rp__safetensors_put(w, "aaaabbbbccccccccc!", 18), RP_ERR_ARG);
+    assert_string_equal(rp_error(ctx), "1 bytes were put after the last declared tensor");
     rp__safetensors_discard(w);
     assert_int_equal(n_files_in(temp_dir), before);
 }
@@ -270,20 +272,20 @@ static void a_full_disk_leaves_no_shard_behind(void **state)
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" #from "," #to "]}"
 
 static const struct { const char *header; int n_data; rp_status status; const char *message; } malformed[] = {
-    { "{\"a\":", 0, RP_ERR_FORMAT, "malformed JSON" },
-    { "[1]", 0, RP_ERR_FORMAT, "not an object" },
+    { "{\"a\":", 0, RP_ERR_FORMAT, "'input' has malformed JSON at byte 5" },
+    { "[1]", 0, RP_ERR_FORMAT, "has JSON that is not an object" },
     { "{} {}", 0, RP_ERR_FORMAT, "malformed JSON" },
     { "{" T("a", "U8", "[1]", 0, 1) "," T("a", "U8", "[1]", 1, 2) "}", 2, RP_ERR_FORMAT, "duplicate object key" },
     { "{\"\xff\":1}", 0, RP_ERR_FORMAT, "malformed JSON" },
     { "{\"a\\u0000\":1}", 0, RP_ERR_FORMAT, "malformed JSON" },
     { "{\"a\":1}", 0, RP_ERR_FORMAT, "entry of tensor 'a' is not an object" },
-    { "{\"a\":{\"shape\":[],\"data_offsets\":[0,1]}}", 1, RP_ERR_FORMAT, "no dtype" },
-    { "{" T("a", "F4", "[2]", 0, 1) "}", 1, RP_ERR_UNSUPPORTED, "dtype 'F4'" },
-    { "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, RP_ERR_FORMAT, "no shape" },
+    { "{\"a\":{\"shape\":[],\"data_offsets\":[0,1]}}", 1, RP_ERR_FORMAT, "tensor 'a' has no dtype" },
+    { "{" T("a", "F4", "[2]", 0, 1) "}", 1, RP_ERR_UNSUPPORTED, "has the dtype 'F4', which is not known here" },
+    { "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, RP_ERR_FORMAT, "tensor 'a' has no shape" },
     { "{" T("a", "U8", "[-1]", 0, 1) "}", 1, RP_ERR_FORMAT, "dimension 0 of tensor 'a' is not a whole number" },
     { "{" T("a", "U8", "[1.0]", 0, 1) "}", 1, RP_ERR_FORMAT, "dimension 0 of tensor 'a' is not a whole number" },
     { "{" T("a", "U8", "[99999999999999999999]", 0, 1) "}", 1, RP_ERR_FORMAT, "too big integer" },
-    { "{" T("a", "F32", "[1099511627776,1099511627776]", 0, 4) "}", 4, RP_ERR_FORMAT, "overflows" },
+    { "{" T("a", "F32", "[1099511627776,1099511627776]", 0, 4) "}", 4, RP_ERR_FORMAT, "tensor 'a' has a shape whose size overflows" },
     { "{" T("a", "F32", "[4611686018427387904]", 0, 4) "}", 4, RP_ERR_FORMAT, "overflows" },
     { "{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", 0, 1) "}", 1, RP_ERR_UNSUPPORTED, "9 dimensions" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, RP_ERR_FORMAT, "no pair of data offsets" },
@@ -295,8 +297,8 @@ static const struct { const char *header; int n_data; rp_status status; const ch
     { "{" T("a", "U8", "[2]", 0, 2) "," T("b", "U8", "[2]", 1, 3) "}", 3, RP_ERR_FORMAT, "overlaps" },
     { "{" T("a", "U8", "[1]", 0, 1) "," T("b", "U8", "[1]", 2, 3) "}", 3, RP_ERR_FORMAT, "gap" },
     { "{" T("a", "U8", "[1]", 0, 1) "}", 3, RP_ERR_FORMAT, "2 bytes after the data" },
-    { "{\"__metadata__\":[]}", 0, RP_ERR_FORMAT, "not an object" },
-    { "{\"__metadata__\":{\"a\":1}}", 0, RP_ERR_FORMAT, "metadata 'a' is not a string" },
+    { "{\"__metadata__\":[]}", 0, RP_ERR_FORMAT, "'__metadata__' is not an object" },
+    { "{\"__metadata__\":{\"a\":1}}", 0, RP_ERR_FORMAT, "the metadata 'a' is not a string" },
 };
 
 static void assert_refused(const void *data, int64_t bytes, rp_status expected, const char *message)
@@ -322,7 +324,7 @@ static void every_malformed_header_is_refused_with_one_sentence(void **state)
         memcpy(file + 8, malformed[i].header, n);
         assert_refused(file, 8 + (int64_t)n + malformed[i].n_data, malformed[i].status, malformed[i].message);
     }
-    assert_refused("", 0, RP_ERR_FORMAT, "too few");
+    assert_refused("", 0, RP_ERR_FORMAT, "is no safetensors file: it has 0 bytes, too few for a header");
     assert_refused("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, RP_ERR_FORMAT, "18446744073709551615 bytes");
     assert_refused("\x03\0\0\0\0\0\0\0{}", 10, RP_ERR_FORMAT, "3 bytes, the file has 10");
 }

@@ -233,6 +233,9 @@ static void contradictions_are_errors(void **state)
         { "activation_checkpointing: {layers: blocks}\n",
           "r.yaml:2: 'activation_checkpointing.layers' has no effect: the mode is none" },
         { "run_val_every_n_steps: 5\n", "r.yaml:2: 'run_val_every_n_steps' needs 'dataset_val'" },
+        { "dataset_val: {format: text}\n", "r.yaml: 'dataset_val' needs 'dataset_val.path'" },
+        { "activation_checkpointing: {mode: full}\nplan: p.json\n", "r.yaml:3: 'plan' has no effect: the mode is full" },
+        { "dataset: {train_on_input: false}\n", "r.yaml:2: 'dataset.train_on_input' false needs 'dataset.prompt_column'" },
         { "dataset: {packed: false, cross_documents: true}\n",
           "r.yaml:2: 'dataset.cross_documents' true and 'dataset.packed' false contradict: only packed samples hold several "
           "documents" },
@@ -244,6 +247,9 @@ static void contradictions_are_errors(void **state)
         assert_error(text, NULL, cases[i].error);
     }
     assert_error("model: {path: a, config: b}\n", NULL, "r.yaml:1: 'model.path' and 'model.config' are both set; keep one");
+    assert_error("model: {config: b, adapter: c}\n", NULL, "r.yaml:1: 'model.adapter' goes beside 'model.path', not 'model.config'");
+    assert_error("model: {path: a, adapter: c}\nlora: {rank: 4}\n", NULL,
+                 "r.yaml:2: 'model.adapter' and 'lora.rank' are both set: go on with the one, or begin another");
 }
 
 static void the_mode_follows_switch_budget_and_conditions(void **state)

@@ -39,6 +39,9 @@ static void unknown_schedules_name_the_nearest(void **state)
     assert_int_equal(rp__schedule_check(ctx, &(rp_schedule){ "polynomial", 0, 10 }), RP_ERR_CONFIG);
     assert_string_equal(rp_error(ctx), "unknown schedule 'polynomial'");
     assert_int_equal(rp__schedule_check(ctx, &(rp_schedule){ "linear", -1, 10 }), RP_ERR_CONFIG);
+    assert_string_equal(rp_error(ctx), "lr_scheduler.num_warmup_steps: -1 is negative");
+    assert_int_equal(rp__schedule_check(ctx, &(rp_schedule){ "linear", 0, -10 }), RP_ERR_CONFIG);
+    assert_string_equal(rp_error(ctx), "the run has -10 steps");
     test_ctx_free(ctx);
 }
 

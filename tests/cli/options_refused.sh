@@ -1,0 +1,3 @@
+reprise sweep --p 3 r.yaml
+reprise plan r.yaml --device
+reprise plan r.yaml --json=yes

@@ -1,0 +1,79 @@
+/* Claims about chat templates that are wrong: each refusal has its message, with the line where it is. */
+#include "rp_test.h"
+
+#include "io/chat.h"
+
+#define NESTED "{% set n = namespace(a=[], b=[]) %}{% for i in range(500) %}{% set n.a = [n.a] %}{% set n.b = [n.b] %}{% endfor %}"
+
+static const struct { const char *text, *message; } refused[] = {
+    { "{{ 1 // 0 }}", "a division by zero" },
+    { "{{ 1.5 / 0 }}", "a division by zero" },
+    { "{{ '%x' % 3 }}", "'%' formats %s and %d alone, one for each value" },
+    { "{{ '%s' % () }}", "'%' formats %s and %d alone, one for each value" },
+    { "{{ {[1]: 2} }}", "a list cannot be a key" },
+    { "{{ 'abc'['a':] }}", "a slice needs whole numbers, not a text" },
+    { "{{ 3[1:] }}", "a whole number has no slices" },
+    { "{{ 3(1) }}", "a whole number cannot be called" },
+    { "{{ -'a' }}", "a text has no sign" },
+    { "{{ 1 + }}", "a value was expected, not '}}'" },
+    { "{{ f(*x) }}", "arguments given as '*' are not supported" },
+    { "{{ 1 + ] }}", "a value was expected, not ']'" },
+    { "{{ [1] | tojson(indent=65) }}", "an indent of more than 64" },
+    { "{{ 'a' | abs }}", "a text has no absolute value" },
+    { "{{ 'a' | round }}", "a text cannot be rounded so" },
+    { "{{ 3 | length }}", "a whole number has no length" },
+    { "{# a", "a comment does not end" },
+    { "{{ 99999999999999999999 }}", "'99999999999999999999' is no number that is known here" },
+    { "{{ a ? b }}", "the character '?' has no meaning here" },
+    { "{% } %}", "a '}' closes nothing" },
+    { "{{ 3 | items }}", "a whole number has no items" },
+    { "{{ 'a'.join() }}", "'join' is given nothing to join" },
+    { "{{ {}.get() }}", "'get' is given no key" },
+    { "{{ [1].index() }}", "nothing is named to look for" },
+    { "{% for a in [1] recursive %}{% endfor %}", "recursive loops are not supported" },
+    { "{% break %}", "'break' outside of a loop" },
+    { "{% macro m() %}{% generation %}{% endgeneration %}{% endmacro %}{{ m() }}",
+      "'generation' inside of a macro or a set block is not supported" },
+    { "{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", "a macro of 1 parameters is called with 2 values" },
+    { "{{ 'a' is even }}", "the test is of whole numbers, not of a text" },
+    { "{{ 4 is divisibleby(0) }}", "a division by zero" },
+    { "{{ range(1, 5, 0) }}", "a range goes in steps of 0" },
+    { "{{ 'a' < 3 }}", "a text and a whole number have no order" },
+    { "{% for a in 3 %}{% endfor %}", "a whole number cannot be gone over" },
+    { "{{ range(200000) }}", "a range has more than 100000 numbers" },
+    { "{{ [range] }}", "a function cannot be printed" },
+    { "{{ strftime_now('%Y' * 200) }}", "the format of a date has more than 127 bytes" },
+    { NESTED "{{ n.a == n.b }}", "values nested more than 400 deep are compared" },
+    { NESTED "{{ n.a < n.b }}", "values nested more than 400 deep are compared" },
+    { NESTED "{{ n.a }}", "what is printed is nested more than 400 deep" },
+    { "{{ 'a'.rsplit(none, 1) }}", "'rsplit' with a number of cuts needs a text to cut at" },
+};
+
+static void each_refusal_has_its_message_and_its_line(void **state)
+{
+    rp_ctx *ctx  = test_ctx(NULL);
+    json_t *none = json_object();
+    char wanted[256], text[512];
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(refused); i++) {
+        rp_template *t       = NULL;
+        rp_template_text out = { 0 };
+        snprintf(text, sizeof text, "\n%s", refused[i].text);
+        snprintf(wanted, sizeof wanted, "the chat template of 'm', line 2: %s", refused[i].message);
+        rp_status status = rp__template_new(ctx, "m", text, (int64_t)strlen(text), &t);
+        if (status == RP_OK) status = rp__template_render(t, none, RP_CHAT_DATE, &out);
+        if (status != RP_ERR_FORMAT && status != RP_ERR_UNSUPPORTED) fail_msg("'%s': status %d", refused[i].text, (int)status);
+        assert_string_equal(rp_error(ctx), wanted);
+        assert_null(out.text);
+        rp__template_free(t);
+    }
+    json_decref(none);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_refusal_has_its_message_and_its_line) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
