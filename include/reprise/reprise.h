@@ -46,14 +46,14 @@ RP_API const char *rp_version(void);
 typedef struct {
     int64_t memory_limit_bytes;   /* 0: no limit but the machine's. Bounds reserved bytes of every device. Before a call fails for it, slots that
                                      can be made again are dropped; a must is kept. Gradients are the same bits */
-    int threads;                  /* 0: all cores this process may use */
+    int threads;                  /* 0 to 4096. 0: all cores this process may use */
     bool shapes_only;             /* tensors get shapes and addresses but no memory; ops run their declarations alone */
     uint64_t seed;
     const char *device;           /* NULL or "cpu"; "sim" is the test device */
 } rp_ctx_options;
 
 /* A new context; NULL options are all zero.
- * errors  RP_ERR_ARG unknown device, negative numbers · RP_ERR_MEMORY
+ * errors  RP_ERR_ARG unknown device, negative numbers, more than 4096 threads · RP_ERR_MEMORY
  *         (a message without a context goes nowhere, so the status tells all) */
 RP_API rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out);
 
@@ -109,7 +109,7 @@ RP_API int64_t rp_dtype_bytes(rp_dtype dtype);         /* of one element; 0: no 
 
 /* A dense tensor on the context's device; contents are undefined until written. 0 dimensions are one element, a dimension of 0 is none.
  * owner   yours, with one reference
- * errors  RP_ERR_SHAPE negative, overflowing or too many dimensions · RP_ERR_DTYPE, RP_ERR_ARG no such dtype, no such class · RP_ERR_MEMORY */
+ * errors  RP_ERR_SHAPE negative or too many dimensions, or more than 2^56 bytes (a dimension of 0 counts as 1) · RP_ERR_DTYPE, RP_ERR_ARG no such dtype, no such class · RP_ERR_MEMORY */
 RP_API rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class mem_class, rp_tensor **out);
 RP_API rp_tensor *rp_tensor_ref(rp_tensor *tensor);      /* returns it; NULL is fine */
 RP_API void rp_tensor_unref(rp_tensor *tensor);

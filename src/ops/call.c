@@ -53,6 +53,12 @@ static void drop_dead_gradients(rp_op_meta *m)
     }
 }
 
+/* What shape does not declare is no tensor, not a scalar. */
+static void undeclare(rp_meta *metas, int n)
+{
+    for (int i = 0; i < n; i++) metas[i] = (rp_meta){ .dtype = RP_DTYPES };
+}
+
 /* A shape of a user's own may fail without a word. */
 static rp_status ask_shape(rp_op_meta *m)
 {
@@ -80,6 +86,8 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
         m->want_grad |= m->in_grad[i];
     }
     find_speed(m, in);
+    undeclare(m->out, RP_MAX_OUT);
+    undeclare(m->slot, RP_MAX_SLOT);
     RP_TRY(ask_shape(m));
     RP_TRY(rp__op_check_declared(m, n_in));
     if (m->want_grad) drop_dead_gradients(m);

@@ -9,6 +9,8 @@
 rp_status rp__check_one_dtype(const rp_op_meta *m);
 /* … and its shape too. */
 rp_status rp__check_one_shape(const rp_op_meta *m);
+/* For shape, of a tensor that an attribute or several inputs describe, before sizes are computed from it. errors RP_ERR_SHAPE it is too large */
+rp_status rp__check_size(const rp_op_meta *m, const char *what, const rp_meta *size);
 rp_status rp__check_int32(const rp_op_meta *m, int in, const char *what);
 /* A dimension counted from either end, as one from the front. errors RP_ERR_SHAPE there is none */
 rp_status rp__check_dim(const rp_op_meta *m, int given, int *dim);

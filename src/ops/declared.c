@@ -21,13 +21,17 @@ static const char *title(const rp_op *op, char out[TITLE_CHARS])
     return out;
 }
 
-static rp_status check_metas(const rp_op_meta *m, const char *what, const rp_meta *metas, int n)
+/* Slots of a call without a backward need not be declared: it has none. */
+static rp_status check_metas(const rp_op_meta *m, const char *what, const rp_meta *metas, int n, bool all)
 {
     char name[TITLE_CHARS];
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (metas[i].dtype == RP_DTYPES && !all) continue;
+        RP_CHECK(m->ctx, metas[i].dtype != RP_DTYPES, RP_ERR_SHAPE, "%s: shape declares no %s %d", title(m->op, name), what, i);
         RP_CHECK(m->ctx, rp__meta_check(m->ctx, &metas[i]) == RP_OK, RP_ERR_SHAPE, "%s: %s %d is %s, which is no shape",
                  title(m->op, name), what, i, rp_meta_str(&metas[i]));
+    }
     return RP_OK;
 }
 
@@ -52,8 +56,8 @@ rp_status rp__op_check_declared(const rp_op_meta *m, int n_in)
              title(op, name), m->n_slot, op->n_slot);
     RP_CHECK(m->ctx, !(m->needs & ~op->needs), RP_ERR_SHAPE, "%s: shape adds to what backward reads (bits 0x%" PRIx32 ")",
              title(op, name), m->needs & ~op->needs);
-    RP_TRY(check_metas(m, "output", m->out, m->n_out));
-    RP_TRY(check_metas(m, "slot", m->slot, m->n_slot));
+    RP_TRY(check_metas(m, "output", m->out, m->n_out, true));
+    RP_TRY(check_metas(m, "slot", m->slot, m->n_slot, m->want_grad));
     RP_TRY(check_scratch(m, "forward", m->scratch_bytes));
     return check_scratch(m, "backward", m->scratch_backward_bytes);
 }

@@ -79,6 +79,7 @@ static rp_status grouped_matmul_shape(rp_op_meta *m)
     RP_CHECK(m->ctx, rp_meta_elems(&m->in[CHOICES]) == rows_of(m), RP_ERR_SHAPE, "grouped_matmul: x is %s and choices %s, expected a choice "
              "for each row", rp_meta_str(x), rp_meta_str(&m->in[CHOICES]));
     m->out[Y] = rp_meta_2d(x->dtype, x->dim[0], w->dim[1]);
+    RP_TRY(rp__check_size(m, "y", &m->out[Y]));
     rp__read_for(m, RP_IN(X), RP_IN(W));
     rp__read_for(m, RP_IN(W), RP_IN(X));
     if (rp__op_fast(m)) return fast_scratch(m);

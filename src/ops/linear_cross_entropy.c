@@ -37,7 +37,7 @@ static int64_t block_classes(const rp_op_meta *m)
 {
     int64_t chunks = ((const rp_attr_cross_entropy *)m->attr)->chunks, classes = classes_of(m), q = FEWEST_CLASSES;
 
-    if (chunks > 0) return (classes + chunks - 1) / chunks;
+    if (chunks > 0) return classes / chunks + (classes % chunks > 0);
     while (2 * q * rows_of(m) * rp_dtype_bytes(m->in[X].dtype) <= LOGITS_BYTES && q < classes) q *= 2;
     return least(q, classes);
 }
@@ -135,6 +135,8 @@ static rp_status check(const rp_op_meta *m)
              "linear_cross_entropy: x is %s and w %s, expected one floating dtype", rp_meta_str(x), rp_meta_str(w));
     RP_TRY(rp__check_int32(m, LABELS, "labels"));
     RP_CHECK(m->ctx, a->classes >= 0 && a->classes <= INT32_MAX, RP_ERR_ARG, "linear_cross_entropy: classes is %" PRId64, a->classes);
+    rp_meta whole = rp_meta_2d(w->dtype, a->classes, rp_meta_dim(x, -1));
+    RP_TRY(rp__check_size(m, "w", &whole));
     bool sliced = a->classes && x->ndim >= 1 && w->ndim == 1;
     int64_t room = sliced ? rp__slice_here(m->ctx, a->classes * rp_meta_dim(x, -1)).room : 0;
     RP_CHECK(m->ctx, !a->classes || (sliced && w->dim[0] == room), RP_ERR_SHAPE,
@@ -159,6 +161,7 @@ static rp_status linear_cross_entropy_shape(rp_op_meta *m)
     m->n_slot       = m->want_grad + keeps_logits(m);
     m->slot[LSE]    = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rows_of(m));
     m->slot[LOGITS] = rp_meta_2d(m->in[X].dtype, classes_of(m), rows_of(m));
+    RP_TRY(rp__check_size(m, "the logits", &m->slot[LOGITS]));
     if (rp__op_fast(m)) return fast_scratch(m);
     m->scratch_bytes          = rp__reference_loss_scratch(m, false);
     m->scratch_backward_bytes = rp__reference_loss_scratch(m, true);
@@ -343,6 +346,7 @@ static const rp_op_case linear_cross_entropy_cases[] = {
     { "ragged chunks",  .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), MEAN_OF(7, -1, 3) },
     { "even chunks",    .in = { { 6, 16 },   { 33, 16 }, { 6 } },    LABELS_FROM(0, 32),  MEAN_OF(6, -100, 2) },
     { "all ignored",    .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(-1, -1), MEAN_OF(1, -1, 2) },
+    { "more chunks than classes", .in = { { 7, 5 }, { 11, 5 }, { 7 } }, LABELS_FROM(-1, 10), MEAN_OF(7, -1, INT64_MAX) },
     { "kept logits",    .in = { { 7, 5 },    { 11, 5 },  { 7 } },    LABELS_FROM(-1, 10), KEEPING(7, -1, 3) },
     { "capped",         .in = { { 7, 5 },    { 37, 5 },  { 7 } },    LABELS_FROM(-1, 36), CAPPED(7, -1, 3, 0, 0.75) },
     { "capped, one block", .in = { { 4, 6 }, { 9, 6 },   { 4 } },    LABELS_FROM(0, 8),   CAPPED(4, -1, 0, 0, 2.5), .scale = 3 },
@@ -361,6 +365,7 @@ static const rp_op_case linear_cross_entropy_cases[] = {
     { "no such class",  .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(5, 5),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_ARG },
     { "inner differs",  .in = { { 3, 4 },    { 5, 3 },   { 3 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_SHAPE },
     { "short labels",   .in = { { 3, 4 },    { 5, 4 },   { 2 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, 0),   .expect = RP_ERR_SHAPE },
+    { "too many classes", .in = { { 3, 4 }, { 48 },    { 3 } },    LABELS_FROM(0, 4),   SLICED(1, 0, INT64_MAX), .expect = RP_ERR_ARG },
     { "negative chunks", .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -1, -1),  .expect = RP_ERR_ARG },
 };
 

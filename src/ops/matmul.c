@@ -81,6 +81,7 @@ static rp_status matmul_shape(rp_op_meta *m)
              "matmul: bias is %s, expected [%" PRId64 "]", rp_meta_str(&m->in[B]), n);
     m->out[Y]                            = m->in[X];
     m->out[Y].dim[m->out[Y].ndim - 1]    = n;
+    RP_TRY(rp__check_size(m, "y", &m->out[Y]));
     rp__read_for(m, RP_IN(X), RP_IN(W));
     rp__read_for(m, RP_IN(W), RP_IN(X));
     if (rp__op_fast(m)) return fast_scratch(m);

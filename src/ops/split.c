@@ -20,10 +20,12 @@ static rp_status split_shape(rp_op_meta *m)
     RP_TRY(rp__check_dim(m, a->dim, &dim));
     RP_CHECK(m->ctx, a->n >= 1 && a->n <= RP_MAX_OUT, RP_ERR_ARG, "split: %d parts, expected 1 to %d", a->n, RP_MAX_OUT);
     m->n_out = a->n;
+    for (int i = 0; i < a->n; i++) RP_CHECK(m->ctx, a->length[i] >= 0, RP_ERR_ARG, "split: length %d is %" PRId64, i, a->length[i]);
     for (int i = 0; i < a->n; i++) {
-        RP_CHECK(m->ctx, a->length[i] >= 0, RP_ERR_ARG, "split: length %d is %" PRId64, i, a->length[i]);
         m->out[i]          = m->in[X];
         m->out[i].dim[dim] = a->length[i];
+        RP_CHECK(m->ctx, a->length[i] <= m->in[X].dim[dim] - total, RP_ERR_SHAPE, "split: lengths up to %d add up to more than dimension %d of %s",
+                 i, dim, rp_meta_str(&m->in[X]));
         total += a->length[i];
     }
     RP_CHECK(m->ctx, total == m->in[X].dim[dim], RP_ERR_SHAPE, "split: lengths add up to %" PRId64 ", dimension %d of %s is %" PRId64,
@@ -84,6 +86,7 @@ static const rp_op_case split_cases[] = {
     { "columns",       .in = { { 3, 523 } },  .attr = &(rp_attr_split){ -1, 2, { 2, 521 } } },
     { "middle",        .in = { { 2, 4, 5 } }, .attr = &(rp_attr_split){ 1, 2, { 3, 1 } } },
     { "too short",     .in = { { 2, 6 } },    .attr = &(rp_attr_split){ 1, 2, { 2, 3 } },  .expect = RP_ERR_SHAPE },
+    { "beyond int64", .in = { { 2, 6 } },    .attr = &(rp_attr_split){ 1, 3, { INT64_MAX, INT64_MAX, 8 } }, .expect = RP_ERR_SHAPE },
     { "negative part", .in = { { 2, 6 } },    .attr = &(rp_attr_split){ 1, 2, { 7, -1 } }, .expect = RP_ERR_ARG },
     { "no parts",      .in = { { 2, 6 } },    .attr = &(rp_attr_split){ 1, 0, { 0 } },     .expect = RP_ERR_ARG },
 };

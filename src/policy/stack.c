@@ -1,11 +1,11 @@
 /* policy/stack.c -- the tape asks here before it records a call.
  *
- *   log      the calls of this pass, each with a hash of itself and of all before it
- *   table    hash -> the verdicts of that call
+ *   log      the calls of this pass, each with a text of what it is and the number of its state
+ *   table    the state before a call, and its text -> the state after it, and the verdicts of the call
  *   asked    of how many calls of this pass the policies have been asked, in order, since their reset; NONE: not from the beginning
  *
- * A call that is found in the table costs its hash. What the hash takes in is what a policy can see, and which policies are active:
- * attributes show in the shapes and the flops alone. */
+ * A call that is found in the table costs a hash and a comparison. Its text has what a policy can see, and which policies are active: attributes
+ * show in the shapes and the flops alone. Two passes are in the same state after the same calls, never by an accident of the hash. */
 #include "policy/stack.h"
 
 #include <stdatomic.h>
@@ -14,13 +14,18 @@ enum { NONE = -1, MOST_KNOWN = 1 << 16, MAX_SLOTS = RP_MAX_OUT + RP_MAX_SLOT };
 
 typedef struct {
     const rp_op *op;                    /* NULL: a call that was recorded unseen */
-    uint64_t hash, kind;                /* with all before it · of op and path alone */
+    uint64_t state;                     /* after it: a number for it and all before it */
+    int64_t text, n_text, n_kind;       /* in text[]; op and path alone stand first */
     int first_info, n_infos;            /* its slots in info[]; none without a policy */
     int first_active, n_active;         /* the policies, from outside in, in active[] */
     int call;                           /* rp_slot_info.call, once it was asked about */
 } logged_call;
 
-typedef struct { uint64_t hash; int first, n; } known_call;
+typedef struct {
+    uint64_t hash, before, state;       /* of before and text; state 0: free */
+    int64_t text, n_text;               /* in known_text[] */
+    int first, n;                       /* its verdicts; n NONE: it has not been asked about */
+} known_call;
 
 typedef struct { void *at; int n, room; } list;
 
@@ -30,12 +35,13 @@ typedef struct rp_policy_stack {
     list pushed;                        /* rp_policy * */
     int n_alive;
     bool armed;
-    list log, info, active;             /* logged_call, rp_slot_info, rp_policy * */
+    list log, info, active, text;       /* logged_call, rp_slot_info, rp_policy *, char */
     int asked;
     uint64_t round;                     /* of the asking that `asked` counts */
-    known_call *known;                  /* open addressing; hash 0: free */
+    known_call *known;                  /* open addressing */
     int n_known, room_known;
-    list verdict;                       /* rp_verdict, of the known calls */
+    list verdict, known_text;           /* rp_verdict, char: of the known calls */
+    uint64_t hash_mask;                 /* what counts of a hash: all but in tests */
 } rp_policy_stack;
 
 uint64_t rp__policy_next_id(void)
@@ -65,6 +71,7 @@ static void truncate_log(rp_policy_stack *s, int n)
     if (n >= s->log.n) return;
     s->info.n   = call_at(s, n)->first_info;
     s->active.n = call_at(s, n)->first_active;
+    s->text.n   = (int)call_at(s, n)->text;
     s->log.n    = n;
     if (s->asked > n) s->asked = NONE;
 }
@@ -86,22 +93,51 @@ static rp_status list_active(rp_policy_stack *s, logged_call *c)
     return RP_OK;
 }
 
-static uint64_t hash_call(const rp_policy_stack *s, const rp_op_meta *m, const rp_scope *scope, int64_t flops, const logged_call *c)
-{
-    uint64_t h = s->log.n ? call_at(s, s->log.n - 1)->hash : RP_HASH_SEED;
+/* ---- the text of a call ---- */
 
-    h = rp__hash(&c->kind, sizeof c->kind, h);
-    h = rp__hash(&scope->module, sizeof scope->module, h);
-    h = rp__hash(&flops, sizeof flops, h);
-    for (int i = 0; i < m->n_in; i++) h = rp__meta_hash(&m->in[i], h);
-    for (int i = 0; i < m->n_out; i++) h = rp__meta_hash(&m->out[i], h);
-    for (int i = 0; i < m->n_slot; i++) h = rp__meta_hash(&m->slot[i], h);
-    for (int i = 0; i < c->n_active; i++) {
-        const rp_policy *p = ((rp_policy **)s->active.at)[c->first_active + i];
-        h = rp__hash(&p->id, sizeof p->id, h);
-    }
-    return h ? h : 1;
+static void put(rp_policy_stack *s, const void *from, size_t bytes)
+{
+    memcpy((char *)s->text.at + s->text.n, from, bytes);
+    s->text.n += (int)bytes;
 }
+
+static void put_metas(rp_policy_stack *s, const rp_meta *m, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int32_t head[] = { (int32_t)m[i].dtype, m[i].ndim };
+        put(s, head, sizeof head);
+        put(s, m[i].dim, (size_t)m[i].ndim * sizeof m[i].dim[0]);
+    }
+}
+
+/* At most: numbers, metas and policies beside op and path. */
+static int64_t text_room(const rp_op_meta *m, const rp_scope *scope, const logged_call *c)
+{
+    int64_t metas = (m->n_in + m->n_out + m->n_slot) * (int64_t)sizeof(rp_meta);
+
+    return (int64_t)strlen(m->op->name) + (int64_t)strlen(scope->path) + 2 + metas + (8 + c->n_active) * (int64_t)sizeof(uint64_t);
+}
+
+static rp_status write_text(rp_policy_stack *s, const rp_op_meta *m, const rp_scope *scope, int64_t flops, logged_call *c)
+{
+    int32_t counts[] = { m->n_in, m->n_out, m->n_slot, c->n_active };
+
+    RP_TRY(reserve(s->ctx, &s->text, (int)text_room(m, scope, c), 1));
+    put(s, m->op->name, strlen(m->op->name) + 1);
+    put(s, scope->path, strlen(scope->path) + 1);
+    c->n_kind = s->text.n - c->text;
+    put(s, &scope->module, sizeof scope->module);
+    put(s, &flops, sizeof flops);
+    put(s, counts, sizeof counts);
+    put_metas(s, m->in, m->n_in);
+    put_metas(s, m->out, m->n_out);
+    put_metas(s, m->slot, m->n_slot);
+    for (int i = 0; i < c->n_active; i++) put(s, &((rp_policy **)s->active.at)[c->first_active + i]->id, sizeof(uint64_t));
+    c->n_text = s->text.n - c->text;
+    return RP_OK;
+}
+
+static const char *text_of(const rp_policy_stack *s, const logged_call *c) { return (const char *)s->text.at + c->text; }
 
 static void describe(const rp_policy_stack *s, const rp_op_meta *m, const rp_scope *scope, int64_t flops, rp_slot_info *info)
 {
@@ -116,47 +152,19 @@ static void describe(const rp_policy_stack *s, const rp_op_meta *m, const rp_sco
     }
 }
 
-/* Calls that were recorded while nobody counted. */
-static rp_status log_unseen(rp_policy_stack *s, int at)
-{
-    RP_TRY(reserve(s->ctx, &s->log, at + 1 - s->log.n, sizeof(logged_call)));
-    while (s->log.n < at) {
-        uint64_t h = s->log.n ? call_at(s, s->log.n - 1)->hash : RP_HASH_SEED;
-        *call_at(s, s->log.n) = (logged_call){ .hash = rp__hash("", 1, h), .first_info = s->info.n, .first_active = s->active.n };
-        s->log.n++;
-    }
-    return RP_OK;
-}
-
-static rp_status log_call(rp_policy_stack *s, int at, const rp_op_meta *m, const rp_scope *scope)
-{
-    logged_call c = { .op = m->op, .first_info = s->info.n, .first_active = s->active.n };
-    int64_t flops = m->op->cost ? m->op->cost(m, RP_FORWARD).flops : 0;
-
-    truncate_log(s, at);
-    RP_TRY(log_unseen(s, at));
-    c.first_info = s->info.n;
-    c.kind       = rp__hash(scope->path, strlen(scope->path) + 1, rp__hash(m->op->name, strlen(m->op->name) + 1, RP_HASH_SEED));
-    RP_TRY(list_active(s, &c));
-    if (c.n_active) {
-        RP_TRY(reserve(s->ctx, &s->info, MAX_SLOTS, sizeof(rp_slot_info)));
-        describe(s, m, scope, flops, (rp_slot_info *)s->info.at + s->info.n);
-        c.n_infos = m->n_out + m->n_slot;
-    }
-    c.hash = hash_call(s, m, scope, flops, &c);
-    s->info.n += c.n_infos;
-    s->active.n += c.n_active;
-    *call_at(s, s->log.n++) = c;
-    return RP_OK;
-}
-
 /* ---- the table ---- */
 
-static known_call *find_known(const rp_policy_stack *s, uint64_t hash)
+static bool is_known_as(const rp_policy_stack *s, const known_call *k, uint64_t hash, uint64_t before, const char *text, int64_t n)
+{
+    return k->hash == hash && k->before == before && k->n_text == n && !memcmp((const char *)s->known_text.at + k->text, text, (size_t)n);
+}
+
+/* The call, or the free place where it belongs; NULL without a table. */
+static known_call *find_known(const rp_policy_stack *s, uint64_t hash, uint64_t before, const char *text, int64_t n)
 {
     for (uint64_t i = hash; s->room_known; i++) {
         known_call *k = &s->known[i & (uint64_t)(s->room_known - 1)];
-        if (!k->hash || k->hash == hash) return k;
+        if (!k->state || is_known_as(s, k, hash, before, text, n)) return k;
     }
     return NULL;
 }
@@ -164,34 +172,96 @@ static known_call *find_known(const rp_policy_stack *s, uint64_t hash)
 static void forget_known(rp_policy_stack *s)
 {
     if (s->known) memset(s->known, 0, (size_t)s->room_known * sizeof *s->known);
-    s->n_known = s->verdict.n = 0;
+    s->n_known = s->verdict.n = s->known_text.n = 0;
+}
+
+static void put_known(rp_policy_stack *larger, const known_call *k)
+{
+    *find_known(larger, k->hash, k->before, (const char *)larger->known_text.at + k->text, k->n_text) = *k;
 }
 
 static rp_status grow_known(rp_policy_stack *s)
 {
     rp_policy_stack larger = *s;
 
+    if (s->n_known >= MOST_KNOWN) forget_known(s);
     if (s->n_known * 2 < s->room_known) return RP_OK;
     larger.room_known = s->room_known ? s->room_known * 2 : 1024;
     larger.known      = rp__host_alloc(s->ctx, larger.room_known * (int64_t)sizeof *s->known);
     if (!larger.known) return RP_ERR_MEMORY;
     for (int i = 0; i < s->room_known; i++)
-        if (s->known[i].hash) *find_known(&larger, s->known[i].hash) = s->known[i];
+        if (s->known[i].state) put_known(&larger, &s->known[i]);
     rp__release(s->known);
     s->known      = larger.known;
     s->room_known = larger.room_known;
     return RP_OK;
 }
 
-static rp_status remember(rp_policy_stack *s, uint64_t hash, const rp_verdict *verdict, int n)
+/* The logged call `at` in the table, entered if it is new. NULL: memory. */
+static known_call *known_of(rp_policy_stack *s, int at)
 {
-    if (s->n_known >= MOST_KNOWN) forget_known(s);
-    RP_TRY(grow_known(s));
+    const logged_call *c = call_at(s, at);
+    uint64_t before      = at ? call_at(s, at - 1)->state : 0;
+    uint64_t hash        = rp__hash(text_of(s, c), (size_t)c->n_text, rp__hash(&before, sizeof before, RP_HASH_SEED)) & s->hash_mask;
+
+    if (grow_known(s) != RP_OK || reserve(s->ctx, &s->known_text, (int)c->n_text, 1) != RP_OK) return NULL;
+    known_call *k = find_known(s, hash, before, text_of(s, c), c->n_text);
+    if (k->state) return k;
+    *k = (known_call){ .hash = hash, .before = before, .state = rp__policy_next_id(), .text = s->known_text.n, .n_text = c->n_text, .n = NONE };
+    memcpy((char *)s->known_text.at + k->text, text_of(s, c), (size_t)c->n_text);
+    s->known_text.n += (int)c->n_text;
+    s->n_known++;
+    return k;
+}
+
+/* ---- entering ---- */
+
+static rp_status enter(rp_policy_stack *s, const logged_call *c)
+{
+    *call_at(s, s->log.n++) = *c;
+    known_call *k = known_of(s, s->log.n - 1);
+    if (k) call_at(s, s->log.n - 1)->state = k->state;
+    else truncate_log(s, s->log.n - 1);
+    return k ? RP_OK : RP_ERR_MEMORY;
+}
+
+/* Calls that were recorded while nobody counted. */
+static rp_status log_unseen(rp_policy_stack *s, int at)
+{
+    RP_TRY(reserve(s->ctx, &s->log, at + 1 - s->log.n, sizeof(logged_call)));
+    while (s->log.n < at)
+        RP_TRY(enter(s, &(logged_call){ .first_info = s->info.n, .first_active = s->active.n, .text = s->text.n }));
+    return RP_OK;
+}
+
+static rp_status log_call(rp_policy_stack *s, int at, const rp_op_meta *m, const rp_scope *scope)
+{
+    logged_call c = { .op = m->op };
+    int64_t flops = m->op->cost ? m->op->cost(m, RP_FORWARD).flops : 0;
+
+    truncate_log(s, at);
+    RP_TRY(log_unseen(s, at));
+    c.first_info = s->info.n;
+    c.text       = s->text.n;
+    RP_TRY(list_active(s, &c));
+    if (c.n_active) {
+        RP_TRY(reserve(s->ctx, &s->info, MAX_SLOTS, sizeof(rp_slot_info)));
+        describe(s, m, scope, flops, (rp_slot_info *)s->info.at + s->info.n);
+        c.n_infos = m->n_out + m->n_slot;
+    }
+    RP_TRY(write_text(s, m, scope, flops, &c));
+    s->info.n += c.n_infos;
+    s->active.n += c.n_active;
+    return enter(s, &c);
+}
+
+static rp_status remember(rp_policy_stack *s, known_call *k, const rp_verdict *verdict, int n)
+{
     RP_TRY(reserve(s->ctx, &s->verdict, n, sizeof *verdict));
-    *find_known(s, hash) = (known_call){ hash, s->verdict.n, n };
+    k->first = s->verdict.n;
+    k->n     = n;
     memcpy((rp_verdict *)s->verdict.at + s->verdict.n, verdict, (size_t)n * sizeof *verdict);
     s->verdict.n += n;
-    s->n_known++;
     return RP_OK;
 }
 
@@ -199,8 +269,13 @@ static rp_status remember(rp_policy_stack *s, uint64_t hash, const rp_verdict *v
 
 static int count_call(const rp_policy_stack *s, int at)
 {
-    for (int i = at - 1; i >= 0; i--)
-        if (call_at(s, i)->kind == call_at(s, at)->kind && call_at(s, i)->op) return call_at(s, i)->call + 1;
+    const logged_call *c = call_at(s, at), *before;
+
+    for (int i = at - 1; i >= 0; i--) {
+        before = call_at(s, i);
+        if (before->op == c->op && before->n_kind == c->n_kind && !memcmp(text_of(s, before), text_of(s, c), (size_t)c->n_kind))
+            return before->call + 1;
+    }
     return 0;
 }
 
@@ -242,15 +317,15 @@ static rp_status decide(void *self, int at, const rp_op_meta *m, const rp_scope 
     rp_policy_stack *s = self;
 
     RP_TRY(log_call(s, at, m, scope));
-    const logged_call *c    = call_at(s, at);
-    const known_call *known = find_known(s, c->hash);
-    if (!c->n_active) return RP_OK;
-    if (known && known->hash) {
+    if (!call_at(s, at)->n_active) return RP_OK;
+    known_call *known = known_of(s, at);
+    if (!known) return RP_ERR_MEMORY;
+    if (known->n != NONE) {
         memcpy(verdict, (rp_verdict *)s->verdict.at + known->first, (size_t)known->n * sizeof *verdict);
         return RP_OK;
     }
     RP_TRY(ask(s, at, verdict));
-    return remember(s, call_at(s, at)->hash, verdict, call_at(s, at)->n_infos);
+    return remember(s, known, verdict, call_at(s, at)->n_infos);
 }
 
 /* ---- the stack ---- */
@@ -261,7 +336,9 @@ static void stack_free(rp_policy_stack *s)
     rp__release(s->log.at);
     rp__release(s->info.at);
     rp__release(s->active.at);
+    rp__release(s->text.at);
     rp__release(s->known);
+    rp__release(s->known_text.at);
     rp__release(s->verdict.at);
     rp__release(s);
 }
@@ -278,6 +355,7 @@ static rp_policy_stack *stack_of(rp_ctx *ctx)
     }
     s->ctx             = ctx;
     s->asked           = NONE;
+    s->hash_mask       = UINT64_MAX;
     ctx->policies      = s;
     ctx->policies_free = stack_free;
     return s;
@@ -337,6 +415,8 @@ bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob)
     }
     return false;
 }
+
+void rp__policy_hash_mask(rp_ctx *ctx, uint64_t mask) { ctx->policies->hash_mask = mask; }
 
 rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of)
 {

@@ -29,6 +29,9 @@ rp_status rp__policies_verdict(rp_ctx *ctx, rp_policy *const *active, int n, con
 /* Was an op that the glob matches called in the pass that was counted last? */
 bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob);
 
+/* For tests: only these bits of a hash count. Answers do not depend on them. The context has had a policy. */
+void rp__policy_hash_mask(rp_ctx *ctx, uint64_t mask);
+
 /* Never the same twice in a process. */
 uint64_t rp__policy_next_id(void);
 

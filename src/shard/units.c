@@ -16,6 +16,7 @@ typedef struct {
     bool *has_params;                           /* it or what is under it */
     int *unit;                                  /* of an entry its unit, NONE: no entry */
     int *home;                                  /* the unit whose weights its own are */
+    const char *key;                            /* of the rule that is being taken */
 } tree;
 
 enum { NONE = -1 };
@@ -149,8 +150,11 @@ static rp_status take_rules(tree *t, const rp_unit_rules *r)
 {
     make_entry(t, 0);
     if (!r->n_wrap) RP_TRY(take_blocks(t, r->layers));
-    for (int i = 0; i < r->n_wrap; i++) RP_TRY(take_rule(t, "dist.modules_to_wrap", r->wrap[i], true));
-    for (int i = 0; i < r->n_custom; i++) RP_TRY(take_rule(t, "dist.custom_sharded_layers", r->custom[i], false));
+    t->key = "dist.modules_to_wrap";
+    for (int i = 0; i < r->n_wrap; i++) RP_TRY(take_rule(t, t->key, r->wrap[i], true));
+    t->key = "dist.custom_sharded_layers";
+    for (int i = 0; i < r->n_custom; i++) RP_TRY(take_rule(t, t->key, r->custom[i], false));
+    t->key = NULL;
     return RP_OK;
 }
 
@@ -259,7 +263,9 @@ rp_status rp__units_open(rp_ctx *ctx, rp_module *root, const rp_unit_rules *rule
 
     *out = (rp_units){ .root = root, .bump = { .ctx = ctx } };
     RP_TRY(list_modules(&t, root));
-    RP_TRY(take_rules(&t, rules));
+    rp_status status = take_rules(&t, rules);
+    out->failed      = t.key;
+    RP_TRY(status);
     join_uses(&t);
     return make_units(&t, out);
 }

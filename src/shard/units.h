@@ -43,6 +43,7 @@ typedef struct {
     int n_units;
     rp_module *root;
     rp_bump bump;
+    const char *failed;                         /* RP_ERR_MATCH: the recipe's key whose rule matches nothing; NULL: the default rule, of blocks */
 } rp_units;
 
 /* Borrows the tree. Close it whatever this said.

@@ -11,13 +11,15 @@ static const rp_device devices[] = {
 #undef RP_DEVICE
 };
 
+enum { MOST_THREADS = 4096 };
+
 static int cores_of_process(void)
 {
     cpu_set_t set;
 
     if (sched_getaffinity(0, sizeof set, &set)) return 1;
     int n = CPU_COUNT(&set);
-    return n > 0 ? n : 1;
+    return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n;
 }
 
 static rp_status add_device(rp_ctx *ctx, const char *name)
@@ -60,7 +62,7 @@ rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
     ctx->seed   = ctx->options.seed;
     ctx->verify = verify_of(getenv("REPRISE_VERIFY"));
     ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
-    status       = ctx->options.threads < 0 || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : RP_OK;
+    status       = ctx->options.threads < 0 || ctx->options.threads > MOST_THREADS || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : RP_OK;
     if (status == RP_OK) status = add_device(ctx, ctx->options.device ? ctx->options.device : devices[0].name);
     if (status != RP_OK) {
         rp_ctx_free(ctx);

@@ -79,6 +79,10 @@ rp_dtype rp_meta_stat_dtype(const rp_meta *m) { return m->dtype == RP_F64 ? RP_F
 
 bool rp_meta_is_float(const rp_meta *m) { return m->dtype == RP_F32 || m->dtype == RP_BF16 || m->dtype == RP_F64; }
 
+/* An extent of 0 counts as 1: sizes of parts and strides do not overflow either. Far below what int64_t holds, so that ops may multiply two
+ * extents of their inputs and add up some such products. */
+static const int64_t most_bytes = INT64_C(1) << 56;
+
 rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m)
 {
     int64_t bytes = rp_dtype_bytes(m->dtype);
@@ -88,7 +92,9 @@ rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m)
              m->ndim);
     for (int i = 0; i < m->ndim; i++) {
         RP_CHECK(ctx, m->dim[i] >= 0, RP_ERR_SHAPE, "dimension %d is %" PRId64, i, m->dim[i]);
-        RP_CHECK(ctx, !__builtin_mul_overflow(bytes, m->dim[i], &bytes), RP_ERR_SHAPE, "%s is too large", rp_meta_str(m));
+        int64_t extent = m->dim[i] ? m->dim[i] : 1;
+        RP_CHECK(ctx, extent <= most_bytes / bytes, RP_ERR_SHAPE, "%s is too large", rp_meta_str(m));
+        bytes *= extent;
     }
     return RP_OK;
 }

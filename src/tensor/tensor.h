@@ -63,6 +63,7 @@ rp_status rp__tensor_needs_data(const rp_tensor *t, const char *call);
 void rp__tensor_copy(rp_tensor *to, const rp_tensor *from);
 /* to += from, same shape, summed in fp32 (fp64 in fp64). */
 void rp__tensor_add(rp_tensor *to, const rp_tensor *from);
+/* A known dtype, no extent below 0, and at most 2^56 bytes, extents of 0 counted as 1. errors RP_ERR_DTYPE · RP_ERR_SHAPE */
 rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m);
 /* Of dtype and shape. */
 uint64_t rp__meta_hash(const rp_meta *m, uint64_t seed);

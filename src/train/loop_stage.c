@@ -162,10 +162,10 @@ static rp_status check_units(rp_stage *stage, rp_module *root, rp_report *report
 
     if (!rules.n_custom && !rules.n_wrap) return RP_OK;
     rp_status status = rp__units_open(stage->caller, root, &rules, &units);
+    const char *key  = units.failed ? units.failed : "dist.custom_sharded_layers";
     rp__units_close(&units);
     if (status != RP_ERR_MATCH) return status;
-    bool wrap = !strncmp(stage->caller->error, "'dist.modules_to_wrap'", 22);
-    rp__report_error(report, rp__recipe_place(r, wrap ? "dist.modules_to_wrap" : "dist.custom_sharded_layers"), "%s", stage->caller->error);
+    rp__report_error(report, rp__recipe_place(r, key), "%s", stage->caller->error);
     return RP_OK;
 }
 

@@ -387,14 +387,17 @@ static void an_op_that_the_context_was_not_told_of_is_not_there(void **state)
 typedef struct { int mistake; } wrong_attr;
 
 enum {
-    NEGATIVE, OVERFLOWING, NO_DTYPE, TOO_MANY_DIMS, NEGATIVE_DIMS, BAD_SLOT, MANY_OUT, NO_OUT, MANY_SLOTS, MINUS_SLOTS, OTHER_INPUTS,
+    NO_OUTPUT, NEGATIVE, OVERFLOWING, NO_DTYPE, TOO_MANY_DIMS, NEGATIVE_DIMS, BAD_SLOT, MANY_OUT, NO_OUT, MANY_SLOTS, MINUS_SLOTS, OTHER_INPUTS,
     MORE_NEEDS, MINUS_SCRATCH, MINUS_SCRATCH_BACKWARD, HUGE, REFUSED_BY_ITSELF, REFUSED_WITH_WORDS, MISTAKES
 };
 
 static rp_status wrong_shape(rp_op_meta *m)
 {
-    m->out[0] = m->slot[0] = m->in[0];
-    switch (((const wrong_attr *)m->attr)->mistake) {
+    int mistake = ((const wrong_attr *)m->attr)->mistake;
+
+    if (mistake != NO_OUTPUT) m->out[0] = m->in[0];
+    m->slot[0] = m->in[0];
+    switch (mistake) {
     case NEGATIVE: m->out[0].dim[0] = -1; break;
     case OVERFLOWING: m->out[0].dim[0] = INT64_MAX; break;
     case NO_DTYPE: m->out[0].dtype = (rp_dtype)77; break;
@@ -424,6 +427,7 @@ static const rp_op wrong = {
 };
 
 static const struct { rp_status status; const char *message; } refusal[MISTAKES] = {
+    [NO_OUTPUT]              = { RP_ERR_SHAPE, "own op 'wrong': shape declares no output 0" },
     [NEGATIVE]               = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [-1, 4], which is no shape" },
     [OVERFLOWING]            = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [9223372036854775807, 4], which is no shape" },
     [NO_DTYPE]               = { RP_ERR_SHAPE, "own op 'wrong': output 0 is unknown dtype [3, 4], which is no shape" },

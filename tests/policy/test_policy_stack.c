@@ -294,6 +294,24 @@ static void a_pass_that_leaves_the_known_way_is_asked_from_its_beginning(void **
     scene_close(s);
 }
 
+/* With 2 bits of each hash, and with none, nearly every call meets others that it is not. */
+static void no_answer_depends_on_a_hash(void **state)
+{
+    (void)state;
+    for (uint64_t mask = 0; mask < 4; mask += 3) {
+        scene *s = scene_open(false);
+        rp__policy_hash_mask(s->ctx, mask);
+        for (int step = 0; step < 3; step++) {
+            run_pass(s, 2, 2, "r-kr-");
+            run_pass(s, 3, 3, "r-kr-");
+            run_pass(s, 2, 5, "r-kr-");
+        }
+        assert_int_equal(s->w.asked, 18);
+        assert_int_equal(s->w.resets, 3);
+        scene_close(s);
+    }
+}
+
 /* A call that fails is made again, or another is made in its place. */
 static void a_call_that_is_taken_back_is_not_seen_twice(void **state)
 {
@@ -434,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_rehearsal_is_told_so),
         cmocka_unit_test(a_new_shape_is_asked_about_after_a_reset_and_answers_alike),
         cmocka_unit_test(a_pass_that_leaves_the_known_way_is_asked_from_its_beginning),
+        cmocka_unit_test(no_answer_depends_on_a_hash),
         cmocka_unit_test(a_call_that_is_taken_back_is_not_seen_twice),
         cmocka_unit_test(a_policy_that_changed_is_asked_again),
         cmocka_unit_test(a_policy_within_is_asked_about_its_own_calls),

@@ -322,6 +322,7 @@ static void a_rule_that_matches_nothing_is_an_error_that_says_what_was_meant(voi
         rp_units u;
         assert_int_equal(open_units(ctx, rp__model_root(m), &wrong[i].r, &u), RP_ERR_MATCH);
         assert_string_equal(rp_error(ctx), wrong[i].says);
+        assert_int_equal(strncmp(rp_error(ctx) + 1, u.failed, strlen(u.failed)), 0);     /* the key that the sentence begins with */
         rp__units_close(&u);
     }
     rp__model_free(m);
@@ -337,6 +338,7 @@ static void a_list_of_blocks_that_is_not_there_is_an_error(void **state)
     (void)state;
     assert_int_equal(rp__units_open(ctx, rp__model_root(m), &(rp_unit_rules){ .layers = "blocks" }, &u), RP_ERR_MATCH);
     assert_string_equal(rp_error(ctx), "no list of modules is called 'blocks': every block of it was to be a shard unit");
+    assert_null(u.failed);
     rp__units_close(&u);
     rp__model_free(m);
     test_ctx_free(ctx);
