@@ -3,7 +3,7 @@
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
  *              measured, estimated, planned, optimizer_in_bwd, keep_logits, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
- *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
+ *              search: { all_ways, all_regions, work_limit_met, region_blocks }, units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
  *              offloaded_bytes, offload_seconds,            activations that leave and come back in a step; what that takes, part of overhead
  *              state_offload_bytes, state_offload_seconds,  optimizer states that are read and written in a step; what that takes
  *              offload_bandwidth, offload_guessed }         bytes per second of both; whether nobody has measured or given it */
@@ -48,6 +48,8 @@ static void print_json(const rp_forecast *f)
                                           f->away_seconds, "state_offload_bytes", (json_int_t)f->state_bytes, "state_offload_seconds",
                                           f->state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
 
+    json_object_update_new(all, json_pack("{s:{s:b, s:b, s:b, s:i}}", "search", "all_ways", !f->left.ways, "all_regions", !f->left.regions,
+                                          "work_limit_met", f->left.limit, "region_blocks", f->left.grain));
     cli_print_json(all, 0);
 }
 
@@ -90,6 +92,20 @@ static const char *speed_text(const rp_forecast *f, char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%.3g GB/s%s", f->offload_bandwidth / 1e9,
              !f->offload_guessed ? "" : f->estimated ? ", a guess: 'offload=' in --device names it" : ", a guess: 'reprise calibrate' measures it");
     return out;
+}
+
+/* Whoever reads that no plan gets below a bound is told where a better plan may still be. */
+static void print_search(const rp_forecast *f)
+{
+    const char *and = "";
+
+    if (!f->left.ways && !f->left.regions && !f->left.limit) return;
+    printf("%-14s not exhaustive, a better plan may exist: ", "search");
+    if (f->left.ways) printf("%ssome ways to keep a block were left out", and), and = "; ";
+    if (f->left.regions) printf("%ssome plans with regions of blocks were left out", and), and = "; ";
+    if (f->left.grain > 1) printf(", as regions of several blocks end at every %dth block", f->left.grain);
+    if (f->left.limit) printf("%sthe limit of work was met", and);
+    putchar('\n');
 }
 
 static void print_moved(const rp_forecast *f)
@@ -135,6 +151,7 @@ static void print_text(const rp_forecast *f)
 {
     print_verdict(f);
     if (f->feasible) print_time(f);
+    print_search(f);
     print_moved(f);
     print_ranks(f);
     putchar('\n');

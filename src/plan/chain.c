@@ -2,6 +2,7 @@
 #include "plan/chain_inside.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- constraints ---- */
 
@@ -281,12 +282,29 @@ static rp_status find_flat(rp_chain_work *w, int64_t budget, rp_chain_found *bes
 }
 
 /* Whether a plan with a region may take no more ticks. */
-static bool regions_may_help(const rp_chain_bound *b, int64_t ticks)
+static bool regions_may_help(const rp_chain_nest *nest, const rp_chain_bound *b, int64_t ticks)
 {
     for (int first = 0; first + 1 < b->work->chain->n; first++)
         for (int end = first + 1; end < b->work->chain->n; end++)
-            if (rp__chain_may_be_region(b->work, first, end) && rp__bound_region(b, first, end) <= (double)ticks) return true;
+            if (rp__nest_allows(nest, first, end) && rp__bound_region(b, first, end) <= (double)ticks) return true;
     return false;
+}
+
+/* Of two the better one stays at *best, the other goes. */
+static void keep(rp_chain_found *best, rp_chain_found *other)
+{
+    rp_chain_found worse = *other;
+    rp_chain_plan found  = best->plan;
+
+    if (other->plan.feasible && (!best->plan.feasible || other->ticks < best->ticks ||
+                                 (other->ticks == best->ticks && other->plan.bytes < best->plan.bytes))) {
+        worse            = *best;
+        *best            = *other;
+        best->plan.bound = found.bound;
+        best->plan.thin  = found.thin;
+        best->plan.grain = found.grain;
+    }
+    rp__chain_plan_free(&worse.plan);
 }
 
 /* The search knows plans of one level, too, so it finds one that is no slower, unless it met its work limit. */
@@ -295,8 +313,8 @@ static rp_status search_nested(rp_chain_nest *nest, rp_chain_bound *bound, rp_ch
     rp_chain_found found = { 0 };
     int64_t cap          = best->plan.feasible ? best->ticks : INT64_MAX;
 
-    rp_status status = rp__nest_fill(nest, bound->budget);
-    if (status == RP_OK) status = rp__chain_search(bound, nest, cap, &found);
+    rp__nest_limit(nest, bound->budget);
+    rp_status status = rp__chain_search(bound, nest, cap, &found);
     if (status == RP_OK && found.plan.feasible && found.ticks <= cap) {
         rp_chain_found worse = *best;
         *best                = found;
@@ -314,52 +332,132 @@ static rp_status try_nested(rp_chain_nest *nest, rp_chain_work *w, int64_t budge
     RP_TRY(rp__nest_least(nest, w, &least));
     if (least > budget) return RP_OK;
     rp_status status = rp__bound_open(&bound, w, budget, true);
-    if (status == RP_OK && (!best->plan.feasible || regions_may_help(&bound, best->ticks))) status = search_nested(nest, &bound, best);
+    bool helps       = status == RP_OK && (!best->plan.feasible || regions_may_help(nest, &bound, best->ticks));
+    if (helps) status = search_nested(nest, &bound, best);
     if (status == RP_OK) best->plan.bound = bound_seconds(&bound);
     rp__bound_close(&bound);
     return status;
 }
 
-static rp_status find(rp_chain_work *w, int64_t budget, rp_chain_found *best)
-{
-    rp_chain_nest *nest = NULL;
+/* ---- many budgets ---- */
 
-    RP_TRY(find_flat(w, budget, best));
-    if (!w->chain->regions) return RP_OK;
-    rp_status status = rp__nest_open(w, RP_CHAIN_FINE, &nest);
-    if (status == RP_OK && nest) status = try_nested(nest, w, budget, best);
-    rp__nest_close(nest);
+struct rp_chain_solver {
+    rp_chain_work work;
+    rp_chain_nest *nest;            /* NULL: no regions */
+    rp_chain_found mode[RP_CHAIN_MODES];
+    int64_t least;
+};
+
+static rp_status open_solver(rp_chain_solver *s, rp_ctx *ctx, const rp_chain *chain)
+{
+    RP_TRY(rp__chain_open(&s->work, ctx, chain));
+    if (chain->regions) RP_TRY(rp__nest_open(&s->work, RP_CHAIN_FINE, &s->nest));
+    s->least = s->work.rest_bytes[0];
+    if (s->nest) RP_TRY(rp__nest_least(s->nest, &s->work, &s->least));
+    for (int mode = 0; mode < RP_CHAIN_MODES; mode++) {
+        RP_TRY(rp__chain_mode(&s->work, mode, &s->mode[mode]));
+        if (s->mode[mode].plan.feasible) s->least = rp__less(s->least, s->mode[mode].plan.bytes);
+    }
+    return RP_OK;
+}
+
+rp_status rp__chain_solver_open(rp_ctx *ctx, const rp_chain *chain, rp_chain_solver **out)
+{
+    rp_chain_solver *s = rp__host_alloc(ctx, sizeof *s);
+
+    *out = s;
+    return s ? open_solver(s, ctx, chain) : RP_ERR_MEMORY;
+}
+
+int64_t rp__chain_solver_least(const rp_chain_solver *s) { return s->least; }
+
+void rp__chain_solver_close(rp_chain_solver *s)
+{
+    if (!s) return;
+    for (int mode = 0; mode < RP_CHAIN_MODES; mode++) rp__chain_plan_free(&s->mode[mode].plan);
+    rp__nest_close(s->nest);
+    rp__chain_close(&s->work);
+    rp__release(s);
+}
+
+static rp_status copy_plan(const rp_chain_work *w, const rp_chain_plan *from, rp_chain_plan *out)
+{
+    int n        = w->chain->n;
+    int *option  = rp__host_alloc(w->ctx, n * (int64_t)sizeof *option);
+    void *region = rp__host_alloc(w->ctx, (from->n_regions + 1) * (int64_t)sizeof *from->region);
+
+    *out        = *from;
+    out->option = option;
+    out->region = region;
+    if (!option || !region) return RP_ERR_MEMORY;
+    memcpy(option, from->option, (size_t)n * sizeof *option);
+    if (from->n_regions) memcpy(region, from->region, (size_t)from->n_regions * sizeof *from->region);
+    return RP_OK;
+}
+
+static rp_status try_mode(const rp_chain_solver *s, int mode, int64_t budget, rp_chain_found *best)
+{
+    rp_chain_found copy = { .ticks = s->mode[mode].ticks };
+
+    if (!s->mode[mode].plan.feasible || s->mode[mode].plan.bytes > budget) return RP_OK;
+    rp_status status = copy_plan(&s->work, &s->mode[mode].plan, &copy.plan);
+    if (status == RP_OK) keep(best, &copy);
+    else rp__chain_plan_free(&copy.plan);
     return status;
 }
 
-rp_status rp__chain_solve(rp_ctx *ctx, const rp_chain *chain, int64_t budget, rp_chain_plan *out)
+static rp_status find(rp_chain_solver *s, int64_t budget, rp_chain_found *best)
+{
+    RP_TRY(find_flat(&s->work, budget, best));
+    if (s->nest) RP_TRY(try_nested(s->nest, &s->work, budget, best));
+    for (int mode = 0; mode < RP_CHAIN_MODES; mode++) RP_TRY(try_mode(s, mode, budget, best));
+    return RP_OK;
+}
+
+rp_status rp__chain_solver_solve(rp_chain_solver *s, int64_t budget, rp_chain_plan *out)
 {
     rp_chain_found best = { 0 };
-    rp_chain_work w;
 
     *out             = (rp_chain_plan){ 0 };
-    rp_status status = rp__chain_open(&w, ctx, chain);
-    if (status == RP_OK) status = find(&w, rp__less(budget, RP_CHAIN_MOST), &best);
+    rp_status status = find(s, rp__less(budget, RP_CHAIN_MOST), &best);
     if (status == RP_OK) {
         *out         = best.plan;
-        out->seconds = seconds_of(&w, (double)best.ticks);
+        out->seconds = seconds_of(&s->work, (double)best.ticks);
         out->bound   = fmin(out->bound, out->seconds);
     } else rp__chain_plan_free(&best.plan);
-    rp__chain_close(&w);
+    return status;
+}
+
+rp_status rp__chain_solver_mode(const rp_chain_solver *s, int mode, rp_chain_plan *out)
+{
+    *out = (rp_chain_plan){ 0 };
+    if (!s->mode[mode].plan.feasible) return RP_OK;
+    rp_status status = copy_plan(&s->work, &s->mode[mode].plan, out);
+    if (status == RP_OK) out->seconds = seconds_of(&s->work, (double)s->mode[mode].ticks);
+    else rp__chain_plan_free(out);
+    return status;
+}
+
+/* ---- one budget ---- */
+
+rp_status rp__chain_solve(rp_ctx *ctx, const rp_chain *chain, int64_t budget, rp_chain_plan *out)
+{
+    rp_chain_solver *s;
+
+    *out             = (rp_chain_plan){ 0 };
+    rp_status status = rp__chain_solver_open(ctx, chain, &s);
+    if (status == RP_OK) status = rp__chain_solver_solve(s, budget, out);
+    rp__chain_solver_close(s);
     return status;
 }
 
 rp_status rp__chain_least(rp_ctx *ctx, const rp_chain *chain, int64_t *bytes)
 {
-    rp_chain_nest *nest = NULL;
-    rp_chain_work w;
+    rp_chain_solver *s;
 
-    rp_status status = rp__chain_open(&w, ctx, chain);
-    if (status == RP_OK && chain->regions) status = rp__nest_open(&w, RP_CHAIN_FINE, &nest);
-    if (status == RP_OK && nest) status = rp__nest_least(nest, &w, bytes);
-    else if (status == RP_OK) *bytes = w.rest_bytes[0];
-    rp__nest_close(nest);
-    rp__chain_close(&w);
+    rp_status status = rp__chain_solver_open(ctx, chain, &s);
+    if (status == RP_OK) *bytes = rp__chain_solver_least(s);
+    rp__chain_solver_close(s);
     return status;
 }
 

@@ -69,6 +69,8 @@ typedef struct {
     const rp_chain_class *class_of; /* classes */
     int n_classes, n, n_kinds;      /* n: one segment at least */
     const int *segment;             /* class of each of n segments */
+    const int *layer;               /* number of the model's layer that each belongs to; -1: none. A block is a layer's segments, or one that is in
+                                     * none. NULL: each segment is a block */
     const int64_t *fixed_forward[RP_CHAIN_KINDS], *fixed_backward[RP_CHAIN_KINDS];      /* of each segment */
     bool regions;                   /* regions are allowed */
 } rp_chain;
@@ -78,6 +80,8 @@ typedef struct { int first, end, parent; } rp_chain_region;       /* parents bef
 typedef struct {
     bool feasible;
     bool exact;                     /* no plan of one level is faster; false: the work limit was met */
+    bool thin;                      /* fronts of regions were thinned, or not every region was tried */
+    int grain;                      /* where regions were tried: 0 between any segments, g at every g-th block, and each block alone */
     int *option;                    /* of each segment, in the class's list */
     rp_chain_region *region;
     int n_regions;
@@ -95,6 +99,19 @@ void rp__chain_plan_free(rp_chain_plan *plan);
 
 /* The least budget that has a plan. errors RP_ERR_MEMORY */
 rp_status rp__chain_least(rp_ctx *ctx, const rp_chain *chain, int64_t *bytes);
+
+/* The same for many budgets of one chain, which must stay: what is found for one serves the others. Close it whatever open said. */
+typedef struct rp_chain_solver rp_chain_solver;
+rp_status rp__chain_solver_open(rp_ctx *ctx, const rp_chain *chain, rp_chain_solver **out);
+rp_status rp__chain_solver_solve(rp_chain_solver *solver, int64_t budget, rp_chain_plan *out);
+int64_t rp__chain_solver_least(const rp_chain_solver *solver);
+void rp__chain_solver_close(rp_chain_solver *solver);
+
+/* The plans that everybody knows, in the order of this list: no plan that is found takes more bytes at the least, nor more time in the bytes of
+ * one of these. Layers alone become regions; without layers, all segments but the last. */
+enum { RP_CHAIN_KEEP_ALL, RP_CHAIN_EACH_LAYER, RP_CHAIN_EVERY_2ND, RP_CHAIN_EVERY_8TH = RP_CHAIN_EVERY_2ND + 6, RP_CHAIN_ROOT, RP_CHAIN_MODES };
+/* Free it with rp__chain_plan_free. feasible: the chain has it. errors RP_ERR_MEMORY */
+rp_status rp__chain_solver_mode(const rp_chain_solver *solver, int mode, rp_chain_plan *out);
 
 /* The plan's bound, which rests on no plan and no search: Lagrangian (chain_bound.c). INFINITY: nothing fits. errors RP_ERR_MEMORY */
 rp_status rp__chain_lagrange_bound(rp_ctx *ctx, const rp_chain *chain, int64_t budget, double *seconds);

@@ -5,7 +5,8 @@
  *   chain_bound.c   Lagrangian bounds
  *   chain_cut.c     what they say about parts of a plan
  *   chain_search.c  the exact search: fronts from the last segment to the first, cut by bounds
- *   nested.c        fronts of regions, thinned
+ *   nested.c        fronts of regions, thinned; nested_stretch.c which regions
+ *   chain_modes.c   plans that everybody knows
  *
  * A front belongs to a rest of the chain, segments i … n-1. A point (bytes, ticks) of it says: there is a way through this rest which
  * fits wherever M(i) + bytes <= budget, and it runs `ticks` again. With an option of segment i in front of it
@@ -156,13 +157,25 @@ double rp__bound_inside(const rp_chain_bound *b, int first, int end, double tick
 
 typedef struct rp_chain_nest rp_chain_nest;
 
-/* What regions there are. Long fronts will be thinned to cells of `bits` bits, of fewer where there were too much to do; *out is NULL where
- * that does not help. errors RP_ERR_MEMORY */
+/* Whether a block begins with segment i; one ends with the chain. */
+static inline bool rp__chain_begins_block(const rp_chain *c, int i)
+{
+    return i == 0 || i == c->n || !c->layer || c->layer[i] < 0 || c->layer[i] != c->layer[i - 1];
+}
+
+/* What regions there are. Long fronts will be thinned to cells of `bits` bits, of fewer where there were too much to do; where that does
+ * not help, regions end at fewer places (nested_stretch.c). errors RP_ERR_MEMORY */
 enum { RP_CHAIN_FINE = 10 };
 rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out);
-/* Their fronts, as far as the budget goes. errors RP_ERR_MEMORY */
-rp_status rp__nest_fill(rp_chain_nest *nest, int64_t budget);
+/* From here on fronts go as far as the budget does, or further. */
+void rp__nest_limit(rp_chain_nest *nest, int64_t budget);
+/* The front of a region that is allowed is there from here on, until a greater limit. errors RP_ERR_MEMORY */
+rp_status rp__nest_fill(rp_chain_nest *nest, int first, int end);
 void rp__nest_close(rp_chain_nest *nest);
+bool rp__nest_allows(const rp_chain_nest *nest, int first, int end);
+/* Whether there could be more in its fronts, or more of them; where regions end: rp_chain_plan's grain. */
+bool rp__nest_is_thin(const rp_chain_nest *nest);
+int rp__nest_grain(const rp_chain_nest *nest);
 /* The least budget of a plan with regions or without; needs no fronts. errors RP_ERR_MEMORY */
 rp_status rp__nest_least(const rp_chain_nest *nest, const rp_chain_work *w, int64_t *bytes);
 /* Bytes are relative to M(first) and to what is fixed when a region that ends there runs again. */
@@ -174,8 +187,15 @@ void rp__nest_read(const rp_chain_nest *nest, int first, int end, rp_chain_point
 
 typedef struct { rp_chain_plan plan; int64_t ticks; } rp_chain_found;
 
+int64_t rp__chain_ticks(const rp_chain_work *w, const rp_chain_plan *plan);
+
 /* The best plan in the bound's budget, in which some plan fits, with regions where `nest` has some. Of those of more ticks than `cap` it
  * knows nothing. The plan has all but its seconds and bound; it is the caller's even where this fails. errors RP_ERR_MEMORY */
-rp_status rp__chain_search(rp_chain_bound *bound, const rp_chain_nest *nest, int64_t cap, rp_chain_found *out);
+rp_status rp__chain_search(rp_chain_bound *bound, rp_chain_nest *nest, int64_t cap, rp_chain_found *out);
+
+/* ---- modes ---- */
+
+/* Its bytes and ticks are those of the plan; not feasible: the chain does not have it. errors RP_ERR_MEMORY */
+rp_status rp__chain_mode(const rp_chain_work *w, int mode, rp_chain_found *out);
 
 #endif

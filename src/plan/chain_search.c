@@ -21,7 +21,7 @@ static const int64_t work_limit = INT64_C(60) * 1000 * 1000, thin_work = INT64_C
 
 typedef struct {
     rp_chain_work *work;
-    const rp_chain_nest *nest;      /* NULL: no regions */
+    rp_chain_nest *nest;            /* NULL: no regions */
     int64_t budget, until;          /* until: of work */
     int64_t thin;                   /* points of a front at most; 0: all */
     rp_chain_bound *bound;
@@ -78,6 +78,8 @@ static rp_chain_front inside_of(const search *s, int first, int end)
 static rp_status add_region(search *s, int first, int end, int64_t floor)
 {
     const rp_chain *chain = s->work->chain;
+
+    RP_TRY(rp__nest_fill(s->nest, first, end));
     rp_chain_front rest = rest_of(s, end), inside = inside_of(s, first, end);
     rp_chain_move both = { .floor = floor, .most = s->budget }, as_it_is = { .floor = RP_CHAIN_NOWHERE, .most = s->budget };
 
@@ -89,6 +91,11 @@ static rp_status add_region(search *s, int first, int end, int64_t floor)
     return merge(s, (rp_chain_front){ s->joined.at, s->joined.n }, &as_it_is);
 }
 
+static bool is_tried(const search *s, int first, int end)
+{
+    return rp__nest_allows(s->nest, first, end) && rp__bound_region(s->bound, first, end) <= s->most;
+}
+
 static rp_status add_regions(search *s, int i)
 {
     const rp_chain *chain = s->work->chain;
@@ -97,8 +104,7 @@ static rp_status add_regions(search *s, int i)
     for (int end = i + 1; end < chain->n; end++) {
         bare = rp__more(bare, rp__chain_bare(chain, i, end - 1));
         if (bare > s->budget) break;
-        if (!rp__chain_may_be_region(s->work, i, end)) continue;
-        if (rp__bound_region(s->bound, i, end) > s->most) continue;
+        if (!is_tried(s, i, end)) continue;
         RP_TRY(add_region(s, i, end, rp__more(bare, rp__chain_waiting(chain, end))));
     }
     return RP_OK;
@@ -165,7 +171,7 @@ static int read_region(const search *s, int i, rp_chain_point *left, rp_chain_po
     for (int end = i + 1; end < chain->n; end++) {
         bare = rp__more(bare, rp__chain_bare(chain, i, end - 1));
         if (bare > left->bytes) break;
-        if (!rp__chain_may_be_region(s->work, i, end) || rp__chain_waiting(chain, end) > left->bytes) continue;
+        if (!is_tried(s, i, end) || rp__chain_waiting(chain, end) > left->bytes) continue;
         rp_chain_point behind       = { left->bytes - rp__chain_class_at(chain, end - 1)->output, 0 };
         const rp_chain_point *found = rp__front_find(rest_of(s, end), behind.bytes);
         *inside                     = (rp_chain_point){ left->bytes - rp__chain_fixed_again(chain, end), 0 };
@@ -209,7 +215,7 @@ static int innermost(const rp_chain_plan *plan, int i, int *depth)
     return innermost;
 }
 
-static int64_t ticks_again(const rp_chain_work *w, const rp_chain_plan *plan)
+int64_t rp__chain_ticks(const rp_chain_work *w, const rp_chain_plan *plan)
 {
     int64_t sum = 0;
     int depth;
@@ -235,9 +241,11 @@ static rp_status take_plan(const search *s, rp_chain_found *out)
     if (!plan->option || (s->nest && !plan->region)) return RP_ERR_MEMORY;
     plan->feasible = true;
     plan->exact    = !s->thin;
+    plan->thin     = s->nest && rp__nest_is_thin(s->nest);
+    plan->grain    = s->nest ? rp__nest_grain(s->nest) : 0;
     read_plan(s, *found_point(s), plan);
     plan->bytes = rp__chain_bytes(chain, plan->option, plan->region, plan->n_regions);
-    out->ticks  = ticks_again(s->work, plan);
+    out->ticks  = rp__chain_ticks(s->work, plan);
     RP_BUG_IF(plan->exact && (plan->bytes != found_point(s)->bytes || out->ticks != found_point(s)->ticks));
     return RP_OK;
 }
@@ -281,7 +289,7 @@ static rp_status search_all(search *s, int64_t cap)
     return deepen(s, cap, &room);
 }
 
-rp_status rp__chain_search(rp_chain_bound *bound, const rp_chain_nest *nest, int64_t cap, rp_chain_found *out)
+rp_status rp__chain_search(rp_chain_bound *bound, rp_chain_nest *nest, int64_t cap, rp_chain_found *out)
 {
     rp_chain_work *w = bound->work;
     search s         = { .work = w, .nest = nest, .budget = bound->budget, .until = w->work + work_limit, .bound = bound };

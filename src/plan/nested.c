@@ -21,201 +21,17 @@
  * remain ways that exist, with what they exactly need, and the way of least bytes always stays. What a budget cannot use is left out in
  * whole cells, so that under a greater budget the same ways, and more, are found.
  */
-#include "plan/chain_inside.h"
+#include "plan/nested.h"
 
-#include <math.h>
 #include <string.h>
 
-enum { MOST_BITS = 14, LEAST_BITS = 3, MOST_SEGMENTS = 2048 };
-
-static const double exact_points = 4096, work_limit = 60e6;
-
-typedef struct {
-    int first, end;                 /* one of the stretches that are so */
-    int class, rest, child, sibling; /* of its first segment; rest: the stretch without that; a tree of stretches, by rest */
-    int64_t fixed[RP_CHAIN_KINDS];  /* in the first segment's backward, relative to the end's */
-    int64_t end_fixed;              /* the least of the ends' */
-    int64_t limit;                  /* of bytes that are of use in the budget */
-    int64_t least, most;            /* bytes of the ways of least bytes and of least ticks */
-    double points;                  /* its front has no more of them */
-    bool thin;
-    rp_chain_span front;
-} stretch;
-
-struct rp_chain_nest {
-    rp_chain_work *work;
-    bool counts[RP_CHAIN_KINDS];    /* kinds of pass that another one does not always exceed */
-    int *alike;                     /* [first * n + end - 1]: index of the stretch that stands for it */
-    stretch *of;
-    int n, room, bits;
-    rp_chain_list store, side[2], joined;
-};
-
 static const rp_chain_point nothing = { RP_CHAIN_NOWHERE, 0 };
-
-static int index_of(const rp_chain_nest *nest, int first, int end) { return nest->alike[first * nest->work->chain->n + end - 1]; }
 
 /* Relative to what is fixed at its end, as everything here. */
 static rp_chain_front front_of(const rp_chain_nest *nest, int first, int end)
 {
     if (first == end) return (rp_chain_front){ &nothing, 1 };
     return rp__list_front(&nest->store, nest->of[index_of(nest, first, end)].front);
-}
-
-static int64_t least_of(const rp_chain_nest *nest, int first, int end)
-{
-    return first == end ? RP_CHAIN_NOWHERE : nest->of[index_of(nest, first, end)].least;
-}
-
-static bool is_last(const stretch *s) { return s->end == s->first + 1; }
-
-static int64_t need_in(const rp_chain_nest *nest, const stretch *s, const rp_chain_option *o)
-{
-    const int64_t *backward = is_last(s) ? o->last_backward : o->backward;
-    int64_t need            = is_last(s) ? o->last : o->again;
-
-    for (int k = 0; k < nest->work->chain->n_kinds; k++)
-        if (nest->counts[k]) need = rp__more(need, s->fixed[k] + backward[k]);
-    return need;
-}
-
-static const int64_t *ticks_in(const rp_chain_nest *nest, const stretch *s) { return nest->work->ticks_in[is_last(s)][s->class]; }
-
-static int64_t output_of(const rp_chain_nest *nest, int i) { return rp__chain_class_at(nest->work->chain, i)->output; }
-
-/* From bytes relative to one end to bytes relative to another. */
-static int64_t shift_between(const rp_chain_nest *nest, int from_end, int to_end)
-{
-    return rp__chain_fixed_again(nest->work->chain, from_end) - rp__chain_fixed_again(nest->work->chain, to_end);
-}
-
-/* A region inside that begins at `first`, so far as it is the same wherever it ends: segment i of it run again with nothing kept. */
-static int64_t bare_of(const rp_chain_nest *nest, int first, int i)
-{
-    return rp__chain_class_at(nest->work->chain, i)->bare_again[i > first];
-}
-
-static int64_t waiting_of(const rp_chain_nest *nest, int inner_end, int end)
-{
-    return rp__chain_waiting(nest->work->chain, inner_end) - rp__chain_fixed_again(nest->work->chain, end);
-}
-
-/* ---- which stretches are alike ---- */
-
-static bool exceeds(const rp_chain *chain, int k, int by)
-{
-    for (int i = 0; i < chain->n; i++) {
-        const rp_chain_class *c = rp__chain_class_at(chain, i);
-        int64_t more            = chain->fixed_backward[by][i] - chain->fixed_backward[k][i];
-        if (more < 0 || more + c->begun[by] < c->begun[k] || more + c->waiting[by] < c->waiting[k]) return false;
-        for (int o = 0; o < c->n_options; o++) {
-            const rp_chain_option *option = &c->option[o];
-            if (more + option->backward[by] < option->backward[k] || more + option->last_backward[by] < option->last_backward[k]) return false;
-        }
-    }
-    return true;
-}
-
-static void choose_kinds(rp_chain_nest *nest)
-{
-    const rp_chain *chain = nest->work->chain;
-
-    for (int k = 0; k < chain->n_kinds; k++) {
-        nest->counts[k] = true;
-        for (int by = 0; by < chain->n_kinds; by++)
-            if (by != k && (by < k ? nest->counts[by] : true) && exceeds(chain, k, by)) nest->counts[k] = false;
-    }
-}
-
-static bool is_like(const rp_chain_nest *nest, const stretch *a, const stretch *b)
-{
-    if (a->class != b->class) return false;
-    for (int k = 0; k < nest->work->chain->n_kinds; k++)
-        if (nest->counts[k] && a->fixed[k] != b->fixed[k]) return false;
-    return true;
-}
-
-static stretch describe(const rp_chain_nest *nest, int first, int end)
-{
-    const rp_chain *chain = nest->work->chain;
-    stretch s             = { .first = first, .end = end, .class = chain->segment[first], .child = -1, .sibling = -1 };
-
-    s.rest      = first + 1 < end ? index_of(nest, first + 1, end) : 0;
-    s.end_fixed = rp__chain_fixed_again(chain, end);
-    for (int k = 0; k < chain->n_kinds; k++) s.fixed[k] = chain->fixed_backward[k][first] - s.end_fixed;
-    return s;
-}
-
-/* Stretch 0 is the empty one. */
-static rp_status note_stretch(rp_chain_nest *nest, int first, int end)
-{
-    stretch s = describe(nest, first, end);
-    int at    = nest->of[s.rest].child;
-
-    while (at >= 0 && !is_like(nest, &nest->of[at], &s)) at = nest->of[at].sibling;
-    if (at < 0) {
-        if (nest->n == nest->room) {
-            int room       = 2 * nest->room;
-            stretch *grown = rp__host_grow(nest->work->ctx, nest->of, nest->room * (int64_t)sizeof s, room * (int64_t)sizeof s);
-            if (!grown) return RP_ERR_MEMORY;
-            nest->of   = grown;
-            nest->room = room;
-        }
-        at                     = nest->n++;
-        s.sibling              = nest->of[s.rest].child;
-        nest->of[s.rest].child = at;
-        nest->of[at]           = s;
-    }
-    nest->of[at].end_fixed                              = rp__less(nest->of[at].end_fixed, s.end_fixed);
-    nest->alike[first * nest->work->chain->n + end - 1] = at;
-    return RP_OK;
-}
-
-/* ---- how large fronts get ---- */
-
-static void bound_stretch(rp_chain_nest *nest, stretch *s)
-{
-    const rp_chain_class *c = &nest->work->chain->class_of[s->class];
-    const int64_t *ticks    = ticks_in(nest, s);
-    const stretch *rest     = &nest->of[s->rest];
-    int64_t fewest = INT64_MAX, bare = RP_CHAIN_NOWHERE;
-
-    s->least = s->most = INT64_MAX;
-    for (int o = 0; o < c->n_options; o++) fewest = rp__less(fewest, ticks[o]);
-    for (int o = 0; o < c->n_options; o++) {
-        int64_t need = need_in(nest, s, &c->option[o]), saved = c->option[o].saved;
-        s->least = rp__less(s->least, rp__more(need, saved + rest->least));
-        if (ticks[o] == fewest) s->most = rp__less(s->most, rp__more(need, saved + rest->most));
-        s->points += rest->points;
-    }
-    for (int j = s->first + 1; j < s->end; j++) {
-        int64_t inside = rp__more(least_of(nest, s->first, j) + shift_between(nest, j, s->end), waiting_of(nest, j, s->end));
-        bare           = rp__more(bare, bare_of(nest, s->first, j - 1));
-        if (!rp__chain_may_be_region(nest->work, s->first, j)) continue;
-        s->least = rp__less(s->least, rp__more(rp__more(bare, inside), output_of(nest, j - 1) + least_of(nest, j, s->end)));
-        s->points += nest->of[index_of(nest, s->first, j)].points + nest->of[index_of(nest, j, s->end)].points;
-    }
-    s->thin = s->points > exact_points;
-}
-
-/* How many cells may hold points, where sizes are multiples of a unit. */
-static double cells(const rp_chain_nest *nest, const stretch *s, int bits)
-{
-    double octaves = log2(fmax((double)(s->most - s->least) / (double)nest->work->unit, 1)) - bits;
-
-    return ldexp(1, bits) + ldexp(fmax(octaves, 0), bits - 1);
-}
-
-static double work_with(rp_chain_nest *nest, int bits)
-{
-    double work = 0;
-
-    for (int i = 1; i < nest->n; i++) {
-        stretch *s = &nest->of[i];
-        double n   = s->thin ? 2 * cells(nest, s, bits) : s->points;
-        work += n * (2.0 * nest->work->chain->class_of[s->class].n_options + 4.0 * (s->end - s->first));
-    }
-    return work;
 }
 
 /* ---- fronts ---- */
@@ -246,30 +62,68 @@ static rp_status add_region(rp_chain_nest *nest, const stretch *s, int j, const 
     return merge(nest, (rp_chain_front){ nest->joined.at, nest->joined.n }, &as_it_is);
 }
 
+/* Cells do not depend on what else is in the front: so points do not change with a greater budget. */
+static void thin(rp_chain_nest *nest, const stretch *s)
+{
+    rp_chain_list *front = &nest->side[0];
+
+    if (s->thin) front->n = rp__front_thin(front->at, front->n, s->least, nest->bits);
+}
+
+static rp_status add_option(rp_chain_nest *nest, const stretch *s, int o)
+{
+    const rp_chain_option *option = &nest->work->chain->class_of[s->class].option[o];
+    rp_chain_move move            = { option->saved, rp__nest_need(nest, s, option), ticks_in(nest, s)[o], s->limit };
+
+    RP_TRY(merge(nest, front_of(nest, s->first + 1, s->end), &move));
+    thin(nest, s);
+    return RP_OK;
+}
+
+static rp_status add_options(rp_chain_nest *nest, const stretch *s)
+{
+    for (int o = 0; o < nest->work->chain->class_of[s->class].n_options; o++)
+        if (is_tried(nest, s, o)) RP_TRY(add_option(nest, s, o));
+    return RP_OK;
+}
+
 static rp_status make_front(rp_chain_nest *nest, stretch *s)
 {
-    const rp_chain_class *c = &nest->work->chain->class_of[s->class];
-    rp_chain_list *front    = &nest->side[0];
-    rp_chain_move both      = { .most = s->limit };
-    int64_t bare            = RP_CHAIN_NOWHERE;
+    rp_chain_list *front = &nest->side[0];
+    rp_chain_move both   = { .most = s->limit };
+    int64_t bare         = RP_CHAIN_NOWHERE;
 
     front->n = 0;
-    for (int o = 0; o < c->n_options; o++) {
-        rp_chain_move move = { c->option[o].saved, need_in(nest, s, &c->option[o]), ticks_in(nest, s)[o], s->limit };
-        RP_TRY(merge(nest, front_of(nest, s->first + 1, s->end), &move));
-    }
+    RP_TRY(add_options(nest, s));
     for (int j = s->first + 1; j < s->end; j++) {
         bare       = rp__more(bare, bare_of(nest, s->first, j - 1));
         both.floor = rp__more(bare, waiting_of(nest, j, s->end));
         both.ticks += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
-        if (rp__chain_may_be_region(nest->work, s->first, j)) RP_TRY(add_region(nest, s, j, &both));
+        if (!rp__nest_allows(nest, s->first, j)) continue;
+        RP_TRY(add_region(nest, s, j, &both));
+        thin(nest, s);
     }
-    if (s->thin) front->n = rp__front_thin(front->at, front->n, s->least, nest->bits);
     if (!rp__list_room(nest->work->ctx, &nest->store, front->n)) return RP_ERR_MEMORY;
     s->front = (rp_chain_span){ nest->store.n, front->n };
+    s->made  = true;
     if (front->n) memcpy(nest->store.at + nest->store.n, front->at, (size_t)front->n * sizeof *front->at);
     nest->store.n += front->n;
     return RP_OK;
+}
+
+/* A front, after all that it is made of. */
+static rp_status make_all(rp_chain_nest *nest, int index)
+{
+    stretch *s = &nest->of[index];
+
+    if (s->made) return RP_OK;
+    RP_TRY(make_all(nest, s->rest));
+    for (int j = s->first + 1; j < s->end; j++) {
+        if (!rp__nest_allows(nest, s->first, j)) continue;
+        RP_TRY(make_all(nest, index_of(nest, s->first, j)));
+        RP_TRY(make_all(nest, index_of(nest, j, s->end)));
+    }
+    return make_front(nest, s);
 }
 
 /* Whole cells, and of what a front is made from all that may lie in them: so its points do not change with a greater budget. Where cells are coarse
@@ -279,6 +133,7 @@ static void limit_stretch(rp_chain_nest *nest, stretch *s)
     if (s->thin) s->limit = rp__less(rp__front_cell_end(s->limit, s->least, nest->bits), RP_CHAIN_MOST);
     nest->of[s->rest].limit = rp__more(nest->of[s->rest].limit, s->limit);
     for (int j = s->first + 1; j < s->end; j++) {
+        if (!rp__nest_allows(nest, s->first, j)) continue;
         stretch *behind = &nest->of[index_of(nest, j, s->end)], *inside = &nest->of[index_of(nest, s->first, j)];
         behind->limit   = rp__more(behind->limit, s->limit);
         inside->limit   = rp__more(inside->limit, s->limit - shift_between(nest, j, s->end));
@@ -294,7 +149,7 @@ static bool read_option(const rp_chain_nest *nest, int i, int end, rp_chain_poin
 
     for (int o = 0; o < c->n_options; o++) {
         rp_chain_point behind = { left->bytes - c->option[o].saved, left->ticks - ticks_in(nest, s)[o] };
-        if (need_in(nest, s, &c->option[o]) > left->bytes) continue;
+        if (!is_tried(nest, s, o) || rp__nest_need(nest, s, &c->option[o]) > left->bytes) continue;
         const rp_chain_point *found = rp__front_find(front_of(nest, i + 1, end), behind.bytes);
         if (!found || found->ticks > behind.ticks) continue;
         *left   = *found;
@@ -311,11 +166,12 @@ static int read_region(const rp_chain_nest *nest, int i, int end, rp_chain_point
     for (int j = i + 1; j < end; j++) {
         bare = rp__more(bare, bare_of(nest, i, j - 1));
         again += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
+        if (!rp__nest_allows(nest, i, j) || rp__more(bare, waiting_of(nest, j, end)) > left->bytes) continue;
         rp_chain_point behind       = { left->bytes - output_of(nest, j - 1), 0 };
         const rp_chain_point *found = rp__front_find(front_of(nest, j, end), behind.bytes);
         *inside                     = (rp_chain_point){ left->bytes - shift_between(nest, j, end), 0 };
         const rp_chain_point *in    = rp__front_find(front_of(nest, i, j), inside->bytes);
-        if (!rp__chain_may_be_region(nest->work, i, j) || rp__more(bare, waiting_of(nest, j, end)) > left->bytes || !found || !in) continue;
+        if (!found || !in) continue;
         if (found->ticks + in->ticks + again > left->ticks) continue;
         *inside = *in;
         *left   = *found;
@@ -353,9 +209,9 @@ static int64_t least_with_region(const rp_chain_nest *nest, int first, const int
     int64_t least = INT64_MAX, bare = RP_CHAIN_NOWHERE;
 
     for (int end = first + 1; end < chain->n; end++) {
+        bare = rp__more(bare, rp__chain_bare(chain, first, end - 1));
+        if (!rp__nest_allows(nest, first, end)) continue;
         int64_t inside = rp__more(least_of(nest, first, end) + rp__chain_fixed_again(chain, end), rp__chain_waiting(chain, end));
-        bare           = rp__more(bare, rp__chain_bare(chain, first, end - 1));
-        if (!rp__chain_may_be_region(nest->work, first, end)) continue;
         least = rp__less(least, rp__more(rp__more(bare, inside), output_of(nest, end - 1) + rest[end]));
     }
     return least;
@@ -376,22 +232,6 @@ rp_status rp__nest_least(const rp_chain_nest *nest, const rp_chain_work *w, int6
 
 /* ---- all of them ---- */
 
-/* A region never ends behind the last segment. */
-static rp_status note_stretches(rp_chain_nest *nest)
-{
-    int n = nest->work->chain->n;
-
-    nest->alike = rp__host_alloc(nest->work->ctx, (int64_t)n * n * (int64_t)sizeof *nest->alike);
-    nest->room  = 4 * n + 16;
-    nest->of    = rp__host_alloc(nest->work->ctx, nest->room * (int64_t)sizeof *nest->of);
-    if (!nest->alike || !nest->of) return RP_ERR_MEMORY;
-    nest->of[nest->n++] = (stretch){ .child = -1, .least = RP_CHAIN_NOWHERE, .most = RP_CHAIN_NOWHERE, .points = 1 };
-    for (int end = 1; end < n; end++)
-        for (int first = end - 1; first >= 0; first--) RP_TRY(note_stretch(nest, first, end));
-    for (int i = 1; i < nest->n; i++) bound_stretch(nest, &nest->of[i]);
-    return RP_OK;
-}
-
 rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out)
 {
     rp_chain_nest *nest = rp__host_alloc(w->ctx, sizeof *nest);
@@ -399,23 +239,38 @@ rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out)
 
     *out = NULL;
     if (!nest) return RP_ERR_MEMORY;
-    nest->work = w;
-    nest->bits = bits;
-    choose_kinds(nest);
-    status = w->chain->n > MOST_SEGMENTS ? RP_OK : note_stretches(nest);
-    while (nest->bits >= LEAST_BITS && work_with(nest, nest->bits) > work_limit) nest->bits--;
-    if (status == RP_OK && nest->n && nest->bits >= LEAST_BITS) *out = nest;
+    nest->work      = w;
+    nest->most_bits = bits;
+    nest->budget    = INT64_MIN;
+    status          = rp__nest_stretches(nest);
+    if (status == RP_OK) *out = nest;
     else rp__nest_close(nest);
     return status;
 }
 
-rp_status rp__nest_fill(rp_chain_nest *nest, int64_t budget)
+void rp__nest_limit(rp_chain_nest *nest, int64_t budget)
 {
-    for (int i = 1; i < nest->n; i++) nest->of[i].limit = budget - nest->of[i].end_fixed;
+    if (budget <= nest->budget) return;
+    nest->budget  = budget;
+    nest->store.n = 0;
+    for (int i = 1; i < nest->n; i++) {
+        nest->of[i].made  = false;
+        nest->of[i].front = (rp_chain_span){ 0 };
+        nest->of[i].limit = budget - nest->of[i].end_fixed;
+    }
     for (int i = nest->n - 1; i > 0; i--) limit_stretch(nest, &nest->of[i]);
-    for (int i = 1; i < nest->n; i++) RP_TRY(make_front(nest, &nest->of[i]));
-    return RP_OK;
 }
+
+rp_status rp__nest_fill(rp_chain_nest *nest, int first, int end) { return make_all(nest, index_of(nest, first, end)); }
+
+bool rp__nest_is_thin(const rp_chain_nest *nest)
+{
+    for (int i = 1; i < nest->n; i++)
+        if (nest->of[i].thin) return true;
+    return nest->grain > 0;
+}
+
+int rp__nest_grain(const rp_chain_nest *nest) { return nest->grain; }
 
 void rp__nest_close(rp_chain_nest *nest)
 {

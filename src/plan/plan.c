@@ -14,8 +14,9 @@ static bool may_go(const rp_trace_pass *pass)
 
 static rp_status stay(rp_plan_problem *p)
 {
-    p->stays = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->stays);
-    if (!p->stays) return RP_ERR_MEMORY;
+    p->stays        = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->stays);
+    p->stays_solver = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->stays_solver);
+    if (!p->stays || !p->stays_solver) return RP_ERR_MEMORY;
     for (int i = 0; i < p->trace->n_passes; i++) RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], true, &p->stays[i]));
     return RP_OK;
 }
@@ -24,8 +25,9 @@ rp_plan_problem rp__plan_problem_stays(const rp_plan_problem *problem)
 {
     rp_plan_problem view = *problem;
 
-    view.pass  = problem->stays;
-    view.stays = NULL;
+    view.pass   = problem->stays;
+    view.solver = problem->stays_solver;
+    view.stays  = NULL;
     return view;
 }
 
@@ -36,7 +38,8 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     *out      = (rp_plan_problem){ .bump = { .ctx = ctx }, .trace = trace };
     out->pass = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->pass);
     out->bound = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->bound);
-    if (!out->pass || !out->bound) status = RP_ERR_MEMORY;
+    out->solver = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->solver);
+    if (!out->pass || !out->bound || !out->solver) status = RP_ERR_MEMORY;
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], false, &out->pass[i]);
     for (int i = 0; i < trace->n_passes && status == RP_OK && !out->stays; i++)
         if (may_go(&trace->pass[i])) status = stay(out);
@@ -52,19 +55,40 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     return status;
 }
 
+static void close_solvers(const rp_plan_problem *problem, rp_chain_solver **solver)
+{
+    for (int i = 0; solver && i < problem->trace->n_passes; i++) rp__chain_solver_close(solver[i]);
+}
+
 void rp__plan_problem_close(rp_plan_problem *problem)
 {
+    close_solvers(problem, problem->solver);
+    close_solvers(problem, problem->stays_solver);
     for (int i = 0; i < problem->n_bounds; i++) rp__pass_bound_close(&problem->bound[i]);
     rp__bump_free(&problem->bump);
     *problem = (rp_plan_problem){ 0 };
 }
 
+/* A solver stays with the problem, as what it finds for one budget serves the next. */
+static rp_status open_solvers(rp_ctx *ctx, const rp_plan_problem *problem)
+{
+    for (int i = 0; i < problem->trace->n_passes; i++) {
+        if (problem->solver[i]) continue;
+        rp_status status = rp__chain_solver_open(ctx, &problem->pass[i].chain, &problem->solver[i]);
+        if (status == RP_OK) continue;
+        rp__chain_solver_close(problem->solver[i]);
+        problem->solver[i] = NULL;
+        return status;
+    }
+    return RP_OK;
+}
+
 rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes)
 {
+    RP_TRY(open_solvers(ctx, problem));
     *bytes = problem->trace->outside;
     for (int i = 0; i < problem->trace->n_passes; i++) {
-        int64_t least;
-        RP_TRY(rp__chain_least(ctx, &problem->pass[i].chain, &least));
+        int64_t least = rp__chain_solver_least(problem->solver[i]);
         if (least > *bytes) *bytes = least;
     }
     return RP_OK;
@@ -163,7 +187,7 @@ static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i,
     RP_TRY(list_calls(plan, pass, &plan->pass[i]));
     mark_may_go(cut, &plan->pass[i]);
     plan->facts.bound_seconds += rp__pass_bound_seconds(&problem->bound[i], budget) * pass->n_passes;
-    for (int c = 0; c < cut->chain.n_classes; c++) plan->facts.proved = plan->facts.proved && cut->ways[c].all;
+    for (int c = 0; c < cut->chain.n_classes; c++) plan->facts.left.ways = plan->facts.left.ways || !cut->ways[c].all;
     return RP_OK;
 }
 
@@ -174,7 +198,7 @@ rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bud
 
     if (!plan) return RP_ERR_MEMORY;
     *plan = (rp_plan){ .bump = { .ctx = ctx }, .n_passes = n,
-                       .facts = { .bytes = problem->trace->outside, .seconds = problem->trace->seconds, .proved = true } };
+                       .facts = { .bytes = problem->trace->outside, .seconds = problem->trace->seconds } };
     plan->pass       = rp__bump_alloc(&plan->bump, (n + 1) * (int64_t)sizeof *plan->pass);
     plan->order      = rp__bump_alloc(&plan->bump, (problem->trace->n_order + 1) * (int64_t)sizeof *plan->order);
     rp_status status = plan->pass && plan->order ? RP_OK : RP_ERR_MEMORY;
@@ -188,8 +212,16 @@ rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bud
     return status;
 }
 
+static void note_left(rp_plan_left *left, const rp_chain_plan *solved)
+{
+    left->limit   = left->limit || !solved->exact;
+    left->regions = left->regions || solved->thin;
+    if (solved->grain > left->grain) left->grain = solved->grain;
+}
+
 static rp_status solved_pass(rp_plan *plan, const rp_plan_problem *problem, int i, const rp_chain_plan *solved)
 {
+    note_left(&plan->facts.left, solved);
     RP_TRY(take_regions(plan, &problem->pass[i], solved, &plan->pass[i]));
     take_ways(&problem->pass[i], solved, &plan->pass[i]);
     plan->facts.again_seconds += solved->seconds * problem->trace->pass[i].n_passes;
@@ -264,8 +296,9 @@ rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
 
     *out = NULL;
     if (!solved) return RP_ERR_MEMORY;
+    status = open_solvers(ctx, problem);
     for (done = 0; done < n && feasible && status == RP_OK; done++) {
-        status   = rp__chain_solve(ctx, &problem->pass[done].chain, budget, &solved[done]);
+        status   = rp__chain_solver_solve(problem->solver[done], budget, &solved[done]);
         feasible = solved[done].feasible;
     }
     if (status == RP_OK && feasible) status = rp__plan_make(ctx, problem, solved, budget, out);

@@ -26,12 +26,20 @@ typedef struct {
     rp_stretch *region;
 } rp_plan_pass;
 
+/* What a search left out. All false and 0: nothing. */
+typedef struct {
+    bool ways;                                  /* some ways to keep a segment */
+    bool limit;                                 /* plans of one level: the work limit was met */
+    bool regions;                               /* some plans with regions */
+    int grain;                                  /* regions that end elsewhere than at every so manieth block, but for each block alone */
+} rp_plan_left;
+
 typedef struct {
     int64_t bytes;                              /* what it takes, buffers rounded to RP_ALIGN, by the solver's reckoning */
     double seconds, again_seconds;              /* of the step's calls · of what runs again, or is waited for */
     double away_seconds;                        /* of these, what is away took: copied, waited for */
     double bound_seconds;                       /* no schedule of any kind within the budget runs less again */
-    bool proved;                                /* every way to keep a segment was tried */
+    rp_plan_left left;                          /* of the search that found it */
 } rp_plan_facts;
 
 typedef struct {
@@ -49,6 +57,7 @@ typedef struct {
     const rp_trace *trace;
     rp_cut_pass *pass;
     rp_cut_pass *stays;                         /* the same where nothing goes; NULL: nothing may */
+    rp_chain_solver **solver, **stays_solver;   /* of each pass; NULL: not asked yet */
     rp_pass_bound *bound;                       /* of each pass: what no schedule gets below */
     int n_bounds;
 } rp_plan_problem;

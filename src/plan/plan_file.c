@@ -98,6 +98,23 @@ static void put_passes(writer *w, const rp_plan *plan)
     put(w, "]");
 }
 
+static void put_search(writer *w, const rp_plan *plan)
+{
+    const rp_plan_left *left = plan ? &plan->facts.left : NULL;
+
+    if (!left || (!left->ways && !left->regions && !left->limit)) return;
+    put(w, ",\n \"search\": ");
+    put_json(w, json_pack("{s:b, s:b, s:b, s:i}", "all_ways", !left->ways, "all_regions", !left->regions, "work_limit_met", left->limit,
+                          "region_blocks", left->grain));
+}
+
+static rp_plan_left left_of(const json_t *search)
+{
+    return (rp_plan_left){ .ways = json_is_false(json_object_get(search, "all_ways")), .regions = json_is_false(json_object_get(search, "all_regions")),
+                           .limit = json_is_true(json_object_get(search, "work_limit_met")),
+                           .grain = (int)json_integer_value(json_object_get(search, "region_blocks")) };
+}
+
 static void put_all(writer *w, const rp_plan *plan, rp_step_variant variant, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
 {
     put(w, "{\"reprise_plan\": 1,\n \"made_for\": ");
@@ -107,6 +124,7 @@ static void put_all(writer *w, const rp_plan *plan, rp_step_variant variant, con
     put_json(w, json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "peak_bytes", (json_int_t)t->peak, "reserved_bytes", (json_int_t)t->reserved,
                           "saved_bytes", (json_int_t)t->saved, "step_flops", (json_int_t)t->step_flops, "recompute_flops",
                           (json_int_t)t->recompute_flops, "overhead", t->overhead, "overhead_lower_bound", t->bound));
+    put_search(w, plan);
     put(w, variant.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
     put(w, variant.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
     put_passes(w, plan);
@@ -361,6 +379,7 @@ rp_status rp__plan_from_text(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_p
         rp__plan_free(plan);
         return status;
     }
+    plan->facts.left = left_of(json_object_get(t->root, "search"));
     rp_status status = rp__plan_count_away(plan, problem);
     if (status == RP_OK) *out = plan;
     else rp__plan_free(plan);

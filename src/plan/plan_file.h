@@ -3,6 +3,7 @@
  *   { "reprise_plan": 1,
  *     "made_for": { "version", "machine", "threads", "costs", "budget_bytes", "calls" },       what a plan holds for; all hashes hexadecimal
  *     "takes": { "peak_bytes", "reserved_bytes", "saved_bytes", "step_flops", "recompute_flops", "overhead", "overhead_lower_bound" },
+ *     "search": { "all_ways", "all_regions", "work_limit_met", "region_blocks" },            absent: the search left nothing out
  *     "optimizer_in_bwd": false, "keep_logits": false,
  *     "passes": [ { "calls": "<hash>", "regions": [ { "first", "end", "path" } ], "again": [ { "at", "path", "op" } ], "away": [ … ] } ],
  *     "recipe": "…" }

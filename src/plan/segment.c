@@ -355,26 +355,36 @@ static rp_status add_class(rp_bump *bump, classes *all, const rp_segment *s, int
     return RP_OK;
 }
 
+static int layer_of(const cutter *k, const rp_segment *s)
+{
+    int64_t layer;
+
+    return rp_path_layer(k->pass->call[s->first].path, &layer) ? (int)layer : NONE;
+}
+
 static rp_status make_chain(cutter *k, rp_cut_pass *out)
 {
     int n             = k->n;
     int *index        = rp__bump_alloc(k->bump, n * (int64_t)sizeof *index);
+    int *layer        = rp__bump_alloc(k->bump, n * (int64_t)sizeof *layer);
     int64_t *fixed[2] = { rp__bump_alloc(k->bump, RP_CHAIN_KINDS * n * (int64_t)sizeof **fixed),
                           rp__bump_alloc(k->bump, RP_CHAIN_KINDS * n * (int64_t)sizeof **fixed) };
     classes all       = { rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.chain), rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.segment),
                           rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.ways), 0 };
     rp_segment s;
 
-    if (!index || !fixed[0] || !fixed[1] || !all.chain || !all.segment || !all.ways) return RP_ERR_MEMORY;
+    if (!index || !layer || !fixed[0] || !fixed[1] || !all.chain || !all.segment || !all.ways) return RP_ERR_MEMORY;
     for (int i = 0; i < n; i++) {
         RP_TRY(make_segment(k, i, &s));
+        layer[i] = layer_of(k, &s);
         RP_TRY(add_class(k->bump, &all, &s, &index[i]));
         for (int j = 0; j < k->n_kinds; j++) {
             fixed[0][j * n + i] = forward_base(k, j, s.first);
             fixed[1][j * n + i] = backward_base(k, j, s.first + s.n_calls);
         }
     }
-    *out = (rp_cut_pass){ .chain = { .class_of = all.chain, .n_classes = all.n, .n = n, .n_kinds = k->n_kinds, .segment = index, .regions = true },
+    *out = (rp_cut_pass){ .chain = { .class_of = all.chain, .n_classes = all.n, .n = n, .n_kinds = k->n_kinds, .segment = index, .layer = layer,
+                                     .regions = true },
                           .class_of = all.segment, .ways = all.ways, .first = k->first };
     for (int j = 0; j < k->n_kinds; j++) {
         out->chain.fixed_forward[j]  = fixed[0] + j * n;

@@ -56,6 +56,7 @@ typedef struct {
     bool feasible;                      /* false: nothing fits the budget; then what is told is of the least plan */
     int64_t budget, least;              /* 0: no budget · the least any plan's arena takes, under the recipe's musts; 0: not asked */
     bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */
+    rp_plan_left left;                  /* what the search for the plan left out */
     rp_step_variant variant;
     rp_rehearsal found;
     int64_t bound;                      /* no arena for these steps is smaller */

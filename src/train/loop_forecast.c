@@ -46,6 +46,7 @@ static void tell(const rp_stage *stage, rp_forecast *f)
 
     f->budget          = stage->budget;
     f->planned         = s->plan != NULL;
+    f->left            = s->plan ? s->plan->facts.left : (rp_plan_left){ 0 };
     f->variant         = s->variant;
     f->found           = s->found;
     f->bound           = s->placement.bound;

@@ -8,5 +8,5 @@ advice "$@" memory_budget=1MB optimizer.name=sgd
 advice "$@" memory_budget=3600000
 reprise plan "$@" memory_budget=2MB 2>&1 >/dev/null | grep -o '[0-9]* bytes ([^)]*) of it for [a-z, ]*'
 # What does not fit is shown as the plan that would, and says so.
-reprise plan "$@" enable_activation_checkpointing=false memory_budget=2MB 2>/dev/null | sed -n '1,2s/[0-9]* bytes ([^)]*)/BYTES/; 1,4p' | cut -c 1-50 |
+reprise plan "$@" enable_activation_checkpointing=false memory_budget=2MB 2>/dev/null | sed -n '1,2s/[0-9]* bytes ([^)]*)/BYTES/; 1,5p' | cut -c 1-50 |
     sed 's/peak [0-9]* .*/peak …/'

@@ -53,6 +53,24 @@ static void make_class(random_chain *c, int k, const chain_sort *sort, dice *d)
         option->again_seconds = random_seconds(d, sort);
         option->last_seconds  = random_seconds(d, sort);
     }
+    if (!sort->layers) return;
+    class->never_last        = false;
+    c->option[k][0].seconds  = 0;
+    for (int o = 1; o < class->n_options; o++) c->option[k][o].seconds += 1;
+}
+
+static void make_layers(random_chain *c, int n, dice *d)
+{
+    int layer = -1, left = 0;
+
+    for (int i = 0; i < n; i++, left--) {
+        if (i > 0 && left <= 0) {
+            layer++;
+            left = (int)between(d, 1, 3);
+        }
+        c->layer[i] = i == 0 || i + 1 == n ? -1 : layer;
+    }
+    c->chain.layer = c->layer;
 }
 
 void random_chain_make(random_chain *c, const chain_sort *sort, uint64_t seed)
@@ -73,6 +91,7 @@ void random_chain_make(random_chain *c, const chain_sort *sort, uint64_t seed)
         c->chain.fixed_forward[k]  = c->forward[k];
         c->chain.fixed_backward[k] = c->backward[k];
     }
+    if (sort->layers) make_layers(c, sort->segments, &d);
 }
 
 /* ---- a step, played ---- */

@@ -6,7 +6,7 @@
 #include "io_test.h"
 #include "plan/chain.h"
 
-enum { MOST_SEGMENTS = 64, MOST_CLASSES = 64, MOST_OPTIONS = 16, MOST_REGIONS = 2 * MOST_SEGMENTS };
+enum { MOST_SEGMENTS = 256, MOST_CLASSES = 64, MOST_OPTIONS = 16, MOST_REGIONS = 2 * MOST_SEGMENTS };
 
 typedef struct { uint64_t state; } dice;
 
@@ -17,7 +17,7 @@ typedef struct {
     rp_chain chain;
     rp_chain_class class_of[MOST_CLASSES];
     rp_chain_option option[MOST_CLASSES][MOST_OPTIONS];
-    int segment[MOST_SEGMENTS];
+    int segment[MOST_SEGMENTS], layer[MOST_SEGMENTS];
     int64_t forward[RP_CHAIN_KINDS][MOST_SEGMENTS], backward[RP_CHAIN_KINDS][MOST_SEGMENTS];
 } random_chain;
 
@@ -26,6 +26,7 @@ typedef struct {
     int64_t bytes;                  /* of a value, at most */
     bool whole_seconds;             /* small whole numbers: sums are exact, and there are ties */
     bool regions;
+    bool layers;                    /* of up to three segments between the first segment and the last; option 0 runs nothing again */
 } chain_sort;
 
 void random_chain_make(random_chain *c, const chain_sort *sort, uint64_t seed);

@@ -113,7 +113,9 @@ static rp_chain_nest *thin_fronts(rp_chain_work *work, int64_t budget)
 
     assert_ok(ctx, rp__nest_open(work, 3, &nest));
     assert_non_null(nest);
-    assert_ok(ctx, rp__nest_fill(nest, budget));
+    rp__nest_limit(nest, budget);
+    for (int end = 1; end < work->chain->n; end++)
+        for (int first = 0; first < end; first++) assert_ok(ctx, rp__nest_fill(nest, first, end));
     return nest;
 }
 

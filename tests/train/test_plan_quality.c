@@ -1,9 +1,6 @@
 /* The claims about how good plans are, through recipes of real models' shapes: close to what no schedule gets below, and never worse than what
  * else one could have chosen. Machines are named, so that every one that runs this gives the same figures. */
-#include "rp_test.h"
-
-#include "temp_test.h"
-#include "train/loop.h"
+#include "asked_plan.h"
 
 #include <math.h>
 
@@ -29,37 +26,18 @@ static const model models[] = {
 };
 static const char *const machines[] = { "h100", "name=laptop, memory=64GB, flops=1e12, bandwidth=50e9" };
 
-typedef struct { int64_t reserved; double seconds, again, bound; } answer;
-
 /* setting: one more of the recipe's; NULL. budget 0: none. */
 static answer ask(const model *m, const char *machine, const char *setting, int64_t budget)
 {
-    char text[6][512];
-    const char *all[7] = { text[0], text[1], text[2], text[3], text[4], text[5], setting };
-    rp_ctx *ctx        = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true, .memory_limit_bytes = budget });
-    rp_report report;
-    rp_recipe *recipe;
-    rp_forecast f;
+    char config[600], length[64], batch[64], update[64];
 
     temp_text(&dir, "config.json", m->config);
-    temp_text(&dir, "recipe.yaml", "{dtype: bf16, optimizer: {name: adamw}}\n");
-    snprintf(text[0], sizeof *text, "model.config=%s/config.json", dir.path);
-    snprintf(text[1], sizeof *text, "max_seq_len=%s", m->length);
-    snprintf(text[2], sizeof *text, "batch_size=%s", m->batch);
-    snprintf(text[3], sizeof *text, "optimizer_in_bwd=%s", m->optimizer_in_bwd);
-    snprintf(text[4], sizeof *text, budget ? "memory_budget=%lld" : "memory_budget=null", (long long)budget);
-    snprintf(text[5], sizeof *text, "seed=1");
-    char path[512];
-    snprintf(path, sizeof path, "%s/recipe.yaml", dir.path);
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__recipe_load(ctx, path, setting ? 7 : 6, all, &report, &recipe));
-    assert_ok(ctx, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .device = machine }, &report, &f));
-    assert_true(f.feasible);
-    answer a = { f.found.memory.reserved_bytes, f.seconds, f.again_seconds, f.bound_seconds };
-    rp__forecast_close(&f);
-    rp_recipe_free(recipe);
-    rp__report_close(&report);
-    test_ctx_free(ctx);
+    snprintf(config, sizeof config, "model.config=%s/config.json", dir.path);
+    snprintf(length, sizeof length, "max_seq_len=%s", m->length);
+    snprintf(batch, sizeof batch, "batch_size=%s", m->batch);
+    snprintf(update, sizeof update, "optimizer_in_bwd=%s", m->optimizer_in_bwd);
+    answer a = asked_plan((const char *[]){ config, length, batch, update, "seed=1", setting }, setting ? 6 : 5, machine, budget);
+    assert_true(a.feasible);
     return a;
 }
 
