@@ -3,7 +3,10 @@
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
  *              measured, estimated, planned, optimizer_in_bwd, keep_logits, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
- *              search: { all_ways, all_regions, work_limit_met, region_blocks }, units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
+ *              search: { all_ways, all_regions, work_limit_met, region_blocks },
+ *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
+ *              base_seconds,                                of the fastest step without a budget, which overheads are over
+ *              faster_than_keeping_all,                     in fewer bytes than the recipe's own step that keeps everything
  *              offloaded_bytes, offload_seconds,            activations that leave and come back in a step; what that takes, part of overhead
  *              state_offload_bytes, state_offload_seconds,  optimizer states that are read and written in a step; what that takes
  *              offload_bandwidth, offload_guessed }         bytes per second of both; whether nobody has measured or given it */
@@ -13,6 +16,14 @@
 typedef struct { bool json, find; const char *device, *file; } plan_fields;
 
 static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+/* With so many seconds of replays and waiting. */
+static double overhead(const rp_forecast *f, double again) { return rp__overhead(f->base_seconds, f->seconds, again); }
+
+static bool beats_keeping_all(const rp_forecast *f)
+{
+    return f->planned && f->found.memory.reserved_bytes < f->keep_all_bytes && f->seconds + f->again_seconds < f->keep_all_seconds * (1 - 1e-9);
+}
 
 /* ---- JSON ---- */
 
@@ -37,14 +48,15 @@ static void print_json(const rp_forecast *f)
         "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes",
         (json_int_t)f->found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
         "saved_bytes", (json_int_t)f->found.saved_bytes, "step_flops", (json_int_t)f->found.step_flops, "recompute_flops",
-        (json_int_t)f->found.recompute_flops, "overhead", ratio(f->again_seconds, f->seconds), "overhead_lower_bound",
-        ratio(f->bound_seconds, f->seconds), "step_seconds", f->seconds + f->again_seconds, "live_bound_bytes", (json_int_t)f->bound,
+        (json_int_t)f->found.recompute_flops, "overhead", overhead(f, f->again_seconds), "overhead_lower_bound",
+        overhead(f, f->bound_seconds), "step_seconds", f->seconds + f->again_seconds, "live_bound_bytes", (json_int_t)f->bound,
         "solve_seconds", f->solve_seconds, "machine", f->machine, "measured", f->measured, "estimated", f->estimated, "planned", f->planned,
         "optimizer_in_bwd", f->variant.in_backward, "keep_logits", f->variant.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
         *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds,
         "comm_again_seconds", f->comm_again_seconds, "hidden_seconds", f->hidden_seconds);
 
-    json_object_update_new(all, json_pack("{s:I, s:f, s:I, s:f, s:f, s:b}", "offloaded_bytes", (json_int_t)f->found.offloaded_bytes, "offload_seconds",
+    json_object_update_new(all, json_pack("{s:f, s:b, s:I, s:f, s:I, s:f, s:f, s:b}", "base_seconds", f->base_seconds,
+                                          "faster_than_keeping_all", beats_keeping_all(f), "offloaded_bytes", (json_int_t)f->found.offloaded_bytes, "offload_seconds",
                                           f->away_seconds, "state_offload_bytes", (json_int_t)f->state_bytes, "state_offload_seconds",
                                           f->state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
 
@@ -74,16 +86,22 @@ static void print_verdict(const rp_forecast *f)
 
 static void print_time(const rp_forecast *f)
 {
+    char own[RP_SIZE_CHARS];
+
     printf("%-14s %.3f s a step by the %s of %s", "time", f->seconds + f->again_seconds, f->measured ? "measured table" : "built-in table",
            f->machine);
     if (!f->measured && !f->estimated) printf(" ('reprise calibrate' measures)");
-    printf("\n%-14s %.2f %% of it computed%s again%s", "overhead", 100 * ratio(f->again_seconds, f->seconds),
-           f->comm_again_seconds > 0 ? " or sent" : "", f->away_seconds > 0 ? " or waited for" : "");
-    if (f->comm_again_seconds > 0 && f->hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->comm_again_seconds, f->seconds));
-    if (f->planned && f->bound_seconds > 0) printf("; no plan for this budget gets below %.2f %%", 100 * ratio(f->bound_seconds, f->seconds));
+    printf("\n%-14s %.2f %% over the fastest step without a budget", "overhead", 100 * overhead(f, f->again_seconds));
+    if (f->again_seconds > 0)
+        printf(": computed%s again%s", f->comm_again_seconds > 0 ? " or sent" : "", f->away_seconds > 0 ? " or waited for" : "");
+    if (f->comm_again_seconds > 0 && f->hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->comm_again_seconds, f->base_seconds));
+    if (f->planned && overhead(f, f->bound_seconds) > 0) printf("; no plan for this budget gets below %.2f %%", 100 * overhead(f, f->bound_seconds));
     if (f->variant.in_backward) printf("; the optimizer updates in backward");
     if (f->variant.keeps_logits) printf("; the head keeps its logits");
     printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
+    if (beats_keeping_all(f))
+        printf("%-14s than the recipe's own step, which recomputes nothing, reserves %s and takes %.3f s\n", "faster",
+               rp__size_text(own, f->keep_all_bytes), f->keep_all_seconds);
 }
 
 /* At what speed, and who says so. */

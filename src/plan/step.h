@@ -35,6 +35,7 @@ struct rp_step_plan {
     rp_rehearsal found;
     double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table. What runs beside
                                            something else takes no time (plan/beside.h) … */
+    double base_seconds;                /* of the fastest step without a budget, all kept; overheads are over it. 0: nobody asked */
     double bound_seconds;               /* no plan for this budget has less of these again, in any variant */
     double away_seconds;                /* of again_seconds: offloaded slots copied and waited for, whoever offloads them */
     int64_t state_bytes;                /* of optimizer states that an update reads from disk, and writes back … */

@@ -60,6 +60,7 @@ typedef struct {
     rp_step_variant variant;
     rp_rehearsal found;
     int64_t bound;                      /* no arena for these steps is smaller */
+    double base_seconds;                /* the fastest step without a budget, which all overheads are over (rp__overhead) */
     double seconds, again_seconds, bound_seconds;   /* a step without replays · replays and waiting · what no plan for this budget gets below */
     int ranks;                          /* they all take the same: slices are padded to one room */
     double hidden_seconds;              /* of a step, what runs beside something else: it is in none of these */
@@ -67,6 +68,8 @@ typedef struct {
     int64_t comm_bytes;                 /* … to whom each sends so many bytes */
     char units[RP_UNITS_CHARS];         /* what is gathered together; "" for one rank */
     double away_seconds;                /* of again_seconds: offloaded slots are copied and waited for (found.offloaded_bytes) */
+    int64_t keep_all_bytes;             /* the recipe's own step, where it keeps all and was rehearsed besides; else 0 … */
+    double keep_all_seconds;            /* … a plan of fewer bytes may be faster */
     int64_t state_bytes;                /* of optimizer states that each update reads from disk and writes back … */
     double state_seconds;               /* … for which it takes so much longer; of seconds */
     double offload_bandwidth;           /* that both are reckoned with, bytes per second … */
@@ -104,16 +107,17 @@ typedef struct {
 typedef struct {
     rp_sweep_point *point;              /* modes, none first, then the curve from the least budget up; yours to rp__release */
     int n_points, n_modes;
+    double base_seconds;                /* of the fastest step without a budget */
     char machine[128];
     bool measured;                      /* the cost table was */
     int pairs;                          /* of steps that were measured at each point; 0: none was */
     int64_t n_steps;                    /* of all of them, those to warm up included */
 } rp_sweep;
 
-/* What a point takes more of than mode none, as a part of its step; below 0 where a plan kept logits and was faster. By the cost table. */
+/* How much longer a point takes than the fastest step without a budget, as a part of that. By the cost table. */
 double rp__sweep_overhead(const rp_sweep *sweep, int i);
-/* The same of any step, beside one that takes `none` seconds. */
-double rp__overhead(double none, double seconds, double again_seconds);
+/* The same for any step, whose fastest without a budget takes `base` seconds. Never negative. base 0: 0. */
+double rp__overhead(double base, double seconds, double again_seconds);
 
 typedef struct {
     int n;                              /* points of the curve, 2 at least */
@@ -140,7 +144,7 @@ typedef struct {
     bool fits;
     rp_step_variant variant;
     int64_t reserved, peak, comm_bytes; /* of a rank */
-    double seconds, overhead, tokens_per_second;    /* of a step by the cost table · again / seconds without replays · of all ranks */
+    double seconds, overhead, tokens_per_second;    /* of a step by the cost table · over the fastest without a budget · of all ranks */
 } rp_setting;
 
 typedef struct {

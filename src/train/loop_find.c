@@ -64,7 +64,7 @@ static void tell(const search *x, rp_setting *s)
     s->reserved          = p->placement.height;
     s->peak              = p->found.memory.peak_bytes;
     s->seconds           = p->seconds + p->again_seconds;
-    s->overhead          = p->seconds > 0 ? p->again_seconds / p->seconds : 0;
+    s->overhead          = rp__overhead(p->base_seconds, p->seconds, p->again_seconds);
     s->comm_bytes        = p->comm_bytes;
     s->variant           = p->variant;
     s->tokens_per_second = s->seconds > 0 ? (double)tokens / s->seconds : 0;

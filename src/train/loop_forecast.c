@@ -51,6 +51,9 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     f->found           = s->found;
     f->bound           = s->placement.bound;
     f->seconds         = s->seconds;
+    f->base_seconds    = s->base_seconds;
+    f->keep_all_bytes   = stage->keep_all_seconds > 0 ? stage->own_bytes : 0;
+    f->keep_all_seconds = stage->keep_all_seconds;
     f->again_seconds   = s->again_seconds;
     f->away_seconds    = s->away_seconds;
     f->state_bytes     = s->state_bytes;

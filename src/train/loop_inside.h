@@ -133,6 +133,7 @@ typedef struct {
     rp_explain *explain;
     int64_t n_params, val_rows;
     int64_t budget, own_bytes;          /* 0: none · the arena of the recipe's own fates */
+    double keep_all_seconds;            /* of these, where they keep all; else 0 */
     rp_step_plan *steps;                /* how steps run; NULL until the rehearsal */
     const char *device;                 /* another machine to reckon time for; NULL: this one */
     rp_cost_table *costs;               /* opened when first asked for */
@@ -168,6 +169,8 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out);
  * filled and the caller's, whatever the status. */
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n);
 /* With the recipe's own fates. */
+/* The recipe's own fates, in the fastest variant that it leaves open. */
+rp_status rp__stage_own_fastest(rp_stage *stage, rp_step_plan **out);
 rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out);
 /* Run a step as planned, then a score, on a stage where nothing but weights and states is live: what they take is noted in the plan. */
 rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps);

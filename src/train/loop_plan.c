@@ -191,6 +191,36 @@ static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, rp_s
     return status;
 }
 
+/* ---- the base of overheads ---- */
+
+/* Without replays and transfers a step takes what its variant says, whatever its fates are. */
+static rp_status find_base(rp_stage *stage, rp_step_plan *p)
+{
+    rp_step_variant variant[MOST_VARIANTS];
+    int n = list_variants(stage->recipe, variant);
+
+    p->base_seconds = p->seconds;
+    for (int i = 0; i < n; i++) {
+        rp_step_plan *one;
+        if (variant[i].in_backward == p->variant.in_backward && variant[i].keeps_logits == p->variant.keeps_logits) continue;
+        RP_TRY(try_plan(stage, NULL, variant[i], &one));
+        p->base_seconds = fmin(p->base_seconds, one->seconds);
+        rp__step_plan_free(one);
+    }
+    return RP_OK;
+}
+
+/* With its base, or not at all. */
+static rp_status with_base(rp_stage *stage, rp_step_plan **step)
+{
+    rp_status status = *step ? find_base(stage, *step) : RP_OK;
+
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*step);
+    *step = NULL;
+    return status;
+}
+
 /* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
 rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
 {
@@ -200,7 +230,7 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
     rp_status status = rp__stage_own(stage, &own);
     if (status == RP_OK) {
         rp__step_keep(out, own, rp__step_is_smaller);
-        return RP_OK;
+        return with_base(stage, out);
     }
     rp__step_plan_free(*out);
     *out = NULL;
@@ -296,6 +326,24 @@ rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out)
     return try_plan(stage, NULL, rp__recipe_variant(stage->recipe), out);
 }
 
+rp_status rp__stage_own_fastest(rp_stage *stage, rp_step_plan **out)
+{
+    rp_step_variant variant[MOST_VARIANTS];
+    int n            = list_variants(stage->recipe, variant);
+    rp_status status = RP_OK;
+
+    *out = NULL;
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        rp_step_plan *one = NULL;
+        status            = try_plan(stage, NULL, variant[i], &one);
+        rp__step_keep(out, one, rp__step_is_faster);
+    }
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return status;
+}
+
 /* ---- the rehearsal ---- */
 
 rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps)
@@ -316,14 +364,12 @@ rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps)
 
 /* ---- files ---- */
 
-static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
-
 rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const char *recipe, const char *path)
 {
     const rp_plan_stamp stamp = { rp_version(), p->machine, ctx->threads, p->costs, p->budget };
     const rp_plan_takes takes = {
         p->found.memory.peak_bytes, p->found.memory.reserved_bytes, p->found.saved_bytes, p->found.step_flops, p->found.recompute_flops,
-        ratio(p->again_seconds, p->seconds), ratio(p->bound_seconds, p->seconds),
+        rp__overhead(p->base_seconds, p->seconds, p->again_seconds), rp__overhead(p->base_seconds, p->seconds, p->bound_seconds),
     };
 
     return rp__plan_write(ctx, path, p->plan, p->variant, &stamp, &takes, recipe);
@@ -401,11 +447,12 @@ rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, in
     if (of_file) RP_TRY(plan_of_file(stage, &own));
     else RP_TRY(rp__stage_own(stage, &own));
     *own_bytes       = own->placement.height;
+    stage->keep_all_seconds = own->found.recompute_flops || own->found.offloaded_bytes ? 0 : own->seconds;
     bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !of_file;
     rp_status status = RP_OK;
     if (fits && !open) *out = own;
     else if (fits) status = settle_own(stage, budget, own, out);
     else if (open) status = solve(stage, budget, out);
     if (status != RP_OK || !fits) rp__step_plan_free(own);
-    return status;
+    return status == RP_OK ? with_base(stage, out) : status;
 }

@@ -1,4 +1,6 @@
 /* train/loop_sweep.c -- the curve of budgets, and the modes everybody knows as points beside it. */
+#include <math.h>
+
 #include "train/loop_inside.h"
 
 static const struct { const char *name; int mode; int64_t every; } modes[RP_SWEEP_MODES] = {
@@ -25,17 +27,17 @@ static rp_sweep_point point_of(const rp_step_plan *s, const char *mode)
                              .again_seconds = s->again_seconds, .variant = s->variant };
 }
 
-double rp__overhead(double none, double seconds, double again_seconds) { return none > 0 ? (seconds - none + again_seconds) / none : 0; }
+double rp__overhead(double base, double seconds, double again_seconds) { return base > 0 ? fmax(seconds - base + again_seconds, 0) / base : 0; }
 
 double rp__sweep_overhead(const rp_sweep *s, int i)
 {
-    return rp__overhead(s->point[0].seconds, s->point[i].seconds, s->point[i].again_seconds);
+    return rp__overhead(s->base_seconds, s->point[i].seconds, s->point[i].again_seconds);
 }
 
 static rp_status own(rp_stage *stage)
 {
     RP_TRY(rp__engine_ready(&stage->engine));
-    return rp__stage_own(stage, &stage->steps);
+    return rp__stage_own_fastest(stage, &stage->steps);
 }
 
 static rp_status curve(rp_stage *stage)
@@ -76,7 +78,11 @@ static rp_status plan_points(rp_stage *stage, rp_step_plan **steps, rp_sweep *ou
     RP_TRY(rp__stage_run(stage, curve));
     out->n_modes  = RP_SWEEP_MODES;
     out->n_points = RP_SWEEP_MODES + close_gaps(stage->curve, stage->n_curve);
-    for (int i = 0; i < out->n_points; i++) out->point[i] = point_of(steps[i], i < RP_SWEEP_MODES ? modes[i].name : NULL);
+    out->base_seconds = INFINITY;
+    for (int i = 0; i < out->n_points; i++) {
+        out->point[i]     = point_of(steps[i], i < RP_SWEEP_MODES ? modes[i].name : NULL);
+        out->base_seconds = fmin(out->base_seconds, out->point[i].seconds);
+    }
     return RP_OK;
 }
 

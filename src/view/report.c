@@ -214,9 +214,9 @@ static const char *size_fact(pages *p, int64_t bytes)
     return rp__bump_format(&p->bump, "%s", rp__size_text(text, bytes));
 }
 
-static const char *percent(pages *p, double part, double whole)
+static const char *overhead_fact(pages *p, const rp_forecast *f, double again)
 {
-    return rp__bump_format(&p->bump, "%.2f %%", whole > 0 ? 100 * part / whole : 0);
+    return rp__bump_format(&p->bump, "%.2f %%", 100 * rp__overhead(f->base_seconds, f->seconds, again));
 }
 
 static rp_status add_facts(pages *p, const rp_forecast *f)
@@ -229,8 +229,8 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
         { "peak", size_fact(p, e->peak_bytes) },
         { "peak at", rp__bump_format(&p->bump, "the %s of %s %s", e->peak_event, e->peak_path, e->peak_op) },
         { "saved when the forward ends", size_fact(p, f->found.saved_bytes) },
-        { f->away_seconds > 0 ? "computed again or waited for" : "computed again", percent(p, f->again_seconds, f->seconds) },
-        { "no plan gets below", f->planned ? percent(p, f->bound_seconds, f->seconds) : "0.00 %" },
+        { "over the fastest step without a budget", overhead_fact(p, f, f->again_seconds) },
+        { "no plan gets below", f->planned ? overhead_fact(p, f, f->bound_seconds) : "0.00 %" },
         { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->seconds + f->again_seconds,
                                     f->measured ? "measured" : "built-in") },
         { "machine", rp__bump_format(&p->bump, "%s", f->machine) },
@@ -254,7 +254,7 @@ static rp_status fill(pages *p, const rp_report_page *r)
     p->page.budget   = f->budget;
     p->page.reserved = f->found.memory.reserved_bytes;
     p->page.peak     = f->explain.peak_bytes;
-    p->page.overhead = rp__overhead(r->sweep && r->sweep->n_points ? r->sweep->point[0].seconds : f->seconds, f->seconds, f->again_seconds);
+    p->page.overhead = rp__overhead(f->base_seconds, f->seconds, f->again_seconds);
     RP_TRY(add_events(p, &f->explain));
     RP_TRY(add_slots(p, &f->explain));
     RP_TRY(add_points(p, r->sweep));
