@@ -65,6 +65,19 @@ int cli_run(cli *c, const cli_command *command, int argc, char **argv);
 /* CLI_GO when a required option came, else 2 after telling that it is missing. */
 int cli_need(const cli *c, const char *option, const char *value, const char *given);
 
+/* ---- what reaches a terminal (cli/print.c) ---- */
+
+/* Print with stdio as ever: nothing that drives a terminal passes. _begin is called before anything is printed, _end after all. */
+void cli_print_begin(void);
+void cli_print_end(void);
+/* Lines on stderr begin with "[rank] " from now on. */
+void cli_print_rank(int rank);
+/* Bytes go to stdout as they are, for output that is no terminal's; or no more. */
+void cli_print_raw(bool raw);
+/* A name of a file, a tensor, a recipe: newlines and tabs in it become '?', too, so that it begins no line of its own. NULL: "". */
+#define CLI_LINE_CHARS 4352
+const char *cli_one_line(const char *text, char out[CLI_LINE_CHARS]);
+
 /* "reprise validate: ..." on stderr. */
 void cli_say(const cli *c, const char *fmt, ...) RP_PRINTF(2, 3);
 /* The context's sentence on stderr; returns the exit code of the status. Where all ranks have agreed upon it, the first one says it. */

@@ -125,6 +125,7 @@ static int end(writer *w, rp_generate_end why, double seconds)
     const cli *c = &w->m->run;
 
     write_text(w->waiting, w->n_waiting);
+    cli_print_raw(false);
     putchar('\n');
     int code = cli_finish(c, RP_OK);
     if (why == RP_GENERATED_CONTEXT)
@@ -148,6 +149,7 @@ static int go_on(cli_model *m, const char *path, const generate_fields *fields)
     if (code == CLI_GO) {
         double start = rp__seconds();
         status       = rp__decode_stream_begin(m->tokenizer, ids, n_ids, &w.stream);
+        cli_print_raw(!isatty(STDOUT_FILENO));
         if (status == RP_OK) status = rp__generate(m->model, ids, n_ids, &options, take_token, &w, &why);
         if (status == RP_OK) status = w.status;
         code = status == RP_OK ? end(&w, why, rp__seconds() - start) : cli_fail(&m->run, status);
@@ -183,7 +185,8 @@ static const cli_option options[] = {
 const cli_command cmd_generate = {
     .usage = "MODEL --prompt TEXT [--chat] [KEY=VALUE ...]",
     .about = "Write the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos\n"
-             "is put first where the tokenizer adds it. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter.\n"
+             "is put first where the tokenizer adds it. On a terminal, controls in the text are made visible. MODEL is a Hugging\n"
+             "Face folder, a .gguf file or the folder of an adapter.\n"
              "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter.",
     CLI_OPTIONS(generate_fields, options),
     .defaults = &(const generate_fields){ .max_new_tokens = 128, .top_k = 40, .temperature = 0.8 },

@@ -199,13 +199,11 @@ static json_int_t number_of(const json_t *object, const char *key)
 
 static void print_tensor(const json_t *tensor)
 {
-    char shape[256] = "", name[512];
+    char shape[256] = "", name[CLI_LINE_CHARS];
     size_t i, used = 0;
     json_t *dim;
 
-    snprintf(name, sizeof name, "%s", json_string_value(json_object_get(tensor, "name")));
-    for (char *p = name; *p; p++)                            /* a file's names do not drive the terminal */
-        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    cli_one_line(json_string_value(json_object_get(tensor, "name")), name);
     json_array_foreach(json_object_get(tensor, "shape"), i, dim)
         used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" JSON_INTEGER_FORMAT, i ? ", " : "",
                                  json_integer_value(dim));
@@ -215,29 +213,29 @@ static void print_tensor(const json_t *tensor)
 static void print_text(const json_t *text)
 {
     const json_t *other = json_object_get(text, "left_out");
-    char size[RP_SIZE_CHARS], rest[RP_SIZE_CHARS];
+    char size[RP_SIZE_CHARS], rest[RP_SIZE_CHARS], type[CLI_LINE_CHARS];
 
     printf("text model %s: %" JSON_INTEGER_FORMAT " parameters, %s; %" JSON_INTEGER_FORMAT " tensors of other parts, %s, are not read\n",
-           json_string_value(json_object_get(text, "model_type")), number_of(text, "parameters"), rp__size_text(size, number_of(text, "bytes")),
+           cli_one_line(json_string_value(json_object_get(text, "model_type")), type), number_of(text, "parameters"), rp__size_text(size, number_of(text, "bytes")),
            number_of(other, "tensors"), rp__size_text(rest, number_of(other, "bytes")));
 }
 
 static void print_table(const json_t *all)
 {
     const json_t *config = json_object_get(all, "config"), *tokenizer = json_object_get(all, "tokenizer"), *tensor;
-    char size[RP_SIZE_CHARS];
+    char size[RP_SIZE_CHARS], name[CLI_LINE_CHARS];
     const char *key;
     json_t *value;
     size_t i;
 
-    printf("%s: %s, %zu tensors, %" JSON_INTEGER_FORMAT " parameters, %s\n", json_string_value(json_object_get(all, "path")),
+    printf("%s: %s, %zu tensors, %" JSON_INTEGER_FORMAT " parameters, %s\n", cli_one_line(json_string_value(json_object_get(all, "path")), name),
            json_string_value(json_object_get(all, "format")), json_array_size(json_object_get(all, "tensors")),
            number_of(all, "parameters"), rp__size_text(size, number_of(all, "bytes")));
     if (json_object_get(all, "text")) print_text(json_object_get(all, "text"));
     if (json_is_object(config)) printf("\nconfig\n");
     json_object_foreach((json_t *)config, key, value) {
         char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-        printf("  %-48s %s\n", key, text ? text : "");
+        printf("  %-48s %s\n", cli_one_line(key, name), text ? text : "");
         free(text);
     }
     if (json_is_object(tokenizer))

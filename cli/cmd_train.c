@@ -39,12 +39,12 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
     const rp_rehearsal *found   = &info->rehearsal;
-    char ranks[RP_SIZE_CHARS], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], gathered[RP_UNITS_CHARS];
+    char ranks[RP_SIZE_CHARS], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], gathered[RP_UNITS_CHARS], name[CLI_LINE_CHARS];
 
-    fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", r->model.path ? r->model.path : r->model.config,
+    fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", cli_one_line(r->model.path ? r->model.path : r->model.config, name),
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
     if (info->n_trained < info->n_params) fprintf(stderr, "trained        %" PRId64 " of them; the others are frozen\n", info->n_trained);
-    fprintf(stderr, "data           %s%s: %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " sample%s\n", r->dataset.path.first,
+    fprintf(stderr, "data           %s%s: %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " sample%s\n", cli_one_line(r->dataset.path.first, name),
             r->dataset.path.all.n > 1 ? " and others" : "", info->data.n_documents, s_of(info->data.n_documents), info->data.n_tokens, info->data.n_samples,
             s_of(info->data.n_samples));
     fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %s%" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",
@@ -77,11 +77,13 @@ static rp_status write_report(rp_trainer *t, rp_status ended)
 
 static void print_end(const rp_recipe *recipe, const rp_trainer *t)
 {
-    char out[RP_PROFILE_TEXT_CHARS];
+    char out[RP_PROFILE_TEXT_CHARS], folder[CLI_LINE_CHARS];
     const char *text = rp__trainer_profile_text(t, out);
 
-    if (text) fprintf(stderr, "the profile is in '%s/profile.txt' and profile.trace.json: %s\n", recipe->output_dir, text);
-    fprintf(stderr, "the model is in '%s/final'\n", recipe->output_dir);
+    cli_one_line(recipe->output_dir, folder);
+
+    if (text) fprintf(stderr, "the profile is in '%s/profile.txt' and profile.trace.json: %s\n", folder, text);
+    fprintf(stderr, "the model is in '%s/final'\n", folder);
 }
 
 /* Of a job, the first rank shows what all do. Those that end or stop have come to the same step, so they can agree on it; whoever fails

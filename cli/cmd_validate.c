@@ -15,6 +15,7 @@ static int print_text(cli *c, rp_status status, const char *text)
 static int try_model(cli *c, const rp_recipe *recipe, const char *name)
 {
     const char *missing = rp__recipe_missing_file(recipe);
+    char file[CLI_LINE_CHARS];
     rp_recipe_words words;
     rp_report report;
 
@@ -23,7 +24,7 @@ static int try_model(cli *c, const rp_recipe *recipe, const char *name)
     if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, &words);
     int code = cli_tell(c, &report, status);
     if (code != CLI_GO) return code;
-    if (missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", missing);
+    if (missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", cli_one_line(missing, file));
     else fprintf(stderr, "checkpointing: %s\n", words.regions);
     if (!missing && *words.units) fprintf(stderr, "sharding: %s\n", words.units);
     fprintf(stderr, "'%s' is a valid recipe\n", name);

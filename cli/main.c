@@ -187,10 +187,13 @@ int main(int argc, char **argv)
     cli c;
 
     take_closed_descriptors();
+    cli_print_begin();
     int code = cli_open_context(&(cli){ 0 }, &(rp_ctx_options){ .threads = 1, .shapes_only = true }, &c);
 
-    if (code != CLI_GO) return code;
-    code = find_and_run(&c, argc, argv);
-    rp_ctx_free(c.ctx);
+    if (code == CLI_GO) {
+        code = find_and_run(&c, argc, argv);
+        rp_ctx_free(c.ctx);
+    }
+    cli_print_end();
     return code;
 }

@@ -80,52 +80,6 @@ const volatile int *cli_catch_stop(void)
 
 /* ---- what is said ---- */
 
-typedef struct { int rank; bool inside; } prefix;       /* inside: the line has begun */
-
-static bool put(const char *text, size_t n)
-{
-    while (n) {
-        ssize_t written = write(STDERR_FILENO, text, n);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return false;
-        text += written;
-        n -= (size_t)written;
-    }
-    return true;
-}
-
-/* A line goes out in one write: lines of several ranks do not mix. */
-static ssize_t write_prefixed(void *cookie, const char *text, size_t n)
-{
-    prefix *p = cookie;
-    char line[4096];
-
-    for (size_t at = 0; at < n;) {
-        const char *end = memchr(text + at, '\n', n - at);
-        size_t length   = end ? (size_t)(end - text) + 1 - at : n - at;
-        if (length > sizeof line - 16) length = sizeof line - 16;
-        int head = p->inside ? 0 : snprintf(line, sizeof line, "[%d] ", p->rank);
-        memcpy(line + head, text + at, length);
-        if (!put(line, (size_t)head + length)) return 0;
-        at += length;
-        p->inside = text[at - 1] != '\n';
-    }
-    return (ssize_t)n;
-}
-
-/* The stream itself is another one: no thread or pipe stands between, so nothing is lost when the process dies. What libraries and
- * sanitizers write to the descriptor stays as it is. */
-static void prefix_lines(int rank)
-{
-    static prefix own;
-
-    own          = (prefix){ .rank = rank };
-    FILE *stream = fopencookie(&own, "w", (cookie_io_functions_t){ .write = write_prefixed });
-    if (!stream) return;
-    setvbuf(stream, NULL, _IOLBF, BUFSIZ);
-    stderr = stream;
-}
-
 static void tell_slow(void *user, const char *text) { cli_say(user, "%s", text); }
 
 static void note_end(int code)
@@ -170,7 +124,7 @@ bool cli_terminal(int *columns)
 int cli_open_ranks(cli *c)
 {
     if (!rp__comm_launched()) return CLI_GO;
-    if (rp__comm_launched_rank() > 0) prefix_lines(rp__comm_launched_rank());
+    if (rp__comm_launched_rank() > 0) cli_print_rank(rp__comm_launched_rank());
     rp_comm_watch watch = { .left = launcher_left, .lost = end_lost, .slow = tell_slow, .user = c };
     rp_status status    = rp__comm_open(c->ctx, &watch, &c->comm);
     if (status != RP_OK) return cli_fail(c, status);

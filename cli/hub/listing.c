@@ -12,8 +12,10 @@ static bool part_is_safe(const char *part, size_t n)
 {
     if (!n || n > PART_CHARS) return false;                 /* ".part" fits behind it */
     if (part[0] == '.' && (n == 1 || (n == 2 && part[1] == '.'))) return false;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)part[i] < 32 || part[i] == 127 || part[i] == '\\') return false;
+    uint32_t point;
+    int bytes;
+    for (size_t i = 0; i < n; i += (size_t)bytes)
+        if (rp__shown(part + i, n - i, &bytes, &point) != RP_SHOWN_AS_IS || point == '\\') return false;
     return true;
 }
 

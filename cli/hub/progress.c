@@ -53,7 +53,7 @@ static void draw(const hub_progress *p, const char *name, const char *tail, int6
         bar[room]     = ' ';
     }
     snprintf(line, sizeof line, "%.200s %s%s", name, bar, tail);
-    fprintf(stderr, "\r%.*s\033[K", columns - 1, line);
+    fprintf(stderr, "\r%-*.*s", columns - 1, columns - 1, line);
     fflush(stderr);
 }
 
@@ -72,6 +72,9 @@ void hub_progress_show(hub_progress *p, const char *name, int64_t have, int64_t 
 
 void hub_progress_done(hub_progress *p, const char *name, const char *what)
 {
+    int columns = p->columns > 0 ? p->columns : 80;
+
+    if (p->drawn) fprintf(stderr, "\r%*s", columns - 1, "");
+    fprintf(stderr, "%s%s: %s\n", p->drawn ? "\r" : "", name, what);
     p->drawn = false;
-    fprintf(stderr, "%s%s: %s%s\n", p->terminal ? "\r" : "", name, what, p->terminal ? "\033[K" : "");
 }

@@ -109,6 +109,14 @@ bool rp__glob(const char *pattern, const char *text);
 #define RP_SIZE_CHARS 64
 const char *rp__size_text(char *out, int64_t bytes);
 
+/* What a stranger's text begins with, for a terminal: a character that is shown as it is; one that drives the terminal or hides what stands
+ * around it (controls, newlines too, marks and overrides of direction); a byte that is no UTF-8; a character of which `bytes` are a beginning.
+ * *n bytes of it, *point: the character, or the byte. */
+typedef enum { RP_SHOWN_AS_IS, RP_SHOWN_CONTROL, RP_SHOWN_BYTE, RP_SHOWN_CUT } rp_shown;
+rp_shown rp__shown(const char *text, size_t bytes, int *n, uint32_t *point);
+/* All else becomes '?': the text is one line, and no longer than it was. */
+void rp__shown_only(char *text);
+
 /* An integer of bytes, or a number with KB MB GB (powers of ten) or KiB MiB GiB TiB. False on anything else. */
 bool rp__size_parse(const char *text, int64_t *bytes);
 

@@ -11,13 +11,6 @@ void rp__report_close(rp_report *report)
     *report = (rp_report){ .bump = { .ctx = report->bump.ctx } };
 }
 
-/* Names come from files: a message stays one line. */
-static void flatten(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 32 || *text == 127) *text = '?';
-}
-
 static void add(rp_report *report, rp_place place, bool note, const char *fmt, va_list args)
 {
     char text[RP_ERROR_CHARS];
@@ -26,7 +19,7 @@ static void add(rp_report *report, rp_place place, bool note, const char *fmt, v
     if (note) report->n_notes++;
     else report->n_errors++;
     vsnprintf(text, sizeof text, fmt, args);
-    flatten(text);
+    rp__shown_only(text);
     char *kept   = item ? rp__bump_text(&report->bump, text, (int64_t)strlen(text)) : NULL;
     char *origin = kept ? rp__bump_text(&report->bump, place.origin, (int64_t)strlen(place.origin)) : NULL;
     if (!origin) {
@@ -80,7 +73,7 @@ const char *rp__report_line(const rp_report_item *item, char *out, size_t out_by
 
     if (item->place.line) snprintf(out, out_bytes, "%s:%d: %s%s", item->place.origin, item->place.line, kind, item->text);
     else snprintf(out, out_bytes, "%s: %s%s", item->place.origin, kind, item->text);
-    flatten(out);
+    rp__shown_only(out);
     return out;
 }
 

@@ -22,12 +22,11 @@ int rp_status_exit_code(rp_status status)
     return (unsigned)status < RP_STATUS_COUNT ? status_table[status].exit_code : 1;
 }
 
-/* Names come from files: what they hold does not start a line. */
+/* Names come from files, and texts from other ranks: what they hold starts no line and drives no terminal. */
 static void write_line(char *out, size_t room, const char *fmt, va_list args)
 {
     vsnprintf(out, room, fmt, args);
-    for (char *p = out; *p; p++)
-        if ((unsigned char)*p < 32) *p = '?';
+    rp__shown_only(out);
 }
 
 rp_status rp_fail(rp_ctx *ctx, rp_status status, const char *format, ...)

@@ -49,7 +49,7 @@ static void draw(const rp_progress *p, const char *head, const char *tail, int64
     if (room > WIDEST_BAR) room = WIDEST_BAR;
     if (room >= NARROWEST_BAR) bar(drawn, room, step, p->n_steps);
     snprintf(line, sizeof line, "%s %s%s%s", head, drawn, drawn[0] ? " " : "", tail);
-    fprintf(p->to, "\r%.*s\033[K", columns - 1, line);
+    fprintf(p->to, "\r%-*.*s", columns - 1, columns - 1, line);
 }
 
 void rp__progress_step(const rp_progress *p, const rp_metrics *m, double seconds_left)

@@ -1,0 +1,142 @@
+/* cli/print.c -- the one way from the program to a terminal: all that is written to stdout and stderr goes through here, whoever writes it.
+ *
+ *   printf, fprintf, json_dumpf … ─▶ stdout ─┐
+ *   of this program and of libraries         ├─▶ guard: what drives a terminal is made visible ─▶ descriptor 1, 2
+ *                                    stderr ─┘          and on ranks above 0 each line begins with "[rank] "
+ *
+ * A control, a mark or override of direction becomes \u001b, which inside of JSON means the same character; a byte that is no UTF-8 becomes
+ * \xff. Newlines and tabs stay, and a carriage return that begins what is written: it is our own progress. Names with newlines in them are
+ * put on one line where they are printed: cli_one_line.
+ */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+enum { LONGEST = 24, AT_ONCE = 4096 };          /* LONGEST: a prefix and a character made visible */
+
+typedef struct {
+    int fd, rank;                               /* rank > 0: lines begin with it */
+    bool raw, inside;                           /* inside: the line has begun */
+    size_t n, n_held;
+    char out[AT_ONCE], held[4];                 /* held: a character that has not come whole */
+} guard;
+
+static guard guards[2] = { { .fd = STDOUT_FILENO }, { .fd = STDERR_FILENO } };
+
+/* ---- out ---- */
+
+static bool send_out(guard *g)
+{
+    const char *text = g->out;
+    size_t n         = g->n;
+
+    g->n = 0;
+    while (n) {
+        ssize_t written = write(g->fd, text, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        text += written;
+        n -= (size_t)written;
+    }
+    return true;
+}
+
+/* At most 12 bytes. A line of a rank goes out in one write: lines of several do not mix. */
+static bool put(guard *g, const char *text, size_t n)
+{
+    if (g->n + LONGEST > AT_ONCE && !send_out(g)) return false;
+    if (g->rank > 0 && !g->inside) g->n += (size_t)snprintf(g->out + g->n, LONGEST / 2, "[%d] ", g->rank);
+    memcpy(g->out + g->n, text, n);
+    g->n += n;
+    g->inside = text[n - 1] != '\n';
+    return g->inside || g->rank <= 0 || send_out(g);
+}
+
+static bool put_visible(guard *g, const char *form, uint32_t point)
+{
+    char text[16];
+
+    return put(g, text, (size_t)snprintf(text, sizeof text, form, (unsigned)point));
+}
+
+/* ---- what is let through ---- */
+
+/* As much of what is held as is known to be whole; `all`: nothing follows. */
+static bool put_held(guard *g, bool all)
+{
+    for (int n = 0; g->n_held; g->n_held -= (size_t)n) {
+        uint32_t point;
+        rp_shown shown = rp__shown(g->held, g->n_held, &n, &point);
+        bool line      = point == '\n' || point == '\t';
+        if (shown == RP_SHOWN_CUT && !all) return true;
+        if (shown == RP_SHOWN_CUT) shown = RP_SHOWN_BYTE;
+        if (shown == RP_SHOWN_AS_IS || (shown == RP_SHOWN_CONTROL && line)) {
+            if (!put(g, g->held, (size_t)n)) return false;
+        } else if (!put_visible(g, shown == RP_SHOWN_BYTE ? "\\x%02x" : "\\u%04x", shown == RP_SHOWN_BYTE ? (uint8_t)g->held[0] : point)) return false;
+        memmove(g->held, g->held + n, g->n_held - (size_t)n);
+    }
+    return true;
+}
+
+static ssize_t write_guarded(void *cookie, const char *text, size_t n)
+{
+    guard *g = cookie;
+    size_t i = 0;
+
+    if (n && text[0] == '\r' && g->fd == STDERR_FILENO && !put(g, text, ++i)) return 0;
+    for (; i < n; i++) {
+        bool plain = g->raw || (!g->n_held && text[i] >= 0x20 && text[i] < 0x7f);
+        if (plain && !put(g, text + i, 1)) return 0;
+        if (plain) continue;
+        g->held[g->n_held++] = text[i];
+        if (!put_held(g, false)) return 0;
+    }
+    return send_out(g) ? (ssize_t)n : 0;
+}
+
+/* ---- the streams ---- */
+
+/* They are other ones, no threads or pipes: nothing is lost when the process dies. What sanitizers write to the descriptor stays as it is. */
+static void guard_stream(FILE **stream, guard *g, int mode)
+{
+    FILE *own = fopencookie(g, "w", (cookie_io_functions_t){ .write = write_guarded });
+
+    if (!own) return;
+    setvbuf(own, NULL, mode, BUFSIZ);
+    *stream = own;
+}
+
+void cli_print_begin(void)
+{
+    guard_stream(&stdout, &guards[0], isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+    guard_stream(&stderr, &guards[1], _IONBF);
+}
+
+void cli_print_end(void)
+{
+    fflush(stdout);
+    fflush(stderr);
+    for (int i = 0; i < RP_COUNT(guards); i++)
+        if (!put_held(&guards[i], true) || !send_out(&guards[i])) return;
+}
+
+void cli_print_rank(int rank)
+{
+    fflush(stderr);
+    guards[1].rank = rank;
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
+}
+
+void cli_print_raw(bool raw)
+{
+    fflush(stdout);
+    guards[0].raw = raw;
+}
+
+const char *cli_one_line(const char *text, char out[CLI_LINE_CHARS])
+{
+    snprintf(out, CLI_LINE_CHARS, "%s", text ? text : "");
+    rp__shown_only(out);
+    return out;
+}
