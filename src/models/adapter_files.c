@@ -191,6 +191,8 @@ void rp__adapter_files_close(rp_adapter_files *f)
     rp__release(f);
 }
 
+const rp_safetensors *rp__adapter_files_set(const rp_adapter_files *files) { return files->set; }
+
 const rp_adapter_config *rp__adapter_files_config(const rp_adapter_files *f) { return &f->config; }
 
 /* ---- weights ---- */

@@ -29,6 +29,11 @@ rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out);
 rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                 rp_model_config *out);
 
+/* Every file of the weights, those of an adapter last, with its mark (io/marks.h); `told` stops it by another status than RP_OK.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_MEMORY · of `told` */
+typedef rp_status (*rp_file_marked)(void *user, const char *file, uint64_t mark);
+rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked told, void *user);
+
 /* Fill every parameter, or this rank's slice of it, without a word to others; adapters from their own files, fresh where they have none. A parameter that is missing, a tensor that is no parameter of this model (but for buffers known to be
  * inert) and a shape that differs are errors that name both sides; shapes are checked before the first byte is written.
  * Does nothing in a shapes-only context. errors RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_UNSUPPORTED · RP_ERR_IO */

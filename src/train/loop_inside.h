@@ -17,7 +17,8 @@
  *   loop_dir.c     output_dir: what is there already, config.yaml, final/
  *   loop_resume.c  the state to go on from
  *   loop_frozen.c  the weights that a state does not have
- *   loop_ranks.c   what ranks have in common and tell each other
+ *   loop_ranks.c   who takes part, and what ranks tell each other of a step
+ *   loop_alike.c   what ranks must have in common
  */
 #ifndef RP_TRAIN_LOOP_INSIDE_H
 #define RP_TRAIN_LOOP_INSIDE_H
@@ -245,8 +246,9 @@ rp_status rp__sweep_measure(rp_stage *stage, const rp_step_plan *const *steps, c
 
 /* The ranks are those of the context's communicator. errors RP_ERR_CONFIG the recipe has another number · as rp__ranks_join */
 rp_status rp__trainer_join(rp_trainer *t);
-/* Everything that fixes a step's calls, bytes and bits is the same at all ranks. errors RP_ERR_CONFIG what differs */
-rp_status rp__trainer_alike(rp_trainer *t);
+/* Everything that fixes a step's calls, bytes and bits is the same at all ranks, weight files included (loop_alike.c).
+ * errors RP_ERR_CONFIG what differs · as rp__model_files_marks */
+rp_status rp__trainer_alike(rp_trainer *t, const rp_model_source *source, const rp_model_config *config);
 /* Sums and greatest over ranks. */
 rp_status rp__trainer_share_line(rp_trainer *t, rp_metrics *line);
 

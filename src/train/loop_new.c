@@ -196,7 +196,7 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
     RP_TRY(agreed(t, look(t, o, report)));
     RP_TRY(agreed(t, rp__resume_find(t, report, &o->state)));
     RP_TRY(agreed(t, rehearse(t, o, report)));
-    RP_TRY(agreed(t, rp__trainer_alike(t)));
+    RP_TRY(agreed(t, rp__trainer_alike(t, &o->stage.source, rp__model_config(o->stage.engine.model))));
     RP_TRY(agreed(t, build(t, o)));
     note_fresh_head(t, o, report);
     note_left_out(t, o, report);

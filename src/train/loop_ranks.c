@@ -1,4 +1,4 @@
-/* train/loop_ranks.c -- a run on several ranks: what they must have in common, and what they tell each other of a step. */
+/* train/loop_ranks.c -- a run on several ranks: who takes part, and what they tell each other of a step. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,50 +39,6 @@ rp_status rp__trainer_join(rp_trainer *t)
     RP_TRY(rp__comm_agree(ctx, ctx->comm, check_recipe(t)));
     RP_TRY(rp__comm_agree(ctx, ctx->comm, rp__ranks_join(ctx, ctx->comm, t->recipe->dist.replicate_dim)));
     return rp__comm_agree(ctx, ctx->comm, rp__ranks_stay(ctx, rp__recipe_stay(t->recipe)));
-}
-
-/* ---- what they have in common ---- */
-
-typedef struct { const char *what; uint64_t hash; } common;
-
-static uint64_t hash_plan(const rp_step_plan *plan)
-{
-    uint64_t hash = rp__hash(plan->place, (size_t)plan->n_places * sizeof *plan->place, RP_HASH_SEED);
-
-    for (int i = 0; plan->plan && i < plan->plan->n_passes; i++) {
-        const rp_plan_pass *pass = &plan->plan->pass[i];
-        hash = rp__hash(&pass->hash, sizeof pass->hash, hash);
-        for (int c = 0; c < pass->n_calls; c++) hash = rp__hash(&pass->call[c].again, sizeof pass->call[c].again, hash);
-    }
-    return rp__hash(&plan->variant, sizeof plan->variant, hash);
-}
-
-/* The first thing that differs between this rank and rank 0. */
-static rp_status compare(rp_ctx *ctx, const common *mine, int n, const uint64_t *first)
-{
-    int rank = rp__comm_rank(ctx->comm);
-
-    for (int i = 0; i < n; i++)
-        RP_CHECK(ctx, mine[i].hash == first[i], RP_ERR_CONFIG, "rank %d has %s than rank 0: all ranks of a run need the same", rank, mine[i].what);
-    return RP_OK;
-}
-
-rp_status rp__trainer_alike(rp_trainer *t)
-{
-    const common mine[] = {
-        { "another version of reprise", hash_text(rp_version()) },
-        { "a CPU of another level", hash_text(rp__kernels_cpu()->level) },
-        { "another number of threads", (uint64_t)t->ctx->threads },
-        { "other data", t->info.data.hash },
-        { "another plan of the step", hash_plan(t->steps) },
-    };
-    int n = RP_COUNT(mine);
-    uint64_t first[RP_COUNT(mine)];
-
-    if (rp__comm_ranks(t->ctx->comm) == 1) return RP_OK;
-    for (int i = 0; i < n; i++) first[i] = mine[i].hash;
-    RP_TRY(rp__comm_tell(t->ctx, t->ctx->comm, 0, first, sizeof first, "the comparison of plans"));
-    return compare(t->ctx, mine, n, first);
 }
 
 /* ---- a line of metrics ---- */

@@ -1,0 +1,37 @@
+/* base/build.c -- which build of the library this is: a hash of its code and constants as they were loaded.
+ *
+ * No relocation changes them, so the same file has the same hash wherever it is loaded. Another compiler, other flags or another line of source
+ * give another one. */
+#include "base/build.h"
+
+#include <link.h>
+
+typedef struct { uintptr_t here; uint64_t hash; } finding;
+
+/* Segments of the object that `here` is in that nobody may write. */
+static int look(struct dl_phdr_info *info, size_t bytes, void *user)
+{
+    finding *f    = user;
+    bool has_here = false;
+
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t at        = info->dlpi_addr + p->p_vaddr;
+        has_here            = has_here || (p->p_type == PT_LOAD && f->here >= at && f->here - at < p->p_memsz);
+    }
+    for (int i = 0; has_here && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD || p->p_flags & PF_W || !(p->p_flags & PF_R)) continue;
+        f->hash = rp__hash((const void *)(info->dlpi_addr + p->p_vaddr), p->p_filesz, f->hash);
+    }
+    return has_here;
+}
+
+uint64_t rp__build_hash(void)
+{
+    finding f = { .here = (uintptr_t)&rp__build_hash, .hash = RP_HASH_SEED };
+
+    dl_iterate_phdr(look, &f);
+    return f.hash;
+}
