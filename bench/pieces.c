@@ -76,7 +76,7 @@ static rp_tensor *filled(bench *b, rp_dtype dtype, int n, const int64_t *dim, in
     rp_tensor *t;
 
     must(b, rp_tensor_new(b->ctx, &meta, RP_MEM_TEMP, &t));
-    void *to = rp_tensor_data(t);
+    void *to = rp__tensor_data(t);
     for (int64_t i = 0; i < elems; i++) {
         float v = (float)draw(b) / 1073741824.0f - 1.0f;
         if (dtype == RP_F32) ((float *)to)[i] = v;

@@ -136,7 +136,8 @@ RP_API rp_dtype rp_meta_stat_dtype(const rp_meta *m);
 /* fp32, bf16 or fp64? */
 RP_API bool rp_meta_is_float(const rp_meta *m);
 
-/* ---- data, for reference code: rows of the last dimension, in double, from any dtype and any strides ---- */
+/* ---- data, for reference code: rows of the last dimension, in double, from any dtype and any strides. Outside the code of an op rp_row_put and
+ * rp_elem_put count as writes, as rp_tensor_write does ---- */
 RP_API void rp_row_get(const rp_tensor *t, int64_t row, double *to);
 RP_API void rp_row_put(rp_tensor *t, int64_t row, const double *from);
 /* Put or add, as c->grad_adds[i] says. For a gradient whose rows are each written once. */
@@ -146,8 +147,16 @@ RP_API double rp_elem_get(const rp_tensor *t, int64_t element);
 RP_API void rp_elem_put(rp_tensor *t, int64_t element, double value);
 
 /* ---- data, for kernels: the address of element 0 and the strides in elements. Under a memory limit what the tape holds and gradients may be
- * moved when memory is taken, so that an address is good until the next call of anything that takes some ---- */
+ * moved when memory is taken, so that an address is good until the next call of anything that takes some. NULL without data ---- */
+
+/* For reading and writing. Outside the code of an op each call counts as a write, so that a backward that would read the old contents is
+ * RP_ERR_MUTATED. Ask for the address again before each write. If you write through an address that you have kept, call rp_tensor_touch after it,
+ * or gradients may be wrong without an error. */
 RP_API void *rp_tensor_data(const rp_tensor *t);
+/* For reading alone: it does not count as a write. */
+RP_API const void *rp_tensor_peek(const rp_tensor *t);
+/* The tensor was written through an address from an earlier call. NULL is fine. */
+RP_API void rp_tensor_touch(rp_tensor *t);
 RP_API const int64_t *rp_tensor_strides(const rp_tensor *t);
 RP_API bool rp_tensor_is_dense(const rp_tensor *t);
 

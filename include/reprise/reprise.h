@@ -7,8 +7,9 @@
  *            and lives as long as the object that returned it.
  *   units    are suffixes: _bytes _flops _ns _elems _tokens. All sizes are int64_t.
  *   order    self, inputs, options, outputs.     threads: one ctx, one thread at a time; each thread may have ctxs of its own.
- *   misuse   wrong values and tensors of another ctx are errors. Undefined are NULL where a line does not allow it, an object after its
- *            *_free or its last unref, and two threads on one ctx.
+ *   misuse   wrong values and objects of another ctx are errors. NULL for an argument that is needed is RP_ERR_ARG; a function without a status
+ *            then does nothing, or returns 0, NULL, "" or its fallback. Undefined are an object after its *_free or its last unref, and two threads
+ *            on one ctx.
  */
 #ifndef REPRISE_H
 #define REPRISE_H
@@ -138,8 +139,9 @@ RP_API rp_status rp_tensor_transpose(rp_tensor *tensor, int dim_a, int dim_b, rp
  * errors  RP_ERR_MATCH no such op · RP_ERR_SHAPE, RP_ERR_DTYPE, RP_ERR_ARG as the op says · RP_ERR_MEMORY */
 RP_API rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);
 
-/* Is the gradient of this tensor wanted? Set it before the tensor is used. A view wants and has that of the tensor it shows. */
-RP_API void rp_tensor_require_grad(rp_tensor *tensor, bool wanted);
+/* Is the gradient of this tensor wanted? Set it before the tensor is used. A view wants and has that of the tensor it shows.
+ * errors  RP_ERR_STATE the record already uses the tensor, and this would change the answer */
+RP_API rp_status rp_tensor_require_grad(rp_tensor *tensor, bool wanted);
 
 /* Gradients of everything recorded since the last backward, from a scalar, added to those there are; then the record is forgotten.
  * errors  RP_ERR_ARG `loss` is not one recorded element · RP_ERR_MUTATED a tensor that backward reads was written since ·
@@ -211,7 +213,8 @@ typedef struct {
     int n_outputs;                /* that rp_checkpoint takes back, to NULL, where memory fails after fn; 0: one */
 } rp_checkpoint_options;
 
-/* Run fn as a region, whatever it calls; it is called once. outputs[] is filled by fn. NULL options are all zero.
+/* Run fn as a region, whatever it calls; it is called once. outputs[] is filled by fn. NULL options are all zero. user and inputs may be NULL: they
+ * are fn's.
  * errors  those of fn, after which nothing of what it recorded is left · RP_ERR_STATE fn left gradients off that were on · RP_ERR_MEMORY */
 typedef rp_status (*rp_checkpoint_function)(rp_ctx *ctx, void *user, rp_tensor *const *inputs, rp_tensor **outputs);
 RP_API rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
@@ -282,9 +285,10 @@ RP_API rp_status rp_policy_keep_if(rp_policy *policy, rp_policy_predicate predic
 
 /* Decide by this policy: in everything the context records, or in what the module computes. NULL: no more. Policies stack: the
  * context's, then those of modules and regions from outside in. Different musts on one slot are an error that names both; of preferences
- * the innermost counts. */
-RP_API void rp_set_policy(rp_ctx *ctx, rp_policy *policy);
-RP_API void rp_module_policy(rp_module *module, rp_policy *policy);
+ * the innermost counts.
+ * errors  RP_ERR_ARG a policy of another context · RP_ERR_MEMORY */
+RP_API rp_status rp_set_policy(rp_ctx *ctx, rp_policy *policy);
+RP_API rp_status rp_module_policy(rp_module *module, rp_policy *policy);
 
 /* Where RP_OFFLOAD puts slots: unlinked files in a folder that exists, or the memory of another device. */
 typedef struct {

@@ -24,6 +24,11 @@ void rp__fail_line(rp_ctx *ctx, const char *fmt, ...) RP_PRINTF(2, 3);
 
 #define RP_CHECK(ctx, cond, status, ...) \
     do { if (!(cond)) return rp_fail((ctx), (status), __VA_ARGS__); } while (0)
+/* For public functions: what a caller must give is there. A context that is missing itself hears nothing. */
+#define RP_GIVEN(ctx, cond) RP_CHECK((ctx), (cond), RP_ERR_ARG, "%s: an argument is NULL", __func__)
+/* For public functions of two objects: both are of one context. `other` NULL: the object is not given. */
+#define RP_SAME_CTX(ctx, other, what) RP_TRY(rp__same_ctx((ctx), (other), __func__, (what)))
+rp_status rp__same_ctx(rp_ctx *ctx, const rp_ctx *other, const char *call, const char *what);
 #define RP_TRY(expr) \
     do { rp_status rp_try_ = (expr); if (rp_try_ != RP_OK) return rp_try_; } while (0)
 /* As RP_TRY, for functions that clean up: sets `status` and goes to `done`. */
@@ -54,6 +59,7 @@ struct rp_ctx {
     void (*away_free)(struct rp_away *away);   /* … and how that goes, after the tape */
     struct rp_scope *scope;             /* the module being run (tape/tape.h), NULL outside; nn/ sets it */
     rp_verify verify;                   /* overrules what recipes and others say about comparing replays */
+    bool in_op;                         /* the code of an op runs */
     bool eval;                          /* calls run in evaluation mode: dropout rests */
     const struct rp_op **own_op;        /* ops made known by rp_op_register */
     int n_own_op;

@@ -31,6 +31,7 @@ bool rp__path_called(const char *path, const char *glob, rp_called how)
 
 bool rp_path_layer(const char *path, int64_t *layer)
 {
+    if (!path || !layer) return false;
     char number[32];
 
     for (const char *part = path; *part; part += strcspn(part, "."), part += *part == '.') {

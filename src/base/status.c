@@ -31,6 +31,7 @@ static void write_line(char *out, size_t room, const char *fmt, va_list args)
 
 rp_status rp_fail(rp_ctx *ctx, rp_status status, const char *format, ...)
 {
+    if (!ctx || !format) return status;
     char text[RP_ERROR_CHARS];          /* the arguments may point into the old message */
     va_list args;
 
@@ -40,6 +41,12 @@ rp_status rp_fail(rp_ctx *ctx, rp_status status, const char *format, ...)
     memcpy(ctx->error, text, sizeof text);
     ctx->n_errors++;
     return status;
+}
+
+rp_status rp__same_ctx(rp_ctx *ctx, const rp_ctx *other, const char *call, const char *what)
+{
+    RP_CHECK(ctx, !other || other == ctx, RP_ERR_ARG, "%s: the %s is of another context", call, what);
+    return RP_OK;
 }
 
 void rp__fail_line(rp_ctx *ctx, const char *fmt, ...)
@@ -54,7 +61,11 @@ void rp__fail_line(rp_ctx *ctx, const char *fmt, ...)
     va_end(args);
 }
 
-const char *rp_error(const rp_ctx *ctx) { return ctx->error; }
+const char *rp_error(const rp_ctx *ctx)
+{
+    if (!ctx) return "";
+    return ctx->error;
+}
 
 void rp__bug(const char *file, int line, const char *condition)
 {

@@ -72,7 +72,7 @@ static void draw_blocks(const void *arg, int64_t from, int64_t to)
 
 static void draw(const rp_param *p, uint64_t key, four (*of)(uint64_t, int64_t), double times, int threads)
 {
-    drawing d      = { rp_tensor_data(p->tensor), p->whole.dtype, p->slice, key, of, times };
+    drawing d      = { rp__tensor_data(p->tensor), p->whole.dtype, p->slice, key, of, times };
     int64_t blocks = (p->slice.first % 4 + p->slice.count + 3) / 4;
 
     rp__team_ranges(threads, blocks, 1, blocks * (int64_t)sizeof(four), draw_blocks, &d);
@@ -80,7 +80,7 @@ static void draw(const rp_param *p, uint64_t key, four (*of)(uint64_t, int64_t),
 
 static void fill(const rp_param *p, double value)
 {
-    void *data = rp_tensor_data(p->tensor);
+    void *data = rp__tensor_data(p->tensor);
 
     for (int64_t i = 0; i < p->slice.count; i++) put(data, p->whole.dtype, i, value);
 }

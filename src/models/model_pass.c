@@ -123,7 +123,7 @@ static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor *
     rp_tensor *t;
 
     RP_TRY(rp__tensor_new_named(m->ctx, tokens, RP_MEM_TEMP, "positions", &t));
-    int32_t *p = rp__tensor_real(t) ? rp_tensor_data(t) : NULL;
+    int32_t *p = rp__tensor_real(t) ? rp__tensor_data(t) : NULL;
     for (int64_t i = 0; p && i < rp_meta_elems(tokens); i++) p[i] = (int32_t)(m->cached + i % tokens->dim[1]);
     *out = t;
     return RP_OK;
@@ -138,7 +138,7 @@ static rp_status types_of(rp_model *m, const rp_model_batch *batch, rp_tensor **
     if (m->types && batch->types) t = rp_tensor_ref(batch->types);
     else if (m->types) {
         RP_TRY(rp__tensor_new_named(m->ctx, tokens, RP_MEM_TEMP, "token types", &t));
-        if (rp__tensor_real(t)) memset(rp_tensor_data(t), 0, (size_t)rp_meta_bytes(tokens));
+        if (rp__tensor_real(t)) memset(rp__tensor_data(t), 0, (size_t)rp_meta_bytes(tokens));
     }
     *out = t;
     return RP_OK;

@@ -5,16 +5,17 @@ static rp_status build(rp_ctx *ctx, rp_model_config *config, const rp_model_opti
 {
     rp_model_options o = options ? *options : (rp_model_options){ .dtype = RP_F32 };
 
+    RP_TRY(rp__same_ctx(ctx, o.policy ? o.policy->ctx : NULL, "the model's options", "policy"));
     RP_CHECK(ctx, o.dtype == RP_F32 || o.dtype == RP_BF16, RP_ERR_DTYPE, "a model is fp32 or bf16, not %s", rp_dtype_name(o.dtype));
     RP_TRY(rp__model_build(ctx, config, o.dtype, out));
     if (o.checkpoint) rp_module_checkpoint(rp__model_root(*out), rp__module_is_type, "TransformerBlock");
     if (o.checkpoint_if) rp_module_checkpoint(rp__model_root(*out), o.checkpoint_if, o.checkpoint_user);
-    rp_module_policy(rp__model_root(*out), o.policy);
-    return RP_OK;
+    return rp_module_policy(rp__model_root(*out), o.policy);
 }
 
 rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
 {
+    RP_GIVEN(ctx, ctx && path && out);
     rp_model_config config = { .source = NULL };
     rp_model_files *files  = NULL;
     rp_model *m            = NULL;
@@ -38,6 +39,7 @@ done:
 
 rp_status rp_model_new(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
 {
+    RP_GIVEN(ctx, ctx && path && out);
     rp_model_config config = { .source = NULL };
     rp_report report;
     rp_status status;
@@ -53,10 +55,15 @@ done:
 }
 
 void rp_model_free(rp_model *m) { rp__model_free(m); }
-rp_module *rp_model_root(rp_model *m) { return rp__model_root(m); }
+rp_module *rp_model_root(rp_model *m)
+{
+    if (!m) return NULL;
+    return rp__model_root(m);
+}
 
 rp_tensor *rp_model_param(const rp_model *m, int i, const char **path)
 {
+    if (!m) return NULL;
     if (i < 0 || i >= rp__model_n_params(m)) return NULL;
     const rp_param *p = rp__model_param(m, i);
     if (path) *path = p->path;
@@ -65,14 +72,27 @@ rp_tensor *rp_model_param(const rp_model *m, int i, const char **path)
 
 rp_status rp_model_logits(rp_model *m, rp_tensor *tokens, rp_tensor **logits)
 {
+    RP_GIVEN(m ? rp__model_root(m)->ctx : NULL, m && tokens && logits);
+    RP_SAME_CTX(rp__model_root(m)->ctx, tokens->ctx, "tensor of tokens");
     return rp__model_logits(m, &(rp_model_batch){ .tokens = tokens }, logits);
 }
 
-rp_status rp_model_reserve(rp_model *m, int64_t length) { return rp__model_reserve_length(m, length); }
+rp_status rp_model_reserve(rp_model *m, int64_t length)
+{
+    RP_GIVEN(m ? rp__model_root(m)->ctx : NULL, m);
+    return rp__model_reserve_length(m, length);
+}
 
 rp_status rp_model_loss(rp_model *m, rp_tensor *tokens, rp_tensor *labels, float weight, rp_tensor **loss)
 {
+    RP_GIVEN(m ? rp__model_root(m)->ctx : NULL, m && tokens && labels && loss);
+    RP_SAME_CTX(rp__model_root(m)->ctx, tokens->ctx, "tensor of tokens");
+    RP_SAME_CTX(rp__model_root(m)->ctx, labels->ctx, "tensor of labels");
     return rp__model_loss(m, &(rp_model_batch){ .tokens = tokens, .labels = labels }, &(rp_attr_cross_entropy){ .weight = weight, .ignore_index = -100 }, loss);
 }
 
-rp_status rp_model_save(rp_model *m, const char *directory) { return rp__model_export(m, directory); }
+rp_status rp_model_save(rp_model *m, const char *directory)
+{
+    RP_GIVEN(m ? rp__model_root(m)->ctx : NULL, m && directory);
+    return rp__model_export(m, directory);
+}

@@ -140,7 +140,7 @@ void rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n
 {
     int64_t first = p->slice.first, end = first + p->slice.count;
     int64_t low = at > first ? at : first, high = at + n < end ? at + n : end;
-    void *data  = rp_tensor_data(p->tensor);
+    void *data  = rp__tensor_data(p->tensor);
 
     if (low >= high) return;
     from += low - at;

@@ -37,7 +37,7 @@ static inline void rp__param_pad(const rp_param *p)
 {
     int64_t size = rp_dtype_bytes(p->whole.dtype), rest = rp_meta_elems(rp_tensor_meta(p->tensor)) - p->slice.count;
 
-    if (rest) memset((char *)rp_tensor_data(p->tensor) + p->slice.count * size, 0, (size_t)(rest * size));
+    if (rest) memset((char *)rp__tensor_data(p->tensor) + p->slice.count * size, 0, (size_t)(rest * size));
 }
 
 #endif

@@ -159,7 +159,13 @@ rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
     return status;
 }
 
-void rp_module_policy(rp_module *module, rp_policy *policy) { module->policy = policy; }
+rp_status rp_module_policy(rp_module *module, rp_policy *policy)
+{
+    RP_GIVEN(NULL, module);
+    RP_SAME_CTX(module->ctx, policy ? policy->ctx : NULL, "policy");
+    module->policy = policy;
+    return RP_OK;
+}
 
 /* The next module of the walk that is not under m. */
 static rp_module *next_beside(const rp_module *root, const rp_module *m)
@@ -173,6 +179,7 @@ rp_module *rp__module_next(const rp_module *root, const rp_module *m) { return m
 
 rp_module *rp_module_find(rp_module *root, const char *path)
 {
+    if (!path) return NULL;
     for (rp_module *m = root; m; m = rp__module_next(root, m))
         if (!strcmp(m->path, path)) return m;
     return NULL;
@@ -180,6 +187,7 @@ rp_module *rp_module_find(rp_module *root, const char *path)
 
 void rp_module_walk(rp_module *root, rp_module_visit visit, void *user)
 {
+    if (!visit) return;
     for (rp_module *m = root; m; m = rp__module_next(root, m)) visit(m->path, m, user);
 }
 
@@ -221,6 +229,10 @@ bool rp__module_is_type(const char *path, const rp_module *m, void *user)
     return !strcmp(m->type->name, user);
 }
 
-const char *rp_module_path(const rp_module *m) { return m->path; }
-const char *rp_module_type(const rp_module *m) { return m->type->name; }
-rp_module *rp_module_parent(const rp_module *m) { return m->parent; }
+const char *rp_module_path(const rp_module *m) { return m ? m->path : ""; }
+const char *rp_module_type(const rp_module *m) { return m ? m->type->name : ""; }
+rp_module *rp_module_parent(const rp_module *m)
+{
+    if (!m) return NULL;
+    return m->parent;
+}

@@ -62,6 +62,7 @@ static rp_status put_module(sink *s, const rp_module *m, int depth)
 
 rp_status rp_module_print(const rp_module *root, char **text)
 {
+    RP_GIVEN(root ? root->ctx : NULL, root && text);
     sink s = { .ctx = root->ctx };
 
     for (const rp_module *m = root; m; m = rp__module_next(root, m)) {

@@ -35,8 +35,10 @@ static rp_status check_name(rp_ctx *ctx, const rp_module *parent, const char *na
 
 rp_status rp_module_new(rp_ctx *ctx, rp_module *parent, const char *name, const char *type, rp_checkpoint_function function, void *user, rp_module **out)
 {
+    RP_GIVEN(ctx, ctx && out);
     own_module *own;
 
+    RP_SAME_CTX(ctx, parent ? parent->ctx : NULL, "parent");
     RP_CHECK(ctx, type && *type, RP_ERR_ARG, "module '%s' has no type", name ? name : "");
     RP_TRY(check_name(ctx, parent, name));
     char *type_name = rp__host_text(ctx, type);
@@ -57,6 +59,7 @@ rp_status rp_module_new(rp_ctx *ctx, rp_module *parent, const char *name, const 
 
 rp_status rp_module_call(rp_module *m, rp_tensor *const *inputs, rp_tensor **output)
 {
+    RP_GIVEN(m ? m->ctx : NULL, m && output);
     RP_CHECK(m->ctx, m->type->forward == forward && !m->type->is_list, RP_ERR_ARG, "module '%s' (%s) is not one to call", m->path, m->type->name);
     return rp__module_call(m, inputs, output);
 }

@@ -81,6 +81,7 @@ static int64_t bytes_of(const rp_ctx *ctx, const rp_gathering *ask)
 {
     return (ask->from == RP_FROM_FAR ? rp__part_elems(ctx, ask->n) : ask->n) * ask->elem_bytes;
 }
+
 static bool is_empty(const rp_ahead *a) { return a->first_out == a->next; }
 
 /* Room behind the newest, else at the beginning; false: there is none now. */
@@ -105,7 +106,7 @@ static void give_room(rp_ahead *a)
     a->tail = is_empty(a) ? a->head : a->offset[a->first_out];
 }
 
-static void *place(const rp_ahead *a, int64_t offset) { return (uint8_t *)rp_tensor_data(a->buffer) + offset; }
+static void *place(const rp_ahead *a, int64_t offset) { return (uint8_t *)rp__tensor_data(a->buffer) + offset; }
 
 static rp_comm_request *requests(const rp_ahead *a, int i) { return &a->request[(int64_t)i * a->pieces]; }
 

@@ -47,7 +47,7 @@ static void all_gather_forward(const rp_op_call *c)
 
 static void all_gather_backward(const rp_op_call *c)
 {
-    rp__reduce_whole(c, rp__group(c->ctx), &c->grad_out[Y]->m, rp_tensor_data(c->grad_out[Y]), c->grad_in[X], c->grad_adds[X]);
+    rp__reduce_whole(c, rp__group(c->ctx), &c->grad_out[Y]->m, rp__tensor_data(c->grad_out[Y]), c->grad_in[X], c->grad_adds[X]);
 }
 
 static const rp_op_case all_gather_cases[] = {

@@ -50,7 +50,7 @@ static void all_gather_far_forward(const rp_op_call *c)
 
 static void all_gather_far_backward(const rp_op_call *c)
 {
-    rp__reduce_whole(c, c->ctx->far, &c->grad_out[Y]->m, rp_tensor_data(c->grad_out[Y]), c->grad_in[X], c->grad_adds[X]);
+    rp__reduce_whole(c, c->ctx->far, &c->grad_out[Y]->m, rp__tensor_data(c->grad_out[Y]), c->grad_in[X], c->grad_adds[X]);
 }
 
 static const rp_op_case all_gather_far_cases[] = {

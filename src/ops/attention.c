@@ -118,7 +118,7 @@ static rp_cost attention_cost(const rp_op_meta *m, rp_pass pass)
 static rp_attention_part part(const rp_tensor *t, bool adds)
 {
     if (!t) return (rp_attention_part){ .data = NULL };
-    return (rp_attention_part){ .dtype = t->m.dtype, .data = rp_tensor_data(t), .batch_step = t->stride[0], .row_step = t->stride[1],
+    return (rp_attention_part){ .dtype = t->m.dtype, .data = rp__tensor_data(t), .batch_step = t->stride[0], .row_step = t->stride[1],
                                 .head_step = t->stride[2], .adds = adds };
 }
 

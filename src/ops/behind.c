@@ -69,7 +69,7 @@ static rp_status make_room(rp_behind *b, int64_t bytes, int64_t *offset)
 static rp_status begin(rp_behind *b, left *l, const void *whole, int64_t room)
 {
     rp_comm_part *part = rp__comm_list(l->sum.group, RP_LIST_WHAT);
-    uint8_t *copy = (uint8_t *)rp_tensor_data(b->buffer) + l->offset;
+    uint8_t *copy = (uint8_t *)rp__tensor_data(b->buffer) + l->offset;
     int64_t sent  = rp__align_up(l->sum.n * l->sum.bytes);
 
     l->sum.stride  = room;

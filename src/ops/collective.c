@@ -148,7 +148,7 @@ const void *rp__dense_data(const rp_tensor *t, void *room)
 {
     rp_storage storage;
 
-    if (rp_tensor_is_dense(t)) return rp_tensor_data(t);
+    if (rp_tensor_is_dense(t)) return rp__tensor_data(t);
     rp_tensor copy = rp__dense_in(t, t->m.dtype, &storage, room);
     rp__tensor_copy(&copy, t);
     return room;
@@ -162,10 +162,10 @@ void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to)
 
     ask.elem_bytes = (int)rp_dtype_bytes(to->m.dtype);
     if (rp__comm_ranks(rp__group(c->ctx)) == 1) {
-        memcpy(rp_tensor_data(to), ask.mine, (size_t)rp_meta_bytes(&to->m));
+        memcpy(rp__tensor_data(to), ask.mine, (size_t)rp_meta_bytes(&to->m));
         return;
     }
-    rp_status status = rp__ahead_gather(c->ctx, &ask, rp_tensor_data(to), what_waits(c->meta->op->name, c->ctx->path, what));
+    rp_status status = rp__ahead_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, c->ctx->path, what));
     if (status != RP_OK) rp__op_failed(c, status);
 }
 
@@ -278,7 +278,7 @@ static rp_status all_between_groups(const rp_reduction *r, summing s, int64_t n)
 
 rp_status rp__reduction_finish(const rp_reduction *r, const uint8_t *received, int64_t mine, int64_t at, rp_tensor *slice, bool adds, rp_comm_request *request)
 {
-    summing s = { received, r->dtype, slice->m.dtype, r->ranks, r->stride, at, rp_tensor_data(slice), adds };
+    summing s = { received, r->dtype, slice->m.dtype, r->ranks, r->stride, at, rp__tensor_data(slice), adds };
 
     RP_TRY(wait_for(r, r->group, request));
     if (r->copies > 1) return all_between_groups(r, s, mine);
@@ -291,7 +291,7 @@ void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)
     rp_slice here = slice_in(group, n);
     int64_t bytes = rp_dtype_bytes(slice->m.dtype);
 
-    memset((uint8_t *)rp_tensor_data(slice) + here.count * bytes, 0, (size_t)((here.room - here.count) * bytes));
+    memset((uint8_t *)rp__tensor_data(slice) + here.count * bytes, 0, (size_t)((here.room - here.count) * bytes));
 }
 
 /* ---- a whole, in pieces of every slice at once ---- */

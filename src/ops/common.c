@@ -91,7 +91,7 @@ rp_around rp__around(const rp_meta *m, int dim)
 
 void *rp__data_at(const rp_tensor *t, int64_t element)
 {
-    return (uint8_t *)rp_tensor_data(t) + element * rp_dtype_bytes(t->m.dtype);
+    return (uint8_t *)rp__tensor_data(t) + element * rp_dtype_bytes(t->m.dtype);
 }
 
 void rp__elem_grad(const rp_op_call *c, int in, int64_t element, double value)

@@ -117,6 +117,7 @@ static rp_status check_op(rp_ctx *ctx, const rp_op *op)
 
 rp_status rp_op_register(rp_ctx *ctx, const rp_op *op)
 {
+    RP_GIVEN(ctx, ctx);
     int64_t size = sizeof *ctx->own_op, used = ctx->n_own_op * size;
 
     RP_TRY(check_op(ctx, op));

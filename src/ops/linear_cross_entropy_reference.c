@@ -165,5 +165,5 @@ void rp__reference_loss_gradients(const rp_op_call *c, double factor)
     if (!c->grad_in[W]) return;
     rp_op_call reduce = *c;
     reduce.scratch    = (uint8_t *)c->scratch + reference_bytes(c->meta, true) + lay_out_whole(c->meta, true).reduce;
-    rp__reduce_whole(&reduce, rp__group(c->ctx), &w.gradient.m, rp_tensor_data(&w.gradient), c->grad_in[W], c->grad_adds[W]);
+    rp__reduce_whole(&reduce, rp__group(c->ctx), &w.gradient.m, rp__tensor_data(&w.gradient), c->grad_in[W], c->grad_adds[W]);
 }

@@ -39,6 +39,6 @@ static inline int64_t rp__scratch_add(int64_t *total, int64_t bytes)
     return at;
 }
 
-static inline void *rp__data(const rp_tensor *t) { return t ? rp_tensor_data(t) : NULL; }
+static inline void *rp__data(const rp_tensor *t) { return t ? rp__tensor_data(t) : NULL; }
 
 #endif

@@ -67,7 +67,7 @@ static void put_part(const rp_op_call *c, const rp_tensor *dy, rp_strips p)
     const rp_kernels *k = rp__op_kernels(c);
 
     if (k->copy_strips && dy) {
-        k->copy_strips(dy->m.dtype, rp_tensor_data(dy), p.width, rp__grad_dtype(c, X), rp__data_at(c->grad_in[X], p.start), p.stride,
+        k->copy_strips(dy->m.dtype, rp__tensor_data(dy), p.width, rp__grad_dtype(c, X), rp__data_at(c->grad_in[X], p.start), p.stride,
                        c->grad_adds[X], p.strips, p.width, c->meta->threads);
         return;
     }

@@ -119,10 +119,10 @@ static rp_status time_update(measuring *m, rp_dtype dtype)
         RP_TRY_GOTO(rp__tensor_new_named(m->ctx, &meta, RP_MEM_TEMP, "an update that is measured", &t[i]));
         rp__tensor_zero(t[i]);
     }
-    all.param    = rp_tensor_data(t[0]);
-    all.grad     = rp_tensor_data(t[1]);
-    all.state[0] = rp_tensor_data(t[2]);
-    all.state[1] = rp_tensor_data(t[3]);
+    all.param    = rp__tensor_data(t[0]);
+    all.grad     = rp__tensor_data(t[1]);
+    all.state[0] = rp__tensor_data(t[2]);
+    all.state[1] = rp__tensor_data(t[3]);
     for (int i = 0; i < LEAST_RUNS; i++) {
         double start = rp__seconds();
         rp__kernels_cpu()->adamw(&all);

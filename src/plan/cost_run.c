@@ -26,7 +26,7 @@ struct rp_cost_timed {
 
 static void fill(rp_tensor *t, int32_t high)
 {
-    void *at  = rp_tensor_data(t);
+    void *at  = rp__tensor_data(t);
     int64_t n = rp_meta_elems(&t->m);
 
     for (int64_t i = 0; i < n; i++) {
@@ -42,7 +42,7 @@ static void fill(rp_tensor *t, int32_t high)
 static rp_status make(rp_ctx *ctx, const rp_meta *meta, int32_t high, const rp_tensor *like, rp_tensor **t)
 {
     RP_TRY(rp__tensor_new_named(ctx, meta, RP_MEM_TEMP, "a call that is measured", t));
-    if (like) memcpy(rp_tensor_data(*t), rp_tensor_data(like), (size_t)rp_meta_bytes(meta));
+    if (like) memcpy(rp__tensor_data(*t), rp__tensor_data(like), (size_t)rp_meta_bytes(meta));
     else fill(*t, high);
     return RP_OK;
 }

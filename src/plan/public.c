@@ -161,6 +161,7 @@ static rp_status plan(own_step *own, int64_t budget, rp_step_plan **out)
 
 rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t budget_bytes, rp_step_plan **out)
 {
+    RP_GIVEN(ctx, ctx && step && out);
     rp_cost_table *costs;
 
     RP_CHECK(ctx, ctx->options.shapes_only, RP_ERR_ARG, "a step is planned on a context of shapes alone");
@@ -177,6 +178,7 @@ void rp_step_plan_free(rp_step_plan *plan) { rp__step_plan_free(plan); }
 
 rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function step, void *user)
 {
+    RP_GIVEN(ctx, plan && ctx && step);
     RP_TRY(rp__step_follow(ctx, plan));
     rp_status status = rp__mem_reserve(ctx, ctx->space[0], plan->placement.height);
     if (status == RP_OK) status = step(ctx, user);
@@ -187,6 +189,9 @@ rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function ste
 
 void rp_step_plan_read(const rp_step_plan *p, rp_step_facts *out)
 {
+    if (!out) return;
+    *out = (rp_step_facts){ .n_calls = 0 };
+    if (!p) return;
     *out = (rp_step_facts){
         .memory = p->found.memory, .bound_bytes = p->placement.bound, .step_flops = p->found.step_flops, .recompute_flops = p->found.recompute_flops,
         .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->plan->facts.bound_seconds, .offloaded_bytes = p->found.offloaded_bytes,

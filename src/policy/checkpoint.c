@@ -43,7 +43,9 @@ static rp_status run_region(rp_ctx *ctx, rp_checkpoint_function fn, void *user, 
 rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                         const rp_checkpoint_options *options, rp_tensor **outputs)
 {
+    RP_GIVEN(ctx, ctx);
     RP_CHECK(ctx, fn && outputs, RP_ERR_ARG, "rp_checkpoint: there is no %s", fn ? "place for outputs" : "function");
+    RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
     RP_CHECK(ctx, n_outputs_of(options) > 0, RP_ERR_ARG, "rp_checkpoint: %d outputs", options->n_outputs);
     return run_region(ctx, fn, user, inputs, options, outputs, n_outputs_of(options));
 }
@@ -133,8 +135,12 @@ static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *
 rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments, rp_tensor *input,
                                    const rp_checkpoint_options *options, rp_tensor **output)
 {
+    RP_GIVEN(ctx, ctx && fn && input && output);
     RP_CHECK(ctx, n > 0 && segments > 0 && segments <= n, RP_ERR_ARG, "rp_checkpoint_sequential: %d segments of %d functions; 1 to %d can be",
              segments, n, n > 0 ? n : 0);
+    for (int i = 0; i < n; i++) RP_CHECK(ctx, fn[i], RP_ERR_ARG, "rp_checkpoint_sequential: function %d is NULL", i);
+    RP_SAME_CTX(ctx, input->ctx, "input");
+    RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
     segment_part *part = rp__host_alloc(ctx, n * (int64_t)sizeof *part);
     if (!part) return RP_ERR_MEMORY;
     rp_tape_mark before = rp__tape_mark(ctx);

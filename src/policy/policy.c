@@ -42,6 +42,7 @@ static bool is_fate(int fate, bool none_too)
 
 rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out)
 {
+    RP_GIVEN(ctx, ctx && name && out);
     rp_policy *policy = rp__host_alloc(ctx, sizeof *policy);
     char *own         = policy ? rp__host_text(ctx, name) : NULL;
 
@@ -105,6 +106,7 @@ static rp_status add_glob(rp_policy *policy, rp_condition *when, rp_condition_ki
 
 rp_status rp_policy_rule(rp_policy *policy, const char *path, const char *op, rp_fate fate)
 {
+    RP_GIVEN(policy ? policy->ctx : NULL, policy);
     rp_bump *bump      = &policy->doc.bump;
     rp_condition *when = rp__bump_alloc(bump, (int64_t)sizeof *when);
 
@@ -119,11 +121,13 @@ rp_status rp_policy_rule(rp_policy *policy, const char *path, const char *op, rp
 
 rp_status rp_policy_call(rp_policy *policy, rp_policy_function function, void (*reset)(void *user), void *user)
 {
+    RP_GIVEN(policy ? policy->ctx : NULL, policy && function);
     return rp__policy_add(policy, &(rp_rule){ .place = { policy->name, 0 }, .function = function, .reset = reset, .user = user });
 }
 
 rp_status rp_policy_keep_if(rp_policy *policy, rp_policy_predicate predicate, void (*reset)(void *user), void *user)
 {
+    RP_GIVEN(policy ? policy->ctx : NULL, policy && predicate);
     return rp__policy_add(policy, &(rp_rule){ .place = { policy->name, 0 }, .predicate = predicate, .reset = reset, .user = user });
 }
 

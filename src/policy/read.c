@@ -239,6 +239,7 @@ static rp_status read_text(rp_report *report, const char *text, read_condition *
 
 rp_status rp_condition_read(rp_ctx *ctx, const char *text, rp_condition **out)
 {
+    RP_GIVEN(ctx, ctx && text && out);
     read_condition *made = rp__host_alloc(ctx, sizeof *made);
     rp_report report;
 
@@ -264,6 +265,7 @@ void rp_condition_free(rp_condition *condition)
 
 bool rp_condition_holds(const char *path, const rp_module *module, void *condition)
 {
+    if (!path || !module || !condition) return false;
     return rp__condition_holds_for_module(condition, path, module);
 }
 
@@ -299,6 +301,7 @@ rp_status rp__policy_parse(rp_ctx *ctx, const char *name, const char *text, rp_r
 
 rp_status rp_policy_read(rp_ctx *ctx, const char *name, const char *text, rp_policy **out)
 {
+    RP_GIVEN(ctx, ctx && name && text && out);
     rp_policy *policy = NULL;
     rp_report report;
 

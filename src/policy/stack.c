@@ -418,20 +418,26 @@ bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob)
 
 void rp__policy_hash_mask(rp_ctx *ctx, uint64_t mask) { ctx->policies->hash_mask = mask; }
 
+static rp_status set_base(rp_ctx *ctx, rp_policy *policy)
+{
+    rp_policy_stack *s = policy ? stack_of(ctx) : ctx->policies;
+
+    if (!s) return policy ? RP_ERR_MEMORY : RP_OK;
+    s->base = policy;
+    arm(s);
+    return RP_OK;
+}
+
 rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of)
 {
     rp_policy *policy = of->policies ? of->policies->base : NULL;
 
-    if (policy && !stack_of(ctx)) return RP_ERR_MEMORY;
-    rp_set_policy(ctx, policy);
-    return RP_OK;
+    return set_base(ctx, policy);
 }
 
-void rp_set_policy(rp_ctx *ctx, rp_policy *policy)
+rp_status rp_set_policy(rp_ctx *ctx, rp_policy *policy)
 {
-    rp_policy_stack *s = policy ? stack_of(ctx) : ctx->policies;
-
-    if (!s) return;                     /* a policy of this context brought its stack along */
-    s->base = policy;
-    arm(s);
+    RP_GIVEN(ctx, ctx);
+    RP_SAME_CTX(ctx, policy ? policy->ctx : NULL, "policy");
+    return set_base(ctx, policy);
 }

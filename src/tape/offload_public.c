@@ -3,6 +3,7 @@
 
 rp_status rp_set_offload(rp_ctx *ctx, const rp_offload_options *options)
 {
+    RP_GIVEN(ctx, ctx);
     rp_away *opened = NULL;
     int64_t there   = ctx->away ? rp__away_tickets(ctx->away) : 0;
 

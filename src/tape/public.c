@@ -1,8 +1,9 @@
 /* tape/public.c -- calls, gradients and modes as programs over the library use them: reprise.h says what each promises. */
-#include "tape/tape.h"
+#include "tape/inside.h"
 
 rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)
 {
+    RP_GIVEN(ctx, ctx && op && out && (in || n_in <= 0));
     const rp_op *found = rp__op_find_in(ctx, op);
 
     RP_CHECK(ctx, found, RP_ERR_MATCH, "there is no op '%s'", op);
@@ -11,27 +12,53 @@ rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *con
     return rp__apply(ctx, found, attr, in, n_in, out);
 }
 
-void rp_tensor_require_grad(rp_tensor *t, bool wanted) { rp__tensor_whole(t)->requires_grad = wanted; }
+/* What has read it was recorded as if this were so. */
+rp_status rp_tensor_require_grad(rp_tensor *t, bool wanted)
+{
+    RP_GIVEN(NULL, t);
+    rp_tensor *whole    = rp__tensor_whole(t);
+    const rp_tape *tape = whole->ctx->tape;
+
+    if (whole->requires_grad == wanted) return RP_OK;
+    RP_CHECK(whole->ctx, !tape || !rp__tensor_on_tape(tape, whole), RP_ERR_STATE,
+             "rp_tensor_require_grad: %s is in use by what was recorded; call it before the first use, or after rp_backward or rp_forget",
+             whole->name ? whole->name : rp_meta_str(&whole->m));
+    whole->requires_grad = wanted;
+    return RP_OK;
+}
 
 rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss) { return rp_backward_with(ctx, loss, NULL); }
 
 rp_status rp_backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options)
 {
+    RP_GIVEN(ctx, ctx);
     RP_CHECK(ctx, loss, RP_ERR_ARG, "backward needs a loss");
+    RP_SAME_CTX(ctx, loss->ctx, "loss");
+    for (int i = 0; options && options->only && i < options->n_only; i++)
+        if (options->only[i]) RP_SAME_CTX(ctx, options->only[i]->ctx, "tensor in `only`");
     for (int i = 0; options && i < options->n_only; i++)
         RP_CHECK(ctx, options->only && options->only[i] && rp__tensor_whole(options->only[i])->requires_grad, RP_ERR_ARG,
                  "backward: tensor %d of `only` is no leaf whose gradient is wanted", i);
     return rp__backward_with(ctx, loss, options);
 }
 
-bool rp_is_replaying(const rp_ctx *ctx) { return rp__tape_replaying(ctx); }
-const char *rp_in_checkpoint(const rp_ctx *ctx) { return rp__tape_region(ctx); }
-void rp_set_verify(rp_ctx *ctx, rp_verify verify) { ctx->verify = verify; }
+bool rp_is_replaying(const rp_ctx *ctx) { return ctx ? rp__tape_replaying(ctx) : false; }
+const char *rp_in_checkpoint(const rp_ctx *ctx) { return ctx ? rp__tape_region(ctx) : NULL; }
+void rp_set_verify(rp_ctx *ctx, rp_verify verify)
+{
+    if (!ctx) return;
+    ctx->verify = verify;
+}
 
-rp_tensor *rp_tensor_grad(const rp_tensor *t) { return t->base ? t->base->grad : t->grad; }
+rp_tensor *rp_tensor_grad(const rp_tensor *t)
+{
+    if (!t) return NULL;
+    return t->base ? t->base->grad : t->grad;
+}
 
 void rp_tensor_drop_grad(rp_tensor *t)
 {
+    if (!t) return;
     rp_tensor *whole = rp__tensor_whole(t);
 
     rp_tensor_unref(whole->grad);
@@ -39,7 +66,24 @@ void rp_tensor_drop_grad(rp_tensor *t)
     whole->grad = whole->carried = NULL;
 }
 
-void rp_forget(rp_ctx *ctx) { rp__tape_reset(ctx); }
-rp_status rp_set_grad(rp_ctx *ctx, bool on) { return rp__tape_no_grad(ctx, !on); }
-void rp_set_train(rp_ctx *ctx, bool on) { ctx->eval = !on; }
-void rp_pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base) { rp__pass_begin(ctx, step, sample_base); }
+void rp_forget(rp_ctx *ctx)
+{
+    if (ctx) rp__tape_reset(ctx);
+}
+
+rp_status rp_set_grad(rp_ctx *ctx, bool on)
+{
+    RP_GIVEN(ctx, ctx);
+    return rp__tape_no_grad(ctx, !on);
+}
+
+void rp_set_train(rp_ctx *ctx, bool on)
+{
+    if (ctx) ctx->eval = !on;
+}
+
+void rp_pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base)
+{
+    if (!ctx) return;
+    rp__pass_begin(ctx, step, sample_base);
+}

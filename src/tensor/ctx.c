@@ -54,6 +54,7 @@ rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index)
 
 rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
 {
+    if (!out) return RP_ERR_ARG;
     rp_ctx *ctx = calloc(1, sizeof *ctx);
     rp_status status = RP_ERR_MEMORY;
 
@@ -92,8 +93,9 @@ void rp_ctx_free(rp_ctx *ctx)
 
 void rp_mem_read(rp_ctx *ctx, int device, bool reset, rp_mem *out)
 {
+    if (!out) return;
     *out = (rp_mem){ 0 };
-    if (device < 0 || device >= ctx->n_devices) return;
+    if (!ctx || device < 0 || device >= ctx->n_devices) return;
     rp__mem_read(ctx->space[device], out);
     if (reset) rp__mem_reset_peak(ctx->space[device]);
 }

@@ -13,12 +13,14 @@ int64_t rp_dtype_bytes(rp_dtype d) { return (unsigned)d < RP_DTYPES ? dtypes[d].
 
 int64_t rp_meta_dim(const rp_meta *m, int i)
 {
+    if (!m) return 1;
     if (i < 0) i += m->ndim;
     return i >= 0 && i < m->ndim ? m->dim[i] : 1;
 }
 
 int64_t rp_meta_elems(const rp_meta *m)
 {
+    if (!m) return 0;
     int64_t n = 1;
 
     for (int i = 0; i < m->ndim; i++) n *= m->dim[i];
@@ -27,20 +29,30 @@ int64_t rp_meta_elems(const rp_meta *m)
 
 int64_t rp_meta_rows(const rp_meta *m)
 {
+    if (!m) return 0;
     int64_t n = 1;
 
     for (int i = 0; i < m->ndim - 1; i++) n *= m->dim[i];
     return n;
 }
 
-int64_t rp_meta_bytes(const rp_meta *m) { return rp_meta_elems(m) * rp_dtype_bytes(m->dtype); }
+int64_t rp_meta_bytes(const rp_meta *m)
+{
+    if (!m) return 0;
+    return rp_meta_elems(m) * rp_dtype_bytes(m->dtype);
+}
 
 bool rp_meta_same_shape(const rp_meta *a, const rp_meta *b)
 {
+    if (!a || !b) return false;
     return a->ndim == b->ndim && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]);
 }
 
-bool rp_meta_same(const rp_meta *a, const rp_meta *b) { return a->dtype == b->dtype && rp_meta_same_shape(a, b); }
+bool rp_meta_same(const rp_meta *a, const rp_meta *b)
+{
+    if (!a || !b) return false;
+    return a->dtype == b->dtype && rp_meta_same_shape(a, b);
+}
 
 uint64_t rp__meta_hash(const rp_meta *m, uint64_t seed)
 {
@@ -53,7 +65,7 @@ rp_meta rp_meta_make(rp_dtype dtype, int ndim, const int64_t *dim)
 {
     rp_meta m = { .dtype = dtype, .ndim = ndim };
 
-    for (int i = 0; i < ndim && i < RP_MAX_DIM; i++) m.dim[i] = dim[i];
+    for (int i = 0; dim && i < ndim && i < RP_MAX_DIM; i++) m.dim[i] = dim[i];
     return m;
 }
 
@@ -62,6 +74,7 @@ rp_meta rp_meta_2d(rp_dtype dtype, int64_t rows, int64_t n) { return (rp_meta){ 
 
 const char *rp_meta_str(const rp_meta *m)
 {
+    if (!m) return "no shape";
     enum { RING = 8, CHARS = 128 };
     static _Thread_local char ring[RING][CHARS];
     static _Thread_local unsigned next;
@@ -75,9 +88,17 @@ const char *rp_meta_str(const rp_meta *m)
     return text;
 }
 
-rp_dtype rp_meta_stat_dtype(const rp_meta *m) { return m->dtype == RP_F64 ? RP_F64 : RP_F32; }
+rp_dtype rp_meta_stat_dtype(const rp_meta *m)
+{
+    if (!m) return RP_F32;
+    return m->dtype == RP_F64 ? RP_F64 : RP_F32;
+}
 
-bool rp_meta_is_float(const rp_meta *m) { return m->dtype == RP_F32 || m->dtype == RP_BF16 || m->dtype == RP_F64; }
+bool rp_meta_is_float(const rp_meta *m)
+{
+    if (!m) return false;
+    return m->dtype == RP_F32 || m->dtype == RP_BF16 || m->dtype == RP_F64;
+}
 
 /* An extent of 0 counts as 1: sizes of parts and strides do not overflow either. Far below what int64_t holds, so that ops may multiply two
  * extents of their inputs and add up some such products. */

@@ -37,6 +37,7 @@ rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c,
 
 rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, rp_tensor **out)
 {
+    RP_GIVEN(ctx, ctx && meta && out);
     RP_CHECK(ctx, (unsigned)c < RP_MEM_CLASSES, RP_ERR_ARG, "memory class %d is unknown", (int)c);
     return rp__tensor_new_named(ctx, meta, c, "a tensor", out);
 }
@@ -73,16 +74,21 @@ void rp_tensor_unref(rp_tensor *t)
     rp__release(t);
 }
 
-const rp_meta *rp_tensor_meta(const rp_tensor *t) { return &t->m; }
-const int64_t *rp_tensor_strides(const rp_tensor *t) { return t->stride; }
+const rp_meta *rp_tensor_meta(const rp_tensor *t) { return t ? &t->m : NULL; }
+const int64_t *rp_tensor_strides(const rp_tensor *t)
+{
+    if (!t) return NULL;
+    return t->stride;
+}
 
-void *rp_tensor_data(const rp_tensor *t)
+void *rp__tensor_data(const rp_tensor *t)
 {
     return t->storage->data ? t->storage->data + t->start * rp_dtype_bytes(t->m.dtype) : NULL;
 }
 
 bool rp_tensor_is_dense(const rp_tensor *t)
 {
+    if (!t) return false;
     int64_t step = 1;
 
     for (int i = t->m.ndim - 1; i >= 0; i--) {
@@ -145,6 +151,7 @@ rp_status rp__tensor_needs_data(const rp_tensor *t, const char *call)
 
 rp_status rp_tensor_reshape(rp_tensor *t, int ndim, const int64_t *dim, rp_tensor **out)
 {
+    RP_GIVEN(t ? t->ctx : NULL, t && out && (dim || ndim <= 0));
     rp_meta m = { .dtype = t->m.dtype, .ndim = ndim };
 
     RP_CHECK(t->ctx, ndim >= 0 && ndim <= RP_MAX_DIM, RP_ERR_SHAPE, "reshape: %d dimensions, at most %d", ndim, RP_MAX_DIM);
@@ -170,6 +177,7 @@ static rp_status check_dim(const rp_tensor *t, const char *call, int *dim)
 
 rp_status rp_tensor_slice(rp_tensor *t, int dim, int64_t start, int64_t length, rp_tensor **out)
 {
+    RP_GIVEN(t ? t->ctx : NULL, t && out);
     RP_TRY(check_dim(t, "slice", &dim));
     RP_CHECK(t->ctx, start >= 0 && length >= 0 && start <= t->m.dim[dim] && length <= t->m.dim[dim] - start, RP_ERR_SHAPE,
              "slice: %" PRId64 " from %" PRId64 " is outside dimension %d of %s", length, start, dim, rp_meta_str(&t->m));
@@ -181,6 +189,7 @@ rp_status rp_tensor_slice(rp_tensor *t, int dim, int64_t start, int64_t length, 
 
 rp_status rp_tensor_transpose(rp_tensor *t, int a, int b, rp_tensor **out)
 {
+    RP_GIVEN(t ? t->ctx : NULL, t && out);
     RP_TRY(check_dim(t, "transpose", &a));
     RP_TRY(check_dim(t, "transpose", &b));
     RP_TRY(rp__tensor_alias(t, out));
@@ -233,13 +242,39 @@ static int64_t last_stride(const rp_tensor *t) { return t->m.ndim ? t->stride[t-
 
 void rp_row_get(const rp_tensor *t, int64_t row, double *to)
 {
+    if (!t || !to) return;
     int64_t n = rp_meta_dim(&t->m, -1), at = row_start(t, row), step = last_stride(t);
 
     for (int64_t i = 0; i < n; i++) to[i] = load(t, at + i * step);
 }
 
+/* Whoever runs an op counts what it writes. */
+static void wrote(const rp_tensor *t, const char *call)
+{
+    if (t->ctx->in_op) return;
+    t->storage->version++;
+    t->storage->writer = call;
+}
+
+/* An op reads its inputs through addresses, too; what it writes is counted by who runs it. */
+void *rp_tensor_data(const rp_tensor *t)
+{
+    if (!t) return NULL;
+    wrote(t, "the program, through rp_tensor_data");
+    return rp__tensor_data(t);
+}
+
+const void *rp_tensor_peek(const rp_tensor *t) { return t ? rp__tensor_data(t) : NULL; }
+
+void rp_tensor_touch(rp_tensor *t)
+{
+    if (t) rp__tensor_wrote(t, "the program, as rp_tensor_touch says");
+}
+
 void rp_row_put(rp_tensor *t, int64_t row, const double *from)
 {
+    if (!t || !from) return;
+    wrote(t, "rp_row_put");
     int64_t n = rp_meta_dim(&t->m, -1), at = row_start(t, row), step = last_stride(t);
 
     for (int64_t i = 0; i < n; i++) store(t, at + i * step, from[i]);
@@ -254,6 +289,7 @@ static void row_add(rp_tensor *t, int64_t row, const double *from)
 
 void rp_row_grad(const rp_op_call *c, int in, int64_t row, const double *from)
 {
+    if (!c || !from || !c->grad_in[in]) return;
     (c->grad_adds[in] ? row_add : rp_row_put)(c->grad_in[in], row, from);
 }
 
@@ -264,9 +300,21 @@ static int64_t element_at(const rp_tensor *t, int64_t element)
     return row_start(t, element / n) + element % n * last_stride(t);
 }
 
-double rp_elem_get(const rp_tensor *t, int64_t element) { return load(t, element_at(t, element)); }
-void rp_elem_put(rp_tensor *t, int64_t element, double value) { store(t, element_at(t, element), value); }
-int32_t rp_int_get(const rp_tensor *t, int64_t element) { return ((const int32_t *)t->storage->data)[element_at(t, element)]; }
+double rp_elem_get(const rp_tensor *t, int64_t element) { return t ? load(t, element_at(t, element)) : 0; }
+static void put(rp_tensor *t, int64_t element, double value) { store(t, element_at(t, element), value); }
+
+void rp_elem_put(rp_tensor *t, int64_t element, double value)
+{
+    if (!t) return;
+    wrote(t, "rp_elem_put");
+    put(t, element, value);
+}
+
+int32_t rp_int_get(const rp_tensor *t, int64_t element)
+{
+    if (!t) return 0;
+    return ((const int32_t *)t->storage->data)[element_at(t, element)];
+}
 
 static rp_status check_count(const rp_tensor *t, int64_t count, const char *call)
 {
@@ -286,23 +334,26 @@ static rp_status check_whole(const rp_tensor *t, const double *from, int64_t cou
 
 rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
 {
+    RP_GIVEN(t ? t->ctx : NULL, t && (from || !count));
     RP_TRY(check_count(t, count, "rp_tensor_write"));
     RP_TRY(check_whole(t, from, count));
-    for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) rp_elem_put(t, i, from[i]);
+    for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) put(t, i, from[i]);
     rp__tensor_wrote(t, "rp_tensor_write");
     return RP_OK;
 }
 
 rp_status rp_tensor_write_i32(rp_tensor *t, const int32_t *from, int64_t count)
 {
+    RP_GIVEN(t ? t->ctx : NULL, t && (from || !count));
     RP_TRY(check_count(t, count, "rp_tensor_write_i32"));
-    for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) rp_elem_put(t, i, from[i]);
+    for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) put(t, i, from[i]);
     rp__tensor_wrote(t, "rp_tensor_write_i32");
     return RP_OK;
 }
 
 rp_status rp_tensor_read(const rp_tensor *t, double *to, int64_t count)
 {
+    RP_GIVEN(t ? t->ctx : NULL, t && (to || !count));
     RP_TRY(rp__tensor_needs_data(t, "rp_tensor_read"));
     RP_TRY(check_count(t, count, "rp_tensor_read"));
     for (int64_t i = 0; i < count; i++) to[i] = rp_elem_get(t, i);
@@ -318,7 +369,7 @@ void rp__tensor_zero(rp_tensor *t)
     if (!t->storage->data) return;
     int64_t n = rp_meta_dim(&t->m, -1), size = rp_dtype_bytes(t->m.dtype), rows = rows_of(t);
     if (rp_tensor_is_dense(t)) {
-        memset(rp_tensor_data(t), 0, (size_t)rp_meta_bytes(&t->m));
+        memset(rp__tensor_data(t), 0, (size_t)rp_meta_bytes(&t->m));
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
@@ -331,10 +382,10 @@ void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
 {
     if (!to->storage->data) return;
     if (to->m.dtype == from->m.dtype && rp_tensor_is_dense(to) && rp_tensor_is_dense(from)) {
-        memcpy(rp_tensor_data(to), rp_tensor_data(from), (size_t)rp_meta_bytes(&to->m));
+        memcpy(rp__tensor_data(to), rp__tensor_data(from), (size_t)rp_meta_bytes(&to->m));
         return;
     }
-    for (int64_t i = 0, n = rp_meta_elems(&to->m); i < n; i++) rp_elem_put(to, i, rp_elem_get(from, i));
+    for (int64_t i = 0, n = rp_meta_elems(&to->m); i < n; i++) put(to, i, rp_elem_get(from, i));
 }
 
 typedef struct { rp_tensor *to; const rp_tensor *from; } sum_of;
@@ -342,8 +393,8 @@ typedef struct { rp_tensor *to; const rp_tensor *from; } sum_of;
 static void add_f32(const void *arg, int64_t from, int64_t to)
 {
     const sum_of *s = arg;
-    float *a        = rp_tensor_data(s->to);
-    const float *b  = rp_tensor_data(s->from);
+    float *a        = rp__tensor_data(s->to);
+    const float *b  = rp__tensor_data(s->from);
 
 #pragma omp simd
     for (int64_t i = from; i < to; i++) a[i] += b[i];
@@ -352,8 +403,8 @@ static void add_f32(const void *arg, int64_t from, int64_t to)
 static void add_bf16(const void *arg, int64_t from, int64_t to)
 {
     const sum_of *s   = arg;
-    uint16_t *a       = rp_tensor_data(s->to);
-    const uint16_t *b = rp_tensor_data(s->from);
+    uint16_t *a       = rp__tensor_data(s->to);
+    const uint16_t *b = rp__tensor_data(s->from);
 
 #pragma omp simd
     for (int64_t i = from; i < to; i++) a[i] = rp__bf16_from_f32(rp__f32_from_bf16(a[i]) + rp__f32_from_bf16(b[i]));
@@ -362,8 +413,8 @@ static void add_bf16(const void *arg, int64_t from, int64_t to)
 static void add_bf16_to_f32(const void *arg, int64_t from, int64_t to)
 {
     const sum_of *s   = arg;
-    float *a          = rp_tensor_data(s->to);
-    const uint16_t *b = rp_tensor_data(s->from);
+    float *a          = rp__tensor_data(s->to);
+    const uint16_t *b = rp__tensor_data(s->from);
 
 #pragma omp simd
     for (int64_t i = from; i < to; i++) a[i] += rp__f32_from_bf16(b[i]);
@@ -373,7 +424,7 @@ static void add_any(const void *arg, int64_t from, int64_t to)
 {
     const sum_of *s = arg;
 
-    for (int64_t i = from; i < to; i++) rp_elem_put(s->to, i, rp_elem_get(s->to, i) + rp_elem_get(s->from, i));
+    for (int64_t i = from; i < to; i++) put(s->to, i, rp_elem_get(s->to, i) + rp_elem_get(s->from, i));
 }
 
 /* Dense in the common case, which vectorises; strides, fp64 and what is rarer still take the slow way. */

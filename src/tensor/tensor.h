@@ -55,6 +55,8 @@ rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out);
 void rp__tensor_reclass(rp_tensor *t, rp_mem_class c);
 /* While it is, its bytes may get another address whenever memory is taken: nobody keeps the one it has. */
 void rp__tensor_movable(rp_tensor *t, bool movable);
+/* The address of element 0, for whoever says by other means what is written; NULL in a shapes-only context. */
+void *rp__tensor_data(const rp_tensor *t);
 void rp__tensor_wrote(rp_tensor *t, const char *writer);
 void rp__tensor_zero(rp_tensor *t);         /* dense or strided; nothing in a shapes-only context */
 /* RP_ERR_META naming `call` when there is no data. */

@@ -150,7 +150,7 @@ static double triad_rate(const bench_machine *m)
     double start           = rp__seconds();
 
     if (!triad) return 0;
-    triad(rp_tensor_data(m->stream[0]), rp_tensor_data(m->stream[1]), rp_tensor_data(m->stream[2]), 0.5f, STREAM_ELEMS, m->ctx->threads);
+    triad(rp__tensor_data(m->stream[0]), rp__tensor_data(m->stream[1]), rp__tensor_data(m->stream[2]), 0.5f, STREAM_ELEMS, m->ctx->threads);
     return 3.0 * sizeof(float) * STREAM_ELEMS / (rp__seconds() - start);
 }
 

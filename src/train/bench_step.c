@@ -155,7 +155,7 @@ static void step_close(stepping *s)
 
 static void draw_batch(stepping *s)
 {
-    int32_t *tokens = rp_tensor_data(s->batch.tokens), *labels = rp_tensor_data(s->batch.labels);
+    int32_t *tokens = rp__tensor_data(s->batch.tokens), *labels = rp__tensor_data(s->batch.labels);
     int64_t vocab   = rp__model_config(s->model)->vocab, n = s->what->rows * s->what->length;
 
     for (int64_t i = 0; i < n; i++) {

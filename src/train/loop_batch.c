@@ -33,7 +33,7 @@ static void drop(rp_model_batch *t)
 /* What is left of the room asks for the first row and loses nothing. */
 static void list_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
 {
-    int32_t *target = rp_tensor_data(t->targets), *label = rp_tensor_data(t->labels), none = (int32_t)e->recipe->loss.ignore_index;
+    int32_t *target = rp__tensor_data(t->targets), *label = rp__tensor_data(t->labels), none = (int32_t)e->recipe->loss.ignore_index;
     int64_t n = 0, room = rp_meta_elems(rp_tensor_meta(t->targets));
 
     for (int64_t i = 0; i < b->rows * b->length; i++) {

@@ -22,7 +22,7 @@ static inline uint64_t mix(uint64_t x)
 static void sum_range(const void *arg, int64_t from, int64_t to)
 {
     const summing *s = arg;
-    const void *data = rp_tensor_data(s->param->tensor);
+    const void *data = rp__tensor_data(s->param->tensor);
     bool narrow      = s->param->whole.dtype == RP_BF16;
     int64_t first    = s->param->slice.first;
     uint64_t sum     = 0;

@@ -16,7 +16,7 @@ const rp_kernels *rp__optim_kernels(const rp_optim *o, const rp_tensor *param, c
     return fast ? rp__kernels_cpu() : rp__kernels_none();
 }
 
-static void *data_of(const rp_tensor *t) { return t ? rp_tensor_data(t) : NULL; }
+static void *data_of(const rp_tensor *t) { return t ? rp__tensor_data(t) : NULL; }
 
 static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
 {
@@ -75,7 +75,7 @@ static void fill_fresh(const rp_optim *o, const rp_shelf_view *v)
     for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
         if (v->fresh >> k & 1) memset(v->part[k], 0, (size_t)(v->count * rp_dtype_bytes(o->config.state_dtype)));
     if (!(v->fresh >> RP_OPTIM_MASTER & 1)) return;
-    const uint16_t *from = element(rp_tensor_data(param), RP_BF16, v->first);
+    const uint16_t *from = element(rp__tensor_data(param), RP_BF16, v->first);
     float *master        = v->part[RP_OPTIM_MASTER];
     for (int64_t e = 0; e < v->count; e++) master[e] = rp__f32_from_bf16(from[e]);
 }

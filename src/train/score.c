@@ -20,7 +20,7 @@ static rp_status make_batch(rp_ctx *ctx, const int32_t *ids, int64_t n, rp_model
     RP_TRY(ids_tensor(ctx, "tokens", n, &batch->tokens));
     RP_TRY(ids_tensor(ctx, "labels", n, &batch->labels));
     RP_TRY(rp_tensor_write_i32(batch->tokens, ids, n));
-    int32_t *label = rp_tensor_data(batch->labels);
+    int32_t *label = rp__tensor_data(batch->labels);
     memcpy(label, ids + 1, (size_t)(n - 1) * sizeof *label);
     label[n - 1] = NO_LABEL;
     return RP_OK;

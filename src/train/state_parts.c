@@ -43,7 +43,7 @@ static rp_status put_tensor(rp_safetensors_writer *w, const rp_state_tensor *t, 
 {
     int64_t size = rp_dtype_bytes(rp__state_whole(t)->dtype), all = rp__state_slice(t).count, n = all;
     rp_checksum sum = rp__checksum_begin();
-    void *data      = t->tensor ? rp_tensor_data(t->tensor) : NULL;
+    void *data      = t->tensor ? rp__tensor_data(t->tensor) : NULL;
 
     for (int64_t at = 0; at < all; at += n) {
         if (!t->tensor) RP_TRY(rp__optim_window(t->optim, t->at, at, &data, &n));

@@ -21,6 +21,7 @@ static rp_status write_page(rp_ctx *ctx, const rp_recipe *recipe, const rp_forec
 
 rp_status rp_trainer_report(rp_trainer *trainer)
 {
+    RP_GIVEN(NULL, trainer);
     const rp_recipe *recipe = rp__trainer_recipe(trainer);
     rp_ctx *ctx             = rp__model_ctx(rp__trainer_model(trainer));
     rp_forecast forecast;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "reprise/op.h"
+#include "reprise/ops.h"
 
 static rp_tensor *tensor_of(rp_ctx *ctx, rp_dtype dtype, int64_t n)
 {
@@ -119,6 +120,149 @@ static void a_view_that_is_none_is_refused_with_what_it_is(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- writes that no function of the library makes ---- */
+
+/* loss = the sum of x * w, which backward reads */
+static rp_tensor *sum_of_product(rp_ctx *ctx, rp_tensor *x, rp_tensor *w)
+{
+    rp_tensor *in[] = { x, w }, *product = NULL, *loss = NULL;
+
+    assert_ok(ctx, rp_apply(ctx, "mul", NULL, in, 2, &product));
+    assert_ok(ctx, rp_apply(ctx, "sum", &(rp_attr_dim){ 0 }, &product, 1, &loss));
+    rp_tensor_unref(product);
+    return loss;
+}
+
+typedef void (*scribble)(rp_tensor *t, float *address);
+
+static void write_at_a_new_address(rp_tensor *t, float *address) { (void)address, *(float *)rp_tensor_data(t) = 9; }
+static void write_at_an_old_address_and_say_so(rp_tensor *t, float *address) { *address = 9, rp_tensor_touch(t); }
+static void write_an_element(rp_tensor *t, float *address) { (void)address, rp_elem_put(t, 1, 9); }
+static void write_a_row(rp_tensor *t, float *address) { (void)address, rp_row_put(t, 0, (double[]){ 9, 9, 9 }); }
+static void look(rp_tensor *t, float *address) { (void)address, assert_true(*(const float *)rp_tensor_peek(t) == 1 && rp_elem_get(t, 1) == 2); }
+
+static rp_status backward_after(scribble f)
+{
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_tensor *x = tensor_of(ctx, RP_F32, 3), *w = tensor_of(ctx, RP_F32, 3);
+
+    assert_ok(ctx, rp_tensor_write(x, (double[]){ 1, 2, 3 }, 3));
+    assert_ok(ctx, rp_tensor_write(w, (double[]){ 4, 5, 6 }, 3));
+    assert_ok(ctx, rp_tensor_require_grad(w, true));
+    float *address  = rp_tensor_data(x);
+    rp_tensor *loss = sum_of_product(ctx, x, w);
+    f(x, address);
+    rp_status status = rp_backward(ctx, loss);
+    if (status == RP_OK) assert_true(rp_elem_get(rp_tensor_grad(w), 1) == 2);
+    rp_tensor_unref(loss);
+    rp_tensor_unref(x);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+    return status;
+}
+
+static void a_write_between_forward_and_backward_is_an_error_however_it_is_made(void **state)
+{
+    (void)state;
+    assert_int_equal(backward_after(write_at_a_new_address), RP_ERR_MUTATED);
+    assert_int_equal(backward_after(write_at_an_old_address_and_say_so), RP_ERR_MUTATED);
+    assert_int_equal(backward_after(write_an_element), RP_ERR_MUTATED);
+    assert_int_equal(backward_after(write_a_row), RP_ERR_MUTATED);
+    assert_int_equal(backward_after(look), RP_OK);
+}
+
+/* ---- at the wrong time ---- */
+
+static void a_gradient_is_wanted_before_the_first_use_or_refused(void **state)
+{
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_tensor *x = tensor_of(ctx, RP_F32, 3), *w = tensor_of(ctx, RP_F32, 3);
+
+    (void)state;
+    assert_ok(ctx, rp_tensor_require_grad(w, true));
+    rp_tensor *loss = sum_of_product(ctx, x, w);
+    assert_int_equal(rp_tensor_require_grad(x, true), RP_ERR_STATE);
+    assert_int_equal(rp_tensor_require_grad(w, false), RP_ERR_STATE);
+    assert_int_equal(rp_tensor_require_grad(loss, true), RP_ERR_STATE);
+    assert_ok(ctx, rp_tensor_require_grad(w, true));
+    assert_ok(ctx, rp_backward(ctx, loss));
+    assert_ok(ctx, rp_tensor_require_grad(x, true));
+    rp_tensor_unref(loss);
+    rp_tensor_unref(x);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
+/* ---- objects of another context ---- */
+
+typedef struct { rp_tensor *t; rp_policy *policy; rp_module *module; } things;
+
+static rp_status pass_on(rp_ctx *ctx, void *user, rp_tensor *const *inputs, rp_tensor **outputs)
+{
+    (void)ctx, (void)user;
+    *outputs = rp_tensor_ref(inputs[0]);
+    return RP_OK;
+}
+
+static things things_of(rp_ctx *ctx)
+{
+    things of = { tensor_of(ctx, RP_F32, 3), NULL, NULL };
+
+    assert_ok(ctx, rp_policy_new(ctx, "mine", &of.policy));
+    assert_ok(ctx, rp_module_new(ctx, NULL, "", "Mine", pass_on, NULL, &of.module));
+    assert_ok(ctx, rp_tensor_require_grad(of.t, true));
+    return of;
+}
+
+static void things_free(things *of)
+{
+    rp_tensor_unref(of->t);
+    rp_module_free(of->module);
+    rp_policy_free(of->policy);
+}
+
+#define REFUSED(ctx, call) \
+    do { \
+        assert_int_equal(call, RP_ERR_ARG); \
+        if (!strstr(rp_error(ctx), "of another context")) fail_msg("%s: %s", #call, rp_error(ctx)); \
+    } while (0)
+
+static void every_function_of_two_objects_refuses_those_of_two_contexts(void **state)
+{
+    static const rp_checkpoint_function functions[] = { pass_on };
+    rp_ctx *ctx = test_ctx(NULL), *far = test_ctx(NULL);
+    things here = things_of(ctx), there = things_of(far);
+    rp_tensor *loss = sum_of_product(ctx, here.t, here.t), *in[] = { here.t, there.t }, *y = NULL;
+    const rp_checkpoint_options alien = { .policy = there.policy };
+    rp_module *child = NULL;
+    rp_model *model  = NULL;
+
+    (void)state;
+    REFUSED(ctx, rp_apply(ctx, "mul", NULL, in, 2, &y));
+    REFUSED(far, rp_backward(far, loss));
+    REFUSED(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .only = &there.t, .n_only = 1 }));
+    REFUSED(ctx, rp_module_new(ctx, there.module, "child", "Mine", pass_on, NULL, &child));
+    REFUSED(ctx, rp_checkpoint(ctx, pass_on, NULL, in, &alien, &y));
+    REFUSED(ctx, rp_checkpoint_sequential(ctx, functions, NULL, 1, 1, here.t, &alien, &y));
+    REFUSED(ctx, rp_checkpoint_sequential(ctx, functions, NULL, 1, 1, there.t, NULL, &y));
+    REFUSED(ctx, rp_set_policy(ctx, there.policy));
+    REFUSED(ctx, rp_module_policy(here.module, there.policy));
+    REFUSED(ctx, rp_model_new(ctx, RP_SOURCE_DIR "/recipes/tiny_llama/config.json", &(rp_model_options){ .policy = there.policy }, &model));
+    assert_ok(ctx, rp_model_new(ctx, RP_SOURCE_DIR "/recipes/tiny_llama/config.json", NULL, &model));
+    REFUSED(ctx, rp_model_logits(model, there.t, &y));
+    REFUSED(ctx, rp_model_loss(model, there.t, here.t, 1, &y));
+    REFUSED(ctx, rp_model_loss(model, here.t, there.t, 1, &y));
+    assert_null(y);
+    assert_null(child);
+    rp_forget(ctx);
+    rp_tensor_unref(loss);
+    rp_model_free(model);
+    things_free(&here);
+    things_free(&there);
+    test_ctx_free(ctx);
+    test_ctx_free(far);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +272,9 @@ int main(void)
         cmocka_unit_test(a_shape_that_is_none_is_refused_with_what_it_is),
         cmocka_unit_test(a_view_that_is_none_is_refused_with_what_it_is),
         cmocka_unit_test(a_slice_of_any_numbers_lies_within_or_is_refused),
+        cmocka_unit_test(a_write_between_forward_and_backward_is_an_error_however_it_is_made),
+        cmocka_unit_test(a_gradient_is_wanted_before_the_first_use_or_refused),
+        cmocka_unit_test(every_function_of_two_objects_refuses_those_of_two_contexts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
