@@ -5,6 +5,7 @@
 
 #include "io/chat.h"
 #include "io/text_ids.h"
+#include "io/utf8.h"
 #include "models/adapter.h"
 
 /* A key stands for all under it. The first one only where a length is asked for. */
@@ -105,11 +106,21 @@ static rp_status check_ids(const cli_model *m, const int32_t *ids, int64_t n)
     return RP_OK;
 }
 
+static rp_status check_utf8(const cli_model *m, const char *prompt, int64_t bytes)
+{
+    int64_t valid = rp__utf8_valid(prompt, bytes);
+
+    RP_CHECK(m->run.ctx, valid == bytes, RP_ERR_ARG, "the prompt is not UTF-8: byte %" PRId64 " is 0x%02x, which belongs to no character", valid,
+             (uint8_t)prompt[valid]);
+    return RP_OK;
+}
+
 rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
 {
     int32_t *made = NULL;
     int64_t n     = 0;
 
+    RP_TRY(check_utf8(m, text, bytes));
     RP_TRY(rp__tokenizer_encode(m->tokenizer, text, bytes, &made, &n));
     rp_status status = check_ids(m, made, n);
     if (status != RP_OK) {
@@ -149,6 +160,7 @@ rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, i
     RP_TRY(rp__text_file_open(m->run.ctx, path, &file));
     rp_status status = rp__text_file_check(file);
     if (status == RP_OK) status = rp__text_ids(m->run.ctx, file, rp__text_ids_feed, m->tokenizer, append, &all);
+    if (status == RP_OK && !rp__text_file_bytes(file)) status = rp_fail(m->run.ctx, RP_ERR_FORMAT, "'%s' is empty", path);
     rp__text_file_close(file);
     if (status != RP_OK) {
         rp__release(all.ids);
@@ -177,15 +189,11 @@ rp_status cli_model_ask(cli_model *m, const char *path, const char *says, char *
 {
     rp_chat *chat        = NULL;
     rp_template_text all = { 0 };
-    json_error_t e;
 
+    RP_TRY(check_utf8(m, says, (int64_t)strlen(says)));
     RP_TRY(open_chat(m, path, &chat));
-    json_t *messages = json_pack_ex(&e, 0, "[{s:s, s:s}]", "role", "user", "content", says);
-    rp_status status = RP_OK;
-    if (messages) status = rp__chat_ask(chat, messages, &all);
-    else if (json_error_code(&e) == json_error_invalid_utf8)
-        status = rp_fail(m->run.ctx, RP_ERR_ARG, "the prompt is not UTF-8, as chat templates want it");
-    else status = rp_fail(m->run.ctx, RP_ERR_MEMORY, "cannot allocate a conversation");
+    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", says);
+    rp_status status = messages ? rp__chat_ask(chat, messages, &all) : rp_fail(m->run.ctx, RP_ERR_MEMORY, "cannot allocate a conversation");
     json_decref(messages);
     rp__chat_free(chat);
     if (status == RP_OK) *text = all.text;

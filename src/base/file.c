@@ -124,6 +124,14 @@ static rp_status read_all(rp_ctx *ctx, const char *path, int fd, int64_t cap_byt
     return RP_OK;
 }
 
+/* Editors put a byte-order mark before UTF-8; no reader wants it. */
+static void drop_mark(char *text, int64_t *bytes)
+{
+    if (*bytes < 3 || memcmp(text, "\xef\xbb\xbf", 3)) return;
+    *bytes -= 3;
+    memmove(text, text + 3, (size_t)*bytes + 1);
+}
+
 rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char **text, int64_t *bytes)
 {
     char *all = NULL;
@@ -132,8 +140,10 @@ rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char *
     if (fd < 0) return rp__io_fail(ctx, "open", path);
     rp_status status = read_all(ctx, path, fd, cap_bytes, &all, bytes);
     close(fd);
-    if (status == RP_OK) *text = all;
-    else rp__release(all);
+    if (status == RP_OK) {
+        drop_mark(all, bytes);
+        *text = all;
+    } else rp__release(all);
     return status;
 }
 

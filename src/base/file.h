@@ -41,7 +41,7 @@ rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t
 /* The pages of these bytes leave resident memory; reading them again fetches them again. Pages shared with neighbours go too. */
 void rp__file_drop(const rp_file_map *map, int64_t offset, int64_t bytes);
 
-/* A whole small file with a terminating zero after its bytes; *text is yours to rp__release.
+/* A whole small file with a terminating zero after its bytes, without a byte-order mark before them; *text is yours to rp__release.
  * errors  RP_ERR_FORMAT longer than cap_bytes */
 rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char **text, int64_t *bytes);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "io/text_file_inside.h"
+#include "io/utf8.h"
 
 static const rp_unpacker *const kinds[] = { &rp__text_file_gzip, &rp__text_file_zstd };
 
@@ -18,6 +19,12 @@ struct rp_text_file {
     rp_packed packed;                   /* what is left of them */
     int64_t raw_end;                    /* of the file's bytes, how many were read into raw */
     bool at_end, between;               /* of the file; whether the packed data may end here */
+    bool begun;                         /* the first bytes were looked at … */
+    char first[3];                      /* … and are these, where they are no byte-order mark */
+    int64_t n_first, first_given;
+    int64_t offset, text_bytes;         /* of the unpacked file: what was read · without the mark */
+    char cut[4];                        /* the beginning of a character at the end of the last read */
+    int64_t n_cut;
     char *line;
     int64_t room, begin, end;           /* of line: what was read and not given out */
 };
@@ -136,10 +143,86 @@ static rp_status read_packed(rp_text_file *in, char *to, int64_t room, int64_t *
     return RP_OK;
 }
 
-rp_status rp__text_file_read(rp_text_file *in, char *to, int64_t room, int64_t *n)
+static rp_status read_bytes(rp_text_file *in, char *to, int64_t room, int64_t *n)
 {
     return in->kind ? read_packed(in, to, room, n) : read_plain(in, to, room, n);
 }
+
+/* The first bytes are held until it is known whether they are a byte-order mark. */
+static rp_status look_at_first(rp_text_file *in)
+{
+    int64_t n = 1;
+
+    for (in->begun = true; n && in->n_first < (int64_t)sizeof in->first; in->n_first += n)
+        RP_TRY(read_bytes(in, in->first + in->n_first, (int64_t)sizeof in->first - in->n_first, &n));
+    if (in->n_first < 3 || memcmp(in->first, "\xef\xbb\xbf", 3)) return RP_OK;
+    in->offset  = in->n_first;
+    in->n_first = 0;
+    return RP_OK;
+}
+
+static rp_status read_behind_mark(rp_text_file *in, char *to, int64_t room, int64_t *n)
+{
+    if (!in->begun) RP_TRY(look_at_first(in));
+    int64_t left = in->n_first - in->first_given;
+    if (!left) return read_bytes(in, to, room, n);
+    *n = left < room ? left : room;
+    memcpy(to, in->first + in->first_given, (size_t)*n);
+    in->first_given += *n;
+    return RP_OK;
+}
+
+/* ---- UTF-8 ---- */
+
+static rp_status not_utf8(const rp_text_file *in, int64_t offset, char byte)
+{
+    return rp_fail(in->ctx, RP_ERR_FORMAT, "'%s' is not UTF-8: byte %" PRId64 "%s is 0x%02x, which belongs to no character; convert the file, as "
+                   "by iconv -f LATIN1 -t UTF-8", in->path, offset, in->kind ? " of its unpacked text" : "", (uint8_t)byte);
+}
+
+/* The character that the last read cut in two. *used: of the n bytes of text, those that belong to it. */
+static rp_status finish_cut(rp_text_file *in, const char *text, int64_t n, int64_t *used)
+{
+    char whole[sizeof in->cut];
+    int64_t bytes = in->n_cut;
+
+    memcpy(whole, in->cut, (size_t)in->n_cut);
+    for (int64_t i = 0; i < n && bytes < (int64_t)sizeof whole; i++) whole[bytes++] = text[i];
+    int64_t valid = rp__utf8_valid(whole, bytes);
+    if (valid) {
+        *used     = valid - in->n_cut;
+        in->n_cut = 0;
+        return RP_OK;
+    }
+    if (!n || rp__utf8_unfinished(whole, bytes) != bytes) return not_utf8(in, in->offset - in->n_cut, whole[0]);
+    memcpy(in->cut, whole, (size_t)bytes);
+    in->n_cut = bytes;
+    *used     = n;
+    return RP_OK;
+}
+
+static rp_status check_utf8(rp_text_file *in, const char *text, int64_t n)
+{
+    int64_t at = 0;
+
+    if (in->n_cut) RP_TRY(finish_cut(in, text, n, &at));
+    at += rp__utf8_valid(text + at, n - at);
+    if (at < n && rp__utf8_unfinished(text + at, n - at) != n - at) return not_utf8(in, in->offset + at, text[at]);
+    if (at < n) memcpy(in->cut, text + at, (size_t)(n - at));
+    if (at < n) in->n_cut = n - at;
+    return RP_OK;
+}
+
+rp_status rp__text_file_read(rp_text_file *in, char *to, int64_t room, int64_t *n)
+{
+    RP_TRY(read_behind_mark(in, to, room, n));
+    RP_TRY(check_utf8(in, to, *n));
+    in->offset += *n;
+    in->text_bytes += *n;
+    return RP_OK;
+}
+
+int64_t rp__text_file_bytes(const rp_text_file *in) { return in->text_bytes; }
 
 /* ---- lines ---- */
 

@@ -1,7 +1,8 @@
 /* io/text_file.h -- a file of text read from its beginning to its end, whatever it is packed with.
  *
- *   file ─ 64 KiB ─▶ gzip 1f 8b │ zstd 28 b5 2f fd │ as it is ─ 64 KiB ─▶ bytes, lines
+ *   file ─ 64 KiB ─▶ gzip 1f 8b │ zstd 28 b5 2f fd │ as it is ─▶ without its byte-order mark ─▶ UTF-8 ─ 64 KiB ─▶ bytes, lines
  *
+ * Text is UTF-8. Every read checks it, so no reader of text can take other bytes. A byte-order mark at the beginning is dropped.
  * The first bytes decide, not the name; none of the packed kinds is text. Members and frames that follow each other are one text,
  * as their programs make them. Memory is what is above, a line, and what zstd was told to look back (128 MiB at most).
  */
@@ -22,9 +23,12 @@ void rp__text_file_close(rp_text_file *file);
  * errors  RP_ERR_FORMAT another kind of file, named, or a zero byte, which no text has */
 rp_status rp__text_file_check(const rp_text_file *file);
 
-/* Up to `room` bytes; *n is 0 at the end alone. errors RP_ERR_FORMAT it is cut short or damaged, with the byte of the file · RP_ERR_IO */
+/* Read up to `room` bytes; *n is 0 at the end only.
+ * errors  RP_ERR_FORMAT it is not UTF-8, with the offset of the first bad byte; or it is cut short or damaged, with the byte of the file · RP_ERR_IO */
 rp_status rp__text_file_read(rp_text_file *file, char *to, int64_t room, int64_t *n);
 /* The next line with its newline, which the last one may lack; borrowed until the next call. *line is NULL at the end. */
 rp_status rp__text_file_line(rp_text_file *file, const char **line, int64_t *bytes);
+/* Bytes of text read so far; a byte-order mark is not counted. */
+int64_t rp__text_file_bytes(const rp_text_file *file);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "io/gguf.h"
 #include "io/tokenizer.h"
+#include "io/utf8.h"
 
 /* ---- growing arrays ---- */
 
@@ -27,15 +28,11 @@ rp_status rp__bytes_room(rp_ctx *ctx, rp_bytes *bytes, int64_t more);    /* room
 int64_t rp__bytes_next_room(const rp_bytes *bytes, int64_t more);       /* what `room` is after that */
 rp_status rp__bytes_push(rp_ctx *ctx, rp_bytes *bytes, const char *text, int64_t n);
 
-/* ---- utf8.c ---- */
+/* ---- utf8.c, beside utf8.h ---- */
 
 /* The code point at text[0] of valid UTF-8 and its length. */
 int rp__utf8_next(const char *text, int64_t bytes, uint32_t *point);
 int rp__utf8_put(char *out, uint32_t point);        /* 1 to 4 bytes */
-/* First byte that is not part of valid UTF-8, or `bytes`. */
-int64_t rp__utf8_valid(const char *text, int64_t bytes);
-/* How many bytes at the end begin a character whose rest may follow: 0 to 3. */
-int64_t rp__utf8_unfinished(const char *text, int64_t bytes);
 /* The character before text[at], at > 0: where it begins, and what it is. */
 int64_t rp__utf8_before(const char *text, int64_t at, uint32_t *point);
 /* Append the text with each maximal invalid subpart replaced by U+FFFD. */

@@ -2,7 +2,7 @@
  *
  *   [bos] prompt answer [eos]     prompt and answer are tokenised apart, so the border between them is exact. Without
  *                                 train_on_input, bos and prompt are no targets; the eos is, a model must learn to stop
- * Blank lines are passed over. A byte-order mark and CR before the newline are allowed.
+ * Blank lines are passed over. CR before the newline is allowed.
  */
 #include "train/data_store.h"
 
@@ -67,10 +67,6 @@ static rp_status put_line(const rp_read_job *job, int64_t number, const char *te
     char place[48];
     json_error_t e;
 
-    if (number == 1 && bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
-        text += 3;
-        bytes -= 3;
-    }
     while (bytes && strchr(" \t\r\n", text[bytes - 1]) && text[bytes - 1]) bytes--;
     if (!bytes) return RP_OK;
     snprintf(place, sizeof place, ", line %" PRId64, number);

@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include "io/text_file.h"
+#include "io/utf8.h"
 #include "train/temp.h"
 
 typedef struct { char *at; size_t n; } blob;
@@ -248,6 +249,92 @@ static void what_follows_packed_data_must_be_packed(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- UTF-8 ---- */
+
+/* The first byte of `text` that is not UTF-8 is told with its offset, whatever the portions and the packing; without one all is read. */
+static void assert_told(rp_ctx *ctx, const temp_dir *dir, blob text)
+{
+    static const int64_t portions[] = { 1, 2, 3, 7, 1 << 16 };
+    size_t bad = (size_t)rp__utf8_valid(text.at, (int64_t)text.n);
+    char wanted[320];
+
+    for (int k = 0; k < RP_COUNT(packers); k++) {
+        blob packed = packers[k](text), got;
+        const char *path = temp_write(dir, "f", packed.at, packed.n);
+        snprintf(wanted, sizeof wanted, "'%s' is not UTF-8: byte %zu%s is 0x%02x, which belongs to no character; convert the file, as by iconv -f "
+                 "LATIN1 -t UTF-8", path, bad, k ? " of its unpacked text" : "", bad < text.n ? (uint8_t)text.at[bad] : 0);
+        for (int p = 0; p < RP_COUNT(portions); p++) {
+            rp_status status = read_all(ctx, path, portions[p], &got);
+            assert_int_equal(status, bad < text.n ? RP_ERR_FORMAT : RP_OK);
+            if (status != RP_OK) assert_string_equal(rp_error(ctx), wanted);
+            else assert_memory_equal(got.at, text.at, text.n);
+            free(got.at);
+        }
+        free(packed.at);
+    }
+}
+
+static void text_that_is_not_utf8_is_refused_with_its_first_bad_byte(void **state)
+{
+    static const char *const texts[] = { "caf\xe9", "\xe9t\xe9", "a\x80", "a\xc3", "\xc3\xa9\xe2\x82", "\xe2\x82" "a", "\xed\xa0\x80", "\xc0\xaf", "\xf0\x9f\x98",
+                                         "\xf0\x9f\x98" "a", "\xf4\x90\x80\x80", "\xff" };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(texts); i++) assert_told(ctx, &dir, (blob){ (char *)texts[i], strlen(texts[i]) });
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* Characters of all lengths across every buffer, whole and with one byte of them changed. */
+static void characters_that_reads_cut_are_whole(void **state)
+{
+    static const char *const letters[] = { "a", "\xc3\xa9", "\xe4\xb8\xad", "\xf0\x9f\x98\x80" };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    blob text    = { malloc(70000), 0 };
+    uint32_t x   = 3;
+
+    (void)state;
+    while (text.n < 66000) {
+        x                = x * 1664525u + 1013904223u;
+        const char *each = letters[x >> 30];
+        memcpy(text.at + text.n, each, strlen(each));
+        text.n += strlen(each);
+    }
+    assert_told(ctx, &dir, text);
+    for (size_t at = 65533; at < 65540; at++) {
+        char was    = text.at[at];
+        text.at[at] = '\xff';
+        assert_told(ctx, &dir, text);
+        text.at[at] = was;
+    }
+    free(text.at);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void a_byte_order_mark_is_no_text(void **state)
+{
+    static const struct { const char *bytes, *text; } cases[] = {
+        { "\xef\xbb\xbf", "" }, { "\xef\xbb\xbf" "a", "a" }, { "\xef\xbb\xbf\xef\xbb\xbf", "\xef\xbb\xbf" }, { "a\xef\xbb\xbf", "a\xef\xbb\xbf" }, { "ab", "ab" },
+    };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++)
+        for (int k = 0; k < RP_COUNT(packers); k++) {
+            blob packed = packers[k]((blob){ (char *)cases[i].bytes, strlen(cases[i].bytes) });
+            for (int64_t portion = 1; portion < 5; portion++)
+                assert_reads(ctx, &dir, packed, portion, (blob){ (char *)cases[i].text, strlen(cases[i].text) });
+            free(packed.at);
+        }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void what_is_no_text_is_named(void **state)
 {
     static const struct { blob bytes; const char *says; } cases[] = {
@@ -282,6 +369,9 @@ int main(void)
         cmocka_unit_test(a_packed_file_cut_short_is_refused_wherever_it_was_cut),
         cmocka_unit_test(a_damaged_byte_never_changes_the_text),
         cmocka_unit_test(what_follows_packed_data_must_be_packed),
+        cmocka_unit_test(text_that_is_not_utf8_is_refused_with_its_first_bad_byte),
+        cmocka_unit_test(characters_that_reads_cut_are_whole),
+        cmocka_unit_test(a_byte_order_mark_is_no_text),
         cmocka_unit_test(what_is_no_text_is_named),
     };
 

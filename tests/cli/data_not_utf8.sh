@@ -1,0 +1,31 @@
+# Text in another encoding is refused with its first bad byte, wherever text is read; a byte-order mark is no part of a text.
+mkdir m && cp "$SOURCE"/tests/golden/models/smollm2/config.json "$SOURCE"/tests/golden/models/smollm2/model.safetensors "$SOURCE"/recipes/tiny_llama/tokenizer.json m
+exits() { "$@"; echo "exit $?"; }
+train() { reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json output_dir=out "$@"; }
+printf 'caf\351\n' >latin1.txt
+printf '{"text": "caf\351"}\n' >latin1.jsonl
+printf '[{"text": "caf\351"}]\n' >latin1.json
+gzip -kn latin1.txt
+exits train dataset.path=latin1.txt
+exits train dataset.path=latin1.txt.gz
+exits train dataset.path=latin1.jsonl dataset.format=jsonl
+exits train dataset.path=latin1.json dataset.format=jsonl
+exits reprise tokenize m <latin1.txt
+exits reprise eval m --data latin1.txt
+exits reprise generate m -p "$(printf 'A\377')"
+: >empty
+printf '\357\273\277' >mark
+exits reprise eval m --data empty
+exits reprise eval m --data mark
+# With the mark and without it: the same ids, the same recipe, the same model and template.
+printf '\357\273\277THE DOG' | reprise tokenize m --json
+printf 'THE DOG' | reprise tokenize m --json
+{ printf '\357\273\277'; cat "$SOURCE/recipes/tiny_from_scratch.yaml"; } >marked.yaml
+reprise validate --resolved marked.yaml '~dataset' >a
+reprise validate --resolved tiny_from_scratch '~dataset' | diff - a && echo 'the same recipe'
+mkdir n && cp m/model.safetensors n
+for f in config.json tokenizer.json; do { printf '\357\273\277'; cat m/$f; } >n/$f; done
+for d in m n; do echo "{% for m in messages %}<{{ m['content'] }}>{% endfor %}" >$d/chat_template.jinja; done
+{ printf '\357\273\277'; cat m/chat_template.jinja; } >n/chat_template.jinja
+for d in m n; do reprise generate $d -p AB --chat -n 5 -t 0 dtype=fp32 >$d.out; done
+cmp m.out n.out && echo 'the same model and template'
