@@ -35,6 +35,14 @@ static const char *ranks_text(int n, char out[RP_SIZE_CHARS])
     return out;
 }
 
+static void print_data(const char *what, const rp_recipe_dataset *d, const rp_data_info *info)
+{
+    char text[RP_DATA_TEXT_CHARS], line[CLI_LINE_CHARS];
+
+    fprintf(stderr, "%-15s%s\n", what, cli_one_line(rp__data_text(info, d->path.first, d->path.all.n, text), line));
+    if (info->n_skipped) fprintf(stderr, "%-15sthe first of %" PRId64 ": %s\n", "skipped", info->n_skipped, cli_one_line(info->first_skipped, line));
+}
+
 static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
@@ -44,9 +52,8 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", cli_one_line(r->model.path ? r->model.path : r->model.config, name),
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
     if (info->n_trained < info->n_params) fprintf(stderr, "trained        %" PRId64 " of them; the others are frozen\n", info->n_trained);
-    fprintf(stderr, "data           %s%s: %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " sample%s\n", cli_one_line(r->dataset.path.first, name),
-            r->dataset.path.all.n > 1 ? " and others" : "", info->data.n_documents, s_of(info->data.n_documents), info->data.n_tokens, info->data.n_samples,
-            s_of(info->data.n_samples));
+    print_data("data", &r->dataset, &info->data);
+    if (info->val.n_samples) print_data("validation", &r->dataset_val, &info->val);
     fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %s%" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",
             info->first_step + 1, info->n_steps, ranks_text(info->n_ranks, ranks), r->gradient_accumulation_steps, r->batch_size,
             s_of(r->batch_size), r->max_seq_len);

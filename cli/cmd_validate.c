@@ -3,7 +3,10 @@
 
 #include "train/loop.h"
 
-typedef struct { bool resolved, keys; } validate_fields;
+typedef struct { bool resolved, keys, data; } validate_fields;
+
+/* So much data is read without being asked for: a few seconds. */
+#define QUICK_BYTES (INT64_C(16) << 20)
 
 static int print_text(cli *c, rp_status status, const char *text)
 {
@@ -12,7 +15,7 @@ static int print_text(cli *c, rp_status status, const char *text)
 }
 
 /* The names in it, where the model's files are there, and what follows from them. */
-static int try_model(cli *c, const rp_recipe *recipe, const char *name)
+static int try_model(cli *c, const rp_recipe *recipe)
 {
     const char *missing = rp__recipe_missing_file(recipe);
     char file[CLI_LINE_CHARS];
@@ -27,7 +30,36 @@ static int try_model(cli *c, const rp_recipe *recipe, const char *name)
     if (missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", cli_one_line(missing, file));
     else fprintf(stderr, "checkpointing: %s\n", words.regions);
     if (!missing && *words.units) fprintf(stderr, "sharding: %s\n", words.units);
-    fprintf(stderr, "'%s' is a valid recipe\n", name);
+    return CLI_GO;
+}
+
+/* A run reads all of it before its first step; this does where it is little, or asked for. */
+static int try_data(cli *c, const rp_recipe *recipe, bool all)
+{
+    char size[RP_SIZE_CHARS], line[CLI_LINE_CHARS];
+    rp_recipe_data data;
+    rp_report report;
+
+    rp__report_open(&report, c->ctx);
+    rp_status status = rp__recipe_try_data(c->ctx, recipe, all ? INT64_MAX : QUICK_BYTES, &report, &data);
+    int code         = cli_tell(c, &report, status);
+    for (int i = 0; i < data.n && code == CLI_GO; i++) {
+        if (data.set[i].read) fprintf(stderr, "%s: %s\n", data.set[i].key, cli_one_line(data.set[i].text, line));
+        else fprintf(stderr, "note: '%s' was not read: %" PRId64 " file%s of %s; %s\n", data.set[i].key, data.set[i].n_files, data.set[i].n_files == 1 ? "" : "s",
+                     rp__size_text(size, data.set[i].bytes), data.unread);
+        if (*data.set[i].skipped) fprintf(stderr, "%s: the first that is skipped: %s\n", data.set[i].key, cli_one_line(data.set[i].skipped, line));
+    }
+    return code;
+}
+
+static int check(cli *c, const rp_recipe *recipe, const char *name, bool all_data)
+{
+    char file[CLI_LINE_CHARS];
+    int code = try_model(c, recipe);
+
+    if (code == CLI_GO) code = try_data(c, recipe, all_data);
+    if (code != CLI_GO) return code;
+    fprintf(stderr, "'%s' is a valid recipe\n", cli_one_line(name, file));
     return 0;
 }
 
@@ -55,7 +87,7 @@ static int validate(cli *c, const void *given, const cli_args *args)
     if (fields->resolved) {
         rp_status status = rp__recipe_write(recipe, &bump, &text);
         code             = print_text(c, status, text);
-    } else code = try_model(c, recipe, args->word[0]);
+    } else code = check(c, recipe, args->word[0], fields->data);
     rp__bump_free(&bump);
     rp__recipe_free(recipe);
     return code;
@@ -64,14 +96,16 @@ static int validate(cli *c, const void *given, const cli_args *args)
 static const cli_option options[] = {
     { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe, defaults filled in",
       0, 0 },
+    { "data", 0, CLI_FLAG, offsetof(validate_fields, data), NULL, "read the data, however much it is (default: up to 16 MiB)", 0, 0 },
     { "keys", 0, CLI_FLAG, offsetof(validate_fields, keys), NULL, NULL, 0, 0 },
 };
 
 const cli_command cmd_validate = {
     .usage = "CONFIG [KEY=VALUE ...]",
     .about = "Check a recipe and tell every error it has, with its line. CONFIG is a path or the name of a shipped\n"
-             "recipe; KEY=VALUE sets a key, ~KEY removes one. Where the model's files are there, names are held\n"
-             "against it, and the modules that become regions are told.",
+             "recipe; KEY=VALUE sets a key, ~KEY removes one. If the model's files are there, names are checked\n"
+             "against it, and the modules that become regions are printed. The data files must exist. Up to 16 MiB of\n"
+             "them are read as a run would, and counted.",
     CLI_OPTIONS(validate_fields, options),
     .most_words = 1, .settings = true,
     .run = validate,

@@ -67,7 +67,7 @@ static rp_status render(const talk *t, const json_t *messages, size_t n, bool as
     return rp__template_render(c->template, c->variables, RP_CHAT_DATE, out);
 }
 
-static bool is_answer(const json_t *message)
+bool rp__chat_is_answer(const json_t *message)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
 
@@ -137,7 +137,7 @@ static rp_status find_in_whole(const talk *t, rp_template_text *whole, bool *con
     for (size_t i = 0; i < t->n && *consistent; i++) {
         rp_template_text text = { 0 };
         int64_t begin;
-        if (!is_answer(json_array_get(t->messages, i))) continue;
+        if (!rp__chat_is_answer(json_array_get(t->messages, i))) continue;
         RP_TRY(render(t, t->messages, i + 1, false, &text));
         *consistent      = text.bytes <= whole->bytes && !memcmp(text.text, whole->text, (size_t)text.bytes);
         rp_status status = *consistent ? find_begin(t, i, &text, &begin) : RP_OK;
@@ -154,7 +154,7 @@ static rp_status tell_each(const talk *t, rp_chat_fn fn, void *user)
     for (size_t i = 0; i < t->n; i++) {
         rp_template_text text = { 0 };
         int64_t begin;
-        if (!is_answer(json_array_get(t->messages, i))) continue;
+        if (!rp__chat_is_answer(json_array_get(t->messages, i))) continue;
         RP_TRY(render(t, t->messages, i + 1, false, &text));
         rp_status status = find_begin(t, i, &text, &begin);
         if (status == RP_OK) status = add_span(t->chat->ctx, &text, begin, text.bytes);

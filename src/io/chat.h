@@ -32,6 +32,9 @@ rp_status rp__chat_load(rp_ctx *ctx, const char *path, const char *file, rp_chat
 rp_status rp__chat_new(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, const json_t *tokens, rp_chat **out);
 void rp__chat_free(rp_chat *chat);
 
+/* Is a message one of the model's, by its role: assistant or model? */
+bool rp__chat_is_answer(const json_t *message);
+
 /* Told of each text, once or more; the spans are its answers, in order. What it is given dies when it returns. */
 typedef rp_status (*rp_chat_fn)(void *user, const rp_template_text *text);
 

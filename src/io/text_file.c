@@ -148,16 +148,29 @@ static rp_status read_bytes(rp_text_file *in, char *to, int64_t room, int64_t *n
     return in->kind ? read_packed(in, to, room, n) : read_plain(in, to, room, n);
 }
 
-/* The first bytes are held until it is known whether they are a byte-order mark. */
-static rp_status look_at_first(rp_text_file *in)
+static rp_status fill_first(rp_text_file *in)
 {
     int64_t n = 1;
 
-    for (in->begun = true; n && in->n_first < (int64_t)sizeof in->first; in->n_first += n)
+    for (in->n_first = 0; n && in->n_first < (int64_t)sizeof in->first; in->n_first += n)
         RP_TRY(read_bytes(in, in->first + in->n_first, (int64_t)sizeof in->first - in->n_first, &n));
+    return RP_OK;
+}
+
+/* The first bytes are held until it is known whether they are a byte-order mark. */
+static rp_status look_at_first(rp_text_file *in)
+{
+    in->begun = true;
+    RP_TRY(fill_first(in));
     if (in->n_first < 3 || memcmp(in->first, "\xef\xbb\xbf", 3)) return RP_OK;
-    in->offset  = in->n_first;
-    in->n_first = 0;
+    in->offset = in->n_first;
+    return fill_first(in);
+}
+
+rp_status rp__text_file_empty(rp_text_file *in, bool *empty)
+{
+    if (!in->begun) RP_TRY(look_at_first(in));
+    *empty = !in->n_first;
     return RP_OK;
 }
 

@@ -23,6 +23,8 @@ void rp__text_file_close(rp_text_file *file);
  * errors  RP_ERR_FORMAT another kind of file, named, or a zero byte, which no text has */
 rp_status rp__text_file_check(const rp_text_file *file);
 
+/* Before the first read: has it no text, but a byte-order mark? errors as of reading */
+rp_status rp__text_file_empty(rp_text_file *file, bool *empty);
 /* Read up to `room` bytes; *n is 0 at the end only.
  * errors  RP_ERR_FORMAT it is not UTF-8, with the offset of the first bad byte; or it is cut short or damaged, with the byte of the file · RP_ERR_IO */
 rp_status rp__text_file_read(rp_text_file *file, char *to, int64_t room, int64_t *n);

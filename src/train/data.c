@@ -1,12 +1,9 @@
 /* train/data.c -- from files to a store, from a store to batches: see data.h. */
 #include "train/data.h"
 
-#include <errno.h>
-#include <glob.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "train/data_files.h"
 #include "train/data_store.h"
 #include "train/shuffle.h"
 
@@ -14,7 +11,8 @@ struct rp_data {
     rp_ctx *ctx;
     rp_data_config config;              /* its texts are dead after open */
     rp_store *store;
-    int64_t n_samples, steps_per_epoch, step_samples;       /* step_samples: of a global step */
+    rp_store_counts n;
+    int64_t n_files, steps_per_epoch, step_samples;         /* step_samples: of a global step */
     int64_t counted_step;               /* of which `counted` tells; -1: none */
     rp_data_step counted;
     uint32_t *words;                    /* one sample */
@@ -25,7 +23,7 @@ struct rp_data {
 typedef struct { const char *name; rp_status (*read)(const rp_read_job *job); } format;
 
 static const format formats[] = {
-#define RP_DATA_FORMAT(name) { #name, rp__read_##name },
+#define RP_DATA_FORMAT(name, extensions) { #name, rp__read_##name },
 #include "train/data_formats.def"
 #undef RP_DATA_FORMAT
 };
@@ -79,74 +77,70 @@ static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_confi
 
 /* ---- files ---- */
 
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
+/* A file of which nothing was begun or skipped has nothing in it. */
 static rp_status read_file(const rp_read_job *job, const format *f)
 {
-    struct stat info;
+    rp_store_counts before = rp__store_counts(job->store);
 
-    RP_CHECK(job->ctx, !stat(job->path, &info), RP_ERR_CONFIG, "cannot open '%s': %s", job->path, strerror(errno));
-    RP_CHECK(job->ctx, !S_ISDIR(info.st_mode), RP_ERR_CONFIG, "%s.path: '%s' is a folder; name files, as in '%s/*'",
-             job->what, job->path, job->path);
-    return f->read(job);
+    RP_TRY(f->read(job));
+    RP_TRY(rp__store_end(job->store));
+    rp_store_counts after = rp__store_counts(job->store);
+    if (after.tokens > before.tokens || after.skipped > before.skipped) return RP_OK;
+    return rp__store_skip(job->store, job->path, "", "it is empty");
 }
 
-static rp_status read_matches(rp_read_job *job, const format *f, glob_t *g)
+static rp_status read_all(rp_data *d, rp_read_job *job, const format *f)
 {
-    qsort(g->gl_pathv, g->gl_pathc, sizeof g->gl_pathv[0], by_bytes);
-    for (size_t i = 0; i < g->gl_pathc; i++) {
-        job->path = g->gl_pathv[i];
-        RP_TRY(read_file(job, f));
+    rp_data_files files;
+    rp_status status = rp__data_files(d->ctx, job->what, job->config, &files);
+
+    d->n_files = files.n;
+    for (int64_t i = 0; i < files.n && status == RP_OK; i++) {
+        job->path = files.path[i];
+        status    = read_file(job, f);
     }
-    return RP_OK;
-}
-
-/* A path that exists is itself, brackets and stars in its name or not. */
-static rp_status read_path(rp_read_job *job, const format *f)
-{
-    struct stat info;
-    glob_t g = { 0 };
-
-    if (!stat(job->path, &info)) return read_file(job, f);
-    int failed = glob(job->path, GLOB_NOSORT, NULL, &g);
-    rp_status status = failed == GLOB_NOSPACE
-                           ? rp_fail(job->ctx, RP_ERR_MEMORY, "cannot list '%s': memory ran out", job->path)
-                       : failed ? rp_fail(job->ctx, RP_ERR_MATCH, "%s.path: no file matches '%s'", job->what, job->path)
-                                : read_matches(job, f, &g);
-    globfree(&g);
+    rp__data_files_free(&files);
     return status;
-}
-
-/* In the order of the list, the files of a glob bytewise. */
-static rp_status read_all(rp_read_job *job, const format *f)
-{
-    for (int i = 0; i < job->config->n_paths; i++) {
-        job->path = job->config->paths[i];
-        RP_TRY(read_path(job, f));
-    }
-    return job->config->n_paths ? RP_OK : read_path(job, f);
 }
 
 /* ---- opening ---- */
 
 static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
 
-static rp_status count_samples(rp_data *d, const char *what)
+/* "; 3 were skipped, the first is …" */
+static void say_skipped(const rp_data *d, char out[RP_ERROR_CHARS])
 {
-    char wants[160] = "one is needed";
-    const rp_data_config *c = &d->config;
-    int64_t tokens = rp__store_n_tokens(d->store), documents = rp__store_n_documents(d->store);
+    out[0] = 0;
+    if (d->n.skipped)
+        snprintf(out, RP_ERROR_CHARS, "; %" PRId64 " %s skipped, the first: %s", d->n.skipped, d->n.skipped == 1 ? "was" : "were",
+                 rp__store_first_skipped(d->store));
+}
 
-    d->step_samples    = c->batch_size * c->accumulation * c->ranks;
-    d->n_samples       = c->packed ? tokens / c->max_seq_len : documents;
-    d->steps_per_epoch = d->n_samples / d->step_samples;
-    if (d->steps_per_epoch >= 1) return RP_OK;
+static rp_status too_little(const rp_data *d, const char *what)
+{
+    char wants[160] = "one is needed", skipped[RP_ERROR_CHARS];
+    const rp_data_config *c = &d->config;
+    const rp_store_counts *n = &d->n;
+
+    say_skipped(d, skipped);
+    if (n->skipped && !n->samples)
+        return rp_fail(d->ctx, RP_ERR_CONFIG, "%s has nothing to learn from: no sample has a target%s", what, skipped);
     if (d->step_samples > 1)
         snprintf(wants, sizeof wants, "a step takes %" PRId64 " (batch_size %" PRId64 " x gradient_accumulation_steps %" PRId64 " x %d rank%s)",
                  d->step_samples, c->batch_size, c->accumulation, c->ranks, s_of(c->ranks));
     return rp_fail(d->ctx, RP_ERR_CONFIG, "%s has too little data: %" PRId64 " token%s in %" PRId64 " document%s make %" PRId64
-                   " sample%s of max_seq_len %" PRId64 ", %s", what, tokens, s_of(tokens), documents, s_of(documents), d->n_samples,
-                   s_of(d->n_samples), c->max_seq_len, wants);
+                   " sample%s of max_seq_len %" PRId64 ", %s%s", what, n->tokens, s_of(n->tokens), n->documents, s_of(n->documents), n->samples,
+                   s_of(n->samples), c->max_seq_len, wants, skipped);
+}
+
+static rp_status count_samples(rp_data *d, const char *what)
+{
+    const rp_data_config *c = &d->config;
+
+    d->n               = rp__store_counts(d->store);
+    d->step_samples    = c->batch_size * c->accumulation * c->ranks;
+    d->steps_per_epoch = d->n.samples / d->step_samples;
+    return d->steps_per_epoch >= 1 ? RP_OK : too_little(d, what);
 }
 
 static rp_status make_room(rp_data *d)
@@ -169,9 +163,9 @@ static rp_status fill_store(rp_data *d, const char *what, const rp_data_config *
 
     RP_TRY(find_format(d->ctx, what, config->format, &f));
     RP_TRY(check_config(d->ctx, what, config, source));
-    RP_TRY(rp__store_new(d->ctx, config->scratch_dir, &d->store));
+    RP_TRY(rp__store_new(d->ctx, config, &d->store));
     rp_read_job job = { d->ctx, what, config->path, config, source, d->store };
-    RP_TRY(read_all(&job, f));
+    RP_TRY(read_all(d, &job, f));
     RP_TRY(rp__store_finish(d->store));
     RP_TRY(count_samples(d, what));
     return make_room(d);
@@ -202,8 +196,19 @@ void rp__data_close(rp_data *d)
 
 rp_data_info rp__data_info(const rp_data *d)
 {
-    return (rp_data_info){ rp__store_n_documents(d->store), rp__store_n_tokens(d->store), d->n_samples, d->steps_per_epoch,
-                           rp__store_hash(d->store) };
+    const rp_store_counts *n = &d->n;
+
+    return (rp_data_info){ d->n_files, n->documents, n->tokens, n->targets, n->samples, n->truncated, n->skipped, d->steps_per_epoch,
+                           rp__store_hash(d->store), d->config.masking.probability > 0, rp__store_first_skipped(d->store) };
+}
+
+const char *rp__data_text(const rp_data_info *i, const char *path, int n_paths, char out[RP_DATA_TEXT_CHARS])
+{
+    snprintf(out, RP_DATA_TEXT_CHARS, "%s%s: %" PRId64 " file%s, %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " %s; %" PRId64
+             " sample%s, %" PRId64 " truncated, %" PRId64 " skipped", path, n_paths > 1 ? " and others" : "", i->n_files, s_of(i->n_files),
+             i->n_documents, s_of(i->n_documents), i->n_tokens, i->n_targets, i->masked ? "of them may be hidden" : "targets", i->n_samples,
+             s_of(i->n_samples), i->n_truncated, i->n_skipped);
+    return out;
 }
 
 /* ---- batches ---- */
@@ -214,13 +219,8 @@ static rp_status locate(rp_data *d, int64_t step, int64_t i, int64_t *first, int
     int64_t epoch = step / d->steps_per_epoch, place = step % d->steps_per_epoch * d->step_samples + i;
 
     RP_BUG_IF(step < 0 || i < 0 || i >= d->step_samples);
-    if (d->config.shuffle) place = rp__shuffled(d->config.seed, epoch, d->n_samples, place);
-    *first = place * d->config.max_seq_len;
-    *count = d->config.max_seq_len;
-    if (d->config.packed) return RP_OK;
-    RP_TRY(rp__store_document(d->store, place, first, count));
-    if (*count > d->config.max_seq_len) *count = d->config.max_seq_len;
-    return RP_OK;
+    if (d->config.shuffle) place = rp__shuffled(d->config.seed, epoch, d->n.samples, place);
+    return rp__store_sample(d->store, place, first, count);
 }
 
 static rp_status read_sample(rp_data *d, int64_t step, int64_t i, int64_t *count)
@@ -268,6 +268,7 @@ rp_status rp__data_step(rp_data *d, int64_t step, rp_data_step *out)
         sum.tokens += n;
         sum.targets += count_targets(d, step, i, n);
     }
+    RP_BUG_IF(sum.targets < d->step_samples);       /* each sample has one */
     d->counted_step = step;
     d->counted      = sum;
     *out            = sum;

@@ -6,6 +6,9 @@
  *   packed       ... d d d e|D D D D D e|x x ...      the store cut every max_seq_len tokens
  *   not packed   one document a sample, cut at max_seq_len, padded to the longest of its micro-batch, all ranks' rows together
  *
+ * Every sample has a target: those without one are skipped when the store is written (data_store.h), and counted. So does every row of every batch
+ * of every step, and no loss is a mean over nothing.
+ *
  * A text file is a document and may be larger than memory: it is tokenised a window at a time, to the ids of the whole.
  *
  * Labels are the tokens shifted by one within the sample, so the last place has none; in a packed sample the first token of the
@@ -35,7 +38,7 @@ typedef struct {
 } rp_data_source;
 
 typedef struct {
-    const char *path;                   /* a file or a glob … */
+    const char *path;                   /* a file, a folder or a glob (data_files.h) … */
     int n_paths;                        /* … or so many of them, in place of it */
     const char *const *paths;
     const char *format;                 /* a line of data_formats.def */
@@ -52,10 +55,20 @@ typedef struct {
 
 typedef struct rp_data rp_data;
 
-typedef struct { int64_t n_documents, n_tokens, n_samples, steps_per_epoch; uint64_t hash; } rp_data_info;
+typedef struct {
+    int64_t n_files, n_documents, n_tokens;
+    int64_t n_targets;                  /* of all samples, each once; masked: tokens that may be one */
+    int64_t n_samples;
+    int64_t n_truncated;                /* of the samples, those that are a document cut at max_seq_len */
+    int64_t n_skipped;                  /* documents without text and samples without a target */
+    int64_t steps_per_epoch;
+    uint64_t hash;                      /* of all tokens, document ends and skipped samples, to tell whether a resumed run still sees the same data */
+    bool masked;
+    const char *first_skipped;          /* "'f.jsonl', line 3: its answer is empty"; "": none was. The data's */
+} rp_data_info;
 
 typedef struct {                        /* of a whole global step, over all ranks */
-    int64_t targets;                    /* labels that count; may be 0 where prompts are not trained on */
+    int64_t targets;                    /* labels that count; at least 1 a sample */
     int64_t tokens;                     /* input tokens, padding excluded */
 } rp_data_step;
 
@@ -68,14 +81,16 @@ typedef struct {                        /* [rows, length] each, borrowed until t
 
 /* Reads and tokenises everything. `what` is the recipe's key, "dataset" or "dataset_val", for messages; it, the source and
  * the config's texts must live until open returns.
- * errors  RP_ERR_CONFIG a key is wrong, too little data for one step · RP_ERR_MATCH no such file · RP_ERR_FORMAT a file
+ * errors  RP_ERR_CONFIG a key is wrong, too little data for one step, no sample with a target · RP_ERR_MATCH no such file · RP_ERR_FORMAT a file
  *         is malformed, with its place · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source,
                         rp_data **out);
 void rp__data_close(rp_data *data);
 
-/* hash: of all tokens and document ends, to tell whether a resumed run still sees the same data. */
 rp_data_info rp__data_info(const rp_data *data);
+/* "data: 3 files, 3 documents, 900 tokens, 880 targets; 7 samples, 0 truncated, 0 skipped" */
+#define RP_DATA_TEXT_CHARS 512
+const char *rp__data_text(const rp_data_info *info, const char *path, int n_paths, char out[RP_DATA_TEXT_CHARS]);
 
 /* `step` counts optimizer steps of the run from 0; epoch and place follow from it. errors RP_ERR_IO */
 rp_status rp__data_step(rp_data *data, int64_t step, rp_data_step *out);

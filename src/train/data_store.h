@@ -1,9 +1,12 @@
-/* train/data_store.h -- what the readers of formats write and data.c reads: tokens and documents in temporary files.
+/* train/data_store.h -- what the readers of formats write and data.c reads: tokens and samples in temporary files.
  *
- *   word   one uint32 a token: | 31 first of a document | 30 not a target | 29..0 id |
- *   index  one int64 a document: the number of tokens before it
+ *   words    one uint32 a token: | 31 first of a document | 30 not a target | 29..0 id |
+ *   samples  two int64 a sample: its first token, its number of tokens
  *
  * A mark is thus read with its token, by one read a sample. Both files have no name, so nothing is left when the process dies.
+ *
+ * A sample is a whole stretch of max_seq_len tokens (packed), or a document cut there. One without a target becomes no sample: it is skipped and
+ * counted, and the first one's place and reason are kept. So every step has something to learn from, whatever the files hold.
  */
 #ifndef RP_TRAIN_DATA_STORE_H
 #define RP_TRAIN_DATA_STORE_H
@@ -18,21 +21,31 @@
 
 typedef struct rp_store rp_store;
 
-rp_status rp__store_new(rp_ctx *ctx, const char *directory, rp_store **out);
+typedef struct { int64_t documents, tokens, samples, targets, truncated, skipped; } rp_store_counts;
+
+/* Of the config, packed, max_seq_len, ignore_index, masking and scratch_dir are looked at. */
+rp_status rp__store_new(rp_ctx *ctx, const rp_data_config *config, rp_store **out);
 void rp__store_free(rp_store *store);
 
-/* What is put from here on is a new document; one without tokens leaves no trace. */
-void rp__store_begin(rp_store *store);
+/* The last document ends, and what is put from here on is a new one; one without tokens leaves no trace. `path` lives until the document ends; `place`
+ * says where in the file, for messages. */
+rp_status rp__store_begin(rp_store *store, const char *path, const char *place);
+rp_status rp__store_end(rp_store *store);
+/* Why the document that is open has no target, if none comes. */
+void rp__store_why(rp_store *store, const char *why);
+/* There is a document, behind the last one, and nothing of it can be learnt. */
+rp_status rp__store_skip(rp_store *store, const char *path, const char *place, const char *why);
 rp_status rp__store_put(rp_store *store, int32_t id, bool target);
 /* No more is put after this; reads come after it. */
 rp_status rp__store_finish(rp_store *store);
 
-int64_t rp__store_n_tokens(const rp_store *store);
-int64_t rp__store_n_documents(const rp_store *store);
+rp_store_counts rp__store_counts(const rp_store *store);
+/* "'chat.jsonl', line 3: its answer is empty": the first that was skipped; "": none was. */
+const char *rp__store_first_skipped(const rp_store *store);
 uint64_t rp__store_hash(const rp_store *store);
 rp_status rp__store_words(rp_store *store, int64_t first, int64_t count, uint32_t *out);
-/* Document i is [*first, *first + *count). */
-rp_status rp__store_document(rp_store *store, int64_t i, int64_t *first, int64_t *count);
+/* Sample i is [*first, *first + *count). */
+rp_status rp__store_sample(rp_store *store, int64_t i, int64_t *first, int64_t *count);
 
 /* What a reader is given for one file. `what` is the recipe's key. */
 typedef struct {
@@ -43,7 +56,7 @@ typedef struct {
     rp_store *store;
 } rp_read_job;
 
-#define RP_DATA_FORMAT(name) rp_status rp__read_##name(const rp_read_job *job);
+#define RP_DATA_FORMAT(name, extensions) rp_status rp__read_##name(const rp_read_job *job);
 #include "train/data_formats.def"
 #undef RP_DATA_FORMAT
 
@@ -56,9 +69,9 @@ rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *
 /* bos and eos, where they are not inert. */
 rp_status rp__read_bos(const rp_read_job *job, bool target);
 rp_status rp__read_eos(const rp_read_job *job);
-/* Each line that is not blank, a JSON object; the object dies when `put` returns. */
-typedef rp_status (*rp_json_line_fn)(const rp_read_job *job, const char *place, const json_t *line);
-rp_status rp__read_json_lines(const rp_read_job *job, rp_json_line_fn put);
+/* Each object of a file of JSON lines, or of a file that is one list of objects; the object dies when `put` returns. */
+typedef rp_status (*rp_json_object_fn)(const rp_read_job *job, const char *place, const json_t *object);
+rp_status rp__read_json(const rp_read_job *job, rp_json_object_fn put);
 /* RP_ERR_FORMAT, with the columns there are and the key that names one ("column"). */
 rp_status rp__read_no_column(const rp_read_job *job, const char *place, const json_t *line, const char *column, const char *key_of_it);
 

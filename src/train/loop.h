@@ -29,7 +29,7 @@ typedef struct {
     int64_t n_trained;                  /* of them, those that are not frozen */
     int64_t n_steps;                    /* of the whole run */
     int64_t first_step;                 /* steps done before this trainer: 0 unless a state was resumed */
-    rp_data_info data;
+    rp_data_info data, val;             /* val: all 0 where no validation is scored */
     rp_rehearsal rehearsal;             /* of full-length batches */
 } rp_trainer_info;
 
@@ -49,6 +49,16 @@ typedef struct {
     char units[RP_UNITS_CHARS];         /* what is gathered together */
 } rp_recipe_words;
 rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_recipe_words *words);
+
+/* The recipe's data as a run finds it: files are looked for, and read and cut into samples where the tokenizer is there and all of them together have
+ * no more than `most_bytes`. What is wrong is in the report as well as in the status. Where the model's files are not there, either, files that are
+ * missing are a note: the recipe is for another machine. */
+typedef struct {
+    struct { const char *key; bool read; int64_t n_files, bytes; char text[RP_DATA_TEXT_CHARS], skipped[RP_ERROR_CHARS]; } set[2];
+    int n;                              /* 0: the recipe names no data */
+    const char *unread;                 /* why it was not read */
+} rp_recipe_data;
+rp_status rp__recipe_try_data(rp_ctx *ctx, const rp_recipe *recipe, int64_t most_bytes, rp_report *report, rp_recipe_data *out);
 
 /* ---- a forecast: what steps on batches of full length will take, by a rehearsal; neither weights nor data are read ---- */
 

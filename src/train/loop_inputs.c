@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "io/chat.h"
 #include "models/adapter.h"
+#include "train/data_files.h"
 #include "train/loop_inside.h"
 
 /* ---- model ---- */
@@ -259,4 +260,94 @@ rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)
     rp__chat_free(chat);
     rp__release(place);
     return status;
+}
+
+/* ---- data alone ---- */
+
+/* Its files: there must be some. */
+static rp_status list_set(rp_ctx *ctx, const rp_recipe *r, const rp_recipe_dataset *d, const char *key, rp_recipe_data *out)
+{
+    rp_data_config c = data_config(ctx, r, d);
+    rp_data_files files;
+    rp_status status = rp__data_files(ctx, key, &c, &files);
+
+    if (status == RP_OK) {
+        out->set[out->n].key     = key;
+        out->set[out->n].n_files = files.n;
+        out->set[out->n].bytes   = files.bytes;
+        out->n++;
+    }
+    rp__data_files_free(&files);
+    return status;
+}
+
+static void tell_set(const rp_data *data, const rp_recipe_dataset *d, int i, rp_recipe_data *out)
+{
+    rp_data_info info = rp__data_info(data);
+
+    out->set[i].read = true;
+    rp__data_text(&info, d->path.first, d->path.all.n, out->set[i].text);
+    snprintf(out->set[i].skipped, sizeof out->set[i].skipped, "%s", info.first_skipped);
+}
+
+static rp_status read_sets(rp_ctx *ctx, const rp_recipe *r, const rp_model_config *config, rp_recipe_data *out)
+{
+    rp_trainer t     = { .ctx = ctx, .recipe = r };
+    rp_status status = rp__inputs_open(&t, config);
+
+    if (status == RP_OK) tell_set(t.data, &r->dataset, 0, out);
+    if (status == RP_OK && t.val) tell_set(t.val, &r->dataset_val, 1, out);
+    rp__data_close(t.val);
+    rp__data_close(t.data);
+    rp__tokenizer_free(t.tokenizer);
+    return status;
+}
+
+static bool holds(rp_ctx *ctx, const char *folder, const char *name)
+{
+    char *path = rp__path_join(ctx, folder, name);
+    bool there = path && rp__file_exists(path);
+
+    rp__release(path);
+    return there;
+}
+
+/* Shapes alone, as a shipped config's, come without one. */
+static bool has_tokenizer(rp_ctx *ctx, const rp_recipe *r)
+{
+    char *place = tokenizer_place(&(rp_trainer){ .ctx = ctx, .recipe = r });
+    bool there  = place && (rp__file_is_dir(place) ? holds(ctx, place, "tokenizer.json") || holds(ctx, place, "tokenizer.model") : rp__file_exists(place));
+
+    rp__release(place);
+    return there || !reads_text(r);
+}
+
+static rp_status try_data(rp_ctx *ctx, const rp_recipe *r, int64_t most_bytes, rp_report *report, rp_recipe_data *out)
+{
+    rp_model_source source = { 0 };
+    int64_t bytes          = 0;
+
+    if (r->dataset.path.first) RP_TRY(list_set(ctx, r, &r->dataset, "dataset", out));
+    if (out->n && rp__recipe_validates(r)) RP_TRY(list_set(ctx, r, &r->dataset_val, "dataset_val", out));
+    for (int i = 0; i < out->n; i++) bytes += out->set[i].bytes;
+    if (rp__recipe_missing_file(r)) out->unread = "the model's files are not there";
+    else if (!has_tokenizer(ctx, r)) out->unread = "there is no tokenizer beside the model";
+    else if (bytes > most_bytes) out->unread = "--data reads all";
+    if (!out->n || out->unread) return RP_OK;
+    rp_status status = rp__source_open(ctx, r, report, &source);
+    if (status == RP_OK) status = read_sets(ctx, r, &source.config, out);
+    rp__source_close(&source);
+    return status;
+}
+
+rp_status rp__recipe_try_data(rp_ctx *ctx, const rp_recipe *r, int64_t most_bytes, rp_report *report, rp_recipe_data *out)
+{
+    int told = report->n_errors;
+
+    *out             = (rp_recipe_data){ 0 };
+    rp_status status = try_data(ctx, r, most_bytes, report, out);
+    const char *key  = out->n > 1 ? "dataset_val.path" : "dataset.path";
+    if (status != RP_ERR_MATCH || !rp__recipe_missing_file(r)) return settle(ctx, r, key, status, told, report);
+    rp__report_note(report, rp__recipe_place(r, key), "%s", ctx->error);
+    return RP_OK;
 }

@@ -66,6 +66,7 @@ static rp_status set_length(rp_trainer *t)
     int64_t steps;
 
     t->info.data = rp__data_info(t->data);
+    if (t->val) t->info.val = rp__data_info(t->val);
     if (__builtin_mul_overflow(r->epochs, t->info.data.steps_per_epoch, &steps)) steps = INT64_MAX;
     if (r->max_steps.set && r->max_steps.value < steps) steps = r->max_steps.value;
     t->info.n_steps = steps;

@@ -42,7 +42,9 @@ int64_t rp__masking_most(double probability, int64_t length)
 
 int64_t rp__masking_count(const rp_masking *m, int64_t step, int64_t sample, int64_t n)
 {
-    return share(m->probability, n, fraction(draw(m, step, sample, ROUNDING).word[0]));
+    int64_t k = share(m->probability, n, fraction(draw(m, step, sample, ROUNDING).word[0]));
+
+    return k || !n ? k : 1;
 }
 
 static int by_number(const void *a, const void *b)

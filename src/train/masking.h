@@ -4,8 +4,9 @@
  *     8 in 10 are hidden behind the mask token     1 in 10 is any token of the vocabulary     1 in 10 stays
  *   the labels of those chosen are what stood there; no other place has one
  *
- * Of n such tokens in a sample, n * probability are chosen, rounded up or down by chance so that the mean is exact: how many targets a batch can
- * have follows from its shape, so the loss is planned for that many rows and not for all.
+ * Of n such tokens in a sample, n * probability are chosen, rounded up or down by chance so that the mean is exact, but 1 at least, as BERT has it:
+ * a short sample is never without a target. How many targets a batch can have follows from its shape, so the loss is planned for that many rows
+ * and not for all.
  *
  * Which and how is a function of (seed, step, sample in the global step, position among which others), by Philox: it depends on neither
  * ranks nor accumulation nor who asks, so the targets of a step can be counted before any batch of it is made. A set that is only scored

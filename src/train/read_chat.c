@@ -1,10 +1,10 @@
-/* train/read_chat.c -- one conversation a line, as the model's chat template writes it.
+/* train/read_chat.c -- a conversation a JSON object (read_json.c), as the model's chat template writes it.
  *
  *   {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}
  *   {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}]}
  *
  * Messages go to the template as they are; of the second kind first become of the first. The template writes what begins and ends a
- * text, so neither bos nor eos is added. Without train_on_input only answers are targets (io/chat.h).
+ * text, so neither bos nor eos is added. Without train_on_input only answers are targets (io/chat.h), and a conversation without one is skipped.
  */
 #include "train/data_store.h"
 
@@ -12,7 +12,7 @@
 
 #include "io/chat.h"
 
-typedef struct { const rp_read_job *job; const char *place; } reader;
+typedef struct { const rp_read_job *job; const char *place, *why; } reader;      /* why: a text of it that has no target has none */
 
 /* ---- tokens ---- */
 
@@ -64,8 +64,9 @@ static rp_status put_text(void *user, const rp_template_text *text)
     ids all;
 
     RP_TRY(encode(r->job, text->text, text->bytes, &all));
-    rp__store_begin(r->job->store);
-    rp_status status = r->job->config->train_on_input ? put_ids(r, &all, 0, all.n, true) : put_answers(r, text, &all);
+    rp_status status = rp__store_begin(r->job->store, r->job->path, r->place);
+    rp__store_why(r->job->store, r->why);
+    if (status == RP_OK) status = r->job->config->train_on_input ? put_ids(r, &all, 0, all.n, true) : put_answers(r, text, &all);
     rp__release(all.id);
     return status;
 }
@@ -120,23 +121,79 @@ static rp_status add_message(const reader *r, const json_t *message, size_t i, j
     return RP_OK;
 }
 
-static rp_status put_messages(reader *r, const json_t *line, const json_t *list, json_t *messages)
-{
-    const json_t *message, *tools = json_object_get(line, "tools");
-    size_t i;
+/* ---- nothing to learn ---- */
 
-    json_array_foreach((json_t *)list, i, message) RP_TRY(add_message(r, message, i, messages));
+static bool says_nothing(const json_t *message)
+{
+    const json_t *content = json_object_get(message, "content");
+
+    return json_is_string(content) && !json_string_length(content) && !json_object_get(message, "tool_calls");
+}
+
+/* The roles that there are, beside the one that is wanted. */
+static void name_roles(const json_t *messages, char *out, size_t chars)
+{
+    size_t i, used = (size_t)snprintf(out, chars, "no message has the role 'assistant', there is");
+    const json_t *message;
+
+    json_array_foreach((json_t *)messages, i, message) {
+        char each[64];
+        const char *role = json_string_value(json_object_get(message, "role"));
+        int n            = snprintf(each, sizeof each, " '%.40s'", role ? role : "");
+        if (strstr(out, each)) continue;
+        if (used + (size_t)n + 1 > chars) return;
+        memcpy(out + used, each, (size_t)n + 1);
+        used += (size_t)n;
+    }
+}
+
+/* Why a text of this conversation would have no target; *all_empty: because each answer is. */
+static void foresee(const rp_read_job *job, const json_t *messages, char *out, size_t chars, bool *all_empty)
+{
+    size_t i, n_answers = 0, n_empty = 0;
+    const json_t *message;
+
+    json_array_foreach((json_t *)messages, i, message) {
+        n_answers += rp__chat_is_answer(message);
+        n_empty += rp__chat_is_answer(message) && says_nothing(message);
+    }
+    *all_empty = !job->config->train_on_input && n_answers && n_empty == n_answers;
+    if (job->config->train_on_input) snprintf(out, chars, "the chat template writes nothing of it");
+    else if (!n_answers) name_roles(messages, out, chars);
+    else snprintf(out, chars, "%s", *all_empty ? "its answers are empty" : "the chat template writes nothing of its answers");
+}
+
+static rp_status render(reader *r, const json_t *line, const json_t *messages)
+{
+    const json_t *tools = json_object_get(line, "tools");
+    char why[RP_ERROR_CHARS];
     rp_status status = rp__chat_render(r->job->source->chat, messages, json_is_array(tools) ? tools : NULL, !r->job->config->train_on_input,
                                        put_text, r);
+
     if (status != RP_ERR_FORMAT && status != RP_ERR_UNSUPPORTED) return status;
-    char why[RP_ERROR_CHARS];
     memcpy(why, r->job->ctx->error, sizeof why);
     return rp_fail(r->job->ctx, status, "'%s'%s: %s", r->job->path, r->place, why);
 }
 
+static rp_status put_messages(reader *r, const json_t *line, const json_t *list, json_t *messages)
+{
+    const json_t *message;
+    rp_store *store = r->job->store;
+    char why[160];
+    bool all_empty;
+    size_t i;
+
+    json_array_foreach((json_t *)list, i, message) RP_TRY(add_message(r, message, i, messages));
+    foresee(r->job, messages, why, sizeof why, &all_empty);
+    r->why         = why;
+    int64_t before = rp__store_counts(store).tokens;
+    if (!all_empty) RP_TRY(render(r, line, messages));
+    return rp__store_counts(store).tokens > before ? RP_OK : rp__store_skip(store, r->job->path, r->place, why);
+}
+
 static rp_status put_conversation(const rp_read_job *job, const char *place, const json_t *line)
 {
-    reader r = { job, place };
+    reader r = { .job = job, .place = place };
     const char *name;
     const json_t *list = conversation(job, line, &name);
 
@@ -150,4 +207,4 @@ static rp_status put_conversation(const rp_read_job *job, const char *place, con
     return status;
 }
 
-rp_status rp__read_chat(const rp_read_job *job) { return rp__read_json_lines(job, put_conversation); }
+rp_status rp__read_chat(const rp_read_job *job) { return rp__read_json(job, put_conversation); }

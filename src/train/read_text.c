@@ -57,17 +57,26 @@ rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *
 
 static rp_status take(void *user, const int32_t *ids, int64_t n_ids) { return read_ids(user, "", ids, n_ids, true); }
 
+static rp_status read_document(const rp_read_job *job, rp_text_file *file)
+{
+    rp_read_job taker = *job;
+    bool empty;
+
+    RP_TRY(rp__text_file_check(file));
+    RP_TRY(rp__text_file_empty(file, &empty));
+    if (empty) return RP_OK;
+    RP_TRY(rp__store_begin(job->store, job->path, ""));
+    RP_TRY(rp__read_bos(job, true));
+    RP_TRY(rp__text_ids(job->ctx, file, job->source->encode, job->source->user, take, &taker));
+    return rp__read_eos(job);
+}
+
 rp_status rp__read_text(const rp_read_job *job)
 {
     rp_text_file *file = NULL;
-    rp_read_job taker  = *job;
 
     RP_TRY(rp__text_file_open(job->ctx, job->path, &file));
-    rp__store_begin(job->store);
-    rp_status status = rp__text_file_check(file);
-    if (status == RP_OK) status = rp__read_bos(job, true);
-    if (status == RP_OK) status = rp__text_ids(job->ctx, file, job->source->encode, job->source->user, take, &taker);
-    if (status == RP_OK) status = rp__read_eos(job);
+    rp_status status = read_document(job, file);
     rp__text_file_close(file);
     return status;
 }

@@ -14,6 +14,14 @@ static uint32_t id_at(const uint8_t *p, int size)
     return size == 2 ? low : low | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+static rp_status begin_at(const rp_read_job *job, int64_t offset)
+{
+    char place[48];
+
+    snprintf(place, sizeof place, ", byte %" PRId64, offset);
+    return rp__store_begin(job->store, job->path, place);
+}
+
 static rp_status put_chunk(const rp_read_job *job, const uint8_t *chunk, int64_t bytes, int size, int64_t offset)
 {
     const rp_data_source *s = job->source;
@@ -24,7 +32,7 @@ static rp_status put_chunk(const rp_read_job *job, const uint8_t *chunk, int64_t
                  "'%s': the token %" PRIu32 " at byte %" PRId64 " is beyond the model's vocabulary of %" PRId32, job->path,
                  id, offset + i, s->vocab);
         RP_TRY(rp__read_put(job, (int32_t)id, true));
-        if (s->eos >= 0 && id == (uint32_t)s->eos) rp__store_begin(job->store);
+        if (s->eos >= 0 && id == (uint32_t)s->eos) RP_TRY(begin_at(job, offset + i + size));
     }
     return RP_OK;
 }
@@ -51,8 +59,8 @@ rp_status rp__read_tokens(const rp_read_job *job)
     FILE *f = fopen(job->path, "re");
 
     RP_CHECK(job->ctx, f, RP_ERR_CONFIG, "cannot open '%s': %s", job->path, strerror(errno));
-    rp__store_begin(job->store);
-    rp_status status = put_file(job, f);
+    rp_status status = begin_at(job, 0);
+    if (status == RP_OK) status = put_file(job, f);
     fclose(f);
     return status;
 }

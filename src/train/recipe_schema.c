@@ -6,10 +6,10 @@
 #define MOST 9007199254740992.0             /* 2^53: whole numbers are exact in a double up to here */
 
 #define DATASET(group, field)                                                                                             \
-    { group ".path", KEY_FILES, AT(field.path), "null", .help = "a file, a glob of files, or a list of them" },           \
+    { group ".path", KEY_FILES, AT(field.path), "null", .help = "a file, a folder, a glob (`**`: any folders), or a list of them" }, \
     { group ".format", KEY_WORD, AT(field.format), "text", "text jsonl tokens chat",                                      \
-      .help = "`text`: a file is a document; `jsonl`: a line is; `tokens`: ids, little-endian, eos ends a document; "     \
-              "`chat`: a line of JSON is a conversation" },                                                               \
+      .help = "`text`: a file is a document; `jsonl`: a JSON object is; `tokens`: ids, little-endian, eos ends a document; " \
+              "`chat`: a JSON object is a conversation" },                                                                \
     { group ".column", KEY_TEXT, AT(field.column), "text",                                                \
       .help = "jsonl: the field that holds the text; chat: the messages, where they are not `messages`" },                \
     { group ".packed", KEY_BOOL, AT(field.packed), "true",                                                                \

@@ -1,5 +1,5 @@
 # What is chosen, and names that the model does not know, as a run would tell them.
-valid() { reprise validate tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json "$@"; }
+valid() { reprise validate tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json '~dataset' "$@"; }
 ac=activation_checkpointing
 valid enable_activation_checkpointing=true
 valid $ac.mode=selective_layer $ac.every=2

@@ -1,2 +1,2 @@
-reprise validate smollm2_135m_full memory_budget=4GiB ~enable_activation_checkpointing
+reprise validate smollm2_135m_full '~dataset' memory_budget=4GiB ~enable_activation_checkpointing
 reprise validate tiny_from_scratch activation_checkpointing.offload.to=memory

@@ -45,7 +45,7 @@ static inline void fuzz_check_batch(rp_data *data)
 
     FUZZ_CHECK(rp__data_step(data, 0, &step) == RP_OK);
     FUZZ_CHECK(rp__data_batch(data, 0, 0, &b) == RP_OK);
-    FUZZ_CHECK(step.targets >= 0 && step.tokens > 0 && b.rows == 2 && b.length <= 8);
+    FUZZ_CHECK(step.targets >= 2 && step.tokens > 0 && b.rows == 2 && b.length <= 8);
     for (int64_t i = 0; i < b.rows * b.length; i++) {
         FUZZ_CHECK(b.tokens[i] >= 0 && b.tokens[i] < FUZZ_VOCAB);
         FUZZ_CHECK(b.labels[i] == FUZZ_IGNORE || (b.labels[i] >= 0 && b.labels[i] < FUZZ_VOCAB));

@@ -65,6 +65,16 @@ static json_t *marked_cases(void)
 
 static int64_t int_at(const json_t *of, const char *list, int64_t i) { return json_integer_value(json_array_get(json_object_get(of, list), (size_t)i)); }
 
+static bool has_answers(const json_t *of)
+{
+    const json_t *message, *all = json_object_get(json_object_get(of, "vars"), "messages");
+    size_t i;
+
+    json_array_foreach((json_t *)all, i, message)
+        if (!strcmp(json_string_value(json_object_get(message, "role")), "assistant") && json_string_length(json_object_get(message, "content"))) return true;
+    return false;
+}
+
 /* tools/goldens_chat.py asked apply_chat_template for ids and the mask of the assistant's tokens. */
 static void tokens_and_targets_are_those_of_transformers(void **state)
 {
@@ -77,13 +87,15 @@ static void tokens_and_targets_are_those_of_transformers(void **state)
     json_array_foreach(all, c, each) {
         json_t *line = json_pack("{s:O}", "messages", json_object_get(json_object_get(each, "vars"), "messages"));
         char *text   = json_dumps(line, 0);
-        rp_data *d   = open_lines(&w, text);
+        bool answers = has_answers(each);
         rp_data_batch b;
+        w.config.train_on_input = !answers;     /* one without answers has nothing to learn unless all is learnt */
+        rp_data *d = open_lines(&w, text);
         assert_ok(w.ctx, rp__data_batch(d, 0, 0, &b));
         assert_int_equal(b.length, json_array_size(json_object_get(each, "ids")));
         for (int64_t i = 0; i < b.length; i++) {
             assert_int_equal(b.tokens[i], int_at(each, "ids", i));
-            if (i) assert_int_equal(b.labels[i - 1], int_at(each, "answers", i) ? b.tokens[i] : MARK);
+            if (i) assert_int_equal(b.labels[i - 1], !answers || int_at(each, "answers", i) ? b.tokens[i] : MARK);
         }
         rp__data_close(d);
         free(text);
@@ -235,6 +247,26 @@ static void what_is_no_conversation_is_refused_with_its_line(void **state)
     refuse("gemma", "{\"messages\": [" ASK ", " ASK "]}\n", RP_ERR_FORMAT, "', line 1: it refuses the conversation: roles must alternate");
 }
 
+/* Answers under a name that is none of theirs, without text, or beyond max_seq_len. */
+static void conversations_without_a_target_are_refused_with_their_line_and_the_reason(void **state)
+{
+    (void)state;
+#define NOTHING "dataset has nothing to learn from: no sample has a target; 1 was skipped, the first: '"
+    refuse("chatml", "{\"messages\": [" ASK ", {\"role\": \"bot\", \"content\": \"x\"}, " ASK "]}\n", RP_ERR_CONFIG, NOTHING);
+    refuse("chatml", "{\"messages\": [" ASK ", {\"role\": \"bot\", \"content\": \"x\"}, " ASK "]}\n", RP_ERR_CONFIG,
+           "chat.jsonl', line 1: no message has the role 'assistant', there is 'user' 'bot'");
+    refuse("chatml", "\n{\"messages\": [" ASK ", " SAY("") "]}\n", RP_ERR_CONFIG, "chat.jsonl', line 2: its answers are empty");
+    refuse("chatml", "[{\"messages\": [" ASK ", " SAY("") "]}]\n", RP_ERR_CONFIG, "chat.jsonl', object 1 (line 1): its answers are empty");
+    world w    = world_of("chatml");
+    rp_data *d = NULL;
+    w.config.path        = temp_text(&w.dir, "chat.jsonl", "{\"messages\": [" ASK ", " SAY("A cat.") "]}\n");
+    w.config.max_seq_len = 4;
+    assert_int_equal(rp__data_open(w.ctx, "dataset", &w.config, &w.source, &d), RP_ERR_CONFIG);
+    assert_non_null(strstr(rp_error(w.ctx), "chat.jsonl', line 1: its first target is token "));
+    assert_non_null(strstr(rp_error(w.ctx), ", beyond max_seq_len 4"));
+    leave(&w);
+}
+
 static void a_model_without_a_template_is_told_of_the_key(void **state)
 {
     world w       = world_of("chatml");
@@ -285,6 +317,7 @@ int main(void)
         cmocka_unit_test(other_spellings_of_a_conversation_are_the_same_data),
         cmocka_unit_test(tools_of_a_line_reach_the_template),
         cmocka_unit_test(what_is_no_conversation_is_refused_with_its_line),
+        cmocka_unit_test(conversations_without_a_target_are_refused_with_their_line_and_the_reason),
         cmocka_unit_test(a_model_without_a_template_is_told_of_the_key),
         cmocka_unit_test(every_failed_allocation_is_told),
     };

@@ -34,7 +34,8 @@ static int64_t peak_bytes(void)
     return (int64_t)use.ru_maxrss << 10;
 }
 
-static int64_t write_lines(const char *path, const char *before, const char *after, int64_t bytes, bool packed)
+/* A line each, or all of them one list on one line. */
+static int64_t write_lines(const char *path, const char *before, const char *after, int64_t bytes, bool packed, bool list)
 {
     static char line[LINE_CHARS + 256];
     gzFile f  = gzopen(path, packed ? "wb1" : "wbT");      /* T: as it is */
@@ -42,9 +43,10 @@ static int64_t write_lines(const char *path, const char *before, const char *aft
 
     assert_non_null(f);
     for (int64_t at = 0; at < bytes; n++) {
-        int used = snprintf(line, sizeof line, "%s%06d", before, (int)(n % 1000000));
+        int used = snprintf(line, sizeof line, "%s%s%06d", list ? n ? ", " : "[" : "", before, (int)(n % 1000000));
         for (int i = 0; i < LINE_CHARS; i++) line[used++] = (char)('a' + (i * 7 + n) % 26);
-        used += snprintf(line + used, sizeof line - (size_t)used, "%s\n", after);
+        bool last = at + used + (int)strlen(after) >= bytes;
+        used += snprintf(line + used, sizeof line - (size_t)used, "%s%s", after, !list ? "\n" : last ? "]" : "");
         assert_int_equal(gzwrite(f, line, (unsigned)used), used);
         at += used;
     }
@@ -104,10 +106,11 @@ static int64_t read_alone(const rp_data_config *c, const char *tokenizer, int64_
 
 static void lines_beyond_memory_are_read_within_a_few_mib(void **state)
 {
-    static const struct { const char *format, *before, *after; bool gz, packed; } cases[] = {
-        { "jsonl", "{\"text\": \"", "\"}", false, true },
-        { "jsonl", "{\"text\": \"", "\"}", true, false },
-        { "chat", "{\"messages\": [{\"role\": \"user\", \"content\": \"why\"}, {\"role\": \"assistant\", \"content\": \"", "\"}]}", false, false },
+    static const struct { const char *format, *before, *after; bool gz, packed, list; } cases[] = {
+        { "jsonl", "{\"text\": \"", "\"}", false, true, false },
+        { "jsonl", "{\"text\": \"", "\"}", true, false, false },
+        { "jsonl", "{\"text\": \"", "\"}", false, false, true },
+        { "chat", "{\"messages\": [{\"role\": \"user\", \"content\": \"why\"}, {\"role\": \"assistant\", \"content\": \"", "\"}]}", false, false, false },
     };
     temp_dir dir = temp_make();
 
@@ -118,8 +121,8 @@ static void lines_beyond_memory_are_read_within_a_few_mib(void **state)
     for (int i = 0; i < RP_COUNT(cases); i++) {
         const char *path  = temp_path(&dir, "lines");
         int64_t bytes     = (int64_t)test_draws(getenv("REPRISE_TEST_ALL") ? 20 : 64) << 20;
-        int64_t n_lines   = write_lines(path, cases[i].before, cases[i].after, bytes, cases[i].gz);
-        rp_data_config c  = { .path = path, .format = cases[i].format, .column = "text", .packed = cases[i].packed, .train_on_input = i < 2,
+        int64_t n_lines   = write_lines(path, cases[i].before, cases[i].after, bytes, cases[i].gz, cases[i].list);
+        rp_data_config c  = { .path = path, .format = cases[i].format, .column = "text", .packed = cases[i].packed, .train_on_input = i < 3,
                               .max_seq_len = 64, .batch_size = 8, .accumulation = 1, .ranks = 1, .shuffle = true, .ignore_index = -100 };
         int64_t most      = read_alone(&c, NULL, n_lines);
         if (most < 0 || most > SLACK_BYTES) fail_msg("%s: %.1f MiB of lines took %.1f MiB", cases[i].format, (double)bytes / 0x1p20, (double)most / 0x1p20);
