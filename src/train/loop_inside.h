@@ -260,6 +260,9 @@ rp_status rp__run_dir_check(rp_trainer *t);
 rp_status rp__run_dir_begin(rp_trainer *t);
 rp_status rp__run_dir_final(rp_trainer *t);
 
+/* The learning rates of a run: how many steps it has, and what they do to the rate. */
+rp_schedule rp__recipe_schedule(const rp_recipe *recipe, int64_t steps_per_epoch);
+
 /* ---- resume ---- */
 
 /* The state the recipe asks for, checked against the recipe and the data; NULL: a fresh start. Call after the data is open. */

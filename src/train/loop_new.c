@@ -57,20 +57,24 @@ static rp_status rehearse(rp_trainer *t, opening *o, rp_report *report)
 
 /* ---- the length of the run ---- */
 
-static rp_status set_length(rp_trainer *t)
+rp_schedule rp__recipe_schedule(const rp_recipe *r, int64_t steps_per_epoch)
 {
     static const char *const schedules[] = {
         [RP_LR_CONSTANT] = "constant", [RP_LR_COSINE] = "cosine", [RP_LR_LINEAR] = "linear",
     };
-    const rp_recipe *r = t->recipe;
     int64_t steps;
 
+    if (__builtin_mul_overflow(r->epochs, steps_per_epoch, &steps)) steps = INT64_MAX;
+    if (r->max_steps.set && r->max_steps.value < steps) steps = r->max_steps.value;
+    return (rp_schedule){ schedules[r->lr_scheduler.name], r->lr_scheduler.num_warmup_steps, steps };
+}
+
+static rp_status set_length(rp_trainer *t)
+{
     t->info.data = rp__data_info(t->data);
     if (t->val) t->info.val = rp__data_info(t->val);
-    if (__builtin_mul_overflow(r->epochs, t->info.data.steps_per_epoch, &steps)) steps = INT64_MAX;
-    if (r->max_steps.set && r->max_steps.value < steps) steps = r->max_steps.value;
-    t->info.n_steps = steps;
-    t->schedule     = (rp_schedule){ schedules[r->lr_scheduler.name], r->lr_scheduler.num_warmup_steps, steps };
+    t->schedule     = rp__recipe_schedule(t->recipe, t->info.data.steps_per_epoch);
+    t->info.n_steps = t->schedule.n_steps;
     return rp__schedule_check(t->ctx, &t->schedule);
 }
 

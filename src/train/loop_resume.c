@@ -1,6 +1,19 @@
 /* train/loop_resume.c -- which state a run goes on from, and whether it may. */
 #include "train/loop_inside.h"
 
+/* A run may become longer or shorter, and a schedule that ends with it then bends at the next step: both rates are told. */
+static void note_rate(const rp_trainer *t, const rp_recipe *before, int64_t step, rp_report *report)
+{
+    int64_t per_epoch = rp__data_info(t->data).steps_per_epoch;
+    rp_schedule old = rp__recipe_schedule(before, per_epoch), now = rp__recipe_schedule(t->recipe, per_epoch);
+    double rate = t->recipe->optimizer.lr, was = rate * rp__schedule_factor(&old, step), is = rate * rp__schedule_factor(&now, step);
+    const char *key   = rp__recipe_given(t->recipe, "max_steps") ? "max_steps" : "epochs";
+
+    if (old.n_steps == now.n_steps || step >= now.n_steps || !strcmp(now.name, "constant")) return;
+    rp__report_note(report, rp__recipe_place(t->recipe, key), "the run has %" PRId64 " steps, it had %" PRId64 ": by the %s schedule the learning rate "
+                    "of step %" PRId64 " is %g, it would have been %g", now.n_steps, old.n_steps, now.name, step + 1, is, was);
+}
+
 /* The keys that may not change, told in the caller's report; the old recipe's own notes are of no interest. */
 static rp_status check_recipe(rp_trainer *t, const rp_state *state, rp_report *report)
 {
@@ -14,6 +27,7 @@ static rp_status check_recipe(rp_trainer *t, const rp_state *state, rp_report *r
     rp__report_close(&own);
     RP_TRY(status);
     rp__recipe_check_resume(before, info->ranks, t->recipe, rp__comm_ranks(t->ctx->comm), report);
+    note_rate(t, before, info->step, report);
     rp__recipe_free(before);
     return rp__report_status(report, RP_ERR_CONFIG);
 }

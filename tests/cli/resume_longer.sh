@@ -1,0 +1,13 @@
+# A run may be made longer: what becomes of the learning rate is told before its next step. A constant rate stays.
+printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
+run() {
+    reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=text max_seq_len=16 batch_size=2 epochs=9 threads=1 \
+        lr_scheduler.num_warmup_steps=0 "$@" 2>err
+    echo "exit $?"
+    grep note: err
+}
+for schedule in cosine linear constant; do
+    run lr_scheduler.name=$schedule output_dir=$schedule max_steps=2
+    run lr_scheduler.name=$schedule output_dir=$schedule max_steps=4 resume=auto
+done
+sed 's/.*"lr": \([^,]*\),.*/\1/' linear/metrics.jsonl
