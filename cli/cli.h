@@ -100,6 +100,8 @@ int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out);
 
 /* CLI_GO when something of that name is there; else the exit code after telling that it cannot be opened. */
 int cli_find_input(const cli *c, const char *path);
+/* The same for a MODEL, which may be meant as a name on a hub. */
+int cli_find_model(const cli *c, const char *path);
 /* CLI_GO when a file of that name could be made; else the exit code after telling why not. */
 int cli_find_output(const cli *c, const char *path);
 

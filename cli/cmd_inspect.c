@@ -249,7 +249,7 @@ static void print_table(const json_t *all)
 static int inspect(cli *c, const void *given, const cli_args *args)
 {
     const inspect_fields *fields = given;
-    int code                     = cli_find_input(c, args->word[0]);
+    int code                     = cli_find_model(c, args->word[0]);
 
     if (code != CLI_GO) return code;
     json_t *all      = json_object();

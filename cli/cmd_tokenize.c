@@ -34,7 +34,7 @@ static int tokenize(cli *c, const void *given, const cli_args *args)
 {
     const tokenize_fields *fields = given;
     rp_tokenizer *tokenizer       = NULL;
-    int code                      = cli_find_input(c, args->word[0]);
+    int code                      = cli_find_model(c, args->word[0]);
 
     if (code != CLI_GO) return code;
     rp_status status = rp__tokenizer_load(c->ctx, args->word[0], &tokenizer);

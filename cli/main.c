@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "base/file.h"
 #include "comm/comm.h"
+#include "models/weights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,6 +86,15 @@ int cli_find_input(const cli *c, const char *path)
 {
     if (!access(path, R_OK)) return CLI_GO;
     cli_say(c, "cannot open '%s': %s", path, strerror(errno));
+    return CLI_USAGE;
+}
+
+int cli_find_model(const cli *c, const char *path)
+{
+    char hint[RP_HUB_HINT_CHARS];
+
+    if (rp__file_exists(path) || !*rp__hub_hint(path, hint)) return cli_find_input(c, path);
+    cli_say(c, "cannot open '%s': No such file or directory%s", path, hint);
     return CLI_USAGE;
 }
 

@@ -84,7 +84,7 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
     rp_report report;
 
     *out     = (cli_model){ .run = { .command = c->command } };
-    int code = cli_find_input(c, path);
+    int code = cli_find_model(c, path);
     if (code != CLI_GO) return code;
     rp__report_open(&report, c->ctx);
     rp_status status = read_settings(c, args, length, &report, &out->settings);

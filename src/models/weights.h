@@ -63,4 +63,8 @@ rp_status rp__model_export_shards(rp_model *model, const char *directory, int64_
  * one. One rank calls it. errors RP_ERR_IO · RP_ERR_FORMAT larger than 1 MiB */
 rp_status rp__model_carry(rp_ctx *ctx, const char *source, const char *directory);
 
+/* For a path where nothing is: how to get the model that the hub may have under that name; "" if it is no name of one. */
+#define RP_HUB_HINT_CHARS 320
+const char *rp__hub_hint(const char *path, char out[RP_HUB_HINT_CHARS]);
+
 #endif

@@ -9,8 +9,11 @@
 
 static void check_there(const rp_recipe *r, const char *key, const char *path, rp_report *report)
 {
+    char hint[RP_HUB_HINT_CHARS];
+
     if (path && !rp__file_exists(path))
-        rp__report_error(report, rp__recipe_place(r, key), "'%s': cannot open '%s': there is no such file", key, path);
+        rp__report_error(report, rp__recipe_place(r, key), "'%s': cannot open '%s': there is no such file%s", key, path,
+                         strcmp(key, "model.path") && strcmp(key, "model.adapter") ? "" : rp__hub_hint(path, hint));
 }
 
 static void check_length(const rp_recipe *r, const rp_model_config *config, rp_report *report)

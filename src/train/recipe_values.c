@@ -59,6 +59,8 @@ rp_status rp__recipe_mismatch(rp_recipe_reader *r, const rp_recipe_key *key, con
     rp__recipe_wants(key, wants);
     if (key->high >= 1e9 && rp__yaml_number(node, &value) && value > key->high)      /* a bound that few meet is told to those */
         snprintf(wants + strlen(wants), sizeof wants - strlen(wants), ", at most %.17g", key->high);
+    if (key->type == KEY_TEXTS && node->kind == RP_YAML_SCALAR && rp__yaml_is_text(node) && strlen(node->text) < 64)
+        snprintf(wants + strlen(wants), sizeof wants - strlen(wants), ", as [%s]", node->text);
     rp__yaml_mismatch(r->report, key->path, wants, node);
     return RP_OK;
 }

@@ -112,7 +112,7 @@ static void wrong_values_are_told_with_what_is_wanted(void **state)
     assert_error(MODEL "dtype: fp16\n", NULL, "r.yaml:2: 'dtype' wants bf16 or fp32, not 'fp16'");
     assert_error(MODEL "output_dir:\n", NULL, "r.yaml:2: 'output_dir' wants a text, not nothing");
     assert_error(MODEL "optimizer: {no_decay: norm}\n", NULL,
-                 "r.yaml:2: 'optimizer.no_decay' wants a list of texts, not 'norm'");
+                 "r.yaml:2: 'optimizer.no_decay' wants a list of texts, as [norm], not 'norm'");
     assert_error(MODEL "optimizer: sgd\n", NULL, "r.yaml:2: 'optimizer' wants a map, not 'sgd'");
     assert_error(MODEL "activation_checkpointing: true\n", NULL,
                  "r.yaml:2: 'activation_checkpointing' wants a map (the plain switch is 'enable_activation_checkpointing: "
@@ -154,6 +154,15 @@ static void keys_that_other_systems_have_say_what_to_write_here(void **state)
     assert_error("model: {path: m, lora_rank: 8}\n", NULL, "r.yaml:1: unknown key 'model.lora_rank': here it is 'lora.rank'");
     assert_error("model: {path: m, use_dora: true}\n", NULL, "r.yaml:1: unknown key 'model.use_dora': here it is 'lora.dora'");
     assert_error(MODEL "lora_modules_to_save: [lm_head]\n", NULL, "r.yaml:2: unknown key 'lora_modules_to_save': here it is 'lora.whole'");
+    assert_error(MODEL "lora: {r: 8}\n", NULL, "r.yaml:2: unknown key 'lora.r': here it is 'lora.rank'");
+    assert_error(MODEL "lora: {target_modules: all-linear}\n", NULL,
+                 "r.yaml:2: unknown key 'lora.target_modules': here it is 'lora.modules', and every linear layer is [all-linear]");
+    assert_error(MODEL "lora: {rank: 8, modules: all-linear}\n", NULL, "r.yaml:2: 'lora.modules' wants a list of texts, as [all-linear], not 'all-linear'");
+    assert_error(MODEL "optimizer: {learning_rate: 1e-4}\n", NULL, "r.yaml:2: unknown key 'optimizer.learning_rate': here it is 'optimizer.lr'");
+    assert_error(MODEL "load_in_4bit: true\n", NULL, "r.yaml:2: unknown key 'load_in_4bit': weights are trained in 'dtype', whatever their file has; "
+                 "'memory_budget' bounds the memory of a step");
+    assert_error("model: {path: m, load_in_4bit: true}\n", NULL, "r.yaml:1: unknown key 'model.load_in_4bit': weights are trained in 'dtype', whatever "
+                 "their file has; 'memory_budget' bounds the memory of a step");
     assert_error(MODEL "optimizer:\n  _component_: torch.optim.AdamW\n", NULL,
                  "r.yaml:3: unknown key 'optimizer._component_': no constructors are named here: 'model.path' names the model, 'optimizer.name' the "
                  "update rule");
