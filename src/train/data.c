@@ -12,6 +12,7 @@ struct rp_data {
     rp_data_config config;              /* its texts are dead after open */
     rp_store *store;
     rp_store_counts n;
+    bool by_template;
     int64_t n_files, steps_per_epoch, step_samples;         /* step_samples: of a global step */
     int64_t counted_step;               /* of which `counted` tells; -1: none */
     rp_data_step counted;
@@ -45,13 +46,14 @@ static rp_status find_format(rp_ctx *ctx, const char *what, const char *name, co
 static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_config *c, const rp_data_source *s)
 {
     bool jsonl = !strcmp(c->format, "jsonl"), tokens = !strcmp(c->format, "tokens"), chat = !strcmp(c->format, "chat");
+    bool alpaca = !strcmp(c->format, "alpaca");
     int64_t samples;
 
     RP_CHECK(ctx, c->n_paths || (c->path && *c->path), RP_ERR_CONFIG, "%s.path is not set", what);
     RP_CHECK(ctx, tokens || s->encode, RP_ERR_CONFIG, "%s.format: %s needs a tokenizer; set tokenizer.path", what,
              c->format);
     RP_CHECK(ctx, jsonl || !c->prompt_column, RP_ERR_CONFIG, "%s.prompt_column needs format jsonl, not %s", what, c->format);
-    RP_CHECK(ctx, c->train_on_input || c->prompt_column || chat, RP_ERR_CONFIG, "%s.train_on_input: false needs %s.prompt_column",
+    RP_CHECK(ctx, c->train_on_input || c->prompt_column || chat || alpaca, RP_ERR_CONFIG, "%s.train_on_input: false needs %s.prompt_column",
              what, what);
     RP_CHECK(ctx, !chat || s->chat, RP_ERR_CONFIG,
              "%s.format: chat needs a chat template, and the model's tokenizer has none; set tokenizer.chat_template", what);
@@ -179,6 +181,7 @@ rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *con
     if (!d) return RP_ERR_MEMORY;
     *d               = (rp_data){ .ctx = ctx, .config = *config, .counted_step = -1 };
     rp_status status = fill_store(d, what, config, source);
+    d->by_template   = config->by_template && source->chat && strcmp(config->format, "chat");
     if (status != RP_OK) rp__data_close(d);
     else *out = d;
     return status;
@@ -199,15 +202,15 @@ rp_data_info rp__data_info(const rp_data *d)
     const rp_store_counts *n = &d->n;
 
     return (rp_data_info){ d->n_files, n->documents, n->tokens, n->targets, n->samples, n->truncated, n->skipped, d->steps_per_epoch,
-                           rp__store_hash(d->store), d->config.masking.probability > 0, rp__store_first_skipped(d->store) };
+                           rp__store_hash(d->store), d->config.masking.probability > 0, d->by_template, rp__store_first_skipped(d->store) };
 }
 
 const char *rp__data_text(const rp_data_info *i, const char *path, int n_paths, char out[RP_DATA_TEXT_CHARS])
 {
     snprintf(out, RP_DATA_TEXT_CHARS, "%s%s: %" PRId64 " file%s, %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " %s; %" PRId64
-             " sample%s, %" PRId64 " truncated, %" PRId64 " skipped", path, n_paths > 1 ? " and others" : "", i->n_files, s_of(i->n_files),
+             " sample%s, %" PRId64 " truncated, %" PRId64 " skipped%s", path, n_paths > 1 ? " and others" : "", i->n_files, s_of(i->n_files),
              i->n_documents, s_of(i->n_documents), i->n_tokens, i->n_targets, i->masked ? "of them may be hidden" : "targets", i->n_samples,
-             s_of(i->n_samples), i->n_truncated, i->n_skipped);
+             s_of(i->n_samples), i->n_truncated, i->n_skipped, i->by_template ? "; by the model's chat template" : "");
     return out;
 }
 

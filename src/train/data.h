@@ -42,8 +42,9 @@ typedef struct {
     int n_paths;                        /* … or so many of them, in place of it */
     const char *const *paths;
     const char *format;                 /* a line of data_formats.def */
-    const char *column, *prompt_column; /* jsonl, chat; prompt_column may be NULL */
+    const char *column, *prompt_column; /* jsonl, chat; prompt_column may be NULL, and is for jsonl alone */
     bool packed, cross_documents, train_on_input, wide_tokens;      /* wide_tokens: token_type u32 */
+    bool by_template;                   /* pairs: the source's chat template writes them, where it has one */
     int64_t max_seq_len, batch_size, accumulation;
     int ranks, rank;
     bool shuffle;
@@ -63,7 +64,7 @@ typedef struct {
     int64_t n_skipped;                  /* documents without text and samples without a target */
     int64_t steps_per_epoch;
     uint64_t hash;                      /* of all tokens, document ends and skipped samples, to tell whether a resumed run still sees the same data */
-    bool masked;
+    bool masked, by_template;           /* by_template: pairs were written by the chat template */
     const char *first_skipped;          /* "'f.jsonl', line 3: its answer is empty"; "": none was. The data's */
 } rp_data_info;
 

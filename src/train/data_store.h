@@ -72,6 +72,13 @@ rp_status rp__read_eos(const rp_read_job *job);
 /* Each object of a file of JSON lines, or of a file that is one list of objects; the object dies when `put` returns. */
 typedef rp_status (*rp_json_object_fn)(const rp_read_job *job, const char *place, const json_t *object);
 rp_status rp__read_json(const rp_read_job *job, rp_json_object_fn put);
+/* A conversation by the model's chat template, answers found in it; `tools` may be NULL. errors as rp__chat_render, with the place */
+rp_status rp__read_messages(const rp_read_job *job, const char *place, const json_t *messages, const json_t *tools);
+/* A text in an object's column; *out is NULL where there is no such column. errors RP_ERR_FORMAT it is no string */
+typedef struct { const char *text; int64_t bytes; } rp_read_span;
+rp_status rp__read_column(const rp_read_job *job, const char *place, const json_t *object, const char *column, rp_read_span *out);
+/* A prompt and its answer: by the chat template where config->by_template and the model has one, else [bos] prompt answer [eos]. */
+rp_status rp__read_pair(const rp_read_job *job, const char *place, rp_read_span prompt, rp_read_span answer);
 /* RP_ERR_FORMAT, with the columns there are and the key that names one ("column"). */
 rp_status rp__read_no_column(const rp_read_job *job, const char *place, const json_t *line, const char *column, const char *key_of_it);
 

@@ -168,7 +168,12 @@ static rp_status open_tokenizer(rp_trainer *t, const char *place)
     return needed || status == RP_ERR_MEMORY ? unless_absent(t->ctx, status, place, "tokenizer.json") : RP_OK;
 }
 
-static bool reads_chat(const rp_recipe *r)
+static bool by_template(const rp_recipe *r)
+{
+    return rp__dataset_by_template(&r->dataset) || (r->has_dataset_val && rp__dataset_by_template(&r->dataset_val));
+}
+
+static bool needs_template(const rp_recipe *r)
 {
     return r->dataset.format == RP_FORMAT_CHAT || (r->has_dataset_val && r->dataset_val.format == RP_FORMAT_CHAT);
 }
@@ -176,7 +181,13 @@ static bool reads_chat(const rp_recipe *r)
 /* Beside the tokenizer, wherever that was. */
 static rp_status open_chat(const rp_trainer *t, const char *place, rp_chat **out)
 {
-    return reads_chat(t->recipe) ? rp__chat_load(t->ctx, place, t->recipe->tokenizer.chat_template, out) : RP_OK;
+    char why[RP_ERROR_CHARS];
+
+    if (!by_template(t->recipe)) return RP_OK;
+    rp_status status = rp__chat_load(t->ctx, place, t->recipe->tokenizer.chat_template, out);
+    if ((status != RP_ERR_FORMAT && status != RP_ERR_UNSUPPORTED) || needs_template(t->recipe)) return status;
+    memcpy(why, t->ctx->error, sizeof why);
+    return rp_fail(t->ctx, status, "%s; with 'dataset.use_chat_template' false it is not asked for", why);
 }
 
 static bool is_special(void *user, int32_t id) { return rp__tokenizer_is_special(user, id); }
@@ -198,13 +209,14 @@ static rp_data_source data_source(rp_trainer *t, const rp_model_config *config, 
 static rp_data_config data_config(const rp_ctx *ctx, const rp_recipe *r, const rp_recipe_dataset *d)
 {
     static const char *const formats[] = { [RP_FORMAT_TEXT] = "text", [RP_FORMAT_JSONL] = "jsonl", [RP_FORMAT_TOKENS] = "tokens",
-                                           [RP_FORMAT_CHAT] = "chat" };
+                                           [RP_FORMAT_CHAT] = "chat", [RP_FORMAT_ALPACA] = "alpaca" };
 
     return (rp_data_config){
         .path = d->path.first, .n_paths = d->path.all.n, .paths = d->path.all.item, .format = formats[d->format], .column = d->column,
         .prompt_column = d->format == RP_FORMAT_JSONL ? d->prompt_column : NULL, .packed = d->packed,
         .cross_documents = d->cross_documents,
-        .train_on_input = d->train_on_input || (d->format != RP_FORMAT_JSONL && d->format != RP_FORMAT_CHAT),
+        .by_template = rp__dataset_by_template(d),
+        .train_on_input = d->train_on_input || !(rp__dataset_has_pairs(d) || d->format == RP_FORMAT_CHAT),
         .wide_tokens = d->token_type == RP_TOKEN_U32, .max_seq_len = r->max_seq_len, .batch_size = r->batch_size,
         .accumulation = 1, .ranks = rp__comm_ranks(ctx->comm), .rank = rp__comm_rank(ctx->comm), .seed = (uint64_t)r->seed, .ignore_index = (int32_t)r->loss.ignore_index,
     };

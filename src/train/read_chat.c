@@ -163,32 +163,38 @@ static void foresee(const rp_read_job *job, const json_t *messages, char *out, s
     else snprintf(out, chars, "%s", *all_empty ? "its answers are empty" : "the chat template writes nothing of its answers");
 }
 
-static rp_status render(reader *r, const json_t *line, const json_t *messages)
+static rp_status render(reader *r, const json_t *messages, const json_t *tools)
 {
-    const json_t *tools = json_object_get(line, "tools");
     char why[RP_ERROR_CHARS];
-    rp_status status = rp__chat_render(r->job->source->chat, messages, json_is_array(tools) ? tools : NULL, !r->job->config->train_on_input,
-                                       put_text, r);
+    rp_status status = rp__chat_render(r->job->source->chat, messages, tools, !r->job->config->train_on_input, put_text, r);
 
     if (status != RP_ERR_FORMAT && status != RP_ERR_UNSUPPORTED) return status;
     memcpy(why, r->job->ctx->error, sizeof why);
     return rp_fail(r->job->ctx, status, "'%s'%s: %s", r->job->path, r->place, why);
 }
 
-static rp_status put_messages(reader *r, const json_t *line, const json_t *list, json_t *messages)
+rp_status rp__read_messages(const rp_read_job *job, const char *place, const json_t *messages, const json_t *tools)
 {
-    const json_t *message;
-    rp_store *store = r->job->store;
+    rp_store *store = job->store;
     char why[160];
+    reader r = { job, place, why };
     bool all_empty;
+
+    foresee(job, messages, why, sizeof why, &all_empty);
+    int64_t before = rp__store_counts(store).tokens;
+    if (!all_empty) RP_TRY(render(&r, messages, tools));
+    return rp__store_counts(store).tokens > before ? RP_OK : rp__store_skip(store, job->path, place, why);
+}
+
+/* ---- a conversation ---- */
+
+static rp_status put_messages(const reader *r, const json_t *line, const json_t *list, json_t *messages)
+{
+    const json_t *message, *tools = json_object_get(line, "tools");
     size_t i;
 
     json_array_foreach((json_t *)list, i, message) RP_TRY(add_message(r, message, i, messages));
-    foresee(r->job, messages, why, sizeof why, &all_empty);
-    r->why         = why;
-    int64_t before = rp__store_counts(store).tokens;
-    if (!all_empty) RP_TRY(render(r, line, messages));
-    return rp__store_counts(store).tokens > before ? RP_OK : rp__store_skip(store, r->job->path, r->place, why);
+    return rp__read_messages(r->job, r->place, messages, json_is_array(tools) ? tools : NULL);
 }
 
 static rp_status put_conversation(const rp_read_job *job, const char *place, const json_t *line)

@@ -1,19 +1,19 @@
-/* train/read_jsonl.c -- a JSON object (read_json.c) is a document: `column` is its text, `prompt_column` a prompt before it.
+/* train/read_jsonl.c -- a JSON object (read_json.c) is a document: `column` is its text, or the answer to `prompt_column` (read_pair.c).
  *
- *   [bos] prompt answer [eos]     prompt and answer are tokenised apart, so the border between them is exact. Without
- *                                 train_on_input, bos and prompt are no targets; the eos is, a model must learn to stop
- * A text or an answer that is empty is skipped: its eos alone would be all there is to learn.
+ *   [bos] text [eos]
+ *
+ * An empty text is skipped: its eos alone would be all there is to learn.
  */
 #include "train/data_store.h"
 
 #include <stdio.h>
 #include <string.h>
 
-typedef struct { const char *text; int64_t bytes; } span;
-
 rp_status rp__read_no_column(const rp_read_job *job, const char *place, const json_t *line, const char *column, const char *key_of_it)
 {
-    bool talk       = !strcmp(job->config->format, "jsonl") && (json_object_get(line, "messages") || json_object_get(line, "conversations"));
+    bool plain      = !strcmp(job->config->format, "jsonl");
+    bool talk       = plain && (json_object_get(line, "messages") || json_object_get(line, "conversations"));
+    bool alpaca     = plain && json_object_get(line, "instruction") && json_object_get(line, "output");
     char names[160] = "none";
     const char *key;
     json_t *value;
@@ -26,36 +26,32 @@ rp_status rp__read_no_column(const rp_read_job *job, const char *place, const js
     }
     if (used) names[used] = '\0';
     if (talk) key_of_it = "format: chat";
+    if (alpaca) key_of_it = "format: alpaca";
     return rp_fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: no column '%s', there is %s: set '%s.%s'", job->path, place, column, names, job->what,
                    key_of_it);
 }
 
-static rp_status column_of(const rp_read_job *job, const char *place, const json_t *line, const char *column,
-                           const char *key_of_it, span *out)
+static rp_status column_of(const rp_read_job *job, const char *place, const json_t *line, const char *column, const char *key_of_it,
+                           rp_read_span *out)
 {
-    const json_t *value = json_object_get(line, column);
-
-    if (!value) return rp__read_no_column(job, place, line, column, key_of_it);
-    RP_CHECK(job->ctx, json_is_string(value), RP_ERR_FORMAT, "'%s'%s: the column '%s' is not a string", job->path, place,
-             column);
-    *out = (span){ json_string_value(value), (int64_t)json_string_length(value) };
-    return RP_OK;
+    RP_TRY(rp__read_column(job, place, line, column, out));
+    return out->text ? RP_OK : rp__read_no_column(job, place, line, column, key_of_it);
 }
 
 static rp_status put_document(const rp_read_job *job, const char *place, const json_t *line)
 {
     const rp_data_config *c = job->config;
-    bool input_counts       = c->train_on_input || !c->prompt_column;
-    span answer = { 0 }, prompt = { 0 };
+    rp_read_span text, prompt;
 
-    RP_TRY(column_of(job, place, line, c->column, "column", &answer));
-    if (c->prompt_column) RP_TRY(column_of(job, place, line, c->prompt_column, "prompt_column", &prompt));
-    if (!answer.bytes && !(input_counts && prompt.bytes))
-        return rp__store_skip(job->store, job->path, place, c->prompt_column ? "its answer is empty" : "its text is empty");
+    RP_TRY(column_of(job, place, line, c->column, "column", &text));
+    if (c->prompt_column) {
+        RP_TRY(column_of(job, place, line, c->prompt_column, "prompt_column", &prompt));
+        return rp__read_pair(job, place, prompt, text);
+    }
+    if (!text.bytes) return rp__store_skip(job->store, job->path, place, "its text is empty");
     RP_TRY(rp__store_begin(job->store, job->path, place));
-    RP_TRY(rp__read_bos(job, input_counts));
-    RP_TRY(rp__read_piece(job, place, prompt.text, prompt.bytes, input_counts));
-    RP_TRY(rp__read_piece(job, place, answer.text, answer.bytes, true));
+    RP_TRY(rp__read_bos(job, true));
+    RP_TRY(rp__read_piece(job, place, text.text, text.bytes, true));
     return rp__read_eos(job);
 }
 

@@ -18,7 +18,7 @@ typedef struct { const char *first; rp_text_list all; } rp_file_list;       /* f
 /* The words of the schema, in the order of the table. */
 typedef enum { RP_NO, RP_YES, RP_AUTO } rp_choice;                         /* optimizer_in_bwd, loss.keep_logits */
 typedef enum { RP_SWITCH_UNSET, RP_SWITCH_ON, RP_SWITCH_OFF } rp_switch;   /* enable_activation_checkpointing */
-enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS, RP_FORMAT_CHAT };
+enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS, RP_FORMAT_CHAT, RP_FORMAT_ALPACA };
 enum { RP_TOKEN_U16, RP_TOKEN_U32 };
 enum { RP_TRAIN_BF16, RP_TRAIN_FP32 };
 enum { RP_GRAD_AS_DTYPE, RP_GRAD_FP32 };
@@ -52,7 +52,7 @@ typedef struct {
     bool packed, cross_documents;
     int token_type;
     const char *prompt_column;
-    bool train_on_input;
+    bool use_chat_template, train_on_input;
 } rp_recipe_dataset;
 
 #define RP_RECIPE_MAX_KEYS 96
@@ -165,6 +165,9 @@ rp_status rp__recipe_look_at_plugins(const rp_recipe *recipe, rp_report *report)
 rp_status rp__recipe_selection(const rp_recipe *recipe, rp_ctx *ctx, rp_selection *out);
 /* May a rule offload? */
 bool rp__recipe_offloads(const rp_recipe *recipe);
+/* Are its samples prompts with answers? Is a chat template asked for them, or for conversations? */
+bool rp__dataset_has_pairs(const rp_recipe_dataset *dataset);
+bool rp__dataset_by_template(const rp_recipe_dataset *dataset);
 /* Is a validation set scored? One alone, without a word on when, is not read. */
 bool rp__recipe_validates(const rp_recipe *recipe);
 

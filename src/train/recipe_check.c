@@ -133,6 +133,16 @@ static void check_optimizer(rp_recipe_reader *r)
                          " contradict: an update waits for the last micro-batch", c->gradient_accumulation_steps);
 }
 
+bool rp__dataset_has_pairs(const rp_recipe_dataset *d)
+{
+    return d->format == RP_FORMAT_ALPACA || (d->format == RP_FORMAT_JSONL && d->prompt_column);
+}
+
+bool rp__dataset_by_template(const rp_recipe_dataset *d)
+{
+    return d->format == RP_FORMAT_CHAT || (d->use_chat_template && rp__dataset_has_pairs(d));
+}
+
 static void check_dataset(rp_recipe_reader *r, const char *group, const rp_recipe_dataset *d)
 {
     char path[64];
@@ -143,10 +153,11 @@ static void check_dataset(rp_recipe_reader *r, const char *group, const rp_recip
                          "'%s' true and '%s.packed' false contradict: only packed samples hold several documents", path,
                          group);
     snprintf(path, sizeof path, "%s.train_on_input", group);
-    if (!d->train_on_input && !d->prompt_column && d->format != RP_FORMAT_CHAT)
+    bool answers = rp__dataset_has_pairs(d) || d->format == RP_FORMAT_CHAT;
+    if (!d->train_on_input && !answers && !d->prompt_column)
         rp__report_error(r->report, place(r, path), "'%s' false needs '%s.prompt_column'", path, group);
-    if (!d->train_on_input && d->prompt_column && d->format != RP_FORMAT_CHAT && d->format != RP_FORMAT_JSONL)
-        rp__report_error(r->report, place(r, path), "'%s' false needs '%s.format' jsonl or chat: other data has no prompts", path, group);
+    else if (!d->train_on_input && !answers)
+        rp__report_error(r->report, place(r, path), "'%s' false needs '%s.format' jsonl, chat or alpaca: other data has no prompts", path, group);
 }
 
 /* ---- notes on what has no effect ---- */
@@ -167,6 +178,9 @@ static void note_dataset(rp_recipe_reader *r, const char *group, const rp_recipe
         { "token_type", 1 << RP_FORMAT_TOKENS, "the format is not tokens" },
     };
     char path[64];
+
+    snprintf(path, sizeof path, "%s.use_chat_template", group);
+    note_unused(r, path, !rp__dataset_has_pairs(d), "the data has no prompts with answers");
 
     for (int i = 0; i < RP_COUNT(keys); i++) {
         snprintf(path, sizeof path, "%s.%s", group, keys[i].key);
@@ -198,8 +212,8 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, AC "offload.path", !rp__recipe_offloads(c) && !c->dist.state_offload, "no rule offloads");
     note_unused(r, AC "offload.to", !rp__recipe_offloads(c), "no rule offloads");
     note_unused(r, "dist.state_offload", sgd && c->optimizer.momentum == 0 && !masters, "sgd without momentum has no states");
-    note_unused(r, "tokenizer.chat_template", c->dataset.format != RP_FORMAT_CHAT && (!c->has_dataset_val || c->dataset_val.format != RP_FORMAT_CHAT),
-                "no dataset has format chat");
+    note_unused(r, "tokenizer.chat_template", !rp__dataset_by_template(&c->dataset) && !(c->has_dataset_val && rp__dataset_by_template(&c->dataset_val)),
+                "no dataset is written by it");
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);
     if (c->has_dataset_val) note_dataset(r, "dataset_val", &c->dataset_val);

@@ -7,9 +7,9 @@
 
 #define DATASET(group, field)                                                                                             \
     { group ".path", KEY_FILES, AT(field.path), "null", .help = "a file, a folder, a glob (`**`: any folders), or a list of them" }, \
-    { group ".format", KEY_WORD, AT(field.format), "text", "text jsonl tokens chat",                                      \
+    { group ".format", KEY_WORD, AT(field.format), "text", "text jsonl tokens chat alpaca",                               \
       .help = "`text`: a file is a document; `jsonl`: a JSON object is; `tokens`: ids, little-endian, eos ends a document; " \
-              "`chat`: a JSON object is a conversation" },                                                                \
+              "`chat`: a JSON object is a conversation; `alpaca`: one is instruction, input and output" },                \
     { group ".column", KEY_TEXT, AT(field.column), "text",                                                \
       .help = "jsonl: the field that holds the text; chat: the messages, where they are not `messages`" },                \
     { group ".packed", KEY_BOOL, AT(field.packed), "true",                                                                \
@@ -19,8 +19,10 @@
     { group ".token_type", KEY_WORD, AT(field.token_type), "u16", "u16 u32", .help = "tokens: how an id is stored" },     \
     { group ".prompt_column", KEY_TEXT, AT(field.prompt_column), "null", .flags = KEY_NULL,                               \
       .help = "jsonl: the field that holds the prompt before the text" },                                                 \
+    { group ".use_chat_template", KEY_BOOL, AT(field.use_chat_template), "true", .flags = KEY_FREE,                       \
+      .help = "prompts with answers (`prompt_column`, alpaca): the model's chat template writes them, if it has one" },   \
     { group ".train_on_input", KEY_BOOL, AT(field.train_on_input), "true",                                                \
-      .help = "false: jsonl: the prompt's tokens are no targets; chat: only what the assistant says is one" }
+      .help = "false: the prompt's tokens are no targets; chat: only what the assistant says is one" }
 
 const rp_recipe_key rp__recipe_keys[] = {
     { "model.path", KEY_TEXT, AT(model.path), "null", .flags = KEY_NULL,

@@ -6,7 +6,7 @@ both() {
     for command in validate train; do reprise $command r.yaml "$@"; echo "exit $?"; done
     test ! -e out || echo 'something was written'
 }
-answers='dataset.prompt_column=ask dataset.train_on_input=false'
+answers='dataset.prompt_column=ask dataset.train_on_input=false dataset.use_chat_template=false'
 echo '{"ask": "WHAT IS THE ANSWER?", "text": "X"}' >long.jsonl
 printf '{"ask": "Q", "text": ""}\n{"ask": "Q", "text": ""}\n' >empty.jsonl
 echo '{"messages": [{"role": "user", "content": "A"}, {"role": "bot", "content": "B"}]}' >roles.jsonl

@@ -19,7 +19,7 @@ try() {
     rm -f loaded
     reprise "$@" >said 2>err
     echo "exit $?: $1, $([ -e loaded ] && echo "the library was loaded" || echo "no library was loaded")"
-    sed -n "/plug-in/s|'/.*/marks.so'|'MARKS'|p" err
+    sed -n "/plug-in/{s|'/.*/marks.so'|'MARKS'|;s|plan.json:[0-9]*|plan.json:LINE|;p;}" err
 }
 every() {
     try plan mine.yaml "$@"

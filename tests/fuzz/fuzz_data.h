@@ -74,6 +74,7 @@ static inline int fuzz_data(const char *format, const uint8_t *data, size_t size
         config.prompt_column  = how & 64 ? "p" : NULL;
         config.train_on_input = !(how & 64) || how & 128;
     }
+    if (!strcmp(format, "alpaca")) config.train_on_input = how & 64;
     rp_status status = rp__data_open(ctx, "dataset", &config, &source, &d);
     if (status == RP_OK) {
         fuzz_check_batch(d);

@@ -266,6 +266,43 @@ static void prompts_are_no_targets_unless_trained_on(void **state)
     test_ctx_free(ctx);
 }
 
+/* Without a chat template: the Alpaca project's own text, answers the targets. */
+static void instructions_without_a_template_are_the_text_of_alpaca(void **state)
+{
+    (void)state;
+    static const struct { const char *object, *prompt; } cases[] = {
+        { "{\"instruction\":\"Go\",\"output\":\"ok\"}", "Below is an instruction that describes a task. Write a response that appropriately completes the "
+          "request.\n\n### Instruction:\nGo\n\n### Response:\n" },
+        { "{\"instruction\":\"Go\",\"input\":\"on\",\"output\":\"ok\"}", "Below is an instruction that describes a task, paired with an input that provides "
+          "further context. Write a response that appropriately completes the request.\n\n### Instruction:\nGo\n\n### Input:\non\n\n### Response:\n" },
+    };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_data_batch b;
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_data_config c = config_of(temp_text(&dir, "a.json", cases[i].object), "alpaca");
+        int64_t n        = (int64_t)strlen(cases[i].prompt);
+        c.packed = c.train_on_input = false;
+        c.by_template               = true;
+        c.max_seq_len               = 400;
+        rp_data *d                  = open_data(ctx, &c);
+        assert_ok(ctx, rp__data_batch(d, 0, 0, &b));
+        assert_int_equal(b.length, n + 3);
+        for (int64_t k = 0; k < n; k++) assert_int_equal(b.tokens[k], cases[i].prompt[k]);
+        assert_row(b.tokens + n, 'o', 'k', EOS);
+        for (int64_t k = 0; k < n - 1; k++) assert_int_equal(b.labels[k], MARK);
+        assert_row(b.labels + n - 1, 'o', 'k', EOS, MARK);
+        rp__data_close(d);
+    }
+    rp_data_config c = config_of(temp_text(&dir, "a.json", "{\"instruction\":\"Go\",\"answer\":\"ok\"}"), "alpaca");
+    char wanted[512];
+    snprintf(wanted, sizeof wanted, "'%s', line 1: no column 'output', there is 'instruction', 'answer': set 'dataset.format'", c.path);
+    refuse(ctx, &c, RP_ERR_FORMAT, wanted);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void a_label_equal_to_ignore_index_is_not_counted(void **state)
 {
     (void)state;
@@ -350,6 +387,7 @@ int main(void)
         cmocka_unit_test(unpacked_documents_are_cut_and_padded_to_the_longest),
         cmocka_unit_test(unpacked_batches_are_as_long_on_every_rank),
         cmocka_unit_test(prompts_are_no_targets_unless_trained_on),
+        cmocka_unit_test(instructions_without_a_template_are_the_text_of_alpaca),
         cmocka_unit_test(a_label_equal_to_ignore_index_is_not_counted),
         cmocka_unit_test(token_files_of_both_widths_end_documents_after_eos_and_at_their_end),
         cmocka_unit_test(long_streams_come_back_whole),

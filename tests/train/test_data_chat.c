@@ -208,6 +208,44 @@ static void other_spellings_of_a_conversation_are_the_same_data(void **state)
     leave(&w);
 }
 
+/* Prompts with answers are the conversations that they would be. */
+static void pairs_are_the_conversations_they_would_be(void **state)
+{
+    static const struct { const char *format, *line; } cases[] = {
+        { "chat", "{\"messages\": [{\"role\": \"user\", \"content\": \"What is\\n\\nit?\"}, " SAY("A cat.") "]}" },
+        { "jsonl", "{\"ask\": \"What is\\n\\nit?\", \"say\": \"A cat.\"}" },
+        { "alpaca", "{\"instruction\": \"What is\", \"input\": \"it?\", \"output\": \"A cat.\", \"source\": 1}" },
+        { "alpaca", "[{\"instruction\": \"What is\\n\\nit?\", \"input\": \"\", \"output\": \"A cat.\"}]" },
+        { "alpaca", "[{\"instruction\": \"What is\\n\\nit?\", \"output\": \"A cat.\"}]" },
+    };
+    world w       = world_of("chatml");
+    uint64_t hash = 0;
+
+    (void)state;
+    for (int answers = 0; answers < 2; answers++)
+        for (int i = 0; i < RP_COUNT(cases); i++) {
+            bool jsonl              = !strcmp(cases[i].format, "jsonl");
+            w.config.format         = cases[i].format;
+            w.config.by_template    = true;
+            w.config.train_on_input = !answers;
+            w.config.column         = jsonl ? "say" : "text";
+            w.config.prompt_column  = jsonl ? "ask" : NULL;
+            rp_data *d              = open_lines(&w, cases[i].line);
+            if (!i) hash = rp__data_info(d).hash;
+            assert_true(rp__data_info(d).hash == hash);
+            assert_int_equal(rp__data_info(d).by_template, i > 0);
+            rp__data_close(d);
+        }
+    w.config.by_template   = false;
+    w.config.format        = "jsonl";
+    w.config.column        = "say";
+    w.config.prompt_column = "ask";
+    rp_data *d             = open_lines(&w, cases[1].line);
+    assert_true(rp__data_info(d).hash != hash && !rp__data_info(d).by_template);
+    rp__data_close(d);
+    leave(&w);
+}
+
 static void tools_of_a_line_reach_the_template(void **state)
 {
     world w = world_of("qwen3");
@@ -315,6 +353,7 @@ int main(void)
         cmocka_unit_test(with_train_on_input_all_is_a_target),
         cmocka_unit_test(batches_are_padded_without_tokens_or_targets),
         cmocka_unit_test(other_spellings_of_a_conversation_are_the_same_data),
+        cmocka_unit_test(pairs_are_the_conversations_they_would_be),
         cmocka_unit_test(tools_of_a_line_reach_the_template),
         cmocka_unit_test(what_is_no_conversation_is_refused_with_its_line),
         cmocka_unit_test(conversations_without_a_target_are_refused_with_their_line_and_the_reason),

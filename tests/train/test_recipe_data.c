@@ -29,7 +29,30 @@ static void conversations_need_no_prompt_column_to_train_on_answers_alone(void *
     assert_told(&r, "r.yaml:2: note: 'dataset.prompt_column' has no effect: the format is not jsonl");
     end(&r);
     r = read_one(MODEL "tokenizer: {chat_template: t.jinja}\n", NULL);
-    assert_told(&r, "r.yaml:2: note: 'tokenizer.chat_template' has no effect: no dataset has format chat");
+    assert_told(&r, "r.yaml:2: note: 'tokenizer.chat_template' has no effect: no dataset is written by it");
+    end(&r);
+}
+
+static void prompts_with_answers_may_be_written_by_the_chat_template(void **state)
+{
+    (void)state;
+    static const struct { const char *dataset; bool pairs, by_template; } cases[] = {
+        { "format: jsonl, prompt_column: p", true, true }, { "format: jsonl, prompt_column: p, use_chat_template: false", true, false },
+        { "format: alpaca, train_on_input: false", true, true }, { "format: jsonl", false, false }, { "format: chat", false, true }, { "format: text", false, false },
+    };
+    char text[256];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        snprintf(text, sizeof text, MODEL "dataset: {path: a, %s}\n", cases[i].dataset);
+        reading r = read_one(text, NULL);
+        assert_read(&r);
+        assert_int_equal(r.report.n_notes, 0);
+        assert_int_equal(rp__dataset_has_pairs(&r.recipe->dataset), cases[i].pairs);
+        assert_int_equal(rp__dataset_by_template(&r.recipe->dataset), cases[i].by_template);
+        end(&r);
+    }
+    reading r = read_one(MODEL "dataset: {path: a, use_chat_template: false}\n", NULL);
+    assert_told(&r, "r.yaml:2: note: 'dataset.use_chat_template' has no effect: the data has no prompts with answers");
     end(&r);
 }
 
@@ -37,7 +60,7 @@ static void loss_on_answers_alone_needs_data_that_has_answers(void **state)
 {
     (void)state;
     assert_error(MODEL "dataset: {path: a, prompt_column: p, train_on_input: false}\n", NULL,
-                 "r.yaml:2: 'dataset.train_on_input' false needs 'dataset.format' jsonl or chat: other data has no prompts");
+                 "r.yaml:2: 'dataset.train_on_input' false needs 'dataset.format' jsonl, chat or alpaca: other data has no prompts");
 }
 
 static void data_to_validate_on_that_is_never_scored_is_noted(void **state)
@@ -57,6 +80,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_is_a_file_or_a_list_of_files),
         cmocka_unit_test(conversations_need_no_prompt_column_to_train_on_answers_alone),
+        cmocka_unit_test(prompts_with_answers_may_be_written_by_the_chat_template),
         cmocka_unit_test(loss_on_answers_alone_needs_data_that_has_answers),
         cmocka_unit_test(data_to_validate_on_that_is_never_scored_is_noted),
     };

@@ -1,0 +1,14 @@
+# Prompts with answers are written by the model's chat template where it has one, unless told otherwise; a run says which.
+mkdir m && cp "$SOURCE"/tests/golden/models/smollm2/config.json "$SOURCE"/tests/golden/models/smollm2/model.safetensors "$SOURCE"/recipes/tiny_llama/tokenizer.json m
+echo '[{"instruction": "ADD", "input": "1 2", "output": "3"}, {"instruction": "STOP", "input": "", "output": "OK"}]' >alpaca.json
+printf '{"Q": "ADD", "A": "3"}\n' >pairs.jsonl
+printf 'model: {path: m}\ndataset: {path: alpaca.json, format: alpaca, packed: false, train_on_input: false}\nmax_seq_len: 64\nbatch_size: 1\noutput_dir: out\ndtype: fp32\nthreads: 1\n' >r.yaml
+pairs='dataset.path=pairs.jsonl dataset.format=jsonl dataset.prompt_column=Q dataset.column=A'
+reprise validate r.yaml $pairs
+echo "{% for m in messages %}<{{ m['role'] | upper }}>{{ m['content'] }}{% endfor %}" >m/chat_template.jinja
+reprise validate r.yaml
+reprise validate r.yaml $pairs
+reprise validate r.yaml $pairs dataset.use_chat_template=false
+echo "{% wrong %}" >m/chat_template.jinja
+reprise validate r.yaml $pairs; echo "exit $?"
+reprise validate r.yaml dataset.format=jsonl; echo "exit $?"
