@@ -190,6 +190,24 @@ static void note_dataset(rp_recipe_reader *r, const char *group, const rp_recipe
 
 bool rp__recipe_validates(const rp_recipe *r) { return r->has_dataset_val && r->run_val_every_n_steps.set; }
 
+static const char *format_of(const rp_recipe_dataset *d)
+{
+    static const char *const names[] = { [RP_FORMAT_TEXT] = "text", [RP_FORMAT_JSONL] = "jsonl", [RP_FORMAT_TOKENS] = "tokens",
+                                         [RP_FORMAT_CHAT] = "chat", [RP_FORMAT_ALPACA] = "alpaca" };
+
+    return names[d->format];
+}
+
+/* Nothing is taken over from dataset: lines of JSON that are scored as plain text give a loss, too, and no error. */
+static void note_val_format(rp_recipe_reader *r)
+{
+    const rp_recipe *c = r->recipe;
+
+    if (rp__recipe_validates(c) && !given(r, "dataset_val.format") && c->dataset.format != c->dataset_val.format)
+        rp__report_note(r->report, place(r, "dataset_val.path"), "'dataset_val.format' is %s, its default, and 'dataset.format' is %s: write it if the files "
+                        "are alike", format_of(&c->dataset_val), format_of(&c->dataset));
+}
+
 static void note_effects(rp_recipe_reader *r)
 {
     const rp_recipe *c = r->recipe;
@@ -217,6 +235,7 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);
     if (c->has_dataset_val) note_dataset(r, "dataset_val", &c->dataset_val);
+    note_val_format(r);
 }
 
 void rp__recipe_check(rp_recipe_reader *r)

@@ -75,6 +75,18 @@ static void data_to_validate_on_that_is_never_scored_is_noted(void **state)
     end(&r);
 }
 
+static void data_to_validate_on_of_another_format_by_default_is_noted(void **state)
+{
+    (void)state;
+    reading r = read_one(MODEL "dataset: {path: a, format: chat}\ndataset_val: {path: v}\nrun_val_every_n_steps: 5\n", NULL);
+
+    assert_told(&r, "r.yaml:3: note: 'dataset_val.format' is text, its default, and 'dataset.format' is chat: write it if the files are alike");
+    end(&r);
+    r = read_one(MODEL "dataset: {path: a, format: chat}\ndataset_val: {path: v, format: text}\nrun_val_every_n_steps: 5\n", NULL);
+    assert_int_equal(r.report.n_notes, 0);
+    end(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -83,6 +95,7 @@ int main(void)
         cmocka_unit_test(prompts_with_answers_may_be_written_by_the_chat_template),
         cmocka_unit_test(loss_on_answers_alone_needs_data_that_has_answers),
         cmocka_unit_test(data_to_validate_on_that_is_never_scored_is_noted),
+        cmocka_unit_test(data_to_validate_on_of_another_format_by_default_is_noted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
