@@ -202,14 +202,15 @@ static rp_status wrong_digest(const fetch *f, const char *digest)
     return rp_fail(f->h->ctx, RP_ERR_IO, "'%s' came with the digest %s, and the hub tells %s; what came was removed", f->file->name, digest, f->file->digest);
 }
 
-static rp_status give_name(const fetch *f, const char *folder)
+/* Of a file in a folder of the repository it is that folder which got the name. */
+static rp_status give_name(const fetch *f)
 {
     if (fsync(f->fd)) return io_fail(f, "write", f->part);
     if (rename(f->part, f->path)) return io_fail(f, "write", f->path);
-    return rp__dir_sync(f->h->ctx, folder);
+    return rp__dir_sync_of(f->h->ctx, f->path);
 }
 
-static rp_status bring(fetch *f, const char *url, const char *folder)
+static rp_status bring(fetch *f, const char *url)
 {
     char digest[HUB_DIGEST_CHARS] = "", size[32], said[64];
     bool right = false, resumed;
@@ -229,7 +230,7 @@ static rp_status bring(fetch *f, const char *url, const char *folder)
         RP_TRY(check(f, digest, &right));
     }
     if (!right) return wrong_digest(f, digest);
-    RP_TRY(give_name(f, folder));
+    RP_TRY(give_name(f));
     snprintf(said, sizeof said, "%s%s", hub_size_text(size, f->have), f->file->kind ? "" : ", without a digest to check it by");
     hub_progress_done(f->progress, f->file->name, said);
     return RP_OK;
@@ -243,7 +244,7 @@ rp_status hub_fetch(hub *h, hub_file *file, const char *url, const char *folder,
     rp_status status = set_names(&f, folder);
     if (status == RP_OK) status = look(&f, &there);
     if (status == RP_OK && there) hub_progress_done(progress, file->name, "there already");
-    else if (status == RP_OK) status = bring(&f, url, folder);
+    else if (status == RP_OK) status = bring(&f, url);
     if (status != RP_OK && f.fd >= 0 && !f.have) unlink(f.part);
     if (f.fd >= 0) close(f.fd);
     rp__release(f.part);

@@ -257,7 +257,7 @@ rp_status rp__file_commit(rp_file_writer *w)
         rp__file_discard(w);
         return status;
     }
-    if (renamed) status = rp__sync_folder_of(w->ctx, w->path);
+    if (renamed) status = rp__dir_sync_of(w->ctx, w->path);
     writer_free(w);
     return status;
 }

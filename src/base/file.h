@@ -84,6 +84,8 @@ void rp__dir_unlock(int lock);                      /* below 0 is fine */
 rp_status rp__file_tidy(rp_ctx *ctx, const char *folder, const char *name);
 /* What was made, renamed and removed in the folder is on the disk. */
 rp_status rp__dir_sync(rp_ctx *ctx, const char *path);
+/* The same of the folder that `path` is in: a name that was made or changed there has to reach the disk, too. */
+rp_status rp__dir_sync_of(rp_ctx *ctx, const char *path);
 /* A file, or a folder with all in it; links are removed, not followed. Absent is fine. */
 rp_status rp__remove_tree(rp_ctx *ctx, const char *path);
 

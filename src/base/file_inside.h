@@ -6,7 +6,5 @@
 
 /* "cannot open 'x': No such file or directory", by errno. */
 rp_status rp__io_fail(rp_ctx *ctx, const char *verb, const char *path);
-/* A name made or changed in the folder of `path` has to reach the disk, too; the path is cut where its name begins. */
-rp_status rp__sync_folder_of(rp_ctx *ctx, char *path);
 
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -37,9 +38,10 @@ char *rp__path_join(rp_ctx *ctx, const char *folder, const char *name)
     return path;
 }
 
+/* A name that is not on the disk takes all below it with it when the power fails. */
 static rp_status make_dir(rp_ctx *ctx, const char *path)
 {
-    if (mkdir(path, 0777) == 0) return RP_OK;
+    if (mkdir(path, 0777) == 0) return rp__dir_sync_of(ctx, path);
     int number = errno;
     if (rp__file_is_dir(path)) return RP_OK;
     RP_CHECK(ctx, number != EEXIST, RP_ERR_EXISTS, "cannot make the folder '%s': a file of that name is there", path);
@@ -120,12 +122,18 @@ rp_status rp__dir_sync(rp_ctx *ctx, const char *path)
     return failed ? rp__io_fail(ctx, "write the folder", path) : RP_OK;
 }
 
-rp_status rp__sync_folder_of(rp_ctx *ctx, char *path)
+/* Without memory of its own: a name that was given is not taken back because the folder's has no room. */
+rp_status rp__dir_sync_of(rp_ctx *ctx, const char *path)
 {
-    char *slash = strrchr(path, '/');
+    char folder[PATH_MAX] = ".";
+    size_t n              = strlen(path);
 
-    if (slash) *slash = 0;
-    return rp__dir_sync(ctx, !slash ? "." : *path ? path : "/");
+    while (n > 1 && path[n - 1] == '/') n--;
+    while (n && path[n - 1] != '/') n--;
+    while (n > 1 && path[n - 1] == '/') n--;
+    RP_CHECK(ctx, n < sizeof folder, RP_ERR_IO, "cannot write the folder of '%s': %s", path, strerror(ENAMETOOLONG));
+    if (n) snprintf(folder, sizeof folder, "%.*s", (int)n, path);
+    return rp__dir_sync(ctx, folder);
 }
 
 /* Where the name is taken by a folder that is not empty the two change places. */
@@ -139,14 +147,10 @@ static rp_status give_name(rp_ctx *ctx, const char *aside, const char *name)
 
 rp_status rp__dir_commit(rp_ctx *ctx, const char *aside, const char *name)
 {
-    char *copy = rp__host_text(ctx, name);
-    rp_status status = copy ? rp__dir_sync(ctx, aside) : RP_ERR_MEMORY;
-
-    if (status == RP_OK) status = give_name(ctx, aside, name);
-    if (status == RP_OK) status = rp__sync_folder_of(ctx, copy);
-    if (status == RP_OK) status = rp__remove_tree(ctx, aside);
-    rp__release(copy);
-    return status;
+    RP_TRY(rp__dir_sync(ctx, aside));
+    RP_TRY(give_name(ctx, aside, name));
+    RP_TRY(rp__dir_sync_of(ctx, name));
+    return rp__remove_tree(ctx, aside);
 }
 
 rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status)

@@ -175,6 +175,9 @@ static int opens(int flags) { return flags & (O_CREAT | O_TRUNC) || (flags & O_T
     }
 OPEN(open)
 OPEN(open64)
+/* What fortified programs call where the flags are not constants. */
+int __open_2(const char *path, int flags);
+int __open_2(const char *path, int flags) { return judge(opens(flags), path) == FAIL ? -1 : REAL(open)(path, flags); }
 
 static int file_opens(const char *mode) { return *mode == 'r' && !strchr(mode, '+') ? READ : MAKE; }
 FILE *fopen(const char *path, const char *mode) { return judge(file_opens(mode), path) == FAIL ? NULL : REAL(fopen)(path, mode); }
