@@ -219,6 +219,14 @@ static bool has_field(const rp_family *family, const char *key)
     return false;
 }
 
+/* Each is a module of each block. */
+static void check_experts(rp_config_reader *r, const rp_model_config *c)
+{
+    if (c->n_layers > 0 && c->experts > RP_MOST_EXPERTS / c->n_layers)
+        rp__config_error(r, "num_hidden_layers", RP_ERR_CONFIG, "%" PRId64 " blocks of %" PRId64 " experts: more than %d experts are no model",
+                         c->n_layers, c->experts, RP_MOST_EXPERTS);
+}
+
 static void read_all(rp_config_reader *r, rp_model_config *c)
 {
     c->family = find_family(r);
@@ -230,6 +238,7 @@ static void read_all(rp_config_reader *r, rp_model_config *c)
     check_unknown(r, c->family);
     c->family->finish(r, c);
     check_windows(r, c);
+    check_experts(r, c);
 }
 
 /* Messages about a text_config say so. */

@@ -11,6 +11,10 @@
 #include "base/module_path.h"
 #include "models/config.h"
 
+/* More than any model has: what is larger is no model, and would be built for minutes before anybody knew. */
+#define RP_MOST_LAYERS 1024
+#define RP_MOST_EXPERTS 65536               /* of all blocks together */
+
 typedef struct { const char *ours, *theirs; } rp_name_pair;        /* module paths: "layers.*.attn.q", "model.layers.*.self_attn.q_proj" */
 
 typedef enum {

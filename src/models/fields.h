@@ -14,7 +14,7 @@
     RP_FIELD_SIZE("vocab_size", vocab, INT32_MAX), \
     RP_FIELD_SIZE("hidden_size", hidden, 1 << 24), \
     RP_FIELD_SIZE("intermediate_size", mlp_hidden, 1 << 26), \
-    RP_FIELD_SIZE("num_hidden_layers", n_layers, 1 << 16), \
+    RP_FIELD_SIZE("num_hidden_layers", n_layers, RP_MOST_LAYERS), \
     RP_FIELD_SIZE("num_attention_heads", n_heads, 1 << 16)
 
 /* Null, or nothing where it may be missing: as many as query heads. */

@@ -15,7 +15,7 @@ static const rp_field_word activations[] = {
 static const rp_config_field fields[] = {
     { "vocab_size", .kind = RP_FIELD_INT, RP_AT(vocab), .required = true, .low = 1, .high = INT32_MAX },
     { "n_embd", "hidden_size", .kind = RP_FIELD_INT, RP_AT(hidden), .required = true, .low = 1, .high = 1 << 24 },
-    { "n_layer", "num_hidden_layers", .kind = RP_FIELD_INT, RP_AT(n_layers), .required = true, .low = 1, .high = 1 << 16 },
+    { "n_layer", "num_hidden_layers", .kind = RP_FIELD_INT, RP_AT(n_layers), .required = true, .low = 1, .high = RP_MOST_LAYERS },
     { "n_head", "num_attention_heads", .kind = RP_FIELD_INT, RP_AT(n_heads), .required = true, .low = 1, .high = 1 << 16 },
     { "n_positions", "max_position_embeddings", .kind = RP_FIELD_INT, RP_AT(context), .low = 1, .high = INT32_MAX,
       .otherwise = 1024 },
