@@ -23,6 +23,10 @@ rp_find_of_mpi(RP_MPICC_mpich "MPICH|MVAPICH|Intel" -v mpicc.mpich mpicc)
 rp_find_of_mpi(RP_MPIRUN_mpich "HYDRA|Intel" --version mpirun.mpich mpirun)
 
 # With the system's compiler and without sanitizers in every build: what it does is call MPI.
+set(RP_MODULE_HARDENED "")
+if(RP_HARDENED)
+  set(RP_MODULE_HARDENED -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -Wl,-z,relro,-z,now,-z,noexecstack)
+endif()
 set(RP_ENGINE_SOURCE ${CMAKE_SOURCE_DIR}/src/comm/mpi/engine.c)
 foreach(mpi openmpi mpich)
   if(NOT RP_WITH_MPI)
@@ -35,7 +39,7 @@ foreach(mpi openmpi mpich)
   message(STATUS "ranks: reprise-${mpi}.so by ${RP_MPICC_${mpi}}")
   set(RP_MPI_MODULE_${mpi} ${CMAKE_BINARY_DIR}/reprise-${mpi}.so)
   add_custom_command(OUTPUT ${RP_MPI_MODULE_${mpi}}
-    COMMAND ${RP_MPICC_${mpi}} -std=c11 -D_GNU_SOURCE -O2 $<IF:$<CONFIG:Release>,-s,-g> -Wall -Wextra -fPIC -shared -I${CMAKE_SOURCE_DIR}/src -o ${RP_MPI_MODULE_${mpi}} ${RP_ENGINE_SOURCE}
+    COMMAND ${RP_MPICC_${mpi}} -std=c11 -D_GNU_SOURCE -O2 $<IF:$<CONFIG:Release>,-s,-g> -Wall -Wextra -fPIC -shared ${RP_MODULE_HARDENED} -I${CMAKE_SOURCE_DIR}/src -o ${RP_MPI_MODULE_${mpi}} ${RP_ENGINE_SOURCE}
     DEPENDS ${RP_ENGINE_SOURCE} ${CMAKE_SOURCE_DIR}/src/comm/engine.h VERBATIM)
   add_custom_target(reprise_${mpi} ALL DEPENDS ${RP_MPI_MODULE_${mpi}})
   install(FILES ${RP_MPI_MODULE_${mpi}} DESTINATION ${CMAKE_INSTALL_LIBDIR}/reprise COMPONENT ${mpi})
