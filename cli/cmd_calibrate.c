@@ -57,7 +57,7 @@ const cli_command cmd_calibrate = {
     .about = "Measure how fast this machine runs each op, forward and backward, in each dtype, how fast its memory and the\n"
              "disk of the current folder are. It takes a minute, in which nothing else should run. Until it is done, plans go\n"
              "by what the CPU says about itself. What ranks send to each other is not measured, as that takes several: plans go by\n"
-             "2.2 GB/s a rank, or by 'link' and 'latency' of --device. The table is kept for this CPU and number of threads in\n"
+             "2.2 GB/s a rank, or by 'link', 'node', 'node_link' and 'latency' of --device. The table is kept for this CPU and number of threads in\n"
              "$REPRISE_COSTS, else in $XDG_CACHE_HOME/reprise or ~/.cache/reprise; no other command changes it.",
     CLI_OPTIONS(calibrate_fields, options),
     .run = calibrate,

@@ -7,6 +7,7 @@
  *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
  *              base_seconds,                                of the fastest step without a budget, which overheads are over
  *              faster_than_keeping_all,                     in fewer bytes than the recipe's own step that keeps everything
+ *              links: { node_ranks (null: all), link_bytes_per_second, node_link_bytes_per_second, latency_seconds, assumed },     null: one rank
  *              offloaded_bytes, offload_seconds,            activations that leave and come back in a step; what that takes, part of overhead
  *              state_offload_bytes, state_offload_seconds,  optimizer states that are read and written in a step; what that takes
  *              offload_bandwidth, offload_guessed }         bytes per second of both; whether nobody has measured or given it */
@@ -55,6 +56,7 @@ static void print_json(const rp_forecast *f)
         *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds,
         "comm_again_seconds", f->comm_again_seconds, "hidden_seconds", f->hidden_seconds);
 
+    json_object_set_new(all, "links", f->ranks > 1 ? cli_links_json(&f->links) : json_null());
     json_object_update_new(all, json_pack("{s:f, s:b, s:I, s:f, s:I, s:f, s:f, s:b}", "base_seconds", f->base_seconds,
                                           "faster_than_keeping_all", beats_keeping_all(f), "offloaded_bytes", (json_int_t)f->found.offloaded_bytes, "offload_seconds",
                                           f->away_seconds, "state_offload_bytes", (json_int_t)f->state_bytes, "state_offload_seconds",
@@ -146,6 +148,7 @@ static void print_ranks(const rp_forecast *f)
     printf("%-14s %d, and each takes this; %s\n", "ranks", f->ranks, f->units);
     printf("%-14s a rank sends %s a step, %.3f s", "communication", rp__size_text(sent, f->comm_bytes), f->comm_seconds);
     printf(f->hidden_seconds > 0 ? ", %.3f s of them beside computing\n" : " of it\n", f->hidden_seconds);
+    cli_print_links(&f->links, f->ranks);
 }
 
 /* Outputs of one op are a line, by what becomes of them. */
@@ -226,7 +229,7 @@ static int plan(cli *c, const void *given, const cli_args *args)
 
 static const cli_option options[] = {
     { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
-    { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=25GB/s, latency=10us'",
+    { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=100GB/s, node=8, node_link=25GB/s, latency=2us'",
       0, 0 },
     { "find", 0, CLI_FLAG, offsetof(plan_fields, find), NULL, "search ranks, wrapping, resharding, batch and accumulation for the fastest that fits", 0, 0 },
     { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },

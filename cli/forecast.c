@@ -137,3 +137,22 @@ json_t *cli_modules_json(const rp_explain *e)
     }
     return out;
 }
+
+/* ---- what ranks talk over ---- */
+
+json_t *cli_links_json(const rp_cost_links *links)
+{
+    return json_pack("{s:o, s:f, s:f, s:f, s:b}", "node_ranks", links->node ? json_integer(links->node) : json_null(), "link_bytes_per_second",
+                     links->link, "node_link_bytes_per_second", links->node_link, "latency_seconds", links->latency, "assumed", true);
+}
+
+void cli_print_links(const rp_cost_links *links, int64_t ranks)
+{
+    bool nodes = links->node && ranks > links->node;
+
+    printf("%-14s ", "links");
+    if (nodes) printf("%.3g GB/s for each of the %" PRId64 " ranks of a node, %.3g GB/s for each between nodes", links->link / 1e9, links->node,
+                      links->node_link / 1e9);
+    else printf("%.3g GB/s for each rank, %s", links->link / 1e9, links->node ? "all in one node" : "as if all were in one node");
+    printf(", %.3g us a message: assumed, not measured\n", links->latency * 1e6);
+}

@@ -25,6 +25,11 @@ int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *devic
 json_t *cli_classes_json(const int64_t *bytes);
 json_t *cli_modules_json(const rp_explain *e);
 
+/* { node_ranks, link_bytes_per_second, node_link_bytes_per_second, latency_seconds, assumed } */
+json_t *cli_links_json(const rp_cost_links *links);
+/* Over what `ranks` talk: a line. */
+void cli_print_links(const rp_cost_links *links, int64_t ranks);
+
 /* The peak, whose it is by class, what is saved. */
 void cli_print_peak(const rp_explain *e);
 /* Blocks that are alike in one line. */

@@ -15,6 +15,7 @@ enum {
 
 int rp__comm_rank(const rp_comm *comm) { return comm ? comm->group.rank : 0; }
 int rp__comm_ranks(const rp_comm *comm) { return comm ? comm->group.ranks : 1; }
+int rp__comm_apart(const rp_comm *comm) { return comm ? comm->apart : 1; }
 const char *rp__comm_engine(const rp_comm *comm) { return comm ? comm->world->name : "self"; }
 rp_status rp__comm_agreed(const rp_comm *comm) { return comm ? comm->world->agreed : RP_OK; }
 
@@ -36,6 +37,7 @@ static rp_status make(rp_ctx *ctx, const rp_engine *engine, rp_comm **out)
     if (!comm) return RP_ERR_MEMORY;
     comm->engine = engine;
     comm->world  = comm;
+    comm->apart  = 1;
     *out         = comm;
     return RP_OK;
 }
@@ -95,13 +97,14 @@ rp_status rp__comm_shapes(rp_ctx *ctx, int rank, int ranks, rp_comm **out)
 /* ---- parts ---- */
 
 /* Memory first, for the same reason as in furnish; how many ranks the part has is known only afterwards: the whole's number is enough. */
-static rp_status split(rp_ctx *ctx, rp_comm *whole, int color, const rp_engine_group *known, rp_comm **out)
+static rp_status split(rp_ctx *ctx, rp_comm *whole, int color, const rp_engine_group *known, int apart, rp_comm **out)
 {
     rp_comm *part;
 
     RP_TRY(rp__comm_check(ctx, whole));
     RP_TRY(make(ctx, whole->engine, &part));
     part->world      = whole->world;
+    part->apart      = apart;
     part->group      = known ? *known : whole->group;
     rp_status status = furnish(ctx, part);
     rp__guard_enter(whole, "a split of the ranks");
@@ -116,7 +119,7 @@ static rp_status split(rp_ctx *ctx, rp_comm *whole, int color, const rp_engine_g
 rp_status rp__comm_split(rp_ctx *ctx, rp_comm *whole, int color, rp_comm **out)
 {
     RP_CHECK(ctx, whole->engine != &rp__engine_shapes, RP_ERR_UNSUPPORTED, "nobody tells the colors of ranks that are only thought of");
-    return split(ctx, whole, color, NULL, out);
+    return split(ctx, whole, color, NULL, 1, out);
 }
 
 rp_status rp__comm_block(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
@@ -125,7 +128,7 @@ rp_status rp__comm_block(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
 
     RP_BUG_IF(ranks < 1 || whole->group.ranks % ranks);
     const rp_engine_group known = { .rank = rank % ranks, .ranks = ranks };
-    return split(ctx, whole, rank / ranks, whole->engine == &rp__engine_shapes ? &known : NULL, out);
+    return split(ctx, whole, rank / ranks, whole->engine == &rp__engine_shapes ? &known : NULL, whole->apart, out);
 }
 
 rp_status rp__comm_across(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
@@ -134,7 +137,7 @@ rp_status rp__comm_across(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
 
     RP_BUG_IF(ranks < 1 || whole->group.ranks % ranks);
     const rp_engine_group known = { .rank = rank / ranks, .ranks = whole->group.ranks / ranks };
-    return split(ctx, whole, rank % ranks, whole->engine == &rp__engine_shapes ? &known : NULL, out);
+    return split(ctx, whole, rank % ranks, whole->engine == &rp__engine_shapes ? &known : NULL, whole->apart * ranks, out);
 }
 
 rp_comm_part *rp__comm_list(rp_comm *comm, rp_comm_list list) { return comm->part + (1 + list) * comm->group.ranks; }

@@ -60,6 +60,8 @@ void rp__comm_close(rp_comm *comm);             /* parts before the whole; NULL 
 void rp__comm_leave(rp_comm *world, int code);
 
 int rp__comm_rank(const rp_comm *comm);         /* NULL is one rank alone */
+/* In the world, the numbers of two neighbours of a block or of those across differ by this. 1 for others. */
+int rp__comm_apart(const rp_comm *comm);
 int rp__comm_ranks(const rp_comm *comm);
 const char *rp__comm_engine(const rp_comm *comm);       /* "self", "Open MPI v4.1.4", … */
 

@@ -26,6 +26,7 @@ struct rp_comm {
     const rp_engine *engine;
     rp_engine_group group;
     rp_comm *world;                     /* itself, or the one it is a part of */
+    int apart;
     rp_request *request;                /* request id i is at i - 1 */
     int n_request, n_under_way;
     rp_comm_part *part;                 /* of small things, and RP_LISTS more (rp__comm_list) */

@@ -7,7 +7,7 @@
  *
  * Backward needs nothing but dy, and sums over all ranks whatever y was made of, so its bits do not depend on that. A replay gathers again: every rank replays the same calls in the same order. The sum is never replayed.
  */
-#include "ops/collective.h"
+#include "ops/talk.h"
 
 enum { X, PART };
 enum { Y };
@@ -35,6 +35,12 @@ static rp_cost all_gather_cost(const rp_op_meta *m, rp_pass pass)
     cost.comm_bytes = pass == RP_BACKWARD ? rp__reduce_sends(m->ctx, &m->out[Y])
                                           : rp__gather_sends(m->ctx, &m->out[Y], m->n_in == 1 ? RP_FROM_ALL : RP_FROM_NEAR);
     return cost;
+}
+
+void rp__all_gather_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
+{
+    if (pass == RP_BACKWARD) rp__talk_reduce(talk, m->ctx, rp__group(m->ctx), &m->out[Y]);
+    else rp__talk_gather(talk, m->ctx, &m->out[Y], m->n_in == 1 ? RP_FROM_ALL : RP_FROM_NEAR);
 }
 
 static void all_gather_forward(const rp_op_call *c)

@@ -5,7 +5,7 @@
  *   in     x [room]           this rank's slice, zeros behind its last element
  *   out    y [far * room]     the slices, one behind the other, in the order of ranks
  */
-#include "ops/collective.h"
+#include "ops/talk.h"
 
 enum { X };
 enum { Y };
@@ -41,6 +41,15 @@ static rp_cost all_gather_far_cost(const rp_op_meta *m, rp_pass pass)
 
     cost.comm_bytes = rp__gather_sends(m->ctx, &whole, RP_FROM_FAR);     /* in backward those of a gradient that is as large */
     return cost;
+}
+
+void rp__all_gather_far_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
+{
+    const rp_attr_whole *a = m->attr;
+    const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
+
+    if (pass == RP_BACKWARD) rp__talk_reduce(talk, m->ctx, m->ctx->far, &m->out[Y]);
+    else rp__talk_gather(talk, m->ctx, &whole, RP_FROM_FAR);
 }
 
 static void all_gather_far_forward(const rp_op_call *c)

@@ -183,11 +183,15 @@ static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
 /* What sums between groups are kept in. */
 static rp_dtype between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
 
+int64_t rp__reduce_stride(const rp_comm *group, int64_t n, int64_t bytes) { return piece_elems(slice_in(group, n).room, rp__comm_ranks(group), bytes); }
+
+int64_t rp__between_stride(const rp_ctx *ctx, int64_t stride, int64_t bytes) { return piece_elems(stride, rp__comm_ranks(ctx->replicas), bytes); }
+
 int64_t rp__between_room(const rp_ctx *ctx, int64_t stride, int64_t bytes)
 {
     int copies = rp__comm_ranks(ctx->replicas);
 
-    return copies == 1 ? 0 : copies * piece_elems(stride, copies, bytes) * rp_dtype_bytes(between_dtype(bytes));
+    return copies == 1 ? 0 : copies * rp__between_stride(ctx, stride, bytes) * rp_dtype_bytes(between_dtype(bytes));
 }
 
 int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
@@ -200,7 +204,7 @@ int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
 int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
 {
     int ranks     = rp__comm_ranks(group);
-    int64_t piece = piece_elems(slice_in(group, n).room, ranks, bytes);
+    int64_t piece = rp__reduce_stride(group, n, bytes);
 
     return 2 * ranks * piece * bytes + rp__between_room(ctx, piece, bytes);
 }
@@ -265,7 +269,7 @@ static rp_status between_groups(const rp_reduction *r, summing s, int64_t n, int
 /* In pieces, so that many groups take no more room than two. */
 static rp_status all_between_groups(const rp_reduction *r, summing s, int64_t n)
 {
-    int64_t most = piece_elems(r->stride, r->copies, r->bytes), bytes = rp_dtype_bytes(s.from_dtype);
+    int64_t most = rp__between_stride(r->ctx, r->stride, r->bytes), bytes = rp_dtype_bytes(s.from_dtype);
 
     for (int64_t at = 0; at < n; at += most) {
         summing piece = s;
@@ -347,7 +351,7 @@ void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, 
     int64_t n   = rp_meta_elems(meta), room = slice_in(group, n).room;
     rp_reduction r = rp__reduction_over(c, group, n, meta->dtype);
 
-    r.stride         = piece_elems(room, r.ranks, r.bytes);
+    r.stride         = rp__reduce_stride(group, n, r.bytes);
     r.scratch        = c->scratch;
     r.between        = r.scratch + 2 * r.ranks * r.stride * r.bytes;
     bool left        = false;
@@ -370,7 +374,7 @@ static rp_comm_part in_slice(const rp_reduction *r, int rank, int64_t first, int
 }
 
 /* Elements that one rank sums at a time: of each rank it gets as many, so many ranks send less at once. */
-static int64_t window_stride(const rp_ctx *ctx, int64_t n, int64_t count)
+int64_t rp__window_stride(const rp_ctx *ctx, int64_t n, int64_t count)
 {
     int64_t room = rp__slice_here(ctx, n).room, ranks = rp__comm_ranks(rp__group(ctx));
     int64_t most = ranks > WINDOW_BLOCKS ? (WINDOW_BLOCKS * count + ranks - 1) / ranks : count;
@@ -381,7 +385,7 @@ static int64_t window_stride(const rp_ctx *ctx, int64_t n, int64_t count)
 
 int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t bytes)
 {
-    int64_t stride = window_stride(ctx, n, count);
+    int64_t stride = rp__window_stride(ctx, n, count);
 
     return rp__align_up(rp__comm_ranks(rp__group(ctx)) * stride * bytes) + rp__between_room(ctx, stride, bytes);
 }
@@ -432,7 +436,7 @@ rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const 
 {
     rp_reduction r = rp__reduction_over(c, rp__group(c->ctx), n, dtype);
 
-    r.stride = window_stride(c->ctx, n, count);
+    r.stride = rp__window_stride(c->ctx, n, count);
     return send_piece(&r, from, first, count, 0, received, out);
 }
 
@@ -443,7 +447,7 @@ rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, const v
     rp_comm_part mine = in_slice(&r, r.rank, first, count);
     int64_t here      = rp__slice_of(n, r.rank, r.ranks).first, pieces;
 
-    r.stride  = window_stride(c->ctx, n, count);
+    r.stride  = rp__window_stride(c->ctx, n, count);
     r.between = (uint8_t *)received + rp__align_up(r.ranks * r.stride * r.bytes);
     pieces    = pieces_of(&r, first, count);
     for (int64_t i = 0; i < pieces; i++) {

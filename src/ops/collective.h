@@ -65,6 +65,10 @@ void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice);
 
 /* slice = the sum over a group's ranks of their whole, or is added to: `adds`. dtypes may differ. scratch: rp__reduce_scratch bytes. */
 void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds);
+/* Elements of each slice that go in one piece; of a stretch, those that one rank sums at a time; of either, those that go between groups at once. */
+int64_t rp__reduce_stride(const rp_comm *group, int64_t n, int64_t bytes);
+int64_t rp__window_stride(const rp_ctx *ctx, int64_t n, int64_t count);
+int64_t rp__between_stride(const rp_ctx *ctx, int64_t stride, int64_t bytes);
 /* For a whole of up to `bytes` an element. */
 int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes);
 

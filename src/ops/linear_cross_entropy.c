@@ -25,6 +25,7 @@
 #include "ops/linear_cross_entropy.h"
 
 #include "ops/streamed.h"
+#include "ops/talk.h"
 
 enum { LOGITS_BYTES = 4 << 20, FEWEST_CLASSES = 256 };
 
@@ -184,6 +185,15 @@ static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
                       .read_bytes  = (again + m->in_grad[W]) * blocks * x + (again + m->in_grad[X]) * w + 3 * logits,
                       .write_bytes = m->in_grad[X] * blocks * x + m->in_grad[W] * w + 2 * logits,
                       .comm_bytes  = fetched + summed };
+}
+
+void rp__linear_cross_entropy_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
+{
+    rp_meta whole = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
+    int64_t block = block_classes(m) * width_of(m);
+
+    rp__talk_fetch(talk, m->ctx, &whole, block);
+    if (pass == RP_BACKWARD && m->in_grad[W]) rp__talk_send(talk, m->ctx, &whole, block);
 }
 
 /* ---- w and its gradient, a block of classes at a time ---- */

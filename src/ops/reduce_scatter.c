@@ -4,7 +4,7 @@
  *   in     x [...]     of the same shape at every rank
  *   out    y [room]    this rank's slice of the sum, zeros behind its last element
  */
-#include "ops/collective.h"
+#include "ops/talk.h"
 
 enum { X };
 enum { Y };
@@ -27,6 +27,12 @@ static rp_cost reduce_scatter_cost(const rp_op_meta *m, rp_pass pass)
 
     cost.comm_bytes = pass == RP_FORWARD ? rp__reduce_sends(m->ctx, &m->in[X]) : rp__gather_sends(m->ctx, &m->in[X], RP_FROM_ALL);
     return cost;
+}
+
+void rp__reduce_scatter_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
+{
+    if (pass == RP_FORWARD) rp__talk_reduce(talk, m->ctx, rp__group(m->ctx), &m->in[X]);
+    else rp__talk_gather(talk, m->ctx, &m->in[X], RP_FROM_ALL);
 }
 
 static void reduce_scatter_forward(const rp_op_call *c)

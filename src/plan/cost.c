@@ -119,26 +119,14 @@ static const rp_cost_row *row_of(const rp_cost_table *t, const rp_op_meta *call,
     return row->rate > 0 ? row : rp__cost_row(t, others, dtype, pass);
 }
 
-static double comm_seconds(const rp_cost_table *t, int64_t bytes) { return bytes > 0 && t->link > 0 ? t->latency + (double)bytes / t->link : 0; }
-
 double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass)
 {
     rp_cost work = rp__cost_work(call, pass);
 
-    if (work.flops == 0 && rp__cost_bytes(work) == 0) return comm_seconds(table, work.comm_bytes);
+    if (work.flops == 0 && rp__cost_bytes(work) == 0) return rp__cost_comm_seconds(table, call, pass);
     const rp_cost_row *row = row_of(table, call, pass);
     return row->overhead + fmax((double)work.flops / row->rate, (double)rp__cost_bytes(work) / row->bandwidth) +
-           comm_seconds(table, work.comm_bytes);
-}
-
-int64_t rp__cost_comm_bytes(const rp_op_meta *call, rp_pass pass)
-{
-    return rp__cost_work(call, pass).comm_bytes;
-}
-
-double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass)
-{
-    return comm_seconds(table, rp__cost_comm_bytes(call, pass));
+           rp__cost_comm_seconds(table, call, pass);
 }
 
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes) { return (double)bytes / table->move[dtype]; }
@@ -166,8 +154,6 @@ double rp__cost_offload_seconds(const rp_cost_table *t, bool to_memory, rp_dtype
     return rp__cost_move(t, dtype, 4 * bytes) + fmax(transfer - forward, 0) + fmax(transfer - backward, 0);
 }
 
-double rp__cost_link(const rp_cost_table *table) { return table->link; }
-bool rp__cost_beside(const rp_cost_table *table) { return table->beside; }
 const char *rp__cost_machine(const rp_cost_table *table) { return table->name; }
 bool rp__cost_measured(const rp_cost_table *table) { return table->origin == RP_COST_QUICK || table->origin == RP_COST_FULL; }
 double rp__cost_unsteady(const rp_cost_table *table) { return table->unsteady; }
@@ -195,6 +181,6 @@ uint64_t rp__cost_hash(const rp_cost_table *t)
     uint64_t hash = hash_text(t->machine.product[0], hash_text(t->machine.product[1], hash_text(t->name, RP_HASH_SEED)));
 
     hash = rp__hash(t->move, sizeof t->move, hash_rows(t, hash));
-    hash = rp__hash(&t->latency, sizeof t->latency, rp__hash(&t->link, sizeof t->link, hash));
+    hash = rp__cost_links_hash(t, hash);
     return rp__hash(&t->memory, sizeof t->memory, rp__hash(&t->offload, sizeof t->offload, hash));
 }

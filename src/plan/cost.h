@@ -3,7 +3,7 @@
  * One table for a CPU and a number of threads:
  *
  *   seconds of a pass of a call = overhead + max(flops / rate, bytes / bandwidth)          (roofline, by op, dtype and pass)
- *                               + latency + comm bytes / link                              (where it talks to other ranks)
+ *                               + messages x latency + bytes / link                        (where it talks to other ranks: cost_comm.c)
  *
  * with flops and bytes as the op's `cost` says; link is what one rank sends a second while all others do. It is built in, from what the CPU
  * says about itself, until `reprise calibrate` has measured it; then a file has it, but for the link, which takes other ranks to measure. plan, explain, sweep and train read the same table, so the same recipe gives the same plan.
@@ -20,7 +20,8 @@ typedef struct rp_cost_table rp_cost_table;
  * errors RP_ERR_FORMAT a file that is damaged, named · RP_ERR_MEMORY */
 rp_status rp__cost_table_open(rp_ctx *ctx, rp_cost_table **out);
 /* Of another machine: "name=h100, memory=80GB, flops=989e12, bandwidth=3.35e12, link=450GB/s", any order; a name alone is one of devices.def.
- * `flops` are those of bf16 products (flops_fp32 may be given, too); `link` and `latency` (10us) are of one rank among many.
+ * `flops` are those of bf16 products (flops_fp32 may be given, too). `link` is what one rank sends a second, `latency` (2us) is of a message.
+ * `node` ranks have that link, nodes have `node_link` for each of their ranks. Without `node` all ranks have `link`.
  * errors RP_ERR_CONFIG one sentence · RP_ERR_MEMORY */
 rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **out);
 void rp__cost_table_free(rp_cost_table *table);
@@ -40,7 +41,10 @@ bool rp__cost_offload_guessed(const rp_cost_table *table, bool to_memory);
  * nothing. Transfers out hide behind the step's forward, transfers back behind its backward, replays included. */
 double rp__cost_offload_seconds(const rp_cost_table *table, bool to_memory, rp_dtype dtype, int64_t bytes, double forward, double backward);
 
-/* Bytes a second that one rank sends to others; 0: unknown. */
+/* Bytes a second of one rank, in its node and between nodes; ranks of a node, 0: all. Until they are measured they are assumed. */
+typedef struct { double link, node_link, latency; int64_t node; } rp_cost_links;
+rp_cost_links rp__cost_links(const rp_cost_table *table);
+/* Bytes a second that one rank sends to others of its node; 0: unknown. */
 double rp__cost_link(const rp_cost_table *table);
 /* Can ranks talk beside computing? Those of one machine copy with the cores that compute. */
 bool rp__cost_beside(const rp_cost_table *table);

@@ -2,16 +2,18 @@
  *
  *   h100                                                       a line of devices.def
  *   h100, memory=40GB                                          … with another word on something
- *   name=mine, flops=200T, flops_fp32=30e12, bandwidth=1e12, memory=64GB, offload=25e9, link=25GB/s, latency=20us
+ *   name=mine, flops=200T, flops_fp32=30e12, bandwidth=1e12, memory=64GB, offload=25e9, link=100GB/s, node=8, node_link=25GB/s, latency=2us
  *
  * How much of a peak is reached:
  *
  *   products     0.65 in bf16. Training steps of dense models that report 40-55 % of peak over all spend a fifth of their time
  *                elsewhere; large single products reach 70-80 %. 0.85 in fp32, which has less to wait for
  *   head         0.8 of that: narrow chunks, and the softmax between its products
- *   attention    0.5 forward, 0.4 backward of what is its dtype's peak (FlashAttention-2, arXiv 2307.08691, has 50-73 % and less in backward)
+ *   attention    0.5 forward, 0.4 backward of what is its dtype's peak (FlashAttention-2, arXiv 2307.08691, has 50-73 % on an A100 and less in
+ *                backward). In bf16 a device of devices.def has its own shares
  *   the rest     0.8 of the memory's peak, as streams reach it; a launch of a kernel takes 5 us
- *   the link     0.8 of its peak, as large collectives reach it; one takes 10 us besides. Where it is not given it is the link to the host
+ *   links        0.8 of their peaks, as large collectives reach them; a message takes 2 us besides, about what MPI and NCCL need to post and match
+ *                one. A link that is not given is the link to the host
  */
 #include "plan/cost_inside.h"
 
@@ -19,23 +21,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/collective.h"
+
 typedef struct {
     char name[64];
     int64_t memory;
-    double flops, flops_fp32, bandwidth, offload, link, latency;
+    double flops, flops_fp32, bandwidth, offload, link, node, node_link, latency;
+    double attention[RP_COST_PASSES];   /* shares of flops */
 } device;
 
-#define LEAST_LATENCY 10e-6             /* seconds */
+#define LATENCY 2e-6                    /* seconds */
+#define ATTENTION_FORWARD 0.5
+#define ATTENTION_BACKWARD 0.4
 
 static const device shipped[] = {
-#define RP_COST_DEVICE(name, memory, flops, flops_fp32, bandwidth, offload, link) \
-    { name, memory, flops, flops_fp32, bandwidth, offload, link, LEAST_LATENCY },
+#define RP_COST_DEVICE(name, memory, flops, flops_fp32, bandwidth, offload, link, node, node_link, forward, backward) \
+    { name, memory, flops, flops_fp32, bandwidth, offload, link, node, node_link, LATENCY, { forward, backward } },
 #include "plan/devices.def"
 #undef RP_COST_DEVICE
 };
 
-enum { NAME, MEMORY, FLOPS, FLOPS_FP32, BANDWIDTH, OFFLOAD, LINK, LATENCY, KEYS };
-static const char *const keys[KEYS + 1] = { "name", "memory", "flops", "flops_fp32", "bandwidth", "offload", "link", "latency", NULL };
+enum { NAME, MEMORY, FLOPS, FLOPS_FP32, BANDWIDTH, OFFLOAD, LINK, NODE, NODE_LINK, LATENCY_KEY, KEYS };
+static const char *const keys[KEYS + 1] = { "name", "memory", "flops", "flops_fp32", "bandwidth", "offload", "link", "node", "node_link", "latency", NULL };
 
 typedef struct { char value[KEYS][64]; } fields;        /* "": not given */
 
@@ -125,9 +132,20 @@ static rp_status take_rate(rp_ctx *ctx, const char *spec, const fields *f, int k
     return RP_OK;
 }
 
+static rp_status take_node(rp_ctx *ctx, const char *spec, const char *text, double *out)
+{
+    int64_t ranks;
+
+    if (!*text) return RP_OK;
+    RP_CHECK(ctx, rp__parse_int(text, 1, RP_MOST_RANKS, &ranks), RP_ERR_CONFIG,
+             "device '%s': node is '%s', expected a number of ranks such as 8", spec, text);
+    *out = (double)ranks;
+    return RP_OK;
+}
+
 static rp_status take_values(rp_ctx *ctx, const char *spec, const fields *f, device *d)
 {
-    const char *memory = f->value[MEMORY], *latency = f->value[LATENCY];
+    const char *memory = f->value[MEMORY], *latency = f->value[LATENCY_KEY];
 
     RP_CHECK(ctx, !*memory || (rp__size_parse(memory, &d->memory) && d->memory > 0), RP_ERR_CONFIG,
              "device '%s': memory is '%s', expected a size above 0 such as 80GB", spec, memory);
@@ -135,6 +153,8 @@ static rp_status take_values(rp_ctx *ctx, const char *spec, const fields *f, dev
     RP_TRY(take_rate(ctx, spec, f, FLOPS_FP32, &d->flops_fp32));
     RP_TRY(take_rate(ctx, spec, f, BANDWIDTH, &d->bandwidth));
     RP_TRY(take_rate(ctx, spec, f, LINK, &d->link));
+    RP_TRY(take_rate(ctx, spec, f, NODE_LINK, &d->node_link));
+    RP_TRY(take_node(ctx, spec, f->value[NODE], &d->node));
     RP_CHECK(ctx, !*latency || read_time(latency, &d->latency), RP_ERR_CONFIG, "device '%s': latency is '%s', expected a time such as 10us",
              spec, latency);
     return take_rate(ctx, spec, f, OFFLOAD, &d->offload);
@@ -158,6 +178,7 @@ static rp_status complete(rp_ctx *ctx, const char *spec, device *d)
              "unknown device '%s'%s; another one is described as name=%s, memory=80GB, flops=989e12, bandwidth=3.35e12", d->name,
              rp__hint(d->name, names, hint), d->name);
     RP_CHECK(ctx, d->flops > 0 && d->bandwidth > 0, RP_ERR_CONFIG, "device '%s': %s is missing", spec, d->flops > 0 ? "bandwidth" : "flops");
+    RP_CHECK(ctx, (d->node > 0) == (d->node_link > 0), RP_ERR_CONFIG, "device '%s': %s is missing", spec, d->node > 0 ? "node_link" : "node");
     if (d->flops_fp32 <= 0) d->flops_fp32 = d->flops / 15;
     if (!d->name[0]) snprintf(d->name, sizeof d->name, "device");
     return RP_OK;
@@ -167,7 +188,7 @@ static rp_status read_device(rp_ctx *ctx, const char *spec, device *d)
 {
     fields f = { 0 };
 
-    *d = (device){ .latency = LEAST_LATENCY };
+    *d = (device){ .latency = LATENCY, .attention = { ATTENTION_FORWARD, ATTENTION_BACKWARD } };
     RP_TRY(read_fields(ctx, spec, &f));
     const device *known = find_shipped(f.value[NAME]);
     if (known) *d = *known;
@@ -192,7 +213,9 @@ static void set_dtype(rp_cost_table *t, const device *d, rp_dtype dtype)
     set_rows(t, &rp_op_matmul, dtype, products, products, d->bandwidth);
     set_rows(t, &rp_op_grouped_matmul, dtype, products, products, d->bandwidth);
     set_rows(t, &rp_op_linear_cross_entropy, dtype, 0.8 * products, 0.8 * products, d->bandwidth);
-    set_rows(t, &rp_op_attention, dtype, 0.5 * peak, 0.4 * peak, d->bandwidth);
+    bool own = dtype == RP_BF16;
+    set_rows(t, &rp_op_attention, dtype, (own ? d->attention[RP_FORWARD] : ATTENTION_FORWARD) * peak,
+             (own ? d->attention[RP_BACKWARD] : ATTENTION_BACKWARD) * peak, d->bandwidth);
     set_rows(t, NULL, dtype, rest, rest, d->bandwidth);
     t->move[dtype] = 0.8 * d->bandwidth;
 }
@@ -209,8 +232,10 @@ rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **o
     t->memory  = d.memory;
     t->offload = 0.8 * d.offload;
     t->link    = 0.8 * (d.link > 0 ? d.link : d.offload);
-    t->latency = d.latency;
-    t->beside  = true;
-    *out       = t;
+    t->node      = (int64_t)d.node;
+    t->node_link = 0.8 * d.node_link;
+    t->latency   = d.latency;
+    t->beside    = true;
+    *out         = t;
     return RP_OK;
 }

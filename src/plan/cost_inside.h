@@ -4,7 +4,7 @@
  *   cost_builtin.c   rows from what the CPU is                cost_run.c       one of them, run over and over
  *   cost_device.c    rows from a data sheet                   cost_measure.c   times of the calls, of an update, of the disk
  *   cost_file.c      a table as text, and back                cost_fit.c       rows from times
- *   cost.c           opened, and asked
+ *   cost_comm.c      what ranks say to each other        cost.c           opened, and asked
  *
  *   row      fp32            bf16            int32   fp64         one for each op of the registry, and one for all others
  *   matmul   forward backwd  forward backwd    -     forward …    rate 0: the op has none, the others' is asked
@@ -41,7 +41,8 @@ struct rp_cost_table {
     rp_cost_row *row;               /* [ops of the registry + 1][RP_DTYPES][RP_COST_PASSES] */
     double move[RP_DTYPES], offload;        /* bytes/s */
     bool beside;                    /* what ranks send each other is moved by others than their cores */
-    double link, latency;           /* bytes/s, 0: unknown · seconds; never measured, not in its file */
+    double link, node_link, latency;        /* bytes/s of one rank in its node and between nodes, 0: unknown · seconds of a message */
+    int64_t node;                   /* ranks of a node; 0: they are all in one. None of these four is measured, or in its file */
     double unsteady;                /* of one that was measured just now; not in its file */
     int64_t memory;
     char *path;                     /* where it was saved */
@@ -59,6 +60,8 @@ static inline rp_cost_row *rp__cost_row(const rp_cost_table *t, int op, rp_dtype
 {
     return &t->row[(op * RP_DTYPES + (int)dtype) * RP_COST_PASSES + (int)pass];
 }
+
+uint64_t rp__cost_links_hash(const rp_cost_table *table, uint64_t hash);
 
 /* What a pass of a call does, by its op's word or else by what it declares; nothing where nothing runs. */
 rp_cost rp__cost_work(const rp_op_meta *call, rp_pass pass);

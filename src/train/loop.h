@@ -76,6 +76,7 @@ typedef struct {
     double hidden_seconds;              /* of a step, what runs beside something else: it is in none of these */
     double comm_seconds, comm_again_seconds;    /* all of the step and its replays, in talk with other ranks; of replays alone … */
     int64_t comm_bytes;                 /* … to whom each sends so many bytes */
+    rp_cost_links links;                /* over these; assumed until somebody measures them */
     char units[RP_UNITS_CHARS];         /* what is gathered together; "" for one rank */
     double away_seconds;                /* of again_seconds: offloaded slots are copied and waited for (found.offloaded_bytes) */
     int64_t keep_all_bytes;             /* the recipe's own step, where it keeps all and was rehearsed besides; else 0 … */

@@ -65,6 +65,7 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     f->comm_again_seconds = s->comm_again_seconds;
     f->hidden_seconds     = s->hidden_seconds;
     f->comm_bytes         = s->comm_bytes;
+    if (stage->costs) f->links = rp__cost_links(stage->costs);
     if (stage->engine.gather) rp__units_text(&stage->engine.units, f->units);
     f->bound_seconds   = s->bound_seconds;
     f->solve_seconds   = stage->solve_seconds;

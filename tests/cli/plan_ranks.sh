@@ -29,3 +29,4 @@ reprise plan "$@" --device 'flops=1T, bandwidth=1T'
 echo "exit $?"
 reprise plan "$@" dist.ranks=1 dist.replicate_dim=3 dist.prefetch=2 dist.sync_each_batch=true >/dev/null
 echo "exit $?"
+for device in rtx4090 'h100, node=2' 'flops=1T, bandwidth=1T, link=10GB/s'; do reprise plan llama3_8b_full_distributed memory_budget=null --device "$device" | grep ^links; done

@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+#include "ops/collective.h"
+#include "shard/ranks.h"
+
 static rp_cost_table *device(rp_ctx *ctx, const char *spec)
 {
     rp_cost_table *t = NULL;
@@ -51,6 +54,7 @@ static const struct { const char *a, *b; } alike[] = {
     { "name=mine, flops=989e12, bandwidth=3.35e12", "bandwidth=3350G,flops=989T,name=mine" },
     { "flops=1P, bandwidth=1T, flops_fp32=20T", "flops=1000T,bandwidth=1000G,flops_fp32=20000G" },
     { "h100, link=25GB/s, latency=10us", "h100,latency=10e-6,link=25e9" },
+    { "h100", "h100, node=8, node_link=50GB/s, latency=2us" },
     { "flops=15T, bandwidth=1T", "flops=15T, bandwidth=1T, flops_fp32=1T" },
 };
 
@@ -116,12 +120,53 @@ static void check_link(const char *spec, double link, double latency)
 static void what_is_sent_to_other_ranks_goes_by_the_link(void **state)
 {
     (void)state;
-    check_link("h100", 0.8 * 450e9, 10e-6);
-    check_link("h100, link=25GB/s", 0.8 * 25e9, 10e-6);
+    check_link("h100", 0.8 * 450e9, 2e-6);
+    check_link("h100, link=25GB/s", 0.8 * 25e9, 2e-6);
     check_link("h100, link=25GBps, latency=3us", 0.8 * 25e9, 3e-6);
     check_link("h100, link=25e9, latency=0.5ms", 0.8 * 25e9, 0.5e-3);
-    check_link("flops=1T, bandwidth=1T, offload=32G", 0.8 * 32e9, 10e-6);
+    check_link("flops=1T, bandwidth=1T, offload=32G", 0.8 * 32e9, 2e-6);
     check_link("flops=1T, bandwidth=1T, offload=32G, link=64G, latency=0", 0.8 * 64e9, 0);
+}
+
+/* Rank 0 of some, in groups that hold copies; a gather of so many bytes. */
+static double gather_seconds(const char *spec, int ranks, int copies, int64_t bytes, int64_t *sent)
+{
+    rp_ctx *ctx = shapes_ctx();
+    rp_op_meta m;
+
+    assert_ok(ctx, rp__ranks_pretend(ctx, 0, ranks, copies));
+    rp_cost_table *t    = device(ctx, spec);
+    int64_t n           = bytes / 2;
+    rp_attr_whole whole = { 1, { n } };
+    rp_meta slice       = rp_meta_1d(RP_BF16, rp__slice_here(ctx, n).room);
+    rp_tensor *in;
+    assert_ok(ctx, rp_tensor_new(ctx, &slice, RP_MEM_PARAM, &in));
+    assert_ok(ctx, rp__op_prepare(ctx, &rp_op_all_gather, &whole, &in, 1, true, (bool[]){ true }, &m));
+    double seconds = rp__cost_comm_seconds(t, &m, RP_FORWARD);
+    *sent          = rp__cost_comm_bytes(&m, RP_FORWARD);
+    rp_tensor_unref(in);
+    rp__cost_table_free(t);
+    rp__ranks_leave(ctx);
+    test_ctx_free(ctx);
+    return seconds;
+}
+
+/* A message to each other rank, and the bytes over the slowest link between two of the group. */
+static void a_gather_goes_by_the_slowest_link_that_its_group_crosses(void **state)
+{
+    static const char spec[] = "flops=1T, bandwidth=1T, link=100GB/s, node=8, node_link=10GB/s, latency=3us";
+    static const struct { int ranks, copies; double link; } at[] = {
+        { 8, 1, 80e9 }, { 9, 1, 8e9 }, { 16, 1, 8e9 }, { 16, 2, 80e9 }, { 64, 8, 80e9 }, { 64, 16, 80e9 }, { 64, 4, 8e9 }, { 48, 8, 8e9 },
+    };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(at); i++) {
+        int64_t sent;
+        int others     = at[i].ranks / at[i].copies - 1;
+        double seconds = gather_seconds(spec, at[i].ranks, at[i].copies, 1 << 26, &sent), wanted = others * 3e-6 + (double)sent / at[i].link;
+        assert_true(sent >= (int64_t)(1 << 26) / (others + 1) * others);
+        if (fabs(seconds - wanted) > 1e-9 * wanted) fail_msg("%d ranks, %d copies: %g s, not %g", at[i].ranks, at[i].copies, seconds, wanted);
+    }
 }
 
 static void a_link_that_is_not_said_is_unknown_and_a_disk_is_guessed_to_be_slow(void **state)
@@ -157,6 +202,11 @@ static const struct { const char *spec, *why; } refused[] = {
     { "h100, offload=1e12T", "device 'h100, offload=1e12T': offload is '1e12T', expected a number above 0 such as 989e12 or 989T" },
     { "h100, link=0", "device 'h100, link=0': link is '0', expected a number above 0 such as 989e12 or 989T" },
     { "h100, link=B/s", "device 'h100, link=B/s': link is 'B/s', expected a number above 0 such as 989e12 or 989T" },
+    { "h100, node=0", "device 'h100, node=0': node is '0', expected a number of ranks such as 8" },
+    { "h100, node=many", "device 'h100, node=many': node is 'many', expected a number of ranks such as 8" },
+    { "h100, node_link=0", "device 'h100, node_link=0': node_link is '0', expected a number above 0 such as 989e12 or 989T" },
+    { "flops=1T, bandwidth=1T, node=8", "device 'flops=1T, bandwidth=1T, node=8': node_link is missing" },
+    { "flops=1T, bandwidth=1T, node_link=1G", "device 'flops=1T, bandwidth=1T, node_link=1G': node is missing" },
     { "h100, latency=soon", "device 'h100, latency=soon': latency is 'soon', expected a time such as 10us" },
     { "h100, latency=-1us", "device 'h100, latency=-1us': latency is '-1us', expected a time such as 10us" },
     { "h100, h200", "device 'h100, h200': name is given twice" },
@@ -198,6 +248,7 @@ int main(void)
         cmocka_unit_test(order_units_and_spaces_mean_nothing),
         cmocka_unit_test(a_word_of_its_own_goes_before_the_data_sheet),
         cmocka_unit_test(what_is_sent_to_other_ranks_goes_by_the_link),
+        cmocka_unit_test(a_gather_goes_by_the_slowest_link_that_its_group_crosses),
         cmocka_unit_test(a_link_that_is_not_said_is_unknown_and_a_disk_is_guessed_to_be_slow),
         cmocka_unit_test(what_is_wrong_is_told_in_one_sentence),
         cmocka_unit_test(no_memory_is_told),

@@ -42,7 +42,7 @@ static answer ask(const model *m, const char *machine, const char *setting, int6
 }
 
 /* The range: from what it takes to keep each block's input alone to what it takes to keep all. */
-static void the_printed_gap_is_at_most_0_3_percent_of_a_step(void **state)
+static void the_printed_gap_is_at_most_0_4_percent_of_a_step(void **state)
 {
     (void)state;
     for (int m = 0; m < RP_COUNT(models); m++)
@@ -58,7 +58,7 @@ static void the_printed_gap_is_at_most_0_3_percent_of_a_step(void **state)
                 most = fmax(most, gap);
             }
             printf("%s on %.*s: at most %.3f %%\n", models[m].name, (int)strcspn(machines[d], ","), machines[d], 100 * most);
-            assert_true(most <= 0.003);
+            assert_true(most <= 0.004);
         }
 }
 
@@ -89,7 +89,7 @@ static void no_mode_is_better_in_the_bytes_that_it_takes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_printed_gap_is_at_most_0_3_percent_of_a_step),
+        TEST(the_printed_gap_is_at_most_0_4_percent_of_a_step),
         TEST(no_mode_is_better_in_the_bytes_that_it_takes),
     };
 
