@@ -1,7 +1,7 @@
 /* cli/find.c -- plan --find: the settings of a recipe that fit so much memory, the fastest first.
  *
- *   --json   { budget_bytes, samples, tried, machine, measured, settings: [{ ranks, batch_size, gradient_accumulation_steps,
- *              custom_sharded_layers, reshard_after_forward, reduce_behind, optimizer_in_bwd, keep_logits, reserved_bytes, peak_bytes, comm_bytes, overhead,
+ *   --json   { budget_bytes, samples, tried, discarded, machine, measured, settings: [{ ranks, replicate_dim, batch_size,
+ *              gradient_accumulation_steps, custom_sharded_layers, reshard_after_forward (a number: of a group), reduce_behind, optimizer_in_bwd, keep_logits, reserved_bytes, peak_bytes, comm_bytes, overhead,
  *              step_seconds, tokens_per_second }] } */
 #include "cli/forecast.h"
 
@@ -25,15 +25,16 @@ static json_t *units_json(const rp_setting *s, const rp_recipe *recipe)
 static void print_json(const rp_find *f, const rp_recipe *recipe)
 {
     json_t *settings = json_array();
-    json_t *all      = json_pack("{s:I, s:I, s:i, s:s, s:b, s:o}", "budget_bytes", (json_int_t)f->budget, "samples", (json_int_t)f->samples, "tried",
-                                 f->n_tried, "machine", f->machine, "measured", f->measured, "settings", settings);
+    json_t *all      = json_pack("{s:I, s:I, s:i, s:i, s:s, s:b, s:o}", "budget_bytes", (json_int_t)f->budget, "samples", (json_int_t)f->samples, "tried",
+                                 f->n_tried, "discarded", f->n_discarded, "machine", f->machine, "measured", f->measured, "settings", settings);
 
     for (int i = 0; i < f->n; i++) {
         const rp_setting *s = &f->setting[i];
         json_array_append_new(settings, json_pack(
-            "{s:I, s:I, s:I, s:o, s:b, s:I, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "batch_size", (json_int_t)s->batch_size,
+            "{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "replicate_dim",
+            (json_int_t)s->copies, "batch_size", (json_int_t)s->batch_size,
             "gradient_accumulation_steps", (json_int_t)s->accumulation, "custom_sharded_layers", units_json(s, recipe), "reshard_after_forward",
-            s->reshard, "reduce_behind", (json_int_t)s->behind, "optimizer_in_bwd", s->variant.in_backward, "keep_logits", s->variant.keeps_logits,
+            s->stay ? json_integer(s->stay) : json_boolean(s->reshard), "reduce_behind", (json_int_t)s->behind, "optimizer_in_bwd", s->variant.in_backward, "keep_logits", s->variant.keeps_logits,
             "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
             "comm_bytes", (json_int_t)s->comm_bytes, "overhead", s->overhead, "step_seconds", s->seconds, "tokens_per_second",
             s->tokens_per_second));
@@ -45,10 +46,20 @@ static void print_json(const rp_find *f, const rp_recipe *recipe)
 
 static const char *units_of(const rp_setting *s) { return s->own_units ? "both" : s->recipes_units ? "recipe's" : "none"; }
 
+/* yes, no or a number, as the recipe's key has it. */
+static const char *reshard_of(const rp_setting *s, char out[24])
+{
+    if (s->stay) snprintf(out, 24, "%" PRId64, s->stay);
+    else snprintf(out, 24, "%s", s->ranks == 1 ? "-" : s->reshard ? "yes" : "no");
+    return out;
+}
+
 static void print_setting(const rp_setting *s)
 {
-    printf("%5" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %6" PRId64 "  %16" PRId64 "  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->batch_size, s->accumulation,
-           s->ranks > 1 ? units_of(s) : "-", s->ranks == 1 ? "-" : s->reshard ? "yes" : "no", s->behind, s->reserved, 100 * s->overhead, s->seconds,
+    char reshard[24];
+
+    printf("%5" PRId64 "  %6" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %6" PRId64 "  %16" PRId64 "  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->copies,
+           s->batch_size, s->accumulation, s->ranks > 1 ? units_of(s) : "-", reshard_of(s, reshard), s->behind, s->reserved, 100 * s->overhead, s->seconds,
            s->tokens_per_second);
 }
 
@@ -64,7 +75,10 @@ static void print_keys(const rp_setting *s, int64_t budget)
 {
     printf("\nthe first: batch_size=%" PRId64 " gradient_accumulation_steps=%" PRId64 " activation_checkpointing.mode=auto", s->batch_size, s->accumulation);
     if (s->ranks > 1) {
-        printf(" dist.ranks=%" PRId64 " dist.reshard_after_forward=%s dist.reduce_behind=%" PRId64, s->ranks, s->reshard ? "true" : "false", s->behind);
+        char reshard[24];
+        snprintf(reshard, sizeof reshard, "%s", s->reshard ? "true" : "false");
+        printf(" dist.ranks=%" PRId64 " dist.replicate_dim=%" PRId64 " dist.reshard_after_forward=%s dist.reduce_behind=%" PRId64, s->ranks, s->copies,
+               s->stay ? reshard_of(s, reshard) : reshard, s->behind);
         if (!s->recipes_units) printf(" 'dist.custom_sharded_layers=[%s]'", s->own_units ? "tok_embeddings, output" : "");
     }
     printf(" memory_budget=%" PRId64 "\n", budget);
@@ -77,15 +91,17 @@ static void print_text(const rp_find *f)
 
     printf("%d of %d settings fit %s a rank, each with %" PRId64 " sample%s a step\n\n", f->n, f->n_tried, rp__size_text(budget, f->budget), f->samples,
            f->samples == 1 ? "" : "s");
-    printf("%5s  %5s  %12s  %9s  %7s  %6s  %16s  %9s  %10s  %8s\n", "ranks", "batch", "accumulation", "own units", "reshard", "behind", "reserved, bytes", "overhead",
+    printf("%5s  %6s  %5s  %12s  %9s  %7s  %6s  %16s  %9s  %10s  %8s\n", "ranks", "copies", "batch", "accumulation", "own units", "reshard", "behind", "reserved, bytes", "overhead",
            "step, s", "tokens/s");
     for (int i = 0; i < f->n; i++) {
         if (i < MOST_SHOWN || first_of_its_ranks(f, i)) print_setting(&f->setting[i]);
         else left_out++;
     }
     if (left_out) printf("and %d more (--json has them)\n", left_out);
+    if (f->n_discarded) printf("%d more settings were not planned: by their bounds they do not fit, or four others are faster\n", f->n_discarded);
     print_keys(f->setting, f->budget);
     printf("own units: embedding and head in units of their own. Time by the %s table of %s\n", f->measured ? "measured" : "built-in", f->machine);
+    if (f->setting[0].ranks > 1) cli_print_links(&f->links, f->setting[0].ranks);
 }
 
 /* ---- the search ---- */

@@ -428,7 +428,7 @@ static int64_t pieces_of(const rp_reduction *r, int64_t first, int64_t count)
         rp_comm_part part = in_slice(r, rank, first, count);
         if (part.count > most) most = part.count;
     }
-    return (most + r->stride - 1) / r->stride;
+    return most ? (most + r->stride - 1) / r->stride : 1;
 }
 
 rp_status rp__window_send(const rp_op_call *c, int64_t n, rp_dtype dtype, const void *from, int64_t first, int64_t count, void *received,

@@ -34,13 +34,18 @@ static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_ent
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Classes of a block: the largest power of two whose logits fit LOGITS_BYTES, FEWEST_CLASSES at least. */
-static int64_t block_classes(const rp_op_meta *m)
+int64_t rp__head_block(int64_t rows, int64_t classes, int64_t bytes, int64_t chunks)
 {
-    int64_t chunks = ((const rp_attr_cross_entropy *)m->attr)->chunks, classes = classes_of(m), q = FEWEST_CLASSES;
+    int64_t q = FEWEST_CLASSES;
 
     if (chunks > 0) return classes / chunks + (classes % chunks > 0);
-    while (2 * q * rows_of(m) * rp_dtype_bytes(m->in[X].dtype) <= LOGITS_BYTES && q < classes) q *= 2;
+    while (2 * q * rows * bytes <= LOGITS_BYTES && q < classes) q *= 2;
     return least(q, classes);
+}
+
+static int64_t block_classes(const rp_op_meta *m)
+{
+    return rp__head_block(rows_of(m), classes_of(m), rp_dtype_bytes(m->in[X].dtype), ((const rp_attr_cross_entropy *)m->attr)->chunks);
 }
 
 /* ---- the three products of a block ---- */

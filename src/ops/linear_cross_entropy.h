@@ -21,6 +21,9 @@ static inline int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[
 static inline bool has_bias(const rp_op_meta *m) { return m->n_in > BIAS; }
 static inline double softcap_of(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->softcap; }
 
+/* Classes of a block, of so many rows and bytes an element; chunks: the attribute. */
+int64_t rp__head_block(int64_t rows, int64_t classes, int64_t bytes, int64_t chunks);
+
 /* For shape. */
 int64_t rp__reference_loss_scratch(const rp_op_meta *m, bool backward);
 /* The sum over rows, before the weight; fills lse where it is wanted. */

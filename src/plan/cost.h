@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "ops/call.h"
+#include "ops/talk.h"
 
 typedef struct rp_cost_table rp_cost_table;
 
@@ -44,6 +45,8 @@ double rp__cost_offload_seconds(const rp_cost_table *table, bool to_memory, rp_d
 /* Bytes a second of one rank, in its node and between nodes; ranks of a node, 0: all. Until they are measured they are assumed. */
 typedef struct { double link, node_link, latency; int64_t node; } rp_cost_links;
 rp_cost_links rp__cost_links(const rp_cost_table *table);
+/* Of what a call says, in a world of so many ranks. */
+double rp__cost_talk_seconds(const rp_cost_table *table, int world, const rp_talk *talk);
 /* Bytes a second that one rank sends to others of its node; 0: unknown. */
 double rp__cost_link(const rp_cost_table *table);
 /* Can ranks talk beside computing? Those of one machine copy with the cores that compute. */

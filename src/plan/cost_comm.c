@@ -10,7 +10,6 @@
 #include <math.h>
 
 #include "comm/comm.h"
-#include "ops/talk.h"
 
 /* Groups of a kind fill the world block by block: all of them lie within nodes if a block of them divides a node. */
 static bool crosses_nodes(const rp_cost_table *t, int world, const rp_leg *leg)
@@ -25,14 +24,19 @@ static double leg_seconds(const rp_cost_table *t, int world, const rp_leg *leg)
     return link > 0 ? (double)leg->messages * t->latency + (double)leg->bytes / link : 0;
 }
 
-double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass)
+double rp__cost_talk_seconds(const rp_cost_table *t, int world, const rp_talk *talk)
 {
-    rp_talk talk   = rp__talk(call, pass, rp__cost_comm_bytes(call, pass));
-    int world      = rp__comm_ranks(call->ctx->comm);
     double seconds = 0;
 
-    for (int i = 0; i < talk.n; i++) seconds += leg_seconds(table, world, &talk.leg[i]);
+    for (int i = 0; i < talk->n; i++) seconds += leg_seconds(t, world, &talk->leg[i]);
     return seconds;
+}
+
+double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass)
+{
+    rp_talk talk = rp__talk(call, pass, rp__cost_comm_bytes(call, pass));
+
+    return rp__cost_talk_seconds(table, rp__comm_ranks(call->ctx->comm), &talk);
 }
 
 int64_t rp__cost_comm_bytes(const rp_op_meta *call, rp_pass pass) { return rp__cost_work(call, pass).comm_bytes; }

@@ -147,11 +147,14 @@ rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, const rp_sweep_
 /* ---- a search: the fastest setting for so much memory ---- */
 
 typedef struct {
-    int64_t ranks, batch_size, accumulation;
+    int64_t ranks, copies, batch_size, accumulation;    /* copies: dist.replicate_dim */
     bool own_units;                     /* dist.custom_sharded_layers: [tok_embeddings, output] … */
     bool recipes_units;                 /* … or what the recipe names; neither: none */
     bool reshard;
+    int64_t stay;                       /* dist.reshard_after_forward: N; 0: reshard says */
     int64_t behind;                     /* dist.reduce_behind */
+    double bound_seconds;               /* no plan of this setting gets below … */
+    int64_t bound_bytes;                /* … either */
     bool fits;
     rp_step_variant variant;
     int64_t reserved, peak, comm_bytes; /* of a rank */
@@ -159,16 +162,20 @@ typedef struct {
 } rp_setting;
 
 typedef struct {
-    rp_setting *setting;                /* those that fit, the fastest first */
-    int n, n_tried;
+    rp_setting *setting;                /* those that were planned and fit, the fastest first */
+    int n, n_tried, n_discarded;        /* n_discarded were not planned: their bounds say that they do not fit, or that four others are faster */
+    rp_cost_links links;
     int64_t budget, samples;            /* bytes of a rank · of a step, the same in each */
     char machine[128];
     bool measured;                      /* the cost table was */
 } rp_find;
 
-typedef struct { const char *device; } rp_find_options;     /* as of a forecast */
+typedef struct {
+    const char *device;                 /* as of a forecast */
+    bool all;                           /* plan every setting, whatever its bounds say */
+} rp_find_options;
 
-/* Ranks, wrapping, resharding, sums behind, batch and accumulation of the recipe are tried; what is kept is a plan's, under the recipe's rules. The context
+/* Ranks, copies, wrapping, resharding, sums behind, batch and accumulation of the recipe are tried; what is kept is a plan's, under the recipe's rules. The context
  * as for a forecast, with the budget to fit.
  * errors  RP_ERR_BUDGET no setting fits: the message has the least · RP_ERR_CONFIG no budget · as of a forecast */
 rp_status rp__recipe_find(rp_ctx *ctx, const rp_recipe *recipe, const rp_find_options *options, rp_report *report, rp_find *out);

@@ -39,16 +39,27 @@ static void done(asked *a)
     test_ctx_free(a->ctx);
 }
 
-static rp_forecast forecast(const char *recipe, const char *model, const char *const *setting, int64_t budget)
+static rp_forecast look(const char *recipe, const char *model, const char *const *setting, int64_t budget, const rp_forecast_options *options)
 {
     asked a = ask(recipe, model, setting, budget);
     rp_forecast f;
 
-    assert_ok(a.ctx, rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = "h100", .least = true }, &a.report, &f));
+    assert_ok(a.ctx, rp__recipe_forecast(a.ctx, a.recipe, options, &a.report, &f));
     rp_forecast figures = f;            /* the explanation goes */
     rp__forecast_close(&f);
     done(&a);
     return figures;
+}
+
+/* Without the least budget, which takes the longest. */
+static rp_forecast step_on(const char *device, const char *recipe, const char *model, const char *const *setting, int64_t budget)
+{
+    return look(recipe, model, setting, budget, &(rp_forecast_options){ .device = device });
+}
+
+static rp_forecast forecast(const char *recipe, const char *model, const char *const *setting, int64_t budget)
+{
+    return look(recipe, model, setting, budget, &(rp_forecast_options){ .device = "h100", .least = true });
 }
 
 #define TINY(...) forecast("tiny_from_scratch", tiny, (const char *const[]){ __VA_ARGS__, NULL }, 0)
@@ -208,7 +219,7 @@ static void a_head_takes_less_on_more_ranks_up_to_16384(void **state)
 
     for (int ranks = 4; ranks <= 16384; ranks *= test_takes_samples() ? 64 : 4) {
         char text[32];
-        rp_forecast f = forecast("llama3_8b_full_distributed", of_8b, (const char *const[]){ ranks_text(ranks, text), "gradient_accumulation_steps=1",
+        rp_forecast f = step_on("h100", "llama3_8b_full_distributed", of_8b, (const char *const[]){ ranks_text(ranks, text), "gradient_accumulation_steps=1",
                                  "enable_activation_checkpointing=true", NULL }, 0);
         assert_int_equal(f.ranks, ranks);
         assert_true(f.found.memory.peak_bytes < before);
@@ -222,7 +233,7 @@ static void the_largest_model_is_planned_on_16384_ranks_and_no_more(void **state
     static const char large[] = "model.overrides={num_hidden_layers: 126, hidden_size: 16384, intermediate_size: 53248, num_attention_heads: 128}";
     const char *const setting[] = { "dist.ranks=16384", large, "gradient_accumulation_steps=1", "max_seq_len=2048", NULL };
     const char *const more[]    = { "dist.ranks=16385", large, NULL };
-    rp_forecast f = forecast("llama3_70b_full_distributed", of_70b, setting, INT64_C(80000000000));
+    rp_forecast f = step_on("h100", "llama3_70b_full_distributed", of_70b, setting, INT64_C(80000000000));
     asked a       = ask("llama3_70b_full_distributed", of_70b, more, 0);
     rp_forecast none;
 
@@ -336,17 +347,71 @@ static rp_status search(asked *a, rp_find *out)
     return rp__recipe_find(a->ctx, a->recipe, &(rp_find_options){ .device = "h100" }, &a->report, out);
 }
 
+typedef struct { const char *device, *setting[3]; int64_t budget; } searched;
+
+/* One node, several, one link, cores that do the copying, sums once a step, and little memory. */
+static const searched searches[] = {
+    { "h100", { "dist.ranks=4", "batch_size=2" }, 3500000 },
+    { "h100, node=2", { "dist.ranks=4", "batch_size=2", "dist.sync_each_batch=false" }, 3500000 },
+    { "h100, node=2", { "dist.ranks=8", "gradient_accumulation_steps=2", "dist.reduce_behind=2" }, 2600000 },
+    { "flops=1T, bandwidth=1T, link=1G", { "dist.ranks=4", "clip_grad_norm=null", "optimizer_in_bwd=auto" }, 2900000 },
+    { NULL, { "dist.ranks=4", "batch_size=2", "dist.prefetch=0" }, 3500000 },
+};
+
+static rp_find run_search(const searched *s, bool all)
+{
+    asked a = ask("tiny_from_scratch", tiny, (const char *const[]){ s->setting[0], s->setting[1], s->setting[2], NULL }, s->budget);
+    rp_find found;
+
+    assert_ok(a.ctx, rp__recipe_find(a.ctx, a.recipe, &(rp_find_options){ .device = s->device, .all = all }, &a.report, &found));
+    done(&a);
+    return found;
+}
+
+/* Sound: of every setting that fits. And a search that goes by bounds finds the four fastest of all. */
+static void no_plan_gets_below_its_bounds_and_what_they_discard_is_slower(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RP_COUNT(searches); i += test_takes_samples() ? 4 : 1) {
+        rp_find all = run_search(&searches[i], true), some = run_search(&searches[i], false);
+        assert_true(all.n > 4 && all.n_discarded == 0 && some.n_tried + some.n_discarded == all.n_tried && some.n_discarded > 0);
+        for (int k = 0; k < all.n; k++) {
+            const rp_setting *s = &all.setting[k];
+            if (s->bound_seconds > s->seconds || s->bound_bytes > s->reserved || s->bound_seconds <= 0 || s->bound_bytes <= 0)
+                fail_msg("search %d, ranks %d copies %d batch %d reshard %d stay %d behind %d own %d: %g s, bound %g s", i, (int)s->ranks, (int)s->copies,
+                         (int)s->batch_size, s->reshard, (int)s->stay, (int)s->behind, s->own_units, s->seconds, s->bound_seconds);
+        }
+        for (int k = 0; k < 4; k++) assert_true(all.setting[k].seconds == some.setting[k].seconds && all.setting[k].reserved == some.setting[k].reserved);
+        rp__find_close(&all);
+        rp__find_close(&some);
+    }
+}
+
+static void of_512_ranks_few_settings_are_planned(void **state)
+{
+    asked a = ask("llama3_8b_full_distributed", of_8b, (const char *const[]){ "dist.ranks=512", NULL }, INT64_C(80000000000));
+    rp_find found;
+
+    (void)state;
+    assert_ok(a.ctx, search(&a, &found));
+    assert_true(found.n >= 4 && found.n_tried < 60 && found.n_discarded > 1000);
+    rp__find_close(&found);
+    done(&a);
+}
+
 /* As a recipe of its own it takes just that. */
 static void check_setting(const rp_setting *s, int64_t budget)
 {
-    char text[5][96];
-    const char *const setting[] = { text[0], text[1], text[2], text[3], text[4], s->own_units ? "dist.custom_sharded_layers=[tok_embeddings, output]" :
+    char text[6][96];
+    const char *const setting[] = { text[0], text[1], text[2], text[3], text[4], text[5], s->own_units ? "dist.custom_sharded_layers=[tok_embeddings, output]" :
                                     "dist.custom_sharded_layers=[]", "activation_checkpointing={mode: auto}", NULL };
 
     snprintf(text[0], sizeof *text, "dist.ranks=%lld", (long long)s->ranks);
     snprintf(text[1], sizeof *text, "batch_size=%lld", (long long)s->batch_size);
     snprintf(text[2], sizeof *text, "gradient_accumulation_steps=%lld", (long long)s->accumulation);
-    snprintf(text[3], sizeof *text, "dist.reshard_after_forward=%s", s->reshard ? "true" : "false");
+    if (s->stay) snprintf(text[3], sizeof *text, "dist.reshard_after_forward=%lld", (long long)s->stay);
+    else snprintf(text[3], sizeof *text, "dist.reshard_after_forward=%s", s->reshard ? "true" : "false");
+    snprintf(text[5], sizeof *text, "dist.replicate_dim=%lld", (long long)s->copies);
     snprintf(text[4], sizeof *text, "dist.reduce_behind=%lld", (long long)s->behind);
     rp_forecast f = forecast("tiny_from_scratch", tiny, setting, budget);
     assert_true(f.feasible);
@@ -415,6 +480,8 @@ int main(void)
         cmocka_unit_test(what_cannot_fit_is_told_with_the_least_that_does),
         cmocka_unit_test(a_gpu_is_never_faster_among_64_than_among_8),
         cmocka_unit_test(published_steps_take_at_most_three_tenths_longer_than_predicted),
+        cmocka_unit_test(no_plan_gets_below_its_bounds_and_what_they_discard_is_slower),
+        cmocka_unit_test(of_512_ranks_few_settings_are_planned),
         cmocka_unit_test(what_a_search_finds_fits_and_the_fastest_comes_first),
         cmocka_unit_test(a_search_that_finds_nothing_says_what_would_fit),
     };
