@@ -3,7 +3,7 @@
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
  *              measured, estimated, planned, optimizer_in_bwd, keep_logits, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
- *              search: { all_ways, all_regions, work_limit_met, region_blocks },
+ *              least_budget_at_most, search: { all_ways, all_regions, work_limit_met, region_blocks },
  *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
  *              base_seconds,                                of the fastest step without a budget, which overheads are over
  *              faster_than_keeping_all,                     in fewer bytes than the recipe's own step that keeps everything
@@ -62,7 +62,7 @@ static void print_json(const rp_forecast *f)
                                           f->away_seconds, "state_offload_bytes", (json_int_t)f->state_bytes, "state_offload_seconds",
                                           f->state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
 
-    json_object_update_new(all, json_pack("{s:{s:b, s:b, s:b, s:i}}", "search", "all_ways", !f->left.ways, "all_regions", !f->left.regions,
+    json_object_update_new(all, json_pack("{s:b, s:{s:b, s:b, s:b, s:i}}", "least_budget_at_most", f->least_at_most, "search", "all_ways", !f->left.ways, "all_regions", !f->left.regions,
                                           "work_limit_met", f->left.limit, "region_blocks", f->left.grain));
     cli_print_json(all, 0);
 }
@@ -71,10 +71,10 @@ static void print_json(const rp_forecast *f)
 
 static void print_verdict(const rp_forecast *f)
 {
-    char budget[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
+    char budget[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
 
     rp__size_text(budget, f->budget);
-    rp__size_text(least, f->least);
+    snprintf(least, sizeof least, "%s%s", f->least_at_most ? "at most " : "", rp__size_text(size, f->least));
     if (!f->feasible) {                                      /* what is known is known of the plan that would */
         printf("%-14s a budget of %s\n%-14s %s; the plan that keeps to it is\n", "does not fit", budget, "least budget", least);
         return;

@@ -17,8 +17,33 @@ static rp_status stay(rp_plan_problem *p)
     p->stays        = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->stays);
     p->stays_solver = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->stays_solver);
     if (!p->stays || !p->stays_solver) return RP_ERR_MEMORY;
-    for (int i = 0; i < p->trace->n_passes; i++) RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], true, &p->stays[i]));
+    for (int i = 0; i < p->trace->n_passes; i++) RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], RP_CUT_STAYS, &p->stays[i]));
     return RP_OK;
+}
+
+/* All passes have to. */
+static rp_status join(rp_plan_problem *p)
+{
+    p->joined_solver    = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->joined_solver);
+    rp_cut_pass *joined = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *joined);
+
+    if (!joined || !p->joined_solver) return RP_ERR_MEMORY;
+    for (int i = 0; i < p->trace->n_passes; i++) {
+        RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], RP_CUT_STAYS | RP_CUT_JOINED, &joined[i]));
+        if (!joined[i].chain.n) return RP_OK;
+    }
+    p->joined = p->trace->n_passes ? joined : NULL;
+    return RP_OK;
+}
+
+rp_plan_problem rp__plan_problem_joined(const rp_plan_problem *problem)
+{
+    rp_plan_problem view = *problem;
+
+    view.pass   = problem->joined;
+    view.solver = problem->joined_solver;
+    view.stays = view.joined = NULL;
+    return view;
 }
 
 rp_plan_problem rp__plan_problem_stays(const rp_plan_problem *problem)
@@ -27,7 +52,7 @@ rp_plan_problem rp__plan_problem_stays(const rp_plan_problem *problem)
 
     view.pass   = problem->stays;
     view.solver = problem->stays_solver;
-    view.stays  = NULL;
+    view.stays = view.joined = NULL;
     return view;
 }
 
@@ -40,9 +65,10 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     out->bound = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->bound);
     out->solver = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->solver);
     if (!out->pass || !out->bound || !out->solver) status = RP_ERR_MEMORY;
-    for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], false, &out->pass[i]);
+    for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], 0, &out->pass[i]);
     for (int i = 0; i < trace->n_passes && status == RP_OK && !out->stays; i++)
         if (may_go(&trace->pass[i])) status = stay(out);
+    if (status == RP_OK) status = join(out);
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) {
         out->n_bounds++;
         status = rp__pass_bound_open(ctx, &trace->pass[i], &out->bound[i]);
@@ -50,6 +76,7 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     for (int i = 0; i < trace->n_passes && status == RP_OK && trace->n_passes > 1; i++) {
         out->pass[i].chain.regions = false;
         if (out->stays) out->stays[i].chain.regions = false;
+        if (out->joined) out->joined[i].chain.regions = false;
     }
     if (status != RP_OK) rp__plan_problem_close(out);
     return status;
@@ -64,6 +91,7 @@ void rp__plan_problem_close(rp_plan_problem *problem)
 {
     close_solvers(problem, problem->solver);
     close_solvers(problem, problem->stays_solver);
+    close_solvers(problem, problem->joined_solver);
     for (int i = 0; i < problem->n_bounds; i++) rp__pass_bound_close(&problem->bound[i]);
     rp__bump_free(&problem->bump);
     *problem = (rp_plan_problem){ 0 };
@@ -92,6 +120,27 @@ rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *b
         if (least > *bytes) *bytes = least;
     }
     return RP_OK;
+}
+
+rp_status rp__plan_least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes)
+{
+    int64_t joined;
+
+    RP_TRY(rp__plan_least(ctx, problem, bytes));
+    if (!problem->joined) return RP_OK;
+    rp_plan_problem view = rp__plan_problem_joined(problem);
+    RP_TRY(rp__plan_least(ctx, &view, &joined));
+    if (joined < *bytes) *bytes = joined;
+    return RP_OK;
+}
+
+double rp__plan_bound(const rp_plan_problem *problem, int64_t budget)
+{
+    double seconds = 0;
+
+    for (int i = 0; i < problem->trace->n_passes; i++)
+        seconds += rp__pass_bound_seconds(&problem->bound[i], budget) * problem->trace->pass[i].n_passes;
+    return seconds;
 }
 
 /* ---- a plan ---- */
@@ -178,15 +227,14 @@ static void take_ways(const rp_cut_pass *cut, const rp_chain_plan *solved, rp_pl
     }
 }
 
-/* Every call kept, and what no schedule gets below. */
-static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i, int64_t budget)
+/* Every call kept. */
+static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i)
 {
     const rp_trace_pass *pass = &problem->trace->pass[i];
     const rp_cut_pass *cut    = &problem->pass[i];
 
     RP_TRY(list_calls(plan, pass, &plan->pass[i]));
     mark_may_go(cut, &plan->pass[i]);
-    plan->facts.bound_seconds += rp__pass_bound_seconds(&problem->bound[i], budget) * pass->n_passes;
     for (int c = 0; c < cut->chain.n_classes; c++) plan->facts.left.ways = plan->facts.left.ways || !cut->ways[c].all;
     return RP_OK;
 }
@@ -206,7 +254,8 @@ rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bud
         plan->n_order = problem->trace->n_order;
         memcpy(plan->order, problem->trace->order, (size_t)plan->n_order * sizeof *plan->order);
     }
-    for (int i = 0; i < n && status == RP_OK; i++) status = bare_pass(plan, problem, i, budget);
+    for (int i = 0; i < n && status == RP_OK; i++) status = bare_pass(plan, problem, i);
+    plan->facts.bound_seconds = rp__plan_bound(problem, budget);
     if (status == RP_OK) *out = plan;
     else rp__plan_free(plan);
     return status;

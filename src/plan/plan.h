@@ -57,7 +57,9 @@ typedef struct {
     const rp_trace *trace;
     rp_cut_pass *pass;
     rp_cut_pass *stays;                         /* the same where nothing goes; NULL: nothing may */
-    rp_chain_solver **solver, **stays_solver;   /* of each pass; NULL: not asked yet */
+    rp_cut_pass *joined;                        /* the same as stays, or else as pass, with the first segment and the first layer in one: what goes
+                                                 * over between them may run again, too. NULL: they do not join */
+    rp_chain_solver **solver, **stays_solver, **joined_solver;      /* of each pass; NULL: not asked yet */
     rp_pass_bound *bound;                       /* of each pass: what no schedule gets below */
     int n_bounds;
 } rp_plan_problem;
@@ -67,6 +69,8 @@ void rp__plan_problem_close(rp_plan_problem *problem);
 
 /* The same question with nothing away: a view of the problem, not to be closed. */
 rp_plan_problem rp__plan_problem_stays(const rp_plan_problem *problem);
+/* With the first two segments joined: likewise. */
+rp_plan_problem rp__plan_problem_joined(const rp_plan_problem *problem);
 
 /* The cheapest plan that takes at most `budget` bytes. *out NULL: there is none. errors RP_ERR_MEMORY */
 rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
@@ -78,6 +82,10 @@ rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bud
 rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, int64_t budget, rp_plan **out);
 /* The least bytes that any plan takes. errors RP_ERR_MEMORY */
 rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
+/* The same of the problem and of it joined. */
+rp_status rp__plan_least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
+/* What no schedule within the budget gets below, of what runs again. */
+double rp__plan_bound(const rp_plan_problem *problem, int64_t budget);
 /* Nobody follows it any more. */
 void rp__plan_free(rp_plan *plan);
 

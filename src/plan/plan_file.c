@@ -371,7 +371,7 @@ rp_status rp__plan_from_text(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_p
 
     RP_TRY(check_stamp(ctx, t, stamp));
     if ((int)json_array_size(passes) != problem->trace->n_passes) return stale(ctx, t, "calls (model, shapes, dtype)", "of other passes", "another step");
-    RP_TRY(rp__plan_least(ctx, problem, &least));
+    RP_TRY(rp__plan_least_of_all(ctx, problem, &least));
     RP_TRY(rp__plan_bare(ctx, problem, stamp->budget > least ? stamp->budget : least, &plan));      /* as it was solved (plan/step.c) */
     for (int i = 0; i < plan->n_passes; i++) {
         rp_status status = fill_pass(ctx, t, json_array_get(passes, (size_t)i), plan, &plan->pass[i]);

@@ -113,8 +113,8 @@ static rp_status refuse(own_step *own, int64_t budget)
     rp_status status = run(own, best);
     rp__mem_observe(ctx->space[0], NULL, NULL);
     if (status == RP_OK)
-        status = rp_fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for %s", rp__size_text(asked, budget),
-                         rp__size_text(least, best->placement.height), w.where);
+        status = rp_fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s%s, for %s", rp__size_text(asked, budget),
+                         best->at_most ? "at most " : "", rp__size_text(least, best->placement.height), w.where);
     rp__step_plan_free(best);
     return status;
 }

@@ -94,6 +94,23 @@ static void cut(cutter *k, const int *crossings)
         last = c;
     }
     k->first[k->n] = n;
+}
+
+/* The value that goes over from the first segment to the first layer is kept whatever is planned, unless they are one: all of the layer, as
+ * the program holds the value until the layer ends. */
+static bool join(cutter *k)
+{
+    int end = 2;
+
+    while (end < k->n && !begins_layer(k, k->first[end])) end++;
+    if (end >= k->n || open_between(k, k->first[0], k->first[end]) > FEW_OPEN + 2) return false;     /* the last call is not open, as its value goes over */
+    memmove(&k->first[1], &k->first[end], (size_t)(k->n + 1 - end) * sizeof *k->first);
+    k->n -= end - 1;
+    return true;
+}
+
+static void number_segments(cutter *k)
+{
     for (int s = 0; s < k->n; s++)
         for (int c = k->first[s]; c < k->first[s + 1]; c++) k->segment[c] = s;
 }
@@ -393,9 +410,9 @@ static rp_status make_chain(cutter *k, rp_cut_pass *out)
     return RP_OK;
 }
 
-rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, bool stays, rp_cut_pass *out)
+rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut_pass *out)
 {
-    cutter k       = { .bump = bump, .pass = pass, .stays = stays };
+    cutter k       = { .bump = bump, .pass = pass, .stays = how & RP_CUT_STAYS };
     int n          = pass->n_calls;
     int *crossings = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *crossings);
 
@@ -408,6 +425,9 @@ rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, bool stays, rp_
     find_roles(&k);
     count_crossings(&k, crossings);
     cut(&k, crossings);
+    *out = (rp_cut_pass){ 0 };
+    if (how & RP_CUT_JOINED && !join(&k)) return RP_OK;
+    number_segments(&k);
     fix_long_lived(&k);
     RP_TRY(copy_fixed(&k));
     add_fixed_values(&k);

@@ -82,7 +82,9 @@ typedef struct {
     const int *first;                           /* of each segment, its first call; one more at the end */
 } rp_cut_pass;
 
-/* All of it for a pass. What is made lives in the bump. stays: nothing goes. errors RP_ERR_MEMORY */
-rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, bool stays, rp_cut_pass *out);
+/* All of it for a pass. What is made lives in the bump. how: nothing goes; the first segment and the first layer are one, which is not to be
+ * where that has too many calls to choose among: then the chain has no segment. errors RP_ERR_MEMORY */
+enum { RP_CUT_STAYS = 1, RP_CUT_JOINED = 2 };
+rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut_pass *out);
 
 #endif

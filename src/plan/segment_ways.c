@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MOST_WAYS = 1 << 14, MOST_WALKS = 30000 };
+enum { MOST_WAYS = 1 << 15, MOST_WALKS = 30000 };
 
 typedef struct {
     rp_bump *bump;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { MOST_TRIES = 64, MOST_MORE = 16 };      /* plans for a budget · after the first that fits */
+enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32 };      /* plans for a budget · after the first that fits · for less than the least */
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
 
 void rp__step_plan_free(rp_step_plan *p)
@@ -153,108 +153,169 @@ static int64_t next_after(const rp_step_plan *p, int64_t budget, int64_t least, 
     return over ? next_most(p, budget, least, tries) : next_below(reckoned->bytes, least, tries);
 }
 
-/* The fastest that is reckoned to take so many bytes, tried. NULL: there is none, or it is reckoned to be no faster than the best. *bound: what no
- * plan for the budget gets below, which is what was said where the most was asked for. */
-static rp_status next_plan(const rp_step_program *program, const rp_plan_problem *problem, int64_t most, double *bound, const rp_step_plan *best,
-                           rp_step_plan **out)
+/* ---- one walk ---- */
+
+/* A problem asked for a budget. The best stays between the walks of a question. */
+typedef struct {
+    const rp_step_program *program;
+    const rp_plan_problem *problem;
+    int64_t budget, least;              /* least: as reckoned */
+    bool cut;                           /* plans in between were passed over */
+    rp_step_plan **best;                /* NULL at first, or one that keeps to the budget */
+} walk;
+
+/* The fastest that is reckoned to take so many bytes, tried. NULL: there is none, or it is reckoned to be no faster than the best. */
+static rp_status next_plan(walk *w, int64_t most, rp_step_plan **out)
 {
+    const rp_step_plan *best = *w->best;
     rp_plan *plan;
 
     *out = NULL;
-    RP_TRY(rp__plan_solve(program->ctx, problem, most, &plan));
+    RP_TRY(rp__plan_solve(w->program->ctx, w->problem, most, &plan));
     if (!plan) return RP_OK;
-    plan->facts.bound_seconds = *bound = fmin(*bound, plan->facts.bound_seconds);
-    if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(program, plan, out);
+    if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(w->program, plan, out);
     rp__plan_free(plan);
     return RP_OK;
 }
 
 /* Values that a must keeps are reckoned as there for as long as they could be, so the least plan may take less than is reckoned: it is tried
  * in any case. */
-static rp_status within(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **out)
+static rp_status walk_down(walk *w)
 {
-    double bound = INFINITY;
-    int64_t least;
+    int64_t most = w->budget > w->least ? w->budget : w->least;
 
-    *out             = NULL;
-    rp_status status = rp__plan_least(program->ctx, problem, &least);
-    int64_t most     = budget > least ? budget : least;
-    for (int i = 0, more = 0; most >= least && more <= MOST_MORE && status == RP_OK; i++) {
+    for (int i = 0, more = 0; most >= w->least && more <= MOST_MORE; i++) {
         rp_step_plan *one;
-        status = next_plan(program, problem, most, &bound, *out, &one);
-        if (status != RP_OK || !one) break;
-        most = next_after(one, budget, least, i);
-        more += *out != NULL;
-        if (one->placement.height <= budget) rp__step_keep(out, one, rp__step_is_faster);
+        RP_TRY(next_plan(w, most, &one));
+        if (!one) break;
+        most   = next_after(one, w->budget, w->least, i);
+        w->cut = w->cut || i >= MOST_TRIES;
+        more += *w->best != NULL;
+        if (one->placement.height <= w->budget) rp__step_keep(w->best, one, rp__step_is_faster);
         else rp__step_plan_free(one);
-    }
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
-}
-
-/* A plan of more bytes may have a smaller arena, where that of the least plan has holes. */
-static rp_status shrink(const rp_step_program *program, const rp_plan_problem *problem, rp_step_plan **best)
-{
-    while ((*best)->placement.height > (*best)->placement.bound) {
-        rp_step_plan *smaller;
-        RP_TRY(within(program, problem, (*best)->placement.height - 1, &smaller));
-        if (!smaller) return RP_OK;
-        rp__step_plan_free(*best);
-        *best = smaller;
     }
     return RP_OK;
 }
 
-static rp_status least_of(const rp_step_program *program, const rp_plan_problem *problem, int64_t unused, rp_step_plan **out)
+/* ---- the views of a question ---- */
+
+/* Each is another way to cut the same step into segments, or to let less go; a plan of any of them is a plan. Consent to offloading makes no plan
+ * worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. */
+enum { MOST_VIEWS = 3 };
+
+static int list_views(const rp_step_question *q, rp_plan_problem out[MOST_VIEWS])
 {
-    int64_t bytes;
+    int n = 0;
+
+    if (q->problem.stays) out[n++] = rp__plan_problem_stays(&q->problem);
+    out[n++] = q->problem;
+    if (q->problem.joined) out[n++] = rp__plan_problem_joined(&q->problem);
+    return n;
+}
+
+/* The best of all views that keeps to the budget. *out: NULL, or one that does. */
+static rp_status walk_views(const rp_step_program *program, const rp_step_question *q, int64_t budget, bool *cut, rp_step_plan **out)
+{
+    rp_plan_problem view[MOST_VIEWS];
+    int n            = list_views(q, view);
+    rp_status status = RP_OK;
+
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        walk w = { .program = program, .problem = &view[i], .budget = budget, .best = out };
+        status = rp__plan_least(program->ctx, w.problem, &w.least);
+        if (status == RP_OK) status = walk_down(&w);
+        *cut = *cut || w.cut;
+    }
+    return status;
+}
+
+/* ---- the least ---- */
+
+/* Of each view the plan that is reckoned to take least, and that which keeps all. */
+static rp_status try_least(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **best)
+{
+    rp_step_plan *one;
     rp_plan *plan;
 
-    (void)unused;
-    *out = NULL;
-    RP_TRY(rp__plan_least(program->ctx, problem, &bytes));
-    RP_TRY(rp__plan_solve(program->ctx, problem, bytes, &plan));
+    RP_TRY(rp__plan_solve(program->ctx, problem, budget, &plan));
     RP_BUG_IF(!plan);
-    RP_TRY(rp__step_try(program, plan, out));
-    rp_status status = shrink(program, problem, out);
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
+    RP_TRY(rp__step_try(program, plan, &one));
+    rp__step_keep(best, one, rp__step_is_smaller);
+    return RP_OK;
 }
 
-/* ---- with what goes, and without ---- */
-
-typedef rp_status plan_maker(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **out);
-
-/* Consent to offloading makes no plan worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. */
-static rp_status best_of(const rp_step_program *program, const rp_step_question *q, int64_t budget, plan_maker *make, rp_step_better *better,
-                         rp_step_plan **out)
+/* A plan that is reckoned to take more may take less: values may be there for a shorter time than is reckoned, or the arena of the least plan have
+ * holes. So less is asked for until it is refused. */
+static rp_status shrink(const rp_step_program *program, const rp_step_question *q, int64_t least, rp_step_plan **best)
 {
-    rp_step_plan *goes = NULL;
-    rp_status status   = RP_OK;
+    bool cut = false;
 
-    *out = NULL;
-    if (q->problem.stays) {
-        rp_plan_problem view = rp__plan_problem_stays(&q->problem);
-        status               = make(program, &view, budget, out);
+    for (int i = 0; i < MOST_LESS && !cut; i++) {
+        rp_step_plan *smaller = NULL;
+        int64_t budget        = (*best)->placement.height - 1;
+        if (budget < least) return RP_OK;       /* only the least plans are reckoned to take so little, and they have been tried */
+        rp_status status = walk_views(program, q, budget, &cut, &smaller);
+        if (status == RP_OK && !smaller && !cut) return RP_OK;
+        if (status == RP_OK) rp__step_keep(best, smaller, rp__step_is_smaller);
+        else rp__step_plan_free(smaller);
+        RP_TRY(status);
     }
-    if (status == RP_OK) status = make(program, &q->problem, budget, &goes);
-    rp__step_keep(out, goes, better);
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
+    (*best)->at_most = true;
+    return RP_OK;
 }
 
-rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
+static rp_status find_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **best)
 {
-    return best_of(program, q, budget, within, rp__step_is_faster, out);
+    rp_plan_problem view[MOST_VIEWS];
+    int n         = list_views(q, view);
+    int64_t least = INT64_MAX;
+
+    for (int i = 0; i < n; i++) {
+        int64_t bytes;
+        RP_TRY(rp__plan_least(program->ctx, &view[i], &bytes));
+        if (bytes < least) least = bytes;
+        RP_TRY(try_least(program, &view[i], bytes, best));
+    }
+    RP_TRY(try_least(program, &view[0], INT64_MAX / 4, best));
+    return shrink(program, q, least, best);
 }
 
 rp_status rp__step_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
 {
-    return best_of(program, q, 0, least_of, rp__step_is_smaller, out);
+    *out             = NULL;
+    rp_status status = find_least(program, q, out);
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return status;
+}
+
+/* ---- a budget ---- */
+
+/* Where no plan was met on the way down, the plan of the least arena may still keep to the budget: so none above the least is refused. */
+static rp_status find_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
+{
+    bool cut = false;
+    int64_t least;
+
+    RP_TRY(walk_views(program, q, budget, &cut, out));
+    if (!*out) RP_TRY(find_least(program, q, out));
+    if ((*out)->placement.height > budget) {
+        rp__step_plan_free(*out);
+        *out = NULL;
+        return RP_OK;
+    }
+    RP_TRY(rp__plan_least_of_all(program->ctx, &q->problem, &least));
+    (*out)->plan->facts.bound_seconds = rp__plan_bound(&q->problem, budget > least ? budget : least);
+    return RP_OK;
+}
+
+rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
+{
+    *out             = NULL;
+    rp_status status = find_within(program, q, budget, out);
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return status;
 }

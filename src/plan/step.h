@@ -47,6 +47,7 @@ struct rp_step_plan {
     uint64_t costs;                     /* … and its hash */
     bool measured;
     int64_t budget;                     /* 0: none */
+    bool at_most;                       /* of a plan of the least arena: the search for a smaller one was cut short */
 };
 
 /* One step on shapes, as `how` says: its fates and addresses followed, `found` and seconds filled. NULL: as the program would by itself. */
@@ -72,9 +73,9 @@ void rp__step_question_close(rp_step_question *question);
 /* The way to run steps with these fates, which are taken over whatever this says; NULL: the program's own. */
 rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_plan **out);
 /* The fastest plan whose arena keeps to the budget; something goes only where that is faster than any plan in which all stays. *out NULL:
- * there is none. */
+ * there is none: the budget is below the least, or one that the search for the least missed. */
 rp_status rp__step_within(const rp_step_program *program, const rp_step_question *question, int64_t budget, rp_step_plan **out);
-/* The plan with the least arena. */
+/* The plan with the least arena. Less is asked for until that is refused; where it never was, at_most is set. */
 rp_status rp__step_least(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);
 void rp__step_plan_free(rp_step_plan *plan);
 

@@ -65,6 +65,7 @@ rp_status rp__recipe_try_data(rp_ctx *ctx, const rp_recipe *recipe, int64_t most
 typedef struct {
     bool feasible;                      /* false: nothing fits the budget; then what is told is of the least plan */
     int64_t budget, least;              /* 0: no budget · the least any plan's arena takes, under the recipe's musts; 0: not asked */
+    bool least_at_most;                 /* a smaller one may be possible: the search for it was cut short */
     bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */
     rp_plan_left left;                  /* what the search for the plan left out */
     rp_step_variant variant;

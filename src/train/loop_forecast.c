@@ -35,7 +35,8 @@ static rp_status find_least(rp_stage *stage)
 
     RP_TRY(rp__engine_ready(&stage->engine));
     RP_TRY(rp__stage_least(stage, &least));
-    stage->least_bytes = least->placement.height;
+    stage->least_bytes   = least->placement.height;
+    stage->least_at_most = least->at_most;
     rp__step_plan_free(least);
     return RP_OK;
 }
@@ -99,11 +100,13 @@ static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, r
     if (f->feasible) RP_TRY(rp__stage_run(stage, rp__stage_watch));
     if (f->feasible && options && options->file) RP_TRY(write_file(stage, options->file));
     tell(stage, f);
-    f->least = f->feasible ? 0 : stage->steps->placement.height;
+    f->least         = f->feasible ? 0 : stage->steps->placement.height;
+    f->least_at_most = !f->feasible && stage->steps->at_most;
     if (f->least || !options || !options->least) return RP_OK;
     RP_TRY(rp__stage_renew_open(stage, NULL));
     RP_TRY(rp__stage_run(stage, find_least));
-    f->least = stage->least_bytes;
+    f->least         = stage->least_bytes;
+    f->least_at_most = stage->least_at_most;
     return RP_OK;
 }
 

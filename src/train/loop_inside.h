@@ -140,6 +140,7 @@ typedef struct {
     rp_cost_table *costs;               /* opened when first asked for */
     double solve_seconds;
     int64_t least_bytes;
+    bool least_at_most;                 /* a smaller one may be possible */
     const rp_micro_shape *micro;        /* the shape to rehearse; NULL: batches of full length */
     rp_step_plan **curve;               /* of a sweep: n_curve of them */
     int n_curve;

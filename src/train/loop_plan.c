@@ -154,15 +154,22 @@ static rp_status plan_one(rp_stage *stage, rp_step_variant variant, int64_t budg
     return status;
 }
 
+/* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
 static rp_status least_one(rp_stage *stage, rp_step_variant variant, int64_t unused, rp_step_plan **out)
 {
+    rp_step_plan *own;
     asked a;
 
     (void)unused;
     *out             = NULL;
     rp_status status = ask(stage, variant, &a);
     if (status == RP_OK) status = rp__step_least(&a.program, &a.question, out);
+    if (status == RP_OK) status = rp__step_try(&a.program, NULL, &own);
+    if (status == RP_OK) rp__step_keep(out, own, rp__step_is_smaller);
     close_asked(&a);
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
     return status;
 }
 
@@ -221,20 +228,10 @@ static rp_status with_base(rp_stage *stage, rp_step_plan **step)
     return status;
 }
 
-/* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
 rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
 {
-    rp_step_plan *own;
-
     RP_TRY(best_of(stage, 0, least_one, rp__step_is_smaller, out));
-    rp_status status = rp__stage_own(stage, &own);
-    if (status == RP_OK) {
-        rp__step_keep(out, own, rp__step_is_smaller);
-        return with_base(stage, out);
-    }
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
+    return with_base(stage, out);
 }
 
 /* ---- many budgets ---- */

@@ -232,14 +232,14 @@ static const char *smaller_states(const rp_recipe *r, char out[160])
 /* The least budget, and what sets it: an op, or what stands before the step. */
 static rp_status refuse(rp_stage *stage, bool chosen)
 {
-    char asked[RP_SIZE_CHARS], own[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
+    char asked[RP_SIZE_CHARS], own[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
     bool fits = stage->steps->placement.height <= stage->budget;
     const rp_explain *e = stage->explain;
     int64_t stands      = e->peak_at[RP_MEM_PARAM] + e->peak_at[RP_MEM_GRAD] + e->peak_at[RP_MEM_OPTIM];
     char ways[160];
 
     rp__size_text(asked, stage->budget);
-    rp__size_text(least, stage->steps->placement.height);
+    snprintf(least, sizeof least, "%s%s", stage->steps->at_most ? "at most " : "", rp__size_text(size, stage->steps->placement.height));
     if (!chosen && fits)
         return rp_fail(stage->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
                        "take 'activation_checkpointing.mode: auto', or raise 'memory_budget'", rp__size_text(own, stage->own_bytes), asked, least);

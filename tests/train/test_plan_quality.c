@@ -86,11 +86,34 @@ static void no_mode_is_better_in_the_bytes_that_it_takes(void **state)
             }
 }
 
+/* On one layer the value that the embedding hands on is a large part of all that is kept. */
+static void no_rule_on_the_embedding_beats_the_plan_of_one_layer(void **state)
+{
+    static const char *const rules[] = {
+        "activation_checkpointing={mode: none, rules: [{op: embedding, fate: recompute}]}",
+        "activation_checkpointing={mode: none, rules: [{op: embedding, fate: recompute}, {op: rmsnorm, fate: recompute}]}",
+        "activation_checkpointing={mode: none, rules: [{op: embedding, fate: recompute}, {op: swiglu, fate: recompute}, {op: rmsnorm, fate: recompute}]}",
+    };
+    char config[600], layers[64];
+
+    (void)state;
+    for (int n = 1; n <= 2; n++)
+        for (int r = 0; r < RP_COUNT(rules); r++) {
+            snprintf(config, sizeof config, "model.config=%s/bench/configs/smollm2-135m.json", RP_SOURCE_DIR);
+            snprintf(layers, sizeof layers, "model.overrides.num_hidden_layers=%d", n);
+            const char *all[] = { config, layers, "max_seq_len=2048", "batch_size=4", "optimizer_in_bwd=true", "seed=1", rules[r] };
+            answer it         = asked_plan(all, RP_COUNT(all), "h100", -1), plan = asked_plan(all, RP_COUNT(all) - 1, "h100", it.reserved);
+            if (!plan.feasible || it.least > it.reserved || plan.again > it.again * (1 + 1e-9))
+                fail_msg("%d layers, %s: %lld bytes and %.9f s again; planned %.9f s", n, rules[r], (long long)it.reserved, it.again, plan.again);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_printed_gap_is_at_most_0_4_percent_of_a_step),
         TEST(no_mode_is_better_in_the_bytes_that_it_takes),
+        TEST(no_rule_on_the_embedding_beats_the_plan_of_one_layer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
