@@ -53,7 +53,7 @@ typedef struct {
     int first;                                  /* call of the pass */
 } rp_segment;
 
-typedef struct { int *left, *pending; bool *present, *finished, *runs; } rp_segment_room;      /* by value, by call: for a walk to note in */
+typedef struct { int64_t *change; int *left, *pending; bool *present, *finished, *runs; } rp_segment_room;      /* by value, by call: for a walk to note in */
 rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *out);
 
 /* What happens when the marked calls run again (again[] has an entry for each call; those without a reader may be marked), and what those

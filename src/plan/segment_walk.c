@@ -54,16 +54,22 @@ static bool is_held(const walk *w, int v)
 static int64_t forward_most(const walk *w, int behind)
 {
     const rp_segment *s = w->s;
-    int64_t most        = 0;
+    int64_t *change = w->room.change, live = 0, most = 0;
 
+    memset(change, 0, (size_t)(s->n_calls + 1) * sizeof *change);
+    for (int v = 0; v < s->n_values; v++) {
+        const rp_segment_value *value = &s->value[v];
+        int from = value->call, to = is_held(w, v) ? s->n_calls - 1 : value->until;
+        if (from == NONE && behind < 1 + value->lingers) continue;
+        if (from == NONE) from = 0;
+        else if (to < from) to = from;
+        if (to < from) continue;
+        change[from] += value->bytes;
+        change[to + 1] -= value->bytes;
+    }
     for (int c = 0; c < s->n_calls; c++) {
-        int64_t live = s->forward_fixed[c];
-        for (int v = 0; v < s->n_values; v++) {
-            int born = s->value[v].call;
-            if (born > c || (born == NONE && behind < 1 + s->value[v].lingers)) continue;
-            if (born == c || s->value[v].until >= c || is_held(w, v)) live += s->value[v].bytes;
-        }
-        if (live > most) most = live;
+        live += change[c];
+        if (live + s->forward_fixed[c] > most) most = live + s->forward_fixed[c];
     }
     return most;
 }
@@ -348,9 +354,10 @@ rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *
 {
     int *ints   = rp__bump_alloc(bump, 2 * (s->n_values + 1) * (int64_t)sizeof *ints);
     bool *bools = rp__bump_alloc(bump, s->n_values + 2 * s->n_calls + 1);
+    int64_t *change = rp__bump_alloc(bump, (s->n_calls + 1) * (int64_t)sizeof *change);
 
-    if (!ints || !bools) return RP_ERR_MEMORY;
-    *out = (rp_segment_room){ .left = ints, .pending = ints + s->n_values, .present = bools, .finished = bools + s->n_values,
+    if (!ints || !bools || !change) return RP_ERR_MEMORY;
+    *out = (rp_segment_room){ .change = change, .left = ints, .pending = ints + s->n_values, .present = bools, .finished = bools + s->n_values,
                               .runs = bools + s->n_values + s->n_calls };
     return RP_OK;
 }

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-enum { MOST_WAYS = 1 << 15, MOST_WALKS = 30000 };
+enum { MOST_WAYS = 1 << 15, MOST_WALKS = 30000, WALKED = 1, CHANGED };
+
+/* Ways that have been walked, by open addressing: of each the calls that run again and those that go, behind a word that is not 0. */
+typedef struct { uint64_t *at; int64_t n, room; int words; } walked;
 
 typedef struct {
     rp_bump *bump;
@@ -14,7 +17,48 @@ typedef struct {
     bool *kept, *gone;                          /* of open calls, what the way says; what has gone is kept, too, elsewhere */
     bool *again, *away, *wanted;
     rp_segment_room notes;
+    walked walked;
+    uint64_t *bits;                             /* of the way that is set, as there */
 } search;
+
+/* ---- ways that have been walked ---- */
+
+static uint64_t *walked_find(const walked *w, const uint64_t *bits)
+{
+    size_t bytes = (size_t)(w->words - 1) * sizeof *bits;
+
+    for (uint64_t i = rp__hash(bits + 1, bytes, RP_HASH_SEED);; i++) {
+        uint64_t *at = w->at + (int64_t)(i & (uint64_t)(w->room - 1)) * w->words;
+        if (!*at || !memcmp(at + 1, bits + 1, bytes)) return at;
+    }
+}
+
+static rp_status walked_grow(rp_ctx *ctx, walked *w)
+{
+    walked larger = { .n = w->n, .room = w->room ? 2 * w->room : 1024, .words = w->words };
+
+    larger.at = rp__host_alloc(ctx, larger.room * larger.words * (int64_t)sizeof *larger.at);
+    if (!larger.at) return RP_ERR_MEMORY;
+    for (int64_t i = 0; i < w->room; i++) {
+        const uint64_t *at = w->at + i * w->words;
+        if (*at) memcpy(walked_find(&larger, at), at, (size_t)w->words * sizeof *at);
+    }
+    rp__release(w->at);
+    *w = larger;
+    return RP_OK;
+}
+
+/* *seen: it was there before. */
+static rp_status walked_add(rp_ctx *ctx, walked *w, const uint64_t *bits, bool *seen)
+{
+    if (2 * w->n >= w->room) RP_TRY(walked_grow(ctx, w));
+    uint64_t *at = walked_find(w, bits);
+    *seen        = *at != 0;
+    if (*seen) return RP_OK;
+    memcpy(at, bits, (size_t)w->words * sizeof *at);
+    w->n++;
+    return RP_OK;
+}
 
 /* ---- a way ---- */
 
@@ -99,9 +143,14 @@ static rp_status enter(search *w, bool *entered)
 {
     rp_segment_ways *ways = w->out;
     int n                 = 0, kinds = w->s->n_kinds;
+    bool seen;
 
     *entered = false;
     if (!close_way(w)) return RP_OK;
+    put_bits(w, w->again, w->bits + 1);
+    put_bits(w, w->away, w->bits + 1 + ways->words);
+    RP_TRY(walked_add(w->bump->ctx, &w->walked, w->bits, &seen));
+    if (seen) return RP_OK;
     rp_chain_option o = rp__segment_walk(w->s, w->again, w->away, w->notes);
     ways->walks++;
     for (int i = 0; i < ways->n; i++)
@@ -202,6 +251,17 @@ static rp_status try_changed(search *w, const uint64_t *from, int a, int b, bool
     return RP_OK;
 }
 
+/* Whether that was done with the way before; from here on it is. */
+static bool is_changed(search *w, const uint64_t *from)
+{
+    memcpy(w->bits + 1, from, (size_t)(w->walked.words - 1) * sizeof *from);
+    uint64_t *at = walked_find(&w->walked, w->bits);
+    bool before  = *at == CHANGED;
+
+    *at = CHANGED;
+    return before;
+}
+
 /* Each way that was entered, with one call or two changed, until nothing new comes or the work is done. */
 static rp_status try_near(search *w, int64_t most_walks)
 {
@@ -216,6 +276,7 @@ static rp_status try_near(search *w, int64_t most_walks)
         for (int i = 0; i < ways->n && ways->walks < most_walks; i++) {
             memcpy(from, again_bits(ways, i), bytes);
             memcpy(from + ways->words, away_bits(ways, i), bytes);
+            if (is_changed(w, from)) continue;
             for (int a = 0; a < w->n_open; a++)
                 for (int b = a; b < w->n_open; b++) RP_TRY(try_changed(w, from, a, b, &any));
         }
@@ -263,7 +324,10 @@ rp_status rp__segment_ways(rp_bump *bump, const rp_segment *s, rp_segment_ways *
     w.open    = rp__bump_alloc(bump, (s->n_calls + 1) * (int64_t)sizeof *w.open);
     w.kept    = rp__bump_alloc(bump, 4 * (s->n_calls + 1));
     w.wanted  = rp__bump_alloc(bump, s->n_values + 1);
-    if (!w.open || !w.kept || !w.wanted) return RP_ERR_MEMORY;
+    w.walked  = (walked){ .words = 1 + 2 * out->words };
+    w.bits    = rp__bump_alloc(bump, w.walked.words * (int64_t)sizeof *w.bits);
+    if (!w.open || !w.kept || !w.wanted || !w.bits) return RP_ERR_MEMORY;
+    *w.bits = WALKED;
     w.gone  = w.kept + s->n_calls;
     w.again = w.gone + s->n_calls;
     w.away  = w.again + s->n_calls;
@@ -272,5 +336,7 @@ rp_status rp__segment_ways(rp_bump *bump, const rp_segment *s, rp_segment_ways *
         w.kept[c] = s->call[c].kept;
         if ((!s->call[c].kept && !s->call[c].again) || s->call[c].goes) w.open[w.n_open++] = c;
     }
-    return find_ways(&w);
+    rp_status status = find_ways(&w);
+    rp__release(w.walked.at);
+    return status;
 }
