@@ -48,7 +48,7 @@ static void fill(graph *g)
     }
     for (int c = 0; c < pass->n_calls; c++) {
         const rp_trace_call *call = &pass->call[c];
-        g->seconds[c]    = may_run_again(pass, c) ? call->forward : INFINITY;
+        g->seconds[c]    = may_run_again(pass, c) ? call->again : INFINITY;
         g->first_read[c] = n;
         for (int i = 0; i < call->n_in; i++) g->read[n++] = call->in[i];
     }

@@ -31,6 +31,7 @@ rp_status rp__cost_table_new(rp_ctx *ctx, rp_cost_origin origin, rp_cost_table *
 
     if (!t) return RP_ERR_MEMORY;
     t->origin  = origin;
+    t->near    = 1;
     t->link    = link_of_ranks;
     t->latency = latency_of_ranks;
     t->row     = rp__host_alloc(ctx, rows * (int64_t)sizeof *t->row);
@@ -119,13 +120,22 @@ static const rp_cost_row *row_of(const rp_cost_table *t, const rp_op_meta *call,
     return row->rate > 0 ? row : rp__cost_row(t, others, dtype, pass);
 }
 
+int64_t rp__cost_cache(const rp_cost_table *t) { return (int64_t)t->cache; }
+bool rp__cost_is_near(const rp_cost_table *t, int64_t bytes) { return (double)bytes <= t->cache; }
+
+double rp__cost_keep(const rp_cost_table *t, rp_dtype dtype, int64_t bytes)
+{
+    return 2 * (double)bytes / rp__cost_row(t, rp__op_count(), dtype, RP_FORWARD)->bandwidth;
+}
+
 double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass)
 {
     rp_cost work = rp__cost_work(call, pass);
 
     if (work.flops == 0 && rp__cost_bytes(work) == 0) return rp__cost_comm_seconds(table, call, pass);
     const rp_cost_row *row = row_of(table, call, pass);
-    return row->overhead + fmax((double)work.flops / row->rate, (double)rp__cost_bytes(work) / row->bandwidth) +
+    double bandwidth = row->bandwidth * (rp__cost_is_near(table, rp__cost_bytes(work)) ? table->near : 1);
+    return row->overhead + fmax((double)work.flops / row->rate, (double)rp__cost_bytes(work) / bandwidth) +
            rp__cost_comm_seconds(table, call, pass);
 }
 
@@ -181,6 +191,7 @@ uint64_t rp__cost_hash(const rp_cost_table *t)
     uint64_t hash = hash_text(t->machine.product[0], hash_text(t->machine.product[1], hash_text(t->name, RP_HASH_SEED)));
 
     hash = rp__hash(t->move, sizeof t->move, hash_rows(t, hash));
+    hash = rp__hash(&t->near, sizeof t->near, rp__hash(&t->cache, sizeof t->cache, hash));
     hash = rp__cost_links_hash(t, hash);
     return rp__hash(&t->memory, sizeof t->memory, rp__hash(&t->offload, sizeof t->offload, hash));
 }

@@ -5,6 +5,8 @@
  *   seconds of a pass of a call = overhead + max(flops / rate, bytes / bandwidth)          (roofline, by op, dtype and pass)
  *                               + messages x latency + bytes / link                        (where it talks to other ranks: cost_comm.c)
  *
+ * The bandwidth is that of memory. A call whose bytes fit the caches finds them there, as its neighbours made them: it is `near` times as fast.
+ *
  * with flops and bytes as the op's `cost` says; link is what one rank sends a second while all others do. It is built in, from what the CPU
  * says about itself, until `reprise calibrate` has measured it; then a file has it, but for the link, which takes other ranks to measure. plan, explain, sweep and train read the same table, so the same recipe gives the same plan.
  */
@@ -32,6 +34,12 @@ double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_p
 /* The part of it in which the call talks to other ranks, and the bytes that this one sends them. */
 double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass);
 int64_t rp__cost_comm_bytes(const rp_op_meta *call, rp_pass pass);
+/* Bytes that neighbouring calls find in the caches of this machine, 0: not known; and whether so many are found there. Half of the largest
+ * cache counts, as other things are in it, too. */
+int64_t rp__cost_cache(const rp_cost_table *table);
+bool rp__cost_is_near(const rp_cost_table *table, int64_t bytes);
+/* Of writing bytes of that dtype to memory and reading them back later. */
+double rp__cost_keep(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
 /* Of moving bytes of that dtype through memory once, as the optimizer's update does: those it reads and those it writes. */
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
 /* Bytes per second to the place of offloaded slots, and back: a disk, or another device's memory (`to_memory`). Never 0: a disk that nobody

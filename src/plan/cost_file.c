@@ -4,6 +4,7 @@
  *    "format": 1, "reprise": "0.1.0", "cpu": …, "level": …, "isa": …, "fp32_products": …, "bf16_products": …, "threads": 2,
  *    "measured": "full",                                                     or "quick"
  *    "update": {"fp32": …, "bf16": …, "fp64": …}, "offload": …,             bytes/s
+ *    "cache": …, "near": …,                                                  bytes · times the speed of memory; older tables have neither
  *    "rows": [
  *     {"op": "matmul", "dtype": "fp32", "pass": "forward", "overhead": seconds, "rate": FLOP/s, "bandwidth": bytes/s},
  *     …                                                                      op "others": whatever has no row
@@ -117,6 +118,8 @@ static void put_head(writer *w, const rp_cost_table *t)
     for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
         put_number(w, d ? ", " : "{", rp_dtype_name(rp__cost_dtypes[d]), t->move[rp__cost_dtypes[d]]);
     put_number(w, "},\n ", "offload", t->offload);
+    put_number(w, ",\n ", "cache", t->cache);
+    put_number(w, ", ", "near", t->near);
 }
 
 static void put_row(writer *w, int op, rp_dtype dtype, rp_pass pass, const rp_cost_row *r, bool first)
@@ -205,7 +208,9 @@ static const char *read_head(const json_t *root, rp_cost_table *t)
     for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
         if (!read_number(json_object_get(root, "update"), rp_dtype_name(rp__cost_dtypes[d]), 1, 1e18, &t->move[rp__cost_dtypes[d]]))
             return "a bandwidth of updates is no number above 0";
-    return read_number(root, "offload", 0, 1e18, &t->offload) ? NULL : "the bandwidth of offloading is no number";
+    if (!read_number(root, "offload", 0, 1e18, &t->offload)) return "the bandwidth of offloading is no number";
+    if (json_object_get(root, "cache") && !read_number(root, "cache", 0, 1e18, &t->cache)) return "the size of the caches is no number";
+    return json_object_get(root, "near") && !read_number(root, "near", 1, 1e6, &t->near) ? "the speed of the caches is no number from 1 up" : NULL;
 }
 
 /* Place of a text in a list, or -1. */

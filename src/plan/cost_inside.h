@@ -40,6 +40,7 @@ struct rp_cost_table {
     char name[RP_COST_NAME_CHARS];
     rp_cost_row *row;               /* [ops of the registry + 1][RP_DTYPES][RP_COST_PASSES] */
     double move[RP_DTYPES], offload;        /* bytes/s */
+    double cache, near;             /* bytes that stay in the caches between calls, 0: unknown · how much faster they are than memory */
     bool beside;                    /* what ranks send each other is moved by others than their cores */
     double link, node_link, latency;        /* bytes/s of one rank in its node and between nodes, 0: unknown · seconds of a message */
     int64_t node;                   /* ranks of a node; 0: they are all in one. None of these four is measured, or in its file */
@@ -80,7 +81,9 @@ bool rp__cost_machine_same(const rp_cost_machine *a, const rp_cost_machine *b);
 /* "Intel Xeon Processor 6-167, 2 threads, amx" */
 void rp__cost_machine_name(const rp_cost_machine *m, char out[RP_COST_NAME_CHARS]);
 
-/* A function of the machine alone: nothing is timed. errors RP_ERR_MEMORY */
+/* Half of the largest cache there is for so many threads, by the system's word; 0: it does not say. */
+double rp__cost_system_cache(int threads);
+/* A function of the machine and its caches: nothing is timed. errors RP_ERR_MEMORY */
 rp_status rp__cost_builtin(rp_ctx *ctx, const rp_cost_machine *machine, rp_cost_table **out);
 
 /* ---- files ---- */

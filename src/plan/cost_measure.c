@@ -21,6 +21,7 @@ typedef struct {
     bool quick;
     int64_t spread;                     /* bytes a call's places fill */
     double move[RP_DTYPES];             /* bytes/s; 0: not timed */
+    double near;                        /* times that a call runs faster in one place, which caches hold, than in many */
     int n;
     rp_cost_sample *sample;             /* for each call, dtype and pass; seconds INFINITY: not timed */
 } measuring;
@@ -133,6 +134,23 @@ done:
     return status;
 }
 
+/* A sum of two tensors, which is nothing but traffic, over places in memory and in one place. */
+static rp_status time_near(measuring *m)
+{
+    static const rp_op_case call = { .in = { { 1024, 576 }, { 1024, 576 } } };
+    double seconds[2]            = { 0 };
+
+    for (int i = 0; i < 2; i++) {
+        rp_cost_timed *t;
+        RP_TRY(rp__cost_timed_new(m->ctx, rp__op_find("add"), &call, RP_F32, 0, i ? 0 : m->spread, &t));
+        rp_status status = time_pass(t, RP_FORWARD, m->quick ? 0.002 : 0.02, &seconds[i]);
+        rp__cost_timed_free(t);
+        RP_TRY(status);
+    }
+    m->near = fmax(m->near, seconds[1] > 0 ? seconds[0] / seconds[1] : 1);
+    return RP_OK;
+}
+
 enum { PIECES = 16 };
 
 static rp_status time_spool(rp_spool *spool, uint8_t *data, int64_t piece, double *bandwidth)
@@ -181,7 +199,7 @@ static rp_status one_round(measuring *m)
             RP_TRY(visit_call(m, rp__cost_call_at(i), rp__cost_dtypes[d], &m->sample[(i * n_dtypes + d) * RP_COST_PASSES]));
     for (int d = 0; d < n_dtypes; d++)
         if (has_kernels(m, rp__cost_dtypes[d]) && rp__kernels_cpu()->adamw) RP_TRY(time_update(m, rp__cost_dtypes[d]));
-    return RP_OK;
+    return has_kernels(m, RP_F32) ? time_near(m) : RP_OK;
 }
 
 static rp_status time_all(measuring *m)
@@ -210,6 +228,8 @@ static void round_all(rp_cost_table *t)
         t->row[i] = (rp_cost_row){ rp__cost_rounded(t->row[i].overhead), rp__cost_rounded(t->row[i].rate), rp__cost_rounded(t->row[i].bandwidth) };
     for (int i = 0; i < RP_DTYPES; i++) t->move[i] = rp__cost_rounded(t->move[i]);
     t->offload = rp__cost_rounded(t->offload);
+    t->cache   = rp__cost_rounded(t->cache);
+    t->near    = rp__cost_rounded(t->near);
 }
 
 static void tell_rows(const rp_cost_table *t, void (*tell)(void *user, const char *line), void *user)
@@ -254,6 +274,8 @@ static rp_status fill_table(measuring *m, rp_cost_table *t)
     rp__cost_fit(t, m->sample, m->n);
     set_moves(m, t);
     t->unsteady = unsteady(m);
+    t->near     = fmin(fmax(m->near, 1), 20);
+    t->cache    = m->near > 0 ? rp__cost_system_cache(t->machine.threads) : 0;
     round_all(t);
     return RP_OK;
 }

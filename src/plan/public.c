@@ -16,10 +16,12 @@ typedef struct {
 
 static void count_again(void *self, int at, const char *path, const char *op)
 {
-    own_step *own = self;
+    own_step *own         = self;
+    const rp_trace *trace = &own->question->trace;
+    int pass              = trace->order[(own->how->plan->done - 1) % trace->n_order];
 
     (void)path, (void)op;
-    own->how->again_seconds += rp__cost_seconds(own->program.costs, rp__tape_call_at(own->program.ctx, at).meta, RP_FORWARD);
+    own->how->again_seconds += trace->pass[pass].call[at].again;
 }
 
 static void begin(own_step *own, rp_tape_stats *work, rp_mem *memory)

@@ -224,7 +224,7 @@ static void small_call(cutter *k, rp_segment *s, int c)
     rp_segment_call *to       = &s->call[c];
 
     to->run_bytes = from->run_bytes;
-    to->seconds   = from->forward;
+    to->seconds   = from->again;
     to->kept      = !is_open(k, from);
     for (int i = 0; i < from->n_in; i++) {
         int v = small_value(k, s, from->in[i]);

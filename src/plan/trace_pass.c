@@ -1,4 +1,5 @@
 /* plan/trace_pass.c -- the pass that the tape has recorded, copied into the trace: its calls, values and seconds. */
+#include "plan/keep.h"
 #include "plan/trace_inside.h"
 
 #include <limits.h>
@@ -79,6 +80,21 @@ static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
     *to = (rp_trace_value){ .call = v.producer, .bytes = rp__align_up(rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
 }
 
+/* Without a cost table replays cost their operations. */
+static rp_status price_replays(const rp_trace_notes *notes, rp_trace_pass *pass)
+{
+    double *keep = rp__bump_alloc(&notes->trace->bump, (pass->n_calls + 1) * (int64_t)sizeof *keep);
+
+    if (!keep) return RP_ERR_MEMORY;
+    if (notes->costs) RP_TRY(rp__keep_seconds(notes->ctx, notes->costs, keep));
+    for (int at = 0; at < pass->n_calls; at++) {
+        rp_trace_call *c = &pass->call[at];
+        c->keep          = keep[at];
+        c->again         = notes->costs ? rp__keep_replay(notes->costs, &c->meta, keep[at]) : c->forward;
+    }
+    return RP_OK;
+}
+
 static double rounded(double seconds, int power) { return ldexp(nearbyint(ldexp(seconds, 40 - power)), power - 40); }
 
 /* To 40 bits of the pass's: then sums of any of them are the same in any order, and what takes equally long is found equal. */
@@ -93,6 +109,8 @@ static void round_seconds(rp_trace_pass *pass)
         rp_trace_call *c = &pass->call[at];
         c->forward       = rounded(c->forward, power);
         c->backward      = rounded(c->backward, power);
+        c->keep          = rounded(c->keep, power);
+        c->again         = rounded(c->again, power);
     }
     for (int v = 0; v < pass->n_values; v++) pass->value[v].copy = rounded(pass->value[v].copy, power);
 }
@@ -119,6 +137,7 @@ static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_
             if (v->may_go) v->copy = copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
         }
     }
+    RP_TRY(price_replays(notes, to));
     round_seconds(to);
     return RP_OK;
 }

@@ -59,6 +59,7 @@ typedef struct {                        /* what a step's calls take by the machi
     double comm_seconds, comm_again_seconds;    /* of both, in talk with other ranks; of replays alone */
     int64_t state_bytes;                /* of optimizer states that an update reads from disk, and writes back … */
     double state_seconds;               /* … and what it takes longer for that */
+    double *keep;                       /* of each call of the running pass, keeping what it makes (plan/keep.h); to be released */
     rp_beside *beside;                  /* what of it runs beside something else is told here; NULL: nothing does */
     int64_t comm_bytes;                 /* that a rank sends, replays included */
 } rp_step_time;
@@ -106,7 +107,7 @@ rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *batch, int64_t targe
 /* Where e->time is wanted: before a step and after it; after a forward; after the update (loop_time.c). */
 void rp__time_begin(rp_engine *e);
 void rp__time_end(rp_engine *e);
-void rp__time_forward(rp_engine *e);
+rp_status rp__time_forward(rp_engine *e);      /* errors RP_ERR_MEMORY */
 void rp__time_update(rp_engine *e);
 /* Mean loss over all targets, in evaluation mode, in batches of `rows`; NaN where there are no targets. data NULL: one batch. */
 rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss);

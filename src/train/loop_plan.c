@@ -110,6 +110,7 @@ static rp_status run_step(void *self, rp_step_plan *how)
         status     = tell_time(a->stage, &time, how);
     }
     rp__beside_close(&beside);
+    rp__release(time.keep);
     return status;
 }
 

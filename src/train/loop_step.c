@@ -82,10 +82,10 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     rp__pass_begin(e->ctx, step, b.sample_base);
     RP_TRY(rp__ahead_pass(e->ctx));
     RP_TRY(recorded_loss(e, &b, targets, &loss));
-    if (e->time) rp__time_forward(e);
+    rp_status status = e->time ? rp__time_forward(e) : RP_OK;
     rp_mem_read(e->ctx, 0, false, &now);
     out->saved_bytes = now.live_at[RP_MEM_SAVED];
-    rp_status status = e->explain ? rp__explain_slots(e->explain) : RP_OK;
+    if (status == RP_OK && e->explain) status = rp__explain_slots(e->explain);
     if (status == RP_OK) status = read_loss(e, data, loss, &value);
     out->loss += value;
     if (status == RP_OK && !isfinite(value))

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/behind.h"
+#include "plan/keep.h"
 #include "train/loop_inside.h"
 
 /* In forward a whole that is made of a part waits for that, which comes just before. Updates in backward wait for their sums. */
@@ -34,7 +35,8 @@ static void count_call(rp_engine *e, int at, rp_pass pass, bool again)
 {
     rp_step_time *t        = e->time;
     const rp_op_meta *call = rp__tape_call_at(e->ctx, at).meta;
-    double seconds         = rp__cost_seconds(t->costs, call, pass), comm = rp__cost_comm_seconds(t->costs, call, pass);
+    double comm            = rp__cost_comm_seconds(t->costs, call, pass);
+    double seconds         = again ? rp__keep_replay(t->costs, call, t->keep[at]) : rp__cost_seconds(t->costs, call, pass);
 
     *(again ? &t->again_seconds : &t->seconds) += seconds;
     if (pass == RP_FORWARD && !again) t->forward_seconds += seconds;
@@ -44,10 +46,28 @@ static void count_call(rp_engine *e, int at, rp_pass pass, bool again)
     if (t->beside) note_call(e, call, pass, again, seconds, comm);
 }
 
-void rp__time_forward(rp_engine *e)
+/* Of the pass that has been recorded: keeping takes its time, and replays take the rest of theirs. */
+static rp_status count_keeping(rp_engine *e)
+{
+    rp_step_time *t = e->time;
+    int n           = rp__tape_n_calls(e->ctx);
+    double seconds  = 0;
+
+    rp__release(t->keep);
+    t->keep = rp__host_alloc(e->ctx, (n + 1) * (int64_t)sizeof *t->keep);
+    if (!t->keep) return RP_ERR_MEMORY;
+    RP_TRY(rp__keep_seconds(e->ctx, t->costs, t->keep));
+    for (int at = 0; at < n; at++) seconds += t->keep[at];
+    t->seconds += seconds;
+    if (t->beside && seconds > 0) rp__beside_note(t->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, seconds, 0 });
+    return RP_OK;
+}
+
+rp_status rp__time_forward(rp_engine *e)
 {
     if (e->time->beside) rp__beside_note(e->time->beside, (rp_beside_event){ .kind = RP_BESIDE_PASS });
     for (int at = 0; at < rp__tape_n_calls(e->ctx); at++) count_call(e, at, RP_FORWARD, false);
+    return count_keeping(e);
 }
 
 static void count_backward(void *user, int at, const char *path, const char *op)
@@ -85,7 +105,7 @@ static int64_t trained_bytes(const rp_engine *e)
     return bytes;
 }
 
-/* The update reads and writes weights and states, and reads gradients. States on disk are read and written meanwhile, one after the other. */
+/* The update reads and writes weights and states, and reads gradients, once more for the norm that clipping needs first. States on disk are read and written meanwhile, one after the other. */
 void rp__time_update(rp_engine *e)
 {
     rp_step_time *t = e->time;
@@ -96,7 +116,7 @@ void rp__time_update(rp_engine *e)
 
     rp_mem_read(e->ctx, 0, false, &now);
     int64_t states   = away ? away : now.live_at[RP_MEM_OPTIM];
-    double move      = rp__cost_move(t->costs, dtype, 3 * trained_bytes(e) + 2 * states);
+    double move      = rp__cost_move(t->costs, dtype, (3 + e->recipe->clip_grad_norm.set) * trained_bytes(e) + 2 * states);
     t->state_bytes   = away;
     t->state_seconds = fmax(2 * (double)away / disk - move, 0);
     t->seconds += move + t->state_seconds;
