@@ -55,7 +55,7 @@ typedef struct { int64_t rows, length; } rp_micro_shape;
 typedef struct {                        /* what a step's calls take by the machine's cost table */
     const rp_cost_table *costs;
     double seconds, again_seconds;      /* forward, backward and update · replays */
-    double forward_seconds;             /* of `seconds`, forwards */
+    double forward_seconds, update_seconds;     /* of `seconds` */
     double comm_seconds, comm_again_seconds;    /* of both, in talk with other ranks; of replays alone */
     int64_t state_bytes;                /* of optimizer states that an update reads from disk, and writes back … */
     double state_seconds;               /* … and what it takes longer for that */

@@ -57,7 +57,7 @@ typedef struct {
 static double away_seconds(const rp_stage *stage, const rp_step_time *t, const rp_step_plan *how)
 {
     rp_dtype dtype  = stage->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
-    double backward = t->seconds - t->forward_seconds + t->again_seconds;
+    double backward = t->seconds - t->forward_seconds - t->update_seconds + t->again_seconds;
     double all      = rp__cost_offload_seconds(stage->costs, rp__away_in_memory(stage->ctx->away), dtype, how->found.offloaded_bytes,
                                                t->forward_seconds, backward);
 

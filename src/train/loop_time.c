@@ -119,6 +119,7 @@ void rp__time_update(rp_engine *e)
     double move      = rp__cost_move(t->costs, dtype, (3 + e->recipe->clip_grad_norm.set) * trained_bytes(e) + 2 * states);
     t->state_bytes   = away;
     t->state_seconds = fmax(2 * (double)away / disk - move, 0);
-    t->seconds += move + t->state_seconds;
-    if (t->beside) rp__beside_note(t->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, move + t->state_seconds, 0 });
+    t->update_seconds = move + t->state_seconds;
+    t->seconds += t->update_seconds;
+    if (t->beside) rp__beside_note(t->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, t->update_seconds, 0 });
 }
