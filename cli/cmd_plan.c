@@ -10,7 +10,8 @@
  *              links: { node_ranks (null: all), link_bytes_per_second, node_link_bytes_per_second, latency_seconds, assumed },     null: one rank
  *              offloaded_bytes, offload_seconds,            activations that leave and come back in a step; what that takes, part of overhead
  *              state_offload_bytes, state_offload_seconds,  optimizer states that are read and written in a step; what that takes
- *              offload_bandwidth, offload_guessed }         bytes per second of both; whether nobody has measured or given it */
+ *              offload_bandwidth, offload_guessed,          bytes per second of both; whether nobody has measured or given it
+ *              memory_limit_bytes, allowance_bytes: { program, model, tokenizer, threads, ranks, pages } } */
 #include "cli/forecast.h"
 #include "plan/cost.h"
 
@@ -40,6 +41,12 @@ static json_t *ranks_json(const rp_forecast *f)
     return all;
 }
 
+static json_t *allowance_json(const rp_allowance *a)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "program", (json_int_t)a->program, "model", (json_int_t)a->model, "tokenizer",
+                     (json_int_t)a->tokenizer, "threads", (json_int_t)a->threads, "ranks", (json_int_t)a->ranks, "pages", (json_int_t)a->pages);
+}
+
 static void print_json(const rp_forecast *f)
 {
     const rp_explain *e = &f->explain;
@@ -64,10 +71,31 @@ static void print_json(const rp_forecast *f)
 
     json_object_update_new(all, json_pack("{s:b, s:{s:b, s:b, s:b, s:i}}", "least_budget_at_most", f->least_at_most, "search", "all_ways", !f->left.ways, "all_regions", !f->left.regions,
                                           "work_limit_met", f->left.limit, "region_blocks", f->left.grain));
+    json_object_set_new(all, "memory_limit_bytes", f->limit ? json_integer(f->limit) : json_null());
+    json_object_set_new(all, "allowance_bytes", allowance_json(&f->allowance));
     cli_print_json(all, 0);
 }
 
 /* ---- text ---- */
+
+/* How much of the process is the arena's, and what the rest is for. */
+static void print_limit(const rp_forecast *f)
+{
+    const rp_allowance *a = &f->allowance;
+    const struct { const char *what; int64_t bytes; } part[] = { { "the program", a->program }, { "the model", a->model },
+        { "the tokenizer", a->tokenizer }, { "threads", a->threads }, { "ranks", a->ranks }, { "page tables", a->pages } };
+    char limit[RP_SIZE_CHARS], others[RP_SIZE_CHARS];
+    const char *between = "";
+
+    if (!f->limit) return;
+    printf("%-14s %s of the process, %s of it beside the budget:", "memory limit", rp__size_text(limit, f->limit),
+           rp__size_text(others, rp__allowance_bytes(a)));
+    for (int i = 0; i < RP_COUNT(part); i++) {
+        if (part[i].bytes) printf("%s %s %.1f MiB", between, part[i].what, (double)part[i].bytes / (1 << 20));
+        if (part[i].bytes) between = ",";
+    }
+    putchar('\n');
+}
 
 static void print_verdict(const rp_forecast *f)
 {
@@ -170,6 +198,7 @@ static void print_fates(const rp_explain *e)
 
 static void print_text(const rp_forecast *f)
 {
+    print_limit(f);
     print_verdict(f);
     if (f->feasible) print_time(f);
     print_search(f);

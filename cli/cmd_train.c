@@ -17,7 +17,7 @@ static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
 static void print_checkpointing(const rp_recipe *r, rp_trainer *t, const rp_rehearsal *found)
 {
     char regions[RP_REGIONS_CHARS], offloaded[RP_SIZE_CHARS];
-    bool planned = r->memory_budget.kind != RP_BUDGET_NONE && found->recompute_flops + found->offloaded_bytes > 0;
+    bool planned = rp__recipe_is_bounded(r) && found->recompute_flops + found->offloaded_bytes > 0;
 
     fprintf(stderr, "checkpointing  %s", rp__regions_text(rp__model_root(rp__trainer_model(t)), rp__trainer_n_rules(t), regions));
     if (planned)
@@ -62,6 +62,9 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
     if (units) fprintf(stderr, "sharding       %s\n", units);
     fprintf(stderr, "memory         peak %s, reserved %s\n", rp__size_text(peak, found->memory.peak_bytes),
             rp__size_text(reserved, found->memory.reserved_bytes));
+    if (info->limit)
+        fprintf(stderr, "memory limit   %s of the process, %s of it beside the budget\n", rp__size_text(peak, info->limit),
+                rp__size_text(reserved, info->allowance));
 }
 
 /* ---- the run ---- */

@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <stdarg.h>
 #include <unistd.h>
 
@@ -198,6 +201,9 @@ int main(int argc, char **argv)
 
     take_closed_descriptors();
     cli_print_begin();
+#if defined(__GLIBC__)
+    mallopt(M_ARENA_MAX, 1);        /* no 64 MiB of addresses for each thread that allocates: few do, and a limit may count them */
+#endif
     int code = cli_open_context(&(cli){ 0 }, &(rp_ctx_options){ .threads = 1, .shapes_only = true }, &c);
 
     if (code == CLI_GO) {

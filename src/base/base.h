@@ -47,6 +47,7 @@ struct rp_ctx {
     int n_devices;
     const struct rp_device *device[RP_MAX_DEVICES];
     rp_mem_space *space[RP_MAX_DEVICES];
+    int64_t process_limit;              /* of `memory_limit: auto`, measured once; 0: not yet */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
     rp_status op_status;                /* what a backend said inside an op that cannot fail */
     int64_t alloc_count;                /* allocations asked for so far, refused ones included */

@@ -75,13 +75,29 @@ static void less_by_control_groups(const char *list, const char *root, int64_t *
     if (f) fclose(f);
 }
 
-static void less_by_limits(int64_t *bytes)
+/* A line of /proc/self/status, in bytes; 0 where the system does not tell. */
+static int64_t of_process(const char *key)
 {
-    static const int limits[] = { RLIMIT_DATA, RLIMIT_AS };
+    FILE *f     = fopen("/proc/self/status", "re");
+    size_t n    = strlen(key);
+    int64_t kib = 0;
+    char line[128];
+
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, n) && line[n] == ':') sscanf(line + n + 1, "%" SCNd64, &kib);
+    if (f) fclose(f);
+    return kib * 1024;
+}
+
+/* Limits of addresses count what is mapped, whether it is used or not. */
+static void less_by_limits(int64_t pool, int64_t later, int64_t *bytes)
+{
+    static const struct { int limit; const char *used; } limits[] = { { RLIMIT_DATA, "VmData" }, { RLIMIT_AS, "VmSize" } };
     struct rlimit l;
 
     for (int i = 0; i < RP_COUNT(limits); i++)
-        if (!getrlimit(limits[i], &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur < INT64_MAX) less(bytes, (int64_t)l.rlim_cur);
+        if (!getrlimit(limits[i].limit, &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur < INT64_MAX)
+            less(bytes, (int64_t)l.rlim_cur - (of_process(limits[i].used) - pool) - later);
 }
 
 int64_t rp__machine_memory_in(const char *groups, const char *root)
@@ -89,8 +105,30 @@ int64_t rp__machine_memory_in(const char *groups, const char *root)
     int64_t bytes = available();
 
     less_by_control_groups(groups, root, &bytes);
-    less_by_limits(&bytes);
+    less_by_limits(0, 0, &bytes);
     return bytes;
+}
+
+int64_t rp__machine_resident(void) { return of_process("VmRSS"); }
+int64_t rp__machine_mapped(void) { return of_process("VmSize"); }
+
+int64_t rp__machine_process(int64_t pool, int64_t later)
+{
+    int64_t bytes = available();
+
+    less_by_control_groups("/proc/self/cgroup", "/sys/fs/cgroup", &bytes);
+    if (bytes < INT64_MAX / 2) bytes += rp__machine_resident();
+    less_by_limits(pool, later, &bytes);
+    return bytes;
+}
+
+int64_t rp__machine_stacks(int threads)
+{
+    struct rlimit l;
+    int64_t each = 8 << 20;
+
+    if (!getrlimit(RLIMIT_STACK, &l) && l.rlim_cur != RLIM_INFINITY) each = (int64_t)l.rlim_cur;
+    return threads * (each + sysconf(_SC_PAGESIZE));
 }
 
 int64_t rp__machine_memory(void) { return rp__machine_memory_in("/proc/self/cgroup", "/sys/fs/cgroup"); }

@@ -11,5 +11,14 @@ enum { RP_MACHINE_PATH_CHARS = 4096 };
 int64_t rp__machine_memory(void);
 /* The same with the list of groups and their root elsewhere, for tests. */
 int64_t rp__machine_memory_in(const char *groups, const char *root);
+/* Bytes the whole process may take, with what it has taken: the same limits, of which address space bounds it by what is mapped. Of that,
+ * `pool` is for the arena, and `later` is still to be mapped beside it. */
+int64_t rp__machine_process(int64_t pool, int64_t later);
+/* Resident bytes of this process; 0 where the system does not tell. */
+int64_t rp__machine_resident(void);
+/* Bytes of addresses that it has mapped. */
+int64_t rp__machine_mapped(void);
+/* Addresses that the stacks of so many threads take. */
+int64_t rp__machine_stacks(int threads);
 
 #endif

@@ -51,10 +51,12 @@ static uint8_t *map_aligned(int64_t n)
     return p + before;
 }
 
-/* Address space is not memory: ask for far more than the machine has and halve where a limit forbids it. */
-static uint8_t *map_range(int64_t *bytes)
+/* Address space is not memory: without a limit ask for far more than the machine has. Halve where that is forbidden. */
+static uint8_t *map_range(int64_t limit, int64_t *bytes)
 {
-    for (int64_t n = INT64_C(1) << 42; n >= INT64_C(1) << 26; n /= 2) {
+    int64_t most = INT64_C(1) << 42, wanted = limit && limit < most ? (limit + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE : most;
+
+    for (int64_t n = wanted; n == wanted || n >= INT64_C(1) << 26; n = n / 2 / HUGE_PAGE * HUGE_PAGE) {
         uint8_t *p = map_aligned(n);
         if (!p) continue;
         madvise(p, (size_t)n, MADV_HUGEPAGE);
@@ -87,7 +89,7 @@ rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, 
     if (!s) return RP_ERR_MEMORY;
     s->ledger.limit_bytes = limit_bytes;
     s->mapped_bytes       = INT64_MAX;
-    if (!shapes_only && !(s->base = map_range(&s->mapped_bytes))) {
+    if (!shapes_only && !(s->base = map_range(limit_bytes, &s->mapped_bytes))) {
         rp__release(s);
         return rp_fail(ctx, RP_ERR_MEMORY, "cannot reserve address space for the pool");
     }
@@ -278,6 +280,28 @@ rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
     note_top(s, top);
     return RP_OK;
 }
+
+static rp_status remap(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
+{
+    if (s->base && !s->pool.top) {
+        munmap(s->base, (size_t)s->mapped_bytes);
+        s->base = map_range(bytes, &s->mapped_bytes);
+        RP_CHECK(ctx, s->base, RP_ERR_MEMORY, "cannot reserve address space for the pool");
+    }
+    int64_t limit = s->ledger.limit_bytes;
+    s->pool.most  = limit && limit < s->mapped_bytes ? limit : s->mapped_bytes;
+    return RP_OK;
+}
+
+rp_status rp__mem_yield(rp_ctx *ctx, rp_mem_space *s) { return remap(ctx, s, HUGE_PAGE); }
+
+rp_status rp__mem_limit(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
+{
+    if (!s->ledger.limit_bytes || bytes < s->ledger.limit_bytes) s->ledger.limit_bytes = bytes;
+    return remap(ctx, s, s->ledger.limit_bytes);
+}
+
+int64_t rp__mem_mapped(const rp_mem_space *s) { return s->base ? s->mapped_bytes : 0; }
 
 void rp__mem_observe(rp_mem_space *s, void (*observer)(void *, const rp_mem_event *), void *user)
 {

@@ -62,6 +62,14 @@ void rp__mem_reset_peak(rp_mem_space *space);
 /* Make the pool at least this large now (a rehearsal's high water), so that no later step grows it. */
 rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *space, int64_t bytes);
 
+/* From here on the pool takes no more than `bytes`, or than its limit where that is less. A pool that has not been used is mapped anew, no
+ * larger than that: a limit of address space may have left it too little, and counts all of it. errors RP_ERR_MEMORY addresses */
+rp_status rp__mem_limit(rp_ctx *ctx, rp_mem_space *space, int64_t bytes);
+/* A pool that has not been used gives up its addresses but for a few, until rp__mem_limit. errors as there */
+rp_status rp__mem_yield(rp_ctx *ctx, rp_mem_space *space);
+/* Addresses that it holds. */
+int64_t rp__mem_mapped(const rp_mem_space *space);
+
 /* Puts memory behind all of the pool now, the team together, so that no step takes a page fault in it. */
 void rp__mem_populate(const rp_ctx *ctx, const rp_mem_space *space);
 

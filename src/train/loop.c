@@ -2,6 +2,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "base/machine.h"
 #include "train/loop_inside.h"
 #include "train/state_json.h"
 
@@ -19,17 +20,6 @@ int rp__trainer_stopped_by(const rp_trainer *t) { return t->stopping; }
 
 /* ---- one step ---- */
 
-/* Resident bytes of this process; 0 where the system does not tell. */
-static int64_t resident_bytes(void)
-{
-    FILE *f         = fopen("/proc/self/statm", "re");
-    int64_t total   = 0, pages = 0;
-    bool read       = f && fscanf(f, "%" SCNd64 " %" SCNd64, &total, &pages) == 2;
-
-    if (f) fclose(f);
-    return read ? pages * sysconf(_SC_PAGESIZE) : 0;
-}
-
 static void fill_line(rp_metrics *m, const rp_step_result *r, int64_t step, double lr, int64_t tokens, double seconds)
 {
     *m = (rp_metrics){
@@ -37,7 +27,7 @@ static void fill_line(rp_metrics *m, const rp_step_result *r, int64_t step, doub
         .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0, .peak_memory_active = r->memory.peak_bytes,
         .peak_memory_alloc = r->memory.peak_alloc_bytes, .peak_memory_reserved = r->memory.reserved_bytes,
         .saved_bytes = r->saved_bytes, .recompute_flops = r->work.recompute_flops, .step_flops = r->work.step_flops,
-        .offloaded_bytes = r->work.offloaded_bytes, .rss = resident_bytes(),
+        .offloaded_bytes = r->work.offloaded_bytes, .rss = rp__machine_resident(),
     };
 }
 

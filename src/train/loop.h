@@ -18,6 +18,7 @@
 #include "plan/explain.h"
 #include "plan/step.h"
 #include "shard/units.h"
+#include "train/allowance.h"
 #include "train/data.h"
 #include "train/metrics.h"
 #include "train/profile.h"
@@ -31,6 +32,7 @@ typedef struct {
     int64_t first_step;                 /* steps done before this trainer: 0 unless a state was resumed */
     rp_data_info data, val;             /* val: all 0 where no validation is scored */
     rp_rehearsal rehearsal;             /* of full-length batches */
+    int64_t limit, allowance;           /* of the process, 0: none; what of it is not the arena's */
 } rp_trainer_info;
 
 /* Threads, seed and memory limit of a recipe, for the context it is to run in. */
@@ -64,6 +66,8 @@ rp_status rp__recipe_try_data(rp_ctx *ctx, const rp_recipe *recipe, int64_t most
 
 typedef struct {
     bool feasible;                      /* false: nothing fits the budget; then what is told is of the least plan */
+    int64_t limit;                      /* of the process; 0: none … */
+    rp_allowance allowance;             /* … and what of it is not the arena's */
     int64_t budget, least;              /* 0: no budget · the least any plan's arena takes, under the recipe's musts; 0: not asked */
     bool least_at_most;                 /* a smaller one may be possible: the search for it was cut short */
     bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */

@@ -56,7 +56,7 @@ static rp_status open_units(rp_engine *e)
     const rp_recipe *r = e->recipe;
 
     RP_TRY(find_units(e));
-    bool planned = r->memory_budget.kind != RP_BUDGET_NONE || r->activation_checkpointing.mode == RP_MODE_AUTO;
+    bool planned = rp__recipe_is_bounded(r) || r->activation_checkpointing.mode == RP_MODE_AUTO;
     return rp__gather_new(e->ctx, &e->units, r->dist.reshard_after_forward.kind != RP_RESHARD_NO, planned, &e->gather);
 }
 

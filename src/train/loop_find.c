@@ -293,10 +293,10 @@ static rp_status find(search *x, rp_report *report)
 
     if (status == RP_OK) status = rp__report_status(report, RP_ERR_CONFIG);
     if (status != RP_OK) return status;
-    stage->device  = x->options->device;
-    stage->budget  = stage->caller->options.memory_limit_bytes;
+    stage->device = x->options->device;
+    rp__stage_bound(stage);
     x->out->budget = stage->budget;
-    RP_CHECK(stage->caller, stage->budget > 0, RP_ERR_CONFIG, "nothing says what to fit: set 'memory_budget', of each rank, or name a device with memory");
+    RP_CHECK(stage->caller, stage->budget > 0, RP_ERR_CONFIG, "nothing says what to fit: set 'memory_budget' or 'memory_limit', of each rank, or name a device with memory");
     RP_TRY(rp__find_bounds_open(stage, x->recipe, &x->bounds));
     RP_TRY(add_all(x));
     RP_TRY(plan_all(x));

@@ -46,6 +46,8 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     const rp_step_plan *s = stage->steps;
 
     f->budget          = stage->budget;
+    f->limit           = stage->limit;
+    f->allowance       = stage->allowance;
     f->planned         = s->plan != NULL;
     f->left            = s->plan ? s->plan->facts.left : (rp_plan_left){ 0 };
     f->variant         = s->variant;

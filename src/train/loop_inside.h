@@ -134,6 +134,8 @@ typedef struct {
     rp_engine engine;
     rp_explain *explain;
     int64_t n_params, val_rows;
+    int64_t limit;                      /* of the process; 0: none … */
+    rp_allowance allowance;             /* … and what it leaves to others than the arena */
     int64_t budget, own_bytes;          /* 0: none · the arena of the recipe's own fates */
     double keep_all_seconds;            /* of these, where they keep all; else 0 */
     rp_step_plan *steps;                /* how steps run; NULL until the rehearsal */
@@ -153,6 +155,8 @@ rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *rep
 void rp__stage_close(rp_stage *stage);
 /* Names that the model does not know are errors in the report. */
 rp_status rp__stage_check_names(rp_stage *stage, rp_report *report);
+/* The stage's budget, of the keys memory_budget and memory_limit: the smaller one where both are set. */
+void rp__stage_bound(rp_stage *stage);
 /* Find how a step is to run and what it takes, with a validation in batches of val_rows (0: none) after it. Rules that decide nothing, and
  * keys of ranks where there is one, are notes.
  * errors  RP_ERR_BUDGET nothing fits the context's limit, where the recipe has a budget: the least budget is named */

@@ -46,13 +46,43 @@ static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
     return status;
 }
 
+/* The budget of a limit is known once the step is planned: until then the pool leaves the addresses to the model's files. */
+static rp_status yield_pool(rp_trainer *t)
+{
+    for (int i = 0; i < t->ctx->n_devices && t->recipe->memory_limit.kind != RP_BUDGET_NONE; i++) RP_TRY(rp__mem_yield(t->ctx, t->ctx->space[i]));
+    return RP_OK;
+}
+
+/* The pool as large as the plan may ask, no larger than its addresses may be. */
+static rp_status keep_limit(rp_trainer *t, const rp_stage *stage)
+{
+    t->info.limit     = stage->limit;
+    t->info.allowance = rp__allowance_bytes(&stage->allowance);
+    if (!stage->limit) return RP_OK;
+    t->ctx->options.memory_limit_bytes = stage->budget;
+    for (int i = 0; i < t->ctx->n_devices; i++) RP_TRY(rp__mem_limit(t->ctx, t->ctx->space[i], stage->budget));
+    return RP_OK;
+}
+
 static rp_status rehearse(rp_trainer *t, opening *o, rp_report *report)
 {
     RP_TRY(rp__stage_rehearse(&o->stage, t->val ? t->val_rows : 0, NULL, report));
     t->steps          = o->stage.steps;
     o->stage.steps    = NULL;
     t->info.rehearsal = t->steps->found;
-    return RP_OK;
+    return keep_limit(t, &o->stage);
+}
+
+/* Everything but the arena is there by now. */
+static rp_status check_own(rp_trainer *t)
+{
+    char own[RP_SIZE_CHARS], more[RP_SIZE_CHARS], allowed[RP_SIZE_CHARS], limit[RP_SIZE_CHARS];
+    int64_t taken = rp__process_own(t->ctx);
+
+    if (!t->info.limit || taken <= t->info.allowance) return RP_OK;
+    return rp_fail(t->ctx, RP_ERR_MEMORY, "the process takes %s beside its arena, %s more than the %s that 'memory_limit' of %s allows it: set "
+                   "'memory_budget' to what is left", rp__size_text(own, taken), rp__size_text(more, taken - t->info.allowance),
+                   rp__size_text(allowed, t->info.allowance), rp__size_text(limit, t->info.limit));
 }
 
 /* ---- the length of the run ---- */
@@ -149,6 +179,7 @@ static rp_status stand(rp_trainer *t, opening *o)
 {
     bool weights = !o->state || rp__model_is_frozen(o->stage.engine.model);      /* a state has those that are trained */
 
+    RP_TRY(check_own(t));
     RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->stage.source, weights));
     t->engine.follow = t->steps;
     RP_TRY(note_base(t, &o->stage.source));
@@ -194,6 +225,7 @@ static rp_status agreed(rp_trainer *t, rp_status mine) { return rp__comm_agree(t
 
 static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
 {
+    RP_TRY(yield_pool(t));
     RP_TRY(rp__recipe_write(t->recipe, &t->texts, &t->recipe_text));
     rp__comm_timeout(t->ctx->comm, (double)t->recipe->dist.timeout);
     RP_TRY(rp__trainer_join(t));

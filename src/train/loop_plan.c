@@ -13,7 +13,7 @@
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
 {
-    return r->activation_checkpointing.mode == RP_MODE_AUTO && r->memory_budget.kind != RP_BUDGET_NONE;
+    return r->activation_checkpointing.mode == RP_MODE_AUTO && rp__recipe_is_bounded(r);
 }
 
 /* ---- variants ---- */

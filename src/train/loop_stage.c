@@ -229,27 +229,52 @@ static const char *smaller_states(const rp_recipe *r, char out[160])
     return out;
 }
 
+/* The least process that has room for the least plan beside what it takes itself, its page tables included. */
+static int64_t least_limit(const rp_stage *stage)
+{
+    int64_t without_pages = stage->steps->placement.height + rp__allowance_bytes(&stage->allowance) - stage->allowance.pages;
+
+    return without_pages + (without_pages - 1) / (RP_PAGES_PART - 1);
+}
+
+typedef struct { char asked[2 * RP_SIZE_CHARS + 64], raise[RP_SIZE_CHARS + 64]; } bound_words;
+
+/* Which key bounds the arena, and to what it is to be raised. */
+static void word_bound(const rp_stage *stage, bound_words *w)
+{
+    char budget[RP_SIZE_CHARS], of[RP_SIZE_CHARS];
+    int64_t left = stage->limit - rp__allowance_bytes(&stage->allowance);
+
+    rp__size_text(budget, stage->budget);
+    snprintf(w->asked, sizeof w->asked, "%s", budget);
+    snprintf(w->raise, sizeof w->raise, "'memory_budget'");
+    if (!stage->limit || (left > stage->budget && stage->budget > 1)) return;
+    snprintf(w->asked, sizeof w->asked, "%s, which 'memory_limit' of %s leaves it", budget, rp__size_text(of, stage->limit));
+    snprintf(w->raise, sizeof w->raise, "'memory_limit' to %" PRId64, least_limit(stage));
+}
+
 /* The least budget, and what sets it: an op, or what stands before the step. */
 static rp_status refuse(rp_stage *stage, bool chosen)
 {
-    char asked[RP_SIZE_CHARS], own[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
+    char own[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
     bool fits = stage->steps->placement.height <= stage->budget;
     const rp_explain *e = stage->explain;
     int64_t stands      = e->peak_at[RP_MEM_PARAM] + e->peak_at[RP_MEM_GRAD] + e->peak_at[RP_MEM_OPTIM];
     char ways[160];
+    bound_words w;
 
-    rp__size_text(asked, stage->budget);
+    word_bound(stage, &w);
     snprintf(least, sizeof least, "%s%s", stage->steps->at_most ? "at most " : "", rp__size_text(size, stage->steps->placement.height));
     if (!chosen && fits)
         return rp_fail(stage->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
-                       "take 'activation_checkpointing.mode: auto', or raise 'memory_budget'", rp__size_text(own, stage->own_bytes), asked, least);
+                       "take 'activation_checkpointing.mode: auto', or raise %s", rp__size_text(own, stage->own_bytes), w.asked, least, w.raise);
     if (stands > stage->budget)
         return rp_fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, %s of it for weights, "
-                       "gradients and optimizer states: raise 'memory_budget'%s%s", asked, least, rp__size_text(own, stands),
+                       "gradients and optimizer states: raise %s%s%s", w.asked, least, rp__size_text(own, stands), w.raise,
                        stage->recipe->dist.ranks.set && stage->recipe->dist.ranks.value > 1 ? " or 'dist.ranks'" : "", smaller_states(stage->recipe, ways));
     return rp_fail(stage->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for the %s of %s%s%s: raise "
-                   "'memory_budget', or lower 'batch_size' or 'max_seq_len'", asked, least, e->peak_event, e->peak_path, *e->peak_path ? " " : "",
-                   e->peak_op);
+                   "%s, or lower 'batch_size' or 'max_seq_len'", w.asked, least, e->peak_event, e->peak_path, *e->peak_path ? " " : "",
+                   e->peak_op, w.raise);
 }
 
 rp_status rp__stage_show(rp_stage *stage)
@@ -276,10 +301,22 @@ static rp_status tell_least(rp_stage *stage, rp_explain *explain)
     return status;
 }
 
+void rp__stage_bound(rp_stage *stage)
+{
+    const rp_recipe *r = stage->recipe;
+
+    stage->budget    = r->memory_budget.kind != RP_BUDGET_NONE ? stage->caller->options.memory_limit_bytes : 0;
+    stage->limit     = rp__process_limit(stage->caller, r);
+    stage->allowance = rp__allowance(rp__model_config(stage->engine.model), stage->ctx->threads, rp__comm_ranks(stage->ctx->comm), stage->limit);
+    int64_t left     = stage->limit - rp__allowance_bytes(&stage->allowance);
+    if (stage->limit && left < 1) left = 1;
+    if (stage->limit && (!stage->budget || left < stage->budget)) stage->budget = left;
+}
+
 rp_status rp__stage_settle(rp_stage *stage, int64_t val_rows, rp_explain *explain)
 {
     stage->val_rows = val_rows;
-    stage->budget   = stage->recipe->memory_budget.kind != RP_BUDGET_NONE ? stage->caller->options.memory_limit_bytes : 0;
+    rp__stage_bound(stage);
     RP_TRY(rp__stage_run(stage, plan));
     if (!stage->steps) return RP_OK;
     RP_TRY(rp__stage_renew(stage, explain));

@@ -90,7 +90,7 @@ struct rp_recipe {
     int64_t log_every_n_steps, threads;
     bool tensorboard, profile;
     const char *plan;
-    rp_budget memory_budget;
+    rp_budget memory_budget, memory_limit;      /* of the arena · of the whole process */
     int enable_activation_checkpointing;        /* rp_switch */
     struct {
         int mode;                               /* the one that applies, whether written, switched on or implied */
@@ -135,6 +135,9 @@ void rp__recipe_free(rp_recipe *recipe);
 
 /* The resolved recipe as YAML, in `bump`; reading it gives the same recipe. */
 rp_status rp__recipe_write(const rp_recipe *recipe, rp_bump *bump, const char **out);
+
+/* Does a key bound the arena? */
+static inline bool rp__recipe_is_bounded(const rp_recipe *r) { return r->memory_budget.kind != RP_BUDGET_NONE || r->memory_limit.kind != RP_BUDGET_NONE; }
 
 /* What the user wrote for a key ("optimizer.lr"); NULL: it has its default. */
 const rp_yaml_node *rp__recipe_given(const rp_recipe *recipe, const char *path);

@@ -34,7 +34,7 @@ static void settle_mode(rp_recipe_reader *r)
     else if (c->enable_activation_checkpointing == RP_SWITCH_OFF) *mode = RP_MODE_NONE;
     else if (given(r, AC "mode")) return;
     else if (c->activation_checkpointing.n_conditions) *mode = RP_MODE_CONDITIONS;
-    else if (c->memory_budget.kind != RP_BUDGET_NONE || c->plan) *mode = RP_MODE_AUTO;
+    else if (rp__recipe_is_bounded(c) || c->plan) *mode = RP_MODE_AUTO;
 }
 
 static void check_plain_switch(rp_recipe_reader *r)
@@ -91,8 +91,8 @@ static void check_ignored(rp_recipe_reader *r)
                              name[mode]);
     if (c->plan && mode != RP_MODE_AUTO)
         rp__report_error(r->report, place(r, "plan"), "'plan' has no effect: the mode is %s", name[mode]);
-    if (mode == RP_MODE_AUTO && c->memory_budget.kind == RP_BUDGET_NONE && !c->plan)
-        rp__report_note(r->report, place(r, AC "mode"), "mode auto keeps everything unless 'memory_budget' is set");
+    if (mode == RP_MODE_AUTO && !rp__recipe_is_bounded(c) && !c->plan)
+        rp__report_note(r->report, place(r, AC "mode"), "mode auto keeps everything unless 'memory_budget' or 'memory_limit' is set");
 }
 
 /* ---- contradictions ---- */
