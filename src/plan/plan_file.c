@@ -118,8 +118,9 @@ static rp_plan_left left_of(const json_t *search)
 static void put_all(writer *w, const rp_plan *plan, rp_step_variant variant, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
 {
     put(w, "{\"reprise_plan\": 1,\n \"made_for\": ");
-    put_json(w, json_pack("{s:s, s:s, s:i, s:o, s:I, s:o}", "version", s->version, "machine", s->machine, "threads", s->threads, "costs",
-                          hash_json(s->costs), "budget_bytes", (json_int_t)s->budget, "calls", hash_json(hash_of_passes(plan))));
+    put_json(w, json_pack("{s:s, s:s, s:i, s:o, s:I, s:o, s:s?, s:o}", "version", s->version, "machine", s->machine, "threads", s->threads, "costs",
+                          hash_json(s->costs), "budget_bytes", (json_int_t)s->budget, "calls", hash_json(hash_of_passes(plan)), "optimizer",
+                          s->optimizer, "stands", hash_json(s->stands)));
     put(w, ",\n \"takes\": ");
     put_json(w, json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "peak_bytes", (json_int_t)t->peak, "reserved_bytes", (json_int_t)t->reserved,
                           "saved_bytes", (json_int_t)t->saved, "step_flops", (json_int_t)t->step_flops, "recompute_flops",
@@ -265,6 +266,24 @@ static rp_status check_text(rp_ctx *ctx, const rp_plan_text *t, const char *key,
     return strcmp(was, is) ? stale(ctx, t, what, was, is) : RP_OK;
 }
 
+/* A file of before, or of a step that nobody updates, names none. */
+static rp_status check_optimizer(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_stamp *s)
+{
+    bool named = s->optimizer && json_is_string(json_object_get(json_object_get(t->root, "made_for"), "optimizer"));
+
+    return named ? check_text(ctx, t, "optimizer", "optimizer", s->optimizer) : RP_OK;
+}
+
+/* Whatever else changes what a step begins with. */
+static rp_status check_stands(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_stamp *s)
+{
+    const char *was = json_string_value(json_object_get(json_object_get(t->root, "made_for"), "stands"));
+    char is[32];
+
+    snprintf(is, sizeof is, "%016" PRIx64, s->stands);
+    return was && strcmp(was, is) ? stale(ctx, t, "what stands before a step (weights, optimizer states)", was, is) : RP_OK;
+}
+
 static rp_status check_stamp(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_stamp *s)
 {
     char costs[32];
@@ -274,6 +293,7 @@ static rp_status check_stamp(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_s
     RP_TRY(check_text(ctx, t, "machine", "machine", s->machine));
     RP_TRY(check_number(ctx, t, "threads", "threads", s->threads));
     RP_TRY(check_number(ctx, t, "budget_bytes", "a memory_budget of", s->budget));
+    RP_TRY(check_optimizer(ctx, t, s));
     return check_text(ctx, t, "costs", "cost table", costs);
 }
 
@@ -363,6 +383,12 @@ static rp_status fill_pass(rp_ctx *ctx, const rp_plan_text *t, const json_t *fro
     return take_regions(ctx, t, json_object_get(from, "regions"), plan, pass);
 }
 
+rp_status rp__plan_text_check(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_stamp *stamp)
+{
+    RP_TRY(check_stamp(ctx, t, stamp));
+    return check_stands(ctx, t, stamp);
+}
+
 rp_status rp__plan_from_text(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_problem *problem, const rp_plan_stamp *stamp, rp_plan **out)
 {
     const json_t *passes = json_object_get(t->root, "passes");
@@ -380,7 +406,8 @@ rp_status rp__plan_from_text(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_p
         return status;
     }
     plan->facts.left = left_of(json_object_get(t->root, "search"));
-    rp_status status = rp__plan_count_away(plan, problem);
+    rp_status status = check_stands(ctx, t, stamp);
+    if (status == RP_OK) status = rp__plan_count_away(plan, problem);
     if (status == RP_OK) *out = plan;
     else rp__plan_free(plan);
     return status;

@@ -1,7 +1,8 @@
 /* plan/plan_file.h -- a plan as a file: JSON, a line an entry, so that two plans can be compared line by line.
  *
  *   { "reprise_plan": 1,
- *     "made_for": { "version", "machine", "threads", "costs", "budget_bytes", "calls" },       what a plan holds for; all hashes hexadecimal
+ *     "made_for": { "version", "machine", "threads", "costs", "budget_bytes", "calls",         what a plan holds for; all hashes hexadecimal
+ *                   "optimizer", "stands" },                                              stands: hash of what is live before a step, and where
  *     "takes": { "peak_bytes", "reserved_bytes", "saved_bytes", "step_flops", "recompute_flops", "overhead", "overhead_lower_bound" },
  *     "search": { "all_ways", "all_regions", "work_limit_met", "region_blocks" },            absent: the search left nothing out
  *     "optimizer_in_bwd": false, "keep_logits": false,
@@ -22,6 +23,8 @@ typedef struct {
     int threads;
     uint64_t costs;                             /* rp__cost_hash */
     int64_t budget;                             /* 0: none */
+    const char *optimizer;                      /* in words: its rule, what it holds of each weight, where; NULL: nobody updates */
+    uint64_t stands;                            /* rp__step_stands */
 } rp_plan_stamp;
 
 typedef struct {
@@ -46,6 +49,8 @@ const char *rp__plan_text_machine(const rp_plan_text *text);
 /* Is nothing planned in it? */
 bool rp__plan_text_is_empty(const rp_plan_text *text);
 
+/* Of a file in which nothing is planned: is it still for this step? errors RP_ERR_CONFIG as below */
+rp_status rp__plan_text_check(rp_ctx *ctx, const rp_plan_text *text, const rp_plan_stamp *stamp);
 /* The plan for the step that was traced. errors RP_ERR_CONFIG it is stale: the sentence names what has changed · RP_ERR_MEMORY */
 rp_status rp__plan_from_text(rp_ctx *ctx, const rp_plan_text *text, const rp_plan_problem *problem, const rp_plan_stamp *stamp, rp_plan **out);
 

@@ -41,7 +41,7 @@ static void add_stretch(void *user, int64_t offset, int64_t bytes)
     *hash = rp__hash(at, sizeof at, *hash);
 }
 
-static uint64_t live_now(const rp_ctx *ctx)
+uint64_t rp__step_stands(const rp_ctx *ctx)
 {
     uint64_t hash = RP_HASH_SEED;
 
@@ -57,7 +57,7 @@ rp_status rp__step_follow(rp_ctx *ctx, const rp_step_plan *p)
         rp__mem_follow(ctx->space[0], NULL, 0);
         return RP_OK;
     }
-    RP_CHECK(ctx, !p->place || live_now(ctx) == p->before, RP_ERR_STATE, "what is live before the step, or where, is not what was when it was planned");
+    RP_CHECK(ctx, !p->place || rp__step_stands(ctx) == p->before, RP_ERR_STATE, "what is live before the step, or where, is not what was when it was planned");
     rp__plan_follow(ctx, p->plan);
     rp__mem_follow(ctx->space[0], p->place, p->n_places);
     return RP_OK;
@@ -69,7 +69,7 @@ static rp_status note(const rp_step_program *program, rp_step_plan *p)
 {
     rp_place_log *log;
 
-    p->before        = live_now(program->ctx);
+    p->before        = rp__step_stands(program->ctx);
     RP_TRY(rp__place_log_begin(program->ctx, &log));
     rp_status status = program->run(program->self, p);
     rp_status noted  = rp__place_log_end(log, &p->place, &p->n_places, &p->placement);

@@ -85,6 +85,8 @@ bool rp__step_is_faster(const rp_step_plan *a, const rp_step_plan *b);      /* b
 bool rp__step_is_smaller(const rp_step_plan *a, const rp_step_plan *b);     /* its arena is */
 void rp__step_keep(rp_step_plan **best, rp_step_plan *other, rp_step_better *better);
 
+/* A hash of what is live now, and where: what a step that begins now stands on. */
+uint64_t rp__step_stands(const rp_ctx *ctx);
 /* Steps on this context run so from here on, until told otherwise: NULL. What is live must be what was live when it was planned.
  * errors RP_ERR_STATE it is not */
 rp_status rp__step_follow(rp_ctx *ctx, const rp_step_plan *plan);

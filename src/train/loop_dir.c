@@ -122,7 +122,7 @@ static rp_status write_config(rp_trainer *t, const char *folder)
 static rp_status write_plan(rp_trainer *t, const char *folder)
 {
     char *path       = rp__path_join(t->ctx, folder, "plan.json");
-    rp_status status = path ? rp__step_plan_write(t->ctx, t->steps, t->recipe_text, path) : RP_ERR_MEMORY;
+    rp_status status = path ? rp__step_plan_write(t->ctx, t->steps, t->recipe, t->recipe_text, path) : RP_ERR_MEMORY;
 
     rp__release(path);
     return status;

@@ -84,7 +84,7 @@ static rp_status write_file(rp_stage *stage, const char *file)
     const char *text;
 
     rp_status status = rp__recipe_write(stage->recipe, &bump, &text);
-    if (status == RP_OK) status = rp__step_plan_write(stage->caller, stage->steps, text, file);
+    if (status == RP_OK) status = rp__step_plan_write(stage->caller, stage->steps, stage->recipe, text, file);
     rp__bump_free(&bump);
     return status;
 }

@@ -42,7 +42,7 @@
 /* ---- how a step runs: plan/step.h ---- */
 
 /* As a file, with the resolved recipe. */
-rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *plan, const char *recipe, const char *path);
+rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *plan, const rp_recipe *recipe, const char *recipe_text, const char *path);
 /* Does a budget decide what is kept? */
 bool rp__recipe_leaves_open(const rp_recipe *recipe);
 /* How its steps run where no plan says otherwise. */

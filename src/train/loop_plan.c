@@ -362,38 +362,66 @@ rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps)
 
 /* ---- files ---- */
 
-rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const char *recipe, const char *path)
+enum { OPTIMIZER_CHARS = 96 };
+
+/* All of the recipe that decides what an update holds beside the weights. */
+static const char *optimizer_text(const rp_recipe *r, char out[OPTIMIZER_CHARS])
 {
-    const rp_plan_stamp stamp = { rp_version(), p->machine, ctx->threads, p->costs, p->budget };
+    bool adamw = r->optimizer.name == RP_OPTIMIZER_ADAMW, states = adamw || r->optimizer.momentum > 0;
+
+    snprintf(out, OPTIMIZER_CHARS, "%s with %s%s%s%s", adamw ? "adamw" : "sgd",
+             !states ? "no states" : r->optimizer.state_dtype == RP_STATE_BF16 ? "bf16 states" : "fp32 states",
+             r->optimizer.master_weights ? ", master weights" : "", r->grad_dtype == RP_GRAD_FP32 ? ", fp32 gradients" : "",
+             r->dist.state_offload ? ", on disk" : "");
+    return out;
+}
+
+rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const rp_recipe *r, const char *text, const char *path)
+{
+    char optimizer[OPTIMIZER_CHARS];
+    const rp_plan_stamp stamp = { rp_version(), p->machine, ctx->threads, p->costs, p->budget, optimizer_text(r, optimizer), p->before };
     const rp_plan_takes takes = {
         p->found.memory.peak_bytes, p->found.memory.reserved_bytes, p->found.saved_bytes, p->found.step_flops, p->found.recompute_flops,
         rp__overhead(p->base_seconds, p->seconds, p->again_seconds), rp__overhead(p->base_seconds, p->seconds, p->bound_seconds),
     };
 
-    return rp__plan_write(ctx, path, p->plan, p->variant, &stamp, &takes, recipe);
+    return rp__plan_write(ctx, path, p->plan, p->variant, &stamp, &takes, text);
 }
 
-static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, rp_step_plan **out)
+static rp_plan_stamp stamp_of(const rp_stage *stage, char optimizer[OPTIMIZER_CHARS])
+{
+    return (rp_plan_stamp){ rp_version(), rp__cost_machine(stage->costs), stage->ctx->threads, rp__cost_hash(stage->costs), stage->budget,
+                            optimizer_text(stage->recipe, optimizer), rp__step_stands(stage->ctx) };
+}
+
+static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
 {
     rp_step_variant variant = rp__plan_text_variant(text);
     rp_plan *plan           = NULL;
     asked a;
 
     rp_status status = ask(stage, variant, &a);
-    if (status == RP_OK) {
-        const rp_plan_stamp stamp = { rp_version(), rp__cost_machine(stage->costs), stage->ctx->threads, rp__cost_hash(stage->costs), stage->budget };
-        status = rp__plan_from_text(stage->ctx, text, &a.question.problem, &stamp, &plan);
-    }
+    if (status == RP_OK) status = rp__plan_from_text(stage->ctx, text, &a.question.problem, stamp, &plan);
     close_asked(&a);
     return status == RP_OK ? try_plan(stage, plan, variant, out) : status;
 }
 
+/* Nothing is planned in it: the recipe's own step, as long as it is the one that the file was made for. */
+static rp_status plan_of_nothing(rp_stage *stage, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
+{
+    RP_TRY(rp__plan_text_check(stage->ctx, text, stamp));
+    return try_plan(stage, NULL, rp__plan_text_variant(text), out);
+}
+
 static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
 {
+    char optimizer[OPTIMIZER_CHARS];
     rp_plan_text *text;
 
+    RP_TRY(rp__stage_costs(stage));
     RP_TRY(rp__plan_read(stage->ctx, stage->recipe->plan, &text));
-    rp_status status = rp__plan_text_is_empty(text) ? try_plan(stage, NULL, rp__plan_text_variant(text), out) : plan_of_text(stage, text, out);
+    const rp_plan_stamp stamp = stamp_of(stage, optimizer);
+    rp_status status = (rp__plan_text_is_empty(text) ? plan_of_nothing : plan_of_text)(stage, text, &stamp, out);
     rp__plan_text_free(text);
     return status;
 }

@@ -265,6 +265,9 @@ static rp_status refuse(rp_stage *stage, bool chosen)
 
     word_bound(stage, &w);
     snprintf(least, sizeof least, "%s%s", stage->steps->at_most ? "at most " : "", rp__size_text(size, stage->steps->placement.height));
+    if (stage->recipe->plan)
+        return rp_fail(stage->caller, RP_ERR_BUDGET, "plan '%s' takes %s, more than the memory budget of %s; the least that a plan fits is %s: make the "
+                       "plan again with 'reprise plan', or raise %s", stage->recipe->plan, rp__size_text(own, stage->own_bytes), w.asked, least, w.raise);
     if (!chosen && fits)
         return rp_fail(stage->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
                        "take 'activation_checkpointing.mode: auto', or raise %s", rp__size_text(own, stage->own_bytes), w.asked, least, w.raise);

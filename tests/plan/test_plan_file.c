@@ -6,7 +6,7 @@
 #include "train/temp.h"
 
 static const sizes SMALL = { SIZES_TINY };
-static const rp_plan_stamp STAMP = { "0.1", "a machine", 2, 0x1234, 300000 };
+static const rp_plan_stamp STAMP = { "0.1", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x77 };
 static const rp_plan_takes TAKES = { 1, 2, 3, 4, 5, 0.25, 0.125 };
 
 typedef struct { rp_ctx *ctx; sized_model m; rp_trace trace; rp_plan_problem problem; rp_plan *plan; temp_dir dir; } subject;
@@ -111,11 +111,13 @@ static void a_plan_read_back_plans_the_same_step(void **state)
 static void what_has_changed_is_named(void **state)
 {
     static const struct { rp_plan_stamp stamp; const char *words; } cases[] = {
-        { { "0.2", "a machine", 2, 0x1234, 300000 }, "made for version 0.1, this is 0.2" },
-        { { "0.1", "another", 2, 0x1234, 300000 }, "made for machine a machine, this is another" },
-        { { "0.1", "a machine", 3, 0x1234, 300000 }, "made for threads 2, this is 3" },
-        { { "0.1", "a machine", 2, 0x1235, 300000 }, "made for cost table 0000000000001234, this is 0000000000001235" },
-        { { "0.1", "a machine", 2, 0x1234, 300001 }, "made for a memory_budget of 300000, this is 300001" },
+        { { "0.2", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x77 }, "made for version 0.1, this is 0.2" },
+        { { "0.1", "another", 2, 0x1234, 300000, "adamw with fp32 states", 0x77 }, "made for machine a machine, this is another" },
+        { { "0.1", "a machine", 3, 0x1234, 300000, "adamw with fp32 states", 0x77 }, "made for threads 2, this is 3" },
+        { { "0.1", "a machine", 2, 0x1235, 300000, "adamw with fp32 states", 0x77 }, "made for cost table 0000000000001234, this is 0000000000001235" },
+        { { "0.1", "a machine", 2, 0x1234, 300001, "adamw with fp32 states", 0x77 }, "made for a memory_budget of 300000, this is 300001" },
+        { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with bf16 states", 0x77 }, "made for optimizer adamw with fp32 states, this is adamw with bf16 states" },
+        { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x78 }, "made for what stands before a step (weights, optimizer states) 0000000000000077" },
     };
     subject x, other;
     rp_plan_text *text;

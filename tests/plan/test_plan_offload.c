@@ -397,7 +397,7 @@ static bool same_marks(const rp_plan *a, const rp_plan *b)
 
 static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **state)
 {
-    const rp_plan_stamp stamp = { "1", "test", 2, 7, 0 };
+    const rp_plan_stamp stamp = { "1", "test", 2, 7, 0, NULL, 0 };
     const rp_plan_takes takes = { 0 };
     rp_plan_text *text;
     rp_plan *plan, *back = NULL;
