@@ -1,6 +1,7 @@
 /* cli/cmd_recipes.c -- ls, cat and cp: the recipes that are shipped. */
 #include "cli/cli.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,14 +24,49 @@ static void read_summary(const char *path, char out[128])
 
 /* ---- ls ---- */
 
+typedef struct { bool models; } ls_fields;
+
+static int is_model(const struct dirent *entry) { return entry->d_name[0] != '.' && !strchr(entry->d_name, '.'); }
+
+static void print_model(const char *folder, const char *name)
+{
+    char path[8192];
+
+    snprintf(path, sizeof path, "%s/%s/config.json", folder, name);
+    json_t *config   = json_load_file(path, 0, NULL);
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    if (type) printf("%-28s %s\n", name, type);
+    json_decref(config);
+}
+
+/* What model.config and model.stand_in may name. */
+static int list_models(cli *c, const cli_shipped *shipped)
+{
+    struct dirent **entry;
+    int n = scandir(shipped->folder, &entry, is_model, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        print_model(shipped->folder, entry[i]->d_name);
+        free(entry[i]);
+    }
+    if (n >= 0) free(entry);
+    return cli_finish(c, RP_OK);
+}
+
 static int ls(cli *c, const void *given, const cli_args *args)
 {
+    const ls_fields *fields = given;
     cli_shipped shipped;
 
-    (void)given, (void)args;
+    (void)args;
     if (!cli_shipped_list(&shipped)) {
         cli_say(c, "cannot find the shipped recipes; set REPRISE_RECIPES to their folder");
         return 1;
+    }
+    if (fields->models) {
+        int code = list_models(c, &shipped);
+        cli_shipped_free(&shipped);
+        return code;
     }
     for (int i = 0; i < shipped.n; i++) {
         char path[8192], summary[128];
@@ -42,7 +78,16 @@ static int ls(cli *c, const void *given, const cli_args *args)
     return cli_finish(c, RP_OK);
 }
 
-const cli_command cmd_ls = { .usage = "", .about = "List the recipes that are shipped: names, and what each is for.", .run = ls };
+static const cli_option ls_options[] = {
+    { "models", 0, CLI_FLAG, offsetof(ls_fields, models), NULL, "list the models whose configs are shipped, for 'model.config', instead", 0, 0 },
+};
+
+const cli_command cmd_ls = {
+    .usage = "[--models]",
+    .about = "List the recipes that are shipped: names, and what each is for.",
+    CLI_OPTIONS(ls_fields, ls_options),
+    .run = ls,
+};
 
 /* ---- cat ---- */
 

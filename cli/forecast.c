@@ -19,6 +19,7 @@ int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shape
     int code = cli_load_recipe(c, args, most_bytes, &x->recipe);
 
     if (code != CLI_GO) return code;
+    if (shapes) cli_stand_in(c, x->recipe);
     rp_ctx_options options = rp__recipe_ctx_options(x->recipe);
     options.shapes_only    = shapes;
     if (!shapes) options.memory_limit_bytes = 0;

@@ -1,7 +1,8 @@
 /* cli/shipped.c -- the recipes that come with the program: where they lie, their names, and CONFIG arguments.
  *
  * Looked for in $REPRISE_RECIPES, beside the program (../share/reprise/recipes when installed, ../recipes in a build
- * folder of the source tree). A recipe NAME is the file NAME.yaml there; a model NAME, for the key model.config, is NAME/config.json. */
+ * folder of the source tree). A recipe NAME is the file NAME.yaml there; a model NAME, for the keys model.config and
+ * model.stand_in, is NAME/config.json. */
 #include "cli/cli.h"
 #include "train/loop.h"
 
@@ -96,17 +97,26 @@ static bool is_file(const char *path)
     return !stat(path, &s) && !S_ISDIR(s.st_mode);
 }
 
-/* model.config: llama3_8b. A name is no path, and a file or folder of that name goes before what is shipped. */
-static void find_config(rp_recipe *recipe)
+/* A name is no path, and a file or folder of that name goes before what is shipped. */
+static const char *config_of(rp_recipe *recipe, const char *name)
 {
-    const char *name    = recipe->model.config;
-    char *path          = NULL;
+    char *path = NULL;
     cli_shipped shipped;
 
-    if (!name || strchr(name, '/') || strchr(name, '.') || !access(name, F_OK)) return;
+    if (!name || strchr(name, '/') || strchr(name, '.') || !access(name, F_OK)) return name;
     if (cli_shipped_list(&shipped)) path = rp__bump_format(&recipe->doc.bump, "%s/%s/config.json", shipped.folder, name);
-    if (path && is_file(path)) recipe->model.config = path;
     cli_shipped_free(&shipped);
+    return path && is_file(path) ? path : name;
+}
+
+void cli_stand_in(const cli *c, rp_recipe *recipe)
+{
+    const char *stand_in = recipe->model.stand_in;
+
+    if (!stand_in || !recipe->model.path || recipe->model.config || recipe->model.adapter || !access(recipe->model.path, F_OK)) return;
+    cli_say(c, "note: '%s' is not there: the shapes are those of '%s'", recipe->model.path, stand_in);
+    recipe->model.path   = NULL;
+    recipe->model.config = config_of(recipe, stand_in);
 }
 
 /* Names that the model does not have are told together with what is wrong in the recipe itself. */
@@ -158,7 +168,7 @@ int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe 
     if (recipe) check_devices(recipe, &report);
     if (status == RP_OK) status = rp__report_status(&report, RP_ERR_CONFIG);
     bool told = report.n_errors > 0;
-    if (recipe) find_config(recipe);
+    if (recipe) recipe->model.config = config_of(recipe, recipe->model.config);
     if (recipe && told) add_names(c, recipe, &report);
     cli_print_report(&report);
     rp__report_close(&report);

@@ -16,12 +16,18 @@ static void check_there(const rp_recipe *r, const char *key, const char *path, r
                          strcmp(key, "model.path") && strcmp(key, "model.adapter") ? "" : rp__hub_hint(path, hint));
 }
 
+/* A table of positions is as long as the file has it; angles go on. */
 static void check_length(const rp_recipe *r, const rp_model_config *config, rp_report *report)
 {
-    if (config->context && r->max_seq_len > config->context)
-        rp__report_error(report, rp__recipe_place(r, "max_seq_len"),
-                         "'max_seq_len' %" PRId64 " is beyond the model's context of %" PRId64 " tokens", r->max_seq_len,
-                         config->context);
+    const char *type = rp__model_type(config);
+    bool gpt2 = !strcmp(type, "gpt2"), table = gpt2 || !strcmp(type, "bert");
+    char hint[128] = "";
+
+    if (!config->context || r->max_seq_len <= config->context) return;
+    if (!table || !r->model.path)
+        snprintf(hint, sizeof hint, ": 'model.overrides.%s' may extend it", gpt2 ? "n_positions" : "max_position_embeddings");
+    rp__report_error(report, rp__recipe_place(r, "max_seq_len"), "'max_seq_len' %" PRId64 " is beyond the model's context of %" PRId64 " tokens%s",
+                     r->max_seq_len, config->context, hint);
 }
 
 /* What is asked of a model follows from what it sees. */

@@ -29,6 +29,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "a Hugging Face folder or a .gguf file; this or `config`" },
     { "model.config", KEY_TEXT, AT(model.config), "null", .flags = KEY_NULL,
       .help = "a config.json, or the name of one that is shipped: random weights drawn from `seed`; this or `path`" },
+    { "model.stand_in", KEY_TEXT, AT(model.stand_in), "null", .flags = KEY_NULL | KEY_FREE,
+      .help = "a config.json, or the name of one that is shipped: what `plan`, `explain` and `sweep` take while `path` is not there" },
     { "model.dropout", KEY_OPT_NUMBER, AT(model.dropout), "null", "null", 0, 1, KEY_BELOW,
       .help = "null: the values of the model's own config" },
     { "model.overrides", KEY_MAP, AT(model.overrides), "{}", .help = "keys of the model's config set to other values" },

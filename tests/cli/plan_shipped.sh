@@ -1,0 +1,17 @@
+# Every shipped recipe can be planned where no model is, and so can every shipped config; a length beyond the context names the key that extends it.
+for recipe in $(reprise ls | cut -d' ' -f1); do
+    reprise plan $recipe --json >planned 2>>err || echo "$recipe: exit $?"
+    reprise explain $recipe >explained 2>>err || echo "$recipe: explain: exit $?"
+done
+sort -u err
+reprise train llama3_2_1b_full 2>trained       # its weights are needed
+echo "exit $?"
+sed "s|$SOURCE/||" trained
+for model in $(reprise ls --models | cut -d' ' -f1); do
+    reprise plan tiny_from_scratch model.config=$model dtype=bf16 optimizer.name=sgd ~clip_grad_norm max_seq_len=64 batch_size=1 --json 2>err >planned ||
+        { echo "$model: exit $?"; cat err; }
+    bytes=$(sed 's/.*"by_class": {"param": \([0-9]*\).*/\1/' planned)
+    echo "$model: $((bytes / 2)) parameters"       # as published
+done
+reprise plan tiny_from_scratch max_seq_len=4096
+reprise plan gpt2_124m_full max_seq_len=4096 2>&1 | sed 1d
