@@ -115,9 +115,11 @@ struct rp_op {
 };
 
 /* Make an op of your own known to the context under its name; rp_apply finds it there, and it takes part in everything. The op is
- * borrowed for as long as the context lives, its name too.
+ * copied; its name and what else it points to are borrowed for as long as the context lives.
  * errors  RP_ERR_ARG something is missing or out of range, or the name is taken · RP_ERR_MEMORY */
 RP_API rp_status rp_op_register(rp_ctx *ctx, const rp_op *op);
+RP_API rp_status rp_op_register_sized(size_t size, rp_ctx *ctx, const rp_op *op);
+#define rp_op_register(...) rp_op_register_sized(sizeof(rp_op), __VA_ARGS__)
 
 /* ---- metas ---- */
 RP_API int64_t rp_meta_dim(const rp_meta *m, int i);       /* negative counts from the end; 1 where there is none */

@@ -6,6 +6,9 @@
  *            rp_tensor alone is counted: rp_tensor_ref, rp_tensor_unref. Every other pointer returned is borrowed
  *            and lives as long as the object that returned it.
  *   units    are suffixes: _bytes _flops _ns _elems _tokens. All sizes are int64_t.
+ *   growth   options, and structs that are filled, may grow at their end. Macros of the functions' names pass the size that the caller was compiled
+ *            with to functions *_sized, so that a program and a library of different versions fit. Options that the library does not have are
+ *            RP_ERR_UNSUPPORTED unless they are 0. rp_mem is part of rp_step_facts and does not grow.
  *   order    self, inputs, options, outputs.     threads: one ctx, one thread at a time; each thread may have ctxs of its own.
  *   misuse   wrong values and objects of another ctx are errors. NULL for an argument that is needed is RP_ERR_ARG; a function without a status
  *            then does nothing, or returns 0, NULL, "" or its fallback. Undefined are an object after its *_free or its last unref, and two threads
@@ -57,6 +60,8 @@ typedef struct {
  * errors  RP_ERR_ARG unknown device, negative numbers, more than 4096 threads · RP_ERR_MEMORY
  *         (a message without a context goes nowhere, so the status tells all) */
 RP_API rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out);
+RP_API rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **out);
+#define rp_ctx_new(...) rp_ctx_new_sized(sizeof(rp_ctx_options), __VA_ARGS__)
 
 /* Frees everything the context owns. Tensors and modules of it must be gone: a leak is a bug and aborts in debug builds. */
 RP_API void rp_ctx_free(rp_ctx *ctx);
@@ -84,6 +89,8 @@ typedef struct {
 /* Read the ledger; when reset is true the peaks restart from the live bytes after reading. Device 0 is the context's, 1 the other one that
  * rp_set_offload was given; where there is none, all is 0. Cannot fail. */
 RP_API void rp_mem_read(rp_ctx *ctx, int device, bool reset, rp_mem *out);
+RP_API void rp_mem_read_sized(size_t size, rp_ctx *ctx, int device, bool reset, rp_mem *out);
+#define rp_mem_read(...) rp_mem_read_sized(sizeof(rp_mem), __VA_ARGS__)
 
 /* "param", "grad", … Never NULL. */
 RP_API const char *rp_mem_class_name(rp_mem_class mem_class);
@@ -110,7 +117,8 @@ RP_API int64_t rp_dtype_bytes(rp_dtype dtype);         /* of one element; 0: no 
 
 /* A dense tensor on the context's device; contents are undefined until written. 0 dimensions are one element, a dimension of 0 is none.
  * owner   yours, with one reference
- * errors  RP_ERR_SHAPE negative or too many dimensions, or more than 2^56 bytes (a dimension of 0 counts as 1) · RP_ERR_DTYPE, RP_ERR_ARG no such dtype, no such class · RP_ERR_MEMORY */
+ * errors  RP_ERR_SHAPE negative or too many dimensions, or more than 2^56 bytes (a dimension of 0 counts as 1) · RP_ERR_DTYPE, RP_ERR_ARG no such
+ *         dtype, no such class · RP_ERR_MEMORY */
 RP_API rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class mem_class, rp_tensor **out);
 RP_API rp_tensor *rp_tensor_ref(rp_tensor *tensor);      /* returns it; NULL is fine */
 RP_API void rp_tensor_unref(rp_tensor *tensor);
@@ -156,6 +164,8 @@ typedef struct {
     int n_only;
 } rp_backward_options;
 RP_API rp_status rp_backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options);
+RP_API rp_status rp_backward_with_sized(size_t size, rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options);
+#define rp_backward_with(...) rp_backward_with_sized(sizeof(rp_backward_options), __VA_ARGS__)
 
 /* Borrowed; NULL: none yet. */
 RP_API rp_tensor *rp_tensor_grad(const rp_tensor *tensor);
@@ -219,11 +229,17 @@ typedef struct {
 typedef rp_status (*rp_checkpoint_function)(rp_ctx *ctx, void *user, rp_tensor *const *inputs, rp_tensor **outputs);
 RP_API rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                                const rp_checkpoint_options *options, rp_tensor **outputs);
+RP_API rp_status rp_checkpoint_sized(size_t size, rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
+                                     const rp_checkpoint_options *options, rp_tensor **outputs);
+#define rp_checkpoint(...) rp_checkpoint_sized(sizeof(rp_checkpoint_options), __VA_ARGS__)
 /* Run n functions one after the other, each on the output of the one before, in `segments` regions of consecutive functions, such
  * that the region with the most bytes has as few as can be; leave out of it what is to be kept. user[i] belongs to fn[i]; user may be NULL.
  * errors  RP_ERR_ARG segments is below 1 or above n · those of the functions */
 RP_API rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
                                           rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output);
+RP_API rp_status rp_checkpoint_sequential_sized(size_t size, rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
+                                                rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output);
+#define rp_checkpoint_sequential(...) rp_checkpoint_sequential_sized(sizeof(rp_checkpoint_options), __VA_ARGS__)
 
 /* A module of your own: conditions, policies, random numbers and messages know what it computes by its path and type, as they know a model's.
  * Its forward is a function as rp_checkpoint runs them, with one output; its weights are the program's tensors. NULL: a list, whose members
@@ -283,6 +299,11 @@ RP_API rp_status rp_policy_call(rp_policy *policy, rp_policy_function function, 
 typedef bool (*rp_policy_predicate)(const rp_slot_info *slot, void *user);
 RP_API rp_status rp_policy_keep_if(rp_policy *policy, rp_policy_predicate predicate, void (*reset)(void *user), void *user);
 
+/* The rules that have answered for no slot since the policy was asked from the beginning of a pass: a line each, "rule 2 (op 'matmull')", counted from 1
+ * in the order they were added. Functions that gave no fate are among them. Ask after the first step of a shape. *text is yours to rp_release; NULL: every
+ * rule has answered. errors RP_ERR_STATE nothing was asked yet · RP_ERR_MEMORY */
+RP_API rp_status rp_policy_idle(const rp_policy *policy, char **text);
+
 /* Decide by this policy: in everything the context records, or in what the module computes. NULL: no more. Policies stack: the
  * context's, then those of modules and regions from outside in. Different musts on one slot are an error that names both; of preferences
  * the innermost counts.
@@ -299,6 +320,8 @@ typedef struct {
 /* NULL: no more offloading. errors  RP_ERR_IO the folder · RP_ERR_ARG no such device, neither or both, a buffer below 8 KiB or above 16 GiB ·
  * RP_ERR_STATE slots of a pass are away · RP_ERR_MEMORY */
 RP_API rp_status rp_set_offload(rp_ctx *ctx, const rp_offload_options *options);
+RP_API rp_status rp_set_offload_sized(size_t size, rp_ctx *ctx, const rp_offload_options *options);
+#define rp_set_offload(...) rp_set_offload_sized(sizeof(rp_offload_options), __VA_ARGS__)
 
 /* ---- a budget for a step of your own ---- */
 
@@ -336,6 +359,8 @@ typedef struct {
     int n_away;                   /* calls of which the plan has offloaded something */
 } rp_step_facts;
 RP_API void rp_step_plan_read(const rp_step_plan *plan, rp_step_facts *out);
+RP_API void rp_step_plan_read_sized(size_t size, const rp_step_plan *plan, rp_step_facts *out);
+#define rp_step_plan_read(...) rp_step_plan_read_sized(sizeof(rp_step_facts), __VA_ARGS__)
 
 /* Compare what replays make with what the first pass made: RP_VERIFY_ON and RP_VERIFY_OFF overrule recipes and everything else,
  * RP_VERIFY_DEFER (at first) does not. The variable REPRISE_VERIFY=on|off sets it when a context is made. */
@@ -366,8 +391,12 @@ typedef struct {
  * errors  RP_ERR_IO · RP_ERR_MATCH a folder without weights · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED a family or field not honoured,
  *         named · RP_ERR_MEMORY */
 RP_API rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out);
+RP_API rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out);
+#define rp_model_load(...) rp_model_load_sized(sizeof(rp_model_options), __VA_ARGS__)
 /* The same with random weights, from a config.json and the context's seed. */
 RP_API rp_status rp_model_new(rp_ctx *ctx, const char *config, const rp_model_options *options, rp_model **out);
+RP_API rp_status rp_model_new_sized(size_t size, rp_ctx *ctx, const char *config, const rp_model_options *options, rp_model **out);
+#define rp_model_new(...) rp_model_new_sized(sizeof(rp_model_options), __VA_ARGS__)
 /* What was recorded with it must be gone: rp_backward or rp_forget. */
 RP_API void rp_model_free(rp_model *model);
 RP_API rp_module *rp_model_root(rp_model *model);
@@ -435,6 +464,8 @@ RP_API rp_model *rp_trainer_model(rp_trainer *trainer);
 /* One optimizer step, and what is due after it: validation, a line of metrics.jsonl, a state. `line` may be NULL.
  * errors  RP_ERR_NONFINITE · RP_ERR_MEMORY · RP_ERR_IO */
 RP_API rp_status rp_trainer_step(rp_trainer *trainer, rp_metrics *line);
+RP_API rp_status rp_trainer_step_sized(size_t size, rp_trainer *trainer, rp_metrics *line);
+#define rp_trainer_step(...) rp_trainer_step_sized(sizeof(rp_metrics), __VA_ARGS__)
 /* A state to resume from, now. */
 RP_API rp_status rp_trainer_save(rp_trainer *trainer);
 /* The last state, and final/ for transformers to load. */

@@ -1,4 +1,5 @@
 /* models/public.c -- models as programs over the library use them. */
+#include "base/sized.h"
 #include "models/weights.h"
 
 static rp_status build(rp_ctx *ctx, rp_model_config *config, const rp_model_options *options, rp_model **out)
@@ -13,9 +14,12 @@ static rp_status build(rp_ctx *ctx, rp_model_config *config, const rp_model_opti
     return rp_module_policy(rp__model_root(*out), o.policy);
 }
 
-rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
 {
     RP_GIVEN(ctx, ctx && path && out);
+    rp_model_options own;
+
+    RP_TAKE(ctx, own, options, size);
     rp_model_config config = { .source = NULL };
     rp_model_files *files  = NULL;
     rp_model *m            = NULL;
@@ -37,9 +41,12 @@ done:
     return status;
 }
 
-rp_status rp_model_new(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+rp_status rp_model_new_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
 {
     RP_GIVEN(ctx, ctx && path && out);
+    rp_model_options own;
+
+    RP_TAKE(ctx, own, options, size);
     rp_model_config config = { .source = NULL };
     rp_report report;
     rp_status status;
@@ -52,6 +59,16 @@ done:
     rp__model_config_drop(&config);
     rp__report_close(&report);
     return status;
+}
+
+rp_status (rp_model_load)(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+{
+    return rp_model_load_sized(RP_FIRST_MODEL_OPTIONS, ctx, path, options, out);
+}
+
+rp_status (rp_model_new)(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+{
+    return rp_model_new_sized(RP_FIRST_MODEL_OPTIONS, ctx, path, options, out);
 }
 
 void rp_model_free(rp_model *m) { rp__model_free(m); }

@@ -1,4 +1,5 @@
 /* ops/declared.c -- ops of a user's own: their registry, and what keeps a mistake in one from becoming a crash. */
+#include "base/sized.h"
 #include "ops/declared.h"
 
 #include <stdio.h>
@@ -104,7 +105,6 @@ static rp_status check_fields(rp_ctx *ctx, const rp_op *op)
 
 static rp_status check_op(rp_ctx *ctx, const rp_op *op)
 {
-    RP_CHECK(ctx, op, RP_ERR_ARG, "own op: there is none");
     RP_CHECK(ctx, op->name && *op->name, RP_ERR_ARG, "own op: its name is missing");
     RP_CHECK(ctx, op->shape && op->forward, RP_ERR_ARG, "own op '%s': %s is missing", op->name, op->shape ? "forward" : "shape");
     RP_TRY(check_count(ctx, op, "inputs", op->n_in, 1, RP_MAX_IN));
@@ -115,9 +115,8 @@ static rp_status check_op(rp_ctx *ctx, const rp_op *op)
     return check_fields(ctx, op);
 }
 
-rp_status rp_op_register(rp_ctx *ctx, const rp_op *op)
+static rp_status add_op(rp_ctx *ctx, const rp_op *op)
 {
-    RP_GIVEN(ctx, ctx);
     int64_t size = sizeof *ctx->own_op, used = ctx->n_own_op * size;
 
     RP_TRY(check_op(ctx, op));
@@ -129,3 +128,21 @@ rp_status rp_op_register(rp_ctx *ctx, const rp_op *op)
     ctx->own_op[ctx->n_own_op++] = op;
     return RP_OK;
 }
+
+/* The context has a copy, of the size that an op has here. */
+rp_status rp_op_register_sized(size_t size, rp_ctx *ctx, const rp_op *op)
+{
+    RP_GIVEN(ctx, ctx);
+    rp_op own;
+
+    RP_TAKE(ctx, own, op, size);
+    RP_CHECK(ctx, op, RP_ERR_ARG, "own op: there is none");
+    rp_op *copy = rp__host_alloc(ctx, sizeof *copy);
+    if (!copy) return RP_ERR_MEMORY;
+    *copy            = own;
+    rp_status status = add_op(ctx, copy);
+    if (status != RP_OK) rp__release(copy);
+    return status;
+}
+
+rp_status (rp_op_register)(rp_ctx *ctx, const rp_op *op) { return rp_op_register_sized(RP_FIRST_OP, ctx, op); }

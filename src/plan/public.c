@@ -1,4 +1,5 @@
 /* plan/public.c -- a step of the program's own, planned and run: reprise.h says what each promises. */
+#include "base/sized.h"
 #include "plan/step.h"
 #include "tape/away.h"
 
@@ -189,19 +190,28 @@ rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function ste
     return status;
 }
 
-void rp_step_plan_read(const rp_step_plan *p, rp_step_facts *out)
+static rp_step_facts facts_of(const rp_step_plan *p)
 {
-    if (!out) return;
-    *out = (rp_step_facts){ .n_calls = 0 };
-    if (!p) return;
-    *out = (rp_step_facts){
+    rp_step_facts facts = {
         .memory = p->found.memory, .bound_bytes = p->placement.bound, .step_flops = p->found.step_flops, .recompute_flops = p->found.recompute_flops,
         .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->plan->facts.bound_seconds, .offloaded_bytes = p->found.offloaded_bytes,
     };
+
     for (int i = 0; i < p->plan->n_passes; i++) {
-        out->n_calls += p->plan->pass[i].n_calls;
-        out->n_again += p->plan->pass[i].n_again;
-        out->n_regions += p->plan->pass[i].n_regions;
-        out->n_away += p->plan->pass[i].n_away;
+        facts.n_calls += p->plan->pass[i].n_calls;
+        facts.n_again += p->plan->pass[i].n_again;
+        facts.n_regions += p->plan->pass[i].n_regions;
+        facts.n_away += p->plan->pass[i].n_away;
     }
+    return facts;
 }
+
+void rp_step_plan_read_sized(size_t size, const rp_step_plan *p, rp_step_facts *out)
+{
+    rp_step_facts facts = { .n_calls = 0 };
+
+    if (p) facts = facts_of(p);
+    if (out) rp__sized_give(out, size, &facts, sizeof facts);
+}
+
+void (rp_step_plan_read)(const rp_step_plan *p, rp_step_facts *out) { rp_step_plan_read_sized(RP_FIRST_STEP_FACTS, p, out); }

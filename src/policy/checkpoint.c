@@ -3,6 +3,7 @@
  *   functions   f0 f1 f2 f3 f4 f5       bytes are known when all have run: each is recorded as a region of its own …
  *   segments    [     ] [ ] [     ]     … and neighbours are joined, such that the greatest sum is as small as can be
  */
+#include "base/sized.h"
 #include "policy/stack.h"
 #include "tape/tape.h"
 
@@ -40,14 +41,23 @@ static rp_status run_region(rp_ctx *ctx, rp_checkpoint_function fn, void *user, 
     return status;
 }
 
-rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
-                        const rp_checkpoint_options *options, rp_tensor **outputs)
+rp_status rp_checkpoint_sized(size_t size, rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
+                              const rp_checkpoint_options *options, rp_tensor **outputs)
 {
     RP_GIVEN(ctx, ctx);
+    rp_checkpoint_options own;
+
+    RP_TAKE(ctx, own, options, size);
     RP_CHECK(ctx, fn && outputs, RP_ERR_ARG, "rp_checkpoint: there is no %s", fn ? "place for outputs" : "function");
     RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
     RP_CHECK(ctx, n_outputs_of(options) > 0, RP_ERR_ARG, "rp_checkpoint: %d outputs", options->n_outputs);
     return run_region(ctx, fn, user, inputs, options, outputs, n_outputs_of(options));
+}
+
+rp_status (rp_checkpoint)(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs, const rp_checkpoint_options *options,
+                          rp_tensor **outputs)
+{
+    return rp_checkpoint_sized(RP_FIRST_CHECKPOINT_OPTIONS, ctx, fn, user, inputs, options, outputs);
 }
 
 /* ---- sequential ---- */
@@ -132,10 +142,13 @@ static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *
     return status;
 }
 
-rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments, rp_tensor *input,
-                                   const rp_checkpoint_options *options, rp_tensor **output)
+rp_status rp_checkpoint_sequential_sized(size_t size, rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
+                                         rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output)
 {
     RP_GIVEN(ctx, ctx && fn && input && output);
+    rp_checkpoint_options own;
+
+    RP_TAKE(ctx, own, options, size);
     RP_CHECK(ctx, n > 0 && segments > 0 && segments <= n, RP_ERR_ARG, "rp_checkpoint_sequential: %d segments of %d functions; 1 to %d can be",
              segments, n, n > 0 ? n : 0);
     for (int i = 0; i < n; i++) RP_CHECK(ctx, fn[i], RP_ERR_ARG, "rp_checkpoint_sequential: function %d is NULL", i);
@@ -150,4 +163,10 @@ rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn
     if (status != RP_OK) rp__tape_rewind(ctx, before);
     rp__release(part);
     return status;
+}
+
+rp_status (rp_checkpoint_sequential)(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments, rp_tensor *input,
+                                     const rp_checkpoint_options *options, rp_tensor **output)
+{
+    return rp_checkpoint_sequential_sized(RP_FIRST_CHECKPOINT_OPTIONS, ctx, fn, user, n, segments, input, options, output);
 }

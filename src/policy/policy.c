@@ -131,6 +131,48 @@ rp_status rp_policy_keep_if(rp_policy *policy, rp_policy_predicate predicate, vo
     return rp__policy_add(policy, &(rp_rule){ .place = { policy->name, 0 }, .predicate = predicate, .reset = reset, .user = user });
 }
 
+/* ---- rules without an effect ---- */
+
+static const char *part_of(const rp_condition *when, rp_condition_kind kind)
+{
+    for (int i = 0; when && i < when->n_parts; i++)
+        if (when->part[i]->kind == kind) return when->part[i]->glob;
+    return NULL;
+}
+
+/* "rule 2 (path 'layers.*', op 'matmul')", or where the rule stands in a text. At most `room` bytes; returns how many are used. */
+static int describe_rule(const rp_rule *rule, int number, char *out, size_t room)
+{
+    const char *path = part_of(rule->when, RP_CONDITION_PATH), *op = part_of(rule->when, RP_CONDITION_OP);
+
+    if (!rule->when) return snprintf(out, room, "rule %d (a function)\n", number);
+    if (rule->by) return snprintf(out, room, "rule %d (%s)\n", number, rule->by);
+    return snprintf(out, room, "rule %d (%s%s%s%s%s%s%s)\n", number, path ? "path '" : "", path ? path : "", path ? "'" : "", path && op ? ", " : "",
+                    op ? "op '" : "", op ? op : "", op ? "'" : path ? "" : "everything");
+}
+
+/* All lines; `out` NULL: how many bytes they take. */
+static int64_t write_idle(const rp_policy *policy, char *out, int64_t room)
+{
+    int64_t used = 0;
+
+    for (int i = 0; i < policy->n_rules; i++)
+        if (!policy->rule[i].n_decided) used += describe_rule(&policy->rule[i], i + 1, out ? out + used : NULL, out ? (size_t)(room - used) : 0);
+    return used;
+}
+
+rp_status rp_policy_idle(const rp_policy *policy, char **text)
+{
+    RP_GIVEN(policy ? policy->ctx : NULL, policy && text);
+    RP_CHECK(policy->ctx, policy->round, RP_ERR_STATE, "policy '%s' has not been asked yet", policy->name);
+    int64_t bytes = write_idle(policy, NULL, 0);
+    char *lines   = bytes ? rp__host_alloc(policy->ctx, bytes + 1) : NULL;
+    if (bytes && !lines) return RP_ERR_MEMORY;
+    if (bytes) write_idle(policy, lines, bytes + 1);
+    *text = lines;
+    return RP_OK;
+}
+
 /* ---- asking ---- */
 
 void rp__policy_reset(rp_policy *policy)

@@ -1,4 +1,5 @@
 /* tape/public.c -- calls, gradients and modes as programs over the library use them: reprise.h says what each promises. */
+#include "base/sized.h"
 #include "tape/inside.h"
 
 rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)
@@ -29,9 +30,12 @@ rp_status rp_tensor_require_grad(rp_tensor *t, bool wanted)
 
 rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss) { return rp_backward_with(ctx, loss, NULL); }
 
-rp_status rp_backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options)
+rp_status rp_backward_with_sized(size_t size, rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options)
 {
     RP_GIVEN(ctx, ctx);
+    rp_backward_options own;
+
+    RP_TAKE(ctx, own, options, size);
     RP_CHECK(ctx, loss, RP_ERR_ARG, "backward needs a loss");
     RP_SAME_CTX(ctx, loss->ctx, "loss");
     for (int i = 0; options && options->only && i < options->n_only; i++)
@@ -40,6 +44,11 @@ rp_status rp_backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_optio
         RP_CHECK(ctx, options->only && options->only[i] && rp__tensor_whole(options->only[i])->requires_grad, RP_ERR_ARG,
                  "backward: tensor %d of `only` is no leaf whose gradient is wanted", i);
     return rp__backward_with(ctx, loss, options);
+}
+
+rp_status (rp_backward_with)(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options)
+{
+    return rp_backward_with_sized(RP_FIRST_BACKWARD_OPTIONS, ctx, loss, options);
 }
 
 bool rp_is_replaying(const rp_ctx *ctx) { return ctx ? rp__tape_replaying(ctx) : false; }

@@ -1,4 +1,5 @@
 /* tensor/ctx.c -- contexts: the team of threads, the devices and their memory spaces. */
+#include "base/sized.h"
 #include "tensor/tensor.h"
 
 #include <sched.h>
@@ -52,18 +53,19 @@ rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index)
     return RP_OK;
 }
 
-rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
+rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **out)
 {
     if (!out) return RP_ERR_ARG;
     rp_ctx *ctx = calloc(1, sizeof *ctx);
     rp_status status = RP_ERR_MEMORY;
 
     if (!ctx) return status;
-    if (options) ctx->options = *options;
+    bool known = !options || rp__sized_take(&ctx->options, sizeof ctx->options, options, size);
     ctx->seed   = ctx->options.seed;
     ctx->verify = verify_of(getenv("REPRISE_VERIFY"));
     ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
     status       = ctx->options.threads < 0 || ctx->options.threads > MOST_THREADS || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : RP_OK;
+    if (!known) status = RP_ERR_UNSUPPORTED;
     if (status == RP_OK) status = add_device(ctx, ctx->options.device ? ctx->options.device : devices[0].name);
     if (status != RP_OK) {
         rp_ctx_free(ctx);
@@ -72,6 +74,8 @@ rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out)
     *out = ctx;
     return RP_OK;
 }
+
+rp_status (rp_ctx_new)(const rp_ctx_options *options, rp_ctx **out) { return rp_ctx_new_sized(RP_FIRST_CTX_OPTIONS, options, out); }
 
 void rp_ctx_free(rp_ctx *ctx)
 {
@@ -87,18 +91,22 @@ void rp_ctx_free(rp_ctx *ctx)
 #endif
         rp__mem_space_free(ctx->space[i]);
     }
+    for (int i = 0; i < ctx->n_own_op; i++) rp__release((void *)ctx->own_op[i]);
     rp__release(ctx->own_op);
     free(ctx);
 }
 
-void rp_mem_read(rp_ctx *ctx, int device, bool reset, rp_mem *out)
+void rp_mem_read_sized(size_t size, rp_ctx *ctx, int device, bool reset, rp_mem *out)
 {
-    if (!out) return;
-    *out = (rp_mem){ 0 };
-    if (!ctx || device < 0 || device >= ctx->n_devices) return;
-    rp__mem_read(ctx->space[device], out);
-    if (reset) rp__mem_reset_peak(ctx->space[device]);
+    rp_mem m  = { 0 };
+    bool here = ctx && device >= 0 && device < ctx->n_devices;
+
+    if (here) rp__mem_read(ctx->space[device], &m);
+    if (out) rp__sized_give(out, size, &m, sizeof m);
+    if (here && reset) rp__mem_reset_peak(ctx->space[device]);
 }
+
+void (rp_mem_read)(rp_ctx *ctx, int device, bool reset, rp_mem *out) { rp_mem_read_sized(RP_FIRST_MEM, ctx, device, reset, out); }
 
 const char *rp_version(void)
 {

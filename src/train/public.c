@@ -1,4 +1,5 @@
 /* train/public.c -- recipes and training as programs over the library use them. */
+#include "base/sized.h"
 #include "train/loop.h"
 
 rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_recipe **out)
@@ -40,13 +41,17 @@ rp_model *rp_trainer_model(rp_trainer *t)
     return rp__trainer_model(t);
 }
 
-rp_status rp_trainer_step(rp_trainer *t, rp_metrics *line)
+rp_status rp_trainer_step_sized(size_t size, rp_trainer *t, rp_metrics *line)
 {
     RP_GIVEN(NULL, t);
-    rp_metrics unread;
+    rp_metrics made = { 0 };
 
-    return rp__trainer_step(t, line ? line : &unread);
+    RP_TRY(rp__trainer_step(t, &made));
+    if (line) rp__sized_give(line, size, &made, sizeof made);
+    return RP_OK;
 }
+
+rp_status (rp_trainer_step)(rp_trainer *t, rp_metrics *line) { return rp_trainer_step_sized(RP_FIRST_METRICS, t, line); }
 
 rp_status rp_trainer_save(rp_trainer *t)
 {

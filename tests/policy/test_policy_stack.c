@@ -199,6 +199,12 @@ static void start_again(void *user)
     w->n_matmul = 0;
 }
 
+static rp_fate says_nothing(const rp_slot_info *slot, void *user)
+{
+    (void)slot, (void)user;
+    return RP_NO_FATE;
+}
+
 typedef struct { rp_ctx *ctx; rp_policy *policy; witness w; } scene;
 
 static scene *scene_open(bool shapes_only)
@@ -310,6 +316,28 @@ static void no_answer_depends_on_a_hash(void **state)
         assert_int_equal(s->w.resets, 3);
         scene_close(s);
     }
+}
+
+static void rules_that_answer_for_no_slot_are_named(void **state)
+{
+    (void)state;
+    scene *s   = scene_open(false);
+    char *text = NULL;
+
+    assert_int_equal(rp_policy_idle(s->policy, &text), RP_ERR_STATE);
+    assert_string_equal(rp_error(s->ctx), "policy 'witness' has not been asked yet");
+    run_pass(s, 2, 2, "r-kr-");
+    assert_ok(s->ctx, rp_policy_idle(s->policy, &text));
+    assert_null(text);
+    assert_ok(s->ctx, rp_policy_rule(s->policy, NULL, "matmull", RP_KEEP));
+    assert_ok(s->ctx, rp_policy_rule(s->policy, "up", "matmul", RP_KEEP));
+    assert_ok(s->ctx, rp_policy_rule(s->policy, NULL, "add", RP_KEEP));
+    assert_ok(s->ctx, rp_policy_call(s->policy, says_nothing, NULL, NULL));
+    run_pass(s, 2, 2, "r-krk");
+    assert_ok(s->ctx, rp_policy_idle(s->policy, &text));
+    assert_string_equal(text, "rule 2 (op 'matmull')\nrule 3 (path 'up', op 'matmul')\nrule 5 (a function)\n");
+    rp_release(text);
+    scene_close(s);
 }
 
 /* A call that fails is made again, or another is made in its place. */
@@ -453,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_new_shape_is_asked_about_after_a_reset_and_answers_alike),
         cmocka_unit_test(a_pass_that_leaves_the_known_way_is_asked_from_its_beginning),
         cmocka_unit_test(no_answer_depends_on_a_hash),
+        cmocka_unit_test(rules_that_answer_for_no_slot_are_named),
         cmocka_unit_test(a_call_that_is_taken_back_is_not_seen_twice),
         cmocka_unit_test(a_policy_that_changed_is_asked_again),
         cmocka_unit_test(a_policy_within_is_asked_about_its_own_calls),
