@@ -55,7 +55,7 @@ typedef struct {
     bool use_chat_template, train_on_input;
 } rp_recipe_dataset;
 
-#define RP_RECIPE_MAX_KEYS 96
+#define RP_RECIPE_MAX_KEYS 128
 
 struct rp_recipe {
     struct { const char *path, *config, *stand_in, *adapter; rp_opt_number dropout; const rp_yaml_node *overrides; } model;
