@@ -200,7 +200,7 @@ static void print_text(const rp_forecast *f)
 {
     print_limit(f);
     print_verdict(f);
-    if (f->feasible) print_time(f);
+    print_time(f);
     print_search(f);
     print_moved(f);
     print_ranks(f);

@@ -172,7 +172,8 @@ rp_status rp__stage_renew_open(rp_stage *stage, rp_explain *explain);
 rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes);
 /* The same with the least arena that a plan can have, whatever the recipe's budget and mode. */
 rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out);
-/* How steps run at n budgets, evenly from the least (its arena may need a little more) to what keeping everything takes: steps[] of NULLs is
+/* How steps run at n budgets, from the least (its arena may need a little more) to what keeping everything takes. The longest stretch of the curve
+ * is halved until there are n, its length told in parts of all bytes and of all seconds: steps[] of NULLs is
  * filled and the caller's, whatever the status. */
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n);
 /* With the recipe's own fates. */

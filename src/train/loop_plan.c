@@ -6,6 +6,7 @@
  *   logits kept or made again. The fastest stays. Where logits are left open, what fits as it is may still be planned: kept ones are faster
  */
 #include <math.h>
+#include <string.h>
 
 #include "ops/behind.h"
 #include "tape/away.h"
@@ -301,20 +302,67 @@ static rp_status no_slower(curve *c, const rp_step_plan *before, int64_t *at, rp
     return RP_OK;
 }
 
+/* The first budget from `from` on that has a plan, in steps of a small part of the curve; none up to `to`: *out stays NULL. */
+static rp_status first_point(curve *c, int64_t from, int64_t to, rp_step_plan **out)
+{
+    int64_t more = (c->most - c->least) / 1024 + 1;
+
+    for (int64_t budget = from; !*out && budget <= to; budget += more) RP_TRY(plan_point(c, budget, out));
+    return RP_OK;
+}
+
+static double seconds_at(const rp_step_plan *p) { return p->seconds + p->again_seconds; }
+
+/* How far a curve goes between two points: in parts of all its bytes, and of all its seconds. */
+static double stretch(const curve *c, const rp_step_plan *least, const rp_step_plan *end, const rp_step_plan *a, const rp_step_plan *b)
+{
+    double bytes = (double)(b->budget - a->budget) / (double)(c->most - c->least + 1), all = fabs(seconds_at(least) - seconds_at(end));
+
+    return b->budget - a->budget < 2 * RP_ALIGN ? 0 : bytes + (all > 0 ? fabs(seconds_at(a) - seconds_at(b)) / all : 0);
+}
+
+/* Halves the longest stretch. steps[0 … m - 1] by rising budgets, then `end`. *m stays where no stretch can be halved. */
+static rp_status add_point(curve *c, rp_step_plan **steps, const rp_step_plan *end, int *m)
+{
+    rp_step_plan *one = NULL;
+    double longest    = 0;
+    int at            = 0;
+
+    for (int i = 0; i < *m; i++) {
+        double length = stretch(c, steps[0], end, steps[i], i + 1 < *m ? steps[i + 1] : end);
+        if (length > longest) at = i;
+        longest = fmax(longest, length);
+    }
+    int64_t low = steps[at]->budget, high = at + 1 < *m ? steps[at + 1]->budget : end->budget;
+    if (longest > 0) RP_TRY(first_point(c, low + (high - low) / 2, high - 1, &one));
+    if (!one) return RP_OK;
+    memmove(steps + at + 2, steps + at + 1, (size_t)(*m - at - 1) * sizeof *steps);
+    steps[at + 1] = one;
+    ++*m;
+    return RP_OK;
+}
+
+static rp_status spread_points(curve *c, rp_step_plan **steps, int n)
+{
+    int64_t at = 0;
+    int m      = 0, before = -1;
+
+    RP_TRY(first_point(c, c->least, c->most, &steps[0]));
+    if (!steps[0]) return RP_OK;
+    for (m = 1; m < n - 1 && m != before;) {
+        before = m;
+        RP_TRY(add_point(c, steps, steps[n - 1], &m));
+    }
+    for (int i = 0; i < m; i++) RP_TRY(no_slower(c, i ? steps[i - 1] : NULL, &at, &steps[i]));
+    return RP_OK;
+}
+
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
 {
-    int64_t before = 0, at = 0;
     curve c;
     rp_status status = open_curve(stage, &c, &steps[n - 1]);
 
-    for (int i = 0; i < n - 1 && status == RP_OK; i++) {
-        int64_t budget = c.least + (c.most - c.least) * i / (n - 1), more = (c.most - c.least) / n / 64 + 1;
-        if (budget < before) budget = before;           /* no smaller one had a plan */
-        for (; status == RP_OK && !steps[i] && budget <= c.most; budget += more) status = plan_point(&c, budget, &steps[i]);
-        if (status != RP_OK || !steps[i]) continue;
-        before = steps[i]->budget;
-        status = no_slower(&c, i ? steps[i - 1] : NULL, &at, &steps[i]);
-    }
+    if (status == RP_OK && n > 1) status = spread_points(&c, steps, n);
     for (int i = 0; i < c.n; i++) close_asked(&c.each[i]);
     return status;
 }

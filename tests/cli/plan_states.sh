@@ -7,6 +7,6 @@ advice "$@" memory_budget=1MB optimizer.name=sgd
 # Where they are not, what is computed.
 advice "$@" memory_budget=3600000
 reprise plan "$@" memory_budget=2MB 2>&1 >/dev/null | grep -o '[0-9]* bytes ([^)]*) of it for [a-z, ]*'
-# What does not fit is shown as the plan that would, and says so.
-reprise plan "$@" enable_activation_checkpointing=false memory_budget=2MB 2>/dev/null | sed -n '1,2s/[0-9]* bytes ([^)]*)/BYTES/; 1,5p' | cut -c 1-50 |
-    sed 's/peak [0-9]* .*/peak …/'
+# What does not fit is shown as the plan that would, with its time, and says so.
+reprise plan "$@" enable_activation_checkpointing=false memory_budget=2MB 2>/dev/null |
+    sed -n '1,2s/[0-9]* bytes ([^)]*)/BYTES/; 1,2p; s/^time  *[0-9.]* s a step.*/time …/p; s/^peak [0-9]* .*/peak …/p'

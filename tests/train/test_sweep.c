@@ -108,6 +108,23 @@ static void points_stand_in_the_order_of_their_budgets(void **state)
     sweep_close(&s);
 }
 
+/* By bytes alone the points before the middle are half of them. */
+static void points_are_dense_where_the_curve_is_steep(void **state)
+{
+    enum { N = 15 };
+    int before = 0;
+
+    (void)state;
+    sweep s = sweep_open("llama", RUN("batch_size=8", "max_seq_len=64", "optimizer.name=sgd"));
+    assert_ok(s.ctx, sweep_run(&s, &(rp_sweep_options){ .n = N }));
+    const rp_sweep_point *least = &s.s.point[MODES], *most = &s.s.point[s.s.n_points - 1];
+    assert_int_equal(s.s.n_points, MODES + N);
+    for (int i = MODES; i < s.s.n_points; i++) before += s.s.point[i].budget - least->budget < (most->budget - least->budget) / 2;
+    print_message("%d of %d points before the middle of the bytes\n", before, N);
+    assert_true(before > N / 2 + 1);
+    sweep_close(&s);
+}
+
 /* What is predicted does not depend on whether it is measured. */
 static void measuring_changes_no_prediction(void **state)
 {
@@ -215,7 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_point_runs_as_planned_and_writes_nothing),
-        TEST(points_stand_in_the_order_of_their_budgets),
+        TEST(points_stand_in_the_order_of_their_budgets), TEST(points_are_dense_where_the_curve_is_steep),
         TEST(measuring_changes_no_prediction),
         TEST(a_step_that_takes_something_else_is_an_error),
         TEST(a_step_of_other_bits_is_an_error),
