@@ -22,10 +22,13 @@ static bool is_file_name(const char *path)
     return false;
 }
 
+/* Folders of the recipes that are shipped: no owner on a hub is meant. */
+static bool is_own_folder(const char *path) { return !strncmp(path, "models/", 7) || !strncmp(path, "runs/", 5); }
+
 const char *rp__hub_hint(const char *path, char out[RP_HUB_HINT_CHARS])
 {
     out[0] = 0;
-    if (is_name(path) && !is_file_name(path) && strlen(path) < RP_HUB_HINT_CHARS / 2)
+    if (is_name(path) && !is_file_name(path) && !is_own_folder(path) && strlen(path) < RP_HUB_HINT_CHARS / 2)
         snprintf(out, RP_HUB_HINT_CHARS, "; 'reprise download %s' gets a model of that name from the Hugging Face hub", path);
     return out;
 }

@@ -208,7 +208,7 @@ static void declarations_that_cannot_be_written_are_refused_and_make_no_file(voi
     static const struct { rp_safetensor t[2]; const char *message; } cases[] = {
         { { { .name = "a" }, { .name = "a" } }, "tensor 'a' is declared twice" },
         { { { .name = "__metadata__" }, { .name = "b" } }, "a tensor cannot have the reserved name '__metadata__'" },
-        { { { .name = "\xff" }, { .name = "b" } }, "the tensor name '\xff' is not UTF-8" },
+        { { { .name = "\xff" }, { .name = "b" } }, "the tensor name '?' is not UTF-8" },
         { { { .name = "a", .ndim = 9 }, { .name = "b" } }, "9 dimensions" },
         { { { .name = "a", .ndim = 1, .dim = { -1 } }, { .name = "b" } }, "is -1" },
         { { { .name = "a", .ndim = 2, .dim = { INT64_C(1) << 40, INT64_C(1) << 40 } }, { .name = "b" } }, "tensor 'a' has a shape whose size overflows" },
@@ -219,7 +219,7 @@ static void declarations_that_cannot_be_written_are_refused_and_make_no_file(voi
     for (int i = 0; i < RP_COUNT(cases); i++) {
         rp_safetensors_writer *w = NULL;
         assert_int_equal(rp__safetensors_create(ctx, temp_path("never"), 2, cases[i].t, 0, NULL, &w), RP_ERR_ARG);
-        assert_non_null(strstr(rp_error(ctx), cases[i].message));
+        if (!strstr(rp_error(ctx), cases[i].message)) fail_msg("%s", rp_error(ctx));
         assert_null(w);
         assert_false(rp__file_exists(temp_path("never")));
     }

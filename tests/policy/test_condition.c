@@ -106,15 +106,15 @@ static void blocks_are_those_of_the_list(void **state)
     rp_condition *c;
 
     assert_ok(ctx, rp_condition_read(ctx, "{ any: [{ layers: [1] }] }", &c));
-    assert_true(rp_condition_holds("encoder.layers.1", NULL, c));
-    assert_true(rp_condition_holds("decoder.layers.1", NULL, c));
-    assert_false(rp_condition_holds("decoder.layers.1.mlp", NULL, c));
+    assert_true(rp__condition_holds_for_module(c, "encoder.layers.1", NULL));
+    assert_true(rp__condition_holds_for_module(c, "decoder.layers.1", NULL));
+    assert_false(rp__condition_holds_for_module(c, "decoder.layers.1.mlp", NULL));
     rp__condition_in_list(c, "decoder.layers");
-    assert_false(rp_condition_holds("encoder.layers.1", NULL, c));
-    assert_true(rp_condition_holds("decoder.layers.1", NULL, c));
+    assert_false(rp__condition_holds_for_module(c, "encoder.layers.1", NULL));
+    assert_true(rp__condition_holds_for_module(c, "decoder.layers.1", NULL));
     rp__condition_in_list(c, "*.layers");
-    assert_true(rp_condition_holds("encoder.layers.1", NULL, c));
-    assert_false(rp_condition_holds("layers.1", NULL, c));
+    assert_true(rp__condition_holds_for_module(c, "encoder.layers.1", NULL));
+    assert_false(rp__condition_holds_for_module(c, "layers.1", NULL));
     rp_condition_free(c);
     test_ctx_free(ctx);
 }
