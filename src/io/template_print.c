@@ -16,8 +16,8 @@ static rp_status put_float(rp_run *run, rp_bytes *out, double value)
     json_t *real = isfinite(value) ? json_real(value) : NULL;
     char *json   = NULL;
 
-    if (!real) return put(run, out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-    for (int digits = 1; digits <= 17; digits++) {              /* jansson writes the C locale's point whatever the locale */
+    if (!isfinite(value)) return put(run, out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+    for (int digits = 1; real && digits <= 17; digits++) {              /* jansson writes the C locale's point whatever the locale */
         free(json);
         json = json_dumps(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         if (!json || (rp__parse_double(json, &back) && back == value)) break;

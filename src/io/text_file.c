@@ -7,6 +7,8 @@
 #include "io/text_file_inside.h"
 #include "io/utf8.h"
 
+const char rp__text_file_memory[] = "memory ran out";
+
 static const rp_unpacker *const kinds[] = { &rp__text_file_gzip, &rp__text_file_zstd };
 
 struct rp_text_file {
@@ -42,15 +44,19 @@ static rp_status fill(rp_text_file *in)
     return RP_OK;
 }
 
+static rp_status no_memory(const rp_text_file *in)
+{
+    return rp_fail(in->ctx, RP_ERR_MEMORY, "cannot unpack '%s': %s", in->path, rp__text_file_memory);
+}
+
 static rp_status find_kind(rp_text_file *in)
 {
     for (int i = 0; i < RP_COUNT(kinds); i++)
         if (in->packed.bytes >= kinds[i]->magic_bytes && !memcmp(in->packed.at, kinds[i]->magic, (size_t)kinds[i]->magic_bytes))
             in->kind = kinds[i];
     if (!in->kind) return RP_OK;
-    in->state = in->kind->open();
-    RP_CHECK(in->ctx, in->state, RP_ERR_MEMORY, "cannot unpack '%s': memory ran out", in->path);
-    return RP_OK;
+    in->state = in->kind->open(in->ctx);
+    return in->state ? RP_OK : no_memory(in);
 }
 
 static rp_status open_file(rp_text_file *in, const char *path, FILE *file)
@@ -59,7 +65,7 @@ static rp_status open_file(rp_text_file *in, const char *path, FILE *file)
     in->raw  = in->path ? rp__host_alloc(in->ctx, RP_TEXT_FILE_BYTES) : NULL;
     if (!in->raw) return RP_ERR_MEMORY;
     in->file = file ? file : fopen(path, "re");
-    RP_CHECK(in->ctx, in->file, RP_ERR_CONFIG, "cannot open '%s': %s", path, strerror(errno));
+    RP_CHECK(in->ctx, in->file, errno == ENOMEM ? RP_ERR_MEMORY : RP_ERR_CONFIG, "cannot open '%s': %s", path, strerror(errno));
     RP_TRY(fill(in));
     return find_kind(in);
 }
@@ -133,6 +139,7 @@ static rp_status read_packed(rp_text_file *in, char *to, int64_t room, int64_t *
         if (!in->packed.bytes && !in->at_end) RP_TRY(fill(in));
         int64_t before    = in->packed.bytes;
         const char *wrong = in->kind->step(in->state, &in->packed, (uint8_t *)to, room, n, &in->between);
+        if (wrong == rp__text_file_memory) return no_memory(in);
         RP_CHECK(in->ctx, !wrong, RP_ERR_FORMAT, "'%s' is damaged at byte %" PRId64 " of its %s data: %s", in->path,
                  in->raw_end - in->packed.bytes, in->kind->name, wrong);
         if (*n || in->packed.bytes < before || !in->at_end) continue;

@@ -1,20 +1,28 @@
 /* io/text_file_gzip.c -- gzip (RFC 1952) by zlib: members one after another, zeros of padding after the last. */
-#include <stdlib.h>
 #include <zlib.h>
 
 #include "io/text_file_inside.h"
 
 typedef struct { z_stream z; bool between, padding; } gzip;
 
-static void *open_gzip(void)
-{
-    gzip *g = calloc(1, sizeof *g);
+static void *take(void *ctx, unsigned n, unsigned bytes) { return rp__host_alloc(ctx, (int64_t)n * bytes); }
 
+static void give(void *ctx, void *p)
+{
+    (void)ctx;
+    rp__release(p);
+}
+
+static void *open_gzip(rp_ctx *ctx)
+{
+    gzip *g = rp__host_alloc(ctx, sizeof *g);
+
+    if (g) g->z = (z_stream){ .zalloc = take, .zfree = give, .opaque = ctx };
     if (g && inflateInit2(&g->z, 15 + 16) == Z_OK) {        /* 16: with gzip's head and check */
         g->between = true;
         return g;
     }
-    free(g);
+    rp__release(g);
     return NULL;
 }
 
@@ -23,7 +31,7 @@ static void close_gzip(void *state)
     gzip *g = state;
 
     inflateEnd(&g->z);
-    free(g);
+    rp__release(g);
 }
 
 /* Behind a member comes another one, or zeros to the end. */
@@ -54,6 +62,7 @@ static const char *step_gzip(void *state, rp_packed *from, uint8_t *to, int64_t 
     *n          = room - (int64_t)g->z.avail_out;
     g->between = *between = status == Z_STREAM_END;
     if (status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR) return NULL;
+    if (status == Z_MEM_ERROR) return rp__text_file_memory;
     return g->z.msg ? g->z.msg : "it does not unpack";
 }
 

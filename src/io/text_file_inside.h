@@ -15,12 +15,13 @@ typedef struct {
     const char *magic;
     int magic_bytes;
     /* What unpacks, NULL without memory. */
-    void *(*open)(void);
+    void *(*open)(rp_ctx *ctx);
     void (*close)(void *state);
-    /* Unpack into `to`: *n bytes were made. Returns NULL, or what is wrong. *between: the packed data may end here. */
+    /* Unpack into `to`: *n bytes were made. Returns NULL, what is wrong, or rp__text_file_memory, where memory ran out. *between: the packed data may end here. */
     const char *(*step)(void *state, rp_packed *from, uint8_t *to, int64_t room, int64_t *n, bool *between);
 } rp_unpacker;
 
+extern const char rp__text_file_memory[];
 extern const rp_unpacker rp__text_file_gzip, rp__text_file_zstd;
 
 #endif

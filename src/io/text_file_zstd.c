@@ -1,18 +1,18 @@
 /* io/text_file_zstd.c -- Zstandard (RFC 8878) by libzstd: frames one after another. */
-#include <stdlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "io/text_file_inside.h"
 
 typedef struct { ZSTD_DStream *stream; bool between; } zstd;
 
-static void *open_zstd(void)
+static void *open_zstd(rp_ctx *ctx)
 {
-    zstd *z = calloc(1, sizeof *z);
+    zstd *z = rp__host_alloc(ctx, sizeof *z);
 
     if (z) *z = (zstd){ ZSTD_createDStream(), true };
     if (z && z->stream) return z;
-    free(z);
+    rp__release(z);
     return NULL;
 }
 
@@ -21,7 +21,7 @@ static void close_zstd(void *state)
     zstd *z = state;
 
     ZSTD_freeDStream(z->stream);
-    free(z);
+    rp__release(z);
 }
 
 static const char *step_zstd(void *state, rp_packed *from, uint8_t *to, int64_t room, int64_t *n, bool *between)
@@ -36,6 +36,7 @@ static const char *step_zstd(void *state, rp_packed *from, uint8_t *to, int64_t 
     *n = (int64_t)o.pos;
     if (in.pos || o.pos) z->between = left == 0;        /* without progress nothing has begun */
     *between = z->between;
+    if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) return rp__text_file_memory;
     return ZSTD_isError(left) ? ZSTD_getErrorName(left) : NULL;
 }
 

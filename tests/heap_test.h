@@ -1,0 +1,131 @@
+/* heap_test.h -- sweeps of failing allocations that reach every library, and count the blocks that are left.
+ *
+ *   host   the k-th allocation of the library fails (fault_countdown), as in test_faults
+ *   heap   the k-th call of malloc, calloc or realloc by anyone fails: jansson, PCRE2, zlib, zstd and the C library, too
+ *
+ * The functions below stand in front of the C library's in the whole test program. A sanitizer brings its own: there a sweep is of `host`
+ * alone, and leaks are for the sanitizer to see. Include it in one file of a program.
+ */
+#ifndef RP_HEAP_TEST_H
+#define RP_HEAP_TEST_H
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdatomic.h>
+
+#include "rp_test.h"
+
+static _Atomic int64_t heap_live;               /* blocks of all threads */
+static _Thread_local int64_t heap_countdown;    /* > 0: that many allocations of this thread from now, one fails */
+
+#if !defined(RP_SANITIZED) && defined(__GLIBC__)
+#define HEAP_IS_OURS 1
+#define HEAP_SHOWN __attribute__((visibility("default")))       /* to other libraries, too */
+
+extern void *__libc_malloc(size_t bytes), *__libc_calloc(size_t n, size_t bytes), *__libc_realloc(void *p, size_t bytes);
+extern void *__libc_memalign(size_t to, size_t bytes);
+extern void __libc_free(void *p);
+
+static void *heap_counted(void *p)
+{
+    if (p) heap_live++;
+    return p;
+}
+
+static bool heap_refuses(void)
+{
+    bool refuses = heap_countdown > 0 && --heap_countdown == 0;
+
+    if (refuses) errno = ENOMEM;
+    return refuses;
+}
+
+HEAP_SHOWN void *malloc(size_t bytes) { return heap_refuses() ? NULL : heap_counted(__libc_malloc(bytes)); }
+HEAP_SHOWN void *calloc(size_t n, size_t bytes) { return heap_refuses() ? NULL : heap_counted(__libc_calloc(n, bytes)); }
+HEAP_SHOWN void *memalign(size_t to, size_t bytes) { return heap_counted(__libc_memalign(to, bytes)); }
+HEAP_SHOWN void *aligned_alloc(size_t to, size_t bytes) { return heap_counted(__libc_memalign(to, bytes)); }
+
+HEAP_SHOWN void *realloc(void *p, size_t bytes)
+{
+    if (heap_refuses()) return NULL;
+    void *grown = __libc_realloc(p, bytes);
+    if (!p) return heap_counted(grown);
+    if (!bytes) heap_live--;                    /* it was freed */
+    return grown;
+}
+
+HEAP_SHOWN int posix_memalign(void **out, size_t to, size_t bytes)
+{
+    void *p = heap_counted(__libc_memalign(to, bytes));
+
+    if (p) *out = p;
+    return p ? 0 : ENOMEM;
+}
+
+HEAP_SHOWN void free(void *p)
+{
+    if (p) heap_live--;
+    __libc_free(p);
+}
+#else
+#define HEAP_IS_OURS 0
+#endif
+
+/* One whole use, which frees all it made. Where it succeeds it compares its result; where it fails it sees that outputs are untouched. */
+typedef rp_status (*heap_call)(rp_ctx *ctx, void *user);
+
+typedef struct {
+    int64_t each;                       /* each of so many first allocations, then ever fewer; 0: each of all */
+    bool survives;                      /* the library's own allocations may fail without an error */
+    int least;                          /* so many at least must fail */
+} heap_sweep;
+
+/* Between them nothing fails: what a call needs ready. */
+typedef struct { int64_t host, heap; } heap_faults;
+
+static inline heap_faults heap_pause(rp_ctx *ctx)
+{
+    heap_faults f        = { ctx->fault_countdown, heap_countdown };
+    ctx->fault_countdown = heap_countdown = 0;
+    return f;
+}
+
+static inline void heap_resume(rp_ctx *ctx, heap_faults f)
+{
+    ctx->fault_countdown = f.host;
+    heap_countdown       = f.heap;
+}
+
+/* Of another library's memory its own errors may tell. */
+static bool heap_told(rp_ctx *ctx, rp_status status) { return status == RP_ERR_MEMORY || strstr(rp_error(ctx), "Cannot allocate memory"); }
+
+static bool heap_round(rp_ctx *ctx, const heap_sweep *s, bool heap, int64_t k, heap_call call, void *user, int *failed)
+{
+    int64_t live = heap_live;
+
+    if (heap) heap_countdown = k;
+    else ctx->fault_countdown = k;
+    rp_status status     = call(ctx, user);
+    bool fired           = heap ? heap_countdown == 0 : ctx->fault_countdown == 0;
+    heap_countdown       = 0;
+    ctx->fault_countdown = 0;
+    if (status != RP_OK ? !fired || !(heap ? heap_told(ctx, status) : status == RP_ERR_MEMORY) : fired && !heap && !s->survives)
+        fail_msg("%s allocation %lld %s: status %d: %s", heap ? "heap" : "host", (long long)k, fired ? "failed" : "was not made", (int)status, rp_error(ctx));
+    if (heap_live != live)
+        fail_msg("%s allocation %lld left %lld blocks: status %d", heap ? "heap" : "host", (long long)k, (long long)(heap_live - live), (int)status);
+    *failed += status != RP_OK;
+    return fired;
+}
+
+/* The call succeeds, then with each allocation failing, and again at the end, when none is left to fail. */
+static inline void every_allocation_fails_once(rp_ctx *ctx, const heap_sweep *s, heap_call call, void *user)
+{
+    assert_ok(ctx, call(ctx, user));            /* what is made once and kept is there now */
+    for (int heap = 0; heap <= HEAP_IS_OURS; heap++) {
+        int failed = 0;
+        for (int64_t k = 1; heap_round(ctx, s, heap, k, call, user, &failed); k += 1 + (s->each ? k / s->each : 0)) continue;
+        if (failed < s->least) fail_msg("only %d %s allocations failed", failed, heap ? "heap" : "host");
+    }
+}
+
+#endif
