@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "io/gguf.h"
 #include "io/safetensors.h"
 #include "io/tokenizer.h"
@@ -56,7 +57,7 @@ static rp_status gather_config(cli *c, const char *folder, json_t **config)
     rp_status status = RP_OK;
     if (rp__file_exists(path)) {
         status = rp__file_read(c->ctx, path, CONFIG_BYTES, &text, &bytes);
-        if (status == RP_OK && !(*config = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error)))
+        if (status == RP_OK && !(*config = rp__json_read(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error)))
             status = rp_fail(c->ctx, RP_ERR_FORMAT, "'%s' line %d: %s", path, error.line, error.text);
     }
     rp__release(text);
@@ -234,7 +235,7 @@ static void print_table(const json_t *all)
     if (json_object_get(all, "text")) print_text(json_object_get(all, "text"));
     if (json_is_object(config)) printf("\nconfig\n");
     json_object_foreach((json_t *)config, key, value) {
-        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        char *text = rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
         printf("  %-48s %s\n", cli_one_line(key, name), text ? text : "");
         free(text);
     }

@@ -97,7 +97,10 @@ static inline void heap_resume(rp_ctx *ctx, heap_faults f)
 }
 
 /* Of another library's memory its own errors may tell. */
-static bool heap_told(rp_ctx *ctx, rp_status status) { return status == RP_ERR_MEMORY || strstr(rp_error(ctx), "Cannot allocate memory"); }
+static bool heap_told(rp_ctx *ctx, rp_status status)
+{
+    return status == RP_ERR_MEMORY || strstr(rp_error(ctx), "Cannot allocate memory");
+}
 
 static bool heap_round(rp_ctx *ctx, const heap_sweep *s, bool heap, int64_t k, heap_call call, void *user, int *failed)
 {

@@ -1,5 +1,6 @@
 /* cli/hub/listing.c -- the hub's list of a model's files: read from JSON, and what of it a model needs. */
 #include "cli/hub/hub.h"
+#include "base/json_text.h"
 
 #include <fnmatch.h>
 #include <jansson.h>
@@ -90,7 +91,7 @@ static rp_status read_files(rp_bump *bump, const json_t *answer, hub_listing *ou
 rp_status hub_listing_read(rp_bump *bump, const char *text, int64_t bytes, hub_listing *out)
 {
     json_error_t error;
-    json_t *answer = json_loadb(text, (size_t)bytes, DEPTH_FLAGS, &error);
+    json_t *answer = rp__json_read(text, (size_t)bytes, DEPTH_FLAGS, &error);
 
     *out = (hub_listing){ .n = 0 };
     RP_CHECK(bump->ctx, answer, RP_ERR_FORMAT, "the hub's answer is not JSON: line %d: %s", error.line, error.text);
@@ -197,7 +198,7 @@ static rp_status check_map(rp_ctx *ctx, const hub_listing *listing, const json_t
 rp_status hub_check_index(rp_ctx *ctx, const hub_listing *listing, const char *text, int64_t bytes)
 {
     json_error_t error;
-    json_t *index = json_loadb(text, (size_t)bytes, DEPTH_FLAGS, &error);
+    json_t *index = rp__json_read(text, (size_t)bytes, DEPTH_FLAGS, &error);
 
     RP_CHECK(ctx, index, RP_ERR_FORMAT, "the index of the weights is not JSON: line %d: %s", error.line, error.text);
     rp_status status = check_map(ctx, listing, index);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/json_text.h"
+
 struct rp_chat {
     rp_ctx *ctx;
     rp_template *template;
@@ -88,7 +90,7 @@ static int64_t common(const rp_template_text *a, const rp_template_text *b)
 static rp_status begin_by_content(const talk *t, size_t i, const rp_template_text *text, int64_t *begin)
 {
     const char *content = json_string_value(json_object_get(json_array_get(t->messages, i), "content"));
-    json_t *copy        = json_deep_copy(t->messages);
+    json_t *copy        = rp__json_deep_copy(t->messages);
     json_t *other       = json_string(content && content[strspn(content, " \t\r\n")] == 'X' ? "Y" : "X");
     rp_template_text changed = { 0 };
     rp_status status         = RP_ERR_MEMORY;

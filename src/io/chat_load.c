@@ -1,5 +1,6 @@
 /* io/chat_load.c -- where a model keeps its chat template, and the special tokens that templates name. */
 #include "base/file.h"
+#include "base/json_text.h"
 #include "io/chat.h"
 #include "io/gguf.h"
 
@@ -67,7 +68,7 @@ static rp_status read_beside(finding *f, const char *folder, const char *name)
     if (path && rp__file_exists(path)) status = rp__file_read(f->ctx, path, CAP_BYTES, &text, &bytes);
     if (status == RP_OK && text && rp__ends_with(name, ".jinja")) status = keep_text(f, text, bytes);
     else if (status == RP_OK && text) {
-        root   = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
+        root   = rp__json_read(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
         status = root ? keep_from_json(f, root) : rp_fail(f->ctx, RP_ERR_FORMAT, "cannot read '%s': line %d: %s", path, e.line, e.text);
     }
     json_decref(root);

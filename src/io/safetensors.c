@@ -4,6 +4,7 @@
  * last at the end of the file. That is the format's own rule, and it excludes overlaps, gaps and hidden bytes at once.
  */
 #include "io/safetensors_inside.h"
+#include "base/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ rp_safetensors_dtype rp__safetensors_dtype_of(rp_dtype dtype)
 rp_status rp__st_json(rp_ctx *ctx, const char *label, const char *text, int64_t bytes, json_t **out)
 {
     json_error_t error = { .text = "" };
-    json_t *top        = rp__fault_fires(ctx) ? NULL : json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *top        = rp__fault_fires(ctx) ? NULL : rp__json_read(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
     bool no_memory     = !top && (!error.text[0] || json_error_code(&error) == json_error_out_of_memory);
 
     RP_CHECK(ctx, !no_memory, RP_ERR_MEMORY, "cannot allocate memory for the JSON of '%s'", label);

@@ -8,6 +8,7 @@
  * in commit. Only the header is ever built in memory.
  */
 #include "io/safetensors_inside.h"
+#include "base/json_text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -205,7 +206,7 @@ static rp_status lay_out(rp_safetensors_writer *w, const st_shard *s, json_t *to
 /* The header is padded with spaces so that the data begins at a multiple of 8. */
 static rp_status write_header(rp_safetensors_writer *w, st_shard *s, json_t *top)
 {
-    char *text = json_dumps(top, JSON_COMPACT), spaces[8] = "       ";
+    char *text = rp__json_text(top, JSON_COMPACT), spaces[8] = "       ";
 
     if (!text) return no_memory(w->ctx);
     int64_t bytes    = (int64_t)strlen(text), padding = (8 - bytes % 8) % 8;
@@ -327,7 +328,7 @@ static rp_status write_index(rp_safetensors_writer *w)
 
     if (status == RP_OK) top = json_pack("{s:{s:I, s:I}, s:O}", "metadata", "total_parameters", (json_int_t)elems, "total_size",
                                          (json_int_t)bytes, "weight_map", weight_map);
-    char *text = top ? json_dumps(top, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    char *text = top ? rp__json_text(top, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     if (text) {
         size_t length = strlen(text);
         text[length]  = '\n';       /* in place of the terminator, which a file does not need */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "io/template_inside.h"
+#include "base/json_text.h"
 
 static rp_status put(rp_run *run, rp_bytes *out, const char *text) { return rp__run_push(run, out, text, (int64_t)strlen(text)); }
 
@@ -19,7 +20,7 @@ static rp_status put_float(rp_run *run, rp_bytes *out, double value)
     if (!isfinite(value)) return put(run, out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
     for (int digits = 1; real && digits <= 17; digits++) {              /* jansson writes the C locale's point whatever the locale */
         free(json);
-        json = json_dumps(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+        json = rp__json_text(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         if (!json || (rp__parse_double(json, &back) && back == value)) break;
     }
     json_decref(real);

@@ -3,6 +3,7 @@
  * From a directory (or a tokenizer.json and its neighbours) the files are copied byte for byte; from GGUF and SentencePiece they are made.
  */
 #include "base/file.h"
+#include "base/json_text.h"
 #include "io/tokenizer_inside.h"
 
 #include <string.h>
@@ -48,7 +49,7 @@ static rp_status copy_all(rp_tokenizer *t, const char *folder, const char *name,
 
 static rp_status write_json(rp_ctx *ctx, const char *directory, const char *name, const json_t *value)
 {
-    char *path = rp__path_join(ctx, directory, name), *text = path ? json_dumps(value, JSON_INDENT(1)) : NULL;
+    char *path = rp__path_join(ctx, directory, name), *text = path ? rp__json_text(value, JSON_INDENT(1)) : NULL;
     rp_status status = RP_ERR_MEMORY;
 
     if (text) status = rp__file_write(ctx, path, text, (int64_t)strlen(text));

@@ -4,6 +4,7 @@
  * post-processor only which tokens go in front and behind; truncation and padding do not change the ids of a text.
  */
 #include "io/tokenizer_reader.h"
+#include "base/json_text.h"
 
 #include <string.h>
 
@@ -208,11 +209,11 @@ rp_status rp__tokenizer_build(rp_ctx *ctx, const char *name, json_t *root, json_
 rp_status rp__tokenizer_json(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, json_t **out)
 {
     json_error_t error;
-    json_t *root = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL, &error);
+    json_t *root = rp__json_read(text, (size_t)bytes, JSON_ALLOW_NUL, &error);
 
     /* transformers writes a model_max_length of 10^30 where there is none; nothing that is read here is as large. */
     if (!root && json_error_code(&error) == json_error_numeric_overflow)
-        root = json_loadb(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+        root = rp__json_read(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     RP_CHECK(ctx, root, json_error_code(&error) == json_error_out_of_memory ? RP_ERR_MEMORY : RP_ERR_FORMAT,
              "cannot read '%s' as a tokenizer.json: line %d: %s", name, error.line, error.text);
     *out = root;

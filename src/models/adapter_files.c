@@ -14,6 +14,7 @@
 
 #include "base/bump.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "io/safetensors.h"
 #include "models/adapter_names.h"
 #include "models/weights_inside.h"
@@ -53,7 +54,7 @@ static rp_status read_json(rp_ctx *ctx, const char *path, json_t **out)
     json_error_t error;
 
     RP_TRY(rp__file_read(ctx, path, CONFIG_CAP_BYTES, &text, &bytes));
-    *out = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    *out = rp__json_read(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
     rp__release(text);
     RP_CHECK(ctx, *out, RP_ERR_FORMAT, "'%s': line %d: %s", path, error.line, error.text);
     return RP_OK;

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json_text.h"
+
 #define RP_FAMILY(name) extern const rp_family rp__family_##name;
 #include "models/models.def"
 #undef RP_FAMILY
@@ -265,7 +267,7 @@ static rp_status read_object(rp_config_reader *r, rp_model_config *c, char label
 rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *json, const rp_yaml_node *overrides,
                                  rp_report *report, rp_model_config *out)
 {
-    rp_config_reader r  = { ctx, label, json_deep_copy(json), overrides, report, RP_OK };
+    rp_config_reader r  = { ctx, label, rp__json_deep_copy(json), overrides, report, RP_OK };
     rp_model_config c   = { .source = r.json };
     rp_status status    = RP_OK;
     char inside[RP_ERROR_CHARS];

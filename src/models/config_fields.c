@@ -1,5 +1,6 @@
 /* models/config_fields.c -- one field of a config.json by its line of a table, and how what is wrong with it is told. */
 #include "models/family.h"
+#include "base/json_text.h"
 
 #include <stdlib.h>
 
@@ -7,7 +8,7 @@
 
 const char *rp__config_show(const json_t *value, char out[RP_SHOWN_CHARS])
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = rp__json_text(value, JSON_ENCODE_ANY | JSON_COMPACT);
     int n      = snprintf(out, RP_SHOWN_CHARS, "%s", text ? text : "?");
 
     if (n >= RP_SHOWN_CHARS) memcpy(out + RP_SHOWN_CHARS - 4, "...", 4);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/json_text.h"
 
 enum { CARRIED_CAP_BYTES = 1 << 20 };
 
@@ -36,7 +37,7 @@ static const char *torch_name(rp_dtype dtype)
 static json_t *config_of(rp_model *model)
 {
     const rp_model_config *c = rp__model_config(model);
-    json_t *out              = json_deep_copy(c->source);
+    json_t *out              = rp__json_deep_copy(c->source);
     rp_dtype dtype           = rp_tensor_meta(rp__model_param(model, 0)->tensor)->dtype;
 
     json_object_del(out, "torch_dtype");
@@ -49,7 +50,7 @@ static json_t *config_of(rp_model *model)
 
 rp_status rp__export_json(rp_ctx *ctx, json_t *json, const char *directory, const char *name)
 {
-    char *text   = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15 : 17)) : NULL;
+    char *text   = json ? rp__json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15 : 17)) : NULL;
     char *path   = text ? rp__path_join(ctx, directory, name) : NULL;
     size_t n     = text ? strlen(text) : 0;
     rp_status status;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "io/safetensors.h"
 
 #define CONFIG_CAP_BYTES (INT64_C(16) << 20)
@@ -16,7 +17,7 @@ static rp_status parse_text(rp_ctx *ctx, const char *path, const char *text, int
                             rp_report *report, rp_model_config *out)
 {
     json_error_t error;
-    json_t *json = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *json = rp__json_read(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
 
     RP_CHECK(ctx, json, RP_ERR_FORMAT, "'%s': line %d: %s", path, error.line, error.text);
     rp_status status = rp__model_config_parse(ctx, path, json, overrides, report, out);

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_text.h"
 
 enum { FORMAT = 1, HEX_CHARS = 17, HEAD_CHARS = 4096 };
 
@@ -50,11 +51,11 @@ double rp__cost_rounded(double x)
 /* Of the object, "hash" left out, into out; false without memory. */
 static bool hash_of(const json_t *root, char out[HEX_CHARS])
 {
-    json_t *rest = json_copy((json_t *)root);
+    json_t *rest = rp__json_copy(root);
     char *text   = NULL;
 
     if (rest) json_object_del(rest, "hash");
-    if (rest) text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
+    if (rest) text = rp__json_text(rest, JSON_COMPACT | JSON_SORT_KEYS);
     if (text) snprintf(out, HEX_CHARS, "%016" PRIx64, rp__hash(text, strlen(text), RP_HASH_SEED));
     json_decref(rest);
     free(text);
@@ -84,7 +85,7 @@ static void put(writer *w, const char *fmt, ...)
 /* Takes the value. */
 static void put_json(writer *w, json_t *value, int digits)
 {
-    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) : NULL;
+    char *text = value ? rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) : NULL;
 
     json_decref(value);
     if (text) put(w, "%s", text);
@@ -151,7 +152,7 @@ static void put_rows(writer *w, const rp_cost_table *t)
 /* In place of the end. */
 static void put_hash(writer *w)
 {
-    json_t *root = w->lost ? NULL : json_loads(w->text, 0, NULL);
+    json_t *root = w->lost ? NULL : rp__json_read(w->text, (size_t)w->used, 0, NULL);
     char hash[HEX_CHARS];
 
     w->lost = !root || !hash_of(root, hash);
@@ -181,7 +182,7 @@ rp_status rp__cost_text(rp_ctx *ctx, const rp_cost_table *table, char **text)
 
 /* ---- reading: each gives NULL, or what is wrong ---- */
 
-static const char not_ours[] = "a row is of an op of another version";
+static const char not_ours[] = "a row is of an op of another version", no_memory[] = "memory ran out";
 
 static bool read_number(const json_t *from, const char *key, double low, double high, double *out)
 {
@@ -264,7 +265,8 @@ static const char *read_all(const json_t *root, rp_cost_table *t)
     if (!wrong) wrong = read_rows(root, t);
     if (wrong) return wrong;
     rp__cost_machine_name(&t->machine, t->name);
-    return hash && hash_of(root, found) && !strcmp(hash, found) ? NULL : "it does not match its hash";
+    if (hash && !hash_of(root, found)) return no_memory;
+    return hash && !strcmp(hash, found) ? NULL : "it does not match its hash";
 }
 
 static bool is_foreign(const json_t *root)
@@ -279,6 +281,7 @@ static rp_status damaged(rp_ctx *ctx, const char *path, int line, const char *wh
 {
     char where[32] = "";
 
+    if (why == no_memory) return rp_fail(ctx, RP_ERR_MEMORY, "cannot read the cost table '%s': %s", path, why);
     if (line) snprintf(where, sizeof where, "line %d: ", line);
     return rp_fail(ctx, RP_ERR_FORMAT, "the cost table '%s' is damaged: %s%.*s; 'reprise calibrate' makes it anew", path, where,
                    (int)strcspn(why, "\n"), why);
@@ -288,9 +291,9 @@ rp_status rp__cost_parse(rp_ctx *ctx, const char *path, const char *text, int64_
 {
     rp_cost_table *t = NULL;
     json_error_t e;
-    json_t *root = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &e);
+    json_t *root = rp__json_read(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &e);
 
-    if (!root) return damaged(ctx, path, e.line, e.text);
+    if (!root) return damaged(ctx, path, e.line, json_error_code(&e) == json_error_out_of_memory ? no_memory : e.text);
     *foreign          = is_foreign(root);
     rp_status status  = *foreign ? RP_OK : rp__cost_table_new(ctx, RP_COST_FULL, &t);
     const char *wrong = t ? read_all(root, t) : NULL;

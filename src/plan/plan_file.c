@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_text.h"
 
 enum { FILE_VERSION = 1, MOST_BYTES = 64 << 20 };
 
@@ -25,7 +26,7 @@ static void put(writer *w, const char *text)
 
 static void put_json(writer *w, json_t *value)
 {
-    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = value ? rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
 
     if (!text && w->status == RP_OK) w->status = rp_fail(w->ctx, RP_ERR_MEMORY, "no memory to write a plan");
     if (text) put(w, text);
@@ -49,19 +50,21 @@ static uint64_t hash_of_passes(const rp_plan *plan)
     return hash;
 }
 
-static void put_list(writer *w, const char *name, int n, json_t *(*entry)(const rp_plan_pass *pass, int i), const rp_plan_pass *pass)
+/* What a list has of a pass: all of its entries, or those that are in. An entry is NULL without memory. */
+typedef struct { const char *name; bool (*is_in)(const rp_plan_pass *pass, int i); json_t *(*entry)(const rp_plan_pass *pass, int i); } list_of;
+
+static void put_list(writer *w, const list_of *list, int n, const rp_plan_pass *pass)
 {
     const char *between = "\n";
 
     put(w, ",\n   \"");
-    put(w, name);
+    put(w, list->name);
     put(w, "\": [");
     for (int i = 0; i < n; i++) {
-        json_t *e = entry(pass, i);
-        if (!e) continue;
+        if (list->is_in && !list->is_in(pass, i)) continue;
         put(w, between);
         put(w, "    ");
-        put_json(w, e);
+        put_json(w, list->entry(pass, i));
         between = ",\n";
     }
     put(w, "]");
@@ -81,8 +84,11 @@ static json_t *call_json(const rp_plan_pass *pass, int i)
     return json_pack("{s:i, s:s, s:s}", "at", i, "path", c->path, "op", c->op);
 }
 
-static json_t *again_json(const rp_plan_pass *pass, int i) { return pass->call[i].again ? call_json(pass, i) : NULL; }
-static json_t *away_json(const rp_plan_pass *pass, int i) { return pass->call[i].away ? call_json(pass, i) : NULL; }
+static bool runs_again(const rp_plan_pass *pass, int i) { return pass->call[i].again; }
+static bool goes_away(const rp_plan_pass *pass, int i) { return pass->call[i].away; }
+
+static const list_of all_regions = { "regions", NULL, region_json }, all_again = { "again", runs_again, call_json },
+                     all_away = { "away", goes_away, call_json };
 
 static void put_passes(writer *w, const rp_plan *plan)
 {
@@ -90,9 +96,9 @@ static void put_passes(writer *w, const rp_plan *plan)
     for (int i = 0; plan && i < plan->n_passes; i++) {
         put(w, i ? ",\n  {\"calls\": " : "\n  {\"calls\": ");
         put_json(w, hash_json(plan->pass[i].hash));
-        put_list(w, "regions", plan->pass[i].n_regions, region_json, &plan->pass[i]);
-        put_list(w, "again", plan->pass[i].n_calls, again_json, &plan->pass[i]);
-        if (plan->pass[i].n_away) put_list(w, "away", plan->pass[i].n_calls, away_json, &plan->pass[i]);
+        put_list(w, &all_regions, plan->pass[i].n_regions, &plan->pass[i]);
+        put_list(w, &all_again, plan->pass[i].n_calls, &plan->pass[i]);
+        if (plan->pass[i].n_away) put_list(w, &all_away, plan->pass[i].n_calls, &plan->pass[i]);
         put(w, "}");
     }
     put(w, "]");
@@ -194,9 +200,10 @@ static const char *fault_in(const json_t *root)
 rp_status rp__plan_parse(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, rp_plan_text **out)
 {
     json_error_t error;
-    json_t *root   = json_loadb(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *root   = rp__json_read(text, (size_t)bytes, JSON_REJECT_DUPLICATES, &error);
     rp_plan_text *t;
 
+    if (!root && json_error_code(&error) == json_error_out_of_memory) return rp_fail(ctx, RP_ERR_MEMORY, "no memory to read the plan '%s'", name);
     if (!root) return rp_fail(ctx, RP_ERR_FORMAT, "'%s' is no plan: line %d: %s", name, error.line, error.text);
     const char *fault = fault_in(root);
     if (fault) {

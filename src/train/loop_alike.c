@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/build.h"
+#include "base/json_text.h"
 #include "train/loop_inside.h"
 
 typedef struct { const char *what; uint64_t hash; } common;
@@ -38,7 +39,7 @@ static uint64_t hash_plan(const rp_step_plan *plan)
 static rp_status hash_config(rp_trainer *t, const rp_model_config *config, uint64_t *hash)
 {
     if (!config->source) return RP_OK;
-    char *text = json_dumps(config->source, JSON_SORT_KEYS | JSON_COMPACT);
+    char *text = rp__json_text(config->source, JSON_SORT_KEYS | JSON_COMPACT);
     RP_CHECK(t->ctx, text, RP_ERR_MEMORY, "memory ran out");
     *hash = hash_text(text);
     free(text);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_text.h"
+
 enum { LINE_CHARS = 2048 };
 
 struct rp_metrics_file {
@@ -42,7 +44,7 @@ const char *rp__number_text(char out[RP_NUMBER_CHARS], double value)
 
 static bool keeps(const char *line, ssize_t bytes, int64_t keep_steps)
 {
-    json_t *object = bytes > 0 && line[bytes - 1] == '\n' ? json_loadb(line, (size_t)bytes, 0, NULL) : NULL;
+    json_t *object = bytes > 0 && line[bytes - 1] == '\n' ? rp__json_read(line, (size_t)bytes, 0, NULL) : NULL;
     const json_t *step = json_object_get(object, "step");
     bool kept = json_is_integer(step) && json_integer_value(step) <= keep_steps;
 

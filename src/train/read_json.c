@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "io/text_file.h"
+#include "base/json_text.h"
 
 enum { WINDOW_BYTES = 1 << 16 };
 
@@ -83,7 +84,7 @@ static rp_status put_object(reader *r)
     while (r->n && is_white(r->text[r->n - 1])) r->n--;
     if (!r->n) return RP_OK;
     set_place(r);
-    json_t *object = json_loadb(r->text, (size_t)r->n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
+    json_t *object = rp__json_read(r->text, (size_t)r->n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
     r->n           = 0;
     if (!object) return wrong_json(r, &e);
     rp_status status = json_is_object(object) ? r->put(r->job, r->place, object) : is_no_object(r);

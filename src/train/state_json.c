@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_text.h"
+
 enum { HEX_CHARS = 17 };
 
 static const char *hex(char out[HEX_CHARS], uint64_t value)
@@ -28,11 +30,11 @@ static uint64_t text_hash(const char *text) { return rp__hash(text, strlen(text)
 /* Of the object as it is now, "checksum" left out. False without memory. */
 static bool object_checksum(const json_t *root, uint64_t *out)
 {
-    json_t *rest = json_copy((json_t *)root);
+    json_t *rest = rp__json_copy(root);
     char *text   = NULL;
 
     if (rest) json_object_del(rest, "checksum");
-    if (rest) text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
+    if (rest) text = rp__json_text(rest, JSON_COMPACT | JSON_SORT_KEYS);
     if (text) *out = text_hash(text);
     json_decref(rest);
     free(text);
@@ -115,7 +117,7 @@ char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tens
 {
     char *sums   = parts > 1 ? checksums_text(parts, checksums) : NULL;
     json_t *root = sums || parts == 1 ? build(info, tensors_object(tensors, n, parts, checksums), parts, sums) : NULL;
-    char *text   = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    char *text   = root ? rp__json_text(root, JSON_INDENT(1)) : NULL;
 
     free(sums);
     json_decref(root);
@@ -162,7 +164,7 @@ rp_status rp__state_json_parse(rp_ctx *ctx, const char *path, const char *text, 
                                rp_state_info *info)
 {
     json_error_t e;
-    json_t *root = json_loadb(text, (size_t)bytes, 0, &e);
+    json_t *root = rp__json_read(text, (size_t)bytes, 0, &e);
 
     RP_CHECK(ctx, root, RP_ERR_FORMAT, "the state file '%s' is damaged: line %d: %s", path, e.line, e.text);
     const char *wrong = examine(root, info);

@@ -8,6 +8,7 @@
 
 #include "io/text_file.h"
 #include "plan/blocks.h"
+#include "base/json_text.h"
 
 enum { MOST_LOSSES = 4096 };        /* steps, and as many where a validation was, on the page of a long run */
 
@@ -149,7 +150,7 @@ static double number(const json_t *value) { return json_is_number(value) ? json_
 static rp_status add_loss(pages *p, const char *file, int64_t number_of, const char *line, int64_t bytes, rp_page_loss *out)
 {
     json_error_t error;
-    json_t *o = json_loadb(line, (size_t)bytes, 0, &error);
+    json_t *o = rp__json_read(line, (size_t)bytes, 0, &error);
     const json_t *val;
 
     if (!o) return rp_fail(p->ctx, RP_ERR_FORMAT, "'%s' line %" PRId64 " is no JSON: %s", file, number_of, error.text);

@@ -1,55 +1,7 @@
 /* Claims about plan files: read back they plan the same step; what has changed since is named; what is no plan is refused in a sentence. */
-#include "plan/plan_file.h"
-#include "sized_model.h"
+#include "plan/planned_step.h"
 
-#include "base/file.h"
-#include "train/temp.h"
-
-static const sizes SMALL = { SIZES_TINY };
-static const rp_plan_stamp STAMP = { "0.1", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x77 };
-static const rp_plan_takes TAKES = { 1, 2, 3, 4, 5, 0.25, 0.125 };
-
-typedef struct { rp_ctx *ctx; sized_model m; rp_trace trace; rp_plan_problem problem; rp_plan *plan; temp_dir dir; } subject;
-
-static void step(sized_model *m)
-{
-    rp_tensor *loss;
-
-    assert_ok(m->ctx, sized_loss(m, 0, 0, &loss));
-    rp_status status = rp__backward(m->ctx, loss);
-    rp_tensor_unref(loss);
-    assert_ok(m->ctx, status);
-    sized_drop_grads(m);
-}
-
-/* The problem points into the subject, which stays where it is. */
-static void begin(subject *x, const sizes *s)
-{
-    rp_tracer *tracer;
-    int64_t least;
-
-    *x   = (subject){ .ctx = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true }), .dir = temp_make() };
-    x->m = sized_model_new(x->ctx, s);
-    assert_ok(x->ctx, rp__trace_begin(x->ctx, NULL, &tracer));
-    step(&x->m);
-    assert_ok(x->ctx, rp__trace_end(tracer, &x->trace));
-    assert_ok(x->ctx, rp__plan_problem(x->ctx, &x->trace, &x->problem));
-    assert_ok(x->ctx, rp__plan_least(x->ctx, &x->problem, &least));
-    assert_ok(x->ctx, rp__plan_solve(x->ctx, &x->problem, least, &x->plan));
-    assert_non_null(x->plan);
-}
-
-static void end(subject *x)
-{
-    rp__plan_free(x->plan);
-    rp__plan_problem_close(&x->problem);
-    rp__trace_close(&x->trace);
-    sized_model_free(&x->m);
-    temp_remove(&x->dir);
-    test_ctx_free(x->ctx);
-}
-
-static const char *write_it(subject *x, const char *name)
+static const char *write_it(planned_step *x, const char *name)
 {
     const char *path = temp_path(&x->dir, name);
 
@@ -62,14 +14,14 @@ static const char *write_it(subject *x, const char *name)
 static void a_plan_that_takes_less_than_was_reckoned_is_read_back(void **state)
 {
     rp_plan_stamp stamp = STAMP;
-    subject x;
+    planned_step x;
     rp_plan_text *text;
     rp_plan *again;
     int64_t least;
 
     (void)state;
     stamp.budget = 1;
-    begin(&x, &SMALL);
+    planned_begin(&x, &SMALL);
     const char *path = temp_path(&x.dir, "p.json");
     assert_ok(x.ctx, rp__plan_write(x.ctx, path, x.plan, (rp_step_variant){ .in_backward = true }, &stamp, &TAKES, ""));
     assert_ok(x.ctx, rp__plan_read(x.ctx, path, &text));
@@ -78,17 +30,17 @@ static void a_plan_that_takes_less_than_was_reckoned_is_read_back(void **state)
     assert_true(isfinite(again->facts.bound_seconds) && again->facts.bound_seconds == rp__plan_bound(&x.problem, least));
     rp__plan_free(again);
     rp__plan_text_free(text);
-    end(&x);
+    planned_end(&x);
 }
 
 static void a_plan_read_back_plans_the_same_step(void **state)
 {
-    subject x;
+    planned_step x;
     rp_plan_text *text;
     rp_plan *again;
 
     (void)state;
-    begin(&x, &SMALL);
+    planned_begin(&x, &SMALL);
     assert_ok(x.ctx, rp__plan_read(x.ctx, write_it(&x, "p.json"), &text));
     assert_true(rp__plan_text_variant(text).in_backward && rp__plan_text_variant(text).keeps_logits);
     assert_false(rp__plan_text_is_empty(text));
@@ -107,7 +59,7 @@ static void a_plan_read_back_plans_the_same_step(void **state)
     }
     rp__plan_free(again);
     rp__plan_text_free(text);
-    end(&x);
+    planned_end(&x);
 }
 
 static void what_has_changed_is_named(void **state)
@@ -121,13 +73,13 @@ static void what_has_changed_is_named(void **state)
         { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with bf16 states", 0x77 }, "made for optimizer adamw with fp32 states, this is adamw with bf16 states" },
         { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x78 }, "made for what stands before a step (weights, optimizer states) 0000000000000077" },
     };
-    subject x, other;
+    planned_step x, other;
     rp_plan_text *text;
     rp_plan *plan;
 
     (void)state;
-    begin(&x, &SMALL);
-    begin(&other, &(sizes){ SIZES_TINY, .gpt2 = true });
+    planned_begin(&x, &SMALL);
+    planned_begin(&other, &(sizes){ SIZES_TINY, .gpt2 = true });
     assert_ok(x.ctx, rp__plan_read(x.ctx, write_it(&x, "p.json"), &text));
     for (int i = 0; i < RP_COUNT(cases); i++) {
         assert_int_equal(rp__plan_from_text(x.ctx, text, &x.problem, &cases[i].stamp, &plan), RP_ERR_CONFIG);
@@ -136,8 +88,8 @@ static void what_has_changed_is_named(void **state)
     assert_int_equal(rp__plan_from_text(other.ctx, text, &other.problem, &STAMP, &plan), RP_ERR_CONFIG);
     assert_non_null(strstr(rp_error(other.ctx), "made for calls (model, shapes, dtype)"));
     rp__plan_text_free(text);
-    end(&x);
-    end(&other);
+    planned_end(&x);
+    planned_end(&other);
 }
 
 /* Each a change of a good file, as text in place of text. */
@@ -156,12 +108,12 @@ static void what_is_no_plan_is_refused(void **state)
         { "\"at\": ", "\"at\": -", "is not in the step", RP_ERR_CONFIG },
         { "\"regions\": [", "\"regions\": [{\"first\": 4294967296, \"end\": 2, \"path\": \"x\"}", "does not nest", RP_ERR_CONFIG },
     };
-    subject x;
+    planned_step x;
     char *good, changed[65536];
     int64_t bytes;
 
     (void)state;
-    begin(&x, &SMALL);
+    planned_begin(&x, &SMALL);
     assert_ok(x.ctx, rp__file_read(x.ctx, write_it(&x, "p.json"), 1 << 20, &good, &bytes));
     for (int i = 0; i < RP_COUNT(cases); i++) {
         rp_plan_text *text = NULL;
@@ -175,7 +127,7 @@ static void what_is_no_plan_is_refused(void **state)
         rp__plan_text_free(text);
     }
     rp__release(good);
-    end(&x);
+    planned_end(&x);
 }
 
 int main(void)

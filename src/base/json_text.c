@@ -1,0 +1,99 @@
+/* base/json_text.c -- see json_text.h. */
+#include "base/json_text.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- writing ---- */
+
+typedef struct { char *at; size_t n, room; bool lost; } growing;
+
+/* Terminated after each part. What is lost once stays lost. */
+static int add(const char *part, size_t bytes, void *user)
+{
+    growing *g = user;
+
+    if (!g->lost && g->n + bytes + 1 > g->room) {
+        size_t room = 2 * g->room + bytes + 64;
+        char *grown = realloc(g->at, room);
+        g->lost     = !grown;
+        if (grown) *g = (growing){ grown, g->n, room, false };
+    }
+    if (g->lost) return -1;
+    memcpy(g->at + g->n, part, bytes);
+    g->n += bytes;
+    g->at[g->n] = 0;
+    return 0;
+}
+
+char *rp__json_text(const json_t *value, size_t flags)
+{
+    growing g = { 0 };
+
+    if (json_dump_callback(value, add, &g, flags) == 0 && !g.lost) return g.at;
+    free(g.at);
+    return NULL;
+}
+
+/* ---- reading and copying ---- */
+
+static json_malloc_t before;                /* who allocates for jansson */
+static _Thread_local bool ran_out;
+
+static void *watched(size_t bytes)
+{
+    void *p = before(bytes);
+
+    if (!p) ran_out = true;
+    return p;
+}
+
+/* Whatever a program has set stays in use: what it allocates is its to free. */
+static void watch(void)
+{
+    json_free_t release;
+
+    json_get_alloc_funcs(&before, &release);
+    json_set_alloc_funcs(watched, release);
+}
+
+static void begin_watch(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch);
+    ran_out = false;
+}
+
+/* The value, or NULL where a part of it may be missing. */
+static json_t *if_whole(json_t *value)
+{
+    if (!ran_out) return value;
+    json_decref(value);
+    return NULL;
+}
+
+json_t *rp__json_read(const char *text, size_t bytes, size_t flags, json_error_t *error)
+{
+    begin_watch();
+    json_t *root = if_whole(json_loadb(text, bytes, flags, error));
+    if (!ran_out || !error) return root;
+    snprintf(error->text, sizeof error->text, "memory ran out");
+    error->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;
+    return NULL;
+}
+
+json_t *rp__json_copy(const json_t *value)
+{
+    begin_watch();
+    return if_whole(json_copy((json_t *)value));
+}
+
+json_t *rp__json_deep_copy(const json_t *value)
+{
+    begin_watch();
+    return if_whole(json_deep_copy(value));
+}

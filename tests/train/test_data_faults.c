@@ -1,0 +1,154 @@
+/* Claims about data when memory or the disk runs out: an error that says so, nothing left, and the next reading is the data. */
+#include "heap_test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <zlib.h>
+
+#include "byte_data.h"
+#include "temp.h"
+
+enum { TEXT_BYTES = 200000, OBJECTS = 1500 };
+
+typedef struct { rp_data_config config; uint64_t hash; int64_t n_documents; } data_of;
+
+static rp_status data_is_alike(rp_ctx *ctx, void *user)
+{
+    data_of *want    = user;
+    rp_data_source s = source_of(ctx);
+    rp_data *d       = NULL;
+    rp_status status = rp__data_open(ctx, "dataset", &want->config, &s, &d);
+
+    if (status != RP_OK) assert_null(d);
+    if (status != RP_OK) return status;
+    if (!want->hash) *want = (data_of){ want->config, rp__data_info(d).hash, rp__data_info(d).n_documents };
+    assert_true(rp__data_info(d).hash == want->hash && rp__data_info(d).n_documents == want->n_documents);
+    rp__data_close(d);
+    return RP_OK;
+}
+
+static const char *text_file(const temp_dir *dir)
+{
+    static char text[TEXT_BYTES];
+    uint32_t x = 7;
+
+    for (int i = 0; i < TEXT_BYTES; i++) {
+        x       = x * 1664525u + 1013904223u;
+        text[i] = (x >> 8) % 61 ? (char)('a' + (x >> 16) % 5) : '\n';
+    }
+    gzFile f = gzopen(temp_path(dir, "a.gz"), "wb");
+    assert_int_equal(gzwrite(f, text, TEXT_BYTES), TEXT_BYTES);
+    assert_int_equal(gzclose(f), Z_OK);
+    return temp_write(dir, "a.txt", text, TEXT_BYTES);
+}
+
+/* Objects that no window holds whole, and many that one does. */
+static const char *json_file(const temp_dir *dir, const char *name, const char *begin, const char *between, const char *end)
+{
+    static char text[OBJECTS * 128];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s", begin);
+
+    for (int i = 0; i < OBJECTS; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s{\"x\": [%d, {\"y\": \"]}\"}], \"text\": \"object %d of a file\\n\"}", i ? between : "", i, i);
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s", end);
+    assert_true(n > 80000 && n < sizeof text);
+    return temp_write(dir, name, text, n);
+}
+
+static void data_is_an_error_or_itself_whatever_allocation_fails(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    const struct { const char *path, *format; int64_t few, all; } files[] = {
+        { text_file(&dir), "text", 0, 0 },
+        { temp_path(&dir, "a.gz"), "text", 0, 0 },
+        { json_file(&dir, "a.jsonl", "", "\n", "\n"), "jsonl", 2, 12 },
+        { json_file(&dir, "a.json", "[", ",\n ", "]\n"), "jsonl", 2, 12 },
+    };
+
+    for (int i = 0; i < RP_COUNT(files); i++) {
+        data_of want = { .config = config_of(files[i].path, files[i].format) };
+        every_allocation_fails_once(ctx, &(heap_sweep){ .each = test_few_or((int)files[i].few, (int)files[i].all), .least = 8 },
+                                    data_is_alike, &want);
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* As a disk that fills, wherever it does. */
+static void a_full_disk_for_tokens_is_told_with_its_byte(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    data_of want = { .config = config_of(text_file(&dir), "text") };
+    struct rlimit whole, small;
+    int64_t room = 0, step = test_few_or(65536, 8192);
+    rp_status status;
+
+    assert_ok(ctx, data_is_alike(ctx, &want));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &whole), 0);
+    do {
+        small = (struct rlimit){ (rlim_t)room, whole.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        status = data_is_alike(ctx, &want);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &whole), 0);
+        if (status != RP_OK) assert_int_equal(status, RP_ERR_IO);
+        if (status != RP_OK) assert_non_null(strstr(rp_error(ctx), "cannot write the temporary file of tokens at byte "));
+        room += step;
+    } while (status != RP_OK);
+    assert_true(room > 4 * TEXT_BYTES);         /* no sooner than all words fit */
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* Cuts each file in the folder that has no name any more. */
+static int cut_nameless(const char *folder, int64_t bytes)
+{
+    char link[64], to[512];
+    int n = 0;
+
+    for (int fd = 3; fd < 64; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t chars = readlink(link, to, sizeof to - 1);
+        if (chars < 0) continue;
+        to[chars] = 0;
+        if (!strncmp(to, folder, strlen(folder)) && strstr(to, "(deleted)")) n += ftruncate(fd, bytes) == 0;
+    }
+    return n;
+}
+
+static void tokens_that_cannot_be_read_back_are_an_error(void **state)
+{
+    (void)state;
+    rp_ctx *ctx      = test_ctx(NULL);
+    temp_dir dir     = temp_make();
+    rp_data_config c = config_of(text_file(&dir), "text");
+    rp_data_batch b  = { .rows = -1 };
+
+    c.scratch_dir = dir.path;
+    rp_data *d    = open_data(ctx, &c);
+    assert_ok(ctx, rp__data_batch(d, 0, 0, &b));
+    assert_int_equal(cut_nameless(dir.path, 4), 2);
+    b.rows = -1;
+    assert_int_equal(rp__data_batch(d, 1, 0, &b), RP_ERR_IO);
+    assert_non_null(strstr(rp_error(ctx), "cannot read the temporary file of tokens at byte "));
+    assert_int_equal(b.rows, -1);
+    rp__data_close(d);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_is_an_error_or_itself_whatever_allocation_fails),
+        cmocka_unit_test(a_full_disk_for_tokens_is_told_with_its_byte),
+        cmocka_unit_test(tokens_that_cannot_be_read_back_are_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
