@@ -42,6 +42,10 @@ void *rp__run_alloc(rp_run *run, int64_t bytes)
 {
     bytes += !bytes;
     if (!holds(run, rp__bump_more(&run->bump, bytes))) return NULL;
+    if (rp__fault_fires(run->ctx)) {                    /* each value, not only each block of them */
+        rp_fail(run->ctx, RP_ERR_MEMORY, "cannot allocate %" PRId64 " bytes of host memory", bytes);
+        return NULL;
+    }
     return rp__bump_alloc(&run->bump, bytes);
 }
 

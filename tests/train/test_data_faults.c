@@ -77,30 +77,41 @@ static void data_is_an_error_or_itself_whatever_allocation_fails(void **state)
     test_ctx_free(ctx);
 }
 
-/* As a disk that fills, wherever it does. */
+/* As a disk that fills, wherever it does: no file grows beyond `room`. */
+static rp_status open_within(rp_ctx *ctx, data_of *want, int64_t room)
+{
+    struct rlimit whole, small;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &whole), 0);
+    small = (struct rlimit){ (rlim_t)room, whole.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    rp_status status = data_is_alike(ctx, want);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &whole), 0);
+    return status;
+}
+
+/* Short samples take more bytes than their tokens, long ones less: either file is the one that does not fit. */
 static void a_full_disk_for_tokens_is_told_with_its_byte(void **state)
 {
-    (void)state;
-    rp_ctx *ctx  = test_ctx(NULL);
-    temp_dir dir = temp_make();
-    data_of want = { .config = config_of(text_file(&dir), "text") };
-    struct rlimit whole, small;
-    int64_t room = 0, step = test_few_or(65536, 8192);
-    rp_status status;
+    static const int64_t lengths[] = { 2, 64 }, most[] = { 8 * TEXT_BYTES, 4 * TEXT_BYTES };
 
-    assert_ok(ctx, data_is_alike(ctx, &want));
+    (void)state;
+    rp_ctx *ctx      = test_ctx(NULL);
+    temp_dir dir     = temp_make();
+    const char *path = text_file(&dir);
+
     signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &whole), 0);
-    do {
-        small = (struct rlimit){ (rlim_t)room, whole.rlim_max };
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-        status = data_is_alike(ctx, &want);
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &whole), 0);
-        if (status != RP_OK) assert_int_equal(status, RP_ERR_IO);
-        if (status != RP_OK) assert_non_null(strstr(rp_error(ctx), "cannot write the temporary file of tokens at byte "));
-        room += step;
-    } while (status != RP_OK);
-    assert_true(room > 4 * TEXT_BYTES);         /* no sooner than all words fit */
+    for (int i = 0; i < RP_COUNT(lengths); i++) {
+        data_of want            = { .config = config_of(path, "text") };
+        int64_t room            = 0;
+        want.config.max_seq_len = lengths[i];
+        assert_ok(ctx, data_is_alike(ctx, &want));
+        for (rp_status status; (status = open_within(ctx, &want, room)) != RP_OK; room += test_few_or(65536, 8192)) {
+            assert_int_equal(status, RP_ERR_IO);
+            assert_non_null(strstr(rp_error(ctx), "cannot write the temporary file of tokens at byte "));
+        }
+        assert_true(room >= most[i]);
+    }
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
