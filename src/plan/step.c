@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32 };      /* plans for a budget · after the first that fits · for less than the least */
+/* Plans for a budget · after the first that fits · rounds for less than the least, and buffers placed in them. */
+enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
 
 void rp__step_plan_free(rp_step_plan *p)
@@ -161,6 +162,7 @@ typedef struct {
     const rp_plan_problem *problem;
     int64_t budget, least;              /* least: as reckoned */
     bool cut;                           /* plans in between were passed over */
+    int64_t *buffers;                   /* that may still be placed: the work of the walk; NULL: any number */
     rp_step_plan **best;                /* NULL at first, or one that keeps to the budget */
 } walk;
 
@@ -186,8 +188,11 @@ static rp_status walk_down(walk *w)
 
     for (int i = 0, more = 0; most >= w->least && more <= MOST_MORE; i++) {
         rp_step_plan *one;
+        if (w->buffers && *w->buffers <= 0) w->cut = true;
+        if (w->cut && w->buffers) break;
         RP_TRY(next_plan(w, most, &one));
         if (!one) break;
+        if (w->buffers) *w->buffers -= one->n_places;
         most   = next_after(one, w->budget, w->least, i);
         w->cut = w->cut || i >= MOST_TRIES;
         more += *w->best != NULL;
@@ -214,14 +219,15 @@ static int list_views(const rp_step_question *q, rp_plan_problem out[MOST_VIEWS]
 }
 
 /* The best of all views that keeps to the budget. *out: NULL, or one that does. */
-static rp_status walk_views(const rp_step_program *program, const rp_step_question *q, int64_t budget, bool *cut, rp_step_plan **out)
+static rp_status walk_views(const rp_step_program *program, const rp_step_question *q, int64_t budget, int64_t *buffers, bool *cut,
+                            rp_step_plan **out)
 {
     rp_plan_problem view[MOST_VIEWS];
     int n            = list_views(q, view);
     rp_status status = RP_OK;
 
     for (int i = 0; i < n && status == RP_OK; i++) {
-        walk w = { .program = program, .problem = &view[i], .budget = budget, .best = out };
+        walk w = { .program = program, .problem = &view[i], .budget = budget, .buffers = buffers, .best = out };
         status = rp__plan_least(program->ctx, w.problem, &w.least);
         if (status == RP_OK) status = walk_down(&w);
         *cut = *cut || w.cut;
@@ -245,16 +251,17 @@ static rp_status try_least(const rp_step_program *program, const rp_plan_problem
 }
 
 /* A plan that is reckoned to take more may take less: values may be there for a shorter time than is reckoned, or the arena of the least plan have
- * holes. So less is asked for until it is refused. */
+ * holes. So less is asked for until it is refused, or until placing took too much work: then the least is told as "at most". */
 static rp_status shrink(const rp_step_program *program, const rp_step_question *q, int64_t least, rp_step_plan **best)
 {
-    bool cut = false;
+    int64_t buffers = MOST_BUFFERS;
+    bool cut        = false;
 
     for (int i = 0; i < MOST_LESS && !cut; i++) {
         rp_step_plan *smaller = NULL;
         int64_t budget        = (*best)->placement.height - 1;
         if (budget < least) return RP_OK;       /* only the least plans are reckoned to take so little, and they have been tried */
-        rp_status status = walk_views(program, q, budget, &cut, &smaller);
+        rp_status status = walk_views(program, q, budget, &buffers, &cut, &smaller);
         if (status == RP_OK && !smaller && !cut) return RP_OK;
         if (status == RP_OK) rp__step_keep(best, smaller, rp__step_is_smaller);
         else rp__step_plan_free(smaller);
@@ -298,7 +305,7 @@ static rp_status find_within(const rp_step_program *program, const rp_step_quest
     bool cut = false;
     int64_t least;
 
-    RP_TRY(walk_views(program, q, budget, &cut, out));
+    RP_TRY(walk_views(program, q, budget, NULL, &cut, out));
     if (!*out) RP_TRY(find_least(program, q, out));
     if ((*out)->placement.height > budget) {
         rp__step_plan_free(*out);
