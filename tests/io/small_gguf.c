@@ -32,13 +32,21 @@ static void put_types(rp_ctx *ctx, rp_bytes *file, const int32_t *types, uint64_
     put(ctx, file, types, (int64_t)n * 4);
 }
 
+static void put_scores(rp_ctx *ctx, rp_bytes *file, uint64_t n)
+{
+    put_key(ctx, file, "tokenizer.ggml.scores", 9);
+    put(ctx, file, &(uint32_t){ 6 }, 4);        /* float32 */
+    put(ctx, file, &n, 8);
+    for (uint64_t i = 0; i < n; i++) put(ctx, file, &(float){ 0 }, 4);
+}
+
 rp_status small_gguf_of(rp_ctx *ctx, const small_words *w, json_t **root, json_t **config)
 {
     const char *const named[][2] = { { "general.architecture", w->architecture }, { "tokenizer.ggml.model", w->model },
                                      { "tokenizer.ggml.pre", w->pre } };
     rp_bytes file   = { 0 };
     rp_gguf *gguf   = NULL;
-    uint64_t n_keys = 4;
+    uint64_t n_keys = (uint64_t)2 + (w->tokens != NULL) + (w->merges != NULL) + (w->n_scores > 0);
 
     for (int i = 0; i < RP_COUNT(named); i++) n_keys += named[i][1] != NULL;
     put(ctx, &file, "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16);
@@ -48,9 +56,10 @@ rp_status small_gguf_of(rp_ctx *ctx, const small_words *w, json_t **root, json_t
         put_key(ctx, &file, named[i][0], 8);
         put_text(ctx, &file, named[i][1]);
     }
-    put_texts(ctx, &file, "tokenizer.ggml.tokens", w->tokens, w->n_tokens);
-    put_texts(ctx, &file, "tokenizer.ggml.merges", w->merges, w->n_merges);
-    put_types(ctx, &file, w->types, w->n_tokens);
+    if (w->tokens) put_texts(ctx, &file, "tokenizer.ggml.tokens", w->tokens, w->n_tokens);
+    if (w->merges) put_texts(ctx, &file, "tokenizer.ggml.merges", w->merges, w->n_merges);
+    if (w->n_scores) put_scores(ctx, &file, w->n_scores);
+    put_types(ctx, &file, w->types, w->n_types ? w->n_types : w->n_tokens);
     put_key(ctx, &file, "tokenizer.ggml.bos_token_id", 4);
     put(ctx, &file, &(uint32_t){ 0 }, 4);
     assert_ok(ctx, rp__gguf_open_bytes(ctx, "t.gguf", file.at, file.n, &gguf));

@@ -1,4 +1,4 @@
-/* The JSON that the metadata of a small GGUF file amounts to; token 0 is bos. Strings that are NULL are left out. */
+/* The JSON that the metadata of a small GGUF file amounts to; token 0 is bos. Strings and lists that are NULL are left out. */
 #ifndef SMALL_GGUF_H
 #define SMALL_GGUF_H
 
@@ -9,6 +9,7 @@ typedef struct {
     const char *const *tokens, *const *merges;
     const int32_t *types;           /* 1 normal, 3 control, 4 the user's */
     uint64_t n_tokens, n_merges;
+    uint64_t n_types, n_scores;     /* 0: as many as tokens · no scores */
 } small_words;
 
 rp_status small_gguf_of(rp_ctx *ctx, const small_words *words, json_t **root, json_t **config);

@@ -191,6 +191,23 @@ static void templates_are_found_where_models_keep_them(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_file_beside_that_is_no_json_is_refused(void **state)
+{
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    char expected[256];
+    rp_chat *chat = NULL;
+
+    (void)state;
+    write_folder(&dir, "{", NULL);
+    assert_int_equal(rp__chat_load(ctx, dir.path, NULL, &chat), RP_ERR_FORMAT);
+    snprintf(expected, sizeof expected, "cannot read '%s/tokenizer_config.json': line 1: string or '}' expected near end of file", dir.path);
+    assert_string_equal(rp_error(ctx), expected);
+    assert_null(chat);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void a_gguf_file_brings_its_template_and_tokens(void **state)
 {
     char got[MARKED_CHARS] = "";
@@ -239,6 +256,7 @@ int main(void)
         cmocka_unit_test(a_template_that_rewrites_earlier_answers_gets_a_text_for_each),
         cmocka_unit_test(a_conversation_that_the_assistant_begins_has_its_answer_where_the_content_is),
         cmocka_unit_test(templates_are_found_where_models_keep_them),
+        cmocka_unit_test(a_file_beside_that_is_no_json_is_refused),
         cmocka_unit_test(a_gguf_file_brings_its_template_and_tokens),
         cmocka_unit_test(a_question_ends_where_its_answer_begins),
     };

@@ -172,6 +172,7 @@ static void shapes_are_slowest_first_and_rows_read_as_the_whole_does(void **stat
     assert_ok(ctx, rp__gguf_read(g, t, 0, 64, rows));
     assert_memory_equal(rows, all, 64 * sizeof *rows);
     assert_int_equal(rp__gguf_read(g, t, 32, 64, rows), RP_ERR_ARG);
+    assert_string_equal(rp_error(ctx), "elements [32, +64) of tensor 'values.Q4_1' are not whole rows of 64");
     assert_int_equal(rp__gguf_read(g, t, 0, 32, rows), RP_ERR_ARG);
     assert_int_equal(rp__gguf_read(g, t, 128, 128, rows), RP_ERR_ARG);
     assert_int_equal(rp__gguf_read(g, t, -64, 64, rows), RP_ERR_ARG);
@@ -437,9 +438,9 @@ static void malformed_tensors_are_refused(void **state)
         { 32, 2, 8, 0, RP_OK, "" },
         { 32, 0, 8, 0, RP_OK, "" },
         { 16, 4, 8, 0, RP_ERR_FORMAT, "rows of tensor 't' have 16 elements, which is not a multiple of the 32 of a block of Q8_0" },
-        { UINT64_MAX, 1, 0, 0, RP_ERR_FORMAT, "tensor 't' has a shape whose size overflows" },
+        { UINT64_MAX, 1, 0, 0, RP_ERR_FORMAT, "': tensor 't' has a shape whose size overflows" },
         { UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 0, RP_ERR_FORMAT, "overflows" },
-        { UINT64_C(1) << 62, 1, 0, 0, RP_ERR_FORMAT, "tensor 't' has a shape whose size overflows" },
+        { UINT64_C(1) << 62, 1, 0, 0, RP_ERR_FORMAT, "': tensor 't' has a shape whose size overflows" },
         { 1, 1, 4, 0, RP_ERR_UNSUPPORTED, "has the type 4, which is not known here" },
         { 1, 1, UINT32_MAX, 0, RP_ERR_UNSUPPORTED, "has the type 4294967295" },
         { 32, 3, 8, 0, RP_ERR_FORMAT, "ends beyond the end of the file" },

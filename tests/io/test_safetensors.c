@@ -216,6 +216,9 @@ static void declarations_that_cannot_be_written_are_refused_and_make_no_file(voi
         { { { .name = "a", .ndim = 1, .dim = { INT64_MAX } }, { .name = "b", .ndim = 1, .dim = { INT64_MAX } } }, "overflow a file's size" },
     };
 
+    rp_safetensors_writer *wrong = NULL;
+    assert_int_equal(rp__safetensors_create(ctx, temp_path("never"), 0, NULL, 1, &(rp_safetensors_pair){ "k", "\xff" }, &wrong), RP_ERR_ARG);
+    assert_string_equal(rp_error(ctx), "the metadata 'k' is not UTF-8");
     for (int i = 0; i < RP_COUNT(cases); i++) {
         rp_safetensors_writer *w = NULL;
         assert_int_equal(rp__safetensors_create(ctx, temp_path("never"), 2, cases[i].t, 0, NULL, &w), RP_ERR_ARG);
@@ -240,6 +243,18 @@ static void too_few_or_too_many_bytes_are_refused_and_leave_nothing(void **state
     assert_string_equal(rp_error(ctx), "1 bytes were put after the last declared tensor");
     rp__safetensors_discard(w);
     assert_int_equal(n_files_in(temp_dir), before);
+}
+
+static void an_index_that_cannot_be_removed_is_an_error(void **state)
+{
+    (void)state;
+    char expected[1200];
+
+    assert_ok(ctx, rp__make_dirs(ctx, temp_path("three/model.safetensors.index.json")));
+    assert_int_equal(save_three(1000), RP_ERR_IO);
+    snprintf(expected, sizeof expected, "cannot remove '%s': Is a directory", temp_path("three/model.safetensors.index.json"));
+    assert_string_equal(rp_error(ctx), expected);
+    assert_ok(ctx, rp__remove_tree(ctx, temp_path("three")));
 }
 
 static void a_full_disk_leaves_no_shard_behind(void **state)
@@ -285,9 +300,9 @@ static const struct { const char *header; int n_data; rp_status status; const ch
     { "{" T("a", "U8", "[-1]", 0, 1) "}", 1, RP_ERR_FORMAT, "dimension 0 of tensor 'a' is not a whole number" },
     { "{" T("a", "U8", "[1.0]", 0, 1) "}", 1, RP_ERR_FORMAT, "dimension 0 of tensor 'a' is not a whole number" },
     { "{" T("a", "U8", "[99999999999999999999]", 0, 1) "}", 1, RP_ERR_FORMAT, "too big integer" },
-    { "{" T("a", "F32", "[1099511627776,1099511627776]", 0, 4) "}", 4, RP_ERR_FORMAT, "tensor 'a' has a shape whose size overflows" },
+    { "{" T("a", "F32", "[1099511627776,1099511627776]", 0, 4) "}", 4, RP_ERR_FORMAT, "': tensor 'a' has a shape whose size overflows" },
     { "{" T("a", "F32", "[4611686018427387904]", 0, 4) "}", 4, RP_ERR_FORMAT, "overflows" },
-    { "{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", 0, 1) "}", 1, RP_ERR_UNSUPPORTED, "9 dimensions" },
+    { "{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", 0, 1) "}", 1, RP_ERR_UNSUPPORTED, "': tensor 'a' has 9 dimensions, at most 8 are read" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, RP_ERR_FORMAT, "no pair of data offsets" },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", 1, RP_ERR_FORMAT, "no pair of data offsets" },
     { "{" T("a", "U8", "[1]", 1, 0) "}", 1, RP_ERR_FORMAT, "data offsets [1, 0)" },
@@ -542,6 +557,7 @@ int main(void)
         cmocka_unit_test(what_is_written_to_a_folder_reads_back_whatever_the_shard_size),
         cmocka_unit_test(shards_are_named_and_indexed_as_transformers_does),
         cmocka_unit_test(declarations_that_cannot_be_written_are_refused_and_make_no_file),
+        cmocka_unit_test(an_index_that_cannot_be_removed_is_an_error),
         cmocka_unit_test(too_few_or_too_many_bytes_are_refused_and_leave_nothing),
         cmocka_unit_test(a_full_disk_leaves_no_shard_behind),
         cmocka_unit_test(every_malformed_header_is_refused_with_one_sentence),

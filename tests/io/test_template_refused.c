@@ -5,6 +5,8 @@
 
 #define NESTED "{% set n = namespace(a=[], b=[]) %}{% for i in range(500) %}{% set n.a = [n.a] %}{% set n.b = [n.b] %}{% endfor %}"
 
+#define PARENTHESES "(((((((((((((((((((((((((((((((((((((((("
+
 static const struct { const char *text, *message; } refused[] = {
     { "{{ 1 // 0 }}", "a division by zero" },
     { "{{ 1.5 / 0 }}", "a division by zero" },
@@ -46,6 +48,13 @@ static const struct { const char *text, *message; } refused[] = {
     { NESTED "{{ n.a == n.b }}", "values nested more than 400 deep are compared" },
     { NESTED "{{ n.a < n.b }}", "values nested more than 400 deep are compared" },
     { NESTED "{{ n.a }}", "what is printed is nested more than 400 deep" },
+    { "{{ a", "'{{' does not end" },
+    { "{{ " PARENTHESES PARENTHESES PARENTHESES "1 }}", "it is nested more than 100 deep" },
+    { "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "it is nested more than 400 deep" },
+    { "{% set n = namespace(a=[]) %}{% for i in range(40) %}{% set n.a = n.a + [range(100000) | list] %}{% endfor %}", "it takes more than 67108864 bytes" },
+    { "{% set a, b = [1] %}", "2 names are set to 1 values" },
+    { "{{ ','.join([1]) }}", "'join' needs texts, not a whole number" },
+    { "{{ 'a'.split('') }}", "what a text is split at must be a text that is not empty" },
     { "{{ 'a'.rsplit(none, 1) }}", "'rsplit' with a number of cuts needs a text to cut at" },
 };
 
@@ -72,8 +81,29 @@ static void each_refusal_has_its_message_and_its_line(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_template_of_more_than_a_mebibyte_is_not_read(void **state)
+{
+    enum { BYTES = (1 << 20) + 1 };
+    rp_ctx *ctx    = test_ctx(NULL);
+    char *text     = malloc(BYTES);
+    rp_template *t = NULL;
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'a', BYTES);
+    assert_int_equal(rp__template_new(ctx, "m", text, BYTES, &t), RP_ERR_FORMAT);
+    assert_string_equal(rp_error(ctx), "the chat template of 'm', line 1: it has 1048577 bytes; at most 1048576 are read");
+    assert_ok(ctx, rp__template_new(ctx, "m", text, BYTES - 1, &t));
+    rp__template_free(t);
+    free(text);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_refusal_has_its_message_and_its_line) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_refusal_has_its_message_and_its_line),
+        cmocka_unit_test(a_template_of_more_than_a_mebibyte_is_not_read),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

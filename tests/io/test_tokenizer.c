@@ -332,15 +332,21 @@ static void what_is_not_known_is_refused_by_name(void **state)
         { "{", RP_ERR_FORMAT, "line 1" },
         { "[]", RP_ERR_FORMAT, "not a JSON object" },
         { "{}", RP_ERR_FORMAT, "no model" },
-        { "{\"model\":{\"type\":\"WordLevel\",\"vocab\":[]}}", RP_ERR_UNSUPPORTED, "a model 'WordLevel'" },
+        { "{\"model\":{\"type\":\"WordLevel\",\"vocab\":[]}}", RP_ERR_UNSUPPORTED, "a model 'WordLevel' is not supported, only BPE, Unigram and WordPiece" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[],\"dropout\":0.1}}", RP_ERR_UNSUPPORTED, "dropout" },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", RP_ERR_FORMAT, "merge 0" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", RP_ERR_FORMAT,
+          "merge 0 ('a' with 'a') makes a token that the vocabulary does not have" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a x\"]}}", RP_ERR_FORMAT, "merge 0 names" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", RP_ERR_FORMAT, "merge 0 is not a pair" },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", RP_ERR_FORMAT, "id -1" },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", RP_ERR_FORMAT, "same id 0" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", RP_ERR_FORMAT, "token 'a' has id -1, outside 0 to 4194303" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", RP_ERR_FORMAT, "tokens 'a' and 'b' have the same id 0" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999999},\"merges\":[]}}", RP_ERR_FORMAT, "id 99999999999" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"x\"},\"merges\":[]}}", RP_ERR_FORMAT, "not an integer" },
+        { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0],[\"a\",0]]}}", RP_ERR_FORMAT, "token 'a' has ids 0 and 1" },
+        { "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AA!A\"}," BYTES "}", RP_ERR_FORMAT,
+          "a precompiled_charsmap is not base64 at character 2" },
+        { "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}," BYTES "}", RP_ERR_FORMAT,
+          "a precompiled_charsmap of 3 bytes has a trie of -1" },
         { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'UnicodeScripts'" },
         { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"ByteLevel\"}]}}",
           RP_ERR_UNSUPPORTED, "a pre-tokenizer 'ByteLevel' after ByteLevel" },
@@ -352,12 +358,12 @@ static void what_is_not_known_is_refused_by_name(void **state)
         { REGEX("\\\\bx"), RP_ERR_UNSUPPORTED, "'\\b'" },
         { REGEX("(a)\\\\1"), RP_ERR_UNSUPPORTED, "'\\1'" },
         { REGEX("\\\\p{Cn}"), RP_ERR_UNSUPPORTED, "the property '\\p{Cn}'" },
-        { REGEX("[a&&b]"), RP_ERR_UNSUPPORTED, "'&&'" },
+        { REGEX("[a&&b]"), RP_ERR_UNSUPPORTED, "the pattern '[a&&b]' uses '&&' in a class, which is not supported" },
         { REGEX("[[:alpha:]]"), RP_ERR_UNSUPPORTED, "a class inside a class" },
         { REGEX("[\\\\W]"), RP_ERR_UNSUPPORTED, "a negated set inside a class" },
         { REGEX("a{2}+"), RP_ERR_UNSUPPORTED, "a quantifier after" },
         { REGEX("[a"), RP_ERR_FORMAT, "a class without end" },
-        { REGEX("(a"), RP_ERR_FORMAT, "missing closing parenthesis" },
+        { REGEX("(a"), RP_ERR_FORMAT, "the pattern '(a' is malformed: missing closing parenthesis" },
     };
 
     for (int i = 0; i < RP_COUNT(cases); i++) {
@@ -580,6 +586,27 @@ static void what_is_exported_encodes_alike(void **state)
     test_ctx_free(ctx);
 }
 
+static void what_has_changed_since_it_was_read_is_not_exported(void **state)
+{
+    char folder[] = "/tmp/rp_tokenizer_XXXXXX", path[64], out[64], expected[160];
+    rp_ctx *ctx   = test_ctx(NULL);
+    rp_tokenizer *t;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    snprintf(out, sizeof out, "%s/out", folder);
+    assert_ok(ctx, rp__file_write(ctx, path, "{" MODEL "}", (int64_t)strlen("{" MODEL "}")));
+    t = load(ctx, folder);
+    assert_ok(ctx, rp__file_write(ctx, path, "{" MODEL " }", (int64_t)strlen("{" MODEL " }")));
+    assert_int_equal(rp__tokenizer_export(t, out), RP_ERR_IO);
+    snprintf(expected, sizeof expected, "'%s' has changed since it was read: what it was has to be put back", path);
+    assert_string_equal(rp_error(ctx), expected);
+    rp__tokenizer_free(t);
+    assert_ok(ctx, rp__remove_tree(ctx, folder));
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -604,6 +631,7 @@ int main(void)
         cmocka_unit_test(a_long_run_of_spaces_stays_within_the_limit_of_steps),
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaks_nothing),
         cmocka_unit_test(what_is_exported_encodes_alike),
+        cmocka_unit_test(what_has_changed_since_it_was_read_is_not_exported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,50 @@ static void gguf_tokenizers_that_are_not_known_are_refused_by_name(void **state)
     test_ctx_free(ctx);
 }
 
+static void lists_that_do_not_fit_each_other_are_refused(void **state)
+{
+    static const char *const tokens[] = { "<s>", "a", "b", "a" }, *const merges[] = { "a b" };
+    static const int32_t types[]      = { 3, 1, 1, 1 };
+    static const struct { small_words words; const char *says; } cases[] = {
+        { { .n_tokens = 0, .n_types = 1 }, "cannot read 't.gguf': the tokenizer has no tokens" },
+        { { .tokens = tokens, .n_tokens = 3, .n_types = 4 }, "cannot read 't.gguf': 3 tokens have 4 types" },
+        { { .tokens = tokens, .n_tokens = 3, .n_scores = 2 }, "cannot read 't.gguf': 3 tokens have 2 scores" },
+        { { .tokens = tokens, .n_tokens = 3 }, "cannot read 't.gguf': the tokenizer has no merges" },
+        { { .tokens = tokens, .n_tokens = 4, .merges = merges, .n_merges = 1 }, "cannot read 't.gguf': token 3 ('a') comes twice or is not UTF-8" },
+    };
+    rp_ctx *ctx  = test_ctx(NULL);
+    json_t *root = NULL, *config = NULL;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        small_words w = cases[i].words;
+        w.model       = "gpt2";
+        w.pre         = "gpt-2";
+        w.types       = types;
+        assert_int_equal(small_gguf_of(ctx, &w, &root, &config), RP_ERR_FORMAT);
+        assert_string_equal(rp_error(ctx), cases[i].says);
+        assert_null(root);
+    }
+    test_ctx_free(ctx);
+}
+
+static void more_merges_than_there_can_be_tokens_are_refused(void **state)
+{
+    rp_ctx *ctx         = test_ctx(NULL);
+    const char **merges = malloc(RP_MAX_TOKENS * sizeof *merges);
+    json_t *root = NULL, *config = NULL;
+
+    (void)state;
+    assert_non_null(merges);
+    for (int i = 0; i < RP_MAX_TOKENS; i++) merges[i] = "";
+    small_words w = { .model = "gpt2", .tokens = (const char *const[]){ "a" }, .n_tokens = 1, .types = (int32_t[]){ 1 }, .merges = merges,
+                      .n_merges = RP_MAX_TOKENS };
+    assert_int_equal(small_gguf_of(ctx, &w, &root, &config), RP_ERR_FORMAT);
+    assert_string_equal(rp_error(ctx), "cannot read 't.gguf': 1 tokens and 4194304 merges are too many");
+    free(merges);
+    test_ctx_free(ctx);
+}
+
 static void added_tokens_take_the_white_space_that_those_of_their_model_do(void **state)
 {
     enum { S, A, SPACE, END, MASK };
@@ -112,7 +156,7 @@ static void added_tokens_take_the_white_space_that_those_of_their_model_do(void 
     for (int i = 0; i < RP_COUNT(cases); i++) {
         json_t *root = NULL, *config = NULL;
         rp_tokenizer *t = NULL;
-        small_words w   = { cases[i].architecture, "gpt2", cases[i].pre, tokens, NULL, (int32_t[]){ 3, 1, 1, 3, 3, 4 }, RP_COUNT(tokens), 0 };
+        small_words w   = { cases[i].architecture, "gpt2", cases[i].pre, tokens, tokens, (int32_t[]){ 3, 1, 1, 3, 3, 4 }, RP_COUNT(tokens), 0, 0, 0 };
         assert_ok(ctx, small_gguf_of(ctx, &w, &root, &config));
         assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
         assert_ids(ctx, t, cases[i].text, cases[i].ids, cases[i].n);
@@ -129,6 +173,8 @@ int main(void)
         cmocka_unit_test(pre_tokenizers_that_gguf_names_are_those_of_the_models),
         cmocka_unit_test(every_kind_that_gguf_may_name_can_be_built),
         cmocka_unit_test(gguf_tokenizers_that_are_not_known_are_refused_by_name),
+        cmocka_unit_test(lists_that_do_not_fit_each_other_are_refused),
+        cmocka_unit_test(more_merges_than_there_can_be_tokens_are_refused),
         cmocka_unit_test(added_tokens_take_the_white_space_that_those_of_their_model_do),
     };
 

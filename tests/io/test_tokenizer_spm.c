@@ -56,7 +56,7 @@ static void models_of_sentencepiece_that_are_not_known_are_refused(void **state)
         { CASE(PIECES "\x1a\x02\x28\0"), RP_ERR_UNSUPPORTED, "marks spaces behind words, or not at all" },
         { CASE(PIECES "\x12\x02\x18\x02"), RP_ERR_UNSUPPORTED, "a SentencePiece BPE that normalizes" },
         { CASE(PIECES PIECES), RP_ERR_FORMAT, "<unk>" },
-        { CASE(PIECES "\x1a\x03\x12\x01x"), RP_ERR_FORMAT, "charsmap" },
+        { CASE(PIECES "\x1a\x03\x12\x01x"), RP_ERR_FORMAT, "a precompiled_charsmap of 1 bytes has a trie of -1" },
     };
     rp_ctx *ctx = test_ctx(NULL);
 
@@ -89,8 +89,10 @@ static rp_status load_beside(rp_ctx *ctx, const char *folder, const char *name, 
 
 static void tokens_beside_a_model_that_would_get_other_ids_are_refused(void **state)
 {
-    char folder[] = "/tmp/rp_spm_XXXXXX", path[64];
+    char folder[] = "/tmp/rp_spm_XXXXXX", path[64], expected[160];
     rp_ctx *ctx   = test_ctx(NULL);
+    rp_bytes longer = { 0 };
+    rp_tokenizer *t;
     char *text    = NULL;
     int64_t bytes = 0;
 
@@ -106,6 +108,17 @@ static void tokens_beside_a_model_that_would_get_other_ids_are_refused(void **st
     assert_int_equal(load_beside(ctx, folder, "added_tokens.json", "{\"<pad>\":9}"), RP_ERR_UNSUPPORTED);
     assert_non_null(strstr(rp_error(ctx), "tokenizer.json"));
     assert_int_equal(load_beside(ctx, folder, "tokenizer_config.json", "[]"), RP_ERR_FORMAT);
+    snprintf(expected, sizeof expected, "cannot read 'tokenizer_config.json' beside '%s': it is no object", path);
+    assert_string_equal(rp_error(ctx), expected);
+    assert_ok(ctx, rp__tokenizer_load(ctx, folder, &t));
+    assert_ok(ctx, rp__bytes_push(ctx, &longer, text, bytes));
+    assert_ok(ctx, rp__bytes_push(ctx, &longer, "\x78", 2));      /* a field that nobody knows */
+    assert_ok(ctx, rp__file_write(ctx, path, longer.at, longer.n));
+    assert_int_equal(rp__tokenizer_export(t, folder), RP_ERR_IO);
+    snprintf(expected, sizeof expected, "'tokenizer.model' in '%s' has changed since it was read: what it was has to be put back", folder);
+    assert_string_equal(rp_error(ctx), expected);
+    rp__tokenizer_free(t);
+    rp__release(longer.at);
     rp__release(text);
     assert_ok(ctx, rp__remove_tree(ctx, folder));
     test_ctx_free(ctx);
