@@ -14,6 +14,11 @@ get leads-out-absolute
 get terminal
 get no-json
 get no-list
+get nameless
+get crowded
+get no-map
+get cut-map
+rm -rf here
 get deep
 get down --retries 1
 ls

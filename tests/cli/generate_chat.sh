@@ -8,3 +8,5 @@ cmp asked written && test -s asked && echo 'the template is what a user would ha
 reprise generate m -p "$(printf 'A\377')" --chat; echo $?
 echo "{{ raise_exception('no ' + messages[0]['content']) }}" >m/chat_template.jinja
 reprise generate m -p 'ABC' --chat; echo $?
+printf '{# nothing #}' >m/chat_template.jinja
+reprise generate m -p 'ABC' --chat; echo $?

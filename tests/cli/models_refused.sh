@@ -23,3 +23,6 @@ reprise eval empty --data text
 echo "exit $?"
 reprise generate model --prompt a
 echo "exit $?"
+reprise train recipe.yaml model.path=made/final lora.rank=1 output_dir=adapted "$@" 2>/dev/null
+reprise train recipe.yaml model.path=adapted/final lora.rank=2 "$@"
+echo "exit $?"

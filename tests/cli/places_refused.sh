@@ -20,6 +20,13 @@ exits reprise inspect folder
 exits reprise view folder -o folder
 exits reprise view folder -o nowhere/page.html
 ls -A . folder
+# A folder that somebody else may write into.
+mkdir closed
+chmod 555 closed
+case $(id -u) in
+0) exits setpriv --reuid 65534 --clear-groups -- reprise train "$@" output_dir=closed ;;
+*) exits reprise train "$@" output_dir=closed ;;
+esac
 # A folder's name is the same with a slash behind it.
 reprise train "$@" output_dir=folder/run// 2>err
 tail -1 err

@@ -151,7 +151,7 @@ static void a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too(void **
 
     assert_ok(ctx, rp__comm_shapes(ctx, 0, 2, &comm));
     assert_int_equal(rp__comm_gather(ctx, comm, NULL, NULL, part, 2, &request), RP_ERR_UNSUPPORTED);
-    assert_non_null(strstr(rp_error(ctx), "2147483648"));
+    assert_string_equal(rp_error(ctx), "a message of 2147483648 elements is more than MPI counts (2147483647)");
     part[1].count--;
     assert_ok(ctx, rp__comm_gather(ctx, comm, NULL, NULL, part, 2, &request));
     rp__comm_close(comm);
@@ -187,6 +187,54 @@ static void nobody_tells_the_colors_of_ranks_only_thought_of(void **state)
 
     assert_ok(ctx, rp__comm_shapes(ctx, 1, 4, &whole));
     assert_int_equal(rp__comm_split(ctx, whole, 0, &part), RP_ERR_UNSUPPORTED);
+    assert_string_equal(rp_error(ctx), "nobody tells the colors of ranks that are only thought of");
+    rp__comm_close(whole);
+}
+
+/* ---- a library that fails ---- */
+
+static bool split_nothing(const rp_engine_group *whole, int color, rp_engine_group *out, char *why)
+{
+    (void)whole, (void)color, (void)out;
+    snprintf(why, RP_ENGINE_WHY_CHARS, "no memory for a group");
+    return false;
+}
+
+static bool gather_later(const rp_engine_group *g, const void *mine, void *all, rp_engine_parts parts, int elem_bytes, rp_engine_request *request,
+                         bool *done, char *why)
+{
+    (void)g, (void)mine, (void)all, (void)parts, (void)elem_bytes, (void)request, (void)why;
+    *done = false;
+    return true;
+}
+
+static bool test_nothing(rp_engine_request *request, bool *done, char *why)
+{
+    (void)request, (void)done;
+    snprintf(why, RP_ENGINE_WHY_CHARS, "the other end has gone");
+    return false;
+}
+
+static void what_the_library_says_of_its_failure_is_told(void **state)
+{
+    (void)state;
+    rp_engine fails = rp__engine_shapes;
+    rp_comm *whole, *part = NULL;
+    rp_comm_request request = { 0 };
+    rp_comm_part parts[4]   = { { 0, 1 }, { 1, 1 }, { 2, 1 }, { 3, 1 } };
+
+    fails.split  = split_nothing;
+    fails.gather = gather_later;
+    fails.test   = test_nothing;
+    assert_ok(ctx, rp__comm_shapes(ctx, 1, 4, &whole));
+    whole->engine = &fails;
+    assert_int_equal(rp__comm_split(ctx, whole, 0, &part), RP_ERR_BACKEND);
+    assert_string_equal(rp_error(ctx), "cannot split 4 ranks: no memory for a group");
+    assert_null(part);
+    assert_ok(ctx, rp__comm_gather(ctx, whole, NULL, NULL, parts, 4, &request));
+    assert_int_equal(rp__comm_wait(ctx, whole, &request, "a gather"), RP_ERR_BACKEND);
+    assert_string_equal(rp_error(ctx), "a gather failed: the other end has gone");
+    whole->engine = &rp__engine_shapes;
     rp__comm_close(whole);
 }
 
@@ -252,6 +300,7 @@ int main(void)
         cmocka_unit_test(a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too),
         cmocka_unit_test(blocks_and_lines_across_are_where_the_drawing_has_them),
         cmocka_unit_test(nobody_tells_the_colors_of_ranks_only_thought_of),
+        cmocka_unit_test(what_the_library_says_of_its_failure_is_told),
         cmocka_unit_test(a_rank_ends_all_when_its_launcher_has_read_what_it_said),
         cmocka_unit_test(each_allocation_may_fail),
     };

@@ -1,6 +1,8 @@
 /* Claims about who has started a process: what mpirun and Slurm tell in its environment, as Open MPI 4.1, MPICH 4.0 and Slurm 22.05 tell it. */
 #include "rp_test.h"
 
+#include <pthread.h>
+
 #include "comm/inside.h"
 
 static rp_ctx *ctx;
@@ -128,6 +130,64 @@ static void of_another_pmix_inside_a_lone_task_slurm_tells_no_number(void **stat
     expect_rank(2, -1);
 }
 
+/* ---- a job that cannot be joined ---- */
+
+static void a_name_that_no_path_can_be_is_refused(void **state)
+{
+    (void)state;
+    static char name[8192];
+    const rp_engine *engine;
+    rp_engine_group job;
+
+    memset(name, 'a', sizeof name - 1);
+    TELL({ "OMPI_COMM_WORLD_RANK", "0" }, { "OMPI_COMM_WORLD_SIZE", "2" }, { "REPRISE_MPI", name });
+    assert_int_equal(rp__engine_load(ctx, &engine, &job), RP_ERR_BACKEND);
+    assert_string_equal(rp_error(ctx), "REPRISE_MPI is too long for a path");
+}
+
+static void a_job_without_a_module_beside_the_program_is_told_where_one_is_built(void **state)
+{
+    (void)state;
+    const rp_engine *engine;
+    rp_engine_group job;
+
+    TELL({ "OMPI_COMM_WORLD_RANK", "0" }, { "OMPI_COMM_WORLD_SIZE", "2" });
+    assert_int_equal(rp__engine_load(ctx, &engine, &job), RP_ERR_BACKEND);
+    assert_string_equal(rp_error(ctx), "cannot join the MPI job that has started this process: 'reprise-openmpi.so' is not beside the program; it is "
+                                       "built where Open MPI is (package libopenmpi-dev), or REPRISE_MPI names it");
+}
+
+static void an_mpi_that_does_not_start_says_why(void **state)
+{
+    (void)state;
+    rp_comm *comm = NULL;
+
+    TELL({ "OMPI_COMM_WORLD_RANK", "0" }, { "OMPI_COMM_WORLD_SIZE", "2" }, { "REPRISE_MPI", FAILING_ENGINE });
+    assert_int_equal(rp__comm_open(ctx, NULL, &comm), RP_ERR_BACKEND);
+    assert_string_equal(rp_error(ctx), "cannot start MPI: there is no network");
+    assert_null(comm);
+}
+
+/* A stack that no machine has room for. */
+static void a_thread_that_cannot_start_is_told(void **state)
+{
+    (void)state;
+    pthread_attr_t usual, vast;
+    rp_comm *comm = NULL;
+
+    TELL({ "OMPI_COMM_WORLD_RANK", "0" }, { "OMPI_COMM_WORLD_SIZE", "2" }, { "REPRISE_MPI", FAILING_ENGINE });
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_attr_init(&vast), 0);
+    assert_int_equal(pthread_attr_setstacksize(&vast, (size_t)1 << 60), 0);
+    assert_int_equal(pthread_setattr_default_np(&vast), 0);
+    rp_status status = rp__comm_open(ctx, NULL, &comm);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    assert_int_equal(status, RP_ERR_BACKEND);
+    assert_string_equal(rp_error(ctx), "cannot start a thread: Resource temporarily unavailable");
+    pthread_attr_destroy(&usual);
+    pthread_attr_destroy(&vast);
+}
+
 /* ---- nobody's rank ---- */
 
 static void a_batch_script_is_alone(void **state)
@@ -166,6 +226,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(of_mpich_in_an_allocation_whose_default_is_pmix_its_own_word_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(of_mpirun_inside_a_lone_task_its_own_word_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(of_another_pmix_inside_a_lone_task_slurm_tells_no_number, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_name_that_no_path_can_be_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_without_a_module_beside_the_program_is_told_where_one_is_built, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_mpi_that_does_not_start_says_why, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_thread_that_cannot_start_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_batch_script_is_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lone_task_is_alone_whatever_mpi_slurm_speaks, setup, teardown),
         cmocka_unit_test_setup_teardown(tasks_that_no_mpi_joins_are_counted, setup, teardown),

@@ -43,6 +43,7 @@ static const struct { const char *text, *message; } refused[] = {
     { "{{ 'a' < 3 }}", "a text and a whole number have no order" },
     { "{% for a in 3 %}{% endfor %}", "a whole number cannot be gone over" },
     { "{{ range(200000) }}", "a range has more than 100000 numbers" },
+    { "{{ range | tojson }}", "a function cannot be written as JSON" },
     { "{{ [range] }}", "a function cannot be printed" },
     { "{{ strftime_now('%Y' * 200) }}", "the format of a date has more than 127 bytes" },
     { NESTED "{{ n.a == n.b }}", "values nested more than 400 deep are compared" },

@@ -347,6 +347,8 @@ static void what_is_not_known_is_refused_by_name(void **state)
           "a precompiled_charsmap is not base64 at character 2" },
         { "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}," BYTES "}", RP_ERR_FORMAT,
           "a precompiled_charsmap of 3 bytes has a trie of -1" },
+        { "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"BAAAAAAAAAD/\"}," BYTES "}", RP_ERR_FORMAT,
+          "a precompiled_charsmap has texts that are not UTF-8" },
         { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'UnicodeScripts'" },
         { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"ByteLevel\"}]}}",
           RP_ERR_UNSUPPORTED, "a pre-tokenizer 'ByteLevel' after ByteLevel" },
@@ -491,6 +493,28 @@ static void a_text_has_so_many_steps_however_many_matches(void **state)
 }
 
 /* Places before a match cost as much as the match: a search that finds nothing pays at each. */
+/* An alternative within a repetition is remembered for each character, in a stack of some mebibytes. */
+static void a_match_that_its_stack_does_not_hold_is_refused(void **state)
+{
+    enum { LENGTH = 1 << 20 };
+    static const char text[] = "(?:a|b)*[cd]";
+    rp_ctx *ctx    = test_ctx(NULL);
+    char *all      = malloc(LENGTH);
+    rp_pattern *p  = NULL;
+    int64_t start, end;
+
+    (void)state;
+    assert_non_null(all);
+    memset(all, 'a', LENGTH);
+    assert_ok(ctx, rp__pattern_new(ctx, text, (int64_t)strlen(text), 0, &p));
+    rp__pattern_begin(p);
+    assert_int_equal(rp__pattern_next(p, all, LENGTH, false, 0, &start, &end), RP_ERR_UNSUPPORTED);
+    assert_string_equal(rp_error(ctx), "its pattern cannot be matched against this text: JIT stack limit reached");
+    rp__pattern_free(p);
+    free(all);
+    test_ctx_free(ctx);
+}
+
 static void a_search_that_finds_nothing_shares_the_steps_too(void **state)
 {
     (void)state;
@@ -627,6 +651,7 @@ int main(void)
         cmocka_unit_test(bytes_without_a_token_are_unk_or_nothing),
         cmocka_unit_test(a_piece_without_end_takes_time_and_memory_in_proportion),
         cmocka_unit_test(a_text_has_so_many_steps_however_many_matches),
+        cmocka_unit_test(a_match_that_its_stack_does_not_hold_is_refused),
         cmocka_unit_test(a_search_that_finds_nothing_shares_the_steps_too),
         cmocka_unit_test(a_long_run_of_spaces_stays_within_the_limit_of_steps),
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaks_nothing),

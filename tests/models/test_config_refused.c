@@ -46,7 +46,8 @@ static void each_wrong_field_is_named(void **state)
     assert_refused("{" LLAMA ", 'rms_norm_eps': true}", RP_ERR_CONFIG, "'rms_norm_eps' is true");
     assert_refused("{" LLAMA ", 'tie_word_embeddings': 1}", RP_ERR_CONFIG, "'tie_word_embeddings' is 1, expected true or false");
     assert_refused("{" LLAMA ", 'hidden_act': 'mish'}", RP_ERR_UNSUPPORTED, "'hidden_act' is \"mish\"; these are honoured: silu, swish");
-    assert_refused("{" LLAMA ", 'eos_token_id': '</s>'}", RP_ERR_CONFIG, "'eos_token_id' is \"</s>\"");
+    assert_refused("{" LLAMA ", 'eos_token_id': '</s>'}", RP_ERR_CONFIG,
+                   "'eos_token_id' is \"</s>\", expected the id of a token, a list of them, or null");
     assert_refused("{" LLAMA ", 'eos_token_id': 4294967296}", RP_ERR_CONFIG, "'eos_token_id' is 4294967296");
     assert_refused("{" LLAMA ", 'num_key_value_heads': 3}", RP_ERR_CONFIG, "not a multiple of 'num_key_value_heads' 3");
     assert_refused("{" LLAMA ", 'head_dim': 9}", RP_ERR_CONFIG, "heads of 9 elements");
@@ -89,7 +90,8 @@ static void unknown_family_is_named_with_those_there_are(void **state)
 static void wrong_rope_is_named(void **state)
 {
     (void)state;
-    assert_refused(ROPE("{'rope_type': 'dynamic', 'factor': 4}"), RP_ERR_UNSUPPORTED, "'rope_scaling.rope_type' is \"dynamic\"");
+    assert_refused(ROPE("{'rope_type': 'dynamic', 'factor': 4}"), RP_ERR_UNSUPPORTED,
+                   "'rope_scaling.rope_type' is \"dynamic\"; these are honoured: default, linear, llama3, yarn, longrope");
     assert_refused(ROPE("{'rope_type': 'yarn'}"), RP_ERR_CONFIG, "'rope_scaling.factor' is missing, rope type 'yarn' needs it");
     assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4, 'beta_fast': 0}"), RP_ERR_CONFIG, "'rope_scaling.beta_fast' is 0");
     assert_refused(ROPE("{'rope_type': 'yarn', 'factor': 4, 'truncate': 1}"), RP_ERR_CONFIG, "'rope_scaling.truncate' is 1, expected true or false");

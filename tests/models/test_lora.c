@@ -231,10 +231,23 @@ static void what_is_trained_whole_is_a_module_that_peft_can_name(void **state)
 {
     (void)state;
     assert_not_whole("llama_bias", "*.k.bias", RP_ERR_MATCH, "'layers.0.attn.k.bias' is to be trained whole beside adapters, and 'layers.0.attn.k.weight' is not");
-    assert_not_whole("mixtral", "layers.0.mlp.experts", RP_ERR_UNSUPPORTED, "weights of experts");
+    assert_not_whole("mixtral", "layers.0.mlp.experts", RP_ERR_UNSUPPORTED, "', weights of experts, is not trained whole beside adapters");
     assert_not_whole("bert", "tok_embeddings", RP_ERR_UNSUPPORTED, "of an encoder");
     assert_not_whole("smollm2", "layers.7", RP_ERR_MATCH, "nothing to train whole beside adapters is called 'layers.7'");
     assert_not_whole("smollm2", "attn.q", RP_ERR_MATCH, "nothing to train whole beside adapters is called 'attn.q'");
+}
+
+static void freezing_what_is_not_there_is_refused(void **state)
+{
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_model *m  = fresh(ctx, "smollm2", &(rp_adapter_config){ .n_modules = 0 });
+    const char *const globs[] = { "layers.0", "layers.7" };
+
+    (void)state;
+    assert_int_equal(rp__model_freeze(m, 2, globs), RP_ERR_MATCH);
+    assert_string_equal(rp_error(ctx), "freeze: 'layers.7' matches no parameter");
+    rp__model_free(m);
+    test_ctx_free(ctx);
 }
 
 /* Each linear layer of each family runs its adapter, and has a name that peft would know it by. */
@@ -287,6 +300,7 @@ int main(void)
         cmocka_unit_test(any_allocation_of_the_first_magnitudes_may_fail),
         cmocka_unit_test(names_are_paths_their_ends_globs_or_all),
         cmocka_unit_test(what_is_trained_whole_is_a_module_that_peft_can_name),
+        cmocka_unit_test(freezing_what_is_not_there_is_refused),
         cmocka_unit_test(every_family_is_adapted_written_and_read),
     };
 

@@ -187,12 +187,34 @@ static void what_peft_would_compute_otherwise_is_refused_by_name(void **state)
     assert_refused("base_model_name_or_path", json_string("someone/some-model"), "is of the model 'someone/some-model', which is not here");
 }
 
+static void a_file_without_adapters_is_refused(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    char base[RP_GOLDEN_PATH], expected[256];
+    rp_model_files *files;
+    rp_report report;
+
+    copy_into(ctx, &dir, "smollm2", "adapter_config.json");
+    temp_write(&dir, "adapter_model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, golden_path(base, "models/smollm2"), NULL, &report, &files));
+    assert_int_equal(rp__model_files_adapter(files, dir.path), RP_ERR_FORMAT);
+    snprintf(expected, sizeof expected, "'%s/adapter_model.safetensors' holds no adapter", dir.path);
+    assert_string_equal(rp_error(ctx), expected);
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void an_adapter_of_another_rank_than_it_says_is_refused(void **state)
 {
     (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();
-    char folder[RP_GOLDEN_PATH], base[RP_GOLDEN_PATH];
+    char folder[RP_GOLDEN_PATH], base[RP_GOLDEN_PATH], expected[2 * RP_GOLDEN_PATH];
     rp_model_config model;
     rp_model_files *files;
     rp_report report;
@@ -207,6 +229,8 @@ static void an_adapter_of_another_rank_than_it_says_is_refused(void **state)
     assert_ok(ctx, rp__model_files_open(ctx, golden_path(base, "models/smollm2"), NULL, &report, &files));
     assert_ok(ctx, rp__model_files_adapter(files, dir.path));
     assert_int_equal(rp__model_files_adapter(files, dir.path), RP_ERR_CONFIG);
+    snprintf(expected, sizeof expected, "cannot put the adapter '%s' beside '%s': there is another", dir.path, base);
+    assert_string_equal(rp_error(ctx), expected);
     assert_ok(ctx, rp__model_files_config(files, &model));
     assert_ok(ctx, rp__model_build(ctx, &model, RP_F32, &m));
     assert_int_equal(rp__model_load(m, files), RP_ERR_SHAPE);
@@ -254,6 +278,7 @@ int main(void)
         cmocka_unit_test(an_adapter_that_is_read_and_written_is_the_file_peft_wrote),
         cmocka_unit_test(an_exported_model_has_its_adapters_added_in),
         cmocka_unit_test(what_peft_would_compute_otherwise_is_refused_by_name),
+        cmocka_unit_test(a_file_without_adapters_is_refused),
         cmocka_unit_test(an_adapter_of_another_rank_than_it_says_is_refused),
         cmocka_unit_test(any_allocation_of_reading_and_writing_an_adapter_may_fail),
     };

@@ -69,6 +69,8 @@ static void every_refused_case_has_the_message_that_is_recorded(void **state)
 #define I(...) { RP_I32, RP_COUNT(((int64_t[]){ __VA_ARGS__ })), { __VA_ARGS__ } }
 
 static const struct { const char *op; int n_in; rp_meta in[RP_MAX_IN]; const void *attr; rp_status status; const char *message; } calls[] = {
+    { "split", 1, { F(2, 6) }, &(rp_attr_split){ .dim = 1, .n = 3, .length = { 4, 3, 1 } }, RP_ERR_SHAPE,
+      "split: lengths up to 1 add up to more than dimension 1 of fp32 [2, 6]" },
     { "attention", 2, { F(1, 2, 2, 4), F(1, 2, 2, 4) }, &(rp_attr_attention){ .scale = 1 }, RP_ERR_ARG, "attention: q, k and v are needed" },
     { "attention", 3, { F(1, 2, 2, 4), H(1, 2, 2, 4), F(1, 2, 2, 4) }, &(rp_attr_attention){ .scale = 1 }, RP_ERR_DTYPE,
       "attention: inputs are fp32 [1, 2, 2, 4] and bf16 [1, 2, 2, 4], expected one floating dtype" },

@@ -174,6 +174,7 @@ static void shapes_alone_have_nothing_to_time(void **state)
     rows r;
 
     assert_int_equal(run(ctx, "rmsnorm", 1, &r, &c), RP_ERR_STATE);
+    assert_string_equal(rp_error(ctx), "a context of shapes alone has nothing to time");
     assert_int_equal(r.n, 0);
     test_ctx_free(ctx);
 }

@@ -2,6 +2,9 @@
 #include "byte_data.h"
 #include "temp.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 static void wrong_files_are_named_with_their_place(void **state)
 {
     (void)state;
@@ -86,8 +89,15 @@ static void wrong_keys_and_too_little_data_say_what_to_change(void **state)
     c = config_of(path, "text");
     c.scratch_dir = "/nowhere";
     refuse(ctx, &c, RP_ERR_IO, "cannot make a temporary file for tokens in '/nowhere': No such file or directory");
+    c = config_of(path, "jsonl");
+    c.column = NULL;
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset.column is not set");
     rp_data_source s = source_of(ctx);
     rp_data *d       = NULL;
+    s.vocab          = 0;
+    c                = config_of(path, "text");
+    assert_int_equal(rp__data_open(ctx, "dataset", &c, &s, &d), RP_ERR_CONFIG);
+    assert_string_equal(rp_error(ctx), "a vocabulary of 0 ids is not supported");
     s.vocab          = 100;
     c                = config_of(path, "text");
     assert_int_equal(rp__data_open(ctx, "dataset", &c, &s, &d), RP_ERR_CONFIG);
@@ -136,6 +146,58 @@ static void files_that_change_during_a_run_are_not_noticed_and_nothing_stays_beh
     test_ctx_free(ctx);
 }
 
+static void a_disk_without_room_for_tokens_is_told(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_data_config c = config_of(temp_text(&dir, "a", "abcdefgh"), "text");
+    struct rlimit old;
+
+    c.scratch_dir = dir.path;
+    getrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, old.rlim_max }), 0);
+    refuse(ctx, &c, RP_ERR_IO, "cannot write the temporary file of tokens at byte 0: File too large");
+    setrlimit(RLIMIT_FSIZE, &old);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* Files without a name that this process has open in the folder become empty. */
+static int empty_scratch(const temp_dir *dir)
+{
+    char link[64], path[512];
+    int n = 0;
+
+    for (int fd = 3; fd < 64; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t bytes = readlink(link, path, sizeof path - 1);
+        if (bytes <= 0 || strncmp(path, dir->path, strlen(dir->path))) continue;
+        assert_int_equal(ftruncate(fd, 0), 0);
+        n++;
+    }
+    return n;
+}
+
+static void tokens_that_are_gone_from_the_temporary_file_are_told(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_data_config c = config_of(temp_text(&dir, "a", "abcdefgh"), "text");
+    rp_data_batch b;
+
+    c.scratch_dir = dir.path;
+    rp_data *d    = open_data(ctx, &c);
+    assert_in_range(empty_scratch(&dir), 1, 2);
+    assert_int_equal(rp__data_batch(d, 0, 0, &b), RP_ERR_IO);
+    assert_string_equal(rp_error(ctx), "cannot read the temporary file of tokens at byte 0: it ends there");
+    rp__data_close(d);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void failing_allocations_leave_nothing_behind(void **state)
 {
     (void)state;
@@ -167,6 +229,8 @@ int main(void)
         cmocka_unit_test(wrong_keys_and_too_little_data_say_what_to_change),
         cmocka_unit_test(the_hash_tells_other_data),
         cmocka_unit_test(files_that_change_during_a_run_are_not_noticed_and_nothing_stays_behind),
+        cmocka_unit_test(a_disk_without_room_for_tokens_is_told),
+        cmocka_unit_test(tokens_that_are_gone_from_the_temporary_file_are_told),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

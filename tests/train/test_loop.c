@@ -447,6 +447,37 @@ static void a_loss_that_is_not_finite_ends_the_run_and_names_the_state_kept(void
     free(m.text);
 }
 
+static void scale(const run *r, const char *path, double by)
+{
+    const rp_param *p = rp__model_find_param(rp__trainer_model(r->trainer), path);
+    int64_t n         = rp_meta_elems(&p->tensor->m);
+    double *values    = malloc((size_t)n * sizeof *values);
+
+    assert_ok(r->ctx, rp_tensor_read(p->tensor, values, n));
+    for (int64_t i = 0; i < n; i++) values[i] *= by;
+    assert_ok(r->ctx, rp_tensor_write(p->tensor, values, n));
+    free(values);
+}
+
+/* Values that attention adds up and its output makes small again have a gradient that floats do not hold. */
+static void a_gradient_that_is_not_finite_ends_the_run(void **state)
+{
+    (void)state;
+    static const char *const ways[] = { "clip_grad_norm=1", "grad_dtype=null" };
+
+    for (int way = 0; way < RP_COUNT(ways); way++) {
+        run r = run_open(&dir, "llama", way ? "out1" : "out0", RUN(ways[way]));
+        rp_metrics line;
+        assert_ok(r.ctx, r.status);
+        scale(&r, "layers.1.attn.v.weight", 1e30);
+        scale(&r, "layers.1.attn.output.weight", 1e-30);
+        scale(&r, "norm.weight", 1e12);
+        assert_int_equal(rp__trainer_step(r.trainer, &line), RP_ERR_NONFINITE);
+        assert_string_equal(rp_error(r.ctx), "grad_norm of step 1 is inf; no state was saved");
+        run_close(&r);
+    }
+}
+
 static void a_loss_is_looked_at_before_it_touches_a_parameter(void **state)
 {
     (void)state;
@@ -532,6 +563,7 @@ int main(void)
         TEST(a_folder_that_holds_a_run_is_refused_unless_resumed),
         TEST(a_limit_below_what_the_step_reserves_is_refused_before_anything_is_written),
         TEST(a_loss_that_is_not_finite_ends_the_run_and_names_the_state_kept),
+        TEST(a_gradient_that_is_not_finite_ends_the_run),
         TEST(a_loss_is_looked_at_before_it_touches_a_parameter),
         TEST(a_signal_ends_the_run_after_its_step_with_a_state),
         TEST(there_is_no_training_on_shapes_alone),

@@ -129,6 +129,19 @@ static void another_recipe_or_other_data_is_not_resumed(void **state)
     assert_not_resumed("the tokens of 'dataset' have changed since", RUN("resume=auto"));
 }
 
+static void a_state_of_another_seed_than_its_recipe_is_not_resumed(void **state)
+{
+    (void)state;
+    const char *path;
+
+    run_part("out", 4, true, RUN(NULL));
+    path         = temp_path(&dir, "out/state/step-4/state.json");
+    json_t *root = read_state_index(path);
+    json_object_set_new(root, "seed", json_string("0000000000000005"));
+    write_state_index(path, root);
+    assert_not_resumed("/out/state/step-4': its seed is 5, this run's 3", RUN("resume=auto"));
+}
+
 static void a_damaged_state_is_passed_over_with_a_note(void **state)
 {
     (void)state;
@@ -246,6 +259,7 @@ int main(void)
         TEST(a_finished_run_that_is_resumed_makes_final_anew),
         TEST(resume_auto_in_an_empty_folder_starts_a_run),
         TEST(another_recipe_or_other_data_is_not_resumed),
+        TEST(a_state_of_another_seed_than_its_recipe_is_not_resumed),
         TEST(a_damaged_state_is_passed_over_with_a_note),
         TEST(a_state_of_more_ranks_is_resumed_where_the_global_batch_is_the_same),
     };

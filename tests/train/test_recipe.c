@@ -103,6 +103,8 @@ static void wrong_values_are_told_with_what_is_wanted(void **state)
                  "r.yaml:2: 'batch_size' wants a whole number from 1 to 1048576, not the quoted text '2'");
     assert_error(MODEL "optimizer: {betas: [0.9, 1]}\n", NULL,
                  "r.yaml:2: 'optimizer.betas' wants a list of two numbers from 0 and below 1, not [0.9, 1]");
+    assert_error(MODEL "dist: {modules_to_wrap: [Linera]}\n", NULL,
+                 "r.yaml:2: 'dist.modules_to_wrap': unknown module type 'Linera' (did you mean 'Linear'?)");
     assert_error(MODEL "optimizer: {eps: 0}\n", NULL, "r.yaml:2: 'optimizer.eps' wants a number above 0, not '0'");
     assert_error(MODEL "optimizer: {lr: nan}\n", NULL, "r.yaml:2: 'optimizer.lr' wants a number from 0, not 'nan'");
     assert_error(MODEL "seed: 18446744073709551615\n", NULL,

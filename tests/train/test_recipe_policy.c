@@ -171,6 +171,8 @@ static void foreign_keys_are_translated_and_told(void **state)
     }
 }
 
+#define MLPS "mlp, mlp, mlp, mlp, mlp, "
+
 static void foreign_keys_without_equivalent_are_errors(void **state)
 {
     (void)state;
@@ -195,6 +197,7 @@ static void foreign_keys_without_equivalent_are_errors(void **state)
           "r.yaml:2: 'recompute_granularity: full' needs 'recompute_method' and 'recompute_num_layers'" },
         { "recompute_granularity: selective\nrecompute_modules: [moe_act]\n",
           "r.yaml:3: 'moe_act' in 'recompute_modules' has no equivalent here (core_attn, mlp and layernorm have)" },
+        { "recompute_granularity: selective\nrecompute_modules: [" MLPS MLPS MLPS MLPS "mlp]\n", "r.yaml:3: too many entries to translate" },
         { "recompute_method: block\n", "r.yaml:2: 'recompute_method' needs 'recompute_granularity'" },
         { "ac_mode: selective\n", "r.yaml:2: 'ac_mode: selective' needs 'ac_option'" },
         { "ac_option: 2\n", "r.yaml:2: 'ac_option' is for 'ac_mode: selective'" },

@@ -78,6 +78,18 @@ static int64_t newest(rp_ctx *ctx, const temp_dir *dir, uint32_t salt_a, uint32_
 
 static bool exists(const temp_dir *dir, const char *name) { return access(temp_path(dir, name), F_OK) == 0; }
 
+/* Files that another process has cut meanwhile end where the reader is. */
+static int reads_left = -1;     /* so many, then it is cut; -1: it is not */
+
+ssize_t pread(int fd, void *to, size_t bytes, off_t at)
+{
+    if (reads_left >= 0 && strstr(path_of(fd), "/tensors.safetensors") && --reads_left < 0) {
+        reads_left = 0;
+        return 0;
+    }
+    return REAL(pread)(fd, to, bytes, at);
+}
+
 /* ---- claims ---- */
 
 static void what_is_loaded_is_what_was_saved_to_the_bit(void **state)
@@ -232,6 +244,52 @@ static void partial_states_are_named_and_passed_over(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_file_that_ends_while_it_is_read_is_told(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    rp_state *s  = NULL;
+    char expected[600];
+    int told     = 0;
+
+    assert_ok(ctx, save(ctx, &dir, 10, 1, 2));
+    snprintf(expected, sizeof expected, "the state file '%s/state/step-10/tensors.safetensors' ends at byte ", dir.path);
+    for (int k = 0, opened = 0; !opened; k++) {
+        reads_left = k;
+        opened     = rp__state_open(ctx, temp_path(&dir, "state/step-10"), &s) == RP_OK;
+        reads_left = -1;
+        told      += !opened && !strncmp(rp_error(ctx), expected, strlen(expected));
+        if (!opened) assert_null(s);
+    }
+    assert_true(told > 0);
+    rp__state_close(s);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+static void what_cannot_be_listed_or_written_is_told(void **state)
+{
+    (void)state;
+    rp_ctx *ctx        = test_ctx(NULL);
+    temp_dir dir       = temp_make();
+    rp_state_info info = { .step = 1, .recipe = "name: \xff\n" };
+    run r              = run_make(ctx, 1);
+    rp_state *s        = NULL;
+    char *note         = NULL, expected[600];
+
+    temp_text(&dir, "state", "no folder");
+    assert_int_equal(rp__state_open_latest(ctx, dir.path, &s, &note), RP_ERR_IO);
+    snprintf(expected, sizeof expected, "cannot list '%s/state': Not a directory", dir.path);
+    assert_string_equal(rp_error(ctx), expected);
+    assert_int_equal(remove(temp_path(&dir, "state")), 0);
+    assert_int_equal(rp__state_save(ctx, dir.path, &info, r.at, N_TENSORS, 1), RP_ERR_FORMAT);
+    assert_string_equal(rp_error(ctx), "cannot write a state of this run: a name or the recipe is not UTF-8, or memory ran out");
+    run_free(&r);
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void states_of_another_model_are_refused_before_a_byte_is_written(void **state)
 {
     (void)state;
@@ -244,7 +302,7 @@ static void states_of_another_model_are_refused_before_a_byte_is_written(void **
     assert_ok(ctx, rp__state_open(ctx, temp_path(&dir, "state/step-1"), &s));
     r.at[1].name = "model.layers.1.w";
     assert_int_equal(rp__state_load(s, r.at, N_TENSORS), RP_ERR_CONFIG);
-    assert_non_null(strstr(rp_error(ctx), "has no tensor 'model.layers.1.w'"));
+    assert_non_null(strstr(rp_error(ctx), "has no tensor 'model.layers.1.w': it is of another model or optimizer"));
     r.at[1].name = "model.layers.0.w";
     assert_int_equal(rp__state_load(s, r.at, N_TENSORS - 1), RP_ERR_CONFIG);
     assert_non_null(strstr(rp_error(ctx), "holds 4 tensors, this run has 3"));
@@ -306,7 +364,8 @@ static void a_call_that_fails_anywhere_leaves_a_whole_state_and_no_rubbish(void 
 {
     (void)state;
     rp_status status = RP_ERR_IO;
-    int k;
+    char expected[600];
+    int k, not_removed = 0;
 
     for (k = 1; status != RP_OK; k++) {
         rp_ctx *ctx  = test_ctx(NULL);
@@ -317,6 +376,8 @@ static void a_call_that_fails_anywhere_leaves_a_whole_state_and_no_rubbish(void 
         status          = save(ctx, &dir, 20, 2, 1);
         bool fired      = calls.countdown == 0;
         calls.countdown = 0;
+        snprintf(expected, sizeof expected, "cannot remove '%s/state/step-10': No space left on device", dir.path);
+        not_removed += fired && !strcmp(rp_error(ctx), expected);
         if (!fired) assert_int_equal(status, RP_OK);
         else if (status != RP_OK) assert_int_equal(status, RP_ERR_IO);
         int64_t step = newest(ctx, &dir, 1, 2, NULL);
@@ -326,6 +387,7 @@ static void a_call_that_fails_anywhere_leaves_a_whole_state_and_no_rubbish(void 
         temp_remove(&dir);
         test_ctx_free(ctx);
     }
+    assert_int_equal(not_removed, 1);
     assert_true(k > 15);
 }
 
@@ -368,6 +430,8 @@ int main(void)
         cmocka_unit_test(everything_is_on_the_disk_before_the_name_and_the_name_before_old_ones_go),
         cmocka_unit_test(damage_to_any_byte_is_noticed_or_harmless),
         cmocka_unit_test(partial_states_are_named_and_passed_over),
+        cmocka_unit_test(a_file_that_ends_while_it_is_read_is_told),
+        cmocka_unit_test(what_cannot_be_listed_or_written_is_told),
         cmocka_unit_test(states_of_another_model_are_refused_before_a_byte_is_written),
         cmocka_unit_test(a_process_killed_anywhere_leaves_a_whole_state),
         cmocka_unit_test(a_call_that_fails_anywhere_leaves_a_whole_state_and_no_rubbish),

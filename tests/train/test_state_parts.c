@@ -348,6 +348,8 @@ static void an_index_that_makes_no_sense_is_refused(void **state)
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();
 
+    char expected[512];
+
     for (int i = 0; i < 2 * RP_COUNT(wrong); i++) {
         assert_ok(ctx, try_write(ctx, &dir, 2, 1));
         json_t *root  = i < RP_COUNT(wrong) ? read_state_index(temp_path(&dir, "state/step-20/state.json")) : index_of_format_2(ctx, &dir);
@@ -375,8 +377,22 @@ static void an_index_that_makes_no_sense_is_refused(void **state)
         json_t *root = read_state_index(temp_path(&dir, "state/step-20/state.json"));
         json_object_set_new(root, "parts", json_loads(parts[i], JSON_DECODE_ANY, NULL));
         write_state_index(temp_path(&dir, "state/step-20/state.json"), root);
-        assert_refused(ctx, &dir, RP_ERR_FORMAT, "");
+        assert_refused(ctx, &dir, RP_ERR_FORMAT, i == 2 ? "is partial: it has no tensors-0-of-3.safetensors" : "/state.json' lacks ranks or parts");
     }
+    assert_ok(ctx, try_write(ctx, &dir, 2, 1));
+    json_t *more    = read_state_index(temp_path(&dir, "state/step-20/state.json"));
+    json_t *tensors = json_object_get(more, "tensors");
+    json_object_set(tensors, "one.more", json_object_get(tensors, "layers.0.w"));
+    snprintf(expected, sizeof expected, "the state '%s/state/step-20' lists %d tensors, '%s/state/step-20/tensors-0-of-2.safetensors' holds %d", dir.path,
+             (int)json_object_size(tensors), dir.path, (int)json_object_size(tensors) - 1);
+    write_state_index(temp_path(&dir, "state/step-20/state.json"), more);
+    assert_refused(ctx, &dir, RP_ERR_FORMAT, expected);
+    assert_ok(ctx, try_write(ctx, &dir, 2, 1));
+    more = read_state_index(temp_path(&dir, "state/step-20/state.json"));
+    json_object_set_new(more, "seed", json_integer(1));
+    write_state_index(temp_path(&dir, "state/step-20/state.json"), more);
+    snprintf(expected, sizeof expected, "the state file '%s/state/step-20/state.json' lacks seed or data_hash", dir.path);
+    assert_refused(ctx, &dir, RP_ERR_FORMAT, expected);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }

@@ -173,6 +173,47 @@ static void a_step_that_takes_something_else_is_an_error(void **state)
     sweep_close(&s);
 }
 
+/* After the first pair the plan of the first point says something else. */
+typedef struct { sweep s; int field; int64_t was; } changed_plan;
+
+static int64_t *field_of(changed_plan *c)
+{
+    rp_sweep_point *p = &c->s.s.point[0];
+
+    return c->field == 0 ? &p->reserved : c->field == 1 ? &p->peak : &p->saved;
+}
+
+static void change_plan(void *user, int pair, double seconds_left)
+{
+    changed_plan *c = user;
+
+    (void)seconds_left;
+    if (pair != 1) return;
+    c->was        = *field_of(c);
+    *field_of(c) += 64;
+}
+
+static void a_step_of_other_bytes_than_were_planned_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const says[] = {
+        "a step of mode 'none' reserves %lld bytes; planned were %lld", "a step of mode 'none' peaks at %lld bytes; planned were %lld",
+        "a step of mode 'none' saves %lld bytes; planned were %lld",
+    };
+    char expected[160];
+    temp_dir out;
+
+    snprintf(out.path, sizeof out.path, "%.100s/out", dir.path);
+    for (int i = 0; i < RP_COUNT(says); i++) {
+        changed_plan c = { .s = sweep_open("llama", RUN(NULL)), .field = i };
+        assert_int_equal(sweep_run(&c.s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .told = change_plan, .user = &c }), RP_ERR_STATE);
+        snprintf(expected, sizeof expected, says[i], (long long)c.was, (long long)c.was + 64);
+        assert_string_equal(rp_error(c.s.ctx), expected);
+        sweep_close(&c.s);
+        temp_remove(&out);
+    }
+}
+
 /* Dropout of later calls and steps has other masks. */
 static void draw_others(void *user, int at, const char *path, const char *op)
 {
@@ -201,6 +242,8 @@ static void a_sweep_is_measured_on_full_batches_alone(void **state)
     (void)state;
     sweep s = sweep_open("llama", RUN("dataset.packed=false"));
 
+    assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = 1 }), RP_ERR_ARG);
+    assert_string_equal(rp_error(s.ctx), "a sweep of 1 points");
     assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = 1 }), RP_ERR_CONFIG);
     assert_int_equal(s.report.n_errors, 1);
     assert_null(s.s.point);
@@ -235,6 +278,7 @@ int main(void)
         TEST(points_stand_in_the_order_of_their_budgets), TEST(points_are_dense_where_the_curve_is_steep),
         TEST(measuring_changes_no_prediction),
         TEST(a_step_that_takes_something_else_is_an_error),
+        TEST(a_step_of_other_bytes_than_were_planned_is_an_error),
         TEST(a_step_of_other_bits_is_an_error),
         TEST(a_sweep_is_measured_on_full_batches_alone),
         TEST(any_allocation_of_a_measured_sweep_may_fail),

@@ -261,18 +261,35 @@ static void the_head_of_a_file_stays_where_it_is_while_it_grows(void **state)
     free(bytes);
 }
 
+static void a_folder_takes_the_name_of_no_file(void **state)
+{
+    (void)state;
+    char expected[2200];
+
+    assert_ok(ctx, rp__make_dirs(ctx, temp_path("aside")));
+    assert_ok(ctx, rp__file_write(ctx, temp_path("taken"), "x", 1));
+    assert_int_equal(rp__dir_commit(ctx, temp_path("aside"), temp_path("taken")), RP_ERR_IO);
+    snprintf(expected, sizeof expected, "cannot rename '%s' to '%s': Not a directory", temp_path("aside"), temp_path("taken"));
+    assert_string_equal(rp_error(ctx), expected);
+    assert_ok(ctx, rp__remove_tree(ctx, temp_path("aside")));
+    assert_ok(ctx, rp__remove_tree(ctx, temp_path("taken")));
+}
+
 /* ---- folders of one process ---- */
 
 static void a_folder_is_locked_once_and_free_when_its_holder_has_died(void **state)
 {
     (void)state;
     const char *path = temp_path("mine");
+    char expected[1100];
     int first = -1, second = -1, ready[2];
     char byte;
 
     assert_ok(ctx, rp__make_dirs(ctx, path));
     assert_ok(ctx, rp__dir_lock(ctx, path, &first));
     assert_int_equal(rp__dir_lock(ctx, path, &second), RP_ERR_EXISTS);
+    snprintf(expected, sizeof expected, "'%s' is in use by another process", path);
+    assert_string_equal(rp_error(ctx), expected);
     assert_int_equal(second, -1);
     rp__dir_unlock(first);
     assert_int_equal(pipe(ready), 0);
@@ -348,6 +365,7 @@ int main(void)
         cmocka_unit_test(paths_join_with_one_slash_and_absolute_names_stand_alone),
         cmocka_unit_test(a_file_that_is_cut_while_it_is_open_is_an_error_that_says_where_it_ends_now),
         cmocka_unit_test(the_head_of_a_file_stays_where_it_is_while_it_grows),
+        cmocka_unit_test(a_folder_takes_the_name_of_no_file),
         cmocka_unit_test(a_folder_is_locked_once_and_free_when_its_holder_has_died),
         cmocka_unit_test(files_aside_of_killed_writers_go_and_nothing_else),
         cmocka_unit_test(without_memory_nothing_is_left_behind),

@@ -20,6 +20,8 @@ OTHERS = {
     "sharded": {"model.safetensors.index.json": INDEX("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"),
                 "model-00001-of-00002.safetensors": WEIGHTS[:70000], "model-00002-of-00002.safetensors": WEIGHTS[70000:],
                 "consolidated.safetensors": WEIGHTS},
+    "no-map": {"model.safetensors.index.json": b"{}", "model-00001-of-00001.safetensors": WEIGHTS[:1000]},
+    "cut-map": {"model.safetensors.index.json": b'{"weight_map":', "model-00001-of-00001.safetensors": WEIGHTS[:1000]},
     "piece-missing": {"model.safetensors.index.json": INDEX("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"),
                       "model-00001-of-00002.safetensors": WEIGHTS[:70000]},
     "gguf": {"tiny-q4.gguf": WEIGHTS[:5000], "deep/tiny q8 #1.gguf": WEIGHTS[:9000]},
@@ -118,6 +120,10 @@ class Hub(Host):
             return self.answer(200, b"<html>sign in to this network</html>")
         if repo == "no-list":
             return self.answer(200, b'{"siblings": {}}')
+        if repo == "nameless":
+            return self.answer(200, b'{"siblings": [{}]}')
+        if repo == "crowded":
+            return self.answer(200, json.dumps({"siblings": [{"rfilename": "x"}] * 20001}).encode())
         if repo == "deep":
             return self.answer(200, b"[" * 100000)
         text = json.dumps({"sha": COMMIT[revision], "siblings": [entry(repo, n, d) for n, d in files_of(repo).items()]})
