@@ -4,5 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+/* Macros, where clang fortifies the headers: a macro cannot be poisoned. */
+#undef sprintf
+#undef vsprintf
 #pragma GCC poison strcpy strcat sprintf vsprintf strtok atoi atol atof gets
 #endif
