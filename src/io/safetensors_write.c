@@ -139,7 +139,7 @@ static int assign_shards(rp_safetensors_writer *w, int64_t limit_bytes)
             used = 0;
         }
         w->tensor[i].file = shard;
-        used += bytes;
+        if (__builtin_add_overflow(used, bytes, &used)) used = INT64_MAX;      /* refused when the shard is laid out */
     }
     return shard + 1;
 }
