@@ -142,7 +142,7 @@ static const char *speed_text(const rp_forecast *f, char *out, size_t out_bytes)
     return out;
 }
 
-/* Whoever reads that no plan gets below a bound is told where a better plan may still be. */
+/* Prints where a better plan may still be, if the search left something out. */
 static void print_search(const rp_forecast *f)
 {
     const char *and = "";

@@ -39,7 +39,7 @@ static void print_model(const char *folder, const char *name)
     json_decref(config);
 }
 
-/* What model.config and model.stand_in may name. */
+/* The names that model.config and model.stand_in take. */
 static int list_models(cli *c, const cli_shipped *shipped)
 {
     struct dirent **entry;

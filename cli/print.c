@@ -97,7 +97,7 @@ static ssize_t write_guarded(void *cookie, const char *text, size_t n)
 
 /* ---- the streams ---- */
 
-/* They are other ones, no threads or pipes: nothing is lost when the process dies. What sanitizers write to the descriptor stays as it is. */
+/* The streams are replaced without threads or pipes, so nothing is lost when the process dies. Sanitizers' reports to the descriptor stay as they are. */
 static void guard_stream(FILE **stream, guard *g, int mode)
 {
     FILE *own = fopencookie(g, "w", (cookie_io_functions_t){ .write = write_guarded });

@@ -11,7 +11,7 @@
 
 typedef struct { char *at; size_t n, room; bool lost; } growing;
 
-/* Terminated after each part. What is lost once stays lost. */
+/* Terminated after each part. After a lost part nothing is added. */
 static int add(const char *part, size_t bytes, void *user)
 {
     growing *g = user;
@@ -51,7 +51,7 @@ static void *watched(size_t bytes)
     return p;
 }
 
-/* Whatever a program has set stays in use: what it allocates is its to free. */
+/* An allocator that the program has set stays in use, because it must free its own memory. */
 static void watch(void)
 {
     json_free_t release;
