@@ -49,7 +49,6 @@ static void check_ranks(const rp_cost_table *t)
     rp_op_meta slow  = product(ctx, RP_F64, 4096, 4096, 4096);
 
     assert_true(rp__cost_seconds(t, &large, RP_FORWARD) > 20 * rp__cost_seconds(t, &small, RP_FORWARD));
-    assert_true(rp__cost_seconds(t, &large, RP_BACKWARD) > rp__cost_seconds(t, &large, RP_FORWARD));
     if (large.fast) assert_true(rp__cost_seconds(t, &slow, RP_FORWARD) > 2 * rp__cost_seconds(t, &large, RP_FORWARD));
     test_ctx_free(ctx);
 }
