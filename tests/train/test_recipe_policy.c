@@ -49,6 +49,8 @@ static void conditions_and_rules_become_trees(void **state)
     end(&r);
 }
 
+#define LONG_WORD "a_word_of_forty_five_characters_and_a_bit____"
+
 static void wrong_conditions_and_rules_are_told(void **state)
 {
     (void)state;
@@ -70,6 +72,22 @@ static void wrong_conditions_and_rules_are_told(void **state)
         { "rules: [{larger: 1, fate: keep}]", "unknown field of a rule 'larger' (did you mean 'larger_than'?)" },
         { "rules: [keep]", "'rules' wants rules such as { op: matmul, fate: keep }, not 'keep'" },
         { "rules: {fate: keep}", "'activation_checkpointing.rules' wants a list of rules, not a map" },
+        { "rules: [{op: matmul, fate: [keep]}]", "'fate' wants one word, not [keep]" },
+        { "rules: [{op: matmul, fate: [" LONG_WORD ", x" LONG_WORD "]}]", "'fate' wants one word, not [" LONG_WORD ", x" LONG_WORD "]" },      /* 95 characters */
+        { "rules: [{op: matmul, fate: [" LONG_WORD ", xx" LONG_WORD "]}]", "'fate' wants one word, not a list" },
+        { "rules: [{op: matmul, fate: [" LONG_WORD ", " LONG_WORD ", " LONG_WORD ", " LONG_WORD ", " LONG_WORD "]}]", "'fate' wants one word, not a list" },
+        { "conditions: [{layers: 3}]", "'layers' wants a list of block numbers and ranges such as [0, 3, 7-9], not '3'" },
+        { "conditions: [{layers: []}]", "'layers' wants a list of block numbers and ranges such as [0, 3, 7-9], not an empty list" },
+        { "conditions: [{module_type: []}]", "'module_type' wants module types, not an empty list" },
+        { "conditions: [{module_type: [MLP, {a: b}]}]", "'module_type' wants module types, not a map" },
+        { "conditions: [{plugin: x.so}]", "'plugin' wants a map with library, symbol and args, not 'x.so'" },
+        { "conditions: [{plugin: {library: [x.so], symbol: f}}]", "'library' wants the path of a library, not [x.so]" },
+        { "conditions: [{plugin: {library: x.so, symbol: {f: g}}}]", "'symbol' wants the name of a function, not a map" },
+        { "conditions: [{plugin: {library: x.so, symbol: f, args: 3}}]", "'args' wants a map, not '3'" },
+        { "rules: [{larger_than: 3 feet, fate: keep}]",
+          "'larger_than' wants a size: bytes, or a number with KB, MB, GB, KiB, MiB or GiB, not '3 feet'" },
+        { "rules: [{cheaper_than_flops: -1, fate: keep}]", "'cheaper_than_flops' wants a number from 0, not '-1'" },
+        { "rules: [{cheaper_than_flops: few, fate: keep}]", "'cheaper_than_flops' wants a number from 0, not 'few'" },
     };
     char text[512], error[512];
 
@@ -207,6 +225,16 @@ static void foreign_keys_without_equivalent_are_errors(void **state)
           "r.yaml:2: 'fsdp_reshard_after_forward' and 'dist.reshard_after_forward' say the same thing; keep one" },
         { "memory_efficient_wrapping: true\ncustom_sharded_layers: [output]\n",
           "r.yaml:2: 'memory_efficient_wrapping' and 'custom_sharded_layers' say the same thing; keep one" },
+        { "recompute_granularity: full\nrecompute_method: block\nrecompute_num_layers: 0\n", "r.yaml:4: 'recompute_num_layers' wants a whole number from 1, not '0'" },
+        { "recompute_granularity: full\nrecompute_method: blok\nrecompute_num_layers: 1\n", "r.yaml:3: 'recompute_method' wants uniform or block, not 'blok'" },
+        { "recompute_granularity: selective\nrecompute_modules: {mlp: 1}\n", "r.yaml:3: 'recompute_modules' wants a list of modules, not a map" },
+        { "recompute_granularity: some\n", "r.yaml:2: 'recompute_granularity' wants full or selective, not 'some'" },
+        { "ac_variant: selective_op_activation_checkpointing\nac_fun_params: {save_ops_keys: []}\n",
+          "r.yaml:3: 'ac_fun_params.save_ops_keys' wants a list of ops that is not empty, not an empty list" },
+        { "ac_variant: full_activation_checkpointing\nac_fun_params: 2\n", "r.yaml:3: 'ac_fun_params' wants a map, not '2'" },
+        { "ac_mode: selective\nac_option: few\n", "r.yaml:3: 'ac_option' wants a number of layers, or op, not 'few'" },
+        { "ac_conditions: my_repo.mine\n", "r.yaml:2: 'ac_conditions' wants a list of conditions, not 'my_repo.mine'" },
+        { "memory_efficient_wrapping: maybe\n", "r.yaml:2: 'memory_efficient_wrapping' wants true or false, not 'maybe'" },
         { "recompute_method: block\n", "r.yaml:2: 'recompute_method' needs 'recompute_granularity'" },
         { "ac_mode: selective\n", "r.yaml:2: 'ac_mode: selective' needs 'ac_option'" },
         { "ac_option: 2\n", "r.yaml:2: 'ac_option' is for 'ac_mode: selective'" },
