@@ -106,6 +106,10 @@ LANGUAGE = [
     ("{% set x = {'a': 1} %}{% for k in x %}{{ k }}{{ x[k] }}{% endfor %}{{ x.get('b', 5) }}{{ x.get('c') }}{{ x.keys()|list }}{{ x.values()|list }}", {}),
     ("{{ {'a': {'b': [1, {'c': 'deep'}]}}.a.b[1].c }}{{ {'a': 1,} }}{{ [1, 2,] }}{{ ({'x': {}}) }}", {}), ("{% break %}", {}),
     ("{{ '<b>'|e }}{{ 'x'|safe }}{{ 'removeprefix'.removeprefix('remove') }}{{ 'a.b'.removesuffix('.b') }}{{ '12'.isdigit() }}{{ ' '.isspace() }}", {}),
+    ("{{ [{'a':1,'b':1},{'a':0,'b':2},{'a':1,'b':3},{'a':0,'b':4}]|sort(attribute='a', reverse=true)|map(attribute='b')|list }}", {}),
+    ("{{ ['b','B','a','A','b']|sort }}{{ ['b','B','a','A']|sort(reverse=true) }}{{ [2,1,3]|sort(reverse=true) }}", {}),
+    ("{{ (1,2,3)[1:] }}{{ (1,2,3)[::-1] }}{{ (1,2)[5:] }}{{ [(1,2)][0][:1] }}", {}), ("{{ 'a' not foo 'b' }}", {}),
+    ("{{ 0.1000000000000000055511151231257827021181583404541015625 }} {{ 123456789012345678 }} {{ 1234567890123456789.5 }} {{ 1_2.5_0e+1_0 }}", {}),
     ("{{ raise_exception('no') }}", {}), ("{{ strftime_now('%Y-%m-%d %H:%M %B') }}", {}), ("{{ 'ab'|list|join(',') if 'ab' else 'none' }}{{ (1 if true else 2) + 1 }}", {}),
 ]
 

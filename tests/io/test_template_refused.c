@@ -18,6 +18,7 @@ static const struct { const char *text, *message; } refused[] = {
     { "{{ 3(1) }}", "a whole number cannot be called" },
     { "{{ -'a' }}", "a text has no sign" },
     { "{{ 1 + }}", "a value was expected, not '}}'" },
+    { "{{ x not foo y }}", "'}}' was expected, not 'not'" },
     { "{{ f(*x) }}", "arguments given as '*' are not supported" },
     { "{{ 1 + ] }}", "a value was expected, not ']'" },
     { "{{ [1] | tojson(indent=65) }}", "an indent of more than 64" },

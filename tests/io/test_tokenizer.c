@@ -577,6 +577,26 @@ static void a_search_that_finds_nothing_shares_the_steps_too(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_hexadecimal_escape_is_one_character(void **state)
+{
+    (void)state;
+    static const struct { const char *pattern, *text; int64_t start, end; } cases[] = {
+        { "\\x41b", "41xAb", 3, 5 }, { "\\u0041b", "0041Ab", 4, 6 }, { "\\u00e9", "00e9\xc3\xa9", 4, 6 }, { "\\x{e9}+", "{e9}\xc3\xa9\xc3\xa9", 4, 8 },
+        { "[\\x41-\\x43]+", "413BCDA", 3, 5 }, { "[^\\u0030-\\u0039\\x{41}]", "03A9Ax", 5, 6 }, { "\\x{1F642}a", "1F642}\xf0\x9f\x99\x82" "a", 6, 11 },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_pattern *p = NULL;
+        int64_t start, end;
+        assert_ok(ctx, rp__pattern_new(ctx, cases[i].pattern, (int64_t)strlen(cases[i].pattern), 0, &p));
+        assert_ok(ctx, rp__pattern_next(p, cases[i].text, (int64_t)strlen(cases[i].text), false, 0, &start, &end));
+        if (start != cases[i].start || end != cases[i].end) fail_msg("%s: %d to %d", cases[i].pattern, (int)start, (int)end);
+        rp__pattern_free(p);
+    }
+    test_ctx_free(ctx);
+}
+
 /* ---- failing allocations ---- */
 
 static rp_status whole_life(rp_ctx *ctx, const char *name, const char *out)
@@ -690,6 +710,7 @@ int main(void)
         cmocka_unit_test(a_text_has_so_many_steps_however_many_matches),
         cmocka_unit_test(a_match_that_its_stack_does_not_hold_is_refused),
         cmocka_unit_test(a_search_that_finds_nothing_shares_the_steps_too),
+        cmocka_unit_test(a_hexadecimal_escape_is_one_character),
         cmocka_unit_test(a_long_run_of_spaces_stays_within_the_limit_of_steps),
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaks_nothing),
         cmocka_unit_test(what_is_exported_encodes_alike),

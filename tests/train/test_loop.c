@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "tape/inside.h"
+
 /* ---- what a run gives ---- */
 
 static void a_run_learns(void **state)
@@ -541,10 +543,31 @@ static void there_is_no_training_on_shapes_alone(void **state)
     test_ctx_free(ctx);
 }
 
+/* A context may be used again: for the next trainer, or by hand. */
+static void a_trainer_leaves_the_tape_of_its_context_as_it_found_it(void **state)
+{
+    (void)state;
+    run r = run_open(&dir, "llama", "out", RUN("enable_activation_checkpointing=true", AC "verify=always", "dtype=bf16", "grad_dtype=fp32", "freeze=['layers.0']"));
+
+    assert_ok(r.ctx, r.status);
+    assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
+    rp_tape *tape = r.ctx->tape;
+    assert_int_equal(tape->verify, RP_TAPE_VERIFY_ALWAYS);
+    assert_true(tape->wide_grads && tape->records_frozen);
+    rp__trainer_free(r.trainer);
+    r.trainer = NULL;
+    assert_int_equal(tape->verify, RP_TAPE_VERIFY_NEVER);
+    assert_false(tape->wide_grads || tape->records_frozen || tape->no_grad);
+    assert_false(tape->hook || tape->replay_hook || tape->backward_hook);
+    assert_null(r.ctx->watch);
+    run_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_run_learns),
+        TEST(a_trainer_leaves_the_tape_of_its_context_as_it_found_it),
         TEST(a_finished_run_leaves_its_recipe_its_last_state_and_a_model),
         TEST(what_says_how_to_sample_from_a_model_goes_with_it),
         TEST(val_loss_is_the_mean_loss_of_the_validation_set),

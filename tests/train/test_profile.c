@@ -234,6 +234,28 @@ static void the_table_has_a_line_by_op_and_pass_that_sum_to_the_step(void **stat
     free(text);
 }
 
+static void the_table_of_passes_has_each_pass_of_the_ops_and_sums_to_the_step(void **state)
+{
+    (void)state;
+    run_whole(&dir, "llama", "out", RUN("profile=true", "enable_activation_checkpointing=true"));
+    size_t bytes;
+    char *text = file_bytes(&dir, "out/profile.txt", &bytes), pass[64], *line = strstr(text, "\npass "), *end;
+    double share, seconds, sum = 0;
+    int n = 0;
+
+    assert_non_null(line);
+    for (line = strchr(line + 1, '\n') + 1; (end = strchr(line, '\n')) && end > line; line = end + 1) {
+        *end = 0;
+        assert_int_equal(sscanf(line, "%63s %lf %lf %%", pass, &seconds, &share), 3);
+        *end = '\n';
+        sum += share;
+        n++;
+    }
+    assert_int_equal(n, 6);             /* data, forward, replay, backward, update, between */
+    if (fabs(sum - 100) > 0.06 * n) fail_msg("shares sum to %g %%", sum);
+    free(text);
+}
+
 static void a_profile_changes_no_bit_and_no_byte_of_memory(void **state)
 {
     (void)state;
@@ -321,6 +343,7 @@ int main(void)
         TEST(updates_batches_and_moves_are_there),
         TEST(the_ledger_is_a_counter_that_ends_where_the_steps_began),
         TEST(the_table_has_a_line_by_op_and_pass_that_sum_to_the_step),
+        TEST(the_table_of_passes_has_each_pass_of_the_ops_and_sums_to_the_step),
         TEST(a_profile_changes_no_bit_and_no_byte_of_memory),
         TEST(outside_the_profiled_steps_nobody_watches),
         TEST(an_interrupted_run_leaves_the_profile_of_what_there_was),
