@@ -318,6 +318,20 @@ static void no_answer_depends_on_a_hash(void **state)
     }
 }
 
+/* 65,536 calls are known at most: one more, and all are forgotten. */
+static void what_was_forgotten_is_asked_about_again(void **state)
+{
+    enum { PASSES = 13300, AGAIN = 64 };
+    (void)state;
+    scene *s = scene_open(false);
+
+    for (int rows = 1; rows <= PASSES; rows++) run_pass(s, rows, rows, "r-kr-");
+    assert_int_equal(s->w.asked, 6 * PASSES);
+    for (int rows = 1; rows <= AGAIN; rows++) run_pass(s, rows, rows, "r-kr-");
+    assert_int_equal(s->w.asked, 6 * (PASSES + AGAIN));
+    scene_close(s);
+}
+
 static void rules_that_answer_for_no_slot_are_named(void **state)
 {
     (void)state;
@@ -480,6 +494,7 @@ int main(void)
         cmocka_unit_test(a_rehearsal_is_told_so),
         cmocka_unit_test(a_new_shape_is_asked_about_after_a_reset_and_answers_alike),
         cmocka_unit_test(a_pass_that_leaves_the_known_way_is_asked_from_its_beginning),
+        cmocka_unit_test(what_was_forgotten_is_asked_about_again),
         cmocka_unit_test(no_answer_depends_on_a_hash),
         cmocka_unit_test(rules_that_answer_for_no_slot_are_named),
         cmocka_unit_test(a_call_that_is_taken_back_is_not_seen_twice),

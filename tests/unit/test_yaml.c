@@ -68,6 +68,8 @@ static void refusals_name_the_line(void **state)
     assert_refused("? [a, b]\n: 1\n", 1, "a key must be a plain word");
     assert_refused("a: \"x\\0y\"\n", 1, "NUL");
     assert_refused("a: !python/object x\n", 1, "cannot read the tag '!python/object'");
+    assert_refused("a: 1\nb: !python/tuple [x]\n", 2, "cannot read the tag '!python/tuple'");
+    assert_refused("a: 1\nb: !!set {x: y}\n", 2, "cannot read the tag 'tag:yaml.org,2002:set'");
     assert_refused("a: [1, 2\n", 2, "cannot read this as YAML");
     assert_refused("a: &x [*x]\n", 1, "'*x' names no anchor");
     assert_refused("a: 1\nb: \xff\n", 2, "invalid leading UTF-8 octet");

@@ -1,0 +1,316 @@
+/* Claims about ops that ranks make together where the library between them fails: each collective that fails, as it starts or while it is waited
+ * for, is an error of the call that made it, and nothing is left. This process is one rank of several that are only thought of: no bytes come. */
+#include "rp_test.h"
+
+#include "comm/inside.h"
+#include "ops/ahead.h"
+#include "ops/behind.h"
+#include "shard/ranks.h"
+
+/* ---- a library that fails once ---- */
+
+static int n_begun;                     /* collectives */
+static int until_failure;               /* collectives; 0: none fails any more */
+static bool fails_late, failed;
+
+static bool refuse(char *why)
+{
+    snprintf(why, RP_ENGINE_WHY_CHARS, "the cable is cut");
+    failed = true;
+    return false;
+}
+
+static bool begin(bool *done, char *why)
+{
+    n_begun++;
+    *done = !(until_failure && --until_failure == 0);
+    return *done || fails_late || refuse(why);
+}
+
+static bool failing_gather(const rp_engine_group *g, const void *mine, void *all, rp_engine_parts parts, int elem_bytes, rp_engine_request *request,
+                           bool *done, char *why)
+{
+    (void)g, (void)mine, (void)all, (void)parts, (void)elem_bytes, (void)request;
+    return begin(done, why);
+}
+
+static bool failing_exchange(const rp_engine_group *g, const void *from, rp_engine_parts send, void *into, rp_engine_parts receive, int elem_bytes,
+                             rp_engine_request *request, bool *done, char *why)
+{
+    (void)g, (void)from, (void)send, (void)into, (void)receive, (void)elem_bytes, (void)request;
+    return begin(done, why);
+}
+
+static bool failing_test(rp_engine_request *request, bool *done, char *why)
+{
+    (void)request, (void)done;
+    return refuse(why);
+}
+
+/* ---- calls ---- */
+
+static rp_tensor *zeros(rp_ctx *ctx, const rp_meta *m)
+{
+    rp_tensor *t;
+
+    assert_ok(ctx, rp_tensor_new(ctx, m, RP_MEM_TEMP, &t));
+    memset(rp_tensor_data(t), 0, (size_t)rp_meta_bytes(m));
+    return t;
+}
+
+/* An op forward and, if `grads`, backward. Outputs are given back if `out` takes them. */
+static rp_status call(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, bool grads, rp_tensor **out)
+{
+    bool wants[RP_MAX_IN] = { true, true };
+    rp_tensor *made = NULL, *slot[RP_MAX_SLOT] = { NULL }, *dy = NULL, *dx[2] = { NULL };
+    rp_op_meta m;
+
+    assert_ok(ctx, rp__op_prepare(ctx, op, attr, in, n_in, true, wants, &m));
+    rp_status status = rp__op_forward(&m, (rp_op_stream){ 0 }, false, in, &made, slot);
+    if (status != RP_OK) assert_null(made);
+    if (status == RP_OK && grads) {
+        rp_op_call back = { .meta = &m, .out = { made } };
+        back.grad_out[0] = dy = zeros(ctx, &made->m);
+        for (int i = 0; i < n_in; i++) back.in[i] = in[i];
+        for (int i = 0; i < n_in && i < 2; i++)
+            if (m.in_grad[i]) back.grad_in[i] = dx[i] = zeros(ctx, &in[i]->m);
+        for (int i = 0; i < m.n_slot; i++) back.slot[i] = slot[i];
+        status = rp__op_backward(&back);
+        if (status == RP_OK) status = rp__behind_settle(ctx, NULL);
+        else rp__behind_drop(ctx);
+    }
+    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
+    for (int i = 0; i < 2; i++) rp_tensor_unref(dx[i]);
+    rp_tensor_unref(dy);
+    if (out && status == RP_OK) *out = made;
+    else rp_tensor_unref(made);
+    return status;
+}
+
+static rp_tensor *slice_of(rp_ctx *ctx, int64_t n)
+{
+    rp_meta m = rp_meta_1d(RP_F32, rp__slice_of(n, rp__comm_rank(ctx->shards), rp__comm_ranks(ctx->shards)).room);
+
+    return zeros(ctx, &m);
+}
+
+static rp_status gathers(rp_ctx *ctx)
+{
+    rp_attr_whole whole = { .ndim = 1, .dim = { 70001 } };
+    rp_tensor *slice    = slice_of(ctx, 70001);
+    rp_status status    = call(ctx, &rp_op_all_gather, &whole, &slice, 1, true, NULL);
+
+    rp_tensor_unref(slice);
+    return status;
+}
+
+/* Sums that are on their way while others are begun. */
+static rp_status gathers_with_sums_behind(rp_ctx *ctx)
+{
+    assert_ok(ctx, rp__behind_open(ctx, 1 << 20));
+    rp_status status = gathers(ctx);
+    for (int i = 0; i < 2 && status == RP_OK; i++) status = gathers(ctx);
+    rp__behind_close(ctx);
+    return status;
+}
+
+static rp_status scatters(rp_ctx *ctx)
+{
+    rp_meta m        = rp_meta_2d(RP_F32, 29, 37);
+    rp_tensor *x     = zeros(ctx, &m);
+    rp_status status = call(ctx, &rp_op_reduce_scatter, NULL, &x, 1, true, NULL);
+
+    rp_tensor_unref(x);
+    return status;
+}
+
+enum { ROWS = 24, WIDTH = 40, CLASSES = 333 };
+
+/* The weights of the head come in blocks, and the sums of their gradients go in blocks. */
+static rp_status head_in_blocks(rp_ctx *ctx)
+{
+    rp_attr_cross_entropy how = { 1.0f / ROWS, -1, 5, 0, CLASSES, 0.7 };
+    rp_meta xm = rp_meta_2d(RP_F32, ROWS, WIDTH), lm = rp_meta_1d(RP_I32, ROWS);
+    rp_tensor *in[3] = { zeros(ctx, &xm), slice_of(ctx, CLASSES * WIDTH), zeros(ctx, &lm) };
+    rp_status status = call(ctx, &rp_op_linear_cross_entropy, &how, in, 3, true, NULL);
+
+    for (int i = 0; i < 3; i++) rp_tensor_unref(in[i]);
+    return status;
+}
+
+static rp_status parts_that_stay(rp_ctx *ctx)
+{
+    rp_attr_whole whole = { .ndim = 1, .dim = { 70001 } };
+    rp_tensor *slice    = slice_of(ctx, 70001), *part = NULL;
+    rp_status status    = call(ctx, &rp_op_all_gather_far, &whole, &slice, 1, true, &part);
+
+    if (status == RP_OK) status = call(ctx, &rp_op_all_gather, &whole, (rp_tensor *[]){ slice, part }, 2, false, NULL);
+    rp_tensor_unref(part);
+    rp_tensor_unref(slice);
+    return status;
+}
+
+enum { WEIGHTS = 5, PASSES = 3 };
+
+static rp_status passes_asked_for_ahead(rp_ctx *ctx)
+{
+    rp_tensor *slice[WEIGHTS];
+    rp_status status = RP_OK;
+
+    for (int i = 0; i < WEIGHTS; i++) slice[i] = slice_of(ctx, 1000 * (i + 1));
+    assert_ok(ctx, rp__ahead_open(ctx, 1 << 15));
+    for (int pass = 0; pass < PASSES && status == RP_OK; pass++) {
+        status = rp__ahead_pass(ctx);
+        for (int i = 0; i < WEIGHTS && status == RP_OK; i++) {
+            rp_attr_whole whole = { .ndim = 1, .dim = { 1000 * (i + 1) } };
+            status              = call(ctx, &rp_op_all_gather, &whole, &slice[i], 1, false, NULL);
+        }
+    }
+    rp__ahead_close(ctx);
+    for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
+    return status;
+}
+
+static rp_status small_things(rp_ctx *ctx)
+{
+    int32_t value = 3, all[4];
+    double sum    = 1;
+
+    RP_TRY(rp__comm_share(ctx, ctx->comm, &value, sizeof value, all, "a number"));
+    RP_TRY(rp__comm_tell(ctx, ctx->comm, 0, &value, sizeof value, "a number"));
+    RP_TRY(rp__comm_any(ctx, ctx->comm, &value, "a number"));
+    RP_TRY(rp__ranks_sum(ctx, ctx->comm, &sum, "a sum"));
+    return rp__comm_barrier(ctx, ctx->comm, "the end");
+}
+
+/* ---- sweeps ---- */
+
+static rp_comm *join(rp_ctx *ctx, rp_engine *engine, int copies)
+{
+    rp_comm *world;
+
+    *engine          = rp__engine_shapes;
+    engine->gather   = failing_gather;
+    engine->exchange = failing_exchange;
+    engine->test     = failing_test;
+    until_failure    = 0;
+    assert_ok(ctx, rp__comm_shapes(ctx, 1, 4, &world));
+    world->engine = engine;
+    assert_ok(ctx, rp__ranks_join(ctx, world, copies));
+    return world;
+}
+
+static void leave(rp_ctx *ctx, rp_comm *world)
+{
+    rp__ranks_leave(ctx);
+    rp__comm_close(world);
+    test_ctx_free(ctx);
+}
+
+/* The k-th collective of `run` fails. False: it has fewer. */
+static bool fails_at(int k, bool late, int copies, int stays, rp_status (*run)(rp_ctx *))
+{
+    rp_engine engine;
+    rp_ctx *ctx    = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    rp_comm *world = join(ctx, &engine, copies);
+
+    fails_late = late;
+    failed     = false;
+    if (stays) assert_ok(ctx, rp__ranks_stay(ctx, stays));
+    until_failure    = k;
+    rp_status status = run(ctx);
+    bool there       = until_failure == 0;
+    if (status != (there ? RP_ERR_BACKEND : RP_OK)) fail_msg("collective %d, %s: status %d", k, late ? "waited for" : "as it starts", (int)status);
+    if (there) assert_non_null(strstr(rp_error(ctx), "the cable is cut"));
+    assert_true(failed == there);
+    leave(ctx, world);
+    return there;
+}
+
+static void sweep(int least, int copies, int stays, rp_status (*run)(rp_ctx *))
+{
+    for (int late = 0; late < 2; late++) {
+        int k = 1;
+        while (fails_at(k, late, copies, stays, run)) k++;
+        assert_true(k > least);
+    }
+}
+
+static void each_collective_of_a_gather_and_of_its_gradient_may_fail(void **state)
+{
+    (void)state;
+    sweep(2, 1, 0, gathers);
+    sweep(3, 2, 0, gathers);            /* copies are summed over, too */
+    sweep(6, 1, 0, gathers_with_sums_behind);
+    sweep(9, 2, 0, gathers_with_sums_behind);
+}
+
+static void each_collective_of_a_scattered_sum_may_fail(void **state)
+{
+    (void)state;
+    sweep(2, 1, 0, scatters);
+}
+
+static void each_block_of_a_head_may_fail(void **state)
+{
+    (void)state;
+    sweep(4, 1, 0, head_in_blocks);
+}
+
+static void each_collective_of_parts_that_stay_may_fail(void **state)
+{
+    (void)state;
+    sweep(3, 1, 2, parts_that_stay);
+}
+
+static void each_gather_that_is_asked_for_ahead_may_fail(void **state)
+{
+    (void)state;
+    sweep(WEIGHTS * PASSES, 1, 0, passes_asked_for_ahead);
+}
+
+static void a_pass_asks_for_what_it_gathers_and_for_no_more(void **state)
+{
+    rp_engine engine;
+    rp_ctx *ctx    = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    rp_comm *world = join(ctx, &engine, 1);
+    rp_tensor *slice[WEIGHTS];
+
+    (void)state;
+    for (int i = 0; i < WEIGHTS; i++) slice[i] = slice_of(ctx, 1000 * (i + 1));
+    assert_ok(ctx, rp__ahead_open(ctx, 1 << 15));
+    for (int pass = 0; pass < 3 * PASSES; pass++) {
+        n_begun = 0;
+        assert_ok(ctx, rp__ahead_pass(ctx));
+        for (int i = 0; i < WEIGHTS; i++) {
+            rp_attr_whole whole = { .ndim = 1, .dim = { 1000 * (i + 1) } };
+            assert_ok(ctx, call(ctx, &rp_op_all_gather, &whole, &slice[i], 1, false, NULL));
+            assert_true(n_begun >= i + 1 + (pass && i < WEIGHTS - 1));         /* from the second pass on the next is on its way */
+        }
+        assert_int_equal(n_begun, WEIGHTS);
+    }
+    rp__ahead_close(ctx);
+    for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
+    leave(ctx, world);
+}
+
+static void each_small_thing_may_fail(void **state)
+{
+    (void)state;
+    sweep(5, 1, 0, small_things);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_collective_of_a_gather_and_of_its_gradient_may_fail),
+        cmocka_unit_test(each_collective_of_a_scattered_sum_may_fail),
+        cmocka_unit_test(each_block_of_a_head_may_fail),
+        cmocka_unit_test(each_collective_of_parts_that_stay_may_fail),
+        cmocka_unit_test(each_gather_that_is_asked_for_ahead_may_fail),
+        cmocka_unit_test(a_pass_asks_for_what_it_gathers_and_for_no_more),
+        cmocka_unit_test(each_small_thing_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
