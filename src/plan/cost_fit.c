@@ -6,6 +6,7 @@
  *   memory-bound an op whose bytes / t reach half the flow: its row has that bandwidth, and the peak as rate
  *   else         its row has the rate flops / t, and the flow as bandwidth
  *   others       the middle, over ops, of each of the three
+ *   pace         all of it takes that many times as long one after the other (cost_pace.c)
  *
  * Of several sizes the geometric mean counts: a plan adds up calls of all sizes, so none is to be wrong by much.
  */
@@ -55,7 +56,7 @@ static int upwards(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double middle(double *value, int n)
+double rp__cost_middle(double *value, int n)
 {
     if (n == 0) return 0;
     qsort(value, (size_t)n, sizeof *value, upwards);
@@ -74,7 +75,7 @@ static rp_cost_row others(const rp_cost_table *t, rp_dtype dtype, rp_pass pass)
         bandwidth[n++] = r->bandwidth;
         if (r->rate > 0) rate[n_rate++] = r->rate;
     }
-    return (rp_cost_row){ middle(overhead, n), middle(rate, n_rate), middle(bandwidth, n) };
+    return (rp_cost_row){ rp__cost_middle(overhead, n), rp__cost_middle(rate, n_rate), rp__cost_middle(bandwidth, n) };
 }
 
 static void bound(rp_cost_row *r, double peak, double flow)
@@ -101,10 +102,22 @@ static void fit_dtype(rp_cost_table *t, const rp_cost_sample *sample, int n, rp_
     }
 }
 
-void rp__cost_fit(rp_cost_table *table, const rp_cost_sample *sample, int n)
+static void slow_down(rp_cost_row *r, double pace)
+{
+    r->overhead *= pace;
+    r->rate /= pace;
+    r->bandwidth /= pace;
+}
+
+void rp__cost_fit(rp_cost_table *table, const rp_cost_sample *sample, int n, const double pace[RP_DTYPES])
 {
     RP_BUG_IF(rp__op_count() > MOST_OPS);
-    for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++) fit_dtype(table, sample, n, rp__cost_dtypes[d]);
+    for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++) {
+        rp_dtype dtype = rp__cost_dtypes[d];
+        fit_dtype(table, sample, n, dtype);
+        for (int op = 0; op <= rp__op_count(); op++)
+            for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++) slow_down(rp__cost_row(table, op, dtype, pass), pace[dtype]);
+    }
 }
 
 const char *rp__cost_line(const rp_cost_table *table, int op, rp_dtype dtype, rp_pass pass, char out[RP_COST_LINE_CHARS])

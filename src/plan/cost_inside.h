@@ -4,7 +4,8 @@
  *   cost_builtin.c   rows from what the CPU is                cost_run.c       one of them, run over and over
  *   cost_device.c    rows from a data sheet                   cost_measure.c   times of the calls, of an update, of the disk
  *   cost_file.c      a table as text, and back                cost_fit.c       rows from times
- *   cost_comm.c      what ranks say to each other        cost.c           opened, and asked
+ *   cost_comm.c      what ranks say to each other            cost_pace.c      times of the calls one after the other
+ *   cost.c           opened, and asked
  *
  *   row      fp32            bf16            int32   fp64         one for each op of the registry, and one for all others
  *   matmul   forward backwd  forward backwd    -     forward …    rate 0: the op has none, the others' is asked
@@ -121,8 +122,17 @@ typedef struct {                    /* a time, and for what */
     double seconds, slowest;        /* of the rounds' medians, the least and the greatest */
 } rp_cost_sample;
 
-/* Rows from times, the others' row from those of all ops. */
-void rp__cost_fit(rp_cost_table *table, const rp_cost_sample *sample, int n);
+enum { RP_COST_MOST_RUNS = 31 };
+
+/* The middle of n values, which it sorts; 0 of none. */
+double rp__cost_middle(double *value, int n);
+
+/* sample: of every call, dtype and pass.  *pace: the time of all calls of a dtype, one after the other, over the sum of their own.
+ * The median of n <= RP_COST_MOST_RUNS turns.  errors RP_ERR_MEMORY */
+rp_status rp__cost_pace(rp_ctx *ctx, rp_dtype dtype, const rp_cost_sample *sample, int n, double *pace);
+
+/* Rows from times, the others' row from those of all ops.  pace: of each dtype; all times of its rows are multiplied by it. */
+void rp__cost_fit(rp_cost_table *table, const rp_cost_sample *sample, int n, const double pace[RP_DTYPES]);
 
 /* "matmul                bf16 forward      12.1 us    2.1e+12 FLOP/s    3.1e+10 bytes/s" */
 const char *rp__cost_line(const rp_cost_table *table, int op, rp_dtype dtype, rp_pass pass, char out[RP_COST_LINE_CHARS]);

@@ -2,6 +2,7 @@
  *
  *   round   every call once: a warm run, then as many as its share of time holds, of which the median counts
  *   time    the least of up to three rounds' medians: what else the machine does makes a round slower, never faster
+ *   pace    at the end, calls of all ops one after the other (cost_pace.c)
  *
  * An update is timed in each round, too, at a size that few caches hold.
  */
@@ -14,7 +15,7 @@
 #include "base/spool.h"
 #include "kernels/kernels.h"
 
-enum { MOST_RUNS = 31, LEAST_RUNS = 3, MOST_SECONDS = 55 };
+enum { LEAST_RUNS = 3, MOST_SECONDS = 55, TURNS = 15 };
 
 typedef struct {
     rp_ctx *ctx;
@@ -28,32 +29,24 @@ typedef struct {
 
 /* ---- one call ---- */
 
-static int upwards(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The median of runs that take `share` seconds together, of three at least; of fewer where they are long, and of the warm one alone where
  * that took half a second. Each backward is that of some forward: in a place where none ran yet by-products are made up, which is as good
  * for a time. */
 static rp_status time_pass(rp_cost_timed *t, rp_pass pass, double share, double *median)
 {
-    double seconds[MOST_RUNS], start = rp__seconds();
+    double seconds[RP_COST_MOST_RUNS], start = rp__seconds();
     int n = 0;
 
     RP_TRY(rp__cost_timed_run(t, pass));
     *median = rp__seconds() - start;
     if (*median > 0.5) return RP_OK;
-    for (double all = 0; n < MOST_RUNS && (all < share || (n < LEAST_RUNS && all < 0.3)); n++) {
+    for (double all = 0; n < RP_COST_MOST_RUNS && (all < share || (n < LEAST_RUNS && all < 0.3)); n++) {
         start = rp__seconds();
         RP_TRY(rp__cost_timed_run(t, pass));
         seconds[n] = rp__seconds() - start;
         all += seconds[n];
     }
-    qsort(seconds, (size_t)n, sizeof *seconds, upwards);
-    *median = seconds[n / 2];
+    *median = rp__cost_middle(seconds, n);
     return RP_OK;
 }
 
@@ -218,6 +211,16 @@ static rp_status time_all(measuring *m)
     return RP_OK;
 }
 
+static rp_status time_paces(const measuring *m, double pace[RP_DTYPES])
+{
+    for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++) {
+        rp_dtype dtype = rp__cost_dtypes[d];
+        pace[dtype]    = 1;
+        if (has_kernels(m, dtype)) RP_TRY(rp__cost_pace(m->ctx, dtype, m->sample, m->quick ? LEAST_RUNS : TURNS, &pace[dtype]));
+    }
+    return RP_OK;
+}
+
 /* ---- the table ---- */
 
 static void round_all(rp_cost_table *t)
@@ -267,11 +270,14 @@ static double unsteady(const measuring *m)
 
 static rp_status fill_table(measuring *m, rp_cost_table *t)
 {
+    double pace[RP_DTYPES];
+
     rp__cost_machine_find(m->ctx, &t->machine);
     rp__cost_machine_name(&t->machine, t->name);
     RP_TRY(time_all(m));
+    RP_TRY(time_paces(m, pace));
     RP_TRY(time_disk(m, &t->offload));
-    rp__cost_fit(t, m->sample, m->n);
+    rp__cost_fit(t, m->sample, m->n, pace);
     set_moves(m, t);
     t->unsteady = unsteady(m);
     t->near     = fmin(fmax(m->near, 1), 20);

@@ -149,9 +149,15 @@ static const rp_cost_row *row_of(const rp_cost_table *t, const rp_op *op)
     return rp__cost_row(t, place, RP_F32, RP_FORWARD);
 }
 
+static bool is_row(const rp_cost_row *r, double overhead, double rate, double bandwidth)
+{
+    return fabs(r->overhead - overhead) < 1e-12 && fabs(r->rate / rate - 1) < 1e-6 && fabs(r->bandwidth / bandwidth - 1) < 1e-6;
+}
+
 /* 1 us for nothing, then a product at 100 GFLOP/s, a sum at 10 GB/s, an exponential that keeps the memory waiting. */
 static void times_of_a_known_machine_give_its_figures(void **state)
 {
+    double pace[RP_DTYPES] = { [RP_F32] = 1, [RP_BF16] = 1, [RP_F64] = 1 };
     rp_cost_sample s[] = {
         sample(&rp_op_matmul, RP_COST_TINY, RP_FORWARD, 1, 1, 1e-6),
         sample(&rp_op_matmul, RP_COST_SOON, RP_FORWARD, 100000000, 1000000, 1e-6 + 1e-3),
@@ -167,11 +173,14 @@ static void times_of_a_known_machine_give_its_figures(void **state)
 
     (void)state;
     assert_ok(ctx, rp__cost_table_new(ctx, RP_COST_FULL, &t));
-    rp__cost_fit(t, s, RP_COUNT(s));
-    const rp_cost_row *product = row_of(t, &rp_op_matmul), *sum = row_of(t, &rp_op_add), *curve = row_of(t, &rp_op_gelu);
-    assert_true(fabs(product->overhead - 1e-6) < 1e-12 && fabs(product->rate / 1e11 - 1) < 1e-6 && fabs(product->bandwidth / 1e10 - 1) < 1e-6);
-    assert_true(fabs(sum->bandwidth / 1e10 - 1) < 1e-6 && fabs(sum->rate / 1e11 - 1) < 1e-6);
-    assert_true(fabs(curve->rate / 5e9 - 1) < 1e-6 && fabs(curve->bandwidth / 1e10 - 1) < 1e-6);
+    rp__cost_fit(t, s, RP_COUNT(s), pace);
+    assert_true(is_row(row_of(t, &rp_op_matmul), 1e-6, 1e11, 1e10));
+    assert_true(is_row(row_of(t, &rp_op_add), 1e-6, 1e11, 1e10));
+    assert_true(is_row(row_of(t, &rp_op_gelu), 1e-6, 5e9, 1e10));
+    pace[RP_F32] = 2;                                   /* one after the other all take twice as long */
+    rp__cost_fit(t, s, RP_COUNT(s), pace);
+    assert_true(is_row(row_of(t, &rp_op_matmul), 2e-6, 5e10, 5e9));
+    assert_true(is_row(row_of(t, &rp_op_gelu), 2e-6, 2.5e9, 5e9));
     rp__cost_table_free(t);
     test_ctx_free(ctx);
 }
