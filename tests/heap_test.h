@@ -3,73 +3,15 @@
  *   host   the k-th allocation of the library fails (fault_countdown), as in test_faults
  *   heap   the k-th call of malloc, calloc or realloc by anyone fails: jansson, PCRE2, zlib, zstd and the C library, too
  *
- * The functions below stand in front of the C library's in the whole test program. A sanitizer brings its own: there a sweep is of `host`
- * alone, and leaks are for the sanitizer to see. Include it in one file of a program.
+ * Both count what is left. Under a sanitizer a sweep is of `host` alone, and leaks are for the sanitizer to see.
  */
 #ifndef RP_HEAP_TEST_H
 #define RP_HEAP_TEST_H
 
 #include <errno.h>
-#include <malloc.h>
-#include <stdatomic.h>
 
+#include "heap.h"
 #include "rp_test.h"
-
-static _Atomic int64_t heap_live;               /* blocks of all threads */
-static _Thread_local int64_t heap_countdown;    /* > 0: that many allocations of this thread from now, one fails */
-
-#if !defined(RP_SANITIZED) && defined(__GLIBC__)
-#define HEAP_IS_OURS 1
-#define HEAP_SHOWN __attribute__((visibility("default")))       /* to other libraries, too */
-
-extern void *__libc_malloc(size_t bytes), *__libc_calloc(size_t n, size_t bytes), *__libc_realloc(void *p, size_t bytes);
-extern void *__libc_memalign(size_t to, size_t bytes);
-extern void __libc_free(void *p);
-
-static void *heap_counted(void *p)
-{
-    if (p) heap_live++;
-    return p;
-}
-
-static bool heap_refuses(void)
-{
-    bool refuses = heap_countdown > 0 && --heap_countdown == 0;
-
-    if (refuses) errno = ENOMEM;
-    return refuses;
-}
-
-HEAP_SHOWN void *malloc(size_t bytes) { return heap_refuses() ? NULL : heap_counted(__libc_malloc(bytes)); }
-HEAP_SHOWN void *calloc(size_t n, size_t bytes) { return heap_refuses() ? NULL : heap_counted(__libc_calloc(n, bytes)); }
-HEAP_SHOWN void *memalign(size_t to, size_t bytes) { return heap_counted(__libc_memalign(to, bytes)); }
-HEAP_SHOWN void *aligned_alloc(size_t to, size_t bytes) { return heap_counted(__libc_memalign(to, bytes)); }
-
-HEAP_SHOWN void *realloc(void *p, size_t bytes)
-{
-    if (heap_refuses()) return NULL;
-    void *grown = __libc_realloc(p, bytes);
-    if (!p) return heap_counted(grown);
-    if (!bytes) heap_live--;                    /* it was freed */
-    return grown;
-}
-
-HEAP_SHOWN int posix_memalign(void **out, size_t to, size_t bytes)
-{
-    void *p = heap_counted(__libc_memalign(to, bytes));
-
-    if (p) *out = p;
-    return p ? 0 : ENOMEM;
-}
-
-HEAP_SHOWN void free(void *p)
-{
-    if (p) heap_live--;
-    __libc_free(p);
-}
-#else
-#define HEAP_IS_OURS 0
-#endif
 
 /* One whole use, which frees all it made. Where it succeeds it compares its result; where it fails it sees that outputs are untouched. */
 typedef rp_status (*heap_call)(rp_ctx *ctx, void *user);
