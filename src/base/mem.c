@@ -10,12 +10,7 @@
 #include <unistd.h>
 
 #ifdef RP_ASAN
-#include <sanitizer/asan_interface.h>
-#define POISON(p, n) __asan_poison_memory_region((p), (size_t)(n))
-#define UNPOISON(p, n) __asan_unpoison_memory_region((p), (size_t)(n))
-#else
-#define POISON(p, n) ((void)(p), (void)(n))
-#define UNPOISON(p, n) ((void)(p), (void)(n))
+#include <sanitizer/lsan_interface.h>
 #endif
 
 enum { POISON_BYTE = 0xff };        /* a NaN in every float format */
@@ -70,7 +65,7 @@ static uint8_t *map_range(int64_t limit, int64_t *bytes)
 /* Each page gets its memory, on the thread's side of the machine, and keeps what is in it. A refusal is none: the page comes when it is used. */
 static void populate_range(const void *base, int64_t from, int64_t to)
 {
-#if defined(MADV_POPULATE_WRITE)
+#if defined(MADV_POPULATE_WRITE) && !defined(RP_ASAN)       /* there the pool's memory holds no blocks */
     madvise((uint8_t *)base + from, (size_t)(to - from), MADV_POPULATE_WRITE);
 #else
     (void)base, (void)from, (void)to;
@@ -101,48 +96,107 @@ rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, 
 void rp__mem_space_free(rp_mem_space *s)
 {
     if (!s) return;
-    if (s->base) {
-        UNPOISON(s->base, s->pool.top);
-        munmap(s->base, (size_t)s->mapped_bytes);
-    }
+    if (s->base) munmap(s->base, (size_t)s->mapped_bytes);
     rp__release(s->pool.free);
     rp__release(s);
 }
 
-void *rp__mem_at(const rp_mem_space *s, int64_t offset) { return s->base ? s->base + offset : NULL; }
+/* ---- a block's memory ---- */
 
-static void note(rp_mem_space *s, const rp_mem_event *event)
+#ifdef RP_ASAN
+/* Under AddressSanitizer each block lies on the heap by itself, between red zones, so an access past either end is seen to the byte, also where
+ * two blocks touch. Offsets stay the pool's; the pool's memory has each block's address at its offset. */
+static uint8_t **address_of(const rp_mem_space *s, int64_t offset) { return (uint8_t **)(s->base + offset); }
+
+/* The ledger counts it; nothing but the pool's memory, which no search for leaks reads, may lead to it. */
+static void block_begins(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
-    if (s->observer) s->observer(s->observer_user, event);
+    void *p = NULL;
+
+    if (!s->base || !bytes) return;
+    RP_BUG_IF(posix_memalign(&p, RP_ALIGN, (size_t)bytes));
+    __lsan_ignore_object(p);
+    *address_of(s, offset) = p;
 }
 
-/* What is in no block, as it should be: nobody may read it, and under RP_POISON who does reads NaN. */
-static void poison(const rp_mem_space *s, int64_t offset, int64_t bytes)
+static void block_ends(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
-    if (!s->base || bytes <= 0) return;
+    if (!s->base || !bytes) return;
+    rp__release(*address_of(s, offset));
+    *address_of(s, offset) = NULL;
+}
+
+static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t bytes)
+{
+    if (!s->base || !bytes) return;
+    const uint8_t *old = *address_of(s, from);
+    *address_of(s, from) = NULL;
+    block_begins(s, to, bytes);
+    memcpy(*address_of(s, to), old, (size_t)bytes);
+    rp__release((void *)old);
+}
+
+static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes) { (void)s, (void)offset, (void)bytes; }
+
+/* A block of no bytes may lie anywhere. */
+void *rp__mem_at(const rp_mem_space *s, int64_t offset)
+{
+    if (!s->base) return NULL;
+    uint8_t *at = offset < s->pool.top ? *address_of(s, offset) : NULL;
+    return at ? at : s->base + offset;
+}
+#else
+/* What is in no block, as it should be: under RP_POISON who reads it reads NaN. */
+static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
+{
 #ifdef RP_POISON
-    memset(s->base + offset, POISON_BYTE, (size_t)bytes);
+    if (s->base && bytes > 0) memset(s->base + offset, POISON_BYTE, (size_t)bytes);
+#else
+    (void)s, (void)offset, (void)bytes;
 #endif
-    POISON(s->base + offset, bytes);
 }
 
 /* Between the end of a block and that of its last line nobody has written. */
 static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
-    if (!s->base) return;
-    UNPOISON(s->base + offset, rp__align_up(bytes));
-    for (int64_t i = bytes; i < rp__align_up(bytes); i++) RP_BUG_IF(s->base[offset + i] != POISON_BYTE);
+    for (int64_t i = bytes; s->base && i < rp__align_up(bytes); i++) RP_BUG_IF(s->base[offset + i] != POISON_BYTE);
 #else
     (void)s, (void)offset, (void)bytes;
 #endif
+}
+
+static void block_begins(const rp_mem_space *s, int64_t offset, int64_t bytes) { (void)s, (void)offset, (void)bytes; }
+
+static void block_ends(const rp_mem_space *s, int64_t offset, int64_t bytes)
+{
+    check_guard(s, offset, bytes);
+    note_unused(s, offset, rp__align_up(bytes));
+}
+
+static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t bytes)
+{
+    check_guard(s, from, bytes);
+    if (!s->base) return;
+    memmove(s->base + to, s->base + from, (size_t)bytes);
+    note_unused(s, to + bytes, from + rp__align_up(bytes) - to - bytes);
+}
+
+void *rp__mem_at(const rp_mem_space *s, int64_t offset) { return s->base ? s->base + offset : NULL; }
+#endif
+
+/* ---- the ledger ---- */
+
+static void note(rp_mem_space *s, const rp_mem_event *event)
+{
+    if (s->observer) s->observer(s->observer_user, event);
 }
 
 /* The pool was larger than `top`: what is new is in no block. */
 static void note_top(rp_mem_space *s, int64_t top)
 {
     s->ledger.reserved_bytes = s->pool.top;
-    poison(s, top, s->pool.top - top);
+    note_unused(s, top, s->pool.top - top);
 }
 
 static int64_t find_place(rp_mem_space *s, int64_t need)
@@ -225,7 +279,7 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
              rp__size_text(need, bytes));
     if (place < 0) return no_place(ctx, s, bytes, what, droppable);
     s->n_live++;
-    if (s->base) UNPOISON(s->base + place, bytes);
+    block_begins(s, place, bytes);
     count(s, c, bytes, rounded);
     note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
     *offset = place;
@@ -240,8 +294,7 @@ void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset
     s->n_live--;
     note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     if (rounded == 0) return;
-    check_guard(s, offset, bytes);
-    poison(s, offset, rounded);
+    block_ends(s, offset, bytes);
     rp__pool_give(&s->pool, offset, rounded);
 }
 
@@ -329,12 +382,7 @@ int64_t rp__mem_slide(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t of
 {
     int64_t rounded = rp__align_up(bytes), to = rp__pool_slide(&s->pool, offset, rounded);
 
-    check_guard(s, offset, bytes);
-    if (s->base) {
-        UNPOISON(s->base + to, offset + rounded - to);
-        memmove(s->base + to, s->base + offset, (size_t)bytes);
-        poison(s, to + bytes, offset + rounded - to - bytes);
-    }
+    block_moves(s, offset, to, bytes);
     note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .what = "moved" });
     return to;

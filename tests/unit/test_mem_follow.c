@@ -211,18 +211,23 @@ static void between_placed_blocks_lies_poison(void **state)
 #elif defined(RP_ASAN)
 #include <sanitizer/asan_interface.h>
 
-static void between_placed_blocks_lies_poison(void **state)
+/* Blocks that touch, and one that does not fill its last line. */
+static void one_byte_past_either_end_of_each_block_is_poison(void **state)
 {
-    static const rp_mem_place apart[] = { { 100, 64 }, { 64, 512 } };
+    static const rp_mem_place apart[] = { { 64, 0 }, { 100, 64 }, { 1, 192 }, { 4096, 256 } };
     rp_ctx *ctx = test_ctx(NULL);
 
     (void)state;
-    rp__mem_follow(ctx->space[0], apart, 2);
-    for (int i = 0; i < 2; i++) take(ctx, apart[i].bytes);
-    const uint8_t *p = rp__mem_at(ctx->space[0], 0);
-    for (int i = 0; i < 576; i++) assert_int_equal(__asan_address_is_poisoned(p + i) != 0, i < 64 || (i >= 164 && i < 512));
-    for (int i = 0; i < 2; i++) give(ctx, apart[i].bytes, apart[i].offset);
-    assert_true(__asan_address_is_poisoned(p + 64));
+    rp__mem_follow(ctx->space[0], apart, 4);
+    for (int i = 0; i < 4; i++) take(ctx, apart[i].bytes);
+    for (int i = 0; i < 4; i++) {
+        const uint8_t *p = rp__mem_at(ctx->space[0], apart[i].offset);
+        assert_true(__asan_address_is_poisoned(p - 1) && __asan_address_is_poisoned(p + apart[i].bytes));
+        assert_null(__asan_region_is_poisoned((void *)p, (size_t)apart[i].bytes));
+    }
+    const uint8_t *gone = rp__mem_at(ctx->space[0], 64);
+    for (int i = 0; i < 4; i++) give(ctx, apart[i].bytes, apart[i].offset);
+    assert_true(__asan_address_is_poisoned(gone));
     test_ctx_free(ctx);
 }
 #endif
@@ -241,7 +246,7 @@ int main(void)
         cmocka_unit_test(writing_behind_a_block_ends_the_program_when_it_goes),
         cmocka_unit_test(between_placed_blocks_lies_poison),
 #elif defined(RP_ASAN)
-        cmocka_unit_test(between_placed_blocks_lies_poison),
+        cmocka_unit_test(one_byte_past_either_end_of_each_block_is_poison),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
