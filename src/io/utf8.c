@@ -29,12 +29,25 @@ static int sequence(const uint8_t *text, int64_t bytes, int *bad)
     return want;
 }
 
+/* Number of ASCII bytes at the beginning, of which most text is, in steps of eight. */
+static int64_t ascii(const char *text, int64_t bytes)
+{
+    int64_t n = 0;
+    uint64_t eight;
+
+    for (; n + 8 <= bytes; n += 8) {
+        memcpy(&eight, text + n, 8);
+        if (eight & UINT64_C(0x8080808080808080)) break;
+    }
+    return n;
+}
+
 int64_t rp__utf8_valid(const char *text, int64_t bytes)
 {
     int64_t at = 0;
     int bad;
 
-    while (at < bytes) {
+    while ((at += ascii(text + at, bytes - at)) < bytes) {
         int n = sequence((const uint8_t *)text + at, bytes - at, &bad);
         if (!n) return at;
         at += n;

@@ -287,6 +287,26 @@ static void text_that_is_not_utf8_is_refused_with_its_first_bad_byte(void **stat
     test_ctx_free(ctx);
 }
 
+/* ASCII is passed over in steps: no place in a step hides a bad byte, and none is told of a good one. */
+static void a_bad_byte_is_found_at_each_place_behind_ascii(void **state)
+{
+    static const char *const ends[] = { "", "\xff", "\xc3", "\xc3\xa9", "\xc3\xa9\x80", "\xf0\x9f\x98\x80" "aaaaaaaa\xed\xa0\x80" };
+    static const int64_t good[]     = { 0, 0, 0, 2, 2, 12 };
+    char text[64];
+
+    (void)state;
+    memset(text, 'a', sizeof text);
+    for (int64_t at = 0; at < 40; at++)
+        for (int k = 0; k < RP_COUNT(ends); k++) {
+            int64_t n   = at + (int64_t)strlen(ends[k]);
+            char *exact = malloc((size_t)n + !n);       /* what reads past it is seen */
+            memcpy(exact, text, (size_t)at);
+            memcpy(exact + at, ends[k], strlen(ends[k]));
+            assert_int_equal(rp__utf8_valid(exact, n), at + good[k]);
+            free(exact);
+        }
+}
+
 /* Characters of all lengths across every buffer, whole and with one byte of them changed. */
 static void characters_that_reads_cut_are_whole(void **state)
 {
@@ -370,6 +390,7 @@ int main(void)
         cmocka_unit_test(a_damaged_byte_never_changes_the_text),
         cmocka_unit_test(what_follows_packed_data_must_be_packed),
         cmocka_unit_test(text_that_is_not_utf8_is_refused_with_its_first_bad_byte),
+        cmocka_unit_test(a_bad_byte_is_found_at_each_place_behind_ascii),
         cmocka_unit_test(characters_that_reads_cut_are_whole),
         cmocka_unit_test(a_byte_order_mark_is_no_text),
         cmocka_unit_test(what_is_no_text_is_named),
