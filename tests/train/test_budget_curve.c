@@ -70,7 +70,7 @@ static void check_budgets(const char *const *setting, int n_budgets)
 static void fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more(void **state)
 {
     (void)state;
-    for (int way = 0; steps_of(way); way++) check_budgets(steps_of(way), way ? 15 : test_draws(50));
+    for (int way = 0; steps_of(way); way++) check_budgets(steps_of(way), way ? test_few_or(5, 15) : test_draws(50));
 }
 
 /* What a rule has made again, or keeps though nothing reads it, is not reckoned with to the byte, nor to the second: plans are tried. */

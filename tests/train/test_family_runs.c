@@ -90,7 +90,7 @@ static void every_budget_is_kept_and_changes_no_bit(void **state)
         uint64_t expected = run_drawn(&s, name, 0, &all, &refused);
         int64_t least     = least_of(&s), most = all.memory.reserved_bytes;
         assert_true(least < most);
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 3; i += test_few_or(2, 1)) {
             snprintf(name, sizeof name, "budget%d", i);
             if (run_way(variants[v], dtype, NULL, name, least + (most - least) * i / 3) != expected)
                 fail_msg("%s, %s: other bits at budget %d", variants[v], dtype, i);

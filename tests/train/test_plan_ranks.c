@@ -349,8 +349,9 @@ static rp_status search(asked *a, rp_find *out)
 
 typedef struct { const char *device, *setting[3]; int64_t budget; } searched;
 
-/* One node, several, one link, cores that do the copying, sums once a step, and little memory. */
+/* A small one, which is the sample; one node, several, one link, cores that do the copying, sums once a step, and little memory. */
 static const searched searches[] = {
+    { "h100", { "dist.ranks=4", "batch_size=1", "model.overrides={num_hidden_layers: 1}" }, 2000000 },
     { "h100", { "dist.ranks=4", "batch_size=2" }, 3500000 },
     { "h100, node=2", { "dist.ranks=4", "batch_size=2", "dist.sync_each_batch=false" }, 3500000 },
     { "h100, node=2", { "dist.ranks=8", "gradient_accumulation_steps=2", "dist.reduce_behind=2" }, 2600000 },
@@ -372,7 +373,7 @@ static rp_find run_search(const searched *s, bool all)
 static void no_plan_gets_below_its_bounds_and_what_they_discard_is_slower(void **state)
 {
     (void)state;
-    for (int i = 0; i < RP_COUNT(searches); i += test_takes_samples() ? 4 : 1) {
+    for (int i = 0; i < test_few_or(1, RP_COUNT(searches)); i++) {
         rp_find all = run_search(&searches[i], true), some = run_search(&searches[i], false);
         assert_true(all.n > 4 && all.n_discarded == 0 && some.n_tried + some.n_discarded == all.n_tried && some.n_discarded > 0);
         for (int k = 0; k < all.n; k++) {
@@ -399,12 +400,15 @@ static void of_512_ranks_few_settings_are_planned(void **state)
     done(&a);
 }
 
+/* Samples are of a model that is planned four times as fast. */
+static const char *sampled_model(void) { return test_takes_samples() ? "model.overrides={num_hidden_layers: 1}" : "model.overrides={num_hidden_layers: 4}"; }
+
 /* As a recipe of its own it takes just that. */
 static void check_setting(const rp_setting *s, int64_t budget)
 {
     char text[6][96];
     const char *const setting[] = { text[0], text[1], text[2], text[3], text[4], text[5], s->own_units ? "dist.custom_sharded_layers=[tok_embeddings, output]" :
-                                    "dist.custom_sharded_layers=[]", "activation_checkpointing={mode: auto}", NULL };
+                                    "dist.custom_sharded_layers=[]", "activation_checkpointing={mode: auto}", sampled_model(), NULL };
 
     snprintf(text[0], sizeof *text, "dist.ranks=%lld", (long long)s->ranks);
     snprintf(text[1], sizeof *text, "batch_size=%lld", (long long)s->batch_size);
@@ -422,8 +426,8 @@ static void check_setting(const rp_setting *s, int64_t budget)
 
 static void what_a_search_finds_fits_and_the_fastest_comes_first(void **state)
 {
-    const char *const setting[] = { "dist.ranks=4", "batch_size=2", NULL };
-    int64_t budget              = 3500000;
+    const char *const setting[] = { "dist.ranks=4", "batch_size=2", sampled_model(), NULL };
+    int64_t budget              = test_few_or(2000000, 3500000);
     asked a                     = ask("tiny_from_scratch", tiny, setting, budget);
     rp_find found;
 
