@@ -109,7 +109,7 @@ int cli_find_output(const cli *c, const char *path);
  * that has so much; 0: as it says. Tells what is wrong. CLI_GO, or the exit code. */
 int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe **out);
 
-/* Where the model's files are not there, for a command that needs shapes alone: its stand-in takes their place, which is told. */
+/* If the model's files are missing, uses the config of `model.stand_in` instead and prints a note. For commands that need shapes only. */
 void cli_stand_in(const cli *c, rp_recipe *recipe);
 
 /* ---- a model to compute with (cli/model.c) ---- */

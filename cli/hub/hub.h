@@ -5,7 +5,7 @@
  *        └─▶ NAME.part   appended to, by this run and those that were stopped
  *               └─▶ digest compared, on the disk, renamed: NAME                                            fetch.c
  *
- * What comes from outside is data of a stranger: names that lead out of the folder are refused, nothing grows beyond a bound, and HF_TOKEN
+ * Answers of the hub are untrusted: names that lead out of the folder are refused, nothing grows beyond a bound, and HF_TOKEN
  * goes to the endpoint alone, wherever it sends us. Errors are sentences of the context; RP_ERR_MATCH is what the hub does not have or
  * does not give to us, RP_ERR_IO the network or the disk, RP_ERR_FORMAT an answer that makes no sense.
  */

@@ -7,7 +7,7 @@
 
 enum { MOST_FILES = 20000, NAME_CHARS = 1024, PART_CHARS = 240, DEPTH_FLAGS = JSON_REJECT_DUPLICATES };
 
-/* ---- what a stranger may write ---- */
+/* ---- checks of untrusted names ---- */
 
 static bool part_is_safe(const char *part, size_t n)
 {

@@ -1,5 +1,5 @@
-/* base/shown.c -- which characters of a stranger's text may reach a terminal: none that drive it, turn the direction of what stands around
- * them, or break a line in a way that is not seen; nothing that is no UTF-8. */
+/* base/shown.c -- which characters of an untrusted text may reach a terminal. Control characters, marks of direction, invisible line breaks and
+ * bytes that are not UTF-8 may not. */
 #include "base/base.h"
 
 #include <string.h>

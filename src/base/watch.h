@@ -3,7 +3,7 @@
  *   began ── one thing is done: a pass of an op, an update, a batch read ── ended ─▶ told(span)
  *
  * Spans of one context never cross: one lies behind another or inside it, and only RP_DOING_PART has others inside. They are told when they
- * end, so a part after what is in it. Where nobody watches it costs a test of one pointer. Whoever is told must not fail, take memory of
+ * end, so a part after what is in it. Where nobody watches it costs a test of one pointer. The watcher must not fail, take memory of
  * the context or run anything on it.
  */
 #ifndef RP_WATCH_H

@@ -3,8 +3,8 @@
  * A gradient exists from the first call that contributes to it until the call that made its value has run backward. The first
  * contribution assigns, later ones add, in the reverse order of the tape, so the order of every sum is the tape's alone.
  *
- *   add (RP_OP_GRAD_PASS)  passes its output's gradient on as the gradient of its inputs: one tensor with several owners. Whoever adds
- *                          to a gradient that has another owner adds to a copy.
+ *   add (RP_OP_GRAD_PASS)  passes its output's gradient on as the gradient of its inputs: one tensor with several owners. An
+ *                          addition to a gradient that has another owner goes to a copy.
  *   carried                a weight that ranks have put together has a gradient of the whole in every pass, and one sum over ranks is enough for
  *                          all of them: a pass that carries hands its gradient to the slice's tensor, and the next begins with it
  *   views                  a gradient into a view goes into that view of the value's whole gradient, which starts as zeros unless the

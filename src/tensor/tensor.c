@@ -248,7 +248,7 @@ void rp_row_get(const rp_tensor *t, int64_t row, double *to)
     for (int64_t i = 0; i < n; i++) to[i] = load(t, at + i * step);
 }
 
-/* Whoever runs an op counts what it writes. */
+/* Writes inside an op are counted by the op's caller. */
 static void wrote(const rp_tensor *t, const char *call)
 {
     if (t->ctx->in_op) return;

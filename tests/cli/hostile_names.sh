@@ -1,2 +1,2 @@
-# Names and texts of strangers' files, through every command that reads one: nothing that drives a terminal comes out.
+# Names and texts of untrusted files, through every command that reads one: nothing that drives a terminal comes out.
 python3 "$SOURCE/tests/cli/hostile.py" "$SOURCE"

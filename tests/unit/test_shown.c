@@ -1,4 +1,4 @@
-/* Claims about what may reach a terminal: a stranger's text drives none, in no message and on no line of a report. */
+/* Claims about what may reach a terminal: an untrusted text drives none, in no message and on no line of a report. */
 #include "rp_test.h"
 
 #include "base/report.h"
