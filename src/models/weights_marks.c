@@ -5,22 +5,15 @@
 
 #include "io/safetensors.h"
 
-static rp_status tell_set(const rp_safetensors *set, rp_file_marked told, void *user)
+/* Of one of the two, the other is NULL. */
+static rp_status tell_files(const rp_gguf *gguf, const rp_safetensors *set, rp_file_marked told, void *user)
 {
-    for (int i = 0; i < rp__safetensors_n_files(set); i++) {
-        uint64_t mark;
-        RP_TRY(rp__safetensors_mark(set, i, &mark));
-        RP_TRY(told(user, rp__safetensors_file_name(set, i), mark));
-    }
-    return RP_OK;
-}
+    int n = gguf ? rp__gguf_n_files(gguf) : rp__safetensors_n_files(set);
 
-static rp_status tell_gguf(const rp_gguf *file, rp_file_marked told, void *user)
-{
-    for (int i = 0; i < rp__gguf_n_files(file); i++) {
+    for (int i = 0; i < n; i++) {
         uint64_t mark;
-        RP_TRY(rp__gguf_mark(file, i, &mark));
-        RP_TRY(told(user, rp__gguf_file_name(file, i), mark));
+        RP_TRY(gguf ? rp__gguf_mark(gguf, i, &mark) : rp__safetensors_mark(set, i, &mark));
+        RP_TRY(told(user, gguf ? rp__gguf_file_name(gguf, i) : rp__safetensors_file_name(set, i), mark));
     }
     return RP_OK;
 }
@@ -32,7 +25,7 @@ static rp_status tell_base(const rp_model_files *files, rp_file_marked told, voi
 
     if (files->is_gguf) RP_TRY(rp__gguf_open(files->ctx, files->path, &gguf));
     else RP_TRY(rp__safetensors_open(files->ctx, files->path, &set));
-    rp_status status = gguf ? tell_gguf(gguf, told, user) : tell_set(set, told, user);
+    rp_status status = tell_files(gguf, set, told, user);
     rp__gguf_close(gguf);
     rp__safetensors_close(set);
     return status;
@@ -41,5 +34,5 @@ static rp_status tell_base(const rp_model_files *files, rp_file_marked told, voi
 rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked told, void *user)
 {
     RP_TRY(tell_base(files, told, user));
-    return files->adapter ? tell_set(rp__adapter_files_set(files->adapter), told, user) : RP_OK;
+    return files->adapter ? tell_files(NULL, rp__adapter_files_set(files->adapter), told, user) : RP_OK;
 }

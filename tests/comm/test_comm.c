@@ -1,32 +1,17 @@
 /* Claims about communicators that need no other process: slices, one rank alone, ranks only thought of. */
-#include "rp_test.h"
+#include "one_ctx_test.h"
 
 #include "comm/inside.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-static rp_ctx *ctx;
 static uint64_t seed = 7;
 
 static int64_t draw(int64_t below)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (int64_t)((seed >> 33) % (uint64_t)below);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    test_ctx_free(ctx);
-    return 0;
 }
 
 /* ---- slices ---- */
@@ -305,5 +290,5 @@ int main(void)
         cmocka_unit_test(each_allocation_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, one_ctx_begin, one_ctx_end);
 }

@@ -1,11 +1,9 @@
 /* Claims about who has started a process: what mpirun and Slurm tell in its environment, as Open MPI 4.1, MPICH 4.0 and Slurm 22.05 tell it. */
-#include "rp_test.h"
+#include "one_ctx_test.h"
 
 #include <pthread.h>
 
 #include "comm/inside.h"
-
-static rp_ctx *ctx;
 
 static const char *const TOLD[] = {
     "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_PROCID",
@@ -14,17 +12,8 @@ static const char *const TOLD[] = {
 
 static int setup(void **state)
 {
-    (void)state;
     for (int i = 0; i < RP_COUNT(TOLD); i++) unsetenv(TOLD[i]);
-    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    test_ctx_free(ctx);
-    return 0;
+    return one_ctx_begin(state);
 }
 
 typedef struct { const char *name, *value; } variable;
@@ -220,19 +209,19 @@ static void tasks_that_no_mpi_joins_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_task_that_slurm_starts_by_pmix_is_a_rank, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_task_that_slurm_starts_by_pmi2_is_a_rank, setup, teardown),
-        cmocka_unit_test_setup_teardown(of_mpirun_in_an_allocation_its_own_word_counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(of_mpich_in_an_allocation_whose_default_is_pmix_its_own_word_counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(of_mpirun_inside_a_lone_task_its_own_word_counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(of_another_pmix_inside_a_lone_task_slurm_tells_no_number, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_name_that_no_path_can_be_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_job_without_a_module_beside_the_program_is_told_where_one_is_built, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_mpi_that_does_not_start_says_why, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_thread_that_cannot_start_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_batch_script_is_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_lone_task_is_alone_whatever_mpi_slurm_speaks, setup, teardown),
-        cmocka_unit_test_setup_teardown(tasks_that_no_mpi_joins_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_task_that_slurm_starts_by_pmix_is_a_rank, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(a_task_that_slurm_starts_by_pmi2_is_a_rank, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(of_mpirun_in_an_allocation_its_own_word_counts, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(of_mpich_in_an_allocation_whose_default_is_pmix_its_own_word_counts, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(of_mpirun_inside_a_lone_task_its_own_word_counts, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(of_another_pmix_inside_a_lone_task_slurm_tells_no_number, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(a_name_that_no_path_can_be_is_refused, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(a_job_without_a_module_beside_the_program_is_told_where_one_is_built, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(an_mpi_that_does_not_start_says_why, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(a_thread_that_cannot_start_is_told, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(a_batch_script_is_alone, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(a_lone_task_is_alone_whatever_mpi_slurm_speaks, setup, one_ctx_end),
+        cmocka_unit_test_setup_teardown(tasks_that_no_mpi_joins_are_counted, setup, one_ctx_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,24 +1,9 @@
 /* Claims about marks of weight files: whether two ranks read the same ones. */
 #include "io_test.h"
+#include "one_ctx_test.h"
 
 #include "io/gguf_inside.h"
 #include "io/marks.h"
-
-static rp_ctx *ctx;
-
-static int setup(void **state)
-{
-    (void)state;
-    ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    test_ctx_free(ctx);
-    return 0;
-}
 
 static uint8_t *golden(const char *folder, const char *name, int64_t *bytes)
 {
@@ -119,9 +104,9 @@ static void the_header_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_first_and_last_byte_of_every_tensor_count, setup, teardown),
-        cmocka_unit_test_setup_teardown(of_a_large_tensor_three_slices_count, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_header_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first_and_last_byte_of_every_tensor_count, one_ctx_begin, one_ctx_end),
+        cmocka_unit_test_setup_teardown(of_a_large_tensor_three_slices_count, one_ctx_begin, one_ctx_end),
+        cmocka_unit_test_setup_teardown(the_header_counts, one_ctx_begin, one_ctx_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,29 +105,37 @@ static void assert_gguf_refused(rp_status want, const char *message)
     rp__report_close(&report);
 }
 
+/* `old` of a file in its place is `as`, of as many bytes. */
+static const struct { const char *file, *old, *as; size_t bytes; rp_status status; const char *says; } unhonoured[] = {
+    { "gguf/tied.gguf", "llama.block_count", "llama.block_xount", 17,
+      RP_ERR_CONFIG, "metadata 'llama.block_count' is missing (and 1 more)" },
+    { "gguf/tied.gguf", "\x05\0\0\0\0\0\0\0llama", "\x05\0\0\0\0\0\0\0mamba", 13,
+      RP_ERR_UNSUPPORTED, "architecture 'mamba' is not read from GGUF" },
+    { "gguf/tied.gguf", "llama.rope.dimension_count\x04\0\0\0\x08", "llama.rope.dimension_count\x04\0\0\0\x04", 31,
+      RP_ERR_UNSUPPORTED, "'rope.dimension_count' is 4 where heads have 8 elements" },
+    { "gguf/tied.gguf", "\x06\0\0\0\0\0\0\0linear", "\x06\0\0\0\0\0\0\0linyar", 14,
+      RP_ERR_UNSUPPORTED, "'rope.scaling.type' is 'linyar'" },
+    { "gguf/mixtral.gguf", "llama.expert_used_count\x04\0\0\0\x02", "llama.expert_used_count\x04\0\0\0\x09", 28,
+      RP_ERR_CONFIG, "'num_experts_per_tok' 9 is more than there are experts, 4" },
+    { "gguf/mixtral.gguf", "llama.expert_count\x04\0\0\0\x04", "llama.expert_count\x04\0\0\0\0", 23,
+      RP_ERR_UNSUPPORTED, "metadata 'llama.expert_used_count' has a value other than 0" },
+    { "gguf/grouped.gguf", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x48", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x47", 28,
+      RP_ERR_UNSUPPORTED, "'rope_freqs.weight' holds other divisors" },
+    { "gguf/grouped.gguf", "rope_freqs.weight\x01\0\0\0\x04", "rope_freqs.weight\x01\0\0\0\0", 22,
+      RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' is not one divisor a frequency, beside no other scaling" },
+    { "gguf/tied.gguf", "llama.rope.scaling.type", "llama.rope.scaling.tipe", 23,
+      RP_ERR_UNSUPPORTED, "unknown metadata 'llama.rope.scaling.tipe'" },
+    { "gguf/tied.gguf", "general.architecture", "general.architectura", 20,
+      RP_ERR_CONFIG, "metadata 'general.architecture' is missing" },
+};
+
 static void gguf_metadata_that_is_not_honoured_is_named(void **state)
 {
     (void)state;
-    edit_gguf("gguf/tied.gguf", "llama.block_count", "llama.block_xount", 17);
-    assert_gguf_refused(RP_ERR_CONFIG, "metadata 'llama.block_count' is missing (and 1 more)");
-    edit_gguf("gguf/tied.gguf", "\x05\0\0\0\0\0\0\0llama", "\x05\0\0\0\0\0\0\0mamba", 13);
-    assert_gguf_refused(RP_ERR_UNSUPPORTED, "architecture 'mamba' is not read from GGUF");
-    edit_gguf("gguf/tied.gguf", "llama.rope.dimension_count\x04\0\0\0\x08", "llama.rope.dimension_count\x04\0\0\0\x04", 31);
-    assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope.dimension_count' is 4 where heads have 8 elements");
-    edit_gguf("gguf/tied.gguf", "\x06\0\0\0\0\0\0\0linear", "\x06\0\0\0\0\0\0\0linyar", 14);
-    assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope.scaling.type' is 'linyar'");
-    edit_gguf("gguf/mixtral.gguf", "llama.expert_used_count\x04\0\0\0\x02", "llama.expert_used_count\x04\0\0\0\x09", 28);
-    assert_gguf_refused(RP_ERR_CONFIG, "'num_experts_per_tok' 9 is more than there are experts, 4");
-    edit_gguf("gguf/mixtral.gguf", "llama.expert_count\x04\0\0\0\x04", "llama.expert_count\x04\0\0\0\0", 23);
-    assert_gguf_refused(RP_ERR_UNSUPPORTED, "metadata 'llama.expert_used_count' has a value other than 0");
-    edit_gguf("gguf/grouped.gguf", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x48", "llama.rope.freq_base\x06\0\0\0\0\x24\xf4\x47", 28);
-    assert_gguf_refused(RP_ERR_UNSUPPORTED, "'rope_freqs.weight' holds other divisors");
-    edit_gguf("gguf/grouped.gguf", "rope_freqs.weight\x01\0\0\0\x04", "rope_freqs.weight\x01\0\0\0\0", 22);
-    assert_gguf_refused(RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' is not one divisor a frequency, beside no other scaling");
-    edit_gguf("gguf/tied.gguf", "llama.rope.scaling.type", "llama.rope.scaling.tipe", 23);
-    assert_gguf_refused(RP_ERR_UNSUPPORTED, "unknown metadata 'llama.rope.scaling.tipe'");
-    edit_gguf("gguf/tied.gguf", "general.architecture", "general.architectura", 20);
-    assert_gguf_refused(RP_ERR_CONFIG, "metadata 'general.architecture' is missing");
+    for (int i = 0; i < RP_COUNT(unhonoured); i++) {
+        edit_gguf(unhonoured[i].file, unhonoured[i].old, unhonoured[i].as, unhonoured[i].bytes);
+        assert_gguf_refused(unhonoured[i].status, unhonoured[i].says);
+    }
 }
 
 int main(void)

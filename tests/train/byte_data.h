@@ -50,6 +50,21 @@ static inline void refuse(rp_ctx *ctx, const rp_data_config *c, rp_status expect
     assert_string_equal(rp_error(ctx), message);
 }
 
+/* With allocation 1, 2, … failing until none does. */
+static inline void open_with_faults(rp_ctx *ctx, const rp_data_config *c)
+{
+    rp_data_source s = source_of(ctx);
+    test_faults f    = { 0 };
+
+    while (!f.over) {
+        rp_data *d = NULL;
+        test_fault_begin(&f, ctx);
+        if (test_fault_end(&f, rp__data_open(ctx, "dataset", c, &s, &d))) assert_null(d);
+        rp__data_close(d);
+    }
+    assert_true(f.failed > 5 && f.failed < 1000);
+}
+
 #define assert_row(got, ...) \
     do { \
         const int32_t want_[] = { __VA_ARGS__ }; \

@@ -41,55 +41,63 @@ static const char *files_of(rp_ctx *ctx, const temp_dir *dir, const char *format
     return status == RP_OK ? out : rp_error(ctx);
 }
 
-static void a_folder_is_its_files_with_the_formats_extensions_in_bytewise_order(void **state)
+typedef struct { const char *format, *path, *files; } listing;
+
+/* In a folder with the files above. */
+static void lists(const char *extra, const listing *wanted, int n)
 {
-    (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();
 
     fill(&dir);
-    assert_string_equal(files_of(ctx, &dir, "text", "."), "./B.TXT ./a.txt ./a/b/c.txt ./a/b/c/b/c.txt ./a/z.txt ./b.txt ./c.md.gz ./c.txt.zst");
-    assert_string_equal(files_of(ctx, &dir, "text", "a"), "a/b/c.txt a/b/c/b/c.txt a/z.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "a/"), "a/b/c.txt a/b/c/b/c.txt a/z.txt");
-    assert_string_equal(files_of(ctx, &dir, "jsonl", "a"), "a/b/d.jsonl");
-    assert_string_equal(files_of(ctx, &dir, "chat", "."), "./a/b/d.jsonl ./e.json");
-    assert_string_equal(files_of(ctx, &dir, "tokens", "."), "./d.bin");
+    if (extra) put(&dir, extra);
+    for (int i = 0; i < n; i++) assert_string_equal(files_of(ctx, &dir, wanted[i].format, wanted[i].path), wanted[i].files);
     temp_remove(&dir);
     test_ctx_free(ctx);
+}
+
+static void a_folder_is_its_files_with_the_formats_extensions_in_bytewise_order(void **state)
+{
+    static const listing wanted[] = {
+        { "text", ".", "./B.TXT ./a.txt ./a/b/c.txt ./a/b/c/b/c.txt ./a/z.txt ./b.txt ./c.md.gz ./c.txt.zst" },
+        { "text", "a", "a/b/c.txt a/b/c/b/c.txt a/z.txt" },
+        { "text", "a/", "a/b/c.txt a/b/c/b/c.txt a/z.txt" },
+        { "jsonl", "a", "a/b/d.jsonl" },
+        { "chat", ".", "./a/b/d.jsonl ./e.json" },
+        { "tokens", ".", "./d.bin" },
+    };
+
+    (void)state;
+    lists(NULL, wanted, RP_COUNT(wanted));
 }
 
 static void two_stars_stand_for_any_number_of_folders(void **state)
 {
-    (void)state;
-    rp_ctx *ctx  = test_ctx(NULL);
-    temp_dir dir = temp_make();
+    static const listing wanted[] = {
+        { "text", "**/*.txt", "a.txt a/b/c.txt a/b/c/b/c.txt a/z.txt b.txt" },
+        { "text", "**/b/c.txt", "a/b/c.txt a/b/c/b/c.txt" },
+        { "text", "a/**/c.*", "a/b/c.txt a/b/c/b/c.txt" },
+        { "text", "a/**/b/**/c.txt", "a/b/c.txt a/b/c/b/c.txt" },
+        { "text", "a/**/c/**/c.txt", "a/b/c/b/c.txt" },
+        { "text", "?/**", "a/b/c.txt a/b/c/b/c.txt a/b/d.jsonl a/z.txt" },
+        { "text", "**/*.c", "note.c" },
+    };
 
-    fill(&dir);
-    assert_string_equal(files_of(ctx, &dir, "text", "**/*.txt"), "a.txt a/b/c.txt a/b/c/b/c.txt a/z.txt b.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "**/b/c.txt"), "a/b/c.txt a/b/c/b/c.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "a/**/c.*"), "a/b/c.txt a/b/c/b/c.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "a/**/b/**/c.txt"), "a/b/c.txt a/b/c/b/c.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "a/**/c/**/c.txt"), "a/b/c/b/c.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "?/**"), "a/b/c.txt a/b/c/b/c.txt a/b/d.jsonl a/z.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "**/*.c"), "note.c");
-    temp_remove(&dir);
-    test_ctx_free(ctx);
+    (void)state;
+    lists(NULL, wanted, RP_COUNT(wanted));
 }
 
 static void globs_of_one_folder_and_names_are_what_they_were(void **state)
 {
-    (void)state;
-    rp_ctx *ctx  = test_ctx(NULL);
-    temp_dir dir = temp_make();
+    static const listing wanted[] = {
+        { "text", "*.txt", "[x]*.txt a.txt b.txt" },
+        { "text", "[x]*.txt", "[x]*.txt" },
+        { "text", "note.c", "note.c" },
+        { "text", "a/*", "a/b/c.txt a/b/c/b/c.txt a/z.txt" },        /* b is a folder */
+    };
 
-    fill(&dir);
-    put(&dir, "[x]*.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "*.txt"), "[x]*.txt a.txt b.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "[x]*.txt"), "[x]*.txt");
-    assert_string_equal(files_of(ctx, &dir, "text", "note.c"), "note.c");
-    assert_string_equal(files_of(ctx, &dir, "text", "a/*"), "a/b/c.txt a/b/c/b/c.txt a/z.txt");        /* b is a folder */
-    temp_remove(&dir);
-    test_ctx_free(ctx);
+    (void)state;
+    lists("[x]*.txt", wanted, RP_COUNT(wanted));
 }
 
 static void links_are_followed_and_circles_end(void **state)

@@ -101,16 +101,8 @@ static void every_failed_allocation_is_told(void **state)
     rp_ctx *ctx      = test_ctx(NULL);
     temp_dir dir     = temp_make();
     rp_data_config c = config_of(temp_text(&dir, "a.json", "[{\"text\":\"abc\"}, {\"text\":\"def\"}]"), "jsonl");
-    rp_data_source s = source_of(ctx);
-    test_faults f    = { 0 };
 
-    while (!f.over) {
-        rp_data *d = NULL;
-        test_fault_begin(&f, ctx);
-        if (test_fault_end(&f, rp__data_open(ctx, "dataset", &c, &s, &d))) assert_null(d);
-        rp__data_close(d);
-    }
-    assert_true(f.failed > 5 && f.failed < 1000);
+    open_with_faults(ctx, &c);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }

@@ -63,28 +63,31 @@ static void loss_on_answers_alone_needs_data_that_has_answers(void **state)
                  "r.yaml:2: 'dataset.train_on_input' false needs 'dataset.format' jsonl, chat or alpaca: other data has no prompts");
 }
 
+/* A note of the one recipe, none of the other. */
+static void assert_noted(const char *noted, const char *note, const char *plain)
+{
+    reading r = read_one(noted, NULL);
+
+    assert_told(&r, note);
+    end(&r);
+    r = read_one(plain, NULL);
+    assert_int_equal(r.report.n_notes, 0);
+    end(&r);
+}
+
 static void data_to_validate_on_that_is_never_scored_is_noted(void **state)
 {
     (void)state;
-    reading r = read_one(MODEL "dataset_val: {path: v}\n", NULL);
-
-    assert_told(&r, "r.yaml:2: note: 'dataset_val.path' has no effect: 'run_val_every_n_steps' is not set");
-    end(&r);
-    r = read_one(MODEL "dataset_val: {path: v}\nrun_val_every_n_steps: 5\n", NULL);
-    assert_int_equal(r.report.n_notes, 0);
-    end(&r);
+    assert_noted(MODEL "dataset_val: {path: v}\n", "r.yaml:2: note: 'dataset_val.path' has no effect: 'run_val_every_n_steps' is not set",
+                 MODEL "dataset_val: {path: v}\nrun_val_every_n_steps: 5\n");
 }
 
 static void data_to_validate_on_of_another_format_by_default_is_noted(void **state)
 {
     (void)state;
-    reading r = read_one(MODEL "dataset: {path: a, format: chat}\ndataset_val: {path: v}\nrun_val_every_n_steps: 5\n", NULL);
-
-    assert_told(&r, "r.yaml:3: note: 'dataset_val.format' is text, its default, and 'dataset.format' is chat: write it if the files are alike");
-    end(&r);
-    r = read_one(MODEL "dataset: {path: a, format: chat}\ndataset_val: {path: v, format: text}\nrun_val_every_n_steps: 5\n", NULL);
-    assert_int_equal(r.report.n_notes, 0);
-    end(&r);
+    assert_noted(MODEL "dataset: {path: a, format: chat}\ndataset_val: {path: v}\nrun_val_every_n_steps: 5\n",
+                 "r.yaml:3: note: 'dataset_val.format' is text, its default, and 'dataset.format' is chat: write it if the files are alike",
+                 MODEL "dataset: {path: a, format: chat}\ndataset_val: {path: v, format: text}\nrun_val_every_n_steps: 5\n");
 }
 
 int main(void)
