@@ -454,8 +454,8 @@ RP_API void rp_recipe_free(rp_recipe *recipe);
 /* Everything before step 1, or before the step a resume goes on with: model, data, optimizer states, a rehearsal of the step's
  * memory. The recipe is borrowed until free; its seed becomes the context's, and its threads, where set, must be the context's.
  * output_dir is made last. The context has one trainer at a time, and with a budget nothing else may live on it from here on.
- * errors  RP_ERR_CONFIG, RP_ERR_MATCH, RP_ERR_FORMAT, RP_ERR_UNSUPPORTED, RP_ERR_EXISTS input · RP_ERR_META a context of shapes alone ·
- *         RP_ERR_MEMORY · RP_ERR_IO */
+ * errors  RP_ERR_CONFIG, RP_ERR_MATCH, RP_ERR_FORMAT, RP_ERR_UNSUPPORTED, RP_ERR_EXISTS input · RP_ERR_ARG a recipe of another context ·
+ *         RP_ERR_META a context of shapes alone · RP_ERR_MEMORY · RP_ERR_IO */
 RP_API rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out);
 RP_API void rp_trainer_free(rp_trainer *trainer);
 RP_API int64_t rp_trainer_steps(const rp_trainer *trainer);       /* of the whole run */

@@ -6,7 +6,6 @@ static rp_status build(rp_ctx *ctx, rp_model_config *config, const rp_model_opti
 {
     rp_model_options o = options ? *options : (rp_model_options){ .dtype = RP_F32 };
 
-    RP_TRY(rp__same_ctx(ctx, o.policy ? o.policy->ctx : NULL, "the model's options", "policy"));
     RP_CHECK(ctx, o.dtype == RP_F32 || o.dtype == RP_BF16, RP_ERR_DTYPE, "a model is fp32 or bf16, not %s", rp_dtype_name(o.dtype));
     RP_TRY(rp__model_build(ctx, config, o.dtype, out));
     if (o.checkpoint) rp_module_checkpoint(rp__model_root(*out), rp__module_is_type, "TransformerBlock");
@@ -20,6 +19,7 @@ rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const 
     rp_model_options own;
 
     RP_TAKE(ctx, own, options, size);
+    RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
     rp_model_config config = { .source = NULL };
     rp_model_files *files  = NULL;
     rp_model *m            = NULL;
@@ -47,6 +47,7 @@ rp_status rp_model_new_sized(size_t size, rp_ctx *ctx, const char *path, const r
     rp_model_options own;
 
     RP_TAKE(ctx, own, options, size);
+    RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
     rp_model_config config = { .source = NULL };
     rp_report report;
     rp_status status;

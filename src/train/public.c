@@ -25,6 +25,7 @@ rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out)
     RP_GIVEN(ctx, ctx && recipe && out);
     rp_report report;
 
+    RP_SAME_CTX(ctx, recipe->doc.bump.ctx, "recipe");
     RP_CHECK(ctx, !ctx->options.shapes_only, RP_ERR_META, "cannot train on a context of shapes alone");
     rp__report_open(&report, ctx);
     rp_status status = rp__trainer_new(ctx, recipe, &report, out);
