@@ -36,7 +36,7 @@ static int try_model(cli *c, const rp_recipe *recipe)
 /* A run reads all of it before its first step; this does where it is little, or asked for. */
 static int try_data(cli *c, const rp_recipe *recipe, bool all)
 {
-    char size[RP_SIZE_CHARS], line[CLI_LINE_CHARS];
+    char size[RP_SIZE_CHARS], line[CLI_LINE_CHARS], amount[40];
     rp_recipe_data data;
     rp_report report;
 
@@ -44,9 +44,10 @@ static int try_data(cli *c, const rp_recipe *recipe, bool all)
     rp_status status = rp__recipe_try_data(c->ctx, recipe, all ? INT64_MAX : QUICK_BYTES, &report, &data);
     int code         = cli_tell(c, &report, status);
     for (int i = 0; i < data.n && code == CLI_GO; i++) {
+        snprintf(amount, sizeof amount, data.set[i].looked ? "read only to its object %d" : "not read", RP_LOOK_OBJECTS);
         if (data.set[i].read) fprintf(stderr, "%s: %s\n", data.set[i].key, cli_one_line(data.set[i].text, line));
-        else fprintf(stderr, "note: '%s' was not read: %" PRId64 " file%s of %s; %s\n", data.set[i].key, data.set[i].n_files, data.set[i].n_files == 1 ? "" : "s",
-                     rp__size_text(size, data.set[i].bytes), data.unread);
+        else fprintf(stderr, "note: '%s' was %s: %" PRId64 " file%s of %s; %s\n", data.set[i].key, amount, data.set[i].n_files,
+                     data.set[i].n_files == 1 ? "" : "s", rp__size_text(size, data.set[i].bytes), data.unread);
         if (*data.set[i].skipped) fprintf(stderr, "%s: the first that is skipped: %s\n", data.set[i].key, cli_one_line(data.set[i].skipped, line));
     }
     return code;
@@ -105,7 +106,8 @@ const cli_command cmd_validate = {
     .about = "Check a recipe and tell every error it has, with its line. CONFIG is a path or the name of a shipped\n"
              "recipe; KEY=VALUE sets a key, ~KEY removes one. If the model's files are there, names are checked\n"
              "against it, and the modules that become regions are printed. The data files must exist. Up to 16 MiB of\n"
-             "them are read as a run would, and counted.",
+             "them are read as a run would, and counted. Of larger JSON data the first objects are read. A chat\n"
+             "template that they are rendered with is held to its limits.",
     CLI_OPTIONS(validate_fields, options),
     .most_words = 1, .settings = true,
     .run = validate,

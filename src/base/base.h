@@ -116,12 +116,15 @@ bool rp__glob(const char *pattern, const char *text);
 #define RP_SIZE_CHARS 64
 const char *rp__size_text(char *out, int64_t bytes);
 
-/* What a stranger's text begins with, for a terminal: a character that is shown as it is; one that drives the terminal or hides what stands
- * around it (controls, newlines too, marks and overrides of direction); a byte that is no UTF-8; a character of which `bytes` are a beginning.
- * *n bytes of it, *point: the character, or the byte. */
+/* Classifies the first character of an untrusted text, for printing on a terminal:
+ *   AS_IS     a character that is safe to print
+ *   CONTROL   a control character (newlines too), or a mark or override of direction
+ *   BYTE      a byte that is not UTF-8
+ *   CUT       the beginning of a character that `bytes` do not hold whole
+ * *n is its length in bytes, *point the character, or the byte. */
 typedef enum { RP_SHOWN_AS_IS, RP_SHOWN_CONTROL, RP_SHOWN_BYTE, RP_SHOWN_CUT } rp_shown;
 rp_shown rp__shown(const char *text, size_t bytes, int *n, uint32_t *point);
-/* All else becomes '?': the text is one line, and no longer than it was. */
+/* Replaces in place every character that is not AS_IS by '?'. The result is one line and not longer than the text. */
 void rp__shown_only(char *text);
 
 /* An integer of bytes, or a number with KB MB GB (powers of ten) or KiB MiB GiB TiB. False on anything else. */
@@ -146,5 +149,6 @@ uint64_t rp__hash(const void *data, size_t bytes, uint64_t seed);
 
 /* Seconds of the monotonic clock. For metrics only: nothing decided by time may touch bits. */
 double rp__seconds(void);
+double rp__cpu_seconds(void);               /* of the processor, for the calling thread */
 
 #endif

@@ -45,13 +45,16 @@ char *rp__host_text(rp_ctx *ctx, const char *text)
 
 void rp__release(void *p) { free(p); }
 
-double rp__seconds(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+double rp__seconds(void) { return seconds_of(CLOCK_MONOTONIC); }
+double rp__cpu_seconds(void) { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
 /* Denormals cost 5x in AdamW over decayed moments; AMX flushes them anyway. FTZ is bit 15, DAZ bit 6. */
 unsigned rp__fp_enter(void)

@@ -44,6 +44,7 @@ rp_status rp__encoding_give(rp_encoding *e, int k, const char *text, int64_t byt
     rp_level *l  = &e->level[k];
     int64_t used = 0;
 
+    if (!k) e->work.bytes += bytes;
     l->first = first;
     if (l->held.n) {
         RP_TRY(rp__bytes_push(e->ctx, &l->held, text, bytes));
@@ -85,8 +86,13 @@ static rp_status model(rp_encoding *e, int k, const char *text, int64_t bytes, b
 
 /* ---- the whole ---- */
 
+static rp_pattern *pattern_of(const rp_level *l) { return l->step ? l->step->pattern : l->stage ? l->stage->pattern : NULL; }
+
 static void add(rp_encoding *e, rp_level level)
 {
+    rp_pattern *p = pattern_of(&level);
+
+    if (p) rp__pattern_share(p, &e->work);
     level.moves  = level.set || level.step || level.stage;
     level.cursor = RP_CURSOR_START;
     RP_BUG_IF(e->n_levels == RP_MAX_LEVELS);
@@ -122,10 +128,11 @@ void rp__encoding_begin(rp_encoding *e)
         start_again(&e->level[k]);
         trim(&e->level[k].held);
         trim(&e->level[k].made);
-        if (e->level[k].step && e->level[k].step->pattern) rp__pattern_begin(e->level[k].step->pattern);
-        if (e->level[k].stage && e->level[k].stage->pattern) rp__pattern_begin(e->level[k].stage->pattern);
+        rp_pattern *p = pattern_of(&e->level[k]);
+        if (p) rp__pattern_begin(p);
     }
     e->ids.n = 0;
+    e->work  = (rp_work){ 0 };
 }
 
 void rp__encoding_free(rp_encoding *e)

@@ -20,15 +20,19 @@ struct rp_pattern {
     pcre2_jit_stack *stack;
     uint32_t look_back;             /* characters; one at least: `^` looks at what is before it */
     bool made_open;                 /* machine code for texts that go on is there */
-    int64_t spent, passed;          /* of the text that began last: steps beyond the first ones of a place; bytes that were searched */
+    int64_t repeats, weight;        /* turns of a counted repeat that PCRE2 does not tell of · steps of a look at a character */
+    rp_work own, *work;             /* of the text that began last; `own.bytes` were searched */
+    int64_t most;                   /* steps that the text has */
+    PCRE2_SIZE seen;                /* where the last step was */
 };
 
-typedef struct { rp_ctx *ctx; const char *text; int64_t n, at; rp_bytes out; unsigned flags; } rewriter;
+typedef struct { rp_ctx *ctx; const char *text; int64_t n, at; rp_bytes out; unsigned flags; int64_t repeats, members; bool after_group; } rewriter;
 
-/* How far a pattern may backtrack. PCRE2 counts the steps at each place where a match may begin and does not say how many it took, so each
- * place has a few for nothing; one that needs more is tried with eight times as many, until the text's own steps are spent. What a text
- * has grows with its length: a run of spaces is gone through twice, a pattern that explodes is stopped whatever it matches between. */
-enum { FREE_STEPS = 256, TIMES_MORE = 8, TEXT_STEPS = 10000000, STEPS_PER_BYTE = 64 };
+/* The work of a text. PCRE2's own limit counts backtracking and not the bytes that an item runs over: `a*a*b` takes hours within it.
+ * So PCRE2 calls back before each item of the pattern. The item pays a step, one for each byte passed since the last call, and one for each
+ * turn of a counted repeat that may fail unseen. Code and classes of many bytes are slow: the pattern's weight multiplies the price.
+ * A step takes 1 to 15 ns on a Xeon 6 (docs/tokenizers.md). The patterns of published models take 1 to 40 steps a byte. */
+enum { TEXT_STEPS = 10000000, STEPS_PER_BYTE = 64, WEIGHT_BYTES = 1024, WEIGHT_MEMBERS = 128, PATTERN_BYTES = 4096, CLASS_MEMBERS = 512 };
 
 #define SPACES "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define NOT_SPACES \
@@ -186,12 +190,15 @@ static rp_status rewrite_class(rewriter *r)
         RP_TRY(put(r, "^"));
         r->at++;
     }
-    for (bool first = true; r->at < r->n; first = false) {
+    for (int64_t members = 0; r->at < r->n; members++) {
         char c = peek(r, 0), text[] = { c, 0 };
-        if (c == ']' && !first) return r->at++, put(r, "]");
+        if (c == ']' && members) return r->at++, put(r, "]");
         if (c == '[') return refuse(r, "a class inside a class");
         if (c == '&' && peek(r, 1) == '&') return refuse(r, "'&&' in a class");
         r->at++;
+        members -= ((uint8_t)c & 0xc0) == 0x80;
+        if (members > r->members) r->members = members;
+        if (members == CLASS_MEMBERS) return refuse(r, "a class of more than 512 characters");
         if (c == '\\') RP_TRY(escape(r, true));
         else RP_TRY(c ? put(r, text) : put(r, "\\x00"));
     }
@@ -216,6 +223,15 @@ static rp_status rewrite_group(rewriter *r)
     return put(r, "(");
 }
 
+/* Turns of a counted character that may go by before it fails: one less than its lowest count. A group's items call back themselves. */
+static void count_repeats(rewriter *r, int64_t digits)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < digits && n <= 65535; i++) n = 10 * n + peek(r, 1 + i) - '0';
+    if (n - 1 > r->repeats) r->repeats = n - 1;
+}
+
 /* {2}, {2,}, {2,3} and {,3}; any other brace is a character. What may follow differs between the two engines. */
 static rp_status rewrite_brace(rewriter *r)
 {
@@ -233,12 +249,15 @@ static rp_status rewrite_brace(rewriter *r)
     if (after == '+' || (after == '?' && !comma)) return refuse(r, "a quantifier after a counted quantifier");
     RP_TRY(put(r, low ? "{" : "{0"));
     RP_TRY(rp__bytes_push(r->ctx, &r->out, r->text + r->at + 1, end - r->at));
+    if (!r->after_group) count_repeats(r, low);
     r->at = end + 1;
     return RP_OK;
 }
 
 static rp_status rewrite(rewriter *r)
 {
+    RP_CHECK(r->ctx, r->n <= PATTERN_BYTES, RP_ERR_UNSUPPORTED, "the pattern '%.200s' has %" PRId64 " bytes; at most %d are supported", r->text,
+             r->n, PATTERN_BYTES);
     while (r->at < r->n) {
         char c = peek(r, 0), text[] = { c, 0 };
         if (c == '[') {
@@ -252,6 +271,7 @@ static rp_status rewrite(rewriter *r)
             if (c == '\\') RP_TRY(escape(r, false));
             else RP_TRY(c ? put(r, text) : put(r, "\\x00"));
         }
+        r->after_group = c == ')';
     }
     return RP_OK;
 }
@@ -259,87 +279,82 @@ static rp_status rewrite(rewriter *r)
 static void *take(PCRE2_SIZE bytes, void *ctx) { return rp__host_alloc(ctx, (int64_t)bytes); }
 static void give(void *p, void *ctx) { (void)ctx; rp__release(p); }
 
+/* Before each item: what went on since the last call is paid for. */
+static int pay(pcre2_callout_block *b, void *user)
+{
+    rp_pattern *p = user;
+    PCRE2_SIZE at = b->current_position;
+    int64_t moved = (int64_t)(at > p->seen ? at - p->seen : p->seen - at);
+
+    p->seen        = at;
+    p->work->steps += p->weight * (1 + moved + p->repeats);
+    return p->work->steps > p->most ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+static rp_status malformed(const rp_pattern *p, const rewriter *r, int error)
+{
+    PCRE2_UCHAR why[200];
+
+    if (error == PCRE2_ERROR_HEAP_FAILED) return RP_ERR_MEMORY;
+    pcre2_get_error_message(error, why, sizeof why);
+    return rp_fail(p->ctx, RP_ERR_FORMAT, "the pattern '%.*s' is malformed: %s",
+                   (int)(r->n < 200 ? r->n : 200), r->text, (const char *)why);
+}
+
+static void weigh(rp_pattern *p, const rewriter *r)
+{
+    size_t bytes = 0;
+
+    pcre2_pattern_info(p->code, PCRE2_INFO_SIZE, &bytes);
+    pcre2_pattern_info(p->code, PCRE2_INFO_MAXLOOKBEHIND, &p->look_back);
+    if (!p->look_back) p->look_back = 1;
+    p->weight  = 1 + (int64_t)bytes / WEIGHT_BYTES + r->members / WEIGHT_MEMBERS;
+    p->repeats = r->repeats;
+}
+
 static rp_status compile(rp_pattern *p, const rewriter *r)
 {
-    uint32_t options = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT | (r->flags & RP_PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
+    uint32_t options = PCRE2_UTF | PCRE2_AUTO_CALLOUT |
+                       (r->flags & RP_PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
     pcre2_compile_context *context = NULL;
     int error = 0;
     PCRE2_SIZE at = 0;
-    PCRE2_UCHAR why[200];
 
     p->memory = pcre2_general_context_create(take, give, p->ctx);
     context   = p->memory ? pcre2_compile_context_create(p->memory) : NULL;
     if (!context) return RP_ERR_MEMORY;
     p->code = pcre2_compile((PCRE2_SPTR)r->out.at, (PCRE2_SIZE)r->out.n, options, &error, &at, context);
     pcre2_compile_context_free(context);
-    if (!p->code && error == PCRE2_ERROR_HEAP_FAILED) return RP_ERR_MEMORY;
-    if (!p->code) {
-        pcre2_get_error_message(error, why, sizeof why);
-        return rp_fail(p->ctx, RP_ERR_FORMAT, "the pattern '%.*s' is malformed: %s",
-                       (int)(r->n < 200 ? r->n : 200), r->text, (const char *)why);
-    }
+    if (!p->code) return malformed(p, r, error);
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);     /* without it the interpreter runs: slower, the same matches */
     p->data    = pcre2_match_data_create(1, p->memory);
     p->context = pcre2_match_context_create(p->memory);
     p->stack   = pcre2_jit_stack_create(32 * 1024, 4 * 1024 * 1024, p->memory);
     if (!p->data || !p->context || !p->stack) return RP_ERR_MEMORY;
     pcre2_jit_stack_assign(p->context, NULL, p->stack);
-    pcre2_pattern_info(p->code, PCRE2_INFO_MAXLOOKBEHIND, &p->look_back);
-    if (!p->look_back) p->look_back = 1;
+    pcre2_set_callout(p->context, pay, p);
+    pcre2_set_match_limit(p->context, UINT32_MAX);
+    weigh(p, r);
     return RP_OK;
 }
 
-void rp__pattern_begin(rp_pattern *p) { p->spent = p->passed = 0; }
-void rp__pattern_pass(rp_pattern *p, int64_t bytes) { p->passed += bytes; }
+void rp__pattern_share(rp_pattern *p, rp_work *work) { p->work = work; }
+void rp__pattern_begin(rp_pattern *p) { p->own = (rp_work){ 0 }; }
+void rp__pattern_pass(rp_pattern *p, int64_t bytes) { p->own.bytes += bytes; }
 
 /* PCRE2's hard partial matching stops at the first attempt that asks for a character behind the end, be it to look at it only: what
  * it finds before is found without knowing what follows. One for which the text has too few steps is tried again when there is more of it. */
 static bool hangs_on_what_follows(int found)
 {
-    return found == PCRE2_ERROR_PARTIAL || found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_JIT_STACKLIMIT;
+    return found == PCRE2_ERROR_PARTIAL || found == PCRE2_ERROR_CALLOUT || found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_JIT_STACKLIMIT;
 }
 
-typedef struct { rp_pattern *p; const char *text; int64_t bytes; bool open; } subject;
-
-/* A match that begins from `from` to `last`, in so many steps at each place. */
-static int match(const subject *s, int64_t from, PCRE2_SIZE last, int64_t steps)
+static int search(rp_pattern *p, const char *text, int64_t bytes, bool open, int64_t from)
 {
-    pcre2_set_match_limit(s->p->context, (uint32_t)steps);
-    pcre2_set_offset_limit(s->p->context, last);
-    return pcre2_match(s->p->code, (PCRE2_SPTR)s->text, (PCRE2_SIZE)s->bytes, (PCRE2_SIZE)from,
-                       PCRE2_NO_UTF_CHECK | (s->open ? PCRE2_PARTIAL_HARD : 0), s->p->data, s->p->context);
-}
-
-/* One that begins at `at`, for the text's own steps. *spent: it took more than there are for nothing. */
-static int match_at(const subject *s, int64_t at, bool *spent)
-{
-    int64_t most = TEXT_STEPS + STEPS_PER_BYTE * (s->p->passed + s->bytes), steps = FREE_STEPS;
-    int found    = match(s, at, (PCRE2_SIZE)at, steps);
-
-    *spent = found == PCRE2_ERROR_MATCHLIMIT;
-    while (found == PCRE2_ERROR_MATCHLIMIT) {
-        steps *= TIMES_MORE;
-        if (steps > most - s->p->spent || steps > UINT32_MAX) break;
-        s->p->spent += steps;
-        found = match(s, at, (PCRE2_SIZE)at, steps);
-    }
-    return found;
-}
-
-/* Place by place where one needs more than there is for nothing, from `from` to it: what it took is known of it alone. */
-static int search(const subject *s, int64_t from)
-{
-    int found  = match(s, from, PCRE2_UNSET, FREE_STEPS);
-    bool spent = false;
-    uint32_t point;
-
-    for (int64_t at = from; found == PCRE2_ERROR_MATCHLIMIT && at <= s->bytes;) {
-        found = match_at(s, at, &spent);
-        if (found != PCRE2_ERROR_NOMATCH || at == s->bytes) break;
-        at += rp__utf8_next(s->text + at, s->bytes - at, &point);
-        found = spent ? match(s, at, PCRE2_UNSET, FREE_STEPS) : PCRE2_ERROR_MATCHLIMIT;
-    }
-    return found;
+    p->most = TEXT_STEPS + STEPS_PER_BYTE * (p->work == &p->own ? p->own.bytes + bytes : p->work->bytes);
+    p->seen = (PCRE2_SIZE)from;
+    return pcre2_match(p->code, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, (PCRE2_SIZE)from, PCRE2_NO_UTF_CHECK | (open ? PCRE2_PARTIAL_HARD : 0),
+                       p->data, p->context);
 }
 
 rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, bool open, int64_t from, int64_t *start, int64_t *end)
@@ -347,21 +362,23 @@ rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, bool 
     PCRE2_UCHAR why[200];
     if (open && !p->made_open) pcre2_jit_compile(p->code, PCRE2_JIT_PARTIAL_HARD);
     p->made_open |= open;
-    int found              = search(&(subject){ p, text, bytes, open }, from);
+    int64_t steps          = p->work->steps;
+    int found              = search(p, text, bytes, open, from);
     const PCRE2_SIZE *pair = pcre2_get_ovector_pointer(p->data);
 
     *start = -1;
     *end   = bytes;
     if (open && hangs_on_what_follows(found)) {
         *end = found == PCRE2_ERROR_PARTIAL ? (int64_t)pair[0] : from;
+        if (found == PCRE2_ERROR_CALLOUT) p->work->steps = steps;
         return RP_OK;
     }
     if (found == PCRE2_ERROR_NOMATCH) return RP_OK;
     if (found == PCRE2_ERROR_NOMEMORY || found == PCRE2_ERROR_HEAPLIMIT)
         return rp_fail(p->ctx, RP_ERR_MEMORY, "matching the tokenizer's pattern ran out of memory");
-    if (found == PCRE2_ERROR_MATCHLIMIT)
+    if (found == PCRE2_ERROR_CALLOUT || found == PCRE2_ERROR_MATCHLIMIT)
         return rp_fail(p->ctx, RP_ERR_UNSUPPORTED, "its pattern takes more than %d steps and %d a byte on this text, at byte %" PRId64,
-                       TEXT_STEPS, STEPS_PER_BYTE, p->passed);
+                       TEXT_STEPS, STEPS_PER_BYTE, p->own.bytes);
     if (found < 0) {
         pcre2_get_error_message(found, why, sizeof why);
         return rp_fail(p->ctx, RP_ERR_UNSUPPORTED, "its pattern cannot be matched against this text: %s",
@@ -398,7 +415,8 @@ rp_status rp__pattern_new(rp_ctx *ctx, const char *text, int64_t bytes, unsigned
     rp_pattern *p    = rp__host_alloc(ctx, sizeof *p);
 
     if (!p) return RP_ERR_MEMORY;
-    p->ctx = ctx;
+    p->ctx  = ctx;
+    p->work = &p->own;
     if (flags & RP_PATTERN_LITERAL) RP_TRY_GOTO(rp__bytes_push(ctx, &r.out, text, bytes));
     else RP_TRY_GOTO(rewrite(&r));
     RP_TRY_GOTO(rp__bytes_room(ctx, &r.out, 1));

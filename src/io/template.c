@@ -20,7 +20,7 @@ rp_status rp__template_new(rp_ctx *ctx, const char *name, const char *text, int6
     rp_template *t = rp__host_alloc(ctx, sizeof *t);
 
     if (!t) return RP_ERR_MEMORY;
-    *t               = (rp_template){ .ctx = ctx, .bump = { .ctx = ctx }, .name = rp__host_text(ctx, name) };
+    *t               = (rp_template){ .ctx = ctx, .bump = { .ctx = ctx }, .most_seconds = RP_TEMPLATE_SECONDS, .name = rp__host_text(ctx, name) };
     rp_status status = t->name ? read_text(t, text, bytes) : RP_ERR_MEMORY;
     if (status == RP_OK) *out = t;
     else rp__template_free(t);
@@ -52,7 +52,8 @@ rp_status rp__template_render(rp_template *t, const json_t *variables, int64_t d
 {
     rp_template_text result = { 0 };
     rp_bytes text           = { 0 };
-    rp_run run = { .of = t, .ctx = t->ctx, .bump = { .ctx = t->ctx }, .date = date, .out = &text, .result = &result, .line = 1 };
+    rp_run run = { .of = t, .ctx = t->ctx, .bump = { .ctx = t->ctx }, .date = date, .out = &text, .result = &result, .line = 1,
+                   .began = rp__cpu_seconds(), .clock_step = RP_CLOCK_STEPS };
     rp_status status = run_all(&run, variables);
 
     if (status == RP_OK) status = rp__run_push(&run, &text, "", 1);

@@ -17,8 +17,8 @@
  * What is not there (extends, include, import, call, filter blocks, raw) is an error that names it: of a statement when the
  * template is read, of a filter, test or method when it is reached.
  *
- * A template is a stranger's program: depth, steps and memory have limits. A run ends after 4,000,000 steps, less than a second of a
- * processor's time, and holds at most 64 MiB beside its variables.
+ * A template is not trusted: depth, steps, time and memory have limits. A run ends after 4,000,000 steps or 1 s of the processor's time,
+ * and holds at most 64 MiB beside its variables.
  */
 #ifndef RP_TEMPLATE_H
 #define RP_TEMPLATE_H

@@ -4,7 +4,8 @@
  * limit ends with an error. Values never change once made, namespaces excepted, so lists and maps share what they hold.
  *
  * A run pays for all it does in steps, before it is done: one for a node, a comparison or an item, and for bytes by what is done with them.
- * A step takes up to 0.1 us on the slowest CPU that was measured, so that RP_TEMPLATE_STEPS stay below a second with room to spare.
+ * A step takes up to 0.1 us on the slowest CPU that was measured, so that RP_TEMPLATE_STEPS stay below a second. Where they do not, the
+ * processor's clock of the thread ends the run: it is read every RP_CLOCK_STEPS steps.
  */
 #ifndef RP_TEMPLATE_INSIDE_H
 #define RP_TEMPLATE_INSIDE_H
@@ -24,6 +25,8 @@ enum { RP_TEMPLATE_DEPTH = 100, RP_TEMPLATE_RUN_DEPTH = 400, RP_TEMPLATE_RANGE =
 #define RP_TEMPLATE_STEPS INT64_C(4000000)
 #define RP_TEMPLATE_BYTES (INT64_C(64) << 20)       /* that a run holds at once, its output included */
 #endif
+#define RP_TEMPLATE_SECONDS 1.0                     /* of the processor */
+enum { RP_CLOCK_STEPS = 1 << 14 };
 #define RP_TEMPLATE_LIMIT RP_ERR_UNSUPPORTED        /* what a run ends with that exceeds either */
 
 /* Bytes a step pays for: copied, compared or zeroed · looked at one by one or searched · made one by one. */
@@ -124,6 +127,7 @@ struct rp_template {
     rp_bump bump;
     rp_node *body;
     bool marks_answers;
+    double most_seconds;                /* of the processor, for a run */
 };
 
 typedef struct {
@@ -156,6 +160,8 @@ struct rp_run {
     rp_ctx *ctx;
     rp_bump bump;
     int64_t steps, date;
+    double began;                       /* rp__cpu_seconds */
+    int64_t clock_step;                 /* at which the clock is read next */
     int64_t loose;                      /* bytes held outside of the bump: texts that grow */
     int depth, line, captures;          /* captures: macros and set blocks around */
     rp_flow flow;

@@ -59,10 +59,17 @@ rp_status rp__run_copy(rp_run *run, const char *at, int64_t bytes, rp_value *out
     return RP_OK;
 }
 
+static rp_status read_clock(rp_run *run)
+{
+    run->clock_step = run->steps + RP_CLOCK_STEPS;
+    if (rp__cpu_seconds() - run->began <= run->of->most_seconds) return RP_OK;
+    return rp__run_fail(run, RP_TEMPLATE_LIMIT, "it takes more than 1 s of the processor's time");
+}
+
 rp_status rp__run_step(rp_run *run, int64_t steps)
 {
     run->steps += steps;
-    if (run->steps <= RP_TEMPLATE_STEPS) return RP_OK;
+    if (run->steps <= RP_TEMPLATE_STEPS) return run->steps < run->clock_step ? RP_OK : read_clock(run);
     return rp__run_fail(run, RP_TEMPLATE_LIMIT, "it takes more than %" PRId64 " steps", RP_TEMPLATE_STEPS);
 }
 

@@ -107,8 +107,12 @@ rp_status rp__pattern_new(rp_ctx *ctx, const char *text, int64_t bytes, unsigned
 /* The next match at or after `from`; *start is -1 when there is none. Of a text that goes on behind `bytes`, `open`, a match counts
  * only when no more text could change it; without one, none begins before *end, which is `bytes` or where it hangs on what follows. */
 rp_status rp__pattern_next(rp_pattern *pattern, const char *text, int64_t bytes, bool open, int64_t from, int64_t *start, int64_t *end);
-/* A text begins: it has its own steps, some and a few for each byte, and the matches in it share them. Bytes that have been searched. */
+/* The steps that the patterns of a text have taken, and the bytes of the text, which have a few steps each. */
+typedef struct { int64_t steps, bytes; } rp_work;
+/* A text begins: its matches share its steps. A pattern has them to itself until it shares those of `work`. */
 void rp__pattern_begin(rp_pattern *pattern);
+void rp__pattern_share(rp_pattern *pattern, rp_work *work);
+/* Bytes that have been searched. */
 void rp__pattern_pass(rp_pattern *pattern, int64_t bytes);
 /* Where the text begins that matches at or after `from` may look back at. */
 int64_t rp__pattern_context(const rp_pattern *pattern, const char *text, int64_t from);
@@ -315,7 +319,7 @@ typedef struct {
     rp_cursor cursor;
 } rp_level;
 enum { RP_MAX_LEVELS = 4 + RP_MAX_NORMALIZERS + 2 * RP_MAX_STAGES };
-struct rp_encoding { rp_ctx *ctx; rp_tokenizer *t; rp_level level[RP_MAX_LEVELS]; int n_levels; rp_ids ids; };
+struct rp_encoding { rp_ctx *ctx; rp_tokenizer *t; rp_level level[RP_MAX_LEVELS]; int n_levels; rp_ids ids; rp_work work; };
 
 void rp__encoding_build(rp_encoding *e, rp_tokenizer *t);
 /* Forget what is held. */

@@ -166,11 +166,41 @@ static rp_status fill_store(rp_data *d, const char *what, const rp_data_config *
     RP_TRY(find_format(d->ctx, what, config->format, &f));
     RP_TRY(check_config(d->ctx, what, config, source));
     RP_TRY(rp__store_new(d->ctx, config, &d->store));
-    rp_read_job job = { d->ctx, what, config->path, config, source, d->store };
+    rp_read_job job = { d->ctx, what, config->path, config, source, d->store, 0 };
     RP_TRY(read_all(d, &job, f));
     RP_TRY(rp__store_finish(d->store));
     RP_TRY(count_samples(d, what));
     return make_room(d);
+}
+
+static rp_status look(const rp_read_job *job, const format *f)
+{
+    rp_data_files files;
+    rp_read_job each = *job;
+    rp_status status = rp__data_files(job->ctx, job->what, job->config, &files);
+
+    for (int64_t i = 0; i < files.n && i < job->most && status == RP_OK; i++) {
+        each.path = files.path[i];
+        status    = f->read(&each);
+        if (status == RP_OK) status = rp__store_end(job->store);
+    }
+    rp__data_files_free(&files);
+    return status;
+}
+
+rp_status rp__data_look(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source, int64_t most, bool *looked)
+{
+    rp_store *store = NULL;
+    const format *f;
+
+    RP_TRY(find_format(ctx, what, config->format, &f));
+    RP_TRY(check_config(ctx, what, config, source));
+    *looked = strcmp(f->name, "text") && strcmp(f->name, "tokens");
+    if (!*looked) return RP_OK;
+    RP_TRY(rp__store_new(ctx, config, &store));
+    rp_status status = look(&(rp_read_job){ ctx, what, NULL, config, source, store, most }, f);
+    rp__store_free(store);
+    return status;
 }
 
 rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source,

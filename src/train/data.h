@@ -89,6 +89,11 @@ rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *con
 void rp__data_close(rp_data *data);
 
 rp_data_info rp__data_info(const rp_data *data);
+/* Reads the first `most` objects of the first `most` files as rp__data_open does, and drops them. Errors of the format, of the tokenizer and of the chat
+ * template show there. *looked is false for formats that are not JSON, of which nothing is read.
+ * errors  as rp__data_open; there may be too little data */
+rp_status rp__data_look(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source, int64_t most, bool *looked);
+
 /* "data: 3 files, 3 documents, 900 tokens, 880 targets; 7 samples, 0 truncated, 0 skipped" */
 #define RP_DATA_TEXT_CHARS 512
 const char *rp__data_text(const rp_data_info *info, const char *path, int n_paths, char out[RP_DATA_TEXT_CHARS]);

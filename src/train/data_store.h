@@ -54,6 +54,7 @@ typedef struct {
     const rp_data_config *config;
     const rp_data_source *source;
     rp_store *store;
+    int64_t most;                       /* JSON objects of a file; 0: all */
 } rp_read_job;
 
 #define RP_DATA_FORMAT(name, extensions) rp_status rp__read_##name(const rp_read_job *job);

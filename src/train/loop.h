@@ -52,11 +52,12 @@ typedef struct {
 } rp_recipe_words;
 rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_recipe_words *words);
 
-/* The recipe's data as a run finds it: files are looked for, and read and cut into samples where the tokenizer is there and all of them together have
- * no more than `most_bytes`. What is wrong is in the report as well as in the status. Where the model's files are not there, either, files that are
- * missing are a note: the recipe is for another machine. */
+/* Checks the recipe's data. The files must exist. With a tokenizer, up to `most_bytes` of data are read and cut into samples as a run does. Of more
+ * data, the first RP_LOOK_OBJECTS JSON objects of as many files are read and dropped (`looked`). Errors are in the report and in the status. If the
+ * model's files are missing too, missing data is a note: the recipe is for another machine. */
+#define RP_LOOK_OBJECTS 16
 typedef struct {
-    struct { const char *key; bool read; int64_t n_files, bytes; char text[RP_DATA_TEXT_CHARS], skipped[RP_ERROR_CHARS]; } set[2];
+    struct { const char *key; bool read, looked; int64_t n_files, bytes; char text[RP_DATA_TEXT_CHARS], skipped[RP_ERROR_CHARS]; } set[2];
     int n;                              /* 0: the recipe names no data */
     const char *unread;                 /* why it was not read */
 } rp_recipe_data;

@@ -257,8 +257,9 @@ static rp_status open_val(rp_trainer *t, const rp_data_source *source, const rp_
     return status;
 }
 
-static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat *chat)
+static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat *chat, rp_recipe_data *out)
 {
+    (void)out;
     rp_data_config c      = data_config(t->ctx, t->recipe, &t->recipe->dataset);
     rp_data_source source = data_source(t, config, chat);
 
@@ -269,7 +270,9 @@ static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat
     return rp__recipe_validates(t->recipe) ? open_val(t, &source, &c.masking) : RP_OK;
 }
 
-rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)
+typedef rp_status (*data_fn)(rp_trainer *t, const rp_model_config *config, rp_chat *chat, rp_recipe_data *out);
+
+static rp_status open_inputs(rp_trainer *t, const rp_model_config *config, data_fn data, rp_recipe_data *out)
 {
     char *place   = tokenizer_place(t);
     rp_chat *chat = NULL;
@@ -277,11 +280,13 @@ rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config)
     if (!place) return RP_ERR_MEMORY;
     rp_status status = open_tokenizer(t, place);
     if (status == RP_OK) status = open_chat(t, place, &chat);
-    if (status == RP_OK) status = open_data(t, config, chat);
+    if (status == RP_OK) status = data(t, config, chat, out);
     rp__chat_free(chat);
     rp__release(place);
     return status;
 }
+
+rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config) { return open_inputs(t, config, open_data, NULL); }
 
 /* ---- data alone ---- */
 
@@ -324,6 +329,30 @@ static rp_status read_sets(rp_ctx *ctx, const rp_recipe *r, const rp_model_confi
     return status;
 }
 
+static rp_status look_at_data(rp_trainer *t, const rp_model_config *config, rp_chat *chat, rp_recipe_data *out)
+{
+    const rp_recipe *r          = t->recipe;
+    const rp_data_source source = data_source(t, config, chat);
+    const struct { const char *key; const rp_recipe_dataset *set; } sets[] = { { "dataset", &r->dataset }, { "dataset_val", &r->dataset_val } };
+
+    for (int i = 0; i < out->n; i++) {
+        rp_data_config c = data_config(t->ctx, r, sets[i].set);
+        c.masking        = masking_of(t, config);
+        RP_TRY(rp__data_look(t->ctx, sets[i].key, &c, &source, RP_LOOK_OBJECTS, &out->set[i].looked));
+    }
+    return RP_OK;
+}
+
+/* Data that is not read whole: as much of it as shows what is wrong with a format or a template. */
+static rp_status look_at_sets(rp_ctx *ctx, const rp_recipe *r, const rp_model_config *config, rp_recipe_data *out)
+{
+    rp_trainer t     = { .ctx = ctx, .recipe = r };
+    rp_status status = open_inputs(&t, config, look_at_data, out);
+
+    rp__tokenizer_free(t.tokenizer);
+    return status;
+}
+
 static bool holds(rp_ctx *ctx, const char *folder, const char *name)
 {
     char *path = rp__path_join(ctx, folder, name);
@@ -347,16 +376,18 @@ static rp_status try_data(rp_ctx *ctx, const rp_recipe *r, int64_t most_bytes, r
 {
     rp_model_source source = { 0 };
     int64_t bytes          = 0;
+    bool all;
 
     if (r->dataset.path.first) RP_TRY(list_set(ctx, r, &r->dataset, "dataset", out));
     if (out->n && rp__recipe_validates(r)) RP_TRY(list_set(ctx, r, &r->dataset_val, "dataset_val", out));
     for (int i = 0; i < out->n; i++) bytes += out->set[i].bytes;
     if (rp__recipe_missing_file(r)) out->unread = "the model's files are not there";
     else if (!has_tokenizer(ctx, r)) out->unread = "there is no tokenizer beside the model";
-    else if (bytes > most_bytes) out->unread = "--data reads all";
     if (!out->n || out->unread) return RP_OK;
+    all = bytes <= most_bytes;
+    if (!all) out->unread = "--data reads all";
     rp_status status = rp__source_open(ctx, r, report, &source);
-    if (status == RP_OK) status = read_sets(ctx, r, &source.config, out);
+    if (status == RP_OK) status = (all ? read_sets : look_at_sets)(ctx, r, &source.config, out);
     rp__source_close(&source);
     return status;
 }

@@ -27,6 +27,7 @@ typedef struct {
     char *text;                         /* of the object so far */
     int64_t n, room;
     int64_t line, begun_line, number;   /* number: of the object in a list */
+    int64_t n_put;                      /* objects told of */
     int64_t depth;
     bool quoted, escaped;
     char place[80];
@@ -37,6 +38,8 @@ static const char white[] = " \t\r\n";
 static bool is_white(char c) { return c && strchr(white, c); }
 
 /* ---- one object ---- */
+
+static bool has_enough(const reader *r) { return r->job->most && r->n_put >= r->job->most; }
 
 static rp_status append(reader *r, const char *text, int64_t n)
 {
@@ -82,7 +85,8 @@ static rp_status put_object(reader *r)
     json_error_t e;
 
     while (r->n && is_white(r->text[r->n - 1])) r->n--;
-    if (!r->n) return RP_OK;
+    if (!r->n || has_enough(r)) return RP_OK;
+    r->n_put++;
     set_place(r);
     json_t *object = rp__json_read(r->text, (size_t)r->n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &e);
     r->n           = 0;
@@ -96,7 +100,7 @@ static rp_status put_object(reader *r)
 
 static rp_status take_lines(reader *r, const char *text, int64_t n)
 {
-    while (n) {
+    while (n && !has_enough(r)) {
         const char *end = memchr(text, '\n', (size_t)n);
         int64_t part    = end ? end + 1 - text : n;
         RP_TRY(append(r, text, part));
@@ -146,7 +150,7 @@ static rp_status between(reader *r, char c)
 
 static rp_status take_list(reader *r, const char *text, int64_t n)
 {
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0; i < n && !has_enough(r);) {
         int64_t part;
         if (r->at != INSIDE) RP_TRY(between(r, text[i]));
         if (r->at != INSIDE) {
@@ -183,11 +187,11 @@ static rp_status read_windows(reader *r, rp_text_file *file, char *window)
     int64_t n = 1;
 
     RP_TRY(rp__text_file_check(file));
-    while (n) {
+    while (n && !has_enough(r)) {
         RP_TRY(rp__text_file_read(file, window, WINDOW_BYTES, &n));
         RP_TRY(take(r, window, n));
     }
-    if (r->at == LINES) return put_object(r);
+    if (r->at == LINES || has_enough(r)) return put_object(r);
     RP_CHECK(r->job->ctx, r->at == CLOSED, RP_ERR_FORMAT, "'%s' is cut short: its list goes on after object %" PRId64, r->job->path, r->number);
     return RP_OK;
 }

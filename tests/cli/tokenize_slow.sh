@@ -5,3 +5,7 @@ echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},
 printf 'bbaaab' | reprise tokenize t
 printf 'bb%04000d' 0 | tr 0 a | reprise tokenize t
 echo "exit $?"
+# So is one that runs over the rest of the text in few of PCRE2's steps.
+sed 's/"(?:a|a){22}b|a"/"a*a*a*a*[bc]"/' t/tokenizer.json >t/other.json && mv t/other.json t/tokenizer.json
+printf '%0400000d' 0 | tr 0 a | reprise tokenize t
+echo "exit $?"

@@ -7,15 +7,7 @@ static const char *const tokenizers[] = {
     "families/llama2.gguf", "families/bert.gguf", "families/t5.gguf", "gpt2", "llama3", "qwen2", "o200k", "odd", "smollm", "smollm.gguf", "spm",
 };
 
-static rp_tokenizer *load(rp_ctx *ctx, const char *name)
-{
-    char path[512];
-    rp_tokenizer *t = NULL;
-
-    snprintf(path, sizeof path, GOLDEN "%s", name);
-    assert_ok(ctx, rp__tokenizer_load(ctx, path, &t));
-    return t;
-}
+static rp_tokenizer *load(rp_ctx *ctx, const char *name) { return golden_tokenizer(ctx, "", name); }
 
 static uint64_t draw(uint64_t *state)
 {

@@ -1,19 +1,8 @@
 /* Claims about chat templates: what transformers makes of a template, these make; and no template can run away. */
-#include "rp_test.h"
+#include "texts_test.h"
 
 #include "base/file.h"
 #include "io/chat.h"
-
-static json_t *golden(const char *name)
-{
-    char path[512];
-    json_error_t e;
-
-    snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/chat/%s", name);
-    json_t *root = json_load_file(path, JSON_ALLOW_NUL, &e);
-    if (!root) fail_msg("%s: %s", path, e.text);
-    return root;
-}
 
 static rp_status render(rp_ctx *ctx, const char *text, int64_t bytes, const json_t *variables, rp_template_text *out)
 {
@@ -57,7 +46,7 @@ static void assert_case(rp_ctx *ctx, const char *text, int64_t bytes, const json
 static void statements_and_expressions_mean_what_jinja_means(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
-    json_t *all = golden("language.json"), *each;
+    json_t *all = chat_golden("language.json"), *each;
     size_t i;
 
     (void)state;
@@ -73,7 +62,7 @@ static void statements_and_expressions_mean_what_jinja_means(void **state)
 static void templates_of_all_families_render_as_in_transformers(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
-    json_t *all = golden("rendered.json"), *each;
+    json_t *all = chat_golden("rendered.json"), *each;
     char path[512], *text;
     int64_t bytes;
     size_t i;

@@ -2,6 +2,7 @@
 #include "rp_test.h"
 
 #include "io/chat.h"
+#include "io/template_inside.h"
 
 #define NESTED "{% set n = namespace(a=[], b=[]) %}{% for i in range(500) %}{% set n.a = [n.a] %}{% set n.b = [n.b] %}{% endfor %}"
 
@@ -101,11 +102,40 @@ static void a_template_of_more_than_a_mebibyte_is_not_read(void **state)
     test_ctx_free(ctx);
 }
 
+/* Steps bound a run on fast machines, the processor's clock on slow ones: it is read every 16,384 steps. */
+static void a_run_ends_when_its_time_is_over(void **state)
+{
+    static const char work[] = "{% for i in range(99999) %}{% endfor %}", little[] = "{{ 1 }}";
+    rp_ctx *ctx          = test_ctx(NULL);
+    json_t *none         = json_object();
+    rp_template_text out = { 0 };
+    rp_template *t       = NULL;
+
+    (void)state;
+    assert_ok(ctx, rp__template_new(ctx, "m", work, (int64_t)strlen(work), &t));
+    assert_true(t->most_seconds == 1.0);
+    assert_ok(ctx, rp__template_render(t, none, RP_CHAT_DATE, &out));
+    rp__template_text_free(&out);
+    t->most_seconds = -1;
+    assert_int_equal(rp__template_render(t, none, RP_CHAT_DATE, &out), RP_ERR_UNSUPPORTED);
+    assert_string_equal(rp_error(ctx), "the chat template of 'm', line 1: it takes more than 1 s of the processor's time");
+    assert_null(out.text);
+    rp__template_free(t);
+    assert_ok(ctx, rp__template_new(ctx, "m", little, (int64_t)strlen(little), &t));
+    t->most_seconds = -1;
+    assert_ok(ctx, rp__template_render(t, none, RP_CHAT_DATE, &out));
+    rp__template_text_free(&out);
+    rp__template_free(t);
+    json_decref(none);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_refusal_has_its_message_and_its_line),
         cmocka_unit_test(a_template_of_more_than_a_mebibyte_is_not_read),
+        cmocka_unit_test(a_run_ends_when_its_time_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,17 +146,6 @@ static rp_status renders_alike(rp_ctx *ctx, void *user)
     return RP_OK;
 }
 
-static json_t *golden(const char *name)
-{
-    char path[512];
-    json_error_t e;
-
-    snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/chat/%s", name);
-    json_t *root = json_load_file(path, JSON_ALLOW_NUL, &e);
-    if (!root) fail_msg("%s: %s", path, e.text);
-    return root;
-}
-
 static void sweep_case(rp_ctx *ctx, const char *text, int64_t bytes, const json_t *wanted, int64_t each)
 {
     json_t *none     = json_object();
@@ -171,7 +160,7 @@ static void sweep_case(rp_ctx *ctx, const char *text, int64_t bytes, const json_
 static void every_statement_filter_and_method_is_an_error_or_its_text(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
-    json_t *all = golden("language.json"), *one;
+    json_t *all = chat_golden("language.json"), *one;
     size_t i;
 
     (void)state;
@@ -204,7 +193,7 @@ static void what_templates_seldom_say_is_an_error_or_its_text(void **state)
 static void templates_of_all_families_are_an_error_or_their_text(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
-    json_t *all = golden("rendered.json"), *one;
+    json_t *all = chat_golden("rendered.json"), *one;
     char path[512], *text;
     const char *last = "";
     int64_t bytes;
@@ -317,16 +306,27 @@ static rp_status ids_are_alike(rp_ctx *ctx, void *user)
     return status;
 }
 
+enum { PACKINGS = 3 };
+
+/* The same text as it is, by gzip and by zstd. */
+static void write_packings(const temp_dir *dir, char *text, const char *paths[PACKINGS])
+{
+    fill_text(text);
+    paths[0] = temp_write(dir, "a", text, TEXT_BYTES);
+    paths[1] = gzipped(dir, text);
+    paths[2] = zstandard(dir, text);
+}
+
 static void a_file_however_packed_is_an_error_or_its_lines_and_ids(void **state)
 {
     rp_ctx *ctx    = test_ctx(NULL);
     temp_dir dir   = temp_make();
     file_of_text f = { .text = malloc(TEXT_BYTES), .bytes = TEXT_BYTES };
+    const char *paths[PACKINGS];
 
     (void)state;
-    fill_text(f.text);
-    const char *paths[] = { temp_write(&dir, "a", f.text, TEXT_BYTES), gzipped(&dir, f.text), zstandard(&dir, f.text) };
-    rp_tokenizer *t     = load(ctx, GOLDEN "spm");
+    write_packings(&dir, f.text, paths);
+    rp_tokenizer *t = load(ctx, GOLDEN "spm");
     assert_ok(ctx, rp__tokenizer_encode(t, f.text, f.bytes, &f.want.at, &f.want.n));
     rp__tokenizer_free(t);
     for (int i = 0; i < RP_COUNT(paths); i++) {
@@ -377,10 +377,10 @@ static void a_read_that_fails_is_an_error_wherever_it_is(void **state)
     rp_ctx *ctx    = test_ctx(NULL);
     temp_dir dir   = temp_make();
     file_of_text f = { .text = malloc(TEXT_BYTES), .bytes = TEXT_BYTES };
+    const char *paths[PACKINGS];
 
     (void)state;
-    fill_text(f.text);
-    const char *paths[] = { temp_write(&dir, "a", f.text, TEXT_BYTES), gzipped(&dir, f.text), zstandard(&dir, f.text) };
+    write_packings(&dir, f.text, paths);
     for (int i = 0; i < RP_COUNT(paths); i++) {
         int64_t k = 0;
         f.path    = paths[i];

@@ -12,23 +12,7 @@
 static const char *const families[] = { "albert", "bert", "bert_cased", "clip", "falcon", "gemma", "llama2", "mistral", "mixed", "openai", "phi3",
                                         "rest", "t5", "t5_old", "unigram_bytes" };
 
-static rp_tokenizer *load(rp_ctx *ctx, const char *name)
-{
-    char path[512];
-    rp_tokenizer *t = NULL;
-
-    snprintf(path, sizeof path, GOLDEN "families/%s", name);
-    assert_ok(ctx, rp__tokenizer_load(ctx, path, &t));
-    return t;
-}
-
-static uint64_t hash_of_ids(const int32_t *ids, int64_t n)
-{
-    uint64_t h = 0;
-
-    for (int64_t i = 0; i < n; i++) h = h * 6364136223846793005ull + (uint64_t)ids[i] + 1;
-    return h;
-}
+static rp_tokenizer *load(rp_ctx *ctx, const char *name) { return golden_tokenizer(ctx, "families/", name); }
 
 /* The package repairs what the byte-level alphabet makes; here that is left to the caller. */
 static uint64_t hash_of_text(rp_ctx *ctx, const char *text, int64_t n)
@@ -48,20 +32,18 @@ typedef struct { uint64_t ids, text, plain; } hashes;
 
 static hashes hashes_of(rp_ctx *ctx, rp_tokenizer *t, const rp_bytes *text)
 {
-    int32_t *ids = NULL;
-    int64_t n = 0, bytes = 0;
-    char *back = NULL;
-    hashes h;
+    rp_ids ids    = encode_text(ctx, t, text->at ? text->at : "", text->n);
+    int64_t bytes = 0;
+    char *back    = NULL;
+    hashes h      = { .ids = hash_of_ids(&ids) };
 
-    assert_ok(ctx, rp__tokenizer_encode(t, text->at ? text->at : "", text->n, &ids, &n));
-    h.ids = hash_of_ids(ids, n);
-    assert_ok(ctx, rp__tokenizer_decode(t, ids, n, false, &back, &bytes));
+    assert_ok(ctx, rp__tokenizer_decode(t, ids.at, ids.n, false, &back, &bytes));
     h.text = hash_of_text(ctx, back, bytes);
     rp__release(back);
-    assert_ok(ctx, rp__tokenizer_decode(t, ids, n, true, &back, &bytes));
+    assert_ok(ctx, rp__tokenizer_decode(t, ids.at, ids.n, true, &back, &bytes));
     h.plain = hash_of_text(ctx, back, bytes);
     rp__release(back);
-    rp__release(ids);
+    rp__release(ids.at);
     return h;
 }
 
@@ -196,54 +178,18 @@ static void every_name_of_a_pre_tokenizer_cuts_as_the_package_does(void **state)
 
 /* ---- every code point ---- */
 
-static rp_bytes block_text(rp_ctx *ctx, uint32_t base)
+static const char *setting_of(const char *name)
 {
-    rp_bytes text = { 0 };
-    char point[4];
-
-    for (uint32_t c = base; c < base + 4096; c++) {
-        if (c >= 0xd800 && c < 0xe000) continue;
-        int n = rp__utf8_put(point, c);
-        for (const char *p = "a@1@ @@'@\xcc\xa3\xcc\x81\n@"; *p; p++)
-            assert_ok(ctx, rp__bytes_push(ctx, &text, *p == '@' ? point : p, *p == '@' ? n : 1));
-    }
-    return text;
+    (void)name;
+    return "a@1@ @@'@\xcc\xa3\xcc\x81\n@";
 }
-
-/* Blocks of code points: one of so many. */
-static int every(void) { return test_few_or(8, 1); }
 
 static void every_code_point_of_two_planes_agrees_for_every_family(void **state)
 {
-    (void)state;
-    rp_ctx *ctx     = test_ctx(NULL);
-    rp_tokenizer *t = NULL;
-    char name[20], last[20] = "";
-    unsigned base;
-    unsigned long long hash;
-    int n_lines = 0, n_wrong = 0;
-    FILE *file  = fopen(GOLDEN "families/points.txt", "re");
+    rp_ctx *ctx = test_ctx(NULL);
 
-    assert_non_null(file);
-    while (fscanf(file, "%19s %x %llx", name, &base, &hash) == 3) {
-        if (n_lines++ % every()) continue;
-        if (strcmp(name, last)) {
-            rp__tokenizer_free(t);
-            t = load(ctx, name);
-            memcpy(last, name, sizeof last);
-        }
-        rp_bytes text = block_text(ctx, base);
-        int32_t *ids  = NULL;
-        int64_t n     = 0;
-        assert_ok(ctx, rp__tokenizer_encode(t, text.at ? text.at : "", text.n, &ids, &n));
-        if (hash_of_ids(ids, n) != hash && n_wrong++ < 20) print_error("%s: code points from %06x differ\n", name, base);
-        rp__release(ids);
-        rp__release(text.at);
-    }
-    fclose(file);
-    assert_int_equal(n_lines, 32 * RP_COUNT(families));
-    assert_int_equal(n_wrong, 0);
-    rp__tokenizer_free(t);
+    (void)state;
+    assert_int_equal(check_points(ctx, "families/", setting_of), 32 * RP_COUNT(families));
     test_ctx_free(ctx);
 }
 
@@ -414,21 +360,9 @@ static void each_failing_allocation_is_an_error_that_leaks_nothing(void **state)
 {
     static const char *const names[] = { "rest", "mixed", "albert", "bert", "llama2.gguf", "t5.gguf", "bert.gguf", "clip", "openai",
                                         "../spm" };
-    char folder[] = "/tmp/rp_families_XXXXXX";
-    rp_ctx *ctx   = test_ctx(NULL);
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    for (int i = 0; i < RP_COUNT(names); i++) {
-        test_faults f = { .survived = true };       /* PCRE2 without room for its compiled code interprets: slower, the same ids */
-        while (!f.over) {
-            test_fault_begin(&f, ctx);
-            test_fault_end(&f, whole_life(ctx, names[i], folder));
-        }
-        assert_true(f.failed > 20);
-    }
-    assert_ok(ctx, rp__remove_tree(ctx, folder));
-    test_ctx_free(ctx);
+    tokenizers_with_faults(names, RP_COUNT(names), 20, whole_life);
 }
 
 /* ---- export ---- */

@@ -1,7 +1,5 @@
-/* Claims about sizes that a tokenizer's numbers do not hold: each is refused before a byte is read or allocated. */
-#include "rp_test.h"
-
-#include "io/tokenizer_inside.h"
+/* Claims about limits: sizes that a tokenizer's numbers do not hold are refused, and work stays in proportion to the text. */
+#include "texts_test.h"
 
 static void a_piece_of_more_bytes_than_can_be_numbered_is_refused(void **state)
 {
@@ -38,11 +36,40 @@ static void a_token_of_more_bytes_than_can_be_numbered_is_refused(void **state)
     test_ctx_free(ctx);
 }
 
+/* One piece of `n` equal characters, or of marks that all have to be sorted: counts, not clocks. */
+static void a_piece_without_end_takes_time_and_memory_in_proportion(void **state)
+{
+    static const char *const units[] = { "a", " ", "\n", "\xcc\x81\xcc\xa3", "ab", "!", "<|im_start" };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int u = 0; u < RP_COUNT(units); u++) {
+        int64_t steps[2], allocations[2], unit = (int64_t)strlen(units[u]);
+        rp_tokenizer *t = golden_tokenizer(ctx, "", "qwen2");
+        for (int k = 0; k < 2; k++) {
+            int64_t n = (int64_t)(1 << 20) >> (1 - k) * 3, before = t->bpe.n_steps, asked = ctx->alloc_count;
+            char *text = malloc((size_t)n);
+            for (int64_t i = 0; i < n; i++) text[i] = units[u][i % unit];
+            rp_ids ids     = encode_text(ctx, t, text, n);
+            steps[k]       = t->bpe.n_steps - before;
+            allocations[k] = ctx->alloc_count - asked;
+            assert_true(ids.n > 0 && ids.room <= n + 64);
+            rp__release(ids.at);
+            free(text);
+        }
+        assert_true(steps[1] <= 11 * steps[0] + 1000);          /* eight times the text; a heap is three levels deeper */
+        assert_true(allocations[1] <= allocations[0] + 60);
+        rp__tokenizer_free(t);
+    }
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_piece_of_more_bytes_than_can_be_numbered_is_refused),
         cmocka_unit_test(a_token_of_more_bytes_than_can_be_numbered_is_refused),
+        cmocka_unit_test(a_piece_without_end_takes_time_and_memory_in_proportion),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
