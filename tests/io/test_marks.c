@@ -101,12 +101,32 @@ static void the_header_counts(void **state)
     expect_other(false, one, sizeof one - 1, 10, true);         /* the tensor's name */
 }
 
+/* Headers are read in pieces of 256 KiB: one that ends a byte before, at and behind the end of a piece. */
+static void the_last_byte_of_a_long_header_counts(void **state)
+{
+    (void)state;
+    enum { PIECE = 64 * 4096 };
+    static const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}";
+    static uint8_t data[2 * PIECE + 64];
+
+    for (int64_t end = PIECE - 1; end <= 2 * PIECE + 1; end += end == PIECE + 1 ? PIECE - 2 : 1) {
+        uint64_t n = (uint64_t)end - 8;
+        memset(data, ' ', sizeof data);
+        memcpy(data, &n, 8);
+        memcpy(data + 8, header, sizeof header - 1);
+        uint64_t space = mark_of(false, data, end + 4);
+        data[end - 1]  = '\n';
+        if (mark_of(false, data, end + 4) == space) fail_msg("byte %" PRId64 " does not count", end - 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_first_and_last_byte_of_every_tensor_count, one_ctx_begin, one_ctx_end),
         cmocka_unit_test_setup_teardown(of_a_large_tensor_three_slices_count, one_ctx_begin, one_ctx_end),
         cmocka_unit_test_setup_teardown(the_header_counts, one_ctx_begin, one_ctx_end),
+        cmocka_unit_test_setup_teardown(the_last_byte_of_a_long_header_counts, one_ctx_begin, one_ctx_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

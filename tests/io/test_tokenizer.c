@@ -215,6 +215,30 @@ static void bos_and_eos_come_from_config_template_and_gguf(void **state)
 }
 
 /* As transformers saves it for a tokenizer whose length has no limit. */
+/* Of ways with the same score the one that is found first stays, as in tokenizers 0.23: from the left, short before long. */
+static void of_ways_with_one_score_the_first_is_taken(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"a\",-1],[\"b\",-1],[\"ab\",-2],[\"ba\",-2],[\"abab\",-4]]}}";
+    static const struct { const char *text; int32_t id[3]; int n; } cases[] = {
+        { "ab", { 3 }, 1 }, { "aba", { 1, 4 }, 2 }, { "abab", { 5 }, 1 }, { "bab", { 2, 3 }, 2 }, { "babab", { 2, 5 }, 2 },
+    };
+    rp_ctx *ctx     = test_ctx(NULL);
+    rp_tokenizer *t = NULL;
+    json_t *root    = NULL;
+
+    assert_ok(ctx, rp__tokenizer_json(ctx, "t.json", text, (int64_t)strlen(text), &root));
+    assert_ok(ctx, rp__tokenizer_build(ctx, "t.json", root, NULL, &t));
+    json_decref(root);
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_ids ids = encode_text(ctx, t, cases[i].text, (int64_t)strlen(cases[i].text));
+        if (ids.n != cases[i].n || memcmp(ids.at, cases[i].id, (size_t)ids.n * sizeof *ids.at)) fail_msg("%s", cases[i].text);
+        rp__release(ids.at);
+    }
+    rp__tokenizer_free(t);
+    test_ctx_free(ctx);
+}
+
 static void a_length_beyond_64_bits_beside_a_tokenizer_is_read(void **state)
 {
     static const char text[] = "{\"add_bos_token\": true, \"model_max_length\": 1000000000000000019884624838656}";
@@ -325,6 +349,7 @@ int main(void)
         cmocka_unit_test(decoding_what_was_encoded_gives_the_text),
         cmocka_unit_test(decoding_skips_special_tokens_and_refuses_ids_outside),
         cmocka_unit_test(bos_and_eos_come_from_config_template_and_gguf),
+        cmocka_unit_test(of_ways_with_one_score_the_first_is_taken),
         cmocka_unit_test(a_length_beyond_64_bits_beside_a_tokenizer_is_read),
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaks_nothing),
         cmocka_unit_test(what_is_exported_encodes_alike),

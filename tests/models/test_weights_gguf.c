@@ -1,6 +1,8 @@
 /* Claims about weights in GGUF: what transformers reads from a file, its config too; metadata that is not honoured is named. */
 #include "weights_test.h"
 
+#include "io/gguf_inside.h"
+
 static void assert_loaded_is(const char *gguf, const char *truth)
 {
     char path[RP_GOLDEN_PATH];
@@ -138,6 +140,33 @@ static void gguf_metadata_that_is_not_honoured_is_named(void **state)
     }
 }
 
+/* "linear" becomes "none", which is two bytes shorter: what follows moves up, and so many more pad the tensors. */
+static void a_scaling_that_is_none_scales_nothing(void **state)
+{
+    (void)state;
+    static const char linear[] = "\x06\0\0\0\0\0\0\0linear", none[] = "\x04\0\0\0\0\0\0\0none";
+    char path[RP_GOLDEN_PATH];
+    rp_gguf *file;
+    int64_t bytes;
+
+    assert_ok(ctx, rp__gguf_open(ctx, golden_path(path, "gguf/tied.gguf"), &file));
+    char *text = whole(ctx, path, &bytes), *at = memmem(text, (size_t)bytes, linear, sizeof linear - 1), *data = text + bytes;
+    for (int64_t i = 0; i < rp__gguf_n_tensors(file); i++) {
+        const gguf_tensor_entry *e = (const gguf_tensor_entry *)rp__gguf_tensor_at(file, i);
+        if (text + e->offset < data) data = text + e->offset;
+    }
+    rp__gguf_close(file);
+    assert_non_null(at);
+    memcpy(at, none, sizeof none - 1);
+    memmove(at + sizeof none - 1, at + sizeof linear - 1, (size_t)(data - at) - (sizeof linear - 1));
+    memset(data - 2, 0, 2);
+    assert_ok(ctx, rp__file_write(ctx, temp_path("none.gguf"), text, bytes));
+    rp__release(text);
+    opened o = open_model(temp_path("none.gguf"), NULL, RP_F32);
+    assert_true(rp__model_config(o.model)->rope.kind == RP_ROPE_DEFAULT);
+    close_model(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +176,7 @@ int main(void)
         TEST(gguf_config_is_the_one_transformers_makes_of_it),
         TEST(gguf_without_output_or_vocab_size_is_tied_and_measured),
         TEST(gguf_metadata_that_is_not_honoured_is_named),
+        TEST(a_scaling_that_is_none_scales_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,6 +185,23 @@ static void every_allocation_of_a_step_may_fail(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_new_layer_takes_a_mean_of_zero_and_a_variance_of_one(void **state)
+{
+    (void)state;
+    rp_batch_norm_config config      = { .n = 4, .eps = 1e-5f, .momentum = 0.1f };
+    static const rp_module_kind type = { .name = "Root" };
+    rp_ctx *ctx                      = test_ctx(NULL);
+    rp_module *root, *norm;
+    rp_tensor *mean, *var;
+
+    assert_ok(ctx, rp__module_new(ctx, NULL, "", &type, sizeof *root, &root));
+    assert_ok(ctx, rp__batch_norm_new(root, "norm", &config, RP_F32, &norm));
+    rp__batch_norm_running(norm, &mean, &var);
+    for (int i = 0; i < 4; i++) assert_true(rp_elem_get(mean, i) == 0 && rp_elem_get(var, i) == 1);
+    rp__module_free(root);
+    test_ctx_free(ctx);
+}
+
 static void a_layer_without_memory_leaves_nothing(void **state)
 {
     (void)state;
@@ -215,6 +232,7 @@ int main(void)
         cmocka_unit_test(evaluation_reads_the_statistics_and_moves_nothing),
         cmocka_unit_test(a_region_computes_batch_norm_again),
         cmocka_unit_test(every_allocation_of_a_step_may_fail),
+        cmocka_unit_test(a_new_layer_takes_a_mean_of_zero_and_a_variance_of_one),
         cmocka_unit_test(a_layer_without_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,33 @@ static void doubles_beyond_int32_are_refused_before_any_is_written(void **state)
     test_ctx_free(ctx);
 }
 
+/* Nothing is read or written then. */
+static void numbers_that_are_not_as_many_as_elements_are_refused(void **state)
+{
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_meta m[2] = { rp_meta_1d(RP_F32, 3), rp_meta_1d(RP_I32, 3) };
+    double numbers[4];
+    int32_t ints[4] = { 7, 7, 7, 7 };
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        rp_tensor *t;
+        int64_t count = (int64_t[]){ 0, 2, 4, -1 }[i / 2];
+        for (int k = 0; k < 4; k++) numbers[k] = 5;
+        assert_ok(ctx, rp_tensor_new(ctx, &m[i % 2], RP_MEM_TEMP, &t));
+        for (int k = 0; k < 3; k++) rp_elem_put(t, k, 1);
+        assert_int_equal(rp_tensor_write(t, numbers, count), RP_ERR_ARG);
+        assert_non_null(strstr(rp_error(ctx), "rp_tensor_write: "));
+        assert_int_equal(rp_tensor_write_i32(t, ints, count), RP_ERR_ARG);
+        assert_non_null(strstr(rp_error(ctx), "rp_tensor_write_i32: "));
+        assert_int_equal(rp_tensor_read(t, numbers, count), RP_ERR_ARG);
+        assert_non_null(strstr(rp_error(ctx), "rp_tensor_read: "));
+        for (int k = 0; k < 3; k++) assert_true(rp_elem_get(t, k) == 1 && numbers[k] == 5);
+        rp_tensor_unref(t);
+    }
+    test_ctx_free(ctx);
+}
+
 static void a_slice_of_any_numbers_lies_within_or_is_refused(void **state)
 {
     static const struct { int64_t start, length; } wrong[] = { { INT64_MAX, 2 }, { 1, INT64_MAX }, { -1, 1 }, { 1, -1 }, { 4, 1 }, { 3, 2 } };
@@ -271,6 +298,7 @@ int main(void)
         cmocka_unit_test(doubles_beyond_int32_are_refused_before_any_is_written),
         cmocka_unit_test(a_shape_that_is_none_is_refused_with_what_it_is),
         cmocka_unit_test(a_view_that_is_none_is_refused_with_what_it_is),
+        cmocka_unit_test(numbers_that_are_not_as_many_as_elements_are_refused),
         cmocka_unit_test(a_slice_of_any_numbers_lies_within_or_is_refused),
         cmocka_unit_test(a_write_between_forward_and_backward_is_an_error_however_it_is_made),
         cmocka_unit_test(a_gradient_is_wanted_before_the_first_use_or_refused),

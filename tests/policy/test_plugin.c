@@ -87,6 +87,31 @@ static void no_arguments_are_the_fallbacks(void **state)
     assert_string_equal(rp_args_text(&none, "k", "x"), "x");
 }
 
+static void arguments_are_read_as_they_are_written(void **state)
+{
+    (void)state;
+    static const char text[] = "{few: -3, most: 9223372036854775807, least: -9223372036854775808, size: 2KiB, share: -0.25, word: w, list: [1]}";
+    rp_ctx *ctx        = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_yaml_doc doc    = { .bump = { .ctx = ctx } };
+    rp_yaml_node *root = NULL;
+    rp_report report;
+
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__yaml_parse(&doc, "args", text, (int64_t)strlen(text), &report, &root));
+    const rp_args args = { root };
+    assert_int_equal(rp_args_int(&args, "few", 7), -3);
+    assert_true(rp_args_int(&args, "most", 7) == INT64_MAX && rp_args_int(&args, "least", 7) == INT64_MIN);
+    assert_int_equal(rp_args_int(&args, "size", 7), 2048);
+    assert_int_equal(rp_args_int(&args, "word", 7), 7);
+    assert_int_equal(rp_args_int(&args, "list", 7), 7);
+    assert_true(rp_args_number(&args, "share", 7) == -0.25 && rp_args_number(&args, "few", 7) == -3 && rp_args_number(&args, "word", 7) == 7);
+    assert_string_equal(rp_args_text(&args, "word", "x"), "w");
+    assert_string_equal(rp_args_text(&args, "list", "x"), "x");
+    rp__bump_free(&doc.bump);
+    rp__report_close(&report);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -94,6 +119,7 @@ int main(void)
         cmocka_unit_test(a_plugin_in_a_rule_is_asked_about_slots),
         cmocka_unit_test(what_is_not_there_is_told_with_library_and_symbol),
         cmocka_unit_test(no_arguments_are_the_fallbacks),
+        cmocka_unit_test(arguments_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,6 +141,24 @@ static void texts_that_are_no_rules_are_refused_with_one_sentence(void **state)
     test_ctx_free(ctx);
 }
 
+static void each_failing_allocation_of_rules_is_told(void **state)
+{
+    (void)state;
+    static const char text[] = "[{ path: a.*, op: matmul, larger_than: 1, fate: keep }, { any: [{ layers: [1, 2] }, { module_type: MLP }], every: 2, fate: offload }]";
+    rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_policy *policy = NULL;
+    test_faults f     = { 0 };
+
+    while (!f.over) {
+        test_fault_begin(&f, ctx);
+        if (test_fault_end(&f, rp_policy_read(ctx, "mine", text, &policy))) assert_null(policy);
+    }
+    assert_true(f.failed > 3);
+    assert_int_equal(policy->n_rules, 2);
+    rp_policy_free(policy);
+    test_ctx_free(ctx);
+}
+
 /* ---- modes ---- */
 
 static void modes_are_a_few_conditions_and_rules(void **state)
@@ -211,6 +229,7 @@ int main(void)
         cmocka_unit_test(every_counts_what_the_rest_of_the_rule_holds_for),
         cmocka_unit_test(rules_and_functions_of_a_program_answer_in_their_order),
         cmocka_unit_test(texts_that_are_no_rules_are_refused_with_one_sentence),
+        cmocka_unit_test(each_failing_allocation_of_rules_is_told),
         cmocka_unit_test(modes_are_a_few_conditions_and_rules),
         cmocka_unit_test(rules_of_ones_own_go_before_those_of_the_mode),
     };

@@ -67,6 +67,29 @@ static void no_two_buffers_are_at_one_address_at_one_time(void **state)
     }
 }
 
+static void each_buffer_has_the_owner_of_its_event_and_each_owner_is_there_once(void **state)
+{
+    (void)state;
+    watched_step *step  = watch(steps[1][0], steps[1][1]);
+    const rp_page *p    = step_page(step);
+    const rp_explain *e = &step_forecast(step)->explain;
+    int n               = 0;
+
+    for (int i = -e->n_before; i < e->n_events; i++) {
+        const rp_explain_event *event = i < 0 ? &e->before[e->n_before + i] : &e->event[i];
+        if (!event->take || !event->bytes) continue;
+        assert_true(n < p->n_buffers);
+        assert_string_equal(p->owner[p->buffer[n].owner].path, event->path);
+        assert_string_equal(p->owner[p->buffer[n].owner].what, event->what);
+        n++;
+    }
+    assert_int_equal(n, p->n_buffers);
+    assert_true(p->n_owners > 50 && p->n_owners < n);
+    for (int i = 0; i < p->n_owners; i++)
+        for (int j = 0; j < i; j++) assert_false(!strcmp(p->owner[i].path, p->owner[j].path) && !strcmp(p->owner[i].what, p->owner[j].what));
+    step_free(step);
+}
+
 static void lines_of_slots_stand_for_all_of_them(void **state)
 {
     (void)state;
@@ -146,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_most_that_lives_at_an_event_is_the_peak),
         cmocka_unit_test(no_two_buffers_are_at_one_address_at_one_time),
+        cmocka_unit_test(each_buffer_has_the_owner_of_its_event_and_each_owner_is_there_once),
         cmocka_unit_test(lines_of_slots_stand_for_all_of_them),
         cmocka_unit_test(a_loss_that_is_not_finite_is_not_told_as_a_number),
         cmocka_unit_test(a_failing_allocation_is_told),
