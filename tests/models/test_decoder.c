@@ -143,6 +143,10 @@ static void every_allocation_of_a_step_may_fail(void **state)
         rp_mem before, after;
 
         rp_module_checkpoint(rp__model_root(m), has_no_parts, NULL);
+        rp_policy *policy = NULL;       /* entered with each module */
+        assert_ok(ctx, rp_policy_new(ctx, "keeps", &policy));
+        assert_ok(ctx, rp_policy_rule(policy, NULL, "matmul", RP_KEEP));
+        for (rp_module *each = rp__model_root(m); each && kind; each = rp__module_next(rp__model_root(m), each)) rp_module_policy(each, policy);
         assert_ok(ctx, try_step(ctx, m, &batch));
         rp_mem_read(ctx, 0, false, &before);
         while (!f.over) {
@@ -154,6 +158,7 @@ static void every_allocation_of_a_step_may_fail(void **state)
         rp_tensor_unref(batch.tokens);
         rp_tensor_unref(batch.labels);
         rp__model_free(m);
+        rp_policy_free(policy);
         test_ctx_free(ctx);
     }
 }

@@ -217,6 +217,7 @@ static void rules_of_ones_own_go_before_those_of_the_mode(void **state)
     assert_int_equal(ask(selection.policy, "layers.1.mlp.up", "matmul").fate, RP_KEEP);
     assert_string_equal(ask(selection.policy, "layers.1.mlp.up", "matmul").by, "r.yaml");
     rp__selection_close(&selection);
+    rp__selection_close(&selection);        /* a second time: nothing is left to close */
     rp_policy_free(mine);
     test_ctx_free(ctx);
 }

@@ -90,6 +90,36 @@ static void each_buffer_has_the_owner_of_its_event_and_each_owner_is_there_once(
     step_free(step);
 }
 
+static void a_work_begins_with_the_first_event_of_another_call(void **state)
+{
+    (void)state;
+    static const char *const phases[] = { "other", "forward", "replay", "backward" };
+    static const rp_tape_phase phase[] = { RP_TAPE_OTHER, RP_TAPE_FORWARD, RP_TAPE_REPLAY, RP_TAPE_BACKWARD };
+    watched_step *step  = watch(steps[1][0], steps[1][1]);
+    const rp_page *p    = step_page(step);
+    const rp_explain *e = &step_forecast(step)->explain;
+    int n = 0, seen[4] = { 0 };
+
+    for (int i = 0; i < e->n_events; i++) {
+        const rp_explain_event *event = &e->event[i];
+        const char *path = event->at ? event->at : "", *op = event->op ? event->op : event->what ? event->what : "";
+        int k = 0;
+        if (!event->take) continue;
+        while (phase[k] != event->phase) k++;
+        if (n && !strcmp(p->work[n - 1].phase, phases[k]) && !strcmp(p->work[n - 1].path, path) && !strcmp(p->work[n - 1].op, op)) continue;
+        assert_true(n < p->n_works);
+        assert_int_equal(p->work[n].begin, i);
+        assert_string_equal(p->work[n].phase, phases[k]);
+        assert_string_equal(p->work[n].path, path);
+        assert_string_equal(p->work[n].op, op);
+        seen[k]++;
+        n++;
+    }
+    assert_int_equal(n, p->n_works);
+    for (int k = 0; k < 4; k++) assert_true(seen[k] > 0);
+    step_free(step);
+}
+
 static void lines_of_slots_stand_for_all_of_them(void **state)
 {
     (void)state;
@@ -170,6 +200,7 @@ int main(void)
         cmocka_unit_test(the_most_that_lives_at_an_event_is_the_peak),
         cmocka_unit_test(no_two_buffers_are_at_one_address_at_one_time),
         cmocka_unit_test(each_buffer_has_the_owner_of_its_event_and_each_owner_is_there_once),
+        cmocka_unit_test(a_work_begins_with_the_first_event_of_another_call),
         cmocka_unit_test(lines_of_slots_stand_for_all_of_them),
         cmocka_unit_test(a_loss_that_is_not_finite_is_not_told_as_a_number),
         cmocka_unit_test(a_failing_allocation_is_told),
