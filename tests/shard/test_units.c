@@ -2,7 +2,8 @@
 #include "rp_test.h"
 
 #include "models/model.h"
-#include "shard/units.h"
+#include "shard/gather.h"
+#include "shard/ranks.h"
 
 enum { LAYERS = 3, MOST = 4 };
 
@@ -379,6 +380,31 @@ static void running_out_of_memory_anywhere_leaves_nothing(void **state)
     test_ctx_free(ctx);
 }
 
+static void running_out_of_memory_leaves_a_tree_that_does_not_gather(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        rp_ctx *ctx   = test_ctx(NULL);
+        test_faults f = { 0 };
+        rp_units u;
+        assert_ok(ctx, rp__ranks_pretend(ctx, 3, 4, 1));
+        if (way / 2) assert_ok(ctx, rp__ranks_stay(ctx, 2));
+        rp_model *m = model_new(ctx, &families[1]);
+        assert_ok(ctx, open_units(ctx, rp__model_root(m), &(rules){ .wrap = { "TransformerBlock" } }, &u));
+        while (!f.over) {
+            rp_gather *g = NULL;
+            test_fault_begin(&f, ctx);
+            if (test_fault_end(&f, rp__gather_new(ctx, &u, true, way % 2, &g))) assert_null(g);
+            rp__gather_free(g);
+        }
+        assert_true(f.failed > 3);
+        rp__units_close(&u);
+        rp__model_free(m);
+        rp__ranks_leave(ctx);
+        test_ctx_free(ctx);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +420,7 @@ int main(void)
         cmocka_unit_test(a_list_of_blocks_that_is_not_there_is_an_error),
         cmocka_unit_test(a_module_without_parameters_is_an_error),
         cmocka_unit_test(running_out_of_memory_anywhere_leaves_nothing),
+        cmocka_unit_test(running_out_of_memory_leaves_a_tree_that_does_not_gather),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,31 @@ static void same_requests_give_same_offsets_with_and_without_memory(void **state
     rp_ctx_free(shapes);
 }
 
+/* A limit that comes later: a pool in use keeps its addresses and bytes, one that is not gives the addresses back. */
+static void a_limit_that_comes_later_moves_nothing_that_lives(void **state)
+{
+    (void)state;
+    for (int used = 0; used < 2; used++) {
+        rp_ctx *ctx    = test_ctx(NULL);
+        rp_meta m      = rp_meta_1d(RP_F32, 100);
+        rp_tensor *t   = NULL, *more;
+        int64_t before = rp__mem_mapped(ctx->space[0]);
+        if (used) assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &t));
+        for (int i = 0; i < 100 && t; i++) rp_elem_put(t, i, i);
+        const void *at = t ? rp_tensor_data(t) : NULL;
+        assert_ok(ctx, rp__mem_yield(ctx, ctx->space[0]));
+        assert_ok(ctx, rp__mem_limit(ctx, ctx->space[0], 1 << 20));
+        assert_true(used ? rp__mem_mapped(ctx->space[0]) == before : rp__mem_mapped(ctx->space[0]) < before);
+        if (t) assert_ptr_equal(rp_tensor_data(t), at);
+        for (int i = 0; i < 100 && t; i++) assert_true(rp_elem_get(t, i) == i);
+        m.dim[0] = 1 << 18;             /* with 400 bytes there it is more than the limit */
+        assert_int_equal(rp_tensor_new(ctx, &m, RP_MEM_TEMP, &more), used ? RP_ERR_MEMORY : RP_OK);
+        if (!used) rp_tensor_unref(more);
+        rp_tensor_unref(t);
+        test_ctx_free(ctx);
+    }
+}
+
 static void the_limit_refuses_and_leaves_the_ledger_alone(void **state)
 {
     (void)state;
@@ -119,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_requests_give_same_offsets_with_and_without_memory),
+        cmocka_unit_test(a_limit_that_comes_later_moves_nothing_that_lives),
         cmocka_unit_test(the_limit_refuses_and_leaves_the_ledger_alone),
         cmocka_unit_test(reserving_ahead_keeps_later_requests_from_growing_the_pool),
         cmocka_unit_test(a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call),
