@@ -42,7 +42,7 @@ def arguments(code, start, end):
         if code[i] == "," and depth == 0:
             found.append((first, i))
             first = i + 1
-    return [(a + len(code[a:b]) - len(code[a:b].lstrip()), b) for a, b in found + [(first, end)]] if found else []
+    return [(a + len(code[a:b]) - len(code[a:b].lstrip()), b) for a, b in found + [(first, end)] if code[a:b].strip()] if found else []
 
 
 PLACE = r"\*?\w+(?:(?:->|\.)\w+|\[[^\[\]]*\])*"
