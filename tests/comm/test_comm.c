@@ -127,6 +127,29 @@ static void shapes_are_any_rank_and_move_nothing(void **state)
     rp__comm_close(comm);
 }
 
+/* Each list has a part of each rank, and neither another list nor a small thing between ranks writes there. */
+static void lists_of_parts_are_apart(void **state)
+{
+    enum { RANKS = 5 };
+    rp_comm *comm;
+    rp_comm_part *list[RP_LISTS];
+    int32_t mine = 1, all[RANKS];
+
+    (void)state;
+    assert_ok(ctx, rp__comm_shapes(ctx, 2, RANKS, &comm));
+    for (int i = 0; i < RP_LISTS; i++) {
+        list[i] = rp__comm_list(comm, (rp_comm_list)i);
+        for (int r = 0; r < RANKS; r++) list[i][r] = (rp_comm_part){ 100 * i + r, 7 };
+    }
+    assert_ok(ctx, rp__comm_share(ctx, comm, &mine, sizeof mine, all, "a number"));
+    assert_ok(ctx, rp__comm_barrier(ctx, comm, "a barrier"));
+    for (int i = 0; i < RP_LISTS; i++) {
+        assert_ptr_equal(rp__comm_list(comm, (rp_comm_list)i), list[i]);
+        for (int r = 0; r < RANKS; r++) assert_true(list[i][r].first == 100 * i + r && list[i][r].count == 7);
+    }
+    rp__comm_close(comm);
+}
+
 static void a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too(void **state)
 {
     (void)state;
@@ -282,6 +305,7 @@ int main(void)
         cmocka_unit_test(alone_the_own_status_stands),
         cmocka_unit_test(no_communicator_is_one_rank_alone),
         cmocka_unit_test(shapes_are_any_rank_and_move_nothing),
+        cmocka_unit_test(lists_of_parts_are_apart),
         cmocka_unit_test(a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too),
         cmocka_unit_test(blocks_and_lines_across_are_where_the_drawing_has_them),
         cmocka_unit_test(nobody_tells_the_colors_of_ranks_only_thought_of),

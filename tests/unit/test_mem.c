@@ -58,6 +58,27 @@ static void a_limit_that_comes_later_moves_nothing_that_lives(void **state)
     }
 }
 
+static void a_device_that_is_not_there_has_an_empty_ledger(void **state)
+{
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    rp_meta m    = rp_meta_1d(RP_F32, 100);
+    rp_tensor *t = NULL;
+    rp_mem none  = { 0 }, got;
+
+    assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &t));
+    for (int i = 0; i < 4; i++) {
+        memset(&got, 0xff, sizeof got);
+        rp_mem_read(i == 3 ? NULL : ctx, (int[]){ -1, INT32_MIN, 99, 0 }[i], true, &got);
+        assert_memory_equal(&got, &none, sizeof got);
+    }
+    rp_mem_read(ctx, 0, true, NULL);
+    rp_mem_read(ctx, 0, false, &got);
+    assert_int_equal(got.live_bytes, rp_meta_bytes(&m));
+    rp_tensor_unref(t);
+    test_ctx_free(ctx);
+}
+
 static void the_limit_refuses_and_leaves_the_ledger_alone(void **state)
 {
     (void)state;
@@ -145,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_requests_give_same_offsets_with_and_without_memory),
         cmocka_unit_test(a_limit_that_comes_later_moves_nothing_that_lives),
+        cmocka_unit_test(a_device_that_is_not_there_has_an_empty_ledger),
         cmocka_unit_test(the_limit_refuses_and_leaves_the_ledger_alone),
         cmocka_unit_test(reserving_ahead_keeps_later_requests_from_growing_the_pool),
         cmocka_unit_test(a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call),
