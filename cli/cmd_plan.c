@@ -3,6 +3,8 @@
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
  *              measured, estimated, planned, optimizer_in_bwd, keep_logits, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
+ *              overhead_lower_bound_blocks,                 of plans that keep blocks, never below overhead_lower_bound
+ *              remedies: [{ setting, least_budget_bytes, saved_bytes }],       where nothing fits, each alone, that which saves most first
  *              least_budget_at_most, search: { all_ways, all_regions, work_limit_met, region_blocks },
  *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
  *              base_seconds,                                of the fastest step without a budget, which overheads are over
@@ -41,6 +43,16 @@ static json_t *ranks_json(const rp_forecast *f)
     return all;
 }
 
+static json_t *remedies_json(const rp_forecast *f)
+{
+    json_t *all = json_array();
+
+    for (int i = 0; i < f->n_remedies; i++)
+        json_array_append_new(all, json_pack("{s:s, s:I, s:I}", "setting", f->remedy[i].setting, "least_budget_bytes", (json_int_t)f->remedy[i].least,
+                                             "saved_bytes", (json_int_t)f->remedy[i].saved));
+    return all;
+}
+
 static json_t *allowance_json(const rp_allowance *a)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "program", (json_int_t)a->program, "model", (json_int_t)a->model, "tokenizer",
@@ -69,6 +81,8 @@ static void print_json(const rp_forecast *f)
                                           f->away_seconds, "state_offload_bytes", (json_int_t)f->state_bytes, "state_offload_seconds",
                                           f->state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
 
+    json_object_set_new(all, "overhead_lower_bound_blocks", json_real(overhead(f, f->block_bound_seconds)));
+    json_object_set_new(all, "remedies", remedies_json(f));
     json_object_update_new(all, json_pack("{s:b, s:{s:b, s:b, s:b, s:i}}", "least_budget_at_most", f->least_at_most, "search", "all_ways", !f->left.ways, "all_regions", !f->left.regions,
                                           "work_limit_met", f->left.limit, "region_blocks", f->left.grain));
     json_object_set_new(all, "memory_limit_bytes", f->limit ? json_integer(f->limit) : json_null());
@@ -77,6 +91,17 @@ static void print_json(const rp_forecast *f)
 }
 
 /* ---- text ---- */
+
+/* Each is a budget that fits with that setting alone. */
+static void print_remedies(const rp_forecast *f)
+{
+    if (f->feasible || !f->n_remedies) return;
+    printf("what takes less, each alone:\n  %16s  %16s\n", "fits in, bytes", "saves, bytes");
+    for (int i = 0; i < f->n_remedies; i++) {
+        const rp_remedy *r = &f->remedy[i];
+        printf("  %16" PRId64 "  %16" PRId64 "  %-4s  %s\n", r->least, r->saved, r->least <= f->budget ? "fits" : "", r->setting);
+    }
+}
 
 /* How much of the process is the arena's, and what the rest is for. */
 static void print_limit(const rp_forecast *f)
@@ -114,6 +139,18 @@ static void print_verdict(const rp_forecast *f)
     printf("%-14s %s\n", "least budget", least);
 }
 
+/* What plans of blocks get below is printed where it says more than what any schedule does. */
+static void print_bounds(const rp_forecast *f)
+{
+    double any = overhead(f, f->bound_seconds), blocks = overhead(f, f->block_bound_seconds);
+
+    if (blocks <= 0) return;
+    printf("%-14s ", "bounds");
+    if (blocks > any) printf("no plan of blocks gets below %.2f %%, no schedule below %.2f %%", 100 * blocks, 100 * any);
+    else printf("no schedule gets below %.2f %%", 100 * any);
+    puts(f->loose_bounds ? "; loose, as some blocks share a region" : "");
+}
+
 static void print_time(const rp_forecast *f)
 {
     char own[RP_SIZE_CHARS];
@@ -125,10 +162,11 @@ static void print_time(const rp_forecast *f)
     if (f->again_seconds > 0)
         printf(": computed%s again%s", f->comm_again_seconds > 0 ? " or sent" : "", f->away_seconds > 0 ? " or waited for" : "");
     if (f->comm_again_seconds > 0 && f->hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->comm_again_seconds, f->base_seconds));
-    if (f->planned && overhead(f, f->bound_seconds) > 0) printf("; no plan for this budget gets below %.2f %%", 100 * overhead(f, f->bound_seconds));
     if (f->variant.in_backward) printf("; the optimizer updates in backward");
     if (f->variant.keeps_logits) printf("; the head keeps its logits");
-    printf("\n%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
+    putchar('\n');
+    if (f->planned) print_bounds(f);
+    printf("%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
     if (beats_keeping_all(f))
         printf("%-14s than the recipe's own step, which recomputes nothing, reserves %s and takes %.3f s\n", "faster",
                rp__size_text(own, f->keep_all_bytes), f->keep_all_seconds);
@@ -204,6 +242,7 @@ static void print_text(const rp_forecast *f)
     print_search(f);
     print_moved(f);
     print_ranks(f);
+    print_remedies(f);
     putchar('\n');
     cli_print_peak(&f->explain);
     print_fates(&f->explain);

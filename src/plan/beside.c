@@ -125,13 +125,19 @@ double rp__beside_seconds(const rp_beside *b, bool again)
     return c.computing;
 }
 
-double rp__beside_bound(const rp_beside *b, double again_seconds)
+rp_beside_base rp__beside_base(const rp_beside *b)
 {
-    double sum[5] = { 0 }, base = rp__beside_seconds(b, false);
+    double sum[5] = { 0 };
 
     for (int i = 0; i < b->n; i++)
         if (!b->at[i].again) sum[b->at[i].kind] += b->at[i].seconds;
-    double computing = sum[RP_BESIDE_COMPUTE] + sum[RP_BESIDE_TALK], sent = sum[RP_BESIDE_GATHER] + sum[RP_BESIDE_SUM] + sum[RP_BESIDE_TALK];
-    double level     = (computing + sent + again_seconds) / 2;     /* where what is done again is shared out so that both take as long */
-    return fmax(0, fmax(fmax(computing, sent), level) - base);
+    return (rp_beside_base){ sum[RP_BESIDE_COMPUTE] + sum[RP_BESIDE_TALK], sum[RP_BESIDE_GATHER] + sum[RP_BESIDE_SUM] + sum[RP_BESIDE_TALK],
+                             rp__beside_seconds(b, false) };
+}
+
+double rp__beside_bound(const rp_beside_base *b, double again_seconds)
+{
+    double level = (b->computing + b->talk + again_seconds) / 2;       /* where what is done again is shared out so that both take as long */
+
+    return fmax(0, fmax(fmax(b->computing, b->talk), level) - b->seconds);
 }

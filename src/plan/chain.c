@@ -371,6 +371,22 @@ rp_status rp__chain_solver_open(rp_ctx *ctx, const rp_chain *chain, rp_chain_sol
 
 int64_t rp__chain_solver_least(const rp_chain_solver *s) { return s->least; }
 
+static rp_status lagrange_bound(rp_chain_work *w, int64_t budget, double *seconds)
+{
+    bool regions = w->chain->regions;
+    rp_chain_bound bound;
+
+    budget   = rp__less(budget, RP_CHAIN_MOST);
+    *seconds = INFINITY;
+    if (!rp__bound_exists(w, budget, regions)) return RP_OK;
+    rp_status status = rp__bound_open(&bound, w, budget, regions);
+    if (status == RP_OK) *seconds = bound_seconds(&bound);
+    rp__bound_close(&bound);
+    return status;
+}
+
+rp_status rp__chain_solver_bound(rp_chain_solver *s, int64_t budget, double *seconds) { return lagrange_bound(&s->work, budget, seconds); }
+
 void rp__chain_solver_close(rp_chain_solver *s)
 {
     if (!s) return;
@@ -463,15 +479,10 @@ rp_status rp__chain_least(rp_ctx *ctx, const rp_chain *chain, int64_t *bytes)
 
 rp_status rp__chain_lagrange_bound(rp_ctx *ctx, const rp_chain *chain, int64_t budget, double *seconds)
 {
-    rp_chain_bound bound = { 0 };
     rp_chain_work w;
 
-    budget           = rp__less(budget, RP_CHAIN_MOST);
     rp_status status = rp__chain_open(&w, ctx, chain);
-    bool some        = status == RP_OK && rp__bound_exists(&w, budget, chain->regions);
-    if (some) status = rp__bound_open(&bound, &w, budget, chain->regions);
-    if (status == RP_OK) *seconds = some ? bound_seconds(&bound) : INFINITY;
-    rp__bound_close(&bound);
+    if (status == RP_OK) status = lagrange_bound(&w, budget, seconds);
     rp__chain_close(&w);
     return status;
 }

@@ -105,6 +105,8 @@ typedef struct rp_chain_solver rp_chain_solver;
 rp_status rp__chain_solver_open(rp_ctx *ctx, const rp_chain *chain, rp_chain_solver **out);
 rp_status rp__chain_solver_solve(rp_chain_solver *solver, int64_t budget, rp_chain_plan *out);
 int64_t rp__chain_solver_least(const rp_chain_solver *solver);
+/* As rp__chain_lagrange_bound. */
+rp_status rp__chain_solver_bound(rp_chain_solver *solver, int64_t budget, double *seconds);
 void rp__chain_solver_close(rp_chain_solver *solver);
 
 /* The plans that everybody knows, in the order of this list: no plan that is found takes more bytes at the least, nor more time in the bytes of

@@ -1,6 +1,7 @@
 /* plan/plan.c -- a solved chain as fates of calls, and the tape asking for them. */
 #include "plan/plan.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- the problem ---- */
@@ -36,24 +37,24 @@ static rp_status join(rp_plan_problem *p)
     return RP_OK;
 }
 
-rp_plan_problem rp__plan_problem_joined(const rp_plan_problem *problem)
+rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_cut_pass *pass, rp_chain_solver **solver)
 {
     rp_plan_problem view = *problem;
 
-    view.pass   = problem->joined;
-    view.solver = problem->joined_solver;
+    view.pass   = pass;
+    view.solver = solver;
     view.stays = view.joined = NULL;
     return view;
 }
 
-rp_plan_problem rp__plan_problem_stays(const rp_plan_problem *problem)
+int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_VIEWS])
 {
-    rp_plan_problem view = *problem;
+    int n = 0;
 
-    view.pass   = problem->stays;
-    view.solver = problem->stays_solver;
-    view.stays = view.joined = NULL;
-    return view;
+    if (problem->stays) out[n++] = rp__plan_view(problem, problem->stays, problem->stays_solver);
+    out[n++] = *problem;
+    if (problem->joined) out[n++] = rp__plan_view(problem, problem->joined, problem->joined_solver);
+    return n;
 }
 
 rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out)
@@ -128,7 +129,7 @@ rp_status rp__plan_least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int
 
     RP_TRY(rp__plan_least(ctx, problem, bytes));
     if (!problem->joined) return RP_OK;
-    rp_plan_problem view = rp__plan_problem_joined(problem);
+    rp_plan_problem view = rp__plan_view(problem, problem->joined, problem->joined_solver);
     RP_TRY(rp__plan_least(ctx, &view, &joined));
     if (joined < *bytes) *bytes = joined;
     return RP_OK;
@@ -141,6 +142,53 @@ double rp__plan_bound(const rp_plan_problem *problem, int64_t budget)
     for (int i = 0; i < problem->trace->n_passes; i++)
         seconds += rp__pass_bound_seconds(&problem->bound[i], budget) * problem->trace->pass[i].n_passes;
     return seconds;
+}
+
+/* Both conditions of rp_plan_bounds. */
+static bool knows_all(const rp_trace_pass *pass, const rp_cut_pass *cut)
+{
+    for (int c = 0; c < cut->chain.n_classes; c++)
+        if (!cut->ways[c].all) return false;
+    for (int v = 0; v < pass->n_values; v++) {
+        const rp_trace_value *value = &pass->value[v];
+        if (value->call >= 0 && (value->may_go || (value->must && value->fate != RP_RECOMPUTE))) return false;
+    }
+    return true;
+}
+
+/* By plans of one view; 0: not known. */
+static rp_status block_bound(rp_ctx *ctx, const rp_plan_problem *view, int64_t budget, double *seconds)
+{
+    double one;
+
+    *seconds = 0;
+    RP_TRY(open_solvers(ctx, view));
+    for (int i = 0; i < view->trace->n_passes; i++) {
+        if (!knows_all(&view->trace->pass[i], &view->pass[i])) {
+            *seconds = 0;
+            return RP_OK;
+        }
+        RP_TRY(rp__chain_solver_bound(view->solver[i], budget, &one));
+        *seconds += one * view->trace->pass[i].n_passes;
+    }
+    return RP_OK;
+}
+
+rp_status rp__plan_bounds(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan_bounds *out)
+{
+    rp_plan_problem view[RP_PLAN_VIEWS];
+    int n        = rp__plan_views(problem, view);
+    double fewest = INFINITY, one;
+    int64_t least;
+
+    for (int i = 0; i < n; i++) {
+        RP_TRY(block_bound(ctx, &view[i], budget, &one));
+        fewest = fmin(fewest, one);
+    }
+    RP_TRY(rp__plan_least_of_all(ctx, problem, &least));
+    out->any    = rp__plan_bound(problem, budget > least ? budget : least);
+    out->blocks = fmax(fewest, out->any);
+    return RP_OK;
 }
 
 /* ---- a plan ---- */
@@ -208,6 +256,19 @@ static rp_status take_regions(rp_plan *plan, const rp_cut_pass *cut, const rp_ch
         if (!to->region[i].path) return RP_ERR_MEMORY;
     }
     return RP_OK;
+}
+
+bool rp__plan_joins_layers(const rp_plan *plan)
+{
+    for (int p = 0; p < plan->n_passes; p++)
+        for (int i = 0; i < plan->pass[p].n_regions; i++) {
+            const rp_plan_pass *pass = &plan->pass[p];
+            int64_t first, last;
+            if (!rp_path_layer(pass->call[pass->region[i].first].path, &first)) first = -1;
+            if (!rp_path_layer(pass->call[pass->region[i].end - 1].path, &last)) last = -1;
+            if (first != last) return true;
+        }
+    return false;
 }
 
 static void take_ways(const rp_cut_pass *cut, const rp_chain_plan *solved, rp_plan_pass *to)

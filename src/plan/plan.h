@@ -67,13 +67,16 @@ typedef struct {
 rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out);
 void rp__plan_problem_close(rp_plan_problem *problem);
 
-/* The same question with nothing away: a view of the problem, not to be closed. */
-rp_plan_problem rp__plan_problem_stays(const rp_plan_problem *problem);
-/* With the first two segments joined: likewise. */
-rp_plan_problem rp__plan_problem_joined(const rp_plan_problem *problem);
+/* The same question with other segments, such as `stays` with its solvers: a view of the problem, not to be closed. */
+rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_cut_pass *pass, rp_chain_solver **solver);
+/* All of them, the problem itself included. Returns how many. */
+enum { RP_PLAN_VIEWS = 3 };
+int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_VIEWS]);
 
 /* The cheapest plan that takes at most `budget` bytes. *out NULL: there is none. errors RP_ERR_MEMORY */
 rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
+/* Has it a region of several layers? Then the bounds of rp_plan_bounds are loose: neither knows what the inside of a region takes when it runs again. */
+bool rp__plan_joins_layers(const rp_plan *plan);
 /* What of its seconds is copied and waited for, from its calls' marks: facts.away_seconds and n_away are set. errors RP_ERR_MEMORY */
 rp_status rp__plan_count_away(rp_plan *plan, const rp_plan_problem *problem);
 /* The plan that keeps everything. budget: for the bound. errors RP_ERR_MEMORY */
@@ -86,6 +89,19 @@ rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *b
 rp_status rp__plan_least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
 /* What no schedule within the budget gets below, of what runs again. */
 double rp__plan_bound(const rp_plan_problem *problem, int64_t budget);
+
+/* Seconds of what runs again that are not got below within a budget: by any schedule; by any plan of blocks, one that the planner chooses among:
+ * each segment kept in one of its ways, or in a region, or in regions in regions. The second is no less than the first, and more only where these two
+ * hold of every pass:
+ *
+ *   all ways are known      else a way that was left out may be faster
+ *   bytes are exact         a plan of blocks takes exactly what the chain reckons (test_plan_walk), an arena no less; so a plan whose arena keeps
+ *                           to the budget is one that the chain allows, and its replays take no less than the chain's bound. A value that a must keeps or
+ *                           offloads, or that may go, may be there for a shorter time than is reckoned: then a plan may fit that the chain refuses
+ *
+ * errors RP_ERR_MEMORY */
+typedef struct { double any, blocks; } rp_plan_bounds;
+rp_status rp__plan_bounds(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan_bounds *out);
 /* Nobody follows it any more. */
 void rp__plan_free(rp_plan *plan);
 

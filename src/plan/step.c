@@ -204,26 +204,13 @@ static rp_status walk_down(walk *w)
 
 /* ---- the views of a question ---- */
 
-/* Each is another way to cut the same step into segments, or to let less go; a plan of any of them is a plan. Consent to offloading makes no plan
- * worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. */
-enum { MOST_VIEWS = 3 };
-
-static int list_views(const rp_step_question *q, rp_plan_problem out[MOST_VIEWS])
-{
-    int n = 0;
-
-    if (q->problem.stays) out[n++] = rp__plan_problem_stays(&q->problem);
-    out[n++] = q->problem;
-    if (q->problem.joined) out[n++] = rp__plan_problem_joined(&q->problem);
-    return n;
-}
-
-/* The best of all views that keeps to the budget. *out: NULL, or one that does. */
+/* The best of all views that keeps to the budget: each is another way to cut the same step into segments, or to let less go. Consent to offloading makes
+ * no plan worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. *out: NULL, or one that does. */
 static rp_status walk_views(const rp_step_program *program, const rp_step_question *q, int64_t budget, int64_t *buffers, bool *cut,
                             rp_step_plan **out)
 {
-    rp_plan_problem view[MOST_VIEWS];
-    int n            = list_views(q, view);
+    rp_plan_problem view[RP_PLAN_VIEWS];
+    int n            = rp__plan_views(&q->problem, view);
     rp_status status = RP_OK;
 
     for (int i = 0; i < n && status == RP_OK; i++) {
@@ -273,8 +260,8 @@ static rp_status shrink(const rp_step_program *program, const rp_step_question *
 
 static rp_status find_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **best)
 {
-    rp_plan_problem view[MOST_VIEWS];
-    int n         = list_views(q, view);
+    rp_plan_problem view[RP_PLAN_VIEWS];
+    int n         = rp__plan_views(&q->problem, view);
     int64_t least = INT64_MAX;
 
     for (int i = 0; i < n; i++) {
@@ -287,14 +274,33 @@ static rp_status find_least(const rp_step_program *program, const rp_step_questi
     return shrink(program, q, least, best);
 }
 
-rp_status rp__step_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
+static rp_status or_none(rp_status status, rp_step_plan **out)
 {
-    *out             = NULL;
-    rp_status status = find_least(program, q, out);
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*out);
     *out = NULL;
     return status;
+}
+
+rp_status rp__step_small(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
+{
+    rp_plan_problem view[RP_PLAN_VIEWS];
+    int n         = rp__plan_views(&q->problem, view), best = 0;
+    int64_t least = INT64_MAX, bytes;
+
+    *out = NULL;
+    for (int i = 0; i < n; i++) {
+        RP_TRY(rp__plan_least(program->ctx, &view[i], &bytes));
+        if (bytes < least) best = i;
+        if (bytes < least) least = bytes;
+    }
+    return or_none(try_least(program, &view[best], least, out), out);
+}
+
+rp_status rp__step_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
+{
+    *out = NULL;
+    return or_none(find_least(program, q, out), out);
 }
 
 /* ---- a budget ---- */
@@ -306,6 +312,7 @@ static rp_status find_within(const rp_step_program *program, const rp_step_quest
     int64_t least;
 
     RP_TRY(walk_views(program, q, budget, NULL, &cut, out));
+    if (!*out && q->trace.outside > budget) return RP_OK;       /* what stands beside passes alone is more */
     if (!*out) RP_TRY(find_least(program, q, out));
     if ((*out)->placement.height > budget) {
         rp__step_plan_free(*out);
@@ -319,10 +326,23 @@ static rp_status find_within(const rp_step_program *program, const rp_step_quest
 
 rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
 {
-    *out             = NULL;
-    rp_status status = find_within(program, q, budget, out);
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
     *out = NULL;
-    return status;
+    return or_none(find_within(program, q, budget, out), out);
+}
+
+/* ---- bounds ---- */
+
+/* Calls' seconds are rounded in the trace, so a bound may be off by what the order of additions makes. */
+static double bound_of(const rp_step_plan *timed, double again)
+{
+    double more = timed->beside.seconds > 0 ? rp__beside_bound(&timed->beside, again) : again;
+
+    return timed->seconds + fmax(0, more - SAME * timed->seconds);
+}
+
+rp_status rp__step_bounds(const rp_step_program *program, const rp_step_question *q, const rp_step_plan *timed, int64_t budget, rp_plan_bounds *out)
+{
+    RP_TRY(rp__plan_bounds(program->ctx, &q->problem, budget, out));
+    *out = (rp_plan_bounds){ bound_of(timed, out->any), bound_of(timed, out->blocks) };
+    return RP_OK;
 }

@@ -10,6 +10,7 @@
 #ifndef RP_STEP_H
 #define RP_STEP_H
 
+#include "plan/beside.h"
 #include "plan/place_log.h"
 #include "plan/plan.h"
 
@@ -36,7 +37,8 @@ struct rp_step_plan {
     double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table. What runs beside
                                            something else takes no time (plan/beside.h) … */
     double base_seconds;                /* of the fastest step without a budget, all kept; overheads are over it. 0: nobody asked */
-    double bound_seconds;               /* no plan for this budget has less of these again, in any variant */
+    double bound_seconds, block_bound_seconds;  /* no schedule for this budget has less of these again, no plan of blocks (rp_plan_bounds), in any variant */
+    rp_beside_base beside;              /* of a step in which one thing runs beside another; seconds 0: nothing does */
     double away_seconds;                /* of again_seconds: offloaded slots copied and waited for, whoever offloads them */
     int64_t state_bytes;                /* of optimizer states that an update reads from disk, and writes back … */
     double state_seconds;               /* … and what it takes longer for that, of seconds */
@@ -75,9 +77,15 @@ rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_pl
 /* The fastest plan whose arena keeps to the budget; something goes only where that is faster than any plan in which all stays. *out NULL:
  * there is none: the budget is below the least, or one that the search for the least missed. */
 rp_status rp__step_within(const rp_step_program *program, const rp_step_question *question, int64_t budget, rp_step_plan **out);
+/* The plan that is reckoned to take least, as it is: found quickly, its arena a little larger than the least. */
+rp_status rp__step_small(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);
 /* The plan with the least arena. Less is asked for until that is refused; where it never was, at_most is set. */
 rp_status rp__step_least(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);
 void rp__step_plan_free(rp_step_plan *plan);
+
+/* Of a step with that budget: seconds that no plan of the question gets below, replays included. `timed`: a step of the same program, whose time is known.
+ * errors RP_ERR_MEMORY */
+rp_status rp__step_bounds(const rp_step_program *program, const rp_step_question *question, const rp_step_plan *timed, int64_t budget, rp_plan_bounds *out);
 
 /* Of two plans that fit the better one stays at *best, the other goes; at first there may be none, and `other` may be NULL. */
 typedef bool rp_step_better(const rp_step_plan *a, const rp_step_plan *b);

@@ -63,6 +63,15 @@ typedef struct {
 } rp_recipe_data;
 rp_status rp__recipe_try_data(rp_ctx *ctx, const rp_recipe *recipe, int64_t most_bytes, rp_report *report, rp_recipe_data *out);
 
+/* ---- what would take less, where nothing fits ---- */
+
+enum { RP_REMEDY_CHARS = 96, RP_MOST_REMEDIES = 8 };
+
+typedef struct {
+    char setting[RP_REMEDY_CHARS];      /* as arguments of a command: "optimizer.state_dtype=bf16" */
+    int64_t least, saved;               /* the least budget with it alone, and how many bytes less that is */
+} rp_remedy;
+
 /* ---- a forecast: what steps on batches of full length will take, by a rehearsal; neither weights nor data are read ---- */
 
 typedef struct {
@@ -71,13 +80,17 @@ typedef struct {
     rp_allowance allowance;             /* … and what of it is not the arena's */
     int64_t budget, least;              /* 0: no budget · the least any plan's arena takes, under the recipe's musts; 0: not asked */
     bool least_at_most;                 /* a smaller one may be possible: the search for it was cut short */
+    rp_remedy remedy[RP_MOST_REMEDIES]; /* where nothing fits, that which saves most first … */
+    int n_remedies;                     /* … with fates that a plan decides; 0: none, or not asked */
     bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */
     rp_plan_left left;                  /* what the search for the plan left out */
     rp_step_variant variant;
     rp_rehearsal found;
     int64_t bound;                      /* no arena for these steps is smaller */
     double base_seconds;                /* the fastest step without a budget, which all overheads are over (rp__overhead) */
-    double seconds, again_seconds, bound_seconds;   /* a step without replays · replays and waiting · what no plan for this budget gets below */
+    double seconds, again_seconds;      /* a step without replays · replays and waiting … */
+    double bound_seconds, block_bound_seconds;      /* … which no schedule for this budget gets below, and no plan of blocks (rp_plan_bounds) */
+    bool loose_bounds;                  /* both may be far below what can be had */
     int ranks;                          /* they all take the same: slices are padded to one room */
     double hidden_seconds;              /* of a step, what runs beside something else: it is in none of these */
     double comm_seconds, comm_again_seconds;    /* all of the step and its replays, in talk with other ranks; of replays alone … */
@@ -99,7 +112,7 @@ typedef struct {
 
 typedef struct {
     const char *device;                 /* of `plan --device`; NULL: this machine */
-    bool least, trials;                 /* are wanted: the least budget; what other rules would do */
+    bool least, trials;                 /* are wanted: the least budget, and remedies where nothing fits; what other rules would do */
     bool events;                        /* are wanted: what the explanation says of each */
     const char *file;                   /* where to write the plan that fits; NULL: nowhere */
 } rp_forecast_options;

@@ -1,4 +1,6 @@
 /* train/loop_forecast.c -- what a recipe's steps will take: the stage asked, the step it settles on watched once more. */
+#include <string.h>
+
 #include "tape/away.h"
 #include "train/loop_inside.h"
 
@@ -71,6 +73,8 @@ static void tell(const rp_stage *stage, rp_forecast *f)
     if (stage->costs) f->links = rp__cost_links(stage->costs);
     if (stage->engine.gather) rp__units_text(&stage->engine.units, f->units);
     f->bound_seconds   = s->bound_seconds;
+    f->block_bound_seconds = s->block_bound_seconds;
+    f->loose_bounds    = s->plan && rp__plan_joins_layers(s->plan);
     f->solve_seconds   = stage->solve_seconds;
     f->measured        = s->measured;
     f->estimated       = stage->device != NULL;
@@ -95,7 +99,8 @@ static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, r
 
     if (status == RP_OK) status = rp__report_status(report, RP_ERR_CONFIG);
     if (status != RP_OK) return status;
-    stage->device = options ? options->device : NULL;
+    stage->device         = options ? options->device : NULL;
+    stage->wants_remedies = options && options->least;
     status        = rp__stage_rehearse(stage, rp__recipe_validates(stage->recipe) ? stage->recipe->batch_size : 0, &f->explain, report);
     f->feasible   = status == RP_OK;
     if (status != RP_OK && status != RP_ERR_BUDGET) return status;
@@ -104,6 +109,8 @@ static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, r
     tell(stage, f);
     f->least         = f->feasible ? 0 : stage->steps->placement.height;
     f->least_at_most = !f->feasible && stage->steps->at_most;
+    f->n_remedies    = stage->n_remedies;
+    memcpy(f->remedy, stage->remedy, sizeof f->remedy);
     if (f->least || !options || !options->least) return RP_OK;
     RP_TRY(rp__stage_renew_open(stage, NULL));
     RP_TRY(rp__stage_run(stage, find_least));

@@ -58,7 +58,7 @@ static rp_status settle(rp_ctx *ctx, const rp_recipe *r, const char *key, rp_sta
 }
 
 /* Fresh adapters as the recipe has them; those of files bring rank, scale and layers along, the dropout may be another. */
-static rp_status set_adapter(rp_ctx *ctx, const rp_recipe *r, rp_model_config *config)
+rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *r, rp_model_config *config)
 {
     rp_adapter_config *a = &config->adapter;
     bool fresh           = r->lora.rank.set;
@@ -100,7 +100,7 @@ static rp_status read_config(rp_ctx *ctx, const rp_recipe *r, rp_report *report,
 {
     if (r->model.config) RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
     else RP_TRY(read_files(ctx, r, report, out));
-    return set_adapter(ctx, r, &out->config);
+    return rp__source_adapt(ctx, r, &out->config);
 }
 
 rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)

@@ -9,6 +9,7 @@
  *   loop_measure.c the points of a sweep run for real, beside mode none
  *   loop_forecast.c  what steps will take, told to those who only ask
  *   loop_find.c    the fastest of many settings, told to the same
+ *   loop_remedies.c  what would take less, where nothing fits
  *   loop_explain.c what other rules would do
  *   loop_inputs.c  model config, tokenizer and data as a recipe names them
  *   loop_engine.c  the engine: what a step needs, opened and closed
@@ -122,6 +123,8 @@ typedef struct {
 /* Wrong values are in the report as well as in the status. */
 rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_model_source *out);
 void rp__source_close(rp_model_source *source);
+/* The adapters of the recipe are those of the config. errors RP_ERR_CONFIG both have some */
+rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config);
 /* A second owner of the config, to build a second model from. */
 rp_model_config rp__config_share(const rp_model_config *config);
 
@@ -144,6 +147,9 @@ typedef struct {
     double solve_seconds;
     int64_t least_bytes;
     bool least_at_most;                 /* a smaller one may be possible */
+    bool wants_remedies;                /* where nothing fits */
+    rp_remedy remedy[RP_MOST_REMEDIES];
+    int n_remedies;
     const rp_micro_shape *micro;        /* the shape to rehearse; NULL: batches of full length */
     rp_step_plan **curve;               /* of a sweep: n_curve of them */
     int n_curve;
@@ -170,6 +176,8 @@ rp_status rp__stage_renew_open(rp_stage *stage, rp_explain *explain);
 /* What is kept and where, for steps of full-length batches, within `budget` bytes (0: none). *out is the caller's; NULL: nothing fits.
  * own_bytes: of the arena with the recipe's own fates. */
 rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes);
+/* The same with a small arena, found quickly, whatever the recipe's budget and mode. */
+rp_status rp__stage_small(rp_stage *stage, rp_step_plan **out);
 /* The same with the least arena that a plan can have, whatever the recipe's budget and mode. */
 rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out);
 /* How steps run at n budgets, from the least (its arena may need a little more) to what keeping everything takes. The longest stretch of the curve
@@ -184,6 +192,9 @@ rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out);
 rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps);
 /* The stage's cost table is open. errors as rp__cost_table_open, rp__cost_table_device */
 rp_status rp__stage_costs(rp_stage *stage);
+/* Changes of the recipe that take less than stage->steps, its least plan; that which saves most first. opens: the recipe's own mode is not auto, which
+ * each of them takes, too. *n <= RP_MOST_REMEDIES. The stage is to be renewed after it. errors RP_ERR_MEMORY */
+rp_status rp__stage_find_remedies(rp_stage *stage, bool opens, rp_remedy *out, int *n);
 /* A step as planned, explained; on a stage where it has not run yet. */
 rp_status rp__stage_watch(rp_stage *stage);
 rp_status rp__stage_show(rp_stage *stage);

@@ -68,20 +68,17 @@ static double away_seconds(const rp_stage *stage, const rp_step_time *t, const r
 /* What was added up, less what runs beside something else. */
 static rp_status tell_time(const rp_stage *stage, const rp_step_time *t, rp_step_plan *how)
 {
-    const rp_plan_facts *facts = how->plan ? &how->plan->facts : NULL;
-
     how->seconds            = t->seconds;
     how->again_seconds      = t->again_seconds;
-    how->bound_seconds      = facts ? facts->bound_seconds : 0;
     how->comm_seconds       = t->comm_seconds;
     how->comm_again_seconds = t->comm_again_seconds;
     how->comm_bytes         = t->comm_bytes;
     how->budget             = stage->budget;
     if (t->beside) {
         RP_TRY(t->beside->status);
-        how->seconds        = rp__beside_seconds(t->beside, false);
+        how->beside         = rp__beside_base(t->beside);
+        how->seconds        = how->beside.seconds;
         how->again_seconds  = fmax(0, rp__beside_seconds(t->beside, true) - how->seconds);
-        how->bound_seconds  = rp__beside_bound(t->beside, how->bound_seconds);
         how->hidden_seconds = t->seconds + t->again_seconds - how->seconds - how->again_seconds;
     }
     RP_CHECK(stage->ctx, isfinite(how->again_seconds), RP_ERR_MEMORY, "cannot allocate memory for the time of a step");
@@ -145,29 +142,45 @@ static rp_status try_plan(rp_stage *stage, rp_plan *plan, rp_step_variant varian
 
 /* ---- a budget ---- */
 
-static rp_status plan_one(rp_stage *stage, rp_step_variant variant, int64_t budget, rp_step_plan **out)
-{
-    asked a;
+/* The variant's plan, NULL: there is none, and its time without replays. */
+typedef rp_status plan_maker(asked *a, int64_t budget, rp_step_plan **out);
 
-    *out             = NULL;
-    rp_status status = ask(stage, variant, &a);
-    if (status == RP_OK) status = rp__step_within(&a.program, &a.question, budget, out);
-    close_asked(&a);
+static rp_status plan_one(asked *a, int64_t budget, rp_step_plan **out) { return rp__step_within(&a->program, &a->question, budget, out); }
+
+/* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
+static rp_status least_one(asked *a, int64_t unused, rp_step_plan **out)
+{
+    rp_step_plan *own;
+
+    (void)unused;
+    RP_TRY(rp__step_least(&a->program, &a->question, out));
+    RP_TRY(rp__step_try(&a->program, NULL, &own));
+    rp__step_keep(out, own, rp__step_is_smaller);
+    return RP_OK;
+}
+
+/* Of a variant that has no plan, too: another schedule may have its budget. */
+static rp_status bound_one(asked *a, int64_t budget, const rp_step_plan *planned, rp_plan_bounds *bounds)
+{
+    rp_step_plan *own = NULL;
+    rp_plan_bounds b;
+
+    if (!planned) RP_TRY(rp__step_try(&a->program, NULL, &own));
+    rp_status status = rp__step_bounds(&a->program, &a->question, planned ? planned : own, budget, &b);
+    if (status == RP_OK) *bounds = (rp_plan_bounds){ fmin(bounds->any, b.any), fmin(bounds->blocks, b.blocks) };
+    rp__step_plan_free(own);
     return status;
 }
 
-/* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
-static rp_status least_one(rp_stage *stage, rp_step_variant variant, int64_t unused, rp_step_plan **out)
+/* The bounds are the least of all variants so far. budget 0: the plan's own bytes. */
+static rp_status make_one(rp_stage *stage, rp_step_variant variant, int64_t budget, plan_maker *make, rp_step_plan **out, rp_plan_bounds *bounds)
 {
-    rp_step_plan *own;
     asked a;
 
-    (void)unused;
     *out             = NULL;
     rp_status status = ask(stage, variant, &a);
-    if (status == RP_OK) status = rp__step_least(&a.program, &a.question, out);
-    if (status == RP_OK) status = rp__step_try(&a.program, NULL, &own);
-    if (status == RP_OK) rp__step_keep(out, own, rp__step_is_smaller);
+    if (status == RP_OK) status = make(&a, budget, out);
+    if (status == RP_OK) status = bound_one(&a, budget ? budget : (*out)->placement.height, *out, bounds);
     close_asked(&a);
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*out);
@@ -175,25 +188,27 @@ static rp_status least_one(rp_stage *stage, rp_step_variant variant, int64_t unu
     return status;
 }
 
-typedef rp_status plan_maker(rp_stage *stage, rp_step_variant variant, int64_t budget, rp_step_plan **out);
+static void set_bounds(rp_step_plan *p, const rp_plan_bounds *bounds)
+{
+    p->bound_seconds       = fmax(0, bounds->any - p->seconds);
+    p->block_bound_seconds = fmax(0, bounds->blocks - p->seconds);
+}
 
 /* Every variant planned; what no plan gets below is that of all of them. */
 static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, rp_step_better *better, rp_step_plan **out)
 {
     rp_step_variant variant[MOST_VARIANTS];
-    int n            = list_variants(stage->recipe, variant);
-    double bound     = INFINITY;
-    rp_status status = RP_OK;
+    int n                 = list_variants(stage->recipe, variant);
+    rp_plan_bounds bounds = { INFINITY, INFINITY };
+    rp_status status      = RP_OK;
 
     *out = NULL;
     for (int i = 0; i < n && status == RP_OK; i++) {
         rp_step_plan *one;
-        status = make(stage, variant[i], budget, &one);
-        if (status != RP_OK || !one) continue;
-        bound = fmin(bound, one->seconds + one->bound_seconds);
-        rp__step_keep(out, one, better);
+        status = make_one(stage, variant[i], budget, make, &one, &bounds);
+        if (status == RP_OK) rp__step_keep(out, one, better);
     }
-    if (*out && bound < (*out)->seconds + (*out)->bound_seconds) (*out)->bound_seconds = fmax(0, bound - (*out)->seconds);
+    if (*out) set_bounds(*out, &bounds);
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*out);
     *out = NULL;
@@ -229,6 +244,14 @@ static rp_status with_base(rp_stage *stage, rp_step_plan **step)
     *step = NULL;
     return status;
 }
+
+static rp_status small_one(asked *a, int64_t unused, rp_step_plan **out)
+{
+    (void)unused;
+    return rp__step_small(&a->program, &a->question, out);
+}
+
+rp_status rp__stage_small(rp_stage *stage, rp_step_plan **out) { return best_of(stage, 0, small_one, rp__step_is_smaller, out); }
 
 rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
 {
@@ -442,6 +465,25 @@ static rp_plan_stamp stamp_of(const rp_stage *stage, char optimizer[OPTIMIZER_CH
                             optimizer_text(stage->recipe, optimizer), rp__step_stands(stage->ctx) };
 }
 
+static rp_status no_plan(asked *a, int64_t budget, rp_step_plan **out)
+{
+    (void)a, (void)budget, (void)out;
+    return RP_OK;
+}
+
+/* As of the plan that was made. */
+static rp_status bound_file(rp_stage *stage, rp_step_plan *p)
+{
+    rp_step_variant variant[MOST_VARIANTS];
+    int n                 = list_variants(stage->recipe, variant);
+    rp_plan_bounds bounds = { INFINITY, INFINITY };
+    rp_step_plan *none;
+
+    for (int i = 0; i < n; i++) RP_TRY(make_one(stage, variant[i], stage->budget ? stage->budget : p->placement.height, no_plan, &none, &bounds));
+    set_bounds(p, &bounds);
+    return RP_OK;
+}
+
 static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
 {
     rp_step_variant variant = rp__plan_text_variant(text);
@@ -451,7 +493,12 @@ static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, const r
     rp_status status = ask(stage, variant, &a);
     if (status == RP_OK) status = rp__plan_from_text(stage->ctx, text, &a.question.problem, stamp, &plan);
     close_asked(&a);
-    return status == RP_OK ? try_plan(stage, plan, variant, out) : status;
+    if (status == RP_OK) status = try_plan(stage, plan, variant, out);
+    if (status == RP_OK) status = bound_file(stage, *out);
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return status;
 }
 
 /* Nothing is planned in it: the recipe's own step, as long as it is the one that the file was made for. */

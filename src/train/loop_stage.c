@@ -296,6 +296,7 @@ static rp_status tell_least(rp_stage *stage, rp_explain *explain)
     bool chosen = rp__recipe_leaves_open(stage->recipe);
     RP_TRY(rp__stage_renew_open(stage, NULL));
     RP_TRY(rp__stage_run(stage, plan_least));
+    if (stage->wants_remedies) RP_TRY(rp__stage_find_remedies(stage, !chosen, stage->remedy, &stage->n_remedies));
     if (mine) rp__explain_open(explain = &own, stage->caller);
     rp_status status = rp__stage_renew(stage, explain);
     if (status == RP_OK) status = rp__stage_run(stage, rp__stage_show);

@@ -136,7 +136,8 @@ static void the_bound_of_what_is_done_again_holds(void **state)
         draw_step(seed, &computed, &sent, &summed, &again);
         for (int64_t bytes = 0; bytes <= 64; bytes += 16) {
             b.buffer_bytes = b.sums_bytes = bytes;
-            double more = rp__beside_seconds(&b, true) - rp__beside_seconds(&b, false), bound = rp__beside_bound(&b, again);
+            rp_beside_base base = rp__beside_base(&b);
+            double more = rp__beside_seconds(&b, true) - rp__beside_seconds(&b, false), bound = rp__beside_bound(&base, again);
             assert_true(bound >= 0 && bound <= (more > 0 ? more : 0) + 1e-12);
         }
     }

@@ -5,6 +5,8 @@
  *              where segments that are not alike meet: there the two differ by no more than one value that is away
  *   planned    with consent and without, for the same budgets, on lanes that are fast, slow, or not there
  */
+#include <math.h>
+
 #include "io_test.h"
 #include "sized_model.h"
 
@@ -316,6 +318,76 @@ static void nothing_goes_where_the_lane_is_slow(void **state)
     assert_int_equal(compare_on(&models[0], NULL, SLOW), 0);
 }
 
+/* ---- seconds ---- */
+
+static bool is_read_later(const rp_trace_pass *pass, const rp_plan_pass *plan, int v)
+{
+    for (int c = 0; c < pass->n_calls; c++) {
+        const rp_trace_call *call = &pass->call[c];
+        for (int i = 0; i < call->n_needs; i++)
+            if (call->needs[i] == v) return true;
+        for (int i = 0; i < call->n_in && plan->call[c].again; i++)
+            if (call->in[i] == v) return true;
+    }
+    return false;
+}
+
+/* Copies out and in, and of each transfer what the segment's own work does not hide: its forward the one, its backward with what runs again the other. */
+static double waited_in(const planner *p, const rp_plan_pass *plan, int first, int end)
+{
+    const rp_trace_pass *pass = &p->question.trace.pass[0];
+    double copies = 0, forward = 0, backward = 0, transfer = 0;
+
+    for (int c = first; c < end; c++) {
+        const rp_trace_call *call = &pass->call[c];
+        forward += call->again;
+        backward += call->backward + (plan->call[c].again ? call->again : 0);
+        for (int i = 0; i < call->n_made && plan->call[c].away; i++) {
+            const rp_trace_value *v = &pass->value[call->made[i]];
+            if (!(plan->call[c].may_go >> v->nth & 1) || !is_read_later(pass, plan, call->made[i])) continue;
+            copies += v->copy;
+            transfer += (double)v->bytes / pass->bandwidth;
+        }
+    }
+    return transfer > 0 ? copies + fmax(transfer - forward, 0) + fmax(transfer - backward, 0) : 0;
+}
+
+/* On a lane that hides some of it. */
+static void seconds_of_a_plan_are_its_replays_and_what_is_waited_for(void **state)
+{
+    int n_both = 0;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(models); i++) {
+        planner p;
+        planner_open(&p, &models[i], NULL, "name=test, memory=1GB, flops=1e10, bandwidth=1e11, offload=1e9", ALL_MAY_GO);
+        const rp_trace_pass *pass = &p.question.trace.pass[0];
+        const rp_cut_pass *cut    = &p.question.problem.pass[0];
+        for (uint32_t seed = 0; seed < 40; seed++) {
+            int option[64];
+            rp_plan *plan;
+            draw(cut, seed, option);
+            rp_chain_plan drawn = { .feasible = true, .option = option };
+            for (int s = 0; s < cut->chain.n; s++) drawn.seconds += cut->chain.class_of[cut->chain.segment[s]].option[option[s]].seconds;
+            assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &drawn, INT64_MAX / 4, &plan));
+            double waits = 0, replays = 0;
+            for (int s = 0; s < cut->chain.n; s++) {
+                double one = waited_in(&p, &plan->pass[0], cut->first[s], cut->first[s + 1]);
+                bool again = false;
+                for (int c = cut->first[s]; c < cut->first[s + 1]; c++) again = again || plan->pass[0].call[c].again;
+                waits += one;
+                n_both += again && one > 0;
+            }
+            for (int c = 0; c < pass->n_calls; c++) replays += plan->pass[0].call[c].again ? pass->call[c].again : 0;
+            assert_true(fabs(plan->facts.away_seconds - waits * pass->n_passes) <= 1e-12 * waits);
+            assert_true(fabs(plan->facts.again_seconds - (waits + replays) * pass->n_passes) <= 1e-12 * (waits + replays));
+            rp__plan_free(plan);
+        }
+        planner_close(&p);
+    }
+    assert_true(n_both > 20);
+}
+
 /* What no schedule gets below. */
 static double bound_at(const planner *p, int64_t budget)
 {
@@ -416,7 +488,7 @@ static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **s
     assert_true(n_away(plan) > 0 && same_marks(plan, back));
     rp__plan_free(back);
 
-    rp_plan_problem stays = rp__plan_problem_stays(&q.question.problem);       /* the same calls, none of them open to it */
+    rp_plan_problem stays = rp__plan_view(&q.question.problem, q.question.problem.stays, q.question.problem.stays_solver);       /* the same calls, none of them open to it */
     assert_int_equal(rp__plan_from_text(q.d.ctx, text, &stays, &stamp, &back), RP_ERR_CONFIG);
     assert_non_null(strstr(rp_error(q.d.ctx), "is not open to offloading"));
     rp__plan_text_free(text);
@@ -429,6 +501,7 @@ static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(seconds_of_a_plan_are_its_replays_and_what_is_waited_for),
         cmocka_unit_test(what_is_away_is_reckoned_to_the_byte_but_for_one_value),
         cmocka_unit_test(a_fast_lane_makes_plans_cheaper_and_changes_no_bit),
         cmocka_unit_test(slots_go_to_a_folder_as_well),

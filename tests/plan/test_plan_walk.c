@@ -5,6 +5,8 @@
  *   said       without regions the constraints of plan/chain.h, added up here, not by the solver; with regions its walk, which test_chain_nested
  *              holds against a step played by other rules
  *   measured   the same step, the plan followed
+ *
+ * And that the bound of plans of blocks is one of steps: none that is drawn takes fewer seconds than the bound of the bytes that it takes.
  */
 #include "plan/plan.h"
 #include "sized_model.h"
@@ -210,6 +212,84 @@ static void step_in_regions_takes_what_the_plan_says(void **state)
     assert_true(n_nested > 5 * n_draws);
 }
 
+/* ---- the bound ---- */
+
+typedef struct { rp_ctx *ctx; double seconds; } replays;
+
+/* As the trace has it: 10^12 operations take a second. */
+static void count_replay(void *user, int at, const char *path, const char *op)
+{
+    replays *r           = user;
+    const rp_op_meta *m = rp__tape_call_at(r->ctx, at).meta;
+
+    (void)path, (void)op;
+    r->seconds += m->op->cost ? 1e-12 * (double)m->op->cost(m, RP_FORWARD).flops : 0;
+}
+
+typedef struct { int checked, tighter; } bounded;
+
+static void check_bound(planned *p, int n_micro, rp_plan *plan, bounded *all)
+{
+    replays r = { .ctx = p->ctx };
+    rp_plan_bounds bounds;
+
+    rp__tape_on_replay(p->ctx, count_replay, &r);
+    int64_t bytes = measured_in(p, n_micro, plan);
+    rp__tape_on_replay(p->ctx, NULL, NULL);
+    assert_ok(p->ctx, rp__plan_bounds(p->ctx, &p->problem, bytes, &bounds));
+    if (bounds.any > bounds.blocks || bounds.blocks > r.seconds * (1 + 1e-9))
+        fail_msg("%lld bytes: %.12g s, the bounds are %.12g and %.12g", (long long)bytes, r.seconds, bounds.blocks, bounds.any);
+    all->checked++;
+    all->tighter += bounds.blocks > bounds.any;
+}
+
+static void no_plan_of_blocks_takes_less_than_the_bound_of_its_bytes(void **state)
+{
+    bounded all = { 0 };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(programs); i++) {
+        planned p;
+        planned_open(&p, &programs[i]);
+        for (uint32_t seed = 0; seed < 4 * (uint32_t)test_draws(40); seed++) {
+            rp_chain_region region[32];
+            uint32_t rng = seed + 77;
+            int option[64];
+            draw(p.chain, seed / 2, option);
+            int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, seed % 2 ? RP_COUNT(region) : 0);
+            rp_plan *plan = plan_of(p.ctx, &p, option, region, n);
+            check_bound(&p, programs[i].n_micro, plan, &all);
+            rp__plan_free(plan);
+        }
+        planned_close(&p);
+    }
+    assert_true(all.tighter > all.checked / 4);
+}
+
+/* The fastest plans are the ones that a wrong bound would be above. */
+static void no_plan_that_is_chosen_takes_less_than_the_bound(void **state)
+{
+    bounded all = { 0 };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(programs); i++) {
+        planned p;
+        int64_t least;
+        planned_open(&p, &programs[i]);
+        rp_plan *most = NULL, *plan;
+        assert_ok(p.ctx, rp__plan_least(p.ctx, &p.problem, &least));
+        assert_ok(p.ctx, rp__plan_solve(p.ctx, &p.problem, INT64_MAX / 4, &most));
+        for (int b = 0, n = test_draws(60); b <= n; b++) {
+            assert_ok(p.ctx, rp__plan_solve(p.ctx, &p.problem, least + (most->facts.bytes - least) * b / n, &plan));
+            check_bound(&p, programs[i].n_micro, plan, &all);
+            rp__plan_free(plan);
+        }
+        rp__plan_free(most);
+        planned_close(&p);
+    }
+    assert_true(all.tighter > 0);
+}
+
 static void no_bit_of_a_gradient_changes(void **state)
 {
     uint32_t n_real = (uint32_t)test_draws(12), n_nested = 0, n_again = 0;
@@ -270,6 +350,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_takes_what_the_plan_says),
         cmocka_unit_test(step_in_regions_takes_what_the_plan_says),
+        cmocka_unit_test(no_plan_of_blocks_takes_less_than_the_bound_of_its_bytes),
+        cmocka_unit_test(no_plan_that_is_chosen_takes_less_than_the_bound),
         cmocka_unit_test(no_bit_of_a_gradient_changes),
         cmocka_unit_test(another_step_than_the_planned_one_is_refused),
     };

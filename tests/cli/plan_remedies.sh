@@ -1,0 +1,21 @@
+# Where nothing fits, what takes less is listed: each setting fits in the bytes that it names, and what a recipe has already is not named.
+set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json max_seq_len=16 batch_size=2 threads=1 memory_budget=1MB
+remedies() { reprise plan "$@" 2>/dev/null | sed -n '/^what takes less/,/^$/p' | sed '1,2d;/^$/d;s/  fits  //'; }
+names() { remedies "$@" | while read -r bytes saves setting; do echo "$setting"; done | sort; }
+holds() {
+    before=
+    remedies "$@" | while read -r bytes saves setting; do
+        reprise plan "$@" $setting memory_budget=$bytes >/dev/null 2>err || { echo "$setting does not fit in $bytes:" && cat err; }
+        [ "$saves" -gt 0 ] && [ "$saves" -le "${before:-$saves}" ] || echo "$setting: $saves bytes after ${before:-none}"
+        before=$saves
+    done
+}
+for more in clip_grad_norm=1.0 'optimizer_in_bwd=true clip_grad_norm=null' 'optimizer.state_dtype=bf16 dist.state_offload=true' 'optimizer.name=sgd optimizer.momentum=0.9 batch_size=1' \
+    activation_checkpointing.mode=full; do
+    echo "$more:" $(names "$@" $more | paste -sd,)
+    holds "$@" $more
+done
+# In JSON, too; none where a plan fits.
+reprise plan "$@" --json 2>/dev/null | grep -o '"setting": "[^"]*", "least_budget_bytes": [0-9]*, "saved_bytes": [0-9]*' | sed 's/[0-9]\{4,\}/BYTES/g' | sort
+reprise plan "$@" memory_budget=1GB --json | grep -o '"remedies": [^,}]*'
+reprise plan "$@" memory_budget=1GB | grep "^what takes less" || echo "nothing is listed"
