@@ -78,6 +78,8 @@ extern const char *const rp__cost_pass_names[RP_COST_PASSES];
 /* ---- where tables come from ---- */
 
 void rp__cost_machine_find(rp_ctx *ctx, rp_cost_machine *out);
+/* What CPUID says of an x86 CPU: register EAX of leaf 1. */
+void rp__cost_cpu_model(unsigned signature, unsigned *family, unsigned *model);
 bool rp__cost_machine_same(const rp_cost_machine *a, const rp_cost_machine *b);
 /* "Intel Xeon Processor 6-167, 2 threads, amx" */
 void rp__cost_machine_name(const rp_cost_machine *m, char out[RP_COST_NAME_CHARS]);

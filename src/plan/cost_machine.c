@@ -11,6 +11,15 @@
 
 enum { BRAND_CHARS = 49 };
 
+/* The model's upper digit counts from family 6 on: it is 0 before. */
+void rp__cost_cpu_model(unsigned signature, unsigned *family, unsigned *model)
+{
+    unsigned base = signature >> 8 & 15;
+
+    *family = base + (base == 15 ? signature >> 20 & 255 : 0);
+    *model  = (signature >> 4 & 15) | (signature >> 12 & 0xf0);
+}
+
 /* "(R)", "(TM)", "CPU" and what stands behind "@" say nothing; spaces come in runs. */
 static void tidy(char *name)
 {
@@ -43,12 +52,12 @@ static void read_brand(char out[BRAND_CHARS])
 static void name_cpu(char *out, size_t out_bytes)
 {
     char brand[BRAND_CHARS];
-    unsigned a = 0, b, c, d;
+    unsigned a = 0, b, c, d, family, model;
 
     read_brand(brand);
     tidy(brand);
     __get_cpuid(1, &a, &b, &c, &d);
-    unsigned family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0), model = (a >> 4 & 15) | (a >> 12 & 0xf0);
+    rp__cost_cpu_model(a, &family, &model);
     snprintf(out, out_bytes, "%s %u-%u", brand[0] ? brand : "x86-64", family, model);
 }
 #else

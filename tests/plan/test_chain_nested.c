@@ -107,6 +107,52 @@ static void bounds_on_parts_hold_for_every_plan(void **state)
     }
 }
 
+/* A point goes if, at the best of all prices, the segments before it take too long. */
+static bool is_cut(const rp_chain_bound *b, int i, double most, rp_chain_point point)
+{
+    const double *ways = b->ways + (int64_t)i * b->n_prices;
+    double left = (double)(b->budget - point.bytes), best = -INFINITY, price = 0;
+
+    if (b->budget - point.bytes < (b->regions ? 0 : b->least[i])) return true;
+    for (int p = 0; p < b->n_prices; p++)
+        if (ways[p] - b->price[p] * left > best) best = ways[p] - b->price[p] * left, price = b->price[p];
+    return (double)point.ticks + fmax(best, b->before[i]) > most + RP_CHAIN_ERROR * (b->scale + price * left);
+}
+
+static void exactly_the_points_go_that_no_fast_plan_can_have(void **state)
+{
+    int n_gone = 0, n_stayed = 0;
+
+    (void)state;
+    for (int i = 0; i < many(); i++) {
+        rp_chain_point point[64], kept[64];
+        rp_chain_bound bound;
+        rp_chain_work work;
+        draw(4 + i % 4, 3, 4, 1000003, (uint64_t)i + 90000);
+        drawn.chain.regions = i % 2;
+        int64_t least = least_budget(ctx, &drawn.chain), most = greatest_budget(ctx, &drawn.chain), budget = least + (most - least) * (i % 7) / 9;
+        assert_ok(ctx, rp__chain_open(&work, ctx, &drawn.chain));
+        assert_ok(ctx, rp__bound_open(&bound, &work, budget, drawn.chain.regions));
+        double cap = bound.bound * 1.1;
+        for (int j = 0; j < 64; j++) point[j] = (rp_chain_point){ budget / 64 * (j + 1), (int64_t)(cap / 64 * (64 - j) * (double)(i % 3 + 1) / 3) };
+        for (int at = 0; at <= drawn.chain.n; at++) {
+            memcpy(kept, point, sizeof kept);
+            int64_t n = rp__bound_cut(&bound, at, cap, kept, 64), expected = 0;
+            for (int j = 0; j < 64; j++) {
+                if (is_cut(&bound, at, cap, point[j])) continue;
+                assert_true(expected < n);
+                assert_memory_equal(&kept[expected++], &point[j], sizeof *point);
+            }
+            assert_int_equal(n, expected);
+            n_stayed += (int)n;
+            n_gone += 64 - (int)n;
+        }
+        rp__bound_close(&bound);
+        rp__chain_close(&work);
+    }
+    assert_true(n_gone > many() && n_stayed > many());
+}
+
 static rp_chain_nest *thin_fronts(rp_chain_work *work, int64_t budget)
 {
     rp_chain_nest *nest;
@@ -314,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_the_best_of_all_nestings),
         cmocka_unit_test(bounds_on_parts_hold_for_every_plan),
+        cmocka_unit_test(exactly_the_points_go_that_no_fast_plan_can_have),
         cmocka_unit_test(thinned_fronts_are_the_same_under_a_greater_budget),
         cmocka_unit_test(unit_chains_are_binomial),
         cmocka_unit_test(more_memory_never_costs_time_with_regions_either),
