@@ -32,7 +32,8 @@ typedef struct { rp_ctx *ctx; const char *text; int64_t n, at; rp_bytes out; uns
  * So PCRE2 calls back before each item of the pattern. The item pays a step, one for each byte passed since the last call, and one for each
  * turn of a counted repeat that may fail unseen. Code and classes of many bytes are slow: the pattern's weight multiplies the price.
  * A step takes 1 to 15 ns on a Xeon 6 (docs/tokenizers.md). The patterns of published models take 1 to 40 steps a byte. */
-enum { TEXT_STEPS = 10000000, STEPS_PER_BYTE = 64, WEIGHT_BYTES = 1024, WEIGHT_MEMBERS = 128, PATTERN_BYTES = 4096, CLASS_MEMBERS = 512 };
+enum { TEXT_STEPS = 10000000, STEPS_PER_BYTE = 64, WEIGHT_BYTES = 1024, WEIGHT_MEMBERS = 128, PATTERN_BYTES = 4096, CLASS_MEMBERS = 512,
+       INTERPRETER_KIB = 64 << 10 };      /* what backtracking may hold where there is no machine code */
 
 #define SPACES "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define NOT_SPACES \
@@ -334,6 +335,7 @@ static rp_status compile(rp_pattern *p, const rewriter *r)
     pcre2_jit_stack_assign(p->context, NULL, p->stack);
     pcre2_set_callout(p->context, pay, p);
     pcre2_set_match_limit(p->context, UINT32_MAX);
+    pcre2_set_heap_limit(p->context, INTERPRETER_KIB);
     weigh(p, r);
     return RP_OK;
 }
@@ -374,7 +376,7 @@ rp_status rp__pattern_next(rp_pattern *p, const char *text, int64_t bytes, bool 
         return RP_OK;
     }
     if (found == PCRE2_ERROR_NOMATCH) return RP_OK;
-    if (found == PCRE2_ERROR_NOMEMORY || found == PCRE2_ERROR_HEAPLIMIT)
+    if (found == PCRE2_ERROR_NOMEMORY)
         return rp_fail(p->ctx, RP_ERR_MEMORY, "matching the tokenizer's pattern ran out of memory");
     if (found == PCRE2_ERROR_CALLOUT || found == PCRE2_ERROR_MATCHLIMIT)
         return rp_fail(p->ctx, RP_ERR_UNSUPPORTED, "its pattern takes more than %d steps and %d a byte on this text, at byte %" PRId64,

@@ -231,6 +231,34 @@ static void a_search_that_finds_nothing_shares_the_steps_too(void **state)
     test_ctx_free(ctx);
 }
 
+/* Without room for machine code PCRE2 interprets, and what it holds of a match is bounded as well. */
+static void an_interpreted_match_holds_so_much(void **state)
+{
+    enum { LENGTH = 1 << 20 };
+    static const char slow[] = "(?:a|b)*[cd]";
+    rp_ctx *ctx     = test_ctx(NULL);
+    char *text      = repeated("a", LENGTH);
+    test_faults f   = { .survived = true };
+    int interpreted = 0;
+
+    (void)state;
+    while (!f.over) {
+        rp_pattern *p = NULL;
+        int64_t start, end;
+        test_fault_begin(&f, ctx);
+        test_fault_end(&f, rp__pattern_new(ctx, slow, (int64_t)strlen(slow), 0, &p));
+        if (p && !f.over) {
+            assert_int_equal(rp__pattern_next(p, text, LENGTH, false, 0, &start, &end), RP_ERR_UNSUPPORTED);
+            assert_string_equal(rp_error(ctx), "its pattern cannot be matched against this text: heap limit exceeded");
+            interpreted++;
+        }
+        rp__pattern_free(p);
+    }
+    assert_true(interpreted >= 1);
+    free(text);
+    test_ctx_free(ctx);
+}
+
 static void a_hexadecimal_escape_is_one_character(void **state)
 {
     (void)state;
@@ -261,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_text_has_so_many_steps_however_many_matches),
         cmocka_unit_test(a_match_that_its_stack_does_not_hold_is_refused),
         cmocka_unit_test(a_search_that_finds_nothing_shares_the_steps_too),
+        cmocka_unit_test(an_interpreted_match_holds_so_much),
         cmocka_unit_test(a_hexadecimal_escape_is_one_character),
         cmocka_unit_test(a_long_run_of_spaces_stays_within_the_limit_of_steps),
     };
