@@ -108,20 +108,36 @@ def lengths(r, length, samples, packed, full):
     return [r.randint(length, length + 5) if full else r.randint(2, length + 5) for _ in range(samples)]
 
 
+def write_files(r, folder, name, contents, extension):
+    """The contents as files of one folder, some of them below it: what the recipe calls them, a glob, a folder or a list."""
+    below = pathlib.Path(folder, name)
+    below.mkdir()
+    paths = []
+    for i, content in enumerate(contents):
+        packed = r.chance(0.2)
+        path   = pathlib.Path(name, *(["more"] if r.chance(0.3) else []), f"{i:04}.{extension}" + (".gz" if packed else ""))
+        pathlib.Path(folder, path.parent).mkdir(exist_ok=True)
+        pathlib.Path(folder, path).write_bytes(gzip.compress(content, mtime=0) if packed else content)
+        paths.append(str(path))
+    pathlib.Path(below, ".hidden." + extension).write_bytes(b"left out")
+    pathlib.Path(below, "notes.log").write_bytes(b"left out")
+    deep = any("/more/" in path for path in paths)
+    return r.one(name, f"{name}/**/*.{extension}*" if deep else f"{name}/*.{extension}*", r.sample(paths, len(paths)), paths[0] if len(paths) == 1 else [name])
+
+
 def write_text(r, folder, name, sizes, vocab, eos):
     """A file is a document."""
-    for i, size in enumerate(sizes):
-        pathlib.Path(folder, f"{name}-{i:04}.txt").write_text(text(r, size), encoding="utf-8")
-    return {"format": "text", "path": f"{name}-*.txt"}
+    return {"format": "text", "path": write_files(r, folder, name, [text(r, size).encode() for size in sizes], "txt")}
 
 
-def write_lines(r, folder, name, lines):
-    """One JSON value a line, packed or not: the file's name."""
-    out    = "".join(json.dumps(line, ensure_ascii=r.chance(0.5)) + "\n" for line in lines).encode()
-    packed = r.chance(0.2)
-    path   = f"{name}.jsonl" + (".gz" if packed else "")
-    pathlib.Path(folder, path).write_bytes(gzip.compress(out, mtime=0) if packed else out)
-    return path
+def write_lines(r, folder, name, objects):
+    """JSON objects in one file or in several, a line each or all in one list: their paths."""
+    cuts     = sorted(r.sample(range(1, len(objects)), min(len(objects) - 1, r.one(0, 0, 1, 3))))
+    parts    = [objects[i:j] for i, j in zip([0, *cuts], [*cuts, len(objects)])]
+    readable = r.chance(0.5)
+    contents = [json.dumps(part, ensure_ascii=readable, indent=r.one(None, 1)) if r.chance(0.3) else
+                "".join(json.dumps(line, ensure_ascii=readable) + "\n" for line in part) for part in parts]
+    return write_files(r, folder, name, [content.encode() for content in contents], r.one("jsonl", "json"))
 
 
 def write_jsonl(r, folder, name, sizes, vocab, eos):
@@ -129,6 +145,12 @@ def write_jsonl(r, folder, name, sizes, vocab, eos):
     column, prompts = r.one("text", "body"), r.chance(0.5)
     path = write_lines(r, folder, name, [{column: text(r, size)} | ({"ask": text(r, r.randint(0, 6))} if prompts else {}) for size in sizes])
     return {"format": "jsonl", "path": path, "column": column} | ({"prompt_column": "ask", "train_on_input": r.one(*BOOL)} if prompts else {})
+
+
+def write_alpaca(r, folder, name, sizes, vocab, eos):
+    """An instruction, its input or none, and the answer."""
+    path = write_lines(r, folder, name, [{"instruction": text(r, r.randint(1, 6)), "output": text(r, size)} | r.one({}, {"input": ""}, {"input": text(r, 3)}) for size in sizes])
+    return {"format": "alpaca", "path": path, "train_on_input": True}       # the prompt of a template may take all of a sample
 
 
 def write_chat(r, folder, name, sizes, vocab, eos):
@@ -145,10 +167,10 @@ def write_tokens(r, folder, name, sizes, vocab, eos):
     wide, others = r.chance(0.5), [i for i in range(vocab) if i != eos]
     ids = [i for size in sizes for i in [*(r.choice(others) for _ in range(size - 1)), eos]]
     pathlib.Path(folder, f"{name}.bin").write_bytes(struct.pack(f"<{len(ids)}{'I' if wide else 'H'}", *ids))
-    return {"format": "tokens", "path": f"{name}.bin", "token_type": "u32" if wide else "u16"}
+    return {"format": "tokens", "path": r.one(f"{name}.bin", [f"{name}.bin"]), "token_type": "u32" if wide else "u16"}
 
 
-WRITERS = {"text": write_text, "jsonl": write_jsonl, "chat": write_chat, "tokens": write_tokens}
+WRITERS = {"text": write_text, "jsonl": write_jsonl, "alpaca": write_alpaca, "chat": write_chat, "tokens": write_tokens}
 
 
 CHAT_TEMPLATES = ("chatml", "gemma", "gemma3", "llama3", "marked", "qwen3")       # that ask for no eos, which the tokenizer has no word for
@@ -159,13 +181,15 @@ def data(r, folder, source, base, config, samples, ranks):
     vocab  = config["vocab_size"]
     named  = config.get("eos_token_id")
     eos    = 256 if vocab > 256 else named if named in range(vocab) else None       # the tokenizer's, where there is one
-    kind   = r.one("text", "jsonl", "chat", "tokens", "tokens") if vocab > 256 else "tokens"
+    kind   = r.one("text", "jsonl", "alpaca", "chat", "tokens", "tokens") if vocab > 256 else "tokens"
     packed = r.chance(0.7) or (kind == "tokens" and eos is None)        # without it a file is one document
     full   = packed or r.chance(0.5)
-    out    = {"#full": full} | ({"tokenizer.chat_template": f"{source}/tests/golden/chat/{r.one(*CHAT_TEMPLATES)}.jinja"} if kind == "chat" else {})
+    asked  = kind == "chat" or (kind in ("jsonl", "alpaca") and r.chance(0.5))       # pairs are written by the template, if there is one
+    by     = {} if kind == "chat" or not asked else {"use_chat_template": r.one(*BOOL)}
+    out    = {"#full": full} | ({"tokenizer.chat_template": f"{source}/tests/golden/chat/{r.one(*CHAT_TEMPLATES)}.jinja"} if asked else {})
     for name, n in (("dataset", samples), ("dataset_val", ranks * r.randint(1, 5))):
         sizes = lengths(r, base["max_seq_len"], n, packed, full)
-        keys  = {"packed": packed, "cross_documents": packed and r.chance(0.2)} | WRITERS[kind](r, folder, name, sizes, vocab, eos or 0)
+        keys  = {"packed": packed, "cross_documents": packed and r.chance(0.2)} | by | WRITERS[kind](r, folder, name, sizes, vocab, eos or 0)
         out  |= {f"{name}.{key}": value for key, value in keys.items()}
     return out
 
