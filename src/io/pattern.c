@@ -28,10 +28,10 @@ struct rp_pattern {
 
 typedef struct { rp_ctx *ctx; const char *text; int64_t n, at; rp_bytes out; unsigned flags; int64_t repeats, members; bool after_group; } rewriter;
 
-/* The work of a text. PCRE2's own limit counts backtracking and not the bytes that an item runs over: `a*a*b` takes hours within it.
+/* The work of a text. PCRE2's own limit counts backtracking and not the bytes that an item runs over: `(?<!q)a*+b` takes minutes within it.
  * So PCRE2 calls back before each item of the pattern. The item pays a step, one for each byte passed since the last call, and one for each
  * turn of a counted repeat that may fail unseen. Code and classes of many bytes are slow: the pattern's weight multiplies the price.
- * A step takes 1 to 15 ns on a Xeon 6 (docs/tokenizers.md). The patterns of published models take 1 to 40 steps a byte. */
+ * A step takes 1 to 15 ns on a Xeon 6 (docs/tokenizers.md). The patterns of published models take at most 48 steps a byte. */
 enum { TEXT_STEPS = 10000000, STEPS_PER_BYTE = 64, WEIGHT_BYTES = 1024, WEIGHT_MEMBERS = 128, PATTERN_BYTES = 4096, CLASS_MEMBERS = 512,
        INTERPRETER_KIB = 64 << 10 };      /* what backtracking may hold where there is no machine code */
 

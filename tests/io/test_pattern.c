@@ -1,4 +1,5 @@
 /* Claims about the work that a tokenizer's regular expressions may take: it is bounded for each text, whatever the pattern is. */
+#include "io/small_gguf.h"
 #include "texts_test.h"
 
 #define TOO_MUCH "its pattern takes more than 10000000 steps and 64 a byte on this text, at byte "
@@ -22,12 +23,12 @@ static char *repeated(const char *unit, int64_t bytes)
     return text;
 }
 
-/* PCRE2's limit of matching counts none of these: an item runs over many bytes in one of its steps. */
+/* PCRE2's limit of matching does not bound all of these: an item runs over many bytes in one of its steps. */
 static void an_item_pays_for_each_byte_that_it_runs_over(void **state)
 {
     enum { N = 300000 };
     static const struct { const char *pattern, *unit; } cases[] = {
-        { "a*a*a*a*[bc]", "a" }, { "a*[bc]", "a" }, { ".*.*[bc]", "a" }, { "[^b]*[bc]", "a" }, { "\\p{L}*\\p{Lu}", "a" }, { "(?>a*)(?!a)[bc]", "a" },
+        { "(?<!q)a*+[cd]", "a" }, { "(?=(?:a*+x|a*+y|a*+z))a", "a" }, { "a*a*a*a*[bc]", "a" }, { "a*[bc]", "a" }, { ".*.*[bc]", "a" }, { "[^b]*[bc]", "a" }, { "\\p{L}*\\p{Lu}", "a" }, { "(?>a*)(?!a)[bc]", "a" },
         { "(a+)+[bc]", "a" }, { "(?:a?){30}a{30}[bc]", "a" }, { "a{60000}[bc]", "a" }, { "(?<=a{1000})[bc]|(?<=a{1000}b)a", "a" }, { "[\xc4\x80-\xc4\x90]{900}[bc]", "\xc4\x81" },
     };
     rp_ctx *ctx = test_ctx(NULL);
@@ -45,11 +46,12 @@ static void an_item_pays_for_each_byte_that_it_runs_over(void **state)
     test_ctx_free(ctx);
 }
 
-/* Of what published models cut at, in texts that are hard for it. */
+/* Texts that are hard for what published models cut at. */
+static const char *const units[] = { "a", "A", " ", "\n", " \n", "7", "\xe4\xb8\xad", "\xf0\x9f\x98\x80", "aA", "!", "e\xcc\x81", " a", "\xcc\x81" };
+
 static void patterns_of_published_models_stay_below_the_limit(void **state)
 {
     enum { N = 1 << 18 };
-    static const char *const units[] = { "a", "A", " ", "\n", " \n", "7", "\xe4\xb8\xad", "\xf0\x9f\x98\x80", "aA", "!", "e\xcc\x81", " a", "\xcc\x81" };
     static const char *const names[] = { "gpt2", "llama3", "qwen2", "o200k", "smollm" };
     rp_ctx *ctx = test_ctx(NULL);
 
@@ -63,6 +65,37 @@ static void patterns_of_published_models_stay_below_the_limit(void **state)
         rp__tokenizer_free(t);
         free(text);
     }
+    test_ctx_free(ctx);
+}
+
+/* The patterns of every name that GGUF files have for a pre-tokenizer. */
+static void so_do_all_that_gguf_names(void **state)
+{
+    enum { N = 1 << 16 };
+    rp_ctx *ctx = test_ctx(NULL);
+    FILE *file  = fopen(GOLDEN "families/named.txt", "re");
+    char name[40];
+    unsigned long long hash;
+
+    (void)state;
+    assert_non_null(file);
+    for (int n = 0; fscanf(file, "%39s %llx", name, &hash) == 2; n++) {
+        json_t *root = NULL, *config = NULL;
+        rp_tokenizer *t = NULL;
+        assert_ok(ctx, small_gguf(ctx, "gpt2", name, (const char *const[]){ "a b" }, &root, &config));
+        assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
+        for (int u = n % test_few_or(5, 1); u < RP_COUNT(units); u += test_few_or(5, 1)) {
+            char *text = repeated(units[u], N);
+            rp_ids ids = encode_text(ctx, t, text, N);
+            if (t->encoding.work.steps > 48 * (int64_t)N) fail_msg("%s: %" PRId64 " steps a byte of '%s'", name, t->encoding.work.steps / N, units[u]);
+            rp__release(ids.at);
+            free(text);
+        }
+        rp__tokenizer_free(t);
+        json_decref(root);
+        json_decref(config);
+    }
+    fclose(file);
     test_ctx_free(ctx);
 }
 
@@ -284,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_item_pays_for_each_byte_that_it_runs_over),
         cmocka_unit_test(patterns_of_published_models_stay_below_the_limit),
+        cmocka_unit_test(so_do_all_that_gguf_names),
         cmocka_unit_test(the_patterns_of_a_tokenizer_share_the_steps_of_a_text),
         cmocka_unit_test(a_pattern_has_so_many_bytes_and_a_class_so_many_characters),
         cmocka_unit_test(a_text_has_so_many_steps_however_many_matches),
