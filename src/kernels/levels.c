@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(RP_BASE_ALONE)
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ const rp_kernels *rp__kernels_none(void) { return &table_none; }
 
 static bool always(void) { return true; }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(RP_BASE_ALONE)
 static bool runs_v3(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); }
 
 static bool runs_v4(void)

@@ -2,7 +2,8 @@
  *
  *   each tensor is a view into the middle of a larger block of 0xff bytes (a NaN in every float format):
  *   [ 64 bytes of guard | elements | 64 bytes of guard ]
- *   so a result that is never written is a NaN, a read past the end gives a NaN, and a write past the end changes a guard.
+ *   so a result that is never written is a NaN, a read past the end gives a NaN, and a write past the end changes a guard. Under
+ *   AddressSanitizer there is no guard: a read past the end fails, whatever becomes of the value.
  */
 #ifndef TESTS_ONE_CALL_H
 #define TESTS_ONE_CALL_H

@@ -421,6 +421,33 @@ void run_cases(const rp_op *op)
     rp__kernels_force(NULL);
 }
 
+static void check_bounds(cell *at)
+{
+    one_call base;
+
+    if (at->test->expect != RP_OK) return;
+    at->ctx = cell_ctx(at->where, false);
+    cell_run(&base, at, NULL);
+    check_guards(&base);
+    call_free(&base);
+    test_ctx_free(at->ctx);
+}
+
+void run_within_bounds(const rp_op *op)
+{
+    const rp_kernels *level[RP_MAX_LEVELS + 1];
+    int n = rp__kernels_levels(level, RP_MAX_LEVELS);
+
+    level[n++] = rp__kernels_none();
+    for (int v = 0; v < n; v++)
+        for (int bf16 = 0; bf16 < 2; bf16++)
+            for (int i = 0; i < op->n_case; i++) {
+                variant where = { .name = level[v]->level, .table = level[v], .threads = 2 };
+                check_bounds(&(cell){ .op = op, .test = &op->cases[i], .where = &where, .dtype = bf16 ? RP_BF16 : RP_F32 });
+            }
+    rp__kernels_force(NULL);
+}
+
 /* Samples go round, so that of many cases together every cell has its turn. */
 static bool is_sampled(void)
 {

@@ -8,6 +8,10 @@
 
 void run_cases(const rp_op *op);
 
+/* Each case that is not refused runs once forward and backward, with the kernels of each level and without: nothing outside its tensors is
+ * touched. */
+void run_within_bounds(const rp_op *op);
+
 /* The same for a case that need not be one of the table's, or be accepted at all: an op may refuse it by RP_ERR_SHAPE or RP_ERR_ARG.
  * Returns how often it was accepted. */
 int run_if_accepted(const rp_op *op, const rp_op_case *test);
