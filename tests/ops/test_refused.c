@@ -133,11 +133,63 @@ static void a_call_that_is_wrong_says_what_it_is_given_and_what_it_needs(void **
     test_ctx_free(ctx);
 }
 
+/* ---- every input of every op in every other dtype ---- */
+
+/* The first input decides, where no other one is floating. Tables and weights of fp32 stand beside fp32 and bf16. */
+static bool is_taken(const rp_op_case *test, int input, rp_dtype dtype)
+{
+    bool alone = true, tables = false;
+
+    for (int i = 1; i < case_inputs(test); i++) {
+        bool floating = !(test->int_inputs & RP_IN(i)), table = test->stat_inputs & RP_IN(i);
+        alone         = alone && (!floating || table);
+        tables        = tables || table;
+    }
+    return input == 0 && alone && dtype != RP_I32 && !((test->int_inputs | test->stat_inputs) & RP_IN(0)) && (dtype == RP_BF16 || !tables);
+}
+
+static void try_dtype(rp_ctx *ctx, const rp_op *op, const rp_op_case *test, int input, rp_dtype dtype)
+{
+    rp_tensor *in[RP_MAX_IN] = { NULL }, *out[RP_MAX_OUT] = { NULL };
+    int n_in  = case_inputs(test);
+    bool same = false;
+
+    for (int i = 0; i < n_in; i++) {
+        rp_meta m = case_meta(test, i, RP_F32);
+        same      = same || (i == input && m.dtype == dtype);
+        if (i == input) m.dtype = dtype;
+        assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &in[i]));
+    }
+    rp_status status = same ? RP_OK : rp_apply(ctx, op->name, test->attr, in, n_in, out);
+    if ((status == RP_OK) != (same || is_taken(test, input, dtype))) fail_msg("%s, %s: input %d in %s: status %d", op->name, test->name, input, rp_dtype_name(dtype), (int)status);
+    for (int i = 0; i < n_in; i++) rp_tensor_unref(in[i]);
+    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(out[i]);
+}
+
+static void try_dtypes(rp_ctx *ctx, const rp_op *op)
+{
+    for (int k = 0; k < op->n_case; k++)
+        for (int i = 0; op->cases[k].expect == RP_OK && i < case_inputs(&op->cases[k]); i++)
+            for (int d = 0; d < RP_DTYPES; d++) try_dtype(ctx, op, &op->cases[k], i, (rp_dtype)d);
+}
+
+static void an_input_of_another_dtype_is_refused(void **state)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+
+    (void)state;
+#define RP_OP(name) try_dtypes(ctx, &rp_op_##name);
+#include "ops/ops.def"
+#undef RP_OP
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_refused_case_has_the_message_that_is_recorded),
         cmocka_unit_test(a_call_that_is_wrong_says_what_it_is_given_and_what_it_needs),
+        cmocka_unit_test(an_input_of_another_dtype_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
