@@ -172,6 +172,66 @@ static void every_statement_filter_and_method_is_an_error_or_its_text(void **sta
     test_ctx_free(ctx);
 }
 
+/* ---- conversations ---- */
+
+typedef struct { const char *text; int64_t bytes; json_t *messages, *tools; char want[ROOM], asked[ROOM]; } conversation;
+
+static rp_status append_text(void *user, const rp_template_text *text)
+{
+    char *to    = user;
+    size_t used = strlen(to);
+
+    assert_true(used + (size_t)text->bytes + 32 < ROOM);
+    snprintf(to + used, ROOM - used, "%s|%d", text->text, (int)text->n_spans);
+    return RP_OK;
+}
+
+static rp_status talk(rp_chat *chat, const conversation *c, char *told, rp_template_text *asked)
+{
+    RP_TRY(rp__chat_render(chat, c->messages, c->tools, true, append_text, told));
+    return rp__chat_ask(chat, c->messages, asked);
+}
+
+static rp_status talks_alike(rp_ctx *ctx, void *user)
+{
+    conversation *c        = user;
+    rp_chat *chat          = NULL;
+    rp_template_text asked = { 0 };
+    char told[ROOM]        = "";
+
+    RP_TRY(rp__chat_new(ctx, "m", c->text, c->bytes, NULL, &chat));
+    rp_status status = talk(chat, c, told, &asked);
+    rp__chat_free(chat);
+    if (status != RP_OK) assert_null(asked.text);
+    RP_TRY(status);
+    if (!c->want[0]) {
+        snprintf(c->want, sizeof c->want, "%s", told);
+        snprintf(c->asked, sizeof c->asked, "%s", asked.text);
+    }
+    assert_string_equal(told, c->want);
+    assert_string_equal(asked.text, c->asked);
+    rp__template_text_free(&asked);
+    return RP_OK;
+}
+
+/* A variable that could not be set must not keep the value of the call before. */
+static void a_conversation_is_an_error_or_its_texts(void **state)
+{
+    static const char text[] = "{{ tools | length if tools }}{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+    rp_ctx *ctx    = test_ctx(NULL);
+    conversation c = { text, sizeof text - 1, json_pack("[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]", "role", "user", "content", "a", "role", "assistant",
+                                                        "content", "b", "role", "user", "content", "c", "role", "assistant", "content", "d"),
+                       json_pack("[{s:s}]", "type", "function"), "", "" };
+
+    (void)state;
+    assert_non_null(c.messages);
+    every_allocation_fails_once(ctx, &(heap_sweep){ .least = 5 }, talks_alike, &c);
+    assert_string_equal(c.want, "1<user>a</s><assistant>b</s><user>c</s><assistant>d</s>|2");
+    json_decref(c.messages);
+    json_decref(c.tools);
+    test_ctx_free(ctx);
+}
+
 /* What the goldens do not call. */
 static void what_templates_seldom_say_is_an_error_or_its_text(void **state)
 {
@@ -403,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_a_text_and_of_ids_are_an_error_or_those_of_the_whole),
         cmocka_unit_test(every_statement_filter_and_method_is_an_error_or_its_text),
+        cmocka_unit_test(a_conversation_is_an_error_or_its_texts),
         cmocka_unit_test(what_templates_seldom_say_is_an_error_or_its_text),
         cmocka_unit_test(templates_of_all_families_are_an_error_or_their_text),
         cmocka_unit_test(a_file_however_packed_is_an_error_or_its_lines_and_ids),

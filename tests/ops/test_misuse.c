@@ -166,6 +166,8 @@ static void write_at_a_new_address(rp_tensor *t, float *address) { (void)address
 static void write_at_an_old_address_and_say_so(rp_tensor *t, float *address) { *address = 9, rp_tensor_touch(t); }
 static void write_an_element(rp_tensor *t, float *address) { (void)address, rp_elem_put(t, 1, 9); }
 static void write_a_row(rp_tensor *t, float *address) { (void)address, rp_row_put(t, 0, (double[]){ 9, 9, 9 }); }
+static void write_numbers(rp_tensor *t, float *address) { (void)address, (void)rp_tensor_write(t, (double[]){ 9, 9, 9 }, 3); }
+static void write_ints(rp_tensor *t, float *address) { (void)address, (void)rp_tensor_write_i32(t, (int32_t[]){ 9, 9, 9 }, 3); }
 static void look(rp_tensor *t, float *address) { (void)address, assert_true(*(const float *)rp_tensor_peek(t) == 1 && rp_elem_get(t, 1) == 2); }
 
 static rp_status backward_after(scribble f)
@@ -195,6 +197,8 @@ static void a_write_between_forward_and_backward_is_an_error_however_it_is_made(
     assert_int_equal(backward_after(write_at_an_old_address_and_say_so), RP_ERR_MUTATED);
     assert_int_equal(backward_after(write_an_element), RP_ERR_MUTATED);
     assert_int_equal(backward_after(write_a_row), RP_ERR_MUTATED);
+    assert_int_equal(backward_after(write_numbers), RP_ERR_MUTATED);
+    assert_int_equal(backward_after(write_ints), RP_ERR_MUTATED);
     assert_int_equal(backward_after(look), RP_OK);
 }
 

@@ -297,6 +297,34 @@ static void segments_in_sequence_keep_only_what_goes_into_them(void **state)
     test_ctx_free(ctx);
 }
 
+/* However unequal the functions are: none is empty, and none is left over. */
+static void there_are_as_many_segments_as_asked_for(void **state)
+{
+    static int length[][FUNCTIONS] = { { 9, 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 9, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1, 9 }, { 7, 6, 5, 4, 3, 2, 1 }, { 3, 1, 4, 1, 5, 9, 2 } };
+    rp_ctx *ctx                    = test_ctx(NULL);
+    rp_tensor *x                   = new_param(ctx, RP_F32, 6, 8, 1, 1, "x"), *y;
+
+    (void)state;
+    for (int way = 0; way < RP_COUNT(length); way++)
+        for (int segments = 1; segments <= FUNCTIONS; segments++) {
+            rp_checkpoint_function fn[FUNCTIONS];
+            void *user[FUNCTIONS];
+            for (int i = 0; i < FUNCTIONS; i++) {
+                fn[i]   = chain_of;
+                user[i] = &length[way][i];
+            }
+            assert_ok(ctx, rp_checkpoint_sequential(ctx, fn, user, FUNCTIONS, segments, x, NULL, &y));
+            assert_int_equal(saved_bytes(ctx), (segments - 1) * 6 * 8 * 4);
+            rp_tensor *loss = sum_all(ctx, y);
+            assert_ok(ctx, rp_backward(ctx, loss));
+            rp_tensor_drop_grad(x);
+            rp_tensor_unref(y);
+            rp_tensor_unref(loss);
+        }
+    rp_tensor_unref(x);
+    test_ctx_free(ctx);
+}
+
 static void segments_are_balanced_by_bytes(void **state)
 {
     (void)state;
@@ -329,6 +357,7 @@ int main(void)
         cmocka_unit_test(a_backward_inside_a_region_works_and_the_region_goes_on),
         cmocka_unit_test(an_error_inside_a_region_leaves_no_trace),
         cmocka_unit_test(segments_in_sequence_keep_only_what_goes_into_them),
+        cmocka_unit_test(there_are_as_many_segments_as_asked_for),
         cmocka_unit_test(segments_are_balanced_by_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
