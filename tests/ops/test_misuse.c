@@ -141,6 +141,12 @@ static void a_view_that_is_none_is_refused_with_what_it_is(void **state)
     assert_string_equal(rp_error(ctx), "reshape: the view fp32 [3, 2] is not dense");
     assert_int_equal(rp_tensor_slice(t, 1, 2, 2, &view), RP_ERR_SHAPE);
     assert_string_equal(rp_error(ctx), "slice: 2 from 2 is outside dimension 1 of fp32 [2, 3]");
+    for (int i = 0; i < 4; i++) {
+        int wrong = (int[]){ 2, -3, INT32_MAX, INT32_MIN }[i];
+        assert_int_equal(rp_tensor_transpose(t, wrong, 0, &view), RP_ERR_SHAPE);
+        assert_int_equal(rp_tensor_transpose(t, 0, wrong, &view), RP_ERR_SHAPE);
+        assert_int_equal(rp_tensor_slice(t, wrong, 0, 1, &view), RP_ERR_SHAPE);
+    }
     assert_null(view);
     rp_tensor_unref(turned);
     rp_tensor_unref(t);
