@@ -1,6 +1,9 @@
 /* Claims about what ranks send each other. Run alone they are those of one rank; CMake runs them as jobs of 2, 3 and 4 ranks of each MPI. */
 #include "rp_test.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include "comm/inside.h"
 
 #include "ranks_test.h"      /* last: its names are short */
@@ -25,6 +28,17 @@ static void check(const uint8_t *p, int64_t bytes, int from, int to, int n)
 static void check_untouched(const uint8_t *p, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i++) assert_int_equal(p[i], 0xa5);
+}
+
+/* Threads of the library take no signals; the one that opened the world takes those it took before. */
+static void a_rank_still_takes_the_signals_that_end_it(void **state)
+{
+    static const int each[] = { SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1 };
+    sigset_t blocked;
+
+    (void)state;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &blocked), 0);
+    for (int i = 0; i < RP_COUNT(each); i++) assert_int_equal(sigismember(&blocked, each[i]), 0);
 }
 
 /* ---- one message ---- */
@@ -311,6 +325,7 @@ static void of_many_failures_the_first_ranks_is_told_before_any_interruption(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_still_takes_the_signals_that_end_it),
         cmocka_unit_test(gather_brings_uneven_parts_to_their_places),
         cmocka_unit_test(gather_takes_parts_that_lie_in_their_places),
         cmocka_unit_test(gather_brings_megabytes),

@@ -543,6 +543,23 @@ static void there_is_no_training_on_shapes_alone(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_run_that_is_done_takes_no_step(void **state)
+{
+    (void)state;
+    run r = run_open(&dir, "llama", "out", RUN("max_steps=2"));
+    rp_metrics line;
+
+    assert_ok(r.ctx, r.status);
+    for (int i = 0; i < 2; i++) assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+    assert_int_equal(rp__trainer_step(r.trainer, &line), RP_ERR_STATE);
+    assert_string_equal(rp_error(r.ctx), "the run has 2 steps, and all are done");
+    assert_int_equal(line.step, 2);
+    metrics m = metrics_of(&dir, "out");
+    assert_int_equal(m.n, 2);
+    free(m.text);
+    run_close(&r);
+}
+
 /* A context may be used again: for the next trainer, or by hand. */
 static void a_trainer_leaves_the_tape_of_its_context_as_it_found_it(void **state)
 {
@@ -567,6 +584,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_run_learns),
+        TEST(a_run_that_is_done_takes_no_step),
         TEST(a_trainer_leaves_the_tape_of_its_context_as_it_found_it),
         TEST(a_finished_run_leaves_its_recipe_its_last_state_and_a_model),
         TEST(what_says_how_to_sample_from_a_model_goes_with_it),
