@@ -184,6 +184,15 @@ static rp_status small_things(rp_ctx *ctx)
     return rp__comm_barrier(ctx, ctx->comm, "the end");
 }
 
+/* This rank has failed, and all are told. */
+static rp_status an_agreement(rp_ctx *ctx)
+{
+    rp_status status = rp__comm_agree(ctx, ctx->comm, rp_fail(ctx, RP_ERR_IO, "no such file"));
+
+    if (status == RP_ERR_IO) assert_non_null(strstr(rp_error(ctx), "no such file"));
+    return status == RP_ERR_IO ? RP_OK : status;
+}
+
 /* ---- sweeps ---- */
 
 static rp_comm *join(rp_ctx *ctx, rp_engine *engine, int copies)
@@ -316,6 +325,7 @@ static void each_small_thing_may_fail(void **state)
 {
     (void)state;
     sweep(5, 1, 0, small_things);
+    sweep(1, 1, 0, an_agreement);
 }
 
 int main(void)
