@@ -41,7 +41,7 @@ static void a_condition_holds_for_the_modules_it_says(void **state)
 /* The rule { condition, fate: keep } answers keep. */
 static bool rule_holds(rp_ctx *ctx, const char *condition, const rp_slot_info *slot)
 {
-    char text[256];
+    char text[RP_MODULE_PATH_CHARS + 64];
     rp_policy *policy;
     rp_answer answer;
 
@@ -95,6 +95,26 @@ static void a_condition_holds_for_slots_of_its_modules_and_of_all_under_them(voi
             fail_msg("'%s' of '%s' %s", cases[i].condition, cases[i].path, cases[i].op);
     }
     rp__module_free(root);
+    test_ctx_free(ctx);
+}
+
+static void a_path_as_long_as_paths_may_be_is_one_of_its_modules(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    char module[RP_MODULE_PATH_CHARS], slot[RP_MODULE_PATH_CHARS], text[RP_MODULE_PATH_CHARS + 16];
+
+    for (int n = 200; n < RP_MODULE_PATH_CHARS - 2; n += n < 260 ? 1 : 50) {
+        memset(module, 'm', (size_t)n);
+        module[n] = 0;
+        snprintf(slot, sizeof slot, "%.*s.q", n, module);
+        snprintf(text, sizeof text, "path: %.*s", n, module);
+        rp_slot_info alone = tree_slot(NULL, slot, "matmul");
+        if (!rule_holds(ctx, text, &alone)) fail_msg("a path of %d characters", n);
+        module[n - 1] = 0;
+        snprintf(text, sizeof text, "path: %.*s", n, module);
+        if (rule_holds(ctx, text, &alone)) fail_msg("the beginning of a path of %d characters", n);
+    }
     test_ctx_free(ctx);
 }
 
@@ -164,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_condition_holds_for_the_modules_it_says),
         cmocka_unit_test(a_condition_holds_for_slots_of_its_modules_and_of_all_under_them),
+        cmocka_unit_test(a_path_as_long_as_paths_may_be_is_one_of_its_modules),
         cmocka_unit_test(blocks_are_those_of_the_list),
         cmocka_unit_test(texts_that_say_nothing_are_refused_with_one_sentence),
         cmocka_unit_test(each_failing_allocation_of_a_condition_is_told),

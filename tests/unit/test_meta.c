@@ -63,6 +63,24 @@ static void shapes_are_the_same_in_every_dimension_or_not(void **state)
     assert_true(!rp_meta_same(&a, &b) && !rp_meta_same_shape(&a, &b) && rp__meta_hash(&a, 1) != rp__meta_hash(&b, 1));
 }
 
+/* 2^56 bytes, however they are divided. */
+static void a_shape_may_be_large_but_not_larger(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+
+    for (int d = 0; d < RP_COUNT(dtypes); d++) {
+        int64_t most = (INT64_C(1) << 56) / dtypes[d].bytes;
+        rp_meta fits[] = { rp_meta_1d(dtypes[d].dtype, most), rp_meta_2d(dtypes[d].dtype, 2, most / 2), rp_meta_2d(dtypes[d].dtype, most / 64, 64),
+                           rp_meta_2d(dtypes[d].dtype, 0, most), rp_meta_make(dtypes[d].dtype, 0, NULL) };
+        rp_meta not[]  = { rp_meta_1d(dtypes[d].dtype, most + 1), rp_meta_2d(dtypes[d].dtype, 2, most / 2 + 1), rp_meta_2d(dtypes[d].dtype, most / 64 + 1, 64),
+                           rp_meta_2d(dtypes[d].dtype, 0, most + 1), rp_meta_1d(dtypes[d].dtype, -1) };
+        for (int i = 0; i < RP_COUNT(fits); i++) assert_ok(ctx, rp__meta_check(ctx, &fits[i]));
+        for (int i = 0; i < RP_COUNT(not); i++) assert_int_equal(rp__meta_check(ctx, &not[i]), RP_ERR_SHAPE);
+    }
+    test_ctx_free(ctx);
+}
+
 static void nothing_has_no_elements_and_is_like_nothing(void **state)
 {
     (void)state;
@@ -98,6 +116,7 @@ int main(void)
         cmocka_unit_test(sizes_are_products_of_the_dimensions),
         cmocka_unit_test(a_dtype_has_a_name_a_size_and_one_for_statistics),
         cmocka_unit_test(shapes_are_the_same_in_every_dimension_or_not),
+        cmocka_unit_test(a_shape_may_be_large_but_not_larger),
         cmocka_unit_test(nothing_has_no_elements_and_is_like_nothing),
         cmocka_unit_test(a_shape_is_written_with_its_dtype_eight_at_a_time),
     };
