@@ -24,6 +24,8 @@ static const made tiny[] = {
 };
 enum { TINY_N = RP_COUNT(tiny), HEAD = TINY_N - 1 };
 
+static const char *of_integers;         /* the tensor of the folder that is */
+
 static void write_folder(const char *config, int n, const made *all, rp_safetensors_dtype dtype)
 {
     rp_safetensor declared[32] = { 0 };
@@ -31,8 +33,8 @@ static void write_folder(const char *config, int n, const made *all, rp_safetens
     float row[64];
 
     for (int i = 0; i < n; i++)
-        declared[i] = (rp_safetensor){ .name = all[i].name, .dtype = dtype, .ndim = all[i].columns ? 2 : 1,
-                                       .dim = { all[i].rows, all[i].columns } };
+        declared[i] = (rp_safetensor){ .name = all[i].name, .dtype = of_integers && !strcmp(of_integers, all[i].name) ? RP_ST_I32 : dtype,
+                                       .ndim = all[i].columns ? 2 : 1, .dim = { all[i].rows, all[i].columns } };
     assert_ok(ctx, rp__safetensors_create_folder(ctx, temp_dir, 0, n, declared, 0, NULL, &writer));
     for (int i = 0; i < n; i++) {
         int64_t elems = all[i].rows * (all[i].columns ? all[i].columns : 1);
@@ -203,6 +205,13 @@ static void tied_head_in_the_file_must_be_the_embedding(void **state)
     assert_not_loaded(RP_ERR_FORMAT, "tensors 'model.embed_tokens.weight' and 'lm_head.weight' differ where the config ties them");
     write_folder(TINY ",\"tie_word_embeddings\":true}", TINY_N - 1, all + 1, RP_ST_F32);      /* the head alone */
     assert_loads(2);
+    memcpy(all, tiny, sizeof tiny);
+    for (int i = 0; i < 2; i++) {
+        of_integers = i ? "lm_head.weight" : "model.embed_tokens.weight";
+        write_folder(TINY ",\"tie_word_embeddings\":true}", TINY_N, all, RP_ST_F32);
+        assert_not_loaded(RP_ERR_UNSUPPORTED, i ? "tensor 'lm_head.weight' is of dtype 'I32'" : "tensor 'model.embed_tokens.weight' is of dtype 'I32'");
+    }
+    of_integers = NULL;
 }
 
 /* Of the 16 elements rank 0 has all, rank 1 none. */
