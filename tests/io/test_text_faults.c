@@ -172,6 +172,39 @@ static void every_statement_filter_and_method_is_an_error_or_its_text(void **sta
     test_ctx_free(ctx);
 }
 
+/* A template is made of pieces of blocks. Of many alike, one of each kind is where a block ends. */
+static void each_kind_of_expression_may_be_what_does_not_fit(void **state)
+{
+    static const char *const each[] = {
+        "{{ not a }}", "{{ -1 }}", "{{ a + 1 if a }}", "{{ a == 1 }}", "{{ a not in [1] }}", "{{ a is defined }}", "{{ a and 1 or 2 }}", "{{ 'x' ~ 1 }}",
+        "{{ [1, 2] }}", "{{ (1, 2) }}", "{{ {'a': 1} }}", "{{ 'ab'[0] }}", "{{ 'ab'[1:] }}", "{{ 'a' | upper }}", "{{ 'a'.upper() }}", "{{ 'a' | replace('a', 'b') }}",
+        "{{ 2 ** 3 // 1 }}", "{% if a %}1{% elif 2 %}2{% else %}3{% endif %}", "{% for i in [1] if i %}{{ i }}{% else %}{% endfor %}", "{% set b = 1 %}",
+        "{% set b %}x{% endset %}", "{% macro m(x, y=1) %}{% endmacro %}", "x{# c #}",
+    };
+    enum { BYTES = 12000 };
+    rp_ctx *ctx  = test_ctx(NULL);
+    char *text   = malloc(BYTES + 1), *want;
+    json_t *none = json_object();
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(each); i++) {
+        rp_template_text out = { 0 };
+        rp_template *t       = NULL;
+        int64_t n            = 0;
+        while (n + (int64_t)strlen(each[i]) <= BYTES) n += snprintf(text + n, (size_t)(BYTES + 1 - n), "%s", each[i]);
+        assert_ok(ctx, rp__template_new(ctx, "m", text, n, &t));
+        assert_ok(ctx, rp__template_render(t, none, RP_CHAT_DATE, &out));
+        rp__template_free(t);
+        want        = out.text;
+        rendering r = { text, n, none, want, false, 0 };
+        every_allocation_fails_once(ctx, &(heap_sweep){ .each = test_few_or(12, 40), .least = 5 }, renders_alike, &r);
+        rp__template_text_free(&out);
+    }
+    free(text);
+    json_decref(none);
+    test_ctx_free(ctx);
+}
+
 /* ---- conversations ---- */
 
 typedef struct { const char *text; int64_t bytes; json_t *messages, *tools; char want[ROOM], asked[ROOM]; } conversation;
@@ -463,6 +496,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_a_text_and_of_ids_are_an_error_or_those_of_the_whole),
         cmocka_unit_test(every_statement_filter_and_method_is_an_error_or_its_text),
+        cmocka_unit_test(each_kind_of_expression_may_be_what_does_not_fit),
         cmocka_unit_test(a_conversation_is_an_error_or_its_texts),
         cmocka_unit_test(what_templates_seldom_say_is_an_error_or_its_text),
         cmocka_unit_test(templates_of_all_families_are_an_error_or_their_text),
