@@ -49,11 +49,15 @@ static bool failing_test(rp_engine_request *request, bool *done, char *why)
 
 /* ---- calls ---- */
 
+/* What a call is given is there: no allocation of these fails. */
 static rp_tensor *zeros(rp_ctx *ctx, const rp_meta *m)
 {
+    int64_t paused = ctx->fault_countdown;
     rp_tensor *t;
 
+    ctx->fault_countdown = 0;
     assert_ok(ctx, rp_tensor_new(ctx, m, RP_MEM_TEMP, &t));
+    ctx->fault_countdown = paused;
     memset(rp_tensor_data(t), 0, (size_t)rp_meta_bytes(m));
     return t;
 }
@@ -65,7 +69,7 @@ static rp_status call(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor 
     rp_tensor *made = NULL, *slot[RP_MAX_SLOT] = { NULL }, *dy = NULL, *dx[2] = { NULL };
     rp_op_meta m;
 
-    assert_ok(ctx, rp__op_prepare(ctx, op, attr, in, n_in, true, wants, &m));
+    RP_TRY(rp__op_prepare(ctx, op, attr, in, n_in, true, wants, &m));
     rp_status status = rp__op_forward(&m, (rp_op_stream){ 0 }, false, in, &made, slot);
     if (status != RP_OK) assert_null(made);
     if (status == RP_OK && grads) {
@@ -107,8 +111,8 @@ static rp_status gathers(rp_ctx *ctx)
 /* Sums that are on their way while others are begun. */
 static rp_status gathers_with_sums_behind(rp_ctx *ctx)
 {
-    assert_ok(ctx, rp__behind_open(ctx, 1 << 20));
-    rp_status status = gathers(ctx);
+    rp_status status = rp__behind_open(ctx, 1 << 20);
+    if (status == RP_OK) status = gathers(ctx);
     for (int i = 0; i < 2 && status == RP_OK; i++) status = gathers(ctx);
     rp__behind_close(ctx);
     return status;
@@ -156,10 +160,9 @@ static const int64_t elems[WEIGHTS] = { 1000, 2000, 3000, 4000, 50000 };        
 static rp_status passes_asked_for_ahead(rp_ctx *ctx)
 {
     rp_tensor *slice[WEIGHTS];
-    rp_status status = RP_OK;
 
     for (int i = 0; i < WEIGHTS; i++) slice[i] = slice_of(ctx, elems[i]);
-    assert_ok(ctx, rp__ahead_open(ctx, 1 << 15));
+    rp_status status = rp__ahead_open(ctx, 1 << 15);
     for (int pass = 0; pass < PASSES && status == RP_OK; pass++) {
         status = rp__ahead_pass(ctx);
         for (int i = 0; i < WEIGHTS && status == RP_OK; i++) {
@@ -263,6 +266,38 @@ static void sweep(int least, int copies, int stays, rp_status (*run)(rp_ctx *))
     }
 }
 
+/* The k-th allocation of `run` fails. False: it has fewer. */
+static bool runs_out_at(int64_t k, int copies, int stays, rp_status (*run)(rp_ctx *))
+{
+    rp_engine engine;
+    rp_ctx *ctx    = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    rp_comm *world = join(ctx, &engine, copies);
+
+    if (stays) assert_ok(ctx, rp__ranks_stay(ctx, stays));
+    ctx->fault_countdown = k;
+    rp_status status     = run(ctx);
+    bool there           = ctx->fault_countdown == 0;
+    ctx->fault_countdown = 0;
+    if (status != (there ? RP_ERR_MEMORY : RP_OK)) fail_msg("allocation %d: status %d", (int)k, (int)status);
+    leave(ctx, world);
+    return there;
+}
+
+static void running_out_of_memory_is_an_error_of_the_call(void **state)
+{
+    static const struct { rp_status (*run)(rp_ctx *); int copies, stays, least; } each[] = {
+        { gathers, 1, 0, 1 }, { gathers, 2, 0, 1 }, { gathers_with_sums_behind, 2, 0, 2 }, { scatters, 1, 0, 1 }, { head_in_blocks, 1, 0, 1 },
+        { parts_that_stay, 1, 2, 1 }, { passes_asked_for_ahead, 1, 0, 4 }, { small_things, 1, 0, 0 }, { an_agreement, 1, 0, 0 },
+    };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(each); i++) {
+        int64_t k = 1;
+        while (runs_out_at(k, each[i].copies, each[i].stays, each[i].run)) k++;
+        assert_true(k > each[i].least);
+    }
+}
+
 static void each_collective_of_a_gather_and_of_its_gradient_may_fail(void **state)
 {
     (void)state;
@@ -331,6 +366,7 @@ static void each_small_thing_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(running_out_of_memory_is_an_error_of_the_call),
         cmocka_unit_test(each_collective_of_a_gather_and_of_its_gradient_may_fail),
         cmocka_unit_test(each_collective_of_a_scattered_sum_may_fail),
         cmocka_unit_test(each_block_of_a_head_may_fail),
