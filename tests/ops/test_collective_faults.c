@@ -30,7 +30,8 @@ static bool begin(bool *done, char *why)
 static bool failing_gather(const rp_engine_group *g, const void *mine, void *all, rp_engine_parts parts, int elem_bytes, rp_engine_request *request,
                            bool *done, char *why)
 {
-    (void)g, (void)mine, (void)all, (void)parts, (void)elem_bytes, (void)request;
+    (void)request;
+    memmove((char *)all + (int64_t)parts.first[g->rank] * elem_bytes, mine, (size_t)parts.count[g->rank] * (size_t)elem_bytes);
     return begin(done, why);
 }
 

@@ -104,13 +104,13 @@ static void a_path_as_long_as_paths_may_be_is_one_of_its_modules(void **state)
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
     char module[RP_MODULE_PATH_CHARS], slot[RP_MODULE_PATH_CHARS], text[RP_MODULE_PATH_CHARS + 16];
 
-    for (int n = 200; n < RP_MODULE_PATH_CHARS - 2; n += n < 260 ? 1 : 50) {
+    for (int n = 200; n < RP_MODULE_PATH_CHARS - 4; n += n < 260 ? 1 : 50) {
         memset(module, 'm', (size_t)n);
         module[n] = 0;
-        snprintf(slot, sizeof slot, "%.*s.q", n, module);
-        snprintf(text, sizeof text, "path: %.*s", n, module);
+        snprintf(slot, sizeof slot, "%.*s.1.q", n, module);
+        snprintf(text, sizeof text, "path: %.*s.1", n, module);
         rp_slot_info alone = tree_slot(NULL, slot, "matmul");
-        if (!rule_holds(ctx, text, &alone)) fail_msg("a path of %d characters", n);
+        if (!rule_holds(ctx, text, &alone) || !rule_holds(ctx, "layers: [1]", &alone)) fail_msg("a path of %d characters", n);
         module[n - 1] = 0;
         snprintf(text, sizeof text, "path: %.*s", n, module);
         if (rule_holds(ctx, text, &alone)) fail_msg("the beginning of a path of %d characters", n);

@@ -144,17 +144,21 @@ static void texts_that_are_no_rules_are_refused_with_one_sentence(void **state)
 static void each_failing_allocation_of_rules_is_told(void **state)
 {
     (void)state;
-    static const char text[] = "[{ path: a.*, op: matmul, larger_than: 1, fate: keep }, { any: [{ layers: [1, 2] }, { module_type: MLP }], every: 2, fate: offload }]";
+    enum { RULES = 200 };               /* they take many blocks of memory, and any piece of a rule is where one of them ends */
+    static const char rules[] = "{ path: a.*, op: matmul, larger_than: 1, fate: keep }, { any: [{ layers: [1, 2] }, { module_type: MLP }], every: 2, fate: offload }, ";
+    static char text[RULES / 2 * (sizeof rules - 1) + 3] = "[";
     rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
     rp_policy *policy = NULL;
     test_faults f     = { 0 };
 
+    for (int i = 0; i < RULES / 2; i++) memcpy(text + 1 + (size_t)i * (sizeof rules - 1), rules, sizeof rules - 1);
+    text[sizeof text - 2] = ']';
     while (!f.over) {
         test_fault_begin(&f, ctx);
         if (test_fault_end(&f, rp_policy_read(ctx, "mine", text, &policy))) assert_null(policy);
     }
     assert_true(f.failed > 3);
-    assert_int_equal(policy->n_rules, 2);
+    assert_int_equal(policy->n_rules, RULES);
     rp_policy_free(policy);
     test_ctx_free(ctx);
 }
