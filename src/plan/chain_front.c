@@ -109,20 +109,12 @@ int64_t rp__front_join(rp_chain_front a, int64_t shift_a, rp_chain_front b, int6
     return n;
 }
 
-/* A cell is what has the same highest `bits` bits. */
+/* A cell is what has the same highest `bits` bits: so many lower ones do not matter. */
 static int cell_shift(int64_t bytes, int bits)
 {
-    int shift = 0;
+    int used = bytes > 0 ? 64 - __builtin_clzll((uint64_t)bytes) : 0;
 
-    while (bytes >> shift >> bits) shift++;
-    return shift;
-}
-
-static bool same_cell(int64_t a, int64_t b, int bits)
-{
-    int shift = cell_shift(a, bits);
-
-    return a >> shift == b >> shift && cell_shift(b, bits) == shift;
+    return used > bits ? used - bits : 0;
 }
 
 int64_t rp__front_cell_end(int64_t bytes, int64_t origin, int bits)
@@ -151,7 +143,7 @@ static int64_t lowest_in(const rp_chain_point *p, int64_t n)
 /* Of the points first … end-1, which lie in one cell; returns how many are kept in all. */
 static int64_t keep_cell(rp_chain_point *at, int64_t first, int64_t end, int64_t kept)
 {
-    int64_t lowest = first + lowest_in(at + first, end - first);
+    int64_t lowest = end - first > 2 ? first + lowest_in(at + first, end - first) : end;
 
     if (lowest + 1 < end) at[kept++] = at[lowest];
     at[kept++] = at[end - 1];
@@ -163,7 +155,8 @@ int64_t rp__front_thin(rp_chain_point *at, int64_t n, int64_t origin, int bits)
     int64_t kept = 0;
 
     for (int64_t first = 0, end; first < n; first = end) {
-        for (end = first + 1; end < n && same_cell(at[first].bytes - origin, at[end].bytes - origin, bits);) end++;
+        int64_t last = rp__front_cell_end(at[first].bytes, origin, bits);
+        for (end = first + 1; end < n && at[end].bytes <= last;) end++;
         kept = keep_cell(at, first, end, kept);
     }
     return kept;

@@ -17,7 +17,12 @@
 
 enum { FIRST_SHARE = 64, GROWTH = 4, A_LITTLE = 1 << 20, LEAST_POINTS = 64 };      /* a little: of some 2^60 ticks */
 
-static const int64_t work_limit = INT64_C(60) * 1000 * 1000, thin_work = INT64_C(20) * 1000 * 1000, most_points = INT64_C(2) * 1000 * 1000;
+static const int64_t million = 1000 * 1000, most_points = 2 * 1000 * 1000;
+
+/* Where the fronts of regions are thinned themselves, no plan is proved the fastest, and less work is put in. */
+static bool is_proof(const rp_chain_nest *nest) { return !nest || !rp__nest_is_thin(nest); }
+static int64_t work_limit(const rp_chain_nest *nest) { return (is_proof(nest) ? 60 : 9) * million; }
+static int64_t thin_work(const rp_chain_nest *nest) { return (is_proof(nest) ? 20 : 8) * million; }
 
 typedef struct {
     rp_chain_work *work;
@@ -276,7 +281,7 @@ static int64_t points_for(const search *s)
 
     for (int i = 0; i < s->work->chain->n; i++)
         merges += rp__chain_class_at(s->work->chain, i)->n_options + (s->nest ? s->work->chain->n : 0);
-    return rp__more(thin_work / merges, LEAST_POINTS);
+    return rp__more(thin_work(s->nest) / merges, LEAST_POINTS);
 }
 
 static rp_status search_all(search *s, int64_t cap)
@@ -292,7 +297,7 @@ static rp_status search_all(search *s, int64_t cap)
 rp_status rp__chain_search(rp_chain_bound *bound, rp_chain_nest *nest, int64_t cap, rp_chain_found *out)
 {
     rp_chain_work *w = bound->work;
-    search s         = { .work = w, .nest = nest, .budget = bound->budget, .until = w->work + work_limit, .bound = bound };
+    search s         = { .work = w, .nest = nest, .budget = bound->budget, .until = w->work + work_limit(nest), .bound = bound };
     rp_status status = RP_OK;
 
     s.rest = rp__host_alloc(w->ctx, (w->chain->n + 1) * (int64_t)sizeof *s.rest);

@@ -172,25 +172,28 @@ static rp_status lay_floor(place_problem *p)
 
 static void tell(const place_problem *p, rp_place_buffer *buffer, int n, rp_placement *out)
 {
+    out->height = 0;
     for (int i = 0; i < n; i++)
         if (!buffer[i].bytes && buffer[i].offset < 0) buffer[i].offset = 0;
     for (int i = 0; i < p->n; i++) buffer[p->item[i].buffer].offset = p->item[i].offset;
     for (int i = 0; i < n; i++)
         if (buffer[i].bytes && buffer[i].offset + buffer[i].bytes > out->height) out->height = buffer[i].offset + buffer[i].bytes;
-    out->work = p->work;
 }
 
-rp_status rp__place(rp_ctx *ctx, rp_place_buffer *buffer, int n, rp_placement *out)
+rp_status rp__place(rp_ctx *ctx, rp_place_buffer *buffer, int n, int64_t most, rp_placement *out)
 {
     place_problem p;
     rp_status status   = open_problem(&p, ctx, buffer, n);
-    rp_placement found = { .bound = p.roof };
+    rp_placement found = { .bound = p.roof, .height = p.roof, .placed = p.roof <= most };
 
-    if (status == RP_OK) status = lay_floor(&p);
-    if (status == RP_OK) status = rp__place_search(&p);
+    p.most = most;
+    if (status == RP_OK && found.placed) status = lay_floor(&p);
+    if (status == RP_OK && found.placed) status = rp__place_search(&p, &found.placed);
     if (status == RP_OK) {
-        tell(&p, buffer, n, &found);
-        *out = found;
+        if (found.placed) tell(&p, buffer, n, &found);
+        else if (found.height <= most) found.height = most + 1;
+        found.work = p.work;
+        *out       = found;
     }
     rp__bump_free(&p.bump);
     return status;

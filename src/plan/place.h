@@ -28,12 +28,15 @@ typedef struct {
 
 typedef struct {
     int64_t bound, height;          /* the greatest live sum; the highest end of a buffer. Equal: no byte is wasted */
+    bool placed;                    /* false: not within what was asked for; height is more than that, and buffers are where they were */
     int64_t work;                   /* placements tried, counted: the same input gives the same answer */
 } rp_placement;
 
-/* Fill in the offsets. A height above the bound, where none was found that reaches it within the work limit, is no error.
- * errors RP_ERR_MEMORY */
-rp_status rp__place(rp_ctx *ctx, rp_place_buffer *buffer, int n, rp_placement *out);
+#define RP_PLACE_ANY (INT64_MAX / 2)
+
+/* Fill in the offsets, for a height of at most `most`; RP_PLACE_ANY: as low as can be found. A height above the bound, where none was found that
+ * reaches it within the work limit, is no error. Where the bound is more than `most`, nothing is tried. errors RP_ERR_MEMORY */
+rp_status rp__place(rp_ctx *ctx, rp_place_buffer *buffer, int n, int64_t most, rp_placement *out);
 
 /* The greatest live sum. errors RP_ERR_MEMORY */
 rp_status rp__place_bound(rp_ctx *ctx, const rp_place_buffer *buffer, int n, int64_t *bound);

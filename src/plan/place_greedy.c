@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+enum { MOST_TURNS = 3 };
+
 /* ---- orders ---- */
 
 static int most_first(int64_t a, int64_t b) { return a == b ? 0 : a > b ? -1 : 1; }
@@ -103,7 +105,7 @@ static int64_t crossing(const wall *w, const place_item *item)
            sums_before(&w->last, item->first);
 }
 
-rp_status rp__place_choose_walls(place_problem *p)
+rp_status rp__place_choose_walls(place_problem *p, int life)
 {
     wall low, high;
 
@@ -112,11 +114,67 @@ rp_status rp__place_choose_walls(place_problem *p)
     rp__place_sort(p, by_life);
     for (int i = 0; i < p->n; i++) {
         place_item *item = p->order[i];
-        item->high       = !item->fixed && crossing(&high, item) < crossing(&low, item);
+        item->turned     = 0;
+        item->high       = !item->fixed && place_life(item) >= life && crossing(&high, item) < crossing(&low, item);
         wall *w          = item->high ? &high : &low;
         sums_add(&w->first, item->first, item->bytes);
         sums_add(&w->last, item->last, item->bytes);
     }
+    return RP_OK;
+}
+
+static bool turn(place_item *item, bool from_high)
+{
+    if (item->fixed || item->high != from_high || item->turned >= MOST_TURNS) return false;
+    item->high = !from_high;
+    item->turned++;
+    return true;
+}
+
+/* What is free beside the largest gap, at the instants of an item that has no place, lies between the walls' stacks: who adjoins such a hole on
+ * the side of the middle keeps others from closing it. It takes the other wall. Returns how many did. */
+static int turn_around(place_problem *p, const place_item *missing, place_item **near)
+{
+    int n = 0, turned = 0;
+    int64_t top = p->floor, widest = -1, middle = 0;
+
+    for (int i = 0; i < p->n; i++)
+        if (p->item[i].offset != PLACE_NOWHERE && place_meet(&p->item[i], missing)) near[n++] = &p->item[i];
+    qsort(near, (size_t)n, sizeof *near, rp__place_by_offset);
+    for (int i = 0; i <= n; i++) {
+        int64_t end = i < n ? near[i]->offset : p->roof;
+        if (end - top > widest) {
+            widest = end - top;
+            middle = top;
+        }
+        if (i < n && place_end(near[i]) > top) top = place_end(near[i]);
+    }
+    top = p->floor;
+    for (int i = 0, below = -1; i <= n; i++) {
+        int64_t end = i < n ? near[i]->offset : p->roof;
+        int at      = top > middle ? below : i < n ? i : -1;
+        if (end > top && top != middle && at >= 0 && turn(near[at], top > middle)) turned++;
+        if (i < n && place_end(near[i]) > top) {
+            top   = place_end(near[i]);
+            below = i;
+        }
+    }
+    return turned;
+}
+
+rp_status rp__place_turn(place_problem *p, int *n)
+{
+    rp_bump bump      = { .ctx = p->bump.ctx };
+    place_item **near = rp__bump_alloc(&bump, (p->n + 1) * (int64_t)sizeof *near);
+
+    *n = 0;
+    if (!near) return RP_ERR_MEMORY;
+    for (int i = 0; i < p->n; i++) {
+        if (p->item[i].offset != PLACE_NOWHERE) continue;
+        *n += turn_around(p, &p->item[i], near);
+        p->work += p->n / PLACE_LOOKS_PER_TRY;
+    }
+    rp__bump_free(&bump);
     return RP_OK;
 }
 

@@ -24,6 +24,7 @@ typedef struct {
     int64_t tight;                  /* the greatest live sum while it lives: who has much has little room to choose from */
     int first, last;                /* instants, both included */
     int buffer;                     /* the caller's */
+    int turned;                     /* how often it took the other wall */
     int rank;                       /* in the order of the moment */
     bool high, fixed;               /* high: it looks for its place from the top down */
 } place_item;
@@ -35,7 +36,7 @@ typedef struct {
     place_item *item;
     place_item **order;             /* all items, in the order they are placed in */
     int n, n_instants;
-    int64_t floor, roof;            /* items may lie in [floor, roof) */
+    int64_t floor, roof, most;      /* items may lie in [floor, roof); nobody asks for a roof above `most` */
     place_room *room;
     int64_t work;
 } place_problem;
@@ -73,8 +74,10 @@ void rp__place_sort(place_problem *p, place_compare *order);
 
 /* ---- ways to place items, in the order of the moment; some may be nowhere afterwards ---- */
 
-/* Which wall each looks from: once, before the first greedy pass. */
-rp_status rp__place_choose_walls(place_problem *p);
+/* Which wall each looks from: before a greedy pass. Who lives for fewer instants than `life` looks from below. */
+rp_status rp__place_choose_walls(place_problem *p, int life);
+/* Those who keep holes open beside who is nowhere take the other wall; *n: how many. */
+rp_status rp__place_turn(place_problem *p, int *n);
 /* From nothing, those that live at least so many instants. */
 rp_status rp__place_greedy(place_problem *p, int life);
 /* Those that are nowhere, between the others. */
@@ -82,7 +85,10 @@ rp_status rp__place_skyline(place_problem *p);
 /* The few that are nowhere, others being moved for them. */
 rp_status rp__place_mend(place_problem *p);
 
-/* The best of many tries. Who finds no place below the roof is put above it, as low as can be. */
-rp_status rp__place_search(place_problem *p);
+/* Those that are nowhere take places of others, which look for others in turn, for so much work. */
+rp_status rp__place_eject(place_problem *p, int64_t work);
+
+/* The best of many tries. Who finds no place below the roof is put above it, as low as can be. *placed: all lie below p->most. */
+rp_status rp__place_search(place_problem *p, bool *placed);
 
 #endif

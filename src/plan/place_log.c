@@ -222,15 +222,15 @@ static void give_places(rp_place_log *log, const rp_place_buffer *list, rp_mem_p
     }
 }
 
-static rp_status place_all(rp_place_log *log, rp_mem_place **place, rp_placement *out)
+static rp_status place_all(rp_place_log *log, int64_t most, rp_mem_place **place, rp_placement *out)
 {
     int n_fixed = 0, n;
 
     find_repeats(log);
     rp_place_buffer *list = list_buffers(log, &n_fixed, &n);
     *place                = rp__host_alloc(log->ctx, (log->n_takes + 1) * (int64_t)sizeof **place);
-    rp_status status      = list && *place ? rp__place(log->ctx, list, n, out) : RP_ERR_MEMORY;
-    if (status == RP_OK) {
+    rp_status status      = list && *place ? rp__place(log->ctx, list, n, most, out) : RP_ERR_MEMORY;
+    if (status == RP_OK && out->placed) {
         give_places(log, list + n_fixed, *place);
     } else {
         rp__release(*place);
@@ -240,10 +240,10 @@ static rp_status place_all(rp_place_log *log, rp_mem_place **place, rp_placement
     return status;
 }
 
-rp_status rp__place_log_end(rp_place_log *log, rp_mem_place **place, int *n, rp_placement *out)
+rp_status rp__place_log_end(rp_place_log *log, int64_t most, rp_mem_place **place, int *n, rp_placement *out)
 {
     rp__mem_observe(log->ctx->space[0], NULL, NULL);
-    rp_status status = log->lost ? rp_fail(log->ctx, RP_ERR_MEMORY, "no memory to note what a step takes") : place_all(log, place, out);
+    rp_status status = log->lost ? rp_fail(log->ctx, RP_ERR_MEMORY, "no memory to note what a step takes") : place_all(log, most, place, out);
     *n               = log->n_takes;
     log_free(log);
     return status;

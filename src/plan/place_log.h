@@ -13,7 +13,7 @@ typedef struct rp_place_log rp_place_log;
 
 /* Observe the ledger of the context's own device. errors RP_ERR_MEMORY */
 rp_status rp__place_log_begin(rp_ctx *ctx, rp_place_log **out);
-/* Ends it whatever it says. *place is yours to rp__release. errors RP_ERR_MEMORY */
-rp_status rp__place_log_end(rp_place_log *log, rp_mem_place **place, int *n, rp_placement *out);
+/* Ends it whatever it says; most: as rp__place. *place is yours to rp__release; NULL where nothing was placed. errors RP_ERR_MEMORY */
+rp_status rp__place_log_end(rp_place_log *log, int64_t most, rp_mem_place **place, int *n, rp_placement *out);
 
 #endif

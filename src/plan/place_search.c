@@ -1,16 +1,18 @@
 /* plan/place_search.c -- which way to place when.
  *
  *   1. greedy: most traces are done with that
- *   2. greedy for those that live long and skylines for the rest, from "nobody lives long" on, in several orders
- *   3. the roof is raised, by as little as helps
+ *   2. greedy again, with other walls for those who keep holes open, or with two walls only for those that live long
+ *   3. greedy for those that live long and skylines for the rest, from "nobody lives long" on, in several orders
+ *   4. the roof is raised, by as little as helps
  *
- * After each try those that found no place are mended, where they are few.
+ * After each try those that found no place are mended, where they are few: in a window of their own, or in places of others.
  */
 #include "plan/place_inside.h"
 
 #include <limits.h>
 
-enum { MOST_WORK = 400000, MOST_MENDED = 8, BRIEF = 4, LEAST_RAISE = 4096 };
+enum { WALLS_WORK = 300000, SKYLINE_WORK = 350000, ASKED_WORK = 100000, RAISED_WORK = 15000, EJECT_WORK = 2000 };
+enum { MOST_ROUNDS = 4, MOST_MENDED = 8, LONG_LIFE = 16, BRIEF = 4, LEAST_RAISE = 4096 };
 
 typedef struct {
     place_problem *p;
@@ -33,28 +35,54 @@ static int64_t missing(const place_problem *p, int *n)
     return bytes;
 }
 
-static rp_status settle(search *s)
+/* Returns how many are missing. */
+static int note(search *s)
 {
     int n;
     int64_t bytes = missing(s->p, &n);
 
-    if (n > 0 && n <= MOST_MENDED) {
-        RP_TRY(rp__place_mend(s->p));
-        bytes = missing(s->p, &n);
-    }
-    if (bytes >= s->least) return RP_OK;
+    if (bytes >= s->least) return n;
     s->least = bytes;
     for (int i = 0; i < s->p->n; i++) s->best[i] = s->p->item[i].offset;
+    return n;
+}
+
+static bool few(int n) { return n > 0 && n <= MOST_MENDED; }
+
+static rp_status settle(search *s)
+{
+    if (few(note(s))) RP_TRY(rp__place_mend(s->p));
+    if (few(note(s))) RP_TRY(rp__place_eject(s->p, EJECT_WORK));
+    note(s);
     return RP_OK;
 }
 
 static bool enough(const search *s) { return s->least == 0 || s->p->work > s->most_work; }
 
-static rp_status try_greedy(search *s)
+/* *turned: how many look from the other wall in the next pass. */
+static rp_status try_greedy(search *s, int *turned)
 {
     rp__place_sort(s->p, rp__place_by_tight_life);
     RP_TRY(rp__place_greedy(s->p, 1));
+    RP_TRY(rp__place_turn(s->p, turned));
     return settle(s);
+}
+
+static rp_status try_turned(search *s, int life)
+{
+    if (enough(s)) return RP_OK;
+    RP_TRY(rp__place_choose_walls(s->p, life));
+    for (int round = 0, turned = 1; round <= MOST_ROUNDS && turned && !enough(s); round++) RP_TRY(try_greedy(s, &turned));
+    return RP_OK;
+}
+
+/* Both walls are for all, or the upper one only for those who live long, among whom the others come and go. */
+static rp_status try_walls(search *s, int64_t most_work)
+{
+    s->most_work = s->p->work + most_work;
+    RP_TRY(try_turned(s, 1));
+    for (int64_t life = LONG_LIFE; life < s->p->n_instants; life *= 4) RP_TRY(try_turned(s, (int)life));
+    return RP_OK;
 }
 
 /* Those that live at least so many instants first, then the rest. */
@@ -68,10 +96,12 @@ static rp_status try_mixed(search *s, int life, place_compare *order)
     return settle(s);
 }
 
-static rp_status try_skylines(search *s)
+static rp_status try_skylines(search *s, int64_t most_work)
 {
     static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life, rp__place_by_area, rp__place_by_tight_bytes };
 
+    s->most_work = s->p->work + most_work;
+    RP_TRY(rp__place_choose_walls(s->p, 1));
     for (int i = 0; i < RP_COUNT(orders); i++) {
         RP_TRY(try_mixed(s, INT_MAX, orders[i]));
         for (int64_t life = BRIEF; life < s->p->n_instants; life *= 2) RP_TRY(try_mixed(s, (int)life, orders[i]));
@@ -86,11 +116,11 @@ static rp_status raise_roof(search *s)
     place_problem *p = s->p;
     int64_t bound = p->roof, height = p->roof - p->floor;
 
-    for (int part = LEAST_RAISE; part >= 1 && s->least; part /= 4) {
-        p->roof      = bound + rp__align_up(height / part);
-        s->most_work = p->work + MOST_WORK / 8;
-        RP_TRY(try_greedy(s));
-        RP_TRY(try_skylines(s));
+    for (int part = LEAST_RAISE; part >= 1 && s->least && p->roof < p->most; part /= 4) {
+        int64_t roof = bound + rp__align_up(height / part);
+        p->roof      = roof < p->most ? roof : p->most;
+        RP_TRY(try_walls(s, RAISED_WORK));
+        RP_TRY(try_skylines(s, RAISED_WORK));
     }
     return RP_OK;
 }
@@ -112,17 +142,17 @@ static rp_status put_on_top(place_problem *p)
     return RP_OK;
 }
 
-rp_status rp__place_search(place_problem *p)
+rp_status rp__place_search(place_problem *p, bool *placed)
 {
-    search s = { .p = p, .least = INT64_MAX, .most_work = MOST_WORK };
+    search s = { .p = p, .least = INT64_MAX };
 
     s.best = rp__bump_alloc(&p->bump, (p->n + 1) * (int64_t)sizeof *s.best);
     if (!s.best) return RP_ERR_MEMORY;
     RP_TRY(rp__place_room_new(p));
-    RP_TRY(rp__place_choose_walls(p));
-    RP_TRY(try_greedy(&s));
-    RP_TRY(try_skylines(&s));
+    RP_TRY(try_walls(&s, WALLS_WORK));
+    RP_TRY(try_skylines(&s, p->most < RP_PLACE_ANY ? ASKED_WORK : SKYLINE_WORK));     /* who asks for so much may ask for another plan */
     RP_TRY(raise_roof(&s));
     for (int i = 0; i < p->n; i++) p->item[i].offset = s.best[i];
-    return s.least ? put_on_top(p) : RP_OK;
+    *placed = !s.least || p->most >= RP_PLACE_ANY;
+    return s.least && *placed ? put_on_top(p) : RP_OK;
 }

@@ -238,7 +238,7 @@ static int module_chars(const char *path)
     return (int)n;
 }
 
-static const char *region_name(rp_plan *plan, const rp_plan_pass *pass, const rp_stretch *r)
+const char *rp__plan_region_name(rp_plan *plan, const rp_plan_pass *pass, const rp_stretch *r)
 {
     const char *first = pass->call[r->first].path, *last = pass->call[r->end - 1].path;
 
@@ -252,7 +252,7 @@ static rp_status take_regions(rp_plan *plan, const rp_cut_pass *cut, const rp_ch
     if (!to->region) return RP_ERR_MEMORY;
     for (int i = 0; i < solved->n_regions; i++) {
         to->region[i]      = (rp_stretch){ cut->first[solved->region[i].first], cut->first[solved->region[i].end], NULL };
-        to->region[i].path = region_name(plan, to, &to->region[i]);
+        to->region[i].path = rp__plan_region_name(plan, to, &to->region[i]);
         if (!to->region[i].path) return RP_ERR_MEMORY;
     }
     return RP_OK;
@@ -456,7 +456,7 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
         verdict[i].alone = call->again;         /* what a rule has run again is made for whoever reads it, in a region, too */
         if (verdict[i].must) continue;
         bool goes        = call->away && (call->may_go >> i & 1) && verdict[i].fate == RP_OFFLOAD;
-        verdict[i].fate  = goes ? RP_OFFLOAD : call->again ? RP_RECOMPUTE : RP_NO_FATE;
+        verdict[i].fate  = goes ? RP_OFFLOAD : call->again ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
         verdict[i].by    = "plan";
     }
     return RP_OK;

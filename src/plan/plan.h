@@ -15,6 +15,7 @@ typedef struct {
     const char *op, *path;                      /* of a call */
     rp_meta out;                                /* its first output */
     bool again, open;                           /* it runs again, alone; a plan may choose */
+    bool kept;                                  /* in a region: what it makes stays, as backward reads it */
     bool away;                                  /* what it makes that may go, goes … */
     uint32_t may_go;                            /* … by their place among what it makes, a bit each: of its policy's preferences, those of a plan */
 } rp_plan_call;
@@ -87,6 +88,8 @@ rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_ch
 rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
 /* The same of the problem and of it joined. */
 rp_status rp__plan_least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
+/* "layers.3 to layers.5", for messages. NULL without memory. */
+const char *rp__plan_region_name(rp_plan *plan, const rp_plan_pass *pass, const rp_stretch *region);
 /* What no schedule within the budget gets below, of what runs again. */
 double rp__plan_bound(const rp_plan_problem *problem, int64_t budget);
 

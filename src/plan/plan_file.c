@@ -86,9 +86,18 @@ static json_t *call_json(const rp_plan_pass *pass, int i)
 
 static bool runs_again(const rp_plan_pass *pass, int i) { return pass->call[i].again; }
 static bool goes_away(const rp_plan_pass *pass, int i) { return pass->call[i].away; }
+static bool is_kept(const rp_plan_pass *pass, int i) { return pass->call[i].kept; }
+
+static bool keeps_any(const rp_plan_pass *pass)
+{
+    int i = 0;
+
+    while (i < pass->n_calls && !pass->call[i].kept) i++;
+    return i < pass->n_calls;
+}
 
 static const list_of all_regions = { "regions", NULL, region_json }, all_again = { "again", runs_again, call_json },
-                     all_away = { "away", goes_away, call_json };
+                     all_away = { "away", goes_away, call_json }, all_kept = { "kept", is_kept, call_json };
 
 static void put_passes(writer *w, const rp_plan *plan)
 {
@@ -99,6 +108,7 @@ static void put_passes(writer *w, const rp_plan *plan)
         put_list(w, &all_regions, plan->pass[i].n_regions, &plan->pass[i]);
         put_list(w, &all_again, plan->pass[i].n_calls, &plan->pass[i]);
         if (plan->pass[i].n_away) put_list(w, &all_away, plan->pass[i].n_calls, &plan->pass[i]);
+        if (keeps_any(&plan->pass[i])) put_list(w, &all_kept, plan->pass[i].n_calls, &plan->pass[i]);
         put(w, "}");
     }
     put(w, "]");
@@ -189,9 +199,10 @@ static const char *fault_in(const json_t *root)
     if (!is_text(root, "recipe")) return "it has no 'recipe'";
     if (!json_is_array(passes)) return "it has no 'passes'";
     json_array_foreach(passes, i, p) {
-        const json_t *away = json_object_get(p, "away");
+        const json_t *away = json_object_get(p, "away"), *kept = json_object_get(p, "kept");
         if (!is_text(p, "calls") || !entries_are_good(json_object_get(p, "regions"), true) ||
-            !entries_are_good(json_object_get(p, "again"), false) || (away && !entries_are_good(away, false)))
+            !entries_are_good(json_object_get(p, "again"), false) || (away && !entries_are_good(away, false)) ||
+            (kept && !entries_are_good(kept, false)))
             return "one of 'passes' is incomplete";
     }
     return NULL;
@@ -345,6 +356,20 @@ static rp_status mark_away(rp_ctx *ctx, const rp_plan_text *t, const json_t *lis
     return RP_OK;
 }
 
+/* list NULL: in no region anything stays. */
+static rp_status mark_kept(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan_pass *pass)
+{
+    rp_plan_call *call;
+    size_t i;
+    json_t *e;
+
+    json_array_foreach(list, i, e) {
+        RP_TRY(find_call(ctx, t, e, pass, &call));
+        call->kept = true;
+    }
+    return RP_OK;
+}
+
 /* Parents before children, one behind or inside the other. */
 static bool nests(const rp_plan_pass *pass, int n)
 {
@@ -387,6 +412,7 @@ static rp_status fill_pass(rp_ctx *ctx, const rp_plan_text *t, const json_t *fro
         return stale(ctx, t, "calls (model, shapes, dtype)", json_string_value(json_object_get(from, "calls")), hash);
     RP_TRY(mark_again(ctx, t, json_object_get(from, "again"), pass));
     RP_TRY(mark_away(ctx, t, json_object_get(from, "away"), pass));
+    RP_TRY(mark_kept(ctx, t, json_object_get(from, "kept"), pass));
     return take_regions(ctx, t, json_object_get(from, "regions"), plan, pass);
 }
 

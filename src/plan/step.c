@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "plan/plan_modes.h"
+
 /* Plans for a budget · after the first that fits · rounds for less than the least, and buffers placed in them. */
 enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
@@ -66,14 +68,14 @@ rp_status rp__step_follow(rp_ctx *ctx, const rp_step_plan *p)
 
 /* ---- a step on shapes, noted ---- */
 
-static rp_status note(const rp_step_program *program, rp_step_plan *p)
+static rp_status note(const rp_step_program *program, int64_t most, rp_step_plan *p)
 {
     rp_place_log *log;
 
     p->before        = rp__step_stands(program->ctx);
     RP_TRY(rp__place_log_begin(program->ctx, &log));
     rp_status status = program->run(program->self, p);
-    rp_status noted  = rp__place_log_end(log, &p->place, &p->n_places, &p->placement);
+    rp_status noted  = rp__place_log_end(log, most, &p->place, &p->n_places, &p->placement);
     return status == RP_OK ? noted : status;
 }
 
@@ -84,7 +86,7 @@ static void name_costs(const rp_cost_table *costs, rp_step_plan *p)
     snprintf(p->machine, sizeof p->machine, "%s", rp__cost_machine(costs));
 }
 
-rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_plan **out)
+rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, int64_t most, rp_step_plan **out)
 {
     rp_step_plan *p = rp__host_alloc(program->owner, sizeof *p);
 
@@ -95,13 +97,16 @@ rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_pl
     if (plan) plan->bump.ctx = program->owner;
     *p = (rp_step_plan){ .plan = plan, .variant = program->variant };
     name_costs(program->costs, p);
-    rp_status status = note(program, p);
+    rp_status status = note(program, most, p);
     if (status == RP_OK) *out = p;
     else rp__step_plan_free(p);
     return status;
 }
 
 /* ---- the question ---- */
+
+/* What is known of a mode: at first nothing, then what its plan reckons, then the live peak of its step, which no placement is lower than. */
+typedef struct rp_step_mode { bool reckoned, is_there; double again_seconds; int64_t bytes; } rp_step_mode;
 
 rp_status rp__step_ask(const rp_step_program *program, rp_step_question *out)
 {
@@ -112,7 +117,10 @@ rp_status rp__step_ask(const rp_step_program *program, rp_step_question *out)
     rp_status status = program->run(program->self, NULL);
     rp_status ended  = rp__trace_end(tracer, &out->trace);
     if (status == RP_OK) status = ended;
-    return status == RP_OK ? rp__plan_problem(program->ctx, &out->trace, &out->problem) : status;
+    if (status == RP_OK) status = rp__plan_problem(program->ctx, &out->trace, &out->problem);
+    if (status != RP_OK) return status;
+    out->mode = rp__bump_alloc(&out->problem.bump, RP_PLAN_MODES * (int64_t)sizeof *out->mode);
+    return out->mode ? RP_OK : RP_ERR_MEMORY;
 }
 
 void rp__step_question_close(rp_step_question *q)
@@ -175,7 +183,7 @@ static rp_status next_plan(walk *w, int64_t most, rp_step_plan **out)
     *out = NULL;
     RP_TRY(rp__plan_solve(w->program->ctx, w->problem, most, &plan));
     if (!plan) return RP_OK;
-    if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(w->program, plan, out);
+    if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(w->program, plan, w->budget, out);
     rp__plan_free(plan);
     return RP_OK;
 }
@@ -222,9 +230,57 @@ static rp_status walk_views(const rp_step_program *program, const rp_step_questi
     return status;
 }
 
+/* ---- the modes ---- */
+
+static bool may_be_better(const rp_step_mode *known, int64_t most, rp_step_better *better, const rp_step_plan *best)
+{
+    if (!known->is_there || known->bytes > most) return false;
+    if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* hidden: seconds do not add up */
+    return known->again_seconds < best->again_seconds - SAME * seconds_of(best);
+}
+
+/* *plan: the mode's, if it was made for that. */
+static rp_status know_mode(const rp_step_program *program, const rp_step_question *q, int mode, rp_plan **plan)
+{
+    rp_step_mode *known = &q->mode[mode];
+
+    *plan = NULL;
+    if (known->reckoned) return RP_OK;
+    RP_TRY(rp__plan_mode(program->ctx, &q->problem, mode, plan));
+    *known = (rp_step_mode){ true, *plan != NULL, *plan ? (*plan)->facts.again_seconds : 0, *plan ? (*plan)->facts.bytes : 0 };
+    return RP_OK;
+}
+
+/* One that may keep to so many bytes and be better is rehearsed: a mode takes what its step takes. */
+static rp_status try_mode(const rp_step_program *program, const rp_step_question *q, int mode, int64_t most, rp_step_better *better, rp_step_plan **best)
+{
+    rp_step_mode *known = &q->mode[mode];
+    rp_step_plan *one;
+    rp_plan *plan;
+
+    RP_TRY(know_mode(program, q, mode, &plan));
+    if (!may_be_better(known, most, better, *best)) {
+        rp__plan_free(plan);
+        return RP_OK;
+    }
+    if (!plan) RP_TRY(rp__plan_mode(program->ctx, &q->problem, mode, &plan));
+    if (*best) plan->facts.left = (*best)->plan->facts.left;       /* of the search that found no better one */
+    RP_TRY(rp__step_try(program, plan, most, &one));
+    known->bytes = one->placement.bound;
+    if (one->placement.height <= most) rp__step_keep(best, one, better);
+    else rp__step_plan_free(one);
+    return RP_OK;
+}
+
+static rp_status try_modes(const rp_step_program *program, const rp_step_question *q, int64_t most, rp_step_better *better, rp_step_plan **best)
+{
+    for (int mode = 0; mode < RP_PLAN_MODES; mode++) RP_TRY(try_mode(program, q, mode, most, better, best));
+    return RP_OK;
+}
+
 /* ---- the least ---- */
 
-/* Of each view the plan that is reckoned to take least, and that which keeps all. */
+/* The plan that is reckoned to take least. */
 static rp_status try_least(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **best)
 {
     rp_step_plan *one;
@@ -232,7 +288,7 @@ static rp_status try_least(const rp_step_program *program, const rp_plan_problem
 
     RP_TRY(rp__plan_solve(program->ctx, problem, budget, &plan));
     RP_BUG_IF(!plan);
-    RP_TRY(rp__step_try(program, plan, &one));
+    RP_TRY(rp__step_try(program, plan, *best ? (*best)->placement.height - 1 : RP_PLACE_ANY, &one));
     rp__step_keep(best, one, rp__step_is_smaller);
     return RP_OK;
 }
@@ -270,7 +326,7 @@ static rp_status find_least(const rp_step_program *program, const rp_step_questi
         if (bytes < least) least = bytes;
         RP_TRY(try_least(program, &view[i], bytes, best));
     }
-    RP_TRY(try_least(program, &view[0], INT64_MAX / 4, best));
+    RP_TRY(try_modes(program, q, (*best)->placement.height - 1, rp__step_is_smaller, best));
     return shrink(program, q, least, best);
 }
 
@@ -312,6 +368,7 @@ static rp_status find_within(const rp_step_program *program, const rp_step_quest
     int64_t least;
 
     RP_TRY(walk_views(program, q, budget, NULL, &cut, out));
+    RP_TRY(try_modes(program, q, budget, rp__step_is_faster, out));
     if (!*out && q->trace.outside > budget) return RP_OK;       /* what stands beside passes alone is more */
     if (!*out) RP_TRY(find_least(program, q, out));
     if ((*out)->placement.height > budget) {
@@ -340,9 +397,23 @@ static double bound_of(const rp_step_plan *timed, double again)
     return timed->seconds + fmax(0, more - SAME * timed->seconds);
 }
 
+/* A mode may be no plan of the chain's: the bound is that of both. */
+static rp_status bound_modes(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_plan_bounds *out)
+{
+    for (int mode = 0; mode < RP_PLAN_MODES; mode++) {
+        const rp_step_mode *known = &q->mode[mode];
+        rp_plan *plan;
+        RP_TRY(know_mode(program, q, mode, &plan));
+        rp__plan_free(plan);
+        if (known->is_there && known->bytes <= budget) out->blocks = fmax(out->any, fmin(out->blocks, known->again_seconds));
+    }
+    return RP_OK;
+}
+
 rp_status rp__step_bounds(const rp_step_program *program, const rp_step_question *q, const rp_step_plan *timed, int64_t budget, rp_plan_bounds *out)
 {
     RP_TRY(rp__plan_bounds(program->ctx, &q->problem, budget, out));
+    RP_TRY(bound_modes(program, q, budget, out));
     *out = (rp_plan_bounds){ bound_of(timed, out->any), bound_of(timed, out->blocks) };
     return RP_OK;
 }

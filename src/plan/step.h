@@ -68,14 +68,16 @@ typedef struct {
 typedef struct {
     rp_trace trace;
     rp_plan_problem problem;
+    struct rp_step_mode *mode;          /* what is known of each (plan_modes.h) */
 } rp_step_question;
 rp_status rp__step_ask(const rp_step_program *program, rp_step_question *out);
 void rp__step_question_close(rp_step_question *question);
 
-/* The way to run steps with these fates, which are taken over whatever this says; NULL: the program's own. */
-rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, rp_step_plan **out);
-/* The fastest plan whose arena keeps to the budget; something goes only where that is faster than any plan in which all stays. *out NULL:
- * there is none: the budget is below the least, or one that the search for the least missed. */
+/* The way to run steps with these fates, which are taken over whatever this says; NULL: the program's own. Addresses are looked for below `most`
+ * alone (RP_PLACE_ANY: anywhere); a plan whose placement is not `placed` cannot be followed. */
+rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, int64_t most, rp_step_plan **out);
+/* The fastest plan whose arena keeps to the budget, the modes among them; something goes only where that is faster than any plan in which all
+ * stays. *out NULL: there is none: the budget is below the least, or one that the search for the least missed. */
 rp_status rp__step_within(const rp_step_program *program, const rp_step_question *question, int64_t budget, rp_step_plan **out);
 /* The plan that is reckoned to take least, as it is: found quickly, its arena a little larger than the least. */
 rp_status rp__step_small(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);

@@ -133,6 +133,15 @@ static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
     return RP_OK;
 }
 
+/* Constants may be gone by then where nothing is run again that reads them. */
+static void note_turn(const rp_tracer *t, rp_trace_pass *pass)
+{
+    int64_t bytes = t->live;
+
+    for (int tick = 0; tick <= 2 * pass->n_calls; tick++) bytes -= t->gone[tick];
+    if (pass->n_passes == 1 || bytes < pass->turn) pass->turn = bytes;
+}
+
 /* The forward is over: all its calls are known. */
 static rp_status recorded(void *self)
 {
@@ -145,6 +154,7 @@ static rp_status recorded(void *self)
     pass->n_passes++;
     for (int at = 0; at < pass->n_calls; at++) t->trace->seconds += pass->call[at].forward + pass->call[at].backward + pass->call[at].keep;
     RP_TRY(let_constants_go(t, pass));
+    note_turn(t, pass);
     t->n_calls = pass->n_calls;                 /* from here on constants are looked up by tick */
     return RP_OK;
 }

@@ -52,6 +52,7 @@ typedef struct {
     rp_trace_fixed *fixed;                      /* of each pass that is like this */
     int n_fixed, n_passes;                      /* different ones are kept; n_passes: how many passes there were */
     double bandwidth;                           /* of the place for what goes, bytes/s; 0: nothing goes */
+    int64_t turn;                               /* fixed bytes where the forward ends, in the pass that has least, without constants: any pass has them */
 } rp_trace_pass;
 
 typedef struct {

@@ -24,12 +24,30 @@ static rp_status add_blocks(rp_selection *c, const rp_mode_input *in, int64_t k,
     return RP_OK;
 }
 
+/* The layers of experts are linear layers. */
+static const char *glob_of(const char *op) { return strcmp(op, "matmul") ? op : "*matmul"; }
+
+/* Word by word. */
+bool rp__mode_saves(const char *op)
+{
+    static const char list[] = RP_MODE_SAVE;
+    char word[sizeof list];
+
+    for (const char *at = list + strcspn(list, "[") + 1; *at && *at != ']'; at += strspn(at, ", ")) {
+        size_t n = strcspn(at, ",]");
+        snprintf(word, sizeof word, "%.*s", (int)n, at);
+        if (rp__glob(glob_of(word), op)) return true;
+        at += n;
+    }
+    return false;
+}
+
 static rp_status add_saved_op(rp_selection *c, const rp_mode_input *in, const char *op, const char *by)
 {
     rp_condition *named = condition_new(c, RP_CONDITION_OP);
 
     if (!named) return RP_ERR_MEMORY;
-    named->glob = strcmp(op, "matmul") ? op : "*matmul";     /* the layers of experts are linear layers */
+    named->glob = glob_of(op);
     return rp__policy_add(c->policy, &(rp_rule){ .place = in->save_place, .by = by, .when = named, .fate = RP_KEEP });
 }
 

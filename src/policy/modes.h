@@ -35,6 +35,10 @@ typedef struct {
     rp_policy *policy;                  /* NULL: no rules */
 } rp_selection;
 
+/* The list of selective_op where a recipe gives none, as a recipe would write it; and whether it names an op. */
+#define RP_MODE_SAVE "[matmul, attention, reduce_scatter]"
+bool rp__mode_saves(const char *op);
+
 /* Borrows all that the input points at. errors RP_ERR_MEMORY; close it in every case. */
 rp_status rp__selection_open(rp_ctx *ctx, const rp_mode_input *in, rp_selection *out);
 /* The policy must be in use nowhere. */

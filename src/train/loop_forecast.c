@@ -33,14 +33,16 @@ rp_status rp__stage_watch(rp_stage *stage)
 
 static rp_status find_least(rp_stage *stage)
 {
-    rp_step_plan *least;
-
     RP_TRY(rp__engine_ready(&stage->engine));
-    RP_TRY(rp__stage_least(stage, &least));
-    stage->least_bytes   = least->placement.height;
-    stage->least_at_most = least->at_most;
-    rp__step_plan_free(least);
-    return RP_OK;
+    return rp__stage_least(stage, &stage->least);
+}
+
+/* Where plans choose all that no must decides, the least of the recipe is that of the recipe with its fates left open. */
+static bool may_want_least(const rp_stage *stage, const rp_forecast_options *options)
+{
+    const rp_recipe *r = stage->recipe;
+
+    return options && options->least && rp__recipe_leaves_open(r) && !r->activation_checkpointing.n_conditions && !r->plan;
 }
 
 static void tell(const rp_stage *stage, rp_forecast *f)
@@ -101,7 +103,8 @@ static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, r
     if (status != RP_OK) return status;
     stage->device         = options ? options->device : NULL;
     stage->wants_remedies = options && options->least;
-    status        = rp__stage_rehearse(stage, rp__recipe_validates(stage->recipe) ? stage->recipe->batch_size : 0, &f->explain, report);
+    stage->wants_least    = may_want_least(stage, options);
+    status                = rp__stage_rehearse(stage, rp__recipe_validates(stage->recipe) ? stage->recipe->batch_size : 0, &f->explain, report);
     f->feasible   = status == RP_OK;
     if (status != RP_OK && status != RP_ERR_BUDGET) return status;
     if (f->feasible) RP_TRY(rp__stage_run(stage, rp__stage_watch));
@@ -112,10 +115,10 @@ static rp_status forecast(rp_stage *stage, const rp_forecast_options *options, r
     f->n_remedies    = stage->n_remedies;
     memcpy(f->remedy, stage->remedy, sizeof f->remedy);
     if (f->least || !options || !options->least) return RP_OK;
-    RP_TRY(rp__stage_renew_open(stage, NULL));
-    RP_TRY(rp__stage_run(stage, find_least));
-    f->least         = stage->least_bytes;
-    f->least_at_most = stage->least_at_most;
+    if (!stage->least) RP_TRY(rp__stage_renew_open(stage, NULL));
+    if (!stage->least) RP_TRY(rp__stage_run(stage, find_least));
+    f->least         = stage->least->placement.height;
+    f->least_at_most = stage->least->at_most;
     return RP_OK;
 }
 

@@ -8,6 +8,7 @@
  *   loop_sweep.c   the same over many budgets
  *   loop_measure.c the points of a sweep run for real, beside mode none
  *   loop_forecast.c  what steps will take, told to those who only ask
+ *   loop_plan_file.c  how steps run, as a file
  *   loop_find.c    the fastest of many settings, told to the same
  *   loop_remedies.c  what would take less, where nothing fits
  *   loop_explain.c what other rules would do
@@ -44,6 +45,9 @@
 
 /* As a file, with the resolved recipe. */
 rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *plan, const rp_recipe *recipe, const char *recipe_text, const char *path);
+/* All of the recipe that decides what an update holds beside the weights. */
+enum { RP_OPTIMIZER_CHARS = 96 };
+const char *rp__optimizer_text(const rp_recipe *recipe, char out[RP_OPTIMIZER_CHARS]);
 /* Does a budget decide what is kept? */
 bool rp__recipe_leaves_open(const rp_recipe *recipe);
 /* How its steps run where no plan says otherwise. */
@@ -141,12 +145,13 @@ typedef struct {
     rp_allowance allowance;             /* … and what it leaves to others than the arena */
     int64_t budget, own_bytes;          /* 0: none · the arena of the recipe's own fates */
     double keep_all_seconds;            /* of these, where they keep all; else 0 */
+    bool own_keeps_all;                 /* it is known that they recompute and offload nothing, in the context of now */
+    bool wants_least;                   /* a plan for a budget is to find the least, too: with it, unless a variant does not fit */
+    rp_step_plan *least;                /* its arena alone counts; NULL: not found */
     rp_step_plan *steps;                /* how steps run; NULL until the rehearsal */
     const char *device;                 /* another machine to reckon time for; NULL: this one */
     rp_cost_table *costs;               /* opened when first asked for */
     double solve_seconds;
-    int64_t least_bytes;
-    bool least_at_most;                 /* a smaller one may be possible */
     bool wants_remedies;                /* where nothing fits */
     rp_remedy remedy[RP_MOST_REMEDIES];
     int n_remedies;

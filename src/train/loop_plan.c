@@ -135,7 +135,7 @@ static rp_status try_plan(rp_stage *stage, rp_plan *plan, rp_step_variant varian
     asked a;
     rp_status status = open_program(stage, variant, &a);
 
-    if (status == RP_OK) return rp__step_try(&a.program, plan, out);
+    if (status == RP_OK) return rp__step_try(&a.program, plan, RP_PLACE_ANY, out);
     rp__plan_free(plan);
     return status;
 }
@@ -145,18 +145,57 @@ static rp_status try_plan(rp_stage *stage, rp_plan *plan, rp_step_variant varian
 /* The variant's plan, NULL: there is none, and its time without replays. */
 typedef rp_status plan_maker(asked *a, int64_t budget, rp_step_plan **out);
 
-static rp_status plan_one(asked *a, int64_t budget, rp_step_plan **out) { return rp__step_within(&a->program, &a->question, budget, out); }
+/* The recipe's own fates in the question's variant are a plan like any other, where they are not those of mode none. */
+static rp_status try_own(asked *a, int64_t most, rp_step_better *better, rp_step_plan **best)
+{
+    rp_step_plan *own;
+
+    if (a->stage->own_keeps_all) return RP_OK;
+    RP_TRY(rp__step_try(&a->program, NULL, most, &own));
+    if (own->placement.height <= most) rp__step_keep(best, own, better);
+    else rp__step_plan_free(own);
+    return RP_OK;
+}
+
+static rp_status within(asked *a, int64_t budget, rp_step_plan **out)
+{
+    RP_TRY(rp__step_within(&a->program, &a->question, budget, out));
+    rp_status status = try_own(a, budget, rp__step_is_faster, out);
+    if (status == RP_OK) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
+    return status;
+}
 
 /* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
 static rp_status least_one(asked *a, int64_t unused, rp_step_plan **out)
 {
-    rp_step_plan *own;
-
     (void)unused;
     RP_TRY(rp__step_least(&a->program, &a->question, out));
-    RP_TRY(rp__step_try(&a->program, NULL, &own));
-    rp__step_keep(out, own, rp__step_is_smaller);
-    return RP_OK;
+    return try_own(a, (*out)->placement.height - 1, rp__step_is_smaller, out);
+}
+
+/* Who asks for the least, too, is told it from the same question, where all variants fit; else it is asked for later. */
+static rp_status note_least(asked *a, const rp_step_plan *fits)
+{
+    rp_stage *stage   = a->stage;
+    rp_step_plan *one = NULL;
+
+    if (!fits) {
+        rp__step_plan_free(stage->least);
+        stage->least       = NULL;
+        stage->wants_least = false;
+    }
+    rp_status status = stage->wants_least ? least_one(a, 0, &one) : RP_OK;
+    if (status == RP_OK) rp__step_keep(&stage->least, one, rp__step_is_smaller);
+    else rp__step_plan_free(one);
+    return status;
+}
+
+static rp_status plan_one(asked *a, int64_t budget, rp_step_plan **out)
+{
+    RP_TRY(within(a, budget, out));
+    return note_least(a, *out);
 }
 
 /* Of a variant that has no plan, too: another schedule may have its budget. */
@@ -165,7 +204,7 @@ static rp_status bound_one(asked *a, int64_t budget, const rp_step_plan *planned
     rp_step_plan *own = NULL;
     rp_plan_bounds b;
 
-    if (!planned) RP_TRY(rp__step_try(&a->program, NULL, &own));
+    if (!planned) RP_TRY(rp__step_try(&a->program, NULL, 0, &own));       /* for its time alone */
     rp_status status = rp__step_bounds(&a->program, &a->question, planned ? planned : own, budget, &b);
     if (status == RP_OK) *bounds = (rp_plan_bounds){ fmin(bounds->any, b.any), fmin(bounds->blocks, b.blocks) };
     rp__step_plan_free(own);
@@ -273,7 +312,7 @@ static rp_status roomiest(asked *a, rp_step_plan **best)
     bool again = own->found.recompute_flops > 0;
     rp__step_keep(best, own, rp__step_is_faster);
     if (!again) return RP_OK;
-    RP_TRY(rp__step_within(&a->program, &a->question, INT64_MAX / 2, &planned));
+    RP_TRY(within(a, INT64_MAX / 4, &planned));
     rp__step_keep(best, planned, rp__step_is_faster);
     return RP_OK;
 }
@@ -304,7 +343,7 @@ static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
 {
     for (int i = 0; i < c->n; i++) {
         rp_step_plan *one;
-        RP_TRY(rp__step_within(&c->each[i].program, &c->each[i].question, budget, &one));
+        RP_TRY(within(&c->each[i], budget, &one));
         rp__step_keep(out, one, rp__step_is_faster);
     }
     if (*out) (*out)->budget = budget;
@@ -433,36 +472,10 @@ rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps)
 
 /* ---- files ---- */
 
-enum { OPTIMIZER_CHARS = 96 };
-
-/* All of the recipe that decides what an update holds beside the weights. */
-static const char *optimizer_text(const rp_recipe *r, char out[OPTIMIZER_CHARS])
-{
-    bool adamw = r->optimizer.name == RP_OPTIMIZER_ADAMW, states = adamw || r->optimizer.momentum > 0;
-
-    snprintf(out, OPTIMIZER_CHARS, "%s with %s%s%s%s", adamw ? "adamw" : "sgd",
-             !states ? "no states" : r->optimizer.state_dtype == RP_STATE_BF16 ? "bf16 states" : "fp32 states",
-             r->optimizer.master_weights ? ", master weights" : "", r->grad_dtype == RP_GRAD_FP32 ? ", fp32 gradients" : "",
-             r->dist.state_offload ? ", on disk" : "");
-    return out;
-}
-
-rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const rp_recipe *r, const char *text, const char *path)
-{
-    char optimizer[OPTIMIZER_CHARS];
-    const rp_plan_stamp stamp = { rp_version(), p->machine, ctx->threads, p->costs, p->budget, optimizer_text(r, optimizer), p->before };
-    const rp_plan_takes takes = {
-        p->found.memory.peak_bytes, p->found.memory.reserved_bytes, p->found.saved_bytes, p->found.step_flops, p->found.recompute_flops,
-        rp__overhead(p->base_seconds, p->seconds, p->again_seconds), rp__overhead(p->base_seconds, p->seconds, p->bound_seconds),
-    };
-
-    return rp__plan_write(ctx, path, p->plan, p->variant, &stamp, &takes, text);
-}
-
-static rp_plan_stamp stamp_of(const rp_stage *stage, char optimizer[OPTIMIZER_CHARS])
+static rp_plan_stamp stamp_of(const rp_stage *stage, char optimizer[RP_OPTIMIZER_CHARS])
 {
     return (rp_plan_stamp){ rp_version(), rp__cost_machine(stage->costs), stage->ctx->threads, rp__cost_hash(stage->costs), stage->budget,
-                            optimizer_text(stage->recipe, optimizer), rp__step_stands(stage->ctx) };
+                            rp__optimizer_text(stage->recipe, optimizer), rp__step_stands(stage->ctx) };
 }
 
 static rp_status no_plan(asked *a, int64_t budget, rp_step_plan **out)
@@ -510,7 +523,7 @@ static rp_status plan_of_nothing(rp_stage *stage, const rp_plan_text *text, cons
 
 static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
 {
-    char optimizer[OPTIMIZER_CHARS];
+    char optimizer[RP_OPTIMIZER_CHARS];
     rp_plan_text *text;
 
     RP_TRY(rp__stage_costs(stage));
@@ -568,6 +581,7 @@ rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, in
     if (of_file) RP_TRY(plan_of_file(stage, &own));
     else RP_TRY(rp__stage_own(stage, &own));
     *own_bytes       = own->placement.height;
+    stage->own_keeps_all    = !own->found.recompute_flops && !own->found.offloaded_bytes;
     stage->keep_all_seconds = own->found.recompute_flops || own->found.offloaded_bytes ? 0 : own->seconds;
     bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !of_file;
     rp_status status = RP_OK;

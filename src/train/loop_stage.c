@@ -85,8 +85,9 @@ rp_status rp__stage_open_like(rp_ctx *caller, const rp_recipe *recipe, const rp_
 rp_status rp__stage_renew(rp_stage *stage, rp_explain *explain)
 {
     close_ctx(stage);
-    stage->explain  = explain;
-    stage->n_params = 0;
+    stage->explain       = explain;
+    stage->n_params      = 0;
+    stage->own_keeps_all = false;
     return open_ctx(stage);
 }
 
@@ -103,6 +104,7 @@ void rp__stage_close(rp_stage *stage)
 {
     close_ctx(stage);
     rp__step_plan_free(stage->steps);
+    rp__step_plan_free(stage->least);
     rp__cost_table_free(stage->costs);
     rp__source_close(&stage->source);
     *stage = (rp_stage){ 0 };

@@ -142,7 +142,7 @@ const rp_recipe_key rp__recipe_keys[] = {
       .flags = KEY_FREE, .help = "selective_layer: block i (from 0) when (i + 1 - offset) is a multiple of `every`" },
     { "activation_checkpointing.offset", KEY_INT, AT(activation_checkpointing.offset), "0", NULL, 0, 1048576,
       .flags = KEY_FREE, .help = "see `every`" },
-    { "activation_checkpointing.save", KEY_TEXTS, AT(activation_checkpointing.save), "[matmul, attention, reduce_scatter]",
+    { "activation_checkpointing.save", KEY_TEXTS, AT(activation_checkpointing.save), RP_MODE_SAVE,
       .flags = KEY_FREE, .help = "selective_op: ops whose results are kept, all else in a block is recomputed; matmul includes the layers of experts" },
     { "activation_checkpointing.conditions", KEY_CONDITIONS, AT(activation_checkpointing.condition), "[]",
       .flags = KEY_FREE,

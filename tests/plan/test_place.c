@@ -219,6 +219,33 @@ static void holes_between_what_is_fixed_are_used(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- a height that is asked for ---- */
+
+static void who_asks_for_less_than_is_live_is_refused_without_a_try(void **state)
+{
+    rp_place_buffer b[120], before[120];
+    rp_ctx *ctx = shapes();
+    rp_placement any, asked;
+
+    (void)state;
+    for (uint32_t draw = 0; draw < draws() / 12; draw++) {
+        uint32_t seed = draw + 5;
+        int n         = draw_any(&seed, b, RP_COUNT(b), 60, 5000);
+        memcpy(before, b, sizeof b);
+        assert_ok(ctx, rp__place(ctx, b, n, RP_PLACE_ANY, &any));
+        assert_true(any.placed);
+        memcpy(b, before, sizeof b);
+        assert_ok(ctx, rp__place(ctx, b, n, any.bound - 1, &asked));
+        assert_true(!asked.placed && asked.height > any.bound - 1 && asked.work == 0);
+        assert_memory_equal(b, before, sizeof b);
+        assert_ok(ctx, rp__place(ctx, b, n, any.bound, &asked));
+        if (asked.placed) assert_int_equal(asked.height, any.bound);
+        else assert_true(asked.height > any.bound && asked.work < 1000000);
+        if (!asked.placed) assert_memory_equal(b, before, sizeof b);
+    }
+    test_ctx_free(ctx);
+}
+
 /* ---- memory ---- */
 
 /* A draw that the bound is not reached for: every way is tried. */
@@ -229,7 +256,7 @@ static int draw_hard(rp_ctx *ctx, rp_place_buffer *b, int n)
     for (uint32_t draw = 0;; draw++) {
         uint32_t seed = draw;
         draw_any(&seed, b, n, 60, 5000);
-        assert_ok(ctx, rp__place(ctx, b, n, &p));
+        assert_ok(ctx, rp__place(ctx, b, n, RP_PLACE_ANY, &p));
         for (int i = 0; i < n; i++) b[i].offset = -1;
         if (p.height > p.bound) return n;
     }
@@ -247,7 +274,7 @@ static void without_memory_nothing_is_placed(void **state)
     memcpy(before, b, sizeof b);
     while (!f.over) {
         test_fault_begin(&f, ctx);
-        if (test_fault_end(&f, rp__place(ctx, b, n, &out))) assert_memory_equal(b, before, sizeof b);
+        if (test_fault_end(&f, rp__place(ctx, b, n, RP_PLACE_ANY, &out))) assert_memory_equal(b, before, sizeof b);
     }
     assert_true(f.failed > 40);
     place_check("after all", before, b, n, &out);
@@ -258,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_takes_nothing),
+        cmocka_unit_test(who_asks_for_less_than_is_live_is_refused_without_a_try),
         cmocka_unit_test(one_after_the_other_share_a_place),
         cmocka_unit_test(nested_lives_waste_nothing),
         cmocka_unit_test(a_stack_and_the_gradients_that_cross_it_waste_nothing),

@@ -99,7 +99,7 @@ static noted note(machine *m, const program *p)
 
     assert_ok(m->ctx, rp__place_log_begin(m->ctx, &log));
     assert_ok(m->ctx, step(m, p, log));
-    assert_ok(m->ctx, rp__place_log_end(log, &n.place, &n.n, &n.told));
+    assert_ok(m->ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told));
     return n;
 }
 
@@ -186,7 +186,7 @@ static void what_was_live_before_may_go_in_the_step(void **state)
     assert_ok(ctx, take(&m, 64, &first));
     give(&m, &low);
     assert_ok(ctx, take(&m, 6400, &then));
-    assert_ok(ctx, rp__place_log_end(log, &n.place, &n.n, &n.told));
+    assert_ok(ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told));
     assert_int_equal(n.told.bound, 7104);
     assert_int_equal(n.told.height, 7104);
     assert_int_equal(n.place[1].offset, 0);
@@ -250,7 +250,7 @@ static void blocks_that_outlive_the_step_have_places(void **state)
     give(&m, &goes);
     assert_ok(ctx, take(&m, 128, &goes));
     give(&m, &goes);
-    assert_ok(ctx, rp__place_log_end(log, &n.place, &n.n, &n.told));
+    assert_ok(ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told));
     assert_int_equal(n.told.height, 192);
     give(&m, &stays);
     rp__mem_follow(ctx->space[0], n.place, n.n);
@@ -278,7 +278,7 @@ static void without_memory_a_log_ends_and_leaves_nothing(void **state)
         rp_status status = rp__place_log_begin(m->ctx, &log);
         if (status == RP_OK) {
             rp_status ran = step(m, &p, log);
-            status        = rp__place_log_end(log, &n.place, &n.n, &n.told);
+            status        = rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told);
             if (ran != RP_OK) status = ran;
         }
         test_fault_end(&f, status);

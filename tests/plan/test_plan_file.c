@@ -1,4 +1,5 @@
 /* Claims about plan files: read back they plan the same step; what has changed since is named; what is no plan is refused in a sentence. */
+#include "plan/plan_modes.h"
 #include "plan/planned_step.h"
 
 static const char *write_it(planned_step *x, const char *name)
@@ -57,6 +58,35 @@ static void a_plan_read_back_plans_the_same_step(void **state)
         assert_int_equal(a->region[i].end, b->region[i].end);
         assert_string_equal(a->region[i].path, b->region[i].path);
     }
+    rp__plan_free(again);
+    rp__plan_text_free(text);
+    planned_end(&x);
+}
+
+static void what_a_mode_keeps_in_its_regions_is_read_back(void **state)
+{
+    planned_step x;
+    rp_plan_text *text;
+    rp_plan *mode, *again;
+    int n_kept = 0;
+
+    (void)state;
+    planned_begin(&x, &SMALL);
+    assert_ok(x.ctx, rp__plan_mode(x.ctx, &x.problem, RP_PLAN_SELECTIVE_OP, &mode));
+    assert_non_null(mode);
+    const char *path = temp_path(&x.dir, "m.json");
+    assert_ok(x.ctx, rp__plan_write(x.ctx, path, mode, (rp_step_variant){ true, true }, &STAMP, &TAKES, ""));
+    assert_ok(x.ctx, rp__plan_read(x.ctx, path, &text));
+    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &again));
+    const rp_plan_pass *a = &again->pass[0], *b = &mode->pass[0];
+    assert_true(b->n_regions > 0);
+    assert_int_equal(a->n_regions, b->n_regions);
+    for (int i = 0; i < b->n_calls; i++) {
+        assert_int_equal(a->call[i].kept, b->call[i].kept);
+        n_kept += b->call[i].kept;
+    }
+    assert_true(n_kept > 0);
+    rp__plan_free(mode);
     rp__plan_free(again);
     rp__plan_text_free(text);
     planned_end(&x);
@@ -135,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_read_back_plans_the_same_step),
         cmocka_unit_test(a_plan_that_takes_less_than_was_reckoned_is_read_back),
+        cmocka_unit_test(what_a_mode_keeps_in_its_regions_is_read_back),
         cmocka_unit_test(what_has_changed_is_named),
         cmocka_unit_test(what_is_no_plan_is_refused),
     };

@@ -5,8 +5,9 @@
 typedef struct { const char *name, *config, *settings[3]; } shape;
 
 static const shape shapes[] = {
-    { "Gemma 3 27B, 34 of its layers", "gemma3_27b", { "model.overrides.num_hidden_layers=34" } },
+    { "Gemma 3 27B, 34 of its layers, 2 samples", "gemma3_27b", { "model.overrides.num_hidden_layers=34", "batch_size=2" } },
     { "Llama 3 8B, 98 layers, LoRA", "llama3_8b", { "model.overrides.num_hidden_layers=98", "lora.rank=8" } },
+    { "Gemma 3 27B, 34 of its layers", "gemma3_27b", { "model.overrides.num_hidden_layers=34" } },
     { "Llama 3.1 405B", "llama3_405b", { NULL } },
     { "Gemma 3 27B", "gemma3_27b", { NULL } },
     { "Qwen 3 235B", "qwen3_235b", { NULL } },
@@ -17,9 +18,9 @@ static const shape shapes[] = {
 
 static answer ask(const shape *s, const char *mode, int64_t budget)
 {
-    const char *all[ASKED_MOST] = { "seed=1", "optimizer_in_bwd=true", "optimizer.state_dtype=bf16", "max_seq_len=8192" };
+    const char *all[ASKED_MOST] = { "seed=1", "optimizer_in_bwd=true", "optimizer.state_dtype=bf16", "max_seq_len=8192", "batch_size=1" };
     char config[512];
-    int n = 4;
+    int n = 5;
 
     snprintf(config, sizeof config, "model.config=%s/tests/plan/shapes/%s.json", RP_SOURCE_DIR, s->config);
     all[n++] = config;
@@ -42,14 +43,14 @@ static void check_mode(const shape *s, const char *mode)
 static void no_mode_of_a_large_model_is_better(void **state)
 {
     static const char *const ways[] = {
-        "activation_checkpointing={mode: full}",
+        "activation_checkpointing={mode: selective_op}", "activation_checkpointing={mode: full}", "activation_checkpointing={mode: none}",
         "activation_checkpointing={mode: selective_layer, every: 2}", "activation_checkpointing={mode: selective_layer, every: 3}",
         "activation_checkpointing={mode: selective_layer, every: 8}",
     };
 
     (void)state;
     for (int i = 0; i < test_few_or(2, RP_COUNT(shapes)); i++)
-        for (int w = 0; w < test_few_or(1, RP_COUNT(ways)); w++) check_mode(&shapes[i], ways[w]);
+        for (int w = 0; w < test_few_or(2, RP_COUNT(ways)); w++) check_mode(&shapes[i], ways[w]);
 }
 
 int main(void)
