@@ -105,8 +105,8 @@ rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, int64_t mo
 
 /* ---- the question ---- */
 
-/* What is known of a mode: at first nothing, then what its plan reckons, then the live peak of its step, which no placement is lower than. */
-typedef struct rp_step_mode { bool reckoned, is_there; double again_seconds; int64_t bytes; } rp_step_mode;
+/* What is known of a mode: at first nothing, then what its plan reckons, then the live peak of its step, too. No placement is lower than either. */
+typedef struct rp_step_mode { bool reckoned, is_there; double again_seconds; int64_t turn, live; } rp_step_mode;
 
 rp_status rp__step_ask(const rp_step_program *program, rp_step_question *out)
 {
@@ -234,7 +234,7 @@ static rp_status walk_views(const rp_step_program *program, const rp_step_questi
 
 static bool may_be_better(const rp_step_mode *known, int64_t most, rp_step_better *better, const rp_step_plan *best)
 {
-    if (!known->is_there || known->bytes > most) return false;
+    if (!known->is_there || known->turn > most || known->live > most) return false;
     if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* hidden: seconds do not add up */
     return known->again_seconds < best->again_seconds - SAME * seconds_of(best);
 }
@@ -247,7 +247,7 @@ static rp_status know_mode(const rp_step_program *program, const rp_step_questio
     *plan = NULL;
     if (known->reckoned) return RP_OK;
     RP_TRY(rp__plan_mode(program->ctx, &q->problem, mode, plan));
-    *known = (rp_step_mode){ true, *plan != NULL, *plan ? (*plan)->facts.again_seconds : 0, *plan ? (*plan)->facts.bytes : 0 };
+    *known = (rp_step_mode){ true, *plan != NULL, *plan ? (*plan)->facts.again_seconds : 0, *plan ? (*plan)->facts.bytes : 0, 0 };
     return RP_OK;
 }
 
@@ -266,7 +266,7 @@ static rp_status try_mode(const rp_step_program *program, const rp_step_question
     if (!plan) RP_TRY(rp__plan_mode(program->ctx, &q->problem, mode, &plan));
     if (*best) plan->facts.left = (*best)->plan->facts.left;       /* of the search that found no better one */
     RP_TRY(rp__step_try(program, plan, most, &one));
-    known->bytes = one->placement.bound;
+    known->live = one->placement.bound;
     if (one->placement.height <= most) rp__step_keep(best, one, better);
     else rp__step_plan_free(one);
     return RP_OK;
@@ -397,7 +397,7 @@ static double bound_of(const rp_step_plan *timed, double again)
     return timed->seconds + fmax(0, more - SAME * timed->seconds);
 }
 
-/* A mode may be no plan of the chain's: the bound is that of both. */
+/* A mode may be no plan of the chain's: the bound is that of both. It does not depend on what was rehearsed: a plan file has the bound of its plan. */
 static rp_status bound_modes(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_plan_bounds *out)
 {
     for (int mode = 0; mode < RP_PLAN_MODES; mode++) {
@@ -405,7 +405,7 @@ static rp_status bound_modes(const rp_step_program *program, const rp_step_quest
         rp_plan *plan;
         RP_TRY(know_mode(program, q, mode, &plan));
         rp__plan_free(plan);
-        if (known->is_there && known->bytes <= budget) out->blocks = fmax(out->any, fmin(out->blocks, known->again_seconds));
+        if (known->is_there && known->turn <= budget) out->blocks = fmax(out->any, fmin(out->blocks, known->again_seconds));
     }
     return RP_OK;
 }
