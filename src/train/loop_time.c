@@ -121,5 +121,7 @@ void rp__time_update(rp_engine *e)
     t->state_seconds = fmax(2 * (double)away / disk - move, 0);
     t->update_seconds = move + t->state_seconds;
     t->seconds += t->update_seconds;
-    if (t->beside) rp__beside_note(t->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, t->update_seconds, 0 });
+    if (!t->beside) return;
+    rp__beside_note(t->beside, (rp_beside_event){ .kind = RP_BESIDE_PASS });        /* it waits for all sums */
+    rp__beside_note(t->beside, (rp_beside_event){ RP_BESIDE_COMPUTE, false, t->update_seconds, 0 });
 }
