@@ -15,7 +15,7 @@ typedef struct {
     place_item **at;                /* all items, by birth; the numbers below are places here */
     int *last;                      /* of the tree whose root is the middle, and so on: the latest death below each */
     int *lost;                      /* how often each has lost its place */
-    int *heap, n_heap;              /* those that are nowhere, the largest on top */
+    place_heap heap;                /* those that are nowhere, the largest on top */
     int *by_offset, *by_end, n;     /* those that have a place and meet the one that looks */
 } eject;
 
@@ -62,30 +62,11 @@ static void sort(const eject *e, int *list, bool by_end)
 
 /* ---- who is nowhere ---- */
 
-static bool larger(const eject *e, int a, int b)
+static bool larger(const void *owner, int a, int b)
 {
+    const eject *e = owner;
+
     return e->at[a]->bytes != e->at[b]->bytes ? e->at[a]->bytes > e->at[b]->bytes : a < b;
-}
-
-static void heap_put(eject *e, int v)
-{
-    int i = e->n_heap++;
-
-    for (; i > 0 && larger(e, v, e->heap[(i - 1) / 2]); i = (i - 1) / 2) e->heap[i] = e->heap[(i - 1) / 2];
-    e->heap[i] = v;
-}
-
-static int heap_take(eject *e)
-{
-    int top = e->heap[0], v = e->heap[--e->n_heap], i = 0;
-
-    for (int child; (child = 2 * i + 1) < e->n_heap; i = child) {
-        if (child + 1 < e->n_heap && larger(e, e->heap[child + 1], e->heap[child])) child++;
-        if (!larger(e, e->heap[child], v)) break;
-        e->heap[i] = e->heap[child];
-    }
-    e->heap[i] = v;
-    return top;
 }
 
 /* ---- a place ---- */
@@ -139,7 +120,7 @@ static void clear_place(eject *e, int64_t offset, int64_t bytes)
         if (other->offset >= offset + bytes || place_end(other) <= offset) continue;
         other->offset = PLACE_NOWHERE;
         e->lost[e->by_offset[i]]++;
-        heap_put(e, e->by_offset[i]);
+        place_heap_put(&e->heap, e->by_offset[i]);
     }
 }
 
@@ -153,14 +134,14 @@ static rp_status make_room(eject *e, rp_bump *bump)
     e->last = rp__bump_alloc(bump, 5 * n * (int64_t)sizeof *e->last);
     if (!e->at || !e->last) return RP_ERR_MEMORY;
     e->lost      = e->last + n;
-    e->heap      = e->lost + n;
-    e->by_offset = e->heap + n;
+    e->heap      = (place_heap){ .at = e->lost + n, .before = larger, .owner = e };
+    e->by_offset = e->heap.at + n;
     e->by_end    = e->by_offset + n;
     for (int i = 0; i < e->p->n; i++) e->at[i] = &e->p->item[i];
     qsort(e->at, (size_t)e->p->n, sizeof *e->at, by_first);
     find_last(e, 0, e->p->n);
     for (int i = 0; i < e->p->n; i++)
-        if (e->at[i]->offset == PLACE_NOWHERE) heap_put(e, i);
+        if (e->at[i]->offset == PLACE_NOWHERE) place_heap_put(&e->heap, i);
     return RP_OK;
 }
 
@@ -170,8 +151,8 @@ rp_status rp__place_eject(place_problem *p, int64_t most_work)
     eject e          = { .p = p };
     rp_status status = make_room(&e, &bump);
 
-    for (int64_t until = p->work + most_work; status == RP_OK && e.n_heap && p->work < until;) {
-        place_item *item = e.at[heap_take(&e)];
+    for (int64_t until = p->work + most_work; status == RP_OK && e.heap.n && p->work < until;) {
+        place_item *item = e.at[place_heap_take(&e.heap)];
         int64_t offset   = find_place(&e, item);
         if (offset == PLACE_NOWHERE) break;
         clear_place(&e, offset, item->bytes);

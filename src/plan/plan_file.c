@@ -326,46 +326,42 @@ static rp_status find_call(rp_ctx *ctx, const rp_plan_text *t, const json_t *e, 
     return RP_OK;
 }
 
-static rp_status mark_again(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan_pass *pass)
-{
-    rp_plan_call *call;
-    size_t i;
-    json_t *e;
+typedef rp_status mark_call(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call);
 
-    json_array_foreach(list, i, e) {
-        RP_TRY(find_call(ctx, t, e, pass, &call));
-        pass->n_again += !call->again;
-        call->again = true;
-    }
+static rp_status mark_again(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
+{
+    (void)ctx, (void)t;
+    pass->n_again += !call->again;
+    call->again = true;
     return RP_OK;
 }
 
-/* list NULL: a file of a plan without any. */
-static rp_status mark_away(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan_pass *pass)
+static rp_status mark_away(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
 {
-    rp_plan_call *call;
-    size_t i;
-    json_t *e;
-
-    json_array_foreach(list, i, e) {
-        RP_TRY(find_call(ctx, t, e, pass, &call));
-        RP_CHECK(ctx, call->may_go && !call->again, RP_ERR_CONFIG, "plan '%s' is wrong: what %s of '%s' makes is not open to offloading", t->name,
-                 call->op, call->path);
-        call->away = true;
-    }
+    (void)pass;
+    RP_CHECK(ctx, call->may_go && !call->again, RP_ERR_CONFIG, "plan '%s' is wrong: what %s of '%s' makes is not open to offloading", t->name,
+             call->op, call->path);
+    call->away = true;
     return RP_OK;
 }
 
-/* list NULL: in no region anything stays. */
-static rp_status mark_kept(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan_pass *pass)
+static rp_status mark_kept(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
 {
-    rp_plan_call *call;
+    (void)ctx, (void)t, (void)pass;
+    call->kept = true;
+    return RP_OK;
+}
+
+/* list NULL: the file has none. Calls that run again are marked before those that go: one call cannot do both. */
+static rp_status mark_all(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan_pass *pass, mark_call *mark)
+{
+    rp_plan_call *call = NULL;
     size_t i;
     json_t *e;
 
     json_array_foreach(list, i, e) {
         RP_TRY(find_call(ctx, t, e, pass, &call));
-        call->kept = true;
+        RP_TRY(mark(ctx, t, pass, call));
     }
     return RP_OK;
 }
@@ -410,9 +406,9 @@ static rp_status fill_pass(rp_ctx *ctx, const rp_plan_text *t, const json_t *fro
     snprintf(hash, sizeof hash, "%016" PRIx64, pass->hash);
     if (strcmp(json_string_value(json_object_get(from, "calls")), hash))
         return stale(ctx, t, "calls (model, shapes, dtype)", json_string_value(json_object_get(from, "calls")), hash);
-    RP_TRY(mark_again(ctx, t, json_object_get(from, "again"), pass));
-    RP_TRY(mark_away(ctx, t, json_object_get(from, "away"), pass));
-    RP_TRY(mark_kept(ctx, t, json_object_get(from, "kept"), pass));
+    RP_TRY(mark_all(ctx, t, json_object_get(from, "again"), pass, mark_again));
+    RP_TRY(mark_all(ctx, t, json_object_get(from, "away"), pass, mark_away));
+    RP_TRY(mark_all(ctx, t, json_object_get(from, "kept"), pass, mark_kept));
     return take_regions(ctx, t, json_object_get(from, "regions"), plan, pass);
 }
 

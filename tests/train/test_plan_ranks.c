@@ -347,21 +347,23 @@ static rp_status search(asked *a, rp_find *out)
     return rp__recipe_find(a->ctx, a->recipe, &(rp_find_options){ .device = "h100" }, &a->report, out);
 }
 
-typedef struct { const char *device, *setting[3]; int64_t budget; } searched;
+typedef struct { const char *device, *setting[4]; int64_t budget; } searched;
 
-/* A small one, which is the sample; one node, several, one link, cores that do the copying, sums once a step, and little memory. */
+#define ONE_LAYER "model.overrides={num_hidden_layers: 1}"
+
+/* A small one, which is the sample; several layers; nodes of two, one link, cores that do the copying, sums once a step, and little memory. */
 static const searched searches[] = {
-    { "h100", { "dist.ranks=4", "batch_size=1", "model.overrides={num_hidden_layers: 1}" }, 2000000 },
-    { "h100", { "dist.ranks=4", "batch_size=2" }, 3500000 },
-    { "h100, node=2", { "dist.ranks=4", "batch_size=2", "dist.sync_each_batch=false" }, 3500000 },
-    { "h100, node=2", { "dist.ranks=8", "gradient_accumulation_steps=2", "dist.reduce_behind=2" }, 2600000 },
-    { "flops=1T, bandwidth=1T, link=1G", { "dist.ranks=4", "clip_grad_norm=null", "optimizer_in_bwd=auto" }, 2900000 },
-    { NULL, { "dist.ranks=4", "batch_size=2", "dist.prefetch=0" }, 3500000 },
+    { "h100", { "dist.ranks=4", "batch_size=1", ONE_LAYER }, 2000000 },
+    { "h100", { "dist.ranks=4", "batch_size=2", "model.overrides={num_hidden_layers: 2}" }, 2500000 },
+    { "h100, node=2", { "dist.ranks=4", "batch_size=2", "dist.sync_each_batch=false", ONE_LAYER }, 2000000 },
+    { "h100, node=2", { "dist.ranks=8", "gradient_accumulation_steps=2", "dist.reduce_behind=2", ONE_LAYER }, 1500000 },
+    { "flops=1T, bandwidth=1T, link=1G", { "dist.ranks=4", "clip_grad_norm=null", "optimizer_in_bwd=auto", ONE_LAYER }, 1600000 },
+    { NULL, { "dist.ranks=4", "batch_size=2", "dist.prefetch=0", ONE_LAYER }, 2000000 },
 };
 
 static rp_find run_search(const searched *s, bool all)
 {
-    asked a = ask("tiny_from_scratch", tiny, (const char *const[]){ s->setting[0], s->setting[1], s->setting[2], NULL }, s->budget);
+    asked a = ask("tiny_from_scratch", tiny, (const char *const[]){ s->setting[0], s->setting[1], s->setting[2], s->setting[3], NULL }, s->budget);
     rp_find found;
 
     assert_ok(a.ctx, rp__recipe_find(a.ctx, a.recipe, &(rp_find_options){ .device = s->device, .all = all }, &a.report, &found));
