@@ -47,7 +47,7 @@ int64_t rp__utf8_valid(const char *text, int64_t bytes)
     int64_t at = 0;
     int bad;
 
-    while ((at += ascii(text + at, bytes - at)) < bytes) {
+    while (at < bytes && (at += ascii(text + at, bytes - at)) < bytes) {
         int n = sequence((const uint8_t *)text + at, bytes - at, &bad);
         if (!n) return at;
         at += n;

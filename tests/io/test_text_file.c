@@ -290,7 +290,7 @@ static void text_that_is_not_utf8_is_refused_with_its_first_bad_byte(void **stat
 /* ASCII is passed over in steps: no place in a step hides a bad byte, and none is told of a good one. */
 static void a_bad_byte_is_found_at_each_place_behind_ascii(void **state)
 {
-    static const char *const ends[] = { "", "\xff", "\xc3", "\xc3\xa9", "\xc3\xa9\x80", "\xf0\x9f\x98\x80" "aaaaaaaa\xed\xa0\x80" };
+    static const char *const ends[] = { "", "\xff", "\xc3", "\xc3\xa9", "\xc3\xa9\x80", ("\xf0\x9f\x98\x80" "aaaaaaaa\xed\xa0\x80") };
     static const int64_t good[]     = { 0, 0, 0, 2, 2, 12 };
     char text[64];
 
