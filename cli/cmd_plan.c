@@ -139,7 +139,7 @@ static void print_verdict(const rp_forecast *f)
     printf("%-14s %s\n", "least budget", least);
 }
 
-/* What plans of blocks get below is printed where it says more than what any schedule does. */
+/* The bound of plans of blocks is printed if it is higher than the bound of all schedules. */
 static void print_bounds(const rp_forecast *f)
 {
     double any = overhead(f, f->bound_seconds), blocks = overhead(f, f->block_bound_seconds);

@@ -146,7 +146,7 @@ void *rp__mem_at(const rp_mem_space *s, int64_t offset)
     return at ? at : s->base + offset;
 }
 #else
-/* What is in no block, as it should be: under RP_POISON who reads it reads NaN. */
+/* Marks memory outside all blocks: under RP_POISON a read of it gives NaN. */
 static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON

@@ -53,7 +53,7 @@ static void drop_dead_gradients(rp_op_meta *m)
     }
 }
 
-/* What shape does not declare is no tensor, not a scalar. */
+/* An output that `shape` does not declare is no tensor. Without this it would be a scalar. */
 static void undeclare(rp_meta *metas, int n)
 {
     for (int i = 0; i < n; i++) metas[i] = (rp_meta){ .dtype = RP_DTYPES };

@@ -189,9 +189,9 @@ rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out);
  * is halved until there are n, its length told in parts of all bytes and of all seconds: steps[] of NULLs is
  * filled and the caller's, whatever the status. */
 rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n);
-/* With the recipe's own fates. */
-/* The recipe's own fates, in the fastest variant that it leaves open. */
+/* Plans a step with the recipe's own fates, in the fastest variant that the recipe leaves open. */
 rp_status rp__stage_own_fastest(rp_stage *stage, rp_step_plan **out);
+/* Plans a step with the recipe's own fates, in the recipe's own variant. */
 rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out);
 /* Run a step as planned, then a score, on a stage where nothing but weights and states is live: what they take is noted in the plan. */
 rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps);
