@@ -47,7 +47,7 @@ static rp_attention_part part(rp_dtype dtype, const shape *s, int64_t heads)
 static rp_attention call_new(const rp_kernels *level, rp_dtype dtype, const shape *s, int threads)
 {
     rp_attention a = { .batch = s->batch, .queries = s->length, .keys = s->length, .heads = s->heads, .kv_heads = s->kv_heads, .dim = s->dim,
-                       .scale = 1.0f / sqrtf((float)s->dim), .dropout = s->dropout, .causal = true, .stream = { 1, 2, 3 }, .threads = threads };
+                       .scale = 1.0f / sqrtf((float)s->dim), .dropout = s->dropout, .causal = true, .stream = { 1, 2, 3 }, .on.threads = threads };
     rp_attention_part *rows[] = { &a.q, &a.out, &a.grad_out, &a.dq }, *keys[] = { &a.k, &a.v, &a.dk, &a.dv };
     int64_t forward, backward;
 

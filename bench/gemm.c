@@ -57,7 +57,7 @@ static product product_new(rp_ctx *ctx, rp_dtype dtype, const shape *s, int whic
     int64_t m[] = { s->tokens, s->tokens, s->out }, n[] = { s->out, s->in, s->in }, k[] = { s->in, s->out, s->tokens };
     product p   = { .g = { .ab = dtype, .c = which == 2 ? RP_F32 : dtype, .m = m[which], .n = n[which], .k = k[which],
                            .transpose_a = kind[which].transpose_a, .transpose_b = kind[which].transpose_b, .adds = kind[which].adds,
-                           .threads = ctx->threads } };
+                           .on = ctx->on } };
     int64_t scratch;
 
     if (rp__gemm_scratch(ctx, &p.g, &scratch)) exit(1);

@@ -20,7 +20,7 @@ static const int64_t ring_bytes = INT64_C(1) << 29;
 typedef struct {
     const rp_kernels *k;
     rp_dtype dtype;
-    int threads;
+    rp_on on;
     uint8_t *ring;
     int64_t at;
     float *small, *cosine, *sine, *scratch;     /* statistics of rows, a table of angles */
@@ -43,76 +43,76 @@ static void run_copy(place *p) { memcpy(fresh(p, TOKENS * INNER), fresh(p, TOKEN
 
 static void run_add(place *p)
 {
-    p->k->add(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, TOKENS * WIDTH), fresh(p, TOKENS * WIDTH), TOKENS * WIDTH, p->threads);
+    p->k->add(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, TOKENS * WIDTH), fresh(p, TOKENS * WIDTH), TOKENS * WIDTH, &p->on);
 }
 
 static void run_rmsnorm(place *p)
 {
     p->k->rmsnorm_forward(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, WIDTH), 0, fresh(p, TOKENS * WIDTH), p->small, TOKENS, WIDTH,
-                          1e-5f, p->threads);
+                          1e-5f, &p->on);
 }
 
 static void run_rmsnorm_backward(place *p)
 {
     p->k->rmsnorm_backward(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, WIDTH), 0, p->small, fresh(p, TOKENS * WIDTH),
-                           fresh(p, TOKENS * WIDTH), true, fresh(p, WIDTH), p->dtype, false, TOKENS, WIDTH, p->scratch, p->threads);
+                           fresh(p, TOKENS * WIDTH), true, fresh(p, WIDTH), p->dtype, false, TOKENS, WIDTH, p->scratch, &p->on);
 }
 
 static void run_swiglu(place *p)
 {
-    p->k->swiglu_forward(p->dtype, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), TOKENS * INNER, p->threads);
+    p->k->swiglu_forward(p->dtype, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), TOKENS * INNER, &p->on);
 }
 
 static void run_swiglu_backward(place *p)
 {
     p->k->swiglu_backward(p->dtype, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER),
-                          p->dtype, false, fresh(p, TOKENS * INNER), p->dtype, false, TOKENS * INNER, p->threads);
+                          p->dtype, false, fresh(p, TOKENS * INNER), p->dtype, false, TOKENS * INNER, &p->on);
 }
 
-static void run_gelu(place *p) { p->k->gelu_tanh_forward(p->dtype, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), TOKENS * INNER, p->threads); }
+static void run_gelu(place *p) { p->k->gelu_tanh_forward(p->dtype, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), TOKENS * INNER, &p->on); }
 
 static void run_gelu_backward(place *p)
 {
     p->k->gelu_tanh_backward(p->dtype, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), p->dtype, false,
-                             TOKENS * INNER, p->threads);
+                             TOKENS * INNER, &p->on);
 }
 
 static void run_rotary(place *p)
 {
     p->k->rotary(p->dtype, fresh(p, TOKENS * WIDTH), p->ids, p->cosine, p->sine, fresh(p, TOKENS * WIDTH), p->dtype, false, false, TOKENS,
-                 WIDTH / HEAD, HEAD, HEAD / 2, p->threads);
+                 WIDTH / HEAD, HEAD, HEAD / 2, &p->on);
 }
 
 static void run_embedding_backward(place *p)
 {
     p->k->embedding_backward(p->dtype, fresh(p, TOKENS * WIDTH), p->order, p->first, fresh(p, (int64_t)VOCAB * WIDTH), p->dtype, true, VOCAB,
-                             WIDTH, p->threads);
+                             WIDTH, &p->on);
 }
 
 static void run_cross_entropy(place *p)
 {
     void *logits = fresh(p, 256 * (int64_t)VOCAB);
 
-    p->k->cross_entropy_forward(p->dtype, logits, p->ids, -100, p->small, p->small + 256, 256, VOCAB, p->threads);
-    p->k->cross_entropy_backward(p->dtype, logits, p->ids, -100, p->small + 256, 1.0f, logits, p->dtype, false, 256, VOCAB, p->threads);
+    p->k->cross_entropy_forward(p->dtype, logits, p->ids, -100, p->small, p->small + 256, 256, VOCAB, &p->on);
+    p->k->cross_entropy_backward(p->dtype, logits, p->ids, -100, p->small + 256, 1.0f, logits, p->dtype, false, 256, VOCAB, &p->on);
 }
 
 static void run_column_sum(place *p)
 {
-    p->k->column_sum(p->dtype, fresh(p, TOKENS * INNER), TOKENS, INNER, p->small, RP_F32, false, p->threads);
+    p->k->column_sum(p->dtype, fresh(p, TOKENS * INNER), TOKENS, INNER, p->small, RP_F32, false, &p->on);
 }
 
 static void run_sum_squares(place *p)
 {
     double sum;
 
-    p->k->sum_squares(p->dtype, fresh(p, INNER * WIDTH * 8), 0, INNER * WIDTH * 8, &sum, p->threads);
+    p->k->sum_squares(p->dtype, fresh(p, INNER * WIDTH * 8), 0, INNER * WIDTH * 8, &sum, &p->on);
 }
 
 static void run_adamw(place *p)
 {
     int64_t n          = INNER * WIDTH * 8;
-    rp_optim_call call = { .threads = p->threads, .n = n, .param_dtype = p->dtype, .grad_dtype = p->dtype, .state_dtype = p->dtype,
+    rp_optim_call call = { .on = p->on, .n = n, .param_dtype = p->dtype, .grad_dtype = p->dtype, .state_dtype = p->dtype,
                            .param = fresh(p, n), .state = { fresh(p, n), fresh(p, n) }, .grad = fresh(p, n), .lr = 1e-9, .grad_scale = 1,
                            .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .bias1 = 0.1, .bias2 = 0.001, .step = 1 };
 
@@ -162,7 +162,7 @@ static void fill(place *p, rp_dtype dtype)
 static place place_new(rp_ctx *ctx)
 {
     int64_t angles = TOKENS * HEAD / 2;
-    place p        = { .k = rp__kernels_cpu(), .threads = ctx->threads, .ring = must(aligned_alloc(1 << 21, (size_t)ring_bytes)),
+    place p        = { .k = rp__kernels_cpu(), .on = ctx->on, .ring = must(aligned_alloc(1 << 21, (size_t)ring_bytes)),
                        .small = must(malloc(VOCAB * sizeof(float))), .cosine = must(malloc((size_t)angles * sizeof(float))),
                        .sine = must(malloc((size_t)angles * sizeof(float))), .ids = must(malloc(TOKENS * sizeof(int32_t))),
                        .order = must(malloc(TOKENS * sizeof(int32_t))), .first = must(calloc(VOCAB + 1, sizeof(int32_t))),

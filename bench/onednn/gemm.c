@@ -100,7 +100,7 @@ static bool make_primitive(onednn_product *p, const rp_gemm *g)
     dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_t desc;
 
-    omp_set_num_threads(g->threads);        /* a primitive is made for that many */
+    omp_set_num_threads(g->on.threads);        /* a primitive is made for that many */
     TRY(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
     TRY(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
     if (!attributes(g->adds, &attr) || !describe(p->engine, of, attr, &desc)) return false;
@@ -127,7 +127,7 @@ onednn_product *onednn_new(const rp_gemm *g, const void *a, const void *b, void 
     onednn_product *p = calloc(1, sizeof *p);
 
     if (!p) return NULL;
-    p->threads = g->threads;
+    p->threads = g->on.threads;
     if (make_primitive(p, g) && set_operands(p, a, b, c)) return p;
     onednn_free(p);
     return NULL;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "reprise/reprise.h"
+#include "base/device.h"
 #include "base/mem.h"
 
 #define RP_ERROR_CHARS 1024
@@ -44,8 +45,9 @@ struct rp_ctx {
     int64_t n_errors;                   /* sentences so far: did a function of a user's own say one? */
     rp_ctx_options options;
     int threads;                        /* the nominal team; part of the bits of a run */
+    rp_on on;                           /* where kernels run: device 0 */
     int n_devices;
-    const struct rp_device *device[RP_MAX_DEVICES];
+    const rp_device *device[RP_MAX_DEVICES];
     rp_mem_space *space[RP_MAX_DEVICES];
     int64_t process_limit;              /* of `memory_limit: auto`, measured once; 0: not yet */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */

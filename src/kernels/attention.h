@@ -25,7 +25,7 @@ typedef struct {
     rp_attention_part grad_out, dq, dk, dv;
     float *lse;                         /* [batch, heads, queries]: log of the sum of exp(scores); forward: may be NULL */
     void *scratch;
-    int threads;
+    rp_on on;
 } rp_attention;
 
 #endif

@@ -6,7 +6,7 @@
 
 static rp_status find_kernels(rp_ctx *ctx, const rp_kernels **out)
 {
-    *out = rp__kernels_cpu();
+    *out = rp__kernels(ctx);
     RP_CHECK(ctx, (*out)->gemm, RP_ERR_BACKEND, "no kernel multiplies matrices at the CPU level '%s'", (*out)->level);
     return RP_OK;
 }

@@ -18,7 +18,7 @@ typedef struct {
     bool transpose_b;           /* B is stored [n, k] */
     bool adds;                  /* C is added to */
     bool bias;                  /* bias[n] of dtype ab is added */
-    int threads;
+    rp_on on;
 } rp_gemm;
 
 /* Scratch bytes this product needs; cheap, works in a shapes-only context.

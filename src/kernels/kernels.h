@@ -4,7 +4,7 @@
  * (levels.def); each level's table points at its own copies. A NULL entry means: the op runs its
  * reference. The level is chosen once, at run time, from cpuid; REPRISE_CPU=amx|zen4|v4|v3|base forces another that runs here.
  * Kernels are given dense buffers unless the prototype says strides, take fp32 or bf16 (never fp64), sum in fp32, split
- * work over `threads` in a way that depends on shapes and the nominal thread count alone, and never allocate.
+ * work over `on->threads` in a way that depends on shapes and the nominal thread count alone, and never allocate.
  */
 #ifndef RP_KERNELS_H
 #define RP_KERNELS_H
@@ -32,6 +32,8 @@ typedef struct rp_kernels {
 const rp_kernels *rp__kernels_cpu(void);
 /* The table in which everything is NULL. */
 const rp_kernels *rp__kernels_none(void);
+/* The table of the context\'s device. */
+static inline const rp_kernels *rp__kernels(const rp_ctx *ctx) { return ctx->device[0]->kernels(); }
 /* For tests: rp__kernels_cpu answers `table` from now on; NULL gives the choice back. Between a prepare and its backward it must not change. */
 void rp__kernels_force(const rp_kernels *table);
 /* All levels this machine can run, whether they pay or not, the lowest first: fills at most max (RP_MAX_LEVELS), returns how many. */

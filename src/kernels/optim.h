@@ -18,7 +18,7 @@
 #define RP_OPTIM_MAX_STATES 2
 
 typedef struct rp_optim_call {
-    int threads;
+    rp_on on;
     int64_t n;                          /* elements of every tensor here; all dense */
     int64_t first;                      /* which element of the whole parameter the first of them is: random bits go by that */
     rp_dtype param_dtype, grad_dtype, state_dtype;

@@ -26,7 +26,7 @@ static void add_forward(const rp_op_call *c)
     int64_t n = rp_meta_elems(&c->meta->in[A]);
 
     if (k->add) {
-        k->add(c->meta->in[A].dtype, rp__data(c->in[A]), rp__data(c->in[B]), rp__data(c->out[Y]), n, c->meta->threads);
+        k->add(c->meta->in[A].dtype, rp__data(c->in[A]), rp__data(c->in[B]), rp__data(c->out[Y]), n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < n; e++) rp_elem_put(c->out[Y], e, rp_elem_get(c->in[A], e) + rp_elem_get(c->in[B], e));

@@ -22,13 +22,13 @@ static rp_attention describe(const rp_op_meta *m)
 
     return (rp_attention){ .batch = s.batch, .queries = s.queries, .keys = s.keys, .heads = s.heads, .kv_heads = s.kv_heads,
                            .dim = s.dim, .scale = a->scale, .softcap = a->softcap, .dropout = dropout_of(m), .causal = a->causal, .window = a->window,
-                           .threads = m->threads, .q = { .dtype = m->in[Q].dtype } };
+                           .on = *rp__on(m), .q = { .dtype = m->in[Q].dtype } };
 }
 
 /* Whether the kernel or the reference runs also depends on strides, which shape does not know: room for either. */
 static void size_scratch(rp_op_meta *m)
 {
-    const rp_kernels *kernels = rp__kernels_cpu();
+    const rp_kernels *kernels = rp__kernels(m->ctx);
     int64_t forward = 0, backward = 0;
 
     m->scratch_bytes          = rp__reference_attention_scratch(m, false);
@@ -126,7 +126,7 @@ static bool rows_dense(const rp_tensor *t) { return !t || t->m.dim[t->m.ndim - 1
 
 static bool runs_kernel(const rp_op_call *c)
 {
-    bool dense = c->meta->fast && rp__kernels_cpu()->attention_forward && rows_dense(c->out[OUT]) && rows_dense(c->grad_out[OUT]);
+    bool dense = c->meta->fast && rp__kernels(c->ctx)->attention_forward && rows_dense(c->out[OUT]) && rows_dense(c->grad_out[OUT]);
 
     for (int i = Q; i <= V; i++) dense = dense && rows_dense(c->in[i]) && rows_dense(c->grad_in[i]);
     return dense;
@@ -158,7 +158,7 @@ static void attention_forward(const rp_op_call *c)
         return;
     }
     rp_attention a = call_of(c);
-    rp__kernels_cpu()->attention_forward(&a);
+    rp__kernels(c->ctx)->attention_forward(&a);
 }
 
 static void attention_backward(const rp_op_call *c)
@@ -172,7 +172,7 @@ static void attention_backward(const rp_op_call *c)
     a.dq           = part(c->grad_in[Q], c->grad_adds[Q]);
     a.dk           = part(c->grad_in[K], c->grad_adds[K]);
     a.dv           = part(c->grad_in[V], c->grad_adds[V]);
-    rp__kernels_cpu()->attention_backward(&a);
+    rp__kernels(c->ctx)->attention_backward(&a);
 }
 
 #define CAUSAL(...) &(rp_attr_attention){ .scale = 0.5f, .causal = true, __VA_ARGS__ }

@@ -28,7 +28,7 @@ const rp_op *rp__op_find(const char *name)
 static void find_speed(rp_op_meta *m, rp_tensor *const *in)
 {
     m->dense = true;
-    m->fast  = m->ctx->device[0]->has_kernels && rp__kernels_cpu() != rp__kernels_none();
+    m->fast  = rp__kernels(m->ctx) != rp__kernels_none();
     for (int i = 0; i < m->n_in; i++) {
         m->dense = m->dense && rp_tensor_is_dense(in[i]);
         m->fast  = m->fast && m->in[i].dtype != RP_F64;
@@ -97,7 +97,7 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
 
 bool rp__op_fast(const rp_op_meta *m) { return m->fast && m->dense; }
 
-const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->meta) ? rp__kernels_cpu() : rp__kernels_none(); }
+const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->meta) ? rp__kernels(c->ctx) : rp__kernels_none(); }
 
 void rp__op_failed(const rp_op_call *c, rp_status status) { c->ctx->op_status = status; }
 

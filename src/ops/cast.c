@@ -30,7 +30,7 @@ static void cast_forward(const rp_op_call *c)
 
     if (has_kernel(c)) {
         rp__op_kernels(c)->copy_strips(c->meta->in[X].dtype, rp__data(c->in[X]), n, c->meta->out[Y].dtype, rp__data(c->out[Y]), n, false, 1,
-                                       n, c->meta->threads);
+                                       n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < n; e++) rp_elem_put(c->out[Y], e, rp_elem_get(c->in[X], e));
@@ -42,7 +42,7 @@ static void cast_backward(const rp_op_call *c)
 
     if (has_kernel(c)) {
         rp__op_kernels(c)->copy_strips(c->meta->out[Y].dtype, rp__data(c->grad_out[Y]), n, rp__grad_dtype(c, X), rp__data(c->grad_in[X]), n,
-                                       c->grad_adds[X], 1, n, c->meta->threads);
+                                       c->grad_adds[X], 1, n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < n; e++) rp__elem_grad(c, X, e, rp_elem_get(c->grad_out[Y], e));

@@ -76,7 +76,7 @@ static void combine_forward(const rp_op_call *c)
     const int32_t *place = rp__experts_sort(c, CHOICES, experts_of(c->meta));
     if (kernels->gather_rows)
         kernels->gather_rows(c->meta->in[ROWS].dtype, rp__data(c->in[ROWS]), place, rp__data(c->in[WEIGHTS]), rp__data(c->out[Z]),
-                             c->meta->in[ROWS].dtype, false, tokens_of(c->meta), k, width(c->meta), c->meta->threads);
+                             c->meta->in[ROWS].dtype, false, tokens_of(c->meta), k, width(c->meta), rp__on(c->meta));
     else reference_forward(c, place);
 }
 
@@ -112,10 +112,10 @@ static void combine_backward(const rp_op_call *c)
     }
     if (c->grad_in[ROWS])
         kernels->spread_rows(dtype, rp__data(c->grad_out[Z]), place, rp__data(c->in[WEIGHTS]), rp__data(c->grad_in[ROWS]),
-                             rp__grad_dtype(c, ROWS), c->grad_adds[ROWS], tokens, k, n, c->meta->threads);
+                             rp__grad_dtype(c, ROWS), c->grad_adds[ROWS], tokens, k, n, rp__on(c->meta));
     if (c->grad_in[WEIGHTS])
         kernels->dot_rows(dtype, rp__data(c->grad_out[Z]), rp__data(c->in[ROWS]), place, rp__data(c->grad_in[WEIGHTS]), c->grad_adds[WEIGHTS],
-                          tokens, k, n, c->meta->threads);
+                          tokens, k, n, rp__on(c->meta));
 }
 
 #define CHOICES_FROM(low, high) \

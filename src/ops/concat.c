@@ -46,7 +46,7 @@ static void concat_forward(const rp_op_call *c)
         rp_dtype dtype = c->meta->in[i].dtype;
         if (k->copy_strips)
             k->copy_strips(dtype, rp__data(c->in[i]), p.width, dtype, rp__data_at(c->out[Y], p.start), p.stride, false, p.strips, p.width,
-                           c->meta->threads);
+                           rp__on(c->meta));
         else
             for (int64_t e = 0; e < p.strips * p.width; e++)
                 rp_elem_put(c->out[Y], rp__strip_at(p, e), rp_elem_get(c->in[i], e));
@@ -63,7 +63,7 @@ static void concat_backward(const rp_op_call *c)
         if (!c->grad_in[i]) continue;
         if (k->copy_strips)
             k->copy_strips(dy->m.dtype, rp__data_at(dy, p.start), p.stride, rp__grad_dtype(c, i), rp__data(c->grad_in[i]), p.width,
-                           c->grad_adds[i], p.strips, p.width, c->meta->threads);
+                           c->grad_adds[i], p.strips, p.width, rp__on(c->meta));
         else
             for (int64_t e = 0; e < p.strips * p.width; e++)
                 rp__elem_grad(c, i, e, rp_elem_get(dy, rp__strip_at(p, e)));

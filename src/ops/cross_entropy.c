@@ -62,7 +62,7 @@ static double kernel_sum(const rp_op_call *c)
 
     rp__op_kernels(c)->cross_entropy_forward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[LABELS]),
                                              ((const rp_attr_cross_entropy *)c->attr)->ignore_index, c->scratch, rp__data(c->slot[LSE]),
-                                             rows, rp_meta_dim(&c->meta->in[LOGITS], -1), c->meta->threads);
+                                             rows, rp_meta_dim(&c->meta->in[LOGITS], -1), rp__on(c->meta));
     for (int64_t r = 0; r < rows; r++) sum += loss[r];
     return sum;
 }
@@ -86,7 +86,7 @@ static void cross_entropy_backward(const rp_op_call *c)
     if (k->cross_entropy_backward) {
         k->cross_entropy_backward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[LABELS]), a->ignore_index,
                                   rp__data(c->slot[LSE]), (float)factor, rp__data(c->grad_in[LOGITS]), rp__grad_dtype(c, LOGITS),
-                                  c->grad_adds[LOGITS], rows, n, c->meta->threads);
+                                  c->grad_adds[LOGITS], rows, n, rp__on(c->meta));
         return;
     }
     for (int64_t r = 0; r < rows; r++) {

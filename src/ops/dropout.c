@@ -47,7 +47,7 @@ static void dropout_forward(const rp_op_call *c)
 
     if (k->dropout) {
         k->dropout(dtype, rp__data(c->in[X]), rp__data(c->out[Y]), dtype, false, stream, c->meta->train ? a->p : 0, batch, n,
-                   c->meta->threads);
+                   rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < batch * n; e++) {
@@ -65,7 +65,7 @@ static void dropout_backward(const rp_op_call *c)
 
     if (k->dropout) {
         k->dropout(c->meta->in[X].dtype, rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), rp__grad_dtype(c, X), c->grad_adds[X], stream,
-                   c->meta->train ? a->p : 0, batch, n, c->meta->threads);
+                   c->meta->train ? a->p : 0, batch, n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < batch * n; e++) {

@@ -74,7 +74,7 @@ static void embedding_forward(const rp_op_call *c)
         rp__op_failed(c, status);
     } else if (k->embedding_forward) {
         k->embedding_forward(c->meta->in[TABLE].dtype, rp__data(c->in[TABLE]), rp__data(c->in[IDS]), rp__data(c->out[Y]), count, n,
-                             c->meta->threads);
+                             rp__on(c->meta));
     } else {
         for (int64_t i = 0; i < count; i++) {
             rp_row_get(c->in[TABLE], rp_int_get(c->in[IDS], i), c->scratch);
@@ -120,7 +120,7 @@ static void embedding_backward(const rp_op_call *c)
     if (k->embedding_backward)
         k->embedding_backward(c->meta->in[TABLE].dtype, rp__data(c->grad_out[Y]), order, first, rp__data(c->grad_in[TABLE]),
                               rp__grad_dtype(c, TABLE), c->grad_adds[TABLE], c->meta->in[TABLE].dim[0], c->meta->in[TABLE].dim[1],
-                              c->meta->threads);
+                              rp__on(c->meta));
     else reference_backward(c, first, order, (double *)(scratch + l.sums));
 }
 

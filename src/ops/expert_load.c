@@ -110,7 +110,7 @@ static void put_given(const rp_op_call *c, double share)
         return;
     }
     k->softmax_sums(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[DOC_START]), block, rows_of(c->meta), n, ROWS_OF_BLOCK,
-                    c->meta->threads);
+                    rp__on(c->meta));
     for (int64_t i = 0; i < n; i++) {
         double sum = 0;
         for (int64_t b = 0; b < blocks_of(c->meta); b++) sum += block[b * n + i];
@@ -162,7 +162,7 @@ static void expert_load_backward(const rp_op_call *c)
     }
     for (int64_t i = 0; i < n; i++) narrow[i] = (float)(share * rp_elem_get(c->grad_out[LOADS], GIVEN * n + i));
     k->softmax_sums_backward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[DOC_START]), narrow, rp__data(c->grad_in[LOGITS]),
-                             rp__grad_dtype(c, LOGITS), c->grad_adds[LOGITS], rows_of(c->meta), n, c->meta->threads);
+                             rp__grad_dtype(c, LOGITS), c->grad_adds[LOGITS], rows_of(c->meta), n, rp__on(c->meta));
 }
 
 #define CHOICES_FROM(low, high) .int_inputs = RP_IN(CHOICES) | RP_IN(DOC_START), .int_low = { [CHOICES] = low }, \

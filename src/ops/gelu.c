@@ -35,7 +35,7 @@ static void gelu_forward(const rp_op_call *c)
     const rp_kernels *k             = rp__op_kernels(c);
     rp_kernel_gelu_erf_forward *run = a->erf ? k->gelu_erf_forward : k->gelu_tanh_forward;
 
-    if (run) run(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rp_meta_elems(&c->meta->in[X]), c->meta->threads);
+    if (run) run(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
     else rp__unary_forward(c, gelu, a->erf);
 }
 
@@ -47,7 +47,7 @@ static void gelu_backward(const rp_op_call *c)
 
     if (run)
         run(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), rp__grad_dtype(c, X),
-            c->grad_adds[X], rp_meta_elems(&c->meta->in[X]), c->meta->threads);
+            c->grad_adds[X], rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
     else rp__unary_backward(c, c->in[X], gelu_slope, a->erf);
 }
 

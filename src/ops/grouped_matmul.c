@@ -22,19 +22,19 @@ static int64_t depth(const rp_op_meta *m) { return m->in[W].dim[2]; }
 static rp_gemm product_forward(const rp_op_meta *m, int64_t rows)
 {
     return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows, .n = width(m), .k = depth(m), .transpose_b = true,
-                      .threads = m->threads };
+                      .on = *rp__on(m) };
 }
 
 static rp_gemm product_dx(const rp_op_meta *m, int64_t rows, bool adds)
 {
     return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows, .n = depth(m), .k = width(m), .adds = adds,
-                      .threads = m->threads };
+                      .on = *rp__on(m) };
 }
 
 static rp_gemm product_dw(const rp_op_meta *m, int64_t rows, rp_dtype grad, bool adds)
 {
     return (rp_gemm){ .ab = m->in[X].dtype, .c = grad, .m = width(m), .n = depth(m), .k = rows, .transpose_a = true, .adds = adds,
-                      .threads = m->threads };
+                      .on = *rp__on(m) };
 }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -13,7 +13,7 @@ enum { MEAN, RSTD };
 
 static rp_status layernorm_shape(rp_op_meta *m)
 {
-    int64_t n = rp_meta_dim(&m->in[X], -1), floats = rp__align_up(n * (int64_t)sizeof(float));
+    int64_t n = rp_meta_dim(&m->in[X], -1);
 
     RP_TRY(rp__check_one_dtype(m));
     for (int i = W; i <= B; i++)
@@ -22,7 +22,8 @@ static rp_status layernorm_shape(rp_op_meta *m)
     m->out[Y]     = m->in[X];
     m->slot[MEAN] = m->slot[RSTD] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rp_meta_rows(&m->in[X]));
     m->scratch_bytes              = rp__op_fast(m) ? 0 : 4 * n * (int64_t)sizeof(double);
-    m->scratch_backward_bytes     = rp__op_fast(m) ? 4 * floats * m->threads : 6 * n * (int64_t)sizeof(double);
+    m->scratch_backward_bytes     = 6 * n * (int64_t)sizeof(double);
+    if (rp__op_fast(m)) rp__kernels(m->ctx)->layernorm_backward_scratch(n, &m->scratch_backward_bytes, rp__on(m));
     return RP_OK;
 }
 
@@ -39,7 +40,7 @@ static void layernorm_forward(const rp_op_call *c)
 
     if (k->layernorm_forward) {
         k->layernorm_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->in[B]), rp__data(c->out[Y]),
-                             rp__data(c->slot[MEAN]), rp__data(c->slot[RSTD]), rows, n, a->eps, c->meta->threads);
+                             rp__data(c->slot[MEAN]), rp__data(c->slot[RSTD]), rows, n, a->eps, rp__on(c->meta));
         return;
     }
     double *x = c->scratch, *w = x + n, *b = w + n, *y = b + n;
@@ -96,7 +97,7 @@ static void layernorm_backward(const rp_op_call *c)
     k->layernorm_backward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->slot[MEAN]), rp__data(c->slot[RSTD]),
                           rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), rp__grad_dtype(c, X), c->grad_adds[X], rp__data(c->grad_in[W]),
                           rp__grad_dtype(c, W), c->grad_adds[W], rp__data(c->grad_in[B]), rp__grad_dtype(c, B), c->grad_adds[B],
-                          rp_meta_rows(&c->meta->in[X]), rp_meta_dim(&c->meta->in[X], -1), c->scratch, c->meta->threads);
+                          rp_meta_rows(&c->meta->in[X]), rp_meta_dim(&c->meta->in[X], -1), c->scratch, rp__on(c->meta));
 }
 
 static const rp_op_case layernorm_cases[] = {

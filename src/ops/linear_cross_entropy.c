@@ -53,18 +53,18 @@ static int64_t block_classes(const rp_op_meta *m)
 static rp_gemm product_logits(const rp_op_meta *m, int64_t classes)
 {
     return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rows_of(m), .n = classes, .k = width_of(m), .transpose_b = true,
-                      .bias = has_bias(m), .threads = m->threads };
+                      .bias = has_bias(m), .on = *rp__on(m) };
 }
 
 static rp_gemm product_dx(const rp_op_meta *m, int64_t classes, bool adds)
 {
-    return (rp_gemm){ .ab = m->in[X].dtype, .c = RP_F32, .m = rows_of(m), .n = width_of(m), .k = classes, .adds = adds, .threads = m->threads };
+    return (rp_gemm){ .ab = m->in[X].dtype, .c = RP_F32, .m = rows_of(m), .n = width_of(m), .k = classes, .adds = adds, .on = *rp__on(m) };
 }
 
 static rp_gemm product_dw(const rp_op_meta *m, int64_t classes, rp_dtype grad, bool adds)
 {
     return (rp_gemm){ .ab = m->in[X].dtype, .c = grad, .m = classes, .n = width_of(m), .k = rows_of(m), .transpose_a = true, .adds = adds,
-                      .threads = m->threads };
+                      .on = *rp__on(m) };
 }
 
 /* ---- scratch ---- */
@@ -235,7 +235,7 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
         RP_TRY(rp__streamed_block(&w, v, &block));
         RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), block, logits, bias_at(c, v), scratch + l->products));
         rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, (float)softcap_of(m), rp__data(c->in[LABELS]), v, top, sum, picked,
-                                              rows, classes, m->threads);
+                                              rows, classes, rp__on(m));
     }
     return RP_OK;
 }
@@ -294,7 +294,7 @@ static void add_dbias(const rp_op_call *c, const backward_run *b, int64_t v, int
 
     if (!has_bias(m) || !c->grad_in[BIAS]) return;
     rp__op_kernels(c)->column_sum(m->in[X].dtype, b->logits, rows_of(m), classes, rp__data_at(c->grad_in[BIAS], v), rp__grad_dtype(c, BIAS),
-                                  c->grad_adds[BIAS], m->threads);
+                                  c->grad_adds[BIAS], rp__on(m));
 }
 
 static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v, int64_t classes)
@@ -307,7 +307,7 @@ static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v,
     RP_TRY(rp__streamed_block(&b->w, v, &block));
     RP_TRY(block_logits(c, b, v, classes, block, &logits));
     rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, (float)softcap_of(m), b->logits, rp__data(c->in[LABELS]), a->ignore_index, v,
-                                            rp__data(c->slot[LSE]), b->factor, rows_of(m), classes, m->threads);
+                                            rp__data(c->slot[LSE]), b->factor, rows_of(m), classes, rp__on(m));
     add_dbias(c, b, v, classes);
     if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, block, b->dx, NULL, b->products));
     if (!c->grad_in[W]) return RP_OK;
@@ -334,7 +334,7 @@ static rp_status run_backward(const rp_op_call *c, float factor)
     for (int64_t v = 0; v < classes_of(m); v += q) RP_TRY(backward_block(c, &b, v, least(q, classes_of(m) - v)));
     if (c->grad_in[W]) RP_TRY(rp__streamed_end(&b.w));
     if (c->grad_in[X] && !in_place)
-        rp__op_kernels(c)->copy_strips(RP_F32, b.dx, n, rp__grad_dtype(c, X), rp__data(c->grad_in[X]), n, c->grad_adds[X], 1, n, m->threads);
+        rp__op_kernels(c)->copy_strips(RP_F32, b.dx, n, rp__grad_dtype(c, X), rp__data(c->grad_in[X]), n, c->grad_adds[X], 1, n, rp__on(m));
     return RP_OK;
 }
 

@@ -42,7 +42,7 @@ static void magnitude_forward(const rp_op_call *c)
 
     if (k->magnitude_forward) {
         k->magnitude_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[M]), rp__data(c->in[N]),
-                             c->meta->n_in > B ? rp__data(c->in[B]) : NULL, rp__data(c->out[Y]), rows, n, c->meta->threads);
+                             c->meta->n_in > B ? rp__data(c->in[B]) : NULL, rp__data(c->out[Y]), rows, n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < rows * n; e++) {
@@ -81,9 +81,9 @@ static void magnitude_backward(const rp_op_call *c)
     if (c->grad_in[X] || c->grad_in[M])
         k->magnitude_backward(dtype, rp__data(c->in[X]), rp__data(c->in[M]), rp__data(c->in[N]), rp__data(c->grad_out[Y]),
                               rp__data(c->grad_in[X]), rp__grad_dtype(c, X), c->grad_adds[X], rp__data(c->grad_in[M]), rp__grad_dtype(c, M),
-                              c->grad_adds[M], rows, n, c->meta->threads);
+                              c->grad_adds[M], rows, n, rp__on(c->meta));
     if (c->meta->n_in > B && c->grad_in[B])
-        k->column_sum(dtype, rp__data(c->grad_out[Y]), rows, n, rp__data(c->grad_in[B]), rp__grad_dtype(c, B), c->grad_adds[B], c->meta->threads);
+        k->column_sum(dtype, rp__data(c->grad_out[Y]), rows, n, rp__data(c->grad_in[B]), rp__grad_dtype(c, B), c->grad_adds[B], rp__on(c->meta));
 }
 
 static const rp_op_case magnitude_cases[] = {

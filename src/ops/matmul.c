@@ -18,7 +18,7 @@ static rp_gemm product_forward(const rp_op_meta *m)
     bool transpose_w = ((const rp_attr_matmul *)m->attr)->transpose_w;
 
     return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rp_meta_rows(&m->in[X]), .n = width(m),
-                      .k = rp_meta_dim(&m->in[X], -1), .transpose_b = transpose_w, .bias = m->n_in > B, .threads = m->threads };
+                      .k = rp_meta_dim(&m->in[X], -1), .transpose_b = transpose_w, .bias = m->n_in > B, .on = *rp__on(m) };
 }
 
 static rp_gemm product_dx(const rp_op_meta *m, bool adds)
@@ -26,7 +26,7 @@ static rp_gemm product_dx(const rp_op_meta *m, bool adds)
     bool transpose_w = ((const rp_attr_matmul *)m->attr)->transpose_w;
 
     return (rp_gemm){ .ab = m->in[X].dtype, .c = m->in[X].dtype, .m = rp_meta_rows(&m->in[X]), .n = rp_meta_dim(&m->in[X], -1),
-                      .k = width(m), .transpose_b = !transpose_w, .adds = adds, .threads = m->threads };
+                      .k = width(m), .transpose_b = !transpose_w, .adds = adds, .on = *rp__on(m) };
 }
 
 static rp_gemm product_dw(const rp_op_meta *m, rp_dtype grad, bool adds)
@@ -35,7 +35,7 @@ static rp_gemm product_dw(const rp_op_meta *m, rp_dtype grad, bool adds)
     int64_t k = rp_meta_dim(&m->in[X], -1), n = width(m);
 
     return (rp_gemm){ .ab = m->in[X].dtype, .c = grad, .m = transpose_w ? n : k, .n = transpose_w ? k : n, .k = rp_meta_rows(&m->in[X]),
-                      .transpose_a = true, .adds = adds, .threads = m->threads };
+                      .transpose_a = true, .adds = adds, .on = *rp__on(m) };
 }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -169,7 +169,7 @@ static void bias_backward(const rp_op_call *c)
 
     if (k->column_sum) {
         k->column_sum(c->meta->in[X].dtype, rp__data(c->grad_out[Y]), rows, n, rp__data(c->grad_in[B]), c->grad_in[B]->m.dtype,
-                      c->grad_adds[B], c->meta->threads);
+                      c->grad_adds[B], rp__on(c->meta));
         return;
     }
     double *sum = c->scratch, *g = sum + n;

@@ -31,7 +31,7 @@ static void max_forward(const rp_op_call *c)
 
     if (k->max_forward) {
         k->max_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rp__data(c->slot[ARGMAX]), a.outer, a.n, a.inner,
-                       c->meta->threads);
+                       rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < a.outer * a.inner; e++) {
@@ -55,7 +55,7 @@ static void max_backward(const rp_op_call *c)
 
     if (k->max_backward) {
         k->max_backward(c->meta->in[X].dtype, rp__data(c->grad_out[Y]), rp__data(c->slot[ARGMAX]), rp__data(c->grad_in[X]),
-                        rp__grad_dtype(c, X), c->grad_adds[X], a.outer, a.n, a.inner, c->meta->threads);
+                        rp__grad_dtype(c, X), c->grad_adds[X], a.outer, a.n, a.inner, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < a.outer * a.inner; e++) {

@@ -32,7 +32,7 @@ static void mul_forward(const rp_op_call *c)
     int64_t n = rp_meta_elems(&c->meta->in[A]);
 
     if (k->mul) {
-        k->mul(dtype, rp__data(c->in[A]), rp__data(c->in[B]), rp__data(c->out[Y]), dtype, false, n, c->meta->threads);
+        k->mul(dtype, rp__data(c->in[A]), rp__data(c->in[B]), rp__data(c->out[Y]), dtype, false, n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < n; e++) rp_elem_put(c->out[Y], e, rp_elem_get(c->in[A], e) * rp_elem_get(c->in[B], e));
@@ -49,7 +49,7 @@ static void mul_backward(const rp_op_call *c)
         if (!c->grad_in[i]) continue;
         if (k->mul)
             k->mul(c->meta->in[A].dtype, rp__data(dy), rp__data(other), rp__data(c->grad_in[i]), rp__grad_dtype(c, i), c->grad_adds[i], n,
-                   c->meta->threads);
+                   rp__on(c->meta));
         else
             for (int64_t e = 0; e < n; e++) rp__elem_grad(c, i, e, rp_elem_get(dy, e) * rp_elem_get(other, e));
     }

@@ -16,8 +16,11 @@
  * for what will run. An op whose kernels take strides asks m->fast alone. */
 bool rp__op_fast(const rp_op_meta *m);
 
-/* The table for this call: this machine's when rp__op_fast, else the empty one. */
+/* The table for this call: the device's when rp__op_fast, else the empty one. */
 const rp_kernels *rp__op_kernels(const rp_op_call *c);
+
+/* What the kernels of this call are given last. */
+static inline const rp_on *rp__on(const rp_op_meta *m) { return &m->ctx->on; }
 
 /* A backend failed inside forward or backward: remembered in the context, returned by the call that ran the op. */
 void rp__op_failed(const rp_op_call *c, rp_status status);

@@ -28,7 +28,7 @@ void rp__reduce_sum(const rp_op_call *c, double factor)
 
     if (k->sum_forward) {
         k->sum_forward(c->meta->in[0].dtype, rp__data(c->in[0]), (float)factor, rp__data(c->out[0]), a.outer, a.n, a.inner,
-                       c->meta->threads);
+                       rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < a.outer * a.inner; e++) {
@@ -45,7 +45,7 @@ void rp__reduce_spread(const rp_op_call *c, double factor)
 
     if (k->sum_backward) {
         k->sum_backward(c->meta->in[0].dtype, rp__data(c->grad_out[0]), (float)factor, rp__data(c->grad_in[0]), rp__grad_dtype(c, 0),
-                        c->grad_adds[0], a.outer, a.n, a.inner, c->meta->threads);
+                        c->grad_adds[0], a.outer, a.n, a.inner, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < a.outer * a.inner; e++) {

@@ -24,9 +24,9 @@ static rp_status rmsnorm_shape(rp_op_meta *m)
     m->slot[RSTD]             = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rp_meta_rows(&m->in[X]));
     m->scratch_bytes          = 3 * n * (int64_t)sizeof(double);
     m->scratch_backward_bytes = 5 * n * (int64_t)sizeof(double);
-    if (rp__op_fast(m)) {          /* sums of dw over parts of the rows */
-        m->scratch_bytes          = 0;
-        m->scratch_backward_bytes = 4 * rp__align_up(n * (int64_t)sizeof(float)) * m->threads;
+    if (rp__op_fast(m)) {
+        m->scratch_bytes = 0;
+        rp__kernels(m->ctx)->rmsnorm_backward_scratch(n, &m->scratch_backward_bytes, rp__on(m));
     }
     return RP_OK;
 }
@@ -44,7 +44,7 @@ static void rmsnorm_forward(const rp_op_call *c)
 
     if (k->rmsnorm_forward) {
         k->rmsnorm_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), a->plus, rp__data(c->out[Y]),
-                           rp__data(c->slot[RSTD]), rows, n, a->eps, c->meta->threads);
+                           rp__data(c->slot[RSTD]), rows, n, a->eps, rp__on(c->meta));
         return;
     }
     double *x = c->scratch, *w = x + n, *y = w + n;
@@ -70,7 +70,7 @@ static void rmsnorm_backward(const rp_op_call *c)
     if (k->rmsnorm_backward) {
         k->rmsnorm_backward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), a->plus, rp__data(c->slot[RSTD]),
                             rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), c->grad_adds[X], rp__data(c->grad_in[W]),
-                            c->grad_in[W] ? c->grad_in[W]->m.dtype : RP_F32, c->grad_adds[W], rows, n, c->scratch, c->meta->threads);
+                            c->grad_in[W] ? c->grad_in[W]->m.dtype : RP_F32, c->grad_adds[W], rows, n, c->scratch, rp__on(c->meta));
         return;
     }
     double *x = c->scratch, *w = x + n, *g = w + n, *d = g + n, *dw = d + n;

@@ -94,7 +94,7 @@ static void route_forward(const rp_op_call *c)
 
     if (kernels->route_forward) {
         kernels->route_forward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->out[WEIGHTS]), rp__data(c->out[CHOICES]), rows,
-                               n, a->k, a->renormalise, c->meta->threads);
+                               n, a->k, a->renormalise, rp__on(c->meta));
         return;
     }
     for (int64_t r = 0; r < rows; r++) choose(c, r, x, n, x + n);
@@ -140,7 +140,7 @@ static void route_backward(const rp_op_call *c)
     if (kernels->route_backward) {
         kernels->route_backward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->out[WEIGHTS]), rp__data(c->out[CHOICES]),
                                 rp__data(c->grad_out[WEIGHTS]), rp__data(c->grad_in[LOGITS]), rp__grad_dtype(c, LOGITS), c->grad_adds[LOGITS],
-                                rows, n, a->k, a->renormalise, c->meta->threads);
+                                rows, n, a->k, a->renormalise, rp__on(c->meta));
         return;
     }
     for (int64_t r = 0; r < rows; r++) slope_of_row(c, r, x, n, x + n);

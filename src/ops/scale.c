@@ -19,7 +19,7 @@ static void scale_forward(const rp_op_call *c)
     rp_dtype dtype         = c->meta->in[X].dtype;
 
     if (k->scale)
-        k->scale(dtype, rp__data(c->in[X]), a->factor, rp__data(c->out[Y]), dtype, false, rp_meta_elems(&c->meta->in[X]), c->meta->threads);
+        k->scale(dtype, rp__data(c->in[X]), a->factor, rp__data(c->out[Y]), dtype, false, rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
     else rp__unary_forward(c, scaled, a->factor);
 }
 
@@ -31,7 +31,7 @@ static void scale_backward(const rp_op_call *c)
 
     if (k->scale) {
         k->scale(c->meta->in[X].dtype, rp__data(c->grad_out[Y]), a->factor, rp__data(c->grad_in[X]), rp__grad_dtype(c, X), c->grad_adds[X],
-                 n, c->meta->threads);
+                 n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < n; e++) rp__elem_grad(c, X, e, scaled(rp_elem_get(c->grad_out[Y], e), a->factor));

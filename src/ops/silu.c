@@ -33,7 +33,7 @@ static void silu_forward(const rp_op_call *c)
     const rp_kernels *k = rp__op_kernels(c);
 
     if (k->silu_forward)
-        k->silu_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rp_meta_elems(&c->meta->in[X]), c->meta->threads);
+        k->silu_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
     else rp__unary_forward(c, silu, 0);
 }
 
@@ -43,7 +43,7 @@ static void silu_backward(const rp_op_call *c)
 
     if (k->silu_backward)
         k->silu_backward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), rp__grad_dtype(c, X),
-                         c->grad_adds[X], rp_meta_elems(&c->meta->in[X]), c->meta->threads);
+                         c->grad_adds[X], rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
     else rp__unary_backward(c, c->in[X], silu_slope, 0);
 }
 

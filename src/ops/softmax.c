@@ -33,7 +33,7 @@ static void softmax_forward(const rp_op_call *c)
     double *x = c->scratch;
 
     if (k->softmax_forward) {
-        k->softmax_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rows, n, c->meta->threads);
+        k->softmax_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rows, n, rp__on(c->meta));
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
@@ -54,7 +54,7 @@ static void softmax_backward(const rp_op_call *c)
 
     if (k->softmax_backward) {
         k->softmax_backward(c->meta->in[X].dtype, rp__data(c->out[Y]), rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]),
-                            rp__grad_dtype(c, X), c->grad_adds[X], rows, n, c->meta->threads);
+                            rp__grad_dtype(c, X), c->grad_adds[X], rows, n, rp__on(c->meta));
         return;
     }
     for (int64_t r = 0; r < rows; r++) {

@@ -55,7 +55,7 @@ static void split_forward(const rp_op_call *c)
         rp_strips p = part_of(c, i);
         if (k->copy_strips)
             k->copy_strips(dtype, rp__data_at(c->in[X], p.start), p.stride, dtype, rp__data(c->out[i]), p.width, false, p.strips, p.width,
-                           c->meta->threads);
+                           rp__on(c->meta));
         else
             for (int64_t e = 0; e < p.strips * p.width; e++)
                 rp_elem_put(c->out[i], e, rp_elem_get(c->in[X], rp__strip_at(p, e)));
@@ -68,7 +68,7 @@ static void put_part(const rp_op_call *c, const rp_tensor *dy, rp_strips p)
 
     if (k->copy_strips && dy) {
         k->copy_strips(dy->m.dtype, rp__tensor_data(dy), p.width, rp__grad_dtype(c, X), rp__data_at(c->grad_in[X], p.start), p.stride,
-                       c->grad_adds[X], p.strips, p.width, c->meta->threads);
+                       c->grad_adds[X], p.strips, p.width, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < p.strips * p.width; e++)

@@ -48,7 +48,7 @@ static void spread_forward(const rp_op_call *c)
     const int32_t *place = rp__experts_sort(c, CHOICES, experts_of(c->meta));
     if (kernels->spread_rows) {
         kernels->spread_rows(c->meta->in[X].dtype, rp__data(c->in[X]), place, NULL, rp__data(c->out[Y]), c->meta->in[X].dtype, false, tokens, k,
-                             n, c->meta->threads);
+                             n, rp__on(c->meta));
         return;
     }
     for (int64_t s = 0; s < tokens * k; s++) {
@@ -80,7 +80,7 @@ static void spread_backward(const rp_op_call *c)
 
     if (kernels->gather_rows)
         kernels->gather_rows(c->meta->in[X].dtype, rp__data(c->grad_out[Y]), place, NULL, rp__data(c->grad_in[X]), rp__grad_dtype(c, X),
-                             c->grad_adds[X], tokens, k, n, c->meta->threads);
+                             c->grad_adds[X], tokens, k, n, rp__on(c->meta));
     else reference_backward(c, place, tokens, k);
 }
 

@@ -27,7 +27,7 @@ static void swiglu_forward(const rp_op_call *c)
     int64_t n = rp_meta_elems(&c->meta->in[GATE]);
 
     if (k->swiglu_forward) {
-        k->swiglu_forward(c->meta->in[GATE].dtype, rp__data(c->in[GATE]), rp__data(c->in[UP]), rp__data(c->out[Y]), n, c->meta->threads);
+        k->swiglu_forward(c->meta->in[GATE].dtype, rp__data(c->in[GATE]), rp__data(c->in[UP]), rp__data(c->out[Y]), n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < n; e++) {
@@ -44,7 +44,7 @@ static void swiglu_backward(const rp_op_call *c)
     if (k->swiglu_backward) {
         k->swiglu_backward(c->meta->in[GATE].dtype, rp__data(c->in[GATE]), rp__data(c->in[UP]), rp__data(c->grad_out[Y]),
                            rp__data(c->grad_in[GATE]), rp__grad_dtype(c, GATE), c->grad_adds[GATE], rp__data(c->grad_in[UP]),
-                           rp__grad_dtype(c, UP), c->grad_adds[UP], n, c->meta->threads);
+                           rp__grad_dtype(c, UP), c->grad_adds[UP], n, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < n; e++) {

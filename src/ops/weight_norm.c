@@ -23,7 +23,7 @@ static rp_status weight_norm_shape(rp_op_meta *m)
              b->dim[1] == a->dim[0], RP_ERR_SHAPE, "weight_norm: w is %s, a %s and b %s, expected w %s, a [r, in] and b [out, r]", rp_meta_str(w),
              rp_meta_str(a), rp_meta_str(b), in ? "[out, in]" : "[in, out]");
     m->out[N] = rp_meta_1d(w->dtype, b->dim[0]);
-    if (rp__op_fast(m)) m->scratch_bytes = a->dim[0] * w->dim[1] * (int64_t)sizeof(float);      /* the half that lies along w's rows */
+    if (rp__op_fast(m)) rp__kernels(m->ctx)->weight_norm_scratch(!in, b->dim[0], a->dim[1], a->dim[0], &m->scratch_bytes, rp__on(m));
     return RP_OK;
 }
 
@@ -51,7 +51,7 @@ static void weight_norm_forward(const rp_op_call *c)
 
     if (k->weight_norm) {
         k->weight_norm(c->meta->in[W].dtype, rp__data(c->in[W]), rp__data(c->in[A]), rp__data(c->in[B]), attr->factor, attr->in_out,
-                       rp__data(c->out[N]), n_out, n_in, rank, c->scratch, c->meta->threads);
+                       rp__data(c->out[N]), n_out, n_in, rank, c->scratch, rp__on(c->meta));
         return;
     }
     for (int64_t out = 0; out < n_out; out++) {

@@ -76,7 +76,7 @@ static const char *isa_of(const char *level)
 
 void rp__cost_machine_find(rp_ctx *ctx, rp_cost_machine *out)
 {
-    const rp_kernels *kernels = ctx->device[0]->has_kernels ? rp__kernels_cpu() : rp__kernels_none();
+    const rp_kernels *kernels = rp__kernels(ctx);
     const char *own           = kernels == rp__kernels_none() ? "" : "own ";
 
     *out = (rp_cost_machine){ .threads = ctx->threads };

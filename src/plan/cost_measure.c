@@ -54,7 +54,7 @@ static rp_status time_pass(rp_cost_timed *t, rp_pass pass, double share, double 
 
 static bool has_kernels(const measuring *m, rp_dtype dtype)
 {
-    return dtype != RP_F64 && m->ctx->device[0]->has_kernels && rp__kernels_cpu() != rp__kernels_none();
+    return dtype != RP_F64 && rp__kernels(m->ctx) != rp__kernels_none();
 }
 
 static bool wanted(const measuring *m, int when, rp_dtype dtype)
@@ -106,7 +106,7 @@ static rp_status time_update(measuring *m, rp_dtype dtype)
     rp_meta meta      = rp_meta_1d(dtype, n);
     rp_tensor *t[4]   = { NULL };
     rp_status status  = RP_OK;
-    rp_optim_call all = { .threads = m->ctx->threads, .n = n, .param_dtype = dtype, .grad_dtype = dtype, .state_dtype = dtype, .lr = 1e-9,
+    rp_optim_call all = { .on = m->ctx->on, .n = n, .param_dtype = dtype, .grad_dtype = dtype, .state_dtype = dtype, .lr = 1e-9,
                           .grad_scale = 1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .bias1 = 0.1, .bias2 = 0.001, .step = 1 };
 
     for (int i = 0; i < RP_COUNT(t); i++) {
@@ -119,7 +119,7 @@ static rp_status time_update(measuring *m, rp_dtype dtype)
     all.state[1] = rp__tensor_data(t[3]);
     for (int i = 0; i < LEAST_RUNS; i++) {
         double start = rp__seconds();
-        rp__kernels_cpu()->adamw(&all);
+        rp__kernels(m->ctx)->adamw(&all);
         m->move[dtype] = fmax(m->move[dtype], 7 * (double)rp_meta_bytes(&meta) / (rp__seconds() - start));
     }
 done:
@@ -191,7 +191,7 @@ static rp_status one_round(measuring *m)
         for (int d = 0; d < n_dtypes; d++)
             RP_TRY(visit_call(m, rp__cost_call_at(i), rp__cost_dtypes[d], &m->sample[(i * n_dtypes + d) * RP_COST_PASSES]));
     for (int d = 0; d < n_dtypes; d++)
-        if (has_kernels(m, rp__cost_dtypes[d]) && rp__kernels_cpu()->adamw) RP_TRY(time_update(m, rp__cost_dtypes[d]));
+        if (has_kernels(m, rp__cost_dtypes[d]) && rp__kernels(m->ctx)->adamw) RP_TRY(time_update(m, rp__cost_dtypes[d]));
     return has_kernels(m, RP_F32) ? time_near(m) : RP_OK;
 }
 

@@ -1,5 +1,6 @@
 /* tensor/ctx.c -- contexts: the team of threads, the devices and their memory spaces. */
 #include "base/sized.h"
+#include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
 #include <sched.h>
@@ -64,6 +65,7 @@ rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **
     ctx->seed   = ctx->options.seed;
     ctx->verify = verify_of(getenv("REPRISE_VERIFY"));
     ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
+    ctx->on      = (rp_on){ .threads = ctx->threads };
     status       = ctx->options.threads < 0 || ctx->options.threads > MOST_THREADS || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : RP_OK;
     if (!known) status = RP_ERR_UNSUPPORTED;
     if (status == RP_OK) status = add_device(ctx, ctx->options.device ? ctx->options.device : devices[0].name);

@@ -12,11 +12,6 @@
 #include "base/base.h"
 #include "reprise/op.h"
 
-typedef struct rp_device {          /* one line in devices.def */
-    const char *name;
-    bool has_kernels;               /* false: every op runs its reference */
-} rp_device;
-
 /* A further device with a memory space of its own, the same one when asked again; it stays until the context goes. Tensors are made on
  * device 0 alone. errors RP_ERR_ARG no such device · RP_ERR_MEMORY */
 rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index);

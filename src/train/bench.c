@@ -124,10 +124,11 @@ static double multiply_add_rate(const bench_machine *m, rp_kernel_peak_fp32 *pea
 {
     float sink[RP_MAX_BENCH_THREADS * SINK_FLOATS];
     int64_t flops = 0;
-    int threads   = m->ctx->threads < RP_MAX_BENCH_THREADS ? m->ctx->threads : RP_MAX_BENCH_THREADS;
+    rp_on on      = m->ctx->on;
     double start  = rp__seconds();
 
-    if (peak) peak(n, sink, &flops, threads);
+    if (on.threads > RP_MAX_BENCH_THREADS) on.threads = RP_MAX_BENCH_THREADS;
+    if (peak) peak(n, sink, &flops, &on);
     return flops ? (double)flops / (rp__seconds() - start) : 0;
 }
 
@@ -146,18 +147,18 @@ static int64_t rounds_for(const bench_machine *m, rp_kernel_peak_fp32 *peak)
 
 static double triad_rate(const bench_machine *m)
 {
-    rp_kernel_triad *triad = rp__kernels_cpu()->triad;
+    rp_kernel_triad *triad = rp__kernels(m->ctx)->triad;
     double start           = rp__seconds();
 
     if (!triad) return 0;
-    triad(rp__tensor_data(m->stream[0]), rp__tensor_data(m->stream[1]), rp__tensor_data(m->stream[2]), 0.5f, STREAM_ELEMS, m->ctx->threads);
+    triad(rp__tensor_data(m->stream[0]), rp__tensor_data(m->stream[1]), rp__tensor_data(m->stream[2]), 0.5f, STREAM_ELEMS, &m->ctx->on);
     return 3.0 * sizeof(float) * STREAM_ELEMS / (rp__seconds() - start);
 }
 
 /* The best of a few: threads that a library left spinning take the first one's cores. */
 rp_bench_ceilings rp__bench_look(bench_machine *m)
 {
-    const rp_kernels *k = rp__kernels_cpu();
+    const rp_kernels *k = rp__kernels(m->ctx);
     rp_bench_ceilings c = { 0 };
 
     for (int i = 0; i < BURSTS; i++) c.fp32 = fmax(c.fp32, multiply_add_rate(m, k->peak_fp32, m->peak_rounds[FP32]));
@@ -172,7 +173,7 @@ rp_bench_ceilings rp__bench_look(bench_machine *m)
 
 static rp_status machine_open(bench_machine *m)
 {
-    const rp_kernels *k = rp__kernels_cpu();
+    const rp_kernels *k = rp__kernels(m->ctx);
     rp_meta meta        = rp_meta_1d(RP_F32, STREAM_ELEMS);
 
     for (int i = 0; i < CEILINGS; i++) {

@@ -64,7 +64,7 @@ static rp_status compare_numbers(rp_trainer *t, const rp_model_config *config)
     const common mine[] = {
         { "another version of reprise", hash_text(rp_version()) },
         { "another build of reprise", rp__build_hash() },
-        { "a CPU of another level", hash_text(rp__kernels_cpu()->level) },
+        { "a CPU of another level", hash_text(rp__kernels(t->ctx)->level) },
         { "another number of threads", (uint64_t)t->ctx->threads },
         { "another config of the model", config_hash },
         { "other data", t->info.data.hash },

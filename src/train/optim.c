@@ -202,7 +202,7 @@ void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
 
     if (!grad->storage->data) *sum = 0;
     else if (k->sum_squares)
-        k->sum_squares(grad->m.dtype, rp__tensor_data(grad), slice.first, slice.count, sum, o->ctx->threads);
+        k->sum_squares(grad->m.dtype, rp__tensor_data(grad), slice.first, slice.count, sum, &o->ctx->on);
     else *sum = squares_in_order(grad, slice.count);
     rp__fp_leave(mode);
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = "norm", .path = o->slots[i].param.path,

@@ -10,10 +10,9 @@
 
 const rp_kernels *rp__optim_kernels(const rp_optim *o, const rp_tensor *param, const rp_tensor *grad)
 {
-    bool fast = o->ctx->device[0]->has_kernels && param->m.dtype != RP_F64 && grad->m.dtype != RP_F64 &&
-                rp_tensor_is_dense(param) && rp_tensor_is_dense(grad);
+    bool fast = param->m.dtype != RP_F64 && grad->m.dtype != RP_F64 && rp_tensor_is_dense(param) && rp_tensor_is_dense(grad);
 
-    return fast ? rp__kernels_cpu() : rp__kernels_none();
+    return fast ? rp__kernels(o->ctx) : rp__kernels_none();
 }
 
 static void *data_of(const rp_tensor *t) { return t ? rp__tensor_data(t) : NULL; }
@@ -23,7 +22,7 @@ static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const 
     const rp_optim_config *c = &o->config;
     rp_optim_slot *s         = &o->slots[i];
     rp_optim_call call       = {
-              .threads = o->ctx->threads, .n = s->param.slice.count, .first = s->param.slice.first, .param_dtype = s->param.tensor->m.dtype,
+              .on = o->ctx->on, .n = s->param.slice.count, .first = s->param.slice.first, .param_dtype = s->param.tensor->m.dtype,
               .grad_dtype = grad->m.dtype, .state_dtype = c->state_dtype, .param = data_of(s->param.tensor),
               .master = data_of(s->master), .grad = data_of(grad), .lr = step->lr, .grad_scale = step->grad_scale,
               .weight_decay = s->decays ? c->weight_decay : 0, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps,

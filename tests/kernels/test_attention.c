@@ -187,7 +187,7 @@ static kernel_call kernel_new(const problem *p, const rp_kernels *level, rp_dtyp
 {
     kernel_call k = { .apart = apart, .a = { .batch = p->batch, .queries = p->queries, .keys = p->keys, .heads = p->heads,
                       .kv_heads = p->kv_heads, .dim = p->dim, .scale = p->attr.scale, .dropout = p->attr.dropout,
-                      .causal = p->attr.causal, .window = p->attr.window, .softcap = p->attr.softcap, .stream = stream, .threads = p->threads } };
+                      .causal = p->attr.causal, .window = p->attr.window, .softcap = p->attr.softcap, .stream = stream, .on.threads = p->threads } };
     int64_t forward, backward;
 
     if (p->documents) {
@@ -386,7 +386,7 @@ static void scratch_does_not_grow_with_the_square_of_the_length(void **state)
     int n = rp__kernels_levels(levels, RP_MAX_LEVELS);
 
     for (int l = 0; l < 2 * n; l++) {
-        rp_attention a = { .batch = 1, .queries = 4096, .keys = 4096, .heads = 9, .kv_heads = 3, .dim = 64, .causal = true, .threads = 2,
+        rp_attention a = { .batch = 1, .queries = 4096, .keys = 4096, .heads = 9, .kv_heads = 3, .dim = 64, .causal = true, .on.threads = 2,
                            .q = { .dtype = l % 2 ? RP_BF16 : RP_F32 } };
         int64_t forward[2], backward[2];
         for (int i = 0; i < 2; i++, a.queries *= 2, a.keys *= 2) {
@@ -409,7 +409,7 @@ static void shorter_rows_take_no_more_scratch(void **state)
     for (int l = 0; l < 2 * n; l++)
         for (int c = 0; c < 4 * RP_COUNT(sizes); c++) {
             const int64_t *size = sizes[c / 4];
-            rp_attention a = { .batch = size[0], .heads = size[1], .kv_heads = size[2], .dim = size[3], .causal = true, .threads = 1 + c % 4,
+            rp_attention a = { .batch = size[0], .heads = size[1], .kv_heads = size[2], .dim = size[3], .causal = true, .on.threads = 1 + c % 4,
                                .q = { .dtype = l % 2 ? RP_BF16 : RP_F32 } };
             int64_t forward, backward, most_forward = 0, most_backward = 0;
             for (a.queries = a.keys = 1; a.keys <= 300; a.queries = ++a.keys) {
@@ -417,7 +417,7 @@ static void shorter_rows_take_no_more_scratch(void **state)
                 levels[l / 2]->attention_backward_scratch(&a, &backward);
                 if (forward < most_forward || backward < most_backward)
                     fail_msg("level %d, size %d, %d threads, %d rows: %" PRId64 " bytes after %" PRId64 ", backward %" PRId64 " after %" PRId64, l, c / 4,
-                             a.threads, (int)a.keys, forward, most_forward, backward, most_backward);
+                             a.on.threads, (int)a.keys, forward, most_forward, backward, most_backward);
                 most_forward  = forward;
                 most_backward = backward;
             }

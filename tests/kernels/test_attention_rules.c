@@ -103,7 +103,7 @@ static bool drawn(const rp_attention *a, int64_t b, int64_t head, int64_t t, int
 static void masks_are_drawn(const rp_kernels *level, rp_dtype dtype, int64_t keys)
 {
     call c = call_new(level, dtype, (rp_attention){ .batch = 2, .queries = keys, .keys = keys, .heads = 2, .kv_heads = 2, .dim = keys,
-                                                    .dropout = 0.3f, .stream = { 77, (int64_t)5 << 32 | 9, (int64_t)3 << 32 }, .threads = 2 });
+                                                    .dropout = 0.3f, .stream = { 77, (int64_t)5 << 32 | 9, (int64_t)3 << 32 }, .on.threads = 2 });
 
     for (int64_t b = 0; b < 2; b++)
         for (int64_t h = 0; h < 2; h++)
@@ -147,7 +147,7 @@ static void run_inside(void *arg, int64_t part, int thread)
 static void alone_gives_the_same(const rp_kernels *level, rp_dtype dtype)
 {
     rp_attention shape = { .batch = 1, .queries = 300, .keys = 300, .heads = 6, .kv_heads = 3, .dim = 48, .scale = 0.15f, .dropout = 0.1f,
-                           .causal = true, .stream = { 1, 2, 3 }, .threads = 4 };
+                           .causal = true, .stream = { 1, 2, 3 }, .on.threads = 4 };
     call team = call_new(level, dtype, shape), alone = call_new(level, dtype, shape);
 
     call_run(&team);
@@ -167,7 +167,7 @@ static void bits_do_not_depend_on_who_has_the_team(void **state)
 /* ---- NaN ---- */
 
 static const rp_attention two_pairs = { .batch = 2, .queries = 150, .keys = 150, .heads = 4, .kv_heads = 2, .dim = 40, .scale = 0.2f,
-                                        .causal = true, .threads = 2 };
+                                        .causal = true, .on.threads = 2 };
 
 /* Elements of a row that are not numbers, and whether it has the same bits in both calls. */
 typedef struct { int64_t nans; bool same; } row_state;

@@ -146,7 +146,7 @@ static void check_all(rp_ctx *ctx, const rp_kernels *own)
             for (int flags = 0; flags < 16; flags++)
                 check_one(ctx, (rp_gemm){ .ab = dtypes[d].ab, .c = dtypes[d].c, .m = sizes[s].m, .n = sizes[s].n, .k = sizes[s].k,
                                           .transpose_a = flags & 1, .transpose_b = flags & 2, .adds = flags & 4, .bias = flags & 8,
-                                          .threads = ctx->threads }, own);
+                                          .on.threads = ctx->threads }, own);
 }
 
 static void the_chosen_product_is_right_and_repeats_its_bits(void **state)
@@ -179,17 +179,17 @@ static void the_same_bits_come_from_any_team(void **state)
         rp_dtype dtype = i % 2 ? RP_BF16 : RP_F32;
         int kind       = i / 2 % 3;
         rp_gemm g = { .ab = dtype, .c = RP_F32, .m = kind ? 3 : 201, .n = 130, .k = 900, .transpose_a = dtype == RP_BF16 && !kind,
-                      .transpose_b = kind != 2, .threads = 1 };
+                      .transpose_b = kind != 2, .on.threads = 1 };
         job one   = job_new(NULL, g, levels[i / 6], 0);
         job_run(&one);
         for (int threads = 2; threads <= 9; threads += 7) {
-            g.threads = threads;
+            g.on.threads = threads;
             job more  = job_new(NULL, g, levels[i / 6], 0);
             job_run(&more);
             assert_memory_equal(one.c.at, more.c.at, (size_t)one.c.bytes);
             job_free(&more);
         }
-        g.threads = 1;
+        g.on.threads = 1;
         job_free(&one);
     }
 }
@@ -198,10 +198,10 @@ static void an_empty_product_is_the_bias_or_nothing(void **state)
 {
     (void)state;
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
-    job bias  = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .m = 3, .n = 5, .bias = true, .threads = 2 }, NULL, 0);
-    job added = job_new(ctx, (rp_gemm){ .ab = RP_BF16, .c = RP_BF16, .m = 3, .n = 5, .adds = true, .threads = 2 }, NULL, 0);
+    job bias  = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .m = 3, .n = 5, .bias = true, .on.threads = 2 }, NULL, 0);
+    job added = job_new(ctx, (rp_gemm){ .ab = RP_BF16, .c = RP_BF16, .m = 3, .n = 5, .adds = true, .on.threads = 2 }, NULL, 0);
     job kept  = job_new(ctx, added.g, NULL, 0);
-    job none  = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .n = 5, .k = 4, .threads = 2 }, NULL, 0);
+    job none  = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .n = 5, .k = 4, .on.threads = 2 }, NULL, 0);
 
     job_run(&bias);
     for (int r = 0; r < 3; r++) assert_memory_equal(bias.c.at + r * 20, bias.bias.at, 20);
@@ -232,7 +232,7 @@ static void assert_enough(const rp_kernels *k, rp_gemm most)
             k->gemm_scratch(&g, &bytes);
             if (bytes > enough)
                 fail_msg("%s [%d,%d,%d] ta %d tb %d %s->%s, %d threads: %d bytes of scratch, %d are for up to [%d,%d,%d]", k->level, (int)g.m,
-                         (int)g.n, (int)g.k, g.transpose_a, g.transpose_b, rp_dtype_name(g.ab), rp_dtype_name(g.c), g.threads, (int)bytes,
+                         (int)g.n, (int)g.k, g.transpose_a, g.transpose_b, rp_dtype_name(g.ab), rp_dtype_name(g.c), g.on.threads, (int)bytes,
                          (int)enough, (int)most.m, (int)most.n, (int)most.k);
         }
 }
@@ -249,7 +249,7 @@ static void scratch_for_the_most_rows_is_enough_for_fewer(void **state)
             int at = i / 4, j = at % RP_COUNT(n), t = at / RP_COUNT(n) % RP_COUNT(threads);
             int s = at / RP_COUNT(n) / RP_COUNT(threads) % RP_COUNT(most), d = at / RP_COUNT(n) / RP_COUNT(threads) / RP_COUNT(most);
             assert_enough(level[l], (rp_gemm){ .ab = dtypes[d].ab, .c = dtypes[d].c, .m = most[s].m, .n = n[j], .k = most[s].k,
-                                               .transpose_a = i & 1, .transpose_b = i & 2, .adds = i & 1, .threads = (int)threads[t] });
+                                               .transpose_a = i & 1, .transpose_b = i & 2, .adds = i & 1, .on.threads = (int)threads[t] });
         }
 }
 
@@ -262,12 +262,12 @@ static void a_rehearsal_on_shapes_asks_for_the_same_scratch(void **state)
 
     for (int d = 0; d < RP_COUNT(dtypes); d++) {
         rp_gemm g = { .ab = dtypes[d].ab, .c = dtypes[d].c, .m = 576, .n = 1536, .k = 1024, .transpose_a = true, .adds = true,
-                      .threads = 2 };
+                      .on.threads = 2 };
         int64_t a = -1, b = -2, c = -3;
         assert_ok(shapes, rp__gemm_scratch(shapes, &g, &b));
         assert_ok(real, rp__gemm_scratch(real, &g, &a));
         assert_int_equal(a, b);
-        g.threads = 64;
+        g.on.threads = 64;
         assert_ok(large, rp__gemm_scratch(large, &g, &c));
         assert_true(c > a);
     }
@@ -283,7 +283,7 @@ static void *many_products(void *out)
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
 
     for (int round = 0; round < 40; round++) {
-        job j = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .m = 20 + round, .n = 30, .k = 40, .threads = 1 }, NULL, 0);
+        job j = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .m = 20 + round, .n = 30, .k = 40, .on.threads = 1 }, NULL, 0);
         job_run(&j);
         *(uint64_t *)out = rp__hash(j.c.at, (size_t)j.c.bytes, *(uint64_t *)out);
         job_free(&j);
@@ -309,7 +309,7 @@ static void two_contexts_in_two_threads_get_the_bits_of_one(void **state)
 static int say_what_runs(void)
 {
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
-    rp_gemm g = { .ab = RP_F32, .c = RP_F32, .m = 64, .n = 64, .k = 64, .threads = 2 };
+    rp_gemm g = { .ab = RP_F32, .c = RP_F32, .m = 64, .n = 64, .k = 64, .on.threads = 2 };
     int64_t bytes;
 
     puts(rp__gemm_scratch(ctx, &g, &bytes) == RP_OK ? rp__kernels_cpu()->level : rp_error(ctx));

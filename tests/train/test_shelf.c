@@ -222,7 +222,7 @@ static result train(const variant *v, const char *away, bool save_between)
     result r = { .hash = RP_HASH_SEED };
     rp_device plain = *ctx->device[0];
 
-    plain.has_kernels = false;
+    plain.kernels = rp__kernels_none;
     if (v->reference) ctx->device[0] = &plain;
     for (int i = 0; i < 3; i++) {
         params[i] = (rp_optim_param){ .path = names[i], .tensor = noise(ctx, v->param, slices[i].room, RP_MEM_PARAM, (uint32_t)i), .slice = slices[i] };

@@ -25,11 +25,11 @@ typedef struct {
 /* The fewest chunks a pair is cut into that leave the team at most an eighth idle. */
 static int64_t chunks_of(const rp_attention *a, int64_t blocks)
 {
-    int64_t most = at_most(blocks, a->threads), chunks = 1;
+    int64_t most = at_most(blocks, a->on.threads), chunks = 1;
 
     while (chunks < most) {
-        int64_t tasks = pairs_of(a) * chunks, rounds = (tasks + a->threads - 1) / a->threads;
-        if (rounds * a->threads * 8 <= tasks * 9) break;
+        int64_t tasks = pairs_of(a) * chunks, rounds = (tasks + a->on.threads - 1) / a->on.threads;
+        if (rounds * a->on.threads * 8 <= tasks * 9) break;
         chunks++;
     }
     return chunks;
@@ -43,7 +43,7 @@ static cut cut_for(const rp_attention *a, const attention_way *way)
     if (!way->put_keys) return c;
     c.chunks    = chunks_of(a, c.blocks);
     c.sums_size = round_up(a->keys, way->keys) * way->width(a);
-    c.n_sums    = c.chunks > 1 && pairs_of(a) * c.chunks > a->threads ? pairs_of(a) * c.chunks : a->threads;
+    c.n_sums    = c.chunks > 1 && pairs_of(a) * c.chunks > a->on.threads ? pairs_of(a) * c.chunks : a->on.threads;
     return c;
 }
 
@@ -74,7 +74,7 @@ static cut cut_backward(const rp_attention *a)
 
 static int64_t bytes_of(const cut *c)
 {
-    return (c->thread_size * c->a->threads + 2 * c->sums_size * c->n_sums) * (int64_t)sizeof(float);
+    return (c->thread_size * c->a->on.threads + 2 * c->sums_size * c->n_sums) * (int64_t)sizeof(float);
 }
 
 /* For the call, and for one of fewer rows that goes the other way. */
@@ -95,12 +95,12 @@ static int64_t bytes_for(const rp_attention *a, const cut *c, const attention_wa
 /* ---- a thread's turn ---- */
 
 static float *scratch_of(const cut *c, int thread) { return (float *)c->a->scratch + thread * c->thread_size; }
-static float *sums_of(const cut *c, int64_t number) { return scratch_of(c, c->a->threads) + number * 2 * c->sums_size; }
+static float *sums_of(const cut *c, int64_t number) { return scratch_of(c, c->a->on.threads) + number * 2 * c->sums_size; }
 
 /* What is in scratch when a call begins is of no pair. */
 static void forget_pairs(const cut *c)
 {
-    for (int t = 0; t < c->a->threads && c->way->pack; t++) *(int64_t *)scratch_of(c, t) = -1;
+    for (int t = 0; t < c->a->on.threads && c->way->pack; t++) *(int64_t *)scratch_of(c, t) = -1;
 }
 
 /* The way's own scratch, with the pair's keys and values packed in it: once, while parts of one pair follow each other. */
@@ -145,7 +145,7 @@ void RP_AT_LEVEL(attention_forward)(const rp_attention *a)
     cut c = cut_forward(a);
 
     forget_pairs(&c);
-    rp__team_run(a->threads, pairs_of(a) * c.blocks, run_block, &c);
+    rp__team_run(a->on.threads, pairs_of(a) * c.blocks, run_block, &c);
 }
 
 /* ---- backward ---- */
@@ -191,7 +191,7 @@ static void run_chunk(void *arg, int64_t part, int thread)
 static void run_sums(void *arg, int64_t part, int thread)
 {
     const cut *c = arg;
-    int64_t n = c->a->keys, shares = c->a->threads, pair = part / shares, share = part % shares;
+    int64_t n = c->a->keys, shares = c->a->on.threads, pair = part / shares, share = part % shares;
 
     (void)thread;
     put_keys(c, pair, sums_of(c, pair * c->chunks), rp__part_from(n, TOGETHER, shares, share), rp__part_from(n, TOGETHER, shares, share + 1));
@@ -209,6 +209,6 @@ void RP_AT_LEVEL(attention_backward)(const rp_attention *a)
     cut c = cut_backward(a);
 
     forget_pairs(&c);
-    rp__team_run(a->threads, pairs_of(a) * c.chunks, run_chunk, &c);
-    if (c.chunks > 1) rp__team_run(a->threads, pairs_of(a) * a->threads, run_sums, &c);
+    rp__team_run(a->on.threads, pairs_of(a) * c.chunks, run_chunk, &c);
+    if (c.chunks > 1) rp__team_run(a->on.threads, pairs_of(a) * a->on.threads, run_sums, &c);
 }

@@ -69,11 +69,11 @@ INLINE void flat_range(const flat *f, int64_t from, int64_t to, flat_formula *fo
     else flat_blocks(RP_F32, f, from, to, formula);
 }
 
-static inline void flat_run(int threads, int64_t n, rp_team_range *work, const flat *f)
+static inline void flat_run(const rp_on *on, int64_t n, rp_team_range *work, const flat *f)
 {
     int64_t inputs = f->a == f->b ? 1 : 2;
 
-    rp__team_ranges(threads, n, BLOCK, n * (inputs * width_of(f->dtype) + width_of(f->to_dtype)), work, f);
+    rp__team_ranges(on->threads, n, BLOCK, n * (inputs * width_of(f->dtype) + width_of(f->to_dtype)), work, f);
 }
 
 /* 1/(1 + exp(-x)), inline so that it vectorises. */

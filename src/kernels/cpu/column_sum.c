@@ -35,7 +35,7 @@ static void sum_columns(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(column_sum)(rp_dtype dtype, const void *x, int64_t rows, int64_t n, void *sum, rp_dtype sum_dtype, bool adds,
-                             int threads)
+                             const rp_on *on)
 {
-    rp__team_ranges(threads, n, COLUMNS, rows * n * width_of(dtype), sum_columns, &(columns){ dtype, sum_dtype, x, rows, n, sum, adds });
+    rp__team_ranges(on->threads, n, COLUMNS, rows * n * width_of(dtype), sum_columns, &(columns){ dtype, sum_dtype, x, rows, n, sum, adds });
 }

@@ -29,9 +29,9 @@ static void copy_blocks(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(copy_strips)(rp_dtype from_dtype, const void *from, int64_t from_stride, rp_dtype to_dtype, void *to, int64_t to_stride,
-                              bool adds, int64_t strips, int64_t width, int threads)
+                              bool adds, int64_t strips, int64_t width, const rp_on *on)
 {
     strips_of c = { from_dtype, to_dtype, from, to, from_stride, to_stride, width, (width + BLOCK - 1) / BLOCK, adds };
 
-    rp__team_ranges(threads, strips * c.per_strip, 1, strips * width * (width_of(from_dtype) + width_of(to_dtype)), copy_blocks, &c);
+    rp__team_ranges(on->threads, strips * c.per_strip, 1, strips * width * (width_of(from_dtype) + width_of(to_dtype)), copy_blocks, &c);
 }

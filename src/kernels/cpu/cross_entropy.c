@@ -55,11 +55,11 @@ static void forward_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(cross_entropy_forward)(rp_dtype dtype, const void *logits, const int32_t *labels, int32_t ignore, float *loss, float *lse,
-                                        int64_t rows, int64_t n, int threads)
+                                        int64_t rows, int64_t n, const rp_on *on)
 {
     losses c = { .dtype = dtype, .logits = logits, .labels = labels, .ignore = ignore, .loss = loss, .lse = lse, .n = n };
 
-    rp__team_ranges(threads, rows, 1, rows * n * width_of(dtype), forward_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, rows * n * width_of(dtype), forward_rows, &c);
 }
 
 static void backward_rows(const void *arg, int64_t from, int64_t to)
@@ -76,12 +76,12 @@ static void backward_rows(const void *arg, int64_t from, int64_t to)
 
 void RP_AT_LEVEL(cross_entropy_backward)(rp_dtype dtype, const void *logits, const int32_t *labels, int32_t ignore, const float *lse,
                                          float factor, void *dlogits, rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n,
-                                         int threads)
+                                         const rp_on *on)
 {
     losses c = { .dtype = dtype, .d_dtype = dlogits_dtype, .logits = logits, .labels = labels, .ignore = ignore, .lse = (float *)lse,
                  .factor = factor, .d = dlogits, .adds = adds, .n = n };
 
-    rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), backward_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, 2 * rows * n * width_of(dtype), backward_rows, &c);
 }
 
 /* ---- a block of the classes at a time ---- */
@@ -154,11 +154,11 @@ static void fold_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(cross_entropy_fold)(rp_dtype dtype, const void *logits, float cap, const int32_t *labels, int64_t first, float *top,
-                                     float *sum, float *picked, int64_t rows, int64_t n, int threads)
+                                     float *sum, float *picked, int64_t rows, int64_t n, const rp_on *on)
 {
     folding c = { dtype, logits, labels, first, n, cap, top, sum, picked };
 
-    rp__team_ranges(threads, rows, 1, rows * n * width_of(dtype), fold_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, rows * n * width_of(dtype), fold_rows, &c);
 }
 
 static void unfold_rows(const void *arg, int64_t from, int64_t to)
@@ -174,10 +174,10 @@ static void unfold_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(cross_entropy_unfold)(rp_dtype dtype, const void *logits, float cap, void *d, const int32_t *labels, int32_t ignore,
-                                       int64_t first, const float *lse, float factor, int64_t rows, int64_t n, int threads)
+                                       int64_t first, const float *lse, float factor, int64_t rows, int64_t n, const rp_on *on)
 {
     losses c = { .dtype = dtype, .logits = logits, .labels = labels, .ignore = ignore, .first = first, .lse = (float *)lse, .factor = factor,
                  .cap = cap, .d = d, .n = n };
 
-    rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), unfold_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, 2 * rows * n * width_of(dtype), unfold_rows, &c);
 }

@@ -41,9 +41,9 @@ static void drop_blocks(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(dropout)(rp_dtype dtype, const void *x, void *to, rp_dtype to_dtype, bool adds, rp_stream stream, float p, int64_t rows,
-                          int64_t n, int threads)
+                          int64_t n, const rp_on *on)
 {
     drops c = { dtype, to_dtype, x, to, adds, stream, p, p < 1 ? 1.0f / (1.0f - p) : 0.0f, n, (n + BLOCK - 1) / BLOCK };
 
-    rp__team_ranges(threads, rows * c.per_row, 1, rows * n * (width_of(dtype) + width_of(to_dtype)), drop_blocks, &c);
+    rp__team_ranges(on->threads, rows * c.per_row, 1, rows * n * (width_of(dtype) + width_of(to_dtype)), drop_blocks, &c);
 }

@@ -15,11 +15,11 @@ static void take_rows(const void *arg, int64_t from, int64_t to)
     for (int64_t i = from; i < to; i++) memcpy(c->y + i * c->row_bytes, c->table + c->ids[i] * c->row_bytes, (size_t)c->row_bytes);
 }
 
-void RP_AT_LEVEL(embedding_forward)(rp_dtype dtype, const void *table, const int32_t *ids, void *y, int64_t count, int64_t n, int threads)
+void RP_AT_LEVEL(embedding_forward)(rp_dtype dtype, const void *table, const int32_t *ids, void *y, int64_t count, int64_t n, const rp_on *on)
 {
     int64_t row_bytes = n * width_of(dtype);
 
-    rp__team_ranges(threads, count, 1, 2 * count * row_bytes, take_rows, &(rows_of){ table, ids, y, row_bytes });
+    rp__team_ranges(on->threads, count, 1, 2 * count * row_bytes, take_rows, &(rows_of){ table, ids, y, row_bytes });
 }
 
 typedef struct {
@@ -59,10 +59,10 @@ static void sum_blocks(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(embedding_backward)(rp_dtype dtype, const void *dy, const int32_t *order, const int32_t *first, void *dtable,
-                                     rp_dtype dtable_dtype, bool adds, int64_t vocab, int64_t n, int threads)
+                                     rp_dtype dtable_dtype, bool adds, int64_t vocab, int64_t n, const rp_on *on)
 {
     sums_of c     = { dtype, dtable_dtype, dy, order, first, dtable, adds, n, (n + BLOCK - 1) / BLOCK };
     int64_t bytes = first[vocab] * n * width_of(dtype) + (adds ? 0 : vocab * n * width_of(dtable_dtype));
 
-    rp__team_ranges(threads, vocab * c.blocks, 1, bytes, sum_blocks, &c);
+    rp__team_ranges(on->threads, vocab * c.blocks, 1, bytes, sum_blocks, &c);
 }

@@ -37,11 +37,11 @@ static void spread_tokens(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(spread_rows)(rp_dtype dtype, const void *from, const int32_t *place, const float *factor, void *to, rp_dtype to_dtype,
-                              bool adds, int64_t tokens, int64_t k, int64_t n, int threads)
+                              bool adds, int64_t tokens, int64_t k, int64_t n, const rp_on *on)
 {
     rows_of c = { .dtype = dtype, .to_dtype = to_dtype, .from = from, .place = place, .factor = factor, .to = to, .adds = adds, .k = k, .n = n };
 
-    rp__team_ranges(threads, tokens, 1, 2 * tokens * k * n * width_of(dtype), spread_tokens, &c);
+    rp__team_ranges(on->threads, tokens, 1, 2 * tokens * k * n * width_of(dtype), spread_tokens, &c);
 }
 
 static void gather_token(const rows_of *c, int64_t token)
@@ -63,11 +63,11 @@ static void gather_tokens(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(gather_rows)(rp_dtype dtype, const void *from, const int32_t *place, const float *factor, void *to, rp_dtype to_dtype,
-                              bool adds, int64_t tokens, int64_t k, int64_t n, int threads)
+                              bool adds, int64_t tokens, int64_t k, int64_t n, const rp_on *on)
 {
     rows_of c = { .dtype = dtype, .to_dtype = to_dtype, .from = from, .place = place, .factor = factor, .to = to, .adds = adds, .k = k, .n = n };
 
-    rp__team_ranges(threads, tokens, 1, 2 * tokens * k * n * width_of(dtype), gather_tokens, &c);
+    rp__team_ranges(on->threads, tokens, 1, 2 * tokens * k * n * width_of(dtype), gather_tokens, &c);
 }
 
 static float dot_row(const rows_of *c, int64_t a, int64_t b)
@@ -93,9 +93,9 @@ static void dot_tokens(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(dot_rows)(rp_dtype dtype, const void *a, const void *b, const int32_t *place, float *dots, bool adds, int64_t tokens,
-                           int64_t k, int64_t n, int threads)
+                           int64_t k, int64_t n, const rp_on *on)
 {
     rows_of c = { .dtype = dtype, .from = a, .other = b, .place = place, .to = dots, .adds = adds, .k = k, .n = n };
 
-    rp__team_ranges(threads, tokens, 1, 2 * tokens * k * n * width_of(dtype), dot_tokens, &c);
+    rp__team_ranges(on->threads, tokens, 1, 2 * tokens * k * n * width_of(dtype), dot_tokens, &c);
 }

@@ -37,7 +37,7 @@ static void put(const rp_gemm *g, int64_t j0, int64_t columns, float *sum, void 
     }
 }
 
-static int64_t dots_parts(const rp_gemm *g) { return gemm_least((g->n + DOT_COLUMNS - 1) / DOT_COLUMNS, 4 * g->threads); }
+static int64_t dots_parts(const rp_gemm *g) { return gemm_least((g->n + DOT_COLUMNS - 1) / DOT_COLUMNS, 4 * g->on.threads); }
 
 static void dots_part(void *arg, int64_t part, int thread)
 {
@@ -59,7 +59,7 @@ static void dots_part(void *arg, int64_t part, int thread)
 
 void RP_AT_LEVEL(gemm_scratch)(const rp_gemm *g, int64_t *bytes)
 {
-    *bytes = wants_dots(g) ? dots_scratch(g).all * (int64_t)sizeof(float) * g->threads : RP_AT_LEVEL(gemm_blocks_scratch)(g);
+    *bytes = wants_dots(g) ? dots_scratch(g).all * (int64_t)sizeof(float) * g->on.threads : RP_AT_LEVEL(gemm_blocks_scratch)(g);
 }
 
 void RP_AT_LEVEL(gemm_scratch_most)(const rp_gemm *g, int64_t *bytes)
@@ -68,7 +68,7 @@ void RP_AT_LEVEL(gemm_scratch_most)(const rp_gemm *g, int64_t *bytes)
     int64_t blocks = RP_AT_LEVEL(gemm_blocks_scratch_most)(g), dots;
 
     few.m  = gemm_least(g->m, DOT_ROWS);
-    dots   = wants_dots(&few) ? dots_scratch(&few).all * (int64_t)sizeof(float) * g->threads : 0;
+    dots   = wants_dots(&few) ? dots_scratch(&few).all * (int64_t)sizeof(float) * g->on.threads : 0;
     *bytes = blocks > dots ? blocks : dots;
 }
 
@@ -76,6 +76,6 @@ void RP_AT_LEVEL(gemm)(const rp_gemm *g, const void *a, const void *b, void *c, 
 {
     dots_call dots = { g, a, b, bias, c, scratch };
 
-    if (wants_dots(g)) rp__team_run(g->threads, dots_parts(g), dots_part, &dots);
+    if (wants_dots(g)) rp__team_run(g->on.threads, dots_parts(g), dots_part, &dots);
     else RP_AT_LEVEL(gemm_blocks)(g, a, b, c, bias, scratch);
 }

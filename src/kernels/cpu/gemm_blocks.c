@@ -58,9 +58,9 @@ static void cut_depth(const rp_gemm *g, cut *c)
 /* Whether every thread packs panels of all columns, for rows of its own: of all k, or, where sums wait in C, of a depth block at a time. */
 static bool packs_all_columns(const rp_gemm *g, const cut *c, int64_t all_panels)
 {
-    if (g->m < g->threads * c->e->rows) return false;
+    if (g->m < g->on.threads * c->e->rows) return false;
     if (all_panels <= ALL_BYTES) return !c->reads_a || g->n < g->m;
-    return !c->reads_a && g->c == RP_F32 && g->m >= g->threads * FEWEST_ROWS && all_panels / c->n_depth <= ALL_BYTES;
+    return !c->reads_a && g->c == RP_F32 && g->m >= g->on.threads * FEWEST_ROWS && all_panels / c->n_depth <= ALL_BYTES;
 }
 
 /* Columns: as many as their panels' room allows, in parts that share the panels evenly over the threads. */
@@ -68,15 +68,15 @@ static void cut_columns(const rp_gemm *g, cut *c)
 {
     int64_t panels = ceiling(g->n, c->e->columns), panel = most_of(c->k, c->depth) * c->e->columns * c->e->element;
     int64_t room   = WHOLE_BYTES / panel;
-    bool shares    = g->m * g->k * c->e->element <= SHARED_BYTES && panels >= 4 * PARTS_A_THREAD * g->threads;
+    bool shares    = g->m * g->k * c->e->element <= SHARED_BYTES && panels >= 4 * PARTS_A_THREAD * g->on.threads;
     bool all       = packs_all_columns(g, c, panels * panel);
     bool whole     = all ? panels * panel <= ALL_BYTES : room >= gemm_least(panels, FEWEST_PANELS);
 
     c->packs_own = all && !c->reads_a;
     c->at_once   = whole ? c->n_depth : 1;
     if (c->at_once < c->n_depth) room = most_of(PANELS_BYTES / (c->depth * c->e->columns * c->e->element), 1);
-    c->n_columns = most_of(ceiling(panels, most_of(room, 1)), (shares && c->reads_a ? PARTS_A_THREAD : 1) * g->threads);
-    c->n_columns = all ? 1 : gemm_least(panels, gemm_up(c->n_columns, g->threads));
+    c->n_columns = most_of(ceiling(panels, most_of(room, 1)), (shares && c->reads_a ? PARTS_A_THREAD : 1) * g->on.threads);
+    c->n_columns = all ? 1 : gemm_least(panels, gemm_up(c->n_columns, g->on.threads));
     c->block_columns = ceiling(panels, c->n_columns) * c->e->columns;
 }
 
@@ -86,7 +86,7 @@ static void cut_rows(const rp_gemm *g, cut *c)
     int64_t strips = ceiling(c->stretch, c->e->rows), parts = 1;
 
     if (c->at_once < c->n_depth && !c->packs_own) parts = ceiling(c->stretch * c->block_columns * (int64_t)sizeof(float), SUMS_BYTES);
-    c->n_rows     = gemm_least(strips, most_of(parts, ceiling(g->threads, c->n_columns)));
+    c->n_rows     = gemm_least(strips, most_of(parts, ceiling(g->on.threads, c->n_columns)));
     c->block_rows = ceiling(strips, c->n_rows) * c->e->rows;
     c->n_rows     = ceiling(c->stretch, c->block_rows);
 }
@@ -346,7 +346,7 @@ int64_t RP_AT_LEVEL(gemm_blocks_scratch)(const rp_gemm *g)
     cut c;
 
     cut_up(g, &c);
-    return c.packed_bytes + c.thread_bytes * g->threads;
+    return c.packed_bytes + c.thread_bytes * g->on.threads;
 }
 
 int64_t RP_AT_LEVEL(gemm_blocks_scratch_most)(const rp_gemm *g)
@@ -356,7 +356,7 @@ int64_t RP_AT_LEVEL(gemm_blocks_scratch_most)(const rp_gemm *g)
     int64_t strips       = rp__align_up(STRIPS_A_PACK * e->rows * padded_most(g->k, e) * e->element);
     int64_t thread       = rp__align_up(panels_most(g, e)) + rp__align_up(sums_most(g, e)) + tile + strips;
 
-    return rp__align_up(packed_most(g, e)) + thread * g->threads;
+    return rp__align_up(packed_most(g, e)) + thread * g->on.threads;
 }
 
 void RP_AT_LEVEL(gemm_blocks)(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
@@ -370,7 +370,7 @@ void RP_AT_LEVEL(gemm_blocks)(const rp_gemm *g, const void *a, const void *b, vo
         p.to     = gemm_least(p.from + p.how.stretch, g->m);
         p.n_rows = ceiling(p.to - p.from, p.how.block_rows);
         p.n_packs = ceiling(p.to - p.from, 4 * STRIPS_A_PACK * p.how.e->rows);
-        if (p.packed) rp__team_run(g->threads, p.n_packs, pack_strips, &p);
-        rp__team_run(g->threads, p.n_rows * p.how.n_columns, one_part, &p);
+        if (p.packed) rp__team_run(g->on.threads, p.n_packs, pack_strips, &p);
+        rp__team_run(g->on.threads, p.n_rows * p.how.n_columns, one_part, &p);
     }
 }

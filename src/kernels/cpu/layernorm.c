@@ -68,11 +68,11 @@ static void forward_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(layernorm_forward)(rp_dtype dtype, const void *x, const void *w, const void *b, void *y, float *mean, float *rstd,
-                                    int64_t rows, int64_t n, float eps, int threads)
+                                    int64_t rows, int64_t n, float eps, const rp_on *on)
 {
     norm c = { .dtype = dtype, .x = x, .w = w, .b = b, .y = y, .mean = mean, .rstd = rstd, .n = n, .eps = eps };
 
-    rp__team_ranges(threads, rows, 1, rows * n * 2 * width_of(dtype), forward_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, rows * n * 2 * width_of(dtype), forward_rows, &c);
 }
 
 /* ---- backward ---- */
@@ -145,15 +145,21 @@ static void add_sums(const void *arg, int64_t from, int64_t to)
     if (c->db) row_store_add(c->db_dtype, c->db, from, to - from, db + from, c->db_adds);
 }
 
+/* Each part's sums of dw and db. */
+void RP_AT_LEVEL(layernorm_backward_scratch)(int64_t n, int64_t *bytes, const rp_on *on)
+{
+    *bytes = 2 * PARTS_A_THREAD * rp__align_up(n * (int64_t)sizeof(float)) * on->threads;
+}
+
 void RP_AT_LEVEL(layernorm_backward)(rp_dtype dtype, const void *x, const void *w, const float *mean, const float *rstd, const void *dy,
                                      void *dx, rp_dtype dx_dtype, bool dx_adds, void *dw, rp_dtype dw_dtype, bool dw_adds, void *db,
-                                     rp_dtype db_dtype, bool db_adds, int64_t rows, int64_t n, void *scratch, int threads)
+                                     rp_dtype db_dtype, bool db_adds, int64_t rows, int64_t n, void *scratch, const rp_on *on)
 {
     norm c = { .dtype = dtype, .dx_dtype = dx_dtype, .dw_dtype = dw_dtype, .db_dtype = db_dtype, .x = x, .w = w, .dy = dy, .dx = dx,
                .dw = dw, .db = db, .mean = (float *)mean, .rstd = (float *)rstd, .rows = rows, .n = n, .dx_adds = dx_adds,
-               .dw_adds = dw_adds, .db_adds = db_adds, .sums = scratch, .parts = PARTS_A_THREAD * (int64_t)threads,
+               .dw_adds = dw_adds, .db_adds = db_adds, .sums = scratch, .parts = PARTS_A_THREAD * on->threads,
                .stride = (n + 15) / 16 * 16 };
 
-    rp__team_run(rows * n * 3 * width_of(dtype) < RP_TEAM_BYTES ? 1 : threads, c.parts, backward_part, &c);
-    if (dw || db) rp__team_ranges(threads, n, 64, c.parts * n * 8, add_sums, &c);
+    rp__team_run(rows * n * 3 * width_of(dtype) < RP_TEAM_BYTES ? 1 : on->threads, c.parts, backward_part, &c);
+    if (dw || db) rp__team_ranges(on->threads, n, 64, c.parts * n * 8, add_sums, &c);
 }

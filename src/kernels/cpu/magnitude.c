@@ -73,8 +73,15 @@ static void norm_range(const void *arg, int64_t from, int64_t to)
     else row_norms(RP_F32, c, from, to);
 }
 
+/* The half of the adapter that lies along w's rows. */
+void RP_AT_LEVEL(weight_norm_scratch)(bool in_out, int64_t out, int64_t in, int64_t rank, int64_t *bytes, const rp_on *on)
+{
+    (void)on;
+    *bytes = rank * (in_out ? out : in) * (int64_t)sizeof(float);
+}
+
 void RP_AT_LEVEL(weight_norm)(rp_dtype dtype, const void *w, const void *a, const void *b, float factor, bool in_out, void *norm, int64_t out,
-                              int64_t in, int64_t rank, float *scratch, int threads)
+                              int64_t in, int64_t rank, float *scratch, const rp_on *on)
 {
     int64_t columns = in_out ? out : in, rows = in_out ? in : out;
     norms c         = { dtype, w, in_out ? a : b, scratch, in_out, norm, rows, columns, rank };
@@ -82,7 +89,7 @@ void RP_AT_LEVEL(weight_norm)(rp_dtype dtype, const void *w, const void *a, cons
     for (int64_t k = 0; k < rank; k++)
         for (int64_t j = 0; j < columns; j++)
             scratch[k * columns + j] = factor * (in_out ? f32_at(dtype, b, j * rank + k) : f32_at(dtype, a, k * columns + j));
-    rp__team_ranges(threads, out, in_out ? 64 : 1, rows * columns * (rank + width_of(dtype)), norm_range, &c);
+    rp__team_ranges(on->threads, out, in_out ? 64 : 1, rows * columns * (rank + width_of(dtype)), norm_range, &c);
 }
 
 /* ---- x * m / n + b ---- */
@@ -123,11 +130,11 @@ static void forward_columns(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(magnitude_forward)(rp_dtype dtype, const void *x, const void *m, const void *n, const void *b, void *y, int64_t rows, int64_t k,
-                                    int threads)
+                                    const rp_on *on)
 {
     turned c = { .dtype = dtype, .x = x, .m = m, .n = n, .b = b, .y = y, .rows = rows, .k = k };
 
-    rp__team_ranges(threads, k, 64, 2 * rows * k * width_of(dtype), forward_columns, &c);
+    rp__team_ranges(on->threads, k, 64, 2 * rows * k * width_of(dtype), forward_columns, &c);
 }
 
 static void backward_columns(const void *arg, int64_t from, int64_t to)
@@ -154,10 +161,10 @@ static void backward_columns(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(magnitude_backward)(rp_dtype dtype, const void *x, const void *m, const void *n, const void *dy, void *dx, rp_dtype dx_dtype,
-                                     bool dx_adds, void *dm, rp_dtype dm_dtype, bool dm_adds, int64_t rows, int64_t k, int threads)
+                                     bool dx_adds, void *dm, rp_dtype dm_dtype, bool dm_adds, int64_t rows, int64_t k, const rp_on *on)
 {
     turned c = { .dtype = dtype, .dx_dtype = dx_dtype, .dm_dtype = dm_dtype, .x = x, .m = m, .n = n, .dy = dy, .dx = dx, .dm = dm,
                  .dx_adds = dx_adds, .dm_adds = dm_adds, .rows = rows, .k = k };
 
-    rp__team_ranges(threads, k, 64, 3 * rows * k * width_of(dtype), backward_columns, &c);
+    rp__team_ranges(on->threads, k, 64, 3 * rows * k * width_of(dtype), backward_columns, &c);
 }

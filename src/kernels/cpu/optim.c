@@ -195,7 +195,7 @@ static void run(const rp_optim_call *c, tile_work *work)
     int64_t spans = length ? (tiles + length - 1) / length : 0;
     double span_sum[RP_OPTIM_SPANS], sum = 0;
 
-    rp__team_ranges(c->threads, spans, 1, c->n * (c->param ? 14 : 2), run_spans, &(spans_of){ c, work, tiles, length, span_sum });
+    rp__team_ranges(c->on.threads, spans, 1, c->n * (c->param ? 14 : 2), run_spans, &(spans_of){ c, work, tiles, length, span_sum });
     if (!c->sum_squares) return;
     for (int64_t s = 0; s < spans; s++) sum += span_sum[s];
     *c->sum_squares = sum;
@@ -205,8 +205,8 @@ void RP_AT_LEVEL(adamw)(const rp_optim_call *c) { run(c, adamw_tile); }
 
 void RP_AT_LEVEL(sgd)(const rp_optim_call *c) { run(c, sgd_tile); }
 
-void RP_AT_LEVEL(sum_squares)(rp_dtype dtype, const void *from, int64_t first, int64_t n, double *sum, int threads)
+void RP_AT_LEVEL(sum_squares)(rp_dtype dtype, const void *from, int64_t first, int64_t n, double *sum, const rp_on *on)
 {
-    run(&(rp_optim_call){ .threads = threads, .grad_dtype = dtype, .grad = from, .first = first, .n = n, .sum_squares = sum },
+    run(&(rp_optim_call){ .on = *on, .grad_dtype = dtype, .grad = from, .first = first, .n = n, .sum_squares = sum },
         squares_tile);
 }

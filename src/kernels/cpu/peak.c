@@ -52,12 +52,12 @@ static void multiply_add(void *arg, int64_t part, int thread)
     put(p, part, all[0]);
 }
 
-void RP_AT_LEVEL(peak_fp32)(int64_t n, float *sink, int64_t *flops, int threads)
+void RP_AT_LEVEL(peak_fp32)(int64_t n, float *sink, int64_t *flops, const rp_on *on)
 {
     peak_arg p = { .n = n, .sink = sink };
 
-    rp__team_run(threads, threads, multiply_add, &p);
-    *flops = 2 * (int64_t)CHAINS * LANES * n * threads;
+    rp__team_run(on->threads, on->threads, multiply_add, &p);
+    *flops = 2 * (int64_t)CHAINS * LANES * n * on->threads;
 }
 
 #if defined(__AMX_BF16__)
@@ -117,12 +117,12 @@ enum { BF16_FLOPS = 0 };
 static void multiply_pairs(void *arg, int64_t part, int thread) { (void)arg, (void)part, (void)thread; }
 #endif
 
-void RP_AT_LEVEL(peak_bf16)(int64_t n, float *sink, int64_t *flops, int threads)
+void RP_AT_LEVEL(peak_bf16)(int64_t n, float *sink, int64_t *flops, const rp_on *on)
 {
     peak_arg p = { .n = n, .sink = sink };
 
-    *flops = (int64_t)BF16_FLOPS * n * threads;
-    if (*flops) rp__team_run(threads, threads, multiply_pairs, &p);
+    *flops = (int64_t)BF16_FLOPS * n * on->threads;
+    if (*flops) rp__team_run(on->threads, on->threads, multiply_pairs, &p);
 }
 
 static void three_streams(void *arg, int64_t part, int thread)
@@ -135,9 +135,9 @@ static void three_streams(void *arg, int64_t part, int thread)
     for (int64_t e = i; e < end; e++) p->to[e] = p->a[e] + p->factor * p->b[e];
 }
 
-void RP_AT_LEVEL(triad)(float *to, const float *a, const float *b, float factor, int64_t n, int threads)
+void RP_AT_LEVEL(triad)(float *to, const float *a, const float *b, float factor, int64_t n, const rp_on *on)
 {
-    peak_arg p = { .n = n, .parts = threads, .to = to, .a = a, .b = b, .factor = factor };
+    peak_arg p = { .n = n, .parts = on->threads, .to = to, .a = a, .b = b, .factor = factor };
 
-    rp__team_run(threads, threads, three_streams, &p);
+    rp__team_run(on->threads, on->threads, three_streams, &p);
 }

@@ -35,9 +35,9 @@ INLINE void flat_range(const flat *given, int64_t from, int64_t to, flat_formula
     if (from < to) flat_vector(&f, from, to - from, formula);
 }
 
-static void flat_run(int threads, int64_t n, rp_team_range *work, const flat *f)
+static void flat_run(const rp_on *on, int64_t n, rp_team_range *work, const flat *f)
 {
-    rp__team_ranges(threads, n, STEP, n * ((f->b ? 2 : 1) * width_of(f->dtype) + width_of(f->to_dtype)), work, f);
+    rp__team_ranges(on->threads, n, STEP, n * ((f->b ? 2 : 1) * width_of(f->dtype) + width_of(f->to_dtype)), work, f);
 }
 
 /* ---- one operand, and its gradient: dy times the slope ---- */
@@ -107,14 +107,14 @@ INLINE wide relu_slope(wide y) { return wide_select(y > 0.0f, wide_of(1), wide_o
     INLINE wide name##_gradient(wide x, wide dy, float factor) { return (void)factor, dy * name##_slope(x); } \
     static void name##_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_of); } \
     static void name##_gradient_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_gradient); } \
-    void RP_AT_LEVEL(name##_forward)(rp_dtype dtype, const void *x, void *y, int64_t n, int threads) \
+    void RP_AT_LEVEL(name##_forward)(rp_dtype dtype, const void *x, void *y, int64_t n, const rp_on *on) \
     { \
-        flat_run(threads, n, name##_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y }); \
+        flat_run(on, n, name##_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y }); \
     } \
     void RP_AT_LEVEL(name##_backward)(rp_dtype dtype, const void *x, const void *dy, void *dx, rp_dtype dx_dtype, bool adds, int64_t n, \
-                                      int threads) \
+                                      const rp_on *on) \
     { \
-        flat_run(threads, n, name##_gradient_range, \
+        flat_run(on, n, name##_gradient_range, \
                  &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .a = x, .b = dy, .to = dx, .adds = adds }); \
     }
 
@@ -147,37 +147,37 @@ static void softcap_range(const void *f, int64_t from, int64_t to) { flat_range(
 static void softcap_gradient_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, softcap_gradient); }
 static void swiglu_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, swiglu); }
 
-void RP_AT_LEVEL(add)(rp_dtype dtype, const void *a, const void *b, void *to, int64_t n, int threads)
+void RP_AT_LEVEL(add)(rp_dtype dtype, const void *a, const void *b, void *to, int64_t n, const rp_on *on)
 {
-    flat_run(threads, n, add_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = a, .b = b, .to = to });
+    flat_run(on, n, add_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = a, .b = b, .to = to });
 }
 
-void RP_AT_LEVEL(mul)(rp_dtype dtype, const void *a, const void *b, void *to, rp_dtype to_dtype, bool adds, int64_t n, int threads)
+void RP_AT_LEVEL(mul)(rp_dtype dtype, const void *a, const void *b, void *to, rp_dtype to_dtype, bool adds, int64_t n, const rp_on *on)
 {
-    flat_run(threads, n, mul_range, &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = a, .b = b, .to = to, .adds = adds });
+    flat_run(on, n, mul_range, &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = a, .b = b, .to = to, .adds = adds });
 }
 
-void RP_AT_LEVEL(scale)(rp_dtype dtype, const void *x, float factor, void *to, rp_dtype to_dtype, bool adds, int64_t n, int threads)
+void RP_AT_LEVEL(scale)(rp_dtype dtype, const void *x, float factor, void *to, rp_dtype to_dtype, bool adds, int64_t n, const rp_on *on)
 {
-    flat_run(threads, n, scale_range,
+    flat_run(on, n, scale_range,
              &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = x, .to = to, .factor = factor, .adds = adds });
 }
 
-void RP_AT_LEVEL(softcap_forward)(rp_dtype dtype, const void *x, float cap, void *y, int64_t n, int threads)
+void RP_AT_LEVEL(softcap_forward)(rp_dtype dtype, const void *x, float cap, void *y, int64_t n, const rp_on *on)
 {
-    flat_run(threads, n, softcap_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y, .factor = cap });
+    flat_run(on, n, softcap_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y, .factor = cap });
 }
 
 void RP_AT_LEVEL(softcap_backward)(rp_dtype dtype, const void *x, float cap, const void *dy, void *dx, rp_dtype dx_dtype, bool adds,
-                                   int64_t n, int threads)
+                                   int64_t n, const rp_on *on)
 {
-    flat_run(threads, n, softcap_gradient_range,
+    flat_run(on, n, softcap_gradient_range,
              &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .a = x, .b = dy, .to = dx, .factor = cap, .adds = adds });
 }
 
-void RP_AT_LEVEL(swiglu_forward)(rp_dtype dtype, const void *gate, const void *up, void *y, int64_t n, int threads)
+void RP_AT_LEVEL(swiglu_forward)(rp_dtype dtype, const void *gate, const void *up, void *y, int64_t n, const rp_on *on)
 {
-    flat_run(threads, n, swiglu_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = gate, .b = up, .to = y });
+    flat_run(on, n, swiglu_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = gate, .b = up, .to = y });
 }
 
 /* ---- both gradients of SwiGLU: dgate = dy up silu'(gate), dup = dy silu(gate) ---- */
@@ -214,9 +214,9 @@ static void swiglu_backward_range(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(swiglu_backward)(rp_dtype dtype, const void *gate, const void *up, const void *dy, void *dgate, rp_dtype dgate_dtype,
-                                  bool dgate_adds, void *dup, rp_dtype dup_dtype, bool dup_adds, int64_t n, int threads)
+                                  bool dgate_adds, void *dup, rp_dtype dup_dtype, bool dup_adds, int64_t n, const rp_on *on)
 {
     swiglu_gradients c = { dtype, dgate_dtype, dup_dtype, gate, up, dy, dgate, dup, dgate_adds, dup_adds };
 
-    rp__team_ranges(threads, n, STEP, n * 5 * width_of(dtype), swiglu_backward_range, &c);
+    rp__team_ranges(on->threads, n, STEP, n * 5 * width_of(dtype), swiglu_backward_range, &c);
 }

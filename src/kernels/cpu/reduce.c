@@ -24,9 +24,9 @@ static block block_at(const reduction *c, int64_t b)
     return (block){ b / blocks_of(c), at, block_width(at, c->inner) };
 }
 
-static void run_blocks(int threads, const reduction *c, rp_team_range *work)
+static void run_blocks(const rp_on *on, const reduction *c, rp_team_range *work)
 {
-    rp__team_ranges(threads, c->outer * blocks_of(c), 1, c->outer * c->n * c->inner * width_of(c->dtype), work, c);
+    rp__team_ranges(on->threads, c->outer * blocks_of(c), 1, c->outer * c->n * c->inner * width_of(c->dtype), work, c);
 }
 
 static float sum_row(rp_dtype dtype, const void *x, int64_t at, int64_t n)
@@ -70,11 +70,11 @@ static void sum_forward_blocks(const void *arg, int64_t from, int64_t to)
     }
 }
 
-void RP_AT_LEVEL(sum_forward)(rp_dtype dtype, const void *x, float factor, void *y, int64_t outer, int64_t n, int64_t inner, int threads)
+void RP_AT_LEVEL(sum_forward)(rp_dtype dtype, const void *x, float factor, void *y, int64_t outer, int64_t n, int64_t inner, const rp_on *on)
 {
     reduction c = { .dtype = dtype, .from = x, .to = y, .factor = factor, .outer = outer, .n = n, .inner = inner };
 
-    run_blocks(threads, &c, sum_forward_blocks);
+    run_blocks(on, &c, sum_forward_blocks);
 }
 
 static void spread_row(rp_dtype dtype, float value, void *dx, int64_t at, bool adds, int64_t n)
@@ -102,12 +102,12 @@ static void sum_backward_blocks(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(sum_backward)(rp_dtype dtype, const void *dy, float factor, void *dx, rp_dtype dx_dtype, bool adds, int64_t outer,
-                               int64_t n, int64_t inner, int threads)
+                               int64_t n, int64_t inner, const rp_on *on)
 {
     reduction c = { .dtype = dtype, .to_dtype = dx_dtype, .from = dy, .to = dx, .factor = factor, .adds = adds, .outer = outer, .n = n,
                     .inner = inner };
 
-    run_blocks(threads, &c, sum_backward_blocks);
+    run_blocks(on, &c, sum_backward_blocks);
 }
 
 static inline bool beats(float value, float best) { return value > best || (value != value && best == best); }
@@ -139,11 +139,11 @@ static void max_forward_blocks(const void *arg, int64_t from, int64_t to)
     }
 }
 
-void RP_AT_LEVEL(max_forward)(rp_dtype dtype, const void *x, void *y, int32_t *argmax, int64_t outer, int64_t n, int64_t inner, int threads)
+void RP_AT_LEVEL(max_forward)(rp_dtype dtype, const void *x, void *y, int32_t *argmax, int64_t outer, int64_t n, int64_t inner, const rp_on *on)
 {
     reduction c = { .dtype = dtype, .from = x, .to = y, .argmax = argmax, .outer = outer, .n = n, .inner = inner };
 
-    run_blocks(threads, &c, max_forward_blocks);
+    run_blocks(on, &c, max_forward_blocks);
 }
 
 static void max_backward_rows(const void *arg, int64_t from, int64_t to)
@@ -161,10 +161,10 @@ static void max_backward_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(max_backward)(rp_dtype dtype, const void *dy, const int32_t *argmax, void *dx, rp_dtype dx_dtype, bool adds, int64_t outer,
-                               int64_t n, int64_t inner, int threads)
+                               int64_t n, int64_t inner, const rp_on *on)
 {
     reduction c = { .dtype = dtype, .to_dtype = dx_dtype, .from = dy, .to = dx, .argmax = (int32_t *)argmax, .adds = adds, .outer = outer,
                     .n = n, .inner = inner };
 
-    rp__team_ranges(threads, outer, 1, outer * n * inner * width_of(dx_dtype), max_backward_rows, &c);
+    rp__team_ranges(on->threads, outer, 1, outer * n * inner * width_of(dx_dtype), max_backward_rows, &c);
 }

@@ -50,11 +50,11 @@ static void forward_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(rmsnorm_forward)(rp_dtype dtype, const void *x, const void *w, float plus, void *y, float *rstd, int64_t rows, int64_t n,
-                                  float eps, int threads)
+                                  float eps, const rp_on *on)
 {
     norm c = { .dtype = dtype, .x = x, .w = w, .to = y, .rstd = rstd, .n = n, .eps = eps, .plus = plus };
 
-    rp__team_ranges(threads, rows, 1, rows * n * 2 * width_of(dtype), forward_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, rows * n * 2 * width_of(dtype), forward_rows, &c);
 }
 
 /* ---- backward ---- */
@@ -114,14 +114,20 @@ static void add_sums(const void *arg, int64_t from, int64_t to)
     row_store_add(c->dw_dtype, c->dw, from, to - from, c->sums + from, c->dw_adds);
 }
 
+/* Each part's sums of dw. */
+void RP_AT_LEVEL(rmsnorm_backward_scratch)(int64_t n, int64_t *bytes, const rp_on *on)
+{
+    *bytes = SUMS_A_THREAD * rp__align_up(n * (int64_t)sizeof(float)) * on->threads;
+}
+
 void RP_AT_LEVEL(rmsnorm_backward)(rp_dtype dtype, const void *x, const void *w, float plus, const float *rstd, const void *dy,
                                    void *dx, bool dx_adds, void *dw, rp_dtype dw_dtype, bool dw_adds, int64_t rows, int64_t n, void *scratch,
-                                   int threads)
+                                   const rp_on *on)
 {
     norm c = { .dtype = dtype, .dw_dtype = dw_dtype, .x = x, .w = w, .dy = dy, .to = dx, .rstd = (float *)rstd, .rows = rows, .n = n,
-               .plus = plus, .dx_adds = dx_adds, .dw_adds = dw_adds, .dw = dw, .sums = scratch, .parts = SUMS_A_THREAD * (int64_t)threads,
+               .plus = plus, .dx_adds = dx_adds, .dw_adds = dw_adds, .dw = dw, .sums = scratch, .parts = SUMS_A_THREAD * on->threads,
                .stride = (n + 15) / 16 * 16 };
 
-    rp__team_run(rows * n * 3 * width_of(dtype) < RP_TEAM_BYTES ? 1 : threads, c.parts, backward_part, &c);
-    if (dw) rp__team_ranges(threads, n, 64, c.parts * n * 4, add_sums, &c);
+    rp__team_run(rows * n * 3 * width_of(dtype) < RP_TEAM_BYTES ? 1 : on->threads, c.parts, backward_part, &c);
+    if (dw) rp__team_ranges(on->threads, n, 64, c.parts * n * 4, add_sums, &c);
 }

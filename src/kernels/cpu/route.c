@@ -71,11 +71,11 @@ static void forward_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(route_forward)(rp_dtype dtype, const void *logits, float *weights, int32_t *choices, int64_t rows, int64_t n, int64_t k,
-                                bool renormalise, int threads)
+                                bool renormalise, const rp_on *on)
 {
     routes_of c = { .dtype = dtype, .x = logits, .to_weights = weights, .to_choices = choices, .n = n, .k = k, .renormalise = renormalise };
 
-    rp__team_ranges(threads, rows, 1, rows * n * k * width_of(dtype), forward_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, rows * n * k * width_of(dtype), forward_rows, &c);
 }
 
 static float weight_of(const routes_of *c, int64_t row, int64_t i, float max, float all)
@@ -111,11 +111,11 @@ static void backward_rows(const void *arg, int64_t from, int64_t to)
 
 void RP_AT_LEVEL(route_backward)(rp_dtype dtype, const void *logits, const float *weights, const int32_t *choices, const float *dweights,
                                  void *dlogits, rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n, int64_t k, bool renormalise,
-                                 int threads)
+                                 const rp_on *on)
 {
     routes_of c = { .dtype = dtype, .dx_dtype = dlogits_dtype, .x = logits, .weights = weights,
                     .choices = choices, .dw = dweights, .dx = dlogits, .n = n, .k = k, .renormalise = renormalise,
                     .adds = adds };
 
-    rp__team_ranges(threads, rows, 1, rows * n * k * width_of(dtype), backward_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, rows * n * k * width_of(dtype), backward_rows, &c);
 }

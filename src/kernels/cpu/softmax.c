@@ -26,9 +26,9 @@ static void forward_rows(const void *arg, int64_t from, int64_t to)
     for (int64_t r = from; r < to; r++) forward_row(c, r * c->n);
 }
 
-void RP_AT_LEVEL(softmax_forward)(rp_dtype dtype, const void *x, void *y, int64_t rows, int64_t n, int threads)
+void RP_AT_LEVEL(softmax_forward)(rp_dtype dtype, const void *x, void *y, int64_t rows, int64_t n, const rp_on *on)
 {
-    rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), forward_rows, &(rows_of){ .dtype = dtype, .x = x, .to = y, .n = n });
+    rp__team_ranges(on->threads, rows, 1, 2 * rows * n * width_of(dtype), forward_rows, &(rows_of){ .dtype = dtype, .x = x, .to = y, .n = n });
 }
 
 static float dot_row(const rows_of *c, int64_t row)
@@ -63,9 +63,9 @@ static void backward_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(softmax_backward)(rp_dtype dtype, const void *y, const void *dy, void *dx, rp_dtype dx_dtype, bool adds, int64_t rows,
-                                   int64_t n, int threads)
+                                   int64_t n, const rp_on *on)
 {
     rows_of c = { .dtype = dtype, .dx_dtype = dx_dtype, .y = y, .dy = dy, .to = dx, .n = n, .adds = adds };
 
-    rp__team_ranges(threads, rows, 1, 3 * rows * n * width_of(dtype), backward_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, 3 * rows * n * width_of(dtype), backward_rows, &c);
 }

@@ -38,11 +38,11 @@ static void sum_blocks(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(softmax_sums)(rp_dtype dtype, const void *logits, const int32_t *starts, float *sums, int64_t rows, int64_t n, int64_t each,
-                               int threads)
+                               const rp_on *on)
 {
     rows_of c = { .dtype = dtype, .x = logits, .starts = starts, .sums = sums, .rows = rows, .n = n, .each = each };
 
-    rp__team_ranges(threads, (rows + each - 1) / each, 1, rows * n * width_of(dtype), sum_blocks, &c);
+    rp__team_ranges(on->threads, (rows + each - 1) / each, 1, rows * n * width_of(dtype), sum_blocks, &c);
 }
 
 static void slope_of_row(const rows_of *c, int64_t row)
@@ -80,10 +80,10 @@ static void slope_of_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(softmax_sums_backward)(rp_dtype dtype, const void *logits, const int32_t *starts, const float *dsum, void *dlogits,
-                                        rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n, int threads)
+                                        rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n, const rp_on *on)
 {
     rows_of c = { .dtype = dtype, .dx_dtype = dlogits_dtype, .x = logits, .starts = starts, .dsum = dsum, .dx = dlogits, .rows = rows, .n = n,
                   .adds = adds };
 
-    rp__team_ranges(threads, rows, 1, 2 * rows * n * width_of(dtype), slope_of_rows, &c);
+    rp__team_ranges(on->threads, rows, 1, 2 * rows * n * width_of(dtype), slope_of_rows, &c);
 }
