@@ -50,17 +50,18 @@ static tape_call *walk_next(walk *w, int *at)
 /* As the first pass read it. What may be changed by somebody else is not counted on. */
 static bool reads_the_same(const rp_tape *tape, const tape_call *c, int i)
 {
-    const tape_value *v = &tape->value[c->in[i].value];
+    const tape_value *v    = &tape->value[c->in[i].value];
+    const rp_fate_value *f = rp__fate(tape, c->in[i].value);
 
-    if (v->producer == NONE && !v->held) return false;
+    if (f->call == NONE && !f->here) return false;
     if (c->meta.train && (c->meta.op->writes_in >> i & 1)) return true;
-    if (v->allow_mutation || (v->held && v->held->storage->version != v->version)) return false;
-    return rp__value_stays(v) || tape->call[v->producer]->may;
+    if (v->allow_mutation || (f->here && v->held->storage->version != v->version)) return false;
+    return rp__fate_stays(f) || tape->call[f->call]->may;
 }
 
 void rp__again_check(rp_tape *tape)
 {
-    for (int at = 0; at < tape->n_call; at++) {
+    for (int at = 0; at < tape->fates.n_call; at++) {
         tape_call *c = tape->call[at];
         c->may       = rp__op_replays(c->meta.op) && !c->changed;
         for (int i = 0; i < c->meta.n_in && c->may; i++) c->may = reads_the_same(tape, c, i);
@@ -89,8 +90,8 @@ double rp__again_cost(rp_tape *tape, int at)
     for (const tape_call *c; (c = walk_next(&w, &at));) {
         cost += cost_of(c);
         for (int i = 0; i < c->meta.n_in; i++) {
-            const tape_value *v = &tape->value[c->in[i].value];
-            if (v->producer != NONE && rp__value_gone(v)) walk_to(&w, v->producer);
+            const rp_fate_value *v = rp__fate(tape, c->in[i].value);
+            if (v->call != NONE && rp__fate_gone(v)) walk_to(&w, v->call);
         }
     }
     return cost;
@@ -102,23 +103,23 @@ static bool to_be_passed(const rp_tape *tape, int at) { return tape->passed != N
 
 void rp__again_claim(rp_tape *tape, int at)
 {
-    if (tape->call[at]->again) return;
+    if (tape->fates.call[at].alone) return;
     walk w = walk_from(tape, at);
     for (tape_call *c; (c = walk_next(&w, &at));) {
-        c->again = true;
+        tape->fates.call[at].alone = true;
         for (int i = 0; i < c->meta.n_in; i++) {
-            tape_value *v = &tape->value[c->in[i].value];
+            rp_fate_value *v = rp__fate(tape, c->in[i].value);
             v->uses++;
             v->left += to_be_passed(tape, at);
-            v->promised = v->promised || rp__value_stays(v);
-            if (!rp__value_stays(v) && !tape->call[v->producer]->again) walk_to(&w, v->producer);
+            v->promised = v->promised || rp__fate_stays(v);
+            if (!rp__fate_stays(v) && !tape->fates.call[v->call].alone) walk_to(&w, v->call);
         }
     }
 }
 
 void rp__again_passed(rp_tape *tape, const tape_call *c)
 {
-    for (int i = 0; i < c->meta.n_in && c->again; i++) rp__value_used(tape, &tape->value[c->in[i].value]);
+    for (int i = 0; i < c->meta.n_in && tape->fates.call[c->at].alone; i++) rp__fates_used(&tape->fates, c->in[i].value);
 }
 
 /* ---- the run ---- */
@@ -130,35 +131,40 @@ static int choose_run(rp_tape *tape, int last)
     int first = last;
 
     for (tape_call *c; (c = walk_next(&w, &first));) {
-        RP_BUG_IF(!c->again);
+        RP_BUG_IF(!tape->fates.call[first].alone);
         c->runs = true;
         for (int i = 0; i < c->meta.n_in; i++) {
-            tape_value *v = &tape->value[c->in[i].value];
-            v->pending++;
+            rp_fate_value *f = rp__fate(tape, c->in[i].value);
+            tape_value *v    = &tape->value[c->in[i].value];
+            f->pending++;
             v->reads++;
             v->unread++;
-            if (rp__value_gone(v)) walk_to(&w, v->producer);
+            if (rp__fate_gone(f)) walk_to(&w, f->call);
         }
     }
     return first;
 }
 
-static void take_result(rp_tape *tape, tape_value *v, rp_tensor *t)
+static void take_result(rp_tape *tape, int value, rp_tensor *t)
 {
-    if (!rp__value_gone(v) || v->left == 0) return;
-    rp__value_hold(v, t);
-    v->version    = t->storage->version;
-    v->made_again = true;
-    rp__value_touch(tape, v);
+    rp_fate_value *f = rp__fate(tape, value);
+
+    if (!rp__fate_gone(f) || f->left == 0) return;
+    rp__value_take(tape, value, t, RP_FATES_HOLD);
+    rp__fates_hold(&tape->fates, value);
+    f->made_again = true;
 }
 
 /* What the run made goes at the last read of the run where all that is to come are claims of calls that have run in it. */
-static void read_done(const rp_tape *tape, tape_value *v)
+static void read_done(rp_tape *tape, int value)
 {
-    v->pending--;
+    rp_fate_value *f = rp__fate(tape, value);
+    tape_value *v    = &tape->value[value];
+
+    f->pending--;
     if (--v->unread > 0) return;
-    bool ours = v->producer != NONE && tape->call[v->producer]->runs && v->made_again;
-    if (ours && v->left == v->reads) rp__value_drop(v);
+    bool ours = f->call != NONE && tape->call[f->call]->runs && f->made_again;
+    if (ours && f->left == v->reads) rp__fates_drop(&tape->fates, value);
     v->reads = 0;
 }
 
@@ -166,12 +172,13 @@ static rp_status run_call(rp_tape *tape, int at)
 {
     rp_tensor *made[MOST_MADE];
     const tape_call *c = tape->call[at];
-    int value[MOST_MADE], n = rp__call_makes(c, value);
+    const int *value   = rp__call_makes(tape, c);
+    int n              = c->meta.n_out + c->meta.n_slot;
 
-    for (int i = 0; i < c->meta.n_in; i++) RP_TRY(rp__value_make(tape, &tape->value[c->in[i].value]));      /* those that are away */
+    for (int i = 0; i < c->meta.n_in; i++) RP_TRY(rp__fates_make(&tape->fates, c->in[i].value));      /* those that are offloaded */
     RP_TRY(rp__call_replay(tape, at, made));
-    for (int i = 0; i < n; i++) take_result(tape, &tape->value[value[i]], made[i]);
-    for (int i = 0; i < c->meta.n_in; i++) read_done(tape, &tape->value[c->in[i].value]);
+    for (int i = 0; i < n; i++) take_result(tape, value[i], made[i]);
+    for (int i = 0; i < c->meta.n_in; i++) read_done(tape, c->in[i].value);
     for (int i = 0; i < n; i++) rp_tensor_unref(made[i]);
     return RP_OK;
 }
@@ -183,7 +190,7 @@ static void end_run(rp_tape *tape, int first, int last)
         tape_call *c = tape->call[at];
         for (int i = 0; i < c->meta.n_in && c->runs; i++) {
             tape_value *v = &tape->value[c->in[i].value];
-            v->pending -= v->unread;
+            rp__fate(tape, c->in[i].value)->pending -= v->unread;
             v->reads = v->unread = 0;
         }
         c->runs = false;
@@ -192,7 +199,7 @@ static void end_run(rp_tape *tape, int first, int last)
 
 rp_status rp__again_make(rp_tape *tape, int value)
 {
-    int last = tape->value[value].producer, first = choose_run(tape, last), outer = tape->alone;
+    int last = rp__fate(tape, value)->call, first = choose_run(tape, last), outer = tape->alone;
     rp_status status = RP_OK;
 
     for (int at = first; at <= last && status == RP_OK; at++) {
@@ -202,4 +209,10 @@ rp_status rp__again_make(rp_tape *tape, int value)
     tape->alone = outer;
     end_run(tape, first, last);
     return status;
+}
+
+bool rp__again_runs(const rp_tape *tape, int at)
+{
+    if (tape->alone != NONE) return tape->call[at]->runs;
+    return tape->fates.replaying != NONE && rp__fates_runs_in(&tape->fates, tape->fates.replaying, at);
 }

@@ -9,81 +9,44 @@
 /* ---- what is needed ---- */
 
 /* Making the one ready must not have the other dropped. */
-static void pin_needs(rp_tape *tape, const tape_call *c, int pins)
+static void pin_needs(rp_tape *tape, int at, int pins)
 {
-    int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
+    const rp_fate_call *c = &tape->fates.call[at];
 
-    for (int i = 0; i < n; i++) tape->value[needs[i]].pins += pins;
+    for (int i = 0; i < c->n_needs; i++) tape->value[rp__fate_needs(&tape->fates, c)[i]].pins += pins;
 }
 
-static rp_status make_needs(rp_tape *tape, const tape_call *c)
+static rp_status make_needs(rp_tape *tape, int at)
 {
-    int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
+    const rp_fate_call *c = &tape->fates.call[at];
 
-    for (int i = 0; i < n; i++) RP_TRY(rp__value_make(tape, &tape->value[needs[i]]));
-    for (int i = 0; i < n; i++) rp__value_touch(tape, &tape->value[needs[i]]);
-    return RP_OK;
-}
-
-static bool is_away(const rp_tape *tape, int value)
-{
-    const tape_value *v = &tape->value[value];
-
-    return v->away != NONE && !v->held && v->left > 0;
-}
-
-/* The first value that is away among what the call reads, or its regions as they are entered; NONE. */
-static int away_for(const rp_tape *tape, int at)
-{
-    const tape_call *c = tape->call[at];
-    int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
-
-    for (int i = 0; i < n; i++)
-        if (is_away(tape, needs[i])) return needs[i];
-    for (int r = c->region; r != NONE; r = tape->region[r].parent)
-        for (int i = 0; i < tape->region[r].n_bounds && tape->region[r].end == at + 1; i++)
-            if (is_away(tape, tape->region[r].bounds[i])) return tape->region[r].bounds[i];
-    return NONE;
-}
-
-/* One value is on its way while the calls before its reader run: what that one is depends on the record alone, never on time. */
-static rp_status fetch_ahead(rp_tape *tape, int at)
-{
-    if (!tape->ctx->away) return RP_OK;
-    if (tape->coming != NONE && tape->value[tape->coming].fetching) return RP_OK;
-    if (tape->ahead > at) tape->ahead = at;
-    for (; tape->ahead > 0; tape->ahead--) {
-        int value = away_for(tape, tape->ahead - 1);
-        if (value == NONE) continue;
-        tape->coming = value;
-        return rp__value_fetch(tape, &tape->value[value]);
-    }
-    return RP_OK;
+    RP_TRY(rp__fates_make_needs(&tape->fates, at));
+    for (int i = 0; i < c->n_needs; i++) rp__value_touch(tape, &tape->value[rp__fate_needs(&tape->fates, c)[i]]);
+    return rp__fates_prefetch(&tape->fates, at);
 }
 
 /* ---- one call ---- */
 
 static bool has_grad(rp_tape *tape, const tape_call *c)
 {
-    if (c->meta.n_out == 1) rp__grad_resume(tape, &tape->value[c->out[0]]);
+    const int *out = rp__call_makes(tape, c);
+
+    if (c->meta.n_out == 1) rp__grad_resume(tape, &tape->value[out[0]]);
     for (int i = 0; i < c->meta.n_out; i++)
-        if (tape->value[c->out[i]].grad) return true;
+        if (tape->value[out[i]].grad) return true;
     return false;
 }
 
 static void release_call(rp_tape *tape, int at)
 {
     const tape_call *c = tape->call[at];
-    int needs[MOST_NEEDS], n = rp__call_needs(c, needs);
 
-    for (int i = 0; i < n; i++) rp__value_used(tape, &tape->value[needs[i]]);
+    rp__fates_passed(&tape->fates, at);
     for (int i = 0; i < c->meta.n_out; i++) {
-        tape_value *v = &tape->value[c->out[i]];
+        tape_value *v = &tape->value[rp__call_makes(tape, c)[i]];
         rp_tensor_unref(v->grad);
         v->grad = NULL;
     }
-    for (int r = c->region; r != NONE; r = tape->region[r].parent)
-        if (tape->region[r].first == at) rp__region_finish(tape, r);
     rp__again_passed(tape, c);
     tape->passed = at;
 }
@@ -94,7 +57,7 @@ static rp_status leaves_done(rp_tape *tape, const tape_call *c)
 {
     for (int i = 0; i < c->meta.n_in; i++) {
         tape_value *v = &tape->value[c->in[i].value];
-        if (--v->readers_left > 0 || v->producer != NONE || !v->wanted) continue;
+        if (--v->readers_left > 0 || !rp__is_leaf(tape, v) || !v->wanted) continue;
         if (tape->hook && v->held->grad) RP_TRY(tape->hook(tape->hook_user, v->held));
     }
     return RP_OK;
@@ -104,23 +67,22 @@ static rp_status run_call(rp_tape *tape, int at)
 {
     tape_call *c = tape->call[at];
 
-    RP_TRY(make_needs(tape, c));
-    RP_TRY(fetch_ahead(tape, at));
+    RP_TRY(make_needs(tape, at));
     if (tape->backward_hook) tape->backward_hook(tape->backward_user, at, c->path, c->meta.op->name);
     return rp__call_backward(tape, c);
 }
 
 static rp_status walk(rp_tape *tape)
 {
-    for (int at = tape->n_call - 1; at >= 0; at--) {
+    for (int at = tape->fates.n_call - 1; at >= 0; at--) {
         tape_call *c = tape->call[at];
         rp__tape_work(tape, RP_TAPE_BACKWARD, c, at);
         bool reached = has_grad(tape, c);
         if (reached && rp__grad_carries(tape, c)) rp__grad_carry(tape, c);
         else if (reached) {
-            pin_needs(tape, c, 1);
+            pin_needs(tape, at, 1);
             RP_TRY(run_call(tape, at));
-            pin_needs(tape, c, -1);
+            pin_needs(tape, at, -1);
         }
         release_call(tape, at);
         RP_TRY(leaves_done(tape, c));
@@ -137,32 +99,36 @@ static bool is_listed(const rp_backward_options *o, const rp_tensor *leaf)
     return !o->only;
 }
 
+/* What of it can get a gradient. */
+static void mark_wanted(rp_tape *tape, const tape_call *c)
+{
+    const int *out = rp__call_makes(tape, c);
+    bool wanted    = false;
+
+    for (int i = 0; i < c->meta.n_in; i++) wanted = wanted || rp__input_wants(tape, c, i);
+    for (int i = 0; i < c->meta.n_out; i++) tape->value[out[i]].wanted = wanted && tape->value[out[i]].wants_grad;
+}
+
 static void begin(rp_tape *tape, const rp_backward_options *o)
 {
-    tape->retain       = o->keep_record || tape->open != NONE;
-    tape->keep_replays = tape->retain && o->keep_replays && tape->open == NONE;
-    tape->ahead        = tape->n_call;
-    tape->coming       = NONE;
-    tape->passed       = tape->n_call;
-    for (int i = 0; i < tape->n_value; i++) {
+    rp_fates *w     = &tape->fates;
+    w->retain       = o->keep_record || tape->open != NONE;
+    w->keep_replays = w->retain && o->keep_replays && tape->open == NONE;
+    w->offloads     = tape->ctx->away;
+    tape->passed    = w->n_call;
+    rp__fates_begin(w);
+    for (int i = 0; i < w->n_value; i++) {
         tape_value *v   = &tape->value[i];
-        v->left         = v->uses;
         v->readers_left = v->readers;
-        v->wanted       = v->producer == NONE && v->wants_grad && is_listed(o, v->held);
+        v->wanted       = rp__is_leaf(tape, v) && v->wants_grad && is_listed(o, v->held);
     }
-    for (int i = 0; i < tape->n_region; i++) tape->region[i].replayed = tape->region[i].finished = false;
-    for (int at = 0; at < tape->n_call; at++) {
-        const tape_call *c = tape->call[at];
-        bool wanted        = false;
-        for (int i = 0; i < c->meta.n_in; i++) wanted = wanted || rp__input_wants(tape, c, i);
-        for (int i = 0; i < c->meta.n_out; i++) tape->value[c->out[i]].wanted = wanted && tape->value[c->out[i]].wants_grad;
-    }
+    for (int at = 0; at < w->n_call; at++) mark_wanted(tape, tape->call[at]);
 }
 
 static void end(rp_tape *tape)
 {
     tape->passed = NONE;
-    for (int i = 0; i < tape->n_value; i++) rp__value_undo(tape, &tape->value[i]);
+    for (int i = 0; i < tape->fates.n_value; i++) rp__value_undo(tape, i);
 }
 
 static rp_status seed(rp_tape *tape, rp_tensor *loss)
@@ -178,9 +144,9 @@ static rp_status seed(rp_tape *tape, rp_tensor *loss)
 /* Its gradient is backward's, of the call that made it. */
 static rp_status begin_at_loss(rp_tape *tape, rp_tensor *loss)
 {
-    RP_CHECK(tape->ctx, rp__tensor_on_tape(tape, loss) && !loss->base && rp_meta_elems(&loss->m) == 1 && tape->value[loss->value].producer != NONE, RP_ERR_ARG,
+    RP_CHECK(tape->ctx, rp__tensor_on_tape(tape, loss) && !loss->base && rp_meta_elems(&loss->m) == 1 && !rp__is_leaf(tape, &tape->value[loss->value]), RP_ERR_ARG,
              "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
-    int at = tape->value[loss->value].producer;
+    int at = rp__fate(tape, loss->value)->call;
     rp__tape_work(tape, RP_TAPE_BACKWARD, tape->call[at], at);
     return seed(tape, loss);
 }
@@ -199,14 +165,15 @@ static rp_status run(rp_tape *tape, rp_tensor *loss)
 /* Open regions end here for as long as the backward takes. */
 static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward_options *o)
 {
-    int first = rp__region_first_unplanned(tape);
+    rp_fates *w = &tape->fates;
+    int first   = rp__fates_first_unlisted(w, tape->open);
 
-    for (int r = tape->open; r != NONE; r = tape->region[r].parent) tape->region[r].end = tape->n_call;
-    RP_TRY(rp__region_plan_open(tape, first));
+    for (int r = tape->open; r != NONE; r = w->region[r].parent) w->region[r].end = w->n_call;
+    RP_TRY(rp__fates_list(w, first));
     begin(tape, o);
     rp_status status = run(tape, loss);
     end(tape);
-    rp__region_unplan(tape, first);
+    rp__fates_unlist(w, first);
     return status;
 }
 
@@ -215,7 +182,7 @@ static rp_status run_all(rp_tape *tape, rp_tensor *loss, const rp_backward_optio
     if (tape->open != NONE) return run_in_region(tape, loss, o);
     begin(tape, o);
     rp_status status = run(tape, loss);
-    if (status == RP_OK && tape->retain) end(tape);
+    if (status == RP_OK && tape->fates.retain) end(tape);
     else rp__tape_reset(tape->ctx);
     return status;
 }

@@ -16,12 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-rp_tensor **rp__grad_place(tape_value *v) { return v->producer == NONE ? &v->held->grad : &v->grad; }
+rp_tensor **rp__grad_place(const rp_tape *tape, tape_value *v) { return rp__is_leaf(tape, v) ? &v->held->grad : &v->grad; }
+
+/* Of what is no leaf. */
+static const tape_call *call_of(const rp_tape *tape, const tape_value *v) { return tape->call[rp__fate(tape, rp__number(tape, v))->call]; }
 
 /* Is it a parameter that ranks have put together? Its gradient is one of a parameter, until they have summed it. */
 static bool is_gathered(const rp_tape *tape, const tape_value *v)
 {
-    return v->producer != NONE && (tape->call[v->producer]->meta.op->flags & RP_OP_COLLECTIVE);
+    return !rp__is_leaf(tape, v) && (call_of(tape, v)->meta.op->flags & RP_OP_COLLECTIVE);
 }
 
 static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
@@ -29,7 +32,7 @@ static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
     rp_meta m = v->m;
 
     if (is_gathered(tape, v) && tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
-    if (v->producer != NONE) return m;
+    if (!rp__is_leaf(tape, v)) return m;
     if (v->held->grad) m.dtype = v->held->grad->m.dtype;
     else if (tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
     return m;
@@ -38,8 +41,9 @@ static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
 static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
 {
     rp_meta m         = grad_meta(tape, v);
-    const char *named = v->producer == NONE && v->held->name ? v->held->name : NULL;
-    rp_mem_class c    = v->producer == NONE ? RP_MEM_GRAD : is_gathered(tape, v) ? RP_MEM_COMM : RP_MEM_TEMP;
+    bool leaf         = rp__is_leaf(tape, v);
+    const char *named = leaf && v->held->name ? v->held->name : NULL;
+    rp_mem_class c    = leaf ? RP_MEM_GRAD : is_gathered(tape, v) ? RP_MEM_COMM : RP_MEM_TEMP;
     char what[256]    = "a gradient";
 
     if (named) snprintf(what, sizeof what, "the gradient of %.230s", named);
@@ -56,7 +60,7 @@ static rp_tensor *summed_into(const rp_tape *tape, const tape_call *c)
 
 void rp__grad_resume(rp_tape *tape, tape_value *v)
 {
-    rp_tensor *leaf = v->producer == NONE ? NULL : summed_into(tape, tape->call[v->producer]);
+    rp_tensor *leaf = rp__is_leaf(tape, v) ? NULL : summed_into(tape, call_of(tape, v));
 
     if (!leaf || !leaf->carried || v->grad) return;
     v->grad       = leaf->carried;
@@ -67,7 +71,7 @@ bool rp__grad_carries(const rp_tape *tape, const tape_call *c) { return tape->ca
 
 void rp__grad_carry(rp_tape *tape, const tape_call *c)
 {
-    tape_value *v = &tape->value[c->out[0]];
+    tape_value *v = &tape->value[rp__call_makes(tape, c)[0]];
 
     summed_into(tape, c)->carried = v->grad;
     v->grad = NULL;
@@ -75,7 +79,7 @@ void rp__grad_carry(rp_tape *tape, const tape_call *c)
 
 rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh)
 {
-    rp_tensor **g = rp__grad_place(v), *mine;
+    rp_tensor **g = rp__grad_place(tape, v), *mine;
 
     rp__grad_resume(tape, v);
     *fresh = !*g;
@@ -94,7 +98,7 @@ static rp_status ready_grad(rp_tape *tape, tape_value *v, int64_t elems, bool *a
 
     RP_TRY(rp__grad_own(tape, v, &fresh));
     *adds = !fresh || elems < rp_meta_elems(&v->m);
-    if (fresh && *adds) rp__tensor_zero(*rp__grad_place(v));
+    if (fresh && *adds) rp__tensor_zero(*rp__grad_place(tape, v));
     return RP_OK;
 }
 
@@ -102,7 +106,7 @@ static rp_status ready_grad(rp_tape *tape, tape_value *v, int64_t elems, bool *a
 static rp_status grad_part(rp_tape *tape, const tape_input *in, rp_tensor **out)
 {
     tape_value *v = &tape->value[in->value];
-    rp_tensor *g  = *rp__grad_place(v);
+    rp_tensor *g  = *rp__grad_place(tape, v);
 
     if (in->whole) {
         *out = rp_tensor_ref(g);
@@ -111,7 +115,7 @@ static rp_status grad_part(rp_tape *tape, const tape_input *in, rp_tensor **out)
     RP_TRY(rp__tensor_alias(g, out));
     (*out)->m       = in->m;
     (*out)->m.dtype = g->m.dtype;
-    (*out)->start   = in->start - (v->producer == NONE ? v->held->start : 0);
+    (*out)->start   = in->start - (rp__is_leaf(tape, v) ? v->held->start : 0);
     memcpy((*out)->stride, in->stride, sizeof in->stride);
     return RP_OK;
 }
@@ -134,7 +138,7 @@ static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
     bool adds;
 
     rp__grad_resume(tape, v);
-    if (in->whole && v->producer != NONE && !v->grad) {
+    if (in->whole && !rp__is_leaf(tape, v) && !v->grad) {
         v->grad = rp_tensor_ref(g);
         return RP_OK;
     }
@@ -161,7 +165,7 @@ static rp_status open_needs(rp_tape *tape, const tape_call *c, rp_op_call *run)
         bool slot = i >= c->meta.n_out;
         int at    = slot ? i - c->meta.n_out : i;
         if (!(needs & (slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
-        tape_value *v = &tape->value[slot ? c->slot[at] : c->out[at]];
+        tape_value *v = &tape->value[rp__call_makes(tape, c)[i]];
         RP_BUG_IF(!v->held);
         RP_TRY(rp__value_check(tape, v, c));
         *(slot ? &run->slot[at] : &run->out[at]) = rp_tensor_ref(v->held);
@@ -178,9 +182,11 @@ static void close_made(rp_tape *tape, int value, rp_tensor *opened)
 
 static void close_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
 {
+    const int *made = rp__call_makes(tape, c);
+
     for (int i = 0; i < c->meta.n_in; i++) rp__input_close(tape, c, i, run->in[i]);
-    for (int i = 0; i < c->meta.n_out; i++) close_made(tape, c->out[i], run->out[i]);
-    for (int i = 0; i < c->meta.n_slot; i++) close_made(tape, c->slot[i], run->slot[i]);
+    for (int i = 0; i < c->meta.n_out; i++) close_made(tape, made[i], run->out[i]);
+    for (int i = 0; i < c->meta.n_slot; i++) close_made(tape, made[c->meta.n_out + i], run->slot[i]);
     for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->grad_in[i]);
 }
 
@@ -298,7 +304,7 @@ rp_status rp__call_backward(rp_tape *tape, const tape_call *c)
     rp_status status = RP_OK;
     bool computes    = false;
 
-    for (int i = 0; i < c->meta.n_out; i++) run.grad_out[i] = tape->value[c->out[i]].grad;
+    for (int i = 0; i < c->meta.n_out; i++) run.grad_out[i] = tape->value[rp__call_makes(tape, c)[i]].grad;
     for (int i = 0; i < c->meta.n_in; i++) computes = computes || (rp__input_wants(tape, c, i) && !passes(c, i));
     if (computes) {
         RP_TRY_GOTO(open_needs(tape, c, &run));

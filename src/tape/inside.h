@@ -2,17 +2,21 @@
  *
  *   tape.c         the tape's life and settings
  *   record.c       an op is called: fates are asked for, what later readers need is held
- *   value.c        a value's life: held, away, made again; versions
+ *   value.c        what the record of fates (fates/fates.h) has a tape do with a value's tensor; versions
  *   region_open.c  where regions begin and end
- *   region.c       plans of replays, and the replay
+ *   replay.c       a call that runs again
  *   rollback.c     calls that never were: errors inside a region; regions joined after the fact
  *   backward.c     from the loss to the leaves;  grad.c   where gradients are put together
  *   pressure.c     what is dropped when memory is short;  again.c   calls run again alone, to make it again
  *   verify.c       fingerprints of a first pass;  away.c   where offloaded values are
+ *
+ *   tape->fates    value[i]   call[at]   region[r]        numbers, lists and states: who keeps what until when
+ *   tape           value[i]   call[at]                    tensors, gradients, ops, random streams
  */
 #ifndef RP_TAPE_INSIDE_H
 #define RP_TAPE_INSIDE_H
 
+#include "fates/fates.h"
 #include "tape/away.h"
 #include "tape/tape.h"
 
@@ -22,32 +26,21 @@ typedef struct tape_print tape_print;       /* of a value's contents: verify.c *
 
 typedef struct {                    /* a tensor that calls make or read */
     uint64_t serial;                /* of this value alone; the tensor remembers it, so that a stale one is no value */
-    int producer, region;           /* call that makes it and that call's region; NONE for a leaf */
-    int output;                     /* index among the producer's outputs, then its slots */
+    int output;                     /* index among its call's outputs, then its slots */
     rp_meta m;
-    rp_tensor *held;                /* the tape's share; NULL: gone, not made again yet, or a constant nobody reads later */
+    rp_tensor *held;                /* the tape's share, while the record says that it is here */
     rp_tensor *grad;                /* of what is not a leaf */
-    int64_t away;                   /* its ticket where offloaded values are; NONE */
+    int64_t ticket;                 /* of its copy where offloaded values are */
     tape_print *print;              /* of the first pass, where a replay is to be compared with it */
     const char *by;                 /* who decided its fate; NULL: nobody */
     uint64_t version;               /* of the storage, when the value came to be */
-    uint64_t bound_at;              /* the planning that last listed it as a bound */
     uint64_t touched;               /* the work that made or read it last: rp_tape_work.serial */
-    int uses, left;                 /* backward reads and region replays; those still to come in the backward that runs */
     int readers, readers_left;      /* calls that read it; of a leaf, those that may still read it or add to its gradient */
-    int pending;                    /* reads still to come in the replay that is running */
     int pins;                       /* by a call whose backward is being made ready, or runs */
     int opened;                     /* references to `held` and its storage that the running call has taken */
     int reads, unread;              /* in the run of calls alone that is under way: all, and those still to come */
-    unsigned char fate;             /* RP_KEEP, RP_RECOMPUTE or RP_OFFLOAD */
-    bool on_demand;                 /* made again for whoever reads it, wherever that stands; else readers outside its region keep it */
     bool allow_mutation, must;
     bool wants_grad, wanted;        /* wanted: by the backward that runs */
-    bool needed;                    /* the replay that is being planned must make it */
-    bool promised;                  /* no replay makes it: held from the forward until its last use, or away */
-    bool made_again;                /* held is a replay's, or was fetched */
-    bool fetching;                  /* held is being filled */
-    bool uses_replay;               /* held for later calls of the running replay alone */
 } tape_value;
 
 typedef struct {                    /* a call's view of an input */
@@ -62,48 +55,28 @@ typedef struct {
     _Alignas(16) unsigned char attr[RP_MAX_ATTR];
     rp_op_stream stream;
     const char *path;
-    int region;
+    int at;                         /* its place on the tape */
     bool read_on;                   /* a call reads what it made and passes a gradient on to it */
     bool changed;                   /* it read what had been written since it was made: running it again would not read the same */
-    bool again;                     /* it can run again alone: what it reads stays, or can be made again, until backward has passed it */
-    bool may, runs;                 /* it could be made so, as things stand · it is in the run under way */
+    bool may, runs;                 /* it could be run again alone, as things stand · it is in the run under way */
     uint64_t walk;                  /* that visited it last */
     tape_input in[RP_MAX_IN];
-    int out[RP_MAX_OUT], slot[RP_MAX_SLOT];
 } tape_call;
-
-typedef struct {
-    const char *path;
-    int parent, first, end;         /* calls [first, end) */
-    int *run, n_run;                /* calls a replay runs at most, in order; owns the memory of the lists */
-    int *chosen;                    /* which of them the replay that is running runs */
-    int *makes, n_makes;            /* values a replay leaves held, where something still needs them */
-    int *bounds, n_bounds;          /* values from outside that it reads */
-    int n_off;                      /* begins in it that opened nothing, gradients being off */
-    bool single;                    /* one call, for the sake of a rule or a plan: what it makes again is on demand */
-    bool planned;                   /* the planner's */
-    bool replayed, finished;        /* in the backward that runs */
-} tape_region;
 
 struct rp_tape {
     rp_ctx *ctx;
     uint64_t id;                    /* of the record; a reset takes a new one */
-    tape_value *value;
-    tape_call **call;
-    tape_region *region;
-    int n_value, n_call, n_region, room_value, room_call, room_region;
+    rp_fates fates;                 /* who keeps what until when; call[].alone: see again.c */
+    tape_value *value;              /* as many as fates.value */
+    tape_call **call;               /* as many as fates.call */
+    int room_value, room_call;
     int open;                       /* innermost open region */
     int n_off;                      /* as in a region, outside all */
-    int replaying;                  /* the region that is being replayed */
     int alone;                      /* the call that is run again alone; NONE */
     int passed;                     /* calls from it on have been passed by the backward that runs; NONE: none does */
     bool deferred;                  /* outermost regions are planned later, when it is known which of them are one */
-    uint64_t plannings;             /* numbers them, for tape_value.bound_at */
     bool no_grad, wide_grads, carries;
     bool records_frozen;            /* calls without a backward, too */
-    bool retain, keep_replays;      /* of the backward that runs */
-    int ahead;                      /* calls below this have not been searched for values to fetch */
-    int coming;                     /* the value that was fetched ahead last; NONE */
     rp_scope root;
     rp_decider decider;
     rp_planner planner;
@@ -135,83 +108,54 @@ rp_status rp__regions_planned_here(rp_tape *tape);
 rp_status rp__regions_planned_end(rp_tape *tape);
 
 /* Of the innermost open region, or of the top. */
-static inline int *rp__tape_n_off(rp_tape *tape) { return tape->open == NONE ? &tape->n_off : &tape->region[tape->open].n_off; }
-/* Is the region, or NONE for the top, `outer` or inside it? */
-bool rp__region_within(const rp_tape *tape, int region, int outer);
-int rp__region_outermost(const rp_tape *tape, int region);
-/* The first outermost region that has no plan yet: the one that is open, or, in a sequence, the first of those that may become one. */
-int rp__region_first_unplanned(const rp_tape *tape);
+static inline int *rp__tape_n_off(rp_tape *tape) { return tape->open == NONE ? &tape->n_off : &tape->fates.region[tape->open].n_off; }
 
-/* After the forward of an outermost region: plan the replays of it and of all regions from it on, which are those in it and, in a
+/* After the forward of an outermost region: find the replays of it and of all regions from it on, which are those in it and, in a
  * sequence, those behind it; drop what nobody needs. A failure leaves everything as it was. */
 rp_status rp__region_plan(rp_tape *tape, int first);
-/* The same without the drop, for the calls so far of regions that are still open; unplan takes it back. */
-rp_status rp__region_plan_open(rp_tape *tape, int first);
-void rp__region_unplan(rp_tape *tape, int first);
-/* The plan of a region of one call, in lists that are there already. */
-enum { SINGLE_LISTS = 2 + MOST_MADE + RP_MAX_IN };
-rp_status rp__region_plan_single(rp_tape *tape, int region, int *lists);
 
-/* Make what backward needs of `region` available: its parents and what it reads first. */
-rp_status rp__region_replay(rp_tape *tape, int region);
-/* Run call `at` as it was recorded; made[] takes what rp__call_makes lists, yours to unref. errors those of a call · RP_ERR_REPLAY */
+/* Run call `at` as it was recorded; made[] takes its outputs, then its slots, yours to unref. errors those of a call · RP_ERR_REPLAY */
 rp_status rp__call_replay(rp_tape *tape, int at, rp_tensor **made);
-/* Let the region's bounds go: it has run again, or backward has passed it without that. */
-void rp__region_finish(rp_tape *tape, int region);
+extern const rp_fate_acts rp__tape_acts;
 
-/* Will a replay make the value when `call` needs it? Else it is kept from the forward. */
-bool rp__value_replayed_for(const rp_tape *tape, const tape_value *v, const tape_call *call);
-/* Set `promised` of every value from its readers and the plans there are. */
-void rp__promise_again(rp_tape *tape);
 /* Forget calls, values and regions from these on. */
 void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region);
 
 /* ---- values ---- */
 
+static inline rp_fate_value *rp__fate(const rp_tape *tape, int value) { return &tape->fates.value[value]; }
+static inline int rp__number(const rp_tape *tape, const tape_value *v) { return (int)(v - tape->value); }
+/* Its outputs, then its slots. */
+static inline const int *rp__call_makes(const rp_tape *tape, const tape_call *c) { return rp__fate_makes(&tape->fates, &tape->fates.call[c->at]); }
+static inline bool rp__is_leaf(const rp_tape *tape, const tape_value *v) { return rp__fate(tape, rp__number(tape, v))->call == NONE; }
+
 /* Is it a value of this record? What an earlier one, or a part that was taken back, left in the tensor does not count. */
 static inline bool rp__tensor_on_tape(const rp_tape *tape, const rp_tensor *w)
 {
-    return w->tape_id && w->value < tape->n_value && tape->value[w->value].serial == w->tape_id;
+    return w->tape_id && w->value < tape->fates.n_value && tape->value[w->value].serial == w->tape_id;
 }
 
 /* The tensor a call reads: a new reference. errors RP_ERR_MUTATED it was written since · RP_ERR_MEMORY */
 rp_status rp__input_open(rp_tape *tape, const tape_call *call, int in, rp_tensor **out);
 void rp__input_close(rp_tape *tape, const tape_call *call, int in, rp_tensor *opened);      /* NULL is fine */
 
-void rp__value_hold(tape_value *v, rp_tensor *t);
-void rp__value_drop(tape_value *v);
+/* The tape takes a share of it, unless it has one, or an offloaded copy. */
+void rp__value_hold(rp_tape *tape, int value, rp_tensor *t);
+/* The same of what a replay makes: `how` is not RP_FATES_LEAVE. */
+void rp__value_take(rp_tape *tape, int value, rp_tensor *t, rp_fate_take how);
 /* Nobody will ask for it again. */
-void rp__value_forget(rp_tape *tape, tape_value *v);
-void rp__value_used(rp_tape *tape, tape_value *v);     /* one use less in this backward */
+void rp__value_forget(rp_tape *tape, int value);
 /* After a backward of a record that is kept: it is as the forward left it. */
-void rp__value_undo(rp_tape *tape, tape_value *v);
+void rp__value_undo(rp_tape *tape, int value);
 rp_status rp__value_check(rp_tape *tape, const tape_value *v, const tape_call *reader);
-/* A promised value whose fate it is goes away, and its memory with it. errors RP_ERR_IO, then it stays */
-rp_status rp__value_offload(rp_tape *tape, tape_value *v);
-/* Begin to fetch it. errors RP_ERR_MEMORY · RP_ERR_IO */
-rp_status rp__value_fetch(rp_tape *tape, tape_value *v);
-/* The copy of what stays away goes. */
-void rp__value_unfetch(rp_tape *tape, tape_value *v);
-/* Make it held and whole, whatever its fate. errors those of a replay and of a fetch */
-rp_status rp__value_make(rp_tape *tape, tape_value *v);
 /* "layers.0.mlp.up: matmul output 0" into out; returns out. */
 enum { VALUE_CHARS = 256 };
 const char *rp__value_name(const rp_tape *tape, const tape_value *v, char *out);
-
-/* Walk the values that the backward of `call` reads. */
-int rp__call_needs(const tape_call *call, int *values);
-/* All that it makes: outputs, then slots. */
-int rp__call_makes(const tape_call *call, int *values);
 
 /* It was read or made by the work that is done now. */
 static inline void rp__value_touch(const rp_tape *tape, tape_value *v) { v->touched = tape->works; }
 
 /* ---- pressure ---- */
-
-/* Nothing holds it: a call must run for whoever reads it. */
-static inline bool rp__value_gone(const tape_value *v) { return !v->held && v->away == NONE; }
-/* It is there until its last use. */
-static inline bool rp__value_stays(const tape_value *v) { return v->away != NONE || (v->held && !v->made_again); }
 
 /* For rp__mem_on_pressure, with the tape as `user`: drops what is made again at the least cost. */
 bool rp__tape_relieve(void *user, int64_t bytes, int64_t *droppable);
@@ -229,6 +173,8 @@ void rp__again_claim(rp_tape *tape, int at);
 void rp__again_passed(rp_tape *tape, const tape_call *c);
 /* Make a value that is gone, of a call that can run again alone. errors those of a replay and of a fetch */
 rp_status rp__again_make(rp_tape *tape, int value);
+/* Is it in the run of calls alone, or the replay, that is under way? */
+bool rp__again_runs(const rp_tape *tape, int at);
 
 /* ---- verify ---- */
 
@@ -248,7 +194,7 @@ static inline bool rp__input_wants(const rp_tape *tape, const tape_call *c, int 
 }
 
 /* Where the value's gradient is. */
-rp_tensor **rp__grad_place(tape_value *v);
+rp_tensor **rp__grad_place(const rp_tape *tape, tape_value *v);
 /* The value's own gradient tensor: made when there is none, copied when somebody else owns it, too. *fresh: contents undefined. */
 rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh);
 /* What earlier passes have carried on is there again, and its gradient is the value's. */

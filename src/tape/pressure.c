@@ -53,30 +53,39 @@ static bool is_ours(const tape_value *v)
 }
 
 /* Backward has passed its call, and with it all who read it. A region that has not run again yet still counts it among what it reads. */
-static bool is_over(const rp_tape *tape, const tape_value *v) { return tape->passed != NONE && !tape->retain && v->producer >= tape->passed; }
-
-static bool can_drop(const rp_tape *tape, const tape_value *v)
+static bool is_over(const rp_tape *tape, const rp_fate_value *f)
 {
-    if (v->producer == NONE || v->pins || v->pending) return false;
-    if (v->away != NONE || is_over(tape, v)) return true;
-    if (v->fate == RP_OFFLOAD || (v->must && v->fate == RP_KEEP)) return false;
-    return v->held->storage->version == v->version && tape->call[v->producer]->may;
+    return tape->passed != NONE && !tape->fates.retain && f->call >= tape->passed;
 }
 
-static double cost_of(rp_tape *tape, const tape_value *v)
+static bool can_drop(const rp_tape *tape, int value)
 {
-    if (v->away != NONE) return (double)(FLOPS_A_BYTE * rp_meta_bytes(&v->m));
-    return is_over(tape, v) ? 0 : rp__again_cost(tape, v->producer);
+    const tape_value *v    = &tape->value[value];
+    const rp_fate_value *f = rp__fate(tape, value);
+
+    if (f->call == NONE || v->pins || f->pending) return false;
+    if (f->offloaded || is_over(tape, f)) return true;
+    if (f->fate == RP_OFFLOAD || (v->must && f->fate == RP_KEEP)) return false;
+    return v->held->storage->version == v->version && tape->call[f->call]->may;
 }
 
-static void drop(rp_tape *tape, tape_value *v)
+static double cost_of(rp_tape *tape, int value)
 {
-    bool over = is_over(tape, v);
+    const rp_fate_value *f = rp__fate(tape, value);
 
-    if (v->away == NONE && !over) rp__again_claim(tape, v->producer);
+    if (f->offloaded) return (double)(FLOPS_A_BYTE * rp_meta_bytes(&tape->value[value].m));
+    return is_over(tape, f) ? 0 : rp__again_cost(tape, f->call);
+}
+
+static void drop(rp_tape *tape, int value)
+{
+    const rp_fate_value *f = rp__fate(tape, value);
+    bool over              = is_over(tape, f);
+
+    if (!f->offloaded && !over) rp__again_claim(tape, f->call);
     tape->stats.n_evicted += !over;
-    tape->stats.evicted_bytes += over ? 0 : rp_meta_bytes(&v->m);
-    rp__value_unfetch(tape, v);
+    tape->stats.evicted_bytes += over ? 0 : rp_meta_bytes(&tape->value[value].m);
+    rp__fates_unfetch(&tape->fates, value);
 }
 
 /* ---- the layout ---- */
@@ -93,13 +102,13 @@ static void add_held(rp_tape *tape, layout *l, int value)
     const tape_value *v = &tape->value[value];
     block *b            = &l->block[l->n];
 
-    if (!is_ours(v) || v->fetching) return;
+    if (!is_ours(v) || rp__fate(tape, value)->fetching) return;
     *b = block_of(v->held->storage);
     l->n++;
-    if (!can_drop(tape, v)) return;
+    if (!can_drop(tape, value)) return;
     b->value   = value;
     b->idle    = (double)(tape->works - v->touched + 1);
-    b->cost    = cost_of(tape, v);
+    b->cost    = cost_of(tape, value);
     l->dearest = fmax(l->dearest, loss_of(b));
     l->idle += b->idle * (double)b->bytes;
     l->droppable += b->bytes;
@@ -121,7 +130,7 @@ static void lay_out(rp_tape *tape, layout *l)
         *b       = (block){ .value = NONE };
         rp__mem_hole(space, i, &b->offset, &b->bytes);
     }
-    for (int i = 0; i < tape->n_value; i++) add_held(tape, l, i);
+    for (int i = 0; i < tape->fates.n_value; i++) add_held(tape, l, i);
     for (rp_storage *s = tape->ctx->movable; s; s = s->next)
         if (s->bytes > 0) l->block[l->n++] = block_of(s);
     if (l->droppable) l->idle /= (double)l->droppable;
@@ -195,14 +204,14 @@ static void make_hole(rp_tape *tape, const layout *l, const stretch *s)
     const block *first = l->block + s->first, *end = first + s->n;
 
     for (const block *b = first; b < end; b++)
-        if (is_dropped(b, s->bound)) drop(tape, &tape->value[b->value]);
+        if (is_dropped(b, s->bound)) drop(tape, b->value);
     for (const block *b = first; b < end; b++)
         if (is_moved(b, s->bound)) move_down(tape, b->storage);
 }
 
 static int count_blocks(const rp_tape *tape)
 {
-    int n = tape->n_value + rp__mem_n_holes(tape->ctx->space[0]);
+    int n = tape->fates.n_value + rp__mem_n_holes(tape->ctx->space[0]);
 
     for (const rp_storage *s = tape->ctx->movable; s; s = s->next) n++;
     return n;

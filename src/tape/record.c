@@ -9,12 +9,12 @@
 
 static tape_value *value_new(rp_tape *tape, rp_tensor *t)
 {
-    tape_value *v = &tape->value[tape->n_value];
+    tape_value *v = &tape->value[tape->fates.n_value];
 
-    *v = (tape_value){ .serial = rp__tape_next_id(), .producer = NONE, .region = NONE, .away = NONE, .m = t->m, .version = t->storage->version,
-                       .touched = tape->works };
+    *v = (tape_value){ .serial = rp__tape_next_id(), .m = t->m, .version = t->storage->version, .touched = tape->works };
+    tape->fates.value[tape->fates.n_value] = (rp_fate_value){ .call = NONE, .region = NONE };
     t->tape_id = v->serial;
-    t->value   = tape->n_value++;
+    t->value   = tape->fates.n_value++;
     return v;
 }
 
@@ -25,13 +25,12 @@ static int leaf_value(rp_tape *tape, rp_tensor *t)
     tape_value *v = value_new(tape, t);
     bool frozen   = t->storage->mem_class == RP_MEM_PARAM && tape->ctx->options.memory_limit_bytes;
 
-    if (!t->requires_grad) {
-        if (frozen) rp__value_hold(v, t);
-        return t->value;
-    }
-    v->held       = rp_tensor_ref(t);
-    v->wants_grad = v->promised = true;
-    v->uses       = 1;
+    if (t->requires_grad || frozen) rp__value_hold(tape, t->value, t);
+    if (!t->requires_grad) return t->value;
+    rp_fate_value *f = rp__fate(tape, t->value);
+    v->wants_grad    = true;
+    f->promised = f->collects = true;
+    f->uses                   = 1;
     return t->value;
 }
 
@@ -47,7 +46,7 @@ static bool same_value(const rp_tape *tape, const rp_tensor *w)
 {
     if (!rp__tensor_on_tape(tape, w)) return false;
     const tape_value *v = &tape->value[w->value];
-    return v->producer != NONE || v->wants_grad || v->version == w->storage->version;
+    return !rp__is_leaf(tape, v) || v->wants_grad || v->version == w->storage->version;
 }
 
 static tape_input input_of(rp_tape *tape, rp_tensor *t)
@@ -70,7 +69,7 @@ rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor 
     const tape_input *in = &call->in[i];
     tape_value *v        = &tape->value[in->value];
 
-    RP_BUG_IF(!v->held);
+    RP_BUG_IF(!rp__fate(tape, in->value)->here);
     if (!is_written(call, i)) RP_TRY(rp__value_check(tape, v, call));
     if (in->whole) {
         *out = rp_tensor_ref(v->held);
@@ -91,29 +90,16 @@ void rp__input_close(rp_tape *tape, const tape_call *call, int i, rp_tensor *ope
     rp_tensor_unref(opened);
 }
 
-bool rp__value_replayed_for(const rp_tape *tape, const tape_value *v, const tape_call *c)
+/* What the call needs later is held now, unless a replay makes it. */
+static rp_status hold_for(rp_tape *tape, const tape_call *c, int value, rp_tensor *whole, bool backward_reads)
 {
-    int top = rp__region_outermost(tape, c->region);
-
-    if (v->producer == NONE || v->fate != RP_RECOMPUTE) return false;
-    return v->on_demand || (top != NONE && rp__region_within(tape, v->region, top));
+    if (rp__fates_keeps(&tape->fates, c->at, value, backward_reads)) rp__value_hold(tape, value, whole);
+    return backward_reads ? rp__fates_offload(&tape->fates, value) : RP_OK;
 }
 
-/* What the call needs later is held now, unless a replay makes it. What a region reads from outside is held without a promise until
- * the outermost one closes and it is known whether its replay reads it. */
-static rp_status hold_for(rp_tape *tape, tape_call *c, int value, rp_tensor *whole, bool backward_reads)
+static rp_status hold_all(rp_tape *tape, const tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
-    tape_value *v = &tape->value[value];
-
-    if (backward_reads) v->uses++;
-    if (rp__value_replayed_for(tape, v, c)) return RP_OK;
-    if (backward_reads) v->promised = true;
-    if (backward_reads || c->region != NONE) rp__value_hold(v, whole);
-    return backward_reads ? rp__value_offload(tape, v) : RP_OK;
-}
-
-static rp_status hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
-{
+    const int *made  = rp__call_makes(tape, c);
     uint32_t needs   = c->meta.needs;
     rp_status status = RP_OK, first = RP_OK;
 
@@ -125,7 +111,7 @@ static rp_status hold_all(rp_tape *tape, tape_call *c, rp_tensor *const *in, rp_
         bool made_slot = i >= c->meta.n_out;
         int at         = made_slot ? i - c->meta.n_out : i;
         if (!(needs & (made_slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
-        status = hold_for(tape, c, made_slot ? c->slot[at] : c->out[at], made_slot ? slot[at] : out[at], true);
+        status = hold_for(tape, c, made[i], made_slot ? slot[at] : out[at], true);
         if (first == RP_OK) first = status;
     }
     return first;
@@ -157,9 +143,9 @@ static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
 static const char *path_here(rp_tape *tape)
 {
     const char *path = scope_of(tape)->path;
-    bool named       = tape->open != NONE && !tape->region[tape->open].planned;
+    bool named       = tape->open != NONE && !tape->fates.region[tape->open].planned;
 
-    return *path || !named ? path : tape->region[tape->open].path;
+    return *path || !named ? path : tape->fates.region[tape->open].path;
 }
 
 static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
@@ -168,8 +154,8 @@ static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
 
     here.path = path_here(tape);
     for (int i = 0; i < MOST_MADE; i++) verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
-    if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->n_call, m, &here, verdict));
-    if (tape->planner.fate) RP_TRY(tape->planner.fate(tape->planner.self, tape->n_call, m, &here, verdict));
+    if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->fates.n_call, m, &here, verdict));
+    if (tape->planner.fate) RP_TRY(tape->planner.fate(tape->planner.self, tape->fates.n_call, m, &here, verdict));
     for (int i = 0; i < m->n_out + m->n_slot; i++)
         if (verdict[i].fate == RP_OFFLOAD && !tape->ctx->away) {
             RP_CHECK(tape->ctx, !verdict[i].must, RP_ERR_STATE, "%s: slot of %s of '%s' is to be offloaded, but no place for that is set",
@@ -186,18 +172,16 @@ static bool any_alone(const rp_tape *tape, const rp_op_meta *m, const rp_verdict
     return false;
 }
 
-static void settle(const rp_tape *tape, const tape_call *c, tape_value *v, const rp_verdict *verdict)
+static void settle(const rp_tape *tape, const tape_call *c, rp_fate_value *v, const rp_verdict *verdict)
 {
-    bool single = c->region != NONE && tape->region[c->region].single;
-    int around  = single ? tape->region[c->region].parent : c->region;
+    const rp_fate_region *region = v->region == NONE ? NULL : &tape->fates.region[v->region];
+    bool single                  = region && region->single;
+    int around                   = single ? region->parent : v->region;
 
     v->fate = verdict->fate;
-    v->by   = verdict->by;
     if (v->fate == RP_NO_FATE) v->fate = around != NONE ? RP_RECOMPUTE : RP_KEEP;
     if (v->fate == RP_RECOMPUTE && !rp__op_replays(c->meta.op)) v->fate = RP_KEEP;
-    v->on_demand      = v->fate == RP_RECOMPUTE && (single || (verdict->must && verdict->fate == RP_RECOMPUTE));
-    v->allow_mutation = verdict->allow_mutation;
-    v->must           = verdict->must;
+    v->on_demand = v->fate == RP_RECOMPUTE && (single || (verdict->must && verdict->fate == RP_RECOMPUTE));
 }
 
 /* ---- calls ---- */
@@ -206,64 +190,105 @@ static void settle(const rp_tape *tape, const tape_call *c, tape_value *v, const
 typedef struct {
     tape_call *c;
     bool recorded;                  /* else none of the rest */
-    bool alone;                     /* it gets a region of its own … */
-    int *lists;                     /* … with these lists, where no other is around it */
+    bool alone;                     /* it gets a region of its own */
     rp_verdict verdict[MOST_MADE];
     tape_print *print[MOST_MADE];
 } pending_call;
 
-static void make_value(rp_tape *tape, pending_call *p, int i, rp_tensor *t, int *out)
+static int make_value(rp_tape *tape, pending_call *p, int i, rp_tensor *t)
 {
-    tape_value *v = value_new(tape, t);
+    tape_value *v    = value_new(tape, t);
+    rp_fate_value *f = rp__fate(tape, t->value);
 
-    v->producer   = tape->n_call - 1;
-    v->region     = p->c->region;
-    v->output     = i;
-    v->wants_grad = p->c->meta.want_grad && i < p->c->meta.n_out && rp_meta_is_float(&t->m);
-    settle(tape, p->c, v, &p->verdict[i]);
-    v->print    = p->print[i];
-    p->print[i] = NULL;
-    *out        = t->value;
+    v->output         = i;
+    v->wants_grad     = p->c->meta.want_grad && i < p->c->meta.n_out && rp_meta_is_float(&t->m);
+    v->allow_mutation = p->verdict[i].allow_mutation;
+    v->must           = p->verdict[i].must;
+    v->by             = p->verdict[i].by;
+    v->print          = p->print[i];
+    p->print[i]       = NULL;
+    f->call           = p->c->at;
+    f->region         = tape->fates.call[p->c->at].region;
+    settle(tape, p->c, f, &p->verdict[i]);
+    return t->value;
+}
+
+static void read_value(rp_tape *tape, tape_call *c, int i, rp_tensor *t)
+{
+    c->in[i]      = input_of(tape, t);
+    tape_value *v = &tape->value[c->in[i].value];
+    c->changed    = c->changed || (!is_written(c, i) && t->storage->version != v->version);
+    v->readers++;
+    if (c->meta.in_grad[i] && !rp__is_leaf(tape, v)) tape->call[rp__fate(tape, c->in[i].value)->call]->read_on = true;
+    rp__value_touch(tape, v);
+}
+
+static void add_to_list(rp_fates *w, int *n, int value)
+{
+    w->list[w->n_list++] = value;
+    ++*n;
+}
+
+static bool is_listed(const rp_fates *w, const rp_fate_call *c, int value)
+{
+    for (int i = 0; i < c->n_reads; i++)
+        if (w->list[c->list + i] == value) return true;
+    return false;
+}
+
+/* What it reads, makes and needs, by number. */
+static void list_values(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+{
+    rp_fates *w     = &tape->fates;
+    tape_call *c    = p->c;
+    rp_fate_call *f = &w->call[c->at];
+
+    for (int i = 0; i < c->meta.n_in; i++) {
+        read_value(tape, c, i, in[i]);
+        if (!is_listed(w, f, c->in[i].value)) add_to_list(w, &f->n_reads, c->in[i].value);
+    }
+    for (int i = 0; i < c->meta.n_out; i++) add_to_list(w, &f->n_makes, make_value(tape, p, i, out[i]));
+    for (int i = 0; i < c->meta.n_slot; i++) add_to_list(w, &f->n_makes, make_value(tape, p, c->meta.n_out + i, slot[i]));
+    for (int i = 0; i < c->meta.n_in; i++)
+        if (c->meta.needs & RP_IN(i)) add_to_list(w, &f->n_needs, c->in[i].value);
+    for (int i = 0; i < c->meta.n_out; i++)
+        if (c->meta.needs & RP_OUT(i)) add_to_list(w, &f->n_needs, rp__fate_makes(w, f)[i]);
+    for (int i = 0; i < c->meta.n_slot; i++)
+        if (c->meta.needs & RP_SLOT(i)) add_to_list(w, &f->n_needs, rp__fate_makes(w, f)[c->meta.n_out + i]);
 }
 
 /* Enter a call that has run. errors RP_ERR_IO alone */
 static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
+    rp_fates *w  = &tape->fates;
     tape_call *c = p->c;
-    int n_out    = c->meta.n_out;
+    int region   = tape->open;
 
-    tape->call[tape->n_call++] = c;
+    c->at = w->n_call;
     if (p->alone) {
-        tape->region[tape->n_region] = (tape_region){ .path = c->path, .parent = tape->open, .first = tape->n_call - 1, .end = tape->n_call,
-                                                      .single = true };
-        c->region = tape->n_region++;
+        w->region[w->n_region] = (rp_fate_region){ .path = c->path, .parent = tape->open, .first = c->at, .end = c->at + 1, .single = true };
+        region                 = w->n_region++;
     }
-    for (int i = 0; i < c->meta.n_in; i++) {
-        c->in[i]      = input_of(tape, in[i]);
-        tape_value *v = &tape->value[c->in[i].value];
-        c->changed    = c->changed || (!is_written(c, i) && in[i]->storage->version != v->version);
-        v->readers++;
-        if (c->meta.in_grad[i] && v->producer != NONE) tape->call[v->producer]->read_on = true;
-        rp__value_touch(tape, v);
-    }
-    for (int i = 0; i < n_out; i++) make_value(tape, p, i, out[i], &c->out[i]);
-    for (int i = 0; i < c->meta.n_slot; i++) make_value(tape, p, n_out + i, slot[i], &c->slot[i]);
+    tape->call[w->n_call]   = c;
+    w->call[w->n_call++]    = (rp_fate_call){ .region = region, .list = w->n_list };
+    list_values(tape, p, in, out, slot);
     rp_status status = hold_all(tape, c, in, out, slot);
-    if (!p->lists) return status;
-    rp_status planned = rp__region_plan_single(tape, c->region, p->lists);
-    return status == RP_OK ? planned : status;
+    if (!p->alone || tape->open != NONE) return status;
+    rp_status listed = rp__fates_list_single(w, region);
+    return status == RP_OK ? listed : status;
 }
 
 static rp_status reserve(rp_tape *tape, tape_call **c)
 {
     rp_ctx *ctx = tape->ctx;
+    rp_fates *w = &tape->fates;
 
-    if (!rp__tape_grow(ctx, (void **)&tape->value, tape->n_value, &tape->room_value, RP_MAX_IN + MOST_MADE, sizeof *tape->value) ||
-        !rp__tape_grow(ctx, (void **)&tape->call, tape->n_call, &tape->room_call, 1, sizeof *tape->call) ||
-        !rp__tape_grow(ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region) ||
-        !(*c = rp__host_alloc(ctx, sizeof **c)))
+    if (!rp__tape_grow(ctx, (void **)&tape->value, w->n_value, &tape->room_value, RP_MAX_IN + MOST_MADE, sizeof *tape->value) ||
+        !rp__tape_grow(ctx, (void **)&tape->call, w->n_call, &tape->room_call, 1, sizeof *tape->call))
         return RP_ERR_MEMORY;
-    return RP_OK;
+    RP_TRY(rp__fates_reserve(w, 1, RP_MAX_IN + MOST_MADE, 1, RP_MAX_IN + MOST_MADE + RP_FATES_NEEDS));
+    *c = rp__host_alloc(ctx, sizeof **c);
+    return *c ? RP_OK : RP_ERR_MEMORY;
 }
 
 static void count_forward(rp_tape *tape, const rp_op_meta *m)
@@ -278,16 +303,14 @@ static rp_status decide(rp_tape *tape, pending_call *p)
     if (!p->recorded) return RP_OK;
     RP_TRY(ask(tape, &p->c->meta, p->verdict));
     p->alone = any_alone(tape, &p->c->meta, p->verdict);
-    if (!p->alone || tape->open != NONE) return RP_OK;
-    p->lists = rp__host_alloc(tape->ctx, SINGLE_LISTS * (int64_t)sizeof *p->lists);
-    return p->lists ? RP_OK : RP_ERR_MEMORY;
+    return RP_OK;
 }
 
 static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor **out, rp_tensor **slot)
 {
     const rp_op_meta *m = &p->c->meta;
 
-    if (!p->recorded || (!p->lists && tape->open == NONE) || !rp__verify_wanted(tape)) return RP_OK;
+    if (!p->recorded || (!p->alone && tape->open == NONE) || !rp__verify_wanted(tape)) return RP_OK;
     for (int i = 0; i < m->n_out + m->n_slot; i++)
         RP_TRY(rp__print_take(tape->ctx, i < m->n_out ? out[i] : slot[i - m->n_out], &p->print[i]));
     return RP_OK;
@@ -298,7 +321,6 @@ static void give_up(pending_call *p, rp_tensor **made, rp_tensor **slot)
     for (int i = 0; i < MOST_MADE; i++) rp__release(p->print[i]);
     for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(made[i]);
     for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
-    rp__release(p->lists);
     rp__release(p->c);
 }
 
@@ -313,11 +335,10 @@ static rp_status run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor
     RP_TRY(rp__op_prepare(tape->ctx, op, attr ? c->attr : NULL, in, n_in, !tape->ctx->eval, wants, &c->meta));
     p->recorded = rp__tape_records(tape->ctx, &c->meta);
     c->stream   = stream_of(tape, op);
-    c->region   = tape->open;
     c->path     = path_here(tape);
     if (!c->meta.want_grad) c->meta.needs = 0;
     RP_TRY(decide(tape, p));
-    rp_tape_work before = rp__tape_work(tape, RP_TAPE_FORWARD, c, tape->n_call);
+    rp_tape_work before = rp__tape_work(tape, RP_TAPE_FORWARD, c, tape->fates.n_call);
     rp_status status    = rp__op_forward(&c->meta, c->stream, false, in, made, slot);
     tape->now           = before;
     return status == RP_OK ? take_prints(tape, p, made, slot) : status;

@@ -7,41 +7,53 @@
 
 static rp_status region_open(rp_tape *tape, const char *path)
 {
-    if (!rp__tape_grow(tape->ctx, (void **)&tape->region, tape->n_region, &tape->room_region, 1, sizeof *tape->region)) return RP_ERR_MEMORY;
-    tape->region[tape->n_region] = (tape_region){ .path = path, .parent = tape->open, .first = tape->n_call };
+    rp_fates *w = &tape->fates;
+
+    RP_TRY(rp__fates_reserve(w, 0, 0, 1, 0));
+    w->region[w->n_region] = (rp_fate_region){ .path = path, .parent = tape->open, .first = w->n_call };
     if (tape->open == NONE) tape->n_outermost++;
-    tape->open = tape->n_region++;
+    tape->open = w->n_region++;
+    return RP_OK;
+}
+
+rp_status rp__region_plan(rp_tape *tape, int first)
+{
+    RP_TRY(rp__fates_list(&tape->fates, first));
+    rp__fates_drop_unpromised(&tape->fates, first);
     return RP_OK;
 }
 
 static rp_status region_close(rp_tape *tape)
 {
-    int closed = tape->open, parent = tape->region[closed].parent;
+    rp_fates *w = &tape->fates;
+    int closed = tape->open, parent = w->region[closed].parent;
 
-    tape->region[closed].end = tape->n_call;
+    w->region[closed].end = w->n_call;
     if (parent == NONE && !tape->deferred) RP_TRY(rp__region_plan(tape, closed));
     tape->open = parent;
     return RP_OK;
 }
 
+static bool is_planned(const rp_tape *tape) { return tape->open != NONE && tape->fates.region[tape->open].planned; }
+
 rp_status rp__regions_planned_here(rp_tape *tape)
 {
     const rp_planner *p = &tape->planner;
+    rp_fates *w         = &tape->fates;
 
     if (tape->no_grad) return RP_OK;
-    while (tape->open != NONE && tape->region[tape->open].planned && tape->region[tape->open].end <= tape->n_call)
-        RP_TRY(region_close(tape));
-    while (tape->n_planned < p->n_regions && p->region[tape->n_planned].first == tape->n_call) {
+    while (is_planned(tape) && w->region[tape->open].end <= w->n_call) RP_TRY(region_close(tape));
+    while (tape->n_planned < p->n_regions && p->region[tape->n_planned].first == w->n_call) {
         RP_TRY(region_open(tape, p->region[tape->n_planned].path));
-        tape->region[tape->open].planned = true;
-        tape->region[tape->open].end     = p->region[tape->n_planned++].end;
+        w->region[tape->open].planned = true;
+        w->region[tape->open].end     = p->region[tape->n_planned++].end;
     }
     return RP_OK;
 }
 
 rp_status rp__regions_planned_end(rp_tape *tape)
 {
-    while (tape->open != NONE && tape->region[tape->open].planned) RP_TRY(region_close(tape));
+    while (is_planned(tape)) RP_TRY(region_close(tape));
     return RP_OK;
 }
 
@@ -74,8 +86,8 @@ rp_status rp__region_end(rp_ctx *ctx)
         --*rp__tape_n_off(tape);
         return RP_OK;
     }
-    RP_CHECK(ctx, tape->open != NONE && !tape->region[tape->open].planned, RP_ERR_STATE, "a checkpointed region is ended that was not begun");
+    RP_CHECK(ctx, tape->open != NONE && !is_planned(tape), RP_ERR_STATE, "a checkpointed region is ended that was not begun");
     RP_CHECK(ctx, !tape->no_grad, RP_ERR_STATE, "gradients were turned off inside the checkpointed region '%s' and are off at its end",
-             tape->region[tape->open].path);
+             tape->fates.region[tape->open].path);
     return region_close(tape);
 }

@@ -28,7 +28,7 @@ static void tape_free(rp_tape *tape)
     rp__mem_on_pressure(tape->ctx->space[0], NULL, NULL);
     rp__release(tape->value);
     rp__release(tape->call);
-    rp__release(tape->region);
+    rp__fates_close(&tape->fates);
     rp__release(tape);
 }
 
@@ -38,8 +38,9 @@ rp_tape *rp__tape(rp_ctx *ctx)
     rp_tape *tape = rp__host_alloc(ctx, sizeof *tape);
     if (!tape) return NULL;
     tape->ctx      = ctx;
+    tape->fates    = (rp_fates){ .ctx = ctx, .act = &rp__tape_acts, .self = tape, .replaying = NONE, .coming = NONE };
     tape->id       = rp__tape_next_id();
-    tape->open     = tape->replaying = tape->alone = tape->passed = NONE;
+    tape->open     = tape->alone = tape->passed = NONE;
     tape->root     = (rp_scope){ .path = "" };
     ctx->tape      = tape;
     ctx->tape_free = tape_free;
@@ -54,13 +55,12 @@ void rp__tape_reset(rp_ctx *ctx)
     rp_tape *tape = ctx->tape;
 
     if (!tape) return;
-    for (int i = 0; i < tape->n_value; i++) rp__value_forget(tape, &tape->value[i]);
-    for (int i = 0; i < tape->n_call; i++) rp__release(tape->call[i]);
-    for (int i = 0; i < tape->n_region; i++) rp__release(tape->region[i].run);
+    for (int i = 0; i < tape->fates.n_value; i++) rp__value_forget(tape, i);
+    for (int i = 0; i < tape->fates.n_call; i++) rp__release(tape->call[i]);
+    rp__fates_truncate(&tape->fates, 0, 0, 0);
     if (tape->n_outermost) tape->last_outermost = tape->n_outermost;
-    tape->n_value = tape->n_call = tape->n_region = tape->n_outermost = 0;
-    tape->open = tape->replaying = tape->alone = tape->passed = NONE;
-    tape->n_off = tape->n_planned = tape->n_ignored = 0;
+    tape->open = tape->fates.replaying = tape->alone = tape->passed = NONE;
+    tape->n_outermost = tape->n_off = tape->n_planned = tape->n_ignored = 0;
     tape->deferred = false;
     tape->id       = rp__tape_next_id();
 }
@@ -103,7 +103,7 @@ void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner)
 {
     rp_tape *tape = ctx->tape;
 
-    RP_BUG_IF(!tape || tape->n_call);
+    RP_BUG_IF(!tape || tape->fates.n_call);
     tape->planner = planner ? *planner : (rp_planner){ 0 };
 }
 
@@ -148,15 +148,15 @@ void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
     if (ctx->tape) ctx->tape->stats = (rp_tape_stats){ 0 };
 }
 
-bool rp__tape_replaying(const rp_ctx *ctx) { return ctx->tape && (ctx->tape->replaying != NONE || ctx->tape->alone != NONE); }
+bool rp__tape_replaying(const rp_ctx *ctx) { return ctx->tape && (ctx->tape->fates.replaying != NONE || ctx->tape->alone != NONE); }
 
 const char *rp__tape_region(const rp_ctx *ctx)
 {
     const rp_tape *tape = ctx->tape;
-    int region          = !tape ? NONE : tape->replaying != NONE ? tape->replaying : tape->open;
+    int region          = !tape ? NONE : tape->fates.replaying != NONE ? tape->fates.replaying : tape->open;
 
     if (tape && tape->alone != NONE) return tape->call[tape->alone]->path;
-    return region == NONE ? NULL : tape->region[region].path;
+    return region == NONE ? NULL : tape->fates.region[region].path;
 }
 
 rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
@@ -179,78 +179,40 @@ rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *
     return before;
 }
 
-/* ---- calls and regions ---- */
+/* ---- the record, as it stands ---- */
 
-int rp__call_needs(const tape_call *c, int *values)
-{
-    uint32_t needs = c->meta.needs;
-    int n = 0;
-
-    for (int i = 0; i < c->meta.n_in; i++)
-        if (needs & RP_IN(i)) values[n++] = c->in[i].value;
-    for (int i = 0; i < c->meta.n_out; i++)
-        if (needs & RP_OUT(i)) values[n++] = c->out[i];
-    for (int i = 0; i < c->meta.n_slot; i++)
-        if (needs & RP_SLOT(i)) values[n++] = c->slot[i];
-    return n;
-}
-
-int rp__call_makes(const tape_call *c, int *values)
-{
-    memcpy(values, c->out, (size_t)c->meta.n_out * sizeof *values);
-    memcpy(values + c->meta.n_out, c->slot, (size_t)c->meta.n_slot * sizeof *values);
-    return c->meta.n_out + c->meta.n_slot;
-}
-
-bool rp__region_within(const rp_tape *tape, int region, int outer)
-{
-    if (outer == NONE) return true;
-    while (region != NONE && region != outer) region = tape->region[region].parent;
-    return region == outer;
-}
-
-int rp__region_first_unplanned(const rp_tape *tape)
-{
-    for (int r = 0; r < tape->n_region; r++)
-        if (tape->region[r].parent == NONE && tape->region[r].first < tape->region[r].end && !tape->region[r].run) return r;
-    return rp__region_outermost(tape, tape->open);
-}
-
-int rp__region_outermost(const rp_tape *tape, int region)
-{
-    while (region != NONE && tape->region[region].parent != NONE) region = tape->region[region].parent;
-    return region;
-}
-
-int rp__tape_n_calls(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->n_call : 0; }
-int rp__tape_n_values(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->n_value : 0; }
+int rp__tape_n_calls(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->fates.n_call : 0; }
+int rp__tape_n_values(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->fates.n_value : 0; }
 
 static bool any_reader(const rp_tape *tape, const tape_call *c)
 {
     for (int i = 0; i < c->meta.n_out; i++)
-        if (tape->value[c->out[i]].readers) return true;
+        if (tape->value[rp__call_makes(tape, c)[i]].readers) return true;
     return false;
 }
 
 rp_tape_call rp__tape_call_at(const rp_ctx *ctx, int at)
 {
-    const tape_call *c = ctx->tape->call[at];
-    rp_tape_call out   = { .meta = &c->meta, .path = c->path, .runs_back = (c->read_on || !any_reader(ctx->tape, c)) && !rp__grad_carries(ctx->tape, c) };
+    const rp_fates *w     = &ctx->tape->fates;
+    const rp_fate_call *f = &w->call[at];
+    const tape_call *c    = ctx->tape->call[at];
+    rp_tape_call out = { .meta = &c->meta, .path = c->path, .n_needs = f->n_needs,
+                         .runs_back = (c->read_on || !any_reader(ctx->tape, c)) && !rp__grad_carries(ctx->tape, c) };
 
     for (int i = 0; i < c->meta.n_in; i++) out.in[i] = c->in[i].value;
-    rp__call_makes(c, out.made);
-    out.n_needs = rp__call_needs(c, out.needs);
+    memcpy(out.made, rp__fate_makes(w, f), (size_t)f->n_makes * sizeof *out.made);
+    memcpy(out.needs, rp__fate_needs(w, f), (size_t)f->n_needs * sizeof *out.needs);
     return out;
 }
 
 rp_tape_value rp__tape_value_at(const rp_ctx *ctx, int value)
 {
-    const tape_value *v = &ctx->tape->value[value];
-    const rp_tensor *t  = v->held;
-    bool alone          = t && t->refs == 1 && t->storage->refs == 1 && (v->producer != NONE || !v->wants_grad);
+    const tape_value *v    = &ctx->tape->value[value];
+    const rp_fate_value *f = rp__fate(ctx->tape, value);
+    const rp_tensor *t     = v->held;
+    bool alone             = t && t->refs == 1 && t->storage->refs == 1 && (f->call != NONE || !v->wants_grad);
 
-    return (rp_tape_value){ .meta = v->m, .producer = v->producer, .fate = (rp_fate)v->fate, .must = v->must,
-                            .offset = alone ? t->storage->offset : -1 };
+    return (rp_tape_value){ .meta = v->m, .producer = f->call, .fate = (rp_fate)f->fate, .must = v->must, .offset = alone ? t->storage->offset : -1 };
 }
 
 /* ---- slots ---- */
@@ -265,41 +227,41 @@ static int count_before(const rp_tape *tape, int at)
 }
 
 /* Promised by the forward, and dropped since. */
-static bool was_dropped(const rp_tape *tape, const tape_value *v)
+static bool was_dropped(const rp_tape *tape, const rp_fate_value *f)
 {
-    return v->promised && rp__value_gone(v) && tape->call[v->producer]->again;
+    return f->promised && rp__fate_gone(f) && tape->fates.call[f->call].alone;
 }
 
-static void show_slot(const rp_tape *tape, const tape_value *v, rp_tape_slot *out)
+static void show_slot(const rp_tape *tape, int value, rp_tape_slot *out)
 {
-    const tape_call *c = tape->call[v->producer];
-    bool by_product    = v->output >= c->meta.n_out, dropped = was_dropped(tape, v), kept = v->fate == RP_RECOMPUTE && v->promised && !dropped;
+    const tape_value *v          = &tape->value[value];
+    const rp_fate_value *f       = rp__fate(tape, value);
+    const rp_fate_region *region = f->region == NONE ? NULL : &tape->fates.region[f->region];
+    const tape_call *c           = tape->call[f->call];
+    bool by_product = v->output >= c->meta.n_out, dropped = was_dropped(tape, f), kept = f->fate == RP_RECOMPUTE && f->promised && !dropped;
 
     *out = (rp_tape_slot){
-        .path = c->path, .op = c->meta.op->name, .by = dropped ? "memory limit" : v->by, .call = &c->meta, .at = v->producer,
-        .nth = count_before(tape, v->producer), .by_product = by_product, .output = by_product ? v->output - c->meta.n_out : v->output,
-        .saved = v->held || v->away != NONE, .away = v->away != NONE && !v->held, .overruled = kept,
-        .fate = dropped ? RP_RECOMPUTE : kept ? RP_KEEP : (rp_fate)v->fate,
-        .region = v->region == NONE || tape->region[v->region].single ? NULL : tape->region[v->region].path, .meta = v->m,
+        .path = c->path, .op = c->meta.op->name, .by = dropped ? "memory limit" : v->by, .call = &c->meta, .at = c->at,
+        .nth = count_before(tape, c->at), .by_product = by_product, .output = by_product ? v->output - c->meta.n_out : v->output,
+        .saved = !rp__fate_gone(f), .away = f->offloaded && !f->here, .overruled = kept,
+        .fate = dropped ? RP_RECOMPUTE : kept ? RP_KEEP : (rp_fate)f->fate, .region = region && !region->single ? region->path : NULL, .meta = v->m,
     };
 }
 
 rp_status rp__tape_slots(rp_ctx *ctx, void (*visit)(void *user, const rp_tape_slot *slot), void *user)
 {
     rp_tape *tape = ctx->tape;
-    int needs[MOST_NEEDS];
     rp_tape_slot slot;
 
-    if (!tape || !tape->n_value) return RP_OK;
-    int *reads = rp__host_alloc(ctx, tape->n_value * (int64_t)sizeof *reads);
+    if (!tape || !tape->fates.n_value) return RP_OK;
+    const rp_fates *w = &tape->fates;
+    int *reads        = rp__host_alloc(ctx, w->n_value * (int64_t)sizeof *reads);
     if (!reads) return RP_ERR_MEMORY;
-    for (int at = 0; at < tape->n_call; at++) {
-        int n = rp__call_needs(tape->call[at], needs);
-        for (int i = 0; i < n; i++) reads[needs[i]]++;
-    }
-    for (int i = 0; i < tape->n_value; i++) {
-        if (tape->value[i].producer == NONE || tape->value[i].uses == 0) continue;
-        show_slot(tape, &tape->value[i], &slot);
+    for (int at = 0; at < w->n_call; at++)
+        for (int i = 0; i < w->call[at].n_needs; i++) reads[rp__fate_needs(w, &w->call[at])[i]]++;
+    for (int i = 0; i < w->n_value; i++) {
+        if (w->value[i].call == NONE || w->value[i].uses == 0) continue;
+        show_slot(tape, i, &slot);
         slot.backward_reads = reads[i] > 0;
         visit(user, &slot);
     }

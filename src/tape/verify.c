@@ -97,23 +97,13 @@ static void place_of(const rp_meta *m, int64_t element, char *out, size_t room)
     if (used < room) snprintf(out + used, room - used, m->ndim ? "]" : "[]");
 }
 
-static bool runs_again(const rp_tape *tape, int at)
-{
-    const tape_region *r = tape->replaying == NONE ? NULL : &tape->region[tape->replaying];
-
-    if (tape->alone != NONE) return tape->call[at]->runs;
-    for (int i = 0; r && i < r->n_run; i++)
-        if (r->run[i] == at) return true;
-    return false;
-}
-
 /* The record beside the replay: the calls around the one that differs. */
 static void show_calls(const rp_tape *tape, int at)
 {
     for (int i = at - AROUND; i <= at + AROUND; i++) {
-        if (i < 0 || i >= tape->n_call) continue;
+        if (i < 0 || i >= tape->fates.n_call) continue;
         const tape_call *c = tape->call[i];
-        const char *again  = i == at ? "differs" : !runs_again(tape, i) ? "not replayed" : i < at ? "the same" : "not yet";
+        const char *again  = i == at ? "differs" : !rp__again_runs(tape, i) ? "not replayed" : i < at ? "the same" : "not yet";
         rp__fail_line(tape->ctx, "  %s %5d  %-20.20s %-48.48s %s", i == at ? ">" : " ", i, c->meta.op->name, c->path, again);
     }
 }

@@ -100,24 +100,37 @@ rp_mem ledger(rp_ctx *ctx)
 
 int64_t saved_bytes(rp_ctx *ctx) { return ledger(ctx).live_at[RP_MEM_SAVED]; }
 
+static int count(const int *list, int n, int value)
+{
+    int times = 0;
+
+    for (int i = 0; i < n; i++) times += list[i] == value;
+    return times;
+}
+
 static int count_uses(const rp_tape *tape, int value)
 {
-    int needs[MOST_NEEDS], n = tape->value[value].producer == NONE && tape->value[value].wants_grad;
+    const rp_fates *w = &tape->fates;
+    int uses          = w->value[value].collects;
 
-    for (int at = 0; at < tape->n_call; at++) {
+    for (int at = 0; at < w->n_call; at++) {
         const tape_call *c = tape->call[at];
-        int n_needs        = rp__call_needs(c, needs);
-        for (int i = 0; i < n_needs; i++) n += needs[i] == value;
-        for (int i = 0; i < c->meta.n_in; i++) n += c->again && c->in[i].value == value;
+        uses += count(rp__fate_needs(w, &w->call[at]), w->call[at].n_needs, value);
+        for (int i = 0; i < c->meta.n_in; i++) uses += w->call[at].alone && c->in[i].value == value;
     }
-    for (int r = 0; r < tape->n_region; r++)
-        for (int i = 0; i < tape->region[r].n_bounds; i++) n += tape->region[r].bounds[i] == value;
-    return n;
+    for (int r = 0; r < w->n_region; r++) {
+        int n             = 0;
+        const int *bounds = w->region[r].listed ? rp__fates_bounds(w, &w->region[r], &n) : NULL;
+        uses += count(bounds, n, value);
+    }
+    return uses;
 }
 
 void assert_uses_add_up(const rp_ctx *ctx)
 {
-    for (int i = 0; ctx->tape && i < ctx->tape->n_value; i++) assert_int_equal(ctx->tape->value[i].uses, count_uses(ctx->tape, i));
+    if (!ctx->tape) return;
+    rp__fates_check(&ctx->tape->fates);
+    for (int i = 0; i < ctx->tape->fates.n_value; i++) assert_int_equal(ctx->tape->fates.value[i].uses, count_uses(ctx->tape, i));
 }
 
 rp_status try_sum_all(rp_ctx *ctx, rp_tensor *x, rp_tensor **sum)

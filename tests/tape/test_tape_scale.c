@@ -16,7 +16,7 @@ static int64_t entries(const rp_tape *tape)
 {
     int64_t n = 0;
 
-    for (int i = 0; i < tape->n_region; i++) n += tape->region[i].n_run + tape->region[i].n_makes + tape->region[i].n_bounds;
+    for (int i = 0; i < tape->fates.n_region; i++) n += tape->fates.region[i].n_run + tape->fates.region[i].n_makes + tape->fates.region[i].n_bounds;
     return n;
 }
 

@@ -1,0 +1,159 @@
+/* fates/fates.c -- the record, the states of a value, and who keeps it in the forward. */
+#include "fates/fates.h"
+
+enum { NONE = RP_FATES_NONE };
+
+/* ---- the record ---- */
+
+static bool grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t size)
+{
+    if (n + more <= *room) return true;
+    int wanted  = (n + more) * 2 + 32;
+    void *grown = rp__host_grow(ctx, *array, *room * size, wanted * size);
+    if (!grown) return false;
+    *array = grown;
+    *room  = wanted;
+    return true;
+}
+
+rp_status rp__fates_reserve(rp_fates *w, int calls, int values, int regions, int listed)
+{
+    bool have = grow(w->ctx, (void **)&w->value, w->n_value, &w->room_value, values, sizeof *w->value) &&
+                grow(w->ctx, (void **)&w->call, w->n_call, &w->room_call, calls, sizeof *w->call) &&
+                grow(w->ctx, (void **)&w->region, w->n_region, &w->room_region, regions, sizeof *w->region) &&
+                grow(w->ctx, (void **)&w->list, w->n_list, &w->room_list, listed, sizeof *w->list);
+
+    return have ? RP_OK : RP_ERR_MEMORY;
+}
+
+void rp__fates_truncate(rp_fates *w, int n_call, int n_value, int n_region)
+{
+    for (int r = n_region; r < w->n_region; r++) rp__release(w->region[r].run);
+    if (n_call < w->n_call) w->n_list = w->call[n_call].list;
+    w->n_call   = n_call;
+    w->n_value  = n_value;
+    w->n_region = n_region;
+}
+
+void rp__fates_close(rp_fates *w)
+{
+    rp__fates_truncate(w, 0, 0, 0);
+    rp__release(w->value);
+    rp__release(w->call);
+    rp__release(w->region);
+    rp__release(w->list);
+    *w = (rp_fates){ 0 };
+}
+
+/* ---- states ---- */
+
+void rp__fates_hold(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+
+    if (!rp__fate_gone(v)) return;
+    v->here = true;
+    w->live += v->bytes;
+}
+
+void rp__fates_drop(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+
+    v->made_again = v->passing = false;
+    if (!v->here) return;
+    v->here = false;
+    w->live -= v->bytes;
+    w->act->drop(w->self, value);
+}
+
+/* What a fetch says now has no reader any more. */
+void rp__fates_unfetch(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+
+    if (v->fetching) (void)w->act->wait(w->self, value);
+    v->fetching = false;
+    rp__fates_drop(w, value);
+}
+
+void rp__fates_let_go(rp_fates *w, int value)
+{
+    rp__fates_unfetch(w, value);
+    if (w->value[value].offloaded) w->act->forget(w->self, value);
+    w->value[value].offloaded = false;
+}
+
+rp_status rp__fates_offload(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+    bool put         = false;
+
+    if (v->fate != RP_OFFLOAD || v->offloaded || !v->here) return RP_OK;
+    RP_TRY(w->act->put(w->self, value, &put));
+    if (!put) return RP_OK;
+    v->offloaded = true;
+    rp__fates_drop(w, value);
+    return RP_OK;
+}
+
+void rp__fates_check(const rp_fates *w)
+{
+    for (int i = 0; i < w->n_value; i++) {
+        const rp_fate_value *v = &w->value[i];
+        bool leaf              = v->call == NONE;
+        RP_BUG_IF(v->made_again && !v->here);
+        RP_BUG_IF(v->here && v->offloaded && !v->made_again);
+        RP_BUG_IF(v->fetching && !(v->here && v->offloaded));
+        RP_BUG_IF(v->passing && !v->made_again);
+        RP_BUG_IF(leaf && (v->offloaded || v->made_again || v->on_demand));
+        RP_BUG_IF(v->on_demand && v->fate != RP_RECOMPUTE);
+        RP_BUG_IF(v->offloaded && v->fate != RP_OFFLOAD);
+        RP_BUG_IF(v->left < 0 || v->pending < 0);
+    }
+}
+
+/* ---- who keeps it ---- */
+
+bool rp__fates_replayed_for(const rp_fates *w, const rp_fate_value *v, const rp_fate_call *c)
+{
+    if (v->call == NONE || v->fate != RP_RECOMPUTE) return false;
+    if (v->on_demand) return true;
+    int top = rp__fates_outermost(w, c->region);
+    return top != NONE && rp__fates_within(w, v->region, top);
+}
+
+/* What a region reads from outside is held without a promise until the outermost one closes and it is known whether its replay reads it. */
+bool rp__fates_keeps(rp_fates *w, int c, int value, bool backward)
+{
+    rp_fate_value *v = &w->value[value];
+
+    v->uses += backward;
+    if (rp__fates_replayed_for(w, v, &w->call[c])) return false;
+    v->promised = v->promised || backward;
+    return backward || w->call[c].region != NONE;
+}
+
+static void promise(const rp_fates *w, rp_fate_value *v, const rp_fate_call *reader)
+{
+    v->promised = v->promised || !rp__fates_replayed_for(w, v, reader);
+}
+
+static void promise_for(rp_fates *w, const rp_fate_call *c)
+{
+    const int *needs = rp__fate_needs(w, c), *reads = rp__fate_reads(w, c);
+
+    for (int i = 0; i < c->n_needs; i++) promise(w, &w->value[needs[i]], c);
+    for (int i = 0; i < c->n_reads && c->alone; i++) w->value[reads[i]].promised = w->value[reads[i]].promised || rp__fate_stays(&w->value[reads[i]]);
+}
+
+void rp__fates_promise(rp_fates *w)
+{
+    for (int v = 0; v < w->n_value; v++) w->value[v].promised = w->value[v].collects;
+    for (int c = 0; c < w->n_call; c++) promise_for(w, &w->call[c]);
+    for (int r = 0; r < w->n_region; r++) {
+        int n             = 0;
+        const int *bounds = w->region[r].listed ? rp__fates_bounds(w, &w->region[r], &n) : NULL;
+        for (int i = 0; i < n; i++) promise(w, &w->value[bounds[i]], &w->call[w->region[r].first]);
+    }
+}

@@ -1,0 +1,241 @@
+/* fates/replay.c -- a replay, and the order in which a backward makes, fetches and drops what it reads.
+ *
+ * A region is replayed when the first value it makes is asked for. A replay leaves out what turned out not to be needed: values that are here by
+ * then, as a later region or an outer replay asked for them, and values whose readers got no gradient. So it never runs a call behind
+ * the one whose backward asked for it.
+ */
+#include "fates/fates.h"
+
+enum { NONE = RP_FATES_NONE };
+
+/* ---- a replay ---- */
+
+static bool makes_missing(const rp_fates *w, const rp_fate_call *c)
+{
+    const int *makes = rp__fate_makes(w, c);
+
+    for (int i = 0; i < c->n_makes; i++) {
+        const rp_fate_value *v = &w->value[makes[i]];
+        if (rp__fate_gone(v) && (v->needed || v->pending > 0)) return true;
+    }
+    return false;
+}
+
+static int n_run(const rp_fate_region *r) { return r->single ? 1 : r->n_run; }
+static int run_at(const rp_fate_region *r, int i) { return r->single ? r->first : r->run[i]; }
+
+/* The calls of the region's list that are needed as things stand are to run. */
+static void choose_calls(rp_fates *w, const rp_fate_region *r)
+{
+    for (int i = n_run(r) - 1; i >= 0; i--) {
+        rp_fate_call *c  = &w->call[run_at(r, i)];
+        const int *reads = rp__fate_reads(w, c);
+        c->runs          = makes_missing(w, c);
+        for (int j = 0; j < c->n_reads && c->runs; j++) w->value[reads[j]].pending++;
+    }
+}
+
+/* What these calls read from outside is fetched, or made by another region where that is on demand. */
+static rp_status make_bounds(rp_fates *w, const rp_fate_region *r)
+{
+    int n;
+    const int *bounds = rp__fates_bounds(w, r, &n);
+
+    for (int i = 0; i < n; i++)
+        if (w->value[bounds[i]].pending > 0) RP_TRY(rp__fates_make(w, bounds[i]));
+    return RP_OK;
+}
+
+/* What a replay makes for its later calls alone goes at the last of their reads. */
+static void read_done(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+
+    if (--v->pending == 0 && v->here && v->passing && !v->needed) rp__fates_drop(w, value);
+}
+
+static void take(rp_fates *w, int value, rp_fate_take how)
+{
+    rp_fate_value *v = &w->value[value];
+
+    if (how == RP_FATES_LEAVE) return;
+    rp__fates_hold(w, value);
+    v->made_again = true;
+    v->passing    = how == RP_FATES_PASS;
+}
+
+static rp_status run_call(rp_fates *w, int at)
+{
+    const rp_fate_call *c = &w->call[at];
+    const int *makes = rp__fate_makes(w, c), *reads = rp__fate_reads(w, c);
+    rp_fate_take how[RP_FATES_MADE];
+
+    for (int i = 0; i < c->n_makes; i++) {
+        const rp_fate_value *v = &w->value[makes[i]];
+        how[i]                 = !rp__fate_gone(v) ? RP_FATES_LEAVE : v->needed ? RP_FATES_HOLD : v->pending > 0 ? RP_FATES_PASS : RP_FATES_LEAVE;
+    }
+    RP_TRY(w->act->run(w->self, at, how));
+    for (int i = 0; i < c->n_makes; i++) take(w, makes[i], how[i]);
+    for (int i = 0; i < c->n_reads; i++) read_done(w, reads[i]);
+    return RP_OK;
+}
+
+rp_status rp__fates_run(rp_fates *w, int region)
+{
+    const rp_fate_region *r = &w->region[region];
+    int outer               = w->replaying;
+
+    choose_calls(w, r);
+    rp_status status = make_bounds(w, r);
+    w->replaying     = region;
+    for (int i = 0; i < n_run(r) && status == RP_OK; i++)
+        if (w->call[run_at(r, i)].runs) status = run_call(w, run_at(r, i));
+    w->replaying = outer;
+    return status;
+}
+
+/* Of a region of one call, what no replay makes is left out. */
+static void set_needed(rp_fates *w, const rp_fate_region *r, bool needed)
+{
+    int n             = r->single ? w->call[r->first].n_makes : r->n_makes;
+    const int *makes  = r->single ? rp__fate_makes(w, &w->call[r->first]) : r->makes;
+
+    for (int i = 0; i < n; i++) {
+        rp_fate_value *v = &w->value[makes[i]];
+        v->needed        = needed && v->left > 0 && (!r->single || v->on_demand);
+    }
+}
+
+static void finish(rp_fates *w, rp_fate_region *r)
+{
+    int n = 0;
+
+    if (r->finished) return;
+    r->finished       = true;
+    const int *bounds = r->listed ? rp__fates_bounds(w, r, &n) : NULL;
+    for (int i = 0; i < n; i++) rp__fates_used(w, bounds[i]);
+}
+
+/* What it read is let go at once: all that it leaves is held until its last use, or claimed by calls that run alone. Marked first: what
+ * a region reads on demand never leads back to it, as calls read what was made before them. */
+static rp_status replay(rp_fates *w, int region)
+{
+    if (region == NONE || w->region[region].replayed) return RP_OK;
+    rp_fate_region *r = &w->region[region];
+    RP_TRY(replay(w, r->parent));
+    r->replayed = true;
+    set_needed(w, r, true);
+    RP_TRY(rp__fates_run(w, region));
+    set_needed(w, r, false);
+    finish(w, r);
+    return RP_OK;
+}
+
+/* ---- what backward asks for ---- */
+
+static rp_status fetch(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+
+    if (v->here || !v->offloaded) return RP_OK;
+    RP_TRY(w->act->fetch(w->self, value));
+    w->live += v->bytes;
+    v->here = v->made_again = v->fetching = true;
+    return RP_OK;
+}
+
+rp_status rp__fates_make(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+
+    if (rp__fate_gone(v) && v->call != NONE && w->call[v->call].alone) RP_TRY(w->act->alone(w->self, value));
+    else if (rp__fate_gone(v)) RP_TRY(replay(w, v->region));
+    RP_TRY(fetch(w, value));
+    RP_BUG_IF(!v->here);
+    if (!v->fetching) return RP_OK;
+    v->fetching = false;
+    return w->act->wait(w->self, value);
+}
+
+rp_status rp__fates_make_needs(rp_fates *w, int call)
+{
+    const rp_fate_call *c = &w->call[call];
+
+    for (int i = 0; i < c->n_needs; i++) RP_TRY(rp__fates_make(w, rp__fate_needs(w, c)[i]));
+    return RP_OK;
+}
+
+static bool is_offloaded(const rp_fate_value *v) { return v->offloaded && !v->here && v->left > 0; }
+
+static int first_offloaded(const rp_fates *w, const int *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (is_offloaded(&w->value[list[i]])) return list[i];
+    return NONE;
+}
+
+/* The first value that is offloaded among what the backward of a call reads, or its regions as they are entered; NONE. */
+static int offloaded_for(const rp_fates *w, int call)
+{
+    const rp_fate_call *c = &w->call[call];
+    int value             = first_offloaded(w, rp__fate_needs(w, c), c->n_needs), n;
+
+    for (int r = c->region; r != NONE && value == NONE; r = w->region[r].parent) {
+        if (w->region[r].end != call + 1 || !w->region[r].listed) continue;
+        const int *bounds = rp__fates_bounds(w, &w->region[r], &n);
+        value             = first_offloaded(w, bounds, n);
+    }
+    return value;
+}
+
+/* What is fetched depends on the record alone, never on time. */
+rp_status rp__fates_prefetch(rp_fates *w, int call)
+{
+    if (!w->offloads || w->coming == RP_FATES_ELSEWHERE) return RP_OK;
+    if (w->coming != NONE && w->value[w->coming].fetching) return RP_OK;
+    if (w->unsearched > call) w->unsearched = call;
+    for (w->coming = NONE; w->unsearched > 0; w->unsearched--) {
+        int value = offloaded_for(w, w->unsearched - 1);
+        if (value == NONE) continue;
+        w->coming = value;
+        return fetch(w, value);
+    }
+    return RP_OK;
+}
+
+/* Where the record is kept, what the forward left stays for the next backward. */
+void rp__fates_used(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+
+    RP_BUG_IF(v->left <= 0);
+    if (--v->left > 0) return;
+    if (!w->retain) rp__fates_let_go(w, value);
+    else if (v->made_again && !w->keep_replays) rp__fates_unfetch(w, value);
+}
+
+void rp__fates_passed(rp_fates *w, int call)
+{
+    const rp_fate_call *c = &w->call[call];
+
+    for (int i = 0; i < c->n_needs; i++) rp__fates_used(w, rp__fate_needs(w, c)[i]);
+    for (int r = c->region; r != NONE; r = w->region[r].parent)
+        if (w->region[r].first == call) finish(w, &w->region[r]);
+}
+
+void rp__fates_begin(rp_fates *w)
+{
+    w->unsearched = w->n_call;
+    w->coming     = NONE;
+    for (int i = 0; i < w->n_value; i++) w->value[i].left = w->value[i].uses;
+    for (int i = 0; i < w->n_region; i++) w->region[i].replayed = w->region[i].finished = false;
+}
+
+void rp__fates_undo(rp_fates *w, int value)
+{
+    rp_fate_value *v = &w->value[value];
+
+    v->pending = 0;
+    v->needed = v->passing = false;
+    if (v->made_again && !w->keep_replays) rp__fates_unfetch(w, value);
+}

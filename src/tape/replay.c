@@ -1,0 +1,144 @@
+/* tape/replay.c -- what the record of fates has a tape do: run a call again, drop a tensor, offload it, fetch it. */
+#include "tape/inside.h"
+
+#include <string.h>
+
+/* ---- a call runs again ---- */
+
+static rp_status check_prints(rp_tape *tape, const tape_call *c, rp_tensor *const *made)
+{
+    const int *value = rp__call_makes(tape, c);
+
+    for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++)
+        if (tape->value[value[i]].print) RP_TRY(rp__print_check(tape, c->at, &tape->value[value[i]], made[i]));
+    return RP_OK;
+}
+
+static void count_replay(rp_tape *tape, const tape_call *c)
+{
+    if (c->meta.op->cost) tape->stats.recompute_flops += c->meta.op->cost(&c->meta, RP_FORWARD).flops;
+    tape->stats.n_replayed++;
+    if (tape->replay_hook) tape->replay_hook(tape->replay_user, c->at, c->path, c->meta.op->name);
+}
+
+rp_status rp__call_replay(rp_tape *tape, int at, rp_tensor **made)
+{
+    rp_tensor *in[RP_MAX_IN] = { 0 };
+    tape_call *c     = tape->call[at];
+    int n_out        = c->meta.n_out;
+    rp_status status = RP_OK;
+
+    memset(made, 0, MOST_MADE * sizeof *made);
+    for (int i = 0; i < c->meta.n_in; i++) RP_TRY_GOTO(rp__input_open(tape, c, i, &in[i]));
+    rp_tape_work before = rp__tape_work(tape, RP_TAPE_REPLAY, c, at);
+    status              = rp__op_forward(&c->meta, c->stream, true, in, made, made + n_out);
+    tape->now           = before;
+    if (status != RP_OK) goto done;
+    count_replay(tape, c);
+    for (int i = 0; i < c->meta.n_in; i++) rp__value_touch(tape, &tape->value[c->in[i].value]);
+    status = check_prints(tape, c, made);
+done:
+    for (int i = 0; i < c->meta.n_in; i++) rp__input_close(tape, c, i, in[i]);
+    for (int i = 0; i < MOST_MADE && status != RP_OK; i++) rp_tensor_unref(made[i]);
+    return status;
+}
+
+static rp_status run(void *self, int at, const rp_fate_take *take)
+{
+    rp_tape *tape      = self;
+    const tape_call *c = tape->call[at];
+    rp_tensor *made[MOST_MADE];
+    const int *value = rp__call_makes(tape, c);
+
+    RP_TRY(rp__call_replay(tape, at, made));
+    for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++) {
+        if (take[i] != RP_FATES_LEAVE) rp__value_take(tape, value[i], made[i], take[i]);
+        rp_tensor_unref(made[i]);
+    }
+    return RP_OK;
+}
+
+static rp_status alone(void *self, int value) { return rp__again_make(self, value); }
+
+/* ---- a tensor goes, and comes back ---- */
+
+/* What ranks exchange is of class comm, held or not. */
+static void reclass(rp_tensor *t, rp_mem_class c)
+{
+    if (t->storage->mem_class != RP_MEM_COMM) rp__tensor_reclass(t, c);
+}
+
+void rp__value_hold(rp_tape *tape, int value, rp_tensor *t)
+{
+    if (!rp__fate_gone(rp__fate(tape, value))) return;
+    tape->value[value].held = rp_tensor_ref(t);
+    if (rp__fate(tape, value)->call != NONE) reclass(t, RP_MEM_SAVED);
+    rp__fates_hold(&tape->fates, value);
+}
+
+void rp__value_take(rp_tape *tape, int value, rp_tensor *t, rp_fate_take how)
+{
+    tape_value *v = &tape->value[value];
+
+    v->held    = rp_tensor_ref(t);
+    v->version = t->storage->version;
+    if (how == RP_FATES_HOLD) reclass(t, RP_MEM_SAVED);
+    rp__value_touch(tape, v);
+}
+
+/* What somebody else still holds is no longer saved for a backward. */
+static void drop(void *self, int value)
+{
+    rp_tape *tape = self;
+    rp_tensor *t  = tape->value[value].held;
+
+    tape->value[value].held = NULL;
+    if (rp__fate(tape, value)->call != NONE && (t->refs > 1 || t->storage->refs > 1)) reclass(t, RP_MEM_TEMP);
+    rp_tensor_unref(t);
+}
+
+/* What was written since it was made stays, so that its reader finds out. */
+static rp_status put(void *self, int value, bool *put)
+{
+    rp_tape *tape = self;
+    tape_value *v = &tape->value[value];
+
+    if (v->held->storage->version != v->version && !v->allow_mutation) return RP_OK;
+    RP_TRY(rp__away_put(tape->ctx->away, v->held, &v->ticket));
+    tape->stats.offloaded_bytes += rp_meta_bytes(&v->m);
+    *put = true;
+    return RP_OK;
+}
+
+static rp_status fetch(void *self, int value)
+{
+    rp_tape *tape = self;
+    tape_value *v = &tape->value[value];
+    rp_tensor *t;
+
+    RP_TRY(rp__tensor_new_named(tape->ctx, &v->m, RP_MEM_SAVED, "an offloaded slot", &t));
+    rp_status status = rp__away_fetch(tape->ctx->away, v->ticket, t);
+    if (status == RP_OK) v->held = t;
+    else rp_tensor_unref(t);
+    return status;
+}
+
+static rp_status wait(void *self, int value)
+{
+    rp_tape *tape    = self;
+    tape_value *v    = &tape->value[value];
+    rp_status status = rp__away_wait(tape->ctx->away, v->ticket);
+
+    rp__tensor_wrote(v->held, "the fetch");
+    v->version = v->held->storage->version;
+    return status;
+}
+
+static void forget(void *self, int value)
+{
+    rp_tape *tape = self;
+
+    rp__away_drop(tape->ctx->away, tape->value[value].ticket);
+}
+
+const rp_fate_acts rp__tape_acts = { .run = run, .alone = alone, .drop = drop, .put = put, .fetch = fetch, .wait = wait, .forget = forget };
