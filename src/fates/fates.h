@@ -157,6 +157,8 @@ rp_status rp__fates_make(rp_fates *w, int value);
 rp_status rp__fates_make_needs(rp_fates *w, int call);
 /* Begin to fetch one value that a call below `call` will ask for first, unless one is under way. errors of `fetch` */
 rp_status rp__fates_prefetch(rp_fates *w, int call);
+/* That value; NONE. */
+int rp__fates_next_offloaded(rp_fates *w, int call);
 /* One use less; at the last it goes. */
 void rp__fates_used(rp_fates *w, int value);
 /* Backward has passed the call. */

@@ -188,19 +188,24 @@ static int offloaded_for(const rp_fates *w, int call)
     return value;
 }
 
+int rp__fates_next_offloaded(rp_fates *w, int call)
+{
+    if (w->unsearched > call) w->unsearched = call;
+    for (; w->unsearched > 0; w->unsearched--) {
+        int value = offloaded_for(w, w->unsearched - 1);
+        if (value != NONE) return value;
+    }
+    return NONE;
+}
+
 /* What is fetched depends on the record alone, never on time. */
 rp_status rp__fates_prefetch(rp_fates *w, int call)
 {
-    if (!w->offloads || w->coming == RP_FATES_ELSEWHERE) return RP_OK;
-    if (w->coming != NONE && w->value[w->coming].fetching) return RP_OK;
-    if (w->unsearched > call) w->unsearched = call;
-    for (w->coming = NONE; w->unsearched > 0; w->unsearched--) {
-        int value = offloaded_for(w, w->unsearched - 1);
-        if (value == NONE) continue;
-        w->coming = value;
-        return fetch(w, value);
-    }
-    return RP_OK;
+    bool coming = w->coming == RP_FATES_ELSEWHERE || (w->coming != NONE && w->value[w->coming].fetching);
+
+    if (!w->offloads || coming) return RP_OK;
+    w->coming = rp__fates_next_offloaded(w, call);
+    return w->coming == NONE ? RP_OK : fetch(w, w->coming);
 }
 
 /* Where the record is kept, what the forward left stays for the next backward. */

@@ -16,6 +16,7 @@
 #ifndef RP_SEGMENT_H
 #define RP_SEGMENT_H
 
+#include "fates/fates.h"
 #include "plan/chain.h"
 #include "plan/trace.h"
 
@@ -53,7 +54,7 @@ typedef struct {
     int first;                                  /* call of the pass */
 } rp_segment;
 
-typedef struct { int64_t *change; int *left, *pending; bool *present, *finished, *runs; } rp_segment_room;      /* by value, by call: for a walk to note in */
+typedef struct { rp_fates fates; int64_t *change; } rp_segment_room;      /* the segment as a record of fates: for a walk to note in */
 rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *out);
 
 /* What happens when the marked calls run again (again[] has an entry for each call; those without a reader may be marked), and what those

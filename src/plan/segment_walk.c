@@ -1,35 +1,25 @@
-/* plan/segment_walk.c -- a segment's forward and backward as the tape runs them, in bytes and seconds.
+/* plan/segment_walk.c -- a segment's forward and backward in bytes and seconds, by the rules of fates/fates.h, which the tape obeys, too.
  *
- * It has to say what tape/ does (record.c holds, region.c makes again, backward.c lets go), to the byte: tests compare the two. */
+ * A call that runs again is a region of one call. For a region around the segment its forward is replayed as one region that leaves what
+ * the segment's backward, or the next segment, reads. */
 #include "plan/segment.h"
 
 #include <string.h>
 
-enum { NONE = -1, FOREIGN = -2 };
+enum { NONE = RP_FATES_NONE };
 
 typedef struct {
     const rp_segment *s;
     const bool *again, *away;                   /* away NULL: nothing goes */
-    int kind, tick;
-    int ahead, coming;                          /* calls below have not been searched for what to fetch · fetched and not asked for yet, or
-                                                 * NONE, or of another segment: FOREIGN */
-    rp_segment_room room;
-    int64_t live;                               /* of values, over what is held from segments before */
+    rp_fates *fates;
+    int64_t *change;
+    const int64_t *before;                      /* fixed bytes before each backward; NULL: in a replay of the whole segment */
+    int tick;
+    double seconds;                             /* of replays */
     int64_t most;
 } walk;
 
 /* ---- who is kept ---- */
-
-/* How often each value is read in backward, by a backward or by a call that runs again. */
-static void count_readers(const rp_segment *s, const bool *again, int *left)
-{
-    memset(left, 0, (size_t)s->n_values * sizeof *left);
-    for (int c = 0; c < s->n_calls; c++) {
-        const rp_segment_call *call = &s->call[c];
-        for (int i = 0; i < call->n_needs; i++) left[call->needs[i]]++;
-        for (int i = 0; again[c] && i < call->n_reads; i++) left[call->reads[i]]++;
-    }
-}
 
 static bool is_output(const rp_segment_value *v) { return v->output && v->call != NONE; }
 
@@ -44,8 +34,58 @@ static bool is_held(const walk *w, int v)
 {
     const rp_segment_value *value = &w->s->value[v];
 
-    return value->call != NONE && !w->again[value->call] && !goes(w, v) && (w->room.left[v] > 0 || value->output);
+    return value->call != NONE && !w->again[value->call] && !goes(w, v) && (w->fates->value[v].uses > 0 || value->output);
 }
+
+/* How often each value is read in backward, by a backward or by a call that runs again. */
+static void count_uses(walk *w)
+{
+    rp_fates *f = w->fates;
+
+    for (int v = 0; v < f->n_value; v++) f->value[v].uses = 0;
+    for (int c = 0; c < f->n_call; c++) {
+        const rp_fate_call *call = &f->call[c];
+        for (int i = 0; i < call->n_needs; i++) f->value[rp__fate_needs(f, call)[i]].uses++;
+        for (int i = 0; w->again[c] && i < call->n_reads; i++) f->value[rp__fate_reads(f, call)[i]].uses++;
+    }
+}
+
+/* ---- what is reckoned of a walk ---- */
+
+static void reach(walk *w, int64_t bytes)
+{
+    if (bytes > w->most) w->most = bytes;
+}
+
+static int64_t base_of(const walk *w) { return w->before ? w->before[w->tick] : 0; }
+
+static rp_status run(void *self, int c, const rp_fate_take *take)
+{
+    walk *w = self;
+
+    (void)take;
+    reach(w, base_of(w) + w->fates->live + w->s->call[c].run_bytes);
+    w->seconds += w->s->call[c].seconds;
+    return RP_OK;
+}
+
+static rp_status fetch(void *self, int v)
+{
+    walk *w = self;
+
+    reach(w, base_of(w) + w->fates->live + w->s->value[v].bytes);
+    return RP_OK;
+}
+
+static rp_status wait(void *self, int v)
+{
+    (void)self, (void)v;
+    return RP_OK;
+}
+
+static void drop(void *self, int v) { (void)self, (void)v; }
+
+static const rp_fate_acts acts = { .run = run, .drop = drop, .fetch = fetch, .wait = wait, .forget = drop };
 
 /* ---- forward ---- */
 
@@ -54,7 +94,7 @@ static bool is_held(const walk *w, int v)
 static int64_t forward_most(const walk *w, int behind)
 {
     const rp_segment *s = w->s;
-    int64_t *change = w->room.change, live = 0, most = 0;
+    int64_t *change = w->change, live = 0, most = 0;
 
     memset(change, 0, (size_t)(s->n_calls + 1) * sizeof *change);
     for (int v = 0; v < s->n_values; v++) {
@@ -74,11 +114,6 @@ static int64_t forward_most(const walk *w, int behind)
     return most;
 }
 
-static void reach(walk *w, int64_t bytes)
-{
-    if (bytes > w->most) w->most = bytes;
-}
-
 /* ---- run again for a region ---- */
 
 typedef enum { MIDDLE, LAST, BARE } position;   /* bare: in a region inside, so that nothing is wanted but the output */
@@ -90,65 +125,26 @@ static bool is_wanted(const walk *w, position at, int v)
     return at != BARE && is_held(w, v);
 }
 
-static bool is_there(const walk *w, position at, int v) { return at == LAST && is_output(&w->s->value[v]) && w->room.left[v] > 0; }
-
-/* Upwards from what is wanted. */
-static void choose_calls(walk *w, position at)
-{
-    const rp_segment *s = w->s;
-    int *pending        = w->room.pending;
-
-    memset(pending, 0, (size_t)s->n_values * sizeof *pending);
-    for (int c = s->n_calls - 1; c >= 0; c--) {
-        const rp_segment_call *call = &s->call[c];
-        bool runs                   = false;
-        for (int i = 0; i < call->n_made; i++) {
-            int v = call->made[i];
-            runs  = runs || (!is_there(w, at, v) && (is_wanted(w, at, v) || pending[v] > 0));
-        }
-        w->room.runs[c] = runs;
-        for (int i = 0; i < call->n_reads && runs; i++) pending[call->reads[i]]++;
-    }
-}
-
-static void run_again(walk *w, position at, int c)
-{
-    const rp_segment_call *call = &w->s->call[c];
-    bool *present               = w->room.present;
-    int *pending                = w->room.pending;
-
-    reach(w, w->live + call->run_bytes);
-    for (int i = 0; i < call->n_made; i++) {
-        int v      = call->made[i];
-        present[v] = !is_there(w, at, v) && (is_wanted(w, at, v) || pending[v] > 0);
-        w->live += present[v] ? w->s->value[v].bytes : 0;
-    }
-    for (int i = 0; i < call->n_reads; i++) {
-        int v = call->reads[i];
-        if (--pending[v] > 0 || !present[v] || is_wanted(w, at, v)) continue;
-        present[v] = false;
-        w->live -= w->s->value[v].bytes;
-    }
-}
+static bool is_there(const walk *w, position at, int v) { return at == LAST && is_output(&w->s->value[v]) && w->fates->value[v].uses > 0; }
 
 /* The most that is live, over what is held from segments before; behind: the input is there until it has been read, and counts. */
 static int64_t again_most(walk *w, position at, bool behind, double *seconds)
 {
-    const rp_segment *s = w->s;
+    rp_fates *f = w->fates;
 
-    choose_calls(w, at);
-    w->live  = 0;
-    *seconds = 0;
-    for (int v = 0; v < s->n_values; v++) {
-        w->room.present[v] = behind && s->value[v].call == NONE && !s->value[v].lingers;
-        w->live += w->room.present[v] || is_there(w, at, v) ? s->value[v].bytes : 0;
+    f->live    = 0;
+    w->before  = NULL;
+    w->seconds = 0;
+    for (int v = 0; v < f->n_value; v++) {
+        const rp_segment_value *value = &w->s->value[v];
+        bool read_once                = behind && value->call == NONE && !value->lingers;
+        f->value[v] = (rp_fate_value){ .call = value->call, .region = NONE, .bytes = value->bytes, .uses = f->value[v].uses,
+                                       .here = read_once || is_there(w, at, v) || value->call == NONE, .passing = read_once, .needed = is_wanted(w, at, v) };
+        if (read_once || is_there(w, at, v)) f->live += value->bytes;
     }
-    w->most = w->live;
-    for (int c = 0; c < s->n_calls; c++) {
-        if (!w->room.runs[c]) continue;
-        run_again(w, at, c);
-        *seconds += s->call[c].seconds;
-    }
+    w->most = f->live;
+    (void)rp__fates_run(f, f->n_region - 1);
+    *seconds = w->seconds;
     return w->most;
 }
 
@@ -165,56 +161,6 @@ static int first_asking(const rp_segment *s, bool input)
 
 /* ---- backward ---- */
 
-static void used(walk *w, int v)
-{
-    if (--w->room.left[v] > 0 || !w->room.present[v]) return;
-    if (w->s->value[v].call == NONE && w->s->input_stays) return;
-    w->room.present[v] = false;
-    w->live -= w->s->value[v].bytes;
-}
-
-static void finish(walk *w, int c)
-{
-    if (!w->again[c] || w->room.finished[c]) return;
-    w->room.finished[c] = true;
-    for (int i = 0; i < w->s->call[c].n_reads; i++) used(w, w->s->call[c].reads[i]);
-}
-
-static void fetch(walk *w, int v)
-{
-    w->room.present[v] = true;
-    w->live += w->s->value[v].bytes;
-}
-
-/* The first value that is away among what the backward of a call reads, or the call when it runs again; NONE. */
-static int away_for(const walk *w, int c)
-{
-    const rp_segment_call *call = &w->s->call[c];
-
-    for (int i = 0; i < call->n_needs + (w->again[c] ? call->n_reads : 0); i++) {
-        int v = i < call->n_needs ? call->needs[i] : call->reads[i - call->n_needs];
-        if (goes(w, v) && !w->room.present[v] && w->room.left[v] > 0) return v;
-    }
-    return NONE;
-}
-
-/* The next one for the calls below `below`. */
-static int next_away(walk *w, int below)
-{
-    if (w->ahead > below) w->ahead = below;
-    for (; w->ahead > 0; w->ahead--) {
-        int v = away_for(w, w->ahead - 1);
-        if (v != NONE) return v;
-    }
-    return NONE;
-}
-
-static int first_away(walk *w)
-{
-    w->ahead = w->s->n_calls;
-    return next_away(w, w->s->n_calls);
-}
-
 static bool has(const rp_segment *s, bool input)
 {
     for (int v = 0; v < s->n_values; v++)
@@ -222,86 +168,70 @@ static bool has(const rp_segment *s, bool input)
     return false;
 }
 
-/* One is on its way while the calls before its reader run. Behind the segment's own comes the first of the segment before, which is taken to
- * be alike: it is there, a guest, until the end. */
-static void fetch_ahead(walk *w, int c, int64_t guest)
-{
-    if (w->coming != NONE) return;
-    w->coming = next_away(w, c);
-    if (w->coming != NONE) {
-        fetch(w, w->coming);
-    } else if (guest) {
-        w->coming = FOREIGN;
-        w->live += guest;
-    }
-}
-
-static void make(walk *w, int v)
-{
-    int c = w->s->value[v].call;
-
-    if (w->coming == v) w->coming = NONE;
-    if (w->room.present[v] || c == NONE) return;
-    if (goes(w, v)) {
-        fetch(w, v);
-        reach(w, w->s->backward_before[w->kind][w->tick] + w->live);
-        return;
-    }
-    const rp_segment_call *call = &w->s->call[c];
-    for (int i = 0; i < call->n_reads; i++) make(w, call->reads[i]);
-    reach(w, w->s->backward_before[w->kind][w->tick] + w->live + call->run_bytes);
-    for (int i = 0; i < call->n_made; i++) {
-        int made = call->made[i];
-        if (w->room.left[made] <= 0 || w->room.present[made]) continue;
-        w->room.present[made] = true;
-        w->live += w->s->value[made].bytes;
-    }
-    finish(w, c);
-}
-
 /* The segment behind this one has fetched the first that is away, if there is one. Returns the bytes of a guest to come. */
 static int64_t begin_lane(walk *w)
 {
-    const rp_segment *s = w->s;
-    int first           = w->away ? first_away(w) : NONE;
+    rp_fates *f = w->fates;
+    int first   = f->offloads ? rp__fates_next_offloaded(f, f->n_call) : NONE;
 
-    w->coming = NONE;
     if (first == NONE) return 0;
-    if (has(s, false)) fetch(w, w->coming = first);
-    return has(s, true) ? s->value[first].bytes : 0;
+    if (has(w->s, false)) (void)rp__fates_prefetch(f, f->n_call);
+    return has(w->s, true) ? w->s->value[first].bytes : 0;
 }
 
+static rp_fate fate_of(const walk *w, int v)
+{
+    if (w->s->value[v].call == NONE) return RP_KEEP;
+    return goes(w, v) ? RP_OFFLOAD : w->again[w->s->value[v].call] ? RP_RECOMPUTE : RP_KEEP;
+}
+
+/* The input counts as held from before. It stays if the segment before may still need it. */
 static void begin_backward(walk *w)
 {
-    const rp_segment *s = w->s;
+    rp_fates *f = w->fates;
 
-    count_readers(s, w->again, w->room.left);
-    memset(w->room.finished, 0, (size_t)s->n_calls * sizeof *w->room.finished);
-    w->live = w->most = 0;
-    for (int v = 0; v < s->n_values; v++) {
-        bool input         = s->value[v].call == NONE;
-        w->room.present[v] = input || (w->room.left[v] > 0 && is_held(w, v));
-        if (!input && w->room.present[v]) w->live += s->value[v].bytes;
+    count_uses(w);
+    f->live = w->most = 0;
+    f->offloads       = w->away;
+    for (int v = 0; v < f->n_value; v++) {
+        int call     = w->s->value[v].call, uses = f->value[v].uses + (call == NONE && w->s->input_stays);
+        rp_fate fate = fate_of(w, v);
+        bool held    = uses > 0 && is_held(w, v);
+        f->value[v]  = (rp_fate_value){ .call = call, .region = fate == RP_RECOMPUTE ? call : NONE, .bytes = w->s->value[v].bytes, .uses = uses,
+                                        .fate = (unsigned char)fate, .on_demand = fate == RP_RECOMPUTE, .here = call == NONE || held,
+                                        .offloaded = fate == RP_OFFLOAD && uses > 0 };
+        f->live += held ? f->value[v].bytes : 0;
     }
+    for (int c = 0; c < f->n_call; c++) {
+        f->call[c].region   = w->again[c] ? c : NONE;
+        f->region[c].listed = w->again[c];
+    }
+    rp__fates_begin(f);
 }
 
-/* *from_asking: of the backwards from call `asking` on, until which a region's last segment has nothing but its output. */
-static int64_t backward_most(walk *w, int asking, int64_t *from_asking)
+/* *from_asking: of the backwards from call `asking` on, until which a region's last segment has nothing but its output. Behind the segment's own
+ * values the first of the segment before is fetched, which is taken to be alike: it is there, a guest, until the end. */
+static int64_t backward_most(walk *w, int kind, int asking, int64_t *from_asking)
 {
     const rp_segment *s = w->s;
+    rp_fates *f         = w->fates;
     int64_t most        = 0;
 
+    w->before = s->backward_before[kind];
+    w->tick   = s->n_calls - 1;
     begin_backward(w);
     int64_t guest = begin_lane(w);
     for (int c = s->n_calls - 1; c >= 0; c--) {
-        const rp_segment_call *call = &s->call[c];
         if (c == asking) w->most = 0;
         w->tick = c;
-        for (int i = 0; i < call->n_needs; i++) make(w, call->needs[i]);
-        fetch_ahead(w, c, guest);
-        reach(w, s->backward_fixed[w->kind][c] + w->live);
-        for (int i = 0; i < call->n_needs; i++) used(w, call->needs[i]);
-        finish(w, c);
+        (void)rp__fates_make_needs(f, c);
+        (void)rp__fates_prefetch(f, c);
+        if (guest && f->coming == NONE) {
+            f->coming = RP_FATES_ELSEWHERE;
+            f->live += guest;
+        }
+        reach(w, s->backward_fixed[kind][c] + f->live);
+        rp__fates_passed(f, c);
         most = w->most > most ? w->most : most;
     }
     *from_asking = w->most;
@@ -320,7 +250,7 @@ static double away_seconds(const walk *w)
     int64_t bytes = 0;
 
     for (int v = 0; v < s->n_values; v++) {
-        if (!goes(w, v) || w->room.left[v] == 0) continue;
+        if (!goes(w, v) || w->fates->value[v].uses == 0) continue;
         bytes += s->value[v].bytes;
         copies += s->value[v].copy;
     }
@@ -333,42 +263,71 @@ static double away_seconds(const walk *w)
     return copies + more(transfer - forward, 0) + more(transfer - backward, 0);
 }
 
+static walk walk_of(const rp_segment *s, const bool *again, const bool *away, rp_segment_room *room)
+{
+    return (walk){ .s = s, .again = again, .away = away, .fates = &room->fates, .change = room->change };
+}
+
 double rp__segment_away_seconds(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room)
 {
-    walk w = { .s = s, .again = again, .away = away, .room = room };
+    walk w = walk_of(s, again, away, &room);
 
-    count_readers(s, again, room.left);
+    count_uses(&w);
     return away_seconds(&w);
 }
 
 static bool any_goes(const walk *w)
 {
     for (int v = 0; v < w->s->n_values; v++)
-        if (goes(w, v) && w->room.left[v] > 0) return true;
+        if (goes(w, v) && w->fates->value[v].uses > 0) return true;
     return false;
 }
 
 /* ---- all of it ---- */
 
+static void list_call(rp_fates *f, const rp_segment_call *from, int c)
+{
+    int *list  = f->list + f->n_list;
+    f->call[c] = (rp_fate_call){ .region = NONE, .list = f->n_list, .n_reads = from->n_reads, .n_makes = from->n_made, .n_needs = from->n_needs };
+
+    memcpy(list, from->reads, (size_t)from->n_reads * sizeof *list);
+    memcpy(list + from->n_reads, from->made, (size_t)from->n_made * sizeof *list);
+    memcpy(list + from->n_reads + from->n_made, from->needs, (size_t)from->n_needs * sizeof *list);
+    f->n_list += from->n_reads + from->n_made + from->n_needs;
+}
+
+/* A region for each call, and one for all of them. */
 rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *out)
 {
-    int *ints   = rp__bump_alloc(bump, 2 * (s->n_values + 1) * (int64_t)sizeof *ints);
-    bool *bools = rp__bump_alloc(bump, s->n_values + 2 * s->n_calls + 1);
-    int64_t *change = rp__bump_alloc(bump, (s->n_calls + 1) * (int64_t)sizeof *change);
+    rp_fates *f = &out->fates;
+    int n       = s->n_calls, listed = n;
 
-    if (!ints || !bools || !change) return RP_ERR_MEMORY;
-    *out = (rp_segment_room){ .change = change, .left = ints, .pending = ints + s->n_values, .present = bools, .finished = bools + s->n_values,
-                              .runs = bools + s->n_values + s->n_calls };
+    for (int c = 0; c < n; c++) listed += s->call[c].n_reads + s->call[c].n_made + s->call[c].n_needs;
+    *out = (rp_segment_room){ .fates = { .act = &acts, .n_value = s->n_values, .n_call = n, .n_region = n + 1, .replaying = NONE, .coming = NONE },
+                              .change = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *out->change) };
+    f->value  = rp__bump_alloc(bump, (s->n_values + 1) * (int64_t)sizeof *f->value);
+    f->call   = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *f->call);
+    f->region = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *f->region);
+    f->list   = rp__bump_alloc(bump, (listed + 1) * (int64_t)sizeof *f->list);
+    if (!out->change || !f->value || !f->call || !f->region || !f->list) return RP_ERR_MEMORY;
+    for (int c = 0; c < n; c++) {
+        f->list[c]   = c;
+        f->region[c] = (rp_fate_region){ .parent = NONE, .first = c, .end = c + 1, .single = true };
+    }
+    f->region[n] = (rp_fate_region){ .parent = NONE, .end = n, .run = f->list, .n_run = n };
+    f->n_list    = n;
+    for (int c = 0; c < n; c++) list_call(f, &s->call[c], c);
     return RP_OK;
 }
 
 rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room)
 {
-    walk w              = { .s = s, .again = again, .room = room };       /* a region's first: in it nothing goes */
+    walk w              = walk_of(s, again, NULL, &room);       /* a region's first: in it nothing goes */
     rp_chain_option out = { 0 };
     int asking          = first_asking(s, true);
 
-    count_readers(s, again, room.left);
+    room.fates.self = &w;
+    count_uses(&w);
     out.again   = again_most(&w, MIDDLE, false, &out.again_seconds);
     out.last    = again_most(&w, LAST, false, &out.last_seconds);
     w.away      = away;
@@ -377,7 +336,7 @@ rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, const b
     out.seconds = away_seconds(&w);
     for (int v = 0; v < s->n_values; v++)
         if (is_held(&w, v)) out.saved += s->value[v].bytes;
-    for (w.kind = 0; w.kind < s->n_kinds; w.kind++) out.backward[w.kind] = backward_most(&w, asking, &out.last_backward[w.kind]);
+    for (int k = 0; k < s->n_kinds; k++) out.backward[k] = backward_most(&w, k, asking, &out.last_backward[k]);
     for (int c = 0; c < s->n_calls; c++) out.seconds += again[c] ? s->call[c].seconds : 0;
     return out;
 }
@@ -402,12 +361,13 @@ static int64_t waiting_most(const rp_segment *s, int kind, int asking)
 
 void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp_chain_class *out)
 {
-    walk w     = { .s = s, .again = again, .room = room };
+    walk w     = walk_of(s, again, NULL, &room);
     int asking = first_asking(s, true);
     bool held  = true;
 
+    room.fates.self = &w;
     for (int v = 0; v < s->n_values; v++) {
-        room.left[v] = 0;
+        room.fates.value[v].uses = 0;
         out->output += is_output(&s->value[v]) ? s->value[v].bytes : 0;
         held = held && (s->value[v].wanted || !is_output(&s->value[v]));
     }
