@@ -1,7 +1,7 @@
 """tests/claims.py -- what runners of claims about the program share. A claim is a function marked @case, called in a folder of its runner's; the
 last line counts them.
 
-A runner is given PROGRAM and SOURCE first, and names of cases last (none: all). Where it needs an MPI that is not there: exit 77, for "skipped".
+A runner is given PROGRAM and SOURCE first, and names or labels of cases last (none: all). Where it needs an MPI that is not there: exit 77, for "skipped".
 """
 import functools
 import hashlib
@@ -21,9 +21,20 @@ OPEN_MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_C
                         "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
 
-def case(f):
-    CASES.append(f)
-    return f
+LABELS = {"few": "runs in `make check`, too", "both-mpis": "runs under Open MPI, too, where MPICH runs all"}
+
+
+def case(*given):
+    """@case, or @case(LABEL, ...). A runner takes a label in place of names of cases."""
+    def enter(f):
+        f.labels = labels
+        CASES.append(f)
+        return f
+
+    labels = [word for word in given if isinstance(word, str)]
+    if set(labels) - set(LABELS):
+        sys.exit(f"no label {', '.join(sorted(set(labels) - set(LABELS)))}")
+    return enter if labels else enter(*given)
 
 
 class Failed(Exception):
@@ -82,10 +93,10 @@ def find_mpirun(given):
 
 def try_all(names, files, tried=None):
     """Each case, in a folder that has these files at first. tried.n: how often a claim was tried, where that is told."""
-    unknown = set(names) - {c.__name__ for c in CASES}
+    unknown = set(names) - {c.__name__ for c in CASES} - set(LABELS)
     if unknown:
         sys.exit(f"no case {', '.join(sorted(unknown))}")
-    wanted = [c for c in CASES if not names or c.__name__ in names]
+    wanted = [c for c in CASES if not names or c.__name__ in names or set(names) & set(c.labels)]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

@@ -1,5 +1,5 @@
-/* tests/thread_free.c -- linked in pthread_create's place (--wrap) to tests that are said to start no thread, which ThreadSanitizer is spared:
- * one that starts any fails everywhere else. */
+/* tests/thread_free.c -- replaces pthread_create (--wrap) in tests labelled thread-free, which ThreadSanitizer skips: a test that starts a thread
+ * fails everywhere else. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,6 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
     (void)thread, (void)attributes, (void)run, (void)argument;
-    fputs("a thread is started by a test that tests/CMakeLists.txt says starts none (RP_THREAD_FREE_TESTS)\n", stderr);
+    fputs("a test labelled thread-free starts a thread\n", stderr);
     abort();
 }

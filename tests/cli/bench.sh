@@ -1,4 +1,5 @@
 # How fast anything is depends on the machine: shown are names, shapes of the output, and what is refused.
+# ctest: threads
 reprise bench --list | sed -n '1p; s/:.*//p' | uniq -c
 reprise bench rmsnorm:1024x576:bf16 --rounds 2 >out
 awk '/^rmsnorm/ { print $1, $NF } /^ceilings/ { print $1 }' out

@@ -1,5 +1,6 @@
 # A dozen recipes: the losses, norms and weights of the one without checkpointing, to the byte. What differs is what is saved, replayed
 # and offloaded, and is as docs/memory.md says.
+# ctest: threads
 printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
 ac=activation_checkpointing
 number() { sed "s/.*\"$1\": *\\([^,}]*\\).*/\\1/" $name/metrics.jsonl | sort -u | tr '\n' ' '; }

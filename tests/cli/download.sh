@@ -1,4 +1,5 @@
 # What a model needs comes, from wherever the hub sends us, and nothing else; what is there already is left, and the token stays at home.
+# ctest: threads
 . "$SOURCE/tests/cli/hub/begin.sh"
 HF_TOKEN=secret get plain
 (cd here && find . -type f | LC_ALL=C sort)

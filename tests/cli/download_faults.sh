@@ -1,4 +1,5 @@
 # Wrong bytes, servers that lie, disks that are full and folders that cannot be written: nothing wrong gets a name, what is right stays.
+# ctest: threads
 . "$SOURCE/tests/cli/hub/begin.sh"
 parts() { find here -name '*.part' | LC_ALL=C sort; [ ! -e here/model.safetensors ] || echo "it got its name"; rm -rf here; }
 get wrong

@@ -1,4 +1,5 @@
 # What is not there, not given or makes no sense: a sentence, an exit code, and nothing is written.
+# ctest: threads
 . "$SOURCE/tests/cli/hub/begin.sh"
 get nowhere
 get gated

@@ -1,3 +1,4 @@
+# ctest: threads
 mkdir m && cp "$SOURCE"/tests/golden/models/smollm2/config.json "$SOURCE"/tests/golden/models/smollm2/model.safetensors "$SOURCE"/recipes/tiny_llama/tokenizer.json m
 reprise generate m --prompt 'ABC ' --max-new-tokens 12 --temperature 0 dtype=fp32 >once
 reprise generate m -p 'ABC ' -n 12 -k 1 --seed 7 dtype=fp32 >again

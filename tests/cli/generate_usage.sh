@@ -1,3 +1,4 @@
+# ctest: threads
 mkdir m && cp "$SOURCE"/tests/golden/models/smollm2/config.json "$SOURCE"/tests/golden/models/smollm2/model.safetensors "$SOURCE"/recipes/tiny_llama/tokenizer.json m
 reprise generate m; echo $? >&2
 reprise generate --prompt A; echo $? >&2

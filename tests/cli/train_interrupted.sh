@@ -1,4 +1,5 @@
 # Stopped by a signal the run says how to go on, and goes on.
+# ctest: threads
 printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
 run() {
     exec reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=text max_seq_len=16 \

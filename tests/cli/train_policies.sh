@@ -1,4 +1,5 @@
 # The same numbers and the same bytes, whatever is recomputed.
+# ctest: threads
 printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
 ac=activation_checkpointing
 run() {

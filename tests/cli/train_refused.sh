@@ -1,4 +1,5 @@
 # Every message at once, and nothing is written.
+# ctest: threads
 reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json max_seq_len=4096 plan=p.json \
     'optimizer.no_decay=["*.z"]' '~dataset' output_dir=out 2>err
 echo "exit $?"

@@ -1,4 +1,5 @@
 # A disk that takes no optimizer states stops the run with a message; the state before it is whole, and the run goes on from it, either way.
+# ctest: threads
 cat >recipe.yaml <<YAML
 model: {config: $SOURCE/recipes/tiny_llama/config.json}
 dataset: {path: $SOURCE/docs/plan.md}

@@ -1,4 +1,5 @@
 /* Claims about what ranks send each other. Run alone they are those of one rank; CMake runs them as jobs of 2, 3 and 4 ranks of each MPI. */
+/* ctest: device-free ranks=2,3,4 */
 #include "rp_test.h"
 
 #include <pthread.h>

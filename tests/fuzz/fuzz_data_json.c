@@ -1,4 +1,5 @@
 /* fuzz_data_json.c -- a file that is one list of objects, its first bracket given; see fuzz_data.h. */
+/* ctest: watched */
 #include "fuzz_data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

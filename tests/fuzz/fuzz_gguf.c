@@ -1,4 +1,5 @@
 /* fuzz_gguf.c -- any bytes as a GGUF file: refused with a sentence, or all metadata and every tensor can be found and read. */
+/* ctest: watched */
 #include "fuzz.h"
 
 #include "io/gguf.h"

@@ -1,5 +1,6 @@
 /* fuzz_gguf_split.c -- any bytes as a model in two GGUF files, the first two bytes the length of the first: refused with a sentence,
  * or the tensors of both are found and read. */
+/* ctest: watched */
 #include "fuzz_folder.h"
 
 #include "io/gguf.h"

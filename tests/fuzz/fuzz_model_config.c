@@ -1,5 +1,6 @@
 /* fuzz_model_config.c -- any bytes as a config.json, or as a GGUF file whose metadata becomes one: refused with a sentence, or a
  * config whose sizes a model can be built from, and whose source is read again to the same. */
+/* ctest: watched */
 #include "fuzz.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Any bytes as a list of rules: read, and what was read is asked about slots, twice alike. Libraries are not opened. */
+/* ctest: watched */
 #include "policy/policy.h"
 
 #include "fuzz.h"

@@ -2,6 +2,7 @@
  *
  * A change of the JSON's length makes its first 8 bytes wrong and the rest unseen, so the input is also tried with them put right:
  * the JSON then ends at the last brace and the spaces after it. */
+/* ctest: watched */
 #include "fuzz.h"
 
 #include "io/safetensors.h"

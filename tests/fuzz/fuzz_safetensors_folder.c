@@ -1,5 +1,6 @@
 /* fuzz_safetensors_folder.c -- any bytes as a folder of an index and its shards: the index to the first zero, then the shards "a" and
  * "b", the next two bytes the length of "a". Refused with a sentence, or exactly what the index lists is there. */
+/* ctest: watched */
 #include "fuzz_folder.h"
 
 #include "io/safetensors.h"

@@ -2,6 +2,7 @@
  * Refused with a sentence, or whole, and it loads where the names and shapes are the run's.
  *
  * Checksums keep changed bytes from going far, so the input is also tried with all of them put right. */
+/* ctest: watched */
 #include "fuzz_folder.h"
 
 #include "base/checksum.h"

@@ -1,4 +1,5 @@
 /* Any bytes as a file that may be packed: read whole by lines, or refused in one sentence; portions make no difference. */
+/* ctest: watched */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

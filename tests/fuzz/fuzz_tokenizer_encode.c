@@ -1,5 +1,6 @@
 /* fuzz_tokenizer_encode.c -- any bytes as text, the first a choice of tokenizer: the ids decode to the repaired text, and are the same when
  * it comes in pieces. The tokenizers are small ones made here, so that the target needs no files. */
+/* ctest: watched */
 #include "fuzz.h"
 
 #include <stdio.h>

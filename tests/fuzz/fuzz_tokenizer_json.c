@@ -1,4 +1,5 @@
 /* fuzz_tokenizer_json.c -- any bytes as a tokenizer.json: refused with a sentence, or it encodes and decodes some text. */
+/* ctest: watched */
 #include "fuzz_tokenizer.h"
 
 static const char text[] = "ab <a>  word's 12\xc3\xa9\xe2\x82\xac\xff e\xcc\x81\n\n  zz";

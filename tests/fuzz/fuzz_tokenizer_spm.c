@@ -1,5 +1,6 @@
 /* fuzz_tokenizer_spm.c -- any bytes as SentencePiece's tokenizer.model: refused with a sentence, or the JSON that it amounts to can be built,
  * encodes, and decodes. */
+/* ctest: watched */
 #include "fuzz_tokenizer.h"
 
 static const char text[] = "ab <s>  word's 12\xc3\xa9\xe2\x82\xac\xff e\xcc\x81\n\n  zz";

@@ -1,5 +1,6 @@
 /* fuzz_weights.c -- any bytes as the weights of a tiny model, the first byte says of which family and from which kind of file: refused
  * with a sentence and no weight written, or loaded. */
+/* ctest: watched */
 #include "fuzz_folder.h"
 
 #include "models/weights_inside.h"

@@ -1,4 +1,5 @@
 /* Claims about conversations: where a model's template is found, and which text is its answers. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include "io/chat.h"

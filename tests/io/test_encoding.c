@@ -1,4 +1,5 @@
 /* Claims about texts that come in pieces: wherever a text is cut, its ids are those of the whole, and what is held is little. */
+/* ctest: device-free thread-free cost=12 */
 #include "texts_test.h"
 
 static const char *const tokenizers[] = {

@@ -1,4 +1,5 @@
 /* Claims about GGUF: gguf-py's files give gguf-py's values to the bit, and what is malformed is refused. */
+/* ctest: device-free thread-free */
 #include "io_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about tests/golden itself, read through our own reader: parts made at different times must belong together. */
+/* ctest: device-free thread-free */
 #include "golden.h"
 
 static const char *const variant[] = {

@@ -1,4 +1,5 @@
 /* Claims about marks of weight files: whether two ranks read the same ones. */
+/* ctest: device-free thread-free */
 #include "io_test.h"
 #include "one_ctx_test.h"
 

@@ -1,4 +1,5 @@
 /* Claims about the work that a tokenizer's regular expressions may take: it is bounded for each text, whatever the pattern is. */
+/* ctest: device-free thread-free */
 #include "io/small_gguf.h"
 #include "texts_test.h"
 

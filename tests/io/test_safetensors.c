@@ -1,4 +1,5 @@
 /* Claims about safetensors: what is written reads back, the Python library agrees, and what is malformed is refused. */
+/* ctest: device-free thread-free */
 #include "io_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about chat templates: what transformers makes of a template, these make; and no template can run away. */
+/* ctest: device-free thread-free */
 #include "texts_test.h"
 
 #include "base/file.h"

@@ -1,4 +1,5 @@
 /* Claims about chat templates that are wrong: each refusal has its message, with the line where it is. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include "io/chat.h"

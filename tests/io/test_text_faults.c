@@ -1,5 +1,6 @@
 /* Claims about text when memory runs out or a file cannot be read: whatever allocation or read fails, there is an error or the right text,
  * outputs are untouched, nothing leaks, and the next call is well. */
+/* ctest: device-free thread-free */
 #include "heap_test.h"
 
 #include <zlib.h>

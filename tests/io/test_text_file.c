@@ -1,4 +1,5 @@
 /* Claims about packed files: they read as what was packed, in any portions, and what is damaged is told with its place. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include <zlib.h>

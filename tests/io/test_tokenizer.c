@@ -1,5 +1,6 @@
 /* Claims about the tokenizer. Truth is the `tokenizers` package: tests/golden/tokenizer, made by tools/make_tokenizers.py and
  * tools/goldens_tokenizer.py. */
+/* ctest: device-free thread-free cost=22 */
 #include "rp_test.h"
 
 #include <unistd.h>

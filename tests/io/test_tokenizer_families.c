@@ -1,5 +1,6 @@
 /* Claims about tokenizers that are not byte-level BPE. Truth is the `tokenizers` package: tests/golden/tokenizer/families, made by
  * tools/make_tokenizer_families.py and tools/goldens_tokenizer.py. */
+/* ctest: device-free thread-free cost=12 */
 #include "rp_test.h"
 
 #include <unistd.h>

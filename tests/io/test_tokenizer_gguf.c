@@ -1,5 +1,6 @@
 /* Claims about byte-level tokenizers in GGUF: the names of their pre-tokenizers stand for the parts of the models' own, and a name that is not
  * known is refused. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include "base/file.h"

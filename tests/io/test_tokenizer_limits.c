@@ -1,4 +1,5 @@
 /* Claims about limits: sizes that a tokenizer's numbers do not hold are refused, and work stays in proportion to the text. */
+/* ctest: device-free thread-free */
 #include "texts_test.h"
 
 static void a_piece_of_more_bytes_than_can_be_numbered_is_refused(void **state)

@@ -1,4 +1,5 @@
 /* Claims about tokenizer files that are malformed or not supported: each is refused by name. */
+/* ctest: device-free thread-free */
 #include "texts_test.h"
 
 static rp_status build(rp_ctx *ctx, const char *text, rp_tokenizer **out)

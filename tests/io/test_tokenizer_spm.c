@@ -1,5 +1,6 @@
 /* Claims about SentencePiece's tokenizer.model: a folder with nothing else is a tokenizer, what is not known is refused. That ids are those of the
  * `tokenizers` package is claimed in test_tokenizer_families.c. */
+/* ctest: device-free thread-free watched */
 #include "rp_test.h"
 
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /* Claims about attention: the kernel of every level against the op's reference in double, gradients against central
  * differences, dropout against its definition. */
+/* ctest: level-free */
 #include "rp_test.h"
 
 #include "kernels/kernels.h"

@@ -1,5 +1,6 @@
 /* Claims about attention that hold at every level and in both dtypes: which numbers dropout draws, that bits do not depend on who has
  * the team, how far a NaN reaches. */
+/* ctest: level-free */
 #include "rp_test.h"
 
 #include "base/team.h"

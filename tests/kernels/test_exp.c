@@ -1,4 +1,5 @@
 /* Claims about the exponential that every kernel uses, as compiled for the lowest level. */
+/* ctest: level-free */
 #include "rp_test.h"
 
 #define RP_LEVEL base

@@ -1,4 +1,5 @@
 /* Claims about matrix products: the kernels of every level against sums in double. */
+/* ctest: level-free */
 #include "rp_test.h"
 
 #include "kernels/gemm.h"

@@ -1,4 +1,5 @@
 /* Claims about names: in every family a module is found by the path that its files give it, and by no other family's. */
+/* ctest: device-free thread-free */
 #include "golden_model.h"
 
 #include "io/safetensors.h"

@@ -1,4 +1,5 @@
 /* Claims about config.json: what is honoured is read, of every family, and its tensors have their names. */
+/* ctest: thread-free */
 #include <math.h>
 
 #include "rp_test.h"

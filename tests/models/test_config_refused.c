@@ -1,5 +1,6 @@
 /* Claims about config.json: what would change the numbers and is not honoured is an error that names it, and all errors come at once;
  * what a recipe sets over the file is held to the same. */
+/* ctest: thread-free */
 #include "config_test.h"
 
 /* ---- overrides ---- */

@@ -1,4 +1,5 @@
 /* Claims about generation, on random models of both families. */
+/* ctest: level-free */
 #include "tiny_model.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about language models under a memory limit without a plan: the same loss and gradients, and what a rehearsal foretells. */
+/* ctest: device-free */
 #include "sized_model.h"
 
 #define SIZES .batch = 2, .length = 128, .layers = 8, .hidden = 128, .heads = 4, .head_dim = 32, .vocab = 512

@@ -1,4 +1,5 @@
 /* Rotary frequencies and the factor of cos and sin, of every kind of scaling, against what transformers makes of the same parameters. */
+/* ctest: thread-free */
 #include "golden.h"
 
 #include "models/rope.h"

@@ -1,5 +1,6 @@
 /* Claims about reading weights: every golden model loads whole and each tensor arrives under its path; a failure leaves nothing behind, and
  * files larger than memory pass through a window. */
+/* ctest: level-free */
 #include "weights_test.h"
 #include "golden_variants.h"
 

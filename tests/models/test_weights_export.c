@@ -1,4 +1,5 @@
 /* Claims about exports: the bits that were read, in the bytes that the Python library writes, whole or in shards. */
+/* ctest: level-free thread-free */
 #include "weights_test.h"
 #include "golden_variants.h"
 

@@ -1,4 +1,5 @@
 /* Claims about weights in GGUF: what transformers reads from a file, its config too; metadata that is not honoured is named. */
+/* ctest: thread-free */
 #include "weights_test.h"
 
 #include "io/gguf_inside.h"

@@ -1,5 +1,6 @@
 /* Claims about files that do not fit their model: what is missing, too much, of another shape or quantised is an error that names it,
  * and nothing is written. */
+/* ctest: thread-free */
 #include "weights_test.h"
 
 /* A tensor of a folder that is made: `columns` 0 is a vector, every element is `value`. */

@@ -1,5 +1,6 @@
 /* Claims about ops that ranks make together where the library between them fails: each collective that fails, as it starts or while it is waited
  * for, is an error of the call that made it, and nothing is left. This process is one rank of several that are only thought of: no bytes come. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include "comm/inside.h"

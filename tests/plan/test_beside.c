@@ -1,4 +1,5 @@
 /* Claims about the time of steps whose gathers run beside their computing. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include "plan/beside.h"

@@ -1,4 +1,5 @@
 /* Claims about plans of one level: the fastest there are, in the budget to the byte, and by the same rules whatever the budget is. */
+/* ctest: device-free thread-free cost=11 */
 #include "chain_test.h"
 #include "llama_chain.h"
 

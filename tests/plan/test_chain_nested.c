@@ -1,4 +1,5 @@
 /* Claims about plans with regions: the best of all nestings, binomial where blocks are alike, never worse than what is usual. */
+/* ctest: device-free thread-free cost=12 */
 #include "chain_test.h"
 #include "llama_chain.h"
 #include "plan/chain_inside.h"

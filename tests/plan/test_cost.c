@@ -1,4 +1,5 @@
 /* Claims about cost tables: what they say of calls, whoever made them. */
+/* ctest: device-free thread-free */
 #include "plan/cost_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about machines that are not there: what a word on the command line becomes. */
+/* ctest: device-free thread-free */
 #include "plan/cost_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about cost tables when memory runs out: measuring, writing and reading end with an error and leave nothing, or give the table. */
+/* ctest: device-free */
 #include "heap_test.h"
 
 #include "kernels/kernels.h"

@@ -1,4 +1,5 @@
 /* Claims about the file of a measured table: what is read is what was written, what is damaged is named, what is another's is left alone. */
+/* ctest: device-free thread-free */
 #include "plan/cost_test.h"
 
 #include "kernels/kernels.h"

@@ -1,4 +1,5 @@
 /* Claims about measuring. Figures are compared only where they differ by orders of magnitude: machines are noisy. */
+/* ctest: level-free */
 #include "plan/cost_test.h"
 
 #include <math.h>

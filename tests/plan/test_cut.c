@@ -1,4 +1,5 @@
 /* Claims about the lower bound by minimum cuts: against all subsets, against a recurrence on long chains, and what its points mean. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include <math.h>

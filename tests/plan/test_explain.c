@@ -1,4 +1,5 @@
 /* Claims about explain: its sums are those of the ledger, and its reasons the right ones. */
+/* ctest: device-free */
 #include "train/loop_test.h"
 
 typedef struct {

@@ -1,4 +1,5 @@
 /* Claims about placement, on drawn buffers; those on the traces of training are test_place_steps.c's. */
+/* ctest: device-free thread-free cost=17 */
 #include "place_test.h"
 
 static uint32_t draws(void) { return (uint32_t)test_few_or(60, 600); }

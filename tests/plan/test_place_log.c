@@ -1,4 +1,5 @@
 /* Claims about a step that is noted, placed and followed, on drawn programs of takes and gives. */
+/* ctest: device-free thread-free */
 #include "place_test.h"
 
 #include "plan/place_log.h"

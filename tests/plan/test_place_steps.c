@@ -3,6 +3,7 @@
  *   drawn from    models x dtypes x ways to checkpoint x ways to step, on shapes
  *   observed      by the ledger's observer, not by place_log.c
  */
+/* ctest: device-free thread-free cost=10 */
 #include "place_test.h"
 #include "train/loop_test.h"
 #include "train/loop_inside.h"

@@ -1,4 +1,5 @@
 /* Claims about plan files: read back they plan the same step; what has changed since is named; what is no plan is refused in a sentence. */
+/* ctest: device-free thread-free */
 #include "plan/plan_modes.h"
 #include "plan/planned_step.h"
 

@@ -1,4 +1,5 @@
 /* Claims about plan files when memory or the disk runs out: an error, the file of before, and nothing left; or the whole plan. */
+/* ctest: device-free */
 #include "heap_test.h"
 
 #include <dirent.h>

@@ -1,5 +1,6 @@
 /* The claims about the least budget of a step of a program's own, for random programs: it can be planned, keeping all takes no less, and no budget
  * below it can be planned, unless the text says that it is "at most" so much. */
+/* ctest: thread-free */
 #include "rp_test.h"
 
 #include "reprise/ops.h"

@@ -1,4 +1,5 @@
 /* Claims about conditions: what they hold for, of modules and of slots, and how a program's text is refused. */
+/* ctest: device-free thread-free */
 #include "policy_test.h"
 
 #include "policy/policy.h"

@@ -1,4 +1,5 @@
 /* Claims about one policy: which of its rules and functions answers, and that a mode is a few of them. */
+/* ctest: thread-free */
 #include "policy_test.h"
 
 #include "policy/modes.h"

@@ -1,4 +1,5 @@
 /* Claims about several policies: what they decide together, how often they are asked, and in which order. */
+/* ctest: watched */
 #include "policy_test.h"
 
 #include "policy/stack.h"

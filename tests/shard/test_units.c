@@ -1,4 +1,5 @@
 /* Shard units: what wrapping rules make of a model's weights, in every family, tied and untied. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include "models/model.h"

@@ -1,4 +1,5 @@
 /* Claims about where offloaded values go: to files or to another device's memory, and back, bit for bit, with the ledgers as promised. */
+/* ctest: level-free */
 #include "spool_test.h"
 
 #include "tape/away.h"

@@ -1,4 +1,5 @@
 /* Claims about failing allocations: an error, nothing left behind, and the next run as if nothing had been. */
+/* ctest: level-free */
 #include <errno.h>
 
 #include "base/spool.h"

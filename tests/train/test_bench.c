@@ -1,5 +1,6 @@
 /* Claims about `reprise bench`: which benches a name means, what a row says, and that nothing is left behind. How fast anything is, no
  * test knows. */
+/* ctest: device-free cost=13 */
 #include "rp_test.h"
 
 #include "train/bench.h"

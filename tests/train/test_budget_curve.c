@@ -1,5 +1,6 @@
 /* Claims about budgets on SmolLM2-135M and some tiny models, on shapes: from the least to all there is none is exceeded, no byte of an arena is wasted, and more
  * memory never costs more. Of a kernel's scratch they know what this CPU takes; the test device has another. */
+/* ctest: device-free thread-free */
 #include "loop_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about datasets: what becomes a document, a sample, a batch. */
+/* ctest: device-free thread-free */
 #include "byte_data.h"
 #include "temp.h"
 

@@ -1,4 +1,5 @@
 /* Claims about conversations as data: which tokens they become, which are targets, what is refused and where. */
+/* ctest: thread-free */
 #include "rp_test.h"
 
 #include "io/chat.h"

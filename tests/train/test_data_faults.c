@@ -1,4 +1,5 @@
 /* Claims about data when memory or the disk runs out: an error that says so, nothing left, and the next reading is the data. */
+/* ctest: device-free */
 #include "heap_test.h"
 
 #include <fcntl.h>

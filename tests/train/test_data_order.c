@@ -1,4 +1,5 @@
 /* Claims about datasets: in which order samples come, on which rank and in which micro-batch. */
+/* ctest: device-free thread-free */
 #include "byte_data.h"
 #include "temp.h"
 #include "train/shuffle.h"

@@ -1,4 +1,5 @@
 /* Claims about datasets: what is refused, and in which words; what tells other data; what stays behind. */
+/* ctest: device-free thread-free */
 #include "byte_data.h"
 #include "temp.h"
 

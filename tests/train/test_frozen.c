@@ -1,4 +1,5 @@
 /* Claims about runs that train a part of a model: some of its weights, or adapters beside them. */
+/* ctest: cost=8 */
 #include "loop_test.h"
 
 #include "io/safetensors.h"

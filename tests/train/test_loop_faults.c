@@ -1,4 +1,5 @@
 /* Claims about memory that runs out: at every allocation of a step, of opening, of saving. */
+/* ctest: device-free */
 #include "loop_test.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* Claims about runs that were stopped, killed or changed, and went on. */
+/* ctest: device-free thread-free */
 #include "loop_test.h"
 #include "state_index.h"
 

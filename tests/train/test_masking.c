@@ -1,4 +1,5 @@
 /* Claims about the masked-language loss: which tokens are targets, what stands in their places, and on what that depends. */
+/* ctest: thread-free */
 #include "loop_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about metrics.jsonl and the progress line. */
+/* ctest: thread-free */
 #include "rp_test.h"
 
 #include <float.h>

@@ -1,5 +1,6 @@
 /* The claims about how good plans are, through recipes of real models' shapes: close to what no schedule gets below, and never worse than what
  * else one could have chosen. Machines are named, so that every one that runs this gives the same figures. */
+/* ctest: device-free thread-free cost=17 */
 #include "asked_plan.h"
 
 #include <math.h>

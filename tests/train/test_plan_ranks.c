@@ -1,4 +1,5 @@
 /* Claims about plans of several ranks, made by one: what each takes, what it sends, what fits, and what a search finds. */
+/* ctest: device-free thread-free cost=12 */
 #include "rp_test.h"
 
 #include "train/loop.h"

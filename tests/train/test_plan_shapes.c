@@ -1,5 +1,6 @@
 /* The claims about plans of large models' shapes, whose configs are published (tests/plan/shapes): no mode takes less than the least budget told, and
  * the plan for as many bytes as a mode takes is no slower than the mode. */
+/* ctest: device-free thread-free cost=19 */
 #include "asked_plan.h"
 
 typedef struct { const char *name, *config, *settings[3]; } shape;

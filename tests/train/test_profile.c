@@ -1,4 +1,5 @@
 /* Claims about a run with `profile: true`: what its trace and its table say, and that nothing else changes. */
+/* ctest: device-free */
 #include "loop_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about recipes: defaults, typing, settings, references, every error at once, and that what is written reads back. */
+/* ctest: device-free thread-free */
 #include "recipe_test.h"
 
 #include <locale.h>

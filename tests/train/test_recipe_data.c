@@ -1,4 +1,5 @@
 /* Claims about what a recipe says of its data: files, formats, which tokens are learnt from, what has no effect. */
+/* ctest: device-free thread-free */
 #include "recipe_test.h"
 
 static void data_is_a_file_or_a_list_of_files(void **state)

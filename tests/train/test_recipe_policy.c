@@ -1,4 +1,5 @@
 /* Claims about conditions, rules, the keys of other systems, and the names of a recipe against a model. */
+/* ctest: thread-free */
 #include "recipe_test.h"
 
 /* ---- conditions and rules ---- */

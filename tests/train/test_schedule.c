@@ -1,4 +1,5 @@
 /* Claims about learning-rate schedules. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include <jansson.h>

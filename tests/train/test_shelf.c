@@ -1,5 +1,6 @@
 /* The claims of the shelf, and of an optimizer whose states live on one: parameters of several windows, whole or slices, in any order, get the
  * bits of states in memory; what is read ahead is never stale; memory is what was taken when it opened. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* Claims about states on disk. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
 /* Claims about states of sharded runs: what some ranks wrote any number of ranks reads, and what is missing, damaged or listed wrongly is
  * named. No rank talks to another: each is played by its number, one after the other. */
+/* ctest: thread-free */
 #include "rp_test.h"
 
 #include "base/file.h"

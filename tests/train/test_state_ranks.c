@@ -1,5 +1,6 @@
 /* Claims about states that ranks write and read together. Run alone they are those of one rank; CMake runs them as jobs of 2, 3 and 4
  * ranks of each MPI. What one rank meets, a disk that is full or a file that is gone, all of them are told. */
+/* ctest: ranks=2,3,4 */
 #include "rp_test.h"
 
 #include "base/file.h"

@@ -1,4 +1,5 @@
 /* Claims about event files, read back by protobuf-c: records are framed and checked, tags and values are those of metrics.jsonl. */
+/* ctest: device-free thread-free */
 #include "loop_test.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* Claims about memory for things that die together: pieces are aligned, zeroed and nobody else's, whatever their sizes. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include "base/bump.h"

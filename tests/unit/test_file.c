@@ -1,4 +1,5 @@
 /* Claims about files: mapped, read, written whole or not at all; folders. */
+/* ctest: device-free thread-free watched */
 #include "io_test.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 /* What fixes the bits below every op: the team, denormals, the one rounding to bf16. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Claims about the tests' own allocator (tests/heap.h), or a sanitizer's in its place: whoever writes past a block or loses one fails. */
+/* ctest: device-free watched */
 #include "rp_test.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
 /* Claims about the median of measurements: which ranks its interval takes, and that the interval holds as often as it says. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include "base/median.h"

@@ -1,4 +1,5 @@
 /* Claims about the ledger and the pool. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include <sys/resource.h>

@@ -1,4 +1,5 @@
 /* Claims about the pool while it follows the places of a step. */
+/* ctest: device-free thread-free watched */
 #include "rp_test.h"
 
 #include <signal.h>

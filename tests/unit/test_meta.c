@@ -1,4 +1,5 @@
 /* Claims about shapes: what each function of a shape says, at every number of dimensions, where there is none, and of nothing. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include "tensor/tensor.h"

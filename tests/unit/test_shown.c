@@ -1,4 +1,5 @@
 /* Claims about what may reach a terminal: an untrusted text drives none, in no message and on no line of a report. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include "base/report.h"

@@ -1,4 +1,5 @@
 /* Claims about the team: every part runs once, scratch numbers are never shared, whoever asks gets an answer. */
+/* ctest: device-free */
 #include "rp_test.h"
 
 #include "base/base.h"

@@ -1,4 +1,5 @@
 /* Claims about documents: what is read, what is refused and where. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include "base/module_path.h"

@@ -1,4 +1,5 @@
 /* Claims about the page of a step: it holds exactly what was given, whatever texts say, and stands alone. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include <jansson.h>

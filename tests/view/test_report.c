@@ -1,4 +1,5 @@
 /* Claims about the report of a run or a plan: its buffers are those of the step, its losses those of the run. */
+/* ctest: device-free thread-free */
 #include "rp_test.h"
 
 #include <math.h>

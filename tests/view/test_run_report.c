@@ -1,4 +1,5 @@
 /* Claims about the report that a run leaves: it is the page that `view` makes, but for the curve, though nothing is planned again. */
+/* ctest: device-free thread-free */
 #include "train/loop_test.h"
 
 #include <sys/stat.h>
