@@ -14,7 +14,7 @@ typedef struct { int64_t nproc; } train_fields;
 static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
 
 /* What the recipe has done again, and what the plan for its budget adds. */
-static void print_checkpointing(const rp_recipe *r, rp_trainer *t, const rp_rehearsal *found)
+static void print_checkpointing(const rp_recipe *r, rp_trainer *t, const rp_step_usage *found)
 {
     char regions[RP_REGIONS_CHARS], offloaded[RP_SIZE_CHARS];
     bool planned = rp__recipe_is_bounded(r) && found->recompute_flops + found->offloaded_bytes > 0;
@@ -46,7 +46,7 @@ static void print_data(const char *what, const rp_recipe_dataset *d, const rp_da
 static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
-    const rp_rehearsal *found   = &info->rehearsal;
+    const rp_step_usage *found   = &info->rehearsal;
     char ranks[RP_SIZE_CHARS], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], gathered[RP_UNITS_CHARS], name[CLI_LINE_CHARS];
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", cli_one_line(r->model.path ? r->model.path : r->model.config, name),

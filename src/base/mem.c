@@ -334,6 +334,13 @@ rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
     return RP_OK;
 }
 
+void rp__mem_trim(rp_mem_space *s)
+{
+    rp__pool_trim(&s->pool);
+    note_top(s, s->pool.top);
+    rp__mem_reset_peak(s);
+}
+
 static rp_status remap(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
 {
     if (s->base && !s->pool.top) {

@@ -62,6 +62,9 @@ void rp__mem_reset_peak(rp_mem_space *space);
 /* Make the pool at least this large now (a rehearsal's high water), so that no later step grows it. */
 rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *space, int64_t bytes);
 
+/* The pool ends where its last block does, as if it had never been larger, and its peaks begin again. */
+void rp__mem_trim(rp_mem_space *space);
+
 /* From here on the pool takes no more than `bytes`, or than its limit where that is less. A pool that has not been used is mapped anew, no
  * larger than that: a limit of address space may have left it too little, and counts all of it. errors RP_ERR_MEMORY addresses */
 rp_status rp__mem_limit(rp_ctx *ctx, rp_mem_space *space, int64_t bytes);

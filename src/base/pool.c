@@ -72,6 +72,12 @@ bool rp__pool_extend(rp_pool *p, int64_t end)
     return true;
 }
 
+void rp__pool_trim(rp_pool *p)
+{
+    p->top = top_hole(p);
+    if (p->n_free && p->free[p->n_free - 1].offset == p->top) p->n_free--;
+}
+
 int64_t rp__pool_take_at(rp_pool *p, int64_t offset, int64_t bytes)
 {
     int64_t end = offset + bytes;

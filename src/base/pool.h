@@ -32,6 +32,8 @@ int64_t rp__pool_take_at(rp_pool *pool, int64_t offset, int64_t bytes);
 void rp__pool_give(rp_pool *pool, int64_t offset, int64_t bytes);
 /* The top is at `end` or higher: what is new is free. False: that is above most. */
 bool rp__pool_extend(rp_pool *pool, int64_t end);
+/* The top falls to the end of the last block. */
+void rp__pool_trim(rp_pool *pool);
 /* The block at `offset` goes down to the beginning of the hole that ends there; its offset from then on. */
 int64_t rp__pool_slide(rp_pool *pool, int64_t offset, int64_t bytes);
 

@@ -90,6 +90,10 @@ void rp__explain_close(rp_explain *e);
 
 /* Observe the ledger of `of`, where nothing is live yet, until end. errors RP_ERR_MEMORY */
 rp_status rp__explain_watch_ctx(rp_explain *e, rp_ctx *of);
+/* Between pause and resume or begin the ledger may be watched by others; what is live has to be the same at both.
+ * errors RP_ERR_MEMORY something was not noted for want of memory */
+rp_status rp__explain_pause(rp_explain *e);
+void rp__explain_resume(rp_explain *e);
 void rp__explain_begin(rp_explain *e);
 /* The slots are as they are now. errors RP_ERR_MEMORY */
 rp_status rp__explain_slots(rp_explain *e);

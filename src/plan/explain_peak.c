@@ -139,12 +139,26 @@ rp_status rp__explain_watch_ctx(rp_explain *e, rp_ctx *of)
     if (!e->watch) return RP_ERR_MEMORY;
     *e->watch   = (rp_explain_watch){ .ctx = of, .home = e->bump.ctx };
     e->bump.ctx = of;
-    rp__mem_observe(of->space[0], observe, e);
+    rp__explain_resume(e);
     return RP_OK;
+}
+
+rp_status rp__explain_pause(rp_explain *e)
+{
+    if (!e->watch) return RP_OK;
+    rp__mem_observe(e->watch->ctx->space[0], NULL, NULL);
+    RP_CHECK(e->watch->ctx, !e->watch->lost, RP_ERR_MEMORY, "no memory to note what is live before a step");
+    return RP_OK;
+}
+
+void rp__explain_resume(rp_explain *e)
+{
+    if (e->watch) rp__mem_observe(e->watch->ctx->space[0], observe, e);
 }
 
 void rp__explain_begin(rp_explain *e)
 {
+    rp__explain_resume(e);
     e->watch->in_step    = true;
     e->watch->most_bytes = e->watch->live_bytes;
     e->watch->most_at    = e->watch->log.n = 0;

@@ -123,7 +123,8 @@ rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *b
     return RP_OK;
 }
 
-rp_status rp__plan_least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes)
+/* Of the problem and of it joined. */
+static rp_status least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes)
 {
     int64_t joined;
 
@@ -135,13 +136,15 @@ rp_status rp__plan_least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int
     return RP_OK;
 }
 
-double rp__plan_bound(const rp_plan_problem *problem, int64_t budget)
+rp_status rp__plan_bound(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, double *seconds)
 {
-    double seconds = 0;
+    int64_t least;
 
+    RP_TRY(least_of_all(ctx, problem, &least));
+    *seconds = 0;
     for (int i = 0; i < problem->trace->n_passes; i++)
-        seconds += rp__pass_bound_seconds(&problem->bound[i], budget) * problem->trace->pass[i].n_passes;
-    return seconds;
+        *seconds += rp__pass_bound_seconds(&problem->bound[i], budget > least ? budget : least) * problem->trace->pass[i].n_passes;
+    return RP_OK;
 }
 
 /* Both conditions of rp_plan_bounds. */
@@ -179,14 +182,12 @@ rp_status rp__plan_bounds(rp_ctx *ctx, const rp_plan_problem *problem, int64_t b
     rp_plan_problem view[RP_PLAN_VIEWS];
     int n        = rp__plan_views(problem, view);
     double fewest = INFINITY, one;
-    int64_t least;
 
     for (int i = 0; i < n; i++) {
         RP_TRY(block_bound(ctx, &view[i], budget, &one));
         fewest = fmin(fewest, one);
     }
-    RP_TRY(rp__plan_least_of_all(ctx, problem, &least));
-    out->any    = rp__plan_bound(problem, budget > least ? budget : least);
+    RP_TRY(rp__plan_bound(ctx, problem, budget, &out->any));
     out->blocks = fmax(fewest, out->any);
     return RP_OK;
 }
@@ -300,7 +301,7 @@ static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i)
     return RP_OK;
 }
 
-rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out)
+rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, rp_plan **out)
 {
     int n         = problem->trace->n_passes;
     rp_plan *plan = rp__host_alloc(ctx, sizeof *plan);
@@ -316,7 +317,6 @@ rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bud
         memcpy(plan->order, problem->trace->order, (size_t)plan->n_order * sizeof *plan->order);
     }
     for (int i = 0; i < n && status == RP_OK; i++) status = bare_pass(plan, problem, i);
-    plan->facts.bound_seconds = rp__plan_bound(problem, budget);
     if (status == RP_OK) *out = plan;
     else rp__plan_free(plan);
     return status;
@@ -384,9 +384,9 @@ rp_status rp__plan_count_away(rp_plan *plan, const rp_plan_problem *problem)
     return status;
 }
 
-rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, int64_t budget, rp_plan **out)
+rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, rp_plan **out)
 {
-    rp_status status = rp__plan_bare(ctx, problem, budget, out);
+    rp_status status = rp__plan_bare(ctx, problem, out);
 
     if (status != RP_OK) return status;
     for (int i = 0; i < problem->trace->n_passes && status == RP_OK; i++) status = solved_pass(*out, problem, i, &solved[i]);
@@ -411,7 +411,7 @@ rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
         status   = rp__chain_solver_solve(problem->solver[done], budget, &solved[done]);
         feasible = solved[done].feasible;
     }
-    if (status == RP_OK && feasible) status = rp__plan_make(ctx, problem, solved, budget, out);
+    if (status == RP_OK && feasible) status = rp__plan_make(ctx, problem, solved, out);
     for (int i = 0; i < done; i++) rp__chain_plan_free(&solved[i]);
     rp__release(solved);
     return status;

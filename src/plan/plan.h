@@ -39,7 +39,6 @@ typedef struct {
     int64_t bytes;                              /* what it takes, buffers rounded to RP_ALIGN, by the solver's reckoning */
     double seconds, again_seconds;              /* of the step's calls · of what runs again, or is waited for */
     double away_seconds;                        /* of these, what is away took: copied, waited for */
-    double bound_seconds;                       /* no schedule of any kind within the budget runs less again */
     rp_plan_left left;                          /* of the search that found it */
 } rp_plan_facts;
 
@@ -80,18 +79,16 @@ rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
 bool rp__plan_joins_layers(const rp_plan *plan);
 /* What of its seconds is copied and waited for, from its calls' marks: facts.away_seconds and n_away are set. errors RP_ERR_MEMORY */
 rp_status rp__plan_count_away(rp_plan *plan, const rp_plan_problem *problem);
-/* The plan that keeps everything. budget: for the bound. errors RP_ERR_MEMORY */
-rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
-/* The plan that solved chains say, one of each pass; budget: for the bound. errors RP_ERR_MEMORY */
-rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, int64_t budget, rp_plan **out);
+/* The plan that keeps everything. errors RP_ERR_MEMORY */
+rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, rp_plan **out);
+/* The plan that solved chains say, one of each pass. errors RP_ERR_MEMORY */
+rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, rp_plan **out);
 /* The least bytes that any plan takes. errors RP_ERR_MEMORY */
 rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
-/* The same of the problem and of it joined. */
-rp_status rp__plan_least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
 /* "layers.3 to layers.5", for messages. NULL without memory. */
 const char *rp__plan_region_name(rp_plan *plan, const rp_plan_pass *pass, const rp_stretch *region);
-/* What no schedule within the budget gets below, of what runs again. */
-double rp__plan_bound(const rp_plan_problem *problem, int64_t budget);
+/* Seconds of what runs again that no schedule within the budget gets below; of a budget below the least of any plan, within that. errors RP_ERR_MEMORY */
+rp_status rp__plan_bound(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, double *seconds);
 
 /* Seconds of what runs again that are not got below within a budget: by any schedule; by any plan of blocks, one that the planner chooses among:
  * each segment kept in one of its ways, or in a region, or in regions in regions. The second is no less than the first, and more only where these two

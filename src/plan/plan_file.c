@@ -421,13 +421,11 @@ rp_status rp__plan_text_check(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_
 rp_status rp__plan_from_text(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_problem *problem, const rp_plan_stamp *stamp, rp_plan **out)
 {
     const json_t *passes = json_object_get(t->root, "passes");
-    int64_t least;
     rp_plan *plan;
 
     RP_TRY(check_stamp(ctx, t, stamp));
     if ((int)json_array_size(passes) != problem->trace->n_passes) return stale(ctx, t, "calls (model, shapes, dtype)", "of other passes", "another step");
-    RP_TRY(rp__plan_least_of_all(ctx, problem, &least));
-    RP_TRY(rp__plan_bare(ctx, problem, stamp->budget > least ? stamp->budget : least, &plan));      /* as it was solved (plan/step.c) */
+    RP_TRY(rp__plan_bare(ctx, problem, &plan));
     for (int i = 0; i < plan->n_passes; i++) {
         rp_status status = fill_pass(ctx, t, json_array_get(passes, (size_t)i), plan, &plan->pass[i]);
         if (status == RP_OK) continue;

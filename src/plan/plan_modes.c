@@ -212,7 +212,7 @@ rp_status rp__plan_mode(rp_ctx *ctx, const rp_plan_problem *problem, int mode, r
 
     *out = NULL;
     if (n < 1 || (n > 1 && mode != RP_PLAN_NONE)) return RP_OK;
-    RP_TRY(rp__plan_bare(ctx, problem, INT64_MAX / 4, out));
+    RP_TRY(rp__plan_bare(ctx, problem, out));
     rp_status status = make_mode(*out, problem, mode, &has);
     if (status == RP_OK && has) return RP_OK;
     rp__plan_free(*out);

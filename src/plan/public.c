@@ -6,10 +6,9 @@
 #include <math.h>
 
 typedef struct {
-    rp_step_program program;
+    rp_question question;
     rp_step_function step;
     void *user;
-    const rp_step_question *question;
     rp_step_plan *how;                  /* of the step that runs; NULL: it is being recorded */
 } own_step;
 
@@ -18,7 +17,7 @@ typedef struct {
 static void count_again(void *self, int at, const char *path, const char *op)
 {
     own_step *own         = self;
-    const rp_trace *trace = &own->question->trace;
+    const rp_trace *trace = &own->question.trace;
     int pass              = trace->order[(own->how->plan->done - 1) % trace->n_order];
 
     (void)path, (void)op;
@@ -27,7 +26,7 @@ static void count_again(void *self, int at, const char *path, const char *op)
 
 static void begin(own_step *own, rp_tape_stats *work, rp_mem *memory)
 {
-    rp_ctx *ctx = own->program.ctx;
+    rp_ctx *ctx = own->question.ctx;
 
     if (own->how) rp__tape_on_replay(ctx, count_again, own);
     rp__tape_stats(ctx, work);
@@ -36,7 +35,7 @@ static void begin(own_step *own, rp_tape_stats *work, rp_mem *memory)
 
 static void end(own_step *own, rp_tape_stats *work, rp_mem *memory)
 {
-    rp_ctx *ctx = own->program.ctx;
+    rp_ctx *ctx = own->question.ctx;
 
     rp__tape_on_replay(ctx, NULL, NULL);
     rp__tape_reset(ctx);
@@ -45,38 +44,36 @@ static void end(own_step *own, rp_tape_stats *work, rp_mem *memory)
 }
 
 /* What a plan offloads by its own reckoning, and what musts offload besides. */
-static double away_seconds(const own_step *own, const rp_step_plan *how)
+static double away_seconds(const rp_question *q, const rp_step_plan *how)
 {
-    const rp_trace *trace = &own->question->trace;
-    double forward        = 0;
+    double forward = 0;
 
-    for (int i = 0; i < trace->n_order; i++) {
-        const rp_trace_pass *pass = &trace->pass[trace->order[i]];
+    for (int i = 0; i < q->trace.n_order; i++) {
+        const rp_trace_pass *pass = &q->trace.pass[q->trace.order[i]];
         for (int c = 0; c < pass->n_calls; c++) forward += pass->call[c].forward;
     }
-    double all = rp__cost_offload_seconds(own->program.costs, rp__away_in_memory(own->program.ctx->away), RP_F32, how->found.offloaded_bytes, forward,
+    double all = rp__cost_offload_seconds(q->costs, rp__away_in_memory(q->ctx->away), RP_F32, how->found.offloaded_bytes, forward,
                                           how->seconds - forward + how->again_seconds);
     return fmax(all, how->plan ? how->plan->facts.away_seconds : 0);
 }
 
-static rp_status run(void *self, rp_step_plan *how)
+static rp_status run(const rp_question *q, rp_step_plan *how)
 {
-    own_step *own = self;
-    rp_ctx *ctx   = own->program.ctx;
+    own_step *own = q->self;
     rp_tape_stats work;
     rp_mem memory;
 
     own->how         = how;
-    rp_status status = how ? rp__step_follow(ctx, how) : RP_OK;
+    rp_status status = how ? rp__step_follow(q->ctx, how) : RP_OK;
     if (status != RP_OK) return status;
     begin(own, &work, &memory);
-    status = own->step(ctx, own->user);
+    status = own->step(q->ctx, own->user);
     end(own, &work, &memory);
     if (!how) return status;
-    rp__step_follow(ctx, NULL);
-    how->found   = (rp_rehearsal){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
-    how->seconds = own->question->trace.seconds;
-    how->away_seconds = away_seconds(own, how);
+    rp__step_follow(q->ctx, NULL);
+    how->found   = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
+    how->seconds = q->trace.seconds;
+    how->away_seconds = away_seconds(q, how);
     how->again_seconds += how->away_seconds;
     return status;
 }
@@ -101,19 +98,19 @@ static void watch(void *self, const rp_mem_event *event)
     else snprintf(w->where, sizeof w->where, "%s %s%s%s", phase[now.phase], now.call->op->name, *now.path ? " of " : "", now.path);
 }
 
-static rp_status refuse(own_step *own, int64_t budget)
+static rp_status refuse(rp_question *q, int64_t budget)
 {
-    rp_ctx *ctx        = own->program.ctx;
+    rp_ctx *ctx        = q->ctx;
     peak_watcher w     = { .ctx = ctx };
     rp_step_plan *best = NULL;
     char asked[RP_SIZE_CHARS], least[RP_SIZE_CHARS];
     rp_mem memory;
 
-    RP_TRY(rp__step_least(&own->program, own->question, &best));
+    RP_TRY(rp__step_least(q, &best));
     rp_mem_read(ctx, 0, false, &memory);
     w.live = memory.live_bytes;
     rp__mem_observe(ctx->space[0], watch, &w);
-    rp_status status = run(own, best);
+    rp_status status = run(q, best);
     rp__mem_observe(ctx->space[0], NULL, NULL);
     if (status == RP_OK)
         status = rp_fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s%s, for %s", rp__size_text(asked, budget),
@@ -124,21 +121,21 @@ static rp_status refuse(own_step *own, int64_t budget)
 
 /* ---- plans ---- */
 
-static rp_status solve(own_step *own, int64_t budget, rp_step_plan **out)
+static rp_status solve(rp_question *q, int64_t budget, rp_step_plan **out)
 {
-    if (budget == RP_LEAST_BUDGET) return rp__step_least(&own->program, own->question, out);
-    RP_TRY(rp__step_within(&own->program, own->question, budget ? budget : INT64_MAX / 4, out));
-    return *out ? RP_OK : refuse(own, budget);
+    if (budget == RP_LEAST_BUDGET) return rp__step_least(q, out);
+    RP_TRY(rp__step_within(q, budget, out));
+    return *out ? RP_OK : refuse(q, budget);
 }
 
 /* A step that left something would not be the one that comes next. */
-static rp_status ask(own_step *own, rp_step_question *question)
+static rp_status ask(rp_question *q)
 {
-    rp_ctx *ctx = own->program.ctx;
+    rp_ctx *ctx = q->ctx;
     rp_mem before, after;
 
     rp_mem_read(ctx, 0, false, &before);
-    RP_TRY(rp__step_ask(&own->program, question));
+    RP_TRY(rp__question_ask(q));
     rp_mem_read(ctx, 0, false, &after);
     int64_t left = after.live_bytes - before.live_bytes;
     RP_CHECK(ctx, left == 0, RP_ERR_STATE, "the step %s %" PRId64 " bytes that were %slive before it: drop gradients, and make ahead what only a first step makes",
@@ -146,16 +143,19 @@ static rp_status ask(own_step *own, rp_step_question *question)
     return RP_OK;
 }
 
-static rp_status plan(own_step *own, int64_t budget, rp_step_plan **out)
+/* budget 0: none. */
+static rp_status plan(rp_question *q, int64_t budget, rp_step_plan **out)
 {
-    rp_step_question question;
     rp_step_plan *made = NULL;
 
-    own->question    = &question;
-    rp_status status = ask(own, &question);
-    if (status == RP_OK) status = solve(own, budget, &made);
-    rp__step_question_close(&question);
-    if (status != RP_OK) return status;
+    RP_TRY(ask(q));
+    RP_TRY(solve(q, budget ? budget : INT64_MAX / 4, &made));
+    int64_t bytes    = budget > 0 ? budget : budget == RP_LEAST_BUDGET ? made->placement.height : INT64_MAX / 4;
+    rp_status status = rp__plan_bound(q->ctx, &q->problem, bytes, &made->bound_seconds);
+    if (status != RP_OK) {
+        rp__step_plan_free(made);
+        return status;
+    }
     made->budget                      = budget > 0 ? budget : 0;
     made->found.memory.reserved_bytes = made->placement.height;
     *out                              = made;
@@ -170,9 +170,10 @@ rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t b
     RP_CHECK(ctx, ctx->options.shapes_only, RP_ERR_ARG, "a step is planned on a context of shapes alone");
     RP_CHECK(ctx, budget_bytes >= 0 || budget_bytes == RP_LEAST_BUDGET, RP_ERR_ARG, "a memory budget of %" PRId64 " bytes", budget_bytes);
     RP_TRY(rp__cost_table_open(ctx, &costs));
-    own_step own     = { .program = { .ctx = ctx, .owner = ctx, .costs = costs, .run = run }, .step = step, .user = user };
-    own.program.self = &own;
-    rp_status status = plan(&own, budget_bytes, out);
+    own_step own      = { .question = { .ctx = ctx, .owner = ctx, .costs = costs, .run = run }, .step = step, .user = user };
+    own.question.self = &own;
+    rp_status status  = plan(&own.question, budget_bytes, out);
+    rp__question_close(&own.question);
     rp__cost_table_free(costs);
     return status;
 }
@@ -194,7 +195,7 @@ static rp_step_facts facts_of(const rp_step_plan *p)
 {
     rp_step_facts facts = {
         .memory = p->found.memory, .bound_bytes = p->placement.bound, .step_flops = p->found.step_flops, .recompute_flops = p->found.recompute_flops,
-        .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->plan->facts.bound_seconds, .offloaded_bytes = p->found.offloaded_bytes,
+        .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->bound_seconds, .offloaded_bytes = p->found.offloaded_bytes,
     };
 
     for (int i = 0; i < p->plan->n_passes; i++) {

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "plan/plan_modes.h"
-
 /* Plans for a budget · after the first that fits · rounds for less than the least, and buffers placed in them. */
 enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
@@ -68,13 +66,13 @@ rp_status rp__step_follow(rp_ctx *ctx, const rp_step_plan *p)
 
 /* ---- a step on shapes, noted ---- */
 
-static rp_status note(const rp_step_program *program, int64_t most, rp_step_plan *p)
+static rp_status note(const rp_question *q, int64_t most, rp_step_plan *p)
 {
     rp_place_log *log;
 
-    p->before        = rp__step_stands(program->ctx);
-    RP_TRY(rp__place_log_begin(program->ctx, &log));
-    rp_status status = program->run(program->self, p);
+    p->before        = rp__step_stands(q->ctx);
+    RP_TRY(rp__place_log_begin(q->ctx, &log));
+    rp_status status = q->run(q, p);
     rp_status noted  = rp__place_log_end(log, most, &p->place, &p->n_places, &p->placement);
     return status == RP_OK ? noted : status;
 }
@@ -86,18 +84,18 @@ static void name_costs(const rp_cost_table *costs, rp_step_plan *p)
     snprintf(p->machine, sizeof p->machine, "%s", rp__cost_machine(costs));
 }
 
-rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, int64_t most, rp_step_plan **out)
+rp_status rp__step_try(const rp_question *q, rp_plan *plan, int64_t most, rp_step_plan **out)
 {
-    rp_step_plan *p = rp__host_alloc(program->owner, sizeof *p);
+    rp_step_plan *p = rp__host_alloc(q->owner, sizeof *p);
 
     if (!p) {
         rp__plan_free(plan);
         return RP_ERR_MEMORY;
     }
-    if (plan) plan->bump.ctx = program->owner;
-    *p = (rp_step_plan){ .plan = plan, .variant = program->variant };
-    name_costs(program->costs, p);
-    rp_status status = note(program, most, p);
+    if (plan) plan->bump.ctx = q->owner;
+    *p = (rp_step_plan){ .plan = plan, .variant = q->variant };
+    name_costs(q->costs, p);
+    rp_status status = note(q, most, p);
     if (status == RP_OK) *out = p;
     else rp__step_plan_free(p);
     return status;
@@ -105,25 +103,18 @@ rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, int64_t mo
 
 /* ---- the question ---- */
 
-/* What is known of a mode: at first nothing, then what its plan reckons, then the live peak of its step, too. No placement is lower than either. */
-typedef struct rp_step_mode { bool reckoned, is_there; double again_seconds; int64_t turn, live; } rp_step_mode;
-
-rp_status rp__step_ask(const rp_step_program *program, rp_step_question *out)
+rp_status rp__question_ask(rp_question *q)
 {
     rp_tracer *tracer;
 
-    *out             = (rp_step_question){ 0 };
-    RP_TRY(rp__trace_begin(program->ctx, program->costs, &tracer));
-    rp_status status = program->run(program->self, NULL);
-    rp_status ended  = rp__trace_end(tracer, &out->trace);
+    RP_TRY(rp__trace_begin(q->ctx, q->costs, &tracer));
+    rp_status status = q->run(q, NULL);
+    rp_status ended  = rp__trace_end(tracer, &q->trace);
     if (status == RP_OK) status = ended;
-    if (status == RP_OK) status = rp__plan_problem(program->ctx, &out->trace, &out->problem);
-    if (status != RP_OK) return status;
-    out->mode = rp__bump_alloc(&out->problem.bump, RP_PLAN_MODES * (int64_t)sizeof *out->mode);
-    return out->mode ? RP_OK : RP_ERR_MEMORY;
+    return status == RP_OK ? rp__plan_problem(q->ctx, &q->trace, &q->problem) : status;
 }
 
-void rp__step_question_close(rp_step_question *q)
+void rp__question_close(rp_question *q)
 {
     rp__plan_problem_close(&q->problem);
     rp__trace_close(&q->trace);
@@ -166,7 +157,7 @@ static int64_t next_after(const rp_step_plan *p, int64_t budget, int64_t least, 
 
 /* A problem asked for a budget. The best stays between the walks of a question. */
 typedef struct {
-    const rp_step_program *program;
+    const rp_question *question;
     const rp_plan_problem *problem;
     int64_t budget, least;              /* least: as reckoned */
     bool cut;                           /* plans in between were passed over */
@@ -181,9 +172,9 @@ static rp_status next_plan(walk *w, int64_t most, rp_step_plan **out)
     rp_plan *plan;
 
     *out = NULL;
-    RP_TRY(rp__plan_solve(w->program->ctx, w->problem, most, &plan));
+    RP_TRY(rp__plan_solve(w->question->ctx, w->problem, most, &plan));
     if (!plan) return RP_OK;
-    if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(w->program, plan, w->budget, out);
+    if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(w->question, plan, w->budget, out);
     rp__plan_free(plan);
     return RP_OK;
 }
@@ -214,7 +205,7 @@ static rp_status walk_down(walk *w)
 
 /* The best of all views that keeps to the budget: each is another way to cut the same step into segments, or to let less go. Consent to offloading makes
  * no plan worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. *out: NULL, or one that does. */
-static rp_status walk_views(const rp_step_program *program, const rp_step_question *q, int64_t budget, int64_t *buffers, bool *cut,
+static rp_status walk_views(rp_question *q, int64_t budget, int64_t *buffers, bool *cut,
                             rp_step_plan **out)
 {
     rp_plan_problem view[RP_PLAN_VIEWS];
@@ -222,8 +213,8 @@ static rp_status walk_views(const rp_step_program *program, const rp_step_questi
     rp_status status = RP_OK;
 
     for (int i = 0; i < n && status == RP_OK; i++) {
-        walk w = { .program = program, .problem = &view[i], .budget = budget, .buffers = buffers, .best = out };
-        status = rp__plan_least(program->ctx, w.problem, &w.least);
+        walk w = { .question = q, .problem = &view[i], .budget = budget, .buffers = buffers, .best = out };
+        status = rp__plan_least(q->ctx, w.problem, &w.least);
         if (status == RP_OK) status = walk_down(&w);
         *cut = *cut || w.cut;
     }
@@ -232,7 +223,7 @@ static rp_status walk_views(const rp_step_program *program, const rp_step_questi
 
 /* ---- the modes ---- */
 
-static bool may_be_better(const rp_step_mode *known, int64_t most, rp_step_better *better, const rp_step_plan *best)
+static bool may_be_better(const rp_known_mode *known, int64_t most, rp_step_better *better, const rp_step_plan *best)
 {
     if (!known->is_there || known->turn > most || known->live > most) return false;
     if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* hidden: seconds do not add up */
@@ -240,62 +231,62 @@ static bool may_be_better(const rp_step_mode *known, int64_t most, rp_step_bette
 }
 
 /* *plan: the mode's, if it was made for that. */
-static rp_status know_mode(const rp_step_program *program, const rp_step_question *q, int mode, rp_plan **plan)
+static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
 {
-    rp_step_mode *known = &q->mode[mode];
+    rp_known_mode *known = &q->mode[mode];
 
     *plan = NULL;
     if (known->reckoned) return RP_OK;
-    RP_TRY(rp__plan_mode(program->ctx, &q->problem, mode, plan));
-    *known = (rp_step_mode){ true, *plan != NULL, *plan ? (*plan)->facts.again_seconds : 0, *plan ? (*plan)->facts.bytes : 0, 0 };
+    RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, plan));
+    *known = (rp_known_mode){ true, *plan != NULL, *plan ? (*plan)->facts.again_seconds : 0, *plan ? (*plan)->facts.bytes : 0, 0 };
     return RP_OK;
 }
 
 /* One that may keep to so many bytes and be better is rehearsed: a mode takes what its step takes. */
-static rp_status try_mode(const rp_step_program *program, const rp_step_question *q, int mode, int64_t most, rp_step_better *better, rp_step_plan **best)
+static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better *better, rp_step_plan **best)
 {
-    rp_step_mode *known = &q->mode[mode];
+    rp_known_mode *known = &q->mode[mode];
     rp_step_plan *one;
     rp_plan *plan;
 
-    RP_TRY(know_mode(program, q, mode, &plan));
+    RP_TRY(know_mode(q, mode, &plan));
     if (!may_be_better(known, most, better, *best)) {
         rp__plan_free(plan);
         return RP_OK;
     }
-    if (!plan) RP_TRY(rp__plan_mode(program->ctx, &q->problem, mode, &plan));
+    if (!plan) RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, &plan));
     if (*best) plan->facts.left = (*best)->plan->facts.left;       /* of the search that found no better one */
-    RP_TRY(rp__step_try(program, plan, most, &one));
+    RP_TRY(rp__step_try(q, plan, most, &one));
     known->live = one->placement.bound;
     if (one->placement.height <= most) rp__step_keep(best, one, better);
     else rp__step_plan_free(one);
     return RP_OK;
 }
 
-static rp_status try_modes(const rp_step_program *program, const rp_step_question *q, int64_t most, rp_step_better *better, rp_step_plan **best)
+static rp_status try_modes(rp_question *q, int64_t most, rp_step_better *better, rp_step_plan **best)
 {
-    for (int mode = 0; mode < RP_PLAN_MODES; mode++) RP_TRY(try_mode(program, q, mode, most, better, best));
+    for (int mode = 0; mode < RP_PLAN_MODES; mode++) RP_TRY(try_mode(q, mode, most, better, best));
     return RP_OK;
 }
 
 /* ---- the least ---- */
 
 /* The plan that is reckoned to take least. */
-static rp_status try_least(const rp_step_program *program, const rp_plan_problem *problem, int64_t budget, rp_step_plan **best)
+static rp_status try_least(rp_question *q, const rp_plan_problem *problem, int64_t budget, rp_step_plan **best)
 {
     rp_step_plan *one;
     rp_plan *plan;
 
-    RP_TRY(rp__plan_solve(program->ctx, problem, budget, &plan));
+    RP_TRY(rp__plan_solve(q->ctx, problem, budget, &plan));
     RP_BUG_IF(!plan);
-    RP_TRY(rp__step_try(program, plan, *best ? (*best)->placement.height - 1 : RP_PLACE_ANY, &one));
+    RP_TRY(rp__step_try(q, plan, *best ? (*best)->placement.height - 1 : RP_PLACE_ANY, &one));
     rp__step_keep(best, one, rp__step_is_smaller);
     return RP_OK;
 }
 
 /* A plan that is reckoned to take more may take less: values may be there for a shorter time than is reckoned, or the arena of the least plan have
  * holes. So less is asked for until it is refused, or until placing took too much work: then the least is told as "at most". */
-static rp_status shrink(const rp_step_program *program, const rp_step_question *q, int64_t least, rp_step_plan **best)
+static rp_status shrink(rp_question *q, int64_t least, rp_step_plan **best)
 {
     int64_t buffers = MOST_BUFFERS;
     bool cut        = false;
@@ -304,7 +295,7 @@ static rp_status shrink(const rp_step_program *program, const rp_step_question *
         rp_step_plan *smaller = NULL;
         int64_t budget        = (*best)->placement.height - 1;
         if (budget < least) return RP_OK;       /* only the least plans are reckoned to take so little, and they have been tried */
-        rp_status status = walk_views(program, q, budget, &buffers, &cut, &smaller);
+        rp_status status = walk_views(q, budget, &buffers, &cut, &smaller);
         if (status == RP_OK && !smaller && !cut) return RP_OK;
         if (status == RP_OK) rp__step_keep(best, smaller, rp__step_is_smaller);
         else rp__step_plan_free(smaller);
@@ -314,7 +305,7 @@ static rp_status shrink(const rp_step_program *program, const rp_step_question *
     return RP_OK;
 }
 
-static rp_status find_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **best)
+static rp_status find_least(rp_question *q, rp_step_plan **best)
 {
     rp_plan_problem view[RP_PLAN_VIEWS];
     int n         = rp__plan_views(&q->problem, view);
@@ -322,12 +313,12 @@ static rp_status find_least(const rp_step_program *program, const rp_step_questi
 
     for (int i = 0; i < n; i++) {
         int64_t bytes;
-        RP_TRY(rp__plan_least(program->ctx, &view[i], &bytes));
+        RP_TRY(rp__plan_least(q->ctx, &view[i], &bytes));
         if (bytes < least) least = bytes;
-        RP_TRY(try_least(program, &view[i], bytes, best));
+        RP_TRY(try_least(q, &view[i], bytes, best));
     }
-    RP_TRY(try_modes(program, q, (*best)->placement.height - 1, rp__step_is_smaller, best));
-    return shrink(program, q, least, best);
+    RP_TRY(try_modes(q, (*best)->placement.height - 1, rp__step_is_smaller, best));
+    return shrink(q, least, best);
 }
 
 static rp_status or_none(rp_status status, rp_step_plan **out)
@@ -338,7 +329,7 @@ static rp_status or_none(rp_status status, rp_step_plan **out)
     return status;
 }
 
-rp_status rp__step_small(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
+rp_status rp__step_small(rp_question *q, rp_step_plan **out)
 {
     rp_plan_problem view[RP_PLAN_VIEWS];
     int n         = rp__plan_views(&q->problem, view), best = 0;
@@ -346,45 +337,40 @@ rp_status rp__step_small(const rp_step_program *program, const rp_step_question 
 
     *out = NULL;
     for (int i = 0; i < n; i++) {
-        RP_TRY(rp__plan_least(program->ctx, &view[i], &bytes));
+        RP_TRY(rp__plan_least(q->ctx, &view[i], &bytes));
         if (bytes < least) best = i;
         if (bytes < least) least = bytes;
     }
-    return or_none(try_least(program, &view[best], least, out), out);
+    return or_none(try_least(q, &view[best], least, out), out);
 }
 
-rp_status rp__step_least(const rp_step_program *program, const rp_step_question *q, rp_step_plan **out)
+rp_status rp__step_least(rp_question *q, rp_step_plan **out)
 {
     *out = NULL;
-    return or_none(find_least(program, q, out), out);
+    return or_none(find_least(q, out), out);
 }
 
 /* ---- a budget ---- */
 
 /* Where no plan was met on the way down, the plan of the least arena may still keep to the budget: so none above the least is refused. */
-static rp_status find_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
+static rp_status find_within(rp_question *q, int64_t budget, rp_step_plan **out)
 {
     bool cut = false;
-    int64_t least;
 
-    RP_TRY(walk_views(program, q, budget, NULL, &cut, out));
-    RP_TRY(try_modes(program, q, budget, rp__step_is_faster, out));
+    RP_TRY(walk_views(q, budget, NULL, &cut, out));
+    RP_TRY(try_modes(q, budget, rp__step_is_faster, out));
     if (!*out && q->trace.outside > budget) return RP_OK;       /* what stands beside passes alone is more */
-    if (!*out) RP_TRY(find_least(program, q, out));
-    if ((*out)->placement.height > budget) {
-        rp__step_plan_free(*out);
-        *out = NULL;
-        return RP_OK;
-    }
-    RP_TRY(rp__plan_least_of_all(program->ctx, &q->problem, &least));
-    (*out)->plan->facts.bound_seconds = rp__plan_bound(&q->problem, budget > least ? budget : least);
+    if (!*out) RP_TRY(find_least(q, out));
+    if ((*out)->placement.height <= budget) return RP_OK;
+    rp__step_plan_free(*out);
+    *out = NULL;
     return RP_OK;
 }
 
-rp_status rp__step_within(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_step_plan **out)
+rp_status rp__step_within(rp_question *q, int64_t budget, rp_step_plan **out)
 {
     *out = NULL;
-    return or_none(find_within(program, q, budget, out), out);
+    return or_none(find_within(q, budget, out), out);
 }
 
 /* ---- bounds ---- */
@@ -398,22 +384,22 @@ static double bound_of(const rp_step_plan *timed, double again)
 }
 
 /* A mode may be no plan of the chain's: the bound is that of both. It does not depend on what was rehearsed: a plan file has the bound of its plan. */
-static rp_status bound_modes(const rp_step_program *program, const rp_step_question *q, int64_t budget, rp_plan_bounds *out)
+static rp_status bound_modes(rp_question *q, int64_t budget, rp_plan_bounds *out)
 {
     for (int mode = 0; mode < RP_PLAN_MODES; mode++) {
-        const rp_step_mode *known = &q->mode[mode];
+        const rp_known_mode *known = &q->mode[mode];
         rp_plan *plan;
-        RP_TRY(know_mode(program, q, mode, &plan));
+        RP_TRY(know_mode(q, mode, &plan));
         rp__plan_free(plan);
         if (known->is_there && known->turn <= budget) out->blocks = fmax(out->any, fmin(out->blocks, known->again_seconds));
     }
     return RP_OK;
 }
 
-rp_status rp__step_bounds(const rp_step_program *program, const rp_step_question *q, const rp_step_plan *timed, int64_t budget, rp_plan_bounds *out)
+rp_status rp__step_bounds(rp_question *q, const rp_step_plan *timed, int64_t budget, rp_plan_bounds *out)
 {
-    RP_TRY(rp__plan_bounds(program->ctx, &q->problem, budget, out));
-    RP_TRY(bound_modes(program, q, budget, out));
+    RP_TRY(rp__plan_bounds(q->ctx, &q->problem, budget, out));
+    RP_TRY(bound_modes(q, budget, out));
     *out = (rp_plan_bounds){ bound_of(timed, out->any), bound_of(timed, out->blocks) };
     return RP_OK;
 }

@@ -1,6 +1,6 @@
 /* plan/step.h -- a step, whoever wrote it, planned for a budget: what is kept, and the address of each buffer.
  *
- *   program ─ run on shapes ─▶ trace ─▶ question ─▶ plan for the budget ─▶ run once more ─▶ addresses ──they fit──▶ done
+ *   question ─ run on shapes ─▶ trace ─▶ problem ─▶ plan for the budget ─▶ run once more ─▶ addresses ──they fit──▶ done
  *                                                        ▲                                    │ they do not
  *                                                        └───── the plan before it, a byte less
  *
@@ -12,18 +12,19 @@
 
 #include "plan/beside.h"
 #include "plan/place_log.h"
-#include "plan/plan.h"
+#include "plan/plan_modes.h"
 
 typedef struct {                        /* what a rehearsal found of a step */
     rp_mem memory;                      /* its peak, with its classes; reserved_bytes is the pool's final size */
     int64_t saved_bytes, step_flops, recompute_flops, offloaded_bytes;
-} rp_rehearsal;
+} rp_step_usage;
 
 /* What a program may do otherwise without another bit in what a step computes. It is the program's own affair: whoever runs it reads this. */
 typedef struct {
     bool in_backward;                   /* the optimizer's update */
     bool keeps_logits;                  /* the head, for its backward */
 } rp_step_variant;
+enum { RP_STEP_VARIANTS = 4 };
 
 /* Made for steps of one shape, on shapes; followed by every step of that shape. */
 struct rp_step_plan {
@@ -33,7 +34,7 @@ struct rp_step_plan {
     rp_placement placement;             /* of a step; no step of another placement takes less than its bound */
     uint64_t before;                    /* what is live when a step begins, and where */
     rp_step_variant variant;
-    rp_rehearsal found;
+    rp_step_usage found;
     double seconds, again_seconds;      /* of a step without replays; of these, and of what is waited for that is away, by the cost table. What runs beside
                                            something else takes no time (plan/beside.h) … */
     double base_seconds;                /* of the fastest step without a budget, all kept; overheads are over it. 0: nobody asked */
@@ -52,42 +53,46 @@ struct rp_step_plan {
     bool at_most;                       /* of a plan of the least arena: the search for a smaller one was cut short */
 };
 
-/* One step on shapes, as `how` says: its fates and addresses followed, `found` and seconds filled. NULL: as the program would by itself. */
-typedef rp_status (*rp_step_run)(void *self, rp_step_plan *how);
+typedef struct rp_question rp_question;
 
-typedef struct {
+/* One step on shapes, as `how` says: its fates and addresses followed, `found` and seconds filled. NULL: it is recorded, as the program runs by itself. */
+typedef rp_status (*rp_step_run)(const rp_question *question, rp_step_plan *how);
+
+/* What is known of a mode: at first nothing, then what its plan reckons, then the live peak of its step, too. No placement is lower than either. */
+typedef struct { bool reckoned, is_there; double again_seconds; int64_t turn, live; } rp_known_mode;
+
+/* A step, and once it has been asked, what may be chosen in it and what each choice takes. What one budget took to find serves the next. */
+struct rp_question {
     rp_ctx *ctx;                        /* of shapes alone */
     rp_ctx *owner;                      /* of the plans: theirs may live longer */
     const rp_cost_table *costs;
     rp_step_run run;
-    void *self;
+    void *self;                         /* run's own */
     rp_step_variant variant;
-} rp_step_program;
-
-/* What may be chosen in a step, and what each choice takes. Close it whatever rp__step_ask said. errors as the program · RP_ERR_MEMORY */
-typedef struct {
     rp_trace trace;
     rp_plan_problem problem;
-    struct rp_step_mode *mode;          /* what is known of each (plan_modes.h) */
-} rp_step_question;
-rp_status rp__step_ask(const rp_step_program *program, rp_step_question *out);
-void rp__step_question_close(rp_step_question *question);
+    rp_known_mode mode[RP_PLAN_MODES];
+};
+
+/* Record the step. Where the question is stays until it is closed; close it whatever this said. errors as run · RP_ERR_MEMORY */
+rp_status rp__question_ask(rp_question *question);
+void rp__question_close(rp_question *question);
 
 /* The way to run steps with these fates, which are taken over whatever this says; NULL: the program's own. Addresses are looked for below `most`
- * alone (RP_PLACE_ANY: anywhere); a plan whose placement is not `placed` cannot be followed. */
-rp_status rp__step_try(const rp_step_program *program, rp_plan *plan, int64_t most, rp_step_plan **out);
+ * alone (RP_PLACE_ANY: anywhere); a plan whose placement is not `placed` cannot be followed. The step need not have been asked. */
+rp_status rp__step_try(const rp_question *question, rp_plan *plan, int64_t most, rp_step_plan **out);
 /* The fastest plan whose arena keeps to the budget, the modes among them; something goes only where that is faster than any plan in which all
  * stays. *out NULL: there is none: the budget is below the least, or one that the search for the least missed. */
-rp_status rp__step_within(const rp_step_program *program, const rp_step_question *question, int64_t budget, rp_step_plan **out);
+rp_status rp__step_within(rp_question *question, int64_t budget, rp_step_plan **out);
 /* The plan that is reckoned to take least, as it is: found quickly, its arena a little larger than the least. */
-rp_status rp__step_small(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);
+rp_status rp__step_small(rp_question *question, rp_step_plan **out);
 /* The plan with the least arena. Less is asked for until that is refused; where it never was, at_most is set. */
-rp_status rp__step_least(const rp_step_program *program, const rp_step_question *question, rp_step_plan **out);
+rp_status rp__step_least(rp_question *question, rp_step_plan **out);
 void rp__step_plan_free(rp_step_plan *plan);
 
 /* Of a step with that budget: seconds that no plan of the question gets below, replays included. `timed`: a step of the same program, whose time is known.
  * errors RP_ERR_MEMORY */
-rp_status rp__step_bounds(const rp_step_program *program, const rp_step_question *question, const rp_step_plan *timed, int64_t budget, rp_plan_bounds *out);
+rp_status rp__step_bounds(rp_question *question, const rp_step_plan *timed, int64_t budget, rp_plan_bounds *out);
 
 /* Of two plans that fit the better one stays at *best, the other goes; at first there may be none, and `other` may be NULL. */
 typedef bool rp_step_better(const rp_step_plan *a, const rp_step_plan *b);

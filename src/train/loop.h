@@ -31,7 +31,7 @@ typedef struct {
     int64_t n_steps;                    /* of the whole run */
     int64_t first_step;                 /* steps done before this trainer: 0 unless a state was resumed */
     rp_data_info data, val;             /* val: all 0 where no validation is scored */
-    rp_rehearsal rehearsal;             /* of full-length batches */
+    rp_step_usage rehearsal;             /* of full-length batches */
     int64_t limit, allowance;           /* of the process, 0: none; what of it is not the arena's */
 } rp_trainer_info;
 
@@ -85,7 +85,7 @@ typedef struct {
     bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */
     rp_plan_left left;                  /* what the search for the plan left out */
     rp_step_variant variant;
-    rp_rehearsal found;
+    rp_step_usage found;
     int64_t bound;                      /* no arena for these steps is smaller */
     double base_seconds;                /* the fastest step without a budget, which all overheads are over (rp__overhead) */
     double seconds, again_seconds;      /* a step without replays · replays and waiting … */

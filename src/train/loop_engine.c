@@ -51,31 +51,42 @@ static rp_status find_units(rp_engine *e)
     return rp__units_open(e->ctx, root, &none, &e->units);
 }
 
-static rp_status open_units(rp_engine *e)
+static rp_status open_gather(rp_engine *e)
 {
     const rp_recipe *r = e->recipe;
+    bool planned       = rp__recipe_is_bounded(r) || r->activation_checkpointing.mode == RP_MODE_AUTO;
 
-    RP_TRY(find_units(e));
-    bool planned = rp__recipe_is_bounded(r) || r->activation_checkpointing.mode == RP_MODE_AUTO;
     return rp__gather_new(e->ctx, &e->units, r->dist.reshard_after_forward.kind != RP_RESHARD_NO, planned, &e->gather);
 }
 
-rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config)
+rp_status rp__engine_choose(rp_engine *e, const rp_recipe *recipe)
 {
     static const rp_tape_verify verify[] = {
         [RP_VERIFY_NEVER] = RP_TAPE_VERIFY_NEVER, [RP_VERIFY_STEP] = RP_TAPE_VERIFY_STEP, [RP_VERIFY_ALWAYS] = RP_TAPE_VERIFY_ALWAYS,
     };
 
-    *e = (rp_engine){ .ctx = ctx, .recipe = recipe, .variant = rp__recipe_variant(recipe) };
+    e->recipe  = recipe;
+    e->variant = rp__recipe_variant(recipe);
+    rp__selection_close(&e->selection);
+    rp__gather_free(e->gather);
+    e->gather = NULL;
+    if (e->ctx->shards) RP_TRY(open_gather(e));
+    RP_TRY(rp__recipe_selection(recipe, e->ctx, &e->selection));
+    rp__engine_regions(e);
+    rp__tape_verify(e->ctx, verify[recipe->activation_checkpointing.verify]);
+    return RP_OK;
+}
+
+rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config)
+{
+    *e = (rp_engine){ .ctx = ctx, .recipe = recipe };
     RP_TRY(rp__tape_open(ctx));
     rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
     if (recipe->freeze.n) RP_TRY(rp__model_freeze(e->model, recipe->freeze.n, recipe->freeze.item));
     rp__tape_record_frozen(ctx, rp__model_is_frozen(e->model));
-    if (ctx->shards) RP_TRY(open_units(e));
-    RP_TRY(rp__recipe_selection(recipe, ctx, &e->selection));
-    rp__engine_regions(e);
-    rp__tape_verify(ctx, verify[recipe->activation_checkpointing.verify]);
+    if (ctx->shards) RP_TRY(find_units(e));
+    RP_TRY(rp__engine_choose(e, recipe));
     return rp__recipe_offloads(recipe) ? open_offload(e) : RP_OK;
 }
 
@@ -111,7 +122,7 @@ static rp_status open_behind(rp_engine *e)
     return most && e->recipe->dist.reduce_behind ? rp__behind_open(e->ctx, e->recipe->dist.reduce_behind * most) : RP_OK;
 }
 
-rp_status rp__engine_ready(rp_engine *e)
+rp_status rp__engine_states(rp_engine *e)
 {
     static const char *const names[] = { [RP_OPTIMIZER_ADAMW] = "adamw", [RP_OPTIMIZER_SGD] = "sgd" };
     const rp_recipe *r     = e->recipe;
@@ -125,11 +136,8 @@ rp_status rp__engine_ready(rp_engine *e)
     };
     int n                  = rp__model_n_params(e->model);
 
-    RP_TRY(rp__model_reserve_length(e->model, r->max_seq_len));
-    if (rp__comm_ranks(e->ctx->shards) > 1) {
-        RP_TRY(open_ahead(e));
-        RP_TRY(open_behind(e));
-    }
+    rp__optim_free(e->optim);
+    e->optim = NULL;
     if (config.away) RP_TRY(make_folder(e));
     rp_optim_param *params = rp__host_alloc(e->ctx, n * (int64_t)sizeof *params);
     if (!params) return RP_ERR_MEMORY;
@@ -140,6 +148,16 @@ rp_status rp__engine_ready(rp_engine *e)
     rp_status status = rp__optim_new(e->ctx, &config, params, n, &e->optim);
     rp__release(params);
     return status;
+}
+
+rp_status rp__engine_ready(rp_engine *e)
+{
+    RP_TRY(rp__model_reserve_length(e->model, e->recipe->max_seq_len));
+    if (rp__comm_ranks(e->ctx->shards) > 1) {
+        RP_TRY(open_ahead(e));
+        RP_TRY(open_behind(e));
+    }
+    return rp__engine_states(e);
 }
 
 void rp__engine_close(rp_engine *e)

@@ -5,9 +5,9 @@
 
 enum { MOST_TRIALS = 3 };
 
-static rp_status with_rule(rp_stage *stage, const rp_explain_trial *trial, const rp_policy *then, rp_policy **out)
+static rp_status with_rule(rp_rehearsal *r, const rp_explain_trial *trial, const rp_policy *then, rp_policy **out)
 {
-    rp_status status = rp_policy_new(stage->ctx, "explain", out);
+    rp_status status = rp_policy_new(r->ctx, "explain", out);
 
     if (status == RP_OK) status = rp_policy_rule(*out, *trial->path ? trial->path : NULL, trial->op, RP_RECOMPUTE);
     for (int i = 0; then && i < then->n_rules && status == RP_OK; i++) status = rp__policy_add(*out, &then->rule[i]);
@@ -15,15 +15,15 @@ static rp_status with_rule(rp_stage *stage, const rp_explain_trial *trial, const
 }
 
 /* *counts: it frees something. What cannot be done, as another policy forbids it, does not count. */
-static rp_status try_rule(rp_stage *stage, rp_explain_trial *trial, bool *counts)
+static rp_status try_rule(rp_rehearsal *r, rp_explain_trial *trial, bool *counts)
 {
-    rp_engine *e         = &stage->engine;
-    const rp_explain *x  = stage->explain;
+    rp_engine *e         = &r->engine;
+    const rp_explain *x  = r->explain;
     rp_policy *before    = e->selection.policy, *policy = NULL;
     rp_step_result step;
 
     *counts          = false;
-    rp_status status = with_rule(stage, trial, before, &policy);
+    rp_status status = with_rule(r, trial, before, &policy);
     if (status == RP_OK) {
         e->selection.policy = policy;
         e->follow           = NULL;
@@ -32,7 +32,7 @@ static rp_status try_rule(rp_stage *stage, rp_explain_trial *trial, bool *counts
     }
     rp_policy_free(policy);
     if (status != RP_OK) return status == RP_ERR_MEMORY ? status : RP_OK;
-    trial->saved_bytes = stage->steps->found.saved_bytes - step.saved_bytes;      /* of one class: gathered weights are of another */
+    trial->saved_bytes = r->steps->found.saved_bytes - step.saved_bytes;      /* of one class: gathered weights are of another */
     trial->peak_bytes  = x->peak_bytes - step.memory.peak_bytes;
     trial->flops       = step.work.recompute_flops - x->recompute_flops;
     *counts            = trial->saved_bytes > 0 && trial->peak_bytes >= 0;
@@ -56,9 +56,9 @@ static int best_first(const void *left, const void *right)
 }
 
 /* Of the largest of what is kept. */
-static rp_status try_rules(rp_stage *stage)
+static rp_status try_rules(rp_rehearsal *r)
 {
-    rp_explain *e = stage->explain;
+    rp_explain *e = r->explain;
     rp_explain_row *row;
     int n_rows, tried = 0;
     bool counts;
@@ -70,7 +70,7 @@ static rp_status try_rules(rp_stage *stage)
         if (!is_candidate(e, &row[i])) continue;
         rp_explain_trial *trial = &e->trial[e->n_trials];
         *trial                  = (rp_explain_trial){ .path = row[i].path, .op = row[i].slot->op };
-        RP_TRY(try_rule(stage, trial, &counts));
+        RP_TRY(try_rule(r, trial, &counts));
         e->n_trials += counts;
         tried++;
     }
@@ -78,4 +78,9 @@ static rp_status try_rules(rp_stage *stage)
     return RP_OK;
 }
 
-rp_status rp__stage_try_rules(rp_stage *stage) { return rp__stage_run(stage, try_rules); }
+rp_status rp__rehearsal_try_rules(rp_rehearsal *r)
+{
+    rp_status status = rp__rehearsal_ready(r);
+
+    return rp__rehearsal_end(r, status == RP_OK ? try_rules(r) : status);
+}

@@ -25,7 +25,8 @@ typedef struct {
 } candidate;
 
 typedef struct {
-    rp_stage *stage;
+    rp_rehearsal *rehearsal;
+    int family;                         /* whose model it has */
     const rp_recipe *recipe;            /* the caller's */
     const rp_find_options *options;
     rp_find_bounds *bounds;
@@ -62,24 +63,11 @@ rp_recipe rp__find_recipe(const rp_recipe *recipe, const rp_setting *s)
     return r;
 }
 
-static rp_status plan(rp_stage *stage)
+static void tell(const search *x, const rp_step_plan *p, rp_setting *s)
 {
-    RP_TRY(rp__engine_ready(&stage->engine));
-    return rp__stage_plan(stage, stage->budget, &stage->steps, &stage->own_bytes);
-}
+    int64_t tokens       = s->ranks * s->batch_size * s->accumulation * x->recipe->max_seq_len;
 
-static rp_status least(rp_stage *stage)
-{
-    RP_TRY(rp__engine_ready(&stage->engine));
-    return rp__stage_least(stage, &stage->steps);
-}
-
-static void tell(const search *x, rp_setting *s)
-{
-    const rp_step_plan *p = x->stage->steps;
-    int64_t tokens        = s->ranks * s->batch_size * s->accumulation * x->recipe->max_seq_len;
-
-    s->fits              = p->placement.height <= x->stage->budget;
+    s->fits              = p->placement.height <= x->rehearsal->budget;
     s->reserved          = p->placement.height;
     s->peak              = p->found.memory.peak_bytes;
     s->seconds           = p->seconds + p->again_seconds;
@@ -89,19 +77,26 @@ static void tell(const search *x, rp_setting *s)
     s->tokens_per_second = s->seconds > 0 ? (double)tokens / s->seconds : 0;
 }
 
-static rp_status try_setting(search *x, rp_setting *s, rp_status (*how)(rp_stage *stage))
+/* What settings of one family have in common is the model on a rank. */
+static rp_status begin(search *x, const candidate *c)
 {
-    rp_stage *stage  = x->stage;
-    stage->open      = rp__find_recipe(x->recipe, s);
-    stage->recipe    = &stage->open;
-    rp_status status = rp__stage_renew(stage, NULL);
+    const rp_recipe recipe = rp__find_recipe(x->recipe, &c->setting);
 
-    if (status == RP_OK) status = rp__stage_run(stage, how);
-    if (status == RP_OK && stage->steps) tell(x, s);
-    rp__step_plan_free(stage->steps);
-    stage->steps  = NULL;
-    stage->recipe = x->recipe;
-    return status;
+    RP_TRY(rp__rehearsal_begin(x->rehearsal, &recipe, c->family == x->family ? RP_ANEW_FATES : RP_ANEW_MODEL));
+    x->family = c->family;
+    return RP_OK;
+}
+
+static rp_status try_setting(search *x, candidate *c, bool least)
+{
+    rp_rehearsal *r = x->rehearsal;
+    rp_step_plan *p = NULL;
+
+    RP_TRY(begin(x, c));
+    RP_TRY(least ? rp__rehearsal_least(r, &p) : rp__rehearsal_plan(r, r->budget, &p, &r->own_bytes));
+    if (p) tell(x, p, &c->setting);
+    rp__step_plan_free(p);
+    return RP_OK;
 }
 
 /* ---- all of them, with their bounds ---- */
@@ -110,7 +105,7 @@ static rp_status add(search *x, const rp_setting *s)
 {
     if (x->n == x->room) {
         int64_t each = (int64_t)sizeof *x->at, room = x->room ? 2 * x->room : 256;
-        candidate *more = rp__host_grow(x->stage->caller, x->at, x->room * each, room * each);
+        candidate *more = rp__host_grow(x->rehearsal->caller, x->at, x->room * each, room * each);
         if (!more) return RP_ERR_MEMORY;
         x->at   = more;
         x->room = (int)room;
@@ -163,7 +158,7 @@ static bool may_stay(const int64_t *stay, int i, int64_t together)
 
 static rp_status add_reshards(search *x, rp_setting s)
 {
-    int64_t together = s.ranks / s.copies, stay[] = { rp__cost_links(x->stage->costs).node, together / 2, rp__recipe_stay(x->recipe) };
+    int64_t together = s.ranks / s.copies, stay[] = { rp__cost_links(x->rehearsal->costs).node, together / 2, rp__recipe_stay(x->recipe) };
 
     for (int i = -2; i < RP_COUNT(stay); i++) {
         if (i >= 0 && !may_stay(stay, i, together)) continue;
@@ -177,7 +172,7 @@ static rp_status add_reshards(search *x, rp_setting s)
 /* Alone there is nothing to gather. */
 static rp_status add_ranks(search *x, int64_t ranks)
 {
-    int64_t own = x->recipe->dist.replicate_dim, node = rp__cost_links(x->stage->costs).node, nodes = node && ranks % node == 0 ? ranks / node : 0;
+    int64_t own = x->recipe->dist.replicate_dim, node = rp__cost_links(x->rehearsal->costs).node, nodes = node && ranks % node == 0 ? ranks / node : 0;
 
     if (ranks == 1) return add_batches(x, (rp_setting){ .ranks = 1, .copies = 1, .reshard = true });
     if (ranks % own == 0) RP_TRY(add_reshards(x, (rp_setting){ .ranks = ranks, .copies = own }));
@@ -210,7 +205,7 @@ static int by_bound(const void *a, const void *b)
 static bool is_out(const search *x, const candidate *c)
 {
     if (x->options->all) return false;
-    return c->setting.bound_bytes > x->stage->budget || c->setting.batch_size >= x->refused[c->family] || c->setting.bound_seconds > x->best[LISTED - 1];
+    return c->setting.bound_bytes > x->rehearsal->budget || c->setting.batch_size >= x->refused[c->family] || c->setting.bound_seconds > x->best[LISTED - 1];
 }
 
 static rp_status note(search *x, const candidate *c)
@@ -234,8 +229,8 @@ static rp_status note(search *x, const candidate *c)
 
 static rp_status plan_all(search *x)
 {
-    x->refused      = rp__host_alloc(x->stage->caller, (x->families + 1) * (int64_t)sizeof *x->refused);
-    x->out->setting = rp__host_alloc(x->stage->caller, (x->n + 1) * (int64_t)sizeof *x->out->setting);
+    x->refused      = rp__host_alloc(x->rehearsal->caller, (x->families + 1) * (int64_t)sizeof *x->refused);
+    x->out->setting = rp__host_alloc(x->rehearsal->caller, (x->n + 1) * (int64_t)sizeof *x->out->setting);
     if (!x->refused || !x->out->setting) return RP_ERR_MEMORY;
     for (int i = 0; i < x->families; i++) x->refused[i] = INT64_MAX;
     for (int i = 0; i < LISTED; i++) x->best[i] = INFINITY;
@@ -245,7 +240,7 @@ static rp_status plan_all(search *x)
             x->out->n_discarded++;
             continue;
         }
-        RP_TRY(try_setting(x, &x->at[i].setting, plan));
+        RP_TRY(try_setting(x, &x->at[i], false));
         RP_TRY(note(x, &x->at[i]));
     }
     return RP_OK;
@@ -277,32 +272,32 @@ static rp_status refuse(search *x)
     for (int i = 0; i < x->n; i++) {
         rp_setting *s = &x->at[i].setting;
         if (!takes_little(x, s)) continue;
-        RP_TRY(try_setting(x, s, least));
+        RP_TRY(try_setting(x, &x->at[i], true));
         if (s->reserved < smallest.reserved) smallest = *s;
     }
-    return rp_fail(x->stage->caller, RP_ERR_BUDGET, "no setting fits a memory budget of %s; the least that one fits is %s, with dist.ranks=%" PRId64
-                   " batch_size=%" PRId64 "%s: raise 'memory_budget' or 'dist.ranks', or lower 'max_seq_len'", rp__size_text(asked, x->stage->budget),
+    return rp_fail(x->rehearsal->caller, RP_ERR_BUDGET, "no setting fits a memory budget of %s; the least that one fits is %s, with dist.ranks=%" PRId64
+                   " batch_size=%" PRId64 "%s: raise 'memory_budget' or 'dist.ranks', or lower 'max_seq_len'", rp__size_text(asked, x->rehearsal->budget),
                    rp__size_text(text, smallest.reserved), smallest.ranks, smallest.batch_size,
                    smallest.own_units ? " 'dist.custom_sharded_layers=[tok_embeddings, output]'" : "");
 }
 
 static rp_status find(search *x, rp_report *report)
 {
-    rp_stage *stage  = x->stage;
-    rp_status status = rp__stage_check_names(stage, report);
+    rp_rehearsal *r  = x->rehearsal;
+    rp_status status = rp__rehearsal_check_names(r, report);
 
     if (status == RP_OK) status = rp__report_status(report, RP_ERR_CONFIG);
     if (status != RP_OK) return status;
-    stage->device = x->options->device;
-    rp__stage_bound(stage);
-    x->out->budget = stage->budget;
-    RP_CHECK(stage->caller, stage->budget > 0, RP_ERR_CONFIG, "nothing says what to fit: set 'memory_budget' or 'memory_limit', of each rank, or name a device with memory");
-    RP_TRY(rp__find_bounds_open(stage, x->recipe, &x->bounds));
+    r->device = x->options->device;
+    rp__rehearsal_bound(r);
+    x->out->budget = r->budget;
+    RP_CHECK(r->caller, r->budget > 0, RP_ERR_CONFIG, "nothing says what to fit: set 'memory_budget' or 'memory_limit', of each rank, or name a device with memory");
+    RP_TRY(rp__find_bounds_open(r, x->recipe, &x->bounds));
     RP_TRY(add_all(x));
     RP_TRY(plan_all(x));
-    snprintf(x->out->machine, sizeof x->out->machine, "%s", rp__cost_machine(stage->costs));
-    x->out->measured = rp__cost_measured(stage->costs);
-    x->out->links    = rp__cost_links(stage->costs);
+    snprintf(x->out->machine, sizeof x->out->machine, "%s", rp__cost_machine(r->costs));
+    x->out->measured = rp__cost_measured(r->costs);
+    x->out->links    = rp__cost_links(r->costs);
     if (!x->out->n) return refuse(x);
     qsort(x->out->setting, (size_t)x->out->n, sizeof *x->out->setting, faster);
     return RP_OK;
@@ -310,16 +305,16 @@ static rp_status find(search *x, rp_report *report)
 
 rp_status rp__recipe_find(rp_ctx *ctx, const rp_recipe *recipe, const rp_find_options *options, rp_report *report, rp_find *out)
 {
-    rp_stage stage;
-    search x = { .stage = &stage, .recipe = recipe, .options = options, .out = out };
+    rp_rehearsal r;
+    search x = { .rehearsal = &r, .family = -1, .recipe = recipe, .options = options, .out = out };
 
     *out             = (rp_find){ 0 };
-    rp_status status = rp__stage_open(ctx, recipe, report, &stage);
+    rp_status status = rp__rehearsal_open(ctx, recipe, NULL, report, &r);
     if (status == RP_OK) status = find(&x, report);
     rp__find_bounds_close(x.bounds);
     rp__release(x.at);
     rp__release(x.refused);
-    rp__stage_close(&stage);
+    rp__rehearsal_close(&r);
     if (status != RP_OK) rp__find_close(out);
     return status;
 }

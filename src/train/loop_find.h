@@ -14,8 +14,8 @@ enum { RP_FIND_MOST_BATCH = 64 };
 
 typedef struct rp_find_bounds rp_find_bounds;
 
-/* The stage has the recipe's model open, and is used for rehearsals. Both outlive the bounds. errors RP_ERR_MEMORY · those of a rehearsal */
-rp_status rp__find_bounds_open(rp_stage *stage, const rp_recipe *recipe, rp_find_bounds **out);
+/* The rehearsal has the recipe's model; it is begun anew for others. It and the recipe outlive the bounds. errors RP_ERR_MEMORY · those of a rehearsal */
+rp_status rp__find_bounds_open(rp_rehearsal *r, const rp_recipe *recipe, rp_find_bounds **out);
 /* Settings of the same ranks, copies and groups are best asked for one after the other. errors as open */
 rp_status rp__find_bound(rp_find_bounds *bounds, const rp_setting *setting, double *seconds, int64_t *bytes);
 void rp__find_bounds_close(rp_find_bounds *bounds);

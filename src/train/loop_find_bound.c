@@ -10,7 +10,8 @@
 typedef struct { rp_meta whole; bool trained, in_block, head; } weight;
 
 struct rp_find_bounds {
-    rp_stage *stage;
+    rp_rehearsal *rehearsal;
+    bool alone;                                 /* it has the model of one rank */
     const rp_recipe *recipe;
     weight *weight;
     int n;
@@ -34,25 +35,25 @@ static void note_weight(rp_find_bounds *b, const rp_param *p)
 
 static rp_status list_weights(rp_find_bounds *b)
 {
-    const rp_units *units = &b->stage->engine.units;
+    const rp_units *units = &b->rehearsal->engine.units;
     int n = 0;
 
     for (int u = 0; u < units->n_units; u++) n += units->unit[u].n_params;
-    b->weight = rp__host_alloc(b->stage->caller, (n + 1) * (int64_t)sizeof *b->weight);
+    b->weight = rp__host_alloc(b->rehearsal->caller, (n + 1) * (int64_t)sizeof *b->weight);
     if (!b->weight) return RP_ERR_MEMORY;
     for (int u = 0; u < units->n_units; u++)
         for (int i = 0; i < units->unit[u].n_params; i++) note_weight(b, units->unit[u].param[i]);
     return RP_OK;
 }
 
-rp_status rp__find_bounds_open(rp_stage *stage, const rp_recipe *recipe, rp_find_bounds **out)
+rp_status rp__find_bounds_open(rp_rehearsal *r, const rp_recipe *recipe, rp_find_bounds **out)
 {
-    rp_find_bounds *b = rp__host_alloc(stage->caller, sizeof *b);
+    rp_find_bounds *b = rp__host_alloc(r->caller, sizeof *b);
 
     if (!b) return RP_ERR_MEMORY;
-    *b               = (rp_find_bounds){ .stage = stage, .recipe = recipe, .all_trained = true };
+    *b               = (rp_find_bounds){ .rehearsal = r, .recipe = recipe, .all_trained = true };
     rp_status status = list_weights(b);
-    if (status == RP_OK) status = rp__stage_run(stage, rp__stage_costs);
+    if (status == RP_OK) status = rp__rehearsal_end(r, rp__rehearsal_ready(r));
     if (status != RP_OK) rp__find_bounds_close(b);
     else *out = b;
     return status;
@@ -75,28 +76,20 @@ void rp__find_bounds_close(rp_find_bounds *b)
 
 /* ---- computing ---- */
 
-static rp_status own_step(rp_stage *stage)
-{
-    RP_TRY(rp__engine_ready(&stage->engine));
-    return rp__stage_own(stage, &stage->steps);
-}
-
 /* A step on one rank, everything kept, logits too where the recipe allows it. */
 static rp_status step_seconds(rp_find_bounds *b, int64_t batch, int64_t accumulation, double *out)
 {
-    rp_stage *stage = b->stage;
+    rp_recipe recipe = rp__find_recipe(b->recipe, &(rp_setting){ .ranks = 1, .copies = 1, .batch_size = batch, .accumulation = accumulation });
+    rp_step_plan *own;
 
-    stage->open                    = rp__find_recipe(b->recipe, &(rp_setting){ .ranks = 1, .copies = 1, .batch_size = batch, .accumulation = accumulation });
-    stage->open.memory_budget.kind = RP_BUDGET_NONE;
-    if (stage->open.loss.keep_logits == RP_AUTO) stage->open.loss.keep_logits = RP_YES;
-    stage->recipe    = &stage->open;
-    rp_status status = rp__stage_renew(stage, NULL);
-    if (status == RP_OK) status = rp__stage_run(stage, own_step);
-    if (status == RP_OK) *out = stage->steps->seconds;
-    rp__step_plan_free(stage->steps);
-    stage->steps  = NULL;
-    stage->recipe = b->recipe;
-    return status;
+    recipe.memory_budget.kind = RP_BUDGET_NONE;
+    if (recipe.loss.keep_logits == RP_AUTO) recipe.loss.keep_logits = RP_YES;
+    RP_TRY(rp__rehearsal_begin(b->rehearsal, &recipe, b->alone ? RP_ANEW_FATES : RP_ANEW_MODEL));
+    b->alone = true;
+    RP_TRY(rp__rehearsal_own(b->rehearsal, &own));
+    *out = own->seconds;
+    rp__step_plan_free(own);
+    return RP_OK;
 }
 
 /* What a second micro-batch adds: the update is left out. */
@@ -124,13 +117,13 @@ static rp_status open_ranks(rp_find_bounds *b, const rp_setting *s)
     b->ranks  = s->ranks;
     b->copies = s->copies;
     b->stay   = s->stay;
-    RP_CHECK(b->stage->caller, rp_ctx_new(&options, &b->ctx) == RP_OK, RP_ERR_MEMORY, "cannot open a context for the bounds of a search");
+    RP_CHECK(b->rehearsal->caller, rp_ctx_new(&options, &b->ctx) == RP_OK, RP_ERR_MEMORY, "cannot open a context for the bounds of a search");
     rp_status status = rp__ranks_pretend(b->ctx, 0, (int)s->ranks, s->copies);
     if (status == RP_OK) status = rp__ranks_stay(b->ctx, s->stay);
-    return status == RP_OK ? RP_OK : rp_fail(b->stage->caller, status, "%s", b->ctx->error);
+    return status == RP_OK ? RP_OK : rp_fail(b->rehearsal->caller, status, "%s", b->ctx->error);
 }
 
-static double seconds_of(const rp_find_bounds *b, const rp_talk *talk) { return rp__cost_talk_seconds(b->stage->costs, (int)b->ranks, talk); }
+static double seconds_of(const rp_find_bounds *b, const rp_talk *talk) { return rp__cost_talk_seconds(b->rehearsal->costs, (int)b->ranks, talk); }
 
 /* Of a sum that may be left to come by itself, in one piece. */
 static double sum_seconds(const rp_find_bounds *b, const rp_meta *whole, bool behind)
@@ -218,7 +211,7 @@ static int64_t least_bytes(const rp_find_bounds *b, const rp_setting *s)
 static double combine(const rp_find_bounds *b, const rp_setting *s, double micro, talk_seconds t)
 {
     const rp_recipe *r = b->recipe;
-    bool beside        = rp__cost_beside(b->stage->costs) && (r->dist.prefetch || s->behind);
+    bool beside        = rp__cost_beside(b->rehearsal->costs) && (r->dist.prefetch || s->behind);
     double n = (double)s->accumulation, computing = n * micro, sums = (r->dist.sync_each_batch ? n : 1) * t.sums, talk = n * (t.gathers + t.head) + sums;
 
     if (!beside) return computing + talk;

@@ -2,7 +2,8 @@
  *
  *   loop.c         the trainer: steps, metrics, states, the end
  *   loop_new.c     everything before the first step
- *   loop_stage.c   the engine on shapes: a recipe held against its model, the rehearsal
+ *   loop_rehearsal.c  the engine on shapes: opened, begun again, and a recipe's names held against its model
+ *   loop_settle.c  how a recipe's steps are to run, rehearsed; what is said where nothing fits
  *   loop_plan.c    how a step runs: what is kept, and where every buffer is
  *   loop_shapes.c  steps on batches of other shapes
  *   loop_sweep.c   the same over many budgets
@@ -97,12 +98,21 @@ typedef struct {
  * else outlives a step: rope tables and the optimizer. errors as rp__model_build, rp__optim_new. An engine is closed whatever open said. */
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config);
 rp_status rp__engine_ready(rp_engine *e);
+/* Other fates, or another optimizer, of a recipe that leaves all else as it is: in place of what is there. errors as open · as ready */
+rp_status rp__engine_choose(rp_engine *e, const rp_recipe *recipe);
+rp_status rp__engine_states(rp_engine *e);
 /* What its keys say about shard units. */
 rp_unit_rules rp__recipe_unit_rules(const rp_recipe *recipe);
 /* The model's regions are those of e->selection; another one may have been put there. */
 void rp__engine_regions(rp_engine *e);
 void rp__engine_close(rp_engine *e);
 int rp__engine_n_rules(const rp_engine *e);
+
+/* What a rehearsal notes of a step. */
+static inline rp_step_usage rp__step_usage(const rp_step_result *r)
+{
+    return (rp_step_usage){ r->memory, r->saved_bytes, r->work.step_flops, r->work.recompute_flops, r->work.offloaded_bytes };
+}
 
 /* One optimizer step, counted from 0. data NULL: a rehearsal, on batches of full length.
  * errors  RP_ERR_NONFINITE before the update where that can be known, "loss of step 7 is nan" */
@@ -132,86 +142,93 @@ rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *recipe, rp_model_config
 /* A second owner of the config, to build a second model from. */
 rp_model_config rp__config_share(const rp_model_config *config);
 
-/* ---- stage: the same on shapes alone ---- */
+/* ---- rehearsal: steps on shapes alone ----
+ *
+ *   open ─ check_names ─ plan or settle ─ begin, for another recipe ─ plan … ─ close
+ *
+ * Close it whatever open said. What runs on it counts for fault injection as if it ran on the caller's own context, and fails with its message. */
 
 typedef struct {
-    rp_ctx *caller, *ctx;               /* ctx: the stage's own */
-    const rp_recipe *recipe;
+    rp_ctx *caller, *ctx;               /* ctx: the rehearsal's own */
+    const rp_recipe *recipe;            /* the caller's, or `changed` */
+    rp_recipe changed;
     rp_model_source source;
-    rp_engine engine;
-    rp_explain *explain;
+    rp_engine engine;                   /* between steps its weights and states are live, and nothing else is */
+    rp_explain *explain, own_explain;   /* of the step that is followed: the caller's, or for messages alone */
+    const rp_micro_shape *micro;        /* the shape to rehearse; NULL: batches of full length */
+    const char *device;                 /* another machine to reckon time for; NULL: this one */
+    rp_cost_table *costs;               /* opened when first asked for */
     int64_t n_params, val_rows;
     int64_t limit;                      /* of the process; 0: none … */
     rp_allowance allowance;             /* … and what it leaves to others than the arena */
     int64_t budget, own_bytes;          /* 0: none · the arena of the recipe's own fates */
     double keep_all_seconds;            /* of these, where they keep all; else 0 */
-    bool own_keeps_all;                 /* it is known that they recompute and offload nothing, in the context of now */
-    bool wants_least;                   /* a plan for a budget is to find the least, too: with it, unless a variant does not fit */
+    bool own_keeps_all;                 /* it is known that they recompute and offload nothing, since it was begun */
+    rp_question question[RP_STEP_VARIANTS];     /* those that have been asked since it was begun, by variant … */
+    double own_seconds[RP_STEP_VARIANTS];       /* … and the recipe's own fates' time without replays; 0: nobody asked */
+    bool wants_least;                   /* who settles asks for the least, too */
     rp_step_plan *least;                /* its arena alone counts; NULL: not found */
-    rp_step_plan *steps;                /* how steps run; NULL until the rehearsal */
-    const char *device;                 /* another machine to reckon time for; NULL: this one */
-    rp_cost_table *costs;               /* opened when first asked for */
+    rp_step_plan *steps;                /* how steps run; NULL until they are settled */
     double solve_seconds;
     bool wants_remedies;                /* where nothing fits */
     rp_remedy remedy[RP_MOST_REMEDIES];
     int n_remedies;
-    const rp_micro_shape *micro;        /* the shape to rehearse; NULL: batches of full length */
-    rp_step_plan **curve;               /* of a sweep: n_curve of them */
-    int n_curve;
-    rp_recipe open;                     /* the recipe once more, with every fate left open that no must takes */
-} rp_stage;
+} rp_rehearsal;
 
-/* The recipe's model, its regions and rules. A stage is closed whatever open said. */
-rp_status rp__stage_open(rp_ctx *caller, const rp_recipe *recipe, rp_report *report, rp_stage *out);
-void rp__stage_close(rp_stage *stage);
+/* The recipe's model, its regions and rules. explain: of the step that is settled on; closed before the rehearsal, NULL: nobody asks. */
+rp_status rp__rehearsal_open(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_rehearsal *out);
+/* For a model that stands already. */
+rp_status rp__rehearsal_open_like(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, const rp_model_config *config, rp_rehearsal *out);
+void rp__rehearsal_close(rp_rehearsal *r);
 /* Names that the model does not know are errors in the report. */
-rp_status rp__stage_check_names(rp_stage *stage, rp_report *report);
-/* The stage's budget, of the keys memory_budget and memory_limit: the smaller one where both are set. */
-void rp__stage_bound(rp_stage *stage);
-/* Find how a step is to run and what it takes, with a validation in batches of val_rows (0: none) after it. Rules that decide nothing, and
- * keys of ranks where there is one, are notes.
- * errors  RP_ERR_BUDGET nothing fits the context's limit, where the recipe has a budget: the least budget is named */
-rp_status rp__stage_rehearse(rp_stage *stage, int64_t val_rows, rp_explain *explain, rp_report *report);
-/* Open, check and rehearse, for those who only ask. Close it whatever this said. */
-rp_status rp__stage_try(rp_ctx *caller, const rp_recipe *recipe, rp_explain *explain, rp_report *report, rp_stage *out);
-/* A new context in place of the stage's, for the same model: nothing is live on it, and who explains observes it from here on. */
-rp_status rp__stage_renew(rp_stage *stage, rp_explain *explain);
-/* The same with the fates left open that the recipe's mode and conditions decide: its rules alone stand. */
-rp_status rp__stage_renew_open(rp_stage *stage, rp_explain *explain);
+rp_status rp__rehearsal_check_names(rp_rehearsal *r, rp_report *report);
+
+/* Begin again, for a recipe that differs from the one before in no more than this. A copy of it is kept. Nobody's explanation survives a new model. */
+typedef enum {
+    RP_ANEW_FATES,                      /* activation_checkpointing but for offload, memory_budget, batches, loss, variants */
+    RP_ANEW_STATES,                     /* the optimizer, and where its states are, too */
+    RP_ANEW_MODEL,                      /* anything but the model's config: it is built again, in a new context */
+} rp_anew;
+rp_status rp__rehearsal_begin(rp_rehearsal *r, const rp_recipe *recipe, rp_anew anew);
+/* With the fates left open that the recipe's mode and conditions decide: its rules alone stand. */
+rp_status rp__rehearsal_begin_open(rp_rehearsal *r);
+/* Before anything runs on it: states and cost table are there; and what it came to, told the caller. errors as rp__engine_ready, rp__cost_table_open */
+rp_status rp__rehearsal_ready(rp_rehearsal *r);
+rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status);
+/* Close the questions that plans are made of: they may be large. */
+void rp__rehearsal_forget(rp_rehearsal *r);
+
+/* Its budget, of the keys memory_budget and memory_limit: the smaller one where both are set. */
+void rp__rehearsal_bound(rp_rehearsal *r);
 /* What is kept and where, for steps of full-length batches, within `budget` bytes (0: none). *out is the caller's; NULL: nothing fits.
  * own_bytes: of the arena with the recipe's own fates. */
-rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes);
-/* The same with a small arena, found quickly, whatever the recipe's budget and mode. */
-rp_status rp__stage_small(rp_stage *stage, rp_step_plan **out);
-/* The same with the least arena that a plan can have, whatever the recipe's budget and mode. */
-rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out);
+rp_status rp__rehearsal_plan(rp_rehearsal *r, int64_t budget, rp_step_plan **out, int64_t *own_bytes);
+/* The same with a small arena, found quickly, whatever the recipe's budget and mode; with the least arena that a plan can have. */
+rp_status rp__rehearsal_small(rp_rehearsal *r, rp_step_plan **out);
+rp_status rp__rehearsal_least(rp_rehearsal *r, rp_step_plan **out);
+/* With the recipe's own fates, in its own variant; in the fastest variant that it leaves open. */
+rp_status rp__rehearsal_own(rp_rehearsal *r, rp_step_plan **out);
+rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_step_plan **out);
 /* How steps run at n budgets, from the least (its arena may need a little more) to what keeping everything takes. The longest stretch of the curve
  * is halved until there are n, its length told in parts of all bytes and of all seconds: steps[] of NULLs is
  * filled and the caller's, whatever the status. */
-rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n);
-/* Plans a step with the recipe's own fates, in the fastest variant that the recipe leaves open. */
-rp_status rp__stage_own_fastest(rp_stage *stage, rp_step_plan **out);
-/* Plans a step with the recipe's own fates, in the recipe's own variant. */
-rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out);
-/* Run a step as planned, then a score, on a stage where nothing but weights and states is live: what they take is noted in the plan. */
-rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps);
-/* The stage's cost table is open. errors as rp__cost_table_open, rp__cost_table_device */
-rp_status rp__stage_costs(rp_stage *stage);
-/* Changes of the recipe that take less than stage->steps, its least plan; that which saves most first. opens: the recipe's own mode is not auto, which
- * each of them takes, too. *n <= RP_MOST_REMEDIES. The stage is to be renewed after it. errors RP_ERR_MEMORY */
-rp_status rp__stage_find_remedies(rp_stage *stage, bool opens, rp_remedy *out, int *n);
-/* A step as planned, explained; on a stage where it has not run yet. */
-rp_status rp__stage_watch(rp_stage *stage);
-rp_status rp__stage_show(rp_stage *stage);
-/* Rules that would recompute what is kept, each tried in a step: they are the explanation's trials. */
-rp_status rp__stage_try_rules(rp_stage *stage);
-/* What runs on the stage counts for fault injection as if it ran on the caller's own context, and fails with its message. */
-rp_status rp__stage_run(rp_stage *stage, rp_status (*run)(rp_stage *stage));
+rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_step_plan **steps, int n);
 
-/* A stage for a model that stands already. */
-rp_status rp__stage_open_like(rp_ctx *caller, const rp_recipe *recipe, const rp_model_config *config, rp_stage *out);
-/* Plan and rehearse: stage->steps, NULL where nothing fits the budget. */
-rp_status rp__stage_settle(rp_stage *stage, int64_t val_rows, rp_explain *explain);
+/* Plan for the recipe's budget, find the least where that is wanted, and run the step as planned, explained, then a score of val_rows rows (0: none): r->steps, NULL where nothing fits. */
+rp_status rp__rehearsal_settle(rp_rehearsal *r, int64_t val_rows);
+/* The same. Rules that decide nothing, and keys of ranks where there is one, are notes.
+ * errors  RP_ERR_BUDGET nothing fits: the least budget is named, r->steps is its plan and explained */
+rp_status rp__rehearsal_rehearse(rp_rehearsal *r, int64_t val_rows, rp_report *report);
+/* Run r->steps, which was planned on another one. */
+rp_status rp__rehearsal_show(rp_rehearsal *r);
+/* Changes of the recipe that take less than r->steps, its least plan; that which saves most first. opens: the recipe's own mode is not auto, which
+ * each of them takes, too. *n <= RP_MOST_REMEDIES. errors RP_ERR_MEMORY */
+rp_status rp__rehearsal_find_remedies(rp_rehearsal *r, bool opens, rp_remedy *out, int *n);
+/* Those of them that make weights, gradients or states smaller and apply to the recipe, by their keys: ", or take 'a', 'b' or 'c'", or "". */
+enum { RP_HINTS_CHARS = 160 };
+const char *rp__recipe_hints(const rp_recipe *recipe, char out[RP_HINTS_CHARS]);
+/* Rules that would recompute what is kept, each tried in a step: they are the explanation's trials. */
+rp_status rp__rehearsal_try_rules(rp_rehearsal *r);
 
 /* ---- trainer ---- */
 
@@ -262,8 +279,8 @@ enum { RP_SWEEP_MODES = 4 };
 
 /* The recipe as point i of a sweep has it: with another mode in place of its own, or with every fate left open that no must takes. */
 rp_recipe rp__sweep_recipe(const rp_recipe *recipe, int i);
-/* The points of *out run for real: steps[i] is how those of point i run, the stage has made them. */
-rp_status rp__sweep_measure(rp_stage *stage, const rp_step_plan *const *steps, const rp_sweep_options *options, rp_sweep *out);
+/* The points of *out run for real: steps[i] is how those of point i run, the rehearsal has made them. */
+rp_status rp__sweep_measure(rp_rehearsal *r, const rp_step_plan *const *steps, const rp_sweep_options *options, rp_sweep *out);
 
 /* ---- ranks: alone, all of these do nothing ---- */
 

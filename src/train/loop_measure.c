@@ -161,7 +161,7 @@ static rp_status open_ways(measuring *m)
     return RP_OK;
 }
 
-static rp_status open_run(measuring *m, rp_stage *stage)
+static rp_status open_run(measuring *m, rp_rehearsal *r)
 {
     int64_t most, points = (int64_t)m->out->n_points * m->options->pairs;
 
@@ -171,10 +171,10 @@ static rp_status open_run(measuring *m, rp_stage *stage)
     m->t       = rp__host_alloc(m->ctx, sizeof *m->t);
     if (!m->ratio || !m->seconds || !m->t) return RP_ERR_MEMORY;
     *m->t = (rp_trainer){ .ctx = m->ctx, .recipe = &m->recipe[0], .texts = { .ctx = m->ctx }, .lock = -1 };
-    for (int i = 0; i < N_WAYS; i++) m->recipe[i] = rp__sweep_recipe(stage->recipe, i);
-    RP_TRY(rp__inputs_open(m->t, &stage->source.config));
+    for (int i = 0; i < N_WAYS; i++) m->recipe[i] = rp__sweep_recipe(r->recipe, i);
+    RP_TRY(rp__inputs_open(m->t, &r->source.config));
     m->t->info.data = rp__data_info(m->t->data);
-    RP_TRY(rp__trainer_stand(m->t, most, &stage->source, true));
+    RP_TRY(rp__trainer_stand(m->t, most, &r->source, true));
     return open_ways(m);
 }
 
@@ -187,10 +187,10 @@ static void close_run(measuring *m)
     rp__release(m->seconds);
 }
 
-rp_status rp__sweep_measure(rp_stage *stage, const rp_step_plan *const *steps, const rp_sweep_options *options, rp_sweep *out)
+rp_status rp__sweep_measure(rp_rehearsal *r, const rp_step_plan *const *steps, const rp_sweep_options *options, rp_sweep *out)
 {
-    measuring m      = { .ctx = stage->caller, .steps = steps, .options = options, .out = out };
-    rp_status status = open_run(&m, stage);
+    measuring m      = { .ctx = r->caller, .steps = steps, .options = options, .out = out };
+    rp_status status = open_run(&m, r);
 
     if (status == RP_OK) status = run_all(&m);
     if (status == RP_OK) sum_up(&m);

@@ -9,7 +9,7 @@
 #include "train/loop_inside.h"
 
 typedef struct {                        /* open until the trainer stands */
-    rp_stage stage;
+    rp_rehearsal rehearsal;
     rp_state *state;                    /* to go on from; NULL: a fresh start */
 } opening;
 
@@ -37,9 +37,9 @@ static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
 {
     rp__recipe_check_train(t->recipe, report);
     rp_status opened = rp__recipe_open_plugins(t->recipe, report);
-    rp_status status = rp__stage_open(t->ctx, t->recipe, report, &o->stage);
-    if (status == RP_OK) status = rp__stage_check_names(&o->stage, report);
-    t->info.n_params = o->stage.n_params;
+    rp_status status = rp__rehearsal_open(t->ctx, t->recipe, NULL, report, &o->rehearsal);
+    if (status == RP_OK) status = rp__rehearsal_check_names(&o->rehearsal, report);
+    t->info.n_params = o->rehearsal.n_params;
     if (status == RP_OK) status = opened;
     if (status == RP_OK || (report->n_errors && status != RP_ERR_MEMORY))
         return rp__report_status(report, status == RP_OK ? RP_ERR_CONFIG : status);
@@ -54,23 +54,23 @@ static rp_status yield_pool(rp_trainer *t)
 }
 
 /* The pool as large as the plan may ask, no larger than its addresses may be. */
-static rp_status keep_limit(rp_trainer *t, const rp_stage *stage)
+static rp_status keep_limit(rp_trainer *t, const rp_rehearsal *r)
 {
-    t->info.limit     = stage->limit;
-    t->info.allowance = rp__allowance_bytes(&stage->allowance);
-    if (!stage->limit) return RP_OK;
-    t->ctx->options.memory_limit_bytes = stage->budget;
-    for (int i = 0; i < t->ctx->n_devices; i++) RP_TRY(rp__mem_limit(t->ctx, t->ctx->space[i], stage->budget));
+    t->info.limit     = r->limit;
+    t->info.allowance = rp__allowance_bytes(&r->allowance);
+    if (!r->limit) return RP_OK;
+    t->ctx->options.memory_limit_bytes = r->budget;
+    for (int i = 0; i < t->ctx->n_devices; i++) RP_TRY(rp__mem_limit(t->ctx, t->ctx->space[i], r->budget));
     return RP_OK;
 }
 
 static rp_status rehearse(rp_trainer *t, opening *o, rp_report *report)
 {
-    RP_TRY(rp__stage_rehearse(&o->stage, t->val ? t->val_rows : 0, NULL, report));
-    t->steps          = o->stage.steps;
-    o->stage.steps    = NULL;
+    RP_TRY(rp__rehearsal_rehearse(&o->rehearsal, t->val ? t->val_rows : 0, report));
+    t->steps          = o->rehearsal.steps;
+    o->rehearsal.steps    = NULL;
     t->info.rehearsal = t->steps->found;
-    return keep_limit(t, &o->stage);
+    return keep_limit(t, &o->rehearsal);
 }
 
 /* Everything but the arena is there by now. */
@@ -177,12 +177,12 @@ static rp_status note_base(rp_trainer *t, const rp_model_source *source)
 
 static rp_status stand(rp_trainer *t, opening *o)
 {
-    bool weights = !o->state || rp__model_is_frozen(o->stage.engine.model);      /* a state has those that are trained */
+    bool weights = !o->state || rp__model_is_frozen(o->rehearsal.engine.model);      /* a state has those that are trained */
 
     RP_TRY(check_own(t));
-    RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->stage.source, weights));
+    RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->rehearsal.source, weights));
     t->engine.follow = t->steps;
-    RP_TRY(note_base(t, &o->stage.source));
+    RP_TRY(note_base(t, &o->rehearsal.source));
     return list_tensors(t);
 }
 
@@ -197,7 +197,7 @@ static rp_status build(rp_trainer *t, opening *o)
 
 static void note_fresh_head(rp_trainer *t, const opening *o, rp_report *report)
 {
-    if (!o->state && o->stage.source.files && rp__model_files_fresh_head(o->stage.source.files))
+    if (!o->state && o->rehearsal.source.files && rp__model_files_fresh_head(o->rehearsal.source.files))
         rp__report_note(report, rp__recipe_place(t->recipe, "model.path"), "'%s' has no masked-language head: the run begins with a fresh one",
                         t->recipe->model.path);
 }
@@ -206,7 +206,7 @@ static void note_left_out(rp_trainer *t, const opening *o, rp_report *report)
 {
     char text[RP_LEFT_OUT_CHARS];
 
-    if (o->stage.source.files && rp__model_left_out_text(t->engine.model, rp__model_files_left_out(o->stage.source.files), text))
+    if (o->rehearsal.source.files && rp__model_left_out_text(t->engine.model, rp__model_files_left_out(o->rehearsal.source.files), text))
         rp__report_note(report, rp__recipe_place(t->recipe, "model.path"), "%s", text);
 }
 
@@ -217,7 +217,7 @@ static rp_status look(rp_trainer *t, opening *o, rp_report *report)
     RP_CHECK(t->ctx, !t->recipe->threads || t->recipe->threads == t->ctx->threads, RP_ERR_CONFIG, "the recipe's threads are %" PRId64
              ", the context's %d: they are part of the bits", t->recipe->threads, t->ctx->threads);
     RP_TRY(rp__run_dir_check(t));
-    RP_TRY(rp__inputs_open(t, rp__model_config(o->stage.engine.model)));
+    RP_TRY(rp__inputs_open(t, rp__model_config(o->rehearsal.engine.model)));
     return set_length(t);
 }
 
@@ -233,7 +233,7 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
     RP_TRY(agreed(t, look(t, o, report)));
     RP_TRY(agreed(t, rp__resume_find(t, report, &o->state)));
     RP_TRY(agreed(t, rehearse(t, o, report)));
-    RP_TRY(agreed(t, rp__trainer_alike(t, &o->stage.source, rp__model_config(o->stage.engine.model))));
+    RP_TRY(agreed(t, rp__trainer_alike(t, &o->rehearsal.source, rp__model_config(o->rehearsal.engine.model))));
     RP_TRY(agreed(t, build(t, o)));
     note_fresh_head(t, o, report);
     note_left_out(t, o, report);
@@ -250,7 +250,7 @@ rp_status rp__trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_report *repor
     ctx->seed        = (uint64_t)recipe->seed;
     *t               = (rp_trainer){ .ctx = ctx, .recipe = recipe, .texts = { .ctx = ctx }, .lock = -1 };
     rp_status status = open_all(t, report, &o);
-    rp__stage_close(&o.stage);
+    rp__rehearsal_close(&o.rehearsal);
     rp__state_close(o.state);
     if (status != RP_OK) rp__trainer_free(t);
     else *out = t;

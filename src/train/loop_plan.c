@@ -19,7 +19,7 @@ bool rp__recipe_leaves_open(const rp_recipe *r)
 
 /* ---- variants ---- */
 
-enum { MOST_VARIANTS = 4 };
+static int number_of(rp_step_variant v) { return 2 * v.in_backward + v.keeps_logits; }
 
 rp_step_variant rp__recipe_variant(const rp_recipe *r)
 {
@@ -35,7 +35,7 @@ static bool may_update_in_backward(const rp_recipe *r)
 static bool may_keep_logits(const rp_recipe *r) { return r->loss.keep_logits == RP_AUTO; }
 
 /* What a plan chooses among; the recipe's own is the first. */
-static int list_variants(const rp_recipe *r, rp_step_variant out[MOST_VARIANTS])
+static int list_variants(const rp_recipe *r, rp_step_variant out[RP_STEP_VARIANTS])
 {
     const rp_step_variant own = rp__recipe_variant(r);
     int n                 = 0;
@@ -46,34 +46,28 @@ static int list_variants(const rp_recipe *r, rp_step_variant out[MOST_VARIANTS])
     return n;
 }
 
-/* ---- the stage's step, as a program ---- */
-
-typedef struct {
-    rp_stage *stage;
-    rp_step_program program;
-    rp_step_question question;
-} asked;
+/* ---- the rehearsed step ---- */
 
 /* A plan reckons segment by segment with what it offloads; musts and preferences that are followed offload besides. */
-static double away_seconds(const rp_stage *stage, const rp_step_time *t, const rp_step_plan *how)
+static double away_seconds(const rp_rehearsal *r, const rp_step_time *t, const rp_step_plan *how)
 {
-    rp_dtype dtype  = stage->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
+    rp_dtype dtype  = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
     double backward = t->seconds - t->forward_seconds - t->update_seconds + t->again_seconds;
-    double all      = rp__cost_offload_seconds(stage->costs, rp__away_in_memory(stage->ctx->away), dtype, how->found.offloaded_bytes,
+    double all      = rp__cost_offload_seconds(r->costs, rp__away_in_memory(r->ctx->away), dtype, how->found.offloaded_bytes,
                                                t->forward_seconds, backward);
 
     return fmax(all, how->plan ? how->plan->facts.away_seconds : 0);
 }
 
 /* What was added up, less what runs beside something else. */
-static rp_status tell_time(const rp_stage *stage, const rp_step_time *t, rp_step_plan *how)
+static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_step_plan *how)
 {
     how->seconds            = t->seconds;
     how->again_seconds      = t->again_seconds;
     how->comm_seconds       = t->comm_seconds;
     how->comm_again_seconds = t->comm_again_seconds;
     how->comm_bytes         = t->comm_bytes;
-    how->budget             = stage->budget;
+    how->budget             = r->budget;
     if (t->beside) {
         RP_TRY(t->beside->status);
         how->beside         = rp__beside_base(t->beside);
@@ -81,86 +75,99 @@ static rp_status tell_time(const rp_stage *stage, const rp_step_time *t, rp_step
         how->again_seconds  = fmax(0, rp__beside_seconds(t->beside, true) - how->seconds);
         how->hidden_seconds = t->seconds + t->again_seconds - how->seconds - how->again_seconds;
     }
-    RP_CHECK(stage->ctx, isfinite(how->again_seconds), RP_ERR_MEMORY, "cannot allocate memory for the time of a step");
-    how->away_seconds = away_seconds(stage, t, how);
+    RP_CHECK(r->ctx, isfinite(how->again_seconds), RP_ERR_MEMORY, "cannot allocate memory for the time of a step");
+    how->away_seconds = away_seconds(r, t, how);
     how->again_seconds += how->away_seconds;
     how->state_bytes   = t->state_bytes;
     how->state_seconds = t->state_seconds;
     return RP_OK;
 }
 
-static rp_status run_step(void *self, rp_step_plan *how)
+static rp_status run_step(const rp_question *q, rp_step_plan *how)
 {
-    asked *a           = self;
-    rp_engine *e       = &a->stage->engine;
-    rp_beside beside   = { .ctx = a->stage->ctx, .buffer_bytes = rp__ahead_bytes(a->stage->ctx), .sums_bytes = rp__behind_bytes(a->stage->ctx) };
-    rp_step_time time  = { .costs = a->stage->costs, .beside = (beside.buffer_bytes || beside.sums_bytes) && rp__cost_beside(a->stage->costs) ? &beside : NULL };
+    rp_rehearsal *r   = q->self;
+    rp_engine *e      = &r->engine;
+    rp_beside beside  = { .ctx = r->ctx, .buffer_bytes = rp__ahead_bytes(r->ctx), .sums_bytes = rp__behind_bytes(r->ctx) };
+    rp_step_time time = { .costs = r->costs, .beside = (beside.buffer_bytes || beside.sums_bytes) && rp__cost_beside(r->costs) ? &beside : NULL };
     rp_step_result step;
 
-    e->variant       = a->program.variant;
+    e->variant       = q->variant;
     e->follow        = how;
     e->time          = how ? &time : NULL;
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
     e->follow        = NULL;
     e->time          = NULL;
     if (status == RP_OK && how) {
-        how->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops, step.work.offloaded_bytes };
-        status     = tell_time(a->stage, &time, how);
+        how->found = rp__step_usage(&step);
+        status     = tell_time(r, &time, how);
     }
+    if (status == RP_OK && how && !how->plan) r->own_seconds[number_of(q->variant)] = how->seconds;
     rp__beside_close(&beside);
     rp__release(time.keep);
     return status;
 }
 
-/* Closed whatever open and ask said. */
-static rp_status open_program(rp_stage *stage, rp_step_variant variant, asked *a)
+/* ---- questions ---- */
+
+static rp_question question_of(rp_rehearsal *r, rp_step_variant variant)
 {
-    *a = (asked){ .stage = stage };
-    RP_TRY(rp__stage_costs(stage));
-    a->program = (rp_step_program){ .ctx = stage->ctx, .owner = stage->caller, .costs = stage->costs, .run = run_step, .self = a, .variant = variant };
-    return RP_OK;
+    return (rp_question){ .ctx = r->ctx, .owner = r->caller, .costs = r->costs, .run = run_step, .self = r, .variant = variant };
 }
 
-static rp_status ask(rp_stage *stage, rp_step_variant variant, asked *a)
+/* Each is asked once and stays until they are forgotten. */
+static rp_status ask(rp_rehearsal *r, rp_step_variant variant, rp_question **out)
 {
-    RP_TRY(open_program(stage, variant, a));
-    return rp__step_ask(&a->program, &a->question);
+    rp_question *q = &r->question[number_of(variant)];
+
+    *out = q;
+    if (q->ctx) return RP_OK;
+    *q               = question_of(r, variant);
+    rp_status status = rp__question_ask(q);
+    if (status == RP_OK) return RP_OK;
+    rp__question_close(q);
+    q->ctx = NULL;
+    return status;
 }
 
-static void close_asked(asked *a) { rp__step_question_close(&a->question); }
+void rp__rehearsal_forget(rp_rehearsal *r)
+{
+    for (int i = 0; i < RP_STEP_VARIANTS; i++) {
+        if (r->question[i].ctx) rp__question_close(&r->question[i]);
+        r->question[i].ctx = NULL;
+        r->own_seconds[i]  = 0;
+    }
+}
 
 /* The plan is taken over; NULL: the recipe's own fates. */
-static rp_status try_plan(rp_stage *stage, rp_plan *plan, rp_step_variant variant, rp_step_plan **out)
+static rp_status try_plan(rp_rehearsal *r, rp_plan *plan, rp_step_variant variant, rp_step_plan **out)
 {
-    asked a;
-    rp_status status = open_program(stage, variant, &a);
+    const rp_question q = question_of(r, variant);
 
-    if (status == RP_OK) return rp__step_try(&a.program, plan, RP_PLACE_ANY, out);
-    rp__plan_free(plan);
-    return status;
+    return rp__step_try(&q, plan, RP_PLACE_ANY, out);
 }
 
 /* ---- a budget ---- */
 
 /* The variant's plan, NULL: there is none, and its time without replays. */
-typedef rp_status plan_maker(asked *a, int64_t budget, rp_step_plan **out);
+typedef rp_status plan_maker(rp_question *q, int64_t budget, rp_step_plan **out);
 
 /* The recipe's own fates in the question's variant are a plan like any other, where they are not those of mode none. */
-static rp_status try_own(asked *a, int64_t most, rp_step_better *better, rp_step_plan **best)
+static rp_status try_own(const rp_question *q, int64_t most, rp_step_better *better, rp_step_plan **best)
 {
+    const rp_rehearsal *r = q->self;
     rp_step_plan *own;
 
-    if (a->stage->own_keeps_all) return RP_OK;
-    RP_TRY(rp__step_try(&a->program, NULL, most, &own));
+    if (r->own_keeps_all) return RP_OK;
+    RP_TRY(rp__step_try(q, NULL, most, &own));
     if (own->placement.height <= most) rp__step_keep(best, own, better);
     else rp__step_plan_free(own);
     return RP_OK;
 }
 
-static rp_status within(asked *a, int64_t budget, rp_step_plan **out)
+static rp_status within(rp_question *q, int64_t budget, rp_step_plan **out)
 {
-    RP_TRY(rp__step_within(&a->program, &a->question, budget, out));
-    rp_status status = try_own(a, budget, rp__step_is_faster, out);
+    RP_TRY(rp__step_within(q, budget, out));
+    rp_status status = try_own(q, budget, rp__step_is_faster, out);
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*out);
     *out = NULL;
@@ -168,59 +175,35 @@ static rp_status within(asked *a, int64_t budget, rp_step_plan **out)
 }
 
 /* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
-static rp_status least_one(asked *a, int64_t unused, rp_step_plan **out)
+static rp_status least_one(rp_question *q, int64_t unused, rp_step_plan **out)
 {
     (void)unused;
-    RP_TRY(rp__step_least(&a->program, &a->question, out));
-    return try_own(a, (*out)->placement.height - 1, rp__step_is_smaller, out);
-}
-
-/* Who asks for the least, too, is told it from the same question, where all variants fit; else it is asked for later. */
-static rp_status note_least(asked *a, const rp_step_plan *fits)
-{
-    rp_stage *stage   = a->stage;
-    rp_step_plan *one = NULL;
-
-    if (!fits) {
-        rp__step_plan_free(stage->least);
-        stage->least       = NULL;
-        stage->wants_least = false;
-    }
-    rp_status status = stage->wants_least ? least_one(a, 0, &one) : RP_OK;
-    if (status == RP_OK) rp__step_keep(&stage->least, one, rp__step_is_smaller);
-    else rp__step_plan_free(one);
-    return status;
-}
-
-static rp_status plan_one(asked *a, int64_t budget, rp_step_plan **out)
-{
-    RP_TRY(within(a, budget, out));
-    return note_least(a, *out);
+    RP_TRY(rp__step_least(q, out));
+    return try_own(q, (*out)->placement.height - 1, rp__step_is_smaller, out);
 }
 
 /* Of a variant that has no plan, too: another schedule may have its budget. */
-static rp_status bound_one(asked *a, int64_t budget, const rp_step_plan *planned, rp_plan_bounds *bounds)
+static rp_status bound_one(rp_question *q, int64_t budget, const rp_step_plan *planned, rp_plan_bounds *bounds)
 {
     rp_step_plan *own = NULL;
     rp_plan_bounds b;
 
-    if (!planned) RP_TRY(rp__step_try(&a->program, NULL, 0, &own));       /* for its time alone */
-    rp_status status = rp__step_bounds(&a->program, &a->question, planned ? planned : own, budget, &b);
+    if (!planned) RP_TRY(rp__step_try(q, NULL, 0, &own));       /* for its time alone */
+    rp_status status = rp__step_bounds(q, planned ? planned : own, budget, &b);
     if (status == RP_OK) *bounds = (rp_plan_bounds){ fmin(bounds->any, b.any), fmin(bounds->blocks, b.blocks) };
     rp__step_plan_free(own);
     return status;
 }
 
 /* The bounds are the least of all variants so far. budget 0: the plan's own bytes. */
-static rp_status make_one(rp_stage *stage, rp_step_variant variant, int64_t budget, plan_maker *make, rp_step_plan **out, rp_plan_bounds *bounds)
+static rp_status make_one(rp_rehearsal *r, rp_step_variant variant, int64_t budget, plan_maker *make, rp_step_plan **out, rp_plan_bounds *bounds)
 {
-    asked a;
+    rp_question *q;
 
     *out             = NULL;
-    rp_status status = ask(stage, variant, &a);
-    if (status == RP_OK) status = make(&a, budget, out);
-    if (status == RP_OK) status = bound_one(&a, budget ? budget : (*out)->placement.height, *out, bounds);
-    close_asked(&a);
+    rp_status status = ask(r, variant, &q);
+    if (status == RP_OK) status = make(q, budget, out);
+    if (status == RP_OK) status = bound_one(q, budget ? budget : (*out)->placement.height, *out, bounds);
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*out);
     *out = NULL;
@@ -234,17 +217,17 @@ static void set_bounds(rp_step_plan *p, const rp_plan_bounds *bounds)
 }
 
 /* Every variant planned; what no plan gets below is that of all of them. */
-static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, rp_step_better *better, rp_step_plan **out)
+static rp_status best_of(rp_rehearsal *r, int64_t budget, plan_maker *make, rp_step_better *better, rp_step_plan **out)
 {
-    rp_step_variant variant[MOST_VARIANTS];
-    int n                 = list_variants(stage->recipe, variant);
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n                 = list_variants(r->recipe, variant);
     rp_plan_bounds bounds = { INFINITY, INFINITY };
     rp_status status      = RP_OK;
 
     *out = NULL;
     for (int i = 0; i < n && status == RP_OK; i++) {
         rp_step_plan *one;
-        status = make_one(stage, variant[i], budget, make, &one, &bounds);
+        status = make_one(r, variant[i], budget, make, &one, &bounds);
         if (status == RP_OK) rp__step_keep(out, one, better);
     }
     if (*out) set_bounds(*out, &bounds);
@@ -257,26 +240,27 @@ static rp_status best_of(rp_stage *stage, int64_t budget, plan_maker *make, rp_s
 /* ---- the base of overheads ---- */
 
 /* Without replays and transfers a step takes what its variant says, whatever its fates are. */
-static rp_status find_base(rp_stage *stage, rp_step_plan *p)
+static rp_status find_base(rp_rehearsal *r, rp_step_plan *p)
 {
-    rp_step_variant variant[MOST_VARIANTS];
-    int n = list_variants(stage->recipe, variant);
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n = list_variants(r->recipe, variant);
 
     p->base_seconds = p->seconds;
     for (int i = 0; i < n; i++) {
-        rp_step_plan *one;
-        if (variant[i].in_backward == p->variant.in_backward && variant[i].keeps_logits == p->variant.keeps_logits) continue;
-        RP_TRY(try_plan(stage, NULL, variant[i], &one));
-        p->base_seconds = fmin(p->base_seconds, one->seconds);
+        const double *seconds = &r->own_seconds[number_of(variant[i])];
+        rp_step_plan *one     = NULL;
+        if (number_of(variant[i]) == number_of(p->variant)) continue;
+        if (!*seconds) RP_TRY(try_plan(r, NULL, variant[i], &one));
         rp__step_plan_free(one);
+        p->base_seconds = fmin(p->base_seconds, *seconds);
     }
     return RP_OK;
 }
 
 /* With its base, or not at all. */
-static rp_status with_base(rp_stage *stage, rp_step_plan **step)
+static rp_status with_base(rp_rehearsal *r, rp_step_plan **step)
 {
-    rp_status status = *step ? find_base(stage, *step) : RP_OK;
+    rp_status status = *step ? find_base(r, *step) : RP_OK;
 
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*step);
@@ -284,55 +268,63 @@ static rp_status with_base(rp_stage *stage, rp_step_plan **step)
     return status;
 }
 
-static rp_status small_one(asked *a, int64_t unused, rp_step_plan **out)
+static rp_status small_one(rp_question *q, int64_t unused, rp_step_plan **out)
 {
     (void)unused;
-    return rp__step_small(&a->program, &a->question, out);
+    return rp__step_small(q, out);
 }
 
-rp_status rp__stage_small(rp_stage *stage, rp_step_plan **out) { return best_of(stage, 0, small_one, rp__step_is_smaller, out); }
-
-rp_status rp__stage_least(rp_stage *stage, rp_step_plan **out)
+rp_status rp__rehearsal_small(rp_rehearsal *r, rp_step_plan **out)
 {
-    RP_TRY(best_of(stage, 0, least_one, rp__step_is_smaller, out));
-    return with_base(stage, out);
+    rp_status status = rp__rehearsal_ready(r);
+
+    if (status == RP_OK) status = best_of(r, 0, small_one, rp__step_is_smaller, out);
+    return rp__rehearsal_end(r, status);
+}
+
+rp_status rp__rehearsal_least(rp_rehearsal *r, rp_step_plan **out)
+{
+    rp_status status = rp__rehearsal_ready(r);
+
+    if (status == RP_OK) status = best_of(r, 0, least_one, rp__step_is_smaller, out);
+    if (status == RP_OK) status = with_base(r, out);
+    return rp__rehearsal_end(r, status);
 }
 
 /* ---- many budgets ---- */
 
-/* All questions of a curve, each asked once. */
-typedef struct { asked each[MOST_VARIANTS]; int n; int64_t least, most; } curve;
+typedef struct { rp_question *each[RP_STEP_VARIANTS]; int n; int64_t least, most; } curve;
 
 /* With room for all: the recipe's own step, or, where that computes again what a plan may keep, the plan that does not. */
-static rp_status roomiest(asked *a, rp_step_plan **best)
+static rp_status roomiest(rp_question *q, rp_step_plan **best)
 {
     rp_step_plan *own, *planned;
 
-    RP_TRY(try_plan(a->stage, NULL, a->program.variant, &own));
+    RP_TRY(try_plan(q->self, NULL, q->variant, &own));
     bool again = own->found.recompute_flops > 0;
     rp__step_keep(best, own, rp__step_is_faster);
     if (!again) return RP_OK;
-    RP_TRY(within(a, INT64_MAX / 4, &planned));
+    RP_TRY(within(q, INT64_MAX / 4, &planned));
     rp__step_keep(best, planned, rp__step_is_faster);
     return RP_OK;
 }
 
 /* The right end is the fastest step that keeps all. */
-static rp_status open_curve(rp_stage *stage, curve *c, rp_step_plan **end)
+static rp_status open_curve(rp_rehearsal *r, curve *c, rp_step_plan **end)
 {
-    bool in_backward = stage->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(stage->recipe);
-    rp_step_variant variant[MOST_VARIANTS];
-    int n = list_variants(stage->recipe, variant);
+    bool in_backward = r->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(r->recipe);
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n = list_variants(r->recipe, variant);
 
     *c = (curve){ .least = INT64_MAX };
     for (int i = 0; i < n; i++) {
-        asked *a = &c->each[c->n];
+        rp_question *q;
         int64_t least;
         if (variant[i].in_backward != in_backward) continue;
-        c->n++;
-        RP_TRY(ask(stage, variant[i], a));
-        RP_TRY(roomiest(a, end));
-        RP_TRY(rp__plan_least(stage->ctx, &a->question.problem, &least));
+        RP_TRY(ask(r, variant[i], &q));
+        c->each[c->n++] = q;
+        RP_TRY(roomiest(q, end));
+        RP_TRY(rp__plan_least(r->ctx, &q->problem, &least));
         if (least < c->least) c->least = least;
     }
     c->most = (*end)->budget = (*end)->placement.height;
@@ -343,7 +335,7 @@ static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
 {
     for (int i = 0; i < c->n; i++) {
         rp_step_plan *one;
-        RP_TRY(within(&c->each[i], budget, &one));
+        RP_TRY(within(c->each[i], budget, &one));
         rp__step_keep(out, one, rp__step_is_faster);
     }
     if (*out) (*out)->budget = budget;
@@ -419,95 +411,80 @@ static rp_status spread_points(curve *c, rp_step_plan **steps, int n)
     return RP_OK;
 }
 
-rp_status rp__stage_curve(rp_stage *stage, rp_step_plan **steps, int n)
+rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_step_plan **steps, int n)
 {
-    curve c;
-    rp_status status = open_curve(stage, &c, &steps[n - 1]);
+    curve c          = { .n = 0 };
+    rp_status status = rp__rehearsal_ready(r);
 
+    if (status == RP_OK) status = open_curve(r, &c, &steps[n - 1]);
     if (status == RP_OK && n > 1) status = spread_points(&c, steps, n);
-    for (int i = 0; i < c.n; i++) close_asked(&c.each[i]);
-    return status;
+    return rp__rehearsal_end(r, status);
 }
 
-rp_status rp__stage_own(rp_stage *stage, rp_step_plan **out)
+rp_status rp__rehearsal_own(rp_rehearsal *r, rp_step_plan **out)
 {
-    return try_plan(stage, NULL, rp__recipe_variant(stage->recipe), out);
+    rp_status status = rp__rehearsal_ready(r);
+
+    if (status == RP_OK) status = try_plan(r, NULL, rp__recipe_variant(r->recipe), out);
+    return rp__rehearsal_end(r, status);
 }
 
-rp_status rp__stage_own_fastest(rp_stage *stage, rp_step_plan **out)
+rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_step_plan **out)
 {
-    rp_step_variant variant[MOST_VARIANTS];
-    int n            = list_variants(stage->recipe, variant);
-    rp_status status = RP_OK;
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n            = list_variants(r->recipe, variant);
+    rp_status status = rp__rehearsal_ready(r);
 
     *out = NULL;
     for (int i = 0; i < n && status == RP_OK; i++) {
         rp_step_plan *one = NULL;
-        status            = try_plan(stage, NULL, variant[i], &one);
+        status            = try_plan(r, NULL, variant[i], &one);
         rp__step_keep(out, one, rp__step_is_faster);
     }
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
-}
-
-/* ---- the rehearsal ---- */
-
-rp_status rp__stage_follow(rp_stage *stage, rp_step_plan *steps)
-{
-    rp_engine *e = &stage->engine;
-    rp_step_result step;
-    double score;
-
-    e->follow = steps;
-    RP_TRY(rp__mem_reserve(stage->ctx, stage->ctx->space[0], steps->placement.height));
-    RP_TRY(rp__engine_step(e, NULL, 0, 0, &step));
-    steps->found = (rp_rehearsal){ step.memory, step.saved_bytes, step.work.step_flops, step.work.recompute_flops, step.work.offloaded_bytes };
-    if (stage->val_rows) RP_TRY(rp__engine_score(e, NULL, stage->val_rows, &score));
-    rp_mem_read(stage->ctx, 0, false, &step.memory);
-    steps->found.memory.reserved_bytes = step.memory.reserved_bytes;
-    return RP_OK;
+    if (status != RP_OK) {
+        rp__step_plan_free(*out);
+        *out = NULL;
+    }
+    return rp__rehearsal_end(r, status);
 }
 
 /* ---- files ---- */
 
-static rp_plan_stamp stamp_of(const rp_stage *stage, char optimizer[RP_OPTIMIZER_CHARS])
+static rp_plan_stamp stamp_of(const rp_rehearsal *r, char optimizer[RP_OPTIMIZER_CHARS])
 {
-    return (rp_plan_stamp){ rp_version(), rp__cost_machine(stage->costs), stage->ctx->threads, rp__cost_hash(stage->costs), stage->budget,
-                            rp__optimizer_text(stage->recipe, optimizer), rp__step_stands(stage->ctx) };
+    return (rp_plan_stamp){ rp_version(), rp__cost_machine(r->costs), r->ctx->threads, rp__cost_hash(r->costs), r->budget,
+                            rp__optimizer_text(r->recipe, optimizer), rp__step_stands(r->ctx) };
 }
 
-static rp_status no_plan(asked *a, int64_t budget, rp_step_plan **out)
+static rp_status no_plan(rp_question *q, int64_t budget, rp_step_plan **out)
 {
-    (void)a, (void)budget, (void)out;
+    (void)q, (void)budget, (void)out;
     return RP_OK;
 }
 
 /* As of the plan that was made. */
-static rp_status bound_file(rp_stage *stage, rp_step_plan *p)
+static rp_status bound_file(rp_rehearsal *r, rp_step_plan *p)
 {
-    rp_step_variant variant[MOST_VARIANTS];
-    int n                 = list_variants(stage->recipe, variant);
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n                 = list_variants(r->recipe, variant);
     rp_plan_bounds bounds = { INFINITY, INFINITY };
     rp_step_plan *none;
 
-    for (int i = 0; i < n; i++) RP_TRY(make_one(stage, variant[i], stage->budget ? stage->budget : p->placement.height, no_plan, &none, &bounds));
+    for (int i = 0; i < n; i++) RP_TRY(make_one(r, variant[i], r->budget ? r->budget : p->placement.height, no_plan, &none, &bounds));
     set_bounds(p, &bounds);
     return RP_OK;
 }
 
-static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
+static rp_status plan_of_text(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
 {
     rp_step_variant variant = rp__plan_text_variant(text);
     rp_plan *plan           = NULL;
-    asked a;
+    rp_question *q;
 
-    rp_status status = ask(stage, variant, &a);
-    if (status == RP_OK) status = rp__plan_from_text(stage->ctx, text, &a.question.problem, stamp, &plan);
-    close_asked(&a);
-    if (status == RP_OK) status = try_plan(stage, plan, variant, out);
-    if (status == RP_OK) status = bound_file(stage, *out);
+    rp_status status = ask(r, variant, &q);
+    if (status == RP_OK) status = rp__plan_from_text(r->ctx, text, &q->problem, stamp, &plan);
+    if (status == RP_OK) status = try_plan(r, plan, variant, out);
+    if (status == RP_OK) status = bound_file(r, *out);
     if (status == RP_OK) return RP_OK;
     rp__step_plan_free(*out);
     *out = NULL;
@@ -515,54 +492,52 @@ static rp_status plan_of_text(rp_stage *stage, const rp_plan_text *text, const r
 }
 
 /* Nothing is planned in it: the recipe's own step, as long as it is the one that the file was made for. */
-static rp_status plan_of_nothing(rp_stage *stage, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
+static rp_status plan_of_nothing(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
 {
-    RP_TRY(rp__plan_text_check(stage->ctx, text, stamp));
-    return try_plan(stage, NULL, rp__plan_text_variant(text), out);
+    RP_TRY(rp__plan_text_check(r->ctx, text, stamp));
+    return try_plan(r, NULL, rp__plan_text_variant(text), out);
 }
 
-static rp_status plan_of_file(rp_stage *stage, rp_step_plan **out)
+static rp_status plan_of_file(rp_rehearsal *r, rp_step_plan **out)
 {
     char optimizer[RP_OPTIMIZER_CHARS];
     rp_plan_text *text;
 
-    RP_TRY(rp__stage_costs(stage));
-    RP_TRY(rp__plan_read(stage->ctx, stage->recipe->plan, &text));
-    const rp_plan_stamp stamp = stamp_of(stage, optimizer);
-    rp_status status = (rp__plan_text_is_empty(text) ? plan_of_nothing : plan_of_text)(stage, text, &stamp, out);
+    RP_TRY(rp__plan_read(r->ctx, r->recipe->plan, &text));
+    const rp_plan_stamp stamp = stamp_of(r, optimizer);
+    rp_status status = (rp__plan_text_is_empty(text) ? plan_of_nothing : plan_of_text)(r, text, &stamp, out);
     rp__plan_text_free(text);
     return status;
 }
 
 /* Whether the recipe's own step offloads what need not go: how much of it does is for a plan to say. */
-static rp_status may_stay(rp_stage *stage, const rp_step_plan *own, bool *out)
+static rp_status may_stay(rp_rehearsal *r, const rp_step_plan *own, bool *out)
 {
-    asked a;
+    rp_question *q;
 
     *out = false;
     if (!own->found.offloaded_bytes) return RP_OK;
-    rp_status status = ask(stage, own->variant, &a);
-    if (status == RP_OK) *out = a.question.problem.stays != NULL;
-    close_asked(&a);
-    return status;
+    RP_TRY(ask(r, own->variant, &q));
+    *out = q->problem.stays != NULL;
+    return RP_OK;
 }
 
-static rp_status solve(rp_stage *stage, int64_t budget, rp_step_plan **out)
+static rp_status solve(rp_rehearsal *r, int64_t budget, rp_step_plan **out)
 {
     double began         = rp__seconds();
-    rp_status status     = best_of(stage, budget, plan_one, rp__step_is_faster, out);
-    stage->solve_seconds = rp__seconds() - began;
+    rp_status status     = best_of(r, budget, within, rp__step_is_faster, out);
+    r->solve_seconds = rp__seconds() - began;
     return status;
 }
 
 /* What fits as the recipe has it is planned all the same where a plan may do better: where it does something again or offloads, as a preference
  * for that is a plan's to follow, and where logits are left open. It stays where no plan is faster. */
-static rp_status settle_own(rp_stage *stage, int64_t budget, rp_step_plan *own, rp_step_plan **out)
+static rp_status settle_own(rp_rehearsal *r, int64_t budget, rp_step_plan *own, rp_step_plan **out)
 {
     bool stays;
 
-    RP_TRY(may_stay(stage, own, &stays));
-    if (stays || own->found.recompute_flops || may_keep_logits(stage->recipe)) RP_TRY(solve(stage, budget, out));
+    RP_TRY(may_stay(r, own, &stays));
+    if (stays || own->found.recompute_flops || may_keep_logits(r->recipe)) RP_TRY(solve(r, budget, out));
     if (stays && *out) {
         rp__step_plan_free(own);
         return RP_OK;
@@ -572,22 +547,32 @@ static rp_status settle_own(rp_stage *stage, int64_t budget, rp_step_plan *own, 
     return RP_OK;
 }
 
-rp_status rp__stage_plan(rp_stage *stage, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
+static rp_status plan_step(rp_rehearsal *r, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
 {
-    bool of_file      = stage->recipe->plan && !stage->micro;      /* a file is of batches of full length */
+    bool of_file      = r->recipe->plan && !r->micro;      /* a file is of batches of full length */
     rp_step_plan *own = NULL;
 
     *out = NULL;
-    if (of_file) RP_TRY(plan_of_file(stage, &own));
-    else RP_TRY(rp__stage_own(stage, &own));
+    if (of_file) RP_TRY(plan_of_file(r, &own));
+    else RP_TRY(try_plan(r, NULL, rp__recipe_variant(r->recipe), &own));
     *own_bytes       = own->placement.height;
-    stage->own_keeps_all    = !own->found.recompute_flops && !own->found.offloaded_bytes;
-    stage->keep_all_seconds = own->found.recompute_flops || own->found.offloaded_bytes ? 0 : own->seconds;
-    bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(stage->recipe) && !of_file;
+    r->own_keeps_all    = !own->found.recompute_flops && !own->found.offloaded_bytes;
+    r->keep_all_seconds = own->found.recompute_flops || own->found.offloaded_bytes ? 0 : own->seconds;
+    bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(r->recipe) && !of_file;
     rp_status status = RP_OK;
     if (fits && !open) *out = own;
-    else if (fits) status = settle_own(stage, budget, own, out);
-    else if (open) status = solve(stage, budget, out);
+    else if (fits) status = settle_own(r, budget, own, out);
+    else if (open) status = solve(r, budget, out);
     if (status != RP_OK || !fits) rp__step_plan_free(own);
-    return status == RP_OK ? with_base(stage, out) : status;
+    return status == RP_OK ? with_base(r, out) : status;
+}
+
+rp_status rp__rehearsal_plan(rp_rehearsal *r, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
+{
+    rp_status status = rp__rehearsal_ready(r);
+
+    *out = NULL;
+    rp__rehearsal_forget(r);
+    if (status == RP_OK) status = plan_step(r, budget, out, own_bytes);
+    return rp__rehearsal_end(r, status);
 }

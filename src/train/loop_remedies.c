@@ -18,12 +18,17 @@ static bool has_moments(const rp_recipe *r) { return r->optimizer.name == RP_OPT
 
 static bool update_in_backward(rp_recipe *r, char *text)
 {
-    bool clips = r->clip_grad_norm.set;
+    if (r->optimizer_in_bwd != RP_NO || r->clip_grad_norm.set || r->gradient_accumulation_steps > 1) return false;
+    r->optimizer_in_bwd = RP_YES;
+    return say(text, "optimizer_in_bwd=true");
+}
 
-    if (r->optimizer_in_bwd == RP_YES || (r->optimizer_in_bwd == RP_AUTO && !clips) || r->gradient_accumulation_steps > 1) return false;
+static bool update_unclipped(rp_recipe *r, char *text)
+{
+    if (r->optimizer_in_bwd == RP_YES || !r->clip_grad_norm.set || r->gradient_accumulation_steps > 1) return false;
     r->optimizer_in_bwd   = RP_YES;
     r->clip_grad_norm.set = false;
-    return say(text, clips ? "optimizer_in_bwd=true clip_grad_norm=null" : "optimizer_in_bwd=true");
+    return say(text, "optimizer_in_bwd=true clip_grad_norm=null");
 }
 
 static bool smaller_states(rp_recipe *r, char *text)
@@ -45,7 +50,7 @@ static bool no_moments(rp_recipe *r, char *text)
 
 static bool states_on_disk(rp_recipe *r, char *text)
 {
-    if (r->dist.state_offload) return false;
+    if (r->dist.state_offload || !(has_moments(r) || r->optimizer.master_weights)) return false;
     r->dist.state_offload = true;
     return say(text, "dist.state_offload=true");
 }
@@ -71,38 +76,71 @@ static bool half_length(rp_recipe *r, char *text)
     return snprintf(text, CHANGE_CHARS, "max_seq_len=%" PRId64, r->max_seq_len) > 0;
 }
 
-static remedy *const all[] = { update_in_backward, smaller_states, no_moments, states_on_disk, adapters, one_sample, half_length };
+static const struct {
+    remedy *change;
+    rp_anew anew;
+    const char *hint;                   /* of messages where weights, gradients and states alone do not fit; NULL: they do not name it */
+} all[] = {
+    { update_in_backward, RP_ANEW_STATES, "'optimizer_in_bwd'" },
+    { update_unclipped, RP_ANEW_STATES, NULL },
+    { smaller_states, RP_ANEW_STATES, "'optimizer.state_dtype: bf16'" },
+    { no_moments, RP_ANEW_STATES, NULL },
+    { states_on_disk, RP_ANEW_STATES, "'dist.state_offload'" },
+    { adapters, RP_ANEW_MODEL, "'lora.rank'" },
+    { one_sample, RP_ANEW_STATES, NULL },
+    { half_length, RP_ANEW_MODEL, NULL },
+};
 _Static_assert(RP_COUNT(all) <= RP_MOST_REMEDIES, "room for all");
 
-static rp_status plan_small(rp_stage *stage)
+const char *rp__recipe_hints(const rp_recipe *r, char out[RP_HINTS_CHARS])
 {
-    RP_TRY(rp__engine_ready(&stage->engine));
-    return rp__stage_small(stage, &stage->steps);
+    const char *hint[RP_COUNT(all)];
+    char text[CHANGE_CHARS];
+    size_t used = 0;
+    int n       = 0;
+
+    for (int i = 0; i < RP_COUNT(all); i++) {
+        rp_recipe changed = *r;
+        if (all[i].hint && all[i].change(&changed, text)) hint[n++] = all[i].hint;
+    }
+    *out = 0;
+    for (int i = 0; i < n; i++)
+        used += (size_t)snprintf(out + used, RP_HINTS_CHARS - used, "%s%s", !i ? ", or take " : i + 1 == n ? " or " : ", ", hint[i]);
+    return out;
 }
 
-static rp_status rehearse(rp_stage *stage)
+/* Its model is another one: it has a rehearsal of its own. */
+static rp_status small_elsewhere(rp_rehearsal *r, const rp_recipe *changed, rp_step_plan **out)
 {
-    if (stage->recipe->lora.rank.set && !stage->source.config.adapter.lora.rank)
-        RP_TRY(rp__source_adapt(stage->caller, stage->recipe, &stage->source.config));
-    RP_TRY(rp__stage_renew(stage, NULL));
-    return rp__stage_run(stage, plan_small);
+    rp_model_config config = rp__config_share(&r->source.config);
+    rp_rehearsal other;
+    rp_status status = changed->lora.rank.set && !config.adapter.lora.rank ? rp__source_adapt(r->caller, changed, &config) : RP_OK;
+
+    if (status == RP_OK) {
+        status       = rp__rehearsal_open_like(r->caller, changed, NULL, &config, &other);
+        other.device = r->device;
+        if (status == RP_OK) status = rp__rehearsal_small(&other, out);
+        rp__rehearsal_close(&other);
+    }
+    rp__model_config_drop(&config);
+    return status;
 }
 
-/* The recipe's own plan stays in its place. A change that the model or the machine refuses is none: *bytes 0. */
-static rp_status try_remedy(rp_stage *stage, rp_recipe *changed, int64_t *bytes)
+static rp_status small(rp_rehearsal *r, const rp_recipe *changed, rp_anew anew, rp_step_plan **out)
 {
-    const rp_adapter_config adapter = stage->source.config.adapter;
-    const rp_recipe *recipe         = stage->recipe;
-    rp_step_plan *own               = stage->steps;
+    if (anew == RP_ANEW_MODEL) return small_elsewhere(r, changed, out);
+    RP_TRY(rp__rehearsal_begin(r, changed, anew));
+    return rp__rehearsal_small(r, out);
+}
 
-    stage->recipe    = changed;
-    stage->steps     = NULL;
-    rp_status status = rehearse(stage);
-    *bytes = status == RP_OK ? stage->steps->placement.height : 0;
-    rp__step_plan_free(stage->steps);
-    stage->steps                 = own;
-    stage->recipe                = recipe;
-    stage->source.config.adapter = adapter;
+/* A change that the model or the machine refuses is none: *bytes 0. */
+static rp_status try_remedy(rp_rehearsal *r, const rp_recipe *changed, rp_anew anew, int64_t *bytes)
+{
+    rp_step_plan *plan = NULL;
+    rp_status status   = small(r, changed, anew, &plan);
+
+    *bytes = status == RP_OK ? plan->placement.height : 0;
+    rp__step_plan_free(plan);
     return status == RP_ERR_MEMORY ? status : RP_OK;
 }
 
@@ -113,21 +151,22 @@ static int most_saved_first(const void *a, const void *b)
     return (x->least > y->least) - (x->least < y->least);
 }
 
-rp_status rp__stage_find_remedies(rp_stage *stage, bool opens, rp_remedy *out, int *n)
+rp_status rp__rehearsal_find_remedies(rp_rehearsal *r, bool opens, rp_remedy *out, int *n)
 {
-    int64_t least = stage->steps->placement.height;
+    const rp_recipe own = *r->recipe;
+    int64_t least       = r->steps->placement.height;
 
     *n = 0;
     for (int i = 0; i < RP_COUNT(all); i++) {
-        rp_recipe changed = *stage->recipe;
-        rp_remedy *r      = &out[*n];
+        rp_recipe changed = own;
+        rp_remedy *one    = &out[*n];
         char change[CHANGE_CHARS];
-        if (!all[i](&changed, change)) continue;
-        RP_TRY(try_remedy(stage, &changed, &r->least));
-        snprintf(r->setting, sizeof r->setting, "%s%s", change, opens ? " activation_checkpointing.mode=auto" : "");
-        r->saved = least - r->least;
-        *n += r->least > 0 && r->saved > 0;
+        if (!all[i].change(&changed, change)) continue;
+        RP_TRY(try_remedy(r, &changed, all[i].anew, &one->least));
+        snprintf(one->setting, sizeof one->setting, "%s%s", change, opens ? " activation_checkpointing.mode=auto" : "");
+        one->saved = least - one->least;
+        *n += one->least > 0 && one->saved > 0;
     }
     qsort(out, (size_t)*n, sizeof *out, most_saved_first);
-    return RP_OK;
+    return rp__rehearsal_begin(r, &own, RP_ANEW_STATES);
 }

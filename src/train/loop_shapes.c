@@ -12,6 +12,7 @@ typedef struct {
 } known_shape;
 
 struct rp_shape_plans {
+    rp_rehearsal rehearsal;             /* opened when the first one comes */
     known_shape known[RP_MOST_SHAPES];
     int n, next;                        /* next: the oldest, to be forgotten first */
 };
@@ -27,6 +28,7 @@ void rp__shape_plans_free(rp_shape_plans *plans)
 {
     if (!plans) return;
     for (int i = 0; i < RP_MOST_SHAPES; i++) forget(&plans->known[i]);
+    rp__rehearsal_close(&plans->rehearsal);
     rp__release(plans);
 }
 
@@ -58,36 +60,37 @@ static const rp_step_plan *find(const rp_shape_plans *plans, const rp_micro_shap
 
 /* ---- a new one ---- */
 
-static rp_status refuse(const rp_trainer *t, const rp_stage *stage, const rp_micro_shape *micro)
+static rp_status refuse(const rp_trainer *t, const rp_rehearsal *r, const rp_micro_shape *micro)
 {
     char budget[RP_SIZE_CHARS], own[RP_SIZE_CHARS];
 
     return rp_fail(t->ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s for a step on batches of %" PRId64 " x %" PRId64 "; as the recipe has it "
-                   "it takes %s: raise 'memory_budget', or lower 'batch_size'", rp__size_text(budget, stage->budget), micro->rows, micro->length,
-                   rp__size_text(own, stage->own_bytes));
+                   "it takes %s: raise 'memory_budget', or lower 'batch_size'", rp__size_text(budget, r->budget), micro->rows, micro->length,
+                   rp__size_text(own, r->own_bytes));
 }
 
-static rp_status plan_shape(rp_trainer *t, rp_micro_shape *micro, rp_step_plan **out)
+static rp_status plan_shape(rp_trainer *t, const rp_micro_shape *micro, rp_step_plan **out)
 {
-    rp_stage stage;
-    rp_status status = rp__stage_open_like(t->ctx, t->recipe, rp__model_config(t->engine.model), &stage);
+    rp_rehearsal *r = &t->shapes->rehearsal;
 
-    stage.micro = micro;
-    if (status == RP_OK) status = rp__stage_settle(&stage, 0, NULL);
-    if (status == RP_OK && !stage.steps) status = refuse(t, &stage, micro);
-    if (status == RP_OK) {
-        *out        = stage.steps;
-        stage.steps = NULL;
+    rp_status status = r->ctx ? RP_OK : rp__rehearsal_open_like(t->ctx, t->recipe, NULL, rp__model_config(t->engine.model), r);
+    if (status != RP_OK) {
+        rp__rehearsal_close(r);
+        return status;
     }
-    rp__stage_close(&stage);
-    return status;
+    r->micro = micro;
+    RP_TRY(rp__rehearsal_settle(r, 0));
+    if (!r->steps) return refuse(t, r, micro);
+    *out     = r->steps;
+    r->steps = NULL;
+    return RP_OK;
 }
 
 static rp_status remember(rp_trainer *t, const rp_micro_shape *micro, int n, const rp_step_plan **out)
 {
     rp_shape_plans *plans = t->shapes;
     rp_micro_shape *copy  = rp__host_alloc(t->ctx, n * (int64_t)sizeof *copy);
-    rp_step_plan *steps;
+    rp_step_plan *steps  = NULL;
 
     if (!copy) return RP_ERR_MEMORY;
     memcpy(copy, micro, (size_t)n * sizeof *copy);

@@ -34,30 +34,12 @@ double rp__sweep_overhead(const rp_sweep *s, int i)
     return rp__overhead(s->base_seconds, s->point[i].seconds, s->point[i].again_seconds);
 }
 
-static rp_status own(rp_stage *stage)
+static rp_status plan_mode(rp_rehearsal *r, int i, rp_step_plan **out)
 {
-    RP_TRY(rp__engine_ready(&stage->engine));
-    return rp__stage_own_fastest(stage, &stage->steps);
-}
+    const rp_recipe recipe = rp__sweep_recipe(r->recipe, i);
 
-static rp_status curve(rp_stage *stage)
-{
-    RP_TRY(rp__engine_ready(&stage->engine));
-    return rp__stage_curve(stage, stage->curve, stage->n_curve);
-}
-
-static rp_status plan_mode(rp_stage *stage, int i, rp_step_plan **out)
-{
-    const rp_recipe *mine = stage->recipe;
-
-    stage->open      = rp__sweep_recipe(mine, i);
-    stage->recipe    = &stage->open;
-    rp_status status = rp__stage_renew(stage, NULL);
-    if (status == RP_OK) status = rp__stage_run(stage, own);
-    stage->recipe = mine;
-    *out          = stage->steps;
-    stage->steps  = NULL;
-    return status;
+    RP_TRY(rp__rehearsal_begin(r, &recipe, RP_ANEW_FATES));
+    return rp__rehearsal_own_fastest(r, out);
 }
 
 /* Where the tightest budgets have no plan of their own, the curve is shorter: what is there moves up. */
@@ -71,13 +53,13 @@ static int close_gaps(rp_step_plan **steps, int n)
     return kept;
 }
 
-static rp_status plan_points(rp_stage *stage, rp_step_plan **steps, rp_sweep *out)
+static rp_status plan_points(rp_rehearsal *r, rp_step_plan **steps, int n, rp_sweep *out)
 {
-    for (int i = 0; i < RP_SWEEP_MODES; i++) RP_TRY(plan_mode(stage, i, &steps[i]));
-    RP_TRY(rp__stage_renew_open(stage, NULL));
-    RP_TRY(rp__stage_run(stage, curve));
+    for (int i = 0; i < RP_SWEEP_MODES; i++) RP_TRY(plan_mode(r, i, &steps[i]));
+    RP_TRY(rp__rehearsal_begin_open(r));
+    RP_TRY(rp__rehearsal_curve(r, steps + RP_SWEEP_MODES, n));
     out->n_modes  = RP_SWEEP_MODES;
-    out->n_points = RP_SWEEP_MODES + close_gaps(stage->curve, stage->n_curve);
+    out->n_points = RP_SWEEP_MODES + close_gaps(steps + RP_SWEEP_MODES, n);
     out->base_seconds = INFINITY;
     for (int i = 0; i < out->n_points; i++) {
         out->point[i]     = point_of(steps[i], i < RP_SWEEP_MODES ? modes[i].name : NULL);
@@ -86,42 +68,38 @@ static rp_status plan_points(rp_stage *stage, rp_step_plan **steps, rp_sweep *ou
     return RP_OK;
 }
 
-static rp_status check(rp_stage *stage, const rp_sweep_options *options, rp_report *report)
+static rp_status check(rp_rehearsal *r, const rp_sweep_options *options, rp_report *report)
 {
-    const rp_recipe *r = stage->recipe;
-
     if (options->pairs) {
-        rp__recipe_check_train(r, report);
-        if (!r->dataset.packed)
-            rp__report_error(report, rp__recipe_place(r, "dataset.packed"), "steps are measured on batches of full length: set 'dataset.packed' to true");
+        rp__recipe_check_train(r->recipe, report);
+        if (!r->recipe->dataset.packed)
+            rp__report_error(report, rp__recipe_place(r->recipe, "dataset.packed"), "steps are measured on batches of full length: set 'dataset.packed' to true");
     }
-    rp_status status = rp__stage_check_names(stage, report);
+    rp_status status = rp__rehearsal_check_names(r, report);
     return status == RP_OK ? rp__report_status(report, RP_ERR_CONFIG) : status;
 }
 
-static rp_status sweep(rp_stage *stage, rp_step_plan **steps, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
+static rp_status sweep(rp_rehearsal *r, rp_step_plan **steps, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
 {
-    RP_TRY(check(stage, options, report));
-    stage->device  = options->device;
-    stage->curve   = steps + RP_SWEEP_MODES;
-    stage->n_curve = options->n;
-    RP_TRY(plan_points(stage, steps, out));
-    snprintf(out->machine, sizeof out->machine, "%s", rp__cost_machine(stage->costs));
-    out->measured = rp__cost_measured(stage->costs);
-    return options->pairs ? rp__sweep_measure(stage, (const rp_step_plan *const *)steps, options, out) : RP_OK;
+    RP_TRY(check(r, options, report));
+    r->device = options->device;
+    RP_TRY(plan_points(r, steps, options->n, out));
+    snprintf(out->machine, sizeof out->machine, "%s", rp__cost_machine(r->costs));
+    out->measured = rp__cost_measured(r->costs);
+    return options->pairs ? rp__sweep_measure(r, (const rp_step_plan *const *)steps, options, out) : RP_OK;
 }
 
 rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
 {
     int n = RP_SWEEP_MODES + options->n;
-    rp_stage stage = { 0 };
+    rp_rehearsal r = { 0 };
 
     RP_CHECK(ctx, options->n >= 2, RP_ERR_ARG, "a sweep of %d points", options->n);
     *out                 = (rp_sweep){ .point = rp__host_alloc(ctx, n * (int64_t)sizeof *out->point) };
     rp_step_plan **steps = rp__host_alloc(ctx, n * (int64_t)sizeof *steps);
-    rp_status status     = out->point && steps ? rp__stage_open(ctx, recipe, report, &stage) : RP_ERR_MEMORY;
-    if (status == RP_OK) status = sweep(&stage, steps, options, report, out);
-    rp__stage_close(&stage);
+    rp_status status     = out->point && steps ? rp__rehearsal_open(ctx, recipe, NULL, report, &r) : RP_ERR_MEMORY;
+    if (status == RP_OK) status = sweep(&r, steps, options, report, out);
+    rp__rehearsal_close(&r);
     for (int i = 0; steps && i < n; i++) rp__step_plan_free(steps[i]);
     rp__release(steps);
     if (status == RP_OK) return RP_OK;

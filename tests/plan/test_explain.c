@@ -49,7 +49,7 @@ static void drop(explained *x)
 }
 
 /* What the trainer of the recipe predicts, and what its second step measures. */
-static rp_rehearsal predicted(const char *model, const char *more, rp_metrics *measured)
+static rp_step_usage predicted(const char *model, const char *more, rp_metrics *measured)
 {
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1, .seed = 3 });
     rp_trainer *trainer;
@@ -57,7 +57,7 @@ static rp_rehearsal predicted(const char *model, const char *more, rp_metrics *m
 
     rp_recipe *recipe = read_recipe(ctx, model, more, &report);
     assert_ok(ctx, rp__trainer_new(ctx, recipe, &report, &trainer));
-    rp_rehearsal found = rp__trainer_info(trainer)->rehearsal;
+    rp_step_usage found = rp__trainer_info(trainer)->rehearsal;
     for (int i = 0; i < 2; i++) assert_ok(ctx, rp__trainer_step(trainer, measured));
     rp__trainer_free(trainer);
     rp__recipe_free(recipe);
@@ -88,7 +88,7 @@ static const struct { const char *name, *model, *text; } cases[] = {
 
 /* ---- sums ---- */
 
-static void check_slots(const rp_explain *e, const char *name, const rp_rehearsal *found)
+static void check_slots(const rp_explain *e, const char *name, const rp_step_usage *found)
 {
     int64_t saved = 0, away = 0;
 
@@ -106,7 +106,7 @@ static void check_slots(const rp_explain *e, const char *name, const rp_rehearsa
     assert_int_equal(e->step_flops, found->step_flops);
 }
 
-static void check_peak(const rp_explain *e, const rp_rehearsal *found)
+static void check_peak(const rp_explain *e, const rp_step_usage *found)
 {
     int64_t owned[RP_MEM_CLASSES] = { 0 }, sum = 0;
 
@@ -147,7 +147,7 @@ static void slots_classes_owners_and_modules_sum_to_what_a_run_measures(void **s
     (void)state;
     for (int i = 0; i < RP_COUNT(cases); i++) {
         rp_metrics measured;
-        rp_rehearsal found = predicted(cases[i].model, cases[i].text, &measured);
+        rp_step_usage found = predicted(cases[i].model, cases[i].text, &measured);
         explained x        = explain_it(cases[i].model, cases[i].text);
         assert_ok(x.ctx, x.status);
         check_slots(&x.f.explain, cases[i].name, &found);

@@ -89,13 +89,12 @@ static uint64_t expected_of(const sizes *s)
     return d.hash;
 }
 
-/* ---- its step as a program to plan ---- */
+/* ---- its step as a question ---- */
 
 typedef struct {
     decoder d;
     rp_cost_table *costs;
-    rp_step_program program;
-    rp_step_question question;
+    rp_question question;
     double again_seconds;               /* of the replays of a step */
 } planner;
 
@@ -107,9 +106,9 @@ static void count_again(void *self, int at, const char *path, const char *op)
     p->again_seconds += rp__cost_seconds(p->costs, rp__tape_call_at(p->d.ctx, at).meta, RP_FORWARD);
 }
 
-static rp_status run(void *self, rp_step_plan *how)
+static rp_status run(const rp_question *question, rp_step_plan *how)
 {
-    planner *p = self;
+    planner *p = question->self;
     rp_tape_stats work;
     rp_mem memory;
 
@@ -125,7 +124,7 @@ static rp_status run(void *self, rp_step_plan *how)
     rp_mem_read(p->d.ctx, 0, false, &memory);
     if (!how) return status;
     rp__step_follow(p->d.ctx, NULL);
-    how->found         = (rp_rehearsal){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
+    how->found         = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     how->seconds       = p->question.trace.seconds;
     how->again_seconds = p->again_seconds + how->plan->facts.away_seconds;
     return status;
@@ -135,13 +134,13 @@ static void planner_open(planner *p, const sizes *s, const char *folder, const c
 {
     *p = (planner){ .d = decoder_new(true, s, folder, rules) };
     assert_ok(p->d.ctx, rp__cost_table_device(p->d.ctx, device, &p->costs));
-    p->program = (rp_step_program){ .ctx = p->d.ctx, .owner = p->d.ctx, .costs = p->costs, .run = run, .self = p };
-    assert_ok(p->d.ctx, rp__step_ask(&p->program, &p->question));
+    p->question = (rp_question){ .ctx = p->d.ctx, .owner = p->d.ctx, .costs = p->costs, .run = run, .self = p };
+    assert_ok(p->d.ctx, rp__question_ask(&p->question));
 }
 
 static void planner_close(planner *p)
 {
-    rp__step_question_close(&p->question);
+    rp__question_close(&p->question);
     rp__cost_table_free(p->costs);
     decoder_free(&p->d);
 }
@@ -210,7 +209,7 @@ static void what_is_away_is_reckoned_to_the_byte_but_for_one_value(void **state)
             rp_plan *plan;
             draw(cut, seed, option);
             rp_chain_plan drawn = { .feasible = true, .option = option, .bytes = rp__chain_bytes(&cut->chain, option, NULL, 0) };
-            assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &drawn, INT64_MAX / 4, &plan));
+            assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &drawn, &plan));
             int64_t said = plan->facts.bytes, measured = measured_in(&p, plan);
             if (llabs(said - measured) > most_that_goes(cut) || (n_away(plan) == 0 && said != measured))
                 fail_msg("model %d, draw %u: said %lld, measured %lld", i, seed, (long long)said, (long long)measured);
@@ -249,7 +248,7 @@ static int64_t height_of_all(planner *p)
 {
     rp_step_plan *all;
 
-    assert_ok(p->d.ctx, rp__step_within(&p->program, &p->question, INT64_MAX / 4, &all));
+    assert_ok(p->d.ctx, rp__step_within(&p->question, INT64_MAX / 4, &all));
     int64_t height = all->placement.height;
     rp__step_plan_free(all);
     return height;
@@ -259,10 +258,11 @@ static int64_t height_of_all(planner *p)
 static int compare(planner *a, planner *b, const sizes *s, const char *folder, uint64_t expected)
 {
     rp_step_plan *goes, *stays;
+    double bound;
     int n = 0;
 
-    assert_ok(a->d.ctx, rp__step_least(&a->program, &a->question, &goes));
-    assert_ok(b->d.ctx, rp__step_least(&b->program, &b->question, &stays));
+    assert_ok(a->d.ctx, rp__step_least(&a->question, &goes));
+    assert_ok(b->d.ctx, rp__step_least(&b->question, &stays));
     int64_t least = stays->placement.height, all = height_of_all(b);
     assert_true(goes->placement.height <= least);
     check_run(goes, s, folder, expected);
@@ -270,12 +270,13 @@ static int compare(planner *a, planner *b, const sizes *s, const char *folder, u
     rp__step_plan_free(stays);
     for (int i = 0; i <= n_budgets(); i++) {
         int64_t budget = least + (all - least) * i / n_budgets();
-        assert_ok(a->d.ctx, rp__step_within(&a->program, &a->question, budget, &goes));
-        assert_ok(b->d.ctx, rp__step_within(&b->program, &b->question, budget, &stays));
+        assert_ok(a->d.ctx, rp__step_within(&a->question, budget, &goes));
+        assert_ok(b->d.ctx, rp__step_within(&b->question, budget, &stays));
         assert_true(goes && stays && goes->placement.height <= budget);
         const rp_plan_facts *with = &goes->plan->facts, *without = &stays->plan->facts;
         assert_true(with->again_seconds <= without->again_seconds);
-        assert_true(with->bound_seconds <= with->again_seconds * (1 + 1e-9));
+        assert_ok(a->d.ctx, rp__plan_bound(a->d.ctx, &a->question.problem, budget, &bound));
+        assert_true(bound <= with->again_seconds * (1 + 1e-9));
         assert_true(with->away_seconds <= with->again_seconds * (1 + 1e-9));
         assert_int_equal(n_away(goes->plan) > 0, goes->found.offloaded_bytes > 0);
         assert_int_equal(n_away(goes->plan) > 0, with->away_seconds > 0);
@@ -369,7 +370,7 @@ static void seconds_of_a_plan_are_its_replays_and_what_is_waited_for(void **stat
             draw(cut, seed, option);
             rp_chain_plan drawn = { .feasible = true, .option = option };
             for (int s = 0; s < cut->chain.n; s++) drawn.seconds += cut->chain.class_of[cut->chain.segment[s]].option[option[s]].seconds;
-            assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &drawn, INT64_MAX / 4, &plan));
+            assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &drawn, &plan));
             double waits = 0, replays = 0;
             for (int s = 0; s < cut->chain.n; s++) {
                 double one = waited_in(&p, &plan->pass[0], cut->first[s], cut->first[s + 1]);
@@ -405,16 +406,18 @@ static int check_bounds(const sizes *model, const char *rules)
     rp_step_plan *plan;
     rp_plan *asked;
     int64_t least;
+    double bound;
     int n_fewer = 0;
 
     planner_open(&p, model, NULL, GUESSED, rules);
     assert_ok(p.d.ctx, rp__plan_least(p.d.ctx, &p.question.problem, &least));
     for (int64_t budget = least, all = height_of_all(&p); budget <= all; budget += (all - least) / 20 + 1) {
-        assert_ok(p.d.ctx, rp__step_within(&p.program, &p.question, budget, &plan));
+        assert_ok(p.d.ctx, rp__step_within(&p.question, budget, &plan));
         if (!plan) continue;
         assert_ok(p.d.ctx, rp__plan_solve(p.d.ctx, &p.question.problem, budget, &asked));
         n_fewer += plan->plan->facts.bytes < asked->facts.bytes;
-        assert_true(plan->plan->facts.bound_seconds <= bound_at(&p, budget) * (1 + 1e-9));
+        assert_ok(p.d.ctx, rp__plan_bound(p.d.ctx, &p.question.problem, budget, &bound));
+        assert_true(bound <= bound_at(&p, budget) * (1 + 1e-9));
         rp__plan_free(asked);
         rp__step_plan_free(plan);
     }
@@ -441,7 +444,7 @@ static void only_what_prefers_to_goes(void **state)
 
     (void)state;
     planner_open(&p, &models[0], NULL, FAST, "[{ path: '*.mlp', fate: prefer_offload }]");
-    assert_ok(p.d.ctx, rp__step_least(&p.program, &p.question, &plan));
+    assert_ok(p.d.ctx, rp__step_least(&p.question, &plan));
     rp__step_plan_free(plan);
     const rp_cut_pass *cut = &p.question.problem.pass[0];
     for (uint32_t seed = 0; seed < (uint32_t)n_draws(); seed += 2) {
@@ -449,7 +452,7 @@ static void only_what_prefers_to_goes(void **state)
         rp_plan *drawn;
         draw(cut, seed, option);
         rp_chain_plan chosen = { .feasible = true, .option = option };
-        assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &chosen, INT64_MAX / 4, &drawn));
+        assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &chosen, &drawn));
         for (int c = 0; c < drawn->pass[0].n_calls; c++) {
             n += drawn->pass[0].call[c].away;
             if (drawn->pass[0].call[c].away) assert_non_null(strstr(drawn->pass[0].call[c].path, ".mlp"));
@@ -481,7 +484,7 @@ static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **s
     planner_open(&q, &models[0], NULL, FAST, ALL_MAY_GO);
     draw(&p.question.problem.pass[0], 0, option);
     rp_chain_plan chosen = { .feasible = true, .option = option };
-    assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &chosen, INT64_MAX / 4, &plan));
+    assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &chosen, &plan));
     assert_ok(p.d.ctx, rp__plan_write(p.d.ctx, temp_path("plan.json"), plan, (rp_step_variant){ 0 }, &stamp, &takes, ""));
     assert_ok(p.d.ctx, rp__plan_read(p.d.ctx, temp_path("plan.json"), &text));
     assert_ok(p.d.ctx, rp__plan_from_text(p.d.ctx, text, &p.question.problem, &stamp, &back));

@@ -150,7 +150,7 @@ static rp_plan *plan_of(rp_ctx *ctx, const planned *p, int *option, rp_chain_reg
     rp_chain_plan drawn = { .feasible = true, .option = option, .region = region, .n_regions = n };
     rp_plan *plan;
 
-    assert_ok(ctx, rp__plan_make(ctx, &p->problem, &drawn, INT64_MAX / 4, &plan));
+    assert_ok(ctx, rp__plan_make(ctx, &p->problem, &drawn, &plan));
     return plan;
 }
 

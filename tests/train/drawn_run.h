@@ -75,7 +75,7 @@ static inline run open_drawn(settings *s, const char *out, int64_t budget)
     return r;
 }
 
-static inline void check_measured(const rp_metrics *line, const rp_rehearsal *said)
+static inline void check_measured(const rp_metrics *line, const rp_step_usage *said)
 {
     assert_int_equal(line->peak_memory_active, said->memory.peak_bytes);
     assert_int_equal(line->peak_memory_alloc, said->memory.peak_alloc_bytes);
@@ -86,12 +86,12 @@ static inline void check_measured(const rp_metrics *line, const rp_rehearsal *sa
 }
 
 /* What it learnt, as a hash. Every step takes what was said. */
-static inline uint64_t run_drawn(settings *s, const char *out, int64_t budget, rp_rehearsal *found, bool *refused)
+static inline uint64_t run_drawn(settings *s, const char *out, int64_t budget, rp_step_usage *found, bool *refused)
 {
     uint64_t hash = RP_HASH_SEED;
     run r         = open_drawn(s, out, budget);
 
-    *found   = (rp_rehearsal){ 0 };
+    *found   = (rp_step_usage){ 0 };
     *refused = r.status == RP_ERR_BUDGET;
     if (!*refused) {
         assert_ok(r.ctx, r.status);

@@ -12,7 +12,7 @@ static void every_step_takes_what_was_said_and_no_bit_changes(void **state)
     (void)state;
     for (uint32_t seed = 0; seed < (uint32_t)n_draws; seed++) {
         uint32_t rng = seed * 7919 + 3;
-        rp_rehearsal all, found;
+        rp_step_usage all, found;
         char name[32];
         settings s;
         bool refused;
@@ -66,7 +66,7 @@ static void a_larger_budget_never_costs_more(void **state)
         "[]", "[]", "[{op: '*', fate: prefer_recompute}]", "[{op: matmul, every: 2, fate: prefer_recompute}, {every: 3, fate: offload}]",
     };
     int n_budgets = test_draws(50);
-    rp_rehearsal all;
+    rp_step_usage all;
     settings s;
     bool refused;
 

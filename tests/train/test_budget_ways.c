@@ -61,7 +61,7 @@ static bool leaves_open(settings *s, uint32_t seed)
 
 typedef struct { uint32_t seed; int way, n_runs; uint64_t bits; int n_again, n_refused, n_planned; } draw;
 
-static void check_run(settings *s, draw *d, int64_t budget, bool fits, rp_rehearsal *found)
+static void check_run(settings *s, draw *d, int64_t budget, bool fits, rp_step_usage *found)
 {
     char out[64];
     bool refused;
@@ -77,10 +77,10 @@ static void check_run(settings *s, draw *d, int64_t budget, bool fits, rp_rehear
 }
 
 /* Fates of its own: it fits what it takes, and nothing less. Open ones: any budget from the least up. */
-static void check_budgets(settings *s, draw *d, const rp_rehearsal *own, uint32_t *rng)
+static void check_budgets(settings *s, draw *d, const rp_step_usage *own, uint32_t *rng)
 {
     int64_t takes = own->memory.reserved_bytes, least = takes;
-    rp_rehearsal found;
+    rp_step_usage found;
 
     if (leaves_open(s, d->seed)) {
         least = least_of(s);
@@ -99,7 +99,7 @@ static void every_way_takes_what_was_said_with_a_budget_and_without(void **state
     (void)state;
     for (int i = 0; i < n_draws; i++) {
         uint32_t rng = (uint32_t)i * 104729 + 11;
-        rp_rehearsal own;
+        rp_step_usage own;
         settings s;
         char plain[32];
         bool refused;

@@ -35,7 +35,7 @@ static void settings_of(const char *variant, const char *dtype, settings *s)
 static uint64_t run_way(const char *variant, const char *dtype, const char *way, const char *out, int64_t budget)
 {
     char name[64];
-    rp_rehearsal found;
+    rp_step_usage found;
     settings s;
     bool refused;
 
@@ -80,7 +80,7 @@ static void every_budget_is_kept_and_changes_no_bit(void **state)
     (void)state;
     for (int v = 0; v < RP_COUNT(variants); v++) {
         const char *dtype = v % 2 ? "fp32" : "bf16";
-        rp_rehearsal all;
+        rp_step_usage all;
         char name[64];
         settings s;
         bool refused;

@@ -102,13 +102,13 @@ static void gradients_take_the_bytes_of_what_is_trained(void **state)
     run_close(&r);
 }
 
-static rp_rehearsal rehearsed(const char *const *setting)
+static rp_step_usage rehearsed(const char *const *setting)
 {
     temp_dir d = loop_dir();
     run r      = run_open(&d, "llama", "out", setting);
 
     assert_ok(r.ctx, r.status);
-    rp_rehearsal out = rp__trainer_info(r.trainer)->rehearsal;
+    rp_step_usage out = rp__trainer_info(r.trainer)->rehearsal;
     run_close(&r);
     temp_remove(&d);
     return out;
@@ -118,7 +118,7 @@ static rp_rehearsal rehearsed(const char *const *setting)
 static void a_frozen_layer_keeps_no_input_and_computes_no_gradient_of_its_weight(void **state)
 {
     (void)state;
-    rp_rehearsal all = rehearsed(RUN(NULL)), some = rehearsed(RUN("freeze=['*mlp*']"));
+    rp_step_usage all = rehearsed(RUN(NULL)), some = rehearsed(RUN("freeze=['*mlp*']"));
     enum { ROWS = 2 * 16, WEIGHTS = 3 * 32 * 48, BLOCKS = 2 };
 
     /* gate and up read one x [32], down reads [48]; of its weight RMSNorm's gradient reads x and rstd, which its own dx reads, too */
@@ -130,7 +130,7 @@ static void a_frozen_layer_keeps_no_input_and_computes_no_gradient_of_its_weight
 static void nothing_below_the_first_trained_weight_runs_backward_or_is_kept(void **state)
 {
     (void)state;
-    rp_rehearsal all = rehearsed(RUN(NULL)), top = rehearsed(RUN("freeze=[tok_embeddings, layers.*]"));
+    rp_step_usage all = rehearsed(RUN(NULL)), top = rehearsed(RUN("freeze=[tok_embeddings, layers.*]"));
     int64_t slots = 2 * 16 * (32 + 32 + 2) * (int64_t)sizeof(float);       /* what goes into the last norm and into the head, what both note, and ids */
 
     if (top.saved_bytes > slots) fail_msg("%d bytes are kept, at most %d should be", (int)top.saved_bytes, (int)slots);
@@ -141,7 +141,7 @@ static void nothing_below_the_first_trained_weight_runs_backward_or_is_kept(void
 static void under_checkpointing_a_block_keeps_its_input_alone(void **state)
 {
     (void)state;
-    rp_rehearsal all = rehearsed(RUN(AC "mode=full")), lora = rehearsed(RUN(AC "mode=full", "lora.rank=3"));
+    rp_step_usage all = rehearsed(RUN(AC "mode=full")), lora = rehearsed(RUN(AC "mode=full", "lora.rank=3"));
 
     assert_int_equal(lora.saved_bytes, all.saved_bytes);
 }
@@ -191,7 +191,7 @@ static void assert_as_rehearsed(const char *model, const char *const *setting)
     run r      = run_open(&d, model, "out", setting);
 
     assert_ok(r.ctx, r.status);
-    const rp_rehearsal told = rp__trainer_info(r.trainer)->rehearsal;
+    const rp_step_usage told = rp__trainer_info(r.trainer)->rehearsal;
     while (rp__trainer_done(r.trainer) < rp__trainer_info(r.trainer)->n_steps) {
         rp_metrics line;
         assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
@@ -231,7 +231,7 @@ static void every_step_measures_what_the_rehearsal_told(void **state)
     snprintf(set, sizeof set, AC "offload.path=%s/slots", dir.path);
     assert_as_rehearsed("llama", RUN(LORA, full, AC "rules=[{op: matmul, fate: offload}]", set));
     assert_as_rehearsed("llama", RUN(LORA, "dist.state_offload=true", set));
-    rp_rehearsal whole = rehearsed(RUN(LORA));
+    rp_step_usage whole = rehearsed(RUN(LORA));
     for (int share = 90; share < 100; share += 4) {
         snprintf(budget, sizeof budget, "memory_budget=%d", (int)(whole.memory.reserved_bytes * share / 100));
         assert_as_rehearsed("llama", RUN(LORA, budget));

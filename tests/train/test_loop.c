@@ -222,7 +222,7 @@ static void assert_as_rehearsed(const char *model, const char *const *setting)
 
     assert_ok(r.ctx, r.status);
     const rp_trainer_info *info = rp__trainer_info(r.trainer);
-    const rp_rehearsal *told    = &info->rehearsal;
+    const rp_step_usage *told    = &info->rehearsal;
     int64_t sum                 = 0;
     for (int c = 0; c < RP_MEM_CLASSES; c++) sum += told->memory.peak_at[c];
     assert_int_equal(sum, told->memory.peak_bytes);

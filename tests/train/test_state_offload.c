@@ -80,7 +80,7 @@ static void what_is_learnt_and_saved_is_the_same_to_the_byte(void **state)
 
 static int64_t held_by_optimizer(run *r, int64_t *reserved)
 {
-    const rp_rehearsal *said = &rp__trainer_info(r->trainer)->rehearsal;
+    const rp_step_usage *said = &rp__trainer_info(r->trainer)->rehearsal;
     int64_t optim            = said->memory.live_at[RP_MEM_OPTIM];
     rp_metrics line;
 
