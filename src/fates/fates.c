@@ -45,6 +45,51 @@ void rp__fates_close(rp_fates *w)
     *w = (rp_fates){ 0 };
 }
 
+int rp__fates_add_call(rp_fates *w, int region, bool single, const char *path)
+{
+    int at = w->n_call++;
+
+    w->call[at] = (rp_fate_call){ .region = single ? w->n_region : region, .list = w->n_list };
+    if (single) w->region[w->n_region++] = (rp_fate_region){ .path = path, .parent = region, .first = at, .end = at + 1, .single = true };
+    return at;
+}
+
+static rp_fate_call *last_call(const rp_fates *w) { return &w->call[w->n_call - 1]; }
+
+void rp__fates_add_read(rp_fates *w, int value)
+{
+    rp_fate_call *c = last_call(w);
+
+    for (int i = 0; i < c->n_reads; i++)
+        if (w->list[c->list + i] == value) return;
+    w->list[w->n_list++] = value;
+    c->n_reads++;
+}
+
+/* Inside a region of its own it is made again for each reader, and so is what a rule has recomputed. */
+void rp__fates_add_made(rp_fates *w, int value, int decided, bool must, bool replays)
+{
+    rp_fate_call *c              = last_call(w);
+    const rp_fate_region *region = c->region == NONE ? NULL : &w->region[c->region];
+    rp_fate_value *v             = &w->value[value];
+    bool single = region && region->single, around = single ? region->parent != NONE : region != NULL;
+
+    v->call   = w->n_call - 1;
+    v->region = c->region;
+    v->fate   = (unsigned char)decided;
+    if (decided == RP_NO_FATE) v->fate = around ? RP_RECOMPUTE : RP_KEEP;
+    if (v->fate == RP_RECOMPUTE && !replays) v->fate = RP_KEEP;
+    v->on_demand         = v->fate == RP_RECOMPUTE && (single || (must && decided == RP_RECOMPUTE));
+    w->list[w->n_list++] = value;
+    c->n_makes++;
+}
+
+void rp__fates_add_need(rp_fates *w, int value)
+{
+    w->list[w->n_list++] = value;
+    last_call(w)->n_needs++;
+}
+
 /* ---- states ---- */
 
 void rp__fates_hold(rp_fates *w, int value)

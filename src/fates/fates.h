@@ -110,6 +110,15 @@ rp_status rp__fates_reserve(rp_fates *w, int calls, int values, int regions, int
 void rp__fates_truncate(rp_fates *w, int n_call, int n_value, int n_region);
 void rp__fates_close(rp_fates *w);
 
+/* A call that has run, in `region` or, if it is to be made again alone, in one of its own inside it: room for both is reserved, and for RP_FATES_LISTED
+ * numbers. Then what it reads, what it makes, and what its backward reads, in this order, as often as it does. Returns the call. */
+enum { RP_FATES_LISTED = RP_MAX_IN + RP_FATES_MADE + RP_FATES_NEEDS };
+int rp__fates_add_call(rp_fates *w, int region, bool single, const char *path);
+void rp__fates_add_read(rp_fates *w, int value);
+/* decided: a fate, or RP_NO_FATE for the region's. */
+void rp__fates_add_made(rp_fates *w, int value, int decided, bool must, bool replays);
+void rp__fates_add_need(rp_fates *w, int value);
+
 /* Does any later reader have `value` kept because call `c` reads it? `backward`: its backward does, which counts as a use. */
 bool rp__fates_keeps(rp_fates *w, int c, int value, bool backward);
 /* It came to be here, by the owner. */

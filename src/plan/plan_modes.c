@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan/reckon.h"
 #include "policy/modes.h"
 
 enum { NONE = -1 };
@@ -78,117 +79,6 @@ static rp_status mark(rp_plan *plan, const rp_plan_problem *problem, int mode, r
     return RP_OK;
 }
 
-/* ---- what it takes ---- */
-
-typedef struct {
-    const rp_trace_pass *pass;
-    const rp_plan_pass *to;
-    int *region;                        /* of each call; NONE */
-    bool *gone, *held, *needed;         /* of each value: a replay makes it · it is there at the turn · its region's backward reads it */
-} reckoning;
-
-static bool goes(const reckoning *k, int call, int value)
-{
-    const rp_trace_value *v = &k->pass->value[value];
-
-    if (v->must) return v->fate == RP_RECOMPUTE;
-    return k->region[call] != NONE && !k->to->call[call].kept && k->pass->call[call].replays;
-}
-
-static void find_gone(reckoning *k)
-{
-    for (int c = 0, r = 0; c < k->pass->n_calls; c++) {
-        while (r < k->to->n_regions && k->to->region[r].end <= c) r++;
-        k->region[c] = r < k->to->n_regions && k->to->region[r].first <= c ? r : NONE;
-        for (int i = 0; i < k->pass->call[c].n_made; i++) k->gone[k->pass->call[c].made[i]] = goes(k, c, k->pass->call[c].made[i]);
-    }
-}
-
-/* Somebody outside of its region reads it, as a backward or to run again: then it is there, unless a rule has it made again for whoever reads it. */
-static void hold(reckoning *k, int value, int reader)
-{
-    const rp_trace_value *v = &k->pass->value[value];
-    bool made_again         = v->must && v->fate == RP_RECOMPUTE;
-
-    if (v->call == NONE || made_again || (k->gone[value] && k->region[v->call] == k->region[reader])) return;
-    k->gone[value] = false;
-    k->held[value] = true;
-}
-
-static void hold_needed(reckoning *k)
-{
-    for (int c = 0; c < k->pass->n_calls - 1; c++)      /* the last call's backward comes at once */
-        for (int i = 0; i < k->pass->call[c].n_needs; i++) hold(k, k->pass->call[c].needs[i], c);
-}
-
-static bool runs_again(const reckoning *k, const rp_trace_call *c)
-{
-    for (int i = 0; i < c->n_made; i++)
-        if (k->needed[c->made[i]] && k->gone[c->made[i]]) return true;
-    return false;
-}
-
-/* Upwards from what the region's own backward reads. */
-static double region_seconds(reckoning *k, const rp_stretch *r)
-{
-    double seconds = 0;
-
-    memset(k->needed, 0, (size_t)k->pass->n_values);
-    for (int c = r->first; c < r->end; c++)
-        for (int i = 0; i < k->pass->call[c].n_needs; i++) k->needed[k->pass->call[c].needs[i]] = true;
-    for (int c = r->end - 1; c >= r->first; c--) {
-        const rp_trace_call *call = &k->pass->call[c];
-        if (!runs_again(k, call)) continue;
-        seconds += call->again;
-        for (int i = 0; i < call->n_in; i++) {
-            k->needed[call->in[i]] = true;
-            hold(k, call->in[i], c);
-        }
-    }
-    return seconds;
-}
-
-static int64_t bytes_at_turn(const reckoning *k)
-{
-    int64_t bytes = k->pass->turn;
-
-    for (int v = 0; v < k->pass->n_values; v++) {
-        bool away = k->pass->value[v].must && k->pass->value[v].fate == RP_OFFLOAD;
-        if (k->held[v] && !away) bytes += k->pass->value[v].bytes;
-    }
-    return bytes;
-}
-
-/* The last region first: what it reads from one before it is not gone there. */
-static rp_status reckon_pass(rp_bump *bump, const rp_trace_pass *pass, const rp_plan_pass *to, rp_plan_facts *facts)
-{
-    reckoning k    = { .pass = pass, .to = to };
-    double seconds = 0;
-
-    k.region = rp__bump_alloc(bump, (pass->n_calls + 1) * (int64_t)sizeof *k.region);
-    k.gone   = rp__bump_alloc(bump, 3 * (pass->n_values + 1));
-    if (!k.region || !k.gone) return RP_ERR_MEMORY;
-    k.held   = k.gone + pass->n_values;
-    k.needed = k.held + pass->n_values;
-    find_gone(&k);
-    hold_needed(&k);
-    for (int r = to->n_regions - 1; r >= 0; r--) seconds += region_seconds(&k, &to->region[r]);
-    facts->again_seconds += seconds * pass->n_passes;
-    int64_t bytes = bytes_at_turn(&k);
-    if (bytes > facts->bytes) facts->bytes = bytes;
-    return RP_OK;
-}
-
-static rp_status reckon(rp_plan *plan, const rp_trace *trace)
-{
-    rp_bump bump     = { .ctx = plan->bump.ctx };
-    rp_status status = RP_OK;
-
-    for (int i = 0; i < plan->n_passes && status == RP_OK; i++) status = reckon_pass(&bump, &trace->pass[i], &plan->pass[i], &plan->facts);
-    rp__bump_free(&bump);
-    return status;
-}
-
 /* ---- a mode ---- */
 
 static rp_status make_mode(rp_plan *plan, const rp_plan_problem *problem, int mode, bool *has)
@@ -202,7 +92,7 @@ static rp_status make_mode(rp_plan *plan, const rp_plan_problem *problem, int mo
         rp__bump_free(&bump);
         RP_TRY(status);
     }
-    return *has ? reckon(plan, problem->trace) : RP_OK;
+    return *has ? rp__reckon(plan, problem->trace) : RP_OK;
 }
 
 rp_status rp__plan_mode(rp_ctx *ctx, const rp_plan_problem *problem, int mode, rp_plan **out)

@@ -238,7 +238,7 @@ static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
     *plan = NULL;
     if (known->reckoned) return RP_OK;
     RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, plan));
-    *known = (rp_known_mode){ true, *plan != NULL, *plan ? (*plan)->facts.again_seconds : 0, *plan ? (*plan)->facts.bytes : 0, 0 };
+    *known = (rp_known_mode){ true, *plan != NULL, *plan ? (*plan)->facts.again_seconds : 0, *plan ? (*plan)->facts.turn : 0, 0 };
     return RP_OK;
 }
 

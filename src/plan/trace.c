@@ -118,7 +118,7 @@ static void observe(void *user, const rp_mem_event *event)
 
 /* Constants, such as labels and positions, go at the backward of their first reader, as that may run again. In this step, in which the whole
  * pass runs again at once, the tape lets go of them at some other time. */
-static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
+static rp_status let_constants_go(rp_tracer *t, rp_trace_pass *pass)
 {
     t->gone = rp__bump_alloc(&t->trace->bump, (2 * pass->n_calls + 1) * (int64_t)sizeof *t->gone);
     if (!t->gone) return RP_ERR_MEMORY;
@@ -129,6 +129,7 @@ static rp_status let_constants_go(rp_tracer *t, const rp_trace_pass *pass)
         int reader = rp__trace_first_reader(pass, i), tick = reader == NONE ? pass->n_calls : 2 * pass->n_calls - reader;
         b->tag     = CONSTANT - tick;
         t->gone[tick] += b->bytes;
+        pass->value[i].gone = tick;
     }
     return RP_OK;
 }

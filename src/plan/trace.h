@@ -34,6 +34,7 @@ typedef struct {
     int call, nth;                              /* -1: a leaf */
     int64_t bytes;
     int until;                                  /* the last tick at which the program holds it */
+    int gone;                                   /* of a constant that the tape alone holds: the tick from which on `fixed` has it no more; else 0 */
     rp_fate fate;                               /* where must is set */
     bool must;                                  /* not for the plan to choose */
     bool may_go;                                /* its policy prefers that it is offloaded, and there is a place for it … */

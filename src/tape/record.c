@@ -172,18 +172,6 @@ static bool any_alone(const rp_tape *tape, const rp_op_meta *m, const rp_verdict
     return false;
 }
 
-static void settle(const rp_tape *tape, const tape_call *c, rp_fate_value *v, const rp_verdict *verdict)
-{
-    const rp_fate_region *region = v->region == NONE ? NULL : &tape->fates.region[v->region];
-    bool single                  = region && region->single;
-    int around                   = single ? region->parent : v->region;
-
-    v->fate = verdict->fate;
-    if (v->fate == RP_NO_FATE) v->fate = around != NONE ? RP_RECOMPUTE : RP_KEEP;
-    if (v->fate == RP_RECOMPUTE && !rp__op_replays(c->meta.op)) v->fate = RP_KEEP;
-    v->on_demand = v->fate == RP_RECOMPUTE && (single || (verdict->must && verdict->fate == RP_RECOMPUTE));
-}
-
 /* ---- calls ---- */
 
 /* What a call that is about to be recorded may need, so that recording it cannot run out of memory. */
@@ -195,22 +183,19 @@ typedef struct {
     tape_print *print[MOST_MADE];
 } pending_call;
 
-static int make_value(rp_tape *tape, pending_call *p, int i, rp_tensor *t)
+static void make_value(rp_tape *tape, pending_call *p, int i, rp_tensor *t)
 {
-    tape_value *v    = value_new(tape, t);
-    rp_fate_value *f = rp__fate(tape, t->value);
+    tape_value *v        = value_new(tape, t);
+    const rp_verdict *by = &p->verdict[i];
 
     v->output         = i;
     v->wants_grad     = p->c->meta.want_grad && i < p->c->meta.n_out && rp_meta_is_float(&t->m);
-    v->allow_mutation = p->verdict[i].allow_mutation;
-    v->must           = p->verdict[i].must;
-    v->by             = p->verdict[i].by;
+    v->allow_mutation = by->allow_mutation;
+    v->must           = by->must;
+    v->by             = by->by;
     v->print          = p->print[i];
     p->print[i]       = NULL;
-    f->call           = p->c->at;
-    f->region         = tape->fates.call[p->c->at].region;
-    settle(tape, p->c, f, &p->verdict[i]);
-    return t->value;
+    rp__fates_add_made(&tape->fates, t->value, by->fate, by->must, rp__op_replays(p->c->meta.op));
 }
 
 static void read_value(rp_tape *tape, tape_call *c, int i, rp_tensor *t)
@@ -223,38 +208,25 @@ static void read_value(rp_tape *tape, tape_call *c, int i, rp_tensor *t)
     rp__value_touch(tape, v);
 }
 
-static void add_to_list(rp_fates *w, int *n, int value)
+/* What it reads, makes and needs. */
+static void add_values(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
-    w->list[w->n_list++] = value;
-    ++*n;
-}
+    rp_fates *w   = &tape->fates;
+    tape_call *c  = p->c;
+    rp_op_meta *m = &c->meta;
 
-static bool is_listed(const rp_fates *w, const rp_fate_call *c, int value)
-{
-    for (int i = 0; i < c->n_reads; i++)
-        if (w->list[c->list + i] == value) return true;
-    return false;
-}
-
-/* What it reads, makes and needs, by number. */
-static void list_values(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
-{
-    rp_fates *w     = &tape->fates;
-    tape_call *c    = p->c;
-    rp_fate_call *f = &w->call[c->at];
-
-    for (int i = 0; i < c->meta.n_in; i++) {
+    for (int i = 0; i < m->n_in; i++) {
         read_value(tape, c, i, in[i]);
-        if (!is_listed(w, f, c->in[i].value)) add_to_list(w, &f->n_reads, c->in[i].value);
+        rp__fates_add_read(w, c->in[i].value);
     }
-    for (int i = 0; i < c->meta.n_out; i++) add_to_list(w, &f->n_makes, make_value(tape, p, i, out[i]));
-    for (int i = 0; i < c->meta.n_slot; i++) add_to_list(w, &f->n_makes, make_value(tape, p, c->meta.n_out + i, slot[i]));
-    for (int i = 0; i < c->meta.n_in; i++)
-        if (c->meta.needs & RP_IN(i)) add_to_list(w, &f->n_needs, c->in[i].value);
-    for (int i = 0; i < c->meta.n_out; i++)
-        if (c->meta.needs & RP_OUT(i)) add_to_list(w, &f->n_needs, rp__fate_makes(w, f)[i]);
-    for (int i = 0; i < c->meta.n_slot; i++)
-        if (c->meta.needs & RP_SLOT(i)) add_to_list(w, &f->n_needs, rp__fate_makes(w, f)[c->meta.n_out + i]);
+    for (int i = 0; i < m->n_out; i++) make_value(tape, p, i, out[i]);
+    for (int i = 0; i < m->n_slot; i++) make_value(tape, p, m->n_out + i, slot[i]);
+    for (int i = 0; i < m->n_in; i++)
+        if (m->needs & RP_IN(i)) rp__fates_add_need(w, c->in[i].value);
+    for (int i = 0; i < m->n_out; i++)
+        if (m->needs & RP_OUT(i)) rp__fates_add_need(w, out[i]->value);
+    for (int i = 0; i < m->n_slot; i++)
+        if (m->needs & RP_SLOT(i)) rp__fates_add_need(w, slot[i]->value);
 }
 
 /* Enter a call that has run. errors RP_ERR_IO alone */
@@ -262,19 +234,13 @@ static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp
 {
     rp_fates *w  = &tape->fates;
     tape_call *c = p->c;
-    int region   = tape->open;
 
-    c->at = w->n_call;
-    if (p->alone) {
-        w->region[w->n_region] = (rp_fate_region){ .path = c->path, .parent = tape->open, .first = c->at, .end = c->at + 1, .single = true };
-        region                 = w->n_region++;
-    }
-    tape->call[w->n_call]   = c;
-    w->call[w->n_call++]    = (rp_fate_call){ .region = region, .list = w->n_list };
-    list_values(tape, p, in, out, slot);
+    c->at             = rp__fates_add_call(w, tape->open, p->alone, c->path);
+    tape->call[c->at] = c;
+    add_values(tape, p, in, out, slot);
     rp_status status = hold_all(tape, c, in, out, slot);
     if (!p->alone || tape->open != NONE) return status;
-    rp_status listed = rp__fates_list_single(w, region);
+    rp_status listed = rp__fates_list_single(w, w->call[c->at].region);
     return status == RP_OK ? listed : status;
 }
 
@@ -286,7 +252,7 @@ static rp_status reserve(rp_tape *tape, tape_call **c)
     if (!rp__tape_grow(ctx, (void **)&tape->value, w->n_value, &tape->room_value, RP_MAX_IN + MOST_MADE, sizeof *tape->value) ||
         !rp__tape_grow(ctx, (void **)&tape->call, w->n_call, &tape->room_call, 1, sizeof *tape->call))
         return RP_ERR_MEMORY;
-    RP_TRY(rp__fates_reserve(w, 1, RP_MAX_IN + MOST_MADE, 1, RP_MAX_IN + MOST_MADE + RP_FATES_NEEDS));
+    RP_TRY(rp__fates_reserve(w, 1, RP_MAX_IN + MOST_MADE, 1, RP_FATES_LISTED));
     *c = rp__host_alloc(ctx, sizeof **c);
     return *c ? RP_OK : RP_ERR_MEMORY;
 }

@@ -9,7 +9,10 @@
  * And that the bound of plans of blocks is one of steps: none that is drawn takes fewer seconds than the bound of the bytes that it takes.
  */
 /* ctest: level-free */
-#include "plan/plan.h"
+#include "plan/reckon.h"
+
+#include <math.h>
+
 #include "sized_model.h"
 
 typedef struct { sizes sizes; int n_micro; const char *again; } program;       /* again: the op that a rule has recomputed */
@@ -154,16 +157,42 @@ static rp_plan *plan_of(rp_ctx *ctx, const planned *p, int *option, rp_chain_reg
     return plan;
 }
 
-static int64_t measured_in(planned *p, int n_micro, rp_plan *plan)
+typedef struct { rp_ctx *ctx; double seconds; } replays;
+
+/* As the trace has it: 10^12 operations take a second. */
+static void count_replay(void *user, int at, const char *path, const char *op)
 {
+    replays *r           = user;
+    const rp_op_meta *m = rp__tape_call_at(r->ctx, at).meta;
+
+    (void)path, (void)op;
+    r->seconds += m->op->cost ? 1e-12 * (double)m->op->cost(m, RP_FORWARD).flops : 0;
+}
+
+/* *again: seconds of replays. */
+static int64_t measured_in(planned *p, int n_micro, rp_plan *plan, double *again)
+{
+    replays r = { .ctx = p->ctx };
     rp_mem before, after;
 
+    rp__tape_on_replay(p->ctx, count_replay, &r);
     rp__plan_follow(p->ctx, plan);
     rp_mem_read(p->ctx, 0, true, &before);
     step(&p->m, n_micro);
     rp_mem_read(p->ctx, 0, false, &after);
     rp__plan_follow(p->ctx, NULL);
+    rp__tape_on_replay(p->ctx, NULL, NULL);
+    *again = r.seconds;
     return after.peak_alloc_bytes;
+}
+
+/* The trace played under the plan (plan/reckon.h) takes as much, and runs as much again. */
+static void check_reckoned(planned *p, rp_plan *plan, int64_t measured, double again)
+{
+    assert_ok(p->ctx, rp__reckon(plan, &p->trace));
+    if (plan->facts.bytes != measured) fail_msg("reckoned %lld, measured %lld", (long long)plan->facts.bytes, (long long)measured);
+    assert_true(plan->facts.turn <= measured);
+    assert_true(fabs(plan->facts.again_seconds - again) <= 1e-9 * again);
 }
 
 static void step_takes_what_the_plan_says(void **state)
@@ -174,12 +203,14 @@ static void step_takes_what_the_plan_says(void **state)
         planned_open(&p, &programs[i]);
         for (uint32_t seed = 0; seed < (uint32_t)test_draws(40); seed++) {
             int option[64];
+            double again;
             draw(p.chain, seed, option);
             rp_plan *plan = plan_of(p.ctx, &p, option, NULL, 0);
-            int64_t said  = said_by(p.chain, option), measured = measured_in(&p, programs[i].n_micro, plan);
+            int64_t said  = said_by(p.chain, option), measured = measured_in(&p, programs[i].n_micro, plan, &again);
             assert_int_equal(rp__chain_bytes(p.chain, option, NULL, 0), said);
             if (p.trace.outside > said) said = p.trace.outside;
             if (measured != said) fail_msg("program %d, draw %u: said %lld, measured %lld", i, seed, (long long)said, (long long)measured);
+            check_reckoned(&p, plan, measured, again);
             rp__plan_free(plan);
         }
         planned_close(&p);
@@ -198,14 +229,16 @@ static void step_in_regions_takes_what_the_plan_says(void **state)
             rp_chain_region region[32];
             uint32_t rng = seed + 131;
             int option[64];
+            double again;
             draw(p.chain, seed, option);
             int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, seed < n_draws ? 1 : RP_COUNT(region));
             rp_plan *plan = plan_of(p.ctx, &p, option, region, n);
-            int64_t said  = rp__chain_bytes(p.chain, option, region, n), measured = measured_in(&p, programs[i].n_micro, plan);
+            int64_t said  = rp__chain_bytes(p.chain, option, region, n), measured = measured_in(&p, programs[i].n_micro, plan, &again);
             for (int r = 0; r < n; r++) n_nested += region[r].parent >= 0;
             if (p.trace.outside > said) said = p.trace.outside;
             if (measured != said)
                 fail_msg("program %d, draw %u, %d regions: said %lld, measured %lld", i, seed, n, (long long)said, (long long)measured);
+            check_reckoned(&p, plan, measured, again);
             rp__plan_free(plan);
         }
         planned_close(&p);
@@ -215,31 +248,17 @@ static void step_in_regions_takes_what_the_plan_says(void **state)
 
 /* ---- the bound ---- */
 
-typedef struct { rp_ctx *ctx; double seconds; } replays;
-
-/* As the trace has it: 10^12 operations take a second. */
-static void count_replay(void *user, int at, const char *path, const char *op)
-{
-    replays *r           = user;
-    const rp_op_meta *m = rp__tape_call_at(r->ctx, at).meta;
-
-    (void)path, (void)op;
-    r->seconds += m->op->cost ? 1e-12 * (double)m->op->cost(m, RP_FORWARD).flops : 0;
-}
-
 typedef struct { int checked, tighter; } bounded;
 
 static void check_bound(planned *p, int n_micro, rp_plan *plan, bounded *all)
 {
-    replays r = { .ctx = p->ctx };
     rp_plan_bounds bounds;
+    double again;
+    int64_t bytes = measured_in(p, n_micro, plan, &again);
 
-    rp__tape_on_replay(p->ctx, count_replay, &r);
-    int64_t bytes = measured_in(p, n_micro, plan);
-    rp__tape_on_replay(p->ctx, NULL, NULL);
     assert_ok(p->ctx, rp__plan_bounds(p->ctx, &p->problem, bytes, &bounds));
-    if (bounds.any > bounds.blocks || bounds.blocks > r.seconds * (1 + 1e-9))
-        fail_msg("%lld bytes: %.12g s, the bounds are %.12g and %.12g", (long long)bytes, r.seconds, bounds.blocks, bounds.any);
+    if (bounds.any > bounds.blocks || bounds.blocks > again * (1 + 1e-9))
+        fail_msg("%lld bytes: %.12g s, the bounds are %.12g and %.12g", (long long)bytes, again, bounds.blocks, bounds.any);
     all->checked++;
     all->tighter += bounds.blocks > bounds.any;
 }

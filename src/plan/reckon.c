@@ -1,0 +1,269 @@
+/* plan/reckon.c -- a pass of a trace played under a plan: see reckon.h. */
+#include "plan/reckon.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { NONE = RP_FATES_NONE };
+
+typedef struct {
+    const rp_trace_pass *pass;
+    const rp_plan_pass *plan;
+    rp_fates fates;
+    int open, n_opened;             /* region of the plan that is open, and how many have been */
+    int tick;                       /* of the pass: a call in the forward, then one in the backward */
+    int *gone;                      /* by value: the last tick of the forward at which the record had it */
+    int64_t *change;                /* by tick of the forward */
+    int64_t *constants;             /* by tick of the backward: bytes of constants in what is fixed */
+    rp_reckoned out;
+} play;
+
+/* ---- bytes ---- */
+
+/* Over what is fixed before the tick's work, or at the most of it, in each kind of pass. In backward constants are the record's. */
+static void reach(play *p, bool most, int64_t bytes)
+{
+    bytes -= p->tick < p->pass->n_calls ? 0 : p->constants[p->tick - p->pass->n_calls];
+    for (int k = 0; k < p->pass->n_fixed; k++) {
+        const rp_trace_fixed *fixed = &p->pass->fixed[k];
+        int64_t all                 = (most ? fixed->most : fixed->before)[p->tick] + bytes;
+        if (all > p->out.bytes) p->out.bytes = all;
+    }
+}
+
+/* The program holds it until the step's end: then it counts there, whatever the record does. */
+static bool is_programs(const rp_trace_value *v) { return v->until == INT_MAX; }
+
+static void count_forward(play *p)
+{
+    const rp_trace_pass *pass = p->pass;
+    int64_t live              = 0;
+
+    for (int v = 0; v < pass->n_values; v++) {
+        const rp_trace_value *value = &pass->value[v];
+        if (value->call == NONE) continue;
+        int held = p->fates.value[v].here ? pass->n_calls - 1 : p->gone[v], to = value->until > held ? value->until : held;
+        p->change[value->call] += value->bytes;
+        if (to < pass->n_calls) p->change[(to > value->call ? to : value->call) + 1] -= value->bytes;
+    }
+    for (p->tick = 0; p->tick < pass->n_calls; p->tick++) {
+        live += p->change[p->tick];
+        reach(p, true, live);
+    }
+}
+
+/* ---- what the record asks for ---- */
+
+static rp_status run(void *self, int c, const rp_fate_take *take)
+{
+    play *p = self;
+
+    (void)take;
+    reach(p, false, p->fates.live + p->pass->call[c].run_bytes);
+    p->out.again_seconds += p->pass->call[c].again;
+    return RP_OK;
+}
+
+static rp_status put(void *self, int v, bool *put)
+{
+    (void)self, (void)v;
+    *put = true;
+    return RP_OK;
+}
+
+static rp_status fetch(void *self, int v)
+{
+    play *p = self;
+
+    reach(p, false, p->fates.live + p->fates.value[v].bytes);
+    return RP_OK;
+}
+
+static rp_status wait(void *self, int v)
+{
+    (void)self, (void)v;
+    return RP_OK;
+}
+
+static void drop(void *self, int v)
+{
+    play *p = self;
+
+    if (p->tick < p->pass->n_calls) p->gone[v] = p->tick;
+}
+
+static void forget(void *self, int v) { (void)self, (void)v; }
+
+static const rp_fate_acts acts = { .run = run, .drop = drop, .put = put, .fetch = fetch, .wait = wait, .forget = forget };
+
+/* ---- forward ---- */
+
+static rp_status close_region(play *p)
+{
+    rp_fates *w = &p->fates;
+    int closed  = p->open;
+
+    p->open = w->region[closed].parent;
+    if (p->open != NONE) return RP_OK;
+    RP_TRY(rp__fates_list(w, closed));
+    rp__fates_drop_unpromised(w, closed);
+    return RP_OK;
+}
+
+static rp_status move_to(play *p, int at)
+{
+    rp_fates *w = &p->fates;
+
+    while (p->open != NONE && w->region[p->open].end <= at) RP_TRY(close_region(p));
+    for (; p->n_opened < p->plan->n_regions && p->plan->region[p->n_opened].first == at; p->n_opened++) {
+        RP_TRY(rp__fates_reserve(w, 0, 0, 1, 0));
+        w->region[w->n_region] = (rp_fate_region){ .parent = p->open, .first = at, .end = p->plan->region[p->n_opened].end };
+        p->open                = w->n_region++;
+    }
+    return RP_OK;
+}
+
+/* As the plan answers the tape (plan.c). */
+static int decided(const play *p, int at, const rp_trace_value *v)
+{
+    const rp_plan_call *call = &p->plan->call[at];
+
+    if (v->must) return v->fate;
+    if (call->away && v->may_go) return RP_OFFLOAD;
+    return call->again ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
+}
+
+static bool is_alone(const play *p, int at)
+{
+    const rp_trace_call *c = &p->pass->call[at];
+
+    for (int i = 0; i < c->n_made && c->replays; i++)
+        if (decided(p, at, &p->pass->value[c->made[i]]) == RP_RECOMPUTE && (p->plan->call[at].again || p->open == NONE)) return true;
+    return false;
+}
+
+static void hold_for(rp_fates *w, int at, int value, bool backward)
+{
+    if (rp__fates_keeps(w, at, value, backward)) rp__fates_hold(w, value);
+    if (backward) (void)rp__fates_offload(w, value);
+}
+
+static rp_status play_call(play *p, int at)
+{
+    const rp_trace_call *c = &p->pass->call[at];
+    rp_fates *w            = &p->fates;
+    uint32_t needs         = c->meta.needs;
+
+    RP_TRY(move_to(p, at));
+    p->tick = at;
+    RP_TRY(rp__fates_reserve(w, 1, 0, 1, RP_FATES_LISTED));
+    rp__fates_add_call(w, p->open, is_alone(p, at), c->path);
+    for (int i = 0; i < c->n_in; i++) rp__fates_add_read(w, c->in[i]);
+    for (int i = 0; i < c->n_made; i++) {
+        const rp_trace_value *v = &p->pass->value[c->made[i]];
+        rp__fates_add_made(w, c->made[i], decided(p, at, v), v->must, c->replays);
+    }
+    for (int i = 0; i < c->n_needs; i++) rp__fates_add_need(w, c->needs[i]);
+    for (int i = 0; i < c->n_in; i++) hold_for(w, at, c->in[i], needs & RP_IN(i));
+    for (int i = 0; i < c->n_made; i++)
+        if (needs & (i < c->meta.n_out ? RP_OUT(i) : RP_SLOT(i - c->meta.n_out))) hold_for(w, at, c->made[i], true);
+    return p->open == NONE && w->call[at].region != NONE ? rp__fates_list_single(w, w->call[at].region) : RP_OK;
+}
+
+static rp_status play_forward(play *p)
+{
+    for (int at = 0; at < p->pass->n_calls; at++) RP_TRY(play_call(p, at));
+    return move_to(p, INT_MAX);
+}
+
+/* ---- backward ---- */
+
+/* What is the program's until the end is live in any case. */
+static void count_live(play *p)
+{
+    rp_fates *w = &p->fates;
+
+    w->live     = 0;
+    p->out.turn = p->pass->turn;
+    for (int v = 0; v < w->n_value; v++) {
+        const rp_trace_value *value = &p->pass->value[v];
+        bool fixed                  = value->call == NONE ? !value->gone : is_programs(value);
+        w->value[v].bytes           = fixed ? 0 : value->bytes;
+        p->out.turn += value->call != NONE && w->value[v].here ? value->bytes : 0;
+        w->live += value->call != NONE && fixed ? value->bytes : w->value[v].here ? w->value[v].bytes : 0;
+        for (int t = p->pass->n_calls; t < value->gone; t++) p->constants[t - p->pass->n_calls] += value->bytes;
+    }
+}
+
+static rp_status play_backward(play *p)
+{
+    rp_fates *w = &p->fates;
+    int n       = p->pass->n_calls;
+
+    w->offloads = p->pass->bandwidth > 0;
+    count_live(p);
+    rp__fates_begin(w);
+    for (int at = n - 1; at >= 0; at--) {
+        p->tick = 2 * n - 1 - at;
+        RP_TRY(rp__fates_make_needs(w, at));
+        RP_TRY(rp__fates_prefetch(w, at));
+        reach(p, true, w->live);
+        rp__fates_passed(w, at);
+    }
+    return RP_OK;
+}
+
+/* ---- a pass ---- */
+
+static rp_status open_record(play *p, rp_ctx *ctx)
+{
+    rp_fates *w = &p->fates;
+    int n       = p->pass->n_values;
+
+    *w        = (rp_fates){ .ctx = ctx, .act = &acts, .self = p, .replaying = NONE, .coming = NONE };
+    p->change = rp__host_alloc(ctx, (p->pass->n_calls + 2) * (int64_t)sizeof *p->change);
+    p->gone   = rp__host_alloc(ctx, (n + 1) * (int64_t)sizeof *p->gone);
+    p->constants = rp__host_alloc(ctx, (p->pass->n_calls + 1) * (int64_t)sizeof *p->constants);
+    if (!p->change || !p->gone || !p->constants) return RP_ERR_MEMORY;
+    RP_TRY(rp__fates_reserve(w, p->pass->n_calls, n, 0, 0));
+    for (int v = 0; v < n; v++) {
+        bool leaf   = p->pass->value[v].call == NONE && !p->pass->value[v].gone;
+        w->value[v] = (rp_fate_value){ .call = NONE, .region = NONE, .here = leaf, .promised = leaf, .collects = leaf };
+        p->gone[v]  = p->pass->value[v].call;
+    }
+    w->n_value = n;
+    return RP_OK;
+}
+
+rp_status rp__reckon_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_pass *plan, rp_reckoned *out)
+{
+    play p           = { .pass = pass, .plan = plan, .open = NONE };
+    rp_status status = open_record(&p, ctx);
+
+    if (status == RP_OK) status = play_forward(&p);
+    if (status == RP_OK) {
+        count_forward(&p);
+        status = play_backward(&p);
+    }
+    *out = p.out;
+    rp__fates_close(&p.fates);
+    rp__release(p.change);
+    rp__release(p.gone);
+    rp__release(p.constants);
+    return status;
+}
+
+rp_status rp__reckon(rp_plan *plan, const rp_trace *trace)
+{
+    plan->facts.bytes         = trace->outside;
+    plan->facts.turn          = 0;
+    plan->facts.again_seconds = 0;
+    for (int i = 0; i < plan->n_passes; i++) {
+        rp_reckoned one;
+        RP_TRY(rp__reckon_pass(plan->bump.ctx, &trace->pass[i], &plan->pass[i], &one));
+        plan->facts.again_seconds += one.again_seconds * trace->pass[i].n_passes;
+        if (one.bytes > plan->facts.bytes) plan->facts.bytes = one.bytes;
+        if (one.turn > plan->facts.turn) plan->facts.turn = one.turn;
+    }
+    return RP_OK;
+}
