@@ -10,6 +10,7 @@
 #include <malloc.h>
 #endif
 #include <stdarg.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static const struct { const char *name, *summary; const cli_command *command; } commands[] = {
@@ -116,8 +117,10 @@ int cli_find_output(const cli *c, const char *path)
 
 int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out)
 {
-    *out             = (cli){ .command = c->command, .comm = c->comm };
-    rp_status status = rp_ctx_new(options, &out->ctx);
+    rp_ctx_options on = *options;
+    *out              = (cli){ .command = c->command, .comm = c->comm };
+    if (!on.device) on.device = getenv("REPRISE_TEST_DEVICE");
+    rp_status status = rp_ctx_new(&on, &out->ctx);
 
     if (status == RP_OK) return CLI_GO;
     cli_say(c, "cannot open a context of %d threads: %s", options->threads, rp_status_text(status));

@@ -10,7 +10,8 @@ set(RP_TEST_LABELS
     watched         # `make check` also runs it under AddressSanitizer (preset watch).
     long            # `make check` skips it.
     repository      # Checks the source tree rather than a build.
-    program         # Runs the program, which has no test device.
+    program         # Runs the program. Variant sim skips it, because references compute other numbers.
+    host-memory     # Depends on where the host's own memory lies. Variant sealed skips it.
     many-ranks      # A job of more than two ranks.
 )
 

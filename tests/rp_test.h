@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "tensor/tensor.h"
 
-/* The device under test: REPRISE_TEST_DEVICE=sim runs the suite on the test device. */
+/* The device under test: REPRISE_TEST_DEVICE=sim or sealed runs the suite on that device. */
 static inline rp_ctx *test_ctx(const rp_ctx_options *options)
 {
     rp_ctx_options o = options ? *options : (rp_ctx_options){ 0 };
@@ -34,6 +34,26 @@ static inline void test_ctx_free(rp_ctx *ctx)
     rp_mem_read(ctx, 0, false, &m);
     assert_int_equal(m.live_bytes, 0);
     rp_ctx_free(ctx);
+}
+
+/* The bytes of a dense tensor, to look at: a copy that is good until eight more are asked for. NULL without data. */
+static inline const void *test_bytes(const rp_tensor *t)
+{
+    static void *kept[8];
+    static int next;
+    void **at     = &kept[next++ % 8];
+    int64_t bytes = rp_meta_bytes(&t->m);
+
+    if (!t->storage->data) return NULL;
+    free(*at);
+    assert_non_null(*at = malloc((size_t)bytes + 1));
+    rp__mem_copy(t->ctx, *at, rp__tensor_data(t), bytes);
+    return *at;
+}
+
+static inline void test_fill(rp_tensor *t, int byte)
+{
+    if (t->storage->data) rp__mem_fill(t->ctx, rp__tensor_data(t), byte, rp_meta_bytes(&t->m));
 }
 
 /* Sweeps take samples under a sanitizer and with every op by its reference, where all takes ten times as long and more, and where

@@ -53,7 +53,7 @@ typedef struct {
     int threads;                  /* 0 to 4096. 0: all cores this process may use */
     bool shapes_only;             /* tensors get shapes and addresses but no memory; ops run their declarations alone */
     uint64_t seed;
-    const char *device;           /* NULL or "cpu"; "sim" is the test device */
+    const char *device;           /* NULL or "cpu"; "sim" and "sealed" are for tests */
 } rp_ctx_options;
 
 /* A new context; NULL options are all zero.
@@ -314,7 +314,7 @@ RP_API rp_status rp_module_policy(rp_module *module, rp_policy *policy);
 /* Where RP_OFFLOAD puts slots: unlinked files in a folder that exists, or the memory of another device. */
 typedef struct {
     const char *folder;           /* this or `device` */
-    const char *device;           /* "sim" */
+    const char *device;           /* "cpu": memory of the host that memory_limit_bytes does not count */
     int64_t buffer_bytes;         /* for files: memory between slots and disk. 0: 16 MiB */
 } rp_offload_options;
 /* NULL: no more offloading. errors  RP_ERR_IO the folder · RP_ERR_ARG no such device, neither or both, a buffer below 8 KiB or above 16 GiB ·

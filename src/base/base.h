@@ -49,6 +49,8 @@ struct rp_ctx {
     int n_devices;
     const rp_device *device[RP_MAX_DEVICES];
     rp_mem_space *space[RP_MAX_DEVICES];
+    int host;                           /* which of them the host reads and writes like its own: 0, unless device 0 is apart */
+    int inside;                         /* rp__mem_enter without its leave */
     int64_t process_limit;              /* of `memory_limit: auto`, measured once; 0: not yet */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
     rp_status op_status;                /* what a backend said inside an op that cannot fail */

@@ -1,24 +1,24 @@
 /* base/mem.c -- the ledger of base/mem.h, and memory behind its pool. */
 #include "base/base.h"
 #include "base/pool.h"
-#include "base/team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #ifdef RP_ASAN
 #include <sanitizer/lsan_interface.h>
 #endif
 
 enum { POISON_BYTE = 0xff };        /* a NaN in every float format */
-enum { HUGE_PAGE = 1 << 21 };
+enum { LEAST_BYTES = 1 << 21 };     /* of a pool that has yielded its addresses */
 
 struct rp_mem_space {
+    const rp_memory *memory;
     uint8_t *base;                  /* NULL: shapes only */
     int64_t mapped_bytes;
+    int n_open;                     /* who is inside; 0: sealed, if the memory can be */
+    int64_t open_bytes;
     rp_pool pool;                   /* its top is reserved_bytes */
     int n_live;
     rp_mem ledger;
@@ -34,57 +34,15 @@ static const char *const class_names[RP_MEM_CLASSES] = { "param", "grad", "optim
 
 const char *rp_mem_class_name(rp_mem_class c) { return (unsigned)c < RP_MEM_CLASSES ? class_names[c] : "unknown"; }
 
-/* n bytes from a huge page's beginning: a mapping that begins elsewhere gets small pages where huge ones are cut. */
-static uint8_t *map_aligned(int64_t n)
-{
-    uint8_t *p = mmap(NULL, (size_t)n + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (p == MAP_FAILED) return NULL;
-    size_t before = (size_t)(-(uintptr_t)p & (HUGE_PAGE - 1));
-    if (before) munmap(p, before);
-    munmap(p + before + n, HUGE_PAGE - before);
-    return p + before;
-}
-
-/* Address space is not memory: without a limit ask for far more than the machine has. Halve where that is forbidden. */
-static uint8_t *map_range(int64_t limit, int64_t *bytes)
-{
-    int64_t most = INT64_C(1) << 42, wanted = limit && limit < most ? (limit + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE : most;
-
-    for (int64_t n = wanted; n == wanted || n >= INT64_C(1) << 26; n = n / 2 / HUGE_PAGE * HUGE_PAGE) {
-        uint8_t *p = map_aligned(n);
-        if (!p) continue;
-        madvise(p, (size_t)n, MADV_HUGEPAGE);
-        madvise(p, (size_t)n, MADV_DONTDUMP);
-        *bytes = n;
-        return p;
-    }
-    return NULL;
-}
-
-/* Each page gets its memory, on the thread's side of the machine, and keeps what is in it. A refusal is none: the page comes when it is used. */
-static void populate_range(const void *base, int64_t from, int64_t to)
-{
-#if defined(MADV_POPULATE_WRITE) && !defined(RP_ASAN)       /* there the pool's memory holds no blocks */
-    madvise((uint8_t *)base + from, (size_t)(to - from), MADV_POPULATE_WRITE);
-#else
-    (void)base, (void)from, (void)to;
-#endif
-}
-
-void rp__mem_populate(const rp_ctx *ctx, const rp_mem_space *s)
-{
-    if (s->base) rp__team_ranges(ctx->threads, s->pool.top, HUGE_PAGE, s->pool.top, populate_range, s->base);
-}
-
-rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, rp_mem_space **out)
+rp_status rp__mem_space_new(rp_ctx *ctx, const rp_memory *memory, int64_t limit_bytes, bool shapes_only, rp_mem_space **out)
 {
     rp_mem_space *s = rp__host_alloc(ctx, sizeof *s);
 
     if (!s) return RP_ERR_MEMORY;
+    s->memory             = memory;
     s->ledger.limit_bytes = limit_bytes;
     s->mapped_bytes       = INT64_MAX;
-    if (!shapes_only && !(s->base = map_range(limit_bytes, &s->mapped_bytes))) {
+    if (!shapes_only && !(s->base = memory->reserve(limit_bytes, &s->mapped_bytes))) {
         rp__release(s);
         return rp_fail(ctx, RP_ERR_MEMORY, "cannot reserve address space for the pool");
     }
@@ -96,9 +54,67 @@ rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, 
 void rp__mem_space_free(rp_mem_space *s)
 {
     if (!s) return;
-    if (s->base) munmap(s->base, (size_t)s->mapped_bytes);
+    if (s->base) s->memory->release(s->base, s->mapped_bytes);
     rp__release(s->pool.free);
     rp__release(s);
+}
+
+/* ---- who may reach it ---- */
+
+/* The pool may have grown since another one entered. */
+static void space_open(rp_mem_space *s)
+{
+    if (!s || !s->base || !s->memory->seal) return;
+    if (!s->n_open++ || s->pool.top > s->open_bytes) s->memory->seal(s->base, s->open_bytes = s->pool.top, false);
+}
+
+static void space_close(rp_mem_space *s)
+{
+    if (!s || !s->base || !s->memory->seal) return;
+    if (s->n_open && !--s->n_open) s->memory->seal(s->base, s->open_bytes, true);
+}
+
+void rp__mem_enter(rp_ctx *ctx)
+{
+    ctx->inside++;
+    for (int i = 0; i < ctx->n_devices; i++) space_open(ctx->space[i]);
+}
+
+void rp__mem_leave(rp_ctx *ctx)
+{
+    for (int i = 0; i < ctx->n_devices; i++) space_close(ctx->space[i]);
+    ctx->inside--;
+}
+
+bool rp__mem_on_host(const rp_mem_space *s) { return s->memory->on_host; }
+
+/* NULL: memory of the host that no space has. */
+static rp_mem_space *space_of(const rp_ctx *ctx, const void *at)
+{
+    for (int i = 0; i < ctx->n_devices; i++) {
+        rp_mem_space *s = ctx->space[i];
+        if (s->base && (const uint8_t *)at >= s->base && (const uint8_t *)at < s->base + s->mapped_bytes) return s;
+    }
+    return NULL;
+}
+
+static int64_t shift(const rp_mem_space *s) { return s ? s->memory->copies_at : 0; }
+
+void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes)
+{
+    rp_mem_space *a = space_of(ctx, to), *b = space_of(ctx, from), *s = a && !a->memory->on_host ? a : b;
+    const rp_memory *memory = s ? s->memory : &rp__memory_host;
+
+    if (!bytes) return;
+    memory->copy((uint8_t *)to + shift(a), (const uint8_t *)from + shift(b), bytes);
+    memory->sync();
+}
+
+void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes)
+{
+    rp_mem_space *s = space_of(ctx, at);
+
+    if (bytes) (s ? s->memory : &rp__memory_host)->fill((uint8_t *)at + shift(s), byte, bytes);
 }
 
 /* ---- a block's memory ---- */
@@ -150,7 +166,7 @@ void *rp__mem_at(const rp_mem_space *s, int64_t offset)
 static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
-    if (s->base && bytes > 0) memset(s->base + offset, POISON_BYTE, (size_t)bytes);
+    if (s->base && bytes > 0) s->memory->fill(s->base + shift(s) + offset, POISON_BYTE, bytes);
 #else
     (void)s, (void)offset, (void)bytes;
 #endif
@@ -160,7 +176,7 @@ static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
-    for (int64_t i = bytes; s->base && i < rp__align_up(bytes); i++) RP_BUG_IF(s->base[offset + i] != POISON_BYTE);
+    for (int64_t i = bytes; s->base && i < rp__align_up(bytes); i++) RP_BUG_IF(s->base[shift(s) + offset + i] != POISON_BYTE);
 #else
     (void)s, (void)offset, (void)bytes;
 #endif
@@ -178,7 +194,7 @@ static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t
 {
     check_guard(s, from, bytes);
     if (!s->base) return;
-    memmove(s->base + to, s->base + from, (size_t)bytes);
+    s->memory->copy(s->base + shift(s) + to, s->base + shift(s) + from, bytes);
     note_unused(s, to + bytes, from + rp__align_up(bytes) - to - bytes);
 }
 
@@ -344,8 +360,8 @@ void rp__mem_trim(rp_mem_space *s)
 static rp_status remap(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
 {
     if (s->base && !s->pool.top) {
-        munmap(s->base, (size_t)s->mapped_bytes);
-        s->base = map_range(bytes, &s->mapped_bytes);
+        s->memory->release(s->base, s->mapped_bytes);
+        s->base = s->memory->reserve(bytes, &s->mapped_bytes);
         RP_CHECK(ctx, s->base, RP_ERR_MEMORY, "cannot reserve address space for the pool");
     }
     int64_t limit = s->ledger.limit_bytes;
@@ -353,12 +369,17 @@ static rp_status remap(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
     return RP_OK;
 }
 
-rp_status rp__mem_yield(rp_ctx *ctx, rp_mem_space *s) { return remap(ctx, s, HUGE_PAGE); }
+rp_status rp__mem_yield(rp_ctx *ctx, rp_mem_space *s) { return remap(ctx, s, LEAST_BYTES); }
 
 rp_status rp__mem_limit(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
 {
     if (!s->ledger.limit_bytes || bytes < s->ledger.limit_bytes) s->ledger.limit_bytes = bytes;
     return remap(ctx, s, s->ledger.limit_bytes);
+}
+
+void rp__mem_populate(const rp_ctx *ctx, const rp_mem_space *s)
+{
+    if (s->base) s->memory->commit(s->base + shift(s), s->pool.top, &ctx->on);
 }
 
 int64_t rp__mem_mapped(const rp_mem_space *s) { return s->base ? s->mapped_bytes : 0; }

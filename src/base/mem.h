@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/device.h"
 #include "reprise/reprise.h"
 
 #define RP_ALIGN 64
@@ -30,7 +31,7 @@ typedef struct {                /* one allocation or release, as it happened */
 } rp_mem_event;
 
 /* limit_bytes bounds reserved bytes (0: the machine is the limit). shapes_only: offsets without memory. */
-rp_status rp__mem_space_new(rp_ctx *ctx, int64_t limit_bytes, bool shapes_only, rp_mem_space **out);
+rp_status rp__mem_space_new(rp_ctx *ctx, const rp_memory *memory, int64_t limit_bytes, bool shapes_only, rp_mem_space **out);
 void rp__mem_space_free(rp_mem_space *space);
 
 /* `what` names the asker in the message of RP_ERR_MEMORY. bytes may be 0 (a block of no bytes still has an offset). */
@@ -55,6 +56,18 @@ int64_t rp__mem_slide(rp_mem_space *space, rp_mem_class mem_class, int64_t bytes
 
 /* Address of an offset; NULL in a shapes-only space. */
 void *rp__mem_at(const rp_mem_space *space, int64_t offset);
+
+/* ---- bytes. Addresses may be in any space of the context or in none, which is the host's other memory ---- */
+
+/* Returns when the bytes are there. They may overlap. */
+void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes);
+void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes);
+
+/* Around code on the host that stands for a kernel: the code of an op, an update. In between it may read and write every space of the context;
+ * outside it may not where rp__mem_on_host says no. They nest. */
+void rp__mem_enter(rp_ctx *ctx);
+void rp__mem_leave(rp_ctx *ctx);
+bool rp__mem_on_host(const rp_mem_space *space);
 
 void rp__mem_read(const rp_mem_space *space, rp_mem *out);
 void rp__mem_reset_peak(rp_mem_space *space);

@@ -50,10 +50,10 @@ static void give_extent(rp_spool *s, int64_t offset, int64_t bytes)
 
 /* ---- opening and closing ---- */
 
-/* Memory comes aligned to less than a block: one block more is taken than is used. */
+/* Of the host. Memory comes aligned to less than a block: one block more is taken than is used. */
 static rp_status take_chunks(rp_spool *s)
 {
-    rp_mem_space *space = s->ctx->space[0];
+    rp_mem_space *space = s->ctx->space[s->ctx->host];
     int64_t bytes       = s->n_chunks * s->chunk_bytes + RP_SPOOL_BLOCK;
 
     s->chunk = rp__host_alloc(s->ctx, s->n_chunks * (int64_t)sizeof *s->chunk);
@@ -117,7 +117,7 @@ void rp__spool_close(rp_spool *s)
         pthread_join(s->worker, NULL);
     }
     rp__spool_io_close(&s->io);
-    if (s->taken_bytes) rp__mem_give(s->ctx->space[0], s->mem_class, s->taken_bytes, s->taken_at);
+    if (s->taken_bytes) rp__mem_give(s->ctx->space[s->ctx->host], s->mem_class, s->taken_bytes, s->taken_at);
     pthread_cond_destroy(&s->progress);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
@@ -224,7 +224,7 @@ static rp_status write_chunks(rp_spool *s, int64_t ticket, const uint8_t *data, 
     for (int64_t at = 0; at < bytes; at += s->chunk_bytes) {
         int64_t now = bytes - at < s->chunk_bytes ? bytes - at : s->chunk_bytes, whole = rp__spool_blocks(now);
         RP_TRY(wait_for_chunk(s, &p));
-        memcpy(p->memory, data + at, (size_t)now);
+        rp__mem_copy(s->ctx, p->memory, data + at, now);
         memset(p->memory + now, 0, (size_t)(whole - now));
         *p = (rp_spool_piece){ .memory = p->memory, .write = true, .ticket = ticket, .offset = start + at, .bytes = whole };
         queue_chunk(s, p);

@@ -123,7 +123,7 @@ static bool settle(rp_spool *s, rp_spool_piece *p)
         remember_failure(s, p, moved ? (int)-moved : EIO);
     } else if (!p->write) {
         pthread_mutex_unlock(&s->lock);
-        memcpy(p->into, p->memory, (size_t)p->wanted_bytes);
+        rp__mem_copy(s->ctx, p->into, p->memory, p->wanted_bytes);
         pthread_mutex_lock(&s->lock);
     }
     give_chunk(s, p);

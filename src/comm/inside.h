@@ -19,6 +19,7 @@ typedef enum { RP_REQUEST_FREE, RP_REQUEST_UNDER_WAY, RP_REQUEST_DONE, RP_REQUES
 typedef struct {
     rp_request_state state;
     rp_engine_request handle;
+    rp_ctx *ctx;                        /* whose tensors it reads and writes while it is under way */
     int *number;                        /* four arrays of `ranks`: counts and firsts of what is sent and what comes */
 } rp_request;
 

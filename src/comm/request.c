@@ -73,8 +73,10 @@ static rp_status narrow(rp_ctx *ctx, const rp_comm *comm, const rp_comm_part *pa
     return RP_OK;
 }
 
+/* What is under way reads and writes tensors, as copies do: the memory stays open for as long. */
 static rp_status started(rp_ctx *ctx, rp_comm *comm, int id, bool well, bool done, rp_comm_request *out)
 {
+    if (!well || done) rp__mem_leave(ctx);
     if (!well) {
         comm->world->broken = true;
         return rp_fail(ctx, RP_ERR_BACKEND, "cannot start a collective on %d ranks: %s", comm->group.ranks, comm->why);
@@ -82,6 +84,7 @@ static rp_status started(rp_ctx *ctx, rp_comm *comm, int id, bool well, bool don
     *out = (rp_comm_request){ done ? 0 : id };
     if (done) return RP_OK;
     comm->request[id - 1].state = RP_REQUEST_UNDER_WAY;
+    comm->request[id - 1].ctx   = ctx;
     comm->n_under_way++;
     return RP_OK;
 }
@@ -96,6 +99,7 @@ rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *al
     RP_TRY(take(ctx, comm, elem_bytes, &id));
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, part, r->number, &parts));
+    rp__mem_enter(ctx);
     rp__guard_enter(comm, "the start of a gather");
     bool well = comm->engine->gather(&comm->group, mine, all, parts, elem_bytes, &r->handle, &done, comm->why);
     rp__guard_leave(comm);
@@ -113,6 +117,7 @@ rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const 
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, send, r->number, &sent));
     RP_TRY(narrow(ctx, comm, receive, r->number + 2 * comm->group.ranks, &received));
+    rp__mem_enter(ctx);
     rp__guard_enter(comm, "the start of an exchange");
     bool well = comm->engine->exchange(&comm->group, from, sent, into, received, elem_bytes, &r->handle, &done, comm->why);
     rp__guard_leave(comm);
@@ -132,6 +137,7 @@ static void test(rp_comm *comm, rp_request *r)
     if (well && !done) return;
     r->state = well ? RP_REQUEST_DONE : RP_REQUEST_FAILED;
     comm->n_under_way--;
+    rp__mem_leave(r->ctx);
 }
 
 void rp__comm_progress(rp_comm *comm)

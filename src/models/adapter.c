@@ -108,14 +108,15 @@ static rp_status begin_magnitude(rp_module *linear, const rp_param *magnitude)
     rp_tensor *norms;
 
     RP_TRY(rp__magnitude_begin(linear, &norms));
-    for (int64_t i = 0; i < rp_meta_elems(&magnitude->whole); i++) {
+    rp_status status = RP_OK;
+    for (int64_t i = 0; i < rp_meta_elems(&magnitude->whole) && status == RP_OK; i++) {
         float norm = (float)rp_elem_get(norms, i);
-        rp__param_store(magnitude, i, &norm, 1);
+        status     = rp__param_store(magnitude, i, &norm, 1);
     }
     rp__param_pad(magnitude);
     rp__tensor_wrote(magnitude->tensor, "rp__magnitudes_init");
     rp_tensor_unref(norms);
-    return RP_OK;
+    return status;
 }
 
 static bool has_magnitude(const rp_module *m)

@@ -240,7 +240,7 @@ static rp_status fill(const rp_safetensors *set, const rp_safetensor *t, const r
     for (int64_t at = p->slice.first; at < end; at += WINDOW_ELEMS) {
         int64_t n = end - at < WINDOW_ELEMS ? end - at : WINDOW_ELEMS;
         RP_TRY(rp__safetensors_read(set, t, at, n, window));
-        rp__param_store(p, at, window, n);
+        RP_TRY(rp__param_store(p, at, window, n));
     }
     rp__param_pad(p);
     rp__tensor_wrote(p->tensor, "rp__adapter_files_load");

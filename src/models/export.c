@@ -236,15 +236,30 @@ static void put(exporter *x, const rp_param *p, const void *data, int64_t n)
 static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, int64_t n)
 {
     int64_t size  = rp_dtype_bytes(p->whole.dtype);
-    void *into    = x->window ? rp__tensor_data(x->window) : NULL;
+    rp_host mine  = { .data = NULL }, into = { .data = NULL };
     rp_comm_request request;
 
-    x->send[0]        = (rp_comm_part){ at, x->rank == owner ? n : 0 };
+    if (x->rank == owner) RP_TRY(rp__tensor_host(p->tensor, at, n, RP_HOST_READ, &mine));
+    if (x->writes) RP_TRY(rp__tensor_host_all(x->window, RP_HOST_WRITE, &into));
+    x->send[0]        = (rp_comm_part){ 0, x->rank == owner ? n : 0 };
     x->receive[owner] = (rp_comm_part){ 0, x->writes ? n : 0 };
-    RP_TRY(rp__comm_exchange(x->ctx, x->ctx->shards, rp__tensor_data(p->tensor), x->send, into, x->receive, (int)size, &request));
+    RP_TRY(rp__comm_exchange(x->ctx, x->ctx->shards, mine.data, x->send, into.data, x->receive, (int)size, &request));
     RP_TRY(rp__comm_wait(x->ctx, x->ctx->shards, &request, "an export"));
     x->send[0] = x->receive[owner] = (rp_comm_part){ 0, 0 };
-    put(x, p, into, n);
+    put(x, p, into.data, n);
+    rp__tensor_host_end(&mine);
+    rp__tensor_host_end(&into);
+    return RP_OK;
+}
+
+/* Of the slice that is here. */
+static rp_status put_own(exporter *x, const rp_param *p, int64_t at, int64_t n)
+{
+    rp_host h = { .data = NULL };
+
+    if (x->writes) RP_TRY(rp__tensor_host(p->tensor, at, n, RP_HOST_READ, &h));
+    put(x, p, h.data, n);
+    rp__tensor_host_end(&h);
     return RP_OK;
 }
 
@@ -255,8 +270,10 @@ static rp_status put_slice(exporter *x, const rp_param *p, int64_t from, int64_t
     int64_t size = rp_dtype_bytes(p->whole.dtype), step = WINDOW_BYTES / size;
     int64_t at = from > slice.first ? from - slice.first : 0, end = to - slice.first < slice.count ? to - slice.first : slice.count;
 
-    if (owner == 0 && at < end) put(x, p, (char *)rp__tensor_data(p->tensor) + at * size, end - at);
-    for (; owner && at < end; at += step) RP_TRY(bring(x, p, owner, at, end - at < step ? end - at : step));
+    for (; at < end; at += step) {
+        int64_t n = end - at < step ? end - at : step;
+        RP_TRY(owner ? bring(x, p, owner, at, n) : put_own(x, p, at, n));
+    }
     return RP_OK;
 }
 

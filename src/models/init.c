@@ -118,8 +118,10 @@ void rp__model_init_one(rp_model *model, int i, uint64_t seed)
     rp_lora_part part = rp__lora_part_of(p->path, &unused);
 
     if (!rp__tensor_real(p->tensor)) return;
+    rp__mem_enter(rp__model_ctx(model));
     if (part != RP_LORA_NONE) init_part(p, part, seed, threads);
     else init_param(rp__model_config(model), p, seed, threads);
+    rp__mem_leave(rp__model_ctx(model));
     rp__param_pad(p);
     rp__tensor_wrote(p->tensor, "rp__model_init");
 }

@@ -121,12 +121,16 @@ done:
 static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor **out)
 {
     rp_tensor *t;
+    rp_host h;
 
     RP_TRY(rp__tensor_new_named(m->ctx, tokens, RP_MEM_TEMP, "positions", &t));
-    int32_t *p = rp__tensor_real(t) ? rp__tensor_data(t) : NULL;
-    for (int64_t i = 0; p && i < rp_meta_elems(tokens); i++) p[i] = (int32_t)(m->cached + i % tokens->dim[1]);
-    *out = t;
-    return RP_OK;
+    rp_status status = rp__tensor_host_all(t, RP_HOST_WRITE, &h);
+    int32_t *p       = h.data;
+    for (int64_t i = 0; p && status == RP_OK && i < rp_meta_elems(tokens); i++) p[i] = (int32_t)(m->cached + i % tokens->dim[1]);
+    rp__tensor_host_end(&h);
+    if (status == RP_OK) *out = t;
+    else rp_tensor_unref(t);
+    return status;
 }
 
 /* Of the batch, or all 0; NULL where the model has none. */
@@ -138,7 +142,7 @@ static rp_status types_of(rp_model *m, const rp_model_batch *batch, rp_tensor **
     if (m->types && batch->types) t = rp_tensor_ref(batch->types);
     else if (m->types) {
         RP_TRY(rp__tensor_new_named(m->ctx, tokens, RP_MEM_TEMP, "token types", &t));
-        if (rp__tensor_real(t)) memset(rp__tensor_data(t), 0, (size_t)rp_meta_bytes(tokens));
+        rp__tensor_zero(t);
     }
     *out = t;
     return RP_OK;

@@ -61,6 +61,7 @@ void rp__rope_frequencies(const rp_rope_config *rope, int64_t dim, float *freque
     }
 }
 
+/* As kernels do: the tables are drawn on their device. */
 static rp_status fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_tensor *cos_table, rp_tensor *sin_table)
 {
     int64_t half = dim / 2, length = cos_table->m.dim[0];
@@ -69,6 +70,7 @@ static rp_status fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_t
 
     if (!frequency) return RP_ERR_MEMORY;
     rp__rope_frequencies(rope, dim, frequency);
+    rp__mem_enter(ctx);
     for (int64_t p = 0; p < length; p++) {
         for (int64_t i = 0; i < half; i++) {
             float angle = (float)p * frequency[i];
@@ -76,6 +78,7 @@ static rp_status fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_t
             rp_elem_put(sin_table, p * half + i, size * sin((double)angle));
         }
     }
+    rp__mem_leave(ctx);
     rp__tensor_wrote(cos_table, "the rope table");
     rp__tensor_wrote(sin_table, "the rope table");
     rp__release(frequency);

@@ -137,19 +137,22 @@ rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out)
     return RP_OK;
 }
 
-void rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n)
+rp_status rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n)
 {
     int64_t first = p->slice.first, end = first + p->slice.count;
     int64_t low = at > first ? at : first, high = at + n < end ? at + n : end;
-    void *data  = rp__tensor_data(p->tensor);
+    rp_host h;
 
-    if (low >= high) return;
+    if (low >= high) return RP_OK;
     from += low - at;
     n  = high - low;
     at = low - first;
+    RP_TRY(rp__tensor_host(p->tensor, at, n, RP_HOST_WRITE, &h));
     switch (p->whole.dtype) {
-    case RP_BF16: for (int64_t i = 0; i < n; i++) ((uint16_t *)data)[at + i] = rp__bf16_from_f32(from[i]); break;
-    case RP_F64: for (int64_t i = 0; i < n; i++) ((double *)data)[at + i] = (double)from[i]; break;
-    default: memcpy((float *)data + at, from, (size_t)n * sizeof *from); break;
+    case RP_BF16: for (int64_t i = 0; i < n; i++) ((uint16_t *)h.data)[i] = rp__bf16_from_f32(from[i]); break;
+    case RP_F64: for (int64_t i = 0; i < n; i++) ((double *)h.data)[i] = (double)from[i]; break;
+    default: memcpy(h.data, from, (size_t)n * sizeof *from); break;
     }
+    rp__tensor_host_end(&h);
+    return RP_OK;
 }

@@ -22,8 +22,8 @@ struct rp_model_files {
  * errors  RP_ERR_CONFIG · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY */
 rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_report *report, json_t **out);
 
-/* Elements [at, at + n) of the whole, those of them that are in the slice. */
-void rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n);
+/* Elements [at, at + n) of the whole, those of them that are in the slice. errors RP_ERR_MEMORY */
+rp_status rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n);
 
 /* config.json of an exported model; any object, taken over, as such a file. NULL: there was no memory for it. */
 rp_status rp__export_config(rp_model *model, const char *directory);
@@ -37,7 +37,7 @@ static inline void rp__param_pad(const rp_param *p)
 {
     int64_t size = rp_dtype_bytes(p->whole.dtype), rest = rp_meta_elems(rp_tensor_meta(p->tensor)) - p->slice.count;
 
-    if (rest) memset((char *)rp__tensor_data(p->tensor) + p->slice.count * size, 0, (size_t)(rest * size));
+    if (rest) rp__mem_fill(p->tensor->ctx, (char *)rp__tensor_data(p->tensor) + p->slice.count * size, 0, rest * size);
 }
 
 #endif

@@ -144,21 +144,23 @@ static int64_t unrotated(int64_t row, int64_t head_dim)
     return row - in_head + in_head % 2 * (head_dim / 2) + in_head / 2;
 }
 
-static void store_rotated(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t unit)
+static rp_status store_rotated(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t unit)
 {
-    for (int64_t i = 0; i < n; i += unit) rp__param_store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit);
+    for (int64_t i = 0; i < n; i += unit) RP_TRY(rp__param_store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit));
+    return RP_OK;
 }
 
 /* Rows at/row … of the file, which are columns here; a column is gathered behind them in the window. */
-static void store_turned(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t row)
+static rp_status store_turned(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t row)
 {
     int64_t first = at / row, rows = n / row, columns = p->whole.dim[1];
     float *column = l->window + n;
 
     for (int64_t c = 0; c < row; c++) {
         for (int64_t r = 0; r < rows; r++) column[r] = l->window[r * row + c];
-        rp__param_store(p, c * columns + first, column, rows);
+        RP_TRY(rp__param_store(p, c * columns + first, column, rows));
     }
+    return RP_OK;
 }
 
 /* Gemma's norms stand in GGUF as they act, in safetensors less 1. */
@@ -181,9 +183,9 @@ static rp_status read_part(loader *l, const part *p)
         int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, t, at, n, l->window));
         subtract_plus(l, to, n);
-        if (is_turned(l, to)) store_turned(l, to, at, n, row);
-        else if (is_rotated(l, to)) store_rotated(l, to, at, n, ndim_of(t) > 1 ? row : 1);
-        else rp__param_store(to, p->first + at, l->window, n);
+        if (is_turned(l, to)) RP_TRY(store_turned(l, to, at, n, row));
+        else if (is_rotated(l, to)) RP_TRY(store_rotated(l, to, at, n, ndim_of(t) > 1 ? row : 1));
+        else RP_TRY(rp__param_store(to, p->first + at, l->window, n));
     }
     drop(l, t);
     if (p->piece + 1 < p->pieces) return RP_OK;

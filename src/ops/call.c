@@ -125,7 +125,9 @@ static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_do
     unsigned mode = rp__fp_enter();
 
     c->ctx->in_op = true;
+    rp__mem_enter(c->ctx);
     code(c);
+    rp__mem_leave(c->ctx);
     c->ctx->in_op = false;
     rp__fp_leave(mode);
     rp__watch_end(c->ctx, (rp_span){ .doing = doing, .name = c->meta->op->name, .call = c->meta, .began = began });

@@ -285,9 +285,12 @@ rp_status rp__reduction_finish(const rp_reduction *r, const uint8_t *received, i
     summing s = { received, r->dtype, slice->m.dtype, r->ranks, r->stride, at, rp__tensor_data(slice), adds };
 
     RP_TRY(wait_for(r, r->group, request));
-    if (r->copies > 1) return all_between_groups(r, s, mine);
-    if (mine) sum_piece(&s, mine, r->threads);
-    return RP_OK;
+    rp_status status = RP_OK;
+    rp__mem_enter(r->ctx);
+    if (r->copies > 1) status = all_between_groups(r, s, mine);
+    else if (mine) sum_piece(&s, mine, r->threads);
+    rp__mem_leave(r->ctx);
+    return status;
 }
 
 void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)
@@ -295,7 +298,7 @@ void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)
     rp_slice here = slice_in(group, n);
     int64_t bytes = rp_dtype_bytes(slice->m.dtype);
 
-    memset((uint8_t *)rp__tensor_data(slice) + here.count * bytes, 0, (size_t)((here.room - here.count) * bytes));
+    rp__mem_fill(slice->ctx, (uint8_t *)rp__tensor_data(slice) + here.count * bytes, 0, (here.room - here.count) * bytes);
 }
 
 /* ---- a whole, in pieces of every slice at once ---- */

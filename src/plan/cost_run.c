@@ -24,9 +24,8 @@ struct rp_cost_timed {
     place place[MOST_PLACES];
 };
 
-static void fill(rp_tensor *t, int32_t high)
+static void fill(const rp_tensor *t, void *at, int32_t high)
 {
-    void *at  = rp__tensor_data(t);
     int64_t n = rp_meta_elems(&t->m);
 
     for (int64_t i = 0; i < n; i++) {
@@ -41,9 +40,14 @@ static void fill(rp_tensor *t, int32_t high)
 /* With the values of `like`; NULL: made up. */
 static rp_status make(rp_ctx *ctx, const rp_meta *meta, int32_t high, const rp_tensor *like, rp_tensor **t)
 {
+    rp_host h;
+
     RP_TRY(rp__tensor_new_named(ctx, meta, RP_MEM_TEMP, "a call that is measured", t));
-    if (like) memcpy(rp__tensor_data(*t), rp__tensor_data(like), (size_t)rp_meta_bytes(meta));
-    else fill(*t, high);
+    if (like) rp__tensor_copy(*t, like);
+    if (like) return RP_OK;
+    RP_TRY(rp__tensor_host_all(*t, RP_HOST_WRITE, &h));
+    fill(*t, h.data, high);
+    rp__tensor_host_end(&h);
     return RP_OK;
 }
 

@@ -75,7 +75,7 @@ static rp_status memory_put(rp_away *a, const void *data, int64_t bytes, int64_t
     RP_TRY(make_room(a));
     RP_TRY(rp__mem_take(a->ctx, space_of(a), RP_MEM_SAVED, bytes, "an offloaded slot", &offset));
     void *to = rp__mem_at(space_of(a), offset);
-    if (to && bytes) memcpy(to, data, (size_t)bytes);
+    if (to) rp__mem_copy(a->ctx, to, data, bytes);
     int64_t i = a->spare;
     if (i == NO_BLOCK) i = a->n_blocks++;
     else a->spare = a->block[i].next;
@@ -96,7 +96,7 @@ static rp_status memory_fetch(rp_away *a, int64_t ticket, void *into, int64_t by
     const void *from = rp__mem_at(space_of(a), b->offset);
 
     RP_BUG_IF(bytes != b->bytes);
-    if (from && bytes) memcpy(into, from, (size_t)bytes);
+    if (from) rp__mem_copy(a->ctx, into, from, bytes);
     return RP_OK;
 }
 

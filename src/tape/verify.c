@@ -75,7 +75,9 @@ rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out)
     tape_print *print = rp__host_alloc(ctx, (int64_t)sizeof *print + shape.n_blocks * (int64_t)sizeof print->block[0]);
     if (!print) return RP_ERR_MEMORY;
     *print = shape;
+    rp__mem_enter(ctx);
     rp__team_ranges(ctx->threads, print->n_blocks, 1, rp_meta_bytes(&t->m), hash_blocks, &(printing){ t, print });
+    rp__mem_leave(ctx);
     *out = print;
     return RP_OK;
 }
@@ -114,7 +116,9 @@ rp_status rp__print_check(rp_tape *tape, int at, const tape_value *v, const rp_t
     char name[VALUE_CHARS], place[64], range[48] = "";
     int i = 0;
 
+    rp__mem_enter(tape->ctx);
     while (i < print->n_blocks && hash_block(t, print, i) == print->block[i]) i++;
+    rp__mem_leave(tape->ctx);
     if (i == print->n_blocks) return RP_OK;
     int64_t first = i * print->block_elems, last = least(first + print->block_elems, rp_meta_elems(&t->m)) - 1;
     place_of(&t->m, first, place, sizeof place);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const rp_device devices[] = {
-#define RP_DEVICE(name, kernels) { name, kernels },
+#define RP_DEVICE(name, kernels, memory) { name, kernels, &memory },
 #include "tensor/devices.def"
 #undef RP_DEVICE
 };
@@ -24,18 +24,27 @@ static int cores_of_process(void)
     return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n;
 }
 
-static rp_status add_device(rp_ctx *ctx, const char *name)
+static rp_status add_device(rp_ctx *ctx, const char *name, int64_t limit_bytes)
 {
     for (int i = 0; i < RP_COUNT(devices); i++) {
         if (strcmp(devices[i].name, name)) continue;
         int at = ctx->n_devices;
         RP_CHECK(ctx, at < RP_MAX_DEVICES, RP_ERR_ARG, "device '%s' is one more than %d", name, RP_MAX_DEVICES);
-        RP_TRY(rp__mem_space_new(ctx, ctx->options.memory_limit_bytes, ctx->options.shapes_only, &ctx->space[at]));
+        RP_TRY(rp__mem_space_new(ctx, devices[i].memory, limit_bytes, ctx->options.shapes_only, &ctx->space[at]));
         ctx->device[at] = &devices[i];
         ctx->n_devices  = at + 1;
         return RP_OK;
     }
     return rp_fail(ctx, RP_ERR_ARG, "unknown device '%s'", name);
+}
+
+/* Buffers for files are the host's: if device 0 is apart from it, the host is a further device, which the limit is not about. */
+static rp_status add_first(rp_ctx *ctx, const char *name)
+{
+    RP_TRY(add_device(ctx, name ? name : devices[0].name, ctx->options.memory_limit_bytes));
+    if (rp__mem_on_host(ctx->space[0])) return RP_OK;
+    ctx->host = 1;
+    return add_device(ctx, devices[0].name, 0);
 }
 
 static rp_verify verify_of(const char *word)
@@ -49,7 +58,7 @@ rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index)
     int i = 1;
 
     while (i < ctx->n_devices && strcmp(ctx->device[i]->name, name)) i++;
-    if (i == ctx->n_devices) RP_TRY(add_device(ctx, name));
+    if (i == ctx->n_devices) RP_TRY(add_device(ctx, name, ctx->options.memory_limit_bytes));
     *index = i;
     return RP_OK;
 }
@@ -68,7 +77,7 @@ rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **
     ctx->on      = (rp_on){ .threads = ctx->threads };
     status       = ctx->options.threads < 0 || ctx->options.threads > MOST_THREADS || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : RP_OK;
     if (!known) status = RP_ERR_UNSUPPORTED;
-    if (status == RP_OK) status = add_device(ctx, ctx->options.device ? ctx->options.device : devices[0].name);
+    if (status == RP_OK) status = add_first(ctx, ctx->options.device);
     if (status != RP_OK) {
         rp_ctx_free(ctx);
         return status;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/team.h"
+#include "kernels/kernels.h"
 
 static void dense_strides(rp_tensor *t)
 {
@@ -214,11 +214,9 @@ static int64_t row_start(const rp_tensor *t, int64_t row)
     return at;
 }
 
-static double load(const rp_tensor *t, int64_t at)
+static double load_from(rp_dtype dtype, const void *p, int64_t at)
 {
-    const void *p = t->storage->data;
-
-    switch (t->m.dtype) {
+    switch (dtype) {
     case RP_F32: return ((const float *)p)[at];
     case RP_BF16: return rp__f32_from_bf16(((const uint16_t *)p)[at]);
     case RP_I32: return ((const int32_t *)p)[at];
@@ -226,16 +224,70 @@ static double load(const rp_tensor *t, int64_t at)
     }
 }
 
-static void store(rp_tensor *t, int64_t at, double value)
+static void store_to(rp_dtype dtype, void *p, int64_t at, double value)
 {
-    void *p = t->storage->data;
-
-    switch (t->m.dtype) {
+    switch (dtype) {
     case RP_F32: ((float *)p)[at] = (float)value; break;
     case RP_BF16: ((uint16_t *)p)[at] = rp__bf16_from_f32((float)value); break;
     case RP_I32: ((int32_t *)p)[at] = (int32_t)value; break;
     default: ((double *)p)[at] = value;
     }
+}
+
+/* Device 0 has the tensors. */
+static inline bool is_apart(const rp_ctx *ctx) { return ctx->host && !ctx->inside; }
+
+static uint8_t *address_of(const rp_tensor *t, int64_t at) { return t->storage->data + at * rp_dtype_bytes(t->m.dtype); }
+
+static double load(const rp_tensor *t, int64_t at)
+{
+    double one = 0;
+
+    if (!is_apart(t->ctx)) return load_from(t->m.dtype, t->storage->data, at);
+    rp__mem_copy(t->ctx, &one, address_of(t, at), rp_dtype_bytes(t->m.dtype));
+    return load_from(t->m.dtype, &one, 0);
+}
+
+static void store(rp_tensor *t, int64_t at, double value)
+{
+    double one = 0;
+
+    if (!is_apart(t->ctx)) {
+        store_to(t->m.dtype, t->storage->data, at, value);
+        return;
+    }
+    store_to(t->m.dtype, &one, 0, value);
+    rp__mem_copy(t->ctx, address_of(t, at), &one, rp_dtype_bytes(t->m.dtype));
+}
+
+rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_host_access access, rp_host *out)
+{
+    int64_t size    = rp_dtype_bytes(t->m.dtype), bytes = count * size;
+    uint8_t *device = t->storage->data ? address_of(t, t->start + first) : NULL;
+
+    RP_BUG_IF(!rp_tensor_is_dense(t));
+    *out = (rp_host){ .data = device, .ctx = t->ctx, .device = device, .bytes = bytes, .access = access };
+    if (!device || !bytes || !is_apart(t->ctx)) return RP_OK;
+    out->data = rp__host_alloc(t->ctx, bytes);
+    if (!out->data) {
+        out->data = device;
+        return RP_ERR_MEMORY;
+    }
+    if (access & RP_HOST_READ) rp__mem_copy(t->ctx, out->data, device, bytes);
+    return RP_OK;
+}
+
+rp_status rp__tensor_host_all(const rp_tensor *t, rp_host_access access, rp_host *out)
+{
+    return rp__tensor_host(t, 0, rp_meta_elems(&t->m), access, out);
+}
+
+void rp__tensor_host_end(rp_host *h)
+{
+    if (h->data == h->device) return;
+    if (h->access & RP_HOST_WRITE) rp__mem_copy(h->ctx, h->device, h->data, h->bytes);
+    rp__release(h->data);
+    h->data = h->device;
 }
 
 static int64_t last_stride(const rp_tensor *t) { return t->m.ndim ? t->stride[t->m.ndim - 1] : 1; }
@@ -313,7 +365,7 @@ void rp_elem_put(rp_tensor *t, int64_t element, double value)
 int32_t rp_int_get(const rp_tensor *t, int64_t element)
 {
     if (!t) return 0;
-    return ((const int32_t *)t->storage->data)[element_at(t, element)];
+    return (int32_t)load(t, element_at(t, element));
 }
 
 static rp_status check_count(const rp_tensor *t, int64_t count, const char *call)
@@ -332,12 +384,28 @@ static rp_status check_whole(const rp_tensor *t, const double *from, int64_t cou
     return RP_OK;
 }
 
+/* Of either. */
+static rp_status write_all(rp_tensor *t, const double *wide, const int32_t *whole, int64_t count)
+{
+    rp_host h;
+
+    if (!rp__tensor_real(t)) return RP_OK;
+    if (!rp_tensor_is_dense(t)) {
+        for (int64_t i = 0; i < count; i++) put(t, i, wide ? wide[i] : whole[i]);
+        return RP_OK;
+    }
+    RP_TRY(rp__tensor_host_all(t, RP_HOST_WRITE, &h));
+    for (int64_t i = 0; i < count; i++) store_to(t->m.dtype, h.data, i, wide ? wide[i] : whole[i]);
+    rp__tensor_host_end(&h);
+    return RP_OK;
+}
+
 rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
 {
     RP_GIVEN(t ? t->ctx : NULL, t && (from || !count));
     RP_TRY(check_count(t, count, "rp_tensor_write"));
     RP_TRY(check_whole(t, from, count));
-    for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) put(t, i, from[i]);
+    RP_TRY(write_all(t, from, NULL, count));
     rp__tensor_wrote(t, "rp_tensor_write");
     return RP_OK;
 }
@@ -346,7 +414,7 @@ rp_status rp_tensor_write_i32(rp_tensor *t, const int32_t *from, int64_t count)
 {
     RP_GIVEN(t ? t->ctx : NULL, t && (from || !count));
     RP_TRY(check_count(t, count, "rp_tensor_write_i32"));
-    for (int64_t i = 0; rp__tensor_real(t) && i < count; i++) put(t, i, from[i]);
+    RP_TRY(write_all(t, NULL, from, count));
     rp__tensor_wrote(t, "rp_tensor_write_i32");
     return RP_OK;
 }
@@ -356,7 +424,14 @@ rp_status rp_tensor_read(const rp_tensor *t, double *to, int64_t count)
     RP_GIVEN(t ? t->ctx : NULL, t && (to || !count));
     RP_TRY(rp__tensor_needs_data(t, "rp_tensor_read"));
     RP_TRY(check_count(t, count, "rp_tensor_read"));
-    for (int64_t i = 0; i < count; i++) to[i] = rp_elem_get(t, i);
+    if (!rp_tensor_is_dense(t)) {
+        for (int64_t i = 0; i < count; i++) to[i] = rp_elem_get(t, i);
+        return RP_OK;
+    }
+    rp_host h;
+    RP_TRY(rp__tensor_host_all(t, RP_HOST_READ, &h));
+    for (int64_t i = 0; i < count; i++) to[i] = load_from(t->m.dtype, h.data, i);
+    rp__tensor_host_end(&h);
     return RP_OK;
 }
 
@@ -369,77 +444,45 @@ void rp__tensor_zero(rp_tensor *t)
     if (!t->storage->data) return;
     int64_t n = rp_meta_dim(&t->m, -1), size = rp_dtype_bytes(t->m.dtype), rows = rows_of(t);
     if (rp_tensor_is_dense(t)) {
-        memset(rp__tensor_data(t), 0, (size_t)rp_meta_bytes(&t->m));
+        rp__mem_fill(t->ctx, rp__tensor_data(t), 0, rp_meta_bytes(&t->m));
         return;
     }
+    rp__mem_enter(t->ctx);
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = row_start(t, r);
         for (int64_t i = 0; i < n; i++) memset(t->storage->data + (at + i * last_stride(t)) * size, 0, (size_t)size);
     }
+    rp__mem_leave(t->ctx);
 }
 
 void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
 {
     if (!to->storage->data) return;
     if (to->m.dtype == from->m.dtype && rp_tensor_is_dense(to) && rp_tensor_is_dense(from)) {
-        memcpy(rp__tensor_data(to), rp__tensor_data(from), (size_t)rp_meta_bytes(&to->m));
+        rp__mem_copy(to->ctx, rp__tensor_data(to), rp__tensor_data(from), rp_meta_bytes(&to->m));
         return;
     }
+    rp__mem_enter(to->ctx);
     for (int64_t i = 0, n = rp_meta_elems(&to->m); i < n; i++) put(to, i, rp_elem_get(from, i));
+    rp__mem_leave(to->ctx);
 }
 
-typedef struct { rp_tensor *to; const rp_tensor *from; } sum_of;
-
-static void add_f32(const void *arg, int64_t from, int64_t to)
+/* Strided elements may be one place, so they are added one after the other. */
+static bool kernel_adds(const rp_tensor *to, const rp_tensor *from)
 {
-    const sum_of *s = arg;
-    float *a        = rp__tensor_data(s->to);
-    const float *b  = rp__tensor_data(s->from);
-
-#pragma omp simd
-    for (int64_t i = from; i < to; i++) a[i] += b[i];
-}
-
-static void add_bf16(const void *arg, int64_t from, int64_t to)
-{
-    const sum_of *s   = arg;
-    uint16_t *a       = rp__tensor_data(s->to);
-    const uint16_t *b = rp__tensor_data(s->from);
-
-#pragma omp simd
-    for (int64_t i = from; i < to; i++) a[i] = rp__bf16_from_f32(rp__f32_from_bf16(a[i]) + rp__f32_from_bf16(b[i]));
-}
-
-static void add_bf16_to_f32(const void *arg, int64_t from, int64_t to)
-{
-    const sum_of *s   = arg;
-    float *a          = rp__tensor_data(s->to);
-    const uint16_t *b = rp__tensor_data(s->from);
-
-#pragma omp simd
-    for (int64_t i = from; i < to; i++) a[i] += rp__f32_from_bf16(b[i]);
-}
-
-static void add_any(const void *arg, int64_t from, int64_t to)
-{
-    const sum_of *s = arg;
-
-    for (int64_t i = from; i < to; i++) put(s->to, i, rp_elem_get(s->to, i) + rp_elem_get(s->from, i));
-}
-
-/* Dense in the common case, which vectorises; strides, fp64 and what is rarer still take the slow way. */
-static rp_team_range *adder(const rp_tensor *to, const rp_tensor *from)
-{
-    if (!rp_tensor_is_dense(to) || !rp_tensor_is_dense(from)) return add_any;
-    if (to->m.dtype == RP_F32 && from->m.dtype == RP_F32) return add_f32;
-    if (to->m.dtype == RP_BF16 && from->m.dtype == RP_BF16) return add_bf16;
-    return to->m.dtype == RP_F32 && from->m.dtype == RP_BF16 ? add_bf16_to_f32 : add_any;
+    return rp__kernels(to->ctx)->copy_strips && rp_tensor_is_dense(to) && rp_tensor_is_dense(from) && (to->m.dtype == RP_F32 || to->m.dtype == RP_BF16) &&
+           (from->m.dtype == RP_F32 || from->m.dtype == RP_BF16);
 }
 
 void rp__tensor_add(rp_tensor *to, const rp_tensor *from)
 {
+    rp_ctx *ctx = to->ctx;
+    int64_t n   = rp_meta_elems(&to->m);
+
     if (!to->storage->data) return;
-    rp_team_range *add = adder(to, from);
-    int threads        = add == add_any ? 1 : to->storage->ctx->threads;      /* strided elements may be one place */
-    rp__team_ranges(threads, rp_meta_elems(&to->m), 512, 3 * rp_meta_bytes(&to->m), add, &(sum_of){ to, from });
+    rp__mem_enter(ctx);
+    if (kernel_adds(to, from))
+        rp__kernels(ctx)->copy_strips(from->m.dtype, rp__tensor_data(from), n, to->m.dtype, rp__tensor_data(to), n, true, 1, n, &ctx->on);
+    else for (int64_t i = 0; i < n; i++) put(to, i, rp_elem_get(to, i) + rp_elem_get(from, i));
+    rp__mem_leave(ctx);
 }

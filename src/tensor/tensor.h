@@ -42,6 +42,22 @@ struct rp_tensor {
     rp_tensor *base;                        /* of a view: the tensor it was first taken of, counted; NULL for that tensor */
 };
 
+/* The host's window on elements [first, first + count) of a dense tensor: the only way for the host to read or write them outside the code of an
+ * op. Where the host reaches the device's memory, it is that memory; else a copy, brought to the host if it is to be read and taken back by
+ * rp__tensor_host_end if it is written. RP_HOST_WRITE alone: all of it will be written. A tensor without data has the window NULL.
+ * errors RP_ERR_MEMORY */
+typedef enum { RP_HOST_READ = 1, RP_HOST_WRITE = 2, RP_HOST_CHANGE = 3 } rp_host_access;
+typedef struct {
+    void *data;                             /* of element `first` */
+    rp_ctx *ctx;
+    uint8_t *device;
+    int64_t bytes;
+    rp_host_access access;
+} rp_host;
+rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_host_access access, rp_host *out);
+rp_status rp__tensor_host_all(const rp_tensor *t, rp_host_access access, rp_host *out);
+void rp__tensor_host_end(rp_host *h);       /* once for each window; after RP_ERR_MEMORY it does nothing */
+
 rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *what, rp_tensor **out);
 /* The tensor that a view was first taken of, where its gradient is collected; or t itself. */
 static inline rp_tensor *rp__tensor_whole(rp_tensor *t) { return t->base ? t->base : t; }
@@ -50,7 +66,7 @@ rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out);
 void rp__tensor_reclass(rp_tensor *t, rp_mem_class c);
 /* While it is, its bytes may get another address whenever memory is taken: nobody keeps the one it has. */
 void rp__tensor_movable(rp_tensor *t, bool movable);
-/* The address of element 0, for whoever says by other means what is written; NULL in a shapes-only context. */
+/* The address of element 0 on its device, for kernels and copies: the host must not read or write there. NULL in a shapes-only context. */
 void *rp__tensor_data(const rp_tensor *t);
 void rp__tensor_wrote(rp_tensor *t, const char *writer);
 void rp__tensor_zero(rp_tensor *t);         /* dense or strided; nothing in a shapes-only context */

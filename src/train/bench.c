@@ -151,7 +151,9 @@ static double triad_rate(const bench_machine *m)
     double start           = rp__seconds();
 
     if (!triad) return 0;
+    rp__mem_enter(m->ctx);
     triad(rp__tensor_data(m->stream[0]), rp__tensor_data(m->stream[1]), rp__tensor_data(m->stream[2]), 0.5f, STREAM_ELEMS, &m->ctx->on);
+    rp__mem_leave(m->ctx);
     return 3.0 * sizeof(float) * STREAM_ELEMS / (rp__seconds() - start);
 }
 

@@ -153,16 +153,27 @@ static void step_close(stepping *s)
     rp__model_free(s->model);
 }
 
-static void draw_batch(stepping *s)
+static void draw_ids(stepping *s, int32_t *tokens, int32_t *labels)
 {
-    int32_t *tokens = rp__tensor_data(s->batch.tokens), *labels = rp__tensor_data(s->batch.labels);
-    int64_t vocab   = rp__model_config(s->model)->vocab, n = s->what->rows * s->what->length;
+    int64_t vocab = rp__model_config(s->model)->vocab, n = s->what->rows * s->what->length;
 
     for (int64_t i = 0; i < n; i++) {
         s->random = s->random * 6364136223846793005u + 1442695040888963407u;
         tokens[i] = (int32_t)((s->random >> 33) % (uint64_t)vocab);
     }
     for (int64_t i = 0; i < n; i++) labels[i] = i % s->what->length == s->what->length - 1 ? -100 : tokens[i + 1];
+}
+
+static rp_status draw_batch(stepping *s)
+{
+    rp_host tokens, labels;
+
+    RP_TRY(rp__tensor_host_all(s->batch.tokens, RP_HOST_CHANGE, &tokens));
+    rp_status status = rp__tensor_host_all(s->batch.labels, RP_HOST_CHANGE, &labels);
+    if (status == RP_OK) draw_ids(s, tokens.data, labels.data);
+    rp__tensor_host_end(&labels);
+    rp__tensor_host_end(&tokens);
+    return status;
 }
 
 static void update(stepping *s)
@@ -182,7 +193,7 @@ static rp_status run_step(void *self)
     float weight = 1.0f / (float)(s->what->rows * (s->what->length - 1));
     rp_tensor *loss;
 
-    draw_batch(s);
+    RP_TRY(draw_batch(s));
     rp__pass_begin(s->ctx, ++s->step, 0);
     RP_TRY(rp__model_loss(s->model, &s->batch, &(rp_attr_cross_entropy){ .weight = weight, .ignore_index = -100 }, &loss));
     rp_status status = rp__backward(s->ctx, loss);

@@ -31,10 +31,10 @@ static void drop(rp_model_batch *t)
 /* ---- masked: the rows with a label, and theirs ---- */
 
 /* What is left of the room asks for the first row and loses nothing. */
-static void list_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+static void list_targets(const rp_engine *e, const rp_data_batch *b, int32_t *target, int32_t *label, int64_t room)
 {
-    int32_t *target = rp__tensor_data(t->targets), *label = rp__tensor_data(t->labels), none = (int32_t)e->recipe->loss.ignore_index;
-    int64_t n = 0, room = rp_meta_elems(rp_tensor_meta(t->targets));
+    int32_t none = (int32_t)e->recipe->loss.ignore_index;
+    int64_t n    = 0;
 
     for (int64_t i = 0; i < b->rows * b->length; i++) {
         if (b->labels[i] == none) continue;
@@ -48,6 +48,18 @@ static void list_targets(const rp_engine *e, const rp_data_batch *b, rp_model_ba
     }
 }
 
+static rp_status fill_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+{
+    rp_host targets, labels;
+
+    RP_TRY(rp__tensor_host_all(t->targets, RP_HOST_WRITE, &targets));
+    rp_status status = rp__tensor_host_all(t->labels, RP_HOST_WRITE, &labels);
+    if (status == RP_OK) list_targets(e, b, targets.data, labels.data, rp_meta_elems(rp_tensor_meta(t->targets)));
+    rp__tensor_host_end(&labels);
+    rp__tensor_host_end(&targets);
+    return status;
+}
+
 static rp_status put_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
 {
     int64_t room = b->rows * rp__masking_most(e->recipe->loss.mask_probability, b->length);
@@ -55,8 +67,7 @@ static rp_status put_targets(const rp_engine *e, const rp_data_batch *b, rp_mode
 
     RP_TRY(put(e->ctx, &m, "labels", NULL, &t->labels));
     RP_TRY(put(e->ctx, &m, "targets", NULL, &t->targets));
-    if (b->labels) list_targets(e, b, t);
-    return RP_OK;
+    return b->labels ? fill_targets(e, b, t) : RP_OK;
 }
 
 /* ---- the batch ---- */

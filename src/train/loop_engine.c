@@ -16,7 +16,7 @@ static rp_status open_offload(rp_engine *e)
     if (e->ctx->away) return RP_OK;
     const char *folder        = e->recipe->activation_checkpointing.offload.path;
     bool memory               = e->recipe->activation_checkpointing.offload.to == RP_OFFLOAD_MEMORY;
-    rp_offload_options options = { .folder = memory ? NULL : folder, .device = memory ? "sim" : NULL };
+    rp_offload_options options = { .folder = memory ? NULL : folder, .device = memory ? "cpu" : NULL };
 
     if (!memory) RP_TRY(make_folder(e));
     RP_TRY(rp_set_offload(e->ctx, &options));

@@ -9,7 +9,7 @@
 #include "ops/collective.h"
 #include "train/loop_inside.h"
 
-typedef struct { const rp_param *param; uint64_t *sum; } summing;
+typedef struct { const rp_param *param; const void *data; uint64_t *sum; } summing;
 
 /* David Stafford's 13th variant of the finalizer of MurmurHash3. */
 static inline uint64_t mix(uint64_t x)
@@ -22,7 +22,7 @@ static inline uint64_t mix(uint64_t x)
 static void sum_range(const void *arg, int64_t from, int64_t to)
 {
     const summing *s = arg;
-    const void *data = rp__tensor_data(s->param->tensor);
+    const void *data = s->data;
     bool narrow      = s->param->whole.dtype == RP_BF16;
     int64_t first    = s->param->slice.first;
     uint64_t sum     = 0;
@@ -34,13 +34,17 @@ static void sum_range(const void *arg, int64_t from, int64_t to)
     __atomic_fetch_add(s->sum, sum, __ATOMIC_RELAXED);
 }
 
-static uint64_t mark_of(const rp_param *p, int threads)
+static rp_status add_mark(const rp_param *p, int threads, uint64_t *mark)
 {
     uint64_t sum = 0;
-    summing s    = { p, &sum };
+    rp_host h;
 
+    RP_TRY(rp__tensor_host(p->tensor, 0, p->slice.count, RP_HOST_READ, &h));
+    summing s = { p, h.data, &sum };
     rp__team_ranges(threads, p->slice.count, 4096, rp_meta_bytes(rp_tensor_meta(p->tensor)), sum_range, &s);
-    return sum * (rp__hash(p->path, strlen(p->path), RP_HASH_SEED) | 1);
+    rp__tensor_host_end(&h);
+    *mark += sum * (rp__hash(p->path, strlen(p->path), RP_HASH_SEED) | 1);
+    return RP_OK;
 }
 
 /* Copies of the weights have the same: one copy's ranks are enough. */
@@ -66,7 +70,7 @@ rp_status rp__frozen_mark(rp_trainer *t)
         const rp_param *p = rp__model_param(model, i);
         if (p->tensor->requires_grad) continue;
         any = true;
-        mark += mark_of(p, t->ctx->threads);
+        RP_TRY(add_mark(p, t->ctx->threads, &mark));
     }
     if (!any) return RP_OK;
     RP_TRY(sum_over_ranks(t->ctx, &mark));

@@ -60,7 +60,8 @@ static rp_status keep_limit(rp_trainer *t, const rp_rehearsal *r)
     t->info.allowance = rp__allowance_bytes(&r->allowance);
     if (!r->limit) return RP_OK;
     t->ctx->options.memory_limit_bytes = r->budget;
-    for (int i = 0; i < t->ctx->n_devices; i++) RP_TRY(rp__mem_limit(t->ctx, t->ctx->space[i], r->budget));
+    for (int i = 0; i < t->ctx->n_devices; i++)
+        if (!i || i != t->ctx->host) RP_TRY(rp__mem_limit(t->ctx, t->ctx->space[i], r->budget));
     return RP_OK;
 }
 

@@ -200,10 +200,12 @@ void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
     double began        = rp__watch_begin(o->ctx);
     unsigned mode       = rp__fp_enter();
 
+    rp__mem_enter(o->ctx);
     if (!grad->storage->data) *sum = 0;
     else if (k->sum_squares)
         k->sum_squares(grad->m.dtype, rp__tensor_data(grad), slice.first, slice.count, sum, &o->ctx->on);
     else *sum = squares_in_order(grad, slice.count);
+    rp__mem_leave(o->ctx);
     rp__fp_leave(mode);
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = "norm", .path = o->slots[i].param.path,
                                      .bytes = rp_meta_bytes(&grad->m), .began = began });

@@ -50,7 +50,9 @@ static void run(const rp_optim *o, int i, const rp_tensor *grad, const rp_optim_
     double began           = rp__watch_begin(o->ctx);
     unsigned mode          = rp__fp_enter();
 
+    rp__mem_enter(o->ctx);
     o->kind->update(rp__optim_kernels(o, s->param.tensor, grad), call);
+    rp__mem_leave(o->ctx);
     rp__fp_leave(mode);
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = o->kind->name, .path = s->param.path, .bytes = bytes, .began = began });
 }
@@ -67,16 +69,20 @@ static void update_at_once(rp_optim *o, int i, const rp_tensor *grad, const rp_o
 static void *element(void *base, rp_dtype dtype, int64_t at) { return (uint8_t *)base + at * rp_dtype_bytes(dtype); }
 
 /* What no update has written: moments are zero, a master is its bf16 parameter. */
-static void fill_fresh(const rp_optim *o, const rp_shelf_view *v)
+static rp_status fill_fresh(const rp_optim *o, const rp_shelf_view *v)
 {
     const rp_tensor *param = o->slots[v->group].param.tensor;
+    rp_host h;
 
     for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
         if (v->fresh >> k & 1) memset(v->part[k], 0, (size_t)(v->count * rp_dtype_bytes(o->config.state_dtype)));
-    if (!(v->fresh >> RP_OPTIM_MASTER & 1)) return;
-    const uint16_t *from = element(rp__tensor_data(param), RP_BF16, v->first);
+    if (!(v->fresh >> RP_OPTIM_MASTER & 1)) return RP_OK;
+    RP_TRY(rp__tensor_host(param, v->first, v->count, RP_HOST_READ, &h));
+    const uint16_t *from = h.data;
     float *master        = v->part[RP_OPTIM_MASTER];
     for (int64_t e = 0; e < v->count; e++) master[e] = rp__f32_from_bf16(from[e]);
+    rp__tensor_host_end(&h);
+    return RP_OK;
 }
 
 static rp_status take(rp_optim *o, int i, unsigned parts, int64_t at)
@@ -84,7 +90,7 @@ static rp_status take(rp_optim *o, int i, unsigned parts, int64_t at)
     double began = rp__watch_begin(o->ctx);
 
     RP_TRY(rp__shelf_take(o->shelf, i, parts, at, &o->window));
-    fill_fresh(o, &o->window);
+    RP_TRY(fill_fresh(o, &o->window));
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = "states read", .path = o->slots[i].param.path, .began = began });
     return RP_OK;
 }

@@ -20,9 +20,12 @@ static rp_status make_batch(rp_ctx *ctx, const int32_t *ids, int64_t n, rp_model
     RP_TRY(ids_tensor(ctx, "tokens", n, &batch->tokens));
     RP_TRY(ids_tensor(ctx, "labels", n, &batch->labels));
     RP_TRY(rp_tensor_write_i32(batch->tokens, ids, n));
-    int32_t *label = rp__tensor_data(batch->labels);
+    rp_host h;
+    RP_TRY(rp__tensor_host_all(batch->labels, RP_HOST_WRITE, &h));
+    int32_t *label = h.data;
     memcpy(label, ids + 1, (size_t)(n - 1) * sizeof *label);
     label[n - 1] = NO_LABEL;
+    rp__tensor_host_end(&h);
     return RP_OK;
 }
 

@@ -78,7 +78,7 @@ static rp_status fill(rp_shelf *s, const char *folder, const rp_shelf_group *gro
 {
     RP_TRY(copy_groups(s, groups, n));
     for (; s->n_taken < 2; s->n_taken++)
-        RP_TRY(rp__mem_take(s->ctx, s->ctx->space[0], RP_MEM_OPTIM, s->buffer_bytes, "a window of optimizer states", &s->taken_at[s->n_taken]));
+        RP_TRY(rp__mem_take(s->ctx, s->ctx->space[s->ctx->host], RP_MEM_OPTIM, s->buffer_bytes, "a window of optimizer states", &s->taken_at[s->n_taken]));
     RP_TRY(rp__spool_open_for(s->ctx, folder, 2 * s->buffer_bytes + 2 * BLOCK, "optimizer states", RP_MEM_OPTIM, &s->spool));
     return rp__spool_reserve(s->spool, s->n_kept);
 }
@@ -99,7 +99,7 @@ void rp__shelf_close(rp_shelf *s)
 {
     if (!s) return;
     rp__spool_close(s->spool);          /* first: its worker may be reading into a buffer */
-    for (int i = 0; i < s->n_taken; i++) rp__mem_give(s->ctx->space[0], RP_MEM_OPTIM, s->buffer_bytes, s->taken_at[i]);
+    for (int i = 0; i < s->n_taken; i++) rp__mem_give(s->ctx->space[s->ctx->host], RP_MEM_OPTIM, s->buffer_bytes, s->taken_at[i]);
     rp__release(s->ticket);
     rp__release(s->group);
     rp__release(s);
@@ -110,7 +110,7 @@ void rp__shelf_close(rp_shelf *s)
 static rp_shelf_view view_of(const rp_shelf *s, place at, int buffer)
 {
     const rp_shelf_group *g = &s->group[at.group].shape;
-    uint8_t *memory         = rp__mem_at(s->ctx->space[0], s->taken_at[buffer]);
+    uint8_t *memory         = rp__mem_at(s->ctx->space[s->ctx->host], s->taken_at[buffer]);
     rp_shelf_view v = { .group = at.group, .parts = at.parts, .first = at.window * RP_SHELF_WINDOW, .count = window_elems(g, at.window) };
 
     for (int k = 0; k < RP_SHELF_PARTS; k++) {

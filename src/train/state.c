@@ -361,7 +361,11 @@ static rp_status read_tensor(const rp_state *s, const part_file *f, const rp_sta
     if (r.from >= r.to || !has_data(t)) return RP_OK;
     int64_t offset = has->offset + (r.from - first) * size, at = r.from - rp__state_slice(t).first;
     if (!t->tensor) return read_windows(f, t, r, offset, at);
-    return read_at(f, offset, (r.to - r.from) * size, (char *)rp__tensor_data(t->tensor) + at * size);
+    rp_host h;
+    RP_TRY(rp__tensor_host(t->tensor, at, r.to - r.from, RP_HOST_WRITE, &h));
+    rp_status status = read_at(f, offset, (r.to - r.from) * size, h.data);
+    rp__tensor_host_end(&h);
+    return status;
 }
 
 static rp_status read_part(const rp_state *s, const rp_state_tensor *tensors, int n, int part)
@@ -379,7 +383,7 @@ static void finish_tensor(const rp_state_tensor *t)
     if (!t->tensor) return;
     int64_t size = rp_dtype_bytes(t->tensor->m.dtype), count = rp__state_slice(t).count, rest = rp_meta_elems(&t->tensor->m) - count;
 
-    if (rest && t->tensor->storage->data) memset((char *)rp__tensor_data(t->tensor) + count * size, 0, (size_t)(rest * size));
+    if (rest && t->tensor->storage->data) rp__mem_fill(t->tensor->ctx, (char *)rp__tensor_data(t->tensor) + count * size, 0, rest * size);
     rp__tensor_wrote(t->tensor, "a state");
 }
 

@@ -39,17 +39,40 @@ static rp_status declare(const rp_state_tensor *t, int part, int parts, rp_safet
     return RP_OK;
 }
 
+static rp_status put_elems(rp_safetensors_writer *w, const void *data, int64_t bytes, rp_checksum *sum)
+{
+    rp__checksum_add(sum, data, bytes);
+    return rp__safetensors_put(w, data, bytes);
+}
+
+static rp_status put_windows(rp_safetensors_writer *w, const rp_state_tensor *t, int64_t size, rp_checksum *sum)
+{
+    void *data;
+
+    for (int64_t at = 0, n; at < rp__state_slice(t).count; at += n) {
+        RP_TRY(rp__optim_window(t->optim, t->at, at, &data, &n));
+        RP_TRY(put_elems(w, data, n * size, sum));
+    }
+    return RP_OK;
+}
+
+static rp_status put_whole(rp_safetensors_writer *w, const rp_state_tensor *t, int64_t size, rp_checksum *sum)
+{
+    rp_host h;
+    int64_t n = rp__state_slice(t).count;
+
+    if (!n) return RP_OK;
+    RP_TRY(rp__tensor_host(t->tensor, 0, n, RP_HOST_READ, &h));
+    rp_status status = put_elems(w, h.data, n * size, sum);
+    rp__tensor_host_end(&h);
+    return status;
+}
+
 static rp_status put_tensor(rp_safetensors_writer *w, const rp_state_tensor *t, uint64_t *checksum)
 {
-    int64_t size = rp_dtype_bytes(rp__state_whole(t)->dtype), all = rp__state_slice(t).count, n = all;
     rp_checksum sum = rp__checksum_begin();
-    void *data      = t->tensor ? rp__tensor_data(t->tensor) : NULL;
 
-    for (int64_t at = 0; at < all; at += n) {
-        if (!t->tensor) RP_TRY(rp__optim_window(t->optim, t->at, at, &data, &n));
-        rp__checksum_add(&sum, data, n * size);
-        RP_TRY(rp__safetensors_put(w, data, n * size));
-    }
+    RP_TRY((t->tensor ? put_whole : put_windows)(w, t, rp_dtype_bytes(rp__state_whole(t)->dtype), &sum));
     *checksum = rp__checksum_end(&sum);
     return RP_OK;
 }

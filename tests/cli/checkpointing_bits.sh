@@ -30,7 +30,7 @@ all() {
     run swiglu $ac.rules='[{op: swiglu, fate: recompute}]'
     run kept $ac.mode=full $ac.rules='[{op: "*", fate: keep}]'
     run offload $ac.mode=full $ac.rules='[{op: attention, fate: offload}]' $ac.offload.path=away $ac.verify=always
-    REPRISE_TEST_DEVICE=sim run to_memory $ac.rules='[{op: matmul, every: 2, fate: offload}]' $ac.offload.to=memory
+    REPRISE_TEST_DEVICE=${REPRISE_TEST_DEVICE:-cpu} run to_memory $ac.rules='[{op: matmul, every: 2, fate: offload}]' $ac.offload.to=memory
     find away -type f
     rm -rf none switch full every_2nd selective_op attention mlps attns but_the_last three_deep norms swiglu kept offload to_memory
 }

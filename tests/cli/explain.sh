@@ -19,7 +19,7 @@ same() {
 }
 slots "$@"
 slots "$@" $ac.mode=selective_op $ac.conditions='[{path: "*.attn"}]' $ac.rules='[{path: layers.1, op: swiglu, fate: keep}]'
-REPRISE_TEST_DEVICE=sim slots "$@" $ac.rules='[{path: "*.mlp", op: matmul, fate: offload}, {op: dropout, fate: keep}]' $ac.offload.to=memory
+REPRISE_TEST_DEVICE=${REPRISE_TEST_DEVICE:-cpu} slots "$@" $ac.rules='[{path: "*.mlp", op: matmul, fate: offload}, {op: dropout, fate: keep}]' $ac.offload.to=memory
 same "$@"
 same "$@" enable_activation_checkpointing=true
 same "$@" $ac.mode=selective_layer $ac.every=2 $ac.rules='[{type: Norm, fate: recompute}]'

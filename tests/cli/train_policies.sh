@@ -22,7 +22,7 @@ run rules $ac.rules='[{op: swiglu, fate: recompute}, {type: Norm, fate: prefer_r
 run both $ac.mode=full $ac.rules='[{path: "*.q", fate: keep}, {op: attention, fate: keep}]'
 run away $ac.mode=full $ac.rules='[{op: matmul, fate: offload}, {op: swiglu, fate: prefer_offload}]' $ac.offload.path=slots/here
 ls -A slots/here
-REPRISE_TEST_DEVICE=sim run other_device $ac.rules='[{op: matmul, fate: offload}]' $ac.offload.to=memory
+REPRISE_TEST_DEVICE=${REPRISE_TEST_DEVICE:-cpu} run other_device $ac.rules='[{op: matmul, fate: offload}]' $ac.offload.to=memory
 run kept $ac.offload.path=unused
 [ ! -e unused ] || echo made
 # What a budget asks for is told, too; how much that is, is the machine's to say.

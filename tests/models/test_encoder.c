@@ -105,7 +105,7 @@ static bool same_param(const rp_model *a, const rp_model *b, int i)
 {
     const rp_tensor *x = rp__model_param(a, i)->tensor, *y = rp__model_param(b, i)->tensor;
 
-    return !memcmp(rp_tensor_data((rp_tensor *)(uintptr_t)x), rp_tensor_data((rp_tensor *)(uintptr_t)y), (size_t)rp_meta_bytes(&x->m));
+    return !memcmp(test_bytes(x), test_bytes(y), (size_t)rp_meta_bytes(&x->m));
 }
 
 static void a_bare_encoder_gets_the_head_of_a_fresh_model(void **state)

@@ -49,7 +49,7 @@ static inline void spoil(rp_model *model)
 {
     for (int i = 0; i < rp__model_n_params(model); i++) {
         rp_tensor *t = rp__model_param(model, i)->tensor;
-        memset(rp_tensor_data(t), 0xff, (size_t)rp_meta_bytes(rp_tensor_meta(t)));
+        test_fill(t, 0xff);
     }
 }
 

@@ -181,15 +181,17 @@ static void with_scratch_watched(one_call *c, int64_t bytes, rp_status (*pass)(o
 
     assert_ok(c->ctx, rp__mem_take(c->ctx, space, RP_MEM_TEMP, room, "a canary", &s.at));
     uint8_t *data = rp__mem_at(space, s.at);
-    memset(data, 0xff, (size_t)room);
+    rp__mem_fill(c->ctx, data, 0xff, room);
     rp__mem_give(space, RP_MEM_TEMP, room, s.at);
     rp__mem_observe(space, see_scratch, &s);
     assert_ok(c->ctx, pass(c));
     rp__mem_observe(space, NULL, NULL);
 #ifndef RP_ASAN
     if (!s.met) fail_call(c, "the scratch is not where the canary waits");
+    rp__mem_enter(c->ctx);
     for (int64_t i = bytes; i < room; i++)
         if (data[i] != 0xff) fail_call(c, "a write %" PRId64 " bytes past %" PRId64 " bytes of scratch", i - bytes, bytes);
+    rp__mem_leave(c->ctx);
 #endif
 }
 

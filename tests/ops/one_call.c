@@ -130,7 +130,7 @@ static rp_tensor *guarded(one_call *c, const rp_meta *meta, bool strided)
 
     assert_true(c->n_block < MAX_BLOCKS);
     assert_ok(c->ctx, rp_tensor_new(c->ctx, &flat, RP_MEM_TEMP, &block));
-    memset(block->storage->data, 0xff, (size_t)block->storage->bytes);
+    test_fill(block, 0xff);
     c->block[c->n_block++] = block;
     if (turn) {
         laid.dim[meta->ndim - 1] = meta->dim[meta->ndim - 2];
@@ -296,10 +296,11 @@ void call_run(one_call *c, rp_ctx *ctx, const rp_op *op, const rp_op_case *test,
 void check_guards(const one_call *c)
 {
     for (int b = 0; b < c->n_block; b++) {
-        const rp_storage *s = c->block[b]->storage;
+        const uint8_t *data = test_bytes(c->block[b]);
+        int64_t bytes       = c->block[b]->storage->bytes;
         for (int64_t i = 0; i < GUARD_BYTES; i++)
-            if (s->data[i] != 0xff || s->data[s->bytes - 1 - i] != 0xff)
-                fail_call(c, "a write %s tensor %d (%s)", s->data[i] != 0xff ? "before" : "after", b, rp_meta_str(&c->block[b]->m));
+            if (data[i] != 0xff || data[bytes - 1 - i] != 0xff)
+                fail_call(c, "a write %s tensor %d (%s)", data[i] != 0xff ? "before" : "after", b, rp_meta_str(&c->block[b]->m));
     }
     for (int i = 0; i < c->n_in; i++)
         for (int64_t e = 0, n = rp_meta_elems(&c->m.in[i]); e < n && !call_writes(c, i); e++)

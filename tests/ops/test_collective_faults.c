@@ -60,7 +60,7 @@ static rp_tensor *zeros(rp_ctx *ctx, const rp_meta *m)
     ctx->fault_countdown = 0;
     assert_ok(ctx, rp_tensor_new(ctx, m, RP_MEM_TEMP, &t));
     ctx->fault_countdown = paused;
-    memset(rp_tensor_data(t), 0, (size_t)rp_meta_bytes(m));
+    test_fill(t, 0);
     return t;
 }
 

@@ -276,7 +276,7 @@ static void drop_head(head *h)
 
 static void assert_same_bits(const rp_tensor *a, const rp_tensor *b)
 {
-    assert_memory_equal(rp_tensor_data(a), rp_tensor_data(b), (size_t)rp_meta_bytes(&a->m));
+    assert_memory_equal(test_bytes(a), test_bytes(b), (size_t)rp_meta_bytes(&a->m));
 }
 
 static void check_head(rp_dtype dtype)

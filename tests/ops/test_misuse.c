@@ -178,7 +178,7 @@ static void look(rp_tensor *t, float *address) { (void)address, assert_true(*(co
 
 static rp_status backward_after(scribble f)
 {
-    rp_ctx *ctx  = test_ctx(NULL);
+    rp_ctx *ctx  = test_ctx(&(rp_ctx_options){ .device = "cpu" });
     rp_tensor *x = tensor_of(ctx, RP_F32, 3), *w = tensor_of(ctx, RP_F32, 3);
 
     assert_ok(ctx, rp_tensor_write(x, (double[]){ 1, 2, 3 }, 3));

@@ -11,12 +11,12 @@ static rp_ctx *offload_ctx(void)
 
 static void offload_ctx_free(rp_ctx *ctx)
 {
-    assert_int_equal(ledger_of(ctx, 1).live_bytes, 0);
+    assert_int_equal(ledger_of(ctx, ctx->n_devices - 1).live_bytes, 0);
     assert_ok(ctx, rp_set_offload(ctx, NULL));
     test_ctx_free(ctx);
 }
 
-static int64_t bytes_away(rp_ctx *ctx) { return ledger_of(ctx, 1).live_bytes; }
+static int64_t bytes_away(rp_ctx *ctx) { return ledger_of(ctx, ctx->n_devices - 1).live_bytes; }
 
 static rp_status four_squares(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
 {

@@ -44,7 +44,7 @@ static uint64_t step(sized_model *m, int n_micro)
     }
     for (int i = 0; i < rp__model_n_params(m->model); i++) {
         rp_tensor *g = rp__model_param(m->model, i)->tensor->grad;
-        if (g && rp__tensor_real(g)) hash = rp__hash(rp_tensor_data(g), (size_t)rp_meta_bytes(&g->m), hash);
+        if (g && rp__tensor_real(g)) hash = rp__hash(test_bytes(g), (size_t)rp_meta_bytes(&g->m), hash);
     }
     sized_drop_grads(m);
     return hash;

@@ -26,7 +26,7 @@ static rp_status decoder_step(rp_ctx *ctx, void *user)
     d->hash = RP_HASH_SEED;
     for (int i = 0; i < rp__model_n_params(d->model.model); i++) {
         rp_tensor *g = rp__model_param(d->model.model, i)->tensor->grad;
-        if (g && rp__tensor_real(g)) d->hash = rp__hash(rp_tensor_data(g), (size_t)rp_meta_bytes(&g->m), d->hash);
+        if (g && rp__tensor_real(g)) d->hash = rp__hash(test_bytes(g), (size_t)rp_meta_bytes(&g->m), d->hash);
     }
     sized_drop_grads(&d->model);
     return status;
@@ -110,7 +110,7 @@ static rp_status net_step(rp_ctx *ctx, void *user)
     n->hash = RP_HASH_SEED;
     for (int i = 0; i < LAYERS; i++) {
         rp_tensor *g = rp_tensor_grad(n->w[i]);
-        if (g && rp__tensor_real(g)) n->hash = rp__hash(rp_tensor_data(g), (size_t)rp_meta_bytes(&g->m), n->hash);
+        if (g && rp__tensor_real(g)) n->hash = rp__hash(test_bytes(g), (size_t)rp_meta_bytes(&g->m), n->hash);
         if (!n->keeps_gradients) rp_tensor_drop_grad(n->w[i]);
     }
     return status;

@@ -72,7 +72,7 @@ void bits_of(const rp_tensor *t, tensor_bits *out)
 {
     out->bytes = t ? rp_meta_bytes(&t->m) : -1;
     assert_true(out->bytes <= MOST_BITS);
-    if (t && t->storage->data) memcpy(out->at, rp_tensor_data(t), (size_t)out->bytes);
+    if (t && t->storage->data) memcpy(out->at, test_bytes(t), (size_t)out->bytes);
 }
 
 void assert_same_bits(const tensor_bits *got, const tensor_bits *expected, const char *what)

@@ -104,7 +104,7 @@ static inline uint64_t run_drawn(settings *s, const char *out, int64_t budget, r
         rp_model *m = rp__trainer_model(r.trainer);
         for (int i = 0; i < rp__model_n_params(m); i++) {
             const rp_tensor *t = rp__model_param(m, i)->tensor;
-            hash               = rp__hash(rp_tensor_data(t), (size_t)rp_meta_bytes(&t->m), hash);
+            hash               = rp__hash(test_bytes(t), (size_t)rp_meta_bytes(&t->m), hash);
         }
     }
     run_close(&r);

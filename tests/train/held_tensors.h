@@ -31,8 +31,11 @@ static inline holding hold(rp_ctx *ctx, int rank, int ranks, uint32_t salt)
         }
         assert_ok(ctx, rp_tensor_new(ctx, &mine, RP_MEM_PARAM, &t->tensor));
         rp_slice s = rp__state_slice(t);
-        uint8_t *p = rp_tensor_data(t->tensor);
+        rp_host all;
+        assert_ok(ctx, rp__tensor_host_all(t->tensor, RP_HOST_WRITE, &all));
+        uint8_t *p = all.data;
         for (int64_t k = 0; k < rp_meta_bytes(&mine); k++) p[k] = k < s.count * size ? byte_of(salt, i, s.first * size + k) : 0xff;
+        rp__tensor_host_end(&all);
     }
     return h;
 }
@@ -47,7 +50,7 @@ static inline void assert_holds(const holding *h, uint32_t salt)
     for (int i = 0; i < N_TENSORS; i++) {
         rp_slice s       = rp__state_slice(&h->at[i]);
         int64_t size     = rp_dtype_bytes(wholes[i].dtype);
-        const uint8_t *p = rp_tensor_data(h->at[i].tensor);
+        const uint8_t *p = test_bytes(h->at[i].tensor);
         for (int64_t k = 0; k < rp_meta_bytes(&h->at[i].tensor->m); k++) {
             uint8_t want = k < s.count * size ? byte_of(salt, i, s.first * size + k) : 0;
             if (p[k] != want) fail_msg("'%s': byte %d of the slice from %d on is %d, not %d", names[i], (int)k, (int)s.first, p[k], want);

@@ -133,7 +133,7 @@ static rp_optim_config config_of_variant(const variant *v)
     return config;
 }
 
-static uint64_t hash_tensor(const rp_tensor *t, uint64_t h) { return rp__hash(rp_tensor_data(t), (size_t)rp_meta_bytes(&t->m), h); }
+static uint64_t hash_tensor(const rp_tensor *t, uint64_t h) { return rp__hash(test_bytes(t), (size_t)rp_meta_bytes(&t->m), h); }
 
 /* Some steps on a device and kernel table of choice; the hash covers the parameter and every state. */
 static outcome run_variant(rp_ctx *ctx, const variant *v, int64_t n, int steps)
@@ -236,7 +236,7 @@ static void assert_part(const rp_tensor *whole, const rp_tensor *part, rp_slice 
 {
     size_t size = (size_t)rp_dtype_bytes(whole->m.dtype);
 
-    if (memcmp((const char *)rp_tensor_data(part), (const char *)rp_tensor_data(whole) + (size_t)slice.first * size, (size_t)slice.count * size))
+    if (memcmp((const char *)test_bytes(part), (const char *)test_bytes(whole) + (size_t)slice.first * size, (size_t)slice.count * size))
         fail_msg("%s: elements [%d, +%d) are not those of the whole", what, (int)slice.first, (int)slice.count);
 }
 

@@ -17,7 +17,7 @@ typedef struct { uint64_t loss, grads, weights; } outcome;
 
 static void add_bits(const rp_tensor *t, uint64_t *hash)
 {
-    if (t) *hash = rp__hash(rp_tensor_data(t), (size_t)rp_meta_bytes(rp_tensor_meta(t)), *hash);
+    if (t) *hash = rp__hash(test_bytes(t), (size_t)rp_meta_bytes(rp_tensor_meta(t)), *hash);
     else *hash = rp__hash("-", 1, *hash);
 }
 

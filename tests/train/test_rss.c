@@ -1,6 +1,6 @@
 /* The claim of what a process takes: for the whole of a run, with loading, validation, states and the export, no more than it had before the
  * model was opened, what it reserves, and 64 MiB. Measured by the kernel, on a model whose weights alone are more than that. */
-/* ctest: device-free cost=23 */
+/* ctest: device-free host-memory cost=23 */
 #include "loop_test.h"
 
 #include <sys/resource.h>

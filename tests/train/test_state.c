@@ -24,9 +24,12 @@ static run run_make(rp_ctx *ctx, uint32_t salt)
     for (int i = 0; i < N_TENSORS; i++) {
         r.at[i] = (rp_state_tensor){ .name = names[i] };
         assert_ok(ctx, rp_tensor_new(ctx, &metas[i], RP_MEM_PARAM, &r.at[i].tensor));
-        uint8_t *p = rp_tensor_data(r.at[i].tensor);
+        rp_host all;
+        assert_ok(ctx, rp__tensor_host_all(r.at[i].tensor, RP_HOST_WRITE, &all));
+        uint8_t *p = all.data;
         for (int64_t k = 0; k < rp_meta_bytes(&metas[i]); k++)
             p[k] = (uint8_t)((salt + (uint32_t)k * 37 + (uint32_t)i) * 2654435761u >> 24);
+        rp__tensor_host_end(&all);
     }
     return r;
 }
@@ -39,7 +42,7 @@ static void run_free(run *r)
 static bool run_same(const run *a, const run *b)
 {
     for (int i = 0; i < N_TENSORS; i++)
-        if (memcmp(rp_tensor_data(a->at[i].tensor), rp_tensor_data(b->at[i].tensor), (size_t)rp_meta_bytes(&a->at[i].tensor->m)))
+        if (memcmp(test_bytes(a->at[i].tensor), test_bytes(b->at[i].tensor), (size_t)rp_meta_bytes(&a->at[i].tensor->m)))
             return false;
     return true;
 }

@@ -214,7 +214,7 @@ static void slices_of_another_model_are_refused_before_a_byte_is_written(void **
     h.at[3].whole = rp_meta_2d(RP_BF16, 1009, 3);
     assert_int_equal(rp__state_load(s, h.at, N_TENSORS), RP_ERR_CONFIG);
     assert_non_null(strstr(rp_error(ctx), "holds 'tok_embeddings.weight' as F32, this run as bf16"));
-    assert_int_equal(*(uint8_t *)rp_tensor_data(h.at[0].tensor), byte_of(2, 0, h.at[0].slice.first * 2));
+    assert_int_equal(*(uint8_t *)test_bytes(h.at[0].tensor), byte_of(2, 0, h.at[0].slice.first * 2));
     rp__state_close(s);
     let_go(&h);
     temp_remove(&dir);

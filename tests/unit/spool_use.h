@@ -23,7 +23,7 @@ static inline rp_spool *open_spool(void)
 static inline void close_spool(rp_spool *s)
 {
     rp__spool_close(s);
-    assert_int_equal(live_bytes(ctx, 0), 0);
+    assert_int_equal(live_bytes(ctx, ctx->host), 0);
     assert_int_equal(n_files_in(temp_dir), 0);
     assert_int_equal(n_open_files(), files_before);
     assert_threads(threads_before);

@@ -1,5 +1,5 @@
 /* Claims about the ledger and the pool. */
-/* ctest: device-free */
+/* ctest: device-free host-memory */
 #include "rp_test.h"
 
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 /* Claims about the pool while it follows the places of a step. */
-/* ctest: device-free thread-free watched */
+/* ctest: device-free host-memory thread-free watched */
 #include "rp_test.h"
 
 #include <signal.h>

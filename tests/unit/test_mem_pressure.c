@@ -1,5 +1,5 @@
 /* Claims about the pool when a block finds no place. */
-/* ctest: device-free thread-free watched */
+/* ctest: device-free host-memory thread-free watched */
 #include "rp_test.h"
 
 enum { BLOCK = 640, N_BLOCKS = 300 };

@@ -78,10 +78,10 @@ static void the_ledger_moves_at_open_and_close_alone(void **state)
     static int n_events;        /* a test that fails leaves the observer behind */
 
     n_events = 0;
-    rp__mem_observe(ctx->space[0], count_event, &n_events);
+    rp__mem_observe(ctx->space[ctx->host], count_event, &n_events);
     rp_spool *s = open_spool();
     assert_int_equal(n_events, 1);
-    assert_int_equal(live_bytes(ctx, 0), BUFFER + 4096);
+    assert_int_equal(live_bytes(ctx, ctx->host), BUFFER + 4096);
     for (uint32_t i = 0; i < 300; i++) {
         int64_t ticket = put(s, i * 97, i);
         get(s, ticket, i * 97, i);
@@ -90,7 +90,7 @@ static void the_ledger_moves_at_open_and_close_alone(void **state)
     assert_int_equal(n_events, 1);
     close_spool(s);
     assert_int_equal(n_events, 2);
-    rp__mem_observe(ctx->space[0], NULL, NULL);
+    rp__mem_observe(ctx->space[ctx->host], NULL, NULL);
 }
 
 static void the_folder_stays_empty_while_the_file_is_in_use(void **state)
@@ -214,7 +214,7 @@ static void on_shapes_alone_the_ledger_and_the_counts_are_the_same(void **state)
 
     assert_ok(shapes, rp__spool_open(shapes, "/no/such", BUFFER, &s));
     assert_string_equal(rp__spool_how(s), "shapes");
-    assert_int_equal(live_bytes(shapes, 0), live_bytes(ctx, 0));
+    assert_int_equal(live_bytes(shapes, 0), live_bytes(ctx, ctx->host));
     assert_int_equal(n_open_files(), files);
     assert_int_equal(n_files_in("/proc/self/task"), threads);
     for (int i = 0; i < RP_COUNT(sizes); i++) {

@@ -177,7 +177,7 @@ static void a_buffer_of_absurd_size_is_refused_and_odd_ones_are_rounded_down(voi
     assert_null(s);
     for (int i = 0; i < RP_COUNT(fine); i++) {
         assert_ok(ctx, rp__spool_open(ctx, temp_dir, fine[i].asked, &s));
-        assert_int_equal(live_bytes(ctx, 0), fine[i].taken + 4096);
+        assert_int_equal(live_bytes(ctx, ctx->host), fine[i].taken + 4096);
         get(s, put(s, MOST - 1, 3), MOST - 1, 3);
         close_spool(s);
     }
@@ -274,7 +274,7 @@ static int use_spool_without(int call, unsigned flag, int number, const char *ho
     if (rp__spool_write(s, data, MOST, &ticket) != RP_OK || rp__spool_read(s, ticket, back) != RP_OK) return WRONG;
     if (rp__spool_wait(s, ticket) != RP_OK || memcmp(data, back, MOST) || n_files_in(temp_dir)) return WRONG;
     rp__spool_close(s);
-    return live_bytes(ctx, 0) ? WRONG : FINE;
+    return live_bytes(ctx, ctx->host) ? WRONG : FINE;
 }
 
 static void assert_works_without(int call, unsigned flag, int number, const char *how)

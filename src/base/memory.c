@@ -1,0 +1,108 @@
+/* base/memory.c -- the two memories of base/device.h: the host's, and the same one sealed. */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/device.h"
+#include "base/team.h"
+
+enum { HUGE_PAGE = 1 << 21 };
+
+static int64_t huge_pages(int64_t bytes) { return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE; }
+
+/* n bytes from a huge page's beginning: a mapping that begins elsewhere gets small pages where huge ones are cut. */
+static uint8_t *map_aligned(int64_t n)
+{
+    uint8_t *p = mmap(NULL, (size_t)n + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p == MAP_FAILED) return NULL;
+    size_t before = (size_t)(-(uintptr_t)p & (HUGE_PAGE - 1));
+    if (before) munmap(p, before);
+    munmap(p + before + n, HUGE_PAGE - before);
+    return p + before;
+}
+
+/* Address space is not memory: without a limit ask for far more than the machine has. Halve where that is forbidden. */
+static uint8_t *host_reserve(int64_t limit, int64_t *bytes)
+{
+    int64_t most = INT64_C(1) << 42, wanted = limit && limit < most ? huge_pages(limit) : most;
+
+    for (int64_t n = wanted; n == wanted || n >= INT64_C(1) << 26; n = n / 2 / HUGE_PAGE * HUGE_PAGE) {
+        uint8_t *p = map_aligned(n);
+        if (!p) continue;
+        madvise(p, (size_t)n, MADV_HUGEPAGE);
+        madvise(p, (size_t)n, MADV_DONTDUMP);
+        *bytes = n;
+        return p;
+    }
+    return NULL;
+}
+
+static void host_release(uint8_t *base, int64_t bytes) { munmap(base, (size_t)bytes); }
+
+/* Each page gets its memory, on the thread's side of the machine, and keeps its contents. A refusal is none: the page comes when it is used. */
+static void populate_range(const void *base, int64_t from, int64_t to)
+{
+#if defined(MADV_POPULATE_WRITE) && !defined(RP_ASAN)       /* there the pool's memory holds no blocks */
+    madvise((uint8_t *)base + from, (size_t)(to - from), MADV_POPULATE_WRITE);
+#else
+    (void)base, (void)from, (void)to;
+#endif
+}
+
+static void host_commit(uint8_t *base, int64_t bytes, const rp_on *on)
+{
+    rp__team_ranges(on->threads, bytes, HUGE_PAGE, bytes, populate_range, base);
+}
+
+static void host_copy(void *to, const void *from, int64_t bytes) { memmove(to, from, (size_t)bytes); }
+static void host_fill(void *at, int byte, int64_t bytes) { memset(at, byte, (size_t)bytes); }
+static void host_sync(void) { }
+
+const rp_memory rp__memory_host = { .on_host = true, .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy,
+                                    .fill = host_fill, .sync = host_sync };
+
+/* ---- sealed: the same pages twice, for ops where the addresses say and for copies SECOND bytes behind ---- */
+
+#ifndef RP_ASAN
+enum { SECOND_BITS = 40 };
+#define SECOND (INT64_C(1) << SECOND_BITS)
+
+/* Whole huge pages, lest they are split. */
+static void seal(uint8_t *base, int64_t bytes, bool sealed)
+{
+    mprotect(base, (size_t)huge_pages(bytes), sealed ? PROT_NONE : PROT_READ | PROT_WRITE);
+}
+
+static uint8_t *map_twice(int fd, int64_t n)
+{
+    const int flags = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
+    uint8_t *p      = ftruncate(fd, n) ? NULL : map_aligned(SECOND + n);
+
+    if (!p) return NULL;
+    if (mmap(p, (size_t)SECOND, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED &&
+        mmap(p, (size_t)n, PROT_NONE, flags, fd, 0) != MAP_FAILED && mmap(p + SECOND, (size_t)n, PROT_READ | PROT_WRITE, flags, fd, 0) != MAP_FAILED)
+        return p;
+    munmap(p, (size_t)(SECOND + n));
+    return NULL;
+}
+
+static uint8_t *sealed_reserve(int64_t limit, int64_t *bytes)
+{
+    int fd        = memfd_create("sealed", MFD_CLOEXEC);
+    int64_t n     = limit && limit < SECOND ? huge_pages(limit) : SECOND;
+    uint8_t *base = fd < 0 ? NULL : map_twice(fd, n);
+
+    if (fd >= 0) close(fd);
+    *bytes = n;
+    return base;
+}
+
+static void sealed_release(uint8_t *base, int64_t bytes) { munmap(base, (size_t)(SECOND + bytes)); }
+
+const rp_memory rp__memory_sealed = { .copies_at = SECOND, .reserve = sealed_reserve, .release = sealed_release, .commit = host_commit, .copy = host_copy,
+                                      .fill = host_fill, .sync = host_sync, .seal = seal };
+#else               /* blocks lie on the heap, each by itself */
+const rp_memory rp__memory_sealed = { .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy, .fill = host_fill,
+                                      .sync = host_sync };
+#endif
