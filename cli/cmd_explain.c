@@ -239,7 +239,7 @@ static int explain(cli *c, const void *given, const cli_args *args)
     if (code == CLI_GO) {
         rp_status status = x.f.feasible ? RP_OK : RP_ERR_BUDGET;
         if (status == RP_OK && fields->json) print_json(&x.f.explain);
-        else if (status == RP_OK) status = print_text(&x.f.explain, x.recipe, x.f.budget > 0);
+        else if (status == RP_OK) status = print_text(&x.f.explain, x.recipe, x.f.plan.budget > 0);
         code = cli_finish(&x.run, status);
     }
     cli_forecast_close(&x);

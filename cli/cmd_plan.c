@@ -22,11 +22,11 @@ typedef struct { bool json, find; const char *device, *file; } plan_fields;
 static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 /* With so many seconds of replays and waiting. */
-static double overhead(const rp_forecast *f, double again) { return rp__overhead(f->base_seconds, f->seconds, again); }
+static double overhead(const rp_forecast *f, double again) { return rp__overhead(f->plan.base_seconds, f->plan.seconds, again); }
 
 static bool beats_keeping_all(const rp_forecast *f)
 {
-    return f->planned && f->found.memory.reserved_bytes < f->keep_all_bytes && f->seconds + f->again_seconds < f->keep_all_seconds * (1 - 1e-9);
+    return f->plan.chosen && f->plan.found.memory.reserved_bytes < f->keep_all_bytes && f->plan.seconds + f->plan.again_seconds < f->keep_all_seconds * (1 - 1e-9);
 }
 
 /* ---- JSON ---- */
@@ -38,7 +38,7 @@ static json_t *ranks_json(const rp_forecast *f)
 
     for (int rank = 0; rank < f->ranks; rank++)
         json_array_append_new(all, json_pack("{s:i, s:I, s:I, s:o, s:b}", "rank", rank, "peak_bytes", (json_int_t)f->explain.peak_bytes,
-                                             "reserved_bytes", (json_int_t)f->found.memory.reserved_bytes, "by_class",
+                                             "reserved_bytes", (json_int_t)f->plan.found.memory.reserved_bytes, "by_class",
                                              cli_classes_json(f->explain.peak_at), "fits", f->feasible));
     return all;
 }
@@ -64,27 +64,27 @@ static void print_json(const rp_forecast *f)
     const rp_explain *e = &f->explain;
     json_t *all         = json_pack(
         "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s?, s:I, s:f, s:f, s:f}",
-        "feasible", f->feasible, "budget_bytes", f->budget ? json_integer(f->budget) : json_null(), "peak_bytes", (json_int_t)e->peak_bytes,
+        "feasible", f->feasible, "budget_bytes", f->plan.budget ? json_integer(f->plan.budget) : json_null(), "peak_bytes", (json_int_t)e->peak_bytes,
         "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes",
-        (json_int_t)f->found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
-        "saved_bytes", (json_int_t)f->found.saved_bytes, "step_flops", (json_int_t)f->found.step_flops, "recompute_flops",
-        (json_int_t)f->found.recompute_flops, "overhead", overhead(f, f->again_seconds), "overhead_lower_bound",
-        overhead(f, f->bound_seconds), "step_seconds", f->seconds + f->again_seconds, "live_bound_bytes", (json_int_t)f->bound,
-        "solve_seconds", f->solve_seconds, "machine", f->machine, "measured", f->measured, "estimated", f->estimated, "planned", f->planned,
-        "optimizer_in_bwd", f->variant.in_backward, "keep_logits", f->variant.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
-        *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->comm_bytes, "comm_seconds", f->comm_seconds,
-        "comm_again_seconds", f->comm_again_seconds, "hidden_seconds", f->hidden_seconds);
+        (json_int_t)f->plan.found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
+        "saved_bytes", (json_int_t)f->plan.found.saved_bytes, "step_flops", (json_int_t)f->plan.found.step_flops, "recompute_flops",
+        (json_int_t)f->plan.found.recompute_flops, "overhead", overhead(f, f->plan.again_seconds), "overhead_lower_bound",
+        overhead(f, f->plan.bound_seconds), "step_seconds", f->plan.seconds + f->plan.again_seconds, "live_bound_bytes", (json_int_t)f->plan.placement.bound,
+        "solve_seconds", f->solve_seconds, "machine", f->plan.machine, "measured", f->plan.measured, "estimated", f->estimated, "planned", f->plan.chosen,
+        "optimizer_in_bwd", f->plan.variant.in_backward, "keep_logits", f->plan.variant.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
+        *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->plan.comm_bytes, "comm_seconds", f->plan.comm_seconds,
+        "comm_again_seconds", f->plan.comm_again_seconds, "hidden_seconds", f->plan.hidden_seconds);
 
     json_object_set_new(all, "links", f->ranks > 1 ? cli_links_json(&f->links) : json_null());
-    json_object_update_new(all, json_pack("{s:f, s:b, s:I, s:f, s:I, s:f, s:f, s:b}", "base_seconds", f->base_seconds,
-                                          "faster_than_keeping_all", beats_keeping_all(f), "offloaded_bytes", (json_int_t)f->found.offloaded_bytes, "offload_seconds",
-                                          f->away_seconds, "state_offload_bytes", (json_int_t)f->state_bytes, "state_offload_seconds",
-                                          f->state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
+    json_object_update_new(all, json_pack("{s:f, s:b, s:I, s:f, s:I, s:f, s:f, s:b}", "base_seconds", f->plan.base_seconds,
+                                          "faster_than_keeping_all", beats_keeping_all(f), "offloaded_bytes", (json_int_t)f->plan.found.offloaded_bytes, "offload_seconds",
+                                          f->plan.away_seconds, "state_offload_bytes", (json_int_t)f->plan.state_bytes, "state_offload_seconds",
+                                          f->plan.state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
 
-    json_object_set_new(all, "overhead_lower_bound_blocks", json_real(overhead(f, f->block_bound_seconds)));
+    json_object_set_new(all, "overhead_lower_bound_blocks", json_real(overhead(f, f->plan.block_bound_seconds)));
     json_object_set_new(all, "remedies", remedies_json(f));
-    json_object_update_new(all, json_pack("{s:b, s:{s:b, s:b, s:b, s:i}}", "least_budget_at_most", f->least_at_most, "search", "all_ways", !f->left.ways, "all_regions", !f->left.regions,
-                                          "work_limit_met", f->left.limit, "region_blocks", f->left.grain));
+    json_object_update_new(all, json_pack("{s:b, s:{s:b, s:b, s:b, s:i}}", "least_budget_at_most", f->least_at_most, "search", "all_ways", !f->plan.facts.left.ways, "all_regions", !f->plan.facts.left.regions,
+                                          "work_limit_met", f->plan.facts.left.limit, "region_blocks", f->plan.facts.left.grain));
     json_object_set_new(all, "memory_limit_bytes", f->limit ? json_integer(f->limit) : json_null());
     json_object_set_new(all, "allowance_bytes", allowance_json(&f->allowance));
     cli_print_json(all, 0);
@@ -99,7 +99,7 @@ static void print_remedies(const rp_forecast *f)
     printf("what takes less, each alone:\n  %16s  %16s\n", "fits in, bytes", "saves, bytes");
     for (int i = 0; i < f->n_remedies; i++) {
         const rp_remedy *r = &f->remedy[i];
-        printf("  %16" PRId64 "  %16" PRId64 "  %-4s  %s\n", r->least, r->saved, r->least <= f->budget ? "fits" : "", r->setting);
+        printf("  %16" PRId64 "  %16" PRId64 "  %-4s  %s\n", r->least, r->saved, r->least <= f->plan.budget ? "fits" : "", r->setting);
     }
 }
 
@@ -126,23 +126,23 @@ static void print_verdict(const rp_forecast *f)
 {
     char budget[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
 
-    rp__size_text(budget, f->budget);
+    rp__size_text(budget, f->plan.budget);
     snprintf(least, sizeof least, "%s%s", f->least_at_most ? "at most " : "", rp__size_text(size, f->least));
     if (!f->feasible) {                                      /* what is known is known of the plan that would */
         printf("%-14s a budget of %s\n%-14s %s; the plan that keeps to it is\n", "does not fit", budget, "least budget", least);
         return;
     }
-    printf("%-14s reserved %s", f->budget ? "fits" : "no budget", rp__size_text(reserved, f->found.memory.reserved_bytes));
-    if (f->budget) printf(" of %s", budget);
-    if (f->bound == f->found.memory.reserved_bytes) printf("; the peak uses every byte of it\n");
-    else printf("; %.4f times what is live at once\n", ratio((double)f->found.memory.reserved_bytes, (double)f->bound));
+    printf("%-14s reserved %s", f->plan.budget ? "fits" : "no budget", rp__size_text(reserved, f->plan.found.memory.reserved_bytes));
+    if (f->plan.budget) printf(" of %s", budget);
+    if (f->plan.placement.bound == f->plan.found.memory.reserved_bytes) printf("; the peak uses every byte of it\n");
+    else printf("; %.4f times what is live at once\n", ratio((double)f->plan.found.memory.reserved_bytes, (double)f->plan.placement.bound));
     printf("%-14s %s\n", "least budget", least);
 }
 
 /* The bound of plans of blocks is printed if it is higher than the bound of all schedules. */
 static void print_bounds(const rp_forecast *f)
 {
-    double any = overhead(f, f->bound_seconds), blocks = overhead(f, f->block_bound_seconds);
+    double any = overhead(f, f->plan.bound_seconds), blocks = overhead(f, f->plan.block_bound_seconds);
 
     if (blocks <= 0) return;
     printf("%-14s ", "bounds");
@@ -155,18 +155,18 @@ static void print_time(const rp_forecast *f)
 {
     char own[RP_SIZE_CHARS];
 
-    printf("%-14s %.3f s a step by the %s of %s", "time", f->seconds + f->again_seconds, f->measured ? "measured table" : "built-in table",
-           f->machine);
-    if (!f->measured && !f->estimated) printf(" ('reprise calibrate' measures)");
-    printf("\n%-14s %.2f %% over the fastest step without a budget", "overhead", 100 * overhead(f, f->again_seconds));
-    if (f->again_seconds > 0)
-        printf(": computed%s again%s", f->comm_again_seconds > 0 ? " or sent" : "", f->away_seconds > 0 ? " or waited for" : "");
-    if (f->comm_again_seconds > 0 && f->hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->comm_again_seconds, f->base_seconds));
-    if (f->variant.in_backward) printf("; the optimizer updates in backward");
-    if (f->variant.keeps_logits) printf("; the head keeps its logits");
+    printf("%-14s %.3f s a step by the %s of %s", "time", f->plan.seconds + f->plan.again_seconds, f->plan.measured ? "measured table" : "built-in table",
+           f->plan.machine);
+    if (!f->plan.measured && !f->estimated) printf(" ('reprise calibrate' measures)");
+    printf("\n%-14s %.2f %% over the fastest step without a budget", "overhead", 100 * overhead(f, f->plan.again_seconds));
+    if (f->plan.again_seconds > 0)
+        printf(": computed%s again%s", f->plan.comm_again_seconds > 0 ? " or sent" : "", f->plan.away_seconds > 0 ? " or waited for" : "");
+    if (f->plan.comm_again_seconds > 0 && f->plan.hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->plan.comm_again_seconds, f->plan.base_seconds));
+    if (f->plan.variant.in_backward) printf("; the optimizer updates in backward");
+    if (f->plan.variant.keeps_logits) printf("; the head keeps its logits");
     putchar('\n');
-    if (f->planned) print_bounds(f);
-    printf("%-14s %s\n", "what is kept", f->planned ? "by plan" : f->regions);
+    if (f->plan.chosen) print_bounds(f);
+    printf("%-14s %s\n", "what is kept", f->plan.chosen ? "by plan" : f->regions);
     if (beats_keeping_all(f))
         printf("%-14s than the recipe's own step, which recomputes nothing, reserves %s and takes %.3f s\n", "faster",
                rp__size_text(own, f->keep_all_bytes), f->keep_all_seconds);
@@ -185,12 +185,12 @@ static void print_search(const rp_forecast *f)
 {
     const char *and = "";
 
-    if (!f->left.ways && !f->left.regions && !f->left.limit) return;
+    if (!f->plan.facts.left.ways && !f->plan.facts.left.regions && !f->plan.facts.left.limit) return;
     printf("%-14s not exhaustive, a better plan may exist: ", "search");
-    if (f->left.ways) printf("%ssome ways to keep a block were left out", and), and = "; ";
-    if (f->left.regions) printf("%ssome plans with regions of blocks were left out", and), and = "; ";
-    if (f->left.grain > 1) printf(", as regions of several blocks end at every %dth block", f->left.grain);
-    if (f->left.limit) printf("%sthe limit of work was met", and);
+    if (f->plan.facts.left.ways) printf("%ssome ways to keep a block were left out", and), and = "; ";
+    if (f->plan.facts.left.regions) printf("%ssome plans with regions of blocks were left out", and), and = "; ";
+    if (f->plan.facts.left.grain > 1) printf(", as regions of several blocks end at every %dth block", f->plan.facts.left.grain);
+    if (f->plan.facts.left.limit) printf("%sthe limit of work was met", and);
     putchar('\n');
 }
 
@@ -198,12 +198,12 @@ static void print_moved(const rp_forecast *f)
 {
     char bytes[RP_SIZE_CHARS], speed[96];
 
-    if (f->found.offloaded_bytes > 0)
-        printf("%-14s %s of activations leave and come back each step: %.3f s, at %s\n", "offloaded", rp__size_text(bytes, f->found.offloaded_bytes),
-               f->away_seconds, speed_text(f, speed, sizeof speed));
-    if (f->state_bytes > 0)
+    if (f->plan.found.offloaded_bytes > 0)
+        printf("%-14s %s of activations leave and come back each step: %.3f s, at %s\n", "offloaded", rp__size_text(bytes, f->plan.found.offloaded_bytes),
+               f->plan.away_seconds, speed_text(f, speed, sizeof speed));
+    if (f->plan.state_bytes > 0)
         printf("%-14s %s of optimizer states are read and written each step: %.3f s, at %s\n", "states",
-               rp__size_text(bytes, f->state_bytes), f->state_seconds, speed_text(f, speed, sizeof speed));
+               rp__size_text(bytes, f->plan.state_bytes), f->plan.state_seconds, speed_text(f, speed, sizeof speed));
 }
 
 static void print_ranks(const rp_forecast *f)
@@ -212,8 +212,8 @@ static void print_ranks(const rp_forecast *f)
 
     if (f->ranks == 1) return;
     printf("%-14s %d, and each takes this; %s\n", "ranks", f->ranks, f->units);
-    printf("%-14s a rank sends %s a step, %.3f s", "communication", rp__size_text(sent, f->comm_bytes), f->comm_seconds);
-    printf(f->hidden_seconds > 0 ? ", %.3f s of them beside computing\n" : " of it\n", f->hidden_seconds);
+    printf("%-14s a rank sends %s a step, %.3f s", "communication", rp__size_text(sent, f->plan.comm_bytes), f->plan.comm_seconds);
+    printf(f->plan.hidden_seconds > 0 ? ", %.3f s of them beside computing\n" : " of it\n", f->plan.hidden_seconds);
     cli_print_links(&f->links, f->ranks);
 }
 
@@ -247,7 +247,7 @@ static void print_text(const rp_forecast *f)
     cli_print_peak(&f->explain);
     print_fates(&f->explain);
     cli_print_modules(&f->explain);
-    if (f->estimated) printf("\nscratch is what this machine's kernels take, an estimate for '%s'\n", f->machine);
+    if (f->estimated) printf("\nscratch is what this machine's kernels take, an estimate for '%s'\n", f->plan.machine);
 }
 
 /* ---- the command ---- */

@@ -95,8 +95,8 @@ static rp_status make_page(const cli *c, const rp_recipe *recipe, const places *
     if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, &(rp_sweep_options){ .n = POINTS, .device = p->device }, report, &s);
     if (status == RP_OK)
         status = rp__report_page_write(c->ctx, &(rp_report_page){ &f, &s, rp__report_title(recipe, title), p->metrics }, p->out);
-    if (status == RP_OK && p->machine && !p->device && strncmp(f.machine, p->machine, strlen(p->machine)))
-        cli_say(c, "note: the plan was made for '%s', the page's times are those of %s: --device describes another machine", p->machine, f.machine);
+    if (status == RP_OK && p->machine && !p->device && strncmp(f.plan.machine, p->machine, strlen(p->machine)))
+        cli_say(c, "note: the plan was made for '%s', the page's times are those of %s: --device describes another machine", p->machine, f.plan.machine);
     rp__release(s.point);
     rp__forecast_close(&f);
     return status;

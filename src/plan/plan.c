@@ -307,7 +307,7 @@ rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, rp_plan **o
     rp_plan *plan = rp__host_alloc(ctx, sizeof *plan);
 
     if (!plan) return RP_ERR_MEMORY;
-    *plan = (rp_plan){ .bump = { .ctx = ctx }, .n_passes = n,
+    *plan = (rp_plan){ .bump = { .ctx = ctx }, .chosen = true, .n_passes = n,
                        .facts = { .bytes = problem->trace->outside, .seconds = problem->trace->seconds } };
     plan->pass       = rp__bump_alloc(&plan->bump, (n + 1) * (int64_t)sizeof *plan->pass);
     plan->order      = rp__bump_alloc(&plan->bump, (problem->trace->n_order + 1) * (int64_t)sizeof *plan->order);
@@ -420,6 +420,7 @@ rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
 void rp__plan_free(rp_plan *plan)
 {
     if (!plan) return;
+    rp__release(plan->place);
     rp__bump_free(&plan->bump);
     rp__release(plan);
 }

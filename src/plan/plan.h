@@ -8,7 +8,9 @@
 #ifndef RP_PLAN_H
 #define RP_PLAN_H
 
+#include "plan/beside.h"
 #include "plan/bound.h"
+#include "plan/place_log.h"
 #include "plan/segment.h"
 
 typedef struct {
@@ -43,14 +45,57 @@ typedef struct {
     rp_plan_left left;                          /* of the search that found it */
 } rp_plan_facts;
 
+typedef struct {                        /* what a rehearsal found of a step */
+    rp_mem memory;                      /* its peak, with its classes; reserved_bytes is the pool's final size */
+    int64_t saved_bytes, step_flops, recompute_flops, offloaded_bytes;
+} rp_step_usage;
+
+/* What a program may do otherwise without another bit in what a step computes. It is the program's own affair: whoever runs it reads this. */
 typedef struct {
+    bool in_backward;                   /* the optimizer's update */
+    bool keeps_logits;                  /* the head, for its backward */
+} rp_step_variant;
+enum { RP_STEP_VARIANTS = 4 };
+
+/* How a step runs: its fates, the address of each buffer, and the bytes and seconds that it takes. A plan is made on shapes for steps of one shape, and
+ * every step of that shape follows it. Programs know it as rp_step_plan. */
+typedef struct rp_step_plan rp_plan;
+struct rp_step_plan {
+    /* the fates, as they were chosen */
     rp_bump bump;
+    bool chosen;                                /* false: fates are the program's own, and there are no passes */
     rp_plan_pass *pass;                         /* different ones */
     int n_passes;
-    rp_plan_facts facts;
     int *order, n_order;                        /* which pass each of a step's is: some begin alike */
     int done;                                   /* passes of the step so far */
-} rp_plan;
+    rp_plan_facts facts;
+    rp_step_variant variant;
+
+    /* the step run with them on shapes: rp__step_try */
+    rp_mem_place *place;                        /* of each buffer a step takes, in order */
+    int n_places;
+    rp_placement placement;                     /* of a step; no step of another placement takes less than its bound */
+    uint64_t before;                            /* what is live when a step begins, and where */
+    rp_step_usage found;
+    double seconds, again_seconds;              /* of a step without replays; of these, and of waiting for what was offloaded. Overlapped seconds are not
+                                                 * counted (plan/beside.h) */
+    double away_seconds;                        /* of again_seconds: offloaded slots copied and waited for, whoever offloads them */
+    double comm_seconds, comm_again_seconds;    /* of seconds and again_seconds, in talk with other ranks; of replays alone */
+    double hidden_seconds;                      /* overlapped: in none of these */
+    int64_t comm_bytes;                         /* that a rank sends */
+    int64_t state_bytes;                        /* of optimizer states that an update reads from disk, and writes back … */
+    double state_seconds;                       /* … and what it takes longer for that, of seconds */
+    rp_beside_base beside;                      /* of a step in which one thing overlaps another; seconds 0: nothing does */
+    char machine[128];                          /* of the cost table that seconds are of … */
+    uint64_t costs;                             /* … its hash … */
+    bool measured;                              /* … and whether it was measured */
+
+    /* what it is compared with */
+    int64_t budget;                             /* 0: none */
+    double base_seconds;                        /* of the fastest step without a budget, all kept; overheads are over it. 0: nobody asked */
+    double bound_seconds, block_bound_seconds;  /* no schedule for this budget has less again_seconds, no plan of blocks (rp_plan_bounds), in any variant */
+    bool at_most;                               /* of a plan of the least arena: the search for a smaller one was cut short */
+};
 
 /* Every way there is to solve a trace for, made once. Where a step has different passes, regions are not among them. */
 typedef struct {
@@ -103,7 +148,7 @@ rp_status rp__plan_bound(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
  * errors RP_ERR_MEMORY */
 typedef struct { double any, blocks; } rp_plan_bounds;
 rp_status rp__plan_bounds(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan_bounds *out);
-/* Nobody follows it any more. */
+/* Nobody follows it any more; NULL is fine. */
 void rp__plan_free(rp_plan *plan);
 
 /* From here on passes recorded on the context follow the plan; NULL: none. Nothing is recorded then. A pass that is not of the plan fails with

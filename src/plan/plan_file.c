@@ -46,7 +46,7 @@ static uint64_t hash_of_passes(const rp_plan *plan)
 {
     uint64_t hash = RP_HASH_SEED;
 
-    for (int i = 0; plan && i < plan->n_passes; i++) hash = rp__hash(&plan->pass[i].hash, sizeof plan->pass[i].hash, hash);
+    for (int i = 0; i < plan->n_passes; i++) hash = rp__hash(&plan->pass[i].hash, sizeof plan->pass[i].hash, hash);
     return hash;
 }
 
@@ -102,7 +102,7 @@ static const list_of all_regions = { "regions", NULL, region_json }, all_again =
 static void put_passes(writer *w, const rp_plan *plan)
 {
     put(w, ",\n \"passes\": [");
-    for (int i = 0; plan && i < plan->n_passes; i++) {
+    for (int i = 0; i < plan->n_passes; i++) {
         put(w, i ? ",\n  {\"calls\": " : "\n  {\"calls\": ");
         put_json(w, hash_json(plan->pass[i].hash));
         put_list(w, &all_regions, plan->pass[i].n_regions, &plan->pass[i]);
@@ -116,9 +116,9 @@ static void put_passes(writer *w, const rp_plan *plan)
 
 static void put_search(writer *w, const rp_plan *plan)
 {
-    const rp_plan_left *left = plan ? &plan->facts.left : NULL;
+    const rp_plan_left *left = &plan->facts.left;
 
-    if (!left || (!left->ways && !left->regions && !left->limit)) return;
+    if (!left->ways && !left->regions && !left->limit) return;
     put(w, ",\n \"search\": ");
     put_json(w, json_pack("{s:b, s:b, s:b, s:i}", "all_ways", !left->ways, "all_regions", !left->regions, "work_limit_met", left->limit,
                           "region_blocks", left->grain));
@@ -131,7 +131,7 @@ static rp_plan_left left_of(const json_t *search)
                            .grain = (int)json_integer_value(json_object_get(search, "region_blocks")) };
 }
 
-static void put_all(writer *w, const rp_plan *plan, rp_step_variant variant, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
+static void put_all(writer *w, const rp_plan *plan, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
 {
     put(w, "{\"reprise_plan\": 1,\n \"made_for\": ");
     put_json(w, json_pack("{s:s, s:s, s:i, s:o, s:I, s:o, s:s?, s:o}", "version", s->version, "machine", s->machine, "threads", s->threads, "costs",
@@ -142,21 +142,21 @@ static void put_all(writer *w, const rp_plan *plan, rp_step_variant variant, con
                           "saved_bytes", (json_int_t)t->saved, "step_flops", (json_int_t)t->step_flops, "recompute_flops",
                           (json_int_t)t->recompute_flops, "overhead", t->overhead, "overhead_lower_bound", t->bound));
     put_search(w, plan);
-    put(w, variant.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
-    put(w, variant.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
+    put(w, plan->variant.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
+    put(w, plan->variant.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
     put_passes(w, plan);
     put(w, ",\n \"recipe\": ");
     put_json(w, json_string(recipe));
     put(w, "}\n");
 }
 
-rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, rp_step_variant variant, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
+rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
                          const char *recipe)
 {
     writer w = { .ctx = ctx };
 
     RP_TRY(rp__file_create(ctx, path, &w.file));
-    put_all(&w, plan, variant, stamp, takes, recipe);
+    put_all(&w, plan, stamp, takes, recipe);
     if (w.status == RP_OK) return rp__file_commit(w.file);
     rp__file_discard(w.file);
     return w.status;

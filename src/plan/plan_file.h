@@ -32,8 +32,8 @@ typedef struct {
     double overhead, bound;
 } rp_plan_takes;
 
-/* plan NULL: nothing is planned, passes is empty. Replaced whole, or not at all. errors RP_ERR_IO · RP_ERR_MEMORY */
-rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, rp_step_variant variant, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
+/* Of a plan that is not chosen, passes is empty. Replaced whole, or not at all. errors RP_ERR_IO · RP_ERR_MEMORY */
+rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
                          const char *recipe);
 
 /* What a file says, before it is held against a step. */

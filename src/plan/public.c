@@ -18,7 +18,7 @@ static void count_again(void *self, int at, const char *path, const char *op)
 {
     own_step *own         = self;
     const rp_trace *trace = &own->question.trace;
-    int pass              = trace->order[(own->how->plan->done - 1) % trace->n_order];
+    int pass              = trace->order[(own->how->done - 1) % trace->n_order];
 
     (void)path, (void)op;
     own->how->again_seconds += trace->pass[pass].call[at].again;
@@ -54,7 +54,7 @@ static double away_seconds(const rp_question *q, const rp_step_plan *how)
     }
     double all = rp__cost_offload_seconds(q->costs, rp__away_in_memory(q->ctx->away), RP_F32, how->found.offloaded_bytes, forward,
                                           how->seconds - forward + how->again_seconds);
-    return fmax(all, how->plan ? how->plan->facts.away_seconds : 0);
+    return fmax(all, how->facts.away_seconds);
 }
 
 static rp_status run(const rp_question *q, rp_step_plan *how)
@@ -115,7 +115,7 @@ static rp_status refuse(rp_question *q, int64_t budget)
     if (status == RP_OK)
         status = rp_fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s%s, for %s", rp__size_text(asked, budget),
                          best->at_most ? "at most " : "", rp__size_text(least, best->placement.height), w.where);
-    rp__step_plan_free(best);
+    rp__plan_free(best);
     return status;
 }
 
@@ -153,7 +153,7 @@ static rp_status plan(rp_question *q, int64_t budget, rp_step_plan **out)
     int64_t bytes    = budget > 0 ? budget : budget == RP_LEAST_BUDGET ? made->placement.height : INT64_MAX / 4;
     rp_status status = rp__plan_bound(q->ctx, &q->problem, bytes, &made->bound_seconds);
     if (status != RP_OK) {
-        rp__step_plan_free(made);
+        rp__plan_free(made);
         return status;
     }
     made->budget                      = budget > 0 ? budget : 0;
@@ -178,7 +178,7 @@ rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t b
     return status;
 }
 
-void rp_step_plan_free(rp_step_plan *plan) { rp__step_plan_free(plan); }
+void rp_step_plan_free(rp_step_plan *plan) { rp__plan_free(plan); }
 
 rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function step, void *user)
 {
@@ -198,11 +198,11 @@ static rp_step_facts facts_of(const rp_step_plan *p)
         .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->bound_seconds, .offloaded_bytes = p->found.offloaded_bytes,
     };
 
-    for (int i = 0; i < p->plan->n_passes; i++) {
-        facts.n_calls += p->plan->pass[i].n_calls;
-        facts.n_again += p->plan->pass[i].n_again;
-        facts.n_regions += p->plan->pass[i].n_regions;
-        facts.n_away += p->plan->pass[i].n_away;
+    for (int i = 0; i < p->n_passes; i++) {
+        facts.n_calls += p->pass[i].n_calls;
+        facts.n_again += p->pass[i].n_again;
+        facts.n_regions += p->pass[i].n_regions;
+        facts.n_away += p->pass[i].n_away;
     }
     return facts;
 }

@@ -7,29 +7,29 @@
 enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
 
-void rp__step_plan_free(rp_step_plan *p)
-{
-    if (!p) return;
-    rp__plan_free(p->plan);
-    rp__release(p->place);
-    rp__release(p);
-}
-
 /* ---- the better one ---- */
 
-static double seconds_of(const rp_step_plan *p) { return p->seconds + p->again_seconds; }
-bool rp__step_is_faster(const rp_step_plan *a, const rp_step_plan *b) { return seconds_of(a) < seconds_of(b) * (1 - SAME); }
-bool rp__step_is_smaller(const rp_step_plan *a, const rp_step_plan *b) { return a->placement.height < b->placement.height; }
+static double seconds_of(const rp_plan *p) { return p->seconds + p->again_seconds; }
+bool rp__step_is_faster(const rp_plan *a, const rp_plan *b) { return seconds_of(a) < seconds_of(b) * (1 - SAME); }
+bool rp__step_is_smaller(const rp_plan *a, const rp_plan *b) { return a->placement.height < b->placement.height; }
 
-void rp__step_keep(rp_step_plan **best, rp_step_plan *other, rp_step_better *better)
+void rp__step_keep(rp_plan **best, rp_plan *other, rp_step_better *better)
 {
-    rp_step_plan *worse = other;
+    rp_plan *worse = other;
 
     if (other && (!*best || better(other, *best))) {
         worse = *best;
         *best = other;
     }
-    rp__step_plan_free(worse);
+    rp__plan_free(worse);
+}
+
+rp_status rp__step_or_none(rp_status status, rp_plan **out)
+{
+    if (status == RP_OK) return RP_OK;
+    rp__plan_free(*out);
+    *out = NULL;
+    return status;
 }
 
 /* ---- followed ---- */
@@ -50,7 +50,7 @@ uint64_t rp__step_stands(const rp_ctx *ctx)
     return hash;
 }
 
-rp_status rp__step_follow(rp_ctx *ctx, const rp_step_plan *p)
+rp_status rp__step_follow(rp_ctx *ctx, rp_plan *p)
 {
     RP_TRY(rp__tape_open(ctx));
     if (!p) {
@@ -59,14 +59,14 @@ rp_status rp__step_follow(rp_ctx *ctx, const rp_step_plan *p)
         return RP_OK;
     }
     RP_CHECK(ctx, !p->place || rp__step_stands(ctx) == p->before, RP_ERR_STATE, "what is live before the step, or where, is not what was when it was planned");
-    rp__plan_follow(ctx, p->plan);
+    rp__plan_follow(ctx, p->chosen ? p : NULL);
     rp__mem_follow(ctx->space[0], p->place, p->n_places);
     return RP_OK;
 }
 
 /* ---- a step on shapes, noted ---- */
 
-static rp_status note(const rp_question *q, int64_t most, rp_step_plan *p)
+static rp_status note(const rp_question *q, int64_t most, rp_plan *p)
 {
     rp_place_log *log;
 
@@ -77,27 +77,23 @@ static rp_status note(const rp_question *q, int64_t most, rp_step_plan *p)
     return status == RP_OK ? noted : status;
 }
 
-static void name_costs(const rp_cost_table *costs, rp_step_plan *p)
+static void name_costs(const rp_cost_table *costs, rp_plan *p)
 {
     p->costs    = rp__cost_hash(costs);
     p->measured = rp__cost_measured(costs);
     snprintf(p->machine, sizeof p->machine, "%s", rp__cost_machine(costs));
 }
 
-rp_status rp__step_try(const rp_question *q, rp_plan *plan, int64_t most, rp_step_plan **out)
+rp_status rp__step_try(const rp_question *q, rp_plan *p, int64_t most, rp_plan **out)
 {
-    rp_step_plan *p = rp__host_alloc(q->owner, sizeof *p);
-
-    if (!p) {
-        rp__plan_free(plan);
-        return RP_ERR_MEMORY;
-    }
-    if (plan) plan->bump.ctx = q->owner;
-    *p = (rp_step_plan){ .plan = plan, .variant = q->variant };
+    if (!p) p = rp__host_alloc(q->owner, sizeof *p);
+    if (!p) return RP_ERR_MEMORY;
+    p->bump.ctx = q->owner;
+    p->variant  = q->variant;
     name_costs(q->costs, p);
     rp_status status = note(q, most, p);
     if (status == RP_OK) *out = p;
-    else rp__step_plan_free(p);
+    else rp__plan_free(p);
     return status;
 }
 
@@ -134,19 +130,19 @@ static int64_t next_below(int64_t bytes, int64_t least, int tries)
 
 /* What is away comes back ahead of its reader: where segments are not alike, beside another than was reckoned with. Then more is live than the
  * plan says, and as much less is to be asked for. */
-static int64_t next_most(const rp_step_plan *p, int64_t budget, int64_t least, int tries)
+static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tries)
 {
-    int64_t bytes = p->plan->facts.bytes, most = next_below(bytes, least, tries), excess = p->placement.bound - budget;
+    int64_t bytes = p->facts.bytes, most = next_below(bytes, least, tries), excess = p->placement.bound - budget;
 
-    if (p->plan->facts.away_seconds <= 0 || excess <= 0 || bytes - excess >= most) return most;
+    if (p->facts.away_seconds <= 0 || excess <= 0 || bytes - excess >= most) return most;
     return bytes - excess > least ? bytes - excess : least;
 }
 
 /* What to ask for after a plan that was tried; less than the least: nothing. What rules have made again may take longer than is reckoned: then
  * a plan of fewer bytes may be faster. */
-static int64_t next_after(const rp_step_plan *p, int64_t budget, int64_t least, int tries)
+static int64_t next_after(const rp_plan *p, int64_t budget, int64_t least, int tries)
 {
-    const rp_plan_facts *reckoned = &p->plan->facts;
+    const rp_plan_facts *reckoned = &p->facts;
     bool over = p->placement.height > budget, slower = p->again_seconds > reckoned->again_seconds + SAME * seconds_of(p);
 
     if (reckoned->bytes <= least || (!over && !slower)) return least - 1;
@@ -162,13 +158,13 @@ typedef struct {
     int64_t budget, least;              /* least: as reckoned */
     bool cut;                           /* plans in between were passed over */
     int64_t *buffers;                   /* that may still be placed: the work of the walk; NULL: any number */
-    rp_step_plan **best;                /* NULL at first, or one that keeps to the budget */
+    rp_plan **best;                     /* NULL at first, or one that keeps to the budget */
 } walk;
 
 /* The fastest that is reckoned to take so many bytes, tried. NULL: there is none, or it is reckoned to be no faster than the best. */
-static rp_status next_plan(walk *w, int64_t most, rp_step_plan **out)
+static rp_status next_plan(walk *w, int64_t most, rp_plan **out)
 {
-    const rp_step_plan *best = *w->best;
+    const rp_plan *best = *w->best;
     rp_plan *plan;
 
     *out = NULL;
@@ -186,7 +182,7 @@ static rp_status walk_down(walk *w)
     int64_t most = w->budget > w->least ? w->budget : w->least;
 
     for (int i = 0, more = 0; most >= w->least && more <= MOST_MORE; i++) {
-        rp_step_plan *one;
+        rp_plan *one;
         if (w->buffers && *w->buffers <= 0) w->cut = true;
         if (w->cut && w->buffers) break;
         RP_TRY(next_plan(w, most, &one));
@@ -196,7 +192,7 @@ static rp_status walk_down(walk *w)
         w->cut = w->cut || i >= MOST_TRIES;
         more += *w->best != NULL;
         if (one->placement.height <= w->budget) rp__step_keep(w->best, one, rp__step_is_faster);
-        else rp__step_plan_free(one);
+        else rp__plan_free(one);
     }
     return RP_OK;
 }
@@ -206,7 +202,7 @@ static rp_status walk_down(walk *w)
 /* The best of all views that keeps to the budget: each is another way to cut the same step into segments, or to let less go. Consent to offloading makes
  * no plan worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. *out: NULL, or one that does. */
 static rp_status walk_views(rp_question *q, int64_t budget, int64_t *buffers, bool *cut,
-                            rp_step_plan **out)
+                            rp_plan **out)
 {
     rp_plan_problem view[RP_PLAN_VIEWS];
     int n            = rp__plan_views(&q->problem, view);
@@ -223,7 +219,7 @@ static rp_status walk_views(rp_question *q, int64_t budget, int64_t *buffers, bo
 
 /* ---- the modes ---- */
 
-static bool may_be_better(const rp_known_mode *known, int64_t most, rp_step_better *better, const rp_step_plan *best)
+static bool may_be_better(const rp_known_mode *known, int64_t most, rp_step_better *better, const rp_plan *best)
 {
     if (!known->is_there || known->turn > most || known->live > most) return false;
     if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* hidden: seconds do not add up */
@@ -243,10 +239,10 @@ static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
 }
 
 /* One that may keep to so many bytes and be better is rehearsed: a mode takes what its step takes. */
-static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better *better, rp_step_plan **best)
+static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better *better, rp_plan **best)
 {
     rp_known_mode *known = &q->mode[mode];
-    rp_step_plan *one;
+    rp_plan *one;
     rp_plan *plan;
 
     RP_TRY(know_mode(q, mode, &plan));
@@ -255,15 +251,15 @@ static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better
         return RP_OK;
     }
     if (!plan) RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, &plan));
-    if (*best) plan->facts.left = (*best)->plan->facts.left;       /* of the search that found no better one */
+    if (*best) plan->facts.left = (*best)->facts.left;       /* of the search that found no better one */
     RP_TRY(rp__step_try(q, plan, most, &one));
     known->live = one->placement.bound;
     if (one->placement.height <= most) rp__step_keep(best, one, better);
-    else rp__step_plan_free(one);
+    else rp__plan_free(one);
     return RP_OK;
 }
 
-static rp_status try_modes(rp_question *q, int64_t most, rp_step_better *better, rp_step_plan **best)
+static rp_status try_modes(rp_question *q, int64_t most, rp_step_better *better, rp_plan **best)
 {
     for (int mode = 0; mode < RP_PLAN_MODES; mode++) RP_TRY(try_mode(q, mode, most, better, best));
     return RP_OK;
@@ -272,9 +268,9 @@ static rp_status try_modes(rp_question *q, int64_t most, rp_step_better *better,
 /* ---- the least ---- */
 
 /* The plan that is reckoned to take least. */
-static rp_status try_least(rp_question *q, const rp_plan_problem *problem, int64_t budget, rp_step_plan **best)
+static rp_status try_least(rp_question *q, const rp_plan_problem *problem, int64_t budget, rp_plan **best)
 {
-    rp_step_plan *one;
+    rp_plan *one;
     rp_plan *plan;
 
     RP_TRY(rp__plan_solve(q->ctx, problem, budget, &plan));
@@ -286,26 +282,26 @@ static rp_status try_least(rp_question *q, const rp_plan_problem *problem, int64
 
 /* A plan that is reckoned to take more may take less: values may be there for a shorter time than is reckoned, or the arena of the least plan have
  * holes. So less is asked for until it is refused, or until placing took too much work: then the least is told as "at most". */
-static rp_status shrink(rp_question *q, int64_t least, rp_step_plan **best)
+static rp_status shrink(rp_question *q, int64_t least, rp_plan **best)
 {
     int64_t buffers = MOST_BUFFERS;
     bool cut        = false;
 
     for (int i = 0; i < MOST_LESS && !cut; i++) {
-        rp_step_plan *smaller = NULL;
+        rp_plan *smaller = NULL;
         int64_t budget        = (*best)->placement.height - 1;
         if (budget < least) return RP_OK;       /* only the least plans are reckoned to take so little, and they have been tried */
         rp_status status = walk_views(q, budget, &buffers, &cut, &smaller);
         if (status == RP_OK && !smaller && !cut) return RP_OK;
         if (status == RP_OK) rp__step_keep(best, smaller, rp__step_is_smaller);
-        else rp__step_plan_free(smaller);
+        else rp__plan_free(smaller);
         RP_TRY(status);
     }
     (*best)->at_most = true;
     return RP_OK;
 }
 
-static rp_status find_least(rp_question *q, rp_step_plan **best)
+static rp_status find_least(rp_question *q, rp_plan **best)
 {
     rp_plan_problem view[RP_PLAN_VIEWS];
     int n         = rp__plan_views(&q->problem, view);
@@ -321,15 +317,7 @@ static rp_status find_least(rp_question *q, rp_step_plan **best)
     return shrink(q, least, best);
 }
 
-static rp_status or_none(rp_status status, rp_step_plan **out)
-{
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
-}
-
-rp_status rp__step_small(rp_question *q, rp_step_plan **out)
+rp_status rp__step_small(rp_question *q, rp_plan **out)
 {
     rp_plan_problem view[RP_PLAN_VIEWS];
     int n         = rp__plan_views(&q->problem, view), best = 0;
@@ -341,19 +329,19 @@ rp_status rp__step_small(rp_question *q, rp_step_plan **out)
         if (bytes < least) best = i;
         if (bytes < least) least = bytes;
     }
-    return or_none(try_least(q, &view[best], least, out), out);
+    return rp__step_or_none(try_least(q, &view[best], least, out), out);
 }
 
-rp_status rp__step_least(rp_question *q, rp_step_plan **out)
+rp_status rp__step_least(rp_question *q, rp_plan **out)
 {
     *out = NULL;
-    return or_none(find_least(q, out), out);
+    return rp__step_or_none(find_least(q, out), out);
 }
 
 /* ---- a budget ---- */
 
 /* Where no plan was met on the way down, the plan of the least arena may still keep to the budget: so none above the least is refused. */
-static rp_status find_within(rp_question *q, int64_t budget, rp_step_plan **out)
+static rp_status find_within(rp_question *q, int64_t budget, rp_plan **out)
 {
     bool cut = false;
 
@@ -362,21 +350,21 @@ static rp_status find_within(rp_question *q, int64_t budget, rp_step_plan **out)
     if (!*out && q->trace.outside > budget) return RP_OK;       /* what stands beside passes alone is more */
     if (!*out) RP_TRY(find_least(q, out));
     if ((*out)->placement.height <= budget) return RP_OK;
-    rp__step_plan_free(*out);
+    rp__plan_free(*out);
     *out = NULL;
     return RP_OK;
 }
 
-rp_status rp__step_within(rp_question *q, int64_t budget, rp_step_plan **out)
+rp_status rp__step_within(rp_question *q, int64_t budget, rp_plan **out)
 {
     *out = NULL;
-    return or_none(find_within(q, budget, out), out);
+    return rp__step_or_none(find_within(q, budget, out), out);
 }
 
 /* ---- bounds ---- */
 
 /* Calls' seconds are rounded in the trace, so a bound may be off by what the order of additions makes. */
-static double bound_of(const rp_step_plan *timed, double again)
+static double bound_of(const rp_plan *timed, double again)
 {
     double more = timed->beside.seconds > 0 ? rp__beside_bound(&timed->beside, again) : again;
 
@@ -396,7 +384,7 @@ static rp_status bound_modes(rp_question *q, int64_t budget, rp_plan_bounds *out
     return RP_OK;
 }
 
-rp_status rp__step_bounds(rp_question *q, const rp_step_plan *timed, int64_t budget, rp_plan_bounds *out)
+rp_status rp__step_bounds(rp_question *q, const rp_plan *timed, int64_t budget, rp_plan_bounds *out)
 {
     RP_TRY(rp__plan_bounds(q->ctx, &q->problem, budget, out));
     RP_TRY(bound_modes(q, budget, out));

@@ -46,12 +46,6 @@ static rp_status tell_kept(const rp_trainer *t, rp_status status)
     return rp_fail(t->ctx, status, "%s; %s", why, kept);
 }
 
-static rp_status run_step(rp_trainer *t, double lr, rp_step_result *out)
-{
-    RP_TRY(rp__trainer_follow_shape(t));
-    return rp__engine_step(&t->engine, t->data, t->done, lr, out);
-}
-
 static bool profiled(const rp_trainer *t, bool (*when)(int64_t here, int64_t n))
 {
     return t->profile && when(t->done - t->info.first_step, t->info.n_steps - t->info.first_step);
@@ -66,7 +60,8 @@ static rp_status train(rp_trainer *t, rp_metrics *line)
     rp_data_step all;
 
     if (watched) rp__profile_step_begin(t->profile, t->done + 1);
-    rp_status status = run_step(t, lr, &result);
+    rp_status status = rp__trainer_follow_shape(t);
+    if (status == RP_OK) status = rp__engine_step(&t->engine, t->data, t->done, lr, &result);
     double seconds   = rp__seconds() - began;
     if (status == RP_OK) status = rp__data_step(t->data, t->done, &all);
     if (watched && status == RP_OK) rp__profile_step_end(t->profile, all.tokens, &result.work);

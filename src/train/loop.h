@@ -78,35 +78,22 @@ typedef struct {
     bool feasible;                      /* false: nothing fits the budget; then what is told is of the least plan */
     int64_t limit;                      /* of the process; 0: none … */
     rp_allowance allowance;             /* … and what of it is not the arena's */
-    int64_t budget, least;              /* 0: no budget · the least any plan's arena takes, under the recipe's musts; 0: not asked */
+    rp_plan plan;                       /* what its steps take; without passes and addresses */
+    bool loose_bounds;                  /* its bounds may be far below what can be had */
+    int64_t least;                      /* that any plan's arena takes, under the recipe's musts; 0: not asked */
     bool least_at_most;                 /* a smaller one may be possible: the search for it was cut short */
     rp_remedy remedy[RP_MOST_REMEDIES]; /* where nothing fits, that which saves most first … */
     int n_remedies;                     /* … with fates that a plan decides; 0: none, or not asked */
-    bool planned;                       /* fates are a plan's: the recipe leaves them open, and all of them do not fit */
-    rp_plan_left left;                  /* what the search for the plan left out */
-    rp_step_variant variant;
-    rp_step_usage found;
-    int64_t bound;                      /* no arena for these steps is smaller */
-    double base_seconds;                /* the fastest step without a budget, which all overheads are over (rp__overhead) */
-    double seconds, again_seconds;      /* a step without replays · replays and waiting … */
-    double bound_seconds, block_bound_seconds;      /* … which no schedule for this budget gets below, and no plan of blocks (rp_plan_bounds) */
-    bool loose_bounds;                  /* both may be far below what can be had */
     int ranks;                          /* they all take the same: slices are padded to one room */
-    double hidden_seconds;              /* of a step, what runs beside something else: it is in none of these */
-    double comm_seconds, comm_again_seconds;    /* all of the step and its replays, in talk with other ranks; of replays alone … */
-    int64_t comm_bytes;                 /* … to whom each sends so many bytes */
-    rp_cost_links links;                /* over these; assumed until somebody measures them */
+    rp_cost_links links;                /* that they talk over; assumed until somebody measures them */
     char units[RP_UNITS_CHARS];         /* what is gathered together; "" for one rank */
-    double away_seconds;                /* of again_seconds: offloaded slots are copied and waited for (found.offloaded_bytes) */
     int64_t keep_all_bytes;             /* the recipe's own step, where it keeps all and was rehearsed besides; else 0 … */
     double keep_all_seconds;            /* … a plan of fewer bytes may be faster */
-    int64_t state_bytes;                /* of optimizer states that each update reads from disk and writes back … */
-    double state_seconds;               /* … for which it takes so much longer; of seconds */
-    double offload_bandwidth;           /* that both are reckoned with, bytes per second … */
+    double offload_bandwidth;           /* that slots and states are reckoned with, bytes per second … */
     bool offload_guessed;               /* … which nobody has measured or given */
-    bool measured, estimated;           /* the cost table was measured here · is that of another machine, scratch is of this one */
+    bool estimated;                     /* the cost table is of another machine, scratch is of this one */
     double solve_seconds;
-    char machine[128], regions[RP_REGIONS_CHARS];
+    char regions[RP_REGIONS_CHARS];
     rp_explain explain;
 } rp_forecast;
 

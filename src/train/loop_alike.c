@@ -24,12 +24,12 @@ typedef struct {
 
 static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_SEED); }
 
-static uint64_t hash_plan(const rp_step_plan *plan)
+static uint64_t hash_plan(const rp_plan *plan)
 {
     uint64_t hash = rp__hash(plan->place, (size_t)plan->n_places * sizeof *plan->place, RP_HASH_SEED);
 
-    for (int i = 0; plan->plan && i < plan->plan->n_passes; i++) {
-        const rp_plan_pass *pass = &plan->plan->pass[i];
+    for (int i = 0; i < plan->n_passes; i++) {
+        const rp_plan_pass *pass = &plan->pass[i];
         hash = rp__hash(&pass->hash, sizeof pass->hash, hash);
         for (int c = 0; c < pass->n_calls; c++) hash = rp__hash(&pass->call[c].again, sizeof pass->call[c].again, hash);
     }

@@ -63,7 +63,7 @@ rp_recipe rp__find_recipe(const rp_recipe *recipe, const rp_setting *s)
     return r;
 }
 
-static void tell(const search *x, const rp_step_plan *p, rp_setting *s)
+static void tell(const search *x, const rp_plan *p, rp_setting *s)
 {
     int64_t tokens       = s->ranks * s->batch_size * s->accumulation * x->recipe->max_seq_len;
 
@@ -90,12 +90,12 @@ static rp_status begin(search *x, const candidate *c)
 static rp_status try_setting(search *x, candidate *c, bool least)
 {
     rp_rehearsal *r = x->rehearsal;
-    rp_step_plan *p = NULL;
+    rp_plan *p = NULL;
 
     RP_TRY(begin(x, c));
     RP_TRY(least ? rp__rehearsal_least(r, &p) : rp__rehearsal_plan(r, r->budget, &p, &r->own_bytes));
     if (p) tell(x, p, &c->setting);
-    rp__step_plan_free(p);
+    rp__plan_free(p);
     return RP_OK;
 }
 

@@ -80,7 +80,7 @@ void rp__find_bounds_close(rp_find_bounds *b)
 static rp_status step_seconds(rp_find_bounds *b, int64_t batch, int64_t accumulation, double *out)
 {
     rp_recipe recipe = rp__find_recipe(b->recipe, &(rp_setting){ .ranks = 1, .copies = 1, .batch_size = batch, .accumulation = accumulation });
-    rp_step_plan *own;
+    rp_plan *own;
 
     recipe.memory_budget.kind = RP_BUDGET_NONE;
     if (recipe.loss.keep_logits == RP_AUTO) recipe.loss.keep_logits = RP_YES;
@@ -88,7 +88,7 @@ static rp_status step_seconds(rp_find_bounds *b, int64_t batch, int64_t accumula
     b->alone = true;
     RP_TRY(rp__rehearsal_own(b->rehearsal, &own));
     *out = own->seconds;
-    rp__step_plan_free(own);
+    rp__plan_free(own);
     return RP_OK;
 }
 

@@ -12,40 +12,26 @@ static bool may_want_least(const rp_recipe *r, const rp_forecast_options *option
 
 static void tell(const rp_rehearsal *r, rp_forecast *f)
 {
-    const rp_step_plan *s = r->steps;
+    bool in_memory = rp__away_in_memory(r->ctx->away);
 
-    f->budget          = r->budget;
-    f->limit           = r->limit;
-    f->allowance       = r->allowance;
-    f->planned         = s->plan != NULL;
-    f->left            = s->plan ? s->plan->facts.left : (rp_plan_left){ 0 };
-    f->variant         = s->variant;
-    f->found           = s->found;
-    f->bound           = s->placement.bound;
-    f->seconds         = s->seconds;
-    f->base_seconds    = s->base_seconds;
-    f->keep_all_bytes   = r->keep_all_seconds > 0 ? r->own_bytes : 0;
-    f->keep_all_seconds = r->keep_all_seconds;
-    f->again_seconds   = s->again_seconds;
-    f->away_seconds    = s->away_seconds;
-    f->state_bytes     = s->state_bytes;
-    f->state_seconds   = s->state_seconds;
-    f->offload_bandwidth = rp__cost_offload_bandwidth(r->costs, rp__away_in_memory(r->ctx->away));
-    f->offload_guessed   = rp__cost_offload_guessed(r->costs, rp__away_in_memory(r->ctx->away));
-    f->ranks           = rp__comm_ranks(r->ctx->comm);
-    f->comm_seconds       = s->comm_seconds;
-    f->comm_again_seconds = s->comm_again_seconds;
-    f->hidden_seconds     = s->hidden_seconds;
-    f->comm_bytes         = s->comm_bytes;
-    if (r->costs) f->links = rp__cost_links(r->costs);
+    f->plan              = *r->steps;
+    f->plan.bump         = (rp_bump){ 0 };
+    f->plan.pass         = NULL;
+    f->plan.order        = NULL;
+    f->plan.place        = NULL;
+    f->plan.n_passes     = f->plan.n_order = f->plan.n_places = 0;
+    f->loose_bounds      = rp__plan_joins_layers(r->steps);
+    f->limit             = r->limit;
+    f->allowance         = r->allowance;
+    f->keep_all_bytes    = r->keep_all_seconds > 0 ? r->own_bytes : 0;
+    f->keep_all_seconds  = r->keep_all_seconds;
+    f->offload_bandwidth = rp__cost_offload_bandwidth(r->costs, in_memory);
+    f->offload_guessed   = rp__cost_offload_guessed(r->costs, in_memory);
+    f->ranks             = rp__comm_ranks(r->ctx->comm);
+    f->links             = rp__cost_links(r->costs);
+    f->solve_seconds     = r->solve_seconds;
+    f->estimated         = r->device != NULL;
     if (r->engine.gather) rp__units_text(&r->engine.units, f->units);
-    f->bound_seconds   = s->bound_seconds;
-    f->block_bound_seconds = s->block_bound_seconds;
-    f->loose_bounds    = s->plan && rp__plan_joins_layers(s->plan);
-    f->solve_seconds   = r->solve_seconds;
-    f->measured        = s->measured;
-    f->estimated       = r->device != NULL;
-    snprintf(f->machine, sizeof f->machine, "%s", s->machine);
     rp__regions_text(rp__model_root(r->engine.model), rp__engine_n_rules(&r->engine), f->regions);
 }
 

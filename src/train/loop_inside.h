@@ -45,7 +45,7 @@
 /* ---- how a step runs: plan/step.h ---- */
 
 /* As a file, with the resolved recipe. */
-rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *plan, const rp_recipe *recipe, const char *recipe_text, const char *path);
+rp_status rp__step_plan_write(rp_ctx *ctx, const rp_plan *plan, const rp_recipe *recipe, const char *recipe_text, const char *path);
 /* All of the recipe that decides what an update holds beside the weights. */
 enum { RP_OPTIMIZER_CHARS = 96 };
 const char *rp__optimizer_text(const rp_recipe *recipe, char out[RP_OPTIMIZER_CHARS]);
@@ -81,7 +81,7 @@ typedef struct {
     rp_units units;                     /* of a sharded run: what is gathered together … */
     rp_gather *gather;                  /* … around forwards; NULL: weights are whole */
     rp_explain *explain;                /* looks at the slots when a forward ends; may be NULL */
-    const rp_step_plan *follow;         /* how its steps run; NULL: fates are the recipe's, addresses the pool's */
+    rp_plan *follow;                    /* how its steps run; NULL: fates are the recipe's, addresses the pool's */
     rp_step_variant variant;                    /* of its steps, unless what it follows has one */
     rp_step_time *time;                 /* is added to; may be NULL */
     const rp_micro_shape *micro;        /* of each micro-batch of a rehearsal; NULL: of full length */
@@ -167,8 +167,8 @@ typedef struct {
     rp_question question[RP_STEP_VARIANTS];     /* those that have been asked since it was begun, by variant … */
     double own_seconds[RP_STEP_VARIANTS];       /* … and the recipe's own fates' time without replays; 0: nobody asked */
     bool wants_least;                   /* who settles asks for the least, too */
-    rp_step_plan *least;                /* its arena alone counts; NULL: not found */
-    rp_step_plan *steps;                /* how steps run; NULL until they are settled */
+    rp_plan *least;                     /* its arena alone counts; NULL: not found */
+    rp_plan *steps;                     /* how steps run; NULL until they are settled */
     double solve_seconds;
     bool wants_remedies;                /* where nothing fits */
     rp_remedy remedy[RP_MOST_REMEDIES];
@@ -202,17 +202,17 @@ void rp__rehearsal_forget(rp_rehearsal *r);
 void rp__rehearsal_bound(rp_rehearsal *r);
 /* What is kept and where, for steps of full-length batches, within `budget` bytes (0: none). *out is the caller's; NULL: nothing fits.
  * own_bytes: of the arena with the recipe's own fates. */
-rp_status rp__rehearsal_plan(rp_rehearsal *r, int64_t budget, rp_step_plan **out, int64_t *own_bytes);
+rp_status rp__rehearsal_plan(rp_rehearsal *r, int64_t budget, rp_plan **out, int64_t *own_bytes);
 /* The same with a small arena, found quickly, whatever the recipe's budget and mode; with the least arena that a plan can have. */
-rp_status rp__rehearsal_small(rp_rehearsal *r, rp_step_plan **out);
-rp_status rp__rehearsal_least(rp_rehearsal *r, rp_step_plan **out);
+rp_status rp__rehearsal_small(rp_rehearsal *r, rp_plan **out);
+rp_status rp__rehearsal_least(rp_rehearsal *r, rp_plan **out);
 /* With the recipe's own fates, in its own variant; in the fastest variant that it leaves open. */
-rp_status rp__rehearsal_own(rp_rehearsal *r, rp_step_plan **out);
-rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_step_plan **out);
+rp_status rp__rehearsal_own(rp_rehearsal *r, rp_plan **out);
+rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_plan **out);
 /* How steps run at n budgets, from the least (its arena may need a little more) to what keeping everything takes. The longest stretch of the curve
  * is halved until there are n, its length told in parts of all bytes and of all seconds: steps[] of NULLs is
  * filled and the caller's, whatever the status. */
-rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_step_plan **steps, int n);
+rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_plan **steps, int n);
 
 /* Plan for the recipe's budget, find the least where that is wanted, and run the step as planned, explained, then a score of val_rows rows (0: none): r->steps, NULL where nothing fits. */
 rp_status rp__rehearsal_settle(rp_rehearsal *r, int64_t val_rows);
@@ -248,7 +248,7 @@ struct rp_trainer {
     rp_tokenizer *tokenizer;            /* NULL: none was found, and none is needed */
     rp_data *data, *val;
     int64_t val_rows;
-    rp_step_plan *steps;                /* of full-length batches … */
+    rp_plan *steps;                     /* of full-length batches … */
     rp_shape_plans *shapes;             /* … and of those that came besides */
     rp_schedule schedule;
     rp_state_tensor *tensors;           /* all of a state */
@@ -280,7 +280,7 @@ enum { RP_SWEEP_MODES = 4 };
 /* The recipe as point i of a sweep has it: with another mode in place of its own, or with every fate left open that no must takes. */
 rp_recipe rp__sweep_recipe(const rp_recipe *recipe, int i);
 /* The points of *out run for real: steps[i] is how those of point i run, the rehearsal has made them. */
-rp_status rp__sweep_measure(rp_rehearsal *r, const rp_step_plan *const *steps, const rp_sweep_options *options, rp_sweep *out);
+rp_status rp__sweep_measure(rp_rehearsal *r, rp_plan *const *steps, const rp_sweep_options *options, rp_sweep *out);
 
 /* ---- ranks: alone, all of these do nothing ---- */
 

@@ -19,7 +19,7 @@ typedef struct {
     rp_recipe recipe[N_WAYS];
     rp_selection selection[N_WAYS];
     int n_ways;                                 /* that are open; the engine holds a copy of one of them */
-    const rp_step_plan *const *steps;
+    rp_plan *const *steps;
     const rp_sweep_options *options;
     rp_sweep *out;
     double *ratio, *seconds;                    /* of each point, pairs of them */
@@ -187,7 +187,7 @@ static void close_run(measuring *m)
     rp__release(m->seconds);
 }
 
-rp_status rp__sweep_measure(rp_rehearsal *r, const rp_step_plan *const *steps, const rp_sweep_options *options, rp_sweep *out)
+rp_status rp__sweep_measure(rp_rehearsal *r, rp_plan *const *steps, const rp_sweep_options *options, rp_sweep *out)
 {
     measuring m      = { .ctx = r->caller, .steps = steps, .options = options, .out = out };
     rp_status status = open_run(&m, r);

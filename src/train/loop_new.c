@@ -262,7 +262,7 @@ void rp__trainer_free(rp_trainer *t)
 {
     if (!t) return;
     rp__engine_close(&t->engine);
-    rp__step_plan_free(t->steps);
+    rp__plan_free(t->steps);
     rp__shape_plans_free(t->shapes);
     rp__metrics_close(t->metrics);
     rp__tensorboard_close(t->board);

@@ -49,18 +49,18 @@ static int list_variants(const rp_recipe *r, rp_step_variant out[RP_STEP_VARIANT
 /* ---- the rehearsed step ---- */
 
 /* A plan reckons segment by segment with what it offloads; musts and preferences that are followed offload besides. */
-static double away_seconds(const rp_rehearsal *r, const rp_step_time *t, const rp_step_plan *how)
+static double away_seconds(const rp_rehearsal *r, const rp_step_time *t, const rp_plan *how)
 {
     rp_dtype dtype  = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
     double backward = t->seconds - t->forward_seconds - t->update_seconds + t->again_seconds;
     double all      = rp__cost_offload_seconds(r->costs, rp__away_in_memory(r->ctx->away), dtype, how->found.offloaded_bytes,
                                                t->forward_seconds, backward);
 
-    return fmax(all, how->plan ? how->plan->facts.away_seconds : 0);
+    return fmax(all, how->facts.away_seconds);
 }
 
 /* What was added up, less what runs beside something else. */
-static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_step_plan *how)
+static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_plan *how)
 {
     how->seconds            = t->seconds;
     how->again_seconds      = t->again_seconds;
@@ -83,7 +83,7 @@ static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_step
     return RP_OK;
 }
 
-static rp_status run_step(const rp_question *q, rp_step_plan *how)
+static rp_status run_step(const rp_question *q, rp_plan *how)
 {
     rp_rehearsal *r   = q->self;
     rp_engine *e      = &r->engine;
@@ -101,7 +101,7 @@ static rp_status run_step(const rp_question *q, rp_step_plan *how)
         how->found = rp__step_usage(&step);
         status     = tell_time(r, &time, how);
     }
-    if (status == RP_OK && how && !how->plan) r->own_seconds[number_of(q->variant)] = how->seconds;
+    if (status == RP_OK && how && !how->chosen) r->own_seconds[number_of(q->variant)] = how->seconds;
     rp__beside_close(&beside);
     rp__release(time.keep);
     return status;
@@ -139,7 +139,7 @@ void rp__rehearsal_forget(rp_rehearsal *r)
 }
 
 /* The plan is taken over; NULL: the recipe's own fates. */
-static rp_status try_plan(rp_rehearsal *r, rp_plan *plan, rp_step_variant variant, rp_step_plan **out)
+static rp_status try_plan(rp_rehearsal *r, rp_plan *plan, rp_step_variant variant, rp_plan **out)
 {
     const rp_question q = question_of(r, variant);
 
@@ -149,33 +149,29 @@ static rp_status try_plan(rp_rehearsal *r, rp_plan *plan, rp_step_variant varian
 /* ---- a budget ---- */
 
 /* The variant's plan, NULL: there is none, and its time without replays. */
-typedef rp_status plan_maker(rp_question *q, int64_t budget, rp_step_plan **out);
+typedef rp_status plan_maker(rp_question *q, int64_t budget, rp_plan **out);
 
 /* The recipe's own fates in the question's variant are a plan like any other, where they are not those of mode none. */
-static rp_status try_own(const rp_question *q, int64_t most, rp_step_better *better, rp_step_plan **best)
+static rp_status try_own(const rp_question *q, int64_t most, rp_step_better *better, rp_plan **best)
 {
     const rp_rehearsal *r = q->self;
-    rp_step_plan *own;
+    rp_plan *own;
 
     if (r->own_keeps_all) return RP_OK;
     RP_TRY(rp__step_try(q, NULL, most, &own));
     if (own->placement.height <= most) rp__step_keep(best, own, better);
-    else rp__step_plan_free(own);
+    else rp__plan_free(own);
     return RP_OK;
 }
 
-static rp_status within(rp_question *q, int64_t budget, rp_step_plan **out)
+static rp_status within(rp_question *q, int64_t budget, rp_plan **out)
 {
     RP_TRY(rp__step_within(q, budget, out));
-    rp_status status = try_own(q, budget, rp__step_is_faster, out);
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
+    return rp__step_or_none(try_own(q, budget, rp__step_is_faster, out), out);
 }
 
 /* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
-static rp_status least_one(rp_question *q, int64_t unused, rp_step_plan **out)
+static rp_status least_one(rp_question *q, int64_t unused, rp_plan **out)
 {
     (void)unused;
     RP_TRY(rp__step_least(q, out));
@@ -183,20 +179,20 @@ static rp_status least_one(rp_question *q, int64_t unused, rp_step_plan **out)
 }
 
 /* Of a variant that has no plan, too: another schedule may have its budget. */
-static rp_status bound_one(rp_question *q, int64_t budget, const rp_step_plan *planned, rp_plan_bounds *bounds)
+static rp_status bound_one(rp_question *q, int64_t budget, const rp_plan *planned, rp_plan_bounds *bounds)
 {
-    rp_step_plan *own = NULL;
+    rp_plan *own = NULL;
     rp_plan_bounds b;
 
     if (!planned) RP_TRY(rp__step_try(q, NULL, 0, &own));       /* for its time alone */
     rp_status status = rp__step_bounds(q, planned ? planned : own, budget, &b);
     if (status == RP_OK) *bounds = (rp_plan_bounds){ fmin(bounds->any, b.any), fmin(bounds->blocks, b.blocks) };
-    rp__step_plan_free(own);
+    rp__plan_free(own);
     return status;
 }
 
 /* The bounds are the least of all variants so far. budget 0: the plan's own bytes. */
-static rp_status make_one(rp_rehearsal *r, rp_step_variant variant, int64_t budget, plan_maker *make, rp_step_plan **out, rp_plan_bounds *bounds)
+static rp_status make_one(rp_rehearsal *r, rp_step_variant variant, int64_t budget, plan_maker *make, rp_plan **out, rp_plan_bounds *bounds)
 {
     rp_question *q;
 
@@ -204,20 +200,17 @@ static rp_status make_one(rp_rehearsal *r, rp_step_variant variant, int64_t budg
     rp_status status = ask(r, variant, &q);
     if (status == RP_OK) status = make(q, budget, out);
     if (status == RP_OK) status = bound_one(q, budget ? budget : (*out)->placement.height, *out, bounds);
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
+    return rp__step_or_none(status, out);
 }
 
-static void set_bounds(rp_step_plan *p, const rp_plan_bounds *bounds)
+static void set_bounds(rp_plan *p, const rp_plan_bounds *bounds)
 {
     p->bound_seconds       = fmax(0, bounds->any - p->seconds);
     p->block_bound_seconds = fmax(0, bounds->blocks - p->seconds);
 }
 
 /* Every variant planned; what no plan gets below is that of all of them. */
-static rp_status best_of(rp_rehearsal *r, int64_t budget, plan_maker *make, rp_step_better *better, rp_step_plan **out)
+static rp_status best_of(rp_rehearsal *r, int64_t budget, plan_maker *make, rp_step_better *better, rp_plan **out)
 {
     rp_step_variant variant[RP_STEP_VARIANTS];
     int n                 = list_variants(r->recipe, variant);
@@ -226,21 +219,18 @@ static rp_status best_of(rp_rehearsal *r, int64_t budget, plan_maker *make, rp_s
 
     *out = NULL;
     for (int i = 0; i < n && status == RP_OK; i++) {
-        rp_step_plan *one;
+        rp_plan *one;
         status = make_one(r, variant[i], budget, make, &one, &bounds);
         if (status == RP_OK) rp__step_keep(out, one, better);
     }
     if (*out) set_bounds(*out, &bounds);
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
+    return rp__step_or_none(status, out);
 }
 
 /* ---- the base of overheads ---- */
 
 /* Without replays and transfers a step takes what its variant says, whatever its fates are. */
-static rp_status find_base(rp_rehearsal *r, rp_step_plan *p)
+static rp_status find_base(rp_rehearsal *r, rp_plan *p)
 {
     rp_step_variant variant[RP_STEP_VARIANTS];
     int n = list_variants(r->recipe, variant);
@@ -248,33 +238,28 @@ static rp_status find_base(rp_rehearsal *r, rp_step_plan *p)
     p->base_seconds = p->seconds;
     for (int i = 0; i < n; i++) {
         const double *seconds = &r->own_seconds[number_of(variant[i])];
-        rp_step_plan *one     = NULL;
+        rp_plan *one     = NULL;
         if (number_of(variant[i]) == number_of(p->variant)) continue;
         if (!*seconds) RP_TRY(try_plan(r, NULL, variant[i], &one));
-        rp__step_plan_free(one);
+        rp__plan_free(one);
         p->base_seconds = fmin(p->base_seconds, *seconds);
     }
     return RP_OK;
 }
 
 /* With its base, or not at all. */
-static rp_status with_base(rp_rehearsal *r, rp_step_plan **step)
+static rp_status with_base(rp_rehearsal *r, rp_plan **step)
 {
-    rp_status status = *step ? find_base(r, *step) : RP_OK;
-
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*step);
-    *step = NULL;
-    return status;
+    return *step ? rp__step_or_none(find_base(r, *step), step) : RP_OK;
 }
 
-static rp_status small_one(rp_question *q, int64_t unused, rp_step_plan **out)
+static rp_status small_one(rp_question *q, int64_t unused, rp_plan **out)
 {
     (void)unused;
     return rp__step_small(q, out);
 }
 
-rp_status rp__rehearsal_small(rp_rehearsal *r, rp_step_plan **out)
+rp_status rp__rehearsal_small(rp_rehearsal *r, rp_plan **out)
 {
     rp_status status = rp__rehearsal_ready(r);
 
@@ -282,7 +267,7 @@ rp_status rp__rehearsal_small(rp_rehearsal *r, rp_step_plan **out)
     return rp__rehearsal_end(r, status);
 }
 
-rp_status rp__rehearsal_least(rp_rehearsal *r, rp_step_plan **out)
+rp_status rp__rehearsal_least(rp_rehearsal *r, rp_plan **out)
 {
     rp_status status = rp__rehearsal_ready(r);
 
@@ -296,9 +281,9 @@ rp_status rp__rehearsal_least(rp_rehearsal *r, rp_step_plan **out)
 typedef struct { rp_question *each[RP_STEP_VARIANTS]; int n; int64_t least, most; } curve;
 
 /* With room for all: the recipe's own step, or, where that computes again what a plan may keep, the plan that does not. */
-static rp_status roomiest(rp_question *q, rp_step_plan **best)
+static rp_status roomiest(rp_question *q, rp_plan **best)
 {
-    rp_step_plan *own, *planned;
+    rp_plan *own, *planned;
 
     RP_TRY(try_plan(q->self, NULL, q->variant, &own));
     bool again = own->found.recompute_flops > 0;
@@ -310,7 +295,7 @@ static rp_status roomiest(rp_question *q, rp_step_plan **best)
 }
 
 /* The right end is the fastest step that keeps all. */
-static rp_status open_curve(rp_rehearsal *r, curve *c, rp_step_plan **end)
+static rp_status open_curve(rp_rehearsal *r, curve *c, rp_plan **end)
 {
     bool in_backward = r->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(r->recipe);
     rp_step_variant variant[RP_STEP_VARIANTS];
@@ -331,10 +316,10 @@ static rp_status open_curve(rp_rehearsal *r, curve *c, rp_step_plan **end)
     return RP_OK;
 }
 
-static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
+static rp_status plan_point(curve *c, int64_t budget, rp_plan **out)
 {
     for (int i = 0; i < c->n; i++) {
-        rp_step_plan *one;
+        rp_plan *one;
         RP_TRY(within(c->each[i], budget, &one));
         rp__step_keep(out, one, rp__step_is_faster);
     }
@@ -343,7 +328,7 @@ static rp_status plan_point(curve *c, int64_t budget, rp_step_plan **out)
 }
 
 /* What keeps to a smaller budget keeps to this one: where it is faster it is planned again. *at: the budget that the fastest so far was asked for. */
-static rp_status no_slower(curve *c, const rp_step_plan *before, int64_t *at, rp_step_plan **step)
+static rp_status no_slower(curve *c, const rp_plan *before, int64_t *at, rp_plan **step)
 {
     int64_t budget = (*step)->budget;
 
@@ -357,7 +342,7 @@ static rp_status no_slower(curve *c, const rp_step_plan *before, int64_t *at, rp
 }
 
 /* The first budget from `from` on that has a plan, in steps of a small part of the curve; none up to `to`: *out stays NULL. */
-static rp_status first_point(curve *c, int64_t from, int64_t to, rp_step_plan **out)
+static rp_status first_point(curve *c, int64_t from, int64_t to, rp_plan **out)
 {
     int64_t more = (c->most - c->least) / 1024 + 1;
 
@@ -365,10 +350,10 @@ static rp_status first_point(curve *c, int64_t from, int64_t to, rp_step_plan **
     return RP_OK;
 }
 
-static double seconds_at(const rp_step_plan *p) { return p->seconds + p->again_seconds; }
+static double seconds_at(const rp_plan *p) { return p->seconds + p->again_seconds; }
 
 /* How far a curve goes between two points: in parts of all its bytes, and of all its seconds. */
-static double stretch(const curve *c, const rp_step_plan *least, const rp_step_plan *end, const rp_step_plan *a, const rp_step_plan *b)
+static double stretch(const curve *c, const rp_plan *least, const rp_plan *end, const rp_plan *a, const rp_plan *b)
 {
     double bytes = (double)(b->budget - a->budget) / (double)(c->most - c->least + 1), all = fabs(seconds_at(least) - seconds_at(end));
 
@@ -376,9 +361,9 @@ static double stretch(const curve *c, const rp_step_plan *least, const rp_step_p
 }
 
 /* Halves the longest stretch. steps[0 … m - 1] by rising budgets, then `end`. *m stays where no stretch can be halved. */
-static rp_status add_point(curve *c, rp_step_plan **steps, const rp_step_plan *end, int *m)
+static rp_status add_point(curve *c, rp_plan **steps, const rp_plan *end, int *m)
 {
-    rp_step_plan *one = NULL;
+    rp_plan *one = NULL;
     double longest    = 0;
     int at            = 0;
 
@@ -396,7 +381,7 @@ static rp_status add_point(curve *c, rp_step_plan **steps, const rp_step_plan *e
     return RP_OK;
 }
 
-static rp_status spread_points(curve *c, rp_step_plan **steps, int n)
+static rp_status spread_points(curve *c, rp_plan **steps, int n)
 {
     int64_t at = 0;
     int m      = 0, before = -1;
@@ -411,7 +396,7 @@ static rp_status spread_points(curve *c, rp_step_plan **steps, int n)
     return RP_OK;
 }
 
-rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_step_plan **steps, int n)
+rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_plan **steps, int n)
 {
     curve c          = { .n = 0 };
     rp_status status = rp__rehearsal_ready(r);
@@ -421,7 +406,7 @@ rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_step_plan **steps, int n)
     return rp__rehearsal_end(r, status);
 }
 
-rp_status rp__rehearsal_own(rp_rehearsal *r, rp_step_plan **out)
+rp_status rp__rehearsal_own(rp_rehearsal *r, rp_plan **out)
 {
     rp_status status = rp__rehearsal_ready(r);
 
@@ -429,7 +414,7 @@ rp_status rp__rehearsal_own(rp_rehearsal *r, rp_step_plan **out)
     return rp__rehearsal_end(r, status);
 }
 
-rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_step_plan **out)
+rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_plan **out)
 {
     rp_step_variant variant[RP_STEP_VARIANTS];
     int n            = list_variants(r->recipe, variant);
@@ -437,15 +422,11 @@ rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_step_plan **out)
 
     *out = NULL;
     for (int i = 0; i < n && status == RP_OK; i++) {
-        rp_step_plan *one = NULL;
+        rp_plan *one = NULL;
         status            = try_plan(r, NULL, variant[i], &one);
         rp__step_keep(out, one, rp__step_is_faster);
     }
-    if (status != RP_OK) {
-        rp__step_plan_free(*out);
-        *out = NULL;
-    }
-    return rp__rehearsal_end(r, status);
+    return rp__rehearsal_end(r, rp__step_or_none(status, out));
 }
 
 /* ---- files ---- */
@@ -456,26 +437,26 @@ static rp_plan_stamp stamp_of(const rp_rehearsal *r, char optimizer[RP_OPTIMIZER
                             rp__optimizer_text(r->recipe, optimizer), rp__step_stands(r->ctx) };
 }
 
-static rp_status no_plan(rp_question *q, int64_t budget, rp_step_plan **out)
+static rp_status no_plan(rp_question *q, int64_t budget, rp_plan **out)
 {
     (void)q, (void)budget, (void)out;
     return RP_OK;
 }
 
 /* As of the plan that was made. */
-static rp_status bound_file(rp_rehearsal *r, rp_step_plan *p)
+static rp_status bound_file(rp_rehearsal *r, rp_plan *p)
 {
     rp_step_variant variant[RP_STEP_VARIANTS];
     int n                 = list_variants(r->recipe, variant);
     rp_plan_bounds bounds = { INFINITY, INFINITY };
-    rp_step_plan *none;
+    rp_plan *none;
 
     for (int i = 0; i < n; i++) RP_TRY(make_one(r, variant[i], r->budget ? r->budget : p->placement.height, no_plan, &none, &bounds));
     set_bounds(p, &bounds);
     return RP_OK;
 }
 
-static rp_status plan_of_text(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
+static rp_status plan_of_text(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_plan **out)
 {
     rp_step_variant variant = rp__plan_text_variant(text);
     rp_plan *plan           = NULL;
@@ -485,20 +466,17 @@ static rp_status plan_of_text(rp_rehearsal *r, const rp_plan_text *text, const r
     if (status == RP_OK) status = rp__plan_from_text(r->ctx, text, &q->problem, stamp, &plan);
     if (status == RP_OK) status = try_plan(r, plan, variant, out);
     if (status == RP_OK) status = bound_file(r, *out);
-    if (status == RP_OK) return RP_OK;
-    rp__step_plan_free(*out);
-    *out = NULL;
-    return status;
+    return rp__step_or_none(status, out);
 }
 
 /* Nothing is planned in it: the recipe's own step, as long as it is the one that the file was made for. */
-static rp_status plan_of_nothing(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_step_plan **out)
+static rp_status plan_of_nothing(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_plan **out)
 {
     RP_TRY(rp__plan_text_check(r->ctx, text, stamp));
     return try_plan(r, NULL, rp__plan_text_variant(text), out);
 }
 
-static rp_status plan_of_file(rp_rehearsal *r, rp_step_plan **out)
+static rp_status plan_of_file(rp_rehearsal *r, rp_plan **out)
 {
     char optimizer[RP_OPTIMIZER_CHARS];
     rp_plan_text *text;
@@ -511,7 +489,7 @@ static rp_status plan_of_file(rp_rehearsal *r, rp_step_plan **out)
 }
 
 /* Whether the recipe's own step offloads what need not go: how much of it does is for a plan to say. */
-static rp_status may_stay(rp_rehearsal *r, const rp_step_plan *own, bool *out)
+static rp_status may_stay(rp_rehearsal *r, const rp_plan *own, bool *out)
 {
     rp_question *q;
 
@@ -522,7 +500,7 @@ static rp_status may_stay(rp_rehearsal *r, const rp_step_plan *own, bool *out)
     return RP_OK;
 }
 
-static rp_status solve(rp_rehearsal *r, int64_t budget, rp_step_plan **out)
+static rp_status solve(rp_rehearsal *r, int64_t budget, rp_plan **out)
 {
     double began         = rp__seconds();
     rp_status status     = best_of(r, budget, within, rp__step_is_faster, out);
@@ -532,14 +510,14 @@ static rp_status solve(rp_rehearsal *r, int64_t budget, rp_step_plan **out)
 
 /* What fits as the recipe has it is planned all the same where a plan may do better: where it does something again or offloads, as a preference
  * for that is a plan's to follow, and where logits are left open. It stays where no plan is faster. */
-static rp_status settle_own(rp_rehearsal *r, int64_t budget, rp_step_plan *own, rp_step_plan **out)
+static rp_status settle_own(rp_rehearsal *r, int64_t budget, rp_plan *own, rp_plan **out)
 {
     bool stays;
 
     RP_TRY(may_stay(r, own, &stays));
     if (stays || own->found.recompute_flops || may_keep_logits(r->recipe)) RP_TRY(solve(r, budget, out));
     if (stays && *out) {
-        rp__step_plan_free(own);
+        rp__plan_free(own);
         return RP_OK;
     }
     rp__step_keep(&own, *out, rp__step_is_faster);
@@ -547,10 +525,10 @@ static rp_status settle_own(rp_rehearsal *r, int64_t budget, rp_step_plan *own, 
     return RP_OK;
 }
 
-static rp_status plan_step(rp_rehearsal *r, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
+static rp_status plan_step(rp_rehearsal *r, int64_t budget, rp_plan **out, int64_t *own_bytes)
 {
     bool of_file      = r->recipe->plan && !r->micro;      /* a file is of batches of full length */
-    rp_step_plan *own = NULL;
+    rp_plan *own = NULL;
 
     *out = NULL;
     if (of_file) RP_TRY(plan_of_file(r, &own));
@@ -563,11 +541,11 @@ static rp_status plan_step(rp_rehearsal *r, int64_t budget, rp_step_plan **out, 
     if (fits && !open) *out = own;
     else if (fits) status = settle_own(r, budget, own, out);
     else if (open) status = solve(r, budget, out);
-    if (status != RP_OK || !fits) rp__step_plan_free(own);
+    if (status != RP_OK || !fits) rp__plan_free(own);
     return status == RP_OK ? with_base(r, out) : status;
 }
 
-rp_status rp__rehearsal_plan(rp_rehearsal *r, int64_t budget, rp_step_plan **out, int64_t *own_bytes)
+rp_status rp__rehearsal_plan(rp_rehearsal *r, int64_t budget, rp_plan **out, int64_t *own_bytes)
 {
     rp_status status = rp__rehearsal_ready(r);
 

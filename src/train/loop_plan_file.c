@@ -12,7 +12,7 @@ const char *rp__optimizer_text(const rp_recipe *r, char out[RP_OPTIMIZER_CHARS])
     return out;
 }
 
-rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const rp_recipe *r, const char *text, const char *path)
+rp_status rp__step_plan_write(rp_ctx *ctx, const rp_plan *p, const rp_recipe *r, const char *text, const char *path)
 {
     char optimizer[RP_OPTIMIZER_CHARS];
     const rp_plan_stamp stamp = { rp_version(), p->machine, ctx->threads, p->costs, p->budget, rp__optimizer_text(r, optimizer), p->before };
@@ -21,5 +21,5 @@ rp_status rp__step_plan_write(rp_ctx *ctx, const rp_step_plan *p, const rp_recip
         rp__overhead(p->base_seconds, p->seconds, p->again_seconds), rp__overhead(p->base_seconds, p->seconds, p->bound_seconds),
     };
 
-    return rp__plan_write(ctx, path, p->plan, p->variant, &stamp, &takes, text);
+    return rp__plan_write(ctx, path, p, &stamp, &takes, text);
 }

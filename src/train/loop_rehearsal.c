@@ -99,8 +99,8 @@ rp_status rp__rehearsal_open_like(rp_ctx *caller, const rp_recipe *recipe, rp_ex
 void rp__rehearsal_close(rp_rehearsal *r)
 {
     close_ctx(r);
-    rp__step_plan_free(r->steps);
-    rp__step_plan_free(r->least);
+    rp__plan_free(r->steps);
+    rp__plan_free(r->least);
     rp__cost_table_free(r->costs);
     rp__source_close(&r->source);
     *r = (rp_rehearsal){ 0 };

@@ -110,7 +110,7 @@ const char *rp__recipe_hints(const rp_recipe *r, char out[RP_HINTS_CHARS])
 }
 
 /* Its model is another one: it has a rehearsal of its own. */
-static rp_status small_elsewhere(rp_rehearsal *r, const rp_recipe *changed, rp_step_plan **out)
+static rp_status small_elsewhere(rp_rehearsal *r, const rp_recipe *changed, rp_plan **out)
 {
     rp_model_config config = rp__config_share(&r->source.config);
     rp_rehearsal other;
@@ -126,7 +126,7 @@ static rp_status small_elsewhere(rp_rehearsal *r, const rp_recipe *changed, rp_s
     return status;
 }
 
-static rp_status small(rp_rehearsal *r, const rp_recipe *changed, rp_anew anew, rp_step_plan **out)
+static rp_status small(rp_rehearsal *r, const rp_recipe *changed, rp_anew anew, rp_plan **out)
 {
     if (anew == RP_ANEW_MODEL) return small_elsewhere(r, changed, out);
     RP_TRY(rp__rehearsal_begin(r, changed, anew));
@@ -136,11 +136,11 @@ static rp_status small(rp_rehearsal *r, const rp_recipe *changed, rp_anew anew, 
 /* A change that the model or the machine refuses is none: *bytes 0. */
 static rp_status try_remedy(rp_rehearsal *r, const rp_recipe *changed, rp_anew anew, int64_t *bytes)
 {
-    rp_step_plan *plan = NULL;
+    rp_plan *plan = NULL;
     rp_status status   = small(r, changed, anew, &plan);
 
     *bytes = status == RP_OK ? plan->placement.height : 0;
-    rp__step_plan_free(plan);
+    rp__plan_free(plan);
     return status == RP_ERR_MEMORY ? status : RP_OK;
 }
 

@@ -19,7 +19,7 @@ static rp_status run_explained(rp_rehearsal *r, rp_step_result *step)
 /* The run begins with nothing live and a pool as large as the arena: so does what tells what it will take. */
 static rp_status follow(rp_rehearsal *r, bool explained)
 {
-    rp_step_plan *steps = r->steps;
+    rp_plan *steps = r->steps;
     rp_engine *e        = &r->engine;
     rp_step_result step;
     double score;

@@ -8,7 +8,7 @@
 
 typedef struct {
     rp_micro_shape *micro;              /* of each micro-batch */
-    rp_step_plan *steps;
+    rp_plan *steps;
 } known_shape;
 
 struct rp_shape_plans {
@@ -19,7 +19,7 @@ struct rp_shape_plans {
 
 static void forget(known_shape *k)
 {
-    rp__step_plan_free(k->steps);
+    rp__plan_free(k->steps);
     rp__release(k->micro);
     *k = (known_shape){ 0 };
 }
@@ -51,7 +51,7 @@ static bool is_full(const rp_recipe *r, const rp_micro_shape *micro, int n)
     return true;
 }
 
-static const rp_step_plan *find(const rp_shape_plans *plans, const rp_micro_shape *micro, int n)
+static rp_plan *find(const rp_shape_plans *plans, const rp_micro_shape *micro, int n)
 {
     for (int i = 0; i < plans->n; i++)
         if (!memcmp(plans->known[i].micro, micro, (size_t)n * sizeof *micro)) return plans->known[i].steps;
@@ -69,7 +69,7 @@ static rp_status refuse(const rp_trainer *t, const rp_rehearsal *r, const rp_mic
                    rp__size_text(own, r->own_bytes));
 }
 
-static rp_status plan_shape(rp_trainer *t, const rp_micro_shape *micro, rp_step_plan **out)
+static rp_status plan_shape(rp_trainer *t, const rp_micro_shape *micro, rp_plan **out)
 {
     rp_rehearsal *r = &t->shapes->rehearsal;
 
@@ -86,11 +86,11 @@ static rp_status plan_shape(rp_trainer *t, const rp_micro_shape *micro, rp_step_
     return RP_OK;
 }
 
-static rp_status remember(rp_trainer *t, const rp_micro_shape *micro, int n, const rp_step_plan **out)
+static rp_status remember(rp_trainer *t, const rp_micro_shape *micro, int n, rp_plan **out)
 {
     rp_shape_plans *plans = t->shapes;
     rp_micro_shape *copy  = rp__host_alloc(t->ctx, n * (int64_t)sizeof *copy);
-    rp_step_plan *steps  = NULL;
+    rp_plan *steps  = NULL;
 
     if (!copy) return RP_ERR_MEMORY;
     memcpy(copy, micro, (size_t)n * sizeof *copy);

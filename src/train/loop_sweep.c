@@ -20,7 +20,7 @@ rp_recipe rp__sweep_recipe(const rp_recipe *recipe, int i)
     return r;
 }
 
-static rp_sweep_point point_of(const rp_step_plan *s, const char *mode)
+static rp_sweep_point point_of(const rp_plan *s, const char *mode)
 {
     return (rp_sweep_point){ .mode = mode, .budget = s->budget, .reserved = s->placement.height, .peak = s->found.memory.peak_bytes,
                              .saved = s->found.saved_bytes, .recompute_flops = s->found.recompute_flops, .seconds = s->seconds,
@@ -34,7 +34,7 @@ double rp__sweep_overhead(const rp_sweep *s, int i)
     return rp__overhead(s->base_seconds, s->point[i].seconds, s->point[i].again_seconds);
 }
 
-static rp_status plan_mode(rp_rehearsal *r, int i, rp_step_plan **out)
+static rp_status plan_mode(rp_rehearsal *r, int i, rp_plan **out)
 {
     const rp_recipe recipe = rp__sweep_recipe(r->recipe, i);
 
@@ -43,7 +43,7 @@ static rp_status plan_mode(rp_rehearsal *r, int i, rp_step_plan **out)
 }
 
 /* Where the tightest budgets have no plan of their own, the curve is shorter: what is there moves up. */
-static int close_gaps(rp_step_plan **steps, int n)
+static int close_gaps(rp_plan **steps, int n)
 {
     int kept = 0;
 
@@ -53,7 +53,7 @@ static int close_gaps(rp_step_plan **steps, int n)
     return kept;
 }
 
-static rp_status plan_points(rp_rehearsal *r, rp_step_plan **steps, int n, rp_sweep *out)
+static rp_status plan_points(rp_rehearsal *r, rp_plan **steps, int n, rp_sweep *out)
 {
     for (int i = 0; i < RP_SWEEP_MODES; i++) RP_TRY(plan_mode(r, i, &steps[i]));
     RP_TRY(rp__rehearsal_begin_open(r));
@@ -79,14 +79,14 @@ static rp_status check(rp_rehearsal *r, const rp_sweep_options *options, rp_repo
     return status == RP_OK ? rp__report_status(report, RP_ERR_CONFIG) : status;
 }
 
-static rp_status sweep(rp_rehearsal *r, rp_step_plan **steps, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
+static rp_status sweep(rp_rehearsal *r, rp_plan **steps, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
 {
     RP_TRY(check(r, options, report));
     r->device = options->device;
     RP_TRY(plan_points(r, steps, options->n, out));
     snprintf(out->machine, sizeof out->machine, "%s", rp__cost_machine(r->costs));
     out->measured = rp__cost_measured(r->costs);
-    return options->pairs ? rp__sweep_measure(r, (const rp_step_plan *const *)steps, options, out) : RP_OK;
+    return options->pairs ? rp__sweep_measure(r, steps, options, out) : RP_OK;
 }
 
 rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
@@ -96,11 +96,11 @@ rp_status rp__recipe_sweep(rp_ctx *ctx, const rp_recipe *recipe, const rp_sweep_
 
     RP_CHECK(ctx, options->n >= 2, RP_ERR_ARG, "a sweep of %d points", options->n);
     *out                 = (rp_sweep){ .point = rp__host_alloc(ctx, n * (int64_t)sizeof *out->point) };
-    rp_step_plan **steps = rp__host_alloc(ctx, n * (int64_t)sizeof *steps);
+    rp_plan **steps = rp__host_alloc(ctx, n * (int64_t)sizeof *steps);
     rp_status status     = out->point && steps ? rp__rehearsal_open(ctx, recipe, NULL, report, &r) : RP_ERR_MEMORY;
     if (status == RP_OK) status = sweep(&r, steps, options, report, out);
     rp__rehearsal_close(&r);
-    for (int i = 0; steps && i < n; i++) rp__step_plan_free(steps[i]);
+    for (int i = 0; steps && i < n; i++) rp__plan_free(steps[i]);
     rp__release(steps);
     if (status == RP_OK) return RP_OK;
     rp__release(out->point);

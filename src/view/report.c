@@ -217,26 +217,26 @@ static const char *size_fact(pages *p, int64_t bytes)
 
 static const char *overhead_fact(pages *p, const rp_forecast *f, double again)
 {
-    return rp__bump_format(&p->bump, "%.2f %%", 100 * rp__overhead(f->base_seconds, f->seconds, again));
+    return rp__bump_format(&p->bump, "%.2f %%", 100 * rp__overhead(f->plan.base_seconds, f->plan.seconds, again));
 }
 
 static rp_status add_facts(pages *p, const rp_forecast *f)
 {
     const rp_explain *e = &f->explain;
     rp_page_fact all[]  = {
-        { "budget", f->budget ? size_fact(p, f->budget) : "none" },
-        { "reserved", size_fact(p, f->found.memory.reserved_bytes) },
-        { "live at once at most", size_fact(p, f->bound) },
+        { "budget", f->plan.budget ? size_fact(p, f->plan.budget) : "none" },
+        { "reserved", size_fact(p, f->plan.found.memory.reserved_bytes) },
+        { "live at once at most", size_fact(p, f->plan.placement.bound) },
         { "peak", size_fact(p, e->peak_bytes) },
         { "peak at", rp__bump_format(&p->bump, "the %s of %s %s", e->peak_event, e->peak_path, e->peak_op) },
-        { "saved when the forward ends", size_fact(p, f->found.saved_bytes) },
-        { "over the fastest step without a budget", overhead_fact(p, f, f->again_seconds) },
-        { "no plan of blocks gets below", f->planned ? overhead_fact(p, f, f->block_bound_seconds) : "0.00 %" },
-        { "no schedule gets below", f->planned ? overhead_fact(p, f, f->bound_seconds) : "0.00 %" },
-        { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->seconds + f->again_seconds,
-                                    f->measured ? "measured" : "built-in") },
-        { "machine", rp__bump_format(&p->bump, "%s", f->machine) },
-        { "what is kept", f->planned ? "by plan" : rp__bump_format(&p->bump, "%s", f->regions) },
+        { "saved when the forward ends", size_fact(p, f->plan.found.saved_bytes) },
+        { "over the fastest step without a budget", overhead_fact(p, f, f->plan.again_seconds) },
+        { "no plan of blocks gets below", f->plan.chosen ? overhead_fact(p, f, f->plan.block_bound_seconds) : "0.00 %" },
+        { "no schedule gets below", f->plan.chosen ? overhead_fact(p, f, f->plan.bound_seconds) : "0.00 %" },
+        { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->plan.seconds + f->plan.again_seconds,
+                                    f->plan.measured ? "measured" : "built-in") },
+        { "machine", rp__bump_format(&p->bump, "%s", f->plan.machine) },
+        { "what is kept", f->plan.chosen ? "by plan" : rp__bump_format(&p->bump, "%s", f->regions) },
     };
     rp_page_fact *fact = rp__bump_alloc(&p->bump, sizeof all);
 
@@ -253,10 +253,10 @@ static rp_status fill(pages *p, const rp_report_page *r)
     rp_forecast *f = (rp_forecast *)r->forecast;        /* rows are built in its own memory */
 
     p->page.title    = r->title;
-    p->page.budget   = f->budget;
-    p->page.reserved = f->found.memory.reserved_bytes;
+    p->page.budget   = f->plan.budget;
+    p->page.reserved = f->plan.found.memory.reserved_bytes;
     p->page.peak     = f->explain.peak_bytes;
-    p->page.overhead = rp__overhead(f->base_seconds, f->seconds, f->again_seconds);
+    p->page.overhead = rp__overhead(f->plan.base_seconds, f->plan.seconds, f->plan.again_seconds);
     RP_TRY(add_events(p, &f->explain));
     RP_TRY(add_slots(p, &f->explain));
     RP_TRY(add_points(p, r->sweep));

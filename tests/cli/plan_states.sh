@@ -4,6 +4,7 @@ advice() { reprise plan "$@" 2>&1 >/dev/null | sed 's/.*\(raise .*\)/\1/'; }
 advice "$@" memory_budget=2MB
 advice "$@" memory_budget=2MB '~clip_grad_norm' optimizer.state_dtype=bf16
 advice "$@" memory_budget=1MB optimizer.name=sgd
+advice "$@" memory_budget=1MB optimizer.name=sgd dtype=bf16 optimizer.master_weights=true
 # Where they are not, what is computed.
 advice "$@" memory_budget=3600000
 reprise plan "$@" memory_budget=2MB 2>&1 >/dev/null | grep -o '[0-9]* bytes ([^)]*) of it for [a-z, ]*'

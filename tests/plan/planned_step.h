@@ -40,6 +40,7 @@ static inline void planned_begin(planned_step *x, const sizes *s)
     assert_ok(x->ctx, rp__plan_least(x->ctx, &x->problem, &least));
     assert_ok(x->ctx, rp__plan_solve(x->ctx, &x->problem, least, &x->plan));
     assert_non_null(x->plan);
+    x->plan->variant = (rp_step_variant){ true, true };
 }
 
 static inline void planned_end(planned_step *x)

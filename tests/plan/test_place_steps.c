@@ -213,7 +213,7 @@ static told forecast_of(int model, const char *how, int64_t budget)
     rp_recipe *recipe = read_recipe(ctx, model, "bf16", way, how);
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_forecast(ctx, recipe, NULL, &report, &f));
-    told t = { f.feasible, f.bound, f.found.memory.reserved_bytes, f.least };
+    told t = { f.feasible, f.plan.placement.bound, f.plan.found.memory.reserved_bytes, f.least };
     rp__forecast_close(&f);
     rp__report_close(&report);
     rp__recipe_free(recipe);

@@ -7,7 +7,7 @@ static const char *write_it(planned_step *x, const char *name)
 {
     const char *path = temp_path(&x->dir, name);
 
-    assert_ok(x->ctx, rp__plan_write(x->ctx, path, x->plan, (rp_step_variant){ true, true }, &STAMP, &TAKES, "seed: 1\n# \"quoted\"\n"));
+    assert_ok(x->ctx, rp__plan_write(x->ctx, path, x->plan, &STAMP, &TAKES, "seed: 1\n# \"quoted\"\n"));
     return path;
 }
 
@@ -25,7 +25,7 @@ static void a_plan_that_takes_less_than_was_reckoned_is_read_back(void **state)
     stamp.budget = 1;
     planned_begin(&x, &SMALL);
     const char *path = temp_path(&x.dir, "p.json");
-    assert_ok(x.ctx, rp__plan_write(x.ctx, path, x.plan, (rp_step_variant){ .in_backward = true }, &stamp, &TAKES, ""));
+    assert_ok(x.ctx, rp__plan_write(x.ctx, path, x.plan, &stamp, &TAKES, ""));
     assert_ok(x.ctx, rp__plan_read(x.ctx, path, &text));
     assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &stamp, &again));
     assert_ok(x.ctx, rp__plan_bound(x.ctx, &x.problem, stamp.budget, &bound));
@@ -75,8 +75,9 @@ static void what_a_mode_keeps_in_its_regions_is_read_back(void **state)
     planned_begin(&x, &SMALL);
     assert_ok(x.ctx, rp__plan_mode(x.ctx, &x.problem, RP_PLAN_SELECTIVE_OP, &mode));
     assert_non_null(mode);
+    mode->variant    = (rp_step_variant){ true, true };
     const char *path = temp_path(&x.dir, "m.json");
-    assert_ok(x.ctx, rp__plan_write(x.ctx, path, mode, (rp_step_variant){ true, true }, &STAMP, &TAKES, ""));
+    assert_ok(x.ctx, rp__plan_write(x.ctx, path, mode, &STAMP, &TAKES, ""));
     assert_ok(x.ctx, rp__plan_read(x.ctx, path, &text));
     assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &again));
     const rp_plan_pass *a = &again->pass[0], *b = &mode->pass[0];

@@ -14,7 +14,7 @@ static const char before[] = "what was there";
 
 static rp_status write_plan(const plan_file *p)
 {
-    return rp__plan_write(p->step->ctx, p->path, p->step->plan, (rp_step_variant){ true, true }, &STAMP, &TAKES, "seed: 1\n");
+    return rp__plan_write(p->step->ctx, p->path, p->step->plan, &STAMP, &TAKES, "seed: 1\n");
 }
 
 static void assert_file(const char *path, const char *want, int64_t bytes)

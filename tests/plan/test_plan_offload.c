@@ -106,7 +106,7 @@ static void count_again(void *self, int at, const char *path, const char *op)
     p->again_seconds += rp__cost_seconds(p->costs, rp__tape_call_at(p->d.ctx, at).meta, RP_FORWARD);
 }
 
-static rp_status run(const rp_question *question, rp_step_plan *how)
+static rp_status run(const rp_question *question, rp_plan *how)
 {
     planner *p = question->self;
     rp_tape_stats work;
@@ -126,7 +126,7 @@ static rp_status run(const rp_question *question, rp_step_plan *how)
     rp__step_follow(p->d.ctx, NULL);
     how->found         = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     how->seconds       = p->question.trace.seconds;
-    how->again_seconds = p->again_seconds + how->plan->facts.away_seconds;
+    how->again_seconds = p->again_seconds + how->facts.away_seconds;
     return status;
 }
 
@@ -225,7 +225,7 @@ static void what_is_away_is_reckoned_to_the_byte_but_for_one_value(void **state)
 /* ---- plans ---- */
 
 /* The step on data takes what the rehearsal found, and has the bits of the step that keeps all. */
-static void check_run(const rp_step_plan *plan, const sizes *s, const char *folder, uint64_t expected)
+static void check_run(rp_plan *plan, const sizes *s, const char *folder, uint64_t expected)
 {
     decoder d = decoder_new(false, s, folder, ALL_MAY_GO);
     rp_mem before, after;
@@ -246,18 +246,18 @@ static void check_run(const rp_step_plan *plan, const sizes *s, const char *fold
 
 static int64_t height_of_all(planner *p)
 {
-    rp_step_plan *all;
+    rp_plan *all;
 
     assert_ok(p->d.ctx, rp__step_within(&p->question, INT64_MAX / 4, &all));
     int64_t height = all->placement.height;
-    rp__step_plan_free(all);
+    rp__plan_free(all);
     return height;
 }
 
 /* The same budgets with consent (a) and without (b), from the least of those without up. Returns how many calls went. */
 static int compare(planner *a, planner *b, const sizes *s, const char *folder, uint64_t expected)
 {
-    rp_step_plan *goes, *stays;
+    rp_plan *goes, *stays;
     double bound;
     int n = 0;
 
@@ -266,24 +266,24 @@ static int compare(planner *a, planner *b, const sizes *s, const char *folder, u
     int64_t least = stays->placement.height, all = height_of_all(b);
     assert_true(goes->placement.height <= least);
     check_run(goes, s, folder, expected);
-    rp__step_plan_free(goes);
-    rp__step_plan_free(stays);
+    rp__plan_free(goes);
+    rp__plan_free(stays);
     for (int i = 0; i <= n_budgets(); i++) {
         int64_t budget = least + (all - least) * i / n_budgets();
         assert_ok(a->d.ctx, rp__step_within(&a->question, budget, &goes));
         assert_ok(b->d.ctx, rp__step_within(&b->question, budget, &stays));
         assert_true(goes && stays && goes->placement.height <= budget);
-        const rp_plan_facts *with = &goes->plan->facts, *without = &stays->plan->facts;
+        const rp_plan_facts *with = &goes->facts, *without = &stays->facts;
         assert_true(with->again_seconds <= without->again_seconds);
         assert_ok(a->d.ctx, rp__plan_bound(a->d.ctx, &a->question.problem, budget, &bound));
         assert_true(bound <= with->again_seconds * (1 + 1e-9));
         assert_true(with->away_seconds <= with->again_seconds * (1 + 1e-9));
-        assert_int_equal(n_away(goes->plan) > 0, goes->found.offloaded_bytes > 0);
-        assert_int_equal(n_away(goes->plan) > 0, with->away_seconds > 0);
+        assert_int_equal(n_away(goes) > 0, goes->found.offloaded_bytes > 0);
+        assert_int_equal(n_away(goes) > 0, with->away_seconds > 0);
         check_run(goes, s, folder, expected);
-        n += n_away(goes->plan);
-        rp__step_plan_free(goes);
-        rp__step_plan_free(stays);
+        n += n_away(goes);
+        rp__plan_free(goes);
+        rp__plan_free(stays);
     }
     return n;
 }
@@ -403,7 +403,7 @@ static double bound_at(const planner *p, int64_t budget)
 static int check_bounds(const sizes *model, const char *rules)
 {
     planner p;
-    rp_step_plan *plan;
+    rp_plan *plan;
     rp_plan *asked;
     int64_t least;
     double bound;
@@ -415,11 +415,11 @@ static int check_bounds(const sizes *model, const char *rules)
         assert_ok(p.d.ctx, rp__step_within(&p.question, budget, &plan));
         if (!plan) continue;
         assert_ok(p.d.ctx, rp__plan_solve(p.d.ctx, &p.question.problem, budget, &asked));
-        n_fewer += plan->plan->facts.bytes < asked->facts.bytes;
+        n_fewer += plan->facts.bytes < asked->facts.bytes;
         assert_ok(p.d.ctx, rp__plan_bound(p.d.ctx, &p.question.problem, budget, &bound));
         assert_true(bound <= bound_at(&p, budget) * (1 + 1e-9));
         rp__plan_free(asked);
-        rp__step_plan_free(plan);
+        rp__plan_free(plan);
     }
     planner_close(&p);
     return n_fewer;
@@ -439,13 +439,13 @@ static void the_bound_that_is_told_is_that_of_the_budget(void **state)
 static void only_what_prefers_to_goes(void **state)
 {
     planner p;
-    rp_step_plan *plan;
+    rp_plan *plan;
     int n = 0;
 
     (void)state;
     planner_open(&p, &models[0], NULL, FAST, "[{ path: '*.mlp', fate: prefer_offload }]");
     assert_ok(p.d.ctx, rp__step_least(&p.question, &plan));
-    rp__step_plan_free(plan);
+    rp__plan_free(plan);
     const rp_cut_pass *cut = &p.question.problem.pass[0];
     for (uint32_t seed = 0; seed < (uint32_t)n_draws(); seed += 2) {
         int option[64];
@@ -485,7 +485,7 @@ static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **s
     draw(&p.question.problem.pass[0], 0, option);
     rp_chain_plan chosen = { .feasible = true, .option = option };
     assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &chosen, &plan));
-    assert_ok(p.d.ctx, rp__plan_write(p.d.ctx, temp_path("plan.json"), plan, (rp_step_variant){ 0 }, &stamp, &takes, ""));
+    assert_ok(p.d.ctx, rp__plan_write(p.d.ctx, temp_path("plan.json"), plan, &stamp, &takes, ""));
     assert_ok(p.d.ctx, rp__plan_read(p.d.ctx, temp_path("plan.json"), &text));
     assert_ok(p.d.ctx, rp__plan_from_text(p.d.ctx, text, &p.question.problem, &stamp, &back));
     assert_true(n_away(plan) > 0 && same_marks(plan, back));

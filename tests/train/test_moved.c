@@ -39,8 +39,8 @@ static void where_everything_fits_nothing_that_only_prefers_to_go_goes(void **st
     (void)state;
     for (int i = 0; i < RP_COUNT(devices); i++) {
         rp_forecast f = forecast_of(prefers, devices[i], BUDGET);
-        assert_int_equal(f.found.offloaded_bytes, 0);
-        assert_true(f.away_seconds == 0);
+        assert_int_equal(f.plan.found.offloaded_bytes, 0);
+        assert_true(f.plan.away_seconds == 0);
     }
 }
 
@@ -52,13 +52,13 @@ static void what_a_must_offloads_costs_seconds(void **state)
     (void)state;
     for (int i = 0; i < RP_COUNT(devices); i++) {
         rp_forecast with = forecast_of(goes, devices[i], 0), without = forecast_of(stays, devices[i], 0);
-        double moved = (double)with.found.offloaded_bytes, transfers = 2 * moved / with.offload_bandwidth;
+        double moved = (double)with.plan.found.offloaded_bytes, transfers = 2 * moved / with.offload_bandwidth;
         assert_true(moved > 500e6);
         assert_true(with.offload_bandwidth == (devices[i] && strstr(devices[i], "offload") ? 0.8e9 : with.offload_bandwidth));
         assert_true(with.offload_guessed == (!devices[i] || !strstr(devices[i], "offload")));
-        assert_true(with.seconds == without.seconds && without.away_seconds == 0);
-        assert_true(with.away_seconds > 0 && with.again_seconds == with.away_seconds);
-        assert_true(with.away_seconds >= transfers - with.seconds && with.away_seconds < transfers + with.seconds);
+        assert_true(with.plan.seconds == without.plan.seconds && without.plan.away_seconds == 0);
+        assert_true(with.plan.away_seconds > 0 && with.plan.again_seconds == with.plan.away_seconds);
+        assert_true(with.plan.away_seconds >= transfers - with.plan.seconds && with.plan.away_seconds < transfers + with.plan.seconds);
     }
 }
 
@@ -70,11 +70,11 @@ static void states_on_disk_cost_what_their_bytes_cost(void **state)
     (void)state;
     for (int i = 0; i < RP_COUNT(devices); i++) {
         rp_forecast with = forecast_of(disk, devices[i], 0), without = forecast_of(memory, devices[i], 0);
-        double transfers = 2 * (double)with.state_bytes / with.offload_bandwidth;
-        assert_true(without.state_bytes == 0 && without.state_seconds == 0);
-        assert_true(with.state_bytes >= INT64_C(4) * 134515008);          /* both moments of each weight, in bf16 */
-        assert_true(with.state_seconds > 0 && with.state_seconds < transfers);
-        assert_true(fabs(with.seconds - without.seconds - with.state_seconds) < 1e-3 * with.seconds);
+        double transfers = 2 * (double)with.plan.state_bytes / with.offload_bandwidth;
+        assert_true(without.plan.state_bytes == 0 && without.plan.state_seconds == 0);
+        assert_true(with.plan.state_bytes >= INT64_C(4) * 134515008);          /* both moments of each weight, in bf16 */
+        assert_true(with.plan.state_seconds > 0 && with.plan.state_seconds < transfers);
+        assert_true(fabs(with.plan.seconds - without.plan.seconds - with.plan.state_seconds) < 1e-3 * with.plan.seconds);
     }
 }
 

@@ -90,8 +90,8 @@ static void alone_nothing_is_sent(void **state)
 
     (void)state;
     assert_int_equal(f.ranks, 1);
-    assert_int_equal(f.comm_bytes, 0);
-    assert_true(f.comm_seconds == 0);
+    assert_int_equal(f.plan.comm_bytes, 0);
+    assert_true(f.plan.comm_seconds == 0);
     assert_string_equal(f.units, "");
 }
 
@@ -102,8 +102,8 @@ static void weights_that_stay_are_sent_once_and_their_gradients_once(void **stat
         char text[32];
         rp_forecast f = TINY(ranks_text(ranks, text), "dist.reshard_after_forward=false", "gradient_accumulation_steps=3");
         assert_int_equal(f.ranks, ranks);
-        assert_int_equal(f.comm_bytes, 3 * 2 * 4 * elems_of_tiny(to_others, ranks));
-        assert_true(f.comm_seconds > 0 && f.comm_seconds < f.seconds + f.again_seconds);
+        assert_int_equal(f.plan.comm_bytes, 3 * 2 * 4 * elems_of_tiny(to_others, ranks));
+        assert_true(f.plan.comm_seconds > 0 && f.plan.comm_seconds < f.plan.seconds + f.plan.again_seconds);
     }
 }
 
@@ -114,7 +114,7 @@ static void weights_that_stay_are_no_saved_slots(void **state)
 
     (void)state;
     assert_true(f.explain.saved_bytes > 0);
-    assert_int_equal(f.explain.saved_bytes, f.found.saved_bytes);
+    assert_int_equal(f.explain.saved_bytes, f.plan.found.saved_bytes);
 }
 
 /* The root's stay; of the blocks all are asked for again. */
@@ -124,9 +124,9 @@ static void weights_that_go_are_sent_again(void **state)
     int64_t blocks   = elems_of_tiny(to_others, 4) - to_others(257 * 64, 4) - to_others(64, 4);
 
     (void)state;
-    assert_int_equal(go.comm_bytes - stay.comm_bytes, 4 * blocks);
-    assert_true(stay.comm_again_seconds == 0 && go.comm_again_seconds > 0);
-    assert_true(go.found.memory.peak_bytes < stay.found.memory.peak_bytes);
+    assert_int_equal(go.plan.comm_bytes - stay.plan.comm_bytes, 4 * blocks);
+    assert_true(stay.plan.comm_again_seconds == 0 && go.plan.comm_again_seconds > 0);
+    assert_true(go.plan.found.memory.peak_bytes < stay.plan.found.memory.peak_bytes);
 }
 
 /* A device's link moves bytes while it computes, this machine's cores do not. */
@@ -139,9 +139,9 @@ static void a_recipe_may_have_all_gathered_again_or_kept_and_be_planned(void **s
     for (int i = 0; i < 2; i++) {
         const char *const setting[] = { "dist.ranks=2", i ? kept : again, NULL };
         rp_forecast own             = forecast("tiny_from_scratch", tiny, setting, 0);
-        rp_forecast planned         = forecast("tiny_from_scratch", tiny, setting, own.found.memory.reserved_bytes);
-        assert_true(own.feasible && own.least <= own.found.memory.reserved_bytes);
-        assert_true(planned.feasible && planned.comm_bytes == own.comm_bytes);
+        rp_forecast planned         = forecast("tiny_from_scratch", tiny, setting, own.plan.found.memory.reserved_bytes);
+        assert_true(own.feasible && own.least <= own.plan.found.memory.reserved_bytes);
+        assert_true(planned.feasible && planned.plan.comm_bytes == own.plan.comm_bytes);
     }
 }
 
@@ -150,10 +150,10 @@ static void what_comes_ahead_takes_no_time_where_it_is_hidden(void **state)
     rp_forecast ahead = TINY("dist.ranks=4"), by_itself = TINY("dist.ranks=4", "dist.prefetch=0");
 
     (void)state;
-    assert_int_equal(ahead.comm_bytes, by_itself.comm_bytes);
-    assert_true(by_itself.hidden_seconds == 0 && by_itself.comm_again_seconds < by_itself.again_seconds);
-    assert_true(ahead.hidden_seconds > 0 && ahead.hidden_seconds < ahead.comm_seconds);
-    assert_true(ahead.seconds + ahead.again_seconds < by_itself.seconds + by_itself.again_seconds);
+    assert_int_equal(ahead.plan.comm_bytes, by_itself.plan.comm_bytes);
+    assert_true(by_itself.plan.hidden_seconds == 0 && by_itself.plan.comm_again_seconds < by_itself.plan.again_seconds);
+    assert_true(ahead.plan.hidden_seconds > 0 && ahead.plan.hidden_seconds < ahead.plan.comm_seconds);
+    assert_true(ahead.plan.seconds + ahead.plan.again_seconds < by_itself.plan.seconds + by_itself.plan.again_seconds);
 }
 
 static void sums_that_come_behind_are_hidden_too(void **state)
@@ -162,9 +162,9 @@ static void sums_that_come_behind_are_hidden_too(void **state)
                 in_backward = TINY("dist.ranks=4", "dist.reduce_behind=1", "optimizer_in_bwd=true", "clip_grad_norm=null");
 
     (void)state;
-    assert_int_equal(waited_for.comm_bytes, behind.comm_bytes);
-    assert_true(behind.hidden_seconds > waited_for.hidden_seconds && behind.hidden_seconds > in_backward.hidden_seconds);
-    assert_true(behind.found.memory.peak_bytes > waited_for.found.memory.peak_bytes);
+    assert_int_equal(waited_for.plan.comm_bytes, behind.plan.comm_bytes);
+    assert_true(behind.plan.hidden_seconds > waited_for.plan.hidden_seconds && behind.plan.hidden_seconds > in_backward.plan.hidden_seconds);
+    assert_true(behind.plan.found.memory.peak_bytes > waited_for.plan.found.memory.peak_bytes);
 }
 
 static void gradients_summed_once_a_step_are_sent_once(void **state)
@@ -173,8 +173,8 @@ static void gradients_summed_once_a_step_are_sent_once(void **state)
                 once = TINY("dist.ranks=4", "gradient_accumulation_steps=3", "dist.sync_each_batch=false");
 
     (void)state;
-    assert_int_equal(each.comm_bytes - once.comm_bytes, 2 * 4 * elems_of_tiny(to_others, 4));
-    assert_true(each.found.memory.peak_bytes < once.found.memory.peak_bytes);
+    assert_int_equal(each.plan.comm_bytes - once.plan.comm_bytes, 2 * 4 * elems_of_tiny(to_others, 4));
+    assert_true(each.plan.found.memory.peak_bytes < once.plan.found.memory.peak_bytes);
 }
 
 /* A part and then the whole are as much as the whole at once; for backward the parts of one neighbour are enough. */
@@ -184,8 +184,8 @@ static void weights_that_stay_in_parts_are_sent_again_by_neighbours_alone(void *
                 go = TINY("dist.ranks=4", "dist.reshard_after_forward=true");
 
     (void)state;
-    assert_int_equal(3 * (parts.comm_bytes - stay.comm_bytes), 2 * (go.comm_bytes - stay.comm_bytes));
-    assert_true(parts.found.memory.peak_bytes < stay.found.memory.peak_bytes && parts.found.memory.peak_bytes > go.found.memory.peak_bytes);
+    assert_int_equal(3 * (parts.plan.comm_bytes - stay.plan.comm_bytes), 2 * (go.plan.comm_bytes - stay.plan.comm_bytes));
+    assert_true(parts.plan.found.memory.peak_bytes < stay.plan.found.memory.peak_bytes && parts.plan.found.memory.peak_bytes > go.plan.found.memory.peak_bytes);
 }
 
 /* Two groups of two: slices are halves, and a group's sums go to the other in fp32. */
@@ -195,7 +195,7 @@ static void groups_that_hold_copies_send_each_other_their_sums(void **state)
 
     (void)state;
     assert_int_equal(f.ranks, 4);
-    assert_int_equal(f.comm_bytes, 2 * 4 * elems_of_tiny(to_others, 2) + 4 * elems_of_tiny(room, 2));
+    assert_int_equal(f.plan.comm_bytes, 2 * 4 * elems_of_tiny(to_others, 2) + 4 * elems_of_tiny(room, 2));
 }
 
 static void more_ranks_take_less_each(void **state)
@@ -206,7 +206,7 @@ static void more_ranks_take_less_each(void **state)
     for (int ranks = 2; ranks <= 16; ranks *= 2) {
         char text[32];
         rp_forecast f = TINY(ranks_text(ranks, text), "enable_activation_checkpointing=true");
-        assert_true(f.found.memory.peak_bytes < before.found.memory.peak_bytes);
+        assert_true(f.plan.found.memory.peak_bytes < before.plan.found.memory.peak_bytes);
         assert_true(f.least < before.least);
         before = f;
     }
@@ -223,8 +223,8 @@ static void a_head_takes_less_on_more_ranks_up_to_16384(void **state)
         rp_forecast f = step_on("h100", "llama3_8b_full_distributed", of_8b, (const char *const[]){ ranks_text(ranks, text), "gradient_accumulation_steps=1",
                                  "enable_activation_checkpointing=true", NULL }, 0);
         assert_int_equal(f.ranks, ranks);
-        assert_true(f.found.memory.peak_bytes < before);
-        before = f.found.memory.peak_bytes;
+        assert_true(f.plan.found.memory.peak_bytes < before);
+        before = f.plan.found.memory.peak_bytes;
     }
 }
 
@@ -239,7 +239,7 @@ static void the_largest_model_is_planned_on_16384_ranks_and_no_more(void **state
     rp_forecast none;
 
     (void)state;
-    assert_true(f.feasible && f.ranks == 16384 && f.found.memory.reserved_bytes <= INT64_C(80000000000));
+    assert_true(f.feasible && f.ranks == 16384 && f.plan.found.memory.reserved_bytes <= INT64_C(80000000000));
     assert_int_equal(rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = "h100" }, &a.report, &none), RP_ERR_UNSUPPORTED);
     assert_non_null(strstr(rp_error(a.ctx), "16385 ranks are more than 16384"));
     done(&a);
@@ -262,8 +262,8 @@ static void llama_3_8b_fits_4_ranks_of_24_gb_and_70b_8_of_80(void **state)
     rp_forecast large = forecast("llama3_70b_full_distributed", of_70b, as_it_is, INT64_C(80000000000));
 
     (void)state;
-    assert_true(small.feasible && small.ranks == 4 && small.found.memory.reserved_bytes <= INT64_C(24000000000));
-    assert_true(large.feasible && large.ranks == 8 && large.found.memory.reserved_bytes <= INT64_C(80000000000));
+    assert_true(small.feasible && small.ranks == 4 && small.plan.found.memory.reserved_bytes <= INT64_C(24000000000));
+    assert_true(large.feasible && large.ranks == 8 && large.plan.found.memory.reserved_bytes <= INT64_C(80000000000));
 }
 
 static void embedding_and_head_in_units_of_their_own_take_less(void **state)
@@ -273,7 +273,7 @@ static void embedding_and_head_in_units_of_their_own_take_less(void **state)
     rp_forecast b = forecast("llama3_8b_full_distributed", of_8b, none, INT64_C(24000000000));
 
     (void)state;
-    assert_true(b.feasible && a.least < b.least && a.again_seconds < b.again_seconds);
+    assert_true(b.feasible && a.least < b.least && a.plan.again_seconds < b.plan.again_seconds);
     assert_true(b.least - a.least > 2 * INT64_C(128256) * 4096);        /* a weight of the two, in bf16 */
 }
 
@@ -285,7 +285,7 @@ static void what_cannot_fit_is_told_with_the_least_that_does(void **state)
 
     (void)state;
     assert_false(f.feasible);
-    assert_true(f.least > INT64_C(141107412992) && f.least == f.found.memory.reserved_bytes);
+    assert_true(f.least > INT64_C(141107412992) && f.least == f.plan.found.memory.reserved_bytes);
 }
 
 /* On one node and on many: with the recipe's units, the root's alone, and sums behind; where all is recomputed, so that memory changes nothing. */
@@ -306,8 +306,8 @@ static void a_gpu_is_never_faster_among_64_than_among_8(void **state)
                               "enable_activation_checkpointing=true", more[m], NULL }, 0);
                 rp_forecast f;
                 assert_ok(a.ctx, rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = devices[d] }, &a.report, &f));
-                if (f.seconds + f.again_seconds < before) fail_msg("%s, %s: faster on %d ranks", devices[d], more[m], (int)ranks[r]);
-                before = f.seconds + f.again_seconds;
+                if (f.plan.seconds + f.plan.again_seconds < before) fail_msg("%s, %s: faster on %d ranks", devices[d], more[m], (int)ranks[r]);
+                before = f.plan.seconds + f.plan.again_seconds;
                 rp__forecast_close(&f);
                 done(&a);
             }
@@ -334,7 +334,7 @@ static void published_steps_take_at_most_three_tenths_longer_than_predicted(void
         asked a = ask("llama3_8b_full_distributed", of_8b, (const char *const[]){ "batch_size=2", "gradient_accumulation_steps=1", s[0], s[1], s[2], s[3], NULL }, 0);
         rp_forecast f;
         assert_ok(a.ctx, rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = row[i].device }, &a.report, &f));
-        double found = row[i].tokens / (f.seconds + f.again_seconds), by = found / row[i].published;
+        double found = row[i].tokens / (f.plan.seconds + f.plan.again_seconds), by = found / row[i].published;
         if (by < 0.9 || by > 1.3) fail_msg("%s: %.0f tokens/s, %.0f are published", row[i].device, found, row[i].published);
         rp__forecast_close(&f);
         done(&a);
@@ -422,9 +422,9 @@ static void check_setting(const rp_setting *s, int64_t budget)
     snprintf(text[4], sizeof *text, "dist.reduce_behind=%lld", (long long)s->behind);
     rp_forecast f = forecast("tiny_from_scratch", tiny, setting, budget);
     assert_true(f.feasible);
-    assert_int_equal(f.found.memory.reserved_bytes, s->reserved);
-    assert_int_equal(f.comm_bytes, s->comm_bytes);
-    assert_true(f.seconds + f.again_seconds == s->seconds);
+    assert_int_equal(f.plan.found.memory.reserved_bytes, s->reserved);
+    assert_int_equal(f.plan.comm_bytes, s->comm_bytes);
+    assert_true(f.plan.seconds + f.plan.again_seconds == s->seconds);
 }
 
 static void what_a_search_finds_fits_and_the_fastest_comes_first(void **state)

@@ -158,13 +158,13 @@ static void a_limit_plans_as_the_budget_that_follows_from_it(void **state)
     for (int64_t limit = 680 * (int64_t)MIB; limit <= 760 * (int64_t)MIB; limit += 40 * (int64_t)MIB) {
         snprintf(setting, sizeof setting, "memory_limit=%" PRId64, limit);
         rp_forecast a = forecast("limit.json", RUN(setting));
-        snprintf(setting, sizeof setting, "memory_budget=%" PRId64, a.budget);
+        snprintf(setting, sizeof setting, "memory_budget=%" PRId64, a.plan.budget);
         rp_forecast b = forecast("budget.json", RUN(setting));
         assert_int_equal(a.limit, limit);
-        assert_int_equal(a.budget, limit - rp__allowance_bytes(&a.allowance));
-        assert_true(a.feasible && b.feasible && a.budget == b.budget && a.least == b.least);
-        assert_memory_equal(&a.found, &b.found, sizeof a.found);
-        assert_true(a.seconds == b.seconds && a.again_seconds == b.again_seconds);
+        assert_int_equal(a.plan.budget, limit - rp__allowance_bytes(&a.allowance));
+        assert_true(a.feasible && b.feasible && a.plan.budget == b.plan.budget && a.least == b.least);
+        assert_memory_equal(&a.plan.found, &b.plan.found, sizeof a.plan.found);
+        assert_true(a.plan.seconds == b.plan.seconds && a.plan.again_seconds == b.plan.again_seconds);
     }
 }
 
@@ -176,8 +176,8 @@ static void the_smaller_of_a_limit_and_a_budget_counts(void **state)
     rp_forecast small = forecast("a.json", RUN("memory_limit=760MiB", "memory_budget=640MiB"));
     rp_forecast large = forecast("b.json", RUN("memory_limit=700MiB", "memory_budget=2GiB"));
 
-    assert_int_equal(small.budget, 640 * (int64_t)MIB);
-    assert_int_equal(large.budget, 700 * (int64_t)MIB - rp__allowance_bytes(&large.allowance));
+    assert_int_equal(small.plan.budget, 640 * (int64_t)MIB);
+    assert_int_equal(large.plan.budget, 700 * (int64_t)MIB - rp__allowance_bytes(&large.allowance));
 }
 
 int main(void)

@@ -254,7 +254,7 @@ static double said_seconds(const char *out, const char *const *setting)
     assert_ok(r.ctx, r.status);
     assert_ok(r.ctx, rp__recipe_forecast(r.ctx, r.recipe, &(rp_forecast_options){ .device = "name=slow, memory=1GB, flops=1e12, bandwidth=1e12, offload=1e6" },
                                          &r.report, &f));
-    double seconds = f.seconds;
+    double seconds = f.plan.seconds;
     rp__forecast_close(&f);
     run_close(&r);
     return seconds;

@@ -118,6 +118,32 @@ static void reserving_ahead_keeps_later_requests_from_growing_the_pool(void **st
     rp_ctx_free(ctx);
 }
 
+static void a_pool_that_is_trimmed_gives_the_offsets_of_a_new_one(void **state)
+{
+    (void)state;
+    rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_mem_space *space = ctx->space[0];
+    int64_t kept, large, again;
+    rp_mem m;
+
+    assert_ok(ctx, rp__mem_take(ctx, space, RP_MEM_PARAM, 4096, "kept", &kept));
+    assert_ok(ctx, rp__mem_take(ctx, space, RP_MEM_TEMP, 65536, "large", &large));
+    rp__mem_give(space, RP_MEM_TEMP, 65536, large);
+    rp__mem_trim(space);
+    rp_mem_read(ctx, 0, false, &m);
+    assert_true(m.reserved_bytes == 4096 && m.peak_bytes == 4096);
+    assert_ok(ctx, rp__mem_take(ctx, space, RP_MEM_TEMP, 64, "again", &again));
+    assert_int_equal(again, large);
+    rp_mem_read(ctx, 0, false, &m);
+    assert_int_equal(m.reserved_bytes, 4096 + 64);
+    rp__mem_give(space, RP_MEM_TEMP, 64, again);
+    rp__mem_give(space, RP_MEM_PARAM, 4096, kept);
+    rp__mem_trim(space);
+    rp_mem_read(ctx, 0, false, &m);
+    assert_int_equal(m.reserved_bytes, 0);
+    test_ctx_free(ctx);
+}
+
 static void a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call(void **state)
 {
     (void)state;
@@ -170,6 +196,7 @@ int main(void)
         cmocka_unit_test(a_device_that_is_not_there_has_an_empty_ledger),
         cmocka_unit_test(the_limit_refuses_and_leaves_the_ledger_alone),
         cmocka_unit_test(reserving_ahead_keeps_later_requests_from_growing_the_pool),
+        cmocka_unit_test(a_pool_that_is_trimmed_gives_the_offsets_of_a_new_one),
         cmocka_unit_test(a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call),
         cmocka_unit_test(what_is_populated_is_written_without_page_faults),
     };

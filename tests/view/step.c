@@ -21,7 +21,7 @@ static void add_points(watched_step *s)
         { "none", 1, 0, true }, { "full", 0, .331, true }, { "every 2nd block", .5, .166, false }, { "selective_op", .42, .094, true },
         { "every 4th block", .75, .083, false },
     };
-    int64_t top = s->page.reserved, least = top - s->forecast.found.saved_bytes * 9 / 10;
+    int64_t top = s->page.reserved, least = top - s->forecast.plan.found.saved_bytes * 9 / 10;
     rp_page_point *p = rp__bump_alloc(&s->bump, (N_PLANNED + RP_COUNT(classic)) * (int64_t)sizeof *p);
 
     s->page.point = p;
@@ -87,7 +87,7 @@ const rp_page *step_page(const watched_step *s) { return &s->page; }
 
 const rp_forecast *step_forecast(const watched_step *s) { return &s->forecast; }
 
-int64_t step_peak_at(const watched_step *s, rp_mem_class mem_class) { return s->forecast.found.memory.peak_at[mem_class]; }
+int64_t step_peak_at(const watched_step *s, rp_mem_class mem_class) { return s->forecast.plan.found.memory.peak_at[mem_class]; }
 
 void step_free(watched_step *s)
 {

@@ -40,7 +40,7 @@ static void the_most_that_lives_at_an_event_is_the_peak(void **state)
             if (live > most) most = live;
         }
         assert_int_equal(most, p->peak);
-        assert_int_equal(most, step_forecast(step)->found.memory.peak_bytes);
+        assert_int_equal(most, step_forecast(step)->plan.found.memory.peak_bytes);
         free(change);
         step_free(step);
     }
@@ -134,7 +134,7 @@ static void lines_of_slots_stand_for_all_of_them(void **state)
         kept += strcmp(p->slot[i].fate, "keep") ? 0 : p->slot[i].count * p->slot[i].bytes;
     }
     assert_int_equal(n, step_forecast(step)->explain.n_slots);
-    assert_int_equal(kept, step_forecast(step)->found.saved_bytes);
+    assert_int_equal(kept, step_forecast(step)->plan.found.saved_bytes);
     assert_true(p->reserved <= p->budget && p->overhead > 0);
     step_free(step);
 }
