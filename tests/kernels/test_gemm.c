@@ -153,7 +153,7 @@ static void check_all(rp_ctx *ctx, const rp_kernels *own)
 static void the_chosen_product_is_right_and_repeats_its_bits(void **state)
 {
     (void)state;
-    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2 });
 
     check_all(ctx, NULL);
     test_ctx_free(ctx);
@@ -162,7 +162,7 @@ static void the_chosen_product_is_right_and_repeats_its_bits(void **state)
 static void the_kernel_of_every_level_is_right_and_repeats_its_bits(void **state)
 {
     (void)state;
-    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2 });
     const rp_kernels *levels[RP_MAX_LEVELS];
     int n = rp__kernels_levels(levels, RP_MAX_LEVELS);
 
@@ -198,7 +198,7 @@ static void the_same_bits_come_from_any_team(void **state)
 static void an_empty_product_is_the_bias_or_nothing(void **state)
 {
     (void)state;
-    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2 });
     job bias  = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .m = 3, .n = 5, .bias = true, .on.threads = 2 }, NULL, 0);
     job added = job_new(ctx, (rp_gemm){ .ab = RP_BF16, .c = RP_BF16, .m = 3, .n = 5, .adds = true, .on.threads = 2 }, NULL, 0);
     job kept  = job_new(ctx, added.g, NULL, 0);
@@ -257,9 +257,9 @@ static void scratch_for_the_most_rows_is_enough_for_fewer(void **state)
 static void a_rehearsal_on_shapes_asks_for_the_same_scratch(void **state)
 {
     (void)state;
-    rp_ctx *real   = test_ctx(&(rp_ctx_options){ .threads = 2 });
-    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
-    rp_ctx *large = test_ctx(&(rp_ctx_options){ .threads = 64, .shapes_only = true });
+    rp_ctx *real   = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2 });
+    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2, .shapes_only = true });
+    rp_ctx *large = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 64, .shapes_only = true });
 
     for (int d = 0; d < RP_COUNT(dtypes); d++) {
         rp_gemm g = { .ab = dtypes[d].ab, .c = dtypes[d].c, .m = 576, .n = 1536, .k = 1024, .transpose_a = true, .adds = true,
@@ -281,7 +281,7 @@ static void a_rehearsal_on_shapes_asks_for_the_same_scratch(void **state)
 
 static void *many_products(void *out)
 {
-    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 1 });
 
     for (int round = 0; round < 40; round++) {
         job j = job_new(ctx, (rp_gemm){ .ab = RP_F32, .c = RP_F32, .m = 20 + round, .n = 30, .k = 40, .on.threads = 1 }, NULL, 0);
@@ -309,7 +309,7 @@ static void two_contexts_in_two_threads_get_the_bits_of_one(void **state)
 
 static int say_what_runs(void)
 {
-    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true });
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = 2, .shapes_only = true });
     rp_gemm g = { .ab = RP_F32, .c = RP_F32, .m = 64, .n = 64, .k = 64, .on.threads = 2 };
     int64_t bytes;
 

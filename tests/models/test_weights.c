@@ -148,6 +148,7 @@ static void reading_and_writing_hold_a_window_beside_the_parameters(void **state
 #else
     enum { ALLOWED = 24 << 20 };        /* the file's window and ours, and what export keeps; the file has 160 MiB */
 #endif
+    if (ctx->host) skip();              /* a sealed device's pages are there twice */
     rp_model *m = fresh(BIG, RP_F32, 1);
     int64_t before, after, least = 0;
 
