@@ -9,6 +9,7 @@ set(RP_TEST_LABELS
     threads         # A case of the program that starts threads. ThreadSanitizer runs only these cases.
     watched         # `make check` also runs it under AddressSanitizer (preset watch).
     long            # `make check` skips it.
+    few             # Some cases of a long test, for `make check`: the full suite runs the long test instead.
     repository      # Checks the source tree rather than a build.
     program         # Runs the program. Variant sim skips it, because references compute other numbers.
     host-memory     # Depends on where the host's own memory lies. Variant sealed skips it.
