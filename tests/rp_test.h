@@ -70,6 +70,12 @@ static inline bool test_takes_samples(void)
 
 static inline int test_few_or(int few, int all) { return test_takes_samples() ? few : all; }
 
+/* A claim of several seconds that seldom breaks alone: before each commit it is skipped. */
+static inline void test_leave_to_full(void)
+{
+    if (getenv("REPRISE_TEST_FEW")) skip();
+}
+
 /* How many of n draws are taken: a tenth of samples; ten times as many when REPRISE_TEST_ALL is set. */
 static inline int test_draws(int n) { return getenv("REPRISE_TEST_ALL") ? 10 * n : test_few_or((n + 9) / 10, n); }
 

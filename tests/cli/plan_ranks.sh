@@ -29,4 +29,5 @@ reprise plan "$@" --device 'flops=1T, bandwidth=1T'
 echo "exit $?"
 reprise plan "$@" dist.ranks=1 dist.replicate_dim=3 dist.prefetch=2 dist.sync_each_batch=true >/dev/null
 echo "exit $?"
-for device in rtx4090 'h100, node=2' 'flops=1T, bandwidth=1T, link=10GB/s'; do reprise plan llama3_8b_full_distributed memory_budget=null --device "$device" | grep ^links; done
+set -- llama3_8b_full_distributed memory_budget=null max_seq_len=64 'model.overrides={num_hidden_layers: 1}'
+for device in rtx4090 'h100, node=2' 'flops=1T, bandwidth=1T, link=10GB/s'; do reprise plan "$@" --device "$device" | grep ^links; done

@@ -267,7 +267,7 @@ static void a_text_of_any_length_is_not_held(void **state)
     rp_ctx *ctx = test_ctx(NULL);
 
     (void)state;
-    for (int k = 0; k < RP_COUNT(tokenizers); k++) {
+    for (int k = 0; k < RP_COUNT(tokenizers); k += test_few_or(3, 1)) {
         rp_tokenizer *t = load(ctx, tokenizers[k]);
         int64_t most    = most_held(ctx, t, prose, test_few_or(2, 4));
         if (most > 3 << 19) fail_msg("%s holds %lld bytes", tokenizers[k], (long long)most);
@@ -322,7 +322,7 @@ static void a_failing_allocation_in_a_piece_is_an_error_and_the_next_text_is_wel
 
     (void)state;
     for (int k = 0; k < RP_COUNT(tokenizers); k++) {
-        test_faults f = { .survived = true };
+        test_faults f = { .each = test_few_or(6, 0), .survived = true };
         while (!f.over) {
             rp_tokenizer *t = load(ctx, tokenizers[k]);
             uint64_t random = 4;

@@ -80,7 +80,7 @@ static void fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more(void **s
     (void)state;
     for (int way = 0; steps_of(way); way++) {
         bool kept_by_a_rule = way == 3;        /* for as long as is reckoned, or shorter: then nothing is known of plans of blocks */
-        int n               = check_budgets(steps_of(way), way ? test_few_or(5, 15) : test_draws(50));
+        int n               = check_budgets(steps_of(way), way ? test_few_or(3, 15) : test_draws(50));
         assert_true(n == 0 || !kept_by_a_rule);
         n_tighter += n;
     }
@@ -121,7 +121,7 @@ static void where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_fa
 
     (void)state;
     assert_false(forecast_of(may, 0).keeps_logits);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 10; i += test_few_or(3, 1)) {
         int64_t budget = all.least + (all.reserved - all.least) * i / 9;
         told without = forecast_of(never, budget), with = forecast_of(may, budget);
         if (with.seconds > without.seconds * (1 + 1e-9) || with.bound_seconds > without.bound_seconds * (1 + 1e-9) || with.reserved > budget)

@@ -70,6 +70,7 @@ static void no_way_to_checkpoint_changes_a_bit(void **state)
             /* A path that matches nothing is an error, and not every family has such norms. */
             bool has_norms = strstr(variants[v], "gemma3");
             if (w == RP_COUNT(ways) - 1 && !has_norms) continue;
+            if (test_takes_samples() && (v + w) % 3) continue;
             if (run_way(variants[v], dtype, ways[w], out, 0) != plain) fail_msg("%s, %s: other bits with %s", variants[v], dtype, ways[w]);
         }
     }
@@ -91,7 +92,7 @@ static void every_budget_is_kept_and_changes_no_bit(void **state)
         uint64_t expected = run_drawn(&s, name, 0, &all, &refused);
         int64_t least     = least_of(&s), most = all.memory.reserved_bytes;
         assert_true(least < most);
-        for (int i = 0; i < 3; i += test_few_or(2, 1)) {
+        for (int i = test_few_or(v % 3, 0); i < 3; i += test_few_or(3, 1)) {
             snprintf(name, sizeof name, "budget%d", i);
             if (run_way(variants[v], dtype, NULL, name, least + (most - least) * i / 3) != expected)
                 fail_msg("%s, %s: other bits at budget %d", variants[v], dtype, i);

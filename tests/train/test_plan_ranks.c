@@ -231,6 +231,7 @@ static void a_head_takes_less_on_more_ranks_up_to_16384(void **state)
 /* Llama 3.1 405B. */
 static void the_largest_model_is_planned_on_16384_ranks_and_no_more(void **state)
 {
+    test_leave_to_full();
     static const char large[] = "model.overrides={num_hidden_layers: 126, hidden_size: 16384, intermediate_size: 53248, num_attention_heads: 128}";
     const char *const setting[] = { "dist.ranks=16384", large, "gradient_accumulation_steps=1", "max_seq_len=2048", NULL };
     const char *const more[]    = { "dist.ranks=16385", large, NULL };
@@ -280,6 +281,7 @@ static void embedding_and_head_in_units_of_their_own_take_less(void **state)
 /* A chain of 162 segments whose weights must stay: the least plan is one of many replays. */
 static void what_cannot_fit_is_told_with_the_least_that_does(void **state)
 {
+    test_leave_to_full();
     const char *const stay[] = { "dist.reshard_after_forward=false", "max_seq_len=64", NULL };
     rp_forecast f            = forecast("llama3_70b_full_distributed", of_70b, stay, 80000);
 
@@ -393,6 +395,7 @@ static void no_plan_gets_below_its_bounds_and_what_they_discard_is_slower(void *
 
 static void of_512_ranks_few_settings_are_planned(void **state)
 {
+    test_leave_to_full();
     asked a = ask("llama3_8b_full_distributed", of_8b, (const char *const[]){ "dist.ranks=512", NULL }, INT64_C(80000000000));
     rp_find found;
 

@@ -78,7 +78,7 @@ static void a_whole_run_stays_within_its_limit(void **state)
     temp_text(&dir, "medium.json", MEDIUM);
     snprintf(asked, sizeof asked, "memory_limit=%" PRId64, limit);
     snprintf(path, sizeof path, "model={path: %s/fresh/final}", dir.path);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < test_few_or(1, 2); i++) {
         outcome t = i ? run_alone("loaded", 0, 0, RUN("max_steps=2", "~model.config", path, "save_every_n_steps=1", "optimizer_in_bwd=auto", asked))
                    : run_alone("fresh", 0, 0, RUN("max_steps=1", "optimizer_in_bwd=auto", asked));
         if (t.status != RP_OK) fail_msg("%s", t.said);

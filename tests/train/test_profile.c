@@ -303,6 +303,7 @@ static void an_interrupted_run_leaves_the_profile_of_what_there_was(void **state
 static void more_spans_than_there_is_room_for_are_summed_and_counted(void **state)
 {
     (void)state;
+    test_leave_to_full();
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
     rp_profile *p;
     json_error_t error;
