@@ -56,7 +56,7 @@ static void open_data(side *s, const rp_model_config *config)
     rp_data_source source = { .bos = -1, .eos = 1, .vocab = (int32_t)config->vocab };
     rp_data_config c      = { .path = path, .format = "tokens", .packed = true, .cross_documents = true, .train_on_input = true,
                               .max_seq_len = s->recipe->max_seq_len, .batch_size = s->recipe->batch_size, .accumulation = 1,
-                              .ranks = rp__comm_ranks(s->ctx->comm), .rank = rp__comm_rank(s->ctx->comm), .ignore_index = -100 };
+                              .ranks = rp__comm_ranks(rp__world(s->ctx)), .rank = rp__comm_rank(rp__world(s->ctx)), .ignore_index = -100 };
 
     write_tokens(path);
     if (rp__data_open(s->ctx, "tokens", &c, &source, &s->data)) fail(s->ctx, "data");

@@ -151,7 +151,7 @@ void cli_say_stopping(int number);
  * A second SIGINT or SIGTERM ends the process at once. In a job SIGUSR1 counts as SIGINT: MPI's launchers pass it on to all ranks. */
 const volatile int *cli_catch_stop(void);
 
-/* In a process of an MPI job: the ranks of it, into c->comm and c->ctx->comm. Lines that ranks
+/* In a process of an MPI job: the ranks of it, into c->comm and rp__world(c->ctx). Lines that ranks
  * above 0 write to stderr begin with "[rank] " from then on. Else nothing is done. Tells what is wrong: CLI_GO, or the exit code. */
 int cli_open_ranks(cli *c);
 /* Leaves the job and returns `code`. A failure that the ranks have not agreed upon is this one's own: it ends the others, who wait for it. */

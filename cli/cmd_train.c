@@ -134,7 +134,7 @@ static int train_recipe(const cli *c, const rp_recipe *recipe, const volatile in
     int code = cli_open_context(c, &options, &own);
 
     if (code != CLI_GO) return code;
-    own.ctx->comm = c->comm;
+    rp__groups(own.ctx)->world = c->comm;
     code          = train_on(&own, recipe, stop);
     rp_ctx_free(own.ctx);
     return code;

@@ -128,7 +128,7 @@ int cli_open_ranks(cli *c)
     rp_comm_watch watch = { .left = launcher_left, .lost = end_lost, .slow = tell_slow, .user = c };
     rp_status status    = rp__comm_open(c->ctx, &watch, &c->comm);
     if (status != RP_OK) return cli_fail(c, status);
-    c->ctx->comm = c->comm;
+    rp__groups(c->ctx)->world = c->comm;
     if (!*stop) take_signals();         /* MPI's libraries catch some for themselves: UCX takes SIGHUP */
     return CLI_GO;
 }
@@ -155,7 +155,7 @@ int cli_close_ranks(cli *c, int code)
     if (!world) return code;
     note_end(code);
     if (code != 0 && rp__comm_ranks(world) > 1 && rp__comm_agreed(world) == RP_OK) rp__comm_abort(world, code);
-    c->ctx->comm = c->comm = NULL;
+    rp__groups(c->ctx)->world = c->comm = NULL;
     rp__comm_leave(world, code);
     return code;
 }

@@ -46,9 +46,9 @@ static inline double *tiny_logits(rp_ctx *ctx, rp_model *m, const int32_t *ids, 
     rp_tensor *logits;
 
     assert_ok(ctx, rp__tape_no_grad(ctx, true));
-    ctx->eval = true;
+    rp__tape_ctx(ctx)->eval = true;
     assert_ok(ctx, rp__model_logits(m, &batch, &logits));
-    ctx->eval = false;
+    rp__tape_ctx(ctx)->eval = false;
     assert_ok(ctx, rp__tape_no_grad(ctx, false));
     assert_ok(ctx, rp_tensor_read(logits, v, n * TINY_VOCAB));
     rp_tensor_unref(logits);

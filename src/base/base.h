@@ -1,7 +1,7 @@
 /* base/base.h -- the ground everything stands on: errors, the context, checked host memory, text helpers.
  *
- * A context owns an error message, one memory space per device (base/mem.h), the random stream's step and
- * sample (base/philox.h) and, as opaque pointers, what higher folders keep per context (the tape, the place of offloaded slots).
+ * A context owns an error message, one memory space per device (base/mem.h), the random stream's step and sample (base/philox.h) and one
+ * part for each higher folder that keeps something per context.
  * Errors are values: RP_CHECK starts one, RP_TRY passes it on, nothing else hides control flow.
  */
 #ifndef RP_BASE_H
@@ -40,6 +40,24 @@ rp_status rp__same_ctx(rp_ctx *ctx, const rp_ctx *other, const char *call, const
     do { if (cond) rp__bug(__FILE__, __LINE__, #cond); } while (0)
 void rp__bug(const char *file, int line, const char *condition);
 
+/* ---- the context ---- */
+
+/* What a folder above base keeps in a context: zeroed bytes that are made with the context, so that no use of them can fail. base/parts.def
+ * lists the parts. A part is opened after those of the folders below its own and closed before them; either function may be NULL.
+ * The order matters: the tape's values stand in the place of offloaded slots, both in memory spaces, which go last; its calls point to ops
+ * that the part of ops owns. */
+typedef struct {
+    int64_t bytes;
+    void (*open)(rp_ctx *ctx);          /* sets what is not zero */
+    void (*close)(rp_ctx *ctx);         /* frees what the part owns */
+} rp_ctx_part;
+enum {
+#define RP_PART(name, folder) RP_PART_##name,
+#include "base/parts.def"
+#undef RP_PART
+    RP_PARTS
+};
+
 struct rp_ctx {
     char error[RP_ERROR_CHARS];
     int64_t n_errors;                   /* sentences so far: did a function of a user's own say one? */
@@ -51,37 +69,17 @@ struct rp_ctx {
     rp_mem_space *space[RP_MAX_DEVICES];
     int host;                           /* which of them the host reads and writes like its own: 0, unless device 0 is apart */
     int inside;                         /* rp__mem_enter without its leave */
-    int64_t process_limit;              /* of `memory_limit: auto`, measured once; 0: not yet */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
-    rp_status op_status;                /* what a backend said inside an op that cannot fail */
     int64_t alloc_count;                /* allocations asked for so far, refused ones included */
     uint64_t seed;                      /* the random stream: base/philox.h */
     int64_t step, sample_base;
-    int pass;                           /* counts rp_pass_begin: per-pass call counters compare against it */
-    struct rp_tape *tape;               /* tape/ owns it … */
-    void (*tape_free)(struct rp_tape *tape);   /* … and says how it goes */
-    struct rp_away *away;               /* where offloaded slots go (tape/away.h), NULL: nowhere … */
-    void (*away_free)(struct rp_away *away);   /* … and how that goes, after the tape */
-    struct rp_scope *scope;             /* the module being run (tape/tape.h), NULL outside; nn/ sets it */
-    rp_verify verify;                   /* overrules what recipes and others say about comparing replays */
-    bool in_op;                         /* the code of an op runs */
-    bool eval;                          /* calls run in evaluation mode: dropout rests */
-    const struct rp_op **own_op;        /* ops made known by rp_op_register */
-    int n_own_op;
-    struct rp_storage *movable;         /* first of those whose bytes may be moved (tensor/tensor.h) */
     const struct rp_watch *watch;       /* who is told what takes time (base/watch.h); NULL: nobody */
-    struct rp_comm *comm;               /* the ranks that run steps together (comm/comm.h), the caller's; NULL: this one alone */
-    struct rp_comm *shards;             /* those of them that hold one copy of the weights together; NULL: weights are whole here */
-    struct rp_comm *replicas;           /* those that hold the same part of a copy; NULL: no other does */
-    struct rp_comm *near, *far;         /* of `shards`: those that gather again among themselves, and those at the same place of every such
-                                           group (shard/ranks.h); NULL: what is gathered again comes from all */
-    struct rp_ahead *ahead;             /* gathers that are under way before they are asked for (ops/ahead.h); NULL: none are */
-    struct rp_behind *behind;           /* sums over ranks that are left to come by themselves (ops/behind.h); NULL: none are */
-    bool pretends;                      /* `comm` is the context's own: of shapes */
-    const char *path;                   /* of the call that runs, or ran last, for messages; NULL: none has. The tape sets it */
-    struct rp_policy_stack *policies;   /* policy/ owns it … */
-    void (*policies_free)(struct rp_policy_stack *policies);
+    void *part[RP_PARTS];               /* read by its folder alone, through a function that knows the type: rp__tape_ctx, rp__groups, … */
 };
+
+rp_ctx *rp__ctx_alloc(void);            /* zeroed, with its parts; NULL without memory */
+void rp__parts_open(rp_ctx *ctx);
+void rp__parts_close(rp_ctx *ctx);
 
 /* Host memory for bookkeeping (nodes, names): zeroed, counted by fault injection, not in the ledger.
  * NULL after recording RP_ERR_MEMORY. Release with rp__release (NULL is fine). */

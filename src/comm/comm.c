@@ -13,6 +13,8 @@ enum {
     ABORT_SECONDS  = 5,                 /* then the process ends without the library */
 };
 
+const rp_ctx_part rp__part_comm = { .bytes = sizeof(rp_groups) };
+
 int rp__comm_rank(const rp_comm *comm) { return comm ? comm->group.rank : 0; }
 int rp__comm_ranks(const rp_comm *comm) { return comm ? comm->group.ranks : 1; }
 int rp__comm_apart(const rp_comm *comm) { return comm ? comm->apart : 1; }

@@ -59,6 +59,19 @@ void rp__comm_close(rp_comm *comm);             /* parts before the whole; NULL 
  * exits at once. rp__comm_close takes 1. */
 void rp__comm_leave(rp_comm *world, int code);
 
+/* The ranks that a context's steps run on: what comm/ keeps in a context. NULL is one rank alone, in each. */
+typedef struct {
+    rp_comm *world;                             /* those that run steps together; the caller's, unless `pretends` */
+    rp_comm *shards;                            /* of them, those that hold one copy of the weights together; NULL: weights are whole here */
+    rp_comm *replicas;                          /* those that hold the same part of a copy */
+    rp_comm *near, *far;                        /* of `shards`: those that gather again among themselves, and those at the same place of every
+                                                   such group (shard/ranks.h); NULL: what is gathered again comes from all */
+    bool pretends;                              /* `world` is the context's own: of shapes */
+} rp_groups;
+static inline rp_groups *rp__groups(const rp_ctx *of) { return of->part[RP_PART_COMM]; }
+static inline rp_comm *rp__world(const rp_ctx *of) { return rp__groups(of)->world; }
+static inline rp_comm *rp__shards(const rp_ctx *of) { return rp__groups(of)->shards; }
+
 int rp__comm_rank(const rp_comm *comm);         /* NULL is one rank alone */
 /* In the world, the numbers of two neighbours of a block or of those across differ by this. 1 for others. */
 int rp__comm_apart(const rp_comm *comm);

@@ -243,8 +243,8 @@ static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, in
     if (x->writes) RP_TRY(rp__tensor_host_all(x->window, RP_HOST_WRITE, &into));
     x->send[0]        = (rp_comm_part){ 0, x->rank == owner ? n : 0 };
     x->receive[owner] = (rp_comm_part){ 0, x->writes ? n : 0 };
-    RP_TRY(rp__comm_exchange(x->ctx, x->ctx->shards, mine.data, x->send, into.data, x->receive, (int)size, &request));
-    RP_TRY(rp__comm_wait(x->ctx, x->ctx->shards, &request, "an export"));
+    RP_TRY(rp__comm_exchange(x->ctx, rp__shards(x->ctx), mine.data, x->send, into.data, x->receive, (int)size, &request));
+    RP_TRY(rp__comm_wait(x->ctx, rp__shards(x->ctx), &request, "an export"));
     x->send[0] = x->receive[owner] = (rp_comm_part){ 0, 0 };
     put(x, p, into.data, n);
     rp__tensor_host_end(&mine);
@@ -341,11 +341,11 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
     rp_ctx *ctx = rp__model_ctx(model);
     exporter x  = { .ctx = ctx, .directory = directory, .max_shard_bytes = max_shard_bytes, .adapters = adapters,
                     .n = count_wanted(model, adapters),
-                    .rank = rp__comm_rank(ctx->shards), .ranks = rp__comm_ranks(ctx->shards),
-                    .brings = rp__comm_rank(ctx->replicas) == 0, .writes = rp__comm_rank(ctx->comm) == 0 };
-    rp_status status = rp__comm_agree(ctx, ctx->comm, prepare(&x, model));
+                    .rank = rp__comm_rank(rp__shards(ctx)), .ranks = rp__comm_ranks(rp__shards(ctx)),
+                    .brings = rp__comm_rank(rp__groups(ctx)->replicas) == 0, .writes = rp__comm_rank(rp__world(ctx)) == 0 };
+    rp_status status = rp__comm_agree(ctx, rp__world(ctx), prepare(&x, model));
 
-    if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, put_all(&x));
+    if (status == RP_OK) status = rp__comm_agree(ctx, rp__world(ctx), put_all(&x));
     if (status == RP_OK) status = commit(&x);
     rp__safetensors_discard(x.writer);
     rp_tensor_unref(x.window);
@@ -369,8 +369,8 @@ rp_status rp__model_export_shards(rp_model *model, const char *directory, int64_
     rp_ctx *ctx      = rp__model_ctx(model);
     rp_status status = write_weights(model, directory, max_shard_bytes, false);
 
-    if (status == RP_OK && rp__comm_rank(ctx->comm) == 0) status = rp__export_config(model, directory);
-    return rp__comm_agree(ctx, ctx->comm, status);
+    if (status == RP_OK && rp__comm_rank(rp__world(ctx)) == 0) status = rp__export_config(model, directory);
+    return rp__comm_agree(ctx, rp__world(ctx), status);
 }
 
 rp_status rp__adapters_export(rp_model *model, const char *base, const char *directory)
@@ -378,9 +378,9 @@ rp_status rp__adapters_export(rp_model *model, const char *base, const char *dir
     rp_ctx *ctx      = rp__model_ctx(model);
     rp_status status = write_weights(model, directory, 0, true);
 
-    if (status == RP_OK && rp__comm_rank(ctx->comm) == 0)
+    if (status == RP_OK && rp__comm_rank(rp__world(ctx)) == 0)
         status = rp__export_json(ctx, rp__adapter_json(model, base), directory, "adapter_config.json");
-    return rp__comm_agree(ctx, ctx->comm, status);
+    return rp__comm_agree(ctx, rp__world(ctx), status);
 }
 
 rp_status rp__model_export(rp_model *model, const char *directory) { return rp__model_export_shards(model, directory, 0); }

@@ -153,16 +153,16 @@ rp_status rp__generate(rp_model *model, const int32_t *prompt, int64_t n_prompt,
 {
     rp_ctx *ctx = rp__model_ctx(model);
     generator g = { .model = model, .ctx = ctx, .o = options, .vocab = rp__model_config(model)->vocab };
-    bool eval   = ctx->eval;
+    bool *mode = &rp__tape_ctx(ctx)->eval, eval = *mode;
 
     RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder: it fills in hidden tokens and "
              "does not write on", rp__model_type(rp__model_config(model)));
-    ctx->eval        = true;
+    *mode            = true;
     rp_status status = start(&g, n_prompt);
     if (status == RP_OK) status = go_on(&g, prompt, n_prompt, sink, user, end);
     rp__model_cache_drop(model);
     (void)rp__tape_no_grad(ctx, false);          /* only making the tape can fail, and without one nothing is recorded */
-    ctx->eval = eval;
+    *mode = eval;
     rp__release(g.kept);
     rp__release(g.weight);
     rp__release(g.logit);

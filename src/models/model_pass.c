@@ -254,16 +254,17 @@ rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_ten
 /* The loss takes an output that is not whole a block at a time: the module is not entered, so a shard unit of the output alone gathers nothing. */
 static rp_status output_loss(rp_model *m, rp_tensor *x, rp_tensor *labels, const rp_attr_cross_entropy *attr, rp_tensor **loss)
 {
-    rp_scope *outer           = m->ctx->scope;
+    rp_tape_ctx *tape         = rp__tape_ctx(m->ctx);
+    rp_scope *outer           = tape->scope;
     rp_attr_cross_entropy how = *attr;
     rp_tensor *with[4]        = { x, rp__module_weight(m->output, 0), labels, m->head ? rp__module_weight(m->output, 1) : NULL };
 
     if (m->output->policy) RP_TRY(rp__policy_push(m->ctx, m->output->policy));
     how.softcap = m->config.logit_softcap;
     if (rp__module_is_sliced(m->output, 0)) how.classes = m->config.vocab;
-    m->ctx->scope    = &m->output->scope;
+    tape->scope      = &m->output->scope;
     rp_status status = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &how, with, m->head ? 4 : 3, loss);
-    m->ctx->scope    = outer;
+    tape->scope      = outer;
     if (m->output->policy) rp__policy_pop(m->ctx);
     return status;
 }

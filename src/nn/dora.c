@@ -91,7 +91,7 @@ static rp_status dropped(const rp_lora_beside *l, rp_module *linear, rp_tensor *
 
 rp_status rp__dora_forward(const rp_lora_beside *l, rp_module *linear, rp_tensor *x, rp_tensor **out)
 {
-    bool drops       = l->lora.dropout > 0 && !linear->ctx->eval;
+    bool drops       = l->lora.dropout > 0 && !rp__tape_ctx(linear->ctx)->eval;
     rp_tensor *y     = NULL;
     rp_status status = (drops ? dropped : undropped)(l, linear, x, &y);
 

@@ -78,10 +78,10 @@ static rp_status add_param(rp_module *m, const rp_param *p)
 /* This rank's slice of it, where weights are sharded. */
 static rp_param plan_param(const rp_module *m, const char *name, const rp_meta *whole, rp_meta *mine)
 {
-    int ranks = rp__comm_ranks(m->ctx->shards);
-    rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_of(rp_meta_elems(whole), rp__comm_rank(m->ctx->shards), ranks) };
+    int ranks = rp__comm_ranks(rp__shards(m->ctx));
+    rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_of(rp_meta_elems(whole), rp__comm_rank(rp__shards(m->ctx)), ranks) };
 
-    *mine = m->ctx->shards ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
+    *mine = rp__shards(m->ctx) ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
     return p;
 }
 
@@ -116,17 +116,18 @@ rp_status rp__module_share(rp_module *m, const char *name, rp_param *owner)
 static rp_status call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
 {
     rp_ctx *ctx         = m->ctx;
-    rp_scope *outer     = ctx->scope;
-    bool outer_eval     = ctx->eval;
+    rp_tape_ctx *tape   = rp__tape_ctx(ctx);
+    rp_scope *outer     = tape->scope;
+    bool outer_eval     = tape->eval;
     rp_tensor *made     = NULL;
     rp_tape_mark before = rp__tape_mark(ctx);
 
     if (m->checkpointed) RP_TRY(rp__region_begin(ctx, m->path));
-    ctx->scope       = &m->scope;
-    ctx->eval        = outer_eval || m->eval;
+    tape->scope      = &m->scope;
+    tape->eval       = outer_eval || m->eval;
     rp_status status = m->type->forward(m, in, &made);
-    ctx->scope       = outer;
-    ctx->eval        = outer_eval;
+    tape->scope      = outer;
+    tape->eval       = outer_eval;
     if (status == RP_OK && m->checkpointed) status = rp__region_end(ctx);
     if (status == RP_OK) {
         *out = made;

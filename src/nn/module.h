@@ -88,7 +88,7 @@ static inline bool rp__module_is_sliced(const rp_module *m, int i)
 {
     const rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
 
-    return m->ctx->shards && !p->gathered;
+    return rp__shards(m->ctx) && !p->gathered;
 }
 
 /* What is done around a forward, its policy and its hook; for who runs a module's ops without calling it. Both may nest. */

@@ -30,12 +30,12 @@ struct rp_ahead {
 /* ---- a gather ---- */
 
 /* A part lies in as many pieces of the whole as there are ranks far; all else is sent at once. */
-static int pieces_of(const rp_ctx *ctx, rp_gather_from from) { return from == RP_FROM_NEAR ? rp__comm_ranks(ctx->far) : 1; }
+static int pieces_of(const rp_ctx *ctx, rp_gather_from from) { return from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->far) : 1; }
 
 /* Where each rank's elements come to. */
 static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_comm_part *part)
 {
-    int all = rp__comm_ranks(rp__group(ctx)), near = rp__comm_ranks(ctx->near);
+    int all = rp__comm_ranks(rp__group(ctx)), near = rp__comm_ranks(rp__groups(ctx)->near);
 
     for (int r = 0; r < rp__comm_ranks(rp__gather_group(ctx, ask->from)); r++) {
         rp_slice s = rp__slice_of(ask->n, ask->from == RP_FROM_NEAR ? piece * near + r : r, all);
@@ -70,9 +70,9 @@ static rp_status wait_for(rp_ctx *ctx, const rp_gathering *ask, rp_comm_request 
 
 void rp__ahead_push(rp_ctx *ctx)
 {
-    rp__comm_progress(ctx->shards);
-    rp__comm_progress(ctx->far);
-    rp__comm_progress(ctx->near);
+    rp__comm_progress(rp__shards(ctx));
+    rp__comm_progress(rp__groups(ctx)->far);
+    rp__comm_progress(rp__groups(ctx)->near);
 }
 
 /* ---- the buffer ---- */
@@ -212,7 +212,7 @@ static rp_status remember(rp_ahead *a)
 
 rp_status rp__ahead_pass(rp_ctx *ctx)
 {
-    rp_ahead *a = ctx->ahead;
+    rp_ahead *a = rp__ops_ctx(ctx)->ahead;
 
     if (!a || ctx->options.shapes_only) return RP_OK;
     RP_TRY(drain(a));
@@ -248,7 +248,7 @@ static rp_status take(rp_ahead *a, const rp_gathering *g, void *to, const char *
 
 rp_status rp__ahead_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to, const char *what)
 {
-    rp_ahead *a = ctx->ahead;
+    rp_ahead *a = rp__ops_ctx(ctx)->ahead;
     gather g    = { *wanted, to, NONE };
 
     if (!a) return gather_now(ctx, wanted, to, what);
@@ -271,18 +271,23 @@ rp_status rp__ahead_open(rp_ctx *ctx, int64_t bytes)
 
     if (!a) return RP_ERR_MEMORY;
     a->ctx           = ctx;
-    a->pieces        = rp__comm_ranks(ctx->far);
+    a->pieces        = rp__comm_ranks(rp__groups(ctx)->far);
     rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "gathers asked for ahead", &a->buffer);
-    if (status == RP_OK) ctx->ahead = a;
+    if (status == RP_OK) rp__ops_ctx(ctx)->ahead = a;
     else rp__release(a);
     return status;
 }
 
-int64_t rp__ahead_bytes(const rp_ctx *ctx) { return ctx->ahead ? rp_meta_bytes(&ctx->ahead->buffer->m) : 0; }
+int64_t rp__ahead_bytes(const rp_ctx *ctx)
+{
+    const rp_ahead *a = rp__ops_ctx(ctx)->ahead;
+
+    return a ? rp_meta_bytes(&a->buffer->m) : 0;
+}
 
 void rp__ahead_close(rp_ctx *ctx)
 {
-    rp_ahead *a = ctx->ahead;
+    rp_ahead *a = rp__ops_ctx(ctx)->ahead;
 
     if (!a) return;
     (void)drain(a);
@@ -292,5 +297,5 @@ void rp__ahead_close(rp_ctx *ctx)
     rp__release(a->known.at);
     rp__release(a->seen.at);
     rp__release(a);
-    ctx->ahead = NULL;
+    rp__ops_ctx(ctx)->ahead = NULL;
 }

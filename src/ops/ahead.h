@@ -35,7 +35,7 @@ typedef struct {
 
 static inline rp_comm *rp__gather_group(const rp_ctx *ctx, rp_gather_from from)
 {
-    return from == RP_FROM_ALL ? ctx->shards : from == RP_FROM_FAR ? ctx->far : ctx->near;
+    return from == RP_FROM_ALL ? rp__shards(ctx) : from == RP_FROM_FAR ? rp__groups(ctx)->far : rp__groups(ctx)->near;
 }
 
 /* A buffer of so many bytes, for the context's gathers from here on. errors RP_ERR_MEMORY */

@@ -84,7 +84,7 @@ static rp_status begin(rp_behind *b, left *l, const void *whole, int64_t room)
 
 rp_status rp__behind_settle(rp_ctx *ctx, const rp_tensor *slice)
 {
-    rp_behind *b = ctx->behind;
+    rp_behind *b = rp__ops_ctx(ctx)->behind;
 
     for (int last = b ? b->n - 1 : -1; last >= 0; last--) {
         if (slice && at(b, last)->slice->storage != slice->storage) continue;
@@ -96,7 +96,7 @@ rp_status rp__behind_settle(rp_ctx *ctx, const rp_tensor *slice)
 
 rp_status rp__behind_reduce(const rp_reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds, bool *is_left)
 {
-    rp_behind *b  = r->ctx->behind;
+    rp_behind *b  = rp__ops_ctx(r->ctx)->behind;
     int64_t bytes = b ? rp__behind_room(r->ctx, r->group, r->n, r->bytes) : 0;
     left l        = { .sum = *r, .slice = slice, .adds = adds, .bytes = bytes };
 
@@ -112,7 +112,7 @@ rp_status rp__behind_reduce(const rp_reduction *r, const void *whole, int64_t ro
 /* The requests are waited for, as their memory goes. */
 void rp__behind_drop(rp_ctx *ctx)
 {
-    rp_behind *b = ctx->behind;
+    rp_behind *b = rp__ops_ctx(ctx)->behind;
 
     for (; b && b->n; b->n--, b->first = (b->first + 1) % MOST_UNDER_WAY)
         if (at(b, 0)->request.id) (void)rp__comm_wait(ctx, at(b, 0)->sum.group, &at(b, 0)->request, "a sum that was left to come");
@@ -120,7 +120,12 @@ void rp__behind_drop(rp_ctx *ctx)
 
 /* ---- life ---- */
 
-int64_t rp__behind_bytes(const rp_ctx *ctx) { return ctx->behind ? rp_meta_bytes(&ctx->behind->buffer->m) : 0; }
+int64_t rp__behind_bytes(const rp_ctx *ctx)
+{
+    const rp_behind *b = rp__ops_ctx(ctx)->behind;
+
+    return b ? rp_meta_bytes(&b->buffer->m) : 0;
+}
 
 rp_status rp__behind_open(rp_ctx *ctx, int64_t bytes)
 {
@@ -129,16 +134,18 @@ rp_status rp__behind_open(rp_ctx *ctx, int64_t bytes)
 
     if (!b) return RP_ERR_MEMORY;
     rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "sums that are left to come", &b->buffer);
-    if (status == RP_OK) ctx->behind = b;
+    if (status == RP_OK) rp__ops_ctx(ctx)->behind = b;
     else rp__release(b);
     return status;
 }
 
 void rp__behind_close(rp_ctx *ctx)
 {
-    if (!ctx->behind) return;
+    rp_behind *b = rp__ops_ctx(ctx)->behind;
+
+    if (!b) return;
     rp__behind_drop(ctx);
-    rp_tensor_unref(ctx->behind->buffer);
-    rp__release(ctx->behind);
-    ctx->behind = NULL;
+    rp_tensor_unref(b->buffer);
+    rp__release(b);
+    rp__ops_ctx(ctx)->behind = NULL;
 }

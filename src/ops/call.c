@@ -99,7 +99,7 @@ bool rp__op_fast(const rp_op_meta *m) { return m->fast && m->dense; }
 
 const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->meta) ? rp__kernels(c->ctx) : rp__kernels_none(); }
 
-void rp__op_failed(const rp_op_call *c, rp_status status) { c->ctx->op_status = status; }
+void rp__op_failed(const rp_op_call *c, rp_status status) { rp__ops_ctx(c->ctx)->status = status; }
 
 static rp_mem_class class_of(const rp_op *op) { return op->flags & RP_OP_COLLECTIVE ? RP_MEM_COMM : RP_MEM_TEMP; }
 
@@ -121,14 +121,15 @@ static bool all_empty(rp_tensor *const *t, int n)
 
 static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_doing doing)
 {
-    double began  = rp__watch_begin(c->ctx);
-    unsigned mode = rp__fp_enter();
+    rp_tensor_ctx *tensors = rp__tensor_ctx(c->ctx);
+    double began           = rp__watch_begin(c->ctx);
+    unsigned mode          = rp__fp_enter();
 
-    c->ctx->in_op = true;
+    tensors->in_op = true;
     rp__mem_enter(c->ctx);
     code(c);
     rp__mem_leave(c->ctx);
-    c->ctx->in_op = false;
+    tensors->in_op = false;
     rp__fp_leave(mode);
     rp__watch_end(c->ctx, (rp_span){ .doing = doing, .name = c->meta->op->name, .call = c->meta, .began = began });
 }
@@ -136,15 +137,16 @@ static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_do
 /* code NULL: the same memory is taken, and nothing is computed. */
 static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t scratch_bytes, rp_doing doing)
 {
-    rp_ctx *ctx = c->ctx;
+    rp_ctx *ctx     = c->ctx;
+    rp_ops_ctx *ops = rp__ops_ctx(ctx);
     int64_t offset;
 
     RP_TRY(take_scratch(ctx, c->meta->op, scratch_bytes, &offset, &c->scratch));
-    ctx->op_status = RP_OK;
+    ops->status = RP_OK;
     if (code && !ctx->options.shapes_only) compute(c, code, doing);
-    if (ctx->ahead || ctx->behind) rp__ahead_push(ctx);
+    if (ops->ahead || ops->behind) rp__ahead_push(ctx);
     rp__mem_give(ctx->space[0], class_of(c->meta->op), scratch_bytes, offset);
-    return ctx->op_status;
+    return ops->status;
 }
 
 static void hand_over(rp_tensor **t, const bool *made, int n)

@@ -14,6 +14,17 @@
 #include "ops/ops.def"
 #undef RP_OP
 
+/* What ops/ keeps in a context. */
+typedef struct {
+    const rp_op **own;                  /* ops made known by rp_op_register */
+    int n_own;
+    rp_status status;                   /* what a backend said inside an op that cannot fail */
+    const char *path;                   /* of the call that runs, or ran last, for messages; NULL: none has. The tape sets it */
+    struct rp_ahead *ahead;             /* gathers that are under way before they are asked for (ahead.h); NULL: none are */
+    struct rp_behind *behind;           /* sums over ranks that are left to come by themselves (behind.h); NULL: none are */
+} rp_ops_ctx;
+static inline rp_ops_ctx *rp__ops_ctx(const rp_ctx *ctx) { return ctx->part[RP_PART_OPS]; }
+
 /* The built-in op of that name, or NULL. */
 const rp_op *rp__op_find(const char *name);
 /* May it run again? Else a replay keeps what it made. */

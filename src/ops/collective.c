@@ -27,7 +27,7 @@ rp_status rp__check_whole(const rp_op_meta *m, rp_meta *whole)
     return RP_OK;
 }
 
-int64_t rp__part_elems(const rp_ctx *ctx, int64_t n) { return rp__comm_ranks(ctx->far) * rp__slice_here(ctx, n).room; }
+int64_t rp__part_elems(const rp_ctx *ctx, int64_t n) { return rp__comm_ranks(rp__groups(ctx)->far) * rp__slice_here(ctx, n).room; }
 
 int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
@@ -165,7 +165,7 @@ void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to)
         memcpy(rp__tensor_data(to), ask.mine, (size_t)rp_meta_bytes(&to->m));
         return;
     }
-    rp_status status = rp__ahead_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, c->ctx->path, what));
+    rp_status status = rp__ahead_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, what));
     if (status != RP_OK) rp__op_failed(c, status);
 }
 
@@ -185,18 +185,21 @@ static rp_dtype between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F
 
 int64_t rp__reduce_stride(const rp_comm *group, int64_t n, int64_t bytes) { return piece_elems(slice_in(group, n).room, rp__comm_ranks(group), bytes); }
 
-int64_t rp__between_stride(const rp_ctx *ctx, int64_t stride, int64_t bytes) { return piece_elems(stride, rp__comm_ranks(ctx->replicas), bytes); }
+int64_t rp__between_stride(const rp_ctx *ctx, int64_t stride, int64_t bytes)
+{
+    return piece_elems(stride, rp__comm_ranks(rp__groups(ctx)->replicas), bytes);
+}
 
 int64_t rp__between_room(const rp_ctx *ctx, int64_t stride, int64_t bytes)
 {
-    int copies = rp__comm_ranks(ctx->replicas);
+    int copies = rp__comm_ranks(rp__groups(ctx)->replicas);
 
     return copies == 1 ? 0 : copies * rp__between_stride(ctx, stride, bytes) * rp_dtype_bytes(between_dtype(bytes));
 }
 
 int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
 {
-    int64_t room = rp__slice_here(ctx, rp_meta_elems(whole)).room, others = rp__comm_ranks(ctx->replicas) - 1;
+    int64_t room = rp__slice_here(ctx, rp_meta_elems(whole)).room, others = rp__comm_ranks(rp__groups(ctx)->replicas) - 1;
 
     return rp__gather_sends(ctx, whole, RP_FROM_ALL) + others * room * rp_dtype_bytes(between_dtype(rp_dtype_bytes(whole->dtype)));
 }
@@ -213,16 +216,16 @@ int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, i
 
 rp_reduction rp__reduction_over(const rp_op_call *c, rp_comm *group, int64_t n, rp_dtype dtype)
 {
-    return (rp_reduction){ .ctx = c->ctx, .op = c->meta->op->name, .path = c->ctx->path, .threads = c->meta->threads, .group = group,
-                           .replicas = c->ctx->replicas, .n = n, .ranks = rp__comm_ranks(group), .rank = rp__comm_rank(group),
-                           .bytes = (int)rp_dtype_bytes(dtype), .copies = rp__comm_ranks(c->ctx->replicas), .dtype = dtype };
+    return (rp_reduction){ .ctx = c->ctx, .op = c->meta->op->name, .path = rp__ops_ctx(c->ctx)->path, .threads = c->meta->threads, .group = group,
+                           .replicas = rp__groups(c->ctx)->replicas, .n = n, .ranks = rp__comm_ranks(group), .rank = rp__comm_rank(group),
+                           .bytes = (int)rp_dtype_bytes(dtype), .copies = rp__comm_ranks(rp__groups(c->ctx)->replicas), .dtype = dtype };
 }
 
 rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request)
 {
     char what[WHAT_CHARS];
 
-    return request->id ? rp__comm_wait(c->ctx, rp__group(c->ctx), request, what_waits(c->meta->op->name, c->ctx->path, what)) : RP_OK;
+    return request->id ? rp__comm_wait(c->ctx, rp__group(c->ctx), request, what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, what)) : RP_OK;
 }
 
 /* Alone, it is there already. */

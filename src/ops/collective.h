@@ -25,7 +25,7 @@
 enum { RP_MOST_RANKS = 16384 };
 
 /* The group that a call talks in: those who hold one copy of the weights together. */
-static inline rp_comm *rp__group(const rp_ctx *ctx) { return ctx->shards; }
+static inline rp_comm *rp__group(const rp_ctx *ctx) { return rp__shards(ctx); }
 /* For shape: the whole that an rp_attr_whole describes, of the dtype of input 0. It is floating, and no extent is below 1.
  * errors RP_ERR_ARG · RP_ERR_DTYPE */
 rp_status rp__check_whole(const rp_op_meta *m, rp_meta *whole);

@@ -65,12 +65,23 @@ rp_status rp__op_check_declared(const rp_op_meta *m, int n_in)
 
 /* ---- the context's own ---- */
 
+static void close_part(rp_ctx *ctx)
+{
+    rp_ops_ctx *ops = rp__ops_ctx(ctx);
+
+    for (int i = 0; i < ops->n_own; i++) rp__release((void *)ops->own[i]);
+    rp__release(ops->own);
+}
+
+const rp_ctx_part rp__part_ops = { .bytes = sizeof(rp_ops_ctx), .close = close_part };
+
 const rp_op *rp__op_find_in(const rp_ctx *ctx, const char *name)
 {
+    const rp_ops_ctx *ops = rp__ops_ctx(ctx);
     const rp_op *built_in = rp__op_find(name);
 
-    for (int i = 0; i < ctx->n_own_op && !built_in; i++)
-        if (!strcmp(ctx->own_op[i]->name, name)) return ctx->own_op[i];
+    for (int i = 0; i < ops->n_own && !built_in; i++)
+        if (!strcmp(ops->own[i]->name, name)) return ops->own[i];
     return built_in;
 }
 
@@ -117,15 +128,16 @@ static rp_status check_op(rp_ctx *ctx, const rp_op *op)
 
 static rp_status add_op(rp_ctx *ctx, const rp_op *op)
 {
-    int64_t size = sizeof *ctx->own_op, used = ctx->n_own_op * size;
+    rp_ops_ctx *ops = rp__ops_ctx(ctx);
+    int64_t size = sizeof *ops->own, used = ops->n_own * size;
 
     RP_TRY(check_op(ctx, op));
     RP_CHECK(ctx, !rp__op_find_in(ctx, op->name), RP_ERR_ARG, "own op '%s': the name is taken by %s", op->name,
              rp__op_find(op->name) ? "a built-in op" : "another one");
-    const rp_op **grown = rp__host_grow(ctx, ctx->own_op, used, used + size);
+    const rp_op **grown = rp__host_grow(ctx, ops->own, used, used + size);
     if (!grown) return RP_ERR_MEMORY;
-    ctx->own_op                  = grown;
-    ctx->own_op[ctx->n_own_op++] = op;
+    ops->own               = grown;
+    ops->own[ops->n_own++] = op;
     return RP_OK;
 }
 

@@ -50,7 +50,8 @@ static void reduce_scatter_backward(const rp_op_call *c)
     rp_tensor whole = rp__dense_in(c->grad_in[X], c->grad_out[Y]->m.dtype, &aside, c->scratch);
 
     rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_ALL, .mine = rp__tensor_data(c->grad_out[Y]), .n = rp_meta_elems(&whole.m) }, &whole);
-    for (int64_t e = 0, n = rp_meta_elems(&whole.m); e < n && c->ctx->op_status == RP_OK; e++) rp__elem_grad(c, X, e, rp_elem_get(&whole, e));
+    for (int64_t e = 0, n = rp_meta_elems(&whole.m); e < n && rp__ops_ctx(c->ctx)->status == RP_OK; e++)
+        rp__elem_grad(c, X, e, rp_elem_get(&whole, e));
 }
 
 static const rp_op_case reduce_scatter_cases[] = {

@@ -38,13 +38,13 @@ rp_talk rp__talk(const rp_op_meta *call, rp_pass pass, int64_t comm_bytes)
 /* A part lies in as many pieces of the whole as there are ranks far, each a collective of its own (ahead.c). */
 void rp__talk_gather(rp_talk *talk, const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
-    add_leg(talk, rp__gather_group(ctx, from), from == RP_FROM_NEAR ? rp__comm_ranks(ctx->far) : 1, rp__gather_sends(ctx, whole, from));
+    add_leg(talk, rp__gather_group(ctx, from), from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->far) : 1, rp__gather_sends(ctx, whole, from));
 }
 
 /* The group's sum of `elems` elements to those who hold the same slice, in `rounds` collectives. */
 static void between(rp_talk *talk, const rp_ctx *ctx, int64_t rounds, int64_t elems, int64_t bytes)
 {
-    add_leg(talk, ctx->replicas, rounds, (rp__comm_ranks(ctx->replicas) - 1) * elems * (bytes == 8 ? 8 : 4));
+    add_leg(talk, rp__groups(ctx)->replicas, rounds, (rp__comm_ranks(rp__groups(ctx)->replicas) - 1) * elems * (bytes == 8 ? 8 : 4));
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -53,7 +53,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 void rp__talk_reduce(rp_talk *talk, const rp_ctx *ctx, const rp_comm *group, const rp_meta *whole)
 {
     int64_t n = rp_meta_elems(whole), bytes = rp_dtype_bytes(whole->dtype), room = rp__slice_of(n, 0, rp__comm_ranks(group)).room;
-    bool left      = ctx->behind && rp__behind_room(ctx, group, n, bytes) <= rp__behind_bytes(ctx);
+    bool left      = rp__ops_ctx(ctx)->behind && rp__behind_room(ctx, group, n, bytes) <= rp__behind_bytes(ctx);
     int64_t stride = left ? room : rp__reduce_stride(group, n, bytes), pieces = ceil_div(room, stride);
 
     add_leg(talk, group, pieces, (rp__comm_ranks(group) - 1) * room * bytes);

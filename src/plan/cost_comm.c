@@ -36,7 +36,7 @@ double rp__cost_comm_seconds(const rp_cost_table *table, const rp_op_meta *call,
 {
     rp_talk talk = rp__talk(call, pass, rp__cost_comm_bytes(call, pass));
 
-    return rp__cost_talk_seconds(table, rp__comm_ranks(call->ctx->comm), &talk);
+    return rp__cost_talk_seconds(table, rp__comm_ranks(rp__world(call->ctx)), &talk);
 }
 
 int64_t rp__cost_comm_bytes(const rp_op_meta *call, rp_pass pass) { return rp__cost_work(call, pass).comm_bytes; }

@@ -36,7 +36,7 @@ static const char *of_call(rp_explain *e, const rp_tape_work *now, const char *w
 static void name_owner(rp_explain *e, const rp_mem_event *event, const rp_tape_work *now, rp_explain_event *out)
 {
     static const char gradient[] = "the gradient of ";
-    const rp_scope *scope        = e->watch->ctx->scope;
+    const rp_scope *scope        = rp__tape_ctx(e->watch->ctx)->scope;
     const char *what             = event->what;
 
     out->path = now->phase != RP_TAPE_OTHER ? now->path : scope ? scope->path : "";

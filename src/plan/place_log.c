@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "plan/blocks.h"
+#include "tape/tape.h"
 
 enum { NONE = -1 };
 
@@ -78,7 +79,7 @@ static void give(rp_place_log *log, const rp_mem_event *event)
 /* A micro-batch begins. */
 static void mark_pass(rp_place_log *log)
 {
-    log->pass = log->ctx->pass;
+    log->pass = rp__tape_ctx(log->ctx)->pass;
     if (grow(log, &log->mark, log->n_marks, &log->room_marks, sizeof *log->mark)) log->mark[log->n_marks++] = (mark){ log->n_events, log->n_takes };
 }
 
@@ -87,7 +88,7 @@ static void observe(void *user, const rp_mem_event *event)
     rp_place_log *log = user;
 
     if (event->reclass || log->lost) return;
-    if (log->pass != log->ctx->pass) mark_pass(log);
+    if (log->pass != rp__tape_ctx(log->ctx)->pass) mark_pass(log);
     if (event->take) take(log, event);
     else if (event->bytes) give(log, event);
     log->n_events++;
@@ -117,7 +118,7 @@ rp_status rp__place_log_begin(rp_ctx *ctx, rp_place_log **out)
 
     if (!log) return RP_ERR_MEMORY;
     log->ctx  = ctx;
-    log->pass = ctx->pass;
+    log->pass = rp__tape_ctx(ctx)->pass;
     if (!rp__blocks_reserve(ctx, &log->blocks)) log->lost = true;
     rp__mem_used(ctx->space[0], fix, log);
     if (log->lost) {

@@ -52,7 +52,7 @@ static double away_seconds(const rp_question *q, const rp_step_plan *how)
         const rp_trace_pass *pass = &q->trace.pass[q->trace.order[i]];
         for (int c = 0; c < pass->n_calls; c++) forward += pass->call[c].forward;
     }
-    double all = rp__cost_offload_seconds(q->costs, rp__away_in_memory(q->ctx->away), RP_F32, how->found.offloaded_bytes, forward,
+    double all = rp__cost_offload_seconds(q->costs, rp__away_in_memory(rp__tape_ctx(q->ctx)->away), RP_F32, how->found.offloaded_bytes, forward,
                                           how->seconds - forward + how->again_seconds);
     return fmax(all, how->facts.away_seconds);
 }

@@ -254,7 +254,7 @@ rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **o
         return RP_ERR_MEMORY;
     }
     t->trace->bump.ctx = ctx;
-    t->bandwidth       = costs && ctx->away ? rp__cost_offload_bandwidth(costs, rp__away_in_memory(ctx->away)) : 0;
+    t->bandwidth       = costs && rp__tape_ctx(ctx)->away ? rp__cost_offload_bandwidth(costs, rp__away_in_memory(rp__tape_ctx(ctx)->away)) : 0;
     rp__tape_plan_by(ctx, &(rp_planner){ .fate = leave_open, .recorded = recorded, .done = done, .region = &t->whole, .n_regions = 1, .self = t });
     rp__mem_observe(ctx->space[0], observe, t);
     *out = t;

@@ -330,8 +330,12 @@ static rp_status decide(void *self, int at, const rp_op_meta *m, const rp_scope 
 
 /* ---- the stack ---- */
 
-static void stack_free(rp_policy_stack *s)
+static rp_policy_stack *stack_in(const rp_ctx *ctx) { return ctx->part[RP_PART_POLICY]; }
+
+static void close_part(rp_ctx *ctx)
 {
+    rp_policy_stack *s = stack_in(ctx);
+
     rp__release(s->pushed.at);
     rp__release(s->log.at);
     rp__release(s->info.at);
@@ -340,24 +344,20 @@ static void stack_free(rp_policy_stack *s)
     rp__release(s->known);
     rp__release(s->known_text.at);
     rp__release(s->verdict.at);
-    rp__release(s);
 }
 
-/* The context's, made at first use, and the tape with it: what sets a policy cannot fail any more. */
+const rp_ctx_part rp__part_policy = { .bytes = sizeof(rp_policy_stack), .close = close_part };
+
+/* Set up at first use, and the tape with it: setting a policy cannot fail any more. NULL after RP_ERR_MEMORY. */
 static rp_policy_stack *stack_of(rp_ctx *ctx)
 {
-    if (ctx->policies) return ctx->policies;
-    rp_policy_stack *s = rp__host_alloc(ctx, sizeof *s);
-    if (s) rp__tape_decide_by(ctx, NULL);
-    if (!s || !ctx->tape) {
-        rp__release(s);
-        return NULL;
-    }
-    s->ctx             = ctx;
-    s->asked           = NONE;
-    s->hash_mask       = UINT64_MAX;
-    ctx->policies      = s;
-    ctx->policies_free = stack_free;
+    rp_policy_stack *s = stack_in(ctx);
+
+    if (s->ctx) return s;
+    if (rp__tape_open(ctx) != RP_OK) return NULL;
+    s->ctx       = ctx;
+    s->asked     = NONE;
+    s->hash_mask = UINT64_MAX;
     return s;
 }
 
@@ -385,8 +385,8 @@ rp_status rp__policy_born(rp_ctx *ctx)
 
 void rp__policy_died(rp_ctx *ctx)
 {
-    ctx->policies->n_alive--;
-    arm(ctx->policies);
+    stack_in(ctx)->n_alive--;
+    arm(stack_in(ctx));
 }
 
 rp_status rp__policy_push(rp_ctx *ctx, rp_policy *policy)
@@ -402,38 +402,36 @@ rp_status rp__policy_push(rp_ctx *ctx, rp_policy *policy)
 
 void rp__policy_pop(rp_ctx *ctx)
 {
-    RP_BUG_IF(!ctx->policies || !ctx->policies->pushed.n);
-    ctx->policies->pushed.n--;
-    arm(ctx->policies);
+    RP_BUG_IF(!stack_in(ctx)->pushed.n);
+    stack_in(ctx)->pushed.n--;
+    arm(stack_in(ctx));
 }
 
 bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob)
 {
-    for (int i = 0; ctx->policies && i < ctx->policies->log.n; i++) {
-        const rp_op *op = call_at(ctx->policies, i)->op;
+    const rp_policy_stack *s = stack_in(ctx);
+
+    for (int i = 0; i < s->log.n; i++) {
+        const rp_op *op = call_at(s, i)->op;
         if (op && rp__glob(glob, op->name)) return true;
     }
     return false;
 }
 
-void rp__policy_hash_mask(rp_ctx *ctx, uint64_t mask) { ctx->policies->hash_mask = mask; }
+void rp__policy_hash_mask(rp_ctx *ctx, uint64_t mask) { stack_in(ctx)->hash_mask = mask; }
 
 static rp_status set_base(rp_ctx *ctx, rp_policy *policy)
 {
-    rp_policy_stack *s = policy ? stack_of(ctx) : ctx->policies;
+    rp_policy_stack *s = stack_in(ctx);
 
-    if (!s) return policy ? RP_ERR_MEMORY : RP_OK;
+    if (!policy && !s->ctx) return RP_OK;
+    if (!stack_of(ctx)) return RP_ERR_MEMORY;
     s->base = policy;
     arm(s);
     return RP_OK;
 }
 
-rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of)
-{
-    rp_policy *policy = of->policies ? of->policies->base : NULL;
-
-    return set_base(ctx, policy);
-}
+rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of) { return set_base(ctx, stack_in(of)->base); }
 
 rp_status rp_set_policy(rp_ctx *ctx, rp_policy *policy)
 {

@@ -10,7 +10,7 @@ typedef struct {
     const rp_unit *unit;
     rp_module **holder;                 /* of each parameter: the module it stands in, whose path its call has */
     rp_policy *policy;                  /* what becomes of the gathered weights */
-    bool parts;                         /* its weights stay in parts (ctx->near) */
+    bool parts;                         /* its weights stay in parts (comm/comm.h: near) */
     int depth;                          /* entries of it that are open: the first gathers, the last lets go */
 } gathering;
 
@@ -35,12 +35,13 @@ static void let_go(const gathering *g)
 static rp_status call(rp_ctx *ctx, const rp_op *op, const rp_param *p, rp_module *holder, rp_tensor *const *in, int n_in, rp_tensor **out)
 {
     rp_attr_whole whole = { .ndim = p->whole.ndim };
-    rp_scope *outer     = ctx->scope;
+    rp_tape_ctx *tape   = rp__tape_ctx(ctx);
+    rp_scope *outer     = tape->scope;
 
     memcpy(whole.dim, p->whole.dim, (size_t)p->whole.ndim * sizeof *whole.dim);
-    ctx->scope       = &holder->scope;
+    tape->scope      = &holder->scope;
     rp_status status = rp__apply(ctx, op, &whole, in, n_in, out);
-    ctx->scope       = outer;
+    tape->scope      = outer;
     return status;
 }
 
@@ -155,7 +156,7 @@ static rp_status open(rp_gather *gather, bool reshard, bool planned)
         const rp_unit *unit  = &units->unit[u];
         bool goes            = reshard && !kept_anyway(units, unit);
         gather->of[u].policy = goes ? gather->again : gather->keeps;
-        gather->of[u].parts  = goes && gather->ctx->near;
+        gather->of[u].parts  = goes && rp__groups(gather->ctx)->near;
         for (int i = 0; i < unit->n_entries; i++) unit->entry[i]->hook = &gather->hook;
     }
     return RP_OK;

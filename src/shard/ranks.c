@@ -13,45 +13,48 @@ static rp_status check(rp_ctx *ctx, int ranks, int64_t replicate_dim)
 
 rp_status rp__ranks_join(rp_ctx *ctx, rp_comm *world, int64_t replicate_dim)
 {
-    int ranks = rp__comm_ranks(world);
+    rp_groups *g = rp__groups(ctx);
+    int ranks    = rp__comm_ranks(world);
 
     RP_TRY(check(ctx, ranks, replicate_dim));
-    ctx->comm = world;
+    g->world = world;
     if (ranks == 1) return RP_OK;
     int together = (int)(ranks / replicate_dim);
-    RP_TRY(rp__comm_block(ctx, world, together, &ctx->shards));
-    return replicate_dim == 1 ? RP_OK : rp__comm_across(ctx, world, together, &ctx->replicas);
+    RP_TRY(rp__comm_block(ctx, world, together, &g->shards));
+    return replicate_dim == 1 ? RP_OK : rp__comm_across(ctx, world, together, &g->replicas);
 }
 
 rp_status rp__ranks_pretend(rp_ctx *ctx, int rank, int ranks, int64_t replicate_dim)
 {
     if (ranks == 1) return RP_OK;
-    RP_TRY(rp__comm_shapes(ctx, rank, ranks, &ctx->comm));
-    ctx->pretends = true;
-    return rp__ranks_join(ctx, ctx->comm, replicate_dim);
+    RP_TRY(rp__comm_shapes(ctx, rank, ranks, &rp__groups(ctx)->world));
+    rp__groups(ctx)->pretends = true;
+    return rp__ranks_join(ctx, rp__world(ctx), replicate_dim);
 }
 
 rp_status rp__ranks_stay(rp_ctx *ctx, int64_t ranks)
 {
-    int all = rp__comm_ranks(ctx->shards);
+    rp_groups *g = rp__groups(ctx);
+    int all      = rp__comm_ranks(g->shards);
 
     if (!ranks || all == 1) return RP_OK;
     RP_CHECK(ctx, ranks > 1 && ranks < all && all % ranks == 0, RP_ERR_CONFIG,
              "dist.reshard_after_forward: groups of %" PRId64 " do not divide the %d ranks that hold the weights together (true is all of them, "
              "false is one)", ranks, all);
-    RP_TRY(rp__comm_block(ctx, ctx->shards, (int)ranks, &ctx->near));
-    return rp__comm_across(ctx, ctx->shards, (int)ranks, &ctx->far);
+    RP_TRY(rp__comm_block(ctx, g->shards, (int)ranks, &g->near));
+    return rp__comm_across(ctx, g->shards, (int)ranks, &g->far);
 }
 
 void rp__ranks_leave(rp_ctx *ctx)
 {
-    rp__comm_close(ctx->far);
-    rp__comm_close(ctx->near);
-    rp__comm_close(ctx->replicas);
-    rp__comm_close(ctx->shards);
-    if (ctx->pretends) rp__comm_close(ctx->comm);
-    ctx->comm = ctx->shards = ctx->replicas = ctx->near = ctx->far = NULL;
-    ctx->pretends = false;
+    rp_groups *g = rp__groups(ctx);
+
+    rp__comm_close(g->far);
+    rp__comm_close(g->near);
+    rp__comm_close(g->replicas);
+    rp__comm_close(g->shards);
+    if (g->pretends) rp__comm_close(g->world);
+    *g = (rp_groups){ 0 };
 }
 
 /* ---- numbers ---- */

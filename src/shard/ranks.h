@@ -27,6 +27,6 @@ void rp__ranks_leave(rp_ctx *ctx);
 /* Small sums and choices that every rank makes alike, over the context's world; alone they cost nothing. errors RP_ERR_BACKEND */
 rp_status rp__ranks_sum(rp_ctx *ctx, rp_comm *over, double *value, const char *what);       /* in the order of ranks */
 /* Is this rank the one that writes files and speaks? */
-static inline bool rp__ranks_first(const rp_ctx *ctx) { return rp__comm_rank(ctx->comm) == 0; }
+static inline bool rp__ranks_first(const rp_ctx *ctx) { return rp__comm_rank(rp__world(ctx)) == 0; }
 
 #endif

@@ -114,7 +114,7 @@ static void begin(rp_tape *tape, const rp_backward_options *o)
     rp_fates *w     = &tape->fates;
     w->retain       = o->keep_record || tape->open != NONE;
     w->keep_replays = w->retain && o->keep_replays && tape->open == NONE;
-    w->offloads     = tape->ctx->away;
+    w->offloads     = rp__tape_ctx(tape->ctx)->away;
     tape->passed    = w->n_call;
     rp__fates_begin(w);
     for (int i = 0; i < w->n_value; i++) {

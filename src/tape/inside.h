@@ -93,6 +93,7 @@ struct rp_tape {
 
 /* The context's tape, made at first use; NULL after RP_ERR_MEMORY. */
 rp_tape *rp__tape(rp_ctx *ctx);
+static inline rp_tape *rp__tape_opened(const rp_ctx *ctx) { return rp__tape_ctx(ctx)->tape; }       /* NULL: it was not used yet */
 uint64_t rp__tape_next_id(void);        /* never the same twice, in any tape */
 
 /* From here on memory is this call's; what it was before, for `now` to be set back to. */

@@ -131,7 +131,7 @@ static void lay_out(rp_tape *tape, layout *l)
         rp__mem_hole(space, i, &b->offset, &b->bytes);
     }
     for (int i = 0; i < tape->fates.n_value; i++) add_held(tape, l, i);
-    for (rp_storage *s = tape->ctx->movable; s; s = s->next)
+    for (rp_storage *s = rp__tensor_ctx(tape->ctx)->movable; s; s = s->next)
         if (s->bytes > 0) l->block[l->n++] = block_of(s);
     if (l->droppable) l->idle /= (double)l->droppable;
     qsort(l->block, (size_t)l->n, sizeof *l->block, by_address);
@@ -213,7 +213,7 @@ static int count_blocks(const rp_tape *tape)
 {
     int n = tape->fates.n_value + rp__mem_n_holes(tape->ctx->space[0]);
 
-    for (const rp_storage *s = tape->ctx->movable; s; s = s->next) n++;
+    for (const rp_storage *s = rp__tensor_ctx(tape->ctx)->movable; s; s = s->next) n++;
     return n;
 }
 

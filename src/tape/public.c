@@ -18,7 +18,7 @@ rp_status rp_tensor_require_grad(rp_tensor *t, bool wanted)
 {
     RP_GIVEN(NULL, t);
     rp_tensor *whole    = rp__tensor_whole(t);
-    const rp_tape *tape = whole->ctx->tape;
+    const rp_tape *tape = rp__tape_opened(whole->ctx);
 
     if (whole->requires_grad == wanted) return RP_OK;
     RP_CHECK(whole->ctx, !tape || !rp__tensor_on_tape(tape, whole), RP_ERR_STATE,
@@ -56,7 +56,7 @@ const char *rp_in_checkpoint(const rp_ctx *ctx) { return ctx ? rp__tape_region(c
 void rp_set_verify(rp_ctx *ctx, rp_verify verify)
 {
     if (!ctx) return;
-    ctx->verify = verify;
+    rp__tape_ctx(ctx)->verify = verify;
 }
 
 rp_tensor *rp_tensor_grad(const rp_tensor *t)
@@ -88,7 +88,7 @@ rp_status rp_set_grad(rp_ctx *ctx, bool on)
 
 void rp_set_train(rp_ctx *ctx, bool on)
 {
-    if (ctx) ctx->eval = !on;
+    if (ctx) rp__tape_ctx(ctx)->eval = !on;
 }
 
 void rp_pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base)

@@ -117,7 +117,12 @@ static rp_status hold_all(rp_tape *tape, const tape_call *c, rp_tensor *const *i
     return first;
 }
 
-static rp_scope *scope_of(rp_tape *tape) { return tape->ctx->scope ? tape->ctx->scope : &tape->root; }
+static rp_scope *scope_of(rp_tape *tape)
+{
+    rp_scope *scope = rp__tape_ctx(tape->ctx)->scope;
+
+    return scope ? scope : &tape->root;
+}
 
 static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
 {
@@ -126,8 +131,8 @@ static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
     uint64_t ordinal, key;
 
     if (!(op->flags & RP_OP_RANDOM)) return (rp_op_stream){ 0 };
-    if (scope->pass != ctx->pass) {
-        scope->pass     = ctx->pass;
+    if (scope->pass != rp__tape_ctx(ctx)->pass) {
+        scope->pass     = rp__tape_ctx(ctx)->pass;
         scope->n_random = 0;
     }
     ordinal = (uint64_t)scope->n_random;
@@ -157,7 +162,7 @@ static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
     if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->fates.n_call, m, &here, verdict));
     if (tape->planner.fate) RP_TRY(tape->planner.fate(tape->planner.self, tape->fates.n_call, m, &here, verdict));
     for (int i = 0; i < m->n_out + m->n_slot; i++)
-        if (verdict[i].fate == RP_OFFLOAD && !tape->ctx->away) {
+        if (verdict[i].fate == RP_OFFLOAD && !rp__tape_ctx(tape->ctx)->away) {
             RP_CHECK(tape->ctx, !verdict[i].must, RP_ERR_STATE, "%s: slot of %s of '%s' is to be offloaded, but no place for that is set",
                      verdict[i].by ? verdict[i].by : "a policy", m->op->name, here.path);
             verdict[i].fate = RP_KEEP;
@@ -298,7 +303,7 @@ static rp_status run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor
 
     for (int i = 0; i < n_in && i < RP_MAX_IN; i++) wants[i] = !tape->no_grad && in[i] && wants_grad(tape, in[i]);
     if (attr) memcpy(c->attr, attr, op->attr_size);
-    RP_TRY(rp__op_prepare(tape->ctx, op, attr ? c->attr : NULL, in, n_in, !tape->ctx->eval, wants, &c->meta));
+    RP_TRY(rp__op_prepare(tape->ctx, op, attr ? c->attr : NULL, in, n_in, !rp__tape_ctx(tape->ctx)->eval, wants, &c->meta));
     p->recorded = rp__tape_records(tape->ctx, &c->meta);
     c->stream   = stream_of(tape, op);
     c->path     = path_here(tape);

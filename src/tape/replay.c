@@ -104,7 +104,7 @@ static rp_status put(void *self, int value, bool *put)
     tape_value *v = &tape->value[value];
 
     if (v->held->storage->version != v->version && !v->allow_mutation) return RP_OK;
-    RP_TRY(rp__away_put(tape->ctx->away, v->held, &v->ticket));
+    RP_TRY(rp__away_put(rp__tape_ctx(tape->ctx)->away, v->held, &v->ticket));
     tape->stats.offloaded_bytes += rp_meta_bytes(&v->m);
     *put = true;
     return RP_OK;
@@ -117,7 +117,7 @@ static rp_status fetch(void *self, int value)
     rp_tensor *t;
 
     RP_TRY(rp__tensor_new_named(tape->ctx, &v->m, RP_MEM_SAVED, "an offloaded slot", &t));
-    rp_status status = rp__away_fetch(tape->ctx->away, v->ticket, t);
+    rp_status status = rp__away_fetch(rp__tape_ctx(tape->ctx)->away, v->ticket, t);
     if (status == RP_OK) v->held = t;
     else rp_tensor_unref(t);
     return status;
@@ -127,7 +127,7 @@ static rp_status wait(void *self, int value)
 {
     rp_tape *tape    = self;
     tape_value *v    = &tape->value[value];
-    rp_status status = rp__away_wait(tape->ctx->away, v->ticket);
+    rp_status status = rp__away_wait(rp__tape_ctx(tape->ctx)->away, v->ticket);
 
     rp__tensor_wrote(v->held, "the fetch");
     v->version = v->held->storage->version;
@@ -138,7 +138,7 @@ static void forget(void *self, int value)
 {
     rp_tape *tape = self;
 
-    rp__away_drop(tape->ctx->away, tape->value[value].ticket);
+    rp__away_drop(rp__tape_ctx(tape->ctx)->away, tape->value[value].ticket);
 }
 
 const rp_fate_acts rp__tape_acts = { .run = run, .alone = alone, .drop = drop, .put = put, .fetch = fetch, .wait = wait, .forget = forget };

@@ -60,7 +60,7 @@ void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region)
 
 rp_tape_mark rp__tape_mark(const rp_ctx *ctx)
 {
-    rp_tape *tape = ctx->tape;
+    rp_tape *tape = rp__tape_opened(ctx);
 
     if (!tape) return (rp_tape_mark){ .open = NONE };
     return (rp_tape_mark){ tape->id, tape->fates.n_call, tape->fates.n_value, tape->fates.n_region, tape->open, *rp__tape_n_off(tape), tape->n_ignored };
@@ -68,7 +68,7 @@ rp_tape_mark rp__tape_mark(const rp_ctx *ctx)
 
 void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark)
 {
-    rp_tape *tape = ctx->tape;
+    rp_tape *tape = rp__tape_opened(ctx);
 
     if (!tape || (mark.id && mark.id != tape->id)) return;      /* forgotten since */
     tape->open            = mark.open;
@@ -89,11 +89,11 @@ bool rp__regions_defer(rp_ctx *ctx, bool defer)
     return before;
 }
 
-int rp__region_count(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->fates.n_region : 0; }
+int rp__region_count(const rp_ctx *ctx) { return rp__tape_opened(ctx) ? rp__tape_opened(ctx)->fates.n_region : 0; }
 
 int64_t rp__region_bytes(const rp_ctx *ctx, int region)
 {
-    const rp_tape *tape = ctx->tape;
+    const rp_tape *tape = rp__tape_opened(ctx);
     int64_t bytes       = 0;
 
     for (int i = 0; i < tape->fates.n_value; i++) {
@@ -121,7 +121,7 @@ static void join(rp_fates *w, int into, int from)
 
 rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int n)
 {
-    rp_tape *tape = ctx->tape;
+    rp_tape *tape = rp__tape_opened(ctx);
     int first     = 0;
 
     for (int i = 1; i < n; i++) {

@@ -2,6 +2,7 @@
 #include "tape/inside.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 uint64_t rp__tape_next_id(void)
@@ -32,18 +33,35 @@ static void tape_free(rp_tape *tape)
     rp__release(tape);
 }
 
+static void open_part(rp_ctx *ctx)
+{
+    const char *word = getenv("REPRISE_VERIFY");
+
+    if (word && !strcmp(word, "on")) rp__tape_ctx(ctx)->verify = RP_VERIFY_ON;
+    if (word && !strcmp(word, "off")) rp__tape_ctx(ctx)->verify = RP_VERIFY_OFF;
+}
+
+/* Values that are away hold tickets of the place they are at. */
+static void close_part(rp_ctx *ctx)
+{
+    if (rp__tape_opened(ctx)) tape_free(rp__tape_opened(ctx));
+    rp__away_close(rp__tape_ctx(ctx)->away);
+}
+
+const rp_ctx_part rp__part_tape = { .bytes = sizeof(rp_tape_ctx), .open = open_part, .close = close_part };
+
 rp_tape *rp__tape(rp_ctx *ctx)
 {
-    if (ctx->tape) return ctx->tape;
-    rp_tape *tape = rp__host_alloc(ctx, sizeof *tape);
-    if (!tape) return NULL;
+    rp_tape *tape = rp__tape_opened(ctx);
+
+    if (tape) return tape;
+    if (!(tape = rp__host_alloc(ctx, sizeof *tape))) return NULL;
     tape->ctx      = ctx;
     tape->fates    = (rp_fates){ .ctx = ctx, .act = &rp__tape_acts, .self = tape, .replaying = NONE, .coming = NONE };
     tape->id       = rp__tape_next_id();
     tape->open     = tape->alone = tape->passed = NONE;
     tape->root     = (rp_scope){ .path = "" };
-    ctx->tape      = tape;
-    ctx->tape_free = tape_free;
+    rp__tape_ctx(ctx)->tape = tape;
     if (ctx->options.memory_limit_bytes) rp__mem_on_pressure(ctx->space[0], rp__tape_relieve, tape);
     return tape;
 }
@@ -52,7 +70,7 @@ rp_status rp__tape_open(rp_ctx *ctx) { return rp__tape(ctx) ? RP_OK : RP_ERR_MEM
 
 void rp__tape_reset(rp_ctx *ctx)
 {
-    rp_tape *tape = ctx->tape;
+    rp_tape *tape = rp__tape_opened(ctx);
 
     if (!tape) return;
     for (int i = 0; i < tape->fates.n_value; i++) rp__value_forget(tape, i);
@@ -101,13 +119,13 @@ void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
 
 void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner)
 {
-    rp_tape *tape = ctx->tape;
+    rp_tape *tape = rp__tape_opened(ctx);
 
     RP_BUG_IF(!tape || tape->fates.n_call);
     tape->planner = planner ? *planner : (rp_planner){ 0 };
 }
 
-bool rp__tape_is_planned(const rp_ctx *ctx) { return ctx->tape && ctx->tape->planner.fate; }
+bool rp__tape_is_planned(const rp_ctx *ctx) { return rp__tape_opened(ctx) && rp__tape_opened(ctx)->planner.fate; }
 
 void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify)
 {
@@ -139,20 +157,29 @@ void rp__tape_record_frozen(rp_ctx *ctx, bool on)
 
 bool rp__tape_records(const rp_ctx *ctx, const rp_op_meta *call)
 {
-    return call->want_grad || (ctx->tape && ctx->tape->records_frozen && !ctx->tape->no_grad);
+    const rp_tape *tape = rp__tape_opened(ctx);
+
+    return call->want_grad || (tape && tape->records_frozen && !tape->no_grad);
 }
 
 void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
 {
-    *out = ctx->tape ? ctx->tape->stats : (rp_tape_stats){ 0 };
-    if (ctx->tape) ctx->tape->stats = (rp_tape_stats){ 0 };
+    rp_tape *tape = rp__tape_opened(ctx);
+
+    *out = tape ? tape->stats : (rp_tape_stats){ 0 };
+    if (tape) tape->stats = (rp_tape_stats){ 0 };
 }
 
-bool rp__tape_replaying(const rp_ctx *ctx) { return ctx->tape && (ctx->tape->fates.replaying != NONE || ctx->tape->alone != NONE); }
+bool rp__tape_replaying(const rp_ctx *ctx)
+{
+    const rp_tape *tape = rp__tape_opened(ctx);
+
+    return tape && (tape->fates.replaying != NONE || tape->alone != NONE);
+}
 
 const char *rp__tape_region(const rp_ctx *ctx)
 {
-    const rp_tape *tape = ctx->tape;
+    const rp_tape *tape = rp__tape_opened(ctx);
     int region          = !tape ? NONE : tape->fates.replaying != NONE ? tape->fates.replaying : tape->open;
 
     if (tape && tape->alone != NONE) return tape->call[tape->alone]->path;
@@ -168,21 +195,21 @@ rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
     return RP_OK;
 }
 
-rp_tape_work rp__tape_now(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->now : (rp_tape_work){ 0 }; }
+rp_tape_work rp__tape_now(const rp_ctx *ctx) { return rp__tape_opened(ctx) ? rp__tape_opened(ctx)->now : (rp_tape_work){ 0 }; }
 
 rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *call, int at)
 {
     rp_tape_work before = tape->now;
 
-    tape->now       = (rp_tape_work){ phase, call->path, &call->meta, at, ++tape->works };
-    tape->ctx->path = call->path;
+    tape->now                    = (rp_tape_work){ phase, call->path, &call->meta, at, ++tape->works };
+    rp__ops_ctx(tape->ctx)->path = call->path;
     return before;
 }
 
 /* ---- the record, as it stands ---- */
 
-int rp__tape_n_calls(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->fates.n_call : 0; }
-int rp__tape_n_values(const rp_ctx *ctx) { return ctx->tape ? ctx->tape->fates.n_value : 0; }
+int rp__tape_n_calls(const rp_ctx *ctx) { return rp__tape_opened(ctx) ? rp__tape_opened(ctx)->fates.n_call : 0; }
+int rp__tape_n_values(const rp_ctx *ctx) { return rp__tape_opened(ctx) ? rp__tape_opened(ctx)->fates.n_value : 0; }
 
 static bool any_reader(const rp_tape *tape, const tape_call *c)
 {
@@ -193,11 +220,12 @@ static bool any_reader(const rp_tape *tape, const tape_call *c)
 
 rp_tape_call rp__tape_call_at(const rp_ctx *ctx, int at)
 {
-    const rp_fates *w     = &ctx->tape->fates;
+    const rp_tape *tape   = rp__tape_opened(ctx);
+    const rp_fates *w     = &tape->fates;
     const rp_fate_call *f = &w->call[at];
-    const tape_call *c    = ctx->tape->call[at];
+    const tape_call *c    = tape->call[at];
     rp_tape_call out = { .meta = &c->meta, .path = c->path, .n_needs = f->n_needs,
-                         .runs_back = (c->read_on || !any_reader(ctx->tape, c)) && !rp__grad_carries(ctx->tape, c) };
+                         .runs_back = (c->read_on || !any_reader(tape, c)) && !rp__grad_carries(tape, c) };
 
     for (int i = 0; i < c->meta.n_in; i++) out.in[i] = c->in[i].value;
     memcpy(out.made, rp__fate_makes(w, f), (size_t)f->n_makes * sizeof *out.made);
@@ -207,8 +235,8 @@ rp_tape_call rp__tape_call_at(const rp_ctx *ctx, int at)
 
 rp_tape_value rp__tape_value_at(const rp_ctx *ctx, int value)
 {
-    const tape_value *v    = &ctx->tape->value[value];
-    const rp_fate_value *f = rp__fate(ctx->tape, value);
+    const tape_value *v    = &rp__tape_opened(ctx)->value[value];
+    const rp_fate_value *f = rp__fate(rp__tape_opened(ctx), value);
     const rp_tensor *t     = v->held;
     bool alone             = t && t->refs == 1 && t->storage->refs == 1 && (f->call != NONE || !v->wants_grad);
 
@@ -250,7 +278,7 @@ static void show_slot(const rp_tape *tape, int value, rp_tape_slot *out)
 
 rp_status rp__tape_slots(rp_ctx *ctx, void (*visit)(void *user, const rp_tape_slot *slot), void *user)
 {
-    rp_tape *tape = ctx->tape;
+    rp_tape *tape = rp__tape_opened(ctx);
     rp_tape_slot slot;
 
     if (!tape || !tape->fates.n_value) return RP_OK;

@@ -28,6 +28,17 @@ typedef struct rp_scope {
     const rp_module *module;        /* NULL outside modules */
 } rp_scope;
 
+/* What tape/ keeps in a context. */
+typedef struct {
+    rp_tape *tape;                  /* made at first use */
+    struct rp_away *away;           /* where offloaded slots go (away.h); NULL: nowhere */
+    rp_scope *scope;                /* the module that runs; NULL outside modules. nn/ sets it */
+    bool eval;                      /* calls run in evaluation mode: dropout rests */
+    int pass;                       /* counts rp_pass_begin: per-pass call counters compare against it */
+    rp_verify verify;               /* overrules what recipes and others say about comparing replays */
+} rp_tape_ctx;
+static inline rp_tape_ctx *rp__tape_ctx(const rp_ctx *ctx) { return ctx->part[RP_PART_TAPE]; }
+
 /* What was decided about a value before it is made. */
 typedef struct {
     unsigned char fate;             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD; RP_NO_FATE: the region's choice */
@@ -67,7 +78,7 @@ static inline void rp__pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base
 {
     ctx->step        = step;
     ctx->sample_base = sample_base;
-    ctx->pass++;
+    rp__tape_ctx(ctx)->pass++;
 }
 
 /* Run an op and, where a gradient may be wanted, record it. out[] takes op->n_out (or the shape's) new references, yours to unref.

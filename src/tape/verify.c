@@ -23,7 +23,7 @@ bool rp__verify_wanted(const rp_tape *tape)
 {
     int turns = tape->last_outermost ? tape->last_outermost : 1, turn = (tape->n_outermost + turns - 1) % turns;
 
-    if (tape->ctx->verify != RP_VERIFY_DEFER) return tape->ctx->verify == RP_VERIFY_ON;
+    if (rp__tape_ctx(tape->ctx)->verify != RP_VERIFY_DEFER) return rp__tape_ctx(tape->ctx)->verify == RP_VERIFY_ON;
     return tape->verify == RP_TAPE_VERIFY_ALWAYS || (tape->verify == RP_TAPE_VERIFY_STEP && turn == (int)(tape->ctx->step % turns));
 }
 

@@ -47,11 +47,7 @@ static rp_status add_first(rp_ctx *ctx, const char *name)
     return add_device(ctx, devices[0].name, 0);
 }
 
-static rp_verify verify_of(const char *word)
-{
-    if (!word || (strcmp(word, "on") && strcmp(word, "off"))) return RP_VERIFY_DEFER;
-    return strcmp(word, "on") ? RP_VERIFY_OFF : RP_VERIFY_ON;
-}
+const rp_ctx_part rp__part_tensor = { .bytes = sizeof(rp_tensor_ctx) };
 
 rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index)
 {
@@ -66,13 +62,13 @@ rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index)
 rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **out)
 {
     if (!out) return RP_ERR_ARG;
-    rp_ctx *ctx = calloc(1, sizeof *ctx);
+    rp_ctx *ctx = rp__ctx_alloc();
     rp_status status = RP_ERR_MEMORY;
 
     if (!ctx) return status;
     bool known = !options || rp__sized_take(&ctx->options, sizeof ctx->options, options, size);
     ctx->seed   = ctx->options.seed;
-    ctx->verify = verify_of(getenv("REPRISE_VERIFY"));
+    rp__parts_open(ctx);
     ctx->threads = ctx->options.threads ? ctx->options.threads : cores_of_process();
     ctx->on      = (rp_on){ .threads = ctx->threads };
     status       = ctx->options.threads < 0 || ctx->options.threads > MOST_THREADS || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : RP_OK;
@@ -91,9 +87,7 @@ rp_status (rp_ctx_new)(const rp_ctx_options *options, rp_ctx **out) { return rp_
 void rp_ctx_free(rp_ctx *ctx)
 {
     if (!ctx) return;
-    if (ctx->tape) ctx->tape_free(ctx->tape);
-    if (ctx->away) ctx->away_free(ctx->away);
-    if (ctx->policies) ctx->policies_free(ctx->policies);
+    rp__parts_close(ctx);
     for (int i = 0; i < ctx->n_devices; i++) {
         rp_mem m;
         rp__mem_read(ctx->space[i], &m);
@@ -102,8 +96,6 @@ void rp_ctx_free(rp_ctx *ctx)
 #endif
         rp__mem_space_free(ctx->space[i]);
     }
-    for (int i = 0; i < ctx->n_own_op; i++) rp__release((void *)ctx->own_op[i]);
-    rp__release(ctx->own_op);
     free(ctx);
 }
 

@@ -124,7 +124,7 @@ void rp__tensor_reclass(rp_tensor *t, rp_mem_class c)
 
 void rp__tensor_movable(rp_tensor *t, bool movable)
 {
-    rp_storage *s = t->storage, **first = &s->ctx->movable;
+    rp_storage *s = t->storage, **first = &rp__tensor_ctx(s->ctx)->movable;
 
     if (!movable) stays_put(s);
     if (!movable || s->link) return;
@@ -303,7 +303,7 @@ void rp_row_get(const rp_tensor *t, int64_t row, double *to)
 /* Writes inside an op are counted by the op's caller. */
 static void wrote(const rp_tensor *t, const char *call)
 {
-    if (t->ctx->in_op) return;
+    if (rp__tensor_ctx(t->ctx)->in_op) return;
     t->storage->version++;
     t->storage->writer = call;
 }

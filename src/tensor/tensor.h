@@ -27,6 +27,13 @@ typedef struct rp_storage {
     struct rp_storage *next, **link;   /* among those that may be moved; link NULL: it may not */
 } rp_storage;
 
+/* What tensor/ keeps in a context. */
+typedef struct {
+    rp_storage *movable;            /* first of those whose bytes may be moved */
+    bool in_op;                     /* the code of an op runs */
+} rp_tensor_ctx;
+static inline rp_tensor_ctx *rp__tensor_ctx(const rp_ctx *ctx) { return ctx->part[RP_PART_TENSOR]; }
+
 struct rp_tensor {
     rp_ctx *ctx;
     int refs;

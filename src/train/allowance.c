@@ -67,12 +67,16 @@ static int64_t mapped_later(const rp_ctx *ctx, const rp_recipe *r)
     return rp__machine_stacks(ctx->threads + 2) + 2 * files;
 }
 
+/* What `memory_limit: auto` came to, measured once in a context; 0: not yet. */
+const rp_ctx_part rp__part_train = { .bytes = sizeof(int64_t) };
+
 int64_t rp__process_limit(rp_ctx *ctx, const rp_recipe *r)
 {
     if (r->memory_limit.kind == RP_BUDGET_NONE) return 0;
     if (r->memory_limit.kind == RP_BUDGET_BYTES) return r->memory_limit.bytes;
-    if (!ctx->process_limit) ctx->process_limit = rp__machine_process(pool_bytes(ctx), mapped_later(ctx, r));
-    return ctx->process_limit > 1 ? ctx->process_limit : 1;
+    int64_t *measured = ctx->part[RP_PART_TRAIN];
+    if (!*measured) *measured = rp__machine_process(pool_bytes(ctx), mapped_later(ctx, r));
+    return *measured > 1 ? *measured : 1;
 }
 
 int64_t rp__process_own(rp_ctx *ctx)

@@ -143,7 +143,7 @@ static rp_status step_open(stepping *s)
 
 static void step_close(stepping *s)
 {
-    if (s->ctx->tape) rp__tape_reset(s->ctx);
+    rp__tape_reset(s->ctx);
     for (int i = 0; i < s->n_products; i++) rp__cost_timed_free(s->product[i].timed);
     for (int i = 0; s->model && i < rp__model_n_params(s->model); i++) rp_tensor_drop_grad(rp__model_param(s->model, i)->tensor);
     rp_tensor_unref(s->batch.tokens);

@@ -80,7 +80,7 @@ static rp_status save(rp_trainer *t)
     if (t->done == t->state_step) return RP_OK;
     rp_state_info info = {
         .step = t->done, .epoch = t->done / t->info.data.steps_per_epoch,
-        .samples = t->done * r->batch_size * r->gradient_accumulation_steps * rp__comm_ranks(t->ctx->comm), .seed = t->ctx->seed,
+        .samples = t->done * r->batch_size * r->gradient_accumulation_steps * rp__comm_ranks(rp__world(t->ctx)), .seed = t->ctx->seed,
         .data_hash = t->info.data.hash, .frozen_mark = t->frozen_mark, .recipe = t->recipe_text,
     };
     char *path = rp__state_name(t->ctx, r->output_dir, "step-#", t->done);
@@ -171,7 +171,7 @@ static rp_status stop_here(rp_trainer *t)
 static rp_status asked_to_stop(rp_trainer *t, const volatile int *stop)
 {
     t->stopping = stop ? *stop : 0;
-    return rp__comm_any(t->ctx, t->ctx->comm, &t->stopping, "the end of a step");
+    return rp__comm_any(t->ctx, rp__world(t->ctx), &t->stopping, "the end of a step");
 }
 
 static rp_status run_steps(rp_trainer *t, const volatile int *stop, const rp_progress *progress)

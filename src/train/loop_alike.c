@@ -49,7 +49,7 @@ static rp_status hash_config(rp_trainer *t, const rp_model_config *config, uint6
 /* The first thing that differs between this rank and rank 0. */
 static rp_status compare(rp_ctx *ctx, const common *mine, int n, const uint64_t *first)
 {
-    int rank = rp__comm_rank(ctx->comm);
+    int rank = rp__comm_rank(rp__world(ctx));
 
     for (int i = 0; i < n; i++)
         RP_CHECK(ctx, mine[i].hash == first[i], RP_ERR_CONFIG, "rank %d has %s than rank 0: all ranks of a run need the same", rank, mine[i].what);
@@ -60,7 +60,7 @@ static rp_status compare_numbers(rp_trainer *t, const rp_model_config *config)
 {
     uint64_t config_hash = 0;
 
-    RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, hash_config(t, config, &config_hash)));
+    RP_TRY(rp__comm_agree(t->ctx, rp__world(t->ctx), hash_config(t, config, &config_hash)));
     const common mine[] = {
         { "another version of reprise", hash_text(rp_version()) },
         { "another build of reprise", rp__build_hash() },
@@ -74,7 +74,7 @@ static rp_status compare_numbers(rp_trainer *t, const rp_model_config *config)
     uint64_t first[RP_COUNT(mine)];
 
     for (int i = 0; i < RP_COUNT(mine); i++) first[i] = mine[i].hash;
-    RP_TRY(rp__comm_tell(t->ctx, t->ctx->comm, 0, first, sizeof first, "the comparison of plans"));
+    RP_TRY(rp__comm_tell(t->ctx, rp__world(t->ctx), 0, first, sizeof first, "the comparison of plans"));
     return compare(t->ctx, mine, RP_COUNT(mine), first);
 }
 
@@ -112,16 +112,16 @@ static rp_status find_other(rp_ctx *ctx, const file_list *mine)
     int64_t n = mine->n;
     marked theirs;
 
-    RP_TRY(rp__comm_tell(ctx, ctx->comm, 0, &n, sizeof n, "the number of weight files"));
+    RP_TRY(rp__comm_tell(ctx, rp__world(ctx), 0, &n, sizeof n, "the number of weight files"));
     for (int64_t i = 0; i < n; i++) {
         theirs = i < mine->n ? mine->file[i] : (marked){ .mark = 0 };
         uint64_t mark = theirs.mark;
-        RP_TRY(rp__comm_tell(ctx, ctx->comm, 0, &theirs, sizeof theirs, "the marks of weight files"));
+        RP_TRY(rp__comm_tell(ctx, rp__world(ctx), 0, &theirs, sizeof theirs, "the marks of weight files"));
         if (!*name && (i >= mine->n || mark != theirs.mark)) memcpy(name, i < mine->n ? mine->file[i].name : theirs.name, sizeof name);
     }
     if (!*name && mine->n > n) memcpy(name, mine->file[n].name, sizeof name);
-    RP_CHECK(ctx, !*name, RP_ERR_CONFIG, "rank %d has other weights than rank 0 in '%s': all ranks of a run need the same files", rp__comm_rank(ctx->comm),
-             name);
+    RP_CHECK(ctx, !*name, RP_ERR_CONFIG, "rank %d has other weights than rank 0 in '%s': all ranks of a run need the same files",
+             rp__comm_rank(rp__world(ctx)), name);
     return RP_OK;
 }
 
@@ -129,13 +129,13 @@ static rp_status compare_files(rp_trainer *t, const rp_model_files *files)
 {
     rp_ctx *ctx      = t->ctx;
     file_list mine   = { .ctx = ctx };
-    rp_status status = rp__comm_agree(ctx, ctx->comm, rp__model_files_marks(files, add_file, &mine));
+    rp_status status = rp__comm_agree(ctx, rp__world(ctx), rp__model_files_marks(files, add_file, &mine));
     uint64_t own = hash_files(&mine), first = own;
     int32_t differs = 0;
 
-    if (status == RP_OK) status = rp__comm_tell(ctx, ctx->comm, 0, &first, sizeof first, "the comparison of weights");
+    if (status == RP_OK) status = rp__comm_tell(ctx, rp__world(ctx), 0, &first, sizeof first, "the comparison of weights");
     if (own != first) differs = 1;
-    if (status == RP_OK) status = rp__comm_any(ctx, ctx->comm, &differs, "the comparison of weights");
+    if (status == RP_OK) status = rp__comm_any(ctx, rp__world(ctx), &differs, "the comparison of weights");
     if (status == RP_OK && differs) status = find_other(ctx, &mine);
     rp__release(mine.file);
     return status;
@@ -143,7 +143,7 @@ static rp_status compare_files(rp_trainer *t, const rp_model_files *files)
 
 rp_status rp__trainer_alike(rp_trainer *t, const rp_model_source *source, const rp_model_config *config)
 {
-    if (rp__comm_ranks(t->ctx->comm) == 1) return RP_OK;
-    RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, compare_numbers(t, config)));
+    if (rp__comm_ranks(rp__world(t->ctx)) == 1) return RP_OK;
+    RP_TRY(rp__comm_agree(t->ctx, rp__world(t->ctx), compare_numbers(t, config)));
     return source->files ? compare_files(t, source->files) : RP_OK;
 }

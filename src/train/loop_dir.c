@@ -28,7 +28,7 @@ static rp_status take(rp_trainer *t)
 {
     const char *folder = t->recipe->output_dir;
 
-    if (rp__comm_rank(t->ctx->comm)) return RP_OK;
+    if (rp__comm_rank(rp__world(t->ctx))) return RP_OK;
     rp_status status = rp__dir_lock(t->ctx, folder, &t->lock);
     RP_CHECK(t->ctx, status != RP_ERR_EXISTS, status, "output_dir '%s' is in use by another run: wait for its end or stop it, or name another "
              "output_dir", folder);
@@ -92,7 +92,7 @@ static rp_status check_places(rp_ctx *ctx, const rp_recipe *r)
 {
     bool slots = rp__recipe_offloads(r) && r->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY;
 
-    RP_TRY(check_place(ctx, "output_dir", r->output_dir, rp__comm_rank(ctx->comm) == 0));
+    RP_TRY(check_place(ctx, "output_dir", r->output_dir, rp__comm_rank(rp__world(ctx)) == 0));
     if (!slots && !r->dist.state_offload) return RP_OK;
     return check_place(ctx, "activation_checkpointing.offload.path", r->activation_checkpointing.offload.path, true);
 }
@@ -220,11 +220,11 @@ static rp_status give_name(rp_trainer *t, const char *aside, const char *final)
 static rp_status write_final(rp_trainer *t, const char *aside, const char *final)
 {
     rp_ctx *ctx = t->ctx;
-    bool first  = rp__comm_rank(ctx->comm) == 0;
+    bool first  = rp__comm_rank(rp__world(ctx)) == 0;
 
-    RP_TRY(rp__comm_agree(ctx, ctx->comm, !final ? RP_ERR_MEMORY : first ? make_aside(t, aside) : RP_OK));
+    RP_TRY(rp__comm_agree(ctx, rp__world(ctx), !final ? RP_ERR_MEMORY : first ? make_aside(t, aside) : RP_OK));
     RP_TRY(export(t, aside));
-    return rp__comm_agree(ctx, ctx->comm, first ? give_name(t, aside, final) : RP_OK);
+    return rp__comm_agree(ctx, rp__world(ctx), first ? give_name(t, aside, final) : RP_OK);
 }
 
 rp_status rp__run_dir_final(rp_trainer *t)
@@ -233,8 +233,8 @@ rp_status rp__run_dir_final(rp_trainer *t)
     char *final = aside ? rp__path_join(t->ctx, t->recipe->output_dir, "final") : NULL;
     rp_status status = write_final(t, aside, final);
 
-    if (status != RP_OK && final && rp__comm_rank(t->ctx->comm) == 0) status = rp__dir_discard(t->ctx, aside, status);
+    if (status != RP_OK && final && rp__comm_rank(rp__world(t->ctx)) == 0) status = rp__dir_discard(t->ctx, aside, status);
     rp__release(aside);
     rp__release(final);
-    return rp__comm_agree(t->ctx, t->ctx->comm, status);      /* nobody leaves before it is tidy */
+    return rp__comm_agree(t->ctx, rp__world(t->ctx), status);      /* nobody leaves before it is tidy */
 }

@@ -13,7 +13,7 @@ static rp_status make_folder(const rp_engine *e)
 /* Where the program has said where slots go, there they go. */
 static rp_status open_offload(rp_engine *e)
 {
-    if (e->ctx->away) return RP_OK;
+    if (rp__tape_ctx(e->ctx)->away) return RP_OK;
     const char *folder        = e->recipe->activation_checkpointing.offload.path;
     bool memory               = e->recipe->activation_checkpointing.offload.to == RP_OFFLOAD_MEMORY;
     rp_offload_options options = { .folder = memory ? NULL : folder, .device = memory ? "cpu" : NULL };
@@ -70,7 +70,7 @@ rp_status rp__engine_choose(rp_engine *e, const rp_recipe *recipe)
     rp__selection_close(&e->selection);
     rp__gather_free(e->gather);
     e->gather = NULL;
-    if (e->ctx->shards) RP_TRY(open_gather(e));
+    if (rp__shards(e->ctx)) RP_TRY(open_gather(e));
     RP_TRY(rp__recipe_selection(recipe, e->ctx, &e->selection));
     rp__engine_regions(e);
     rp__tape_verify(e->ctx, verify[recipe->activation_checkpointing.verify]);
@@ -85,7 +85,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
     if (recipe->freeze.n) RP_TRY(rp__model_freeze(e->model, recipe->freeze.n, recipe->freeze.item));
     rp__tape_record_frozen(ctx, rp__model_is_frozen(e->model));
-    if (ctx->shards) RP_TRY(find_units(e));
+    if (rp__shards(ctx)) RP_TRY(find_units(e));
     RP_TRY(rp__engine_choose(e, recipe));
     return rp__recipe_offloads(recipe) ? open_offload(e) : RP_OK;
 }
@@ -115,7 +115,7 @@ static rp_status open_behind(rp_engine *e)
             const rp_meta *whole = &unit->param[i]->whole;
             if (!unit->param[i]->tensor->requires_grad) continue;
             bool wide            = e->recipe->grad_dtype == RP_GRAD_FP32;
-            bytes += rp__behind_room(e->ctx, e->ctx->shards, rp_meta_elems(whole), wide ? (int64_t)sizeof(float) : rp_dtype_bytes(whole->dtype));
+            bytes += rp__behind_room(e->ctx, rp__shards(e->ctx), rp_meta_elems(whole), wide ? (int64_t)sizeof(float) : rp_dtype_bytes(whole->dtype));
         }
         if (bytes > most) most = bytes;
     }
@@ -153,7 +153,7 @@ rp_status rp__engine_states(rp_engine *e)
 rp_status rp__engine_ready(rp_engine *e)
 {
     RP_TRY(rp__model_reserve_length(e->model, e->recipe->max_seq_len));
-    if (rp__comm_ranks(e->ctx->shards) > 1) {
+    if (rp__comm_ranks(rp__shards(e->ctx)) > 1) {
         RP_TRY(open_ahead(e));
         RP_TRY(open_behind(e));
     }

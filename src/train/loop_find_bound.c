@@ -138,7 +138,7 @@ static double sum_seconds(const rp_find_bounds *b, const rp_meta *whole, bool be
 /* From far to a part, from near to the whole, and from near again for backward; or all from all. */
 static double gather_seconds(const rp_find_bounds *b, const weight *w, bool again)
 {
-    bool parts = b->ctx->near && w->in_block;
+    bool parts = rp__groups(b->ctx)->near && w->in_block;
     rp_talk talk = { .n = 0 };
 
     if (parts) rp__talk_gather(&talk, b->ctx, &w->whole, RP_FROM_FAR);

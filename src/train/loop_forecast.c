@@ -12,7 +12,7 @@ static bool may_want_least(const rp_recipe *r, const rp_forecast_options *option
 
 static void tell(const rp_rehearsal *r, rp_forecast *f)
 {
-    bool in_memory = rp__away_in_memory(r->ctx->away);
+    bool in_memory = rp__away_in_memory(rp__tape_ctx(r->ctx)->away);
 
     f->plan              = *r->steps;
     f->plan.bump         = (rp_bump){ 0 };
@@ -27,7 +27,7 @@ static void tell(const rp_rehearsal *r, rp_forecast *f)
     f->keep_all_seconds  = r->keep_all_seconds;
     f->offload_bandwidth = rp__cost_offload_bandwidth(r->costs, in_memory);
     f->offload_guessed   = rp__cost_offload_guessed(r->costs, in_memory);
-    f->ranks             = rp__comm_ranks(r->ctx->comm);
+    f->ranks             = rp__comm_ranks(rp__world(r->ctx));
     f->links             = rp__cost_links(r->costs);
     f->solve_seconds     = r->solve_seconds;
     f->estimated         = r->device != NULL;

@@ -50,11 +50,11 @@ static rp_status add_mark(const rp_param *p, int threads, uint64_t *mark)
 /* Copies of the weights have the same: one copy's ranks are enough. */
 static rp_status sum_over_ranks(rp_ctx *ctx, uint64_t *mark)
 {
-    int ranks = rp__comm_ranks(ctx->shards);
+    int ranks = rp__comm_ranks(rp__shards(ctx));
     uint64_t all[RP_MOST_RANKS];
 
     if (ranks == 1) return RP_OK;
-    RP_TRY(rp__comm_share(ctx, ctx->shards, mark, sizeof *mark, all, "the mark of frozen weights"));
+    RP_TRY(rp__comm_share(ctx, rp__shards(ctx), mark, sizeof *mark, all, "the mark of frozen weights"));
     *mark = 0;
     for (int r = 0; r < ranks; r++) *mark += all[r];
     return RP_OK;

@@ -224,7 +224,8 @@ static rp_data_config data_config(const rp_ctx *ctx, const rp_recipe *r, const r
         .by_template = rp__dataset_by_template(d),
         .train_on_input = d->train_on_input || !(rp__dataset_has_pairs(d) || d->format == RP_FORMAT_CHAT),
         .wide_tokens = d->token_type == RP_TOKEN_U32, .max_seq_len = r->max_seq_len, .batch_size = r->batch_size,
-        .accumulation = 1, .ranks = rp__comm_ranks(ctx->comm), .rank = rp__comm_rank(ctx->comm), .seed = (uint64_t)r->seed, .ignore_index = (int32_t)r->loss.ignore_index,
+        .accumulation = 1, .ranks = rp__comm_ranks(rp__world(ctx)), .rank = rp__comm_rank(rp__world(ctx)),
+        .seed = (uint64_t)r->seed, .ignore_index = (int32_t)r->loss.ignore_index,
     };
 }
 

@@ -162,7 +162,7 @@ rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *so
     rp_status status = open_filled(t, reserved, source, weights);
 
     if (weights && t->recipe->lora.rank.set && t->recipe->lora.dora) {
-        RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, status));
+        RP_TRY(rp__comm_agree(t->ctx, rp__world(t->ctx), status));
         status = rp__magnitudes_init(t->engine.model);
     }
     return status == RP_OK ? rp__engine_ready(&t->engine) : status;
@@ -189,7 +189,7 @@ static rp_status stand(rp_trainer *t, opening *o)
 
 static rp_status build(rp_trainer *t, opening *o)
 {
-    RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, stand(t, o)));
+    RP_TRY(rp__comm_agree(t->ctx, rp__world(t->ctx), stand(t, o)));
     RP_TRY(rp__frozen_mark(t));
     if (o->state) RP_TRY(rp__resume_load(t, o->state));
     rp__mem_populate(t->ctx, t->ctx->space[0]);         /* after what needs memory of its own to read weights */
@@ -222,15 +222,15 @@ static rp_status look(rp_trainer *t, opening *o, rp_report *report)
     return set_length(t);
 }
 
-static rp_status agreed(rp_trainer *t, rp_status mine) { return rp__comm_agree(t->ctx, t->ctx->comm, mine); }
+static rp_status agreed(rp_trainer *t, rp_status mine) { return rp__comm_agree(t->ctx, rp__world(t->ctx), mine); }
 
 static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
 {
     RP_TRY(yield_pool(t));
     RP_TRY(rp__recipe_write(t->recipe, &t->texts, &t->recipe_text));
-    rp__comm_timeout(t->ctx->comm, (double)t->recipe->dist.timeout);
+    rp__comm_timeout(rp__world(t->ctx), (double)t->recipe->dist.timeout);
     RP_TRY(rp__trainer_join(t));
-    t->info.n_ranks = rp__comm_ranks(t->ctx->comm);
+    t->info.n_ranks = rp__comm_ranks(rp__world(t->ctx));
     RP_TRY(agreed(t, look(t, o, report)));
     RP_TRY(agreed(t, rp__resume_find(t, report, &o->state)));
     RP_TRY(agreed(t, rehearse(t, o, report)));

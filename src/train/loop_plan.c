@@ -53,7 +53,7 @@ static double away_seconds(const rp_rehearsal *r, const rp_step_time *t, const r
 {
     rp_dtype dtype  = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
     double backward = t->seconds - t->forward_seconds - t->update_seconds + t->again_seconds;
-    double all      = rp__cost_offload_seconds(r->costs, rp__away_in_memory(r->ctx->away), dtype, how->found.offloaded_bytes,
+    double all      = rp__cost_offload_seconds(r->costs, rp__away_in_memory(rp__tape_ctx(r->ctx)->away), dtype, how->found.offloaded_bytes,
                                                t->forward_seconds, backward);
 
     return fmax(all, how->facts.away_seconds);

@@ -11,7 +11,7 @@ static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text)
 static rp_status check_number(const rp_trainer *t)
 {
     const rp_recipe *r = t->recipe;
-    int ranks          = rp__comm_ranks(t->ctx->comm);
+    int ranks          = rp__comm_ranks(rp__world(t->ctx));
 
     RP_CHECK(t->ctx, !r->dist.ranks.set || r->dist.ranks.value == ranks, RP_ERR_CONFIG,
              "dist.ranks is %" PRId64 ", but this is a run of %d rank%s: start it with --nproc %" PRId64 " or mpirun -n %" PRId64 ", or leave the key out",
@@ -25,8 +25,9 @@ static rp_status check_recipe(const rp_trainer *t)
     rp_ctx *ctx   = t->ctx;
     uint64_t mine = hash_text(t->recipe_text), first = mine;
 
-    RP_TRY(rp__comm_tell(ctx, ctx->comm, 0, &first, sizeof first, "the comparison of recipes"));
-    RP_CHECK(ctx, mine == first, RP_ERR_CONFIG, "rank %d has another recipe than rank 0: all ranks of a run need the same", rp__comm_rank(ctx->comm));
+    RP_TRY(rp__comm_tell(ctx, rp__world(ctx), 0, &first, sizeof first, "the comparison of recipes"));
+    RP_CHECK(ctx, mine == first, RP_ERR_CONFIG, "rank %d has another recipe than rank 0: all ranks of a run need the same",
+             rp__comm_rank(rp__world(ctx)));
     return RP_OK;
 }
 
@@ -34,11 +35,11 @@ rp_status rp__trainer_join(rp_trainer *t)
 {
     rp_ctx *ctx = t->ctx;
 
-    RP_TRY(rp__comm_agree(ctx, ctx->comm, check_number(t)));
-    if (rp__comm_ranks(ctx->comm) == 1) return RP_OK;
-    RP_TRY(rp__comm_agree(ctx, ctx->comm, check_recipe(t)));
-    RP_TRY(rp__comm_agree(ctx, ctx->comm, rp__ranks_join(ctx, ctx->comm, t->recipe->dist.replicate_dim)));
-    return rp__comm_agree(ctx, ctx->comm, rp__ranks_stay(ctx, rp__recipe_stay(t->recipe)));
+    RP_TRY(rp__comm_agree(ctx, rp__world(ctx), check_number(t)));
+    if (rp__comm_ranks(rp__world(ctx)) == 1) return RP_OK;
+    RP_TRY(rp__comm_agree(ctx, rp__world(ctx), check_recipe(t)));
+    RP_TRY(rp__comm_agree(ctx, rp__world(ctx), rp__ranks_join(ctx, rp__world(ctx), t->recipe->dist.replicate_dim)));
+    return rp__comm_agree(ctx, rp__world(ctx), rp__ranks_stay(ctx, rp__recipe_stay(t->recipe)));
 }
 
 /* ---- a line of metrics ---- */
@@ -59,12 +60,12 @@ static void add_line(rp_metrics *sum, const rp_metrics *one)
 
 rp_status rp__trainer_share_line(rp_trainer *t, rp_metrics *line)
 {
-    int ranks = rp__comm_ranks(t->ctx->comm);
+    int ranks = rp__comm_ranks(rp__world(t->ctx));
 
     if (ranks == 1) return RP_OK;
     rp_metrics *all = rp__host_alloc(t->ctx, ranks * (int64_t)sizeof *all);
     if (!all) return RP_ERR_MEMORY;
-    rp_status status = rp__comm_share(t->ctx, t->ctx->comm, line, sizeof *line, all, "the metrics of a step");
+    rp_status status = rp__comm_share(t->ctx, rp__world(t->ctx), line, sizeof *line, all, "the metrics of a step");
     if (status == RP_OK) *line = all[0];
     for (int r = 1; r < ranks && status == RP_OK; r++) add_line(line, &all[r]);
     line->tokens_per_second = line->step_seconds > 0 ? (double)line->tokens / line->step_seconds : 0;

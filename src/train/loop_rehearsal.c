@@ -20,8 +20,8 @@ rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status)
 static rp_status share(rp_rehearsal *r)
 {
     RP_TRY(rp__policy_share(r->ctx, r->caller));
-    if (!r->caller->away) return RP_OK;
-    rp_offload_options options = rp__away_options(r->caller->away);
+    if (!rp__tape_ctx(r->caller)->away) return RP_OK;
+    rp_offload_options options = rp__away_options(rp__tape_ctx(r->caller)->away);
     return rp_set_offload(r->ctx, &options);
 }
 
@@ -30,9 +30,9 @@ static rp_status pretend(rp_rehearsal *r)
 {
     const rp_recipe *recipe = r->recipe;
     int asked               = recipe->dist.ranks.set ? (int)recipe->dist.ranks.value : 1;
-    bool run                = r->caller->comm != NULL;
+    rp_comm *run            = rp__world(r->caller);
 
-    RP_TRY(rp__ranks_pretend(r->ctx, rp__comm_rank(r->caller->comm), run ? rp__comm_ranks(r->caller->comm) : asked, recipe->dist.replicate_dim));
+    RP_TRY(rp__ranks_pretend(r->ctx, rp__comm_rank(run), run ? rp__comm_ranks(run) : asked, recipe->dist.replicate_dim));
     return rp__ranks_stay(r->ctx, rp__recipe_stay(recipe));
 }
 
@@ -120,7 +120,7 @@ static rp_status make_states(rp_rehearsal *r)
 
 static rp_status open_costs(rp_rehearsal *r)
 {
-    int ranks = rp__comm_ranks(r->ctx->comm);
+    int ranks = rp__comm_ranks(rp__world(r->ctx));
 
     if (r->costs) return RP_OK;
     if (!r->device) return rp__cost_table_open(r->ctx, &r->costs);
@@ -174,7 +174,7 @@ void rp__rehearsal_bound(rp_rehearsal *r)
 
     r->budget    = recipe->memory_budget.kind != RP_BUDGET_NONE ? r->caller->options.memory_limit_bytes : 0;
     r->limit     = rp__process_limit(r->caller, recipe);
-    r->allowance = rp__allowance(rp__model_config(r->engine.model), r->ctx->threads, rp__comm_ranks(r->ctx->comm), r->limit);
+    r->allowance = rp__allowance(rp__model_config(r->engine.model), r->ctx->threads, rp__comm_ranks(rp__world(r->ctx)), r->limit);
     int64_t left = r->limit - rp__allowance_bytes(&r->allowance);
     if (r->limit && left < 1) left = 1;
     if (r->limit && (!r->budget || left < r->budget)) r->budget = left;

@@ -26,7 +26,7 @@ static rp_status check_recipe(rp_trainer *t, const rp_state *state, rp_report *r
         rp__recipe_read(t->ctx, rp__state_path(state), info->recipe, (int64_t)strlen(info->recipe), 0, NULL, &own, &before);
     rp__report_close(&own);
     RP_TRY(status);
-    rp__recipe_check_resume(before, info->ranks, t->recipe, rp__comm_ranks(t->ctx->comm), report);
+    rp__recipe_check_resume(before, info->ranks, t->recipe, rp__comm_ranks(rp__world(t->ctx)), report);
     note_rate(t, before, info->step, report);
     rp__recipe_free(before);
     return rp__report_status(report, RP_ERR_CONFIG);
@@ -67,7 +67,7 @@ static void note_state(const rp_trainer *t, const rp_state *state, rp_report *re
     const rp_state_info *info = rp__state_info(state);
     char by[64]               = "";
 
-    if (info->ranks != rp__comm_ranks(t->ctx->comm))
+    if (info->ranks != rp__comm_ranks(rp__world(t->ctx)))
         snprintf(by, sizeof by, ", written by %" PRId64 " rank%s", info->ranks, info->ranks == 1 ? "" : "s");
     rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "going on after step %" PRId64 " from '%s'%s", info->step,
                     rp__state_path(state), by);
@@ -87,7 +87,7 @@ rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out)
 
 rp_status rp__resume_load(rp_trainer *t, rp_state *state)
 {
-    RP_TRY(rp__comm_agree(t->ctx, t->ctx->comm, rp__frozen_check(t, state)));
+    RP_TRY(rp__comm_agree(t->ctx, rp__world(t->ctx), rp__frozen_check(t, state)));
     RP_TRY(rp__state_load(state, t->tensors, t->n_tensors));        /* first: all ranks come to it */
     RP_TRY(rp__optim_settle(t->engine.optim));
     t->state_path = rp__host_text(t->ctx, rp__state_path(state));

@@ -131,7 +131,7 @@ rp_status rp__rehearsal_rehearse(rp_rehearsal *r, int64_t val_rows, rp_report *r
     RP_TRY(rp__rehearsal_settle(r, val_rows));
     if (!r->steps) return tell_least(r);
     rp__recipe_note_idle(r->recipe, calls, r, r->engine.selection.policy, report);
-    if (rp__comm_ranks(r->ctx->comm) == 1) rp__recipe_note_alone(r->recipe, report);
+    if (rp__comm_ranks(rp__world(r->ctx)) == 1) rp__recipe_note_alone(r->recipe, report);
     return RP_OK;
 }
 

@@ -22,7 +22,7 @@ static rp_status read_loss(const rp_engine *e, const rp_data *data, const rp_ten
     *out = 0;
     if (!data) return RP_OK;
     RP_TRY(rp_tensor_read(loss, out, 1));
-    return rp__ranks_sum(e->ctx, e->ctx->comm, out, "the loss");
+    return rp__ranks_sum(e->ctx, rp__world(e->ctx), out, "the loss");
 }
 
 /* ---- forward and backward ---- */
@@ -135,7 +135,7 @@ static rp_status norm_of_all(const rp_engine *e, bool real, double *norm)
 {
     double squares = rp__optim_squares(e->optim);
 
-    if (real) RP_TRY(rp__ranks_sum(e->ctx, e->ctx->shards, &squares, "the norm of the gradients"));
+    if (real) RP_TRY(rp__ranks_sum(e->ctx, rp__shards(e->ctx), &squares, "the norm of the gradients"));
     *norm = sqrt(squares);
     return RP_OK;
 }
@@ -251,12 +251,12 @@ static rp_status score_all(rp_engine *e, rp_data *data, int64_t rows, double *lo
 
 rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss)
 {
-    bool eval = e->ctx->eval;
+    bool *mode = &rp__tape_ctx(e->ctx)->eval, eval = *mode;
 
     RP_TRY(rp__tape_no_grad(e->ctx, true));
-    e->ctx->eval     = true;
+    *mode            = true;
     rp_status status = score_all(e, data, rows, loss);
-    e->ctx->eval     = eval;
+    *mode            = eval;
     rp__tape_no_grad(e->ctx, false);        /* the tape is there: it cannot fail */
     return status;
 }

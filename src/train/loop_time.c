@@ -14,8 +14,8 @@ static rp_beside_event talk_of(const rp_engine *e, const rp_op_meta *call, rp_pa
     if (pass == RP_FORWARD && (again || call->n_in == 1)) t.kind = RP_BESIDE_GATHER;
     if (pass == RP_BACKWARD && !e->variant.in_backward) t.kind = RP_BESIDE_SUM;
     if (pass == RP_BACKWARD) {
-        bool wide = e->recipe->grad_dtype == RP_GRAD_FP32;
-        t.bytes   = rp__behind_room(e->ctx, e->ctx->shards, rp_meta_elems(&call->out[0]), wide ? (int64_t)sizeof(float) : rp_dtype_bytes(call->out[0].dtype));
+        int64_t size = e->recipe->grad_dtype == RP_GRAD_FP32 ? (int64_t)sizeof(float) : rp_dtype_bytes(call->out[0].dtype);
+        t.bytes      = rp__behind_room(e->ctx, rp__shards(e->ctx), rp_meta_elems(&call->out[0]), size);
     }
     return t;
 }

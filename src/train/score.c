@@ -70,7 +70,7 @@ rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t 
 {
     rp_ctx *ctx     = rp__model_ctx(model);
     int64_t context = rp__model_config(model)->context;
-    bool eval       = ctx->eval;
+    bool *mode = &rp__tape_ctx(ctx)->eval, eval = *mode;
     rp_score score  = { 0 };
 
     RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' sees the tokens it would be asked for; it is "
@@ -80,9 +80,9 @@ rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t 
              context);
     RP_CHECK(ctx, n_ids >= 2, RP_ERR_ARG, "there are no targets: the text has %" PRId64 " token%s", n_ids, n_ids == 1 ? "" : "s");
     RP_TRY(rp__tape_no_grad(ctx, true));
-    ctx->eval        = true;
+    *mode            = true;
     rp_status status = score_all(model, ids, n_ids, window, progress, user, &score);
-    ctx->eval        = eval;
+    *mode            = eval;
     (void)rp__tape_no_grad(ctx, false);          /* cannot fail: the tape is there */
     if (status == RP_OK) *out = score;
     return status;

@@ -140,7 +140,7 @@ static rp_status check_part(const rp_state *s, int part)
 /* Ranks share the files out, so that each is read once. */
 static rp_status check_parts(const rp_state *s)
 {
-    for (int part = rp__comm_rank(s->ctx->comm); part < s->parts; part += rp__comm_ranks(s->ctx->comm)) RP_TRY(check_part(s, part));
+    for (int part = rp__comm_rank(rp__world(s->ctx)); part < s->parts; part += rp__comm_ranks(rp__world(s->ctx))) RP_TRY(check_part(s, part));
     return RP_OK;
 }
 
@@ -201,7 +201,7 @@ static rp_status open_mine(rp_ctx *ctx, const char *path, rp_state **out)
 static rp_status open_on_all(rp_ctx *ctx, const char *path, rp_state **out)
 {
     rp_state *s      = NULL;
-    rp_status status = rp__comm_agree(ctx, ctx->comm, open_mine(ctx, path, &s));
+    rp_status status = rp__comm_agree(ctx, rp__world(ctx), open_mine(ctx, path, &s));
 
     if (status != RP_OK) rp__state_close(s);
     else *out = s;
@@ -215,12 +215,12 @@ rp_status rp__state_open(rp_ctx *ctx, const char *path, rp_state **out) { return
 /* The first rank's number becomes every rank's: folders may be seen late by other machines. */
 static rp_status as_the_first_says(rp_ctx *ctx, int64_t *number)
 {
-    int ranks = rp__comm_ranks(ctx->comm);
+    int ranks = rp__comm_ranks(rp__world(ctx));
 
     if (ranks == 1) return RP_OK;
     int64_t *all     = rp__host_alloc(ctx, ranks * (int64_t)sizeof *all);
-    rp_status status = rp__comm_agree(ctx, ctx->comm, all ? RP_OK : RP_ERR_MEMORY);
-    if (status == RP_OK) status = rp__comm_share(ctx, ctx->comm, number, sizeof *number, all, "the states there are");
+    rp_status status = rp__comm_agree(ctx, rp__world(ctx), all ? RP_OK : RP_ERR_MEMORY);
+    if (status == RP_OK) status = rp__comm_share(ctx, rp__world(ctx), number, sizeof *number, all, "the states there are");
     if (status == RP_OK) *number = all[0];
     rp__release(all);
     return status;
@@ -253,13 +253,13 @@ rp_status rp__state_open_latest(rp_ctx *ctx, const char *output_dir, rp_state **
     int n          = 0;
     char why[RP_ERROR_CHARS] = "";
     rp_state *state  = NULL;
-    rp_status status = rp__comm_agree(ctx, ctx->comm, rp__comm_rank(ctx->comm) == 0 ? rp__state_list(ctx, output_dir, &steps, &n) : RP_OK);
+    rp_status status = rp__comm_agree(ctx, rp__world(ctx), rp__comm_rank(rp__world(ctx)) == 0 ? rp__state_list(ctx, output_dir, &steps, &n) : RP_OK);
 
     if (status == RP_OK) status = open_newest(ctx, output_dir, steps, n, &state, why);
     rp__release(steps);
     RP_TRY(status);
     char *text = *why ? rp__host_text(ctx, why) : NULL;
-    status     = rp__comm_agree(ctx, ctx->comm, text || !*why ? RP_OK : RP_ERR_MEMORY);
+    status     = rp__comm_agree(ctx, rp__world(ctx), text || !*why ? RP_OK : RP_ERR_MEMORY);
     if (status == RP_OK) {
         *out  = state;
         *note = text;
@@ -398,6 +398,6 @@ static rp_status load(const rp_state *s, const rp_state_tensor *tensors, int n)
 
 rp_status rp__state_load(rp_state *s, const rp_state_tensor *tensors, int n)
 {
-    RP_TRY(rp__comm_agree(s->ctx, s->ctx->comm, check_fits(s, tensors, n)));
-    return rp__comm_agree(s->ctx, s->ctx->comm, load(s, tensors, n));
+    RP_TRY(rp__comm_agree(s->ctx, rp__world(s->ctx), check_fits(s, tensors, n)));
+    return rp__comm_agree(s->ctx, rp__world(s->ctx), load(s, tensors, n));
 }

@@ -15,7 +15,7 @@
  * removed. So whatever has the name step-N is whole, unless the disk damaged it; that is what the checksums are for. Data
  * order and random numbers are functions of seed and step: no generator and no position in a file has to be kept.
  *
- * Save, open, open_latest and load are called by all ranks of ctx->comm together, and fail on all where they fail on one.
+ * Save, open, open_latest and load are called by all ranks of rp__world(ctx) together, and fail on all where they fail on one.
  */
 #ifndef RP_TRAIN_STATE_H
 #define RP_TRAIN_STATE_H

@@ -73,7 +73,7 @@ typedef struct {
 } saving;
 
 /* Of several copies of the weights one is written. */
-static bool writes(const rp_ctx *ctx) { return rp__comm_rank(ctx->replicas) == 0; }
+static bool writes(const rp_ctx *ctx) { return rp__comm_rank(rp__groups(ctx)->replicas) == 0; }
 
 static rp_status prepare(saving *s)
 {
@@ -102,7 +102,7 @@ static rp_status share_checksums(const saving *s)
     uint64_t sum = rp__state_part_checksum(s->tensors, s->n, s->mine);
 
     if (s->parts == 1 || !writes(s->ctx)) return RP_OK;
-    return rp__comm_share(s->ctx, s->ctx->shards, &sum, sizeof sum, s->checksums, "checksums of a state");
+    return rp__comm_share(s->ctx, rp__shards(s->ctx), &sum, sizeof sum, s->checksums, "checksums of a state");
 }
 
 /* A state of the same step is there when a run was resumed from before it: the new one takes its place. */
@@ -121,8 +121,8 @@ static rp_status clean_up(const saving *s)
 /* The folder of a state that failed goes before any rank does, for the job may end with the first of them. */
 static rp_status give_up(const saving *s, rp_status status)
 {
-    if (rp__comm_rank(s->ctx->comm) == 0) rp__dir_discard(s->ctx, s->aside, status);
-    return rp__comm_agree(s->ctx, s->ctx->comm, status);
+    if (rp__comm_rank(rp__world(s->ctx)) == 0) rp__dir_discard(s->ctx, s->aside, status);
+    return rp__comm_agree(s->ctx, rp__world(s->ctx), status);
 }
 
 /* Each step is done by all before the next one begins: files are written into a folder that is there, and it gets its name when all of
@@ -130,25 +130,25 @@ static rp_status give_up(const saving *s, rp_status status)
 static rp_status save(saving *s)
 {
     rp_ctx *ctx = s->ctx;
-    bool first  = rp__comm_rank(ctx->comm) == 0;
+    bool first  = rp__comm_rank(rp__world(ctx)) == 0;
 
-    RP_TRY(rp__comm_agree(ctx, ctx->comm, prepare(s)));
-    rp_status status = rp__comm_agree(ctx, ctx->comm, first ? make_aside(s) : RP_OK);
-    if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, write_mine(s));
-    if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, share_checksums(s));
-    if (status == RP_OK) status = rp__comm_agree(ctx, ctx->comm, first ? give_name(s) : RP_OK);
+    RP_TRY(rp__comm_agree(ctx, rp__world(ctx), prepare(s)));
+    rp_status status = rp__comm_agree(ctx, rp__world(ctx), first ? make_aside(s) : RP_OK);
+    if (status == RP_OK) status = rp__comm_agree(ctx, rp__world(ctx), write_mine(s));
+    if (status == RP_OK) status = rp__comm_agree(ctx, rp__world(ctx), share_checksums(s));
+    if (status == RP_OK) status = rp__comm_agree(ctx, rp__world(ctx), first ? give_name(s) : RP_OK);
     if (status != RP_OK) return give_up(s, status);
-    return rp__comm_agree(ctx, ctx->comm, first ? clean_up(s) : RP_OK);
+    return rp__comm_agree(ctx, rp__world(ctx), first ? clean_up(s) : RP_OK);
 }
 
 rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_info *info, const rp_state_tensor *tensors,
                          int n, int keep_last_n)
 {
     rp_state_info all = *info;
-    saving s = { .ctx = ctx, .output_dir = output_dir, .info = &all, .tensors = tensors, .n = n, .part = rp__comm_rank(ctx->shards),
-                 .parts = rp__comm_ranks(ctx->shards), .keep_last_n = keep_last_n };
+    saving s = { .ctx = ctx, .output_dir = output_dir, .info = &all, .tensors = tensors, .n = n, .part = rp__comm_rank(rp__shards(ctx)),
+                 .parts = rp__comm_ranks(rp__shards(ctx)), .keep_last_n = keep_last_n };
 
-    all.ranks        = rp__comm_ranks(ctx->comm);
+    all.ranks        = rp__comm_ranks(rp__world(ctx));
     rp_status status = save(&s);
     rp__release(s.folder);
     rp__release(s.aside);

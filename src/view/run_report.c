@@ -26,7 +26,7 @@ rp_status rp_trainer_report(rp_trainer *trainer)
     rp_ctx *ctx             = rp__model_ctx(rp__trainer_model(trainer));
     rp_forecast forecast;
 
-    if (rp__comm_rank(ctx->comm) != 0) return RP_OK;
+    if (rp__comm_rank(rp__world(ctx)) != 0) return RP_OK;
     RP_TRY(rp__trainer_forecast(trainer, &forecast));
     char *metrics    = rp__path_join(ctx, recipe->output_dir, "metrics.jsonl");
     char *file       = metrics ? rp__path_join(ctx, recipe->output_dir, "report.html") : NULL;

@@ -1,8 +1,8 @@
 /* Claims about communicators that need no other process: slices, one rank alone, ranks only thought of. */
 /* ctest: device-free */
-#include "one_ctx_test.h"
 
 #include "comm/inside.h"
+#include "one_ctx_test.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -27,7 +27,7 @@ static inline opened open_variant(const char *variant)
     snprintf(name, sizeof name, "lora/%s/golden", variant);
     o.g         = golden_open(o.ctx, name);
     o.m         = model_at(o.ctx, variant_path(path, variant), NULL, RP_F32);
-    o.ctx->eval = true;
+    rp__tape_ctx(o.ctx)->eval = true;
     return o;
 }
 

@@ -46,7 +46,7 @@ static void a_token_changes_what_its_document_says_and_nothing_else(void **state
     rp_model *m = load_golden();
     int32_t ids[TOKENS];
 
-    ctx->eval = true;
+    rp__tape_ctx(ctx)->eval = true;
     for (int documents = 0; documents < 2; documents++)
         for (int changed = 0; changed < TOKENS; changed += 3) {
             for (int t = 0; t < TOKENS; t++) ids[t] = 5 + 7 * t % 90;

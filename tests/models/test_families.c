@@ -57,7 +57,7 @@ static void the_cache_gives_the_logits_of_the_whole_text(void **state)
         int tokens = tokens_of(m);
 
         some_ids(ids);
-        ctx->eval = true;
+        rp__tape_ctx(ctx)->eval = true;
         assert_ok(ctx, rp__tape_no_grad(ctx, true));
         logits_of(ctx, m, ids, tokens, whole);
         assert_ok(ctx, rp__model_cache_new(m, 1, TOKENS));
@@ -94,7 +94,7 @@ static void generation_follows_the_logits(void **state)
         int tokens = tokens_of(m);
 
         some_ids(ids);
-        ctx->eval = true;
+        rp__tape_ctx(ctx)->eval = true;
         assert_ok(ctx, rp__tape_no_grad(ctx, true));
         for (int n = 8; n < tokens; n++) {
             logits_of(ctx, m, ids, n, logits);
@@ -131,7 +131,7 @@ static void a_gguf_file_gives_the_logits_of_the_model_it_was_made_from(void **st
 
         some_ids(ids);
         assert_ptr_equal(rp__model_config(a)->family, rp__model_config(b)->family);
-        ctx->eval = true;
+        rp__tape_ctx(ctx)->eval = true;
         assert_ok(ctx, rp__tape_no_grad(ctx, true));
         logits_of(ctx, a, ids, TOKENS, want);
         logits_of(ctx, b, ids, TOKENS, got);

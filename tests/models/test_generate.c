@@ -61,7 +61,7 @@ static void the_cache_changes_no_token(void **state)
         assert_int_equal(end, RP_GENERATED_ALL);
         assert_int_equal(cached.n, 20);
         assert_memory_equal(cached.id, all + PROMPT, 20 * sizeof *all);
-        assert_false(ctx->eval);
+        assert_false(rp__tape_ctx(ctx)->eval);
         rp__model_free(m);
         test_ctx_free(ctx);
     }

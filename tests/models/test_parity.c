@@ -395,7 +395,7 @@ static void check_float32(const char *variant)
     rp_model *m = golden_model(ctx, variant, RP_F32);
     distance d  = { 0 };
 
-    ctx->eval = true;               /* the goldens are made with dropout off */
+    rp__tape_ctx(ctx)->eval = true;               /* the goldens are made with dropout off */
     check_one_pass(ctx, m, g, &d);
     rp_module_checkpoint(rp__model_root(m), rp__module_is_type, "TransformerBlock");
     check_one_pass(ctx, m, g, &d);
@@ -467,7 +467,7 @@ static void check_bfloat16(const char *variant)
     double *got          = malloc((size_t)want.elems * sizeof *got);
     rp_tensor *logits;
 
-    ctx->eval = true;
+    rp__tape_ctx(ctx)->eval = true;
     assert_ok(ctx, rp__model_logits(m, &batch, &logits));
     assert_ok(ctx, rp_tensor_read(logits, got, want.elems));
     assert_rel_l2(got, &want, 1.5 * golden_number(g, "bfloat16_error/logits_rel_l2"));

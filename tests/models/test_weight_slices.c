@@ -31,15 +31,15 @@ static rp_model *model_of(const source *s, int rank, int ranks)
     rp_report report;
 
     rp__report_open(&report, ctx);
-    if (ranks > 1) assert_ok(ctx, rp__comm_shapes(ctx, rank, ranks, &ctx->shards));
+    if (ranks > 1) assert_ok(ctx, rp__comm_shapes(ctx, rank, ranks, &rp__groups(ctx)->shards));
     rp_model *model = s->fresh ? open_fresh(s, &report) : open_files(s, &report, &files);
     spoil(model);
     if (s->fresh) rp__model_init(model, 7);
     else assert_ok(ctx, rp__model_load(model, files));
     rp__model_files_close(files);
     rp__report_close(&report);
-    rp__comm_close(ctx->shards);
-    ctx->shards = NULL;
+    rp__comm_close(rp__shards(ctx));
+    rp__groups(ctx)->shards = NULL;
     return model;
 }
 

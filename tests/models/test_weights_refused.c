@@ -224,11 +224,11 @@ static void a_rank_compares_a_tied_head_where_its_slice_is(void **state)
     all[HEAD].value = 2;
     write_folder(TINY ",\"tie_word_embeddings\":true}", TINY_N, all, RP_ST_F32);
     for (int rank = 0; rank < 2; rank++) {
-        assert_ok(ctx, rp__comm_shapes(ctx, rank, 2, &ctx->shards));
+        assert_ok(ctx, rp__comm_shapes(ctx, rank, 2, &rp__groups(ctx)->shards));
         if (rank) assert_loads(0);
         else assert_not_loaded(RP_ERR_FORMAT, "differ where the config ties them");
-        rp__comm_close(ctx->shards);
-        ctx->shards = NULL;
+        rp__comm_close(rp__shards(ctx));
+        rp__groups(ctx)->shards = NULL;
     }
 }
 

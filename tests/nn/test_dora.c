@@ -67,9 +67,9 @@ static void dropped_x(const fixture *f, double *to)
     rp_tensor *x;
 
     rp__pass_begin(f->ctx, 3, 0);
-    f->ctx->scope = &f->layer->scope;
+    rp__tape_ctx(f->ctx)->scope = &f->layer->scope;
     assert_ok(f->ctx, rp__apply(f->ctx, &rp_op_dropout, &(rp_attr_dropout){ (float)DROPPED }, &f->x, 1, &x));
-    f->ctx->scope = NULL;
+    rp__tape_ctx(f->ctx)->scope = NULL;
     assert_ok(f->ctx, rp_tensor_read(x, to, ROWS * IN));
     rp_tensor_unref(x);
 }
@@ -111,7 +111,7 @@ static void check_layer(bool bias, bool in_out, bool eval)
     double x[ROWS * IN], dropped[ROWS * IN], y[ROWS * OUT];
     int n = 0;
 
-    f.ctx->eval = eval;
+    rp__tape_ctx(f.ctx)->eval = eval;
     assert_ok(f.ctx, rp_tensor_read(f.x, x, ROWS * IN));
     dropped_x(&f, dropped);
     for (int i = 0; i < ROWS * IN; i++) n += dropped[i] == 0;
@@ -136,7 +136,7 @@ static void a_row_of_zeros_gives_its_bias(void **state)
     double y[ROWS * OUT];
 
     (void)state;
-    f.ctx->eval = true;
+    rp__tape_ctx(f.ctx)->eval = true;
     for (int i = 0; i < IN; i++) f.w[2 * IN + i] = 0;
     for (int k = 0; k < RANK; k++) f.b[2 * RANK + k] = 0;
     assert_ok(f.ctx, rp_tensor_write(f.layer->param[0].tensor, f.w, OUT * IN));

@@ -16,8 +16,8 @@ static rp_status probe_forward(rp_module *self, rp_tensor *const *in, rp_tensor 
     rp_tensor *x = rp_tensor_ref(in[0]);
 
     p->n_runs++;
-    p->was_eval    = self->ctx->eval;
-    p->knew_itself = self->ctx->scope->module == self;
+    p->was_eval    = rp__tape_ctx(self->ctx)->eval;
+    p->knew_itself = rp__tape_ctx(self->ctx)->scope->module == self;
     for (rp_module *child = self->first_child; child; child = child->next) {
         rp_status status = rp__layer_step(child, &x);
         if (status == RP_OK) continue;
@@ -140,7 +140,7 @@ static void a_module_knows_its_path_its_parent_and_itself_while_it_runs(void **s
         assert_true(t.at[i]->knew_itself);
         assert_int_equal(t.at[i]->n_runs, 1);
     }
-    assert_null(t.ctx->scope);
+    assert_null(rp__tape_ctx(t.ctx)->scope);
     tree_free(&t);
 }
 
@@ -238,11 +238,11 @@ static void a_part_in_evaluation_mode_leaves_the_others_in_theirs(void **state)
     rp_module_train(&t.at[SECOND]->m, false);
     tree_run(&t);
     assert_eval(&t, SECOND_AND_UNDER);
-    assert_false(t.ctx->eval);
+    assert_false(rp__tape_ctx(t.ctx)->eval);
     rp_set_train(t.ctx, false);
     tree_run(&t);
     assert_eval(&t, ALL);
-    assert_true(t.ctx->eval);
+    assert_true(rp__tape_ctx(t.ctx)->eval);
     rp_set_train(t.ctx, true);
     rp_module_train(&t.at[ROOT]->m, false);
     rp_module_train(&t.at[SECOND]->m, true);
@@ -266,8 +266,8 @@ static void the_mode_comes_back_after_an_error(void **state)
     rp_module_train(&t.at[ROOT]->m, false);
     assert_int_equal(rp__module_call(&t.at[ROOT]->m, &t.x, &y), RP_ERR_STATE);
     assert_null(y);
-    assert_false(t.ctx->eval);
-    assert_null(t.ctx->scope);
+    assert_false(rp__tape_ctx(t.ctx)->eval);
+    assert_null(rp__tape_ctx(t.ctx)->scope);
     tree_free(&t);
 }
 

@@ -95,7 +95,7 @@ static rp_status call(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor 
 
 static rp_tensor *slice_of(rp_ctx *ctx, int64_t n)
 {
-    rp_meta m = rp_meta_1d(RP_F32, rp__slice_of(n, rp__comm_rank(ctx->shards), rp__comm_ranks(ctx->shards)).room);
+    rp_meta m = rp_meta_1d(RP_F32, rp__slice_of(n, rp__comm_rank(rp__shards(ctx)), rp__comm_ranks(rp__shards(ctx))).room);
 
     return zeros(ctx, &m);
 }
@@ -182,17 +182,17 @@ static rp_status small_things(rp_ctx *ctx)
     int32_t value = 3, all[4];
     double sum    = 1;
 
-    RP_TRY(rp__comm_share(ctx, ctx->comm, &value, sizeof value, all, "a number"));
-    RP_TRY(rp__comm_tell(ctx, ctx->comm, 0, &value, sizeof value, "a number"));
-    RP_TRY(rp__comm_any(ctx, ctx->comm, &value, "a number"));
-    RP_TRY(rp__ranks_sum(ctx, ctx->comm, &sum, "a sum"));
-    return rp__comm_barrier(ctx, ctx->comm, "the end");
+    RP_TRY(rp__comm_share(ctx, rp__world(ctx), &value, sizeof value, all, "a number"));
+    RP_TRY(rp__comm_tell(ctx, rp__world(ctx), 0, &value, sizeof value, "a number"));
+    RP_TRY(rp__comm_any(ctx, rp__world(ctx), &value, "a number"));
+    RP_TRY(rp__ranks_sum(ctx, rp__world(ctx), &sum, "a sum"));
+    return rp__comm_barrier(ctx, rp__world(ctx), "the end");
 }
 
 /* This rank has failed, and all are told. */
 static rp_status an_agreement(rp_ctx *ctx)
 {
-    rp_status status = rp__comm_agree(ctx, ctx->comm, rp_fail(ctx, RP_ERR_IO, "no such file"));
+    rp_status status = rp__comm_agree(ctx, rp__world(ctx), rp_fail(ctx, RP_ERR_IO, "no such file"));
 
     if (status == RP_ERR_IO) assert_non_null(strstr(rp_error(ctx), "no such file"));
     return status == RP_ERR_IO ? RP_OK : status;
@@ -230,10 +230,10 @@ static void nothing_is_begun_any_more(rp_ctx *ctx)
     int before           = n_begun;
     char mine = 1, all[4];
 
-    assert_int_equal(rp__comm_gather(ctx, ctx->comm, &mine, all, part, 1, &r), RP_ERR_BACKEND);
+    assert_int_equal(rp__comm_gather(ctx, rp__world(ctx), &mine, all, part, 1, &r), RP_ERR_BACKEND);
     assert_string_equal(rp_error(ctx), "the ranks of this job are out of step");
-    assert_int_equal(rp__comm_exchange(ctx, ctx->comm, &mine, part, all, part, 1, &r), RP_ERR_BACKEND);
-    assert_int_equal(rp__comm_share(ctx, ctx->comm, &mine, 1, all, "a byte"), RP_ERR_BACKEND);
+    assert_int_equal(rp__comm_exchange(ctx, rp__world(ctx), &mine, part, all, part, 1, &r), RP_ERR_BACKEND);
+    assert_int_equal(rp__comm_share(ctx, rp__world(ctx), &mine, 1, all, "a byte"), RP_ERR_BACKEND);
     assert_int_equal(n_begun, before);
     assert_int_equal(r.id, 0);
 }

@@ -334,9 +334,9 @@ static bool in_pairs(void)
 
 static void leave_pairs(void)
 {
-    rp__comm_close(ctx->near);
-    rp__comm_close(ctx->far);
-    ctx->near = ctx->far = NULL;
+    rp__comm_close(rp__groups(ctx)->near);
+    rp__comm_close(rp__groups(ctx)->far);
+    rp__groups(ctx)->near = rp__groups(ctx)->far = NULL;
 }
 
 /* The weights of a unit: all parts, then all wholes; backward makes the wholes again. */

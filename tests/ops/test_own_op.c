@@ -305,7 +305,7 @@ static void assert_refused(rp_ctx *ctx, const rp_op *op, const char *message)
 {
     assert_int_equal(rp_op_register(ctx, op), RP_ERR_ARG);
     assert_string_equal(rp_error(ctx), message);
-    assert_int_equal(ctx->n_own_op, 0);
+    assert_int_equal(rp__ops_ctx(ctx)->n_own, 0);
 }
 
 #define REFUSED(field, value, message) \

@@ -285,7 +285,7 @@ static void a_rank_holds_its_slices_of_a_unit(void **state)
 
     (void)state;
     assert_ok(ctx, rp__comm_shapes(ctx, 3, 4, &comm));
-    ctx->shards = comm;
+    rp__groups(ctx)->shards = comm;
     rp_model *m = model_new(ctx, &families[0]);
     assert_ok(ctx, open_units(ctx, rp__model_root(m), &(rules){ .custom = { "tok_embeddings", "output" } }, &u));
     const rp_unit *output = &u.unit[u.n_units - 1];
@@ -294,7 +294,7 @@ static void a_rank_holds_its_slices_of_a_unit(void **state)
     assert_int_equal(output->slice_bytes, rp__slice_of(61 * 24, 3, 4).room * 4);
     rp__units_close(&u);
     rp__model_free(m);
-    ctx->shards = NULL;
+    rp__groups(ctx)->shards = NULL;
     rp__comm_close(comm);
     test_ctx_free(ctx);
 }

@@ -65,7 +65,7 @@ rp_tensor *model_forward(block_model *m, block_regions regions)
     bool each   = regions == A_REGION_A_BLOCK || regions == BLOCKS_IN_ONE_REGION;
     rp_tensor *x = rp_tensor_ref(m->x), *loss;
 
-    m->ctx->pass++;
+    rp__tape_ctx(m->ctx)->pass++;
     if (around) assert_ok(m->ctx, rp__region_begin(m->ctx, "blocks"));
     for (int i = 0; i < m->n_blocks; i++) {
         rp_tensor *y = block_forward(m, i, x, each);

@@ -262,7 +262,7 @@ rp_status graph_forward(const graph *g, const nesting *regions, rp_ctx *ctx, con
     rp_tensor *value[MOST_VALUES] = { 0 }, *x = NULL;
     rp_attr_cross_entropy mean = { 1.0f / SIDE, -100, 0, 0, 0, 0 };
 
-    ctx->pass++;
+    rp__tape_ctx(ctx)->pass++;
     memcpy(value, leaves->at, sizeof leaves->at);
     rp_status status = run_steps(g, regions, ctx, value);
     if (status == RP_OK) status = as_square(value[loss_value(g)], &x);

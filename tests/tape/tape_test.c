@@ -128,9 +128,11 @@ static int count_uses(const rp_tape *tape, int value)
 
 void assert_uses_add_up(const rp_ctx *ctx)
 {
-    if (!ctx->tape) return;
-    rp__fates_check(&ctx->tape->fates);
-    for (int i = 0; i < ctx->tape->fates.n_value; i++) assert_int_equal(ctx->tape->fates.value[i].uses, count_uses(ctx->tape, i));
+    rp_tape *tape = rp__tape_opened(ctx);
+
+    if (!tape) return;
+    rp__fates_check(&tape->fates);
+    for (int i = 0; i < tape->fates.n_value; i++) assert_int_equal(tape->fates.value[i].uses, count_uses(tape, i));
 }
 
 rp_status try_sum_all(rp_ctx *ctx, rp_tensor *x, rp_tensor **sum)

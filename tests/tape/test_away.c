@@ -3,6 +3,7 @@
 #include "spool_test.h"
 
 #include "tape/away.h"
+#include "tape/tape.h"
 
 static rp_ctx *ctx;
 
@@ -149,7 +150,7 @@ static void options_that_name_no_place_or_two_are_refused(void **state)
         assert_string_equal(rp_error(ctx), cases[i].text);
         assert_null(away);
         assert_int_equal(rp_set_offload(ctx, &cases[i].options), cases[i].status);
-        assert_null(ctx->away);
+        assert_null(rp__tape_ctx(ctx)->away);
         assert_int_equal(live_everywhere(ctx), 0);
     }
 }
@@ -164,14 +165,14 @@ static void the_context_opens_changes_and_closes_its_place(void **state)
 
     assert_ok(ctx, rp_set_offload(ctx, &files));
     assert_true(n_open_files() > open_files);
-    rp_away *first = ctx->away;
+    rp_away *first = rp__tape_ctx(ctx)->away;
     assert_int_equal(rp_set_offload(ctx, &none), RP_ERR_IO);
-    assert_ptr_equal(ctx->away, first);
+    assert_ptr_equal(rp__tape_ctx(ctx)->away, first);
     assert_ok(ctx, rp_set_offload(ctx, &memory));
     assert_int_equal(n_open_files(), open_files);
     assert_int_equal(live_everywhere(ctx), 0);
     assert_ok(ctx, rp_set_offload(ctx, NULL));
-    assert_null(ctx->away);
+    assert_null(rp__tape_ctx(ctx)->away);
     assert_ok(ctx, rp_set_offload(ctx, NULL));
     files.buffer_bytes = 0;
     assert_ok(ctx, rp_set_offload(ctx, &files));
@@ -187,10 +188,10 @@ static void the_place_does_not_change_while_slots_are_there(void **state)
     int64_t ticket;
 
     assert_ok(ctx, rp_set_offload(ctx, &memory));
-    assert_ok(ctx, rp__away_put(ctx->away, t, &ticket));
+    assert_ok(ctx, rp__away_put(rp__tape_ctx(ctx)->away, t, &ticket));
     assert_int_equal(rp_set_offload(ctx, NULL), RP_ERR_STATE);
     assert_string_equal(rp_error(ctx), "offloading cannot change while slots of a pass are away: 1");
-    rp__away_drop(ctx->away, ticket);
+    rp__away_drop(rp__tape_ctx(ctx)->away, ticket);
     assert_ok(ctx, rp_set_offload(ctx, NULL));
     rp_tensor_unref(t);
 }
@@ -206,7 +207,7 @@ static void a_context_closes_its_place_when_it_goes(void **state)
         rp_tensor *t = tensor(c, RP_F32, 50, 50, 1);
         int64_t ticket;
         assert_ok(c, rp_set_offload(c, &options));
-        assert_ok(c, rp__away_put(c->away, t, &ticket));
+        assert_ok(c, rp__away_put(rp__tape_ctx(c)->away, t, &ticket));
         rp_tensor_unref(t);
         rp_ctx_free(c);         /* a debug build aborts where the ledger is not empty */
         assert_int_equal(n_open_files(), open_files);

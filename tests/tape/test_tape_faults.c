@@ -74,7 +74,7 @@ static int fail_each_on_disk(const graph *g, const nesting *n, const disk_fault 
         assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .folder = RP_BINARY_DIR, .buffer_bytes = 1 << 15 }));
         int64_t own = ledger(ctx).live_bytes;
         fates_use(ctx, &f);
-        rp__spool_fail(rp__away_spool(ctx->away), fault->operation, k, 1, fault->number);
+        rp__spool_fail(rp__away_spool(rp__tape_ctx(ctx)->away), fault->operation, k, 1, fault->number);
         rp_status status = graph_step_run(g, n, ctx, &leaves, &loss);
         if (status != RP_OK) {
             assert_int_equal(status, RP_ERR_IO);
@@ -121,7 +121,7 @@ static void short_reads_and_writes_are_gone_on_with(void **state)
     graph_run(&g, &none, ctx, &leaves, &expected);
     assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .folder = RP_BINARY_DIR, .buffer_bytes = 1 << 15 }));
     fates_use(ctx, &f);
-    for (rp_spool_operation o = RP_SPOOL_READ; o <= RP_SPOOL_WRITE; o++) rp__spool_fail(rp__away_spool(ctx->away), o, 0, 1000, 0);
+    for (rp_spool_operation o = RP_SPOOL_READ; o <= RP_SPOOL_WRITE; o++) rp__spool_fail(rp__away_spool(rp__tape_ctx(ctx)->away), o, 0, 1000, 0);
     graph_run(&g, &none, ctx, &leaves, &got);
     assert_same_result(&got, &expected, "by halves", 2);
     fates_use(ctx, NULL);
@@ -229,7 +229,7 @@ static void a_call_that_fails_leaves_its_outputs_and_the_random_numbers_alone(vo
     tensor_bits bits[2];
 
     for (int round = 0; round < 2; round++) {
-        ctx->pass++;
+        rp__tape_ctx(ctx)->pass++;
         for (int k = 1; round == 1 && k <= 4; k++) {
             ctx->fault_countdown = k;
             assert_int_equal(try_op(ctx, &untouched, "dropout", &(rp_attr_dropout){ 0.5f }, w, NULL), RP_ERR_MEMORY);

@@ -112,12 +112,12 @@ static void dropout_rests_in_evaluation(void **state)
     tensor_bits in, out;
 
     bits_of(x, &in);
-    ctx->eval = true;
+    rp__tape_ctx(ctx)->eval = true;
     y         = call_op(ctx, "dropout", &(rp_attr_dropout){ 0.5f }, x, NULL);
     bits_of(y, &out);
     assert_same_bits(&out, &in, "dropout in evaluation");
     rp_tensor_unref(y);
-    ctx->eval = false;
+    rp__tape_ctx(ctx)->eval = false;
     y         = call_op(ctx, "dropout", &(rp_attr_dropout){ 0.5f }, x, NULL);
     bits_of(y, &out);
     assert_memory_not_equal(out.at, in.at, (size_t)in.bytes);
@@ -136,15 +136,15 @@ static void run_under_change(const graph *g, rp_ctx *ctx, graph_leaves *leaves, 
     assert_ok(ctx, graph_forward(g, &n, ctx, leaves, &loss));
     bits_of(loss, &out->loss);
     if (change) {
-        ctx->eval = true;
+        rp__tape_ctx(ctx)->eval = true;
         ctx->seed++;
         ctx->step++;
         ctx->sample_base += 100;
-        ctx->pass++;
+        rp__tape_ctx(ctx)->pass++;
     }
     assert_ok(ctx, rp__backward(ctx, loss));
     if (change) {
-        ctx->eval = false;
+        rp__tape_ctx(ctx)->eval = false;
         ctx->seed = seed;
         ctx->step--;
         ctx->sample_base -= 100;
@@ -181,10 +181,10 @@ static void masks_differ_by_call_seed_step_and_path_and_by_nothing_else(void **s
     tensor_bits mask[6];
 
     for (int i = 0; i < 6; i++) {
-        if (i != 2) ctx->pass++;             /* 2 is the second call of a pass; the others are first calls */
+        if (i != 2) rp__tape_ctx(ctx)->pass++;             /* 2 is the second call of a pass; the others are first calls */
         ctx->seed  = i == 3 ? 4 : 3;
         ctx->step  = i == 4;
-        ctx->scope = &scopes[i == 5];
+        rp__tape_ctx(ctx)->scope = &scopes[i == 5];
         y          = call_op(ctx, "dropout", &(rp_attr_dropout){ 0.5f }, x, NULL);
         bits_of(y, &mask[i]);
         rp_tensor_unref(y);
@@ -192,7 +192,7 @@ static void masks_differ_by_call_seed_step_and_path_and_by_nothing_else(void **s
     assert_same_bits(&mask[1], &mask[0], "the mask of the same call in another pass");
     for (int i = 2; i < 6; i++)
         for (int j = 1; j < i; j++) assert_memory_not_equal(mask[i].at, mask[j].at, (size_t)mask[i].bytes);
-    ctx->scope = NULL;
+    rp__tape_ctx(ctx)->scope = NULL;
     rp_tensor_unref(x);
     test_ctx_free(ctx);
 }
@@ -399,7 +399,7 @@ static void empty_regions_change_nothing(void **state)
     tensor_bits expected, got;
 
     for (int empty = 0; empty < 2; empty++) {
-        ctx->pass++;
+        rp__tape_ctx(ctx)->pass++;
         for (int i = 0; i < 2 * empty; i++) assert_ok(ctx, rp__region_begin(ctx, "outer"));
         for (int i = 0; i < 2 * empty; i++) assert_ok(ctx, i % 2 ? rp__region_end(ctx) : rp__region_begin(ctx, "empty"));
         rp_tensor *y = block_forward(&m, 0, m.x, true), *loss = sum_all(ctx, y);

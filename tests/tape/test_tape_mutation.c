@@ -54,7 +54,7 @@ static void a_parameter_written_before_its_backward_is_an_error_that_names_both(
     rp_scope scope = { .path = "layers.0.mlp" };
     tensor_bits expected;
 
-    ctx->scope = &scope;
+    rp__tape_ctx(ctx)->scope = &scope;
     assert_ok(ctx, step(&m, NO_REGIONS, NULL));
     bits_of(m.up[0]->grad, &expected);
     model_drop_grads(&m);
@@ -66,7 +66,7 @@ static void a_parameter_written_before_its_backward_is_an_error_that_names_both(
         assert_says(ctx, "'gain'", "rmsnorm of 'layers.0.mlp'", NULL);
         check_no_trace(&m, r, &expected, own);
     }
-    ctx->scope = NULL;
+    rp__tape_ctx(ctx)->scope = NULL;
     model_free(&m);
     test_ctx_free(ctx);
 }

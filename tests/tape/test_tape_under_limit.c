@@ -185,7 +185,7 @@ static void a_slot_that_was_dropped_says_so_and_so_does_its_replay(void **state)
     watch w         = { ctx, 0 };
     int dropped     = 0;
 
-    ctx->scope   = &scope;
+    rp__tape_ctx(ctx)->scope   = &scope;
     rp_tensor *x = chain(ctx, leaf, 30);
     assert_ok(ctx, rp__tape_slots(ctx, count_dropped, &dropped));
     assert_int_equal(dropped, 29 - 10);      /* of the 29 values that backward reads: x and the last value are there, too */

@@ -34,9 +34,9 @@ static rp_tensor *under(rp_ctx *ctx, rp_scope *scope, const rp_op *op, const voi
 {
     rp_tensor *y = NULL;
 
-    ctx->scope = scope;
+    rp__tape_ctx(ctx)->scope = scope;
     assert_ok(ctx, rp__apply(ctx, op, attr, (rp_tensor *[]){ x, w }, w ? 2 : 1, &y));
-    ctx->scope = NULL;
+    rp__tape_ctx(ctx)->scope = NULL;
     return y;
 }
 
@@ -137,7 +137,7 @@ static void the_environment_sets_what_a_context_starts_with(void **state)
     for (int i = 0; i < RP_COUNT(words); i++) {
         setenv("REPRISE_VERIFY", words[i].word, 1);
         rp_ctx *ctx = test_ctx(NULL);
-        assert_int_equal(ctx->verify, words[i].verify);
+        assert_int_equal(rp__tape_ctx(ctx)->verify, words[i].verify);
         test_ctx_free(ctx);
     }
     unsetenv("REPRISE_VERIFY");

@@ -569,7 +569,7 @@ static void a_trainer_leaves_the_tape_of_its_context_as_it_found_it(void **state
 
     assert_ok(r.ctx, r.status);
     assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
-    rp_tape *tape = r.ctx->tape;
+    rp_tape *tape = rp__tape_opened(r.ctx);
     assert_int_equal(tape->verify, RP_TAPE_VERIFY_ALWAYS);
     assert_true(tape->wide_grads && tape->records_frozen);
     rp__trainer_free(r.trainer);

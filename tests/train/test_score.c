@@ -66,7 +66,7 @@ static void the_loss_is_the_mean_over_the_logits_of_each_window(void **state)
             assert_int_equal(s.windows, cases[c].windows);
             assert_true(fabs(s.loss - want) < 2e-6);
         }
-        assert_false(ctx->eval);
+        assert_false(rp__tape_ctx(ctx)->eval);
         rp__model_free(m);
         test_ctx_free(ctx);
     }
@@ -99,7 +99,7 @@ static void refuses(rp_ctx *ctx, rp_model *m, const int32_t *ids, int64_t n_ids,
     assert_true(rp__score(m, ids, n_ids, window, NULL, NULL, &s) != RP_OK);
     if (message) assert_string_equal(rp_error(ctx), message);
     assert_int_equal(s.targets, 77);
-    assert_false(ctx->eval);
+    assert_false(rp__tape_ctx(ctx)->eval);
 }
 
 static void what_cannot_be_scored_is_refused(void **state)

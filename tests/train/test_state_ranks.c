@@ -23,7 +23,7 @@ static bool said_by(int who, bool mine)
 
 static holding mine(uint32_t salt)
 {
-    return hold(ctx, rp__comm_rank(ctx->shards), ctx->shards ? rp__comm_ranks(ctx->shards) : 0, salt);
+    return hold(ctx, rp__comm_rank(rp__shards(ctx)), rp__shards(ctx) ? rp__comm_ranks(rp__shards(ctx)) : 0, salt);
 }
 
 static rp_status save(const temp_dir *dir, int64_t step, uint32_t salt)
