@@ -39,7 +39,7 @@ foreach(mpi openmpi mpich)
   message(STATUS "ranks: reprise-${mpi}.so by ${RP_MPICC_${mpi}}")
   set(RP_MPI_MODULE_${mpi} ${CMAKE_BINARY_DIR}/reprise-${mpi}.so)
   add_custom_command(OUTPUT ${RP_MPI_MODULE_${mpi}}
-    COMMAND ${RP_MPICC_${mpi}} -std=c11 -D_GNU_SOURCE -O2 $<IF:$<CONFIG:Release>,-s,-g> -Wall -Wextra -fPIC -shared ${RP_MODULE_HARDENED} -I${CMAKE_SOURCE_DIR}/src -o ${RP_MPI_MODULE_${mpi}} ${RP_ENGINE_SOURCE}
+    COMMAND ${RP_MPICC_${mpi}} -std=c11 -D_GNU_SOURCE -O2 $<IF:$<CONFIG:Release>,-s,-g> -Wall -Wextra -Wconversion -fPIC -shared ${RP_MODULE_HARDENED} -I${CMAKE_SOURCE_DIR}/src -o ${RP_MPI_MODULE_${mpi}} ${RP_ENGINE_SOURCE}
     DEPENDS ${RP_ENGINE_SOURCE} ${CMAKE_SOURCE_DIR}/src/comm/engine.h VERBATIM)
   add_custom_target(reprise_${mpi} ALL DEPENDS ${RP_MPI_MODULE_${mpi}})
   install(FILES ${RP_MPI_MODULE_${mpi}} DESTINATION ${CMAKE_INSTALL_LIBDIR}/reprise COMPONENT ${mpi})

@@ -90,14 +90,17 @@ static int64_t of_process(const char *key)
 }
 
 /* Limits of addresses count what is mapped, whether it is used or not. */
+static void less_by_limit(const struct rlimit *l, const char *used, int64_t not_counted, int64_t *bytes)
+{
+    if (l->rlim_cur != RLIM_INFINITY && l->rlim_cur < INT64_MAX) less(bytes, (int64_t)l->rlim_cur - of_process(used) + not_counted);
+}
+
 static void less_by_limits(int64_t pool, int64_t later, int64_t *bytes)
 {
-    static const struct { int limit; const char *used; } limits[] = { { RLIMIT_DATA, "VmData" }, { RLIMIT_AS, "VmSize" } };
     struct rlimit l;
 
-    for (int i = 0; i < RP_COUNT(limits); i++)
-        if (!getrlimit(limits[i].limit, &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur < INT64_MAX)
-            less(bytes, (int64_t)l.rlim_cur - (of_process(limits[i].used) - pool) - later);
+    if (!getrlimit(RLIMIT_DATA, &l)) less_by_limit(&l, "VmData", pool - later, bytes);
+    if (!getrlimit(RLIMIT_AS, &l)) less_by_limit(&l, "VmSize", pool - later, bytes);
 }
 
 int64_t rp__machine_memory_in(const char *groups, const char *root)

@@ -142,7 +142,7 @@ rp_status rp__comm_across(rp_ctx *ctx, rp_comm *whole, int ranks, rp_comm **out)
     return split(ctx, whole, rank % ranks, whole->engine == &rp__engine_shapes ? &known : NULL, whole->apart * ranks, out);
 }
 
-rp_comm_part *rp__comm_list(rp_comm *comm, rp_comm_list list) { return comm->part + (1 + list) * comm->group.ranks; }
+rp_comm_part *rp__comm_list(rp_comm *comm, rp_comm_list list) { return comm->part + (1 + (int)list) * comm->group.ranks; }
 
 /* ---- the end ---- */
 

@@ -99,7 +99,7 @@ rp_status rp__comm_agree(rp_ctx *ctx, rp_comm *comm, rp_status mine)
     if (!comm) return mine;
     if (comm->engine == &rp__engine_shapes || comm->group.ranks == 1) return comm->world->agreed = mine;
     if (comm->world->broken && mine != RP_OK) return mine;      /* it says why, and nobody could be asked */
-    int32_t own = mine;
+    int32_t own = (int32_t)mine;
     RP_TRY(rp__comm_share(ctx, comm, &own, sizeof own, comm->said, "an agreement"));
     int from = spokesman(comm->said, comm->group.ranks);
     if (from < 0) return comm->world->agreed = RP_OK;

@@ -13,7 +13,7 @@ enum { EXPANSION = 18, SHORT_RUN = 32, CHUNK = 4096 };     /* U+FDFA becomes 18 
 
 typedef struct {
     rp_ctx *ctx;
-    int options;
+    unsigned options;                   /* utf8proc_option_t */
     utf8proc_int32_t *point, *spare;
     int64_t n, room, spare_room;
     rp_bytes *out;
@@ -117,8 +117,8 @@ rp_status rp__normalize(rp_ctx *ctx, rp_normal_form form, const char *text, int6
     rp_status status = RP_OK;
     uint32_t point;
 
-    z.options = (int)UTF8PROC_STABLE | (int)(composes ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
-    if (compat) z.options |= (int)UTF8PROC_COMPAT;
+    z.options = (unsigned)UTF8PROC_STABLE | (unsigned)(composes ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
+    if (compat) z.options |= (unsigned)UTF8PROC_COMPAT;
     for (int64_t at = 0; at < bytes;) {
         at += rp__utf8_next(text + at, bytes - at, &point);
         bool inert = is_inert(point);

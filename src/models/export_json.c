@@ -50,7 +50,7 @@ static json_t *config_of(rp_model *model)
 
 rp_status rp__export_json(rp_ctx *ctx, json_t *json, const char *directory, const char *name)
 {
-    char *text   = json ? rp__json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15 : 17)) : NULL;
+    char *text   = json ? rp__json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15u : 17u)) : NULL;
     char *path   = text ? rp__path_join(ctx, directory, name) : NULL;
     size_t n     = text ? strlen(text) : 0;
     rp_status status;

@@ -12,6 +12,7 @@
  */
 #include "plan/cost_inside.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,10 +104,10 @@ static const unit *find_unit(const rp_cost_machine *m)
 
 double rp__cost_system_cache(int threads)
 {
-    long second = sysconf(_SC_LEVEL2_CACHE_SIZE), third = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    double all  = (second > 0 ? (double)second : 0) * threads;
+    double second = (double)sysconf(_SC_LEVEL2_CACHE_SIZE), third = (double)sysconf(_SC_LEVEL3_CACHE_SIZE);
+    double all    = fmax(second, 0) * threads;
 
-    return 0.5 * (third > all ? (double)third : all);
+    return 0.5 * fmax(third, all);
 }
 
 rp_status rp__cost_builtin(rp_ctx *ctx, const rp_cost_machine *machine, rp_cost_table **out)

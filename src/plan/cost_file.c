@@ -83,7 +83,7 @@ static void put(writer *w, const char *fmt, ...)
 }
 
 /* Takes the value. */
-static void put_json(writer *w, json_t *value, int digits)
+static void put_json(writer *w, json_t *value, size_t digits)
 {
     char *text = value ? rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) : NULL;
 
@@ -93,7 +93,7 @@ static void put_json(writer *w, json_t *value, int digits)
     free(text);
 }
 
-static int digits_of(double x) { return rp__cost_rounded(x) == x ? 4 : 17; }
+static size_t digits_of(double x) { return rp__cost_rounded(x) == x ? 4 : 17; }
 
 static void put_text(writer *w, const char *key, const char *value)
 {

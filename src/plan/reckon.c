@@ -128,7 +128,7 @@ static int decided(const play *p, int at, const rp_trace_value *v)
 {
     const rp_plan_call *call = &p->plan->call[at];
 
-    if (v->must) return v->fate;
+    if (v->must) return (int)v->fate;
     if (call->away && v->may_go) return RP_OFFLOAD;
     return call->again ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
 }

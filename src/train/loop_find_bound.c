@@ -97,7 +97,7 @@ static rp_status micro_seconds(rp_find_bounds *b, int64_t batch, double *out)
 {
     double one, two;
 
-    if (!b->micro[batch]) {
+    if (b->micro[batch] == 0) {
         RP_TRY(step_seconds(b, batch, 1, &one));
         RP_TRY(step_seconds(b, batch, 2, &two));
         b->micro[batch] = two - one;

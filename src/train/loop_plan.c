@@ -240,7 +240,7 @@ static rp_status find_base(rp_rehearsal *r, rp_plan *p)
         const double *seconds = &r->own_seconds[number_of(variant[i])];
         rp_plan *one     = NULL;
         if (number_of(variant[i]) == number_of(p->variant)) continue;
-        if (!*seconds) RP_TRY(try_plan(r, NULL, variant[i], &one));
+        if (*seconds == 0) RP_TRY(try_plan(r, NULL, variant[i], &one));
         rp__plan_free(one);
         p->base_seconds = fmin(p->base_seconds, *seconds);
     }

@@ -28,7 +28,7 @@ static rp_status fill(rp_profile *p)
     p->event = p->kind ? rp__host_alloc(p->ctx, MOST_EVENTS * (int64_t)sizeof *p->event) : NULL;
     p->place = p->event ? rp__host_alloc(p->ctx, KIND_PLACES * (int64_t)sizeof *p->place) : NULL;
     if (!p->place) return RP_ERR_MEMORY;
-    for (int d = 0; d < RP_DOINGS; d++) p->kind[d] = (profile_kind){ .doing = d, .name = "others" };
+    for (int d = 0; d < RP_DOINGS; d++) p->kind[d] = (profile_kind){ .doing = (rp_doing)d, .name = "others" };
     p->n_kinds = RP_DOINGS;
     return RP_OK;
 }
