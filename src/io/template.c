@@ -39,12 +39,11 @@ bool rp__template_marks_answers(const rp_template *t) { return t->marks_answers;
 
 static rp_status run_all(rp_run *run, const json_t *variables)
 {
-    rp_scope_frame top = { 0 };
     rp_value all;
 
     RP_TRY(rp__value_from_json(run, variables, &all));
-    if (all.kind == RP_V_MAP) top.names = *all.map;
-    run->frame = &top;
+    if (all.kind == RP_V_MAP) run->top.names = *all.map;
+    run->frame = &run->top;
     return rp__run_body(run, run->of->body);
 }
 

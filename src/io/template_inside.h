@@ -167,7 +167,7 @@ struct rp_run {
     rp_flow flow;
     bool over;                          /* an allocation was refused by the limit: not the machine's memory */
     int64_t peak_bytes;                 /* that were held at once */
-    rp_scope_frame *frame;
+    rp_scope_frame top, *frame;         /* the template's own · the innermost */
     rp_bytes *out;                      /* where text goes: the output's, or a captured one's */
     rp_template_text *result;
     int64_t span_room;

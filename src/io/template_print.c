@@ -18,7 +18,7 @@ static rp_status put_float(rp_run *run, rp_bytes *out, double value)
     char *json   = NULL;
 
     if (!isfinite(value)) return put(run, out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-    for (int digits = 1; real && digits <= 17; digits++) {              /* jansson writes the C locale's point whatever the locale */
+    for (size_t digits = 1; real && digits <= 17; digits++) {              /* jansson writes the C locale's point whatever the locale */
         free(json);
         json = rp__json_text(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         if (!json || (rp__parse_double(json, &back) && back == value)) break;

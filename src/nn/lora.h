@@ -55,7 +55,7 @@ rp_status rp__lora_forward(const rp_lora_beside *beside, rp_module *linear, rp_t
 
 /* nn/dora.c: the same with a magnitude; the module that holds it; the norms of the rows of the weight with its adapter. */
 rp_status rp__dora_forward(const rp_lora_beside *beside, rp_module *linear, rp_tensor *x, rp_tensor **y);
-rp_status rp__magnitude_new(rp_module *linear, int64_t out, rp_dtype dtype, rp_module **magnitude);
+rp_status rp__magnitude_new(rp_module *linear, int64_t n, rp_dtype dtype, rp_module **out);
 rp_status rp__lora_norms(rp_module *linear, const rp_lora_beside *beside, rp_tensor **norms);
 /* The adapter adds its share to *y. */
 rp_status rp__lora_share_take(const rp_lora_beside *beside, rp_tensor *x, rp_tensor **y);
