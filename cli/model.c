@@ -3,6 +3,7 @@
  * The settings are recipe keys, so the recipe's schema reads them; a command takes only those that mean something to it. */
 #include "cli/cli.h"
 
+#include "base/list.h"
 #include "io/chat.h"
 #include "io/text_ids.h"
 #include "io/utf8.h"
@@ -140,13 +141,7 @@ static rp_status append(void *user, const int32_t *ids, int64_t n_ids)
     rp_ctx *ctx  = all->model->run.ctx;
 
     RP_TRY(check_ids(all->model, ids, n_ids));
-    if (all->n + n_ids > all->room) {
-        int64_t size  = (int64_t)sizeof *ids, room = 2 * (all->n + n_ids);
-        int32_t *grown = rp__host_grow(ctx, all->ids, all->n * size, room * size);
-        if (!grown) return RP_ERR_MEMORY;
-        all->ids  = grown;
-        all->room = room;
-    }
+    RP_TRY(RP_GROW(ctx, all->ids, all->room, all->n + n_ids));
     memcpy(all->ids + all->n, ids, (size_t)n_ids * sizeof *ids);
     all->n += n_ids;
     return RP_OK;

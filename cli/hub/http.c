@@ -5,6 +5,8 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/list.h"
+
 enum { MOST_HOPS = 10, URL_CHARS = 16384, STALLED_SECONDS = 60, CONNECT_SECONDS = 30, REFUSED_BYTES = 1 << 20, LONGEST_WAIT = 60 };
 
 struct hub_http {
@@ -254,13 +256,7 @@ static rp_status gather(void *user, const hub_answer *answer, const void *data, 
 
     (void)answer;
     RP_CHECK(g->ctx, g->bytes + bytes <= g->cap, RP_ERR_FORMAT, "%s is longer than %" PRId64 " bytes", g->what, g->cap);
-    if (g->bytes + bytes + 1 > g->room) {
-        int64_t room = 2 * (g->bytes + bytes + 1);
-        char *grown  = rp__host_grow(g->ctx, g->text, g->room, room);
-        if (!grown) return RP_ERR_MEMORY;
-        g->text = grown;
-        g->room = room;
-    }
+    RP_TRY(RP_GROW(g->ctx, g->text, g->room, g->bytes + bytes + 1));
     memcpy(g->text + g->bytes, data, (size_t)bytes);
     g->bytes += bytes;
     g->text[g->bytes] = 0;

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/list.h"
+
 rp_status rp__io_fail(rp_ctx *ctx, const char *verb, const char *path)
 {
     int number = errno;
@@ -105,15 +107,10 @@ rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t
 static rp_status read_all(rp_ctx *ctx, const char *path, int fd, int64_t cap_bytes, char **text, int64_t *bytes)
 {
     int64_t room = 0, used = 0, n;
-    char size[RP_SIZE_CHARS], *grown;
+    char size[RP_SIZE_CHARS];
 
     do {
-        if (used + 1 >= room) {
-            int64_t more = room ? 2 * room : 4096;
-            if (!(grown = rp__host_grow(ctx, *text, room, more))) return RP_ERR_MEMORY;
-            *text = grown;
-            room  = more;
-        }
+        if (used + 1 >= room) RP_TRY(RP_GROW(ctx, *text, room, room + 4096));
         n = read(fd, *text + used, (size_t)(room - used - 1));
         if (n < 0 && errno != EINTR) return rp__io_fail(ctx, "read", path);
         if (n > 0) used += n;

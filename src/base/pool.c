@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/list.h"
 
 static int64_t end_of(const rp_extent *e) { return e->offset + e->bytes; }
 
@@ -29,15 +30,7 @@ static void remove_extent(rp_pool *p, int i)
 /* Between n live blocks there are n + 1 gaps at most; a take splits one, and extends the pool. */
 bool rp__pool_prepare(rp_ctx *ctx, rp_pool *p, int n)
 {
-    int needed = n + 4;
-
-    if (p->room >= needed) return true;
-    int room         = needed * 2 + 64;
-    rp_extent *grown = rp__host_grow(ctx, p->free, p->room * (int64_t)sizeof *grown, room * (int64_t)sizeof *grown);
-    if (!grown) return false;
-    p->free = grown;
-    p->room = room;
-    return true;
+    return RP_GROW(ctx, p->free, p->room, n + 4) == RP_OK;
 }
 
 /* ---- take ---- */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/list.h"
+
 enum { MOST_CHUNKS = 8 };
 static const int64_t least_buffer_bytes = 2 * RP_SPOOL_BLOCK, most_buffer_bytes = INT64_C(1) << 34;
 
@@ -132,19 +134,13 @@ void rp__spool_close(rp_spool *s)
 
 static rp_status grow(rp_spool *s, int64_t room)
 {
-    int64_t old = s->room;
+    int64_t holes = s->room ? s->room + 1 : 0;
 
-    rp_spool_hole *holes =
-        rp__host_grow(s->ctx, s->hole, (old ? old + 1 : 0) * (int64_t)sizeof *holes, (room + 1) * (int64_t)sizeof *holes);
-    if (!holes) return RP_ERR_MEMORY;
-    s->hole = holes;
+    RP_TRY(RP_RESIZE(s->ctx, s->hole, holes, room + 1));
     pthread_mutex_lock(&s->lock);
-    rp_spool_entry *entries = rp__host_grow(s->ctx, s->entry, old * (int64_t)sizeof *entries, room * (int64_t)sizeof *entries);
-    if (entries) s->entry = entries;
+    rp_status status = RP_RESIZE(s->ctx, s->entry, s->room, room);
     pthread_mutex_unlock(&s->lock);
-    if (!entries) return RP_ERR_MEMORY;
-    s->room = room;
-    return RP_OK;
+    return status;
 }
 
 static rp_status make_room(rp_spool *s)

@@ -8,6 +8,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/list.h"
+
 enum {
     SPINS          = 200,               /* tests before the core is given to others: some 20 microseconds */
     NAP_US         = 50,
@@ -20,14 +22,13 @@ enum {
 
 rp_status rp__comm_make_room(rp_ctx *ctx, rp_comm *comm, int n)
 {
-    int64_t size = sizeof *comm->request, numbers = 4 * (int64_t)comm->group.ranks * (int64_t)sizeof(int);
+    int64_t numbers = 4 * (int64_t)comm->group.ranks * (int64_t)sizeof(int);
 
     if (n <= comm->n_request) return RP_OK;
-    rp_request *grown = rp__host_grow(ctx, comm->request, comm->n_request * size, n * size);
-    if (!grown) return RP_ERR_MEMORY;
-    comm->request = grown;
+    int room = comm->n_request;
+    RP_TRY(RP_RESIZE(ctx, comm->request, room, n));
     for (; comm->n_request < n; comm->n_request++)
-        if (!(grown[comm->n_request].number = rp__host_alloc(ctx, numbers))) return RP_ERR_MEMORY;
+        if (!(comm->request[comm->n_request].number = rp__host_alloc(ctx, numbers))) return RP_ERR_MEMORY;
     return RP_OK;
 }
 

@@ -7,18 +7,14 @@
  */
 #include "io/tokenizer_inside.h"
 
+#include "base/list.h"
+
 rp_status rp__added_insert(rp_ctx *ctx, rp_added_set *set, const char *text, int64_t bytes, rp_added added)
 {
     bool fresh = false;
 
     if (!bytes) return RP_OK;
-    if (set->n_added == set->room) {
-        int64_t room = set->room ? 2 * (int64_t)set->room : 32, size = (int64_t)sizeof *set->added;
-        rp_added *grown = rp__host_grow(ctx, set->added, set->room * size, room * size);
-        if (!grown) return RP_ERR_MEMORY;
-        set->added = grown;
-        set->room  = (int32_t)room;
-    }
+    RP_TRY(RP_GROW(ctx, set->added, set->room, set->n_added + 1));
     RP_TRY(rp__trie_insert(ctx, &set->trie, text, bytes, set->n_added, &fresh));
     if (!fresh) return RP_OK;           /* the first of equals is the one */
     set->added[set->n_added++] = added;

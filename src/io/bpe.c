@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "base/list.h"
+
 enum { CACHED = 8192, CACHED_BYTES = 30, CACHED_IDS = 8, KEPT_SYMBOLS = 1 << 16 };
 struct rp_cached_piece { uint8_t n_bytes, n_ids; char text[CACHED_BYTES]; int32_t id[CACHED_IDS]; };
 
@@ -59,22 +61,10 @@ static rp_candidate pop(rp_bpe *bpe)
 
 static rp_status make_room(rp_bpe *bpe, int64_t n)
 {
-    int64_t symbol = (int64_t)sizeof *bpe->symbol, candidate = (int64_t)sizeof *bpe->heap;
-
     RP_CHECK(bpe->ctx, n < INT32_MAX / 2, RP_ERR_UNSUPPORTED, "a piece of text has %" PRId64 " bytes without a place to cut it", n);
-    if (n > bpe->symbol_room) {
-        rp_symbol *grown = rp__host_grow(bpe->ctx, bpe->symbol, bpe->symbol_room * symbol, n * symbol);
-        if (!grown) return RP_ERR_MEMORY;
-        bpe->symbol      = grown;
-        bpe->symbol_room = n;
-    }
-    if (2 * n > bpe->heap_room) {       /* each merge takes one candidate out and puts at most two in */
-        rp_candidate *grown = rp__host_grow(bpe->ctx, bpe->heap, bpe->heap_room * candidate, 2 * n * candidate);
-        if (!grown) return RP_ERR_MEMORY;
-        bpe->heap      = grown;
-        bpe->heap_room = 2 * n;
-    }
-    return RP_OK;
+    if (n > bpe->symbol_room) RP_TRY(RP_RESIZE(bpe->ctx, bpe->symbol, bpe->symbol_room, n));
+    if (2 * n <= bpe->heap_room) return RP_OK;
+    return RP_RESIZE(bpe->ctx, bpe->heap, bpe->heap_room, 2 * n);       /* each merge takes one candidate out and puts at most two in */
 }
 
 static void give_back(rp_bpe *bpe)

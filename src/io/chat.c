@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json_text.h"
+#include "base/list.h"
 
 struct rp_chat {
     rp_ctx *ctx;
@@ -123,11 +124,9 @@ static rp_status find_begin(const talk *t, size_t i, const rp_template_text *tex
 
 static rp_status add_span(rp_ctx *ctx, rp_template_text *text, int64_t from, int64_t to)
 {
-    int64_t size = (int64_t)sizeof *text->span;
-    void *grown  = rp__host_grow(ctx, text->span, text->n_spans * size, (text->n_spans + 1) * size);
+    int64_t room = text->n_spans;
 
-    if (!grown) return RP_ERR_MEMORY;
-    text->span                  = grown;
+    RP_TRY(RP_RESIZE(ctx, text->span, room, text->n_spans + 1));
     text->span[text->n_spans++] = (rp_template_span){ from, to };
     return RP_OK;
 }

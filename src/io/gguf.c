@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 #define DEFAULT_ALIGNMENT 32
 
 /* ---- the cursor ---- */
@@ -66,13 +68,6 @@ static rp_status take_name(rp_gguf *g, const char *inside, char **out)
     return RP_OK;
 }
 
-/* Room for one more in an array that doubles: the counts of a header are not believed. */
-static void *grow(rp_ctx *ctx, void *array, int64_t used, int64_t size)
-{
-    if (used & (used - 1)) return array;        /* not a power of two: there is room */
-    return rp__host_grow(ctx, array, used * size, (used ? 2 * used : 1) * size);
-}
-
 /* ---- metadata ---- */
 
 static rp_status check_bools(const rp_gguf *g, const char *key, const uint8_t *p, int64_t n)
@@ -123,13 +118,10 @@ static rp_status parse_array(rp_gguf *g, gguf_value_entry *e)
 
 static rp_status parse_value(rp_gguf *g)
 {
-    gguf_value_entry *all = grow(g->ctx, g->value, g->n_values, sizeof *all);
     uint32_t type;
 
-    if (!all) return RP_ERR_MEMORY;
-    g->value = all;
-
-    gguf_value_entry *e = &all[g->n_values++];
+    RP_TRY(RP_GROW(g->ctx, g->value, g->room_values, g->n_values + 1));     /* the counts of a header are not believed */
+    gguf_value_entry *e = &g->value[g->n_values++];
     *e                  = (gguf_value_entry){ 0 };
     RP_TRY(take_name(g, "a metadata key", &e->key));
     RP_TRY(take_number(g, sizeof type, "the type of a metadata value", &type));
@@ -183,12 +175,8 @@ static rp_status parse_type(rp_gguf *g, gguf_tensor_entry *e)
 
 static rp_status parse_tensor(rp_gguf *g)
 {
-    gguf_tensor_entry *all = grow(g->ctx, g->tensor, g->n_tensors, sizeof *all);
-
-    if (!all) return RP_ERR_MEMORY;
-    g->tensor = all;
-
-    gguf_tensor_entry *e = &all[g->n_tensors++];
+    RP_TRY(RP_GROW(g->ctx, g->tensor, g->room_tensors, g->n_tensors + 1));
+    gguf_tensor_entry *e = &g->tensor[g->n_tensors++];
     *e                   = (gguf_tensor_entry){ 0 };
     RP_TRY(take_name(g, "a tensor's name", &e->name));
     e->t.name = e->name;

@@ -39,7 +39,7 @@ struct rp_gguf {
     char *label;
     rp_file_map map;
     int64_t at;                 /* the cursor */
-    int64_t n_values, n_tensors;
+    int64_t n_values, n_tensors, room_values, room_tensors;
     gguf_value_entry *value;
     gguf_tensor_entry *tensor;  /* of this file */
     gguf_value_entry **by_key;

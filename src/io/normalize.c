@@ -9,6 +9,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/list.h"
+
 enum { EXPANSION = 18, SHORT_RUN = 32, CHUNK = 4096 };     /* U+FDFA becomes 18 characters */
 
 typedef struct {
@@ -57,12 +59,7 @@ static rp_status sort_long(normalizer *z, utf8proc_int32_t *run, int64_t n)
 {
     int64_t start[257] = { 0 }, size = (int64_t)sizeof *run;
 
-    if (n > z->spare_room) {
-        utf8proc_int32_t *spare = rp__host_grow(z->ctx, z->spare, z->spare_room * size, n * size);
-        if (!spare) return RP_ERR_MEMORY;
-        z->spare      = spare;
-        z->spare_room = n;
-    }
+    if (n > z->spare_room) RP_TRY(RP_RESIZE(z->ctx, z->spare, z->spare_room, n));
     for (int64_t i = 0; i < n; i++) start[class_of(run[i]) + 1]++;
     for (int c = 0; c < 256; c++) start[c + 1] += start[c];
     for (int64_t i = 0; i < n; i++) z->spare[start[class_of(run[i])]++] = run[i];
@@ -97,13 +94,7 @@ static rp_status add_point(normalizer *z, uint32_t point)
 {
     int boundary = 0;
 
-    if (z->n + EXPANSION > z->room) {
-        int64_t room = z->room ? 2 * z->room : 2 * CHUNK, size = (int64_t)sizeof *z->point;
-        utf8proc_int32_t *grown = rp__host_grow(z->ctx, z->point, z->room * size, room * size);
-        if (!grown) return RP_ERR_MEMORY;
-        z->point = grown;
-        z->room  = room;
-    }
+    RP_TRY(RP_GROW(z->ctx, z->point, z->room, z->n + EXPANSION));
     int64_t n = utf8proc_decompose_char((utf8proc_int32_t)point, z->point + z->n, EXPANSION, z->options, &boundary);
     RP_BUG_IF(n < 0 || n > EXPANSION);
     z->n += n;

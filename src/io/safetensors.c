@@ -5,6 +5,7 @@
  */
 #include "io/safetensors_inside.h"
 #include "base/json_text.h"
+#include "base/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -160,15 +161,14 @@ static rp_status parse_entries(rp_safetensors *set, const header *h, json_t *top
 {
     int file_index       = set->n_files - 1;
     st_file *file        = &set->file[file_index];
-    int64_t n            = (int64_t)json_object_size(top), names_bytes = 0, size = (int64_t)sizeof *set->tensor;
+    int64_t n            = (int64_t)json_object_size(top), names_bytes = 0;
     const char *key;
     json_t *value;
 
     json_object_foreach(top, key, value) names_bytes += (int64_t)strlen(key) + 1;
-    file->tensor_names    = rp__host_alloc(set->ctx, names_bytes);
-    rp_safetensor *tensor = rp__host_grow(set->ctx, set->tensor, set->n_tensors * size, (set->n_tensors + n) * size);
-    if (tensor) set->tensor = tensor;
-    if (!tensor || !file->tensor_names) return RP_ERR_MEMORY;
+    file->tensor_names = rp__host_alloc(set->ctx, names_bytes);
+    if (!file->tensor_names) return RP_ERR_MEMORY;
+    RP_TRY(RP_GROW(set->ctx, set->tensor, set->room_tensors, set->n_tensors + n));
 
     char *name   = file->tensor_names;
     int64_t had  = set->n_tensors;
@@ -216,14 +216,7 @@ static rp_status parse_file(rp_safetensors *set, const st_file *file)
 
 rp_status rp__st_add_file(rp_safetensors *set, const char *path, const rp_file_map *map)
 {
-    if (set->n_files == set->room_files) {
-        int room      = set->room_files ? 2 * set->room_files : 1;
-        int64_t size  = (int64_t)sizeof *set->file;
-        st_file *file = rp__host_grow(set->ctx, set->file, set->room_files * size, room * size);
-        if (!file) return RP_ERR_MEMORY;
-        set->file       = file;
-        set->room_files = room;
-    }
+    RP_TRY(RP_GROW(set->ctx, set->file, set->room_files, set->n_files + 1));
     st_file file = { .name = rp__host_text(set->ctx, path) };
     if (!file.name) return RP_ERR_MEMORY;
     rp_status status = RP_OK;

@@ -24,7 +24,7 @@ struct rp_safetensors {
     rp_ctx *ctx;
     int n_files, room_files;
     st_file *file;
-    int64_t n_tensors;
+    int64_t n_tensors, room_tensors;
     rp_safetensor *tensor;      /* sorted by name once opened */
 };
 

@@ -8,6 +8,8 @@
  */
 #include "io/template_inside.h"
 
+#include "base/list.h"
+
 typedef struct {
     rp_template_tokens *out;
     rp_template *of;
@@ -21,13 +23,7 @@ static rp_status push(lexer *l, rp_template_token token)
 {
     rp_template_tokens *o = l->out;
 
-    if (o->n == o->room) {
-        int64_t room = o->room ? 2 * o->room : 256;
-        void *grown  = rp__host_grow(l->of->ctx, o->token, o->room * (int64_t)sizeof token, room * (int64_t)sizeof token);
-        if (!grown) return RP_ERR_MEMORY;
-        o->token = grown;
-        o->room  = room;
-    }
+    RP_TRY(RP_GROW(l->of->ctx, o->token, o->room, o->n + 1));
     o->token[o->n++] = token;
     return RP_OK;
 }

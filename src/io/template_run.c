@@ -7,6 +7,8 @@
 
 #include "io/template_inside.h"
 
+#include "base/list.h"
+
 rp_status rp__run_fail(rp_run *run, rp_status status, const char *fmt, ...)
 {
     char why[RP_ERROR_CHARS];
@@ -219,13 +221,10 @@ static rp_status add_span(rp_run *run, int64_t from)
     rp_template_text *r = run->result;
 
     if (r->n_spans == run->span_room) {
-        int64_t room = run->span_room ? 2 * run->span_room : 8, size = (int64_t)sizeof *r->span;
+        int64_t had = run->span_room, room = had ? 2 * had : 8, size = (int64_t)sizeof *r->span;
         if (!holds(run, room * size)) return RP_TEMPLATE_LIMIT;
-        void *grown  = rp__host_grow(run->ctx, r->span, run->span_room * size, room * size);
-        if (!grown) return RP_ERR_MEMORY;
-        run->loose += (room - run->span_room) * size;
-        r->span        = grown;
-        run->span_room = room;
+        RP_TRY(RP_RESIZE(run->ctx, r->span, run->span_room, room));
+        run->loose += (room - had) * size;
     }
     r->span[r->n_spans++] = (rp_template_span){ from, run->out->n };
     return RP_OK;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/list.h"
 #include "io/text_file_inside.h"
 #include "io/utf8.h"
 
@@ -252,13 +253,7 @@ static rp_status make_room(rp_text_file *in)
     if (in->begin) memmove(in->line, in->line + in->begin, (size_t)(in->end - in->begin));
     in->end -= in->begin;
     in->begin = 0;
-    if (in->room - in->end >= RP_TEXT_FILE_BYTES) return RP_OK;
-    int64_t room = in->room + in->room / 2 + RP_TEXT_FILE_BYTES;
-    char *grown  = rp__host_grow(in->ctx, in->line, in->room, room);
-    if (!grown) return RP_ERR_MEMORY;
-    in->line = grown;
-    in->room = room;
-    return RP_OK;
+    return RP_GROW(in->ctx, in->line, in->room, in->end + RP_TEXT_FILE_BYTES);
 }
 
 rp_status rp__text_file_line(rp_text_file *in, const char **line, int64_t *bytes)

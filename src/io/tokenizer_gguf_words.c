@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 #define SPACE "\xe2\x96\x81"
 
 static bool has_space(rp_gguf_string t) { return t.bytes >= 3 && !memcmp(t.text, SPACE, 3); }
@@ -28,13 +30,7 @@ static int32_t chars_of(const char *text, int64_t bytes)
 
 static rp_status add_pair(pairs *p, pair one)
 {
-    if (p->n == p->room) {
-        int64_t room = p->room ? 2 * p->room : 1024, size = (int64_t)sizeof *p->pair;
-        pair *grown  = rp__host_grow(p->w->ctx, p->pair, p->room * size, room * size);
-        if (!grown) return RP_ERR_MEMORY;
-        p->pair = grown;
-        p->room = room;
-    }
+    RP_TRY(RP_GROW(p->w->ctx, p->pair, p->room, p->n + 1));
     p->pair[p->n++] = one;
     return RP_OK;
 }

@@ -5,6 +5,8 @@
  */
 #include "io/tokenizer_inside.h"
 
+#include "base/list.h"
+
 static int32_t child_of(const rp_trie *trie, int32_t parent, uint8_t byte)
 {
     int32_t c = parent ? trie->node[parent].child : trie->root[byte];
@@ -19,14 +21,8 @@ static rp_status add_child(rp_ctx *ctx, rp_trie *trie, int32_t parent, uint8_t b
 
     *out = child_of(trie, parent, byte);
     if (*out) return RP_OK;
-    if (trie->n_nodes >= trie->room) {
-        int64_t room = trie->room ? 2 * (int64_t)trie->room : 256, size = (int64_t)sizeof *trie->node;
-        RP_CHECK(ctx, room < INT32_MAX, RP_ERR_FORMAT, "the tokens are too long");
-        rp_trie_node *node = rp__host_grow(ctx, trie->node, trie->room * size, room * size);
-        if (!node) return RP_ERR_MEMORY;
-        trie->node = node;
-        trie->room = (int32_t)room;
-    }
+    RP_CHECK(ctx, trie->n_nodes < INT32_MAX / 2, RP_ERR_FORMAT, "the tokens are too long");
+    RP_TRY(RP_GROW(ctx, trie->node, trie->room, trie->n_nodes + 1));
     if (!trie->n_nodes) trie->n_nodes = 1;        /* the root */
     *out = trie->n_nodes++;
     head = parent ? &trie->node[parent].child : &trie->root[byte];

@@ -11,19 +11,16 @@
 
 #include <string.h>
 
+#include "base/list.h"
+
 enum { KEPT_PATHS = 1 << 16 };
 
 static rp_status make_room(rp_unigram *u, int64_t bytes)
 {
-    int64_t size = (int64_t)sizeof *u->path, n = bytes + 1;
+    int64_t n = bytes + 1;
 
     RP_CHECK(u->ctx, bytes < INT32_MAX, RP_ERR_UNSUPPORTED, "a piece of text has %" PRId64 " bytes without a place to cut it", bytes);
-    if (n > u->path_room) {
-        rp_path *grown = rp__host_grow(u->ctx, u->path, u->path_room * size, n * size);
-        if (!grown) return RP_ERR_MEMORY;
-        u->path      = grown;
-        u->path_room = n;
-    }
+    if (n > u->path_room) RP_TRY(RP_RESIZE(u->ctx, u->path, u->path_room, n));
     for (int64_t i = 0; i < n; i++) u->path[i] = (rp_path){ .start = -1 };
     return RP_OK;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/list.h"
+
 /* Twice as much each time, so that n pushes cost O(n). */
 static int64_t roomier(int64_t room, int64_t need)
 {
@@ -13,13 +15,7 @@ static int64_t roomier(int64_t room, int64_t need)
 
 rp_status rp__ids_push(rp_ctx *ctx, rp_ids *ids, int32_t id)
 {
-    if (ids->n == ids->room) {
-        int64_t room = roomier(ids->room, ids->n + 1), size = (int64_t)sizeof *ids->at;
-        int32_t *at  = rp__host_grow(ctx, ids->at, ids->room * size, room * size);
-        if (!at) return RP_ERR_MEMORY;
-        ids->at   = at;
-        ids->room = room;
-    }
+    RP_TRY(RP_GROW(ctx, ids->at, ids->room, ids->n + 1));
     ids->at[ids->n++] = id;
     return RP_OK;
 }
@@ -33,12 +29,7 @@ rp_status rp__bytes_room(rp_ctx *ctx, rp_bytes *bytes, int64_t more)
 {
     int64_t room = rp__bytes_next_room(bytes, more);
 
-    if (room == bytes->room) return RP_OK;
-    char *at     = rp__host_grow(ctx, bytes->at, bytes->room, room);
-    if (!at) return RP_ERR_MEMORY;
-    bytes->at   = at;
-    bytes->room = room;
-    return RP_OK;
+    return room == bytes->room ? RP_OK : RP_RESIZE(ctx, bytes->at, bytes->room, room);
 }
 
 rp_status rp__bytes_push(rp_ctx *ctx, rp_bytes *bytes, const char *text, int64_t n)
@@ -77,17 +68,6 @@ static rp_status grow_slots(rp_ctx *ctx, rp_vocab *vocab)
     }
     rp__release(vocab->slot);
     *vocab = larger;
-    return RP_OK;
-}
-
-static rp_status grow_tokens(rp_ctx *ctx, rp_vocab *vocab, int32_t n)
-{
-    if (n <= vocab->room) return RP_OK;
-    int64_t room = roomier(vocab->room, n), size = (int64_t)sizeof *vocab->token;
-    rp_token *token = rp__host_grow(ctx, vocab->token, vocab->room * size, room * size);
-    if (!token) return RP_ERR_MEMORY;
-    vocab->token = token;
-    vocab->room  = (int32_t)room;
     return RP_OK;
 }
 
@@ -134,7 +114,7 @@ rp_status rp__vocab_add(rp_ctx *ctx, rp_vocab *vocab, const char *text, int64_t 
     RP_CHECK(ctx, id >= vocab->n_ids || !vocab->token[id].flags, RP_ERR_FORMAT,
              "tokens '%.80s' and '%.*s' have the same id %" PRId64, rp__vocab_text(vocab, (int32_t)id),
              (int)(bytes < 80 ? bytes : 80), text, id);
-    RP_TRY(grow_tokens(ctx, vocab, (int32_t)id + 1));
+    RP_TRY(RP_GROW(ctx, vocab->token, vocab->room, (int32_t)id + 1));
     int64_t at = vocab->text.n;
     RP_TRY(rp__bytes_room(ctx, &vocab->text, bytes + 1));
     RP_TRY(rp__bytes_push(ctx, &vocab->text, text, bytes));

@@ -14,6 +14,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/list.h"
+
 typedef struct {
     rp_ctx *ctx;
     char *text;
@@ -29,12 +31,7 @@ static rp_status put(sink *s, const char *fmt, ...)
     va_start(args, fmt);
     int64_t need = vsnprintf(NULL, 0, fmt, args) + s->used + 1;
     va_end(args);
-    if (need > s->room) {
-        char *more = rp__host_grow(s->ctx, s->text, s->room, 2 * need);
-        if (!more) return RP_ERR_MEMORY;
-        s->text = more;
-        s->room = 2 * need;
-    }
+    RP_TRY(RP_GROW(s->ctx, s->text, s->room, need));
     va_start(args, fmt);
     s->used += vsnprintf(s->text + s->used, (size_t)(s->room - s->used), fmt, args);
     va_end(args);

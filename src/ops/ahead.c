@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/list.h"
 #include "ops/collective.h"
 
 enum { NONE = -1 };
@@ -158,13 +159,7 @@ static rp_status note(rp_ahead *a, const gather *g)
 {
     sequence *s = &a->seen;
 
-    if (s->n == s->room) {
-        int room     = 2 * s->room + 64;
-        gather *more = rp__host_grow(a->ctx, s->at, s->room * (int64_t)sizeof *more, room * (int64_t)sizeof *more);
-        if (!more) return RP_ERR_MEMORY;
-        s->at   = more;
-        s->room = room;
-    }
+    RP_TRY(RP_GROW(a->ctx, s->at, s->room, s->n + 1));
     s->at[s->n++] = *g;
     return RP_OK;
 }

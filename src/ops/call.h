@@ -17,7 +17,7 @@
 /* What ops/ keeps in a context. */
 typedef struct {
     const rp_op **own;                  /* ops made known by rp_op_register */
-    int n_own;
+    int n_own, room_own;
     rp_status status;                   /* what a backend said inside an op that cannot fail */
     const char *path;                   /* of the call that runs, or ran last, for messages; NULL: none has. The tape sets it */
     struct rp_ahead *ahead;             /* gathers that are under way before they are asked for (ahead.h); NULL: none are */

@@ -1,5 +1,6 @@
 /* ops/declared.c -- ops of a user's own: their registry, and what keeps a mistake in one from becoming a crash. */
 #include "base/sized.h"
+#include "base/list.h"
 #include "ops/declared.h"
 
 #include <stdio.h>
@@ -129,14 +130,11 @@ static rp_status check_op(rp_ctx *ctx, const rp_op *op)
 static rp_status add_op(rp_ctx *ctx, const rp_op *op)
 {
     rp_ops_ctx *ops = rp__ops_ctx(ctx);
-    int64_t size = sizeof *ops->own, used = ops->n_own * size;
 
     RP_TRY(check_op(ctx, op));
     RP_CHECK(ctx, !rp__op_find_in(ctx, op->name), RP_ERR_ARG, "own op '%s': the name is taken by %s", op->name,
              rp__op_find(op->name) ? "a built-in op" : "another one");
-    const rp_op **grown = rp__host_grow(ctx, ops->own, used, used + size);
-    if (!grown) return RP_ERR_MEMORY;
-    ops->own               = grown;
+    RP_TRY(RP_GROW(ctx, ops->own, ops->room_own, ops->n_own + 1));
     ops->own[ops->n_own++] = op;
     return RP_OK;
 }

@@ -1,6 +1,7 @@
 /* policy/policy.c -- rules added, asked one after the other, and reset. */
 #include "policy/policy.h"
 
+#include "base/list.h"
 #include "policy/read.h"
 #include "policy/stack.h"
 
@@ -72,13 +73,7 @@ void rp_policy_free(rp_policy *policy)
 
 rp_status rp__policy_add(rp_policy *policy, const rp_rule *rule)
 {
-    if (policy->n_rules == policy->room) {
-        int room       = policy->room * 2 + 4;
-        rp_rule *grown = rp__host_grow(policy->ctx, policy->rule, policy->room * (int64_t)sizeof *grown, room * (int64_t)sizeof *grown);
-        if (!grown) return RP_ERR_MEMORY;
-        policy->rule = grown;
-        policy->room = room;
-    }
+    RP_TRY(RP_GROW(policy->ctx, policy->rule, policy->room, policy->n_rules + 1));
     policy->rule[policy->n_rules++] = *rule;
     policy->id                      = rp__policy_next_id();
     return RP_OK;

@@ -10,6 +10,8 @@
 
 #include <stdatomic.h>
 
+#include "base/list.h"
+
 enum { NONE = -1, MOST_KNOWN = 1 << 16, MAX_SLOTS = RP_MAX_OUT + RP_MAX_SLOT };
 
 typedef struct {
@@ -53,13 +55,7 @@ uint64_t rp__policy_next_id(void)
 
 static rp_status reserve(rp_ctx *ctx, list *l, int more, int64_t size)
 {
-    if (l->n + more <= l->room) return RP_OK;
-    int room    = (l->n + more) * 2 + 16;
-    void *grown = rp__host_grow(ctx, l->at, l->room * size, room * size);
-    if (!grown) return RP_ERR_MEMORY;
-    l->at   = grown;
-    l->room = room;
-    return RP_OK;
+    return l->n + more <= l->room ? RP_OK : rp__list_grow(ctx, &l->at, size, &l->room, sizeof l->room, l->n + more);
 }
 
 /* ---- the log ---- */

@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/list.h"
+
 typedef struct {
     rp_ctx *ctx;
     const char *what, *format, *extensions;
@@ -30,13 +32,7 @@ static rp_status add(const search *s, const char *path)
     struct stat info;
 
     RP_CHECK(s->ctx, !stat(path, &info), RP_ERR_CONFIG, "cannot open '%s': %s", path, strerror(errno));
-    if (f->n == f->room) {
-        int64_t size = (int64_t)sizeof *f->path, room = 2 * f->room + 16;
-        char **grown = rp__host_grow(s->ctx, f->path, f->n * size, room * size);
-        if (!grown) return RP_ERR_MEMORY;
-        f->path = grown;
-        f->room = room;
-    }
+    RP_TRY(RP_GROW(s->ctx, f->path, f->room, f->n + 1));
     char *own = rp__host_text(s->ctx, path);
     if (!own) return RP_ERR_MEMORY;
     f->path[f->n++] = own;

@@ -7,6 +7,7 @@
 
 #include "base/build.h"
 #include "base/json_text.h"
+#include "base/list.h"
 #include "train/loop_inside.h"
 
 typedef struct { const char *what; uint64_t hash; } common;
@@ -83,14 +84,8 @@ static rp_status compare_numbers(rp_trainer *t, const rp_model_config *config)
 static rp_status add_file(void *user, const char *file, uint64_t mark)
 {
     file_list *l = user;
-    int64_t size = (int64_t)sizeof *l->file;
 
-    if (l->n == l->room) {
-        marked *grown = rp__host_grow(l->ctx, l->file, l->room * size, (2 * l->room + 8) * size);
-        if (!grown) return RP_ERR_MEMORY;
-        l->file = grown;
-        l->room = 2 * l->room + 8;
-    }
+    RP_TRY(RP_GROW(l->ctx, l->file, l->room, l->n + 1));
     marked *m = &l->file[l->n++];
     *m        = (marked){ .mark = mark };
     snprintf(m->name, sizeof m->name, "%s", file);

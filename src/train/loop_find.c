@@ -17,6 +17,8 @@
 
 #include "train/loop_find.h"
 
+#include "base/list.h"
+
 enum { LISTED = 4 };
 
 typedef struct {
@@ -103,13 +105,7 @@ static rp_status try_setting(search *x, candidate *c, bool least)
 
 static rp_status add(search *x, const rp_setting *s)
 {
-    if (x->n == x->room) {
-        int64_t each = (int64_t)sizeof *x->at, room = x->room ? 2 * x->room : 256;
-        candidate *more = rp__host_grow(x->rehearsal->caller, x->at, x->room * each, room * each);
-        if (!more) return RP_ERR_MEMORY;
-        x->at   = more;
-        x->room = (int)room;
-    }
+    RP_TRY(RP_GROW(x->rehearsal->caller, x->at, x->room, x->n + 1));
     x->at[x->n++] = (candidate){ *s, x->families };
     return RP_OK;
 }

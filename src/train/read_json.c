@@ -14,6 +14,7 @@
 
 #include "io/text_file.h"
 #include "base/json_text.h"
+#include "base/list.h"
 
 enum { WINDOW_BYTES = 1 << 16 };
 
@@ -43,13 +44,7 @@ static bool has_enough(const reader *r) { return r->job->most && r->n_put >= r->
 
 static rp_status append(reader *r, const char *text, int64_t n)
 {
-    if (r->n + n > r->room) {
-        int64_t room = r->room + r->room / 2 + n + 256;
-        char *grown  = rp__host_grow(r->job->ctx, r->text, r->room, room);
-        if (!grown) return RP_ERR_MEMORY;
-        r->text = grown;
-        r->room = room;
-    }
+    RP_TRY(RP_GROW(r->job->ctx, r->text, r->room, r->n + n));
     if (n) memcpy(r->text + r->n, text, (size_t)n);
     r->n += n;
     return RP_OK;

@@ -7,6 +7,8 @@
 
 #include "train/state_json.h"
 
+#include "base/list.h"
+
 char *rp__state_name(rp_ctx *ctx, const char *output_dir, const char *pattern, int64_t step)
 {
     char name[64];
@@ -44,13 +46,7 @@ static rp_status collect(rp_ctx *ctx, DIR *dir, int64_t **steps, int *n)
 
     while ((entry = readdir(dir))) {
         if (!step_of(entry->d_name, &step)) continue;
-        if (*n == room) {
-            int64_t size   = (int64_t)sizeof **steps;
-            int64_t *grown = rp__host_grow(ctx, *steps, room * size, (2 * room + 16) * size);
-            if (!grown) return RP_ERR_MEMORY;
-            *steps = grown;
-            room   = 2 * room + 16;
-        }
+        RP_TRY(RP_GROW(ctx, *steps, room, *n + 1));
         (*steps)[(*n)++] = step;
     }
     if (*n) qsort(*steps, (size_t)*n, sizeof **steps, newest_first);
