@@ -10,6 +10,10 @@
  * `rules` are tried ones: what each takes off saved_bytes and peak_bytes, and the FLOPs it adds to a step. */
 #include "cli/forecast.h"
 
+#include "base/bump.h"
+#include "plan/explain.h"
+#include "policy/policy.h"
+
 enum { MOST_OWNERS = 12 };
 
 typedef struct { bool json; } explain_fields;

@@ -7,6 +7,7 @@
 #include <utf8proc.h>
 
 #include "models/generate.h"
+#include "models/model.h"
 
 typedef struct {
     const char *prompt;

@@ -16,6 +16,7 @@
  *              memory_limit_bytes, allowance_bytes: { program, model, tokenizer, threads, ranks, pages } } */
 #include "cli/forecast.h"
 #include "plan/cost.h"
+#include "train/allowance.h"
 
 typedef struct { bool json, find; const char *device, *file; } plan_fields;
 

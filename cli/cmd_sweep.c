@@ -7,6 +7,8 @@
  *              saved as planned, and no bit differed, is checked: else it is an error */
 #include "cli/forecast.h"
 
+#include "base/report.h"
+
 enum { WIDTH = 64, HEIGHT = 16, POINTS = 20, MEASURED_POINTS = 8, PAIRS = 15 };
 
 typedef struct { bool json, measure; int64_t points, pairs; const char *device; } sweep_fields;

@@ -3,7 +3,10 @@
 
 #include <signal.h>
 
+#include "base/report.h"
 #include "comm/comm.h"
+#include "models/model.h"
+#include "train/data.h"
 #include "train/loop.h"
 #include "view/report.h"
 

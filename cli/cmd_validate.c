@@ -1,6 +1,8 @@
 /* cli/cmd_validate.c -- check a recipe without running it. */
 #include "cli/cli.h"
 
+#include "base/bump.h"
+#include "base/report.h"
 #include "train/loop.h"
 
 typedef struct { bool resolved, keys, data; } validate_fields;

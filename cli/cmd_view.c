@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/report.h"
+#include "plan/cost.h"
 #include "plan/plan_file.h"
 #include "view/report.h"
 

@@ -5,6 +5,8 @@
  *              step_seconds, tokens_per_second }] } */
 #include "cli/forecast.h"
 
+#include "base/report.h"
+
 enum { MOST_SHOWN = 12 };
 
 /* ---- JSON ---- */

@@ -1,6 +1,8 @@
 /* cli/forecast.c -- a recipe's steps rehearsed for a command, and tables of what they take. */
 #include "cli/forecast.h"
 
+#include "base/report.h"
+
 /* ---- the recipe ---- */
 
 static int rehearse(cli_forecast *x, const rp_forecast_options *options)

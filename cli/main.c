@@ -1,6 +1,7 @@
 /* cli/main.c -- finds the command and runs it. The only place that ends the program. */
 #include "cli/cli.h"
 #include "base/file.h"
+#include "base/report.h"
 #include "comm/comm.h"
 #include "models/weights.h"
 

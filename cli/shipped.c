@@ -4,6 +4,8 @@
  * folder of the source tree). A recipe NAME is the file NAME.yaml there; a model NAME, for the keys model.config and
  * model.stand_in, is NAME/config.json. */
 #include "cli/cli.h"
+#include "base/bump.h"
+#include "base/report.h"
 #include "train/loop.h"
 
 #include <dirent.h>

@@ -5,6 +5,8 @@
 
 #include "models/weights_inside.h"
 #include "policy/names.h"
+#include "tape/tape.h"
+#include "tensor/tensor.h"
 
 /* The head is the only layer right under the root. */
 static bool takes_adapter(const rp_module *m)

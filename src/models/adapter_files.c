@@ -18,6 +18,7 @@
 #include "io/safetensors.h"
 #include "models/adapter_names.h"
 #include "models/weights_inside.h"
+#include "tensor/tensor.h"
 
 #define CONFIG_CAP_BYTES (INT64_C(1) << 20)
 

@@ -16,7 +16,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "comm/comm.h"
 #include "io/safetensors.h"
+#include "tensor/tensor.h"
 
 enum { WINDOW_BYTES = 4 << 20 };
 

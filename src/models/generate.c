@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "tape/tape.h"
+#include "tensor/tensor.h"
 
 typedef struct {
     rp_model *model;

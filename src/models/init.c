@@ -13,6 +13,7 @@
 
 #include "base/philox.h"
 #include "base/team.h"
+#include "tensor/tensor.h"
 
 typedef struct { float number[4]; } four;
 

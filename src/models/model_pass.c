@@ -5,6 +5,8 @@
 
 #include "nn/layers.h"
 #include "policy/stack.h"
+#include "tape/tape.h"
+#include "tensor/tensor.h"
 
 enum { TYPES = RP_BLOCK_COS };          /* in what the root is given */
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "models/adapter.h"
+#include "tensor/tensor.h"
 
 enum { WINDOW_ELEMS = 1 << 18 };        /* 1 MiB of fp32; a longer row is read whole */
 

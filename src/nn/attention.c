@@ -9,6 +9,8 @@
  */
 #include "nn/layers.h"
 
+#include "tensor/tensor.h"
+
 enum { Q, K, V, PARTS };
 
 typedef struct {

@@ -1,6 +1,8 @@
 /* nn/batch_norm.c -- BatchNorm over the rows, with its running statistics: state of the layer, no parameters. */
 #include "nn/layers.h"
 
+#include "tensor/tensor.h"
+
 typedef struct {
     rp_module m;
     rp_batch_norm_config config;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/tensor.h"
+
 static char *join(rp_ctx *ctx, const char *path, const char *name)
 {
     size_t room = strlen(path) + strlen(name) + 2;

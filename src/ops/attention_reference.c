@@ -5,6 +5,8 @@
  */
 #include "ops/attention.h"
 
+#include "base/philox.h"
+
 int64_t rp__reference_attention_scratch(const rp_op_meta *m, bool backward)
 {
     sizes s = sizes_of(m);

@@ -7,6 +7,8 @@
  */
 #include "ops/common.h"
 
+#include "base/philox.h"
+
 enum { X };
 enum { Y };
 

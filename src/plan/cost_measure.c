@@ -14,6 +14,7 @@
 
 #include "base/spool.h"
 #include "kernels/kernels.h"
+#include "tensor/tensor.h"
 
 enum { LEAST_RUNS = 3, MOST_SECONDS = 55, TURNS = 15 };
 

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "tensor/tensor.h"
+
 enum { MOST_PLACES = 256 };
 
 typedef struct {

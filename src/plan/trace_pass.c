@@ -1,6 +1,7 @@
 /* plan/trace_pass.c -- the pass that the tape has recorded, copied into the trace: its calls, values and seconds. */
 #include "plan/keep.h"
 #include "plan/trace_inside.h"
+#include "tensor/tensor.h"
 
 #include <limits.h>
 #include <math.h>

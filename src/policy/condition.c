@@ -1,5 +1,8 @@
 /* policy/condition.c -- the table of conditions: how each is read, and when it holds. */
 #include "policy/names.h"
+#include "base/bump.h"
+#include "base/report.h"
+#include "base/yaml.h"
 #include "policy/plugin.h"
 #include "policy/read.h"
 

@@ -1,6 +1,7 @@
 /* policy/modes.c -- a few lines of rules each. */
 #include "policy/modes.h"
 
+#include "base/bump.h"
 #include "policy/read.h"
 
 static rp_condition *condition_new(rp_selection *c, rp_condition_kind kind)

@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#include "base/report.h"
+#include "base/yaml.h"
+
 /* What went wrong, as dlopen tells it, without the path that it begins with. */
 static const char *reason(const char *library)
 {

@@ -1,6 +1,7 @@
 /* policy/policy.c -- rules added, asked one after the other, and reset. */
 #include "policy/policy.h"
 
+#include "base/bump.h"
 #include "base/list.h"
 #include "policy/read.h"
 #include "policy/stack.h"

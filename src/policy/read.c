@@ -3,6 +3,10 @@
 
 #include <limits.h>
 
+#include "base/bump.h"
+#include "base/report.h"
+#include "base/yaml.h"
+
 static rp_status read_any(rp_condition_reader *r, const rp_yaml_node *node, bool slots, rp_condition **out);
 
 const char *rp__place_text(rp_bump *bump, rp_place place)

@@ -1,6 +1,8 @@
 /* policy/verdict.c -- what several policies say about one slot, and whether it can be done. */
 #include "policy/stack.h"
 
+#include "ops/call.h"
+
 static bool is_must(int fate) { return fate < RP_PREFER_KEEP; }
 
 /* What "who" is called in a message: a rule by its place, a policy by its name. */

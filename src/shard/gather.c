@@ -3,8 +3,11 @@
 
 #include <string.h>
 
+#include "comm/comm.h"
 #include "ops/call.h"
 #include "policy/policy.h"
+#include "policy/stack.h"
+#include "tape/tape.h"
 
 typedef struct {
     const rp_unit *unit;

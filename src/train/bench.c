@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "ops/call.h"
+#include "tensor/tensor.h"
 
 enum { FP32, BF16, MEMORY, CEILINGS, MOST_LOOKS = 4096, STREAM_ELEMS = 1 << 24, SINK_FLOATS = 16, BURSTS = 3, STREAMINGS = 2 };
 enum { LEAST_ROUNDS = 5, USUAL_ROUNDS = 15, MOST_RUNS = 2000 };

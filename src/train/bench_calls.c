@@ -1,6 +1,7 @@
 /* train/bench_calls.c -- calls of ops and updates of a parameter, timed. */
 #include "train/bench_inside.h"
 
+#include "ops/call.h"
 #include "plan/cost_inside.h"
 #include "reprise/ops.h"
 #include "train/optim.h"

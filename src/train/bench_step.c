@@ -8,8 +8,11 @@
 
 #include <string.h>
 
+#include "base/report.h"
+#include "models/config.h"
 #include "models/model.h"
 #include "models/weights.h"
+#include "ops/call.h"
 #include "policy/modes.h"
 #include "reprise/ops.h"
 #include "tape/tape.h"

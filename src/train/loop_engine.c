@@ -1,6 +1,7 @@
 /* train/loop_engine.c -- the engine of a step: model, regions, units and optimizer, opened and closed alike for data and for shapes. */
 #include "base/file.h"
 #include "models/adapter.h"
+#include "ops/ahead.h"
 #include "ops/behind.h"
 #include "train/loop_inside.h"
 

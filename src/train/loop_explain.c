@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/bump.h"
+#include "policy/policy.h"
+
 enum { MOST_TRIALS = 3 };
 
 static rp_status with_rule(rp_rehearsal *r, const rp_explain_trial *trial, const rp_policy *then, rp_policy **out)

@@ -18,6 +18,9 @@
 #include "train/loop_find.h"
 
 #include "base/list.h"
+#include "base/report.h"
+#include "plan/cost.h"
+#include "plan/plan.h"
 
 enum { LISTED = 4 };
 

@@ -3,8 +3,11 @@
 #include <string.h>
 
 #include "base/module_path.h"
+#include "ops/collective.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/talk.h"
+#include "plan/cost.h"
+#include "plan/plan.h"
 #include "train/loop_find.h"
 
 typedef struct { rp_meta whole; bool trained, in_block, head; } weight;

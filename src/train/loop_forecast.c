@@ -2,6 +2,10 @@
 #include <string.h>
 
 #include "tape/away.h"
+#include "base/bump.h"
+#include "base/report.h"
+#include "plan/cost.h"
+#include "plan/plan.h"
 #include "train/loop_inside.h"
 
 /* Where plans choose all that no must decides, the least of the recipe is that of the recipe with its fates left open. */

@@ -1,5 +1,6 @@
 /* train/loop_inputs.c -- what a recipe names: the model's config and files, the tokenizer, the data. */
 #include "base/file.h"
+#include "base/report.h"
 #include "io/chat.h"
 #include "models/adapter.h"
 #include "train/data_files.h"

@@ -4,8 +4,11 @@
  *   └────────── reads, and a second context that has shapes alone ─┘   └──── the context of the run ────┘
  */
 #include "base/file.h"
+#include "base/bump.h"
 #include "base/machine.h"
+#include "base/report.h"
 #include "models/adapter.h"
+#include "plan/plan.h"
 #include "train/loop_inside.h"
 
 typedef struct {                        /* open until the trainer stands */

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "ops/behind.h"
+#include "ops/ahead.h"
+#include "plan/cost.h"
+#include "plan/plan.h"
 #include "tape/away.h"
 #include "train/loop_inside.h"
 

@@ -1,6 +1,12 @@
 /* train/loop_rehearsal.c -- a second context that has shapes alone, with a recipe's model on it: opened, begun again, closed; and the names of the
  * recipe held against that model. */
 #include "base/file.h"
+#include "base/report.h"
+#include "nn/module.h"
+#include "ops/call.h"
+#include "plan/cost.h"
+#include "plan/plan.h"
+#include "policy/condition.h"
 #include "tape/away.h"
 #include "train/loop_inside.h"
 

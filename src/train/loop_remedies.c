@@ -7,6 +7,8 @@
 
 #include "train/loop_inside.h"
 
+#include "plan/plan.h"
+
 enum { CHANGE_CHARS = 48 };
 
 /* The recipe with the change, and the change as settings; false: it does not apply. */

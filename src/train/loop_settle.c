@@ -1,5 +1,6 @@
 /* train/loop_settle.c -- how a recipe's steps are to run, rehearsed as a run would; where nothing fits, why, and what would. */
 #include "base/file.h"
+#include "base/report.h"
 #include "train/loop_inside.h"
 
 /* ---- followed ---- */

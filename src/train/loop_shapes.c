@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "plan/plan.h"
+
 typedef struct {
     rp_micro_shape *micro;              /* of each micro-batch */
     rp_plan *steps;

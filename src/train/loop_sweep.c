@@ -3,6 +3,10 @@
 
 #include "train/loop_inside.h"
 
+#include "base/report.h"
+#include "plan/cost.h"
+#include "plan/plan.h"
+
 static const struct { const char *name; int mode; int64_t every; } modes[RP_SWEEP_MODES] = {
     { "none", RP_MODE_NONE, 1 }, { "every 2nd layer", RP_MODE_SELECTIVE_LAYER, 2 }, { "selective_op", RP_MODE_SELECTIVE_OP, 1 }, { "full", RP_MODE_FULL, 1 },
 };

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/behind.h"
+#include "plan/cost.h"
 #include "plan/keep.h"
 #include "train/loop_inside.h"
 

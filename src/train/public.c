@@ -1,5 +1,6 @@
 /* train/public.c -- recipes and training as programs over the library use them. */
 #include "base/sized.h"
+#include "base/report.h"
 #include "train/loop.h"
 
 rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_recipe **out)

@@ -1,6 +1,8 @@
 /* train/read_text.c -- a text file is a document; and the steps that readers of text share. */
 #include "train/data_store.h"
 
+#include "io/text_file.h"
+
 static bool inert(const rp_data_source *s, int32_t id) { return id < 0 || id >= s->vocab; }
 
 static bool is_special(const rp_data_source *s, int32_t id)

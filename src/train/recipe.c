@@ -5,6 +5,10 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/bump.h"
+#include "base/report.h"
+#include "base/yaml.h"
+
 /* ---- the walk ---- */
 
 static void unknown_key(rp_recipe_reader *r, const rp_yaml_node *node, const char *path)

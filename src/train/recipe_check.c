@@ -2,6 +2,8 @@
  * have no effect beside others, and keys this version does not serve yet. */
 #include "train/recipe_internal.h"
 
+#include "base/report.h"
+
 #define AC "activation_checkpointing."
 
 const rp_yaml_node *rp__recipe_given(const rp_recipe *recipe, const char *path)

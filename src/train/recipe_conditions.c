@@ -1,5 +1,6 @@
 /* train/recipe_conditions.c -- the conditions and rules of a recipe: read, and what its mode makes of them. */
 #include "policy/plugin.h"
+#include "policy/condition.h"
 #include "policy/read.h"
 #include "train/recipe_internal.h"
 

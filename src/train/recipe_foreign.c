@@ -4,6 +4,9 @@
  * error, and so are two systems at once, or a foreign key beside one of ours that says the same thing. */
 #include "train/recipe_foreign.h"
 
+#include "base/report.h"
+#include "base/yaml.h"
+
 typedef enum { MODALITIES, MEGATRON, TORCHTUNE, SHARDING, N_GROUPS } foreign_group;
 
 static const struct { const char *key; foreign_group group; } foreign[] = {

@@ -1,6 +1,9 @@
 /* train/recipe_megatron.c -- the keys of Megatron: recompute_granularity and what belongs to it. */
 #include "train/recipe_foreign.h"
 
+#include "base/report.h"
+#include "base/yaml.h"
+
 static rp_status translate_full(rp_foreign *t, const rp_yaml_node *granularity)
 {
     const rp_yaml_node *method = rp__foreign_get(t, "recompute_method"), *count = rp__foreign_get(t, "recompute_num_layers");

@@ -1,6 +1,9 @@
 /* train/recipe_modalities.c -- the keys of Modalities: ac_variant and its parameters, activation_checkpointing_modules. */
 #include "train/recipe_foreign.h"
 
+#include "base/report.h"
+#include "base/yaml.h"
+
 static const char *const variants[] = {
     "full_activation_checkpointing",
     "selective_layer_activation_checkpointing",

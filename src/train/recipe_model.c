@@ -2,7 +2,9 @@
  * the last, ops the registry does not know. Works on plain lists of names, so it needs no model. */
 #include "train/recipe_internal.h"
 
+#include "base/report.h"
 #include "models/adapter.h"
+#include "policy/condition.h"
 #include "policy/names.h"
 
 typedef struct {

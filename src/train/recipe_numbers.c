@@ -1,6 +1,8 @@
 /* train/recipe_numbers.c -- values that are numbers: whole ones, others, pairs, and those that may be left out. */
 #include "train/recipe_values.h"
 
+#include "base/yaml.h"
+
 static bool is_unset(const rp_recipe_key *key, const rp_yaml_node *node)
 {
     if (!strcmp(key->words, "null")) return rp__yaml_is_null(node);

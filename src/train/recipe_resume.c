@@ -2,6 +2,8 @@
  * table says which keys are free. */
 #include "train/recipe_internal.h"
 
+#include "base/report.h"
+
 /* Keys that share the batch out are judged by their product. */
 static bool may_change(const rp_recipe_key *key)
 {

@@ -5,6 +5,10 @@
  * A run of n dollars before a brace: each pair is one dollar, an odd one left over makes the reference. */
 #include "train/recipe_internal.h"
 
+#include "base/bump.h"
+#include "base/report.h"
+#include "base/yaml.h"
+
 enum { MARK_NEW, MARK_BUSY, MARK_DONE };
 
 /* ---- settings ---- */

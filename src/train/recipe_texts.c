@@ -1,6 +1,10 @@
 /* train/recipe_texts.c -- values that are texts, lists of texts, or words. */
 #include "train/recipe_values.h"
 
+#include "base/bump.h"
+#include "base/report.h"
+#include "base/yaml.h"
+#include "policy/condition.h"
 #include "policy/read.h"
 
 static bool reads_back_plain(const char *text)

@@ -1,6 +1,9 @@
 /* train/recipe_torchtune.c -- the keys of torchtune: ac_mode, ac_option and ac_conditions, and those for sharding. */
 #include "train/recipe_foreign.h"
 
+#include "base/report.h"
+#include "base/yaml.h"
+
 /* ac_option: a number of layers (0 means all), or op. */
 static rp_status translate_selective_mode(rp_foreign *t, const rp_yaml_node *mode, const rp_yaml_node *option)
 {

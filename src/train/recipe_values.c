@@ -3,6 +3,9 @@
  * Texts are in recipe_texts.c, numbers in recipe_numbers.c; here are the values that have a kind of their own. */
 #include "train/recipe_values.h"
 
+#include "base/bump.h"
+#include "base/yaml.h"
+
 /* ---- messages ---- */
 
 static void wants_words(const rp_recipe_key *key, char out[RP_WANTS_CHARS])

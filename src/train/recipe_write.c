@@ -1,6 +1,9 @@
 /* train/recipe_write.c -- the resolved recipe as YAML, and the manual page of its keys. Both walk the table. */
 #include "train/recipe_internal.h"
 
+#include "base/bump.h"
+#include "base/yaml.h"
+
 #define AC "activation_checkpointing."
 
 /* Left out: what the mode would call an error beside it, so that the written recipe reads back. */

@@ -1,6 +1,8 @@
 /* train/regions.c -- which modules are regions, in a line for people. */
 #include "train/loop.h"
 
+#include "nn/module.h"
+
 enum { MOST_NAMED = 12 };                   /* ranges of blocks; of other modules a quarter */
 
 typedef struct { char *out; size_t used; int n_named; } line;

@@ -3,7 +3,9 @@
 
 #include <math.h>
 
+#include "models/config.h"
 #include "tape/tape.h"
+#include "tensor/tensor.h"
 
 enum { NO_LABEL = -100 };
 

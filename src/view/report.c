@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bump.h"
 #include "io/text_file.h"
 #include "plan/blocks.h"
 #include "base/json_text.h"
+#include "plan/explain.h"
 
 enum { MOST_LOSSES = 4096 };        /* steps, and as many where a validation was, on the page of a long run */
 

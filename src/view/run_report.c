@@ -1,6 +1,7 @@
 /* view/run_report.c -- the report that a run leaves behind. */
 #include "base/file.h"
 #include "comm/comm.h"
+#include "models/model.h"
 #include "view/report.h"
 
 const char *rp__report_title(const rp_recipe *r, char out[RP_TITLE_CHARS])

@@ -1,0 +1,1 @@
+int rp__zz_letters(const char *text);

@@ -1,0 +1,2 @@
+#include "base/text.h"
+int rp__zz_wide(void);
