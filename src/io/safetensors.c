@@ -185,7 +185,7 @@ static rp_status parse_entries(rp_safetensors *set, const header *h, json_t *top
         name += length;
         set->tensor[set->n_tensors++] = t;
     }
-    return check_cover(h, set->tensor + had, set->n_tensors - had);
+    return check_cover(h, set->tensor ? set->tensor + had : NULL, set->n_tensors - had);      /* NULL: no file had a tensor so far */
 }
 
 static rp_status parse_file(rp_safetensors *set, const st_file *file)
