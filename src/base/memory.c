@@ -65,7 +65,7 @@ const rp_memory rp__memory_host = { .on_host = true, .reserve = host_reserve, .r
 /* ---- sealed: the same pages twice, for ops where the addresses say and for copies SECOND bytes behind ---- */
 
 #ifndef RP_ASAN
-enum { SECOND_BITS = 40 };
+enum { SECOND_BITS = 35 };          /* 32 GiB: ThreadSanitizer leaves a program few addresses */
 #define SECOND (INT64_C(1) << SECOND_BITS)
 
 /* Whole huge pages, lest they are split. */
