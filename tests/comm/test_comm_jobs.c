@@ -151,6 +151,7 @@ static void become_job(int mpi, int ranks, const char *what, int to)
     argv[i++] = self;
     argv[i++] = what;
     argv[i]   = NULL;
+    signal(SIGPIPE, SIG_IGN);       /* a rank that ends at once closes what the launcher still writes to; its message counts */
     setpgid(0, 0);
     dup2(to, STDOUT_FILENO);
     dup2(to, STDERR_FILENO);
