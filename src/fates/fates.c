@@ -1,29 +1,18 @@
 /* fates/fates.c -- the record, the states of a value, and who keeps it in the forward. */
 #include "fates/fates.h"
 
+#include "base/list.h"
+
 enum { NONE = RP_FATES_NONE };
 
 /* ---- the record ---- */
 
-static bool grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t size)
-{
-    if (n + more <= *room) return true;
-    int wanted  = (n + more) * 2 + 32;
-    void *grown = rp__host_grow(ctx, *array, *room * size, wanted * size);
-    if (!grown) return false;
-    *array = grown;
-    *room  = wanted;
-    return true;
-}
-
 rp_status rp__fates_reserve(rp_fates *w, int calls, int values, int regions, int listed)
 {
-    bool have = grow(w->ctx, (void **)&w->value, w->n_value, &w->room_value, values, sizeof *w->value) &&
-                grow(w->ctx, (void **)&w->call, w->n_call, &w->room_call, calls, sizeof *w->call) &&
-                grow(w->ctx, (void **)&w->region, w->n_region, &w->room_region, regions, sizeof *w->region) &&
-                grow(w->ctx, (void **)&w->list, w->n_list, &w->room_list, listed, sizeof *w->list);
-
-    return have ? RP_OK : RP_ERR_MEMORY;
+    RP_TRY(RP_GROW(w->ctx, w->value, w->room_value, w->n_value + values));
+    RP_TRY(RP_GROW(w->ctx, w->call, w->room_call, w->n_call + calls));
+    RP_TRY(RP_GROW(w->ctx, w->region, w->room_region, w->n_region + regions));
+    return RP_GROW(w->ctx, w->list, w->room_list, w->n_list + listed);
 }
 
 void rp__fates_truncate(rp_fates *w, int n_call, int n_value, int n_region)

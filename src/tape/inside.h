@@ -99,9 +99,6 @@ uint64_t rp__tape_next_id(void);        /* never the same twice, in any tape */
 /* From here on memory is this call's; what it was before, for `now` to be set back to. */
 rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *call, int at);
 
-/* Room for `more` entries of `size` bytes behind *n. */
-bool rp__tape_grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t size);
-
 /* ---- regions ---- */
 
 /* Regions of the planner that end before the call that comes next, and those that begin with it. */

@@ -3,6 +3,7 @@
  * All memory for the entry is there before the op runs, so that only the writing of an offloaded slot can fail afterwards; then the call
  * is taken back.
  */
+#include "base/list.h"
 #include "tape/inside.h"
 
 #include <string.h>
@@ -254,9 +255,8 @@ static rp_status reserve(rp_tape *tape, tape_call **c)
     rp_ctx *ctx = tape->ctx;
     rp_fates *w = &tape->fates;
 
-    if (!rp__tape_grow(ctx, (void **)&tape->value, w->n_value, &tape->room_value, RP_MAX_IN + MOST_MADE, sizeof *tape->value) ||
-        !rp__tape_grow(ctx, (void **)&tape->call, w->n_call, &tape->room_call, 1, sizeof *tape->call))
-        return RP_ERR_MEMORY;
+    RP_TRY(RP_GROW(ctx, tape->value, tape->room_value, w->n_value + RP_MAX_IN + MOST_MADE));
+    RP_TRY(RP_GROW(ctx, tape->call, tape->room_call, w->n_call + 1));
     RP_TRY(rp__fates_reserve(w, 1, RP_MAX_IN + MOST_MADE, 1, RP_FATES_LISTED));
     *c = rp__host_alloc(ctx, sizeof **c);
     return *c ? RP_OK : RP_ERR_MEMORY;

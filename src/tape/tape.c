@@ -12,17 +12,6 @@ uint64_t rp__tape_next_id(void)
     return atomic_fetch_add(&last, 1) + 1;
 }
 
-bool rp__tape_grow(rp_ctx *ctx, void **array, int n, int *room, int more, int64_t size)
-{
-    if (n + more <= *room) return true;
-    int wanted  = (n + more) * 2 + 32;
-    void *grown = rp__host_grow(ctx, *array, *room * size, wanted * size);
-    if (!grown) return false;
-    *array = grown;
-    *room  = wanted;
-    return true;
-}
-
 static void tape_free(rp_tape *tape)
 {
     rp__tape_reset(tape->ctx);
