@@ -19,8 +19,8 @@
 
 #include "base/philox.h"
 #include "ops/call.h"
+#include "optim/optim.h"
 #include "plan/cost.h"
-#include "train/optim.h"
 
 enum { MOST_SIZES = 5, WARM_CALLS = 3 };
 

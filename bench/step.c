@@ -17,9 +17,9 @@
 
 #include "base/median.h"
 #include "models/weights.h"
+#include "optim/optim.h"
 #include "plan/cost.h"
 #include "policy/modes.h"
-#include "train/optim.h"
 
 typedef struct {
     const char *config, *dtype, *ac;

@@ -7,9 +7,9 @@
 
 #include <jansson.h>
 
-#include "io/tokenizer.h"
 #include "models/weights.h"
-#include "train/recipe.h"
+#include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
 
 #define CLI_USAGE 2                             /* exit code: the command line or a configuration is wrong */
 

@@ -8,11 +8,11 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
-#include "io/gguf.h"
-#include "io/safetensors.h"
-#include "io/tokenizer.h"
+#include "gguf/gguf.h"
 #include "models/adapter.h"
 #include "models/wrapper.h"
+#include "safetensors/safetensors.h"
+#include "tokenizer/tokenizer.h"
 
 enum { SHOWN_ELEMENTS = 16, CONFIG_BYTES = 1 << 20 };
 

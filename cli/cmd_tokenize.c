@@ -1,8 +1,8 @@
 /* cli/cmd_tokenize.c -- all of stdin as one document, its token ids on stdout: one a line, or one JSON array. */
 #include "cli/cli.h"
 
-#include "io/text_file.h"
-#include "io/text_ids.h"
+#include "text/file.h"
+#include "tokenizer/text_ids.h"
 
 typedef struct { bool json; } tokenize_fields;
 

@@ -5,8 +5,8 @@
 
 #include "base/report.h"
 #include "comm/comm.h"
+#include "data/data.h"
 #include "models/model.h"
-#include "train/data.h"
 #include "train/loop.h"
 #include "view/report.h"
 

@@ -5,13 +5,13 @@
 
 #include "base/list.h"
 #include "base/report.h"
-#include "io/chat.h"
-#include "io/text_file.h"
-#include "io/text_ids.h"
-#include "io/utf8.h"
 #include "models/adapter.h"
 #include "models/config.h"
 #include "models/model.h"
+#include "template/chat.h"
+#include "text/file.h"
+#include "text/utf8.h"
+#include "tokenizer/text_ids.h"
 
 /* A key stands for all under it. The first one only where a length is asked for. */
 static const char *const keys[] = { "max_seq_len", "dtype", "threads", "tokenizer.path", "model.overrides", "model.adapter", NULL };

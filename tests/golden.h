@@ -14,8 +14,8 @@
 
 #include <jansson.h>
 
-#include "io/safetensors.h"
 #include "rp_test.h"
+#include "safetensors/safetensors.h"
 
 typedef struct {
     rp_ctx *ctx;

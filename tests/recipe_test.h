@@ -4,7 +4,7 @@
 
 #include "rp_test.h"
 
-#include "train/recipe_internal.h"
+#include "recipe/internal.h"
 
 #define MODEL "model: {path: m.gguf}\n"
 

@@ -5,7 +5,7 @@
 #include "rp_test.h"
 
 #include "base/file.h"
-#include "io/tokenizer_inside.h"
+#include "tokenizer/internal.h"
 
 #define GOLDEN RP_SOURCE_DIR "/tests/golden/tokenizer/"
 

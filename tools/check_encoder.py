@@ -4,7 +4,7 @@
     check_encoder.py RUN [--source MODEL] [--limit X]       tools/goldens_setup makes the environment, with PyYAML besides
 
 RUN is the output_dir of a finished run whose dataset_val is packed jsonl. transformers must load RUN/final without a missing or
-unexpected tensor; its tokenizer, packing, masks drawn here again (src/train/masking.h) and its loss in fp32 must give the last val_loss
+unexpected tensor; its tokenizer, packing, masks drawn here again (src/data/masking.h) and its loss in fp32 must give the last val_loss
 within X (default 1e-4; bf16 needs more). With --source: hidden states of RUN/final and of MODEL, for a run at rate 0, are the same bits.
 Prints one JSON object; exit 1 if anything differs.
 """

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Write src/io/unicode_late.def: characters that the `tokenizers` package knows and Unicode 14 (PCRE2 10.42) does not.
+"""Write src/tokenizer/unicode_late.def: characters that the `tokenizers` package knows and Unicode 14 (PCRE2 10.42) does not.
 
 Needs Python 3.11 (whose unicodedata is Unicode 14) and the `tokenizers` package, which is asked code point by code point:
 its regex engine for general categories and Han, and its `Digits` pre-tokenizer, which follows a later Unicode, for numbers.
 Its normalizers follow Unicode 9: what came later and would reorder, decompose or compose is listed as inert.
 
-    python tools/gen_unicode_late.py > src/io/unicode_late.def
+    python tools/gen_unicode_late.py > src/tokenizer/unicode_late.def
 """
 import sys
 import unicodedata

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Write src/io/unicode_sets.def: the sets of characters that normalizers and pre-tokenizers of the `tokenizers` package use.
+"""Write src/tokenizer/unicode_sets.def: the sets of characters that normalizers and pre-tokenizers of the `tokenizers` package use.
 
 The package, which follows several Unicodes from 8 to 16 there, is asked code point by code point, so these sets are whole and do
 not depend on what Unicode another library knows; of characters that join the one before them only late ones are listed. Needs the `tokenizers` package and Python 3.11, whose Unicode 14 is the base
 of lists of what came later.
 
-    python tools/gen_unicode_sets.py > src/io/unicode_sets.def
+    python tools/gen_unicode_sets.py > src/tokenizer/unicode_sets.def
 """
 import struct
 import sys
@@ -33,7 +33,7 @@ def cut_out(pre):
 
 
 def charsmap(byte, text):
-    """A double array (src/io/charsmap.c) with the one rule that `byte` becomes `text`."""
+    """A double array (src/tokenizer/charsmap.c) with the one rule that `byte` becomes `text`."""
     units = [0] * 512
     units[0] = 256 << 10
     units[256 ^ byte] = byte | 1 << 8 | 1 << 10

@@ -1,4 +1,4 @@
-"""What the names in tokenizer.ggml.pre of a GGUF file stand for, as parts of the `tokenizers` package; src/io/tokenizer_gguf_names.def is Reprise's."""
+"""What the names in tokenizer.ggml.pre of a GGUF file stand for, as parts of the `tokenizers` package; src/tokenizer/gguf_names.def is Reprise's."""
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"

@@ -15,9 +15,9 @@
 #include "base/bump.h"
 #include "base/file.h"
 #include "base/json_text.h"
-#include "io/safetensors.h"
 #include "models/adapter_names.h"
 #include "models/weights_inside.h"
+#include "safetensors/safetensors.h"
 #include "tensor/tensor.h"
 
 #define CONFIG_CAP_BYTES (INT64_C(1) << 20)

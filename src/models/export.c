@@ -17,7 +17,7 @@
 
 #include "base/file.h"
 #include "comm/comm.h"
-#include "io/safetensors.h"
+#include "safetensors/safetensors.h"
 #include "tensor/tensor.h"
 
 enum { WINDOW_BYTES = 4 << 20 };

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
-#include "io/safetensors.h"
+#include "safetensors/safetensors.h"
 #include "tensor/tensor.h"
 
 #define CONFIG_CAP_BYTES (INT64_C(16) << 20)

@@ -29,7 +29,7 @@ rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out);
 rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                 rp_model_config *out);
 
-/* Every file of the weights, those of an adapter last, with its mark (io/marks.h); `told` stops it by another status than RP_OK.
+/* Every file of the weights, those of an adapter last, with its mark (safetensors/marks.h); `told` stops it by another status than RP_OK.
  * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_MEMORY · of `told` */
 typedef rp_status (*rp_file_marked)(void *user, const char *file, uint64_t mark);
 rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked told, void *user);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "io/gguf.h"
+#include "gguf/gguf.h"
 #include "models/family.h"
 #include "models/weights.h"
 

@@ -1,9 +1,7 @@
 /* models/weights_marks.c -- the marks of all files that a model's weights come from. */
-#include "io/marks.h"
 #include "models/adapter.h"
 #include "models/weights_inside.h"
-
-#include "io/safetensors.h"
+#include "safetensors/safetensors.h"
 
 /* Of one of the two, the other is NULL. */
 static rp_status tell_files(const rp_gguf *gguf, const rp_safetensors *set, rp_file_marked told, void *user)

@@ -2,8 +2,8 @@
 #ifndef RP_MODELS_WEIGHTS_PAIR_H
 #define RP_MODELS_WEIGHTS_PAIR_H
 
-#include "io/safetensors.h"
 #include "models/weights_inside.h"
+#include "safetensors/safetensors.h"
 
 /* One of the two. */
 typedef struct { const rp_safetensor *st; const rp_gguf_tensor *gguf; } rp_file_tensor;

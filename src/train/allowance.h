@@ -9,7 +9,7 @@
 #define RP_ALLOWANCE_H
 
 #include "models/config.h"
-#include "train/recipe.h"
+#include "recipe/recipe.h"
 
 enum { RP_PAGES_PART = 512 };           /* an entry of 8 bytes for each page of 4096 */
 

@@ -2,9 +2,10 @@
 #include "train/bench_inside.h"
 
 #include "ops/call.h"
+#include "optim/optim.h"
 #include "plan/cost_inside.h"
 #include "reprise/ops.h"
-#include "train/optim.h"
+#include "tensor/tensor.h"
 
 #define USUAL true
 #define ASKED false

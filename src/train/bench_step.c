@@ -13,10 +13,11 @@
 #include "models/model.h"
 #include "models/weights.h"
 #include "ops/call.h"
+#include "optim/optim.h"
 #include "policy/modes.h"
 #include "reprise/ops.h"
 #include "tape/tape.h"
-#include "train/optim.h"
+#include "tensor/tensor.h"
 
 #define USUAL true
 #define ASKED false

@@ -14,15 +14,15 @@
 #define RP_TRAIN_LOOP_H
 
 #include "base/median.h"
+#include "data/data.h"
 #include "models/model.h"
 #include "plan/explain.h"
 #include "plan/step.h"
+#include "recipe/recipe.h"
 #include "shard/units.h"
 #include "train/allowance.h"
-#include "train/data.h"
 #include "train/metrics.h"
 #include "train/profile.h"
-#include "train/recipe.h"
 
 typedef struct {
     int n_ranks;                        /* that make a step together */

@@ -1,13 +1,15 @@
 /* train/loop_alike.c -- what all ranks of a run must have in common: build, CPU level, threads, model, weights, data, plan.
  *
  *   numbers   each rank compares its own with rank 0's; the first that differs is told
- *   files     marks of all weight files (io/marks.h), one number for all of them first; if that differs, file by file
+ *   files     marks of all weight files (safetensors/marks.h), one number for all of them first; if that differs, file by file
  */
 #include <string.h>
 
 #include "base/build.h"
 #include "base/json_text.h"
 #include "base/list.h"
+#include "comm/comm.h"
+#include "kernels/kernels.h"
 #include "train/loop_inside.h"
 
 typedef struct { const char *what; uint64_t hash; } common;

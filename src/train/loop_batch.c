@@ -5,6 +5,8 @@
  *
  * Without data the same tensors are made and nothing is put in.
  */
+#include "data/masking.h"
+#include "tensor/tensor.h"
 #include "train/loop_inside.h"
 
 static rp_status put(rp_ctx *ctx, const rp_meta *m, const char *what, const int32_t *from, rp_tensor **out)

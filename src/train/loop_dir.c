@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "comm/comm.h"
 #include "models/adapter.h"
 #include "train/loop_inside.h"
 

@@ -1,8 +1,10 @@
 /* train/loop_engine.c -- the engine of a step: model, regions, units and optimizer, opened and closed alike for data and for shapes. */
 #include "base/file.h"
+#include "comm/comm.h"
 #include "models/adapter.h"
 #include "ops/ahead.h"
 #include "ops/behind.h"
+#include "policy/modes.h"
 #include "train/loop_inside.h"
 
 /* A rehearsal makes none. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/module_path.h"
+#include "comm/comm.h"
 #include "ops/collective.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/talk.h"

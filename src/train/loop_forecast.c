@@ -1,11 +1,12 @@
 /* train/loop_forecast.c -- what a recipe's steps will take, of a rehearsal. */
 #include <string.h>
 
-#include "tape/away.h"
 #include "base/bump.h"
 #include "base/report.h"
+#include "comm/comm.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
+#include "tape/away.h"
 #include "train/loop_inside.h"
 
 /* Where plans choose all that no must decides, the least of the recipe is that of the recipe with its fates left open. */

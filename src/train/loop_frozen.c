@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/team.h"
+#include "comm/comm.h"
 #include "ops/collective.h"
+#include "tensor/tensor.h"
 #include "train/loop_inside.h"
 
 typedef struct { const rp_param *param; const void *data; uint64_t *sum; } summing;

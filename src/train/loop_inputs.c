@@ -1,9 +1,12 @@
 /* train/loop_inputs.c -- what a recipe names: the model's config and files, the tokenizer, the data. */
 #include "base/file.h"
 #include "base/report.h"
-#include "io/chat.h"
+#include "comm/comm.h"
+#include "data/files.h"
+#include "data/masking.h"
 #include "models/adapter.h"
-#include "train/data_files.h"
+#include "template/chat.h"
+#include "tokenizer/text_ids.h"
 #include "train/loop_inside.h"
 
 /* ---- model ---- */

@@ -26,8 +26,9 @@
 #ifndef RP_TRAIN_LOOP_INSIDE_H
 #define RP_TRAIN_LOOP_INSIDE_H
 
-#include "io/tokenizer.h"
 #include "models/weights.h"
+#include "optim/optim.h"
+#include "optim/schedule.h"
 #include "plan/beside.h"
 #include "plan/explain.h"
 #include "plan/plan_file.h"
@@ -35,11 +36,10 @@
 #include "policy/stack.h"
 #include "shard/gather.h"
 #include "shard/ranks.h"
+#include "state/state.h"
+#include "tokenizer/tokenizer.h"
 #include "train/loop.h"
-#include "train/optim.h"
 #include "train/profile.h"
-#include "train/schedule.h"
-#include "train/state.h"
 #include "train/tensorboard.h"
 
 /* ---- how a step runs: plan/step.h ---- */

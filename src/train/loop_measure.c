@@ -9,6 +9,7 @@
  * weights stay, and both steps of a pair must come to the same bits.
  */
 #include "base/machine.h"
+#include "policy/modes.h"
 #include "train/loop_inside.h"
 
 enum { N_WAYS = RP_SWEEP_MODES + 1 };           /* the modes, and what all budgets have in common */

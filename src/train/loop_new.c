@@ -3,10 +3,11 @@
  *   recipe ─ config ─ names ─ output_dir ─ data ─ state ─ rehearsal ─▶ pool ─ model ─ optimizer ─ state's bytes ─▶ output_dir
  *   └────────── reads, and a second context that has shapes alone ─┘   └──── the context of the run ────┘
  */
-#include "base/file.h"
 #include "base/bump.h"
+#include "base/file.h"
 #include "base/machine.h"
 #include "base/report.h"
+#include "comm/comm.h"
 #include "models/adapter.h"
 #include "plan/plan.h"
 #include "train/loop_inside.h"

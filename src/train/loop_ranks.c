@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/comm.h"
 #include "train/loop_inside.h"
 
 /* ---- who takes part ---- */

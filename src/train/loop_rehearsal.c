@@ -2,6 +2,7 @@
  * recipe held against that model. */
 #include "base/file.h"
 #include "base/report.h"
+#include "comm/comm.h"
 #include "nn/module.h"
 #include "ops/call.h"
 #include "plan/cost.h"

@@ -2,6 +2,7 @@
 #include "train/loop_inside.h"
 
 #include "base/report.h"
+#include "comm/comm.h"
 
 /* A run may become longer or shorter, and a schedule that ends with it then bends at the next step: both rates are told. */
 static void note_rate(const rp_trainer *t, const rp_recipe *before, int64_t step, rp_report *report)

@@ -1,6 +1,7 @@
 /* train/loop_settle.c -- how a recipe's steps are to run, rehearsed as a run would; where nothing fits, why, and what would. */
 #include "base/file.h"
 #include "base/report.h"
+#include "comm/comm.h"
 #include "train/loop_inside.h"
 
 /* ---- followed ---- */

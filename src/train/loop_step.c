@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/watch.h"
+#include "comm/comm.h"
 #include "ops/ahead.h"
 #include "ops/behind.h"
 #include "train/loop_inside.h"

@@ -1,6 +1,7 @@
 /* train/loop_time.c -- the time of a rehearsed step, call by call as it runs them, by the machine's cost table. */
 #include <math.h>
 
+#include "comm/comm.h"
 #include "ops/behind.h"
 #include "plan/cost.h"
 #include "plan/keep.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/bump.h"
-#include "io/text_file.h"
+#include "text/file.h"
 #include "plan/blocks.h"
 #include "base/json_text.h"
 #include "plan/explain.h"

@@ -3,9 +3,9 @@
 #ifndef RP_FUZZ_DATA_H
 #define RP_FUZZ_DATA_H
 
+#include "data/data.h"
 #include "fuzz_folder.h"
-#include "io/text_file.h"
-#include "train/data.h"
+#include "text/file.h"
 
 enum { FUZZ_VOCAB = 300, FUZZ_IGNORE = -100, FUZZ_ENOUGH = 1 << 17 };
 

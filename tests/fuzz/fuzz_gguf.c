@@ -2,7 +2,7 @@
 /* ctest: watched */
 #include "fuzz.h"
 
-#include "io/gguf.h"
+#include "gguf/gguf.h"
 
 static void read_value(const rp_gguf *g, const rp_gguf_value *v)
 {

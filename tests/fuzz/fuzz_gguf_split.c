@@ -3,7 +3,7 @@
 /* ctest: watched */
 #include "fuzz_folder.h"
 
-#include "io/gguf.h"
+#include "gguf/gguf.h"
 
 static void read_tensor(rp_gguf *g, const rp_gguf_tensor *t)
 {

@@ -5,7 +5,7 @@
 /* ctest: watched */
 #include "fuzz.h"
 
-#include "io/safetensors.h"
+#include "safetensors/safetensors.h"
 
 static void read_all(const rp_safetensors *set, const rp_safetensor *t, int64_t total_bytes)
 {

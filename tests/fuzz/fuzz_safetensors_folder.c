@@ -3,7 +3,7 @@
 /* ctest: watched */
 #include "fuzz_folder.h"
 
-#include "io/safetensors.h"
+#include "safetensors/safetensors.h"
 
 static void check(const rp_safetensors *set)
 {

@@ -1,7 +1,7 @@
 /* fuzz_safetensors_index.c -- any bytes as a model.safetensors.index.json: refused, or every shard is a name within its folder. */
 #include "fuzz.h"
 
-#include "io/safetensors_inside.h"
+#include "safetensors/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -6,7 +6,7 @@
 #include "fuzz_folder.h"
 
 #include "base/checksum.h"
-#include "train/state_json.h"
+#include "state/json.h"
 
 static void load(rp_ctx *ctx, rp_state *state)
 {

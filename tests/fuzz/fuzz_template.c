@@ -1,5 +1,5 @@
 /* Any text as a chat template: refused in one sentence, or run on a conversation, twice alike and with its answers in order. */
-#include "io/chat.h"
+#include "template/chat.h"
 
 #include "fuzz.h"
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "io/text_file.h"
+#include "text/file.h"
 
 #include "fuzz.h"
 

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "io/tokenizer_inside.h"
+#include "tokenizer/internal.h"
 
 /* A text becomes ids of the vocabulary, which decode; or is refused: a unigram may have no token for what is unknown, a pattern may need
  * too many steps. */

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "io/tokenizer_inside.h"
+#include "tokenizer/internal.h"
 
 #define SPLIT(pattern) "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern "\"},\"behavior\":\"Isolated\"},"
 #define ENDS "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":"

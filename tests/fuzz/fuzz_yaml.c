@@ -1,6 +1,6 @@
 /* Any bytes as a recipe: read, and what was read is written and read again to the same text. */
 /* ctest: watched */
-#include "train/recipe.h"
+#include "recipe/recipe.h"
 
 static rp_recipe *read_recipe(rp_ctx *ctx, const char *text, int64_t bytes)
 {

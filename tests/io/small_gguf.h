@@ -2,7 +2,7 @@
 #ifndef SMALL_GGUF_H
 #define SMALL_GGUF_H
 
-#include "io/tokenizer_inside.h"
+#include "tokenizer/internal.h"
 
 typedef struct {
     const char *architecture, *model, *pre;

@@ -2,7 +2,7 @@
 /* ctest: device-free thread-free */
 #include "rp_test.h"
 
-#include "io/chat.h"
+#include "template/chat.h"
 #include "train/temp.h"
 
 static const char *const families[] = { "chatml", "llama2", "llama3", "mistral", "gemma", "gemma3", "qwen3", "phi3", "zephyr", "olmo2", "marked" };

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "io/gguf.h"
-#include "io/gguf_types.h"
+#include "gguf/gguf.h"
+#include "gguf/types.h"
 
 static rp_ctx *ctx;
 

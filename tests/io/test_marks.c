@@ -3,8 +3,8 @@
 #include "io_test.h"
 #include "one_ctx_test.h"
 
-#include "io/gguf_inside.h"
-#include "io/marks.h"
+#include "gguf/internal.h"
+#include "safetensors/safetensors.h"
 
 static uint8_t *golden(const char *folder, const char *name, int64_t *bytes)
 {

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "io/safetensors.h"
+#include "safetensors/safetensors.h"
 
 static rp_ctx *ctx;
 static uint32_t draw_state = 1;

@@ -3,7 +3,7 @@
 #include "texts_test.h"
 
 #include "base/file.h"
-#include "io/chat.h"
+#include "template/chat.h"
 
 static rp_status render(rp_ctx *ctx, const char *text, int64_t bytes, const json_t *variables, rp_template_text *out)
 {

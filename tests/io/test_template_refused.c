@@ -2,8 +2,8 @@
 /* ctest: device-free thread-free */
 #include "rp_test.h"
 
-#include "io/chat.h"
-#include "io/template_inside.h"
+#include "template/chat.h"
+#include "template/internal.h"
 
 #define NESTED "{% set n = namespace(a=[], b=[]) %}{% for i in range(500) %}{% set n.a = [n.a] %}{% set n.b = [n.b] %}{% endfor %}"
 

@@ -7,9 +7,9 @@
 #include <zstd.h>
 
 #include "base/file.h"
-#include "io/chat.h"
-#include "io/text_ids.h"
+#include "template/chat.h"
 #include "texts_test.h"
+#include "tokenizer/text_ids.h"
 #include "train/temp.h"
 
 /* ---- tokenizers ---- */

@@ -5,8 +5,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "io/text_file.h"
-#include "io/utf8.h"
+#include "text/file.h"
+#include "text/utf8.h"
 #include "train/temp.h"
 
 typedef struct { char *at; size_t n; } blob;

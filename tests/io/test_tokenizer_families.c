@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "io/small_gguf.h"
-#include "io/tokenizer_inside.h"
 #include "texts_test.h"
+#include "tokenizer/internal.h"
 
 static const char *const families[] = { "albert", "bert", "bert_cased", "clip", "falcon", "gemma", "llama2", "mistral", "mixed", "openai", "phi3",
                                         "rest", "t5", "t5_old", "unigram_bytes" };

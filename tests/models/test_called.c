@@ -2,11 +2,11 @@
 /* ctest: device-free thread-free */
 #include "golden_model.h"
 
-#include "io/safetensors.h"
 #include "models/adapter.h"
 #include "models/wrapper.h"
 #include "policy/condition.h"
 #include "policy/names.h"
+#include "safetensors/safetensors.h"
 
 static const char *const variants[] = { GOLDEN_VARIANTS(GOLDEN_VARIANT_NAME) };
 

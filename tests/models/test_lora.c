@@ -3,7 +3,7 @@
 #include "lora_test.h"
 
 #include "models/adapter_names.h"
-#include "train/optim.h"
+#include "optim/optim.h"
 #include "../train/temp.h"
 
 /* ---- parameters ---- */

@@ -3,7 +3,7 @@
 #include "golden_model.h"
 
 #include "models/family.h"
-#include "train/optim.h"
+#include "optim/optim.h"
 
 enum { ROWS = 2, TOKENS = 24, VOCAB = 96, ALL = ROWS * TOKENS, BATCHES = 3, STEPS = 12 };
 

@@ -2,7 +2,7 @@
 /* ctest: thread-free */
 #include "weights_test.h"
 
-#include "io/gguf_inside.h"
+#include "gguf/internal.h"
 
 static void assert_loaded_is(const char *gguf, const char *truth)
 {

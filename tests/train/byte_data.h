@@ -2,8 +2,8 @@
 #ifndef RP_BYTE_DATA_H
 #define RP_BYTE_DATA_H
 
+#include "data/data.h"
 #include "rp_test.h"
-#include "train/data.h"
 
 /* A tokenizer whose ids are bytes. */
 enum { BOS = 256, EOS = 257, VOCAB = 258, MARK = -100 };

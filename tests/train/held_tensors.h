@@ -2,7 +2,7 @@
 #ifndef RP_TEST_HELD_TENSORS_H
 #define RP_TEST_HELD_TENSORS_H
 
-#include "train/state_parts.h"
+#include "state/parts.h"
 
 enum { N_TENSORS = 5 };
 typedef struct { rp_state_tensor at[N_TENSORS]; } holding;

@@ -2,10 +2,10 @@
 /* ctest: thread-free */
 #include "rp_test.h"
 
-#include "io/chat.h"
-#include "io/tokenizer.h"
+#include "data/data.h"
 #include "temp.h"
-#include "train/data.h"
+#include "template/chat.h"
+#include "tokenizer/tokenizer.h"
 
 enum { MARK = -100, LENGTH = 4096 };
 

@@ -1,8 +1,8 @@
 /* Claims about a dataset's path: which files a folder, a glob and a list stand for, and in which order. */
 #include "rp_test.h"
 
+#include "data/files.h"
 #include "temp.h"
-#include "train/data_files.h"
 
 static void put(const temp_dir *dir, const char *name)
 {

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <zlib.h>
 
-#include "io/chat.h"
+#include "data/data.h"
 #include "temp.h"
-#include "train/data.h"
+#include "template/chat.h"
 
 enum { VOCAB = 1000, LINE_CHARS = 2000, SLACK_BYTES = 6 << 20 };
 

@@ -1,8 +1,8 @@
 /* Claims about datasets: in which order samples come, on which rank and in which micro-batch. */
 /* ctest: device-free thread-free */
 #include "byte_data.h"
+#include "data/shuffle.h"
 #include "temp.h"
-#include "train/shuffle.h"
 
 static void shuffles_are_permutations_that_differ_by_epoch_and_seed(void **state)
 {

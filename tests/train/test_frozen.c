@@ -2,9 +2,9 @@
 /* ctest: cost=8 */
 #include "loop_test.h"
 
-#include "io/safetensors.h"
 #include "models/adapter.h"
 #include "models/weights.h"
+#include "safetensors/safetensors.h"
 #include "train/loop_inside.h"
 
 #define AC "activation_checkpointing."

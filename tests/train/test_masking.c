@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "train/data.h"
+#include "data/data.h"
 
 enum { VOCAB = 61, MASK = 60, CLS = 1, SEP = 0, LENGTH = 16, NONE = -100 };
 

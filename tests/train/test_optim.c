@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "train/optim.h"
+#include "optim/optim.h"
 
 static json_t *golden(void)
 {

@@ -6,8 +6,8 @@
  *
  * After it the work of all trials is counted, as trials that replay and offload nothing would claim nothing. */
 #include "bn_mlp.h"
+#include "optim/optim.h"
 #include "sized_model.h"
-#include "train/optim.h"
 
 enum { N_STEPS = 3, N_POLICIES = 200, DEPTHS = 3 };
 

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "train/schedule.h"
+#include "optim/schedule.h"
 
 static void factors_are_those_of_transformers(void **state)
 {

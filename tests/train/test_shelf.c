@@ -6,8 +6,8 @@
 #include <errno.h>
 
 #include "base/spool.h"
+#include "optim/internal.h"
 #include "temp_test.h"
-#include "train/optim_inside.h"
 
 enum { W = RP_SHELF_WINDOW };
 

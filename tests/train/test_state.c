@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "refused_calls.h"
-#include "train/state.h"
+#include "state/state.h"
 
 /* ---- a small run ---- */
 

@@ -7,8 +7,8 @@
 #include <errno.h>
 
 #include "base/spool.h"
+#include "optim/internal.h"
 #include "train/loop_inside.h"
-#include "train/optim_inside.h"
 
 /* Settings, with states on disk; up to NULL. */
 static const char *const *away(const char *const *setting)

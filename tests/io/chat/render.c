@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/chat.h"
+#include "template/chat.h"
 
 static json_t *outcome(rp_ctx *ctx, const json_t *line)
 {

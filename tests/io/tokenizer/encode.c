@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static int64_t from_digits(char *line, ssize_t n)
 {

@@ -1,0 +1,61 @@
+/* gguf/internal.h -- what the files of the GGUF reader share.
+ *
+ *   gguf.c    one file: header, metadata and tensors checked against its bytes
+ *   split.c   a model in several files: the first's metadata, the tensors of all
+ *   read.c    what is in it: values, tensors, their elements
+ */
+#ifndef RP_GGUF_INTERNAL_H
+#define RP_GGUF_INTERNAL_H
+
+#include "base/file.h"
+#include "gguf/gguf.h"
+#include "gguf/types.h"
+
+#define NAME "%.200s"           /* a name in a message: it comes from a file and may be very long */
+
+enum { GU8, GI8, GU16, GI16, GU32, GI32, GF32, GBOOL, GSTRING, GARRAY, GU64, GI64, GF64, GTYPES };
+
+typedef struct { rp_gguf_kind kind; int64_t bytes; } gguf_value_type;
+extern const gguf_value_type rp__gguf_value_types[GTYPES];
+
+typedef struct {                /* `v` comes first: a pointer to it is a pointer to the entry */
+    rp_gguf_value v;
+    char *key;
+    uint32_t element_type;
+    const uint8_t *data;        /* of an array of numbers */
+    rp_gguf_string *strings;    /* of an array of strings */
+} gguf_value_entry;
+
+typedef struct {
+    rp_gguf_tensor t;
+    char *name;
+    const rp_gguf_type *type;
+    const rp_gguf *file;        /* that has it */
+    int64_t offset;             /* in the data; then in the file */
+} gguf_tensor_entry;
+
+struct rp_gguf {
+    rp_ctx *ctx;
+    char *label;
+    rp_file_map map;
+    int64_t at;                 /* the cursor */
+    int64_t n_values, n_tensors, room_values, room_tensors;
+    gguf_value_entry *value;
+    gguf_tensor_entry *tensor;  /* of this file */
+    gguf_value_entry **by_key;
+    int64_t n_listed;           /* tensors of this file and its further parts … */
+    gguf_tensor_entry **listed, **by_name;     /* … in the order of the files, and by name */
+    int n_parts;
+    rp_gguf **part;             /* the further files of a split model, each without parts of its own */
+};
+
+/* One file, mapped from `label` or `map`; parts are not looked for. */
+rp_status rp__gguf_open_one(rp_ctx *ctx, const char *label, const rp_file_map *map, rp_gguf **out);
+/* listed and by_name of the file and its parts, anew. errors RP_ERR_FORMAT a name twice · RP_ERR_MEMORY */
+rp_status rp__gguf_list_tensors(rp_gguf *file);
+/* Where the metadata says that the model is split: open the other parts. errors as rp__gguf_open */
+rp_status rp__gguf_join(rp_gguf *file);
+/* The number of `type` at p, into i and f of the value. */
+void rp__gguf_number_at(uint32_t type, const uint8_t *p, rp_gguf_value *v);
+
+#endif

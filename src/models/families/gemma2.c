@@ -1,0 +1,43 @@
+/* models/families/gemma2.c -- Gemma 2: norms around attention and MLP, weights of norms stored less 1, embeddings scaled by sqrt(hidden), soft
+ * caps of scores and logits, a window in every other block from the first on.
+ */
+#include "models/fields.h"
+
+#include <math.h>
+
+static const rp_config_field fields[] = {
+    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(true), RP_FIELD_HEAD_DIM(256), RP_FIELD_CONTEXT(8192), RP_FIELD_EPS(1e-6), RP_FIELDS_WEIGHTS,
+    RP_FIELD_TIED(1), RP_FIELDS_TOKENS(2, 1), RP_FIELDS_ROPE, RP_FIELD_WINDOW(4096),
+    { "hidden_activation", .kind = RP_FIELD_WORD, RP_AT(activation), .nullable = true, .word = rp__config_activations,
+      .otherwise = RP_ACT_GELU_TANH },
+    { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"gelu_pytorch_tanh\"" },
+    { "attention_bias", .kind = RP_FIELD_BOOL, RP_AT(qkv_bias) },
+    { "query_pre_attn_scalar", .kind = RP_FIELD_NUMBER, RP_AT(attn_scale), .low = 1e-6, .high = 1e9, .otherwise = 256 },
+    { "use_bidirectional_attention", .kind = RP_FIELD_ONLY, .only = "false" },
+    RP_FIELD_CAP("attn_logit_softcapping", attn_softcap, 50),
+    RP_FIELD_CAP("final_logit_softcapping", logit_softcap, 30),
+};
+
+/* Which cache transformers would generate with. */
+static const char *const inert[] = { "cache_implementation", NULL };
+
+static void finish(rp_config_reader *reader, rp_model_config *c)
+{
+    c->attn_scale = c->attn_scale > 0 ? 1 / sqrt(c->attn_scale) : 0;
+    rp__config_finish_decoder(reader, c);
+    c->attn_output_bias = c->qkv_bias;
+    c->norms            = RP_NORMS_AROUND;
+    c->norm_plus        = 1;
+    c->embedding_scale  = sqrt((double)c->hidden);
+    c->window_every = 2;
+    rp__config_read_rope(reader, c, &c->rope);
+}
+
+static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_GATE_UP, RP_NAMES_NORMS_AROUND };
+static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_GATE_UP, RP_GGUF_NORMS_AROUND };
+
+const rp_family rp__family_gemma2 = {
+    .model_type = "gemma2", .architecture = "Gemma2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .honours_layer_types = true, .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .gguf_architecture = "gemma2", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
+};

@@ -1,0 +1,45 @@
+/* models/families/gemma3_text.c -- Gemma 3, text alone: Gemma 2 without a cap of scores, with norms of q and k over each head, a window in all but
+ * every sixth block, and two ropes: that of the blocks with a window never stretches.
+ */
+#include "models/fields.h"
+
+#include <math.h>
+
+static const rp_config_field fields[] = {
+    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(true), RP_FIELD_HEAD_DIM(256), RP_FIELD_CONTEXT(131072), RP_FIELD_EPS(1e-6), RP_FIELDS_WEIGHTS,
+    RP_FIELD_TIED(1), RP_FIELDS_TOKENS(2, 1), RP_FIELDS_ROPE, RP_FIELD_WINDOW(4096),
+    { "hidden_activation", .kind = RP_FIELD_WORD, RP_AT(activation), .nullable = true, .word = rp__config_activations,
+      .otherwise = RP_ACT_GELU_TANH },
+    { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"gelu_pytorch_tanh\"" },
+    { "attention_bias", .kind = RP_FIELD_BOOL, RP_AT(qkv_bias) },
+    { "query_pre_attn_scalar", .kind = RP_FIELD_NUMBER, RP_AT(attn_scale), .low = 1e-6, .high = 1e9, .otherwise = 256 },
+    { "use_bidirectional_attention", .kind = RP_FIELD_ONLY, .only = "false" },
+    { "rope_local_base_freq", .kind = RP_FIELD_LATER },
+    { "sliding_window_pattern", "_sliding_window_pattern", .kind = RP_FIELD_INT, RP_AT(window_every), .low = 1, .high = 1 << 16, .otherwise = 6 },
+    { "attn_logit_softcapping", .kind = RP_FIELD_ONLY, .only = "null" },
+    RP_FIELD_CAP("final_logit_softcapping", logit_softcap, 0),
+};
+
+/* Which cache transformers would generate with. */
+static const char *const inert[] = { "cache_implementation", NULL };
+
+static void finish(rp_config_reader *reader, rp_model_config *c)
+{
+    c->attn_scale = c->attn_scale > 0 ? 1 / sqrt(c->attn_scale) : 0;
+    rp__config_finish_decoder(reader, c);
+    c->attn_output_bias = c->qkv_bias;
+    c->norms            = RP_NORMS_AROUND;
+    c->norm_plus        = 1;
+    c->embedding_scale  = sqrt((double)c->hidden);
+    c->qk_norm          = RP_QK_NORM_HEAD;
+    rp__config_read_two_ropes(reader, c);
+}
+
+static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_QK_NORMS, RP_NAMES_GATE_UP, RP_NAMES_NORMS_AROUND };
+static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK_NORMS, RP_GGUF_GATE_UP, RP_GGUF_NORMS_AROUND };
+
+const rp_family rp__family_gemma3_text = {
+    .model_type = "gemma3_text", .architecture = "Gemma3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .honours_layer_types = true, .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .gguf_architecture = "gemma3", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
+};

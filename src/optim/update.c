@@ -1,0 +1,181 @@
+/* optim/update.c -- the update of one parameter: at once where its states are in memory, else window by window. */
+#include "optim/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/watch.h"
+
+/* ---- at once ---- */
+
+const rp_kernels *rp__optim_kernels(const rp_optim *o, const rp_tensor *param, const rp_tensor *grad)
+{
+    bool fast = param->m.dtype != RP_F64 && grad->m.dtype != RP_F64 && rp_tensor_is_dense(param) && rp_tensor_is_dense(grad);
+
+    return fast ? rp__kernels(o->ctx) : rp__kernels_none();
+}
+
+static void *data_of(const rp_tensor *t) { return t ? rp__tensor_data(t) : NULL; }
+
+static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
+{
+    const rp_optim_config *c = &o->config;
+    rp_optim_slot *s         = &o->slots[i];
+    rp_optim_call call       = {
+              .on = o->ctx->on, .n = s->param.slice.count, .first = s->param.slice.first, .param_dtype = s->param.tensor->m.dtype,
+              .grad_dtype = grad->m.dtype, .state_dtype = c->state_dtype, .param = data_of(s->param.tensor),
+              .master = data_of(s->master), .grad = data_of(grad), .lr = step->lr, .grad_scale = step->grad_scale,
+              .weight_decay = s->decays ? c->weight_decay : 0, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps,
+              .momentum = c->momentum, .bias1 = 1 - pow(c->beta1, (double)step->step),
+              .bias2 = 1 - pow(c->beta2, (double)step->step), .step = step->step, .stochastic = c->stochastic, .key = s->key,
+              .sum_squares = step->measure ? &s->sum_squares : NULL,
+    };
+
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) call.state[k] = data_of(s->state[k]);
+    return call;
+}
+
+/* Weights, states and masters are read and written, the gradient is read. */
+static int64_t bytes_of(const rp_optim_slot *s, const rp_tensor *grad)
+{
+    int64_t bytes = rp_meta_bytes(&s->param.tensor->m) + (s->master ? rp_meta_bytes(&s->master->m) : 0);
+
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) bytes += s->state[k] ? rp_meta_bytes(&s->state[k]->m) : 0;
+    return 2 * bytes + rp_meta_bytes(&grad->m);
+}
+
+static void run(const rp_optim *o, int i, const rp_tensor *grad, const rp_optim_call *call, int64_t bytes)
+{
+    const rp_optim_slot *s = &o->slots[i];
+    double began           = rp__watch_begin(o->ctx);
+    unsigned mode          = rp__fp_enter();
+
+    rp__mem_enter(o->ctx);
+    o->kind->update(rp__optim_kernels(o, s->param.tensor, grad), call);
+    rp__mem_leave(o->ctx);
+    rp__fp_leave(mode);
+    rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = o->kind->name, .path = s->param.path, .bytes = bytes, .began = began });
+}
+
+static void update_at_once(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
+{
+    rp_optim_call call = make_call(o, i, grad, step);
+
+    run(o, i, grad, &call, bytes_of(&o->slots[i], grad));
+}
+
+/* ---- window by window ---- */
+
+static void *element(void *base, rp_dtype dtype, int64_t at) { return (uint8_t *)base + at * rp_dtype_bytes(dtype); }
+
+/* What no update has written: moments are zero, a master is its bf16 parameter. */
+static rp_status fill_fresh(const rp_optim *o, const rp_shelf_view *v)
+{
+    const rp_tensor *param = o->slots[v->group].param.tensor;
+    rp_host h;
+
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
+        if (v->fresh >> k & 1) memset(v->part[k], 0, (size_t)(v->count * rp_dtype_bytes(o->config.state_dtype)));
+    if (!(v->fresh >> RP_OPTIM_MASTER & 1)) return RP_OK;
+    RP_TRY(rp__tensor_host(param, v->first, v->count, RP_HOST_READ, &h));
+    const uint16_t *from = h.data;
+    float *master        = v->part[RP_OPTIM_MASTER];
+    for (int64_t e = 0; e < v->count; e++) master[e] = rp__f32_from_bf16(from[e]);
+    rp__tensor_host_end(&h);
+    return RP_OK;
+}
+
+static rp_status take(rp_optim *o, int i, unsigned parts, int64_t at)
+{
+    double began = rp__watch_begin(o->ctx);
+
+    RP_TRY(rp__shelf_take(o->shelf, i, parts, at, &o->window));
+    RP_TRY(fill_fresh(o, &o->window));
+    rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = "states read", .path = o->slots[i].param.path, .began = began });
+    return RP_OK;
+}
+
+static rp_status keep(rp_optim *o)
+{
+    double began = rp__watch_begin(o->ctx);
+
+    RP_TRY(rp__shelf_keep(o->shelf, &o->window));
+    rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = "states written", .path = o->slots[o->window.group].param.path,
+                                     .began = began });
+    return RP_OK;
+}
+
+static rp_optim_call call_of_window(const rp_optim_call *all, const rp_shelf_view *v)
+{
+    rp_optim_call call = *all;
+
+    call.n     = v->count;
+    call.first = all->first + v->first;
+    call.param = element(all->param, all->param_dtype, v->first);
+    call.grad  = element((void *)all->grad, all->grad_dtype, v->first);
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) call.state[k] = v->part[k];
+    call.master      = v->part[RP_OPTIM_MASTER];
+    call.sum_squares = NULL;
+    return call;
+}
+
+/* The sum of squares is one of the whole gradient: adding up windows would round it otherwise. */
+static rp_status update_windows(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
+{
+    rp_optim_call all = make_call(o, i, grad, step);
+    int64_t n         = o->slots[i].param.slice.count;
+
+    if (step->measure) rp__optim_measure(o, i, grad);
+    for (int64_t at = 0; at < n; at += o->window.count) {
+        RP_TRY(take(o, i, ~0u, at));
+        rp_optim_call call = call_of_window(&all, &o->window);
+        int64_t bytes      = 2 * o->window.count * rp_dtype_bytes(all.param_dtype) + o->window.count * rp_dtype_bytes(all.grad_dtype);
+        run(o, i, grad, &call, bytes);
+        RP_TRY(keep(o));
+    }
+    return RP_OK;
+}
+
+/* ---- both ---- */
+
+static void note_writes(const rp_optim_slot *s)
+{
+    rp__tensor_wrote(s->param.tensor, "the optimizer");
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
+        if (s->state[k]) rp__tensor_wrote(s->state[k], "the optimizer");
+    if (s->master) rp__tensor_wrote(s->master, "the optimizer");
+}
+
+void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
+{
+    RP_BUG_IF(i < 0 || i >= o->n_params || !rp_meta_same_shape(&grad->m, &o->slots[i].param.tensor->m));
+    RP_BUG_IF(!rp_tensor_is_dense(o->slots[i].param.tensor) || !rp_tensor_is_dense(grad));
+    if (grad->storage->data && !o->shelf) update_at_once(o, i, grad, step);
+    else if (grad->storage->data && !o->failed) o->failed = update_windows(o, i, grad, step) != RP_OK;
+    note_writes(&o->slots[i]);
+}
+
+/* Whatever failed, the spool remembers and tells once more. */
+rp_status rp__optim_settle(rp_optim *o)
+{
+    if (!o->shelf) return RP_OK;
+    rp_status status = rp__shelf_flush(o->shelf);
+    RP_BUG_IF(o->failed && status == RP_OK);
+    return status;
+}
+
+/* ---- windows for states on disk ---- */
+
+rp_status rp__optim_window(rp_optim *o, int i, int64_t at, void **data, int64_t *count)
+{
+    const rp_optim_named *named = &o->names[i];
+
+    RP_TRY(take(o, named->param, 1u << named->part, at));
+    int64_t skip = at - o->window.first;
+    *data        = element(o->window.part[named->part], named->dtype, skip);
+    *count       = o->window.count - skip;
+    return RP_OK;
+}
+
+rp_status rp__optim_window_keep(rp_optim *o) { return keep(o); }
+int64_t rp__optim_away_bytes(const rp_optim *o) { return o->shelf ? rp__shelf_bytes(o->shelf) : 0; }

@@ -1,0 +1,43 @@
+/* tokenizer/gguf.h -- what the files that make a tokenizer.json of a GGUF file share.
+ *
+ *   gguf.c         finds the lists, asks a maker for the parts by tokenizer.ggml.model, puts them together
+ *   gguf_bytes.c   gpt2: byte-level BPE, its pre-tokenizer by name (gguf_names.def); gemma4
+ *   gguf_words.c   llama, t5, bert: what SentencePiece and BERT make
+ */
+#ifndef RP_TOKENIZER_GGUF_H
+#define RP_TOKENIZER_GGUF_H
+
+#include "tokenizer/internal.h"
+
+enum { RP_GGUF_TOKEN_NORMAL = 1, RP_GGUF_TOKEN_UNKNOWN, RP_GGUF_TOKEN_CONTROL, RP_GGUF_TOKEN_USER, RP_GGUF_TOKEN_BYTE = 6 };
+
+typedef struct {
+    rp_ctx *ctx;
+    const rp_gguf *file;
+    const char *name;               /* of the file, for messages */
+    const rp_gguf_value *tokens, *types, *merges, *scores;     /* only tokens are always there */
+} rp_gguf_words;
+
+/* The parts of a tokenizer.json, NULL for null; each the maker's until it returns RP_OK. */
+typedef struct { json_t *model, *normalizer, *pre_tokenizer, *decoder; bool adds_bos; } rp_gguf_parts;
+
+const rp_gguf_value *rp__words_get(const rp_gguf_words *w, const char *key, rp_gguf_kind want, rp_gguf_kind element);
+bool rp__words_flag(const rp_gguf_words *w, const char *key, bool missing);
+int rp__words_type(const rp_gguf_words *w, int64_t id);
+/* The token that a key names by id; NULL where there is none. */
+json_t *rp__words_named(const rp_gguf_words *w, const char *key);
+rp_status rp__words_bad(const rp_gguf_words *w, int64_t id);
+rp_status rp__words_no_memory(const rp_gguf_words *w);
+/* Add a token with its id to a vocabulary; one that is there already, or is not UTF-8, is an error. */
+rp_status rp__words_add(const rp_gguf_words *w, json_t *vocab, const char *text, int64_t bytes, int64_t id);
+
+/* The parts of a BPE whose tokens have U+2581 for spaces and bytes for what is no token; `prefix`: a space goes in front of a text. */
+void rp__gguf_marked_spaces(const rp_gguf_words *w, json_t *vocab, json_t *merges, bool prefix, rp_gguf_parts *out);
+
+rp_status rp__gguf_make_gpt2(const rp_gguf_words *w, rp_gguf_parts *out);
+rp_status rp__gguf_make_gemma4(const rp_gguf_words *w, rp_gguf_parts *out);
+rp_status rp__gguf_make_llama(const rp_gguf_words *w, rp_gguf_parts *out);
+rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out);
+rp_status rp__gguf_make_bert(const rp_gguf_words *w, rp_gguf_parts *out);
+
+#endif

@@ -1,0 +1,128 @@
+/* tokenizer/gguf_bytes.c -- the parts of a tokenizer with merges ("gpt2", "gemma4") in a GGUF file.
+ *
+ * A byte-level one names its pre-tokenizer instead of writing it down; gguf_names.def has what the names stand for. Gemma 4 has none:
+ * spaces are marked, and what has no token becomes bytes.
+ */
+#include "tokenizer/gguf.h"
+
+#include <string.h>
+
+typedef struct { const char *name, *pre_tokenizer, *normalizer; bool ignore_merges, adds_bos; } kind;
+
+static const kind kinds[] = {
+#define RP_PRE(name, pre_tokenizer, normalizer, ignore_merges, adds_bos) { name, pre_tokenizer, normalizer, ignore_merges, adds_bos },
+#include "tokenizer/gguf_names.def"
+#undef RP_PRE
+};
+
+static bool text_is(const rp_gguf_value *v, const char *text)
+{
+    return v->s.bytes == (int64_t)strlen(text) && !memcmp(v->s.text, text, strlen(text));
+}
+
+static rp_status find_kind(const rp_gguf_words *w, const kind **out)
+{
+    const rp_gguf_value *pre = rp__words_get(w, "tokenizer.ggml.pre", RP_GGUF_STRING, 0);
+
+    for (int i = 0; i < RP_COUNT(kinds); i++)
+        if (pre ? text_is(pre, kinds[i].name) : !strcmp(kinds[i].name, "default")) return *out = &kinds[i], RP_OK;
+    return rp_fail(w->ctx, RP_ERR_UNSUPPORTED,
+                   "cannot read '%s': a pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not supported", w->name,
+                   (int)(pre->s.bytes < 80 ? pre->s.bytes : 80), pre->s.text);
+}
+
+static rp_status make_vocab(const rp_gguf_words *w, json_t *vocab)
+{
+    for (int64_t i = 0; i < w->tokens->count; i++) {
+        rp_gguf_string t = rp__gguf_array_string(w->file, w->tokens, i);
+        RP_TRY(rp__words_add(w, vocab, t.text, t.bytes, i));
+    }
+    return RP_OK;
+}
+
+/* "left right"; neither has a space, but a token may begin with one in files that were made by hand. */
+static rp_status make_merges(const rp_gguf_words *w, json_t *merges)
+{
+    for (int64_t i = 0; i < w->merges->count; i++) {
+        rp_gguf_string t  = rp__gguf_array_string(w->file, w->merges, i);
+        const char *space = t.bytes > 1 ? memchr(t.text + 1, ' ', (size_t)t.bytes - 1) : NULL;
+        json_t *pair      = space ? json_pack("[s%s%]", t.text, (size_t)(space - t.text), space + 1,
+                                              (size_t)(t.text + t.bytes - space - 1)) : NULL;
+        RP_CHECK(w->ctx, pair && !json_array_append_new(merges, pair), RP_ERR_FORMAT,
+                 "cannot read '%s': merge %" PRId64 " is not a pair of tokens", w->name, i);
+    }
+    return RP_OK;
+}
+
+/* The table is written with apostrophes for quotes outside patterns, which are in quotes already. */
+static json_t *parse_kind(rp_ctx *ctx, const char *text)
+{
+    char *quoted = rp__host_text(ctx, text);
+    bool inside  = false;
+
+    if (!quoted) return NULL;
+    for (char *p = quoted; *p; p++) {
+        if (*p == '"') inside = !inside;
+        else if (*p == '\'' && !inside) *p = '"';
+    }
+    json_t *parsed = json_loads(quoted, 0, NULL);
+    rp__release(quoted);
+    return parsed;
+}
+
+static void set_prefix_space(const rp_gguf_words *w, json_t *part)
+{
+    json_t *inner;
+    size_t i;
+
+    if (json_object_get(part, "add_prefix_space") && rp__words_flag(w, "tokenizer.ggml.add_space_prefix", false))
+        json_object_set_new(part, "add_prefix_space", json_true());
+    json_array_foreach(json_object_get(part, "pretokenizers"), i, inner) set_prefix_space(w, inner);
+}
+
+static void make_parts(const kind *k, json_t *vocab, json_t *merges, rp_gguf_parts *out)
+{
+    out->adds_bos = k->adds_bos;
+    if (k->normalizer) out->normalizer = json_pack("{ss}", "type", k->normalizer);
+    out->decoder = json_pack("{sssbsbsb}", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1);
+    out->model   = json_pack("{sssnsnsnsnsbsbsbsOsO}", "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix",
+                             "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", k->ignore_merges,
+                             "vocab", vocab, "merges", merges);
+}
+
+static rp_status make_lists(const rp_gguf_words *w, json_t *vocab, json_t *merges)
+{
+    RP_CHECK(w->ctx, w->merges, RP_ERR_FORMAT, "cannot read '%s': the tokenizer has no merges", w->name);
+    if (!vocab || !merges) return rp__words_no_memory(w);
+    RP_TRY(make_vocab(w, vocab));
+    return make_merges(w, merges);
+}
+
+rp_status rp__gguf_make_gpt2(const rp_gguf_words *w, rp_gguf_parts *out)
+{
+    json_t *vocab = json_object(), *merges = json_array();
+    rp_status status = RP_OK;
+    const kind *k    = NULL;
+
+    RP_TRY_GOTO(find_kind(w, &k));
+    RP_TRY_GOTO(make_lists(w, vocab, merges));
+    out->pre_tokenizer = parse_kind(w->ctx, k->pre_tokenizer);
+    if (!out->pre_tokenizer) RP_TRY_GOTO(rp__words_no_memory(w));
+    set_prefix_space(w, out->pre_tokenizer);
+    make_parts(k, vocab, merges, out);
+done:
+    json_decref(vocab);
+    json_decref(merges);
+    return status;
+}
+
+rp_status rp__gguf_make_gemma4(const rp_gguf_words *w, rp_gguf_parts *out)
+{
+    json_t *vocab = json_object(), *merges = json_array();
+    rp_status status = make_lists(w, vocab, merges);
+
+    if (status == RP_OK) rp__gguf_marked_spaces(w, vocab, merges, rp__words_flag(w, "tokenizer.ggml.add_space_prefix", false), out);
+    json_decref(vocab);
+    json_decref(merges);
+    return status;
+}

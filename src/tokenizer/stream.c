@@ -1,0 +1,68 @@
+/* tokenizer/stream.c -- text while ids still come: what each adds to those before it.
+ *
+ *   window   [ ids whose text has been handed on │ ids that wait ]
+ *
+ * Decoders look at neighbours (a first token loses its space, bytes make one character), so an id is decoded behind those of the
+ * text handed on last, and what is new is the difference. What ends in U+FFFD waits: the next ids may complete a character.
+ */
+#include "tokenizer/internal.h"
+
+#include <string.h>
+
+enum { LONGEST_WAIT = 4, PROMPT_IDS = 8 };      /* a character has 4 bytes · of a prompt so many are enough to stand behind */
+
+static rp_status length_of(rp_decode_stream *s, const int32_t *ids, int64_t n, int64_t *bytes)
+{
+    char *text = NULL;
+
+    RP_TRY(rp__tokenizer_decode(s->tokenizer, ids, n, true, &text, bytes));
+    rp__release(text);
+    return RP_OK;
+}
+
+/* The ids that waited are now those that have been handed on; a window without text is no ground to stand on. */
+static rp_status move_on(rp_decode_stream *s)
+{
+    int64_t n = s->n - s->n_said, bytes;
+
+    RP_TRY(length_of(s, s->id + s->n_said, n, &bytes));
+    memmove(s->id, s->id + s->n_said, (size_t)n * sizeof *s->id);
+    s->n = s->n_said = n;
+    s->said_bytes    = bytes;
+    return RP_OK;
+}
+
+rp_status rp__decode_stream_begin(rp_tokenizer *tokenizer, const int32_t *prompt, int64_t n_prompt, rp_decode_stream *out)
+{
+    rp_decode_stream s = { .tokenizer = tokenizer };
+
+    for (int64_t i = n_prompt < PROMPT_IDS ? 0 : n_prompt - PROMPT_IDS; i < n_prompt; i++)
+        if (prompt[i] < rp__tokenizer_vocab(tokenizer)) s.id[s.n++] = prompt[i];
+    RP_TRY(move_on(&s));
+    *out = s;
+    return RP_OK;
+}
+
+static bool may_go_on(const char *text, int64_t bytes) { return bytes >= 3 && !memcmp(text + bytes - 3, "\xef\xbf\xbd", 3); }
+
+rp_status rp__decode_stream_next(rp_decode_stream *s, int32_t id, char **text, int64_t *bytes)
+{
+    char *all = NULL;
+    int64_t n = 0;
+
+    if (s->tokenizer->decoders.bytes) return rp__tokenizer_decode(s->tokenizer, &id, 1, true, text, bytes);
+    if (s->n == RP_COUNT(s->id)) {          /* nothing but tokens without text: those handed on are far away */
+        s->n = s->n_said = 0;
+        s->said_bytes    = 0;
+    }
+    s->id[s->n++] = id;
+    RP_TRY(rp__tokenizer_decode(s->tokenizer, s->id, s->n, true, &all, &n));
+    bool waits = n <= s->said_bytes || (may_go_on(all, n) && s->n - s->n_said < LONGEST_WAIT);
+    *bytes     = waits ? 0 : n - s->said_bytes;
+    memmove(all, all + (waits ? 0 : s->said_bytes), (size_t)*bytes);
+    all[*bytes]      = 0;
+    rp_status status = waits ? RP_OK : move_on(s);
+    if (status == RP_OK) *text = all;
+    else rp__release(all);
+    return status;
+}

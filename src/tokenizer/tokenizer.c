@@ -1,0 +1,284 @@
+/* tokenizer/tokenizer.c -- the interface: load, encode, decode.
+ *
+ * A tokenizer keeps scratch and a cache of pieces, so encoding changes it: one thread at a time, as a context.
+ */
+#include "base/file.h"
+#include "text/bytes.h"
+#include "tokenizer/internal.h"
+
+#include <string.h>
+
+/* ---- load ---- */
+
+#define JSON_CAP_BYTES (INT64_C(512) << 20)
+
+/* An absent file is no error where `optional`: *out stays NULL. mark, a hash of the bytes, may be NULL. */
+static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bool optional, json_t **out, uint64_t *mark)
+{
+    char *path = rp__path_join(ctx, folder, name), *text = NULL;
+    rp_status status = path ? RP_OK : RP_ERR_MEMORY;
+    int64_t bytes    = 0;
+
+    if (path && !(optional && !rp__file_exists(path))) {
+        status = rp__file_read(ctx, path, JSON_CAP_BYTES, &text, &bytes);
+        if (status == RP_OK) status = rp__tokenizer_json(ctx, path, text, bytes, out);
+        if (status == RP_OK && mark) *mark = rp__hash(text, (size_t)bytes, RP_HASH_SEED);
+    }
+    rp__release(text);
+    rp__release(path);
+    return status;
+}
+
+rp_status rp__tokenizer_config(rp_ctx *ctx, const char *folder, json_t **out)
+{
+    static const char *const ids[] = { "bos_token_id", "eos_token_id" };
+    json_t *map = NULL, *model = NULL;
+    rp_status status = RP_OK;
+
+    RP_TRY_GOTO(read_json(ctx, folder, "tokenizer_config.json", true, out, NULL));
+    if (!*out) *out = json_object();
+    if (!*out) RP_TRY_GOTO(rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate a JSON object"));
+    RP_TRY_GOTO(read_json(ctx, folder, "special_tokens_map.json", true, &map, NULL));
+    RP_TRY_GOTO(read_json(ctx, folder, "config.json", true, &model, NULL));
+    if (json_is_object(map)) json_object_update_missing(*out, map);
+    for (int i = 0; i < RP_COUNT(ids); i++) {
+        json_t *id = json_object_get(model, ids[i]);
+        if (!id) id = json_object_get(json_object_get(model, "text_config"), ids[i]);      /* of a model with other parts, too */
+        if (id) json_object_set(*out, ids[i], id);
+    }
+done:
+    json_decref(map);
+    json_decref(model);
+    return status;
+}
+
+static rp_status load_folder(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
+{
+    json_t *root = NULL, *config = NULL;
+    uint64_t mark    = 0;
+    char *path       = rp__path_join(ctx, folder, name);
+    rp_status status = path ? RP_OK : RP_ERR_MEMORY;
+
+    if (status != RP_OK) return status;
+    RP_TRY_GOTO(read_json(ctx, folder, name, false, &root, &mark));
+    RP_TRY_GOTO(rp__tokenizer_config(ctx, folder, &config));
+    RP_TRY_GOTO(rp__tokenizer_build(ctx, path, root, config, out));
+    (*out)->mark = mark;
+done:
+    json_decref(root);
+    json_decref(config);
+    rp__release(path);
+    return status;
+}
+
+/* SentencePiece's own file. */
+static rp_status load_spm(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
+{
+    json_t *root = NULL, *config = NULL;
+    uint64_t mark    = 0;
+    rp_status status = rp__tokenizer_spm_folder(ctx, folder, name, &root, &config, &mark);
+
+    if (status == RP_OK) status = rp__tokenizer_build(ctx, name, root, config, out);
+    if (status == RP_OK) (*out)->mark = mark;
+    json_decref(root);
+    json_decref(config);
+    return status;
+}
+
+static rp_status load_gguf(rp_ctx *ctx, const char *path, rp_tokenizer **out)
+{
+    json_t *root = NULL, *config = NULL;
+    rp_gguf *file = NULL;
+
+    RP_TRY(rp__gguf_open(ctx, path, &file));
+    rp_status status = rp__tokenizer_from_gguf(ctx, file, path, &root, &config);
+    if (status == RP_OK) status = rp__tokenizer_build(ctx, path, root, config, out);
+    if (status == RP_OK) (*out)->from_gguf = true;
+    json_decref(root);
+    json_decref(config);
+    rp__gguf_close(file);
+    return status;
+}
+
+/* A file is its folder and its name: its neighbours say what its special tokens are for. */
+static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder      = rp__host_text(ctx, slash ? path : "");
+
+    if (!folder) return RP_ERR_MEMORY;
+    if (slash) folder[slash + 1 - path] = 0;
+    const char *name = slash ? slash + 1 : path;
+    rp_status status = rp__is_spm(name) ? load_spm(ctx, folder, name, out) : load_folder(ctx, folder, name, out);
+    rp__release(folder);
+    return status;
+}
+
+/* Mistral's end in the number of a version: "tokenizer.model.v3". */
+bool rp__is_spm(const char *name) { return strstr(name, ".model") && !rp__ends_with(name, ".json"); }
+
+rp_status rp__tokenizer_file(rp_ctx *ctx, const char *folder, const char **out)
+{
+    static const char *const names[] = { "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model" };
+
+    *out = names[0];
+    for (int i = 0; i < RP_COUNT(names); i++) {
+        char *path = rp__path_join(ctx, folder, names[i]);
+        if (!path) return RP_ERR_MEMORY;
+        bool exists = rp__file_exists(path);
+        rp__release(path);
+        if (exists) return *out = names[i], RP_OK;
+    }
+    return RP_OK;
+}
+
+static rp_status load_any_of(rp_ctx *ctx, const char *folder, rp_tokenizer **out)
+{
+    const char *name;
+
+    RP_TRY(rp__tokenizer_file(ctx, folder, &name));
+    return rp__is_spm(name) ? load_spm(ctx, folder, name, out) : load_folder(ctx, folder, name, out);
+}
+
+rp_status rp__tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out)
+{
+    rp_tokenizer *t = NULL;
+
+    if (rp__file_is_dir(path)) RP_TRY(load_any_of(ctx, path, &t));
+    else if (rp__ends_with(path, ".gguf")) RP_TRY(load_gguf(ctx, path, &t));
+    else RP_TRY(load_file(ctx, path, &t));
+    t->path = rp__host_text(ctx, path);
+    if (!t->path) {
+        rp__tokenizer_free(t);
+        return RP_ERR_MEMORY;
+    }
+    *out = t;
+    return RP_OK;
+}
+
+void rp__tokenizer_free(rp_tokenizer *t)
+{
+    if (!t) return;
+    rp__release(t->path);
+    rp__vocab_free(&t->vocab);
+    rp__added_free(&t->raw);
+    rp__added_free(&t->normalized);
+    rp__pretokenizer_free(&t->pre);
+    rp__bpe_free(&t->bpe);
+    rp__unigram_free(&t->unigram);
+    rp__wordpiece_free(&t->wordpiece);
+    rp__normalizers_free(&t->normalizers);
+    rp__decoders_free(&t->decoders);
+    rp__release(t->mapped.at);
+    rp__encoding_free(&t->encoding);
+    rp__release(t);
+}
+
+/* ---- encode ---- */
+
+/* A pattern that gives up says why and after how many bytes; which tokenizer has it is known here. */
+static rp_status named(const rp_tokenizer *t, rp_status status)
+{
+    char why[RP_ERROR_CHARS];
+
+    if (status != RP_ERR_UNSUPPORTED || !t->path) return status;
+    memcpy(why, t->ctx->error, sizeof why);
+    return rp_fail(t->ctx, status, "the tokenizer '%s': %s", t->path, why);
+}
+
+rp_status rp__tokenizer_feed(rp_tokenizer *t, const char *text, int64_t bytes, rp_text_part part, int32_t **ids, int64_t *n_ids)
+{
+    rp_ids *made = &t->encoding.ids;
+
+    RP_CHECK(t->ctx, bytes >= 0, RP_ERR_ARG, "a text of %" PRId64 " bytes", bytes);
+    if (part & RP_TEXT_BEGINS) rp__encoding_begin(&t->encoding);
+    rp_status status = rp__encoding_give(&t->encoding, 0, text, bytes, true, part & RP_TEXT_ENDS);
+    if (status == RP_OK) {
+        *ids   = made->at;
+        *n_ids = made->n;
+        *made  = (rp_ids){ 0 };
+    }
+    return named(t, status);
+}
+
+rp_status rp__tokenizer_encode(rp_tokenizer *t, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids)
+{
+    return rp__tokenizer_feed(t, text, bytes, RP_TEXT_WHOLE, ids, n_ids);
+}
+
+/* ---- decode ---- */
+
+/* Added tokens stand for their own text; a token with a character outside the alphabet does, too. */
+static rp_status put_token(rp_ctx *ctx, const rp_vocab *vocab, int32_t id, rp_bytes *out)
+{
+    const char *text = rp__vocab_text(vocab, id);
+    int64_t bytes = vocab->token[id].bytes, start = out->n;
+    uint32_t point;
+
+    RP_TRY(rp__bytes_room(ctx, out, bytes + 1));
+    for (int64_t at = 0; at < bytes;) {
+        at += rp__utf8_next(text + at, bytes - at, &point);
+        int byte = vocab->token[id].flags & RP_TOKEN_ADDED ? -1 : rp__point_byte(point);
+        if (byte < 0) {
+            out->n = start;
+            return rp__bytes_push(ctx, out, text, bytes);
+        }
+        out->at[out->n++] = (char)byte;
+    }
+    return RP_OK;
+}
+
+static rp_status decode_all(rp_tokenizer *t, rp_decoding *d, const int32_t *ids, int64_t n_ids, bool skip_special)
+{
+    bool any = false;
+
+    for (int64_t i = 0; i < n_ids; i++) {
+        const rp_token *token = &t->vocab.token[ids[i]];
+        if (!token->flags || (skip_special && (token->flags & RP_TOKEN_SPECIAL))) continue;
+        if (any && t->decoders.joins) RP_TRY(rp__bytes_push(t->ctx, d->out, " ", 1));
+        any = true;
+        if (t->decoders.bytes) RP_TRY(put_token(t->ctx, &t->vocab, ids[i], d->out));
+        else RP_TRY(rp__decode_token(d, t->vocab.text.at + token->shown, token->shown_bytes));
+    }
+    return rp__decode_end(d);
+}
+
+rp_status rp__tokenizer_decode(rp_tokenizer *t, const int32_t *ids, int64_t n_ids, bool skip_special, char **text, int64_t *bytes)
+{
+    rp_bytes out     = { 0 };
+    rp_decoding d    = { .ctx = t->ctx, .step = t->decoders.step, .n_steps = t->decoders.n_steps, .out = &out };
+    rp_status status = RP_OK;
+
+    for (int64_t i = 0; i < n_ids; i++)
+        RP_CHECK(t->ctx, ids[i] >= 0 && ids[i] < t->vocab.n_ids, RP_ERR_ARG, "token %d is outside the vocabulary of %d",
+                 ids[i], t->vocab.n_ids);
+    for (int k = 0; k < d.n_steps; k++) {
+        d.step[k].n = d.step[k].held.n = d.step[k].made.n = 0;
+        if (d.step[k].pattern) rp__pattern_begin(d.step[k].pattern);
+    }
+    RP_TRY_GOTO(decode_all(t, &d, ids, n_ids, skip_special));
+    RP_TRY_GOTO(rp__bytes_push(t->ctx, &out, "", 1));
+    *text  = out.at;
+    *bytes = out.n - 1;
+    out.at = NULL;
+done:
+    rp__release(out.at);
+    return status;
+}
+
+/* ---- questions ---- */
+
+int32_t rp__tokenizer_vocab(const rp_tokenizer *t) { return t->vocab.n_ids; }
+int32_t rp__tokenizer_bos(const rp_tokenizer *t) { return t->bos; }
+int32_t rp__tokenizer_eos(const rp_tokenizer *t) { return t->eos; }
+bool rp__tokenizer_adds_bos(const rp_tokenizer *t) { return t->adds_bos; }
+
+bool rp__tokenizer_is_special(const rp_tokenizer *t, int32_t id)
+{
+    return id >= 0 && id < rp__tokenizer_vocab(t) && t->vocab.token[id].flags & RP_TOKEN_SPECIAL;
+}
+
+int32_t rp__tokenizer_id(const rp_tokenizer *t, const char *token)
+{
+    return rp__vocab_find(&t->vocab, token, (int64_t)strlen(token));
+}
