@@ -121,7 +121,8 @@ struct exporter {
     named *all;
     rp_safetensor *tensor;
     rp_safetensors_writer *writer;      /* of the one that writes */
-    rp_tensor *window;                  /* … where other ranks' elements come to */
+    void *window;                       /* … the host's, where elements come to that the host does not reach; NULL: it reaches all */
+    int64_t window_at, window_bytes;
     rp_comm_part *send, *receive;       /* by rank */
     void (*sink)(exporter *x, const rp_param *p, const void *data, int64_t n);     /* where the elements of a parameter go, one behind the other */
     int64_t at;                         /* how many have gone there */
@@ -144,11 +145,20 @@ static int64_t window_bytes(const exporter *x)
     return most < WINDOW_BYTES ? most : WINDOW_BYTES;
 }
 
+/* Before the first message: no rank that waits for another takes memory. */
 static rp_status take_window(exporter *x)
 {
-    rp_meta m = rp_meta_1d(RP_I32, (window_bytes(x) + 3) / 4);
+    int64_t bytes = (window_bytes(x) + 3) / 4 * 4;
 
-    return rp__tensor_new_named(x->ctx, &m, RP_MEM_COMM, "the window of an export", &x->window);
+    RP_TRY(rp__mem_take(x->ctx, x->ctx->space[x->ctx->host], RP_MEM_COMM, bytes, "the window of an export", &x->window_at));
+    x->window_bytes = bytes;
+    x->window       = rp__mem_at(x->ctx->space[x->ctx->host], x->window_at);
+    return RP_OK;
+}
+
+static void give_window(const exporter *x)
+{
+    if (x->window) rp__mem_give(x->ctx->space[x->ctx->host], RP_MEM_COMM, x->window_bytes, x->window_at);
 }
 
 /* Room for the largest adapter, where they are added in. */
@@ -195,7 +205,7 @@ static rp_status prepare(exporter *x, rp_model *model)
     RP_TRY(name_all(model, x->adapters, x->all, x->tensor));
     RP_TRY(prepare_merge(x));
     if (!x->writes) return RP_OK;
-    if (x->ranks > 1) RP_TRY(take_window(x));
+    if (x->ranks > 1 || x->ctx->host) RP_TRY(take_window(x));
     return create(x);
 }
 
@@ -237,32 +247,30 @@ static void put(exporter *x, const rp_param *p, const void *data, int64_t n)
 /* Elements [at, at + n) of the owner's slice come to the window. */
 static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, int64_t n)
 {
-    int64_t size  = rp_dtype_bytes(p->whole.dtype);
-    rp_host mine  = { .data = NULL }, into = { .data = NULL };
+    int64_t size     = rp_dtype_bytes(p->whole.dtype);
+    const char *mine = x->rank == owner ? (const char *)rp__tensor_data(p->tensor) + at * size : NULL;
     rp_comm_request request;
 
-    if (x->rank == owner) RP_TRY(rp__tensor_host(p->tensor, at, n, RP_HOST_READ, &mine));
-    if (x->writes) RP_TRY(rp__tensor_host_all(x->window, RP_HOST_WRITE, &into));
-    x->send[0]        = (rp_comm_part){ 0, x->rank == owner ? n : 0 };
+    x->send[0]        = (rp_comm_part){ 0, mine ? n : 0 };
     x->receive[owner] = (rp_comm_part){ 0, x->writes ? n : 0 };
-    RP_TRY(rp__comm_exchange(x->ctx, rp__shards(x->ctx), mine.data, x->send, into.data, x->receive, (int)size, &request));
+    RP_TRY(rp__comm_exchange(x->ctx, rp__shards(x->ctx), mine, x->send, x->window, x->receive, (int)size, &request));
     RP_TRY(rp__comm_wait(x->ctx, rp__shards(x->ctx), &request, "an export"));
     x->send[0] = x->receive[owner] = (rp_comm_part){ 0, 0 };
-    put(x, p, into.data, n);
-    rp__tensor_host_end(&mine);
-    rp__tensor_host_end(&into);
+    put(x, p, x->window, n);
     return RP_OK;
 }
 
 /* Of the slice that is here. */
-static rp_status put_own(exporter *x, const rp_param *p, int64_t at, int64_t n)
+static void put_own(exporter *x, const rp_param *p, int64_t at, int64_t n)
 {
-    rp_host h = { .data = NULL };
+    int64_t size     = rp_dtype_bytes(p->whole.dtype);
+    const char *from = (const char *)rp__tensor_data(p->tensor) + at * size;
 
-    if (x->writes) RP_TRY(rp__tensor_host(p->tensor, at, n, RP_HOST_READ, &h));
-    put(x, p, h.data, n);
-    rp__tensor_host_end(&h);
-    return RP_OK;
+    if (x->writes && x->ctx->host) {
+        rp__mem_copy(x->ctx, x->window, from, n * size);
+        from = x->window;
+    }
+    put(x, p, from, n);
 }
 
 /* What of elements [from, to) is in the owner's slice. */
@@ -274,7 +282,8 @@ static rp_status put_slice(exporter *x, const rp_param *p, int64_t from, int64_t
 
     for (; at < end; at += step) {
         int64_t n = end - at < step ? end - at : step;
-        RP_TRY(owner ? bring(x, p, owner, at, n) : put_own(x, p, at, n));
+        if (owner) RP_TRY(bring(x, p, owner, at, n));
+        else put_own(x, p, at, n);
     }
     return RP_OK;
 }
@@ -350,7 +359,7 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
     if (status == RP_OK) status = rp__comm_agree(ctx, rp__world(ctx), put_all(&x));
     if (status == RP_OK) status = commit(&x);
     rp__safetensors_discard(x.writer);
-    rp_tensor_unref(x.window);
+    give_window(&x);
     rp__release(x.merged);
     rp__release(x.magnitude);
     rp__release(x.merge.squares);
