@@ -1,7 +1,6 @@
 /* base/memory.c -- the two memories of base/device.h: the host's, and the same one sealed. */
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/device.h"
 #include "base/team.h"
@@ -74,28 +73,24 @@ static void seal(uint8_t *base, int64_t bytes, bool sealed)
     mprotect(base, (size_t)huge_pages(bytes), sealed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
 
-static uint8_t *map_twice(int fd, int64_t n)
+/* No file has these pages: a limit on the size of files, which some tests set, does not count them. */
+static bool map_twice(uint8_t *p, int64_t n)
 {
-    const int flags = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
-    uint8_t *p      = ftruncate(fd, n) ? NULL : map_aligned(SECOND + n);
+    const int flags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 
-    if (!p) return NULL;
-    if (mmap(p, (size_t)SECOND, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED &&
-        mmap(p, (size_t)n, PROT_NONE, flags, fd, 0) != MAP_FAILED && mmap(p + SECOND, (size_t)n, PROT_READ | PROT_WRITE, flags, fd, 0) != MAP_FAILED)
-        return p;
-    munmap(p, (size_t)(SECOND + n));
-    return NULL;
+    return mmap(p + SECOND, (size_t)n, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED &&
+           mremap(p + SECOND, 0, (size_t)n, MREMAP_MAYMOVE | MREMAP_FIXED, p) != MAP_FAILED && !mprotect(p, (size_t)SECOND, PROT_NONE);
 }
 
 static uint8_t *sealed_reserve(int64_t limit, int64_t *bytes)
 {
-    int fd        = memfd_create("sealed", MFD_CLOEXEC);
-    int64_t n     = limit && limit < SECOND ? huge_pages(limit) : SECOND;
-    uint8_t *base = fd < 0 ? NULL : map_twice(fd, n);
+    int64_t n  = limit && limit < SECOND ? huge_pages(limit) : SECOND;
+    uint8_t *p = map_aligned(SECOND + n);
 
-    if (fd >= 0) close(fd);
     *bytes = n;
-    return base;
+    if (!p || map_twice(p, n)) return p;
+    munmap(p, (size_t)(SECOND + n));
+    return NULL;
 }
 
 static void sealed_release(uint8_t *base, int64_t bytes) { munmap(base, (size_t)(SECOND + bytes)); }
