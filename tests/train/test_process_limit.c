@@ -1,6 +1,6 @@
 /* The claims of `memory_limit`: the budget follows from it by a formula, a run stays within it as the kernel counts, a limit of addresses is kept
  * with the model's file mapped, and a process that takes more than its allowance is refused before the first step. */
-/* ctest: device-free */
+/* ctest: device-free host-memory */
 #include "loop_test.h"
 
 #include <sys/resource.h>
