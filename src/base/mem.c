@@ -17,8 +17,7 @@ struct rp_mem_space {
     const rp_memory *memory;
     uint8_t *base;                  /* NULL: shapes only */
     int64_t mapped_bytes;
-    int n_open;                     /* who is inside; 0: sealed, if the memory can be */
-    int64_t open_bytes;
+    bool open;                      /* not sealed */
     rp_pool pool;                   /* its top is reserved_bytes */
     int n_live;
     rp_mem ledger;
@@ -61,29 +60,25 @@ void rp__mem_space_free(rp_mem_space *s)
 
 /* ---- who may reach it ---- */
 
-/* The pool may have grown since another one entered. */
-static void space_open(rp_mem_space *s)
+static void set_open(rp_ctx *ctx, bool open)
 {
-    if (!s || !s->base || !s->memory->seal) return;
-    if (!s->n_open++ || s->pool.top > s->open_bytes) s->memory->seal(s->base, s->open_bytes = s->pool.top, false);
-}
-
-static void space_close(rp_mem_space *s)
-{
-    if (!s || !s->base || !s->memory->seal) return;
-    if (s->n_open && !--s->n_open) s->memory->seal(s->base, s->open_bytes, true);
+    for (int i = 0; i < ctx->n_devices; i++) {
+        rp_mem_space *s = ctx->space[i];
+        if (!s->base || !s->memory->seal || s->open == open) continue;
+        s->memory->seal(s->base, s->mapped_bytes, !open);
+        s->open = open;
+    }
 }
 
 void rp__mem_enter(rp_ctx *ctx)
 {
     ctx->inside++;
-    for (int i = 0; i < ctx->n_devices; i++) space_open(ctx->space[i]);
+    set_open(ctx, true);
 }
 
 void rp__mem_leave(rp_ctx *ctx)
 {
-    for (int i = 0; i < ctx->n_devices; i++) space_close(ctx->space[i]);
-    ctx->inside--;
+    if (!--ctx->inside) set_open(ctx, false);
 }
 
 bool rp__mem_on_host(const rp_mem_space *s) { return s->memory->on_host; }
@@ -362,6 +357,7 @@ static rp_status remap(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
     if (s->base && !s->pool.top) {
         s->memory->release(s->base, s->mapped_bytes);
         s->base = s->memory->reserve(bytes, &s->mapped_bytes);
+        s->open = false;
         RP_CHECK(ctx, s->base, RP_ERR_MEMORY, "cannot reserve address space for the pool");
     }
     int64_t limit = s->ledger.limit_bytes;
