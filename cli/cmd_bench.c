@@ -3,8 +3,8 @@
 
 #include <math.h>
 
+#include "cli/bench/bench.h"
 #include "plan/cost.h"
-#include "train/bench.h"
 
 typedef struct {
     bool json, list;

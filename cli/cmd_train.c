@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "base/report.h"
+#include "cli/progress.h"
 #include "comm/comm.h"
 #include "data/data.h"
 #include "models/model.h"
@@ -72,13 +73,15 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 
 /* ---- the run ---- */
 
-static rp_progress shown_progress(rp_trainer *t)
+static cli_progress shown_progress(rp_trainer *t)
 {
     int columns   = 0;
     bool terminal = cli_terminal(&columns);
 
-    return (rp_progress){ stderr, terminal, rp__trainer_info(t)->n_steps, columns };
+    return (cli_progress){ .to = stderr, .terminal = terminal, .n_steps = rp__trainer_info(t)->n_steps, .columns = columns };
 }
+
+static void show_step(void *shown, const rp_metrics *line, double seconds_left) { cli_progress_step(shown, line, seconds_left); }
 
 /* Of what was done so far: an interrupted run has one, too, unless no step was. */
 static rp_status write_report(rp_trainer *t, rp_status ended)
@@ -103,11 +106,13 @@ static void print_end(const rp_recipe *recipe, const rp_trainer *t)
  * between has nobody to ask. */
 static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t, const volatile int *stop)
 {
-    rp_progress progress = shown_progress(t);
+    cli_progress shown   = shown_progress(t);
+    rp_progress progress = { show_step, &shown };
     bool first           = cli_is_first(c);
 
     if (first && rp__trainer_done(t) < rp__trainer_info(t)->n_steps) print_head(recipe, t);
     rp_status status = rp__trainer_run(t, stop, first ? &progress : NULL);
+    cli_progress_break(&shown);
     if (status == RP_OK || status == RP_ERR_INTERRUPTED) status = write_report(t, status);
     if (status == RP_OK || status == RP_ERR_INTERRUPTED) status = rp__comm_agree(c->ctx, c->comm, status);
     if (status == RP_OK && first) print_end(recipe, t);

@@ -147,7 +147,7 @@ static void show(const rp_trainer *t, const rp_progress *progress, const rp_metr
     int64_t left = t->info.n_steps - t->done, here = t->done - t->info.first_step;
 
     if (!progress || (t->done % t->recipe->log_every_n_steps && left && !line->has_val_loss)) return;
-    rp__progress_step(progress, line, (rp__seconds() - began) / (double)here * (double)left);
+    progress->step(progress->user, line, (rp__seconds() - began) / (double)here * (double)left);
 }
 
 /* The steps that were to be profiled did not all come. */
@@ -191,10 +191,6 @@ static rp_status run_steps(rp_trainer *t, const volatile int *stop, const rp_pro
 
 rp_status rp__trainer_run(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
 {
-    int64_t before   = t->done;
-    rp_status status = run_steps(t, stop, progress);
-
-    if (progress && t->done > before) rp__progress_break(progress);
-    RP_TRY(status);
+    RP_TRY(run_steps(t, stop, progress));
     return t->stopping ? stop_here(t) : rp__trainer_finish(t);
 }

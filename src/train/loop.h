@@ -220,6 +220,12 @@ rp_status rp__trainer_save(rp_trainer *trainer);
 /* The last state, and final/. */
 rp_status rp__trainer_finish(rp_trainer *trainer);
 
+/* Called after each step that is to be shown: every log_every_n_steps, those with a validation, and the last. */
+typedef struct {
+    void (*step)(void *user, const rp_metrics *line, double seconds_left);
+    void *user;
+} rp_progress;
+
 /* All of it: steps to the end, then finish. When *stop is not 0 (a signal's number; stop may be NULL) the step is finished and
  * a state saved, and that is RP_ERR_INTERRUPTED: the message says how to go on. `progress` may be NULL. */
 rp_status rp__trainer_run(rp_trainer *trainer, const volatile int *stop, const rp_progress *progress);

@@ -1,12 +1,10 @@
-/* train/metrics.h -- metrics.jsonl: one JSON object an optimizer step, and the same on a terminal.
+/* train/metrics.h -- metrics.jsonl: one JSON object for each optimizer step.
  *
  * A line is one write, so a reader that follows the file sees whole lines. Numbers are the shortest that read back as the
  * same double; what is not finite is null. The keys are metrics.def, then val_loss in the steps where it was measured.
  */
 #ifndef RP_TRAIN_METRICS_H
 #define RP_TRAIN_METRICS_H
-
-#include <stdio.h>
 
 #include "base/base.h"
 
@@ -23,19 +21,5 @@ rp_status rp__metrics_put(rp_metrics_file *file, const rp_metrics *line);
 /* Everything put so far is on the disk. A state is saved after this, so that no state is ahead of its metrics. */
 rp_status rp__metrics_sync(rp_metrics_file *file);
 void rp__metrics_close(rp_metrics_file *file);
-
-/* ---- progress ---- */
-
-typedef struct {
-    FILE *to;
-    bool terminal;                      /* one line redrawn, else a line each */
-    int64_t n_steps;                    /* of the whole run */
-    int columns;                        /* of the terminal; 0: 80 */
-} rp_progress;
-
-/* Show the step just done. `seconds_left` < 0: not known. */
-void rp__progress_step(const rp_progress *progress, const rp_metrics *line, double seconds_left);
-/* Before anything else is written to the terminal, and at the end: leave the redrawn line. */
-void rp__progress_break(const rp_progress *progress);
 
 #endif

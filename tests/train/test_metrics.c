@@ -1,4 +1,4 @@
-/* Claims about metrics.jsonl and the progress line. */
+/* Claims about metrics.jsonl. */
 /* ctest: thread-free */
 #include "rp_test.h"
 
@@ -149,45 +149,6 @@ static void a_file_that_cannot_be_written_is_an_error(void **state)
     test_ctx_free(ctx);
 }
 
-static char *progress_of(rp_progress p, const rp_metrics *m, double left)
-{
-    char *text = NULL;
-    size_t bytes;
-
-    p.to = open_memstream(&text, &bytes);
-    rp__progress_step(&p, m, left);
-    rp__progress_break(&p);
-    fclose(p.to);
-    return text;
-}
-
-static void progress_is_a_bar_on_a_terminal_and_lines_elsewhere(void **state)
-{
-    (void)state;
-    rp_metrics m = line_of(5);
-    char *bar = progress_of((rp_progress){ .terminal = true, .n_steps = 10, .columns = 100 }, &m, 62);
-    char *plain = progress_of((rp_progress){ .n_steps = 10 }, &m, -1);
-
-    assert_string_equal(bar,
-                        "\rstep 5/10 [=================>                ] loss 0.5000  4096 tokens/s  peak 8.00 GiB  1:02 left\n");
-    assert_string_equal(plain, "step 5/10  lr 2e-05  grad_norm 0.1  loss 0.5000  4096 tokens/s  peak 8.00 GiB\n");
-    free(bar);
-    free(plain);
-}
-
-static void the_bar_never_wraps_the_terminal(void **state)
-{
-    (void)state;
-    rp_metrics m = line_of(1000000);
-
-    m.has_val_loss = true;
-    for (int columns = 1; columns < 200; columns++) {
-        char *text = progress_of((rp_progress){ .terminal = true, .n_steps = 1000000, .columns = columns }, &m, 3e5);
-        assert_true(strcspn(text, "\n") - 1 < (size_t)columns);        /* without the \r, and a column left free */
-        free(text);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,8 +157,6 @@ int main(void)
         cmocka_unit_test(lines_hold_the_promised_keys_in_order),
         cmocka_unit_test(resuming_cuts_after_the_step_and_drops_what_is_torn),
         cmocka_unit_test(a_file_that_cannot_be_written_is_an_error),
-        cmocka_unit_test(progress_is_a_bar_on_a_terminal_and_lines_elsewhere),
-        cmocka_unit_test(the_bar_never_wraps_the_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

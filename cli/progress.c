@@ -1,8 +1,8 @@
-/* train/progress.c -- the step just done, for people: a bar on a terminal, plain lines otherwise.
+/* cli/progress.c -- the step just done, for people: a bar on a terminal, plain lines otherwise.
  *
  *   step 12/100 [=====>          ] loss 2.3456  1234 tokens/s  peak 1.23 GiB  1:02 left
  */
-#include "train/metrics.h"
+#include "cli/progress.h"
 
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void bar(char *out, int width, int64_t step, int64_t n_steps)
 }
 
 /* The bar takes what room there is; without room for even a short one the text alone is cut at the edge. */
-static void draw(const rp_progress *p, const char *head, const char *tail, int64_t step)
+static void draw(const cli_progress *p, const char *head, const char *tail, int64_t step)
 {
     int columns = p->columns > 0 ? p->columns : 80, room = columns - 3 - (int)strlen(head) - (int)strlen(tail);
     char drawn[WIDEST_BAR + 1] = "", line[2 * TEXT_CHARS + WIDEST_BAR + 4];
@@ -52,7 +52,7 @@ static void draw(const rp_progress *p, const char *head, const char *tail, int64
     fprintf(p->to, "\r%-*.*s", columns - 1, columns - 1, line);
 }
 
-void rp__progress_step(const rp_progress *p, const rp_metrics *m, double seconds_left)
+void cli_progress_step(cli_progress *p, const rp_metrics *m, double seconds_left)
 {
     char head[TEXT_CHARS], tail[TEXT_CHARS], size[64], left[64], val[64] = "";
 
@@ -63,10 +63,13 @@ void rp__progress_step(const rp_progress *p, const rp_metrics *m, double seconds
     if (p->terminal) draw(p, head, tail, m->step);
     else fprintf(p->to, "%s  lr %.4g  grad_norm %.4g  %s\n", head, m->lr, m->grad_norm, tail);
     fflush(p->to);
+    p->shown = true;
 }
 
-void rp__progress_break(const rp_progress *p)
+void cli_progress_break(cli_progress *p)
 {
+    if (!p->shown) return;
+    p->shown = false;
     if (!p->terminal) return;
     fprintf(p->to, "\n");
     fflush(p->to);

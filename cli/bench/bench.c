@@ -1,5 +1,5 @@
-/* train/bench.c -- names, rounds and ceilings of train/bench.h. */
-#include "train/bench_inside.h"
+/* cli/bench/bench.c -- names, rounds and ceilings of cli/bench/bench.h. */
+#include "cli/bench/internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
-/* train/bench_inside.h -- what the files of train/bench.h share.
+/* cli/bench/internal.h -- what the files of cli/bench/bench.h share.
  *
- *   bench.c        names, rounds, ceilings          bench_calls.c   calls of ops, updates          bench_step.c   steps
+ *   bench.c   names, rounds, ceilings          calls.c   calls of ops, updates          step.c   steps
  */
-#ifndef RP_TRAIN_BENCH_INSIDE_H
-#define RP_TRAIN_BENCH_INSIDE_H
+#ifndef CLI_BENCH_INTERNAL_H
+#define CLI_BENCH_INTERNAL_H
 
+#include "cli/bench/bench.h"
 #include "plan/cost_timed.h"
-#include "train/bench.h"
 
 enum { RP_BENCH_MOST_ROUNDS = 101, RP_MAX_BENCH_THREADS = 256 };
 

@@ -1,10 +1,10 @@
-/* train/bench_step.c -- training steps timed, and beside each what its products take alone.
+/* cli/bench/step.c -- training steps timed, and beside each what its products take alone.
  *
  *   step       forward ─ backward ─ update, AdamW with states in the parameters' dtype, random weights, tokens of a linear congruence
  *   products   the matmuls and attentions that the step called, and those it ran again, by themselves on the same shapes; the output head
  *              with its loss counts as the plain matmul of its shape
  */
-#include "train/bench_inside.h"
+#include "cli/bench/internal.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@
 #define RP_BENCH_STEP(model, rows, length, mode, when) { #model, #mode, when, rows, length },
 
 const bench_step rp__bench_steps[] = {
-#include "train/benches.def"
+#include "cli/bench/benches.def"
 };
 const int rp__bench_n_steps = RP_COUNT(rp__bench_steps);
 

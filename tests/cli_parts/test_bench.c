@@ -3,7 +3,7 @@
 /* ctest: device-free cost=13 */
 #include "rp_test.h"
 
-#include "train/bench.h"
+#include "cli/bench/bench.h"
 
 enum { MOST_ROWS = 32 };
 typedef struct { int n; rp_bench_row row[MOST_ROWS]; } rows;

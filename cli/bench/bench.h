@@ -1,4 +1,4 @@
-/* train/bench.h -- kernels and steps timed, each against what the machine does at best, in rounds.
+/* cli/bench/bench.h -- kernels and steps timed, each against what the machine does at best, in rounds.
  *
  *   one row:   warm │ round: ceilings ─ the thing, over and over │ round: ceilings ─ the thing │ …
  *
@@ -11,8 +11,8 @@
  * What else the machine does falls on the thing and its ceilings alike. benches.def lists what there is; a call runs through its op's own
  * interface, in places of memory by turns, as in a step (plan/cost_timed.h).
  */
-#ifndef RP_TRAIN_BENCH_H
-#define RP_TRAIN_BENCH_H
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
 
 #include "base/base.h"
 

@@ -1,5 +1,5 @@
-/* train/bench_calls.c -- calls of ops and updates of a parameter, timed. */
-#include "train/bench_inside.h"
+/* cli/bench/calls.c -- calls of ops and updates of a parameter, timed. */
+#include "cli/bench/internal.h"
 
 #include "ops/call.h"
 #include "optim/optim.h"
@@ -14,7 +14,7 @@
 const bench_call rp__bench_calls[] = {
 #define RP_BENCH_CALL(op, shape, when, ...) { #op, shape, when, { __VA_ARGS__ } },
 #define RP_BENCH_UPDATE(...)
-#include "train/benches.def"
+#include "cli/bench/benches.def"
 #undef RP_BENCH_CALL
 #undef RP_BENCH_UPDATE
 };
@@ -22,7 +22,7 @@ const bench_call rp__bench_calls[] = {
 const bench_update rp__bench_updates[] = {
 #define RP_BENCH_CALL(...)
 #define RP_BENCH_UPDATE(name, elements, shape, when) { #name, shape, when, elements },
-#include "train/benches.def"
+#include "cli/bench/benches.def"
 #undef RP_BENCH_CALL
 #undef RP_BENCH_UPDATE
 };
