@@ -98,7 +98,7 @@ void rp__fates_drop(rp_fates *w, int value)
     if (!v->here) return;
     v->here = false;
     w->live -= v->bytes;
-    w->act->drop(w->self, value);
+    if (w->act->drop) w->act->drop(w->self, value);
 }
 
 /* What a fetch says now has no reader any more. */
@@ -106,7 +106,7 @@ void rp__fates_unfetch(rp_fates *w, int value)
 {
     rp_fate_value *v = &w->value[value];
 
-    if (v->fetching) (void)w->act->wait(w->self, value);
+    if (v->fetching && w->act->wait) (void)w->act->wait(w->self, value);
     v->fetching = false;
     rp__fates_drop(w, value);
 }
@@ -114,37 +114,35 @@ void rp__fates_unfetch(rp_fates *w, int value)
 void rp__fates_let_go(rp_fates *w, int value)
 {
     rp__fates_unfetch(w, value);
-    if (w->value[value].offloaded) w->act->forget(w->self, value);
+    if (w->value[value].offloaded && w->act->forget) w->act->forget(w->self, value);
     w->value[value].offloaded = false;
 }
 
 rp_status rp__fates_offload(rp_fates *w, int value)
 {
     rp_fate_value *v = &w->value[value];
-    bool put         = false;
+    bool put         = true;
 
     if (v->fate != RP_OFFLOAD || v->offloaded || !v->here) return RP_OK;
-    RP_TRY(w->act->put(w->self, value, &put));
+    if (w->act->put) RP_TRY(w->act->put(w->self, value, &put));
     if (!put) return RP_OK;
     v->offloaded = true;
     rp__fates_drop(w, value);
     return RP_OK;
 }
 
-void rp__fates_check(const rp_fates *w)
+void rp__fates_check(const rp_fates *w, int value)
 {
-    for (int i = 0; i < w->n_value; i++) {
-        const rp_fate_value *v = &w->value[i];
-        bool leaf              = v->call == NONE;
-        RP_BUG_IF(v->made_again && !v->here);
-        RP_BUG_IF(v->here && v->offloaded && !v->made_again);
-        RP_BUG_IF(v->fetching && !(v->here && v->offloaded));
-        RP_BUG_IF(v->passing && !v->made_again);
-        RP_BUG_IF(leaf && (v->offloaded || v->made_again || v->on_demand));
-        RP_BUG_IF(v->on_demand && v->fate != RP_RECOMPUTE);
-        RP_BUG_IF(v->offloaded && v->fate != RP_OFFLOAD);
-        RP_BUG_IF(v->left < 0 || v->pending < 0);
-    }
+    const rp_fate_value *v = &w->value[value];
+
+    RP_BUG_IF(v->made_again && !v->here);
+    RP_BUG_IF(v->here && v->offloaded && !v->made_again);
+    RP_BUG_IF(v->fetching && !(v->here && v->offloaded));
+    RP_BUG_IF(v->passing && !v->made_again);
+    RP_BUG_IF(v->call == NONE && (v->offloaded || v->made_again || v->on_demand));
+    RP_BUG_IF(v->on_demand && v->fate != RP_RECOMPUTE);
+    RP_BUG_IF(v->offloaded && v->fate != RP_OFFLOAD);
+    RP_BUG_IF(v->left < 0 || v->pending < 0);
 }
 
 /* ---- who keeps it ---- */

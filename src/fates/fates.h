@@ -14,7 +14,7 @@
  *   fetched       x       x          -          x
  *   recomputed    x       -          -          x         `passing`: for later calls of the running replay alone
  *
- * A leaf is made by no call: it is held, or gone where nobody reads it later. rp__fates_check holds a record against this table.
+ * A leaf is made by no call: it is held, or gone where nobody reads it later. rp__fates_check holds a value against this table.
  *
  *   fates.c    the states of a value, and who keeps it in the forward
  *   region.c   what the replay of each region runs, leaves and reads from outside, found when the outermost region closes
@@ -65,12 +65,12 @@ typedef struct {
 /* What a replay keeps of each value that a call makes. */
 typedef enum { RP_FATES_LEAVE, RP_FATES_PASS, RP_FATES_HOLD } rp_fate_take;
 
-/* What the owner does. A function that fails has changed nothing. */
+/* What the owner does. NULL: nothing, and it succeeds. A function that fails has changed nothing. */
 typedef struct {
     rp_status (*run)(void *self, int call, const rp_fate_take *take);   /* run it again; take[i]: of its i-th value */
     rp_status (*alone)(void *self, int value);      /* make it, by calls that can run alone */
     void (*drop)(void *self, int value);            /* what is here; the record says so already */
-    rp_status (*put)(void *self, int value, bool *put);     /* offload a copy; *put false: it has to stay */
+    rp_status (*put)(void *self, int value, bool *put);     /* offload a copy; *put true at first; false: it has to stay */
     rp_status (*fetch)(void *self, int value);      /* take memory for it and begin to fill it */
     rp_status (*wait)(void *self, int value);       /* until it is filled */
     void (*forget)(void *self, int value);          /* the offloaded copy */
@@ -132,8 +132,8 @@ void rp__fates_unfetch(rp_fates *w, int value);
 rp_status rp__fates_offload(rp_fates *w, int value);
 /* Set `promised` of every value from its readers and the lists of regions. */
 void rp__fates_promise(rp_fates *w);
-/* Debug builds: each value is in a state of the table above. */
-void rp__fates_check(const rp_fates *w);
+/* Stops the program unless the value is in a state of the table above. */
+void rp__fates_check(const rp_fates *w, int value);
 
 /* ---- regions ---- */
 

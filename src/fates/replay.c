@@ -154,7 +154,7 @@ rp_status rp__fates_make(rp_fates *w, int value)
     RP_BUG_IF(!v->here);
     if (!v->fetching) return RP_OK;
     v->fetching = false;
-    return w->act->wait(w->self, value);
+    return w->act->wait ? w->act->wait(w->self, value) : RP_OK;
 }
 
 rp_status rp__fates_make_needs(rp_fates *w, int call)

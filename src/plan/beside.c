@@ -1,24 +1,18 @@
 /* plan/beside.c -- two clocks, of computing and of talk: see beside.h. */
 #include "plan/beside.h"
 
+#include "base/list.h"
+
 #include <math.h>
 
 #define NOT -1.0
 
 void rp__beside_note(rp_beside *b, rp_beside_event event)
 {
-    if (b->n == b->room) {
-        int room              = 2 * b->room + 256;
-        int64_t each          = sizeof *b->at;
-        rp_beside_event *more = rp__host_grow(b->ctx, b->at, b->room * each, room * each);
-        if (!more) {
-            b->status = RP_ERR_MEMORY;
-            return;
-        }
-        b->at   = more;
-        b->room = room;
-    }
-    b->at[b->n++] = event;
+    rp_status status = RP_GROW(b->ctx, b->at, b->room, b->n + 1);
+
+    if (status == RP_OK) b->at[b->n++] = event;
+    else b->status = status;
 }
 
 void rp__beside_close(rp_beside *b)

@@ -1,4 +1,5 @@
 /* plan/explain.c -- the slots of a step with the reasons of their fates, and totals by module. */
+#include "base/list.h"
 #include "plan/explain_inside.h"
 
 #include <stdlib.h>
@@ -8,13 +9,7 @@
 
 void *rp__explain_add(rp_ctx *ctx, explain_list *list, int64_t size)
 {
-    if (list->n == list->room) {
-        int room    = list->room * 2 + 64;
-        void *grown = rp__host_grow(ctx, list->at, list->room * size, room * size);
-        if (!grown) return NULL;
-        list->at   = grown;
-        list->room = room;
-    }
+    if (list->n == list->room && rp__list_grow(ctx, &list->at, size, &list->room, sizeof list->room, list->n + 1) != RP_OK) return NULL;
     return (char *)list->at + list->n++ * size;
 }
 

@@ -64,24 +64,11 @@ static rp_status run(void *self, int c, const rp_fate_take *take)
     return RP_OK;
 }
 
-static rp_status put(void *self, int v, bool *put)
-{
-    (void)self, (void)v;
-    *put = true;
-    return RP_OK;
-}
-
 static rp_status fetch(void *self, int v)
 {
     play *p = self;
 
     reach(p, false, p->fates.live + p->fates.value[v].bytes);
-    return RP_OK;
-}
-
-static rp_status wait(void *self, int v)
-{
-    (void)self, (void)v;
     return RP_OK;
 }
 
@@ -92,9 +79,7 @@ static void drop(void *self, int v)
     if (p->tick < p->pass->n_calls) p->gone[v] = p->tick;
 }
 
-static void forget(void *self, int v) { (void)self, (void)v; }
-
-static const rp_fate_acts acts = { .run = run, .drop = drop, .put = put, .fetch = fetch, .wait = wait, .forget = forget };
+static const rp_fate_acts acts = { .run = run, .drop = drop, .fetch = fetch };
 
 /* ---- forward ---- */
 

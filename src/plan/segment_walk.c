@@ -77,15 +77,7 @@ static rp_status fetch(void *self, int v)
     return RP_OK;
 }
 
-static rp_status wait(void *self, int v)
-{
-    (void)self, (void)v;
-    return RP_OK;
-}
-
-static void drop(void *self, int v) { (void)self, (void)v; }
-
-static const rp_fate_acts acts = { .run = run, .drop = drop, .fetch = fetch, .wait = wait, .forget = drop };
+static const rp_fate_acts acts = { .run = run, .fetch = fetch };
 
 /* ---- forward ---- */
 

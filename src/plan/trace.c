@@ -3,6 +3,7 @@
  * The tracer is the planner of that step: it makes the whole pass one region, so that the tape keeps nothing of it but what musts say.
  * Then whatever a forward gives back was held by the program alone; what backward takes, the replay left out, is fixed.
  */
+#include "base/list.h"
 #include "plan/blocks.h"
 #include "plan/trace_inside.h"
 #include "tape/away.h"
@@ -23,12 +24,9 @@ struct rp_tracer {
     int n_takes;                                /* of it */
     int tick;                                   /* that runs, of the pass; NONE: between passes */
     int pass, n_calls;                          /* the pass that is in its backward; NONE: it is in its forward */
-    int64_t *before, *peak;                     /* by tick of the pass */
+    rp_trace_tick *at;                          /* by tick of the pass */
     int64_t *gone;                              /* by tick: bytes of constants that nobody reads from there on; the trace's */
-    int *until;                                 /* by call and nth; NONE: never given back in the forward */
     int room_ticks;
-    uint32_t *goes;                             /* by call: what it makes that may go, a bit each */
-    int room_goes;
     double bandwidth;                           /* of the place for what goes; 0: there is none */
     rp_stretch whole;
     int64_t most_outside;
@@ -38,23 +36,12 @@ struct rp_tracer {
 
 static bool reach(rp_tracer *t, int tick)
 {
-    if (tick >= t->room_ticks) {
-        int room       = (tick + 1) * 2;
-        int64_t ticks  = (int64_t)sizeof *t->before, until = RP_TRACE_MADE * (int64_t)sizeof *t->until;
-        int64_t *before = rp__host_grow(t->ctx, t->before, t->room_ticks * ticks, room * ticks);
-        if (before) t->before = before;
-        int64_t *peak = rp__host_grow(t->ctx, t->peak, t->room_ticks * ticks, room * ticks);
-        if (peak) t->peak = peak;
-        int *held = rp__host_grow(t->ctx, t->until, t->room_ticks * until, room * until);
-        if (held) t->until = held;
-        if (!before || !peak || !held) return false;
-        t->room_ticks = room;
-    }
+    if (RP_GROW(t->ctx, t->at, t->room_ticks, tick + 1) != RP_OK) return false;
     while (t->tick < tick) {
         t->tick++;
         if (t->n_calls != NONE && t->tick >= t->n_calls) t->live -= t->gone[t->tick];
-        t->before[t->tick] = t->peak[t->tick] = t->live;
-        for (int i = 0; i < RP_TRACE_MADE; i++) t->until[t->tick * RP_TRACE_MADE + i] = NONE;
+        t->at[t->tick].before = t->at[t->tick].most = t->live;
+        for (int i = 0; i < RP_TRACE_MADE; i++) t->at[t->tick].until[i] = NONE;
     }
     return true;
 }
@@ -71,8 +58,8 @@ static void count(rp_tracer *t, int64_t bytes)
     t->live += bytes;
     if (t->tick == NONE) {
         if (t->live > t->most_outside) t->most_outside = t->live;
-    } else if (t->live > t->peak[t->tick]) {
-        t->peak[t->tick] = t->live;
+    } else if (t->live > t->at[t->tick].most) {
+        t->at[t->tick].most = t->live;
     }
 }
 
@@ -96,7 +83,7 @@ static void give(rp_tracer *t, const rp_mem_event *event)
 
     if (!b || !b->bytes) return;
     if (b->tag == NONE && !b->ignored) count(t, -b->bytes);
-    if (b->tag > NONE && t->tick != NONE && t->n_calls == NONE) t->until[b->tag] = t->tick;
+    if (b->tag > NONE && t->tick != NONE && t->n_calls == NONE) t->at[b->tag / RP_TRACE_MADE].until[b->tag % RP_TRACE_MADE] = t->tick;
     rp__blocks_remove(&t->blocks, b);
 }
 
@@ -149,7 +136,7 @@ static rp_status recorded(void *self)
     rp_tracer *t = self;
 
     if (t->lost || !reach(t, rp__tape_n_calls(t->ctx) - 1)) return RP_ERR_MEMORY;
-    rp_trace_notes notes = { t->ctx, t->trace, t->costs, t->until, t->goes, t->bandwidth };
+    rp_trace_notes notes = { t->ctx, t->trace, t->costs, t->at, t->bandwidth };
     RP_TRY(rp__trace_add(&notes, &t->pass));
     rp_trace_pass *pass = &t->trace->pass[t->pass];
     pass->n_passes++;
@@ -160,9 +147,12 @@ static rp_status recorded(void *self)
     return RP_OK;
 }
 
-static bool same_fixed(const rp_trace_fixed *a, const int64_t *before, const int64_t *most, int ticks)
+static bool same_fixed(const rp_trace_fixed *a, const rp_trace_tick *at, int ticks)
 {
-    return !memcmp(a->before, before, (size_t)ticks * sizeof *before) && !memcmp(a->most, most, (size_t)ticks * sizeof *most);
+    int i = 0;
+
+    while (i < ticks && a->before[i] == at[i].before && a->most[i] == at[i].most) i++;
+    return i == ticks;
 }
 
 static bool keep_fixed(rp_tracer *t)
@@ -170,16 +160,18 @@ static bool keep_fixed(rp_tracer *t)
     rp_trace_pass *pass  = &t->trace->pass[t->pass];
     rp_bump *bump        = &t->trace->bump;
     int ticks            = 2 * pass->n_calls;
-    size_t bytes         = (size_t)ticks * sizeof *t->before;
+    int64_t bytes        = (ticks + 1) * (int64_t)sizeof(int64_t);
 
     for (int i = 0; i < pass->n_fixed; i++)
-        if (same_fixed(&pass->fixed[i], t->before, t->peak, ticks)) return true;
+        if (same_fixed(&pass->fixed[i], t->at, ticks)) return true;
     rp_trace_fixed *list = rp__bump_alloc(bump, (pass->n_fixed + 1) * (int64_t)sizeof *list);
-    int64_t *before = rp__bump_alloc(bump, (int64_t)bytes + 1), *most = rp__bump_alloc(bump, (int64_t)bytes + 1);
+    int64_t *before = rp__bump_alloc(bump, bytes), *most = rp__bump_alloc(bump, bytes);
     if (!list || !before || !most) return false;
     if (pass->n_fixed) memcpy(list, pass->fixed, (size_t)pass->n_fixed * sizeof *list);
-    memcpy(most, t->peak, bytes);
-    memcpy(before, t->before, bytes);
+    for (int i = 0; i < ticks; i++) {
+        before[i] = t->at[i].before;
+        most[i]   = t->at[i].most;
+    }
     list[pass->n_fixed++] = (rp_trace_fixed){ most, before };
     pass->fixed           = list;
     return true;
@@ -198,29 +190,17 @@ static void done(void *self)
     count(t, 0);
 }
 
-static rp_status reach_goes(rp_tracer *t, int at)
-{
-    int room = 2 * at + 64;
-
-    if (at < t->room_goes) return RP_OK;
-    uint32_t *goes = rp__host_grow(t->ctx, t->goes, t->room_goes * (int64_t)sizeof *goes, room * (int64_t)sizeof *goes);
-    if (!goes) return RP_ERR_MEMORY;
-    t->goes      = goes;
-    t->room_goes = room;
-    return RP_OK;
-}
-
 /* What nobody has decided about is the region's to make again. A preference for offloading is the consent to it. */
 static rp_status leave_open(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
 {
     rp_tracer *t = self;
 
     (void)scope;
-    RP_TRY(reach_goes(t, at));
-    t->goes[at] = 0;
+    RP_TRY(RP_GROW(t->ctx, t->at, t->room_ticks, at + 1));
+    t->at[at].goes = 0;
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
         if (verdict[i].must) continue;
-        if (verdict[i].fate == RP_OFFLOAD && t->bandwidth > 0) t->goes[at] |= UINT32_C(1) << i;
+        if (verdict[i].fate == RP_OFFLOAD && t->bandwidth > 0) t->at[at].goes |= UINT32_C(1) << i;
         verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
     }
     return RP_OK;
@@ -231,10 +211,7 @@ static rp_status leave_open(void *self, int at, const rp_op_meta *meta, const rp
 static void tracer_free(rp_tracer *t)
 {
     rp__release(t->blocks.at);
-    rp__release(t->before);
-    rp__release(t->peak);
-    rp__release(t->until);
-    rp__release(t->goes);
+    rp__release(t->at);
     rp__release(t);
 }
 

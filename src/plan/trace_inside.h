@@ -6,13 +6,19 @@
 
 enum { RP_TRACE_MADE = RP_MAX_OUT + RP_MAX_SLOT };
 
+/* A tick of the pass, as observed. Of its forward half also what happened to what the tick's call made. */
+typedef struct {
+    int64_t before, most;                       /* fixed bytes: at its begin, and the most in it */
+    int until[RP_TRACE_MADE];                   /* the last tick of the forward at which each value was there; -1: never given back in the forward */
+    uint32_t goes;                              /* which of them may go, a bit each */
+} rp_trace_tick;
+
 /* What the tape does not know of the pass it has recorded. */
 typedef struct {
     rp_ctx *ctx;
     rp_trace *trace;
     const rp_cost_table *costs;                 /* NULL: a second is 10^12 operations */
-    const int *until;                           /* by call * RP_TRACE_MADE + nth of a value: never given back in the forward, -1 */
-    const uint32_t *goes;                       /* by call: what it makes that may go, a bit each */
+    const rp_trace_tick *at;                    /* by call */
     double bandwidth;                           /* of the place for what goes; 0: there is none */
 } rp_trace_notes;
 

@@ -31,7 +31,7 @@ static uint64_t hash_pass(const rp_trace_notes *notes)
     for (int at = 0; at < rp__tape_n_calls(notes->ctx); at++) {
         rp_tape_call c = rp__tape_call_at(notes->ctx, at);
         hash           = hash_call(&c, hash);
-        if (notes->goes[at]) hash = rp__hash(&notes->goes[at], sizeof notes->goes[at], hash);
+        if (notes->at[at].goes) hash = rp__hash(&notes->at[at].goes, sizeof notes->at[at].goes, hash);
     }
     return hash;
 }
@@ -131,10 +131,10 @@ static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_
         RP_TRY(copy_call(notes, &c, &to->call[at]));
         for (int i = 0; i < to->call[at].n_made; i++) {
             rp_trace_value *v = &to->value[c.made[i]];
-            int until         = notes->until[at * RP_TRACE_MADE + i];
+            int until         = notes->at[at].until[i];
             v->nth            = i;
             if (until != NONE) v->until = until;
-            v->may_go = notes->goes[at] >> i & 1;
+            v->may_go = notes->at[at].goes >> i & 1;
             if (v->may_go) v->copy = copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
         }
     }

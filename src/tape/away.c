@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/list.h"
 #include "base/spool.h"
 #include "base/watch.h"
 
@@ -58,14 +59,7 @@ static rp_mem_space *space_of(const rp_away *a) { return a->ctx->space[a->device
 
 static rp_status make_room(rp_away *a)
 {
-    int64_t room = 2 * a->room + 64;
-
-    if (a->spare != NO_BLOCK || a->n_blocks < a->room) return RP_OK;
-    block *grown = rp__host_grow(a->ctx, a->block, a->room * (int64_t)sizeof *grown, room * (int64_t)sizeof *grown);
-    if (!grown) return RP_ERR_MEMORY;
-    a->block = grown;
-    a->room  = room;
-    return RP_OK;
+    return a->spare == NO_BLOCK ? RP_GROW(a->ctx, a->block, a->room, a->n_blocks + 1) : RP_OK;
 }
 
 static rp_status memory_put(rp_away *a, const void *data, int64_t bytes, int64_t *ticket)

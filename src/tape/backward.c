@@ -68,6 +68,7 @@ static rp_status run_call(rp_tape *tape, int at)
     tape_call *c = tape->call[at];
 
     RP_TRY(make_needs(tape, at));
+    rp__tape_check(tape, at);
     if (tape->backward_hook) tape->backward_hook(tape->backward_user, at, c->path, c->meta.op->name);
     return rp__call_backward(tape, c);
 }
@@ -85,6 +86,7 @@ static rp_status walk(rp_tape *tape)
             pin_needs(tape, at, -1);
         }
         release_call(tape, at);
+        rp__tape_check(tape, at);
         RP_TRY(leaves_done(tape, c));
     }
     return RP_OK;
@@ -123,12 +125,14 @@ static void begin(rp_tape *tape, const rp_backward_options *o)
         v->wanted       = rp__is_leaf(tape, v) && v->wants_grad && is_listed(o, v->held);
     }
     for (int at = 0; at < w->n_call; at++) mark_wanted(tape, tape->call[at]);
+    rp__tape_check(tape, NONE);
 }
 
 static void end(rp_tape *tape)
 {
     tape->passed = NONE;
     for (int i = 0; i < tape->fates.n_value; i++) rp__value_undo(tape, i);
+    rp__tape_check(tape, NONE);
 }
 
 static rp_status seed(rp_tape *tape, rp_tensor *loss)

@@ -153,6 +153,16 @@ const char *rp__value_name(const rp_tape *tape, const tape_value *v, char *out);
 /* It was read or made by the work that is done now. */
 static inline void rp__value_touch(const rp_tape *tape, tape_value *v) { v->touched = tape->works; }
 
+/* Builds for tests check what must always hold. */
+#if defined NDEBUG && !defined RP_POISON
+enum { TAPE_CHECKED = false };
+#else
+enum { TAPE_CHECKED = true };
+#endif
+/* In such builds: the values that call `at` makes, reads and needs are in a state of the table in fates/fates.h, and their tensors are there when
+ * the record says so. NONE: all values. */
+void rp__tape_check(const rp_tape *tape, int at);
+
 /* ---- pressure ---- */
 
 /* For rp__mem_on_pressure, with the tape as `user`: drops what is made again at the least cost. */

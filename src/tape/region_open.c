@@ -20,6 +20,7 @@ rp_status rp__region_plan(rp_tape *tape, int first)
 {
     RP_TRY(rp__fates_list(&tape->fates, first));
     rp__fates_drop_unpromised(&tape->fates, first);
+    rp__tape_check(tape, NONE);
     return RP_OK;
 }
 

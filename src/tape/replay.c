@@ -103,10 +103,10 @@ static rp_status put(void *self, int value, bool *put)
     rp_tape *tape = self;
     tape_value *v = &tape->value[value];
 
-    if (v->held->storage->version != v->version && !v->allow_mutation) return RP_OK;
+    *put = v->held->storage->version == v->version || v->allow_mutation;
+    if (!*put) return RP_OK;
     RP_TRY(rp__away_put(rp__tape_ctx(tape->ctx)->away, v->held, &v->ticket));
     tape->stats.offloaded_bytes += rp_meta_bytes(&v->m);
-    *put = true;
     return RP_OK;
 }
 

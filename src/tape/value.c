@@ -1,4 +1,4 @@
-/* tape/value.c -- a value's end, its name, and whether somebody has changed it. */
+/* tape/value.c -- a value's end, its name, its states in builds for tests, and whether somebody has changed it. */
 #include "tape/inside.h"
 
 #include <stdio.h>
@@ -26,6 +26,26 @@ void rp__value_undo(rp_tape *tape, int value)
     drop_grad(v);
     v->pins = v->opened = v->reads = v->unread = 0;
     rp__fates_undo(&tape->fates, value);
+}
+
+static void check_value(const rp_tape *tape, int value)
+{
+    const rp_fate_value *f = rp__fate(tape, value);
+    const tape_value *v    = &tape->value[value];
+
+    rp__fates_check(&tape->fates, value);
+    RP_BUG_IF(f->here != (v->held != NULL));
+    RP_BUG_IF(f->call == NONE && v->grad);              /* a leaf's gradient is its tensor's */
+    RP_BUG_IF(v->grad && !v->wants_grad);
+    RP_BUG_IF(v->pins < 0 || v->opened < 0 || v->readers_left < 0 || v->unread < 0);
+}
+
+void rp__tape_check(const rp_tape *tape, int at)
+{
+    const rp_fate_call *c = at == NONE ? NULL : &tape->fates.call[at];
+    int n                 = c ? c->n_reads + c->n_makes + c->n_needs : tape->fates.n_value;
+
+    for (int i = 0; i < n && TAPE_CHECKED; i++) check_value(tape, c ? tape->fates.list[c->list + i] : i);
 }
 
 const char *rp__value_name(const rp_tape *tape, const tape_value *v, char *out)

@@ -131,8 +131,10 @@ void assert_uses_add_up(const rp_ctx *ctx)
     rp_tape *tape = rp__tape_opened(ctx);
 
     if (!tape) return;
-    rp__fates_check(&tape->fates);
-    for (int i = 0; i < tape->fates.n_value; i++) assert_int_equal(tape->fates.value[i].uses, count_uses(tape, i));
+    for (int i = 0; i < tape->fates.n_value; i++) {
+        rp__fates_check(&tape->fates, i);
+        assert_int_equal(tape->fates.value[i].uses, count_uses(tape, i));
+    }
 }
 
 rp_status try_sum_all(rp_ctx *ctx, rp_tensor *x, rp_tensor **sum)
