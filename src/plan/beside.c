@@ -125,12 +125,13 @@ rp_beside_base rp__beside_base(const rp_beside *b)
 
     for (int i = 0; i < b->n; i++)
         if (!b->at[i].again) sum[b->at[i].kind] += b->at[i].seconds;
-    return (rp_beside_base){ sum[RP_BESIDE_COMPUTE] + sum[RP_BESIDE_TALK], sum[RP_BESIDE_GATHER] + sum[RP_BESIDE_SUM] + sum[RP_BESIDE_TALK],
+    return (rp_beside_base){ true, sum[RP_BESIDE_COMPUTE] + sum[RP_BESIDE_TALK], sum[RP_BESIDE_GATHER] + sum[RP_BESIDE_SUM] + sum[RP_BESIDE_TALK],
                              rp__beside_seconds(b, false) };
 }
 
 double rp__beside_bound(const rp_beside_base *b, double again_seconds)
 {
+    if (!b->overlaps) return again_seconds;
     double level = (b->computing + b->talk + again_seconds) / 2;       /* where what is done again is shared out so that both take as long */
 
     return fmax(0, fmax(fmax(b->computing, b->talk), level) - b->seconds);

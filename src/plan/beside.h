@@ -42,8 +42,9 @@ typedef struct {
 void rp__beside_note(rp_beside *beside, rp_beside_event event);
 /* Seconds of the step; without replays where `again` is false. */
 double rp__beside_seconds(const rp_beside *beside, bool again);
-/* Both clocks of a step without replays, each by itself, and how long it takes with one beside the other. */
-typedef struct { double computing, talk, seconds; } rp_beside_base;
+/* Both clocks of a step without replays, each by itself, and how long it takes with one beside the other. overlaps false: seconds alone, as nothing
+ * runs beside anything. */
+typedef struct { bool overlaps; double computing, talk, seconds; } rp_beside_base;
 rp_beside_base rp__beside_base(const rp_beside *beside);
 /* No way to do again what takes so many seconds at least, added up, makes a step take less than this beyond one without replays: computing
  * takes its own time, and talk its own, whatever of the two is done again. */

@@ -85,7 +85,6 @@ struct rp_step_plan {
     int64_t comm_bytes;                         /* that a rank sends */
     int64_t state_bytes;                        /* of optimizer states that an update reads from disk, and writes back … */
     double state_seconds;                       /* … and what it takes longer for that, of seconds */
-    rp_beside_base beside;                      /* of a step in which one thing overlaps another; seconds 0: nothing does */
     char machine[128];                          /* of the cost table that seconds are of … */
     uint64_t costs;                             /* … its hash … */
     bool measured;                              /* … and whether it was measured */

@@ -364,11 +364,9 @@ rp_status rp__step_within(rp_question *q, int64_t budget, rp_plan **out)
 /* ---- bounds ---- */
 
 /* Calls' seconds are rounded in the trace, so a bound may be off by what the order of additions makes. */
-static double bound_of(const rp_plan *timed, double again)
+static double bound_of(const rp_beside_base *base, double again)
 {
-    double more = timed->beside.seconds > 0 ? rp__beside_bound(&timed->beside, again) : again;
-
-    return timed->seconds + fmax(0, more - SAME * timed->seconds);
+    return base->seconds + fmax(0, rp__beside_bound(base, again) - SAME * base->seconds);
 }
 
 /* A mode may be no plan of the chain's: the bound is that of both. It does not depend on what was rehearsed: a plan file has the bound of its plan. */
@@ -384,10 +382,10 @@ static rp_status bound_modes(rp_question *q, int64_t budget, rp_plan_bounds *out
     return RP_OK;
 }
 
-rp_status rp__step_bounds(rp_question *q, const rp_plan *timed, int64_t budget, rp_plan_bounds *out)
+rp_status rp__step_bounds(rp_question *q, const rp_beside_base *base, int64_t budget, rp_plan_bounds *out)
 {
     RP_TRY(rp__plan_bounds(q->ctx, &q->problem, budget, out));
     RP_TRY(bound_modes(q, budget, out));
-    *out = (rp_plan_bounds){ bound_of(timed, out->any), bound_of(timed, out->blocks) };
+    *out = (rp_plan_bounds){ bound_of(base, out->any), bound_of(base, out->blocks) };
     return RP_OK;
 }

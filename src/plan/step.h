@@ -48,9 +48,9 @@ rp_status rp__step_small(rp_question *question, rp_plan **out);
 /* The plan with the least arena. Less is asked for until that is refused; where it never was, at_most is set. */
 rp_status rp__step_least(rp_question *question, rp_plan **out);
 
-/* Of a step with that budget: seconds that no plan of the question gets below, replays included. `timed`: a step of the same program, whose time is known.
+/* Of a step with that budget: seconds that no plan of the question gets below, replays included. `base`: of the step without replays.
  * errors RP_ERR_MEMORY */
-rp_status rp__step_bounds(rp_question *question, const rp_plan *timed, int64_t budget, rp_plan_bounds *out);
+rp_status rp__step_bounds(rp_question *question, const rp_beside_base *base, int64_t budget, rp_plan_bounds *out);
 
 /* Of two plans that fit the better one stays at *best, the other goes; at first there may be none, and `other` may be NULL. */
 typedef bool rp_step_better(const rp_plan *a, const rp_plan *b);

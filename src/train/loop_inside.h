@@ -165,7 +165,7 @@ typedef struct {
     double keep_all_seconds;            /* of these, where they keep all; else 0 */
     bool own_keeps_all;                 /* it is known that they recompute and offload nothing, since it was begun */
     rp_question question[RP_STEP_VARIANTS];     /* those that have been asked since it was begun, by variant … */
-    double own_seconds[RP_STEP_VARIANTS];       /* … and the recipe's own fates' time without replays; 0: nobody asked */
+    rp_beside_base base[RP_STEP_VARIANTS];      /* … and the time of a step without replays, whatever its fates are; seconds 0: none has been run */
     bool wants_least;                   /* who settles asks for the least, too */
     rp_plan *least;                     /* its arena alone counts; NULL: not found */
     rp_plan *steps;                     /* how steps run; NULL until they are settled */

@@ -62,19 +62,28 @@ static double away_seconds(const rp_rehearsal *r, const rp_step_time *t, const r
     return fmax(all, how->facts.away_seconds);
 }
 
+/* Without replays a step takes what its variant says, whatever its fates are. */
+static rp_status tell_base(const rp_step_time *t, rp_beside_base *out)
+{
+    rp_beside_base base = { .seconds = t->seconds };
+
+    if (t->beside) RP_TRY(t->beside->status);
+    if (t->beside) base = rp__beside_base(t->beside);
+    if (isnan(base.seconds)) return RP_ERR_MEMORY;
+    *out = base;
+    return RP_OK;
+}
+
 /* What was added up, less what runs beside something else. */
 static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_plan *how)
 {
-    how->seconds            = t->seconds;
+    how->seconds            = r->base[number_of(how->variant)].seconds;
     how->again_seconds      = t->again_seconds;
     how->comm_seconds       = t->comm_seconds;
     how->comm_again_seconds = t->comm_again_seconds;
     how->comm_bytes         = t->comm_bytes;
     how->budget             = r->budget;
     if (t->beside) {
-        RP_TRY(t->beside->status);
-        how->beside         = rp__beside_base(t->beside);
-        how->seconds        = how->beside.seconds;
         how->again_seconds  = fmax(0, rp__beside_seconds(t->beside, true) - how->seconds);
         how->hidden_seconds = t->seconds + t->again_seconds - how->seconds - how->again_seconds;
     }
@@ -96,15 +105,15 @@ static rp_status run_step(const rp_question *q, rp_plan *how)
 
     e->variant       = q->variant;
     e->follow        = how;
-    e->time          = how ? &time : NULL;
+    e->time          = &time;
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
     e->follow        = NULL;
     e->time          = NULL;
+    if (status == RP_OK) status = tell_base(&time, &r->base[number_of(q->variant)]);
     if (status == RP_OK && how) {
         how->found = rp__step_usage(&step);
         status     = tell_time(r, &time, how);
     }
-    if (status == RP_OK && how && !how->chosen) r->own_seconds[number_of(q->variant)] = how->seconds;
     rp__beside_close(&beside);
     rp__release(time.keep);
     return status;
@@ -137,7 +146,7 @@ void rp__rehearsal_forget(rp_rehearsal *r)
     for (int i = 0; i < RP_STEP_VARIANTS; i++) {
         if (r->question[i].ctx) rp__question_close(&r->question[i]);
         r->question[i].ctx = NULL;
-        r->own_seconds[i]  = 0;
+        r->base[i]         = (rp_beside_base){ 0 };
     }
 }
 
@@ -182,16 +191,14 @@ static rp_status least_one(rp_question *q, int64_t unused, rp_plan **out)
 }
 
 /* Of a variant that has no plan, too: another schedule may have its budget. */
-static rp_status bound_one(rp_question *q, int64_t budget, const rp_plan *planned, rp_plan_bounds *bounds)
+static rp_status bound_one(rp_question *q, int64_t budget, rp_plan_bounds *bounds)
 {
-    rp_plan *own = NULL;
+    const rp_rehearsal *r = q->self;
     rp_plan_bounds b;
 
-    if (!planned) RP_TRY(rp__step_try(q, NULL, 0, &own));       /* for its time alone */
-    rp_status status = rp__step_bounds(q, planned ? planned : own, budget, &b);
-    if (status == RP_OK) *bounds = (rp_plan_bounds){ fmin(bounds->any, b.any), fmin(bounds->blocks, b.blocks) };
-    rp__plan_free(own);
-    return status;
+    RP_TRY(rp__step_bounds(q, &r->base[number_of(q->variant)], budget, &b));
+    *bounds = (rp_plan_bounds){ fmin(bounds->any, b.any), fmin(bounds->blocks, b.blocks) };
+    return RP_OK;
 }
 
 /* The bounds are the least of all variants so far. budget 0: the plan's own bytes. */
@@ -202,7 +209,7 @@ static rp_status make_one(rp_rehearsal *r, rp_step_variant variant, int64_t budg
     *out             = NULL;
     rp_status status = ask(r, variant, &q);
     if (status == RP_OK) status = make(q, budget, out);
-    if (status == RP_OK) status = bound_one(q, budget ? budget : (*out)->placement.height, *out, bounds);
+    if (status == RP_OK) status = bound_one(q, budget ? budget : (*out)->placement.height, bounds);
     return rp__step_or_none(status, out);
 }
 
@@ -232,7 +239,6 @@ static rp_status best_of(rp_rehearsal *r, int64_t budget, plan_maker *make, rp_s
 
 /* ---- the base of overheads ---- */
 
-/* Without replays and transfers a step takes what its variant says, whatever its fates are. */
 static rp_status find_base(rp_rehearsal *r, rp_plan *p)
 {
     rp_step_variant variant[RP_STEP_VARIANTS];
@@ -240,8 +246,8 @@ static rp_status find_base(rp_rehearsal *r, rp_plan *p)
 
     p->base_seconds = p->seconds;
     for (int i = 0; i < n; i++) {
-        const double *seconds = &r->own_seconds[number_of(variant[i])];
-        rp_plan *one     = NULL;
+        const double *seconds = &r->base[number_of(variant[i])].seconds;
+        rp_plan *one          = NULL;
         if (number_of(variant[i]) == number_of(p->variant)) continue;
         if (*seconds == 0) RP_TRY(try_plan(r, NULL, variant[i], &one));
         rp__plan_free(one);
