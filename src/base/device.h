@@ -17,6 +17,7 @@ typedef struct rp_on {
 /* The memory behind a space (base/mem.h), which does the counting. Functions take addresses; none of them fails but reserve. */
 typedef struct rp_memory {
     bool on_host;               /* the host reads and writes it like its own */
+    int64_t align;              /* each block begins at a multiple of it, and takes one: a power of two */
     /* Addresses for `limit` bytes, or for as many as there are (0); *bytes of them. NULL: refused. */
     uint8_t *(*reserve)(int64_t limit, int64_t *bytes);
     void (*release)(uint8_t *base, int64_t bytes);
@@ -32,6 +33,8 @@ typedef struct rp_memory {
 extern const rp_memory rp__memory_host;
 /* Memory of the host that the host may touch only between rp__mem_enter and rp__mem_leave: any other access is SIGSEGV. */
 extern const rp_memory rp__memory_sealed;
+/* And its blocks lie where a GPU's would. */
+extern const rp_memory rp__memory_apart;
 
 typedef struct rp_device {
     const char *name;

@@ -93,6 +93,10 @@ static rp_mem_space *space_of(const rp_ctx *ctx, const void *at)
     return NULL;
 }
 
+static int64_t rounded_up(const rp_mem_space *s, int64_t bytes) { return (bytes + s->memory->align - 1) & -s->memory->align; }
+
+int64_t rp__mem_rounded(const rp_ctx *ctx, int64_t bytes) { return rounded_up(ctx->space[0], bytes); }
+
 static int64_t shift(const rp_mem_space *s) { return s ? s->memory->copies_at : 0; }
 
 void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes)
@@ -125,7 +129,7 @@ static void block_begins(const rp_mem_space *s, int64_t offset, int64_t bytes)
     void *p = NULL;
 
     if (!s->base || !bytes) return;
-    RP_BUG_IF(posix_memalign(&p, RP_ALIGN, (size_t)bytes));
+    RP_BUG_IF(posix_memalign(&p, (size_t)s->memory->align, (size_t)bytes));
     __lsan_ignore_object(p);
     *address_of(s, offset) = p;
 }
@@ -171,7 +175,7 @@ static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
-    for (int64_t i = bytes; s->base && i < rp__align_up(bytes); i++) RP_BUG_IF(s->base[shift(s) + offset + i] != POISON_BYTE);
+    for (int64_t i = bytes; s->base && i < rounded_up(s, bytes); i++) RP_BUG_IF(s->base[shift(s) + offset + i] != POISON_BYTE);
 #else
     (void)s, (void)offset, (void)bytes;
 #endif
@@ -182,7 +186,7 @@ static void block_begins(const rp_mem_space *s, int64_t offset, int64_t bytes) {
 static void block_ends(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
     check_guard(s, offset, bytes);
-    note_unused(s, offset, rp__align_up(bytes));
+    note_unused(s, offset, rounded_up(s, bytes));
 }
 
 static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t bytes)
@@ -190,7 +194,7 @@ static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t
     check_guard(s, from, bytes);
     if (!s->base) return;
     s->memory->copy(s->base + shift(s) + to, s->base + shift(s) + from, bytes);
-    note_unused(s, to + bytes, from + rp__align_up(bytes) - to - bytes);
+    note_unused(s, to + bytes, from + rounded_up(s, bytes) - to - bytes);
 }
 
 void *rp__mem_at(const rp_mem_space *s, int64_t offset) { return s->base ? s->base + offset : NULL; }
@@ -198,9 +202,10 @@ void *rp__mem_at(const rp_mem_space *s, int64_t offset) { return s->base ? s->ba
 
 /* ---- the ledger ---- */
 
-static void note(rp_mem_space *s, const rp_mem_event *event)
+static void note(rp_mem_space *s, rp_mem_event event)
 {
-    if (s->observer) s->observer(s->observer_user, event);
+    event.taken = rounded_up(s, event.bytes);
+    if (s->observer) s->observer(s->observer_user, &event);
 }
 
 /* The pool was larger than `top`: what is new is in no block. */
@@ -284,7 +289,7 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
     if (!rp__pool_prepare(ctx, &s->pool, s->n_live)) return RP_ERR_MEMORY;
     RP_CHECK(ctx, !s->n_place || s->place->bytes == bytes, RP_ERR_STATE, "%s needs %s where the planned step takes %" PRId64, what,
              rp__size_text(need, bytes), s->place->bytes);
-    int64_t rounded = rp__align_up(bytes), droppable = 0;
+    int64_t rounded = rounded_up(s, bytes), droppable = 0;
     int64_t place   = s->n_place ? take_place(s, rounded) : place_under_pressure(s, rounded, &droppable);
     RP_CHECK(ctx, place != RP_POOL_IN_USE, RP_ERR_STATE, "%s needs %s where something else of the step is: it is not the planned one", what,
              rp__size_text(need, bytes));
@@ -292,18 +297,18 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
     s->n_live++;
     block_begins(s, place, bytes);
     count(s, c, bytes, rounded);
-    note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
+    note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
     *offset = place;
     return RP_OK;
 }
 
 void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset)
 {
-    int64_t rounded = rp__align_up(bytes);
+    int64_t rounded = rounded_up(s, bytes);
 
     count(s, c, -bytes, -rounded);
     s->n_live--;
-    note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
+    note(s, (rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     if (rounded == 0) return;
     block_ends(s, offset, bytes);
     rp__pool_give(&s->pool, offset, rounded);
@@ -314,7 +319,7 @@ void rp__mem_reclass(rp_mem_space *s, rp_mem_class from, rp_mem_class to, int64_
     s->ledger.live_at[from] -= bytes;
     s->ledger.live_at[to] += bytes;
     RP_BUG_IF(s->ledger.live_at[from] < 0);
-    note(s, &(rp_mem_event){ .mem_class = to, .bytes = bytes, .offset = offset, .reclass = true });
+    note(s, (rp_mem_event){ .mem_class = to, .bytes = bytes, .offset = offset, .reclass = true });
 }
 
 void rp__mem_read(const rp_mem_space *s, rp_mem *out) { *out = s->ledger; }
@@ -404,10 +409,10 @@ void rp__mem_hole(const rp_mem_space *s, int i, int64_t *offset, int64_t *bytes)
 
 int64_t rp__mem_slide(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset)
 {
-    int64_t rounded = rp__align_up(bytes), to = rp__pool_slide(&s->pool, offset, rounded);
+    int64_t rounded = rounded_up(s, bytes), to = rp__pool_slide(&s->pool, offset, rounded);
 
     block_moves(s, offset, to, bytes);
-    note(s, &(rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
-    note(s, &(rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .what = "moved" });
+    note(s, (rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
+    note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .what = "moved" });
     return to;
 }

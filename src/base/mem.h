@@ -17,7 +17,7 @@
 #include "base/device.h"
 #include "reprise/reprise.h"
 
-#define RP_ALIGN 64
+#define RP_ALIGN 64             /* on the host: of parts of scratch, and of lines of the cache */
 static inline int64_t rp__align_up(int64_t bytes) { return (bytes + RP_ALIGN - 1) / RP_ALIGN * RP_ALIGN; }
 
 typedef struct rp_mem_space rp_mem_space;
@@ -26,6 +26,7 @@ typedef struct {                /* one allocation or release, as it happened */
     bool take;
     rp_mem_class mem_class;
     int64_t bytes, offset;
+    int64_t taken;              /* bytes as the pool rounds them */
     bool reclass;               /* neither: what is there is of this class from now on */
     const char *what;           /* of a take: the asker, borrowed for the time of the call; else NULL */
 } rp_mem_event;
@@ -38,6 +39,8 @@ void rp__mem_space_free(rp_mem_space *space);
 rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *space, rp_mem_class mem_class, int64_t bytes, const char *what,
                        int64_t *offset);
 void rp__mem_give(rp_mem_space *space, rp_mem_class mem_class, int64_t bytes, int64_t offset);
+/* What a take of so many bytes takes on device 0. */
+int64_t rp__mem_rounded(const rp_ctx *ctx, int64_t bytes);
 void rp__mem_reclass(rp_mem_space *space, rp_mem_class from, rp_mem_class to, int64_t bytes, int64_t offset);
 
 /* Asked when a take finds no place under the limit. `bytes`: a stretch that would do, rounded as takes are. True: something was given back,

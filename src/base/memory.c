@@ -1,8 +1,10 @@
 /* base/memory.c -- the two memories of base/device.h: the host's, and the same one sealed. */
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "base/device.h"
+#include "base/mem.h"
 #include "base/team.h"
 
 enum { HUGE_PAGE = 1 << 21 };
@@ -59,7 +61,7 @@ static void host_copy(void *to, const void *from, int64_t bytes) { memmove(to, f
 static void host_fill(void *at, int byte, int64_t bytes) { memset(at, byte, (size_t)bytes); }
 static void host_sync(void) { }
 
-const rp_memory rp__memory_host = { .on_host = true, .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy,
+const rp_memory rp__memory_host = { .on_host = true, .align = RP_ALIGN, .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy,
                                     .fill = host_fill, .sync = host_sync };
 
 /* ---- sealed ----
@@ -74,11 +76,17 @@ const rp_memory rp__memory_host = { .on_host = true, .reserve = host_reserve, .r
 enum { SECOND_BITS = 34, TABLES = 1 << 30 };          /* 16 GiB: ThreadSanitizer leaves a program few addresses */
 #define SECOND (INT64_C(1) << SECOND_BITS)
 
+/* Libraries of MPI stand in the place of mremap, and lose where to. */
+static bool move_tables(uint8_t *from, int64_t old_bytes, int64_t bytes, int flag, uint8_t *to)
+{
+    return syscall(SYS_mremap, from, old_bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | flag, to) != -1;
+}
+
 /* A kernel that moves no page tables changes pages. */
 static void seal(uint8_t *base, int64_t bytes, bool sealed)
 {
     uint8_t *hidden = base + 2 * SECOND, *from = sealed ? base : hidden, *to = sealed ? hidden : base;
-    bool moved      = mremap(from, (size_t)bytes, (size_t)bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
+    bool moved      = move_tables(from, bytes, bytes, MREMAP_DONTUNMAP, to);
 
     if (sealed || !moved) mprotect(base, (size_t)bytes, sealed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
@@ -89,7 +97,7 @@ static bool map_twice(uint8_t *p, int64_t n)
     const int flags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 
     return mmap(p + SECOND, (size_t)n, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED &&
-           mremap(p + SECOND, 0, (size_t)n, MREMAP_MAYMOVE | MREMAP_FIXED, p) != MAP_FAILED;
+           move_tables(p + SECOND, 0, n, 0, p);
 }
 
 static uint8_t *sealed_reserve(int64_t limit, int64_t *bytes)
@@ -105,9 +113,13 @@ static uint8_t *sealed_reserve(int64_t limit, int64_t *bytes)
 
 static void sealed_release(uint8_t *base, int64_t bytes) { munmap(base, (size_t)(2 * SECOND + bytes)); }
 
-const rp_memory rp__memory_sealed = { .copies_at = SECOND, .reserve = sealed_reserve, .release = sealed_release, .commit = host_commit, .copy = host_copy,
-                                      .fill = host_fill, .sync = host_sync, .seal = seal };
+#define SEALED(at) \
+    { .align = at, .copies_at = SECOND, .reserve = sealed_reserve, .release = sealed_release, .commit = host_commit, .copy = host_copy, \
+      .fill = host_fill, .sync = host_sync, .seal = seal }
 #else               /* blocks lie on the heap, each by itself */
-const rp_memory rp__memory_sealed = { .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy, .fill = host_fill,
-                                      .sync = host_sync };
+#define SEALED(at) \
+    { .align = at, .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy, .fill = host_fill, .sync = host_sync }
 #endif
+
+enum { GPU_ALIGN = 256 };
+const rp_memory rp__memory_sealed = SEALED(RP_ALIGN), rp__memory_apart = SEALED(GPU_ALIGN);

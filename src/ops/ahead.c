@@ -120,7 +120,7 @@ static rp_status ask(rp_ahead *a)
 
     for (; !a->lost && a->next < a->known.n; a->next++) {
         const gather *g = &a->known.at[a->next];
-        if (!is_ready(a, g) || !find_room(a, rp__align_up(bytes_of(a->ctx, &g->ask)), &offset)) return RP_OK;
+        if (!is_ready(a, g) || !find_room(a, rp__mem_rounded(a->ctx, bytes_of(a->ctx, &g->ask)), &offset)) return RP_OK;
         a->offset[a->next] = offset;
         RP_TRY(start(a->ctx, &g->ask, place(a, offset), requests(a, a->next)));
     }
@@ -261,7 +261,7 @@ rp_status rp__ahead_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to, co
 
 rp_status rp__ahead_open(rp_ctx *ctx, int64_t bytes)
 {
-    rp_meta meta = rp_meta_1d(RP_F32, rp__align_up(bytes) / (int64_t)sizeof(float));
+    rp_meta meta = rp_meta_1d(RP_F32, rp__mem_rounded(ctx, bytes) / (int64_t)sizeof(float));
     rp_ahead *a  = rp__host_alloc(ctx, sizeof *a);
 
     if (!a) return RP_ERR_MEMORY;

@@ -129,7 +129,7 @@ int64_t rp__behind_bytes(const rp_ctx *ctx)
 
 rp_status rp__behind_open(rp_ctx *ctx, int64_t bytes)
 {
-    rp_meta meta = rp_meta_1d(RP_F32, rp__align_up(bytes) / (int64_t)sizeof(float));
+    rp_meta meta = rp_meta_1d(RP_F32, rp__mem_rounded(ctx, bytes) / (int64_t)sizeof(float));
     rp_behind *b = rp__host_alloc(ctx, sizeof *b);
 
     if (!b) return RP_ERR_MEMORY;

@@ -53,7 +53,7 @@ static void take(rp_place_log *log, const rp_mem_event *event)
         return;
     }
     log->take[log->n_takes] = (entry){
-        .place = { .bytes = rp__align_up(event->bytes), .begin = log->n_events, .end = INT32_MAX, .offset = NONE },
+        .place = { .bytes = event->taken, .begin = log->n_events, .end = INT32_MAX, .offset = NONE },
         .bytes = event->bytes, .like = NONE,
     };
     if (event->bytes) {
@@ -72,7 +72,7 @@ static void give(rp_place_log *log, const rp_mem_event *event)
         log->take[b->tag].place.end = log->n_events;
         rp__blocks_remove(&log->blocks, b);
     } else if (grow(log, &log->given, log->n_given, &log->room_given, sizeof *log->given)) {
-        log->given[log->n_given++] = (rp_place_buffer){ .bytes = rp__align_up(event->bytes), .end = log->n_events, .offset = event->offset };
+        log->given[log->n_given++] = (rp_place_buffer){ .bytes = event->taken, .end = log->n_events, .offset = event->offset };
     }
 }
 

@@ -66,7 +66,7 @@ static void count(rp_tracer *t, int64_t bytes)
 static void take(rp_tracer *t, const rp_mem_event *event, const rp_tape_work *now)
 {
     bool forward = now->phase == RP_TAPE_FORWARD && rp__tape_records(t->ctx, now->call);
-    rp_block b   = { event->offset, rp__align_up(event->bytes), NONE, now->phase == RP_TAPE_REPLAY };
+    rp_block b   = { event->offset, event->taken, NONE, now->phase == RP_TAPE_REPLAY };
 
     if (t->n_takes++ < (forward ? now->call->n_out + now->call->n_slot : 0)) b.tag = now->at * RP_TRACE_MADE + t->n_takes - 1;
     if (!b.bytes) return;

@@ -7,7 +7,7 @@
  *
  * A step is recorded while all that may be recomputed is: then the ledger shows the program's own hold on values, and whatever backward
  * takes besides. Passes of a step (micro-batches) whose calls are alike share one record; they differ in what is fixed.
- * Bytes are rounded to RP_ALIGN, as the pool takes them.
+ * Bytes are rounded as the pool takes them.
  */
 #ifndef RP_TRACE_H
 #define RP_TRACE_H

@@ -58,9 +58,9 @@ static rp_status copy_call(const rp_trace_notes *notes, const rp_tape_call *from
     memcpy(to->in, from->in, sizeof to->in);
     memcpy(to->made, from->made, sizeof to->made);
     memcpy(to->needs, from->needs, sizeof to->needs);
-    to->run_bytes = rp__align_up(from->meta->scratch_bytes);
+    to->run_bytes = rp__mem_rounded(from->meta->ctx, from->meta->scratch_bytes);
     for (int i = 0; i < to->n_made; i++)
-        to->run_bytes += rp__align_up(rp_meta_bytes(i < to->meta.n_out ? &to->meta.out[i] : &to->meta.slot[i - to->meta.n_out]));
+        to->run_bytes += rp__mem_rounded(to->meta.ctx, rp_meta_bytes(i < to->meta.n_out ? &to->meta.out[i] : &to->meta.slot[i - to->meta.n_out]));
     to->forward  = seconds(notes->costs, &to->meta, RP_FORWARD);
     to->backward = from->runs_back ? seconds(notes->costs, &to->meta, RP_BACKWARD) : 0;
     return to->path ? RP_OK : RP_ERR_MEMORY;
@@ -78,7 +78,7 @@ static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
 {
     rp_tape_value v = rp__tape_value_at(ctx, i);
 
-    *to = (rp_trace_value){ .call = v.producer, .bytes = rp__align_up(rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
+    *to = (rp_trace_value){ .call = v.producer, .bytes = rp__mem_rounded(ctx, rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
 }
 
 /* Without a cost table replays cost their operations. */

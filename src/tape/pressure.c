@@ -92,7 +92,7 @@ static void drop(rp_tape *tape, int value)
 
 static block block_of(rp_storage *s)
 {
-    return (block){ .offset = s->offset, .bytes = rp__align_up(s->bytes), .storage = s, .value = NONE };
+    return (block){ .offset = s->offset, .bytes = rp__mem_rounded(s->ctx, s->bytes), .storage = s, .value = NONE };
 }
 
 static double loss_of(const block *b) { return b->cost / sqrt(b->idle) / (double)b->bytes; }

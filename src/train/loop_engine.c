@@ -100,7 +100,7 @@ static rp_status open_ahead(rp_engine *e)
 
     for (int u = 0; u < e->units.n_units; u++) {
         const rp_unit *unit = &e->units.unit[u];
-        int64_t bytes       = unit->whole_bytes + unit->n_params * RP_ALIGN;
+        int64_t bytes       = unit->whole_bytes + unit->n_params * rp__mem_rounded(e->ctx, 1);
         if (rp_path_layer(unit->path, &layer) && bytes > most) most = bytes;
     }
     return most && e->recipe->dist.prefetch ? rp__ahead_open(e->ctx, e->recipe->dist.prefetch * most) : RP_OK;

@@ -38,7 +38,7 @@ static void note(void *user, int64_t offset, int64_t bytes)
 
 static void watch(void *user, const rp_mem_event *e)
 {
-    if (e->take) note(user, e->offset, rp__align_up(e->bytes));
+    if (e->take) note(user, e->offset, e->taken);
 }
 
 static void choose(measuring *m, int i)

@@ -10,7 +10,7 @@
 /* In forward a whole that is made of a part waits for that, which comes just before. Updates in backward wait for their sums. */
 static rp_beside_event talk_of(const rp_engine *e, const rp_op_meta *call, rp_pass pass, bool again, double seconds)
 {
-    rp_beside_event t = { RP_BESIDE_TALK, again, seconds, rp__align_up(rp_meta_bytes(&call->out[0])) };
+    rp_beside_event t = { RP_BESIDE_TALK, again, seconds, rp__mem_rounded(e->ctx, rp_meta_bytes(&call->out[0])) };
 
     if (!(call->op->flags & RP_OP_COLLECTIVE)) return t;
     if (pass == RP_FORWARD && (again || call->n_in == 1)) t.kind = RP_BESIDE_GATHER;

@@ -4,7 +4,7 @@
 #include "tape/program.h"
 
 enum { N_LIMITS = 10 };
-enum { LEAST_BYTES = 4 * SIDE * SIDE * 4 };      /* above what lives from one run to the next: no graph does with less */
+enum { LEAST_BLOCKS = 16 };      /* above what lives from one run to the next, blocks of a byte: no graph does with less */
 
 typedef struct { int runs, done, failed; int64_t evicted, replayed, moved; } tally;
 
@@ -17,7 +17,7 @@ typedef struct {
     bool verify, files;             /* files: offload to disk; else to a device */
 } setting;
 
-typedef struct { rp_status status; graph_result result; rp_mem mem; rp_tape_stats work; int64_t own_bytes; } run;
+typedef struct { rp_status status; graph_result result; rp_mem mem; rp_tape_stats work; int64_t own_bytes, least_bytes; } run;
 
 typedef struct { rp_ctx *ctx; graph_leaves leaves; fates fates; } stage;
 
@@ -43,7 +43,8 @@ static void stage_close(stage *st)
 
 static void run_on(stage *st, const graph *g, const setting *s, run *r)
 {
-    *r = (run){ .own_bytes = ledger(st->ctx).live_bytes };
+    rp_mem own = ledger(st->ctx);
+    *r         = (run){ .own_bytes = own.live_bytes, .least_bytes = own.live_alloc_bytes + LEAST_BLOCKS * rp__mem_rounded(st->ctx, 1) };
     if (s->fates_seed) fates_use(st->ctx, &st->fates);
     r->status = graph_step_run(g, &s->regions, st->ctx, &st->leaves, &r->result.loss);
     for (int i = 0; i < N_LEAVES; i++) bits_of(st->leaves.at[i]->grad, &r->result.grad[i]);
@@ -106,7 +107,7 @@ static void check_limits(const graph *g, setting s, tally *t)
 
     run_once(g, &s, &truth);
     assert_int_equal(truth.status, RP_OK);
-    int64_t most = truth.mem.reserved_bytes, least = truth.own_bytes + LEAST_BYTES;
+    int64_t most = truth.mem.reserved_bytes, least = truth.least_bytes;
     for (int i = 0; i < N_LIMITS; i++) {
         s.limit_bytes = most - (most - least) * i / N_LIMITS;
         check_limit(g, &s, &truth, t);
@@ -209,7 +210,7 @@ static int64_t least_limit(const graph *g, setting s)
     int64_t least = 0;
 
     run_once(g, &s, &r);
-    for (int64_t limit = r.mem.reserved_bytes; limit > r.own_bytes + LEAST_BYTES; limit -= RP_ALIGN) {
+    for (int64_t limit = r.mem.reserved_bytes; limit > r.least_bytes; limit -= RP_ALIGN) {
         s.limit_bytes = limit;
         stage st      = stage_open(&s);
         run_on(&st, g, &s, &r);

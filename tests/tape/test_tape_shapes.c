@@ -18,7 +18,8 @@ static void note(void *user, const rp_mem_event *event)
 
     assert_true(h->n < MOST_EVENTS);
     moment *now = &h->at[h->n++];
-    *now        = (moment){ { event->take, event->mem_class, event->bytes, event->offset, event->reclass, NULL }, { 0 } };
+    *now            = (moment){ .event = *event };
+    now->event.what = NULL;
     memcpy(now->live_at, m.live_at, sizeof now->live_at);
 }
 

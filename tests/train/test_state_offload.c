@@ -113,10 +113,11 @@ static void a_step_takes_what_was_said_and_less_than_with_states_in_memory(void 
         snprintf(name, sizeof name, "away-%d", i);
         r = run_open(&dir, "llama", name, away(ways[i]));
         assert_ok(r.ctx, r.status);
-        with = held_by_optimizer(&r, &less);
+        with       = held_by_optimizer(&r, &less);
+        bool apart = r.ctx->host;       /* there windows take none of it, and blocks are rounded to more */
         run_close(&r);
         if (!without) assert_int_equal(with, 0);
-        else assert_true(with < without && all - less == without - with);
+        else assert_true(with < without && (apart ? all - less >= without - with : all - less == without - with));
     }
 }
 

@@ -1,6 +1,6 @@
 /* Claims about the spool: bytes come back, memory and the file stay what they were. All of it with io_uring, where it can be had, and with
  * the plain thread. */
-/* ctest: device-free */
+/* ctest: device-free host-memory */
 #include "spool_use.h"
 
 #include <errno.h>

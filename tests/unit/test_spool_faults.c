@@ -1,6 +1,6 @@
 /* Claims about a spool in trouble: short moves, full disks, missing memory, signals, kernels and file systems that can less. Each is told
  * or made up for, and leaves nothing. */
-/* ctest: device-free */
+/* ctest: device-free host-memory */
 #include "spool_use.h"
 
 #include <errno.h>
