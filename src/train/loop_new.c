@@ -50,10 +50,14 @@ static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
     return status;
 }
 
+/* A limit is not about buffers of a host that is a device of its own. */
+static bool is_limited(const rp_ctx *ctx, int device) { return !device || device != ctx->host; }
+
 /* The budget of a limit is known once the step is planned: until then the pool leaves the addresses to the model's files. */
 static rp_status yield_pool(rp_trainer *t)
 {
-    for (int i = 0; i < t->ctx->n_devices && t->recipe->memory_limit.kind != RP_BUDGET_NONE; i++) RP_TRY(rp__mem_yield(t->ctx, t->ctx->space[i]));
+    for (int i = 0; i < t->ctx->n_devices && t->recipe->memory_limit.kind != RP_BUDGET_NONE; i++)
+        if (is_limited(t->ctx, i)) RP_TRY(rp__mem_yield(t->ctx, t->ctx->space[i]));
     return RP_OK;
 }
 
@@ -65,7 +69,7 @@ static rp_status keep_limit(rp_trainer *t, const rp_rehearsal *r)
     if (!r->limit) return RP_OK;
     t->ctx->options.memory_limit_bytes = r->budget;
     for (int i = 0; i < t->ctx->n_devices; i++)
-        if (!i || i != t->ctx->host) RP_TRY(rp__mem_limit(t->ctx, t->ctx->space[i], r->budget));
+        if (is_limited(t->ctx, i)) RP_TRY(rp__mem_limit(t->ctx, t->ctx->space[i], r->budget));
     return RP_OK;
 }
 
