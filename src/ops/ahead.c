@@ -236,7 +236,7 @@ static rp_status take(rp_ahead *a, const rp_gathering *g, void *to, const char *
         return gather_now(a->ctx, g, to, what);
     }
     RP_TRY(wait_for(a->ctx, g, requests(a, a->first_out), what));
-    memcpy(to, place(a, a->offset[a->first_out]), (size_t)bytes_of(a->ctx, g));
+    rp__mem_copy(a->ctx, to, place(a, a->offset[a->first_out]), bytes_of(a->ctx, g));
     give_room(a);
     return RP_OK;
 }

@@ -75,7 +75,7 @@ static rp_status begin(rp_behind *b, left *l, const void *whole, int64_t room)
     l->sum.stride  = room;
     l->received    = copy + sent;
     l->sum.between = l->received + rp__align_up(l->sum.ranks * room * l->sum.bytes);
-    memcpy(copy, whole, (size_t)(l->sum.n * l->sum.bytes));
+    rp__mem_copy(l->sum.ctx, copy, whole, l->sum.n * l->sum.bytes);
     rp__reduction_piece(&l->sum, 0, part);
     return rp__reduction_start(&l->sum, part, copy, 0, l->received, &l->request);
 }

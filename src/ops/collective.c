@@ -162,7 +162,7 @@ void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to)
 
     ask.elem_bytes = (int)rp_dtype_bytes(to->m.dtype);
     if (rp__comm_ranks(rp__group(c->ctx)) == 1) {
-        memcpy(rp__tensor_data(to), ask.mine, (size_t)rp_meta_bytes(&to->m));
+        rp__mem_copy(c->ctx, rp__tensor_data(to), ask.mine, rp_meta_bytes(&to->m));
         return;
     }
     rp_status status = rp__ahead_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, what));
@@ -233,7 +233,7 @@ rp_status rp__reduction_start(const rp_reduction *r, const rp_comm_part *part, c
 {
     *out = (rp_comm_request){ 0 };
     if (r->ranks == 1) {
-        memcpy(received, from + (part[0].first - origin) * r->bytes, (size_t)(part[0].count * r->bytes));
+        rp__mem_copy(r->ctx, received, from + (part[0].first - origin) * r->bytes, part[0].count * r->bytes);
         return RP_OK;
     }
     rp_comm_part *send = rp__comm_list(r->group, RP_LIST_SEND), *receive = rp__comm_list(r->group, RP_LIST_RECEIVE);
@@ -409,7 +409,7 @@ rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, in
         part[rank].first = part[rank].count ? part[rank].first - first : 0;
     }
     if (r.ranks > 1) return rp__comm_gather(c->ctx, r.group, (const uint8_t *)slice + mine * bytes, to, part, bytes, out);
-    memcpy(to, (const uint8_t *)slice + mine * bytes, (size_t)(count * bytes));
+    rp__mem_copy(c->ctx, to, (const uint8_t *)slice + mine * bytes, count * bytes);
     return RP_OK;
 }
 
