@@ -31,9 +31,6 @@ static void reach(play *p, bool most, int64_t bytes)
     }
 }
 
-/* The program holds it until the step's end: then it counts there, whatever the record does. */
-static bool is_programs(const rp_trace_value *v) { return v->until == INT_MAX; }
-
 static void count_forward(play *p)
 {
     const rp_trace_pass *pass = p->pass;
@@ -42,7 +39,7 @@ static void count_forward(play *p)
     for (int v = 0; v < pass->n_values; v++) {
         const rp_trace_value *value = &pass->value[v];
         if (value->call == NONE) continue;
-        int held = p->fates.value[v].here ? pass->n_calls - 1 : p->gone[v], to = value->until > held ? value->until : held;
+        int held = p->fates.value[v].here ? pass->n_calls - 1 : p->gone[v], to = value->own > held ? value->own : held;
         p->change[value->call] += value->bytes;
         if (to < pass->n_calls) p->change[(to > value->call ? to : value->call) + 1] -= value->bytes;
     }
@@ -163,7 +160,7 @@ static rp_status play_forward(play *p)
 
 /* ---- backward ---- */
 
-/* What is the program's until the end is live in any case. */
+/* What the program holds until the end is live in any case. */
 static void count_live(play *p)
 {
     rp_fates *w = &p->fates;
@@ -172,7 +169,7 @@ static void count_live(play *p)
     p->out.turn = p->pass->turn;
     for (int v = 0; v < w->n_value; v++) {
         const rp_trace_value *value = &p->pass->value[v];
-        bool fixed                  = value->call == NONE ? !value->gone : is_programs(value);
+        bool fixed                  = value->call == NONE ? !value->gone : value->own == INT_MAX;
         w->value[v].bytes           = fixed ? 0 : value->bytes;
         p->out.turn += value->call != NONE && w->value[v].here ? value->bytes : 0;
         w->live += value->call != NONE && fixed ? value->bytes : w->value[v].here ? w->value[v].bytes : 0;

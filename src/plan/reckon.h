@@ -7,8 +7,8 @@
 
 #include "plan/plan.h"
 
-/* Of one pass of the step: the most bytes over all its kinds, or a little more, where a value that the program holds at the turn goes before the
- * end; what is live at the turn, or a little less; replays of one such pass. */
+/* Of one pass of the step: the most bytes over all its kinds, or a little more, where a must offloads something; what is live at the turn, or a
+ * little less; replays of one such pass. */
 typedef struct { int64_t bytes, turn; double again_seconds; } rp_reckoned;
 
 /* errors RP_ERR_MEMORY */

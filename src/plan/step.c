@@ -221,9 +221,18 @@ static rp_status walk_views(rp_question *q, int64_t budget, int64_t *buffers, bo
 
 static bool may_be_better(const rp_known_mode *known, int64_t most, rp_step_better *better, const rp_plan *best)
 {
-    if (!known->is_there || known->turn > most || known->live > most) return false;
+    if (!known->is_there || known->live > most) return false;
     if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* hidden: seconds do not add up */
     return known->again_seconds < best->again_seconds - SAME * seconds_of(best);
+}
+
+/* What a must offloads counts as fixed at the ticks at which the recorded step fetched it. A mode may fetch it later. */
+static bool is_exact(const rp_trace *trace)
+{
+    for (int p = 0; p < trace->n_passes; p++)
+        for (int i = 0; i < trace->pass[p].n_values; i++)
+            if (trace->pass[p].value[i].must && trace->pass[p].value[i].fate == RP_OFFLOAD) return false;
+    return true;
 }
 
 /* *plan: the mode's, if it was made for that. */
@@ -234,11 +243,15 @@ static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
     *plan = NULL;
     if (known->reckoned) return RP_OK;
     RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, plan));
-    *known = (rp_known_mode){ true, *plan != NULL, *plan ? (*plan)->facts.again_seconds : 0, *plan ? (*plan)->facts.turn : 0, 0 };
+    *known = (rp_known_mode){ .reckoned = true, .is_there = *plan };
+    if (!*plan) return RP_OK;
+    known->again_seconds = (*plan)->facts.again_seconds;
+    known->turn          = (*plan)->facts.turn;
+    known->live          = is_exact(&q->trace) ? (*plan)->facts.bytes : known->turn;
     return RP_OK;
 }
 
-/* One that may keep to so many bytes and be better is rehearsed: a mode takes what its step takes. */
+/* One that may keep to so many bytes and be better is rehearsed, for its addresses. */
 static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better *better, rp_plan **best)
 {
     rp_known_mode *known = &q->mode[mode];

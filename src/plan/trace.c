@@ -27,6 +27,8 @@ struct rp_tracer {
     rp_trace_tick *at;                          /* by tick of the pass */
     int64_t *gone;                              /* by tick: bytes of constants that nobody reads from there on; the trace's */
     int room_ticks;
+    int *shared;                                /* tags of values that are there, and not the tape's alone */
+    int n_shared, room_shared;
     double bandwidth;                           /* of the place for what goes; 0: there is none */
     rp_stretch whole;
     int64_t most_outside;
@@ -34,14 +36,33 @@ struct rp_tracer {
 
 /* ---- ticks ---- */
 
+/* The tick's call has been recorded: what it made is watched until it is given back, or the tape alone holds it. */
+static bool watch_shared(rp_tracer *t)
+{
+    const rp_op_meta *m = t->tick >= 0 && t->tick < rp__tape_n_calls(t->ctx) ? rp__tape_call_at(t->ctx, t->tick).meta : NULL;
+    int n = 0, made = m ? m->n_out + m->n_slot : 0;
+
+    if (RP_GROW(t->ctx, t->shared, t->room_shared, t->n_shared + made) != RP_OK) return false;
+    for (int i = 0; i < made; i++) t->shared[t->n_shared++] = t->tick * RP_TRACE_MADE + i;
+    for (int i = 0; i < t->n_shared; i++) {
+        int tag = t->shared[i], call = tag / RP_TRACE_MADE, nth = tag % RP_TRACE_MADE;
+        rp_tape_value v = rp__tape_value_at(t->ctx, rp__tape_call_at(t->ctx, call).made[nth]);
+        if (v.held && !v.shared) t->at[call].own[nth] = t->tick;
+        else if (t->at[call].until[nth] == NONE) t->shared[n++] = tag;
+    }
+    t->n_shared = n;
+    return true;
+}
+
 static bool reach(rp_tracer *t, int tick)
 {
     if (RP_GROW(t->ctx, t->at, t->room_ticks, tick + 1) != RP_OK) return false;
     while (t->tick < tick) {
+        if (t->n_calls == NONE && !watch_shared(t)) return false;
         t->tick++;
         if (t->n_calls != NONE && t->tick >= t->n_calls) t->live -= t->gone[t->tick];
         t->at[t->tick].before = t->at[t->tick].most = t->live;
-        for (int i = 0; i < RP_TRACE_MADE; i++) t->at[t->tick].until[i] = NONE;
+        for (int i = 0; i < RP_TRACE_MADE; i++) t->at[t->tick].until[i] = t->at[t->tick].own[i] = NONE;
     }
     return true;
 }
@@ -135,7 +156,7 @@ static rp_status recorded(void *self)
 {
     rp_tracer *t = self;
 
-    if (t->lost || !reach(t, rp__tape_n_calls(t->ctx) - 1)) return RP_ERR_MEMORY;
+    if (t->lost || !reach(t, rp__tape_n_calls(t->ctx) - 1) || !watch_shared(t)) return RP_ERR_MEMORY;
     rp_trace_notes notes = { t->ctx, t->trace, t->costs, t->at, t->bandwidth };
     RP_TRY(rp__trace_add(&notes, &t->pass));
     rp_trace_pass *pass = &t->trace->pass[t->pass];
@@ -187,6 +208,7 @@ static void done(void *self)
         t->lost = t->lost || !keep_fixed(t);
     } else t->lost = t->lost || t->n_calls != NONE;
     t->tick = t->n_calls = t->pass = NONE;
+    t->n_shared = 0;
     count(t, 0);
 }
 
@@ -212,6 +234,7 @@ static void tracer_free(rp_tracer *t)
 {
     rp__release(t->blocks.at);
     rp__release(t->at);
+    rp__release(t->shared);
     rp__release(t);
 }
 

@@ -33,7 +33,8 @@ typedef struct {
 typedef struct {
     int call, nth;                              /* -1: a leaf */
     int64_t bytes;
-    int until;                                  /* the last tick at which the program holds it */
+    int until;                                  /* the last tick of the forward at which the program, or a must, holds it; INT_MAX: also at the turn */
+    int own;                                    /* the same of the program alone: where a must keeps it, it may let go earlier */
     int gone;                                   /* of a constant that the tape alone holds: the tick from which on `fixed` has it no more; else 0 */
     rp_fate fate;                               /* where must is set */
     bool must;                                  /* not for the plan to choose */

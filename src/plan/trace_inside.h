@@ -10,6 +10,7 @@ enum { RP_TRACE_MADE = RP_MAX_OUT + RP_MAX_SLOT };
 typedef struct {
     int64_t before, most;                       /* fixed bytes: at its begin, and the most in it */
     int until[RP_TRACE_MADE];                   /* the last tick of the forward at which each value was there; -1: never given back in the forward */
+    int own[RP_TRACE_MADE];                     /* of what the tape held, too: the last tick at which somebody else did; -1: until it was given back */
     uint32_t goes;                              /* which of them may go, a bit each */
 } rp_trace_tick;
 

@@ -134,6 +134,7 @@ static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_
             int until         = notes->at[at].until[i];
             v->nth            = i;
             if (until != NONE) v->until = until;
+            v->own    = notes->at[at].own[i] == NONE ? v->until : notes->at[at].own[i];
             v->may_go = notes->at[at].goes >> i & 1;
             if (v->may_go) v->copy = copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
         }

@@ -227,9 +227,10 @@ rp_tape_value rp__tape_value_at(const rp_ctx *ctx, int value)
     const tape_value *v    = &rp__tape_opened(ctx)->value[value];
     const rp_fate_value *f = rp__fate(rp__tape_opened(ctx), value);
     const rp_tensor *t     = v->held;
-    bool alone             = t && t->refs == 1 && t->storage->refs == 1 && (f->call != NONE || !v->wants_grad);
+    bool shared            = t && (t->refs > 1 || t->storage->refs > 1), alone = t && !shared && (f->call != NONE || !v->wants_grad);
 
-    return (rp_tape_value){ .meta = v->m, .producer = f->call, .fate = (rp_fate)f->fate, .must = v->must, .offset = alone ? t->storage->offset : -1 };
+    return (rp_tape_value){ .meta = v->m, .producer = f->call, .fate = (rp_fate)f->fate, .must = v->must, .held = t, .shared = shared,
+                            .offset = alone ? t->storage->offset : -1 };
 }
 
 /* ---- slots ---- */

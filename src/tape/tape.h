@@ -185,6 +185,7 @@ typedef struct {
     rp_fate fate;
     bool must;                                /* it was not for a plan to choose */
     int64_t offset;                           /* of what the tape alone holds, and of nobody's gradient; else -1 */
+    bool held, shared;                        /* the tape holds it · and so does somebody else */
 } rp_tape_value;
 int rp__tape_n_calls(const rp_ctx *ctx);
 int rp__tape_n_values(const rp_ctx *ctx);

@@ -9,13 +9,14 @@
  * And that the bound of plans of blocks is one of steps: none that is drawn takes fewer seconds than the bound of the bytes that it takes.
  */
 /* ctest: level-free */
+#include "plan/plan_modes.h"
 #include "plan/reckon.h"
 
 #include <math.h>
 
 #include "sized_model.h"
 
-typedef struct { sizes sizes; int n_micro; const char *again; } program;       /* again: the op that a rule has recomputed */
+typedef struct { sizes sizes; int n_micro; const char *again, *kept; } program;        /* the op that a rule has recomputed · kept */
 
 static const program programs[] = {
     { { SIZES_TINY }, .n_micro = 1 },
@@ -122,11 +123,20 @@ static rp_status recompute_op(void *self, int at, const rp_op_meta *meta, const 
     return RP_OK;
 }
 
+static rp_status keep_op(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
+{
+    (void)at, (void)scope;
+    for (int i = 0; i < meta->n_out + meta->n_slot && !strcmp(meta->op->name, self); i++)
+        verdict[i] = (rp_verdict){ .fate = RP_KEEP, .must = true, .by = "a rule" };
+    return RP_OK;
+}
+
 static void set_rule(rp_ctx *ctx, const program *p)
 {
-    char *again = (char *)(uintptr_t)p->again;
+    char *again = (char *)(uintptr_t)p->again, *kept = (char *)(uintptr_t)p->kept;
 
     if (again) rp__tape_decide_by(ctx, &(rp_decider){ .decide = recompute_op, .self = again });
+    if (kept) rp__tape_decide_by(ctx, &(rp_decider){ .decide = keep_op, .self = kept });
 }
 
 static void planned_open(planned *p, const program *of)
@@ -244,6 +254,34 @@ static void step_in_regions_takes_what_the_plan_says(void **state)
         planned_close(&p);
     }
     assert_true(n_nested > 5 * n_draws);
+}
+
+/* Where a rule keeps something, the program lets go of it at some tick of the forward, and the tape at another. */
+static void a_mode_takes_what_is_reckoned(void **state)
+{
+    static const char *const kept[] = { NULL, "rmsnorm", "matmul", "rotary", "swiglu", "add" };
+    int n_modes = 0;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(programs); i++)
+        for (int k = programs[i].again ? RP_COUNT(kept) - 1 : 0; k < RP_COUNT(kept); k++) {
+            program with = programs[i];
+            planned p;
+            with.kept = with.again ? NULL : kept[k];
+            planned_open(&p, &with);
+            for (int mode = 0; mode < RP_PLAN_MODES; mode++) {
+                rp_plan *plan;
+                double again;
+                assert_ok(p.ctx, rp__plan_mode(p.ctx, &p.problem, mode, &plan));
+                if (!plan) continue;
+                int64_t measured = measured_in(&p, with.n_micro, plan, &again);
+                check_reckoned(&p, plan, measured, again);
+                rp__plan_free(plan);
+                n_modes++;
+            }
+            planned_close(&p);
+        }
+    assert_true(n_modes > 100);
 }
 
 /* ---- the bound ---- */
@@ -370,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_takes_what_the_plan_says),
         cmocka_unit_test(step_in_regions_takes_what_the_plan_says),
+        cmocka_unit_test(a_mode_takes_what_is_reckoned),
         cmocka_unit_test(no_plan_of_blocks_takes_less_than_the_bound_of_its_bytes),
         cmocka_unit_test(no_plan_that_is_chosen_takes_less_than_the_bound),
         cmocka_unit_test(no_bit_of_a_gradient_changes),
