@@ -132,13 +132,15 @@ const char *rp__trainer_profile_text(const rp_trainer *t, char out[RP_PROFILE_TE
     return t->profile && rp__profile_n_steps(t->profile) ? rp__profile_text(t->profile, out) : NULL;
 }
 
+static rp_status finish(rp_trainer *t)
+{
+    RP_TRY(save(t));
+    return rp__run_dir_final(t);
+}
+
 rp_status rp__trainer_save(rp_trainer *t) { return tell_kept(t, save(t)); }
 
-rp_status rp__trainer_finish(rp_trainer *t)
-{
-    RP_TRY(rp__trainer_save(t));
-    return tell_kept(t, rp__run_dir_final(t));
-}
+rp_status rp__trainer_finish(rp_trainer *t) { return tell_kept(t, finish(t)); }
 
 /* ---- a whole run ---- */
 
@@ -158,16 +160,6 @@ static rp_status write_early(rp_trainer *t)
     return n && n < RP_PROFILE_STEPS && t->done < t->info.n_steps ? rp__profile_write(t->profile, t->recipe->output_dir) : RP_OK;
 }
 
-static rp_status stop_here(rp_trainer *t)
-{
-    RP_TRY(rp__trainer_save(t));
-    RP_TRY(write_early(t));
-    if (!t->done) return rp_fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
-    return rp_fail(t->ctx, RP_ERR_INTERRUPTED,
-                   "interrupted after step %" PRId64 " of %" PRId64 "; its state is '%s': go on with resume=auto", t->done,
-                   t->info.n_steps, t->state_path);
-}
-
 /* Any rank may have been asked; all stop after the same step. */
 static rp_status asked_to_stop(rp_trainer *t, const volatile int *stop)
 {
@@ -175,22 +167,28 @@ static rp_status asked_to_stop(rp_trainer *t, const volatile int *stop)
     return rp__comm_any(t->ctx, rp__world(t->ctx), &t->stopping, "the end of a step");
 }
 
-static rp_status run_steps(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
+static rp_status run(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
 {
     double began = rp__seconds();
     rp_metrics line;
 
     RP_TRY(asked_to_stop(t, stop));
     while (!t->stopping && t->done < t->info.n_steps) {
-        RP_TRY(rp__trainer_step(t, &line));
+        RP_TRY(step_and_due(t, &line));
         show(t, progress, &line, began);
         RP_TRY(asked_to_stop(t, stop));
     }
-    return RP_OK;
+    if (!t->stopping) return finish(t);
+    RP_TRY(save(t));
+    return write_early(t);
 }
 
 rp_status rp__trainer_run(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
 {
-    RP_TRY(run_steps(t, stop, progress));
-    return t->stopping ? stop_here(t) : rp__trainer_finish(t);
+    RP_TRY(tell_kept(t, run(t, stop, progress)));
+    if (!t->stopping) return RP_OK;
+    if (!t->done) return rp_fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
+    return rp_fail(t->ctx, RP_ERR_INTERRUPTED,
+                   "interrupted after step %" PRId64 " of %" PRId64 "; its state is '%s': go on with resume=auto", t->done,
+                   t->info.n_steps, t->state_path);
 }
