@@ -70,6 +70,8 @@ struct rp_ctx {
     int host;                           /* which of them the host reads and writes like its own: 0, unless device 0 is apart */
     int inside;                         /* rp__mem_enter without its leave */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
+    bool fault_pieces;                  /* each piece of a bump is an allocation of its own, which may fail; tests only */
+    void (*fault_watch)(rp_ctx *ctx);   /* called before each allocation; NULL: nothing is; tests only */
     int64_t alloc_count;                /* allocations asked for so far, refused ones included */
     uint64_t seed;                      /* the random stream: base/philox.h */
     int64_t step, sample_base;

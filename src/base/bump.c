@@ -19,6 +19,7 @@ int64_t rp__bump_more(const rp_bump *bump, int64_t bytes)
     const rp_bump_block *block = bump->block;
     int64_t piece              = aligned(bytes);
 
+    if (bump->ctx->fault_pieces) return (int64_t)sizeof *block + piece;
     if (block && block->size_bytes - block->used_bytes >= piece) return 0;
     return (int64_t)sizeof *block + (piece > BLOCK_BYTES ? piece : BLOCK_BYTES);
 }

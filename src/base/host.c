@@ -12,6 +12,7 @@
 bool rp__fault_fires(rp_ctx *ctx)
 {
     ctx->alloc_count++;
+    if (ctx->fault_watch) ctx->fault_watch(ctx);
     return ctx->fault_countdown > 0 && --ctx->fault_countdown == 0;
 }
 

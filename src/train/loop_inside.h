@@ -150,6 +150,7 @@ rp_model_config rp__config_share(const rp_model_config *config);
 
 typedef struct {
     rp_ctx *caller, *ctx;               /* ctx: the rehearsal's own */
+    int64_t told;                       /* errors of the caller's own, when the rehearsal's context was entered */
     const rp_recipe *recipe;            /* the caller's, or `changed` */
     rp_recipe changed;
     rp_model_source source;

@@ -84,10 +84,11 @@ static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_plan
     how->comm_bytes         = t->comm_bytes;
     how->budget             = r->budget;
     if (t->beside) {
-        how->again_seconds  = fmax(0, rp__beside_seconds(t->beside, true) - how->seconds);
+        double whole        = rp__beside_seconds(t->beside, true);
+        if (isnan(whole)) return RP_ERR_MEMORY;
+        how->again_seconds  = fmax(0, whole - how->seconds);
         how->hidden_seconds = t->seconds + t->again_seconds - how->seconds - how->again_seconds;
     }
-    RP_CHECK(r->ctx, isfinite(how->again_seconds), RP_ERR_MEMORY, "cannot allocate memory for the time of a step");
     how->away_seconds = away_seconds(r, t, how);
     how->again_seconds += how->away_seconds;
     how->state_bytes   = t->state_bytes;

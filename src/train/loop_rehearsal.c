@@ -13,12 +13,19 @@
 
 /* ---- errors ---- */
 
-static void enter(rp_rehearsal *r) { r->ctx->fault_countdown = r->caller->fault_countdown; }
+static void enter(rp_rehearsal *r)
+{
+    r->ctx->fault_countdown = r->caller->fault_countdown;
+    r->ctx->fault_pieces    = r->caller->fault_pieces;
+    r->ctx->fault_watch     = r->caller->fault_watch;
+    r->told                 = r->caller->n_errors;
+}
 
 rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status)
 {
-    r->caller->fault_countdown = r->ctx->fault_countdown;
-    return status == RP_OK ? RP_OK : rp_fail(r->caller, status, "%s", r->ctx->error);
+    if (r->caller->fault_countdown) r->caller->fault_countdown = r->ctx->fault_countdown;
+    if (status == RP_OK || r->caller->n_errors != r->told) return status;       /* an explanation is the caller's, and so are its errors */
+    return rp_fail(r->caller, status, "%s", r->ctx->error);
 }
 
 /* ---- opening ---- */
