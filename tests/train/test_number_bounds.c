@@ -68,6 +68,7 @@ static void numbers_of_ranks_keep_to_their_bounds(void **state)
         if (status == RP_OK) status = rp__ranks_stay(ctx, all[i].stay);
         if (status != all[i].status || (all[i].said && !strstr(rp_error(ctx), all[i].said)))
             fail_msg("%d ranks, %d copies, groups of %d: status %d: %s", all[i].ranks, (int)all[i].copies, (int)all[i].stay, (int)status, rp_error(ctx));
+        rp__ranks_leave(ctx);
         test_ctx_free(ctx);
     }
 }
