@@ -84,7 +84,7 @@ def draw(seed, folders):
                     a, b = a + start, b + start
                     cells[folder, kind].append(dict(
                         id=f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, a) + 1}:{a - text.rfind(chr(10), 0, a)}:{kind}:{new}", folder=folder, kind=kind,
-                        function=name, file=str(path.relative_to(ROOT)), start=a, end=b, old=" ".join(text[a:b].split()), new=new))
+                        function=name, file=str(path.relative_to(ROOT)), lines=[text.count(chr(10), 0, start) + 1, text.count(chr(10), 0, end) + 1], start=a, end=b, old=" ".join(text[a:b].split()), new=new))
     for cell, found in cells.items(): random.Random(f"{seed}/{cell}").shuffle(found)
     turn = 0
     while any(cells.values()):

@@ -1,19 +1,16 @@
-/* tools/mutants_reach.c -- notes each function that a test enters. tools/mutants links it to the library, compiled with -finstrument-functions.
+/* tools/mutants_reach.c -- notes each basic block that a test runs. tools/mutants links it to the library, compiled with -fsanitize-coverage=trace-pc.
  *
- * The byte at a function's offset in the library is set in the file $REPRISE_REACH.LIBRARY. The file is a shared mapping: what is noted outlives a kill. */
+ * The byte at a block's offset in the library is set in the file $REPRISE_REACH.LIBRARY. The file is a shared mapping: what is noted outlives a kill. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 extern char __ehdr_start[];
-#define OFF __attribute__((no_instrument_function))
-void __cyg_profile_func_enter(void *f, void *from) OFF;
-void __cyg_profile_func_exit(void *f, void *from) OFF;
-void __cyg_profile_func_enter(void *f, void *from)
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void)
 {
     static char *volatile seen;
-    (void)from;
     if (!seen) {
         char path[4096];
         const char *where = getenv("REPRISE_REACH");
@@ -23,6 +20,5 @@ void __cyg_profile_func_enter(void *f, void *from)
         seen = mmap(NULL, 1 << 24, PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
         if (fd >= 0) close(fd);
     }
-    seen[(char *)f - __ehdr_start] = 1;
+    seen[(char *)__builtin_return_address(0) - __ehdr_start] = 1;
 }
-void __cyg_profile_func_exit(void *f, void *from) { (void)f; (void)from; }
