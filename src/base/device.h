@@ -12,6 +12,7 @@
 /* The last argument of each kernel, or the member `on` of its description. */
 typedef struct rp_on {
     int threads;                /* the nominal team: it is part of the bits */
+    struct rp_queue *queue;     /* kernels and copies run later, in its order; NULL: they are complete when they return */
 } rp_on;
 
 /* The memory behind a space (base/mem.h), which does the counting. Functions take addresses; none of them fails but reserve. */
@@ -24,9 +25,9 @@ typedef struct rp_memory {
     void (*commit)(uint8_t *base, int64_t bytes, const rp_on *on);       /* puts memory behind these addresses now */
     int64_t copies_at;          /* what copy, fill and commit are given instead of an address: so many bytes behind it */
     /* The first two begin at once and end before sync returns. Either end of a copy may be in any memory, the host's too; they may overlap. */
-    void (*copy)(void *to, const void *from, int64_t bytes);
-    void (*fill)(void *at, int byte, int64_t bytes);
-    void (*sync)(void);
+    void (*copy)(void *to, const void *from, int64_t bytes, const rp_on *on);
+    void (*fill)(void *at, int byte, int64_t bytes, const rp_on *on);
+    void (*sync)(const rp_on *on);
     void (*seal)(uint8_t *base, int64_t bytes, bool sealed);             /* NULL: the code of ops always reaches it */
 } rp_memory;
 

@@ -15,6 +15,7 @@ enum { LEAST_BYTES = 1 << 21 };     /* of a pool that has yielded its addresses 
 
 struct rp_mem_space {
     const rp_memory *memory;
+    const rp_on *on;                /* the context's */
     uint8_t *base;                  /* NULL: shapes only */
     int64_t mapped_bytes;
     bool open;                      /* not sealed */
@@ -39,6 +40,7 @@ rp_status rp__mem_space_new(rp_ctx *ctx, const rp_memory *memory, int64_t limit_
 
     if (!s) return RP_ERR_MEMORY;
     s->memory             = memory;
+    s->on                 = &ctx->on;
     s->ledger.limit_bytes = limit_bytes;
     s->mapped_bytes       = INT64_MAX;
     if (!shapes_only && !(s->base = memory->reserve(limit_bytes, &s->mapped_bytes))) {
@@ -105,15 +107,15 @@ void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes)
     const rp_memory *memory = s ? s->memory : &rp__memory_host;
 
     if (!bytes) return;
-    memory->copy((uint8_t *)to + shift(a), (const uint8_t *)from + shift(b), bytes);
-    memory->sync();
+    memory->copy((uint8_t *)to + shift(a), (const uint8_t *)from + shift(b), bytes, &ctx->on);
+    memory->sync(&ctx->on);
 }
 
 void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes)
 {
     rp_mem_space *s = space_of(ctx, at);
 
-    if (bytes) (s ? s->memory : &rp__memory_host)->fill((uint8_t *)at + shift(s), byte, bytes);
+    if (bytes) (s ? s->memory : &rp__memory_host)->fill((uint8_t *)at + shift(s), byte, bytes, &ctx->on);
 }
 
 /* ---- a block's memory ---- */
@@ -165,7 +167,7 @@ void *rp__mem_at(const rp_mem_space *s, int64_t offset)
 static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
-    if (s->base && bytes > 0) s->memory->fill(s->base + shift(s) + offset, POISON_BYTE, bytes);
+    if (s->base && bytes > 0) s->memory->fill(s->base + shift(s) + offset, POISON_BYTE, bytes, s->on);
 #else
     (void)s, (void)offset, (void)bytes;
 #endif
@@ -193,7 +195,7 @@ static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t
 {
     check_guard(s, from, bytes);
     if (!s->base) return;
-    s->memory->copy(s->base + shift(s) + to, s->base + shift(s) + from, bytes);
+    s->memory->copy(s->base + shift(s) + to, s->base + shift(s) + from, bytes, s->on);
     note_unused(s, to + bytes, from + rounded_up(s, bytes) - to - bytes);
 }
 

@@ -46,7 +46,7 @@ static void exp_on_vectors_is_within_a_millionth_at_every_level(void **state)
         for (int i = 0; i <= 8700; i++) {
             x[1]         = (float)i * -1e-2f;
             double right = exp((double)x[1]) / (1 + exp((double)x[1]));
-            level[l]->softmax_forward(RP_F32, x, y, 1, 2, &(rp_on){ 1 });
+            level[l]->softmax_forward(RP_F32, x, y, 1, 2, &(rp_on){ .threads = 1 });
             assert_true(fabs((double)y[1] - right) <= 1e-6 * right);
         }
 }
@@ -62,11 +62,11 @@ static void exp_on_vectors_is_zero_for_what_was_masked_and_nan_for_nan_at_every_
     for (int l = 0; l < n_levels; l++) {
         for (int i = 0; i < RP_COUNT(masked); i++) {
             x[1] = masked[i];
-            level[l]->softmax_forward(RP_F32, x, y, 1, 2, &(rp_on){ 1 });
+            level[l]->softmax_forward(RP_F32, x, y, 1, 2, &(rp_on){ .threads = 1 });
             assert_true(y[0] == 1 && y[1] == 0);
         }
         x[1] = NAN;
-        level[l]->softmax_forward(RP_F32, x, y, 1, 2, &(rp_on){ 1 });
+        level[l]->softmax_forward(RP_F32, x, y, 1, 2, &(rp_on){ .threads = 1 });
         assert_true(isnan(y[0]) && isnan(y[1]));
     }
 }
