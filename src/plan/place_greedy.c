@@ -29,15 +29,6 @@ static int by_life(const void *left, const void *right)
     return order ? order : earliest(a, b);
 }
 
-int rp__place_by_bytes(const void *left, const void *right)
-{
-    const place_item *a = *(place_item *const *)left, *b = *(place_item *const *)right;
-    int order           = most_first(a->bytes, b->bytes);
-
-    if (!order) order = most_first(place_life(a), place_life(b));
-    return order ? order : earliest(a, b);
-}
-
 int rp__place_by_area(const void *left, const void *right)
 {
     const place_item *a = *(place_item *const *)left, *b = *(place_item *const *)right;
@@ -61,7 +52,6 @@ static int by_tight(const void *left, const void *right, place_compare *then)
 }
 
 int rp__place_by_tight_life(const void *left, const void *right) { return by_tight(left, right, by_life); }
-int rp__place_by_tight_bytes(const void *left, const void *right) { return by_tight(left, right, rp__place_by_bytes); }
 int rp__place_by_tight_area(const void *left, const void *right) { return by_tight(left, right, rp__place_by_area); }
 
 void rp__place_sort(place_problem *p, place_compare *order)

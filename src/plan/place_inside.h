@@ -95,10 +95,9 @@ rp_status rp__place_room_take(place_problem *p, const place_item *item);
 /* ---- orders ---- */
 
 typedef int place_compare(const void *left, const void *right);
-/* Of pointers to items. The tightest first, of these the longest lived, the largest or the one of the greatest area; or the largest or
- * the one of the greatest area of all; or as they lie. None leaves a tie. */
-place_compare rp__place_by_tight_life, rp__place_by_tight_bytes, rp__place_by_tight_area, rp__place_by_bytes, rp__place_by_area,
-    rp__place_by_offset;
+/* Compare pointers to items. The tightest first, and among these the longest lived or the one of the greatest area; or the greatest area
+ * first; or the lowest offset first. No order leaves a tie. */
+place_compare rp__place_by_tight_life, rp__place_by_tight_area, rp__place_by_area, rp__place_by_offset;
 void rp__place_sort(place_problem *p, place_compare *order);
 
 /* ---- ways to place items, in the order of the moment; some may be nowhere afterwards ---- */
@@ -113,9 +112,6 @@ rp_status rp__place_greedy(place_problem *p, int life);
 rp_status rp__place_skyline(place_problem *p);
 /* The few that are nowhere, others being moved for them. */
 rp_status rp__place_mend(place_problem *p);
-
-/* Those that are nowhere take places of others, which look for others in turn, for so much work. */
-rp_status rp__place_eject(place_problem *p, int64_t work);
 
 /* The best of many tries. Who finds no place below the roof is put above it, as low as can be. *placed: all lie below p->most. */
 rp_status rp__place_search(place_problem *p, bool *placed);

@@ -5,13 +5,13 @@
  *   3. greedy for those that live long and skylines for the rest, from "nobody lives long" on, in several orders
  *   4. the roof is raised, by as little as helps
  *
- * After each try those that found no place are mended, where they are few: in a window of their own, or in places of others.
+ * After each try those that found no place are mended, where they are few, each in a window of its own.
  */
 #include "plan/place_inside.h"
 
 #include <limits.h>
 
-enum { WALLS_WORK = 300000, SKYLINE_WORK = 350000, ASKED_WORK = 100000, RAISED_WORK = 15000, EJECT_WORK = 2000 };
+enum { WALLS_WORK = 300000, SKYLINE_WORK = 350000, ASKED_WORK = 100000, RAISED_WORK = 15000 };
 enum { MOST_ROUNDS = 4, MOST_MENDED = 8, LONG_LIFE = 16, BRIEF = 4, LEAST_RAISE = 4096 };
 
 typedef struct {
@@ -47,12 +47,12 @@ static int note(search *s)
     return n;
 }
 
-static bool few(int n) { return n > 0 && n <= MOST_MENDED; }
-
 static rp_status settle(search *s)
 {
-    if (few(note(s))) RP_TRY(rp__place_mend(s->p));
-    if (few(note(s))) RP_TRY(rp__place_eject(s->p, EJECT_WORK));
+    int n = note(s);
+
+    if (!n || n > MOST_MENDED) return RP_OK;
+    RP_TRY(rp__place_mend(s->p));
     note(s);
     return RP_OK;
 }
@@ -98,7 +98,7 @@ static rp_status try_mixed(search *s, int life, place_compare *order)
 
 static rp_status try_skylines(search *s, int64_t most_work)
 {
-    static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life, rp__place_by_area, rp__place_by_tight_bytes };
+    static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life };
 
     s->most_work = s->p->work + most_work;
     RP_TRY(rp__place_choose_walls(s->p, 1));

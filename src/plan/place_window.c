@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_MEMBERS = 60, MOST_INSTANTS = 400, MOST_WIDTHS = 24, MOST_NODES = 200 };    /* nodes in one order */
+enum { MOST_MEMBERS = 60, MOST_INSTANTS = 400, MOST_WIDTHS = 24, MOST_NODES = 200 };
 
 typedef struct { int64_t low, high; } gap;         /* high is not included */
 
@@ -200,16 +200,14 @@ static void list_placed(window *w)
     qsort(w->placed, (size_t)w->n_placed, sizeof *w->placed, rp__place_by_offset);
 }
 
-static int by_rank(const void *left, const void *right) { return ((const member *)left)->item->rank - ((const member *)right)->item->rank; }
-
-static void begin(window *w, place_compare *order)
+static int by_tight_area(const void *left, const void *right)
 {
-    place_item *item[MOST_MEMBERS];
+    return rp__place_by_tight_area(&((const member *)left)->item, &((const member *)right)->item);
+}
 
-    for (int i = 0; i < w->n; i++) item[i] = w->member[i].item;
-    qsort(item, (size_t)w->n, sizeof *item, order);
-    for (int i = 0; i < w->n; i++) item[i]->rank = i;
-    qsort(w->member, (size_t)w->n, sizeof *w->member, by_rank);
+static void begin(window *w)
+{
+    qsort(w->member, (size_t)w->n, sizeof *w->member, by_tight_area);
     for (int i = 0; i < w->n_instants; i++) w->need[i] = w->filled[i] = 0;
     for (int i = 0; i < w->n; i++) {
         member *m = &w->member[i];
@@ -220,16 +218,12 @@ static void begin(window *w, place_compare *order)
     w->nodes = 0;
 }
 
-static bool try_orders(window *w)
+static bool pack(window *w)
 {
-    static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life, rp__place_by_bytes, rp__place_by_area };
-    bool found = false;
+    begin(w);
+    bool found = may_fit(w, 0) && branch(w, 0, 0);
 
-    for (int i = 0; i < RP_COUNT(orders) && !found; i++) {
-        begin(w, orders[i]);
-        found = may_fit(w, 0) && branch(w, 0, 0);
-        w->p->work += w->nodes;
-    }
+    w->p->work += w->nodes;
     for (int i = 0; i < w->n && found; i++) w->member[i].item->offset = w->member[i].offset;
     return found;
 }
@@ -244,7 +238,7 @@ static rp_status mend(window *w, place_item *missing, bool *found)
         int last  = missing->last + more < end ? missing->last + more : end;
         if (!choose_members(w, missing, first, last)) return RP_OK;
         RP_TRY(find_all_gaps(w));
-        *found = try_orders(w);
+        *found = pack(w);
         rp__bump_free(&w->bump);
     }
     if (*found) list_placed(w);
