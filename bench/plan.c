@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../tests/plan/chain_solve.h"
 #include "../tests/plan/llama_chain.h"
 
 enum { TRIES = 3, SWEEP = 50 };
@@ -36,7 +37,7 @@ static double ms_to_solve(int64_t budget, rp_chain_plan *plan)
     for (int i = 0; i < TRIES; i++) {
         if (i) rp__chain_plan_free(plan);
         clock_t start = clock();
-        must(rp__chain_solve(ctx, &c.chain, budget, plan));
+        must(chain_solve(ctx, &c.chain, budget, plan));
         least = fmin(least, ms_since(start));
     }
     return least;
@@ -88,7 +89,7 @@ static double sweep_ms(int64_t least, int64_t most)
 
     for (int i = 0; i < SWEEP; i++) {
         rp_chain_plan plan;
-        must(rp__chain_solve(ctx, &c.chain, least + (most - least) * i / (SWEEP - 1), &plan));
+        must(chain_solve(ctx, &c.chain, least + (most - least) * i / (SWEEP - 1), &plan));
         rp__chain_plan_free(&plan);
     }
     return ms_since(start);
@@ -100,10 +101,10 @@ static void print_chain(int blocks)
     rp_chain_plan fastest;
 
     llama_chain_make(&c, blocks, &llama_8b);
-    must(rp__chain_least(ctx, &c.chain, &flat));
-    must(rp__chain_solve(ctx, &c.chain, INT64_MAX, &fastest));
+    must(chain_least(ctx, &c.chain, &flat));
+    must(chain_solve(ctx, &c.chain, INT64_MAX, &fastest));
     c.chain.regions = true;
-    must(rp__chain_least(ctx, &c.chain, &least));
+    must(chain_least(ctx, &c.chain, &least));
     printf("%d blocks, %d options each; bytes: %" PRId64 " least, %" PRId64 " of one level, %" PRId64 " of the fastest plan\n\n", blocks,
            c.class_of[1].n_options, least, flat, fastest.bytes);
     printf("| budget | time | overhead | gap | alike | whole blocks | regions |\n| --- | --- | --- | --- | --- | --- | --- |\n");

@@ -371,21 +371,19 @@ rp_status rp__chain_solver_open(rp_ctx *ctx, const rp_chain *chain, rp_chain_sol
 
 int64_t rp__chain_solver_least(const rp_chain_solver *s) { return s->least; }
 
-static rp_status lagrange_bound(rp_chain_work *w, int64_t budget, double *seconds)
+rp_status rp__chain_solver_bound(rp_chain_solver *s, int64_t budget, double *seconds)
 {
-    bool regions = w->chain->regions;
+    rp_chain_work *w = &s->work;
     rp_chain_bound bound;
 
     budget   = rp__less(budget, RP_CHAIN_MOST);
     *seconds = INFINITY;
-    if (!rp__bound_exists(w, budget, regions)) return RP_OK;
-    rp_status status = rp__bound_open(&bound, w, budget, regions);
+    if (!rp__bound_exists(w, budget, w->chain->regions)) return RP_OK;
+    rp_status status = rp__bound_open(&bound, w, budget, w->chain->regions);
     if (status == RP_OK) *seconds = bound_seconds(&bound);
     rp__bound_close(&bound);
     return status;
 }
-
-rp_status rp__chain_solver_bound(rp_chain_solver *s, int64_t budget, double *seconds) { return lagrange_bound(&s->work, budget, seconds); }
 
 void rp__chain_solver_close(rp_chain_solver *s)
 {
@@ -441,48 +439,5 @@ rp_status rp__chain_solver_solve(rp_chain_solver *s, int64_t budget, rp_chain_pl
         out->seconds = seconds_of(&s->work, (double)best.ticks);
         out->bound   = fmin(out->bound, out->seconds);
     } else rp__chain_plan_free(&best.plan);
-    return status;
-}
-
-rp_status rp__chain_solver_mode(const rp_chain_solver *s, int mode, rp_chain_plan *out)
-{
-    *out = (rp_chain_plan){ 0 };
-    if (!s->mode[mode].plan.feasible) return RP_OK;
-    rp_status status = copy_plan(&s->work, &s->mode[mode].plan, out);
-    if (status == RP_OK) out->seconds = seconds_of(&s->work, (double)s->mode[mode].ticks);
-    else rp__chain_plan_free(out);
-    return status;
-}
-
-/* ---- one budget ---- */
-
-rp_status rp__chain_solve(rp_ctx *ctx, const rp_chain *chain, int64_t budget, rp_chain_plan *out)
-{
-    rp_chain_solver *s;
-
-    *out             = (rp_chain_plan){ 0 };
-    rp_status status = rp__chain_solver_open(ctx, chain, &s);
-    if (status == RP_OK) status = rp__chain_solver_solve(s, budget, out);
-    rp__chain_solver_close(s);
-    return status;
-}
-
-rp_status rp__chain_least(rp_ctx *ctx, const rp_chain *chain, int64_t *bytes)
-{
-    rp_chain_solver *s;
-
-    rp_status status = rp__chain_solver_open(ctx, chain, &s);
-    if (status == RP_OK) *bytes = rp__chain_solver_least(s);
-    rp__chain_solver_close(s);
-    return status;
-}
-
-rp_status rp__chain_lagrange_bound(rp_ctx *ctx, const rp_chain *chain, int64_t budget, double *seconds)
-{
-    rp_chain_work w;
-
-    rp_status status = rp__chain_open(&w, ctx, chain);
-    if (status == RP_OK) status = lagrange_bound(&w, budget, seconds);
-    rp__chain_close(&w);
     return status;
 }

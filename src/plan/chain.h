@@ -89,34 +89,27 @@ typedef struct {
     int64_t bytes;                  /* the greatest left side of the constraints: what the plan takes */
 } rp_chain_plan;
 
+void rp__chain_plan_free(rp_chain_plan *plan);
+
+/* Solves a chain for many budgets: the solver reuses the work of one budget for the next. The chain must outlive the solver. Close the
+ * solver even if open fails. errors RP_ERR_MEMORY */
+typedef struct rp_chain_solver rp_chain_solver;
+rp_status rp__chain_solver_open(rp_ctx *ctx, const rp_chain *chain, rp_chain_solver **out);
 /* The plan that takes fewest seconds in the budget, of these the one that takes fewest bytes, of these the first by its options. Of
  * plans with regions it is the best that thinned tables know (nested.c). Not feasible: nothing fits, lists are NULL.
  *
  * Work is counted, not timed: the same input gives the same plan. A greater budget never gives a slower one as long as plans are exact.
  * Free with rp__chain_plan_free. errors RP_ERR_MEMORY */
-rp_status rp__chain_solve(rp_ctx *ctx, const rp_chain *chain, int64_t budget, rp_chain_plan *out);
-void rp__chain_plan_free(rp_chain_plan *plan);
-
-/* The least budget that has a plan. errors RP_ERR_MEMORY */
-rp_status rp__chain_least(rp_ctx *ctx, const rp_chain *chain, int64_t *bytes);
-
-/* The same for many budgets of one chain, which must stay: what is found for one serves the others. Close it whatever open said. */
-typedef struct rp_chain_solver rp_chain_solver;
-rp_status rp__chain_solver_open(rp_ctx *ctx, const rp_chain *chain, rp_chain_solver **out);
 rp_status rp__chain_solver_solve(rp_chain_solver *solver, int64_t budget, rp_chain_plan *out);
+/* The least budget that has a plan. */
 int64_t rp__chain_solver_least(const rp_chain_solver *solver);
-/* As rp__chain_lagrange_bound. */
+/* The plan's bound, which rests on no plan and no search: Lagrangian (chain_bound.c). INFINITY: nothing fits. errors RP_ERR_MEMORY */
 rp_status rp__chain_solver_bound(rp_chain_solver *solver, int64_t budget, double *seconds);
 void rp__chain_solver_close(rp_chain_solver *solver);
 
 /* The plans that everybody knows, in the order of this list: no plan that is found takes more bytes at the least, nor more time in the bytes of
  * one of these. Layers alone become regions; without layers, all segments but the last. */
 enum { RP_CHAIN_KEEP_ALL, RP_CHAIN_EACH_LAYER, RP_CHAIN_EVERY_2ND, RP_CHAIN_EVERY_8TH = RP_CHAIN_EVERY_2ND + 6, RP_CHAIN_ROOT, RP_CHAIN_MODES };
-/* Free it with rp__chain_plan_free. feasible: the chain has it. errors RP_ERR_MEMORY */
-rp_status rp__chain_solver_mode(const rp_chain_solver *solver, int mode, rp_chain_plan *out);
-
-/* The plan's bound, which rests on no plan and no search: Lagrangian (chain_bound.c). INFINITY: nothing fits. errors RP_ERR_MEMORY */
-rp_status rp__chain_lagrange_bound(rp_ctx *ctx, const rp_chain *chain, int64_t budget, double *seconds);
 
 /* What a plan takes, by walking through the step. */
 int64_t rp__chain_bytes(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);

@@ -1,18 +1,9 @@
 /* plan/chain_front.c -- fronts: merged, joined, thinned, asked. Points lie by rising bytes and falling ticks. */
 #include "plan/chain_inside.h"
 
-bool rp__list_room(rp_ctx *ctx, rp_chain_list *list, int64_t more)
-{
-    int64_t room = list->n + more;
+#include <string.h>
 
-    if (room <= list->room) return true;
-    room += room / 2 + 64;
-    rp_chain_point *grown = rp__host_grow(ctx, list->at, list->room * (int64_t)sizeof *grown, room * (int64_t)sizeof *grown);
-    if (!grown) return false;
-    list->at   = grown;
-    list->room = room;
-    return true;
-}
+#include "base/list.h"
 
 /* The number of points that need no more than `bytes`. */
 static int64_t count_within(rp_chain_front f, int64_t bytes)
@@ -173,4 +164,45 @@ int64_t rp__front_thin_to(rp_chain_point *at, int64_t n, int64_t most)
         kept = keep_cell(at, first, end, kept);
     }
     return kept;
+}
+
+/* ---- fronts in the making ---- */
+
+rp_status rp__fronts_merge(rp_chain_fronts *f, rp_chain_front front, const rp_chain_move *move)
+{
+    RP_TRY(RP_GROW(f->work->ctx, f->other.at, f->other.room, f->front.n + front.n));
+    rp_chain_list merged = f->other;
+
+    f->work->work += f->front.n + front.n;
+    merged.n = rp__front_merge((rp_chain_front){ f->front.at, f->front.n }, front, move, merged.at);
+    f->other = f->front;
+    f->front = merged;
+    return RP_OK;
+}
+
+rp_status rp__fronts_join(rp_chain_fronts *f, rp_chain_front a, int64_t shift_a, rp_chain_front b, int64_t shift_b, const rp_chain_move *move)
+{
+    rp_chain_move as_it_is = { .floor = RP_CHAIN_NOWHERE, .most = move->most };
+
+    RP_TRY(RP_GROW(f->work->ctx, f->joined.at, f->joined.room, a.n + b.n));
+    f->work->work += a.n + b.n;
+    f->joined.n = rp__front_join(a, shift_a, b, shift_b, move, f->joined.at);
+    return rp__fronts_merge(f, (rp_chain_front){ f->joined.at, f->joined.n }, &as_it_is);
+}
+
+rp_status rp__fronts_keep(rp_chain_fronts *f, rp_chain_span *out)
+{
+    RP_TRY(RP_GROW(f->work->ctx, f->store.at, f->store.room, f->store.n + f->front.n));
+    *out = (rp_chain_span){ f->store.n, f->front.n };
+    if (f->front.n) memcpy(f->store.at + f->store.n, f->front.at, (size_t)f->front.n * sizeof *f->front.at);
+    f->store.n += f->front.n;
+    return RP_OK;
+}
+
+void rp__fronts_close(rp_chain_fronts *f)
+{
+    rp__release(f->store.at);
+    rp__release(f->front.at);
+    rp__release(f->other.at);
+    rp__release(f->joined.at);
 }

@@ -78,8 +78,6 @@ int64_t rp__chain_least_option(const rp_chain *chain, int i, int64_t behind);
 
 /* ---- fronts ---- */
 
-/* Room for `more` points behind the last. False after recording RP_ERR_MEMORY. */
-bool rp__list_room(rp_ctx *ctx, rp_chain_list *list, int64_t more);
 static inline rp_chain_front rp__list_front(const rp_chain_list *list, rp_chain_span s)
 {
     return (rp_chain_front){ list->at + s.first, s.n };
@@ -103,6 +101,20 @@ int64_t rp__front_cell_end(int64_t bytes, int64_t origin, int bits);
 rp_chain_front rp__front_fast(rp_chain_front f, double ticks);
 /* The point of fewest ticks that needs no more than `bytes`, NULL: none. */
 const rp_chain_point *rp__front_find(rp_chain_front f, int64_t bytes);
+
+/* Fronts in `store`, and the one that is being made. */
+typedef struct {
+    rp_chain_work *work;
+    rp_chain_list store, front, other, joined;
+} rp_chain_fronts;
+
+/* Merge a front, moved, into the one that is being made. errors RP_ERR_MEMORY */
+rp_status rp__fronts_merge(rp_chain_fronts *f, rp_chain_front front, const rp_chain_move *move);
+/* The same with two fronts joined (rp__front_join). errors RP_ERR_MEMORY */
+rp_status rp__fronts_join(rp_chain_fronts *f, rp_chain_front a, int64_t shift_a, rp_chain_front b, int64_t shift_b, const rp_chain_move *move);
+/* Append the front that is being made to the store. errors RP_ERR_MEMORY */
+rp_status rp__fronts_keep(rp_chain_fronts *f, rp_chain_span *out);
+void rp__fronts_close(rp_chain_fronts *f);
 
 /* ---- bounds ---- */
 

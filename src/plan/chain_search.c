@@ -13,7 +13,8 @@
 #include "plan/chain_inside.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/list.h"
 
 enum { FIRST_SHARE = 64, GROWTH = 4, A_LITTLE = 1 << 20, LEAST_POINTS = 64 };      /* a little: of some 2^60 ticks */
 
@@ -31,32 +32,24 @@ typedef struct {
     int64_t thin;                   /* points of a front at most; 0: all */
     rp_chain_bound *bound;
     double most;                    /* ticks */
-    rp_chain_list store, side[2], joined;
+    rp_chain_fronts fronts;
     rp_chain_span *rest;            /* [n + 1]: fronts in store */
 } search;
 
-static rp_chain_front rest_of(const search *s, int i) { return rp__list_front(&s->store, s->rest[i]); }
+static rp_chain_front rest_of(const search *s, int i) { return rp__list_front(&s->fronts.store, s->rest[i]); }
 
 static bool tired(const search *s)
 {
-    return !s->thin && (s->work->work > s->until || s->store.n + s->side[0].n > most_points);
+    return !s->thin && (s->work->work > s->until || s->fronts.store.n + s->fronts.front.n > most_points);
 }
 
 /* ---- one pass ---- */
 
-static rp_status merge(search *s, rp_chain_front front, const rp_chain_move *move)
+static void thin(search *s)
 {
-    rp_chain_list *from = &s->side[0], *to = &s->side[1], swap;
+    rp_chain_list *front = &s->fronts.front;
 
-    to->n = 0;
-    if (!rp__list_room(s->work->ctx, to, from->n + front.n)) return RP_ERR_MEMORY;
-    s->work->work += from->n + front.n;
-    to->n = rp__front_merge((rp_chain_front){ from->at, from->n }, front, move, to->at);
-    if (s->thin && to->n > 4 * s->thin) to->n = rp__front_thin_to(to->at, to->n, 2 * s->thin);
-    swap  = *from;
-    *from = *to;
-    *to   = swap;
-    return RP_OK;
+    if (s->thin && front->n > 4 * s->thin) front->n = rp__front_thin_to(front->at, front->n, 2 * s->thin);
 }
 
 static rp_status add_options(search *s, int i)
@@ -69,7 +62,8 @@ static rp_status add_options(search *s, int i)
         rp_chain_move move = { c->option[o].saved, rp__chain_need(chain, i, &c->option[o]), ticks[o], s->budget };
         if (rp__bound_option(s->bound, i, o) > s->most) continue;
         if (tired(s)) break;
-        RP_TRY(merge(s, rest_of(s, i + 1), &move));
+        RP_TRY(rp__fronts_merge(&s->fronts, rest_of(s, i + 1), &move));
+        thin(s);
     }
     return RP_OK;
 }
@@ -86,14 +80,11 @@ static rp_status add_region(search *s, int first, int end, int64_t floor)
 
     RP_TRY(rp__nest_fill(s->nest, first, end));
     rp_chain_front rest = rest_of(s, end), inside = inside_of(s, first, end);
-    rp_chain_move both = { .floor = floor, .most = s->budget }, as_it_is = { .floor = RP_CHAIN_NOWHERE, .most = s->budget };
+    rp_chain_move both = { .floor = floor, .most = s->budget };
 
-    s->joined.n = 0;
-    if (!rp__list_room(s->work->ctx, &s->joined, rest.n + inside.n)) return RP_ERR_MEMORY;
-    s->work->work += rest.n + inside.n;
-    s->joined.n = rp__front_join(rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_again(chain, end), &both,
-                                 s->joined.at);
-    return merge(s, (rp_chain_front){ s->joined.at, s->joined.n }, &as_it_is);
+    RP_TRY(rp__fronts_join(&s->fronts, rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_again(chain, end), &both));
+    thin(s);
+    return RP_OK;
 }
 
 static bool is_tried(const search *s, int first, int end)
@@ -117,28 +108,25 @@ static rp_status add_regions(search *s, int i)
 
 static rp_status add_rest(search *s, int i)
 {
-    rp_chain_list *front = &s->side[0];
+    rp_chain_list *front = &s->fronts.front;
 
     front->n = 0;
     RP_TRY(add_options(s, i));
     if (s->nest) RP_TRY(add_regions(s, i));
     front->n = rp__bound_cut(s->bound, i, s->most, front->at, front->n);
     if (s->thin) front->n = rp__front_thin_to(front->at, front->n, s->thin);
-    if (!rp__list_room(s->work->ctx, &s->store, front->n)) return RP_ERR_MEMORY;
-    s->rest[i] = (rp_chain_span){ s->store.n, front->n };
-    if (front->n) memcpy(s->store.at + s->store.n, front->at, (size_t)front->n * sizeof *front->at);
-    s->store.n += front->n;
-    return RP_OK;
+    return rp__fronts_keep(&s->fronts, &s->rest[i]);
 }
 
 static rp_status pass(search *s)
 {
     int n = s->work->chain->n;
 
-    s->store.n = 0;
-    if (!rp__list_room(s->work->ctx, &s->store, 1)) return RP_ERR_MEMORY;
-    s->store.at[s->store.n++] = (rp_chain_point){ RP_CHAIN_NOWHERE, 0 };
-    s->rest[n]                = (rp_chain_span){ 0, 1 };
+    s->fronts.store.n = 0;
+    s->fronts.front.n = 0;
+    RP_TRY(RP_GROW(s->work->ctx, s->fronts.front.at, s->fronts.front.room, 1));
+    s->fronts.front.at[s->fronts.front.n++] = (rp_chain_point){ RP_CHAIN_NOWHERE, 0 };
+    RP_TRY(rp__fronts_keep(&s->fronts, &s->rest[n]));
     for (int i = 0; i < n; i++) s->rest[i] = (rp_chain_span){ 0 };
     for (int i = n - 1; i >= 0; i--) {
         RP_TRY(add_rest(s, i));
@@ -297,7 +285,8 @@ static rp_status search_all(search *s, int64_t cap)
 rp_status rp__chain_search(rp_chain_bound *bound, rp_chain_nest *nest, int64_t cap, rp_chain_found *out)
 {
     rp_chain_work *w = bound->work;
-    search s         = { .work = w, .nest = nest, .budget = bound->budget, .until = w->work + work_limit(nest), .bound = bound };
+    search s         = { .work = w, .nest = nest, .budget = bound->budget, .until = w->work + work_limit(nest), .bound = bound,
+                         .fronts = { .work = w } };
     rp_status status = RP_OK;
 
     s.rest = rp__host_alloc(w->ctx, (w->chain->n + 1) * (int64_t)sizeof *s.rest);
@@ -306,9 +295,6 @@ rp_status rp__chain_search(rp_chain_bound *bound, rp_chain_nest *nest, int64_t c
     if (found_one(&s)) RP_TRY_GOTO(take_plan(&s, out));
 done:
     rp__release(s.rest);
-    rp__release(s.store.at);
-    rp__release(s.side[0].at);
-    rp__release(s.side[1].at);
-    rp__release(s.joined.at);
+    rp__fronts_close(&s.fronts);
     return status;
 }

@@ -15,7 +15,7 @@
 
 #include "plan/flow.h"
 
-enum { NEVER = -1, EVERY = -1 };
+enum { NEVER = -1 };
 
 typedef struct {
     int nodes;
@@ -207,8 +207,8 @@ static bool between(search *s, corner left, corner right, corner *out)
 }
 
 /* Corners from left to right. To the right of the last one that is final are those still to be reached, the next one last: both lists
- * share an array from its two ends. `only`: just the corners on both sides of that capacity need be neighbours on the hull; or EVERY. */
-static void find_corners(search *s, int64_t only)
+ * share an array from its two ends. */
+static void find_corners(search *s)
 {
     int fewest   = cut_stretch(s, &(stretch){ 0, s->n, 1, (rp_flow_units)s->all_quanta + 1 });
     int fastest  = cut_stretch(s, &(stretch){ 0, fewest, (rp_flow_units)s->all_bytes + 1, 1 });
@@ -218,8 +218,7 @@ static void find_corners(search *s, int64_t only)
     *next = extend(s, *last, fewest);
     if (fewest == fastest) next++;
     while (next < end) {
-        bool there = only == EVERY || (next->bytes < only && only < last->bytes);
-        if (there && between(s, *last, *next, &found)) *--next = found;
+        if (between(s, *last, *next, &found)) *--next = found;
         else *++last = *next++;
     }
     s->n_corners = (int)(last - s->corner) + 1;
@@ -269,7 +268,7 @@ rp_status rp__cut_hull(rp_ctx *ctx, const rp_cut *cut, rp_cut_hull *out)
     rp_status status = search_open(ctx, cut, &s);
 
     if (status == RP_OK) {
-        find_corners(&s, EVERY);
+        find_corners(&s);
         status = fill_hull(ctx, &s, out);
     }
     search_close(&s);
@@ -312,17 +311,4 @@ double rp__cut_hull_bound(const rp_cut_hull *hull, int64_t capacity)
     while (k < hull->n_points - 1 && hull->point[k].bytes > capacity) k++;
     corner around[2] = { corner_of(hull, k ? k - 1 : 0), corner_of(hull, k) };
     return bound_of(around, 2, capacity, hull->quantum);
-}
-
-rp_status rp__cut_bound(rp_ctx *ctx, const rp_cut *cut, int64_t capacity, double *seconds)
-{
-    search s;
-    rp_status status = search_open(ctx, cut, &s);
-
-    if (status == RP_OK) {
-        find_corners(&s, capacity < 0 ? 0 : capacity);
-        *seconds = bound_of(s.corner, s.n_corners, capacity, s.quantum);
-    }
-    search_close(&s);
-    return status;
 }

@@ -75,7 +75,4 @@ static inline bool rp__cut_keeps(const rp_cut_hull *hull, int point, int value)
  * too much must be live that nothing may make again. 0: nothing needs to run again. */
 double rp__cut_hull_bound(const rp_cut_hull *hull, int64_t capacity);
 
-/* The same of one capacity alone, from the few cuts around it. errors RP_ERR_MEMORY */
-rp_status rp__cut_bound(rp_ctx *ctx, const rp_cut *cut, int64_t capacity, double *seconds);
-
 #endif

@@ -23,49 +23,21 @@
  */
 #include "plan/nested.h"
 
-#include <string.h>
-
 static const rp_chain_point nothing = { RP_CHAIN_NOWHERE, 0 };
 
 /* Relative to what is fixed at its end, as everything here. */
 static rp_chain_front front_of(const rp_chain_nest *nest, int first, int end)
 {
     if (first == end) return (rp_chain_front){ &nothing, 1 };
-    return rp__list_front(&nest->store, nest->of[index_of(nest, first, end)].front);
+    return rp__list_front(&nest->fronts.store, nest->of[index_of(nest, first, end)].front);
 }
 
 /* ---- fronts ---- */
 
-static rp_status merge(rp_chain_nest *nest, rp_chain_front front, const rp_chain_move *move)
-{
-    rp_chain_list *from = &nest->side[0], *to = &nest->side[1], swap;
-
-    to->n = 0;
-    if (!rp__list_room(nest->work->ctx, to, from->n + front.n)) return RP_ERR_MEMORY;
-    nest->work->work += from->n + front.n;
-    to->n = rp__front_merge((rp_chain_front){ from->at, from->n }, front, move, to->at);
-    swap  = *from;
-    *from = *to;
-    *to   = swap;
-    return RP_OK;
-}
-
-static rp_status add_region(rp_chain_nest *nest, const stretch *s, int j, const rp_chain_move *both)
-{
-    rp_chain_front behind = front_of(nest, j, s->end), inside = front_of(nest, s->first, j);
-    rp_chain_move as_it_is = { .floor = RP_CHAIN_NOWHERE, .most = both->most };
-
-    nest->joined.n = 0;
-    if (!rp__list_room(nest->work->ctx, &nest->joined, behind.n + inside.n)) return RP_ERR_MEMORY;
-    nest->work->work += behind.n + inside.n;
-    nest->joined.n = rp__front_join(behind, output_of(nest, j - 1), inside, shift_between(nest, j, s->end), both, nest->joined.at);
-    return merge(nest, (rp_chain_front){ nest->joined.at, nest->joined.n }, &as_it_is);
-}
-
 /* Cells do not depend on what else is in the front: so points do not change with a greater budget. */
 static void thin(rp_chain_nest *nest, const stretch *s)
 {
-    rp_chain_list *front = &nest->side[0];
+    rp_chain_list *front = &nest->fronts.front;
 
     if (s->thin) front->n = rp__front_thin(front->at, front->n, s->least, nest->bits);
 }
@@ -75,7 +47,7 @@ static rp_status add_option(rp_chain_nest *nest, const stretch *s, int o)
     const rp_chain_option *option = &nest->work->chain->class_of[s->class].option[o];
     rp_chain_move move            = { option->saved, rp__nest_need(nest, s, option), ticks_in(nest, s)[o], s->limit };
 
-    RP_TRY(merge(nest, front_of(nest, s->first + 1, s->end), &move));
+    RP_TRY(rp__fronts_merge(&nest->fronts, front_of(nest, s->first + 1, s->end), &move));
     thin(nest, s);
     return RP_OK;
 }
@@ -89,25 +61,22 @@ static rp_status add_options(rp_chain_nest *nest, const stretch *s)
 
 static rp_status make_front(rp_chain_nest *nest, stretch *s)
 {
-    rp_chain_list *front = &nest->side[0];
-    rp_chain_move both   = { .most = s->limit };
-    int64_t bare         = RP_CHAIN_NOWHERE;
+    rp_chain_move both = { .most = s->limit };
+    int64_t bare       = RP_CHAIN_NOWHERE;
 
-    front->n = 0;
+    nest->fronts.front.n = 0;
     RP_TRY(add_options(nest, s));
     for (int j = s->first + 1; j < s->end; j++) {
         bare       = rp__more(bare, bare_of(nest, s->first, j - 1));
         both.floor = rp__more(bare, waiting_of(nest, j, s->end));
         both.ticks += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
         if (!rp__nest_allows(nest, s->first, j)) continue;
-        RP_TRY(add_region(nest, s, j, &both));
+        RP_TRY(rp__fronts_join(&nest->fronts, front_of(nest, j, s->end), output_of(nest, j - 1), front_of(nest, s->first, j),
+                               shift_between(nest, j, s->end), &both));
         thin(nest, s);
     }
-    if (!rp__list_room(nest->work->ctx, &nest->store, front->n)) return RP_ERR_MEMORY;
-    s->front = (rp_chain_span){ nest->store.n, front->n };
-    s->made  = true;
-    if (front->n) memcpy(nest->store.at + nest->store.n, front->at, (size_t)front->n * sizeof *front->at);
-    nest->store.n += front->n;
+    RP_TRY(rp__fronts_keep(&nest->fronts, &s->front));
+    s->made = true;
     return RP_OK;
 }
 
@@ -239,7 +208,7 @@ rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out)
 
     *out = NULL;
     if (!nest) return RP_ERR_MEMORY;
-    nest->work      = w;
+    nest->work      = nest->fronts.work = w;
     nest->most_bits = bits;
     nest->budget    = INT64_MIN;
     status          = rp__nest_stretches(nest);
@@ -251,8 +220,8 @@ rp_status rp__nest_open(rp_chain_work *w, int bits, rp_chain_nest **out)
 void rp__nest_limit(rp_chain_nest *nest, int64_t budget)
 {
     if (budget <= nest->budget) return;
-    nest->budget  = budget;
-    nest->store.n = 0;
+    nest->budget         = budget;
+    nest->fronts.store.n = 0;
     for (int i = 1; i < nest->n; i++) {
         nest->of[i].made  = false;
         nest->of[i].front = (rp_chain_span){ 0 };
@@ -277,9 +246,6 @@ void rp__nest_close(rp_chain_nest *nest)
     if (!nest) return;
     rp__release(nest->alike);
     rp__release(nest->of);
-    rp__release(nest->store.at);
-    rp__release(nest->side[0].at);
-    rp__release(nest->side[1].at);
-    rp__release(nest->joined.at);
+    rp__fronts_close(&nest->fronts);
     rp__release(nest);
 }

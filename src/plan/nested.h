@@ -36,7 +36,7 @@ struct rp_chain_nest {
     bool **tried;                   /* [class][option]: fronts of regions are made of it … */
     int *n_tried;                   /* … and so many */
     int64_t budget;                 /* that limits are for */
-    rp_chain_list store, side[2], joined;
+    rp_chain_fronts fronts;
 };
 
 static inline int index_of(const rp_chain_nest *nest, int first, int end)

@@ -12,6 +12,7 @@
  * Stretches share a front by what they are, not by where: a stretch is its first segment's class, whether a block begins there, how what is
  * fixed changes from there to its end, and the stretch behind that segment.
  */
+#include "base/list.h"
 #include "plan/nested.h"
 
 #include <math.h>
@@ -182,13 +183,7 @@ static rp_status note_stretch(rp_chain_nest *nest, int first, int end)
 
     while (at >= 0 && !is_like(nest, &nest->of[at], &s)) at = nest->of[at].sibling;
     if (at < 0) {
-        if (nest->n == nest->room) {
-            int room       = 2 * nest->room;
-            stretch *grown = rp__host_grow(nest->work->ctx, nest->of, nest->room * (int64_t)sizeof s, room * (int64_t)sizeof s);
-            if (!grown) return RP_ERR_MEMORY;
-            nest->of   = grown;
-            nest->room = room;
-        }
+        RP_TRY(RP_GROW(nest->work->ctx, nest->of, nest->room, nest->n + 1));
         at                     = nest->n++;
         s.sibling              = nest->of[s.rest].child;
         nest->of[s.rest].child = at;
@@ -303,9 +298,8 @@ static rp_status open_lists(rp_chain_nest *nest)
     nest->row      = rp__bump_alloc(bump, n * (int64_t)sizeof *nest->row);
     nest->tried    = rp__bump_alloc(bump, classes * (int64_t)sizeof *nest->tried);
     nest->n_tried  = rp__bump_alloc(bump, classes * (int64_t)sizeof *nest->n_tried);
-    nest->room     = 64;
-    nest->of       = rp__host_alloc(nest->work->ctx, nest->room * (int64_t)sizeof *nest->of);
-    return nest->block && nest->lowest && nest->row && nest->tried && nest->n_tried && nest->of ? RP_OK : RP_ERR_MEMORY;
+    if (!nest->block || !nest->lowest || !nest->row || !nest->tried || !nest->n_tried) return RP_ERR_MEMORY;
+    return RP_GROW(nest->work->ctx, nest->of, nest->room, 1);
 }
 
 rp_status rp__nest_stretches(rp_chain_nest *nest)

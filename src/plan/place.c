@@ -132,16 +132,6 @@ static rp_status open_problem(place_problem *p, rp_ctx *ctx, const rp_place_buff
     return RP_OK;
 }
 
-rp_status rp__place_bound(rp_ctx *ctx, const rp_place_buffer *buffer, int n, int64_t *bound)
-{
-    place_problem p;
-    rp_status status = open_problem(&p, ctx, buffer, n);
-
-    if (status == RP_OK) *bound = p.roof;
-    rp__bump_free(&p.bump);
-    return status;
-}
-
 /* ---- what is fixed ---- */
 
 /* Whatever lies at the bottom all the time, without holes, is the floor, and no item any more. */

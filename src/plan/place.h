@@ -38,7 +38,4 @@ typedef struct {
  * reaches it within the work limit, is no error. Where the bound is more than `most`, nothing is tried. errors RP_ERR_MEMORY */
 rp_status rp__place(rp_ctx *ctx, rp_place_buffer *buffer, int n, int64_t most, rp_placement *out);
 
-/* The greatest live sum. errors RP_ERR_MEMORY */
-rp_status rp__place_bound(rp_ctx *ctx, const rp_place_buffer *buffer, int n, int64_t *bound);
-
 #endif

@@ -60,6 +60,16 @@ void rp__place_sort(place_problem *p, place_compare *order)
     for (int i = 0; i < p->n; i++) p->order[i]->rank = i;
 }
 
+int rp__place_list_placed(place_problem *p, place_item **list)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->n; i++)
+        if (p->item[i].offset != PLACE_NOWHERE) list[n++] = &p->item[i];
+    qsort(list, (size_t)n, sizeof *list, rp__place_by_offset);
+    return n;
+}
+
 /* ---- walls ---- */
 
 /* Bytes by instant, as a binary indexed tree. */

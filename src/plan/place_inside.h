@@ -54,35 +54,6 @@ rp_status rp__place_peaks_new(rp_bump *bump, int n, place_peaks *out);
 void rp__place_peaks_find(place_peaks *peaks);
 int64_t rp__place_peak(const place_peaks *peaks, int first, int last);
 
-/* ---- a heap of numbers ---- */
-
-typedef struct {
-    int *at, n;
-    bool (*before)(const void *owner, int a, int b);        /* what is before all others is on top */
-    const void *owner;
-} place_heap;
-
-static inline void place_heap_put(place_heap *h, int v)
-{
-    int i = h->n++;
-
-    for (; i > 0 && h->before(h->owner, v, h->at[(i - 1) / 2]); i = (i - 1) / 2) h->at[i] = h->at[(i - 1) / 2];
-    h->at[i] = v;
-}
-
-static inline int place_heap_take(place_heap *h)
-{
-    int top = h->at[0], v = h->at[--h->n], i = 0;
-
-    for (int child; (child = 2 * i + 1) < h->n; i = child) {
-        if (child + 1 < h->n && h->before(h->owner, h->at[child + 1], h->at[child])) child++;
-        if (!h->before(h->owner, h->at[child], v)) break;
-        h->at[i] = h->at[child];
-    }
-    h->at[i] = v;
-    return top;
-}
-
 /* ---- room: an empty arena, in which items are put down ---- */
 
 rp_status rp__place_room_new(place_problem *p);
@@ -99,6 +70,8 @@ typedef int place_compare(const void *left, const void *right);
  * first; or the lowest offset first. No order leaves a tie. */
 place_compare rp__place_by_tight_life, rp__place_by_tight_area, rp__place_by_area, rp__place_by_offset;
 void rp__place_sort(place_problem *p, place_compare *order);
+/* Items that have a place, the lowest first; returns how many. `list` has room for all items. */
+int rp__place_list_placed(place_problem *p, place_item **list);
 
 /* ---- ways to place items, in the order of the moment; some may be nowhere afterwards ---- */
 

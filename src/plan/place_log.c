@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "plan/blocks.h"
 #include "tape/tape.h"
 
@@ -28,39 +29,24 @@ struct rp_place_log {
     bool lost;
 };
 
-static bool grow(rp_place_log *log, void *list, int n, int *room, int64_t size)
-{
-    void **at = list;
-
-    if (n < *room) return true;
-    int more    = *room * 2 + 64;
-    void *grown = rp__host_grow(log->ctx, *at, *room * size, more * size);
-    if (!grown) {
-        log->lost = true;
-        return false;
-    }
-    *at   = grown;
-    *room = more;
-    return true;
-}
+/* Appends an entry; without memory the log is lost. */
+#define PUT(log, list, n, room, ...) \
+    do { \
+        if (RP_GROW((log)->ctx, (log)->list, (log)->room, (log)->n + 1)) (log)->lost = true; \
+        else (log)->list[(log)->n++] = (__VA_ARGS__); \
+    } while (0)
 
 /* ---- events ---- */
 
 static void take(rp_place_log *log, const rp_mem_event *event)
 {
-    if (!grow(log, &log->take, log->n_takes, &log->room_takes, sizeof *log->take) || !rp__blocks_reserve(log->ctx, &log->blocks)) {
-        log->lost = true;
-        return;
-    }
-    log->take[log->n_takes] = (entry){
-        .place = { .bytes = event->taken, .begin = log->n_events, .end = INT32_MAX, .offset = NONE },
-        .bytes = event->bytes, .like = NONE,
-    };
-    if (event->bytes) {
-        *rp__blocks_find(&log->blocks, event->offset) = (rp_block){ event->offset, event->bytes, log->n_takes, false };
-        log->blocks.n++;
-    }
-    log->n_takes++;
+    rp_place_buffer place = { .bytes = event->taken, .begin = log->n_events, .end = INT32_MAX, .offset = NONE };
+
+    PUT(log, take, n_takes, room_takes, (entry){ place, event->bytes, NONE });
+    if (!rp__blocks_reserve(log->ctx, &log->blocks)) log->lost = true;
+    if (log->lost || !event->bytes) return;
+    *rp__blocks_find(&log->blocks, event->offset) = (rp_block){ event->offset, event->bytes, log->n_takes - 1, false };
+    log->blocks.n++;
 }
 
 /* Who was not taken here was there before. */
@@ -71,16 +57,14 @@ static void give(rp_place_log *log, const rp_mem_event *event)
     if (b->bytes) {
         log->take[b->tag].place.end = log->n_events;
         rp__blocks_remove(&log->blocks, b);
-    } else if (grow(log, &log->given, log->n_given, &log->room_given, sizeof *log->given)) {
-        log->given[log->n_given++] = (rp_place_buffer){ .bytes = event->taken, .end = log->n_events, .offset = event->offset };
-    }
+    } else PUT(log, given, n_given, room_given, (rp_place_buffer){ .bytes = event->taken, .end = log->n_events, .offset = event->offset });
 }
 
 /* A micro-batch begins. */
 static void mark_pass(rp_place_log *log)
 {
     log->pass = rp__tape_ctx(log->ctx)->pass;
-    if (grow(log, &log->mark, log->n_marks, &log->room_marks, sizeof *log->mark)) log->mark[log->n_marks++] = (mark){ log->n_events, log->n_takes };
+    PUT(log, mark, n_marks, room_marks, (mark){ log->n_events, log->n_takes });
 }
 
 static void observe(void *user, const rp_mem_event *event)
@@ -98,8 +82,7 @@ static void fix(void *user, int64_t offset, int64_t bytes)
 {
     rp_place_log *log = user;
 
-    if (!grow(log, &log->fixed, log->n_fixed, &log->room_fixed, sizeof *log->fixed)) return;
-    log->fixed[log->n_fixed++] = (rp_place_buffer){ .bytes = bytes, .offset = offset };
+    PUT(log, fixed, n_fixed, room_fixed, (rp_place_buffer){ .bytes = bytes, .offset = offset });
 }
 
 static void log_free(rp_place_log *log)

@@ -29,7 +29,7 @@ typedef struct {
     rp_bump bump;
     valley *valley;
     int n;
-    place_heap heap;                /* the lowest valley on top */
+    int *heap, n_heap;              /* of valleys, the lowest on top */
     place_peaks ceiling;            /* of each instant, negated: the peak is the lowest */
     place_item **born;              /* items to be placed, by instant of birth, then by rank; NULL: placed, or will not fit any more */
     int *start;                     /* of those of an instant, in `born` */
@@ -39,12 +39,32 @@ typedef struct {
 
 /* ---- valleys ---- */
 
-static bool lower(const void *owner, int a, int b)
+static bool lower(const skyline *s, int a, int b)
 {
-    const skyline *s = owner;
     const valley *x = &s->valley[a], *y = &s->valley[b];
 
     return x->height != y->height ? x->height < y->height : x->first < y->first;
+}
+
+static void heap_put(skyline *s, int v)
+{
+    int i = s->n_heap++;
+
+    for (; i > 0 && lower(s, v, s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+    s->heap[i] = v;
+}
+
+static int heap_take(skyline *s)
+{
+    int top = s->heap[0], v = s->heap[--s->n_heap], i = 0;
+
+    for (int child; (child = 2 * i + 1) < s->n_heap; i = child) {
+        if (child + 1 < s->n_heap && lower(s, s->heap[child + 1], s->heap[child])) child++;
+        if (!lower(s, s->heap[child], v)) break;
+        s->heap[i] = s->heap[child];
+    }
+    s->heap[i] = v;
+    return top;
 }
 
 /* Between its neighbours; with those of its own height it becomes one. The number of the new one. */
@@ -63,7 +83,7 @@ static int put_valley(skyline *s, valley v)
     s->valley[s->n] = v;
     if (v.before != NONE) s->valley[v.before].after = s->n;
     if (v.after != NONE) s->valley[v.after].before = s->n;
-    place_heap_put(&s->heap, s->n);
+    heap_put(s, s->n);
     return s->n++;
 }
 
@@ -154,16 +174,6 @@ static void list_births(skyline *s)
 
 /* ---- between what is placed ---- */
 
-static int list_placed(const place_problem *p, place_item **list)
-{
-    int n = 0;
-
-    for (int i = 0; i < p->n; i++)
-        if (p->item[i].offset != PLACE_NOWHERE) list[n++] = &p->item[i];
-    qsort(list, (size_t)n, sizeof *list, rp__place_by_offset);
-    return n;
-}
-
 /* From instant first to last, [low, high) is taken, and all that is taken below is known. */
 static void note_taken(skyline *s, int64_t *ground, int64_t *top, int first, int last, int64_t low, int64_t high)
 {
@@ -179,16 +189,16 @@ static void note_taken(skyline *s, int64_t *ground, int64_t *top, int first, int
 /* Of each instant the largest gap. */
 static rp_status find_gaps(skyline *s, int64_t *ground)
 {
-    const place_problem *p = s->p;
-    int64_t *top           = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *top);
-    place_item **placed    = rp__bump_alloc(&s->bump, (p->n + 1) * (int64_t)sizeof *placed);
+    place_problem *p    = s->p;
+    int64_t *top        = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *top);
+    place_item **placed = rp__bump_alloc(&s->bump, (p->n + 1) * (int64_t)sizeof *placed);
 
     if (!top || !placed) return RP_ERR_MEMORY;
     for (int i = 0; i < p->n_instants; i++) {
         top[i] = ground[i] = p->floor;
         s->ceiling.at[i]   = -p->floor;
     }
-    for (int i = 0, n = list_placed(p, placed); i < n; i++)
+    for (int i = 0, n = rp__place_list_placed(p, placed); i < n; i++)
         note_taken(s, ground, top, placed[i]->first, placed[i]->last, placed[i]->offset, place_end(placed[i]));
     note_taken(s, ground, top, 0, p->n_instants - 1, p->roof, p->roof);
     rp__place_peaks_find(&s->ceiling);
@@ -217,17 +227,17 @@ static rp_status open_skyline(skyline *s)
     int64_t most           = 3 * ((int64_t)p->n_instants + 2 * p->n) + 8;
 
     s->valley = rp__bump_alloc(&s->bump, most * (int64_t)sizeof *s->valley);
-    s->heap   = (place_heap){ rp__bump_alloc(&s->bump, most * (int64_t)sizeof *s->heap.at), 0, lower, s };
+    s->heap   = rp__bump_alloc(&s->bump, most * (int64_t)sizeof *s->heap);
     s->born   = rp__bump_alloc(&s->bump, (p->n + 1) * (int64_t)sizeof *s->born);
     s->start  = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *s->start);
     s->next   = rp__bump_alloc(&s->bump, (p->n_instants + 1) * (int64_t)sizeof *s->next);
-    return s->valley && s->heap.at && s->born && s->start && s->next ? RP_OK : RP_ERR_MEMORY;
+    return s->valley && s->heap && s->born && s->start && s->next ? RP_OK : RP_ERR_MEMORY;
 }
 
 static void fill_in(skyline *s)
 {
-    while (s->heap.n) {
-        valley v = s->valley[place_heap_take(&s->heap)];
+    while (s->n_heap) {
+        valley v = s->valley[heap_take(s)];
         if (v.gone) continue;
         place_item *item = choose(s, &v);
         if (item) {

@@ -192,14 +192,6 @@ static bool branch(window *w, int depth, int64_t low)
 
 /* ---- one that is missing ---- */
 
-static void list_placed(window *w)
-{
-    w->n_placed = 0;
-    for (int i = 0; i < w->p->n; i++)
-        if (w->p->item[i].offset != PLACE_NOWHERE) w->placed[w->n_placed++] = &w->p->item[i];
-    qsort(w->placed, (size_t)w->n_placed, sizeof *w->placed, rp__place_by_offset);
-}
-
 static int by_tight_area(const void *left, const void *right)
 {
     return rp__place_by_tight_area(&((const member *)left)->item, &((const member *)right)->item);
@@ -241,7 +233,7 @@ static rp_status mend(window *w, place_item *missing, bool *found)
         *found = pack(w);
         rp__bump_free(&w->bump);
     }
-    if (*found) list_placed(w);
+    if (*found) w->n_placed = rp__place_list_placed(w->p, w->placed);
     return RP_OK;
 }
 
@@ -250,7 +242,7 @@ static rp_status mend_all(window *w)
     place_problem *p = w->p;
     bool found       = true;
 
-    list_placed(w);
+    w->n_placed = rp__place_list_placed(w->p, w->placed);
     for (int i = 0; i < p->n && found; i++)
         if (p->item[i].offset == PLACE_NOWHERE) RP_TRY(mend(w, &p->item[i], &found));
     return RP_OK;

@@ -320,15 +320,15 @@ rp_chain_plan solve(rp_ctx *ctx, const rp_chain *chain, int64_t budget)
 {
     rp_chain_plan plan;
 
-    assert_ok(ctx, rp__chain_solve(ctx, chain, budget, &plan));
+    assert_ok(ctx, chain_solve(ctx, chain, budget, &plan));
     return plan;
 }
 
 int64_t least_budget(rp_ctx *ctx, const rp_chain *chain)
 {
-    int64_t bytes;
+    int64_t bytes = 0;
 
-    assert_ok(ctx, rp__chain_least(ctx, chain, &bytes));
+    assert_ok(ctx, chain_least(ctx, chain, &bytes));
     return bytes;
 }
 

@@ -80,13 +80,13 @@ static void no_plan_takes_less_than_the_bound(void **state)
         for (int p = 0; p < plans.n; p++) {
             double bound;
             rp_chain_plan plan = solve(ctx, &drawn.chain, plans.at[p].bytes);
-            assert_ok(ctx, rp__chain_lagrange_bound(ctx, &drawn.chain, plans.at[p].bytes, &bound));
+            assert_ok(ctx, chain_bound(ctx, &drawn.chain, plans.at[p].bytes, &bound));
             assert_true(bound <= plans.at[p].seconds);
             assert_true(plan.bound == bound);
             rp__chain_plan_free(&plan);
         }
         double bound;
-        assert_ok(ctx, rp__chain_lagrange_bound(ctx, &drawn.chain, plans.at[0].bytes - 1, &bound));
+        assert_ok(ctx, chain_bound(ctx, &drawn.chain, plans.at[0].bytes - 1, &bound));
         assert_true(bound == INFINITY);
         free_plans(&plans);
     }
@@ -284,9 +284,9 @@ static rp_status solve_and_free(int64_t budget)
     int64_t least;
     double bound;
 
-    RP_TRY(rp__chain_least(ctx, &drawn.chain, &least));
-    RP_TRY(rp__chain_lagrange_bound(ctx, &drawn.chain, budget, &bound));
-    rp_status status = rp__chain_solve(ctx, &drawn.chain, budget, &plan);
+    RP_TRY(chain_least(ctx, &drawn.chain, &least));
+    RP_TRY(chain_bound(ctx, &drawn.chain, budget, &bound));
+    rp_status status = chain_solve(ctx, &drawn.chain, budget, &plan);
     if (status != RP_OK) assert_true(!plan.feasible && !plan.option && !plan.region);
     rp__chain_plan_free(&plan);
     return status;

@@ -26,7 +26,7 @@ static void check_best(const all_plans *plans, int64_t budget)
     rp_chain_plan plan   = solve(ctx, &drawn.chain, budget);
     double bound;
 
-    assert_ok(ctx, rp__chain_lagrange_bound(ctx, &drawn.chain, budget, &bound));
+    assert_ok(ctx, chain_bound(ctx, &drawn.chain, budget, &bound));
     assert_int_equal(plan.feasible, best != NULL);
     if (best) {
         check_plan(&drawn.chain, &plan, budget);
@@ -341,8 +341,8 @@ static rp_status solve_and_free(int64_t budget)
     rp_chain_plan plan;
     int64_t least;
 
-    RP_TRY(rp__chain_least(ctx, &drawn.chain, &least));
-    rp_status status = rp__chain_solve(ctx, &drawn.chain, budget, &plan);
+    RP_TRY(chain_least(ctx, &drawn.chain, &least));
+    rp_status status = chain_solve(ctx, &drawn.chain, budget, &plan);
     if (status == RP_OK) assert_true(plan.n_regions > 0);
     else assert_true(!plan.feasible && !plan.option && !plan.region);
     rp__chain_plan_free(&plan);
