@@ -224,40 +224,17 @@ static void find_corners(search *s)
     s->n_corners = (int)(last - s->corner) + 1;
 }
 
-/* ---- what is told ---- */
-
-static void fill_nodes(const search *s, rp_cut_hull *hull)
-{
-    const rp_cut *in = s->in;
-    int k            = 0;
-
-    for (int i = 0; i < s->n; i++) {
-        while (k < s->n_corners && i >= s->corner[k].nodes) k++;
-        if (s->order[i] < in->n_values) hull->kept_from[s->order[i]] = k;
-        else hull->again_from[s->order[i] - in->n_values] = k;
-    }
-    for (int v = 0; v < in->n_values; v++)      /* free ones are on no source's side, so their intervals are empty */
-        hull->kept_until[v] = is_free(in, v) ? s->n_corners : hull->again_from[in->call[v]];
-}
+/* ---- the hull ---- */
 
 /* Quanta are few enough that seconds are exact as doubles. */
 static rp_status fill_hull(rp_ctx *ctx, const search *s, rp_cut_hull *out)
 {
-    int64_t values = s->in->n_values, calls = s->in->n_calls;
     rp_cut_hull hull = { .n_points = s->n_corners, .quantum = s->quantum };
 
     hull.point = rp__host_alloc(ctx, hull.n_points * (int64_t)sizeof *hull.point);
     if (!hull.point) return RP_ERR_MEMORY;
-    hull.kept_from = rp__host_alloc(ctx, (2 * values + calls) * (int64_t)sizeof *hull.kept_from);
-    if (!hull.kept_from) {
-        rp__release(hull.point);
-        return RP_ERR_MEMORY;
-    }
-    hull.kept_until = hull.kept_from + values;
-    hull.again_from = hull.kept_until + values;
     for (int k = 0; k < hull.n_points; k++)
         hull.point[k] = (rp_cut_point){ s->corner[k].bytes, (double)s->corner[k].quanta * s->quantum };
-    fill_nodes(s, &hull);
     *out = hull;
     return RP_OK;
 }
@@ -278,7 +255,6 @@ rp_status rp__cut_hull(rp_ctx *ctx, const rp_cut *cut, rp_cut_hull *out)
 void rp__cut_hull_free(rp_cut_hull *hull)
 {
     rp__release(hull->point);
-    rp__release(hull->kept_from);
     *hull = (rp_cut_hull){ 0 };
 }
 

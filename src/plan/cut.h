@@ -57,19 +57,12 @@ typedef struct {
     rp_cut_point *point;            /* bytes fall, seconds rise, every point is a corner of the hull; seconds of the first one are 0 */
     int n_points;                   /* at least 1 */
     double quantum;                 /* seconds, a power of two */
-    int *kept_from, *kept_until;    /* value v is kept in points kept_from[v] <= k < kept_until[v]; leaves and fixed ones in none */
-    int *again_from;                /* call c runs again in points k >= again_from[c]; n_points: in none */
 } rp_cut_hull;
 
-/* The whole hull: every capacity's bound, and the sets that are best for it. Free with rp__cut_hull_free.
+/* The whole hull: every capacity's bound. Free with rp__cut_hull_free.
  * errors RP_ERR_MEMORY; `out` is untouched then */
 rp_status rp__cut_hull(rp_ctx *ctx, const rp_cut *cut, rp_cut_hull *out);
 void rp__cut_hull_free(rp_cut_hull *hull);
-
-static inline bool rp__cut_keeps(const rp_cut_hull *hull, int point, int value)
-{
-    return hull->kept_from[value] <= point && point < hull->kept_until[value];
-}
 
 /* Seconds that any schedule runs again with at most `capacity` bytes of open values live at the turn. HUGE_VAL: none has so few, because
  * too much must be live that nothing may make again. 0: nothing needs to run again. */

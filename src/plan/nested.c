@@ -26,7 +26,7 @@
 static const rp_chain_point nothing = { RP_CHAIN_NOWHERE, 0 };
 
 /* Relative to what is fixed at its end, as everything here. */
-static rp_chain_front front_of(const rp_chain_nest *nest, int first, int end)
+rp_chain_front rp__nest_front(const rp_chain_nest *nest, int first, int end)
 {
     if (first == end) return (rp_chain_front){ &nothing, 1 };
     return rp__list_front(&nest->fronts.store, nest->of[index_of(nest, first, end)].front);
@@ -47,7 +47,7 @@ static rp_status add_option(rp_chain_nest *nest, const stretch *s, int o)
     const rp_chain_option *option = &nest->work->chain->class_of[s->class].option[o];
     rp_chain_move move            = { option->saved, rp__nest_need(nest, s, option), ticks_in(nest, s)[o], s->limit };
 
-    RP_TRY(rp__fronts_merge(&nest->fronts, front_of(nest, s->first + 1, s->end), &move));
+    RP_TRY(rp__fronts_merge(&nest->fronts, rp__nest_front(nest, s->first + 1, s->end), &move));
     thin(nest, s);
     return RP_OK;
 }
@@ -71,7 +71,7 @@ static rp_status make_front(rp_chain_nest *nest, stretch *s)
         both.floor = rp__more(bare, waiting_of(nest, j, s->end));
         both.ticks += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
         if (!rp__nest_allows(nest, s->first, j)) continue;
-        RP_TRY(rp__fronts_join(&nest->fronts, front_of(nest, j, s->end), output_of(nest, j - 1), front_of(nest, s->first, j),
+        RP_TRY(rp__fronts_join(&nest->fronts, rp__nest_front(nest, j, s->end), output_of(nest, j - 1), rp__nest_front(nest, s->first, j),
                                shift_between(nest, j, s->end), &both));
         thin(nest, s);
     }
@@ -119,7 +119,7 @@ static bool read_option(const rp_chain_nest *nest, int i, int end, rp_chain_poin
     for (int o = 0; o < c->n_options; o++) {
         rp_chain_point behind = { left->bytes - c->option[o].saved, left->ticks - ticks_in(nest, s)[o] };
         if (!is_tried(nest, s, o) || rp__nest_need(nest, s, &c->option[o]) > left->bytes) continue;
-        const rp_chain_point *found = rp__front_find(front_of(nest, i + 1, end), behind.bytes);
+        const rp_chain_point *found = rp__front_find(rp__nest_front(nest, i + 1, end), behind.bytes);
         if (!found || found->ticks > behind.ticks) continue;
         *left   = *found;
         *option = o;
@@ -137,9 +137,9 @@ static int read_region(const rp_chain_nest *nest, int i, int end, rp_chain_point
         again += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
         if (!rp__nest_allows(nest, i, j) || rp__more(bare, waiting_of(nest, j, end)) > left->bytes) continue;
         rp_chain_point behind       = { left->bytes - output_of(nest, j - 1), 0 };
-        const rp_chain_point *found = rp__front_find(front_of(nest, j, end), behind.bytes);
+        const rp_chain_point *found = rp__front_find(rp__nest_front(nest, j, end), behind.bytes);
         *inside                     = (rp_chain_point){ left->bytes - shift_between(nest, j, end), 0 };
-        const rp_chain_point *in    = rp__front_find(front_of(nest, i, j), inside->bytes);
+        const rp_chain_point *in    = rp__front_find(rp__nest_front(nest, i, j), inside->bytes);
         if (!found || !in) continue;
         if (found->ticks + in->ticks + again > left->ticks) continue;
         *inside = *in;
@@ -166,8 +166,6 @@ void rp__nest_read(const rp_chain_nest *nest, int first, int end, rp_chain_point
         i = j;
     }
 }
-
-rp_chain_front rp__nest_front(const rp_chain_nest *nest, int first, int end) { return front_of(nest, first, end); }
 
 /* ---- the least budget ---- */
 

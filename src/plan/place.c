@@ -172,11 +172,17 @@ static void tell(const place_problem *p, rp_place_buffer *buffer, int n, rp_plac
 
 rp_status rp__place(rp_ctx *ctx, rp_place_buffer *buffer, int n, int64_t most, rp_placement *out)
 {
+    return rp__place_without(ctx, buffer, n, most, 0, out);
+}
+
+rp_status rp__place_without(rp_ctx *ctx, rp_place_buffer *buffer, int n, int64_t most, unsigned without, rp_placement *out)
+{
     place_problem p;
     rp_status status   = open_problem(&p, ctx, buffer, n);
     rp_placement found = { .bound = p.roof, .height = p.roof, .placed = p.roof <= most };
 
-    p.most = most;
+    p.most    = most;
+    p.without = without;
     if (status == RP_OK && found.placed) status = lay_floor(&p);
     if (status == RP_OK && found.placed) status = rp__place_search(&p, &found.placed);
     if (status == RP_OK) {

@@ -39,6 +39,7 @@ typedef struct {
     int64_t floor, roof, most;      /* items may lie in [floor, roof); nobody asks for a roof above `most` */
     place_room *room;
     int64_t work;
+    unsigned without;               /* bits of heuristics that are left out, as rp__place_without */
 } place_problem;
 
 static inline bool place_meet(const place_item *a, const place_item *b) { return a->first <= b->last && b->first <= a->last; }
@@ -85,6 +86,15 @@ rp_status rp__place_greedy(place_problem *p, int life);
 rp_status rp__place_skyline(place_problem *p);
 /* The few that are nowhere, others being moved for them. */
 rp_status rp__place_mend(place_problem *p);
+
+/* ---- the search ---- */
+
+/* The bits of heuristics: parts of the search, then the lines of its table. */
+enum { PLACE_TURNS, PLACE_WINDOWS, PLACE_RAISES, PLACE_WAYS };
+/* The name of line i of the table; NULL: there is none. */
+const char *rp__place_way(int i);
+/* rp__place with some heuristics left out, to measure what they are worth. errors RP_ERR_MEMORY */
+rp_status rp__place_without(rp_ctx *ctx, rp_place_buffer *buffer, int n, int64_t most, unsigned without, rp_placement *out);
 
 /* The best of many tries. Who finds no place below the roof is put above it, as low as can be. *placed: all lie below p->most. */
 rp_status rp__place_search(place_problem *p, bool *placed);

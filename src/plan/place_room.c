@@ -81,27 +81,25 @@ static bool add(rp_bump *bump, extents *list, int64_t low, int64_t high)
 
 /* ---- nodes ---- */
 
+static bool fill(rp_bump *bump, place_room *room, int node, int64_t low, int64_t high)
+{
+    return add(bump, &room->all[node], low, high) && add(bump, &room->any[node], low, high);
+}
+
 rp_status rp__place_room_take(place_problem *p, const place_item *item)
 {
     place_room *room = p->room;
-    rp_bump *bump    = &p->bump;
     int64_t low = item->offset, high = low + item->bytes;
     int a = item->first + room->n_leaves, b = item->last + room->n_leaves;
     bool ok = true;
 
-    for (int l = a, r = b + 1; l < r; l /= 2, r /= 2) {
-        if (l % 2) {
-            ok = ok && add(bump, &room->all[l], low, high) && add(bump, &room->any[l], low, high);
-            l++;
-        }
-        if (r % 2) {
-            r--;
-            ok = ok && add(bump, &room->all[r], low, high) && add(bump, &room->any[r], low, high);
-        }
+    for (int l = a, r = b + 1; ok && l < r; l /= 2, r /= 2) {
+        if (l % 2) ok = fill(&p->bump, room, l++, low, high);
+        if (r % 2) ok = ok && fill(&p->bump, room, --r, low, high);
     }
     for (; ok && a; a /= 2, b /= 2) {
-        ok = add(bump, &room->any[a], low, high);
-        if (ok && b != a) ok = add(bump, &room->any[b], low, high);
+        ok = add(&p->bump, &room->any[a], low, high);
+        if (ok && b != a) ok = add(&p->bump, &room->any[b], low, high);
     }
     return ok ? RP_OK : RP_ERR_MEMORY;
 }

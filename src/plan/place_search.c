@@ -1,11 +1,13 @@
-/* plan/place_search.c -- which way to place when.
+/* plan/place_search.c -- the table of heuristics, and in which order they are tried.
  *
- *   1. greedy: most traces are done with that
- *   2. greedy again, with other walls for those who keep holes open, or with two walls only for those that live long
- *   3. greedy for those that live long and skylines for the rest, from "nobody lives long" on, in several orders
- *   4. the roof is raised, by as little as helps
+ *   1. walls: a greedy pass, which places most traces; then passes in which buffers that keep holes open take the other wall
+ *   2. skylines: a greedy pass for long-lived buffers and a skyline for the others, with ever longer lives for "long"
+ *   3. the same below a higher roof, raised by as little as helps
  *
- * After each try those that found no place are mended, where they are few, each in a window of its own.
+ * After each try, if few buffers found no place, each of them is placed in a window of its own.
+ *
+ * To add a heuristic, write a function that places items and ends with settle(), and give it a line in `ways`. bench/place then shows
+ * which traces need it.
  */
 #include "plan/place_inside.h"
 
@@ -47,11 +49,13 @@ static int note(search *s)
     return n;
 }
 
+static bool is_left_out(const place_problem *p, int heuristic) { return p->without >> heuristic & 1; }
+
 static rp_status settle(search *s)
 {
     int n = note(s);
 
-    if (!n || n > MOST_MENDED) return RP_OK;
+    if (!n || n > MOST_MENDED || is_left_out(s->p, PLACE_WINDOWS)) return RP_OK;
     RP_TRY(rp__place_mend(s->p));
     note(s);
     return RP_OK;
@@ -68,19 +72,26 @@ static rp_status try_greedy(search *s, int *turned)
     return settle(s);
 }
 
+/* Items that live at least `life` instants may take either wall, others the lower one. */
 static rp_status try_turned(search *s, int life)
 {
+    int most = is_left_out(s->p, PLACE_TURNS) ? 0 : MOST_ROUNDS;
+
     if (enough(s)) return RP_OK;
     RP_TRY(rp__place_choose_walls(s->p, life));
-    for (int round = 0, turned = 1; round <= MOST_ROUNDS && turned && !enough(s); round++) RP_TRY(try_greedy(s, &turned));
+    for (int round = 0, turned = 1; round <= most && turned && !enough(s); round++) RP_TRY(try_greedy(s, &turned));
     return RP_OK;
 }
 
-/* Both walls are for all, or the upper one only for those who live long, among whom the others come and go. */
-static rp_status try_walls(search *s, int64_t most_work)
+static rp_status try_walls(search *s, place_compare *order)
 {
-    s->most_work = s->p->work + most_work;
-    RP_TRY(try_turned(s, 1));
+    (void)order;
+    return try_turned(s, 1);
+}
+
+static rp_status try_long_walls(search *s, place_compare *order)
+{
+    (void)order;
     for (int64_t life = LONG_LIFE; life < s->p->n_instants; life *= 4) RP_TRY(try_turned(s, (int)life));
     return RP_OK;
 }
@@ -96,15 +107,40 @@ static rp_status try_mixed(search *s, int life, place_compare *order)
     return settle(s);
 }
 
-static rp_status try_skylines(search *s, int64_t most_work)
+static rp_status try_skylines(search *s, place_compare *order)
 {
-    static place_compare *const orders[] = { rp__place_by_tight_area, rp__place_by_tight_life };
-
-    s->most_work = s->p->work + most_work;
+    if (enough(s)) return RP_OK;
     RP_TRY(rp__place_choose_walls(s->p, 1));
-    for (int i = 0; i < RP_COUNT(orders); i++) {
-        RP_TRY(try_mixed(s, INT_MAX, orders[i]));
-        for (int64_t life = BRIEF; life < s->p->n_instants; life *= 2) RP_TRY(try_mixed(s, (int)life, orders[i]));
+    RP_TRY(try_mixed(s, INT_MAX, order));
+    for (int64_t life = BRIEF; life < s->p->n_instants; life *= 2) RP_TRY(try_mixed(s, (int)life, order));
+    return RP_OK;
+}
+
+/* ---- the table ---- */
+
+enum { WALLS, SKYLINES, KINDS };        /* ways of one kind share a limit of work */
+
+static const struct {
+    const char *name;
+    int kind;
+    rp_status (*try)(search *s, place_compare *order);
+    place_compare *order;
+} ways[] = {
+    { "walls", WALLS, try_walls, NULL },
+    { "walls for long lives", WALLS, try_long_walls, NULL },
+    { "skylines by area", SKYLINES, try_skylines, rp__place_by_tight_area },
+    { "skylines by life", SKYLINES, try_skylines, rp__place_by_tight_life },
+};
+
+const char *rp__place_way(int i) { return i < RP_COUNT(ways) ? ways[i].name : NULL; }
+
+static rp_status try_ways(search *s, int64_t walls_work, int64_t skyline_work)
+{
+    const int64_t work[KINDS] = { walls_work, skyline_work };
+
+    for (int i = 0; i < RP_COUNT(ways); i++) {
+        if (!i || ways[i].kind != ways[i - 1].kind) s->most_work = s->p->work + work[ways[i].kind];
+        if (!is_left_out(s->p, PLACE_WAYS + i)) RP_TRY(ways[i].try(s, ways[i].order));
     }
     return RP_OK;
 }
@@ -116,11 +152,11 @@ static rp_status raise_roof(search *s)
     place_problem *p = s->p;
     int64_t bound = p->roof, height = p->roof - p->floor;
 
+    if (is_left_out(p, PLACE_RAISES)) return RP_OK;
     for (int part = LEAST_RAISE; part >= 1 && s->least && p->roof < p->most; part /= 4) {
         int64_t roof = bound + rp__align_up(height / part);
         p->roof      = roof < p->most ? roof : p->most;
-        RP_TRY(try_walls(s, RAISED_WORK));
-        RP_TRY(try_skylines(s, RAISED_WORK));
+        RP_TRY(try_ways(s, RAISED_WORK, RAISED_WORK));
     }
     return RP_OK;
 }
@@ -149,8 +185,7 @@ rp_status rp__place_search(place_problem *p, bool *placed)
     s.best = rp__bump_alloc(&p->bump, (p->n + 1) * (int64_t)sizeof *s.best);
     if (!s.best) return RP_ERR_MEMORY;
     RP_TRY(rp__place_room_new(p));
-    RP_TRY(try_walls(&s, WALLS_WORK));
-    RP_TRY(try_skylines(&s, p->most < RP_PLACE_ANY ? ASKED_WORK : SKYLINE_WORK));     /* who asks for so much may ask for another plan */
+    RP_TRY(try_ways(&s, WALLS_WORK, p->most < RP_PLACE_ANY ? ASKED_WORK : SKYLINE_WORK));     /* who asks for so much may ask for another plan */
     RP_TRY(raise_roof(&s));
     for (int i = 0; i < p->n; i++) p->item[i].offset = s.best[i];
     *placed = !s.least || p->most >= RP_PLACE_ANY;

