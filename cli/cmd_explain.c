@@ -73,7 +73,7 @@ static void print_json(const rp_explain *e)
     json_t *all = json_pack("{s:I, s:{s:s, s:s, s:s}, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "peak_bytes",
                             (json_int_t)e->peak_bytes, "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op,
                             "by_class", cli_classes_json(e->peak_at), "saved_bytes", (json_int_t)e->saved_bytes, "offloaded_bytes",
-                            (json_int_t)e->away_bytes, "step_flops", (json_int_t)e->step_flops, "recompute_flops",
+                            (json_int_t)e->offload_bytes, "step_flops", (json_int_t)e->step_flops, "recompute_flops",
                             (json_int_t)e->recompute_flops, "slots", slots_json(e), "modules", cli_modules_json(e), "owners", owners_json(e),
                             "rules", trials_json(e));
 

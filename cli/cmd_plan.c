@@ -6,7 +6,7 @@
  *              overhead_lower_bound_blocks,                 of plans that keep blocks, never below overhead_lower_bound
  *              remedies: [{ setting, least_budget_bytes, saved_bytes }],       where nothing fits, each alone, that which saves most first
  *              least_budget_at_most, search: { all_ways, all_regions, work_limit_met, region_blocks },
- *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       these four of a rank in a step
+ *              units, comm_bytes, comm_seconds, comm_recompute_seconds, hidden_seconds,       these four of a rank in a step
  *              base_seconds,                                of the fastest step without a budget, which overheads are over
  *              faster_than_keeping_all,                     in fewer bytes than the recipe's own step that keeps everything
  *              links: { node_ranks (null: all), link_bytes_per_second, node_link_bytes_per_second, latency_seconds, assumed },     null: one rank
@@ -23,11 +23,11 @@ typedef struct { bool json, find; const char *device, *file; } plan_fields;
 static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 /* With so many seconds of replays and waiting. */
-static double overhead(const rp_forecast *f, double again) { return rp__overhead(f->plan.base_seconds, f->plan.seconds, again); }
+static double overhead(const rp_forecast *f, double recompute) { return rp__overhead(f->plan.base_seconds, f->plan.seconds, recompute); }
 
 static bool beats_keeping_all(const rp_forecast *f)
 {
-    return f->plan.chosen && f->plan.found.memory.reserved_bytes < f->keep_all_bytes && f->plan.seconds + f->plan.again_seconds < f->keep_all_seconds * (1 - 1e-9);
+    return f->plan.chosen && f->plan.found.memory.reserved_bytes < f->keep_all_bytes && f->plan.seconds + f->plan.recompute_seconds < f->keep_all_seconds * (1 - 1e-9);
 }
 
 /* ---- JSON ---- */
@@ -69,17 +69,17 @@ static void print_json(const rp_forecast *f)
         "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes",
         (json_int_t)f->plan.found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
         "saved_bytes", (json_int_t)f->plan.found.saved_bytes, "step_flops", (json_int_t)f->plan.found.step_flops, "recompute_flops",
-        (json_int_t)f->plan.found.recompute_flops, "overhead", overhead(f, f->plan.again_seconds), "overhead_lower_bound",
-        overhead(f, f->plan.bound_seconds), "step_seconds", f->plan.seconds + f->plan.again_seconds, "live_bound_bytes", (json_int_t)f->plan.placement.bound,
+        (json_int_t)f->plan.found.recompute_flops, "overhead", overhead(f, f->plan.recompute_seconds), "overhead_lower_bound",
+        overhead(f, f->plan.bound_seconds), "step_seconds", f->plan.seconds + f->plan.recompute_seconds, "live_bound_bytes", (json_int_t)f->plan.placement.bound,
         "solve_seconds", f->solve_seconds, "machine", f->plan.machine, "measured", f->plan.measured, "estimated", f->estimated, "planned", f->plan.chosen,
         "optimizer_in_bwd", f->plan.variant.in_backward, "keep_logits", f->plan.variant.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
         *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->plan.comm_bytes, "comm_seconds", f->plan.comm_seconds,
-        "comm_again_seconds", f->plan.comm_again_seconds, "hidden_seconds", f->plan.hidden_seconds);
+        "comm_again_seconds", f->plan.comm_recompute_seconds, "hidden_seconds", f->plan.hidden_seconds);
 
     json_object_set_new(all, "links", f->ranks > 1 ? cli_links_json(&f->links) : json_null());
     json_object_update_new(all, json_pack("{s:f, s:b, s:I, s:f, s:I, s:f, s:f, s:b}", "base_seconds", f->plan.base_seconds,
                                           "faster_than_keeping_all", beats_keeping_all(f), "offloaded_bytes", (json_int_t)f->plan.found.offloaded_bytes, "offload_seconds",
-                                          f->plan.away_seconds, "state_offload_bytes", (json_int_t)f->plan.state_bytes, "state_offload_seconds",
+                                          f->plan.offload_seconds, "state_offload_bytes", (json_int_t)f->plan.state_bytes, "state_offload_seconds",
                                           f->plan.state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
 
     json_object_set_new(all, "overhead_lower_bound_blocks", json_real(overhead(f, f->plan.block_bound_seconds)));
@@ -156,13 +156,13 @@ static void print_time(const rp_forecast *f)
 {
     char own[RP_SIZE_CHARS];
 
-    printf("%-14s %.3f s a step by the %s of %s", "time", f->plan.seconds + f->plan.again_seconds, f->plan.measured ? "measured table" : "built-in table",
+    printf("%-14s %.3f s a step by the %s of %s", "time", f->plan.seconds + f->plan.recompute_seconds, f->plan.measured ? "measured table" : "built-in table",
            f->plan.machine);
     if (!f->plan.measured && !f->estimated) printf(" ('reprise calibrate' measures)");
-    printf("\n%-14s %.2f %% over the fastest step without a budget", "overhead", 100 * overhead(f, f->plan.again_seconds));
-    if (f->plan.again_seconds > 0)
-        printf(": computed%s again%s", f->plan.comm_again_seconds > 0 ? " or sent" : "", f->plan.away_seconds > 0 ? " or waited for" : "");
-    if (f->plan.comm_again_seconds > 0 && f->plan.hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->plan.comm_again_seconds, f->plan.base_seconds));
+    printf("\n%-14s %.2f %% over the fastest step without a budget", "overhead", 100 * overhead(f, f->plan.recompute_seconds));
+    if (f->plan.recompute_seconds > 0)
+        printf(": computed%s again%s", f->plan.comm_recompute_seconds > 0 ? " or sent" : "", f->plan.offload_seconds > 0 ? " or waited for" : "");
+    if (f->plan.comm_recompute_seconds > 0 && f->plan.hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->plan.comm_recompute_seconds, f->plan.base_seconds));
     if (f->plan.variant.in_backward) printf("; the optimizer updates in backward");
     if (f->plan.variant.keeps_logits) printf("; the head keeps its logits");
     putchar('\n');
@@ -201,7 +201,7 @@ static void print_moved(const rp_forecast *f)
 
     if (f->plan.found.offloaded_bytes > 0)
         printf("%-14s %s of activations leave and come back each step: %.3f s, at %s\n", "offloaded", rp__size_text(bytes, f->plan.found.offloaded_bytes),
-               f->plan.away_seconds, speed_text(f, speed, sizeof speed));
+               f->plan.offload_seconds, speed_text(f, speed, sizeof speed));
     if (f->plan.state_bytes > 0)
         printf("%-14s %s of optimizer states are read and written each step: %.3f s, at %s\n", "states",
                rp__size_text(bytes, f->plan.state_bytes), f->plan.state_seconds, speed_text(f, speed, sizeof speed));

@@ -22,7 +22,7 @@ static json_t *point_json(const rp_sweep *s, int i)
     return json_pack("{s:s?, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "mode", p->mode, "budget_bytes",
                      p->budget ? json_integer(p->budget) : json_null(), "reserved_bytes", (json_int_t)p->reserved, "peak_bytes",
                      (json_int_t)p->peak, "saved_bytes", (json_int_t)p->saved, "recompute_flops", (json_int_t)p->recompute_flops,
-                     "step_seconds", p->seconds + p->again_seconds, "overhead", rp__sweep_overhead(s, i), "optimizer_in_bwd", p->variant.in_backward,
+                     "step_seconds", p->seconds + p->recompute_seconds, "overhead", rp__sweep_overhead(s, i), "optimizer_in_bwd", p->variant.in_backward,
                      "keep_logits", p->variant.keeps_logits);
 }
 
@@ -126,7 +126,7 @@ static void print_text(const rp_sweep *s)
         const rp_sweep_point *p = &s->point[i];
         if (p->mode) printf("%-18s", p->mode);
         else printf("%-18" PRId64, p->budget);
-        printf("  %16" PRId64 "  %16" PRId64 "  %10.3f  %7.2f %%\n", p->reserved, p->saved, p->seconds + p->again_seconds, 100 * rp__sweep_overhead(s, i));
+        printf("  %16" PRId64 "  %16" PRId64 "  %10.3f  %7.2f %%\n", p->reserved, p->saved, p->seconds + p->recompute_seconds, 100 * rp__sweep_overhead(s, i));
     }
     print_picture(s);
     printf("\n.: planned; n, e, s, f: modes. Time by the %s table of %s\n", s->measured ? "measured" : "built-in", s->machine);

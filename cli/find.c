@@ -36,7 +36,7 @@ static void print_json(const rp_find *f, const rp_recipe *recipe)
             "{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "replicate_dim",
             (json_int_t)s->copies, "batch_size", (json_int_t)s->batch_size,
             "gradient_accumulation_steps", (json_int_t)s->accumulation, "custom_sharded_layers", units_json(s, recipe), "reshard_after_forward",
-            s->stay ? json_integer(s->stay) : json_boolean(s->reshard), "reduce_behind", (json_int_t)s->behind, "optimizer_in_bwd", s->variant.in_backward, "keep_logits", s->variant.keeps_logits,
+            s->stay ? json_integer(s->stay) : json_boolean(s->reshard), "reduce_behind", (json_int_t)s->reduce_async, "optimizer_in_bwd", s->variant.in_backward, "keep_logits", s->variant.keeps_logits,
             "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
             "comm_bytes", (json_int_t)s->comm_bytes, "overhead", s->overhead, "step_seconds", s->seconds, "tokens_per_second",
             s->tokens_per_second));
@@ -61,7 +61,7 @@ static void print_setting(const rp_setting *s)
     char reshard[24];
 
     printf("%5" PRId64 "  %6" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %6" PRId64 "  %16" PRId64 "  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->copies,
-           s->batch_size, s->accumulation, s->ranks > 1 ? units_of(s) : "-", reshard_of(s, reshard), s->behind, s->reserved, 100 * s->overhead, s->seconds,
+           s->batch_size, s->accumulation, s->ranks > 1 ? units_of(s) : "-", reshard_of(s, reshard), s->reduce_async, s->reserved, 100 * s->overhead, s->seconds,
            s->tokens_per_second);
 }
 
@@ -80,7 +80,7 @@ static void print_keys(const rp_setting *s, int64_t budget)
         char reshard[24];
         snprintf(reshard, sizeof reshard, "%s", s->reshard ? "true" : "false");
         printf(" dist.ranks=%" PRId64 " dist.replicate_dim=%" PRId64 " dist.reshard_after_forward=%s dist.reduce_behind=%" PRId64, s->ranks, s->copies,
-               s->stay ? reshard_of(s, reshard) : reshard, s->behind);
+               s->stay ? reshard_of(s, reshard) : reshard, s->reduce_async);
         if (!s->recipes_units) printf(" 'dist.custom_sharded_layers=[%s]'", s->own_units ? "tok_embeddings, output" : "");
     }
     printf(" memory_budget=%" PRId64 "\n", budget);

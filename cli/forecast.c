@@ -56,8 +56,8 @@ static int count_fate(const rp_explain *e, rp_fate fate)
 
 void cli_print_peak(const rp_explain *e)
 {
-    char peak[RP_SIZE_CHARS], saved[RP_SIZE_CHARS], away[RP_SIZE_CHARS];
-    int offloaded = count_fate(e, RP_OFFLOAD), kept = count_fate(e, RP_KEEP), again = count_fate(e, RP_RECOMPUTE);
+    char peak[RP_SIZE_CHARS], saved[RP_SIZE_CHARS], offload[RP_SIZE_CHARS];
+    int offloaded = count_fate(e, RP_OFFLOAD), kept = count_fate(e, RP_KEEP), recompute = count_fate(e, RP_RECOMPUTE);
 
     printf("peak %s at the %s of %s%s%s\n", rp__size_text(peak, e->peak_bytes), e->peak_event, e->peak_path, *e->peak_path ? " " : "",
            e->peak_op);
@@ -65,9 +65,9 @@ void cli_print_peak(const rp_explain *e)
         if (e->peak_at[i])
             printf("  %-6s %16" PRId64 "  %5.1f %%\n", rp_mem_class_name((rp_mem_class)i), e->peak_at[i],
                    cli_share(e->peak_at[i], e->peak_bytes));
-    printf("saved when the forward ends %s: %d slot%s kept; %d recomputed", rp__size_text(saved, e->saved_bytes), kept, cli_s(kept), again);
+    printf("saved when the forward ends %s: %d slot%s kept; %d recomputed", rp__size_text(saved, e->saved_bytes), kept, cli_s(kept), recompute);
     if (e->n_regions) printf(" (%d region%s)", e->n_regions, cli_s(e->n_regions));
-    if (offloaded) printf("; %d offloaded, %s", offloaded, rp__size_text(away, e->away_bytes));
+    if (offloaded) printf("; %d offloaded, %s", offloaded, rp__size_text(offload, e->offload_bytes));
     printf("\nreplays %.3f MFLOPs a step, %.1f %% of the %.3f without them\n", cli_mflops(e->recompute_flops),
            cli_share(e->recompute_flops, e->step_flops), cli_mflops(e->step_flops));
 }
@@ -76,7 +76,7 @@ void cli_print_peak(const rp_explain *e)
 
 static bool alike(const rp_explain_module *a, const rp_explain_module *b)
 {
-    return a->saved_bytes == b->saved_bytes && a->away_bytes == b->away_bytes && a->recomputed_bytes == b->recomputed_bytes &&
+    return a->saved_bytes == b->saved_bytes && a->offload_bytes == b->offload_bytes && a->recomputed_bytes == b->recomputed_bytes &&
            a->recompute_flops == b->recompute_flops && !memcmp(a->peak_at, b->peak_at, sizeof a->peak_at);
 }
 
@@ -134,7 +134,7 @@ json_t *cli_modules_json(const rp_explain *e)
     for (int i = 0; i < e->n_modules; i++) {
         const rp_explain_module *m = &e->module[i];
         json_array_append_new(out, json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:o}", "path", m->path, "slots", m->n_slots, "saved_bytes",
-                                             (json_int_t)m->saved_bytes, "offloaded_bytes", (json_int_t)m->away_bytes, "recomputed_bytes",
+                                             (json_int_t)m->saved_bytes, "offloaded_bytes", (json_int_t)m->offload_bytes, "recomputed_bytes",
                                              (json_int_t)m->recomputed_bytes, "recompute_flops", (json_int_t)m->recompute_flops,
                                              "by_class", cli_classes_json(m->peak_at)));
     }

@@ -1,6 +1,6 @@
-/* spool_test.h -- for tests of offloading: bytes by seed, and what a process holds open. */
-#ifndef RP_SPOOL_TEST_H
-#define RP_SPOOL_TEST_H
+/* disk_queue_test.h -- for tests of offloading: bytes by seed, and what a process holds open. */
+#ifndef RP_DISK_QUEUE_TEST_H
+#define RP_DISK_QUEUE_TEST_H
 
 #include <pthread.h>
 #include <time.h>

@@ -3,7 +3,7 @@
 
 #include "ops/call.h"
 #include "optim/optim.h"
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 #include "reprise/ops.h"
 #include "tensor/tensor.h"
 

@@ -351,12 +351,12 @@ typedef struct {
     rp_mem memory;                /* its peaks; reserved_bytes is what the plan reserves */
     int64_t bound_bytes;          /* no arrangement of these buffers reserves less */
     int64_t step_flops, recompute_flops;
-    double seconds, again_seconds;      /* of a step that computes nothing again; of what is, and of waiting for what is away */
+    double seconds, recompute_seconds;      /* of a step that computes nothing again; of what is, and of waiting for what is away */
     double bound_seconds;         /* no schedule within the budget computes less again */
-    int n_calls, n_again;         /* of all passes that differ: calls; those computed again, alone */
+    int n_calls, n_recomputed;    /* of all passes that differ: calls; those computed again, alone */
     int n_regions;                /* stretches of calls that are computed again */
     int64_t offloaded_bytes;      /* by the plan, or by a must */
-    int n_away;                   /* calls of which the plan has offloaded something */
+    int n_offloaded;              /* calls of which the plan has offloaded something */
 } rp_step_facts;
 RP_API void rp_step_plan_read(const rp_step_plan *plan, rp_step_facts *out);
 RP_API void rp_step_plan_read_sized(size_t size, const rp_step_plan *plan, rp_step_facts *out);

@@ -1,5 +1,5 @@
 /* base/file.c -- files mapped, read, written aside and renamed. See file.h for what is promised. */
-#include "base/file_inside.h"
+#include "base/file_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* base/folder.c -- names and folders: made, synced, replaced whole, removed, tidied up, locked. See file.h for what is promised. */
-#include "base/file_inside.h"
+#include "base/file_internal.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -64,7 +64,7 @@ typedef struct {
     rp_comm *world;                             /* those that run steps together; the caller's, unless `pretends` */
     rp_comm *shards;                            /* of them, those that hold one copy of the weights together; NULL: weights are whole here */
     rp_comm *replicas;                          /* those that hold the same part of a copy */
-    rp_comm *near, *far;                        /* of `shards`: those that gather again among themselves, and those at the same place of every
+    rp_comm *inner, *outer;                        /* of `shards`: those that gather again among themselves, and those at the same place of every
                                                    such group (shard/ranks.h); NULL: what is gathered again comes from all */
     bool pretends;                              /* `world` is the context's own: of shapes */
 } rp_groups;

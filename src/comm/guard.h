@@ -10,7 +10,7 @@
 #ifndef RP_COMM_GUARD_H
 #define RP_COMM_GUARD_H
 
-#include "comm/inside.h"
+#include "comm/internal.h"
 
 typedef struct rp_guard rp_guard;
 

@@ -3,7 +3,7 @@
  * The program depends on no MPI. Each module is linked to one; it is looked for beside the program and the library, then where both are
  * installed. REPRISE_MPI=FILE is a module that is taken whatever has started the job.
  */
-#include "comm/inside.h"
+#include "comm/internal.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* comm/self.c -- the engines without others: one rank, whose bytes are copied, and ranks only thought of, where nothing moves. */
-#include "comm/inside.h"
+#include "comm/internal.h"
 
 static bool open_self(rp_engine_group *world, char name[RP_ENGINE_NAME_CHARS], char *why)
 {

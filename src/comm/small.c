@@ -1,5 +1,5 @@
 /* comm/small.c -- what ranks tell each other in a few bytes, waiting for it: values, that they are there, how they fare. */
-#include "comm/inside.h"
+#include "comm/internal.h"
 
 static rp_status gather_now(rp_ctx *ctx, rp_comm *comm, const void *mine, void *all, const char *what)
 {

@@ -94,7 +94,7 @@ void rp__fates_drop(rp_fates *w, int value)
 {
     rp_fate_value *v = &w->value[value];
 
-    v->made_again = v->passing = false;
+    v->recomputed = v->passing = false;
     if (!v->here) return;
     v->here = false;
     w->live -= v->bytes;
@@ -135,11 +135,11 @@ void rp__fates_check(const rp_fates *w, int value)
 {
     const rp_fate_value *v = &w->value[value];
 
-    RP_BUG_IF(v->made_again && !v->here);
-    RP_BUG_IF(v->here && v->offloaded && !v->made_again);
+    RP_BUG_IF(v->recomputed && !v->here);
+    RP_BUG_IF(v->here && v->offloaded && !v->recomputed);
     RP_BUG_IF(v->fetching && !(v->here && v->offloaded));
-    RP_BUG_IF(v->passing && !v->made_again);
-    RP_BUG_IF(v->call == NONE && (v->offloaded || v->made_again || v->on_demand));
+    RP_BUG_IF(v->passing && !v->recomputed);
+    RP_BUG_IF(v->call == NONE && (v->offloaded || v->recomputed || v->on_demand));
     RP_BUG_IF(v->on_demand && v->fate != RP_RECOMPUTE);
     RP_BUG_IF(v->offloaded && v->fate != RP_OFFLOAD);
     RP_BUG_IF(v->left < 0 || v->pending < 0);
@@ -176,7 +176,7 @@ static void promise_for(rp_fates *w, const rp_fate_call *c)
     const int *needs = rp__fate_needs(w, c), *reads = rp__fate_reads(w, c);
 
     for (int i = 0; i < c->n_needs; i++) promise(w, &w->value[needs[i]], c);
-    for (int i = 0; i < c->n_reads && c->alone; i++) w->value[reads[i]].promised = w->value[reads[i]].promised || rp__fate_stays(&w->value[reads[i]]);
+    for (int i = 0; i < c->n_reads && c->alone; i++) w->value[reads[i]].promised = w->value[reads[i]].promised || rp__fate_is_resident(&w->value[reads[i]]);
 }
 
 void rp__fates_promise(rp_fates *w)

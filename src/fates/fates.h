@@ -6,7 +6,7 @@
  * Calls, values and regions are numbers here. Whoever owns the record acts: the tape runs ops on tensors, the planner adds up bytes and
  * seconds. Both get the same order of events, so what the planner reckons is what the tape does.
  *
- *   state        here  offloaded  fetching  made_again
+ *   state        here  offloaded  fetching  recomputed
  *   gone          -       -          -          -         never made, dropped, or not made again yet
  *   held          x       -          -          -         the forward's own
  *   offloaded     -       x          -          -
@@ -37,7 +37,7 @@ typedef struct {
     bool on_demand;                 /* made again for each reader, wherever that is; else readers outside its region keep it */
     bool promised;                  /* no replay makes it: held from the forward until its last use, or offloaded */
     bool collects;                  /* a leaf that collects a gradient: promised until the record ends */
-    bool here, offloaded, fetching, made_again, passing;
+    bool here, offloaded, fetching, recomputed, passing;
     bool needed;                    /* the replay that is planned, or runs, must leave it */
     uint64_t bound_at;              /* the planning that last listed it as read from outside */
 } rp_fate_value;
@@ -100,7 +100,7 @@ static inline const int *rp__fate_needs(const rp_fates *w, const rp_fate_call *c
 /* Nothing has it: a call must run for its reader. */
 static inline bool rp__fate_gone(const rp_fate_value *v) { return !v->here && !v->offloaded; }
 /* It is there until its last use. */
-static inline bool rp__fate_stays(const rp_fate_value *v) { return v->offloaded || (v->here && !v->made_again); }
+static inline bool rp__fate_is_resident(const rp_fate_value *v) { return v->offloaded || (v->here && !v->recomputed); }
 
 /* ---- the record ---- */
 

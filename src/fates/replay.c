@@ -60,7 +60,7 @@ static void take(rp_fates *w, int value, rp_fate_take how)
 
     if (how == RP_FATES_LEAVE) return;
     rp__fates_hold(w, value);
-    v->made_again = true;
+    v->recomputed = true;
     v->passing    = how == RP_FATES_PASS;
 }
 
@@ -140,7 +140,7 @@ static rp_status fetch(rp_fates *w, int value)
     if (v->here || !v->offloaded) return RP_OK;
     RP_TRY(w->act->fetch(w->self, value));
     w->live += v->bytes;
-    v->here = v->made_again = v->fetching = true;
+    v->here = v->recomputed = v->fetching = true;
     return RP_OK;
 }
 
@@ -216,7 +216,7 @@ void rp__fates_used(rp_fates *w, int value)
     RP_BUG_IF(v->left <= 0);
     if (--v->left > 0) return;
     if (!w->retain) rp__fates_let_go(w, value);
-    else if (v->made_again && !w->keep_replays) rp__fates_unfetch(w, value);
+    else if (v->recomputed && !w->keep_replays) rp__fates_unfetch(w, value);
 }
 
 void rp__fates_passed(rp_fates *w, int call)
@@ -242,5 +242,5 @@ void rp__fates_undo(rp_fates *w, int value)
 
     v->pending = 0;
     v->needed = v->passing = false;
-    if (v->made_again && !w->keep_replays) rp__fates_unfetch(w, value);
+    if (v->recomputed && !w->keep_replays) rp__fates_unfetch(w, value);
 }

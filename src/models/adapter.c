@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 #include "policy/names.h"
 #include "tape/tape.h"
 #include "tensor/tensor.h"

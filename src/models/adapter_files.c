@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "models/adapter_names.h"
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 #include "safetensors/safetensors.h"
 #include "tensor/tensor.h"
 

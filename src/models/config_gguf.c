@@ -4,7 +4,7 @@
  *
  * So one parser checks both, and an export has a config.json. As with config.json, a key that is not known is an error. What GGUF
  * does not say in its metadata is read off its tensors: tied embeddings, biases, and Llama 3's frequencies (rope_freqs.weight). */
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "models/adapter.h"
 #include "models/adapter_names.h"
 #include "models/merge.h"
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

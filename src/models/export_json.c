@@ -1,6 +1,6 @@
 /* models/export_json.c -- what stands beside exported weights: config.json as transformers would write it, and what is carried over as it is,
  * generation_config.json, which says how to sample from the model. */
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 
 #include <stdlib.h>
 

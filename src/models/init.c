@@ -6,7 +6,7 @@
  * So a weight is a function of (seed, path, element): of neither threads, ranks, other parameters nor the dtype. Parts of adapters are uniform, a
  * number a word. */
 #include "models/adapter.h"
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 
 #include <math.h>
 #include <string.h>

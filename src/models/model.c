@@ -1,5 +1,5 @@
 /* models/model.c -- a config into a tree of modules, its parameters and tables. What runs it is in model_pass.c. */
-#include "models/model_inside.h"
+#include "models/model_internal.h"
 
 #include <string.h>
 

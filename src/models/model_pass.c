@@ -1,5 +1,5 @@
 /* models/model_pass.c -- a batch through the tree: to hidden states, to logits, to the loss; and on from a cache. */
-#include "models/model_inside.h"
+#include "models/model_internal.h"
 
 #include <string.h>
 

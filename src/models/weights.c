@@ -2,7 +2,7 @@
  *
  * Files are open only while something reads them: here for the config, in rp__model_load for the weights. */
 #include "models/adapter.h"
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 #include "models/wrapper.h"
 
 #include <string.h>

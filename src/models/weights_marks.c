@@ -1,6 +1,6 @@
 /* models/weights_marks.c -- the marks of all files that a model's weights come from. */
 #include "models/adapter.h"
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 #include "safetensors/safetensors.h"
 
 /* Of one of the two, the other is NULL. */

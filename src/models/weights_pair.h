@@ -2,7 +2,7 @@
 #ifndef RP_MODELS_WEIGHTS_PAIR_H
 #define RP_MODELS_WEIGHTS_PAIR_H
 
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 #include "safetensors/safetensors.h"
 
 /* One of the two. */

@@ -171,14 +171,14 @@ rp_status rp_module_policy(rp_module *module, rp_policy *policy)
 }
 
 /* The next module of the walk that is not under m. */
-static rp_module *next_beside(const rp_module *root, const rp_module *m)
+static rp_module *next_sibling(const rp_module *root, const rp_module *m)
 {
     for (; m != root; m = m->parent)
         if (m->next) return m->next;
     return NULL;
 }
 
-rp_module *rp__module_next(const rp_module *root, const rp_module *m) { return m->first_child ? m->first_child : next_beside(root, m); }
+rp_module *rp__module_next(const rp_module *root, const rp_module *m) { return m->first_child ? m->first_child : next_sibling(root, m); }
 
 rp_module *rp_module_find(rp_module *root, const char *path)
 {
@@ -212,7 +212,7 @@ static int match(rp_module *root, rp_module_condition condition, void *user, boo
         bool holds = !m->type->is_list && condition(m->path, m, user);
         if (holds && mark) m->checkpointed = true;
         n += holds;
-        m = holds ? next_beside(root, m) : rp__module_next(root, m);
+        m = holds ? next_sibling(root, m) : rp__module_next(root, m);
     }
     return n;
 }

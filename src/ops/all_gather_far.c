@@ -29,7 +29,7 @@ static rp_status all_gather_far_shape(rp_op_meta *m)
              rp_meta_str(x), room);
     m->out[Y]        = rp_meta_1d(x->dtype, rp__part_elems(m->ctx, n));
     m->scratch_bytes = rp__dense_room(m, x);
-    m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, rp__groups(m->ctx)->far, rp_meta_elems(&m->out[Y]), x->dtype == RP_F64 ? 8 : 4);
+    m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, rp__groups(m->ctx)->outer, rp_meta_elems(&m->out[Y]), x->dtype == RP_F64 ? 8 : 4);
     return RP_OK;
 }
 
@@ -48,7 +48,7 @@ void rp__all_gather_far_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
     const rp_attr_whole *a = m->attr;
     const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
 
-    if (pass == RP_BACKWARD) rp__talk_reduce(talk, m->ctx, rp__groups(m->ctx)->far, &m->out[Y]);
+    if (pass == RP_BACKWARD) rp__talk_reduce(talk, m->ctx, rp__groups(m->ctx)->outer, &m->out[Y]);
     else rp__talk_gather(talk, m->ctx, &whole, RP_FROM_FAR);
 }
 
@@ -59,7 +59,7 @@ static void all_gather_far_forward(const rp_op_call *c)
 
 static void all_gather_far_backward(const rp_op_call *c)
 {
-    rp__reduce_whole(c, rp__groups(c->ctx)->far, &c->grad_out[Y]->m, rp__tensor_data(c->grad_out[Y]), c->grad_in[X], c->grad_adds[X]);
+    rp__reduce_whole(c, rp__groups(c->ctx)->outer, &c->grad_out[Y]->m, rp__tensor_data(c->grad_out[Y]), c->grad_in[X], c->grad_adds[X]);
 }
 
 static const rp_op_case all_gather_far_cases[] = {

@@ -4,9 +4,9 @@
  * without elements. If all outputs are empty, the gradients of the inputs are zero. An op still sees empty inputs beside outputs that are not.
  */
 #include "base/watch.h"
-#include "ops/ahead.h"
 #include "ops/declared.h"
 #include "ops/op_internal.h"
+#include "ops/prefetch.h"
 
 static const rp_op *const registry[] = {
 #define RP_OP(name) &rp_op_##name,
@@ -144,7 +144,7 @@ static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t sc
     RP_TRY(take_scratch(ctx, c->meta->op, scratch_bytes, &offset, &c->scratch));
     ops->status = RP_OK;
     if (code && !ctx->options.shapes_only) compute(c, code, doing);
-    if (ops->ahead || ops->behind) rp__ahead_push(ctx);
+    if (ops->prefetch || ops->reduce_async) rp__prefetch_push(ctx);
     rp__mem_give(ctx->space[0], class_of(c->meta->op), scratch_bytes, offset);
     return ops->status;
 }

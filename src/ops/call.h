@@ -20,8 +20,8 @@ typedef struct {
     int n_own, room_own;
     rp_status status;                   /* what a backend said inside an op that cannot fail */
     const char *path;                   /* of the call that runs, or ran last, for messages; NULL: none has. The tape sets it */
-    struct rp_ahead *ahead;             /* gathers that are under way before they are asked for (ahead.h); NULL: none are */
-    struct rp_behind *behind;           /* sums over ranks that are left to come by themselves (behind.h); NULL: none are */
+    struct rp_prefetch *prefetch;             /* gathers that are under way before they are asked for (ahead.h); NULL: none are */
+    struct rp_reduce_async *reduce_async;           /* sums over ranks that are left to come by themselves (reduce_async.h); NULL: none are */
 } rp_ops_ctx;
 static inline rp_ops_ctx *rp__ops_ctx(const rp_ctx *ctx) { return ctx->part[RP_PART_OPS]; }
 

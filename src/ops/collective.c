@@ -1,5 +1,5 @@
 /* ops/collective.c -- gather and reduce over a group of ranks: see collective.h. */
-#include "ops/behind.h"
+#include "ops/reduce_async.h"
 
 #include "base/team.h"
 
@@ -27,7 +27,7 @@ rp_status rp__check_whole(const rp_op_meta *m, rp_meta *whole)
     return RP_OK;
 }
 
-int64_t rp__part_elems(const rp_ctx *ctx, int64_t n) { return rp__comm_ranks(rp__groups(ctx)->far) * rp__slice_here(ctx, n).room; }
+int64_t rp__part_elems(const rp_ctx *ctx, int64_t n) { return rp__comm_ranks(rp__groups(ctx)->outer) * rp__slice_here(ctx, n).room; }
 
 int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
@@ -165,7 +165,7 @@ void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to)
         rp__mem_copy(c->ctx, rp__tensor_data(to), ask.mine, rp_meta_bytes(&to->m));
         return;
     }
-    rp_status status = rp__ahead_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, what));
+    rp_status status = rp__prefetch_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, what));
     if (status != RP_OK) rp__op_failed(c, status);
 }
 
@@ -361,7 +361,7 @@ void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, 
     r.scratch        = c->scratch;
     r.between        = r.scratch + 2 * r.ranks * r.stride * r.bytes;
     bool left        = false;
-    rp_status status = rp__behind_reduce(&r, whole, room, slice, adds, &left);
+    rp_status status = rp__reduce_async_begin(&r, whole, room, slice, adds, &left);
     if (left) return;
     if (status == RP_OK) status = reduce_pieces(&r, whole, room, slice, adds);
     if (status != RP_OK) rp__op_failed(c, status);

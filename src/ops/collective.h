@@ -18,8 +18,8 @@
 #define RP_OPS_COLLECTIVE_H
 
 #include "comm/comm.h"
-#include "ops/ahead.h"
 #include "ops/common.h"
+#include "ops/prefetch.h"
 
 /* One number of each rank stands on the stack. */
 enum { RP_MOST_RANKS = 16384 };

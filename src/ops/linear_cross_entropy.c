@@ -185,9 +185,9 @@ static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
     if (pass == RP_FORWARD)
         return (rp_cost){ .flops = product + 15 * rows * classes_of(m), .read_bytes = blocks * x + w + logits, .write_bytes = logits,
                           .comm_bytes = fetched };
-    bool again = !keeps_logits(m);
-    return (rp_cost){ .flops       = product * (again + m->in_grad[X] + m->in_grad[W]) + 15 * rows * classes_of(m),
-                      .read_bytes  = (again + m->in_grad[W]) * blocks * x + (again + m->in_grad[X]) * w + 3 * logits,
+    bool recompute = !keeps_logits(m);
+    return (rp_cost){ .flops       = product * (recompute + m->in_grad[X] + m->in_grad[W]) + 15 * rows * classes_of(m),
+                      .read_bytes  = (recompute + m->in_grad[W]) * blocks * x + (recompute + m->in_grad[X]) * w + 3 * logits,
                       .write_bytes = m->in_grad[X] * blocks * x + m->in_grad[W] * w + 2 * logits,
                       .comm_bytes  = fetched + summed };
 }
@@ -279,12 +279,12 @@ typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float fact
 /* The block's logits: kept, or made again where their gradient will stand. */
 static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void *block, const void **logits)
 {
-    rp_gemm again = product_logits(c->meta, classes);
+    rp_gemm recompute = product_logits(c->meta, classes);
 
     *logits = kept_logits(c, v);
     if (*logits) return RP_OK;
     *logits = b->logits;
-    return rp__gemm(c->ctx, &again, rp__data(c->in[X]), block, b->logits, bias_at(c, v), b->products);
+    return rp__gemm(c->ctx, &recompute, rp__data(c->in[X]), block, b->logits, bias_at(c, v), b->products);
 }
 
 /* Of the block's classes: rows in order. */

@@ -1,7 +1,7 @@
 /* ops/streamed.c -- blocks of a matrix that come and go: see streamed.h. */
 #include "ops/streamed.h"
 
-#include "ops/behind.h"
+#include "ops/reduce_async.h"
 
 static int which(const rp_streamed *s, int64_t row) { return (int)(row / s->block % 2); }
 
@@ -55,7 +55,7 @@ static rp_status settle(rp_streamed *s)
 rp_status rp__streamed_send(rp_streamed *s, int64_t row)
 {
     if (!s->sliced) return RP_OK;
-    if (row == 0) RP_TRY(rp__behind_settle(s->c->ctx, s->c->grad_in[s->in]));
+    if (row == 0) RP_TRY(rp__reduce_async_settle(s->c->ctx, s->c->grad_in[s->in]));
     RP_TRY(settle(s));
     s->on_its_way = row;
     return rp__window_send(s->c, s->rows * s->width, rp__grad_dtype(s->c, s->in), s->gradient[which(s, row)], row * s->width,

@@ -1,7 +1,7 @@
 /* ops/talk.c -- how many messages a call takes, of which size, to whom: see talk.h. */
 #include "ops/talk.h"
 
-#include "ops/behind.h"
+#include "ops/reduce_async.h"
 
 static const struct { const rp_op *op; rp_talk_of *of; } talkers[] = {
     { &rp_op_all_gather, rp__all_gather_talk },
@@ -22,23 +22,23 @@ static void add_leg(rp_talk *talk, const rp_comm *group, int64_t rounds, int64_t
 rp_talk rp__talk(const rp_op_meta *call, rp_pass pass, int64_t comm_bytes)
 {
     rp_talk talk  = { .n = 0 };
-    rp_comm *near = rp__group(call->ctx);
+    rp_comm *inner = rp__group(call->ctx);
 
     for (int i = 0; i < RP_COUNT(talkers); i++) {
         if (talkers[i].op != call->op) continue;
         if (comm_bytes > 0) talkers[i].of(call, pass, &talk);
         return talk;
     }
-    if (comm_bytes > 0) talk.leg[talk.n++] = (rp_leg){ .messages = 1, .bytes = comm_bytes, .ranks = rp__comm_ranks(near), .apart = rp__comm_apart(near) };
+    if (comm_bytes > 0) talk.leg[talk.n++] = (rp_leg){ .messages = 1, .bytes = comm_bytes, .ranks = rp__comm_ranks(inner), .apart = rp__comm_apart(inner) };
     return talk;
 }
 
 /* ---- parts ---- */
 
-/* A part lies in as many pieces of the whole as there are ranks far, each a collective of its own (ahead.c). */
+/* A part lies in as many pieces of the whole as there are ranks far, each a collective of its own (prefetch.c). */
 void rp__talk_gather(rp_talk *talk, const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
-    add_leg(talk, rp__gather_group(ctx, from), from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->far) : 1, rp__gather_sends(ctx, whole, from));
+    add_leg(talk, rp__gather_group(ctx, from), from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->outer) : 1, rp__gather_sends(ctx, whole, from));
 }
 
 /* The group's sum of `elems` elements to those who hold the same slice, in `rounds` collectives. */
@@ -53,7 +53,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 void rp__talk_reduce(rp_talk *talk, const rp_ctx *ctx, const rp_comm *group, const rp_meta *whole)
 {
     int64_t n = rp_meta_elems(whole), bytes = rp_dtype_bytes(whole->dtype), room = rp__slice_of(n, 0, rp__comm_ranks(group)).room;
-    bool left      = rp__ops_ctx(ctx)->behind && rp__behind_room(ctx, group, n, bytes) <= rp__behind_bytes(ctx);
+    bool left      = rp__ops_ctx(ctx)->reduce_async && rp__reduce_async_room(ctx, group, n, bytes) <= rp__reduce_async_bytes(ctx);
     int64_t stride = left ? room : rp__reduce_stride(group, n, bytes), pieces = ceil_div(room, stride);
 
     add_leg(talk, group, pieces, (rp__comm_ranks(group) - 1) * room * bytes);

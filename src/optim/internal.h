@@ -7,11 +7,11 @@
 #define RP_OPTIM_INTERNAL_H
 
 #include "optim/optim.h"
-#include "optim/shelf.h"
+#include "optim/state_store.h"
 
-enum { RP_OPTIM_MASTER = RP_OPTIM_MAX_STATES };      /* the master as a part of a shelf; part k: state k */
-_Static_assert(RP_SHELF_PARTS == RP_OPTIM_MAX_STATES + 1, "a part for each state and the master");
-_Static_assert(RP_SHELF_WINDOW % RP_OPTIM_TILE == 0, "windows are whole tiles");
+enum { RP_OPTIM_MASTER = RP_OPTIM_MAX_STATES };      /* the master as a part of a state store; part k: state k */
+_Static_assert(RP_STATE_STORE_PARTS == RP_OPTIM_MAX_STATES + 1, "a part for each state and the master");
+_Static_assert(RP_STATE_STORE_WINDOW % RP_OPTIM_TILE == 0, "windows are whole tiles");
 
 typedef struct {
     rp_optim_param param;
@@ -21,17 +21,17 @@ typedef struct {
     double sum_squares;
 } rp_optim_slot;
 
-typedef struct { char *name; rp_tensor *tensor; rp_dtype dtype; int param, part; } rp_optim_named;      /* part: of the shelf */
+typedef struct { char *name; rp_tensor *tensor; rp_dtype dtype; int param, part; } rp_optim_named;      /* part: of the state store */
 
 struct rp_optim {
     rp_ctx *ctx;
     const rp_optim_kind *kind;
-    rp_optim_config config;             /* no_decay and away are not kept: `decays` and `shelf` hold the answers */
+    rp_optim_config config;             /* no_decay and away are not kept: `decays` and `state store` hold the answers */
     int n_params, n_named;
     rp_optim_slot *slots;
     rp_optim_named *names;
-    rp_shelf *shelf;                    /* a group a parameter; NULL: states are in memory */
-    rp_shelf_view window;               /* that was asked for last */
+    rp_state_store *store;                    /* a group a parameter; NULL: states are in memory */
+    rp_state_store_view window;               /* that was asked for last */
     bool failed;                        /* the disk did */
 };
 

@@ -79,7 +79,7 @@ static rp_status make_tensor(rp_optim *o, int i, rp_dtype dtype, int part, const
 
     meta.dtype = dtype;
     RP_TRY(make_named(o, i, dtype, part, state));
-    if (o->config.away) return RP_OK;
+    if (o->config.offload) return RP_OK;
     rp_optim_named *named = &o->names[o->n_named - 1];
     RP_TRY(rp__tensor_new_named(o->ctx, &meta, RP_MEM_OPTIM, named->name, out));
     (*out)->name  = named->name;
@@ -105,17 +105,17 @@ static rp_status make_states(rp_optim *o, int i)
 }
 
 /* SGD without momentum has nothing to keep anywhere. */
-static rp_status open_shelf(rp_optim *o)
+static rp_status open_state_store(rp_optim *o)
 {
-    if (!o->config.away || !o->n_named) return RP_OK;
-    rp_shelf_group *groups = rp__host_alloc(o->ctx, o->n_params * (int64_t)sizeof *groups);
+    if (!o->config.offload || !o->n_named) return RP_OK;
+    rp_state_store_group *groups = rp__host_alloc(o->ctx, o->n_params * (int64_t)sizeof *groups);
     if (!groups) return RP_ERR_MEMORY;
     for (int i = 0; i < o->n_params; i++) {
         groups[i].n    = o->slots[i].param.slice.count;
         groups[i].room = o->slots[i].param.slice.room;
     }
     for (int i = 0; i < o->n_named; i++) groups[o->names[i].param].elem_bytes[o->names[i].part] = (int)rp_dtype_bytes(o->names[i].dtype);
-    rp_status status = rp__shelf_open(o->ctx, o->config.away, groups, o->n_params, &o->shelf);
+    rp_status status = rp__state_store_open(o->ctx, o->config.offload, groups, o->n_params, &o->store);
     rp__release(groups);
     return status;
 }
@@ -139,7 +139,7 @@ static rp_status fill(rp_optim *o, const rp_optim_config *config, const rp_optim
     }
     RP_TRY(choose_decay(o, config));
     for (int i = 0; i < n_params; i++) RP_TRY(make_states(o, i));
-    RP_TRY(open_shelf(o));
+    RP_TRY(open_state_store(o));
     rp__optim_refresh_masters(o);
     return RP_OK;
 }
@@ -153,7 +153,7 @@ rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_opt
     *o = (rp_optim){ .ctx = ctx, .kind = find_kind(config->name), .config = *config };
     o->config.no_decay = NULL;
     rp_status status   = fill(o, config, params, n_params);
-    o->config.away     = NULL;
+    o->config.offload     = NULL;
     if (status != RP_OK) rp__optim_free(o);
     else *out = o;
     return status;
@@ -162,7 +162,7 @@ rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_opt
 void rp__optim_free(rp_optim *o)
 {
     if (!o) return;
-    rp__shelf_close(o->shelf);
+    rp__state_store_close(o->store);
     for (int i = 0; i < o->n_params; i++) {
         for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) rp_tensor_unref(o->slots[i].state[k]);
         rp_tensor_unref(o->slots[i].master);
@@ -175,7 +175,7 @@ void rp__optim_free(rp_optim *o)
 
 void rp__optim_refresh_masters(rp_optim *o)
 {
-    if (o->shelf) rp__shelf_forget(o->shelf, RP_OPTIM_MASTER);
+    if (o->store) rp__state_store_forget(o->store, RP_OPTIM_MASTER);
     for (int i = 0; i < o->n_params; i++) {
         rp_optim_slot *s = &o->slots[i];
         if (!s->master) continue;

@@ -34,7 +34,7 @@ typedef struct {
     rp_dtype state_dtype;               /* fp32 or bf16 */
     bool master_weights;                /* an fp32 copy beside every bf16 parameter */
     bool stochastic;
-    const char *away;                   /* a folder that exists: states and masters live on disk (optim/shelf.h); NULL: in memory */
+    const char *offload;                   /* a folder that exists: states and masters live on disk (optim/state_store.h); NULL: in memory */
 } rp_optim_config;
 
 /* `slice` says which elements of the parameter the tensor holds; zeros: all of them. What it has room for beyond them is left alone. */
@@ -90,7 +90,7 @@ rp_status rp__optim_window(rp_optim *optim, int i, int64_t at, void **data, int6
 /* The window that was asked for last was written to. errors RP_ERR_IO */
 rp_status rp__optim_window_keep(rp_optim *optim);
 /* What lives on disk, kept or not. */
-int64_t rp__optim_away_bytes(const rp_optim *optim);
+int64_t rp__optim_offload_bytes(const rp_optim *optim);
 
 /* Copy the parameters into their masters, after parameters were loaded without a state. */
 void rp__optim_refresh_masters(rp_optim *optim);

@@ -69,7 +69,7 @@ static void update_at_once(rp_optim *o, int i, const rp_tensor *grad, const rp_o
 static void *element(void *base, rp_dtype dtype, int64_t at) { return (uint8_t *)base + at * rp_dtype_bytes(dtype); }
 
 /* What no update has written: moments are zero, a master is its bf16 parameter. */
-static rp_status fill_fresh(const rp_optim *o, const rp_shelf_view *v)
+static rp_status fill_fresh(const rp_optim *o, const rp_state_store_view *v)
 {
     const rp_tensor *param = o->slots[v->group].param.tensor;
     rp_host h;
@@ -89,7 +89,7 @@ static rp_status take(rp_optim *o, int i, unsigned parts, int64_t at)
 {
     double began = rp__watch_begin(o->ctx);
 
-    RP_TRY(rp__shelf_take(o->shelf, i, parts, at, &o->window));
+    RP_TRY(rp__state_store_take(o->store, i, parts, at, &o->window));
     RP_TRY(fill_fresh(o, &o->window));
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = "states read", .path = o->slots[i].param.path, .began = began });
     return RP_OK;
@@ -99,13 +99,13 @@ static rp_status keep(rp_optim *o)
 {
     double began = rp__watch_begin(o->ctx);
 
-    RP_TRY(rp__shelf_keep(o->shelf, &o->window));
+    RP_TRY(rp__state_store_keep(o->store, &o->window));
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = "states written", .path = o->slots[o->window.group].param.path,
                                      .began = began });
     return RP_OK;
 }
 
-static rp_optim_call call_of_window(const rp_optim_call *all, const rp_shelf_view *v)
+static rp_optim_call call_of_window(const rp_optim_call *all, const rp_state_store_view *v)
 {
     rp_optim_call call = *all;
 
@@ -150,16 +150,16 @@ void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_
 {
     RP_BUG_IF(i < 0 || i >= o->n_params || !rp_meta_same_shape(&grad->m, &o->slots[i].param.tensor->m));
     RP_BUG_IF(!rp_tensor_is_dense(o->slots[i].param.tensor) || !rp_tensor_is_dense(grad));
-    if (grad->storage->data && !o->shelf) update_at_once(o, i, grad, step);
+    if (grad->storage->data && !o->store) update_at_once(o, i, grad, step);
     else if (grad->storage->data && !o->failed) o->failed = update_windows(o, i, grad, step) != RP_OK;
     note_writes(&o->slots[i]);
 }
 
-/* Whatever failed, the spool remembers and tells once more. */
+/* Whatever failed, the disk queue remembers and tells once more. */
 rp_status rp__optim_settle(rp_optim *o)
 {
-    if (!o->shelf) return RP_OK;
-    rp_status status = rp__shelf_flush(o->shelf);
+    if (!o->store) return RP_OK;
+    rp_status status = rp__state_store_flush(o->store);
     RP_BUG_IF(o->failed && status == RP_OK);
     return status;
 }
@@ -178,4 +178,4 @@ rp_status rp__optim_window(rp_optim *o, int i, int64_t at, void **data, int64_t 
 }
 
 rp_status rp__optim_window_keep(rp_optim *o) { return keep(o); }
-int64_t rp__optim_away_bytes(const rp_optim *o) { return o->shelf ? rp__shelf_bytes(o->shelf) : 0; }
+int64_t rp__optim_offload_bytes(const rp_optim *o) { return o->store ? rp__state_store_bytes(o->store) : 0; }

@@ -25,7 +25,7 @@ static bool is_fixed(const rp_trace_value *v)
 }
 
 /* For what of its results no must keeps or has away: a plan may have a call run again for one of several. */
-static bool may_run_again(const rp_trace_pass *pass, int call)
+static bool may_recompute(const rp_trace_pass *pass, int call)
 {
     const rp_trace_call *c = &pass->call[call];
 
@@ -48,7 +48,7 @@ static void fill(graph *g)
     }
     for (int c = 0; c < pass->n_calls; c++) {
         const rp_trace_call *call = &pass->call[c];
-        g->seconds[c]    = may_run_again(pass, c) ? call->again : INFINITY;
+        g->seconds[c]    = may_recompute(pass, c) ? call->recompute : INFINITY;
         g->first_read[c] = n;
         for (int i = 0; i < call->n_in; i++) g->read[n++] = call->in[i];
     }

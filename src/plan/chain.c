@@ -1,5 +1,5 @@
 /* plan/chain.c -- what chain.h promises: the walk through a step, and the plans that the search finds. */
-#include "plan/chain_inside.h"
+#include "plan/chain_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,7 +35,7 @@ int64_t rp__chain_fixed_forward(const rp_chain *chain, int i)
     return most;
 }
 
-int64_t rp__chain_fixed_again(const rp_chain *chain, int end)
+int64_t rp__chain_fixed_recompute(const rp_chain *chain, int end)
 {
     return rp__chain_need_backward(chain, end - 1, rp__chain_class_at(chain, end - 1)->begun);
 }
@@ -78,7 +78,7 @@ static void walk_segment(walk *w, int region, int i, int64_t held)
 
     reach(w, held + rp__chain_need_backward(w->chain, i, last ? o->last_backward : o->backward));
     if (region < 0) reach(w, held + rp__chain_fixed_forward(w->chain, i) + o->forward);
-    else reach(w, held + rp__chain_fixed_again(w->chain, end) + (last ? o->last : o->again));
+    else reach(w, held + rp__chain_fixed_recompute(w->chain, end) + (last ? o->last : o->recompute));
 }
 
 /* Region r until it runs again, in the step or in the region around it. */
@@ -89,7 +89,7 @@ static void walk_bare(walk *w, int r, int64_t held)
     for (int i = in->first; i < in->end; i++) {
         const rp_chain_class *c = rp__chain_class_at(w->chain, i);
         if (in->parent < 0) reach(w, held + rp__chain_bare(w->chain, in->first, i));
-        else reach(w, held + rp__chain_fixed_again(w->chain, w->region[in->parent].end) + c->bare_again[i > in->first]);
+        else reach(w, held + rp__chain_fixed_recompute(w->chain, w->region[in->parent].end) + c->bare_recompute[i > in->first]);
     }
     reach(w, held + rp__chain_waiting(w->chain, in->end));
 }
@@ -129,7 +129,7 @@ static double class_seconds(const rp_chain *chain, int class)
 
     for (int o = 0; o < c->n_options; o++) {
         const rp_chain_option *option = &c->option[o];
-        most                          = fmax(most, option->seconds + fmax(option->again_seconds, option->last_seconds));
+        most                          = fmax(most, option->seconds + fmax(option->recompute_seconds, option->last_seconds));
     }
     return most + (chain->regions ? chain->n : 1) * c->bare_seconds;
 }
@@ -207,7 +207,7 @@ static rp_status open_class(rp_chain_work *w, int class)
     for (int o = 0; o < c->n_options; o++) {
         int at   = o;
         ticks[o] = ticks_of(w, c->option[o].seconds);
-        w->ticks_in[0][class][o] = ticks[o] + ticks_of(w, c->option[o].again_seconds);
+        w->ticks_in[0][class][o] = ticks[o] + ticks_of(w, c->option[o].recompute_seconds);
         w->ticks_in[1][class][o] = ticks[o] + ticks_of(w, c->option[o].last_seconds);
         for (; at && (c->option[order[at - 1]].saved > c->option[o].saved ||
                       (c->option[order[at - 1]].saved == c->option[o].saved && ticks[order[at - 1]] > ticks[o])); at--)

@@ -25,18 +25,18 @@
  *     └────▁0▁▁▁▁▁1▁▁▁▁▁2▁▁▁▁▁3▁▁▁ … ▁▁▁▁▁3▁▁▁▁▁1▁▁▁▁▁2▁▁▁▁▁3▁▁▁3▁▁▁▁2▁▁▁▁1▁▁▁▁0▁▁
  *
  *   forward of i in an outermost region      fixed_forward[k][i]      + M(first)  + bare[min(i - first, 2)]
- *   run again for the region [first, end)    fixed_again[k][end-1]    + M(i)      + again, of i = end-1: last
- *   the same, in a region [f, e) inside it   fixed_again[k][end-1]    + M(f)      + bare_again[i > f]
+ *   run again for the region [first, end)    fixed_recompute[k][end-1]    + M(i)      + again, of i = end-1: last
+ *   the same, in a region [f, e) inside it   fixed_recompute[k][end-1]    + M(f)      + bare_recompute[i > f]
  *   backward of end-1, until then            fixed_backward[k][end-1] + M(first)  + waiting[k]
  *   backward of end-1, from then on          fixed_backward[k][end-1] + M(end-1)  + last_backward[k]
  *   backward of another i                    fixed_backward[k][i]     + M(i)      + backward[k]                   each <= budget
  *
- * where fixed_again[k][i] = fixed_backward[k][i] + begun[k], and M(i) counts from the region's M(first) on; over a region inside it grows
+ * where fixed_recompute[k][i] = fixed_backward[k][i] + begun[k], and M(i) counts from the region's M(first) on; over a region inside it grows
  * by that one's output. What arrives at a backward from behind (a gradient) is part of fixed_backward. Seconds: in the innermost region
  * those of the option there, in each around it bare_seconds. A region ends before the one around it does, and before the chain.
  *
  * Bytes are integers, exact; seconds are doubles. All constraints are monotone in M, so of two ways to the same place that is dropped
- * which has no fewer bytes and no fewer seconds. The recurrences and bounds are in chain_inside.h and the files it names.
+ * which has no fewer bytes and no fewer seconds. The recurrences and bounds are in chain_internal.h and the files it names.
  */
 #ifndef RP_CHAIN_H
 #define RP_CHAIN_H
@@ -48,15 +48,15 @@ enum { RP_CHAIN_KINDS = 2 };
 
 typedef struct {                    /* one way to keep a segment */
     int64_t saved, forward, backward[RP_CHAIN_KINDS];
-    int64_t again, last, last_backward[RP_CHAIN_KINDS];     /* run again for a region, in the middle of it or as its last */
-    double seconds, again_seconds, last_seconds;            /* of what runs again alone; besides, in a region */
+    int64_t recompute, last, last_backward[RP_CHAIN_KINDS];     /* run again for a region, in the middle of it or as its last */
+    double seconds, recompute_seconds, last_seconds;            /* of what runs again alone; besides, in a region */
 } rp_chain_option;
 
 typedef struct {
     const rp_chain_option *option;  /* no two alike, none that another one is better than in everything */
     int n_options;
     int64_t output;                 /* bytes of what the next segment reads */
-    int64_t bare[3], bare_again[2]; /* a forward that keeps nothing but its output, the first time and again. 1: behind another segment of its
+    int64_t bare[3], bare_recompute[2]; /* a forward that keeps nothing but its output, the first time and again. 1: behind another segment of its
                                      * region, so that the input is there no longer than it is read, and is counted. 2: behind two, so that
                                      * the program may still hold what the one before has read */
     double bare_seconds;            /* of such a forward run again */

@@ -16,7 +16,7 @@
  * What it says about parts of plans is in chain_cut.c. See Fisher, The Lagrangian relaxation method for solving integer programming
  * problems (1981).
  */
-#include "plan/chain_inside.h"
+#include "plan/chain_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static double sum_closed(rp_chain_bound *b, int i)
     const rp_chain_work *w  = b->work;
     const rp_chain_class *c = rp__chain_class_at(w->chain, i);
     int class               = w->chain->segment[i];
-    double again[2] = { INFINITY, INFINITY }, closed[2] = { INFINITY, INFINITY };
+    double recompute[2] = { INFINITY, INFINITY }, closed[2] = { INFINITY, INFINITY };
 
     for (int o = 0; o < c->n_options; o++) {
         double ticks = (double)w->ticks[class][o], middle = (double)w->ticks_in[0][class][o], last = (double)w->ticks_in[1][class][o];
@@ -112,11 +112,11 @@ static double sum_closed(rp_chain_bound *b, int i)
         middle    = fmin(middle, last + (double)w->bare_ticks[class]);
         closed[0] = fmin(closed[0], middle);
         closed[1] = fmin(closed[1], last);
-        again[0]  = fmin(again[0], middle - ticks);
-        again[1]  = fmin(again[1], last - ticks);
+        recompute[0]  = fmin(recompute[0], middle - ticks);
+        recompute[1]  = fmin(recompute[1], last - ticks);
     }
     for (int in = 0; in < 2; in++) {
-        b->again[in][in ? i : i + 1]  = again[in] + (in ? 0 : b->again[0][i]);
+        b->recompute[in][in ? i : i + 1]  = recompute[in] + (in ? 0 : b->recompute[0][i]);
         b->closed[in][in ? i : i + 1] = closed[in] + (in ? 0 : b->closed[0][i]);
     }
     return c->never_last ? closed[0] : fmax(closed[0], closed[1]);
@@ -329,8 +329,8 @@ static rp_status make_room(rp_chain_bound *b, int64_t n_corners)
     b->upto   = b->before + n + 1;
     b->from   = b->upto + n + 1;
     for (int in = 0; in < 2; in++) {
-        b->again[in]  = b->from + (1 + 2 * in) * (n + 1);
-        b->closed[in] = b->again[in] + n + 1;
+        b->recompute[in]  = b->from + (1 + 2 * in) * (n + 1);
+        b->closed[in] = b->recompute[in] + n + 1;
     }
     b->price = b->closed[1] + n + 1;
     return RP_OK;

@@ -4,7 +4,7 @@
  * itself in between they bound every plan that has it. An end is bounded at the best of all prices instead, for what it leaves to the
  * segments before it.
  */
-#include "plan/chain_inside.h"
+#include "plan/chain_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static double sum_in(double *const *ticks, int first, int end) { return ticks[0]
 /* A region that is open in the row's backward, or comes later, has run again besides. */
 double rp__bound_region(const rp_chain_bound *b, int first, int end)
 {
-    if (end > b->row) return b->bound + sum_in(b->again, first, end) - b->most_error;
+    if (end > b->row) return b->bound + sum_in(b->recompute, first, end) - b->most_error;
     return b->upto[first] + sum_in(b->closed, first, end) + b->lambda * rp__bound_output(b, end - 1) + b->from[end] - b->most_error;
 }
 

@@ -1,5 +1,5 @@
 /* plan/chain_front.c -- fronts: merged, joined, thinned, asked. Points lie by rising bytes and falling ticks. */
-#include "plan/chain_inside.h"
+#include "plan/chain_internal.h"
 
 #include <string.h>
 

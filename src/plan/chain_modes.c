@@ -7,7 +7,7 @@
  *
  * Each is a plan of the chain like any other: its bytes and its time are found by walking through it.
  */
-#include "plan/chain_inside.h"
+#include "plan/chain_internal.h"
 
 #include <math.h>
 
@@ -36,7 +36,7 @@ static int keep_option(const rp_chain_work *w, int i, bool in_region)
     int best                = -1;
 
     for (int o = 0; o < c->n_options; o++) {
-        if (in_region && c->option[o].again >= RP_CHAIN_NEVER) continue;
+        if (in_region && c->option[o].recompute >= RP_CHAIN_NEVER) continue;
         if (best < 0 || ticks[o] < ticks[best] ||
             (ticks[o] == ticks[best] && rp__chain_need(w->chain, i, &c->option[o]) < rp__chain_need(w->chain, i, &c->option[best])))
             best = o;

@@ -10,7 +10,7 @@
  * The plan is read from the fronts: from the first segment on the first option that still leads to what was found, so of equals the
  * first in lexicographic order.
  */
-#include "plan/chain_inside.h"
+#include "plan/chain_internal.h"
 
 #include <math.h>
 
@@ -82,7 +82,7 @@ static rp_status add_region(search *s, int first, int end, int64_t floor)
     rp_chain_front rest = rest_of(s, end), inside = inside_of(s, first, end);
     rp_chain_move both = { .floor = floor, .most = s->budget };
 
-    RP_TRY(rp__fronts_join(&s->fronts, rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_again(chain, end), &both));
+    RP_TRY(rp__fronts_join(&s->fronts, rest, rp__chain_class_at(chain, end - 1)->output, inside, rp__chain_fixed_recompute(chain, end), &both));
     thin(s);
     return RP_OK;
 }
@@ -167,7 +167,7 @@ static int read_region(const search *s, int i, rp_chain_point *left, rp_chain_po
         if (!is_tried(s, i, end) || rp__chain_waiting(chain, end) > left->bytes) continue;
         rp_chain_point behind       = { left->bytes - rp__chain_class_at(chain, end - 1)->output, 0 };
         const rp_chain_point *found = rp__front_find(rest_of(s, end), behind.bytes);
-        *inside                     = (rp_chain_point){ left->bytes - rp__chain_fixed_again(chain, end), 0 };
+        *inside                     = (rp_chain_point){ left->bytes - rp__chain_fixed_recompute(chain, end), 0 };
         const rp_chain_point *in    = rp__front_find(rp__nest_front(s->nest, i, end), inside->bytes);
         if (!found || !in || found->ticks + in->ticks > left->ticks) continue;
         behind.ticks = left->ticks - in->ticks;

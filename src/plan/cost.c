@@ -1,5 +1,5 @@
 /* plan/cost.c -- a table is opened, and asked. */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -58,7 +58,7 @@ double rp__cost_talk_seconds(const rp_cost_table *table, int world, const rp_tal
 /* Bytes a second that one rank sends to others of its node; 0: unknown. */
 double rp__cost_link(const rp_cost_table *table);
 /* Can ranks talk beside computing? Those of one machine copy with the cores that compute. */
-bool rp__cost_beside(const rp_cost_table *table);
+bool rp__cost_overlaps(const rp_cost_table *table);
 
 const char *rp__cost_machine(const rp_cost_table *table);       /* "Intel Xeon …, 2 threads, amx" or "h100" */
 /* The machine the context runs on, with its threads, into out; returns out. */

@@ -10,7 +10,7 @@
  * by their width, not measured. Absolute times are off by the clock and the memory a machine really has, often by a third; how ops stand to
  * one another, which is what plans go by, is closer. Clocks are not asked for: virtual machines do not tell them, and a table must be the same each time.
  */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* plan/cost_calls.c -- the calls a machine is measured by: shapes of a training step, and for the overhead the smallest there are.
  *
  * An op without a line here is not measured: it takes the row of all others. */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include "reprise/ops.h"
 

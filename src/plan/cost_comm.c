@@ -5,7 +5,7 @@
  * A node is `node` ranks with neighbouring numbers, joined by `link`. Between nodes there is `node_link`, so much for each rank. A group stays within
  * nodes if every one of its kind does. One that does not is as slow as the slowest link: collectives are flat.
  */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <math.h>
 
@@ -47,7 +47,7 @@ rp_cost_links rp__cost_links(const rp_cost_table *t)
 }
 
 double rp__cost_link(const rp_cost_table *table) { return table->link; }
-bool rp__cost_beside(const rp_cost_table *table) { return table->beside; }
+bool rp__cost_overlaps(const rp_cost_table *table) { return table->overlap; }
 
 uint64_t rp__cost_links_hash(const rp_cost_table *t, uint64_t hash)
 {

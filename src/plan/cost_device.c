@@ -15,7 +15,7 @@
  *   links        0.8 of their peaks, as large collectives reach them; a message takes 2 us besides, about what MPI and NCCL need to post and match
  *                one. A link that is not given is the link to the host
  */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -235,7 +235,7 @@ rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **o
     t->node      = (int64_t)d.node;
     t->node_link = 0.8 * d.node_link;
     t->latency   = d.latency;
-    t->beside    = true;
+    t->overlap    = true;
     *out         = t;
     return RP_OK;
 }

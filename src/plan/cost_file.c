@@ -14,7 +14,7 @@
  *
  * A table of another version of Reprise, with rows of ops that are not there any more, is not damaged: it is not ours.
  */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <jansson.h>
 #include <math.h>

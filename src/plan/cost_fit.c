@@ -10,7 +10,7 @@
  *
  * Of several sizes the geometric mean counts: a plan adds up calls of all sizes, so none is to be wrong by much.
  */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* plan/cost_machine.c -- which machine this is: the CPU's word for itself, the level of the kernels, how many threads. */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,13 +6,13 @@
  *
  * An update is timed in each round, too, at a size that few caches hold.
  */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/spool.h"
+#include "base/disk_queue.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
@@ -149,17 +149,17 @@ static rp_status time_near(measuring *m)
 
 enum { PIECES = 16 };
 
-static rp_status time_spool(rp_spool *spool, uint8_t *data, int64_t piece, double *bandwidth)
+static rp_status time_disk_queue(rp_disk_queue *queue, uint8_t *data, int64_t piece, double *bandwidth)
 {
     int64_t ticket[PIECES];
     double start = rp__seconds();
 
-    for (int i = 0; i < PIECES; i++) RP_TRY(rp__spool_write(spool, data, piece, &ticket[i]));
-    for (int i = 0; i < PIECES; i++) RP_TRY(rp__spool_wait(spool, ticket[i]));
+    for (int i = 0; i < PIECES; i++) RP_TRY(rp__disk_queue_write(queue, data, piece, &ticket[i]));
+    for (int i = 0; i < PIECES; i++) RP_TRY(rp__disk_queue_wait(queue, ticket[i]));
     double write = rp__seconds() - start;
     for (int i = 0; i < PIECES; i++) {
-        RP_TRY(rp__spool_read(spool, ticket[i], data));
-        RP_TRY(rp__spool_wait(spool, ticket[i]));
+        RP_TRY(rp__disk_queue_read(queue, ticket[i], data));
+        RP_TRY(rp__disk_queue_wait(queue, ticket[i]));
     }
     *bandwidth = PIECES * (double)piece / fmax(write, rp__seconds() - start - write);
     return RP_OK;
@@ -169,14 +169,14 @@ static rp_status time_spool(rp_spool *spool, uint8_t *data, int64_t piece, doubl
 static rp_status time_disk(const measuring *m, double *bandwidth)
 {
     int64_t piece   = INT64_C(1) << (m->quick ? 20 : 22);
-    rp_spool *spool = NULL;
+    rp_disk_queue *queue = NULL;
     uint8_t *data   = rp__host_alloc(m->ctx, piece);
 
     if (!data) return RP_ERR_MEMORY;
     memset(data, 0x5a, (size_t)piece);
-    rp_status status = rp__spool_open(m->ctx, ".", INT64_C(16) << 20, &spool);
-    if (status == RP_OK) status = time_spool(spool, data, piece, bandwidth);
-    rp__spool_close(spool);
+    rp_status status = rp__disk_queue_open(m->ctx, ".", INT64_C(16) << 20, &queue);
+    if (status == RP_OK) status = time_disk_queue(queue, data, piece, bandwidth);
+    rp__disk_queue_close(queue);
     rp__release(data);
     if (status != RP_ERR_IO) return status;
     m->ctx->error[0] = 0;

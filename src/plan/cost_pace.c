@@ -6,7 +6,7 @@
  * All calls of a dtype run forward in turn, then backward in reverse.  The time of such a turn over the sum of the calls' own times is the
  * pace.  A turn takes the median of its runs, the calls' own times are the least of several: what else the machine does is in the pace.
  */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <math.h>
 

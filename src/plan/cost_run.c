@@ -6,7 +6,7 @@
  * In a step most of what a call touches was last touched a step ago. A call that ran in one place again and again would find all of it
  * in the caches, and be up to twice as fast.
  */
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 #include <string.h>
 

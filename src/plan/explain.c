@@ -1,6 +1,6 @@
 /* plan/explain.c -- the slots of a step with the reasons of their fates, and totals by module. */
 #include "base/list.h"
-#include "plan/explain_inside.h"
+#include "plan/explain_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,7 @@ static void add_slot(void *user, const rp_tape_slot *s)
 
     *slot = (rp_explain_slot){
         .path = rp__explain_text(e, s->path), .op = rp__explain_text(e, s->op), .call = s->nth, .output = s->output,
-        .by_product = s->by_product, .saved = s->saved && !s->away && !gathered, .away = s->away, .gathered = s->saved && gathered,
+        .by_product = s->by_product, .saved = s->saved && !s->offload && !gathered, .offload = s->offload, .gathered = s->saved && gathered,
         .reads = s->backward_reads, .fate = s->fate,
         .by = reason(e, s), .region = s->region ? rp__explain_text(e, s->region) : NULL, .meta = s->meta,
         .bytes = rp_meta_bytes(&s->meta), .flops = flops, .seconds = e->costs ? rp__cost_seconds(e->costs, s->call, RP_FORWARD) : 0,
@@ -148,10 +148,10 @@ static rp_status total_slots(rp_explain *e)
         const rp_explain_slot *s = &e->slot[i];
         rp_explain_module *m     = rp__explain_module_of(e, s->path);
         if (!m) return RP_ERR_MEMORY;
-        if (!s->gathered) *(s->saved ? &m->saved_bytes : s->away ? &m->away_bytes : &m->recomputed_bytes) += s->bytes;
+        if (!s->gathered) *(s->saved ? &m->saved_bytes : s->offload ? &m->offload_bytes : &m->recomputed_bytes) += s->bytes;
         m->n_slots++;
         e->saved_bytes += s->saved ? s->bytes : 0;
-        e->away_bytes += s->away ? s->bytes : 0;
+        e->offload_bytes += s->offload ? s->bytes : 0;
         e->n_regions += first_of_region(e, i);
     }
     return RP_OK;
@@ -227,7 +227,7 @@ static bool same_line(const rp_explain_row *a, const rp_explain_row *b)
     const rp_explain_slot *x = a->slot, *y = b->slot;
 
     return !strcmp(a->path, b->path) && x->op == y->op && x->call == y->call && x->output == y->output && x->by_product == y->by_product &&
-           x->fate == y->fate && x->saved == y->saved && x->away == y->away && x->flops == y->flops && rp_meta_same(&x->meta, &y->meta) &&
+           x->fate == y->fate && x->saved == y->saved && x->offload == y->offload && x->flops == y->flops && rp_meta_same(&x->meta, &y->meta) &&
            !strcmp(a->by, b->by);
 }
 

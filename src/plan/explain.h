@@ -17,7 +17,7 @@ typedef struct {
     const char *path, *op;
     int call, output;                   /* among the calls of this op under this path; output, or by-product where by_product */
     bool by_product;
-    bool saved, away, reads;            /* held when the forward ends, or offloaded then; backward reads it, not replays alone */
+    bool saved, offload, reads;            /* held when the forward ends, or offloaded then; backward reads it, not replays alone */
     bool gathered;                      /* held then, and a whole weight of slices: no class of slots, but comm */
     rp_fate fate;                       /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD */
     const char *by;                     /* "recipe.yaml:12", "region layers.3", "kept: no region" */
@@ -37,7 +37,7 @@ typedef struct {                        /* who has bytes at the peak */
 typedef struct {
     const char *path;                   /* "layers.3", "output"; "": of no module */
     int n_slots;
-    int64_t saved_bytes, away_bytes, recomputed_bytes;     /* of its slots, when the forward ends */
+    int64_t saved_bytes, offload_bytes, recomputed_bytes;     /* of its slots, when the forward ends */
     int64_t recompute_flops;            /* of all that was replayed in it */
     int64_t peak_at[RP_MEM_CLASSES];
 } rp_explain_module;
@@ -81,7 +81,7 @@ typedef struct {
     rp_explain_event *before, *event;   /* takes of what is live when the step begins; all of the step */
     int64_t peak_bytes, peak_at[RP_MEM_CLASSES];
     const char *peak_event, *peak_path, *peak_op;   /* "forward", "replay", "backward" of an op; "other": peak_op is what was asked for */
-    int64_t saved_bytes, away_bytes;    /* when the forward of the last micro-batch ends */
+    int64_t saved_bytes, offload_bytes;    /* when the forward of the last micro-batch ends */
     int64_t step_flops, recompute_flops;
 } rp_explain;
 

@@ -1,7 +1,7 @@
 /* plan/explain_peak.c -- the ledger observed: what is live, when it was most, and whose it was then.
  *
  * Before the step only what is live is kept. In the step everything is logged, and the log is run again up to the peak when it is over. */
-#include "plan/explain_inside.h"
+#include "plan/explain_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -130,18 +130,18 @@ static bool read_option(const rp_chain_nest *nest, int i, int end, rp_chain_poin
 
 static int read_region(const rp_chain_nest *nest, int i, int end, rp_chain_point *left, rp_chain_point *inside)
 {
-    int64_t bare = RP_CHAIN_NOWHERE, again = 0;
+    int64_t bare = RP_CHAIN_NOWHERE, recompute = 0;
 
     for (int j = i + 1; j < end; j++) {
         bare = rp__more(bare, bare_of(nest, i, j - 1));
-        again += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
+        recompute += nest->work->bare_ticks[nest->work->chain->segment[j - 1]];
         if (!rp__nest_allows(nest, i, j) || rp__more(bare, waiting_of(nest, j, end)) > left->bytes) continue;
         rp_chain_point behind       = { left->bytes - output_of(nest, j - 1), 0 };
         const rp_chain_point *found = rp__front_find(rp__nest_front(nest, j, end), behind.bytes);
         *inside                     = (rp_chain_point){ left->bytes - shift_between(nest, j, end), 0 };
         const rp_chain_point *in    = rp__front_find(rp__nest_front(nest, i, j), inside->bytes);
         if (!found || !in) continue;
-        if (found->ticks + in->ticks + again > left->ticks) continue;
+        if (found->ticks + in->ticks + recompute > left->ticks) continue;
         *inside = *in;
         *left   = *found;
         return j;
@@ -178,7 +178,7 @@ static int64_t least_with_region(const rp_chain_nest *nest, int first, const int
     for (int end = first + 1; end < chain->n; end++) {
         bare = rp__more(bare, rp__chain_bare(chain, first, end - 1));
         if (!rp__nest_allows(nest, first, end)) continue;
-        int64_t inside = rp__more(least_of(nest, first, end) + rp__chain_fixed_again(chain, end), rp__chain_waiting(chain, end));
+        int64_t inside = rp__more(least_of(nest, first, end) + rp__chain_fixed_recompute(chain, end), rp__chain_waiting(chain, end));
         least = rp__less(least, rp__more(rp__more(bare, inside), output_of(nest, end - 1) + rest[end]));
     }
     return least;

@@ -6,7 +6,7 @@
 #ifndef RP_NESTED_H
 #define RP_NESTED_H
 
-#include "plan/chain_inside.h"
+#include "plan/chain_internal.h"
 
 typedef struct {
     int first, end;                 /* one of the stretches that are so */
@@ -51,18 +51,18 @@ static inline int64_t output_of(const rp_chain_nest *nest, int i) { return rp__c
 /* From bytes relative to one end to bytes relative to another. */
 static inline int64_t shift_between(const rp_chain_nest *nest, int from_end, int to_end)
 {
-    return rp__chain_fixed_again(nest->work->chain, from_end) - rp__chain_fixed_again(nest->work->chain, to_end);
+    return rp__chain_fixed_recompute(nest->work->chain, from_end) - rp__chain_fixed_recompute(nest->work->chain, to_end);
 }
 
 /* A region inside that begins at `first`, so far as it is the same wherever it ends: segment i of it run again with nothing kept. */
 static inline int64_t bare_of(const rp_chain_nest *nest, int first, int i)
 {
-    return rp__chain_class_at(nest->work->chain, i)->bare_again[i > first];
+    return rp__chain_class_at(nest->work->chain, i)->bare_recompute[i > first];
 }
 
 static inline int64_t waiting_of(const rp_chain_nest *nest, int inner_end, int end)
 {
-    return rp__chain_waiting(nest->work->chain, inner_end) - rp__chain_fixed_again(nest->work->chain, end);
+    return rp__chain_waiting(nest->work->chain, inner_end) - rp__chain_fixed_recompute(nest->work->chain, end);
 }
 
 static inline int64_t least_of(const rp_chain_nest *nest, int first, int end)

@@ -69,7 +69,7 @@ static int64_t find_rows(rp_chain_nest *nest)
 /* Inside a region, bytes in the forward that it has run again for and in its backwards. */
 static int64_t most_inside(const rp_chain *chain, const rp_chain_option *o)
 {
-    int64_t most = o->again;
+    int64_t most = o->recompute;
 
     for (int k = 0; k < chain->n_kinds; k++) most = rp__more(most, o->backward[k]);
     return most;
@@ -80,9 +80,9 @@ static bool is_worse(const rp_chain_nest *nest, int class, int a, int b)
     const rp_chain *chain    = nest->work->chain;
     const rp_chain_option *x = &chain->class_of[class].option[a], *y = &chain->class_of[class].option[b];
     const int64_t *ticks     = nest->work->ticks_in[0][class];
-    bool same                = x->saved == y->saved && x->again == y->again && ticks[a] == ticks[b];
+    bool same                = x->saved == y->saved && x->recompute == y->recompute && ticks[a] == ticks[b];
 
-    if (x->saved < y->saved || x->again < y->again || ticks[a] < ticks[b]) return false;
+    if (x->saved < y->saved || x->recompute < y->recompute || ticks[a] < ticks[b]) return false;
     for (int k = 0; k < chain->n_kinds; k++) {
         if (x->backward[k] < y->backward[k]) return false;
         same = same && x->backward[k] == y->backward[k];
@@ -120,7 +120,7 @@ static rp_status choose_options(rp_chain_nest *nest, int class)
     for (int at = 0; at < n; at++) {
         int o = nest->work->by_saved[class][at], by = 0;
         while (by < n && !is_worse(nest, class, o, by)) by++;
-        if (by == n && option[o].again < RP_CHAIN_NEVER) list[kept++] = o;
+        if (by == n && option[o].recompute < RP_CHAIN_NEVER) list[kept++] = o;
     }
     nest->n_tried[class] = kept > MOST_INSIDE ? sample(nest, class, list, kept) : kept;
     for (int at = 0; at < nest->n_tried[class]; at++) tried[list[at]] = true;
@@ -170,7 +170,7 @@ static stretch describe(const rp_chain_nest *nest, int first, int end)
 
     s.begins    = nest->block[first] >= 0;
     s.rest      = first + 1 < end ? index_of(nest, first + 1, end) : 0;
-    s.end_fixed = rp__chain_fixed_again(chain, end);
+    s.end_fixed = rp__chain_fixed_recompute(chain, end);
     for (int k = 0; k < chain->n_kinds; k++) s.fixed[k] = chain->fixed_backward[k][first] - s.end_fixed;
     return s;
 }
@@ -199,7 +199,7 @@ static rp_status note_stretch(rp_chain_nest *nest, int first, int end)
 int64_t rp__nest_need(const rp_chain_nest *nest, const stretch *s, const rp_chain_option *o)
 {
     const int64_t *backward = is_last(s) ? o->last_backward : o->backward;
-    int64_t need            = is_last(s) ? o->last : o->again;
+    int64_t need            = is_last(s) ? o->last : o->recompute;
 
     for (int k = 0; k < nest->work->chain->n_kinds; k++)
         if (nest->counts[k]) need = rp__more(need, s->fixed[k] + backward[k]);

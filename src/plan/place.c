@@ -1,5 +1,5 @@
 /* plan/place.c -- from buffers to items and back; the bound. */
-#include "plan/place_inside.h"
+#include "plan/place_internal.h"
 
 #include <stdlib.h>
 

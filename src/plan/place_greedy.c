@@ -5,7 +5,7 @@
  * a forward saves and what a backward makes for long cross: these come to be while those go. So each item takes the wall at which fewer
  * bytes of longer lives cross its own.
  */
-#include "plan/place_inside.h"
+#include "plan/place_internal.h"
 
 #include <stdlib.h>
 

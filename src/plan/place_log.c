@@ -115,7 +115,7 @@ rp_status rp__place_log_begin(rp_ctx *ctx, rp_place_log **out)
 
 /* ---- micro-batches that repeat the second ---- */
 
-static bool stays_inside(const rp_place_log *log, const mark *from, const mark *to)
+static bool lives_inside(const rp_place_log *log, const mark *from, const mark *to)
 {
     for (int i = from->take; i < to->take; i++)
         if (log->take[i].place.bytes && log->take[i].place.end > to->event) return false;
@@ -133,14 +133,14 @@ static bool repeats(const rp_place_log *log, const mark *a, const mark *b)
         const rp_place_buffer *x = &log->take[a->take + i].place, *y = &log->take[b->take + i].place;
         if (x->bytes != y->bytes || x->begin - a->event != y->begin - b->event || (x->bytes && x->end - a->event != y->end - b->event)) return false;
     }
-    return stays_inside(log, b, b + 1);
+    return lives_inside(log, b, b + 1);
 }
 
 static void find_repeats(rp_place_log *log)
 {
     if (log->n_marks < 4) return;
     const mark *second = log->mark + 1;
-    if (!stays_inside(log, second, second + 1)) return;
+    if (!lives_inside(log, second, second + 1)) return;
     for (int m = 2; m + 1 < log->n_marks; m++) {
         const mark *here = &log->mark[m];
         if (!repeats(log, second, here)) continue;

@@ -5,7 +5,7 @@
  * and in `any` of these and of those above. Taken for an item is then: `any` of the nodes that make up its life, `all` of those above.
  * Sets are lists of extents that do not touch: a stack of items is one extent, however many they are.
  */
-#include "plan/place_inside.h"
+#include "plan/place_internal.h"
 
 #include <string.h>
 

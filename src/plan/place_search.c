@@ -9,7 +9,7 @@
  * To add a heuristic, write a function that places items and ends with settle(), and give it a line in `ways`. bench/place then shows
  * which traces need it.
  */
-#include "plan/place_inside.h"
+#include "plan/place_internal.h"
 
 #include <limits.h>
 

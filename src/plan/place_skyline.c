@@ -11,7 +11,7 @@
  * Greedy passes leave holes that nobody fits into in the end; here waste comes where nobody could have gone. One way often finds what
  * the other one misses.
  */
-#include "plan/place_inside.h"
+#include "plan/place_internal.h"
 
 #include <stdlib.h>
 

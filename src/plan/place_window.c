@@ -6,7 +6,7 @@
  * below it; and what is left free above at an instant has to hold all who live then and are not placed. (Canonical packings and the
  * bound by sections are those of MiniMalloc: Moffitt, ASPLOS 2023.)
  */
-#include "plan/place_inside.h"
+#include "plan/place_internal.h"
 
 #include <stdlib.h>
 
@@ -25,8 +25,8 @@ typedef struct {
 typedef struct {
     place_problem *p;
     rp_bump bump;
-    place_item **placed, **stays;   /* by offset: all that are placed; those of them that live in the window and are no members */
-    int n_placed, n_stays;
+    place_item **placed, **resident;   /* by offset: all that are placed; those of them that live in the window and are no members */
+    int n_placed, n_resident;
     member member[MOST_MEMBERS];
     int n, first, n_instants;
     int64_t need[MOST_INSTANTS], filled[MOST_INSTANTS];    /* bytes of members to be placed; the end of the last one placed */
@@ -61,12 +61,12 @@ static int64_t room_above(const window *w, int instant, int64_t low)
 /* What those who stay leave free all the time from instant first to last, in gaps of at least so many bytes. */
 static const gap *find_gaps(window *w, int first, int last, int64_t bytes, int *n)
 {
-    gap *found  = rp__bump_alloc(&w->bump, (w->n_stays + 1) * (int64_t)sizeof *found);
+    gap *found  = rp__bump_alloc(&w->bump, (w->n_resident + 1) * (int64_t)sizeof *found);
     int64_t top = w->p->floor;
 
     *n = 0;
-    for (int i = 0; found && i <= w->n_stays; i++) {
-        const place_item *item = i < w->n_stays ? w->stays[i] : NULL;
+    for (int i = 0; found && i <= w->n_resident; i++) {
+        const place_item *item = i < w->n_resident ? w->resident[i] : NULL;
         if (item && (item->first > last || item->last < first)) continue;
         int64_t end = item ? item->offset : w->p->roof;
         if (end - top >= bytes) found[(*n)++] = (gap){ top, end };
@@ -85,14 +85,14 @@ static bool choose_members(window *w, place_item *missing, int first, int last)
     if (last - first + 1 > MOST_INSTANTS) return false;
     w->first              = first;
     w->n_instants         = last - first + 1;
-    w->n_stays            = 0;
+    w->n_resident            = 0;
     w->n                  = 0;
     w->member[w->n++].item = missing;
     for (int i = 0; i < w->n_placed; i++) {
         place_item *item = w->placed[i];
         if (item->last < first || item->first > last) continue;
         if (item->fixed || !is_within(item, first, last)) {
-            w->stays[w->n_stays++] = item;
+            w->resident[w->n_resident++] = item;
             continue;
         }
         if (w->n == MOST_MEMBERS) return false;
@@ -113,7 +113,7 @@ static rp_status find_all_gaps(window *w)
         w->gaps[i] = find_gaps(w, w->first + i, w->first + i, 1, &w->n_gaps[i]);
         if (!w->gaps[i]) return RP_ERR_MEMORY;
     }
-    w->p->work += (int64_t)(w->n + w->n_instants) * w->n_stays / PLACE_LOOKS_PER_TRY;
+    w->p->work += (int64_t)(w->n + w->n_instants) * w->n_resident / PLACE_LOOKS_PER_TRY;
     return RP_OK;
 }
 
@@ -258,8 +258,8 @@ rp_status rp__place_mend(place_problem *p)
         w->p          = p;
         w->bump.ctx   = p->bump.ctx;
         w->placed     = rp__bump_alloc(&bump, (p->n + 1) * (int64_t)sizeof *w->placed);
-        w->stays      = rp__bump_alloc(&bump, (p->n + 1) * (int64_t)sizeof *w->stays);
-        if (w->placed && w->stays) status = mend_all(w);
+        w->resident      = rp__bump_alloc(&bump, (p->n + 1) * (int64_t)sizeof *w->resident);
+        if (w->placed && w->resident) status = mend_all(w);
         rp__bump_free(&w->bump);
     }
     rp__bump_free(&bump);

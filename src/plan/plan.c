@@ -15,10 +15,10 @@ static bool may_go(const rp_trace_pass *pass)
 
 static rp_status stay(rp_plan_problem *p)
 {
-    p->stays        = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->stays);
-    p->stays_solver = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->stays_solver);
-    if (!p->stays || !p->stays_solver) return RP_ERR_MEMORY;
-    for (int i = 0; i < p->trace->n_passes; i++) RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], RP_CUT_STAYS, &p->stays[i]));
+    p->resident        = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->resident);
+    p->resident_solver = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->resident_solver);
+    if (!p->resident || !p->resident_solver) return RP_ERR_MEMORY;
+    for (int i = 0; i < p->trace->n_passes; i++) RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], RP_CUT_RESIDENT, &p->resident[i]));
     return RP_OK;
 }
 
@@ -30,7 +30,7 @@ static rp_status join(rp_plan_problem *p)
 
     if (!joined || !p->joined_solver) return RP_ERR_MEMORY;
     for (int i = 0; i < p->trace->n_passes; i++) {
-        RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], RP_CUT_STAYS | RP_CUT_JOINED, &joined[i]));
+        RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], RP_CUT_RESIDENT | RP_CUT_JOINED, &joined[i]));
         if (!joined[i].chain.n) return RP_OK;
     }
     p->joined = p->trace->n_passes ? joined : NULL;
@@ -43,7 +43,7 @@ rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_cut_pass *pass,
 
     view.pass   = pass;
     view.solver = solver;
-    view.stays = view.joined = NULL;
+    view.resident = view.joined = NULL;
     return view;
 }
 
@@ -51,7 +51,7 @@ int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_V
 {
     int n = 0;
 
-    if (problem->stays) out[n++] = rp__plan_view(problem, problem->stays, problem->stays_solver);
+    if (problem->resident) out[n++] = rp__plan_view(problem, problem->resident, problem->resident_solver);
     out[n++] = *problem;
     if (problem->joined) out[n++] = rp__plan_view(problem, problem->joined, problem->joined_solver);
     return n;
@@ -67,7 +67,7 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     out->solver = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->solver);
     if (!out->pass || !out->bound || !out->solver) status = RP_ERR_MEMORY;
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], 0, &out->pass[i]);
-    for (int i = 0; i < trace->n_passes && status == RP_OK && !out->stays; i++)
+    for (int i = 0; i < trace->n_passes && status == RP_OK && !out->resident; i++)
         if (may_go(&trace->pass[i])) status = stay(out);
     if (status == RP_OK) status = join(out);
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) {
@@ -76,7 +76,7 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     }
     for (int i = 0; i < trace->n_passes && status == RP_OK && trace->n_passes > 1; i++) {
         out->pass[i].chain.regions = false;
-        if (out->stays) out->stays[i].chain.regions = false;
+        if (out->resident) out->resident[i].chain.regions = false;
         if (out->joined) out->joined[i].chain.regions = false;
     }
     if (status != RP_OK) rp__plan_problem_close(out);
@@ -91,7 +91,7 @@ static void close_solvers(const rp_plan_problem *problem, rp_chain_solver **solv
 void rp__plan_problem_close(rp_plan_problem *problem)
 {
     close_solvers(problem, problem->solver);
-    close_solvers(problem, problem->stays_solver);
+    close_solvers(problem, problem->resident_solver);
     close_solvers(problem, problem->joined_solver);
     for (int i = 0; i < problem->n_bounds; i++) rp__pass_bound_close(&problem->bound[i]);
     rp__bump_free(&problem->bump);
@@ -198,9 +198,9 @@ static uint32_t may_go_of(const rp_segment *s, int c)
 {
     uint32_t bits = 0;
 
-    for (int i = 0; i < s->call[c].n_made && s->call[c].goes; i++) {
+    for (int i = 0; i < s->call[c].n_made && s->call[c].offloadable; i++) {
         const rp_segment_value *v = &s->value[s->call[c].made[i]];
-        if (v->goes) bits |= UINT32_C(1) << v->nth;
+        if (v->offloadable) bits |= UINT32_C(1) << v->nth;
     }
     return bits;
 }
@@ -277,14 +277,14 @@ static void take_ways(const rp_cut_pass *cut, const rp_chain_plan *solved, rp_pl
     for (int s = 0; s < cut->chain.n; s++) {
         const rp_segment *segment   = &cut->class_of[cut->chain.segment[s]];
         const rp_segment_ways *ways = &cut->ways[cut->chain.segment[s]];
-        const uint64_t *again       = ways->again + (size_t)solved->option[s] * (size_t)ways->words;
-        const uint64_t *away        = ways->away + (size_t)solved->option[s] * (size_t)ways->words;
+        const uint64_t *recompute       = ways->recompute + (size_t)solved->option[s] * (size_t)ways->words;
+        const uint64_t *offload        = ways->offload + (size_t)solved->option[s] * (size_t)ways->words;
         for (int c = 0; c < segment->n_calls; c++) {
             rp_plan_call *call = &to->call[cut->first[s] + c];
-            call->open         = !segment->call[c].kept && !segment->call[c].again;
-            call->again        = again[c / 64] >> (c % 64) & 1;
-            call->away         = away[c / 64] >> (c % 64) & 1;
-            to->n_again += call->again;
+            call->open         = !segment->call[c].kept && !segment->call[c].recompute;
+            call->recompute        = recompute[c / 64] >> (c % 64) & 1;
+            call->offload         = offload[c / 64] >> (c % 64) & 1;
+            to->n_recomputed += call->recompute;
         }
     }
 }
@@ -334,50 +334,50 @@ static rp_status solved_pass(rp_plan *plan, const rp_plan_problem *problem, int 
     note_left(&plan->facts.left, solved);
     RP_TRY(take_regions(plan, &problem->pass[i], solved, &plan->pass[i]));
     take_ways(&problem->pass[i], solved, &plan->pass[i]);
-    plan->facts.again_seconds += solved->seconds * problem->trace->pass[i].n_passes;
+    plan->facts.recompute_seconds += solved->seconds * problem->trace->pass[i].n_passes;
     if (solved->bytes > plan->facts.bytes) plan->facts.bytes = solved->bytes;
     return RP_OK;
 }
 
-static rp_status away_seconds_of(const rp_cut_pass *cut, int i, const rp_plan_pass *pass, rp_bump *bump, double *seconds)
+static rp_status offload_seconds_of(const rp_cut_pass *cut, int i, const rp_plan_pass *pass, rp_bump *bump, double *seconds)
 {
     const rp_segment *s = &cut->class_of[cut->chain.segment[i]];
-    bool *again = rp__bump_alloc(bump, s->n_calls), *away = rp__bump_alloc(bump, s->n_calls);
+    bool *recompute = rp__bump_alloc(bump, s->n_calls), *offload = rp__bump_alloc(bump, s->n_calls);
     rp_segment_room room;
 
-    if (!again || !away) return RP_ERR_MEMORY;
+    if (!recompute || !offload) return RP_ERR_MEMORY;
     RP_TRY(rp__segment_room(bump, s, &room));
     for (int c = 0; c < s->n_calls; c++) {
-        again[c] = pass->call[cut->first[i] + c].again;
-        away[c]  = pass->call[cut->first[i] + c].away;
+        recompute[c] = pass->call[cut->first[i] + c].recompute;
+        offload[c]  = pass->call[cut->first[i] + c].offload;
     }
-    *seconds = rp__segment_away_seconds(s, again, away, room);
+    *seconds = rp__segment_offload_seconds(s, recompute, offload, room);
     return RP_OK;
 }
 
-static bool any_away(const rp_cut_pass *cut, int i, const rp_plan_pass *pass)
+static bool any_offloaded(const rp_cut_pass *cut, int i, const rp_plan_pass *pass)
 {
     for (int c = cut->first[i]; c < cut->first[i + 1]; c++)
-        if (pass->call[c].away) return true;
+        if (pass->call[c].offload) return true;
     return false;
 }
 
-rp_status rp__plan_count_away(rp_plan *plan, const rp_plan_problem *problem)
+rp_status rp__plan_count_offloaded(rp_plan *plan, const rp_plan_problem *problem)
 {
     rp_bump bump     = { .ctx = plan->bump.ctx };
     rp_status status = RP_OK;
     double seconds;
 
-    plan->facts.away_seconds = 0;
+    plan->facts.offload_seconds = 0;
     for (int p = 0; p < plan->n_passes; p++) {
         rp_plan_pass *pass     = &plan->pass[p];
         const rp_cut_pass *cut = &problem->pass[p];
-        pass->n_away           = 0;
-        for (int c = 0; c < pass->n_calls; c++) pass->n_away += pass->call[c].away;
+        pass->n_offloaded           = 0;
+        for (int c = 0; c < pass->n_calls; c++) pass->n_offloaded += pass->call[c].offload;
         for (int i = 0; i < cut->chain.n && status == RP_OK; i++) {
-            if (!any_away(cut, i, pass)) continue;
-            status = away_seconds_of(cut, i, pass, &bump, &seconds);
-            if (status == RP_OK) plan->facts.away_seconds += seconds * problem->trace->pass[p].n_passes;
+            if (!any_offloaded(cut, i, pass)) continue;
+            status = offload_seconds_of(cut, i, pass, &bump, &seconds);
+            if (status == RP_OK) plan->facts.offload_seconds += seconds * problem->trace->pass[p].n_passes;
         }
     }
     rp__bump_free(&bump);
@@ -390,7 +390,7 @@ rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_ch
 
     if (status != RP_OK) return status;
     for (int i = 0; i < problem->trace->n_passes && status == RP_OK; i++) status = solved_pass(*out, problem, i, &solved[i]);
-    if (status == RP_OK) status = rp__plan_count_away(*out, problem);
+    if (status == RP_OK) status = rp__plan_count_offloaded(*out, problem);
     if (status == RP_OK) return RP_OK;
     rp__plan_free(*out);
     *out = NULL;
@@ -454,10 +454,10 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
     if (!is_planned(pass, at, meta, scope->path)) return refuse(pass, at, meta, scope->path);
     const rp_plan_call *call = &pass->call[at];
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
-        verdict[i].alone = call->again;         /* what a rule has run again is made for whoever reads it, in a region, too */
+        verdict[i].alone = call->recompute;         /* what a rule has run again is made for whoever reads it, in a region, too */
         if (verdict[i].must) continue;
-        bool goes        = call->away && (call->may_go >> i & 1) && verdict[i].fate == RP_OFFLOAD;
-        verdict[i].fate  = goes ? RP_OFFLOAD : call->again ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
+        bool offloadable        = call->offload && (call->may_go >> i & 1) && verdict[i].fate == RP_OFFLOAD;
+        verdict[i].fate  = offloadable ? RP_OFFLOAD : call->recompute ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
         verdict[i].by    = "plan";
     }
     return RP_OK;

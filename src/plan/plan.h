@@ -8,23 +8,23 @@
 #ifndef RP_PLAN_H
 #define RP_PLAN_H
 
-#include "plan/beside.h"
 #include "plan/bound.h"
+#include "plan/overlap.h"
 #include "plan/place_log.h"
 #include "plan/segment.h"
 
 typedef struct {
     const char *op, *path;                      /* of a call */
     rp_meta out;                                /* its first output */
-    bool again, open;                           /* it runs again, alone; a plan may choose */
+    bool recompute, open;                           /* it runs again, alone; a plan may choose */
     bool kept;                                  /* in a region: what it makes stays, as backward reads it */
-    bool away;                                  /* what it makes that may go, goes … */
+    bool offload;                                  /* what it makes that may go, goes … */
     uint32_t may_go;                            /* … by their place among what it makes, a bit each: of its policy's preferences, those of a plan */
 } rp_plan_call;
 
 typedef struct {
     uint64_t hash;
-    int n_calls, n_regions, n_again, n_away;
+    int n_calls, n_regions, n_recomputed, n_offloaded;
     rp_plan_call *call;
     rp_stretch *region;
 } rp_plan_pass;
@@ -40,8 +40,8 @@ typedef struct {
 typedef struct {
     int64_t bytes;                              /* what it takes, buffers rounded to RP_ALIGN, by the solver's reckoning */
     int64_t turn;                               /* of a mode (reckon.h): what is live at the turn. Its step takes no less */
-    double seconds, again_seconds;              /* of the step's calls · of what runs again, or is waited for */
-    double away_seconds;                        /* of these, what is away took: copied, waited for */
+    double seconds, recompute_seconds;              /* of the step's calls · of what runs again, or is waited for */
+    double offload_seconds;                        /* of these, what is away took: copied, waited for */
     rp_plan_left left;                          /* of the search that found it */
 } rp_plan_facts;
 
@@ -77,10 +77,10 @@ struct rp_step_plan {
     rp_placement placement;                     /* of a step; no step of another placement takes less than its bound */
     uint64_t before;                            /* what is live when a step begins, and where */
     rp_step_usage found;
-    double seconds, again_seconds;              /* of a step without replays; of these, and of waiting for what was offloaded. Overlapped seconds are not
-                                                 * counted (plan/beside.h) */
-    double away_seconds;                        /* of again_seconds: offloaded slots copied and waited for, whoever offloads them */
-    double comm_seconds, comm_again_seconds;    /* of seconds and again_seconds, in talk with other ranks; of replays alone */
+    double seconds, recompute_seconds;              /* of a step without replays; of these, and of waiting for what was offloaded. Overlapped seconds are not
+                                                 * counted (plan/overlap.h) */
+    double offload_seconds;                        /* of recompute_seconds: offloaded slots copied and waited for, whoever offloads them */
+    double comm_seconds, comm_recompute_seconds;    /* of seconds and recompute_seconds, in talk with other ranks; of replays alone */
     double hidden_seconds;                      /* overlapped: in none of these */
     int64_t comm_bytes;                         /* that a rank sends */
     int64_t state_bytes;                        /* of optimizer states that an update reads from disk, and writes back … */
@@ -92,7 +92,7 @@ struct rp_step_plan {
     /* what it is compared with */
     int64_t budget;                             /* 0: none */
     double base_seconds;                        /* of the fastest step without a budget, all kept; overheads are over it. 0: nobody asked */
-    double bound_seconds, block_bound_seconds;  /* no schedule for this budget has less again_seconds, no plan of blocks (rp_plan_bounds), in any variant */
+    double bound_seconds, block_bound_seconds;  /* no schedule for this budget has less recompute_seconds, no plan of blocks (rp_plan_bounds), in any variant */
     bool at_most;                               /* of a plan of the least arena: the search for a smaller one was cut short */
 };
 
@@ -101,10 +101,10 @@ typedef struct {
     rp_bump bump;
     const rp_trace *trace;
     rp_cut_pass *pass;
-    rp_cut_pass *stays;                         /* the same where nothing goes; NULL: nothing may */
+    rp_cut_pass *resident;                         /* the same where nothing goes; NULL: nothing may */
     rp_cut_pass *joined;                        /* the same as stays, or else as pass, with the first segment and the first layer in one: what goes
                                                  * over between them may run again, too. NULL: they do not join */
-    rp_chain_solver **solver, **stays_solver, **joined_solver;      /* of each pass; NULL: not asked yet */
+    rp_chain_solver **solver, **resident_solver, **joined_solver;      /* of each pass; NULL: not asked yet */
     rp_pass_bound *bound;                       /* of each pass: what no schedule gets below */
     int n_bounds;
 } rp_plan_problem;
@@ -122,8 +122,8 @@ int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_V
 rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
 /* Has it a region of several layers? Then the bounds of rp_plan_bounds are loose: neither knows what the inside of a region takes when it runs again. */
 bool rp__plan_joins_layers(const rp_plan *plan);
-/* What of its seconds is copied and waited for, from its calls' marks: facts.away_seconds and n_away are set. errors RP_ERR_MEMORY */
-rp_status rp__plan_count_away(rp_plan *plan, const rp_plan_problem *problem);
+/* What of its seconds is copied and waited for, from its calls' marks: facts.offload_seconds and n_offloaded are set. errors RP_ERR_MEMORY */
+rp_status rp__plan_count_offloaded(rp_plan *plan, const rp_plan_problem *problem);
 /* The plan that keeps everything. errors RP_ERR_MEMORY */
 rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, rp_plan **out);
 /* The plan that solved chains say, one of each pass. errors RP_ERR_MEMORY */

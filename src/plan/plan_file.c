@@ -84,8 +84,8 @@ static json_t *call_json(const rp_plan_pass *pass, int i)
     return json_pack("{s:i, s:s, s:s}", "at", i, "path", c->path, "op", c->op);
 }
 
-static bool runs_again(const rp_plan_pass *pass, int i) { return pass->call[i].again; }
-static bool goes_away(const rp_plan_pass *pass, int i) { return pass->call[i].away; }
+static bool recomputes(const rp_plan_pass *pass, int i) { return pass->call[i].recompute; }
+static bool is_offloaded(const rp_plan_pass *pass, int i) { return pass->call[i].offload; }
 static bool is_kept(const rp_plan_pass *pass, int i) { return pass->call[i].kept; }
 
 static bool keeps_any(const rp_plan_pass *pass)
@@ -96,8 +96,8 @@ static bool keeps_any(const rp_plan_pass *pass)
     return i < pass->n_calls;
 }
 
-static const list_of all_regions = { "regions", NULL, region_json }, all_again = { "again", runs_again, call_json },
-                     all_away = { "away", goes_away, call_json }, all_kept = { "kept", is_kept, call_json };
+static const list_of all_regions = { "regions", NULL, region_json }, all_recomputed = { "again", recomputes, call_json },
+                     all_offloaded = { "away", is_offloaded, call_json }, all_kept = { "kept", is_kept, call_json };
 
 static void put_passes(writer *w, const rp_plan *plan)
 {
@@ -106,8 +106,8 @@ static void put_passes(writer *w, const rp_plan *plan)
         put(w, i ? ",\n  {\"calls\": " : "\n  {\"calls\": ");
         put_json(w, hash_json(plan->pass[i].hash));
         put_list(w, &all_regions, plan->pass[i].n_regions, &plan->pass[i]);
-        put_list(w, &all_again, plan->pass[i].n_calls, &plan->pass[i]);
-        if (plan->pass[i].n_away) put_list(w, &all_away, plan->pass[i].n_calls, &plan->pass[i]);
+        put_list(w, &all_recomputed, plan->pass[i].n_calls, &plan->pass[i]);
+        if (plan->pass[i].n_offloaded) put_list(w, &all_offloaded, plan->pass[i].n_calls, &plan->pass[i]);
         if (keeps_any(&plan->pass[i])) put_list(w, &all_kept, plan->pass[i].n_calls, &plan->pass[i]);
         put(w, "}");
     }
@@ -199,9 +199,9 @@ static const char *fault_in(const json_t *root)
     if (!is_text(root, "recipe")) return "it has no 'recipe'";
     if (!json_is_array(passes)) return "it has no 'passes'";
     json_array_foreach(passes, i, p) {
-        const json_t *away = json_object_get(p, "away"), *kept = json_object_get(p, "kept");
+        const json_t *offload = json_object_get(p, "away"), *kept = json_object_get(p, "kept");
         if (!is_text(p, "calls") || !entries_are_good(json_object_get(p, "regions"), true) ||
-            !entries_are_good(json_object_get(p, "again"), false) || (away && !entries_are_good(away, false)) ||
+            !entries_are_good(json_object_get(p, "again"), false) || (offload && !entries_are_good(offload, false)) ||
             (kept && !entries_are_good(kept, false)))
             return "one of 'passes' is incomplete";
     }
@@ -328,20 +328,20 @@ static rp_status find_call(rp_ctx *ctx, const rp_plan_text *t, const json_t *e, 
 
 typedef rp_status mark_call(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call);
 
-static rp_status mark_again(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
+static rp_status mark_recomputed(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
 {
     (void)ctx, (void)t;
-    pass->n_again += !call->again;
-    call->again = true;
+    pass->n_recomputed += !call->recompute;
+    call->recompute = true;
     return RP_OK;
 }
 
-static rp_status mark_away(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
+static rp_status mark_offloaded(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
 {
     (void)pass;
-    RP_CHECK(ctx, call->may_go && !call->again, RP_ERR_CONFIG, "plan '%s' is wrong: what %s of '%s' makes is not open to offloading", t->name,
+    RP_CHECK(ctx, call->may_go && !call->recompute, RP_ERR_CONFIG, "plan '%s' is wrong: what %s of '%s' makes is not open to offloading", t->name,
              call->op, call->path);
-    call->away = true;
+    call->offload = true;
     return RP_OK;
 }
 
@@ -406,8 +406,8 @@ static rp_status fill_pass(rp_ctx *ctx, const rp_plan_text *t, const json_t *fro
     snprintf(hash, sizeof hash, "%016" PRIx64, pass->hash);
     if (strcmp(json_string_value(json_object_get(from, "calls")), hash))
         return stale(ctx, t, "calls (model, shapes, dtype)", json_string_value(json_object_get(from, "calls")), hash);
-    RP_TRY(mark_all(ctx, t, json_object_get(from, "again"), pass, mark_again));
-    RP_TRY(mark_all(ctx, t, json_object_get(from, "away"), pass, mark_away));
+    RP_TRY(mark_all(ctx, t, json_object_get(from, "again"), pass, mark_recomputed));
+    RP_TRY(mark_all(ctx, t, json_object_get(from, "away"), pass, mark_offloaded));
     RP_TRY(mark_all(ctx, t, json_object_get(from, "kept"), pass, mark_kept));
     return take_regions(ctx, t, json_object_get(from, "regions"), plan, pass);
 }
@@ -434,7 +434,7 @@ rp_status rp__plan_from_text(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_p
     }
     plan->facts.left = left_of(json_object_get(t->root, "search"));
     rp_status status = check_stands(ctx, t, stamp);
-    if (status == RP_OK) status = rp__plan_count_away(plan, problem);
+    if (status == RP_OK) status = rp__plan_count_offloaded(plan, problem);
     if (status == RP_OK) *out = plan;
     else rp__plan_free(plan);
     return status;

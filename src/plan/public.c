@@ -1,7 +1,7 @@
 /* plan/public.c -- a step of the program's own, planned and run: reprise.h says what each promises. */
 #include "base/sized.h"
 #include "plan/step.h"
-#include "tape/away.h"
+#include "tape/offload.h"
 
 #include <math.h>
 
@@ -14,21 +14,21 @@ typedef struct {
 
 /* ---- a step ---- */
 
-static void count_again(void *self, int at, const char *path, const char *op)
+static void count_recomputed(void *self, int at, const char *path, const char *op)
 {
     own_step *own         = self;
     const rp_trace *trace = &own->question.trace;
     int pass              = trace->order[(own->how->done - 1) % trace->n_order];
 
     (void)path, (void)op;
-    own->how->again_seconds += trace->pass[pass].call[at].again;
+    own->how->recompute_seconds += trace->pass[pass].call[at].recompute;
 }
 
 static void begin(own_step *own, rp_tape_stats *work, rp_mem *memory)
 {
     rp_ctx *ctx = own->question.ctx;
 
-    if (own->how) rp__tape_on_replay(ctx, count_again, own);
+    if (own->how) rp__tape_on_replay(ctx, count_recomputed, own);
     rp__tape_stats(ctx, work);
     rp_mem_read(ctx, 0, true, memory);
 }
@@ -44,7 +44,7 @@ static void end(own_step *own, rp_tape_stats *work, rp_mem *memory)
 }
 
 /* What a plan offloads by its own reckoning, and what musts offload besides. */
-static double away_seconds(const rp_question *q, const rp_step_plan *how)
+static double offload_seconds(const rp_question *q, const rp_step_plan *how)
 {
     double forward = 0;
 
@@ -52,9 +52,9 @@ static double away_seconds(const rp_question *q, const rp_step_plan *how)
         const rp_trace_pass *pass = &q->trace.pass[q->trace.order[i]];
         for (int c = 0; c < pass->n_calls; c++) forward += pass->call[c].forward;
     }
-    double all = rp__cost_offload_seconds(q->costs, rp__away_in_memory(rp__tape_ctx(q->ctx)->away), RP_F32, how->found.offloaded_bytes, forward,
-                                          how->seconds - forward + how->again_seconds);
-    return fmax(all, how->facts.away_seconds);
+    double all = rp__cost_offload_seconds(q->costs, rp__offload_in_memory(rp__tape_ctx(q->ctx)->offload), RP_F32, how->found.offloaded_bytes, forward,
+                                          how->seconds - forward + how->recompute_seconds);
+    return fmax(all, how->facts.offload_seconds);
 }
 
 static rp_status run(const rp_question *q, rp_step_plan *how)
@@ -73,8 +73,8 @@ static rp_status run(const rp_question *q, rp_step_plan *how)
     rp__step_follow(q->ctx, NULL);
     how->found   = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     how->seconds = q->trace.seconds;
-    how->away_seconds = away_seconds(q, how);
-    how->again_seconds += how->away_seconds;
+    how->offload_seconds = offload_seconds(q, how);
+    how->recompute_seconds += how->offload_seconds;
     return status;
 }
 
@@ -195,14 +195,14 @@ static rp_step_facts facts_of(const rp_step_plan *p)
 {
     rp_step_facts facts = {
         .memory = p->found.memory, .bound_bytes = p->placement.bound, .step_flops = p->found.step_flops, .recompute_flops = p->found.recompute_flops,
-        .seconds = p->seconds, .again_seconds = p->again_seconds, .bound_seconds = p->bound_seconds, .offloaded_bytes = p->found.offloaded_bytes,
+        .seconds = p->seconds, .recompute_seconds = p->recompute_seconds, .bound_seconds = p->bound_seconds, .offloaded_bytes = p->found.offloaded_bytes,
     };
 
     for (int i = 0; i < p->n_passes; i++) {
         facts.n_calls += p->pass[i].n_calls;
-        facts.n_again += p->pass[i].n_again;
+        facts.n_recomputed += p->pass[i].n_recomputed;
         facts.n_regions += p->pass[i].n_regions;
-        facts.n_away += p->pass[i].n_away;
+        facts.n_offloaded += p->pass[i].n_offloaded;
     }
     return facts;
 }

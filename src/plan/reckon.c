@@ -57,7 +57,7 @@ static rp_status run(void *self, int c, const rp_fate_take *take)
 
     (void)take;
     reach(p, false, p->fates.live + p->pass->call[c].run_bytes);
-    p->out.again_seconds += p->pass->call[c].again;
+    p->out.recompute_seconds += p->pass->call[c].recompute;
     return RP_OK;
 }
 
@@ -111,8 +111,8 @@ static int decided(const play *p, int at, const rp_trace_value *v)
     const rp_plan_call *call = &p->plan->call[at];
 
     if (v->must) return (int)v->fate;
-    if (call->away && v->may_go) return RP_OFFLOAD;
-    return call->again ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
+    if (call->offload && v->may_go) return RP_OFFLOAD;
+    return call->recompute ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
 }
 
 static bool is_alone(const play *p, int at)
@@ -120,7 +120,7 @@ static bool is_alone(const play *p, int at)
     const rp_trace_call *c = &p->pass->call[at];
 
     for (int i = 0; i < c->n_made && c->replays; i++)
-        if (decided(p, at, &p->pass->value[c->made[i]]) == RP_RECOMPUTE && (p->plan->call[at].again || p->open == NONE)) return true;
+        if (decided(p, at, &p->pass->value[c->made[i]]) == RP_RECOMPUTE && (p->plan->call[at].recompute || p->open == NONE)) return true;
     return false;
 }
 
@@ -239,11 +239,11 @@ rp_status rp__reckon(rp_plan *plan, const rp_trace *trace)
 {
     plan->facts.bytes         = trace->outside;
     plan->facts.turn          = 0;
-    plan->facts.again_seconds = 0;
+    plan->facts.recompute_seconds = 0;
     for (int i = 0; i < plan->n_passes; i++) {
         rp_reckoned one;
         RP_TRY(rp__reckon_pass(plan->bump.ctx, &trace->pass[i], &plan->pass[i], &one));
-        plan->facts.again_seconds += one.again_seconds * trace->pass[i].n_passes;
+        plan->facts.recompute_seconds += one.recompute_seconds * trace->pass[i].n_passes;
         if (one.bytes > plan->facts.bytes) plan->facts.bytes = one.bytes;
         if (one.turn > plan->facts.turn) plan->facts.turn = one.turn;
     }

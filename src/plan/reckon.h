@@ -9,11 +9,11 @@
 
 /* Of one pass of the step: the most bytes over all its kinds, or a little more, where a must offloads something; what is live at the turn, or a
  * little less; replays of one such pass. */
-typedef struct { int64_t bytes, turn; double again_seconds; } rp_reckoned;
+typedef struct { int64_t bytes, turn; double recompute_seconds; } rp_reckoned;
 
 /* errors RP_ERR_MEMORY */
 rp_status rp__reckon_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_pass *plan, rp_reckoned *out);
-/* Sets facts.bytes, turn and again_seconds of a plan made for the trace. errors RP_ERR_MEMORY */
+/* Sets facts.bytes, turn and recompute_seconds of a plan made for the trace. errors RP_ERR_MEMORY */
 rp_status rp__reckon(rp_plan *plan, const rp_trace *trace);
 
 #endif

@@ -15,7 +15,7 @@ typedef enum {
 typedef struct {
     rp_bump *bump;
     const rp_trace_pass *pass;
-    bool stays;
+    bool resident;
     role *role;
     int *last_reader;                           /* of each value, the last call that reads it */
     int *segment;                               /* of each call */
@@ -171,9 +171,9 @@ static void add_fixed_values(cutter *k)
 
     for (int v = 0; v < p->n_values; v++) {
         const rp_trace_value *value = &p->value[v];
-        bool away                   = value->must && value->fate == RP_OFFLOAD;
+        bool offload                   = value->must && value->fate == RP_OFFLOAD;
         bool whole_pass             = value->until == INT_MAX && !value->must;
-        if (value->call == NONE || k->role[v] != FIXED || away) continue;
+        if (value->call == NONE || k->role[v] != FIXED || offload) continue;
         for (int i = 0; i < k->n_kinds; i++)
             for (int t = value->call, end = whole_pass ? ticks : gone_at(p, v); t < end; t++) {
                 k->most[i][t] += value->bytes;
@@ -205,9 +205,9 @@ static int small_value(cutter *k, rp_segment *s, int v)
     value->until  = (until < end ? until : end - 1) - s->first;
     value->output = k->last_reader[v] >= end;
     value->wanted = value->output && is_wanted_from(k->pass, v, end);
-    value->goes   = !k->stays && k->pass->value[v].may_go && value->call != NONE && !value->output;
-    value->nth    = value->goes ? k->pass->value[v].nth : 0;
-    value->copy   = value->goes ? k->pass->value[v].copy : 0;
+    value->offloadable   = !k->resident && k->pass->value[v].may_go && value->call != NONE && !value->output;
+    value->nth    = value->offloadable ? k->pass->value[v].nth : 0;
+    value->copy   = value->offloadable ? k->pass->value[v].copy : 0;
     return k->small[v] = s->n_values++;
 }
 
@@ -224,7 +224,7 @@ static void small_call(cutter *k, rp_segment *s, int c)
     rp_segment_call *to       = &s->call[c];
 
     to->run_bytes = from->run_bytes;
-    to->seconds   = from->again;
+    to->seconds   = from->recompute;
     to->kept      = !is_open(k, from);
     for (int i = 0; i < from->n_in; i++) {
         int v = small_value(k, s, from->in[i]);
@@ -235,11 +235,11 @@ static void small_call(cutter *k, rp_segment *s, int c)
         int v                       = small_value(k, s, from->made[i]);
         if (v == NONE) continue;
         to->made[to->n_made++] = v;
-        if (value->must && value->fate == RP_RECOMPUTE && from->replays) to->again = true;
+        if (value->must && value->fate == RP_RECOMPUTE && from->replays) to->recompute = true;
         if (s->value[v].output) to->kept = true;
-        if (s->value[v].goes && !is_last(k, from)) to->goes = true;
+        if (s->value[v].offloadable && !is_last(k, from)) to->offloadable = true;
     }
-    if (to->again) to->kept = to->goes = false;
+    if (to->recompute) to->kept = to->offloadable = false;
     for (int i = 0; i < from->n_needs; i++) {
         int v = small_value(k, s, from->needs[i]);
         if (v != NONE) to->needs[to->n_needs++] = v;
@@ -319,14 +319,14 @@ static void set_hash(const cutter *k, rp_segment *s)
         hash = rp__hash(s->backward_before[i], bytes, hash);
         hash = rp__hash(s->backward_fixed[i], bytes, hash);
     }
-    s->hash = rp__hash(&s->input_stays, sizeof s->input_stays, hash);
+    s->hash = rp__hash(&s->input_resident, sizeof s->input_resident, hash);
 }
 
 static void set_lane(const cutter *k, rp_segment *s)
 {
     bool any = false;
 
-    for (int c = 0; c < s->n_calls; c++) any = any || s->call[c].goes;
+    for (int c = 0; c < s->n_calls; c++) any = any || s->call[c].offloadable;
     if (any) s->bandwidth = k->pass->bandwidth;
     for (int c = 0; c < s->n_calls && any; c++) s->call[c].backward = k->pass->call[s->first + c].backward;
 }
@@ -338,7 +338,7 @@ static rp_status make_segment(cutter *k, int i, rp_segment *s)
     for (int v = 0; v < k->pass->n_values; v++) k->small[v] = NONE;
     for (int c = 0; c < s->n_calls; c++) small_call(k, s, c);
     add_lingering(k, i, s);
-    s->input_stays = i > 0 && reads_its_output(k, i - 1);
+    s->input_resident = i > 0 && reads_its_output(k, i - 1);
     set_fixed(k, s);
     set_lane(k, s);
     set_hash(k, s);
@@ -349,13 +349,13 @@ static rp_status make_segment(cutter *k, int i, rp_segment *s)
 
 static rp_status describe(rp_bump *bump, const rp_segment *s, const rp_segment_ways *ways, rp_chain_class *out)
 {
-    bool *again = rp__bump_alloc(bump, s->n_calls + 1);
+    bool *recompute = rp__bump_alloc(bump, s->n_calls + 1);
     rp_segment_room room;
 
-    if (!again) return RP_ERR_MEMORY;
+    if (!recompute) return RP_ERR_MEMORY;
     RP_TRY(rp__segment_room(bump, s, &room));
     *out = (rp_chain_class){ .option = ways->option, .n_options = ways->n };
-    rp__segment_bare(s, again, room, out);
+    rp__segment_bare(s, recompute, room, out);
     return RP_OK;
 }
 
@@ -412,7 +412,7 @@ static rp_status make_chain(cutter *k, rp_cut_pass *out)
 
 rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut_pass *out)
 {
-    cutter k       = { .bump = bump, .pass = pass, .stays = how & RP_CUT_STAYS };
+    cutter k       = { .bump = bump, .pass = pass, .resident = how & RP_CUT_RESIDENT };
     int n          = pass->n_calls;
     int *crossings = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *crossings);
 

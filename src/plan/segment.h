@@ -26,8 +26,8 @@ typedef struct {
     int n_needs, needs[RP_TRACE_NEEDS];         /* of its backward, as often as it asks */
     int64_t run_bytes;
     double seconds, backward;                   /* backward: only where some of the segment may go */
-    bool kept, again;                           /* not open: never again · must, where anybody reads it */
-    bool goes;                                  /* it makes a value that may go */
+    bool kept, recompute;                           /* not open: never again · must, where anybody reads it */
+    bool offloadable;                                  /* it makes a value that may go */
 } rp_segment_call;
 
 typedef struct {
@@ -37,14 +37,14 @@ typedef struct {
     bool output;                                /* the next segment's input … */
     bool wanted;                                /* … for whose backward it is there, or a rule has it made again */
     bool lingers;                               /* the input of the segment before, which the program still holds in its forward */
-    bool goes;                                  /* it may go; then its place among what its call makes, and the seconds of copying it out and in */
+    bool offloadable;                                  /* it may go; then its place among what its call makes, and the seconds of copying it out and in */
     int nth;
     double copy;
 } rp_segment_value;
 
 typedef struct {
     int n_calls, n_values, n_kinds;
-    bool input_stays;                           /* the segment before may still need it */
+    bool input_resident;                           /* the segment before may still need it */
     rp_segment_call *call;
     rp_segment_value *value;
     int64_t *forward_fixed;                     /* by call: the most in its tick, over what was there when the segment began */
@@ -59,15 +59,15 @@ rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *
 
 /* What happens when the marked calls run again (again[] has an entry for each call; those without a reader may be marked), and what those
  * marked in away[] make, and may go, goes (NULL: none). In a region nothing goes: there such a way fits nowhere. */
-rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room);
+rp_chain_option rp__segment_walk(const rp_segment *s, const bool *recompute, const bool *offload, rp_segment_room room);
 /* The part of its seconds that is copied and waited for. */
-double rp__segment_away_seconds(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room);
+double rp__segment_offload_seconds(const rp_segment *s, const bool *recompute, const bool *offload, rp_segment_room room);
 /* What a class says besides its options, where nothing of the segment is kept. `again` is room for an entry for each call. */
-void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp_chain_class *out);
+void rp__segment_bare(const rp_segment *s, bool *recompute, rp_segment_room room, rp_chain_class *out);
 
 typedef struct {
     rp_chain_option *option;
-    uint64_t *again, *away;                     /* of each option, the calls that run again, those that go: a bit a call, `words` words */
+    uint64_t *recompute, *offload;                     /* of each option, the calls that run again, those that go: a bit a call, `words` words */
     int n, words;
     int64_t walks;                              /* how many ways were tried */
     bool all;                                   /* every way there is was */
@@ -85,7 +85,7 @@ typedef struct {
 
 /* All of it for a pass. What is made lives in the bump. how: nothing goes; the first segment and the first layer are one, which is not to be
  * where that has too many calls to choose among: then the chain has no segment. errors RP_ERR_MEMORY */
-enum { RP_CUT_STAYS = 1, RP_CUT_JOINED = 2 };
+enum { RP_CUT_RESIDENT = 1, RP_CUT_JOINED = 2 };
 rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut_pass *out);
 
 #endif

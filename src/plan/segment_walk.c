@@ -10,7 +10,7 @@ enum { NONE = RP_FATES_NONE };
 
 typedef struct {
     const rp_segment *s;
-    const bool *again, *away;                   /* away NULL: nothing goes */
+    const bool *recompute, *offload;                   /* away NULL: nothing goes */
     rp_fates *fates;
     int64_t *change;
     const int64_t *before;                      /* fixed bytes before each backward; NULL: in a replay of the whole segment */
@@ -23,18 +23,18 @@ typedef struct {
 
 static bool is_output(const rp_segment_value *v) { return v->output && v->call != NONE; }
 
-static bool goes(const walk *w, int v)
+static bool offloadable(const walk *w, int v)
 {
     const rp_segment_value *value = &w->s->value[v];
 
-    return w->away && value->goes && w->away[value->call];
+    return w->offload && value->offloadable && w->offload[value->call];
 }
 
 static bool is_held(const walk *w, int v)
 {
     const rp_segment_value *value = &w->s->value[v];
 
-    return value->call != NONE && !w->again[value->call] && !goes(w, v) && (w->fates->value[v].uses > 0 || value->output);
+    return value->call != NONE && !w->recompute[value->call] && !offloadable(w, v) && (w->fates->value[v].uses > 0 || value->output);
 }
 
 /* How often each value is read in backward, by a backward or by a call that runs again. */
@@ -46,7 +46,7 @@ static void count_uses(walk *w)
     for (int c = 0; c < f->n_call; c++) {
         const rp_fate_call *call = &f->call[c];
         for (int i = 0; i < call->n_needs; i++) f->value[rp__fate_needs(f, call)[i]].uses++;
-        for (int i = 0; w->again[c] && i < call->n_reads; i++) f->value[rp__fate_reads(f, call)[i]].uses++;
+        for (int i = 0; w->recompute[c] && i < call->n_reads; i++) f->value[rp__fate_reads(f, call)[i]].uses++;
     }
 }
 
@@ -120,7 +120,7 @@ static bool is_wanted(const walk *w, position at, int v)
 static bool is_there(const walk *w, position at, int v) { return at == LAST && is_output(&w->s->value[v]) && w->fates->value[v].uses > 0; }
 
 /* The most that is live, over what is held from segments before; behind: the input is there until it has been read, and counts. */
-static int64_t again_most(walk *w, position at, bool behind, double *seconds)
+static int64_t recompute_most(walk *w, position at, bool behind, double *seconds)
 {
     rp_fates *f = w->fates;
 
@@ -174,7 +174,7 @@ static int64_t begin_lane(walk *w)
 static rp_fate fate_of(const walk *w, int v)
 {
     if (w->s->value[v].call == NONE) return RP_KEEP;
-    return goes(w, v) ? RP_OFFLOAD : w->again[w->s->value[v].call] ? RP_RECOMPUTE : RP_KEEP;
+    return offloadable(w, v) ? RP_OFFLOAD : w->recompute[w->s->value[v].call] ? RP_RECOMPUTE : RP_KEEP;
 }
 
 /* The input counts as held from before. It stays if the segment before may still need it. */
@@ -184,9 +184,9 @@ static void begin_backward(walk *w)
 
     count_uses(w);
     f->live = w->most = 0;
-    f->offloads       = w->away;
+    f->offloads       = w->offload;
     for (int v = 0; v < f->n_value; v++) {
-        int call     = w->s->value[v].call, uses = f->value[v].uses + (call == NONE && w->s->input_stays);
+        int call     = w->s->value[v].call, uses = f->value[v].uses + (call == NONE && w->s->input_resident);
         rp_fate fate = fate_of(w, v);
         bool held    = uses > 0 && is_held(w, v);
         f->value[v]  = (rp_fate_value){ .call = call, .region = fate == RP_RECOMPUTE ? call : NONE, .bytes = w->s->value[v].bytes, .uses = uses,
@@ -195,8 +195,8 @@ static void begin_backward(walk *w)
         f->live += held ? f->value[v].bytes : 0;
     }
     for (int c = 0; c < f->n_call; c++) {
-        f->call[c].region   = w->again[c] ? c : NONE;
-        f->region[c].listed = w->again[c];
+        f->call[c].region   = w->recompute[c] ? c : NONE;
+        f->region[c].listed = w->recompute[c];
     }
     rp__fates_begin(f);
 }
@@ -235,43 +235,43 @@ static int64_t backward_most(walk *w, int kind, int asking, int64_t *from_asking
 static double more(double a, double b) { return a > b ? a : b; }
 
 /* Transfers hide behind the segment's own work, and copies behind nothing. */
-static double away_seconds(const walk *w)
+static double offload_seconds(const walk *w)
 {
     const rp_segment *s = w->s;
     double copies = 0, forward = 0, backward = 0;
     int64_t bytes = 0;
 
     for (int v = 0; v < s->n_values; v++) {
-        if (!goes(w, v) || w->fates->value[v].uses == 0) continue;
+        if (!offloadable(w, v) || w->fates->value[v].uses == 0) continue;
         bytes += s->value[v].bytes;
         copies += s->value[v].copy;
     }
     if (!bytes) return 0;
     for (int c = 0; c < s->n_calls; c++) {
         forward += s->call[c].seconds;
-        backward += s->call[c].backward + (w->again[c] ? s->call[c].seconds : 0);
+        backward += s->call[c].backward + (w->recompute[c] ? s->call[c].seconds : 0);
     }
     double transfer = (double)bytes / s->bandwidth;
     return copies + more(transfer - forward, 0) + more(transfer - backward, 0);
 }
 
-static walk walk_of(const rp_segment *s, const bool *again, const bool *away, rp_segment_room *room)
+static walk walk_of(const rp_segment *s, const bool *recompute, const bool *offload, rp_segment_room *room)
 {
-    return (walk){ .s = s, .again = again, .away = away, .fates = &room->fates, .change = room->change };
+    return (walk){ .s = s, .recompute = recompute, .offload = offload, .fates = &room->fates, .change = room->change };
 }
 
-double rp__segment_away_seconds(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room)
+double rp__segment_offload_seconds(const rp_segment *s, const bool *recompute, const bool *offload, rp_segment_room room)
 {
-    walk w = walk_of(s, again, away, &room);
+    walk w = walk_of(s, recompute, offload, &room);
 
     count_uses(&w);
-    return away_seconds(&w);
+    return offload_seconds(&w);
 }
 
-static bool any_goes(const walk *w)
+static bool any_offloaded_call(const walk *w)
 {
     for (int v = 0; v < w->s->n_values; v++)
-        if (goes(w, v) && w->fates->value[v].uses > 0) return true;
+        if (offloadable(w, v) && w->fates->value[v].uses > 0) return true;
     return false;
 }
 
@@ -312,24 +312,24 @@ rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *
     return RP_OK;
 }
 
-rp_chain_option rp__segment_walk(const rp_segment *s, const bool *again, const bool *away, rp_segment_room room)
+rp_chain_option rp__segment_walk(const rp_segment *s, const bool *recompute, const bool *offload, rp_segment_room room)
 {
-    walk w              = walk_of(s, again, NULL, &room);       /* a region's first: in it nothing goes */
+    walk w              = walk_of(s, recompute, NULL, &room);       /* a region's first: in it nothing goes */
     rp_chain_option out = { 0 };
     int asking          = first_asking(s, true);
 
     room.fates.self = &w;
     count_uses(&w);
-    out.again   = again_most(&w, MIDDLE, false, &out.again_seconds);
-    out.last    = again_most(&w, LAST, false, &out.last_seconds);
-    w.away      = away;
+    out.recompute   = recompute_most(&w, MIDDLE, false, &out.recompute_seconds);
+    out.last    = recompute_most(&w, LAST, false, &out.last_seconds);
+    w.offload      = offload;
     out.forward = forward_most(&w, 0);
-    if (any_goes(&w)) out.again = out.last = RP_CHAIN_NEVER;
-    out.seconds = away_seconds(&w);
+    if (any_offloaded_call(&w)) out.recompute = out.last = RP_CHAIN_NEVER;
+    out.seconds = offload_seconds(&w);
     for (int v = 0; v < s->n_values; v++)
         if (is_held(&w, v)) out.saved += s->value[v].bytes;
     for (int k = 0; k < s->n_kinds; k++) out.backward[k] = backward_most(&w, k, asking, &out.last_backward[k]);
-    for (int c = 0; c < s->n_calls; c++) out.seconds += again[c] ? s->call[c].seconds : 0;
+    for (int c = 0; c < s->n_calls; c++) out.seconds += recompute[c] ? s->call[c].seconds : 0;
     return out;
 }
 
@@ -351,9 +351,9 @@ static int64_t waiting_most(const rp_segment *s, int kind, int asking)
     return output + most;
 }
 
-void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp_chain_class *out)
+void rp__segment_bare(const rp_segment *s, bool *recompute, rp_segment_room room, rp_chain_class *out)
 {
-    walk w     = walk_of(s, again, NULL, &room);
+    walk w     = walk_of(s, recompute, NULL, &room);
     int asking = first_asking(s, true);
     bool held  = true;
 
@@ -363,9 +363,9 @@ void rp__segment_bare(const rp_segment *s, bool *again, rp_segment_room room, rp
         out->output += is_output(&s->value[v]) ? s->value[v].bytes : 0;
         held = held && (s->value[v].wanted || !is_output(&s->value[v]));
     }
-    memset(again, false, (size_t)s->n_calls);
+    memset(recompute, false, (size_t)s->n_calls);
     for (int behind = 0; behind < 3; behind++) out->bare[behind] = forward_most(&w, behind);
-    for (int behind = 0; behind < 2; behind++) out->bare_again[behind] = again_most(&w, BARE, behind, &out->bare_seconds);
+    for (int behind = 0; behind < 2; behind++) out->bare_recompute[behind] = recompute_most(&w, BARE, behind, &out->bare_seconds);
     out->never_last = !held || asking == NONE || asking != first_asking(s, false);
     for (int k = 0; k < s->n_kinds; k++) {
         out->waiting[k] = waiting_most(s, k, asking);

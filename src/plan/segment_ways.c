@@ -15,7 +15,7 @@ typedef struct {
     int room;
     int *open, n_open;                          /* calls with a choice */
     bool *kept, *gone;                          /* of open calls, what the way says; what has gone is kept, too, elsewhere */
-    bool *again, *away, *wanted;
+    bool *recompute, *offload, *wanted;
     rp_segment_room notes;
     walked walked;
     uint64_t *bits;                             /* of the way that is set, as there */
@@ -74,15 +74,15 @@ static bool close_way(search *w)
         for (int i = 0; i < s->call[c].n_needs; i++) w->wanted[s->call[c].needs[i]] = true;
     for (int c = s->n_calls - 1; c >= 0; c--) {
         const rp_segment_call *call = &s->call[c];
-        bool read = false, goes = false;
+        bool read = false, offloadable = false;
         for (int i = 0; i < call->n_made; i++) {
             read = read || w->wanted[call->made[i]];
-            goes = goes || (w->wanted[call->made[i]] && s->value[call->made[i]].goes);
+            offloadable = offloadable || (w->wanted[call->made[i]] && s->value[call->made[i]].offloadable);
         }
-        w->again[c] = read && !w->kept[c];
-        w->away[c]  = w->gone[c] && goes;
-        if ((w->kept[c] && !call->kept && !read) || (w->gone[c] && !goes)) proper = false;
-        for (int i = 0; w->again[c] && i < call->n_reads; i++) w->wanted[call->reads[i]] = true;
+        w->recompute[c] = read && !w->kept[c];
+        w->offload[c]  = w->gone[c] && offloadable;
+        if ((w->kept[c] && !call->kept && !read) || (w->gone[c] && !offloadable)) proper = false;
+        for (int i = 0; w->recompute[c] && i < call->n_reads; i++) w->wanted[call->reads[i]] = true;
     }
     return proper;
 }
@@ -90,15 +90,15 @@ static bool close_way(search *w)
 /* Is a nowhere worse than b? */
 static bool covers(const rp_chain_option *a, const rp_chain_option *b, int kinds)
 {
-    if (a->saved > b->saved || a->forward > b->forward || a->seconds > b->seconds || a->again > b->again || a->last > b->last) return false;
-    if (a->seconds + a->again_seconds > b->seconds + b->again_seconds || a->seconds + a->last_seconds > b->seconds + b->last_seconds) return false;
+    if (a->saved > b->saved || a->forward > b->forward || a->seconds > b->seconds || a->recompute > b->recompute || a->last > b->last) return false;
+    if (a->seconds + a->recompute_seconds > b->seconds + b->recompute_seconds || a->seconds + a->last_seconds > b->seconds + b->last_seconds) return false;
     for (int k = 0; k < kinds; k++)
         if (a->backward[k] > b->backward[k] || a->last_backward[k] > b->last_backward[k]) return false;
     return true;
 }
 
-static uint64_t *again_bits(const rp_segment_ways *ways, int i) { return ways->again + (size_t)i * (size_t)ways->words; }
-static uint64_t *away_bits(const rp_segment_ways *ways, int i) { return ways->away + (size_t)i * (size_t)ways->words; }
+static uint64_t *recompute_bits(const rp_segment_ways *ways, int i) { return ways->recompute + (size_t)i * (size_t)ways->words; }
+static uint64_t *offload_bits(const rp_segment_ways *ways, int i) { return ways->offload + (size_t)i * (size_t)ways->words; }
 
 static bool grow(search *w)
 {
@@ -107,28 +107,28 @@ static bool grow(search *w)
     if (ways->n < w->room) return true;
     int room                = w->room * 2 + 64;
     rp_chain_option *option = rp__bump_alloc(w->bump, room * (int64_t)sizeof *option);
-    uint64_t *again         = rp__bump_alloc(w->bump, room * ways->words * (int64_t)sizeof *again);
-    uint64_t *away          = rp__bump_alloc(w->bump, room * ways->words * (int64_t)sizeof *away);
-    if (!option || !again || !away) return false;
+    uint64_t *recompute         = rp__bump_alloc(w->bump, room * ways->words * (int64_t)sizeof *recompute);
+    uint64_t *offload          = rp__bump_alloc(w->bump, room * ways->words * (int64_t)sizeof *offload);
+    if (!option || !recompute || !offload) return false;
     if (ways->n) {
         memcpy(option, ways->option, (size_t)ways->n * sizeof *option);
-        memcpy(again, ways->again, (size_t)ways->n * (size_t)ways->words * sizeof *again);
-        memcpy(away, ways->away, (size_t)ways->n * (size_t)ways->words * sizeof *away);
+        memcpy(recompute, ways->recompute, (size_t)ways->n * (size_t)ways->words * sizeof *recompute);
+        memcpy(offload, ways->offload, (size_t)ways->n * (size_t)ways->words * sizeof *offload);
     }
     ways->option = option;
-    ways->again  = again;
-    ways->away   = away;
+    ways->recompute  = recompute;
+    ways->offload   = offload;
     w->room      = room;
     return true;
 }
 
 static void copy_way(rp_segment_ways *ways, int to, int from)
 {
-    size_t bytes = (size_t)ways->words * sizeof *ways->again;
+    size_t bytes = (size_t)ways->words * sizeof *ways->recompute;
 
     ways->option[to] = ways->option[from];
-    memmove(again_bits(ways, to), again_bits(ways, from), bytes);
-    memmove(away_bits(ways, to), away_bits(ways, from), bytes);
+    memmove(recompute_bits(ways, to), recompute_bits(ways, from), bytes);
+    memmove(offload_bits(ways, to), offload_bits(ways, from), bytes);
 }
 
 static void put_bits(const search *w, const bool *calls, uint64_t *bits)
@@ -147,11 +147,11 @@ static rp_status enter(search *w, bool *entered)
 
     *entered = false;
     if (!close_way(w)) return RP_OK;
-    put_bits(w, w->again, w->bits + 1);
-    put_bits(w, w->away, w->bits + 1 + ways->words);
+    put_bits(w, w->recompute, w->bits + 1);
+    put_bits(w, w->offload, w->bits + 1 + ways->words);
     RP_TRY(walked_add(w->bump->ctx, &w->walked, w->bits, &seen));
     if (seen) return RP_OK;
-    rp_chain_option o = rp__segment_walk(w->s, w->again, w->away, w->notes);
+    rp_chain_option o = rp__segment_walk(w->s, w->recompute, w->offload, w->notes);
     ways->walks++;
     for (int i = 0; i < ways->n; i++)
         if (covers(&ways->option[i], &o, kinds)) return RP_OK;
@@ -160,8 +160,8 @@ static rp_status enter(search *w, bool *entered)
     ways->n = n;
     if (!grow(w)) return RP_ERR_MEMORY;
     ways->option[ways->n] = o;
-    put_bits(w, w->again, again_bits(ways, ways->n));
-    put_bits(w, w->away, away_bits(ways, ways->n));
+    put_bits(w, w->recompute, recompute_bits(ways, ways->n));
+    put_bits(w, w->offload, offload_bits(ways, ways->n));
     ways->n++;
     *entered = true;
     return RP_OK;
@@ -174,7 +174,7 @@ static int n_states(const search *w, int i)
 {
     const rp_segment_call *call = &w->s->call[w->open[i]];
 
-    return (call->kept ? 1 : 2) + call->goes;
+    return (call->kept ? 1 : 2) + call->offloadable;
 }
 
 static int state(const search *w, int i)
@@ -195,36 +195,36 @@ static void set_state(search *w, int i, int state)
 }
 
 /* The next one, the first call's digit soonest; false: that was the last. */
-static bool next_way(search *w, bool with_away)
+static bool next_way(search *w, bool with_offload)
 {
     for (int i = 0; i < w->n_open; i++) {
-        int next = state(w, i) + 1, n = n_states(w, i) - (with_away ? 0 : w->s->call[w->open[i]].goes);
+        int next = state(w, i) + 1, n = n_states(w, i) - (with_offload ? 0 : w->s->call[w->open[i]].offloadable);
         set_state(w, i, next < n ? next : 0);
         if (next < n) return true;
     }
     return false;
 }
 
-static rp_status try_all(search *w, bool with_away)
+static rp_status try_all(search *w, bool with_offload)
 {
     bool entered;
 
     for (int i = 0; i < w->n_open; i++) set_state(w, i, 0);
     do {
         RP_TRY(enter(w, &entered));
-    } while (next_way(w, with_away));
+    } while (next_way(w, with_offload));
     return RP_OK;
 }
 
 static bool has_bit(const uint64_t *bits, int c) { return bits[c / 64] >> (c % 64) & 1; }
 
 /* An open call that does not run again is kept, in the spelling in which ways are entered. */
-static void set_way(search *w, const uint64_t *again, const uint64_t *away)
+static void set_way(search *w, const uint64_t *recompute, const uint64_t *offload)
 {
     for (int i = 0; i < w->n_open; i++) {
         int c      = w->open[i];
-        w->kept[c] = !has_bit(again, c);
-        w->gone[c] = has_bit(away, c);
+        w->kept[c] = !has_bit(recompute, c);
+        w->gone[c] = has_bit(offload, c);
     }
     close_way(w);
     for (int i = 0; i < w->n_open; i++) {
@@ -266,7 +266,7 @@ static bool is_changed(search *w, const uint64_t *from)
 static rp_status try_near(search *w, int64_t most_walks)
 {
     rp_segment_ways *ways = w->out;
-    size_t bytes          = (size_t)ways->words * sizeof *ways->again;
+    size_t bytes          = (size_t)ways->words * sizeof *ways->recompute;
     uint64_t *from        = rp__bump_alloc(w->bump, 2 * (int64_t)bytes);
     bool any              = true;
 
@@ -274,8 +274,8 @@ static rp_status try_near(search *w, int64_t most_walks)
     while (any && ways->walks < most_walks) {
         any = false;
         for (int i = 0; i < ways->n && ways->walks < most_walks; i++) {
-            memcpy(from, again_bits(ways, i), bytes);
-            memcpy(from + ways->words, away_bits(ways, i), bytes);
+            memcpy(from, recompute_bits(ways, i), bytes);
+            memcpy(from + ways->words, offload_bits(ways, i), bytes);
             if (is_changed(w, from)) continue;
             for (int a = 0; a < w->n_open; a++)
                 for (int b = a; b < w->n_open; b++) RP_TRY(try_changed(w, from, a, b, &any));
@@ -297,11 +297,11 @@ static rp_status try_ends(search *w)
 }
 
 /* How many ways there are, or more than are tried. */
-static int64_t count_ways(const search *w, bool with_away)
+static int64_t count_ways(const search *w, bool with_offload)
 {
     int64_t n = 1;
 
-    for (int i = 0; i < w->n_open && n <= MOST_WAYS; i++) n *= n_states(w, i) - (with_away ? 0 : w->s->call[w->open[i]].goes);
+    for (int i = 0; i < w->n_open && n <= MOST_WAYS; i++) n *= n_states(w, i) - (with_offload ? 0 : w->s->call[w->open[i]].offloadable);
     return n;
 }
 
@@ -329,12 +329,12 @@ rp_status rp__segment_ways(rp_bump *bump, const rp_segment *s, rp_segment_ways *
     if (!w.open || !w.kept || !w.wanted || !w.bits) return RP_ERR_MEMORY;
     *w.bits = WALKED;
     w.gone  = w.kept + s->n_calls;
-    w.again = w.gone + s->n_calls;
-    w.away  = w.again + s->n_calls;
+    w.recompute = w.gone + s->n_calls;
+    w.offload  = w.recompute + s->n_calls;
     RP_TRY(rp__segment_room(bump, s, &w.notes));
     for (int c = 0; c < s->n_calls; c++) {
         w.kept[c] = s->call[c].kept;
-        if ((!s->call[c].kept && !s->call[c].again) || s->call[c].goes) w.open[w.n_open++] = c;
+        if ((!s->call[c].kept && !s->call[c].recompute) || s->call[c].offloadable) w.open[w.n_open++] = c;
     }
     rp_status status = find_ways(&w);
     rp__release(w.walked.at);

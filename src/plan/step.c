@@ -9,7 +9,7 @@ enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
 
 /* ---- the better one ---- */
 
-static double seconds_of(const rp_plan *p) { return p->seconds + p->again_seconds; }
+static double seconds_of(const rp_plan *p) { return p->seconds + p->recompute_seconds; }
 bool rp__step_is_faster(const rp_plan *a, const rp_plan *b) { return seconds_of(a) < seconds_of(b) * (1 - SAME); }
 bool rp__step_is_smaller(const rp_plan *a, const rp_plan *b) { return a->placement.height < b->placement.height; }
 
@@ -134,7 +134,7 @@ static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tr
 {
     int64_t bytes = p->facts.bytes, most = next_below(bytes, least, tries), excess = p->placement.bound - budget;
 
-    if (p->facts.away_seconds <= 0 || excess <= 0 || bytes - excess >= most) return most;
+    if (p->facts.offload_seconds <= 0 || excess <= 0 || bytes - excess >= most) return most;
     return bytes - excess > least ? bytes - excess : least;
 }
 
@@ -143,7 +143,7 @@ static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tr
 static int64_t next_after(const rp_plan *p, int64_t budget, int64_t least, int tries)
 {
     const rp_plan_facts *reckoned = &p->facts;
-    bool over = p->placement.height > budget, slower = p->again_seconds > reckoned->again_seconds + SAME * seconds_of(p);
+    bool over = p->placement.height > budget, slower = p->recompute_seconds > reckoned->recompute_seconds + SAME * seconds_of(p);
 
     if (reckoned->bytes <= least || (!over && !slower)) return least - 1;
     return over ? next_most(p, budget, least, tries) : next_below(reckoned->bytes, least, tries);
@@ -170,7 +170,7 @@ static rp_status next_plan(walk *w, int64_t most, rp_plan **out)
     *out = NULL;
     RP_TRY(rp__plan_solve(w->question->ctx, w->problem, most, &plan));
     if (!plan) return RP_OK;
-    if (!best || plan->facts.again_seconds < best->again_seconds - SAME * seconds_of(best)) return rp__step_try(w->question, plan, w->budget, out);
+    if (!best || plan->facts.recompute_seconds < best->recompute_seconds - SAME * seconds_of(best)) return rp__step_try(w->question, plan, w->budget, out);
     rp__plan_free(plan);
     return RP_OK;
 }
@@ -223,7 +223,7 @@ static bool may_be_better(const rp_known_mode *known, int64_t most, rp_step_bett
 {
     if (!known->is_there || known->live > most) return false;
     if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* hidden: seconds do not add up */
-    return known->again_seconds < best->again_seconds - SAME * seconds_of(best);
+    return known->recompute_seconds < best->recompute_seconds - SAME * seconds_of(best);
 }
 
 /* What a must offloads counts as fixed at the ticks at which the recorded step fetched it. A mode may fetch it later. */
@@ -245,7 +245,7 @@ static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
     RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, plan));
     *known = (rp_known_mode){ .reckoned = true, .is_there = *plan };
     if (!*plan) return RP_OK;
-    known->again_seconds = (*plan)->facts.again_seconds;
+    known->recompute_seconds = (*plan)->facts.recompute_seconds;
     known->turn          = (*plan)->facts.turn;
     known->live          = is_exact(&q->trace) ? (*plan)->facts.bytes : known->turn;
     return RP_OK;
@@ -377,9 +377,9 @@ rp_status rp__step_within(rp_question *q, int64_t budget, rp_plan **out)
 /* ---- bounds ---- */
 
 /* Calls' seconds are rounded in the trace, so a bound may be off by what the order of additions makes. */
-static double bound_of(const rp_beside_base *base, double again)
+static double bound_of(const rp_overlap_base *base, double recompute)
 {
-    return base->seconds + fmax(0, rp__beside_bound(base, again) - SAME * base->seconds);
+    return base->seconds + fmax(0, rp__overlap_bound(base, recompute) - SAME * base->seconds);
 }
 
 /* A mode may be no plan of the chain's: the bound is that of both. It does not depend on what was rehearsed: a plan file has the bound of its plan. */
@@ -390,12 +390,12 @@ static rp_status bound_modes(rp_question *q, int64_t budget, rp_plan_bounds *out
         rp_plan *plan;
         RP_TRY(know_mode(q, mode, &plan));
         rp__plan_free(plan);
-        if (known->is_there && known->turn <= budget) out->blocks = fmax(out->any, fmin(out->blocks, known->again_seconds));
+        if (known->is_there && known->turn <= budget) out->blocks = fmax(out->any, fmin(out->blocks, known->recompute_seconds));
     }
     return RP_OK;
 }
 
-rp_status rp__step_bounds(rp_question *q, const rp_beside_base *base, int64_t budget, rp_plan_bounds *out)
+rp_status rp__step_bounds(rp_question *q, const rp_overlap_base *base, int64_t budget, rp_plan_bounds *out)
 {
     RP_TRY(rp__plan_bounds(q->ctx, &q->problem, budget, out));
     RP_TRY(bound_modes(q, budget, out));

@@ -18,7 +18,7 @@ typedef struct rp_question rp_question;
 typedef rp_status (*rp_step_run)(const rp_question *question, rp_plan *how);
 
 /* What is known of a mode: at first nothing, then what its plan reckons. `live`: the most bytes of its step, or less. No placement is lower. */
-typedef struct { bool reckoned, is_there; double again_seconds; int64_t turn, live; } rp_known_mode;
+typedef struct { bool reckoned, is_there; double recompute_seconds; int64_t turn, live; } rp_known_mode;
 
 /* A step, and once it has been asked, what may be chosen in it and what each choice takes. What one budget took to find serves the next. */
 struct rp_question {
@@ -50,7 +50,7 @@ rp_status rp__step_least(rp_question *question, rp_plan **out);
 
 /* Of a step with that budget: seconds that no plan of the question gets below, replays included. `base`: of the step without replays.
  * errors RP_ERR_MEMORY */
-rp_status rp__step_bounds(rp_question *question, const rp_beside_base *base, int64_t budget, rp_plan_bounds *out);
+rp_status rp__step_bounds(rp_question *question, const rp_overlap_base *base, int64_t budget, rp_plan_bounds *out);
 
 /* Of two plans that fit the better one stays at *best, the other goes; at first there may be none, and `other` may be NULL. */
 typedef bool rp_step_better(const rp_plan *a, const rp_plan *b);

@@ -5,8 +5,8 @@
  */
 #include "base/list.h"
 #include "plan/blocks.h"
-#include "plan/trace_inside.h"
-#include "tape/away.h"
+#include "plan/trace_internal.h"
+#include "tape/offload.h"
 
 #include <limits.h>
 #include <string.h>
@@ -219,10 +219,10 @@ static rp_status leave_open(void *self, int at, const rp_op_meta *meta, const rp
 
     (void)scope;
     RP_TRY(RP_GROW(t->ctx, t->at, t->room_ticks, at + 1));
-    t->at[at].goes = 0;
+    t->at[at].offloadable = 0;
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
         if (verdict[i].must) continue;
-        if (verdict[i].fate == RP_OFFLOAD && t->bandwidth > 0) t->at[at].goes |= UINT32_C(1) << i;
+        if (verdict[i].fate == RP_OFFLOAD && t->bandwidth > 0) t->at[at].offloadable |= UINT32_C(1) << i;
         verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
     }
     return RP_OK;
@@ -254,7 +254,7 @@ rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **o
         return RP_ERR_MEMORY;
     }
     t->trace->bump.ctx = ctx;
-    t->bandwidth       = costs && rp__tape_ctx(ctx)->away ? rp__cost_offload_bandwidth(costs, rp__away_in_memory(rp__tape_ctx(ctx)->away)) : 0;
+    t->bandwidth       = costs && rp__tape_ctx(ctx)->offload ? rp__cost_offload_bandwidth(costs, rp__offload_in_memory(rp__tape_ctx(ctx)->offload)) : 0;
     rp__tape_plan_by(ctx, &(rp_planner){ .fate = leave_open, .recorded = recorded, .done = done, .region = &t->whole, .n_regions = 1, .self = t });
     rp__mem_observe(ctx->space[0], observe, t);
     *out = t;

@@ -26,7 +26,7 @@ typedef struct {
     int n_needs, needs[RP_TRACE_NEEDS];         /* what its backward reads */
     int64_t run_bytes;                          /* what running it once takes: all it makes, and scratch */
     double forward, backward;                   /* seconds */
-    double keep, again;                         /* of keeping what backward reads of what it makes; of running it again instead (plan/keep.h) */
+    double keep, recompute;                         /* of keeping what backward reads of what it makes; of running it again instead (plan/keep.h) */
     bool replays;                               /* it may run again */
 } rp_trace_call;
 

@@ -1,6 +1,6 @@
 /* plan/trace_pass.c -- the pass that the tape has recorded, copied into the trace: its calls, values and seconds. */
 #include "plan/keep.h"
-#include "plan/trace_inside.h"
+#include "plan/trace_internal.h"
 #include "tensor/tensor.h"
 
 #include <limits.h>
@@ -31,7 +31,7 @@ static uint64_t hash_pass(const rp_trace_notes *notes)
     for (int at = 0; at < rp__tape_n_calls(notes->ctx); at++) {
         rp_tape_call c = rp__tape_call_at(notes->ctx, at);
         hash           = hash_call(&c, hash);
-        if (notes->at[at].goes) hash = rp__hash(&notes->at[at].goes, sizeof notes->at[at].goes, hash);
+        if (notes->at[at].offloadable) hash = rp__hash(&notes->at[at].offloadable, sizeof notes->at[at].offloadable, hash);
     }
     return hash;
 }
@@ -91,7 +91,7 @@ static rp_status price_replays(const rp_trace_notes *notes, rp_trace_pass *pass)
     for (int at = 0; at < pass->n_calls; at++) {
         rp_trace_call *c = &pass->call[at];
         c->keep          = keep[at];
-        c->again         = notes->costs ? rp__keep_replay(notes->costs, &c->meta, keep[at]) : c->forward;
+        c->recompute         = notes->costs ? rp__keep_replay(notes->costs, &c->meta, keep[at]) : c->forward;
     }
     return RP_OK;
 }
@@ -111,7 +111,7 @@ static void round_seconds(rp_trace_pass *pass)
         c->forward       = rounded(c->forward, power);
         c->backward      = rounded(c->backward, power);
         c->keep          = rounded(c->keep, power);
-        c->again         = rounded(c->again, power);
+        c->recompute         = rounded(c->recompute, power);
     }
     for (int v = 0; v < pass->n_values; v++) pass->value[v].copy = rounded(pass->value[v].copy, power);
 }
@@ -135,7 +135,7 @@ static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_
             v->nth            = i;
             if (until != NONE) v->until = until;
             v->own    = notes->at[at].own[i] == NONE ? v->until : notes->at[at].own[i];
-            v->may_go = notes->at[at].goes >> i & 1;
+            v->may_go = notes->at[at].offloadable >> i & 1;
             if (v->may_go) v->copy = copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
         }
     }

@@ -14,7 +14,7 @@ static const char *slot_name(const rp_slot_info *slot, char out[256])
     return out;
 }
 
-static const char *why_not_again(const rp_op *op)
+static const char *why_not_recompute(const rp_op *op)
 {
     if (rp__op_replays(op)) return NULL;
     if (op->flags & RP_OP_DECIDES) return "it decides";
@@ -25,7 +25,7 @@ static const char *why_not_again(const rp_op *op)
  * nothing to keep. errors RP_ERR_CONFIG it cannot and must */
 static rp_status check_possible(rp_ctx *ctx, const rp_op *op, const rp_slot_info *slot, rp_answer *a)
 {
-    const char *why = a->fate == RP_RECOMPUTE || a->fate == RP_PREFER_RECOMPUTE ? why_not_again(op) : NULL;
+    const char *why = a->fate == RP_RECOMPUTE || a->fate == RP_PREFER_RECOMPUTE ? why_not_recompute(op) : NULL;
     char name[256];
 
     RP_CHECK(ctx, !why || !is_must(a->fate) || (op->flags & RP_OP_DECIDES), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never run again: %s",

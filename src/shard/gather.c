@@ -20,7 +20,7 @@ typedef struct {
 struct rp_gather {
     rp_ctx *ctx;
     const rp_units *units;
-    rp_policy *keeps, *again;
+    rp_policy *keeps, *recompute;
     gathering *of;                      /* each unit */
     rp_module_hook hook;
 };
@@ -154,12 +154,12 @@ static rp_status open(rp_gather *gather, bool reshard, bool planned)
     RP_TRY(list_holders(gather));
     rp_fate keep = planned ? RP_KEEP : RP_PREFER_KEEP;
     RP_TRY(make_policy(gather->ctx, keep, keep, &gather->keeps));
-    RP_TRY(make_policy(gather->ctx, planned ? RP_RECOMPUTE : RP_PREFER_RECOMPUTE, keep, &gather->again));
+    RP_TRY(make_policy(gather->ctx, planned ? RP_RECOMPUTE : RP_PREFER_RECOMPUTE, keep, &gather->recompute));
     for (int u = 0; u < units->n_units; u++) {
         const rp_unit *unit  = &units->unit[u];
         bool goes            = reshard && !kept_anyway(units, unit);
-        gather->of[u].policy = goes ? gather->again : gather->keeps;
-        gather->of[u].parts  = goes && rp__groups(gather->ctx)->near;
+        gather->of[u].policy = goes ? gather->recompute : gather->keeps;
+        gather->of[u].parts  = goes && rp__groups(gather->ctx)->inner;
         for (int i = 0; i < unit->n_entries; i++) unit->entry[i]->hook = &gather->hook;
     }
     return RP_OK;
@@ -183,7 +183,7 @@ void rp__gather_free(rp_gather *gather)
     if (!gather) return;
     for (int u = 0; u < gather->units->n_units; u++)
         for (int i = 0; i < gather->units->unit[u].n_entries; i++) gather->units->unit[u].entry[i]->hook = NULL;
-    rp_policy_free(gather->again);
+    rp_policy_free(gather->recompute);
     rp_policy_free(gather->keeps);
     if (gather->of) rp__release(gather->of[0].holder);
     rp__release(gather->of);

@@ -8,7 +8,7 @@
  * the forward (reshard_after_forward) is its fate "recompute". Modules know nothing of it but that something happens around their forward.
  *
  * With reshard_after_forward N two gathers make a whole. The first, all_gather_far, is of a part of it, whose fate is "keep"; the second makes the
- * whole of the parts that N neighbours have, and that is the one made again (ops/ahead.h). All parameters' first come before any second: so those of
+ * whole of the parts that N neighbours have, and that is the one made again (ops/prefetch.h). All parameters' first come before any second: so those of
  * the next unit, which are ready to be sent at any time, can be asked for ahead while this one computes.
  *
  * Kept until its backward whatever is asked: the root's unit, which reads in its last op. A head in a unit of its own is not gathered for a loss

@@ -41,16 +41,16 @@ rp_status rp__ranks_stay(rp_ctx *ctx, int64_t ranks)
     RP_CHECK(ctx, ranks > 1 && ranks < all && all % ranks == 0, RP_ERR_CONFIG,
              "dist.reshard_after_forward: groups of %" PRId64 " do not divide the %d ranks that hold the weights together (true is all of them, "
              "false is one)", ranks, all);
-    RP_TRY(rp__comm_block(ctx, g->shards, (int)ranks, &g->near));
-    return rp__comm_across(ctx, g->shards, (int)ranks, &g->far);
+    RP_TRY(rp__comm_block(ctx, g->shards, (int)ranks, &g->inner));
+    return rp__comm_across(ctx, g->shards, (int)ranks, &g->outer);
 }
 
 void rp__ranks_leave(rp_ctx *ctx)
 {
     rp_groups *g = rp__groups(ctx);
 
-    rp__comm_close(g->far);
-    rp__comm_close(g->near);
+    rp__comm_close(g->outer);
+    rp__comm_close(g->inner);
     rp__comm_close(g->replicas);
     rp__comm_close(g->shards);
     if (g->pretends) rp__comm_close(g->world);

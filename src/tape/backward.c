@@ -4,7 +4,7 @@
  * fetched or made again is gone, unless the next backward is to use it (keep_replays). Inside a region that is still open, the calls so
  * far are planned for the time of the backward.
  */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 /* ---- what is needed ---- */
 
@@ -47,7 +47,7 @@ static void release_call(rp_tape *tape, int at)
         rp_tensor_unref(v->grad);
         v->grad = NULL;
     }
-    rp__again_passed(tape, c);
+    rp__recompute_passed(tape, c);
     tape->passed = at;
 }
 
@@ -116,7 +116,7 @@ static void begin(rp_tape *tape, const rp_backward_options *o)
     rp_fates *w     = &tape->fates;
     w->retain       = o->keep_record || tape->open != NONE;
     w->keep_replays = w->retain && o->keep_replays && tape->open == NONE;
-    w->offloads     = rp__tape_ctx(tape->ctx)->away;
+    w->offloads     = rp__tape_ctx(tape->ctx)->offload;
     tape->passed    = w->n_call;
     rp__fates_begin(w);
     for (int i = 0; i < w->n_value; i++) {

@@ -11,7 +11,7 @@
  *                          views of one call cover it, as q, k and v cover the value they are slices of
  */
 #include "base/watch.h"
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 #include <stdio.h>
 #include <string.h>

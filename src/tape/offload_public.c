@@ -1,6 +1,6 @@
 /* tape/offload_public.c -- rp_set_offload: the context's place for offloaded slots, opened, changed and closed. */
 #include "base/sized.h"
-#include "tape/away.h"
+#include "tape/offload.h"
 #include "tape/tape.h"
 
 rp_status rp_set_offload_sized(size_t size, rp_ctx *ctx, const rp_offload_options *options)
@@ -9,12 +9,12 @@ rp_status rp_set_offload_sized(size_t size, rp_ctx *ctx, const rp_offload_option
     rp_offload_options own;
 
     RP_TAKE(ctx, own, options, size);
-    rp_away *opened = NULL, **place = &rp__tape_ctx(ctx)->away;
-    int64_t there   = *place ? rp__away_tickets(*place) : 0;
+    rp_offload *opened = NULL, **place = &rp__tape_ctx(ctx)->offload;
+    int64_t there   = *place ? rp__offload_tickets(*place) : 0;
 
     RP_CHECK(ctx, !there, RP_ERR_STATE, "offloading cannot change while slots of a pass are away: %" PRId64, there);
-    if (options) RP_TRY(rp__away_open(ctx, options, &opened));
-    rp__away_close(*place);
+    if (options) RP_TRY(rp__offload_open(ctx, options, &opened));
+    rp__offload_close(*place);
     *place = opened;
     return RP_OK;
 }

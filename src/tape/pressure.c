@@ -16,7 +16,7 @@
  * is what its backward comes to last, but what it will still make is not known yet, and the root recomputes a tenth less (chains, models).
  * That stretches are what counts is Zhang et al. 2023, "Coop: memory is not a commodity".
  */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static double cost_of(rp_tape *tape, int value)
     const rp_fate_value *f = rp__fate(tape, value);
 
     if (f->offloaded) return (double)(FLOPS_A_BYTE * rp_meta_bytes(&tape->value[value].m));
-    return is_over(tape, f) ? 0 : rp__again_cost(tape, f->call);
+    return is_over(tape, f) ? 0 : rp__recompute_cost(tape, f->call);
 }
 
 static void drop(rp_tape *tape, int value)
@@ -82,7 +82,7 @@ static void drop(rp_tape *tape, int value)
     const rp_fate_value *f = rp__fate(tape, value);
     bool over              = is_over(tape, f);
 
-    if (!f->offloaded && !over) rp__again_claim(tape, f->call);
+    if (!f->offloaded && !over) rp__recompute_claim(tape, f->call);
     tape->stats.n_evicted += !over;
     tape->stats.evicted_bytes += over ? 0 : rp_meta_bytes(&tape->value[value].m);
     rp__fates_unfetch(&tape->fates, value);
@@ -225,7 +225,7 @@ bool rp__tape_relieve(void *user, int64_t bytes, int64_t *droppable)
     if (rp__tape_is_planned(tape->ctx)) return false;
     l.block = rp__host_alloc(tape->ctx, count_blocks(tape) * (int64_t)sizeof *l.block);
     if (!l.block) return false;
-    rp__again_check(tape);
+    rp__recompute_check(tape);
     lay_out(tape, &l);
     stretch s = best_stretch(&l, bytes);
     if (s.n) make_hole(tape, &l, &s);

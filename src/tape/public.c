@@ -1,6 +1,6 @@
 /* tape/public.c -- calls, gradients and modes as programs over the library use them: reprise.h says what each promises. */
 #include "base/sized.h"
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)
 {

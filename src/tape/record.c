@@ -4,7 +4,7 @@
  * is taken back.
  */
 #include "base/list.h"
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 #include <string.h>
 
@@ -163,7 +163,7 @@ static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
     if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->fates.n_call, m, &here, verdict));
     if (tape->planner.fate) RP_TRY(tape->planner.fate(tape->planner.self, tape->fates.n_call, m, &here, verdict));
     for (int i = 0; i < m->n_out + m->n_slot; i++)
-        if (verdict[i].fate == RP_OFFLOAD && !rp__tape_ctx(tape->ctx)->away) {
+        if (verdict[i].fate == RP_OFFLOAD && !rp__tape_ctx(tape->ctx)->offload) {
             RP_CHECK(tape->ctx, !verdict[i].must, RP_ERR_STATE, "%s: slot of %s of '%s' is to be offloaded, but no place for that is set",
                      verdict[i].by ? verdict[i].by : "a policy", m->op->name, here.path);
             verdict[i].fate = RP_KEEP;

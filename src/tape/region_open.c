@@ -3,7 +3,7 @@
  * A region is open from its begin to its end, and calls are recorded in the innermost one. When the outermost closes, it is known what its
  * replay has to run (region.c).
  */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 static rp_status region_open(rp_tape *tape, const char *path)
 {

@@ -1,5 +1,5 @@
 /* tape/replay.c -- what the record of fates has a tape do: run a call again, drop a tensor, offload it, fetch it. */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 #include <string.h>
 
@@ -58,7 +58,7 @@ static rp_status run(void *self, int at, const rp_fate_take *take)
     return RP_OK;
 }
 
-static rp_status alone(void *self, int value) { return rp__again_make(self, value); }
+static rp_status alone(void *self, int value) { return rp__recompute_make(self, value); }
 
 /* ---- a tensor goes, and comes back ---- */
 
@@ -105,7 +105,7 @@ static rp_status put(void *self, int value, bool *put)
 
     *put = v->held->storage->version == v->version || v->allow_mutation;
     if (!*put) return RP_OK;
-    RP_TRY(rp__away_put(rp__tape_ctx(tape->ctx)->away, v->held, &v->ticket));
+    RP_TRY(rp__offload_put(rp__tape_ctx(tape->ctx)->offload, v->held, &v->ticket));
     tape->stats.offloaded_bytes += rp_meta_bytes(&v->m);
     return RP_OK;
 }
@@ -117,7 +117,7 @@ static rp_status fetch(void *self, int value)
     rp_tensor *t;
 
     RP_TRY(rp__tensor_new_named(tape->ctx, &v->m, RP_MEM_SAVED, "an offloaded slot", &t));
-    rp_status status = rp__away_fetch(rp__tape_ctx(tape->ctx)->away, v->ticket, t);
+    rp_status status = rp__offload_fetch(rp__tape_ctx(tape->ctx)->offload, v->ticket, t);
     if (status == RP_OK) v->held = t;
     else rp_tensor_unref(t);
     return status;
@@ -127,7 +127,7 @@ static rp_status wait(void *self, int value)
 {
     rp_tape *tape    = self;
     tape_value *v    = &tape->value[value];
-    rp_status status = rp__away_wait(rp__tape_ctx(tape->ctx)->away, v->ticket);
+    rp_status status = rp__offload_wait(rp__tape_ctx(tape->ctx)->offload, v->ticket);
 
     rp__tensor_wrote(v->held, "the fetch");
     v->version = v->held->storage->version;
@@ -138,7 +138,7 @@ static void forget(void *self, int value)
 {
     rp_tape *tape = self;
 
-    rp__away_drop(rp__tape_ctx(tape->ctx)->away, tape->value[value].ticket);
+    rp__offload_drop(rp__tape_ctx(tape->ctx)->offload, tape->value[value].ticket);
 }
 
 const rp_fate_acts rp__tape_acts = { .run = run, .alone = alone, .drop = drop, .put = put, .fetch = fetch, .wait = wait, .forget = forget };

@@ -3,7 +3,7 @@
  * An error inside a region takes back all that was recorded since it began: calls, values, inner regions, and what they made the tape
  * hold. rp_checkpoint_sequential records a region for each function and joins them when it knows their bytes.
  */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 /* ---- forgetting ---- */
 
@@ -54,7 +54,7 @@ void rp__tape_truncate(rp_tape *tape, int n_call, int n_value, int n_region)
     rp__fates_promise(w);
     for (int i = 0; i < n_value; i++) {
         const rp_fate_value *v = rp__fate(tape, i);
-        if (!v->promised && !v->made_again && !unlisted_reads(tape, i)) rp__fates_drop(w, i);
+        if (!v->promised && !v->recomputed && !unlisted_reads(tape, i)) rp__fates_drop(w, i);
     }
 }
 

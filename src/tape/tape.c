@@ -1,5 +1,5 @@
 /* tape/tape.c -- the tape's life, its settings, and what can be asked of it. */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void open_part(rp_ctx *ctx)
 static void close_part(rp_ctx *ctx)
 {
     if (rp__tape_opened(ctx)) tape_free(rp__tape_opened(ctx));
-    rp__away_close(rp__tape_ctx(ctx)->away);
+    rp__offload_close(rp__tape_ctx(ctx)->offload);
 }
 
 const rp_ctx_part rp__part_tape = { .bytes = sizeof(rp_tape_ctx), .open = open_part, .close = close_part };
@@ -261,7 +261,7 @@ static void show_slot(const rp_tape *tape, int value, rp_tape_slot *out)
     *out = (rp_tape_slot){
         .path = c->path, .op = c->meta.op->name, .by = dropped ? "memory limit" : v->by, .call = &c->meta, .at = c->at,
         .nth = count_before(tape, c->at), .by_product = by_product, .output = by_product ? v->output - c->meta.n_out : v->output,
-        .saved = !rp__fate_gone(f), .away = f->offloaded && !f->here, .overruled = kept,
+        .saved = !rp__fate_gone(f), .offload = f->offloaded && !f->here, .overruled = kept,
         .fate = dropped ? RP_RECOMPUTE : kept ? RP_KEEP : (rp_fate)f->fate, .region = region && !region->single ? region->path : NULL, .meta = v->m,
     };
 }

@@ -31,7 +31,7 @@ typedef struct rp_scope {
 /* What tape/ keeps in a context. */
 typedef struct {
     rp_tape *tape;                  /* made at first use */
-    struct rp_away *away;           /* where offloaded slots go (away.h); NULL: nowhere */
+    struct rp_offload *offload;           /* where offloaded slots go (offload.h); NULL: nowhere */
     rp_scope *scope;                /* the module that runs; NULL outside modules. nn/ sets it */
     bool eval;                      /* calls run in evaluation mode: dropout rests */
     int pass;                       /* counts rp_pass_begin: per-pass call counters compare against it */
@@ -202,7 +202,7 @@ typedef struct {
     int at, nth;                              /* the call's place on the tape; among the calls of its op and path, from 0 */
     int output;                               /* or by-product, where by_product */
     bool by_product, backward_reads;          /* backward_reads false: replays alone read it */
-    bool saved, away;                         /* held now, or where offloaded values are */
+    bool saved, offload;                         /* held now, or where offloaded values are */
     bool overruled;                           /* to be recomputed, but kept for those who read it outside its region */
     rp_fate fate;                             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD: what becomes of it */
     const char *region;                       /* path of its innermost region; NULL: none */

@@ -1,5 +1,5 @@
 /* tape/value.c -- a value's end, its name, its states in builds for tests, and whether somebody has changed it. */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * A fingerprint is a hash for each of at most MOST_BLOCKS stretches of a value's bytes. They are bookkeeping, not data: at most
  * 8 KiB a value, so that comparing changes nothing in the ledger. Values of up to MOST_BLOCKS elements are told apart element by element.
  */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,8 +105,8 @@ static void show_calls(const rp_tape *tape, int at)
     for (int i = at - AROUND; i <= at + AROUND; i++) {
         if (i < 0 || i >= tape->fates.n_call) continue;
         const tape_call *c = tape->call[i];
-        const char *again  = i == at ? "differs" : !rp__again_runs(tape, i) ? "not replayed" : i < at ? "the same" : "not yet";
-        rp__fail_line(tape->ctx, "  %s %5d  %-20.20s %-48.48s %s", i == at ? ">" : " ", i, c->meta.op->name, c->path, again);
+        const char *recompute  = i == at ? "differs" : !rp__recompute_runs(tape, i) ? "not replayed" : i < at ? "the same" : "not yet";
+        rp__fail_line(tape->ctx, "  %s %5d  %-20.20s %-48.48s %s", i == at ? ">" : " ", i, c->meta.op->name, c->path, recompute);
     }
 }
 

@@ -57,7 +57,7 @@ static rp_status keep_from_json(finding *f, const json_t *root)
 }
 
 /* A file that is not there says nothing. */
-static rp_status read_beside(finding *f, const char *folder, const char *name)
+static rp_status read_sibling(finding *f, const char *folder, const char *name)
 {
     char *path = rp__path_join(f->ctx, folder, name), *text = NULL;
     rp_status status = path ? RP_OK : RP_ERR_MEMORY;
@@ -81,11 +81,11 @@ static rp_status search_folder(finding *f, const char *folder)
 {
     static const char *const names[] = { "chat_template.jinja", "chat_template.json", "tokenizer_config.json", "special_tokens_map.json" };
 
-    for (int i = 0; i < RP_COUNT(names); i++) RP_TRY(read_beside(f, folder, names[i]));
+    for (int i = 0; i < RP_COUNT(names); i++) RP_TRY(read_sibling(f, folder, names[i]));
     return RP_OK;
 }
 
-static rp_status search_beside(finding *f, const char *path)
+static rp_status search_siblings(finding *f, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *folder      = rp__host_text(f->ctx, slash ? path : "");
@@ -136,7 +136,7 @@ static rp_status search(finding *f, const char *path, const char *file)
 {
     if (file) RP_TRY(rp__file_read(f->ctx, file, CAP_BYTES, &f->text, &f->bytes));
     if (rp__file_is_dir(path)) return search_folder(f, path);
-    return rp__ends_with(path, ".gguf") ? search_gguf(f, path) : search_beside(f, path);
+    return rp__ends_with(path, ".gguf") ? search_gguf(f, path) : search_siblings(f, path);
 }
 
 rp_status rp__chat_load(rp_ctx *ctx, const char *path, const char *file, rp_chat **out)

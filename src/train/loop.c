@@ -5,7 +5,7 @@
 #include "base/machine.h"
 #include "comm/comm.h"
 #include "state/json.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 rp_model *rp__trainer_model(rp_trainer *t) { return t->engine.model; }
 const rp_recipe *rp__trainer_recipe(const rp_trainer *t) { return t->recipe; }

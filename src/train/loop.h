@@ -115,7 +115,7 @@ typedef struct {
     const char *mode;                   /* NULL: a point of the curve */
     int64_t budget;                     /* of the curve's; reserved keeps to it */
     int64_t reserved, peak, saved, recompute_flops;
-    double seconds, again_seconds;      /* by the cost table, as in a forecast */
+    double seconds, recompute_seconds;      /* by the cost table, as in a forecast */
     rp_step_variant variant;
     double step_seconds;                /* measured: the median of its steps … */
     rp_median overhead;                 /* … and of its pairs' ratios, less 1; of mode none 0 */
@@ -134,7 +134,7 @@ typedef struct {
 /* How much longer a point takes than the fastest step without a budget, as a part of that. By the cost table. */
 double rp__sweep_overhead(const rp_sweep *sweep, int i);
 /* The same for any step, whose fastest without a budget takes `base` seconds. Never negative. base 0: 0. */
-double rp__overhead(double base, double seconds, double again_seconds);
+double rp__overhead(double base, double seconds, double recompute_seconds);
 
 typedef struct {
     int n;                              /* points of the curve, 2 at least */
@@ -158,7 +158,7 @@ typedef struct {
     bool recipes_units;                 /* … or what the recipe names; neither: none */
     bool reshard;
     int64_t stay;                       /* dist.reshard_after_forward: N; 0: reshard says */
-    int64_t behind;                     /* dist.reduce_behind */
+    int64_t reduce_async;                     /* dist.reduce_behind */
     double bound_seconds;               /* no plan of this setting gets below … */
     int64_t bound_bytes;                /* … either */
     bool fits;

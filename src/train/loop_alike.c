@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "comm/comm.h"
 #include "kernels/kernels.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 typedef struct { const char *what; uint64_t hash; } common;
 
@@ -34,7 +34,7 @@ static uint64_t hash_plan(const rp_plan *plan)
     for (int i = 0; i < plan->n_passes; i++) {
         const rp_plan_pass *pass = &plan->pass[i];
         hash = rp__hash(&pass->hash, sizeof pass->hash, hash);
-        for (int c = 0; c < pass->n_calls; c++) hash = rp__hash(&pass->call[c].again, sizeof pass->call[c].again, hash);
+        for (int c = 0; c < pass->n_calls; c++) hash = rp__hash(&pass->call[c].recompute, sizeof pass->call[c].recompute, hash);
     }
     return rp__hash(&plan->variant, sizeof plan->variant, hash);
 }

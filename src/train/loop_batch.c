@@ -7,7 +7,7 @@
  */
 #include "data/masking.h"
 #include "tensor/tensor.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 static rp_status put(rp_ctx *ctx, const rp_meta *m, const char *what, const int32_t *from, rp_tensor **out)
 {

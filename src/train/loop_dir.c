@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "comm/comm.h"
 #include "models/adapter.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 /* What of a run is in the folder, or NULL. */
 static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
@@ -202,7 +202,7 @@ static rp_status export(rp_trainer *t, const char *aside)
 /* A folder's files; a GGUF file has none beside it. */
 static rp_status carry(rp_trainer *t, const char *aside)
 {
-    char *source = rp__beside_model(t->ctx, t->recipe);
+    char *source = rp__model_folder(t->ctx, t->recipe);
 
     if (!source) return RP_ERR_MEMORY;
     rp_status status = rp__file_is_dir(source) ? rp__model_carry(t->ctx, source, aside) : RP_OK;

@@ -2,10 +2,10 @@
 #include "base/file.h"
 #include "comm/comm.h"
 #include "models/adapter.h"
-#include "ops/ahead.h"
-#include "ops/behind.h"
+#include "ops/prefetch.h"
+#include "ops/reduce_async.h"
 #include "policy/modes.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 /* A rehearsal makes none. */
 static rp_status make_folder(const rp_engine *e)
@@ -16,7 +16,7 @@ static rp_status make_folder(const rp_engine *e)
 /* Where the program has said where slots go, there they go. */
 static rp_status open_offload(rp_engine *e)
 {
-    if (rp__tape_ctx(e->ctx)->away) return RP_OK;
+    if (rp__tape_ctx(e->ctx)->offload) return RP_OK;
     const char *folder        = e->recipe->activation_checkpointing.offload.path;
     bool memory               = e->recipe->activation_checkpointing.offload.to == RP_OFFLOAD_MEMORY;
     rp_offload_options options = { .folder = memory ? NULL : folder, .device = memory ? "cpu" : NULL };
@@ -94,7 +94,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
 }
 
 /* As large as so many blocks; a larger unit, such as an embedding, is not asked for ahead. */
-static rp_status open_ahead(rp_engine *e)
+static rp_status open_prefetch(rp_engine *e)
 {
     int64_t most = 0, layer;
 
@@ -103,11 +103,11 @@ static rp_status open_ahead(rp_engine *e)
         int64_t bytes       = unit->whole_bytes + unit->n_params * rp__mem_rounded(e->ctx, 1);
         if (rp_path_layer(unit->path, &layer) && bytes > most) most = bytes;
     }
-    return most && e->recipe->dist.prefetch ? rp__ahead_open(e->ctx, e->recipe->dist.prefetch * most) : RP_OK;
+    return most && e->recipe->dist.prefetch ? rp__prefetch_open(e->ctx, e->recipe->dist.prefetch * most) : RP_OK;
 }
 
 /* The same for sums, which there are none of for what is frozen. */
-static rp_status open_behind(rp_engine *e)
+static rp_status open_reduce_async(rp_engine *e)
 {
     int64_t most = 0, layer;
 
@@ -118,11 +118,11 @@ static rp_status open_behind(rp_engine *e)
             const rp_meta *whole = &unit->param[i]->whole;
             if (!unit->param[i]->tensor->requires_grad) continue;
             bool wide            = e->recipe->grad_dtype == RP_GRAD_FP32;
-            bytes += rp__behind_room(e->ctx, rp__shards(e->ctx), rp_meta_elems(whole), wide ? (int64_t)sizeof(float) : rp_dtype_bytes(whole->dtype));
+            bytes += rp__reduce_async_room(e->ctx, rp__shards(e->ctx), rp_meta_elems(whole), wide ? (int64_t)sizeof(float) : rp_dtype_bytes(whole->dtype));
         }
         if (bytes > most) most = bytes;
     }
-    return most && e->recipe->dist.reduce_behind ? rp__behind_open(e->ctx, e->recipe->dist.reduce_behind * most) : RP_OK;
+    return most && e->recipe->dist.reduce_behind ? rp__reduce_async_open(e->ctx, e->recipe->dist.reduce_behind * most) : RP_OK;
 }
 
 rp_status rp__engine_states(rp_engine *e)
@@ -135,13 +135,13 @@ rp_status rp__engine_states(rp_engine *e)
         .no_decay = r->optimizer.no_decay.item, .n_no_decay = r->optimizer.no_decay.n, .model = rp__model_root(e->model),
         .state_dtype = r->optimizer.state_dtype == RP_STATE_BF16 ? RP_BF16 : RP_F32,
         .master_weights = r->optimizer.master_weights, .stochastic = r->optimizer.rounding == RP_ROUND_STOCHASTIC,
-        .away = r->dist.state_offload ? r->activation_checkpointing.offload.path : NULL,
+        .offload = r->dist.state_offload ? r->activation_checkpointing.offload.path : NULL,
     };
     int n                  = rp__model_n_params(e->model);
 
     rp__optim_free(e->optim);
     e->optim = NULL;
-    if (config.away) RP_TRY(make_folder(e));
+    if (config.offload) RP_TRY(make_folder(e));
     rp_optim_param *params = rp__host_alloc(e->ctx, n * (int64_t)sizeof *params);
     if (!params) return RP_ERR_MEMORY;
     for (int i = 0; i < n; i++) {
@@ -157,8 +157,8 @@ rp_status rp__engine_ready(rp_engine *e)
 {
     RP_TRY(rp__model_reserve_length(e->model, e->recipe->max_seq_len));
     if (rp__comm_ranks(rp__shards(e->ctx)) > 1) {
-        RP_TRY(open_ahead(e));
-        RP_TRY(open_behind(e));
+        RP_TRY(open_prefetch(e));
+        RP_TRY(open_reduce_async(e));
     }
     return rp__engine_states(e);
 }
@@ -174,8 +174,8 @@ void rp__engine_close(rp_engine *e)
     if (e->offloads) rp_set_offload(e->ctx, NULL);
     rp__selection_close(&e->selection);
     rp__optim_free(e->optim);
-    if (e->ctx) rp__ahead_close(e->ctx);
-    if (e->ctx) rp__behind_close(e->ctx);
+    if (e->ctx) rp__prefetch_close(e->ctx);
+    if (e->ctx) rp__reduce_async_close(e->ctx);
     rp__gather_free(e->gather);
     rp__units_close(&e->units);
     rp__model_free(e->model);

@@ -1,5 +1,5 @@
 /* train/loop_explain.c -- a few rules that would recompute what is kept, each tried in a step of its own. */
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 #include <stdlib.h>
 

@@ -62,7 +62,7 @@ rp_recipe rp__find_recipe(const rp_recipe *recipe, const rp_setting *s)
     r.dist.custom_sharded_layers            = wrapping(recipe, s);
     r.dist.reshard_after_forward.kind       = s->stay ? RP_RESHARD_GROUP : s->reshard ? RP_RESHARD_YES : RP_RESHARD_NO;
     r.dist.reshard_after_forward.ranks      = s->stay;
-    r.dist.reduce_behind                    = s->behind;
+    r.dist.reduce_behind                    = s->reduce_async;
     r.activation_checkpointing.mode         = RP_MODE_AUTO;
     r.activation_checkpointing.n_conditions = 0;
     return r;
@@ -75,8 +75,8 @@ static void tell(const search *x, const rp_plan *p, rp_setting *s)
     s->fits              = p->placement.height <= x->rehearsal->budget;
     s->reserved          = p->placement.height;
     s->peak              = p->found.memory.peak_bytes;
-    s->seconds           = p->seconds + p->again_seconds;
-    s->overhead          = p->seconds > 0 ? p->again_seconds / p->seconds : 0;
+    s->seconds           = p->seconds + p->recompute_seconds;
+    s->overhead          = p->seconds > 0 ? p->recompute_seconds / p->seconds : 0;
     s->comm_bytes        = p->comm_bytes;
     s->variant           = p->variant;
     s->tokens_per_second = s->seconds > 0 ? (double)tokens / s->seconds : 0;
@@ -133,7 +133,7 @@ static bool names_both(const rp_text_list *list) { return list->n == 2 && !strcm
 
 static rp_status add_wraps(search *x, rp_setting s)
 {
-    int64_t behind          = x->recipe->dist.reduce_behind ? x->recipe->dist.reduce_behind : 1;
+    int64_t reduce_async          = x->recipe->dist.reduce_behind ? x->recipe->dist.reduce_behind : 1;
     const rp_text_list *own = &x->recipe->dist.custom_sharded_layers;
     int n = own->n && !names_both(own) ? 3 : 2;
 
@@ -141,7 +141,7 @@ static rp_status add_wraps(search *x, rp_setting s)
         for (int i = 0; i < 2; i++) {
             s.own_units     = w == 0;
             s.recipes_units = w == 2;
-            s.behind        = i ? behind : 0;
+            s.reduce_async        = i ? reduce_async : 0;
             RP_TRY(add_batches(x, s));
         }
     return RP_OK;
@@ -260,7 +260,7 @@ static bool takes_little(const search *x, const rp_setting *s)
 {
     int64_t ranks = x->recipe->dist.ranks.set ? x->recipe->dist.ranks.value : 1;
 
-    return s->ranks == ranks && s->copies == x->recipe->dist.replicate_dim && s->batch_size == 1 && s->reshard && !s->stay && !s->behind;
+    return s->ranks == ranks && s->copies == x->recipe->dist.replicate_dim && s->batch_size == 1 && s->reshard && !s->stay && !s->reduce_async;
 }
 
 static rp_status refuse(search *x)

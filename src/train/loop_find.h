@@ -2,13 +2,13 @@
  *
  *   computing     the calls of a micro-batch on one rank, nothing done again: rehearsed once for each batch size
  *   talk          what is gathered and summed of each weight, by the ranks' numbers alone: no model is built
- *   seconds       of the two, as plan/beside.h lets one run beside the other: both take their own time
+ *   seconds       of the two, as plan/overlap.h lets one run beside the other: both take their own time
  *   bytes         slices of weights, gradients and states
  */
 #ifndef RP_TRAIN_LOOP_FIND_H
 #define RP_TRAIN_LOOP_FIND_H
 
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 enum { RP_FIND_MOST_BATCH = 64 };
 

@@ -130,23 +130,23 @@ static rp_status open_ranks(rp_find_bounds *b, const rp_setting *s)
 static double seconds_of(const rp_find_bounds *b, const rp_talk *talk) { return rp__cost_talk_seconds(b->rehearsal->costs, (int)b->ranks, talk); }
 
 /* Of a sum that may be left to come by itself, in one piece. */
-static double sum_seconds(const rp_find_bounds *b, const rp_meta *whole, bool behind)
+static double sum_seconds(const rp_find_bounds *b, const rp_meta *whole, bool reduce_async)
 {
     rp_talk talk = { .n = 0 };
 
     rp__talk_reduce(&talk, b->ctx, rp__group(b->ctx), whole);
-    for (int i = 0; i < talk.n && behind; i++) talk.leg[i].messages = talk.leg[i].ranks - 1;
+    for (int i = 0; i < talk.n && reduce_async; i++) talk.leg[i].messages = talk.leg[i].ranks - 1;
     return seconds_of(b, &talk);
 }
 
 /* From far to a part, from near to the whole, and from near again for backward; or all from all. */
-static double gather_seconds(const rp_find_bounds *b, const weight *w, bool again)
+static double gather_seconds(const rp_find_bounds *b, const weight *w, bool recompute)
 {
-    bool parts = rp__groups(b->ctx)->near && w->in_block;
+    bool parts = rp__groups(b->ctx)->inner && w->in_block;
     rp_talk talk = { .n = 0 };
 
     if (parts) rp__talk_gather(&talk, b->ctx, &w->whole, RP_FROM_FAR);
-    for (int i = 0; i < 1 + again; i++) rp__talk_gather(&talk, b->ctx, &w->whole, parts ? RP_FROM_NEAR : RP_FROM_ALL);
+    for (int i = 0; i < 1 + recompute; i++) rp__talk_gather(&talk, b->ctx, &w->whole, parts ? RP_FROM_NEAR : RP_FROM_ALL);
     return seconds_of(b, &talk);
 }
 
@@ -168,7 +168,7 @@ typedef struct { double gathers, sums, head; } talk_seconds;    /* of a micro-ba
 static talk_seconds all_talk(const rp_find_bounds *b, const rp_setting *s)
 {
     const rp_recipe *r = b->recipe;
-    bool again         = s->reshard && b->all_trained && !r->activation_checkpointing.n_rules && !r->dist.modules_to_wrap.n;
+    bool recompute         = s->reshard && b->all_trained && !r->activation_checkpointing.n_rules && !r->dist.modules_to_wrap.n;
     talk_seconds t     = { 0 };
 
     for (int i = 0; i < b->n && s->ranks > 1; i++) {
@@ -178,8 +178,8 @@ static talk_seconds all_talk(const rp_find_bounds *b, const rp_setting *s)
             t.head = head_seconds(b, w, s->batch_size);
             continue;
         }
-        t.gathers += gather_seconds(b, w, again && w->in_block);
-        if (w->trained) t.sums += sum_seconds(b, &w->whole, s->behind > 0);
+        t.gathers += gather_seconds(b, w, recompute && w->in_block);
+        if (w->trained) t.sums += sum_seconds(b, &w->whole, s->reduce_async > 0);
     }
     return t;
 }
@@ -187,7 +187,7 @@ static talk_seconds all_talk(const rp_find_bounds *b, const rp_setting *s)
 /* ---- bytes ---- */
 
 /* Of an element of a weight that is trained, beside itself. */
-static int64_t bytes_beside(const rp_recipe *r, const weight *w, const rp_setting *s)
+static int64_t overlap_bytes(const rp_recipe *r, const weight *w, const rp_setting *s)
 {
     int64_t state   = r->optimizer.state_dtype == RP_STATE_BF16 ? 2 : 4, bytes = 0;
     bool in_backward = r->optimizer_in_bwd == RP_YES || (r->optimizer_in_bwd == RP_AUTO && !r->clip_grad_norm.set && s->accumulation == 1);
@@ -204,7 +204,7 @@ static int64_t least_bytes(const rp_find_bounds *b, const rp_setting *s)
     for (int i = 0; i < b->n; i++) {
         const weight *w = &b->weight[i];
         int64_t here    = rp__slice_of(rp_meta_elems(&w->whole), 0, (int)(s->ranks / s->copies)).count;
-        bytes += here * (rp_dtype_bytes(w->whole.dtype) + (w->trained ? bytes_beside(b->recipe, w, s) : 0));
+        bytes += here * (rp_dtype_bytes(w->whole.dtype) + (w->trained ? overlap_bytes(b->recipe, w, s) : 0));
     }
     return bytes;
 }
@@ -215,11 +215,11 @@ static int64_t least_bytes(const rp_find_bounds *b, const rp_setting *s)
 static double combine(const rp_find_bounds *b, const rp_setting *s, double micro, talk_seconds t)
 {
     const rp_recipe *r = b->recipe;
-    bool beside        = rp__cost_beside(b->rehearsal->costs) && (r->dist.prefetch || s->behind);
+    bool overlap        = rp__cost_overlaps(b->rehearsal->costs) && (r->dist.prefetch || s->reduce_async);
     double n = (double)s->accumulation, computing = n * micro, sums = (r->dist.sync_each_batch ? n : 1) * t.sums, talk = n * (t.gathers + t.head) + sums;
 
-    if (!beside) return computing + talk;
-    return fmax(computing + (s->behind ? 0 : sums), talk);
+    if (!overlap) return computing + talk;
+    return fmax(computing + (s->reduce_async ? 0 : sums), talk);
 }
 
 rp_status rp__find_bound(rp_find_bounds *b, const rp_setting *s, double *seconds, int64_t *bytes)

@@ -6,8 +6,8 @@
 #include "comm/comm.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
-#include "tape/away.h"
-#include "train/loop_inside.h"
+#include "tape/offload.h"
+#include "train/loop_internal.h"
 
 /* Where plans choose all that no must decides, the least of the recipe is that of the recipe with its fates left open. */
 static bool may_want_least(const rp_recipe *r, const rp_forecast_options *options)
@@ -17,7 +17,7 @@ static bool may_want_least(const rp_recipe *r, const rp_forecast_options *option
 
 static void tell(const rp_rehearsal *r, rp_forecast *f)
 {
-    bool in_memory = rp__away_in_memory(rp__tape_ctx(r->ctx)->away);
+    bool in_memory = rp__offload_in_memory(rp__tape_ctx(r->ctx)->offload);
 
     f->plan              = *r->steps;
     f->plan.bump         = (rp_bump){ 0 };

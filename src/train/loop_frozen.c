@@ -9,7 +9,7 @@
 #include "comm/comm.h"
 #include "ops/collective.h"
 #include "tensor/tensor.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 typedef struct { const rp_param *param; const void *data; uint64_t *sum; } summing;
 

@@ -7,7 +7,7 @@
 #include "models/adapter.h"
 #include "template/chat.h"
 #include "tokenizer/text_ids.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 /* ---- model ---- */
 
@@ -143,7 +143,7 @@ rp_model_config rp__config_share(const rp_model_config *config)
 
 /* ---- tokenizer ---- */
 
-char *rp__beside_model(rp_ctx *ctx, const rp_recipe *r)
+char *rp__model_folder(rp_ctx *ctx, const rp_recipe *r)
 {
     const char *path = r->model.config ? r->model.config : r->model.path, *slash = strrchr(path, '/');
     char *place      = NULL;
@@ -166,7 +166,7 @@ static char *tokenizer_place(const rp_trainer *t)
 {
     const char *own = t->recipe->tokenizer.path;
 
-    return own ? rp__host_text(t->ctx, own) : rp__beside_model(t->ctx, t->recipe);
+    return own ? rp__host_text(t->ctx, own) : rp__model_folder(t->ctx, t->recipe);
 }
 
 /* Where no text is read a model without a tokenizer is fine: a missing tokenizer.json, a .gguf that holds none. */

@@ -10,7 +10,7 @@
  */
 #include "base/machine.h"
 #include "policy/modes.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 enum { N_WAYS = RP_SWEEP_MODES + 1 };           /* the modes, and what all budgets have in common */
 

@@ -10,7 +10,7 @@
 #include "comm/comm.h"
 #include "models/adapter.h"
 #include "plan/plan.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 typedef struct {                        /* open until the trainer stands */
     rp_rehearsal rehearsal;

@@ -8,12 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/behind.h"
-#include "ops/ahead.h"
+#include "ops/reduce_async.h"
+#include "ops/prefetch.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
-#include "tape/away.h"
-#include "train/loop_inside.h"
+#include "tape/offload.h"
+#include "train/loop_internal.h"
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
 {
@@ -52,23 +52,23 @@ static int list_variants(const rp_recipe *r, rp_step_variant out[RP_STEP_VARIANT
 /* ---- the rehearsed step ---- */
 
 /* A plan reckons segment by segment with what it offloads; musts and preferences that are followed offload besides. */
-static double away_seconds(const rp_rehearsal *r, const rp_step_time *t, const rp_plan *how)
+static double offload_seconds(const rp_rehearsal *r, const rp_step_time *t, const rp_plan *how)
 {
     rp_dtype dtype  = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
-    double backward = t->seconds - t->forward_seconds - t->update_seconds + t->again_seconds;
-    double all      = rp__cost_offload_seconds(r->costs, rp__away_in_memory(rp__tape_ctx(r->ctx)->away), dtype, how->found.offloaded_bytes,
+    double backward = t->seconds - t->forward_seconds - t->update_seconds + t->recompute_seconds;
+    double all      = rp__cost_offload_seconds(r->costs, rp__offload_in_memory(rp__tape_ctx(r->ctx)->offload), dtype, how->found.offloaded_bytes,
                                                t->forward_seconds, backward);
 
-    return fmax(all, how->facts.away_seconds);
+    return fmax(all, how->facts.offload_seconds);
 }
 
 /* Without replays a step takes what its variant says, whatever its fates are. */
-static rp_status tell_base(const rp_step_time *t, rp_beside_base *out)
+static rp_status tell_base(const rp_step_time *t, rp_overlap_base *out)
 {
-    rp_beside_base base = { .seconds = t->seconds };
+    rp_overlap_base base = { .seconds = t->seconds };
 
-    if (t->beside) RP_TRY(t->beside->status);
-    if (t->beside) base = rp__beside_base(t->beside);
+    if (t->overlap) RP_TRY(t->overlap->status);
+    if (t->overlap) base = rp__overlap_base(t->overlap);
     if (isnan(base.seconds)) return RP_ERR_MEMORY;
     *out = base;
     return RP_OK;
@@ -78,19 +78,19 @@ static rp_status tell_base(const rp_step_time *t, rp_beside_base *out)
 static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_plan *how)
 {
     how->seconds            = r->base[number_of(how->variant)].seconds;
-    how->again_seconds      = t->again_seconds;
+    how->recompute_seconds      = t->recompute_seconds;
     how->comm_seconds       = t->comm_seconds;
-    how->comm_again_seconds = t->comm_again_seconds;
+    how->comm_recompute_seconds = t->comm_recompute_seconds;
     how->comm_bytes         = t->comm_bytes;
     how->budget             = r->budget;
-    if (t->beside) {
-        double whole        = rp__beside_seconds(t->beside, true);
+    if (t->overlap) {
+        double whole        = rp__overlap_seconds(t->overlap, true);
         if (isnan(whole)) return RP_ERR_MEMORY;
-        how->again_seconds  = fmax(0, whole - how->seconds);
-        how->hidden_seconds = t->seconds + t->again_seconds - how->seconds - how->again_seconds;
+        how->recompute_seconds  = fmax(0, whole - how->seconds);
+        how->hidden_seconds = t->seconds + t->recompute_seconds - how->seconds - how->recompute_seconds;
     }
-    how->away_seconds = away_seconds(r, t, how);
-    how->again_seconds += how->away_seconds;
+    how->offload_seconds = offload_seconds(r, t, how);
+    how->recompute_seconds += how->offload_seconds;
     how->state_bytes   = t->state_bytes;
     how->state_seconds = t->state_seconds;
     return RP_OK;
@@ -100,8 +100,8 @@ static rp_status run_step(const rp_question *q, rp_plan *how)
 {
     rp_rehearsal *r   = q->self;
     rp_engine *e      = &r->engine;
-    rp_beside beside  = { .ctx = r->ctx, .buffer_bytes = rp__ahead_bytes(r->ctx), .sums_bytes = rp__behind_bytes(r->ctx) };
-    rp_step_time time = { .costs = r->costs, .beside = (beside.buffer_bytes || beside.sums_bytes) && rp__cost_beside(r->costs) ? &beside : NULL };
+    rp_overlap overlap  = { .ctx = r->ctx, .buffer_bytes = rp__prefetch_bytes(r->ctx), .sums_bytes = rp__reduce_async_bytes(r->ctx) };
+    rp_step_time time = { .costs = r->costs, .overlap = (overlap.buffer_bytes || overlap.sums_bytes) && rp__cost_overlaps(r->costs) ? &overlap : NULL };
     rp_step_result step;
 
     e->variant       = q->variant;
@@ -115,7 +115,7 @@ static rp_status run_step(const rp_question *q, rp_plan *how)
         how->found = rp__step_usage(&step);
         status     = tell_time(r, &time, how);
     }
-    rp__beside_close(&beside);
+    rp__overlap_close(&overlap);
     rp__release(time.keep);
     return status;
 }
@@ -147,7 +147,7 @@ void rp__rehearsal_forget(rp_rehearsal *r)
     for (int i = 0; i < RP_STEP_VARIANTS; i++) {
         if (r->question[i].ctx) rp__question_close(&r->question[i]);
         r->question[i].ctx = NULL;
-        r->base[i]         = (rp_beside_base){ 0 };
+        r->base[i]         = (rp_overlap_base){ 0 };
     }
 }
 
@@ -296,9 +296,9 @@ static rp_status roomiest(rp_question *q, rp_plan **best)
     rp_plan *own, *planned;
 
     RP_TRY(try_plan(q->self, NULL, q->variant, &own));
-    bool again = own->found.recompute_flops > 0;
+    bool recompute = own->found.recompute_flops > 0;
     rp__step_keep(best, own, rp__step_is_faster);
-    if (!again) return RP_OK;
+    if (!recompute) return RP_OK;
     RP_TRY(within(q, INT64_MAX / 4, &planned));
     rp__step_keep(best, planned, rp__step_is_faster);
     return RP_OK;
@@ -360,7 +360,7 @@ static rp_status first_point(curve *c, int64_t from, int64_t to, rp_plan **out)
     return RP_OK;
 }
 
-static double seconds_at(const rp_plan *p) { return p->seconds + p->again_seconds; }
+static double seconds_at(const rp_plan *p) { return p->seconds + p->recompute_seconds; }
 
 /* How far a curve goes between two points: in parts of all its bytes, and of all its seconds. */
 static double stretch(const curve *c, const rp_plan *least, const rp_plan *end, const rp_plan *a, const rp_plan *b)
@@ -506,7 +506,7 @@ static rp_status may_stay(rp_rehearsal *r, const rp_plan *own, bool *out)
     *out = false;
     if (!own->found.offloaded_bytes) return RP_OK;
     RP_TRY(ask(r, own->variant, &q));
-    *out = q->problem.stays != NULL;
+    *out = q->problem.resident != NULL;
     return RP_OK;
 }
 
@@ -522,11 +522,11 @@ static rp_status solve(rp_rehearsal *r, int64_t budget, rp_plan **out)
  * for that is a plan's to follow, and where logits are left open. It stays where no plan is faster. */
 static rp_status settle_own(rp_rehearsal *r, int64_t budget, rp_plan *own, rp_plan **out)
 {
-    bool stays;
+    bool resident;
 
-    RP_TRY(may_stay(r, own, &stays));
-    if (stays || own->found.recompute_flops || may_keep_logits(r->recipe)) RP_TRY(solve(r, budget, out));
-    if (stays && *out) {
+    RP_TRY(may_stay(r, own, &resident));
+    if (resident || own->found.recompute_flops || may_keep_logits(r->recipe)) RP_TRY(solve(r, budget, out));
+    if (resident && *out) {
         rp__plan_free(own);
         return RP_OK;
     }

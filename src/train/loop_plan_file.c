@@ -1,5 +1,5 @@
 /* train/loop_plan_file.c -- how steps run, as a file. */
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 const char *rp__optimizer_text(const rp_recipe *r, char out[RP_OPTIMIZER_CHARS])
 {
@@ -18,7 +18,7 @@ rp_status rp__step_plan_write(rp_ctx *ctx, const rp_plan *p, const rp_recipe *r,
     const rp_plan_stamp stamp = { rp_version(), p->machine, ctx->threads, p->costs, p->budget, rp__optimizer_text(r, optimizer), p->before };
     const rp_plan_takes takes = {
         p->found.memory.peak_bytes, p->found.memory.reserved_bytes, p->found.saved_bytes, p->found.step_flops, p->found.recompute_flops,
-        rp__overhead(p->base_seconds, p->seconds, p->again_seconds), rp__overhead(p->base_seconds, p->seconds, p->bound_seconds),
+        rp__overhead(p->base_seconds, p->seconds, p->recompute_seconds), rp__overhead(p->base_seconds, p->seconds, p->bound_seconds),
     };
 
     return rp__plan_write(ctx, path, p, &stamp, &takes, text);

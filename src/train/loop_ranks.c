@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 /* ---- who takes part ---- */
 

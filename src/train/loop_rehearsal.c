@@ -8,8 +8,8 @@
 #include "plan/cost.h"
 #include "plan/plan.h"
 #include "policy/condition.h"
-#include "tape/away.h"
-#include "train/loop_inside.h"
+#include "tape/offload.h"
+#include "train/loop_internal.h"
 
 /* ---- errors ---- */
 
@@ -34,8 +34,8 @@ rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status)
 static rp_status share(rp_rehearsal *r)
 {
     RP_TRY(rp__policy_share(r->ctx, r->caller));
-    if (!rp__tape_ctx(r->caller)->away) return RP_OK;
-    rp_offload_options options = rp__away_options(rp__tape_ctx(r->caller)->away);
+    if (!rp__tape_ctx(r->caller)->offload) return RP_OK;
+    rp_offload_options options = rp__offload_options(rp__tape_ctx(r->caller)->offload);
     return rp_set_offload(r->ctx, &options);
 }
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 #include "plan/plan.h"
 

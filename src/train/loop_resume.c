@@ -1,5 +1,5 @@
 /* train/loop_resume.c -- which state a run goes on from, and whether it may. */
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 #include "base/report.h"
 #include "comm/comm.h"

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/report.h"
 #include "comm/comm.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 /* ---- followed ---- */
 

@@ -2,7 +2,7 @@
  * remembered.
  *
  * Micro-batches of a step may differ in length, so the shape of a step is the list of theirs. */
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 #include <string.h>
 

@@ -7,9 +7,9 @@
 
 #include "base/watch.h"
 #include "comm/comm.h"
-#include "ops/ahead.h"
-#include "ops/behind.h"
-#include "train/loop_inside.h"
+#include "ops/prefetch.h"
+#include "ops/reduce_async.h"
+#include "train/loop_internal.h"
 
 /* ---- a batch ---- */
 
@@ -63,7 +63,7 @@ static rp_status backward(const rp_engine *e, rp_tensor *loss)
     double began     = rp__watch_begin(e->ctx);
     rp_status status = rp__backward(e->ctx, loss);
 
-    if (status == RP_OK) status = rp__behind_settle(e->ctx, NULL);
+    if (status == RP_OK) status = rp__reduce_async_settle(e->ctx, NULL);
     part_ends(e, "backward", began);
     return status;
 }
@@ -82,7 +82,7 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     }
     RP_TRY(read_batch(e, data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
-    RP_TRY(rp__ahead_pass(e->ctx));
+    RP_TRY(rp__prefetch_pass(e->ctx));
     RP_TRY(recorded_loss(e, &b, targets, &loss));
     rp_status status = e->time ? rp__time_forward(e) : RP_OK;
     rp_mem_read(e->ctx, 0, false, &now);
@@ -126,7 +126,7 @@ static rp_status update_in_backward(void *user, rp_tensor *leaf)
 {
     rp_engine *e = user;
 
-    RP_TRY(rp__behind_settle(e->ctx, leaf->grad));
+    RP_TRY(rp__reduce_async_settle(e->ctx, leaf->grad));
     for (int i = 0; i < rp__model_n_params(e->model); i++)
         if (rp__model_param(e->model, i)->tensor == leaf) update_param(e, i);
     return RP_OK;
@@ -192,7 +192,7 @@ static void clear(rp_engine *e)
 {
     rp__tape_on_grad(e->ctx, NULL, NULL);
     if (e->time) rp__time_end(e);
-    rp__behind_drop(e->ctx);
+    rp__reduce_async_drop(e->ctx);
     rp__tape_carries(e->ctx, false);
     rp__tape_reset(e->ctx);
     for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);
@@ -225,7 +225,7 @@ static rp_status score_batch(rp_engine *e, rp_data *data, const rp_data_batch *b
 {
     rp_tensor *loss;
 
-    RP_TRY(rp__ahead_pass(e->ctx));
+    RP_TRY(rp__prefetch_pass(e->ctx));
     RP_TRY(rp__batch_loss(e, b, targets, &loss));
     rp_status status = read_loss(e, data, loss, mean);
     rp_tensor_unref(loss);

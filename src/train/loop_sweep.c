@@ -1,7 +1,7 @@
 /* train/loop_sweep.c -- the curve of budgets, and the modes everybody knows as points beside it. */
 #include <math.h>
 
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 #include "base/report.h"
 #include "plan/cost.h"
@@ -28,14 +28,14 @@ static rp_sweep_point point_of(const rp_plan *s, const char *mode)
 {
     return (rp_sweep_point){ .mode = mode, .budget = s->budget, .reserved = s->placement.height, .peak = s->found.memory.peak_bytes,
                              .saved = s->found.saved_bytes, .recompute_flops = s->found.recompute_flops, .seconds = s->seconds,
-                             .again_seconds = s->again_seconds, .variant = s->variant };
+                             .recompute_seconds = s->recompute_seconds, .variant = s->variant };
 }
 
-double rp__overhead(double base, double seconds, double again_seconds) { return base > 0 ? fmax(seconds - base + again_seconds, 0) / base : 0; }
+double rp__overhead(double base, double seconds, double recompute_seconds) { return base > 0 ? fmax(seconds - base + recompute_seconds, 0) / base : 0; }
 
 double rp__sweep_overhead(const rp_sweep *s, int i)
 {
-    return rp__overhead(s->base_seconds, s->point[i].seconds, s->point[i].again_seconds);
+    return rp__overhead(s->base_seconds, s->point[i].seconds, s->point[i].recompute_seconds);
 }
 
 static rp_status plan_mode(rp_rehearsal *r, int i, rp_plan **out)

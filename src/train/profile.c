@@ -1,5 +1,5 @@
 /* train/profile.c -- spans as they are told, into events and sums; nothing here may fail while a step runs. */
-#include "train/profile_inside.h"
+#include "train/profile_internal.h"
 
 #include <math.h>
 #include <stdarg.h>

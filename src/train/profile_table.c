@@ -5,7 +5,7 @@
  *   …
  *   between                                    0.00540    1.1 %
  */
-#include "train/profile_inside.h"
+#include "train/profile_internal.h"
 
 #include "plan/cost.h"
 

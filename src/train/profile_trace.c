@@ -6,7 +6,7 @@
  * Source: "Trace Event Format", the document behind chrome://tracing. Fractions are put together from whole numbers: a decimal comma of the
  * program's locale is no JSON.
  */
-#include "train/profile_inside.h"
+#include "train/profile_internal.h"
 
 #include <math.h>
 #include <stdio.h>

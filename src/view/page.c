@@ -3,7 +3,7 @@
  *   <!--=facts-->                        what part "facts" writes
  *   <!--?losses--> … <!--/losses-->      left out where there is none
  */
-#include "view/page_inside.h"
+#include "view/page_internal.h"
 
 #include <string.h>
 

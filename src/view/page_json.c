@@ -14,7 +14,7 @@
  *    "points": [[null, 1646750912, 0.013, false], …], "steps": […], "loss": […], "val": […], "lr": […]}
  *
  * A text is there once: a path of a block is that of many calls and buffers. */
-#include "view/page_inside.h"
+#include "view/page_internal.h"
 
 #include <math.h>
 #include <string.h>

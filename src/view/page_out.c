@@ -1,5 +1,5 @@
 /* view/page_out.c -- text into the file of a page, a block at a time. Whatever comes from outside is escaped here and nowhere else. */
-#include "view/page_inside.h"
+#include "view/page_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* view/page_peak.c -- the event at which most is live, and whose it is then. */
-#include "view/page_inside.h"
+#include "view/page_internal.h"
 
 #include <stdlib.h>
 

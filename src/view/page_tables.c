@@ -1,5 +1,5 @@
 /* view/page_tables.c -- what a page tells in HTML: sentences and tables, which need no script. */
-#include "view/page_inside.h"
+#include "view/page_internal.h"
 
 #include <string.h>
 

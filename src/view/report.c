@@ -217,9 +217,9 @@ static const char *size_fact(pages *p, int64_t bytes)
     return rp__bump_format(&p->bump, "%s", rp__size_text(text, bytes));
 }
 
-static const char *overhead_fact(pages *p, const rp_forecast *f, double again)
+static const char *overhead_fact(pages *p, const rp_forecast *f, double recompute)
 {
-    return rp__bump_format(&p->bump, "%.2f %%", 100 * rp__overhead(f->plan.base_seconds, f->plan.seconds, again));
+    return rp__bump_format(&p->bump, "%.2f %%", 100 * rp__overhead(f->plan.base_seconds, f->plan.seconds, recompute));
 }
 
 static rp_status add_facts(pages *p, const rp_forecast *f)
@@ -232,10 +232,10 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
         { "peak", size_fact(p, e->peak_bytes) },
         { "peak at", rp__bump_format(&p->bump, "the %s of %s %s", e->peak_event, e->peak_path, e->peak_op) },
         { "saved when the forward ends", size_fact(p, f->plan.found.saved_bytes) },
-        { "over the fastest step without a budget", overhead_fact(p, f, f->plan.again_seconds) },
+        { "over the fastest step without a budget", overhead_fact(p, f, f->plan.recompute_seconds) },
         { "no plan of blocks gets below", f->plan.chosen ? overhead_fact(p, f, f->plan.block_bound_seconds) : "0.00 %" },
         { "no schedule gets below", f->plan.chosen ? overhead_fact(p, f, f->plan.bound_seconds) : "0.00 %" },
-        { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->plan.seconds + f->plan.again_seconds,
+        { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->plan.seconds + f->plan.recompute_seconds,
                                     f->plan.measured ? "measured" : "built-in") },
         { "machine", rp__bump_format(&p->bump, "%s", f->plan.machine) },
         { "what is kept", f->plan.chosen ? "by plan" : rp__bump_format(&p->bump, "%s", f->regions) },
@@ -258,7 +258,7 @@ static rp_status fill(pages *p, const rp_report_page *r)
     p->page.budget   = f->plan.budget;
     p->page.reserved = f->plan.found.memory.reserved_bytes;
     p->page.peak     = f->explain.peak_bytes;
-    p->page.overhead = rp__overhead(f->plan.base_seconds, f->plan.seconds, f->plan.again_seconds);
+    p->page.overhead = rp__overhead(f->plan.base_seconds, f->plan.seconds, f->plan.recompute_seconds);
     RP_TRY(add_events(p, &f->explain));
     RP_TRY(add_slots(p, &f->explain));
     RP_TRY(add_points(p, r->sweep));

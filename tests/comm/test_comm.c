@@ -1,7 +1,7 @@
 /* Claims about communicators that need no other process: slices, one rank alone, ranks only thought of. */
 /* ctest: device-free */
 
-#include "comm/inside.h"
+#include "comm/internal.h"
 #include "one_ctx_test.h"
 
 #include <sys/wait.h>

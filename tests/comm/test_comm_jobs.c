@@ -4,7 +4,7 @@
 /* ctest: repository device-free */
 #include "rp_test.h"
 
-#include "comm/inside.h"
+#include "comm/internal.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "comm/inside.h"
+#include "comm/internal.h"
 
 static const char *const TOLD[] = {
     "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_PROCID",

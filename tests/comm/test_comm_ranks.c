@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "comm/inside.h"
+#include "comm/internal.h"
 
 #include "ranks_test.h"      /* last: its names are short */
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 static void check_rows(const rp_cost_table *t)
 {

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 
 static void refused(const rp_ctx *ctx, rp_status status, const rp_report *report)
 {

@@ -3,7 +3,7 @@
 /* ctest: watched */
 #include "fuzz_folder.h"
 
-#include "models/weights_inside.h"
+#include "models/weights_internal.h"
 
 static const char *const configs[] = {
     "{\"model_type\":\"llama\",\"hidden_size\":4,\"intermediate_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,"

@@ -215,7 +215,7 @@ static void check_scratch(const cell *at, const one_call *base)
 
     fresh.ctx = cell_ctx(at->where, false);
     cell_run(&c, &fresh, NULL);
-    with_scratch_watched(&c, c.m.scratch_bytes, call_forward_again);
+    with_scratch_watched(&c, c.m.scratch_bytes, call_forward_recompute);
     if (c.m.want_grad && at->op->backward) with_scratch_watched(&c, c.m.scratch_backward_bytes, backward_again);
     check_same_outputs(base, &c, "with garbage in scratch");
     check_same_gradients(base, &c, "with garbage in scratch");

@@ -187,7 +187,7 @@ rp_status call_forward(one_call *c)
     return rp__op_forward(&c->m, c->ask.stream, c->ask.replaying, c->in, c->out, c->slot);
 }
 
-rp_status call_forward_again(one_call *c)
+rp_status call_forward_recompute(one_call *c)
 {
     for (int i = 0; i < c->m.n_out; i++) poison(c->out[i]);
     for (int i = 0; i < c->m.n_slot; i++) poison(c->slot[i]);

@@ -75,7 +75,7 @@ rp_status call_prepare(one_call *c, rp_ctx *ctx, const rp_op *op, const rp_op_ca
                        rp_dtype round_to, const request *ask);
 rp_status call_forward(one_call *c);
 /* Poison what it made and run it once more, on the same inputs; a replay finds them as the first pass left them. */
-rp_status call_forward_again(one_call *c);
+rp_status call_forward_recompute(one_call *c);
 rp_status call_backward(one_call *c);
 void call_free(one_call *c);
 /* All three, which must succeed. */

@@ -3,9 +3,9 @@
 /* ctest: device-free */
 #include "rp_test.h"
 
-#include "comm/inside.h"
-#include "ops/ahead.h"
-#include "ops/behind.h"
+#include "comm/internal.h"
+#include "ops/prefetch.h"
+#include "ops/reduce_async.h"
 #include "shard/ranks.h"
 
 /* ---- a library that fails once ---- */
@@ -82,8 +82,8 @@ static rp_status call(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor 
             if (m.in_grad[i]) back.grad_in[i] = dx[i] = zeros(ctx, &in[i]->m);
         for (int i = 0; i < m.n_slot; i++) back.slot[i] = slot[i];
         status = rp__op_backward(&back);
-        if (status == RP_OK) status = rp__behind_settle(ctx, NULL);
-        else rp__behind_drop(ctx);
+        if (status == RP_OK) status = rp__reduce_async_settle(ctx, NULL);
+        else rp__reduce_async_drop(ctx);
     }
     for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
     for (int i = 0; i < 2; i++) rp_tensor_unref(dx[i]);
@@ -113,10 +113,10 @@ static rp_status gathers(rp_ctx *ctx)
 /* Sums that are on their way while others are begun. */
 static rp_status gathers_with_sums_behind(rp_ctx *ctx)
 {
-    rp_status status = rp__behind_open(ctx, 1 << 20);
+    rp_status status = rp__reduce_async_open(ctx, 1 << 20);
     if (status == RP_OK) status = gathers(ctx);
     for (int i = 0; i < 2 && status == RP_OK; i++) status = gathers(ctx);
-    rp__behind_close(ctx);
+    rp__reduce_async_close(ctx);
     return status;
 }
 
@@ -164,15 +164,15 @@ static rp_status passes_asked_for_ahead(rp_ctx *ctx)
     rp_tensor *slice[WEIGHTS];
 
     for (int i = 0; i < WEIGHTS; i++) slice[i] = slice_of(ctx, elems[i]);
-    rp_status status = rp__ahead_open(ctx, 1 << 15);
+    rp_status status = rp__prefetch_open(ctx, 1 << 15);
     for (int pass = 0; pass < PASSES && status == RP_OK; pass++) {
-        status = rp__ahead_pass(ctx);
+        status = rp__prefetch_pass(ctx);
         for (int i = 0; i < WEIGHTS && status == RP_OK; i++) {
             rp_attr_whole whole = { .ndim = 1, .dim = { elems[i] } };
             status              = call(ctx, &rp_op_all_gather, &whole, &slice[i], 1, false, NULL);
         }
     }
-    rp__ahead_close(ctx);
+    rp__prefetch_close(ctx);
     for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
     return status;
 }
@@ -342,10 +342,10 @@ static void a_pass_asks_for_what_it_gathers_and_for_no_more(void **state)
 
     (void)state;
     for (int i = 0; i < WEIGHTS; i++) slice[i] = slice_of(ctx, elems[i]);
-    assert_ok(ctx, rp__ahead_open(ctx, 1 << 15));
+    assert_ok(ctx, rp__prefetch_open(ctx, 1 << 15));
     for (int pass = 0; pass < 3 * PASSES; pass++) {
         n_begun = 0;
-        assert_ok(ctx, rp__ahead_pass(ctx));
+        assert_ok(ctx, rp__prefetch_pass(ctx));
         for (int i = 0; i < WEIGHTS; i++) {
             rp_attr_whole whole = { .ndim = 1, .dim = { elems[i] } };
             assert_ok(ctx, call(ctx, &rp_op_all_gather, &whole, &slice[i], 1, false, NULL));
@@ -353,7 +353,7 @@ static void a_pass_asks_for_what_it_gathers_and_for_no_more(void **state)
         }
         assert_int_equal(n_begun, WEIGHTS);
     }
-    rp__ahead_close(ctx);
+    rp__prefetch_close(ctx);
     for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
     leave(ctx, world);
 }

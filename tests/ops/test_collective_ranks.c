@@ -3,8 +3,8 @@
 /* ctest: ranks=2,3,4,6 */
 #include "rp_test.h"
 
-#include "ops/ahead.h"
-#include "ops/behind.h"
+#include "ops/prefetch.h"
+#include "ops/reduce_async.h"
 #include "shard/ranks.h"
 
 #include "ranks_test.h"      /* last: its names are short */
@@ -135,12 +135,12 @@ static void check_gradient(rp_dtype dtype, rp_dtype grad_dtype, int64_t n)
     draw(dy, 2, rank);
     rp_op_call back = { .meta = &c.m, .grad_out = { dy }, .grad_in = { sum } };
     assert_ok(ctx, rp__op_backward(&back));
-    assert_ok(ctx, rp__behind_settle(ctx, sum));
+    assert_ok(ctx, rp__reduce_async_settle(ctx, sum));
     assert_slice(sum, n, sum_of_ranks);
     assert_ok(ctx, rp__op_backward(&back));
     back.grad_adds[0] = true;
     assert_ok(ctx, rp__op_backward(&back));
-    assert_ok(ctx, rp__behind_settle(ctx, NULL));
+    assert_ok(ctx, rp__reduce_async_settle(ctx, NULL));
     assert_slice(sum, n, twice_the_sum);
     end(&c);
     rp_tensor_unref(dy);
@@ -165,9 +165,9 @@ static void sums_that_are_left_to_come_are_the_same(void **state)
 {
     (void)state;
     for (int64_t bytes = 64; bytes <= 1 << 23; bytes *= 32) {
-        assert_ok(ctx, rp__behind_open(ctx, bytes));
+        assert_ok(ctx, rp__reduce_async_open(ctx, bytes));
         the_gradient_of_a_slice_is_the_sum_over_ranks(state);
-        rp__behind_close(ctx);
+        rp__reduce_async_close(ctx);
     }
 }
 
@@ -185,7 +185,7 @@ static void check_copies(rp_dtype dtype, int copies, int64_t n)
     draw(dy, 2, rank);
     forward(&rp_op_all_gather, &whole, &part, 1, &c);
     assert_ok(ctx, rp__op_backward(&(rp_op_call){ .meta = &c.m, .grad_out = { dy }, .grad_in = { sum } }));
-    assert_ok(ctx, rp__behind_settle(ctx, NULL));
+    assert_ok(ctx, rp__reduce_async_settle(ctx, NULL));
     for (int64_t e = 0; e < here.room; e++) assert_true(rp_elem_get(sum, e) == (e < here.count ? sum_of_ranks(here.first + e) : 0));
     end(&c);
     rp_tensor_unref(part);
@@ -202,9 +202,9 @@ static void groups_that_hold_copies_sum_over_all_of_them(void **state)
         assert_ok(ctx, rp__ranks_join(ctx, world, copies));
         check_copies(RP_BF16, copies, 33);
         check_copies(RP_F32, copies, 900007);
-        assert_ok(ctx, rp__behind_open(ctx, 1 << 24));
+        assert_ok(ctx, rp__reduce_async_open(ctx, 1 << 24));
         check_copies(RP_F32, copies, 900007);
-        rp__behind_close(ctx);
+        rp__reduce_async_close(ctx);
     }
     rp__ranks_leave(ctx);
     assert_ok(ctx, rp__ranks_join(ctx, world, 1));
@@ -312,7 +312,7 @@ static const int64_t elems[WEIGHTS] = { 100, 3000, 17, 3000, 50000, 64, 1, 900, 
 
 static void check_pass(rp_tensor *const *slice, const int *order, int n)
 {
-    assert_ok(ctx, rp__ahead_pass(ctx));
+    assert_ok(ctx, rp__prefetch_pass(ctx));
     for (int i = 0; i < n; i++) {
         rp_attr_whole whole = flat(elems[order[i]]);
         call c;
@@ -334,9 +334,9 @@ static bool in_pairs(void)
 
 static void leave_pairs(void)
 {
-    rp__comm_close(rp__groups(ctx)->near);
-    rp__comm_close(rp__groups(ctx)->far);
-    rp__groups(ctx)->near = rp__groups(ctx)->far = NULL;
+    rp__comm_close(rp__groups(ctx)->inner);
+    rp__comm_close(rp__groups(ctx)->outer);
+    rp__groups(ctx)->inner = rp__groups(ctx)->outer = NULL;
 }
 
 /* The weights of a unit: all parts, then all wholes; backward makes the wholes again. */
@@ -372,12 +372,12 @@ static void a_whole_is_made_of_parts_that_were_kept(void **state)
     if (!in_pairs()) skip();
     for (int i = 0; i < WEIGHTS; i++) slice[i] = draw_slice(RP_F32, elems[i], 10 + i);
     for (int64_t bytes = 64; bytes <= 1 << 20; bytes *= 8) {
-        assert_ok(ctx, rp__ahead_open(ctx, bytes));
+        assert_ok(ctx, rp__prefetch_open(ctx, bytes));
         for (int pass = 0; pass < 3; pass++) {
-            assert_ok(ctx, rp__ahead_pass(ctx));
+            assert_ok(ctx, rp__prefetch_pass(ctx));
             for (int unit = 0; unit < WEIGHTS; unit += 3) check_parts(slice, unit, 3);
         }
-        rp__ahead_close(ctx);
+        rp__prefetch_close(ctx);
     }
     for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
     leave_pairs();
@@ -422,14 +422,14 @@ static void what_is_asked_for_ahead_is_what_is_gathered(void **state)
     (void)state;
     for (int i = 0; i < WEIGHTS; i++) slice[i] = draw_slice(RP_F32, elems[i], 10 + i);
     for (int64_t bytes = 64; bytes <= 1 << 17; bytes *= 8) {
-        assert_ok(ctx, rp__ahead_open(ctx, bytes));
+        assert_ok(ctx, rp__prefetch_open(ctx, bytes));
         for (int i = 0; i < 3; i++) check_pass(slice, usual, RP_COUNT(usual));
         check_pass(slice, usual, 4);
         check_pass(slice, usual, RP_COUNT(usual));
         for (int i = 0; i < 2; i++) check_pass(slice, other, RP_COUNT(other));
         check_pass(slice, usual, RP_COUNT(usual));
         check_pass(slice, usual, 1);
-        rp__ahead_close(ctx);           /* with some on their way */
+        rp__prefetch_close(ctx);           /* with some on their way */
     }
     for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
 }
@@ -440,17 +440,17 @@ static void nothing_is_gathered_before_its_pass(void **state)
     rp_tensor *slice[WEIGHTS] = { draw_slice(RP_F32, elems[0], 10) };
 
     (void)state;
-    assert_ok(ctx, rp__ahead_open(ctx, 1 << 12));
+    assert_ok(ctx, rp__prefetch_open(ctx, 1 << 12));
     for (int pass = 0; pass < 4; pass++) {
         rp_attr_whole whole = flat(elems[0]);
         call c;
-        assert_ok(ctx, rp__ahead_pass(ctx));
+        assert_ok(ctx, rp__prefetch_pass(ctx));
         forward(&rp_op_all_gather, &whole, &slice[0], 1, &c);
         for (int64_t e = 0; e < elems[0]; e++) assert_true(rp_elem_get(c.out, e) == value(10, 0, e) + pass);
         end(&c);
         for (int64_t e = 0; e < slice[0]->m.dim[0]; e++) rp_elem_put(slice[0], e, rp_elem_get(slice[0], e) + 1);
     }
-    rp__ahead_close(ctx);
+    rp__prefetch_close(ctx);
     rp_tensor_unref(slice[0]);
 }
 

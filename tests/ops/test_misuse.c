@@ -267,8 +267,8 @@ static void things_free(things *of)
 static void every_function_of_two_objects_refuses_those_of_two_contexts(void **state)
 {
     static const rp_checkpoint_function functions[] = { pass_on };
-    rp_ctx *ctx = test_ctx(NULL), *far = test_ctx(NULL);
-    things here = things_of(ctx), there = things_of(far);
+    rp_ctx *ctx = test_ctx(NULL), *outer = test_ctx(NULL);
+    things here = things_of(ctx), there = things_of(outer);
     rp_tensor *loss = sum_of_product(ctx, here.t, here.t), *in[] = { here.t, there.t }, *y = NULL;
     const rp_checkpoint_options alien = { .policy = there.policy };
     rp_module *child = NULL;
@@ -276,7 +276,7 @@ static void every_function_of_two_objects_refuses_those_of_two_contexts(void **s
 
     (void)state;
     REFUSED(ctx, rp_apply(ctx, "mul", NULL, in, 2, &y));
-    REFUSED(far, rp_backward(far, loss));
+    REFUSED(outer, rp_backward(outer, loss));
     REFUSED(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .only = &there.t, .n_only = 1 }));
     REFUSED(ctx, rp_module_new(ctx, there.module, "child", "Mine", pass_on, NULL, &child));
     REFUSED(ctx, rp_checkpoint(ctx, pass_on, NULL, in, &alien, &y));
@@ -297,7 +297,7 @@ static void every_function_of_two_objects_refuses_those_of_two_contexts(void **s
     things_free(&here);
     things_free(&there);
     test_ctx_free(ctx);
-    test_ctx_free(far);
+    test_ctx_free(outer);
 }
 
 int main(void)

@@ -16,7 +16,7 @@ static void offload_ctx_free(rp_ctx *ctx)
     test_ctx_free(ctx);
 }
 
-static int64_t bytes_away(rp_ctx *ctx) { return ledger_of(ctx, ctx->n_devices - 1).live_bytes; }
+static int64_t bytes_offloaded(rp_ctx *ctx) { return ledger_of(ctx, ctx->n_devices - 1).live_bytes; }
 
 static rp_status four_squares(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
 {
@@ -35,14 +35,14 @@ static void slots_go_away_and_come_back_without_being_computed_again(void **stat
     rp_policy *policy = NULL;
     values grad[2];
 
-    for (int away = 0; away < 2; away++) {
-        rule_by(ctx, &policy, away ? "[{ fate: offload }]" : NULL);
+    for (int offload = 0; offload < 2; offload++) {
+        rule_by(ctx, &policy, offload ? "[{ fate: offload }]" : NULL);
         assert_ok(ctx, four_squares(ctx, NULL, &x, &y));
-        assert_int_equal(saved_bytes(ctx), away ? 0 : 3 * BYTES);
-        assert_int_equal(bytes_away(ctx), away ? 3 * BYTES : 0);
+        assert_int_equal(saved_bytes(ctx), offload ? 0 : 3 * BYTES);
+        assert_int_equal(bytes_offloaded(ctx), offload ? 3 * BYTES : 0);
         assert_ok(ctx, backward_of(ctx, y));
-        if (away) assert_true(probes.saved_at_backward[3] >= 2 * BYTES);      /* its own, and the next, which is on its way */
-        grad[away] = take_grad(x);
+        if (offload) assert_true(probes.saved_at_backward[3] >= 2 * BYTES);      /* its own, and the next, which is on its way */
+        grad[offload] = take_grad(x);
     }
     for (int i = 0; i < 4; i++) assert_int_equal(probes.again[i], 0);
     assert_same_values(&grad[1], &grad[0], "the gradient");
@@ -115,7 +115,7 @@ static void parameters_and_inputs_never_go_away(void **state)
         rp_tensor *in = i ? batch : x;
         assert_ok(ctx, product(ctx, w, &in, &y));
         assert_int_equal(ledger_of(ctx, 0).live_at[RP_MEM_PARAM], 2 * BYTES);
-        assert_int_equal(bytes_away(ctx), (i ? 1 : 2) * BYTES);       /* h where w's gradient reads it: also of the batch, x w */
+        assert_int_equal(bytes_offloaded(ctx), (i ? 1 : 2) * BYTES);       /* h where w's gradient reads it: also of the batch, x w */
         assert_ok(ctx, backward_of(ctx, y));
     }
     rule_by(ctx, &policy, NULL);
@@ -137,8 +137,8 @@ static void a_storage_that_several_read_goes_away_once(void **state)
     rp_tape_stats stats;
     values grad[2];
 
-    for (int away = 0; away < 2; away++) {
-        rule_by(ctx, &policy, away ? "[{ op: twice, fate: offload }]" : NULL);
+    for (int offload = 0; offload < 2; offload++) {
+        rule_by(ctx, &policy, offload ? "[{ op: twice, fate: offload }]" : NULL);
         rp__tape_stats(ctx, &stats);
         h = probe(ctx, "twice", 1, x);
         assert_ok(ctx, rp_tensor_transpose(h, 0, 1, &turned));
@@ -148,11 +148,11 @@ static void a_storage_that_several_read_goes_away_once(void **state)
         sum = call(ctx, "add", NULL, y, z);
         rp_tensor *all[] = { h, turned, back, y, z };
         for (int i = 0; i < RP_COUNT(all); i++) rp_tensor_unref(all[i]);
-        assert_int_equal(bytes_away(ctx), away * BYTES);
+        assert_int_equal(bytes_offloaded(ctx), offload * BYTES);
         rp__tape_stats(ctx, &stats);
-        assert_int_equal(stats.offloaded_bytes, away * BYTES);
+        assert_int_equal(stats.offloaded_bytes, offload * BYTES);
         assert_ok(ctx, backward_of(ctx, sum));
-        grad[away] = take_grad(x);
+        grad[offload] = take_grad(x);
     }
     assert_same_values(&grad[1], &grad[0], "the gradient");
     rule_by(ctx, &policy, NULL);
@@ -177,8 +177,8 @@ static void around_regions_only_their_inputs_go_away(void **state)
     rp_policy *policy = NULL;
     values grad[2];
 
-    for (int away = 0; away < 2; away++) {
-        rule_by(ctx, &policy, away ? "[{ op: twice, fate: offload }]" : NULL);
+    for (int offload = 0; offload < 2; offload++) {
+        rule_by(ctx, &policy, offload ? "[{ op: twice, fate: offload }]" : NULL);
         memset(probes.again, 0, sizeof probes.again);
         h = probe(ctx, "twice", 9, x);
         for (int i = 0; i < 3; i++) {
@@ -186,11 +186,11 @@ static void around_regions_only_their_inputs_go_away(void **state)
             rp_tensor_unref(h);
             h = then_probe(ctx, "twice", 9, y);
         }
-        assert_int_equal(saved_bytes(ctx), away ? 0 : 3 * BYTES);
-        assert_int_equal(bytes_away(ctx), away ? 3 * BYTES : 0);
+        assert_int_equal(saved_bytes(ctx), offload ? 0 : 3 * BYTES);
+        assert_int_equal(bytes_offloaded(ctx), offload ? 3 * BYTES : 0);
         assert_ok(ctx, backward_of(ctx, h));
         for (int i = 0; i < 6; i++) assert_int_equal(probes.again[i], i % 2 == 0);
-        grad[away] = take_grad(x);
+        grad[offload] = take_grad(x);
     }
     assert_same_values(&grad[1], &grad[0], "the gradient");
     rule_by(ctx, &policy, NULL);
@@ -213,7 +213,7 @@ static void the_three_fates_stand_beside_each_other_in_a_region(void **state)
     rule_by(ctx, &policy, "[{ call: 0, fate: keep }, { call: 1, fate: offload }]");
     assert_ok(ctx, rp_checkpoint(ctx, four_squares, NULL, &x, NULL, &y));
     assert_int_equal(saved_bytes(ctx), BYTES);
-    assert_int_equal(bytes_away(ctx), BYTES);
+    assert_int_equal(bytes_offloaded(ctx), BYTES);
     loss = total(ctx, y);
     for (int i = 0; i < 2; i++) {
         assert_ok(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .keep_record = i == 0 }));
@@ -239,7 +239,7 @@ static void a_rule_leaves_small_slots_where_they_are(void **state)
     y = then_probe(ctx, "square", 2, probe(ctx, "square", 1, x));
     assert_ok(ctx, rp_tensor_slice(x, 0, 0, 1, &row));
     z = then_probe(ctx, "square", 4, probe(ctx, "square", 3, row));
-    assert_int_equal(bytes_away(ctx), BYTES);
+    assert_int_equal(bytes_offloaded(ctx), BYTES);
     assert_int_equal(saved_bytes(ctx), BYTES / ROWS);
     rp_tensor_unref(row);
     rp_tensor_unref(z);

@@ -235,7 +235,7 @@ static rp_status two_squares(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_t
 static void what_one_region_gives_the_next_meets_any_fate(void **state)
 {
     (void)state;
-    static const struct { const char *rules; int64_t saved, away; int again; } cases[] = {
+    static const struct { const char *rules; int64_t saved, offload; int again; } cases[] = {
         { NULL, BYTES, 0, 0 },
         { "[{ op: square, call: 1, fate: keep }]", BYTES, 0, 0 },
         { "[{ op: square, call: 1, fate: offload }]", 0, BYTES, 0 },
@@ -254,7 +254,7 @@ static void what_one_region_gives_the_next_meets_any_fate(void **state)
         assert_ok(ctx, rp_checkpoint(ctx, two_squares, &(int){ 2 }, &h, NULL, &y));
         rp_tensor_unref(h);
         assert_int_equal(saved_bytes(ctx), cases[i].saved);
-        assert_int_equal(ledger_of(ctx, ctx->n_devices - 1).live_bytes, cases[i].away);
+        assert_int_equal(ledger_of(ctx, ctx->n_devices - 1).live_bytes, cases[i].offload);
         assert_ok(ctx, backward_of(ctx, y));
         assert_int_equal(probes.again[1], cases[i].again);
         grad = take_grad(x);

@@ -33,7 +33,7 @@ static void make_class(random_chain *c, int k, const chain_sort *sort, dice *d)
     class->output          = between(d, 0, sort->bytes);
     class->bare_seconds    = random_seconds(d, sort);
     class->never_last      = between(d, 0, 4) == 0;
-    for (int i = 0; i < 2; i++) class->bare_again[i] = between(d, 0, bare);
+    for (int i = 0; i < 2; i++) class->bare_recompute[i] = between(d, 0, bare);
     for (int i = 0; i < 3; i++) class->bare[i] = between(d, 0, bare);
     for (int i = 0; i < RP_CHAIN_KINDS; i++) {
         class->waiting[i] = between(d, 0, 2 * sort->bytes);
@@ -43,14 +43,14 @@ static void make_class(random_chain *c, int k, const chain_sort *sort, dice *d)
         rp_chain_option *option = &c->option[k][o];
         option->saved           = between(d, 0, 4 * sort->bytes);
         option->forward         = option->saved + between(d, 0, sort->bytes);
-        option->again           = option->saved + between(d, 0, sort->bytes);
+        option->recompute           = option->saved + between(d, 0, sort->bytes);
         option->last            = between(d, 0, 5 * sort->bytes);
         for (int i = 0; i < RP_CHAIN_KINDS; i++) {
             option->backward[i]      = between(d, option->saved, 6 * sort->bytes);
             option->last_backward[i] = between(d, 0, option->backward[i]);
         }
         option->seconds       = random_seconds(d, sort);
-        option->again_seconds = random_seconds(d, sort);
+        option->recompute_seconds = random_seconds(d, sort);
         option->last_seconds  = random_seconds(d, sort);
     }
     if (!sort->layers) return;
@@ -141,13 +141,13 @@ static void play_forward(player *p, int parent, int first, int end)
         const rp_chain_option *o = met_by(p, i);
         int r                    = child_with(p, parent, i);
         if (r < 0) {
-            pass(p, at, i, more, parent < 0 ? o->forward : i == at ? o->last : o->again);
+            pass(p, at, i, more, parent < 0 ? o->forward : i == at ? o->last : o->recompute);
             hold(p, i, i == at ? 0 : o->saved);
             continue;
         }
         int behind = i - p->region[r].first;
         if (behind) hold(p, i - 1, 0);          /* what it reads of that counts as its own */
-        pass(p, at, i, more, parent < 0 ? c->bare[behind < 2 ? behind : 2] : c->bare_again[behind > 0]);
+        pass(p, at, i, more, parent < 0 ? c->bare[behind < 2 ? behind : 2] : c->bare_recompute[behind > 0]);
         hold(p, i, c->output);
     }
 }
@@ -192,10 +192,10 @@ double segment_seconds(const rp_chain *chain, int i, int option, const rp_chain_
         innermost = r;
     }
     if (innermost < 0) return o->seconds;
-    return o->seconds + around + (i == region[innermost].end - 1 ? o->last_seconds : o->again_seconds);
+    return o->seconds + around + (i == region[innermost].end - 1 ? o->last_seconds : o->recompute_seconds);
 }
 
-double seconds_again(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions)
+double recompute_seconds(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions)
 {
     double sum = 0;
 
@@ -243,7 +243,7 @@ static void all_options(const rp_chain *chain, const rp_chain_region *region, in
 
     for (int i = 0; i < chain->n;) {
         plan.bytes   = play(chain, plan.option, region, n_regions);
-        plan.seconds = seconds_again(chain, plan.option, region, n_regions);
+        plan.seconds = recompute_seconds(chain, plan.option, region, n_regions);
         tell(user, chain, &plan, region);
         for (i = 0; i < chain->n && ++plan.option[i] == class_at(chain, i)->n_options; i++) plan.option[i] = 0;
     }
@@ -345,7 +345,7 @@ int64_t greatest_budget(rp_ctx *ctx, const rp_chain *chain)
 
 void check_plan(const rp_chain *chain, const rp_chain_plan *plan, int64_t budget)
 {
-    double seconds = seconds_again(chain, plan->option, plan->region, plan->n_regions);
+    double seconds = recompute_seconds(chain, plan->option, plan->region, plan->n_regions);
 
     assert_true(plan->feasible);
     assert_true(plan->bytes <= budget);

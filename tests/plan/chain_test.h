@@ -36,7 +36,7 @@ void random_chain_make(random_chain *c, const chain_sort *sort, uint64_t seed);
 int64_t play(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);
 /* Of what runs again of segment i; regions around others come before them. */
 double segment_seconds(const rp_chain *chain, int i, int option, const rp_chain_region *region, int n_regions);
-double seconds_again(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);
+double recompute_seconds(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);
 
 typedef struct { int64_t bytes; double seconds; int option[8], n_regions; } one_plan;
 typedef struct { one_plan *at; int n, room; } all_plans;

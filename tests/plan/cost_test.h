@@ -3,7 +3,7 @@
 #define TESTS_COST_TEST_H
 
 #include "io_test.h"
-#include "plan/cost_inside.h"
+#include "plan/cost_internal.h"
 
 static inline rp_ctx *shapes_ctx(void) { return test_ctx(&(rp_ctx_options){ .shapes_only = true, .device = "cpu", .threads = 2 }); }
 

@@ -96,10 +96,10 @@ static inline rp_chain_option llama_play(const llama_block *b, unsigned saved)
     int64_t gradients  = 0, peak = 0, live = 0, most = 0;
 
     for (int i = 0; i < RP_COUNT(b->back); i++) {
-        unsigned again = llama_again(b, have, b->back[i].reads), later = 0;
-        for (int p = 0; p < RP_COUNT(b->op); p++) o.seconds += b->op[p].makes & again & ~made ? b->op[p].seconds : 0;
-        made |= again;
-        have |= again;
+        unsigned recompute = llama_again(b, have, b->back[i].reads), later = 0;
+        for (int p = 0; p < RP_COUNT(b->op); p++) o.seconds += b->op[p].makes & recompute & ~made ? b->op[p].seconds : 0;
+        made |= recompute;
+        have |= recompute;
         gradients += b->back[i].made;
         live = llama_bytes(b, have) + gradients + b->output;
         peak = live > peak ? live : peak;
@@ -114,9 +114,9 @@ static inline rp_chain_option llama_play(const llama_block *b, unsigned saved)
         live = llama_bytes(b, before & (saved | after)) + b->output;
         most = live > most ? live : most;
     }
-    o.forward = o.again = o.last = most > o.saved ? most : o.saved;
+    o.forward = o.recompute = o.last = most > o.saved ? most : o.saved;
     for (int k = 0; k < RP_CHAIN_KINDS; k++) o.backward[k] = o.last_backward[k] = peak;
-    o.again_seconds = o.last_seconds = b->seconds;
+    o.recompute_seconds = o.last_seconds = b->seconds;
     return o;
 }
 
@@ -167,7 +167,7 @@ static inline void llama_fixed(llama_chain *c, const llama_shape *s)
 /* The input is there throughout. */
 static inline rp_chain_class llama_class(const rp_chain_option *option, int n_options, int64_t x, int64_t bare, double seconds)
 {
-    return (rp_chain_class){ .option = option, .n_options = n_options, .output = x, .bare = { bare, x + bare, x + bare }, .bare_again = { bare, x + bare },
+    return (rp_chain_class){ .option = option, .n_options = n_options, .output = x, .bare = { bare, x + bare, x + bare }, .bare_recompute = { bare, x + bare },
                              .bare_seconds = seconds };
 }
 
@@ -178,12 +178,12 @@ static inline void llama_chain_make(llama_chain *c, int blocks, const llama_shap
 
     *c         = (llama_chain){ 0 };
     c->chain   = (rp_chain){ .class_of = c->class_of, .n_classes = 3, .n = blocks + 2, .n_kinds = 2, .segment = c->segment };
-    c->ends[0] = (rp_chain_option){ .saved = x, .forward = x, .again = x, .last = x, .backward = { x, x }, .last_backward = { x, x },
-                                    .again_seconds = llama_seconds(0, 2.0 * (double)x) };
-    c->ends[1] = (rp_chain_option){ .saved = x, .forward = 5 * x, .again = 5 * x, .last = 5 * x, .backward = { 8 * x, 8 * x },
+    c->ends[0] = (rp_chain_option){ .saved = x, .forward = x, .recompute = x, .last = x, .backward = { x, x }, .last_backward = { x, x },
+                                    .recompute_seconds = llama_seconds(0, 2.0 * (double)x) };
+    c->ends[1] = (rp_chain_option){ .saved = x, .forward = 5 * x, .recompute = 5 * x, .last = 5 * x, .backward = { 8 * x, 8 * x },
                                     .last_backward = { 8 * x, 8 * x } };
-    c->ends[0].last_seconds = c->ends[0].again_seconds;
-    c->class_of[0] = llama_class(c->ends, 1, x, x, c->ends[0].again_seconds);
+    c->ends[0].last_seconds = c->ends[0].recompute_seconds;
+    c->class_of[0] = llama_class(c->ends, 1, x, x, c->ends[0].recompute_seconds);
     c->class_of[1] = llama_class(c->block, llama_options(&b, c->block), x, llama_play(&b, 0).forward, b.seconds);
     c->class_of[2] = llama_class(c->ends + 1, 1, x, 5 * x, 0);
     for (int i = 0; i < c->chain.n; i++) c->segment[i] = i == 0 ? 0 : i <= blocks ? 1 : 2;

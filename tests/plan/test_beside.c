@@ -2,31 +2,31 @@
 /* ctest: device-free thread-free */
 #include "rp_test.h"
 
-#include "plan/beside.h"
+#include "plan/overlap.h"
 
 static rp_ctx *ctx;
-static rp_beside b;
+static rp_overlap b;
 
 static int setup(void **state)
 {
     (void)state;
     ctx = test_ctx(NULL);
-    b   = (rp_beside){ .ctx = ctx };
+    b   = (rp_overlap){ .ctx = ctx };
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    rp__beside_close(&b);
+    rp__overlap_close(&b);
     test_ctx_free(ctx);
     return 0;
 }
 
-static void pass(void) { rp__beside_note(&b, (rp_beside_event){ .kind = RP_BESIDE_PASS }); }
-static void compute(double seconds, bool again) { rp__beside_note(&b, (rp_beside_event){ RP_BESIDE_COMPUTE, again, seconds, 0 }); }
-static void gather(double seconds, int64_t bytes, bool again) { rp__beside_note(&b, (rp_beside_event){ RP_BESIDE_GATHER, again, seconds, bytes }); }
-static void sum(double seconds) { rp__beside_note(&b, (rp_beside_event){ RP_BESIDE_TALK, false, seconds, 0 }); }
+static void pass(void) { rp__overlap_note(&b, (rp_overlap_event){ .kind = RP_OVERLAP_PASS }); }
+static void compute(double seconds, bool recompute) { rp__overlap_note(&b, (rp_overlap_event){ RP_OVERLAP_COMPUTE, recompute, seconds, 0 }); }
+static void gather(double seconds, int64_t bytes, bool recompute) { rp__overlap_note(&b, (rp_overlap_event){ RP_OVERLAP_GATHER, recompute, seconds, bytes }); }
+static void sum(double seconds) { rp__overlap_note(&b, (rp_overlap_event){ RP_OVERLAP_TALK, false, seconds, 0 }); }
 
 static void a_gather_that_is_asked_for_ahead_hides_under_computing(void **state)
 {
@@ -37,7 +37,7 @@ static void a_gather_that_is_asked_for_ahead_hides_under_computing(void **state)
     compute(3, false);                  /* 1 to 4, and the next gather from 1 to 3 */
     gather(2, 10, false);
     compute(1, false);
-    assert_true(rp__beside_seconds(&b, true) == 5);
+    assert_true(rp__overlap_seconds(&b, true) == 5);
 }
 
 static void what_is_larger_than_the_buffer_waits_for_itself(void **state)
@@ -49,7 +49,7 @@ static void what_is_larger_than_the_buffer_waits_for_itself(void **state)
     compute(3, false);
     gather(2, 10, false);
     compute(1, false);
-    assert_true(rp__beside_seconds(&b, true) == 7);
+    assert_true(rp__overlap_seconds(&b, true) == 7);
 }
 
 static void a_replay_under_a_gather_costs_nothing(void **state)
@@ -62,8 +62,8 @@ static void a_replay_under_a_gather_costs_nothing(void **state)
     compute(2, true);                   /* the next gather takes until 5 anyway */
     gather(4, 10, false);
     compute(1, false);
-    assert_true(rp__beside_seconds(&b, false) == 6);
-    assert_true(rp__beside_seconds(&b, true) == 6);
+    assert_true(rp__overlap_seconds(&b, false) == 6);
+    assert_true(rp__overlap_seconds(&b, true) == 6);
 }
 
 static void nothing_is_asked_for_before_its_pass(void **state)
@@ -74,10 +74,10 @@ static void nothing_is_asked_for_before_its_pass(void **state)
     compute(5, false);
     pass();
     gather(2, 10, false);
-    assert_true(rp__beside_seconds(&b, true) == 7);
+    assert_true(rp__overlap_seconds(&b, true) == 7);
 }
 
-static void leave(double seconds, int64_t bytes) { rp__beside_note(&b, (rp_beside_event){ RP_BESIDE_SUM, false, seconds, bytes }); }
+static void leave(double seconds, int64_t bytes) { rp__overlap_note(&b, (rp_overlap_event){ RP_OVERLAP_SUM, false, seconds, bytes }); }
 
 static void a_sum_that_is_left_to_come_is_waited_for_when_its_room_is_wanted_and_at_the_end(void **state)
 {
@@ -88,17 +88,17 @@ static void a_sum_that_is_left_to_come_is_waited_for_when_its_room_is_wanted_and
     leave(3, 6);                        /* 1 to 4 */
     compute(1, false);
     leave(1, 6);                        /* at 2 there is no room: 4 to 5 */
-    assert_true(rp__beside_seconds(&b, true) == 5);
+    assert_true(rp__overlap_seconds(&b, true) == 5);
     compute(7, false);
     leave(1, 12);                       /* too large: 11 to 12 */
-    assert_true(rp__beside_seconds(&b, true) == 12);
+    assert_true(rp__overlap_seconds(&b, true) == 12);
 }
 
-static void draw_step(uint64_t seed, double *computed, double *sent, double *summed, double *again)
+static void draw_step(uint64_t seed, double *computed, double *sent, double *summed, double *recompute)
 {
-    rp__beside_close(&b);
-    b         = (rp_beside){ .ctx = ctx };
-    *computed = *sent = *summed = *again = 0;
+    rp__overlap_close(&b);
+    b         = (rp_overlap){ .ctx = ctx };
+    *computed = *sent = *summed = *recompute = 0;
     for (int i = 0; i < 200; i++) {
         seed          = seed * 6364136223846793005u + 1442695040888963407u;
         int kind      = (int)(seed >> 60), part = (int)(seed >> 40 & 15);
@@ -109,7 +109,7 @@ static void draw_step(uint64_t seed, double *computed, double *sent, double *sum
         else if (kind < 14) gather(length, part + 1, repeats), *sent += length;
         else if (kind == 14) leave(length, part + 1), *sent += length;
         else sum(length), *summed += length;
-        if (repeats && kind > 0 && kind < 14) *again += length;
+        if (repeats && kind > 0 && kind < 14) *recompute += length;
     }
 }
 
@@ -118,11 +118,11 @@ static void no_step_is_faster_than_its_computing_or_its_talk(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        double computed, sent, summed, again;
-        draw_step(seed, &computed, &sent, &summed, &again);
+        double computed, sent, summed, recompute;
+        draw_step(seed, &computed, &sent, &summed, &recompute);
         for (int64_t bytes = 0; bytes <= 128; bytes = 2 * bytes + 4) {
             b.buffer_bytes = b.sums_bytes = bytes;
-            double took    = rp__beside_seconds(&b, true);
+            double took    = rp__overlap_seconds(&b, true);
             assert_true(took <= computed + sent + summed && took >= computed + summed && took >= sent + summed);
             if (bytes == 0) assert_true(took == computed + sent + summed);
         }
@@ -133,12 +133,12 @@ static void the_bound_of_what_is_done_again_holds(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        double computed, sent, summed, again;
-        draw_step(seed, &computed, &sent, &summed, &again);
+        double computed, sent, summed, recompute;
+        draw_step(seed, &computed, &sent, &summed, &recompute);
         for (int64_t bytes = 0; bytes <= 64; bytes += 16) {
             b.buffer_bytes = b.sums_bytes = bytes;
-            rp_beside_base base = rp__beside_base(&b);
-            double more = rp__beside_seconds(&b, true) - rp__beside_seconds(&b, false), bound = rp__beside_bound(&base, again);
+            rp_overlap_base base = rp__overlap_base(&b);
+            double more = rp__overlap_seconds(&b, true) - rp__overlap_seconds(&b, false), bound = rp__overlap_bound(&base, recompute);
             assert_true(bound >= 0 && bound <= (more > 0 ? more : 0) + 1e-12);
         }
     }

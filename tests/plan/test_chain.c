@@ -203,7 +203,7 @@ static void check_no_worse_than(int every, int at, int here, int elsewhere)
 
     for (int i = 1; i + 1 < llama.chain.n; i++) option[i] = i % every == at ? here : elsewhere;
     int64_t bytes      = play(&llama.chain, option, NULL, 0);
-    double seconds     = seconds_again(&llama.chain, option, NULL, 0);
+    double seconds     = recompute_seconds(&llama.chain, option, NULL, 0);
     rp_chain_plan plan = solve(ctx, &llama.chain, bytes);
     check_plan(&llama.chain, &plan, bytes);
     assert_true(plan.seconds <= seconds * (1 + 1e-12));
@@ -242,8 +242,8 @@ static void make_hard(void)
         for (int o = 0; o < MOST_OPTIONS; o++) {
             int64_t saved      = between(&d, 1, 1000000000);
             double seconds     = 2e9 - (double)saved;
-            drawn.option[k][o] = (rp_chain_option){ .saved = saved, .forward = saved, .again = saved, .last = saved, .backward = { saved, saved },
-                                                    .last_backward = { saved, saved }, .seconds = seconds, .again_seconds = 2e9, .last_seconds = 2e9 };
+            drawn.option[k][o] = (rp_chain_option){ .saved = saved, .forward = saved, .recompute = saved, .last = saved, .backward = { saved, saved },
+                                                    .last_backward = { saved, saved }, .seconds = seconds, .recompute_seconds = 2e9, .last_seconds = 2e9 };
         }
     }
 }
@@ -256,13 +256,13 @@ static int check_hard(int budgets)
 
     for (int i = 1; i < budgets; i++) {
         int64_t budget     = least + (most - least) / budgets * i;
-        rp_chain_plan plan = solve(ctx, &drawn.chain, budget), again = solve(ctx, &drawn.chain, budget);
+        rp_chain_plan plan = solve(ctx, &drawn.chain, budget), recompute = solve(ctx, &drawn.chain, budget);
         check_plan(&drawn.chain, &plan, budget);
-        check_same(&drawn.chain, &plan, &again);
+        check_same(&drawn.chain, &plan, &recompute);
         if (!drawn.chain.regions) assert_true(plan.seconds - plan.bound < 0.0005 * plan.seconds);
         met += !plan.exact;
         rp__chain_plan_free(&plan);
-        rp__chain_plan_free(&again);
+        rp__chain_plan_free(&recompute);
     }
     return met;
 }

@@ -49,7 +49,7 @@ static void check_mode(rp_chain_solver *solver, const mode *m, int seed)
     rp_chain_region region[MOST_REGIONS];
     int n          = regions_of(m, region);
     int64_t bytes  = play(&drawn.chain, keep, region, n);
-    double seconds = seconds_again(&drawn.chain, keep, region, n);
+    double seconds = recompute_seconds(&drawn.chain, keep, region, n);
     rp_chain_plan plan;
 
     assert_ok(ctx, rp__chain_solver_solve(solver, bytes, &plan));

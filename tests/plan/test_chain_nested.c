@@ -2,7 +2,7 @@
 /* ctest: device-free thread-free cost=12 */
 #include "chain_test.h"
 #include "llama_chain.h"
-#include "plan/chain_inside.h"
+#include "plan/chain_internal.h"
 
 static int many(void) { return test_few_or(24, 240); }
 static int budgets(void) { return test_few_or(30, 200); }
@@ -172,7 +172,7 @@ static void check_same_fronts(const rp_chain *chain, const rp_chain_nest *less, 
     for (int end = 1; end < chain->n; end++)
         for (int first = 0; first < end; first++) {
             rp_chain_front a = rp__nest_front(less, first, end), b = rp__nest_front(more, first, end);
-            for (int i = 0; i < b.n && b.at[i].bytes + rp__chain_fixed_again(chain, end) <= budget; i++) {
+            for (int i = 0; i < b.n && b.at[i].bytes + rp__chain_fixed_recompute(chain, end) <= budget; i++) {
                 assert_true(i < a.n);
                 assert_memory_equal(&a.at[i], &b.at[i], sizeof *a.at);
             }
@@ -225,15 +225,15 @@ static int64_t binomial_forwards(int64_t l, int64_t s)
 static void make_steps(int n)
 {
     enum { INSIDE = 1000 };
-    const rp_chain_option again = { .saved = 1, .forward = 1, .again = 1, .backward = { INSIDE }, .last_backward = { INSIDE },
-                                    .seconds = 1, .again_seconds = 1 };
-    const rp_chain_option keep  = { .saved = INSIDE, .forward = INSIDE, .again = INSIDE, .last = INSIDE, .backward = { INSIDE },
-                                    .last_backward = { INSIDE }, .again_seconds = 1, .last_seconds = 1 };
+    const rp_chain_option recompute = { .saved = 1, .forward = 1, .recompute = 1, .backward = { INSIDE }, .last_backward = { INSIDE },
+                                    .seconds = 1, .recompute_seconds = 1 };
+    const rp_chain_option keep  = { .saved = INSIDE, .forward = INSIDE, .recompute = INSIDE, .last = INSIDE, .backward = { INSIDE },
+                                    .last_backward = { INSIDE }, .recompute_seconds = 1, .last_seconds = 1 };
 
     drawn              = (random_chain){ 0 };
-    drawn.option[0][0] = again;
+    drawn.option[0][0] = recompute;
     drawn.option[0][1] = keep;
-    drawn.class_of[0]  = (rp_chain_class){ drawn.option[0], .n_options = 2, .output = 1, .bare = { 1, 2, 2 }, .bare_again = { 1, 2 }, .bare_seconds = 1 };
+    drawn.class_of[0]  = (rp_chain_class){ drawn.option[0], .n_options = 2, .output = 1, .bare = { 1, 2, 2 }, .bare_recompute = { 1, 2 }, .bare_seconds = 1 };
     drawn.chain        = (rp_chain){ .class_of = drawn.class_of, .n_classes = 1, .n = n, .n_kinds = 1, .segment = drawn.segment,
                                      .fixed_forward = { drawn.forward[0] }, .fixed_backward = { drawn.backward[0] }, .regions = true };
 }
@@ -310,7 +310,7 @@ static void check_no_worse_than_regions_of(int length, int option_inside)
     int64_t bytes      = play(&llama.chain, option, region, n);
     rp_chain_plan plan = solve(ctx, &llama.chain, bytes);
     check_plan(&llama.chain, &plan, bytes);
-    assert_true(plan.seconds <= seconds_again(&llama.chain, option, region, n) * (1 + 1e-12));
+    assert_true(plan.seconds <= recompute_seconds(&llama.chain, option, region, n) * (1 + 1e-12));
     rp__chain_plan_free(&plan);
 }
 

@@ -35,10 +35,10 @@ static void a_file_gives_back_the_table(void **state)
     assert_true(rp__cost_move(back, RP_BF16, 1 << 20) == rp__cost_move(t, RP_BF16, 1 << 20));
     assert_true(rp__cost_offload_bandwidth(back, false) == 1.25e9);
     assert_true(rp__cost_measured(back));
-    char *again = text_of(ctx, back);
-    assert_string_equal(text, again);
+    char *recompute = text_of(ctx, back);
+    assert_string_equal(text, recompute);
     rp__release(text);
-    rp__release(again);
+    rp__release(recompute);
     rp__cost_table_free(t);
     rp__cost_table_free(back);
     test_ctx_free(ctx);

@@ -308,8 +308,8 @@ static double recurrence(const graph *g, double price)
         for (int near = 0; near < 2; near++)
             for (int far = 0; far < 2; far++) {
                 double keep = before[far][0] + price * (double)g->bytes[i];
-                double again = g->seconds[i] + before[1][two];
-                least[near][far] = near || g->needed[i] ? fmin(keep, again) : before[far][0];
+                double recompute = g->seconds[i] + before[1][two];
+                least[near][far] = near || g->needed[i] ? fmin(keep, recompute) : before[far][0];
             }
     }
     return least[0][0];

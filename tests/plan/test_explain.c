@@ -90,18 +90,18 @@ static const struct { const char *name, *model, *text; } cases[] = {
 
 static void check_slots(const rp_explain *e, const char *name, const rp_step_usage *found)
 {
-    int64_t saved = 0, away = 0;
+    int64_t saved = 0, offload = 0;
 
     for (int i = 0; i < e->n_slots; i++) {
         saved += e->slot[i].saved ? e->slot[i].bytes : 0;
-        away += e->slot[i].away ? e->slot[i].bytes : 0;
+        offload += e->slot[i].offload ? e->slot[i].bytes : 0;
         if (e->slot[i].saved != (e->slot[i].fate == RP_KEEP))
             fail_msg("%s: %s %s is of fate %d, saved %d", name, e->slot[i].path, e->slot[i].op, (int)e->slot[i].fate, e->slot[i].saved);
     }
     if (saved != found->saved_bytes || saved != e->saved_bytes)
         fail_msg("%s: slots sum to %" PRId64 ", explained are %" PRId64 ", predicted %" PRId64, name, saved, e->saved_bytes,
                  found->saved_bytes);
-    assert_int_equal(away, e->away_bytes);
+    assert_int_equal(offload, e->offload_bytes);
     assert_int_equal(e->recompute_flops, found->recompute_flops);
     assert_int_equal(e->step_flops, found->step_flops);
 }
@@ -125,19 +125,19 @@ static void check_peak(const rp_explain *e, const rp_step_usage *found)
 
 static void check_modules(const rp_explain *e)
 {
-    int64_t peak = 0, saved = 0, away = 0, flops = 0;
+    int64_t peak = 0, saved = 0, offload = 0, flops = 0;
     int n_slots  = 0;
 
     for (int i = 0; i < e->n_modules; i++) {
         for (int c = 0; c < RP_MEM_CLASSES; c++) peak += e->module[i].peak_at[c];
         saved += e->module[i].saved_bytes;
-        away += e->module[i].away_bytes;
+        offload += e->module[i].offload_bytes;
         flops += e->module[i].recompute_flops;
         n_slots += e->module[i].n_slots;
     }
     assert_int_equal(peak, e->peak_bytes);
     assert_int_equal(saved, e->saved_bytes);
-    assert_int_equal(away, e->away_bytes);
+    assert_int_equal(offload, e->offload_bytes);
     assert_int_equal(flops, e->recompute_flops);
     assert_int_equal(n_slots, e->n_slots);
 }
@@ -156,7 +156,7 @@ static void slots_classes_owners_and_modules_sum_to_what_a_run_measures(void **s
         assert_int_equal(measured.saved_bytes, x.f.explain.saved_bytes);
         assert_int_equal(measured.peak_memory_active, x.f.explain.peak_bytes);
         assert_int_equal(measured.recompute_flops, x.f.explain.recompute_flops);
-        assert_int_equal(x.f.explain.away_bytes > 0, strstr(cases[i].name, "offload") != NULL);
+        assert_int_equal(x.f.explain.offload_bytes > 0, strstr(cases[i].name, "offload") != NULL);
         drop(&x);
     }
 }

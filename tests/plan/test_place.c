@@ -160,17 +160,17 @@ static void whatever_is_drawn_has_places_not_far_above_the_bound(void **state)
 
 static void work_is_bounded_and_the_same_twice(void **state)
 {
-    static rp_place_buffer b[MOST], again[MOST];
+    static rp_place_buffer b[MOST], recompute[MOST];
     rp_ctx *ctx   = shapes();
     uint32_t seed = 5;
 
     (void)state;
     int n = draw_any(&seed, b, RP_COUNT(b), RP_COUNT(b), 5000);
-    memcpy(again, b, sizeof b);
-    rp_placement p = place_checked(ctx, "dense", b, n), q = place_checked(ctx, "dense", again, n);
+    memcpy(recompute, b, sizeof b);
+    rp_placement p = place_checked(ctx, "dense", b, n), q = place_checked(ctx, "dense", recompute, n);
     assert_true(p.height > p.bound && p.work < 1000000);
     assert_memory_equal(&p, &q, sizeof p);
-    assert_memory_equal(b, again, sizeof b);
+    assert_memory_equal(b, recompute, sizeof b);
     test_ctx_free(ctx);
 }
 

@@ -136,20 +136,20 @@ static void a_noted_step_runs_again_at_its_places(void **state)
     (void)state;
     for (int draw = 0; draw < test_draws(40); draw++) {
         program p  = { .seed = (uint32_t)draw, .n_micro = 1 + draw % 5, .n_turns = 20 + draw * 37 % 150, .other = draw % 4, .gives_old = draw % 3 == 0 };
-        machine *m = machine_new(), *again = machine_new();
+        machine *m = machine_new(), *recompute = machine_new();
         noted n    = note(m, &p);
         assert_int_equal(n.n, m->n_takes);
-        rp__mem_follow(again->ctx->space[0], n.place, n.n);
-        assert_ok(again->ctx, step(again, &p, NULL));
-        assert_int_equal(again->n_takes, n.n);
-        for (int i = 0; i < n.n; i++) assert_int_equal(again->offset[i], n.place[i].offset);
+        rp__mem_follow(recompute->ctx->space[0], n.place, n.n);
+        assert_ok(recompute->ctx, step(recompute, &p, NULL));
+        assert_int_equal(recompute->n_takes, n.n);
+        for (int i = 0; i < n.n; i++) assert_int_equal(recompute->offset[i], n.place[i].offset);
         rp_mem mem;
-        rp_mem_read(again->ctx, 0, false, &mem);
+        rp_mem_read(recompute->ctx, 0, false, &mem);
         assert_true(n.told.height >= n.told.bound && n.told.bound == mem.peak_alloc_bytes);
-        assert_int_equal(reserved(again), n.told.height);
+        assert_int_equal(reserved(recompute), n.told.height);
         rp__release(n.place);
         machine_free(m);
-        machine_free(again);
+        machine_free(recompute);
     }
 }
 
@@ -240,27 +240,27 @@ static void blocks_that_outlive_the_step_have_places(void **state)
 {
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true });
     machine m   = { .ctx = ctx };
-    block stays, goes;
+    block resident, offloadable;
     rp_place_log *log;
     noted n;
 
     (void)state;
     assert_ok(ctx, rp__place_log_begin(ctx, &log));
-    assert_ok(ctx, take(&m, 128, &goes));
-    assert_ok(ctx, take(&m, 64, &stays));
-    give(&m, &goes);
-    assert_ok(ctx, take(&m, 128, &goes));
-    give(&m, &goes);
+    assert_ok(ctx, take(&m, 128, &offloadable));
+    assert_ok(ctx, take(&m, 64, &resident));
+    give(&m, &offloadable);
+    assert_ok(ctx, take(&m, 128, &offloadable));
+    give(&m, &offloadable);
     assert_ok(ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told));
     assert_int_equal(n.told.height, 192);
-    give(&m, &stays);
+    give(&m, &resident);
     rp__mem_follow(ctx->space[0], n.place, n.n);
-    assert_ok(ctx, take(&m, 128, &goes));
-    assert_ok(ctx, take(&m, 64, &stays));
-    give(&m, &goes);
-    assert_ok(ctx, take(&m, 128, &goes));
-    give(&m, &goes);
-    give(&m, &stays);
+    assert_ok(ctx, take(&m, 128, &offloadable));
+    assert_ok(ctx, take(&m, 64, &resident));
+    give(&m, &offloadable);
+    assert_ok(ctx, take(&m, 128, &offloadable));
+    give(&m, &offloadable);
+    give(&m, &resident);
     rp__release(n.place);
     test_ctx_free(ctx);
 }

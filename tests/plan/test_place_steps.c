@@ -6,7 +6,7 @@
 /* ctest: device-free thread-free cost=10 */
 #include "place_test.h"
 #include "train/loop_test.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 static int every(void) { return test_few_or(11, 1); }
 static int n_budgets(void) { return test_few_or(2, 12); }

@@ -18,7 +18,7 @@ static void a_plan_that_takes_less_than_was_reckoned_is_read_back(void **state)
     rp_plan_stamp stamp = STAMP;
     planned_step x;
     rp_plan_text *text;
-    rp_plan *again;
+    rp_plan *recompute;
     double bound;
 
     (void)state;
@@ -27,10 +27,10 @@ static void a_plan_that_takes_less_than_was_reckoned_is_read_back(void **state)
     const char *path = temp_path(&x.dir, "p.json");
     assert_ok(x.ctx, rp__plan_write(x.ctx, path, x.plan, &stamp, &TAKES, ""));
     assert_ok(x.ctx, rp__plan_read(x.ctx, path, &text));
-    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &stamp, &again));
+    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &stamp, &recompute));
     assert_ok(x.ctx, rp__plan_bound(x.ctx, &x.problem, stamp.budget, &bound));
     assert_true(isfinite(bound));
-    rp__plan_free(again);
+    rp__plan_free(recompute);
     rp__plan_text_free(text);
     planned_end(&x);
 }
@@ -39,7 +39,7 @@ static void a_plan_read_back_plans_the_same_step(void **state)
 {
     planned_step x;
     rp_plan_text *text;
-    rp_plan *again;
+    rp_plan *recompute;
 
     (void)state;
     planned_begin(&x, &SMALL);
@@ -47,19 +47,19 @@ static void a_plan_read_back_plans_the_same_step(void **state)
     assert_true(rp__plan_text_variant(text).in_backward && rp__plan_text_variant(text).keeps_logits);
     assert_false(rp__plan_text_is_empty(text));
     assert_string_equal(rp__plan_text_recipe(text), "seed: 1\n# \"quoted\"\n");
-    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &again));
-    assert_int_equal(again->n_passes, x.plan->n_passes);
-    const rp_plan_pass *a = &again->pass[0], *b = &x.plan->pass[0];
-    assert_true(b->n_again > 0);
-    assert_int_equal(a->n_again, b->n_again);
-    for (int i = 0; i < b->n_calls; i++) assert_int_equal(a->call[i].again, b->call[i].again);
+    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &recompute));
+    assert_int_equal(recompute->n_passes, x.plan->n_passes);
+    const rp_plan_pass *a = &recompute->pass[0], *b = &x.plan->pass[0];
+    assert_true(b->n_recomputed > 0);
+    assert_int_equal(a->n_recomputed, b->n_recomputed);
+    for (int i = 0; i < b->n_calls; i++) assert_int_equal(a->call[i].recompute, b->call[i].recompute);
     assert_int_equal(a->n_regions, b->n_regions);
     for (int i = 0; i < b->n_regions; i++) {
         assert_int_equal(a->region[i].first, b->region[i].first);
         assert_int_equal(a->region[i].end, b->region[i].end);
         assert_string_equal(a->region[i].path, b->region[i].path);
     }
-    rp__plan_free(again);
+    rp__plan_free(recompute);
     rp__plan_text_free(text);
     planned_end(&x);
 }
@@ -68,7 +68,7 @@ static void what_a_mode_keeps_in_its_regions_is_read_back(void **state)
 {
     planned_step x;
     rp_plan_text *text;
-    rp_plan *mode, *again;
+    rp_plan *mode, *recompute;
     int n_kept = 0;
 
     (void)state;
@@ -79,8 +79,8 @@ static void what_a_mode_keeps_in_its_regions_is_read_back(void **state)
     const char *path = temp_path(&x.dir, "m.json");
     assert_ok(x.ctx, rp__plan_write(x.ctx, path, mode, &STAMP, &TAKES, ""));
     assert_ok(x.ctx, rp__plan_read(x.ctx, path, &text));
-    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &again));
-    const rp_plan_pass *a = &again->pass[0], *b = &mode->pass[0];
+    assert_ok(x.ctx, rp__plan_from_text(x.ctx, text, &x.problem, &STAMP, &recompute));
+    const rp_plan_pass *a = &recompute->pass[0], *b = &mode->pass[0];
     assert_true(b->n_regions > 0);
     assert_int_equal(a->n_regions, b->n_regions);
     for (int i = 0; i < b->n_calls; i++) {
@@ -89,7 +89,7 @@ static void what_a_mode_keeps_in_its_regions_is_read_back(void **state)
     }
     assert_true(n_kept > 0);
     rp__plan_free(mode);
-    rp__plan_free(again);
+    rp__plan_free(recompute);
     rp__plan_text_free(text);
     planned_end(&x);
 }

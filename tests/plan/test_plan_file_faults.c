@@ -61,9 +61,9 @@ static void assert_same(const rp_plan *a, const rp_plan *b)
     assert_int_equal(a->n_passes, b->n_passes);
     for (int i = 0; i < a->n_passes; i++) {
         const rp_plan_pass *x = &a->pass[i], *y = &b->pass[i];
-        assert_int_equal(x->n_again, y->n_again);
+        assert_int_equal(x->n_recomputed, y->n_recomputed);
         assert_int_equal(x->n_regions, y->n_regions);
-        for (int c = 0; c < x->n_calls; c++) assert_int_equal(x->call[c].again, y->call[c].again);
+        for (int c = 0; c < x->n_calls; c++) assert_int_equal(x->call[c].recompute, y->call[c].recompute);
         for (int r = 0; r < x->n_regions; r++) assert_string_equal(x->region[r].path, y->region[r].path);
     }
 }
@@ -89,7 +89,7 @@ static plan_file begin_file(planned_step *s)
     plan_file p = { .step = s };
 
     planned_begin(s, &SMALL);
-    assert_true(s->plan->pass[0].n_again > 0);
+    assert_true(s->plan->pass[0].n_recomputed > 0);
     p.path = temp_path(&s->dir, "p.json");
     assert_ok(s->ctx, write_plan(&p));
     assert_ok(s->ctx, rp__file_read(s->ctx, p.path, 1 << 20, &p.want, &p.bytes));

@@ -95,15 +95,15 @@ typedef struct {
     decoder d;
     rp_cost_table *costs;
     rp_question question;
-    double again_seconds;               /* of the replays of a step */
+    double recompute_seconds;               /* of the replays of a step */
 } planner;
 
-static void count_again(void *self, int at, const char *path, const char *op)
+static void count_recomputed(void *self, int at, const char *path, const char *op)
 {
     planner *p = self;
 
     (void)path, (void)op;
-    p->again_seconds += rp__cost_seconds(p->costs, rp__tape_call_at(p->d.ctx, at).meta, RP_FORWARD);
+    p->recompute_seconds += rp__cost_seconds(p->costs, rp__tape_call_at(p->d.ctx, at).meta, RP_FORWARD);
 }
 
 static rp_status run(const rp_question *question, rp_plan *how)
@@ -113,8 +113,8 @@ static rp_status run(const rp_question *question, rp_plan *how)
     rp_mem memory;
 
     if (how) RP_TRY(rp__step_follow(p->d.ctx, how));
-    if (how) rp__tape_on_replay(p->d.ctx, count_again, p);
-    p->again_seconds = 0;
+    if (how) rp__tape_on_replay(p->d.ctx, count_recomputed, p);
+    p->recompute_seconds = 0;
     rp__tape_stats(p->d.ctx, &work);
     rp_mem_read(p->d.ctx, 0, true, &memory);
     rp_status status = step(&p->d);
@@ -126,7 +126,7 @@ static rp_status run(const rp_question *question, rp_plan *how)
     rp__step_follow(p->d.ctx, NULL);
     how->found         = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     how->seconds       = p->question.trace.seconds;
-    how->again_seconds = p->again_seconds + how->facts.away_seconds;
+    how->recompute_seconds = p->recompute_seconds + how->facts.offload_seconds;
     return status;
 }
 
@@ -145,11 +145,11 @@ static void planner_close(planner *p)
     decoder_free(&p->d);
 }
 
-static int n_away(const rp_plan *plan)
+static int n_offloaded(const rp_plan *plan)
 {
     int n = 0;
 
-    for (int i = 0; i < plan->n_passes; i++) n += plan->pass[i].n_away;
+    for (int i = 0; i < plan->n_passes; i++) n += plan->pass[i].n_offloaded;
     return n;
 }
 
@@ -161,7 +161,7 @@ static int64_t most_that_goes(const rp_cut_pass *cut)
 
     for (int c = 0; c < cut->chain.n_classes; c++)
         for (int v = 0; v < cut->class_of[c].n_values; v++)
-            if (cut->class_of[c].value[v].goes && cut->class_of[c].value[v].bytes > most) most = cut->class_of[c].value[v].bytes;
+            if (cut->class_of[c].value[v].offloadable && cut->class_of[c].value[v].bytes > most) most = cut->class_of[c].value[v].bytes;
     return most;
 }
 
@@ -177,7 +177,7 @@ static void draw(const rp_cut_pass *cut, uint32_t seed, int *option)
     for (int c = 0; c < chain->n_classes; c++) {
         int n       = chain->class_of[c].n_options;
         of_class[c] = (int)(next(&rng) % (uint32_t)n);
-        for (int i = 0; i < n && seed % 2 == 0 && chain->class_of[c].option[of_class[c]].again < RP_CHAIN_NEVER; i++)
+        for (int i = 0; i < n && seed % 2 == 0 && chain->class_of[c].option[of_class[c]].recompute < RP_CHAIN_NEVER; i++)
             of_class[c] = (of_class[c] + 1) % n;
     }
     for (int i = 0; i < chain->n; i++) option[i] = of_class[chain->segment[i]];
@@ -211,10 +211,10 @@ static void what_is_away_is_reckoned_to_the_byte_but_for_one_value(void **state)
             rp_chain_plan drawn = { .feasible = true, .option = option, .bytes = rp__chain_bytes(&cut->chain, option, NULL, 0) };
             assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &drawn, &plan));
             int64_t said = plan->facts.bytes, measured = measured_in(&p, plan);
-            if (llabs(said - measured) > most_that_goes(cut) || (n_away(plan) == 0 && said != measured))
+            if (llabs(said - measured) > most_that_goes(cut) || (n_offloaded(plan) == 0 && said != measured))
                 fail_msg("model %d, draw %u: said %lld, measured %lld", i, seed, (long long)said, (long long)measured);
-            n_drawn += n_away(plan) > 0;
-            n_exact += n_away(plan) > 0 && said == measured;
+            n_drawn += n_offloaded(plan) > 0;
+            n_exact += n_offloaded(plan) > 0 && said == measured;
             rp__plan_free(plan);
         }
         assert_true(n_drawn >= n_draws() / 2 && 2 * n_exact >= n_drawn);
@@ -257,33 +257,33 @@ static int64_t height_of_all(planner *p)
 /* The same budgets with consent (a) and without (b), from the least of those without up. Returns how many calls went. */
 static int compare(planner *a, planner *b, const sizes *s, const char *folder, uint64_t expected)
 {
-    rp_plan *goes, *stays;
+    rp_plan *offloadable, *resident;
     double bound;
     int n = 0;
 
-    assert_ok(a->d.ctx, rp__step_least(&a->question, &goes));
-    assert_ok(b->d.ctx, rp__step_least(&b->question, &stays));
-    int64_t least = stays->placement.height, all = height_of_all(b);
-    assert_true(goes->placement.height <= least);
-    check_run(goes, s, folder, expected);
-    rp__plan_free(goes);
-    rp__plan_free(stays);
+    assert_ok(a->d.ctx, rp__step_least(&a->question, &offloadable));
+    assert_ok(b->d.ctx, rp__step_least(&b->question, &resident));
+    int64_t least = resident->placement.height, all = height_of_all(b);
+    assert_true(offloadable->placement.height <= least);
+    check_run(offloadable, s, folder, expected);
+    rp__plan_free(offloadable);
+    rp__plan_free(resident);
     for (int i = 0; i <= n_budgets(); i++) {
         int64_t budget = least + (all - least) * i / n_budgets();
-        assert_ok(a->d.ctx, rp__step_within(&a->question, budget, &goes));
-        assert_ok(b->d.ctx, rp__step_within(&b->question, budget, &stays));
-        assert_true(goes && stays && goes->placement.height <= budget);
-        const rp_plan_facts *with = &goes->facts, *without = &stays->facts;
-        assert_true(with->again_seconds <= without->again_seconds);
+        assert_ok(a->d.ctx, rp__step_within(&a->question, budget, &offloadable));
+        assert_ok(b->d.ctx, rp__step_within(&b->question, budget, &resident));
+        assert_true(offloadable && resident && offloadable->placement.height <= budget);
+        const rp_plan_facts *with = &offloadable->facts, *without = &resident->facts;
+        assert_true(with->recompute_seconds <= without->recompute_seconds);
         assert_ok(a->d.ctx, rp__plan_bound(a->d.ctx, &a->question.problem, budget, &bound));
-        assert_true(bound <= with->again_seconds * (1 + 1e-9));
-        assert_true(with->away_seconds <= with->again_seconds * (1 + 1e-9));
-        assert_int_equal(n_away(goes) > 0, goes->found.offloaded_bytes > 0);
-        assert_int_equal(n_away(goes) > 0, with->away_seconds > 0);
-        check_run(goes, s, folder, expected);
-        n += n_away(goes);
-        rp__plan_free(goes);
-        rp__plan_free(stays);
+        assert_true(bound <= with->recompute_seconds * (1 + 1e-9));
+        assert_true(with->offload_seconds <= with->recompute_seconds * (1 + 1e-9));
+        assert_int_equal(n_offloaded(offloadable) > 0, offloadable->found.offloaded_bytes > 0);
+        assert_int_equal(n_offloaded(offloadable) > 0, with->offload_seconds > 0);
+        check_run(offloadable, s, folder, expected);
+        n += n_offloaded(offloadable);
+        rp__plan_free(offloadable);
+        rp__plan_free(resident);
     }
     return n;
 }
@@ -327,7 +327,7 @@ static bool is_read_later(const rp_trace_pass *pass, const rp_plan_pass *plan, i
         const rp_trace_call *call = &pass->call[c];
         for (int i = 0; i < call->n_needs; i++)
             if (call->needs[i] == v) return true;
-        for (int i = 0; i < call->n_in && plan->call[c].again; i++)
+        for (int i = 0; i < call->n_in && plan->call[c].recompute; i++)
             if (call->in[i] == v) return true;
     }
     return false;
@@ -341,9 +341,9 @@ static double waited_in(const planner *p, const rp_plan_pass *plan, int first, i
 
     for (int c = first; c < end; c++) {
         const rp_trace_call *call = &pass->call[c];
-        forward += call->again;
-        backward += call->backward + (plan->call[c].again ? call->again : 0);
-        for (int i = 0; i < call->n_made && plan->call[c].away; i++) {
+        forward += call->recompute;
+        backward += call->backward + (plan->call[c].recompute ? call->recompute : 0);
+        for (int i = 0; i < call->n_made && plan->call[c].offload; i++) {
             const rp_trace_value *v = &pass->value[call->made[i]];
             if (!(plan->call[c].may_go >> v->nth & 1) || !is_read_later(pass, plan, call->made[i])) continue;
             copies += v->copy;
@@ -374,14 +374,14 @@ static void seconds_of_a_plan_are_its_replays_and_what_is_waited_for(void **stat
             double waits = 0, replays = 0;
             for (int s = 0; s < cut->chain.n; s++) {
                 double one = waited_in(&p, &plan->pass[0], cut->first[s], cut->first[s + 1]);
-                bool again = false;
-                for (int c = cut->first[s]; c < cut->first[s + 1]; c++) again = again || plan->pass[0].call[c].again;
+                bool recompute = false;
+                for (int c = cut->first[s]; c < cut->first[s + 1]; c++) recompute = recompute || plan->pass[0].call[c].recompute;
                 waits += one;
-                n_both += again && one > 0;
+                n_both += recompute && one > 0;
             }
-            for (int c = 0; c < pass->n_calls; c++) replays += plan->pass[0].call[c].again ? pass->call[c].again : 0;
-            assert_true(fabs(plan->facts.away_seconds - waits * pass->n_passes) <= 1e-12 * waits);
-            assert_true(fabs(plan->facts.again_seconds - (waits + replays) * pass->n_passes) <= 1e-12 * (waits + replays));
+            for (int c = 0; c < pass->n_calls; c++) replays += plan->pass[0].call[c].recompute ? pass->call[c].recompute : 0;
+            assert_true(fabs(plan->facts.offload_seconds - waits * pass->n_passes) <= 1e-12 * waits);
+            assert_true(fabs(plan->facts.recompute_seconds - (waits + replays) * pass->n_passes) <= 1e-12 * (waits + replays));
             rp__plan_free(plan);
         }
         planner_close(&p);
@@ -454,8 +454,8 @@ static void only_what_prefers_to_goes(void **state)
         rp_chain_plan chosen = { .feasible = true, .option = option };
         assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &chosen, &drawn));
         for (int c = 0; c < drawn->pass[0].n_calls; c++) {
-            n += drawn->pass[0].call[c].away;
-            if (drawn->pass[0].call[c].away) assert_non_null(strstr(drawn->pass[0].call[c].path, ".mlp"));
+            n += drawn->pass[0].call[c].offload;
+            if (drawn->pass[0].call[c].offload) assert_non_null(strstr(drawn->pass[0].call[c].path, ".mlp"));
         }
         rp__plan_free(drawn);
     }
@@ -466,8 +466,8 @@ static void only_what_prefers_to_goes(void **state)
 static bool same_marks(const rp_plan *a, const rp_plan *b)
 {
     for (int c = 0; c < a->pass[0].n_calls; c++)
-        if (a->pass[0].call[c].again != b->pass[0].call[c].again || a->pass[0].call[c].away != b->pass[0].call[c].away) return false;
-    return a->facts.away_seconds == b->facts.away_seconds && n_away(a) == n_away(b);
+        if (a->pass[0].call[c].recompute != b->pass[0].call[c].recompute || a->pass[0].call[c].offload != b->pass[0].call[c].offload) return false;
+    return a->facts.offload_seconds == b->facts.offload_seconds && n_offloaded(a) == n_offloaded(b);
 }
 
 static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **state)
@@ -488,11 +488,11 @@ static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **s
     assert_ok(p.d.ctx, rp__plan_write(p.d.ctx, temp_path("plan.json"), plan, &stamp, &takes, ""));
     assert_ok(p.d.ctx, rp__plan_read(p.d.ctx, temp_path("plan.json"), &text));
     assert_ok(p.d.ctx, rp__plan_from_text(p.d.ctx, text, &p.question.problem, &stamp, &back));
-    assert_true(n_away(plan) > 0 && same_marks(plan, back));
+    assert_true(n_offloaded(plan) > 0 && same_marks(plan, back));
     rp__plan_free(back);
 
-    rp_plan_problem stays = rp__plan_view(&q.question.problem, q.question.problem.stays, q.question.problem.stays_solver);       /* the same calls, none of them open to it */
-    assert_int_equal(rp__plan_from_text(q.d.ctx, text, &stays, &stamp, &back), RP_ERR_CONFIG);
+    rp_plan_problem resident = rp__plan_view(&q.question.problem, q.question.problem.resident, q.question.problem.resident_solver);       /* the same calls, none of them open to it */
+    assert_int_equal(rp__plan_from_text(q.d.ctx, text, &resident, &stamp, &back), RP_ERR_CONFIG);
     assert_non_null(strstr(rp_error(q.d.ctx), "is not open to offloading"));
     rp__plan_text_free(text);
     rp__plan_free(plan);

@@ -16,7 +16,7 @@
 
 #include "sized_model.h"
 
-typedef struct { sizes sizes; int n_micro; const char *again, *kept; } program;        /* the op that a rule has recomputed · kept */
+typedef struct { sizes sizes; int n_micro; const char *recompute, *kept; } program;        /* the op that a rule has recomputed · kept */
 
 static const program programs[] = {
     { { SIZES_TINY }, .n_micro = 1 },
@@ -25,8 +25,8 @@ static const program programs[] = {
     { { SIZES_TINY, .gpt2 = true, .dropout = 0.1, .dtype = RP_BF16 }, .n_micro = 1 },
     { { .batch = 2, .length = 64, .layers = 5, .hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .mlp = 160, .vocab = 96, .packed = true }, .n_micro = 1 },
     { { .batch = 1, .length = 128, .layers = 4, .hidden = 64, .heads = 4, .kv_heads = 4, .head_dim = 16, .mlp = 256, .vocab = 512, .gpt2 = true, .dropout = 0.1 }, .n_micro = 2 },
-    { { SIZES_TINY }, .n_micro = 1, .again = "rmsnorm" },
-    { { SIZES_TINY, .gpt2 = true }, .n_micro = 1, .again = "attention" },
+    { { SIZES_TINY }, .n_micro = 1, .recompute = "rmsnorm" },
+    { { SIZES_TINY, .gpt2 = true }, .n_micro = 1, .recompute = "attention" },
 };
 
 static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
@@ -133,9 +133,9 @@ static rp_status keep_op(void *self, int at, const rp_op_meta *meta, const rp_sc
 
 static void set_rule(rp_ctx *ctx, const program *p)
 {
-    char *again = (char *)(uintptr_t)p->again, *kept = (char *)(uintptr_t)p->kept;
+    char *recompute = (char *)(uintptr_t)p->recompute, *kept = (char *)(uintptr_t)p->kept;
 
-    if (again) rp__tape_decide_by(ctx, &(rp_decider){ .decide = recompute_op, .self = again });
+    if (recompute) rp__tape_decide_by(ctx, &(rp_decider){ .decide = recompute_op, .self = recompute });
     if (kept) rp__tape_decide_by(ctx, &(rp_decider){ .decide = keep_op, .self = kept });
 }
 
@@ -180,7 +180,7 @@ static void count_replay(void *user, int at, const char *path, const char *op)
 }
 
 /* *again: seconds of replays. */
-static int64_t measured_in(planned *p, int n_micro, rp_plan *plan, double *again)
+static int64_t measured_in(planned *p, int n_micro, rp_plan *plan, double *recompute)
 {
     replays r = { .ctx = p->ctx };
     rp_mem before, after;
@@ -192,17 +192,17 @@ static int64_t measured_in(planned *p, int n_micro, rp_plan *plan, double *again
     rp_mem_read(p->ctx, 0, false, &after);
     rp__plan_follow(p->ctx, NULL);
     rp__tape_on_replay(p->ctx, NULL, NULL);
-    *again = r.seconds;
+    *recompute = r.seconds;
     return after.peak_alloc_bytes;
 }
 
 /* The trace played under the plan (plan/reckon.h) takes as much, and runs as much again. */
-static void check_reckoned(planned *p, rp_plan *plan, int64_t measured, double again)
+static void check_reckoned(planned *p, rp_plan *plan, int64_t measured, double recompute)
 {
     assert_ok(p->ctx, rp__reckon(plan, &p->trace));
     if (plan->facts.bytes != measured) fail_msg("reckoned %lld, measured %lld", (long long)plan->facts.bytes, (long long)measured);
     assert_true(plan->facts.turn <= measured);
-    assert_true(fabs(plan->facts.again_seconds - again) <= 1e-9 * again);
+    assert_true(fabs(plan->facts.recompute_seconds - recompute) <= 1e-9 * recompute);
 }
 
 static void step_takes_what_the_plan_says(void **state)
@@ -213,14 +213,14 @@ static void step_takes_what_the_plan_says(void **state)
         planned_open(&p, &programs[i]);
         for (uint32_t seed = 0; seed < (uint32_t)test_draws(40); seed++) {
             int option[64];
-            double again;
+            double recompute;
             draw(p.chain, seed, option);
             rp_plan *plan = plan_of(p.ctx, &p, option, NULL, 0);
-            int64_t said  = said_by(p.chain, option), measured = measured_in(&p, programs[i].n_micro, plan, &again);
+            int64_t said  = said_by(p.chain, option), measured = measured_in(&p, programs[i].n_micro, plan, &recompute);
             assert_int_equal(rp__chain_bytes(p.chain, option, NULL, 0), said);
             if (p.trace.outside > said) said = p.trace.outside;
             if (measured != said) fail_msg("program %d, draw %u: said %lld, measured %lld", i, seed, (long long)said, (long long)measured);
-            check_reckoned(&p, plan, measured, again);
+            check_reckoned(&p, plan, measured, recompute);
             rp__plan_free(plan);
         }
         planned_close(&p);
@@ -239,16 +239,16 @@ static void step_in_regions_takes_what_the_plan_says(void **state)
             rp_chain_region region[32];
             uint32_t rng = seed + 131;
             int option[64];
-            double again;
+            double recompute;
             draw(p.chain, seed, option);
             int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, seed < n_draws ? 1 : RP_COUNT(region));
             rp_plan *plan = plan_of(p.ctx, &p, option, region, n);
-            int64_t said  = rp__chain_bytes(p.chain, option, region, n), measured = measured_in(&p, programs[i].n_micro, plan, &again);
+            int64_t said  = rp__chain_bytes(p.chain, option, region, n), measured = measured_in(&p, programs[i].n_micro, plan, &recompute);
             for (int r = 0; r < n; r++) n_nested += region[r].parent >= 0;
             if (p.trace.outside > said) said = p.trace.outside;
             if (measured != said)
                 fail_msg("program %d, draw %u, %d regions: said %lld, measured %lld", i, seed, n, (long long)said, (long long)measured);
-            check_reckoned(&p, plan, measured, again);
+            check_reckoned(&p, plan, measured, recompute);
             rp__plan_free(plan);
         }
         planned_close(&p);
@@ -264,18 +264,18 @@ static void a_mode_takes_what_is_reckoned(void **state)
 
     (void)state;
     for (int i = 0; i < RP_COUNT(programs); i++)
-        for (int k = programs[i].again ? RP_COUNT(kept) - 1 : 0; k < RP_COUNT(kept); k++) {
+        for (int k = programs[i].recompute ? RP_COUNT(kept) - 1 : 0; k < RP_COUNT(kept); k++) {
             program with = programs[i];
             planned p;
-            with.kept = with.again ? NULL : kept[k];
+            with.kept = with.recompute ? NULL : kept[k];
             planned_open(&p, &with);
             for (int mode = 0; mode < RP_PLAN_MODES; mode++) {
                 rp_plan *plan;
-                double again;
+                double recompute;
                 assert_ok(p.ctx, rp__plan_mode(p.ctx, &p.problem, mode, &plan));
                 if (!plan) continue;
-                int64_t measured = measured_in(&p, with.n_micro, plan, &again);
-                check_reckoned(&p, plan, measured, again);
+                int64_t measured = measured_in(&p, with.n_micro, plan, &recompute);
+                check_reckoned(&p, plan, measured, recompute);
                 rp__plan_free(plan);
                 n_modes++;
             }
@@ -291,12 +291,12 @@ typedef struct { int checked, tighter; } bounded;
 static void check_bound(planned *p, int n_micro, rp_plan *plan, bounded *all)
 {
     rp_plan_bounds bounds;
-    double again;
-    int64_t bytes = measured_in(p, n_micro, plan, &again);
+    double recompute;
+    int64_t bytes = measured_in(p, n_micro, plan, &recompute);
 
     assert_ok(p->ctx, rp__plan_bounds(p->ctx, &p->problem, bytes, &bounds));
-    if (bounds.any > bounds.blocks || bounds.blocks > again * (1 + 1e-9))
-        fail_msg("%lld bytes: %.12g s, the bounds are %.12g and %.12g", (long long)bytes, again, bounds.blocks, bounds.any);
+    if (bounds.any > bounds.blocks || bounds.blocks > recompute * (1 + 1e-9))
+        fail_msg("%lld bytes: %.12g s, the bounds are %.12g and %.12g", (long long)bytes, recompute, bounds.blocks, bounds.any);
     all->checked++;
     all->tighter += bounds.blocks > bounds.any;
 }
@@ -350,7 +350,7 @@ static void no_plan_that_is_chosen_takes_less_than_the_bound(void **state)
 
 static void no_bit_of_a_gradient_changes(void **state)
 {
-    uint32_t n_real = (uint32_t)test_draws(12), n_nested = 0, n_again = 0;
+    uint32_t n_real = (uint32_t)test_draws(12), n_nested = 0, n_recomputed = 0;
 
     (void)state;
     for (int i = 0; i < RP_COUNT(programs); i++) {
@@ -369,7 +369,7 @@ static void no_bit_of_a_gradient_changes(void **state)
             int n         = draw_regions(&rng, p.chain, 0, p.chain->n, -1, region, 0, RP_COUNT(region));
             rp_plan *plan = plan_of(ctx, &p, option, region, n);
             for (int r = 0; r < n; r++) n_nested += region[r].parent >= 0;
-            n_again += plan->pass[0].n_again;
+            n_recomputed += plan->pass[0].n_recomputed;
             rp__plan_follow(ctx, plan);
             uint64_t got = step(&m, programs[i].n_micro);
             rp__plan_follow(ctx, NULL);
@@ -380,7 +380,7 @@ static void no_bit_of_a_gradient_changes(void **state)
         sized_model_free(&m);
         test_ctx_free(ctx);
     }
-    assert_true(n_nested > n_real && n_again > 40 * n_real);      /* else there was nothing to change any */
+    assert_true(n_nested > n_real && n_recomputed > 40 * n_real);      /* else there was nothing to change any */
 }
 
 static void another_step_than_the_planned_one_is_refused(void **state)

@@ -25,12 +25,12 @@ static void open_subject(subject *x)
 {
     *x = (subject){
         .call = {
-            { .n_reads = 1, .reads = { INPUT }, .n_made = 1, .made = { A }, .n_needs = 1, .needs = { INPUT }, .run_bytes = 100, .goes = true },
+            { .n_reads = 1, .reads = { INPUT }, .n_made = 1, .made = { A }, .n_needs = 1, .needs = { INPUT }, .run_bytes = 100, .offloadable = true },
             { .n_reads = 1, .reads = { A }, .n_made = 1, .made = { B }, .n_needs = 1, .needs = { B }, .run_bytes = RUN },
             { .n_reads = 1, .reads = { B }, .n_made = 1, .made = { OUTPUT }, .n_needs = 1, .needs = { B }, .run_bytes = 7 },
         },
         .value = {
-            { .call = -1, .bytes = 11 }, { .call = 0, .bytes = 100, .until = 1, .goes = true, .copy = 0.5 }, { .call = 1, .bytes = 30, .until = 2 },
+            { .call = -1, .bytes = 11 }, { .call = 0, .bytes = 100, .until = 1, .offloadable = true, .copy = 0.5 }, { .call = 1, .bytes = 30, .until = 2 },
             { .call = 2, .bytes = 7, .until = 2, .output = true, .wanted = true },
         },
         .ctx = test_ctx(NULL),
@@ -48,9 +48,9 @@ static void close_subject(subject *x)
     test_ctx_free(x->ctx);
 }
 
-static const bool again[CALLS] = { false, true, false }, away[CALLS] = { true, false, false };
+static const bool recompute[CALLS] = { false, true, false }, offload[CALLS] = { true, false, false };
 
-static int64_t backward_of(subject *x) { return rp__segment_walk(&x->s, again, away, x->room).backward[0]; }
+static int64_t backward_of(subject *x) { return rp__segment_walk(&x->s, recompute, offload, x->room).backward[0]; }
 
 static void what_a_replay_reads_is_fetched_ahead_of_it_and_a_guest_comes_once(void **state)
 {
@@ -77,11 +77,11 @@ static void it_waits_for_what_neither_its_forward_nor_its_backward_hides(void **
 
     (void)state;
     open_subject(&x);
-    rp_chain_option o = rp__segment_walk(&x.s, again, away, x.room);
+    rp_chain_option o = rp__segment_walk(&x.s, recompute, offload, x.room);
     assert_true(o.seconds == 0.25 + 0.5 + 0.25 + 0.375);
-    assert_true(rp__segment_away_seconds(&x.s, again, away, x.room) == 0.5 + 0.25 + 0.375);
+    assert_true(rp__segment_offload_seconds(&x.s, recompute, offload, x.room) == 0.5 + 0.25 + 0.375);
     assert_int_equal(o.saved, 7);
-    assert_true(o.again >= RP_CHAIN_NEVER && o.last >= RP_CHAIN_NEVER);
+    assert_true(o.recompute >= RP_CHAIN_NEVER && o.last >= RP_CHAIN_NEVER);
     close_subject(&x);
 }
 

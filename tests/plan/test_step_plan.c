@@ -132,7 +132,7 @@ static rp_step_facts plan_of(program *p, int64_t budget, rp_step_plan **plan)
     assert_ok(p->shapes, rp_plan_step(p->shapes, p->step, p->on_shapes, budget, plan));
     rp_step_plan_read(*plan, &facts);
     assert_true(facts.memory.peak_bytes <= facts.memory.reserved_bytes && facts.bound_bytes <= facts.memory.reserved_bytes);
-    assert_true(facts.bound_seconds <= facts.again_seconds * (1 + 1e-9));
+    assert_true(facts.bound_seconds <= facts.recompute_seconds * (1 + 1e-9));
     return facts;
 }
 
@@ -186,13 +186,13 @@ static uint64_t expected_of_net(double p, int n_layers, int n_second)
 static void check_budgets(program *p)
 {
     rp_step_plan *plan;
-    rp_step_facts least, all, facts = { .again_seconds = 0 };
+    rp_step_facts least, all, facts = { .recompute_seconds = 0 };
     rp_mem memory;
     double before = 1e30;
 
     all = plan_of(p, 0, &plan);
     rp_step_plan_free(plan);
-    assert_true(all.n_again == 0 && all.n_regions == 0 && all.recompute_flops == 0);
+    assert_true(all.n_recomputed == 0 && all.n_regions == 0 && all.recompute_flops == 0);
     least = plan_of(p, RP_LEAST_BUDGET, &plan);
     rp_step_plan_free(plan);
     assert_true(least.memory.reserved_bytes < all.memory.reserved_bytes);
@@ -201,8 +201,8 @@ static void check_budgets(program *p)
         uint64_t got   = run(p, budget, &facts);
         assert_int_equal(got, p->expected);
         assert_true(facts.memory.reserved_bytes <= budget);
-        assert_true(facts.again_seconds <= before * (1 + 1e-12));
-        before = facts.again_seconds;
+        assert_true(facts.recompute_seconds <= before * (1 + 1e-12));
+        before = facts.recompute_seconds;
     }
     assert_true(before == 0);
     assert_int_equal(rp_plan_step(p->shapes, p->step, p->on_shapes, least.memory.reserved_bytes - 1, &plan), RP_ERR_BUDGET);

@@ -3,7 +3,7 @@
 #include "policy_test.h"
 
 #include "policy/stack.h"
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 /* ---- several, as the tape asks them ---- */
 

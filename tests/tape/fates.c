@@ -47,7 +47,7 @@ static void count_forward(const rp_op_call *c)
 {
     int i = (int)(c->meta->op - counted);
 
-    if (c->replaying) count[i].again++;
+    if (c->replaying) count[i].recompute++;
     else count[i].first++;
     original[i]->forward(c);
 }
@@ -73,7 +73,7 @@ op_count counts_total(void)
 
     for (int i = 0; i < n_counted; i++) {
         sum.first += count[i].first;
-        sum.again += count[i].again;
+        sum.recompute += count[i].recompute;
     }
     return sum;
 }

@@ -17,7 +17,7 @@ typedef struct {
 void fates_use(rp_ctx *ctx, fates *f);
 
 /* Count the forwards of each op of random graphs from here on: first passes and replays. */
-typedef struct { int first, again; } op_count;
+typedef struct { int first, recompute; } op_count;
 void counts_reset(void);
 op_count counts_of(const char *op);
 op_count counts_total(void);

@@ -74,8 +74,8 @@ static void add_step(graph *g, const kind *k, draws *d)
 
     *s = (graph_step){ .op = k->op, .attr = k->attr, .out = g->n_value, .n_out = split ? 2 : 1 };
     for (int i = 0; i < k->n_square; i++) {
-        bool again        = i > 0 && draw(d, 4) == 0;
-        int value         = again ? s->in[0].value : draw_square(g, d);
+        bool recompute        = i > 0 && draw(d, 4) == 0;
+        int value         = recompute ? s->in[0].value : draw_square(g, d);
         s->in[s->n_in++] = (graph_input){ value, k->view == SQUARE && draw(d, 5) == 0 ? TURNED : k->view, 0 };
     }
     for (int i = 0; k->view == HALF && i < 2; i++) s->in[s->n_in++] = draw_half(g, d);

@@ -2,7 +2,7 @@
 #include "tape/tape_test.h"
 
 #include "base/philox.h"
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 static rp_status apply_list(rp_ctx *ctx, rp_tensor **out, const char *name, const void *attr, va_list inputs)
 {

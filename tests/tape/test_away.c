@@ -2,7 +2,7 @@
 /* ctest: level-free */
 #include "spool_test.h"
 
-#include "tape/away.h"
+#include "tape/offload.h"
 #include "tape/tape.h"
 
 static rp_ctx *ctx;
@@ -14,13 +14,13 @@ static rp_offload_options options_of(int place)
     return place == FILES ? (rp_offload_options){ .folder = temp_dir, .buffer_bytes = 65536 } : (rp_offload_options){ .device = "sim" };
 }
 
-static rp_away *open_away(rp_ctx *c, int place)
+static rp_offload *open_offload(rp_ctx *c, int place)
 {
     rp_offload_options options = options_of(place);
-    rp_away *away = NULL;
+    rp_offload *offload = NULL;
 
-    assert_ok(c, rp__away_open(c, &options, &away));
-    return away;
+    assert_ok(c, rp__offload_open(c, &options, &offload));
+    return offload;
 }
 
 static int64_t live_everywhere(rp_ctx *c)
@@ -62,28 +62,28 @@ static void what_is_put_comes_back_bit_for_bit_in_any_order(void **state)
 {
     (void)state;
     for (int place = 0; place < PLACES; place++) {
-        rp_away *away = open_away(ctx, place);
+        rp_offload *offload = open_offload(ctx, place);
         int64_t ticket[RP_COUNT(shapes)], total = 0;
         for (int i = 0; i < RP_COUNT(shapes); i++) {
             rp_tensor *t = tensor(ctx, shapes[i].dtype, shapes[i].rows, shapes[i].n, (uint32_t)i);
-            assert_ok(ctx, rp__away_put(away, t, &ticket[i]));
+            assert_ok(ctx, rp__offload_put(offload, t, &ticket[i]));
             total += rp_meta_bytes(rp_tensor_meta(t));
             test_fill(t, 0);
             rp_tensor_unref(t);
         }
-        assert_int_equal(rp__away_bytes(away), total);
-        assert_int_equal(rp__away_tickets(away), RP_COUNT(shapes));
+        assert_int_equal(rp__offload_bytes(offload), total);
+        assert_int_equal(rp__offload_tickets(offload), RP_COUNT(shapes));
         for (int i = RP_COUNT(shapes) - 1; i >= 0; i--) {
             rp_tensor *t = tensor(ctx, shapes[i].dtype, shapes[i].rows, shapes[i].n, 99);
-            assert_ok(ctx, rp__away_fetch(away, ticket[i], t));
-            assert_ok(ctx, rp__away_wait(away, ticket[i]));
-            rp__away_drop(away, ticket[i]);
+            assert_ok(ctx, rp__offload_fetch(offload, ticket[i], t));
+            assert_ok(ctx, rp__offload_wait(offload, ticket[i]));
+            rp__offload_drop(offload, ticket[i]);
             assert_holds(t, (uint32_t)i);
             rp_tensor_unref(t);
         }
-        assert_int_equal(rp__away_tickets(away), 0);
-        assert_int_equal(rp__away_bytes(away), total);
-        rp__away_close(away);
+        assert_int_equal(rp__offload_tickets(offload), 0);
+        assert_int_equal(rp__offload_bytes(offload), total);
+        rp__offload_close(offload);
         assert_int_equal(live_everywhere(ctx), 0);
     }
 }
@@ -95,15 +95,15 @@ static void each_place_counts_in_the_ledger_it_uses(void **state)
     int64_t ticket[2];
     rp_mem m;
 
-    rp_away *away = open_away(ctx, FILES);
+    rp_offload *offload = open_offload(ctx, FILES);
     assert_int_equal(live_bytes(ctx, 0), 40000 + (ctx->host ? 0 : 65536 + 4096));
     if (ctx->host) assert_int_equal(live_bytes(ctx, ctx->host), 65536 + 4096);
-    for (int i = 0; i < 2; i++) assert_ok(ctx, rp__away_put(away, t, &ticket[i]));
+    for (int i = 0; i < 2; i++) assert_ok(ctx, rp__offload_put(offload, t, &ticket[i]));
     assert_int_equal(live_bytes(ctx, 0), 40000 + (ctx->host ? 0 : 65536 + 4096));
-    rp__away_close(away);
+    rp__offload_close(offload);
 
-    away = open_away(ctx, MEMORY);
-    for (int i = 0; i < 2; i++) assert_ok(ctx, rp__away_put(away, t, &ticket[i]));
+    offload = open_offload(ctx, MEMORY);
+    for (int i = 0; i < 2; i++) assert_ok(ctx, rp__offload_put(offload, t, &ticket[i]));
     assert_int_equal(live_bytes(ctx, 0), 40000);
     int apart = ctx->n_devices - 1;
     assert_int_equal(apart, 1 + ctx->host);
@@ -111,9 +111,9 @@ static void each_place_counts_in_the_ledger_it_uses(void **state)
     rp_mem_read(ctx, apart, false, &m);
     assert_int_equal(m.live_bytes, 80000);
     assert_int_equal(m.live_at[RP_MEM_SAVED], 80000);
-    rp__away_drop(away, ticket[0]);
+    rp__offload_drop(offload, ticket[0]);
     assert_int_equal(live_bytes(ctx, apart), 40000);
-    rp__away_close(away);               /* with a ticket */
+    rp__offload_close(offload);               /* with a ticket */
     assert_int_equal(live_bytes(ctx, apart), 0);
     rp_tensor_unref(t);
 }
@@ -121,12 +121,12 @@ static void each_place_counts_in_the_ledger_it_uses(void **state)
 static void a_device_opened_again_is_the_same_and_unknown_ones_are_refused(void **state)
 {
     (void)state;
-    int first = 0, again = 0, other = -1, devices = ctx->n_devices;
+    int first = 0, recompute = 0, other = -1, devices = ctx->n_devices;
 
     assert_ok(ctx, rp__device_open(ctx, "sim", &first));
-    assert_ok(ctx, rp__device_open(ctx, "sim", &again));
+    assert_ok(ctx, rp__device_open(ctx, "sim", &recompute));
     assert_int_equal(first, 1 + ctx->host);
-    assert_int_equal(again, first);
+    assert_int_equal(recompute, first);
     assert_int_equal(rp__device_open(ctx, "abacus", &other), RP_ERR_ARG);
     assert_string_equal(rp_error(ctx), "unknown device 'abacus'");
     assert_int_equal(other, -1);
@@ -145,12 +145,12 @@ static void options_that_name_no_place_or_two_are_refused(void **state)
     };
 
     for (int i = 0; i < RP_COUNT(cases); i++) {
-        rp_away *away = NULL;
-        assert_int_equal(rp__away_open(ctx, &cases[i].options, &away), cases[i].status);
+        rp_offload *offload = NULL;
+        assert_int_equal(rp__offload_open(ctx, &cases[i].options, &offload), cases[i].status);
         assert_string_equal(rp_error(ctx), cases[i].text);
-        assert_null(away);
+        assert_null(offload);
         assert_int_equal(rp_set_offload(ctx, &cases[i].options), cases[i].status);
-        assert_null(rp__tape_ctx(ctx)->away);
+        assert_null(rp__tape_ctx(ctx)->offload);
         assert_int_equal(live_everywhere(ctx), 0);
     }
 }
@@ -165,14 +165,14 @@ static void the_context_opens_changes_and_closes_its_place(void **state)
 
     assert_ok(ctx, rp_set_offload(ctx, &files));
     assert_true(n_open_files() > open_files);
-    rp_away *first = rp__tape_ctx(ctx)->away;
+    rp_offload *first = rp__tape_ctx(ctx)->offload;
     assert_int_equal(rp_set_offload(ctx, &none), RP_ERR_IO);
-    assert_ptr_equal(rp__tape_ctx(ctx)->away, first);
+    assert_ptr_equal(rp__tape_ctx(ctx)->offload, first);
     assert_ok(ctx, rp_set_offload(ctx, &memory));
     assert_int_equal(n_open_files(), open_files);
     assert_int_equal(live_everywhere(ctx), 0);
     assert_ok(ctx, rp_set_offload(ctx, NULL));
-    assert_null(rp__tape_ctx(ctx)->away);
+    assert_null(rp__tape_ctx(ctx)->offload);
     assert_ok(ctx, rp_set_offload(ctx, NULL));
     files.buffer_bytes = 0;
     assert_ok(ctx, rp_set_offload(ctx, &files));
@@ -188,10 +188,10 @@ static void the_place_does_not_change_while_slots_are_there(void **state)
     int64_t ticket;
 
     assert_ok(ctx, rp_set_offload(ctx, &memory));
-    assert_ok(ctx, rp__away_put(rp__tape_ctx(ctx)->away, t, &ticket));
+    assert_ok(ctx, rp__offload_put(rp__tape_ctx(ctx)->offload, t, &ticket));
     assert_int_equal(rp_set_offload(ctx, NULL), RP_ERR_STATE);
     assert_string_equal(rp_error(ctx), "offloading cannot change while slots of a pass are away: 1");
-    rp__away_drop(rp__tape_ctx(ctx)->away, ticket);
+    rp__offload_drop(rp__tape_ctx(ctx)->offload, ticket);
     assert_ok(ctx, rp_set_offload(ctx, NULL));
     rp_tensor_unref(t);
 }
@@ -207,7 +207,7 @@ static void a_context_closes_its_place_when_it_goes(void **state)
         rp_tensor *t = tensor(c, RP_F32, 50, 50, 1);
         int64_t ticket;
         assert_ok(c, rp_set_offload(c, &options));
-        assert_ok(c, rp__away_put(rp__tape_ctx(c)->away, t, &ticket));
+        assert_ok(c, rp__offload_put(rp__tape_ctx(c)->offload, t, &ticket));
         rp_tensor_unref(t);
         rp_ctx_free(c);         /* a debug build aborts where the ledger is not empty */
         assert_int_equal(n_open_files(), open_files);
@@ -233,22 +233,22 @@ static void a_few_events(rp_ctx *c, int place, event_log *log)
     int64_t ticket[RP_COUNT(shapes)];
     rp_mem m;
 
-    rp_away *away = open_away(c, place);
+    rp_offload *offload = open_offload(c, place);
     rp__mem_observe(c->space[place == FILES ? 0 : c->n_devices - 1], log_event, log);
     for (int i = 0; i < RP_COUNT(shapes); i++) {
         rp_tensor *t = tensor(c, shapes[i].dtype, shapes[i].rows, shapes[i].n, 1);
-        assert_ok(c, rp__away_put(away, t, &ticket[i]));
+        assert_ok(c, rp__offload_put(offload, t, &ticket[i]));
         if (i % 2) {
-            assert_ok(c, rp__away_fetch(away, ticket[i], t));
-            assert_ok(c, rp__away_wait(away, ticket[i]));
-            rp__away_drop(away, ticket[i]);
+            assert_ok(c, rp__offload_fetch(offload, ticket[i], t));
+            assert_ok(c, rp__offload_wait(offload, ticket[i]));
+            rp__offload_drop(offload, ticket[i]);
         }
         rp_tensor_unref(t);
     }
     rp_mem_read(c, place == FILES ? 0 : c->n_devices - 1, true, &m);
     log_event(log, &(rp_mem_event){ .bytes = m.peak_bytes, .offset = m.reserved_bytes });
-    log_event(log, &(rp_mem_event){ .bytes = rp__away_bytes(away) });
-    rp__away_close(away);
+    log_event(log, &(rp_mem_event){ .bytes = rp__offload_bytes(offload) });
+    rp__offload_close(offload);
 }
 
 static void on_shapes_alone_the_ledgers_see_the_same(void **state)
@@ -268,20 +268,20 @@ static void on_shapes_alone_the_ledgers_see_the_same(void **state)
     }
 }
 
-static rp_status open_and_put(rp_ctx *c, int place, rp_away **away, const rp_tensor *t)
+static rp_status open_and_put(rp_ctx *c, int place, rp_offload **offload, const rp_tensor *t)
 {
     rp_offload_options options = options_of(place);
     int64_t ticket = -1;
 
-    rp_status status = rp__away_open(c, &options, away);
-    for (int i = 0; i < 70 && status == RP_OK; i++) status = rp__away_put(*away, t, &ticket);
+    rp_status status = rp__offload_open(c, &options, offload);
+    for (int i = 0; i < 70 && status == RP_OK; i++) status = rp__offload_put(*offload, t, &ticket);
     return status;
 }
 
-static void close_if_any(rp_ctx *c, rp_away **away, int64_t bytes)
+static void close_if_any(rp_ctx *c, rp_offload **offload, int64_t bytes)
 {
-    rp__away_close(*away);
-    *away = NULL;
+    rp__offload_close(*offload);
+    *offload = NULL;
     assert_int_equal(live_everywhere(c), bytes);
 }
 
@@ -293,9 +293,9 @@ static void without_memory_nothing_is_left_behind(void **state)
     for (int place = 0; place < PLACES; place++) {
         rp_ctx *c     = test_ctx(&(rp_ctx_options){ .threads = 1 });
         rp_tensor *t  = tensor(c, RP_F32, 5, 5, 1);
-        rp_away *away = NULL;
-        until_no_fault_fires(c, open_and_put(c, place, &away, t), close_if_any(c, &away, 100));
-        close_if_any(c, &away, 100);
+        rp_offload *offload = NULL;
+        until_no_fault_fires(c, open_and_put(c, place, &offload, t), close_if_any(c, &offload, 100));
+        close_if_any(c, &offload, 100);
         rp_tensor_unref(t);
         test_ctx_free(c);
         assert_int_equal(n_open_files(), open_files);
@@ -307,19 +307,19 @@ static void the_limit_bounds_the_other_device_too(void **state)
     (void)state;
     rp_ctx *c     = test_ctx(&(rp_ctx_options){ .threads = 1, .memory_limit_bytes = 10000 });
     rp_tensor *t  = tensor(c, RP_F32, 1000, 2, 1);
-    rp_away *away = open_away(c, MEMORY);
+    rp_offload *offload = open_offload(c, MEMORY);
     int64_t first, second = -7;
 
-    assert_ok(c, rp__away_put(away, t, &first));
-    assert_int_equal(rp__away_put(away, t, &second), RP_ERR_MEMORY);
+    assert_ok(c, rp__offload_put(offload, t, &first));
+    assert_int_equal(rp__offload_put(offload, t, &second), RP_ERR_MEMORY);
     assert_string_equal(rp_error(c), "an offloaded slot needs 8000 bytes (7.81 KiB); 8000 bytes (7.81 KiB) are live and the memory "
                         "limit is 10000 bytes (9.77 KiB)");
     assert_int_equal(second, -7);
-    assert_int_equal(rp__away_tickets(away), 1);
-    assert_int_equal(rp__away_bytes(away), 8000);
-    assert_ok(c, rp__away_fetch(away, first, t));
+    assert_int_equal(rp__offload_tickets(offload), 1);
+    assert_int_equal(rp__offload_bytes(offload), 8000);
+    assert_ok(c, rp__offload_fetch(offload, first, t));
     assert_holds(t, 1);
-    rp__away_close(away);
+    rp__offload_close(offload);
     rp_tensor_unref(t);
     test_ctx_free(c);
 }
@@ -331,7 +331,7 @@ static void random_puts_fetches_and_drops_match_a_shadow_copy(void **state)
 
     for (int place = 0; place < PLACES; place++) {
         struct { rp_tensor *into; int64_t ticket, rows, n; uint32_t seed; bool live; } v[N] = { 0 };
-        rp_away *away = open_away(ctx, place);
+        rp_offload *offload = open_offload(ctx, place);
         uint32_t rng  = 7;
         for (int round = 0; round < ROUNDS; round++) {
             int i = (int)(draw(&rng) % N);
@@ -340,25 +340,25 @@ static void random_puts_fetches_and_drops_match_a_shadow_copy(void **state)
                 v[i].rows    = draw(&rng) % 40;
                 v[i].n       = draw(&rng) % 90;
                 rp_tensor *t = tensor(ctx, RP_BF16, v[i].rows, v[i].n, v[i].seed);
-                assert_ok(ctx, rp__away_put(away, t, &v[i].ticket));
+                assert_ok(ctx, rp__offload_put(offload, t, &v[i].ticket));
                 rp_tensor_unref(t);
                 v[i].live = true;
             } else if (!v[i].into) {
                 v[i].into = tensor(ctx, RP_BF16, v[i].rows, v[i].n, 0);
-                assert_ok(ctx, rp__away_fetch(away, v[i].ticket, v[i].into));
+                assert_ok(ctx, rp__offload_fetch(offload, v[i].ticket, v[i].into));
             } else {
                 bool wait = draw(&rng) % 4;     /* else it is dropped while it comes */
-                if (wait) assert_ok(ctx, rp__away_wait(away, v[i].ticket));
+                if (wait) assert_ok(ctx, rp__offload_wait(offload, v[i].ticket));
                 if (wait) assert_holds(v[i].into, v[i].seed);
                 if (!wait || draw(&rng) % 2) {
-                    rp__away_drop(away, v[i].ticket);
+                    rp__offload_drop(offload, v[i].ticket);
                     v[i].live = false;
                 }
                 rp_tensor_unref(v[i].into);
                 v[i].into = NULL;
             }
         }
-        rp__away_close(away);
+        rp__offload_close(offload);
         for (int i = 0; i < N; i++) rp_tensor_unref(v[i].into);
         assert_int_equal(live_everywhere(ctx), 0);
     }

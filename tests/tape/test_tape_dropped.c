@@ -153,11 +153,11 @@ static void what_a_must_keeps_is_not_dropped(void **state)
 
     run_with_table(&(fates){ .op = { "gelu" }, .fate = { RP_KEEP | FATE_MUST } }, 30, &o);
     assert_int_equal(o.status, RP_OK);
-    assert_int_equal(counts_of("gelu").again, 0);
-    assert_in_range(counts_of("silu").again, 10, 20);
+    assert_int_equal(counts_of("gelu").recompute, 0);
+    assert_in_range(counts_of("silu").recompute, 10, 20);
     run_with_table(&(fates){ .op = { "gelu" }, .fate = { RP_KEEP } }, 15, &o);
     assert_int_equal(o.status, RP_OK);
-    assert_true(counts_of("gelu").again > 0);
+    assert_true(counts_of("gelu").recompute > 0);
     run_with_table(&(fates){ .op = { "*" }, .fate = { RP_KEEP | FATE_MUST } }, 30, &o);
     assert_int_equal(o.status, RP_ERR_MEMORY);
     assert_int_equal(o.work.n_evicted, 0);
@@ -298,7 +298,7 @@ static void a_call_that_read_what_had_been_written_is_not_run_again(void **state
     assert_int_equal(o.status, RP_OK);
     assert_same_bits(&o.grad, &whole.grad, "in 8 units");
     assert_true(o.work.n_evicted > 20);
-    assert_int_equal(counts_of("scale").again, 0);
+    assert_int_equal(counts_of("scale").recompute, 0);
 }
 
 static void what_reads_a_value_that_may_change_is_not_run_again(void **state)

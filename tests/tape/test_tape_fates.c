@@ -90,7 +90,7 @@ static void keeping_all_in_regions_is_having_no_regions(void **state)
         outcome plain = run(&g, &none, NULL, ctx, &leaves), kept = run(&g, &random, &all, ctx, &leaves);
         assert_int_equal(kept.saved_bytes, plain.saved_bytes);
         assert_int_equal(kept.live_bytes, plain.live_bytes);
-        assert_int_equal(kept.total.again, 0);
+        assert_int_equal(kept.total.recompute, 0);
         assert_same_result(&kept.result, &plain.result, "all kept", seed);
     }
     leaves_free(&leaves);
@@ -110,14 +110,14 @@ static void what_is_kept_never_runs_again(void **state)
         graph_make(&g, seed, false);
         nesting whole = nesting_whole(&g);
         outcome full = run(&g, &whole, NULL, ctx, &leaves), saved = run(&g, &whole, &some, ctx, &leaves);
-        assert_int_equal(saved.matmul.again, 0);
-        assert_int_equal(saved.attention.again, 0);
-        assert_true(saved.total.again <= full.total.again);
+        assert_int_equal(saved.matmul.recompute, 0);
+        assert_int_equal(saved.attention.recompute, 0);
+        assert_true(saved.total.recompute <= full.total.recompute);
         assert_same_result(&saved.result, &full.result, "matmul and attention kept", seed);
-        matmuls += full.matmul.again;
-        attentions += full.attention.again;
-        others += saved.total.again;
-        less += saved.total.again < full.total.again;
+        matmuls += full.matmul.recompute;
+        attentions += full.attention.recompute;
+        others += saved.total.recompute;
+        less += saved.total.recompute < full.total.recompute;
     }
     assert_true(matmuls > 20 && attentions > 5 && others > 50 && less > 20);      /* else it would say little */
     leaves_free(&leaves);
@@ -131,7 +131,7 @@ static void recomputed_slots_are_not_saved(void **state)
     rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 5 });
     graph_leaves leaves = leaves_new(ctx, RP_F32);
     fates none_kept     = { .op = { "*" }, .fate = { RP_RECOMPUTE | FATE_MUST } };
-    int again           = 0;
+    int recompute           = 0;
 
     for (uint32_t seed = 1; seed <= N_GRAPHS; seed++) {
         graph g;
@@ -143,10 +143,10 @@ static void recomputed_slots_are_not_saved(void **state)
         assert_int_equal(in_regions.saved_bytes, 0);
         assert_same_result(&alone.result, &plain.result, "all made again, op by op", seed);
         assert_same_result(&in_regions.result, &plain.result, "all made again, in regions", seed);
-        assert_true(alone.total.again <= alone.total.first);      /* each at most once */
-        again += alone.total.again;
+        assert_true(alone.total.recompute <= alone.total.first);      /* each at most once */
+        recompute += alone.total.recompute;
     }
-    assert_true(again > 5 * N_GRAPHS);
+    assert_true(recompute > 5 * N_GRAPHS);
     leaves_free(&leaves);
     test_ctx_free(ctx);
 }

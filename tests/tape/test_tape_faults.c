@@ -2,9 +2,9 @@
 /* ctest: level-free */
 #include <errno.h>
 
-#include "base/spool.h"
-#include "tape/away.h"
+#include "base/disk_queue.h"
 #include "tape/fates.h"
+#include "tape/offload.h"
 
 static void check_clean(rp_ctx *ctx, graph_leaves *leaves, int64_t own)
 {
@@ -16,7 +16,7 @@ static void check_clean(rp_ctx *ctx, graph_leaves *leaves, int64_t own)
 /* The k-th allocation fails, k = 1, 2, … until none does; each k in a context of its own, whose tape has grown nothing yet. */
 static int fail_each(const graph *g, const nesting *n, uint32_t seed, bool with_fates)
 {
-    graph_result expected, again;
+    graph_result expected, recompute;
     fates f = { .seed = seed };
 
     for (int k = 0;; k++) {
@@ -35,8 +35,8 @@ static int fail_each(const graph *g, const nesting *n, uint32_t seed, bool with_
         if (fired && status != RP_ERR_MEMORY) fail_msg("graph %u, allocation %d: status %d: %s", seed, k, (int)status, rp_error(ctx));
         if (!fired) assert_int_equal(status, RP_OK);
         check_clean(ctx, &leaves, own);
-        graph_run(g, n, ctx, &leaves, &again);
-        assert_same_result(&again, &expected, "after a failure", seed);
+        graph_run(g, n, ctx, &leaves, &recompute);
+        assert_same_result(&recompute, &expected, "after a failure", seed);
         leaves_free(&leaves);
         test_ctx_free(ctx);
         if (k > 0 && !fired) return k - 1;
@@ -58,13 +58,13 @@ static void each_failing_allocation_is_an_error_that_leaves_no_trace(void **stat
 
 /* ---- the disk ---- */
 
-typedef struct { rp_spool_operation operation; int number; const char *says; } disk_fault;
+typedef struct { rp_disk_queue_operation operation; int number; const char *says; } disk_fault;
 
 /* The k-th attempt of the operation fails, k = 0, 1, … until none does. Returns how many did. */
 static int fail_each_on_disk(const graph *g, const nesting *n, const disk_fault *fault, uint32_t seed)
 {
     fates f = { .op = { "*" }, .fate = { RP_OFFLOAD } };
-    graph_result expected, again;
+    graph_result expected, recompute;
 
     for (int k = 0;; k++) {
         rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 9 });
@@ -74,7 +74,7 @@ static int fail_each_on_disk(const graph *g, const nesting *n, const disk_fault 
         assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .folder = RP_BINARY_DIR, .buffer_bytes = 1 << 15 }));
         int64_t own = ledger(ctx).live_bytes;
         fates_use(ctx, &f);
-        rp__spool_fail(rp__away_spool(rp__tape_ctx(ctx)->away), fault->operation, k, 1, fault->number);
+        rp__disk_queue_fail(rp__offload_disk_queue(rp__tape_ctx(ctx)->offload), fault->operation, k, 1, fault->number);
         rp_status status = graph_step_run(g, n, ctx, &leaves, &loss);
         if (status != RP_OK) {
             assert_int_equal(status, RP_ERR_IO);
@@ -83,8 +83,8 @@ static int fail_each_on_disk(const graph *g, const nesting *n, const disk_fault 
         check_clean(ctx, &leaves, own);
         assert_ok(ctx, rp_set_offload(ctx, NULL));
         fates_use(ctx, NULL);
-        graph_run(g, n, ctx, &leaves, &again);
-        assert_same_result(&again, &expected, "after a fault of the disk", seed);
+        graph_run(g, n, ctx, &leaves, &recompute);
+        assert_same_result(&recompute, &expected, "after a fault of the disk", seed);
         leaves_free(&leaves);
         test_ctx_free(ctx);
         if (status == RP_OK) return k;
@@ -95,7 +95,7 @@ static void each_fault_of_the_disk_is_an_error_that_leaves_no_trace(void **state
 {
     (void)state;
     static const disk_fault faults[] = {
-        { RP_SPOOL_WRITE, ENOSPC, "No space left on device" }, { RP_SPOOL_WRITE, EIO, "cannot write" }, { RP_SPOOL_READ, EIO, "cannot read" },
+        { RP_DISK_QUEUE_WRITE, ENOSPC, "No space left on device" }, { RP_DISK_QUEUE_WRITE, EIO, "cannot write" }, { RP_DISK_QUEUE_READ, EIO, "cannot read" },
     };
     graph g;
 
@@ -121,7 +121,7 @@ static void short_reads_and_writes_are_gone_on_with(void **state)
     graph_run(&g, &none, ctx, &leaves, &expected);
     assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .folder = RP_BINARY_DIR, .buffer_bytes = 1 << 15 }));
     fates_use(ctx, &f);
-    for (rp_spool_operation o = RP_SPOOL_READ; o <= RP_SPOOL_WRITE; o++) rp__spool_fail(rp__away_spool(rp__tape_ctx(ctx)->away), o, 0, 1000, 0);
+    for (rp_disk_queue_operation o = RP_DISK_QUEUE_READ; o <= RP_DISK_QUEUE_WRITE; o++) rp__disk_queue_fail(rp__offload_disk_queue(rp__tape_ctx(ctx)->offload), o, 0, 1000, 0);
     graph_run(&g, &none, ctx, &leaves, &got);
     assert_same_result(&got, &expected, "by halves", 2);
     fates_use(ctx, NULL);
@@ -141,9 +141,9 @@ static bool fits(const graph *g, const nesting *n, int64_t limit_bytes, const gr
 
     if (status == RP_OK) {
         leaves_drop_grads(&leaves);
-        graph_result again;
-        graph_run(g, n, ctx, &leaves, &again);
-        assert_same_result(&again, expected, "under a limit", 0);
+        graph_result recompute;
+        graph_run(g, n, ctx, &leaves, &recompute);
+        assert_same_result(&recompute, expected, "under a limit", 0);
     } else {
         assert_int_equal(status, RP_ERR_MEMORY);
         assert_non_null(strstr(rp_error(ctx), "the memory limit is"));

@@ -35,11 +35,11 @@ static void check_again(uint32_t seed, bool keep_replays, rp_ctx *ctx, graph_lea
     counts_reset();
     rp_mem before = ledger(ctx);
     assert_ok(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .keep_record = true, .keep_replays = keep_replays }));
-    int once = counts_total().again;
+    int once = counts_total().recompute;
     grads_of(leaves, &first);
     if (!keep_replays) assert_int_equal(ledger(ctx).live_bytes, before.live_bytes);
     assert_ok(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .keep_record = true, .keep_replays = keep_replays }));
-    assert_int_equal(counts_total().again, keep_replays ? once : 2 * once);
+    assert_int_equal(counts_total().recompute, keep_replays ? once : 2 * once);
     rp_forget(ctx);
     grads_of(leaves, &second);
     assert_same_grads(&first, &plain, "first backward", seed);
@@ -88,7 +88,7 @@ static void check_parts(uint32_t seed, bool keep_replays, rp_ctx *ctx, graph_lea
     assert_ok(ctx, graph_forward(&g, &random, ctx, leaves, &loss));
     counts_reset();
     assert_ok(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .keep_record = true }));
-    int once = counts_total().again;
+    int once = counts_total().recompute;
     leaves_drop_grads(leaves);
     counts_reset();
     for (int i = 0; i < N_LEAVES; i++) {
@@ -97,7 +97,7 @@ static void check_parts(uint32_t seed, bool keep_replays, rp_ctx *ctx, graph_lea
         assert_ok(ctx, rp_backward_with(ctx, loss, &o));
         for (int k = i + 1; k < N_LEAVES; k++) assert_null(leaves->at[k]->grad);
     }
-    if (keep_replays) assert_in_range(counts_total().again, once ? 1 : 0, once);
+    if (keep_replays) assert_in_range(counts_total().recompute, once ? 1 : 0, once);
     rp_forget(ctx);
     grads_of(leaves, &parts);
     assert_same_grads(&parts, &plain, "a backward a leaf", seed);

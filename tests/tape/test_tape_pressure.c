@@ -76,7 +76,7 @@ static void assert_usable(stage *st)
 
 static void check_limit(const graph *g, const setting *s, const run *truth, tally *t)
 {
-    static run first, again;
+    static run first, recompute;
     stage st = stage_open(s);
     char what[64];
 
@@ -90,8 +90,8 @@ static void check_limit(const graph *g, const setting *s, const run *truth, tall
         assert_non_null(strstr(rp_error(st.ctx), "could be dropped"));
         assert_usable(&st);
     }
-    run_on(&st, g, s, &again);
-    if (again.status == RP_OK) assert_same_result(&again.result, &truth->result, what, 0);
+    run_on(&st, g, s, &recompute);
+    if (recompute.status == RP_OK) assert_same_result(&recompute.result, &truth->result, what, 0);
     t->runs++;
     t->done += first.status == RP_OK;
     t->failed += first.status != RP_OK;
@@ -206,7 +206,7 @@ static int fail_each(const graph *g, const setting *s, const run *truth)
 /* The least limit of those that are tried under which a graph runs, and runs again on the addresses that the first run left. */
 static int64_t least_limit(const graph *g, setting s)
 {
-    static run r, again;
+    static run r, recompute;
     int64_t least = 0;
 
     run_once(g, &s, &r);
@@ -214,8 +214,8 @@ static int64_t least_limit(const graph *g, setting s)
         s.limit_bytes = limit;
         stage st      = stage_open(&s);
         run_on(&st, g, &s, &r);
-        run_on(&st, g, &s, &again);
-        if (r.status == RP_OK && again.status == RP_OK && r.work.n_evicted) least = limit;
+        run_on(&st, g, &s, &recompute);
+        if (r.status == RP_OK && recompute.status == RP_OK && r.work.n_evicted) least = limit;
         stage_close(&st);
     }
     return least;

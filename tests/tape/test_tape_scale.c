@@ -1,6 +1,6 @@
 /* Claims about the tape's own cost, counted: bookkeeping is proportional to the calls, whatever the regions. bench/tape.c times it. */
 /* ctest: level-free thread-free */
-#include "tape/inside.h"
+#include "tape/internal.h"
 #include "tape/tape_test.h"
 
 enum { CALLS = 5000, A_REGION = 20 };

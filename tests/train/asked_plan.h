@@ -7,7 +7,7 @@
 #include "temp_test.h"
 #include "train/loop.h"
 
-typedef struct { bool feasible; int64_t reserved, least; double seconds, again, bound; } answer;     /* least: only where asked for */
+typedef struct { bool feasible; int64_t reserved, least; double seconds, recompute, bound; } answer;     /* least: only where asked for */
 
 enum { ASKED_MOST = 16 };
 
@@ -30,7 +30,7 @@ static answer asked_plan(const char *const *settings, int n, const char *machine
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_load(ctx, path, n + 1, all, &report, &recipe));
     assert_ok(ctx, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .device = machine, .least = budget < 0 }, &report, &f));
-    answer a = { f.feasible, f.plan.found.memory.reserved_bytes, f.least, f.plan.seconds, f.plan.again_seconds, f.plan.bound_seconds };
+    answer a = { f.feasible, f.plan.found.memory.reserved_bytes, f.least, f.plan.seconds, f.plan.recompute_seconds, f.plan.bound_seconds };
     rp__forecast_close(&f);
     rp_recipe_free(recipe);
     rp__report_close(&report);

@@ -50,8 +50,8 @@ static double overhead_within(settings *s, const char *name, int64_t bytes)
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_forecast(ctx, r.recipe, NULL, &report, &f));
     assert_true(f.feasible && f.plan.found.memory.reserved_bytes <= bytes);
-    assert_true(f.plan.bound_seconds <= f.plan.again_seconds * (1 + 1e-9));
-    double overhead = f.plan.again_seconds / f.plan.seconds;
+    assert_true(f.plan.bound_seconds <= f.plan.recompute_seconds * (1 + 1e-9));
+    double overhead = f.plan.recompute_seconds / f.plan.seconds;
     rp__forecast_close(&f);
     rp__report_close(&report);
     test_ctx_free(ctx);

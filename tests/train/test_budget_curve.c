@@ -40,7 +40,7 @@ static told forecast_of(const char *const *setting, int64_t budget)
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_read(ctx, "r.yaml", "threads: 2\nmax_steps: 1\n", 24, n, all, &report, &recipe));
     assert_ok(ctx, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .least = !budget }, &report, &f));
-    told t = { f.feasible, f.plan.variant.keeps_logits, f.least, f.plan.found.memory.reserved_bytes, f.plan.placement.bound, f.plan.seconds + f.plan.again_seconds, f.plan.seconds + f.plan.bound_seconds,
+    told t = { f.feasible, f.plan.variant.keeps_logits, f.least, f.plan.found.memory.reserved_bytes, f.plan.placement.bound, f.plan.seconds + f.plan.recompute_seconds, f.plan.seconds + f.plan.bound_seconds,
                f.plan.seconds + f.plan.block_bound_seconds };
     rp__forecast_close(&f);
     rp__report_close(&report);

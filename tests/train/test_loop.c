@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 /* ---- what a run gives ---- */
 

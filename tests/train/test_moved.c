@@ -40,7 +40,7 @@ static void where_everything_fits_nothing_that_only_prefers_to_go_goes(void **st
     for (int i = 0; i < RP_COUNT(devices); i++) {
         rp_forecast f = forecast_of(prefers, devices[i], BUDGET);
         assert_int_equal(f.plan.found.offloaded_bytes, 0);
-        assert_true(f.plan.away_seconds == 0);
+        assert_true(f.plan.offload_seconds == 0);
     }
 }
 
@@ -56,9 +56,9 @@ static void what_a_must_offloads_costs_seconds(void **state)
         assert_true(moved > 500e6);
         assert_true(with.offload_bandwidth == (devices[i] && strstr(devices[i], "offload") ? 0.8e9 : with.offload_bandwidth));
         assert_true(with.offload_guessed == (!devices[i] || !strstr(devices[i], "offload")));
-        assert_true(with.plan.seconds == without.plan.seconds && without.plan.away_seconds == 0);
-        assert_true(with.plan.away_seconds > 0 && with.plan.again_seconds == with.plan.away_seconds);
-        assert_true(with.plan.away_seconds >= transfers - with.plan.seconds && with.plan.away_seconds < transfers + with.plan.seconds);
+        assert_true(with.plan.seconds == without.plan.seconds && without.plan.offload_seconds == 0);
+        assert_true(with.plan.offload_seconds > 0 && with.plan.recompute_seconds == with.plan.offload_seconds);
+        assert_true(with.plan.offload_seconds >= transfers - with.plan.seconds && with.plan.offload_seconds < transfers + with.plan.seconds);
     }
 }
 

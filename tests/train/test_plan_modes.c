@@ -72,12 +72,12 @@ static void check(int seed)
     draw d           = draw_recipe(seed);
     const char *mode = modes[next(&d, RP_COUNT(modes))], *own = rules[next(&d, RP_COUNT(rules))];
     answer it = ask(&d, mode, own, -1), plan = ask(&d, "auto", own, it.reserved);
-    double seconds = it.seconds + it.again;
+    double seconds = it.seconds + it.recompute;
 
     if (it.least > it.reserved) fail_msg("recipe %d, %s%s: %lld bytes, the least told is %lld", seed, mode, own, (long long)it.reserved, (long long)it.least);
-    if (!plan.feasible || plan.reserved > it.reserved || plan.seconds + plan.again > seconds * (1 + 1e-9))
+    if (!plan.feasible || plan.reserved > it.reserved || plan.seconds + plan.recompute > seconds * (1 + 1e-9))
         fail_msg("recipe %d, %s%s: %lld bytes and %.9g s; planned, fits: %d, %lld bytes and %.9g s", seed, mode, own, (long long)it.reserved, seconds,
-                 plan.feasible, (long long)plan.reserved, plan.seconds + plan.again);
+                 plan.feasible, (long long)plan.reserved, plan.seconds + plan.recompute);
 }
 
 static void no_mode_of_a_drawn_recipe_is_better(void **state)

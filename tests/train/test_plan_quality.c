@@ -54,7 +54,7 @@ static void the_printed_gap_is_at_most_0_4_percent_of_a_step(void **state)
             for (int percent = 15; percent <= 95; percent += test_takes_samples() ? 80 : 16) {
                 int64_t budget = low + (all - low) / 100 * percent;
                 answer a       = ask(&models[m], machines[d], NULL, budget);
-                double gap     = (a.again - a.bound) / a.seconds;
+                double gap     = (a.recompute - a.bound) / a.seconds;
                 assert_true(a.reserved <= budget && gap >= -1e-9);
                 most = fmax(most, gap);
             }
@@ -81,9 +81,9 @@ static void no_mode_is_better_in_the_bytes_that_it_takes(void **state)
             for (int w = 0; w < RP_COUNT(ways); w += test_takes_samples() ? 4 : 1) {
                 answer it   = ask(&models[m], machines[d], ways[w], 0);
                 answer plan = ask(&models[m], machines[d], NULL, it.reserved);
-                if (plan.reserved > it.reserved || plan.again > it.again * (1 + 1e-9))
+                if (plan.reserved > it.reserved || plan.recompute > it.recompute * (1 + 1e-9))
                     fail_msg("%s, %s, %s: %lld bytes and %.6f s again; planned %lld bytes and %.6f s", models[m].name, machines[d], ways[w],
-                             (long long)it.reserved, it.again, (long long)plan.reserved, plan.again);
+                             (long long)it.reserved, it.recompute, (long long)plan.reserved, plan.recompute);
             }
 }
 
@@ -104,8 +104,8 @@ static void no_rule_on_the_embedding_beats_the_plan_of_one_layer(void **state)
             snprintf(layers, sizeof layers, "model.overrides.num_hidden_layers=%d", n);
             const char *all[] = { config, layers, "max_seq_len=2048", "batch_size=4", "optimizer_in_bwd=true", "seed=1", rules[r] };
             answer it         = asked_plan(all, RP_COUNT(all), "h100", -1), plan = asked_plan(all, RP_COUNT(all) - 1, "h100", it.reserved);
-            if (!plan.feasible || it.least > it.reserved || plan.again > it.again * (1 + 1e-9))
-                fail_msg("%d layers, %s: %lld bytes and %.9f s again; planned %.9f s", n, rules[r], (long long)it.reserved, it.again, plan.again);
+            if (!plan.feasible || it.least > it.reserved || plan.recompute > it.recompute * (1 + 1e-9))
+                fail_msg("%d layers, %s: %lld bytes and %.9f s again; planned %.9f s", n, rules[r], (long long)it.reserved, it.recompute, plan.recompute);
         }
 }
 

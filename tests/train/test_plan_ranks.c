@@ -103,7 +103,7 @@ static void weights_that_stay_are_sent_once_and_their_gradients_once(void **stat
         rp_forecast f = TINY(ranks_text(ranks, text), "dist.reshard_after_forward=false", "gradient_accumulation_steps=3");
         assert_int_equal(f.ranks, ranks);
         assert_int_equal(f.plan.comm_bytes, 3 * 2 * 4 * elems_of_tiny(to_others, ranks));
-        assert_true(f.plan.comm_seconds > 0 && f.plan.comm_seconds < f.plan.seconds + f.plan.again_seconds);
+        assert_true(f.plan.comm_seconds > 0 && f.plan.comm_seconds < f.plan.seconds + f.plan.recompute_seconds);
     }
 }
 
@@ -125,7 +125,7 @@ static void weights_that_go_are_sent_again(void **state)
 
     (void)state;
     assert_int_equal(go.plan.comm_bytes - stay.plan.comm_bytes, 4 * blocks);
-    assert_true(stay.plan.comm_again_seconds == 0 && go.plan.comm_again_seconds > 0);
+    assert_true(stay.plan.comm_recompute_seconds == 0 && go.plan.comm_recompute_seconds > 0);
     assert_true(go.plan.found.memory.peak_bytes < stay.plan.found.memory.peak_bytes);
 }
 
@@ -133,11 +133,11 @@ static void weights_that_go_are_sent_again(void **state)
 /* Rules for everything are rules for gathered weights, too: with a budget and without they come before what reshard_after_forward says. */
 static void a_recipe_may_have_all_gathered_again_or_kept_and_be_planned(void **state)
 {
-    static const char again[] = "activation_checkpointing.rules=[{op: '*', fate: recompute}]", kept[] = "activation_checkpointing.rules=[{op: '*', fate: keep}]";
+    static const char recompute[] = "activation_checkpointing.rules=[{op: '*', fate: recompute}]", kept[] = "activation_checkpointing.rules=[{op: '*', fate: keep}]";
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        const char *const setting[] = { "dist.ranks=2", i ? kept : again, NULL };
+        const char *const setting[] = { "dist.ranks=2", i ? kept : recompute, NULL };
         rp_forecast own             = forecast("tiny_from_scratch", tiny, setting, 0);
         rp_forecast planned         = forecast("tiny_from_scratch", tiny, setting, own.plan.found.memory.reserved_bytes);
         assert_true(own.feasible && own.least <= own.plan.found.memory.reserved_bytes);
@@ -147,24 +147,24 @@ static void a_recipe_may_have_all_gathered_again_or_kept_and_be_planned(void **s
 
 static void what_comes_ahead_takes_no_time_where_it_is_hidden(void **state)
 {
-    rp_forecast ahead = TINY("dist.ranks=4"), by_itself = TINY("dist.ranks=4", "dist.prefetch=0");
+    rp_forecast prefetch = TINY("dist.ranks=4"), by_itself = TINY("dist.ranks=4", "dist.prefetch=0");
 
     (void)state;
-    assert_int_equal(ahead.plan.comm_bytes, by_itself.plan.comm_bytes);
-    assert_true(by_itself.plan.hidden_seconds == 0 && by_itself.plan.comm_again_seconds < by_itself.plan.again_seconds);
-    assert_true(ahead.plan.hidden_seconds > 0 && ahead.plan.hidden_seconds < ahead.plan.comm_seconds);
-    assert_true(ahead.plan.seconds + ahead.plan.again_seconds < by_itself.plan.seconds + by_itself.plan.again_seconds);
+    assert_int_equal(prefetch.plan.comm_bytes, by_itself.plan.comm_bytes);
+    assert_true(by_itself.plan.hidden_seconds == 0 && by_itself.plan.comm_recompute_seconds < by_itself.plan.recompute_seconds);
+    assert_true(prefetch.plan.hidden_seconds > 0 && prefetch.plan.hidden_seconds < prefetch.plan.comm_seconds);
+    assert_true(prefetch.plan.seconds + prefetch.plan.recompute_seconds < by_itself.plan.seconds + by_itself.plan.recompute_seconds);
 }
 
 static void sums_that_come_behind_are_hidden_too(void **state)
 {
-    rp_forecast waited_for = TINY("dist.ranks=4"), behind = TINY("dist.ranks=4", "dist.reduce_behind=1"),
+    rp_forecast waited_for = TINY("dist.ranks=4"), reduce_async = TINY("dist.ranks=4", "dist.reduce_behind=1"),
                 in_backward = TINY("dist.ranks=4", "dist.reduce_behind=1", "optimizer_in_bwd=true", "clip_grad_norm=null");
 
     (void)state;
-    assert_int_equal(waited_for.plan.comm_bytes, behind.plan.comm_bytes);
-    assert_true(behind.plan.hidden_seconds > waited_for.plan.hidden_seconds && behind.plan.hidden_seconds > in_backward.plan.hidden_seconds);
-    assert_true(behind.plan.found.memory.peak_bytes > waited_for.plan.found.memory.peak_bytes);
+    assert_int_equal(waited_for.plan.comm_bytes, reduce_async.plan.comm_bytes);
+    assert_true(reduce_async.plan.hidden_seconds > waited_for.plan.hidden_seconds && reduce_async.plan.hidden_seconds > in_backward.plan.hidden_seconds);
+    assert_true(reduce_async.plan.found.memory.peak_bytes > waited_for.plan.found.memory.peak_bytes);
 }
 
 static void gradients_summed_once_a_step_are_sent_once(void **state)
@@ -274,7 +274,7 @@ static void embedding_and_head_in_units_of_their_own_take_less(void **state)
     rp_forecast b = forecast("llama3_8b_full_distributed", of_8b, none, INT64_C(24000000000));
 
     (void)state;
-    assert_true(b.feasible && a.least < b.least && a.plan.again_seconds < b.plan.again_seconds);
+    assert_true(b.feasible && a.least < b.least && a.plan.recompute_seconds < b.plan.recompute_seconds);
     assert_true(b.least - a.least > 2 * INT64_C(128256) * 4096);        /* a weight of the two, in bf16 */
 }
 
@@ -308,8 +308,8 @@ static void a_gpu_is_never_faster_among_64_than_among_8(void **state)
                               "enable_activation_checkpointing=true", more[m], NULL }, 0);
                 rp_forecast f;
                 assert_ok(a.ctx, rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = devices[d] }, &a.report, &f));
-                if (f.plan.seconds + f.plan.again_seconds < before) fail_msg("%s, %s: faster on %d ranks", devices[d], more[m], (int)ranks[r]);
-                before = f.plan.seconds + f.plan.again_seconds;
+                if (f.plan.seconds + f.plan.recompute_seconds < before) fail_msg("%s, %s: faster on %d ranks", devices[d], more[m], (int)ranks[r]);
+                before = f.plan.seconds + f.plan.recompute_seconds;
                 rp__forecast_close(&f);
                 done(&a);
             }
@@ -336,7 +336,7 @@ static void published_steps_take_at_most_three_tenths_longer_than_predicted(void
         asked a = ask("llama3_8b_full_distributed", of_8b, (const char *const[]){ "batch_size=2", "gradient_accumulation_steps=1", s[0], s[1], s[2], s[3], NULL }, 0);
         rp_forecast f;
         assert_ok(a.ctx, rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = row[i].device }, &a.report, &f));
-        double found = row[i].tokens / (f.plan.seconds + f.plan.again_seconds), by = found / row[i].published;
+        double found = row[i].tokens / (f.plan.seconds + f.plan.recompute_seconds), by = found / row[i].published;
         if (by < 0.9 || by > 1.3) fail_msg("%s: %.0f tokens/s, %.0f are published", row[i].device, found, row[i].published);
         rp__forecast_close(&f);
         done(&a);
@@ -385,7 +385,7 @@ static void no_plan_gets_below_its_bounds_and_what_they_discard_is_slower(void *
             const rp_setting *s = &all.setting[k];
             if (s->bound_seconds > s->seconds || s->bound_bytes > s->reserved || s->bound_seconds <= 0 || s->bound_bytes <= 0)
                 fail_msg("search %d, ranks %d copies %d batch %d reshard %d stay %d behind %d own %d: %g s, bound %g s", i, (int)s->ranks, (int)s->copies,
-                         (int)s->batch_size, s->reshard, (int)s->stay, (int)s->behind, s->own_units, s->seconds, s->bound_seconds);
+                         (int)s->batch_size, s->reshard, (int)s->stay, (int)s->reduce_async, s->own_units, s->seconds, s->bound_seconds);
         }
         for (int k = 0; k < 4; k++) assert_true(all.setting[k].seconds == some.setting[k].seconds && all.setting[k].reserved == some.setting[k].reserved);
         rp__find_close(&all);
@@ -422,12 +422,12 @@ static void check_setting(const rp_setting *s, int64_t budget)
     if (s->stay) snprintf(text[3], sizeof *text, "dist.reshard_after_forward=%lld", (long long)s->stay);
     else snprintf(text[3], sizeof *text, "dist.reshard_after_forward=%s", s->reshard ? "true" : "false");
     snprintf(text[5], sizeof *text, "dist.replicate_dim=%lld", (long long)s->copies);
-    snprintf(text[4], sizeof *text, "dist.reduce_behind=%lld", (long long)s->behind);
+    snprintf(text[4], sizeof *text, "dist.reduce_behind=%lld", (long long)s->reduce_async);
     rp_forecast f = forecast("tiny_from_scratch", tiny, setting, budget);
     assert_true(f.feasible);
     assert_int_equal(f.plan.found.memory.reserved_bytes, s->reserved);
     assert_int_equal(f.plan.comm_bytes, s->comm_bytes);
-    assert_true(f.plan.seconds + f.plan.again_seconds == s->seconds);
+    assert_true(f.plan.seconds + f.plan.recompute_seconds == s->seconds);
 }
 
 static void what_a_search_finds_fits_and_the_fastest_comes_first(void **state)

@@ -164,7 +164,7 @@ static void a_limit_plans_as_the_budget_that_follows_from_it(void **state)
         assert_int_equal(a.plan.budget, limit - rp__allowance_bytes(&a.allowance));
         assert_true(a.feasible && b.feasible && a.plan.budget == b.plan.budget && a.least == b.least);
         assert_memory_equal(&a.plan.found, &b.plan.found, sizeof a.plan.found);
-        assert_true(a.plan.seconds == b.plan.seconds && a.plan.again_seconds == b.plan.again_seconds);
+        assert_true(a.plan.seconds == b.plan.seconds && a.plan.recompute_seconds == b.plan.recompute_seconds);
     }
 }
 

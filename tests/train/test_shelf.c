@@ -1,15 +1,15 @@
-/* The claims of the shelf, and of an optimizer whose states live on one: parameters of several windows, whole or slices, in any order, get the
+/* The claims of the state store, and of an optimizer whose states live on one: parameters of several windows, whole or slices, in any order, get the
  * bits of states in memory; what is read ahead is never stale; memory is what was taken when it opened. */
 /* ctest: device-free */
 #include "rp_test.h"
 
 #include <errno.h>
 
-#include "base/spool.h"
+#include "base/disk_queue.h"
 #include "optim/internal.h"
 #include "temp_test.h"
 
-enum { W = RP_SHELF_WINDOW };
+enum { W = RP_STATE_STORE_WINDOW };
 
 static int64_t live(rp_ctx *ctx, rp_mem_class c)
 {
@@ -19,21 +19,21 @@ static int64_t live(rp_ctx *ctx, rp_mem_class c)
     return m.live_at[c];
 }
 
-/* ---- the shelf ---- */
+/* ---- the state store ---- */
 
 #define GROUP(elems, ...) { .n = elems, .elem_bytes = { __VA_ARGS__ } }
 
 /* What element e of a part holds after it was kept n times. */
 static uint32_t contents(int group, int part, int64_t e, int n) { return (uint32_t)(e * 2654435761u) ^ (uint32_t)(group * 97 + part * 31 + n * 7919); }
 
-static void visit(rp_ctx *ctx, rp_shelf *s, const rp_shelf_group *groups, int g, unsigned parts, int kept[][RP_SHELF_PARTS])
+static void visit(rp_ctx *ctx, rp_state_store *s, const rp_state_store_group *groups, int g, unsigned parts, int kept[][RP_STATE_STORE_PARTS])
 {
-    rp_shelf_view v;
+    rp_state_store_view v;
 
     for (int64_t at = 0; at < groups[g].n; at = v.first + v.count) {
-        assert_ok(ctx, rp__shelf_take(s, g, parts, at, &v));
+        assert_ok(ctx, rp__state_store_take(s, g, parts, at, &v));
         assert_true(v.first == at && v.count > 0);
-        for (int k = 0; k < RP_SHELF_PARTS; k++) {
+        for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
             uint32_t *data = v.part[k];
             if (!data) continue;
             assert_int_equal(v.fresh >> k & 1, kept[g][k] == 0);
@@ -42,67 +42,67 @@ static void visit(rp_ctx *ctx, rp_shelf *s, const rp_shelf_group *groups, int g,
                 data[e] = contents(g, k, at + e, kept[g][k] + 1);
             }
         }
-        assert_ok(ctx, rp__shelf_keep(s, &v));
+        assert_ok(ctx, rp__state_store_keep(s, &v));
     }
-    for (int k = 0; k < RP_SHELF_PARTS; k++) kept[g][k] += parts >> k & 1;
+    for (int k = 0; k < RP_STATE_STORE_PARTS; k++) kept[g][k] += parts >> k & 1;
 }
 
 /* Orders change from step to step, so what is expected next is now right and now wrong; single parts are visited in between. */
 static void whatever_order_windows_are_taken_in_they_hold_what_was_kept(void **state)
 {
-    static const rp_shelf_group groups[] = {
+    static const rp_state_store_group groups[] = {
         GROUP(2 * W + 5, 4, 4, 4), GROUP(1, 4, 4), GROUP(0, 4, 4, 4), GROUP(W, 4, 0, 4), GROUP(300, 4, 4, 4), GROUP(W + 1, 4),
     };
-    int n = RP_COUNT(groups), kept[RP_COUNT(groups)][RP_SHELF_PARTS] = { 0 };
+    int n = RP_COUNT(groups), kept[RP_COUNT(groups)][RP_STATE_STORE_PARTS] = { 0 };
     rp_ctx *ctx = test_ctx(NULL);
-    rp_shelf *s;
+    rp_state_store *s;
 
     (void)state;
-    assert_ok(ctx, rp__shelf_open(ctx, dir.path, groups, n, &s));
+    assert_ok(ctx, rp__state_store_open(ctx, dir.path, groups, n, &s));
     int64_t before = live(ctx, RP_MEM_OPTIM);
     for (int step = 0; step < 6; step++) {
         for (int i = 0; i < n; i++) visit(ctx, s, groups, step % 3 == 2 ? n - 1 - i : i, ~0u, kept);
         visit(ctx, s, groups, step, 1u << step % 3, kept);
     }
     for (int i = 0; i < 4; i++) visit(ctx, s, groups, 4, ~0u, kept);        /* itself is expected next */
-    assert_ok(ctx, rp__shelf_flush(s));
+    assert_ok(ctx, rp__state_store_flush(s));
     assert_int_equal(live(ctx, RP_MEM_OPTIM), before);
-    rp__shelf_close(s);
+    rp__state_store_close(s);
     assert_int_equal(live(ctx, RP_MEM_OPTIM), 0);
     test_ctx_free(ctx);
 }
 
 static void a_forgotten_part_is_fresh_and_the_others_are_not(void **state)
 {
-    static const rp_shelf_group groups[] = { GROUP(W + 9, 4, 4, 4), GROUP(12, 4, 4, 4) };
-    int kept[RP_COUNT(groups)][RP_SHELF_PARTS] = { 0 };
+    static const rp_state_store_group groups[] = { GROUP(W + 9, 4, 4, 4), GROUP(12, 4, 4, 4) };
+    int kept[RP_COUNT(groups)][RP_STATE_STORE_PARTS] = { 0 };
     rp_ctx *ctx = test_ctx(NULL);
-    rp_shelf *s;
+    rp_state_store *s;
 
     (void)state;
-    assert_ok(ctx, rp__shelf_open(ctx, dir.path, groups, 2, &s));
+    assert_ok(ctx, rp__state_store_open(ctx, dir.path, groups, 2, &s));
     for (int i = 0; i < 4; i++) visit(ctx, s, groups, i % 2, ~0u, kept);
-    rp__shelf_forget(s, 1);
+    rp__state_store_forget(s, 1);
     kept[0][1] = kept[1][1] = 0;
     for (int i = 0; i < 4; i++) visit(ctx, s, groups, i % 2, ~0u, kept);
-    rp__shelf_close(s);
+    rp__state_store_close(s);
     test_ctx_free(ctx);
 }
 
 static void shapes_take_the_same_memory_and_no_file(void **state)
 {
-    static const rp_shelf_group groups[] = { GROUP(2 * W + 5, 2, 2, 4), GROUP(7, 2, 2) };
+    static const rp_state_store_group groups[] = { GROUP(2 * W + 5, 2, 2, 4), GROUP(7, 2, 2) };
     rp_ctx *ctx = test_ctx(NULL), *shapes = test_ctx(&(rp_ctx_options){ .shapes_only = true });
-    rp_shelf *a, *b;
+    rp_state_store *a, *b;
 
     (void)state;
-    assert_ok(ctx, rp__shelf_open(ctx, dir.path, groups, 2, &a));
-    assert_ok(shapes, rp__shelf_open(shapes, "/no/such", groups, 2, &b));
+    assert_ok(ctx, rp__state_store_open(ctx, dir.path, groups, 2, &a));
+    assert_ok(shapes, rp__state_store_open(shapes, "/no/such", groups, 2, &b));
     assert_int_equal(live(ctx, RP_MEM_OPTIM), live(shapes, RP_MEM_OPTIM));
-    assert_int_equal(rp__shelf_bytes(a), (2 * W + 5) * 8 + 7 * 4);
+    assert_int_equal(rp__state_store_bytes(a), (2 * W + 5) * 8 + 7 * 4);
     assert_true(live(ctx, RP_MEM_OPTIM) <= 4 * W * 8 + (16 << 10));
-    rp__shelf_close(a);
-    rp__shelf_close(b);
+    rp__state_store_close(a);
+    rp__state_store_close(b);
     test_ctx_free(ctx);
     test_ctx_free(shapes);
 }
@@ -115,50 +115,50 @@ static void slices_of_one_room_take_the_same_memory(void **state)
 
     (void)state;
     for (int i = 0; i < RP_COUNT(counts); i++) {
-        const rp_shelf_group groups[] = { { .n = 16, .elem_bytes = { 4, 4, 4 }, .room = 16 }, { .n = counts[i], .elem_bytes = { 4, 4, 4 }, .room = 48 } };
-        int kept[RP_COUNT(groups)][RP_SHELF_PARTS] = { 0 };
+        const rp_state_store_group groups[] = { { .n = 16, .elem_bytes = { 4, 4, 4 }, .room = 16 }, { .n = counts[i], .elem_bytes = { 4, 4, 4 }, .room = 48 } };
+        int kept[RP_COUNT(groups)][RP_STATE_STORE_PARTS] = { 0 };
         rp_ctx *ctx = test_ctx(NULL);
-        rp_shelf *s;
-        assert_ok(ctx, rp__shelf_open(ctx, dir.path, groups, 2, &s));
+        rp_state_store *s;
+        assert_ok(ctx, rp__state_store_open(ctx, dir.path, groups, 2, &s));
         if (i == 0) first = live(ctx, RP_MEM_OPTIM);
         assert_int_equal(live(ctx, RP_MEM_OPTIM), first);
         for (int step = 0; step < 4; step++) visit(ctx, s, groups, step % 2, ~0u, kept);
-        rp__shelf_close(s);
+        rp__state_store_close(s);
         test_ctx_free(ctx);
     }
 }
 
 static void any_allocation_of_opening_may_fail(void **state)
 {
-    static const rp_shelf_group groups[] = { GROUP(W + 5, 4, 4, 4) };
+    static const rp_state_store_group groups[] = { GROUP(W + 5, 4, 4, 4) };
     rp_ctx *ctx   = test_ctx(NULL);
-    rp_shelf *s   = NULL;
+    rp_state_store *s   = NULL;
     test_faults f = { 0 };
 
     (void)state;
     while (!f.over) {
         test_fault_begin(&f, ctx);
-        if (test_fault_end(&f, rp__shelf_open(ctx, dir.path, groups, 1, &s))) assert_int_equal(live(ctx, RP_MEM_OPTIM), 0);
+        if (test_fault_end(&f, rp__state_store_open(ctx, dir.path, groups, 1, &s))) assert_int_equal(live(ctx, RP_MEM_OPTIM), 0);
     }
     assert_true(f.failed > 5);
-    rp__shelf_close(s);
+    rp__state_store_close(s);
     test_ctx_free(ctx);
 }
 
 /* Memory may be out from the moment it is open: nothing it does takes any. */
 static void what_is_open_needs_no_more_memory(void **state)
 {
-    static const rp_shelf_group groups[] = { GROUP(2 * W + 5, 4, 4, 4), GROUP(40, 4, 4) };
-    int kept[RP_COUNT(groups)][RP_SHELF_PARTS] = { 0 };
+    static const rp_state_store_group groups[] = { GROUP(2 * W + 5, 4, 4, 4), GROUP(40, 4, 4) };
+    int kept[RP_COUNT(groups)][RP_STATE_STORE_PARTS] = { 0 };
     rp_ctx *ctx = test_ctx(NULL);
-    rp_shelf *s;
+    rp_state_store *s;
 
     (void)state;
-    assert_ok(ctx, rp__shelf_open(ctx, dir.path, groups, 2, &s));
+    assert_ok(ctx, rp__state_store_open(ctx, dir.path, groups, 2, &s));
     int64_t before = ctx->alloc_count;
     for (int i = 0; i < 6; i++) visit(ctx, s, groups, i % 2, ~0u, kept);
     assert_int_equal(ctx->alloc_count, before);
-    rp__shelf_close(s);
+    rp__state_store_close(s);
     test_ctx_free(ctx);
 }
 
@@ -210,12 +210,12 @@ static uint64_t hash_states(rp_ctx *ctx, rp_optim *o, const rp_slice *slice, uin
 
 typedef struct { uint64_t hash; double squares; } result;
 
-static result train(const variant *v, const char *away, bool save_between)
+static result train(const variant *v, const char *offload, bool save_between)
 {
     static const rp_slice slices[] = { { 2 * W + 100, 777, 2 * W + 77 }, { W, 0, W }, { 64, 64, 1 } };
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
     rp_optim_config config = { .name = v->name, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .momentum = v->momentum,
-                               .state_dtype = v->state, .master_weights = v->master, .stochastic = v->stochastic, .away = away };
+                               .state_dtype = v->state, .master_weights = v->master, .stochastic = v->stochastic, .offload = offload };
     const char *const names[] = { "a.w", "b.w", "c.w" };
     rp_optim_param params[3];
     rp_tensor *grads[3];
@@ -261,7 +261,7 @@ static void states_on_disk_give_the_bits_of_states_in_memory(void **state)
 static void masters_on_disk_begin_as_their_parameters(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
-    rp_optim_config config = { .name = "sgd", .state_dtype = RP_F32, .master_weights = true, .away = dir.path };
+    rp_optim_config config = { .name = "sgd", .state_dtype = RP_F32, .master_weights = true, .offload = dir.path };
     rp_tensor *p = noise(ctx, RP_BF16, W + 3, RP_MEM_PARAM, 5);
     rp_optim *o;
     void *data;
@@ -281,13 +281,13 @@ static void masters_on_disk_begin_as_their_parameters(void **state)
 static void after_the_disk_failed_nothing_is_updated_and_settle_tells(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
-    rp_optim_config config = { .name = "adamw", .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .state_dtype = RP_F32, .away = dir.path };
+    rp_optim_config config = { .name = "adamw", .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .state_dtype = RP_F32, .offload = dir.path };
     rp_tensor *p = noise(ctx, RP_F32, 3 * W, RP_MEM_PARAM, 5), *g = noise(ctx, RP_F32, 3 * W, RP_MEM_GRAD, 6);
     rp_optim *o;
 
     (void)state;
     assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "w", .tensor = p }, 1, &o));
-    rp__spool_fail(rp__shelf_spool(o->shelf), RP_SPOOL_WRITE, 0, 1, ENOSPC);
+    rp__disk_queue_fail(rp__state_store_disk_queue(o->store), RP_DISK_QUEUE_WRITE, 0, 1, ENOSPC);
     rp__optim_update(o, 0, g, &(rp_optim_step){ .step = 1, .lr = 1, .grad_scale = 1 });
     assert_int_equal(rp__optim_settle(o), RP_ERR_IO);
     assert_non_null(strstr(rp_error(ctx), "bytes of optimizer states under"));

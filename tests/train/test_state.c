@@ -324,9 +324,9 @@ static void states_of_another_model_are_refused_before_a_byte_is_written(void **
 
 /* A child saves and is killed before its k-th change to the disk, for every k. The parent must find a whole state, no broken one, and
  * be able to go on. `again`: the state saved has the name of one that is there. */
-static void kill_at_every_call(bool again)
+static void kill_at_every_call(bool recompute)
 {
-    int64_t first = again ? 20 : 10;
+    int64_t first = recompute ? 20 : 10;
     bool finished = false;
     int k;
 

@@ -6,12 +6,12 @@
 #include <dirent.h>
 #include <errno.h>
 
-#include "base/spool.h"
+#include "base/disk_queue.h"
 #include "optim/internal.h"
-#include "train/loop_inside.h"
+#include "train/loop_internal.h"
 
 /* Settings, with states on disk; up to NULL. */
-static const char *const *away(const char *const *setting)
+static const char *const *offload(const char *const *setting)
 {
     static const char *with[MOST_SETTINGS];
     static char path[300];
@@ -69,7 +69,7 @@ static void what_is_learnt_and_saved_is_the_same_to_the_byte(void **state)
         snprintf(plain, sizeof plain, "plain-%d", i);
         snprintf(other, sizeof other, "away-%d", i);
         run_whole(&dir, model, plain, ways[i]);
-        run_whole(&dir, model, other, away(ways[i]));
+        run_whole(&dir, model, other, offload(ways[i]));
         assert_same_losses(&dir, plain, other);
         assert_same_final(&dir, plain, other);
         assert_same_state(plain, other, 12);
@@ -111,7 +111,7 @@ static void a_step_takes_what_was_said_and_less_than_with_states_in_memory(void 
         without = held_by_optimizer(&r, &all);
         run_close(&r);
         snprintf(name, sizeof name, "away-%d", i);
-        r = run_open(&dir, "llama", name, away(ways[i]));
+        r = run_open(&dir, "llama", name, offload(ways[i]));
         assert_ok(r.ctx, r.status);
         with       = held_by_optimizer(&r, &less);
         bool apart = r.ctx->host;       /* there windows take none of it, and blocks are rounded to more */
@@ -133,7 +133,7 @@ static void a_budget_that_states_in_memory_do_not_fit_is_kept(void **state)
         budget = (low + high) / 2;
         snprintf(set, sizeof set, "memory_budget=%" PRId64, budget);
         snprintf(name, sizeof name, "probe-%d", n++);
-        run r = run_open(&dir, "llama", name, away(RUN(set)));
+        run r = run_open(&dir, "llama", name, offload(RUN(set)));
         if (r.status == RP_OK) high = budget;
         else low = budget + 1;
         budget = low;
@@ -143,7 +143,7 @@ static void a_budget_that_states_in_memory_do_not_fit_is_kept(void **state)
     run r = run_open(&dir, "llama", "refused", RUN(set));
     assert_int_equal(r.status, RP_ERR_BUDGET);
     run_close(&r);
-    run_whole(&dir, "llama", "tight", away(RUN(set)));
+    run_whole(&dir, "llama", "tight", offload(RUN(set)));
     run_whole(&dir, "llama", "all", RUN(NULL));
     assert_same_losses(&dir, "tight", "all");
     assert_same_final(&dir, "tight", "all");
@@ -170,12 +170,12 @@ static void either_way_goes_on_from_the_states_of_the_other(void **state)
 
     (void)state;
     run_whole(&dir, "llama", "whole", way);
-    go_on("there", 5, away(way));
+    go_on("there", 5, offload(way));
     go_on("there", 12, on);
     go_on("back", 5, way);
-    go_on("back", 12, away(on));
-    go_on("stays", 5, away(way));
-    go_on("stays", 12, away(on));
+    go_on("back", 12, offload(on));
+    go_on("stays", 5, offload(way));
+    go_on("stays", 12, offload(on));
     assert_same_final(&dir, "whole", "there");
     assert_same_final(&dir, "whole", "back");
     assert_same_final(&dir, "whole", "stays");
@@ -189,7 +189,7 @@ static void the_file_has_no_name(void **state)
     rp_metrics line;
 
     (void)state;
-    run r = run_open(&dir, "llama", "out", away(RUN(NULL)));
+    run r = run_open(&dir, "llama", "out", offload(RUN(NULL)));
     assert_ok(r.ctx, r.status);
     assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
     assert_int_equal(n_files(temp_path(&dir, "slots")), 0);
@@ -198,16 +198,16 @@ static void the_file_has_no_name(void **state)
 
 /* ---- what goes wrong ---- */
 
-static void fail_at(rp_spool_operation operation, int64_t after, int number, const char *why)
+static void fail_at(rp_disk_queue_operation operation, int64_t after, int number, const char *why)
 {
     rp_metrics line;
     char name[32], text[64];
 
     snprintf(name, sizeof name, "failed-%d-%d", (int)operation, (int)after);
-    run r = run_open(&dir, "llama", name, away(RUN("save_every_n_steps=1")));
+    run r = run_open(&dir, "llama", name, offload(RUN("save_every_n_steps=1")));
     assert_ok(r.ctx, r.status);
     for (int i = 0; i < 2; i++) assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
-    rp__spool_fail(rp__shelf_spool(r.trainer->engine.optim->shelf), operation, after, 1, number);
+    rp__disk_queue_fail(rp__state_store_disk_queue(r.trainer->engine.optim->store), operation, after, 1, number);
     assert_int_equal(rp__trainer_step(r.trainer, &line), RP_ERR_IO);
     assert_int_equal(rp__trainer_done(r.trainer), 2);
     if (!strstr(rp_error(r.ctx), why) || !strstr(rp_error(r.ctx), "/slots'")) fail_msg("%s", rp_error(r.ctx));
@@ -216,7 +216,7 @@ static void fail_at(rp_spool_operation operation, int64_t after, int number, con
     run_close(&r);
     snprintf(text, sizeof text, "%s/state/step-3", name);
     assert_false(is_there(&dir, text));
-    go_on(name, 12, away(RUN("save_every_n_steps=1", "resume=auto")));
+    go_on(name, 12, offload(RUN("save_every_n_steps=1", "resume=auto")));
     assert_same_final(&dir, name, "whole");
 }
 
@@ -225,10 +225,10 @@ static void a_disk_that_fails_is_one_sentence_and_the_last_state_is_whole(void *
     (void)state;
     run_whole(&dir, "llama", "whole", RUN(NULL));
     for (int64_t after = 0; after < 40; after += 13) {
-        fail_at(RP_SPOOL_WRITE, after, ENOSPC, "cannot write");
-        fail_at(RP_SPOOL_READ, after, EIO, "cannot read");
+        fail_at(RP_DISK_QUEUE_WRITE, after, ENOSPC, "cannot write");
+        fail_at(RP_DISK_QUEUE_READ, after, EIO, "cannot read");
     }
-    fail_at(RP_SPOOL_WRITE, 45, ENOSPC, "No space left on device");
+    fail_at(RP_DISK_QUEUE_WRITE, 45, ENOSPC, "No space left on device");
 }
 
 static void a_folder_that_cannot_be_is_told_before_anything_is_written(void **state)
@@ -264,11 +264,11 @@ static double said_seconds(const char *out, const char *const *setting)
 static void a_plan_counts_the_way_to_the_disk_and_back(void **state)
 {
     (void)state;
-    double here = said_seconds("here", RUN(NULL)), there = said_seconds("there", away(RUN(NULL)));
-    run r = run_open(&dir, "llama", "run", away(RUN(NULL)));
+    double here = said_seconds("here", RUN(NULL)), there = said_seconds("there", offload(RUN(NULL)));
+    run r = run_open(&dir, "llama", "run", offload(RUN(NULL)));
 
     assert_ok(r.ctx, r.status);
-    double disk = 2 * (double)rp__optim_away_bytes(r.trainer->engine.optim) / 1e6;
+    double disk = 2 * (double)rp__optim_offload_bytes(r.trainer->engine.optim) / 1e6;
     assert_true(disk > 0.1 && there > disk && there < 1.3 * disk + here);       /* a device reaches 0.8 of its peaks */
     run_close(&r);
 }

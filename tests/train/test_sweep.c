@@ -47,7 +47,7 @@ static int n_files(void)
 /* Returns how many points of the curve make something again: where weights are nearly all there is, few budgets have a plan of their own. */
 static int check_points(const rp_sweep *s)
 {
-    int again = 0;
+    int recompute = 0;
 
     assert_int_equal(s->n_modes, MODES);
     assert_true(s->n_points > MODES);
@@ -59,9 +59,9 @@ static int check_points(const rp_sweep *s)
         assert_true(p->step_seconds > 0);
         assert_true(p->overhead.low <= p->overhead.median && p->overhead.median <= p->overhead.high && p->overhead.low > -1);
         if (i) assert_true(fabs(p->overhead.coverage - 0.75) < 1e-12);
-        again += i >= MODES && p->recompute_flops > 0;
+        recompute += i >= MODES && p->recompute_flops > 0;
     }
-    return again;
+    return recompute;
 }
 
 /* Dropout included: the sweep itself fails where a bit or a byte differs. */
@@ -73,20 +73,20 @@ static void every_point_runs_as_planned_and_writes_nothing(void **state)
         RUN("enable_activation_checkpointing=true", "optimizer.master_weights=true", "dtype=bf16"),
     };
 
-    int again = 0;
+    int recompute = 0;
 
     (void)state;
     for (int i = 0; i < 2 * RP_COUNT(settings); i++) {
         sweep s   = sweep_open(i % 2 ? "gpt2" : "llama", settings[i / 2]);
         int files = n_files();
         assert_ok(s.ctx, sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS }));
-        again += check_points(&s.s);
+        recompute += check_points(&s.s);
         assert_int_equal(n_files(), files);
         sweep_close(&s);
         temp_remove(&dir);
         dir = loop_dir();
     }
-    assert_true(again > RP_COUNT(settings));
+    assert_true(recompute > RP_COUNT(settings));
 }
 
 /* With a must that offloads the least budgets of all have no plan, and the points that ask for them move up. */
@@ -102,7 +102,7 @@ static void points_stand_in_the_order_of_their_budgets(void **state)
     for (int i = MODES + 1; i < s.s.n_points; i++) {
         const rp_sweep_point *a = &s.s.point[i - 1], *b = &s.s.point[i];
         assert_true(a->budget <= b->budget);
-        assert_true(a->again_seconds / a->seconds >= b->again_seconds / b->seconds);
+        assert_true(a->recompute_seconds / a->seconds >= b->recompute_seconds / b->seconds);
         moved += a->reserved == b->reserved;
     }
     assert_true(moved > 0 && s.s.point[s.s.n_points - 1].recompute_flops == 0);
@@ -142,7 +142,7 @@ static void measuring_changes_no_prediction(void **state)
         assert_int_equal(a->budget, b->budget);
         assert_int_equal(a->reserved, b->reserved);
         assert_int_equal(a->peak, b->peak);
-        assert_true(a->again_seconds == b->again_seconds && a->seconds == b->seconds);
+        assert_true(a->recompute_seconds == b->recompute_seconds && a->seconds == b->seconds);
     }
     rp__release(measured.point);
     sweep_close(&s);

@@ -36,16 +36,16 @@ static void the_report_of_a_run_is_the_page_of_its_recipe(void **state)
     };
 
     for (int i = 0; i < RP_COUNT(settings); i++) {
-        char out[16], mine[32], again[32];
+        char out[16], mine[32], recompute[32];
         snprintf(out, sizeof out, "out%d", i);
         snprintf(mine, sizeof mine, "%s/report.html", out);
-        snprintf(again, sizeof again, "%s/again.html", out);
+        snprintf(recompute, sizeof recompute, "%s/again.html", out);
         run r = run_open(&dir, "llama", out, RUN(settings[i][0], settings[i][1], settings[i][2]));
         assert_ok(r.ctx, r.status);
         assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
         assert_ok(r.ctx, rp_trainer_report(r.trainer));
-        make_page(&r, temp_path(&dir, again));
-        assert_same_file(&dir, mine, again);
+        make_page(&r, temp_path(&dir, recompute));
+        assert_same_file(&dir, mine, recompute);
         run_close(&r);
     }
 }

@@ -19,7 +19,7 @@ static void row_gradient(rp_dtype dtype, const void *logits, int64_t row, int64_
     int64_t i      = 0;
 
     for (; i + WIDE <= n; i += WIDE) {
-        wide_ahead(dtype, logits, row + i);
+        wide_prefetch(dtype, logits, row + i);
         wide_add(d_dtype, d, row + i, WIDE, factor * wide_exp(wide_load(dtype, logits, row + i, WIDE) - lse), adds);
     }
     if (i < n) wide_add(d_dtype, d, row + i, n - i, factor * wide_exp(wide_load(dtype, logits, row + i, n - i) - lse), adds);

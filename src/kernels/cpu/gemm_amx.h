@@ -22,18 +22,18 @@ static void amx_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows,
     pairs_pack_a(g, a, i, rows, k, depth, PAIRS_SIDE, to);
 }
 
-static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
+static void amx_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const prefetch lists[N_PREFETCH])
 {
     const uint16_t *top = a.data, *bottom = top + 16 * a.row, *panel = b;
-    int64_t share[2] = { ahead_share(&lists[AHEAD_STRIP], depth / PAIRS_SIDE), ahead_share(&lists[AHEAD_C], depth / PAIRS_SIDE) };
-    ahead first = lists[AHEAD_STRIP], second = lists[AHEAD_C];
+    int64_t share[2] = { prefetch_share(&lists[PREFETCH_STRIP], depth / PAIRS_SIDE), prefetch_share(&lists[PREFETCH_C], depth / PAIRS_SIDE) };
+    prefetch first = lists[PREFETCH_STRIP], second = lists[PREFETCH_C];
     int64_t a_row = a.row * (int64_t)sizeof *top, c_row = sum_row * (int64_t)sizeof *sum;
 
     if (adds) amx_load_sums(sum, 16, 16 * sum_row, c_row);
     else amx_zero_sums();
     for (int64_t k = 0; k < depth; k += PAIRS_SIDE, top += PAIRS_SIDE, bottom += PAIRS_SIDE, panel += 2 * PAIRS_HALF) {
-        ahead_ask(&first, share[0]);
-        ahead_ask(&second, share[1]);
+        prefetch_ask(&first, share[0]);
+        prefetch_ask(&second, share[1]);
         _tile_loadd(4, top, a_row);
         _tile_stream_loadd(6, panel, 64);
         _tile_dpbf16ps(0, 4, 6);

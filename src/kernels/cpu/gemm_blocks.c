@@ -191,7 +191,7 @@ static void copy_tile(const place *at, const float *from, int64_t from_row, floa
 
 /* Sums live in C; where a tile is not whole it goes through the thread's. */
 static void tile_in_c(const product *p, const place *at, int64_t depth, gemm_strip a, const void *b, bool adds, bool last, float *tile,
-                      const ahead lists[N_AHEAD])
+                      const prefetch lists[N_PREFETCH])
 {
     const gemm_engine *e = p->how.e;
     int64_t n            = p->g->n;
@@ -246,25 +246,25 @@ static gemm_strip strip_at(const product *p, int64_t i, const room *own)
 }
 
 /* A share of what the next strip has of this depth; k is from the part's on. */
-static ahead strip_ahead(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
+static prefetch strip_prefetch(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
 {
     const gemm_engine *e = p->how.e;
 
-    if (p->how.packs_own || i + e->rows > own->end) return (ahead){ .n = 0 };
+    if (p->how.packs_own || i + e->rows > own->end) return (prefetch){ .n = 0 };
     gemm_strip next     = strip_at(p, i, own);
     const uint8_t *data = (const uint8_t *)next.data + k * next.step * e->element;
     int64_t runs = next.step > 1 ? depth : e->rows, apart = (next.step > 1 ? next.step : next.row) * e->element;
     int64_t bytes = (next.step > 1 ? e->rows : depth) * e->element, from = runs * share / shares;
-    return ahead_of(data + from * apart, apart, bytes, runs * (share + 1) / shares - from);
+    return prefetch_of(data + from * apart, apart, bytes, runs * (share + 1) / shares - from);
 }
 
 /* The tile of C right of this one. */
-static ahead c_ahead(const product *p, const place *at, int64_t columns)
+static prefetch c_prefetch(const product *p, const place *at, int64_t columns)
 {
     int64_t element = rp_dtype_bytes(p->g->c), row = p->g->n * element;
 
-    if (columns <= 0) return (ahead){ .n = 0 };
-    return ahead_of((const uint8_t *)p->c + (at->i * p->g->n + at->j + p->how.e->columns) * element, row, columns * element, at->rows);
+    if (columns <= 0) return (prefetch){ .n = 0 };
+    return prefetch_of((const uint8_t *)p->c + (at->i * p->g->n + at->j + p->how.e->columns) * element, row, columns * element, at->rows);
 }
 
 /* The strip's tiles with depth block d, whose panels are given. */
@@ -278,10 +278,10 @@ static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, cons
     a.data = (const uint8_t *)a.data + k * a.step * e->element;
     for (int64_t j = own->from; j < own->to; j += e->columns, sums += e->rows * e->columns, panels += panel) {
         place at = { i, j, gemm_least(e->rows, p->to - i), gemm_least(e->columns, own->to - j) };
-        ahead lists[N_AHEAD] = { strip_ahead(p, i + e->rows, k, gemm_least(depth, p->g->k - from), (j - own->from) / e->columns,
+        prefetch lists[N_PREFETCH] = { strip_prefetch(p, i + e->rows, k, gemm_least(depth, p->g->k - from), (j - own->from) / e->columns,
                                        ceiling(own->to - own->from, e->columns), own),
                            { .n = 0 } };
-        if (last || p->g->c == RP_F32) lists[AHEAD_C] = c_ahead(p, &at, gemm_least(e->columns, own->to - j - e->columns));
+        if (last || p->g->c == RP_F32) lists[PREFETCH_C] = c_prefetch(p, &at, gemm_least(e->columns, own->to - j - e->columns));
         if (p->g->c == RP_F32) {
             tile_in_c(p, &at, depth, a, panels, d > 0 || p->g->adds, last, (float *)(void *)own->tile, lists);
             continue;

@@ -9,10 +9,10 @@
 #ifndef RP_KERNELS_CPU_GEMM_ENGINE_H
 #define RP_KERNELS_CPU_GEMM_ENGINE_H
 
-#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/prefetch.h"
 
-enum { AHEAD_STRIP, AHEAD_C, N_AHEAD };     /* a share of the next strip; the next tile of C */
+enum { PREFETCH_STRIP, PREFETCH_C, N_PREFETCH };     /* a share of the next strip; the next tile of C */
 
 /* Element (r, k) is data[r * row + k * step], in elements of the engine. */
 typedef struct {
@@ -33,7 +33,7 @@ typedef struct {
     /* `columns` columns of op(B) from column j, `depth` of k from k, as panels one after the other; what is missing becomes zero. */
     void (*pack_b)(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to);
     /* sum (+)= strip x panel; rows of the tile are sum_row apart. Meanwhile it may ask for what comes next. */
-    void (*multiply)(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD]);
+    void (*multiply)(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const prefetch lists[N_PREFETCH]);
     /* Rows of a whole tile, columns wide, to bf16. */
     void (*to_bf16)(const float *sum, uint16_t *to, int64_t to_row);
     void (*begin)(void), (*end)(void);      /* of a thread's turn */

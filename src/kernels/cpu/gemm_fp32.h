@@ -68,12 +68,12 @@ static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t colu
 /* More of a strip at once holds up the panel, which streams as well: 6 % of a product. The processor sees strips coming, C it does not. */
 enum { FEW_LINES = 32 };
 
-static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
+static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const prefetch lists[N_PREFETCH])
 {
-    ahead next = lists[AHEAD_C], strip = lists[AHEAD_STRIP];
+    prefetch next = lists[PREFETCH_C], strip = lists[PREFETCH_STRIP];
 
-    ahead_ask(&next, next.n);
-    if (strip.n <= FEW_LINES) ahead_ask(&strip, strip.n);
+    prefetch_ask(&next, next.n);
+    if (strip.n <= FEW_LINES) prefetch_ask(&strip, strip.n);
     if (a.step == 1) tile_of(WIDE_ROWS, WIDE_VECTORS, depth, a.data, a.row, 1, b, WIDE_COLUMNS, sum, sum_row, adds);
     else tile_of(WIDE_ROWS, WIDE_VECTORS, depth, a.data, 1, WIDE_ROWS, b, WIDE_COLUMNS, sum, sum_row, adds);
 }

@@ -21,12 +21,12 @@ static void vdp_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows,
     pairs_pack_a(g, a, i, rows, k, depth, VDP_ROWS, to);
 }
 
-static void vdp_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const ahead lists[N_AHEAD])
+static void vdp_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const prefetch lists[N_PREFETCH])
 {
     const uint16_t *strip = a.data, *panel = b;
     int64_t a_row = a.row;
-    int64_t share[2] = { ahead_share(&lists[AHEAD_STRIP], depth / 8), ahead_share(&lists[AHEAD_C], depth / 8) };
-    ahead first = lists[AHEAD_STRIP], second = lists[AHEAD_C];
+    int64_t share[2] = { prefetch_share(&lists[PREFETCH_STRIP], depth / 8), prefetch_share(&lists[PREFETCH_C], depth / 8) };
+    prefetch first = lists[PREFETCH_STRIP], second = lists[PREFETCH_C];
     __m512 c[VDP_ROWS][2];
 
 #pragma GCC unroll 16
@@ -34,8 +34,8 @@ static void vdp_multiply(int64_t depth, gemm_strip a, const void *b, float *sum,
         for (int v = 0; v < 2; v++) c[r][v] = adds ? _mm512_loadu_ps(sum + r * sum_row + 16 * v) : _mm512_setzero_ps();
     for (int64_t k = 0; k < depth; k += PAIRS_SIDE, panel += PAIRS_HALF)
         for (int p = 0; p < 16; p++, strip += 2, panel += 32) {
-            if (p % 4 == 0) ahead_ask(&first, share[0]);
-            if (p % 4 == 2) ahead_ask(&second, share[1]);
+            if (p % 4 == 0) prefetch_ask(&first, share[0]);
+            if (p % 4 == 2) prefetch_ask(&second, share[1]);
             __m512bh b0 = (__m512bh)_mm512_load_si512(panel), b1 = (__m512bh)_mm512_load_si512(panel + PAIRS_HALF);
             _mm_prefetch(panel + 2 * PAIRS_HALF, _MM_HINT_T0);
             _mm_prefetch(panel + 3 * PAIRS_HALF, _MM_HINT_T0);

@@ -27,7 +27,7 @@ static float row_mean(const norm *c, int64_t at)
     wide sum     = { 0 };
 
     for (int64_t i = 0; i < o.n; i += WIDE) {
-        wide_ahead(o.dtype, o.x, at + i);
+        wide_prefetch(o.dtype, o.x, at + i);
         sum += wide_load(o.dtype, o.x, at + i, wide_width(i, o.n));
     }
     return wide_sum(sum) / (float)o.n;
@@ -57,7 +57,7 @@ static void forward_row(const norm *c, int64_t r)
     for (int64_t i = 0; i < n; i += WIDE) {
         int64_t m = wide_width(i, n);
         wide y    = (wide_load(o.dtype, o.x, at + i, m) - mean) * s * wide_load(o.dtype, o.w, i, m) + wide_load(o.dtype, o.b, i, m);
-        wide_ahead(o.dtype, o.y, at + i);
+        wide_prefetch(o.dtype, o.y, at + i);
         wide_store(o.dtype, o.y, at + i, m, y);
     }
 }
@@ -90,8 +90,8 @@ static means row_means(const norm *c, int64_t r)
     for (int64_t i = 0; i < o.n; i += WIDE) {
         int64_t m = wide_width(i, o.n);
         wide gw   = wide_load(o.dtype, o.dy, at + i, m) * wide_load(o.dtype, o.w, i, m);
-        wide_ahead(o.dtype, o.dy, at + i);
-        wide_ahead(o.dtype, o.x, at + i);
+        wide_prefetch(o.dtype, o.dy, at + i);
+        wide_prefetch(o.dtype, o.x, at + i);
         a += gw;
         b += gw * (wide_load(o.dtype, o.x, at + i, m) - mean) * rstd;
     }
@@ -112,7 +112,7 @@ static void backward_row(const norm *c, int64_t r, float *dw, float *db)
         *(wide_at *)(dw + i) += g * normal;
         *(wide_at *)(db + i) += g;
         if (!o.dx) continue;
-        wide_ahead(o.dx_dtype, o.dx, at + i);
+        wide_prefetch(o.dx_dtype, o.dx, at + i);
         wide_add(o.dx_dtype, o.dx, at + i, m, rstd * (g * wide_load(o.dtype, o.w, i, m) - over.plain - normal * over.normal), o.dx_adds);
     }
 }

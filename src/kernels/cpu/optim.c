@@ -41,8 +41,8 @@ static __attribute__((noinline)) double tile_squares(rp_dtype dtype, const void 
     int64_t i     = 0;
 
     for (; i + 2 * WIDE <= n; i += 2 * WIDE) {
-        wide_ahead(dtype, x, at + i);
-        wide_ahead(dtype, x, at + i + WIDE);
+        wide_prefetch(dtype, x, at + i);
+        wide_prefetch(dtype, x, at + i + WIDE);
         add_squares(wide_load(dtype, x, at + i, WIDE), &a, &b);
         add_squares(wide_load(dtype, x, at + i + WIDE, WIDE), &c, &d);
     }
@@ -89,13 +89,13 @@ INLINE wide load_param(const rp_optim_call *c, int64_t at, int64_t n)
     rp_dtype dtype   = c->master ? RP_F32 : c->param_dtype;
     const void *from = c->master ? c->master : c->param;
 
-    wide_ahead(dtype, from, at);
+    wide_prefetch(dtype, from, at);
     return wide_load(dtype, from, at, n);
 }
 
 INLINE wide load(rp_dtype dtype, const void *from, int64_t at, int64_t n)
 {
-    wide_ahead(dtype, from, at);
+    wide_prefetch(dtype, from, at);
     return wide_load(dtype, from, at, n);
 }
 

@@ -27,9 +27,9 @@ INLINE void flat_range(const flat *given, int64_t from, int64_t to, flat_formula
     flat f = *given;            /* stores do not reach the copy, so that it stays in registers */
 
     for (; from + WIDE <= to; from += WIDE) {
-        wide_ahead(f.dtype, f.a, from);
-        if (f.b) wide_ahead(f.dtype, f.b, from);
-        wide_ahead(f.to_dtype, f.to, from);
+        wide_prefetch(f.dtype, f.a, from);
+        if (f.b) wide_prefetch(f.dtype, f.b, from);
+        wide_prefetch(f.to_dtype, f.to, from);
         flat_vector(&f, from, WIDE, formula);
     }
     if (from < to) flat_vector(&f, from, to - from, formula);
@@ -203,11 +203,11 @@ static void swiglu_backward_range(const void *arg, int64_t from, int64_t to)
     swiglu_gradients c = *(const swiglu_gradients *)arg;
 
     for (; from + WIDE <= to; from += WIDE) {
-        wide_ahead(c.dtype, c.gate, from);
-        wide_ahead(c.dtype, c.up, from);
-        wide_ahead(c.dtype, c.dy, from);
-        if (c.dgate) wide_ahead(c.dgate_dtype, c.dgate, from);
-        if (c.dup) wide_ahead(c.dup_dtype, c.dup, from);
+        wide_prefetch(c.dtype, c.gate, from);
+        wide_prefetch(c.dtype, c.up, from);
+        wide_prefetch(c.dtype, c.dy, from);
+        if (c.dgate) wide_prefetch(c.dgate_dtype, c.dgate, from);
+        if (c.dup) wide_prefetch(c.dup_dtype, c.dup, from);
         swiglu_slopes(&c, from, WIDE);
     }
     if (from < to) swiglu_slopes(&c, from, to - from);

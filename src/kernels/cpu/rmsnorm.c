@@ -32,14 +32,14 @@ static void forward_row(const norm *c, int64_t r)
 
     for (int64_t i = 0; i < n; i += WIDE) {
         wide x = wide_load(o.dtype, o.x, at + i, wide_width(i, n));
-        wide_ahead(o.dtype, o.x, at + i);
+        wide_prefetch(o.dtype, o.x, at + i);
         sum += x * x;
     }
     float s = 1.0f / sqrtf(wide_sum(sum) / (float)n + o.eps);
     if (o.rstd) o.rstd[r] = s;
     for (int64_t i = 0; i < n; i += WIDE) {
         int64_t m = wide_width(i, n);
-        wide_ahead(o.dtype, o.to, at + i);
+        wide_prefetch(o.dtype, o.to, at + i);
         wide_store(o.dtype, o.to, at + i, m, wide_load(o.dtype, o.x, at + i, m) * s * weights(&o, i, m));
     }
 }
@@ -66,8 +66,8 @@ static float row_dot(const norm *c, int64_t at)
 
     for (int64_t i = 0; i < o.n; i += WIDE) {
         int64_t m = wide_width(i, o.n);
-        wide_ahead(o.dtype, o.x, at + i);
-        wide_ahead(o.dtype, o.dy, at + i);
+        wide_prefetch(o.dtype, o.x, at + i);
+        wide_prefetch(o.dtype, o.dy, at + i);
         sum += wide_load(o.dtype, o.dy, at + i, m) * weights(&o, i, m) * wide_load(o.dtype, o.x, at + i, m);
     }
     return wide_sum(sum);
@@ -85,7 +85,7 @@ static void backward_row(const norm *c, int64_t r, float *dw)
         wide x = wide_load(o.dtype, o.x, at + i, m), g = wide_load(o.dtype, o.dy, at + i, m);
         *(wide_at *)(dw + i) += g * x * s;
         if (!o.to) continue;
-        wide_ahead(o.dtype, o.to, at + i);
+        wide_prefetch(o.dtype, o.to, at + i);
         wide_add(o.dtype, o.to, at + i, m, s * (g * weights(&o, i, m) - x * k), o.dx_adds);
     }
 }

@@ -21,8 +21,8 @@ INLINE void turn(const turns *c, const float *cosine, const float *sine, int64_t
         int64_t n = wide_width(i, half);
         wide a = wide_load(c->dtype, c->x, at + i, n), b = wide_load(c->dtype, c->x, at + half + i, n);
         wide cos = wide_load(RP_F32, cosine, i, n), sin = c->sign * wide_load(RP_F32, sine, i, n);
-        wide_ahead(c->dtype, c->x, at + 2 * i);
-        wide_ahead(c->to_dtype, c->to, at + 2 * i);
+        wide_prefetch(c->dtype, c->x, at + 2 * i);
+        wide_prefetch(c->to_dtype, c->to, at + 2 * i);
         wide_add(c->to_dtype, c->to, at + i, n, a * cos - b * sin, c->adds);
         wide_add(c->to_dtype, c->to, at + half + i, n, b * cos + a * sin, c->adds);
     }

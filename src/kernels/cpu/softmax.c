@@ -37,8 +37,8 @@ static float dot_row(const rows_of *c, int64_t row)
 
     for (int64_t i = 0; i < c->n; i += WIDE) {
         int64_t n = wide_width(i, c->n);
-        wide_ahead(c->dtype, c->y, row + i);
-        wide_ahead(c->dtype, c->dy, row + i);
+        wide_prefetch(c->dtype, c->y, row + i);
+        wide_prefetch(c->dtype, c->dy, row + i);
         sum += wide_load(c->dtype, c->y, row + i, n) * wide_load(c->dtype, c->dy, row + i, n);
     }
     return wide_sum(sum);

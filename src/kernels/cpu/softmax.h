@@ -17,7 +17,7 @@ static inline float block_max(rp_dtype dtype, const void *x, int64_t at, int64_t
     int64_t i = 0;
 
     for (; i + 2 * WIDE <= n; i += 2 * WIDE) {
-        wide_ahead(dtype, x, at + i);
+        wide_prefetch(dtype, x, at + i);
         top   = wide_max(wide_load(dtype, x, at + i, WIDE), top);
         other = wide_max(wide_load(dtype, x, at + i + WIDE, WIDE), other);
     }

@@ -96,7 +96,7 @@ INLINE const void *element(rp_dtype dtype, const void *from, int64_t i) { return
 
 /* Asks for what a loop over i will read, or write, AHEAD bytes later: the chains of a formula are long, so that loads come too late by
  * themselves and what fetches ahead in the machine gives up. A quarter of the time where memory is the limit. */
-INLINE void wide_ahead(rp_dtype dtype, const void *at, int64_t i)
+INLINE void wide_prefetch(rp_dtype dtype, const void *at, int64_t i)
 {
     __builtin_prefetch((const uint8_t *)element(dtype, at, i) + AHEAD, 0, 3);
 }

@@ -1,4 +1,4 @@
-/* view/page_inside.h -- what the writers of a page share; page*.c alone include this.
+/* view/page_internal.h -- what the writers of a page share; page*.c alone include this.
  *
  *   page.html ─┐                     page.c         the page walked from mark to mark
  *   page.css  ─┼─ embedded ─┐        page_peak.c    what is live at the peak: classes, owners
@@ -7,8 +7,8 @@
  *                           ▼        page_out.c     text into the file, escaped
  *                       one .html
  */
-#ifndef RP_PAGE_INSIDE_H
-#define RP_PAGE_INSIDE_H
+#ifndef RP_VIEW_PAGE_INTERNAL_H
+#define RP_VIEW_PAGE_INTERNAL_H
 
 #include "base/file.h"
 #include "view/page.h"

@@ -1,6 +1,6 @@
-/* models/weights_inside.h -- shared by the files that read and write models. */
-#ifndef RP_MODELS_WEIGHTS_INSIDE_H
-#define RP_MODELS_WEIGHTS_INSIDE_H
+/* models/weights_internal.h -- shared by the files that read and write models. */
+#ifndef RP_MODELS_WEIGHTS_INTERNAL_H
+#define RP_MODELS_WEIGHTS_INTERNAL_H
 
 #include <string.h>
 

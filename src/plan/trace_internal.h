@@ -1,6 +1,6 @@
-/* plan/trace_inside.h -- between the two halves of a trace: trace.c observes, trace_pass.c copies what was recorded. */
-#ifndef RP_TRACE_INSIDE_H
-#define RP_TRACE_INSIDE_H
+/* plan/trace_internal.h -- between the two halves of a trace: trace.c observes, trace_pass.c copies what was recorded. */
+#ifndef RP_PLAN_TRACE_INTERNAL_H
+#define RP_PLAN_TRACE_INTERNAL_H
 
 #include "plan/trace.h"
 
@@ -11,7 +11,7 @@ typedef struct {
     int64_t before, most;                       /* fixed bytes: at its begin, and the most in it */
     int until[RP_TRACE_MADE];                   /* the last tick of the forward at which each value was there; -1: never given back in the forward */
     int own[RP_TRACE_MADE];                     /* of what the tape held, too: the last tick at which somebody else did; -1: until it was given back */
-    uint32_t goes;                              /* which of them may go, a bit each */
+    uint32_t offloadable;                              /* which of them may go, a bit each */
 } rp_trace_tick;
 
 /* What the tape does not know of the pass it has recorded. */

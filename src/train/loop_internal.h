@@ -1,4 +1,4 @@
-/* train/loop_inside.h -- the trainer's own structures; only loop*.c and bench/memory.c include this.
+/* train/loop_internal.h -- the trainer's own structures; only loop*.c and bench/memory.c include this.
  *
  *   loop.c         the trainer: steps, metrics, states, the end
  *   loop_new.c     everything before the first step
@@ -23,14 +23,14 @@
  *   loop_ranks.c   who takes part, and what ranks tell each other of a step
  *   loop_alike.c   what ranks must have in common
  */
-#ifndef RP_TRAIN_LOOP_INSIDE_H
-#define RP_TRAIN_LOOP_INSIDE_H
+#ifndef RP_TRAIN_LOOP_INTERNAL_H
+#define RP_TRAIN_LOOP_INTERNAL_H
 
 #include "models/weights.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
-#include "plan/beside.h"
 #include "plan/explain.h"
+#include "plan/overlap.h"
 #include "plan/plan_file.h"
 #include "plan/step.h"
 #include "policy/stack.h"
@@ -60,13 +60,13 @@ typedef struct { int64_t rows, length; } rp_micro_shape;
 
 typedef struct {                        /* what a step's calls take by the machine's cost table */
     const rp_cost_table *costs;
-    double seconds, again_seconds;      /* forward, backward and update · replays */
+    double seconds, recompute_seconds;      /* forward, backward and update · replays */
     double forward_seconds, update_seconds;     /* of `seconds` */
-    double comm_seconds, comm_again_seconds;    /* of both, in talk with other ranks; of replays alone */
+    double comm_seconds, comm_recompute_seconds;    /* of both, in talk with other ranks; of replays alone */
     int64_t state_bytes;                /* of optimizer states that an update reads from disk, and writes back … */
     double state_seconds;               /* … and what it takes longer for that */
     double *keep;                       /* of each call of the running pass, keeping what it makes (plan/keep.h); to be released */
-    rp_beside *beside;                  /* what of it runs beside something else is told here; NULL: nothing does */
+    rp_overlap *overlap;                  /* what of it runs beside something else is told here; NULL: nothing does */
     int64_t comm_bytes;                 /* that a rank sends, replays included */
 } rp_step_time;
 
@@ -166,7 +166,7 @@ typedef struct {
     double keep_all_seconds;            /* of these, where they keep all; else 0 */
     bool own_keeps_all;                 /* it is known that they recompute and offload nothing, since it was begun */
     rp_question question[RP_STEP_VARIANTS];     /* those that have been asked since it was begun, by variant … */
-    rp_beside_base base[RP_STEP_VARIANTS];      /* … and the time of a step without replays, whatever its fates are; seconds 0: none has been run */
+    rp_overlap_base base[RP_STEP_VARIANTS];      /* … and the time of a step without replays, whatever its fates are; seconds 0: none has been run */
     bool wants_least;                   /* who settles asks for the least, too */
     rp_plan *least;                     /* its arena alone counts; NULL: not found */
     rp_plan *steps;                     /* how steps run; NULL until they are settled */
@@ -272,7 +272,7 @@ rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *so
 /* The tokenizer, where there is one, then dataset and dataset_val. */
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config);
 /* The model's folder, or the one that its config.json is in, or its .gguf file; yours to rp__release, NULL without memory. */
-char *rp__beside_model(rp_ctx *ctx, const rp_recipe *recipe);
+char *rp__model_folder(rp_ctx *ctx, const rp_recipe *recipe);
 
 /* ---- a sweep, measured ---- */
 

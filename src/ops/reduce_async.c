@@ -1,5 +1,5 @@
-/* ops/behind.c -- sums that are left to come by themselves: see behind.h. */
-#include "ops/behind.h"
+/* ops/reduce_async.c -- sums that are left to come by themselves: see reduce_async.h. */
+#include "ops/reduce_async.h"
 
 enum { MOST_UNDER_WAY = 256 };
 
@@ -12,18 +12,18 @@ typedef struct {
     rp_comm_request request;
 } left;
 
-struct rp_behind {
+struct rp_reduce_async {
     rp_tensor *buffer;
     left under_way[MOST_UNDER_WAY];     /* a ring: `n` of them from `first` on */
     int first, n;
     int64_t head;                       /* where the newest ends */
 };
 
-static left *at(rp_behind *b, int i) { return &b->under_way[(b->first + i) % MOST_UNDER_WAY]; }
+static left *at(rp_reduce_async *b, int i) { return &b->under_way[(b->first + i) % MOST_UNDER_WAY]; }
 
 /* ---- one sum ---- */
 
-int64_t rp__behind_room(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
+int64_t rp__reduce_async_room(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
 {
     int64_t room = rp__slice_of(n, 0, rp__comm_ranks(group)).room;
 
@@ -31,7 +31,7 @@ int64_t rp__behind_room(const rp_ctx *ctx, const rp_comm *group, int64_t n, int6
 }
 
 /* The oldest comes. */
-static rp_status finish(rp_behind *b)
+static rp_status finish(rp_reduce_async *b)
 {
     left *l       = at(b, 0);
     rp_slice mine = rp__slice_of(l->sum.n, l->sum.rank, l->sum.ranks);
@@ -46,7 +46,7 @@ static rp_status finish(rp_behind *b)
 /* ---- the buffer ---- */
 
 /* Is [offset, offset + bytes) nobody's? */
-static bool is_free(rp_behind *b, int64_t offset, int64_t bytes)
+static bool is_free(rp_reduce_async *b, int64_t offset, int64_t bytes)
 {
     for (int i = 0; i < b->n; i++) {
         const left *l = at(b, i);
@@ -56,7 +56,7 @@ static bool is_free(rp_behind *b, int64_t offset, int64_t bytes)
 }
 
 /* Behind the newest, else at the beginning; the oldest come until there is room. */
-static rp_status make_room(rp_behind *b, int64_t bytes, int64_t *offset)
+static rp_status make_room(rp_reduce_async *b, int64_t bytes, int64_t *offset)
 {
     int64_t size = rp_meta_bytes(&b->buffer->m);
 
@@ -66,7 +66,7 @@ static rp_status make_room(rp_behind *b, int64_t bytes, int64_t *offset)
     return RP_OK;
 }
 
-static rp_status begin(rp_behind *b, left *l, const void *whole, int64_t room)
+static rp_status begin(rp_reduce_async *b, left *l, const void *whole, int64_t room)
 {
     rp_comm_part *part = rp__comm_list(l->sum.group, RP_LIST_WHAT);
     uint8_t *copy = (uint8_t *)rp__tensor_data(b->buffer) + l->offset;
@@ -82,9 +82,9 @@ static rp_status begin(rp_behind *b, left *l, const void *whole, int64_t room)
 
 /* ---- sums ---- */
 
-rp_status rp__behind_settle(rp_ctx *ctx, const rp_tensor *slice)
+rp_status rp__reduce_async_settle(rp_ctx *ctx, const rp_tensor *slice)
 {
-    rp_behind *b = rp__ops_ctx(ctx)->behind;
+    rp_reduce_async *b = rp__ops_ctx(ctx)->reduce_async;
 
     for (int last = b ? b->n - 1 : -1; last >= 0; last--) {
         if (slice && at(b, last)->slice->storage != slice->storage) continue;
@@ -94,14 +94,14 @@ rp_status rp__behind_settle(rp_ctx *ctx, const rp_tensor *slice)
     return RP_OK;
 }
 
-rp_status rp__behind_reduce(const rp_reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds, bool *is_left)
+rp_status rp__reduce_async_begin(const rp_reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds, bool *is_left)
 {
-    rp_behind *b  = rp__ops_ctx(r->ctx)->behind;
-    int64_t bytes = b ? rp__behind_room(r->ctx, r->group, r->n, r->bytes) : 0;
+    rp_reduce_async *b  = rp__ops_ctx(r->ctx)->reduce_async;
+    int64_t bytes = b ? rp__reduce_async_room(r->ctx, r->group, r->n, r->bytes) : 0;
     left l        = { .sum = *r, .slice = slice, .adds = adds, .bytes = bytes };
 
     if (!b || r->ranks == 1) return RP_OK;
-    if (bytes > rp_meta_bytes(&b->buffer->m)) return rp__behind_settle(r->ctx, slice);
+    if (bytes > rp_meta_bytes(&b->buffer->m)) return rp__reduce_async_settle(r->ctx, slice);
     RP_TRY(make_room(b, bytes, &l.offset));
     RP_TRY(begin(b, &l, whole, room));
     *at(b, b->n++) = l;
@@ -110,9 +110,9 @@ rp_status rp__behind_reduce(const rp_reduction *r, const void *whole, int64_t ro
 }
 
 /* The requests are waited for, as their memory goes. */
-void rp__behind_drop(rp_ctx *ctx)
+void rp__reduce_async_drop(rp_ctx *ctx)
 {
-    rp_behind *b = rp__ops_ctx(ctx)->behind;
+    rp_reduce_async *b = rp__ops_ctx(ctx)->reduce_async;
 
     for (; b && b->n; b->n--, b->first = (b->first + 1) % MOST_UNDER_WAY)
         if (at(b, 0)->request.id) (void)rp__comm_wait(ctx, at(b, 0)->sum.group, &at(b, 0)->request, "a sum that was left to come");
@@ -120,32 +120,32 @@ void rp__behind_drop(rp_ctx *ctx)
 
 /* ---- life ---- */
 
-int64_t rp__behind_bytes(const rp_ctx *ctx)
+int64_t rp__reduce_async_bytes(const rp_ctx *ctx)
 {
-    const rp_behind *b = rp__ops_ctx(ctx)->behind;
+    const rp_reduce_async *b = rp__ops_ctx(ctx)->reduce_async;
 
     return b ? rp_meta_bytes(&b->buffer->m) : 0;
 }
 
-rp_status rp__behind_open(rp_ctx *ctx, int64_t bytes)
+rp_status rp__reduce_async_open(rp_ctx *ctx, int64_t bytes)
 {
     rp_meta meta = rp_meta_1d(RP_F32, rp__mem_rounded(ctx, bytes) / (int64_t)sizeof(float));
-    rp_behind *b = rp__host_alloc(ctx, sizeof *b);
+    rp_reduce_async *b = rp__host_alloc(ctx, sizeof *b);
 
     if (!b) return RP_ERR_MEMORY;
     rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "sums that are left to come", &b->buffer);
-    if (status == RP_OK) rp__ops_ctx(ctx)->behind = b;
+    if (status == RP_OK) rp__ops_ctx(ctx)->reduce_async = b;
     else rp__release(b);
     return status;
 }
 
-void rp__behind_close(rp_ctx *ctx)
+void rp__reduce_async_close(rp_ctx *ctx)
 {
-    rp_behind *b = rp__ops_ctx(ctx)->behind;
+    rp_reduce_async *b = rp__ops_ctx(ctx)->reduce_async;
 
     if (!b) return;
-    rp__behind_drop(ctx);
+    rp__reduce_async_drop(ctx);
     rp_tensor_unref(b->buffer);
     rp__release(b);
-    rp__ops_ctx(ctx)->behind = NULL;
+    rp__ops_ctx(ctx)->reduce_async = NULL;
 }

@@ -1,22 +1,22 @@
-/* base/spool.c -- the caller's side of a spool: tickets, extents of the file, copies into chunks. See spool.h for what is promised. */
-#include "base/spool_inside.h"
+/* base/disk_queue.c -- the caller's side of a disk queue: tickets, extents of the file, copies into chunks. See disk_queue.h for what is promised. */
+#include "base/disk_queue_internal.h"
 
 #include <string.h>
 
 #include "base/list.h"
 
 enum { MOST_CHUNKS = 8 };
-static const int64_t least_buffer_bytes = 2 * RP_SPOOL_BLOCK, most_buffer_bytes = INT64_C(1) << 34;
+static const int64_t least_buffer_bytes = 2 * RP_DISK_QUEUE_BLOCK, most_buffer_bytes = INT64_C(1) << 34;
 
 /* ---- holes of the file ---- */
 
-static int64_t take_extent(rp_spool *s, int64_t bytes)
+static int64_t take_extent(rp_disk_queue *s, int64_t bytes)
 {
     for (int64_t i = 0; bytes && i < s->n_holes; i++) {
-        rp_spool_hole *h = &s->hole[i];
+        rp_disk_queue_hole *h = &s->hole[i];
         if (h->bytes < bytes) continue;
         int64_t offset = h->offset;
-        *h = (rp_spool_hole){ h->offset + bytes, h->bytes - bytes };
+        *h = (rp_disk_queue_hole){ h->offset + bytes, h->bytes - bytes };
         if (!h->bytes) memmove(h, h + 1, (size_t)(--s->n_holes - i) * sizeof *h);
         return offset;
     }
@@ -25,7 +25,7 @@ static int64_t take_extent(rp_spool *s, int64_t bytes)
     return s->top - bytes;
 }
 
-static void join_with_next(rp_spool *s, int64_t i)
+static void join_with_next(rp_disk_queue *s, int64_t i)
 {
     if (i < 0 || i + 1 >= s->n_holes || s->hole[i].offset + s->hole[i].bytes != s->hole[i + 1].offset) return;
     s->hole[i].bytes += s->hole[i + 1].bytes;
@@ -34,17 +34,17 @@ static void join_with_next(rp_spool *s, int64_t i)
 }
 
 /* A ticket lies between any two holes, so there is room for one more. */
-static void give_extent(rp_spool *s, int64_t offset, int64_t bytes)
+static void give_extent(rp_disk_queue *s, int64_t offset, int64_t bytes)
 {
     int64_t i = s->n_holes;
 
     if (!bytes) return;
     while (i > 0 && s->hole[i - 1].offset > offset) i--;
     memmove(s->hole + i + 1, s->hole + i, (size_t)(s->n_holes++ - i) * sizeof *s->hole);
-    s->hole[i] = (rp_spool_hole){ offset, bytes };
+    s->hole[i] = (rp_disk_queue_hole){ offset, bytes };
     join_with_next(s, i);
     join_with_next(s, i - 1);
-    rp_spool_hole last = s->hole[s->n_holes - 1];
+    rp_disk_queue_hole last = s->hole[s->n_holes - 1];
     if (last.offset + last.bytes < s->top) return;
     s->top = last.offset;
     s->n_holes--;
@@ -53,10 +53,10 @@ static void give_extent(rp_spool *s, int64_t offset, int64_t bytes)
 /* ---- opening and closing ---- */
 
 /* Of the host. Memory comes aligned to less than a block: one block more is taken than is used. */
-static rp_status take_chunks(rp_spool *s)
+static rp_status take_chunks(rp_disk_queue *s)
 {
     rp_mem_space *space = s->ctx->space[s->ctx->host];
-    int64_t bytes       = s->n_chunks * s->chunk_bytes + RP_SPOOL_BLOCK;
+    int64_t bytes       = s->n_chunks * s->chunk_bytes + RP_DISK_QUEUE_BLOCK;
 
     s->chunk = rp__host_alloc(s->ctx, s->n_chunks * (int64_t)sizeof *s->chunk);
     if (!s->chunk) return RP_ERR_MEMORY;
@@ -64,51 +64,51 @@ static rp_status take_chunks(rp_spool *s)
     s->taken_bytes = bytes;
     uint8_t *at    = rp__mem_at(space, s->taken_at);
     if (!at) return RP_OK;
-    at += (RP_SPOOL_BLOCK - (uintptr_t)at % RP_SPOOL_BLOCK) % RP_SPOOL_BLOCK;
+    at += (RP_DISK_QUEUE_BLOCK - (uintptr_t)at % RP_DISK_QUEUE_BLOCK) % RP_DISK_QUEUE_BLOCK;
     for (int i = 0; i < s->n_chunks; i++, at += s->chunk_bytes) {
-        s->chunk[i] = (rp_spool_piece){ .memory = at, .next = s->idle };
+        s->chunk[i] = (rp_disk_queue_piece){ .memory = at, .next = s->idle };
         s->idle     = &s->chunk[i];
     }
     return RP_OK;
 }
 
-static rp_status fill(rp_spool *s, const char *folder)
+static rp_status fill(rp_disk_queue *s, const char *folder)
 {
     s->folder = rp__host_text(s->ctx, folder);
     if (!s->folder) return RP_ERR_MEMORY;
     RP_TRY(take_chunks(s));
     if (s->ctx->options.shapes_only) return RP_OK;
-    RP_TRY(rp__spool_io_open(s->ctx, folder, s->what, s->n_chunks, &s->io));
-    return rp__spool_start(s);
+    RP_TRY(rp__disk_queue_io_open(s->ctx, folder, s->what, s->n_chunks, &s->io));
+    return rp__disk_queue_start(s);
 }
 
-rp_status rp__spool_open_for(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, const char *what, rp_mem_class mem_class, rp_spool **out)
+rp_status rp__disk_queue_open_for(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, const char *what, rp_mem_class mem_class, rp_disk_queue **out)
 {
     RP_CHECK(ctx, buffer_bytes >= least_buffer_bytes && buffer_bytes <= most_buffer_bytes, RP_ERR_ARG,
              "the buffer of offloading is %" PRId64 " bytes, not %" PRId64 " to %" PRId64, buffer_bytes, least_buffer_bytes,
              most_buffer_bytes);
-    rp_spool *s = rp__host_alloc(ctx, sizeof *s);
+    rp_disk_queue *s = rp__host_alloc(ctx, sizeof *s);
     if (!s) return RP_ERR_MEMORY;
-    int64_t blocks = buffer_bytes / RP_SPOOL_BLOCK;
-    *s = (rp_spool){ .ctx = ctx, .what = what, .mem_class = mem_class, .io.fd = -1, .spare = RP_SPOOL_NONE, .read_first = RP_SPOOL_NONE, .read_last = RP_SPOOL_NONE,
+    int64_t blocks = buffer_bytes / RP_DISK_QUEUE_BLOCK;
+    *s = (rp_disk_queue){ .ctx = ctx, .what = what, .mem_class = mem_class, .io.fd = -1, .spare = RP_DISK_QUEUE_NONE, .read_first = RP_DISK_QUEUE_NONE, .read_last = RP_DISK_QUEUE_NONE,
                      .n_chunks = blocks < MOST_CHUNKS ? (int)blocks : MOST_CHUNKS };
-    s->chunk_bytes = blocks / s->n_chunks * RP_SPOOL_BLOCK;
+    s->chunk_bytes = blocks / s->n_chunks * RP_DISK_QUEUE_BLOCK;
     s->queue_end   = &s->queue;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->progress, NULL);
     rp_status status = fill(s, folder);
     if (status == RP_OK) *out = s;
-    else rp__spool_close(s);
+    else rp__disk_queue_close(s);
     return status;
 }
 
-rp_status rp__spool_open(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, rp_spool **out)
+rp_status rp__disk_queue_open(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, rp_disk_queue **out)
 {
-    return rp__spool_open_for(ctx, folder, buffer_bytes, "offloaded slots", RP_MEM_TEMP, out);
+    return rp__disk_queue_open_for(ctx, folder, buffer_bytes, "offloaded slots", RP_MEM_TEMP, out);
 }
 
-void rp__spool_close(rp_spool *s)
+void rp__disk_queue_close(rp_disk_queue *s)
 {
     if (!s) return;
     if (s->running) {
@@ -118,7 +118,7 @@ void rp__spool_close(rp_spool *s)
         pthread_mutex_unlock(&s->lock);
         pthread_join(s->worker, NULL);
     }
-    rp__spool_io_close(&s->io);
+    rp__disk_queue_io_close(&s->io);
     if (s->taken_bytes) rp__mem_give(s->ctx->space[s->ctx->host], s->mem_class, s->taken_bytes, s->taken_at);
     pthread_cond_destroy(&s->progress);
     pthread_cond_destroy(&s->work);
@@ -132,7 +132,7 @@ void rp__spool_close(rp_spool *s)
 
 /* ---- tickets ---- */
 
-static rp_status grow(rp_spool *s, int64_t room)
+static rp_status grow(rp_disk_queue *s, int64_t room)
 {
     int64_t holes = s->room ? s->room + 1 : 0;
 
@@ -143,41 +143,41 @@ static rp_status grow(rp_spool *s, int64_t room)
     return status;
 }
 
-static rp_status make_room(rp_spool *s)
+static rp_status make_room(rp_disk_queue *s)
 {
-    return s->spare != RP_SPOOL_NONE || s->n_entries < s->room ? RP_OK : grow(s, s->room * 2 + 64);
+    return s->spare != RP_DISK_QUEUE_NONE || s->n_entries < s->room ? RP_OK : grow(s, s->room * 2 + 64);
 }
 
-rp_status rp__spool_reserve(rp_spool *s, int64_t tickets) { return tickets > s->room ? grow(s, tickets) : RP_OK; }
+rp_status rp__disk_queue_reserve(rp_disk_queue *s, int64_t tickets) { return tickets > s->room ? grow(s, tickets) : RP_OK; }
 
-static rp_status new_ticket(rp_spool *s, int64_t bytes, int64_t *ticket)
+static rp_status new_ticket(rp_disk_queue *s, int64_t bytes, int64_t *ticket)
 {
     RP_TRY(make_room(s));
     int64_t i = s->spare;
-    if (i == RP_SPOOL_NONE) i = s->n_entries++;
+    if (i == RP_DISK_QUEUE_NONE) i = s->n_entries++;
     else s->spare = s->entry[i].next;
-    s->entry[i] = (rp_spool_entry){ .live = true, .bytes = bytes, .offset = take_extent(s, rp__spool_blocks(bytes)) };
+    s->entry[i] = (rp_disk_queue_entry){ .live = true, .bytes = bytes, .offset = take_extent(s, rp__disk_queue_blocks(bytes)) };
     *ticket     = i;
     return RP_OK;
 }
 
-static rp_spool_entry *entry_of(const rp_spool *s, int64_t ticket)
+static rp_disk_queue_entry *entry_of(const rp_disk_queue *s, int64_t ticket)
 {
     RP_BUG_IF(ticket < 0 || ticket >= s->n_entries || !s->entry[ticket].live);
     return &s->entry[ticket];
 }
 
 /* The lock is held. */
-static rp_status tell_failure(rp_spool *s)
+static rp_status tell_failure(rp_disk_queue *s)
 {
-    static const char *const verbs[] = { [RP_SPOOL_READ] = "read", [RP_SPOOL_WRITE] = "write" };
+    static const char *const verbs[] = { [RP_DISK_QUEUE_READ] = "read", [RP_DISK_QUEUE_WRITE] = "write" };
 
     RP_CHECK(s->ctx, !s->failed.number, RP_ERR_IO, "cannot %s %" PRId64 " bytes of %s under '%s': %s",
              verbs[s->failed.operation], s->failed.bytes, s->what, s->folder, strerror(s->failed.number));
     return RP_OK;
 }
 
-static rp_status check_failure(rp_spool *s)
+static rp_status check_failure(rp_disk_queue *s)
 {
     pthread_mutex_lock(&s->lock);
     rp_status status = tell_failure(s);
@@ -187,7 +187,7 @@ static rp_status check_failure(rp_spool *s)
 
 /* ---- writing ---- */
 
-static rp_status wait_for_chunk(rp_spool *s, rp_spool_piece **out)
+static rp_status wait_for_chunk(rp_disk_queue *s, rp_disk_queue_piece **out)
 {
     pthread_mutex_lock(&s->lock);
     while (!s->idle && !s->failed.number) pthread_cond_wait(&s->progress, &s->lock);
@@ -200,7 +200,7 @@ static rp_status wait_for_chunk(rp_spool *s, rp_spool_piece **out)
     return status;
 }
 
-static void queue_chunk(rp_spool *s, rp_spool_piece *p)
+static void queue_chunk(rp_disk_queue *s, rp_disk_queue_piece *p)
 {
     pthread_mutex_lock(&s->lock);
     s->entry[p->ticket].n_writing++;
@@ -212,23 +212,23 @@ static void queue_chunk(rp_spool *s, rp_spool_piece *p)
 }
 
 /* What the last block has beyond the data is zero, not what the chunk held before. */
-static rp_status write_chunks(rp_spool *s, int64_t ticket, const uint8_t *data, int64_t bytes)
+static rp_status write_chunks(rp_disk_queue *s, int64_t ticket, const uint8_t *data, int64_t bytes)
 {
     int64_t start = s->entry[ticket].offset;
-    rp_spool_piece *p;
+    rp_disk_queue_piece *p;
 
     for (int64_t at = 0; at < bytes; at += s->chunk_bytes) {
-        int64_t now = bytes - at < s->chunk_bytes ? bytes - at : s->chunk_bytes, whole = rp__spool_blocks(now);
+        int64_t now = bytes - at < s->chunk_bytes ? bytes - at : s->chunk_bytes, whole = rp__disk_queue_blocks(now);
         RP_TRY(wait_for_chunk(s, &p));
         rp__mem_copy(s->ctx, p->memory, data + at, now);
         memset(p->memory + now, 0, (size_t)(whole - now));
-        *p = (rp_spool_piece){ .memory = p->memory, .write = true, .ticket = ticket, .offset = start + at, .bytes = whole };
+        *p = (rp_disk_queue_piece){ .memory = p->memory, .write = true, .ticket = ticket, .offset = start + at, .bytes = whole };
         queue_chunk(s, p);
     }
     return RP_OK;
 }
 
-rp_status rp__spool_write(rp_spool *s, const void *data, int64_t bytes, int64_t *ticket)
+rp_status rp__disk_queue_write(rp_disk_queue *s, const void *data, int64_t bytes, int64_t *ticket)
 {
     int64_t made;
 
@@ -237,7 +237,7 @@ rp_status rp__spool_write(rp_spool *s, const void *data, int64_t bytes, int64_t 
     RP_TRY(new_ticket(s, bytes, &made));
     rp_status status = s->running ? write_chunks(s, made, data, bytes) : RP_OK;
     if (status != RP_OK) {
-        rp__spool_drop(s, made);
+        rp__disk_queue_drop(s, made);
         return status;
     }
     s->counts.written_bytes += bytes;
@@ -247,10 +247,10 @@ rp_status rp__spool_write(rp_spool *s, const void *data, int64_t bytes, int64_t 
 
 /* ---- reading ---- */
 
-rp_status rp__spool_read(rp_spool *s, int64_t ticket, void *into)
+rp_status rp__disk_queue_read(rp_disk_queue *s, int64_t ticket, void *into)
 {
     pthread_mutex_lock(&s->lock);
-    rp_spool_entry *e         = entry_of(s, ticket);
+    rp_disk_queue_entry *e         = entry_of(s, ticket);
     rp_status status = tell_failure(s);
     RP_BUG_IF(e->to_read || e->n_reading);
     if (status == RP_OK) s->counts.read_bytes += e->bytes;
@@ -258,8 +258,8 @@ rp_status rp__spool_read(rp_spool *s, int64_t ticket, void *into)
         e->into        = into;
         e->asked_bytes = 0;
         e->to_read     = true;
-        e->next        = RP_SPOOL_NONE;
-        if (s->read_first == RP_SPOOL_NONE) s->read_first = ticket;
+        e->next        = RP_DISK_QUEUE_NONE;
+        if (s->read_first == RP_DISK_QUEUE_NONE) s->read_first = ticket;
         else s->entry[s->read_last].next = ticket;
         s->read_last = ticket;
         pthread_cond_signal(&s->work);
@@ -269,12 +269,12 @@ rp_status rp__spool_read(rp_spool *s, int64_t ticket, void *into)
 }
 
 /* The lock is held. The caller alone makes room for entries, so this one stays where it is. */
-static void wait_for_entry(rp_spool *s, const rp_spool_entry *e)
+static void wait_for_entry(rp_disk_queue *s, const rp_disk_queue_entry *e)
 {
     while (e->to_read || e->n_reading || e->n_writing) pthread_cond_wait(&s->progress, &s->lock);
 }
 
-rp_status rp__spool_wait(rp_spool *s, int64_t ticket)
+rp_status rp__disk_queue_wait(rp_disk_queue *s, int64_t ticket)
 {
     pthread_mutex_lock(&s->lock);
     wait_for_entry(s, entry_of(s, ticket));
@@ -283,7 +283,7 @@ rp_status rp__spool_wait(rp_spool *s, int64_t ticket)
     return status;
 }
 
-rp_status rp__spool_flush(rp_spool *s)
+rp_status rp__disk_queue_flush(rp_disk_queue *s)
 {
     pthread_mutex_lock(&s->lock);
     while (s->n_writing) pthread_cond_wait(&s->progress, &s->lock);
@@ -292,33 +292,33 @@ rp_status rp__spool_flush(rp_spool *s)
     return status;
 }
 
-void rp__spool_drop(rp_spool *s, int64_t ticket)
+void rp__disk_queue_drop(rp_disk_queue *s, int64_t ticket)
 {
     pthread_mutex_lock(&s->lock);
-    rp_spool_entry *e = entry_of(s, ticket);
-    if (e->to_read) rp__spool_leave_reads(s, ticket);
+    rp_disk_queue_entry *e = entry_of(s, ticket);
+    if (e->to_read) rp__disk_queue_leave_reads(s, ticket);
     wait_for_entry(s, e);
     e->live  = false;
     e->next  = s->spare;
     s->spare = ticket;
     pthread_mutex_unlock(&s->lock);
-    give_extent(s, e->offset, rp__spool_blocks(e->bytes));
+    give_extent(s, e->offset, rp__disk_queue_blocks(e->bytes));
 }
 
 /* ---- what there is to know ---- */
 
-int64_t rp__spool_bytes(const rp_spool *s, int64_t ticket) { return entry_of(s, ticket)->bytes; }
-void rp__spool_count(const rp_spool *s, rp_spool_counts *out) { *out = s->counts; }
+int64_t rp__disk_queue_bytes(const rp_disk_queue *s, int64_t ticket) { return entry_of(s, ticket)->bytes; }
+void rp__disk_queue_count(const rp_disk_queue *s, rp_disk_queue_counts *out) { *out = s->counts; }
 
-const char *rp__spool_how(const rp_spool *s)
+const char *rp__disk_queue_how(const rp_disk_queue *s)
 {
     if (!s->running) return "shapes";
     return s->io.has_ring ? "io_uring" : "thread";
 }
 
-void rp__spool_fail(rp_spool *s, rp_spool_operation operation, int64_t after, int64_t times, int number)
+void rp__disk_queue_fail(rp_disk_queue *s, rp_disk_queue_operation operation, int64_t after, int64_t times, int number)
 {
     pthread_mutex_lock(&s->lock);
-    s->fault[operation] = (rp_spool_fault){ after, times, number };
+    s->fault[operation] = (rp_disk_queue_fault){ after, times, number };
     pthread_mutex_unlock(&s->lock);
 }

@@ -1,10 +1,10 @@
-/* tape/away.c -- the places of tape/away.h, a table entry each: a spool of files, another device's memory. */
-#include "tape/away.h"
+/* tape/offload.c -- the places of tape/offload.h, a table entry each: a disk queue of files, another device's memory. */
+#include "tape/offload.h"
 
 #include <string.h>
 
+#include "base/disk_queue.h"
 #include "base/list.h"
-#include "base/spool.h"
 #include "base/watch.h"
 
 enum { NO_BLOCK = -1 };
@@ -16,18 +16,18 @@ typedef struct {                /* of a device's memory; next: in the list of sp
 } block;
 
 typedef struct {
-    rp_status (*put)(rp_away *away, const void *data, int64_t bytes, int64_t *ticket);
-    rp_status (*fetch)(rp_away *away, int64_t ticket, void *into, int64_t bytes);
-    rp_status (*wait)(rp_away *away, int64_t ticket);
-    void (*drop)(rp_away *away, int64_t ticket);
-    void (*close)(rp_away *away);
+    rp_status (*put)(rp_offload *offload, const void *data, int64_t bytes, int64_t *ticket);
+    rp_status (*fetch)(rp_offload *offload, int64_t ticket, void *into, int64_t bytes);
+    rp_status (*wait)(rp_offload *offload, int64_t ticket);
+    void (*drop)(rp_offload *offload, int64_t ticket);
+    void (*close)(rp_offload *offload);
 } place;
 
-struct rp_away {
+struct rp_offload {
     rp_ctx *ctx;
     const place *place;
     int64_t n_tickets, put_bytes;
-    rp_spool *spool;            /* files */
+    rp_disk_queue *queue;            /* files */
     int64_t buffer_bytes;
     int device;                 /* memory */
     block *block;
@@ -36,33 +36,33 @@ struct rp_away {
 
 /* ---- files ---- */
 
-static rp_status file_put(rp_away *a, const void *data, int64_t bytes, int64_t *ticket)
+static rp_status file_put(rp_offload *a, const void *data, int64_t bytes, int64_t *ticket)
 {
-    return rp__spool_write(a->spool, data, bytes, ticket);
+    return rp__disk_queue_write(a->queue, data, bytes, ticket);
 }
 
-static rp_status file_fetch(rp_away *a, int64_t ticket, void *into, int64_t bytes)
+static rp_status file_fetch(rp_offload *a, int64_t ticket, void *into, int64_t bytes)
 {
-    RP_BUG_IF(bytes != rp__spool_bytes(a->spool, ticket));
-    return rp__spool_read(a->spool, ticket, into);
+    RP_BUG_IF(bytes != rp__disk_queue_bytes(a->queue, ticket));
+    return rp__disk_queue_read(a->queue, ticket, into);
 }
 
-static rp_status file_wait(rp_away *a, int64_t ticket) { return rp__spool_wait(a->spool, ticket); }
-static void file_drop(rp_away *a, int64_t ticket) { rp__spool_drop(a->spool, ticket); }
-static void file_close(rp_away *a) { rp__spool_close(a->spool); }
+static rp_status file_wait(rp_offload *a, int64_t ticket) { return rp__disk_queue_wait(a->queue, ticket); }
+static void file_drop(rp_offload *a, int64_t ticket) { rp__disk_queue_drop(a->queue, ticket); }
+static void file_close(rp_offload *a) { rp__disk_queue_close(a->queue); }
 
 static const place files = { file_put, file_fetch, file_wait, file_drop, file_close };
 
 /* ---- the memory of another device ---- */
 
-static rp_mem_space *space_of(const rp_away *a) { return a->ctx->space[a->device]; }
+static rp_mem_space *space_of(const rp_offload *a) { return a->ctx->space[a->device]; }
 
-static rp_status make_room(rp_away *a)
+static rp_status make_room(rp_offload *a)
 {
     return a->spare == NO_BLOCK ? RP_GROW(a->ctx, a->block, a->room, a->n_blocks + 1) : RP_OK;
 }
 
-static rp_status memory_put(rp_away *a, const void *data, int64_t bytes, int64_t *ticket)
+static rp_status memory_put(rp_offload *a, const void *data, int64_t bytes, int64_t *ticket)
 {
     int64_t offset;
 
@@ -78,13 +78,13 @@ static rp_status memory_put(rp_away *a, const void *data, int64_t bytes, int64_t
     return RP_OK;
 }
 
-static block *block_of(const rp_away *a, int64_t ticket)
+static block *block_of(const rp_offload *a, int64_t ticket)
 {
     RP_BUG_IF(ticket < 0 || ticket >= a->n_blocks || !a->block[ticket].live);
     return &a->block[ticket];
 }
 
-static rp_status memory_fetch(rp_away *a, int64_t ticket, void *into, int64_t bytes)
+static rp_status memory_fetch(rp_offload *a, int64_t ticket, void *into, int64_t bytes)
 {
     const block *b   = block_of(a, ticket);
     const void *from = rp__mem_at(space_of(a), b->offset);
@@ -94,13 +94,13 @@ static rp_status memory_fetch(rp_away *a, int64_t ticket, void *into, int64_t by
     return RP_OK;
 }
 
-static rp_status memory_wait(rp_away *a, int64_t ticket)
+static rp_status memory_wait(rp_offload *a, int64_t ticket)
 {
     block_of(a, ticket);
     return RP_OK;
 }
 
-static void memory_drop(rp_away *a, int64_t ticket)
+static void memory_drop(rp_offload *a, int64_t ticket)
 {
     block *b = block_of(a, ticket);
 
@@ -109,7 +109,7 @@ static void memory_drop(rp_away *a, int64_t ticket)
     a->spare = ticket;
 }
 
-static void memory_close(rp_away *a)
+static void memory_close(rp_offload *a)
 {
     for (int64_t i = 0; i < a->n_blocks; i++)
         if (a->block[i].live) memory_drop(a, i);
@@ -120,7 +120,7 @@ static const place memory = { memory_put, memory_fetch, memory_wait, memory_drop
 
 /* ---- either ---- */
 
-static rp_status open_place(rp_away *a, const rp_offload_options *o)
+static rp_status open_place(rp_offload *a, const rp_offload_options *o)
 {
     RP_CHECK(a->ctx, !o->folder || !o->device, RP_ERR_ARG, "offloading goes to a folder or to a device: '%s' and '%s' are given", o->folder,
              o->device);
@@ -128,42 +128,42 @@ static rp_status open_place(rp_away *a, const rp_offload_options *o)
     a->place = o->folder ? &files : &memory;
     if (o->device) return rp__device_open(a->ctx, o->device, &a->device);
     a->buffer_bytes = o->buffer_bytes ? o->buffer_bytes : usual_buffer_bytes;
-    return rp__spool_open(a->ctx, o->folder, a->buffer_bytes, &a->spool);
+    return rp__disk_queue_open(a->ctx, o->folder, a->buffer_bytes, &a->queue);
 }
 
-rp_status rp__away_open(rp_ctx *ctx, const rp_offload_options *options, rp_away **out)
+rp_status rp__offload_open(rp_ctx *ctx, const rp_offload_options *options, rp_offload **out)
 {
-    rp_away *a = rp__host_alloc(ctx, sizeof *a);
+    rp_offload *a = rp__host_alloc(ctx, sizeof *a);
 
     if (!a) return RP_ERR_MEMORY;
-    *a               = (rp_away){ .ctx = ctx, .spare = NO_BLOCK };
+    *a               = (rp_offload){ .ctx = ctx, .spare = NO_BLOCK };
     rp_status status = open_place(a, options);
     if (status == RP_OK) *out = a;
     else rp__release(a);
     return status;
 }
 
-rp_offload_options rp__away_options(const rp_away *a)
+rp_offload_options rp__offload_options(const rp_offload *a)
 {
     if (a->place == &memory) return (rp_offload_options){ .device = a->ctx->device[a->device]->name };
     return (rp_offload_options){ .folder = "/", .buffer_bytes = a->buffer_bytes };
 }
 
-bool rp__away_in_memory(const rp_away *a) { return a && a->place == &memory; }
+bool rp__offload_in_memory(const rp_offload *a) { return a && a->place == &memory; }
 
-void rp__away_close(rp_away *a)
+void rp__offload_close(rp_offload *a)
 {
     if (!a) return;
     a->place->close(a);
     rp__release(a);
 }
 
-static void moved(const rp_away *a, const char *how, int64_t bytes, double began)
+static void moved(const rp_offload *a, const char *how, int64_t bytes, double began)
 {
     rp__watch_end(a->ctx, (rp_span){ .doing = RP_DOING_OFFLOAD, .name = how, .bytes = bytes, .began = began });
 }
 
-rp_status rp__away_put(rp_away *a, const rp_tensor *t, int64_t *ticket)
+rp_status rp__offload_put(rp_offload *a, const rp_tensor *t, int64_t *ticket)
 {
     int64_t bytes = rp_meta_bytes(&t->m);
 
@@ -177,7 +177,7 @@ rp_status rp__away_put(rp_away *a, const rp_tensor *t, int64_t *ticket)
     return RP_OK;
 }
 
-rp_status rp__away_fetch(rp_away *a, int64_t ticket, rp_tensor *into)
+rp_status rp__offload_fetch(rp_offload *a, int64_t ticket, rp_tensor *into)
 {
     RP_BUG_IF(into->start || !rp_tensor_is_dense(into));
     int64_t bytes    = rp_meta_bytes(&into->m);
@@ -187,7 +187,7 @@ rp_status rp__away_fetch(rp_away *a, int64_t ticket, rp_tensor *into)
     return status;
 }
 
-rp_status rp__away_wait(rp_away *a, int64_t ticket)
+rp_status rp__offload_wait(rp_offload *a, int64_t ticket)
 {
     double began     = rp__watch_begin(a->ctx);
     rp_status status = a->place->wait(a, ticket);
@@ -196,13 +196,13 @@ rp_status rp__away_wait(rp_away *a, int64_t ticket)
     return status;
 }
 
-void rp__away_drop(rp_away *a, int64_t ticket)
+void rp__offload_drop(rp_offload *a, int64_t ticket)
 {
     a->place->drop(a, ticket);
     a->n_tickets--;
 }
 
-int64_t rp__away_bytes(const rp_away *a) { return a->put_bytes; }
-int64_t rp__away_tickets(const rp_away *a) { return a->n_tickets; }
+int64_t rp__offload_bytes(const rp_offload *a) { return a->put_bytes; }
+int64_t rp__offload_tickets(const rp_offload *a) { return a->n_tickets; }
 
-rp_spool *rp__away_spool(rp_away *a) { return a->spool; }
+rp_disk_queue *rp__offload_disk_queue(rp_offload *a) { return a->queue; }

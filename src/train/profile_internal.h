@@ -1,6 +1,6 @@
-/* train/profile_inside.h -- what a profile has collected; profile.c fills it, profile_table.c and profile_trace.c write it. */
-#ifndef RP_TRAIN_PROFILE_INSIDE_H
-#define RP_TRAIN_PROFILE_INSIDE_H
+/* train/profile_internal.h -- what a profile has collected; profile.c fills it, profile_table.c and profile_trace.c write it. */
+#ifndef RP_TRAIN_PROFILE_INTERNAL_H
+#define RP_TRAIN_PROFILE_INTERNAL_H
 
 #include "train/profile.h"
 

@@ -1,5 +1,5 @@
-/* base/spool_io.c -- the file of a spool, and single attempts to read and write it: through io_uring, or at once. */
-#include "base/spool_inside.h"
+/* base/disk_queue_io.c -- the file of a disk queue, and single attempts to read and write it: through io_uring, or at once. */
+#include "base/disk_queue_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static bool ring_can(struct io_uring *ring)
     return can;
 }
 
-static void ring_open(rp_spool_io *io)
+static void ring_open(rp_disk_queue_io *io)
 {
     const char *asked = getenv("REPRISE_IO");
 
@@ -29,13 +29,13 @@ static void ring_open(rp_spool_io *io)
     if (!io->has_ring) io_uring_queue_exit(&io->ring);
 }
 
-static void ring_close(rp_spool_io *io)
+static void ring_close(rp_disk_queue_io *io)
 {
     if (io->has_ring) io_uring_queue_exit(&io->ring);
 }
 
 /* False: the kernel has not taken it and will not: an entry that was refused stays unsubmitted for good. */
-static bool ring_begin(rp_spool_io *io, rp_spool_piece *p)
+static bool ring_begin(rp_disk_queue_io *io, rp_disk_queue_piece *p)
 {
     struct io_uring_sqe *entry = io->has_ring && !io->ring_refuses ? io_uring_get_sqe(&io->ring) : NULL;
     unsigned left = (unsigned)(p->bytes - p->done);
@@ -51,26 +51,26 @@ static bool ring_begin(rp_spool_io *io, rp_spool_piece *p)
     return taken == 1;
 }
 
-static rp_spool_piece *ring_next(rp_spool_io *io)
+static rp_disk_queue_piece *ring_next(rp_disk_queue_io *io)
 {
     struct io_uring_cqe *entry;
 
     while (io_uring_wait_cqe(&io->ring, &entry)) continue;      /* a debugger can interrupt it */
-    rp_spool_piece *p = io_uring_cqe_get_data(entry);
+    rp_disk_queue_piece *p = io_uring_cqe_get_data(entry);
     p->result         = entry->res;
     io_uring_cqe_seen(&io->ring, entry);
     return p;
 }
 #else
-static void ring_open(rp_spool_io *io) { (void)io; }
-static void ring_close(rp_spool_io *io) { (void)io; }
-static bool ring_begin(rp_spool_io *io, rp_spool_piece *p)
+static void ring_open(rp_disk_queue_io *io) { (void)io; }
+static void ring_close(rp_disk_queue_io *io) { (void)io; }
+static bool ring_begin(rp_disk_queue_io *io, rp_disk_queue_piece *p)
 {
     (void)io;
     (void)p;
     return false;
 }
-static rp_spool_piece *ring_next(rp_spool_io *io)
+static rp_disk_queue_piece *ring_next(rp_disk_queue_io *io)
 {
     (void)io;
     return NULL;
@@ -94,9 +94,9 @@ static rp_status open_unnamed(rp_ctx *ctx, const char *folder, const char *what,
     return RP_OK;
 }
 
-rp_status rp__spool_io_open(rp_ctx *ctx, const char *folder, const char *what, int depth, rp_spool_io *io)
+rp_status rp__disk_queue_io_open(rp_ctx *ctx, const char *folder, const char *what, int depth, rp_disk_queue_io *io)
 {
-    *io = (rp_spool_io){ .fd = -1, .depth = depth };
+    *io = (rp_disk_queue_io){ .fd = -1, .depth = depth };
     RP_TRY(open_unnamed(ctx, folder, what, &io->fd));
     io->direct = fcntl(io->fd, F_SETFL, O_DIRECT) == 0;
     ring_open(io);
@@ -104,13 +104,13 @@ rp_status rp__spool_io_open(rp_ctx *ctx, const char *folder, const char *what, i
     return RP_OK;
 }
 
-void rp__spool_io_close(rp_spool_io *io)
+void rp__disk_queue_io_close(rp_disk_queue_io *io)
 {
     ring_close(io);
     if (io->fd >= 0) close(io->fd);
 }
 
-void rp__spool_io_leave_direct(rp_spool_io *io)
+void rp__disk_queue_io_leave_direct(rp_disk_queue_io *io)
 {
     if (io->direct) fcntl(io->fd, F_SETFL, 0);
     io->direct = false;
@@ -118,7 +118,7 @@ void rp__spool_io_leave_direct(rp_spool_io *io)
 
 /* ---- attempts ---- */
 
-void rp__spool_io_begin(rp_spool_io *io, rp_spool_piece *p)
+void rp__disk_queue_io_begin(rp_disk_queue_io *io, rp_disk_queue_piece *p)
 {
     if (ring_begin(io, p)) return;
     uint8_t *at = p->memory + p->done;
@@ -129,9 +129,9 @@ void rp__spool_io_begin(rp_spool_io *io, rp_spool_piece *p)
     io->ended   = p;
 }
 
-rp_spool_piece *rp__spool_io_next(rp_spool_io *io)
+rp_disk_queue_piece *rp__disk_queue_io_next(rp_disk_queue_io *io)
 {
-    rp_spool_piece *p = io->ended;
+    rp_disk_queue_piece *p = io->ended;
 
     if (!p) return ring_next(io);
     io->ended = p->next;

@@ -1,6 +1,6 @@
-/* models/model_inside.h -- what a model is made of, for the files that build it (model.c) and run it (model_pass.c). */
-#ifndef RP_MODELS_MODEL_INSIDE_H
-#define RP_MODELS_MODEL_INSIDE_H
+/* models/model_internal.h -- what a model is made of, for the files that build it (model.c) and run it (model_pass.c). */
+#ifndef RP_MODELS_MODEL_INTERNAL_H
+#define RP_MODELS_MODEL_INTERNAL_H
 
 #include "models/model.h"
 

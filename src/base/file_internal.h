@@ -1,6 +1,6 @@
-/* base/file_inside.h -- what file.c and folder.c share. */
-#ifndef RP_FILE_INSIDE_H
-#define RP_FILE_INSIDE_H
+/* base/file_internal.h -- what file.c and folder.c share. */
+#ifndef RP_BASE_FILE_INTERNAL_H
+#define RP_BASE_FILE_INTERNAL_H
 
 #include "base/file.h"
 

@@ -1,6 +1,6 @@
-/* plan/explain_inside.h -- what is remembered while a step is watched; explain*.c alone include this. */
-#ifndef RP_EXPLAIN_INSIDE_H
-#define RP_EXPLAIN_INSIDE_H
+/* plan/explain_internal.h -- what is remembered while a step is watched; explain*.c alone include this. */
+#ifndef RP_PLAN_EXPLAIN_INTERNAL_H
+#define RP_PLAN_EXPLAIN_INTERNAL_H
 
 #include "plan/explain.h"
 

@@ -1,4 +1,4 @@
-/* tape/again.c -- calls that run again alone, outside any plan of a region, to make again what was dropped for want of memory.
+/* tape/recompute.c -- calls that run again alone, outside any plan of a region, to make again what was dropped for want of memory.
  *
  *   claim    what the call reads is used once more, until backward has passed the call. What of that does not stay by itself is made by a
  *            call that is claimed in turn: upwards from a claimed call there are what stays, leaves, and claimed calls
@@ -10,7 +10,7 @@
  * A claim outlives the making: what was made again may be dropped again. Fates and regions know nothing of it: a value that was promised
  * stays promised, and is made by its call where it is not there.
  */
-#include "tape/inside.h"
+#include "tape/internal.h"
 
 /* ---- upwards ---- */
 
@@ -56,10 +56,10 @@ static bool reads_the_same(const rp_tape *tape, const tape_call *c, int i)
     if (f->call == NONE && !f->here) return false;
     if (c->meta.train && (c->meta.op->writes_in >> i & 1)) return true;
     if (v->allow_mutation || (f->here && v->held->storage->version != v->version)) return false;
-    return rp__fate_stays(f) || tape->call[f->call]->may;
+    return rp__fate_is_resident(f) || tape->call[f->call]->may;
 }
 
-void rp__again_check(rp_tape *tape)
+void rp__recompute_check(rp_tape *tape)
 {
     for (int at = 0; at < tape->fates.n_call; at++) {
         tape_call *c = tape->call[at];
@@ -82,7 +82,7 @@ static double cost_of(const tape_call *c)
     return FLOPS_A_BYTE * (double)bytes;
 }
 
-double rp__again_cost(rp_tape *tape, int at)
+double rp__recompute_cost(rp_tape *tape, int at)
 {
     walk w      = walk_from(tape, at);
     double cost = 0;
@@ -101,7 +101,7 @@ double rp__again_cost(rp_tape *tape, int at)
 
 static bool to_be_passed(const rp_tape *tape, int at) { return tape->passed != NONE && at < tape->passed; }
 
-void rp__again_claim(rp_tape *tape, int at)
+void rp__recompute_claim(rp_tape *tape, int at)
 {
     if (tape->fates.call[at].alone) return;
     walk w = walk_from(tape, at);
@@ -111,13 +111,13 @@ void rp__again_claim(rp_tape *tape, int at)
             rp_fate_value *v = rp__fate(tape, c->in[i].value);
             v->uses++;
             v->left += to_be_passed(tape, at);
-            v->promised = v->promised || rp__fate_stays(v);
-            if (!rp__fate_stays(v) && !tape->fates.call[v->call].alone) walk_to(&w, v->call);
+            v->promised = v->promised || rp__fate_is_resident(v);
+            if (!rp__fate_is_resident(v) && !tape->fates.call[v->call].alone) walk_to(&w, v->call);
         }
     }
 }
 
-void rp__again_passed(rp_tape *tape, const tape_call *c)
+void rp__recompute_passed(rp_tape *tape, const tape_call *c)
 {
     for (int i = 0; i < c->meta.n_in && tape->fates.call[c->at].alone; i++) rp__fates_used(&tape->fates, c->in[i].value);
 }
@@ -152,7 +152,7 @@ static void take_result(rp_tape *tape, int value, rp_tensor *t)
     if (!rp__fate_gone(f) || f->left == 0) return;
     rp__value_take(tape, value, t, RP_FATES_HOLD);
     rp__fates_hold(&tape->fates, value);
-    f->made_again = true;
+    f->recomputed = true;
 }
 
 /* What the run made goes at the last read of the run where all that is to come are claims of calls that have run in it. */
@@ -163,7 +163,7 @@ static void read_done(rp_tape *tape, int value)
 
     f->pending--;
     if (--v->unread > 0) return;
-    bool ours = f->call != NONE && tape->call[f->call]->runs && f->made_again;
+    bool ours = f->call != NONE && tape->call[f->call]->runs && f->recomputed;
     if (ours && f->left == v->reads) rp__fates_drop(&tape->fates, value);
     v->reads = 0;
 }
@@ -197,7 +197,7 @@ static void end_run(rp_tape *tape, int first, int last)
     }
 }
 
-rp_status rp__again_make(rp_tape *tape, int value)
+rp_status rp__recompute_make(rp_tape *tape, int value)
 {
     int last = rp__fate(tape, value)->call, first = choose_run(tape, last), outer = tape->alone;
     rp_status status = RP_OK;
@@ -211,7 +211,7 @@ rp_status rp__again_make(rp_tape *tape, int value)
     return status;
 }
 
-bool rp__again_runs(const rp_tape *tape, int at)
+bool rp__recompute_runs(const rp_tape *tape, int at)
 {
     if (tape->alone != NONE) return tape->call[at]->runs;
     return tape->fates.replaying != NONE && rp__fates_runs_in(&tape->fates, tape->fates.replaying, at);

@@ -1,20 +1,20 @@
-/* base/spool_worker.c -- the thread of a spool: which piece is next, and what follows when an attempt at one is over.
+/* base/disk_queue_worker.c -- the thread of a disk queue: which piece is next, and what follows when an attempt at one is over.
  *
  *   chunk   idle -> filled by a write -> queued -> under way -> idle           the caller fills, the worker does the rest
  *           idle -> under way for a read -> copied to the caller -> idle       all by the worker
  *
  * I/O and copies happen without the lock.
  */
-#include "base/spool_inside.h"
+#include "base/disk_queue_internal.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 
 /* The lock is held in all of these but the last. */
-static void give_chunk(rp_spool *s, rp_spool_piece *p)
+static void give_chunk(rp_disk_queue *s, rp_disk_queue_piece *p)
 {
-    rp_spool_entry *e = &s->entry[p->ticket];
+    rp_disk_queue_entry *e = &s->entry[p->ticket];
 
     if (p->write) {
         e->n_writing--;
@@ -27,9 +27,9 @@ static void give_chunk(rp_spool *s, rp_spool_piece *p)
     pthread_cond_signal(&s->progress);
 }
 
-static rp_spool_piece *take_queued(rp_spool *s)
+static rp_disk_queue_piece *take_queued(rp_disk_queue *s)
 {
-    rp_spool_piece *p = s->queue;
+    rp_disk_queue_piece *p = s->queue;
 
     if (!p) return NULL;
     s->queue = p->next;
@@ -37,57 +37,57 @@ static rp_spool_piece *take_queued(rp_spool *s)
     return p;
 }
 
-void rp__spool_leave_reads(rp_spool *s, int64_t ticket)
+void rp__disk_queue_leave_reads(rp_disk_queue *s, int64_t ticket)
 {
-    int64_t before = RP_SPOOL_NONE, i = s->read_first;
+    int64_t before = RP_DISK_QUEUE_NONE, i = s->read_first;
 
     for (; i != ticket; i = s->entry[i].next) before = i;
-    if (before == RP_SPOOL_NONE) s->read_first = s->entry[i].next;
+    if (before == RP_DISK_QUEUE_NONE) s->read_first = s->entry[i].next;
     else s->entry[before].next = s->entry[i].next;
     if (s->read_last == ticket) s->read_last = before;
     s->entry[ticket].to_read = false;
 }
 
-/* After an error, and when the spool closes, what has not begun never does. */
-static void abandon(rp_spool *s)
+/* After an error, and when the disk queue closes, what has not begun never does. */
+static void abandon(rp_disk_queue *s)
 {
-    for (rp_spool_piece *p; (p = take_queued(s));) give_chunk(s, p);
-    while (s->read_first != RP_SPOOL_NONE) rp__spool_leave_reads(s, s->read_first);
+    for (rp_disk_queue_piece *p; (p = take_queued(s));) give_chunk(s, p);
+    while (s->read_first != RP_DISK_QUEUE_NONE) rp__disk_queue_leave_reads(s, s->read_first);
     pthread_cond_signal(&s->progress);
 }
 
 /* The next part of the first read, in an idle chunk, once all of it has been written. */
-static rp_spool_piece *next_read(rp_spool *s)
+static rp_disk_queue_piece *next_read(rp_disk_queue *s)
 {
-    rp_spool_piece *p = s->idle;
+    rp_disk_queue_piece *p = s->idle;
 
-    if (!p || s->read_first == RP_SPOOL_NONE) return NULL;
+    if (!p || s->read_first == RP_DISK_QUEUE_NONE) return NULL;
     int64_t ticket    = s->read_first;
-    rp_spool_entry *e = &s->entry[ticket];
+    rp_disk_queue_entry *e = &s->entry[ticket];
     int64_t left      = e->bytes - e->asked_bytes, bytes = left < s->chunk_bytes ? left : s->chunk_bytes;
     if (e->n_writing) return NULL;
     s->idle = p->next;
-    *p = (rp_spool_piece){ .memory = p->memory, .ticket = ticket, .offset = e->offset + e->asked_bytes, .bytes = rp__spool_blocks(bytes),
+    *p = (rp_disk_queue_piece){ .memory = p->memory, .ticket = ticket, .offset = e->offset + e->asked_bytes, .bytes = rp__disk_queue_blocks(bytes),
                            .into = e->into + e->asked_bytes, .wanted_bytes = bytes };
     e->asked_bytes += bytes;
     e->n_reading++;
-    if (e->asked_bytes == e->bytes) rp__spool_leave_reads(s, ticket);
+    if (e->asked_bytes == e->bytes) rp__disk_queue_leave_reads(s, ticket);
     return p;
 }
 
-static rp_spool_piece *next_piece(rp_spool *s)
+static rp_disk_queue_piece *next_piece(rp_disk_queue *s)
 {
     if (s->stop || s->failed.number) {
         abandon(s);
         return NULL;
     }
-    rp_spool_piece *p = take_queued(s);
+    rp_disk_queue_piece *p = take_queued(s);
     return p ? p : next_read(s);
 }
 
-static int64_t with_faults(rp_spool *s, const rp_spool_piece *p)
+static int64_t with_faults(rp_disk_queue *s, const rp_disk_queue_piece *p)
 {
-    rp_spool_fault *f = &s->fault[p->write ? RP_SPOOL_WRITE : RP_SPOOL_READ];
+    rp_disk_queue_fault *f = &s->fault[p->write ? RP_DISK_QUEUE_WRITE : RP_DISK_QUEUE_READ];
 
     if (f->times == 0 || f->after-- > 0) return p->result;
     f->times--;
@@ -95,28 +95,28 @@ static int64_t with_faults(rp_spool *s, const rp_spool_piece *p)
     return p->result > 1 ? p->result / 2 | 1 : p->result;
 }
 
-static void remember_failure(rp_spool *s, const rp_spool_piece *p, int number)
+static void remember_failure(rp_disk_queue *s, const rp_disk_queue_piece *p, int number)
 {
     if (s->failed.number) return;
     s->failed.number    = number;
-    s->failed.operation = p->write ? RP_SPOOL_WRITE : RP_SPOOL_READ;
+    s->failed.operation = p->write ? RP_DISK_QUEUE_WRITE : RP_DISK_QUEUE_READ;
     s->failed.bytes     = s->entry[p->ticket].bytes;
 }
 
 /* What follows an attempt; true: another one. Direct I/O that was cut short within a block, or that the file system turns out not to
  * do after all, goes on through the page cache. */
-static bool settle(rp_spool *s, rp_spool_piece *p)
+static bool settle(rp_disk_queue *s, rp_disk_queue_piece *p)
 {
     int64_t moved = with_faults(s, p);
 
     if (moved == -EINTR || moved == -EAGAIN) return true;
     if (moved == -EINVAL && s->io.direct) {
-        rp__spool_io_leave_direct(&s->io);
+        rp__disk_queue_io_leave_direct(&s->io);
         return true;
     }
     if (moved > 0) {
         p->done += moved;
-        if (p->done % RP_SPOOL_BLOCK) rp__spool_io_leave_direct(&s->io);
+        if (p->done % RP_DISK_QUEUE_BLOCK) rp__disk_queue_io_leave_direct(&s->io);
         if (p->done < p->bytes) return true;
     }
     if (moved <= 0) {
@@ -130,24 +130,24 @@ static bool settle(rp_spool *s, rp_spool_piece *p)
     return false;
 }
 
-static void begin(rp_spool *s, rp_spool_piece *p)
+static void begin(rp_disk_queue *s, rp_disk_queue_piece *p)
 {
     pthread_mutex_unlock(&s->lock);
-    rp__spool_io_begin(&s->io, p);
+    rp__disk_queue_io_begin(&s->io, p);
     pthread_mutex_lock(&s->lock);
 }
 
 static void *work(void *user)
 {
-    rp_spool *s    = user;
+    rp_disk_queue *s    = user;
     int n_underway = 0;
 
     pthread_mutex_lock(&s->lock);
     for (;;) {
-        for (rp_spool_piece *p; n_underway < s->io.depth && (p = next_piece(s)); n_underway++) begin(s, p);
+        for (rp_disk_queue_piece *p; n_underway < s->io.depth && (p = next_piece(s)); n_underway++) begin(s, p);
         if (n_underway) {
             pthread_mutex_unlock(&s->lock);
-            rp_spool_piece *p = rp__spool_io_next(&s->io);
+            rp_disk_queue_piece *p = rp__disk_queue_io_next(&s->io);
             pthread_mutex_lock(&s->lock);
             if (settle(s, p)) begin(s, p);
             else n_underway--;
@@ -162,7 +162,7 @@ static void *work(void *user)
 }
 
 /* Signals are the program's: the worker takes none, nor does the limit on file sizes end the process. */
-rp_status rp__spool_start(rp_spool *s)
+rp_status rp__disk_queue_start(rp_disk_queue *s)
 {
     sigset_t all, old;
 

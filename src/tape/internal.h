@@ -1,4 +1,4 @@
-/* tape/inside.h -- the tape's own structures; nobody outside tape/ and its tests includes this.
+/* tape/internal.h -- the tape's own structures; nobody outside tape/ and its tests includes this.
  *
  *   tape.c         the tape's life and settings
  *   record.c       an op is called: fates are asked for, what later readers need is held
@@ -7,17 +7,17 @@
  *   replay.c       a call that runs again
  *   rollback.c     calls that never were: errors inside a region; regions joined after the fact
  *   backward.c     from the loss to the leaves;  grad.c   where gradients are put together
- *   pressure.c     what is dropped when memory is short;  again.c   calls run again alone, to make it again
- *   verify.c       fingerprints of a first pass;  away.c   where offloaded values are
+ *   pressure.c     what is dropped when memory is short;  recompute.c   calls run again alone, to make it again
+ *   verify.c       fingerprints of a first pass;  offload.c   where offloaded values are
  *
  *   tape->fates    value[i]   call[at]   region[r]        numbers, lists and states: who keeps what until when
  *   tape           value[i]   call[at]                    tensors, gradients, ops, random streams
  */
-#ifndef RP_TAPE_INSIDE_H
-#define RP_TAPE_INSIDE_H
+#ifndef RP_TAPE_INTERNAL_H
+#define RP_TAPE_INTERNAL_H
 
 #include "fates/fates.h"
-#include "tape/away.h"
+#include "tape/offload.h"
 #include "tape/tape.h"
 
 enum { NONE = -1, MOST_MADE = RP_MAX_OUT + RP_MAX_SLOT, MOST_NEEDS = RP_MAX_IN + MOST_MADE };
@@ -66,7 +66,7 @@ typedef struct {
 struct rp_tape {
     rp_ctx *ctx;
     uint64_t id;                    /* of the record; a reset takes a new one */
-    rp_fates fates;                 /* who keeps what until when; call[].alone: see again.c */
+    rp_fates fates;                 /* who keeps what until when; call[].alone: see recompute.c */
     tape_value *value;              /* as many as fates.value */
     tape_call **call;               /* as many as fates.call */
     int room_value, room_call;
@@ -172,17 +172,17 @@ bool rp__tape_relieve(void *user, int64_t bytes, int64_t *droppable);
  * bytes. */
 enum { FLOPS_A_BYTE = 16 };
 /* Set `may` of every call. */
-void rp__again_check(rp_tape *tape);
+void rp__recompute_check(rp_tape *tape);
 /* FLOPs, and bytes in their worth of FLOPs, to make again what call `at` made, once it is gone. */
-double rp__again_cost(rp_tape *tape, int at);
+double rp__recompute_cost(rp_tape *tape, int at);
 /* From here on call `at`, which may, can run again alone. */
-void rp__again_claim(rp_tape *tape, int at);
+void rp__recompute_claim(rp_tape *tape, int at);
 /* Backward has passed the call: what it would have read may go. */
-void rp__again_passed(rp_tape *tape, const tape_call *c);
+void rp__recompute_passed(rp_tape *tape, const tape_call *c);
 /* Make a value that is gone, of a call that can run again alone. errors those of a replay and of a fetch */
-rp_status rp__again_make(rp_tape *tape, int value);
+rp_status rp__recompute_make(rp_tape *tape, int value);
 /* Is it in the run of calls alone, or the replay, that is under way? */
-bool rp__again_runs(const rp_tape *tape, int at);
+bool rp__recompute_runs(const rp_tape *tape, int at);
 
 /* ---- verify ---- */
 

@@ -1,4 +1,4 @@
-/* plan/place_inside.h -- what the parts of the placement share; place*.c alone include this.
+/* plan/place_internal.h -- what the parts of the placement share; place*.c alone include this.
  *
  *   place.c           buffers become items, items get their offsets; the bound
  *   place_room.c      where there is room for an item, found without looking at the others one by one
@@ -10,8 +10,8 @@
  * Time is counted in instants. What lives at an event lives, with others or not, at the last take of a row of takes; between two such
  * events nobody is born. So a row of takes is one instant, and two buffers meet if and only if they share one.
  */
-#ifndef RP_PLACE_INSIDE_H
-#define RP_PLACE_INSIDE_H
+#ifndef RP_PLAN_PLACE_INTERNAL_H
+#define RP_PLAN_PLACE_INTERNAL_H
 
 #include "base/bump.h"
 #include "plan/place.h"

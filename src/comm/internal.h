@@ -1,6 +1,6 @@
-/* comm/inside.h -- what the files of comm/ share. */
-#ifndef RP_COMM_INSIDE_H
-#define RP_COMM_INSIDE_H
+/* comm/internal.h -- what the files of comm/ share. */
+#ifndef RP_COMM_INTERNAL_H
+#define RP_COMM_INTERNAL_H
 
 #include "comm/comm.h"
 #include "comm/engine.h"

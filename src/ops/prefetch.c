@@ -1,5 +1,5 @@
-/* ops/ahead.c -- gathers asked for ahead of their calls: see ahead.h. */
-#include "ops/ahead.h"
+/* ops/prefetch.c -- gathers asked for ahead of their calls: see ahead.h. */
+#include "ops/prefetch.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct { gather *at; int n, room; } sequence;
 
-struct rp_ahead {
+struct rp_prefetch {
     rp_ctx *ctx;
     rp_tensor *buffer;
     sequence known, seen;               /* of the last pass · of this one, so far */
@@ -31,15 +31,15 @@ struct rp_ahead {
 /* ---- a gather ---- */
 
 /* A part lies in as many pieces of the whole as there are ranks far; all else is sent at once. */
-static int pieces_of(const rp_ctx *ctx, rp_gather_from from) { return from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->far) : 1; }
+static int pieces_of(const rp_ctx *ctx, rp_gather_from from) { return from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->outer) : 1; }
 
 /* Where each rank's elements come to. */
 static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_comm_part *part)
 {
-    int all = rp__comm_ranks(rp__group(ctx)), near = rp__comm_ranks(rp__groups(ctx)->near);
+    int all = rp__comm_ranks(rp__group(ctx)), inner = rp__comm_ranks(rp__groups(ctx)->inner);
 
     for (int r = 0; r < rp__comm_ranks(rp__gather_group(ctx, ask->from)); r++) {
-        rp_slice s = rp__slice_of(ask->n, ask->from == RP_FROM_NEAR ? piece * near + r : r, all);
+        rp_slice s = rp__slice_of(ask->n, ask->from == RP_FROM_NEAR ? piece * inner + r : r, all);
         part[r]    = ask->from == RP_FROM_FAR ? (rp_comm_part){ r * s.room, s.room } : (rp_comm_part){ s.first, s.count };
     }
 }
@@ -69,11 +69,11 @@ static rp_status wait_for(rp_ctx *ctx, const rp_gathering *ask, rp_comm_request 
     return first;
 }
 
-void rp__ahead_push(rp_ctx *ctx)
+void rp__prefetch_push(rp_ctx *ctx)
 {
     rp__comm_progress(rp__shards(ctx));
-    rp__comm_progress(rp__groups(ctx)->far);
-    rp__comm_progress(rp__groups(ctx)->near);
+    rp__comm_progress(rp__groups(ctx)->outer);
+    rp__comm_progress(rp__groups(ctx)->inner);
 }
 
 /* ---- the buffer ---- */
@@ -83,10 +83,10 @@ static int64_t bytes_of(const rp_ctx *ctx, const rp_gathering *ask)
     return (ask->from == RP_FROM_FAR ? rp__part_elems(ctx, ask->n) : ask->n) * ask->elem_bytes;
 }
 
-static bool is_empty(const rp_ahead *a) { return a->first_out == a->next; }
+static bool is_empty(const rp_prefetch *a) { return a->first_out == a->next; }
 
 /* Room behind the newest, else at the beginning; false: there is none now. */
-static bool find_room(rp_ahead *a, int64_t bytes, int64_t *offset)
+static bool find_room(rp_prefetch *a, int64_t bytes, int64_t *offset)
 {
     int64_t size = rp_meta_bytes(&a->buffer->m);
 
@@ -101,20 +101,20 @@ static bool find_room(rp_ahead *a, int64_t bytes, int64_t *offset)
 }
 
 /* The oldest goes. */
-static void give_room(rp_ahead *a)
+static void give_room(rp_prefetch *a)
 {
     a->first_out++;
     a->tail = is_empty(a) ? a->head : a->offset[a->first_out];
 }
 
-static void *place(const rp_ahead *a, int64_t offset) { return (uint8_t *)rp__tensor_data(a->buffer) + offset; }
+static void *place(const rp_prefetch *a, int64_t offset) { return (uint8_t *)rp__tensor_data(a->buffer) + offset; }
 
-static rp_comm_request *requests(const rp_ahead *a, int i) { return &a->request[(int64_t)i * a->pieces]; }
+static rp_comm_request *requests(const rp_prefetch *a, int i) { return &a->request[(int64_t)i * a->pieces]; }
 
 /* A part can be sent when it has come. */
-static bool is_ready(const rp_ahead *a, const gather *g) { return g->maker == NONE || g->maker < a->first_out; }
+static bool is_ready(const rp_prefetch *a, const gather *g) { return g->maker == NONE || g->maker < a->first_out; }
 
-static rp_status ask(rp_ahead *a)
+static rp_status ask(rp_prefetch *a)
 {
     int64_t offset;
 
@@ -128,7 +128,7 @@ static rp_status ask(rp_ahead *a)
 }
 
 /* What is under way comes, and is for nobody. */
-static rp_status drain(rp_ahead *a)
+static rp_status drain(rp_prefetch *a)
 {
     rp_status first = RP_OK;
 
@@ -155,7 +155,7 @@ static bool begins_with(const sequence *whole, const sequence *part)
     return all;
 }
 
-static rp_status note(rp_ahead *a, const gather *g)
+static rp_status note(rp_prefetch *a, const gather *g)
 {
     sequence *s = &a->seen;
 
@@ -173,7 +173,7 @@ static int maker_of(const sequence *s, int i)
     return i;
 }
 
-static rp_status make_lists(rp_ahead *a, int n)
+static rp_status make_lists(rp_prefetch *a, int n)
 {
     rp_comm_request *request = rp__host_alloc(a->ctx, (int64_t)n * a->pieces * (int64_t)sizeof *request);
     int64_t *offset          = rp__host_alloc(a->ctx, n * (int64_t)sizeof *offset);
@@ -191,7 +191,7 @@ static rp_status make_lists(rp_ahead *a, int n)
 }
 
 /* A pass that was the beginning of the remembered one, as a score is, changes nothing. */
-static rp_status remember(rp_ahead *a)
+static rp_status remember(rp_prefetch *a)
 {
     sequence before = a->known;
 
@@ -205,9 +205,9 @@ static rp_status remember(rp_ahead *a)
     return RP_OK;
 }
 
-rp_status rp__ahead_pass(rp_ctx *ctx)
+rp_status rp__prefetch_pass(rp_ctx *ctx)
 {
-    rp_ahead *a = rp__ops_ctx(ctx)->ahead;
+    rp_prefetch *a = rp__ops_ctx(ctx)->prefetch;
 
     if (!a || ctx->options.shapes_only) return RP_OK;
     RP_TRY(drain(a));
@@ -229,7 +229,7 @@ static rp_status gather_now(rp_ctx *ctx, const rp_gathering *g, void *to, const 
 }
 
 /* The one that comes next: from the buffer; or because it does not fit in there, or could not be sent before, by itself. */
-static rp_status take(rp_ahead *a, const rp_gathering *g, void *to, const char *what)
+static rp_status take(rp_prefetch *a, const rp_gathering *g, void *to, const char *what)
 {
     if (is_empty(a)) {
         a->first_out = ++a->next;
@@ -241,9 +241,9 @@ static rp_status take(rp_ahead *a, const rp_gathering *g, void *to, const char *
     return RP_OK;
 }
 
-rp_status rp__ahead_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to, const char *what)
+rp_status rp__prefetch_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to, const char *what)
 {
-    rp_ahead *a = rp__ops_ctx(ctx)->ahead;
+    rp_prefetch *a = rp__ops_ctx(ctx)->prefetch;
     gather g    = { *wanted, to, NONE };
 
     if (!a) return gather_now(ctx, wanted, to, what);
@@ -259,30 +259,30 @@ rp_status rp__ahead_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to, co
 
 /* ---- life ---- */
 
-rp_status rp__ahead_open(rp_ctx *ctx, int64_t bytes)
+rp_status rp__prefetch_open(rp_ctx *ctx, int64_t bytes)
 {
     rp_meta meta = rp_meta_1d(RP_F32, rp__mem_rounded(ctx, bytes) / (int64_t)sizeof(float));
-    rp_ahead *a  = rp__host_alloc(ctx, sizeof *a);
+    rp_prefetch *a  = rp__host_alloc(ctx, sizeof *a);
 
     if (!a) return RP_ERR_MEMORY;
     a->ctx           = ctx;
-    a->pieces        = rp__comm_ranks(rp__groups(ctx)->far);
+    a->pieces        = rp__comm_ranks(rp__groups(ctx)->outer);
     rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "gathers asked for ahead", &a->buffer);
-    if (status == RP_OK) rp__ops_ctx(ctx)->ahead = a;
+    if (status == RP_OK) rp__ops_ctx(ctx)->prefetch = a;
     else rp__release(a);
     return status;
 }
 
-int64_t rp__ahead_bytes(const rp_ctx *ctx)
+int64_t rp__prefetch_bytes(const rp_ctx *ctx)
 {
-    const rp_ahead *a = rp__ops_ctx(ctx)->ahead;
+    const rp_prefetch *a = rp__ops_ctx(ctx)->prefetch;
 
     return a ? rp_meta_bytes(&a->buffer->m) : 0;
 }
 
-void rp__ahead_close(rp_ctx *ctx)
+void rp__prefetch_close(rp_ctx *ctx)
 {
-    rp_ahead *a = rp__ops_ctx(ctx)->ahead;
+    rp_prefetch *a = rp__ops_ctx(ctx)->prefetch;
 
     if (!a) return;
     (void)drain(a);
@@ -292,5 +292,5 @@ void rp__ahead_close(rp_ctx *ctx)
     rp__release(a->known.at);
     rp__release(a->seen.at);
     rp__release(a);
-    rp__ops_ctx(ctx)->ahead = NULL;
+    rp__ops_ctx(ctx)->prefetch = NULL;
 }

@@ -1,4 +1,4 @@
-/* plan/chain_inside.h -- what the parts of the chain's solver share: fronts, bounds, tables of regions, the search.
+/* plan/chain_internal.h -- what the parts of the chain's solver share: fronts, bounds, tables of regions, the search.
  *
  *   chain.c         what chain.h promises; the walk through a step
  *   chain_front.c   fronts: the ways through a rest of the chain, by what they need and how long they take
@@ -18,8 +18,8 @@
  * Time is counted in ticks, a power of two of a second so small that all of a plan takes less than 2^61 of them: sums are exact, so
  * that orders of summation and rounding decide nothing, and equal is equal.
  */
-#ifndef RP_CHAIN_INSIDE_H
-#define RP_CHAIN_INSIDE_H
+#ifndef RP_PLAN_CHAIN_INTERNAL_H
+#define RP_PLAN_CHAIN_INTERNAL_H
 
 #include "base/bump.h"
 #include "plan/chain.h"
@@ -67,7 +67,7 @@ int64_t rp__chain_need(const rp_chain *chain, int i, const rp_chain_option *o);
 int64_t rp__chain_need_anywhere(const rp_chain *chain, int i, const rp_chain_option *o);
 /* What is fixed in the forward of segment i, and in forwards run again for a region that ends at `end`. */
 int64_t rp__chain_fixed_forward(const rp_chain *chain, int i);
-int64_t rp__chain_fixed_again(const rp_chain *chain, int end);
+int64_t rp__chain_fixed_recompute(const rp_chain *chain, int end);
 /* The first forward of segment i of a region that begins at `first`, without M(first). */
 int64_t rp__chain_bare(const rp_chain *chain, int first, int i);
 /* In the backward of a region's last segment, before the region runs again: without M(first). */
@@ -141,7 +141,7 @@ typedef struct {
     double lambda;                  /* … at this price */
     double step;                    /* what neighbours on a hull differ by there */
     double *upto, *from;            /* [n + 1]: at that price, the least of the segments before i, and from i on */
-    double *again[2], *closed[2];   /* [n + 1]: ticks of a segment in a region at least, of its forward run again and in all. 0: sums up to i, of
+    double *recompute[2], *closed[2];   /* [n + 1]: ticks of a segment in a region at least, of its forward run again and in all. 0: sums up to i, of
                                      * those that are not its last; 1: of segment i as that */
 } rp_chain_bound;
 

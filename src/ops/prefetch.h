@@ -1,4 +1,4 @@
-/* ops/ahead.h -- gathers that are under way before they are asked for.
+/* ops/prefetch.h -- gathers that are under way before they are asked for.
  *
  *   gathers of a pass     a b c d e f … f' e' d' c'        the same in every pass of a kind: the last one is remembered
  *                             ^ asked for    ^
@@ -16,13 +16,13 @@
  *   from far              a0        a2             rank 0's part, and rank 2's; a1 a3 at the others. It is kept …
  *   from near             a0   a1   a2   a3        … and the whole is made of two parts, as often as it is wanted
  */
-#ifndef RP_OPS_AHEAD_H
-#define RP_OPS_AHEAD_H
+#ifndef RP_OPS_PREFETCH_H
+#define RP_OPS_PREFETCH_H
 
 #include "comm/comm.h"
 #include "tensor/tensor.h"
 
-typedef struct rp_ahead rp_ahead;
+typedef struct rp_prefetch rp_prefetch;
 
 typedef enum { RP_FROM_ALL, RP_FROM_FAR, RP_FROM_NEAR } rp_gather_from;
 
@@ -35,21 +35,21 @@ typedef struct {
 
 static inline rp_comm *rp__gather_group(const rp_ctx *ctx, rp_gather_from from)
 {
-    return from == RP_FROM_ALL ? rp__shards(ctx) : from == RP_FROM_FAR ? rp__groups(ctx)->far : rp__groups(ctx)->near;
+    return from == RP_FROM_ALL ? rp__shards(ctx) : from == RP_FROM_FAR ? rp__groups(ctx)->outer : rp__groups(ctx)->inner;
 }
 
 /* A buffer of so many bytes, for the context's gathers from here on. errors RP_ERR_MEMORY */
-rp_status rp__ahead_open(rp_ctx *ctx, int64_t bytes);
+rp_status rp__prefetch_open(rp_ctx *ctx, int64_t bytes);
 /* No longer; a context without one is fine. */
-void rp__ahead_close(rp_ctx *ctx);
+void rp__prefetch_close(rp_ctx *ctx);
 /* Of the buffer; 0 without one. */
-int64_t rp__ahead_bytes(const rp_ctx *ctx);
+int64_t rp__prefetch_bytes(const rp_ctx *ctx);
 /* A pass begins: weights are what they will be in it. errors RP_ERR_BACKEND */
-rp_status rp__ahead_pass(rp_ctx *ctx);
+rp_status rp__prefetch_pass(rp_ctx *ctx);
 
 /* What is asked for comes to `to`; `what` is told where it is waited for. errors as rp__comm_gather · RP_ERR_MEMORY */
-rp_status rp__ahead_gather(rp_ctx *ctx, const rp_gathering *ask, void *to, const char *what);
+rp_status rp__prefetch_gather(rp_ctx *ctx, const rp_gathering *ask, void *to, const char *what);
 /* What is under way moves in calls alone: this is one. */
-void rp__ahead_push(rp_ctx *ctx);
+void rp__prefetch_push(rp_ctx *ctx);
 
 #endif

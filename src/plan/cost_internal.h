@@ -1,4 +1,4 @@
-/* plan/cost_inside.h -- the cost table itself, for those who make, keep and ask it.
+/* plan/cost_internal.h -- the cost table itself, for those who make, keep and ask it.
  *
  *   cost_machine.c   which machine this is                    cost_calls.c     the calls that are timed
  *   cost_builtin.c   rows from what the CPU is                cost_run.c       one of them, run over and over
@@ -12,8 +12,8 @@
  *
  * The rows of fp64 are those of the reference, in whatever dtype it runs.
  */
-#ifndef RP_COST_INSIDE_H
-#define RP_COST_INSIDE_H
+#ifndef RP_PLAN_COST_INTERNAL_H
+#define RP_PLAN_COST_INTERNAL_H
 
 #include "plan/cost.h"
 #include "plan/cost_timed.h"
@@ -42,7 +42,7 @@ struct rp_cost_table {
     rp_cost_row *row;               /* [ops of the registry + 1][RP_DTYPES][RP_COST_PASSES] */
     double move[RP_DTYPES], offload;        /* bytes/s */
     double cache, near;             /* bytes that stay in the caches between calls, 0: unknown · how much faster they are than memory */
-    bool beside;                    /* what ranks send each other is moved by others than their cores */
+    bool overlap;                    /* what ranks send each other is moved by others than their cores */
     double link, node_link, latency;        /* bytes/s of one rank in its node and between nodes, 0: unknown · seconds of a message */
     int64_t node;                   /* ranks of a node; 0: they are all in one. None of these four is measured, or in its file */
     double unsteady;                /* of one that was measured just now; not in its file */

@@ -1,0 +1,40 @@
+/* kernels/cpu/prefetch.h -- memory that will be needed soon, asked for a line at a time between the steps of a tile.
+ *
+ *   run      [ line ][ line ] …      n lines in all, `lines` of them side by side in a run, runs `apart` bytes from each other
+ *
+ * A core waits for some sixteen lines at once: a burst of more holds up what it computes.
+ */
+#ifndef RP_CPU_PREFETCH_H
+#define RP_CPU_PREFETCH_H
+
+#include <stdint.h>
+
+enum { PREFETCH_LINE = 64 };
+
+typedef struct {
+    const uint8_t *run;
+    int64_t apart, lines, line, n;
+} prefetch;
+
+/* `runs` runs of `bytes` from `at` on, `apart` bytes from each other. */
+static inline prefetch prefetch_of(const void *at, int64_t apart, int64_t bytes, int64_t runs)
+{
+    int64_t lines = (bytes + PREFETCH_LINE - 1) / PREFETCH_LINE;
+
+    return (prefetch){ at, apart, lines, 0, runs * lines };
+}
+
+static inline __attribute__((always_inline)) void prefetch_ask(prefetch *a, int64_t lines)
+{
+    for (; lines > 0 && a->n > 0; lines--, a->n--) {
+        __builtin_prefetch(a->run + a->line * PREFETCH_LINE, 0, 2);
+        if (++a->line < a->lines) continue;
+        a->line = 0;
+        a->run += a->apart;
+    }
+}
+
+/* How many to ask for in each of so many steps. */
+static inline int64_t prefetch_share(const prefetch *a, int64_t steps) { return steps > 0 ? (a->n + steps - 1) / steps : a->n; }
+
+#endif

@@ -1,0 +1,221 @@
+/* optim/state_store.c -- windows over states on disk. See state_store.h for what is promised. */
+#include "optim/state_store.h"
+
+#include "base/disk_queue.h"
+
+enum { NONE = -1, BLOCK = 4096 };
+
+typedef struct {
+    rp_state_store_group shape;
+    int64_t ticket;                     /* index of its first window's, a row of RP_STATE_STORE_PARTS a window */
+    int next;                           /* the group that was taken after it */
+} group;
+
+typedef struct { int group; unsigned parts; int64_t window; } place;      /* group NONE: nowhere */
+
+struct rp_state_store {
+    rp_ctx *ctx;
+    rp_disk_queue *queue;
+    group *group;
+    int n_groups, last;                 /* last: whose update began last */
+    int64_t *ticket;                    /* NONE: fresh */
+    int64_t n_tickets, n_kept, buffer_bytes, bytes;      /* n_kept: tickets there can be */
+    int64_t taken_at[2];
+    int n_taken, here;                  /* here: which buffer is at hand */
+    place prefetch;                        /* what comes, or has come, into the other */
+};
+
+static int64_t n_windows(const rp_state_store_group *g) { return (g->n + RP_STATE_STORE_WINDOW - 1) / RP_STATE_STORE_WINDOW; }
+
+static int64_t at_most_a_window(int64_t n) { return n < RP_STATE_STORE_WINDOW ? n : RP_STATE_STORE_WINDOW; }
+static int64_t window_elems(const rp_state_store_group *g, int64_t window) { return at_most_a_window(g->n - window * RP_STATE_STORE_WINDOW); }
+
+static unsigned parts_of(const rp_state_store_group *g)
+{
+    unsigned parts = 0;
+
+    for (int k = 0; k < RP_STATE_STORE_PARTS; k++) parts |= g->elem_bytes[k] ? 1u << k : 0;
+    return parts;
+}
+
+static int64_t *ticket_of(const rp_state_store *s, int g, int64_t window, int part)
+{
+    return &s->ticket[s->group[g].ticket + window * RP_STATE_STORE_PARTS + part];
+}
+
+/* ---- opening and closing ---- */
+
+static void measure(rp_state_store *s, const rp_state_store_group *g)
+{
+    int64_t bytes = 0, elems = at_most_a_window(g->room > g->n ? g->room : g->n);
+
+    for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
+        s->bytes += g->n * g->elem_bytes[k];
+        s->n_kept += g->elem_bytes[k] ? n_windows(g) : 0;
+        bytes += rp__align_up(elems * g->elem_bytes[k]);
+    }
+    if (bytes > s->buffer_bytes) s->buffer_bytes = bytes;
+    s->n_tickets += n_windows(g) * RP_STATE_STORE_PARTS;
+}
+
+static rp_status copy_groups(rp_state_store *s, const rp_state_store_group *groups, int n)
+{
+    s->group = rp__host_alloc(s->ctx, n * (int64_t)sizeof *s->group);
+    if (!s->group) return RP_ERR_MEMORY;
+    s->n_groups = n;
+    for (int g = 0; g < n; g++) {
+        s->group[g] = (group){ .shape = groups[g], .ticket = s->n_tickets, .next = g + 1 < n ? g + 1 : 0 };
+        measure(s, &groups[g]);
+    }
+    s->ticket = rp__host_alloc(s->ctx, s->n_tickets * (int64_t)sizeof *s->ticket);
+    if (!s->ticket) return RP_ERR_MEMORY;
+    for (int64_t i = 0; i < s->n_tickets; i++) s->ticket[i] = NONE;
+    return RP_OK;
+}
+
+/* The chunks hold one window on its way out and one on its way in. With room for all tickets no write takes memory. */
+static rp_status fill(rp_state_store *s, const char *folder, const rp_state_store_group *groups, int n)
+{
+    RP_TRY(copy_groups(s, groups, n));
+    for (; s->n_taken < 2; s->n_taken++)
+        RP_TRY(rp__mem_take(s->ctx, s->ctx->space[s->ctx->host], RP_MEM_OPTIM, s->buffer_bytes, "a window of optimizer states", &s->taken_at[s->n_taken]));
+    RP_TRY(rp__disk_queue_open_for(s->ctx, folder, 2 * s->buffer_bytes + 2 * BLOCK, "optimizer states", RP_MEM_OPTIM, &s->queue));
+    return rp__disk_queue_reserve(s->queue, s->n_kept);
+}
+
+rp_status rp__state_store_open(rp_ctx *ctx, const char *folder, const rp_state_store_group *groups, int n_groups, rp_state_store **out)
+{
+    rp_state_store *s = rp__host_alloc(ctx, sizeof *s);
+
+    if (!s) return RP_ERR_MEMORY;
+    *s               = (rp_state_store){ .ctx = ctx, .last = NONE, .prefetch.group = NONE };
+    rp_status status = fill(s, folder, groups, n_groups);
+    if (status == RP_OK) *out = s;
+    else rp__state_store_close(s);
+    return status;
+}
+
+void rp__state_store_close(rp_state_store *s)
+{
+    if (!s) return;
+    rp__disk_queue_close(s->queue);          /* first: its worker may be reading into a buffer */
+    for (int i = 0; i < s->n_taken; i++) rp__mem_give(s->ctx->space[s->ctx->host], RP_MEM_OPTIM, s->buffer_bytes, s->taken_at[i]);
+    rp__release(s->ticket);
+    rp__release(s->group);
+    rp__release(s);
+}
+
+/* ---- reading ---- */
+
+static rp_state_store_view view_of(const rp_state_store *s, place at, int buffer)
+{
+    const rp_state_store_group *g = &s->group[at.group].shape;
+    uint8_t *memory         = rp__mem_at(s->ctx->space[s->ctx->host], s->taken_at[buffer]);
+    rp_state_store_view v = { .group = at.group, .parts = at.parts, .first = at.window * RP_STATE_STORE_WINDOW, .count = window_elems(g, at.window) };
+
+    for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
+        if (!(at.parts >> k & 1)) continue;
+        v.part[k] = memory;
+        memory += rp__align_up(v.count * g->elem_bytes[k]);
+        if (*ticket_of(s, at.group, at.window, k) == NONE) v.fresh |= 1u << k;
+    }
+    return v;
+}
+
+static rp_status begin_read(rp_state_store *s, place at, int buffer)
+{
+    rp_state_store_view v  = view_of(s, at, buffer);
+    rp_status status = RP_OK;
+
+    for (int k = 0; k < RP_STATE_STORE_PARTS && status == RP_OK; k++)
+        if ((v.parts & ~v.fresh) >> k & 1) status = rp__disk_queue_read(s->queue, *ticket_of(s, at.group, at.window, k), v.part[k]);
+    return status;
+}
+
+/* All of them, whatever one says: the worker lets go of the buffer. */
+static rp_status end_read(rp_state_store *s, place at)
+{
+    rp_status status = RP_OK, one;
+
+    for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
+        int64_t ticket = at.parts >> k & 1 ? *ticket_of(s, at.group, at.window, k) : NONE;
+        if (ticket != NONE && (one = rp__disk_queue_wait(s->queue, ticket)) != RP_OK) status = one;
+    }
+    return status;
+}
+
+static bool same(place a, place b) { return a.group == b.group && a.window == b.window && a.parts == b.parts; }
+
+/* The part of the other buffer that has begun to come is there, or is of no use. */
+static rp_status bring(rp_state_store *s, place at)
+{
+    place prefetch = s->prefetch;
+
+    s->prefetch.group = NONE;
+    if (prefetch.group != NONE) RP_TRY(end_read(s, prefetch));
+    s->here ^= 1;
+    if (same(prefetch, at)) return RP_OK;
+    rp_status begun = begin_read(s, at, s->here), ended = end_read(s, at);
+    return begun == RP_OK ? ended : begun;
+}
+
+/* Whole groups follow each other as they did in the last step; a part by itself is read from its first window to its last. What is at hand
+ * and may be kept with other contents is not read meanwhile. */
+static place expected(const rp_state_store *s, place at)
+{
+    const group *g    = &s->group[at.group];
+    const place none  = { .group = NONE }, first = { g->next, parts_of(&s->group[g->next].shape), 0 };
+
+    if (at.window + 1 < n_windows(&g->shape)) return (place){ at.group, at.parts, at.window + 1 };
+    if (at.parts != parts_of(&g->shape) || same(first, at) || !s->group[first.group].shape.n) return none;
+    return first;
+}
+
+static void note_order(rp_state_store *s, place at)
+{
+    if (at.window || at.parts != parts_of(&s->group[at.group].shape)) return;
+    if (s->last != NONE) s->group[s->last].next = at.group;
+    s->last = at.group;
+}
+
+rp_status rp__state_store_take(rp_state_store *s, int g, unsigned parts, int64_t at, rp_state_store_view *out)
+{
+    place here = { g, parts & parts_of(&s->group[g].shape), at / RP_STATE_STORE_WINDOW };
+
+    RP_BUG_IF(at < 0 || at >= s->group[g].shape.n);
+    note_order(s, here);
+    RP_TRY(bring(s, here));
+    s->prefetch = expected(s, here);
+    if (s->prefetch.group != NONE) RP_TRY(begin_read(s, s->prefetch, s->here ^ 1));
+    *out = view_of(s, here, s->here);
+    return RP_OK;
+}
+
+/* ---- writing ---- */
+
+rp_status rp__state_store_keep(rp_state_store *s, const rp_state_store_view *v)
+{
+    for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
+        if (!v->part[k]) continue;
+        int64_t *ticket = ticket_of(s, v->group, v->first / RP_STATE_STORE_WINDOW, k), old = *ticket;
+        *ticket = NONE;
+        if (old != NONE) rp__disk_queue_drop(s->queue, old);
+        RP_TRY(rp__disk_queue_write(s->queue, v->part[k], v->count * s->group[v->group].shape.elem_bytes[k], ticket));
+    }
+    return RP_OK;
+}
+
+/* What has begun to come may be of it. */
+void rp__state_store_forget(rp_state_store *s, int part)
+{
+    if (s->prefetch.group != NONE) end_read(s, s->prefetch);
+    s->prefetch.group = NONE;
+    for (int64_t i = part; i < s->n_tickets; i += RP_STATE_STORE_PARTS) {
+        if (s->ticket[i] != NONE) rp__disk_queue_drop(s->queue, s->ticket[i]);
+        s->ticket[i] = NONE;
+    }
+}
+
+rp_status rp__state_store_flush(rp_state_store *s) { return rp__disk_queue_flush(s->queue); }
+int64_t rp__state_store_bytes(const rp_state_store *s) { return s->bytes; }
+struct rp_disk_queue *rp__state_store_disk_queue(rp_state_store *s) { return s->queue; }
