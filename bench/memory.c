@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "train/loop_internal.h"
+#include "train/internal.h"
 
 typedef struct { rp_ctx *ctx; int64_t step_flops, recompute_flops; } timeline;
 

@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "cost/cost.h"
 #include "ops/call.h"
 #include "optim/optim.h"
-#include "plan/cost.h"
 
 enum { MOST_SIZES = 5, WARM_CALLS = 3 };
 

@@ -16,7 +16,7 @@
 
 #include "base/median.h"
 #include "ops/collective.h"
-#include "train/loop_internal.h"
+#include "train/internal.h"
 
 enum { MOST_ROUNDS = 99, WARM = 2, TOKENS = 1 << 16 };
 

@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "base/median.h"
+#include "cost/cost.h"
 #include "models/weights.h"
 #include "optim/optim.h"
-#include "plan/cost.h"
 #include "policy/modes.h"
 
 typedef struct {

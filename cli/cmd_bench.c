@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "cli/bench/bench.h"
-#include "plan/cost.h"
+#include "cost/cost.h"
 
 typedef struct {
     bool json, list;

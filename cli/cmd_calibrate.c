@@ -1,6 +1,6 @@
 /* cli/cmd_calibrate.c -- measure this machine's cost table, which plan, explain, sweep and train read. */
 #include "cli/cli.h"
-#include "plan/cost.h"
+#include "cost/cost.h"
 
 typedef struct {
     bool quick;

@@ -11,7 +11,7 @@
 #include "cli/forecast.h"
 
 #include "base/bump.h"
-#include "plan/explain.h"
+#include "explain/explain.h"
 #include "policy/policy.h"
 
 enum { MOST_OWNERS = 12 };

@@ -15,8 +15,9 @@
  *              offload_bandwidth, offload_guessed,          bytes per second of both; whether nobody has measured or given it
  *              memory_limit_bytes, allowance_bytes: { program, model, tokenizer, threads, ranks, pages } } */
 #include "cli/forecast.h"
-#include "plan/cost.h"
-#include "train/allowance.h"
+#include "cost/cost.h"
+#include "rehearse/allowance.h"
+#include "rehearse/forecast.h"
 
 typedef struct { bool json, find; const char *device, *file; } plan_fields;
 

@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 #include "data/data.h"
 #include "models/model.h"
+#include "rehearse/forecast.h"
 #include "train/loop.h"
 #include "view/report.h"
 

@@ -3,6 +3,7 @@
 
 #include "base/bump.h"
 #include "base/report.h"
+#include "rehearse/forecast.h"
 #include "train/loop.h"
 
 typedef struct { bool resolved, keys, data; } validate_fields;

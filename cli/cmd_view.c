@@ -5,8 +5,9 @@
 
 #include "base/file.h"
 #include "base/report.h"
-#include "plan/cost.h"
-#include "plan/plan_file.h"
+#include "cost/cost.h"
+#include "plan/file.h"
+#include "rehearse/forecast.h"
 #include "view/report.h"
 
 enum { POINTS = 24 };

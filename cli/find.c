@@ -6,6 +6,7 @@
 #include "cli/forecast.h"
 
 #include "base/report.h"
+#include "rehearse/forecast.h"
 
 enum { MOST_SHOWN = 12 };
 

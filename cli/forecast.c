@@ -2,6 +2,7 @@
 #include "cli/forecast.h"
 
 #include "base/report.h"
+#include "rehearse/forecast.h"
 
 /* ---- the recipe ---- */
 

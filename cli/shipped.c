@@ -3,9 +3,10 @@
  * Looked for in $REPRISE_RECIPES, beside the program (../share/reprise/recipes when installed, ../recipes in a build
  * folder of the source tree). A recipe NAME is the file NAME.yaml there; a model NAME, for the keys model.config and
  * model.stand_in, is NAME/config.json. */
-#include "cli/cli.h"
 #include "base/bump.h"
 #include "base/report.h"
+#include "cli/cli.h"
+#include "rehearse/forecast.h"
 #include "train/loop.h"
 
 #include <dirent.h>

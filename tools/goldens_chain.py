@@ -3,7 +3,7 @@
 
 usage: python tools/goldens_chain.py > tests/golden/plan/chain.json     (needs highspy 1.15.1 and numpy)
 
-One binary for each option of each segment, one of a segment's is 1. Every constraint of src/plan/chain.h is a row, the forward and the
+One binary for each option of each segment, one of a segment's is 1. Every constraint of src/solve/chain.h is a row, the forward and the
 backward of each segment in each kind of pass. Sizes are whole units of `unit` bytes; rows have half a unit of slack, so that a
 solver's tolerance decides nothing.
 """

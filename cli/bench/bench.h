@@ -9,7 +9,7 @@
  *   products   of a step's round: what its matrix products and attentions take alone, on the same shapes, over the step's time
  *
  * What else the machine does falls on the thing and its ceilings alike. benches.def lists what there is; a call runs through its op's own
- * interface, in places of memory by turns, as in a step (plan/cost_timed.h).
+ * interface, in places of memory by turns, as in a step (cost/timed.h).
  */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H

@@ -1,9 +1,9 @@
 /* cli/bench/calls.c -- calls of ops and updates of a parameter, timed. */
 #include "cli/bench/internal.h"
 
+#include "cost/internal.h"
 #include "ops/call.h"
 #include "optim/optim.h"
-#include "plan/cost_internal.h"
 #include "reprise/ops.h"
 #include "tensor/tensor.h"
 

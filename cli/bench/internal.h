@@ -6,7 +6,7 @@
 #define CLI_BENCH_INTERNAL_H
 
 #include "cli/bench/bench.h"
-#include "plan/cost_timed.h"
+#include "cost/timed.h"
 
 enum { RP_BENCH_MOST_ROUNDS = 101, RP_MAX_BENCH_THREADS = 256 };
 

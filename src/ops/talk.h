@@ -1,4 +1,4 @@
-/* ops/talk.h -- what a pass of a call says to other ranks, as it really does it: for those who price it (plan/cost_comm.c).
+/* ops/talk.h -- what a pass of a call says to other ranks, as it really does it: for those who price it (cost/comm.c).
  *
  *   a leg       messages    one after the other, at the rank that has most of them
  *               bytes       that this rank sends or gets meanwhile

@@ -1,5 +1,8 @@
 /* plan/plan.c -- a solved chain as fates of calls, and the tape asking for them. */
+#include "base/bump.h"
 #include "plan/plan.h"
+#include "solve/chain.h"
+#include "tape/tape.h"
 
 #include <math.h>
 #include <string.h>

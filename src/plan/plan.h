@@ -8,10 +8,10 @@
 #ifndef RP_PLAN_H
 #define RP_PLAN_H
 
-#include "plan/bound.h"
-#include "plan/overlap.h"
-#include "plan/place_log.h"
-#include "plan/segment.h"
+#include "cost/overlap.h"
+#include "place/log.h"
+#include "solve/bound.h"
+#include "solve/segment.h"
 
 typedef struct {
     const char *op, *path;                      /* of a call */
@@ -78,7 +78,7 @@ struct rp_step_plan {
     uint64_t before;                            /* what is live when a step begins, and where */
     rp_step_usage found;
     double seconds, recompute_seconds;              /* of a step without replays; of these, and of waiting for what was offloaded. Overlapped seconds are not
-                                                 * counted (plan/overlap.h) */
+                                                 * counted (cost/overlap.h) */
     double offload_seconds;                        /* of recompute_seconds: offloaded slots copied and waited for, whoever offloads them */
     double comm_seconds, comm_recompute_seconds;    /* of seconds and recompute_seconds, in talk with other ranks; of replays alone */
     double hidden_seconds;                      /* overlapped: in none of these */

@@ -1,7 +1,9 @@
 /* plan/public.c -- a step of the program's own, planned and run: reprise.h says what each promises. */
 #include "base/sized.h"
+#include "cost/cost.h"
 #include "plan/step.h"
 #include "tape/offload.h"
+#include "tape/tape.h"
 
 #include <math.h>
 

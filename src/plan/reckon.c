@@ -1,4 +1,5 @@
 /* plan/reckon.c -- a pass of a trace played under a plan: see reckon.h. */
+#include "fates/fates.h"
 #include "plan/reckon.h"
 
 #include <limits.h>

@@ -1,5 +1,8 @@
 /* plan/step.c -- plans for a budget, their steps tried on shapes until the arena keeps to it, too. */
+#include "cost/cost.h"
 #include "plan/step.h"
+#include "tape/tape.h"
+#include "trace/trace.h"
 
 #include <math.h>
 

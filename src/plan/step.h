@@ -10,7 +10,7 @@
 #ifndef RP_STEP_H
 #define RP_STEP_H
 
-#include "plan/plan_modes.h"
+#include "plan/modes.h"
 
 typedef struct rp_question rp_question;
 

@@ -32,7 +32,7 @@ typedef struct {
     int64_t epoch, samples;             /* for people: epochs finished, samples seen */
     int64_t ranks;                      /* of the run that wrote it; set by save */
     uint64_t seed, data_hash;
-    uint64_t frozen_mark;               /* of the weights that are not in it (train/loop_frozen.c); 0: it has them all */
+    uint64_t frozen_mark;               /* of the weights that are not in it (train/frozen.c); 0: it has them all */
     const char *recipe;                 /* resolved, as YAML */
 } rp_state_info;
 

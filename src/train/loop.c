@@ -4,8 +4,10 @@
 
 #include "base/machine.h"
 #include "comm/comm.h"
+#include "rehearse/engine.h"
+#include "shard/units.h"
 #include "state/json.h"
-#include "train/loop_internal.h"
+#include "train/internal.h"
 
 rp_model *rp__trainer_model(rp_trainer *t) { return t->engine.model; }
 const rp_recipe *rp__trainer_recipe(const rp_trainer *t) { return t->recipe; }
@@ -123,6 +125,11 @@ rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
     RP_CHECK(t->ctx, t->done < t->info.n_steps, RP_ERR_STATE, "the run has %" PRId64 " steps, and all are done",
              t->info.n_steps);
     return tell_kept(t, step_and_due(t, out));
+}
+
+rp_status rp__trainer_forecast(rp_trainer *t, rp_forecast *out)
+{
+    return rp__forecast_planned(t->ctx, t->recipe, rp__model_config(t->engine.model), t->steps, t->val ? t->val_rows : 0, out);
 }
 
 /* ---- states ---- */

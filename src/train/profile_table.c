@@ -7,7 +7,7 @@
  */
 #include "train/profile_internal.h"
 
-#include "plan/cost.h"
+#include "cost/cost.h"
 
 enum { RATE_CHARS = 24 };
 

@@ -1,6 +1,7 @@
 /* train/public.c -- recipes and training as programs over the library use them. */
-#include "base/sized.h"
 #include "base/report.h"
+#include "base/sized.h"
+#include "recipe/recipe.h"
 #include "train/loop.h"
 
 rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_recipe **out)

@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "base/bump.h"
-#include "text/file.h"
-#include "plan/blocks.h"
 #include "base/json_text.h"
-#include "plan/explain.h"
+#include "explain/explain.h"
+#include "rehearse/forecast.h"
+#include "text/file.h"
+#include "trace/blocks.h"
 
 enum { MOST_LOSSES = 4096 };        /* steps, and as many where a validation was, on the page of a long run */
 

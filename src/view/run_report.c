@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "comm/comm.h"
 #include "models/model.h"
+#include "rehearse/forecast.h"
 #include "view/report.h"
 
 const char *rp__report_title(const rp_recipe *r, char out[RP_TITLE_CHARS])

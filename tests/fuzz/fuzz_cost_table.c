@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "plan/cost_internal.h"
+#include "cost/internal.h"
 
 static void check_rows(const rp_cost_table *t)
 {

@@ -1,6 +1,6 @@
 /* Any bytes as a plan: refused with a sentence, or a plan whose texts can be read. */
 /* ctest: watched */
-#include "plan/plan_file.h"
+#include "plan/file.h"
 
 #include "fuzz.h"
 

@@ -2,7 +2,7 @@
 #ifndef RP_CHAIN_SOLVE_H
 #define RP_CHAIN_SOLVE_H
 
-#include "plan/chain.h"
+#include "solve/chain.h"
 
 /* The plan of a budget. Free with rp__chain_plan_free. */
 static inline rp_status chain_solve(rp_ctx *ctx, const rp_chain *chain, int64_t budget, rp_chain_plan *out)

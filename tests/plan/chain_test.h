@@ -5,7 +5,7 @@
 #include "rp_test.h"
 #include "io_test.h"
 #include "plan/chain_solve.h"
-#include "plan/chain.h"
+#include "solve/chain.h"
 
 enum { MOST_SEGMENTS = 256, MOST_CLASSES = 64, MOST_OPTIONS = 16, MOST_REGIONS = 2 * MOST_SEGMENTS };
 

@@ -2,8 +2,8 @@
 #ifndef TESTS_COST_TEST_H
 #define TESTS_COST_TEST_H
 
+#include "cost/internal.h"
 #include "io_test.h"
-#include "plan/cost_internal.h"
 
 static inline rp_ctx *shapes_ctx(void) { return test_ctx(&(rp_ctx_options){ .shapes_only = true, .device = "cpu", .threads = 2 }); }
 

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "plan/chain.h"
+#include "solve/chain.h"
 
 enum { NORM1, RSTD1, QUERY, KEY, VALUE, ATTN, LSE, AFTER, NORM2, RSTD2, GATE, UP, ACT, BLOCK_VALUES, BLOCK_INPUT = BLOCK_VALUES };
 enum { LLAMA_CLASSES = 3, LLAMA_MOST_OPTIONS = 1024, LLAMA_MOST_SEGMENTS = 512 };

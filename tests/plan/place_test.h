@@ -4,7 +4,7 @@
 
 #include "rp_test.h"
 
-#include "plan/place.h"
+#include "place/place.h"
 
 static inline int place_by_begin(const void *left, const void *right)
 {

@@ -2,7 +2,7 @@
 #ifndef RP_PLANNED_STEP_H
 #define RP_PLANNED_STEP_H
 
-#include "plan/plan_file.h"
+#include "plan/file.h"
 #include "sized_model.h"
 
 #include "base/file.h"

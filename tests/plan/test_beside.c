@@ -2,7 +2,7 @@
 /* ctest: device-free thread-free */
 #include "rp_test.h"
 
-#include "plan/overlap.h"
+#include "cost/overlap.h"
 
 static rp_ctx *ctx;
 static rp_overlap b;

@@ -2,7 +2,7 @@
 /* ctest: device-free thread-free cost=12 */
 #include "chain_test.h"
 #include "llama_chain.h"
-#include "plan/chain_internal.h"
+#include "solve/chain_internal.h"
 
 static int many(void) { return test_few_or(24, 240); }
 static int budgets(void) { return test_few_or(30, 200); }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "plan/cut.h"
+#include "solve/cut.h"
 
 enum { ROOM = 4096, SMALL = 12, N_GRAPHS = 300, N_PRICES = 60 };
 

@@ -1,7 +1,7 @@
 /* Claims about the price of keeping, of replays and of caches: seconds by hand, from a table of round figures. */
 #include "cost_test.h"
 
-#include "plan/keep.h"
+#include "cost/keep.h"
 #include "reprise/ops.h"
 
 enum { ROWS = 8, WIDE = 16, NARROW = 4, CALLS = 4 };

@@ -2,7 +2,7 @@
 /* ctest: device-free thread-free */
 #include "place_test.h"
 
-#include "plan/place_log.h"
+#include "place/log.h"
 
 enum { MOST_BLOCKS = 64, MOST_TAKES = 8192, MOST_MICRO = 64 };
 

@@ -1,12 +1,12 @@
 /* The claim of placement where it matters: steps of training are placed without a wasted byte.
  *
  *   drawn from    models x dtypes x ways to checkpoint x ways to step, on shapes
- *   observed      by the ledger's observer, not by place_log.c
+ *   observed      by the ledger's observer, not by place/log.c
  */
 /* ctest: device-free thread-free cost=10 */
 #include "place_test.h"
 #include "train/loop_test.h"
-#include "train/loop_internal.h"
+#include "train/internal.h"
 
 static int every(void) { return test_few_or(11, 1); }
 static int n_budgets(void) { return test_few_or(2, 12); }

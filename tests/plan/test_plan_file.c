@@ -1,6 +1,6 @@
 /* Claims about plan files: read back they plan the same step; what has changed since is named; what is no plan is refused in a sentence. */
 /* ctest: device-free thread-free */
-#include "plan/plan_modes.h"
+#include "plan/modes.h"
 #include "plan/planned_step.h"
 
 static const char *write_it(planned_step *x, const char *name)

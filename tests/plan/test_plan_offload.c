@@ -10,7 +10,7 @@
 #include "io_test.h"
 #include "sized_model.h"
 
-#include "plan/plan_file.h"
+#include "plan/file.h"
 #include "plan/step.h"
 
 #define FAST "name=test, memory=1GB, flops=1e12, bandwidth=1e13, offload=1e15"

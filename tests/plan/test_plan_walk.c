@@ -2,14 +2,14 @@
  * regions there are; and no bit of a gradient changes.
  *
  *   drawn      model x size x dtype x dropout x passes in the step x a rule; for each segment one of its ways; regions, in regions
- *   said       without regions the constraints of plan/chain.h, added up here, not by the solver; with regions its walk, which test_chain_nested
+ *   said       without regions the constraints of solve/chain.h, added up here, not by the solver; with regions its walk, which test_chain_nested
  *              holds against a step played by other rules
  *   measured   the same step, the plan followed
  *
  * And that the bound of plans of blocks is one of steps: none that is drawn takes fewer seconds than the bound of the bytes that it takes.
  */
 /* ctest: level-free */
-#include "plan/plan_modes.h"
+#include "plan/modes.h"
 #include "plan/reckon.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
  *   backward    the segment behind has fetched a │ 2: b is made again from a, a goes; the first of the segment before comes, a guest │ 1 │ 0
  */
 #include "rp_test.h"
-#include "plan/segment.h"
+#include "solve/segment.h"
 
 enum { INPUT, A, B, OUTPUT, VALUES, CALLS = 3, RUN = 35 };
 

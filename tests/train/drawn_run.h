@@ -5,7 +5,7 @@
 
 #include "loop_test.h"
 
-#include "train/loop_internal.h"
+#include "train/internal.h"
 
 static inline uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 static inline int pick(uint32_t *rng, int n) { return (int)(next(rng) % (uint32_t)n); }

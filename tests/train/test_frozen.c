@@ -5,7 +5,7 @@
 #include "models/adapter.h"
 #include "models/weights.h"
 #include "safetensors/safetensors.h"
-#include "train/loop_internal.h"
+#include "train/internal.h"
 
 #define AC "activation_checkpointing."
 

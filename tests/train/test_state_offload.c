@@ -8,7 +8,7 @@
 
 #include "base/disk_queue.h"
 #include "optim/internal.h"
-#include "train/loop_internal.h"
+#include "train/internal.h"
 
 /* Settings, with states on disk; up to NULL. */
 static const char *const *offload(const char *const *setting)

@@ -1,0 +1,131 @@
+/* cost/builtin.c -- a table before anything was measured: peaks by ISA and threads, times what is reached of them.
+ *
+ *   peak of a thread   FLOP a cycle of its units x its clock
+ *   memory             a figure for two threads that n threads share as n / (1 + n / 12)
+ *   caches             half of what the system says is the largest one; `near` times as fast as memory
+ *
+ * Where the shares come from: "amx" was fitted to the step times of docs/speed.json and the overheads of docs/budget.json (two threads of an
+ * Intel Xeon 6-167), "avx512-bf16" of family 26 to those of docs/speed.md (two threads of an AMD Zen 5); fits leave 3 % (in fp32 4 %) of a step's time.
+ * The others are older: measured in training steps of the same Xeon held to that level, or, of AMD's family 25 (Zen 4), half of Zen 5's units
+ * by their width, not measured. Absolute times are off by the clock and the memory a machine really has, often by a third; how ops stand to
+ * one another, which is what plans go by, is closer. Clocks are not asked for: virtual machines do not tell them, and a table must be the same each time.
+ */
+#include "cost/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    double product[RP_COST_PASSES], attention[RP_COST_PASSES], loss[RP_COST_PASSES];    /* shares of the peak */
+} reached;
+
+typedef struct {
+    const char *isa;
+    unsigned family;                    /* of the CPU; 0: whichever */
+    double clock, fp32, bf16;           /* cycles a second · FLOP a cycle of the units that run products of that dtype */
+    double rest;                        /* share of fp32 that pointwise ops reach */
+    double memory, update[2];           /* bytes/s of two threads · of an optimizer's update, of fp32 and bf16 */
+    reached of_fp32, of_bf16;
+} unit;
+
+/* How much faster the caches are, by the same fits: they hardly tell 2 from 5. */
+static const double near_by = 3;
+
+/* Where bf16 is computed in fp32 it takes what fp32 takes. */
+#define BASE    { { 0.75, 0.75 }, { 0.5, 0.55 }, { 0.65, 0.65 } }
+#define AVX2    { { 0.65, 0.65 }, { 0.4, 0.45 }, { 0.6, 0.6 } }
+#define AVX512  { { 0.74, 0.73 }, { 0.5, 0.57 }, { 0.75, 0.73 } }
+#define TILES   { { 0.42, 0.3 }, { 0.22, 0.31 }, { 0.28, 0.19 } }
+#define XEON    { { 0.97, 0.84 }, { 0.55, 0.67 }, { 0.8, 0.7 } }
+#define ZEN5    { { 0.8, 0.92 }, { 0.5, 0.66 }, { 0.83, 0.79 } }
+#define ZEN5_16 { { 0.98, 0.88 }, { 0.34, 0.33 }, { 0.76, 0.71 } }
+
+#define OLDER   30.9e9, { 40.1e9, 30.1e9 }
+
+static const unit units[] = {
+    { "base",        0,  3.3e9, 8,  8,    0.25, OLDER, BASE, BASE },                                    /* SSE2: 4 products and 4 sums */
+    { "avx2",        0,  3.3e9, 32, 32,   0.2,  OLDER, AVX2, AVX2 },                                    /* 2 FMA of 8 */
+    { "avx512",      0,  3.3e9, 64, 64,   0.2,  OLDER, AVX512, AVX512 },                                /* 2 FMA of 16 */
+    { "avx512-bf16", 26, 4.1e9, 64, 128,  0.2,  30e9,  { 34e9, 28e9 }, ZEN5, ZEN5_16 },                 /* 2 FMA of 16, 2 of 32 in bf16 */
+    { "avx512-bf16", 0,  3.7e9, 32, 64,   0.25, OLDER, ZEN5, ZEN5_16 },     /* Zen 4, half as wide; Intel CPUs that have it have AMX, or are slower by it */
+    { "amx",         0,  3.3e9, 64, 1024, 0.2,  25e9,  { 24.7e9, 15.4e9 }, XEON, TILES },               /* tdpbf16ps: 16 x 16 x 32 in 16 cycles */
+};
+
+/* The reference: one thread, in double, an element at a time. */
+static const rp_cost_row reference = { 0.5e-6, 1e9, 1.5e9 };
+
+static void set_all(rp_cost_table *t, rp_dtype dtype, rp_cost_row row)
+{
+    for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++) *rp__cost_row(t, rp__op_count(), dtype, pass) = row;
+}
+
+static void set_op(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double forward, double backward, double bandwidth)
+{
+    *rp__cost_row(t, rp__cost_place(op), dtype, RP_FORWARD)  = (rp_cost_row){ 2e-6, forward, bandwidth };
+    *rp__cost_row(t, rp__cost_place(op), dtype, RP_BACKWARD) = (rp_cost_row){ 2e-6, backward, bandwidth };
+}
+
+static void set_share(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double peak, const double share[RP_COST_PASSES], double bandwidth)
+{
+    set_op(t, op, dtype, peak * share[RP_FORWARD], peak * share[RP_BACKWARD], bandwidth);
+}
+
+static void set_kernels(rp_cost_table *t, const unit *u, const rp_cost_machine *m, rp_dtype dtype)
+{
+    const reached *share = dtype == RP_BF16 ? &u->of_bf16 : &u->of_fp32;
+    double n = m->threads, thread = u->clock * n, shared = 0.5 * n * (1 + 2 / 12.0) / (1 + n / 12);
+    double peak = thread * (dtype == RP_BF16 ? u->bf16 : u->fp32), bandwidth = u->memory * shared;
+
+    set_share(t, &rp_op_matmul, dtype, peak, share->product, bandwidth);
+    set_share(t, &rp_op_grouped_matmul, dtype, peak, share->product, bandwidth);
+    set_share(t, &rp_op_linear_cross_entropy, dtype, peak, share->loss, bandwidth);
+    set_share(t, &rp_op_attention, dtype, peak, share->attention, bandwidth);
+    set_all(t, dtype, (rp_cost_row){ 1e-6, thread * u->rest * u->fp32, bandwidth });
+    t->move[dtype] = u->update[dtype == RP_BF16] * shared;
+}
+
+/* "AMD EPYC … 26-2" is of family 26; 0: the name does not say. */
+static unsigned family_of(const rp_cost_machine *m)
+{
+    const char *last = strrchr(m->cpu, ' ');
+    unsigned family  = 0, model;
+
+    return last && sscanf(last, " %u-%u", &family, &model) == 2 ? family : 0;
+}
+
+static const unit *find_unit(const rp_cost_machine *m)
+{
+    for (int i = 0; i < RP_COUNT(units); i++)
+        if (!strcmp(units[i].isa, m->isa) && (!units[i].family || units[i].family == family_of(m))) return &units[i];
+    return NULL;
+}
+
+double rp__cost_system_cache(int threads)
+{
+    double second = (double)sysconf(_SC_LEVEL2_CACHE_SIZE), third = (double)sysconf(_SC_LEVEL3_CACHE_SIZE);
+    double all    = fmax(second, 0) * threads;
+
+    return 0.5 * fmax(third, all);
+}
+
+rp_status rp__cost_builtin(rp_ctx *ctx, const rp_cost_machine *machine, rp_cost_table **out)
+{
+    const unit *u = find_unit(machine);
+    rp_cost_table *t;
+
+    RP_TRY(rp__cost_table_new(ctx, RP_COST_GUESSED, &t));
+    t->machine = *machine;
+    rp__cost_machine_name(machine, t->name);
+    if (u) t->cache = rp__cost_system_cache(machine->threads);
+    if (u) t->near = near_by;
+    for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++) {
+        rp_dtype dtype = rp__cost_dtypes[d];
+        set_all(t, dtype, reference);
+        t->move[dtype] = reference.bandwidth;
+        if (u && dtype != RP_F64) set_kernels(t, u, machine, dtype);
+    }
+    *out = t;
+    return RP_OK;
+}

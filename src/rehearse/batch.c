@@ -1,0 +1,102 @@
+/* rehearse/batch.c -- a batch as the model takes it, and its loss.
+ *
+ *   data, or rows and length alone ─▶ tokens, positions, doc_start [rows, length]      labels [rows, length]
+ *                                     masked: targets, labels [as many as masking can choose of such a shape]
+ *
+ * Without data the same tensors are made and nothing is put in.
+ */
+#include "data/masking.h"
+#include "tensor/tensor.h"
+#include "rehearse/engine.h"
+
+static rp_status put(rp_ctx *ctx, const rp_meta *m, const char *what, const int32_t *from, rp_tensor **out)
+{
+    rp_tensor *t;
+
+    RP_TRY(rp__tensor_new_named(ctx, m, RP_MEM_TEMP, what, &t));
+    t->name          = what;
+    rp_status status = from ? rp_tensor_write_i32(t, from, rp_meta_elems(m)) : RP_OK;
+    if (status != RP_OK) rp_tensor_unref(t);
+    else *out = t;
+    return status;
+}
+
+static void drop(rp_model_batch *t)
+{
+    rp_tensor_unref(t->tokens);
+    rp_tensor_unref(t->labels);
+    rp_tensor_unref(t->targets);
+    rp_tensor_unref(t->positions);
+    rp_tensor_unref(t->doc_start);
+}
+
+/* ---- masked: the rows with a label, and theirs ---- */
+
+/* What is left of the room asks for the first row and loses nothing. */
+static void list_targets(const rp_engine *e, const rp_data_batch *b, int32_t *target, int32_t *label, int64_t room)
+{
+    int32_t none = (int32_t)e->recipe->loss.ignore_index;
+    int64_t n    = 0;
+
+    for (int64_t i = 0; i < b->rows * b->length; i++) {
+        if (b->labels[i] == none) continue;
+        RP_BUG_IF(n == room);
+        target[n]  = (int32_t)i;
+        label[n++] = b->labels[i];
+    }
+    for (; n < room; n++) {
+        target[n] = 0;
+        label[n]  = none;
+    }
+}
+
+static rp_status fill_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+{
+    rp_host targets, labels;
+
+    RP_TRY(rp__tensor_host_all(t->targets, RP_HOST_WRITE, &targets));
+    rp_status status = rp__tensor_host_all(t->labels, RP_HOST_WRITE, &labels);
+    if (status == RP_OK) list_targets(e, b, targets.data, labels.data, rp_meta_elems(rp_tensor_meta(t->targets)));
+    rp__tensor_host_end(&labels);
+    rp__tensor_host_end(&targets);
+    return status;
+}
+
+static rp_status put_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+{
+    int64_t room = b->rows * rp__masking_most(e->recipe->loss.mask_probability, b->length);
+    rp_meta m    = rp_meta_1d(RP_I32, room);
+
+    RP_TRY(put(e->ctx, &m, "labels", NULL, &t->labels));
+    RP_TRY(put(e->ctx, &m, "targets", NULL, &t->targets));
+    return b->labels ? fill_targets(e, b, t) : RP_OK;
+}
+
+/* ---- the batch ---- */
+
+static rp_status fill(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+{
+    rp_meta m = rp_meta_2d(RP_I32, b->rows, b->length);
+
+    RP_TRY(put(e->ctx, &m, "tokens", b->tokens, &t->tokens));
+    if (rp__model_config(e->model)->both_ways) RP_TRY(put_targets(e, b, t));
+    else RP_TRY(put(e->ctx, &m, "labels", b->labels, &t->labels));
+    RP_TRY(put(e->ctx, &m, "positions", b->positions, &t->positions));
+    return put(e->ctx, &m, "doc_start", b->doc_start, &t->doc_start);
+}
+
+/* The model reads the batch through the tape, so its tensors need no owner of ours once it has been given them. */
+rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
+{
+    const rp_opt_int *chunks  = &e->recipe->loss.num_output_chunks;
+    rp_attr_cross_entropy how = { .weight       = targets ? 1.0f / (float)targets : 0,
+                                  .ignore_index = (int32_t)e->recipe->loss.ignore_index,
+                                  .chunks       = chunks->set ? chunks->value : 0,
+                                  .keeps_logits = e->variant.keeps_logits };
+    rp_model_batch t          = { .padded = b->padded };
+    rp_status status          = fill(e, b, &t);
+
+    if (status == RP_OK) status = rp__model_loss(e->model, &t, &how, loss);
+    drop(&t);
+    return status;
+}

@@ -1,0 +1,568 @@
+/* rehearse/plan.c -- how every step on full-length batches runs: what is kept for backward, and the address of each buffer.
+ *
+ *   as the recipe has it ──fits, and nothing is done again or goes that may stay──▶ done
+ *      │ else
+ *   planned for the budget (plan/step.h), every variant that the recipe leaves open: the update after backward or within it, the head's
+ *   logits kept or made again. The fastest stays. Where logits are left open, what fits as it is may still be planned: kept ones are faster
+ */
+#include <math.h>
+#include <string.h>
+
+#include "cost/cost.h"
+#include "ops/prefetch.h"
+#include "ops/reduce_async.h"
+#include "plan/file.h"
+#include "plan/plan.h"
+#include "rehearse/rehearsal.h"
+#include "tape/offload.h"
+#include "tape/tape.h"
+
+bool rp__recipe_leaves_open(const rp_recipe *r)
+{
+    return r->activation_checkpointing.mode == RP_MODE_AUTO && rp__recipe_is_bounded(r);
+}
+
+/* ---- variants ---- */
+
+static int number_of(rp_step_variant v) { return 2 * v.in_backward + v.keeps_logits; }
+
+rp_step_variant rp__recipe_variant(const rp_recipe *r)
+{
+    return (rp_step_variant){ .in_backward = r->optimizer_in_bwd == RP_YES, .keeps_logits = r->loss.keep_logits == RP_YES };
+}
+
+/* The update may go into backward where the recipe leaves that open, and where one micro-batch brings the whole gradient. */
+static bool may_update_in_backward(const rp_recipe *r)
+{
+    return r->optimizer_in_bwd == RP_AUTO && !r->clip_grad_norm.set && r->gradient_accumulation_steps == 1;
+}
+
+static bool may_keep_logits(const rp_recipe *r) { return r->loss.keep_logits == RP_AUTO; }
+
+/* What a plan chooses among; the recipe's own is the first. */
+static int list_variants(const rp_recipe *r, rp_step_variant out[RP_STEP_VARIANTS])
+{
+    const rp_step_variant own = rp__recipe_variant(r);
+    int n                 = 0;
+
+    for (int backward = 0; backward <= may_update_in_backward(r); backward++)
+        for (int logits = 0; logits <= may_keep_logits(r); logits++)
+            out[n++] = (rp_step_variant){ .in_backward = own.in_backward || backward, .keeps_logits = own.keeps_logits || logits };
+    return n;
+}
+
+/* ---- the rehearsed step ---- */
+
+/* A plan reckons segment by segment with what it offloads; musts and preferences that are followed offload besides. */
+static double offload_seconds(const rp_rehearsal *r, const rp_step_time *t, const rp_plan *how)
+{
+    rp_dtype dtype  = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
+    double backward = t->seconds - t->forward_seconds - t->update_seconds + t->recompute_seconds;
+    double all      = rp__cost_offload_seconds(r->costs, rp__offload_in_memory(rp__tape_ctx(r->ctx)->offload), dtype, how->found.offloaded_bytes,
+                                               t->forward_seconds, backward);
+
+    return fmax(all, how->facts.offload_seconds);
+}
+
+/* Without replays a step takes what its variant says, whatever its fates are. */
+static rp_status tell_base(const rp_step_time *t, rp_overlap_base *out)
+{
+    rp_overlap_base base = { .seconds = t->seconds };
+
+    if (t->overlap) RP_TRY(t->overlap->status);
+    if (t->overlap) base = rp__overlap_base(t->overlap);
+    if (isnan(base.seconds)) return RP_ERR_MEMORY;
+    *out = base;
+    return RP_OK;
+}
+
+/* What was added up, less what runs beside something else. */
+static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_plan *how)
+{
+    how->seconds            = r->base[number_of(how->variant)].seconds;
+    how->recompute_seconds      = t->recompute_seconds;
+    how->comm_seconds       = t->comm_seconds;
+    how->comm_recompute_seconds = t->comm_recompute_seconds;
+    how->comm_bytes         = t->comm_bytes;
+    how->budget             = r->budget;
+    if (t->overlap) {
+        double whole        = rp__overlap_seconds(t->overlap, true);
+        if (isnan(whole)) return RP_ERR_MEMORY;
+        how->recompute_seconds  = fmax(0, whole - how->seconds);
+        how->hidden_seconds = t->seconds + t->recompute_seconds - how->seconds - how->recompute_seconds;
+    }
+    how->offload_seconds = offload_seconds(r, t, how);
+    how->recompute_seconds += how->offload_seconds;
+    how->state_bytes   = t->state_bytes;
+    how->state_seconds = t->state_seconds;
+    return RP_OK;
+}
+
+static rp_status run_step(const rp_question *q, rp_plan *how)
+{
+    rp_rehearsal *r   = q->self;
+    rp_engine *e      = &r->engine;
+    rp_overlap overlap  = { .ctx = r->ctx, .buffer_bytes = rp__prefetch_bytes(r->ctx), .sums_bytes = rp__reduce_async_bytes(r->ctx) };
+    rp_step_time time = { .costs = r->costs, .overlap = (overlap.buffer_bytes || overlap.sums_bytes) && rp__cost_overlaps(r->costs) ? &overlap : NULL };
+    rp_step_result step;
+
+    e->variant       = q->variant;
+    e->follow        = how;
+    e->time          = &time;
+    rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
+    e->follow        = NULL;
+    e->time          = NULL;
+    if (status == RP_OK) status = tell_base(&time, &r->base[number_of(q->variant)]);
+    if (status == RP_OK && how) {
+        how->found = rp__step_usage(&step);
+        status     = tell_time(r, &time, how);
+    }
+    rp__overlap_close(&overlap);
+    rp__release(time.keep);
+    return status;
+}
+
+/* ---- questions ---- */
+
+static rp_question question_of(rp_rehearsal *r, rp_step_variant variant)
+{
+    return (rp_question){ .ctx = r->ctx, .owner = r->caller, .costs = r->costs, .run = run_step, .self = r, .variant = variant };
+}
+
+/* Each is asked once and stays until they are forgotten. */
+static rp_status ask(rp_rehearsal *r, rp_step_variant variant, rp_question **out)
+{
+    rp_question *q = &r->question[number_of(variant)];
+
+    *out = q;
+    if (q->ctx) return RP_OK;
+    *q               = question_of(r, variant);
+    rp_status status = rp__question_ask(q);
+    if (status == RP_OK) return RP_OK;
+    rp__question_close(q);
+    q->ctx = NULL;
+    return status;
+}
+
+void rp__rehearsal_forget(rp_rehearsal *r)
+{
+    for (int i = 0; i < RP_STEP_VARIANTS; i++) {
+        if (r->question[i].ctx) rp__question_close(&r->question[i]);
+        r->question[i].ctx = NULL;
+        r->base[i]         = (rp_overlap_base){ 0 };
+    }
+}
+
+/* The plan is taken over; NULL: the recipe's own fates. */
+static rp_status try_plan(rp_rehearsal *r, rp_plan *plan, rp_step_variant variant, rp_plan **out)
+{
+    const rp_question q = question_of(r, variant);
+
+    return rp__step_try(&q, plan, RP_PLACE_ANY, out);
+}
+
+/* ---- a budget ---- */
+
+/* The variant's plan, NULL: there is none, and its time without replays. */
+typedef rp_status plan_maker(rp_question *q, int64_t budget, rp_plan **out);
+
+/* The recipe's own fates in the question's variant are a plan like any other, where they are not those of mode none. */
+static rp_status try_own(const rp_question *q, int64_t most, rp_step_better *better, rp_plan **best)
+{
+    const rp_rehearsal *r = q->self;
+    rp_plan *own;
+
+    if (r->own_keeps_all) return RP_OK;
+    RP_TRY(rp__step_try(q, NULL, most, &own));
+    if (own->placement.height <= most) rp__step_keep(best, own, better);
+    else rp__plan_free(own);
+    return RP_OK;
+}
+
+static rp_status within(rp_question *q, int64_t budget, rp_plan **out)
+{
+    RP_TRY(rp__step_within(q, budget, out));
+    return rp__step_or_none(try_own(q, budget, rp__step_is_faster, out), out);
+}
+
+/* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
+static rp_status least_one(rp_question *q, int64_t unused, rp_plan **out)
+{
+    (void)unused;
+    RP_TRY(rp__step_least(q, out));
+    return try_own(q, (*out)->placement.height - 1, rp__step_is_smaller, out);
+}
+
+/* Of a variant that has no plan, too: another schedule may have its budget. */
+static rp_status bound_one(rp_question *q, int64_t budget, rp_plan_bounds *bounds)
+{
+    const rp_rehearsal *r = q->self;
+    rp_plan_bounds b;
+
+    RP_TRY(rp__step_bounds(q, &r->base[number_of(q->variant)], budget, &b));
+    *bounds = (rp_plan_bounds){ fmin(bounds->any, b.any), fmin(bounds->blocks, b.blocks) };
+    return RP_OK;
+}
+
+/* The bounds are the least of all variants so far. budget 0: the plan's own bytes. */
+static rp_status make_one(rp_rehearsal *r, rp_step_variant variant, int64_t budget, plan_maker *make, rp_plan **out, rp_plan_bounds *bounds)
+{
+    rp_question *q;
+
+    *out             = NULL;
+    rp_status status = ask(r, variant, &q);
+    if (status == RP_OK) status = make(q, budget, out);
+    if (status == RP_OK) status = bound_one(q, budget ? budget : (*out)->placement.height, bounds);
+    return rp__step_or_none(status, out);
+}
+
+static void set_bounds(rp_plan *p, const rp_plan_bounds *bounds)
+{
+    p->bound_seconds       = fmax(0, bounds->any - p->seconds);
+    p->block_bound_seconds = fmax(0, bounds->blocks - p->seconds);
+}
+
+/* Every variant planned; what no plan gets below is that of all of them. */
+static rp_status best_of(rp_rehearsal *r, int64_t budget, plan_maker *make, rp_step_better *better, rp_plan **out)
+{
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n                 = list_variants(r->recipe, variant);
+    rp_plan_bounds bounds = { INFINITY, INFINITY };
+    rp_status status      = RP_OK;
+
+    *out = NULL;
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        rp_plan *one;
+        status = make_one(r, variant[i], budget, make, &one, &bounds);
+        if (status == RP_OK) rp__step_keep(out, one, better);
+    }
+    if (*out) set_bounds(*out, &bounds);
+    return rp__step_or_none(status, out);
+}
+
+/* ---- the base of overheads ---- */
+
+static rp_status find_base(rp_rehearsal *r, rp_plan *p)
+{
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n = list_variants(r->recipe, variant);
+
+    p->base_seconds = p->seconds;
+    for (int i = 0; i < n; i++) {
+        const double *seconds = &r->base[number_of(variant[i])].seconds;
+        rp_plan *one          = NULL;
+        if (number_of(variant[i]) == number_of(p->variant)) continue;
+        if (*seconds == 0) RP_TRY(try_plan(r, NULL, variant[i], &one));
+        rp__plan_free(one);
+        p->base_seconds = fmin(p->base_seconds, *seconds);
+    }
+    return RP_OK;
+}
+
+/* With its base, or not at all. */
+static rp_status with_base(rp_rehearsal *r, rp_plan **step)
+{
+    return *step ? rp__step_or_none(find_base(r, *step), step) : RP_OK;
+}
+
+static rp_status small_one(rp_question *q, int64_t unused, rp_plan **out)
+{
+    (void)unused;
+    return rp__step_small(q, out);
+}
+
+rp_status rp__rehearsal_small(rp_rehearsal *r, rp_plan **out)
+{
+    rp_status status = rp__rehearsal_ready(r);
+
+    if (status == RP_OK) status = best_of(r, 0, small_one, rp__step_is_smaller, out);
+    return rp__rehearsal_end(r, status);
+}
+
+rp_status rp__rehearsal_least(rp_rehearsal *r, rp_plan **out)
+{
+    rp_status status = rp__rehearsal_ready(r);
+
+    if (status == RP_OK) status = best_of(r, 0, least_one, rp__step_is_smaller, out);
+    if (status == RP_OK) status = with_base(r, out);
+    return rp__rehearsal_end(r, status);
+}
+
+/* ---- many budgets ---- */
+
+typedef struct { rp_question *each[RP_STEP_VARIANTS]; int n; int64_t least, most; } curve;
+
+/* With room for all: the recipe's own step, or, where that computes again what a plan may keep, the plan that does not. */
+static rp_status roomiest(rp_question *q, rp_plan **best)
+{
+    rp_plan *own, *planned;
+
+    RP_TRY(try_plan(q->self, NULL, q->variant, &own));
+    bool recompute = own->found.recompute_flops > 0;
+    rp__step_keep(best, own, rp__step_is_faster);
+    if (!recompute) return RP_OK;
+    RP_TRY(within(q, INT64_MAX / 4, &planned));
+    rp__step_keep(best, planned, rp__step_is_faster);
+    return RP_OK;
+}
+
+/* The right end is the fastest step that keeps all. */
+static rp_status open_curve(rp_rehearsal *r, curve *c, rp_plan **end)
+{
+    bool in_backward = r->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(r->recipe);
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n = list_variants(r->recipe, variant);
+
+    *c = (curve){ .least = INT64_MAX };
+    for (int i = 0; i < n; i++) {
+        rp_question *q;
+        int64_t least;
+        if (variant[i].in_backward != in_backward) continue;
+        RP_TRY(ask(r, variant[i], &q));
+        c->each[c->n++] = q;
+        RP_TRY(roomiest(q, end));
+        RP_TRY(rp__plan_least(r->ctx, &q->problem, &least));
+        if (least < c->least) c->least = least;
+    }
+    c->most = (*end)->budget = (*end)->placement.height;
+    return RP_OK;
+}
+
+static rp_status plan_point(curve *c, int64_t budget, rp_plan **out)
+{
+    for (int i = 0; i < c->n; i++) {
+        rp_plan *one;
+        RP_TRY(within(c->each[i], budget, &one));
+        rp__step_keep(out, one, rp__step_is_faster);
+    }
+    if (*out) (*out)->budget = budget;
+    return RP_OK;
+}
+
+/* What keeps to a smaller budget keeps to this one: where it is faster it is planned again. *at: the budget that the fastest so far was asked for. */
+static rp_status no_slower(curve *c, const rp_plan *before, int64_t *at, rp_plan **step)
+{
+    int64_t budget = (*step)->budget;
+
+    if (!before || !rp__step_is_faster(before, *step)) {
+        *at = budget;
+        return RP_OK;
+    }
+    RP_TRY(plan_point(c, *at, step));
+    (*step)->budget = budget;
+    return RP_OK;
+}
+
+/* The first budget from `from` on that has a plan, in steps of a small part of the curve; none up to `to`: *out stays NULL. */
+static rp_status first_point(curve *c, int64_t from, int64_t to, rp_plan **out)
+{
+    int64_t more = (c->most - c->least) / 1024 + 1;
+
+    for (int64_t budget = from; !*out && budget <= to; budget += more) RP_TRY(plan_point(c, budget, out));
+    return RP_OK;
+}
+
+static double seconds_at(const rp_plan *p) { return p->seconds + p->recompute_seconds; }
+
+/* How far a curve goes between two points: in parts of all its bytes, and of all its seconds. */
+static double stretch(const curve *c, const rp_plan *least, const rp_plan *end, const rp_plan *a, const rp_plan *b)
+{
+    double bytes = (double)(b->budget - a->budget) / (double)(c->most - c->least + 1), all = fabs(seconds_at(least) - seconds_at(end));
+
+    return b->budget - a->budget < 2 * RP_ALIGN ? 0 : bytes + (all > 0 ? fabs(seconds_at(a) - seconds_at(b)) / all : 0);
+}
+
+/* Halves the longest stretch. steps[0 … m - 1] by rising budgets, then `end`. *m stays where no stretch can be halved. */
+static rp_status add_point(curve *c, rp_plan **steps, const rp_plan *end, int *m)
+{
+    rp_plan *one = NULL;
+    double longest    = 0;
+    int at            = 0;
+
+    for (int i = 0; i < *m; i++) {
+        double length = stretch(c, steps[0], end, steps[i], i + 1 < *m ? steps[i + 1] : end);
+        if (length > longest) at = i;
+        longest = fmax(longest, length);
+    }
+    int64_t low = steps[at]->budget, high = at + 1 < *m ? steps[at + 1]->budget : end->budget;
+    if (longest > 0) RP_TRY(first_point(c, low + (high - low) / 2, high - 1, &one));
+    if (!one) return RP_OK;
+    memmove(steps + at + 2, steps + at + 1, (size_t)(*m - at - 1) * sizeof *steps);
+    steps[at + 1] = one;
+    ++*m;
+    return RP_OK;
+}
+
+static rp_status spread_points(curve *c, rp_plan **steps, int n)
+{
+    int64_t at = 0;
+    int m      = 0, before = -1;
+
+    RP_TRY(first_point(c, c->least, c->most, &steps[0]));
+    if (!steps[0]) return RP_OK;
+    for (m = 1; m < n - 1 && m != before;) {
+        before = m;
+        RP_TRY(add_point(c, steps, steps[n - 1], &m));
+    }
+    for (int i = 0; i < m; i++) RP_TRY(no_slower(c, i ? steps[i - 1] : NULL, &at, &steps[i]));
+    return RP_OK;
+}
+
+rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_plan **steps, int n)
+{
+    curve c          = { .n = 0 };
+    rp_status status = rp__rehearsal_ready(r);
+
+    if (status == RP_OK) status = open_curve(r, &c, &steps[n - 1]);
+    if (status == RP_OK && n > 1) status = spread_points(&c, steps, n);
+    return rp__rehearsal_end(r, status);
+}
+
+rp_status rp__rehearsal_own(rp_rehearsal *r, rp_plan **out)
+{
+    rp_status status = rp__rehearsal_ready(r);
+
+    if (status == RP_OK) status = try_plan(r, NULL, rp__recipe_variant(r->recipe), out);
+    return rp__rehearsal_end(r, status);
+}
+
+rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_plan **out)
+{
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n            = list_variants(r->recipe, variant);
+    rp_status status = rp__rehearsal_ready(r);
+
+    *out = NULL;
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        rp_plan *one = NULL;
+        status            = try_plan(r, NULL, variant[i], &one);
+        rp__step_keep(out, one, rp__step_is_faster);
+    }
+    return rp__rehearsal_end(r, rp__step_or_none(status, out));
+}
+
+/* ---- files ---- */
+
+static rp_plan_stamp stamp_of(const rp_rehearsal *r, char optimizer[RP_OPTIMIZER_CHARS])
+{
+    return (rp_plan_stamp){ rp_version(), rp__cost_machine(r->costs), r->ctx->threads, rp__cost_hash(r->costs), r->budget,
+                            rp__optimizer_text(r->recipe, optimizer), rp__step_stands(r->ctx) };
+}
+
+static rp_status no_plan(rp_question *q, int64_t budget, rp_plan **out)
+{
+    (void)q, (void)budget, (void)out;
+    return RP_OK;
+}
+
+/* As of the plan that was made. */
+static rp_status bound_file(rp_rehearsal *r, rp_plan *p)
+{
+    rp_step_variant variant[RP_STEP_VARIANTS];
+    int n                 = list_variants(r->recipe, variant);
+    rp_plan_bounds bounds = { INFINITY, INFINITY };
+    rp_plan *none;
+
+    for (int i = 0; i < n; i++) RP_TRY(make_one(r, variant[i], r->budget ? r->budget : p->placement.height, no_plan, &none, &bounds));
+    set_bounds(p, &bounds);
+    return RP_OK;
+}
+
+static rp_status plan_of_text(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_plan **out)
+{
+    rp_step_variant variant = rp__plan_text_variant(text);
+    rp_plan *plan           = NULL;
+    rp_question *q;
+
+    rp_status status = ask(r, variant, &q);
+    if (status == RP_OK) status = rp__plan_from_text(r->ctx, text, &q->problem, stamp, &plan);
+    if (status == RP_OK) status = try_plan(r, plan, variant, out);
+    if (status == RP_OK) status = bound_file(r, *out);
+    return rp__step_or_none(status, out);
+}
+
+/* Nothing is planned in it: the recipe's own step, as long as it is the one that the file was made for. */
+static rp_status plan_of_nothing(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_plan **out)
+{
+    RP_TRY(rp__plan_text_check(r->ctx, text, stamp));
+    return try_plan(r, NULL, rp__plan_text_variant(text), out);
+}
+
+static rp_status plan_of_file(rp_rehearsal *r, rp_plan **out)
+{
+    char optimizer[RP_OPTIMIZER_CHARS];
+    rp_plan_text *text;
+
+    RP_TRY(rp__plan_read(r->ctx, r->recipe->plan, &text));
+    const rp_plan_stamp stamp = stamp_of(r, optimizer);
+    rp_status status = (rp__plan_text_is_empty(text) ? plan_of_nothing : plan_of_text)(r, text, &stamp, out);
+    rp__plan_text_free(text);
+    return status;
+}
+
+/* Whether the recipe's own step offloads what need not go: how much of it does is for a plan to say. */
+static rp_status may_stay(rp_rehearsal *r, const rp_plan *own, bool *out)
+{
+    rp_question *q;
+
+    *out = false;
+    if (!own->found.offloaded_bytes) return RP_OK;
+    RP_TRY(ask(r, own->variant, &q));
+    *out = q->problem.resident != NULL;
+    return RP_OK;
+}
+
+static rp_status solve(rp_rehearsal *r, int64_t budget, rp_plan **out)
+{
+    double began         = rp__seconds();
+    rp_status status     = best_of(r, budget, within, rp__step_is_faster, out);
+    r->solve_seconds = rp__seconds() - began;
+    return status;
+}
+
+/* What fits as the recipe has it is planned all the same where a plan may do better: where it does something again or offloads, as a preference
+ * for that is a plan's to follow, and where logits are left open. It stays where no plan is faster. */
+static rp_status settle_own(rp_rehearsal *r, int64_t budget, rp_plan *own, rp_plan **out)
+{
+    bool resident;
+
+    RP_TRY(may_stay(r, own, &resident));
+    if (resident || own->found.recompute_flops || may_keep_logits(r->recipe)) RP_TRY(solve(r, budget, out));
+    if (resident && *out) {
+        rp__plan_free(own);
+        return RP_OK;
+    }
+    rp__step_keep(&own, *out, rp__step_is_faster);
+    *out = own;
+    return RP_OK;
+}
+
+static rp_status plan_step(rp_rehearsal *r, int64_t budget, rp_plan **out, int64_t *own_bytes)
+{
+    bool of_file      = r->recipe->plan && !r->micro;      /* a file is of batches of full length */
+    rp_plan *own = NULL;
+
+    *out = NULL;
+    if (of_file) RP_TRY(plan_of_file(r, &own));
+    else RP_TRY(try_plan(r, NULL, rp__recipe_variant(r->recipe), &own));
+    *own_bytes       = own->placement.height;
+    r->own_keeps_all    = !own->found.recompute_flops && !own->found.offloaded_bytes;
+    r->keep_all_seconds = own->found.recompute_flops || own->found.offloaded_bytes ? 0 : own->seconds;
+    bool fits        = !budget || *own_bytes <= budget, open = budget && rp__recipe_leaves_open(r->recipe) && !of_file;
+    rp_status status = RP_OK;
+    if (fits && !open) *out = own;
+    else if (fits) status = settle_own(r, budget, own, out);
+    else if (open) status = solve(r, budget, out);
+    if (status != RP_OK || !fits) rp__plan_free(own);
+    return status == RP_OK ? with_base(r, out) : status;
+}
+
+rp_status rp__rehearsal_plan(rp_rehearsal *r, int64_t budget, rp_plan **out, int64_t *own_bytes)
+{
+    rp_status status = rp__rehearsal_ready(r);
+
+    *out = NULL;
+    rp__rehearsal_forget(r);
+    if (status == RP_OK) status = plan_step(r, budget, out, own_bytes);
+    return rp__rehearsal_end(r, status);
+}

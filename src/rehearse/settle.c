@@ -1,0 +1,173 @@
+/* rehearse/settle.c -- how a recipe's steps are to run, rehearsed as a run would; where nothing fits, why, and what would. */
+#include "base/file.h"
+#include "base/report.h"
+#include "comm/comm.h"
+#include "rehearse/rehearsal.h"
+
+/* ---- followed ---- */
+
+static rp_status run_explained(rp_rehearsal *r, rp_step_result *step)
+{
+    rp_engine *e = &r->engine;
+
+    r->explain->costs = r->costs;
+    rp__explain_begin(r->explain);
+    e->explain       = r->explain;
+    rp_status status = rp__engine_step(e, NULL, 0, 0, step);
+    e->explain       = NULL;
+    return status == RP_OK ? rp__explain_end(r->explain, &step->work) : status;
+}
+
+/* The run begins with nothing live and a pool as large as the arena: so does what tells what it will take. */
+static rp_status follow(rp_rehearsal *r, bool explained)
+{
+    rp_plan *steps = r->steps;
+    rp_engine *e        = &r->engine;
+    rp_step_result step;
+    double score;
+
+    RP_TRY(rp__engine_choose(e, r->recipe));
+    rp__mem_trim(r->ctx->space[0]);
+    RP_TRY(rp__mem_reserve(r->ctx, r->ctx->space[0], steps->placement.height));
+    e->follow = steps;
+    RP_TRY(explained ? run_explained(r, &step) : rp__engine_step(e, NULL, 0, 0, &step));
+    e->follow    = NULL;
+    steps->found = rp__step_usage(&step);
+    if (r->val_rows) RP_TRY(rp__engine_score(e, NULL, r->val_rows, &score));
+    rp_mem_read(r->ctx, 0, false, &step.memory);
+    steps->found.memory.reserved_bytes = step.memory.reserved_bytes;
+    return RP_OK;
+}
+
+static rp_status ready_and_follow(rp_rehearsal *r, bool explained)
+{
+    rp_status status = rp__rehearsal_ready(r);
+
+    return rp__rehearsal_end(r, status == RP_OK ? follow(r, explained) : status);
+}
+
+rp_status rp__rehearsal_show(rp_rehearsal *r) { return ready_and_follow(r, true); }
+
+/* ---- what does not fit ---- */
+
+/* The least process that has room for the least plan beside what it takes itself, its page tables included. */
+static int64_t least_limit(const rp_rehearsal *r)
+{
+    int64_t without_pages = r->steps->placement.height + rp__allowance_bytes(&r->allowance) - r->allowance.pages;
+
+    return without_pages + (without_pages - 1) / (RP_PAGES_PART - 1);
+}
+
+typedef struct { char asked[2 * RP_SIZE_CHARS + 64], raise[RP_SIZE_CHARS + 64]; } bound_words;
+
+/* Which key bounds the arena, and to what it is to be raised. */
+static void word_bound(const rp_rehearsal *r, bound_words *w)
+{
+    char budget[RP_SIZE_CHARS], of[RP_SIZE_CHARS];
+    int64_t left = r->limit - rp__allowance_bytes(&r->allowance);
+
+    rp__size_text(budget, r->budget);
+    snprintf(w->asked, sizeof w->asked, "%s", budget);
+    snprintf(w->raise, sizeof w->raise, "'memory_budget'");
+    if (!r->limit || (left > r->budget && r->budget > 1)) return;
+    snprintf(w->asked, sizeof w->asked, "%s, which 'memory_limit' of %s leaves it", budget, rp__size_text(of, r->limit));
+    snprintf(w->raise, sizeof w->raise, "'memory_limit' to %" PRId64, least_limit(r));
+}
+
+/* The least budget, and what sets it: an op, or what stands before the step. */
+static rp_status refuse(rp_rehearsal *r, bool chosen)
+{
+    char own[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
+    bool fits = r->steps->placement.height <= r->budget;
+    const rp_explain *e = r->explain;
+    int64_t stands      = e->peak_at[RP_MEM_PARAM] + e->peak_at[RP_MEM_GRAD] + e->peak_at[RP_MEM_OPTIM];
+    char hints[RP_HINTS_CHARS];
+    bound_words w;
+
+    word_bound(r, &w);
+    snprintf(least, sizeof least, "%s%s", r->steps->at_most ? "at most " : "", rp__size_text(size, r->steps->placement.height));
+    if (r->recipe->plan)
+        return rp_fail(r->caller, RP_ERR_BUDGET, "plan '%s' takes %s, more than the memory budget of %s; the least that a plan fits is %s: make the "
+                       "plan again with 'reprise plan', or raise %s", r->recipe->plan, rp__size_text(own, r->own_bytes), w.asked, least, w.raise);
+    if (!chosen && fits)
+        return rp_fail(r->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
+                       "take 'activation_checkpointing.mode: auto', or raise %s", rp__size_text(own, r->own_bytes), w.asked, least, w.raise);
+    if (stands > r->budget)
+        return rp_fail(r->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, %s of it for weights, "
+                       "gradients and optimizer states: raise %s%s%s", w.asked, least, rp__size_text(own, stands), w.raise,
+                       r->recipe->dist.ranks.set && r->recipe->dist.ranks.value > 1 ? " or 'dist.ranks'" : "", rp__recipe_hints(r->recipe, hints));
+    return rp_fail(r->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for the %s of %s%s%s: raise "
+                   "%s, or lower 'batch_size' or 'max_seq_len'", w.asked, least, e->peak_event, e->peak_path, *e->peak_path ? " " : "",
+                   e->peak_op, w.raise);
+}
+
+/* Nothing fits: what would. Who explains is told of that. */
+static rp_status tell_least(rp_rehearsal *r)
+{
+    bool chosen = rp__recipe_leaves_open(r->recipe);
+
+    RP_TRY(rp__rehearsal_begin_open(r));
+    RP_TRY(rp__rehearsal_least(r, &r->steps));
+    rp__rehearsal_forget(r);
+    if (r->wants_remedies) RP_TRY(rp__rehearsal_find_remedies(r, !chosen, r->remedy, &r->n_remedies));
+    RP_TRY(rp__rehearsal_show(r));
+    return refuse(r, chosen);
+}
+
+/* ---- the rehearsal ---- */
+
+rp_status rp__rehearsal_settle(rp_rehearsal *r, int64_t val_rows)
+{
+    r->val_rows = val_rows;
+    rp__rehearsal_bound(r);
+    RP_TRY(rp__rehearsal_plan(r, r->budget, &r->steps, &r->own_bytes));
+    if (r->steps && r->wants_least) RP_TRY(rp__rehearsal_least(r, &r->least));
+    rp__rehearsal_forget(r);
+    return r->steps ? ready_and_follow(r, r->explain != &r->own_explain) : RP_OK;
+}
+
+static bool calls(void *user, const char *op) { return rp__policy_has_seen(((rp_rehearsal *)user)->ctx, op); }
+
+rp_status rp__rehearsal_rehearse(rp_rehearsal *r, int64_t val_rows, rp_report *report)
+{
+    RP_TRY(rp__rehearsal_settle(r, val_rows));
+    if (!r->steps) return tell_least(r);
+    rp__recipe_note_idle(r->recipe, calls, r, r->engine.selection.policy, report);
+    if (rp__comm_ranks(rp__world(r->ctx)) == 1) rp__recipe_note_alone(r->recipe, report);
+    return RP_OK;
+}
+
+/* ---- for those who only ask ---- */
+
+const char *rp__recipe_missing_file(const rp_recipe *recipe)
+{
+    const char *const files[] = { recipe->model.path, recipe->model.config, recipe->tokenizer.path };
+
+    for (int i = 0; i < RP_COUNT(files); i++)
+        if (files[i] && !rp__file_exists(files[i])) return files[i];
+    return NULL;
+}
+
+/* Steps of a recipe that is wrong are not rehearsed. */
+static rp_status check_and_rehearse(rp_rehearsal *r, rp_report *report)
+{
+    RP_TRY(rp__rehearsal_check_names(r, report));
+    return report->n_errors ? RP_OK : rp__rehearsal_rehearse(r, 0, report);
+}
+
+rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_recipe_words *words)
+{
+    int told = report->n_errors;
+    rp_rehearsal r;
+    rp_status status = rp__rehearsal_open(ctx, recipe, NULL, report, &r);
+
+    *words = (rp_recipe_words){ "", "" };
+    if (status == RP_OK) status = check_and_rehearse(&r, report);
+    if (status == RP_OK && report->n_errors > told) status = rp__report_status(report, RP_ERR_CONFIG);
+    if (status == RP_OK && report->n_errors == 0) {
+        rp__regions_text(rp__model_root(r.engine.model), rp__engine_n_rules(&r.engine), words->regions);
+        if (r.engine.gather) rp__units_text(&r.engine.units, words->units);
+    }
+    rp__rehearsal_close(&r);
+    return status;
+}

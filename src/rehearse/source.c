@@ -1,0 +1,131 @@
+/* rehearse/source.c -- the model's config and files, as a recipe names them. */
+#include "base/file.h"
+#include "rehearse/rehearsal.h"
+
+static void check_there(const rp_recipe *r, const char *key, const char *path, rp_report *report)
+{
+    char hint[RP_HUB_HINT_CHARS];
+
+    if (path && !rp__file_exists(path))
+        rp__report_error(report, rp__recipe_place(r, key), "'%s': cannot open '%s': there is no such file%s", key, path,
+                         strcmp(key, "model.path") && strcmp(key, "model.adapter") ? "" : rp__hub_hint(path, hint));
+}
+
+/* A table of positions is as long as the file has it; angles go on. */
+static void check_length(const rp_recipe *r, const rp_model_config *config, rp_report *report)
+{
+    const char *type = rp__model_type(config);
+    bool gpt2 = !strcmp(type, "gpt2"), table = gpt2 || !strcmp(type, "bert");
+    char hint[128] = "";
+
+    if (!config->context || r->max_seq_len <= config->context) return;
+    if (!table || !r->model.path)
+        snprintf(hint, sizeof hint, ": 'model.overrides.%s' may extend it", gpt2 ? "n_positions" : "max_position_embeddings");
+    rp__report_error(report, rp__recipe_place(r, "max_seq_len"), "'max_seq_len' %" PRId64 " is beyond the model's context of %" PRId64 " tokens%s",
+                     r->max_seq_len, config->context, hint);
+}
+
+/* What is asked of a model follows from what it sees. */
+static void check_objective(const rp_recipe *r, const rp_model_config *config, rp_report *report)
+{
+    const struct { const char *key; bool is_set; } masked[] = {
+        { "loss.mask_probability", r->loss.mask_probability != RP_MASK_PROBABILITY }, { "loss.mask_token_id", r->loss.mask_token_id.set },
+    };
+
+    if (r->loss.objective == RP_OBJECTIVE_CAUSAL && config->both_ways)
+        rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: causal' asks for the next token, which a model "
+                         "of type '%s' sees; its objective is masked", rp__model_type(config));
+    if (r->loss.objective == RP_OBJECTIVE_MASKED && !config->both_ways)
+        rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: masked' asks for tokens amid what is around them, "
+                         "and a model of type '%s' sees the past alone; its objective is causal", rp__model_type(config));
+    for (int i = 0; i < RP_COUNT(masked); i++)
+        if (!config->both_ways && masked[i].is_set)
+            rp__report_error(report, rp__recipe_place(r, masked[i].key), "'%s' has no effect: a model of type '%s' is asked for the next token",
+                             masked[i].key, rp__model_type(config));
+}
+
+rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *r, const char *key, rp_status status, int told, rp_report *report)
+{
+    if (status == RP_OK || status == RP_ERR_MEMORY || report->n_errors > told) return status;
+    rp__report_error(report, rp__recipe_place(r, key), "%s", ctx->error);
+    return status;
+}
+
+/* Fresh adapters as the recipe has them; those of files bring rank, scale and layers along, the dropout may be another. */
+rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *r, rp_model_config *config)
+{
+    rp_adapter_config *a = &config->adapter;
+    bool fresh           = r->lora.rank.set;
+
+    RP_CHECK(ctx, !fresh || !a->lora.rank, RP_ERR_CONFIG, "'lora.rank' is set, and the model comes with an adapter already");
+    if (fresh) {
+        a->lora      = (rp_lora){ .rank = r->lora.rank.value, .alpha = 2 * (double)r->lora.rank.value, .rslora = r->lora.rslora,
+                                  .dora = r->lora.dora };
+        a->module    = r->lora.modules.item;
+        a->n_modules = r->lora.modules.n;
+        a->whole     = r->lora.whole.item;
+        a->n_whole   = r->lora.whole.n;
+        if (r->lora.alpha.set) a->lora.alpha = r->lora.alpha.value;
+    }
+    if (r->lora.dropout.set) a->lora.dropout = r->lora.dropout.value;
+    return RP_OK;
+}
+
+rp_status rp__source_unless_absent(rp_ctx *ctx, rp_status status, const char *folder, const char *name)
+{
+    char *path = status == RP_ERR_IO && rp__file_is_dir(folder) ? rp__path_join(ctx, folder, name) : NULL;
+
+    if (path && !rp__file_exists(path)) status = RP_ERR_CONFIG;
+    rp__release(path);
+    return status;
+}
+
+static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
+{
+    rp_status status = rp__model_files_open(ctx, r->model.path, r->model.overrides, report, &out->files);
+
+    RP_TRY(rp__source_unless_absent(ctx, status, r->model.path, "config.json"));
+    if (r->model.adapter) RP_TRY(rp__model_files_adapter(out->files, r->model.adapter));
+    return rp__model_files_config(out->files, &out->config);
+}
+
+static rp_status read_config(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
+{
+    if (r->model.config) RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
+    else RP_TRY(read_files(ctx, r, report, out));
+    return rp__source_adapt(ctx, r, &out->config);
+}
+
+rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
+{
+    const char *key = r->model.path ? "model.path" : "model.config";
+    int told        = report->n_errors;
+
+    *out = (rp_model_source){ 0 };
+    check_there(r, "model.path", r->model.path, report);
+    check_there(r, "model.config", r->model.config, report);
+    check_there(r, "model.adapter", r->model.adapter, report);
+    check_there(r, "tokenizer.path", r->tokenizer.path, report);
+    check_there(r, "tokenizer.chat_template", r->tokenizer.chat_template, report);
+    if (report->n_errors > told || !(r->model.path || r->model.config)) return rp__report_status(report, RP_ERR_CONFIG);   /* no model: told before */
+    RP_TRY(rp__source_refuse(ctx, r, key, read_config(ctx, r, report, out), told, report));
+    if (r->model.dropout.set) rp__model_config_dropout(&out->config, r->model.dropout.value);
+    check_length(r, &out->config, report);
+    check_objective(r, &out->config, report);
+    return RP_OK;
+}
+
+void rp__source_close(rp_model_source *source)
+{
+    rp__model_config_drop(&source->config);
+    rp__model_files_close(source->files);
+    *source = (rp_model_source){ 0 };
+}
+
+rp_model_config rp__config_share(const rp_model_config *config)
+{
+    rp_model_config second = *config;
+
+    second.source = json_incref(config->source);
+    return second;
+}

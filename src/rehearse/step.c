@@ -1,0 +1,266 @@
+/* rehearse/step.c -- one optimizer step, written once for data and for shapes.
+ *
+ * Whatever takes or gives memory happens in both, in one order; only reading a batch and looking at a number is left out of
+ * a rehearsal. So the ledger and the pool of a rehearsal are those of the run, to the byte.
+ */
+#include <math.h>
+
+#include "base/watch.h"
+#include "comm/comm.h"
+#include "ops/prefetch.h"
+#include "ops/reduce_async.h"
+#include "rehearse/engine.h"
+#include "shard/ranks.h"
+#include "tape/tape.h"
+
+/* ---- a batch ---- */
+
+static rp_data_batch full_batch(const rp_recipe *r, const rp_recipe_dataset *of, int64_t rows)
+{
+    return (rp_data_batch){ .rows = rows, .length = r->max_seq_len, .padded = !of->packed };
+}
+
+/* Of all ranks: each has the part of its own rows. */
+static rp_status read_loss(const rp_engine *e, const rp_data *data, const rp_tensor *loss, double *out)
+{
+    *out = 0;
+    if (!data) return RP_OK;
+    RP_TRY(rp_tensor_read(loss, out, 1));
+    return rp__ranks_sum(e->ctx, rp__world(e->ctx), out, "the loss");
+}
+
+/* ---- forward and backward ---- */
+
+static const char *number_name(double value) { return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+
+static void part_ends(const rp_engine *e, const char *name, double began)
+{
+    rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_PART, .name = name, .began = began });
+}
+
+/* The recipe's rules stand inside what the context's own policy says. */
+static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
+{
+    rp_policy *policy = e->selection.policy;
+    double began      = rp__watch_begin(e->ctx);
+
+    if (policy) RP_TRY(rp__policy_push(e->ctx, policy));
+    rp_status status = rp__batch_loss(e, b, targets, loss);
+    if (policy) rp__policy_pop(e->ctx);
+    part_ends(e, "forward", began);
+    return status;
+}
+
+static rp_status read_batch(const rp_engine *e, rp_data *data, int64_t step, int64_t micro, rp_data_batch *b)
+{
+    double began     = rp__watch_begin(e->ctx);
+    rp_status status = data ? rp__data_batch(data, step, micro, b) : RP_OK;
+
+    rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_DATA, .name = "batch", .began = began });
+    return status;
+}
+
+static rp_status backward(const rp_engine *e, rp_tensor *loss)
+{
+    double began     = rp__watch_begin(e->ctx);
+    rp_status status = rp__backward(e->ctx, loss);
+
+    if (status == RP_OK) status = rp__reduce_async_settle(e->ctx, NULL);
+    part_ends(e, "backward", began);
+    return status;
+}
+
+/* The loss is looked at before its backward, so nothing has been updated yet where updates happen in backward. */
+static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
+{
+    rp_data_batch b = full_batch(e->recipe, &e->recipe->dataset, e->recipe->batch_size);
+    rp_tensor *loss = NULL;
+    double value    = 0;
+    rp_mem now;
+
+    if (e->micro) {
+        b.rows   = e->micro[micro].rows;
+        b.length = e->micro[micro].length;
+    }
+    RP_TRY(read_batch(e, data, step, micro, &b));
+    rp__pass_begin(e->ctx, step, b.sample_base);
+    RP_TRY(rp__prefetch_pass(e->ctx));
+    RP_TRY(recorded_loss(e, &b, targets, &loss));
+    rp_status status = e->time ? rp__time_forward(e) : RP_OK;
+    rp_mem_read(e->ctx, 0, false, &now);
+    out->saved_bytes = now.live_at[RP_MEM_SAVED];
+    if (status == RP_OK && e->explain) status = rp__explain_slots(e->explain);
+    if (status == RP_OK) status = read_loss(e, data, loss, &value);
+    out->loss += value;
+    if (status == RP_OK && !isfinite(value))
+        status = rp_fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step + 1, number_name(value));
+    if (status == RP_OK) status = backward(e, loss);
+    rp_tensor_unref(loss);
+    return status;
+}
+
+static rp_status accumulate(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
+{
+    rp_data_step all = { 0 };
+    double began     = rp__watch_begin(e->ctx);
+
+    if (data) RP_TRY(rp__data_step(data, step, &all));
+    rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_DATA, .name = "targets", .began = began });
+    for (int64_t i = 0, n = e->recipe->gradient_accumulation_steps; i < n; i++) {
+        rp__tape_carries(e->ctx, !e->recipe->dist.sync_each_batch && i + 1 < n);
+        RP_TRY(micro_batch(e, data, step, i, all.targets, out));
+    }
+    return RP_OK;
+}
+
+/* ---- update ---- */
+
+static void update_param(rp_engine *e, int i)
+{
+    rp_tensor *leaf = rp__model_param(e->model, i)->tensor;
+
+    if (!leaf->grad) return;
+    rp__optim_update(e->optim, i, leaf->grad, &e->update);
+    rp_tensor_drop_grad(leaf);
+}
+
+static rp_status update_in_backward(void *user, rp_tensor *leaf)
+{
+    rp_engine *e = user;
+
+    RP_TRY(rp__reduce_async_settle(e->ctx, leaf->grad));
+    for (int i = 0; i < rp__model_n_params(e->model); i++)
+        if (rp__model_param(e->model, i)->tensor == leaf) update_param(e, i);
+    return RP_OK;
+}
+
+/* Over slices, in the order of ranks; alone, with no other rounding than ever. */
+static rp_status norm_of_all(const rp_engine *e, bool real, double *norm)
+{
+    double squares = rp__optim_squares(e->optim);
+
+    if (real) RP_TRY(rp__ranks_sum(e->ctx, rp__shards(e->ctx), &squares, "the norm of the gradients"));
+    *norm = sqrt(squares);
+    return RP_OK;
+}
+
+static rp_status check_norm(rp_engine *e, double norm)
+{
+    RP_CHECK(e->ctx, isfinite(norm), RP_ERR_NONFINITE, "grad_norm of step %" PRId64 " is %s", e->update.step,
+             number_name(norm));
+    return RP_OK;
+}
+
+/* Clipping has to know the norm first; without it the norm falls out of the update. */
+static rp_status update_all(rp_engine *e, bool real, double *norm)
+{
+    const rp_opt_number *clip = &e->recipe->clip_grad_norm;
+    int n                     = rp__model_n_params(e->model);
+    double began              = rp__watch_begin(e->ctx);
+
+    for (int i = 0; i < n && clip->set; i++) {
+        const rp_tensor *grad = rp__model_param(e->model, i)->tensor->grad;
+        if (grad) rp__optim_measure(e->optim, i, grad);
+    }
+    if (clip->set) {
+        RP_TRY(norm_of_all(e, real, norm));
+        RP_TRY(check_norm(e, *norm));
+        e->update.grad_scale = rp__clip_scale(*norm, clip->value);
+    }
+    e->update.measure = !clip->set;
+    for (int i = 0; i < n; i++) update_param(e, i);
+    part_ends(e, "update", began);
+    return RP_OK;
+}
+
+static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
+{
+    RP_TRY(accumulate(e, data, step, out));
+    if (!e->variant.in_backward) RP_TRY(update_all(e, data != NULL, &out->grad_norm));
+    if (e->recipe->clip_grad_norm.set) return RP_OK;
+    RP_TRY(norm_of_all(e, data != NULL, &out->grad_norm));
+    return check_norm(e, out->grad_norm);
+}
+
+static rp_status set_out(rp_engine *e)
+{
+    rp__tape_on_grad(e->ctx, e->variant.in_backward ? update_in_backward : NULL, e);
+    if (e->time) rp__time_begin(e);
+    return e->follow ? rp__step_follow(e->ctx, e->follow) : RP_OK;
+}
+
+/* Whatever went wrong, no gradient, value or hook is left behind. */
+static void clear(rp_engine *e)
+{
+    rp__tape_on_grad(e->ctx, NULL, NULL);
+    if (e->time) rp__time_end(e);
+    rp__reduce_async_drop(e->ctx);
+    rp__tape_carries(e->ctx, false);
+    rp__tape_reset(e->ctx);
+    for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);
+    if (e->follow) rp__step_follow(e->ctx, NULL);
+}
+
+rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)
+{
+    rp_step_result result = { 0 };
+
+    if (e->follow) e->variant = e->follow->variant;
+    e->update = (rp_optim_step){ .step = step + 1, .lr = lr, .grad_scale = 1, .measure = true };
+    rp__tape_stats(e->ctx, &result.work);
+    rp_mem_read(e->ctx, 0, true, &result.memory);
+    rp_status status = set_out(e);
+    if (status == RP_OK) status = run_step(e, data, step, &result);
+    if (status == RP_OK) status = rp__optim_settle(e->optim);
+    clear(e);
+    if (status != RP_OK) return status;
+    if (e->time) rp__time_update(e);
+    rp__tape_stats(e->ctx, &result.work);
+    rp_mem_read(e->ctx, 0, false, &result.memory);
+    *out = result;
+    return RP_OK;
+}
+
+/* ---- validation ---- */
+
+static rp_status score_batch(rp_engine *e, rp_data *data, const rp_data_batch *b, int64_t targets, double *mean)
+{
+    rp_tensor *loss;
+
+    RP_TRY(rp__prefetch_pass(e->ctx));
+    RP_TRY(rp__batch_loss(e, b, targets, &loss));
+    rp_status status = read_loss(e, data, loss, mean);
+    rp_tensor_unref(loss);
+    return status;
+}
+
+static rp_status score_all(rp_engine *e, rp_data *data, int64_t rows, double *loss)
+{
+    double sum = 0, mean = 0;
+    int64_t targets   = 0;
+    rp_data_batch b   = full_batch(e->recipe, &e->recipe->dataset_val, rows);
+    rp_data_step part = { 0 };
+
+    if (!data) return score_batch(e, NULL, &b, 0, &mean);
+    for (int64_t i = 0, n = rp__data_info(data).steps_per_epoch; i < n; i++) {
+        RP_TRY(rp__data_step(data, i, &part));
+        RP_TRY(rp__data_batch(data, i, 0, &b));
+        RP_TRY(score_batch(e, data, &b, part.targets, &mean));
+        sum += mean * (double)part.targets;
+        targets += part.targets;
+    }
+    *loss = sum / (double)targets;
+    return RP_OK;
+}
+
+rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss)
+{
+    bool *mode = &rp__tape_ctx(e->ctx)->eval, eval = *mode;
+
+    RP_TRY(rp__tape_no_grad(e->ctx, true));
+    *mode            = true;
+    rp_status status = score_all(e, data, rows, loss);
+    *mode            = eval;
+    rp__tape_no_grad(e->ctx, false);        /* the tape is there: it cannot fail */
+    return status;
+}

@@ -1,0 +1,290 @@
+/* solve/cut.c -- the lower hull of (bytes kept, seconds run again) by halving.
+ *
+ *     order   [ source's side of point 0 | of point 1 | …     | of the last point | never ]     values and calls, as nodes
+ *              0                    point[0].nodes    …          point[n-1].nodes
+ *
+ * Cuts are nested, so one order of the nodes holds them all: the source's side of a point is the first `nodes` of it. Between two points
+ * the price is tried at which both cost the same. If a cut costs less, it is a point between them, and sorting the stretch between them by
+ * its sides makes it a prefix, too; else they are neighbours on the hull. Nodes before the stretch are the source there and nodes behind
+ * it the sink, so that a cut works on its stretch alone. The two ends come from prices below and above all that can be between points.
+ */
+#include "solve/cut.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "solve/flow.h"
+
+enum { NEVER = -1 };
+
+typedef struct {
+    int nodes;
+    int64_t bytes, quanta;
+} corner;
+
+typedef struct {
+    const rp_cut *in;
+    int n;                          /* nodes: values, then calls */
+    int64_t *quanta;                /* of each call; NEVER */
+    int *first_made, *made;         /* what each call makes, as first_read and read */
+    int *order, *place, *aside;     /* place[order[i]] == i */
+    bool *source_side;              /* by place, from the beginning of the stretch */
+    corner *corner;
+    int n_corners;
+    double quantum;
+    int64_t all_bytes, all_quanta;
+    rp_flow flow;
+} search;
+
+/* ---- setting up ---- */
+
+static bool is_free(const rp_cut *in, int v) { return in->call[v] < 0 || in->fixed[v]; }
+
+/* Powers of two: dividing is exact, and all quanta together stay below 2^53, where a double has every integer. */
+static void count_quanta(search *s)
+{
+    const rp_cut *in = s->in;
+    double total     = 0;
+    int exponent;
+
+    for (int c = 0; c < in->n_calls; c++) {
+        RP_BUG_IF(!(in->seconds[c] >= 0));
+        if (!isinf(in->seconds[c])) total += in->seconds[c];
+    }
+    RP_BUG_IF(isinf(total));
+    frexp(total, &exponent);
+    s->quantum = fmax(ldexp(1, exponent - 52), DBL_MIN);
+    for (int c = 0; c < in->n_calls; c++) {
+        s->quanta[c] = isinf(in->seconds[c]) ? NEVER : (int64_t)(in->seconds[c] / s->quantum);
+        if (s->quanta[c] > 0) s->all_quanta += s->quanta[c];
+    }
+}
+
+static void list_made(search *s)
+{
+    const rp_cut *in = s->in;
+
+    for (int v = 0; v < in->n_values; v++) {
+        RP_BUG_IF(in->bytes[v] < 0 || in->call[v] >= in->n_calls || in->bytes[v] >= (INT64_C(1) << 62) - s->all_bytes);
+        s->all_bytes += in->bytes[v];
+        if (!is_free(in, v)) s->first_made[in->call[v] + 1]++;
+    }
+    for (int c = 0; c < in->n_calls; c++) s->first_made[c + 1] += s->first_made[c];
+    memcpy(s->aside, s->first_made, (size_t)in->n_calls * sizeof *s->aside);
+    for (int v = 0; v < in->n_values; v++)
+        if (!is_free(in, v)) s->made[s->aside[in->call[v]]++] = v;
+}
+
+static void check_order(const rp_cut *in)
+{
+    for (int c = 0; c < in->n_calls; c++)
+        for (int i = in->first_read[c]; i < in->first_read[c + 1]; i++)
+            RP_BUG_IF(in->read[i] < 0 || in->read[i] >= in->n_values || in->call[in->read[i]] >= c);
+}
+
+static rp_status search_open(rp_ctx *ctx, const rp_cut *in, search *s)
+{
+    int64_t n = (int64_t)in->n_values + in->n_calls, reads = in->n_calls ? in->first_read[in->n_calls] : 0;
+
+    *s = (search){ .in = in, .n = (int)n };
+    RP_BUG_IF(n + reads > INT32_MAX / 2);
+    s->quanta      = rp__host_alloc(ctx, in->n_calls * (int64_t)sizeof *s->quanta);
+    s->first_made  = s->quanta ? rp__host_alloc(ctx, (in->n_calls + 1 + in->n_values + 3 * n) * (int64_t)sizeof *s->made) : NULL;
+    s->source_side = s->first_made ? rp__host_alloc(ctx, n * (int64_t)sizeof *s->source_side) : NULL;
+    s->corner      = s->source_side ? rp__host_alloc(ctx, (n + 2) * (int64_t)sizeof *s->corner) : NULL;
+    if (!s->corner) return RP_ERR_MEMORY;
+    s->made  = s->first_made + in->n_calls + 1;
+    s->order = s->made + in->n_values;
+    s->place = s->order + n;
+    s->aside = s->place + n;
+    for (int u = 0; u < s->n; u++) s->order[u] = s->place[u] = u;
+    check_order(in);
+    count_quanta(s);
+    list_made(s);
+    return rp__flow_open(ctx, &s->flow, s->n, (int)reads + in->n_values);
+}
+
+static void search_close(search *s)
+{
+    rp__flow_close(&s->flow);
+    rp__release(s->corner);
+    rp__release(s->source_side);
+    rp__release(s->first_made);
+    rp__release(s->quanta);
+}
+
+/* ---- one cut ---- */
+
+/* Between prefixes of the order: what costs what, in units of which a quantum is `per_quantum` and a byte `per_byte`. */
+typedef struct { int begin, end; rp_flow_units per_quantum, per_byte; } stretch;
+
+static int call_node(const search *s, int v) { return s->in->n_values + s->in->call[v]; }
+static bool runs_never(const search *s, int v) { return s->quanta[s->in->call[v]] == NEVER; }
+
+static void add_value(search *s, const stretch *at, int v)
+{
+    rp_flow_units price = at->per_byte * s->in->bytes[v];
+    int node            = s->place[v] - at->begin;
+
+    if (is_free(s->in, v)) return;
+    if (s->in->needed[v]) s->flow.supply[node] = RP_FLOW_ENDLESS;
+    int call = s->place[call_node(s, v)];
+    if (runs_never(s, v) || call >= at->end) s->flow.drain[node] += price;
+    else if (call >= at->begin) rp__flow_edge(&s->flow, node, call - at->begin, price);
+}
+
+/* What it reads is no part of the sink behind the stretch: no finite cut keeps a call from what it reads. */
+static void add_call(search *s, const stretch *at, int c)
+{
+    const rp_cut *in = s->in;
+    int node         = s->place[in->n_values + c] - at->begin;
+
+    if (s->quanta[c] == NEVER) return;
+    s->flow.drain[node] += at->per_quantum * s->quanta[c];
+    for (int i = s->first_made[c]; i < s->first_made[c + 1]; i++)
+        if (s->place[s->made[i]] < at->begin) s->flow.supply[node] += at->per_byte * in->bytes[s->made[i]];
+    for (int i = in->first_read[c]; i < in->first_read[c + 1]; i++) {
+        int v = in->read[i];
+        if (is_free(in, v) || s->place[v] < at->begin) continue;
+        RP_BUG_IF(s->place[v] >= at->end);
+        rp__flow_edge(&s->flow, node, s->place[v] - at->begin, RP_FLOW_ENDLESS);
+    }
+}
+
+/* The nodes of the stretch that are on the source's side come first, each side as it was. Returns where the other side begins. */
+static int sort_by_side(search *s, const stretch *at)
+{
+    int next = at->begin, n_aside = 0;
+
+    for (int i = at->begin; i < at->end; i++)
+        if (s->source_side[i - at->begin]) s->order[next++] = s->order[i];
+        else s->aside[n_aside++] = s->order[i];
+    memcpy(s->order + next, s->aside, (size_t)n_aside * sizeof *s->order);
+    for (int i = at->begin; i < at->end; i++) s->place[s->order[i]] = i;
+    return next;
+}
+
+static int cut_stretch(search *s, const stretch *at)
+{
+    rp__flow_clear(&s->flow, at->end - at->begin);
+    for (int i = at->begin; i < at->end; i++)
+        if (s->order[i] < s->in->n_values) add_value(s, at, s->order[i]);
+        else add_call(s, at, s->order[i] - s->in->n_values);
+    rp__flow_cut(&s->flow, s->source_side);
+    return sort_by_side(s, at);
+}
+
+/* ---- the points ---- */
+
+/* Of the first `nodes` in order, from the corner of a shorter prefix. */
+static corner extend(const search *s, corner from, int nodes)
+{
+    corner to = { nodes, from.bytes, from.quanta };
+
+    for (int i = from.nodes; i < nodes; i++) {
+        int v = s->order[i], c = v - s->in->n_values;
+        if (c < 0) {
+            if (runs_never(s, v) || s->place[call_node(s, v)] >= nodes) to.bytes += s->in->bytes[v];
+            continue;
+        }
+        to.quanta += s->quanta[c];
+        for (int k = s->first_made[c]; k < s->first_made[c + 1]; k++)
+            if (s->place[s->made[k]] < from.nodes) to.bytes -= s->in->bytes[s->made[k]];
+    }
+    return to;
+}
+
+/* Is there a corner between two? */
+static bool between(search *s, corner left, corner right, corner *out)
+{
+    stretch at = { left.nodes, right.nodes, left.bytes - right.bytes, right.quanta - left.quanta };
+    int nodes  = cut_stretch(s, &at);
+
+    if (nodes == left.nodes) return false;
+    *out = extend(s, left, nodes);
+    RP_BUG_IF(out->bytes >= left.bytes || out->bytes <= right.bytes || out->quanta <= left.quanta || out->quanta >= right.quanta);
+    return true;
+}
+
+/* Corners from left to right. To the right of the last one that is final are those still to be reached, the next one last: both lists
+ * share an array from its two ends. */
+static void find_corners(search *s)
+{
+    int fewest   = cut_stretch(s, &(stretch){ 0, s->n, 1, (rp_flow_units)s->all_quanta + 1 });
+    int fastest  = cut_stretch(s, &(stretch){ 0, fewest, (rp_flow_units)s->all_bytes + 1, 1 });
+    corner *last = s->corner, *next = s->corner + s->n + 1, *end = next + 1, found;
+
+    *last = extend(s, (corner){ 0 }, fastest);
+    *next = extend(s, *last, fewest);
+    if (fewest == fastest) next++;
+    while (next < end) {
+        if (between(s, *last, *next, &found)) *--next = found;
+        else *++last = *next++;
+    }
+    s->n_corners = (int)(last - s->corner) + 1;
+}
+
+/* ---- the hull ---- */
+
+/* Quanta are few enough that seconds are exact as doubles. */
+static rp_status fill_hull(rp_ctx *ctx, const search *s, rp_cut_hull *out)
+{
+    rp_cut_hull hull = { .n_points = s->n_corners, .quantum = s->quantum };
+
+    hull.point = rp__host_alloc(ctx, hull.n_points * (int64_t)sizeof *hull.point);
+    if (!hull.point) return RP_ERR_MEMORY;
+    for (int k = 0; k < hull.n_points; k++)
+        hull.point[k] = (rp_cut_point){ s->corner[k].bytes, (double)s->corner[k].quanta * s->quantum };
+    *out = hull;
+    return RP_OK;
+}
+
+rp_status rp__cut_hull(rp_ctx *ctx, const rp_cut *cut, rp_cut_hull *out)
+{
+    search s;
+    rp_status status = search_open(ctx, cut, &s);
+
+    if (status == RP_OK) {
+        find_corners(&s);
+        status = fill_hull(ctx, &s, out);
+    }
+    search_close(&s);
+    return status;
+}
+
+void rp__cut_hull_free(rp_cut_hull *hull)
+{
+    rp__release(hull->point);
+    *hull = (rp_cut_hull){ 0 };
+}
+
+/* On the line between two corners, rounded down to whole quanta: so it is no estimate, and it never rises with capacity. */
+static double on_line(corner left, corner right, int64_t capacity, double quantum)
+{
+    rp_flow_units more = (rp_flow_units)(right.quanta - left.quanta) * (left.bytes - capacity) / (left.bytes - right.bytes);
+
+    return (double)(left.quanta + (int64_t)more) * quantum;
+}
+
+static double bound_of(const corner *at, int n, int64_t capacity, double quantum)
+{
+    int k = 0;
+
+    while (k < n && at[k].bytes > capacity) k++;
+    if (k == n) return HUGE_VAL;
+    return k ? on_line(at[k - 1], at[k], capacity, quantum) : (double)at[0].quanta * quantum;
+}
+
+static corner corner_of(const rp_cut_hull *hull, int k)
+{
+    return (corner){ .bytes = hull->point[k].bytes, .quanta = (int64_t)(hull->point[k].seconds / hull->quantum) };
+}
+
+double rp__cut_hull_bound(const rp_cut_hull *hull, int64_t capacity)
+{
+    int k = 0;
+
+    while (k < hull->n_points - 1 && hull->point[k].bytes > capacity) k++;
+    corner around[2] = { corner_of(hull, k ? k - 1 : 0), corner_of(hull, k) };
+    return bound_of(around, 2, capacity, hull->quantum);
+}

@@ -1,0 +1,436 @@
+/* solve/segment.c -- where a pass is cut, and each segment in small numbers. */
+#include "base/bump.h"
+#include "solve/segment.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { NONE = -1, FEW_OPEN = 14 };
+
+/* What becomes of a value of the pass. */
+typedef enum {
+    HERE,                                       /* a value of its segment */
+    FIXED                                       /* a leaf, or held or away whatever is planned: no bytes of a plan */
+} role;
+
+typedef struct {
+    rp_bump *bump;
+    const rp_trace_pass *pass;
+    bool resident;
+    role *role;
+    int *last_reader;                           /* of each value, the last call that reads it */
+    int *segment;                               /* of each call */
+    int *small;                                 /* of each value, its number in the segment that is being made */
+    int *first, n;                              /* segments */
+    int64_t *most[RP_CHAIN_KINDS], *before[RP_CHAIN_KINDS];     /* fixed bytes by tick, those of FIXED values included */
+    int n_kinds;
+} cutter;
+
+/* ---- cuts ---- */
+
+/* To run it again, or to have what it makes away, is of no use: its backward comes at once. */
+static bool is_last(const cutter *k, const rp_trace_call *c) { return c == &k->pass->call[k->pass->n_calls - 1]; }
+
+static bool is_open(const cutter *k, const rp_trace_call *c)
+{
+    for (int i = 0; i < c->n_made && c->replays && !is_last(k, c); i++)
+        if (!k->pass->value[c->made[i]].must) return true;
+    return false;
+}
+
+/* Offloaded values and those of a must are not a segment's; the rest is, as long as its segments last. */
+static void find_roles(cutter *k)
+{
+    for (int v = 0; v < k->pass->n_values; v++) {
+        const rp_trace_value *value = &k->pass->value[v];
+        bool kept                   = value->must && value->fate != RP_RECOMPUTE;
+        k->role[v]        = value->call == NONE || kept || value->bytes == 0 || (value->until == INT_MAX && !value->must) ? FIXED : HERE;
+        k->last_reader[v] = NONE;
+    }
+    for (int c = 0; c < k->pass->n_calls; c++)
+        for (int i = 0; i < k->pass->call[c].n_in; i++) k->last_reader[k->pass->call[c].in[i]] = c;
+}
+
+/* One value of the calls before goes over to the calls from here on. */
+static void count_crossings(const cutter *k, int *crossings)
+{
+    for (int v = 0; v < k->pass->n_values; v++) {
+        const rp_trace_value *value = &k->pass->value[v];
+        if (k->role[v] == FIXED) continue;
+        for (int c = value->call + 1; c <= k->last_reader[v]; c++) crossings[c]++;
+    }
+}
+
+static bool begins_layer(const cutter *k, int c)
+{
+    int64_t before = -1, here = -1;
+    bool was = rp_path_layer(k->pass->call[c - 1].path, &before), is = rp_path_layer(k->pass->call[c].path, &here);
+
+    return was != is || before != here;
+}
+
+static int open_between(const cutter *k, int from, int to)
+{
+    int n = 0;
+
+    for (int c = from; c < to; c++) n += is_open(k, &k->pass->call[c]);
+    return n;
+}
+
+/* Cut where a layer begins, and where a segment would have too many calls to choose among. */
+static void cut(cutter *k, const int *crossings)
+{
+    int n = k->pass->n_calls, last = 0;         /* last: the latest place to cut at since the segment began */
+
+    k->first[k->n++] = 0;
+    for (int c = 1; c < n; c++) {
+        if (crossings[c] > 1) continue;
+        int begin = k->first[k->n - 1];
+        if (begins_layer(k, c)) {
+            if (last > begin && open_between(k, begin, c) > FEW_OPEN) k->first[k->n++] = last;
+            k->first[k->n++] = c;
+        } else if (last > begin && open_between(k, begin, c) > FEW_OPEN) {
+            k->first[k->n++] = last;
+        }
+        last = c;
+    }
+    k->first[k->n] = n;
+}
+
+/* The value that goes over from the first segment to the first layer is kept whatever is planned, unless they are one: all of the layer, as
+ * the program holds the value until the layer ends. */
+static bool join(cutter *k)
+{
+    int end = 2;
+
+    while (end < k->n && !begins_layer(k, k->first[end])) end++;
+    if (end >= k->n || open_between(k, k->first[0], k->first[end]) > FEW_OPEN + 2) return false;     /* the last call is not open, as its value goes over */
+    memmove(&k->first[1], &k->first[end], (size_t)(k->n + 1 - end) * sizeof *k->first);
+    k->n -= end - 1;
+    return true;
+}
+
+static void number_segments(cutter *k)
+{
+    for (int s = 0; s < k->n; s++)
+        for (int c = k->first[s]; c < k->first[s + 1]; c++) k->segment[c] = s;
+}
+
+/* ---- what is fixed ---- */
+
+/* A value that outlives its segment in the program's hands, or goes over more than one cut, is there for everybody. One that the next
+ * segment reads may outlive that one, too, as a block's input does that is cut in two, but not the one after it. */
+static void fix_long_lived(cutter *k)
+{
+    const rp_trace_pass *p = k->pass;
+
+    for (int v = 0; v < p->n_values; v++) {
+        if (k->role[v] == FIXED || p->value[v].must) continue;
+        int s = k->segment[p->value[v].call];
+        bool over = k->last_reader[v] >= k->first[s + 1];
+        if (over && k->segment[k->last_reader[v]] > s + 1) k->role[v] = FIXED;
+        int end = over ? s + 3 : s + 1;
+        if (p->value[v].until >= k->first[end < k->n ? end : k->n]) k->role[v] = FIXED;
+    }
+}
+
+static rp_status copy_fixed(cutter *k)
+{
+    const rp_trace_pass *p = k->pass;
+    int ticks              = 2 * p->n_calls;
+
+    k->n_kinds = p->n_fixed < RP_CHAIN_KINDS ? p->n_fixed : RP_CHAIN_KINDS;
+    for (int i = 0; i < k->n_kinds; i++) {
+        k->most[i]   = rp__bump_alloc(k->bump, (ticks + 1) * (int64_t)sizeof **k->most);
+        k->before[i] = rp__bump_alloc(k->bump, (ticks + 1) * (int64_t)sizeof **k->before);
+        if (!k->most[i] || !k->before[i]) return RP_ERR_MEMORY;
+    }
+    for (int i = 0; i < p->n_fixed; i++) {      /* more kinds than a chain tells apart: the last one stands for the worst of the rest */
+        int64_t *most = k->most[i < k->n_kinds ? i : k->n_kinds - 1], *before = k->before[i < k->n_kinds ? i : k->n_kinds - 1];
+        for (int t = 0; t < ticks; t++) {
+            if (p->fixed[i].most[t] > most[t]) most[t] = p->fixed[i].most[t];
+            if (p->fixed[i].before[t] > before[t]) before[t] = p->fixed[i].before[t];
+        }
+    }
+    return RP_OK;
+}
+
+/* The tick from which on it is gone: the program has let go of it, and its first reader's backward has been. */
+static int gone_at(const rp_trace_pass *p, int v)
+{
+    int n = p->n_calls, until = p->value[v].until, reader = rp__trace_first_reader(p, v);
+    int held = until == INT_MAX ? n : until + 1, read = reader == NONE ? 0 : 2 * n - reader;
+
+    return read > held ? read : held;
+}
+
+/* What is fixed though it is a value is live from its call on until nobody reads it any more in backward. */
+static void add_fixed_values(cutter *k)
+{
+    const rp_trace_pass *p = k->pass;
+    int ticks              = 2 * p->n_calls;
+
+    for (int v = 0; v < p->n_values; v++) {
+        const rp_trace_value *value = &p->value[v];
+        bool offload                   = value->must && value->fate == RP_OFFLOAD;
+        bool whole_pass             = value->until == INT_MAX && !value->must;
+        if (value->call == NONE || k->role[v] != FIXED || offload) continue;
+        for (int i = 0; i < k->n_kinds; i++)
+            for (int t = value->call, end = whole_pass ? ticks : gone_at(p, v); t < end; t++) {
+                k->most[i][t] += value->bytes;
+                k->before[i][t] += t > value->call ? value->bytes : 0;
+            }
+    }
+}
+
+/* ---- a segment ---- */
+
+/* By a backward of the calls from there on, or by a rule that has it made again, wherever that is. */
+static bool is_wanted_from(const rp_trace_pass *p, int v, int from)
+{
+    if (p->value[v].must) return true;
+    for (int c = from; c < p->n_calls; c++)
+        for (int i = 0; i < p->call[c].n_needs; i++)
+            if (p->call[c].needs[i] == v) return true;
+    return false;
+}
+
+static int small_value(cutter *k, rp_segment *s, int v)
+{
+    if (k->small[v] != NONE || k->role[v] == FIXED) return k->small[v];
+    rp_segment_value *value = &s->value[s->n_values];
+    int call                = k->pass->value[v].call, until = k->pass->value[v].until, end = s->first + s->n_calls;
+
+    value->call   = call < s->first ? NONE : call - s->first;       /* field by field: the rest is zero, and hashed */
+    value->bytes  = k->pass->value[v].bytes;
+    value->until  = (until < end ? until : end - 1) - s->first;
+    value->output = k->last_reader[v] >= end;
+    value->wanted = value->output && is_wanted_from(k->pass, v, end);
+    value->offloadable   = !k->resident && k->pass->value[v].may_go && value->call != NONE && !value->output;
+    value->nth    = value->offloadable ? k->pass->value[v].nth : 0;
+    value->copy   = value->offloadable ? k->pass->value[v].copy : 0;
+    return k->small[v] = s->n_values++;
+}
+
+static void add_once(int *list, int *n, int value)
+{
+    for (int i = 0; i < *n; i++)
+        if (list[i] == value) return;
+    list[(*n)++] = value;
+}
+
+static void small_call(cutter *k, rp_segment *s, int c)
+{
+    const rp_trace_call *from = &k->pass->call[s->first + c];
+    rp_segment_call *to       = &s->call[c];
+
+    to->run_bytes = from->run_bytes;
+    to->seconds   = from->recompute;
+    to->kept      = !is_open(k, from);
+    for (int i = 0; i < from->n_in; i++) {
+        int v = small_value(k, s, from->in[i]);
+        if (v != NONE) add_once(to->reads, &to->n_reads, v);
+    }
+    for (int i = 0; i < from->n_made; i++) {
+        const rp_trace_value *value = &k->pass->value[from->made[i]];
+        int v                       = small_value(k, s, from->made[i]);
+        if (v == NONE) continue;
+        to->made[to->n_made++] = v;
+        if (value->must && value->fate == RP_RECOMPUTE && from->replays) to->recompute = true;
+        if (s->value[v].output) to->kept = true;
+        if (s->value[v].offloadable && !is_last(k, from)) to->offloadable = true;
+    }
+    if (to->recompute) to->kept = to->offloadable = false;
+    for (int i = 0; i < from->n_needs; i++) {
+        int v = small_value(k, s, from->needs[i]);
+        if (v != NONE) to->needs[to->n_needs++] = v;
+    }
+}
+
+/* The segment before still needs its output in its own backward, or may, for calls that run again. */
+static bool reads_its_output(const cutter *k, int segment)
+{
+    for (int c = k->first[segment]; c < k->first[segment + 1]; c++) {
+        const rp_trace_call *call = &k->pass->call[c];
+        for (int i = 0; i < call->n_in + call->n_needs; i++) {
+            int v = i < call->n_in ? call->in[i] : call->needs[i - call->n_in];
+            if (k->role[v] == HERE && k->pass->value[v].call >= k->first[segment] && k->last_reader[v] >= k->first[segment + 1]) return true;
+        }
+    }
+    return false;
+}
+
+/* What the segment before has read and this one does not: it alone goes over the cut between the two before. */
+static void add_lingering(cutter *k, int segment, rp_segment *s)
+{
+    if (segment < 2) return;
+    for (int c = k->first[segment - 2]; c < k->first[segment - 1]; c++)
+        for (int i = 0; i < k->pass->call[c].n_made; i++) {
+            int v                       = k->pass->call[c].made[i];
+            const rp_trace_value *value = &k->pass->value[v];
+            if (k->role[v] == HERE && k->last_reader[v] >= k->first[segment - 1] && value->until >= s->first) {
+                s->value[small_value(k, s, v)].lingers = true;
+                return;
+            }
+        }
+}
+
+static rp_status alloc_segment(cutter *k, rp_segment *s)
+{
+    int most_values = 2;
+
+    for (int c = 0; c < s->n_calls; c++) most_values += k->pass->call[s->first + c].n_made + k->pass->call[s->first + c].n_in;
+    s->call          = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof *s->call);
+    s->value         = rp__bump_alloc(k->bump, most_values * (int64_t)sizeof *s->value);
+    s->forward_fixed = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof *s->forward_fixed);
+    if (!s->call || !s->value || !s->forward_fixed) return RP_ERR_MEMORY;
+    for (int i = 0; i < k->n_kinds; i++) {
+        s->backward_before[i] = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof(int64_t));
+        s->backward_fixed[i]  = rp__bump_alloc(k->bump, s->n_calls * (int64_t)sizeof(int64_t));
+        if (!s->backward_before[i] || !s->backward_fixed[i]) return RP_ERR_MEMORY;
+    }
+    return RP_OK;
+}
+
+static int64_t forward_base(const cutter *k, int kind, int first) { return k->before[kind][first]; }
+static int64_t backward_base(const cutter *k, int kind, int end) { return k->before[kind][2 * k->pass->n_calls - end]; }
+
+static void set_fixed(cutter *k, rp_segment *s)
+{
+    int ticks = 2 * k->pass->n_calls, end = s->first + s->n_calls;
+
+    for (int c = 0; c < s->n_calls; c++)
+        for (int i = 0; i < k->n_kinds; i++) {
+            int64_t forward = k->most[i][s->first + c] - forward_base(k, i, s->first);
+            int tick        = ticks - 1 - (s->first + c);
+            if (i == 0 || forward > s->forward_fixed[c]) s->forward_fixed[c] = forward;
+            s->backward_before[i][c] = k->before[i][tick] - backward_base(k, i, end);
+            s->backward_fixed[i][c]  = k->most[i][tick] - backward_base(k, i, end);
+        }
+}
+
+static void set_hash(const cutter *k, rp_segment *s)
+{
+    uint64_t hash = rp__hash(s->call, (size_t)s->n_calls * sizeof *s->call, RP_HASH_SEED);
+    size_t bytes  = (size_t)s->n_calls * sizeof(int64_t);
+
+    hash = rp__hash(s->value, (size_t)s->n_values * sizeof *s->value, hash);
+    hash = rp__hash(s->forward_fixed, bytes, hash);
+    for (int i = 0; i < k->n_kinds; i++) {
+        hash = rp__hash(s->backward_before[i], bytes, hash);
+        hash = rp__hash(s->backward_fixed[i], bytes, hash);
+    }
+    s->hash = rp__hash(&s->input_resident, sizeof s->input_resident, hash);
+}
+
+static void set_lane(const cutter *k, rp_segment *s)
+{
+    bool any = false;
+
+    for (int c = 0; c < s->n_calls; c++) any = any || s->call[c].offloadable;
+    if (any) s->bandwidth = k->pass->bandwidth;
+    for (int c = 0; c < s->n_calls && any; c++) s->call[c].backward = k->pass->call[s->first + c].backward;
+}
+
+static rp_status make_segment(cutter *k, int i, rp_segment *s)
+{
+    *s = (rp_segment){ .first = k->first[i], .n_calls = k->first[i + 1] - k->first[i], .n_kinds = k->n_kinds };
+    RP_TRY(alloc_segment(k, s));
+    for (int v = 0; v < k->pass->n_values; v++) k->small[v] = NONE;
+    for (int c = 0; c < s->n_calls; c++) small_call(k, s, c);
+    add_lingering(k, i, s);
+    s->input_resident = i > 0 && reads_its_output(k, i - 1);
+    set_fixed(k, s);
+    set_lane(k, s);
+    set_hash(k, s);
+    return RP_OK;
+}
+
+/* ---- classes ---- */
+
+static rp_status describe(rp_bump *bump, const rp_segment *s, const rp_segment_ways *ways, rp_chain_class *out)
+{
+    bool *recompute = rp__bump_alloc(bump, s->n_calls + 1);
+    rp_segment_room room;
+
+    if (!recompute) return RP_ERR_MEMORY;
+    RP_TRY(rp__segment_room(bump, s, &room));
+    *out = (rp_chain_class){ .option = ways->option, .n_options = ways->n };
+    rp__segment_bare(s, recompute, room, out);
+    return RP_OK;
+}
+
+typedef struct { rp_chain_class *chain; rp_segment *segment; rp_segment_ways *ways; int n; } classes;
+
+static rp_status add_class(rp_bump *bump, classes *all, const rp_segment *s, int *index)
+{
+    for (*index = 0; *index < all->n; ++*index)
+        if (all->segment[*index].hash == s->hash) return RP_OK;
+    all->segment[all->n] = *s;
+    RP_TRY(rp__segment_ways(bump, s, &all->ways[all->n]));
+    RP_TRY(describe(bump, s, &all->ways[all->n], &all->chain[all->n]));
+    all->n++;
+    return RP_OK;
+}
+
+static int layer_of(const cutter *k, const rp_segment *s)
+{
+    int64_t layer;
+
+    return rp_path_layer(k->pass->call[s->first].path, &layer) ? (int)layer : NONE;
+}
+
+static rp_status make_chain(cutter *k, rp_cut_pass *out)
+{
+    int n             = k->n;
+    int *index        = rp__bump_alloc(k->bump, n * (int64_t)sizeof *index);
+    int *layer        = rp__bump_alloc(k->bump, n * (int64_t)sizeof *layer);
+    int64_t *fixed[2] = { rp__bump_alloc(k->bump, RP_CHAIN_KINDS * n * (int64_t)sizeof **fixed),
+                          rp__bump_alloc(k->bump, RP_CHAIN_KINDS * n * (int64_t)sizeof **fixed) };
+    classes all       = { rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.chain), rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.segment),
+                          rp__bump_alloc(k->bump, n * (int64_t)sizeof *all.ways), 0 };
+    rp_segment s;
+
+    if (!index || !layer || !fixed[0] || !fixed[1] || !all.chain || !all.segment || !all.ways) return RP_ERR_MEMORY;
+    for (int i = 0; i < n; i++) {
+        RP_TRY(make_segment(k, i, &s));
+        layer[i] = layer_of(k, &s);
+        RP_TRY(add_class(k->bump, &all, &s, &index[i]));
+        for (int j = 0; j < k->n_kinds; j++) {
+            fixed[0][j * n + i] = forward_base(k, j, s.first);
+            fixed[1][j * n + i] = backward_base(k, j, s.first + s.n_calls);
+        }
+    }
+    *out = (rp_cut_pass){ .chain = { .class_of = all.chain, .n_classes = all.n, .n = n, .n_kinds = k->n_kinds, .segment = index, .layer = layer,
+                                     .regions = true },
+                          .class_of = all.segment, .ways = all.ways, .first = k->first };
+    for (int j = 0; j < k->n_kinds; j++) {
+        out->chain.fixed_forward[j]  = fixed[0] + j * n;
+        out->chain.fixed_backward[j] = fixed[1] + j * n;
+    }
+    return RP_OK;
+}
+
+rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut_pass *out)
+{
+    cutter k       = { .bump = bump, .pass = pass, .resident = how & RP_CUT_RESIDENT };
+    int n          = pass->n_calls;
+    int *crossings = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *crossings);
+
+    k.role        = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.role);
+    k.last_reader = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.last_reader);
+    k.small       = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.small);
+    k.segment     = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *k.segment);
+    k.first       = rp__bump_alloc(bump, (n + 3) * (int64_t)sizeof *k.first);
+    if (!crossings || !k.role || !k.last_reader || !k.small || !k.segment || !k.first) return RP_ERR_MEMORY;
+    find_roles(&k);
+    count_crossings(&k, crossings);
+    cut(&k, crossings);
+    *out = (rp_cut_pass){ 0 };
+    if (how & RP_CUT_JOINED && !join(&k)) return RP_OK;
+    number_segments(&k);
+    fix_long_lived(&k);
+    RP_TRY(copy_fixed(&k));
+    add_fixed_values(&k);
+    return make_chain(&k, out);
+}

@@ -1,0 +1,207 @@
+/* trace/pass.c -- the pass that the tape has recorded, copied into the trace: its calls, values and seconds. */
+#include "cost/keep.h"
+#include "ops/call.h"
+#include "tensor/tensor.h"
+#include "trace/internal.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+enum { NONE = -1 };
+
+static uint64_t hash_call(const rp_tape_call *c, uint64_t hash)
+{
+    const rp_op_meta *m = c->meta;
+
+    hash = rp__hash(m->op->name, strlen(m->op->name), hash);
+    hash = rp__hash(c->path, strlen(c->path), hash);
+    hash = rp__hash(c->in, (size_t)m->n_in * sizeof *c->in, hash);
+    hash = rp__hash(c->made, (size_t)(m->n_out + m->n_slot) * sizeof *c->made, hash);
+    hash = rp__hash(c->needs, (size_t)c->n_needs * sizeof *c->needs, hash);
+    for (int i = 0; i < m->n_in; i++) hash = rp__meta_hash(&m->in[i], hash);
+    for (int i = 0; i < m->n_out; i++) hash = rp__meta_hash(&m->out[i], hash);
+    hash = rp__hash(&m->scratch_bytes, sizeof m->scratch_bytes, hash);
+    return rp__hash(&m->scratch_backward_bytes, sizeof m->scratch_backward_bytes, hash);
+}
+
+static uint64_t hash_pass(const rp_trace_notes *notes)
+{
+    uint64_t hash = RP_HASH_SEED;
+
+    for (int at = 0; at < rp__tape_n_calls(notes->ctx); at++) {
+        rp_tape_call c = rp__tape_call_at(notes->ctx, at);
+        hash           = hash_call(&c, hash);
+        if (notes->at[at].offloadable) hash = rp__hash(&notes->at[at].offloadable, sizeof notes->at[at].offloadable, hash);
+    }
+    return hash;
+}
+
+static double seconds(const rp_cost_table *costs, const rp_op_meta *m, rp_pass pass)
+{
+    if (costs) return rp__cost_seconds(costs, m, pass);
+    return m->op->cost ? 1e-12 * (double)m->op->cost(m, pass).flops : 0;
+}
+
+static rp_status copy_call(const rp_trace_notes *notes, const rp_tape_call *from, rp_trace_call *to)
+{
+    rp_bump *bump = &notes->trace->bump;
+    size_t attr   = from->meta->attr ? from->meta->op->attr_size : 0;
+
+    *to      = (rp_trace_call){ .meta = *from->meta, .n_in = from->meta->n_in, .n_made = from->meta->n_out + from->meta->n_slot,
+                                .n_needs = from->n_needs, .replays = rp__op_replays(from->meta->op) };
+    to->path = rp__bump_text(bump, from->path, (int64_t)strlen(from->path));
+    if (attr) {
+        void *copy = rp__bump_alloc(bump, (int64_t)attr);
+        if (!copy) return RP_ERR_MEMORY;
+        to->meta.attr = memcpy(copy, from->meta->attr, attr);
+    }
+    memcpy(to->in, from->in, sizeof to->in);
+    memcpy(to->made, from->made, sizeof to->made);
+    memcpy(to->needs, from->needs, sizeof to->needs);
+    to->run_bytes = rp__mem_rounded(from->meta->ctx, from->meta->scratch_bytes);
+    for (int i = 0; i < to->n_made; i++)
+        to->run_bytes += rp__mem_rounded(to->meta.ctx, rp_meta_bytes(i < to->meta.n_out ? &to->meta.out[i] : &to->meta.slot[i - to->meta.n_out]));
+    to->forward  = seconds(notes->costs, &to->meta, RP_FORWARD);
+    to->backward = from->runs_back ? seconds(notes->costs, &to->meta, RP_BACKWARD) : 0;
+    return to->path ? RP_OK : RP_ERR_MEMORY;
+}
+
+/* Out: read here, written there; in: the other way round. */
+static double copy_seconds(const rp_trace_notes *notes, const rp_meta *m)
+{
+    rp_dtype dtype = m->dtype == RP_BF16 || m->dtype == RP_F64 ? m->dtype : RP_F32;
+
+    return rp__cost_move(notes->costs, dtype, 4 * rp_meta_bytes(m));
+}
+
+static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
+{
+    rp_tape_value v = rp__tape_value_at(ctx, i);
+
+    *to = (rp_trace_value){ .call = v.producer, .bytes = rp__mem_rounded(ctx, rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
+}
+
+/* Without a cost table replays cost their operations. */
+static rp_status price_replays(const rp_trace_notes *notes, rp_trace_pass *pass)
+{
+    double *keep = rp__bump_alloc(&notes->trace->bump, (pass->n_calls + 1) * (int64_t)sizeof *keep);
+
+    if (!keep) return RP_ERR_MEMORY;
+    if (notes->costs) RP_TRY(rp__keep_seconds(notes->ctx, notes->costs, keep));
+    for (int at = 0; at < pass->n_calls; at++) {
+        rp_trace_call *c = &pass->call[at];
+        c->keep          = keep[at];
+        c->recompute         = notes->costs ? rp__keep_replay(notes->costs, &c->meta, keep[at]) : c->forward;
+    }
+    return RP_OK;
+}
+
+static double rounded(double seconds, int power) { return ldexp(nearbyint(ldexp(seconds, 40 - power)), power - 40); }
+
+/* To 40 bits of the pass's: then sums of any of them are the same in any order, and what takes equally long is found equal. */
+static void round_seconds(rp_trace_pass *pass)
+{
+    double sum = 0;
+    int power;
+
+    for (int at = 0; at < pass->n_calls; at++) sum += pass->call[at].forward + pass->call[at].backward;
+    frexp(sum, &power);
+    for (int at = 0; at < pass->n_calls; at++) {
+        rp_trace_call *c = &pass->call[at];
+        c->forward       = rounded(c->forward, power);
+        c->backward      = rounded(c->backward, power);
+        c->keep          = rounded(c->keep, power);
+        c->recompute         = rounded(c->recompute, power);
+    }
+    for (int v = 0; v < pass->n_values; v++) pass->value[v].copy = rounded(pass->value[v].copy, power);
+}
+
+static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_pass *to)
+{
+    rp_bump *bump = &notes->trace->bump;
+    int n = rp__tape_n_calls(notes->ctx), n_values = rp__tape_n_values(notes->ctx);
+
+    *to = (rp_trace_pass){ .hash = hash, .n_calls = n, .n_values = n_values, .bandwidth = notes->bandwidth,
+                           .call = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *to->call),
+                           .value = rp__bump_alloc(bump, (n_values + 1) * (int64_t)sizeof *to->value) };
+    if (!to->call || !to->value) return RP_ERR_MEMORY;
+    for (int i = 0; i < n_values; i++) copy_value(notes->ctx, i, &to->value[i]);
+    for (int at = 0; at < n; at++) {
+        rp_tape_call c = rp__tape_call_at(notes->ctx, at);
+        RP_TRY(copy_call(notes, &c, &to->call[at]));
+        for (int i = 0; i < to->call[at].n_made; i++) {
+            rp_trace_value *v = &to->value[c.made[i]];
+            int until         = notes->at[at].until[i];
+            v->nth            = i;
+            if (until != NONE) v->until = until;
+            v->own    = notes->at[at].own[i] == NONE ? v->until : notes->at[at].own[i];
+            v->may_go = notes->at[at].offloadable >> i & 1;
+            if (v->may_go) v->copy = copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
+        }
+    }
+    RP_TRY(price_replays(notes, to));
+    round_seconds(to);
+    return RP_OK;
+}
+
+static int known_pass(const rp_trace *trace, uint64_t hash)
+{
+    for (int i = 0; i < trace->n_passes; i++)
+        if (trace->pass[i].hash == hash) return i;
+    return NONE;
+}
+
+static rp_status new_pass(const rp_trace_notes *notes, uint64_t hash)
+{
+    rp_trace *trace     = notes->trace;
+    rp_trace_pass *list = rp__bump_alloc(&trace->bump, (trace->n_passes + 1) * (int64_t)sizeof *list);
+
+    if (!list) return RP_ERR_MEMORY;
+    if (trace->n_passes) memcpy(list, trace->pass, (size_t)trace->n_passes * sizeof *list);
+    trace->pass = list;
+    RP_TRY(copy_pass(notes, hash, &list[trace->n_passes]));
+    trace->n_passes++;
+    return RP_OK;
+}
+
+/* Room for a power of two of them. */
+static rp_status add_to_order(rp_trace *trace, int pass)
+{
+    int n = trace->n_order;
+
+    if (!(n & (n - 1))) {
+        int *order = rp__bump_alloc(&trace->bump, (n ? 2 * n : 1) * (int64_t)sizeof *order);
+        if (!order) return RP_ERR_MEMORY;
+        if (n) memcpy(order, trace->order, (size_t)n * sizeof *order);
+        trace->order = order;
+    }
+    trace->order[trace->n_order++] = pass;
+    return RP_OK;
+}
+
+rp_status rp__trace_add(const rp_trace_notes *notes, int *pass)
+{
+    uint64_t hash = hash_pass(notes);
+    int known     = known_pass(notes->trace, hash);
+
+    if (known == NONE) RP_TRY(new_pass(notes, hash));
+    *pass = known == NONE ? notes->trace->n_passes - 1 : known;
+    return add_to_order(notes->trace, *pass);
+}
+
+static bool reads(const int *list, int n, int value)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+int rp__trace_first_reader(const rp_trace_pass *pass, int value)
+{
+    for (int at = 0; at < pass->n_calls; at++) {
+        const rp_trace_call *c = &pass->call[at];
+        if (reads(c->needs, c->n_needs, value) || (at < pass->n_calls - 1 && reads(c->in, c->n_in, value))) return at;
+    }
+    return NONE;
+}

@@ -1,0 +1,244 @@
+/* train/dir.c -- output_dir: what may be there before, whose it is, what is written first, final/ at the end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "comm/comm.h"
+#include "models/adapter.h"
+#include "models/weights.h"
+#include "recipe/recipe.h"
+#include "rehearse/engine.h"
+#include "train/internal.h"
+
+/* What of a run is in the folder, or NULL. */
+static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
+{
+    static const char *const names[] = { "config.yaml", "metrics.jsonl", "tensorboard", "state", "final" };
+
+    *found = NULL;
+    for (int i = 0; i < RP_COUNT(names) && !*found; i++) {
+        char *path = rp__path_join(ctx, folder, names[i]);
+        if (!path) return RP_ERR_MEMORY;
+        if (rp__file_exists(path)) *found = names[i];
+        rp__release(path);
+    }
+    return RP_OK;
+}
+
+/* Two runs would cut each other's metrics and remove each other's states. The first rank's lock stands for all. */
+static rp_status take(rp_trainer *t)
+{
+    const char *folder = t->recipe->output_dir;
+
+    if (rp__comm_rank(rp__world(t->ctx))) return RP_OK;
+    rp_status status = rp__dir_lock(t->ctx, folder, &t->lock);
+    RP_CHECK(t->ctx, status != RP_ERR_EXISTS, status, "output_dir '%s' is in use by another run: wait for its end or stop it, or name another "
+             "output_dir", folder);
+    return status;
+}
+
+/* What is there of a path: all of it, a folder above, or the one it begins in. Cut into `path`, or a constant. */
+static const char *nearest(char *path)
+{
+    while (!rp__file_exists(path)) {
+        char *slash = strrchr(path, '/');
+        if (!slash) return ".";
+        if (slash == path) return "/";
+        *slash = 0;
+    }
+    return path;
+}
+
+static bool has_long_name(const char *folder, long most)
+{
+    for (const char *name = folder; most > 0 && *name; name += strspn(name, "/")) {
+        size_t n = strcspn(name, "/");
+        if (n > (size_t)most) return true;
+        name += n;
+    }
+    return false;
+}
+
+/* errno, or 0 where this process may write there. */
+static int why_unwritable(const char *folder, const char *there)
+{
+    struct stat s;
+
+    if (stat(folder, &s) && errno != ENOENT) return errno;
+    if (faccessat(AT_FDCWD, there, W_OK | X_OK, AT_EACCESS)) return errno;
+    return has_long_name(folder, pathconf(there, _PC_NAME_MAX)) ? ENAMETOOLONG : 0;
+}
+
+/* No folder can be made below a file, or where nothing may be written. */
+static rp_status check_place(rp_ctx *ctx, const char *key, const char *folder, bool writes)
+{
+    char *path = rp__host_text(ctx, folder);
+
+    if (!path) return RP_ERR_MEMORY;
+    const char *there = nearest(path);
+    bool whole        = !strcmp(there, folder);
+    int why           = writes ? why_unwritable(folder, there) : 0;
+    rp_status status  = RP_OK;
+    if (!rp__file_is_dir(there))
+        status = whole ? rp_fail(ctx, RP_ERR_EXISTS, "%s '%s' is no folder", key, folder)
+                       : rp_fail(ctx, RP_ERR_EXISTS, "%s '%s' cannot be made: '%s' is no folder", key, folder, there);
+    else if (why)
+        status = whole ? rp_fail(ctx, RP_ERR_CONFIG, "nothing can be written into %s '%s': %s", key, folder, strerror(why))
+                       : rp_fail(ctx, RP_ERR_CONFIG, "%s '%s' cannot be made in '%s': %s", key, folder, there, strerror(why));
+    rp__release(path);
+    return status;
+}
+
+/* The first rank makes output_dir for all; each keeps what is away by itself. */
+static rp_status check_places(rp_ctx *ctx, const rp_recipe *r)
+{
+    bool slots = rp__recipe_offloads(r) && r->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY;
+
+    RP_TRY(check_place(ctx, "output_dir", r->output_dir, rp__comm_rank(rp__world(ctx)) == 0));
+    if (!slots && !r->dist.state_offload) return RP_OK;
+    return check_place(ctx, "activation_checkpointing.offload.path", r->activation_checkpointing.offload.path, true);
+}
+
+rp_status rp__run_dir_check(rp_trainer *t)
+{
+    const char *folder = t->recipe->output_dir, *found;
+
+    RP_TRY(check_places(t->ctx, t->recipe));
+    if (rp__file_exists(folder)) RP_TRY(take(t));
+    RP_TRY(find_run(t->ctx, folder, &found));
+    RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,
+             "output_dir '%s' holds a run already (%s): go on with it by resume=auto, or name another output_dir", folder,
+             found);
+    return RP_OK;
+}
+
+static rp_status write_config(rp_trainer *t, const char *folder)
+{
+    char *path       = rp__path_join(t->ctx, folder, "config.yaml");
+    rp_status status = path ? rp__file_write(t->ctx, path, t->recipe_text, (int64_t)strlen(t->recipe_text)) : RP_ERR_MEMORY;
+
+    rp__release(path);
+    return status;
+}
+
+static rp_status write_plan(rp_trainer *t, const char *folder)
+{
+    char *path       = rp__path_join(t->ctx, folder, "plan.json");
+    rp_status status = path ? rp__step_plan_write(t->ctx, t->steps, t->recipe, t->recipe_text, path) : RP_ERR_MEMORY;
+
+    rp__release(path);
+    return status;
+}
+
+static rp_status open_metrics(rp_trainer *t, const char *folder)
+{
+    char *path       = rp__path_join(t->ctx, folder, "metrics.jsonl");
+    rp_status status = path ? rp__metrics_open(t->ctx, path, t->done, &t->metrics) : RP_ERR_MEMORY;
+
+    rp__release(path);
+    return status;
+}
+
+static rp_status open_board(rp_trainer *t, const char *folder)
+{
+    char *path       = rp__path_join(t->ctx, folder, "tensorboard");
+    rp_status status = path ? rp__tensorboard_open(t->ctx, path, t->done, &t->board) : RP_ERR_MEMORY;
+
+    rp__release(path);
+    return status;
+}
+
+/* One that was not there when it was looked for may have been made by another run since. */
+static rp_status make_folder(rp_trainer *t)
+{
+    const char *folder = t->recipe->output_dir, *found;
+
+    RP_TRY(rp__make_dirs(t->ctx, folder));
+    if (t->lock >= 0) return RP_OK;
+    RP_TRY(take(t));
+    RP_TRY(find_run(t->ctx, folder, &found));
+    RP_CHECK(t->ctx, !found, RP_ERR_EXISTS, "another run has begun in output_dir '%s' (%s): name another, or go on with it by resume=auto", folder,
+             found);
+    return RP_OK;
+}
+
+static rp_status tidy(const rp_trainer *t)
+{
+    static const char *const names[] = { "config.yaml", "plan.json", "profile.txt", "profile.trace.json", "report.html" };
+
+    for (int i = 0; i < RP_COUNT(names); i++) RP_TRY(rp__file_tidy(t->ctx, t->recipe->output_dir, names[i]));
+    return RP_OK;
+}
+
+rp_status rp__run_dir_begin(rp_trainer *t)
+{
+    const rp_recipe *r = t->recipe;
+
+    RP_TRY(make_folder(t));
+    RP_TRY(tidy(t));
+    RP_TRY(write_config(t, r->output_dir));
+    RP_TRY(write_plan(t, r->output_dir));
+    if (r->resume.kind != RP_RESUME_NO)
+        RP_TRY(rp__state_prune(t->ctx, r->output_dir, t->done, r->keep_last_n < INT32_MAX ? (int)r->keep_last_n : INT32_MAX));
+    RP_TRY(open_metrics(t, r->output_dir));
+    return r->tensorboard ? open_board(t, r->output_dir) : RP_OK;
+}
+
+/* ---- final/ ---- */
+
+static rp_status make_aside(rp_trainer *t, const char *aside)
+{
+    RP_TRY(rp__remove_tree(t->ctx, aside));
+    return rp__make_dirs(t->ctx, aside);
+}
+
+static bool writes_whole(const rp_trainer *t) { return t->recipe->lora.merge || !rp__model_is_adapted(t->engine.model); }
+
+/* An adapter names the model that it goes beside, as the recipe does. */
+static rp_status export(rp_trainer *t, const char *aside)
+{
+    return writes_whole(t) ? rp__model_export(t->engine.model, aside) : rp__adapters_export(t->engine.model, t->base, aside);
+}
+
+/* A folder's files; a GGUF file has none beside it. */
+static rp_status carry(rp_trainer *t, const char *aside)
+{
+    char *source = rp__model_folder(t->ctx, t->recipe);
+
+    if (!source) return RP_ERR_MEMORY;
+    rp_status status = rp__file_is_dir(source) ? rp__model_carry(t->ctx, source, aside) : RP_OK;
+    rp__release(source);
+    return status;
+}
+
+static rp_status give_name(rp_trainer *t, const char *aside, const char *final)
+{
+    if (writes_whole(t)) RP_TRY(carry(t, aside));
+    if (t->tokenizer) RP_TRY(rp__tokenizer_export(t->tokenizer, aside));
+    return rp__dir_commit(t->ctx, aside, final);
+}
+
+/* The first rank writes; all of them bring their weights to it. */
+static rp_status write_final(rp_trainer *t, const char *aside, const char *final)
+{
+    rp_ctx *ctx = t->ctx;
+    bool first  = rp__comm_rank(rp__world(ctx)) == 0;
+
+    RP_TRY(rp__comm_agree(ctx, rp__world(ctx), !final ? RP_ERR_MEMORY : first ? make_aside(t, aside) : RP_OK));
+    RP_TRY(export(t, aside));
+    return rp__comm_agree(ctx, rp__world(ctx), first ? give_name(t, aside, final) : RP_OK);
+}
+
+rp_status rp__run_dir_final(rp_trainer *t)
+{
+    char *aside = rp__path_join(t->ctx, t->recipe->output_dir, ".final.tmp");
+    char *final = aside ? rp__path_join(t->ctx, t->recipe->output_dir, "final") : NULL;
+    rp_status status = write_final(t, aside, final);
+
+    if (status != RP_OK && final && rp__comm_rank(rp__world(t->ctx)) == 0) status = rp__dir_discard(t->ctx, aside, status);
+    rp__release(aside);
+    rp__release(final);
+    return rp__comm_agree(t->ctx, rp__world(t->ctx), status);      /* nobody leaves before it is tidy */
+}
