@@ -222,7 +222,7 @@ static void print_advice(const rp_explain *e, const rp_recipe *recipe)
     }
 }
 
-static rp_status print_text(rp_explain *e, const rp_recipe *recipe, bool budget)
+static rp_status explain_print_text(rp_explain *e, const rp_recipe *recipe, bool budget)
 {
     cli_print_peak(e);
     RP_TRY(print_slots(e, budget));
@@ -243,7 +243,7 @@ static int explain(cli *c, const void *given, const cli_args *args)
     if (code == CLI_GO) {
         rp_status status = x.f.feasible ? RP_OK : RP_ERR_BUDGET;
         if (status == RP_OK && fields->json) print_json(&x.f.explain);
-        else if (status == RP_OK) status = print_text(&x.f.explain, x.recipe, x.f.plan.budget > 0);
+        else if (status == RP_OK) status = explain_print_text(&x.f.explain, x.recipe, x.f.plan.budget > 0);
         code = cli_finish(&x.run, status);
     }
     cli_forecast_close(&x);

@@ -193,7 +193,7 @@ static rp_status gather(cli *c, const char *path, json_t *all)
     return status;
 }
 
-static json_int_t number_of(const json_t *object, const char *key)
+static json_int_t inspect_number_of(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
 }
@@ -211,14 +211,14 @@ static void print_tensor(const json_t *tensor)
     printf("  %-48s %-5s [%s]\n", name, json_string_value(json_object_get(tensor, "dtype")), shape);
 }
 
-static void print_text(const json_t *text)
+static void inspect_print_text(const json_t *text)
 {
     const json_t *other = json_object_get(text, "left_out");
     char size[RP_SIZE_CHARS], rest[RP_SIZE_CHARS], type[CLI_LINE_CHARS];
 
     printf("text model %s: %" JSON_INTEGER_FORMAT " parameters, %s; %" JSON_INTEGER_FORMAT " tensors of other parts, %s, are not read\n",
-           cli_one_line(json_string_value(json_object_get(text, "model_type")), type), number_of(text, "parameters"), rp__size_text(size, number_of(text, "bytes")),
-           number_of(other, "tensors"), rp__size_text(rest, number_of(other, "bytes")));
+           cli_one_line(json_string_value(json_object_get(text, "model_type")), type), inspect_number_of(text, "parameters"), rp__size_text(size, inspect_number_of(text, "bytes")),
+           inspect_number_of(other, "tensors"), rp__size_text(rest, inspect_number_of(other, "bytes")));
 }
 
 static void print_table(const json_t *all)
@@ -231,8 +231,8 @@ static void print_table(const json_t *all)
 
     printf("%s: %s, %zu tensors, %" JSON_INTEGER_FORMAT " parameters, %s\n", cli_one_line(json_string_value(json_object_get(all, "path")), name),
            json_string_value(json_object_get(all, "format")), json_array_size(json_object_get(all, "tensors")),
-           number_of(all, "parameters"), rp__size_text(size, number_of(all, "bytes")));
-    if (json_object_get(all, "text")) print_text(json_object_get(all, "text"));
+           inspect_number_of(all, "parameters"), rp__size_text(size, inspect_number_of(all, "bytes")));
+    if (json_object_get(all, "text")) inspect_print_text(json_object_get(all, "text"));
     if (json_is_object(config)) printf("\nconfig\n");
     json_object_foreach((json_t *)config, key, value) {
         char *text = rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
@@ -241,8 +241,8 @@ static void print_table(const json_t *all)
     }
     if (json_is_object(tokenizer))
         printf("\ntokenizer\n  %" JSON_INTEGER_FORMAT " ids, bos %" JSON_INTEGER_FORMAT ", eos %" JSON_INTEGER_FORMAT
-               ", bos %s before a document\n", number_of(tokenizer, "vocab"), number_of(tokenizer, "bos"),
-               number_of(tokenizer, "eos"), json_is_true(json_object_get(tokenizer, "adds_bos")) ? "added" : "not added");
+               ", bos %s before a document\n", inspect_number_of(tokenizer, "vocab"), inspect_number_of(tokenizer, "bos"),
+               inspect_number_of(tokenizer, "eos"), json_is_true(json_object_get(tokenizer, "adds_bos")) ? "added" : "not added");
     if (json_array_size(json_object_get(all, "tensors"))) printf("\ntensors\n");
     json_array_foreach(json_object_get(all, "tensors"), i, tensor) print_tensor(tensor);
 }

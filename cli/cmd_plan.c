@@ -236,7 +236,7 @@ static void print_fates(const rp_explain *e)
     }
 }
 
-static void print_text(const rp_forecast *f)
+static void plan_print_text(const rp_forecast *f)
 {
     print_limit(f);
     print_verdict(f);
@@ -289,7 +289,7 @@ static int plan(cli *c, const void *given, const cli_args *args)
     code = cli_forecast_open(c, args, most_bytes, &options, &x);
     if (code == CLI_GO) {
         if (fields->json) print_json(&x.f);
-        else print_text(&x.f);
+        else plan_print_text(&x.f);
         code = cli_finish(c, RP_OK);
         if (!x.f.feasible) code = cli_fail(&x.run, RP_ERR_BUDGET);
     }

@@ -119,7 +119,7 @@ static void print_measured(const rp_sweep *s)
     printf("Predicted by the %s table of %s\n", s->measured ? "measured" : "built-in", s->machine);
 }
 
-static void print_text(const rp_sweep *s)
+static void sweep_print_text(const rp_sweep *s)
 {
     printf("%-18s  %16s  %16s  %10s  %9s\n", "budget or mode", "reserved, bytes", "saved, bytes", "step, s", "overhead");
     for (int i = 0; i < s->n_points; i++) {
@@ -157,12 +157,12 @@ static int sweep_on(cli_forecast *x, const sweep_fields *fields)
     if (code != CLI_GO) return code;
     if (fields->json) print_json(&s);
     else if (s.pairs) print_measured(&s);
-    else print_text(&s);
+    else sweep_print_text(&s);
     rp__release(s.point);
     return cli_finish(&x->run, RP_OK);
 }
 
-static int settle(const cli *c, sweep_fields *fields)
+static int sweep_settle(const cli *c, sweep_fields *fields)
 {
     const char *wrong = fields->measure && fields->device ? "'--measure' runs on this machine: leave out '--device'"
                         : fields->pairs && !fields->measure ? "'--pairs' says how often to measure: add '--measure'" : NULL;
@@ -178,7 +178,7 @@ static int sweep(cli *c, const void *given, const cli_args *args)
 {
     sweep_fields fields = *(const sweep_fields *)given;
     cli_forecast x;
-    int code = settle(c, &fields);
+    int code = sweep_settle(c, &fields);
 
     if (code != CLI_GO) return code;
     code = cli_recipe_open(c, args, 0, !fields.measure, &x);

@@ -11,7 +11,7 @@ typedef struct { bool resolved, keys, data; } validate_fields;
 /* So much data is read without being asked for: a few seconds. */
 #define QUICK_BYTES (INT64_C(16) << 20)
 
-static int print_text(cli *c, rp_status status, const char *text)
+static int validate_print_text(cli *c, rp_status status, const char *text)
 {
     if (status == RP_OK) fputs(text, stdout);
     return cli_finish(c, status);
@@ -56,7 +56,7 @@ static int try_data(cli *c, const rp_recipe *recipe, bool all)
     return code;
 }
 
-static int check(cli *c, const rp_recipe *recipe, const char *name, bool all_data)
+static int validate_check(cli *c, const rp_recipe *recipe, const char *name, bool all_data)
 {
     char file[CLI_LINE_CHARS];
     int code = try_model(c, recipe);
@@ -76,7 +76,7 @@ static int validate(cli *c, const void *given, const cli_args *args)
 
     if (fields->keys) {
         rp_status status = rp__recipe_manual(&bump, &text);
-        int code         = print_text(c, status, text);
+        int code         = validate_print_text(c, status, text);
         rp__bump_free(&bump);
         return code;
     }
@@ -90,8 +90,8 @@ static int validate(cli *c, const void *given, const cli_args *args)
     code = 0;
     if (fields->resolved) {
         rp_status status = rp__recipe_write(recipe, &bump, &text);
-        code             = print_text(c, status, text);
-    } else code = check(c, recipe, args->word[0], fields->data);
+        code             = validate_print_text(c, status, text);
+    } else code = validate_check(c, recipe, args->word[0], fields->data);
     rp__bump_free(&bump);
     rp__recipe_free(recipe);
     return code;

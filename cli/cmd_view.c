@@ -34,7 +34,7 @@ static char *joined(cli *c, const char *folder, const char *name, bool must)
     return path;
 }
 
-static void drop(places *p)
+static void view_drop(places *p)
 {
     rp__release(p->plan);
     rp__release(p->metrics);
@@ -43,7 +43,7 @@ static void drop(places *p)
 }
 
 /* RUN_DIR: its plan.json, its metrics, report.html in it. PLAN: beside it, the name with .html behind. */
-static int find(cli *c, const char *word, const char *file, places *p)
+static int view_find(cli *c, const char *word, const char *file, places *p)
 {
     bool run = rp__file_is_dir(word);
 
@@ -128,7 +128,7 @@ static int view(cli *c, const void *given, const cli_args *args)
     rp_report report;
     int code = fields->file ? cli_find_output(c, fields->file) : CLI_GO;
 
-    if (code == CLI_GO) code = find(c, args->word[0], fields->file, &p);
+    if (code == CLI_GO) code = view_find(c, args->word[0], fields->file, &p);
     if (code == CLI_GO) {
         rp__report_open(&report, c->ctx);
         code = cli_tell_input(c, &report, read_recipe(c, &p, &report, &recipe));
@@ -139,7 +139,7 @@ static int view(cli *c, const void *given, const cli_args *args)
         code = cli_finish(c, RP_OK);
     }
     rp__recipe_free(recipe);
-    drop(&p);
+    view_drop(&p);
     return code;
 }
 

@@ -87,7 +87,7 @@ static void print_keys(const rp_setting *s, int64_t budget)
     printf(" memory_budget=%" PRId64 "\n", budget);
 }
 
-static void print_text(const rp_find *f)
+static void find_print_text(const rp_find *f)
 {
     char budget[RP_SIZE_CHARS];
     int left_out = 0;
@@ -109,7 +109,7 @@ static void print_text(const rp_find *f)
 
 /* ---- the search ---- */
 
-static rp_status find(cli_forecast *x, const char *device, rp_report *report, rp_find *out)
+static rp_status find_fastest(cli_forecast *x, const char *device, rp_report *report, rp_find *out)
 {
     const rp_find_options options = { .device = device };
 
@@ -126,11 +126,11 @@ int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *devic
 
     if (code == CLI_GO) {
         rp__report_open(&report, x.run.ctx);
-        rp_status status = find(&x, device, &report, &found);
+        rp_status status = find_fastest(&x, device, &report, &found);
         code = cli_tell(&x.run, &report, status);
         if (code == CLI_GO) {
             if (json) print_json(&found, x.recipe);
-            else print_text(&found);
+            else find_print_text(&found);
             code = cli_finish(&x.run, RP_OK);
         }
         rp__find_close(&found);

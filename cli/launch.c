@@ -83,11 +83,11 @@ static int find_mpirun(const cli *c, const char **program, const rp_comm_mpi **m
 
 typedef struct { const char **word; int n; char ranks[16], threads[32], program[PROGRAM_CHARS]; } command_line;
 
-static void add(command_line *l, const char *word) { l->word[l->n++] = word; }
+static void launch_add(command_line *l, const char *word) { l->word[l->n++] = word; }
 
 static void add_all(command_line *l, const char *const word[], int n)
 {
-    for (int i = 0; i < n; i++) add(l, word[i]);
+    for (int i = 0; i < n; i++) launch_add(l, word[i]);
 }
 
 static int cores(void)
@@ -106,12 +106,12 @@ static void add_mpirun(command_line *l, const char *program, const rp_comm_mpi *
     static const char *const mpich[]    = { "-launcher", "fork", "-hosts", "localhost" };
     bool is_open_mpi                    = mpi == &rp__comm_mpis[0];
 
-    add(l, program);
+    launch_add(l, program);
     if (is_open_mpi) add_all(l, open_mpi, RP_COUNT(open_mpi));
     else add_all(l, mpich, RP_COUNT(mpich));
-    if (is_open_mpi && geteuid() == 0) add(l, "--allow-run-as-root");
-    add(l, "-n");
-    add(l, l->ranks);
+    if (is_open_mpi && geteuid() == 0) launch_add(l, "--allow-run-as-root");
+    launch_add(l, "-n");
+    launch_add(l, l->ranks);
 }
 
 static int fill_line(const cli *c, const cli_job *job, const char *program, const rp_comm_mpi *mpi, command_line *l)
@@ -127,14 +127,14 @@ static int fill_line(const cli *c, const cli_job *job, const char *program, cons
     snprintf(l->ranks, sizeof l->ranks, "%" PRId64, job->ranks);
     snprintf(l->threads, sizeof l->threads, "threads=%d", share > 0 ? share : 1);
     add_mpirun(l, program, mpi);
-    add(l, l->program);
-    add(l, c->command);
-    for (int i = 0; i < job->args->n_settings; i++) add(l, job->args->setting[i]);
-    if (!job->threads) add(l, l->threads);
-    if (c->allow_plugins) add(l, "--allow-plugins");
-    add(l, "--");
-    for (int i = 0; i < job->args->n_words; i++) add(l, job->args->word[i]);
-    add(l, NULL);
+    launch_add(l, l->program);
+    launch_add(l, c->command);
+    for (int i = 0; i < job->args->n_settings; i++) launch_add(l, job->args->setting[i]);
+    if (!job->threads) launch_add(l, l->threads);
+    if (c->allow_plugins) launch_add(l, "--allow-plugins");
+    launch_add(l, "--");
+    for (int i = 0; i < job->args->n_words; i++) launch_add(l, job->args->word[i]);
+    launch_add(l, NULL);
     return CLI_GO;
 }
 

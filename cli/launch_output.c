@@ -17,12 +17,12 @@
 
 enum { RULE = 70 };
 
-static void put(cli_output *o, const char *text, size_t n)
+static void launch_output_put(cli_output *o, const char *text, size_t n)
 {
     bool blank = o->blank_held && n;
 
     o->blank_held = o->blank_held && !n;
-    if (blank) put(o, "\n", 1);
+    if (blank) launch_output_put(o, "\n", 1);
     while (n) {
         ssize_t written = write(o->to, text, n);
         if (written < 0 && errno == EINTR) continue;
@@ -98,7 +98,7 @@ static void end_notice(cli_output *o, size_t n)
     cut(o, n, text);
     bool known = is_of_an_end(text, n);
     if (known) read_end(o->end, text);
-    else put(o, text, n);
+    else launch_output_put(o, text, n);
     o->after_banner  = known && text[0] == '=';
     o->blank_held    = o->blank_held && !o->after_banner;
     o->inside_notice = false;
@@ -129,7 +129,7 @@ static void take_line(cli_output *o, size_t n)
     cut(o, n, line);
     if (!o->inside_line && is_noise(o, line, n)) read_end(o->end, line);
     else if (!o->inside_line && n == 1 && !o->blank_held) o->blank_held = true;
-    else put(o, line, n);
+    else launch_output_put(o, line, n);
     o->inside_line = false;
 }
 
@@ -160,8 +160,8 @@ static bool begin_notice(cli_output *o, size_t at)
     char line[CLI_HELD + 1];
 
     cut(o, at, line);
-    put(o, line, at);
-    if (at || o->inside_line) put(o, "\n", 1);
+    launch_output_put(o, line, at);
+    if (at || o->inside_line) launch_output_put(o, "\n", 1);
     o->inside_line = false;
     return o->inside_notice = true;
 }
@@ -181,7 +181,7 @@ static bool advance(cli_output *o)
         return true;
     }
     if (may_become_rule(o)) return false;
-    put(o, o->held, o->n_held);
+    launch_output_put(o, o->held, o->n_held);
     o->n_held      = 0;
     o->inside_line = true;
     return false;
@@ -197,7 +197,7 @@ bool cli_output_read(cli_output *o)
         while (advance(o)) {}
         return true;
     }
-    put(o, o->held, o->n_held);
+    launch_output_put(o, o->held, o->n_held);
     o->n_held = 0;
     close(o->from);
     o->from = -1;

@@ -23,7 +23,7 @@ static bool is_under(const char *setting, const char *key)
     return !strncmp(setting, key, n) && (setting[n] == '=' || setting[n] == '.');
 }
 
-static void refuse(const char *setting, const char *const *taken, rp_report *report)
+static void model_refuse(const char *setting, const char *const *taken, rp_report *report)
 {
     char name[RP_ERROR_CHARS], origin[RP_ERROR_CHARS];
     bool removes = setting[0] == '~';
@@ -52,7 +52,7 @@ static rp_status read_settings(cli *c, const cli_args *args, bool length, rp_rep
         bool known = false;
         for (int k = 0; taken[k]; k++) known = known || is_under(args->setting[i], taken[k]);
         if (known) setting[n++] = args->setting[i];
-        else refuse(args->setting[i], taken, report);
+        else model_refuse(args->setting[i], taken, report);
     }
     rp_status status = rp__recipe_read(c->ctx, "settings", nothing, sizeof nothing - 1, n, setting, report, out);
     rp__release(setting);

@@ -196,7 +196,7 @@ static int check_words(const parser *p, const cli_args *args)
     return usage_error(p->c);
 }
 
-static int read_all(parser *p, cli_args *args)
+static int options_read_all(parser *p, cli_args *args)
 {
     bool only_words = false;
 
@@ -228,7 +228,7 @@ int cli_run(cli *c, const cli_command *command, int argc, char **argv)
     const char **words = (const char **)(block + fields_bytes);
     cli_args args      = { .word = words, .setting = words + argc };
     if (command->defaults) memcpy(block, command->defaults, command->fields_bytes);
-    int code = read_all(&p, &args);
+    int code = options_read_all(&p, &args);
     if (code == CLI_GO) code = command->run(c, block, &args);
     rp__release(block);
     return code;

@@ -43,7 +43,7 @@ static bool send_out(guard *g)
 }
 
 /* At most 12 bytes. A line of a rank goes out in one write: lines of several do not mix. */
-static bool put(guard *g, const char *text, size_t n)
+static bool print_put(guard *g, const char *text, size_t n)
 {
     if (g->n + LONGEST > AT_ONCE && !send_out(g)) return false;
     if (g->rank > 0 && !g->inside) g->n += (size_t)snprintf(g->out + g->n, LONGEST / 2, "[%d] ", g->rank);
@@ -57,7 +57,7 @@ static bool put_visible(guard *g, const char *form, uint32_t point)
 {
     char text[16];
 
-    return put(g, text, (size_t)snprintf(text, sizeof text, form, (unsigned)point));
+    return print_put(g, text, (size_t)snprintf(text, sizeof text, form, (unsigned)point));
 }
 
 /* ---- what is let through ---- */
@@ -72,7 +72,7 @@ static bool put_held(guard *g, bool all)
         if (shown == RP_SHOWN_CUT && !all) return true;
         if (shown == RP_SHOWN_CUT) shown = RP_SHOWN_BYTE;
         if (shown == RP_SHOWN_AS_IS || (shown == RP_SHOWN_CONTROL && line)) {
-            if (!put(g, g->held, (size_t)n)) return false;
+            if (!print_put(g, g->held, (size_t)n)) return false;
         } else if (!put_visible(g, shown == RP_SHOWN_BYTE ? "\\x%02x" : "\\u%04x", shown == RP_SHOWN_BYTE ? (uint8_t)g->held[0] : point)) return false;
         memmove(g->held, g->held + n, g->n_held - (size_t)n);
     }
@@ -84,10 +84,10 @@ static ssize_t write_guarded(void *cookie, const char *text, size_t n)
     guard *g = cookie;
     size_t i = 0;
 
-    if (n && text[0] == '\r' && g->fd == STDERR_FILENO && !put(g, text, ++i)) return 0;
+    if (n && text[0] == '\r' && g->fd == STDERR_FILENO && !print_put(g, text, ++i)) return 0;
     for (; i < n; i++) {
         bool plain = g->raw || (!g->n_held && text[i] >= 0x20 && text[i] < 0x7f);
-        if (plain && !put(g, text + i, 1)) return 0;
+        if (plain && !print_put(g, text + i, 1)) return 0;
         if (plain) continue;
         g->held[g->n_held++] = text[i];
         if (!put_held(g, false)) return 0;

@@ -41,7 +41,7 @@ static void bar(char *out, int width, int64_t step, int64_t n_steps)
 }
 
 /* The bar takes what room there is; without room for even a short one the text alone is cut at the edge. */
-static void draw(const cli_progress *p, const char *head, const char *tail, int64_t step)
+static void progress_draw(const cli_progress *p, const char *head, const char *tail, int64_t step)
 {
     int columns = p->columns > 0 ? p->columns : 80, room = columns - 3 - (int)strlen(head) - (int)strlen(tail);
     char drawn[WIDEST_BAR + 1] = "", line[2 * TEXT_CHARS + WIDEST_BAR + 4];
@@ -60,7 +60,7 @@ void cli_progress_step(cli_progress *p, const rp_metrics *m, double seconds_left
     if (m->has_val_loss) snprintf(val, sizeof val, "  val_loss %.4f", m->val_loss);
     snprintf(tail, sizeof tail, "loss %.4f%s  %.0f tokens/s  peak %s%s", m->loss, val, m->tokens_per_second,
              short_size(size, sizeof size, m->peak_memory_active), left_text(left, sizeof left, seconds_left));
-    if (p->terminal) draw(p, head, tail, m->step);
+    if (p->terminal) progress_draw(p, head, tail, m->step);
     else fprintf(p->to, "%s  lr %.4g  grad_norm %.4g  %s\n", head, m->lr, m->grad_norm, tail);
     fflush(p->to);
     p->shown = true;

@@ -83,7 +83,7 @@ static rp_status open_update(rp_ctx *ctx, const bench_item *item, timed_update *
 }
 
 /* Weights and states are read and written, the gradient is read. */
-static int64_t bytes_of(const timed_update *u)
+static int64_t calls_bytes_of(const timed_update *u)
 {
     int64_t bytes = rp_meta_bytes(&u->param->m);
     const char *name;
@@ -99,7 +99,7 @@ rp_status rp__bench_update(bench_machine *m, const bench_item *item, rp_bench_ro
     rp_status status = open_update(m->ctx, item, &u);
 
     if (status == RP_OK)
-        status = rp__bench_rows(m, &(bench_work){ .run = run_update, .self = &u, .bytes = bytes_of(&u), .dtype = item->dtype }, row);
+        status = rp__bench_rows(m, &(bench_work){ .run = run_update, .self = &u, .bytes = calls_bytes_of(&u), .dtype = item->dtype }, row);
     rp__optim_free(u.optim);
     rp_tensor_unref(u.grad);
     rp_tensor_unref(u.param);

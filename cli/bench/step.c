@@ -116,7 +116,7 @@ static rp_status open_optim(stepping *s)
     return status;
 }
 
-static rp_status choose(stepping *s)
+static rp_status step_choose(stepping *s)
 {
     bool full        = !strcmp(s->what->mode, "full");
     rp_mode_input in = { .mode = full ? RP_MODE_FULL : RP_MODE_NONE, .layers = "layers", .every = 1 };
@@ -141,7 +141,7 @@ static rp_status step_open(stepping *s)
     RP_TRY(open_model(s));
     RP_TRY(rp__model_reserve_length(s->model, s->what->length));
     RP_TRY(open_optim(s));
-    RP_TRY(choose(s));
+    RP_TRY(step_choose(s));
     return open_ids(s, &s->batch.tokens, &s->batch.labels);
 }
 

@@ -8,7 +8,7 @@
 
 enum { CHUNK_BYTES = 1 << 20 };
 
-static rp_status read_all(rp_ctx *ctx, int fd, const char *path, EVP_MD_CTX *md, uint8_t *chunk)
+static rp_status digest_read_all(rp_ctx *ctx, int fd, const char *path, EVP_MD_CTX *md, uint8_t *chunk)
 {
     int64_t at = 0;
 
@@ -31,7 +31,7 @@ static rp_status digest(rp_ctx *ctx, int fd, const char *path, int64_t bytes, hu
 
     if (!chunk) return RP_ERR_MEMORY;
     if (begun && kind == HUB_GIT_SHA1) begun = EVP_DigestUpdate(md, head, (size_t)n);
-    rp_status status = begun ? read_all(ctx, fd, path, md, chunk) : rp_fail(ctx, RP_ERR_BACKEND, "libcrypto does not know the digest of '%s'", path);
+    rp_status status = begun ? digest_read_all(ctx, fd, path, md, chunk) : rp_fail(ctx, RP_ERR_BACKEND, "libcrypto does not know the digest of '%s'", path);
     rp__release(chunk);
     if (status == RP_OK && !EVP_DigestFinal_ex(md, sum, NULL)) status = rp_fail(ctx, RP_ERR_BACKEND, "libcrypto does not digest '%s'", path);
     return status;

@@ -131,7 +131,7 @@ static rp_status fetch_all(download *d, bool weights)
     return RP_OK;
 }
 
-static rp_status run(download *d)
+static rp_status download_run(download *d)
 {
     RP_TRY(hub_open(&d->h));
     RP_TRY(list(d));
@@ -165,7 +165,7 @@ int cli_download_run(cli *c, const cli_download *order)
                  .retries = order->retries, .wait_seconds = order->wait_seconds, .stop = &stop_signal };
     d.progress.terminal = cli_terminal(&d.progress.columns);
     catch_stop();
-    rp_status status = run(&d);
+    rp_status status = download_run(&d);
     int code         = status == RP_OK ? 0 : failed(&d, status);
     hub_close(&d.h);
     rp__bump_free(&d.bump);

@@ -104,7 +104,7 @@ static rp_status open_part(fetch *f)
     return f->file->bytes >= 0 && f->have > f->file->bytes ? restart(f) : RP_OK;
 }
 
-static rp_status put(fetch *f, const char *data, int64_t bytes)
+static rp_status fetch_put(fetch *f, const char *data, int64_t bytes)
 {
     while (bytes > 0) {
         ssize_t n = pwrite(f->fd, data, (size_t)bytes, f->have);
@@ -119,7 +119,7 @@ static rp_status put(fetch *f, const char *data, int64_t bytes)
 }
 
 /* A server that knows no ranges sends all again. */
-static rp_status begin(fetch *f, const hub_answer *answer)
+static rp_status fetch_begin(fetch *f, const hub_answer *answer)
 {
     f->begun = true;
     if (answer->code != 206 && f->have) {
@@ -131,29 +131,29 @@ static rp_status begin(fetch *f, const hub_answer *answer)
     return RP_OK;
 }
 
-static rp_status take(void *user, const hub_answer *answer, const void *data, int64_t bytes)
+static rp_status fetch_take(void *user, const hub_answer *answer, const void *data, int64_t bytes)
 {
     fetch *f = user;
 
-    if (!f->begun) RP_TRY(begin(f, answer));
+    if (!f->begun) RP_TRY(fetch_begin(f, answer));
     if (f->file->bytes >= 0 && f->have + bytes > f->file->bytes) {      /* another file: nothing of it is worth keeping */
         RP_TRY(restart(f));
         return rp_fail(f->h->ctx, RP_ERR_FORMAT, "'%s' is longer than the %" PRId64 " bytes the hub tells", f->file->name, f->file->bytes);
     }
-    RP_TRY(put(f, data, bytes));
+    RP_TRY(fetch_put(f, data, bytes));
     hub_progress_show(f->progress, f->file->name, f->have, f->file->bytes);
     return RP_OK;
 }
 
 /* One request for what is missing. */
-static rp_status ask(fetch *f, const char *url, hub_answer *answer)
+static rp_status fetch_ask(fetch *f, const char *url, hub_answer *answer)
 {
     char what[256];
 
     snprintf(what, sizeof what, "'%.200s'", f->file->name);
     int64_t from     = f->have;
     f->begun         = false;
-    rp_status status = hub_get(f->h, url, what, from, take, f, answer);
+    rp_status status = hub_get(f->h, url, what, from, fetch_take, f, answer);
     if (!f->file->kind && answer->digest[0]) f->file->kind = hub_digest_parse(answer->digest, f->file->digest);
     if (answer->code == 416 && from) {                      /* the part is of another file */
         RP_TRY(restart(f));
@@ -163,14 +163,14 @@ static rp_status ask(fetch *f, const char *url, hub_answer *answer)
 }
 
 /* Until all is there. Tries that bring bytes do not count. */
-static rp_status fill(fetch *f, const char *url)
+static rp_status fetch_fill(fetch *f, const char *url)
 {
     int64_t tried = 0;
     hub_answer answer;
 
     for (bool whole = f->file->bytes >= 0 && f->have == f->file->bytes; !whole;) {
         int64_t had      = f->have;
-        rp_status status = ask(f, url, &answer);
+        rp_status status = fetch_ask(f, url, &answer);
         whole            = status == RP_OK && (f->file->bytes < 0 || f->have == f->file->bytes);
         if (whole) break;
         if (status == RP_OK) {
@@ -187,7 +187,7 @@ static rp_status fill(fetch *f, const char *url)
 /* ---- the whole ---- */
 
 /* *right false: its digest is another. A file of which the hub tells none is taken as it is. */
-static rp_status check(fetch *f, char digest[HUB_DIGEST_CHARS], bool *right)
+static rp_status fetch_check(fetch *f, char digest[HUB_DIGEST_CHARS], bool *right)
 {
     *right = true;
     if (!f->file->kind) return RP_OK;
@@ -220,14 +220,14 @@ static rp_status bring(fetch *f, const char *url)
     resumed = f->have > 0;
     if (resumed) fprintf(stderr, "%s: going on after %s\n", f->file->name, hub_size_text(size, f->have));
     hub_progress_begin(f->progress, f->have);
-    RP_TRY(fill(f, url));
-    RP_TRY(check(f, digest, &right));
+    RP_TRY(fetch_fill(f, url));
+    RP_TRY(fetch_check(f, digest, &right));
     if (!right && resumed) {                                /* what an earlier run left was of another file: once more, from the start */
         fprintf(stderr, "%s: what was there is of another file; downloading all of it\n", f->file->name);
         RP_TRY(restart(f));
         hub_progress_begin(f->progress, 0);
-        RP_TRY(fill(f, url));
-        RP_TRY(check(f, digest, &right));
+        RP_TRY(fetch_fill(f, url));
+        RP_TRY(fetch_check(f, digest, &right));
     }
     if (!right) return wrong_digest(f, digest);
     RP_TRY(give_name(f));

@@ -113,7 +113,7 @@ static bool is_needed(const char *name)
     return false;
 }
 
-static hub_file *find(hub_listing *listing, const char *name)
+static hub_file *listing_find(hub_listing *listing, const char *name)
 {
     for (int64_t i = 0; i < listing->n; i++)
         if (!strcmp(listing->file[i].name, name)) return &listing->file[i];
@@ -123,7 +123,7 @@ static hub_file *find(hub_listing *listing, const char *name)
 /* One file, or the pieces with their index; else whatever safetensors there are beside the config. Returns how many. */
 static int64_t choose_weights(hub_listing *listing)
 {
-    bool whole = find(listing, "model.safetensors"), index = find(listing, "model.safetensors.index.json");
+    bool whole = listing_find(listing, "model.safetensors"), index = listing_find(listing, "model.safetensors.index.json");
     const char *pattern = whole ? "model.safetensors" : index ? "model-*.safetensors" : "*.safetensors";
     int64_t n           = 0;
 
@@ -133,7 +133,7 @@ static int64_t choose_weights(hub_listing *listing)
         f->chosen = true;
         n++;
     }
-    if (index && !whole) find(listing, "model.safetensors.index.json")->chosen = true;
+    if (index && !whole) listing_find(listing, "model.safetensors.index.json")->chosen = true;
     return n;
 }
 
@@ -166,7 +166,7 @@ static rp_status no_file(rp_ctx *ctx, const hub_listing *listing, const char *na
 
 rp_status hub_choose(rp_ctx *ctx, hub_listing *listing, const char *name)
 {
-    hub_file *alone = name ? find(listing, name) : NULL;
+    hub_file *alone = name ? listing_find(listing, name) : NULL;
 
     if (name && !alone) return no_file(ctx, listing, name);
     if (alone) {
@@ -187,7 +187,7 @@ static rp_status check_map(rp_ctx *ctx, const hub_listing *listing, const json_t
     RP_CHECK(ctx, json_is_object(map), RP_ERR_FORMAT, "the index of the weights has no 'weight_map'");
     json_object_foreach((json_t *)map, tensor, place) {
         const char *name = json_string_value(place);
-        hub_file *file   = name ? find((hub_listing *)listing, name) : NULL;
+        hub_file *file   = name ? listing_find((hub_listing *)listing, name) : NULL;
         bool shown       = name && hub_name_is_safe(name);
         RP_CHECK(ctx, file && file->chosen, RP_ERR_MATCH, "the index of the weights names %s%.128s%s, which the repository does not have",
                  shown ? "'" : "a file", shown ? name : "", shown ? "'" : "");

@@ -39,7 +39,7 @@ static void put_tail(char *out, size_t room, const hub_progress *p, int64_t have
 }
 
 /* The bar takes what room there is; without room for even a short one the text alone is cut at the edge. */
-static void draw(const hub_progress *p, const char *name, const char *tail, int64_t have, int64_t bytes)
+static void progress_draw(const hub_progress *p, const char *name, const char *tail, int64_t have, int64_t bytes)
 {
     int columns = p->columns > 0 ? p->columns : 80, room = columns - 3 - (int)strlen(name) - (int)strlen(tail);
     char bar[WIDEST_BAR + 2] = "", line[512];
@@ -66,7 +66,7 @@ void hub_progress_show(hub_progress *p, const char *name, int64_t have, int64_t 
     p->shown = now;
     put_tail(tail, sizeof tail, p, have, bytes, now);
     p->drawn = p->terminal;
-    if (p->terminal) draw(p, name, tail, have, bytes);
+    if (p->terminal) progress_draw(p, name, tail, have, bytes);
     else fprintf(stderr, "%s: %s\n", name, tail);
 }
 

@@ -72,7 +72,7 @@ static rp_status take_chunks(rp_disk_queue *s)
     return RP_OK;
 }
 
-static rp_status fill(rp_disk_queue *s, const char *folder)
+static rp_status disk_queue_fill(rp_disk_queue *s, const char *folder)
 {
     s->folder = rp__host_text(s->ctx, folder);
     if (!s->folder) return RP_ERR_MEMORY;
@@ -97,7 +97,7 @@ rp_status rp__disk_queue_open_for(rp_ctx *ctx, const char *folder, int64_t buffe
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->progress, NULL);
-    rp_status status = fill(s, folder);
+    rp_status status = disk_queue_fill(s, folder);
     if (status == RP_OK) *out = s;
     else rp__disk_queue_close(s);
     return status;
@@ -143,7 +143,7 @@ static rp_status grow(rp_disk_queue *s, int64_t room)
     return status;
 }
 
-static rp_status make_room(rp_disk_queue *s)
+static rp_status disk_queue_make_room(rp_disk_queue *s)
 {
     return s->spare != RP_DISK_QUEUE_NONE || s->n_entries < s->room ? RP_OK : grow(s, s->room * 2 + 64);
 }
@@ -152,7 +152,7 @@ rp_status rp__disk_queue_reserve(rp_disk_queue *s, int64_t tickets) { return tic
 
 static rp_status new_ticket(rp_disk_queue *s, int64_t bytes, int64_t *ticket)
 {
-    RP_TRY(make_room(s));
+    RP_TRY(disk_queue_make_room(s));
     int64_t i = s->spare;
     if (i == RP_DISK_QUEUE_NONE) i = s->n_entries++;
     else s->spare = s->entry[i].next;

@@ -105,7 +105,7 @@ static void remember_failure(rp_disk_queue *s, const rp_disk_queue_piece *p, int
 
 /* What follows an attempt; true: another one. Direct I/O that was cut short within a block, or that the file system turns out not to
  * do after all, goes on through the page cache. */
-static bool settle(rp_disk_queue *s, rp_disk_queue_piece *p)
+static bool disk_queue_worker_settle(rp_disk_queue *s, rp_disk_queue_piece *p)
 {
     int64_t moved = with_faults(s, p);
 
@@ -130,7 +130,7 @@ static bool settle(rp_disk_queue *s, rp_disk_queue_piece *p)
     return false;
 }
 
-static void begin(rp_disk_queue *s, rp_disk_queue_piece *p)
+static void disk_queue_worker_begin(rp_disk_queue *s, rp_disk_queue_piece *p)
 {
     pthread_mutex_unlock(&s->lock);
     rp__disk_queue_io_begin(&s->io, p);
@@ -144,12 +144,12 @@ static void *work(void *user)
 
     pthread_mutex_lock(&s->lock);
     for (;;) {
-        for (rp_disk_queue_piece *p; n_underway < s->io.depth && (p = next_piece(s)); n_underway++) begin(s, p);
+        for (rp_disk_queue_piece *p; n_underway < s->io.depth && (p = next_piece(s)); n_underway++) disk_queue_worker_begin(s, p);
         if (n_underway) {
             pthread_mutex_unlock(&s->lock);
             rp_disk_queue_piece *p = rp__disk_queue_io_next(&s->io);
             pthread_mutex_lock(&s->lock);
-            if (settle(s, p)) begin(s, p);
+            if (disk_queue_worker_settle(s, p)) disk_queue_worker_begin(s, p);
             else n_underway--;
         } else if (s->stop) {
             break;

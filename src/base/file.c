@@ -104,7 +104,7 @@ rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t
 }
 
 /* One byte is asked for beyond the cap to tell a file that ends there from one that is longer. */
-static rp_status read_all(rp_ctx *ctx, const char *path, int fd, int64_t cap_bytes, char **text, int64_t *bytes)
+static rp_status file_read_all(rp_ctx *ctx, const char *path, int fd, int64_t cap_bytes, char **text, int64_t *bytes)
 {
     int64_t room = 0, used = 0, n;
     char size[RP_SIZE_CHARS];
@@ -135,7 +135,7 @@ rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char *
     int fd    = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0) return rp__io_fail(ctx, "open", path);
-    rp_status status = read_all(ctx, path, fd, cap_bytes, &all, bytes);
+    rp_status status = file_read_all(ctx, path, fd, cap_bytes, &all, bytes);
     close(fd);
     if (status == RP_OK) {
         drop_mark(all, bytes);

@@ -12,7 +12,7 @@
 typedef struct { char *at; size_t n, room; bool lost; } growing;
 
 /* Terminated after each part. After a lost part nothing is added. */
-static int add(const char *part, size_t bytes, void *user)
+static int json_text_add(const char *part, size_t bytes, void *user)
 {
     growing *g = user;
 
@@ -33,7 +33,7 @@ char *rp__json_text(const json_t *value, size_t flags)
 {
     growing g = { 0 };
 
-    if (json_dump_callback(value, add, &g, flags) == 0 && !g.lost) return g.at;
+    if (json_dump_callback(value, json_text_add, &g, flags) == 0 && !g.lost) return g.at;
     free(g.at);
     return NULL;
 }

@@ -204,7 +204,7 @@ void *rp__mem_at(const rp_mem_space *s, int64_t offset) { return s->base ? s->ba
 
 /* ---- the ledger ---- */
 
-static void note(rp_mem_space *s, rp_mem_event event)
+static void mem_note(rp_mem_space *s, rp_mem_event event)
 {
     event.taken = rounded_up(s, event.bytes);
     if (s->observer) s->observer(s->observer_user, &event);
@@ -299,7 +299,7 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
     s->n_live++;
     block_begins(s, place, bytes);
     count(s, c, bytes, rounded);
-    note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
+    mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
     *offset = place;
     return RP_OK;
 }
@@ -310,7 +310,7 @@ void rp__mem_give(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t offset
 
     count(s, c, -bytes, -rounded);
     s->n_live--;
-    note(s, (rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
+    mem_note(s, (rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     if (rounded == 0) return;
     block_ends(s, offset, bytes);
     rp__pool_give(&s->pool, offset, rounded);
@@ -321,7 +321,7 @@ void rp__mem_reclass(rp_mem_space *s, rp_mem_class from, rp_mem_class to, int64_
     s->ledger.live_at[from] -= bytes;
     s->ledger.live_at[to] += bytes;
     RP_BUG_IF(s->ledger.live_at[from] < 0);
-    note(s, (rp_mem_event){ .mem_class = to, .bytes = bytes, .offset = offset, .reclass = true });
+    mem_note(s, (rp_mem_event){ .mem_class = to, .bytes = bytes, .offset = offset, .reclass = true });
 }
 
 void rp__mem_read(const rp_mem_space *s, rp_mem *out) { *out = s->ledger; }
@@ -414,7 +414,7 @@ int64_t rp__mem_slide(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t of
     int64_t rounded = rounded_up(s, bytes), to = rp__pool_slide(&s->pool, offset, rounded);
 
     block_moves(s, offset, to, bytes);
-    note(s, (rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
-    note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .what = "moved" });
+    mem_note(s, (rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
+    mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .what = "moved" });
     return to;
 }

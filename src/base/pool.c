@@ -91,7 +91,7 @@ int64_t rp__pool_take_at(rp_pool *p, int64_t offset, int64_t bytes)
 /* ---- give ---- */
 
 /* Two neighbours that touch become one. */
-static void join(rp_pool *p, int i)
+static void pool_join(rp_pool *p, int i)
 {
     if (i < 0 || i + 1 >= p->n_free || end_of(&p->free[i]) != p->free[i + 1].offset) return;
     p->free[i].bytes += p->free[i + 1].bytes;
@@ -105,8 +105,8 @@ void rp__pool_give(rp_pool *p, int64_t offset, int64_t bytes)
     if (!bytes) return;
     while (i > 0 && p->free[i - 1].offset > offset) i--;
     insert(p, i, (rp_extent){ offset, bytes });
-    join(p, i);
-    join(p, i - 1);
+    pool_join(p, i);
+    pool_join(p, i - 1);
 }
 
 int64_t rp__pool_slide(rp_pool *p, int64_t offset, int64_t bytes)
@@ -117,7 +117,7 @@ int64_t rp__pool_slide(rp_pool *p, int64_t offset, int64_t bytes)
     RP_BUG_IF(i == p->n_free);
     int64_t to = p->free[i].offset;
     p->free[i].offset += bytes;
-    join(p, i);
+    pool_join(p, i);
     return to;
 }
 

@@ -11,7 +11,7 @@ void rp__report_close(rp_report *report)
     *report = (rp_report){ .bump = { .ctx = report->bump.ctx } };
 }
 
-static void add(rp_report *report, rp_place place, bool note, const char *fmt, va_list args)
+static void report_add(rp_report *report, rp_place place, bool note, const char *fmt, va_list args)
 {
     char text[RP_ERROR_CHARS];
     rp_report_item *item = rp__bump_alloc(&report->bump, (int64_t)sizeof *item);
@@ -37,7 +37,7 @@ void rp__report_error(rp_report *report, rp_place place, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    add(report, place, false, fmt, args);
+    report_add(report, place, false, fmt, args);
     va_end(args);
 }
 
@@ -46,7 +46,7 @@ void rp__report_note(rp_report *report, rp_place place, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    add(report, place, true, fmt, args);
+    report_add(report, place, true, fmt, args);
     va_end(args);
 }
 

@@ -72,7 +72,7 @@ static rp_status next_event(walk *w)
     return w->has_event ? RP_OK : syntax_error(w);
 }
 
-static rp_status refuse(walk *w, rp_place place, const char *what)
+static rp_status yaml_refuse(walk *w, rp_place place, const char *what)
 {
     rp__report_error(w->report, place, "%s", what);
     return RP_ERR_CONFIG;
@@ -80,7 +80,7 @@ static rp_status refuse(walk *w, rp_place place, const char *what)
 
 static rp_status new_node(walk *w, rp_yaml_kind kind, rp_yaml_node **out)
 {
-    if (w->doc->n_nodes >= RP_YAML_MAX_NODES) return refuse(w, here(w), "more values than a recipe may hold");
+    if (w->doc->n_nodes >= RP_YAML_MAX_NODES) return yaml_refuse(w, here(w), "more values than a recipe may hold");
     *out = rp__yaml_new(w->doc, kind, here(w));
     return *out ? RP_OK : RP_ERR_MEMORY;
 }
@@ -116,13 +116,13 @@ static rp_status read_alias(walk *w, int depth, rp_yaml_node **out)
         rp__report_error(w->report, here(w), "'*%s' names no anchor; put quotes around a word that begins with '*'", name);
         return RP_ERR_CONFIG;
     }
-    if (depth + a->height > RP_YAML_MAX_DEPTH) return refuse(w, here(w), "nested more than 64 levels deep");
+    if (depth + a->height > RP_YAML_MAX_DEPTH) return yaml_refuse(w, here(w), "nested more than 64 levels deep");
     *out = rp__yaml_copy(w->doc, a->node);
     if (*out) {
         (*out)->place = here(w);
         return RP_OK;
     }
-    return w->doc->n_nodes >= RP_YAML_MAX_NODES ? refuse(w, here(w), "more values than a recipe may hold") : RP_ERR_MEMORY;
+    return w->doc->n_nodes >= RP_YAML_MAX_NODES ? yaml_refuse(w, here(w), "more values than a recipe may hold") : RP_ERR_MEMORY;
 }
 
 /* Types come from the schema; a tag may only repeat what the core schema could say, and !!str says "text". */
@@ -148,7 +148,7 @@ static rp_status read_scalar(walk *w, rp_yaml_node **out)
     size_t length     = w->event.data.scalar.length;
     rp_yaml_node *node;
 
-    if (memchr(value, 0, length)) return refuse(w, here(w), "a text holds a NUL character");
+    if (memchr(value, 0, length)) return yaml_refuse(w, here(w), "a text holds a NUL character");
     RP_TRY(new_node(w, RP_YAML_SCALAR, &node));
     node->quoted = w->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     RP_TRY(check_tag(w, (const char *)w->event.data.scalar.tag, &node->quoted));
@@ -183,7 +183,7 @@ static rp_status merge_map(walk *w, rp_yaml_node *map, const rp_yaml_node *from)
         for (const rp_yaml_node *each = from->first; each; each = each->next) RP_TRY(merge_map(w, map, each));
         return RP_OK;
     }
-    if (from->kind != RP_YAML_MAP) return refuse(w, from->place, "'<<' wants a map, or a list of maps");
+    if (from->kind != RP_YAML_MAP) return yaml_refuse(w, from->place, "'<<' wants a map, or a list of maps");
     for (const rp_yaml_node *each = from->first; each; each = each->next) {
         if (rp__yaml_find(map, each->key)) continue;
         rp_yaml_node *copy = rp__yaml_copy(w->doc, each);
@@ -203,7 +203,7 @@ static rp_status read_map(walk *w, int depth, rp_yaml_node **out)
     for (;;) {
         RP_TRY(next_event(w));
         if (w->event.type == YAML_MAPPING_END_EVENT) break;
-        if (w->event.type != YAML_SCALAR_EVENT) return refuse(w, here(w), "a key must be a plain word");
+        if (w->event.type != YAML_SCALAR_EVENT) return yaml_refuse(w, here(w), "a key must be a plain word");
         rp_place key_place = here(w);
         bool is_merge      = w->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
                              !strcmp((const char *)w->event.data.scalar.value, "<<");
@@ -228,7 +228,7 @@ static rp_status read_node(walk *w, int depth, rp_yaml_node **out)
 {
     const char *name = NULL;
 
-    if (depth > RP_YAML_MAX_DEPTH) return refuse(w, here(w), "nested more than 64 levels deep");
+    if (depth > RP_YAML_MAX_DEPTH) return yaml_refuse(w, here(w), "nested more than 64 levels deep");
     if (w->event.type == YAML_ALIAS_EVENT) return read_alias(w, depth, out);
     if (w->event.type == YAML_SCALAR_EVENT) name = (const char *)w->event.data.scalar.anchor;
     if (w->event.type == YAML_SEQUENCE_START_EVENT) name = (const char *)w->event.data.sequence_start.anchor;
@@ -255,7 +255,7 @@ static rp_status read_document(walk *w, rp_yaml_node **out)
     RP_TRY(read_node(w, 1, out));
     RP_TRY(next_event(w));                                   /* the document ends */
     RP_TRY(next_event(w));
-    if (w->event.type != YAML_STREAM_END_EVENT) return refuse(w, here(w), "a second document begins; a recipe is one");
+    if (w->event.type != YAML_STREAM_END_EVENT) return yaml_refuse(w, here(w), "a second document begins; a recipe is one");
     return RP_OK;
 }
 

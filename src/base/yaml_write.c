@@ -10,7 +10,7 @@ typedef struct {
     int64_t used_bytes, size_bytes;
 } sink;
 
-static int take(void *user, unsigned char *data, size_t bytes)
+static int yaml_write_take(void *user, unsigned char *data, size_t bytes)
 {
     sink *s = user;
     int64_t need = s->used_bytes + (int64_t)bytes + 1;
@@ -80,7 +80,7 @@ rp_status rp__yaml_write(rp_bump *bump, const rp_yaml_node *node, const char **o
     yaml_emitter_t emitter;
 
     RP_CHECK(bump->ctx, yaml_emitter_initialize(&emitter), RP_ERR_MEMORY, "cannot allocate host memory to write YAML");
-    yaml_emitter_set_output(&emitter, take, &s);
+    yaml_emitter_set_output(&emitter, yaml_write_take, &s);
     yaml_emitter_set_unicode(&emitter, 1);
     yaml_emitter_set_width(&emitter, -1);
     bool done = emit_document(&emitter, node);

@@ -46,7 +46,7 @@ rp_status rp__comm_check(rp_ctx *ctx, rp_comm *comm)
     return gone ? fail_gone(ctx, comm, gone, "its own work") : RP_OK;
 }
 
-static rp_status take(rp_ctx *ctx, rp_comm *comm, int elem_bytes, int *id)
+static rp_status request_take(rp_ctx *ctx, rp_comm *comm, int elem_bytes, int *id)
 {
     int i = 0;
 
@@ -97,7 +97,7 @@ rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *al
     bool done = false;
     int id;
 
-    RP_TRY(take(ctx, comm, elem_bytes, &id));
+    RP_TRY(request_take(ctx, comm, elem_bytes, &id));
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, part, r->number, &parts));
     rp__mem_enter(ctx);
@@ -114,7 +114,7 @@ rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const 
     bool done = false;
     int id;
 
-    RP_TRY(take(ctx, comm, elem_bytes, &id));
+    RP_TRY(request_take(ctx, comm, elem_bytes, &id));
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, send, r->number, &sent));
     RP_TRY(narrow(ctx, comm, receive, r->number + 2 * comm->group.ranks, &received));

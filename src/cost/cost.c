@@ -111,7 +111,7 @@ static rp_dtype dtype_of(const rp_op_meta *call, bool built_in)
     return RP_F32;
 }
 
-static const rp_cost_row *row_of(const rp_cost_table *t, const rp_op_meta *call, rp_pass pass)
+static const rp_cost_row *cost_row_of(const rp_cost_table *t, const rp_op_meta *call, rp_pass pass)
 {
     int others = rp__op_count(), op = rp__cost_place(call->op);
     rp_dtype dtype         = dtype_of(call, op != others);
@@ -133,7 +133,7 @@ double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_p
     rp_cost work = rp__cost_work(call, pass);
 
     if (work.flops == 0 && rp__cost_bytes(work) == 0) return rp__cost_comm_seconds(table, call, pass);
-    const rp_cost_row *row = row_of(table, call, pass);
+    const rp_cost_row *row = cost_row_of(table, call, pass);
     double bandwidth = row->bandwidth * (rp__cost_is_near(table, rp__cost_bytes(work)) ? table->near : 1);
     return row->overhead + fmax((double)work.flops / row->rate, (double)rp__cost_bytes(work) / bandwidth) +
            rp__cost_comm_seconds(table, call, pass);

@@ -70,8 +70,8 @@ typedef struct {
     bool lost;                          /* jansson had no memory */
 } writer;
 
-static void put(writer *w, const char *fmt, ...) RP_PRINTF(2, 3);
-static void put(writer *w, const char *fmt, ...)
+static void file_put(writer *w, const char *fmt, ...) RP_PRINTF(2, 3);
+static void file_put(writer *w, const char *fmt, ...)
 {
     va_list args;
 
@@ -88,7 +88,7 @@ static void put_json(writer *w, json_t *value, size_t digits)
     char *text = value ? rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) : NULL;
 
     json_decref(value);
-    if (text) put(w, "%s", text);
+    if (text) file_put(w, "%s", text);
     else w->lost = true;
     free(text);
 }
@@ -97,25 +97,25 @@ static size_t digits_of(double x) { return rp__cost_rounded(x) == x ? 4 : 17; }
 
 static void put_text(writer *w, const char *key, const char *value)
 {
-    put(w, " \"%s\": ", key);
+    file_put(w, " \"%s\": ", key);
     put_json(w, json_string(value), 17);
-    put(w, ",\n");
+    file_put(w, ",\n");
 }
 
 static void put_number(writer *w, const char *before, const char *key, double x)
 {
-    put(w, "%s\"%s\": ", before, key);
+    file_put(w, "%s\"%s\": ", before, key);
     put_json(w, json_real(x), digits_of(x));
 }
 
 static void put_head(writer *w, const rp_cost_table *t)
 {
-    put(w, "{\n \"format\": %d,\n", FORMAT);
+    file_put(w, "{\n \"format\": %d,\n", FORMAT);
     put_text(w, "reprise", rp_version());
     for (int i = 0; i < RP_COUNT(texts); i++) put_text(w, texts[i].key, (const char *)&t->machine + texts[i].offset);
-    put(w, " \"threads\": %d,\n", t->machine.threads);
+    file_put(w, " \"threads\": %d,\n", t->machine.threads);
     put_text(w, "measured", origins[t->origin]);
-    put(w, " \"update\": ");
+    file_put(w, " \"update\": ");
     for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
         put_number(w, d ? ", " : "{", rp_dtype_name(rp__cost_dtypes[d]), t->move[rp__cost_dtypes[d]]);
     put_number(w, "},\n ", "offload", t->offload);
@@ -125,19 +125,19 @@ static void put_head(writer *w, const rp_cost_table *t)
 
 static void put_row(writer *w, int op, rp_dtype dtype, rp_pass pass, const rp_cost_row *r, bool first)
 {
-    put(w, "%s  {\"op\": \"%s\", \"dtype\": \"%s\", \"pass\": \"%s\"", first ? "" : ",\n", rp__cost_op_name(op), rp_dtype_name(dtype),
+    file_put(w, "%s  {\"op\": \"%s\", \"dtype\": \"%s\", \"pass\": \"%s\"", first ? "" : ",\n", rp__cost_op_name(op), rp_dtype_name(dtype),
         rp__cost_pass_names[pass]);
     put_number(w, ", ", "overhead", r->overhead);
     put_number(w, ", ", "rate", r->rate);
     put_number(w, ", ", "bandwidth", r->bandwidth);
-    put(w, "}");
+    file_put(w, "}");
 }
 
 static void put_rows(writer *w, const rp_cost_table *t)
 {
     bool first = true;
 
-    put(w, ",\n \"rows\": [\n");
+    file_put(w, ",\n \"rows\": [\n");
     for (int op = 0; op <= rp__op_count(); op++)
         for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
             for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++) {
@@ -146,7 +146,7 @@ static void put_rows(writer *w, const rp_cost_table *t)
                 put_row(w, op, rp__cost_dtypes[d], pass, r, first);
                 first = false;
             }
-    put(w, "\n ]\n}\n");
+    file_put(w, "\n ]\n}\n");
 }
 
 /* In place of the end. */
@@ -159,7 +159,7 @@ static void put_hash(writer *w)
     json_decref(root);
     if (w->lost) return;
     w->used -= (int64_t)strlen("\n}\n");
-    put(w, ",\n \"hash\": \"%s\"\n}\n", hash);
+    file_put(w, ",\n \"hash\": \"%s\"\n}\n", hash);
 }
 
 rp_status rp__cost_text(rp_ctx *ctx, const rp_cost_table *table, char **text)
@@ -215,7 +215,7 @@ static const char *read_head(const json_t *root, rp_cost_table *t)
 }
 
 /* Place of a text in a list, or -1. */
-static int find(const json_t *value, const char *(*name)(int), int n)
+static int file_find(const json_t *value, const char *(*name)(int), int n)
 {
     const char *text = json_string_value(value);
 
@@ -229,9 +229,9 @@ static const char *pass_name(int i) { return rp__cost_pass_names[i]; }
 
 static const char *read_row(const json_t *from, rp_cost_table *t)
 {
-    int op    = find(json_object_get(from, "op"), rp__cost_op_name, rp__op_count() + 1);
-    int dtype = find(json_object_get(from, "dtype"), dtype_name, RP_COUNT(rp__cost_dtypes));
-    int pass  = find(json_object_get(from, "pass"), pass_name, RP_COST_PASSES);
+    int op    = file_find(json_object_get(from, "op"), rp__cost_op_name, rp__op_count() + 1);
+    int dtype = file_find(json_object_get(from, "dtype"), dtype_name, RP_COUNT(rp__cost_dtypes));
+    int pass  = file_find(json_object_get(from, "pass"), pass_name, RP_COST_PASSES);
 
     if (!json_is_string(json_object_get(from, "op")) || dtype < 0 || pass < 0) return "a row is of no op, dtype and pass";
     if (op < 0) return not_ours;
@@ -257,7 +257,7 @@ static const char *read_rows(const json_t *root, rp_cost_table *t)
     return wrong;
 }
 
-static const char *read_all(const json_t *root, rp_cost_table *t)
+static const char *file_read_all(const json_t *root, rp_cost_table *t)
 {
     const char *hash = json_string_value(json_object_get(root, "hash")), *wrong = read_head(root, t);
     char found[HEX_CHARS];
@@ -296,7 +296,7 @@ rp_status rp__cost_parse(rp_ctx *ctx, const char *path, const char *text, int64_
     if (!root) return damaged(ctx, path, e.line, json_error_code(&e) == json_error_out_of_memory ? no_memory : e.text);
     *foreign          = is_foreign(root);
     rp_status status  = *foreign ? RP_OK : rp__cost_table_new(ctx, RP_COST_FULL, &t);
-    const char *wrong = t ? read_all(root, t) : NULL;
+    const char *wrong = t ? file_read_all(root, t) : NULL;
     json_decref(root);
     *foreign = *foreign || wrong == not_ours;
     if (status == RP_OK && !*foreign && !wrong) *out = t;

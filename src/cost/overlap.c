@@ -37,7 +37,7 @@ typedef struct {
 static bool counts(const clocks *c, int i) { return c->recompute || !c->b->at[i].recompute; }
 
 /* In order, and of this pass alone. */
-static void ask(clocks *c)
+static void overlap_ask(clocks *c)
 {
     for (; c->next < c->b->n; c->next++) {
         const rp_overlap_event *e = &c->b->at[c->next];
@@ -53,7 +53,7 @@ static void ask(clocks *c)
 /* Computing stands still until it is over. */
 static void talk(clocks *c, double seconds) { c->computing = c->talk = fmax(c->talk, c->computing) + seconds; }
 
-static void take(clocks *c, int i)
+static void overlap_take(clocks *c, int i)
 {
     const rp_overlap_event *e = &c->b->at[i];
 
@@ -64,7 +64,7 @@ static void take(clocks *c, int i)
         talk(c, e->seconds);
         c->next = i + 1;
     }
-    ask(c);
+    overlap_ask(c);
 }
 
 /* The oldest sum that is under way comes. */
@@ -89,20 +89,20 @@ static void sum(clocks *c, int i)
     c->done[i] = c->talk;
 }
 
-static void run(clocks *c)
+static void overlap_run(clocks *c)
 {
     for (int i = 0; i < c->b->n; i++) {
         const rp_overlap_event *e = &c->b->at[i];
         if (!counts(c, i)) continue;
         if (e->kind == RP_OVERLAP_COMPUTE) c->computing += e->seconds;
         else if (e->kind == RP_OVERLAP_TALK) talk(c, e->seconds);
-        else if (e->kind == RP_OVERLAP_GATHER) take(c, i);
+        else if (e->kind == RP_OVERLAP_GATHER) overlap_take(c, i);
         else if (e->kind == RP_OVERLAP_SUM) sum(c, i);
         else {
             while (c->summing) settle_one(c);
             c->next   = i + 1;
             c->in_use = 0;
-            ask(c);
+            overlap_ask(c);
         }
     }
 }
@@ -113,7 +113,7 @@ double rp__overlap_seconds(const rp_overlap *b, bool recompute)
 
     if (!c.done) return NAN;
     for (int i = 0; i < b->n; i++) c.done[i] = NOT;
-    run(&c);
+    overlap_run(&c);
     while (c.summing) settle_one(&c);
     rp__release(c.done);
     return c.computing;

@@ -26,7 +26,7 @@ struct rp_cost_timed {
     place place[MOST_PLACES];
 };
 
-static void fill(const rp_tensor *t, void *at, int32_t high)
+static void run_fill(const rp_tensor *t, void *at, int32_t high)
 {
     int64_t n = rp_meta_elems(&t->m);
 
@@ -48,7 +48,7 @@ static rp_status make(rp_ctx *ctx, const rp_meta *meta, int32_t high, const rp_t
     if (like) rp__tensor_copy(*t, like);
     if (like) return RP_OK;
     RP_TRY(rp__tensor_host_all(*t, RP_HOST_WRITE, &h));
-    fill(*t, h.data, high);
+    run_fill(*t, h.data, high);
     rp__tensor_host_end(&h);
     return RP_OK;
 }
@@ -106,7 +106,7 @@ static int places_in(const rp_op_meta *m, int64_t spread)
     return spread / bytes < MOST_PLACES ? 1 + (int)(spread / bytes) : MOST_PLACES;
 }
 
-static void drop(rp_tensor **t, int n)
+static void run_drop(rp_tensor **t, int n)
 {
     for (int i = 0; i < n; i++) rp_tensor_unref(t[i]);
 }
@@ -115,11 +115,11 @@ void rp__cost_timed_free(rp_cost_timed *t)
 {
     for (int i = 0; t && i < MOST_PLACES; i++) {
         rp_op_call *run = &t->place[i].run;
-        drop(t->place[i].in, RP_MAX_IN);
-        drop(run->out, RP_MAX_OUT);
-        drop(run->grad_out, RP_MAX_OUT);
-        drop(run->slot, RP_MAX_SLOT);
-        drop(run->grad_in, RP_MAX_IN);
+        run_drop(t->place[i].in, RP_MAX_IN);
+        run_drop(run->out, RP_MAX_OUT);
+        run_drop(run->grad_out, RP_MAX_OUT);
+        run_drop(run->slot, RP_MAX_SLOT);
+        run_drop(run->grad_in, RP_MAX_IN);
     }
     rp__release(t);
 }

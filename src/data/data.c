@@ -91,7 +91,7 @@ static rp_status read_file(const rp_read_job *job, const format *f)
     return rp__store_skip(job->store, job->path, "", "it is empty");
 }
 
-static rp_status read_all(rp_data *d, rp_read_job *job, const format *f)
+static rp_status data_read_all(rp_data *d, rp_read_job *job, const format *f)
 {
     rp_data_files files;
     rp_status status = rp__data_files(d->ctx, job->what, job->config, &files);
@@ -145,7 +145,7 @@ static rp_status count_samples(rp_data *d, const char *what)
     return d->steps_per_epoch >= 1 ? RP_OK : too_little(d, what);
 }
 
-static rp_status make_room(rp_data *d)
+static rp_status data_make_room(rp_data *d)
 {
     const rp_data_config *c = &d->config;
     int64_t places;
@@ -167,10 +167,10 @@ static rp_status fill_store(rp_data *d, const char *what, const rp_data_config *
     RP_TRY(check_config(d->ctx, what, config, source));
     RP_TRY(rp__store_new(d->ctx, config, &d->store));
     rp_read_job job = { d->ctx, what, config->path, config, source, d->store, 0 };
-    RP_TRY(read_all(d, &job, f));
+    RP_TRY(data_read_all(d, &job, f));
     RP_TRY(rp__store_finish(d->store));
     RP_TRY(count_samples(d, what));
-    return make_room(d);
+    return data_make_room(d);
 }
 
 static rp_status look(const rp_read_job *job, const format *f)

@@ -26,7 +26,7 @@ static const struct { const char *name, *extensions; } formats[] = {
 
 /* ---- the list ---- */
 
-static rp_status add(const search *s, const char *path)
+static rp_status files_add(const search *s, const char *path)
 {
     rp_data_files *f = s->files;
     struct stat info;
@@ -136,7 +136,7 @@ static rp_status take_entry(const search *s, FTS *tree, FTSENT *e, const char *p
              strerror(e->fts_errno));
     if (!strncmp(path, "./", 2)) path += 2;
     if (!file || !(pattern ? matches(pattern, path) : has_extension(path, s->extensions))) return RP_OK;
-    return add(s, path);
+    return files_add(s, path);
 }
 
 static rp_status walk(const search *s, const char *folder, const char *pattern)
@@ -190,7 +190,7 @@ static rp_status take_existing(const search *s, const char *path)
     struct stat info;
     bool folder = !stat(path, &info) && S_ISDIR(info.st_mode);
 
-    return folder ? take_folder(s, path) : add(s, path);
+    return folder ? take_folder(s, path) : files_add(s, path);
 }
 
 static rp_status take_glob(const search *s, const char *pattern)

@@ -15,7 +15,7 @@ uint64_t rp__masking_key(uint64_t seed)
     return rp__hash(what, sizeof what, rp__hash(&seed, sizeof seed, RP_HASH_SEED));
 }
 
-static rp_philox draw(const rp_masking *m, int64_t step, int64_t sample, int64_t position)
+static rp_philox masking_draw(const rp_masking *m, int64_t step, int64_t sample, int64_t position)
 {
     rp_stream stream = { .key = m->key, .step = m->fixed ? 0 : step, .sample_base = sample };
 
@@ -42,7 +42,7 @@ int64_t rp__masking_most(double probability, int64_t length)
 
 int64_t rp__masking_count(const rp_masking *m, int64_t step, int64_t sample, int64_t n)
 {
-    int64_t k = share(m->probability, n, fraction(draw(m, step, sample, ROUNDING).word[0]));
+    int64_t k = share(m->probability, n, fraction(masking_draw(m, step, sample, ROUNDING).word[0]));
 
     return k || !n ? k : 1;
 }
@@ -57,7 +57,7 @@ static int by_number(const void *a, const void *b)
 /* Ordered by what is drawn at each, then by place: those with the least are chosen. */
 int64_t rp__masking_choose(const rp_masking *m, int64_t step, int64_t sample, uint64_t *place, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) place[i] |= (uint64_t)draw(m, step, sample, (int64_t)place[i]).word[0] << 32;
+    for (int64_t i = 0; i < n; i++) place[i] |= (uint64_t)masking_draw(m, step, sample, (int64_t)place[i]).word[0] << 32;
     if (n) qsort(place, (size_t)n, sizeof *place, by_number);
     for (int64_t i = 0; i < n; i++) place[i] &= UINT32_MAX;
     return rp__masking_count(m, step, sample, n);
@@ -65,7 +65,7 @@ int64_t rp__masking_choose(const rp_masking *m, int64_t step, int64_t sample, ui
 
 int32_t rp__masking_seen(const rp_masking *m, int64_t step, int64_t sample, int64_t position, int32_t id)
 {
-    rp_philox drawn = draw(m, step, sample, position);
+    rp_philox drawn = masking_draw(m, step, sample, position);
 
     if (fraction(drawn.word[1]) < 0.8) return m->mask_id;
     return fraction(drawn.word[1]) < 0.9 ? (int32_t)((uint64_t)drawn.word[2] * (uint64_t)m->vocab >> 32) : id;

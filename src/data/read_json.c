@@ -164,7 +164,7 @@ static rp_status take_list(reader *r, const char *text, int64_t n)
 
 /* ---- the file ---- */
 
-static rp_status take(reader *r, const char *text, int64_t n)
+static rp_status read_json_take(reader *r, const char *text, int64_t n)
 {
     if (r->known) return r->at == LINES ? take_lines(r, text, n) : take_list(r, text, n);
     while (n && is_white(*text)) {
@@ -184,7 +184,7 @@ static rp_status read_windows(reader *r, rp_text_file *file, char *window)
     RP_TRY(rp__text_file_check(file));
     while (n && !has_enough(r)) {
         RP_TRY(rp__text_file_read(file, window, WINDOW_BYTES, &n));
-        RP_TRY(take(r, window, n));
+        RP_TRY(read_json_take(r, window, n));
     }
     if (r->at == LINES || has_enough(r)) return put_object(r);
     RP_CHECK(r->job->ctx, r->at == CLOSED, RP_ERR_FORMAT, "'%s' is cut short: its list goes on after object %" PRId64, r->job->path, r->number);

@@ -57,7 +57,7 @@ rp_status rp__read_piece(const rp_read_job *job, const char *place, const char *
 
 /* ---- a text file ---- */
 
-static rp_status take(void *user, const int32_t *ids, int64_t n_ids) { return read_ids(user, "", ids, n_ids, true); }
+static rp_status read_text_take(void *user, const int32_t *ids, int64_t n_ids) { return read_ids(user, "", ids, n_ids, true); }
 
 static rp_status read_document(const rp_read_job *job, rp_text_file *file)
 {
@@ -69,7 +69,7 @@ static rp_status read_document(const rp_read_job *job, rp_text_file *file)
     if (empty) return RP_OK;
     RP_TRY(rp__store_begin(job->store, job->path, ""));
     RP_TRY(rp__read_bos(job, true));
-    RP_TRY(rp__text_ids(job->ctx, file, job->source->encode, job->source->user, take, &taker));
+    RP_TRY(rp__text_ids(job->ctx, file, job->source->encode, job->source->user, read_text_take, &taker));
     return rp__read_eos(job);
 }
 

@@ -177,7 +177,7 @@ static void watch_close(rp_explain *e)
     e->watch = NULL;
 }
 
-static rp_status finish(rp_explain *e)
+static rp_status explain_finish(rp_explain *e)
 {
     RP_CHECK(e->watch->ctx, !e->watch->lost, RP_ERR_MEMORY, "no memory to note what a step does");
     RP_TRY(total_slots(e));
@@ -194,7 +194,7 @@ rp_status rp__explain_end(rp_explain *e, const rp_tape_stats *work)
 {
     e->step_flops      = work->step_flops;
     e->recompute_flops = work->recompute_flops;
-    rp_status status   = finish(e);
+    rp_status status   = explain_finish(e);
     watch_close(e);
     return status;
 }

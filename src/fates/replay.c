@@ -54,7 +54,7 @@ static void read_done(rp_fates *w, int value)
     if (--v->pending == 0 && v->here && v->passing && !v->needed) rp__fates_drop(w, value);
 }
 
-static void take(rp_fates *w, int value, rp_fate_take how)
+static void replay_take(rp_fates *w, int value, rp_fate_take how)
 {
     rp_fate_value *v = &w->value[value];
 
@@ -75,7 +75,7 @@ static rp_status run_call(rp_fates *w, int at)
         how[i]                 = !rp__fate_gone(v) ? RP_FATES_LEAVE : v->needed ? RP_FATES_HOLD : v->pending > 0 ? RP_FATES_PASS : RP_FATES_LEAVE;
     }
     RP_TRY(w->act->run(w->self, at, how));
-    for (int i = 0; i < c->n_makes; i++) take(w, makes[i], how[i]);
+    for (int i = 0; i < c->n_makes; i++) replay_take(w, makes[i], how[i]);
     for (int i = 0; i < c->n_reads; i++) read_done(w, reads[i]);
     return RP_OK;
 }
@@ -106,7 +106,7 @@ static void set_needed(rp_fates *w, const rp_fate_region *r, bool needed)
     }
 }
 
-static void finish(rp_fates *w, rp_fate_region *r)
+static void replay_finish(rp_fates *w, rp_fate_region *r)
 {
     int n = 0;
 
@@ -127,7 +127,7 @@ static rp_status replay(rp_fates *w, int region)
     set_needed(w, r, true);
     RP_TRY(rp__fates_run(w, region));
     set_needed(w, r, false);
-    finish(w, r);
+    replay_finish(w, r);
     return RP_OK;
 }
 
@@ -225,7 +225,7 @@ void rp__fates_passed(rp_fates *w, int call)
 
     for (int i = 0; i < c->n_needs; i++) rp__fates_used(w, rp__fate_needs(w, c)[i]);
     for (int r = c->region; r != NONE; r = w->region[r].parent)
-        if (w->region[r].first == call) finish(w, &w->region[r]);
+        if (w->region[r].first == call) replay_finish(w, &w->region[r]);
 }
 
 void rp__fates_begin(rp_fates *w)

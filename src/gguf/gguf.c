@@ -15,7 +15,7 @@
 
 /* ---- the cursor ---- */
 
-static rp_status take(rp_gguf *g, int64_t bytes, const char *inside, const uint8_t **out)
+static rp_status gguf_take(rp_gguf *g, int64_t bytes, const char *inside, const uint8_t **out)
 {
     const uint8_t *head = NULL;
 
@@ -30,7 +30,7 @@ static rp_status take_number(rp_gguf *g, size_t bytes, const char *inside, void 
 {
     const uint8_t *from = NULL;
 
-    RP_TRY(take(g, (int64_t)bytes, inside, &from));
+    RP_TRY(gguf_take(g, (int64_t)bytes, inside, &from));
     memcpy(out, from, bytes);           /* little endian: convert.c refuses other machines */
     return RP_OK;
 }
@@ -51,7 +51,7 @@ static rp_status take_string(rp_gguf *g, const char *inside, rp_gguf_string *out
     const uint8_t *from = NULL;
 
     RP_TRY(take_count(g, inside, &out->bytes));
-    RP_TRY(take(g, out->bytes, inside, &from));
+    RP_TRY(gguf_take(g, out->bytes, inside, &from));
     out->text = (const char *)from;
     return RP_OK;
 }
@@ -82,7 +82,7 @@ static rp_status parse_scalar(rp_gguf *g, uint32_t type, gguf_value_entry *e)
     const uint8_t *from = NULL;
 
     if (type == GSTRING) return take_string(g, "a metadata value", &e->v.s);
-    RP_TRY(take(g, rp__gguf_value_types[type].bytes, "a metadata value", &from));
+    RP_TRY(gguf_take(g, rp__gguf_value_types[type].bytes, "a metadata value", &from));
     if (type == GBOOL) RP_TRY(check_bools(g, e->key, from, 1));
     rp__gguf_number_at(type, from, &e->v);
     return RP_OK;
@@ -112,7 +112,7 @@ static rp_status parse_array(rp_gguf *g, gguf_value_entry *e)
     int64_t size = rp__gguf_value_types[e->element_type].bytes;
     RP_CHECK(g->ctx, e->v.count <= (g->map.bytes - g->at) / size, RP_ERR_FORMAT, "'%s': the array '" NAME "' of %" PRId64
              " elements does not fit in the file", g->label, e->key, e->v.count);
-    RP_TRY(take(g, e->v.count * size, "an array", &e->data));
+    RP_TRY(gguf_take(g, e->v.count * size, "an array", &e->data));
     return e->element_type == GBOOL ? check_bools(g, e->key, e->data, e->v.count) : RP_OK;
 }
 
@@ -154,7 +154,7 @@ static rp_status parse_dims(rp_gguf *g, gguf_tensor_entry *e)
     return RP_OK;
 }
 
-static int64_t row_of(const rp_gguf_tensor *t) { return t->ndim ? t->dim[t->ndim - 1] : 1; }
+static int64_t gguf_row_of(const rp_gguf_tensor *t) { return t->ndim ? t->dim[t->ndim - 1] : 1; }
 
 static rp_status parse_type(rp_gguf *g, gguf_tensor_entry *e)
 {
@@ -164,8 +164,8 @@ static rp_status parse_type(rp_gguf *g, gguf_tensor_entry *e)
     e->type = rp__gguf_type(id);
     RP_CHECK(g->ctx, e->type, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %" PRIu32 ", which is not known here",
              g->label, e->name, id);
-    RP_CHECK(g->ctx, row_of(&e->t) % e->type->block_elems == 0, RP_ERR_FORMAT, "'%s': rows of tensor '" NAME "' have %" PRId64
-             " elements, which is not a multiple of the %" PRId64 " of a block of %s", g->label, e->name, row_of(&e->t),
+    RP_CHECK(g->ctx, gguf_row_of(&e->t) % e->type->block_elems == 0, RP_ERR_FORMAT, "'%s': rows of tensor '" NAME "' have %" PRId64
+             " elements, which is not a multiple of the %" PRId64 " of a block of %s", g->label, e->name, gguf_row_of(&e->t),
              e->type->block_elems, e->type->name);
     RP_CHECK(g->ctx, !__builtin_mul_overflow(e->t.elems / e->type->block_elems, e->type->block_bytes, &e->t.bytes), RP_ERR_FORMAT,
              "'%s': tensor '" NAME "' has a shape whose size overflows", g->label, e->name);

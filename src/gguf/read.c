@@ -85,7 +85,7 @@ double rp__gguf_array_number(const rp_gguf *g, const rp_gguf_value *array, int64
 
 /* ---- elements ---- */
 
-static int64_t row_of(const rp_gguf_tensor *t) { return t->ndim ? t->dim[t->ndim - 1] : 1; }
+static int64_t read_row_of(const rp_gguf_tensor *t) { return t->ndim ? t->dim[t->ndim - 1] : 1; }
 
 static rp_status unreadable(const rp_gguf *g, const gguf_tensor_entry *e)
 {
@@ -122,7 +122,7 @@ rp_status rp__gguf_read(rp_gguf *g, const rp_gguf_tensor *tensor, int64_t start,
 {
     const gguf_tensor_entry *e    = (const gguf_tensor_entry *)tensor;
     const rp_gguf_type *type = e->type;
-    int64_t row = row_of(tensor), window = RP_FILE_WINDOW_BYTES / type->block_bytes * type->block_elems;
+    int64_t row = read_row_of(tensor), window = RP_FILE_WINDOW_BYTES / type->block_bytes * type->block_elems;
 
     if (!type->convert) return unreadable(g, e);
     RP_CHECK(g->ctx, start >= 0 && count >= 0 && start <= tensor->elems && count <= tensor->elems - start, RP_ERR_ARG,

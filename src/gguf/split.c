@@ -14,7 +14,7 @@ enum { MOST_PARTS = 65535 };            /* split.count has 16 bits */
 #define ENDING_CHARS 32
 
 /* The whole number under `key`, `otherwise` where there is none. */
-static int64_t number_of(const rp_gguf *g, const char *key, int64_t otherwise)
+static int64_t split_number_of(const rp_gguf *g, const char *key, int64_t otherwise)
 {
     const rp_gguf_value *v = rp__gguf_get(g, key);
 
@@ -28,7 +28,7 @@ static void ending(int64_t no, int64_t count, char out[ENDING_CHARS])
 
 static rp_status check_first(const rp_gguf *g, int64_t count)
 {
-    int64_t no = number_of(g, "split.no", 0);
+    int64_t no = split_number_of(g, "split.no", 0);
     char want[ENDING_CHARS];
 
     RP_CHECK(g->ctx, count <= MOST_PARTS && no >= 0 && no < count, RP_ERR_FORMAT, "'%s' says it is part %" PRId64 " of %" PRId64,
@@ -53,14 +53,14 @@ static rp_status open_part(rp_gguf *g, int64_t no, int64_t count)
     rp__release(path);
     if (status != RP_OK) return status;
     g->part[g->n_parts++] = part;
-    RP_CHECK(g->ctx, number_of(part, "split.no", -1) == no && number_of(part, "split.count", -1) == count, RP_ERR_FORMAT,
+    RP_CHECK(g->ctx, split_number_of(part, "split.no", -1) == no && split_number_of(part, "split.count", -1) == count, RP_ERR_FORMAT,
              "'%s' is not part %" PRId64 " of %" PRId64 " by its own 'split.no' and 'split.count'", part->label, no + 1, count);
     return RP_OK;
 }
 
 rp_status rp__gguf_join(rp_gguf *g)
 {
-    int64_t count = number_of(g, "split.count", 1), want = number_of(g, "split.tensors.count", -1);
+    int64_t count = split_number_of(g, "split.count", 1), want = split_number_of(g, "split.tensors.count", -1);
 
     if (count <= 1) return RP_OK;
     RP_TRY(check_first(g, count));

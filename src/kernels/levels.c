@@ -74,7 +74,7 @@ static _Atomic(const rp_kernels *) chosen;
 void rp__kernels_force(const rp_kernels *table) { atomic_store(&chosen, table); }
 
 /* What the environment names if it runs here, else the highest that pays. */
-static const rp_kernels *choose(void)
+static const rp_kernels *levels_choose(void)
 {
     const char *forced     = getenv("REPRISE_CPU");
     const rp_kernels *best = NULL;
@@ -96,7 +96,7 @@ const rp_kernels *rp__kernels_cpu(void)
     const rp_kernels *table = atomic_load(&chosen);
 
     if (table) return table;
-    table = choose();
+    table = levels_choose();
     atomic_store(&chosen, table);
     return table;
 }

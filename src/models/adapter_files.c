@@ -220,7 +220,7 @@ static bool has_shape(const rp_safetensor *t, const rp_meta *m)
     return t->ndim == m->ndim && !memcmp(t->dim, m->dim, (size_t)m->ndim * sizeof *m->dim);
 }
 
-static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p, const rp_safetensor **out)
+static rp_status adapter_files_find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p, const rp_safetensor **out)
 {
     char name[RP_WEIGHT_NAME_CHARS];
 
@@ -234,7 +234,7 @@ static rp_status find(const rp_adapter_files *f, const rp_safetensors *set, cons
     return RP_OK;
 }
 
-static rp_status fill(const rp_safetensors *set, const rp_safetensor *t, const rp_param *p, float *window)
+static rp_status adapter_files_fill(const rp_safetensors *set, const rp_safetensor *t, const rp_param *p, float *window)
 {
     int64_t end = p->slice.first + p->slice.count;
 
@@ -248,7 +248,7 @@ static rp_status fill(const rp_safetensors *set, const rp_safetensor *t, const r
     return RP_OK;
 }
 
-static rp_status load(const rp_adapter_files *f, const rp_safetensors *set, rp_model *model, float *window)
+static rp_status adapter_files_load(const rp_adapter_files *f, const rp_safetensors *set, rp_model *model, float *window)
 {
     const rp_model_config *config = rp__model_config(model);
     const rp_safetensor *t;
@@ -257,8 +257,8 @@ static rp_status load(const rp_adapter_files *f, const rp_safetensors *set, rp_m
     for (int i = 0; i < rp__model_n_params(model); i++) {
         const rp_param *p = rp__model_param(model, i);
         if (!p->beside && rp__lora_part_of(p->path, &unused) == RP_LORA_NONE) continue;
-        RP_TRY(find(f, set, config, p, &t));
-        RP_TRY(fill(set, t, p, window));
+        RP_TRY(adapter_files_find(f, set, config, p, &t));
+        RP_TRY(adapter_files_fill(set, t, p, window));
     }
     return RP_OK;
 }
@@ -269,7 +269,7 @@ rp_status rp__adapter_files_load(const rp_adapter_files *f, rp_model *model)
     float *window       = rp__host_alloc(f->ctx, WINDOW_ELEMS * (int64_t)sizeof *window);
     rp_status status    = window ? rp__safetensors_open(f->ctx, f->path, &set) : RP_ERR_MEMORY;
 
-    if (status == RP_OK) status = load(f, set, model, window);
+    if (status == RP_OK) status = adapter_files_load(f, set, model, window);
     rp__safetensors_close(set);
     rp__release(window);
     return status;

@@ -229,7 +229,7 @@ static void check_experts(rp_config_reader *r, const rp_model_config *c)
                          c->n_layers, c->experts, RP_MOST_EXPERTS);
 }
 
-static void read_all(rp_config_reader *r, rp_model_config *c)
+static void config_read_all(rp_config_reader *r, rp_model_config *c)
 {
     c->family = find_family(r);
     if (!c->family) return;
@@ -260,7 +260,7 @@ static rp_status read_object(rp_config_reader *r, rp_model_config *c, char label
     c->source        = r->json;
     if (status != RP_OK || r->status != RP_OK) return status;
     RP_TRY(apply_overrides(r));
-    read_all(r, c);
+    config_read_all(r, c);
     return RP_OK;
 }
 

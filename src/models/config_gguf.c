@@ -74,7 +74,7 @@ static const rp_gguf_value *get(const reader *r, const char *key)
 
 static bool is_whole(const rp_gguf_value *v) { return v->kind == RP_GGUF_INT || v->kind == RP_GGUF_UINT; }
 
-static double number_of(const reader *r, const char *key)
+static double config_gguf_number_of(const reader *r, const char *key)
 {
     const rp_gguf_value *v = get(r, key);
 
@@ -168,7 +168,7 @@ static void check_unknown(reader *r)
 /* Gemma's scale of scores is not in the file: llama.cpp, too, knows the 27B models by their blocks. */
 static void read_scale(reader *r, double plain, double dim)
 {
-    double blocks = number_of(r, "block_count"), largest = !strcmp(r->family->gguf_architecture, "gemma2") ? 46 : 62;
+    double blocks = config_gguf_number_of(r, "block_count"), largest = !strcmp(r->family->gguf_architecture, "gemma2") ? 46 : 62;
 
     if (field_of(r, "query_pre_attn_scalar")) set(r, "query_pre_attn_scalar", json_real(blocks == largest ? plain : dim));
 }
@@ -184,11 +184,11 @@ static bool turns_parts(const reader *r)
 static void read_head_dim(reader *r)
 {
     static const char *const sizes[] = { "attention.key_length", "rope.dimension_count", "attention.value_length" };
-    double heads = number_of(r, "attention.head_count"), plain = heads > 0 ? number_of(r, "embedding_length") / heads : 0, dim = plain;
+    double heads = config_gguf_number_of(r, "attention.head_count"), plain = heads > 0 ? config_gguf_number_of(r, "embedding_length") / heads : 0, dim = plain;
 
-    if (get(r, sizes[0])) dim = number_of(r, sizes[0]);
+    if (get(r, sizes[0])) dim = config_gguf_number_of(r, sizes[0]);
     for (int i = 0; i < RP_COUNT(sizes); i++) {
-        double size = get(r, sizes[i]) ? number_of(r, sizes[i]) : i == 1 ? dim : plain;
+        double size = get(r, sizes[i]) ? config_gguf_number_of(r, sizes[i]) : i == 1 ? dim : plain;
         bool part   = i == 1 && turns_parts(r) && size < dim;
         if (part) set(r, "partial_rotary_factor", json_real(size / dim));
         else if (size != dim)
@@ -213,7 +213,7 @@ static void read_tokens(reader *r)
 static void read_scaling(reader *r)
 {
     const rp_gguf_value *type = get(r, "rope.scaling.type");
-    double factor             = number_of(r, get(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear");
+    double factor             = config_gguf_number_of(r, get(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear");
     bool is_text              = type && type->kind == RP_GGUF_STRING;
     bool none                 = is_text && type->s.bytes == 4 && !memcmp(type->s.text, "none", 4);
     bool linear               = !type || (is_text && type->s.bytes == 6 && !memcmp(type->s.text, "linear", 6));
@@ -256,7 +256,7 @@ static bool is_llama3(const float *divisor, int64_t pairs, double theta)
 static rp_status read_frequencies(reader *r)
 {
     const rp_gguf_tensor *t = rp__gguf_find(r->file, "rope_freqs.weight");
-    double theta            = get(r, "rope.freq_base") ? number_of(r, "rope.freq_base") : 10000;
+    double theta            = get(r, "rope.freq_base") ? config_gguf_number_of(r, "rope.freq_base") : 10000;
     float *divisor;
 
     if (!t) return RP_OK;
@@ -285,7 +285,7 @@ static bool fits(reader *r, const rp_family *family, const rp_gguf_value *archit
 
     if ((int64_t)strlen(name) != architecture->s.bytes || memcmp(name, architecture->s.text, strlen(name))) return false;
     r->family = family;
-    return strcmp(name, "llama") || (field_of(r, "num_experts_per_tok") != NULL) == (number_of(r, "expert_count") > 0);
+    return strcmp(name, "llama") || (field_of(r, "num_experts_per_tok") != NULL) == (config_gguf_number_of(r, "expert_count") > 0);
 }
 
 static const rp_family *find_family(reader *r)
@@ -329,7 +329,7 @@ static void read_tensors(reader *r)
     if (field_of(r, "mlp_bias")) set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
 }
 
-static rp_status read_all(reader *r)
+static rp_status config_gguf_read_all(reader *r)
 {
     r->family = find_family(r);
     if (!r->family) return RP_OK;
@@ -350,7 +350,7 @@ rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_repo
 {
     reader r         = { .file = file, .place = { label, 0 }, .report = report, .json = json_object() };
     int before       = report->n_errors;
-    rp_status status = r.json ? read_all(&r) : rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", label);
+    rp_status status = r.json ? config_gguf_read_all(&r) : rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", label);
 
     if (status == RP_OK) status = report->n_errors > before ? rp__report_status(report, r.status) : r.status;
     if (status == RP_OK) *out = r.json;

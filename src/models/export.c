@@ -238,7 +238,7 @@ static void into_norms(exporter *x, const rp_param *p, const void *data, int64_t
     rp__merge_measure(&x->merge, p->whole.dtype, x->at, n, data);
 }
 
-static void put(exporter *x, const rp_param *p, const void *data, int64_t n)
+static void export_put(exporter *x, const rp_param *p, const void *data, int64_t n)
 {
     if (x->writes) x->sink(x, p, data, n);
     x->at += n;
@@ -256,7 +256,7 @@ static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, in
     RP_TRY(rp__comm_exchange(x->ctx, rp__shards(x->ctx), mine, x->send, x->window, x->receive, (int)size, &request));
     RP_TRY(rp__comm_wait(x->ctx, rp__shards(x->ctx), &request, "an export"));
     x->send[0] = x->receive[owner] = (rp_comm_part){ 0, 0 };
-    put(x, p, x->window, n);
+    export_put(x, p, x->window, n);
     return RP_OK;
 }
 
@@ -270,7 +270,7 @@ static void put_own(exporter *x, const rp_param *p, int64_t at, int64_t n)
         rp__mem_copy(x->ctx, x->window, from, n * size);
         from = x->window;
     }
-    put(x, p, from, n);
+    export_put(x, p, from, n);
 }
 
 /* What of elements [from, to) is in the owner's slice. */

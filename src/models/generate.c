@@ -65,7 +65,7 @@ static double uniform(const generator *g, int64_t number)
     return ((double)(block.word[0] >> 5) * 67108864.0 + (double)(block.word[1] >> 6)) * 0x1p-53;
 }
 
-static int32_t draw(generator *g, int64_t number)
+static int32_t generate_draw(generator *g, int64_t number)
 {
     double sum = 0, most = g->logit[likeliest(g)];
     int64_t i  = 0;
@@ -77,12 +77,12 @@ static int32_t draw(generator *g, int64_t number)
     return g->kept[i];
 }
 
-static rp_status choose(generator *g, int64_t number, int32_t *id)
+static rp_status generate_choose(generator *g, int64_t number, int32_t *id)
 {
     for (int64_t i = 0; i < g->vocab; i++)
         RP_CHECK(g->ctx, isfinite(g->logit[i]), RP_ERR_NONFINITE, "token %" PRId64 " of the continuation: the logit of id %" PRId64
                  " is not finite", number + 1, i);
-    *id = g->o->temperature == 0 || g->n_kept == 1 ? likeliest(g) : draw(g, number);
+    *id = g->o->temperature == 0 || g->n_kept == 1 ? likeliest(g) : generate_draw(g, number);
     return RP_OK;
 }
 
@@ -124,7 +124,7 @@ static rp_status go_on(generator *g, const int32_t *prompt, int64_t n_prompt, rp
             return RP_OK;
         }
         RP_TRY(i ? feed(g, &id, 1) : feed(g, prompt, n_prompt));
-        RP_TRY(choose(g, i, &id));
+        RP_TRY(generate_choose(g, i, &id));
         *end = is_stop(g->o, id) ? RP_GENERATED_STOP : sink(user, id) ? RP_GENERATED_ALL : RP_GENERATED_ENOUGH;
         if (*end != RP_GENERATED_ALL) return RP_OK;
     }

@@ -41,7 +41,7 @@ static four uniforms(uint64_t key, int64_t block)
     return out;
 }
 
-static void put(void *data, rp_dtype dtype, int64_t i, double value)
+static void init_put(void *data, rp_dtype dtype, int64_t i, double value)
 {
     switch (dtype) {
     case RP_BF16: ((uint16_t *)data)[i] = rp__bf16_from_f32((float)value); break;
@@ -67,11 +67,11 @@ static void draw_blocks(const void *arg, int64_t from, int64_t to)
     for (int64_t block = d->slice.first / 4 + from; block < d->slice.first / 4 + to; block++) {
         four z    = d->of(d->key, block);
         int64_t i = 4 * block < d->slice.first ? d->slice.first : 4 * block;
-        for (; i < end && i < 4 * block + 4; i++) put(d->data, d->dtype, i - d->slice.first, d->times * (double)z.number[i % 4]);
+        for (; i < end && i < 4 * block + 4; i++) init_put(d->data, d->dtype, i - d->slice.first, d->times * (double)z.number[i % 4]);
     }
 }
 
-static void draw(const rp_param *p, uint64_t key, four (*of)(uint64_t, int64_t), double times, int threads)
+static void init_draw(const rp_param *p, uint64_t key, four (*of)(uint64_t, int64_t), double times, int threads)
 {
     drawing d      = { rp__tensor_data(p->tensor), p->whole.dtype, p->slice, key, of, times };
     int64_t blocks = (p->slice.first % 4 + p->slice.count + 3) / 4;
@@ -79,11 +79,11 @@ static void draw(const rp_param *p, uint64_t key, four (*of)(uint64_t, int64_t),
     rp__team_ranges(threads, blocks, 1, blocks * (int64_t)sizeof(four), draw_blocks, &d);
 }
 
-static void fill(const rp_param *p, double value)
+static void init_fill(const rp_param *p, double value)
 {
     void *data = rp__tensor_data(p->tensor);
 
-    for (int64_t i = 0; i < p->slice.count; i++) put(data, p->whole.dtype, i, value);
+    for (int64_t i = 0; i < p->slice.count; i++) init_put(data, p->whole.dtype, i, value);
 }
 
 /* Each block adds to the residual twice. */
@@ -101,15 +101,15 @@ static uint64_t key_of(const rp_param *p, uint64_t seed)
 
 static void init_part(const rp_param *p, rp_lora_part part, uint64_t seed, int threads)
 {
-    if (part == RP_LORA_A) draw(p, key_of(p, seed), uniforms, 1 / sqrt((double)p->whole.dim[1]), threads);
-    else fill(p, part == RP_LORA_MAGNITUDE ? 1 : 0);
+    if (part == RP_LORA_A) init_draw(p, key_of(p, seed), uniforms, 1 / sqrt((double)p->whole.dim[1]), threads);
+    else init_fill(p, part == RP_LORA_MAGNITUDE ? 1 : 0);
 }
 
 static void init_param(const rp_model_config *c, const rp_param *p, uint64_t seed, int threads)
 {
-    if (!strcmp(p->name, "bias")) fill(p, 0);
-    else if (p->whole.ndim == 1) fill(p, 1 - c->norm_plus);
-    else draw(p, key_of(p, seed), normals, std_of(c, p->path), threads);
+    if (!strcmp(p->name, "bias")) init_fill(p, 0);
+    else if (p->whole.ndim == 1) init_fill(p, 1 - c->norm_plus);
+    else init_draw(p, key_of(p, seed), normals, std_of(c, p->path), threads);
 }
 
 void rp__model_init_one(rp_model *model, int i, uint64_t seed)

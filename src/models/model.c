@@ -90,7 +90,7 @@ static rp_status build_output(rp_model *m, rp_dtype dtype)
     return m->head ? rp__module_share(m->output, "bias", &m->head->param[0]) : RP_OK;
 }
 
-static rp_status build(rp_model *m, rp_dtype dtype)
+static rp_status model_build(rp_model *m, rp_dtype dtype)
 {
     rp_decoder *root;
 
@@ -183,7 +183,7 @@ rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, 
     if (!m) return RP_ERR_MEMORY;
     m->ctx           = ctx;
     m->config        = *config;
-    rp_status status = build(m, dtype);
+    rp_status status = model_build(m, dtype);
     if (status == RP_OK && config->adapter.lora.rank) status = adapt(m, &config->adapter);
     if (status == RP_OK) status = list_params(m);
     if (status != RP_OK) {

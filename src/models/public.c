@@ -2,7 +2,7 @@
 #include "base/sized.h"
 #include "models/weights.h"
 
-static rp_status build(rp_ctx *ctx, rp_model_config *config, const rp_model_options *options, rp_model **out)
+static rp_status public_build(rp_ctx *ctx, rp_model_config *config, const rp_model_options *options, rp_model **out)
 {
     rp_model_options o = options ? *options : (rp_model_options){ .dtype = RP_F32 };
 
@@ -29,7 +29,7 @@ rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const 
     rp__report_open(&report, ctx);
     RP_TRY_GOTO(rp__model_files_open(ctx, path, NULL, &report, &files));
     RP_TRY_GOTO(rp__model_files_config(files, &config));
-    RP_TRY_GOTO(build(ctx, &config, options, &m));
+    RP_TRY_GOTO(public_build(ctx, &config, options, &m));
     RP_TRY_GOTO(rp__model_load(m, files));
     *out = m;
     m    = NULL;
@@ -54,7 +54,7 @@ rp_status rp_model_new_sized(size_t size, rp_ctx *ctx, const char *path, const r
 
     rp__report_open(&report, ctx);
     RP_TRY_GOTO(rp__model_config_load(ctx, path, NULL, &report, &config));
-    RP_TRY_GOTO(build(ctx, &config, options, out));
+    RP_TRY_GOTO(public_build(ctx, &config, options, out));
     rp__model_init(*out, ctx->seed);
 done:
     rp__model_config_drop(&config);

@@ -62,7 +62,7 @@ void rp__rope_frequencies(const rp_rope_config *rope, int64_t dim, float *freque
 }
 
 /* As kernels do: the tables are drawn on their device. */
-static rp_status fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_tensor *cos_table, rp_tensor *sin_table)
+static rp_status rope_fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_tensor *cos_table, rp_tensor *sin_table)
 {
     int64_t half = dim / 2, length = cos_table->m.dim[0];
     double size  = rope->attention_factor > 0 ? rope->attention_factor : 1;
@@ -93,7 +93,7 @@ rp_status rp__rope_tables(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, 
 
     rp_status status = rp__tensor_new_named(ctx, &m, RP_MEM_TEMP, "rope table", &c);
     if (status == RP_OK) status = rp__tensor_new_named(ctx, &m, RP_MEM_TEMP, "rope table", &s);
-    if (status == RP_OK && rp__tensor_real(c)) status = fill(ctx, rope, dim, c, s);
+    if (status == RP_OK && rp__tensor_real(c)) status = rope_fill(ctx, rope, dim, c, s);
     if (status != RP_OK) {
         rp_tensor_unref(c);
         rp_tensor_unref(s);

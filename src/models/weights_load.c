@@ -24,7 +24,7 @@ static rp_status read_elems(loader *l, file_tensor t, int64_t start, int64_t cou
     return t.st ? rp__safetensors_read(l->st, t.st, start, count, out) : rp__gguf_read(l->gguf, t.gguf, start, count, out);
 }
 
-static void drop(loader *l, file_tensor t)
+static void weights_load_drop(loader *l, file_tensor t)
 {
     if (t.st) rp__safetensors_drop(l->st, t.st);
     else rp__gguf_drop(l->gguf, t.gguf);
@@ -128,7 +128,7 @@ static rp_status check_head(loader *l)
         RP_TRY(read_elems(l, l->head, at, n, l->window + n));
         same = !memcmp(l->window, l->window + n, (size_t)n * sizeof(float));
     }
-    drop(l, l->head);
+    weights_load_drop(l, l->head);
     if (!same) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' differ where the config ties them; set 'tie_word_embeddings' to "
                     "false to read both", name_of(e), name_of(l->head));
     return RP_OK;
@@ -188,7 +188,7 @@ static rp_status read_part(loader *l, const part *p)
         else if (is_rotated(l, to)) RP_TRY(store_rotated(l, to, at, n, ndim_of(t) > 1 ? row : 1));
         else RP_TRY(rp__param_store(to, p->first + at, l->window, n));
     }
-    drop(l, t);
+    weights_load_drop(l, t);
     if (p->piece + 1 < p->pieces) return RP_OK;
     rp__param_pad(to);
     rp__tensor_wrote(to->tensor, "rp__model_load");
@@ -213,7 +213,7 @@ static rp_status take_window(loader *l)
     return l->window ? RP_OK : RP_ERR_MEMORY;
 }
 
-static rp_status load(loader *l)
+static rp_status weights_load_all(loader *l)
 {
     RP_TRY(rp__weights_pair(l));
     RP_TRY(take_window(l));
@@ -236,7 +236,7 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files)
     if (ctx->options.shapes_only) return RP_OK;
     rp__report_open(&l.report, ctx);
     rp_status status = files->is_gguf ? rp__gguf_open(ctx, files->path, &l.gguf) : rp__safetensors_open(ctx, files->path, &l.st);
-    if (status == RP_OK) status = load(&l);
+    if (status == RP_OK) status = weights_load_all(&l);
     files->fresh    = l.fresh;
     files->left_out = l.left_out;
     rp__safetensors_close(l.st);

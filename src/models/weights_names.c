@@ -43,7 +43,7 @@ static bool matches(const char *pattern, const char *text, const char *end, numb
     return text == end;
 }
 
-static bool fill(const char *pattern, const numbers *with, const char *tail, char out[RP_WEIGHT_NAME_CHARS])
+static bool weights_names_fill(const char *pattern, const numbers *with, const char *tail, char out[RP_WEIGHT_NAME_CHARS])
 {
     size_t used = 0;
     int star    = 0;
@@ -68,7 +68,7 @@ static bool has_pieces(const rp_name_pair *pair)
 }
 
 /* The pair whose side matches all of the name but its last part, which begins at *tail. */
-static const rp_name_pair *find(const rp_name_pair *table, int n, bool ours, const char *name, const char **tail, numbers *found)
+static const rp_name_pair *weights_names_find(const rp_name_pair *table, int n, bool ours, const char *name, const char **tail, numbers *found)
 {
     *tail = strrchr(name, '.');
     for (int i = 0; i < n && *tail; i++)
@@ -80,7 +80,7 @@ bool rp__weight_in_pieces(const rp_name_pair *table, int n, const char *path)
 {
     numbers found;
     const char *tail;
-    const rp_name_pair *pair = find(table, n, true, path, &tail, &found);
+    const rp_name_pair *pair = weights_names_find(table, n, true, path, &tail, &found);
 
     return pair && has_pieces(pair);
 }
@@ -90,7 +90,7 @@ bool rp__weight_piece_theirs(const rp_name_pair *table, int n, const char *path,
     numbers found;
     const char *tail;
     char number[24];
-    const rp_name_pair *pair = find(table, n, true, path, &tail, &found);
+    const rp_name_pair *pair = weights_names_find(table, n, true, path, &tail, &found);
 
     if (!pair) return false;
     if (has_pieces(pair)) {
@@ -98,14 +98,14 @@ bool rp__weight_piece_theirs(const rp_name_pair *table, int n, const char *path,
         found.digits[found.n] = snprintf(number, sizeof number, "%" PRId64, piece);
         found.text[found.n++] = number;
     }
-    return fill(pair->theirs, &found, tail, out);
+    return weights_names_fill(pair->theirs, &found, tail, out);
 }
 
 bool rp__weight_piece_ours(const rp_name_pair *table, int n, const char *name, char out[RP_WEIGHT_NAME_CHARS], int64_t *piece)
 {
     numbers found;
     const char *tail;
-    const rp_name_pair *pair = find(table, n, false, name, &tail, &found);
+    const rp_name_pair *pair = weights_names_find(table, n, false, name, &tail, &found);
     char number[24];
 
     *piece = 0;
@@ -114,7 +114,7 @@ bool rp__weight_piece_ours(const rp_name_pair *table, int n, const char *name, c
         snprintf(number, sizeof number, "%.*s", found.digits[1] < 20 ? found.digits[1] : 20, found.text[1]);
         if (!rp__parse_int(number, 0, INT32_MAX, piece)) return false;
     }
-    return fill(pair->ours, &found, tail, out);
+    return weights_names_fill(pair->ours, &found, tail, out);
 }
 
 bool rp__weight_name_theirs(const rp_name_pair *table, int n, const char *path, char out[RP_WEIGHT_NAME_CHARS])
@@ -198,7 +198,7 @@ static bool shared_theirs(const rp_name_pair *table, int n, const char *path, ch
     shared_name(table, n, path, &found, own);
     snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : 0, path);
     if (dot) shared_name(table, n, parent, &unused, around);
-    return strlen(own) > strlen(around) && fill(own, &found, "", out);
+    return strlen(own) > strlen(around) && weights_names_fill(own, &found, "", out);
 }
 
 bool rp__module_name_theirs(const rp_name_pair *table, int n, const char *path, int64_t piece, char out[RP_WEIGHT_NAME_CHARS], bool *pieces)
@@ -214,5 +214,5 @@ bool rp__module_name_theirs(const rp_name_pair *table, int n, const char *path, 
         found.digits[found.n] = snprintf(number, sizeof number, "%" PRId64, piece);
         found.text[found.n++] = number;
     }
-    return fill(pair->theirs, &found, "", out);
+    return weights_names_fill(pair->theirs, &found, "", out);
 }

@@ -1,7 +1,7 @@
 /* nn/common.c -- steps that layers share, and the list of modules. */
 #include "nn/layers.h"
 
-static void put(rp_tensor **x, rp_tensor *y)
+static void common_put(rp_tensor **x, rp_tensor *y)
 {
     rp_tensor_unref(*x);
     *x = y;
@@ -12,7 +12,7 @@ rp_status rp__layer_step(rp_module *layer, rp_tensor **x)
     rp_tensor *y = NULL;
 
     RP_TRY(rp__module_call(layer, x, &y));
-    put(x, y);
+    common_put(x, y);
     return RP_OK;
 }
 
@@ -21,7 +21,7 @@ rp_status rp__op_step(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor 
     rp_tensor *y = NULL;
 
     RP_TRY(rp__apply(ctx, op, attr, x, 1, &y));
-    put(x, y);
+    common_put(x, y);
     return RP_OK;
 }
 
@@ -30,7 +30,7 @@ rp_status rp__add_step(rp_ctx *ctx, rp_tensor *added, rp_tensor **x)
     rp_tensor *sum;
 
     RP_TRY(rp__apply(ctx, &rp_op_add, NULL, (rp_tensor *[]){ *x, added }, 2, &sum));
-    put(x, sum);
+    common_put(x, sum);
     return RP_OK;
 }
 

@@ -6,7 +6,7 @@
 
 #include "tensor/tensor.h"
 
-static char *join(rp_ctx *ctx, const char *path, const char *name)
+static char *module_join(rp_ctx *ctx, const char *path, const char *name)
 {
     size_t room = strlen(path) + strlen(name) + 2;
     char *joined = rp__host_alloc(ctx, (int64_t)room);
@@ -27,7 +27,7 @@ static void adopt(rp_module *parent, rp_module *m)
 rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_kind *type, size_t bytes, void *out)
 {
     rp_module *m = rp__host_alloc(ctx, (int64_t)bytes);
-    char *path   = m ? join(ctx, parent ? parent->path : "", name) : NULL;
+    char *path   = m ? module_join(ctx, parent ? parent->path : "", name) : NULL;
 
     if (!path) {
         rp__release(m);
@@ -67,7 +67,7 @@ void rp__module_free(rp_module *m)
 
 static rp_status add_param(rp_module *m, const rp_param *p)
 {
-    char *path = join(m->ctx, m->path, p->name);
+    char *path = module_join(m->ctx, m->path, p->name);
 
     if (!path) return RP_ERR_MEMORY;
     RP_BUG_IF(m->n_params == RP_MAX_OWN_PARAMS);

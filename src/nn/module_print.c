@@ -22,9 +22,9 @@ typedef struct {
     int64_t used, room;
 } sink;
 
-static rp_status put(sink *s, const char *fmt, ...) RP_PRINTF(2, 3);
+static rp_status module_print_put(sink *s, const char *fmt, ...) RP_PRINTF(2, 3);
 
-static rp_status put(sink *s, const char *fmt, ...)
+static rp_status module_print_put(sink *s, const char *fmt, ...)
 {
     va_list args;
 
@@ -48,13 +48,13 @@ static int depth_below(const rp_module *root, const rp_module *m)
 
 static rp_status put_module(sink *s, const rp_module *m, int depth)
 {
-    RP_TRY(put(s, "%*s%s%s%s", 2 * depth, "", m->name, *m->name ? "  " : "", m->type->name));
+    RP_TRY(module_print_put(s, "%*s%s%s%s", 2 * depth, "", m->name, *m->name ? "  " : "", m->type->name));
     for (int i = 0; i < m->n_params; i++) {
         const rp_param *p = &m->param[i];
-        if (p->owner && p->tensor->name) RP_TRY(put(s, "  %s = %s", p->name, p->tensor->name));
-        else RP_TRY(put(s, "  %s %s", p->name, rp_meta_str(&p->whole)));
+        if (p->owner && p->tensor->name) RP_TRY(module_print_put(s, "  %s = %s", p->name, p->tensor->name));
+        else RP_TRY(module_print_put(s, "  %s %s", p->name, rp_meta_str(&p->whole)));
     }
-    return put(s, "\n");
+    return module_print_put(s, "\n");
 }
 
 rp_status rp_module_print(const rp_module *root, char **text)

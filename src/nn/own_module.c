@@ -21,7 +21,7 @@ static rp_status forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
     return RP_OK;
 }
 
-static void drop(rp_module *self) { rp__release(((own_module *)self)->type_name); }
+static void own_module_drop(rp_module *self) { rp__release(((own_module *)self)->type_name); }
 
 static rp_status check_name(rp_ctx *ctx, const rp_module *parent, const char *name)
 {
@@ -48,7 +48,7 @@ rp_status rp_module_new(rp_ctx *ctx, rp_module *parent, const char *name, const 
         rp__release(type_name);
         return status;
     }
-    own->type      = (rp_module_kind){ .name = type_name, .forward = forward, .drop = drop, .is_list = !function };
+    own->type      = (rp_module_kind){ .name = type_name, .forward = forward, .drop = own_module_drop, .is_list = !function };
     own->type_name = type_name;
     own->forward   = function;
     own->user      = user;

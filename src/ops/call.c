@@ -135,7 +135,7 @@ static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_do
 }
 
 /* code NULL: the same memory is taken, and nothing is computed. */
-static rp_status run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t scratch_bytes, rp_doing doing)
+static rp_status call_run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t scratch_bytes, rp_doing doing)
 {
     rp_ctx *ctx     = c->ctx;
     rp_ops_ctx *ops = rp__ops_ctx(ctx);
@@ -155,7 +155,7 @@ static void hand_over(rp_tensor **t, const bool *made, int n)
         if (made[i]) rp__tensor_movable(t[i], false);
 }
 
-static void drop(rp_tensor **t, const bool *made, int n)
+static void call_drop(rp_tensor **t, const bool *made, int n)
 {
     for (int i = 0; i < n; i++) {
         if (!made[i]) continue;
@@ -193,7 +193,7 @@ rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replayin
     memcpy(c.in, in, (size_t)m->n_in * sizeof *in);
     memcpy(c.out, out, (size_t)m->n_out * sizeof *out);
     memcpy(c.slot, slot, (size_t)m->n_slot * sizeof *slot);
-    RP_TRY_GOTO(run(&c, forward_writes(&c) ? m->op->forward : NULL, m->scratch_bytes, replaying ? RP_DOING_REPLAY : RP_DOING_FORWARD));
+    RP_TRY_GOTO(call_run(&c, forward_writes(&c) ? m->op->forward : NULL, m->scratch_bytes, replaying ? RP_DOING_REPLAY : RP_DOING_FORWARD));
     hand_over(out, made_out, m->n_out);
     hand_over(slot, made_slot, m->n_slot);
     for (int i = 0; i < m->n_out; i++) rp__tensor_wrote(out[i], m->op->name);
@@ -201,8 +201,8 @@ rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replayin
         if (m->op->writes_in & RP_IN(i)) rp__tensor_wrote(in[i], m->op->name);
     return RP_OK;
 done:
-    drop(out, made_out, m->n_out);
-    drop(slot, made_slot, m->n_slot);
+    call_drop(out, made_out, m->n_out);
+    call_drop(slot, made_slot, m->n_slot);
     return status;
 }
 
@@ -224,5 +224,5 @@ rp_status rp__op_backward(rp_op_call *call)
     for (int i = 0; i < c.meta->n_in; i++)
         if (is_empty(c.grad_in[i])) c.grad_in[i] = NULL;
     if (all_empty(c.grad_out, c.meta->n_out)) zero_gradients(&c);
-    return run(&c, all_empty(c.grad_in, c.meta->n_in) ? NULL : c.meta->op->backward, c.meta->scratch_backward_bytes, RP_DOING_BACKWARD);
+    return call_run(&c, all_empty(c.grad_in, c.meta->n_in) ? NULL : c.meta->op->backward, c.meta->scratch_backward_bytes, RP_DOING_BACKWARD);
 }

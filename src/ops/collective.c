@@ -39,7 +39,7 @@ int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole, rp_gather_from
 
 /* ---- elements ---- */
 
-static void load(rp_dtype dtype, const void *from, int64_t at, int n, float *to)
+static void collective_load(rp_dtype dtype, const void *from, int64_t at, int n, float *to)
 {
     const uint16_t *half = from;
 
@@ -72,13 +72,13 @@ static void sum_block(const summing *s, int64_t first, int n)
 {
     float sum[BLOCK], next[BLOCK];
 
-    load(s->from_dtype, s->parts, first, n, sum);
+    collective_load(s->from_dtype, s->parts, first, n, sum);
     for (int r = 1; r < s->ranks; r++) {
-        load(s->from_dtype, s->parts, r * s->stride + first, n, next);
+        collective_load(s->from_dtype, s->parts, r * s->stride + first, n, next);
         for (int i = 0; i < n; i++) sum[i] += next[i];
     }
     if (s->adds) {
-        load(s->to_dtype, s->to, s->at + first, n, next);
+        collective_load(s->to_dtype, s->to, s->at + first, n, next);
         for (int i = 0; i < n; i++) sum[i] += next[i];
     }
     store(s->to_dtype, s->to, s->at + first, n, sum);

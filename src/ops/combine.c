@@ -43,7 +43,7 @@ static rp_cost combine_cost(const rp_op_meta *m, rp_pass pass)
     return rp__cost(m, pass, rp_meta_elems(&m->in[ROWS]) * each);
 }
 
-static double *row_of(const rp_op_call *c)
+static double *combine_row_of(const rp_op_call *c)
 {
     return (double *)(void *)((uint8_t *)c->scratch + rp__experts_layout(slots_of(c->meta), experts_of(c->meta)).total);
 }
@@ -51,7 +51,7 @@ static double *row_of(const rp_op_call *c)
 static void reference_forward(const rp_op_call *c, const int32_t *place)
 {
     int64_t n   = width(c->meta), k = each_of(c->meta);
-    double *sum = row_of(c), *row = sum + n;
+    double *sum = combine_row_of(c), *row = sum + n;
 
     for (int64_t t = 0; t < tokens_of(c->meta); t++) {
         memset(sum, 0, (size_t)n * sizeof *sum);
@@ -80,10 +80,10 @@ static void combine_forward(const rp_op_call *c)
     else reference_forward(c, place);
 }
 
-static void reference_backward(const rp_op_call *c, const int32_t *place)
+static void combine_reference_backward(const rp_op_call *c, const int32_t *place)
 {
     int64_t n  = width(c->meta), k = each_of(c->meta);
-    double *dz = row_of(c), *row = dz + n;
+    double *dz = combine_row_of(c), *row = dz + n;
 
     for (int64_t s = 0; s < slots_of(c->meta); s++) {
         double dot = 0;
@@ -107,7 +107,7 @@ static void combine_backward(const rp_op_call *c)
     const int32_t *place = rp__experts_sort(c, CHOICES, experts_of(c->meta));
 
     if (!kernels->spread_rows) {
-        reference_backward(c, place);
+        combine_reference_backward(c, place);
         return;
     }
     if (c->grad_in[ROWS])

@@ -40,7 +40,7 @@ rp_status rp__check_dim(const rp_op_meta *m, int given, int *dim)
     return RP_OK;
 }
 
-static int64_t bytes_of(const rp_meta *metas, int n)
+static int64_t common_bytes_of(const rp_meta *metas, int n)
 {
     int64_t bytes = 0;
 
@@ -50,7 +50,7 @@ static int64_t bytes_of(const rp_meta *metas, int n)
 
 static rp_cost backward_cost(const rp_op_meta *m, int64_t flops)
 {
-    rp_cost cost = { .flops = flops, .read_bytes = bytes_of(m->out, m->n_out) };
+    rp_cost cost = { .flops = flops, .read_bytes = common_bytes_of(m->out, m->n_out) };
 
     for (int i = 0; i < m->n_in; i++) {
         if (m->needs & RP_IN(i)) cost.read_bytes += rp_meta_bytes(&m->in[i]);
@@ -66,8 +66,8 @@ static rp_cost backward_cost(const rp_op_meta *m, int64_t flops)
 rp_cost rp__cost(const rp_op_meta *m, rp_pass pass, int64_t flops)
 {
     if (pass == RP_BACKWARD) return backward_cost(m, flops);
-    return (rp_cost){ .flops = flops, .read_bytes = bytes_of(m->in, m->n_in),
-                      .write_bytes = bytes_of(m->out, m->n_out) + bytes_of(m->slot, m->n_slot) };
+    return (rp_cost){ .flops = flops, .read_bytes = common_bytes_of(m->in, m->n_in),
+                      .write_bytes = common_bytes_of(m->out, m->n_out) + common_bytes_of(m->slot, m->n_slot) };
 }
 
 rp_cost rp__product_cost(const rp_op_meta *m, rp_pass pass, int x, int w, int64_t flops)

@@ -97,7 +97,7 @@ static void sort_positions(const rp_op_call *c, int32_t *first, int32_t *order)
     first[0] = 0;
 }
 
-static void reference_backward(const rp_op_call *c, const int32_t *first, const int32_t *order, double *sums)
+static void embedding_reference_backward(const rp_op_call *c, const int32_t *first, const int32_t *order, double *sums)
 {
     int64_t vocab = c->meta->in[TABLE].dim[0], n = c->meta->in[TABLE].dim[1];
 
@@ -121,7 +121,7 @@ static void embedding_backward(const rp_op_call *c)
         k->embedding_backward(c->meta->in[TABLE].dtype, rp__data(c->grad_out[Y]), order, first, rp__data(c->grad_in[TABLE]),
                               rp__grad_dtype(c, TABLE), c->grad_adds[TABLE], c->meta->in[TABLE].dim[0], c->meta->in[TABLE].dim[1],
                               rp__on(c->meta));
-    else reference_backward(c, first, order, (double *)(scratch + l.sums));
+    else embedding_reference_backward(c, first, order, (double *)(scratch + l.sums));
 }
 
 #define IDS_FROM(low, high) .int_inputs = RP_IN(IDS), .int_low = { [IDS] = low }, .int_high = { [IDS] = high }

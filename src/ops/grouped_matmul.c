@@ -119,7 +119,7 @@ static void dx_row(const rp_op_call *c, int64_t expert, int64_t row, const doubl
     rp_row_grad(c, X, row, dx);
 }
 
-static void reference_backward(const rp_op_call *c, const int32_t *first, double *x)
+static void grouped_matmul_reference_backward(const rp_op_call *c, const int32_t *first, double *x)
 {
     int64_t n  = width(c->meta), k = depth(c->meta);
     double *dx = x + k, *dy = dx + k, *dw = dy + n;
@@ -203,7 +203,7 @@ static void grouped_matmul_backward(const rp_op_call *c)
 
     rp__experts_first(c->in[CHOICES], experts_of(c->meta), first);
     if (rp__op_has_kernels(c)) fast_backward(c, first, after_first(c));
-    else reference_backward(c, first, after_first(c));
+    else grouped_matmul_reference_backward(c, first, after_first(c));
 }
 
 #define CHOICES_FROM(low, high) .int_inputs = RP_IN(CHOICES), .int_low = { [CHOICES] = low }, .int_high = { [CHOICES] = high }

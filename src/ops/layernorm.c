@@ -61,7 +61,7 @@ static void layernorm_forward(const rp_op_call *c)
 }
 
 /* With g = dy and h = (x - mean) rstd:  dx = rstd (g w - mean(g w) - h mean(g w h)),  dw = sum of g h,  db = sum of g. */
-static void reference_backward(const rp_op_call *c)
+static void layernorm_reference_backward(const rp_op_call *c)
 {
     int64_t n = rp_meta_dim(&c->meta->in[X], -1), rows = rp_meta_rows(&c->meta->in[X]);
     double *h = c->scratch, *w = h + n, *g = w + n, *d = g + n, *dw = d + n, *db = dw + n;
@@ -91,7 +91,7 @@ static void layernorm_backward(const rp_op_call *c)
     const rp_kernels *k = rp__op_kernels(c);
 
     if (!k->layernorm_backward) {
-        reference_backward(c);
+        layernorm_reference_backward(c);
         return;
     }
     k->layernorm_backward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->slot[MEAN]), rp__data(c->slot[RSTD]),

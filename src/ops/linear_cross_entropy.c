@@ -131,7 +131,7 @@ static rp_status fast_scratch(rp_op_meta *m)
 
 /* ---- shape and cost ---- */
 
-static rp_status check(const rp_op_meta *m)
+static rp_status linear_cross_entropy_check(const rp_op_meta *m)
 {
     const rp_attr_cross_entropy *a = m->attr;
     const rp_meta *x = &m->in[X], *w = &m->in[W], *labels = &m->in[LABELS];
@@ -162,7 +162,7 @@ static rp_status check(const rp_op_meta *m)
 
 static rp_status linear_cross_entropy_shape(rp_op_meta *m)
 {
-    RP_TRY(check(m));
+    RP_TRY(linear_cross_entropy_check(m));
     m->out[LOSS]    = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), 1);
     m->n_slot       = m->want_grad + keeps_logits(m);
     m->slot[LSE]    = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rows_of(m));

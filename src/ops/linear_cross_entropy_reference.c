@@ -106,7 +106,7 @@ static double reference_class(const rp_op_call *c, int64_t v, double factor, dou
     return sum;
 }
 
-static void reference_backward(const rp_op_call *c, double factor)
+static void linear_cross_entropy_reference_backward(const rp_op_call *c, double factor)
 {
     int64_t n = width_of(c->meta), rows = rows_of(c->meta);
     double *x = c->scratch, *w = x + n, *dw = w + n, *dx = dw + n, *dbias = dx + rows * n;
@@ -157,11 +157,11 @@ void rp__reference_loss_gradients(const rp_op_call *c, double factor)
     whole_call w;
 
     if (!is_sliced(c->meta)) {
-        reference_backward(c, factor);
+        linear_cross_entropy_reference_backward(c, factor);
         return;
     }
     with_whole(c, true, &w);
-    reference_backward(&w.call, factor);
+    linear_cross_entropy_reference_backward(&w.call, factor);
     if (!c->grad_in[W]) return;
     rp_op_call reduce = *c;
     reduce.scratch    = (uint8_t *)c->scratch + reference_bytes(c->meta, true) + lay_out_whole(c->meta, true).reduce;

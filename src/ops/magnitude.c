@@ -52,7 +52,7 @@ static void magnitude_forward(const rp_op_call *c)
 }
 
 /* With g = dL/dy:  dx = g * m / n,  dm = sum over rows of g * x / n,  db = sum over rows of g. */
-static void reference_backward(const rp_op_call *c)
+static void magnitude_reference_backward(const rp_op_call *c)
 {
     int64_t n = rp_meta_dim(&c->meta->in[X], -1), rows = rp_meta_rows(&c->meta->in[X]);
     double *dm = c->scratch, *db = dm + n;
@@ -75,7 +75,7 @@ static void magnitude_backward(const rp_op_call *c)
     rp_dtype dtype      = c->meta->in[X].dtype;
 
     if (!k->magnitude_backward) {
-        reference_backward(c);
+        magnitude_reference_backward(c);
         return;
     }
     if (c->grad_in[X] || c->grad_in[M])

@@ -141,7 +141,7 @@ static void put_dw(const rp_op_call *c, const double *dw, int64_t k, int64_t n, 
     }
 }
 
-static void reference_backward(const rp_op_call *c)
+static void matmul_reference_backward(const rp_op_call *c)
 {
     int64_t k = rp_meta_dim(&c->meta->in[X], -1), n = width(c->meta), rows = rp_meta_rows(&c->meta->in[X]);
     double *x = c->scratch, *d = x + k, *g = d + larger(k, n), *dw = g + n;
@@ -200,7 +200,7 @@ static void fast_backward(const rp_op_call *c)
 
 static void matmul_backward(const rp_op_call *c)
 {
-    if (rp__op_kernels(c) == rp__kernels_none()) reference_backward(c);
+    if (rp__op_kernels(c) == rp__kernels_none()) matmul_reference_backward(c);
     else fast_backward(c);
     if (c->meta->n_in > B && c->grad_in[B]) bias_backward(c);
 }

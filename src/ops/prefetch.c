@@ -78,7 +78,7 @@ void rp__prefetch_push(rp_ctx *ctx)
 
 /* ---- the buffer ---- */
 
-static int64_t bytes_of(const rp_ctx *ctx, const rp_gathering *ask)
+static int64_t prefetch_bytes_of(const rp_ctx *ctx, const rp_gathering *ask)
 {
     return (ask->from == RP_FROM_FAR ? rp__part_elems(ctx, ask->n) : ask->n) * ask->elem_bytes;
 }
@@ -114,13 +114,13 @@ static rp_comm_request *requests(const rp_prefetch *a, int i) { return &a->reque
 /* A part can be sent when it has come. */
 static bool is_ready(const rp_prefetch *a, const gather *g) { return g->maker == NONE || g->maker < a->first_out; }
 
-static rp_status ask(rp_prefetch *a)
+static rp_status prefetch_ask(rp_prefetch *a)
 {
     int64_t offset;
 
     for (; !a->lost && a->next < a->known.n; a->next++) {
         const gather *g = &a->known.at[a->next];
-        if (!is_ready(a, g) || !find_room(a, rp__mem_rounded(a->ctx, bytes_of(a->ctx, &g->ask)), &offset)) return RP_OK;
+        if (!is_ready(a, g) || !find_room(a, rp__mem_rounded(a->ctx, prefetch_bytes_of(a->ctx, &g->ask)), &offset)) return RP_OK;
         a->offset[a->next] = offset;
         RP_TRY(start(a->ctx, &g->ask, place(a, offset), requests(a, a->next)));
     }
@@ -155,7 +155,7 @@ static bool begins_with(const sequence *whole, const sequence *part)
     return all;
 }
 
-static rp_status note(rp_prefetch *a, const gather *g)
+static rp_status prefetch_note(rp_prefetch *a, const gather *g)
 {
     sequence *s = &a->seen;
 
@@ -214,7 +214,7 @@ rp_status rp__prefetch_pass(rp_ctx *ctx)
     RP_TRY(remember(a));
     a->next = a->first_out = 0;
     a->lost = false;
-    return ask(a);
+    return prefetch_ask(a);
 }
 
 /* ---- what a call asks for ---- */
@@ -229,14 +229,14 @@ static rp_status gather_now(rp_ctx *ctx, const rp_gathering *g, void *to, const 
 }
 
 /* The one that comes next: from the buffer; or because it does not fit in there, or could not be sent before, by itself. */
-static rp_status take(rp_prefetch *a, const rp_gathering *g, void *to, const char *what)
+static rp_status prefetch_take(rp_prefetch *a, const rp_gathering *g, void *to, const char *what)
 {
     if (is_empty(a)) {
         a->first_out = ++a->next;
         return gather_now(a->ctx, g, to, what);
     }
     RP_TRY(wait_for(a->ctx, g, requests(a, a->first_out), what));
-    rp__mem_copy(a->ctx, to, place(a, a->offset[a->first_out]), bytes_of(a->ctx, g));
+    rp__mem_copy(a->ctx, to, place(a, a->offset[a->first_out]), prefetch_bytes_of(a->ctx, g));
     give_room(a);
     return RP_OK;
 }
@@ -247,14 +247,14 @@ rp_status rp__prefetch_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to,
     gather g    = { *wanted, to, NONE };
 
     if (!a) return gather_now(ctx, wanted, to, what);
-    RP_TRY(note(a, &g));
+    RP_TRY(prefetch_note(a, &g));
     if (!a->lost && (a->first_out == a->known.n || !same(&g, &a->known.at[a->first_out]))) {
         a->lost = true;
         RP_TRY(drain(a));
     }
     if (a->lost) return gather_now(ctx, wanted, to, what);
-    RP_TRY(take(a, wanted, to, what));
-    return ask(a);
+    RP_TRY(prefetch_take(a, wanted, to, what));
+    return prefetch_ask(a);
 }
 
 /* ---- life ---- */

@@ -31,7 +31,7 @@ int64_t rp__reduce_async_room(const rp_ctx *ctx, const rp_comm *group, int64_t n
 }
 
 /* The oldest comes. */
-static rp_status finish(rp_reduce_async *b)
+static rp_status reduce_async_finish(rp_reduce_async *b)
 {
     left *l       = at(b, 0);
     rp_slice mine = rp__slice_of(l->sum.n, l->sum.rank, l->sum.ranks);
@@ -56,17 +56,17 @@ static bool is_free(rp_reduce_async *b, int64_t offset, int64_t bytes)
 }
 
 /* Behind the newest, else at the beginning; the oldest come until there is room. */
-static rp_status make_room(rp_reduce_async *b, int64_t bytes, int64_t *offset)
+static rp_status reduce_async_make_room(rp_reduce_async *b, int64_t bytes, int64_t *offset)
 {
     int64_t size = rp_meta_bytes(&b->buffer->m);
 
     *offset = b->head + bytes <= size ? b->head : 0;
-    while (b->n == MOST_UNDER_WAY || !is_free(b, *offset, bytes)) RP_TRY(finish(b));
+    while (b->n == MOST_UNDER_WAY || !is_free(b, *offset, bytes)) RP_TRY(reduce_async_finish(b));
     b->head = *offset + bytes;
     return RP_OK;
 }
 
-static rp_status begin(rp_reduce_async *b, left *l, const void *whole, int64_t room)
+static rp_status reduce_async_begin(rp_reduce_async *b, left *l, const void *whole, int64_t room)
 {
     rp_comm_part *part = rp__comm_list(l->sum.group, RP_LIST_WHAT);
     uint8_t *copy = (uint8_t *)rp__tensor_data(b->buffer) + l->offset;
@@ -88,7 +88,7 @@ rp_status rp__reduce_async_settle(rp_ctx *ctx, const rp_tensor *slice)
 
     for (int last = b ? b->n - 1 : -1; last >= 0; last--) {
         if (slice && at(b, last)->slice->storage != slice->storage) continue;
-        for (int i = 0; i <= last; i++) RP_TRY(finish(b));
+        for (int i = 0; i <= last; i++) RP_TRY(reduce_async_finish(b));
         return RP_OK;
     }
     return RP_OK;
@@ -102,8 +102,8 @@ rp_status rp__reduce_async_begin(const rp_reduction *r, const void *whole, int64
 
     if (!b || r->ranks == 1) return RP_OK;
     if (bytes > rp_meta_bytes(&b->buffer->m)) return rp__reduce_async_settle(r->ctx, slice);
-    RP_TRY(make_room(b, bytes, &l.offset));
-    RP_TRY(begin(b, &l, whole, room));
+    RP_TRY(reduce_async_make_room(b, bytes, &l.offset));
+    RP_TRY(reduce_async_begin(b, &l, whole, room));
     *at(b, b->n++) = l;
     *is_left       = true;
     return RP_OK;

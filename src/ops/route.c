@@ -68,7 +68,7 @@ static void softmax(double *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] /= sum;
 }
 
-static void choose(const rp_op_call *c, int64_t row, double *x, int64_t n, double *weight)
+static void route_choose(const rp_op_call *c, int64_t row, double *x, int64_t n, double *weight)
 {
     int64_t k = attr_of(c->meta)->k, at = -1;
     double before = INFINITY, sum = 0;
@@ -97,7 +97,7 @@ static void route_forward(const rp_op_call *c)
                                n, a->k, a->renormalise, rp__on(c->meta));
         return;
     }
-    for (int64_t r = 0; r < rows; r++) choose(c, r, x, n, x + n);
+    for (int64_t r = 0; r < rows; r++) route_choose(c, r, x, n, x + n);
 }
 
 /* With p the softmax over all, or over the chosen alone: dx = p * (dw of the expert, 0 of one not chosen, - sum of dw * p). */

@@ -30,7 +30,7 @@ static rp_cost spread_cost(const rp_op_meta *m, rp_pass pass)
     return rp__cost(m, pass, pass == RP_FORWARD ? 0 : rp_meta_elems(&m->out[Y]));
 }
 
-static double *row_of(const rp_op_call *c)
+static double *spread_row_of(const rp_op_call *c)
 {
     return (double *)(void *)((uint8_t *)c->scratch + rp__experts_layout(slots_of(c->meta), experts_of(c->meta)).total);
 }
@@ -52,15 +52,15 @@ static void spread_forward(const rp_op_call *c)
         return;
     }
     for (int64_t s = 0; s < tokens * k; s++) {
-        rp_row_get(c->in[X], s / k, row_of(c));
-        rp_row_put(c->out[Y], place[s], row_of(c));
+        rp_row_get(c->in[X], s / k, spread_row_of(c));
+        rp_row_put(c->out[Y], place[s], spread_row_of(c));
     }
 }
 
-static void reference_backward(const rp_op_call *c, const int32_t *place, int64_t tokens, int64_t k)
+static void spread_reference_backward(const rp_op_call *c, const int32_t *place, int64_t tokens, int64_t k)
 {
     int64_t n   = rp_meta_dim(&c->meta->in[X], -1);
-    double *sum = row_of(c), *row = sum + n;
+    double *sum = spread_row_of(c), *row = sum + n;
 
     for (int64_t t = 0; t < tokens; t++) {
         memset(sum, 0, (size_t)n * sizeof *sum);
@@ -81,7 +81,7 @@ static void spread_backward(const rp_op_call *c)
     if (kernels->gather_rows)
         kernels->gather_rows(c->meta->in[X].dtype, rp__data(c->grad_out[Y]), place, NULL, rp__data(c->grad_in[X]), rp__grad_dtype(c, X),
                              c->grad_adds[X], tokens, k, n, rp__on(c->meta));
-    else reference_backward(c, place, tokens, k);
+    else spread_reference_backward(c, place, tokens, k);
 }
 
 #define CHOICES_FROM(low, high) .int_inputs = RP_IN(CHOICES), .int_low = { [CHOICES] = low }, .int_high = { [CHOICES] = high }

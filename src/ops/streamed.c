@@ -12,7 +12,7 @@ static int64_t elems_from(const rp_streamed *s, int64_t row)
 
 /* ---- blocks ---- */
 
-static rp_status ask(rp_streamed *s, int64_t row)
+static rp_status streamed_ask(rp_streamed *s, int64_t row)
 {
     const rp_tensor *slice = s->c->in[s->in];
 
@@ -27,9 +27,9 @@ rp_status rp__streamed_block(rp_streamed *s, int64_t row, const void **out)
         *out = rp__data_at(s->c->in[s->in], row * s->width);
         return RP_OK;
     }
-    if (!s->begun) RP_TRY(ask(s, row));
+    if (!s->begun) RP_TRY(streamed_ask(s, row));
     s->begun = true;
-    RP_TRY(ask(s, row + s->block));
+    RP_TRY(streamed_ask(s, row + s->block));
     *out = s->window[which(s, row)];
     return rp__group_wait(s->c, &s->coming[which(s, row)]);
 }
@@ -42,7 +42,7 @@ void *rp__streamed_gradient(const rp_streamed *s, int64_t row)
 }
 
 /* What is on its way is summed. */
-static rp_status settle(rp_streamed *s)
+static rp_status streamed_settle(rp_streamed *s)
 {
     int64_t row = s->on_its_way;
 
@@ -56,7 +56,7 @@ rp_status rp__streamed_send(rp_streamed *s, int64_t row)
 {
     if (!s->sliced) return RP_OK;
     if (row == 0) RP_TRY(rp__reduce_async_settle(s->c->ctx, s->c->grad_in[s->in]));
-    RP_TRY(settle(s));
+    RP_TRY(streamed_settle(s));
     s->on_its_way = row;
     return rp__window_send(s->c, s->rows * s->width, rp__grad_dtype(s->c, s->in), s->gradient[which(s, row)], row * s->width,
                            elems_from(s, row), s->received, &s->sent);
@@ -65,7 +65,7 @@ rp_status rp__streamed_send(rp_streamed *s, int64_t row)
 rp_status rp__streamed_end(rp_streamed *s)
 {
     if (!s->sliced) return RP_OK;
-    RP_TRY(settle(s));
+    RP_TRY(streamed_settle(s));
     if (!s->c->grad_adds[s->in]) rp__clear_rest(rp__group(s->c->ctx), s->rows * s->width, s->c->grad_in[s->in]);
     return RP_OK;
 }

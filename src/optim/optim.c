@@ -125,7 +125,7 @@ static uint64_t key_of(uint64_t seed, const char *path)
     return rp__hash(path, strlen(path), rp__hash("optimizer", 9, rp__hash(&seed, sizeof seed, RP_HASH_SEED)));
 }
 
-static rp_status fill(rp_optim *o, const rp_optim_config *config, const rp_optim_param *params, int n_params)
+static rp_status optim_fill(rp_optim *o, const rp_optim_config *config, const rp_optim_param *params, int n_params)
 {
     o->slots = rp__host_alloc(o->ctx, n_params * (int64_t)sizeof *o->slots);
     o->names =
@@ -152,7 +152,7 @@ rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_opt
     if (!o) return RP_ERR_MEMORY;
     *o = (rp_optim){ .ctx = ctx, .kind = find_kind(config->name), .config = *config };
     o->config.no_decay = NULL;
-    rp_status status   = fill(o, config, params, n_params);
+    rp_status status   = optim_fill(o, config, params, n_params);
     o->config.offload     = NULL;
     if (status != RP_OK) rp__optim_free(o);
     else *out = o;

@@ -74,7 +74,7 @@ static rp_status copy_groups(rp_state_store *s, const rp_state_store_group *grou
 }
 
 /* The chunks hold one window on its way out and one on its way in. With room for all tickets no write takes memory. */
-static rp_status fill(rp_state_store *s, const char *folder, const rp_state_store_group *groups, int n)
+static rp_status state_store_fill(rp_state_store *s, const char *folder, const rp_state_store_group *groups, int n)
 {
     RP_TRY(copy_groups(s, groups, n));
     for (; s->n_taken < 2; s->n_taken++)
@@ -89,7 +89,7 @@ rp_status rp__state_store_open(rp_ctx *ctx, const char *folder, const rp_state_s
 
     if (!s) return RP_ERR_MEMORY;
     *s               = (rp_state_store){ .ctx = ctx, .last = NONE, .prefetch.group = NONE };
-    rp_status status = fill(s, folder, groups, n_groups);
+    rp_status status = state_store_fill(s, folder, groups, n_groups);
     if (status == RP_OK) *out = s;
     else rp__state_store_close(s);
     return status;

@@ -36,7 +36,7 @@ static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const 
 }
 
 /* Weights, states and masters are read and written, the gradient is read. */
-static int64_t bytes_of(const rp_optim_slot *s, const rp_tensor *grad)
+static int64_t update_bytes_of(const rp_optim_slot *s, const rp_tensor *grad)
 {
     int64_t bytes = rp_meta_bytes(&s->param.tensor->m) + (s->master ? rp_meta_bytes(&s->master->m) : 0);
 
@@ -44,7 +44,7 @@ static int64_t bytes_of(const rp_optim_slot *s, const rp_tensor *grad)
     return 2 * bytes + rp_meta_bytes(&grad->m);
 }
 
-static void run(const rp_optim *o, int i, const rp_tensor *grad, const rp_optim_call *call, int64_t bytes)
+static void update_run(const rp_optim *o, int i, const rp_tensor *grad, const rp_optim_call *call, int64_t bytes)
 {
     const rp_optim_slot *s = &o->slots[i];
     double began           = rp__watch_begin(o->ctx);
@@ -61,7 +61,7 @@ static void update_at_once(rp_optim *o, int i, const rp_tensor *grad, const rp_o
 {
     rp_optim_call call = make_call(o, i, grad, step);
 
-    run(o, i, grad, &call, bytes_of(&o->slots[i], grad));
+    update_run(o, i, grad, &call, update_bytes_of(&o->slots[i], grad));
 }
 
 /* ---- window by window ---- */
@@ -85,7 +85,7 @@ static rp_status fill_fresh(const rp_optim *o, const rp_state_store_view *v)
     return RP_OK;
 }
 
-static rp_status take(rp_optim *o, int i, unsigned parts, int64_t at)
+static rp_status update_take(rp_optim *o, int i, unsigned parts, int64_t at)
 {
     double began = rp__watch_begin(o->ctx);
 
@@ -127,10 +127,10 @@ static rp_status update_windows(rp_optim *o, int i, const rp_tensor *grad, const
 
     if (step->measure) rp__optim_measure(o, i, grad);
     for (int64_t at = 0; at < n; at += o->window.count) {
-        RP_TRY(take(o, i, ~0u, at));
+        RP_TRY(update_take(o, i, ~0u, at));
         rp_optim_call call = call_of_window(&all, &o->window);
         int64_t bytes      = 2 * o->window.count * rp_dtype_bytes(all.param_dtype) + o->window.count * rp_dtype_bytes(all.grad_dtype);
-        run(o, i, grad, &call, bytes);
+        update_run(o, i, grad, &call, bytes);
         RP_TRY(keep(o));
     }
     return RP_OK;
@@ -170,7 +170,7 @@ rp_status rp__optim_window(rp_optim *o, int i, int64_t at, void **data, int64_t 
 {
     const rp_optim_named *named = &o->names[i];
 
-    RP_TRY(take(o, named->param, 1u << named->part, at));
+    RP_TRY(update_take(o, named->param, 1u << named->part, at));
     int64_t skip = at - o->window.first;
     *data        = element(o->window.part[named->part], named->dtype, skip);
     *count       = o->window.count - skip;

@@ -38,7 +38,7 @@ struct rp_place_log {
 
 /* ---- events ---- */
 
-static void take(rp_place_log *log, const rp_mem_event *event)
+static void log_take(rp_place_log *log, const rp_mem_event *event)
 {
     rp_place_buffer place = { .bytes = event->taken, .begin = log->n_events, .end = INT32_MAX, .offset = NONE };
 
@@ -73,7 +73,7 @@ static void observe(void *user, const rp_mem_event *event)
 
     if (event->reclass || log->lost) return;
     if (log->pass != rp__tape_ctx(log->ctx)->pass) mark_pass(log);
-    if (event->take) take(log, event);
+    if (event->take) log_take(log, event);
     else if (event->bytes) give(log, event);
     log->n_events++;
 }
@@ -157,7 +157,7 @@ static int by_offset(const void *left, const void *right)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-static void put(rp_place_buffer *list, int *n, int64_t from, int64_t to, int end)
+static void log_put(rp_place_buffer *list, int *n, int64_t from, int64_t to, int end)
 {
     if (to > from) list[(*n)++] = (rp_place_buffer){ .bytes = to - from, .end = end, .offset = from };
 }
@@ -172,11 +172,11 @@ static void list_fixed(rp_place_log *log, rp_place_buffer *list, int *n)
         int64_t from = log->fixed[i].offset, to = from + log->fixed[i].bytes;
         for (; at < log->n_given && log->given[at].offset < to; at++) {
             const rp_place_buffer *b = &log->given[at];
-            put(list, n, from, b->offset, end);
-            put(list, n, b->offset, b->offset + b->bytes, b->end + 1);
+            log_put(list, n, from, b->offset, end);
+            log_put(list, n, b->offset, b->offset + b->bytes, b->end + 1);
             from = b->offset + b->bytes;
         }
-        put(list, n, from, to, end);
+        log_put(list, n, from, to, end);
     }
 }
 

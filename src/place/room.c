@@ -52,7 +52,7 @@ static bool widen(rp_bump *bump, extents *list)
 }
 
 /* The first extent that ends at or behind `low`. */
-static int find(const extents *list, int64_t low)
+static int room_find(const extents *list, int64_t low)
 {
     int a = 0, b = list->n;
 
@@ -64,9 +64,9 @@ static int find(const extents *list, int64_t low)
     return a;
 }
 
-static bool add(rp_bump *bump, extents *list, int64_t low, int64_t high)
+static bool room_add(rp_bump *bump, extents *list, int64_t low, int64_t high)
 {
-    int i = find(list, low), j = i;
+    int i = room_find(list, low), j = i;
 
     for (; j < list->n && list->at[j].low <= high; j++) {
         if (list->at[j].low < low) low = list->at[j].low;
@@ -81,9 +81,9 @@ static bool add(rp_bump *bump, extents *list, int64_t low, int64_t high)
 
 /* ---- nodes ---- */
 
-static bool fill(rp_bump *bump, place_room *room, int node, int64_t low, int64_t high)
+static bool room_fill(rp_bump *bump, place_room *room, int node, int64_t low, int64_t high)
 {
-    return add(bump, &room->all[node], low, high) && add(bump, &room->any[node], low, high);
+    return room_add(bump, &room->all[node], low, high) && room_add(bump, &room->any[node], low, high);
 }
 
 rp_status rp__place_room_take(place_problem *p, const place_item *item)
@@ -94,17 +94,17 @@ rp_status rp__place_room_take(place_problem *p, const place_item *item)
     bool ok = true;
 
     for (int l = a, r = b + 1; ok && l < r; l /= 2, r /= 2) {
-        if (l % 2) ok = fill(&p->bump, room, l++, low, high);
-        if (r % 2) ok = ok && fill(&p->bump, room, --r, low, high);
+        if (l % 2) ok = room_fill(&p->bump, room, l++, low, high);
+        if (r % 2) ok = ok && room_fill(&p->bump, room, --r, low, high);
     }
     for (; ok && a; a /= 2, b /= 2) {
-        ok = add(&p->bump, &room->any[a], low, high);
-        if (ok && b != a) ok = add(&p->bump, &room->any[b], low, high);
+        ok = room_add(&p->bump, &room->any[a], low, high);
+        if (ok && b != a) ok = room_add(&p->bump, &room->any[b], low, high);
     }
     return ok ? RP_OK : RP_ERR_MEMORY;
 }
 
-static int put(const extents *list, const extents **lists, int n)
+static int room_put(const extents *list, const extents **lists, int n)
 {
     if (list->n) lists[n++] = list;
     return n;
@@ -115,12 +115,12 @@ static int lists_of(const place_room *room, const place_item *item, const extent
     int a = item->first + room->n_leaves, b = item->last + room->n_leaves, n = 0;
 
     for (int l = a, r = b + 1; l < r; l /= 2, r /= 2) {
-        if (l % 2) n = put(&room->any[l++], lists, n);
-        if (r % 2) n = put(&room->any[--r], lists, n);
+        if (l % 2) n = room_put(&room->any[l++], lists, n);
+        if (r % 2) n = room_put(&room->any[--r], lists, n);
     }
     for (a /= 2, b /= 2; a; a /= 2, b /= 2) {
-        n = put(&room->all[a], lists, n);
-        if (b != a) n = put(&room->all[b], lists, n);
+        n = room_put(&room->all[a], lists, n);
+        if (b != a) n = room_put(&room->all[b], lists, n);
     }
     return n;
 }
@@ -135,7 +135,7 @@ int64_t rp__place_room_low(place_problem *p, const place_item *item)
     bool moved     = true;
 
     p->work++;
-    for (int i = 0; i < n; i++) next[i] = find(lists[i], offset + 1);
+    for (int i = 0; i < n; i++) next[i] = room_find(lists[i], offset + 1);
     while (moved) {
         moved = false;
         for (int i = 0; i < n; i++) {

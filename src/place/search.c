@@ -38,7 +38,7 @@ static int64_t missing(const place_problem *p, int *n)
 }
 
 /* Returns how many are missing. */
-static int note(search *s)
+static int search_note(search *s)
 {
     int n;
     int64_t bytes = missing(s->p, &n);
@@ -51,13 +51,13 @@ static int note(search *s)
 
 static bool is_left_out(const place_problem *p, int heuristic) { return p->without >> heuristic & 1; }
 
-static rp_status settle(search *s)
+static rp_status search_settle(search *s)
 {
-    int n = note(s);
+    int n = search_note(s);
 
     if (!n || n > MOST_MENDED || is_left_out(s->p, PLACE_WINDOWS)) return RP_OK;
     RP_TRY(rp__place_mend(s->p));
-    note(s);
+    search_note(s);
     return RP_OK;
 }
 
@@ -69,7 +69,7 @@ static rp_status try_greedy(search *s, int *turned)
     rp__place_sort(s->p, rp__place_by_tight_life);
     RP_TRY(rp__place_greedy(s->p, 1));
     RP_TRY(rp__place_turn(s->p, turned));
-    return settle(s);
+    return search_settle(s);
 }
 
 /* Items that live at least `life` instants may take either wall, others the lower one. */
@@ -104,7 +104,7 @@ static rp_status try_mixed(search *s, int life, place_compare *order)
     RP_TRY(rp__place_greedy(s->p, life));
     rp__place_sort(s->p, order);
     RP_TRY(rp__place_skyline(s->p));
-    return settle(s);
+    return search_settle(s);
 }
 
 static rp_status try_skylines(search *s, place_compare *order)

@@ -87,7 +87,7 @@ static int put_valley(skyline *s, valley v)
     return s->n++;
 }
 
-static bool fill(skyline *s, valley v)
+static bool skyline_fill(skyline *s, valley v)
 {
     int64_t left = v.before != NONE ? s->valley[v.before].height : INT64_MAX;
     int64_t right = v.after != NONE ? s->valley[v.after].height : INT64_MAX;
@@ -98,7 +98,7 @@ static bool fill(skyline *s, valley v)
     return true;
 }
 
-static void build(skyline *s, valley v, const place_item *item)
+static void skyline_build(skyline *s, valley v, const place_item *item)
 {
     int before = v.before, after = v.after;
 
@@ -143,7 +143,7 @@ static int first_within(skyline *s, int instant, const valley *v)
 }
 
 /* The first of the order; NULL. */
-static place_item *choose(skyline *s, const valley *v)
+static place_item *skyline_choose(skyline *s, const valley *v)
 {
     int found = NONE;
 
@@ -239,11 +239,11 @@ static void fill_in(skyline *s)
     while (s->n_heap) {
         valley v = s->valley[heap_take(s)];
         if (v.gone) continue;
-        place_item *item = choose(s, &v);
+        place_item *item = skyline_choose(s, &v);
         if (item) {
             item->offset = v.height;
-            build(s, v, item);
-        } else if (!fill(s, v)) return;
+            skyline_build(s, v, item);
+        } else if (!skyline_fill(s, v)) return;
     }
 }
 

@@ -119,7 +119,7 @@ static rp_status find_all_gaps(window *w)
 
 /* ---- branch and bound ---- */
 
-static void put(window *w, int depth, member *m)
+static void window_put(window *w, int depth, member *m)
 {
     int64_t end = m->low + m->item->bytes;
 
@@ -157,7 +157,7 @@ static bool may_fit(const window *w, int64_t low)
 }
 
 /* The next lowest that was not tried, of these the first of the order; NULL. */
-static member *choose(window *w, int64_t low, const bool *tried)
+static member *window_choose(window *w, int64_t low, const bool *tried)
 {
     int64_t high  = INT64_MAX;
     member *found = NULL;
@@ -179,11 +179,11 @@ static bool branch(window *w, int depth, int64_t low)
     bool tried[MOST_MEMBERS] = { 0 };
 
     if (depth == w->n) return true;
-    for (member *m; w->nodes < MOST_NODES && (m = choose(w, low, tried));) {
+    for (member *m; w->nodes < MOST_NODES && (m = window_choose(w, low, tried));) {
         int64_t offset        = m->low;
         tried[m - w->member] = true;
         w->nodes++;
-        put(w, depth, m);
+        window_put(w, depth, m);
         if (may_fit(w, offset) && branch(w, depth + 1, offset)) return true;
         take_back(w, depth, m);
     }
@@ -197,7 +197,7 @@ static int by_tight_area(const void *left, const void *right)
     return rp__place_by_tight_area(&((const member *)left)->item, &((const member *)right)->item);
 }
 
-static void begin(window *w)
+static void window_begin(window *w)
 {
     qsort(w->member, (size_t)w->n, sizeof *w->member, by_tight_area);
     for (int i = 0; i < w->n_instants; i++) w->need[i] = w->filled[i] = 0;
@@ -212,7 +212,7 @@ static void begin(window *w)
 
 static bool pack(window *w)
 {
-    begin(w);
+    window_begin(w);
     bool found = may_fit(w, 0) && branch(w, 0, 0);
 
     w->p->work += w->nodes;

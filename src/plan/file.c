@@ -20,7 +20,7 @@ struct rp_plan_text {
 
 typedef struct { rp_ctx *ctx; rp_file_writer *file; rp_status status; } writer;
 
-static void put(writer *w, const char *text)
+static void file_put(writer *w, const char *text)
 {
     if (w->status == RP_OK) w->status = rp__file_put(w->file, text, (int64_t)strlen(text));
 }
@@ -30,7 +30,7 @@ static void put_json(writer *w, json_t *value)
     char *text = value ? rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
 
     if (!text && w->status == RP_OK) w->status = rp_fail(w->ctx, RP_ERR_MEMORY, "no memory to write a plan");
-    if (text) put(w, text);
+    if (text) file_put(w, text);
     free(text);
     json_decref(value);
 }
@@ -58,17 +58,17 @@ static void put_list(writer *w, const list_of *list, int n, const rp_plan_pass *
 {
     const char *between = "\n";
 
-    put(w, ",\n   \"");
-    put(w, list->name);
-    put(w, "\": [");
+    file_put(w, ",\n   \"");
+    file_put(w, list->name);
+    file_put(w, "\": [");
     for (int i = 0; i < n; i++) {
         if (list->is_in && !list->is_in(pass, i)) continue;
-        put(w, between);
-        put(w, "    ");
+        file_put(w, between);
+        file_put(w, "    ");
         put_json(w, list->entry(pass, i));
         between = ",\n";
     }
-    put(w, "]");
+    file_put(w, "]");
 }
 
 static json_t *region_json(const rp_plan_pass *pass, int i)
@@ -102,17 +102,17 @@ static const list_of all_regions = { "regions", NULL, region_json }, all_recompu
 
 static void put_passes(writer *w, const rp_plan *plan)
 {
-    put(w, ",\n \"passes\": [");
+    file_put(w, ",\n \"passes\": [");
     for (int i = 0; i < plan->n_passes; i++) {
-        put(w, i ? ",\n  {\"calls\": " : "\n  {\"calls\": ");
+        file_put(w, i ? ",\n  {\"calls\": " : "\n  {\"calls\": ");
         put_json(w, hash_json(plan->pass[i].hash));
         put_list(w, &all_regions, plan->pass[i].n_regions, &plan->pass[i]);
         put_list(w, &all_recomputed, plan->pass[i].n_calls, &plan->pass[i]);
         if (plan->pass[i].n_offloaded) put_list(w, &all_offloaded, plan->pass[i].n_calls, &plan->pass[i]);
         if (keeps_any(&plan->pass[i])) put_list(w, &all_kept, plan->pass[i].n_calls, &plan->pass[i]);
-        put(w, "}");
+        file_put(w, "}");
     }
-    put(w, "]");
+    file_put(w, "]");
 }
 
 static void put_search(writer *w, const rp_plan *plan)
@@ -120,7 +120,7 @@ static void put_search(writer *w, const rp_plan *plan)
     const rp_plan_left *left = &plan->facts.left;
 
     if (!left->ways && !left->regions && !left->limit) return;
-    put(w, ",\n \"search\": ");
+    file_put(w, ",\n \"search\": ");
     put_json(w, json_pack("{s:b, s:b, s:b, s:i}", "all_ways", !left->ways, "all_regions", !left->regions, "work_limit_met", left->limit,
                           "region_blocks", left->grain));
 }
@@ -134,21 +134,21 @@ static rp_plan_left left_of(const json_t *search)
 
 static void put_all(writer *w, const rp_plan *plan, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
 {
-    put(w, "{\"reprise_plan\": 1,\n \"made_for\": ");
+    file_put(w, "{\"reprise_plan\": 1,\n \"made_for\": ");
     put_json(w, json_pack("{s:s, s:s, s:i, s:o, s:I, s:o, s:s?, s:o}", "version", s->version, "machine", s->machine, "threads", s->threads, "costs",
                           hash_json(s->costs), "budget_bytes", (json_int_t)s->budget, "calls", hash_json(hash_of_passes(plan)), "optimizer",
                           s->optimizer, "stands", hash_json(s->stands)));
-    put(w, ",\n \"takes\": ");
+    file_put(w, ",\n \"takes\": ");
     put_json(w, json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "peak_bytes", (json_int_t)t->peak, "reserved_bytes", (json_int_t)t->reserved,
                           "saved_bytes", (json_int_t)t->saved, "step_flops", (json_int_t)t->step_flops, "recompute_flops",
                           (json_int_t)t->recompute_flops, "overhead", t->overhead, "overhead_lower_bound", t->bound));
     put_search(w, plan);
-    put(w, plan->variant.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
-    put(w, plan->variant.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
+    file_put(w, plan->variant.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
+    file_put(w, plan->variant.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
     put_passes(w, plan);
-    put(w, ",\n \"recipe\": ");
+    file_put(w, ",\n \"recipe\": ");
     put_json(w, json_string(recipe));
-    put(w, "}\n");
+    file_put(w, "}\n");
 }
 
 rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, const rp_plan_stamp *stamp, const rp_plan_takes *takes,

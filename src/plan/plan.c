@@ -26,7 +26,7 @@ static rp_status stay(rp_plan_problem *p)
 }
 
 /* All passes have to. */
-static rp_status join(rp_plan_problem *p)
+static rp_status plan_join(rp_plan_problem *p)
 {
     p->joined_solver    = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->joined_solver);
     rp_cut_pass *joined = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *joined);
@@ -72,7 +72,7 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], 0, &out->pass[i]);
     for (int i = 0; i < trace->n_passes && status == RP_OK && !out->resident; i++)
         if (may_go(&trace->pass[i])) status = stay(out);
-    if (status == RP_OK) status = join(out);
+    if (status == RP_OK) status = plan_join(out);
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) {
         out->n_bounds++;
         status = rp__pass_bound_open(ctx, &trace->pass[i], &out->bound[i]);
@@ -439,7 +439,7 @@ static bool is_planned(const rp_plan_pass *pass, int at, const rp_op_meta *meta,
 
 static const rp_plan_pass *pass_now(const rp_plan *plan) { return &plan->pass[plan->n_order ? plan->order[plan->done % plan->n_order] : 0]; }
 
-static rp_status refuse(const rp_plan_pass *pass, int at, const rp_op_meta *meta, const char *path)
+static rp_status plan_refuse(const rp_plan_pass *pass, int at, const rp_op_meta *meta, const char *path)
 {
     static const char what[] = "the step is not the one that was planned";
     const rp_plan_call *call = &pass->call[at];
@@ -454,7 +454,7 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
 {
     const rp_plan_pass *pass = pass_now(self);
 
-    if (!is_planned(pass, at, meta, scope->path)) return refuse(pass, at, meta, scope->path);
+    if (!is_planned(pass, at, meta, scope->path)) return plan_refuse(pass, at, meta, scope->path);
     const rp_plan_call *call = &pass->call[at];
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
         verdict[i].alone = call->recompute;         /* what a rule has run again is made for whoever reads it, in a region, too */

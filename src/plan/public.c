@@ -26,7 +26,7 @@ static void count_recomputed(void *self, int at, const char *path, const char *o
     own->how->recompute_seconds += trace->pass[pass].call[at].recompute;
 }
 
-static void begin(own_step *own, rp_tape_stats *work, rp_mem *memory)
+static void public_begin(own_step *own, rp_tape_stats *work, rp_mem *memory)
 {
     rp_ctx *ctx = own->question.ctx;
 
@@ -59,7 +59,7 @@ static double offload_seconds(const rp_question *q, const rp_step_plan *how)
     return fmax(all, how->facts.offload_seconds);
 }
 
-static rp_status run(const rp_question *q, rp_step_plan *how)
+static rp_status public_run(const rp_question *q, rp_step_plan *how)
 {
     own_step *own = q->self;
     rp_tape_stats work;
@@ -68,7 +68,7 @@ static rp_status run(const rp_question *q, rp_step_plan *how)
     own->how         = how;
     rp_status status = how ? rp__step_follow(q->ctx, how) : RP_OK;
     if (status != RP_OK) return status;
-    begin(own, &work, &memory);
+    public_begin(own, &work, &memory);
     status = own->step(q->ctx, own->user);
     end(own, &work, &memory);
     if (!how) return status;
@@ -100,7 +100,7 @@ static void watch(void *self, const rp_mem_event *event)
     else snprintf(w->where, sizeof w->where, "%s %s%s%s", phase[now.phase], now.call->op->name, *now.path ? " of " : "", now.path);
 }
 
-static rp_status refuse(rp_question *q, int64_t budget)
+static rp_status public_refuse(rp_question *q, int64_t budget)
 {
     rp_ctx *ctx        = q->ctx;
     peak_watcher w     = { .ctx = ctx };
@@ -112,7 +112,7 @@ static rp_status refuse(rp_question *q, int64_t budget)
     rp_mem_read(ctx, 0, false, &memory);
     w.live = memory.live_bytes;
     rp__mem_observe(ctx->space[0], watch, &w);
-    rp_status status = run(q, best);
+    rp_status status = public_run(q, best);
     rp__mem_observe(ctx->space[0], NULL, NULL);
     if (status == RP_OK)
         status = rp_fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s%s, for %s", rp__size_text(asked, budget),
@@ -127,11 +127,11 @@ static rp_status solve(rp_question *q, int64_t budget, rp_step_plan **out)
 {
     if (budget == RP_LEAST_BUDGET) return rp__step_least(q, out);
     RP_TRY(rp__step_within(q, budget, out));
-    return *out ? RP_OK : refuse(q, budget);
+    return *out ? RP_OK : public_refuse(q, budget);
 }
 
 /* A step that left something would not be the one that comes next. */
-static rp_status ask(rp_question *q)
+static rp_status public_ask(rp_question *q)
 {
     rp_ctx *ctx = q->ctx;
     rp_mem before, after;
@@ -150,7 +150,7 @@ static rp_status plan(rp_question *q, int64_t budget, rp_step_plan **out)
 {
     rp_step_plan *made = NULL;
 
-    RP_TRY(ask(q));
+    RP_TRY(public_ask(q));
     RP_TRY(solve(q, budget ? budget : INT64_MAX / 4, &made));
     int64_t bytes    = budget > 0 ? budget : budget == RP_LEAST_BUDGET ? made->placement.height : INT64_MAX / 4;
     rp_status status = rp__plan_bound(q->ctx, &q->problem, bytes, &made->bound_seconds);
@@ -172,7 +172,7 @@ rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t b
     RP_CHECK(ctx, ctx->options.shapes_only, RP_ERR_ARG, "a step is planned on a context of shapes alone");
     RP_CHECK(ctx, budget_bytes >= 0 || budget_bytes == RP_LEAST_BUDGET, RP_ERR_ARG, "a memory budget of %" PRId64 " bytes", budget_bytes);
     RP_TRY(rp__cost_table_open(ctx, &costs));
-    own_step own      = { .question = { .ctx = ctx, .owner = ctx, .costs = costs, .run = run }, .step = step, .user = user };
+    own_step own      = { .question = { .ctx = ctx, .owner = ctx, .costs = costs, .run = public_run }, .step = step, .user = user };
     own.question.self = &own;
     rp_status status  = plan(&own.question, budget_bytes, out);
     rp__question_close(&own.question);

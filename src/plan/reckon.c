@@ -52,7 +52,7 @@ static void count_forward(play *p)
 
 /* ---- what the record asks for ---- */
 
-static rp_status run(void *self, int c, const rp_fate_take *take)
+static rp_status reckon_run(void *self, int c, const rp_fate_take *take)
 {
     play *p = self;
 
@@ -70,14 +70,14 @@ static rp_status fetch(void *self, int v)
     return RP_OK;
 }
 
-static void drop(void *self, int v)
+static void reckon_drop(void *self, int v)
 {
     play *p = self;
 
     if (p->tick < p->pass->n_calls) p->gone[v] = p->tick;
 }
 
-static const rp_fate_acts acts = { .run = run, .drop = drop, .fetch = fetch };
+static const rp_fate_acts acts = { .run = reckon_run, .drop = reckon_drop, .fetch = fetch };
 
 /* ---- forward ---- */
 

@@ -69,7 +69,7 @@ rp_status rp__step_follow(rp_ctx *ctx, rp_plan *p)
 
 /* ---- a step on shapes, noted ---- */
 
-static rp_status note(const rp_question *q, int64_t most, rp_plan *p)
+static rp_status step_note(const rp_question *q, int64_t most, rp_plan *p)
 {
     rp_place_log *log;
 
@@ -94,7 +94,7 @@ rp_status rp__step_try(const rp_question *q, rp_plan *p, int64_t most, rp_plan *
     p->bump.ctx = q->owner;
     p->variant  = q->variant;
     name_costs(q->costs, p);
-    rp_status status = note(q, most, p);
+    rp_status status = step_note(q, most, p);
     if (status == RP_OK) *out = p;
     else rp__plan_free(p);
     return status;

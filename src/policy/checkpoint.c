@@ -104,7 +104,7 @@ static void divide(segment_part *part, int n, int segments)
     }
 }
 
-static rp_status join(rp_ctx *ctx, segment_part *part, int n, int segments)
+static rp_status checkpoint_join(rp_ctx *ctx, segment_part *part, int n, int segments)
 {
     int *lists = rp__host_alloc(ctx, 2 * n * (int64_t)sizeof *lists);
 
@@ -136,7 +136,7 @@ static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *
         rp_tensor_unref(x);
         x = y;
     }
-    if (status == RP_OK && !rp__tape_is_planned(ctx) && rp__region_count(ctx) > before) status = join(ctx, part, n, segments);
+    if (status == RP_OK && !rp__tape_is_planned(ctx) && rp__region_count(ctx) > before) status = checkpoint_join(ctx, part, n, segments);
     if (status == RP_OK) *output = x;
     else rp_tensor_unref(x);
     return status;

@@ -60,11 +60,11 @@ void rp__plugin_close(rp_condition *c)
     c->plugin = NULL;
 }
 
-static const rp_yaml_node *find(const rp_args *args, const char *name) { return args ? rp__yaml_find(args->map, name) : NULL; }
+static const rp_yaml_node *plugin_find(const rp_args *args, const char *name) { return args ? rp__yaml_find(args->map, name) : NULL; }
 
 int64_t rp_args_int(const rp_args *args, const char *name, int64_t fallback)
 {
-    const rp_yaml_node *node = find(args, name);
+    const rp_yaml_node *node = plugin_find(args, name);
 
     if (node && !rp__yaml_int(node, INT64_MIN, INT64_MAX, &fallback) && node->kind == RP_YAML_SCALAR) rp__size_parse(node->text, &fallback);
     return fallback;
@@ -72,7 +72,7 @@ int64_t rp_args_int(const rp_args *args, const char *name, int64_t fallback)
 
 double rp_args_number(const rp_args *args, const char *name, double fallback)
 {
-    const rp_yaml_node *node = find(args, name);
+    const rp_yaml_node *node = plugin_find(args, name);
 
     if (node) rp__yaml_number(node, &fallback);
     return fallback;
@@ -80,7 +80,7 @@ double rp_args_number(const rp_args *args, const char *name, double fallback)
 
 const char *rp_args_text(const rp_args *args, const char *name, const char *fallback)
 {
-    const rp_yaml_node *node = find(args, name);
+    const rp_yaml_node *node = plugin_find(args, name);
 
     return node && rp__yaml_is_text(node) ? node->text : fallback;
 }

@@ -91,7 +91,7 @@ static rp_status list_active(rp_policy_stack *s, logged_call *c)
 
 /* ---- the text of a call ---- */
 
-static void put(rp_policy_stack *s, const void *from, size_t bytes)
+static void stack_put(rp_policy_stack *s, const void *from, size_t bytes)
 {
     memcpy((char *)s->text.at + s->text.n, from, bytes);
     s->text.n += (int)bytes;
@@ -101,8 +101,8 @@ static void put_metas(rp_policy_stack *s, const rp_meta *m, int n)
 {
     for (int i = 0; i < n; i++) {
         int32_t head[] = { (int32_t)m[i].dtype, m[i].ndim };
-        put(s, head, sizeof head);
-        put(s, m[i].dim, (size_t)m[i].ndim * sizeof m[i].dim[0]);
+        stack_put(s, head, sizeof head);
+        stack_put(s, m[i].dim, (size_t)m[i].ndim * sizeof m[i].dim[0]);
     }
 }
 
@@ -119,16 +119,16 @@ static rp_status write_text(rp_policy_stack *s, const rp_op_meta *m, const rp_sc
     int32_t counts[] = { m->n_in, m->n_out, m->n_slot, c->n_active };
 
     RP_TRY(reserve(s->ctx, &s->text, (int)text_room(m, scope, c), 1));
-    put(s, m->op->name, strlen(m->op->name) + 1);
-    put(s, scope->path, strlen(scope->path) + 1);
+    stack_put(s, m->op->name, strlen(m->op->name) + 1);
+    stack_put(s, scope->path, strlen(scope->path) + 1);
     c->n_kind = s->text.n - c->text;
-    put(s, &scope->module, sizeof scope->module);
-    put(s, &flops, sizeof flops);
-    put(s, counts, sizeof counts);
+    stack_put(s, &scope->module, sizeof scope->module);
+    stack_put(s, &flops, sizeof flops);
+    stack_put(s, counts, sizeof counts);
     put_metas(s, m->in, m->n_in);
     put_metas(s, m->out, m->n_out);
     put_metas(s, m->slot, m->n_slot);
-    for (int i = 0; i < c->n_active; i++) put(s, &((rp_policy **)s->active.at)[c->first_active + i]->id, sizeof(uint64_t));
+    for (int i = 0; i < c->n_active; i++) stack_put(s, &((rp_policy **)s->active.at)[c->first_active + i]->id, sizeof(uint64_t));
     c->n_text = s->text.n - c->text;
     return RP_OK;
 }
@@ -297,7 +297,7 @@ static rp_status ask_call(rp_policy_stack *s, int at, rp_verdict *verdict)
 }
 
 /* The calls before are asked about again when this pass came here by known ways; those answers are known. */
-static rp_status ask(rp_policy_stack *s, int at, rp_verdict *verdict)
+static rp_status stack_ask(rp_policy_stack *s, int at, rp_verdict *verdict)
 {
     rp_verdict thrown_away[MAX_SLOTS];
 
@@ -320,7 +320,7 @@ static rp_status decide(void *self, int at, const rp_op_meta *m, const rp_scope 
         memcpy(verdict, (rp_verdict *)s->verdict.at + known->first, (size_t)known->n * sizeof *verdict);
         return RP_OK;
     }
-    RP_TRY(ask(s, at, verdict));
+    RP_TRY(stack_ask(s, at, verdict));
     return remember(s, known, verdict, call_at(s, at)->n_infos);
 }
 

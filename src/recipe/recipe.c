@@ -171,7 +171,7 @@ static rp_status read_file(rp_ctx *ctx, const char *path, char **text, int64_t *
     return RP_OK;
 }
 
-static rp_status load(rp_recipe_reader *r, const char *path, int n_settings, const char *const *setting, rp_recipe **out)
+static rp_status recipe_load(rp_recipe_reader *r, const char *path, int n_settings, const char *const *setting, rp_recipe **out)
 {
     char *text    = NULL;
     int64_t bytes = 0;
@@ -185,7 +185,7 @@ static rp_status load(rp_recipe_reader *r, const char *path, int n_settings, con
 rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
                           rp_recipe **out)
 {
-    return load(&(rp_recipe_reader){ .ctx = ctx, .report = report }, path, n_settings, setting, out);
+    return recipe_load(&(rp_recipe_reader){ .ctx = ctx, .report = report }, path, n_settings, setting, out);
 }
 
 rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, int64_t most_bytes,
@@ -194,7 +194,7 @@ rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_setti
     rp_recipe_reader r = { .ctx = ctx, .report = report, .most_bytes = most_bytes, .with_errors = true };
 
     *out = NULL;
-    return load(&r, path, n_settings, setting, out);
+    return recipe_load(&r, path, n_settings, setting, out);
 }
 
 void rp__recipe_free(rp_recipe *recipe)

@@ -189,7 +189,7 @@ static rp_status replace_whole(rp_recipe_reader *r, rp_yaml_node *root, rp_yaml_
 
 typedef struct { char *text; size_t used, size; } builder;
 
-static rp_status make_room(rp_recipe_reader *r, builder *b, size_t more)
+static rp_status settings_make_room(rp_recipe_reader *r, builder *b, size_t more)
 {
     if (b->used + more + 1 <= b->size) return RP_OK;
     size_t size = 2 * (b->used + more + 1);
@@ -204,7 +204,7 @@ static rp_status make_room(rp_recipe_reader *r, builder *b, size_t more)
 /* Literal text; pairs of dollars before a brace are halved. */
 static rp_status add_literal(rp_recipe_reader *r, builder *b, const char *text, size_t n)
 {
-    RP_TRY(make_room(r, b, n));
+    RP_TRY(settings_make_room(r, b, n));
     for (size_t i = 0; i < n;) {
         size_t dollars = strspn(text + i, "$"), kept = dollars ? dollars : 1;
         if (dollars && i + dollars > n) dollars = kept = n - i;
@@ -249,7 +249,7 @@ static rp_status replace_within(rp_recipe_reader *r, rp_yaml_node *root, rp_yaml
             return RP_OK;
         }
         RP_TRY(add_literal(r, &b, text, (size_t)(begin - text)));
-        RP_TRY(make_room(r, &b, n));
+        RP_TRY(settings_make_room(r, &b, n));
         memcpy(b.text + b.used, value, n + 1);
         b.used += n;
         text = path + path_chars + 1;

@@ -73,8 +73,8 @@ rp_status rp__recipe_write(const rp_recipe *recipe, rp_bump *bump, const char **
 
 typedef struct { rp_bump *bump; char *text; int64_t used, size; rp_status status; } page;
 
-static void add(page *p, const char *fmt, ...) RP_PRINTF(2, 3);
-static void add(page *p, const char *fmt, ...)
+static void write_add(page *p, const char *fmt, ...) RP_PRINTF(2, 3);
+static void write_add(page *p, const char *fmt, ...)
 {
     va_list args;
 
@@ -223,12 +223,12 @@ rp_status rp__recipe_manual(rp_bump *bump, const char **out)
     char wants[RP_WANTS_CHARS];
     page p = { .bump = bump };
 
-    add(&p, "%s", page_head);
+    write_add(&p, "%s", page_head);
     for (int i = 0; i < rp__recipe_n_keys; i++) {
         const rp_recipe_key *key = &rp__recipe_keys[i];
-        add(&p, "| `%s` | %s | `%s` | %s |\n", key->path, rp__recipe_wants(key, wants), key->fallback, key->help);
+        write_add(&p, "| `%s` | %s | `%s` | %s |\n", key->path, rp__recipe_wants(key, wants), key->fallback, key->help);
     }
-    add(&p, "%s", page_tail);
+    write_add(&p, "%s", page_tail);
     *out = p.text;
     return p.status;
 }

@@ -9,7 +9,7 @@
 #include "tensor/tensor.h"
 #include "rehearse/engine.h"
 
-static rp_status put(rp_ctx *ctx, const rp_meta *m, const char *what, const int32_t *from, rp_tensor **out)
+static rp_status batch_put(rp_ctx *ctx, const rp_meta *m, const char *what, const int32_t *from, rp_tensor **out)
 {
     rp_tensor *t;
 
@@ -21,7 +21,7 @@ static rp_status put(rp_ctx *ctx, const rp_meta *m, const char *what, const int3
     return status;
 }
 
-static void drop(rp_model_batch *t)
+static void batch_drop(rp_model_batch *t)
 {
     rp_tensor_unref(t->tokens);
     rp_tensor_unref(t->labels);
@@ -67,22 +67,22 @@ static rp_status put_targets(const rp_engine *e, const rp_data_batch *b, rp_mode
     int64_t room = b->rows * rp__masking_most(e->recipe->loss.mask_probability, b->length);
     rp_meta m    = rp_meta_1d(RP_I32, room);
 
-    RP_TRY(put(e->ctx, &m, "labels", NULL, &t->labels));
-    RP_TRY(put(e->ctx, &m, "targets", NULL, &t->targets));
+    RP_TRY(batch_put(e->ctx, &m, "labels", NULL, &t->labels));
+    RP_TRY(batch_put(e->ctx, &m, "targets", NULL, &t->targets));
     return b->labels ? fill_targets(e, b, t) : RP_OK;
 }
 
 /* ---- the batch ---- */
 
-static rp_status fill(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+static rp_status batch_fill(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
 {
     rp_meta m = rp_meta_2d(RP_I32, b->rows, b->length);
 
-    RP_TRY(put(e->ctx, &m, "tokens", b->tokens, &t->tokens));
+    RP_TRY(batch_put(e->ctx, &m, "tokens", b->tokens, &t->tokens));
     if (rp__model_config(e->model)->both_ways) RP_TRY(put_targets(e, b, t));
-    else RP_TRY(put(e->ctx, &m, "labels", b->labels, &t->labels));
-    RP_TRY(put(e->ctx, &m, "positions", b->positions, &t->positions));
-    return put(e->ctx, &m, "doc_start", b->doc_start, &t->doc_start);
+    else RP_TRY(batch_put(e->ctx, &m, "labels", b->labels, &t->labels));
+    RP_TRY(batch_put(e->ctx, &m, "positions", b->positions, &t->positions));
+    return batch_put(e->ctx, &m, "doc_start", b->doc_start, &t->doc_start);
 }
 
 /* The model reads the batch through the tape, so its tensors need no owner of ours once it has been given them. */
@@ -94,9 +94,9 @@ rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, 
                                   .chunks       = chunks->set ? chunks->value : 0,
                                   .keeps_logits = e->variant.keeps_logits };
     rp_model_batch t          = { .padded = b->padded };
-    rp_status status          = fill(e, b, &t);
+    rp_status status          = batch_fill(e, b, &t);
 
     if (status == RP_OK) status = rp__model_loss(e->model, &t, &how, loss);
-    drop(&t);
+    batch_drop(&t);
     return status;
 }

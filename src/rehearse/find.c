@@ -83,7 +83,7 @@ static void tell(const search *x, const rp_plan *p, rp_setting *s)
 }
 
 /* What settings of one family have in common is the model on a rank. */
-static rp_status begin(search *x, const candidate *c)
+static rp_status find_begin(search *x, const candidate *c)
 {
     const rp_recipe recipe = rp__find_recipe(x->recipe, &c->setting);
 
@@ -97,7 +97,7 @@ static rp_status try_setting(search *x, candidate *c, bool least)
     rp_rehearsal *r = x->rehearsal;
     rp_plan *p = NULL;
 
-    RP_TRY(begin(x, c));
+    RP_TRY(find_begin(x, c));
     RP_TRY(least ? rp__rehearsal_least(r, &p) : rp__rehearsal_plan(r, r->budget, &p, &r->own_bytes));
     if (p) tell(x, p, &c->setting);
     rp__plan_free(p);
@@ -106,7 +106,7 @@ static rp_status try_setting(search *x, candidate *c, bool least)
 
 /* ---- all of them, with their bounds ---- */
 
-static rp_status add(search *x, const rp_setting *s)
+static rp_status find_add(search *x, const rp_setting *s)
 {
     RP_TRY(RP_GROW(x->rehearsal->caller, x->at, x->room, x->n + 1));
     x->at[x->n++] = (candidate){ *s, x->families };
@@ -123,7 +123,7 @@ static rp_status add_batches(search *x, rp_setting s)
         s.batch_size   = batch;
         s.accumulation = samples / batch;
         RP_TRY(rp__find_bound(x->bounds, &s, &s.bound_seconds, &s.bound_bytes));
-        RP_TRY(add(x, &s));
+        RP_TRY(find_add(x, &s));
     }
     x->families++;
     return RP_OK;
@@ -207,7 +207,7 @@ static bool is_out(const search *x, const candidate *c)
     return c->setting.bound_bytes > x->rehearsal->budget || c->setting.batch_size >= x->refused[c->family] || c->setting.bound_seconds > x->best[LISTED - 1];
 }
 
-static rp_status note(search *x, const candidate *c)
+static rp_status find_note(search *x, const candidate *c)
 {
     const rp_setting *s = &c->setting;
 
@@ -240,7 +240,7 @@ static rp_status plan_all(search *x)
             continue;
         }
         RP_TRY(try_setting(x, &x->at[i], false));
-        RP_TRY(note(x, &x->at[i]));
+        RP_TRY(find_note(x, &x->at[i]));
     }
     return RP_OK;
 }
@@ -263,7 +263,7 @@ static bool takes_little(const search *x, const rp_setting *s)
     return s->ranks == ranks && s->copies == x->recipe->dist.replicate_dim && s->batch_size == 1 && s->reshard && !s->stay && !s->reduce_async;
 }
 
-static rp_status refuse(search *x)
+static rp_status find_refuse(search *x)
 {
     char asked[RP_SIZE_CHARS], text[RP_SIZE_CHARS];
     rp_setting smallest = { .reserved = INT64_MAX };
@@ -280,7 +280,7 @@ static rp_status refuse(search *x)
                    smallest.own_units ? " 'dist.custom_sharded_layers=[tok_embeddings, output]'" : "");
 }
 
-static rp_status find(search *x, rp_report *report)
+static rp_status find_find(search *x, rp_report *report)
 {
     rp_rehearsal *r  = x->rehearsal;
     rp_status status = rp__rehearsal_check_names(r, report);
@@ -297,7 +297,7 @@ static rp_status find(search *x, rp_report *report)
     snprintf(x->out->machine, sizeof x->out->machine, "%s", rp__cost_machine(r->costs));
     x->out->measured = rp__cost_measured(r->costs);
     x->out->links    = rp__cost_links(r->costs);
-    if (!x->out->n) return refuse(x);
+    if (!x->out->n) return find_refuse(x);
     qsort(x->out->setting, (size_t)x->out->n, sizeof *x->out->setting, faster);
     return RP_OK;
 }
@@ -309,7 +309,7 @@ rp_status rp__recipe_find(rp_ctx *ctx, const rp_recipe *recipe, const rp_find_op
 
     *out             = (rp_find){ 0 };
     rp_status status = rp__rehearsal_open(ctx, recipe, NULL, report, &r);
-    if (status == RP_OK) status = find(&x, report);
+    if (status == RP_OK) status = find_find(&x, report);
     rp__find_bounds_close(x.bounds);
     rp__release(x.at);
     rp__release(x.refused);

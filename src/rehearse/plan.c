@@ -24,7 +24,7 @@ bool rp__recipe_leaves_open(const rp_recipe *r)
 
 /* ---- variants ---- */
 
-static int number_of(rp_step_variant v) { return 2 * v.in_backward + v.keeps_logits; }
+static int plan_number_of(rp_step_variant v) { return 2 * v.in_backward + v.keeps_logits; }
 
 rp_step_variant rp__recipe_variant(const rp_recipe *r)
 {
@@ -79,7 +79,7 @@ static rp_status tell_base(const rp_step_time *t, rp_overlap_base *out)
 /* What was added up, less what runs beside something else. */
 static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_plan *how)
 {
-    how->seconds            = r->base[number_of(how->variant)].seconds;
+    how->seconds            = r->base[plan_number_of(how->variant)].seconds;
     how->recompute_seconds      = t->recompute_seconds;
     how->comm_seconds       = t->comm_seconds;
     how->comm_recompute_seconds = t->comm_recompute_seconds;
@@ -112,7 +112,7 @@ static rp_status run_step(const rp_question *q, rp_plan *how)
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
     e->follow        = NULL;
     e->time          = NULL;
-    if (status == RP_OK) status = tell_base(&time, &r->base[number_of(q->variant)]);
+    if (status == RP_OK) status = tell_base(&time, &r->base[plan_number_of(q->variant)]);
     if (status == RP_OK && how) {
         how->found = rp__step_usage(&step);
         status     = tell_time(r, &time, how);
@@ -130,9 +130,9 @@ static rp_question question_of(rp_rehearsal *r, rp_step_variant variant)
 }
 
 /* Each is asked once and stays until they are forgotten. */
-static rp_status ask(rp_rehearsal *r, rp_step_variant variant, rp_question **out)
+static rp_status plan_ask(rp_rehearsal *r, rp_step_variant variant, rp_question **out)
 {
-    rp_question *q = &r->question[number_of(variant)];
+    rp_question *q = &r->question[plan_number_of(variant)];
 
     *out = q;
     if (q->ctx) return RP_OK;
@@ -199,7 +199,7 @@ static rp_status bound_one(rp_question *q, int64_t budget, rp_plan_bounds *bound
     const rp_rehearsal *r = q->self;
     rp_plan_bounds b;
 
-    RP_TRY(rp__step_bounds(q, &r->base[number_of(q->variant)], budget, &b));
+    RP_TRY(rp__step_bounds(q, &r->base[plan_number_of(q->variant)], budget, &b));
     *bounds = (rp_plan_bounds){ fmin(bounds->any, b.any), fmin(bounds->blocks, b.blocks) };
     return RP_OK;
 }
@@ -210,7 +210,7 @@ static rp_status make_one(rp_rehearsal *r, rp_step_variant variant, int64_t budg
     rp_question *q;
 
     *out             = NULL;
-    rp_status status = ask(r, variant, &q);
+    rp_status status = plan_ask(r, variant, &q);
     if (status == RP_OK) status = make(q, budget, out);
     if (status == RP_OK) status = bound_one(q, budget ? budget : (*out)->placement.height, bounds);
     return rp__step_or_none(status, out);
@@ -249,9 +249,9 @@ static rp_status find_base(rp_rehearsal *r, rp_plan *p)
 
     p->base_seconds = p->seconds;
     for (int i = 0; i < n; i++) {
-        const double *seconds = &r->base[number_of(variant[i])].seconds;
+        const double *seconds = &r->base[plan_number_of(variant[i])].seconds;
         rp_plan *one          = NULL;
-        if (number_of(variant[i]) == number_of(p->variant)) continue;
+        if (plan_number_of(variant[i]) == plan_number_of(p->variant)) continue;
         if (*seconds == 0) RP_TRY(try_plan(r, NULL, variant[i], &one));
         rp__plan_free(one);
         p->base_seconds = fmin(p->base_seconds, *seconds);
@@ -318,7 +318,7 @@ static rp_status open_curve(rp_rehearsal *r, curve *c, rp_plan **end)
         rp_question *q;
         int64_t least;
         if (variant[i].in_backward != in_backward) continue;
-        RP_TRY(ask(r, variant[i], &q));
+        RP_TRY(plan_ask(r, variant[i], &q));
         c->each[c->n++] = q;
         RP_TRY(roomiest(q, end));
         RP_TRY(rp__plan_least(r->ctx, &q->problem, &least));
@@ -474,7 +474,7 @@ static rp_status plan_of_text(rp_rehearsal *r, const rp_plan_text *text, const r
     rp_plan *plan           = NULL;
     rp_question *q;
 
-    rp_status status = ask(r, variant, &q);
+    rp_status status = plan_ask(r, variant, &q);
     if (status == RP_OK) status = rp__plan_from_text(r->ctx, text, &q->problem, stamp, &plan);
     if (status == RP_OK) status = try_plan(r, plan, variant, out);
     if (status == RP_OK) status = bound_file(r, *out);
@@ -507,7 +507,7 @@ static rp_status may_stay(rp_rehearsal *r, const rp_plan *own, bool *out)
 
     *out = false;
     if (!own->found.offloaded_bytes) return RP_OK;
-    RP_TRY(ask(r, own->variant, &q));
+    RP_TRY(plan_ask(r, own->variant, &q));
     *out = q->problem.resident != NULL;
     return RP_OK;
 }

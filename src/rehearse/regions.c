@@ -7,7 +7,7 @@ enum { MOST_NAMED = 12 };                   /* ranges of blocks; of other module
 
 typedef struct { char *out; size_t used; int n_named; } line;
 
-static void add(line *l, const char *text)
+static void regions_add(line *l, const char *text)
 {
     int n = snprintf(l->out + l->used, RP_REGIONS_CHARS - l->used, "%s", text);
 
@@ -18,10 +18,10 @@ static void add(line *l, const char *text)
 /* One more of a list that is cut short after `most`. */
 static void add_named(line *l, const char *name, int most)
 {
-    if (l->n_named == most) add(l, ", …");
+    if (l->n_named == most) regions_add(l, ", …");
     if (l->n_named < most) {
-        add(l, l->n_named ? ", " : "");
-        add(l, name);
+        regions_add(l, l->n_named ? ", " : "");
+        regions_add(l, name);
     }
     l->n_named++;
 }
@@ -77,16 +77,16 @@ const char *rp__regions_text(rp_module *root, int n_rules, char out[RP_REGIONS_C
     out[0] = 0;
     if (blocks) {
         snprintf(text, sizeof text, "%d of %d blocks: layers ", blocks, count(root, true, false));
-        add(&l, text);
+        regions_add(&l, text);
         add_blocks(&l, root);
     }
     if (modules) {
         snprintf(text, sizeof text, "%s%d module%s: ", blocks ? "; and " : "", modules, modules == 1 ? "" : "s");
-        add(&l, text);
+        regions_add(&l, text);
         add_modules(&l, root);
     }
-    if (!blocks && !modules) add(&l, n_rules ? "no regions" : "none");
+    if (!blocks && !modules) regions_add(&l, n_rules ? "no regions" : "none");
     snprintf(text, sizeof text, "; %d rule%s", n_rules, n_rules == 1 ? "" : "s");
-    if (n_rules) add(&l, text);
+    if (n_rules) regions_add(&l, text);
     return out;
 }

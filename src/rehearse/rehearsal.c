@@ -52,7 +52,7 @@ static rp_status pretend(rp_rehearsal *r)
     return rp__ranks_stay(r->ctx, rp__recipe_stay(recipe));
 }
 
-static rp_status build(rp_rehearsal *r)
+static rp_status rehearsal_build(rp_rehearsal *r)
 {
     rp_model_config config = rp__config_share(&r->source.config);
     rp_status status       = rp__explain_watch_ctx(r->explain, r->ctx);
@@ -77,7 +77,7 @@ static rp_status open_ctx(rp_rehearsal *r)
 
     RP_CHECK(caller, status == RP_OK, status, "cannot open a context for the rehearsal: %s", rp_status_text(status));
     enter(r);
-    return rp__rehearsal_end(r, build(r));
+    return rp__rehearsal_end(r, rehearsal_build(r));
 }
 
 static void close_ctx(rp_rehearsal *r)
@@ -154,7 +154,7 @@ rp_status rp__rehearsal_ready(rp_rehearsal *r)
     return open_costs(r);
 }
 
-static rp_status choose(rp_rehearsal *r, bool states)
+static rp_status rehearsal_choose(rp_rehearsal *r, bool states)
 {
     RP_TRY(rp__engine_choose(&r->engine, r->recipe));
     return states && r->engine.optim ? make_states(r) : RP_OK;
@@ -172,7 +172,7 @@ rp_status rp__rehearsal_begin(rp_rehearsal *r, const rp_recipe *recipe, rp_anew 
     }
     rp__rehearsal_forget(r);
     enter(r);
-    return rp__rehearsal_end(r, choose(r, anew == RP_ANEW_STATES));
+    return rp__rehearsal_end(r, rehearsal_choose(r, anew == RP_ANEW_STATES));
 }
 
 rp_status rp__rehearsal_begin_open(rp_rehearsal *r)

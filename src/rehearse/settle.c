@@ -75,7 +75,7 @@ static void word_bound(const rp_rehearsal *r, bound_words *w)
 }
 
 /* The least budget, and what sets it: an op, or what stands before the step. */
-static rp_status refuse(rp_rehearsal *r, bool chosen)
+static rp_status settle_refuse(rp_rehearsal *r, bool chosen)
 {
     char own[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
     bool fits = r->steps->placement.height <= r->budget;
@@ -111,7 +111,7 @@ static rp_status tell_least(rp_rehearsal *r)
     rp__rehearsal_forget(r);
     if (r->wants_remedies) RP_TRY(rp__rehearsal_find_remedies(r, !chosen, r->remedy, &r->n_remedies));
     RP_TRY(rp__rehearsal_show(r));
-    return refuse(r, chosen);
+    return settle_refuse(r, chosen);
 }
 
 /* ---- the rehearsal ---- */

@@ -231,7 +231,7 @@ static rp_status begin_shard(rp_safetensors_writer *w, st_shard *s)
 }
 
 /* Pass by the tensors that are complete (empty ones at once); shards begin and end as their tensors do. */
-static rp_status settle(rp_safetensors_writer *w)
+static rp_status write_settle(rp_safetensors_writer *w)
 {
     while (w->at < w->n_tensors) {
         const rp_safetensor *t = &w->tensor[w->at];
@@ -265,7 +265,7 @@ static rp_status new_writer(rp_ctx *ctx, const char *path, const char *folder, i
     }
     RP_TRY_GOTO(make_shards(w, path, limit_bytes));
     if (n_tensors == 0) RP_TRY_GOTO(begin_shard(w, &w->shard[0]));
-    RP_TRY_GOTO(settle(w));
+    RP_TRY_GOTO(write_settle(w));
 done:
     if (status == RP_OK) *out = w;
     else rp__safetensors_discard(w);
@@ -299,7 +299,7 @@ rp_status rp__safetensors_put(rp_safetensors_writer *w, const void *data, int64_
         w->done_bytes += n;
         from += n;
         bytes -= n;
-        RP_TRY(settle(w));
+        RP_TRY(write_settle(w));
     }
     return RP_OK;
 }

@@ -3,7 +3,7 @@
 
 #include "ops/collective.h"
 
-static rp_status check(rp_ctx *ctx, int ranks, int64_t replicate_dim)
+static rp_status ranks_check(rp_ctx *ctx, int ranks, int64_t replicate_dim)
 {
     RP_CHECK(ctx, ranks <= RP_MOST_RANKS, RP_ERR_UNSUPPORTED, "%d ranks are more than %d", ranks, RP_MOST_RANKS);
     RP_CHECK(ctx, replicate_dim >= 1 && ranks % replicate_dim == 0, RP_ERR_CONFIG,
@@ -16,7 +16,7 @@ rp_status rp__ranks_join(rp_ctx *ctx, rp_comm *world, int64_t replicate_dim)
     rp_groups *g = rp__groups(ctx);
     int ranks    = rp__comm_ranks(world);
 
-    RP_TRY(check(ctx, ranks, replicate_dim));
+    RP_TRY(ranks_check(ctx, ranks, replicate_dim));
     g->world = world;
     if (ranks == 1) return RP_OK;
     int together = (int)(ranks / replicate_dim);

@@ -31,7 +31,7 @@ static int count(rp_module *root)
     return n;
 }
 
-static rp_status make_room(tree *t)
+static rp_status units_make_room(tree *t)
 {
     int64_t each = (int64_t)t->n * (int64_t)sizeof(int);
 
@@ -49,7 +49,7 @@ static rp_status list_modules(tree *t, rp_module *root)
     int at = 0, above = NONE;
 
     t->n = count(root);
-    RP_TRY(make_room(t));
+    RP_TRY(units_make_room(t));
     for (rp_module *m = root; m; m = rp__module_next(root, m)) {
         while (above != NONE && t->module[above] != m->parent) above = t->parent[above];
         t->module[at]     = m;
@@ -173,7 +173,7 @@ static int place_of_owner(const tree *t, const rp_param *owner)
     return NONE;
 }
 
-static void join(tree *t, int a, int b)
+static void units_join(tree *t, int a, int b)
 {
     make_entry(t, a);
     make_entry(t, b);
@@ -188,7 +188,7 @@ static bool join_one(tree *t)
         for (int k = 0; k < t->module[i]->n_params; k++) {
             int owner = t->module[i]->param[k].owner ? place_of_owner(t, t->module[i]->param[k].owner) : i;
             if (owner == NONE || t->home[owner] == t->home[i]) continue;
-            join(t, i, owner);
+            units_join(t, i, owner);
             return true;
         }
     return false;
@@ -213,7 +213,7 @@ static char *join_paths(const tree *t, int at)
     return path;
 }
 
-static void fill(const tree *t, int at, rp_unit *u)
+static void units_fill(const tree *t, int at, rp_unit *u)
 {
     u->n_entries = u->n_params = 0;
     for (int i = at; i < t->n; i++) {
@@ -239,7 +239,7 @@ static rp_status make_unit(const tree *t, int at, rp_unit *u)
     u->entry = u->path ? rp__bump_alloc(t->bump, u->n_entries * (int64_t)sizeof *u->entry) : NULL;
     u->param = u->entry ? rp__bump_alloc(t->bump, u->n_params * (int64_t)sizeof *u->param) : NULL;
     if (!u->param) return RP_ERR_MEMORY;
-    fill(t, at, u);
+    units_fill(t, at, u);
     return RP_OK;
 }
 

@@ -9,8 +9,8 @@ enum { MOST_NAMED = 3 };
 
 typedef struct { char *out; size_t used; } line;
 
-static void add(line *l, const char *fmt, ...) RP_PRINTF(2, 3);
-static void add(line *l, const char *fmt, ...)
+static void units_text_add(line *l, const char *fmt, ...) RP_PRINTF(2, 3);
+static void units_text_add(line *l, const char *fmt, ...)
 {
     va_list args;
 
@@ -51,14 +51,14 @@ static void add_alike(line *l, const rp_units *units, int i)
     int n = 0, of = type ? count_type(units->root, type) : 0, named = 0;
 
     for (int k = i; k < units->n_units; k++) n += same_type(units, i, k);
-    if (n == 1) add(l, "%s", units->unit[i].path);
-    else if (n == of) add(l, "every %s (%d)", type, n);
-    else add(l, "%d of %d %s (", n, of, type);
+    if (n == 1) units_text_add(l, "%s", units->unit[i].path);
+    else if (n == of) units_text_add(l, "every %s (%d)", type, n);
+    else units_text_add(l, "%d of %d %s (", n, of, type);
     for (int k = i; n > 1 && n < of && k < units->n_units; k++) {
         if (!same_type(units, i, k) || named++ > MOST_NAMED) continue;
-        add(l, "%s%s", named > 1 ? ", " : "", named > MOST_NAMED ? "…" : units->unit[k].path);
+        units_text_add(l, "%s%s", named > 1 ? ", " : "", named > MOST_NAMED ? "…" : units->unit[k].path);
     }
-    if (n > 1 && n < of) add(l, ")");
+    if (n > 1 && n < of) units_text_add(l, ")");
 }
 
 static void add_rest(line *l, const rp_unit *u)
@@ -66,17 +66,17 @@ static void add_rest(line *l, const rp_unit *u)
     const char *last = NULL;
     int named        = 0;
 
-    add(l, "and the rest (");
+    units_text_add(l, "and the rest (");
     for (int i = 0; i < u->n_params && named <= MOST_NAMED; i++) {
         size_t n = strlen(u->param[i]->path) - strlen(u->param[i]->name);
         n -= n > 0;
         if (last && !strncmp(last, u->param[i]->path, n + 1)) continue;
         last = u->param[i]->path;
         named++;
-        if (named > MOST_NAMED) add(l, ", …");
-        else add(l, "%s%.*s", named > 1 ? ", " : "", (int)n, last);
+        if (named > MOST_NAMED) units_text_add(l, ", …");
+        else units_text_add(l, "%s%.*s", named > 1 ? ", " : "", (int)n, last);
     }
-    add(l, ")");
+    units_text_add(l, ")");
 }
 
 const char *rp__units_text(const rp_units *units, char out[RP_UNITS_CHARS])
@@ -85,9 +85,9 @@ const char *rp__units_text(const rp_units *units, char out[RP_UNITS_CHARS])
     const rp_unit *rest = NULL;
 
     out[0] = 0;
-    add(&l, "%d unit%s: ", units->n_units, units->n_units == 1 ? "" : "s");
+    units_text_add(&l, "%d unit%s: ", units->n_units, units->n_units == 1 ? "" : "s");
     if (units->n_units == 1 && is_root(units, units->unit)) {
-        add(&l, "the whole model");
+        units_text_add(&l, "the whole model");
         return out;
     }
     for (int i = 0; i < units->n_units; i++) {
@@ -96,7 +96,7 @@ const char *rp__units_text(const rp_units *units, char out[RP_UNITS_CHARS])
         if (is_root(units, &units->unit[i])) rest = &units->unit[i];
         if (told || is_root(units, &units->unit[i])) continue;
         add_alike(&l, units, i);
-        add(&l, "%s", "; ");
+        units_text_add(&l, "%s", "; ");
     }
     if (rest) add_rest(&l, rest);
     else if (l.used > 2) out[l.used - 2] = 0;

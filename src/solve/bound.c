@@ -37,7 +37,7 @@ static bool may_recompute(const rp_trace_pass *pass, int call)
     return false;
 }
 
-static void fill(graph *g)
+static void bound_fill(graph *g)
 {
     const rp_trace_pass *pass = g->pass;
     int n                     = 0;
@@ -94,7 +94,7 @@ static int64_t free_needs(graph *g, const rp_trace_call *c)
 }
 
 /* `calls`: whose backward is still to come; taken: besides what they read. */
-static rp_status add(graph *g, int calls, int64_t taken)
+static rp_status bound_add(graph *g, int calls, int64_t taken)
 {
     const rp_trace_pass *pass = g->pass;
     rp_cut cut = { pass->n_values, pass->n_calls, g->bytes, g->call, g->needed, g->free, g->seconds, g->first_read, g->read };
@@ -112,7 +112,7 @@ static rp_status add_turn(graph *g)
     int64_t forward = most_at(g->pass, n - 1), backward = most_at(g->pass, n);
 
     memcpy(g->free, g->fixed, (size_t)g->pass->n_values * sizeof *g->free);
-    return add(g, n, forward > backward ? forward : backward);
+    return bound_add(g, n, forward > backward ? forward : backward);
 }
 
 static rp_status add_tick(graph *g, int tick)
@@ -120,7 +120,7 @@ static rp_status add_tick(graph *g, int tick)
     int call      = 2 * g->pass->n_calls - 1 - tick;
     int64_t reads = free_needs(g, &g->pass->call[call]);
 
-    return add(g, call, most_at(g->pass, tick) + reads);
+    return bound_add(g, call, most_at(g->pass, tick) + reads);
 }
 
 /* In each stretch of the backward, the first much shorter than the others: gradients come with weights, the largest at the turn. */
@@ -155,7 +155,7 @@ rp_status rp__pass_bound_open(rp_ctx *ctx, const rp_trace_pass *pass, rp_pass_bo
 
     out->n = 0;
     if (room) {
-        fill(&g);
+        bound_fill(&g);
         status = add_turn(&g);
         if (status == RP_OK) status = add_ticks(&g);
     }

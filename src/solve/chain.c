@@ -420,7 +420,7 @@ static rp_status try_mode(const rp_chain_solver *s, int mode, int64_t budget, rp
     return status;
 }
 
-static rp_status find(rp_chain_solver *s, int64_t budget, rp_chain_found *best)
+static rp_status chain_find(rp_chain_solver *s, int64_t budget, rp_chain_found *best)
 {
     RP_TRY(find_flat(&s->work, budget, best));
     if (s->nest) RP_TRY(try_nested(s->nest, &s->work, budget, best));
@@ -433,7 +433,7 @@ rp_status rp__chain_solver_solve(rp_chain_solver *s, int64_t budget, rp_chain_pl
     rp_chain_found best = { 0 };
 
     *out             = (rp_chain_plan){ 0 };
-    rp_status status = find(s, rp__less(budget, RP_CHAIN_MOST), &best);
+    rp_status status = chain_find(s, rp__less(budget, RP_CHAIN_MOST), &best);
     if (status == RP_OK) {
         *out         = best.plan;
         out->seconds = seconds_of(&s->work, (double)best.ticks);

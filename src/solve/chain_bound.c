@@ -301,7 +301,7 @@ static double step_at(const rp_chain_bound *b)
     return step;
 }
 
-static void settle(rp_chain_bound *b, rp_chain_point *scratch)
+static void chain_bound_settle(rp_chain_bound *b, rp_chain_point *scratch)
 {
     int n = need_hull(b, b->row, scratch);
 
@@ -315,7 +315,7 @@ static void settle(rp_chain_bound *b, rp_chain_point *scratch)
 
 /* ---- all of it ---- */
 
-static rp_status make_room(rp_chain_bound *b, int64_t n_corners)
+static rp_status chain_bound_make_room(rp_chain_bound *b, int64_t n_corners)
 {
     rp_bump *bump = &b->bump;
     int64_t n     = b->work->chain->n;
@@ -359,7 +359,7 @@ static rp_status bound_all(rp_chain_bound *b, int64_t n_corners, int most_option
     if (!b->ways) return RP_ERR_MEMORY;
     sum_ways(b, slope);
     bound_rows(b, scratch);
-    settle(b, scratch);
+    chain_bound_settle(b, scratch);
     return RP_OK;
 }
 
@@ -386,6 +386,6 @@ rp_status rp__bound_open(rp_chain_bound *b, rp_chain_work *w, int64_t budget, bo
         n_corners += n;
         if (n > most_options) most_options = n;
     }
-    RP_TRY(make_room(b, n_corners));
+    RP_TRY(chain_bound_make_room(b, n_corners));
     return bound_all(b, n_corners, most_options);
 }

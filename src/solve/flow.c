@@ -103,7 +103,7 @@ static int measure(rp_flow *f, bool *drains)
 }
 
 /* What v drains is drawn from those a step nearer, who drain it in its place; what no arc has room for stays. */
-static void draw(rp_flow *f, int v)
+static void flow_draw(rp_flow *f, int v)
 {
     for (int a = f->first[v]; f->drain[v] > 0 && a < f->first[v + 1]; a++) {
         rp_flow_arc *out = &f->arc[a], *in = &f->arc[out->back];
@@ -123,7 +123,7 @@ void rp__flow_cut(rp_flow *f, bool *source_side)
     lay_out_arcs(f);
     pass_through(f);
     for (int n = measure(f, &drains); drains; n = measure(f, &drains)) {
-        while (n--) draw(f, f->queue[n]);
+        while (n--) flow_draw(f, f->queue[n]);
         pass_through(f);
     }
     for (int v = 0; v < f->n; v++) source_side[v] = f->level[v] != FAR;

@@ -99,7 +99,7 @@ static void cut(cutter *k, const int *crossings)
 
 /* The value that goes over from the first segment to the first layer is kept whatever is planned, unless they are one: all of the layer, as
  * the program holds the value until the layer ends. */
-static bool join(cutter *k)
+static bool segment_join(cutter *k)
 {
     int end = 2;
 
@@ -427,7 +427,7 @@ rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut
     count_crossings(&k, crossings);
     cut(&k, crossings);
     *out = (rp_cut_pass){ 0 };
-    if (how & RP_CUT_JOINED && !join(&k)) return RP_OK;
+    if (how & RP_CUT_JOINED && !segment_join(&k)) return RP_OK;
     number_segments(&k);
     fix_long_lived(&k);
     RP_TRY(copy_fixed(&k));

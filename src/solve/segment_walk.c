@@ -60,7 +60,7 @@ static void reach(walk *w, int64_t bytes)
 
 static int64_t base_of(const walk *w) { return w->before ? w->before[w->tick] : 0; }
 
-static rp_status run(void *self, int c, const rp_fate_take *take)
+static rp_status segment_walk_run(void *self, int c, const rp_fate_take *take)
 {
     walk *w = self;
 
@@ -78,7 +78,7 @@ static rp_status fetch(void *self, int v)
     return RP_OK;
 }
 
-static const rp_fate_acts acts = { .run = run, .fetch = fetch };
+static const rp_fate_acts acts = { .run = segment_walk_run, .fetch = fetch };
 
 /* ---- forward ---- */
 

@@ -94,7 +94,7 @@ static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, 
 }
 
 /* sums: of parts; NULL: there is one. */
-static json_t *build(const rp_state_info *info, json_t *tensors, int parts, const char *sums)
+static json_t *json_build(const rp_state_info *info, json_t *tensors, int parts, const char *sums)
 {
     char seed[HEX_CHARS], data[HEX_CHARS], recipe[HEX_CHARS], sum[HEX_CHARS], frozen[HEX_CHARS];
     json_t *root =
@@ -116,7 +116,7 @@ static json_t *build(const rp_state_info *info, json_t *tensors, int parts, cons
 char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums)
 {
     char *sums   = parts > 1 ? checksums_text(parts, checksums) : NULL;
-    json_t *root = sums || parts == 1 ? build(info, tensors_object(tensors, n, parts, checksums), parts, sums) : NULL;
+    json_t *root = sums || parts == 1 ? json_build(info, tensors_object(tensors, n, parts, checksums), parts, sums) : NULL;
     char *text   = root ? rp__json_text(root, JSON_INDENT(1)) : NULL;
 
     free(sums);

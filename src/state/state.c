@@ -387,7 +387,7 @@ static void finish_tensor(const rp_state_tensor *t)
     rp__tensor_wrote(t->tensor, "a state");
 }
 
-static rp_status load(const rp_state *s, const rp_state_tensor *tensors, int n)
+static rp_status state_load(const rp_state *s, const rp_state_tensor *tensors, int n)
 {
     for (int i = 0; i < n; i++) RP_BUG_IF(tensors[i].tensor && !rp_tensor_is_dense(tensors[i].tensor));
     for (int part = 0; part < s->parts; part++)
@@ -399,5 +399,5 @@ static rp_status load(const rp_state *s, const rp_state_tensor *tensors, int n)
 rp_status rp__state_load(rp_state *s, const rp_state_tensor *tensors, int n)
 {
     RP_TRY(rp__comm_agree(s->ctx, rp__world(s->ctx), check_fits(s, tensors, n)));
-    return rp__comm_agree(s->ctx, rp__world(s->ctx), load(s, tensors, n));
+    return rp__comm_agree(s->ctx, rp__world(s->ctx), state_load(s, tensors, n));
 }

@@ -111,7 +111,7 @@ static void mark_wanted(rp_tape *tape, const tape_call *c)
     for (int i = 0; i < c->meta.n_out; i++) tape->value[out[i]].wanted = wanted && tape->value[out[i]].wants_grad;
 }
 
-static void begin(rp_tape *tape, const rp_backward_options *o)
+static void backward_begin(rp_tape *tape, const rp_backward_options *o)
 {
     rp_fates *w     = &tape->fates;
     w->retain       = o->keep_record || tape->open != NONE;
@@ -155,7 +155,7 @@ static rp_status begin_at_loss(rp_tape *tape, rp_tensor *loss)
     return seed(tape, loss);
 }
 
-static rp_status run(rp_tape *tape, rp_tensor *loss)
+static rp_status backward_run(rp_tape *tape, rp_tensor *loss)
 {
     unsigned mode    = rp__fp_enter();
     rp_status status = begin_at_loss(tape, loss);
@@ -174,8 +174,8 @@ static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward
 
     for (int r = tape->open; r != NONE; r = w->region[r].parent) w->region[r].end = w->n_call;
     RP_TRY(rp__fates_list(w, first));
-    begin(tape, o);
-    rp_status status = run(tape, loss);
+    backward_begin(tape, o);
+    rp_status status = backward_run(tape, loss);
     end(tape);
     rp__fates_unlist(w, first);
     return status;
@@ -184,8 +184,8 @@ static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward
 static rp_status run_all(rp_tape *tape, rp_tensor *loss, const rp_backward_options *o)
 {
     if (tape->open != NONE) return run_in_region(tape, loss, o);
-    begin(tape, o);
-    rp_status status = run(tape, loss);
+    backward_begin(tape, o);
+    rp_status status = backward_run(tape, loss);
     if (status == RP_OK && tape->fates.retain) end(tape);
     else rp__tape_reset(tape->ctx);
     return status;

@@ -57,7 +57,7 @@ static const place files = { file_put, file_fetch, file_wait, file_drop, file_cl
 
 static rp_mem_space *space_of(const rp_offload *a) { return a->ctx->space[a->device]; }
 
-static rp_status make_room(rp_offload *a)
+static rp_status offload_make_room(rp_offload *a)
 {
     return a->spare == NO_BLOCK ? RP_GROW(a->ctx, a->block, a->room, a->n_blocks + 1) : RP_OK;
 }
@@ -66,7 +66,7 @@ static rp_status memory_put(rp_offload *a, const void *data, int64_t bytes, int6
 {
     int64_t offset;
 
-    RP_TRY(make_room(a));
+    RP_TRY(offload_make_room(a));
     RP_TRY(rp__mem_take(a->ctx, space_of(a), RP_MEM_SAVED, bytes, "an offloaded slot", &offset));
     void *to = rp__mem_at(space_of(a), offset);
     if (to) rp__mem_copy(a->ctx, to, data, bytes);

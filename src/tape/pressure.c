@@ -77,7 +77,7 @@ static double cost_of(rp_tape *tape, int value)
     return is_over(tape, f) ? 0 : rp__recompute_cost(tape, f->call);
 }
 
-static void drop(rp_tape *tape, int value)
+static void pressure_drop(rp_tape *tape, int value)
 {
     const rp_fate_value *f = rp__fate(tape, value);
     bool over              = is_over(tape, f);
@@ -204,7 +204,7 @@ static void make_hole(rp_tape *tape, const layout *l, const stretch *s)
     const block *first = l->block + s->first, *end = first + s->n;
 
     for (const block *b = first; b < end; b++)
-        if (is_dropped(b, s->bound)) drop(tape, b->value);
+        if (is_dropped(b, s->bound)) pressure_drop(tape, b->value);
     for (const block *b = first; b < end; b++)
         if (is_moved(b, s->bound)) move_down(tape, b->storage);
 }

@@ -154,7 +154,7 @@ static const char *path_here(rp_tape *tape)
     return *path || !named ? path : tape->fates.region[tape->open].path;
 }
 
-static rp_status ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
+static rp_status record_ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
 {
     rp_scope here = *scope_of(tape);
 
@@ -272,7 +272,7 @@ static void count_forward(rp_tape *tape, const rp_op_meta *m)
 static rp_status decide(rp_tape *tape, pending_call *p)
 {
     if (!p->recorded) return RP_OK;
-    RP_TRY(ask(tape, &p->c->meta, p->verdict));
+    RP_TRY(record_ask(tape, &p->c->meta, p->verdict));
     p->alone = any_alone(tape, &p->c->meta, p->verdict);
     return RP_OK;
 }
@@ -295,7 +295,7 @@ static void give_up(pending_call *p, rp_tensor **made, rp_tensor **slot)
     rp__release(p->c);
 }
 
-static rp_status run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor *const *in, int n_in, const rp_op *op, rp_tensor **made,
+static rp_status record_run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor *const *in, int n_in, const rp_op *op, rp_tensor **made,
                      rp_tensor **slot)
 {
     bool wants[RP_MAX_IN] = { 0 };
@@ -325,7 +325,7 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
     RP_TRY(rp__regions_planned_here(tape));
     RP_TRY(reserve(tape, &p.c));
     rp_tape_mark before = rp__tape_mark(ctx);
-    rp_status status    = run(tape, &p, attr, in, n_in, op, made, slot);
+    rp_status status    = record_run(tape, &p, attr, in, n_in, op, made, slot);
     if (status != RP_OK) {
         give_up(&p, made, slot);
         return status;

@@ -43,7 +43,7 @@ done:
     return status;
 }
 
-static rp_status run(void *self, int at, const rp_fate_take *take)
+static rp_status replay_run(void *self, int at, const rp_fate_take *take)
 {
     rp_tape *tape      = self;
     const tape_call *c = tape->call[at];
@@ -87,7 +87,7 @@ void rp__value_take(rp_tape *tape, int value, rp_tensor *t, rp_fate_take how)
 }
 
 /* What somebody else still holds is no longer saved for a backward. */
-static void drop(void *self, int value)
+static void replay_drop(void *self, int value)
 {
     rp_tape *tape = self;
     rp_tensor *t  = tape->value[value].held;
@@ -98,7 +98,7 @@ static void drop(void *self, int value)
 }
 
 /* What was written since it was made stays, so that its reader finds out. */
-static rp_status put(void *self, int value, bool *put)
+static rp_status replay_put(void *self, int value, bool *put)
 {
     rp_tape *tape = self;
     tape_value *v = &tape->value[value];
@@ -141,4 +141,4 @@ static void forget(void *self, int value)
     rp__offload_drop(rp__tape_ctx(tape->ctx)->offload, tape->value[value].ticket);
 }
 
-const rp_fate_acts rp__tape_acts = { .run = run, .alone = alone, .drop = drop, .put = put, .fetch = fetch, .wait = wait, .forget = forget };
+const rp_fate_acts rp__tape_acts = { .run = replay_run, .alone = alone, .drop = replay_drop, .put = replay_put, .fetch = fetch, .wait = wait, .forget = forget };

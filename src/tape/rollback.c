@@ -104,7 +104,7 @@ int64_t rp__region_bytes(const rp_ctx *ctx, int region)
 }
 
 /* The calls of `from` become calls of `into`, which ends where `from` begins. */
-static void join(rp_fates *w, int into, int from)
+static void rollback_join(rp_fates *w, int into, int from)
 {
     rp_fate_region *a = &w->region[into], *b = &w->region[from];
 
@@ -126,7 +126,7 @@ rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int
 
     for (int i = 1; i < n; i++) {
         if (group[i] != group[first]) first = i;
-        else join(&tape->fates, region[first], region[i]);
+        else rollback_join(&tape->fates, region[first], region[i]);
     }
     if (tape->fates.region[region[0]].parent != NONE) return RP_OK;
     rp__fates_promise(&tape->fates);

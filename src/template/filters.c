@@ -114,7 +114,7 @@ FILTER(f_tojson)
 /* ---- numbers ---- */
 
 /* What is no number is the default. */
-static rp_status number_of(rp_run *run, const rp_value *v, double fallback, double *out)
+static rp_status filters_number_of(rp_run *run, const rp_value *v, double fallback, double *out)
 {
     char digits[64];
     rp_text t;
@@ -135,7 +135,7 @@ FILTER(f_int)
 
     RP_TRY(rp__argument_int(run, a, 0, "default", 0, &fallback));
     double read;
-    RP_TRY(number_of(run, self, NAN, &read));
+    RP_TRY(filters_number_of(run, self, NAN, &read));
     if (self->kind == RP_V_INT) *out = *self;
     else if (!(fabs(read) < 0x1p62)) *out = RP_INT_VALUE(fallback);
     else *out = RP_INT_VALUE((int64_t)read);
@@ -147,8 +147,8 @@ FILTER(f_float)
     const rp_value *fallback = rp__argument(a, 0, "default");
     double read = 0;
 
-    if (fallback) RP_TRY(number_of(run, fallback, 0, &read));
-    RP_TRY(number_of(run, self, read, &read));
+    if (fallback) RP_TRY(filters_number_of(run, fallback, 0, &read));
+    RP_TRY(filters_number_of(run, self, read, &read));
     *out = RP_FLOAT_VALUE(read);
     return RP_OK;
 }

@@ -205,7 +205,7 @@ METHOD(text_replace)
     return rp__text_replace(run, self->text, old, new, most, out);
 }
 
-static rp_status find(rp_run *run, const rp_value *self, const rp_arguments *a, bool last, rp_value *out)
+static rp_status methods_find(rp_run *run, const rp_value *self, const rp_arguments *a, bool last, rp_value *out)
 {
     rp_text what;
 
@@ -217,8 +217,8 @@ static rp_status find(rp_run *run, const rp_value *self, const rp_arguments *a, 
     return RP_OK;
 }
 
-METHOD(text_find) { return find(run, self, a, false, out); }
-METHOD(text_rfind) { return find(run, self, a, true, out); }
+METHOD(text_find) { return methods_find(run, self, a, false, out); }
+METHOD(text_rfind) { return methods_find(run, self, a, true, out); }
 
 METHOD(text_count)
 {

@@ -7,7 +7,7 @@
 #include "template/internal.h"
 #include "text/utf8.h"
 
-static rp_status put(rp_run *run, rp_bytes *out, const char *text) { return rp__run_push(run, out, text, (int64_t)strlen(text)); }
+static rp_status print_put(rp_run *run, rp_bytes *out, const char *text) { return rp__run_push(run, out, text, (int64_t)strlen(text)); }
 
 /* The shortest that reads back, in Python's spelling: 1.0, 1e+20, 1e-05. */
 static rp_status put_float(rp_run *run, rp_bytes *out, double value)
@@ -18,7 +18,7 @@ static rp_status put_float(rp_run *run, rp_bytes *out, double value)
     json_t *real = isfinite(value) ? json_real(value) : NULL;
     char *json   = NULL;
 
-    if (!isfinite(value)) return put(run, out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+    if (!isfinite(value)) return print_put(run, out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
     for (size_t digits = 1; real && digits <= 17; digits++) {              /* jansson writes the C locale's point whatever the locale */
         free(json);
         json = rp__json_text(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
@@ -33,7 +33,7 @@ static rp_status put_float(rp_run *run, rp_bytes *out, double value)
                          strtol(e + 1, NULL, 10) < 0 ? "e-" : "e+", abs((int)strtol(e + 1, NULL, 10)));
     else snprintf(text, sizeof text, "%s", json);
     free(json);
-    return put(run, out, text);
+    return print_put(run, out, text);
 }
 
 static rp_status put_int(rp_run *run, rp_bytes *out, int64_t value)
@@ -41,7 +41,7 @@ static rp_status put_int(rp_run *run, rp_bytes *out, int64_t value)
     char text[32];
 
     snprintf(text, sizeof text, "%" PRId64, value);
-    return put(run, out, text);
+    return print_put(run, out, text);
 }
 
 static rp_status enter(rp_run *run)
@@ -68,39 +68,39 @@ static rp_status repr_text(rp_run *run, rp_text text, rp_bytes *out)
             snprintf(escaped, sizeof escaped, "\\x%02x", (unsigned char)c);
             says = escaped;
         }
-        RP_TRY(says ? put(run, out, says) : rp__run_push(run, out, &c, 1));
+        RP_TRY(says ? print_put(run, out, says) : rp__run_push(run, out, &c, 1));
     }
     return rp__run_push(run, out, &quote, 1);
 }
 
 static rp_status repr_list(rp_run *run, const rp_value *v, rp_bytes *out)
 {
-    RP_TRY(put(run, out, v->tuple ? "(" : "["));
+    RP_TRY(print_put(run, out, v->tuple ? "(" : "["));
     for (int64_t i = 0; i < v->list->n; i++) {
-        if (i) RP_TRY(put(run, out, ", "));
+        if (i) RP_TRY(print_put(run, out, ", "));
         RP_TRY(rp__value_repr(run, &v->list->item[i], out));
     }
-    return put(run, out, !v->tuple ? "]" : v->list->n == 1 ? ",)" : ")");
+    return print_put(run, out, !v->tuple ? "]" : v->list->n == 1 ? ",)" : ")");
 }
 
 static rp_status repr_map(rp_run *run, const rp_map *map, rp_bytes *out)
 {
-    RP_TRY(put(run, out, "{"));
+    RP_TRY(print_put(run, out, "{"));
     for (int64_t i = 0; i < map->n; i++) {
-        if (i) RP_TRY(put(run, out, ", "));
+        if (i) RP_TRY(print_put(run, out, ", "));
         RP_TRY(rp__value_repr(run, &map->pair[i].key, out));
-        RP_TRY(put(run, out, ": "));
+        RP_TRY(print_put(run, out, ": "));
         RP_TRY(rp__value_repr(run, &map->pair[i].value, out));
     }
-    return put(run, out, "}");
+    return print_put(run, out, "}");
 }
 
 static rp_status repr_parts(rp_run *run, const rp_value *v, rp_bytes *out)
 {
     RP_TRY(enter(run));
-    if (v->kind == RP_V_NAMESPACE) RP_TRY(put(run, out, "<Namespace "));
+    if (v->kind == RP_V_NAMESPACE) RP_TRY(print_put(run, out, "<Namespace "));
     RP_TRY(v->kind == RP_V_LIST ? repr_list(run, v, out) : repr_map(run, v->map, out));
-    if (v->kind == RP_V_NAMESPACE) RP_TRY(put(run, out, ">"));
+    if (v->kind == RP_V_NAMESPACE) RP_TRY(print_put(run, out, ">"));
     run->depth--;
     return RP_OK;
 }
@@ -109,9 +109,9 @@ rp_status rp__value_repr(rp_run *run, const rp_value *v, rp_bytes *out)
 {
     RP_TRY(rp__run_step(run, 1));
     switch (v->kind) {
-    case RP_V_UNDEFINED: return put(run, out, "Undefined");
-    case RP_V_NONE: return put(run, out, "None");
-    case RP_V_BOOL: return put(run, out, v->b ? "True" : "False");
+    case RP_V_UNDEFINED: return print_put(run, out, "Undefined");
+    case RP_V_NONE: return print_put(run, out, "None");
+    case RP_V_BOOL: return print_put(run, out, v->b ? "True" : "False");
     case RP_V_INT: return put_int(run, out, v->i);
     case RP_V_FLOAT: return put_float(run, out, v->f);
     case RP_V_TEXT: return repr_text(run, v->text, out);
@@ -156,10 +156,10 @@ static rp_status json_point(writer *w, uint32_t point)
 
     if (point >= 0x10000) {
         snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + ((point - 0x10000) >> 10), 0xdc00 + ((point - 0x10000) & 0x3ff));
-        return put(w->run, w->out, text);
+        return print_put(w->run, w->out, text);
     }
     snprintf(text, sizeof text, "\\u%04x", point);
-    return put(w->run, w->out, text);
+    return print_put(w->run, w->out, text);
 }
 
 static rp_status json_text(writer *w, rp_text text)
@@ -167,7 +167,7 @@ static rp_status json_text(writer *w, rp_text text)
     static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
 
     RP_TRY(rp__run_bytes(w->run, text.bytes, RP_BYTES_MADE));
-    RP_TRY(put(w->run, w->out, "\""));
+    RP_TRY(print_put(w->run, w->out, "\""));
     for (int64_t at = 0; at < text.bytes;) {
         uint32_t point;
         int n             = rp__utf8_next(text.at + at, text.bytes - at, &point);
@@ -179,31 +179,31 @@ static rp_status json_text(writer *w, rp_text text)
         else RP_TRY(rp__run_push(w->run, w->out, text.at + at, n));
         at += n;
     }
-    return put(w->run, w->out, "\"");
+    return print_put(w->run, w->out, "\"");
 }
 
 static rp_status json_break(writer *w)
 {
     if (w->indent < 0) return RP_OK;
-    RP_TRY(put(w->run, w->out, "\n"));
+    RP_TRY(print_put(w->run, w->out, "\n"));
     RP_TRY(rp__run_bytes(w->run, w->indent * w->level, RP_BYTES_MADE));
-    for (int64_t i = 0; i < w->indent * w->level; i++) RP_TRY(put(w->run, w->out, " "));
+    for (int64_t i = 0; i < w->indent * w->level; i++) RP_TRY(print_put(w->run, w->out, " "));
     return RP_OK;
 }
 
 static rp_status json_list(writer *w, const rp_list *list)
 {
-    if (!list->n) return put(w->run, w->out, "[]");
-    RP_TRY(put(w->run, w->out, "["));
+    if (!list->n) return print_put(w->run, w->out, "[]");
+    RP_TRY(print_put(w->run, w->out, "["));
     w->level++;
     for (int64_t i = 0; i < list->n; i++) {
-        if (i) RP_TRY(put(w->run, w->out, w->indent < 0 ? ", " : ","));
+        if (i) RP_TRY(print_put(w->run, w->out, w->indent < 0 ? ", " : ","));
         RP_TRY(json_break(w));
         RP_TRY(json_value(w, &list->item[i]));
     }
     w->level--;
     RP_TRY(json_break(w));
-    return put(w->run, w->out, "]");
+    return print_put(w->run, w->out, "]");
 }
 
 static rp_status json_key(writer *w, const rp_value *key)
@@ -212,7 +212,7 @@ static rp_status json_key(writer *w, const rp_value *key)
 
     if (key->kind == RP_V_TEXT) return json_text(w, key->text);
     if (key->kind == RP_V_NONE || key->kind == RP_V_BOOL)
-        return put(w->run, w->out, key->kind == RP_V_NONE ? "\"null\"" : key->b ? "\"true\"" : "\"false\"");
+        return print_put(w->run, w->out, key->kind == RP_V_NONE ? "\"null\"" : key->b ? "\"true\"" : "\"false\"");
     RP_TRY(rp__value_text(w->run, key, &text));
     return json_text(w, text.text);
 }
@@ -221,21 +221,21 @@ static rp_status json_map(writer *w, const rp_value *v)
 {
     rp_value sorted = *v;
 
-    if (!v->map->n) return put(w->run, w->out, "{}");
+    if (!v->map->n) return print_put(w->run, w->out, "{}");
     if (w->sorted) RP_TRY(rp__run_filter(w->run, (rp_text){ "dictsort", 8 }, v, &(rp_arguments){ 0 }, &sorted));
-    RP_TRY(put(w->run, w->out, "{"));
+    RP_TRY(print_put(w->run, w->out, "{"));
     w->level++;
     for (int64_t i = 0; i < v->map->n; i++) {
         const rp_value *pair = w->sorted ? sorted.list->item[i].list->item : NULL;
-        if (i) RP_TRY(put(w->run, w->out, w->indent < 0 ? ", " : ","));
+        if (i) RP_TRY(print_put(w->run, w->out, w->indent < 0 ? ", " : ","));
         RP_TRY(json_break(w));
         RP_TRY(json_key(w, pair ? &pair[0] : &v->map->pair[i].key));
-        RP_TRY(put(w->run, w->out, ": "));
+        RP_TRY(print_put(w->run, w->out, ": "));
         RP_TRY(json_value(w, pair ? &pair[1] : &v->map->pair[i].value));
     }
     w->level--;
     RP_TRY(json_break(w));
-    return put(w->run, w->out, "}");
+    return print_put(w->run, w->out, "}");
 }
 
 static rp_status json_parts(writer *w, const rp_value *v)
@@ -250,8 +250,8 @@ static rp_status json_value(writer *w, const rp_value *v)
 {
     RP_TRY(rp__run_step(w->run, 1));
     switch (v->kind) {
-    case RP_V_NONE: return put(w->run, w->out, "null");
-    case RP_V_BOOL: return put(w->run, w->out, v->b ? "true" : "false");
+    case RP_V_NONE: return print_put(w->run, w->out, "null");
+    case RP_V_BOOL: return print_put(w->run, w->out, v->b ? "true" : "false");
     case RP_V_INT: return put_int(w->run, w->out, v->i);
     case RP_V_FLOAT: return put_float(w->run, w->out, v->f);
     case RP_V_TEXT: return json_text(w, v->text);

@@ -239,7 +239,7 @@ static inline bool is_apart(const rp_ctx *ctx) { return ctx->host && !ctx->insid
 
 static uint8_t *address_of(const rp_tensor *t, int64_t at) { return t->storage->data + at * rp_dtype_bytes(t->m.dtype); }
 
-static double load(const rp_tensor *t, int64_t at)
+static double tensor_load(const rp_tensor *t, int64_t at)
 {
     double one = 0;
 
@@ -297,7 +297,7 @@ void rp_row_get(const rp_tensor *t, int64_t row, double *to)
     if (!t || !to) return;
     int64_t n = rp_meta_dim(&t->m, -1), at = row_start(t, row), step = last_stride(t);
 
-    for (int64_t i = 0; i < n; i++) to[i] = load(t, at + i * step);
+    for (int64_t i = 0; i < n; i++) to[i] = tensor_load(t, at + i * step);
 }
 
 /* Writes inside an op are counted by the op's caller. */
@@ -336,7 +336,7 @@ static void row_add(rp_tensor *t, int64_t row, const double *from)
 {
     int64_t n = rp_meta_dim(&t->m, -1), at = row_start(t, row), step = last_stride(t);
 
-    for (int64_t i = 0; i < n; i++) store(t, at + i * step, load(t, at + i * step) + from[i]);
+    for (int64_t i = 0; i < n; i++) store(t, at + i * step, tensor_load(t, at + i * step) + from[i]);
 }
 
 void rp_row_grad(const rp_op_call *c, int in, int64_t row, const double *from)
@@ -352,20 +352,20 @@ static int64_t element_at(const rp_tensor *t, int64_t element)
     return row_start(t, element / n) + element % n * last_stride(t);
 }
 
-double rp_elem_get(const rp_tensor *t, int64_t element) { return t ? load(t, element_at(t, element)) : 0; }
-static void put(rp_tensor *t, int64_t element, double value) { store(t, element_at(t, element), value); }
+double rp_elem_get(const rp_tensor *t, int64_t element) { return t ? tensor_load(t, element_at(t, element)) : 0; }
+static void tensor_put(rp_tensor *t, int64_t element, double value) { store(t, element_at(t, element), value); }
 
 void rp_elem_put(rp_tensor *t, int64_t element, double value)
 {
     if (!t) return;
     wrote(t, "rp_elem_put");
-    put(t, element, value);
+    tensor_put(t, element, value);
 }
 
 int32_t rp_int_get(const rp_tensor *t, int64_t element)
 {
     if (!t) return 0;
-    return (int32_t)load(t, element_at(t, element));
+    return (int32_t)tensor_load(t, element_at(t, element));
 }
 
 static rp_status check_count(const rp_tensor *t, int64_t count, const char *call)
@@ -391,7 +391,7 @@ static rp_status write_all(rp_tensor *t, const double *wide, const int32_t *whol
 
     if (!rp__tensor_real(t)) return RP_OK;
     if (!rp_tensor_is_dense(t)) {
-        for (int64_t i = 0; i < count; i++) put(t, i, wide ? wide[i] : whole[i]);
+        for (int64_t i = 0; i < count; i++) tensor_put(t, i, wide ? wide[i] : whole[i]);
         return RP_OK;
     }
     RP_TRY(rp__tensor_host_all(t, RP_HOST_WRITE, &h));
@@ -463,7 +463,7 @@ void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
         return;
     }
     rp__mem_enter(to->ctx);
-    for (int64_t i = 0, n = rp_meta_elems(&to->m); i < n; i++) put(to, i, rp_elem_get(from, i));
+    for (int64_t i = 0, n = rp_meta_elems(&to->m); i < n; i++) tensor_put(to, i, rp_elem_get(from, i));
     rp__mem_leave(to->ctx);
 }
 
@@ -483,6 +483,6 @@ void rp__tensor_add(rp_tensor *to, const rp_tensor *from)
     rp__mem_enter(ctx);
     if (kernel_adds(to, from))
         rp__kernels(ctx)->copy_strips(from->m.dtype, rp__tensor_data(from), n, to->m.dtype, rp__tensor_data(to), n, true, 1, n, &ctx->on);
-    else for (int64_t i = 0; i < n; i++) put(to, i, rp_elem_get(to, i) + rp_elem_get(from, i));
+    else for (int64_t i = 0; i < n; i++) tensor_put(to, i, rp_elem_get(to, i) + rp_elem_get(from, i));
     rp__mem_leave(ctx);
 }

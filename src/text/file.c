@@ -34,7 +34,7 @@ struct rp_text_file {
 
 /* ---- the file ---- */
 
-static rp_status fill(rp_text_file *in)
+static rp_status file_fill(rp_text_file *in)
 {
     size_t n = fread(in->raw, 1, RP_TEXT_FILE_BYTES, in->file);
 
@@ -67,7 +67,7 @@ static rp_status open_file(rp_text_file *in, const char *path, FILE *file)
     if (!in->raw) return RP_ERR_MEMORY;
     in->file = file ? file : fopen(path, "re");
     RP_CHECK(in->ctx, in->file, errno == ENOMEM ? RP_ERR_MEMORY : RP_ERR_CONFIG, "cannot open '%s': %s", path, strerror(errno));
-    RP_TRY(fill(in));
+    RP_TRY(file_fill(in));
     return find_kind(in);
 }
 
@@ -125,7 +125,7 @@ rp_status rp__text_file_check(const rp_text_file *in)
 
 static rp_status read_plain(rp_text_file *in, char *to, int64_t room, int64_t *n)
 {
-    if (!in->packed.bytes && !in->at_end) RP_TRY(fill(in));
+    if (!in->packed.bytes && !in->at_end) RP_TRY(file_fill(in));
     *n = in->packed.bytes < room ? in->packed.bytes : room;
     if (*n) memcpy(to, in->packed.at, (size_t)*n);
     in->packed.at += *n;
@@ -137,7 +137,7 @@ static rp_status read_plain(rp_text_file *in, char *to, int64_t room, int64_t *n
 static rp_status read_packed(rp_text_file *in, char *to, int64_t room, int64_t *n)
 {
     for (*n = 0; !*n;) {
-        if (!in->packed.bytes && !in->at_end) RP_TRY(fill(in));
+        if (!in->packed.bytes && !in->at_end) RP_TRY(file_fill(in));
         int64_t before    = in->packed.bytes;
         const char *wrong = in->kind->step(in->state, &in->packed, (uint8_t *)to, room, n, &in->between);
         if (wrong == rp__text_file_memory) return no_memory(in);
@@ -248,7 +248,7 @@ int64_t rp__text_file_bytes(const rp_text_file *in) { return in->text_bytes; }
 /* ---- lines ---- */
 
 /* What was given out goes, and there is room for more behind what was not. */
-static rp_status make_room(rp_text_file *in)
+static rp_status file_make_room(rp_text_file *in)
 {
     if (in->begin) memmove(in->line, in->line + in->begin, (size_t)(in->end - in->begin));
     in->end -= in->begin;
@@ -270,7 +270,7 @@ rp_status rp__text_file_line(rp_text_file *in, const char **line, int64_t *bytes
             return RP_OK;
         }
         looked = in->end - in->begin;
-        RP_TRY(make_room(in));
+        RP_TRY(file_make_room(in));
         RP_TRY(rp__text_file_read(in, in->line + in->end, RP_TEXT_FILE_BYTES, &n));
         in->end += n;
         if (n) continue;

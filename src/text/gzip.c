@@ -5,7 +5,7 @@
 
 typedef struct { z_stream z; bool between, padding; } gzip;
 
-static void *take(void *ctx, unsigned n, unsigned bytes) { return rp__host_alloc(ctx, (int64_t)n * bytes); }
+static void *gzip_take(void *ctx, unsigned n, unsigned bytes) { return rp__host_alloc(ctx, (int64_t)n * bytes); }
 
 static void give(void *ctx, void *p)
 {
@@ -17,7 +17,7 @@ static void *open_gzip(rp_ctx *ctx)
 {
     gzip *g = rp__host_alloc(ctx, sizeof *g);
 
-    if (g) g->z = (z_stream){ .zalloc = take, .zfree = give, .opaque = ctx };
+    if (g) g->z = (z_stream){ .zalloc = gzip_take, .zfree = give, .opaque = ctx };
     if (g && inflateInit2(&g->z, 15 + 16) == Z_OK) {        /* 16: with gzip's head and check */
         g->between = true;
         return g;

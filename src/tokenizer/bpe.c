@@ -60,7 +60,7 @@ static rp_candidate pop(rp_bpe *bpe)
 
 /* ---- one piece ---- */
 
-static rp_status make_room(rp_bpe *bpe, int64_t n)
+static rp_status bpe_make_room(rp_bpe *bpe, int64_t n)
 {
     RP_CHECK(bpe->ctx, n < INT32_MAX / 2, RP_ERR_UNSUPPORTED, "a piece of text has %" PRId64 " bytes without a place to cut it", n);
     if (n > bpe->symbol_room) RP_TRY(RP_RESIZE(bpe->ctx, bpe->symbol, bpe->symbol_room, n));
@@ -167,7 +167,7 @@ static void propose(rp_bpe *bpe, int32_t at)
     sift_up(bpe, bpe->n_heap - 1);
 }
 
-static void join(rp_bpe *bpe, int32_t at)
+static void bpe_join(rp_bpe *bpe, int32_t at)
 {
     rp_symbol *left = &bpe->symbol[at], *right = &bpe->symbol[left->next];
 
@@ -184,7 +184,7 @@ static rp_status merge_piece(rp_bpe *bpe, const char *piece, int64_t bytes, rp_i
     int32_t n = 0;
 
     /* a character is at most as many symbols as it has bytes, with its prefix and suffix */
-    RP_TRY(make_room(bpe, bytes * (1 + bpe->prefix.n) + bpe->suffix.n));
+    RP_TRY(bpe_make_room(bpe, bytes * (1 + bpe->prefix.n) + bpe->suffix.n));
     if (bpe->by_char) RP_TRY(spell(bpe, piece, bytes, &n));
     else n = first_symbols(bpe, piece, bytes);
     bpe->n_heap = 0;
@@ -193,7 +193,7 @@ static rp_status merge_piece(rp_bpe *bpe, const char *piece, int64_t bytes, rp_i
     for (int64_t i = bpe->n_heap / 2 - 1; i >= 0; i--) sift_down(bpe, i);
     while (bpe->n_heap) {
         rp_candidate c = pop(bpe);
-        if (bpe->symbol[c.at].rank == c.rank) join(bpe, c.at);
+        if (bpe->symbol[c.at].rank == c.rank) bpe_join(bpe, c.at);
     }
     rp_status status = RP_OK;
     for (int32_t i = n ? 0 : -1; i >= 0 && status == RP_OK; i = bpe->symbol[i].next)

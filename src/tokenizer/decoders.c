@@ -203,7 +203,7 @@ void rp__decoders_free(rp_decoders *decoders)
 /* ---- from JSON ---- */
 
 /* A step is on the list before it is filled, so that whatever it holds is freed with the list. */
-static rp_status add(rp_reader *r, rp_decoder step, rp_decoder **out)
+static rp_status decoders_add(rp_reader *r, rp_decoder step, rp_decoder **out)
 {
     rp_decoders *all = &r->t->decoders;
 
@@ -219,7 +219,7 @@ static rp_status read_replace(rp_reader *r, json_t *part)
 {
     rp_decoder *step = NULL;
 
-    RP_TRY(add(r, (rp_decoder){ .run = run_replace }, &step));
+    RP_TRY(decoders_add(r, (rp_decoder){ .run = run_replace }, &step));
     RP_TRY(rp__part_pattern(r, part, &step->pattern));
     return rp__part_text(r, part, "content", &step->content);
 }
@@ -227,19 +227,19 @@ static rp_status read_replace(rp_reader *r, json_t *part)
 static rp_status read_byte_fallback(rp_reader *r, json_t *part)
 {
     (void)part;
-    return add(r, (rp_decoder){ .run = run_byte_fallback }, NULL);
+    return decoders_add(r, (rp_decoder){ .run = run_byte_fallback }, NULL);
 }
 
 static rp_status read_fuse(rp_reader *r, json_t *part)
 {
     (void)part;
-    return add(r, (rp_decoder){ .run = run_fuse }, NULL);
+    return decoders_add(r, (rp_decoder){ .run = run_fuse }, NULL);
 }
 
 static rp_status read_byte_level(rp_reader *r, json_t *part)
 {
     (void)part;
-    return add(r, (rp_decoder){ .run = run_byte_level }, NULL);
+    return decoders_add(r, (rp_decoder){ .run = run_byte_level }, NULL);
 }
 
 static rp_status read_strip(rp_reader *r, json_t *part)
@@ -248,7 +248,7 @@ static rp_status read_strip(rp_reader *r, json_t *part)
     rp_decoder *step = NULL;
 
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_integer(start) && json_is_integer(stop), "a Strip has no start or no stop", r->name);
-    RP_TRY(add(r, (rp_decoder){ .run = run_strip, .start = json_integer_value(start), .stop = json_integer_value(stop) }, &step));
+    RP_TRY(decoders_add(r, (rp_decoder){ .run = run_strip, .start = json_integer_value(start), .stop = json_integer_value(stop) }, &step));
     return rp__part_text(r, part, "content", &step->content);
 }
 
@@ -258,7 +258,7 @@ static rp_status read_metaspace(rp_reader *r, json_t *part)
     rp_decoder *step = NULL;
 
     RP_TRY(rp__part_prepend(r, part, &prepend));
-    RP_TRY(add(r, (rp_decoder){ .run = run_metaspace, .flag = prepend != RP_PREPEND_NEVER }, &step));
+    RP_TRY(decoders_add(r, (rp_decoder){ .run = run_metaspace, .flag = prepend != RP_PREPEND_NEVER }, &step));
     RP_TRY(rp__part_text(r, part, "replacement", &step->content));
     RP_READ_CHECK(r, RP_ERR_FORMAT, step->content.n, "a Metaspace has an empty replacement", r->name);
     return RP_OK;
@@ -268,7 +268,7 @@ static rp_status read_wordpiece(rp_reader *r, json_t *part)
 {
     rp_decoder *step = NULL;
 
-    RP_TRY(add(r, (rp_decoder){ .run = run_wordpiece, .flag = rp__part_flag(part, "cleanup", true) }, &step));
+    RP_TRY(decoders_add(r, (rp_decoder){ .run = run_wordpiece, .flag = rp__part_flag(part, "cleanup", true) }, &step));
     return rp__part_text(r, part, "prefix", &step->content);
 }
 
@@ -276,7 +276,7 @@ static rp_status read_suffix(rp_reader *r, json_t *part)
 {
     rp_decoder *step = NULL;
 
-    RP_TRY(add(r, (rp_decoder){ .run = run_suffix }, &step));
+    RP_TRY(decoders_add(r, (rp_decoder){ .run = run_suffix }, &step));
     RP_TRY(rp__part_text(r, part, "suffix", &step->content));
     RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, step->content.n, "a BPEDecoder without a suffix is not supported", r->name);
     return rp__pattern_new(r->ctx, step->content.at, step->content.n, RP_PATTERN_LITERAL, &step->pattern);

@@ -89,7 +89,7 @@ static rp_status model(rp_encoding *e, int k, const char *text, int64_t bytes, b
 
 static rp_pattern *pattern_of(const rp_level *l) { return l->step ? l->step->pattern : l->stage ? l->stage->pattern : NULL; }
 
-static void add(rp_encoding *e, rp_level level)
+static void encoding_add(rp_encoding *e, rp_level level)
 {
     rp_pattern *p = pattern_of(&level);
 
@@ -103,17 +103,17 @@ static void add(rp_encoding *e, rp_level level)
 void rp__encoding_build(rp_encoding *e, rp_tokenizer *t)
 {
     *e = (rp_encoding){ .ctx = t->ctx, .t = t };
-    add(e, (rp_level){ .run = repair });
-    add(e, (rp_level){ .run = rp__encoding_added, .set = &t->raw });
-    for (int i = 0; i < t->normalizers.n_steps; i++) add(e, (rp_level){ .run = rp__encoding_normalize, .step = &t->normalizers.step[i] });
-    add(e, (rp_level){ .run = rp__encoding_added, .set = &t->normalized });
+    encoding_add(e, (rp_level){ .run = repair });
+    encoding_add(e, (rp_level){ .run = rp__encoding_added, .set = &t->raw });
+    for (int i = 0; i < t->normalizers.n_steps; i++) encoding_add(e, (rp_level){ .run = rp__encoding_normalize, .step = &t->normalizers.step[i] });
+    encoding_add(e, (rp_level){ .run = rp__encoding_added, .set = &t->normalized });
     for (int i = 0; i < t->pre.n_stages; i++) {
         const rp_stage *stage = &t->pre.stage[i];
-        if (stage->space.n) add(e, (rp_level){ .run = rp__encoding_spaces, .stage = stage });
-        else if (stage->maps_bytes) add(e, (rp_level){ .run = rp__encoding_bytes, .stage = stage });
-        if (stage->pattern || stage->member) add(e, (rp_level){ .run = rp__encoding_cut, .stage = stage });
+        if (stage->space.n) encoding_add(e, (rp_level){ .run = rp__encoding_spaces, .stage = stage });
+        else if (stage->maps_bytes) encoding_add(e, (rp_level){ .run = rp__encoding_bytes, .stage = stage });
+        if (stage->pattern || stage->member) encoding_add(e, (rp_level){ .run = rp__encoding_cut, .stage = stage });
     }
-    add(e, (rp_level){ .run = model });
+    encoding_add(e, (rp_level){ .run = model });
 }
 
 /* Buffers that one long text made large are not kept for the next. */

@@ -178,7 +178,7 @@ static rp_status read_ends(rp_reader *r, json_t *post, const json_t *config)
     return RP_OK;
 }
 
-static rp_status read_all(rp_reader *r, json_t *root, const json_t *config)
+static rp_status json_read_all(rp_reader *r, json_t *root, const json_t *config)
 {
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_object(root), "it is not a JSON object", r->name);
     RP_TRY(rp__tokenizer_read_model(r, json_object_get(root, "model")));
@@ -197,7 +197,7 @@ rp_status rp__tokenizer_build(rp_ctx *ctx, const char *name, json_t *root, json_
     if (!t) return RP_ERR_MEMORY;
     t->ctx = ctx;
     t->bos = t->eos = -1;
-    rp_status status = read_all(&(rp_reader){ .ctx = ctx, .name = name, .t = t }, root, config);
+    rp_status status = json_read_all(&(rp_reader){ .ctx = ctx, .name = name, .t = t }, root, config);
     if (status == RP_OK) {
         rp__encoding_build(&t->encoding, t);
         *out = t;

@@ -20,7 +20,7 @@ static rp_status read_vocab(rp_reader *r, json_t *vocab)
     return RP_OK;
 }
 
-static int32_t find(const rp_reader *r, const json_t *text)
+static int32_t models_find(const rp_reader *r, const json_t *text)
 {
     return json_is_string(text) ? rp__vocab_find_model(&r->t->vocab, json_string_value(text), (int64_t)json_string_length(text)) : -1;
 }
@@ -45,8 +45,8 @@ static rp_status read_merge(rp_reader *r, const json_t *merge, int32_t rank)
         left  = rp__vocab_find_model(vocab, text, space - text);
         right = rp__vocab_find_model(vocab, space + 1, (int64_t)strlen(space + 1));
     } else if (json_array_size(merge) == 2 && json_is_string(a) && json_is_string(b)) {
-        left  = find(r, a);
-        right = find(r, b);
+        left  = models_find(r, a);
+        right = models_find(r, b);
     } else {
         return rp_fail(r->ctx, RP_ERR_FORMAT, "cannot read '%s': merge %d is not a pair of tokens", r->name, rank);
     }
@@ -79,7 +79,7 @@ static rp_status read_bpe(rp_reader *r, json_t *model)
     RP_TRY(read_vocab(r, json_object_get(model, "vocab")));
     RP_TRY(read_affix(r, model, "continuing_subword_prefix", &bpe->prefix));
     RP_TRY(read_affix(r, model, "end_of_word_suffix", &bpe->suffix));
-    bpe->unk           = find(r, json_object_get(model, "unk_token"));
+    bpe->unk           = models_find(r, json_object_get(model, "unk_token"));
     bpe->fuse_unk      = rp__part_flag(model, "fuse_unk", false);
     bpe->byte_fallback = rp__part_flag(model, "byte_fallback", false);
     bpe->ignore_merges = rp__part_flag(model, "ignore_merges", false);
@@ -202,7 +202,7 @@ static rp_status read_wordpiece(rp_reader *r, json_t *model)
     w->ctx       = r->ctx;
     w->vocab     = &r->t->vocab;
     w->max_chars = json_is_integer(most) ? json_integer_value(most) : 100;
-    w->unk       = unk ? find(r, unk) : rp__vocab_find_model(w->vocab, "[UNK]", 5);
+    w->unk       = unk ? models_find(r, unk) : rp__vocab_find_model(w->vocab, "[UNK]", 5);
     RP_READ_CHECK(r, RP_ERR_FORMAT, w->unk >= 0, "the unk_token is not in the vocabulary", r->name);
     if (json_object_get(model, "continuing_subword_prefix")) RP_TRY(rp__part_text(r, model, "continuing_subword_prefix", &w->prefix));
     else RP_TRY(rp__bytes_push(r->ctx, &w->prefix, "##", 2));

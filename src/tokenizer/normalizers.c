@@ -116,7 +116,7 @@ static rp_status run_cjk(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_by
     return RP_OK;
 }
 
-static rp_status drop(rp_ctx *ctx, bool (*member)(uint32_t point), const rp_passage *in, rp_bytes *out)
+static rp_status normalizers_drop(rp_ctx *ctx, bool (*member)(uint32_t point), const rp_passage *in, rp_bytes *out)
 {
     uint32_t point;
 
@@ -130,13 +130,13 @@ static rp_status drop(rp_ctx *ctx, bool (*member)(uint32_t point), const rp_pass
 static rp_status run_drop_marks(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     (void)step;
-    return drop(ctx, rp__is_mark, in, out);
+    return normalizers_drop(ctx, rp__is_mark, in, out);
 }
 
 static rp_status run_drop_nonspacing(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     (void)step;
-    return drop(ctx, rp__is_nonspacing, in, out);
+    return normalizers_drop(ctx, rp__is_nonspacing, in, out);
 }
 
 static rp_status run_charsmap(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
@@ -190,7 +190,7 @@ void rp__normalizers_free(rp_normalizers *normalizers)
 /* ---- from JSON ---- */
 
 /* A step is on the list before it is filled, so that whatever it holds is freed with the list. */
-static rp_status add(rp_reader *r, rp_normalizer step, rp_normalizer **out)
+static rp_status normalizers_add(rp_reader *r, rp_normalizer step, rp_normalizer **out)
 {
     rp_normalizers *all = &r->t->normalizers;
 
@@ -208,14 +208,14 @@ static rp_status read_form(rp_reader *r, json_t *part)
     int form = 0;
 
     while (strcmp(rp__part_kind(part), forms[form])) form++;
-    return add(r, (rp_normalizer){ .run = run_form, .form = (rp_normal_form)form }, NULL);
+    return normalizers_add(r, (rp_normalizer){ .run = run_form, .form = (rp_normal_form)form }, NULL);
 }
 
 static rp_status read_prepend(rp_reader *r, json_t *part)
 {
     rp_normalizer *step = NULL;
 
-    RP_TRY(add(r, (rp_normalizer){ .run = run_prepend }, &step));
+    RP_TRY(normalizers_add(r, (rp_normalizer){ .run = run_prepend }, &step));
     return rp__part_text(r, part, "prepend", &step->content);
 }
 
@@ -223,38 +223,38 @@ static rp_status read_replace(rp_reader *r, json_t *part)
 {
     rp_normalizer *step = NULL;
 
-    RP_TRY(add(r, (rp_normalizer){ .run = run_replace }, &step));
+    RP_TRY(normalizers_add(r, (rp_normalizer){ .run = run_replace }, &step));
     RP_TRY(rp__part_pattern(r, part, &step->pattern));
     return rp__part_text(r, part, "content", &step->content);
 }
 
 static rp_status read_strip(rp_reader *r, json_t *part)
 {
-    return add(r, (rp_normalizer){ .run = run_strip, .left = rp__part_flag(part, "strip_left", true),
+    return normalizers_add(r, (rp_normalizer){ .run = run_strip, .left = rp__part_flag(part, "strip_left", true),
                                    .right = rp__part_flag(part, "strip_right", true) }, NULL);
 }
 
 static rp_status read_lowercase(rp_reader *r, json_t *part)
 {
     (void)part;
-    return add(r, (rp_normalizer){ .run = run_lower }, NULL);
+    return normalizers_add(r, (rp_normalizer){ .run = run_lower }, NULL);
 }
 
 static rp_status read_strip_accents(rp_reader *r, json_t *part)
 {
     (void)part;
-    return add(r, (rp_normalizer){ .run = run_drop_marks }, NULL);
+    return normalizers_add(r, (rp_normalizer){ .run = run_drop_marks }, NULL);
 }
 
 static rp_status read_bert(rp_reader *r, json_t *part)
 {
     bool lower = rp__part_flag(part, "lowercase", true), accents = rp__part_flag(part, "strip_accents", lower);
 
-    if (rp__part_flag(part, "clean_text", true)) RP_TRY(add(r, (rp_normalizer){ .run = run_clean }, NULL));
-    if (rp__part_flag(part, "handle_chinese_chars", true)) RP_TRY(add(r, (rp_normalizer){ .run = run_cjk }, NULL));
-    if (accents) RP_TRY(add(r, (rp_normalizer){ .run = run_form, .form = RP_NFD }, NULL));
-    if (accents) RP_TRY(add(r, (rp_normalizer){ .run = run_drop_nonspacing }, NULL));
-    return lower ? add(r, (rp_normalizer){ .run = run_lower }, NULL) : RP_OK;
+    if (rp__part_flag(part, "clean_text", true)) RP_TRY(normalizers_add(r, (rp_normalizer){ .run = run_clean }, NULL));
+    if (rp__part_flag(part, "handle_chinese_chars", true)) RP_TRY(normalizers_add(r, (rp_normalizer){ .run = run_cjk }, NULL));
+    if (accents) RP_TRY(normalizers_add(r, (rp_normalizer){ .run = run_form, .form = RP_NFD }, NULL));
+    if (accents) RP_TRY(normalizers_add(r, (rp_normalizer){ .run = run_drop_nonspacing }, NULL));
+    return lower ? normalizers_add(r, (rp_normalizer){ .run = run_lower }, NULL) : RP_OK;
 }
 
 static rp_status read_charsmap(rp_reader *r, json_t *part)
@@ -264,7 +264,7 @@ static rp_status read_charsmap(rp_reader *r, json_t *part)
 
     RP_READ_CHECK(r, RP_ERR_FORMAT, json_is_string(text), "a Precompiled normalizer has no precompiled_charsmap", r->name);
     if (!json_string_length(text)) return RP_OK;
-    RP_TRY(add(r, (rp_normalizer){ .run = run_charsmap }, &step));
+    RP_TRY(normalizers_add(r, (rp_normalizer){ .run = run_charsmap }, &step));
     return rp__charsmap_new(r->ctx, json_string_value(text), (int64_t)json_string_length(text), &step->map);
 }
 

@@ -43,9 +43,9 @@ enum { TEXT_STEPS = 10000000, STEPS_PER_BYTE = 64, WEIGHT_BYTES = 1024, WEIGHT_M
 /* Oniguruma's word characters: alphabetic, marks, decimal digits, connectors, and the numbers of Latin-1. */
 #define WORD_REST "\\xb2\\xb3\\xb9\\xbc-\\xbe\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 
-static rp_status put(rewriter *r, const char *text) { return rp__bytes_push(r->ctx, &r->out, text, (int64_t)strlen(text)); }
+static rp_status pattern_put(rewriter *r, const char *text) { return rp__bytes_push(r->ctx, &r->out, text, (int64_t)strlen(text)); }
 
-static rp_status refuse(rewriter *r, const char *what)
+static rp_status pattern_refuse(rewriter *r, const char *what)
 {
     return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "the pattern '%.*s' uses %s, which is not supported",
                    (int)(r->n < 200 ? r->n : 200), r->text, what);
@@ -58,7 +58,7 @@ static rp_status put_range(rewriter *r, uint32_t first, uint32_t last)
     char text[32];
 
     snprintf(text, sizeof text, "\\x{%" PRIx32 "}-\\x{%" PRIx32 "}", first, last);
-    return put(r, text);
+    return pattern_put(r, text);
 }
 
 /* \p{name} as it stands inside a class: PCRE2's own, and what came later. */
@@ -76,9 +76,9 @@ static rp_status put_category(rewriter *r, const char *name)
     size_t length = strlen(name);
     uint32_t first = 1, last = 0;
 
-    RP_TRY(put(r, "\\p{"));
-    RP_TRY(put(r, name));
-    RP_TRY(put(r, "}"));
+    RP_TRY(pattern_put(r, "\\p{"));
+    RP_TRY(pattern_put(r, name));
+    RP_TRY(pattern_put(r, "}"));
     for (int i = 0; i < RP_COUNT(late); i++) {
         bool is_script = !strcmp(late[i].category, "Han");
         bool in = is_script ? !strcmp(name, "Han") : !strncmp(late[i].category, name, length);
@@ -99,7 +99,7 @@ static rp_status put_word(rewriter *r)
     static const char *const categories[] = { "L", "M", "Nd", "Nl", "Pc" };
 
     for (int i = 0; i < RP_COUNT(categories); i++) RP_TRY(put_category(r, categories[i]));
-    return put(r, WORD_REST);
+    return pattern_put(r, WORD_REST);
 }
 
 /* {name} after \p. Categories that unassigned characters have (C, Cn) shrink with each Unicode and cannot be widened. */
@@ -122,7 +122,7 @@ static rp_status read_category(rewriter *r, char name[4])
     }
     length = end - r->at + (end < r->n);
     snprintf(what, sizeof what, "the property '\\p%.*s'", (int)(length < 40 ? length : 40), r->text + r->at);
-    return refuse(r, what);
+    return pattern_refuse(r, what);
 }
 
 /* \x{..}, \xHH or \uHHHH: one character. */
@@ -143,21 +143,21 @@ static rp_status escape_hex(rewriter *r, char kind)
         if ((braces ? peek(r, length) == '}' : kind == 'u' || value < 0x80) && value <= 0x10ffff) {
             r->at += length + braces;
             snprintf(text, sizeof text, "\\x{%lx}", value);
-            return put(r, text);
+            return pattern_put(r, text);
         }
     }
-    return refuse(r, "a hexadecimal escape");
+    return pattern_refuse(r, "a hexadecimal escape");
 }
 
 /* A set of characters where one stands: by itself it needs brackets, inside a class it must not have them. */
 static rp_status put_set(rewriter *r, bool in_class, bool negated, const char *category, const char *ranges)
 {
-    if (in_class && negated) return refuse(r, "a negated set inside a class");
-    if (!in_class) RP_TRY(put(r, negated ? "[^" : "["));
-    if (ranges) RP_TRY(put(r, ranges));
+    if (in_class && negated) return pattern_refuse(r, "a negated set inside a class");
+    if (!in_class) RP_TRY(pattern_put(r, negated ? "[^" : "["));
+    if (ranges) RP_TRY(pattern_put(r, ranges));
     else if (category) RP_TRY(put_category(r, category));
     else RP_TRY(put_word(r));
-    return in_class ? RP_OK : put(r, "]");
+    return in_class ? RP_OK : pattern_put(r, "]");
 }
 
 /* At the character after a backslash. */
@@ -174,35 +174,35 @@ static rp_status escape(rewriter *r, bool in_class)
     case 'p': case 'P':
         RP_TRY(read_category(r, name));
         return put_set(r, in_class, c == 'P', name, NULL);
-    case 'r': case 'n': case 't': case 'f': return put(r, text);
-    case 'v': return put(r, "\\x0b");
+    case 'r': case 'n': case 't': case 'f': return pattern_put(r, text);
+    case 'v': return pattern_put(r, "\\x0b");
     case 'x': case 'u': return escape_hex(r, c);
     default: break;
     }
-    if (c > 32 && c < 127 && !strchr("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", c)) return put(r, text);
+    if (c > 32 && c < 127 && !strchr("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", c)) return pattern_put(r, text);
     snprintf(what, sizeof what, "'\\%c'", c > 32 && c < 127 ? c : '?');
-    return refuse(r, what);
+    return pattern_refuse(r, what);
 }
 
 static rp_status rewrite_class(rewriter *r)
 {
-    RP_TRY(put(r, "["));
+    RP_TRY(pattern_put(r, "["));
     r->at++;
     if (peek(r, 0) == '^') {
-        RP_TRY(put(r, "^"));
+        RP_TRY(pattern_put(r, "^"));
         r->at++;
     }
     for (int64_t members = 0; r->at < r->n; members++) {
         char c = peek(r, 0), text[] = { c, 0 };
-        if (c == ']' && members) return r->at++, put(r, "]");
-        if (c == '[') return refuse(r, "a class inside a class");
-        if (c == '&' && peek(r, 1) == '&') return refuse(r, "'&&' in a class");
+        if (c == ']' && members) return r->at++, pattern_put(r, "]");
+        if (c == '[') return pattern_refuse(r, "a class inside a class");
+        if (c == '&' && peek(r, 1) == '&') return pattern_refuse(r, "'&&' in a class");
         r->at++;
         members -= ((uint8_t)c & 0xc0) == 0x80;
         if (members > r->members) r->members = members;
-        if (members == CLASS_MEMBERS) return refuse(r, "a class of more than 512 characters");
+        if (members == CLASS_MEMBERS) return pattern_refuse(r, "a class of more than 512 characters");
         if (c == '\\') RP_TRY(escape(r, true));
-        else RP_TRY(c ? put(r, text) : put(r, "\\x00"));
+        else RP_TRY(c ? pattern_put(r, text) : pattern_put(r, "\\x00"));
     }
     return rp_fail(r->ctx, RP_ERR_FORMAT, "the pattern '%.*s' has a class without end", (int)(r->n < 200 ? r->n : 200), r->text);
 }
@@ -216,13 +216,13 @@ static rp_status rewrite_group(rewriter *r)
             int64_t length = (int64_t)strlen(known[i]);
             if (r->n - r->at < length || memcmp(r->text + r->at, known[i], (size_t)length)) continue;
             r->at += length;
-            return put(r, known[i]);
+            return pattern_put(r, known[i]);
         }
-        return refuse(r, "a group of another kind than (?: (?= (?! (?<= (?<! (?> (?i:");
+        return pattern_refuse(r, "a group of another kind than (?: (?= (?! (?<= (?<! (?> (?i:");
     }
-    if (peek(r, 1) == '*') return refuse(r, "'(*'");
+    if (peek(r, 1) == '*') return pattern_refuse(r, "'(*'");
     r->at++;
-    return put(r, "(");
+    return pattern_put(r, "(");
 }
 
 /* Turns of a counted character that may go by before it fails: one less than its lowest count. A group's items call back themselves. */
@@ -246,10 +246,10 @@ static rp_status rewrite_brace(rewriter *r)
         else if (comma) high++;
         else low++;
     }
-    if (end >= r->n || r->text[end] != '}' || !(low + high)) return r->at++, put(r, "\\{");
+    if (end >= r->n || r->text[end] != '}' || !(low + high)) return r->at++, pattern_put(r, "\\{");
     char after = end + 1 < r->n ? r->text[end + 1] : 0;
-    if (after == '+' || (after == '?' && !comma)) return refuse(r, "a quantifier after a counted quantifier");
-    RP_TRY(put(r, low ? "{" : "{0"));
+    if (after == '+' || (after == '?' && !comma)) return pattern_refuse(r, "a quantifier after a counted quantifier");
+    RP_TRY(pattern_put(r, low ? "{" : "{0"));
     RP_TRY(rp__bytes_push(r->ctx, &r->out, r->text + r->at + 1, end - r->at));
     if (!r->after_group) count_repeats(r, low);
     r->at = end + 1;
@@ -271,14 +271,14 @@ static rp_status rewrite(rewriter *r)
         } else {
             r->at++;
             if (c == '\\') RP_TRY(escape(r, false));
-            else RP_TRY(c ? put(r, text) : put(r, "\\x00"));
+            else RP_TRY(c ? pattern_put(r, text) : pattern_put(r, "\\x00"));
         }
         r->after_group = c == ')';
     }
     return RP_OK;
 }
 
-static void *take(PCRE2_SIZE bytes, void *ctx) { return rp__host_alloc(ctx, (int64_t)bytes); }
+static void *pattern_take(PCRE2_SIZE bytes, void *ctx) { return rp__host_alloc(ctx, (int64_t)bytes); }
 static void give(void *p, void *ctx) { (void)ctx; rp__release(p); }
 
 /* Before each item: what went on since the last call is paid for. */
@@ -322,7 +322,7 @@ static rp_status compile(rp_pattern *p, const rewriter *r)
     int error = 0;
     PCRE2_SIZE at = 0;
 
-    p->memory = pcre2_general_context_create(take, give, p->ctx);
+    p->memory = pcre2_general_context_create(pattern_take, give, p->ctx);
     context   = p->memory ? pcre2_compile_context_create(p->memory) : NULL;
     if (!context) return RP_ERR_MEMORY;
     p->code = pcre2_compile((PCRE2_SPTR)r->out.at, (PCRE2_SIZE)r->out.n, options, &error, &at, context);

@@ -14,7 +14,7 @@ typedef struct { rp_encoding *e; int k; rp_level *level; const char *text; } cut
 /* ---- spans, matches and gaps in turn, to pieces ---- */
 
 /* The span up to `end`, of which some may have been handed on before. */
-static rp_status put(cutter *c, int64_t end, bool ends)
+static rp_status pretokenize_put(cutter *c, int64_t end, bool ends)
 {
     rp_level *l   = c->level;
     rp_cursor *at = &l->cursor;
@@ -32,7 +32,7 @@ static rp_status put_held(cutter *c)
 
     if (!at->holds) return RP_OK;
     at->holds = false;
-    return put(c, at->span.end, true);
+    return pretokenize_put(c, at->span.end, true);
 }
 
 /* Does the next span belong to the one that is held? */
@@ -84,7 +84,7 @@ static rp_status cut(cutter *c, rp_span s, bool grows)
     if (at->grows) at->span.end = s.end;
     else RP_TRY(hold(c, s));
     at->grows = grows;
-    if (grows) return put(c, s.end, false);
+    if (grows) return pretokenize_put(c, s.end, false);
     bool waits = behaviour == RP_SPLIT_CONTIGUOUS || behaviour == RP_SPLIT_WITH_PREVIOUS || (behaviour == RP_SPLIT_WITH_NEXT && !at->joined);
     return waits ? RP_OK : put_held(c);
 }

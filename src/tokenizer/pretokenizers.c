@@ -7,7 +7,7 @@
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 /* A stage is on the list before it is filled, so that whatever it holds is freed with the list. */
-static rp_status add(rp_reader *r, rp_stage stage, rp_stage **out)
+static rp_status pretokenizers_add(rp_reader *r, rp_stage stage, rp_stage **out)
 {
     rp_pretokenizer *pre = &r->t->pre;
 
@@ -39,7 +39,7 @@ static rp_status read_split(rp_reader *r, json_t *part)
 {
     rp_stage *stage = NULL;
 
-    RP_TRY(add(r, (rp_stage){ .invert = rp__part_flag(part, "invert", false) }, &stage));
+    RP_TRY(pretokenizers_add(r, (rp_stage){ .invert = rp__part_flag(part, "invert", false) }, &stage));
     RP_TRY(rp__part_pattern(r, part, &stage->pattern));
     return read_behaviour(r, part, "without a behavior", &stage->behaviour);
 }
@@ -49,7 +49,7 @@ static rp_status read_delimiter(rp_reader *r, json_t *part)
     rp_bytes text = { 0 };
     rp_stage *stage = NULL;
 
-    RP_TRY(add(r, (rp_stage){ .behaviour = RP_SPLIT_REMOVED }, &stage));
+    RP_TRY(pretokenizers_add(r, (rp_stage){ .behaviour = RP_SPLIT_REMOVED }, &stage));
     rp_status status = rp__part_text(r, part, "delimiter", &text);
     if (status == RP_OK) status = rp__pattern_new(r->ctx, text.at, text.n, RP_PATTERN_LITERAL, &stage->pattern);
     rp__release(text.at);
@@ -61,35 +61,35 @@ static rp_status read_digits(rp_reader *r, json_t *part)
     bool each = rp__part_flag(part, "individual_digits", false);
     rp_stage *stage = NULL;
 
-    RP_TRY(add(r, (rp_stage){ .behaviour = each ? RP_SPLIT_ISOLATED : RP_SPLIT_CONTIGUOUS }, &stage));
+    RP_TRY(pretokenizers_add(r, (rp_stage){ .behaviour = each ? RP_SPLIT_ISOLATED : RP_SPLIT_CONTIGUOUS }, &stage));
     return rp__pattern_new(r->ctx, "\\p{N}", 5, RP_PATTERN_DIGITS, &stage->pattern);
 }
 
 static rp_status read_whitespace_split(rp_reader *r, json_t *part)
 {
     (void)part;
-    return add(r, (rp_stage){ .member = rp__is_space, .behaviour = RP_SPLIT_REMOVED }, NULL);
+    return pretokenizers_add(r, (rp_stage){ .member = rp__is_space, .behaviour = RP_SPLIT_REMOVED }, NULL);
 }
 
 /* \w+|[^\w\s]+ */
 static rp_status read_whitespace(rp_reader *r, json_t *part)
 {
     RP_TRY(read_whitespace_split(r, part));
-    return add(r, (rp_stage){ .member = rp__is_word, .behaviour = RP_SPLIT_CONTIGUOUS }, NULL);
+    return pretokenizers_add(r, (rp_stage){ .member = rp__is_word, .behaviour = RP_SPLIT_CONTIGUOUS }, NULL);
 }
 
 static rp_status read_punctuation(rp_reader *r, json_t *part)
 {
     rp_stage *stage = NULL;
 
-    RP_TRY(add(r, (rp_stage){ .member = rp__is_punctuation }, &stage));
+    RP_TRY(pretokenizers_add(r, (rp_stage){ .member = rp__is_punctuation }, &stage));
     return read_behaviour(r, part, "Isolated", &stage->behaviour);
 }
 
 static rp_status read_bert(rp_reader *r, json_t *part)
 {
     RP_TRY(read_whitespace_split(r, part));
-    return add(r, (rp_stage){ .member = rp__is_punctuation, .behaviour = RP_SPLIT_ISOLATED }, NULL);
+    return pretokenizers_add(r, (rp_stage){ .member = rp__is_punctuation, .behaviour = RP_SPLIT_ISOLATED }, NULL);
 }
 
 rp_status rp__part_prepend(rp_reader *r, const json_t *part, rp_prepend *out)
@@ -117,7 +117,7 @@ static rp_status read_metaspace(rp_reader *r, json_t *part)
     rp_stage *stage = NULL;
 
     RP_TRY(check_spaces(r, part));
-    RP_TRY(add(r, (rp_stage){ .behaviour = RP_SPLIT_WITH_NEXT }, &stage));
+    RP_TRY(pretokenizers_add(r, (rp_stage){ .behaviour = RP_SPLIT_WITH_NEXT }, &stage));
     RP_TRY(rp__part_prepend(r, part, &stage->prepend));
     RP_TRY(rp__part_text(r, part, "replacement", &stage->space));
     RP_READ_CHECK(r, RP_ERR_FORMAT, stage->space.n, "a Metaspace has an empty replacement", r->name);
@@ -130,7 +130,7 @@ static rp_status read_byte_level(rp_reader *r, json_t *part)
     rp_stage *stage = NULL;
 
     RP_TRY(check_spaces(r, part));
-    RP_TRY(add(r, (rp_stage){ .behaviour = RP_SPLIT_ISOLATED, .prepend = RP_PREPEND_ALWAYS }, &stage));
+    RP_TRY(pretokenizers_add(r, (rp_stage){ .behaviour = RP_SPLIT_ISOLATED, .prepend = RP_PREPEND_ALWAYS }, &stage));
     r->byte_level = true;
     if (rp__part_flag(part, "add_prefix_space", true)) RP_TRY(rp__bytes_push(r->ctx, &stage->space, " ", 1));
     if (!rp__part_flag(part, "use_regex", true)) return RP_OK;

@@ -26,7 +26,7 @@ enum { U8, U32 = 4, I32, F32, BOOL, STRING, ARRAY };       /* kinds of values in
 /* What is unpacked lies in one piece of memory and goes with it: where a message is malformed libprotobuf-c does not give back all it took. */
 typedef struct { rp_bump bump; bool failed; } memory;
 
-static void *take(void *user, size_t bytes)
+static void *spm_take(void *user, size_t bytes)
 {
     memory *m = user;
     void *p   = rp__bump_alloc(&m->bump, (int64_t)bytes + !bytes);
@@ -45,42 +45,42 @@ static void give(void *user, void *p)
 
 typedef struct { rp_ctx *ctx; rp_bytes file; uint64_t n_keys; rp_status status; } writer;
 
-static void put(writer *w, const void *data, int64_t bytes)
+static void spm_put(writer *w, const void *data, int64_t bytes)
 {
     if (w->status == RP_OK && bytes) w->status = rp__bytes_push(w->ctx, &w->file, data, bytes);
 }
 
 static void put_text(writer *w, const char *text)
 {
-    put(w, &(uint64_t){ strlen(text) }, 8);
-    put(w, text, (int64_t)strlen(text));
+    spm_put(w, &(uint64_t){ strlen(text) }, 8);
+    spm_put(w, text, (int64_t)strlen(text));
 }
 
 static void put_key(writer *w, const char *key, uint32_t kind)
 {
     w->n_keys++;
     put_text(w, key);
-    put(w, &kind, 4);
+    spm_put(w, &kind, 4);
 }
 
 static void put_list(writer *w, const char *key, uint32_t kind, uint64_t n)
 {
     put_key(w, key, ARRAY);
-    put(w, &kind, 4);
-    put(w, &n, 8);
+    spm_put(w, &kind, 4);
+    spm_put(w, &n, 8);
 }
 
 static void put_flag(writer *w, const char *key, bool value)
 {
     put_key(w, key, BOOL);
-    put(w, &(uint8_t){ value }, 1);
+    spm_put(w, &(uint8_t){ value }, 1);
 }
 
 static void put_id(writer *w, const char *key, int32_t id)
 {
     if (id < 0) return;
     put_key(w, key, U32);
-    put(w, &(uint32_t){ (uint32_t)id }, 4);
+    spm_put(w, &(uint32_t){ (uint32_t)id }, 4);
 }
 
 static void put_pieces(writer *w, const Rp__Spm__Model *m)
@@ -88,16 +88,16 @@ static void put_pieces(writer *w, const Rp__Spm__Model *m)
     put_list(w, "tokenizer.ggml.tokens", STRING, m->n_pieces);
     for (size_t i = 0; i < m->n_pieces; i++) put_text(w, m->pieces[i]->piece ? m->pieces[i]->piece : "");
     put_list(w, "tokenizer.ggml.scores", F32, m->n_pieces);
-    for (size_t i = 0; i < m->n_pieces; i++) put(w, &m->pieces[i]->score, 4);
+    for (size_t i = 0; i < m->n_pieces; i++) spm_put(w, &m->pieces[i]->score, 4);
     put_list(w, "tokenizer.ggml.token_type", I32, m->n_pieces);
-    for (size_t i = 0; i < m->n_pieces; i++) put(w, &m->pieces[i]->type, 4);
+    for (size_t i = 0; i < m->n_pieces; i++) spm_put(w, &m->pieces[i]->type, 4);
 }
 
 static rp_status put_all(writer *w, const Rp__Spm__Model *m, const Rp__Spm__Trainer *t, const Rp__Spm__Normalizer *n)
 {
     bool bpe = t->model_type == BPE;
 
-    put(w, "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);        /* version 3, no tensors; the number of keys comes last */
+    spm_put(w, "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);        /* version 3, no tensors; the number of keys comes last */
     put_key(w, "tokenizer.ggml.model", STRING);
     put_text(w, bpe ? "llama" : "t5");
     put_pieces(w, m);
@@ -109,7 +109,7 @@ static rp_status put_all(writer *w, const Rp__Spm__Model *m, const Rp__Spm__Trai
     put_flag(w, "tokenizer.ggml.add_space_prefix", n->add_dummy_prefix);
     put_flag(w, "tokenizer.ggml.remove_extra_whitespaces", n->remove_extra_whitespaces);
     if (n->precompiled_charsmap.len) put_list(w, "tokenizer.ggml.precompiled_charsmap", U8, n->precompiled_charsmap.len);
-    put(w, n->precompiled_charsmap.data, (int64_t)n->precompiled_charsmap.len);
+    spm_put(w, n->precompiled_charsmap.data, (int64_t)n->precompiled_charsmap.len);
     if (w->status == RP_OK) memcpy(w->file.at + 16, &w->n_keys, sizeof w->n_keys);
     return w->status;
 }
@@ -118,7 +118,7 @@ static rp_status put_all(writer *w, const Rp__Spm__Model *m, const Rp__Spm__Trai
 
 #define SPM_CHECK(ctx, cond, ...) RP_CHECK(ctx, cond, RP_ERR_UNSUPPORTED, "cannot read '%s': " __VA_ARGS__)
 
-static rp_status check(rp_ctx *ctx, const char *name, const Rp__Spm__Trainer *t, const Rp__Spm__Normalizer *n)
+static rp_status spm_check(rp_ctx *ctx, const char *name, const Rp__Spm__Trainer *t, const Rp__Spm__Normalizer *n)
 {
     SPM_CHECK(ctx, t->model_type == UNIGRAM || t->model_type == BPE,
               "a SentencePiece model of kind %d is not supported, only unigram (1) and BPE (2)", name, t->model_type);
@@ -138,7 +138,7 @@ static rp_status make(rp_ctx *ctx, const char *name, const Rp__Spm__Model *m, js
     writer w                          = { .ctx = ctx };
     rp_gguf *file                     = NULL;
 
-    RP_TRY(check(ctx, name, t, n));
+    RP_TRY(spm_check(ctx, name, t, n));
     rp_status status = put_all(&w, m, t, n);
     if (status == RP_OK) status = rp__gguf_open_bytes(ctx, name, w.file.at, w.file.n, &file);
     if (status == RP_OK) status = rp__tokenizer_from_gguf(ctx, file, name, root, config);
@@ -149,7 +149,7 @@ static rp_status make(rp_ctx *ctx, const char *name, const Rp__Spm__Model *m, js
 
 static rp_status unpack(memory *m, const char *name, const char *data, int64_t bytes, Rp__Spm__Model **out)
 {
-    ProtobufCAllocator alloc = { .alloc = take, .free = give, .allocator_data = m };
+    ProtobufCAllocator alloc = { .alloc = spm_take, .free = give, .allocator_data = m };
 
     *out = rp__spm__model__unpack(&alloc, (size_t)bytes, (const uint8_t *)data);
     if (!*out && m->failed) return RP_ERR_MEMORY;

@@ -16,7 +16,7 @@
 
 enum { KEPT_PATHS = 1 << 16 };
 
-static rp_status make_room(rp_unigram *u, int64_t bytes)
+static rp_status unigram_make_room(rp_unigram *u, int64_t bytes)
 {
     int64_t n = bytes + 1;
 
@@ -76,7 +76,7 @@ static rp_status put_reversed(rp_unigram *u, const char *piece, int64_t start, i
 
 rp_status rp__unigram_encode(rp_unigram *u, const char *piece, int64_t bytes, rp_ids *ids)
 {
-    RP_TRY(make_room(u, bytes));
+    RP_TRY(unigram_make_room(u, bytes));
     RP_TRY(find_paths(u, piece, bytes));
     u->reversed.n = 0;
     for (int64_t end = bytes; end > 0;) {

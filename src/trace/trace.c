@@ -84,7 +84,7 @@ static void count(rp_tracer *t, int64_t bytes)
     }
 }
 
-static void take(rp_tracer *t, const rp_mem_event *event, const rp_tape_work *now)
+static void trace_take(rp_tracer *t, const rp_mem_event *event, const rp_tape_work *now)
 {
     bool forward = now->phase == RP_TAPE_FORWARD && rp__tape_records(t->ctx, now->call);
     rp_block b   = { event->offset, event->taken, NONE, now->phase == RP_TAPE_REPLAY };
@@ -118,7 +118,7 @@ static void observe(void *user, const rp_mem_event *event)
     t->serial = now.serial;
     if (now.phase != RP_TAPE_OTHER && !reach(t, tick_of(t, &now))) t->lost = true;
     if (t->lost) return;
-    if (event->take) take(t, event, &now);
+    if (event->take) trace_take(t, event, &now);
     else give(t, event);
 }
 

@@ -28,7 +28,7 @@ static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
 }
 
 /* Two runs would cut each other's metrics and remove each other's states. The first rank's lock stands for all. */
-static rp_status take(rp_trainer *t)
+static rp_status dir_take(rp_trainer *t)
 {
     const char *folder = t->recipe->output_dir;
 
@@ -106,7 +106,7 @@ rp_status rp__run_dir_check(rp_trainer *t)
     const char *folder = t->recipe->output_dir, *found;
 
     RP_TRY(check_places(t->ctx, t->recipe));
-    if (rp__file_exists(folder)) RP_TRY(take(t));
+    if (rp__file_exists(folder)) RP_TRY(dir_take(t));
     RP_TRY(find_run(t->ctx, folder, &found));
     RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,
              "output_dir '%s' holds a run already (%s): go on with it by resume=auto, or name another output_dir", folder,
@@ -157,7 +157,7 @@ static rp_status make_folder(rp_trainer *t)
 
     RP_TRY(rp__make_dirs(t->ctx, folder));
     if (t->lock >= 0) return RP_OK;
-    RP_TRY(take(t));
+    RP_TRY(dir_take(t));
     RP_TRY(find_run(t->ctx, folder, &found));
     RP_CHECK(t->ctx, !found, RP_ERR_EXISTS, "another run has begun in output_dir '%s' (%s): name another, or go on with it by resume=auto", folder,
              found);

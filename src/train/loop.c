@@ -139,7 +139,7 @@ const char *rp__trainer_profile_text(const rp_trainer *t, char out[RP_PROFILE_TE
     return t->profile && rp__profile_n_steps(t->profile) ? rp__profile_text(t->profile, out) : NULL;
 }
 
-static rp_status finish(rp_trainer *t)
+static rp_status loop_finish(rp_trainer *t)
 {
     RP_TRY(save(t));
     return rp__run_dir_final(t);
@@ -147,7 +147,7 @@ static rp_status finish(rp_trainer *t)
 
 rp_status rp__trainer_save(rp_trainer *t) { return tell_kept(t, save(t)); }
 
-rp_status rp__trainer_finish(rp_trainer *t) { return tell_kept(t, finish(t)); }
+rp_status rp__trainer_finish(rp_trainer *t) { return tell_kept(t, loop_finish(t)); }
 
 /* ---- a whole run ---- */
 
@@ -174,7 +174,7 @@ static rp_status asked_to_stop(rp_trainer *t, const volatile int *stop)
     return rp__comm_any(t->ctx, rp__world(t->ctx), &t->stopping, "the end of a step");
 }
 
-static rp_status run(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
+static rp_status loop_run(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
 {
     double began = rp__seconds();
     rp_metrics line;
@@ -185,14 +185,14 @@ static rp_status run(rp_trainer *t, const volatile int *stop, const rp_progress 
         show(t, progress, &line, began);
         RP_TRY(asked_to_stop(t, stop));
     }
-    if (!t->stopping) return finish(t);
+    if (!t->stopping) return loop_finish(t);
     RP_TRY(save(t));
     return write_early(t);
 }
 
 rp_status rp__trainer_run(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
 {
-    RP_TRY(tell_kept(t, run(t, stop, progress)));
+    RP_TRY(tell_kept(t, loop_run(t, stop, progress)));
     if (!t->stopping) return RP_OK;
     if (!t->done) return rp_fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
     return rp_fail(t->ctx, RP_ERR_INTERRUPTED,

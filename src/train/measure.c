@@ -31,7 +31,7 @@ typedef struct {
 
 /* ---- one step ---- */
 
-static void note(void *user, int64_t offset, int64_t bytes)
+static void measure_note(void *user, int64_t offset, int64_t bytes)
 {
     measuring *m = user;
 
@@ -40,10 +40,10 @@ static void note(void *user, int64_t offset, int64_t bytes)
 
 static void watch(void *user, const rp_mem_event *e)
 {
-    if (e->take) note(user, e->offset, e->taken);
+    if (e->take) measure_note(user, e->offset, e->taken);
 }
 
-static void choose(measuring *m, int i)
+static void measure_choose(measuring *m, int i)
 {
     rp_engine *e = &m->t->engine;
     int way      = i < RP_SWEEP_MODES ? i : RP_SWEEP_MODES;
@@ -78,9 +78,9 @@ static rp_status run_step(measuring *m, int i, int64_t batch, rp_step_result *ou
 {
     rp_mem_space *space = m->ctx->space[0];
 
-    choose(m, i);
+    measure_choose(m, i);
     m->top = 0;
-    rp__mem_used(space, note, m);
+    rp__mem_used(space, measure_note, m);
     rp__mem_observe(space, watch, m);
     double began     = rp__seconds();
     rp_status status = rp__engine_step(&m->t->engine, m->t->data, batch, 0, out);

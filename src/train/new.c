@@ -201,7 +201,7 @@ static rp_status stand(rp_trainer *t, opening *o)
     return list_tensors(t);
 }
 
-static rp_status build(rp_trainer *t, opening *o)
+static rp_status new_build(rp_trainer *t, opening *o)
 {
     RP_TRY(rp__comm_agree(t->ctx, rp__world(t->ctx), stand(t, o)));
     RP_TRY(rp__frozen_mark(t));
@@ -249,7 +249,7 @@ static rp_status open_all(rp_trainer *t, rp_report *report, opening *o)
     RP_TRY(agreed(t, rp__resume_find(t, report, &o->state)));
     RP_TRY(agreed(t, rehearse(t, o, report)));
     RP_TRY(agreed(t, rp__trainer_alike(t, &o->rehearsal.source, rp__model_config(o->rehearsal.engine.model))));
-    RP_TRY(agreed(t, build(t, o)));
+    RP_TRY(agreed(t, new_build(t, o)));
     note_fresh_head(t, o, report);
     note_left_out(t, o, report);
     if (t->recipe->profile && rp__ranks_first(t->ctx)) RP_TRY(rp__profile_new(t->ctx, &t->profile));

@@ -22,7 +22,7 @@ const char *const rp__profile_doings[RP_DOINGS] = {
 
 static void told(void *user, const rp_span *span);
 
-static rp_status fill(rp_profile *p)
+static rp_status profile_fill(rp_profile *p)
 {
     p->kind  = rp__host_alloc(p->ctx, MOST_KINDS * (int64_t)sizeof *p->kind);
     p->event = p->kind ? rp__host_alloc(p->ctx, MOST_EVENTS * (int64_t)sizeof *p->event) : NULL;
@@ -39,7 +39,7 @@ rp_status rp__profile_new(rp_ctx *ctx, rp_profile **out)
 
     if (!p) return RP_ERR_MEMORY;
     *p               = (rp_profile){ .ctx = ctx, .watch = { told, p } };
-    rp_status status = fill(p);
+    rp_status status = profile_fill(p);
     if (status != RP_OK) rp__profile_free(p);
     else *out = p;
     return status;
@@ -204,7 +204,7 @@ void rp__profile_step_failed(rp_profile *p) { stop(p); }
 
 /* ---- sums ---- */
 
-static profile_row *row_of(profile_row *row, int *n, const profile_kind *k)
+static profile_row *profile_row_of(profile_row *row, int *n, const profile_kind *k)
 {
     int i = 0;
 
@@ -230,7 +230,7 @@ rp_status rp__profile_rows(const rp_profile *p, profile_row **rows, int *n)
     for (int i = 0; i < p->n_kinds; i++) {
         const profile_kind *k = &p->kind[i];
         if (!k->calls || k->doing == RP_DOING_PART) continue;
-        profile_row *r = row_of(row, n, k);
+        profile_row *r = profile_row_of(row, n, k);
         r->calls += k->calls;
         r->flops += k->all_flops;
         r->bytes += k->all_bytes;

@@ -65,7 +65,7 @@ static void put_passes(const profile_row *row, int n, double left, const profile
     rp__profile_put(out, "%-22s%12.6f%8.1f %%\n", "between", mean(left, s), 100 * left / s->seconds);
 }
 
-static int64_t bytes_of(const profile_row *row, int n)
+static int64_t profile_table_bytes_of(const profile_row *row, int n)
 {
     int64_t sum = 0;
 
@@ -114,6 +114,6 @@ void rp__profile_put_table(const rp_profile *p, const profile_row *row, int n, p
     put_head(p, &s, out);
     double left = put_rows(row, n, &s, out);
     put_passes(row, n, left, &s, out);
-    put_memory(p, bytes_of(row, n), &s, out);
+    put_memory(p, profile_table_bytes_of(row, n), &s, out);
     if (p->n_left_out) rp__profile_put(out, "%" PRId64 " spans are missing in the trace, which is full\n", p->n_left_out);
 }

@@ -53,7 +53,7 @@ static bool is_full(const rp_recipe *r, const rp_micro_shape *micro, int n)
     return true;
 }
 
-static rp_plan *find(const rp_shape_plans *plans, const rp_micro_shape *micro, int n)
+static rp_plan *shapes_find(const rp_shape_plans *plans, const rp_micro_shape *micro, int n)
 {
     for (int i = 0; i < plans->n; i++)
         if (!memcmp(plans->known[i].micro, micro, (size_t)n * sizeof *micro)) return plans->known[i].steps;
@@ -62,7 +62,7 @@ static rp_plan *find(const rp_shape_plans *plans, const rp_micro_shape *micro, i
 
 /* ---- a new one ---- */
 
-static rp_status refuse(const rp_trainer *t, const rp_rehearsal *r, const rp_micro_shape *micro)
+static rp_status shapes_refuse(const rp_trainer *t, const rp_rehearsal *r, const rp_micro_shape *micro)
 {
     char budget[RP_SIZE_CHARS], own[RP_SIZE_CHARS];
 
@@ -82,7 +82,7 @@ static rp_status plan_shape(rp_trainer *t, const rp_micro_shape *micro, rp_plan 
     }
     r->micro = micro;
     RP_TRY(rp__rehearsal_settle(r, 0));
-    if (!r->steps) return refuse(t, r, micro);
+    if (!r->steps) return shapes_refuse(t, r, micro);
     *out     = r->steps;
     r->steps = NULL;
     return RP_OK;
@@ -121,7 +121,7 @@ rp_status rp__trainer_follow_shape(rp_trainer *t)
     if (status == RP_OK && !is_full(t->recipe, micro, n)) {
         if (!t->shapes) t->shapes = rp__host_alloc(t->ctx, sizeof *t->shapes);
         if (!t->shapes) status = RP_ERR_MEMORY;
-        t->engine.follow = t->shapes ? find(t->shapes, micro, n) : NULL;
+        t->engine.follow = t->shapes ? shapes_find(t->shapes, micro, n) : NULL;
         if (status == RP_OK && !t->engine.follow) status = remember(t, micro, n, &t->engine.follow);
     }
     rp__release(micro);

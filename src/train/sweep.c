@@ -71,7 +71,7 @@ static rp_status plan_points(rp_rehearsal *r, rp_plan **steps, int n, rp_sweep *
     return RP_OK;
 }
 
-static rp_status check(rp_rehearsal *r, const rp_sweep_options *options, rp_report *report)
+static rp_status sweep_check(rp_rehearsal *r, const rp_sweep_options *options, rp_report *report)
 {
     if (options->pairs) {
         rp__recipe_check_train(r->recipe, report);
@@ -84,7 +84,7 @@ static rp_status check(rp_rehearsal *r, const rp_sweep_options *options, rp_repo
 
 static rp_status sweep(rp_rehearsal *r, rp_plan **steps, const rp_sweep_options *options, rp_report *report, rp_sweep *out)
 {
-    RP_TRY(check(r, options, report));
+    RP_TRY(sweep_check(r, options, report));
     r->device = options->device;
     RP_TRY(plan_points(r, steps, options->n, out));
     snprintf(out->machine, sizeof out->machine, "%s", rp__cost_machine(r->costs));

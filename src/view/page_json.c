@@ -42,7 +42,7 @@ static void close_texts(text_table *texts)
     rp__release(texts->text);
 }
 
-static int number_of(text_table *texts, const char *text)
+static int page_json_number_of(text_table *texts, const char *text)
 {
     for (uint64_t i = rp__hash(text, strlen(text), RP_HASH_SEED);; i++) {
         known_text *known = &texts->at[i & (uint64_t)(texts->room - 1)];
@@ -108,16 +108,16 @@ static void put_texts(page_out *out, const rp_page *page, text_table *texts)
 {
     rp__page_text(out, ",\n\"owners\":[");
     for (int i = 0; i < page->n_owners; i++) {
-        put_integer(out, i, number_of(texts, page->owner[i].path));
-        put_integer(out, 1, number_of(texts, page->owner[i].what));
+        put_integer(out, i, page_json_number_of(texts, page->owner[i].path));
+        put_integer(out, 1, page_json_number_of(texts, page->owner[i].what));
     }
     rp__page_text(out, "],\n\"works\":[");
     for (int i = 0; i < page->n_works; i++) {
         const rp_page_work *w = &page->work[i];
         put_integer(out, i, w->begin - (i ? page->work[i - 1].begin : 0));
-        put_integer(out, 1, number_of(texts, w->phase));
-        put_integer(out, 1, number_of(texts, w->path));
-        put_integer(out, 1, number_of(texts, w->op));
+        put_integer(out, 1, page_json_number_of(texts, w->phase));
+        put_integer(out, 1, page_json_number_of(texts, w->path));
+        put_integer(out, 1, page_json_number_of(texts, w->op));
     }
     rp__page_text(out, "],\n\"texts\":[");
     for (int i = 0; i < texts->n; i++) {

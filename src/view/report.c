@@ -40,7 +40,7 @@ static int owner_of(pages *p, const char *path, const char *what)
     return p->page.n_owners++;
 }
 
-static bool take(pages *p, const rp_explain_event *e, int event)
+static bool report_take(pages *p, const rp_explain_event *e, int event)
 {
     if (!e->bytes) return true;
     if (!rp__blocks_reserve(p->ctx, &p->live)) return false;
@@ -88,10 +88,10 @@ static rp_status add_events(pages *p, const rp_explain *e)
     p->owner         = rp__bump_alloc(&p->bump, most * (int64_t)sizeof *p->owner);
     p->work          = rp__bump_alloc(&p->bump, most * (int64_t)sizeof *p->work);
     if (!p->buffer || !p->owner || !p->work || !rp__blocks_reserve(p->ctx, &p->live)) return RP_ERR_MEMORY;
-    for (int i = 0; i < e->n_before && room; i++) room = take(p, &e->before[i], 0);
+    for (int i = 0; i < e->n_before && room; i++) room = report_take(p, &e->before[i], 0);
     for (int i = 0; i < e->n_events && room; i++) {
         begin_work(p, &e->event[i], i);
-        if (e->event[i].take) room = take(p, &e->event[i], i);
+        if (e->event[i].take) room = report_take(p, &e->event[i], i);
         else change(p, &e->event[i], i);
     }
     for (int i = 0; i < p->page.n_buffers; i++)
@@ -251,7 +251,7 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
     return RP_OK;
 }
 
-static rp_status fill(pages *p, const rp_report_page *r)
+static rp_status report_fill(pages *p, const rp_report_page *r)
 {
     rp_forecast *f = (rp_forecast *)r->forecast;        /* rows are built in its own memory */
 
@@ -270,7 +270,7 @@ static rp_status fill(pages *p, const rp_report_page *r)
 rp_status rp__report_page_fill(const rp_report_page *report, rp_bump *bump, rp_page *out)
 {
     pages p          = { .ctx = bump->ctx, .bump = *bump };
-    rp_status status = fill(&p, report);
+    rp_status status = report_fill(&p, report);
 
     rp__release(p.live.at);
     *bump = p.bump;

@@ -36,7 +36,7 @@ static bool explain(int code, const char *call, char *why)
 
 /* ---- groups ---- */
 
-static bool fill(MPI_Comm comm, rp_engine_group *out, char *why)
+static bool engine_fill(MPI_Comm comm, rp_engine_group *out, char *why)
 {
     *out = (rp_engine_group){ 0 };
     memcpy(&out->handle, &comm, sizeof comm);
@@ -70,14 +70,14 @@ static bool open_world(rp_engine_group *world, char name[RP_ENGINE_NAME_CHARS], 
         snprintf(why, RP_ENGINE_WHY_CHARS, "%s bears no threads", name);
         return false;
     }
-    return fill(MPI_COMM_WORLD, world, why);
+    return engine_fill(MPI_COMM_WORLD, world, why);
 }
 
 static bool split(const rp_engine_group *whole, int color, rp_engine_group *out, char *why)
 {
     MPI_Comm part;
 
-    return explain(MPI_Comm_split(comm_of(whole), color, whole->rank, &part), "MPI_Comm_split", why) && fill(part, out, why);
+    return explain(MPI_Comm_split(comm_of(whole), color, whole->rank, &part), "MPI_Comm_split", why) && engine_fill(part, out, why);
 }
 
 static void close_part(rp_engine_group *part)
@@ -109,7 +109,7 @@ static void exit_now(int signal)
     _exit(code_of_exit);
 }
 
-static void finish(rp_engine_group *world, int code)
+static void engine_finish(rp_engine_group *world, int code)
 {
     struct sigaction action = { .sa_handler = exit_now };
 
@@ -174,6 +174,6 @@ static bool test(rp_engine_request *request, bool *done, char *why)
 
 extern const rp_engine RP_ENGINE_SYMBOL;
 const rp_engine RP_ENGINE_SYMBOL = {
-    .version = RP_ENGINE_VERSION, .open = open_world, .split = split, .close = close_part, .finish = finish,
+    .version = RP_ENGINE_VERSION, .open = open_world, .split = split, .close = close_part, .finish = engine_finish,
     .gather = gather, .exchange = exchange, .test = test, .abort = end_all,
 };

@@ -72,7 +72,7 @@ static cut cut_backward(const rp_attention *a)
     return cut_for(a, &RP_AT_LEVEL(attention_fp32_backward));
 }
 
-static int64_t bytes_of(const cut *c)
+static int64_t attention_bytes_of(const cut *c)
 {
     return (c->thread_size * c->a->on.threads + 2 * c->sums_size * c->n_sums) * (int64_t)sizeof(float);
 }
@@ -80,7 +80,7 @@ static int64_t bytes_of(const cut *c)
 /* For the call, and for one of fewer rows that goes the other way. */
 static int64_t bytes_for(const rp_attention *a, const cut *c, const attention_way *other)
 {
-    int64_t bytes = bytes_of(c), few = 0;
+    int64_t bytes = attention_bytes_of(c), few = 0;
 
 #if defined(__AMX_BF16__)
     few = on_amx(a) ? (FEW_ROWS - 1) / (a->heads / a->kv_heads) : 0;
@@ -89,7 +89,7 @@ static int64_t bytes_for(const rp_attention *a, const cut *c, const attention_wa
     rp_attention shorter = *a;
     shorter.queries      = shorter.keys = few;
     cut instead          = cut_for(&shorter, other);
-    return bytes_of(&instead) > bytes ? bytes_of(&instead) : bytes;
+    return attention_bytes_of(&instead) > bytes ? attention_bytes_of(&instead) : bytes;
 }
 
 /* ---- a thread's turn ---- */

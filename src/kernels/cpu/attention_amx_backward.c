@@ -257,7 +257,7 @@ static void meet(meeting *m, int64_t step, int64_t n_keys)
             }
 }
 
-static void draw(const rows_block *r, const work *w, const meeting *m, int64_t step)
+static void attention_amx_backward_draw(const rows_block *r, const work *w, const meeting *m, int64_t step)
 {
     const rp_attention *a = r->a;
     uint32_t limit        = draw_limit(a->dropout);
@@ -268,7 +268,7 @@ static void draw(const rows_block *r, const work *w, const meeting *m, int64_t s
 
 static void differentiate_all(const rows_block *r, const work *w, const meeting *m, int64_t step)
 {
-    if (r->a->dropout > 0) draw(r, w, m, step);
+    if (r->a->dropout > 0) attention_amx_backward_draw(r, w, m, step);
     for (int64_t k = 0; k < m->n_keys; k++)
         for (int64_t i = 0; i < m->n_rows; i++) {
             place at = { k, i, 32 * (step + k) };

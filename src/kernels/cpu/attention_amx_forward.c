@@ -177,7 +177,7 @@ INLINE void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, c
     _mm512_store_ps(sums, _mm512_add_ps(sum, other));
 }
 
-static void draw(const rows_block *r, const work *w, const turn *t)
+static void attention_amx_forward_draw(const rows_block *r, const work *w, const turn *t)
 {
     const rp_attention *a = r->a;
     uint32_t limit        = draw_limit(a->dropout);
@@ -195,13 +195,13 @@ static void soften(const rows_block *r, const work *w, const rows32 *seen, const
         if (32 * (t->step + s) < seen->all_low || 32 * (t->step + s + 1) > seen->all_high) mask_step(r, w, t, s);
     for (int half = 0; half < 2; half++) raise_tops(w, t, half, score_factor(a), depth_of(a));
     if (a->dropout > 0) {
-        draw(r, w, t);
+        attention_amx_forward_draw(r, w, t);
         for (int64_t i = 0; i < 32; i++) soften_row(w, t, i, factor, w->kept);
     } else
         for (int64_t i = 0; i < 32; i++) soften_row(w, t, i, factor, NULL);
 }
 
-static void finish(const rows_block *r, const work *w)
+static void attention_amx_forward_finish(const rows_block *r, const work *w)
 {
     const rp_attention *a = r->a;
     rp_attention_part out = a->out;
@@ -254,7 +254,7 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, float 
             soften(&r, &w, &seen[i], &t);
             add_values(a, &w, &t);
         }
-    finish(&r, &w);
+    attention_amx_forward_finish(&r, &w);
 }
 
 static int64_t scratch_size(const rp_attention *a)

@@ -63,7 +63,7 @@ static void soften(int64_t n, float *scores, float *row_top, float *row_sum, flo
     for (int64_t i = 0; i < TILE_COLUMNS; i++) row_sum[i] = row_sum[i] * row_shrink[i] + sum[i];
 }
 
-static void drop(const rows_block *r, work *w, int64_t key, int64_t n)
+static void attention_forward_drop(const rows_block *r, work *w, int64_t key, int64_t n)
 {
     float factor = 1.0f / (1.0f - r->a->dropout);
 
@@ -90,7 +90,7 @@ static void probabilities(const rows_block *r, work *w, int64_t key, int64_t n)
         if (!seen.whole) mask(r, c, key, n, w->scores);
         soften(n, w->scores + c, w->top + c, w->sum + c, w->shrink + c);
     }
-    if (r->a->dropout > 0) drop(r, w, key, n);
+    if (r->a->dropout > 0) attention_forward_drop(r, w, key, n);
 }
 
 static void add_values(const rows_block *r, work *w, int64_t key, int64_t n)
@@ -111,7 +111,7 @@ static void add_values(const rows_block *r, work *w, int64_t key, int64_t n)
     }
 }
 
-static void finish(const rows_block *r, work *w)
+static void attention_forward_finish(const rows_block *r, work *w)
 {
     const rp_attention *a = r->a;
     int64_t width         = padded_dim(a);
@@ -144,7 +144,7 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, float 
         probabilities(&r, &w, key, n);
         add_values(&r, &w, key, n);
     }
-    finish(&r, &w);
+    attention_forward_finish(&r, &w);
 }
 
 static int64_t scratch_size(const rp_attention *a)

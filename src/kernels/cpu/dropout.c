@@ -2,7 +2,7 @@
 #include "kernels/cpu/blocks.h"
 
 /* 0 or `kept` for the elements at .. at+width of one sample; at is a multiple of 4. */
-static void draw(const rp_stream *s, int64_t row, int64_t at, int64_t width, float p, float kept, float *factor)
+static void dropout_draw(const rp_stream *s, int64_t row, int64_t at, int64_t width, float p, float kept, float *factor)
 {
 #pragma omp simd
     for (int64_t q = 0; q < (width + 3) / 4; q++) {
@@ -33,7 +33,7 @@ static void drop_blocks(const void *arg, int64_t from, int64_t to)
         int64_t row = b / c->per_row, in_row = b % c->per_row * BLOCK, width = block_width(in_row, c->n), at = row * c->n + in_row;
         const float *x = row_f32(c->dtype, c->x, at, width, xbuf);
         float *y       = block_target(c->to_dtype, c->to, at, c->adds, ybuf);
-        draw(&c->stream, row, in_row, width, c->p, c->kept, factor);
+        dropout_draw(&c->stream, row, in_row, width, c->p, c->kept, factor);
 #pragma omp simd
         for (int64_t i = 0; i < width; i++) y[i] = factor[i] == 0.0f ? 0.0f : x[i] * factor[i];
         block_done(c->to_dtype, c->to, at, width, y, c->adds);

@@ -27,7 +27,7 @@ typedef struct {
     float *scratch;
 } dots_call;
 
-static void put(const rp_gemm *g, int64_t j0, int64_t columns, float *sum, void *to, const void *bias)
+static void gemm_put(const rp_gemm *g, int64_t j0, int64_t columns, float *sum, void *to, const void *bias)
 {
     for (int64_t i = 0; i < g->m; i++) {
         float *row = sum + i * DOT_COLUMNS;
@@ -51,7 +51,7 @@ static void dots_part(void *arg, int64_t part, int thread)
     for (int64_t j = rp__part_from(g->n, DOT_COLUMNS, dots_parts(g), part); j < end; j += DOT_COLUMNS) {
         int64_t columns = gemm_least(end - j, DOT_COLUMNS);
         dots_block(g, a_rows, c->b, j, columns, buffer, sum);
-        put(g, j, columns, sum, c->c, c->bias);
+        gemm_put(g, j, columns, sum, c->c, c->bias);
     }
 }
 

@@ -188,7 +188,7 @@ static void run_spans(const void *arg, int64_t from, int64_t to)
     }
 }
 
-static void run(const rp_optim_call *c, tile_work *work)
+static void optim_run(const rp_optim_call *c, tile_work *work)
 {
     int64_t tiles = c->n ? (c->first % RP_OPTIM_TILE + c->n + RP_OPTIM_TILE - 1) / RP_OPTIM_TILE : 0;
     int64_t length = (tiles + RP_OPTIM_SPANS - 1) / RP_OPTIM_SPANS;
@@ -201,12 +201,12 @@ static void run(const rp_optim_call *c, tile_work *work)
     *c->sum_squares = sum;
 }
 
-void RP_AT_LEVEL(adamw)(const rp_optim_call *c) { run(c, adamw_tile); }
+void RP_AT_LEVEL(adamw)(const rp_optim_call *c) { optim_run(c, adamw_tile); }
 
-void RP_AT_LEVEL(sgd)(const rp_optim_call *c) { run(c, sgd_tile); }
+void RP_AT_LEVEL(sgd)(const rp_optim_call *c) { optim_run(c, sgd_tile); }
 
 void RP_AT_LEVEL(sum_squares)(rp_dtype dtype, const void *from, int64_t first, int64_t n, double *sum, const rp_on *on)
 {
-    run(&(rp_optim_call){ .on = *on, .grad_dtype = dtype, .grad = from, .first = first, .n = n, .sum_squares = sum },
+    optim_run(&(rp_optim_call){ .on = *on, .grad_dtype = dtype, .grad = from, .first = first, .n = n, .sum_squares = sum },
         squares_tile);
 }

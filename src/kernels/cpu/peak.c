@@ -32,7 +32,7 @@ enum { CHAINS = 12, CACHE_LINE_FLOATS = 16 };
 
 typedef struct { int64_t n, parts; float *sink; float *to; const float *a, *b; float factor; } peak_arg;
 
-static void put(const peak_arg *p, int64_t part, float x) { p->sink[part * CACHE_LINE_FLOATS] = x; }
+static void peak_put(const peak_arg *p, int64_t part, float x) { p->sink[part * CACHE_LINE_FLOATS] = x; }
 
 static void multiply_add(void *arg, int64_t part, int thread)
 {
@@ -49,7 +49,7 @@ static void multiply_add(void *arg, int64_t part, int thread)
     }
 #pragma GCC unroll 16
     for (int c = 0; c < CHAINS; c++) all += sum[c];
-    put(p, part, all[0]);
+    peak_put(p, part, all[0]);
 }
 
 void RP_AT_LEVEL(peak_fp32)(int64_t n, float *sink, int64_t *flops, const rp_on *on)
@@ -86,7 +86,7 @@ static void multiply_pairs(void *arg, int64_t part, int thread)
     }
     _tile_stored(0, from, 64);
     amx_end();
-    put(p, part, from[0]);
+    peak_put(p, part, from[0]);
 }
 #elif defined(__AVX512BF16__)
 enum { BF16_FLOPS = CHAINS * 2 * 32 };
@@ -109,7 +109,7 @@ static void multiply_pairs(void *arg, int64_t part, int thread)
     }
 #pragma GCC unroll 16
     for (int c = 1; c < CHAINS; c++) sum[0] = _mm512_add_ps(sum[0], sum[c]);
-    put(p, part, _mm512_cvtss_f32(sum[0]));
+    peak_put(p, part, _mm512_cvtss_f32(sum[0]));
 }
 #else
 enum { BF16_FLOPS = 0 };

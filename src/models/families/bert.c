@@ -27,7 +27,7 @@ static const rp_config_field fields[] = {
 /* Of heads for other tasks; of how the model was first made. */
 static const char *const inert[] = { "classifier_dropout", "pooler_*", "directionality", "model_max_length", NULL };
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void bert_finish(rp_config_reader *reader, rp_model_config *c)
 {
     if (c->hidden && c->n_heads && c->hidden % c->n_heads)
         rp__config_error(reader, "num_attention_heads", RP_ERR_CONFIG, "'hidden_size' %" PRId64 " is not a multiple of "
@@ -74,6 +74,6 @@ static const char *const head[] = { "head.*", NULL };
 
 const rp_family rp__family_bert = {
     .model_type = "bert", .architecture = "BertForMaskedLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "bert.", .tail = tails, .n_tails = RP_COUNT(tails),
+    .finish = bert_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "bert.", .tail = tails, .n_tails = RP_COUNT(tails),
     .inert_tensor = inert_tensors, .may_be_fresh = head,
 };

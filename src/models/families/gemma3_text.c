@@ -23,7 +23,7 @@ static const rp_config_field fields[] = {
 /* Which cache transformers would generate with. */
 static const char *const inert[] = { "cache_implementation", NULL };
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void gemma3_text_finish(rp_config_reader *reader, rp_model_config *c)
 {
     c->attn_scale = c->attn_scale > 0 ? 1 / sqrt(c->attn_scale) : 0;
     rp__config_finish_decoder(reader, c);
@@ -40,6 +40,6 @@ static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK
 
 const rp_family rp__family_gemma3_text = {
     .model_type = "gemma3_text", .architecture = "Gemma3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .honours_layer_types = true, .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .honours_layer_types = true, .finish = gemma3_text_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "gemma3", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

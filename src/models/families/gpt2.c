@@ -48,7 +48,7 @@ static bool scales_scores(rp_config_reader *reader)
     return !json_is_false(value);
 }
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void gpt2_finish(rp_config_reader *reader, rp_model_config *c)
 {
     if (c->hidden && c->n_heads && c->hidden % c->n_heads)
         rp__config_error(reader, "n_head", RP_ERR_CONFIG, "'n_embd' %" PRId64 " is not a multiple of 'n_head' %" PRId64, c->hidden,
@@ -112,7 +112,7 @@ static const char *const turned[] = { "layers.*.attn.*.weight", "layers.*.mlp.*.
 
 const rp_family rp__family_gpt2 = {
     .model_type = "gpt2", .architecture = "GPT2LMHeadModel", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "transformer.", .inert_tensor = inert_tensors,
+    .finish = gpt2_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "transformer.", .inert_tensor = inert_tensors,
     .gguf_architecture = "gpt2", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names), .gguf_turned = turned,
     .gguf_key = gguf_keys, .n_gguf_keys = RP_COUNT(gguf_keys),
 };

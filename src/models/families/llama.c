@@ -18,7 +18,7 @@ static const rp_config_field fields[] = {
 /* The last three are in files of Llama 1 and SmolLM2. */
 static const char *const inert[] = { "max_sequence_length", "is_llama_config", "transformers.js_config", NULL };
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void llama_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
     c->attn_output_bias = c->qkv_bias;
@@ -34,6 +34,6 @@ static const char *const rotated[]       = { "layers.*.attn.q.*", "layers.*.attn
 
 const rp_family rp__family_llama = {
     .model_type = "llama", .architecture = "LlamaForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
+    .finish = llama_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = inert_tensors,
     .gguf_architecture = "llama", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names), .gguf_rotated = rotated,
 };

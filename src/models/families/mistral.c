@@ -11,7 +11,7 @@ static const rp_config_field fields[] = {
 
 static const char *const inert[] = { NULL };
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void mistral_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
     rp__config_read_rope(reader, c, &c->rope);
@@ -21,5 +21,5 @@ static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_GATE
 
 const rp_family rp__family_mistral = {
     .model_type = "mistral", .architecture = "MistralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .finish = mistral_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
 };

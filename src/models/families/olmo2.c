@@ -10,7 +10,7 @@ static const rp_config_field fields[] = {
 
 static const char *const inert[] = { NULL };
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void olmo2_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
     c->attn_output_bias = c->qkv_bias;
@@ -24,6 +24,6 @@ static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK
 
 const rp_family rp__family_olmo2 = {
     .model_type = "olmo2", .architecture = "Olmo2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .finish = olmo2_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "olmo2", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

@@ -17,7 +17,7 @@ static const rp_config_field fields[] = {
 /* transformers drops out no embeddings. */
 static const char *const inert[] = { "embd_pdrop", "interpolate_factor", NULL };
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void phi3_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
     c->fused_qkv     = true;
@@ -36,6 +36,6 @@ static const rp_name_pair gguf_names[] = {
 
 const rp_family rp__family_phi3 = {
     .model_type = "phi3", .architecture = "Phi3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .finish = phi3_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "phi3", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

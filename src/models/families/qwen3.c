@@ -12,7 +12,7 @@ static const rp_config_field fields[] = {
 
 static const char *const inert[] = { NULL };
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void qwen3_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
     c->attn_output_bias = c->qkv_bias;
@@ -26,6 +26,6 @@ static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK
 
 const rp_family rp__family_qwen3 = {
     .model_type = "qwen3", .architecture = "Qwen3ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .honours_layer_types = true, .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .honours_layer_types = true, .finish = qwen3_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "qwen3", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

@@ -36,7 +36,7 @@ static void check_mlp_only(rp_config_reader *reader, const rp_model_config *c)
         }
 }
 
-static void finish(rp_config_reader *reader, rp_model_config *c)
+static void qwen3_moe_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
     rp__config_finish_experts(reader, c);
@@ -59,6 +59,6 @@ static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK
 
 const rp_family rp__family_qwen3_moe = {
     .model_type = "qwen3_moe", .architecture = "Qwen3MoeForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
-    .finish = finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .finish = qwen3_moe_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "qwen3moe", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };
