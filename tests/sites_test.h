@@ -65,7 +65,6 @@ static inline void every_site_fails_once(rp_ctx *ctx, bool survives, int least, 
 {
     int failed = 0;
 
-    if (!HEAP_IS_OURS) skip();
     ctx->fault_pieces = true;
     sites_find(ctx, call, user);
     for (int i = 0; i < sites.n; i++) heap_round(ctx, &(heap_sweep){ .survives = survives }, false, sites.k[i], call, user, &failed);

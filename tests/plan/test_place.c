@@ -169,7 +169,7 @@ static void work_is_bounded_and_the_same_twice(void **state)
     memcpy(recompute, b, sizeof b);
     rp_placement p = place_checked(ctx, "dense", b, n), q = place_checked(ctx, "dense", recompute, n);
     assert_true(p.height > p.bound && p.work < 1000000);
-    assert_memory_equal(&p, &q, sizeof p);
+    assert_true(p.bound == q.bound && p.height == q.height && p.placed == q.placed && p.work == q.work);
     assert_memory_equal(b, recompute, sizeof b);
     test_ctx_free(ctx);
 }
