@@ -1,4 +1,4 @@
-/* base/base.h -- the ground everything stands on: errors, the context, checked host memory, text helpers.
+/* base/base.h -- errors, the context, checked host memory, text helpers. Every other folder includes this.
  *
  * A context owns an error message, one memory space per device (base/mem.h), the random stream's step and sample (base/philox.h) and one
  * part for each higher folder that keeps something per context.
@@ -20,32 +20,32 @@
 #define RP_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define RP_MAX_DEVICES 4
 
-/* One more line under an error's sentence, for the few errors that show what stands around them. */
+/* Adds a line to the error message, for the few errors that show their surroundings. */
 void rp__fail_line(rp_ctx *ctx, const char *fmt, ...) RP_PRINTF(2, 3);
 
 #define RP_CHECK(ctx, cond, status, ...) \
     do { if (!(cond)) return rp_fail((ctx), (status), __VA_ARGS__); } while (0)
-/* For public functions: what a caller must give is there. A context that is missing itself hears nothing. */
+/* For public functions: a required argument is not NULL. If `ctx` itself is NULL, no message is recorded. */
 #define RP_GIVEN(ctx, cond) RP_CHECK((ctx), (cond), RP_ERR_ARG, "%s: an argument is NULL", __func__)
-/* For public functions of two objects: both are of one context. `other` NULL: the object is not given. */
+/* For public functions of two objects: both belong to the same context. `other` NULL: the object is optional and not given. */
 #define RP_SAME_CTX(ctx, other, what) RP_TRY(rp__same_ctx((ctx), (other), __func__, (what)))
 rp_status rp__same_ctx(rp_ctx *ctx, const rp_ctx *other, const char *call, const char *what);
 #define RP_TRY(expr) \
     do { rp_status rp_try_ = (expr); if (rp_try_ != RP_OK) return rp_try_; } while (0)
-/* As RP_TRY, for functions that clean up: sets `status` and goes to `done`. */
+/* RP_TRY for functions that clean up: sets `status` and jumps to `done`. */
 #define RP_TRY_GOTO(expr) \
     do { status = (expr); if (status != RP_OK) goto done; } while (0)
-/* Our own mistake, never the user's: stop with file and line. */
+/* A bug of the library, never of the user: aborts with file and line. */
 #define RP_BUG_IF(cond) \
     do { if (cond) rp__bug(__FILE__, __LINE__, #cond); } while (0)
 void rp__bug(const char *file, int line, const char *condition);
 
 /* ---- the context ---- */
 
-/* What a folder above base keeps in a context: zeroed bytes that are made with the context, so that no use of them can fail. base/parts.def
- * lists the parts. A part is opened after those of the folders below its own and closed before them; either function may be NULL.
- * The order matters: the tape's values stand in the place of offloaded slots, both in memory spaces, which go last; its calls point to ops
- * that the part of ops owns. */
+/* The data that a folder above base keeps in a context. It is zeroed and allocated with the context, so its use cannot fail.
+ * base/parts.def lists the parts from the lowest folder to the highest. Parts are opened in that order and closed in reverse; either function may be
+ * NULL. The order matters: the tape's values refer to offloaded slots, and its calls to ops that the part of ops owns. Memory spaces are freed
+ * last. */
 typedef struct {
     int64_t bytes;
     void (*open)(rp_ctx *ctx);          /* sets what is not zero */
@@ -60,23 +60,23 @@ enum {
 
 struct rp_ctx {
     char error[RP_ERROR_CHARS];
-    int64_t n_errors;                   /* sentences so far: did a function of a user's own say one? */
+    int64_t n_errors;                   /* messages recorded so far; shows whether a user's function recorded one */
     rp_ctx_options options;
     int threads;                        /* the nominal team; part of the bits of a run */
     rp_on on;                           /* where kernels run: device 0 */
     int n_devices;
     const rp_device *device[RP_MAX_DEVICES];
     rp_mem_space *space[RP_MAX_DEVICES];
-    int host;                           /* which of them the host reads and writes like its own: 0, unless device 0 is apart */
+    int host;                           /* index of the device whose memory the host can address: 0 if device 0's is such */
     int inside;                         /* rp__mem_enter without its leave */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
-    bool fault_pieces;                  /* each piece of a bump is an allocation of its own, which may fail; tests only */
-    void (*fault_watch)(rp_ctx *ctx);   /* called before each allocation; NULL: nothing is; tests only */
-    int64_t alloc_count;                /* allocations asked for so far, refused ones included */
+    bool fault_pieces;                  /* each piece of a bump is a separate allocation, which may fail; tests only */
+    void (*fault_watch)(rp_ctx *ctx);   /* called before each allocation; NULL: no call; tests only */
+    int64_t alloc_count;                /* allocations requested so far, failed ones included */
     uint64_t seed;                      /* the random stream: base/philox.h */
     int64_t step, sample_base;
-    const struct rp_watch *watch;       /* who is told what takes time (base/watch.h); NULL: nobody */
-    void *part[RP_PARTS];               /* read by its folder alone, through a function that knows the type: rp__tape_ctx, rp__groups, … */
+    const struct rp_watch *watch;       /* notified of what takes time (base/watch.h); NULL: off */
+    void *part[RP_PARTS];               /* only its folder reads it, through a typed function such as rp__tape_ctx */
 };
 
 rp_ctx *rp__ctx_alloc(void);            /* zeroed, with its parts; NULL without memory */
@@ -93,10 +93,10 @@ void rp__release(void *p);
 /* True when this allocation is the one that fault injection fails. */
 bool rp__fault_fires(rp_ctx *ctx);
 
-/* The threads of the team flush denormals; a caller's floating-point mode is put back by leave. */
+/* enter makes the calling thread flush denormals, as the team's threads do; leave restores the caller's floating-point mode. */
 unsigned rp__fp_enter(void);
 void rp__fp_leave(unsigned saved);
-/* bf16 rounds to nearest even, NaN stays NaN. The one conversion there is. */
+/* bf16 rounds to nearest even; NaN stays NaN. All conversions use these two functions. */
 static inline uint16_t rp__bf16_from_f32(float f)
 {
     union { float f; uint32_t u; } v = { .f = f };
@@ -128,7 +128,7 @@ const char *rp__size_text(char *out, int64_t bytes);
  * *n is its length in bytes, *point the character, or the byte. */
 typedef enum { RP_SHOWN_AS_IS, RP_SHOWN_CONTROL, RP_SHOWN_BYTE, RP_SHOWN_CUT } rp_shown;
 rp_shown rp__shown(const char *text, size_t bytes, int *n, uint32_t *point);
-/* Replaces in place every character that is not AS_IS by '?'. The result is one line and not longer than the text. */
+/* Replaces in place every character that is not AS_IS by '?'. The result is one line and no longer than before. */
 void rp__shown_only(char *text);
 
 /* An integer of bytes, or a number with KB MB GB (powers of ten) or KiB MiB GiB TiB. False on anything else. */
@@ -151,8 +151,8 @@ bool rp__ends_with(const char *text, const char *end);
 uint64_t rp__hash(const void *data, size_t bytes, uint64_t seed);
 #define RP_HASH_SEED 0xcbf29ce484222325ull
 
-/* Seconds of the monotonic clock. For metrics only: nothing decided by time may touch bits. */
+/* Seconds of the monotonic clock. For metrics only: no result may depend on them. */
 double rp__seconds(void);
-double rp__cpu_seconds(void);               /* of the processor, for the calling thread */
+double rp__cpu_seconds(void);               /* processor time of the calling thread */
 
 #endif

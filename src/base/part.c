@@ -1,4 +1,4 @@
-/* base/part.c -- the parts of a context lie behind it, in one block of memory: a part costs a load, as a field does. */
+/* base/part.c -- creates the parts of a context. They follow the context in the same block of memory. */
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static const rp_ctx_part *const kinds[] = {
 #undef RP_PART
 };
 
-/* What any type of C may lie at. */
+/* Rounded up to an alignment that suits every C type. */
 static size_t aligned(size_t bytes) { return (bytes + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t); }
 
 rp_ctx *rp__ctx_alloc(void)
