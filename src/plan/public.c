@@ -2,10 +2,7 @@
 #include "base/sized.h"
 #include "cost/cost.h"
 #include "plan/step.h"
-#include "tape/offload.h"
 #include "tape/tape.h"
-
-#include <math.h>
 
 typedef struct {
     rp_question question;
@@ -45,18 +42,15 @@ static void end(own_step *own, rp_tape_stats *work, rp_mem *memory)
     rp_mem_read(ctx, 0, false, memory);
 }
 
-/* What a plan offloads by its own reckoning, and what musts offload besides. */
-static double offload_seconds(const rp_question *q, const rp_step_plan *how)
+static double forward_seconds(const rp_trace *trace)
 {
-    double forward = 0;
+    double seconds = 0;
 
-    for (int i = 0; i < q->trace.n_order; i++) {
-        const rp_trace_pass *pass = &q->trace.pass[q->trace.order[i]];
-        for (int c = 0; c < pass->n_calls; c++) forward += pass->call[c].forward;
+    for (int i = 0; i < trace->n_order; i++) {
+        const rp_trace_pass *pass = &trace->pass[trace->order[i]];
+        for (int c = 0; c < pass->n_calls; c++) seconds += pass->call[c].forward;
     }
-    double all = rp__cost_offload_seconds(q->costs, rp__offload_in_memory(rp__tape_ctx(q->ctx)->offload), RP_F32, how->found.offloaded_bytes, forward,
-                                          how->seconds - forward + how->recompute_seconds);
-    return fmax(all, how->facts.offload_seconds);
+    return seconds;
 }
 
 static rp_status public_run(const rp_question *q, rp_step_plan *how)
@@ -75,8 +69,8 @@ static rp_status public_run(const rp_question *q, rp_step_plan *how)
     rp__step_follow(q->ctx, NULL);
     how->found   = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     how->seconds = q->trace.seconds;
-    how->offload_seconds = offload_seconds(q, how);
-    how->recompute_seconds += how->offload_seconds;
+    double forward = forward_seconds(&q->trace);
+    rp__step_add_offload(q, how, RP_F32, forward, how->seconds - forward + how->recompute_seconds);
     return status;
 }
 

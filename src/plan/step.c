@@ -1,6 +1,7 @@
 /* plan/step.c -- plans for a budget, their steps tried on shapes until the arena keeps to it, too. */
 #include "cost/cost.h"
 #include "plan/step.h"
+#include "tape/offload.h"
 #include "tape/tape.h"
 #include "trace/trace.h"
 
@@ -9,6 +10,16 @@
 /* Plans for a budget · after the first that fits · rounds for less than the least, and buffers placed in them. */
 enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
+
+/* A plan estimates offloading segment by segment. Musts and preferences that are followed offload besides. */
+void rp__step_add_offload(const rp_question *q, rp_plan *p, rp_dtype dtype, double forward, double backward)
+{
+    bool to_memory = rp__offload_in_memory(rp__tape_ctx(q->ctx)->offload);
+    double all     = rp__cost_offload_seconds(q->costs, to_memory, dtype, p->found.offloaded_bytes, forward, backward);
+
+    p->offload_seconds = fmax(all, p->facts.offload_seconds);
+    p->recompute_seconds += p->offload_seconds;
+}
 
 /* ---- the better one ---- */
 

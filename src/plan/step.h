@@ -52,6 +52,10 @@ rp_status rp__step_least(rp_question *question, rp_plan **out);
  * errors RP_ERR_MEMORY */
 rp_status rp__step_bounds(rp_question *question, const rp_overlap_base *base, int64_t budget, rp_plan_bounds *out);
 
+/* Adds the seconds of offloading to a plan whose step was run: slots copied, and transfers that the step's forward and backward seconds do not
+ * hide. At least facts.offload_seconds, the plan's own estimate. Sets offload_seconds and adds it to recompute_seconds. */
+void rp__step_add_offload(const rp_question *question, rp_plan *plan, rp_dtype dtype, double forward, double backward);
+
 /* Of two plans that fit the better one stays at *best, the other goes; at first there may be none, and `other` may be NULL. */
 typedef bool rp_step_better(const rp_plan *a, const rp_plan *b);
 bool rp__step_is_faster(const rp_plan *a, const rp_plan *b);      /* by more than what the order of additions makes */

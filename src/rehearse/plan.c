@@ -14,7 +14,6 @@
 #include "plan/file.h"
 #include "plan/plan.h"
 #include "rehearse/rehearsal.h"
-#include "tape/offload.h"
 #include "tape/tape.h"
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
@@ -53,17 +52,6 @@ static int list_variants(const rp_recipe *r, rp_step_variant out[RP_STEP_VARIANT
 
 /* ---- the rehearsed step ---- */
 
-/* A plan reckons segment by segment with what it offloads; musts and preferences that are followed offload besides. */
-static double offload_seconds(const rp_rehearsal *r, const rp_step_time *t, const rp_plan *how)
-{
-    rp_dtype dtype  = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;
-    double backward = t->seconds - t->forward_seconds - t->update_seconds + t->recompute_seconds;
-    double all      = rp__cost_offload_seconds(r->costs, rp__offload_in_memory(rp__tape_ctx(r->ctx)->offload), dtype, how->found.offloaded_bytes,
-                                               t->forward_seconds, backward);
-
-    return fmax(all, how->facts.offload_seconds);
-}
-
 /* Without replays a step takes what its variant says, whatever its fates are. */
 static rp_status tell_base(const rp_step_time *t, rp_overlap_base *out)
 {
@@ -77,8 +65,9 @@ static rp_status tell_base(const rp_step_time *t, rp_overlap_base *out)
 }
 
 /* What was added up, less what runs beside something else. */
-static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_plan *how)
+static rp_status tell_time(const rp_question *q, const rp_step_time *t, rp_plan *how)
 {
+    const rp_rehearsal *r   = q->self;
     how->seconds            = r->base[plan_number_of(how->variant)].seconds;
     how->recompute_seconds      = t->recompute_seconds;
     how->comm_seconds       = t->comm_seconds;
@@ -91,8 +80,8 @@ static rp_status tell_time(const rp_rehearsal *r, const rp_step_time *t, rp_plan
         how->recompute_seconds  = fmax(0, whole - how->seconds);
         how->hidden_seconds = t->seconds + t->recompute_seconds - how->seconds - how->recompute_seconds;
     }
-    how->offload_seconds = offload_seconds(r, t, how);
-    how->recompute_seconds += how->offload_seconds;
+    rp__step_add_offload(q, how, r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, t->forward_seconds,
+                         t->seconds - t->forward_seconds - t->update_seconds + t->recompute_seconds);
     how->state_bytes   = t->state_bytes;
     how->state_seconds = t->state_seconds;
     return RP_OK;
@@ -115,7 +104,7 @@ static rp_status run_step(const rp_question *q, rp_plan *how)
     if (status == RP_OK) status = tell_base(&time, &r->base[plan_number_of(q->variant)]);
     if (status == RP_OK && how) {
         how->found = rp__step_usage(&step);
-        status     = tell_time(r, &time, how);
+        status     = tell_time(q, &time, how);
     }
     rp__overlap_close(&overlap);
     rp__release(time.keep);
