@@ -156,12 +156,12 @@ double rp__cost_offload_bandwidth(const rp_cost_table *t, bool to_memory)
 
 bool rp__cost_offload_guessed(const rp_cost_table *t, bool to_memory) { return !in_memory(t, to_memory) && t->offload <= 0; }
 
+double rp__cost_wait(double transfer, double forward, double backward) { return fmax(transfer - forward, 0) + fmax(transfer - backward, 0); }
+
 double rp__cost_offload_seconds(const rp_cost_table *t, bool to_memory, rp_dtype dtype, int64_t bytes, double forward, double backward)
 {
-    double transfer = (double)bytes / rp__cost_offload_bandwidth(t, to_memory);
-
     if (bytes <= 0) return 0;
-    return rp__cost_move(t, dtype, 4 * bytes) + fmax(transfer - forward, 0) + fmax(transfer - backward, 0);
+    return rp__cost_move(t, dtype, 4 * bytes) + rp__cost_wait((double)bytes / rp__cost_offload_bandwidth(t, to_memory), forward, backward);
 }
 
 const char *rp__cost_machine(const rp_cost_table *table) { return table->name; }

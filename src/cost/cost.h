@@ -46,8 +46,10 @@ double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
  * has measured is taken for a slow one, which is a guess. */
 double rp__cost_offload_bandwidth(const rp_cost_table *table, bool to_memory);
 bool rp__cost_offload_guessed(const rp_cost_table *table, bool to_memory);
+/* Seconds that a step waits for `transfer` seconds of copies each way. Transfers out hide behind the forward, transfers back behind the backward. */
+double rp__cost_wait(double transfer, double forward, double backward);
 /* Seconds that a step takes longer because so many bytes of dtype go there and come back. Each byte is copied out and in, which hides behind
- * nothing. Transfers out hide behind the step's forward, transfers back behind its backward, replays included. */
+ * nothing. Transfers wait as above; the seconds of the backward include replays. */
 double rp__cost_offload_seconds(const rp_cost_table *table, bool to_memory, rp_dtype dtype, int64_t bytes, double forward, double backward);
 
 /* Bytes a second of one rank, in its node and between nodes; ranks of a node, 0: all. Until they are measured they are assumed. */

@@ -9,6 +9,7 @@ typedef struct {
     rp_step_function step;
     void *user;
     rp_step_plan *how;                  /* of the step that runs; NULL: it is being recorded */
+    rp_step_time time;
 } own_step;
 
 /* ---- a step ---- */
@@ -20,7 +21,7 @@ static void count_recomputed(void *self, int at, const char *path, const char *o
     int pass              = trace->order[(own->how->done - 1) % trace->n_order];
 
     (void)path, (void)op;
-    own->how->recompute_seconds += trace->pass[pass].call[at].recompute;
+    own->time.recompute_seconds += trace->pass[pass].call[at].recompute;
 }
 
 static void public_begin(own_step *own, rp_tape_stats *work, rp_mem *memory)
@@ -42,24 +43,15 @@ static void end(own_step *own, rp_tape_stats *work, rp_mem *memory)
     rp_mem_read(ctx, 0, false, memory);
 }
 
-static double forward_seconds(const rp_trace *trace)
-{
-    double seconds = 0;
-
-    for (int i = 0; i < trace->n_order; i++) {
-        const rp_trace_pass *pass = &trace->pass[trace->order[i]];
-        for (int c = 0; c < pass->n_calls; c++) seconds += pass->call[c].forward;
-    }
-    return seconds;
-}
-
 static rp_status public_run(const rp_question *q, rp_step_plan *how)
 {
     own_step *own = q->self;
+    rp_overlap_base base;
     rp_tape_stats work;
     rp_mem memory;
 
     own->how         = how;
+    own->time        = (rp_step_time){ .dtype = RP_F32, .seconds = q->trace.seconds, .forward_seconds = q->trace.forward_seconds };
     rp_status status = how ? rp__step_follow(q->ctx, how) : RP_OK;
     if (status != RP_OK) return status;
     public_begin(own, &work, &memory);
@@ -67,11 +59,9 @@ static rp_status public_run(const rp_question *q, rp_step_plan *how)
     end(own, &work, &memory);
     if (!how) return status;
     rp__step_follow(q->ctx, NULL);
-    how->found   = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
-    how->seconds = q->trace.seconds;
-    double forward = forward_seconds(&q->trace);
-    rp__step_add_offload(q, how, RP_F32, forward, how->seconds - forward + how->recompute_seconds);
-    return status;
+    how->found = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
+    RP_TRY(status);
+    return rp__step_tell_time(q, &own->time, &base, how);
 }
 
 /* ---- what does not fit ---- */

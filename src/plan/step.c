@@ -11,14 +11,41 @@
 enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
 #define SAME 1e-9                       /* part of a step: what the order of additions makes */
 
+/* ---- seconds ---- */
+
 /* A plan estimates offloading segment by segment. Musts and preferences that are followed offload besides. */
-void rp__step_add_offload(const rp_question *q, rp_plan *p, rp_dtype dtype, double forward, double backward)
+static void add_offload(const rp_question *q, const rp_step_time *t, rp_plan *p)
 {
-    bool to_memory = rp__offload_in_memory(rp__tape_ctx(q->ctx)->offload);
-    double all     = rp__cost_offload_seconds(q->costs, to_memory, dtype, p->found.offloaded_bytes, forward, backward);
+    bool to_memory  = rp__offload_in_memory(rp__tape_ctx(q->ctx)->offload);
+    double backward = t->seconds - t->forward_seconds - t->update_seconds + t->recompute_seconds;
+    double all      = rp__cost_offload_seconds(q->costs, to_memory, t->dtype, p->found.offloaded_bytes, t->forward_seconds, backward);
 
     p->offload_seconds = fmax(all, p->facts.offload_seconds);
     p->recompute_seconds += p->offload_seconds;
+}
+
+rp_status rp__step_tell_time(const rp_question *q, const rp_step_time *t, rp_overlap_base *base, rp_plan *p)
+{
+    double whole = t->seconds + t->recompute_seconds;
+
+    *base = (rp_overlap_base){ .seconds = t->seconds };
+    if (t->overlap) {
+        RP_TRY(t->overlap->status);
+        *base = rp__overlap_base(t->overlap);
+        whole = rp__overlap_seconds(t->overlap, true);
+    }
+    if (isnan(base->seconds) || isnan(whole)) return RP_ERR_MEMORY;
+    if (!p) return RP_OK;
+    p->seconds                = base->seconds;
+    p->recompute_seconds      = t->overlap ? fmax(0, whole - p->seconds) : t->recompute_seconds;
+    p->hidden_seconds         = t->overlap ? t->seconds + t->recompute_seconds - p->seconds - p->recompute_seconds : 0;
+    p->comm_seconds           = t->comm_seconds;
+    p->comm_recompute_seconds = t->comm_recompute_seconds;
+    p->comm_bytes             = t->comm_bytes;
+    p->state_bytes            = t->state_bytes;
+    p->state_seconds          = t->state_seconds;
+    add_offload(q, t, p);
+    return RP_OK;
 }
 
 /* ---- the better one ---- */

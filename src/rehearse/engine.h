@@ -37,18 +37,6 @@ rp_step_variant rp__recipe_variant(const rp_recipe *recipe);
 
 typedef struct { int64_t rows, length; } rp_micro_shape;
 
-typedef struct {                        /* what a step's calls take by the machine's cost table */
-    const rp_cost_table *costs;
-    double seconds, recompute_seconds;      /* forward, backward and update · replays */
-    double forward_seconds, update_seconds;     /* of `seconds` */
-    double comm_seconds, comm_recompute_seconds;    /* of both, in talk with other ranks; of replays alone */
-    int64_t state_bytes;                /* of optimizer states that an update reads from disk, and writes back … */
-    double state_seconds;               /* … and what it takes longer for that */
-    double *keep;                       /* of each call of the running pass, keeping what it makes (cost/keep.h); to be released */
-    rp_overlap *overlap;                  /* what of it runs beside something else is told here; NULL: nothing does */
-    int64_t comm_bytes;                 /* that a rank sends, replays included */
-} rp_step_time;
-
 typedef struct {
     rp_ctx *ctx;
     const rp_recipe *recipe;

@@ -52,47 +52,13 @@ static int list_variants(const rp_recipe *r, rp_step_variant out[RP_STEP_VARIANT
 
 /* ---- the rehearsed step ---- */
 
-/* Without replays a step takes what its variant says, whatever its fates are. */
-static rp_status tell_base(const rp_step_time *t, rp_overlap_base *out)
-{
-    rp_overlap_base base = { .seconds = t->seconds };
-
-    if (t->overlap) RP_TRY(t->overlap->status);
-    if (t->overlap) base = rp__overlap_base(t->overlap);
-    if (isnan(base.seconds)) return RP_ERR_MEMORY;
-    *out = base;
-    return RP_OK;
-}
-
-/* What was added up, less what runs beside something else. */
-static rp_status tell_time(const rp_question *q, const rp_step_time *t, rp_plan *how)
-{
-    const rp_rehearsal *r   = q->self;
-    how->seconds            = r->base[plan_number_of(how->variant)].seconds;
-    how->recompute_seconds      = t->recompute_seconds;
-    how->comm_seconds       = t->comm_seconds;
-    how->comm_recompute_seconds = t->comm_recompute_seconds;
-    how->comm_bytes         = t->comm_bytes;
-    how->budget             = r->budget;
-    if (t->overlap) {
-        double whole        = rp__overlap_seconds(t->overlap, true);
-        if (isnan(whole)) return RP_ERR_MEMORY;
-        how->recompute_seconds  = fmax(0, whole - how->seconds);
-        how->hidden_seconds = t->seconds + t->recompute_seconds - how->seconds - how->recompute_seconds;
-    }
-    rp__step_add_offload(q, how, r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, t->forward_seconds,
-                         t->seconds - t->forward_seconds - t->update_seconds + t->recompute_seconds);
-    how->state_bytes   = t->state_bytes;
-    how->state_seconds = t->state_seconds;
-    return RP_OK;
-}
-
 static rp_status run_step(const rp_question *q, rp_plan *how)
 {
     rp_rehearsal *r   = q->self;
     rp_engine *e      = &r->engine;
     rp_overlap overlap  = { .ctx = r->ctx, .buffer_bytes = rp__prefetch_bytes(r->ctx), .sums_bytes = rp__reduce_async_bytes(r->ctx) };
-    rp_step_time time = { .costs = r->costs, .overlap = (overlap.buffer_bytes || overlap.sums_bytes) && rp__cost_overlaps(r->costs) ? &overlap : NULL };
+    bool overlaps       = (overlap.buffer_bytes || overlap.sums_bytes) && rp__cost_overlaps(r->costs);
+    rp_step_time time   = { .costs = r->costs, .overlap = overlaps ? &overlap : NULL, .dtype = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32 };
     rp_step_result step;
 
     e->variant       = q->variant;
@@ -101,11 +67,11 @@ static rp_status run_step(const rp_question *q, rp_plan *how)
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
     e->follow        = NULL;
     e->time          = NULL;
-    if (status == RP_OK) status = tell_base(&time, &r->base[plan_number_of(q->variant)]);
     if (status == RP_OK && how) {
-        how->found = rp__step_usage(&step);
-        status     = tell_time(q, &time, how);
+        how->found  = rp__step_usage(&step);
+        how->budget = r->budget;
     }
+    if (status == RP_OK) status = rp__step_tell_time(q, &time, &r->base[plan_number_of(q->variant)], how);
     rp__overlap_close(&overlap);
     rp__release(time.keep);
     return status;

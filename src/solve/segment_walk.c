@@ -3,6 +3,7 @@
  * A call that runs again is a region of one call. For a region around the segment its forward is replayed as one region that leaves what
  * the segment's backward, or the next segment, reads. */
 #include "base/bump.h"
+#include "cost/cost.h"
 #include "solve/segment.h"
 
 #include <string.h>
@@ -233,8 +234,6 @@ static int64_t backward_most(walk *w, int kind, int asking, int64_t *from_asking
 
 /* ---- the lane ---- */
 
-static double more(double a, double b) { return a > b ? a : b; }
-
 /* Transfers hide behind the segment's own work, and copies behind nothing. */
 static double offload_seconds(const walk *w)
 {
@@ -252,8 +251,7 @@ static double offload_seconds(const walk *w)
         forward += s->call[c].seconds;
         backward += s->call[c].backward + (w->recompute[c] ? s->call[c].seconds : 0);
     }
-    double transfer = (double)bytes / s->bandwidth;
-    return copies + more(transfer - forward, 0) + more(transfer - backward, 0);
+    return copies + rp__cost_wait((double)bytes / s->bandwidth, forward, backward);
 }
 
 static walk walk_of(const rp_segment *s, const bool *recompute, const bool *offload, rp_segment_room *room)

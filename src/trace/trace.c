@@ -161,7 +161,10 @@ static rp_status recorded(void *self)
     RP_TRY(rp__trace_add(&notes, &t->pass));
     rp_trace_pass *pass = &t->trace->pass[t->pass];
     pass->n_passes++;
-    for (int at = 0; at < pass->n_calls; at++) t->trace->seconds += pass->call[at].forward + pass->call[at].backward + pass->call[at].keep;
+    for (int at = 0; at < pass->n_calls; at++) {
+        t->trace->seconds += pass->call[at].forward + pass->call[at].backward + pass->call[at].keep;
+        t->trace->forward_seconds += pass->call[at].forward;
+    }
     RP_TRY(let_constants_go(t, pass));
     note_turn(t, pass);
     t->n_calls = pass->n_calls;                 /* from here on constants are looked up by tick */

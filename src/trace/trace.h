@@ -63,7 +63,7 @@ typedef struct {
     int n_passes;                               /* different ones, in the order in which they came */
     int *order, n_order;                        /* which of them the first, the second … pass of the step is */
     int64_t outside;                            /* the most there was between passes and behind them */
-    double seconds;                             /* of all passes, nothing computed again */
+    double seconds, forward_seconds;            /* of all passes without replays; of their forwards */
 } rp_trace;
 
 /* Record what runs on the context, of shapes alone, from begin to end. Its ledger is observed and its tape planned by the trace.
