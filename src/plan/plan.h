@@ -39,7 +39,6 @@ typedef struct {
 
 typedef struct {
     int64_t bytes;                              /* what it takes, buffers rounded to RP_ALIGN, by the solver's reckoning */
-    int64_t turn;                               /* of a mode (reckon.h): what is live at the turn. Its step takes no less */
     double seconds, recompute_seconds;              /* of the step's calls · of what runs again, or is waited for */
     double offload_seconds;                        /* of these, what is away took: copied, waited for */
     rp_plan_left left;                          /* of the search that found it */

@@ -27,7 +27,7 @@ static void reach(play *p, bool most, int64_t bytes)
     bytes -= p->tick < p->pass->n_calls ? 0 : p->constants[p->tick - p->pass->n_calls];
     for (int k = 0; k < p->pass->n_fixed; k++) {
         const rp_trace_fixed *fixed = &p->pass->fixed[k];
-        int64_t all                 = (most ? fixed->most : fixed->before)[p->tick] + bytes;
+        int64_t all                 = (most ? fixed->most_unfetched : fixed->before_unfetched)[p->tick] + bytes;
         if (all > p->out.bytes) p->out.bytes = all;
     }
 }
@@ -166,13 +166,11 @@ static void count_live(play *p)
 {
     rp_fates *w = &p->fates;
 
-    w->live     = 0;
-    p->out.turn = p->pass->turn;
+    w->live = 0;
     for (int v = 0; v < w->n_value; v++) {
         const rp_trace_value *value = &p->pass->value[v];
         bool fixed                  = value->call == NONE ? !value->gone : value->own == INT_MAX;
         w->value[v].bytes           = fixed ? 0 : value->bytes;
-        p->out.turn += value->call != NONE && w->value[v].here ? value->bytes : 0;
         w->live += value->call != NONE && fixed ? value->bytes : w->value[v].here ? w->value[v].bytes : 0;
         for (int t = p->pass->n_calls; t < value->gone; t++) p->constants[t - p->pass->n_calls] += value->bytes;
     }
@@ -239,14 +237,12 @@ rp_status rp__reckon_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_
 rp_status rp__reckon(rp_plan *plan, const rp_trace *trace)
 {
     plan->facts.bytes         = trace->outside;
-    plan->facts.turn          = 0;
     plan->facts.recompute_seconds = 0;
     for (int i = 0; i < plan->n_passes; i++) {
         rp_reckoned one;
         RP_TRY(rp__reckon_pass(plan->bump.ctx, &trace->pass[i], &plan->pass[i], &one));
         plan->facts.recompute_seconds += one.recompute_seconds * trace->pass[i].n_passes;
         if (one.bytes > plan->facts.bytes) plan->facts.bytes = one.bytes;
-        if (one.turn > plan->facts.turn) plan->facts.turn = one.turn;
     }
     return RP_OK;
 }

@@ -7,13 +7,12 @@
 
 #include "plan/plan.h"
 
-/* Of one pass of the step: the most bytes over all its kinds, or a little more, where a must offloads something; what is live at the turn, or a
- * little less; replays of one such pass. */
-typedef struct { int64_t bytes, turn; double recompute_seconds; } rp_reckoned;
+/* Of one pass of the step: the most bytes over all its kinds, and the seconds of its replays. */
+typedef struct { int64_t bytes; double recompute_seconds; } rp_reckoned;
 
 /* errors RP_ERR_MEMORY */
 rp_status rp__reckon_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_pass *plan, rp_reckoned *out);
-/* Sets facts.bytes, turn and recompute_seconds of a plan made for the trace. errors RP_ERR_MEMORY */
+/* Sets facts.bytes and recompute_seconds of a plan made for the trace. errors RP_ERR_MEMORY */
 rp_status rp__reckon(rp_plan *plan, const rp_trace *trace);
 
 #endif

@@ -267,15 +267,6 @@ static bool may_be_better(const rp_known_mode *known, int64_t most, rp_step_bett
     return known->recompute_seconds < best->recompute_seconds - SAME * seconds_of(best);
 }
 
-/* What a must offloads counts as fixed at the ticks at which the recorded step fetched it. A mode may fetch it later. */
-static bool is_exact(const rp_trace *trace)
-{
-    for (int p = 0; p < trace->n_passes; p++)
-        for (int i = 0; i < trace->pass[p].n_values; i++)
-            if (trace->pass[p].value[i].must && trace->pass[p].value[i].fate == RP_OFFLOAD) return false;
-    return true;
-}
-
 /* *plan: the mode's, if it was made for that. */
 static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
 {
@@ -287,8 +278,7 @@ static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
     *known = (rp_known_mode){ .reckoned = true, .is_there = *plan };
     if (!*plan) return RP_OK;
     known->recompute_seconds = (*plan)->facts.recompute_seconds;
-    known->turn          = (*plan)->facts.turn;
-    known->live          = is_exact(&q->trace) ? (*plan)->facts.bytes : known->turn;
+    known->live              = (*plan)->facts.bytes;
     return RP_OK;
 }
 
@@ -307,7 +297,6 @@ static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better
     if (!plan) RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, &plan));
     if (*best) plan->facts.left = (*best)->facts.left;       /* of the search that found no better one */
     RP_TRY(rp__step_try(q, plan, most, &one));
-    known->live = one->placement.bound;
     if (one->placement.height <= most) rp__step_keep(best, one, better);
     else rp__plan_free(one);
     return RP_OK;
@@ -431,7 +420,7 @@ static rp_status bound_modes(rp_question *q, int64_t budget, rp_plan_bounds *out
         rp_plan *plan;
         RP_TRY(know_mode(q, mode, &plan));
         rp__plan_free(plan);
-        if (known->is_there && known->turn <= budget) out->blocks = fmax(out->any, fmin(out->blocks, known->recompute_seconds));
+        if (known->is_there && known->live <= budget) out->blocks = fmax(out->any, fmin(out->blocks, known->recompute_seconds));
     }
     return RP_OK;
 }

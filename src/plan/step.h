@@ -17,8 +17,8 @@ typedef struct rp_question rp_question;
 /* One step on shapes, as `how` says: its fates and addresses followed, `found` and seconds filled. NULL: it is recorded, as the program runs by itself. */
 typedef rp_status (*rp_step_run)(const rp_question *question, rp_plan *how);
 
-/* What is known of a mode: at first nothing, then what its plan reckons. `live`: the most bytes of its step, or less. No placement is lower. */
-typedef struct { bool reckoned, is_there; double recompute_seconds; int64_t turn, live; } rp_known_mode;
+/* What is known of a mode: at first nothing, then the figures of its plan. `live`: the most bytes of its step. No placement is lower. */
+typedef struct { bool reckoned, is_there; double recompute_seconds; int64_t live; } rp_known_mode;
 
 /* A step, and once it has been asked, what may be chosen in it and what each choice takes. What one budget took to find serves the next. */
 struct rp_question {

@@ -116,8 +116,11 @@ static rp_status fetch(void *self, int value)
     tape_value *v = &tape->value[value];
     rp_tensor *t;
 
-    RP_TRY(rp__tensor_new_named(tape->ctx, &v->m, RP_MEM_SAVED, "an offloaded slot", &t));
-    rp_status status = rp__offload_fetch(rp__tape_ctx(tape->ctx)->offload, v->ticket, t);
+    tape->now.fetch  = true;
+    rp_status status = rp__tensor_new_named(tape->ctx, &v->m, RP_MEM_SAVED, "an offloaded slot", &t);
+    tape->now.fetch  = false;
+    if (status != RP_OK) return status;
+    status = rp__offload_fetch(rp__tape_ctx(tape->ctx)->offload, v->ticket, t);
     if (status == RP_OK) v->held = t;
     else rp_tensor_unref(t);
     return status;

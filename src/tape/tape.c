@@ -190,7 +190,7 @@ rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *
 {
     rp_tape_work before = tape->now;
 
-    tape->now                    = (rp_tape_work){ phase, call->path, &call->meta, at, ++tape->works };
+    tape->now                    = (rp_tape_work){ phase, call->path, &call->meta, at, ++tape->works, false };
     rp__ops_ctx(tape->ctx)->path = call->path;
     return before;
 }

@@ -168,6 +168,7 @@ typedef struct {
     const rp_op_meta *call;
     int at;                                   /* its place on the tape; of a forward, the one it gets where it is recorded */
     uint64_t serial;                          /* of this running of the call alone */
+    bool fetch;                               /* an offloaded value comes back */
 } rp_tape_work;
 rp_tape_work rp__tape_now(const rp_ctx *ctx);
 

@@ -8,7 +8,8 @@ enum { RP_TRACE_MADE = RP_MAX_OUT + RP_MAX_SLOT };
 
 /* A tick of the pass, as observed. Of its forward half also what happened to what the tick's call made. */
 typedef struct {
-    int64_t before, most;                       /* fixed bytes: at its begin, and the most in it */
+    int64_t before, most;                       /* fixed bytes: when it begins, and the most during it */
+    int64_t before_unfetched, most_unfetched;   /* the same without offloaded values that are back */
     int until[RP_TRACE_MADE];                   /* the last tick of the forward at which each value was there; -1: never given back in the forward */
     int own[RP_TRACE_MADE];                     /* of what the tape held, too: the last tick at which somebody else did; -1: until it was given back */
     uint32_t offloadable;                              /* which of them may go, a bit each */

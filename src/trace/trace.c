@@ -11,14 +11,14 @@
 #include <limits.h>
 #include <string.h>
 
-enum { NONE = -1, CONSTANT = -2 };         /* constant - tick: gone from that tick on */
+enum { NONE = -1, CONSTANT = -2, FETCHED = INT_MIN };      /* tags: CONSTANT - tick is gone from that tick on; FETCHED: an offloaded value, back */
 
 struct rp_tracer {
     rp_ctx *ctx;
     const rp_cost_table *costs;
     rp_trace *trace;
     rp_blocks blocks;                           /* tag: call * RP_TRACE_MADE + nth of a value; NONE: fixed; a constant's. Ignored: of the replay that recording causes */
-    int64_t live, most;                         /* fixed bytes: now, and most since the tick began */
+    int64_t live, fetched;                      /* fixed bytes now; those of offloaded values among them */
     bool lost;
     uint64_t serial;                            /* of the running that had the last event */
     int n_takes;                                /* of it */
@@ -62,6 +62,7 @@ static bool reach(rp_tracer *t, int tick)
         t->tick++;
         if (t->n_calls != NONE && t->tick >= t->n_calls) t->live -= t->gone[t->tick];
         t->at[t->tick].before = t->at[t->tick].most = t->live;
+        t->at[t->tick].before_unfetched = t->at[t->tick].most_unfetched = t->live - t->fetched;
         for (int i = 0; i < RP_TRACE_MADE; i++) t->at[t->tick].until[i] = t->at[t->tick].own[i] = NONE;
     }
     return true;
@@ -74,13 +75,17 @@ static int tick_of(const rp_tracer *t, const rp_tape_work *now)
     return t->n_calls == NONE ? t->tick : now->phase == RP_TAPE_BACKWARD ? 2 * t->n_calls - 1 - now->at : t->tick;
 }
 
+static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
+
 static void count(rp_tracer *t, int64_t bytes)
 {
     t->live += bytes;
     if (t->tick == NONE) {
         if (t->live > t->most_outside) t->most_outside = t->live;
-    } else if (t->live > t->at[t->tick].most) {
-        t->at[t->tick].most = t->live;
+    } else {
+        rp_trace_tick *at  = &t->at[t->tick];
+        at->most           = more(at->most, t->live);
+        at->most_unfetched = more(at->most_unfetched, t->live - t->fetched);
     }
 }
 
@@ -95,6 +100,10 @@ static void trace_take(rp_tracer *t, const rp_mem_event *event, const rp_tape_wo
     if (t->lost) return;
     *rp__blocks_find(&t->blocks, event->offset) = b;
     t->blocks.n++;
+    if (b.tag == NONE && !b.ignored && now->fetch) {
+        t->fetched += b.bytes;
+        rp__blocks_find(&t->blocks, event->offset)->tag = FETCHED;
+    }
     if (b.tag == NONE && !b.ignored) count(t, b.bytes);
 }
 
@@ -103,7 +112,8 @@ static void give(rp_tracer *t, const rp_mem_event *event)
     rp_block *b = event->bytes ? rp__blocks_find(&t->blocks, event->offset) : NULL;
 
     if (!b || !b->bytes) return;
-    if (b->tag == NONE && !b->ignored) count(t, -b->bytes);
+    if (b->tag == FETCHED) t->fetched -= b->bytes;
+    if ((b->tag == NONE && !b->ignored) || b->tag == FETCHED) count(t, -b->bytes);
     if (b->tag > NONE && t->tick != NONE && t->n_calls == NONE) t->at[b->tag / RP_TRACE_MADE].until[b->tag % RP_TRACE_MADE] = t->tick;
     rp__blocks_remove(&t->blocks, b);
 }
@@ -142,15 +152,6 @@ static rp_status let_constants_go(rp_tracer *t, rp_trace_pass *pass)
     return RP_OK;
 }
 
-/* Constants may be gone by then where nothing is run again that reads them. */
-static void note_turn(const rp_tracer *t, rp_trace_pass *pass)
-{
-    int64_t bytes = t->live;
-
-    for (int tick = 0; tick <= 2 * pass->n_calls; tick++) bytes -= t->gone[tick];
-    if (pass->n_passes == 1 || bytes < pass->turn) pass->turn = bytes;
-}
-
 /* The forward is over: all its calls are known. */
 static rp_status recorded(void *self)
 {
@@ -166,7 +167,6 @@ static rp_status recorded(void *self)
         t->trace->forward_seconds += pass->call[at].forward;
     }
     RP_TRY(let_constants_go(t, pass));
-    note_turn(t, pass);
     t->n_calls = pass->n_calls;                 /* from here on constants are looked up by tick */
     return RP_OK;
 }
@@ -175,7 +175,8 @@ static bool same_fixed(const rp_trace_fixed *a, const rp_trace_tick *at, int tic
 {
     int i = 0;
 
-    while (i < ticks && a->before[i] == at[i].before && a->most[i] == at[i].most) i++;
+    while (i < ticks && a->before[i] == at[i].before && a->most[i] == at[i].most && a->before_unfetched[i] == at[i].before_unfetched
+           && a->most_unfetched[i] == at[i].most_unfetched) i++;
     return i == ticks;
 }
 
@@ -189,14 +190,16 @@ static bool keep_fixed(rp_tracer *t)
     for (int i = 0; i < pass->n_fixed; i++)
         if (same_fixed(&pass->fixed[i], t->at, ticks)) return true;
     rp_trace_fixed *list = rp__bump_alloc(bump, (pass->n_fixed + 1) * (int64_t)sizeof *list);
-    int64_t *before = rp__bump_alloc(bump, bytes), *most = rp__bump_alloc(bump, bytes);
-    if (!list || !before || !most) return false;
+    rp_trace_fixed new   = { rp__bump_alloc(bump, bytes), rp__bump_alloc(bump, bytes), rp__bump_alloc(bump, bytes), rp__bump_alloc(bump, bytes) };
+    if (!list || !new.before || !new.most || !new.before_unfetched || !new.most_unfetched) return false;
     if (pass->n_fixed) memcpy(list, pass->fixed, (size_t)pass->n_fixed * sizeof *list);
     for (int i = 0; i < ticks; i++) {
-        before[i] = t->at[i].before;
-        most[i]   = t->at[i].most;
+        new.before[i]           = t->at[i].before;
+        new.most[i]             = t->at[i].most;
+        new.before_unfetched[i] = t->at[i].before_unfetched;
+        new.most_unfetched[i]   = t->at[i].most_unfetched;
     }
-    list[pass->n_fixed++] = (rp_trace_fixed){ most, before };
+    list[pass->n_fixed++] = new;
     pass->fixed           = list;
     return true;
 }

@@ -42,8 +42,10 @@ typedef struct {
     double copy;                                /* … then the seconds of copying it out and in */
 } rp_trace_value;
 
-typedef struct {                                /* by tick: the most there was, and what there was before it */
-    int64_t *most, *before;
+/* Bytes by tick, when it begins and the most during it. A must offloads values whatever the plan; the recorded step fetched these when its own replay
+ * read them. A plan may fetch them later: `unfetched` is without them. */
+typedef struct {
+    int64_t *before, *most, *before_unfetched, *most_unfetched;
 } rp_trace_fixed;
 
 typedef struct {
@@ -54,7 +56,6 @@ typedef struct {
     rp_trace_fixed *fixed;                      /* of each pass that is like this */
     int n_fixed, n_passes;                      /* different ones are kept; n_passes: how many passes there were */
     double bandwidth;                           /* of the place for what goes, bytes/s; 0: nothing goes */
-    int64_t turn;                               /* fixed bytes where the forward ends, in the pass that has least, without constants: any pass has them */
 } rp_trace_pass;
 
 typedef struct {

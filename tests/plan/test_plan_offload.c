@@ -222,6 +222,43 @@ static void what_is_away_is_reckoned_to_the_byte_but_for_one_value(void **state)
     }
 }
 
+/* The recorded step fetches such a value when its own replay reads it, a mode perhaps later. */
+static void a_mode_is_exact_if_a_rule_offloads(void **state)
+{
+    static const char *const rules[] = {
+        "[{ op: matmul, fate: offload }, { op: '*', fate: prefer_recompute }]",
+        "[{ op: attention, fate: offload }]",
+        "[{ path: 'layers.*.attn.output', fate: offload }, { op: '*', fate: prefer_recompute }]",
+        "[{ path: 'layers.1.**', fate: offload }]",
+        "[{ op: add, fate: offload }, { op: rmsnorm, fate: keep }]",
+        "[{ op: swiglu, fate: offload }, { op: gelu, fate: offload }, { op: '*', fate: prefer_offload }]",
+    };
+    int n_modes = 0, n_offloading = 0;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(models); i++)
+        for (int r = 0; r < RP_COUNT(rules); r++) {
+            planner p;
+            planner_open(&p, &models[i], NULL, FAST, rules[r]);
+            for (int mode = 0; mode < RP_PLAN_MODES; mode++) {
+                rp_plan *plan;
+                rp_tape_stats before, after;
+                assert_ok(p.d.ctx, rp__plan_mode(p.d.ctx, &p.question.problem, mode, &plan));
+                if (!plan) continue;
+                rp__tape_stats(p.d.ctx, &before);
+                int64_t said = plan->facts.bytes, measured = measured_in(&p, plan);
+                rp__tape_stats(p.d.ctx, &after);
+                if (said != measured)
+                    fail_msg("model %d, rules %d, mode %d: said %lld, measured %lld", i, r, mode, (long long)said, (long long)measured);
+                n_modes++;
+                n_offloading += after.offloaded_bytes > 0;
+                rp__plan_free(plan);
+            }
+            planner_close(&p);
+        }
+    assert_true(n_modes > 50 && n_offloading > 50);
+}
+
 /* ---- plans ---- */
 
 /* The step on data takes what the rehearsal found, and has the bits of the step that keeps all. */
@@ -506,6 +543,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seconds_of_a_plan_are_its_replays_and_what_is_waited_for),
         cmocka_unit_test(what_is_away_is_reckoned_to_the_byte_but_for_one_value),
+        cmocka_unit_test(a_mode_is_exact_if_a_rule_offloads),
         cmocka_unit_test(a_fast_lane_makes_plans_cheaper_and_changes_no_bit),
         cmocka_unit_test(slots_go_to_a_folder_as_well),
         cmocka_unit_test(nothing_goes_where_the_lane_is_slow),
