@@ -9,7 +9,8 @@
  *   attention              q [B,T,Hq,D]  k, v [B,S,Hk,D]  doc?     [B,T,Hq,D]             rp_attr_attention
  *   rotary                 x [B,T,H,D]  positions int32 [B,T]  cos, sin fp32 [P, half]   [B,T,H,D]
  *   add mul swiglu         a, b of one shape                       the same
- *   silu relu gelu scale   x                                       the same               - - rp_attr_gelu rp_attr_scale
+ *   silu relu relu2        x                                       the same
+ *   gelu scale             x                                       the same               rp_attr_gelu rp_attr_scale
  *   softcap                x                                       the same               rp_attr_softcap
  *   dropout                x                                       the same               rp_attr_dropout
  *   softmax                x [..., n]                              the same
@@ -30,8 +31,9 @@
  *   all_gather_far         x                                       its part               rp_attr_whole
  *   reduce_scatter         x                                       [room]
  *
- * What has a ? may be left out; it comes last. Norms and softmax are over the last dimension. silu is x / (1 + exp(-x)), swiglu silu(a) b. A
- * table's cos and sin are those of positions 0 to P - 1. Floating inputs of a call have one dtype, tables and statistics fp32.
+ * What has a ? may be left out; it comes last. Norms and softmax are over the last dimension. silu is x / (1 + exp(-x)), swiglu silu(a) b,
+ * relu2 max(x, 0)^2. A table's cos and sin are those of positions 0 to P - 1. Floating inputs of a call have one dtype, tables and
+ * statistics fp32.
  *
  * Extents may be 0. A sum or a product over nothing is 0: [4, 0] times [0, 8] is zeros. An op that has no value for nothing (max, mean,
  * softmax over no classes) returns RP_ERR_SHAPE.
