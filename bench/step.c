@@ -1,8 +1,10 @@
 /* bench/step.c -- training steps of a model shape, timed: tokens/s and the ledger's bytes, one JSON line.
  *
- *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--keep-logits] [--steps N] [--warmup N] [--threads N] [--pairs N | --costs | --serve]
+ *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--keep-logits] [--steps N] [--warmup N] [--threads N] [--pairs N |
+ *   --costs | --serve]
  *
- * MODE is none, full, selective_layer (every second block) or selective_op; --keep-logits is recipes' loss.keep_logits. With --pairs, N pairs of a step without checkpointing and one
+ * MODE is none, full, selective_layer (every second block) or selective_op; --keep-logits is recipes' loss.keep_logits. With --pairs, N pairs of a step
+ * without checkpointing and one
  * with it are timed, in turn in one process: the overhead is the median of their ratios less 1, its interval that of base/median.h, the
  * share is recomputed over other FLOPs. With --costs what the machine's cost table says of the step stands beside what it took, after a
  * line an op: seconds forward, seconds backward. With --serve a line says that it is warm; then, for each line "step" that is read, a step

@@ -84,7 +84,8 @@ static const cli_option options[] = {
     { "output", 'o', CLI_TEXT, offsetof(download_fields, folder), "DIR", "where to put it; models/NAME if not given", 0, 0 },
     { "file", 'f', CLI_TEXT, offsetof(download_fields, file), "NAME", "this file alone, a .gguf for example", 0, 0 },
     { "retries", 0, CLI_INT, offsetof(download_fields, retries), "N", "give up after so many tries that brought nothing; 5 if not given", 0, 1000 },
-    { "retry-wait", 0, CLI_NUMBER, offsetof(download_fields, wait_seconds), "SECONDS", "before the second try, then twice as long each; 1 if not given", 0, 3600 },
+    { "retry-wait", 0, CLI_NUMBER, offsetof(download_fields, wait_seconds), "SECONDS", "before the second try, then twice as long each; 1 if not given", 0,
+      3600 },
 };
 
 const cli_command cmd_download = {

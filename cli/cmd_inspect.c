@@ -217,8 +217,8 @@ static void inspect_print_text(const json_t *text)
     char size[RP_SIZE_CHARS], rest[RP_SIZE_CHARS], type[CLI_LINE_CHARS];
 
     printf("text model %s: %" JSON_INTEGER_FORMAT " parameters, %s; %" JSON_INTEGER_FORMAT " tensors of other parts, %s, are not read\n",
-           cli_one_line(json_string_value(json_object_get(text, "model_type")), type), inspect_number_of(text, "parameters"), rp__size_text(size, inspect_number_of(text, "bytes")),
-           inspect_number_of(other, "tensors"), rp__size_text(rest, inspect_number_of(other, "bytes")));
+           cli_one_line(json_string_value(json_object_get(text, "model_type")), type), inspect_number_of(text, "parameters"),
+           rp__size_text(size, inspect_number_of(text, "bytes")), inspect_number_of(other, "tensors"), rp__size_text(rest, inspect_number_of(other, "bytes")));
 }
 
 static void print_table(const json_t *all)

@@ -28,7 +28,8 @@ static double overhead(const rp_forecast *f, double recompute) { return rp__over
 
 static bool beats_keeping_all(const rp_forecast *f)
 {
-    return f->plan.chosen && f->plan.found.memory.reserved_bytes < f->keep_all_bytes && f->plan.seconds + f->plan.recompute_seconds < f->keep_all_seconds * (1 - 1e-9);
+    return f->plan.chosen && f->plan.found.memory.reserved_bytes < f->keep_all_bytes &&
+           f->plan.seconds + f->plan.recompute_seconds < f->keep_all_seconds * (1 - 1e-9);
 }
 
 /* ---- JSON ---- */
@@ -64,29 +65,31 @@ static json_t *allowance_json(const rp_allowance *a)
 static void print_json(const rp_forecast *f)
 {
     const rp_explain *e = &f->explain;
-    json_t *all         = json_pack(
-        "{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s?, s:I, s:f, s:f, s:f}",
-        "feasible", f->feasible, "budget_bytes", f->plan.budget ? json_integer(f->plan.budget) : json_null(), "peak_bytes", (json_int_t)e->peak_bytes,
-        "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes",
-        (json_int_t)f->plan.found.memory.reserved_bytes, "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at),
-        "saved_bytes", (json_int_t)f->plan.found.saved_bytes, "step_flops", (json_int_t)f->plan.found.step_flops, "recompute_flops",
-        (json_int_t)f->plan.found.recompute_flops, "overhead", overhead(f, f->plan.recompute_seconds), "overhead_lower_bound",
-        overhead(f, f->plan.bound_seconds), "step_seconds", f->plan.seconds + f->plan.recompute_seconds, "live_bound_bytes", (json_int_t)f->plan.placement.bound,
-        "solve_seconds", f->solve_seconds, "machine", f->plan.machine, "measured", f->plan.measured, "estimated", f->estimated, "planned", f->plan.chosen,
-        "optimizer_in_bwd", f->plan.variant.in_backward, "keep_logits", f->plan.variant.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
-        *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->plan.comm_bytes, "comm_seconds", f->plan.comm_seconds,
-        "comm_again_seconds", f->plan.comm_recompute_seconds, "hidden_seconds", f->plan.hidden_seconds);
+    json_t *all =
+        json_pack("{s:b, s:o, s:I, s:{s:s, s:s, s:s}, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:s, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s?, "
+                  "s:I, s:f, s:f, s:f}",
+                  "feasible", f->feasible, "budget_bytes", f->plan.budget ? json_integer(f->plan.budget) : json_null(), "peak_bytes", (json_int_t)e->peak_bytes,
+                  "peak_at", "event", e->peak_event, "path", e->peak_path, "op", e->peak_op, "reserved_bytes", (json_int_t)f->plan.found.memory.reserved_bytes,
+                  "least_budget_bytes", (json_int_t)f->least, "by_class", cli_classes_json(e->peak_at), "saved_bytes", (json_int_t)f->plan.found.saved_bytes,
+                  "step_flops", (json_int_t)f->plan.found.step_flops, "recompute_flops", (json_int_t)f->plan.found.recompute_flops, "overhead",
+                  overhead(f, f->plan.recompute_seconds), "overhead_lower_bound", overhead(f, f->plan.bound_seconds), "step_seconds",
+                  f->plan.seconds + f->plan.recompute_seconds, "live_bound_bytes", (json_int_t)f->plan.placement.bound, "solve_seconds", f->solve_seconds,
+                  "machine", f->plan.machine, "measured", f->plan.measured, "estimated", f->estimated, "planned", f->plan.chosen, "optimizer_in_bwd",
+                  f->plan.variant.in_backward, "keep_logits", f->plan.variant.keeps_logits, "modules", cli_modules_json(e), "ranks", ranks_json(f), "units",
+                  *f->units ? f->units : NULL, "comm_bytes", (json_int_t)f->plan.comm_bytes, "comm_seconds", f->plan.comm_seconds, "comm_again_seconds",
+                  f->plan.comm_recompute_seconds, "hidden_seconds", f->plan.hidden_seconds);
 
     json_object_set_new(all, "links", f->ranks > 1 ? cli_links_json(&f->links) : json_null());
-    json_object_update_new(all, json_pack("{s:f, s:b, s:I, s:f, s:I, s:f, s:f, s:b}", "base_seconds", f->plan.base_seconds,
-                                          "faster_than_keeping_all", beats_keeping_all(f), "offloaded_bytes", (json_int_t)f->plan.found.offloaded_bytes, "offload_seconds",
+    json_object_update_new(all, json_pack("{s:f, s:b, s:I, s:f, s:I, s:f, s:f, s:b}", "base_seconds", f->plan.base_seconds, "faster_than_keeping_all",
+                                          beats_keeping_all(f), "offloaded_bytes", (json_int_t)f->plan.found.offloaded_bytes, "offload_seconds",
                                           f->plan.offload_seconds, "state_offload_bytes", (json_int_t)f->plan.state_bytes, "state_offload_seconds",
                                           f->plan.state_seconds, "offload_bandwidth", f->offload_bandwidth, "offload_guessed", f->offload_guessed));
 
     json_object_set_new(all, "overhead_lower_bound_blocks", json_real(overhead(f, f->plan.block_bound_seconds)));
     json_object_set_new(all, "remedies", remedies_json(f));
-    json_object_update_new(all, json_pack("{s:b, s:{s:b, s:b, s:b, s:i}}", "least_budget_at_most", f->least_at_most, "search", "all_ways", !f->plan.facts.left.ways, "all_regions", !f->plan.facts.left.regions,
-                                          "work_limit_met", f->plan.facts.left.limit, "region_blocks", f->plan.facts.left.grain));
+    json_object_update_new(all, json_pack("{s:b, s:{s:b, s:b, s:b, s:i}}", "least_budget_at_most", f->least_at_most, "search", "all_ways",
+                                          !f->plan.facts.left.ways, "all_regions", !f->plan.facts.left.regions, "work_limit_met", f->plan.facts.left.limit,
+                                          "region_blocks", f->plan.facts.left.grain));
     json_object_set_new(all, "memory_limit_bytes", f->limit ? json_integer(f->limit) : json_null());
     json_object_set_new(all, "allowance_bytes", allowance_json(&f->allowance));
     cli_print_json(all, 0);
@@ -163,7 +166,8 @@ static void print_time(const rp_forecast *f)
     printf("\n%-14s %.2f %% over the fastest step without a budget", "overhead", 100 * overhead(f, f->plan.recompute_seconds));
     if (f->plan.recompute_seconds > 0)
         printf(": computed%s again%s", f->plan.comm_recompute_seconds > 0 ? " or sent" : "", f->plan.offload_seconds > 0 ? " or waited for" : "");
-    if (f->plan.comm_recompute_seconds > 0 && f->plan.hidden_seconds == 0) printf(", %.2f %% sent", 100 * ratio(f->plan.comm_recompute_seconds, f->plan.base_seconds));
+    if (f->plan.comm_recompute_seconds > 0 && f->plan.hidden_seconds == 0)
+        printf(", %.2f %% sent", 100 * ratio(f->plan.comm_recompute_seconds, f->plan.base_seconds));
     if (f->plan.variant.in_backward) printf("; the optimizer updates in backward");
     if (f->plan.variant.keeps_logits) printf("; the head keeps its logits");
     putchar('\n');
@@ -299,8 +303,8 @@ static int plan(cli *c, const void *given, const cli_args *args)
 
 static const cli_option options[] = {
     { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
-    { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC", "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=100GB/s, node=8, node_link=25GB/s, latency=2us'",
-      0, 0 },
+    { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC",
+      "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=100GB/s, node=8, node_link=25GB/s, latency=2us'", 0, 0 },
     { "find", 0, CLI_FLAG, offsetof(plan_fields, find), NULL, "search ranks, wrapping, resharding, batch and accumulation for the fastest that fits", 0, 0 },
     { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
 };

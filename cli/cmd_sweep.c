@@ -110,7 +110,9 @@ static void print_measured(const rp_sweep *s)
         if (p->mode) printf("%-18s", p->mode);
         else printf("%-18" PRId64, p->budget);
         printf("  %16" PRId64 "  %10.3f", p->reserved, p->step_seconds);
-        if (i) printf("  %7.2f %%  %7.2f %%  %.2f to %.2f %%", 100 * rp__sweep_overhead(s, i), 100 * p->overhead.median, 100 * p->overhead.low, 100 * p->overhead.high);
+        if (i)
+            printf("  %7.2f %%  %7.2f %%  %.2f to %.2f %%", 100 * rp__sweep_overhead(s, i), 100 * p->overhead.median, 100 * p->overhead.low,
+                   100 * p->overhead.high);
         putchar('\n');
     }
     printf("\n%d pair%s of steps a point, each beside one of mode 'none': medians, and intervals that hold them with %.1f %%.\n", s->pairs, cli_s(s->pairs),

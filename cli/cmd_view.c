@@ -145,8 +145,8 @@ static int view(cli *c, const void *given, const cli_args *args)
 
 static const cli_option options[] = {
     { "output", 'o', CLI_TEXT, offsetof(view_fields, file), "FILE", "where to write the page: report.html in the run, or beside the plan", 0, 0 },
-    { "device", 0, CLI_TEXT, offsetof(view_fields, device), "SPEC", "reckon for another machine, as 'reprise plan' does (default: a named one that the plan was made for)",
-      0, 0 },
+    { "device", 0, CLI_TEXT, offsetof(view_fields, device), "SPEC",
+      "reckon for another machine, as 'reprise plan' does (default: a named one that the plan was made for)", 0, 0 },
 };
 
 const cli_command cmd_view = {

@@ -1,7 +1,8 @@
 /* cli/find.c -- plan --find: the settings of a recipe that fit so much memory, the fastest first.
  *
  *   --json   { budget_bytes, samples, tried, discarded, machine, measured, settings: [{ ranks, replicate_dim, batch_size,
- *              gradient_accumulation_steps, custom_sharded_layers, reshard_after_forward (a number: of a group), reduce_behind, optimizer_in_bwd, keep_logits, reserved_bytes, peak_bytes, comm_bytes, overhead,
+ *              gradient_accumulation_steps, custom_sharded_layers, reshard_after_forward (a number: of a group), reduce_behind, optimizer_in_bwd,
+ *              keep_logits, reserved_bytes, peak_bytes, comm_bytes, overhead,
  *              step_seconds, tokens_per_second }] } */
 #include "cli/forecast.h"
 
@@ -33,14 +34,14 @@ static void print_json(const rp_find *f, const rp_recipe *recipe)
 
     for (int i = 0; i < f->n; i++) {
         const rp_setting *s = &f->setting[i];
-        json_array_append_new(settings, json_pack(
-            "{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks, "replicate_dim",
-            (json_int_t)s->copies, "batch_size", (json_int_t)s->batch_size,
-            "gradient_accumulation_steps", (json_int_t)s->accumulation, "custom_sharded_layers", units_json(s, recipe), "reshard_after_forward",
-            s->stay ? json_integer(s->stay) : json_boolean(s->reshard), "reduce_behind", (json_int_t)s->reduce_async, "optimizer_in_bwd", s->variant.in_backward, "keep_logits", s->variant.keeps_logits,
-            "reserved_bytes", (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak,
-            "comm_bytes", (json_int_t)s->comm_bytes, "overhead", s->overhead, "step_seconds", s->seconds, "tokens_per_second",
-            s->tokens_per_second));
+        json_array_append_new(settings,
+                              json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "ranks", (json_int_t)s->ranks,
+                                        "replicate_dim", (json_int_t)s->copies, "batch_size", (json_int_t)s->batch_size, "gradient_accumulation_steps",
+                                        (json_int_t)s->accumulation, "custom_sharded_layers", units_json(s, recipe), "reshard_after_forward",
+                                        s->stay ? json_integer(s->stay) : json_boolean(s->reshard), "reduce_behind", (json_int_t)s->reduce_async,
+                                        "optimizer_in_bwd", s->variant.in_backward, "keep_logits", s->variant.keeps_logits, "reserved_bytes",
+                                        (json_int_t)s->reserved, "peak_bytes", (json_int_t)s->peak, "comm_bytes", (json_int_t)s->comm_bytes, "overhead",
+                                        s->overhead, "step_seconds", s->seconds, "tokens_per_second", s->tokens_per_second));
     }
     cli_print_json(all, 0);
 }
@@ -62,8 +63,8 @@ static void print_setting(const rp_setting *s)
     char reshard[24];
 
     printf("%5" PRId64 "  %6" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %6" PRId64 "  %16" PRId64 "  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->copies,
-           s->batch_size, s->accumulation, s->ranks > 1 ? units_of(s) : "-", reshard_of(s, reshard), s->reduce_async, s->reserved, 100 * s->overhead, s->seconds,
-           s->tokens_per_second);
+           s->batch_size, s->accumulation, s->ranks > 1 ? units_of(s) : "-", reshard_of(s, reshard), s->reduce_async, s->reserved, 100 * s->overhead,
+           s->seconds, s->tokens_per_second);
 }
 
 /* Where several do, the fastest of each number of ranks is worth a line however far down it stands. */
@@ -94,8 +95,8 @@ static void find_print_text(const rp_find *f)
 
     printf("%d of %d settings fit %s a rank, each with %" PRId64 " sample%s a step\n\n", f->n, f->n_tried, rp__size_text(budget, f->budget), f->samples,
            f->samples == 1 ? "" : "s");
-    printf("%5s  %6s  %5s  %12s  %9s  %7s  %6s  %16s  %9s  %10s  %8s\n", "ranks", "copies", "batch", "accumulation", "own units", "reshard", "behind", "reserved, bytes", "overhead",
-           "step, s", "tokens/s");
+    printf("%5s  %6s  %5s  %12s  %9s  %7s  %6s  %16s  %9s  %10s  %8s\n", "ranks", "copies", "batch", "accumulation", "own units", "reshard", "behind",
+           "reserved, bytes", "overhead", "step, s", "tokens/s");
     for (int i = 0; i < f->n; i++) {
         if (i < MOST_SHOWN || first_of_its_ranks(f, i)) print_setting(&f->setting[i]);
         else left_out++;

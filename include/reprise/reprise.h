@@ -333,7 +333,8 @@ typedef rp_status (*rp_step_function)(rp_ctx *ctx, void *user);
 /* Plan a step: what is kept, what is computed again, where each buffer lies. ctx is of shapes alone (rp_ctx_options.shapes_only); on it stands,
  * made by the same calls in the same order, what will stand on the context that runs the steps. The step is run on it three times or more.
  * budget_bytes bounds everything on the context, what stands before the step included; 0: none, all is kept; RP_LEAST_BUDGET: the least that a
- * plan keeps to; if the search for less was cut short, the sentence of a refusal says "at most". Fates that are a must hold; regions of the program are the plan's to choose. Times are those of the machine's cost table.
+ * plan keeps to; if the search for less was cut short, the sentence of a refusal says "at most". Fates that are a must hold; regions of the program are
+ * the plan's to choose. Times are those of the machine's cost table.
  * errors  RP_ERR_BUDGET no plan fits; the sentence has the least and the op that sets it · RP_ERR_ARG the context has data, the budget is
  *         negative · RP_ERR_STATE the step leaves something live, or takes it away · those of the step · RP_ERR_MEMORY */
 #define RP_LEAST_BUDGET ((int64_t)-1)

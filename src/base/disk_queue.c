@@ -90,8 +90,14 @@ rp_status rp__disk_queue_open_for(rp_ctx *ctx, const char *folder, int64_t buffe
     rp_disk_queue *s = rp__host_alloc(ctx, sizeof *s);
     if (!s) return RP_ERR_MEMORY;
     int64_t blocks = buffer_bytes / RP_DISK_QUEUE_BLOCK;
-    *s = (rp_disk_queue){ .ctx = ctx, .what = what, .mem_class = mem_class, .io.fd = -1, .spare = RP_DISK_QUEUE_NONE, .read_first = RP_DISK_QUEUE_NONE, .read_last = RP_DISK_QUEUE_NONE,
-                     .n_chunks = blocks < MOST_CHUNKS ? (int)blocks : MOST_CHUNKS };
+    *s = (rp_disk_queue){ .ctx = ctx,
+                          .what = what,
+                          .mem_class = mem_class,
+                          .io.fd = -1,
+                          .spare = RP_DISK_QUEUE_NONE,
+                          .read_first = RP_DISK_QUEUE_NONE,
+                          .read_last = RP_DISK_QUEUE_NONE,
+                          .n_chunks = blocks < MOST_CHUNKS ? (int)blocks : MOST_CHUNKS };
     s->chunk_bytes = blocks / s->n_chunks * RP_DISK_QUEUE_BLOCK;
     s->queue_end   = &s->queue;
     pthread_mutex_init(&s->lock, NULL);

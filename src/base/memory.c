@@ -61,8 +61,14 @@ static void host_copy(void *to, const void *from, int64_t bytes, const rp_on *on
 static void host_fill(void *at, int byte, int64_t bytes, const rp_on *on) { (void)on, memset(at, byte, (size_t)bytes); }
 static void host_sync(const rp_on *on) { (void)on; }
 
-const rp_memory rp__memory_host = { .on_host = true, .align = RP_ALIGN, .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy,
-                                    .fill = host_fill, .sync = host_sync };
+const rp_memory rp__memory_host = { .on_host = true,
+                                    .align = RP_ALIGN,
+                                    .reserve = host_reserve,
+                                    .release = host_release,
+                                    .commit = host_commit,
+                                    .copy = host_copy,
+                                    .fill = host_fill,
+                                    .sync = host_sync };
 
 /* ---- sealed ----
  *

@@ -8,7 +8,8 @@
  *                                                 for in any
  *
  * A communicator moves bytes and adds nothing up: whoever sums does so itself, in the order of ranks, so that sums have the same bits
- * whatever library carries the bytes. Buffers lie in any memory of the context and stay untouched from start to wait. Only the thread that opened the world calls it.
+ * whatever library carries the bytes. Buffers lie in any memory of the context and stay untouched from start to wait. Only the thread that opened the
+ * world calls it.
  *
  * No rank waits for one that has returned: what may fail on one rank alone is agreed upon (rp__comm_agree) before the next collective.
  * A rank that fails outside an agreement (rp__comm_agreed is RP_OK) ends the job with rp__comm_abort; rp__comm_close would wait for the

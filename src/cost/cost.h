@@ -8,7 +8,8 @@
  * The bandwidth is that of memory. A call whose bytes fit the caches finds them there, as its neighbours made them: it is `near` times as fast.
  *
  * with flops and bytes as the op's `cost` says; link is what one rank sends a second while all others do. It is built in, from what the CPU
- * says about itself, until `reprise calibrate` has measured it; then a file has it, but for the link, which takes other ranks to measure. plan, explain, sweep and train read the same table, so the same recipe gives the same plan.
+ * says about itself, until `reprise calibrate` has measured it; then a file has it, but for the link, which takes other ranks to measure. plan, explain,
+ * sweep and train read the same table, so the same recipe gives the same plan.
  */
 #ifndef RP_COST_H
 #define RP_COST_H

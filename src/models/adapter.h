@@ -11,7 +11,8 @@
 
 #include "models/model.h"
 
-/* Every parameter of the tree is frozen but what is named to be trained whole, and the layers that are named get adapters, which are not. On shapes alone a name that matches no
+/* Every parameter of the tree is frozen but what is named to be trained whole, and the layers that are named get adapters, which are not. On shapes alone
+ * a name that matches no
  * linear layer is passed over: who rehearses tells of it in his own words (recipe/model.c).
  * errors  RP_ERR_MATCH a name that matches none, a part of a module, nothing left for an adapter · RP_ERR_MEMORY */
 rp_status rp__adapters_attach(rp_module *root, const rp_adapter_config *config);

@@ -220,7 +220,8 @@ static bool has_shape(const rp_safetensor *t, const rp_meta *m)
     return t->ndim == m->ndim && !memcmp(t->dim, m->dim, (size_t)m->ndim * sizeof *m->dim);
 }
 
-static rp_status adapter_files_find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p, const rp_safetensor **out)
+static rp_status adapter_files_find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p,
+                                    const rp_safetensor **out)
 {
     char name[RP_WEIGHT_NAME_CHARS];
 

@@ -142,9 +142,9 @@ json_t *rp__adapter_json(rp_model *model, const char *base)
     if (targets && wrapper) targets = pattern_of(targets, wrapper->prefix[0].theirs);
     if (!targets) return NULL;
     json_t *out = json_pack("{s:s, s:s, s:s?, s:I, s:o, s:f, s:b, s:b, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type", "CAUSAL_LM",
-                     "base_model_name_or_path", base, "r", (json_int_t)any.lora.rank, "lora_alpha", number(any.lora.alpha), "lora_dropout",
-                     any.lora.dropout, "use_rslora", any.lora.rslora, "use_dora", any.lora.dora, "bias", "none", "fan_in_fan_out", any.in_out, "inference_mode", 1,
-                     "init_lora_weights", 1, "target_modules", targets);
+                            "base_model_name_or_path", base, "r", (json_int_t)any.lora.rank, "lora_alpha", number(any.lora.alpha), "lora_dropout",
+                            any.lora.dropout, "use_rslora", any.lora.rslora, "use_dora", any.lora.dora, "bias", "none", "fan_in_fan_out", any.in_out,
+                            "inference_mode", 1, "init_lora_weights", 1, "target_modules", targets);
     if (!out || add_whole(out, model)) return out;
     json_decref(out);
     return NULL;

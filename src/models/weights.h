@@ -34,7 +34,8 @@ rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_nod
 typedef rp_status (*rp_file_marked)(void *user, const char *file, uint64_t mark);
 rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked told, void *user);
 
-/* Fill every parameter, or this rank's slice of it, without a word to others; adapters from their own files, fresh where they have none. A parameter that is missing, a tensor that is no parameter of this model (but for buffers known to be
+/* Fill every parameter, or this rank's slice of it, without a word to others; adapters from their own files, fresh where they have none. A parameter that
+ * is missing, a tensor that is no parameter of this model (but for buffers known to be
  * inert) and a shape that differs are errors that name both sides; shapes are checked before the first byte is written.
  * Does nothing in a shapes-only context. errors RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_UNSUPPORTED · RP_ERR_IO */
 rp_status rp__model_load(rp_model *model, rp_model_files *files);
@@ -54,7 +55,8 @@ bool rp__model_left_out_text(const rp_model *model, rp_left_out left_out, char o
 void rp__model_init(rp_model *model, uint64_t seed);
 
 /* Write config.json and model.safetensors, adapters added into their layers' weights (sharded with an index above 5 GB), under transformers'
- * names into `directory`, which exists. The dtype field of config.json is the parameters'. Where weights are sharded all ranks call it: the first one writes, and
+ * names into `directory`, which exists. The dtype field of config.json is the parameters'. Where weights are sharded all ranks call it: the first one
+ * writes, and
  * holds a window of what is another's (class comm, from the pool). errors RP_ERR_IO · RP_ERR_META · on one rank, on all of them */
 rp_status rp__model_export(rp_model *model, const char *directory);
 /* As export, with another most bytes of data a file; 0: 5 GB. errors RP_ERR_ARG below 0 */

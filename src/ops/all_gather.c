@@ -5,7 +5,8 @@
  *          part?       what all_gather_far made of it: y then comes from those who are near alone, of their parts
  *   out    y [...]     the attribute's shape, the same at every rank
  *
- * Backward needs nothing but dy, and sums over all ranks whatever y was made of, so its bits do not depend on that. A replay gathers again: every rank replays the same calls in the same order. The sum is never replayed.
+ * Backward needs nothing but dy, and sums over all ranks whatever y was made of, so its bits do not depend on that. A replay gathers again: every rank
+ * replays the same calls in the same order. The sum is never replayed.
  */
 #include "ops/talk.h"
 

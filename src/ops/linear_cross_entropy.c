@@ -14,7 +14,8 @@
  *     rows   |  x   |      | logits|        |          backward: the same logits, kept or made again, to their gradient in scratch,
  *            +------+      +-------+--------+---                 then  dx += dlogits w_block   dw_block (+)= dlogits^T x
  *
- * Logits are not kept unless asked for. Multiplying once more costs a third of what the head's products cost, and less than it takes to keep a gradient of w in fp32 and pass
+ * Logits are not kept unless asked for. Multiplying once more costs a third of what the head's products cost, and less than it takes to keep a gradient of
+ * w in fp32 and pass
  * over it once for every chunk of rows: a block of classes is done with when it is left, and its logits stay in cache (Wijmans et al.,
  * Cut Your Losses in Large-Vocabulary Language Models, 2024, have the same order). The width of blocks follows from rows and dtype (or
  * the attribute, which is recipe): it fixes how the sums of dx are cut, so nothing that memory decides may change it.
@@ -180,7 +181,8 @@ static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
     int64_t blocks = (classes_of(m) + block_classes(m) - 1) / block_classes(m), logits = rows * classes_of(m) * rp_dtype_bytes(m->in[X].dtype);
 
     rp_meta whole   = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
-    int64_t fetched = is_sliced(m) ? rp__gather_sends(m->ctx, &whole, RP_FROM_ALL) : 0, summed = is_sliced(m) && m->in_grad[W] ? rp__reduce_sends(m->ctx, &whole) : 0;
+    int64_t fetched = is_sliced(m) ? rp__gather_sends(m->ctx, &whole, RP_FROM_ALL) : 0,
+            summed = is_sliced(m) && m->in_grad[W] ? rp__reduce_sends(m->ctx, &whole) : 0;
 
     if (pass == RP_FORWARD)
         return (rp_cost){ .flops = product + 15 * rows * classes_of(m), .read_bytes = blocks * x + w + logits, .write_bytes = logits,

@@ -255,7 +255,8 @@ void rp__plan_text_free(rp_plan_text *t)
 
 rp_step_variant rp__plan_text_variant(const rp_plan_text *t)
 {
-    return (rp_step_variant){ .in_backward = json_is_true(json_object_get(t->root, "optimizer_in_bwd")), .keeps_logits = json_is_true(json_object_get(t->root, "keep_logits")) };
+    return (rp_step_variant){ .in_backward = json_is_true(json_object_get(t->root, "optimizer_in_bwd")),
+                              .keeps_logits = json_is_true(json_object_get(t->root, "keep_logits")) };
 }
 const char *rp__plan_text_recipe(const rp_plan_text *t) { return json_string_value(json_object_get(t->root, "recipe")); }
 const char *rp__plan_text_machine(const rp_plan_text *t) { return json_string_value(json_object_get(json_object_get(t->root, "made_for"), "machine")); }

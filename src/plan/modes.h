@@ -20,7 +20,8 @@
 
 enum { RP_PLAN_NONE, RP_PLAN_FULL, RP_PLAN_EVERY_2ND, RP_PLAN_EVERY_8TH = RP_PLAN_EVERY_2ND + 6, RP_PLAN_ROOT, RP_PLAN_SELECTIVE_OP, RP_PLAN_MODES };
 
-/* Its facts are reckoned (reckon.h). *out NULL: the step does not have the mode, as it has no blocks, or, but for `none`, as its passes differ. errors RP_ERR_MEMORY */
+/* Its facts are reckoned (reckon.h). *out NULL: the step does not have the mode, as it has no blocks, or, but for `none`, as its passes differ. errors
+ * RP_ERR_MEMORY */
 rp_status rp__plan_mode(rp_ctx *ctx, const rp_plan_problem *problem, int mode, rp_plan **out);
 
 #endif

@@ -237,7 +237,8 @@ static int module_chars(const char *path)
     size_t n = 0;
 
     if (!rp_path_layer(path, &layer)) return (int)strlen(path);
-    while (path[n] && !(path[n] >= '0' && path[n] <= '9' && (n == 0 || path[n - 1] == '.'))) n += strcspn(path + n, ".") + (path[n + strcspn(path + n, ".")] == '.');
+    while (path[n] && !(path[n] >= '0' && path[n] <= '9' && (n == 0 || path[n - 1] == '.')))
+        n += strcspn(path + n, ".") + (path[n + strcspn(path + n, ".")] == '.');
     n += strspn(path + n, "0123456789");
     return (int)n;
 }
@@ -480,5 +481,6 @@ void rp__plan_follow(rp_ctx *ctx, rp_plan *plan)
         return;
     }
     plan->done = 0;
-    rp__tape_plan_by(ctx, &(rp_planner){ .fate = fate, .recorded = recorded, .region = plan->pass[0].region, .n_regions = plan->pass[0].n_regions, .self = plan });
+    rp__tape_plan_by(ctx,
+                     &(rp_planner){ .fate = fate, .recorded = recorded, .region = plan->pass[0].region, .n_regions = plan->pass[0].n_regions, .self = plan });
 }

@@ -124,7 +124,8 @@ static rp_status public_ask(rp_question *q)
     RP_TRY(rp__question_ask(q));
     rp_mem_read(ctx, 0, false, &after);
     int64_t left = after.live_bytes - before.live_bytes;
-    RP_CHECK(ctx, left == 0, RP_ERR_STATE, "the step %s %" PRId64 " bytes that were %slive before it: drop gradients, and make ahead what only a first step makes",
+    RP_CHECK(ctx, left == 0, RP_ERR_STATE,
+             "the step %s %" PRId64 " bytes that were %slive before it: drop gradients, and make ahead what only a first step makes",
              left > 0 ? "leaves" : "takes away", left > 0 ? left : -left, left > 0 ? "not " : "");
     return RP_OK;
 }

@@ -290,7 +290,8 @@ static rp_status find_find(search *x, rp_report *report)
     r->device = x->options->device;
     rp__rehearsal_bound(r);
     x->out->budget = r->budget;
-    RP_CHECK(r->caller, r->budget > 0, RP_ERR_CONFIG, "nothing says what to fit: set 'memory_budget' or 'memory_limit', of each rank, or name a device with memory");
+    RP_CHECK(r->caller, r->budget > 0, RP_ERR_CONFIG,
+             "nothing says what to fit: set 'memory_budget' or 'memory_limit', of each rank, or name a device with memory");
     RP_TRY(rp__find_bounds_open(r, x->recipe, &x->bounds));
     RP_TRY(add_all(x));
     RP_TRY(plan_all(x));

@@ -107,7 +107,8 @@ typedef struct {
     bool all;                           /* plan every setting, whatever its bounds say */
 } rp_find_options;
 
-/* Ranks, copies, wrapping, resharding, sums behind, batch and accumulation of the recipe are tried; what is kept is a plan's, under the recipe's rules. The context
+/* Ranks, copies, wrapping, resharding, sums behind, batch and accumulation of the recipe are tried; what is kept is a plan's, under the recipe's rules.
+ * The context
  * as for a forecast, with the budget to fit.
  * errors  RP_ERR_BUDGET no setting fits: the message has the least · RP_ERR_CONFIG no budget · as of a forecast */
 rp_status rp__recipe_find(rp_ctx *ctx, const rp_recipe *recipe, const rp_find_options *options, rp_report *report, rp_find *out);

@@ -108,7 +108,8 @@ rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_plan **out);
  * filled and the caller's, whatever the status. */
 rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_plan **steps, int n);
 
-/* Plan for the recipe's budget, find the least where that is wanted, and run the step as planned, explained, then a score of val_rows rows (0: none): r->steps, NULL where nothing fits. */
+/* Plan for the recipe's budget, find the least where that is wanted, and run the step as planned, explained, then a score of val_rows rows (0: none):
+ * r->steps, NULL where nothing fits. */
 rp_status rp__rehearsal_settle(rp_rehearsal *r, int64_t val_rows);
 /* The same. Rules that decide nothing, and keys of ranks where there is one, are notes.
  * errors  RP_ERR_BUDGET nothing fits: the least budget is named, r->steps is its plan and explained */

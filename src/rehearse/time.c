@@ -108,7 +108,8 @@ static int64_t trained_bytes(const rp_engine *e)
     return bytes;
 }
 
-/* The update reads and writes weights and states, and reads gradients, once more for the norm that clipping needs first. States on disk are read and written meanwhile, one after the other. */
+/* The update reads and writes weights and states, and reads gradients, once more for the norm that clipping needs first. States on disk are read and
+ * written meanwhile, one after the other. */
 void rp__time_update(rp_engine *e)
 {
     rp_step_time *t = e->time;

@@ -148,8 +148,8 @@ static rp_status seed(rp_tape *tape, rp_tensor *loss)
 /* Its gradient is backward's, of the call that made it. */
 static rp_status begin_at_loss(rp_tape *tape, rp_tensor *loss)
 {
-    RP_CHECK(tape->ctx, rp__tensor_on_tape(tape, loss) && !loss->base && rp_meta_elems(&loss->m) == 1 && !rp__is_leaf(tape, &tape->value[loss->value]), RP_ERR_ARG,
-             "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
+    RP_CHECK(tape->ctx, rp__tensor_on_tape(tape, loss) && !loss->base && rp_meta_elems(&loss->m) == 1 && !rp__is_leaf(tape, &tape->value[loss->value]),
+             RP_ERR_ARG, "backward starts from a scalar that was recorded, not from %s", rp_meta_str(&loss->m));
     int at = rp__fate(tape, loss->value)->call;
     rp__tape_work(tape, RP_TAPE_BACKWARD, tape->call[at], at);
     return seed(tape, loss);

@@ -144,4 +144,6 @@ static void forget(void *self, int value)
     rp__offload_drop(rp__tape_ctx(tape->ctx)->offload, tape->value[value].ticket);
 }
 
-const rp_fate_acts rp__tape_acts = { .run = replay_run, .alone = alone, .drop = replay_drop, .put = replay_put, .fetch = fetch, .wait = wait, .forget = forget };
+const rp_fate_acts rp__tape_acts = {
+    .run = replay_run, .alone = alone, .drop = replay_drop, .put = replay_put, .fetch = fetch, .wait = wait, .forget = forget
+};

@@ -169,7 +169,8 @@ FILTER(f_round)
 
     RP_TRY(rp__argument_int(run, a, 0, "precision", 0, &places));
     RP_TRY(rp__argument_text(run, a, 1, "method", (rp_text){ "common", 6 }, &how));
-    if (!rp__value_is_number(self) || places > 15 || places < -15) return rp__run_fail(run, RP_ERR_FORMAT, "%s cannot be rounded so", rp__value_kind_name(self));
+    if (!rp__value_is_number(self) || places > 15 || places < -15)
+        return rp__run_fail(run, RP_ERR_FORMAT, "%s cannot be rounded so", rp__value_kind_name(self));
     double scale = pow(10, (double)places), scaled = rp__value_number(self) * scale;
     double r = rp__text_is(how, "ceil") ? ceil(scaled) : rp__text_is(how, "floor") ? floor(scaled) : nearbyint(scaled);
     *out     = self->kind == RP_V_FLOAT || how.bytes != 6 ? RP_FLOAT_VALUE(r / scale) : RP_INT_VALUE((int64_t)(r / scale));

@@ -17,7 +17,8 @@ typedef struct {
     /* What unpacks, NULL without memory. */
     void *(*open)(rp_ctx *ctx);
     void (*close)(void *state);
-    /* Unpack into `to`: *n bytes were made. Returns NULL, what is wrong, or rp__text_file_memory, where memory ran out. *between: the packed data may end here. */
+    /* Unpack into `to`: *n bytes were made. Returns NULL, what is wrong, or rp__text_file_memory, where memory ran out. *between: the packed data may end
+     * here. */
     const char *(*step)(void *state, rp_packed *from, uint8_t *to, int64_t room, int64_t *n, bool *between);
 } rp_unpacker;
 

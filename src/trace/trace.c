@@ -17,7 +17,7 @@ struct rp_tracer {
     rp_ctx *ctx;
     const rp_cost_table *costs;
     rp_trace *trace;
-    rp_blocks blocks;                           /* tag: call * RP_TRACE_MADE + nth of a value; NONE: fixed; a constant's. Ignored: of the replay that recording causes */
+    rp_blocks blocks; /* tag: call * RP_TRACE_MADE + nth of a value; NONE: fixed; a constant's. Ignored: of the replay that recording causes */
     int64_t live, fetched;                      /* fixed bytes now; those of offloaded values among them */
     bool lost;
     uint64_t serial;                            /* of the running that had the last event */

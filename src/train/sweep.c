@@ -76,7 +76,8 @@ static rp_status sweep_check(rp_rehearsal *r, const rp_sweep_options *options, r
     if (options->pairs) {
         rp__recipe_check_train(r->recipe, report);
         if (!r->recipe->dataset.packed)
-            rp__report_error(report, rp__recipe_place(r->recipe, "dataset.packed"), "steps are measured on batches of full length: set 'dataset.packed' to true");
+            rp__report_error(report, rp__recipe_place(r->recipe, "dataset.packed"),
+                             "steps are measured on batches of full length: set 'dataset.packed' to true");
     }
     rp_status status = rp__rehearsal_check_names(r, report);
     return status == RP_OK ? rp__report_status(report, RP_ERR_CONFIG) : status;

@@ -7,8 +7,8 @@
 
 const char *rp__report_title(const rp_recipe *r, char out[RP_TITLE_CHARS])
 {
-    snprintf(out, RP_TITLE_CHARS, "%.300s, %" PRId64 " x %" PRId64 " tokens, %s", r->model.path ? r->model.path : r->model.config, r->batch_size, r->max_seq_len,
-             r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
+    snprintf(out, RP_TITLE_CHARS, "%.300s, %" PRId64 " x %" PRId64 " tokens, %s", r->model.path ? r->model.path : r->model.config, r->batch_size,
+             r->max_seq_len, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
     return out;
 }
 

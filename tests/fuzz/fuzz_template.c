@@ -8,9 +8,11 @@ static json_t *variables(void)
     static json_t *made;
 
     if (!made)
-        made = json_loads("{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"a\\nb é\"},"
-                          " {\"role\": \"assistant\", \"content\": \" c \", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"x\": [1, 2.5, null]}}}]}],"
-                          " \"tools\": null, \"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"add_generation_prompt\": true}", 0, NULL);
+        made = json_loads(
+            "{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"a\\nb é\"},"
+            " {\"role\": \"assistant\", \"content\": \" c \", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"x\": [1, 2.5, null]}}}]}],"
+            " \"tools\": null, \"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"add_generation_prompt\": true}",
+            0, NULL);
     FUZZ_CHECK(made);
     return made;
 }

@@ -23,8 +23,10 @@ static const struct { const char *stages, *normalizer; } kinds[] = {
 
 #define SPACE "\xe2\x96\x81"
 #define MERGED \
-    "\"vocab\":{\"<unk>\":0,\"" SPACE "\":1,\"a\":2,\"b\":3,\"" SPACE "a\":4,\"ab\":5,\"" SPACE SPACE "\":6,\"abab\":7,\"<0xC3>\":8,\"<0xA9>\":9,\"\xc3\xa0\":10," \
-    "\"a\xc3\xa0\":11,\"" SPACE "ab\":12,\"<0x0A>\":13},\"merges\":[\"a b\",\"" SPACE " " SPACE "\",\"" SPACE " a\",\"ab ab\",\"a \xc3\xa0\",\"" SPACE " ab\"]"
+    "\"vocab\":{\"<unk>\":0,\"" SPACE "\":1,\"a\":2,\"b\":3,\"" SPACE "a\":4,\"ab\":5,\"" SPACE SPACE \
+    "\":6,\"abab\":7,\"<0xC3>\":8,\"<0xA9>\":9,\"\xc3\xa0\":10," \
+    "\"a\xc3\xa0\":11,\"" SPACE "ab\":12,\"<0x0A>\":13},\"merges\":[\"a b\",\"" SPACE " " SPACE "\",\"" SPACE " a\",\"ab ab\",\"a \xc3\xa0\",\"" SPACE \
+    " ab\"]"
 #define SCORED \
     "\"vocab\":[[\"<unk>\",0],[\"" SPACE "\",-1],[\"a\",-2.5],[\"b\",-2.25],[\"ab\",-3.1],[\"" SPACE "a\",-3],[\"<0xC3>\",-4],[\"<0xA9>\",-4],[\"aba\",-5.3]]"
 #define WORDS "\"vocab\":{\"[UNK]\":0,\"a\":1,\"##a\":2,\"ab\":3,\"##b\":4,\"##ab\":5,\"!\":6,\"12\":7,\"e\":8}"

@@ -91,8 +91,10 @@ static void an_answer_is_what_the_model_says_and_its_stop_in_every_family(void *
     assert_answers(ctx, "marked", TWO_TURNS, true,
                    "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>]\n<|im_start|>user\nc<|im_end|>\n"
                    "<|im_start|>assistant\n[d<|im_end|>]\n");
-    assert_answers(ctx, "chatml", "[{\"role\":\"system\",\"content\":\"s\"}," "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]", true,
-                   "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>\n]");
+    assert_answers(ctx, "chatml",
+                   "[{\"role\":\"system\",\"content\":\"s\"},"
+                   "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]",
+                   true, "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[b<|im_end|>\n]");
     test_ctx_free(ctx);
 }
 

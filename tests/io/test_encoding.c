@@ -122,11 +122,25 @@ static void joined_texts_in_pieces_have_the_ids_of_the_whole(void **state)
     "{\"type\":\"Metaspace\",\"replacement\":\"" SPACE "\",\"prepend_scheme\":\"" scheme "\",\"split\":" split "}"
 
 static const char *const stages[] = {
-    BEHAVIOURS("a+", "false"), BEHAVIOURS("a+", "true"), BEHAVIOURS("ab|b(?=a)", "false"), BEHAVIOURS("\\\\s+(?!\\\\S)|\\\\s", "false"),
-    BEHAVIOURS("(?<=ab)1|^b|a$", "true"), BEHAVIOURS("x*", "false"), BEHAVIOURS("(?<!a)b", "false"), BEHAVIOURS("$|(?!a|b)1", "false"), BEHAVIOURS("\\\\s*\\\\n", "true"),
-    METASPACE("first", "true"), METASPACE("always", "true"), METASPACE("never", "false"), METASPACE("first", "false"),
-    "{\"type\":\"Digits\",\"individual_digits\":true}", "{\"type\":\"Digits\",\"individual_digits\":false}", "{\"type\":\"Whitespace\"}",
-    "{\"type\":\"WhitespaceSplit\"}", "{\"type\":\"BertPreTokenizer\"}", "{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"b\"}",
+    BEHAVIOURS("a+", "false"),
+    BEHAVIOURS("a+", "true"),
+    BEHAVIOURS("ab|b(?=a)", "false"),
+    BEHAVIOURS("\\\\s+(?!\\\\S)|\\\\s", "false"),
+    BEHAVIOURS("(?<=ab)1|^b|a$", "true"),
+    BEHAVIOURS("x*", "false"),
+    BEHAVIOURS("(?<!a)b", "false"),
+    BEHAVIOURS("$|(?!a|b)1", "false"),
+    BEHAVIOURS("\\\\s*\\\\n", "true"),
+    METASPACE("first", "true"),
+    METASPACE("always", "true"),
+    METASPACE("never", "false"),
+    METASPACE("first", "false"),
+    "{\"type\":\"Digits\",\"individual_digits\":true}",
+    "{\"type\":\"Digits\",\"individual_digits\":false}",
+    "{\"type\":\"Whitespace\"}",
+    "{\"type\":\"WhitespaceSplit\"}",
+    "{\"type\":\"BertPreTokenizer\"}",
+    "{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"b\"}",
     "{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}",
 };
 /* What ends a pipeline that goes over to the byte-level alphabet. */

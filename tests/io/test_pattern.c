@@ -28,9 +28,21 @@ static char *repeated(const char *unit, int64_t bytes)
 static void an_item_pays_for_each_byte_that_it_runs_over(void **state)
 {
     enum { N = 300000 };
-    static const struct { const char *pattern, *unit; } cases[] = {
-        { "(?<!q)a*+[cd]", "a" }, { "(?=(?:a*+x|a*+y|a*+z))a", "a" }, { "a*a*a*a*[bc]", "a" }, { "a*[bc]", "a" }, { ".*.*[bc]", "a" }, { "[^b]*[bc]", "a" }, { "\\p{L}*\\p{Lu}", "a" }, { "(?>a*)(?!a)[bc]", "a" },
-        { "(a+)+[bc]", "a" }, { "(?:a?){30}a{30}[bc]", "a" }, { "a{60000}[bc]", "a" }, { "(?<=a{1000})[bc]|(?<=a{1000}b)a", "a" }, { "[\xc4\x80-\xc4\x90]{900}[bc]", "\xc4\x81" },
+    static const struct { const char *pattern, *unit;
+    } cases[] = {
+        { "(?<!q)a*+[cd]", "a" },
+        { "(?=(?:a*+x|a*+y|a*+z))a", "a" },
+        { "a*a*a*a*[bc]", "a" },
+        { "a*[bc]", "a" },
+        { ".*.*[bc]", "a" },
+        { "[^b]*[bc]", "a" },
+        { "\\p{L}*\\p{Lu}", "a" },
+        { "(?>a*)(?!a)[bc]", "a" },
+        { "(a+)+[bc]", "a" },
+        { "(?:a?){30}a{30}[bc]", "a" },
+        { "a{60000}[bc]", "a" },
+        { "(?<=a{1000})[bc]|(?<=a{1000}b)a", "a" },
+        { "[\xc4\x80-\xc4\x90]{900}[bc]", "\xc4\x81" },
     };
     rp_ctx *ctx = test_ctx(NULL);
 

@@ -102,9 +102,9 @@ static rp_status decodes_alike(rp_ctx *ctx, void *user)
 
 static void pieces_of_a_text_and_of_ids_are_an_error_or_those_of_the_whole(void **state)
 {
-    static const char *const names[] = { "llama3", "spm", "families/bert", "families/t5", "odd", "gpt2", "families/llama2.gguf", "families/mixed", "families/rest",
-                                         "families/clip", "families/openai", "families/gemma" };
-    const heap_sweep sweep           = { .survives = true, .each = test_few_or(8, 0), .least = 3 };        /* PCRE2 without room for its stack matches in what it has */
+    static const char *const names[] = { "llama3",         "spm",           "families/bert", "families/t5",     "odd",           "gpt2", "families/llama2.gguf",
+                                         "families/mixed", "families/rest", "families/clip", "families/openai", "families/gemma" };
+    const heap_sweep sweep = { .survives = true, .each = test_few_or(8, 0), .least = 3 }; /* PCRE2 without room for its stack matches in what it has */
     rp_ctx *ctx                      = test_ctx(NULL);
     char back[ROOM];
 
@@ -177,10 +177,29 @@ static void every_statement_filter_and_method_is_an_error_or_its_text(void **sta
 static void each_kind_of_expression_may_be_what_does_not_fit(void **state)
 {
     static const char *const each[] = {
-        "{{ not a }}", "{{ -1 }}", "{{ a + 1 if a }}", "{{ a == 1 }}", "{{ a not in [1] }}", "{{ a is defined }}", "{{ a and 1 or 2 }}", "{{ 'x' ~ 1 }}",
-        "{{ [1, 2] }}", "{{ (1, 2) }}", "{{ {'a': 1} }}", "{{ 'ab'[0] }}", "{{ 'ab'[1:] }}", "{{ 'a' | upper }}", "{{ 'a'.upper() }}", "{{ 'a' | replace('a', 'b') }}",
-        "{{ 2 ** 3 // 1 }}", "{% if a %}1{% elif 2 %}2{% else %}3{% endif %}", "{% for i in [1] if i %}{{ i }}{% else %}{% endfor %}", "{% set b = 1 %}",
-        "{% set b %}x{% endset %}", "{% macro m(x, y=1) %}{% endmacro %}", "x{# c #}",
+        "{{ not a }}",
+        "{{ -1 }}",
+        "{{ a + 1 if a }}",
+        "{{ a == 1 }}",
+        "{{ a not in [1] }}",
+        "{{ a is defined }}",
+        "{{ a and 1 or 2 }}",
+        "{{ 'x' ~ 1 }}",
+        "{{ [1, 2] }}",
+        "{{ (1, 2) }}",
+        "{{ {'a': 1} }}",
+        "{{ 'ab'[0] }}",
+        "{{ 'ab'[1:] }}",
+        "{{ 'a' | upper }}",
+        "{{ 'a'.upper() }}",
+        "{{ 'a' | replace('a', 'b') }}",
+        "{{ 2 ** 3 // 1 }}",
+        "{% if a %}1{% elif 2 %}2{% else %}3{% endif %}",
+        "{% for i in [1] if i %}{{ i }}{% else %}{% endfor %}",
+        "{% set b = 1 %}",
+        "{% set b %}x{% endset %}",
+        "{% macro m(x, y=1) %}{% endmacro %}",
+        "x{# c #}",
     };
     enum { BYTES = 12000 };
     rp_ctx *ctx  = test_ctx(NULL);
@@ -252,7 +271,8 @@ static rp_status talks_alike(rp_ctx *ctx, void *user)
 /* A variable that could not be set must not keep the value of the call before. */
 static void a_conversation_is_an_error_or_its_texts(void **state)
 {
-    static const char text[] = "{{ tools | length if tools }}{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+    static const char text[] =
+        "{{ tools | length if tools }}{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
     rp_ctx *ctx    = test_ctx(NULL);
     conversation c = { text, sizeof text - 1, json_pack("[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]", "role", "user", "content", "a", "role", "assistant",
                                                         "content", "b", "role", "user", "content", "c", "role", "assistant", "content", "d"),

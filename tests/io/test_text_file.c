@@ -277,8 +277,20 @@ static void assert_told(rp_ctx *ctx, const temp_dir *dir, blob text)
 
 static void text_that_is_not_utf8_is_refused_with_its_first_bad_byte(void **state)
 {
-    static const char *const texts[] = { "caf\xe9", "\xe9t\xe9", "a\x80", "a\xc3", "\xc3\xa9\xe2\x82", "\xe2\x82" "a", "\xed\xa0\x80", "\xc0\xaf", "\xf0\x9f\x98",
-                                         "\xf0\x9f\x98" "a", "\xf4\x90\x80\x80", "\xff" };
+    static const char *const texts[] = { "caf\xe9",
+                                         "\xe9t\xe9",
+                                         "a\x80",
+                                         "a\xc3",
+                                         "\xc3\xa9\xe2\x82",
+                                         "\xe2\x82"
+                                         "a",
+                                         "\xed\xa0\x80",
+                                         "\xc0\xaf",
+                                         "\xf0\x9f\x98",
+                                         "\xf0\x9f\x98"
+                                         "a",
+                                         "\xf4\x90\x80\x80",
+                                         "\xff" };
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();
 
@@ -338,8 +350,15 @@ static void characters_that_reads_cut_are_whole(void **state)
 
 static void a_byte_order_mark_is_no_text(void **state)
 {
-    static const struct { const char *bytes, *text; } cases[] = {
-        { "\xef\xbb\xbf", "" }, { "\xef\xbb\xbf" "a", "a" }, { "\xef\xbb\xbf\xef\xbb\xbf", "\xef\xbb\xbf" }, { "a\xef\xbb\xbf", "a\xef\xbb\xbf" }, { "ab", "ab" },
+    static const struct { const char *bytes, *text;
+    } cases[] = {
+        { "\xef\xbb\xbf", "" },
+        { "\xef\xbb\xbf"
+          "a",
+          "a" },
+        { "\xef\xbb\xbf\xef\xbb\xbf", "\xef\xbb\xbf" },
+        { "a\xef\xbb\xbf", "a\xef\xbb\xbf" },
+        { "ab", "ab" },
     };
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();

@@ -66,7 +66,8 @@ static rp_status there_and_back(rp_ctx *ctx, const char *name)
 
 static rp_status all_tokenizers(rp_ctx *ctx, void *user)
 {
-    static const char *const names[] = { "odd", "families/bert", "families/t5", "families/mixed", "families/rest", "families/clip", "families/llama2.gguf", "families/gemma" };
+    static const char *const names[] = { "odd",           "families/bert", "families/t5",          "families/mixed",
+                                         "families/rest", "families/clip", "families/llama2.gguf", "families/gemma" };
 
     (void)user;
     for (int i = 0; i < RP_COUNT(names); i++) RP_TRY(there_and_back(ctx, names[i]));

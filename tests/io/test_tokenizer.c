@@ -220,7 +220,8 @@ static void bos_and_eos_come_from_config_template_and_gguf(void **state)
 static void of_ways_with_one_score_the_first_is_taken(void **state)
 {
     (void)state;
-    static const char text[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"a\",-1],[\"b\",-1],[\"ab\",-2],[\"ba\",-2],[\"abab\",-4]]}}";
+    static const char text[] =
+        "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"a\",-1],[\"b\",-1],[\"ab\",-2],[\"ba\",-2],[\"abab\",-4]]}}";
     static const struct { const char *text; int32_t id[3]; int n; } cases[] = {
         { "ab", { 3 }, 1 }, { "aba", { 1, 4 }, 2 }, { "abab", { 5 }, 1 }, { "bab", { 2, 3 }, 2 }, { "babab", { 2, 5 }, 2 },
     };

@@ -402,7 +402,7 @@ static void scratch_does_not_grow_with_the_square_of_the_length(void **state)
 /* Whatever way it takes: what a step of full length has room for has room for a shorter one. */
 static void shorter_rows_take_no_more_scratch(void **state)
 {
-    static const int64_t sizes[][4] = { { 1, 1, 1, 64 }, { 2, 1, 1, 2 }, { 1, 4, 2, 16 }, { 3, 6, 1, 8 }, { 2, 8, 8, 128 } };     /* batch, heads, kv_heads, dim */
+    static const int64_t sizes[][4] = { { 1, 1, 1, 64 }, { 2, 1, 1, 2 }, { 1, 4, 2, 16 }, { 3, 6, 1, 8 }, { 2, 8, 8, 128 } }; /* batch, heads, kv_heads, dim */
     const rp_kernels *levels[RP_MAX_LEVELS];
     int n = rp__kernels_levels(levels, RP_MAX_LEVELS);
 

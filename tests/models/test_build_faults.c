@@ -4,7 +4,8 @@
 #include "golden_model.h"
 
 /* One of each architecture and of each kind of layer: a masked head, experts, latent and windowed attention, biases, norms of queries. */
-static const char *const names[] = { "bert", "gpt2_dropout", "gemma3_text", "llama_bias", "mixtral_balanced", "qwen3_moe_mixed", "phi3_longrope", "olmo2", "idefics3" };
+static const char *const names[] = { "bert",          "gpt2_dropout", "gemma3_text", "llama_bias", "mixtral_balanced", "qwen3_moe_mixed",
+                                     "phi3_longrope", "olmo2",        "idefics3" };
 
 static void each_failing_allocation_of_a_new_model_is_told(void **state)
 {

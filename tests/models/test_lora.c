@@ -230,7 +230,8 @@ static void assert_not_whole(const char *variant, const char *whole, rp_status e
 static void what_is_trained_whole_is_a_module_that_peft_can_name(void **state)
 {
     (void)state;
-    assert_not_whole("llama_bias", "*.k.bias", RP_ERR_MATCH, "'layers.0.attn.k.bias' is to be trained whole beside adapters, and 'layers.0.attn.k.weight' is not");
+    assert_not_whole("llama_bias", "*.k.bias", RP_ERR_MATCH,
+                     "'layers.0.attn.k.bias' is to be trained whole beside adapters, and 'layers.0.attn.k.weight' is not");
     assert_not_whole("mixtral", "layers.0.mlp.experts", RP_ERR_UNSUPPORTED,
                      "', weights of experts, is not trained whole beside adapters");
     assert_not_whole("bert", "tok_embeddings", RP_ERR_UNSUPPORTED, "of an encoder");

@@ -77,7 +77,8 @@ static int assert_slices(const source *s, int ranks)
 static void slices_read_from_safetensors_are_those_of_the_whole(void **state)
 {
     (void)state;
-    static const char *const names[] = { "models/llama3", "models/llama_bias", "models/smollm2", "models/gpt2", "models/phi3", "models/qwen3_moe_mixed", "models/mixtral" };
+    static const char *const names[] = { "models/llama3", "models/llama_bias",      "models/smollm2", "models/gpt2",
+                                         "models/phi3",   "models/qwen3_moe_mixed", "models/mixtral" };
     char path[RP_GOLDEN_PATH];
 
     for (int i = 0; i < RP_COUNT(names); i++)

@@ -161,7 +161,8 @@ static void try_dtype(rp_ctx *ctx, const rp_op *op, const rp_op_case *test, int 
         assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &in[i]));
     }
     rp_status status = same ? RP_OK : rp_apply(ctx, op->name, test->attr, in, n_in, out);
-    if ((status == RP_OK) != (same || is_taken(test, input, dtype))) fail_msg("%s, %s: input %d in %s: status %d", op->name, test->name, input, rp_dtype_name(dtype), (int)status);
+    if ((status == RP_OK) != (same || is_taken(test, input, dtype)))
+        fail_msg("%s, %s: input %d in %s: status %d", op->name, test->name, input, rp_dtype_name(dtype), (int)status);
     for (int i = 0; i < n_in; i++) rp_tensor_unref(in[i]);
     for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(out[i]);
 }

@@ -354,9 +354,11 @@ static void a_device_without_kernels_is_a_machine_of_its_own(void **state)
 /* As CPUID gives them, with what /proc/cpuinfo says there. */
 static void family_and_model_are_those_that_the_system_names(void **state)
 {
-    static const struct { unsigned signature, family, model; const char *what; } known[] = {
-        { 0x00050654, 6, 85, "Skylake-SP" }, { 0x000606a6, 6, 106, "Ice Lake-SP" }, { 0x000806f8, 6, 143, "Sapphire Rapids" }, { 0x000a06d1, 6, 173, "Granite Rapids" },
-        { 0x00830f10, 23, 49, "Zen 2" }, { 0x00a00f11, 25, 1, "Zen 3" }, { 0x00a10f11, 25, 17, "Zen 4" }, { 0x00b00f21, 26, 2, "Zen 5" },
+    static const struct { unsigned signature, family, model; const char *what;
+    } known[] = {
+        { 0x00050654, 6, 85, "Skylake-SP" },      { 0x000606a6, 6, 106, "Ice Lake-SP" }, { 0x000806f8, 6, 143, "Sapphire Rapids" },
+        { 0x000a06d1, 6, 173, "Granite Rapids" }, { 0x00830f10, 23, 49, "Zen 2" },       { 0x00a00f11, 25, 1, "Zen 3" },
+        { 0x00a10f11, 25, 17, "Zen 4" },          { 0x00b00f21, 26, 2, "Zen 5" },
     };
 
     (void)state;

@@ -96,14 +96,17 @@ static void what_a_mode_keeps_in_its_regions_is_read_back(void **state)
 
 static void what_has_changed_is_named(void **state)
 {
-    static const struct { rp_plan_stamp stamp; const char *words; } cases[] = {
+    static const struct { rp_plan_stamp stamp; const char *words;
+    } cases[] = {
         { { "0.2", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x77 }, "made for version 0.1, this is 0.2" },
         { { "0.1", "another", 2, 0x1234, 300000, "adamw with fp32 states", 0x77 }, "made for machine a machine, this is another" },
         { { "0.1", "a machine", 3, 0x1234, 300000, "adamw with fp32 states", 0x77 }, "made for threads 2, this is 3" },
         { { "0.1", "a machine", 2, 0x1235, 300000, "adamw with fp32 states", 0x77 }, "made for cost table 0000000000001234, this is 0000000000001235" },
         { { "0.1", "a machine", 2, 0x1234, 300001, "adamw with fp32 states", 0x77 }, "made for a memory_budget of 300000, this is 300001" },
-        { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with bf16 states", 0x77 }, "made for optimizer adamw with fp32 states, this is adamw with bf16 states" },
-        { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x78 }, "made for what stands before a step (weights, optimizer states) 0000000000000077" },
+        { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with bf16 states", 0x77 },
+          "made for optimizer adamw with fp32 states, this is adamw with bf16 states" },
+        { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x78 },
+          "made for what stands before a step (weights, optimizer states) 0000000000000077" },
     };
     planned_step x, other;
     rp_plan_text *text;

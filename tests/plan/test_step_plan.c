@@ -34,7 +34,14 @@ static rp_status decoder_step(rp_ctx *ctx, void *user)
 
 /* A net of ops without modules: each layer reads the one before it and the one two before that, so that no cut of it is one value wide. */
 enum { LAYERS = 12, ROWS = 24, WIDTH = 20 };
-typedef struct { rp_ctx *ctx; rp_tensor *x, *w[LAYERS]; uint64_t hash; int n_layers, n_second; double p; bool keeps_gradients; } net;   /* n_second: layers of a second pass; 0: none */
+typedef struct {
+    rp_ctx *ctx;
+    rp_tensor *x, *w[LAYERS];
+    uint64_t hash;
+    int n_layers, n_second;
+    double p;
+    bool keeps_gradients;
+} net; /* n_second: layers of a second pass; 0: none */
 
 static rp_tensor *filled(rp_ctx *ctx, int64_t rows, int64_t columns, int salt)
 {
@@ -306,7 +313,8 @@ static void what_cannot_be_planned_is_said(void **state)
     assert_string_equal(rp_error(shapes), "a memory budget of -2 bytes");
     a.keeps_gradients = true;
     assert_int_equal(rp_plan_step(shapes, net_step, &a, 0, &plan), RP_ERR_STATE);
-    assert_string_equal(rp_error(shapes), "the step leaves 19200 bytes that were not live before it: drop gradients, and make ahead what only a first step makes");
+    assert_string_equal(rp_error(shapes),
+                        "the step leaves 19200 bytes that were not live before it: drop gradients, and make ahead what only a first step makes");
     for (int i = 0; i < LAYERS; i++) rp_tensor_drop_grad(a.w[i]);
     a.w[3] = (rp_tensor_unref(a.w[3]), filled(shapes, WIDTH, WIDTH + 1, 4));
     assert_int_equal(rp_plan_step(shapes, net_step, &a, 0, &plan), RP_ERR_SHAPE);

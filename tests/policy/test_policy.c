@@ -146,7 +146,8 @@ static void each_failing_allocation_of_rules_is_told(void **state)
 {
     (void)state;
     enum { RULES = 200 };               /* they take many blocks of memory, and any piece of a rule is where one of them ends */
-    static const char rules[] = "{ path: a.*, op: matmul, larger_than: 1, fate: keep }, { any: [{ layers: [1, 2] }, { module_type: MLP }], every: 2, fate: offload }, ";
+    static const char rules[] =
+        "{ path: a.*, op: matmul, larger_than: 1, fate: keep }, { any: [{ layers: [1, 2] }, { module_type: MLP }], every: 2, fate: offload }, ";
     static char text[RULES / 2 * (sizeof rules - 1) + 3] = "[";
     rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
     rp_policy *policy = NULL;

@@ -184,7 +184,8 @@ static void read_outcome(rp_ctx *ctx, machine *m, rp_tensor *x, program_outcome 
 
 rp_status program_run(const program *p, const program_way *way, program_outcome *o)
 {
-    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .seed = 5, .threads = way->threads, .memory_limit_bytes = way->limit_bytes, .shapes_only = way->shapes_only, .device = way->device });
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){
+        .seed = 5, .threads = way->threads, .memory_limit_bytes = way->limit_bytes, .shapes_only = way->shapes_only, .device = way->device });
     machine m   = { p, { new_param(ctx, RP_F32, COLUMNS, COLUMNS, 0.5, 2, "w"), new_param(ctx, RP_F32, COLUMNS, COLUMNS, 0.5, 3, "v") }, way->regions };
     rp_tensor *x = new_param(ctx, RP_F32, ROWS, COLUMNS, 1, 1, "x");
     fates f      = { .seed = way->fates_seed };

@@ -121,7 +121,8 @@ static void short_reads_and_writes_are_gone_on_with(void **state)
     graph_run(&g, &none, ctx, &leaves, &expected);
     assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .folder = RP_BINARY_DIR, .buffer_bytes = 1 << 15 }));
     fates_use(ctx, &f);
-    for (rp_disk_queue_operation o = RP_DISK_QUEUE_READ; o <= RP_DISK_QUEUE_WRITE; o++) rp__disk_queue_fail(rp__offload_disk_queue(rp__tape_ctx(ctx)->offload), o, 0, 1000, 0);
+    for (rp_disk_queue_operation o = RP_DISK_QUEUE_READ; o <= RP_DISK_QUEUE_WRITE; o++)
+        rp__disk_queue_fail(rp__offload_disk_queue(rp__tape_ctx(ctx)->offload), o, 0, 1000, 0);
     graph_run(&g, &none, ctx, &leaves, &got);
     assert_same_result(&got, &expected, "by halves", 2);
     fates_use(ctx, NULL);

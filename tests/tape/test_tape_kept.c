@@ -300,7 +300,9 @@ static void segments_in_sequence_keep_only_what_goes_into_them(void **state)
 /* However unequal the functions are: none is empty, and none is left over. */
 static void there_are_as_many_segments_as_asked_for(void **state)
 {
-    static int length[][FUNCTIONS] = { { 9, 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 9, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1, 9 }, { 7, 6, 5, 4, 3, 2, 1 }, { 3, 1, 4, 1, 5, 9, 2 } };
+    static int length[][FUNCTIONS] = {
+        { 9, 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 9, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1, 9 }, { 7, 6, 5, 4, 3, 2, 1 }, { 3, 1, 4, 1, 5, 9, 2 }
+    };
     rp_ctx *ctx                    = test_ctx(NULL);
     rp_tensor *x                   = new_param(ctx, RP_F32, 6, 8, 1, 1, "x"), *y;
 

@@ -47,8 +47,8 @@ static void check_same_history(const history *real, const history *shapes, uint3
 {
     for (int i = 0; i < real->n && i < shapes->n; i++) {
         const moment *a = &real->at[i], *b = &shapes->at[i];
-        if (a->event.take != b->event.take || a->event.reclass != b->event.reclass || a->event.mem_class != b->event.mem_class || a->event.bytes != b->event.bytes ||
-            a->event.offset != b->event.offset || memcmp(a->live_at, b->live_at, sizeof a->live_at))
+        if (a->event.take != b->event.take || a->event.reclass != b->event.reclass || a->event.mem_class != b->event.mem_class ||
+            a->event.bytes != b->event.bytes || a->event.offset != b->event.offset || memcmp(a->live_at, b->live_at, sizeof a->live_at))
             fail_msg("graph %u: event %d of %d differs", seed, i, real->n);
     }
     assert_int_equal(real->n, shapes->n);

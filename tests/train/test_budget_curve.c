@@ -1,4 +1,5 @@
-/* Claims about budgets on SmolLM2-135M and some tiny models, on shapes: from the least to all there is none is exceeded, no byte of an arena is wasted, and more
+/* Claims about budgets on SmolLM2-135M and some tiny models, on shapes: from the least to all there is none is exceeded, no byte of an arena is wasted,
+ * and more
  * memory never costs more. Of a kernel's scratch they know what this CPU takes; the test device has another. */
 /* ctest: device-free thread-free */
 #include "loop_test.h"
@@ -40,7 +41,13 @@ static told forecast_of(const char *const *setting, int64_t budget)
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_read(ctx, "r.yaml", "threads: 2\nmax_steps: 1\n", 24, n, all, &report, &recipe));
     assert_ok(ctx, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .least = !budget }, &report, &f));
-    told t = { f.feasible, f.plan.variant.keeps_logits, f.least, f.plan.found.memory.reserved_bytes, f.plan.placement.bound, f.plan.seconds + f.plan.recompute_seconds, f.plan.seconds + f.plan.bound_seconds,
+    told t = { f.feasible,
+               f.plan.variant.keeps_logits,
+               f.least,
+               f.plan.found.memory.reserved_bytes,
+               f.plan.placement.bound,
+               f.plan.seconds + f.plan.recompute_seconds,
+               f.plan.seconds + f.plan.bound_seconds,
                f.plan.seconds + f.plan.block_bound_seconds };
     rp__forecast_close(&f);
     rp__report_close(&report);

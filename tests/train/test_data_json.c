@@ -50,7 +50,8 @@ static void a_list_of_many_windows_is_read_whole(void **state)
     for (int i = 0; i < N; i++) {
         char object[160];
         x = x * 1664525u + 1013904223u;
-        snprintf(object, sizeof object, "{\"n\": {\"m\": [%u, \"}\"]}, \"text\": \"%.*s\\\"]}%u\"}", x, (int)(x >> 26) & ~1, "\\\\\\\\\\\\\\\\[[[[[{{{{{ab{{{{{{{]]]]]]]]}}}}}}}}}}}cdefghijklmn", x >> 8);
+        snprintf(object, sizeof object, "{\"n\": {\"m\": [%u, \"}\"]}, \"text\": \"%.*s\\\"]}%u\"}", x, (int)(x >> 26) & ~1,
+                 "\\\\\\\\\\\\\\\\[[[[[{{{{{ab{{{{{{{]]]]]]]]}}}}}}}}}}}cdefghijklmn", x >> 8);
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? x & 256 ? ",\n " : "," : "", object);
         used_lines += (size_t)snprintf(lines + used_lines, sizeof lines - used_lines, "%s\n", object);
     }

@@ -336,7 +336,8 @@ static void check_folder(const char *kind)
     run_whole(&dir, "llama", "fresh", RUN(base, "max_steps=1"));
     assert_same_losses(&dir, "again", "beside");
     assert_same_adapter(&dir, "again", "beside");
-    if (fabs(first_loss(&dir, "again") - first_loss(&dir, "whole")) > 1e-5) fail_msg("%.9g beside, %.9g merged", first_loss(&dir, "again"), first_loss(&dir, "whole"));
+    if (fabs(first_loss(&dir, "again") - first_loss(&dir, "whole")) > 1e-5)
+        fail_msg("%.9g beside, %.9g merged", first_loss(&dir, "again"), first_loss(&dir, "whole"));
     assert_true(fabs(first_loss(&dir, "again") - first_loss(&dir, "fresh")) > 1e-2);
     assert_true(is_there(&dir, "merged/final/config.json") && !is_there(&dir, "merged/final/adapter_config.json"));
     assert_true(is_there(&dir, "again/final/adapter_config.json") && !is_there(&dir, "again/final/config.json"));
@@ -374,7 +375,8 @@ static void a_wrong_name_is_refused_with_the_nearest(void **state)
     assert_refused("new", RP_ERR_CONFIG, "'freeze': no module matches 'layers.0.atn' (did you mean 'layers.0.attn'?)", RUN("freeze=[layers.0.atn]"));
     assert_refused("new", RP_ERR_CONFIG, "'lora.modules': no linear layer that takes an adapter is called 'attn.qq' (did you mean 'attn.q'?)",
                    RUN("lora.rank=2", "lora.modules=[attn.k, attn.qq]"));
-    assert_refused("new", RP_ERR_CONFIG, "no linear layer that takes an adapter is called 'tok_embeddings'", RUN("lora.rank=2", "lora.modules=[tok_embeddings]"));
+    assert_refused("new", RP_ERR_CONFIG, "no linear layer that takes an adapter is called 'tok_embeddings'",
+                   RUN("lora.rank=2", "lora.modules=[tok_embeddings]"));
     assert_refused("new", RP_ERR_CONFIG, "'lora.whole': no module matches 'nrm' (did you mean 'norm'?)", RUN("lora.rank=2", "lora.whole=[nrm]"));
     assert_refused("new", RP_ERR_MATCH, "no layer is left for an adapter", RUN("lora.rank=2", "lora.whole=['layers.*']"));
     assert_refused("new", RP_ERR_CONFIG, "'freeze' leaves no parameter to train", RUN("freeze=['*']"));

@@ -565,7 +565,8 @@ static void a_run_that_is_done_takes_no_step(void **state)
 static void a_trainer_leaves_the_tape_of_its_context_as_it_found_it(void **state)
 {
     (void)state;
-    run r = run_open(&dir, "llama", "out", RUN("enable_activation_checkpointing=true", AC "verify=always", "dtype=bf16", "grad_dtype=fp32", "freeze=['layers.0']"));
+    run r =
+        run_open(&dir, "llama", "out", RUN("enable_activation_checkpointing=true", AC "verify=always", "dtype=bf16", "grad_dtype=fp32", "freeze=['layers.0']"));
 
     assert_ok(r.ctx, r.status);
     assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));

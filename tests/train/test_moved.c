@@ -1,4 +1,5 @@
-/* Claims about bytes that leave memory in a step, activations and optimizer states, on shapes: each has a price, whoever moves it, and nothing moves for nothing. */
+/* Claims about bytes that leave memory in a step, activations and optimizer states, on shapes: each has a price, whoever moves it, and nothing moves for
+ * nothing. */
 #include "loop_test.h"
 
 #include <math.h>

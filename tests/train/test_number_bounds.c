@@ -33,7 +33,8 @@ static void numbers_of_an_optimizer_keep_to_their_bounds(void **state)
         rp__optim_free(optim);
         optim  = NULL;
         *field = all[i / 2].wrong[i % 2];
-        if (rp__optim_new(ctx, &c, &param, 1, &optim) != RP_ERR_CONFIG || !strstr(rp_error(ctx), all[i / 2].said)) fail_msg("%s %g: %s", all[i / 2].said, *field, rp_error(ctx));
+        if (rp__optim_new(ctx, &c, &param, 1, &optim) != RP_ERR_CONFIG || !strstr(rp_error(ctx), all[i / 2].said))
+            fail_msg("%s %g: %s", all[i / 2].said, *field, rp_error(ctx));
         assert_null(optim);
     }
     rp_optim_config c = plain;

@@ -67,8 +67,11 @@ static answer ask(const draw *d, const char *mode, const char *rules, int64_t bu
 
 static void check(int seed)
 {
-    static const char *const modes[] = { "none", "full", "selective_op", "selective_layer, every: 2", "selective_layer, every: 3", "selective_layer, every: 7" };
-    static const char *const rules[] = { "", "", ", rules: [{op: rmsnorm, fate: prefer_recompute}]", ", rules: [{op: swiglu, fate: recompute}, {path: '*.attn', fate: prefer_keep}]" };
+    static const char *const modes[] = {
+        "none", "full", "selective_op", "selective_layer, every: 2", "selective_layer, every: 3", "selective_layer, every: 7"
+    };
+    static const char *const rules[] = { "", "", ", rules: [{op: rmsnorm, fate: prefer_recompute}]",
+                                         ", rules: [{op: swiglu, fate: recompute}, {path: '*.attn', fate: prefer_keep}]" };
     draw d           = draw_recipe(seed);
     const char *mode = modes[next(&d, RP_COUNT(modes))], *own = rules[next(&d, RP_COUNT(rules))];
     answer it = ask(&d, mode, own, -1), plan = ask(&d, "auto", own, it.reserved);

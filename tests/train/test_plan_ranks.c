@@ -133,7 +133,8 @@ static void weights_that_go_are_sent_again(void **state)
 /* Rules for everything are rules for gathered weights, too: with a budget and without they come before what reshard_after_forward says. */
 static void a_recipe_may_have_all_gathered_again_or_kept_and_be_planned(void **state)
 {
-    static const char recompute[] = "activation_checkpointing.rules=[{op: '*', fate: recompute}]", kept[] = "activation_checkpointing.rules=[{op: '*', fate: keep}]";
+    static const char recompute[] = "activation_checkpointing.rules=[{op: '*', fate: recompute}]",
+                      kept[] = "activation_checkpointing.rules=[{op: '*', fate: keep}]";
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -333,7 +334,8 @@ static void published_steps_take_at_most_three_tenths_longer_than_predicted(void
     (void)state;
     for (int i = 0; i < RP_COUNT(row); i++) {
         const char *const *s = row[i].setting;
-        asked a = ask("llama3_8b_full_distributed", of_8b, (const char *const[]){ "batch_size=2", "gradient_accumulation_steps=1", s[0], s[1], s[2], s[3], NULL }, 0);
+        asked a =
+            ask("llama3_8b_full_distributed", of_8b, (const char *const[]){ "batch_size=2", "gradient_accumulation_steps=1", s[0], s[1], s[2], s[3], NULL }, 0);
         rp_forecast f;
         assert_ok(a.ctx, rp__recipe_forecast(a.ctx, a.recipe, &(rp_forecast_options){ .device = row[i].device }, &a.report, &f));
         double found = row[i].tokens / (f.plan.seconds + f.plan.recompute_seconds), by = found / row[i].published;

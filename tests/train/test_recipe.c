@@ -169,7 +169,8 @@ static void keys_that_other_systems_have_say_what_to_write_here(void **state)
     assert_error(MODEL "optimizer:\n  _component_: torch.optim.AdamW\n", NULL,
                  "r.yaml:3: unknown key 'optimizer._component_': no constructors are named here: 'model.path' names the model, 'optimizer.name' the "
                  "update rule");
-    assert_error(MODEL, "max_steps_per_epoch=3", "argument 'max_steps_per_epoch=3': unknown key 'max_steps_per_epoch': here it is 'max_steps', of the whole run");
+    assert_error(MODEL, "max_steps_per_epoch=3",
+                 "argument 'max_steps_per_epoch=3': unknown key 'max_steps_per_epoch': here it is 'max_steps', of the whole run");
 }
 
 /* What stands in quotes is a key of ours. */

@@ -37,9 +37,14 @@ static void conversations_need_no_prompt_column_to_train_on_answers_alone(void *
 static void prompts_with_answers_may_be_written_by_the_chat_template(void **state)
 {
     (void)state;
-    static const struct { const char *dataset; bool pairs, by_template; } cases[] = {
-        { "format: jsonl, prompt_column: p", true, true }, { "format: jsonl, prompt_column: p, use_chat_template: false", true, false },
-        { "format: alpaca, train_on_input: false", true, true }, { "format: jsonl", false, false }, { "format: chat", false, true }, { "format: text", false, false },
+    static const struct { const char *dataset; bool pairs, by_template;
+    } cases[] = {
+        { "format: jsonl, prompt_column: p", true, true },
+        { "format: jsonl, prompt_column: p, use_chat_template: false", true, false },
+        { "format: alpaca, train_on_input: false", true, true },
+        { "format: jsonl", false, false },
+        { "format: chat", false, true },
+        { "format: text", false, false },
     };
     char text[256];
 

@@ -85,7 +85,8 @@ static void check_run(const char *out, int n_steps, const char *const *setting)
 
     assert_int_equal(t.n_steps, n_steps);
     assert_true(t.metric > t.reserved / 2 && t.metric <= t.most);
-    print_message("%s: %" PRId64 " before, %" PRId64 " reserved, at most %" PRId64 ": %" PRId64 " to spare\n", out, t.before, t.reserved, t.most, room - t.most);
+    print_message("%s: %" PRId64 " before, %" PRId64 " reserved, at most %" PRId64 ": %" PRId64 " to spare\n", out, t.before, t.reserved, t.most,
+                  room - t.most);
     if (t.most > room) fail_msg("%s: %" PRId64 " bytes more than was said", out, t.most - room);
 }
 

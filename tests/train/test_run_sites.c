@@ -107,8 +107,11 @@ static void sweep_plan(const char *more, asking a)
     char text[2048];
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true, .threads = 1, .memory_limit_bytes = a.budget });
 
-    snprintf(text, sizeof text, "model: {config: %s/llama.json, overrides: {num_hidden_layers: 1}}\ndataset: {path: %s/tokens.bin, format: tokens}\nmax_seq_len: 16\nbatch_size: 2\n"
-             "epochs: 1\nmax_steps: 2\nseed: 3\noptimizer: {lr: 1e-3}\nthreads: 1\noutput_dir: %s/out\n%s", dir.path, dir.path, dir.path, more);
+    snprintf(
+        text, sizeof text,
+        "model: {config: %s/llama.json, overrides: {num_hidden_layers: 1}}\ndataset: {path: %s/tokens.bin, format: tokens}\nmax_seq_len: 16\nbatch_size: 2\n"
+        "epochs: 1\nmax_steps: 2\nseed: 3\noptimizer: {lr: 1e-3}\nthreads: 1\noutput_dir: %s/out\n%s",
+        dir.path, dir.path, dir.path, more);
     a.source.text = text;
     every_site_fails_once(ctx, false, 20, ask_plan, &a);
     test_ctx_free(ctx);
@@ -119,7 +122,8 @@ static void each_call_of_a_plan_passes_an_error_on(void **state)
     (void)state;
     sweep_plan("", (asking){ .what = FORECAST });
     sweep_plan("", (asking){ .what = SWEEP });
-    sweep_plan("dist: {ranks: 2}\nmemory_budget: 2000000\n", (asking){ .source = { .n = 1, .setting = { "batch_size=1" } }, .budget = 2000000, .device = "h100", .what = FIND });
+    sweep_plan("dist: {ranks: 2}\nmemory_budget: 2000000\n",
+               (asking){ .source = { .n = 1, .setting = { "batch_size=1" } }, .budget = 2000000, .device = "h100", .what = FIND });
 }
 
 /* ---- runs ---- */
@@ -154,9 +158,13 @@ static void each_call_of_a_run_passes_an_error_on(void **state)
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1, .seed = 3 });
 
     (void)state;
-    snprintf(text, sizeof text, "model: {config: %s/llama.json, overrides: {num_hidden_layers: 1}}\ndataset: {path: %s/tokens.bin, format: tokens}\nmax_seq_len: 16\nbatch_size: 2\n"
-             "epochs: 1\nmax_steps: 2\nseed: 3\noptimizer: {lr: 1e-3}\nthreads: 1\noutput_dir: %s/out\nsave_every_n_steps: 1\nkeep_last_n: 1\nprofile: true\ntensorboard: true\n"
-             "dataset_val: {path: %s/val.bin, format: tokens}\nrun_val_every_n_steps: 1\nclip_grad_norm: 1\n", dir.path, dir.path, dir.path, dir.path);
+    snprintf(
+        text, sizeof text,
+        "model: {config: %s/llama.json, overrides: {num_hidden_layers: 1}}\ndataset: {path: %s/tokens.bin, format: tokens}\nmax_seq_len: 16\nbatch_size: 2\n"
+        "epochs: 1\nmax_steps: 2\nseed: 3\noptimizer: {lr: 1e-3}\nthreads: 1\noutput_dir: %s/out\nsave_every_n_steps: 1\nkeep_last_n: 1\nprofile: "
+        "true\ntensorboard: true\n"
+        "dataset_val: {path: %s/val.bin, format: tokens}\nrun_val_every_n_steps: 1\nclip_grad_norm: 1\n",
+        dir.path, dir.path, dir.path, dir.path);
     every_site_fails_once(ctx, true, 100, train, &where);
     test_ctx_free(ctx);
 }

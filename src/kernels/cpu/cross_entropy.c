@@ -8,7 +8,8 @@ static float row_lse(rp_dtype dtype, const void *logits, int64_t row, int64_t n)
     return max + logf(sum);
 }
 
-/* d (+)= factor * (softmax - onehot) of one row, whose label may lie outside it; d may be the logits. The label's element is computed apart, from what stood there before:
+/* d (+)= factor * (softmax - onehot) of one row, whose label may lie outside it; d may be the logits. The label's element is computed apart, from what
+ * stood there before:
  * (p - 1) is -factor times what the others have, without cancellation where p is near 1. */
 static void row_gradient(rp_dtype dtype, const void *logits, int64_t row, int64_t n, int64_t label, float lse, float factor, void *d,
                          rp_dtype d_dtype, bool adds)
