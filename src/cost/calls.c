@@ -93,6 +93,7 @@ static const rp_cost_call calls[] = {
     UNARY("gelu", .attr = &(rp_attr_gelu){ false }),
     UNARY("silu", .name = NULL),
     UNARY("relu", .name = NULL),
+    UNARY("relu2", .name = NULL),
     UNARY("dropout", .attr = &(rp_attr_dropout){ 0.1f }),
     UNARY("cast", .attr = &(rp_attr_cast){ RP_BF16 }),
     UNARY("sum", .attr = &(rp_attr_dim){ -1 }),
