@@ -40,22 +40,28 @@ char *rp__json_text(const json_t *value, size_t flags)
 
 /* ---- reading and copying ---- */
 
-static json_malloc_t before;                /* who allocates for jansson */
+static json_malloc_t before;                /* who allocates for jansson … */
+static json_free_t release;                 /* … and frees */
 static _Thread_local bool ran_out;
+static _Thread_local void *spare;           /* serves the first allocation that fails while a text is read; NULL: none */
+static _Thread_local size_t spare_bytes;
 
 static void *watched(size_t bytes)
 {
     void *p = before(bytes);
 
-    if (!p) ran_out = true;
+    if (p) return p;
+    ran_out = true;
+    if (bytes > spare_bytes) return NULL;
+    p           = spare;
+    spare       = NULL;
+    spare_bytes = 0;
     return p;
 }
 
 /* An allocator that the program has set stays in use, because it must free its own memory. */
 static void watch(void)
 {
-    json_free_t release;
-
     json_get_alloc_funcs(&before, &release);
     json_set_alloc_funcs(watched, release);
 }
@@ -76,10 +82,41 @@ static json_t *if_whole(json_t *value)
     return NULL;
 }
 
+typedef struct { const char *at; size_t left; } source;
+
+/* A few bytes at a time, and none after a failed allocation. The token that jansson reads grows by at least 16 bytes, so at most once in a piece. */
+static size_t next_piece(void *to, size_t room, void *user)
+{
+    source *s    = user;
+    size_t piece = s->left < 8 ? s->left : 8;
+
+    if (ran_out || piece > room) return 0;
+    memcpy(to, s->at, piece);
+    s->at += piece;
+    s->left -= piece;
+    return piece;
+}
+
+/* jansson loses a byte if a token cannot grow. If it loses the closing quote of a string, it reads and writes past the ends of its buffers. So the spare
+ * has room for the longest token, and the text ends at a failure. */
+static json_t *read_guarded(const char *text, size_t bytes, size_t flags, json_error_t *error)
+{
+    source s = { text, bytes };
+
+    spare        = before(2 * bytes + 64);
+    spare_bytes  = spare ? 2 * bytes + 64 : 0;
+    ran_out      = !spare;
+    json_t *root = json_load_callback(next_piece, &s, flags, error);
+    release(spare);
+    spare       = NULL;
+    spare_bytes = 0;
+    return if_whole(root);
+}
+
 json_t *rp__json_read(const char *text, size_t bytes, size_t flags, json_error_t *error)
 {
     begin_watch();
-    json_t *root = if_whole(json_loadb(text, bytes, flags, error));
+    json_t *root = read_guarded(text, bytes, flags, error);
     if (!ran_out || !error) return root;
     snprintf(error->text, sizeof error->text, "memory ran out");
     error->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;

@@ -1,7 +1,7 @@
 /* base/json_text.h -- JSON as text and back, also when memory runs out.
  *
  * jansson looks past some of its own failed allocations: json_dumps may give a text with a key missing, json_loadb a number with digits missing, or
- * call good text malformed; json_copy may leave keys out. These give all of it or NULL.
+ * call good text malformed, or write past its buffers; json_copy may leave keys out. These give all of it or NULL.
  */
 #ifndef RP_JSON_TEXT_H
 #define RP_JSON_TEXT_H
