@@ -27,6 +27,7 @@
 
 const bench_step rp__bench_steps[] = {
 #include "cli/bench/benches.def"
+#include "tape/decide.h"
 };
 const int rp__bench_n_steps = RP_COUNT(rp__bench_steps);
 

@@ -148,8 +148,8 @@ bool rp__parse_double(const char *text, double *out);
 bool rp__ends_with(const char *text, const char *end);
 
 /* FNV-1a, 64 bit. */
-uint64_t rp__hash(const void *data, size_t bytes, uint64_t seed);
-#define RP_HASH_SEED 0xcbf29ce484222325ull
+uint64_t rp__hash(const void *data, size_t bytes, uint64_t start);
+#define RP_HASH_START 0xcbf29ce484222325ull
 
 /* Seconds of the monotonic clock. For metrics only: no result may depend on them. */
 double rp__seconds(void);

@@ -30,7 +30,7 @@ static int look(struct dl_phdr_info *info, size_t bytes, void *user)
 
 uint64_t rp__build_hash(void)
 {
-    finding f = { .here = (uintptr_t)&rp__build_hash, .hash = RP_HASH_SEED };
+    finding f = { .here = (uintptr_t)&rp__build_hash, .hash = RP_HASH_START };
 
     dl_iterate_phdr(look, &f);
     return f.hash;

@@ -16,7 +16,7 @@ static inline rp_checksum rp__checksum_begin(void)
 {
     rp_checksum c = { .bytes = 0 };
 
-    for (uint64_t i = 0; i < 8; i++) c.lane[i] = RP_HASH_SEED + i;
+    for (uint64_t i = 0; i < 8; i++) c.lane[i] = RP_HASH_START + i;
     return c;
 }
 
@@ -41,6 +41,6 @@ static inline void rp__checksum_add(rp_checksum *c, const void *data, int64_t by
     rp__checksum_block(c, last);
 }
 
-static inline uint64_t rp__checksum_end(const rp_checksum *c) { return rp__hash(c, sizeof *c, RP_HASH_SEED); }
+static inline uint64_t rp__checksum_end(const rp_checksum *c) { return rp__hash(c, sizeof *c, RP_HASH_START); }
 
 #endif

@@ -144,12 +144,12 @@ const char *rp__hint(const char *name, const char *const *list, char out[RP_HINT
     return out;
 }
 
-uint64_t rp__hash(const void *data, size_t bytes, uint64_t seed)
+uint64_t rp__hash(const void *data, size_t bytes, uint64_t start)
 {
     const uint8_t *p = data;
 
-    for (size_t i = 0; i < bytes; i++) seed = (seed ^ p[i]) * 0x100000001b3ull;
-    return seed;
+    for (size_t i = 0; i < bytes; i++) start = (start ^ p[i]) * 0x100000001b3ull;
+    return start;
 }
 
 bool rp__ends_with(const char *text, const char *end)

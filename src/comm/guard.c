@@ -56,7 +56,7 @@ static uint64_t this_machine(void)
     ssize_t m     = readlink("/proc/self/ns/pid", space, sizeof space);
 
     if (f) fclose(f);
-    return n && m > 0 ? rp__hash(space, (size_t)m, rp__hash(boot, n, RP_HASH_SEED)) | 1 : 0;
+    return n && m > 0 ? rp__hash(space, (size_t)m, rp__hash(boot, n, RP_HASH_START)) | 1 : 0;
 }
 
 typedef enum { RUNS, STOPPED, GONE } life;

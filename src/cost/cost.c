@@ -188,7 +188,7 @@ static uint64_t hash_rows(const rp_cost_table *t, uint64_t hash)
 
 uint64_t rp__cost_hash(const rp_cost_table *t)
 {
-    uint64_t hash = hash_text(t->machine.product[0], hash_text(t->machine.product[1], hash_text(t->name, RP_HASH_SEED)));
+    uint64_t hash = hash_text(t->machine.product[0], hash_text(t->machine.product[1], hash_text(t->name, RP_HASH_START)));
 
     hash = rp__hash(t->move, sizeof t->move, hash_rows(t, hash));
     hash = rp__hash(&t->near, sizeof t->near, rp__hash(&t->cache, sizeof t->cache, hash));

@@ -56,7 +56,7 @@ static bool hash_of(const json_t *root, char out[HEX_CHARS])
 
     if (rest) json_object_del(rest, "hash");
     if (rest) text = rp__json_text(rest, JSON_COMPACT | JSON_SORT_KEYS);
-    if (text) snprintf(out, HEX_CHARS, "%016" PRIx64, rp__hash(text, strlen(text), RP_HASH_SEED));
+    if (text) snprintf(out, HEX_CHARS, "%016" PRIx64, rp__hash(text, strlen(text), RP_HASH_START));
     json_decref(rest);
     free(text);
     return text != NULL;

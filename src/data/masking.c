@@ -12,7 +12,7 @@ uint64_t rp__masking_key(uint64_t seed)
 {
     static const char what[] = "masked tokens";
 
-    return rp__hash(what, sizeof what, rp__hash(&seed, sizeof seed, RP_HASH_SEED));
+    return rp__hash(what, sizeof what, rp__hash(&seed, sizeof seed, RP_HASH_START));
 }
 
 static rp_philox masking_draw(const rp_masking *m, int64_t step, int64_t sample, int64_t position)

@@ -20,7 +20,7 @@ static uint64_t permute(uint64_t key, uint64_t epoch, int half_bits, uint64_t x)
 
 int64_t rp__shuffled(uint64_t seed, int64_t epoch, int64_t n, int64_t at)
 {
-    uint64_t key  = rp__hash("dataset.shuffle", 15, rp__hash(&seed, sizeof seed, RP_HASH_SEED)), x = (uint64_t)at;
+    uint64_t key  = rp__hash("dataset.shuffle", 15, rp__hash(&seed, sizeof seed, RP_HASH_START)), x = (uint64_t)at;
     int half_bits = 1;
 
     RP_BUG_IF(at < 0 || at >= n || n > INT64_C(1) << 62);

@@ -121,7 +121,7 @@ rp_status rp__store_new(rp_ctx *ctx, const rp_data_config *c, rp_store **out)
     rp_status status;
 
     if (!s) return RP_ERR_MEMORY;
-    *s = (rp_store){ .ctx = ctx, .words = { .fd = -1 }, .samples = { .fd = -1 }, .hash = RP_HASH_SEED, .at_begin = true, .packed = c->packed,
+    *s = (rp_store){ .ctx = ctx, .words = { .fd = -1 }, .samples = { .fd = -1 }, .hash = RP_HASH_START, .at_begin = true, .packed = c->packed,
                      .masked = c->masking.probability > 0, .most = c->max_seq_len, .ignore_index = c->ignore_index };
     status = scratch_open(ctx, &s->words, c->scratch_dir);
     if (status == RP_OK) status = scratch_open(ctx, &s->samples, c->scratch_dir);

@@ -19,7 +19,7 @@ static const char **find_text(const explain_list *known, const char *text)
 {
     const char **at = known->at;
 
-    for (uint64_t i = rp__hash(text, strlen(text), RP_HASH_SEED);; i++) {
+    for (uint64_t i = rp__hash(text, strlen(text), RP_HASH_START);; i++) {
         const char **place = &at[i & (uint64_t)(known->room - 1)];
         if (!*place || !strcmp(*place, text)) return place;
     }

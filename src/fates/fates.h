@@ -102,6 +102,12 @@ static inline bool rp__fate_gone(const rp_fate_value *v) { return !v->here && !v
 /* It is there until its last use. */
 static inline bool rp__fate_is_resident(const rp_fate_value *v) { return v->offloaded || (v->here && !v->recomputed); }
 
+/* Does the call get a region of its own, because this fate of an output has it recomputed outside a region, or alone inside one? */
+static inline bool rp__fate_is_single(int fate, bool replays, bool alone, bool in_region)
+{
+    return replays && fate == RP_RECOMPUTE && (alone || !in_region);
+}
+
 /* ---- the record ---- */
 
 /* Room for so many more. errors RP_ERR_MEMORY */

@@ -214,25 +214,18 @@ void rp__fates_drop_unpromised(rp_fates *w, int region)
     }
 }
 
-static void forget_lists(rp_fates *w, int first)
+void rp__fates_unlist(rp_fates *w, int first)
 {
     for (int region = first; region < w->n_region; region++) {
         rp_fate_region *r = &w->region[region];
+        int n             = 0;
+        const int *bounds = r->listed ? rp__fates_bounds(w, r, &n) : NULL;
+        for (int i = 0; i < n; i++) w->value[bounds[i]].uses--;
         rp__release(r->run);
         r->run = r->makes = r->bounds = NULL;
         r->n_run = r->n_makes = r->n_bounds = 0;
         r->listed                           = false;
     }
-}
-
-void rp__fates_unlist(rp_fates *w, int first)
-{
-    for (int region = first; region < w->n_region; region++) {
-        int n             = 0;
-        const int *bounds = w->region[region].listed ? rp__fates_bounds(w, &w->region[region], &n) : NULL;
-        for (int i = 0; i < n; i++) w->value[bounds[i]].uses--;
-    }
-    forget_lists(w, first);
 }
 
 static bool is_empty(const rp_fate_region *r) { return r->first == r->end; }
@@ -251,7 +244,7 @@ rp_status rp__fates_list(rp_fates *w, int first)
         if (!is_empty(&w->region[region])) status = offload_bounds(w, &w->region[region]);
     for (int region = first; region < w->n_region && status == RP_OK; region++)
         if (!is_empty(&w->region[region])) use_bounds(w, &w->region[region]);
-    if (status != RP_OK) forget_lists(w, first);
+    if (status != RP_OK) rp__fates_unlist(w, first);
     return status;
 }
 

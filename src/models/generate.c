@@ -140,7 +140,7 @@ static rp_status start(generator *g, int64_t n_prompt)
     RP_CHECK(g->ctx, room >= 0, RP_ERR_ARG, "the prompt has %" PRId64 " tokens, more than the model's context of %" PRId64, n_prompt,
              context);
     g->n_kept = o->top_k > 0 && o->top_k < g->vocab ? o->top_k : g->vocab;
-    g->key    = rp__hash(&o->seed, sizeof o->seed, rp__hash("generate", 8, RP_HASH_SEED));
+    g->key    = rp__hash(&o->seed, sizeof o->seed, rp__hash("generate", 8, RP_HASH_START));
     g->logit  = rp__host_alloc(g->ctx, g->vocab * (int64_t)sizeof *g->logit);
     g->weight = g->logit ? rp__host_alloc(g->ctx, g->n_kept * (int64_t)sizeof *g->weight) : NULL;
     g->kept   = g->weight ? rp__host_alloc(g->ctx, g->n_kept * (int64_t)sizeof *g->kept) : NULL;

@@ -96,7 +96,7 @@ static double std_of(const rp_model_config *c, const char *path)
 
 static uint64_t key_of(const rp_param *p, uint64_t seed)
 {
-    return rp__hash(p->path, strlen(p->path), rp__hash(&seed, sizeof seed, RP_HASH_SEED));
+    return rp__hash(p->path, strlen(p->path), rp__hash(&seed, sizeof seed, RP_HASH_START));
 }
 
 static void init_part(const rp_param *p, rp_lora_part part, uint64_t seed, int threads)

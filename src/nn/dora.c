@@ -20,7 +20,7 @@ rp_status rp__magnitude_new(rp_module *linear, int64_t n, rp_dtype dtype, rp_mod
     return rp__module_param(*out, "weight", &weight, &t);
 }
 
-static rp_status norms_of(rp_module *linear, const rp_lora_beside *l, rp_tensor **out)
+static rp_status norms_of(rp_module *linear, const rp_lora_modules *l, rp_tensor **out)
 {
     rp_attr_weight_norm attr = { .factor = rp__lora_scale(&l->lora), .in_out = l->in_out };
     rp_tensor *in[]          = { rp__module_weight(linear, 0), rp__module_weight(l->a, 0), rp__module_weight(l->b, 0) };
@@ -29,7 +29,7 @@ static rp_status norms_of(rp_module *linear, const rp_lora_beside *l, rp_tensor 
 }
 
 /* The halves may be gathered apart from the layer. */
-rp_status rp__lora_norms(rp_module *linear, const rp_lora_beside *l, rp_tensor **out)
+rp_status rp__lora_norms(rp_module *linear, const rp_lora_modules *l, rp_tensor **out)
 {
     RP_TRY(rp__module_enter(l->a));
     rp_status status = rp__module_enter(l->b);
@@ -42,7 +42,7 @@ rp_status rp__lora_norms(rp_module *linear, const rp_lora_beside *l, rp_tensor *
 }
 
 /* *y, which is w x, becomes (w x + share x) m / n. */
-static rp_status turn_take(const rp_lora_beside *l, rp_module *linear, bool bias, rp_tensor *x, rp_tensor **y)
+static rp_status turn_take(const rp_lora_modules *l, rp_module *linear, bool bias, rp_tensor *x, rp_tensor **y)
 {
     rp_tensor *norms, *turned;
 
@@ -57,14 +57,14 @@ static rp_status turn_take(const rp_lora_beside *l, rp_module *linear, bool bias
     return RP_OK;
 }
 
-static rp_status undropped(const rp_lora_beside *l, rp_module *linear, rp_tensor *x, rp_tensor **y)
+static rp_status undropped(const rp_lora_modules *l, rp_module *linear, rp_tensor *x, rp_tensor **y)
 {
     RP_TRY(rp__linear_product(linear, l->in_out, false, x, y));
     return turn_take(l, linear, true, rp_tensor_ref(x), y);
 }
 
 /* *y = w x + bias - kept */
-static rp_status rest(const rp_lora_beside *l, rp_module *linear, rp_tensor *x, rp_tensor *kept, rp_tensor **y)
+static rp_status rest(const rp_lora_modules *l, rp_module *linear, rp_tensor *x, rp_tensor *kept, rp_tensor **y)
 {
     rp_tensor *less  = rp_tensor_ref(kept);
     rp_status status = rp__op_step(linear->ctx, &rp_op_scale, &(rp_attr_scale){ -1 }, &less);
@@ -75,7 +75,7 @@ static rp_status rest(const rp_lora_beside *l, rp_module *linear, rp_tensor *x, 
     return status;
 }
 
-static rp_status dropped(const rp_lora_beside *l, rp_module *linear, rp_tensor *x, rp_tensor **y)
+static rp_status dropped(const rp_lora_modules *l, rp_module *linear, rp_tensor *x, rp_tensor **y)
 {
     rp_tensor *some = rp_tensor_ref(x), *kept = NULL;
     rp_status status = rp__dropout_step(linear->ctx, (float)l->lora.dropout, &some);
@@ -89,7 +89,7 @@ static rp_status dropped(const rp_lora_beside *l, rp_module *linear, rp_tensor *
     return status;
 }
 
-rp_status rp__dora_forward(const rp_lora_beside *l, rp_module *linear, rp_tensor *x, rp_tensor **out)
+rp_status rp__dora_forward(const rp_lora_modules *l, rp_module *linear, rp_tensor *x, rp_tensor **out)
 {
     bool drops       = l->lora.dropout > 0 && !rp__tape_ctx(linear->ctx)->eval;
     rp_tensor *y     = NULL;

@@ -6,7 +6,7 @@ typedef struct {
     rp_module m;
     int64_t in, out;
     bool in_out;
-    rp_lora_beside beside;              /* rank 0: no adapter */
+    rp_lora_modules adapter;              /* rank 0: no adapter */
 } linear;
 
 rp_status rp__linear_product(rp_module *self, bool in_out, bool bias, rp_tensor *x, rp_tensor **y)
@@ -21,8 +21,8 @@ static rp_status linear_forward(rp_module *self, rp_tensor *const *in, rp_tensor
 {
     const linear *l = (linear *)self;
 
-    if (!l->beside.lora.rank) return rp__linear_product(self, l->in_out, true, in[0], out);
-    return (l->beside.lora.dora ? rp__dora_forward : rp__lora_forward)(&l->beside, self, in[0], out);
+    if (!l->adapter.lora.rank) return rp__linear_product(self, l->in_out, true, in[0], out);
+    return (l->adapter.lora.dora ? rp__dora_forward : rp__lora_forward)(&l->adapter, self, in[0], out);
 }
 
 static const rp_module_kind type = { .name = "Linear", .forward = linear_forward };
@@ -64,26 +64,26 @@ rp_status rp__lora_attach(rp_module *m, const rp_lora *lora)
     rp_dtype dtype = m->param[0].whole.dtype;
 
     RP_CHECK(m->ctx, lora->rank >= 1, RP_ERR_ARG, "an adapter of '%s' has a rank of %" PRId64, m->path, lora->rank);
-    RP_BUG_IF(m->type != &type || l->beside.lora.rank);
-    RP_TRY(rp__linear_new(m, "lora_a", &(rp_linear_config){ .in = l->in, .out = lora->rank }, dtype, &l->beside.a));
-    RP_TRY(rp__linear_new(m, "lora_b", &(rp_linear_config){ .in = lora->rank, .out = l->out }, dtype, &l->beside.b));
-    if (lora->dora) RP_TRY(rp__magnitude_new(m, l->out, dtype, &l->beside.magnitude));
-    l->beside.in_out = l->in_out;
-    l->beside.lora   = *lora;
+    RP_BUG_IF(m->type != &type || l->adapter.lora.rank);
+    RP_TRY(rp__linear_new(m, "lora_a", &(rp_linear_config){ .in = l->in, .out = lora->rank }, dtype, &l->adapter.a));
+    RP_TRY(rp__linear_new(m, "lora_b", &(rp_linear_config){ .in = lora->rank, .out = l->out }, dtype, &l->adapter.b));
+    if (lora->dora) RP_TRY(rp__magnitude_new(m, l->out, dtype, &l->adapter.magnitude));
+    l->adapter.in_out = l->in_out;
+    l->adapter.lora   = *lora;
     return RP_OK;
 }
 
 bool rp__lora_parts(const rp_module *m, rp_lora_parts *out)
 {
-    const rp_lora_beside *beside = &((const linear *)m)->beside;
+    const rp_lora_modules *parts = &((const linear *)m)->adapter;
 
-    if (m->type != &type || !beside->lora.rank) return false;
-    *out = (rp_lora_parts){ beside->lora, &beside->a->param[0], &beside->b->param[0], beside->magnitude ? &beside->magnitude->param[0] : NULL,
-                            beside->in_out };
+    if (m->type != &type || !parts->lora.rank) return false;
+    *out = (rp_lora_parts){ parts->lora, &parts->a->param[0], &parts->b->param[0], parts->magnitude ? &parts->magnitude->param[0] : NULL,
+                            parts->in_out };
     return true;
 }
 
 rp_status rp__magnitude_begin(rp_module *m, rp_tensor **norms)
 {
-    return rp__lora_norms(m, &((const linear *)m)->beside, norms);
+    return rp__lora_norms(m, &((const linear *)m)->adapter, norms);
 }

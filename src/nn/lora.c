@@ -11,14 +11,14 @@ float rp__lora_scale(const rp_lora *l)
     return (float)(l->alpha / (l->rslora ? sqrt((double)l->rank) : (double)l->rank));
 }
 
-static rp_status share(const rp_lora_beside *l, rp_tensor **x)
+static rp_status share(const rp_lora_modules *l, rp_tensor **x)
 {
     RP_TRY(rp__layer_step(l->a, x));
     RP_TRY(rp__op_step(l->a->ctx, &rp_op_scale, &(rp_attr_scale){ rp__lora_scale(&l->lora) }, x));
     return rp__layer_step(l->b, x);
 }
 
-rp_status rp__lora_share_take(const rp_lora_beside *l, rp_tensor *x, rp_tensor **y)
+rp_status rp__lora_share_take(const rp_lora_modules *l, rp_tensor *x, rp_tensor **y)
 {
     rp_status status = share(l, &x);
 
@@ -27,7 +27,7 @@ rp_status rp__lora_share_take(const rp_lora_beside *l, rp_tensor *x, rp_tensor *
     return status;
 }
 
-static rp_status add_share(const rp_lora_beside *l, rp_tensor *x, rp_tensor **y)
+static rp_status add_share(const rp_lora_modules *l, rp_tensor *x, rp_tensor **y)
 {
     rp_tensor *dropped = rp_tensor_ref(x);
     rp_status status   = rp__dropout_step(l->a->ctx, (float)l->lora.dropout, &dropped);
@@ -37,7 +37,7 @@ static rp_status add_share(const rp_lora_beside *l, rp_tensor *x, rp_tensor **y)
     return status;
 }
 
-rp_status rp__lora_forward(const rp_lora_beside *l, rp_module *linear, rp_tensor *x, rp_tensor **out)
+rp_status rp__lora_forward(const rp_lora_modules *l, rp_module *linear, rp_tensor *x, rp_tensor **out)
 {
     rp_tensor *y;
 

@@ -49,15 +49,15 @@ rp_lora_part rp__lora_part_of(const char *param_path, int *layer_chars);
 const char *rp__lora_part_end(rp_lora_part part);
 
 /* For the layer: its product with x, with the bias or without; and what it gives with its adapter. */
-typedef struct { rp_lora lora; rp_module *a, *b, *magnitude; bool in_out; } rp_lora_beside;
+typedef struct { rp_lora lora; rp_module *a, *b, *magnitude; bool in_out; } rp_lora_modules;
 rp_status rp__linear_product(rp_module *linear, bool in_out, bool bias, rp_tensor *x, rp_tensor **y);
-rp_status rp__lora_forward(const rp_lora_beside *beside, rp_module *linear, rp_tensor *x, rp_tensor **y);
+rp_status rp__lora_forward(const rp_lora_modules *parts, rp_module *linear, rp_tensor *x, rp_tensor **y);
 
 /* nn/dora.c: the same with a magnitude; the module that holds it; the norms of the rows of the weight with its adapter. */
-rp_status rp__dora_forward(const rp_lora_beside *beside, rp_module *linear, rp_tensor *x, rp_tensor **y);
+rp_status rp__dora_forward(const rp_lora_modules *parts, rp_module *linear, rp_tensor *x, rp_tensor **y);
 rp_status rp__magnitude_new(rp_module *linear, int64_t n, rp_dtype dtype, rp_module **out);
-rp_status rp__lora_norms(rp_module *linear, const rp_lora_beside *beside, rp_tensor **norms);
+rp_status rp__lora_norms(rp_module *linear, const rp_lora_modules *parts, rp_tensor **norms);
 /* The adapter adds its share to *y. */
-rp_status rp__lora_share_take(const rp_lora_beside *beside, rp_tensor *x, rp_tensor **y);
+rp_status rp__lora_share_take(const rp_lora_modules *parts, rp_tensor *x, rp_tensor **y);
 
 #endif

@@ -122,7 +122,7 @@ static rp_status open_state_store(rp_optim *o)
 
 static uint64_t key_of(uint64_t seed, const char *path)
 {
-    return rp__hash(path, strlen(path), rp__hash("optimizer", 9, rp__hash(&seed, sizeof seed, RP_HASH_SEED)));
+    return rp__hash(path, strlen(path), rp__hash("optimizer", 9, rp__hash(&seed, sizeof seed, RP_HASH_START)));
 }
 
 static rp_status optim_fill(rp_optim *o, const rp_optim_config *config, const rp_optim_param *params, int n_params)

@@ -45,7 +45,7 @@ static json_t *hash_json(uint64_t hash)
 
 static uint64_t hash_of_passes(const rp_plan *plan)
 {
-    uint64_t hash = RP_HASH_SEED;
+    uint64_t hash = RP_HASH_START;
 
     for (int i = 0; i < plan->n_passes; i++) hash = rp__hash(&plan->pass[i].hash, sizeof plan->pass[i].hash, hash);
     return hash;

@@ -16,7 +16,7 @@
 #ifndef RP_PLAN_MODES_H
 #define RP_PLAN_MODES_H
 
-#include "plan/plan.h"
+#include "plan/problem.h"
 
 enum { RP_PLAN_NONE, RP_PLAN_FULL, RP_PLAN_EVERY_2ND, RP_PLAN_EVERY_8TH = RP_PLAN_EVERY_2ND + 6, RP_PLAN_ROOT, RP_PLAN_SELECTIVE_OP, RP_PLAN_MODES };
 

@@ -2,6 +2,7 @@
 #include "base/sized.h"
 #include "cost/cost.h"
 #include "plan/step.h"
+#include "tape/offload.h"
 #include "tape/tape.h"
 
 typedef struct {
@@ -51,7 +52,8 @@ static rp_status public_run(const rp_question *q, rp_step_plan *how)
     rp_mem memory;
 
     own->how         = how;
-    own->time        = (rp_step_time){ .dtype = RP_F32, .seconds = q->trace.seconds, .forward_seconds = q->trace.forward_seconds };
+    own->time        = (rp_step_time){ .costs = q->costs, .dtype = RP_F32,
+                                       .seconds = q->trace.seconds, .forward_seconds = q->trace.forward_seconds };
     rp_status status = how ? rp__step_follow(q->ctx, how) : RP_OK;
     if (status != RP_OK) return status;
     public_begin(own, &work, &memory);
@@ -61,7 +63,8 @@ static rp_status public_run(const rp_question *q, rp_step_plan *how)
     rp__step_follow(q->ctx, NULL);
     how->found = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     RP_TRY(status);
-    return rp__step_tell_time(q, &own->time, &base, how);
+    own->time.to_memory = rp__offload_in_memory(rp__tape_ctx(q->ctx)->offload);
+    return rp__step_tell_time(&own->time, &base, how);
 }
 
 /* ---- what does not fit ---- */

@@ -106,22 +106,17 @@ static rp_status move_to(play *p, int at)
     return RP_OK;
 }
 
-/* As the plan answers the tape (plan.c). */
 static int decided(const play *p, int at, const rp_trace_value *v)
 {
-    const rp_plan_call *call = &p->plan->call[at];
-
-    if (v->must) return (int)v->fate;
-    if (call->offload && v->may_go) return RP_OFFLOAD;
-    return call->recompute ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
+    return v->must ? (int)v->fate : (int)rp__plan_fate(&p->plan->call[at], v->may_go);
 }
 
 static bool is_alone(const play *p, int at)
 {
     const rp_trace_call *c = &p->pass->call[at];
 
-    for (int i = 0; i < c->n_made && c->replays; i++)
-        if (decided(p, at, &p->pass->value[c->made[i]]) == RP_RECOMPUTE && (p->plan->call[at].recompute || p->open == NONE)) return true;
+    for (int i = 0; i < c->n_made; i++)
+        if (rp__fate_is_single(decided(p, at, &p->pass->value[c->made[i]]), c->replays, p->plan->call[at].recompute, p->open != NONE)) return true;
     return false;
 }
 

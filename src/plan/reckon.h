@@ -6,6 +6,7 @@
 #define RP_RECKON_H
 
 #include "plan/plan.h"
+#include "trace/trace.h"
 
 /* Of one pass of the step: the most bytes over all its kinds, and the seconds of its replays. */
 typedef struct { int64_t bytes; double recompute_seconds; } rp_reckoned;

@@ -1,69 +1,11 @@
 /* plan/step.c -- plans for a budget, their steps tried on shapes until the arena keeps to it, too. */
-#include "cost/cost.h"
 #include "plan/step.h"
-#include "tape/offload.h"
 #include "tape/tape.h"
-#include "trace/trace.h"
 
 #include <math.h>
 
 /* Plans for a budget · after the first that fits · rounds for less than the least, and buffers placed in them. */
 enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
-#define SAME 1e-9                       /* part of a step: what the order of additions makes */
-
-/* ---- seconds ---- */
-
-/* A plan estimates offloading segment by segment. Musts and preferences that are followed offload besides. */
-static void add_offload(const rp_question *q, const rp_step_time *t, rp_plan *p)
-{
-    bool to_memory  = rp__offload_in_memory(rp__tape_ctx(q->ctx)->offload);
-    double backward = t->seconds - t->forward_seconds - t->update_seconds + t->recompute_seconds;
-    double all      = rp__cost_offload_seconds(q->costs, to_memory, t->dtype, p->found.offloaded_bytes, t->forward_seconds, backward);
-
-    p->offload_seconds = fmax(all, p->facts.offload_seconds);
-    p->recompute_seconds += p->offload_seconds;
-}
-
-rp_status rp__step_tell_time(const rp_question *q, const rp_step_time *t, rp_overlap_base *base, rp_plan *p)
-{
-    double whole = t->seconds + t->recompute_seconds;
-
-    *base = (rp_overlap_base){ .seconds = t->seconds };
-    if (t->overlap) {
-        RP_TRY(t->overlap->status);
-        *base = rp__overlap_base(t->overlap);
-        whole = rp__overlap_seconds(t->overlap, true);
-    }
-    if (isnan(base->seconds) || isnan(whole)) return RP_ERR_MEMORY;
-    if (!p) return RP_OK;
-    p->seconds                = base->seconds;
-    p->recompute_seconds      = t->overlap ? fmax(0, whole - p->seconds) : t->recompute_seconds;
-    p->hidden_seconds         = t->overlap ? t->seconds + t->recompute_seconds - p->seconds - p->recompute_seconds : 0;
-    p->comm_seconds           = t->comm_seconds;
-    p->comm_recompute_seconds = t->comm_recompute_seconds;
-    p->comm_bytes             = t->comm_bytes;
-    p->state_bytes            = t->state_bytes;
-    p->state_seconds          = t->state_seconds;
-    add_offload(q, t, p);
-    return RP_OK;
-}
-
-/* ---- the better one ---- */
-
-static double seconds_of(const rp_plan *p) { return p->seconds + p->recompute_seconds; }
-bool rp__step_is_faster(const rp_plan *a, const rp_plan *b) { return seconds_of(a) < seconds_of(b) * (1 - SAME); }
-bool rp__step_is_smaller(const rp_plan *a, const rp_plan *b) { return a->placement.height < b->placement.height; }
-
-void rp__step_keep(rp_plan **best, rp_plan *other, rp_step_better *better)
-{
-    rp_plan *worse = other;
-
-    if (other && (!*best || better(other, *best))) {
-        worse = *best;
-        *best = other;
-    }
-    rp__plan_free(worse);
-}
 
 rp_status rp__step_or_none(rp_status status, rp_plan **out)
 {
@@ -85,7 +27,7 @@ static void add_stretch(void *user, int64_t offset, int64_t bytes)
 
 uint64_t rp__step_stands(const rp_ctx *ctx)
 {
-    uint64_t hash = RP_HASH_SEED;
+    uint64_t hash = RP_HASH_START;
 
     rp__mem_used(ctx->space[0], add_stretch, &hash);
     return hash;
@@ -184,7 +126,7 @@ static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tr
 static int64_t next_after(const rp_plan *p, int64_t budget, int64_t least, int tries)
 {
     const rp_plan_facts *reckoned = &p->facts;
-    bool over = p->placement.height > budget, slower = p->recompute_seconds > reckoned->recompute_seconds + SAME * seconds_of(p);
+    bool over = p->placement.height > budget, slower = p->recompute_seconds > reckoned->recompute_seconds + RP_STEP_SAME * rp__step_seconds(p);
 
     if (reckoned->bytes <= least || (!over && !slower)) return least - 1;
     return over ? next_most(p, budget, least, tries) : next_below(reckoned->bytes, least, tries);
@@ -211,7 +153,8 @@ static rp_status next_plan(walk *w, int64_t most, rp_plan **out)
     *out = NULL;
     RP_TRY(rp__plan_solve(w->question->ctx, w->problem, most, &plan));
     if (!plan) return RP_OK;
-    if (!best || plan->facts.recompute_seconds < best->recompute_seconds - SAME * seconds_of(best)) return rp__step_try(w->question, plan, w->budget, out);
+    if (!best || plan->facts.recompute_seconds < best->recompute_seconds - RP_STEP_SAME * rp__step_seconds(best))
+        return rp__step_try(w->question, plan, w->budget, out);
     rp__plan_free(plan);
     return RP_OK;
 }
@@ -264,7 +207,7 @@ static bool may_be_better(const rp_known_mode *known, int64_t most, rp_step_bett
 {
     if (!known->is_there || known->live > most) return false;
     if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* hidden: seconds do not add up */
-    return known->recompute_seconds < best->recompute_seconds - SAME * seconds_of(best);
+    return known->recompute_seconds < best->recompute_seconds - RP_STEP_SAME * rp__step_seconds(best);
 }
 
 /* *plan: the mode's, if it was made for that. */
@@ -409,7 +352,7 @@ rp_status rp__step_within(rp_question *q, int64_t budget, rp_plan **out)
 /* Calls' seconds are rounded in the trace, so a bound may be off by what the order of additions makes. */
 static double bound_of(const rp_overlap_base *base, double recompute)
 {
-    return base->seconds + fmax(0, rp__overlap_bound(base, recompute) - SAME * base->seconds);
+    return base->seconds + fmax(0, rp__overlap_bound(base, recompute) - RP_STEP_SAME * base->seconds);
 }
 
 /* A mode may be no plan of the chain's: the bound is that of both. It does not depend on what was rehearsed: a plan file has the bound of its plan. */

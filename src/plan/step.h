@@ -11,6 +11,8 @@
 #define RP_STEP_H
 
 #include "plan/modes.h"
+#include "plan/time.h"
+#include "trace/trace.h"
 
 typedef struct rp_question rp_question;
 
@@ -52,29 +54,6 @@ rp_status rp__step_least(rp_question *question, rp_plan **out);
  * errors RP_ERR_MEMORY */
 rp_status rp__step_bounds(rp_question *question, const rp_overlap_base *base, int64_t budget, rp_plan_bounds *out);
 
-/* Seconds of a step's calls by the cost table, added up while the step runs on shapes. */
-typedef struct {
-    const rp_cost_table *costs;
-    rp_dtype dtype;                             /* of offloaded slots: sets the price of their copies */
-    double seconds, recompute_seconds;          /* forward, backward and update; replays */
-    double forward_seconds, update_seconds;     /* parts of `seconds` */
-    double comm_seconds, comm_recompute_seconds;    /* communication in all of them; in replays alone */
-    int64_t comm_bytes;                         /* sent by one rank, replays included */
-    int64_t state_bytes;                        /* of optimizer states that the update reads from disk and writes back */
-    double state_seconds;                       /* part of update_seconds: waiting for these */
-    double *keep;                               /* by call of the running pass: seconds of keeping its outputs (cost/keep.h); owned */
-    rp_overlap *overlap;                        /* events that may overlap; NULL: none do */
-} rp_step_time;
-
-/* The one place where added seconds become the seconds of a step. *base: those of the step without replays. plan: its seconds, recompute_seconds
- * (with the wait for offloaded slots) and their parts; NULL: only *base is wanted. plan->found must be set. errors RP_ERR_MEMORY */
-rp_status rp__step_tell_time(const rp_question *question, const rp_step_time *time, rp_overlap_base *base, rp_plan *plan);
-
-/* Of two plans that fit the better one stays at *best, the other goes; at first there may be none, and `other` may be NULL. */
-typedef bool rp_step_better(const rp_plan *a, const rp_plan *b);
-bool rp__step_is_faster(const rp_plan *a, const rp_plan *b);      /* by more than what the order of additions makes */
-bool rp__step_is_smaller(const rp_plan *a, const rp_plan *b);     /* its arena is */
-void rp__step_keep(rp_plan **best, rp_plan *other, rp_step_better *better);
 /* Returns the status. Unless it is RP_OK, *out is freed, and NULL. */
 rp_status rp__step_or_none(rp_status status, rp_plan **out);
 

@@ -5,6 +5,7 @@
  */
 #include "base/sized.h"
 #include "policy/stack.h"
+#include "tape/decide.h"
 #include "tape/tape.h"
 
 static const char *name_of(const rp_checkpoint_options *options) { return options && options->name ? options->name : "checkpoint"; }

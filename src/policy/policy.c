@@ -1,9 +1,10 @@
-/* policy/policy.c -- rules added, asked one after the other, and reset. */
+/* policy/policy.c -- the names of fates; policies and their rules. */
 #include "policy/policy.h"
 
 #include "base/bump.h"
 #include "base/list.h"
 #include "policy/read.h"
+#include "policy/known.h"
 #include "policy/stack.h"
 
 /* ---- fates ---- */
@@ -32,12 +33,6 @@ const char *rp__fate_hint(const char *name, char out[RP_HINT_CHARS])
 
     for (int i = 0; i < RP_COUNT(fates); i++) names[i] = fates[i].name;
     return rp__hint(name, names, out);
-}
-
-static bool is_fate(int fate, bool none_too)
-{
-    fate &= ~RP_ALLOW_MUTATION;
-    return (fate >= RP_KEEP && fate < RP_NO_FATE) || (none_too && fate == RP_NO_FATE);
 }
 
 /* ---- life ---- */
@@ -106,7 +101,7 @@ rp_status rp_policy_rule(rp_policy *policy, const char *path, const char *op, rp
     rp_bump *bump      = &policy->doc.bump;
     rp_condition *when = rp__bump_alloc(bump, (int64_t)sizeof *when);
 
-    RP_CHECK(policy->ctx, is_fate((int)fate, false), RP_ERR_ARG, "policy '%s': there is no fate %d", policy->name, (int)fate);
+    RP_CHECK(policy->ctx, rp__is_fate((int)fate), RP_ERR_ARG, "policy '%s': there is no fate %d", policy->name, (int)fate);
     if (!when || !(when->part = rp__bump_alloc(bump, 2 * (int64_t)sizeof *when->part))) return RP_ERR_MEMORY;
     when->kind  = RP_CONDITION_ALL;
     when->place = (rp_place){ policy->name, 0 };
@@ -166,53 +161,5 @@ rp_status rp_policy_idle(const rp_policy *policy, char **text)
     if (bytes && !lines) return RP_ERR_MEMORY;
     if (bytes) write_idle(policy, lines, bytes + 1);
     *text = lines;
-    return RP_OK;
-}
-
-/* ---- asking ---- */
-
-void rp__policy_reset(rp_policy *policy)
-{
-    for (int i = 0; i < policy->n_rules; i++) {
-        policy->rule[i].n_matched = policy->rule[i].n_decided = 0;
-        if (policy->rule[i].reset) policy->rule[i].reset(policy->rule[i].user);
-    }
-}
-
-/* Every slot that the rule's conditions hold for is counted, whoever answers for it, so that a rule means the same wherever it stands. */
-static bool counts(rp_rule *rule, const rp_slot_info *slot)
-{
-    if (!rp__condition_holds_for_slot(rule->when, slot)) return false;
-    return !rule->k || rp__every(rule->n_matched++, rule->k, rule->offset);
-}
-
-static int ask_function(const rp_rule *rule, const rp_slot_info *slot)
-{
-    if (rule->predicate) return rule->predicate(slot, rule->user) ? RP_KEEP : RP_PREFER_RECOMPUTE;
-    return (int)rule->function(slot, rule->user);
-}
-
-rp_status rp__policy_ask(rp_ctx *ctx, rp_policy *policy, const rp_slot_info *slot, rp_answer *out)
-{
-    int given = RP_NO_FATE, at = -1;
-
-    for (int i = 0; i < policy->n_rules; i++) {
-        rp_rule *rule = &policy->rule[i];
-        if (at >= 0 && !rule->k) continue;
-        int fate = RP_NO_FATE;
-        if (!rule->when) fate = ask_function(rule, slot);
-        else if (counts(rule, slot)) fate = rule->fate;
-        RP_CHECK(ctx, is_fate(fate, true), RP_ERR_ARG, "policy '%s' gave %d for '%s' %s, which is no fate", policy->name, fate,
-                 slot->path, slot->op);
-        if (at >= 0 || (fate & ~RP_ALLOW_MUTATION) == RP_NO_FATE) continue;
-        given = fate;
-        at    = i;
-        rule->n_decided++;
-    }
-    *out = (rp_answer){ .fate = given & ~RP_ALLOW_MUTATION, .allow_mutation = given & RP_ALLOW_MUTATION, .by = policy->name, .yields = policy->yields };
-    if (at >= 0 && policy->rule[at].by) {
-        out->by      = policy->rule[at].by;
-        out->is_rule = true;
-    }
     return RP_OK;
 }

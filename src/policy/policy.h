@@ -50,6 +50,7 @@ rp_status rp__policy_add(rp_policy *policy, const rp_rule *rule);
 /* rp_policy_read but for the plug-ins, which are not opened: messages go to the report. */
 rp_status rp__policy_parse(rp_ctx *ctx, const char *name, const char *text, rp_report *report, rp_policy **out);
 
+static inline bool rp__is_fate(int fate) { return (fate & ~RP_ALLOW_MUTATION) >= RP_KEEP && (fate & ~RP_ALLOW_MUTATION) < RP_NO_FATE; }
 /* "keep", "prefer_offload". */
 const char *rp__fate_name(int fate);
 /* RP_NO_FATE: no fate is spelled so. */

@@ -32,7 +32,4 @@ bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob);
 /* For tests: only these bits of a hash count. Answers do not depend on them. The context has had a policy. */
 void rp__policy_hash_mask(rp_ctx *ctx, uint64_t mask);
 
-/* Never the same twice in a process. */
-uint64_t rp__policy_next_id(void);
-
 #endif

@@ -13,7 +13,10 @@
 #include "ops/reduce_async.h"
 #include "plan/file.h"
 #include "plan/plan.h"
+#include "plan/problem.h"
+#include "plan/time.h"
 #include "rehearse/rehearsal.h"
+#include "tape/offload.h"
 #include "tape/tape.h"
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
@@ -54,11 +57,11 @@ static int list_variants(const rp_recipe *r, rp_step_variant out[RP_STEP_VARIANT
 
 static rp_status run_step(const rp_question *q, rp_plan *how)
 {
-    rp_rehearsal *r   = q->self;
-    rp_engine *e      = &r->engine;
-    rp_overlap overlap  = { .ctx = r->ctx, .buffer_bytes = rp__prefetch_bytes(r->ctx), .sums_bytes = rp__reduce_async_bytes(r->ctx) };
-    bool overlaps       = (overlap.buffer_bytes || overlap.sums_bytes) && rp__cost_overlaps(r->costs);
-    rp_step_time time   = { .costs = r->costs, .overlap = overlaps ? &overlap : NULL, .dtype = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32 };
+    rp_rehearsal *r    = q->self;
+    rp_engine *e       = &r->engine;
+    rp_overlap overlap = { .ctx = r->ctx, .buffer_bytes = rp__prefetch_bytes(r->ctx), .sums_bytes = rp__reduce_async_bytes(r->ctx) };
+    bool overlaps      = (overlap.buffer_bytes || overlap.sums_bytes) && rp__cost_overlaps(r->costs);
+    rp_step_time time  = { .costs = r->costs, .overlap = overlaps ? &overlap : NULL, .dtype = r->recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32 };
     rp_step_result step;
 
     e->variant       = q->variant;
@@ -67,11 +70,12 @@ static rp_status run_step(const rp_question *q, rp_plan *how)
     rp_status status = rp__engine_step(e, NULL, 0, 0, &step);
     e->follow        = NULL;
     e->time          = NULL;
+    time.to_memory   = rp__offload_in_memory(rp__tape_ctx(r->ctx)->offload);
     if (status == RP_OK && how) {
         how->found  = rp__step_usage(&step);
         how->budget = r->budget;
     }
-    if (status == RP_OK) status = rp__step_tell_time(q, &time, &r->base[plan_number_of(q->variant)], how);
+    if (status == RP_OK) status = rp__step_tell_time(&time, &r->base[plan_number_of(q->variant)], how);
     rp__overlap_close(&overlap);
     rp__release(time.keep);
     return status;

@@ -1,6 +1,8 @@
 /* solve/chain_internal.h -- what the parts of the chain's solver share: fronts, bounds, tables of regions, the search.
  *
- *   chain.c         what chain.h promises; the walk through a step
+ *   chain.c         the solver: which searches it tries
+ *   chain_ticks.c   the objective: seconds as ticks, the better of two plans
+ *   chain_walk.c    the bytes of a plan, by a walk through a step
  *   chain_front.c   fronts: the ways through a rest of the chain, by what they need and how long they take
  *   chain_bound.c   Lagrangian bounds
  *   chain_cut.c     what they say about parts of a plan
@@ -199,6 +201,8 @@ void rp__nest_read(const rp_chain_nest *nest, int first, int end, rp_chain_point
 
 typedef struct { rp_chain_plan plan; int64_t ticks; } rp_chain_found;
 
+/* The better of two plans stays at *best with the bounds that were there, the other is freed. */
+void rp__chain_keep(rp_chain_found *best, rp_chain_found *other);
 int64_t rp__chain_ticks(const rp_chain_work *w, const rp_chain_plan *plan);
 
 /* The best plan in the bound's budget, in which some plan fits, with regions where `nest` has some. Of those of more ticks than `cap` it

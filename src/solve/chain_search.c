@@ -194,33 +194,6 @@ static void read_plan(const search *s, rp_chain_point left, rp_chain_plan *plan)
     }
 }
 
-/* The innermost region that segment i lies in, -1: none; in *depth how many. Those inside come behind those around them. */
-static int innermost(const rp_chain_plan *plan, int i, int *depth)
-{
-    int innermost = -1;
-
-    *depth = 0;
-    for (int r = 0; r < plan->n_regions; r++) {
-        if (i < plan->region[r].first || i >= plan->region[r].end) continue;
-        innermost = r;
-        ++*depth;
-    }
-    return innermost;
-}
-
-int64_t rp__chain_ticks(const rp_chain_work *w, const rp_chain_plan *plan)
-{
-    int64_t sum = 0;
-    int depth;
-
-    for (int i = 0; i < w->chain->n; i++) {
-        int class = w->chain->segment[i], in = innermost(plan, i, &depth);
-        if (in < 0) sum += w->ticks[class][plan->option[i]];
-        else sum += w->ticks_in[i + 1 == plan->region[in].end][class][plan->option[i]] + (depth - 1) * w->bare_ticks[class];
-    }
-    return sum;
-}
-
 static const rp_chain_point *found_point(const search *s) { return rp__front_find(rest_of(s, 0), s->budget); }
 
 /* Where fronts were thinned on the way, what is read may be better than what was found. */

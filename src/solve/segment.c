@@ -311,7 +311,7 @@ static void set_fixed(cutter *k, rp_segment *s)
 
 static void set_hash(const cutter *k, rp_segment *s)
 {
-    uint64_t hash = rp__hash(s->call, (size_t)s->n_calls * sizeof *s->call, RP_HASH_SEED);
+    uint64_t hash = rp__hash(s->call, (size_t)s->n_calls * sizeof *s->call, RP_HASH_START);
     size_t bytes  = (size_t)s->n_calls * sizeof(int64_t);
 
     hash = rp__hash(s->value, (size_t)s->n_values * sizeof *s->value, hash);

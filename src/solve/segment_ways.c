@@ -28,7 +28,7 @@ static uint64_t *walked_find(const walked *w, const uint64_t *bits)
 {
     size_t bytes = (size_t)(w->words - 1) * sizeof *bits;
 
-    for (uint64_t i = rp__hash(bits + 1, bytes, RP_HASH_SEED);; i++) {
+    for (uint64_t i = rp__hash(bits + 1, bytes, RP_HASH_START);; i++) {
         uint64_t *at = w->at + (int64_t)(i & (uint64_t)(w->room - 1)) * w->words;
         if (!*at || !memcmp(at + 1, bits + 1, bytes)) return at;
     }

@@ -25,7 +25,7 @@ static bool unhex(const json_t *value, uint64_t *out)
     return true;
 }
 
-static uint64_t text_hash(const char *text) { return rp__hash(text, strlen(text), RP_HASH_SEED); }
+static uint64_t text_hash(const char *text) { return rp__hash(text, strlen(text), RP_HASH_START); }
 
 /* Of the object as it is now, "checksum" left out. False without memory. */
 static bool object_checksum(const json_t *root, uint64_t *out)

@@ -1,7 +1,8 @@
 /* tape/internal.h -- the tape's own structures; nobody outside tape/ and its tests includes this.
  *
  *   tape.c         the tape's life and settings
- *   record.c       an op is called: fates are asked for, what later readers need is held
+ *   decide.c       a call's fates are asked for
+ *   record.c       an op is called, and entered with its fates; what later readers need is held
  *   value.c        what the record of fates (fates/fates.h) has a tape do with a value's tensor; versions
  *   region_open.c  where regions begin and end
  *   replay.c       a call that runs again
@@ -98,6 +99,16 @@ uint64_t rp__tape_next_id(void);        /* never the same twice, in any tape */
 
 /* From here on memory is this call's; what it was before, for `now` to be set back to. */
 rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *call, int at);
+
+/* ---- fates ---- */
+
+/* The module that runs, or the top, which has an empty path. */
+rp_scope *rp__tape_scope(rp_tape *tape);
+/* The path of a call that is recorded now: the module's, or else the open region's. */
+const char *rp__tape_path(rp_tape *tape);
+/* Sets the verdicts of the outputs and by-products of the call that comes next, from policies and plan. *single: it gets a region of its own.
+ * errors RP_ERR_CONFIG policies disagree · RP_ERR_STATE not the planned call, or no place to offload to · RP_ERR_ARG · RP_ERR_MEMORY */
+rp_status rp__tape_decide(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict, bool *single);
 
 /* ---- regions ---- */
 

@@ -118,17 +118,10 @@ static rp_status hold_all(rp_tape *tape, const tape_call *c, rp_tensor *const *i
     return first;
 }
 
-static rp_scope *scope_of(rp_tape *tape)
-{
-    rp_scope *scope = rp__tape_ctx(tape->ctx)->scope;
-
-    return scope ? scope : &tape->root;
-}
-
 static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
 {
     rp_ctx *ctx     = tape->ctx;
-    rp_scope *scope = scope_of(tape);
+    rp_scope *scope = rp__tape_scope(tape);
     uint64_t ordinal, key;
 
     if (!(op->flags & RP_OP_RANDOM)) return (rp_op_stream){ 0 };
@@ -137,45 +130,10 @@ static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
         scope->n_random = 0;
     }
     ordinal = (uint64_t)scope->n_random;
-    key     = rp__hash(scope->path, strlen(scope->path), RP_HASH_SEED);
+    key     = rp__hash(scope->path, strlen(scope->path), RP_HASH_START);
     key     = rp__hash(&ordinal, sizeof ordinal, key);
     key     = rp__hash(&ctx->seed, sizeof ctx->seed, key);
     return (rp_op_stream){ .key = key, .step = ctx->step, .sample_base = ctx->sample_base };
-}
-
-/* ---- fates ---- */
-
-/* Outside modules a region's name says more than nothing, unless a plan has made it. Streams know only modules: a region changes no mask. */
-static const char *path_here(rp_tape *tape)
-{
-    const char *path = scope_of(tape)->path;
-    bool named       = tape->open != NONE && !tape->fates.region[tape->open].planned;
-
-    return *path || !named ? path : tape->fates.region[tape->open].path;
-}
-
-static rp_status record_ask(rp_tape *tape, const rp_op_meta *m, rp_verdict *verdict)
-{
-    rp_scope here = *scope_of(tape);
-
-    here.path = path_here(tape);
-    for (int i = 0; i < MOST_MADE; i++) verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
-    if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, tape->fates.n_call, m, &here, verdict));
-    if (tape->planner.fate) RP_TRY(tape->planner.fate(tape->planner.self, tape->fates.n_call, m, &here, verdict));
-    for (int i = 0; i < m->n_out + m->n_slot; i++)
-        if (verdict[i].fate == RP_OFFLOAD && !rp__tape_ctx(tape->ctx)->offload) {
-            RP_CHECK(tape->ctx, !verdict[i].must, RP_ERR_STATE, "%s: slot of %s of '%s' is to be offloaded, but no place for that is set",
-                     verdict[i].by ? verdict[i].by : "a policy", m->op->name, here.path);
-            verdict[i].fate = RP_KEEP;
-        }
-    return RP_OK;
-}
-
-static bool any_alone(const rp_tape *tape, const rp_op_meta *m, const rp_verdict *verdict)
-{
-    for (int i = 0; i < m->n_out + m->n_slot && rp__op_replays(m->op); i++)
-        if (verdict[i].fate == RP_RECOMPUTE && (verdict[i].alone || tape->open == NONE)) return true;
-    return false;
 }
 
 /* ---- calls ---- */
@@ -268,15 +226,6 @@ static void count_forward(rp_tape *tape, const rp_op_meta *m)
     tape->stats.n_calls++;
 }
 
-/* Before the call runs: who keeps what. */
-static rp_status decide(rp_tape *tape, pending_call *p)
-{
-    if (!p->recorded) return RP_OK;
-    RP_TRY(record_ask(tape, &p->c->meta, p->verdict));
-    p->alone = any_alone(tape, &p->c->meta, p->verdict);
-    return RP_OK;
-}
-
 static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor **out, rp_tensor **slot)
 {
     const rp_op_meta *m = &p->c->meta;
@@ -306,9 +255,9 @@ static rp_status record_run(rp_tape *tape, pending_call *p, const void *attr, rp
     RP_TRY(rp__op_prepare(tape->ctx, op, attr ? c->attr : NULL, in, n_in, !rp__tape_ctx(tape->ctx)->eval, wants, &c->meta));
     p->recorded = rp__tape_records(tape->ctx, &c->meta);
     c->stream   = stream_of(tape, op);
-    c->path     = path_here(tape);
+    c->path     = rp__tape_path(tape);
     if (!c->meta.want_grad) c->meta.needs = 0;
-    RP_TRY(decide(tape, p));
+    if (p->recorded) RP_TRY(rp__tape_decide(tape, &c->meta, p->verdict, &p->alone));
     rp_tape_work before = rp__tape_work(tape, RP_TAPE_FORWARD, c, tape->fates.n_call);
     rp_status status    = rp__op_forward(&c->meta, c->stream, false, in, made, slot);
     tape->now           = before;
@@ -334,7 +283,7 @@ rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *c
     count_forward(tape, &p.c->meta);
     if (p.recorded) status = record(tape, &p, in, made, slot);
     else rp__release(p.c);
-    if (status == RP_OK && (op->flags & RP_OP_RANDOM)) scope_of(tape)->n_random++;      /* a call that failed has drawn nothing */
+    if (status == RP_OK && (op->flags & RP_OP_RANDOM)) rp__tape_scope(tape)->n_random++;      /* a call that failed has drawn nothing */
     for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
     if (status == RP_OK) memcpy(out, made, (size_t)n_out * sizeof *out);
     for (int i = 0; i < n_out && status != RP_OK; i++) rp_tensor_unref(made[i]);

@@ -99,23 +99,6 @@ void rp__tape_on_backward(rp_ctx *ctx, rp_replay_hook hook, void *user)
     tape->backward_user = user;
 }
 
-void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (tape) tape->decider = decider ? *decider : (rp_decider){ 0 };
-}
-
-void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner)
-{
-    rp_tape *tape = rp__tape_opened(ctx);
-
-    RP_BUG_IF(!tape || tape->fates.n_call);
-    tape->planner = planner ? *planner : (rp_planner){ 0 };
-}
-
-bool rp__tape_is_planned(const rp_ctx *ctx) { return rp__tape_opened(ctx) && rp__tape_opened(ctx)->planner.fate; }
-
 void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify)
 {
     rp_tape *tape = rp__tape(ctx);

@@ -17,16 +17,10 @@
 #define RP_TAPE_H
 
 #include "ops/call.h"
+#include "tape/decide.h"
 #include "tensor/tensor.h"
 
 typedef struct rp_tape rp_tape;
-
-/* Where a call comes from: a module embeds one. The counter gives each random call under a path its own stream in a pass. */
-typedef struct rp_scope {
-    const char *path;
-    int pass, n_random;
-    const rp_module *module;        /* NULL outside modules */
-} rp_scope;
 
 /* What tape/ keeps in a context. */
 typedef struct {
@@ -38,36 +32,6 @@ typedef struct {
     rp_verify verify;               /* overrules what recipes and others say about comparing replays */
 } rp_tape_ctx;
 static inline rp_tape_ctx *rp__tape_ctx(const rp_ctx *ctx) { return ctx->part[RP_PART_TAPE]; }
-
-/* What was decided about a value before it is made. */
-typedef struct {
-    unsigned char fate;             /* RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD; RP_NO_FATE: the region's choice */
-    bool must;                      /* no preference: an error where it cannot be done */
-    bool alone;                     /* recomputed for itself when it is read, in whichever region it is made */
-    bool allow_mutation;
-    const char *by;                 /* who: "recipe.yaml:12", a policy's name; NULL: nobody. Lives as long as the record */
-} rp_verdict;
-
-/* Who decides. Asked for each call that is about to be recorded as call `at`, before it runs; a smaller `at` than the last one means that the
- * calls from there on are forgotten. verdict[] has an entry for each output, then each by-product, preset to RP_NO_FATE. */
-typedef struct {
-    rp_status (*decide)(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict);
-    void *self;
-} rp_decider;
-
-/* Who decides about what is left open: a plan. `fate` is asked after the decider, about the outputs and by-products of a call for which it
- * has no must. Regions are the plan's then, those of others open nothing: stretches of calls, a parent before its children, none that
- * begins earlier than the one before it; they end with the forward at the latest. Paths live as long as the plan. `recorded` is called when
- * a backward is about to begin, `done` when it has ended; both may be NULL. */
-typedef struct { int first, end; const char *path; } rp_stretch;
-typedef struct {
-    rp_status (*fate)(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict);
-    rp_status (*recorded)(void *self);
-    void (*done)(void *self);
-    const rp_stretch *region;
-    int n_regions;
-    void *self;
-} rp_planner;
 
 /* The context has its tape from here on: what sets it up cannot fail any more. errors RP_ERR_MEMORY */
 rp_status rp__tape_open(rp_ctx *ctx);
@@ -84,13 +48,6 @@ static inline void rp__pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base
 /* Run an op and, where a gradient may be wanted, record it. out[] takes op->n_out (or the shape's) new references, yours to unref.
  * A failure leaves the tape as it was. */
 rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);
-
-/* Copied; NULL: nobody decides. */
-void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider);
-
-/* Copied; NULL: nobody plans. The tape is open, and nothing is recorded. */
-void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner);
-bool rp__tape_is_planned(const rp_ctx *ctx);
 
 /* Calls between begin and end form a region under `path` (borrowed until the tape is reset). An end that fails leaves it open. Gradients
  * are on or off at both; a begin without them opens nothing. */

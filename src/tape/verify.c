@@ -39,7 +39,7 @@ static uint64_t hash_elems(const rp_tensor *t, int64_t from, int64_t to)
 {
     int64_t size           = rp_dtype_bytes(t->m.dtype), bytes = (to - from) * size;
     const unsigned char *p = (const unsigned char *)rp__tensor_data(t) + from * size;
-    uint64_t h             = RP_HASH_SEED ^ (uint64_t)bytes, word;
+    uint64_t h             = RP_HASH_START ^ (uint64_t)bytes, word;
 
     for (; bytes >= 8; bytes -= 8, p += 8) {
         memcpy(&word, p, 8);

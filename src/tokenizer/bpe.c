@@ -224,7 +224,7 @@ static rp_status encode_cached(rp_bpe *bpe, const char *piece, int64_t bytes, rp
     int32_t id;
 
     if (bytes <= CACHED_BYTES) {
-        uint64_t h = rp__hash(piece, (size_t)bytes, RP_HASH_SEED);
+        uint64_t h = rp__hash(piece, (size_t)bytes, RP_HASH_START);
         cached     = &bpe->cache[(h ^ h >> 29) % CACHED];
         if (cached->n_bytes == bytes && !memcmp(cached->text, piece, (size_t)bytes)) {
             for (int i = 0; i < cached->n_ids; i++) RP_TRY(rp__ids_push(bpe->ctx, ids, cached->id[i]));

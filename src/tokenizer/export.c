@@ -13,7 +13,7 @@
 /* What tokens were made by goes with the model, or nothing does: a file that was changed meanwhile may be half of one. mark NULL: any will do. */
 static rp_status check_mark(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, const uint64_t *mark)
 {
-    RP_CHECK(ctx, !mark || rp__hash(text, (size_t)bytes, RP_HASH_SEED) == *mark, RP_ERR_IO,
+    RP_CHECK(ctx, !mark || rp__hash(text, (size_t)bytes, RP_HASH_START) == *mark, RP_ERR_IO,
              "'%s' has changed since it was read: what it was has to be put back", path);
     return RP_OK;
 }

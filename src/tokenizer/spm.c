@@ -213,7 +213,7 @@ rp_status rp__tokenizer_spm_folder(rp_ctx *ctx, const char *folder, const char *
 
     if (status != RP_OK) return status;
     RP_TRY_GOTO(rp__file_read(ctx, path, SPM_CAP_BYTES, &data, &bytes));
-    *mark = rp__hash(data, (size_t)bytes, RP_HASH_SEED);
+    *mark = rp__hash(data, (size_t)bytes, RP_HASH_START);
     RP_TRY_GOTO(rp__tokenizer_from_spm(ctx, path, data, bytes, root, &made));
     RP_TRY_GOTO(rp__tokenizer_config(ctx, folder, config));
     if (!json_is_object(*config)) RP_TRY_GOTO(rp_fail(ctx, RP_ERR_FORMAT, "cannot read 'tokenizer_config.json' beside '%s': it is no object", path));

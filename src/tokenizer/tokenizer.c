@@ -22,7 +22,7 @@ static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bo
     if (path && !(optional && !rp__file_exists(path))) {
         status = rp__file_read(ctx, path, JSON_CAP_BYTES, &text, &bytes);
         if (status == RP_OK) status = rp__tokenizer_json(ctx, path, text, bytes, out);
-        if (status == RP_OK && mark) *mark = rp__hash(text, (size_t)bytes, RP_HASH_SEED);
+        if (status == RP_OK && mark) *mark = rp__hash(text, (size_t)bytes, RP_HASH_START);
     }
     rp__release(text);
     rp__release(path);

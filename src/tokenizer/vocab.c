@@ -9,7 +9,7 @@
 /* The slot where the text is, or the empty one where it belongs. */
 static int64_t slot_of(const rp_vocab *vocab, const char *text, int64_t bytes)
 {
-    uint64_t mask = (uint64_t)vocab->n_slots - 1, h = rp__hash(text, (size_t)bytes, RP_HASH_SEED);
+    uint64_t mask = (uint64_t)vocab->n_slots - 1, h = rp__hash(text, (size_t)bytes, RP_HASH_START);
 
     for (uint64_t i = (h ^ h >> 32) & mask;; i = (i + 1) & mask) {
         int32_t id = vocab->slot[i] - 1;

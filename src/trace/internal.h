@@ -24,6 +24,13 @@ typedef struct {
     double bandwidth;                           /* of the place for what goes; 0: there is none */
 } rp_trace_notes;
 
+/* Of one run of the call. */
+double rp__trace_seconds(const rp_trace_notes *notes, const rp_op_meta *call, rp_pass pass);
+/* Of the copies to and from the place for offloaded slots. */
+double rp__trace_copy_seconds(const rp_trace_notes *notes, const rp_meta *meta);
+/* Set the seconds of keeping and of replaying each call, and round all seconds. The tape still has the pass. errors RP_ERR_MEMORY */
+rp_status rp__trace_price(const rp_trace_notes *notes, rp_trace_pass *pass);
+
 /* The pass becomes one of the trace's, if none is like it: *pass is which. errors RP_ERR_MEMORY */
 rp_status rp__trace_add(const rp_trace_notes *notes, int *pass);
 

@@ -1,11 +1,9 @@
-/* trace/pass.c -- the pass that the tape has recorded, copied into the trace: its calls, values and seconds. */
-#include "cost/keep.h"
+/* trace/pass.c -- the pass that the tape has recorded, copied into the trace: its calls and values. */
 #include "ops/call.h"
 #include "tensor/tensor.h"
 #include "trace/internal.h"
 
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 enum { NONE = -1 };
@@ -27,7 +25,7 @@ static uint64_t hash_call(const rp_tape_call *c, uint64_t hash)
 
 static uint64_t hash_pass(const rp_trace_notes *notes)
 {
-    uint64_t hash = RP_HASH_SEED;
+    uint64_t hash = RP_HASH_START;
 
     for (int at = 0; at < rp__tape_n_calls(notes->ctx); at++) {
         rp_tape_call c = rp__tape_call_at(notes->ctx, at);
@@ -35,12 +33,6 @@ static uint64_t hash_pass(const rp_trace_notes *notes)
         if (notes->at[at].offloadable) hash = rp__hash(&notes->at[at].offloadable, sizeof notes->at[at].offloadable, hash);
     }
     return hash;
-}
-
-static double seconds(const rp_cost_table *costs, const rp_op_meta *m, rp_pass pass)
-{
-    if (costs) return rp__cost_seconds(costs, m, pass);
-    return m->op->cost ? 1e-12 * (double)m->op->cost(m, pass).flops : 0;
 }
 
 static rp_status copy_call(const rp_trace_notes *notes, const rp_tape_call *from, rp_trace_call *to)
@@ -62,17 +54,9 @@ static rp_status copy_call(const rp_trace_notes *notes, const rp_tape_call *from
     to->run_bytes = rp__mem_rounded(from->meta->ctx, from->meta->scratch_bytes);
     for (int i = 0; i < to->n_made; i++)
         to->run_bytes += rp__mem_rounded(to->meta.ctx, rp_meta_bytes(i < to->meta.n_out ? &to->meta.out[i] : &to->meta.slot[i - to->meta.n_out]));
-    to->forward  = seconds(notes->costs, &to->meta, RP_FORWARD);
-    to->backward = from->runs_back ? seconds(notes->costs, &to->meta, RP_BACKWARD) : 0;
+    to->forward  = rp__trace_seconds(notes, &to->meta, RP_FORWARD);
+    to->backward = from->runs_back ? rp__trace_seconds(notes, &to->meta, RP_BACKWARD) : 0;
     return to->path ? RP_OK : RP_ERR_MEMORY;
-}
-
-/* Out: read here, written there; in: the other way round. */
-static double copy_seconds(const rp_trace_notes *notes, const rp_meta *m)
-{
-    rp_dtype dtype = m->dtype == RP_BF16 || m->dtype == RP_F64 ? m->dtype : RP_F32;
-
-    return rp__cost_move(notes->costs, dtype, 4 * rp_meta_bytes(m));
 }
 
 static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
@@ -80,41 +64,6 @@ static void copy_value(const rp_ctx *ctx, int i, rp_trace_value *to)
     rp_tape_value v = rp__tape_value_at(ctx, i);
 
     *to = (rp_trace_value){ .call = v.producer, .bytes = rp__mem_rounded(ctx, rp_meta_bytes(&v.meta)), .until = INT_MAX, .fate = v.fate, .must = v.must };
-}
-
-/* Without a cost table replays cost their operations. */
-static rp_status price_replays(const rp_trace_notes *notes, rp_trace_pass *pass)
-{
-    double *keep = rp__bump_alloc(&notes->trace->bump, (pass->n_calls + 1) * (int64_t)sizeof *keep);
-
-    if (!keep) return RP_ERR_MEMORY;
-    if (notes->costs) RP_TRY(rp__keep_seconds(notes->ctx, notes->costs, keep));
-    for (int at = 0; at < pass->n_calls; at++) {
-        rp_trace_call *c = &pass->call[at];
-        c->keep          = keep[at];
-        c->recompute         = notes->costs ? rp__keep_replay(notes->costs, &c->meta, keep[at]) : c->forward;
-    }
-    return RP_OK;
-}
-
-static double rounded(double seconds, int power) { return ldexp(nearbyint(ldexp(seconds, 40 - power)), power - 40); }
-
-/* To 40 bits of the pass's: then sums of any of them are the same in any order, and what takes equally long is found equal. */
-static void round_seconds(rp_trace_pass *pass)
-{
-    double sum = 0;
-    int power;
-
-    for (int at = 0; at < pass->n_calls; at++) sum += pass->call[at].forward + pass->call[at].backward;
-    frexp(sum, &power);
-    for (int at = 0; at < pass->n_calls; at++) {
-        rp_trace_call *c = &pass->call[at];
-        c->forward       = rounded(c->forward, power);
-        c->backward      = rounded(c->backward, power);
-        c->keep          = rounded(c->keep, power);
-        c->recompute         = rounded(c->recompute, power);
-    }
-    for (int v = 0; v < pass->n_values; v++) pass->value[v].copy = rounded(pass->value[v].copy, power);
 }
 
 static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_pass *to)
@@ -137,12 +86,10 @@ static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_
             if (until != NONE) v->until = until;
             v->own    = notes->at[at].own[i] == NONE ? v->until : notes->at[at].own[i];
             v->may_go = notes->at[at].offloadable >> i & 1;
-            if (v->may_go) v->copy = copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
+            if (v->may_go) v->copy = rp__trace_copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
         }
     }
-    RP_TRY(price_replays(notes, to));
-    round_seconds(to);
-    return RP_OK;
+    return rp__trace_price(notes, to);
 }
 
 static int known_pass(const rp_trace *trace, uint64_t hash)

@@ -4,6 +4,7 @@
  * Then whatever a forward gives back was held by the program alone; what backward takes, the replay left out, is fixed.
  */
 #include "base/list.h"
+#include "tape/decide.h"
 #include "tape/offload.h"
 #include "trace/blocks.h"
 #include "trace/internal.h"

@@ -26,11 +26,11 @@ typedef struct {
 
 /* ---- numbers ---- */
 
-static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_SEED); }
+static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_START); }
 
 static uint64_t hash_plan(const rp_plan *plan)
 {
-    uint64_t hash = rp__hash(plan->place, (size_t)plan->n_places * sizeof *plan->place, RP_HASH_SEED);
+    uint64_t hash = rp__hash(plan->place, (size_t)plan->n_places * sizeof *plan->place, RP_HASH_START);
 
     for (int i = 0; i < plan->n_passes; i++) {
         const rp_plan_pass *pass = &plan->pass[i];
@@ -97,7 +97,7 @@ static rp_status add_file(void *user, const char *file, uint64_t mark)
 
 static uint64_t hash_files(const file_list *l)
 {
-    uint64_t hash = rp__hash(&l->n, sizeof l->n, RP_HASH_SEED);
+    uint64_t hash = rp__hash(&l->n, sizeof l->n, RP_HASH_START);
 
     for (int64_t i = 0; i < l->n; i++) hash = rp__hash(&l->file[i].mark, sizeof l->file[i].mark, hash);
     return hash;

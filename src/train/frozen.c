@@ -45,7 +45,7 @@ static rp_status add_mark(const rp_param *p, int threads, uint64_t *mark)
     summing s = { p, h.data, &sum };
     rp__team_ranges(threads, p->slice.count, 4096, rp_meta_bytes(rp_tensor_meta(p->tensor)), sum_range, &s);
     rp__tensor_host_end(&h);
-    *mark += sum * (rp__hash(p->path, strlen(p->path), RP_HASH_SEED) | 1);
+    *mark += sum * (rp__hash(p->path, strlen(p->path), RP_HASH_START) | 1);
     return RP_OK;
 }
 

@@ -68,7 +68,7 @@ static uint64_t key_of(const rp_span *span, const char *path)
     const rp_op_meta *m  = span->call;
     const void *where[2] = { span->name, path };
     int64_t what[2]      = { span->doing, span->bytes };
-    uint64_t key         = rp__hash(what, sizeof what, rp__hash(where, sizeof where, RP_HASH_SEED));
+    uint64_t key         = rp__hash(what, sizeof what, rp__hash(where, sizeof where, RP_HASH_START));
 
     for (int i = 0; m && i < m->n_in; i++) {
         int64_t of[3] = { m->in[i].dtype, m->in[i].ndim, m->in_grad[i] };

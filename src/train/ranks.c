@@ -9,7 +9,7 @@
 
 /* ---- who takes part ---- */
 
-static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_SEED); }
+static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_START); }
 
 static rp_status check_number(const rp_trainer *t)
 {

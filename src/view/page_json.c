@@ -44,7 +44,7 @@ static void close_texts(text_table *texts)
 
 static int page_json_number_of(text_table *texts, const char *text)
 {
-    for (uint64_t i = rp__hash(text, strlen(text), RP_HASH_SEED);; i++) {
+    for (uint64_t i = rp__hash(text, strlen(text), RP_HASH_START);; i++) {
         known_text *known = &texts->at[i & (uint64_t)(texts->room - 1)];
         if (!known->text) {
             *known                  = (known_text){ text, texts->n };

@@ -88,7 +88,7 @@ static void put_json_right(json_t *root)
     json_object_del(root, "checksum");
     char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
     if (!text) return;
-    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)rp__hash(text, strlen(text), RP_HASH_SEED));
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)rp__hash(text, strlen(text), RP_HASH_START));
     json_object_set_new(root, "checksum", json_string(sum));
     free(text);
 }

@@ -44,7 +44,7 @@ static rp_status read_file(rp_ctx *ctx, const char *path, int64_t portion, sum *
 {
     rp_text_file *f;
 
-    *out             = (sum){ 0, RP_HASH_SEED };
+    *out             = (sum){ 0, RP_HASH_START };
     rp_status status = rp__text_file_open(ctx, path, &f);
     FUZZ_CHECK(status == RP_OK);
     status = portion ? by_bytes(f, portion, out) : by_lines(f, out);

@@ -114,7 +114,7 @@ static void check_seams(rp_tokenizer *t, const char *text, int64_t bytes, const 
 /* Nor where it is given in pieces; their lengths are drawn from the text. */
 static void check_pieces(rp_tokenizer *t, const char *text, int64_t bytes, const int32_t *ids, int64_t n)
 {
-    uint64_t random = rp__hash(text, (size_t)bytes, RP_HASH_SEED);
+    uint64_t random = rp__hash(text, (size_t)bytes, RP_HASH_START);
     int64_t longest = 1 + (int64_t)(random % 50), done = 0;
     int part        = RP_TEXT_BEGINS;
 

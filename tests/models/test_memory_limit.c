@@ -18,7 +18,7 @@ static void run_model(const sizes *s, const way *w, int64_t limit_bytes, bool sh
 
     way_begin(ctx, sized_root(&m), w, &u);
     rp_mem_read(ctx, 0, false, &o->mem);
-    *o = (outcome){ .bits = RP_HASH_SEED, .own_bytes = o->mem.live_bytes };
+    *o = (outcome){ .bits = RP_HASH_START, .own_bytes = o->mem.live_bytes };
     for (int step = 0; step < 2 && o->status == RP_OK; step++) {
         o->status = sized_loss(&m, step, 0, &loss);
         if (o->status != RP_OK) break;

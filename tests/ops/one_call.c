@@ -28,7 +28,7 @@ enum { INPUTS, GRADIENTS };
 
 void call_name(one_call *c)
 {
-    c->key = rp__hash(c->test->name, strlen(c->test->name), rp__hash(c->op->name, strlen(c->op->name), RP_HASH_SEED));
+    c->key = rp__hash(c->test->name, strlen(c->test->name), rp__hash(c->op->name, strlen(c->op->name), RP_HASH_START));
 }
 
 static double uniform(const one_call *c, int kind, int index, int64_t element)

@@ -71,7 +71,7 @@ static rp_status step(decoder *d)
         status = rp_backward(d->ctx, loss);
         rp_tensor_unref(loss);
     }
-    d->hash = RP_HASH_SEED;
+    d->hash = RP_HASH_START;
     for (int i = 0; i < rp__model_n_params(d->m.model); i++) {
         rp_tensor *g = rp__model_param(d->m.model, i)->tensor->grad;
         if (g && rp__tensor_real(g)) d->hash = rp__hash(test_bytes(g), (size_t)rp_meta_bytes(&g->m), d->hash);

@@ -46,7 +46,7 @@ static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 101390
 /* A step: micro-batches, then the gradients go. Their hash where there is data. */
 static uint64_t step(sized_model *m, int n_micro)
 {
-    uint64_t hash = RP_HASH_SEED;
+    uint64_t hash = RP_HASH_START;
 
     for (int i = 0; i < n_micro; i++) {
         rp_tensor *loss;

@@ -23,7 +23,7 @@ static rp_status decoder_step(rp_ctx *ctx, void *user)
         status = rp_backward(ctx, loss);
         rp_tensor_unref(loss);
     }
-    d->hash = RP_HASH_SEED;
+    d->hash = RP_HASH_START;
     for (int i = 0; i < rp__model_n_params(d->model.model); i++) {
         rp_tensor *g = rp__model_param(d->model.model, i)->tensor->grad;
         if (g && rp__tensor_real(g)) d->hash = rp__hash(test_bytes(g), (size_t)rp_meta_bytes(&g->m), d->hash);
@@ -114,7 +114,7 @@ static rp_status net_step(rp_ctx *ctx, void *user)
 
     (void)ctx;
     if (status == RP_OK && n->n_second) status = net_pass(*n, n->n_second, ROWS);
-    n->hash = RP_HASH_SEED;
+    n->hash = RP_HASH_START;
     for (int i = 0; i < LAYERS; i++) {
         rp_tensor *g = rp_tensor_grad(n->w[i]);
         if (g && rp__tensor_real(g)) n->hash = rp__hash(test_bytes(g), (size_t)rp_meta_bytes(&g->m), n->hash);

@@ -88,7 +88,7 @@ static inline void check_measured(const rp_metrics *line, const rp_step_usage *s
 /* What it learnt, as a hash. Every step takes what was said. */
 static inline uint64_t run_drawn(settings *s, const char *out, int64_t budget, rp_step_usage *found, bool *refused)
 {
-    uint64_t hash = RP_HASH_SEED;
+    uint64_t hash = RP_HASH_START;
     run r         = open_drawn(s, out, budget);
 
     *found   = (rp_step_usage){ 0 };

@@ -20,7 +20,7 @@ static inline void write_state_index(const char *path, json_t *root)
     json_object_del(root, "checksum");
     char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
     assert_non_null(text);
-    snprintf(hex, sizeof hex, "%016" PRIx64, rp__hash(text, strlen(text), RP_HASH_SEED));
+    snprintf(hex, sizeof hex, "%016" PRIx64, rp__hash(text, strlen(text), RP_HASH_START));
     assert_int_equal(json_object_set_new(root, "checksum", json_string(hex)), 0);
     assert_int_equal(json_dump_file(root, path, JSON_INDENT(1)), 0);
     free(text);

@@ -139,7 +139,7 @@ static uint64_t hash_tensor(const rp_tensor *t, uint64_t h) { return rp__hash(te
 static outcome run_variant(rp_ctx *ctx, const variant *v, int64_t n, int steps)
 {
     rp_optim_config config = config_of_variant(v);
-    outcome out  = { .param = make(ctx, v->param, n, RP_MEM_PARAM), .hash = RP_HASH_SEED };
+    outcome out  = { .param = make(ctx, v->param, n, RP_MEM_PARAM), .hash = RP_HASH_START };
     rp_tensor *g = make(ctx, v->grad, n, RP_MEM_GRAD), *t;
     rp_optim *optim;
     const char *name;

@@ -80,7 +80,7 @@ static void train_step(subject *s, rp_optim *optim, int step, outcome *o)
 static outcome train(subject *s)
 {
     rp_optim_config adamw = { .name = "adamw", .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1 };
-    outcome o             = { RP_HASH_SEED, RP_HASH_SEED, RP_HASH_SEED };
+    outcome o             = { RP_HASH_START, RP_HASH_START, RP_HASH_START };
     rp_optim *optim;
 
     must(s, rp__optim_new(s->ctx, &adamw, s->param, s->n_params, &optim));
@@ -258,7 +258,7 @@ static void every_way_of_a_recipe_gives_the_same_bits(void **state)
 
 static uint64_t draw(const char *path, const char *op, const int64_t number[3], uint32_t seed)
 {
-    uint64_t h = rp__hash(path, strlen(path) + 1, rp__hash(&seed, sizeof seed, RP_HASH_SEED));
+    uint64_t h = rp__hash(path, strlen(path) + 1, rp__hash(&seed, sizeof seed, RP_HASH_START));
 
     return rp__hash(number, 3 * sizeof *number, rp__hash(op, strlen(op) + 1, h)) >> 7;
 }

@@ -220,7 +220,7 @@ static result train(const variant *v, const char *offload, bool save_between)
     rp_optim_param params[3];
     rp_tensor *grads[3];
     rp_optim *o;
-    result r = { .hash = RP_HASH_SEED };
+    result r = { .hash = RP_HASH_START };
     rp_device plain = *ctx->device[0];
 
     plain.kernels = rp__kernels_none;

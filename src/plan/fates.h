@@ -1,0 +1,32 @@
+/* plan/fates.h -- the fates that a plan gives: for each pass of a step, the calls that are recomputed or offloaded, alone or in regions. */
+#ifndef RP_PLAN_FATES_H
+#define RP_PLAN_FATES_H
+
+#include "base/bump.h"
+#include "tape/decide.h"
+
+typedef struct {
+    const char *op, *path;
+    rp_meta out;                        /* the first output */
+    bool open;                          /* rules leave it to the plan */
+    bool recompute;                     /* it runs again, alone */
+    bool kept;                          /* in a region: its outputs are held, because the region's backward reads them */
+    bool offload;                       /* its outputs in may_go are offloaded */
+    uint32_t may_go;                    /* outputs, then by-products, a bit each, that a preference allows to be offloaded */
+} rp_plan_call;
+
+typedef struct {
+    uint64_t hash;
+    int n_calls, n_regions, n_recomputed, n_offloaded;
+    rp_plan_call *call;
+    rp_stretch *region;
+} rp_plan_pass;
+
+/* The fate of an output of the call that no rule fixes. RP_NO_FATE: its region's. The tape asks here, and so does whoever plays a trace. */
+static inline rp_fate rp__plan_fate(const rp_plan_call *call, bool may_go)
+{
+    if (call->offload && may_go) return RP_OFFLOAD;
+    return call->recompute ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
+}
+
+#endif
