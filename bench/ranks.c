@@ -16,6 +16,7 @@
 
 #include "base/median.h"
 #include "ops/collective.h"
+#include "shard/ranks.h"
 #include "train/internal.h"
 
 enum { MOST_ROUNDS = 99, WARM = 2, TOKENS = 1 << 16 };

@@ -108,14 +108,22 @@ rp_status rp__unary_shape(rp_op_meta *m)
     return RP_OK;
 }
 
-void rp__unary_forward(const rp_op_call *c, double (*f)(double x, double parameter), double parameter)
+void rp__unary_forward(const rp_op_call *c, rp_kernel_relu_forward *kernel, double (*f)(double x, double parameter), double parameter)
 {
-    for (int64_t e = 0, n = rp_meta_elems(&c->meta->in[0]); e < n; e++) rp_elem_put(c->out[0], e, f(rp_elem_get(c->in[0], e), parameter));
+    int64_t n = rp_meta_elems(&c->meta->in[0]);
+
+    if (kernel) kernel(c->meta->in[0].dtype, rp__data(c->in[0]), rp__data(c->out[0]), n, rp__on(c->meta));
+    for (int64_t e = 0; e < n && !kernel; e++) rp_elem_put(c->out[0], e, f(rp_elem_get(c->in[0], e), parameter));
 }
 
-void rp__unary_backward(const rp_op_call *c, const rp_tensor *of, double (*slope)(double x, double parameter), double parameter)
+void rp__unary_backward(const rp_op_call *c, rp_kernel_relu_backward *kernel, const rp_tensor *of, double (*slope)(double x, double parameter),
+                        double parameter)
 {
-    for (int64_t e = 0, n = rp_meta_elems(&c->meta->in[0]); e < n; e++)
+    int64_t n = rp_meta_elems(&c->meta->in[0]);
+
+    if (kernel)
+        kernel(of->m.dtype, rp__data(of), rp__data(c->grad_out[0]), rp__data(c->grad_in[0]), rp__grad_dtype(c, 0), c->grad_adds[0], n, rp__on(c->meta));
+    for (int64_t e = 0; e < n && !kernel; e++)
         rp__elem_grad(c, 0, e, rp_elem_get(c->grad_out[0], e) * slope(rp_elem_get(of, e), parameter));
 }
 

@@ -36,10 +36,11 @@ void *rp__data_at(const rp_tensor *t, int64_t element);
 void rp__elem_grad(const rp_op_call *c, int in, int64_t element, double value);
 
 /* An op of one input, one output of its shape and no slot: y = f(x, parameter) and dx = dy * slope(of, parameter), where `of` is
- * the input or the output the op needs. */
+ * the input or the output the op needs. By the kernel, or if there is none by the reference f or slope. */
 rp_status rp__unary_shape(rp_op_meta *m);
-void rp__unary_forward(const rp_op_call *c, double (*f)(double x, double parameter), double parameter);
-void rp__unary_backward(const rp_op_call *c, const rp_tensor *of, double (*slope)(double x, double parameter), double parameter);
+void rp__unary_forward(const rp_op_call *c, rp_kernel_relu_forward *kernel, double (*f)(double x, double parameter), double parameter);
+void rp__unary_backward(const rp_op_call *c, rp_kernel_relu_backward *kernel, const rp_tensor *of, double (*slope)(double x, double parameter),
+                        double parameter);
 
 /* Labels of in[labels] are in [0, classes) or `ignore`. errors RP_ERR_ARG names the first that is not */
 rp_status rp__check_labels(const rp_op_call *c, int labels, int64_t classes, int32_t ignore);

@@ -31,24 +31,18 @@ static double gelu_slope(double x, double erf_form)
 
 static void gelu_forward(const rp_op_call *c)
 {
-    const rp_attr_gelu *a           = c->attr;
-    const rp_kernels *k             = rp__op_kernels(c);
-    rp_kernel_gelu_erf_forward *run = a->erf ? k->gelu_erf_forward : k->gelu_tanh_forward;
+    const rp_kernels *k = rp__op_kernels(c);
+    bool erf            = ((const rp_attr_gelu *)c->attr)->erf;
 
-    if (run) run(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
-    else rp__unary_forward(c, gelu, a->erf);
+    rp__unary_forward(c, erf ? k->gelu_erf_forward : k->gelu_tanh_forward, gelu, erf);
 }
 
 static void gelu_backward(const rp_op_call *c)
 {
-    const rp_attr_gelu *a            = c->attr;
-    const rp_kernels *k              = rp__op_kernels(c);
-    rp_kernel_gelu_erf_backward *run = a->erf ? k->gelu_erf_backward : k->gelu_tanh_backward;
+    const rp_kernels *k = rp__op_kernels(c);
+    bool erf            = ((const rp_attr_gelu *)c->attr)->erf;
 
-    if (run)
-        run(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), rp__grad_dtype(c, X),
-            c->grad_adds[X], rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
-    else rp__unary_backward(c, c->in[X], gelu_slope, a->erf);
+    rp__unary_backward(c, erf ? k->gelu_erf_backward : k->gelu_tanh_backward, c->in[X], gelu_slope, erf);
 }
 
 static const rp_op_case gelu_cases[] = {

@@ -23,24 +23,8 @@ static double relu_slope(double y, double unused)
     return y > 0 ? 1 : 0;
 }
 
-static void relu_forward(const rp_op_call *c)
-{
-    const rp_kernels *k = rp__op_kernels(c);
-
-    if (k->relu_forward)
-        k->relu_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
-    else rp__unary_forward(c, relu, 0);
-}
-
-static void relu_backward(const rp_op_call *c)
-{
-    const rp_kernels *k = rp__op_kernels(c);
-
-    if (k->relu_backward)
-        k->relu_backward(c->meta->in[X].dtype, rp__data(c->out[Y]), rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), rp__grad_dtype(c, X),
-                         c->grad_adds[X], rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
-    else rp__unary_backward(c, c->out[Y], relu_slope, 0);
-}
+static void relu_forward(const rp_op_call *c) { rp__unary_forward(c, rp__op_kernels(c)->relu_forward, relu, 0); }
+static void relu_backward(const rp_op_call *c) { rp__unary_backward(c, rp__op_kernels(c)->relu_backward, c->out[Y], relu_slope, 0); }
 
 static const rp_op_case relu_cases[] = {
     { "odd sizes",    .in = { { 3, 5, 7 } } },

@@ -20,7 +20,7 @@ static void scale_forward(const rp_op_call *c)
 
     if (k->scale)
         k->scale(dtype, rp__data(c->in[X]), a->factor, rp__data(c->out[Y]), dtype, false, rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
-    else rp__unary_forward(c, scaled, a->factor);
+    else rp__unary_forward(c, NULL, scaled, a->factor);
 }
 
 static void scale_backward(const rp_op_call *c)

@@ -28,24 +28,8 @@ static double silu_slope(double x, double unused)
     return s * (1 + x * (1 - s));
 }
 
-static void silu_forward(const rp_op_call *c)
-{
-    const rp_kernels *k = rp__op_kernels(c);
-
-    if (k->silu_forward)
-        k->silu_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->out[Y]), rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
-    else rp__unary_forward(c, silu, 0);
-}
-
-static void silu_backward(const rp_op_call *c)
-{
-    const rp_kernels *k = rp__op_kernels(c);
-
-    if (k->silu_backward)
-        k->silu_backward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), rp__grad_dtype(c, X),
-                         c->grad_adds[X], rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
-    else rp__unary_backward(c, c->in[X], silu_slope, 0);
-}
+static void silu_forward(const rp_op_call *c) { rp__unary_forward(c, rp__op_kernels(c)->silu_forward, silu, 0); }
+static void silu_backward(const rp_op_call *c) { rp__unary_backward(c, rp__op_kernels(c)->silu_backward, c->in[X], silu_slope, 0); }
 
 static const rp_op_case silu_cases[] = {
     { "odd sizes", .in = { { 3, 5, 7 } }, .scale = 3 },

@@ -33,7 +33,7 @@ static void softcap_forward(const rp_op_call *c)
     if (k->softcap_forward)
         k->softcap_forward(c->meta->in[X].dtype, rp__data(c->in[X]), a->cap, rp__data(c->out[Y]), rp_meta_elems(&c->meta->in[X]),
                            rp__on(c->meta));
-    else rp__unary_forward(c, capped, (double)a->cap);
+    else rp__unary_forward(c, NULL, capped, (double)a->cap);
 }
 
 static void softcap_backward(const rp_op_call *c)
@@ -44,7 +44,7 @@ static void softcap_backward(const rp_op_call *c)
     if (k->softcap_backward)
         k->softcap_backward(c->meta->in[X].dtype, rp__data(c->in[X]), a->cap, rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]),
                             rp__grad_dtype(c, X), c->grad_adds[X], rp_meta_elems(&c->meta->in[X]), rp__on(c->meta));
-    else rp__unary_backward(c, c->in[X], capped_slope, (double)a->cap);
+    else rp__unary_backward(c, NULL, c->in[X], capped_slope, (double)a->cap);
 }
 
 static const rp_op_case softcap_cases[] = {
