@@ -1,5 +1,5 @@
 /* Claims about runs: what changes no bit, what a rehearsal knows, what is refused, how a run ends early. */
-/* ctest: level-free */
+/* ctest: level-free steps */
 #include "loop_test.h"
 
 #include <math.h>
